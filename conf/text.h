@@ -10,8 +10,12 @@
 
 namespace conf {
 
-inline absl::string_view Abseil(std::string_view s) { return {s.data(), s.size()}; }
-inline std::string_view Std(absl::string_view s) { return {s.data(), s.size()}; }
+inline absl::string_view Abseil(std::string_view s) {
+  return {s.data(), s.size()};
+}
+inline std::string_view Std(absl::string_view s) {
+  return {s.data(), s.size()};
+}
 
 // The candidate nearest to `word` by edit distance, when it is near enough to be a likely slip; else empty.
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates);

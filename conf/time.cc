@@ -14,13 +14,13 @@ namespace conf {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, double>, 8> kUnits = {{{"ns", 1.0},
-                                                                         {"us", 1e3},
-                                                                         {"ms", 1e6},
-                                                                         {"s", 1e9},
-                                                                         {"m", 60e9},
-                                                                         {"h", 3600e9},
-                                                                         {"d", 86400e9},
-                                                                         {"w", 7 * 86400e9}}};
+                                                                        {"us", 1e3},
+                                                                        {"ms", 1e6},
+                                                                        {"s", 1e9},
+                                                                        {"m", 60e9},
+                                                                        {"h", 3600e9},
+                                                                        {"d", 86400e9},
+                                                                        {"w", 7 * 86400e9}}};
 
 }  // namespace
 

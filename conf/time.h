@@ -31,8 +31,14 @@ std::optional<TimePoint> ParseTime(std::string_view text);
 inline int64_t ToUnixMicros(TimePoint t) {
   return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count();
 }
-inline int64_t ToUnixNanos(TimePoint t) { return t.time_since_epoch().count(); }
-inline TimePoint FromUnixMicros(int64_t us) { return TimePoint(std::chrono::microseconds(us)); }
-inline double ToSeconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }
+inline int64_t ToUnixNanos(TimePoint t) {
+  return t.time_since_epoch().count();
+}
+inline TimePoint FromUnixMicros(int64_t us) {
+  return TimePoint(std::chrono::microseconds(us));
+}
+inline double ToSeconds(Duration d) {
+  return static_cast<double>(d.count()) * 1e-9;
+}
 
 }  // namespace conf

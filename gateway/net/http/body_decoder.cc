@@ -1,0 +1,149 @@
+#include "gateway/net/http/body_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gateway::net::http {
+namespace {
+
+constexpr uint16_t kMaxSkipped = 4096;
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+BodyDecoder BodyDecoder::ForRequest(const Head& head) {
+  BodyDecoder d;
+  d.refuse_extensions_ = true;
+  if (head.chunked) {
+    d.framing_ = Framing::kChunked;
+    d.done_ = false;
+  } else if (head.content_length.value_or(0) > 0) {
+    d.framing_ = Framing::kLength;
+    d.left_ = *head.content_length;
+    d.done_ = false;
+  }
+  return d;
+}
+
+BodyDecoder BodyDecoder::ForResponse(const Head& head, bool to_head_request) {
+  if (!ResponseHasBody(head, to_head_request)) return {};
+  BodyDecoder d = ForRequest(head);
+  d.refuse_extensions_ = false;
+  if (!head.chunked && !head.content_length) {
+    d.framing_ = Framing::kUntilClose;
+    d.done_ = false;
+  }
+  return d;
+}
+
+std::optional<uint64_t> BodyDecoder::remaining() const {
+  return framing_ == Framing::kLength ? std::optional(left_) : std::nullopt;
+}
+
+BodyDecoder::Result BodyDecoder::Decode(char* data, size_t n) {
+  if (done_) return {0, 0, false};
+  switch (framing_) {
+    case Framing::kNone:
+      return {0, 0, false};
+    case Framing::kLength: {
+      const size_t take = static_cast<size_t>(std::min<uint64_t>(left_, n));
+      left_ -= take;
+      done_ = left_ == 0;
+      return {take, take, false};
+    }
+    case Framing::kUntilClose:
+      return {n, n, false};
+    case Framing::kChunked:
+      return DecodeChunked(data, n);
+  }
+  return {0, 0, true};
+}
+
+BodyDecoder::Result BodyDecoder::DecodeChunked(char* data, size_t n) {
+  size_t out = 0;
+  size_t at = 0;
+  while (at < n && !done_) {
+    if (state_ == State::kData) {
+      const size_t take = static_cast<size_t>(std::min<uint64_t>(left_, n - at));
+      if (out != at) std::memmove(data + out, data + at, take);
+      out += take;
+      at += take;
+      left_ -= take;
+      if (left_ == 0) state_ = State::kDataCr;
+    } else if (!DecodeByte(data[at++])) {
+      return {out, at, true};
+    }
+  }
+  return {out, at, false};
+}
+
+// One byte of framing; false when it cannot stand there.
+bool BodyDecoder::DecodeByte(char c) {
+  switch (state_) {
+    case State::kSize: {
+      if (const int digit = HexDigit(c); digit >= 0) {
+        if (++size_digits_ > 15) return false;
+        left_ = left_ * 16 + static_cast<uint64_t>(digit);
+        return true;
+      }
+      if (size_digits_ == 0) return false;
+      if (c == '\r') {
+        state_ = State::kSizeLf;
+        return true;
+      }
+      if (refuse_extensions_ || (c != ';' && c != ' ' && c != '\t')) return false;
+      state_ = State::kExtension;
+      return true;
+    }
+    case State::kExtension:
+      if (c == '\n' || ++skipped_ > kMaxSkipped) return false;
+      if (c == '\r') state_ = State::kSizeLf;
+      return true;
+    case State::kSizeLf:
+      if (c != '\n') return false;
+      size_digits_ = 0;
+      state_ = left_ > 0 ? State::kData : State::kTrailer;
+      return true;
+    case State::kDataCr:
+      state_ = State::kDataLf;
+      return c == '\r';
+    case State::kDataLf:
+      state_ = State::kSize;
+      return c == '\n';
+    case State::kTrailer:
+      // At the start of a trailer line, or of the empty line that ends the message.
+      if (c == '\r') {
+        state_ = State::kEndLf;
+        return true;
+      }
+      if (c == '\n' || ++skipped_ > kMaxSkipped) return false;
+      state_ = State::kTrailerLf;
+      return true;
+    case State::kTrailerLf:
+      // Inside a trailer line: dropped, as a proxy may.
+      if (c == '\n') {
+        state_ = State::kTrailer;
+        return true;
+      }
+      return ++skipped_ <= kMaxSkipped;
+    case State::kEndLf:
+      done_ = true;
+      return c == '\n';
+    case State::kData:
+      break;
+  }
+  return false;
+}
+
+bool BodyDecoder::OnEof() {
+  if (framing_ == Framing::kUntilClose) done_ = true;
+  return done_;
+}
+
+}  // namespace gateway::net::http

@@ -1,0 +1,112 @@
+// ClientConnection: one connection to a server, carrying one exchange at a time: request out, head and
+// payload in, payload always contiguous.
+//
+// Abort() may be called at any time: what is pending ends with an error at once and the connection is closed.
+// Thread: the loop's. Destroyed only when nothing is pending.
+#pragma once
+
+#include <memory>
+
+#include "conf/time.h"
+#include "gateway/net/buffer.h"
+#include "gateway/net/http/body_decoder.h"
+#include "gateway/net/http/head.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/stream.h"
+#include "gateway/net/transport.h"
+
+namespace gateway::net::http {
+
+class ClientConnection final : public Abortable, private Alarm {
+ public:
+  ClientConnection(Loop& loop, std::unique_ptr<Stream> stream);
+
+  enum class Status : uint8_t {
+    kOk,
+    kClosed,     // the peer ended it before the message was whole
+    kMalformed,  // not HTTP
+    kTimedOut,
+    kAborted,  // by Abort()
+  };
+
+  // co_await Write(buffers) -> IoResult.
+  auto Write(std::span<const ConstBuffer> from) { return stream_->Write(from); }
+
+  // The response's head; interim 1xx answers are skipped. Views last until the first ReadSome().
+  Task<Status> ReadHead(const HeadLimits& limits, bool to_head_request = false);
+  const Head& head() const { return head_; }
+  // Whether any byte of the response has come.
+  bool answered() const { return answered_; }
+
+  // Payload not yet taken.
+  std::string_view payload() const { return in_.view().substr(head_bytes_); }
+  void Take(size_t n);
+  bool done() const { return decoder_.done(); }
+
+  // co_await ReadSome() -> Status: more payload, or done() turned true, or an error. Drops the head.
+  class ReadSomeAwaiter;
+  ReadSomeAwaiter ReadSome();
+
+  // Ends whatever is pending with kTimedOut when nothing clears or moves it before.
+  void SetTimeout(conf::Duration after) { SetAfter(after); }
+  void SetTimeoutAt(conf::TimePoint at) { Set(at); }
+  void ClearTimeout() { Clear(); }
+
+  void Abort() override;
+
+  // The exchange is over. True when the connection can carry another.
+  bool EndExchange();
+
+  // Whether an idle connection still stands; a system call.
+  bool IsQuiet() { return stream_->IsQuiet(); }
+  bool reused() const { return exchanges_ > 1; }
+  void BeginExchange();
+  conf::TimePoint idle_since() const { return idle_since_; }
+  void set_idle_since(conf::TimePoint t) { idle_since_ = t; }
+  uint64_t response_bytes() const { return response_bytes_; }
+  Stream& stream() { return *stream_; }
+
+ private:
+  void OnAlarm() override;
+  Status StatusOf(const ErrorCode& error) const;
+  Status DecodeFrom(size_t raw_begin);
+  void MakeRoom();
+
+  std::unique_ptr<Stream> stream_;
+  Buffer in_;
+  Head head_;
+  size_t head_bytes_ = 0;
+  size_t scanned_ = 0;
+  BodyDecoder decoder_;
+  bool keep_alive_ = false;
+  bool excess_ = false;  // bytes behind the message's end
+  bool answered_ = false;
+  bool timed_out_ = false;
+  bool aborted_ = false;
+  uint32_t exchanges_ = 0;
+  uint64_t response_bytes_ = 0;
+  conf::TimePoint idle_since_{};
+};
+
+class ClientConnection::ReadSomeAwaiter final : private Completion {
+ public:
+  explicit ReadSomeAwaiter(ClientConnection& connection) : connection_(connection) {}
+  bool await_ready() const noexcept { return connection_.decoder_.done(); }
+  void await_suspend(std::coroutine_handle<> waiter);
+  Status await_resume();
+
+ private:
+  void Complete(ErrorCode error, size_t bytes) override;
+
+  ClientConnection& connection_;
+  std::coroutine_handle<> waiter_;
+  ErrorCode error_;
+  size_t bytes_ = 0;
+  bool read_ = false;
+};
+
+inline ClientConnection::ReadSomeAwaiter ClientConnection::ReadSome() {
+  return ReadSomeAwaiter(*this);
+}
+
+}  // namespace gateway::net::http

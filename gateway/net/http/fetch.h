@@ -1,0 +1,38 @@
+// Fetch: one whole request and answer on a connection of its own: probes, webhooks, key sets, traces.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/tls.h"
+#include "gateway/net/url.h"
+
+namespace gateway::net::http {
+
+struct FetchRequest {
+  std::string method = "GET";
+  Url url;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string body;
+  conf::Duration timeout = std::chrono::seconds(10);  // of the whole exchange
+  size_t max_response_bytes = 1u << 20;
+  std::shared_ptr<const TlsContext> tls;  // for https; the system's roots when absent
+};
+
+struct FetchResponse {
+  int status = 0;
+  std::vector<std::pair<std::string, std::string>> headers;  // names as sent
+  std::string body;
+};
+
+// Errors: kUnavailable (not reached), kDeadlineExceeded, kDataLoss (cut or not HTTP), kResourceExhausted
+// (answer larger than allowed).
+Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request);
+
+}  // namespace gateway::net::http

@@ -1,0 +1,93 @@
+// Server: a plain HTTP server over one loop: the admin listener, the demo engine, a test's upstream. The
+// proxy has a pipeline of its own over the same ServerConnection.
+//
+// Thread: the loop's. Close() stops accepting and ends idle connections; running exchanges end by themselves
+// or with CloseAll().
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "gateway/net/http/server_connection.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/transport.h"
+
+namespace gateway::net::http {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+// One request, read whole, and its answer: either Send(), or Start(), Write()…, Finish().
+class Exchange {
+ public:
+  explicit Exchange(ServerConnection& connection) : connection_(connection) {}
+
+  const Head& head() const { return connection_.head(); }
+  std::string_view method() const { return head().method_text; }
+  std::string_view path() const;   // of the target, still percent-encoded
+  std::string_view query() const;  // behind the '?'
+  std::string_view body() const { return connection_.body(); }
+
+  // Whole answer with Content-Length. False when the client is gone.
+  Task<bool> Send(int status, const Headers& headers, std::string_view body);
+
+  // Streamed answer, chunked.
+  Task<bool> Start(int status, const Headers& headers);
+  Task<bool> Write(std::string_view piece);
+  Task<bool> Finish();
+
+  // Called once when the client leaves before the answer is whole.
+  void OnGone(std::function<void()> fn) { connection_.WatchPeer(std::move(fn)); }
+  bool gone() const { return connection_.peer_gone(); }
+
+  // Ends the connection after this exchange; with reset, so that the peer sees an error.
+  void CloseAfter() { close_ = true; }
+  void Reset();
+  ServerConnection& connection() { return connection_; }
+
+ private:
+  friend class Server;
+  ServerConnection& connection_;
+  bool answered_ = false;
+  bool close_ = false;
+};
+
+std::string_view ReasonPhrase(int status);
+
+class Server {
+ public:
+  struct Options {
+    Acceptor::Options acceptor;
+    ConnectionLimits limits;
+    std::string server_name;  // of the Server header; none when empty
+  };
+  using Handler = std::function<Task<void>(Exchange&)>;
+
+  static absl::StatusOr<std::unique_ptr<Server>> Listen(Loop& loop, Options options, Handler handler);
+  ~Server();
+
+  uint16_t port() const { return acceptor_->port(); }
+  void Close();
+  void CloseAll();
+  size_t connections() const { return connections_.size(); }
+
+ private:
+  Server(Loop& loop, Options options, Handler handler);
+  Task<void> Serve(std::unique_ptr<Stream> stream);
+  Task<bool> ServeOne(ServerConnection& connection);
+
+  Loop& loop_;
+  Options options_;
+  Handler handler_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unordered_set<ServerConnection*> connections_;
+  bool closing_ = false;
+};
+
+}  // namespace gateway::net::http

@@ -1,0 +1,242 @@
+#include "gateway/net/http/server_connection.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace gateway::net::http {
+namespace {
+
+constexpr size_t kInitialBuffer = 16 * 1024;
+constexpr size_t kReadAhead = 64 * 1024;
+constexpr size_t kLingerBytes = 1u << 20;
+constexpr conf::Duration kLingerTime = std::chrono::seconds(2);
+
+}  // namespace
+
+// Suspends until the pending read ends or the alarm fires. True when bytes came.
+struct ServerConnection::FillAwaiter {
+  ServerConnection& connection;
+  bool await_ready() const noexcept { return connection.read_error_.failed(); }
+  void await_suspend(std::coroutine_handle<> waiter) noexcept { connection.reader_ = waiter; }
+  bool await_resume() const noexcept { return !connection.read_error_.failed() && !connection.timed_out_; }
+};
+
+ServerConnection::ServerConnection(Loop& loop, std::unique_ptr<Stream> stream, const ConnectionLimits& limits)
+    : Alarm(loop.watchdog), stream_(std::move(stream)), limits_(limits), in_(kInitialBuffer) {}
+
+ServerConnection::~ServerConnection() {
+  if (reading_) std::abort();  // Shutdown() was not awaited
+}
+
+Task<void> ServerConnection::Shutdown() {
+  on_gone_ = nullptr;
+  Clear();
+  stream_->Close();
+  while (reading_) co_await FillAwaiter{*this};
+}
+
+void ServerConnection::Complete(ErrorCode error, size_t bytes) {
+  Buffer* into = std::exchange(reading_, nullptr);
+  if (error) {
+    read_error_ = error;
+  } else {
+    // The buffer may have been emptied to its front since the read was started.
+    char* back = into->data() + into->size();
+    if (back != read_at_) std::memmove(back, read_at_, bytes);
+    into->Commit(bytes);
+  }
+  if (reader_) {
+    std::exchange(reader_, nullptr).resume();
+  } else if (error) {
+    peer_gone_ = true;
+    if (on_gone_) std::exchange(on_gone_, nullptr)();
+  } else if (into->space() > 0) {
+    StartRead(*into);  // still watching; what a pipelining client sends ahead is bounded by the buffer
+  }
+}
+
+void ServerConnection::OnAlarm() {
+  if (writing_) {
+    stream_->Close();
+    return;
+  }
+  timed_out_ = true;
+  if (reader_) std::exchange(reader_, nullptr).resume();
+}
+
+void ServerConnection::StartRead(Buffer& into) {
+  reading_ = &into;
+  const MutableBuffer space = into.Space();
+  read_at_ = static_cast<char*>(space.data());
+  stream_->AsyncRead(space, *this);
+}
+
+ServerConnection::FillAwaiter ServerConnection::Fill(Buffer& into) {
+  if (!reading_ && !read_error_) StartRead(into);
+  return FillAwaiter{*this};
+}
+
+Task<ServerConnection::Status> ServerConnection::ReadHead() {
+  if (!leftover_.empty()) {
+    in_.Append(leftover_);
+    leftover_.clear();
+  }
+  SetAfter(in_.empty() ? limits_.idle : limits_.head_time);
+  bool began = !in_.empty();
+  while (true) {
+    // RFC 9112: an empty line before a request line is skipped.
+    while (scanned_ == 0 && in_.view().starts_with("\r\n")) in_.Consume(2);
+    const HeadResult parsed = ParseRequestHead(in_.view(), limits_.head, scanned_, head_);
+    if (parsed.state == HeadResult::State::kDone) {
+      head_bytes_ = parsed.consumed;
+      break;
+    }
+    if (parsed.state == HeadResult::State::kError) {
+      bad_head_ = parsed.error;
+      Clear();
+      co_return Status::kBadHead;
+    }
+    if (!reading_)
+      in_.Reserve(std::min(in_.size() + kInitialBuffer / 2, limits_.head.bytes + kInitialBuffer));
+    if (!co_await Fill(in_)) co_return timed_out_&& began ? Status::kTimedOut : Status::kClosed;
+    if (!began) {
+      began = true;
+      SetAfter(limits_.head_time);
+    }
+  }
+  Clear();
+  in_request_ = true;
+  continue_sent_ = false;
+  decoder_ = BodyDecoder::ForRequest(head_);
+  body_bytes_ = 0;
+  in_place_ = 0;
+  body_view_ = {};
+  co_return Status::kOk;
+}
+
+Task<bool> ServerConnection::SendContinue() {
+  if (!head_.expect_continue || continue_sent_ || in_.size() > head_bytes_) co_return true;
+  continue_sent_ = true;
+  co_return static_cast<bool>(co_await Write(AsBuffer("HTTP/1.1 100 Continue\r\n\r\n")));
+}
+
+Task<ServerConnection::Status> ServerConnection::ReadBody(size_t limit) {
+  if (decoder_.done()) co_return Status::kOk;
+  if (head_.content_length.value_or(0) > limit) co_return Status::kTooLarge;
+  if (head_.content_length && head_bytes_ + *head_.content_length <= in_.size() + in_.space()) {
+    const size_t length = static_cast<size_t>(*head_.content_length);
+    if (in_.size() < head_bytes_ + length) {
+      if (!co_await SendContinue()) co_return Status::kClosed;
+      SetAfter(limits_.body_time);
+      while (in_.size() < head_bytes_ + length) {
+        if (!co_await Fill(in_)) co_return timed_out_ ? Status::kTimedOut : Status::kClosed;
+      }
+      Clear();
+    }
+    const BodyDecoder::Result decoded = decoder_.Decode(in_.data() + head_bytes_, length);
+    in_place_ = decoded.consumed;
+    body_bytes_ = length;
+    body_view_ = in_.view().substr(head_bytes_, length);
+    co_return Status::kOk;
+  }
+  co_return co_await ReadFramedBody(limit);
+}
+
+// Moves what came in behind the head, also by a read that stood pending since the request before, to body_.
+void ServerConnection::TakeAhead() {
+  body_.Append(in_.view().substr(head_bytes_));
+  in_.Truncate(head_bytes_);
+}
+
+// Bodies that are chunked or do not fit behind their head: read into body_, decoded in place.
+Task<ServerConnection::Status> ServerConnection::ReadFramedBody(size_t limit) {
+  if (!co_await SendContinue()) co_return Status::kClosed;
+  body_.Clear();
+  body_.Reserve(static_cast<size_t>(std::min<uint64_t>(head_.content_length.value_or(kReadAhead), limit)));
+  TakeAhead();
+  SetAfter(limits_.body_time);
+  size_t decoded_to = 0;
+  while (true) {
+    const size_t raw = body_.size() - decoded_to;
+    const BodyDecoder::Result r = decoder_.Decode(body_.data() + decoded_to, raw);
+    if (r.malformed) co_return Status::kMalformed;
+    if (decoder_.done()) leftover_.assign(body_.data() + decoded_to + r.consumed, raw - r.consumed);
+    decoded_to += r.payload;
+    body_.Truncate(decoded_to);
+    if (decoded_to > limit) co_return Status::kTooLarge;
+    if (decoder_.done()) break;
+    if (body_.space() < 4096) body_.Reserve(body_.size() + kReadAhead);
+    if (!co_await Fill(body_)) co_return timed_out_ ? Status::kTimedOut : Status::kClosed;
+    TakeAhead();
+  }
+  Clear();
+  body_bytes_ = decoded_to;
+  body_view_ = body_.view();
+  co_return Status::kOk;
+}
+
+Task<ServerConnection::Status> ServerConnection::ReadBodyPiece(std::string_view& piece) {
+  piece = {};
+  if (decoder_.done()) co_return Status::kOk;
+  if (!co_await SendContinue()) co_return Status::kClosed;
+  body_.Clear();
+  body_.Reserve(kReadAhead);
+  TakeAhead();
+  SetAfter(limits_.body_time);
+  while (true) {
+    const size_t raw = body_.size();
+    const BodyDecoder::Result r = decoder_.Decode(body_.data(), raw);
+    if (r.malformed) co_return Status::kMalformed;
+    if (decoder_.done()) leftover_.assign(body_.data() + r.consumed, raw - r.consumed);
+    body_.Truncate(r.payload);
+    if (r.payload > 0 || decoder_.done()) break;
+    if (!co_await Fill(body_)) co_return timed_out_ ? Status::kTimedOut : Status::kClosed;
+    TakeAhead();
+  }
+  Clear();
+  body_bytes_ += body_.size();
+  piece = body_.view();
+  co_return Status::kOk;
+}
+
+void ServerConnection::WatchPeer(std::function<void()> on_gone) {
+  on_gone_ = std::move(on_gone);
+  if (read_error_) {
+    peer_gone_ = true;
+    if (on_gone_) std::exchange(on_gone_, nullptr)();
+  } else if (!reading_ && in_.space() > 0) {
+    StartRead(in_);
+  }
+}
+
+bool ServerConnection::EndRequest() {
+  on_gone_ = nullptr;
+  if (!in_request_) return false;
+  in_request_ = false;
+  const bool whole = decoder_.done();
+  body_view_ = {};
+  if (body_.capacity() > kReadAhead) {
+    body_.Release();
+  } else {
+    body_.Clear();
+  }
+  scanned_ = 0;
+  in_.Consume(head_bytes_ + in_place_);
+  return whole && head_.keep_alive && !read_error_;
+}
+
+Task<void> ServerConnection::Linger() {
+  timed_out_ = false;
+  in_.Clear();
+  SetAfter(kLingerTime);
+  size_t dropped = 0;
+  while (dropped < kLingerBytes) {
+    if (!reading_) in_.Clear();
+    if (!co_await Fill(in_)) break;
+    dropped += in_.size();
+  }
+  Clear();
+}
+
+}  // namespace gateway::net::http

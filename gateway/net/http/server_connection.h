@@ -1,0 +1,146 @@
+// ServerConnection: one accepted connection: heads and bodies in, answers out, and the client's leaving
+// noticed at once, in every phase.
+//
+// While a request is worked on, a read stands pending on the socket: it is the next request's first read, and
+// it is how a disconnect is seen. What a pipelining client sends ahead stays in the buffer until its turn.
+//
+// Owner: the coroutine that serves the connection. Thread: the loop's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "conf/time.h"
+#include "gateway/net/buffer.h"
+#include "gateway/net/http/body_decoder.h"
+#include "gateway/net/http/head.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/stream.h"
+
+namespace gateway::net::http {
+
+struct ConnectionLimits {
+  HeadLimits head;
+  size_t body_bytes = 64u << 20;
+  conf::Duration idle = std::chrono::seconds(75);         // between requests
+  conf::Duration head_time = std::chrono::seconds(20);    // first byte to end of head
+  conf::Duration body_time = std::chrono::seconds(120);   // end of head to end of body
+  conf::Duration write_stall = std::chrono::seconds(60);  // a write that makes no progress
+};
+
+class ServerConnection final : private Completion, private Alarm {
+ public:
+  ServerConnection(Loop& loop, std::unique_ptr<Stream> stream, const ConnectionLimits& limits);
+  ~ServerConnection() override;
+
+  enum class Status : uint8_t { kOk, kClosed, kTimedOut, kBadHead, kTooLarge, kMalformed };
+
+  // The next request's head. kBadHead: bad_head() says why; the connection must be closed after the answer.
+  Task<Status> ReadHead();
+  const Head& head() const { return head_; }
+  HeadError bad_head() const { return bad_head_; }
+
+  // The whole body, at most `limit` bytes, followed by Buffer::kPadding readable ones. Asks for it with 100
+  // Continue when the client waits for that. The view lasts until EndRequest().
+  Task<Status> ReadBody(size_t limit);
+  std::string_view body() const { return body_view_; }
+
+  // The next piece of a body that is not wanted whole: empty at its end. Valid until the next call.
+  Task<Status> ReadBodyPiece(std::string_view& piece);
+
+  // From now until EndRequest(): `on_gone` is called once if the client leaves.
+  void WatchPeer(std::function<void()> on_gone);
+  bool peer_gone() const { return peer_gone_; }
+
+  // co_await Write(buffers) -> IoResult. A client that takes nothing for write_stall is closed.
+  auto Write(std::span<const ConstBuffer> from);
+  auto Write(const ConstBuffer& from);
+
+  // Forgets the request. False when the connection cannot carry another one (its body was not read).
+  bool EndRequest();
+
+  // Reads and drops what the client still sends, for a moment, so that it reads our last answer before the
+  // close resets it.
+  Task<void> Linger();
+
+  void Close() { stream_->Close(); }
+  // Closes and waits until nothing is pending; the last call before destruction.
+  Task<void> Shutdown();
+  Stream& stream() { return *stream_; }
+  size_t buffered_bytes() const { return in_.capacity() + body_.capacity(); }
+  // Payload and framing bytes of the current request so far.
+  uint64_t request_bytes() const { return head_bytes_ + body_bytes_; }
+
+ private:
+  struct FillAwaiter;
+  struct SendAwaiter;
+
+  void Complete(ErrorCode error, size_t bytes) override;
+  void OnAlarm() override;
+  void StartRead(Buffer& into);
+  FillAwaiter Fill(Buffer& into);
+  Task<Status> ReadFramedBody(size_t limit);
+  Task<bool> SendContinue();
+  void TakeAhead();
+
+  std::unique_ptr<Stream> stream_;
+  const ConnectionLimits& limits_;
+
+  Buffer in_;
+  Buffer body_;           // bodies that do not fit behind their head in in_
+  std::string leftover_;  // of the next request, read together with such a body
+  Buffer* reading_ = nullptr;
+  char* read_at_ = nullptr;
+  ErrorCode read_error_;
+  std::coroutine_handle<> reader_;
+  bool timed_out_ = false;
+  bool writing_ = false;
+
+  Head head_;
+  HeadError bad_head_ = HeadError::kNone;
+  size_t head_bytes_ = 0;
+  size_t scanned_ = 0;
+  BodyDecoder decoder_;
+  uint64_t body_bytes_ = 0;
+  size_t in_place_ = 0;  // bytes of body that stand in in_ behind the head
+  std::string_view body_view_;
+  bool continue_sent_ = false;
+  bool in_request_ = false;
+
+  std::function<void()> on_gone_;
+  bool peer_gone_ = false;
+};
+
+struct ServerConnection::SendAwaiter {
+  SendAwaiter(ServerConnection& connection, std::span<const ConstBuffer> from)
+      : connection(connection), write(*connection.stream_, from) {}
+  SendAwaiter(ServerConnection& connection, const ConstBuffer& from)
+      : connection(connection), write(*connection.stream_, from) {}
+
+  bool await_ready() { return write.await_ready(); }
+  void await_suspend(std::coroutine_handle<> waiter) {
+    connection.writing_ = true;
+    connection.SetAfter(connection.limits_.write_stall);
+    write.await_suspend(waiter);
+  }
+  IoResult await_resume() {
+    if (connection.writing_) {
+      connection.writing_ = false;
+      connection.Clear();
+    }
+    return write.await_resume();
+  }
+
+  ServerConnection& connection;
+  detail::WriteAwaiter write;
+};
+
+inline auto ServerConnection::Write(std::span<const ConstBuffer> from) {
+  return SendAwaiter(*this, from);
+}
+inline auto ServerConnection::Write(const ConstBuffer& from) {
+  return SendAwaiter(*this, from);
+}
+
+}  // namespace gateway::net::http

@@ -1,0 +1,33 @@
+// Loop: one thread's event loop with what every connection on it needs. Everything made on a loop lives and
+// dies on its thread; other threads reach it only through Post().
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <functional>
+
+#include "gateway/net/task.h"
+#include "gateway/net/watchdog.h"
+
+namespace gateway::net {
+
+struct Loop {
+  explicit Loop(TaskGroup::OnError on_error) : watchdog(io), tasks(std::move(on_error)) {}
+
+  // Any thread.
+  void Post(std::function<void()> fn) { asio::post(io, std::move(fn)); }
+
+  // Runs until Stop() and every task has ended.
+  void Run();
+  // Loop's thread. Tasks end first: their owners close what they wait for.
+  void Stop();
+
+  IoContext io{1};
+  Watchdog watchdog;
+  TaskGroup tasks;
+
+ private:
+  asio::executor_work_guard<IoContext::executor_type> work_{io.get_executor()};
+};
+
+}  // namespace gateway::net

@@ -1,0 +1,87 @@
+#include "gateway/net/sse.h"
+
+#include <cstring>
+
+namespace gateway::net {
+namespace {
+
+// The length of a line end at `at`: 2 for CRLF, 1 for LF or CR, 0 for none.
+size_t LineEnd(std::string_view s, size_t at) {
+  if (at >= s.size()) return 0;
+  if (s[at] == '\n') return 1;
+  if (s[at] != '\r') return 0;
+  return at + 1 < s.size() && s[at + 1] == '\n' ? 2 : 1;
+}
+
+// The offset past the blank line that ends the first event at or after `from`, or npos.
+size_t EventEnd(std::string_view s, size_t from) {
+  size_t at = from;
+  while (at < s.size()) {
+    if (s[at] != '\n' && s[at] != '\r') {
+      const void* lf = std::memchr(s.data() + at, '\n', s.size() - at);
+      const size_t next_lf = lf ? static_cast<size_t>(static_cast<const char*>(lf) - s.data()) : s.size();
+      const void* cr = std::memchr(s.data() + at, '\r', next_lf - at);
+      at = cr ? static_cast<size_t>(static_cast<const char*>(cr) - s.data()) : next_lf;
+      continue;
+    }
+    const size_t first = LineEnd(s, at);
+    const size_t second = LineEnd(s, at + first);
+    // "\r\n\r" at the end of what has come: the last "\n" is on its way.
+    const bool half = first == 2 && second == 1 && s[at + 2] == '\r' && at + 3 == s.size();
+    if (half) return std::string_view::npos;
+    if (second > 0) return at + first + second;
+    at += first;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+size_t SseFramer::Whole(std::string_view bytes) {
+  size_t whole = 0;
+  size_t at = scanned_;
+  while (true) {
+    const size_t end = EventEnd(bytes, at);
+    if (end == std::string_view::npos) break;
+    whole = at = end;
+  }
+  // A line end may be half here: look again from up to three bytes back, but never before an event's end.
+  const size_t back = bytes.size() > 3 ? bytes.size() - 3 : 0;
+  scanned_ = back > whole ? back : whole;
+  return whole;
+}
+
+std::string_view NextSseEvent(std::string_view& bytes) {
+  const size_t end = EventEnd(bytes, 0);
+  const std::string_view event = bytes.substr(0, end);
+  bytes.remove_prefix(event.size());
+  return event;
+}
+
+SseEvent ParseSseEvent(std::string_view event) {
+  SseEvent parsed;
+  while (!event.empty()) {
+    const size_t end = event.find_first_of("\r\n");
+    std::string_view line = event.substr(0, end);
+    event.remove_prefix(line.size());
+    event.remove_prefix(LineEnd(event, 0));
+    const auto value = [&](size_t name) {
+      std::string_view v = line.substr(name);
+      if (!v.empty() && v.front() == ' ') v.remove_prefix(1);
+      return v;
+    };
+    if (line.starts_with("data:")) {
+      if (parsed.has_data) {
+        parsed.multi_line = true;
+      } else {
+        parsed.data = value(5);
+        parsed.has_data = true;
+      }
+    } else if (line.starts_with("event:")) {
+      parsed.name = value(6);
+    }
+  }
+  return parsed;
+}
+
+}  // namespace gateway::net

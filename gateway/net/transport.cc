@@ -1,0 +1,393 @@
+#include "gateway/net/transport.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/write.hpp>
+#include <string_view>
+
+namespace gateway::net {
+namespace {
+
+using Executor = IoContext::executor_type;
+using Tcp = asio::ip::tcp;
+using Socket = asio::basic_stream_socket<Tcp, Executor>;
+
+std::string AddressOf(const Socket& socket) {
+  ErrorCode error;
+  const Tcp::endpoint peer = socket.remote_endpoint(error);
+  return error ? std::string() : peer.address().to_string();
+}
+
+void SetNoDelay(Socket& socket) {
+  ErrorCode ignored;
+  socket.set_option(Tcp::no_delay(true), ignored);
+}
+
+struct Handler {
+  Completion* done;
+  void operator()(ErrorCode error, size_t bytes) const { done->Complete(error, bytes); }
+};
+
+// A view that Asio may copy cheaply: its composed operations hold their buffers by value.
+struct BufferSpan {
+  using value_type = ConstBuffer;
+  using const_iterator = const ConstBuffer*;
+  const ConstBuffer* first;
+  const ConstBuffer* last;
+  const_iterator begin() const { return first; }
+  const_iterator end() const { return last; }
+};
+
+ErrorCode LastError() {
+  return {errno, boost::system::system_category()};
+}
+
+class PlainStream final : public Stream {
+ public:
+  explicit PlainStream(Socket socket) : socket_(std::move(socket)), peer_(AddressOf(socket_)) {
+    SetNoDelay(socket_);
+    ErrorCode ignored;
+    socket_.native_non_blocking(true, ignored);
+  }
+
+  void AsyncRead(MutableBuffer into, Completion& done) override {
+    socket_.async_read_some(into, Handler{&done});
+  }
+
+  void AsyncWrite(std::span<const ConstBuffer> from, Completion& done) override {
+    asio::async_write(socket_, BufferSpan{from.data(), from.data() + from.size()}, Handler{&done});
+  }
+
+  IoResult TryWrite(std::span<const ConstBuffer> from) override {
+    std::array<iovec, kMaxBuffers> parts;
+    for (size_t i = 0; i < from.size(); ++i) {
+      parts[i] = {const_cast<void*>(from[i].data()), from[i].size()};
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = from.size();
+    const ssize_t n = sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) return {{}, static_cast<size_t>(n)};
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
+    return {LastError(), 0};
+  }
+
+  bool IsQuiet() override {
+    char byte;
+    const ssize_t n = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  }
+
+  void Close() override {
+    ErrorCode ignored;
+    socket_.close(ignored);
+  }
+
+  void ResetOnClose() override {
+    ErrorCode ignored;
+    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+  }
+
+  std::string PeerAddress() const override { return peer_; }
+
+ private:
+  Socket socket_;
+  std::string peer_;
+};
+
+class TlsStream final : public Stream {
+ public:
+  using Ssl = asio::ssl::stream<Socket>;
+
+  TlsStream(Socket socket, std::shared_ptr<const TlsContext> context)
+      : context_(std::move(context)), ssl_(std::move(socket), Borrow()), peer_(AddressOf(ssl_.next_layer())) {
+    SetNoDelay(ssl_.next_layer());
+  }
+
+  Ssl& ssl() { return ssl_; }
+
+  void AsyncRead(MutableBuffer into, Completion& done) override {
+    ssl_.async_read_some(into, Handler{&done});
+  }
+
+  void AsyncWrite(std::span<const ConstBuffer> from, Completion& done) override {
+    asio::async_write(ssl_, BufferSpan{from.data(), from.data() + from.size()}, Handler{&done});
+  }
+
+  IoResult TryWrite(std::span<const ConstBuffer>) override { return {}; }
+
+  bool IsQuiet() override {
+    if (SSL_pending(ssl_.native_handle()) > 0) return false;
+    char byte;
+    const ssize_t n = recv(ssl_.next_layer().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  }
+
+  void Close() override {
+    // close_notify goes through Asio's memory BIO only with an operation of its own, which would have to be
+    // waited for; HTTP's own framing already tells the peer where a message ends.
+    ErrorCode ignored;
+    ssl_.next_layer().close(ignored);
+  }
+
+  void ResetOnClose() override {
+    ErrorCode ignored;
+    ssl_.next_layer().set_option(asio::socket_base::linger(true, 0), ignored);
+  }
+
+  std::string PeerAddress() const override { return peer_; }
+
+  std::string PeerSubject() const override {
+    X509* certificate = SSL_get0_peer_certificate(const_cast<Ssl&>(ssl_).native_handle());
+    if (!certificate) return {};
+    std::array<char, 512> name{};
+    X509_NAME_oneline(X509_get_subject_name(certificate), name.data(), static_cast<int>(name.size()));
+    return name.data();
+  }
+
+ private:
+  // Asio takes ownership of the SSL_CTX handed to it, so it gets a reference of its own.
+  asio::ssl::context& Borrow() {
+    SSL_CTX_up_ref(context_->native());
+    borrowed_.emplace(context_->native());
+    return *borrowed_;
+  }
+
+  std::shared_ptr<const TlsContext> context_;
+  std::optional<asio::ssl::context> borrowed_;
+  Ssl ssl_;
+  std::string peer_;
+};
+
+// Suspends for an Asio operation whose handler takes (ErrorCode, ...).
+template <class Start>
+class AsioAwaiter {
+ public:
+  explicit AsioAwaiter(Start start) : start_(std::move(start)) {}
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiter) {
+    start_([this, waiter](ErrorCode error, auto&&...) {
+      error_ = error;
+      waiter.resume();
+    });
+  }
+  ErrorCode await_resume() const noexcept { return error_; }
+
+ private:
+  Start start_;
+  ErrorCode error_;
+};
+
+class Handshake final : private Alarm {
+ public:
+  Handshake(Watchdog& watchdog, TlsStream& stream) : Alarm(watchdog), stream_(stream) {}
+  Task<ErrorCode> Run(conf::Duration timeout) {
+    SetAfter(timeout);
+    const ErrorCode error = co_await AsioAwaiter([this](auto handler) {
+      stream_.ssl().async_handshake(asio::ssl::stream_base::server, std::move(handler));
+    });
+    Clear();
+    co_return error;
+  }
+
+ private:
+  void OnAlarm() override { stream_.Close(); }
+  TlsStream& stream_;
+};
+
+class TcpAcceptor final : public Acceptor {
+ public:
+  TcpAcceptor(IoContext& io, Watchdog& watchdog, TaskGroup& tasks, Options options, OnStream on_stream)
+      : watchdog_(watchdog),
+        tasks_(tasks),
+        options_(std::move(options)),
+        on_stream_(std::move(on_stream)),
+        acceptor_(io),
+        retry_(io) {}
+
+  absl::Status Open() {
+    const auto colon = options_.address.rfind(':');
+    if (colon == std::string::npos) {
+      return absl::InvalidArgumentError(fmt::format("listen address {}: no port", options_.address));
+    }
+    std::string host = options_.address.substr(0, colon);
+    if (host.size() >= 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+    ErrorCode error;
+    const asio::ip::address ip =
+        host.empty() ? asio::ip::address(asio::ip::address_v6::any())
+                     : asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+    if (error)
+      return absl::InvalidArgumentError(
+          fmt::format("listen address {}: not an IP address", options_.address));
+    const Tcp::endpoint endpoint(ip, static_cast<uint16_t>(std::atoi(options_.address.c_str() + colon + 1)));
+    using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) acceptor_.set_option(ReusePort(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(options_.backlog, error);
+    if (error)
+      return absl::UnavailableError(fmt::format("listen on {}: {}", options_.address, error.message()));
+    tasks_.Spawn(Run());
+    return absl::OkStatus();
+  }
+
+  uint16_t port() const override {
+    ErrorCode ignored;
+    return acceptor_.local_endpoint(ignored).port();
+  }
+
+  void Close() override {
+    closed_ = true;
+    ErrorCode ignored;
+    acceptor_.close(ignored);
+    retry_.cancel();
+  }
+
+ private:
+  Task<void> Run() {
+    while (!closed_) {
+      Socket socket(acceptor_.get_executor());
+      const ErrorCode error =
+          co_await AsioAwaiter([&](auto handler) { acceptor_.async_accept(socket, std::move(handler)); });
+      if (closed_) co_return;
+      if (error) {
+        // Out of descriptors, most likely: connections end meanwhile.
+        if (error == asio::error::no_descriptors || error == asio::error::no_memory) {
+          retry_.expires_after(std::chrono::milliseconds(50));
+          co_await AsioAwaiter([&](auto handler) { retry_.async_wait(std::move(handler)); });
+        }
+        continue;
+      }
+      if (options_.admit && !options_.admit(AddressOf(socket))) continue;
+      std::shared_ptr<const TlsContext> tls = options_.tls ? options_.tls() : nullptr;
+      if (!tls) {
+        on_stream_(std::make_unique<PlainStream>(std::move(socket)));
+      } else {
+        tasks_.Spawn(Secure(std::make_unique<TlsStream>(std::move(socket), std::move(tls)), on_stream_));
+      }
+    }
+  }
+
+  Task<void> Secure(std::unique_ptr<TlsStream> stream, OnStream on_stream) {
+    Handshake handshake(watchdog_, *stream);
+    const ErrorCode error = co_await handshake.Run(options_.handshake_timeout);
+    if (!error) on_stream(std::move(stream));
+  }
+
+  Watchdog& watchdog_;
+  TaskGroup& tasks_;
+  Options options_;
+  OnStream on_stream_;
+  asio::basic_socket_acceptor<Tcp, Executor> acceptor_;
+  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
+                             Executor>
+      retry_;
+  bool closed_ = false;
+};
+
+}  // namespace
+
+struct Connector::Impl {
+  explicit Impl(IoContext& io) : resolver(io), socket(io) {}
+  asio::ip::basic_resolver<Tcp, Executor> resolver;
+  Socket socket;
+  TlsStream* shaking = nullptr;
+  bool aborted = false;
+};
+
+Connector::Connector(IoContext& io) : impl_(std::make_unique<Impl>(io)) {}
+Connector::~Connector() = default;
+
+void Connector::Abort() {
+  impl_->aborted = true;
+  impl_->resolver.cancel();
+  ErrorCode ignored;
+  impl_->socket.close(ignored);
+  if (impl_->shaking) impl_->shaking->Close();
+}
+
+Task<ConnectResult> Connector::Connect(const Remote& remote) {
+  Impl& impl = *impl_;
+  std::vector<Tcp::endpoint> endpoints;
+  ErrorCode error;
+  const asio::ip::address literal = asio::ip::make_address(remote.host, error);
+  if (!error) {
+    endpoints.emplace_back(literal, static_cast<uint16_t>(std::atoi(remote.port.c_str())));
+  } else {
+    Tcp::resolver::results_type found;
+    struct {
+      Impl& impl;
+      const Remote& remote;
+      Tcp::resolver::results_type& found;
+      ErrorCode error;
+      bool await_ready() { return false; }
+      void await_suspend(std::coroutine_handle<> waiter) {
+        impl.resolver.async_resolve(remote.host, remote.port,
+                                    [this, waiter](ErrorCode e, Tcp::resolver::results_type results) {
+                                      error = e;
+                                      found = std::move(results);
+                                      waiter.resume();
+                                    });
+      }
+      ErrorCode await_resume() { return error; }
+    } resolve{impl, remote, found, {}};
+    error = co_await resolve;
+    if (impl.aborted) error = asio::error::operation_aborted;
+    if (error) co_return ConnectResult{error, nullptr};
+    for (const auto& entry : found) endpoints.push_back(entry.endpoint());
+  }
+  for (const Tcp::endpoint& endpoint : endpoints) {
+    impl.socket.close(error);
+    error =
+        co_await AsioAwaiter([&](auto handler) { impl.socket.async_connect(endpoint, std::move(handler)); });
+    if (impl.aborted) error = asio::error::operation_aborted;
+    if (!error || impl.aborted) break;
+  }
+  if (error) co_return ConnectResult{error, nullptr};
+  if (!remote.tls) co_return ConnectResult{{}, std::make_unique<PlainStream>(std::move(impl.socket))};
+
+  auto stream = std::make_unique<TlsStream>(std::move(impl.socket), remote.tls);
+  const std::string& name = remote.server_name.empty() ? remote.host : remote.server_name;
+  SSL* ssl = stream->ssl().native_handle();
+  asio::ip::make_address(name, error);
+  const bool is_ip = !error;
+  if (!is_ip) SSL_set_tlsext_host_name(ssl, name.c_str());
+  if (remote.tls->verify()) {
+    if (is_ip) {
+      X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str());
+    } else {
+      SSL_set1_host(ssl, name.c_str());
+    }
+  }
+  impl.shaking = stream.get();
+  error = co_await AsioAwaiter([&](auto handler) {
+    stream->ssl().async_handshake(asio::ssl::stream_base::client, std::move(handler));
+  });
+  impl.shaking = nullptr;
+  if (impl.aborted) error = asio::error::operation_aborted;
+  if (error) co_return ConnectResult{error, nullptr};
+  co_return ConnectResult{{}, std::move(stream)};
+}
+
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(IoContext& io, Watchdog& watchdog,
+                                                           TaskGroup& tasks, Options options,
+                                                           OnStream on_stream) {
+  auto acceptor =
+      std::make_unique<TcpAcceptor>(io, watchdog, tasks, std::move(options), std::move(on_stream));
+  if (absl::Status opened = acceptor->Open(); !opened.ok()) return opened;
+  return acceptor;
+}
+
+}  // namespace gateway::net

@@ -1,0 +1,75 @@
+// Transport: where sockets and TLS are made. The only room that instantiates Asio's socket and SSL templates.
+//
+// Thread: the shard's. Failures are error codes. TCP_NODELAY is set on every connection.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "gateway/net/stream.h"
+#include "gateway/net/task.h"
+#include "gateway/net/tls.h"
+#include "gateway/net/watchdog.h"
+
+namespace gateway::net {
+
+// What is needed to reach a peer. TLS when `tls` is set.
+struct Remote {
+  std::string host;
+  std::string port;
+  std::shared_ptr<const TlsContext> tls;
+  std::string server_name;  // for SNI and verification; host when empty
+};
+
+struct ConnectResult {
+  ErrorCode error;
+  std::unique_ptr<Stream> stream;
+};
+
+// Aborts whatever operation currently stands behind it.
+class Abortable {
+ public:
+  virtual void Abort() = 0;
+
+ protected:
+  ~Abortable() = default;
+};
+
+// Resolves, connects, shakes hands. Lives until Connect() has returned; Abort() makes it return early.
+class Connector final : public Abortable {
+ public:
+  explicit Connector(IoContext& io);
+  ~Connector();
+  Task<ConnectResult> Connect(const Remote& remote);
+  void Abort() override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Listens on one address with SO_REUSEPORT and hands on each connection once it is ready to be read, TLS
+// handshake included.
+class Acceptor {
+ public:
+  struct Options {
+    std::string address;                                     // 127.0.0.1:8080, [::1]:8080, :8080
+    std::function<std::shared_ptr<const TlsContext>()> tls;  // asked at each accept; absent: plain
+    conf::Duration handshake_timeout = std::chrono::seconds(10);
+    // Asked before the handshake with the peer's address; false closes the connection at once.
+    std::function<bool(const std::string& ip)> admit;
+    int backlog = 4096;
+  };
+  using OnStream = std::function<void(std::unique_ptr<Stream>)>;
+
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(IoContext& io, Watchdog& watchdog, TaskGroup& tasks,
+                                                          Options options, OnStream on_stream);
+  virtual ~Acceptor() = default;
+  virtual uint16_t port() const = 0;
+  virtual void Close() = 0;
+};
+
+}  // namespace gateway::net

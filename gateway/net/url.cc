@@ -1,0 +1,36 @@
+#include "gateway/net/url.h"
+
+#include <fmt/format.h>
+
+#include <boost/url/parse.hpp>
+
+namespace gateway::net {
+
+std::string Url::Authority() const {
+  const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
+  const bool usual = port == (tls ? "443" : "80");
+  return usual ? name : name + ":" + port;
+}
+
+absl::StatusOr<Url> ParseUrl(std::string_view text) {
+  const auto parsed = boost::urls::parse_uri({text.data(), text.size()});
+  if (!parsed) return absl::InvalidArgumentError(fmt::format("not a URL: \"{}\"", text));
+  Url url;
+  const std::string scheme(parsed->scheme());
+  if (scheme != "http" && scheme != "https") {
+    return absl::InvalidArgumentError(
+        fmt::format("a URL of scheme \"{}\": only http and https are spoken", scheme));
+  }
+  url.tls = scheme == "https";
+  if (parsed->has_userinfo()) return absl::InvalidArgumentError("a URL must not carry credentials");
+  url.host = parsed->host_address();
+  if (url.host.empty()) return absl::InvalidArgumentError(fmt::format("no host in URL \"{}\"", text));
+  url.port = parsed->has_port() && !parsed->port().empty() ? std::string(parsed->port())
+             : url.tls                                     ? "443"
+                                                           : "80";
+  url.path = std::string(parsed->encoded_path());
+  url.query = std::string(parsed->encoded_query());
+  return url;
+}
+
+}  // namespace gateway::net

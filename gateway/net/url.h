@@ -1,0 +1,24 @@
+// Url: an absolute http or https address taken apart. Parsing is Boost.URL's.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <string_view>
+
+namespace gateway::net {
+
+struct Url {
+  bool tls = false;
+  std::string host;   // without brackets
+  std::string port;   // always set
+  std::string path;   // begins with '/' or is empty
+  std::string query;  // behind the '?', or empty
+
+  // host:port as a Host header wants it: brackets for IPv6, no default port.
+  std::string Authority() const;
+};
+
+absl::StatusOr<Url> ParseUrl(std::string_view text);
+
+}  // namespace gateway::net

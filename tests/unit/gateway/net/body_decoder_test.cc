@@ -1,0 +1,73 @@
+#include "gateway/net/http/body_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gateway::net::http {
+namespace {
+
+Head Chunked() {
+  Head head;
+  head.status = 200;
+  head.chunked = true;
+  return head;
+}
+
+// Feeds `bytes` in pieces of `step`; what comes out, or "malformed".
+std::string DecodeIn(std::string bytes, size_t step, BodyDecoder decoder, size_t* left = nullptr) {
+  std::string out;
+  for (size_t at = 0; at < bytes.size() && !decoder.done(); at += step) {
+    const size_t n = std::min(step, bytes.size() - at);
+    const BodyDecoder::Result r = decoder.Decode(bytes.data() + at, n);
+    if (r.malformed) return "malformed";
+    out.append(bytes.data() + at, r.payload);
+    if (left && decoder.done()) *left = bytes.size() - at - r.consumed;
+  }
+  return decoder.done() ? out : out + "…";
+}
+
+TEST(BodyDecoder, JoinsChunksInPlaceWhateverTheSplit) {
+  const std::string bytes = "5\r\nhello\r\nA\r\n, world of\r\n1\r\n!\r\n0\r\n\r\nGET";
+  for (size_t step = 1; step <= bytes.size(); ++step) {
+    size_t left = 0;
+    EXPECT_EQ(DecodeIn(bytes, step, BodyDecoder::ForRequest(Chunked()), &left), "hello, world of!") << step;
+    if (step == bytes.size()) EXPECT_EQ(left, 3u);
+  }
+}
+
+TEST(BodyDecoder, RefusesBadChunking) {
+  for (const char* bytes :
+       {"\r\n", "x\r\n", "5\nhello", "5\r\nhelloX", "5\r\nhello\r\r", "5;ext\r\nhello\r\n",
+        "FFFFFFFFFFFFFFFF\r\n", " 5\r\nhello", "0\r\n\r\r", "0x5\r\nhello"}) {
+    EXPECT_EQ(DecodeIn(bytes, 64, BodyDecoder::ForRequest(Chunked())), "malformed") << bytes;
+  }
+}
+
+TEST(BodyDecoder, TakesExtensionsAndTrailersOfResponsesAndDropsThem) {
+  EXPECT_EQ(DecodeIn("2;a=b\r\nok\r\n0\r\nX: y\r\n\r\n", 1, BodyDecoder::ForResponse(Chunked(), false)),
+            "ok");
+  EXPECT_EQ(DecodeIn("2;" + std::string(8000, 'a'), 8000, BodyDecoder::ForResponse(Chunked(), false)),
+            "malformed");
+}
+
+TEST(BodyDecoder, StopsAtTheDeclaredLength) {
+  Head head;
+  head.content_length = 3;
+  size_t left = 0;
+  EXPECT_EQ(DecodeIn("abcdef", 6, BodyDecoder::ForRequest(head), &left), "abc");
+  EXPECT_EQ(left, 3u);
+  EXPECT_TRUE(BodyDecoder::ForRequest(Head{}).done());
+}
+
+TEST(BodyDecoder, OnlyAnUnframedResponseEndsWithTheConnection) {
+  Head head;
+  head.status = 200;
+  BodyDecoder open_ended = BodyDecoder::ForResponse(head, false);
+  EXPECT_FALSE(open_ended.done());
+  EXPECT_TRUE(open_ended.OnEof());
+  EXPECT_FALSE(BodyDecoder::ForResponse(Chunked(), false).OnEof());
+}
+
+}  // namespace
+}  // namespace gateway::net::http

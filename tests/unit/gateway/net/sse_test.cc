@@ -1,0 +1,60 @@
+#include "gateway/net/sse.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace gateway::net {
+namespace {
+
+// Feeds `bytes` in pieces and collects what was released as whole.
+std::vector<std::string> Events(std::string_view bytes, size_t step) {
+  std::vector<std::string> events;
+  SseFramer framer;
+  std::string held;
+  for (size_t at = 0; at < bytes.size(); at += step) {
+    held += bytes.substr(at, step);
+    const size_t whole = framer.Whole(held);
+    std::string_view released = std::string_view(held).substr(0, whole);
+    while (!released.empty()) events.emplace_back(NextSseEvent(released));
+    held.erase(0, whole);
+    framer.Taken(whole);
+  }
+  return events;
+}
+
+TEST(SseFramer, ReleasesAnEventWhenItIsWholeWhateverTheSplit) {
+  const std::string bytes = "data: {\"a\":1}\n\n: beat\n\nevent: x\ndata: y\n\ndata: [DONE]\n\n";
+  const std::vector<std::string> expected{"data: {\"a\":1}\n\n", ": beat\n\n", "event: x\ndata: y\n\n",
+                                          "data: [DONE]\n\n"};
+  for (size_t step = 1; step <= bytes.size(); ++step) EXPECT_EQ(Events(bytes, step), expected) << step;
+}
+
+TEST(SseFramer, KnowsCrLf) {
+  const std::string bytes = "data: a\r\n\r\ndata: b\r\n\r\n";
+  for (size_t step : {2ul, 3ul, 4ul, 100ul}) {
+    std::string joined;
+    for (const std::string& e : Events(bytes, step)) joined += e;
+    EXPECT_EQ(joined, bytes) << step;
+  }
+  EXPECT_EQ(Events(bytes, 100).size(), 2u);
+}
+
+TEST(SseFramer, HoldsBackWhatIsNotWhole) {
+  SseFramer framer;
+  EXPECT_EQ(framer.Whole("data: a\n"), 0u);
+  EXPECT_EQ(framer.Whole("data: a\n\ndata: b"), 9u);
+}
+
+TEST(SseEvent, GivesNameAndData) {
+  const SseEvent event = ParseSseEvent("event: message_start\ndata: {\"x\":1}\n\n");
+  EXPECT_EQ(event.name, "message_start");
+  EXPECT_EQ(event.data, "{\"x\":1}");
+  EXPECT_FALSE(event.multi_line);
+  EXPECT_FALSE(ParseSseEvent(": comment\n\n").has_data);
+  EXPECT_TRUE(ParseSseEvent("data:a\r\ndata:b\r\n\r\n").multi_line);
+}
+
+}  // namespace
+}  // namespace gateway::net
