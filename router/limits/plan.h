@@ -1,0 +1,81 @@
+// What the hot path walks: for each node, and for each model that limits of its path name, the limits that
+// apply.
+//
+// Plans are immutable and shared: a node without limits of its own uses its parent's. Reservations hold the
+// plan that they were charged to, so a reload never frees a counter under them. Everything under a root
+// organisation is guarded by the one lock of that root.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "router/limits/limit.h"
+#include "router/limits/short_lock.h"
+
+namespace router::limits {
+
+// A model's name, interned by the tree. The default stands for a model that no limit names.
+enum class ModelRef : uint32_t { kUnnamed = 0 };
+
+// The limits of one path for one model, leaf first.
+struct Plan {
+  std::vector<Limit*> limits;
+  bool counts_output = false;  // some limit depends on how many tokens come out
+};
+
+// A root organisation. `latest` keeps the time of charges from going back when threads bring theirs out of
+// order.
+struct Root {
+  ShortLock lock;
+  Moment latest;
+
+  const Moment& Advance(conf::TimePoint now) {
+    if (now > latest.at) latest = Moment::At(now);
+    return latest;
+  }
+};
+
+// The plans of one node. Owns the node's limits and keeps its ancestors' alive.
+struct PlanSet {
+  std::shared_ptr<Root> root;
+  std::shared_ptr<const PlanSet> parent;
+  std::vector<std::shared_ptr<Limit>> own;
+  Plan any_model;
+  std::vector<std::pair<ModelRef, Plan>> by_model;  // the few models that limits of the path name
+
+  const Plan& For(ModelRef model) const {
+    for (const auto& [ref, plan] : by_model) {
+      if (ref == model) return plan;
+    }
+    return any_model;
+  }
+};
+
+// A tenant, team or key, as long as someone holds a NodeRef to it.
+struct Node {
+  Node(std::shared_ptr<Root> r, std::string p) : root(std::move(r)), path(std::move(p)) {}
+
+  const std::shared_ptr<Root> root;
+  const std::string path;
+  std::shared_ptr<const PlanSet> plans;  // guarded by root->lock; null once the node is removed
+};
+
+// Resolved once, for example with the key at authentication. Copying it costs a reference count; keep it in
+// place.
+class NodeRef {
+ public:
+  NodeRef() = default;
+  explicit NodeRef(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+
+  explicit operator bool() const { return node_ != nullptr; }
+  Node* operator->() const { return node_.get(); }
+  const std::string& path() const { return node_->path; }
+
+ private:
+  std::shared_ptr<Node> node_;
+};
+
+}  // namespace router::limits

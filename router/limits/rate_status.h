@@ -1,0 +1,29 @@
+// What the `x-ratelimit-*` headers say: the tightest limit per minute on requests and the tightest on tokens.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "conf/time.h"
+#include "router/limits/plan.h"
+
+namespace router::limits {
+
+struct RateStatus {
+  struct One {
+    int64_t limit = 0;
+    int64_t remaining = 0;   // never negative
+    conf::Duration reset{};  // until all of the limit is free again, if nothing comes
+  };
+  std::optional<One> requests;  // nothing: unlimited
+  std::optional<One> tokens;    // total, input or output tokens, whichever has least left
+};
+
+// Of the node's whole path. Thread-safe; takes the root's lock.
+RateStatus Rates(const NodeRef& node, ModelRef model, conf::TimePoint now);
+
+// As OpenAI prints it: `0s`, `12ms`, `6s`, `1.5s`, `1m0s`, `2h0m30s`; rounded up to whole milliseconds.
+std::string FormatReset(conf::Duration reset);
+
+}  // namespace router::limits

@@ -1,0 +1,211 @@
+#include "router/limits/reservation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace router::limits {
+namespace {
+
+Amounts AmountsOf(int64_t input, int64_t output, int64_t micro_usd) {
+  Amounts a;
+  a[Dimension::kRequests] = 1;
+  a[Dimension::kTokens] = input + output;
+  a[Dimension::kInputTokens] = input;
+  a[Dimension::kOutputTokens] = output;
+  a[Dimension::kConcurrency] = 1;
+  a[Dimension::kBudget] = micro_usd;
+  a[Dimension::kTokenBudget] = input + output;
+  return a;
+}
+
+// How many output tokens fit into `room` of a dimension after the input.
+int64_t OutputWithin(Dimension dimension, int64_t room, int64_t input, const Price& price) {
+  switch (dimension) {
+    case Dimension::kTokens:
+    case Dimension::kTokenBudget:
+      return room - input;
+    case Dimension::kOutputTokens:
+      return room;
+    case Dimension::kBudget:
+      return price.OutputFor(room, input);
+    case Dimension::kRequests:
+    case Dimension::kInputTokens:
+    case Dimension::kConcurrency:
+      break;
+  }
+  return kMaxTokens;
+}
+
+int64_t Positive(int64_t v, int64_t otherwise) {
+  return v > 0 ? std::min(v, kMaxTokens) : otherwise;
+}
+
+}  // namespace
+
+// One attempt to reserve, under the root's lock.
+class Reserver {
+ public:
+  Reserver(const Plan& plan, const Ask& ask, const Moment& now)
+      : plan_(plan),
+        ask_(ask),
+        now_(now),
+        choices_(std::clamp<int64_t>(ask.choices, 1, kMaxChoices)),
+        input_(std::clamp<int64_t>(ask.input_tokens_est, 0, kMaxTokens)),
+        per_choice_(ask.output_tokens_bound ? std::clamp<int64_t>(*ask.output_tokens_bound, 0, kMaxTokens)
+                                            : ChooseOutput()),
+        output_(std::min(per_choice_ * choices_, kMaxTokens)),
+        micro_usd_(ask.price.Cost({.input = input_, .cached_input = 0, .output = output_})),
+        amounts_(AmountsOf(input_, output_, micro_usd_)) {}
+
+  bool Admitted() const {
+    return std::all_of(plan_.limits.begin(), plan_.limits.end(),
+                       [&](Limit* limit) { return limit->Admits(now_, amounts_[limit->dimension()]); });
+  }
+
+  Grant Charge(std::shared_ptr<const PlanSet> plans) const {
+    for (Limit* limit : plan_.limits) limit->Reserve(now_, amounts_[limit->dimension()]);
+    Grant grant;
+    Reservation& r = grant.reservation;
+    r.plans_ = std::move(plans);
+    r.plan_ = &plan_;
+    r.at_ = now_;
+    r.price_ = ask_.price;
+    r.input_ = input_;
+    r.output_ = output_;
+    r.micro_usd_ = micro_usd_;
+    const bool needs_bound = !ask_.output_tokens_bound && plan_.counts_output;
+    if (needs_bound && (ask_.model_max_output <= 0 || per_choice_ < ask_.model_max_output)) {
+      grant.output_cap = per_choice_;
+    }
+    return grant;
+  }
+
+  // The limit that refuses longest, and how long.
+  struct Verdict {
+    const Limit* limit = nullptr;
+    int64_t capacity = 0;
+    int64_t used = 0;
+    int64_t asked = 0;
+    Limit::Wait wait{};
+  };
+  Verdict Refuse() const {
+    Verdict worst;
+    for (Limit* limit : plan_.limits) {
+      const int64_t asked = amounts_[limit->dimension()];
+      if (limit->Admits(now_, asked)) continue;
+      limit->NoteRefused(asked);
+      const Limit::Wait wait = limit->WaitFor(now_, asked);
+      const bool worse = worst.limit == nullptr || wait.retry > worst.wait.retry ||
+                         (wait.retry == worst.wait.retry && wait.retry_after > worst.wait.retry_after);
+      if (worse) worst = {limit, limit->Capacity(), limit->Used(now_), asked, wait};
+    }
+    return worst;
+  }
+
+ private:
+  static constexpr int64_t kMaxChoices = 1'000'000;
+
+  // The bound, per choice, of a request that sets none: what the model or the operator allows, or the room
+  // that is left when that is less; the floor when even that does not fit, so that the request waits for it.
+  int64_t ChooseOutput() const {
+    if (!plan_.counts_output) return 0;
+    const int64_t most = std::min(Positive(ask_.model_max_output, kMaxTokens),
+                                  Positive(ask_.output_tokens_default, kMaxTokens));
+    int64_t room = kMaxTokens;
+    int64_t empty = kMaxTokens;  // the room if nothing else were charged
+    for (Limit* limit : plan_.limits) {
+      room = std::min(room, OutputWithin(limit->dimension(), limit->Room(now_), input_, ask_.price));
+      empty = std::min(empty, OutputWithin(limit->dimension(), limit->Effective(), input_, ask_.price));
+    }
+    const int64_t floor = std::clamp<int64_t>(std::min(ask_.output_tokens_floor, empty / choices_), 1, most);
+    return std::clamp(room / choices_, floor, most);
+  }
+
+  const Plan& plan_;
+  const Ask& ask_;
+  const Moment& now_;
+  const int64_t choices_;
+  const int64_t input_;
+  const int64_t per_choice_;
+  const int64_t output_;
+  const int64_t micro_usd_;
+  const Amounts amounts_;
+};
+
+Outcome Reserve(const NodeRef& node, ModelRef model, const Ask& ask, conf::TimePoint now) {
+  std::shared_ptr<const PlanSet> plans;
+  Reserver::Verdict verdict;
+  {
+    const std::scoped_lock lock(node->root->lock);
+    plans = node->plans;
+    if (plans) {
+      const Reserver reserver(plans->For(model), ask, node->root->Advance(now));
+      if (reserver.Admitted()) return reserver.Charge(std::move(plans));
+      verdict = reserver.Refuse();
+    }
+  }
+  Refusal refusal;
+  if (!plans) {
+    refusal.limit = kRemoved;
+    refusal.scope = node.path();
+    return refusal;
+  }
+  refusal.limit = verdict.limit->name();
+  refusal.scope = verdict.limit->scope();
+  refusal.model = verdict.limit->spec().model;
+  refusal.capacity = verdict.capacity;
+  refusal.used = verdict.used;
+  refusal.asked = verdict.asked;
+  refusal.retry = verdict.wait.retry;
+  refusal.retry_after = verdict.wait.retry_after;
+  return refusal;
+}
+
+Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  if (this == &other) return *this;
+  Refund();
+  plans_ = std::move(other.plans_);
+  plan_ = other.plan_;
+  at_ = other.at_;
+  price_ = other.price_;
+  input_ = other.input_;
+  output_ = other.output_;
+  micro_usd_ = other.micro_usd_;
+  forwarded_ = other.forwarded_;
+  return *this;
+}
+
+int64_t Reservation::Settle(const Usage& actual) {
+  const Usage usage = Sane(actual);
+  const int64_t cost = price_.Cost(usage);
+  if (plans_) Close(usage, cost, true);
+  return cost;
+}
+
+void Reservation::Refund() {
+  if (plans_) Close({}, 0, forwarded_);
+}
+
+void Reservation::Close(const Usage& actual, int64_t cost, bool forwarded) {
+  const Amounts reserved = AmountsOf(input_, output_, micro_usd_);
+  Amounts used = AmountsOf(actual.input, actual.output, cost);
+  used[Dimension::kRequests] = forwarded ? 1 : 0;
+  used[Dimension::kConcurrency] = 0;
+  {
+    const std::scoped_lock lock(plans_->root->lock);
+    for (Limit* limit : plan_->limits) {
+      limit->Settle(at_, reserved[limit->dimension()], used[limit->dimension()]);
+    }
+  }
+  plans_.reset();
+}
+
+std::string Refusal::Message() const {
+  if (limit == kRemoved) return fmt::format("{}: no longer exists", scope);
+  const std::string where = model.empty() ? scope : fmt::format("{} for model {}", scope, model);
+  return fmt::format("{}: {} is {}, {} used, {} asked", where, limit, capacity, used, asked);
+}
+
+}  // namespace router::limits

@@ -1,0 +1,140 @@
+// The tenants' tree and the limits on it.
+//
+// Built from configuration and changed by reloads (Update) and by keys that come and go (AddKey, Remove); a
+// limit that stays the same limit (path, dimension, period, model) keeps its counter and takes its new
+// capacity at once. A limit that is new counts from when it is added; requests already in flight stay charged
+// to the limits that they were admitted by. Thread-safe: structure is guarded by the tree's lock, which no
+// request takes once its NodeRef is resolved; counters by their root's lock, one short section per root on
+// reload.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "router/limits/plan.h"
+#include "router/limits/spec.h"
+
+namespace router::limits {
+
+// A limit as the admin API shows it.
+struct LimitState {
+  std::string scope;
+  std::string_view name;  // `tokens_per_minute`
+  std::string model;      // empty: any
+  Dimension dimension = Dimension::kRequests;
+  int64_t capacity = 0;
+  int64_t effective = 0;  // what this process may use of it
+  int64_t used = 0;       // reserved included
+  int64_t reserved = 0;   // in flight
+  uint64_t overrun = 0;   // all that was used beyond reservations since the start
+  uint64_t refusals = 0;
+  std::optional<PeriodBounds> period;  // budgets
+};
+
+// One limit from outside the request path: shares and snapshots. Keeps its limit alive.
+class LimitRef {
+ public:
+  LimitRef(std::shared_ptr<Root> root, std::shared_ptr<Limit> limit)
+      : root_(std::move(root)), limit_(std::move(limit)) {}
+
+  const std::string& scope() const { return limit_->scope(); }
+  const LimitSpec& spec() const { return limit_->spec(); }
+  // The same in every process: `acme/search|tokens_per_minute|chat-small`.
+  std::string Id() const;
+
+  LimitState State(conf::TimePoint now) const;
+
+  struct Demand {
+    int64_t capacity = 0;
+    int64_t used = 0;
+    int64_t admitted = 0;  // since the last call, while shared
+    int64_t refused = 0;   // likewise
+  };
+  Demand TakeDemand(conf::TimePoint now) const;
+
+  // Limits this process to `share` of the capacity; Limit::kUnshared lifts it. What is in use stays in use,
+  // so the return value is what this process really holds: the share, or what is in use if that is more.
+  int64_t SetShare(int64_t share, conf::TimePoint now) const;
+
+ private:
+  std::shared_ptr<Root> root_;
+  std::shared_ptr<Limit> limit_;
+};
+
+class LimitTree {
+ public:
+  LimitTree() = default;
+  LimitTree(const LimitTree&) = delete;
+  LimitTree& operator=(const LimitTree&) = delete;
+
+  // Makes the configured tree exactly `nodes` and the ancestors that their paths imply. Keys added at run
+  // time stay as long as their parent does. On an error nothing changes.
+  absl::Status Update(std::span<const NodeSpec> nodes);
+
+  // Adds a node at run time, or replaces its limits; its parent must exist.
+  absl::StatusOr<NodeRef> AddKey(const NodeSpec& node);
+
+  // Removes a node and all under it. Requests in flight settle as usual; new ones by an old NodeRef are
+  // refused.
+  bool Remove(std::string_view path);
+
+  // Empty when there is no such node.
+  NodeRef Resolve(std::string_view path) const;
+
+  // The model's number, the same for ever. For configured models only, never for a name that a client sent:
+  // each new name takes memory.
+  ModelRef Model(std::string_view name);
+
+  // A budget's settled consumption from the ledger, for requests admitted since `period_start`, which must
+  // begin the present period. False when there is no such limit or period. `which` names it; its capacity is
+  // ignored.
+  bool Restore(std::string_view path, const LimitSpec& which, conf::TimePoint period_start, int64_t spent,
+               conf::TimePoint now);
+
+  // Every limit, ordered by path, in the order configured.
+  std::vector<LimitRef> Limits() const;
+  std::vector<LimitState> Snapshot(conf::TimePoint now) const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<Node> node;
+    std::vector<std::shared_ptr<Limit>> own;
+    std::shared_ptr<const PlanSet> plans;  // as node->plans, readable under the tree's lock
+    bool key = false;                      // added at run time
+  };
+  using Entries = std::map<std::string, Entry, std::less<>>;  // parents come before their children
+  using Specs = std::span<const LimitSpec>;
+
+  // What a root's lock will be taken for, prepared outside of it. By the root's name.
+  struct Change {
+    std::shared_ptr<Root> root;
+    std::vector<std::pair<std::shared_ptr<Limit>, int64_t>> capacities;
+    std::vector<std::pair<std::shared_ptr<Node>, std::shared_ptr<const PlanSet>>> plans;
+  };
+  using Changes = std::map<std::string, Change, std::less<>>;
+  static void Apply(Changes changes);
+
+  Change& ChangeOf(const std::shared_ptr<Node>& node, Changes& changes) const;
+  // Creates the node if it is new, and gives it these limits; its plan is compiled later.
+  void SetLimits(const std::string& path, Specs specs, bool key, Changes& changes);
+  void CompilePlan(Entry& entry, Changes& changes);
+  Entries::iterator Drop(Entries::iterator entry, Changes& changes);
+  ModelRef Intern(std::string_view name);
+
+  mutable std::mutex mutex_;
+  Entries entries_;
+  std::map<std::string, ModelRef, std::less<>> models_;
+};
+
+}  // namespace router::limits
