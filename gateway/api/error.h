@@ -1,0 +1,120 @@
+// Every way in which a call can be refused or fail, told in the form of the protocol that the client speaks.
+//
+// One table (error.cc) gives each stable code its HTTP status, its type in both protocols, and whether the
+// same request may succeed when it is sent again. The SDKs choose their exception class by status and retry
+// 408, 409, 429 and 5xx unless `x-should-retry` says otherwise, so the table says it. Pure values, callable
+// from every thread. Messages are shown to the caller: they name what was wrong and what would be right,
+// never a secret.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+
+namespace gateway::api {
+
+enum class Protocol : uint8_t { kOpenAi, kAnthropic };
+
+enum class Code : uint8_t {
+  kBadRequest,  // not HTTP as we accept it
+  kInvalidJson,
+  kNestingTooDeep,
+  kInvalidMultipart,
+  kIncompleteBody,
+  kInvalidType,
+  kInvalidValue,
+  kMissingParameter,
+  kMissingModel,
+  kDuplicateKey,
+  kUnsupportedParameter,
+  kReservedHeader,
+  kContextLengthExceeded,
+  kContentPolicyViolation,
+  kMissingApiKey,
+  kInvalidApiKey,
+  kKeyExpired,
+  kKeyRevoked,
+  kPermissionDenied,
+  kNotFound,
+  kModelNotFound,
+  kUnsupportedEndpoint,
+  kMethodNotAllowed,
+  kRequestTimeout,
+  kConflict,
+  kRequestTooLarge,
+  kUriTooLong,
+  kUnsupportedMediaType,
+  kExpectationFailed,
+  kInvalidConfig,
+  kHeaderTooLarge,
+  kRateLimitExceeded,
+  kInsufficientQuota,
+  kConcurrencyLimit,
+  kConnectionLimit,
+  kClientClosed,  // in the ledger only: nobody is left to read it
+  kInternalError,
+  kUpstreamError,
+  kStreamInterrupted,
+  kStreamLimit,
+  kUpstreamUnavailable,
+  kOverloaded,
+  kQueueTimeout,
+  kLedgerUnavailable,
+  kLimitsUnavailable,
+  kDraining,
+  kUpstreamTimeout,
+  kDeadlineExceeded,
+};
+
+struct CodeInfo {
+  Code code;
+  std::string_view name;  // stable: clients may compare it
+  int status;
+  std::string_view openai_type;
+  std::string_view anthropic_type;
+  bool retry_helps;
+};
+
+// All codes, in the order of the enumeration.
+std::span<const CodeInfo> AllCodes();
+const CodeInfo& Info(Code code);
+
+struct ApiError {
+  int status = 500;
+  std::string
+      type;  // OpenAI's; Anthropic's follows from `code`, or from `status` for a code that is not ours
+  std::string code;
+  std::string message;
+  std::string param;  // JSON path of the offending field, e.g. `messages[2].content[0].type`
+  std::optional<bool> should_retry;
+  std::optional<conf::Duration> retry_after;
+  std::string limit;  // the limit that refused, e.g. `tenant:search/tokens_per_minute`
+};
+
+ApiError Make(Code code, std::string message, std::string param = {});
+
+// `asked` does not exist for this caller; the message lists what its key may use (the first 20, then a
+// count).
+ApiError ModelNotFound(std::string_view asked, std::span<const std::string_view> allowed);
+
+// The JSON body. A `request_id` that is not empty is in it, so that a pasted error can be looked up.
+std::string RenderError(Protocol protocol, const ApiError& error, std::string_view request_id);
+
+// The server-sent event that ends a stream which failed after its first byte. OpenAI clients throw on a
+// `data:` that holds `error`, Anthropic's on `event: error`. Neither is followed by an end marker.
+std::string RenderStreamError(Protocol protocol, const ApiError& error, std::string_view request_id);
+
+struct ErrorHeader {
+  std::string_view name;
+  std::string value;
+};
+
+// x-should-retry, retry-after-ms and retry-after (rounded up), x-tidegate-limit: those that the error knows.
+std::vector<ErrorHeader> ErrorHeaders(const ApiError& error);
+
+}  // namespace gateway::api

@@ -1,0 +1,16 @@
+// JSON as text: what must be right for bytes that nobody has checked yet.
+//
+// Pure functions without state; callable from every thread. Nothing here parses a document.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace gateway::api {
+
+// Appends `text` as a JSON string, quotes included. Control characters are escaped; each maximal ill-formed
+// part of invalid UTF-8 becomes one U+FFFD (Unicode 15, section 3.9), so the result is always valid JSON on
+// one line.
+void AppendQuoted(std::string& out, std::string_view text);
+
+}  // namespace gateway::api
