@@ -1,0 +1,102 @@
+// A YAML (or JSON) document as a tree that knows, for each value, its line and its JSON pointer.
+//
+// Parsing never throws. The document collects every problem, its own and its readers', in the order found.
+// What a hostile text can cost is bounded by ParseLimits: size, depth, and values after aliases are followed.
+// A Value is a cheap view; it must not outlive the Document. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "conf/problem.h"
+#include "conf/sources.h"
+
+namespace conf {
+
+enum class Kind { kNull, kScalar, kSequence, kMapping };
+
+struct ParseLimits {
+  size_t bytes = 4 << 20;
+  int depth = 64;
+  size_t values = 200'000;
+  size_t problems = 200;  // more are counted, not kept
+};
+
+struct Node;
+class Document;
+
+class Value {
+ public:
+  Value(Document* document, const Node* node, std::string pointer)
+      : document_(document), node_(node), pointer_(std::move(pointer)) {}
+
+  Kind kind() const;
+  bool quoted() const;              // a scalar in quotes or in block style: never a number or a boolean
+  const std::string& text() const;  // of a scalar
+  int line() const;
+  const std::string& pointer() const { return pointer_; }
+  Document& document() const { return *document_; }
+
+  std::vector<Value> Items() const;                           // of a sequence
+  std::vector<std::pair<std::string, Value>> Fields() const;  // of a mapping, in the file's order
+  std::optional<Value> Find(std::string_view key) const;      // of a mapping
+
+  // `a list`, `the text "abc"`, `nothing`: what stands here, for "expected X, found Y".
+  std::string Found() const;
+
+  void Error(std::string message) const;
+  void ErrorExpected(std::string_view expected) const {
+    Error("expected " + std::string(expected) + ", found " + Found());
+  }
+  void ErrorHidingValue(std::string message) const;  // for what may be a secret
+  void ErrorAtKey(std::string_view key, std::string message) const;
+
+ private:
+  Document* document_;
+  const Node* node_;
+  std::string pointer_;
+};
+
+class Document {
+ public:
+  // `file` is only the name that problems show; `sources` answers secrets' references and must outlive the
+  // document.
+  Document(std::string_view text, std::string file, const Sources& sources, ParseLimits limits = {});
+  ~Document();
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
+
+  // Null when the text is empty or is not a document; problems() then says why.
+  Value root();
+  bool parsed() const { return parsed_; }
+  const Sources& sources() const { return sources_; }
+
+  void Add(std::string pointer, int line, std::string value, std::string message);
+  // At a pointer, or at the nearest value above it that exists.
+  void AddAt(const std::string& pointer, std::string value, std::string message);
+  size_t problem_count() const { return problem_count_; }
+  std::vector<Problem> TakeProblems();
+
+  void NoteDefault(std::string pointer) { defaulted_.push_back(std::move(pointer)); }
+  std::vector<std::string> TakeDefaulted() { return std::move(defaulted_); }
+
+ private:
+  std::string file_;
+  const Sources& sources_;
+  ParseLimits limits_;
+  std::shared_ptr<const Node> root_;
+  bool parsed_ = false;
+  std::vector<Problem> problems_;
+  size_t problem_count_ = 0;
+  std::vector<std::string> defaulted_;
+};
+
+// Appends an RFC 6901 token, escaped.
+std::string JoinPointer(std::string_view pointer, std::string_view token);
+
+}  // namespace conf

@@ -1,0 +1,22 @@
+// What a configuration refers to outside its text: environment variables and small files. Passed in, so that
+// tests and the fuzzer never touch the machine.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace conf {
+
+struct Sources {
+  std::function<std::optional<std::string>(const std::string& name)> environment;
+  std::function<absl::StatusOr<std::string>(const std::string& path)> file;
+};
+
+// The process's environment and file system. Only regular files of at most 1 MiB are read; others are an
+// error, so that a FIFO or a device cannot hang or fill the process.
+Sources SystemSources();
+
+}  // namespace conf

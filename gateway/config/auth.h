@@ -1,0 +1,68 @@
+// Section `auth`: how a caller proves who it is. Section `admin`: how the first operator does.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "conf/secret.h"
+#include "conf/time.h"
+#include "gateway/config/types.h"
+
+namespace gateway::config {
+
+// Only asymmetric ones: `none` and HMAC are refused, since a public key must never be taken for a shared
+// secret.
+enum class JwtAlgorithm : uint8_t {
+  kRs256,
+  kRs384,
+  kRs512,
+  kPs256,
+  kPs384,
+  kPs512,
+  kEs256,
+  kEs384,
+  kEs512,
+  kEdDsa,
+};
+std::string_view Name(JwtAlgorithm algorithm);  // as in a JWT's `alg`
+
+// Where the key set is: exactly one of the two.
+struct Jwks {
+  Url url;
+  std::string file;
+};
+
+// From a claim to a tenant: through `values` when the claim's value is listed there; when `values` is empty,
+// the value is itself the tenant's name. Otherwise the token is refused.
+struct JwtTenant {
+  std::string claim = "tenant";
+  std::map<std::string, std::string> values;
+};
+
+struct Jwt {
+  std::string issuer;
+  std::vector<std::string> audience;  // the token must name one of them
+  Jwks jwks;
+  std::vector<JwtAlgorithm> algorithms;
+  JwtTenant tenant;
+  conf::Duration leeway = std::chrono::seconds(30);   // of exp, nbf and iat
+  conf::Duration refresh = std::chrono::minutes(10);  // of the key set
+  ClientTls tls;                                      // towards jwks.url
+};
+
+struct Auth {
+  bool keys = true;
+  std::vector<Jwt> jwt;
+  std::string anonymous_tenant;  // empty: a call without credentials is refused. Loopback listeners only.
+};
+
+struct Admin {
+  conf::Secret bootstrap_key;  // empty: admin keys are made by `tidegate keys create --admin` only
+};
+
+void Bind(conf::Object& object, Auth& out);
+void Bind(conf::Object& object, Admin& out);
+
+}  // namespace gateway::config

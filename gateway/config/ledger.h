@@ -1,0 +1,74 @@
+// Section `ledger`: how durable the record of every call is, how long it is kept, and who else is sent it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "conf/secret.h"
+#include "conf/time.h"
+#include "gateway/config/types.h"
+
+namespace gateway::config {
+
+// grouped: a crash of the machine loses at most one commit_interval. strict: nothing is forwarded before its
+// open record is on disk.
+enum class Durability : uint8_t { kGrouped, kStrict };
+
+struct Retention {  // by whole segments, the oldest first; absent: kept for ever
+  std::optional<conf::Duration> age;
+  std::optional<uint64_t> bytes;
+};
+
+struct Checkpoint {  // whichever comes first
+  uint64_t records = 10000;
+  conf::Duration interval = std::chrono::minutes(1);
+};
+
+enum class SinkFormat : uint8_t { kJsonl, kCsv };
+
+struct FileSink {
+  std::string path;
+  SinkFormat format = SinkFormat::kJsonl;
+};
+
+struct WebhookSink {
+  Url url;
+  std::vector<SecretHeader> headers;
+  ClientTls tls;
+  conf::Duration timeout = std::chrono::seconds(10);
+};
+
+enum class SyslogTransport : uint8_t { kUnix, kUdp, kTcp };
+
+struct SyslogSink {
+  SyslogTransport transport = SyslogTransport::kUnix;
+  std::string path = "/dev/log";  // of transport unix
+  Address address;                // of the others
+  uint32_t facility = 16;         // local0
+};
+
+struct Sink {
+  std::string name;
+  std::variant<FileSink, WebhookSink, SyslogSink> to;
+  uint32_t batch_records = 500;
+  conf::Duration batch_interval = std::chrono::seconds(1);
+  conf::Duration max_backoff = std::chrono::minutes(1);
+};
+
+struct Ledger {
+  Durability durability = Durability::kGrouped;
+  conf::Duration commit_interval = std::chrono::milliseconds(5);
+  uint64_t segment_bytes = 64 << 20;
+  conf::Duration segment_age = std::chrono::hours(24);
+  uint64_t min_free_bytes = 256 << 20;  // of the disk; below it new work is refused with 503
+  Retention retention;
+  Checkpoint checkpoint;
+  std::vector<Sink> sinks;
+};
+
+void Bind(conf::Object& object, Ledger& out);
+
+}  // namespace gateway::config

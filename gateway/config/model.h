@@ -1,0 +1,115 @@
+// Section `models`: what can be called, where it is served, what it costs, and what to do when it fails.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/secret.h"
+#include "conf/time.h"
+#include "gateway/config/types.h"
+
+namespace gateway::config {
+
+// Micro-USD per million tokens. In the file: USD per million tokens, with at most six decimals.
+struct Price {
+  int64_t input = 0;
+  int64_t cached_input = 0;  // when not given: as input
+  int64_t output = 0;
+};
+
+enum class Engine : uint8_t { kVllm, kSglang, kTrtllm, kTgi, kLlamacpp, kOpenai, kAnthropic, kChatOnly };
+std::string_view Name(Engine engine);
+ApiSet DefaultApis(Engine engine);
+// Engines that answer GET /health; the others are providers that are judged by their answers alone.
+bool HasHealthPath(Engine engine);
+
+struct Endpoint {
+  std::string name;  // when not given: host:port and path of the URL
+  Url url;
+  Engine engine = Engine::kVllm;
+  std::string model;  // the name that the engine knows; when not given: the model's own
+  uint32_t weight = 1;
+  conf::Secret api_key;
+  std::vector<Header> headers;
+  std::vector<SecretHeader> secret_headers;
+  ClientTls tls;
+  ApiSet apis;  // when not given: DefaultApis(engine)
+};
+
+enum class RoutingPolicy : uint8_t { kLeastLoad, kRoundRobin, kPowerOfTwo, kWeighted };
+std::string_view Name(RoutingPolicy policy);
+
+struct Routing {
+  RoutingPolicy policy = RoutingPolicy::kLeastLoad;
+};
+
+struct Timeouts {
+  conf::Duration connect = std::chrono::seconds(2);
+  conf::Duration first_byte = std::chrono::minutes(5);
+  conf::Duration idle = std::chrono::minutes(2);  // between events, once the answer has begun
+  conf::Duration total = std::chrono::minutes(30);
+};
+
+struct Retries {
+  uint32_t max = 2;              // per request, before its first byte
+  double budget = 0.2;           // retries as a share of the model's requests
+  uint32_t min_per_minute = 10;  // allowed whatever the share, so that a quiet model can retry
+  conf::Duration backoff = std::chrono::milliseconds(25);  // doubles with each retry
+  conf::Duration max_backoff = std::chrono::seconds(1);
+};
+
+// Of one endpoint: opens on consecutive failures, lets probes through after a while, longer each time it
+// fails.
+struct Breaker {
+  uint32_t failures = 5;
+  conf::Duration open = std::chrono::seconds(5);
+  conf::Duration max_open = std::chrono::minutes(1);
+  uint32_t probes = 1;
+};
+
+struct Health {
+  std::optional<bool> probe;  // absent: by HasHealthPath(engine) of each endpoint
+  std::string path = "/health";
+  conf::Duration interval = std::chrono::seconds(5);
+  conf::Duration timeout = std::chrono::seconds(4);
+  uint32_t rise = 2;
+  uint32_t fall = 3;
+};
+
+enum class FallbackOn : uint8_t {
+  kUnavailable,  // no endpoint to try, or all tries failed before the first byte
+  kOverloaded,   // endpoints answered 429 or 503
+  kTimeout,      // no first byte in time
+  kContext,      // the request is longer than the model's context
+};
+std::string_view Name(FallbackOn condition);
+
+struct Fallback {
+  std::string model;
+  std::vector<FallbackOn> on{FallbackOn::kUnavailable, FallbackOn::kOverloaded, FallbackOn::kTimeout};
+
+  bool When(FallbackOn condition) const;
+};
+
+struct Model {
+  std::string name;
+  std::vector<std::string> aliases;
+  Price price;
+  std::optional<uint32_t> max_output_tokens;
+  std::optional<uint32_t> context;  // tokens, input and output together
+  std::vector<Endpoint> endpoints;
+  Routing routing;
+  Timeouts timeouts;
+  Retries retries;
+  Breaker breaker;
+  Health health;
+  std::vector<Fallback> fallbacks;
+  bool translate = true;  // messages and responses for endpoints that only know chat
+};
+
+void Bind(conf::Object& object, Model& out);
+
+}  // namespace gateway::config

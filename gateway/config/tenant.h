@@ -1,0 +1,55 @@
+// Section `tenants`: a tree of who may call what, and how much.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/config/types.h"
+
+namespace gateway::config {
+
+// Absent is no limit. Zero is refused: to forbid a model, do not list it.
+struct Limits {
+  std::optional<uint64_t> requests_per_minute;
+  std::optional<uint64_t> tokens_per_minute;  // input and output together
+  std::optional<uint64_t> input_tokens_per_minute;
+  std::optional<uint64_t> output_tokens_per_minute;
+  std::optional<uint32_t> concurrency;
+
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+
+enum class Period : uint8_t { kDay, kWeek, kMonth };  // calendar periods in UTC; a week begins on Monday
+std::string_view Name(Period period);
+
+// At least one of the two amounts.
+struct Budget {
+  std::optional<int64_t> micro_usd;
+  std::optional<uint64_t> tokens;
+  Period period = Period::kMonth;
+  std::string model;  // empty: any model
+};
+
+enum class StoreContent : uint8_t { kNone, kPrompts, kFull };
+enum class Priority : uint8_t { kLow, kNormal, kHigh };
+
+struct Tenant {
+  std::string name;
+  std::string parent;                              // empty: a root
+  std::optional<std::vector<std::string>> models;  // names or globs; absent: the parent's. A root has them.
+  std::optional<ApiSet> endpoints;                 // absent: the parent's, and all of them for a root
+  Limits limits;                                   // over any model, all descendants included
+  std::map<std::string, Limits> per_model;         // `limits.per_model`, by model name
+  std::vector<Budget> budgets;
+  StoreContent store_content = StoreContent::kNone;
+  Priority priority = Priority::kNormal;
+};
+
+void Bind(conf::Object& object, Limits& out);
+void Bind(conf::Object& object, Tenant& out);
+
+}  // namespace gateway::config
