@@ -417,6 +417,8 @@ std::string_view CodeName(FactsErrorCode code) {
       return "too_deep";
     case FactsErrorCode::kInvalidUtf8:
       return "invalid_utf8";
+    case FactsErrorCode::kInvalidMultipart:
+      return "invalid_multipart";
   }
   return "invalid_json";
 }

@@ -29,6 +29,7 @@ enum class FactsErrorCode : uint8_t {
   kNotAnObject,
   kTooDeep,
   kInvalidUtf8,
+  kInvalidMultipart,
 };
 std::string_view CodeName(FactsErrorCode code);  // "invalid_json", stable: clients match on it
 
