@@ -1,0 +1,186 @@
+#include "router/attempt.h"
+
+#include <algorithm>
+
+namespace router {
+namespace {
+
+using conf::Duration;
+using conf::TimePoint;
+
+constexpr Duration kMinWait = std::chrono::milliseconds(1);  // so that a lost race cannot spin
+constexpr int kTooManyRequests = 429;
+constexpr int kUnavailableStatus = 503;
+constexpr int kOverloadedStatus = 529;  // Anthropic's
+
+bool IsOverload(int status) {
+  return status == kTooManyRequests || status == kUnavailableStatus || status == kOverloadedStatus;
+}
+
+}  // namespace
+
+std::string_view ErrorName(AttemptError error) {
+  switch (error) {
+    case AttemptError::kNone:
+      return "none";
+    case AttemptError::kNoReplica:
+      return "no_replica";
+    case AttemptError::kUnavailable:
+      return "unavailable";
+    case AttemptError::kConnectFailed:
+      return "connect_failed";
+    case AttemptError::kUpstreamBroke:
+      return "upstream_broke";
+    case AttemptError::kTimedOut:
+      return "timed_out";
+    case AttemptError::kDeadline:
+      return "deadline";
+    case AttemptError::kBrokenStream:
+      return "broken_stream";
+  }
+  return "none";
+}
+
+Step Attempt::Resume(const Event& event, TimePoint now) {
+  using Kind = Event::Kind;
+  if (ended_) return {.kind = Step::Kind::kCancel};
+  Charge& charge = decision_.charge;
+  switch (event.kind) {
+    case Kind::kStart:
+      load_.cell(primary_).budget.OnRequest();
+      return First(now);
+    case Kind::kWoke:
+      return charge ? Try(false) : First(now);
+    case Kind::kReusedClosed:
+      if (!fresh_ && !PastDeadline(now)) return Try(true);
+      [[fallthrough]];
+    case Kind::kConnectFailed:
+      charge.Report(Outcome::kBad, now);
+      return Again(kOnUnavailable, AttemptError::kConnectFailed, now);
+    case Kind::kStatus:
+      return OnStatus(event, now);
+    case Kind::kTimedOut:
+      // Out of the client's own time is nobody's fault.
+      if (!PastDeadline(now)) charge.Report(Outcome::kBad, now);
+      return Again(kOnTimeout, AttemptError::kTimedOut, now);
+    case Kind::kFirstByte:
+      first_byte_ = true;
+      return {.kind = Step::Kind::kRelay};
+    case Kind::kBroken:
+      charge.Report(Outcome::kBad, now);
+      return Again(kOnUnavailable, AttemptError::kUpstreamBroke, now);
+    case Kind::kCompleted:
+      return End({.kind = Step::Kind::kDone});
+    case Kind::kClientGone:
+      break;
+  }
+  return End({.kind = Step::Kind::kCancel});
+}
+
+Step Attempt::First(TimePoint now) {
+  if (PastDeadline(now)) return Fail(AttemptError::kDeadline);
+  if (PickFrom(primary_, now)) return Try(false);
+  const NoneBecause none = none_;
+  const std::optional<TimePoint> retry_at = retry_at_;
+  if (PickFallback(none == NoneBecause::kAllResting ? kOnOverloaded : kOnUnavailable, now)) return Try(false);
+  if (retry_at) {
+    if (!give_up_waiting_) give_up_waiting_ = now + retry().max_wait;
+    const TimePoint until = std::max(*retry_at, now + kMinWait);
+    if (until <= *give_up_waiting_ && !PastDeadline(until)) {
+      next_fallback_ = 0;
+      return {.kind = Step::Kind::kWait, .model = primary_, .until = until, .why = ReasonText(none)};
+    }
+  }
+  const AttemptError error =
+      none == NoneBecause::kNoReplicas ? AttemptError::kNoReplica : AttemptError::kUnavailable;
+  return End({.kind = Step::Kind::kFail,
+              .model = primary_,
+              .until = retry_at.value_or(TimePoint()),
+              .error = error,
+              .why = ReasonText(none)});
+}
+
+Step Attempt::OnStatus(const Event& event, TimePoint now) {
+  Charge& charge = decision_.charge;
+  const bool overload = IsOverload(event.status);
+  if (overload && (event.retry_after || event.status != kUnavailableStatus))
+    charge.Rest(event.retry_after, now);
+  const Outcome outcome = OutcomeOf(event.status, event.retry_after.has_value());
+  charge.Report(outcome, now);
+  if (event.context_exceeded) return Again(kOnContext, AttemptError::kNone, now);
+  if (overload) return Again(kOnOverloaded, AttemptError::kNone, now);
+  if (outcome == Outcome::kBad) return Again(kOnUnavailable, AttemptError::kNone, now);
+  return {.kind = Step::Kind::kRelay};
+}
+
+Step Attempt::Again(FallbackOn condition, AttemptError error, TimePoint now) {
+  const bool has_answer = error == AttemptError::kNone;
+  if (first_byte_) return Fail(AttemptError::kBrokenStream);
+  if (PastDeadline(now)) return has_answer ? Step{.kind = Step::Kind::kRelay} : Fail(AttemptError::kDeadline);
+  RetryBudget& budget = load_.cell(primary_).budget;
+  if (budget.Withdraw(now)) {
+    const bool same_model = condition != kOnContext && retries_ < retry().max_retries;
+    if (same_model && PickFrom(model_, now)) {
+      ++retries_;
+      return BackOff(now);
+    }
+    if (PickFallback(condition, now)) return Try(false);
+    budget.Refund();
+  }
+  return has_answer ? Step{.kind = Step::Kind::kRelay} : Fail(error);
+}
+
+// The replica is chosen and charged before the pause, so that the answer in hand is given up only for another
+// try.
+Step Attempt::BackOff(TimePoint now) {
+  const uint32_t doublings = std::min<uint32_t>(retries_ - 1, 20);
+  const Duration longest = std::min(retry().backoff * (int64_t{1} << doublings), retry().max_backoff);
+  const Duration pause =
+      longest / 2 + Duration(static_cast<int64_t>(
+                        rng_.Uniform(static_cast<uint64_t>(std::max<int64_t>(longest.count() / 2, 1)))));
+  if (longest <= Duration::zero() || PastDeadline(now + pause)) return Try(false);
+  return {.kind = Step::Kind::kWait,
+          .replica = *decision_.replica,
+          .model = model_,
+          .until = now + pause,
+          .why = "pause before a retry"};
+}
+
+bool Attempt::PickFrom(ModelId model, TimePoint now) {
+  Decision decision = Pick(table_, model, load_, facts_, tried_, now, rng_);
+  if (!decision.replica) {
+    none_ = decision.none;
+    retry_at_ = decision.retry_at;
+    return false;
+  }
+  tried_.push_back(*decision.replica);
+  decision_ = std::move(decision);
+  model_ = model;
+  return true;
+}
+
+bool Attempt::PickFallback(FallbackOn condition, TimePoint now) {
+  const std::vector<Fallback>& fallbacks = table_.model(primary_).fallbacks;
+  while (next_fallback_ < fallbacks.size()) {
+    const Fallback& fallback = fallbacks[next_fallback_++];
+    if ((fallback.on & condition) != 0 && PickFrom(fallback.model, now)) return true;
+  }
+  return false;
+}
+
+Step Attempt::Try(bool fresh) {
+  fresh_ = fresh;
+  return {.kind = Step::Kind::kTry,
+          .replica = *decision_.replica,
+          .model = model_,
+          .fresh_connection = fresh,
+          .why = decision_.reason};
+}
+
+Step Attempt::End(Step step) {
+  ended_ = true;
+  decision_.charge.Release();
+  return step;
+}
+
+}  // namespace router

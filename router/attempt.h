@@ -1,0 +1,137 @@
+// The life of one request towards its replicas, without I/O: what to do next, given what has happened.
+//
+// The shell starts with Start(), does what each Step says and reports back with the next Event; the machine
+// picks replicas, charges them, tells their breakers, and retries, but only while no byte has gone to the
+// client, on a replica not tried yet, within the model's retry budget and the deadline. Owner: the request,
+// on its shard. Table, view and rng must outlive it.
+//
+//   Start ─▶ kTry ─▶ (head) kRelay ─▶ (first byte) kRelay ─▶ (end) kDone
+//              │└─▶ failed: kWait ─▶ kTry another, or a fallback model's; else kRelay (the upstream's own
+//              refusal) or kFail └──▶ client gone, in any state: kCancel
+#pragma once
+
+#include <absl/container/inlined_vector.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "conf/time.h"
+#include "router/pick.h"
+
+namespace router {
+
+struct Event {
+  enum class Kind : uint8_t {
+    kStart,
+    kWoke,           // the time of a kWait has come
+    kConnectFailed,  // refused, unreachable, TLS, time-out of the connect
+    kReusedClosed,   // a kept-alive connection turned out closed before any byte of an answer
+    kStatus,         // the answer's head is here; its body is not yet read
+    kTimedOut,       // the request was sent, and nothing came in time
+    kFirstByte,      // a byte of the answer has gone to the client
+    kBroken,         // the answer broke off, or was not HTTP
+    kCompleted,      // the answer is whole
+    kClientGone,
+  };
+
+  static Event Of(Kind kind) { return {kind, 0, {}, false}; }
+  static Event Status(int status, std::optional<conf::Duration> retry_after = {},
+                      bool context_exceeded = false) {
+    return {Kind::kStatus, status, retry_after, context_exceeded};
+  }
+
+  Kind kind;
+  int status;
+  std::optional<conf::Duration> retry_after;
+  bool context_exceeded;  // a 400 that says the prompt is too long
+};
+
+enum class AttemptError : uint8_t {
+  kNone,
+  kNoReplica,      // the model has none: 503
+  kUnavailable,    // all down, broken or resting; Step::until says when to come back: 503
+  kConnectFailed,  // 502
+  kUpstreamBroke,  // before the first byte: 502
+  kTimedOut,       // 504
+  kDeadline,       // the client's own deadline has passed: 408 or 504
+  kBrokenStream,   // after the first byte: the stream must end with an error in its own form
+};
+std::string_view ErrorName(AttemptError error);
+
+struct Step {
+  enum class Kind : uint8_t {
+    kTry,     // send the request to `replica`, dropping any answer in hand
+    kWait,    // until `until`, then report kWoke; drop any answer in hand
+    kRelay,   // pass the answer in hand on to the client, as it is
+    kDone,    // it has ended well
+    kFail,    // it has ended with `error`
+    kCancel,  // close the upstream at once
+  };
+  Kind kind;
+  ReplicaId replica{};
+  ModelId model{};
+  bool fresh_connection = false;  // do not take one from the pool
+  conf::TimePoint until{};        // kWait; and kFail with kUnavailable: when to come back, if known
+  AttemptError error = AttemptError::kNone;
+  std::string_view why{};  // the pick's reason, or the refusal's; static
+};
+
+class Attempt {
+ public:
+  Attempt(const RouteTable& table, const LoadView& load, ModelId model, const PickFacts& facts,
+          std::optional<conf::TimePoint> deadline, scheduler::Rng& rng)
+      : table_(table),
+        load_(load),
+        primary_(model),
+        model_(model),
+        facts_(facts),
+        deadline_(deadline),
+        rng_(rng) {}
+
+  Step Resume(const Event& event, conf::TimePoint now);
+
+  uint32_t tries() const { return static_cast<uint32_t>(tried_.size()); }
+  uint32_t retries() const { return retries_; }
+  ModelId model() const { return model_; }  // the one that serves: the asked one, or a fallback
+  const Decision& decision() const { return decision_; }
+  Charge& charge() { return decision_.charge; }
+
+ private:
+  Step First(conf::TimePoint now);
+  Step OnStatus(const Event& event, conf::TimePoint now);
+  // After a failed try: elsewhere if that is allowed and possible; else fails with `error`, or, where that is
+  // kNone, relays the answer in hand.
+  Step Again(FallbackOn condition, AttemptError error, conf::TimePoint now);
+  Step BackOff(conf::TimePoint now);
+  bool PickFrom(ModelId model, conf::TimePoint now);
+  bool PickFallback(FallbackOn condition, conf::TimePoint now);
+  Step Try(bool fresh);
+  Step End(Step step);
+  Step Fail(AttemptError error) {
+    return End({.kind = Step::Kind::kFail, .error = error, .why = ErrorName(error)});
+  }
+  bool PastDeadline(conf::TimePoint now) const { return deadline_ && now >= *deadline_; }
+  const RetryPolicy& retry() const { return table_.model(primary_).spec.retry; }
+
+  const RouteTable& table_;
+  const LoadView& load_;
+  const ModelId primary_;
+  ModelId model_;
+  const PickFacts facts_;
+  const std::optional<conf::TimePoint> deadline_;
+  scheduler::Rng& rng_;
+
+  Decision decision_;
+  NoneBecause none_ = NoneBecause::kPicked;  // of the last pick that found nobody
+  std::optional<conf::TimePoint> retry_at_;  // likewise
+  absl::InlinedVector<ReplicaId, 8> tried_;
+  uint32_t retries_ = 0;
+  size_t next_fallback_ = 0;
+  bool ended_ = false;
+  bool fresh_ = false;       // this try goes over a new connection
+  bool first_byte_ = false;  // the client has seen some of the answer
+  std::optional<conf::TimePoint> give_up_waiting_;
+};
+
+}  // namespace router

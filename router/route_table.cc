@@ -1,0 +1,119 @@
+#include "router/route_table.h"
+
+#include <absl/container/flat_hash_set.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "conf/text.h"
+#include "router/json_index.h"
+
+namespace router {
+namespace {
+
+constexpr std::array<std::string_view, 4> kPolicyNames = {"least-load", "round-robin", "power-of-two",
+                                                          "weighted"};
+
+class Faults {
+ public:
+  void Add(std::string fault) {
+    if (!text_.empty()) text_ += '\n';
+    text_ += fault;
+  }
+  bool empty() const { return text_.empty(); }
+  absl::Status ToStatus() const { return absl::InvalidArgumentError(text_); }
+
+ private:
+  std::string text_;
+};
+
+void CheckReplicas(const ModelSpec& model, absl::flat_hash_set<std::string>& identities, Faults& faults) {
+  double total = 0;
+  for (const ReplicaSpec& replica : model.replicas) {
+    if (replica.identity.empty()) {
+      faults.Add(fmt::format("model \"{}\": a replica has no identity", model.name));
+    } else if (!identities.insert(replica.identity).second) {
+      faults.Add(fmt::format("model \"{}\": replica \"{}\" is listed twice", model.name, replica.identity));
+    }
+    if (!std::isfinite(replica.weight) || replica.weight < 0 || replica.weight > 1e6) {
+      faults.Add(fmt::format("model \"{}\": replica \"{}\" has weight {}; it must be from 0 to 1000000",
+                             model.name, replica.identity, replica.weight));
+    }
+    total += replica.weight;
+  }
+  if (!model.replicas.empty() && total == 0) {
+    faults.Add(fmt::format("model \"{}\": the weights of its replicas sum to zero", model.name));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs) {
+  RouteTable table;
+  Faults faults;
+  absl::flat_hash_set<std::string> identities;
+  table.models_.reserve(specs.size());
+  for (ModelSpec& spec : specs) {
+    const auto id = static_cast<ModelId>(table.models_.size());
+    const auto claim = [&](const std::string& name) {
+      if (name.empty()) {
+        faults.Add(fmt::format("model \"{}\": a name is empty", spec.name));
+      } else if (!table.names_.emplace(name, id).second) {
+        faults.Add(fmt::format("the name \"{}\" is given to two models", name));
+      }
+    };
+    claim(spec.name);
+    for (const std::string& alias : spec.aliases) claim(alias);
+    CheckReplicas(spec, identities, faults);
+    Model model{id,
+                {},
+                static_cast<uint32_t>(table.replicas_.size()),
+                static_cast<uint32_t>(spec.replicas.size()),
+                {}};
+    for (ReplicaSpec& replica : std::exchange(spec.replicas, {})) {
+      std::string quoted = replica.upstream_model.empty() ? std::string() : QuoteJson(replica.upstream_model);
+      table.replicas_.push_back(
+          {static_cast<ReplicaId>(table.replicas_.size()), id, std::move(replica), std::move(quoted)});
+    }
+    model.spec = std::move(spec);
+    table.models_.push_back(std::move(model));
+  }
+  for (Model& model : table.models_) {
+    for (const FallbackSpec& spec : model.spec.fallbacks) {
+      const std::optional<ModelId> fallback = table.Find(spec.model);
+      if (!fallback) {
+        faults.Add(fmt::format("model \"{}\": fallback \"{}\" is not a model", model.spec.name, spec.model));
+      } else if (*fallback == model.id) {
+        faults.Add(fmt::format("model \"{}\" falls back to itself", model.spec.name));
+      } else {
+        model.fallbacks.push_back({*fallback, spec.on});
+      }
+    }
+  }
+  if (!faults.empty()) return faults.ToStatus();
+  return table;
+}
+
+std::optional<ModelId> RouteTable::Find(std::string_view name_or_alias) const {
+  const auto found = names_.find(conf::Abseil(name_or_alias));
+  return found == names_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string_view PolicyName(PolicyKind kind) {
+  return kPolicyNames[static_cast<size_t>(kind)];
+}
+
+std::optional<PolicyKind> PolicyByName(std::string_view name) {
+  for (size_t i = 0; i < kPolicyNames.size(); ++i) {
+    if (kPolicyNames[i] == name) return static_cast<PolicyKind>(i);
+  }
+  return std::nullopt;
+}
+
+std::span<const std::string_view> PolicyNames() {
+  return kPolicyNames;
+}
+
+}  // namespace router

@@ -1,0 +1,130 @@
+// Which models there are, under which names, and which replicas serve them: an immutable table, rebuilt on
+// reload.
+//
+// Built once from plain structs (the shell reads them from configuration and from the control loop), then
+// read from every shard without a lock. ModelId and ReplicaId are dense indices within one table and mean
+// nothing in another; what outlives a table goes by ReplicaSpec::identity.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "router/breaker.h"
+#include "router/health.h"
+#include "router/retry_budget.h"
+
+namespace router {
+
+enum class ModelId : uint32_t {};
+enum class ReplicaId : uint32_t {};
+
+enum class PolicyKind : uint8_t { kLeastLoad, kRoundRobin, kPowerOfTwo, kWeighted };
+
+struct Timeouts {
+  conf::Duration connect = std::chrono::seconds(5);
+  conf::Duration first_byte = std::chrono::minutes(5);  // from the request's last byte to the answer's first
+  conf::Duration idle = std::chrono::minutes(2);        // between two reads of an answer
+  conf::Duration total = std::chrono::minutes(30);
+};
+
+struct RetryPolicy {
+  uint32_t max_retries = 2;  // beyond the first try, on other replicas
+  RetryBudgetConfig budget;
+  conf::Duration backoff = std::chrono::milliseconds(25);  // doubles with each retry; jittered down to a half
+  conf::Duration max_backoff = std::chrono::seconds(1);
+  conf::Duration max_wait = std::chrono::seconds(2);  // for a replica that rests, when none else is left
+};
+
+// Why a request may go on to a fallback model; a mask of these.
+enum FallbackOn : uint8_t {
+  kOnUnavailable = 1,  // no replica to try, or all tries failed before the first byte
+  kOnOverloaded = 2,   // replicas answered 429 or 503, or rest since they did
+  kOnTimeout = 4,      // no first byte in time
+  kOnContext = 8,      // the request is longer than the model's context
+};
+
+struct FallbackSpec {
+  std::string model;
+  uint8_t on = kOnUnavailable | kOnOverloaded | kOnTimeout;
+};
+
+struct ReplicaSpec {
+  std::string identity;  // stable over reloads, unique in the table: "chat-small@http://10.0.0.5:8000"
+  std::string url;
+  std::string engine;          // the engine adapter's name: "vllm"
+  std::string upstream_model;  // what the engine calls the model; empty: the name in the request
+  std::string zone;
+  std::vector<std::pair<std::string, std::string>> labels;
+  double weight = 1;  // share of the traffic, or relative speed; 0: drained, no new requests
+};
+
+struct ModelSpec {
+  std::string name;
+  std::vector<std::string> aliases;
+  std::vector<ReplicaSpec> replicas;
+  PolicyKind policy = PolicyKind::kLeastLoad;
+  std::vector<FallbackSpec> fallbacks;  // models to try next, in order; theirs are not followed
+  Timeouts timeouts;
+  RetryPolicy retry;
+  BreakerConfig breaker;
+  HealthConfig health;
+  std::optional<int64_t> max_output;  // tokens
+  bool fail_open = true;              // when every replica is down, try them all the same
+};
+
+struct Replica {
+  ReplicaId id;
+  ModelId model;
+  ReplicaSpec spec;
+  std::string upstream_model_json;  // quoted, ready to be spliced; empty: no splice
+};
+
+struct Fallback {
+  ModelId model;
+  uint8_t on;
+};
+
+struct Model {
+  ModelId id;
+  ModelSpec spec;  // without replicas: they are in the table
+  uint32_t first_replica;
+  uint32_t replica_count;
+  std::vector<Fallback> fallbacks;
+};
+
+class RouteTable {
+ public:
+  // Names every fault of the specs, one a line; nothing is built unless all are good.
+  static absl::StatusOr<RouteTable> Build(std::vector<ModelSpec> models);
+
+  RouteTable() = default;
+
+  std::optional<ModelId> Find(std::string_view name_or_alias) const;  // no allocation
+
+  const Model& model(ModelId id) const { return models_[static_cast<size_t>(id)]; }
+  const Replica& replica(ReplicaId id) const { return replicas_[static_cast<size_t>(id)]; }
+  std::span<const Model> models() const { return models_; }
+  std::span<const Replica> replicas() const { return replicas_; }
+  std::span<const Replica> replicas(ModelId id) const {
+    return std::span(replicas_).subspan(model(id).first_replica, model(id).replica_count);
+  }
+
+ private:
+  std::vector<Model> models_;
+  std::vector<Replica> replicas_;  // those of one model stand together
+  absl::flat_hash_map<std::string, ModelId> names_;
+};
+
+std::string_view PolicyName(PolicyKind kind);
+std::optional<PolicyKind> PolicyByName(std::string_view name);
+std::span<const std::string_view> PolicyNames();
+
+}  // namespace router

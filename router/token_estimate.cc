@@ -1,0 +1,66 @@
+#include "router/token_estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace router {
+namespace {
+
+constexpr double kGain = 0.05;            // of the moving averages: about the last twenty requests
+constexpr uint64_t kMinPromptBytes = 64;  // of a shorter prompt the chat template is most of the tokens
+constexpr double kTokensPerMediaPart = 512;
+constexpr double kMaxTokens = 1e12;
+
+struct Range {
+  double low;
+  double high;
+};
+constexpr Range kTokensPerByte{0.02, 2};
+constexpr Range kTokensPerEvent{0.1, 64};
+constexpr Range kOutput{1, 131072};
+
+void Learn(std::atomic<double>& average, double sample, Range range) {
+  if (!std::isfinite(sample)) return;
+  const double bounded = std::clamp(sample, range.low, range.high);
+  double current = average.load(std::memory_order_relaxed);
+  while (!average.compare_exchange_weak(current, current + kGain * (bounded - current),
+                                        std::memory_order_relaxed)) {
+  }
+}
+
+int64_t Tokens(double value) {
+  return static_cast<int64_t>(std::ceil(std::min(value, kMaxTokens)));
+}
+
+}  // namespace
+
+int64_t TokenEstimate::Prompt(uint64_t bytes, uint64_t token_ids, uint32_t media_parts) const {
+  const double text = static_cast<double>(bytes) * tokens_per_byte();
+  return std::max<int64_t>(1,
+                           Tokens(text + static_cast<double>(token_ids) + media_parts * kTokensPerMediaPart));
+}
+
+int64_t TokenEstimate::ExpectedOutput(std::optional<int64_t> bound) const {
+  const int64_t expected = Tokens(output_.load(std::memory_order_relaxed));
+  return bound ? std::clamp<int64_t>(*bound, 0, expected) : expected;
+}
+
+int64_t TokenEstimate::OutputOfEvents(uint64_t events) const {
+  return Tokens(static_cast<double>(events) * tokens_per_event());
+}
+
+void TokenEstimate::LearnPrompt(uint64_t bytes, int64_t prompt_tokens) {
+  if (bytes < kMinPromptBytes || prompt_tokens <= 0) return;
+  Learn(tokens_per_byte_, static_cast<double>(prompt_tokens) / static_cast<double>(bytes), kTokensPerByte);
+}
+
+void TokenEstimate::LearnOutput(int64_t completion_tokens, uint64_t events) {
+  if (completion_tokens < 0) return;
+  Learn(output_, static_cast<double>(completion_tokens), kOutput);
+  if (events > 0) {
+    Learn(tokens_per_event_, static_cast<double>(completion_tokens) / static_cast<double>(events),
+          kTokensPerEvent);
+  }
+}
+
+}  // namespace router

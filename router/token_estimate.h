@@ -1,0 +1,44 @@
+// How many tokens a request will cost, before the engine has said: ratios learned per model from what engines
+// report.
+//
+// One per model, process-wide, lock-free. Estimates serve reservations and load, and, where an engine reports
+// nothing, metering that is marked as estimated. All values are bounded, so that one absurd report cannot
+// poison them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+namespace router {
+
+class TokenEstimate {
+ public:
+  static constexpr double kFirstTokensPerByte =
+      0.25;  // English prose in current tokenizers: about 4 bytes a token
+  static constexpr double kFirstTokensPerEvent = 1;
+  static constexpr double kFirstOutput = 256;
+
+  // Tokens of a prompt; at least 1. `token_ids` are counted as they are.
+  int64_t Prompt(uint64_t bytes, uint64_t token_ids = 0, uint32_t media_parts = 0) const;
+
+  // Tokens that one completion is expected to have, never above its bound.
+  int64_t ExpectedOutput(std::optional<int64_t> bound) const;
+
+  // Tokens generated, told from the number of content events relayed.
+  int64_t OutputOfEvents(uint64_t events) const;
+
+  // What an engine reported at the end of a request.
+  void LearnPrompt(uint64_t bytes, int64_t prompt_tokens);
+  void LearnOutput(int64_t completion_tokens, uint64_t events);  // events: 0 when not streamed
+
+  double tokens_per_byte() const { return tokens_per_byte_.load(std::memory_order_relaxed); }
+  double tokens_per_event() const { return tokens_per_event_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> tokens_per_byte_{kFirstTokensPerByte};
+  std::atomic<double> tokens_per_event_{kFirstTokensPerEvent};
+  std::atomic<double> output_{kFirstOutput};
+};
+
+}  // namespace router
