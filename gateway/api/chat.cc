@@ -1,0 +1,128 @@
+#include "gateway/api/chat.h"
+
+#include <fmt/format.h>
+
+namespace gateway::api {
+namespace {
+
+// `{"message","type","param","code"}`, where `code` is a string, a number that repeats the status, or absent.
+ApiError FromErrorObject(int status, JsonObject object) {
+  ApiError error = Make(Code::kUpstreamError, std::string(StringOr(object, "message")));
+  error.status = status;
+  error.should_retry.reset();
+  if (const std::string_view type = StringOr(object, "type"); !type.empty()) error.type = type;
+  if (const std::string_view code = StringOr(object, "code"); !code.empty()) error.code = code;
+  error.param = StringOr(object, "param");
+  int64_t number = 0;
+  if (object.at_key("code").get(number) == simdjson::SUCCESS && number >= 400 && number <= 599) {
+    error.status = static_cast<int>(number);
+  }
+  if (error.message.empty()) error.message = "The model's engine reported an error without a message.";
+  return error;
+}
+
+}  // namespace
+
+std::optional<ApiError> ChatReader::Read(std::string_view json, ChatPiece& piece) {
+  piece = {};
+  Faults faults;
+  JsonObject root;
+  if (!ParseObject(parser_, json, faults, root)) {
+    return Make(Code::kUpstreamError, "The model's engine sent an answer that is not a JSON object.");
+  }
+  if (const auto error = Find(root, "error")) {
+    JsonObject object;
+    if (error->get(object) == simdjson::SUCCESS)
+      return FromErrorObject(Info(Code::kUpstreamError).status, object);
+    std::string_view text;
+    if (error->get(text) != simdjson::SUCCESS) text = "The model's engine reported an error.";
+    return Make(Code::kUpstreamError, std::string(text));
+  }
+  piece.usage = UsageFromJson(json);
+  JsonArray choices;
+  if (root.at_key("choices").get(choices) != simdjson::SUCCESS) {
+    if (piece.usage) return std::nullopt;
+    return Make(Code::kUpstreamError, "The model's engine sent an answer without choices.");
+  }
+  for (const Json element : choices) {
+    JsonObject choice;
+    uint64_t index = 0;
+    if (element.get(choice) != simdjson::SUCCESS) continue;
+    if (choice.at_key("index").get(index) == simdjson::SUCCESS && index != 0) continue;
+    piece.has_choice = true;
+    piece.finish_reason = StringOr(choice, "finish_reason");
+    piece.stop_text = StringOr(choice, "stop_reason", StringOr(choice, "matched_stop"));
+    JsonObject message;
+    for (const char* key : {"delta", "message"}) {
+      if (choice.at_key(key).get(message) == simdjson::SUCCESS) ReadMessage(message, piece);
+    }
+  }
+  return std::nullopt;
+}
+
+void ChatReader::ReadMessage(JsonObject message, ChatPiece& piece) {
+  piece.content = StringOr(message, "content");
+  piece.reasoning = StringOr(message, "reasoning_content", StringOr(message, "reasoning"));
+  piece.refusal = StringOr(message, "refusal");
+  JsonArray calls;
+  if (message.at_key("tool_calls").get(calls) != simdjson::SUCCESS) return;
+  size_t position = 0;
+  for (const Json element : calls) {
+    JsonObject call;
+    JsonObject function;
+    if (element.get(call) != simdjson::SUCCESS) continue;
+    ChatToolCall read;
+    uint64_t index = 0;
+    read.index = call.at_key("index").get(index) == simdjson::SUCCESS ? index : position;
+    read.id = StringOr(call, "id");
+    if (call.at_key("function").get(function) == simdjson::SUCCESS) {
+      read.name = StringOr(function, "name");
+      read.arguments = StringOr(function, "arguments");
+    }
+    piece.tool_calls.push_back(read);
+    ++position;
+  }
+}
+
+bool IsFailedFinish(std::string_view finish_reason) {
+  return finish_reason == "abort" || finish_reason == "error";
+}
+
+ApiError FromUpstream(int status, std::string_view body) {
+  simdjson::dom::parser parser;
+  Faults faults;
+  JsonObject root;
+  ApiError error;
+  if (ParseObject(parser, body, faults, root)) {
+    JsonObject object;
+    error = FromErrorObject(status, root.at_key("error").get(object) == simdjson::SUCCESS ? object : root);
+    if (const std::string_view text = StringOr(root, "error"); !text.empty()) error.message = text;
+  } else {
+    error = Make(Code::kUpstreamError, fmt::format("The model's engine answered with status {}.", status));
+    error.should_retry.reset();
+  }
+  error.status = status;
+  return error;
+}
+
+void CompletionScan::Feed(std::string_view piece) {
+  for (const char c : piece) {
+    if (in_string_) {
+      if (escaped_) {
+        escaped_ = false;
+      } else if (c == '\\') {
+        escaped_ = true;
+      } else if (c == '"') {
+        in_string_ = false;
+      }
+    } else if (c == '"') {
+      in_string_ = true;
+    } else if (c == '{' || c == '[') {
+      ++depth_;
+    } else if ((c == '}' || c == ']') && depth_ > 0) {
+      complete_ |= --depth_ == 0;
+    }
+  }
+}
+
+}  // namespace gateway::api

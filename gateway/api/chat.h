@@ -1,0 +1,90 @@
+// What an engine that knows only chat completions is asked, and what it answers: the ground that the
+// translations of the Messages and Responses APIs stand on.
+//
+// Views point into the reader's parser or the text that was read, and hold until the next Read. One reader
+// serves one answer or stream at a time, on one thread.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "gateway/api/error.h"
+#include "gateway/api/json.h"
+#include "gateway/api/usage.h"
+
+namespace gateway::api {
+
+template <class T>
+using Translated = std::variant<T, ApiError>;
+
+// How a translated stream stands. Only kDone ended cleanly.
+enum class StreamState : uint8_t { kRunning, kDone, kFailed };
+
+// A request in chat form. Streams always ask for usage.
+struct ChatRequest {
+  std::string body;
+  bool stream = false;
+  bool show_thinking = false;  // the client asked to see what the model thinks (Messages only)
+  std::string echo;            // Responses only: members that its answer repeats, as JSON without braces
+  size_t text_bytes = 0;       // of prompt, tools included: what an estimate of tokens goes by
+  size_t images = 0;
+};
+
+struct ChatToolCall {
+  size_t index = 0;
+  std::string_view id;
+  std::string_view name;
+  std::string_view arguments;
+};
+
+// The first choice of an answer, or of a chunk of one.
+struct ChatPiece {
+  std::string_view content;
+  std::string_view reasoning;
+  std::string_view refusal;
+  std::vector<ChatToolCall> tool_calls;
+  std::string_view finish_reason;  // empty: not ended
+  std::string_view stop_text;      // the stop sequence that ended it, where the engine tells
+  std::optional<Usage> usage;
+  bool has_choice = false;
+};
+
+class ChatReader {
+ public:
+  // An error is the upstream's own (`{"error":…}`), or kUpstreamError for text that is no chat answer.
+  std::optional<ApiError> Read(std::string_view json, ChatPiece& piece);
+
+ private:
+  void ReadMessage(JsonObject message, ChatPiece& piece);
+
+  simdjson::dom::parser parser_;
+};
+
+// Whether generation ended because the engine failed rather than because the answer is whole.
+bool IsFailedFinish(std::string_view finish_reason);
+
+// An upstream's error answer, to be told in another protocol: its status, and its message, type and code
+// where the body has them in one of the usual forms.
+ApiError FromUpstream(int status, std::string_view body);
+
+// Follows the pieces of a JSON text and knows when the outermost object or array has closed.
+class CompletionScan {
+ public:
+  void Feed(std::string_view piece);
+  bool complete() const { return complete_; }
+
+ private:
+  size_t depth_ = 0;
+  bool in_string_ = false;
+  bool escaped_ = false;
+  bool complete_ = false;
+};
+
+}  // namespace gateway::api

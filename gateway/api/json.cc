@@ -1,0 +1,176 @@
+#include "gateway/api/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "gateway/api/json_text.h"
+
+namespace gateway::api {
+namespace {
+
+std::string_view TypeName(Json value) {
+  switch (value.type()) {
+    case simdjson::dom::element_type::ARRAY:
+      return "an array";
+    case simdjson::dom::element_type::OBJECT:
+      return "an object";
+    case simdjson::dom::element_type::STRING:
+      return "a string";
+    case simdjson::dom::element_type::BOOL:
+      return "a boolean";
+    case simdjson::dom::element_type::NULL_VALUE:
+      return "null";
+    default:
+      return "a number";
+  }
+}
+
+template <class T>
+bool ReadAs(Json value, const Path& path, Faults& faults, std::string_view wanted, T& into) {
+  return value.get(into) == simdjson::SUCCESS || faults.WrongType(path, wanted, value);
+}
+
+}  // namespace
+
+std::string Path::Text() const {
+  if (parent == nullptr) return {};
+  std::string text = parent->Text();
+  if (key.empty()) return text + fmt::format("[{}]", index);
+  if (!text.empty()) text += '.';
+  return text.append(key);
+}
+
+bool Faults::Add(Code code, const Path& path, std::string message) {
+  if (!first) first = Make(code, std::move(message), path.Text());
+  return false;
+}
+
+bool Faults::WrongType(const Path& path, std::string_view wanted, Json got) {
+  const std::string place = path.Text();
+  return Add(Code::kInvalidType, path,
+             fmt::format("Invalid type for '{}': expected {}, got {}.", place, wanted, TypeName(got)));
+}
+
+bool Faults::Missing(const Path& path) {
+  return Add(Code::kMissingParameter, path, fmt::format("Missing required parameter: '{}'.", path.Text()));
+}
+
+bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& faults, JsonObject& root) {
+  const Path top;
+  if (parser.capacity() < text.size() || parser.max_depth() != kMaxNesting) {
+    if (parser.allocate(text.size(), kMaxNesting) != simdjson::SUCCESS) {
+      return faults.Add(Code::kRequestTooLarge, top, "The JSON document is too large to be parsed.");
+    }
+  }
+  Json document;
+  const simdjson::error_code error = parser.parse(text.data(), text.size()).get(document);
+  if (error == simdjson::DEPTH_ERROR) {
+    return faults.Add(Code::kNestingTooDeep, top,
+                      fmt::format("The JSON document nests deeper than {} levels.", kMaxNesting));
+  }
+  if (error != simdjson::SUCCESS) {
+    return faults.Add(Code::kInvalidJson, top,
+                      fmt::format("The body is not valid JSON: {}", simdjson::error_message(error)));
+  }
+  if (document.get(root) == simdjson::SUCCESS) return true;
+  return faults.Add(Code::kInvalidType, top,
+                    fmt::format("The body must be a JSON object, not {}.", TypeName(document)));
+}
+
+bool Read(Json value, const Path& path, Faults& faults, std::string_view& into) {
+  return ReadAs(value, path, faults, "a string", into);
+}
+bool Read(Json value, const Path& path, Faults& faults, bool& into) {
+  return ReadAs(value, path, faults, "a boolean", into);
+}
+bool Read(Json value, const Path& path, Faults& faults, JsonArray& into) {
+  return ReadAs(value, path, faults, "an array", into);
+}
+bool Read(Json value, const Path& path, Faults& faults, JsonObject& into) {
+  return ReadAs(value, path, faults, "an object", into);
+}
+
+std::string_view StringOr(JsonObject object, std::string_view key, std::string_view otherwise) {
+  std::string_view value;
+  return object.at_key(key).get(value) == simdjson::SUCCESS ? value : otherwise;
+}
+
+std::optional<Json> Find(JsonObject object, std::string_view key) {
+  Json value;
+  if (object.at_key(key).get(value) != simdjson::SUCCESS || value.is_null()) return std::nullopt;
+  return value;
+}
+
+bool Require(JsonObject object, std::string_view key, const Path& path, Faults& faults,
+             std::string_view& into) {
+  const std::optional<Json> value = Find(object, key);
+  return value ? Read(*value, path / key, faults, into) : faults.Missing(path / key);
+}
+
+std::string_view DuplicateKey(JsonObject object) {
+  std::vector<std::string_view> keys;
+  for (const auto field : object) keys.push_back(field.key);
+  std::sort(keys.begin(), keys.end());
+  const auto twice = std::adjacent_find(keys.begin(), keys.end());
+  return twice == keys.end() ? std::string_view() : *twice;
+}
+
+void JsonWriter::Separate() {
+  if (out_.empty()) return;
+  constexpr std::string_view kNoComma = "{[: \n";
+  if (kNoComma.find(out_.back()) == std::string_view::npos) out_ += ',';
+}
+
+JsonWriter& JsonWriter::Open(char bracket) {
+  Separate();
+  out_ += bracket;
+  return *this;
+}
+
+JsonWriter& JsonWriter::Close(char bracket) {
+  out_ += bracket;
+  return *this;
+}
+
+JsonWriter& JsonWriter::Key(std::string_view key) {
+  Separate();
+  AppendQuoted(out_, key);
+  out_ += ':';
+  return *this;
+}
+
+JsonWriter& JsonWriter::String(std::string_view value) {
+  Separate();
+  AppendQuoted(out_, value);
+  return *this;
+}
+
+JsonWriter& JsonWriter::Number(uint64_t value) {
+  return Raw(std::to_string(value));
+}
+
+JsonWriter& JsonWriter::Bool(bool value) {
+  return Raw(value ? "true" : "false");
+}
+
+JsonWriter& JsonWriter::Null() {
+  return Raw("null");
+}
+
+JsonWriter& JsonWriter::Raw(std::string_view json) {
+  Separate();
+  out_ += json;
+  return *this;
+}
+
+JsonWriter& JsonWriter::Copy(Json value) {
+  return Raw(simdjson::minify(value));
+}
+
+JsonWriter& JsonWriter::Copy(JsonObject value) {
+  return Raw(simdjson::minify(value));
+}
+
+}  // namespace gateway::api

@@ -1,0 +1,93 @@
+// Reading and writing JSON for the translations between protocols.
+//
+// Reading is simdjson's DOM: no recursion, bounded depth, UTF-8 checked, members in their order, subtrees
+// that pass unchanged written back as they were. `Faults` holds the first thing found wrong, with its path,
+// so that a translation is a chain of calls that each return false after a fault. Writing appends to a string
+// and needs no tree. Nothing here throws or outlives the parser that it came from.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/api/error.h"
+
+namespace gateway::api {
+
+using Json = simdjson::dom::element;
+using JsonArray = simdjson::dom::array;
+using JsonObject = simdjson::dom::object;
+
+// No document that Tidegate itself parses may nest deeper.
+inline constexpr size_t kMaxNesting = 128;
+
+// Where a value stands: a chain through the callers' frames, put into words only when something is wrong
+// there.
+struct Path {
+  const Path* parent = nullptr;
+  std::string_view key;  // empty: an array's element
+  size_t index = 0;
+
+  Path operator/(std::string_view member) const { return {this, member, 0}; }
+  Path operator[](size_t element) const { return {this, {}, element}; }
+  std::string Text() const;  // `messages[2].content[0].type`; empty for the document itself
+};
+
+// The first fault of a document. Every method records and returns false.
+struct Faults {
+  std::optional<ApiError> first;
+
+  bool Add(Code code, const Path& path, std::string message);
+  bool WrongType(const Path& path, std::string_view wanted, Json got);
+  bool Missing(const Path& path);
+};
+
+// Parses `text` into `root`, which stays valid until the parser is used again. A fault is one of
+// kInvalidJson, kNestingTooDeep, or kInvalidType for a document that is not an object.
+bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& faults, JsonObject& root);
+
+// Typed reads: a fault when the value is of another type.
+bool Read(Json value, const Path& path, Faults& faults, std::string_view& into);
+bool Read(Json value, const Path& path, Faults& faults, bool& into);
+bool Read(Json value, const Path& path, Faults& faults, JsonArray& into);
+bool Read(Json value, const Path& path, Faults& faults, JsonObject& into);
+
+// The member as a string, or empty when it is absent or of another type.
+std::string_view StringOr(JsonObject object, std::string_view key, std::string_view otherwise = {});
+// The member unless it is absent or null.
+std::optional<Json> Find(JsonObject object, std::string_view key);
+// The member, which must be there and be a string.
+bool Require(JsonObject object, std::string_view key, const Path& path, Faults& faults,
+             std::string_view& into);
+
+// The first key that an object has twice, or empty. For the few members of a request's top level.
+std::string_view DuplicateKey(JsonObject object);
+
+// Appends JSON to a string. The comma is put where the last byte calls for one, so writers can be nested
+// freely.
+class JsonWriter {
+ public:
+  explicit JsonWriter(std::string& out) : out_(out) {}
+
+  JsonWriter& Open(char bracket);
+  JsonWriter& Close(char bracket);
+  JsonWriter& Key(std::string_view key);
+  JsonWriter& String(std::string_view value);
+  JsonWriter& Number(uint64_t value);
+  JsonWriter& Bool(bool value);
+  JsonWriter& Null();
+  JsonWriter& Raw(std::string_view json);
+  JsonWriter& Copy(Json value);  // unchanged but for whitespace
+  JsonWriter& Copy(JsonObject value);
+
+ private:
+  void Separate();
+
+  std::string& out_;
+};
+
+}  // namespace gateway::api

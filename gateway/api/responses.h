@@ -1,0 +1,92 @@
+// The Responses API for engines that know only chat completions: requests one way, answers and streams the
+// other.
+//
+// Pure, without I/O; one stream object serves one answer on one thread. Tidegate keeps no conversation, so
+// what needs one (`store`, `previous_response_id`, `conversation`, item references) is refused, like the
+// tools that OpenAI runs itself; members that neither API defines (an engine's own) pass unchanged.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/api/chat.h"
+#include "gateway/api/error.h"
+#include "gateway/api/usage.h"
+
+namespace gateway::api {
+
+// `model` is the name by which the engine knows the model.
+Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_view model);
+
+// What the answer carries that the engine does not know.
+struct ResponseIdentity {
+  std::string id;          // `resp_…`
+  std::string model;       // the name that the client asked for
+  std::string request_id;  // told in stream errors
+  std::string echo;        // ChatRequest::echo
+  int64_t created_at = 0;  // seconds since the Unix epoch
+};
+
+Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseIdentity& identity);
+
+// Turns chat chunks into Responses events, numbered from 0. The closing events repeat the whole answer, so it
+// is kept, in at most kMaxHeld bytes; what exceeds that fails the stream.
+//
+// The upstream's `[DONE]` goes to OnDone; an upstream that ends without it goes to OnError, and OnDone itself
+// fails the stream when no finish reason came before. A failure is told twice, as `response.failed` for those
+// who read events and as `error` for the SDK, which throws. After either nothing more is written.
+class ResponsesStream {
+ public:
+  static constexpr size_t kMaxHeld = 16 << 20;
+  static constexpr size_t kMaxItems = 512;
+
+  explicit ResponsesStream(ResponseIdentity identity) : identity_(std::move(identity)) {}
+
+  void OnData(std::string_view chunk, std::string& out);  // the JSON of one `data:` line
+  void OnDone(std::string& out);
+  void OnError(const ApiError& error, std::string& out);
+
+  StreamState state() const { return state_; }
+  const std::optional<Usage>& usage() const { return usage_; }
+
+ private:
+  enum class Kind : uint8_t { kText, kRefusal, kReasoning, kCall };
+  struct Item {
+    Kind kind = Kind::kText;
+    std::string id;
+    std::string text;  // of the part, or the call's arguments
+    std::string call_id;
+    std::string name;
+    size_t call_index = 0;  // the engine's
+    bool closed = false;
+    std::string json;  // once closed
+  };
+  class Event;
+
+  void Start(std::string& out);
+  void Text(Kind kind, std::string_view text, std::string& out);
+  bool TakeToolCall(const ChatToolCall& call, std::string& out);
+  size_t AddItem(Kind kind);
+  void Announce(size_t index, std::string& out);
+  void CloseItem(size_t index, std::string_view status, std::string& out);
+  void CloseText(std::string_view status, std::string& out);
+  std::string Output() const;
+
+  ResponseIdentity identity_;
+  ChatReader reader_;
+  ChatPiece piece_;
+  StreamState state_ = StreamState::kRunning;
+  bool started_ = false;
+  uint64_t sequence_ = 0;
+  std::vector<Item> items_;         // by output_index
+  std::optional<size_t> speaking_;  // the open item that is no call
+  size_t held_ = 0;
+  std::string finish_reason_;
+  std::optional<Usage> usage_;
+};
+
+}  // namespace gateway::api

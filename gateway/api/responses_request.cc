@@ -1,0 +1,483 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "gateway/api/json.h"
+#include "gateway/api/responses.h"
+
+namespace gateway::api {
+namespace {
+
+// What needs a conversation or a service that Tidegate does not keep. Refused unless null, false or empty.
+struct Refusal {
+  std::string_view key;
+  std::string_view why;
+};
+constexpr auto kStateless = std::to_array<Refusal>({
+    {"store", "must be false or absent: answers are not kept here"},
+    {"previous_response_id",
+     "is not supported: answers are not kept here; send the whole conversation as 'input'"},
+    {"conversation", "is not supported: conversations are not kept here; send the whole one as 'input'"},
+    {"background", "must be false or absent: answers are not kept here"},
+    {"prompt", "is not supported: prompt templates are not kept here"},
+    {"max_tool_calls", "is not supported: no tools are run here"},
+    {"top_logprobs", "is not supported for this model"},
+    {"context_management", "is not supported for this model"},
+});
+// Chat's own members, which would change the shape of the answer under the translation.
+constexpr auto kChatOnly = std::to_array<std::string_view>(
+    {"n", "messages", "logprobs", "functions", "function_call", "response_format", "stop", "max_tokens",
+     "max_completion_tokens", "modalities", "audio", "echo", "best_of", "reasoning_effort"});
+// Read elsewhere, or without meaning for an engine and without loss when left out.
+constexpr auto kDropped = std::to_array<std::string_view>(
+    {"model", "input", "instructions", "metadata", "stream_options", "service_tier", "prompt_cache_key",
+     "prompt_cache_retention", "prompt_cache_options", "safety_identifier"});
+// Repeated in the answer, with what stands there when the request says nothing.
+struct Echo {
+  std::string_view key;
+  std::string_view otherwise;
+};
+constexpr auto kEchoes = std::to_array<Echo>({
+    {"instructions", "null"},
+    {"max_output_tokens", "null"},
+    {"metadata", "{}"},
+    {"parallel_tool_calls", "true"},
+    {"reasoning", R"({"effort":null,"summary":null})"},
+    {"temperature", "1"},
+    {"text", R"({"format":{"type":"text"}})"},
+    {"tool_choice", R"("auto")"},
+    {"tools", "[]"},
+    {"top_p", "1"},
+    {"user", "null"},
+});
+
+class ResponsesTranslator {
+ public:
+  ResponsesTranslator(std::string_view model, ChatRequest& request)
+      : model_(model), request_(request), json_(request.body) {}
+
+  bool Translate(std::string_view body);
+  ApiError fault() && { return *std::move(faults_.first); }
+
+ private:
+  bool Refuse(const Path& path, std::string_view why);
+  bool Member(std::string_view key, Json value, const Path& path);
+  bool Input(JsonObject root);
+  bool InputItem(JsonObject item, const Path& path);
+  bool Message(JsonObject item, const Path& path);
+  bool Part(JsonObject part, const Path& path, std::string& parts, std::string& text);
+  bool FunctionCall(JsonObject item, const Path& path);
+  bool FunctionOutput(JsonObject item, const Path& path);
+  bool Tools(Json value, const Path& path);
+  bool ToolChoice(Json value, const Path& path);
+  bool TextOptions(Json value, const Path& path);
+  bool Reasoning(Json value, const Path& path);
+  bool Truncation(Json value, const Path& path);
+  bool Include(Json value, const Path& path);
+  void FlushSystem();
+  void FlushAssistant();
+
+  std::string_view model_;
+  ChatRequest& request_;
+  JsonWriter json_;
+  Faults faults_;
+  bool spoken_ = false;  // a message other than the leading system ones was written
+  std::string system_;   // leading instructions, joined: some chat templates take one system message only
+  bool assistant_ = false;
+  std::string assistant_text_;  // an assistant's message and the calls behind it are one message in chat
+  std::string calls_;
+};
+
+bool ResponsesTranslator::Refuse(const Path& path, std::string_view why) {
+  return faults_.Add(Code::kUnsupportedParameter, path, fmt::format("'{}' {}.", path.Text(), why));
+}
+
+bool ResponsesTranslator::Translate(std::string_view body) {
+  simdjson::dom::parser parser;
+  JsonObject root;
+  const Path top;
+  if (!ParseObject(parser, body, faults_, root)) return false;
+  if (const std::string_view twice = DuplicateKey(root); !twice.empty()) {
+    return faults_.Add(Code::kDuplicateKey, top / twice, fmt::format("'{}' is given twice.", twice));
+  }
+  request_.body.reserve(body.size() + body.size() / 8 + 256);
+  json_.Open('{').Key("model").String(model_);
+  if (!Input(root)) return false;
+  for (const auto field : root) {
+    if (!field.value.is_null() && !Member(field.key, field.value, top / field.key)) return false;
+  }
+  json_.Close('}');
+  JsonWriter echo(request_.echo);
+  for (const Echo& member : kEchoes) {
+    echo.Key(member.key);
+    if (const auto value = Find(root, member.key)) {
+      echo.Copy(*value);
+    } else {
+      echo.Raw(member.otherwise);
+    }
+  }
+  return true;
+}
+
+bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& path) {
+  for (const Refusal& refusal : kStateless) {
+    if (refusal.key != key) continue;
+    bool flag = true;
+    uint64_t number = 1;
+    const bool off = (value.get(flag) == simdjson::SUCCESS && !flag) ||
+                     (key == "top_logprobs" && value.get(number) == simdjson::SUCCESS && number == 0);
+    return off || Refuse(path, refusal.why);
+  }
+  if (std::find(kChatOnly.begin(), kChatOnly.end(), key) != kChatOnly.end()) {
+    return Refuse(path, "is not a parameter of the Responses API");
+  }
+  if (key == "stream") {
+    if (!Read(value, path, faults_, request_.stream)) return false;
+    json_.Key(key).Bool(request_.stream);
+    if (request_.stream) json_.Key("stream_options").Raw(R"({"include_usage":true})");
+    return true;
+  }
+  if (key == "max_output_tokens") {
+    json_.Key("max_tokens").Copy(value);
+    return true;
+  }
+  if (key == "tools") return Tools(value, path);
+  if (key == "tool_choice") return ToolChoice(value, path);
+  if (key == "text") return TextOptions(value, path);
+  if (key == "reasoning") return Reasoning(value, path);
+  if (key == "truncation") return Truncation(value, path);
+  if (key == "include") return Include(value, path);
+  if (std::find(kDropped.begin(), kDropped.end(), key) != kDropped.end()) return true;
+  json_.Key(key).Copy(value);
+  return true;
+}
+
+bool ResponsesTranslator::Input(JsonObject root) {
+  const Path top;
+  const Path path = top / "input";
+  json_.Key("messages").Open('[');
+  if (const auto instructions = Find(root, "instructions")) {
+    std::string_view text;
+    if (!Read(*instructions, top / "instructions", faults_, text)) return false;
+    system_ = text;
+  }
+  const auto value = Find(root, "input");
+  if (!value) return faults_.Missing(path);
+  std::string_view text;
+  if (value->get(text) == simdjson::SUCCESS) {
+    FlushSystem();
+    request_.text_bytes += text.size();
+    json_.Open('{').Key("role").String("user").Key("content").String(text).Close('}').Close(']');
+    return true;
+  }
+  JsonArray items;
+  if (value->get(items) != simdjson::SUCCESS) return faults_.WrongType(path, "a string or an array", *value);
+  size_t i = 0;
+  for (const Json element : items) {
+    const Path at = path[i++];
+    JsonObject item;
+    if (!Read(element, at, faults_, item) || !InputItem(item, at)) return false;
+  }
+  FlushSystem();
+  FlushAssistant();
+  json_.Close(']');
+  return true;
+}
+
+bool ResponsesTranslator::InputItem(JsonObject item, const Path& path) {
+  const std::string_view type = StringOr(item, "type", "message");
+  if (type == "message") return Message(item, path);
+  if (type == "function_call") return FunctionCall(item, path);
+  if (type == "function_call_output") return FunctionOutput(item, path);
+  if (type == "reasoning") return true;
+  if (type == "item_reference") {
+    return Refuse(path / "type",
+                  "is \"item_reference\", but answers are not kept here; send the item itself");
+  }
+  return Refuse(path / "type",
+                fmt::format("has the value \"{}\", which is not supported for this model", type));
+}
+
+void ResponsesTranslator::FlushSystem() {
+  if (spoken_) return;
+  spoken_ = true;
+  if (system_.empty()) return;
+  request_.text_bytes += system_.size();
+  json_.Open('{').Key("role").String("system").Key("content").String(system_).Close('}');
+}
+
+void ResponsesTranslator::FlushAssistant() {
+  if (!assistant_) return;
+  request_.text_bytes += assistant_text_.size() + calls_.size();
+  json_.Open('{').Key("role").String("assistant").Key("content");
+  if (assistant_text_.empty() && !calls_.empty()) {
+    json_.Null();
+  } else {
+    json_.String(assistant_text_);
+  }
+  if (!calls_.empty()) json_.Key("tool_calls").Open('[').Raw(calls_).Close(']');
+  json_.Close('}');
+  assistant_ = false;
+  assistant_text_.clear();
+  calls_.clear();
+}
+
+bool ResponsesTranslator::Message(JsonObject item, const Path& path) {
+  std::string_view role;
+  if (!Require(item, "role", path, faults_, role)) return false;
+  const bool system = role == "system" || role == "developer";
+  if (!system && role != "user" && role != "assistant") {
+    return faults_.Add(
+        Code::kInvalidValue, path / "role",
+        fmt::format("'{}' must be \"user\", \"assistant\", \"system\" or \"developer\", not \"{}\".",
+                    (path / "role").Text(), role));
+  }
+  const Path content_path = path / "content";
+  const auto content = Find(item, "content");
+  if (!content) return faults_.Missing(content_path);
+  std::string text;
+  std::string parts;
+  std::string_view plain;
+  size_t count = 1;
+  if (content->get(plain) == simdjson::SUCCESS) {
+    text = plain;
+  } else {
+    JsonArray array;
+    if (!Read(*content, content_path, faults_, array)) return false;
+    count = 0;
+    for (const Json element : array) {
+      const Path at = content_path[count++];
+      JsonObject part;
+      if (!Read(element, at, faults_, part) || !Part(part, at, parts, text)) return false;
+    }
+  }
+  if (role == "assistant") {
+    FlushSystem();
+    FlushAssistant();
+    assistant_ = true;
+    assistant_text_ += text;
+    return true;
+  }
+  if (system && !spoken_) {
+    if (!system_.empty()) system_ += "\n\n";
+    system_ += text;
+    return true;
+  }
+  FlushSystem();
+  FlushAssistant();
+  request_.text_bytes += text.size();
+  json_.Open('{').Key("role").String(system ? "system" : "user").Key("content");
+  const bool simple = system || parts.empty() || (count == 1 && !text.empty());
+  if (simple) {
+    json_.String(text);
+  } else {
+    json_.Open('[').Raw(parts).Close(']');
+  }
+  json_.Close('}');
+  return true;
+}
+
+// Appends the chat form of a part to `parts`, and its text, if it is text, to `text`.
+bool ResponsesTranslator::Part(JsonObject part, const Path& path, std::string& parts, std::string& text) {
+  std::string_view type;
+  std::string_view value;
+  if (!Require(part, "type", path, faults_, type)) return false;
+  JsonWriter json(parts);
+  if (type == "input_text" || type == "output_text" || type == "text" || type == "refusal") {
+    if (!Require(part, type == "refusal" ? "refusal" : "text", path, faults_, value)) return false;
+    text += value;
+    json.Open('{').Key("type").String("text").Key("text").String(value).Close('}');
+    return true;
+  }
+  if (type != "input_image") {
+    return Refuse(path / "type",
+                  fmt::format("has the value \"{}\", which is not supported for this model", type));
+  }
+  if (!Require(part, "image_url", path, faults_, value)) return false;
+  ++request_.images;
+  json.Open('{').Key("type").String("image_url").Key("image_url").Open('{').Key("url").String(value);
+  if (const std::string_view detail = StringOr(part, "detail"); !detail.empty())
+    json.Key("detail").String(detail);
+  json.Close('}').Close('}');
+  return true;
+}
+
+bool ResponsesTranslator::FunctionCall(JsonObject item, const Path& path) {
+  std::string_view id;
+  std::string_view name;
+  std::string_view arguments;
+  if (!Require(item, "call_id", path, faults_, id) || !Require(item, "name", path, faults_, name) ||
+      !Require(item, "arguments", path, faults_, arguments)) {
+    return false;
+  }
+  FlushSystem();
+  assistant_ = true;
+  JsonWriter call(calls_);
+  call.Open('{').Key("id").String(id).Key("type").String("function").Key("function").Open('{');
+  call.Key("name").String(name).Key("arguments").String(arguments).Close('}').Close('}');
+  return true;
+}
+
+bool ResponsesTranslator::FunctionOutput(JsonObject item, const Path& path) {
+  std::string_view id;
+  const Path output_path = path / "output";
+  if (!Require(item, "call_id", path, faults_, id)) return false;
+  const auto output = Find(item, "output");
+  if (!output) return faults_.Missing(output_path);
+  FlushSystem();
+  FlushAssistant();
+  std::string text;
+  std::string_view plain;
+  if (output->get(plain) == simdjson::SUCCESS) {
+    text = plain;
+  } else {
+    JsonArray array;
+    if (!Read(*output, output_path, faults_, array)) return false;
+    size_t i = 0;
+    for (const Json element : array) {
+      const Path at = output_path[i++];
+      JsonObject part;
+      std::string parts;
+      if (!Read(element, at, faults_, part)) return false;
+      if (StringOr(part, "type") == "input_image")
+        return Refuse(at / "type", "must be text in a tool's output");
+      if (!Part(part, at, parts, text)) return false;
+    }
+  }
+  request_.text_bytes += text.size();
+  json_.Open('{')
+      .Key("role")
+      .String("tool")
+      .Key("tool_call_id")
+      .String(id)
+      .Key("content")
+      .String(text)
+      .Close('}');
+  return true;
+}
+
+bool ResponsesTranslator::Tools(Json value, const Path& path) {
+  JsonArray tools;
+  if (!Read(value, path, faults_, tools)) return false;
+  if (tools.size() == 0) return true;
+  const size_t before = request_.body.size();
+  json_.Key("tools").Open('[');
+  size_t i = 0;
+  for (const Json element : tools) {
+    const Path at = path[i++];
+    JsonObject tool;
+    std::string_view type;
+    std::string_view name;
+    if (!Read(element, at, faults_, tool) || !Require(tool, "type", at, faults_, type)) return false;
+    if (type != "function") {
+      return Refuse(
+          at / "type",
+          fmt::format("has the value \"{}\"; only \"function\" tools are supported for this model", type));
+    }
+    if (!Require(tool, "name", at, faults_, name)) return false;
+    json_.Open('{').Key("type").String("function").Key("function").Open('{').Key("name").String(name);
+    for (const std::string_view key : {"description", "parameters", "strict"}) {
+      if (const auto member = Find(tool, key)) json_.Key(key).Copy(*member);
+    }
+    json_.Close('}').Close('}');
+  }
+  json_.Close(']');
+  request_.text_bytes += request_.body.size() - before;
+  return true;
+}
+
+bool ResponsesTranslator::ToolChoice(Json value, const Path& path) {
+  std::string_view word;
+  if (value.get(word) == simdjson::SUCCESS) {
+    if (word != "auto" && word != "none" && word != "required") {
+      return faults_.Add(
+          Code::kInvalidValue, path,
+          fmt::format("'tool_choice' must be \"auto\", \"none\", \"required\" or a function, not \"{}\".",
+                      word));
+    }
+    json_.Key("tool_choice").String(word);
+    return true;
+  }
+  JsonObject choice;
+  if (!Read(value, path, faults_, choice) || !Require(choice, "type", path, faults_, word)) return false;
+  if (word != "function") {
+    return Refuse(path / "type", fmt::format("must be \"function\" for this model, not \"{}\"", word));
+  }
+  if (!Require(choice, "name", path, faults_, word)) return false;
+  json_.Key("tool_choice").Open('{').Key("type").String("function").Key("function").Open('{');
+  json_.Key("name").String(word).Close('}').Close('}');
+  return true;
+}
+
+bool ResponsesTranslator::TextOptions(Json value, const Path& path) {
+  JsonObject text;
+  if (!Read(value, path, faults_, text)) return false;
+  if (const auto verbosity = Find(text, "verbosity")) json_.Key("verbosity").Copy(*verbosity);
+  const auto found = Find(text, "format");
+  if (!found) return true;
+  const Path format_path = path / "format";
+  JsonObject format;
+  std::string_view type;
+  if (!Read(*found, format_path, faults_, format) || !Require(format, "type", format_path, faults_, type)) {
+    return false;
+  }
+  if (type == "text") return true;
+  if (type == "json_object") {
+    json_.Key("response_format").Raw(R"({"type":"json_object"})");
+    return true;
+  }
+  if (type != "json_schema") {
+    return Refuse(format_path / "type",
+                  fmt::format("must be \"text\", \"json_object\" or \"json_schema\", not \"{}\"", type));
+  }
+  if (!Find(format, "schema")) return faults_.Missing(format_path / "schema");
+  std::string_view name;
+  if (!Require(format, "name", format_path, faults_, name)) return false;
+  json_.Key("response_format").Open('{').Key("type").String("json_schema").Key("json_schema").Open('{');
+  for (const std::string_view key : {"name", "description", "schema", "strict"}) {
+    if (const auto member = Find(format, key)) json_.Key(key).Copy(*member);
+  }
+  json_.Close('}').Close('}');
+  return true;
+}
+
+bool ResponsesTranslator::Reasoning(Json value, const Path& path) {
+  JsonObject reasoning;
+  if (!Read(value, path, faults_, reasoning)) return false;
+  if (const auto effort = Find(reasoning, "effort")) json_.Key("reasoning_effort").Copy(*effort);
+  return true;
+}
+
+bool ResponsesTranslator::Truncation(Json value, const Path& path) {
+  std::string_view word;
+  if (!Read(value, path, faults_, word)) return false;
+  return word == "disabled" || Refuse(path, "must be \"disabled\" or absent: input is never cut here");
+}
+
+bool ResponsesTranslator::Include(Json value, const Path& path) {
+  JsonArray included;
+  if (!Read(value, path, faults_, included)) return false;
+  size_t i = 0;
+  for (const Json element : included) {
+    const Path at = path[i++];
+    std::string_view word;
+    if (!Read(element, at, faults_, word)) return false;
+    // Engines have no encrypted reasoning, so a client that asks for it loses nothing.
+    if (word != "reasoning.encrypted_content") {
+      return Refuse(at, fmt::format("has the value \"{}\", which is not supported for this model", word));
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_view model) {
+  ChatRequest request;
+  ResponsesTranslator translator(model, request);
+  if (!translator.Translate(body)) return std::move(translator).fault();
+  return request;
+}
+
+}  // namespace gateway::api

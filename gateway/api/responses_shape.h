@@ -1,0 +1,39 @@
+// The parts of a Response that its whole form and its stream have in common. For this folder alone.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/api/error.h"
+#include "gateway/api/json.h"
+#include "gateway/api/responses.h"
+#include "gateway/api/usage.h"
+
+namespace gateway::api {
+
+// How a Response stands: its status, and what the status calls for.
+struct ResponseState {
+  std::string_view status;             // in_progress, completed, incomplete, failed
+  std::string_view incomplete_reason;  // max_output_tokens, content_filter
+  const ApiError* error = nullptr;
+};
+
+// The state that a chat answer ends in.
+ResponseState StateFromFinish(std::string_view finish_reason);
+
+// The Response object; `output` is its items as JSON, comma-separated.
+void WriteResponse(JsonWriter& json, const ResponseIdentity& identity, const ResponseState& state,
+                   std::string_view output, const std::optional<Usage>& usage);
+
+// Output items. `status` is in_progress, completed or incomplete.
+void WriteMessagePart(JsonWriter& json, std::string_view type, std::string_view text);
+void WriteMessageItem(JsonWriter& json, std::string_view id, std::string_view status, std::string_view part);
+void WriteReasoningItem(JsonWriter& json, std::string_view id, std::string_view status,
+                        std::string_view part);
+void WriteCallItem(JsonWriter& json, std::string_view id, std::string_view status, std::string_view call_id,
+                   std::string_view name, std::string_view arguments);
+
+std::string ItemId(std::string_view prefix, std::string_view response_id, size_t index);
+
+}  // namespace gateway::api

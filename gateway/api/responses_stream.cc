@@ -1,0 +1,247 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "gateway/api/json.h"
+#include "gateway/api/responses.h"
+#include "gateway/api/responses_shape.h"
+
+namespace gateway::api {
+namespace {
+
+// How each kind of spoken part is named in items and events, in the order of ResponsesStream::Kind.
+struct PartNames {
+  std::string_view id_prefix;
+  std::string_view type;
+  std::string_view member;  // of the done event
+  std::string_view delta_event;
+  std::string_view done_event;
+};
+constexpr PartNames kParts[] = {
+    {"msg", "output_text", "text", "response.output_text.delta", "response.output_text.done"},
+    {"msg", "refusal", "refusal", "response.refusal.delta", "response.refusal.done"},
+    {"rs", "reasoning_text", "text", "response.reasoning_text.delta", "response.reasoning_text.done"},
+    {"fc", "", "arguments", "response.function_call_arguments.delta",
+     "response.function_call_arguments.done"},
+};
+
+std::string Part(std::string_view type, std::string_view text) {
+  std::string part;
+  JsonWriter json(part);
+  WriteMessagePart(json, type, text);
+  return part;
+}
+
+}  // namespace
+
+// One server-sent event: opened with type and number, closed when it goes out of scope.
+class ResponsesStream::Event {
+ public:
+  Event(ResponsesStream& stream, std::string& out, std::string_view type) : out_(out), json_(out) {
+    out_ += fmt::format("event: {}\ndata: ", type);
+    json_.Open('{').Key("type").String(type).Key("sequence_number").Number(stream.sequence_++);
+  }
+  ~Event() { out_ += "}\n\n"; }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  Event& At(const Item& item, size_t index) {
+    json_.Key("item_id").String(item.id).Key("output_index").Number(index);
+    if (item.kind != Kind::kCall) json_.Key("content_index").Number(0);
+    return *this;
+  }
+  JsonWriter& json() { return json_; }
+
+ private:
+  std::string& out_;
+  JsonWriter json_;
+};
+
+void ResponsesStream::OnData(std::string_view chunk, std::string& out) {
+  if (state_ != StreamState::kRunning) return;
+  if (const auto error = reader_.Read(chunk, piece_)) return OnError(*error, out);
+  if (piece_.usage) usage_ = piece_.usage;
+  if (!started_) Start(out);
+  if (IsFailedFinish(piece_.finish_reason)) {
+    return OnError(Make(Code::kUpstreamError, "The model's engine gave the generation up."), out);
+  }
+  if (!piece_.finish_reason.empty()) finish_reason_ = piece_.finish_reason;
+  held_ += piece_.content.size() + piece_.reasoning.size() + piece_.refusal.size();
+  for (const ChatToolCall& call : piece_.tool_calls) held_ += call.arguments.size();
+  if (held_ > kMaxHeld || items_.size() > kMaxItems) {
+    return OnError(Make(Code::kStreamLimit,
+                        fmt::format("The answer exceeds {} bytes or {} items.", kMaxHeld, kMaxItems)),
+                   out);
+  }
+  Text(Kind::kReasoning, piece_.reasoning, out);
+  Text(Kind::kText, piece_.content, out);
+  Text(Kind::kRefusal, piece_.refusal, out);
+  for (const ChatToolCall& call : piece_.tool_calls) {
+    if (!TakeToolCall(call, out)) {
+      return OnError(
+          Make(Code::kUpstreamError, "The model's engine sent tool calls that do not fit together."), out);
+    }
+  }
+}
+
+void ResponsesStream::OnDone(std::string& out) {
+  if (state_ != StreamState::kRunning) return;
+  if (finish_reason_.empty()) {
+    return OnError(
+        Make(Code::kStreamInterrupted, "The model's engine ended the stream before the answer was whole."),
+        out);
+  }
+  const ResponseState state = StateFromFinish(finish_reason_);
+  CloseText(state.status, out);
+  for (size_t i = 0; i < items_.size(); ++i) {
+    if (!items_[i].closed) CloseItem(i, state.status, out);
+  }
+  {
+    Event event(*this, out, state.status == "completed" ? "response.completed" : "response.incomplete");
+    event.json().Key("response");
+    WriteResponse(event.json(), identity_, state, Output(), usage_);
+  }
+  state_ = StreamState::kDone;
+}
+
+void ResponsesStream::OnError(const ApiError& error, std::string& out) {
+  if (state_ != StreamState::kRunning) return;
+  if (!started_) Start(out);
+  {
+    Event event(*this, out, "response.failed");
+    event.json().Key("response");
+    WriteResponse(event.json(), identity_, {.status = "failed", .incomplete_reason = {}, .error = &error},
+                  Output(), usage_);
+  }
+  {
+    Event event(*this, out, "error");
+    JsonWriter& json = event.json();
+    json.Key("code").String(error.code).Key("message").String(error.message).Key("param");
+    error.param.empty() ? json.Null() : json.String(error.param);
+    const std::string body = RenderError(Protocol::kOpenAi, error, identity_.request_id);
+    json.Raw(std::string_view(body).substr(1, body.size() - 2));
+  }
+  state_ = StreamState::kFailed;
+}
+
+void ResponsesStream::Start(std::string& out) {
+  started_ = true;
+  for (const std::string_view type : {"response.created", "response.in_progress"}) {
+    Event event(*this, out, type);
+    event.json().Key("response");
+    WriteResponse(event.json(), identity_, {.status = "in_progress", .incomplete_reason = {}}, {},
+                  std::nullopt);
+  }
+}
+
+void ResponsesStream::Text(Kind kind, std::string_view text, std::string& out) {
+  if (text.empty()) return;
+  if (!speaking_ || items_[*speaking_].kind != kind) {
+    CloseText("completed", out);
+    speaking_ = AddItem(kind);
+    Announce(*speaking_, out);
+  }
+  Item& item = items_[*speaking_];
+  item.text += text;
+  Event event(*this, out, kParts[static_cast<size_t>(kind)].delta_event);
+  event.At(item, *speaking_).json().Key("delta").String(text);
+  if (kind == Kind::kText) event.json().Key("logprobs").Raw("[]");
+}
+
+// Calls stay open until the end, because an engine may interleave them. False for a call that does not begin
+// with its name, or is one too many.
+bool ResponsesStream::TakeToolCall(const ChatToolCall& call, std::string& out) {
+  auto found = std::find_if(items_.begin(), items_.end(), [&](const Item& item) {
+    return item.kind == Kind::kCall && item.call_index == call.index;
+  });
+  if (found == items_.end()) {
+    if (call.name.empty() || items_.size() >= kMaxItems) return false;
+    CloseText("completed", out);
+    found = items_.begin() + static_cast<ptrdiff_t>(AddItem(Kind::kCall));
+    found->call_index = call.index;
+    found->call_id = call.id.empty() ? found->id : call.id;
+    found->name = call.name;
+    Announce(static_cast<size_t>(found - items_.begin()), out);
+  }
+  if (call.arguments.empty()) return true;
+  found->text += call.arguments;
+  Event event(*this, out, kParts[static_cast<size_t>(Kind::kCall)].delta_event);
+  event.At(*found, static_cast<size_t>(found - items_.begin())).json().Key("delta").String(call.arguments);
+  return true;
+}
+
+size_t ResponsesStream::AddItem(Kind kind) {
+  const size_t index = items_.size();
+  Item& item = items_.emplace_back();
+  item.kind = kind;
+  item.id = ItemId(kParts[static_cast<size_t>(kind)].id_prefix, identity_.id, index);
+  return index;
+}
+
+void ResponsesStream::Announce(size_t index, std::string& out) {
+  const Item& item = items_[index];
+  {
+    Event event(*this, out, "response.output_item.added");
+    JsonWriter& json = event.json().Key("output_index").Number(index).Key("item");
+    if (item.kind == Kind::kCall) {
+      WriteCallItem(json, item.id, "in_progress", item.call_id, item.name, "");
+    } else if (item.kind == Kind::kReasoning) {
+      WriteReasoningItem(json, item.id, "in_progress", {});
+    } else {
+      WriteMessageItem(json, item.id, "in_progress", {});
+    }
+  }
+  if (item.kind == Kind::kCall) return;
+  Event event(*this, out, "response.content_part.added");
+  event.At(item, index).json().Key("part");
+  WriteMessagePart(event.json(), kParts[static_cast<size_t>(item.kind)].type, "");
+}
+
+void ResponsesStream::CloseText(std::string_view status, std::string& out) {
+  if (speaking_) CloseItem(*speaking_, status, out);
+  speaking_.reset();
+}
+
+void ResponsesStream::CloseItem(size_t index, std::string_view status, std::string& out) {
+  Item& item = items_[index];
+  const PartNames& names = kParts[static_cast<size_t>(item.kind)];
+  JsonWriter json(item.json);
+  {
+    Event event(*this, out, names.done_event);
+    event.At(item, index).json().Key(names.member).String(item.text);
+    if (item.kind == Kind::kCall) event.json().Key("name").String(item.name);
+    if (item.kind == Kind::kText) event.json().Key("logprobs").Raw("[]");
+  }
+  if (item.kind == Kind::kCall) {
+    WriteCallItem(json, item.id, status, item.call_id, item.name, item.text);
+  } else {
+    const std::string part = Part(names.type, item.text);
+    Event(*this, out, "response.content_part.done").At(item, index).json().Key("part").Raw(part);
+    if (item.kind == Kind::kReasoning) {
+      WriteReasoningItem(json, item.id, status, part);
+    } else {
+      WriteMessageItem(json, item.id, status, part);
+    }
+  }
+  Event(*this, out, "response.output_item.done")
+      .json()
+      .Key("output_index")
+      .Number(index)
+      .Key("item")
+      .Raw(item.json);
+  item.text.clear();
+  item.text.shrink_to_fit();
+  item.closed = true;
+}
+
+// Items that are whole, for the object that ends the stream.
+std::string ResponsesStream::Output() const {
+  std::string output;
+  JsonWriter json(output);
+  for (const Item& item : items_) {
+    if (item.closed) json.Raw(item.json);
+  }
+  return output;
+}
+
+}  // namespace gateway::api

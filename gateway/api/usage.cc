@@ -1,0 +1,377 @@
+#include "gateway/api/usage.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace gateway::api {
+namespace {
+
+constexpr std::string_view kUsageKey = "\"usage\"";
+constexpr size_t kTail = 4096;       // where `usage` stands in a large body, when it stands at its end
+constexpr size_t kMaxObject = 4096;  // no engine's usage object is a tenth of this
+constexpr int kMaxCandidates = 16;   // keys of that name looked at before giving up: bounds hostile bodies
+constexpr auto kNowhere = std::string_view::npos;
+
+bool IsSpace(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+size_t SkipSpace(std::string_view text, size_t i) {
+  while (i < text.size() && IsSpace(text[i])) ++i;
+  return i;
+}
+
+bool Contains(std::string_view text, std::string_view needle) {
+  return memmem(text.data(), text.size(), needle.data(), needle.size()) != nullptr;
+}
+
+// The last occurrence of `needle`, which begins with a quote, before `end`.
+size_t FindLast(std::string_view text, std::string_view needle, size_t end) {
+  while (end > 0) {
+    const void* hit = memrchr(text.data(), '"', end);
+    if (hit == nullptr) return kNowhere;
+    const auto at = static_cast<size_t>(static_cast<const char*>(hit) - text.data());
+    if (text.substr(at, needle.size()) == needle) return at;
+    end = at;
+  }
+  return kNowhere;
+}
+
+// Just past the string whose opening quote is at `i`.
+size_t SkipString(std::string_view text, size_t i) {
+  for (++i; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      return i + 1;
+    }
+  }
+  return kNowhere;
+}
+
+// Just past the value at `i`; kNowhere when the text ends within it.
+size_t SkipValue(std::string_view text, size_t i) {
+  size_t depth = 0;
+  while (i < text.size()) {
+    switch (text[i]) {
+      case '"':
+        i = SkipString(text, i);
+        if (i == kNowhere) return kNowhere;
+        if (depth == 0) return i;
+        continue;
+      case '{':
+      case '[':
+        ++depth;
+        break;
+      case '}':
+      case ']':
+        if (depth == 0) return i;
+        if (--depth == 0) return i + 1;
+        break;
+      case ',':
+        if (depth == 0) return i;
+        break;
+      default:
+        break;
+    }
+    ++i;
+  }
+  return kNowhere;
+}
+
+// How many brackets close between `i`, which is outside of strings, and the end of the text, beyond those
+// that open there: the depth of the place in its document. kNowhere when the text is no end of a document.
+size_t ClosingDepth(std::string_view text, size_t i) {
+  size_t open = 0;
+  size_t closed = 0;
+  while (i < text.size()) {
+    switch (text[i]) {
+      case '"':
+        i = SkipString(text, i);
+        if (i == kNowhere) return kNowhere;
+        continue;
+      case '{':
+      case '[':
+        ++open;
+        break;
+      case '}':
+      case ']':
+        if (open > 0) {
+          --open;
+        } else {
+          ++closed;
+        }
+        break;
+      default:
+        break;
+    }
+    ++i;
+  }
+  return open == 0 ? closed : kNowhere;
+}
+
+bool IsEscaped(std::string_view text, size_t quote) {
+  size_t backslashes = 0;
+  while (backslashes < quote && text[quote - 1 - backslashes] == '\\') ++backslashes;
+  return backslashes % 2 == 1;
+}
+
+// The opening quote that belongs to the closing one at `i`; kNowhere when the text begins within the string.
+size_t StringStart(std::string_view text, size_t i) {
+  while (i > 0) {
+    --i;
+    if (text[i] == '"' && !IsEscaped(text, i)) return i;
+  }
+  return kNowhere;
+}
+
+size_t SkipSpaceBack(std::string_view text, size_t end) {
+  while (end > 0 && IsSpace(text[end - 1])) --end;
+  return end;
+}
+
+// The key whose value is the object that encloses the place `i`, itself outside of strings; empty without
+// one.
+std::string_view EnclosingKey(std::string_view text, size_t i) {
+  size_t closed = 0;
+  while (i > 0) {
+    --i;
+    switch (text[i]) {
+      case '"':
+        i = StringStart(text, i);
+        if (i == kNowhere) return {};
+        break;
+      case '}':
+      case ']':
+        ++closed;
+        break;
+      case '{':
+      case '[': {
+        if (closed > 0) {
+          --closed;
+          break;
+        }
+        size_t end = SkipSpaceBack(text, i);
+        if (end == 0 || text[end - 1] != ':') return {};
+        end = SkipSpaceBack(text, end - 1);
+        if (end == 0 || text[end - 1] != '"') return {};
+        const size_t start = StringStart(text, end - 1);
+        return start == kNowhere ? std::string_view() : text.substr(start + 1, end - start - 2);
+      }
+      default:
+        break;
+    }
+  }
+  return {};
+}
+
+struct Member {
+  size_t key = kNowhere;  // its opening quote
+  size_t value = 0;
+  size_t end = 0;  // just past the value
+};
+
+// The last `usage` of the document itself, or of the `response` or `message` that an event wraps. With
+// `objects`, one that is null is passed over.
+Member FindUsage(std::string_view text, bool objects) {
+  size_t before = text.size();
+  for (int tried = 0; tried < kMaxCandidates; ++tried) {
+    const size_t key = FindLast(text, kUsageKey, before);
+    if (key == kNowhere) break;
+    before = key;
+    size_t value = SkipSpace(text, key + kUsageKey.size());
+    if (value >= text.size() || text[value] != ':') continue;
+    value = SkipSpace(text, value + 1);
+    if (value >= text.size() || (objects && text[value] != '{')) continue;
+    const size_t end = SkipValue(text, value);
+    if (end == kNowhere) continue;
+    const size_t depth = ClosingDepth(text, end);
+    if (depth == 1) return {key, value, end};
+    if (depth != 2) continue;
+    const std::string_view wrapper = EnclosingKey(text, key);
+    if (wrapper == "response" || wrapper == "message") return {key, value, end};
+  }
+  return {};
+}
+
+using Object = simdjson::ondemand::object;
+
+// Reads an unsigned count into `into`; anything else leaves it.
+bool Count(simdjson::simdjson_result<simdjson::ondemand::value> value, uint64_t& into) {
+  uint64_t count = 0;
+  if (value.get_uint64().get(count) != simdjson::SUCCESS) return false;
+  into = count;
+  return true;
+}
+
+void ReadDetails(simdjson::simdjson_result<simdjson::ondemand::value> value, std::string_view name,
+                 uint64_t& into) {
+  Object details;
+  if (value.get_object().get(details) != simdjson::SUCCESS) return;
+  for (auto field : details) {
+    std::string_view key;
+    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return;
+    if (key == name) Count(field.value(), into);
+  }
+}
+
+struct Counts {
+  Usage usage;
+  uint64_t total = 0;
+  uint64_t cache_read = 0;
+  uint64_t cache_created = 0;
+  bool any = false;
+};
+
+bool ReadCounts(Object object, Counts& counts) {
+  for (auto field : object) {
+    std::string_view key;
+    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return false;
+    auto value = field.value();
+    if (key == "prompt_tokens" || key == "input_tokens") {
+      counts.any |= Count(value, counts.usage.input);
+    } else if (key == "completion_tokens" || key == "output_tokens") {
+      counts.any |= Count(value, counts.usage.output);
+    } else if (key == "total_tokens") {
+      counts.any |= Count(value, counts.total);
+    } else if (key == "prompt_tokens_details" || key == "input_tokens_details") {
+      ReadDetails(value, "cached_tokens", counts.usage.cached_input);
+    } else if (key == "completion_tokens_details" || key == "output_tokens_details") {
+      ReadDetails(value, "reasoning_tokens", counts.usage.reasoning);
+    } else if (key == "cache_read_input_tokens") {
+      Count(value, counts.cache_read);
+    } else if (key == "cache_creation_input_tokens") {
+      Count(value, counts.cache_created);
+    }
+  }
+  return true;
+}
+
+std::optional<Usage> ParseUsage(std::string_view object) {
+  if (object.size() > kMaxObject) return std::nullopt;
+  std::array<char, kMaxObject + simdjson::SIMDJSON_PADDING> padded;
+  std::copy(object.begin(), object.end(), padded.begin());
+  std::fill_n(padded.begin() + static_cast<ptrdiff_t>(object.size()), simdjson::SIMDJSON_PADDING, ' ');
+  thread_local simdjson::ondemand::parser parser;
+  simdjson::ondemand::document document;
+  if (parser.iterate(padded.data(), object.size(), padded.size()).get(document) != simdjson::SUCCESS) {
+    return std::nullopt;
+  }
+  Object fields;
+  Counts counts;
+  if (document.get_object().get(fields) != simdjson::SUCCESS || !ReadCounts(fields, counts) || !counts.any) {
+    return std::nullopt;
+  }
+  Usage usage = counts.usage;
+  if (counts.cache_read > 0 || counts.cache_created > 0) {
+    usage.input += counts.cache_read + counts.cache_created;
+    usage.cached_input = counts.cache_read;
+  }
+  if (usage.input == 0 && counts.total > usage.output) usage.input = counts.total - usage.output;
+  usage.cached_input = std::min(usage.cached_input, usage.input);
+  usage.reasoning = std::min(usage.reasoning, usage.output);
+  return usage;
+}
+
+// The value of the key at `key`, if it is a string: without its quotes. Empty for null and all else.
+std::string_view StringValue(std::string_view text, size_t key_end) {
+  size_t i = SkipSpace(text, key_end);
+  if (i >= text.size() || text[i] != ':') return {};
+  i = SkipSpace(text, i + 1);
+  if (i >= text.size() || text[i] != '"') return {};
+  const size_t end = SkipString(text, i);
+  return end == kNowhere ? std::string_view() : text.substr(i + 1, end - i - 2);
+}
+
+// The string values of `key` (quotes included), from the last one back.
+template <class Visit>
+void ForEachValue(std::string_view text, std::string_view key, Visit visit) {
+  size_t before = text.size();
+  for (int tried = 0; tried < kMaxCandidates; ++tried) {
+    before = FindLast(text, key, before);
+    if (before == kNowhere) return;
+    visit(StringValue(text, before + key.size()));
+  }
+}
+
+bool HasValue(std::string_view text, std::string_view key, std::string_view wanted) {
+  bool found = false;
+  ForEachValue(text, key, [&](std::string_view value) { found |= value == wanted; });
+  return found;
+}
+
+// kLength outweighs kDone.
+Finish FinishFromReason(std::string_view text, std::string_view key, std::string_view length) {
+  Finish finish = Finish::kNone;
+  ForEachValue(text, key, [&](std::string_view value) {
+    if (value == length) {
+      finish = Finish::kLength;
+    } else if (!value.empty() && finish == Finish::kNone) {
+      finish = Finish::kDone;
+    }
+  });
+  return finish;
+}
+
+Finish FinishFromStatus(std::string_view text) {
+  constexpr std::string_view kStatus = "\"status\"";
+  if (HasValue(text, kStatus, "in_progress") || HasValue(text, kStatus, "queued")) return Finish::kNone;
+  if (HasValue(text, "\"reason\"", "max_output_tokens")) return Finish::kLength;
+  const bool ended = HasValue(text, kStatus, "completed") || HasValue(text, kStatus, "incomplete");
+  return ended ? Finish::kDone : Finish::kNone;
+}
+
+}  // namespace
+
+std::optional<Usage> UsageFromJson(std::string_view text) {
+  if (text.size() > 2 * kTail) {
+    const std::string_view tail = text.substr(text.size() - kTail);
+    const Member member = FindUsage(tail, true);
+    if (member.key != kNowhere) return ParseUsage(tail.substr(member.value, member.end - member.value));
+  }
+  if (!Contains(text, kUsageKey)) return std::nullopt;
+  const Member member = FindUsage(text, true);
+  if (member.key == kNowhere) return std::nullopt;
+  return ParseUsage(text.substr(member.value, member.end - member.value));
+}
+
+Finish FinishFromJson(std::string_view text) {
+  constexpr std::string_view kFinish = "\"finish_reason\"";
+  constexpr std::string_view kStop = "\"stop_reason\"";
+  if (Contains(text, kFinish)) return FinishFromReason(text, kFinish, "length");
+  if (Contains(text, kStop)) return FinishFromReason(text, kStop, "max_tokens");
+  if (Contains(text, "\"incomplete_details\"")) return FinishFromStatus(text);
+  return Finish::kNone;
+}
+
+bool IsUsageOnlyChunk(std::string_view text) {
+  constexpr std::string_view kChoices = "\"choices\"";
+  const void* hit = memmem(text.data(), text.size(), kChoices.data(), kChoices.size());
+  if (hit == nullptr) return false;
+  size_t i = static_cast<size_t>(static_cast<const char*>(hit) - text.data()) + kChoices.size();
+  for (const char expected : {':', '[', ']'}) {
+    i = SkipSpace(text, i);
+    if (i >= text.size() || text[i] != expected) return false;
+    ++i;
+  }
+  return true;
+}
+
+StripPlan StripUsage(std::string_view event) {
+  if (!Contains(event, kUsageKey)) return {};
+  const Member member = FindUsage(event, false);
+  if (member.key == kNowhere) return {};
+  if (event[member.value] == '{' && IsUsageOnlyChunk(event)) return {.drop_event = true};
+  const size_t before = SkipSpaceBack(event, member.key);
+  if (before > 0 && event[before - 1] == ',') {
+    return {.offset = before - 1, .length = member.end - (before - 1)};
+  }
+  size_t end = SkipSpace(event, member.end);
+  if (end < event.size() && event[end] == ',') return {.offset = member.key, .length = end + 1 - member.key};
+  return {.offset = member.key, .length = member.end - member.key};
+}
+
+}  // namespace gateway::api
