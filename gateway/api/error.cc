@@ -147,7 +147,8 @@ ApiError ModelNotFound(std::string_view asked, std::span<const std::string_view>
     message += "; this key may use no model.";
   } else {
     const size_t shown = std::min(allowed.size(), kShown);
-    message += fmt::format("{}. This key may use: {}", conf::DidYouMean(asked, allowed),
+    const std::string hint = conf::DidYouMean(asked, allowed);
+    message += fmt::format("{} This key may use: {}", hint.empty() ? "." : hint,
                            fmt::join(allowed.first(shown), ", "));
     message += shown < allowed.size() ? fmt::format(" and {} more.", allowed.size() - shown) : ".";
   }

@@ -157,11 +157,12 @@ bool ResponsesStream::TakeToolCall(const ChatToolCall& call, std::string& out) {
   if (found == items_.end()) {
     if (call.name.empty() || items_.size() >= kMaxItems) return false;
     CloseText("completed", out);
-    found = items_.begin() + static_cast<ptrdiff_t>(AddItem(Kind::kCall));
+    const size_t index = AddItem(Kind::kCall);
+    found = items_.begin() + static_cast<ptrdiff_t>(index);
     found->call_index = call.index;
     found->call_id = call.id.empty() ? found->id : call.id;
     found->name = call.name;
-    Announce(static_cast<size_t>(found - items_.begin()), out);
+    Announce(index, out);
   }
   if (call.arguments.empty()) return true;
   found->text += call.arguments;
