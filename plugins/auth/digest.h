@@ -1,0 +1,28 @@
+// SHA-256 as the hot path wants it: no allocation after a thread's first call.
+//
+// OpenSSL 3's one-shot SHA256() fetches its algorithm on every call; here each thread keeps one context.
+// Failure of the digest itself means that libcrypto cannot work at all, and aborts.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace plugins::auth {
+
+using Digest = std::array<uint8_t, 32>;
+
+Digest Sha256(std::string_view data);
+
+std::string ToHex(std::string_view bytes);
+std::string ToHex(const Digest& digest);
+
+// Exactly 64 lower-case hex digits.
+std::optional<Digest> DigestFromHex(std::string_view hex);
+
+// True when both are equal; takes the same time whatever byte differs first.
+bool EqualInConstantTime(const Digest& a, const Digest& b);
+
+}  // namespace plugins::auth

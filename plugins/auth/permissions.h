@@ -1,0 +1,42 @@
+// What a caller may do: the names that keys and tokens share.
+//
+// Permissions only ever narrow what the tenant may do; an empty list means "as the tenant".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plugins::auth {
+
+// Roles of the admin API, each including the one before it. kNone: an application's caller.
+enum class Role { kNone, kViewer, kOperator, kAdmin };
+
+std::string_view RoleName(Role role);  // "" for kNone
+std::optional<Role> RoleFromName(std::string_view name);
+
+struct Permissions {
+  std::vector<std::string> models;     // globs with * and ?; empty: all of the tenant's
+  std::vector<std::string> endpoints;  // API families such as "chat" or "embeddings"; empty: all
+
+  bool AllowsModel(std::string_view model) const;
+  bool AllowsEndpoint(std::string_view family) const;
+  bool operator==(const Permissions&) const = default;
+};
+
+// `*` stands for any run of characters, `?` for one. Linear in practice and never worse than
+// |pattern|·|text|.
+bool GlobMatch(std::string_view pattern, std::string_view text);
+
+// One level of a tenant path: a letter or digit, then letters, digits, '.', '_' or '-', at most 64 in all.
+bool IsTenantSegment(std::string_view segment);
+
+// One to eight segments joined by '/': "acme", "acme/search".
+bool IsTenantPath(std::string_view path);
+
+inline constexpr std::string_view kTenantPathRule =
+    "one to eight names joined by '/', each of at most 64 letters, digits, '.', '_' and '-' "
+    "that begins with a letter or digit, such as \"acme/search\"";
+
+}  // namespace plugins::auth
