@@ -49,12 +49,12 @@ class Value {
   // `a list`, `the text "abc"`, `nothing`: what stands here, for "expected X, found Y".
   std::string Found() const;
 
-  void Error(std::string message) const;
+  void Error(std::string_view message) const;
   void ErrorExpected(std::string_view expected) const {
     Error("expected " + std::string(expected) + ", found " + Found());
   }
-  void ErrorHidingValue(std::string message) const;  // for what may be a secret
-  void ErrorAtKey(std::string_view key, std::string message) const;
+  void ErrorHidingValue(std::string_view message) const;  // for what may be a secret
+  void ErrorAtKey(std::string_view key, std::string_view message) const;
 
  private:
   Document* document_;
@@ -73,16 +73,18 @@ class Document {
 
   // Null when the text is empty or is not a document; problems() then says why.
   Value root();
+  // The value at a pointer, or the nearest one above it that exists.
+  Value Nearest(std::string_view pointer);
   bool parsed() const { return parsed_; }
   const Sources& sources() const { return sources_; }
 
-  void Add(std::string pointer, int line, std::string value, std::string message);
-  // At a pointer, or at the nearest value above it that exists.
-  void AddAt(const std::string& pointer, std::string value, std::string message);
+  void Add(std::string_view pointer, int line, std::string_view value, std::string_view message);
+  // With the line of Nearest(pointer).
+  void AddAt(std::string_view pointer, std::string_view value, std::string_view message);
   size_t problem_count() const { return problem_count_; }
   std::vector<Problem> TakeProblems();
 
-  void NoteDefault(std::string pointer) { defaulted_.push_back(std::move(pointer)); }
+  void NoteDefault(std::string pointer);
   std::vector<std::string> TakeDefaulted() { return std::move(defaulted_); }
 
  private:

@@ -54,7 +54,7 @@ void Read(const Value& value, std::map<std::string, T>& out);
 
 // Adaptors: they give a plain field a syntax. T is the field's type or an optional of it.
 template <class T>
-struct Size {  // bytes: 1048576 or 64MiB (KiB, MiB, GiB, TiB; kB, MB, GB, TB are powers of ten)
+struct Size {  // bytes: 1048576 or 64MiB (KiB to TiB; kB, MB, GB are powers of ten)
   explicit Size(T& field) : out(&field) {}
   T* out;
 };
@@ -140,7 +140,7 @@ class Object {
   bool reading() const { return value_.has_value(); }
   bool Has(std::string_view key) const;  // reading: the file gives it
   // A problem of several fields together, or of one when `key` is not empty. Nothing while writing.
-  void Error(std::string message, std::string_view key = {}) const;
+  void Error(std::string_view message, std::string_view key = {}) const;
 
  private:
   std::optional<Value> Take(std::string_view key, bool required);

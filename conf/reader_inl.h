@@ -197,8 +197,7 @@ void Object::Field(std::string_view key, bool required, T& field, const Checks&.
   Read(*value, field);
   if (value->document().problem_count() != before) return;
   const auto check = [&](const auto& one) {
-    if (std::string wrong = one(internal::Target(std::as_const(field))); !wrong.empty())
-      value->Error(std::move(wrong));
+    if (std::string wrong = one(internal::Target(std::as_const(field))); !wrong.empty()) value->Error(wrong);
   };
   (check(checks), ...);
 }

@@ -15,7 +15,7 @@ struct Sources {
   std::function<absl::StatusOr<std::string>(const std::string& path)> file;
 };
 
-// The process's environment and file system. Only regular files of at most 1 MiB are read; others are an
+// The process's environment and file system. Only regular files of at most 4 MiB are read; others are an
 // error, so that a FIFO or a device cannot hang or fill the process.
 Sources SystemSources();
 

@@ -41,13 +41,10 @@ struct WebhookSink {
   conf::Duration timeout = std::chrono::seconds(10);
 };
 
-enum class SyslogTransport : uint8_t { kUnix, kUdp, kTcp };
-
 struct SyslogSink {
-  SyslogTransport transport = SyslogTransport::kUnix;
-  std::string path = "/dev/log";  // of transport unix
-  Address address;                // of the others
-  uint32_t facility = 16;         // local0
+  std::string path;        // of a unix datagram socket; empty: by network
+  Url url;                 // udp or tcp, without a path
+  uint32_t facility = 16;  // RFC 5424; 16 is local0
 };
 
 struct Sink {

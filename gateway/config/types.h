@@ -28,7 +28,7 @@ struct Address {
 };
 std::string ToString(const Address& address);  // "127.0.0.1:8080", "[::1]:8080"
 
-// An http, https, redis or rediss URL without credentials, query or fragment.
+// A URL without credentials, query or fragment. Its port is the scheme's own when the text gives none.
 struct Url {
   std::string scheme;
   std::string host;  // without brackets

@@ -1,0 +1,213 @@
+// Builds the tree from yaml-cpp's events rather than from its nodes: events carry duplicate keys and marks,
+// and a handler can stop a document that nests or multiplies too far before it costs anything.
+#include "conf/node.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace conf {
+namespace {
+
+struct Refused {
+  int line;
+  std::string pointer;
+  std::string message;
+};
+
+class Builder : public YAML::EventHandler {
+ public:
+  Builder(const ParseLimits& limits, std::vector<Problem>& problems) : limits_(limits), problems_(problems) {}
+
+  std::shared_ptr<const Node> root() { return root_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (root_ != nullptr) Refuse(mark, "holds more than one document; keep the first, without a second ---");
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (ExpectsKey()) Refuse(mark, "a key must be a text, found nothing");
+    Complete(MakeNode(Kind::kNull, mark), anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (ExpectsKey()) Refuse(mark, "a key must be written out, found an alias");
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) Refuse(mark, "an alias must not stand inside the value that it repeats");
+    Attach(found->second, Line(mark));
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
+    RefuseTag(mark, tag);
+    if (ExpectsKey()) {
+      Frame& top = stack_.back();
+      top.key = text;
+      top.key_line = Line(mark);
+      return;
+    }
+    auto node = MakeNode(Kind::kScalar, mark);
+    node->text = text;
+    node->quoted = tag == "!";
+    Complete(std::move(node), anchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    Start(Kind::kSequence, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { End(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    Start(Kind::kMapping, mark, tag, anchor);
+  }
+  void OnMapEnd() override { End(); }
+
+ private:
+  struct Frame {
+    std::shared_ptr<Node> node;
+    YAML::anchor_t anchor = 0;
+    std::optional<std::string> key;  // of the value that comes next
+    int key_line = 0;
+    std::unordered_set<std::string> keys;
+  };
+
+  static int Line(const YAML::Mark& mark) { return mark.line + 1; }
+
+  static std::shared_ptr<Node> MakeNode(Kind kind, const YAML::Mark& mark) {
+    auto node = std::make_shared<Node>();
+    node->kind = kind;
+    node->line = Line(mark);
+    return node;
+  }
+
+  bool ExpectsKey() const {
+    return !stack_.empty() && stack_.back().node->kind == Kind::kMapping && !stack_.back().key;
+  }
+
+  std::string Pointer() const {
+    std::string pointer;
+    for (const Frame& frame : stack_) {
+      if (frame.node->kind == Kind::kSequence) {
+        pointer = JoinPointer(pointer, std::to_string(frame.node->items.size()));
+      } else if (frame.key) {
+        pointer = JoinPointer(pointer, *frame.key);
+      }
+    }
+    return pointer;
+  }
+
+  [[noreturn]] void Refuse(const YAML::Mark& mark, std::string message) const {
+    throw Refused{Line(mark), Pointer(), std::move(message)};
+  }
+
+  void RefuseTag(const YAML::Mark& mark, const std::string& tag) const {
+    if (tag != "?" && tag != "!" && !tag.empty())
+      Refuse(mark, "tags are not accepted; write the plain value");
+  }
+
+  void Start(Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    RefuseTag(mark, tag);
+    if (ExpectsKey()) Refuse(mark, "a key must be a text, found a list or a mapping");
+    if (static_cast<int>(stack_.size()) >= limits_.depth) {
+      throw Refused{Line(mark), "", fmt::format("nests deeper than {} levels", limits_.depth)};
+    }
+    Frame& frame = stack_.emplace_back();
+    frame.node = MakeNode(kind, mark);
+    frame.anchor = anchor;
+  }
+
+  void End() {
+    Frame frame = std::move(stack_.back());
+    stack_.pop_back();
+    Complete(std::move(frame.node), frame.anchor);
+  }
+
+  void Complete(std::shared_ptr<const Node> node, YAML::anchor_t anchor) {
+    if (anchor != 0) anchors_[anchor] = node;
+    const int line = node->line;
+    Attach(std::move(node), line);
+  }
+
+  void Attach(std::shared_ptr<const Node> child, int line) {
+    if (stack_.empty()) {
+      root_ = std::move(child);
+      return;
+    }
+    Frame& top = stack_.back();
+    Node& parent = *top.node;
+    parent.values += child->values;
+    parent.height = std::max(parent.height, child->height + 1);
+    if (parent.values > limits_.values) {
+      throw Refused{line, Pointer(),
+                    fmt::format("holds more than {} values, repeated ones counted", limits_.values)};
+    }
+    if (parent.height > limits_.depth) {
+      throw Refused{line, Pointer(), fmt::format("nests deeper than {} levels", limits_.depth)};
+    }
+    if (parent.kind == Kind::kSequence) {
+      parent.items.push_back(std::move(child));
+      return;
+    }
+    if (top.keys.insert(*top.key).second) {
+      parent.fields.push_back({std::move(*top.key), top.key_line, std::move(child)});
+    } else {
+      problems_.push_back(
+          {"", Pointer(), top.key_line, "", fmt::format("key \"{}\" is given twice", *top.key)});
+    }
+    top.key.reset();
+  }
+
+  const ParseLimits& limits_;
+  std::vector<Problem>& problems_;
+  std::vector<Frame> stack_;
+  std::unordered_map<YAML::anchor_t, std::shared_ptr<const Node>> anchors_;
+  std::shared_ptr<const Node> root_;
+};
+
+}  // namespace
+
+const Node::Field* Node::Find(std::string_view key) const {
+  const auto found =
+      std::find_if(fields.begin(), fields.end(), [key](const Field& f) { return f.key == key; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
+const Node* Node::Child(std::string_view token) const {
+  if (const Field* field = Find(token); field != nullptr) return field->value.get();
+  size_t index = 0;
+  const char* end = token.data() + token.size();
+  const auto [rest, error] = std::from_chars(token.data(), end, index);
+  return error == std::errc{} && rest == end && index < items.size() ? items[index].get() : nullptr;
+}
+
+Parsed ParseYaml(std::string_view text, const ParseLimits& limits) {
+  Parsed out;
+  Builder builder(limits, out.problems);
+  std::istringstream stream{std::string(text)};
+  try {
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+    out.root = builder.root();
+    if (out.root == nullptr) out.root = std::make_shared<Node>();
+  } catch (const Refused& refused) {
+    out.problems.push_back({"", refused.pointer, refused.line, "", refused.message});
+  } catch (const YAML::Exception& error) {
+    out.problems.push_back({"", "", error.mark.line + 1, "", "is not well-formed YAML: " + error.msg});
+  }
+  return out;
+}
+
+}  // namespace conf

@@ -1,0 +1,28 @@
+#include "conf/problem.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace conf {
+
+std::string ToString(const Problem& problem) {
+  std::string where = problem.file;
+  if (!problem.pointer.empty()) where += ":" + problem.pointer;
+  if (problem.line > 0) where += fmt::format(" (line {})", problem.line);
+  return fmt::format("{}: {}", where, problem.message);
+}
+
+std::string ToJson(std::span<const Problem> problems) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const Problem& problem : problems) {
+    nlohmann::ordered_json one = {{"file", problem.file}, {"pointer", problem.pointer}};
+    if (problem.line > 0) one["line"] = problem.line;
+    if (!problem.value.empty()) one["value"] = problem.value;
+    one["message"] = problem.message;
+    out.push_back(std::move(one));
+  }
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace conf

@@ -1,0 +1,19 @@
+// What the sections of a configuration must agree on: names that refer to each other, listeners, files.
+//
+// Each check reports to the document at the value that is wrong. Values that were not read keep their
+// defaults, so a check leaves empty names alone: their problem is reported already.
+#pragma once
+
+#include "conf/document.h"
+#include "gateway/config.h"
+
+namespace gateway::config {
+
+void CheckServer(conf::Document& document, const Config& config);
+void CheckAuth(conf::Document& document, const Config& config);
+void CheckTenants(conf::Document& document, const Config& config);
+void CheckModels(conf::Document& document, const Config& config);
+void CheckLedger(conf::Document& document, const Config& config);
+void CheckFiles(conf::Document& document, const Config& config);  // certificates, keys, key sets
+
+}  // namespace gateway::config

@@ -1,0 +1,184 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "conf/secret.h"
+#include "gateway/config/check.h"
+#include "gateway/config/names.h"
+#include "gateway/config/pem.h"
+
+namespace gateway::config {
+namespace {
+
+// Whether listening on `b` takes `a` too: a wildcard takes its family, and "::" takes IPv4 as well.
+bool Covers(const Address& b, const Address& a) {
+  const bool ipv4 = a.host.find(':') == std::string::npos;
+  return b.host == a.host || b.host == "::" || (b.host == "0.0.0.0" && ipv4);
+}
+
+bool Conflict(const Address& a, const Address& b) {
+  return a.port != 0 && a.port == b.port && (Covers(a, b) || Covers(b, a));
+}
+
+// Of the i-th entry of a list that may be written as a single value.
+std::string EntryPointer(conf::Document& document, const std::string& list, size_t i) {
+  const bool single = document.Nearest(list).kind() != conf::Kind::kSequence;
+  return single ? list : fmt::format("{}/{}", list, i);
+}
+
+class Files {
+ public:
+  explicit Files(conf::Document& document) : document_(document) {}
+
+  void Certificate(const std::string& pointer, const std::string& path) {
+    Check(pointer, path, WrongCertificate);
+  }
+
+  void KeyPair(const std::string& pointer, const std::string& certificate, const std::string& key) {
+    const bool certificate_read = Check(pointer + "/certificate", certificate, WrongCertificate);
+    const bool key_read = Check(pointer + "/key", key, WrongPrivateKey);
+    if (!certificate_read || !key_read) return;
+    const absl::StatusOr<std::string> certificate_pem = document_.sources().file(certificate);
+    absl::StatusOr<std::string> key_pem = document_.sources().file(key);
+    if (!certificate_pem.ok() || !key_pem.ok()) return;
+    Report(pointer + "/key", key, WrongKeyPair(*certificate_pem, *key_pem));
+    conf::Wipe(*key_pem);
+  }
+
+  void Client(const std::string& pointer, const ClientTls& tls) {
+    Certificate(pointer + "/ca", tls.ca);
+    if (!tls.certificate.empty() && !tls.key.empty()) KeyPair(pointer, tls.certificate, tls.key);
+  }
+
+  void Server(const std::string& pointer, const std::optional<ServerTls>& tls) {
+    if (!tls) return;
+    KeyPair(pointer, tls->certificate, tls->key);
+    Certificate(pointer + "/client_ca", tls->client_ca);
+  }
+
+  void Readable(const std::string& pointer, const std::string& path) {
+    Check(pointer, path, [](std::string_view) { return std::string(); });
+  }
+
+ private:
+  bool Check(const std::string& pointer, const std::string& path, std::string (*wrong)(std::string_view)) {
+    if (path.empty()) return false;
+    absl::StatusOr<std::string> contents = document_.sources().file(path);
+    if (!contents.ok()) {
+      document_.AddAt(pointer, path, conf::Std(contents.status().message()));
+      return false;
+    }
+    const std::string problem = wrong(*contents);
+    conf::Wipe(*contents);
+    Report(pointer, path, problem);
+    return problem.empty();
+  }
+
+  void Report(const std::string& pointer, const std::string& path, const std::string& problem) {
+    if (!problem.empty()) document_.AddAt(pointer, path, fmt::format("the file \"{}\" {}", path, problem));
+  }
+
+  conf::Document& document_;
+};
+
+}  // namespace
+
+void CheckServer(conf::Document& document, const Config& config) {
+  const std::vector<Address>& listen = config.server.listen;
+  for (size_t i = 0; i < listen.size(); ++i) {
+    const std::string pointer = EntryPointer(document, "/server/listen", i);
+    for (size_t j = 0; j < i; ++j) {
+      if (!Conflict(listen[i], listen[j])) continue;
+      document.AddAt(
+          pointer, ToString(listen[i]),
+          fmt::format("{} is taken by {} of the same list", ToString(listen[i]), ToString(listen[j])));
+      break;
+    }
+    if (Conflict(listen[i], config.server.admin)) {
+      document.AddAt("/server/admin", ToString(config.server.admin),
+                     fmt::format("{} is taken by {} of server.listen; the admin listener needs its own port",
+                                 ToString(config.server.admin), ToString(listen[i])));
+    }
+  }
+}
+
+void CheckAuth(conf::Document& document, const Config& config) {
+  const Auth& auth = config.auth;
+  const Names tenants = TenantNames(config.tenants);
+  const auto known = [&](const std::string& pointer, const std::string& tenant) {
+    if (tenant.empty() || tenants.Has(tenant) || !tenants.complete()) return;
+    document.AddAt(pointer, tenant, fmt::format("unknown tenant \"{}\"{}", tenant, tenants.Hint(tenant)));
+  };
+  std::map<std::string, size_t> issuers;
+  for (size_t i = 0; i < auth.jwt.size(); ++i) {
+    const Jwt& jwt = auth.jwt[i];
+    const auto [first, added] = issuers.try_emplace(jwt.issuer, i);
+    if (!added && !jwt.issuer.empty()) {
+      document.AddAt(
+          fmt::format("/auth/jwt/{}/issuer", i), jwt.issuer,
+          fmt::format("issuer \"{}\" is given twice, first at /auth/jwt/{}", jwt.issuer, first->second));
+    }
+    for (const auto& [value, tenant] : jwt.tenant.values) {
+      known(conf::JoinPointer(fmt::format("/auth/jwt/{}/tenant/values", i), value), tenant);
+    }
+  }
+  known("/auth/anonymous_tenant", auth.anonymous_tenant);
+  if (!auth.anonymous_tenant.empty()) {
+    for (const Address& address : config.server.listen) {
+      if (address.host.empty() || address.loopback()) continue;
+      document.AddAt(
+          "/auth/anonymous_tenant", auth.anonymous_tenant,
+          fmt::format("calls without credentials are for development only, and {} can be reached from "
+                      "elsewhere; listen on 127.0.0.1 or remove the key",
+                      ToString(address)));
+      break;
+    }
+  } else if (!auth.keys && auth.jwt.empty()) {
+    document.AddAt("/auth/keys", "", "nobody could call: turn keys on, add a jwt issuer, or both");
+  }
+}
+
+void CheckLedger(conf::Document& document, const Config& config) {
+  const std::vector<Sink>& sinks = config.ledger.sinks;
+  std::set<std::string> names;
+  std::set<std::string> paths;
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    if (!sinks[i].name.empty() && !names.insert(sinks[i].name).second) {
+      document.AddAt(
+          fmt::format("/ledger/sinks/{}/name", i), sinks[i].name,
+          fmt::format("sink \"{}\" is given twice; the name is what its place in the ledger is kept under",
+                      sinks[i].name));
+    }
+    const auto* file = std::get_if<FileSink>(&sinks[i].to);
+    if (file != nullptr && !file->path.empty() && !paths.insert(file->path).second) {
+      document.AddAt(fmt::format("/ledger/sinks/{}/path", i), file->path,
+                     fmt::format("\"{}\" is written by another sink already", file->path));
+    }
+  }
+}
+
+void CheckFiles(conf::Document& document, const Config& config) {
+  Files files(document);
+  files.Server("/server/tls", config.server.tls);
+  files.Server("/server/admin_tls", config.server.admin_tls);
+  for (size_t i = 0; i < config.auth.jwt.size(); ++i) {
+    files.Readable(fmt::format("/auth/jwt/{}/jwks", i), config.auth.jwt[i].jwks.file);
+    files.Client(fmt::format("/auth/jwt/{}/tls", i), config.auth.jwt[i].tls);
+  }
+  for (size_t m = 0; m < config.models.size(); ++m) {
+    const std::vector<Endpoint>& endpoints = config.models[m].endpoints;
+    for (size_t e = 0; e < endpoints.size(); ++e) {
+      files.Client(fmt::format("/models/{}/endpoints/{}/tls", m, e), endpoints[e].tls);
+    }
+  }
+  for (size_t i = 0; i < config.ledger.sinks.size(); ++i) {
+    const auto* webhook = std::get_if<WebhookSink>(&config.ledger.sinks[i].to);
+    if (webhook != nullptr) files.Client(fmt::format("/ledger/sinks/{}/tls", i), webhook->tls);
+  }
+  if (config.redis) files.Client("/redis/tls", config.redis->tls);
+  if (config.telemetry.otlp) files.Client("/telemetry/otlp/tls", config.telemetry.otlp->tls);
+}
+
+}  // namespace gateway::config

@@ -1,0 +1,219 @@
+#include "gateway/config/model.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "conf/reader.h"
+
+namespace gateway::config {
+namespace {
+
+using conf::AtLeast;
+using conf::NotEmpty;
+using conf::Positive;
+using conf::Range;
+
+struct EngineFacts {
+  std::string_view word;
+  Engine engine;
+  ApiSet apis;
+  bool health;
+};
+
+constexpr ApiSet kSelfHosted = {Api::kChat, Api::kCompletions, Api::kEmbeddings, Api::kRerank,
+                                Api::kTokenize};
+
+// What the engines serve under the OpenAI paths today; `apis` of an endpoint overrides it.
+constexpr std::array<EngineFacts, 8> kEngineFacts = {{
+    {"vllm",
+     Engine::kVllm,
+     {Api::kChat, Api::kCompletions, Api::kEmbeddings, Api::kResponses, Api::kMessages, Api::kRerank,
+      Api::kScore, Api::kAudio, Api::kTokenize},
+     true},
+    {"sglang",
+     Engine::kSglang,
+     {Api::kChat, Api::kCompletions, Api::kEmbeddings, Api::kRerank, Api::kScore, Api::kTokenize},
+     true},
+    {"trtllm", Engine::kTrtllm, {Api::kChat, Api::kCompletions}, true},
+    {"tgi", Engine::kTgi, {Api::kChat, Api::kCompletions, Api::kTokenize}, true},
+    {"llamacpp", Engine::kLlamacpp, kSelfHosted, true},
+    {"openai",
+     Engine::kOpenai,
+     {Api::kChat, Api::kCompletions, Api::kEmbeddings, Api::kResponses, Api::kAudio, Api::kImages},
+     false},
+    {"anthropic", Engine::kAnthropic, {Api::kMessages}, false},
+    {"chat-only", Engine::kChatOnly, {Api::kChat}, false},
+}};
+
+constexpr auto kEngines = [] {
+  std::array<std::pair<std::string_view, Engine>, kEngineFacts.size()> words;
+  for (size_t i = 0; i < words.size(); ++i) words[i] = {kEngineFacts[i].word, kEngineFacts[i].engine};
+  return words;
+}();
+
+const EngineFacts& FactsOf(Engine engine) {
+  return kEngineFacts[static_cast<size_t>(engine)];
+}
+
+constexpr std::array<std::pair<std::string_view, RoutingPolicy>, 4> kPolicies = {
+    {{"least-load", RoutingPolicy::kLeastLoad},
+     {"round-robin", RoutingPolicy::kRoundRobin},
+     {"power-of-two", RoutingPolicy::kPowerOfTwo},
+     {"weighted", RoutingPolicy::kWeighted}}};
+
+constexpr std::array<std::pair<std::string_view, FallbackOn>, 4> kConditions = {
+    {{"unavailable", FallbackOn::kUnavailable},
+     {"overloaded", FallbackOn::kOverloaded},
+     {"timeout", FallbackOn::kTimeout},
+     {"context", FallbackOn::kContext}}};
+
+struct AbsolutePath {
+  std::string operator()(std::string_view path) const {
+    const bool valid = path.starts_with('/') &&
+                       std::all_of(path.begin(), path.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+    return valid ? "" : "must be a path that begins with /, such as /health";
+  }
+};
+
+// Applications send /v1/...; an endpoint's URL is what stands before it.
+struct BeforeV1 {
+  std::string operator()(const Url& url) const {
+    return url.path.ends_with("/v1") ? "must not end with /v1; it is part of each request's own path" : "";
+  }
+};
+
+}  // namespace
+
+static void Bind(conf::Object& o, Price& price) {
+  o.Required("input", conf::Money(price.input));
+  o.Optional("cached_input", conf::Money(price.cached_input));
+  o.Required("output", conf::Money(price.output));
+  if (o.reading() && !o.Has("cached_input")) price.cached_input = price.input;
+}
+
+static void Bind(conf::Object& o, Endpoint& endpoint) {
+  o.Optional("name", endpoint.name, ValidName());
+  o.Required("url", endpoint.url, BeforeV1());
+  o.Required("engine", conf::Choice(endpoint.engine, "engine", kEngines));
+  o.Optional("model", endpoint.model, NotEmpty());
+  o.Optional("weight", endpoint.weight, Range{0U, 1000U});
+  o.Optional("api_key", endpoint.api_key);
+  o.Optional("headers", endpoint.headers);
+  o.Optional("secret_headers", endpoint.secret_headers);
+  o.Optional("tls", endpoint.tls);
+  o.Optional("apis", endpoint.apis, NotEmpty());
+  if (!o.reading()) return;
+  if (!o.Has("name") && !endpoint.url.empty()) endpoint.name = endpoint.url.authority() + endpoint.url.path;
+  if (!o.Has("apis")) endpoint.apis = DefaultApis(endpoint.engine);
+  if (o.Has("tls") && !endpoint.url.empty() && !endpoint.url.tls()) {
+    o.Error("has no effect on an http:// endpoint; use https:// or remove it", "tls");
+  }
+}
+
+static void Bind(conf::Object& o, Routing& routing) {
+  o.Optional("policy", conf::Choice(routing.policy, "policy", kPolicies));
+}
+
+static void Bind(conf::Object& o, Timeouts& timeouts) {
+  o.Optional("connect", timeouts.connect, Positive());
+  o.Optional("first_byte", timeouts.first_byte, Positive());
+  o.Optional("idle", timeouts.idle, Positive());
+  o.Optional("total", timeouts.total, Positive());
+  if (timeouts.connect > timeouts.total) o.Error("must not be longer than total", "connect");
+  if (timeouts.first_byte > timeouts.total) o.Error("must not be longer than total", "first_byte");
+}
+
+static void Bind(conf::Object& o, Retries& retries) {
+  o.Optional("max", retries.max, Range{0U, 10U});
+  o.Optional("budget", retries.budget, Range{0.0, 1.0});
+  o.Optional("min_per_minute", retries.min_per_minute);
+  o.Optional("backoff", retries.backoff, Positive());
+  o.Optional("max_backoff", retries.max_backoff, Positive());
+  if (retries.backoff > retries.max_backoff) o.Error("must not be longer than max_backoff", "backoff");
+}
+
+static void Bind(conf::Object& o, Breaker& breaker) {
+  o.Optional("failures", breaker.failures, Range{1U, 1000U});
+  o.Optional("open", breaker.open, Positive());
+  o.Optional("max_open", breaker.max_open, Positive());
+  o.Optional("probes", breaker.probes, Range{1U, 100U});
+  if (breaker.open > breaker.max_open) o.Error("must not be longer than max_open", "open");
+}
+
+static void Bind(conf::Object& o, Health& health) {
+  o.Optional("probe", health.probe);
+  o.Optional("path", health.path, AbsolutePath());
+  o.Optional("interval", health.interval, AtLeast{conf::Duration(std::chrono::milliseconds(100))});
+  o.Optional("timeout", health.timeout, Positive());
+  o.Optional("rise", health.rise, Range{1U, 100U});
+  o.Optional("fall", health.fall, Range{1U, 100U});
+  if (health.timeout > health.interval) o.Error("must not be longer than interval", "timeout");
+}
+
+static void Read(const conf::Value& value, FallbackOn& out) {
+  conf::Read(value, conf::Choice(out, "condition", kConditions));
+}
+static void Write(conf::Writer& writer, const FallbackOn& in) {
+  conf::Write(writer, std::string(Name(in)));
+}
+
+static void Bind(conf::Object& o, Fallback& fallback) {
+  o.Required("model", fallback.model, ValidName());
+  o.Optional("on", conf::OneOrMany(fallback.on), NotEmpty());
+}
+
+// A name alone stands for the usual conditions.
+static void Read(const conf::Value& value, Fallback& out) {
+  if (value.kind() == conf::Kind::kScalar) {
+    conf::Read(value, out.model);
+    return;
+  }
+  conf::Object object(value);
+  Bind(object, out);
+}
+
+std::string_view Name(Engine engine) {
+  return FactsOf(engine).word;
+}
+ApiSet DefaultApis(Engine engine) {
+  return FactsOf(engine).apis;
+}
+bool HasHealthPath(Engine engine) {
+  return FactsOf(engine).health;
+}
+std::string_view Name(RoutingPolicy policy) {
+  return conf::WordOf<RoutingPolicy>(kPolicies, policy);
+}
+std::string_view Name(FallbackOn condition) {
+  return conf::WordOf<FallbackOn>(kConditions, condition);
+}
+
+bool Fallback::When(FallbackOn condition) const {
+  return std::find(on.begin(), on.end(), condition) != on.end();
+}
+
+void Bind(conf::Object& o, Model& model) {
+  o.Required("name", model.name, ValidName());
+  o.Optional("aliases", model.aliases);
+  o.Optional("price", model.price);
+  o.Optional("max_output_tokens", model.max_output_tokens, AtLeast{1U});
+  o.Optional("context", model.context, AtLeast{1U});
+  o.Required("endpoints", model.endpoints, NotEmpty());
+  o.Optional("routing", model.routing);
+  o.Optional("timeouts", model.timeouts);
+  o.Optional("retries", model.retries);
+  o.Optional("breaker", model.breaker);
+  o.Optional("health", model.health);
+  o.Optional("fallbacks", model.fallbacks);
+  o.Optional("translate", model.translate);
+  if (!o.reading()) return;
+  for (Endpoint& endpoint : model.endpoints) {
+    if (endpoint.model.empty()) endpoint.model = model.name;
+  }
+  if (model.max_output_tokens && model.context && *model.max_output_tokens > *model.context) {
+    o.Error("must not be more than context", "max_output_tokens");
+  }
+}
+
+}  // namespace gateway::config

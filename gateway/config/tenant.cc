@@ -1,0 +1,70 @@
+#include "gateway/config/tenant.h"
+
+#include <array>
+#include <utility>
+
+#include "conf/reader.h"
+
+namespace gateway::config {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Period>, 3> kPeriods = {
+    {{"day", Period::kDay}, {"week", Period::kWeek}, {"month", Period::kMonth}}};
+constexpr std::array<std::pair<std::string_view, StoreContent>, 3> kStoreContent = {
+    {{"none", StoreContent::kNone}, {"prompts", StoreContent::kPrompts}, {"full", StoreContent::kFull}}};
+constexpr std::array<std::pair<std::string_view, Priority>, 3> kPriorities = {
+    {{"low", Priority::kLow}, {"normal", Priority::kNormal}, {"high", Priority::kHigh}}};
+
+// A zero is more likely a slip than a wish, and readers differ on whether it means none or no limit.
+struct AboveZero {
+  template <class T>
+  std::string operator()(T limit) const {
+    return limit > 0 ? "" : "must be at least 1; remove the key for no limit";
+  }
+};
+
+}  // namespace
+
+// What stands under `limits` of a tenant.
+struct TenantLimits {
+  Limits* any_model;
+  std::map<std::string, Limits>* per_model;
+};
+
+void Bind(conf::Object& o, Limits& limits) {
+  o.Optional("requests_per_minute", limits.requests_per_minute, AboveZero());
+  o.Optional("tokens_per_minute", limits.tokens_per_minute, AboveZero());
+  o.Optional("input_tokens_per_minute", limits.input_tokens_per_minute, AboveZero());
+  o.Optional("output_tokens_per_minute", limits.output_tokens_per_minute, AboveZero());
+  o.Optional("concurrency", limits.concurrency, AboveZero());
+}
+
+static void Bind(conf::Object& o, TenantLimits& limits) {
+  Bind(o, *limits.any_model);
+  o.Optional("per_model", *limits.per_model);
+}
+
+static void Bind(conf::Object& o, Budget& budget) {
+  o.Optional("usd", conf::Money(budget.micro_usd), AboveZero());
+  o.Optional("tokens", budget.tokens, AboveZero());
+  o.Required("period", conf::Choice(budget.period, "period", kPeriods));
+  o.Optional("model", budget.model, ValidName());
+  if (o.reading() && !o.Has("usd") && !o.Has("tokens")) o.Error("needs an amount: usd, tokens or both");
+}
+
+std::string_view Name(Period period) {
+  return conf::WordOf<Period>(kPeriods, period);
+}
+
+void Bind(conf::Object& o, Tenant& tenant) {
+  o.Required("name", tenant.name, ValidName());
+  o.Optional("parent", tenant.parent, ValidName());
+  o.Optional("models", tenant.models, conf::NotEmpty());
+  o.Optional("endpoints", tenant.endpoints, conf::NotEmpty());
+  o.Optional("limits", TenantLimits{&tenant.limits, &tenant.per_model});
+  o.Optional("budget", conf::OneOrMany(tenant.budgets), conf::NotEmpty());
+  o.Optional("store_content", conf::Choice(tenant.store_content, "policy", kStoreContent));
+  o.Optional("priority", conf::Choice(tenant.priority, "priority", kPriorities));
+}
+
+}  // namespace gateway::config
