@@ -48,13 +48,11 @@ void Write(Writer& writer, const Secret& in) {
 }
 
 void Prune(nlohmann::json& tree) {
-  if (tree.is_object()) {
-    for (auto it = tree.begin(); it != tree.end();) {
-      it = it->is_null() ? tree.erase(it) : std::next(it);
-    }
-  }
-  if (tree.is_structured()) {
-    for (nlohmann::json& child : tree) Prune(child);
+  if (!tree.is_structured()) return;
+  for (nlohmann::json& child : tree) Prune(child);
+  if (!tree.is_object()) return;
+  for (auto it = tree.begin(); it != tree.end();) {
+    it = it->is_null() || (it->is_object() && it->empty()) ? tree.erase(it) : std::next(it);
   }
 }
 

@@ -37,7 +37,7 @@ void Write(Writer& writer, uint16_t in);
 void Write(Writer& writer, Duration in);
 void Write(Writer& writer, const Secret& in);  // its reference
 
-// Removes nulls from the mappings of a tree.
+// Removes what holds nothing, nulls and empty mappings, from the mappings of a tree.
 void Prune(nlohmann::json& tree);
 
 }  // namespace conf

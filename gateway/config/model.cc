@@ -106,9 +106,7 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
   if (!o.reading()) return;
   if (!o.Has("name") && !endpoint.url.empty()) endpoint.name = endpoint.url.authority() + endpoint.url.path;
   if (!o.Has("apis")) endpoint.apis = DefaultApis(endpoint.engine);
-  if (o.Has("tls") && !endpoint.url.empty() && !endpoint.url.tls()) {
-    o.Error("has no effect on an http:// endpoint; use https:// or remove it", "tls");
-  }
+  RefuseIdleTls(o, endpoint.url);
 }
 
 static void Bind(conf::Object& o, Routing& routing) {

@@ -50,8 +50,7 @@ void Bind(conf::Object& o, Redis& redis) {
   if (redis.timeout >= redis.lease)
     o.Error("must be shorter than lease, or a lease ends before it can be renewed", "timeout");
   if (o.Has("username") && !o.Has("password")) o.Error("needs a password", "username");
-  if (o.Has("tls") && !redis.url.empty() && !redis.url.tls())
-    o.Error("has no effect on redis://; use rediss:// or remove it", "tls");
+  RefuseIdleTls(o, redis.url);
 }
 
 static void Bind(conf::Object& o, Log& log) {
@@ -66,6 +65,7 @@ static void Bind(conf::Object& o, Otlp& otlp) {
   o.Optional("sample_ratio", otlp.sample_ratio, Range{0.0, 1.0});
   o.Optional("service_name", otlp.service_name, NotEmpty());
   o.Optional("timeout", otlp.timeout, Positive());
+  RefuseIdleTls(o, otlp.endpoint);
 }
 
 static void Bind(conf::Object& o, Metrics& metrics) {

@@ -121,6 +121,19 @@ void ReadHeaders(const conf::Value& value, bool secret, std::vector<HeaderType>&
   }
 }
 
+// Boost 1.81's port_number() wraps around.
+std::optional<uint16_t> ParsePort(std::string_view digits) {
+  uint16_t port = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, port);
+  return error == std::errc{} && rest == end && port != 0 ? std::optional(port) : std::nullopt;
+}
+
+// Boost 1.81 takes what follows an authority without a slash for a path.
+bool IsHierarchical(const boost::urls::url_view& url) {
+  return url.has_authority() && (url.encoded_path().empty() || url.encoded_path().starts_with('/'));
+}
+
 // What is wrong with a parsed URL, or an empty string.
 std::string WrongUrl(const boost::urls::url_view& url, std::string_view scheme,
                      std::initializer_list<std::string_view> schemes) {
@@ -133,7 +146,8 @@ std::string WrongUrl(const boost::urls::url_view& url, std::string_view scheme,
   if (url.has_userinfo())
     return "must not contain credentials; give them by reference, env:NAME or file:PATH";
   if (url.encoded_host().empty()) return "has no host";
-  if (url.has_port() && url.port_number() == 0) return "has a port that is not between 1 and 65535";
+  if (url.has_port() && !ParsePort({url.port().data(), url.port().size()}))
+    return "has a port that is not between 1 and 65535";
   if (url.has_query()) return "must not have a query";
   if (url.has_fragment()) return "must not have a fragment";
   return {};
@@ -223,7 +237,7 @@ void ReadUrl(const conf::Value& value, std::initializer_list<std::string_view> s
   }
   const bool maybe_secret = value.text().find('@') != std::string::npos;
   const auto parsed = boost::urls::parse_uri(value.text());
-  if (!parsed) {
+  if (!parsed || !IsHierarchical(*parsed)) {
     maybe_secret ? value.ErrorHidingValue("is not a URL; expected " + expected)
                  : value.ErrorExpected(expected);
     return;
@@ -238,7 +252,7 @@ void ReadUrl(const conf::Value& value, std::initializer_list<std::string_view> s
   }
   out.scheme = std::move(scheme);
   out.host = url.host_address();
-  out.port = url.has_port() ? url.port_number() : DefaultPort(out.scheme);
+  out.port = ParsePort({url.port().data(), url.port().size()}).value_or(DefaultPort(out.scheme));
   out.path = std::string(url.encoded_path().data(), url.encoded_path().size());
   while (out.path.ends_with('/')) out.path.pop_back();
 }
@@ -260,6 +274,12 @@ void Bind(conf::Object& o, ClientTls& tls) {
   o.Optional("key", tls.key, conf::NotEmpty());
   o.Optional("insecure_skip_verify", tls.insecure_skip_verify);
   if (o.Has("certificate") != o.Has("key")) o.Error("needs both certificate and key, or neither");
+}
+
+void RefuseIdleTls(conf::Object& o, const Url& url) {
+  if (!o.Has("tls") || url.empty() || url.tls()) return;
+  o.Error("has no effect on a URL that begins with " + url.scheme + ":// and not with " + url.scheme + "s://",
+          "tls");
 }
 
 void Write(conf::Writer& writer, const Address& in) {

@@ -102,6 +102,9 @@ struct SecretHeader {
   conf::Secret value;
 };
 
+// Refuses a `tls` that would have no effect because `url` is not over TLS.
+void RefuseIdleTls(conf::Object& object, const Url& url);
+
 // Shell-style match where `*` stands for any run of characters, as in tenants' `models`.
 bool GlobMatches(std::string_view pattern, std::string_view name);
 

@@ -1,0 +1,123 @@
+#include "conf/document.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace conf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const Sources kNoSources;
+
+std::vector<std::string> Problems(std::string_view text, ParseLimits limits = {}) {
+  Document document(text, "d.yaml", kNoSources, limits);
+  std::vector<std::string> out;
+  for (const Problem& problem : document.TakeProblems()) out.push_back(ToString(problem));
+  return out;
+}
+
+TEST(Document, KnowsLineAndPointerOfEachValue) {
+  Document document("a:\n  - x\n  - b/c: {d~e: y}\n", "d.yaml", kNoSources);
+  ASSERT_TRUE(document.parsed());
+  const Value deep = document.Nearest("/a/1/b~1c/d~0e");
+  EXPECT_EQ(deep.text(), "y");
+  EXPECT_EQ(deep.line(), 3);
+  EXPECT_EQ(deep.pointer(), "/a/1/b~1c/d~0e");
+  EXPECT_EQ(document.Nearest("/a/7/x").pointer(), "/a");
+  EXPECT_EQ(document.Nearest("").kind(), Kind::kMapping);
+}
+
+TEST(Document, SharesWhatAnAliasRepeats) {
+  Document document("a: &x {n: 1}\nb: *x\n", "d.yaml", kNoSources);
+  EXPECT_THAT(document.TakeProblems(), IsEmpty());
+  EXPECT_EQ(document.Nearest("/b/n").text(), "1");
+}
+
+TEST(Document, RefusesWhatIsNotOneDocumentOfPlainValues) {
+  const std::pair<std::string_view, std::string_view> kCases[] = {
+      {"a: 1\n---\nb: 2\n",
+       "d.yaml (line 2): holds more than one document; keep the first, without a second ---"},
+      {"a: [1, 2\nb: 3\n", "d.yaml (line 2): is not well-formed YAML: end of sequence flow not found"},
+      {"{[1]: 2}", "d.yaml (line 1): a key must be a text, found a list or a mapping"},
+      {"{~: 2}", "d.yaml (line 1): a key must be a text, found nothing"},
+      {"a: &x 1\n*x : 2\n", "d.yaml (line 2): a key must be written out, found an alias"},
+      {"a: &x [*x]", "d.yaml:/a/0 (line 1): an alias must not stand inside the value that it repeats"},
+      {"a: !!binary aGk=", "d.yaml:/a (line 1): tags are not accepted; write the plain value"},
+      {"a: \xff\xfe", "d.yaml: is not valid UTF-8"},
+      {"a: {b: 1, b: 2}", "d.yaml:/a/b (line 1): key \"b\" is given twice"},
+      {"\"a\\nb\": {c: 1, c: 2}", "d.yaml:/a\\x0ab/c (line 1): key \"c\" is given twice"},
+  };
+  for (const auto& [text, problem] : kCases) EXPECT_THAT(Problems(text), ElementsAre(problem)) << text;
+}
+
+TEST(Document, AcceptsEmptyTextAsNothing) {
+  for (const std::string_view text : {"", "\n", "# only a comment\n", "---\n"}) {
+    Document document(text, "d.yaml", kNoSources);
+    EXPECT_TRUE(document.parsed()) << text;
+    EXPECT_EQ(document.root().kind(), Kind::kNull) << text;
+  }
+}
+
+TEST(Document, BoundsSize) {
+  EXPECT_THAT(Problems("a: 12345678", {.bytes = 10}),
+              ElementsAre("d.yaml: is 11 bytes long, at most 10 are accepted"));
+}
+
+TEST(Document, BoundsDepth) {
+  EXPECT_THAT(Problems(std::string(63, '[') + std::string(63, ']')), IsEmpty());
+  EXPECT_THAT(Problems(std::string(65, '[') + std::string(65, ']')),
+              ElementsAre("d.yaml (line 1): nests deeper than 64 levels"));
+  std::string mappings;
+  for (int i = 0; i < 65; ++i) mappings += "{a: ";
+  EXPECT_THAT(Problems(mappings + "x" + std::string(65, '}')),
+              ElementsAre("d.yaml (line 1): nests deeper than 64 levels"));
+  EXPECT_EQ(Problems(std::string(100'000, '[')).size(), 1U);
+  EXPECT_EQ(Problems(std::string(100'000, '{')).size(), 1U);
+}
+
+TEST(Document, BoundsDepthThroughAliases) {
+  std::string text = "a0: &a0 [x]\n";
+  for (int i = 1; i < 100; ++i) text += fmt::format("a{}: &a{} [*a{}]\n", i, i, i - 1);
+  EXPECT_THAT(Problems(text), ElementsAre("d.yaml:/a62 (line 63): nests deeper than 64 levels"));
+}
+
+TEST(Document, BoundsWhatAliasesMultiply) {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    text += fmt::format(
+        "a{0}: &a{0} [*a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}]\n", i, i - 1);
+  }
+  EXPECT_THAT(Problems(text),
+              ElementsAre("d.yaml:/a5/1 (line 6): holds more than 200000 values, repeated ones counted"));
+}
+
+TEST(Document, KeepsABoundedNumberOfProblems) {
+  Document document("a: 1", "d.yaml", kNoSources, {.problems = 3});
+  for (int i = 0; i < 10; ++i) document.Add("/a", 1, "", "wrong");
+  const std::vector<Problem> problems = document.TakeProblems();
+  ASSERT_EQ(problems.size(), 4U);
+  EXPECT_EQ(ToString(problems.back()), "d.yaml: 7 more problems are not shown");
+}
+
+TEST(Document, CutsLongValuesAtACharacter) {
+  Document document("a: " + std::string(79, 'x') + "éé", "d.yaml", kNoSources);
+  document.Nearest("/a").Error("is long");
+  EXPECT_EQ(document.TakeProblems().at(0).value, std::string(79, 'x') + "é...");
+}
+
+TEST(Problem, IsRenderedForPrograms) {
+  const std::vector<Problem> problems = {{"t.yaml", "/a", 3, "x", "is wrong"},
+                                         {"t.yaml", "", 0, "", "is not there"}};
+  EXPECT_EQ(
+      nlohmann::json::parse(ToJson(problems)),
+      nlohmann::json::parse(R"([{"file":"t.yaml","pointer":"/a","line":3,"value":"x","message":"is wrong"},
+                                      {"file":"t.yaml","pointer":"","message":"is not there"}])"));
+}
+
+}  // namespace
+}  // namespace conf
