@@ -19,6 +19,32 @@ bool IsOverload(int status) {
 
 }  // namespace
 
+std::string_view Event::NameOf(Kind kind) {
+  switch (kind) {
+    case Kind::kStart:
+      return "start";
+    case Kind::kWoke:
+      return "woke";
+    case Kind::kConnectFailed:
+      return "connect_failed";
+    case Kind::kReusedClosed:
+      return "reused_closed";
+    case Kind::kStatus:
+      return "status";
+    case Kind::kTimedOut:
+      return "timed_out";
+    case Kind::kFirstByte:
+      return "first_byte";
+    case Kind::kBroken:
+      return "broken";
+    case Kind::kCompleted:
+      return "completed";
+    case Kind::kClientGone:
+      return "client_gone";
+  }
+  return "";
+}
+
 std::string_view ErrorName(AttemptError error) {
   switch (error) {
     case AttemptError::kNone:

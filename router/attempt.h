@@ -41,6 +41,8 @@ struct Event {
     return {Kind::kStatus, status, retry_after, context_exceeded};
   }
 
+  static std::string_view NameOf(Kind kind);
+
   Kind kind;
   int status;
   std::optional<conf::Duration> retry_after;

@@ -175,6 +175,40 @@ std::string_view Name(Api api) {
   return conf::WordOf<Api>(kApis, api);
 }
 
+std::optional<Api> FamilyOf(router::Api api) {
+  switch (api) {
+    case router::Api::kChatCompletions:
+      return Api::kChat;
+    case router::Api::kCompletions:
+      return Api::kCompletions;
+    case router::Api::kEmbeddings:
+      return Api::kEmbeddings;
+    case router::Api::kResponses:
+      return Api::kResponses;
+    case router::Api::kMessages:
+    case router::Api::kCountTokens:
+      return Api::kMessages;
+    case router::Api::kRerank:
+      return Api::kRerank;
+    case router::Api::kScore:
+      return Api::kScore;
+    case router::Api::kAudioTranscriptions:
+    case router::Api::kAudioTranslations:
+    case router::Api::kAudioSpeech:
+      return Api::kAudio;
+    case router::Api::kImageGenerations:
+    case router::Api::kImageEdits:
+    case router::Api::kImageVariations:
+      return Api::kImages;
+    case router::Api::kTokenize:
+    case router::Api::kDetokenize:
+      return Api::kTokenize;
+    case router::Api::kModels:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 bool GlobMatches(std::string_view pattern, std::string_view name) {
   size_t p = 0;
   size_t n = 0;

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "conf/secret.h"
+#include "router/api.h"
 
 namespace conf {
 class Object;
@@ -56,7 +58,10 @@ enum class Api : uint8_t {
   kImages,       // /v1/images/*
   kTokenize,     // /tokenize
 };
+inline constexpr unsigned kApiFamilies = 10;
 std::string_view Name(Api api);
+// The family of an endpoint; none for listing models.
+std::optional<Api> FamilyOf(router::Api api);
 
 class ApiSet {
  public:
@@ -66,7 +71,7 @@ class ApiSet {
   }
   static constexpr ApiSet All() {
     ApiSet all;
-    all.bits_ = (1U << 10) - 1;
+    all.bits_ = (1U << kApiFamilies) - 1;
     return all;
   }
   constexpr void Add(Api api) { bits_ |= Bit(api); }

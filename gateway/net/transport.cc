@@ -283,7 +283,11 @@ class TcpAcceptor final : public Acceptor {
   Task<void> Secure(std::unique_ptr<TlsStream> stream, OnStream on_stream) {
     Handshake handshake(watchdog_, *stream);
     const ErrorCode error = co_await handshake.Run(options_.handshake_timeout);
-    if (!error) on_stream(std::move(stream));
+    if (!error) {
+      on_stream(std::move(stream));
+    } else if (options_.on_end) {
+      options_.on_end(stream->PeerAddress());
+    }
   }
 
   Watchdog& watchdog_;

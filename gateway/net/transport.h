@@ -61,6 +61,8 @@ class Acceptor {
     conf::Duration handshake_timeout = std::chrono::seconds(10);
     // Asked before the handshake with the peer's address; false closes the connection at once.
     std::function<bool(const std::string& ip)> admit;
+    // Told of a connection that was admitted and ended before it was handed on.
+    std::function<void(const std::string& ip)> on_end;
     int backlog = 4096;
   };
   using OnStream = std::function<void(std::unique_ptr<Stream>)>;

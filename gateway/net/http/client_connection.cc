@@ -73,6 +73,18 @@ ClientConnection::Status ClientConnection::DecodeFrom(size_t raw_begin) {
   return Status::kOk;
 }
 
+void ClientConnection::KeepHead() {
+  if (decoder_.done() || head_bytes_ == 0) return;
+  const char* from = in_.data();
+  kept_head_.assign(from, head_bytes_);
+  const auto move = [&](std::string_view& view) { view = {kept_head_.data() + (view.data() - from), view.size()}; };
+  move(head_.reason);
+  for (Field& field : head_.fields) {
+    move(field.name);
+    move(field.value);
+  }
+}
+
 void ClientConnection::Take(size_t n) {
   if (head_bytes_ > 0) {
     in_.Consume(head_bytes_);

@@ -40,7 +40,10 @@ class ClientConnection final : public Abortable, private Alarm {
 
   // Payload not yet taken.
   std::string_view payload() const { return in_.view().substr(head_bytes_); }
+  char* payload_data() { return in_.data() + head_bytes_; }
   void Take(size_t n);
+  // Keeps the head's views valid over ReadSome(), by a copy of its bytes.
+  void KeepHead();
   bool done() const { return decoder_.done(); }
 
   // co_await ReadSome() -> Status: more payload, or done() turned true, or an error. Drops the head.
@@ -76,6 +79,7 @@ class ClientConnection final : public Abortable, private Alarm {
   Buffer in_;
   Head head_;
   size_t head_bytes_ = 0;
+  std::string kept_head_;
   size_t scanned_ = 0;
   BodyDecoder decoder_;
   bool keep_alive_ = false;

@@ -1,0 +1,37 @@
+#include "gateway/exchange.h"
+
+#include <algorithm>
+
+#include "gateway/shard.h"
+#include "gateway/upstream.h"
+
+namespace gateway {
+
+Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection)
+    : shard(shard_of), client(connection), runtime(shard_of.runtime()) {
+  id = shard.NewRequestId(id_text);
+}
+
+Exchange::~Exchange() = default;
+
+void Exchange::WatchClient() {
+  client.WatchPeer([this] {
+    client_gone = true;
+    if (waiting) waiting->Abort();
+  });
+}
+
+int64_t Exchange::ExpectedOutput() const {
+  if (spec->bound.empty()) return 0;
+  std::optional<int64_t> bound = facts.MaxOutputTokens();
+  if (output_cap) bound = std::min(bound.value_or(*output_cap), *output_cap);
+  return model().estimate->ExpectedOutput(bound) * facts.n;
+}
+
+void Exchange::CountFromEvents() {
+  counts.input = static_cast<uint64_t>(prompt_tokens_est);
+  counts.output = static_cast<uint64_t>(model().estimate->OutputOfEvents(events));
+  counts.source = events > 0 ? ledger::TokenSource::kCounted : ledger::TokenSource::kEstimated;
+}
+
+}  // namespace gateway

@@ -1,0 +1,34 @@
+#include "gateway/heartbeat.h"
+
+#include "gateway/answer.h"
+#include "gateway/shard.h"
+
+namespace gateway {
+
+Heartbeat::Heartbeat(Exchange& x)
+    : Alarm(x.shard.loop.watchdog), x_(x), interval_(x.runtime->config().server.heartbeat) {
+  if (x.facts.stream && interval_.count() > 0) SetAfter(interval_);
+}
+
+void Heartbeat::OnAlarm() {
+  beating_ = true;
+  x_.shard.loop.tasks.Spawn(Beat());
+}
+
+net::Task<void> Heartbeat::Beat() {
+  const bool written = !x_.client_gone && co_await SendHeartbeat(x_);
+  beating_ = false;
+  if (stopped_) {
+    done_.Set();
+  } else if (written) {
+    SetAfter(interval_);
+  }
+}
+
+net::Task<void> Heartbeat::Stop() {
+  stopped_ = true;
+  Clear();
+  if (beating_) co_await done_.Wait();
+}
+
+}  // namespace gateway

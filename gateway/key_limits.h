@@ -1,0 +1,18 @@
+// The limits that a key carries of its own, as JSON: the members of a tenant's `limits`, and `budget`.
+//
+//   {"requests_per_minute": 60, "tokens_per_minute": 20000, "concurrency": 4, "budget": {"usd": 5, "period": "day"}}
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string_view>
+#include <vector>
+
+#include "router/limits/spec.h"
+
+namespace gateway {
+
+// InvalidArgument names the member, its value and what would be right.
+absl::StatusOr<std::vector<router::limits::LimitSpec>> ParseKeyLimits(std::string_view json);
+
+}  // namespace gateway

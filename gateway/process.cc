@@ -1,0 +1,198 @@
+#include "gateway/process.h"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <future>
+
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+
+namespace gateway {
+namespace {
+
+constexpr conf::Duration kKeyPoll = std::chrono::milliseconds(100);
+
+uint64_t RandomSeed() {
+  uint64_t seed = 0;
+  RAND_bytes(reinterpret_cast<unsigned char*>(&seed), sizeof seed);
+  return seed;
+}
+
+ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
+  ledger::Options options;
+  options.dir = config.server.state_dir + "/ledger";
+  options.shards = shards;
+  options.commit_interval = config.ledger.commit_interval;
+  options.segment_bytes = config.ledger.segment_bytes;
+  options.segment_age = config.ledger.segment_age;
+  options.checkpoint_records = config.ledger.checkpoint.records;
+  options.checkpoint_interval = config.ledger.checkpoint.interval;
+  options.retain_for = config.ledger.retention.age.value_or(conf::Duration::zero());
+  options.retain_bytes = config.ledger.retention.bytes.value_or(0);
+  options.version = TIDEGATE_VERSION;
+  options.on_health_change = [](const absl::Status& status) {
+    if (status.ok()) {
+      log::Info("ledger writes again");
+    } else {
+      log::Error("ledger cannot write; new requests are refused", {{"why", conf::Std(status.message())}});
+    }
+  };
+  return options;
+}
+
+}  // namespace
+
+Process::Process(std::string config_path)
+    : config_path_(std::move(config_path)),
+      control_([](const std::exception_ptr& error) { log::Exception("control task", error); }),
+      probes_(control_),
+      key_poll_(control_.watchdog) {}
+
+Process::~Process() = default;
+
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(Config config, std::string config_path) {
+  std::unique_ptr<Process> process(new Process(std::move(config_path)));
+  if (absl::Status opened = process->Open(std::move(config)); !opened.ok()) return opened;
+  return process;
+}
+
+absl::Status Process::Open(Config config) {
+  std::error_code error;
+  std::filesystem::create_directories(config.server.state_dir, error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        fmt::format("state_dir {}: {}", config.server.state_dir, error.message()));
+  }
+  const uint32_t shards = config.server.threads.value_or(std::max(1u, std::thread::hardware_concurrency()));
+  auto ledger = ledger::Ledger::Open(LedgerOptions(config, shards));
+  if (!ledger.ok()) return ledger.status();
+  shared_.ledger = *std::move(ledger);
+  auto keys = plugins::auth::KeyStore::Open(config.server.state_dir + "/keys.jsonl", net::Now());
+  if (!keys.ok()) return keys.status();
+  shared_.keys = *std::move(keys);
+
+  const std::vector<config::Address> listen = config.server.listen;
+  if (absl::Status applied = Apply(std::move(config), "loaded", "start"); !applied.ok()) return applied;
+  for (uint32_t i = 0; i < shards; ++i) {
+    shards_.push_back(std::make_unique<Shard>(i, shared_, RandomSeed()));
+    shards_.back()->Swap(runtime_, principals_);
+    servers_.push_back(
+        std::make_unique<Server>(*shards_.back(), connections_, runtime_->config().server.tls ? &tls_ : nullptr));
+    for (config::Address address : listen) {
+      if (address.port == 0) address.port = port_;  // the other shards share what the first was given
+      auto port = servers_.back()->Listen(address);
+      if (!port.ok()) return port.status();
+      if (port_ == 0) port_ = *port;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Process::Apply(Config config, std::string_view action, std::string_view actor) {
+  if (config.server.tls) {
+    const config::ServerTls& tls = *config.server.tls;
+    auto context =
+        net::TlsContext::Server({tls.certificate, tls.key, tls.client_ca, !tls.require_client_certificate});
+    if (!context.ok()) return context.status();
+    tls_.Set(*std::move(context));
+  }
+  auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now());
+  if (!runtime.ok()) return runtime.status();
+  ledger::Event event;
+  event.kind = ledger::Kind::kConfig;
+  event.action = action;
+  event.actor = actor;
+  event.subject = config_path_;
+  event.detail = fmt::format("{{\"sha256\":\"{}\"}}", (*runtime)->hash());
+  if (absl::Status recorded = shared_.ledger->Append(std::move(event)); !recorded.ok()) return recorded;
+  if (absl::Status limits = shared_.limits.Update((*runtime)->LimitNodes()); !limits.ok()) return limits;
+  runtime_ = *std::move(runtime);
+  Publish();
+  return absl::OkStatus();
+}
+
+void Process::Publish() {
+  principals_ = BuildPrincipals(*runtime_, shared_.keys->Table(), shared_.limits);
+  ForEachShard([runtime = runtime_, principals = principals_](Shard& shard, Server&) {
+    shard.Swap(runtime, principals);
+  });
+}
+
+void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {
+  if (threads_.empty()) return;  // shards under construction take what is current
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    shards_[i]->loop.Post([fn, shard = shards_[i].get(), server = servers_[i].get()] { fn(*shard, *server); });
+  }
+}
+
+absl::Status Process::Reload(std::string_view actor) {
+  LoadResult loaded = LoadConfig(config_path_);
+  if (!loaded.config) {
+    std::string all;
+    for (const conf::Problem& problem : loaded.problems) all.append(all.empty() ? "" : "\n").append(ToString(problem));
+    log::Error("configuration refused; the running one stays", {{"problems", all}});
+    return absl::InvalidArgumentError(conf::Abseil(all));
+  }
+  const absl::Status applied = Apply(*std::move(loaded.config), "reloaded", actor);
+  if (applied.ok()) {
+    log::Info("configuration applied", {{"sha256", runtime_->hash()}});
+  } else {
+    log::Error("configuration refused; the running one stays", {{"why", conf::Std(applied.message())}});
+  }
+  return applied;
+}
+
+// Keys made or revoked by the command line, which writes to the same store.
+net::Task<void> Process::WatchKeys() {
+  while (!stopping_) {
+    co_await key_poll_.For(kKeyPoll);
+    if (stopping_) break;
+    const absl::StatusOr<bool> changed = shared_.keys->Refresh(net::Now());
+    if (!changed.ok()) {
+      log::Error("key store cannot be read; the keys known stay", {{"why", conf::Std(changed.status().message())}});
+    } else if (*changed) {
+      Publish();
+    }
+  }
+}
+
+void Process::Run() {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    threads_.emplace_back([shard = shards_[i].get()] { shard->loop.Run(); });
+  }
+  probes_.Start(runtime_);
+  control_.tasks.Spawn(WatchKeys());
+  control_.Run();
+  for (std::thread& thread : threads_) thread.join();
+  if (const absl::Status stopped = shared_.ledger->Stop(); !stopped.ok()) {
+    log::Error("ledger did not stop cleanly", {{"why", conf::Std(stopped.message())}});
+  }
+}
+
+void Process::Stop() {
+  if (stopping_) return;
+  stopping_ = true;
+  control_.tasks.Spawn(Shutdown());
+}
+
+net::Task<void> Process::Shutdown() {
+  const conf::Duration grace = runtime_->config().server.shutdown_grace;
+  log::Info("stopping", {{"grace", conf::FormatDuration(grace)}});
+  shared_.draining = true;
+  ForEachShard([](Shard&, Server& server) { server.Drain(); });
+  net::Sleep tick(control_.watchdog);
+  const conf::TimePoint until = net::Now() + grace;
+  while (connections_.open() > 0 && net::Now() < until) co_await tick.For(std::chrono::milliseconds(20));
+  ForEachShard([](Shard& shard, Server& server) {
+    server.CloseAll();
+    shard.loop.Stop();
+  });
+  probes_.Stop();
+  key_poll_.Cancel();
+  control_.Stop();
+}
+
+}  // namespace gateway

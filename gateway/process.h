@@ -1,0 +1,69 @@
+// Process: everything that `tidegate serve` runs: the shards with their threads, the control loop, the ledger;
+// and what happens to all of it at start, reload and stop.
+//
+// Start order: configuration → ledger (recovery) → keys → limits (spent budgets restored) → runtime → shards →
+// listeners. Stop order: readiness off → listeners → streams, up to the grace → shards → sinks → ledger.
+// Threads: made and destroyed on the main thread; Reload and Stop on the control loop's.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gateway/config.h"
+#include "gateway/net/loop.h"
+#include "gateway/probes.h"
+#include "gateway/server.h"
+#include "gateway/shared.h"
+
+namespace gateway {
+
+class Process {
+ public:
+  // Everything is checked and opened, and the ports are bound, before it returns.
+  static absl::StatusOr<std::unique_ptr<Process>> Start(Config config, std::string config_path);
+  ~Process();
+
+  // Runs the control loop until Stop has finished everything.
+  void Run();
+
+  // Reads the configuration file again; on a fault the running one stays. Control loop's thread.
+  absl::Status Reload(std::string_view actor);
+  // Drains and ends. Control loop's thread.
+  void Stop();
+
+  uint16_t port() const { return port_; }
+  Shared& shared() { return shared_; }
+  net::Loop& control() { return control_; }
+  std::shared_ptr<const Runtime> runtime() const { return runtime_; }
+  std::vector<std::unique_ptr<Shard>>& shards() { return shards_; }
+
+ private:
+  explicit Process(std::string config_path);
+  absl::Status Open(Config config);
+  absl::Status Apply(Config config, std::string_view action, std::string_view actor);
+  void Publish();
+  void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
+  net::Task<void> WatchKeys();
+  net::Task<void> Shutdown();
+
+  const std::string config_path_;
+  Shared shared_;
+  net::Loop control_;
+  Probes probes_;
+  ConnectionCounts connections_;
+  TlsHolder tls_;
+  std::shared_ptr<const Runtime> runtime_;
+  std::shared_ptr<const PrincipalIndex> principals_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<std::thread> threads_;
+  net::Sleep key_poll_;
+  uint16_t port_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace gateway

@@ -1,0 +1,229 @@
+#include "gateway/runtime.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "conf/text.h"
+
+namespace gateway {
+namespace {
+
+namespace limits = router::limits;
+
+router::PolicyKind PolicyOf(config::RoutingPolicy policy) {
+  switch (policy) {
+    case config::RoutingPolicy::kLeastLoad:
+      return router::PolicyKind::kLeastLoad;
+    case config::RoutingPolicy::kRoundRobin:
+      return router::PolicyKind::kRoundRobin;
+    case config::RoutingPolicy::kPowerOfTwo:
+      return router::PolicyKind::kPowerOfTwo;
+    case config::RoutingPolicy::kWeighted:
+      return router::PolicyKind::kWeighted;
+  }
+  return router::PolicyKind::kLeastLoad;
+}
+
+limits::Period PeriodOf(config::Period period) {
+  switch (period) {
+    case config::Period::kDay:
+      return limits::Period::kDay;
+    case config::Period::kWeek:
+      return limits::Period::kWeek;
+    case config::Period::kMonth:
+      return limits::Period::kMonth;
+  }
+  return limits::Period::kMonth;
+}
+
+uint8_t MaskOf(const config::Fallback& fallback) {
+  unsigned mask = 0;
+  if (fallback.When(config::FallbackOn::kUnavailable)) mask |= router::kOnUnavailable;
+  if (fallback.When(config::FallbackOn::kOverloaded)) mask |= router::kOnOverloaded;
+  if (fallback.When(config::FallbackOn::kTimeout)) mask |= router::kOnTimeout;
+  if (fallback.When(config::FallbackOn::kContext)) mask |= router::kOnContext;
+  return static_cast<uint8_t>(mask);
+}
+
+router::ModelSpec SpecOf(const config::Model& model) {
+  router::ModelSpec spec;
+  spec.name = model.name;
+  spec.aliases = model.aliases;
+  spec.policy = PolicyOf(model.routing.policy);
+  for (const config::Fallback& fallback : model.fallbacks) spec.fallbacks.push_back({fallback.model, MaskOf(fallback)});
+  spec.timeouts = {model.timeouts.connect, model.timeouts.first_byte, model.timeouts.idle, model.timeouts.total};
+  spec.retry.max_retries = model.retries.max;
+  spec.retry.budget.share = model.retries.budget;
+  spec.retry.budget.min_per_minute = model.retries.min_per_minute;
+  spec.retry.backoff = model.retries.backoff;
+  spec.retry.max_backoff = model.retries.max_backoff;
+  spec.breaker.consecutive_failures = model.breaker.failures;
+  spec.breaker.open_for = model.breaker.open;
+  spec.breaker.max_open_for = model.breaker.max_open;
+  spec.breaker.trials = model.breaker.probes;
+  spec.health.interval = model.health.interval;
+  spec.health.rise = model.health.rise;
+  spec.health.fall = model.health.fall;
+  if (model.max_output_tokens) spec.max_output = *model.max_output_tokens;
+  for (const config::Endpoint& endpoint : model.endpoints) {
+    router::ReplicaSpec replica;
+    replica.identity = model.name + "@" + endpoint.name;
+    replica.url = ToString(endpoint.url);
+    replica.engine = std::string(Name(endpoint.engine));
+    replica.upstream_model = endpoint.model;
+    replica.weight = endpoint.weight;
+    spec.replicas.push_back(std::move(replica));
+  }
+  return spec;
+}
+
+void AppendField(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+absl::StatusOr<ReplicaRuntime> BuildReplica(const config::Endpoint& endpoint) {
+  ReplicaRuntime replica;
+  replica.config = &endpoint;
+  replica.remote.host = endpoint.url.host;
+  replica.remote.port = std::to_string(endpoint.url.port);
+  if (endpoint.url.tls()) {
+    const config::ClientTls& tls = endpoint.tls;
+    auto context = net::TlsContext::Client({tls.ca, tls.certificate, tls.key, !tls.insecure_skip_verify});
+    if (!context.ok()) return context.status();
+    replica.remote.tls = *std::move(context);
+    replica.remote.server_name = tls.server_name;
+  }
+  // Connections are shared by all models behind one address. A TLS context is part of it: reloads renew it.
+  replica.pool_key = fmt::format("{}|{}|{}", ToString(endpoint.url), replica.remote.server_name,
+                                 fmt::ptr(replica.remote.tls.get()));
+  AppendField(replica.fields, "host", endpoint.url.authority());
+  if (!endpoint.api_key.empty()) {
+    if (endpoint.engine == config::Engine::kAnthropic) {
+      AppendField(replica.fields, "x-api-key", endpoint.api_key.Reveal());
+    } else {
+      AppendField(replica.fields, "authorization", "Bearer " + std::string(endpoint.api_key.Reveal()));
+    }
+  }
+  for (const config::Header& header : endpoint.headers) AppendField(replica.fields, header.name, header.value);
+  for (const config::SecretHeader& header : endpoint.secret_headers) {
+    AppendField(replica.fields, header.name, header.value.Reveal());
+  }
+  return replica;
+}
+
+std::vector<bool> ModelsMatching(const router::RouteTable& routes, const std::vector<std::string>& patterns) {
+  std::vector<bool> allowed(routes.models().size());
+  for (size_t i = 0; i < allowed.size(); ++i) {
+    const router::ModelSpec& spec = routes.models()[i].spec;
+    for (const std::string& pattern : patterns) {
+      allowed[i] = allowed[i] || config::GlobMatches(pattern, spec.name);
+      for (const std::string& alias : spec.aliases) allowed[i] = allowed[i] || config::GlobMatches(pattern, alias);
+    }
+  }
+  return allowed;
+}
+
+void AddLimits(const config::Limits& from, const std::string& model, std::vector<limits::LimitSpec>& to) {
+  const auto add = [&](limits::Dimension dimension, const auto& capacity) {
+    if (capacity) to.push_back({dimension, static_cast<int64_t>(*capacity), limits::Period::kDay, model});
+  };
+  add(limits::Dimension::kRequests, from.requests_per_minute);
+  add(limits::Dimension::kTokens, from.tokens_per_minute);
+  add(limits::Dimension::kInputTokens, from.input_tokens_per_minute);
+  add(limits::Dimension::kOutputTokens, from.output_tokens_per_minute);
+  add(limits::Dimension::kConcurrency, from.concurrency);
+}
+
+}  // namespace
+
+std::shared_ptr<router::TokenEstimate> TokenEstimates::Get(const std::string& model) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<router::TokenEstimate>& estimate = by_model_[model];
+  if (!estimate) estimate = std::make_shared<router::TokenEstimate>();
+  return estimate;
+}
+
+absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, const Learned& learned,
+                                                              conf::TimePoint now) {
+  std::shared_ptr<Runtime> runtime(new Runtime);
+  runtime->config_ = std::move(config);
+  const Config& c = runtime->config_;
+  runtime->hash_ = Hash(c);
+  runtime->loaded_at_ = now;
+
+  std::vector<router::ModelSpec> specs;
+  for (const config::Model& model : c.models) specs.push_back(SpecOf(model));
+  auto routes = router::RouteTable::Build(std::move(specs));
+  if (!routes.ok()) return routes.status();
+  runtime->routes_ = *std::move(routes);
+  runtime->load_ = std::make_unique<router::LoadView>(runtime->routes_, learned.replicas);
+
+  for (const config::Model& model : c.models) {
+    const limits::Price price{model.price.input, model.price.cached_input, model.price.output};
+    runtime->models_.push_back(
+        {&model, learned.limits.Model(model.name), price, learned.estimates.Get(model.name)});
+    for (const config::Endpoint& endpoint : model.endpoints) {
+      auto replica = BuildReplica(endpoint);
+      if (!replica.ok()) return replica.status();
+      runtime->replicas_.push_back(*std::move(replica));
+    }
+  }
+
+  // Parents stand before or after their children in the file; configuration has ruled out cycles.
+  std::function<size_t(const config::Tenant&)> add = [&](const config::Tenant& tenant) {
+    for (size_t i = 0; i < runtime->tenants_.size(); ++i) {
+      if (runtime->tenants_[i].config == &tenant) return i;
+    }
+    TenantRuntime made{&tenant, tenant.name, std::vector<bool>(c.models.size()), config::ApiSet::All()};
+    if (!tenant.parent.empty()) {
+      const TenantRuntime& parent = runtime->tenants_[add(*c.FindTenant(tenant.parent))];
+      made.path = parent.path + "/" + tenant.name;
+      made.models = parent.models;
+      made.apis = parent.apis;
+    }
+    if (tenant.models) {
+      // A child may use of its own list what its parent may use.
+      std::vector<bool> own = ModelsMatching(runtime->routes_, *tenant.models);
+      for (size_t i = 0; i < own.size(); ++i) own[i] = own[i] && (tenant.parent.empty() || made.models[i]);
+      made.models = std::move(own);
+    }
+    if (tenant.endpoints) made.apis = made.apis & *tenant.endpoints;
+    runtime->tenants_.push_back(std::move(made));
+    return runtime->tenants_.size() - 1;
+  };
+  for (const config::Tenant& tenant : c.tenants) add(tenant);
+  return runtime;
+}
+
+const TenantRuntime* Runtime::FindTenant(std::string_view name_or_path) const {
+  for (const TenantRuntime& tenant : tenants_) {
+    if (tenant.path == name_or_path || tenant.config->name == name_or_path) return &tenant;
+  }
+  return nullptr;
+}
+
+std::vector<limits::NodeSpec> Runtime::LimitNodes() const {
+  std::vector<limits::NodeSpec> nodes;
+  for (const TenantRuntime& tenant : tenants_) {
+    limits::NodeSpec node{tenant.path, {}};
+    AddLimits(tenant.config->limits, "", node.limits);
+    for (const auto& [model, per_model] : tenant.config->per_model) {
+      const config::Model* found = config_.FindModel(model);
+      AddLimits(per_model, found ? found->name : model, node.limits);
+    }
+    for (const config::Budget& budget : tenant.config->budgets) {
+      const limits::Period period = PeriodOf(budget.period);
+      if (budget.micro_usd)
+        node.limits.push_back({limits::Dimension::kBudget, *budget.micro_usd, period, budget.model});
+      if (budget.tokens) {
+        node.limits.push_back(
+            {limits::Dimension::kTokenBudget, static_cast<int64_t>(*budget.tokens), period, budget.model});
+      }
+    }
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+}  // namespace gateway

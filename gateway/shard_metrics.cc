@@ -1,0 +1,32 @@
+#include "gateway/shard_metrics.h"
+
+#include <algorithm>
+
+#include "gateway/runtime.h"
+
+namespace gateway {
+
+void HistogramCells::Observe(conf::Duration d) {
+  const double seconds = conf::ToSeconds(d);
+  const auto bucket = std::lower_bound(kBounds.begin(), kBounds.end(), seconds) - kBounds.begin();
+  buckets[static_cast<size_t>(bucket)].Add();
+  sum_ns.Add(static_cast<uint64_t>(std::max<int64_t>(d.count(), 0)));
+}
+
+void ShardMetrics::Bind(const Runtime& runtime) {
+  const std::lock_guard lock(mutex_);
+  by_model_.clear();
+  by_replica_.clear();
+  for (const router::Model& model : runtime.routes().models()) {
+    auto& cells_of = models_[model.spec.name];
+    if (!cells_of) cells_of = std::make_unique<ModelCells>();
+    by_model_.push_back(cells_of.get());
+  }
+  for (const router::Replica& replica : runtime.routes().replicas()) {
+    auto& cells_of = replicas_[replica.spec.identity];
+    if (!cells_of) cells_of = std::make_unique<ReplicaCells>();
+    by_replica_.push_back(cells_of.get());
+  }
+}
+
+}  // namespace gateway

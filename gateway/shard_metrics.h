@@ -1,0 +1,112 @@
+// ShardMetrics: what one shard counts, in cells that cost a store to bump and that any thread may read.
+//
+// One writer (the shard), relaxed atomics, no read-modify-write. Cells of a model or replica outlive reloads by
+// its name, so that counters never go back. metrics.cc adds the shards up when it is scraped.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/ledger/record.h"
+#include "gateway/principal.h"
+
+namespace gateway {
+
+class Runtime;
+
+class Cell {
+ public:
+  void Add(uint64_t n = 1) { value_.store(value() + n, std::memory_order_relaxed); }
+  void Sub(uint64_t n = 1) { value_.store(value() - n, std::memory_order_relaxed); }
+  uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+// Buckets by upper bound in seconds; the last is +Inf.
+struct HistogramCells {
+  // OpenTelemetry's advice for gen_ai durations, with finer steps below 10 ms for what the gateway adds.
+  static constexpr std::array<double, 20> kBounds = {0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+                                                     0.01,    0.02,   0.04,    0.08,   0.16,  0.32,   0.64,
+                                                     1.28,    2.56,   5.12,    10.24,  20.48, 81.92};
+  std::array<Cell, kBounds.size() + 1> buckets;
+  Cell sum_ns;
+
+  void Observe(conf::Duration d);
+};
+
+struct ModelCells {
+  std::array<Cell, ledger::kEndReasons> requests;  // by end reason
+  Cell streams;
+  Cell input_tokens;
+  Cell cached_tokens;
+  Cell output_tokens;
+  Cell cost_micro_usd;
+  Cell retries;
+  Cell fallbacks;
+  HistogramCells duration;
+  HistogramCells time_to_first_token;
+  HistogramCells time_per_output_token;
+  HistogramCells queue_time;
+  HistogramCells overhead;
+};
+
+struct ReplicaCells {
+  Cell attempts;
+  Cell connect_failures;
+  Cell broken;    // failed after the request was sent
+  Cell refusals;  // 429 and 503
+  Cell errors;    // other 5xx
+  Cell timeouts;
+  Cell cancelled;  // by the client's leaving
+};
+
+struct ShardCells {
+#define TIDEGATE_COUNTER(name, help) Cell name;
+#define TIDEGATE_GAUGE(name, help) Cell name;
+#include "gateway/metrics.def"
+#undef TIDEGATE_COUNTER
+#undef TIDEGATE_GAUGE
+};
+
+class ShardMetrics {
+ public:
+  ShardCells cells;
+
+  // Shard's thread, on each swap.
+  void Bind(const Runtime& runtime);
+
+  ModelCells& model(ModelId id) { return *by_model_[static_cast<size_t>(id)]; }
+  ReplicaCells& replica(ReplicaId id) { return *by_replica_[static_cast<size_t>(id)]; }
+
+  // Any thread: every model and replica that was ever bound, by name.
+  template <class Visit>
+  void ForEachModel(Visit visit) const {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, cells_of] : models_) visit(name, *cells_of);
+  }
+  // The name is model@endpoint.
+  template <class Visit>
+  void ForEachReplica(Visit visit) const {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, cells_of] : replicas_) visit(name, *cells_of);
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the maps; taken on a reload and on a scrape
+  std::map<std::string, std::unique_ptr<ModelCells>> models_;
+  std::map<std::string, std::unique_ptr<ReplicaCells>> replicas_;
+  std::vector<ModelCells*> by_model_;
+  std::vector<ReplicaCells*> by_replica_;
+};
+
+}  // namespace gateway

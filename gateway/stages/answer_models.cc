@@ -1,0 +1,40 @@
+// own_answers: the list of models, of which a key sees what it may use.
+#include "gateway/answer.h"
+#include "gateway/api/models.h"
+#include "gateway/shard.h"
+#include "gateway/stages/stages.h"
+
+namespace gateway::stages {
+
+net::Task<Verdict> AnswerModels(Exchange& x) {
+  if (x.spec->api != router::Api::kModels) co_return Verdict::kGoOn;
+  const std::span<const router::Model> models = x.runtime->routes().models();
+  const conf::TimePoint created = x.runtime->loaded_at();
+  if (!x.path_model_id.empty()) {
+    const std::optional<ModelId> found = x.runtime->routes().Find(x.path_model_id);
+    if (!found || !x.principal->MayUse(*found)) {
+      co_return x.Fail(api::ModelNotFound(x.path_model_id, AllowedModels(x)));
+    }
+    const api::ModelCard card{.id = x.path_model_id, .created = created};
+    co_await SendOwn(x, 200, "application/json", api::RenderModel(x.protocol(), card));
+    co_return Verdict::kAnswered;
+  }
+  std::vector<api::ModelCard> cards;
+  for (const router::Model& model : models) {
+    if (!x.principal->MayUse(model.id)) continue;
+    cards.push_back({.id = model.spec.name, .created = created});
+    for (const std::string& alias : model.spec.aliases) cards.push_back({.id = alias, .created = created});
+  }
+  co_await SendOwn(x, 200, "application/json", api::RenderModels(x.protocol(), cards));
+  co_return Verdict::kAnswered;
+}
+
+std::vector<std::string_view> AllowedModels(const Exchange& x) {
+  std::vector<std::string_view> allowed;
+  for (const router::Model& model : x.runtime->routes().models()) {
+    if (x.principal->MayUse(model.id)) allowed.push_back(model.spec.name);
+  }
+  return allowed;
+}
+
+}  // namespace gateway::stages

@@ -1,0 +1,143 @@
+// dispatch: pick a replica, send the request, and while no byte of an answer has gone to the client, try
+// elsewhere when that may help. What to do is router::Attempt's to say; here it is done.
+#include <fmt/format.h>
+
+#include "gateway/answer.h"
+#include "gateway/heartbeat.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "gateway/shard.h"
+#include "gateway/stages/stages.h"
+#include "gateway/upstream.h"
+
+namespace gateway::stages {
+namespace {
+
+using router::AttemptError;
+using router::Event;
+using router::Step;
+
+// A wait that the client's leaving ends.
+class Pause final : public net::Abortable {
+ public:
+  explicit Pause(net::Watchdog& watchdog) : sleep_(watchdog) {}
+  auto Until(conf::TimePoint t) { return sleep_.Until(t); }
+  void Abort() override { sleep_.Cancel(); }
+
+ private:
+  net::Sleep sleep_;
+};
+
+api::ApiError ErrorOf(const Exchange& x, const Step& step, conf::TimePoint now) {
+  const std::string& model = x.runtime->routes().model(x.model_id).spec.name;
+  switch (step.error) {
+    case AttemptError::kNoReplica:
+    case AttemptError::kUnavailable: {
+      api::ApiError error = api::Make(api::Code::kUpstreamUnavailable,
+                                      fmt::format("no replica of {} can take the request: {}", model, step.why));
+      if (step.until > now) error.retry_after = step.until - now;
+      return error;
+    }
+    case AttemptError::kTimedOut:
+      return api::Make(api::Code::kUpstreamTimeout, fmt::format("no replica of {} answered in time", model));
+    case AttemptError::kDeadline:
+      return api::Make(api::Code::kDeadlineExceeded, "the deadline that the client set has passed");
+    case AttemptError::kConnectFailed:
+      return api::Make(api::Code::kUpstreamUnavailable, fmt::format("no replica of {} could be reached", model));
+    case AttemptError::kNone:
+    case AttemptError::kUpstreamBroke:
+    case AttemptError::kBrokenStream:
+      break;
+  }
+  return api::Make(api::Code::kUpstreamError, fmt::format("the replica of {} broke off before it answered", model));
+}
+
+ledger::EndReason ReasonOf(AttemptError error) {
+  return error == AttemptError::kTimedOut || error == AttemptError::kDeadline ? ledger::EndReason::kTimedOut
+                                                                             : ledger::EndReason::kUpstreamFailed;
+}
+
+void Count(Exchange& x, const Event& event) {
+  ReplicaCells& cells = x.shard.metrics.replica(x.replica);
+  switch (event.kind) {
+    case Event::Kind::kConnectFailed:
+      cells.connect_failures.Add();
+      break;
+    case Event::Kind::kTimedOut:
+      cells.timeouts.Add();
+      break;
+    case Event::Kind::kBroken:
+      cells.broken.Add();
+      break;
+    case Event::Kind::kClientGone:
+      cells.cancelled.Add();
+      return;
+    case Event::Kind::kStatus:
+      if (event.status < 500 && event.status != 429) return;
+      (event.status == 429 || event.status == 503 ? cells.refusals : cells.errors).Add();
+      break;
+    default:
+      return;
+  }
+  log::Warn("replica failed", {{"request_id", x.id},
+                               {"replica", x.runtime->replica(x.replica).name()},
+                               {"how", Event::NameOf(event.kind)},
+                               {"status", event.status}});
+}
+
+net::Task<Event> Try(Exchange& x, const Step& step) {
+  const router::Replica& route = x.runtime->routes().replica(step.replica);
+  x.replica = step.replica;
+  x.counts.attempts = x.attempt->tries();
+  x.shard.metrics.replica(step.replica).attempts.Add();
+  x.ticket.SetReplica(x.runtime->replica(step.replica).name());
+  if (x.upstream) x.upstream->Release();
+  x.upstream = std::make_unique<Upstream>(x, route);
+  if (!x.upstream->Prepare()) co_return Event::Of(Event::Kind::kClientGone);
+  x.reservation.MarkForwarded();
+  const Event event = co_await x.upstream->Send(step.fresh_connection);
+  Count(x, event);
+  co_return event;
+}
+
+net::Task<Event> Wait(Exchange& x, const Step& step) {
+  if (x.upstream) x.upstream->Release();
+  Pause pause(x.shard.loop.watchdog);
+  x.waiting = &pause;
+  co_await pause.Until(step.until);
+  x.waiting = nullptr;
+  co_return Event::Of(x.client_gone ? Event::Kind::kClientGone : Event::Kind::kWoke);
+}
+
+}  // namespace
+
+net::Task<Verdict> Dispatch(Exchange& x) {
+  const conf::TimePoint start = net::Now();
+  x.at.queued = x.at.dispatched = start;
+  const conf::TimePoint total = x.at.started + x.model().config->timeouts.total;
+  x.deadline = x.deadline ? std::min(*x.deadline, total) : total;
+  if (x.body_whole) x.WatchClient();
+  Heartbeat heartbeat(x);
+
+  const router::PickFacts facts{.tokens = x.prompt_tokens_est + x.ExpectedOutput()};
+  x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.deadline, x.shard.rng);
+  Step step = x.attempt->Resume(Event::Of(Event::Kind::kStart), start);
+  while (step.kind == Step::Kind::kTry || step.kind == Step::Kind::kWait) {
+    const Event event = step.kind == Step::Kind::kTry ? co_await Try(x, step) : co_await Wait(x, step);
+    step = x.attempt->Resume(event, net::Now());
+  }
+  co_await heartbeat.Stop();
+  if (x.attempt->retries() > 0) x.shard.metrics.model(x.model_id).retries.Add(x.attempt->retries());
+  if (x.attempt->model() != x.model_id) x.shard.metrics.model(x.model_id).fallbacks.Add();
+  if (step.kind == Step::Kind::kRelay && !x.client_gone) co_return Verdict::kGoOn;
+
+  if (x.upstream) {
+    x.upstream->Abort();
+    x.upstream->Release();
+  }
+  if (x.error) co_return x.Fail(*std::move(x.error), ledger::EndReason::kBadRequest);
+  if (step.kind != Step::Kind::kFail || x.client_gone) co_return x.Gone();
+  co_return x.Fail(ErrorOf(x, step, net::Now()), ReasonOf(step.error));
+}
+
+}  // namespace gateway::stages

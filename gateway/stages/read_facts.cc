@@ -1,0 +1,68 @@
+// read_facts: what the body asks for, read by scanning, and whether this caller may ask it.
+#include <fmt/format.h>
+
+#include "gateway/shard.h"
+#include "gateway/stages/stages.h"
+
+namespace gateway::stages {
+namespace {
+
+api::Code CodeOf(router::FactsErrorCode code) {
+  switch (code) {
+    case router::FactsErrorCode::kInvalidJson:
+    case router::FactsErrorCode::kInvalidUtf8:
+      return api::Code::kInvalidJson;
+    case router::FactsErrorCode::kInvalidType:
+    case router::FactsErrorCode::kNotAnObject:
+      return api::Code::kInvalidType;
+    case router::FactsErrorCode::kMissingModel:
+      return api::Code::kMissingModel;
+    case router::FactsErrorCode::kDuplicateKey:
+    case router::FactsErrorCode::kAmbiguousKey:
+      return api::Code::kDuplicateKey;
+    case router::FactsErrorCode::kInvalidMultipart:
+      return api::Code::kInvalidMultipart;
+    case router::FactsErrorCode::kTooDeep:
+      return api::Code::kNestingTooDeep;
+  }
+  return api::Code::kInvalidJson;
+}
+
+Verdict FromForm(Exchange& x) {
+  const router::MultipartScanner& form = *x.form;
+  if (form.state() == router::MultipartScanner::State::kFailed) {
+    x.reuse_client = x.body_whole;
+    const router::FactsError& error = form.error();
+    return x.Fail(CodeOf(error.code), error.message, std::string(error.param));
+  }
+  x.facts.model = router::BodyText(std::string(*form.field(router::FormField::kModel)));
+  x.facts.model_range = form.range(router::FormField::kModel);
+  x.facts.stream = form.stream();
+  return Verdict::kGoOn;
+}
+
+}  // namespace
+
+Verdict ReadFacts(Exchange& x) {
+  if (x.form) {
+    if (const Verdict verdict = FromForm(x); verdict != Verdict::kGoOn) return verdict;
+  } else if (const auto error = x.shard.scanner.Scan(x.body, x.spec->api, x.facts)) {
+    x.shard.metrics.cells.bad_bodies.Add();
+    return x.Fail(CodeOf(error->code), error->message, std::string(error->param));
+  }
+  const std::string_view asked = x.facts.model.view();
+  const std::optional<ModelId> found = x.runtime->routes().Find(asked);
+  // A model that exists but is not this key's is told as one that does not exist.
+  if (!found || !x.principal->MayUse(*found)) {
+    x.shard.metrics.cells.permission_failures.Add();
+    x.reuse_client = x.body_whole;
+    return x.Fail(api::ModelNotFound(asked, AllowedModels(x)));
+  }
+  x.model_id = *found;
+  x.facts.stream = x.facts.stream && x.spec->can_stream;
+  x.prompt_tokens_est =
+      x.model().estimate->Prompt(x.facts.prompt_bytes, x.facts.prompt_tokens, x.facts.media_parts);
+  return Verdict::kGoOn;
+}
+
+}  // namespace gateway::stages

@@ -1,0 +1,50 @@
+// reserve: all limits of the caller's path at once, or none.
+#include <fmt/format.h>
+
+#include "gateway/shard.h"
+#include "gateway/stages/stages.h"
+
+namespace gateway::stages {
+namespace {
+
+namespace limits = router::limits;
+
+Verdict Refuse(Exchange& x, const limits::Refusal& refusal) {
+  x.shard.metrics.cells.limit_refusals.Add();
+  const bool budget = refusal.limit.starts_with("budget") || refusal.limit.starts_with("token_budget");
+  const api::Code code = budget                              ? api::Code::kInsufficientQuota
+                         : refusal.limit == "concurrency" ? api::Code::kConcurrencyLimit
+                                                          : api::Code::kRateLimitExceeded;
+  api::ApiError error = api::Make(code, refusal.Message());
+  error.should_retry = refusal.RetryHelps();
+  if (refusal.retry_after.count() > 0) error.retry_after = refusal.retry_after;
+  error.limit = fmt::format("{}/{}", refusal.scope, refusal.limit);
+  x.limit = error.limit;
+  return x.Fail(std::move(error));
+}
+
+}  // namespace
+
+Verdict Reserve(Exchange& x) {
+  const ModelRuntime& model = x.model();
+  limits::Ask ask;
+  ask.input_tokens_est = x.prompt_tokens_est;
+  ask.output_tokens_bound = x.facts.MaxOutputTokens();
+  ask.model_max_output = model.config->max_output_tokens.value_or(0);
+  ask.output_tokens_default = 0;
+  ask.choices = x.facts.n;
+  ask.price = model.price;
+  const bool generates = !x.spec->bound.empty();
+  if (!generates) ask.output_tokens_bound = 0;
+
+  limits::Outcome outcome = limits::Reserve(x.principal->node, model.limits, ask, x.at.started);
+  // Told on refusals too: this is how a client learns when to come back.
+  x.rates = limits::Rates(x.principal->node, model.limits, x.at.started);
+  if (const auto* refusal = std::get_if<limits::Refusal>(&outcome)) return Refuse(x, *refusal);
+  auto& grant = std::get<limits::Grant>(outcome);
+  x.reservation = std::move(grant.reservation);
+  if (generates) x.output_cap = grant.output_cap;
+  return Verdict::kGoOn;
+}
+
+}  // namespace gateway::stages

@@ -1,0 +1,110 @@
+// settle: how every request ends: what it used is charged, what happened is recorded and counted.
+#include "gateway/net/clock.h"
+#include "gateway/shard.h"
+#include "gateway/stages/stages.h"
+#include "gateway/upstream.h"
+
+namespace gateway::stages {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::microseconds;
+
+int64_t Micros(conf::Duration d) { return duration_cast<microseconds>(d).count(); }
+
+bool Happened(conf::TimePoint t) { return t.time_since_epoch().count() != 0; }
+
+// What the engine did not report is taken from what passed, and marked so.
+void FillCounts(Exchange& x) {
+  if (x.counts.source == ledger::TokenSource::kUpstream) {
+    if (x.facts.prompt_bytes > 0 && x.model_id != kNoModel) {
+      x.model().estimate->LearnPrompt(x.facts.prompt_bytes, static_cast<int64_t>(x.counts.input));
+      if (x.counts.output > 0) {
+        x.model().estimate->LearnOutput(static_cast<int64_t>(x.counts.output) / x.facts.n, x.events);
+      }
+    }
+    return;
+  }
+  const bool reached = Happened(x.at.first_token) || x.reason == ledger::EndReason::kClientGone ||
+                       x.reason == ledger::EndReason::kTimedOut;
+  if (!Happened(x.at.sent) || !reached) return;
+  x.CountFromEvents();
+}
+
+ledger::CloseRecord RecordOf(Exchange& x) {
+  ledger::CloseRecord record;
+  record.time_us = conf::ToUnixMicros(x.at.ended);
+  record.reason = x.reason;
+  record.status = static_cast<uint16_t>(x.status);
+  record.counts = x.counts;
+  record.total_us = Micros(x.at.ended - x.at.started);
+  if (Happened(x.at.queued)) record.queue_us = Micros(x.QueueTime());
+  if (Happened(x.at.first_token)) {
+    record.counts.ttft_us = Micros(x.at.first_token - x.at.started);
+    if (x.counts.output > 1 && x.events > 1) {
+      record.itl_mean_us = Micros((x.at.last_token - x.at.first_token) / static_cast<int64_t>(x.counts.output - 1));
+      record.itl_max_us = Micros(x.at.max_gap);
+    }
+  }
+  if (Happened(x.at.sent)) record.overhead_us = Micros(x.at.sent - x.at.started - x.at.body_wait - x.QueueTime());
+  if (x.replica != kNoReplica) {
+    record.replica = x.runtime->replica(x.replica).name();
+    record.served_model = x.runtime->replica(x.replica).config->model;
+  }
+  record.limit = x.limit;
+  if (x.error) record.error = x.error->code;
+  return record;
+}
+
+void Count(Exchange& x) {
+  ShardCells& cells = x.shard.metrics.cells;
+  cells.bytes_received.Add(x.counts.bytes_in);
+  cells.bytes_sent.Add(x.counts.bytes_out);
+  if (x.reason == ledger::EndReason::kClientGone) cells.client_disconnects.Add();
+  if (x.model_id == kNoModel) return;
+  ModelCells& model = x.shard.metrics.model(x.model_id);
+  model.requests[static_cast<size_t>(x.reason)].Add();
+  if (x.facts.stream) model.streams.Add();
+  model.input_tokens.Add(x.counts.input);
+  model.cached_tokens.Add(x.counts.cached);
+  model.output_tokens.Add(x.counts.output);
+  model.cost_micro_usd.Add(static_cast<uint64_t>(x.counts.cost_micro_usd));
+  if (!x.ticket && x.reason == ledger::EndReason::kRefused) return;
+  model.duration.Observe(x.at.ended - x.at.started);
+  if (Happened(x.at.queued)) model.queue_time.Observe(x.QueueTime());
+  if (Happened(x.at.sent)) model.overhead.Observe(x.at.sent - x.at.started - x.at.body_wait - x.QueueTime());
+  if (Happened(x.at.first_token)) {
+    model.time_to_first_token.Observe(x.at.first_token - x.at.started);
+    if (x.counts.output > 1) {
+      model.time_per_output_token.Observe((x.at.last_token - x.at.first_token) /
+                                          static_cast<int64_t>(x.counts.output - 1));
+    }
+  }
+}
+
+}  // namespace
+
+void Settle(Exchange& x) {
+  x.at.ended = net::Now();
+  if (x.error && x.status == 0) x.status = x.error->status;
+  FillCounts(x);
+  const router::limits::Usage used{static_cast<int64_t>(x.counts.input), static_cast<int64_t>(x.counts.cached),
+                                   static_cast<int64_t>(x.counts.output)};
+  x.reservation.Settle(used);
+  // By the price of the model that was asked for, also when a fallback served.
+  if (x.model_id != kNoModel) x.counts.cost_micro_usd = x.model().price.Cost(used);
+  if (x.ticket) {
+    x.ticket.Progress(x.counts);
+    const ledger::CloseRecord record = RecordOf(x);
+    Count(x);
+    x.ticket.Close(record);
+  } else if (x.error && x.spec) {
+    // Never admitted: one close without an open.
+    x.shard.journal.Refuse(OpenRecordOf(x), RecordOf(x));
+    Count(x);
+  }
+  x.attempt.reset();
+  if (x.upstream) x.upstream->Release();
+}
+
+}  // namespace gateway::stages

@@ -1,0 +1,31 @@
+// The stages of the pipeline, in its order. Each is one room of this folder; pipeline.cc lists them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "gateway/exchange.h"
+#include "gateway/net/task.h"
+#include "gateway/pipeline.h"
+
+namespace gateway::stages {
+
+Verdict Route(Exchange& x);
+Verdict Authenticate(Exchange& x);
+net::Task<Verdict> AnswerModels(Exchange& x);
+net::Task<Verdict> ReadBody(Exchange& x);
+Verdict ReadFacts(Exchange& x);
+Verdict Reserve(Exchange& x);
+net::Task<Verdict> RecordOpen(Exchange& x);
+net::Task<Verdict> Dispatch(Exchange& x);
+net::Task<Verdict> Relay(Exchange& x);
+
+// Ends every request, however it went: what was used is charged, recorded, counted and traced.
+void Settle(Exchange& x);
+
+// Names of the models that this caller may use, for errors.
+std::vector<std::string_view> AllowedModels(const Exchange& x);
+// What the ledger says of the request itself.
+ledger::OpenRecord OpenRecordOf(const Exchange& x);
+
+}  // namespace gateway::stages

@@ -1,0 +1,309 @@
+#include "gateway/upstream.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+#include "conf/text.h"
+#include "gateway/api/anthropic.h"
+#include "gateway/api/responses.h"
+#include "gateway/net/clock.h"
+#include "gateway/shard.h"
+
+namespace gateway {
+namespace {
+
+using net::AsBuffer;
+using net::ConstBuffer;
+using net::http::ClientConnection;
+using net::http::Field;
+using net::http::FieldId;
+using router::Event;
+
+constexpr size_t kMaxRefusalBody = 64 * 1024;
+constexpr net::http::HeadLimits kAnswerHead{64 * 1024, 200};
+
+// Fields of a client's request that stop here: its connection's, its credentials, and what we say ourselves.
+// Compressed answers could not be metered, so none are asked for.
+bool IsDropped(const Field& field, std::string_view connection) {
+  switch (field.id) {
+    case FieldId::host:
+    case FieldId::content_length:
+    case FieldId::authorization:
+    case FieldId::cookie:
+    case FieldId::accept_encoding:
+    case FieldId::expect:
+      return true;
+    case FieldId::unknown:
+      return conf::EqualsIgnoreCase(field.name, "x-api-key") || conf::EqualsIgnoreCase(field.name, "api-key") ||
+             conf::EqualsIgnoreCase(field.name, "x-request-id") ||
+             (!connection.empty() && net::http::HasToken(connection, field.name));
+    default:
+      return net::http::IsHopByHop(field, connection);
+  }
+}
+
+// Where the client's path leads on this replica: its base path stands in for /v1.
+std::string_view PathBehindBase(std::string_view target, std::string_view base) {
+  return !base.empty() && target.starts_with("/v1/") ? target.substr(3) : target;
+}
+
+std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
+  double value = 0;
+  const auto read = [&](std::string_view text) {
+    return !text.empty() && std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc{} &&
+           value >= 0 && value < 1e6;
+  };
+  if (read(head.Find("retry-after-ms"))) return conf::Duration(static_cast<int64_t>(value * 1e6));
+  if (read(head.Find(FieldId::retry_after))) return conf::Duration(static_cast<int64_t>(value * 1e9));
+  return std::nullopt;
+}
+
+bool SaysContextExceeded(std::string_view body) {
+  for (const std::string_view sign : {"context_length_exceeded", "maximum context length", "max_model_len"}) {
+    if (body.find(sign) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+class ConnectAlarm final : public net::Alarm {
+ public:
+  ConnectAlarm(net::Watchdog& watchdog, net::Connector& connector) : Alarm(watchdog), connector_(connector) {}
+
+ private:
+  void OnAlarm() override { connector_.Abort(); }
+  net::Connector& connector_;
+};
+
+}  // namespace
+
+Upstream::Upstream(Exchange& x, const router::Replica& route)
+    : x_(x), route_(route), replica_(x.runtime->replica(route.id)) {}
+
+Upstream::~Upstream() = default;
+
+bool Upstream::Prepare() {
+  const config::ApiSet& known = replica_.config->apis;
+  const bool translate = x_.runtime->model(route_.model).config->translate;
+  if (!translate || x_.form) return true;
+  const std::string& model = replica_.config->model;
+  std::optional<api::Translated<api::ChatRequest>> made;
+  const bool messages = x_.spec->api == router::Api::kMessages || x_.spec->api == router::Api::kCountTokens;
+  if (messages && !known.Has(config::Api::kMessages)) {
+    const bool count = x_.spec->api == router::Api::kCountTokens;
+    carry_ = count ? Carry::kCountAsTokenize : Carry::kMessagesAsChat;
+    made = count ? api::TokenizeFromMessages(x_.body, {.model = model})
+                 : api::ChatFromMessages(x_.body, {.model = model});
+  } else if (x_.spec->api == router::Api::kResponses && !known.Has(config::Api::kResponses)) {
+    carry_ = Carry::kResponsesAsChat;
+    made = api::ChatFromResponses(x_.body, model);
+  }
+  if (!made) return true;
+  if (auto* fault = std::get_if<api::ApiError>(&*made)) {
+    x_.error = std::move(*fault);
+    return false;
+  }
+  chat_ = std::get<api::ChatRequest>(std::move(*made));
+  if (x_.output_cap && carry_ == Carry::kResponsesAsChat) {
+    router::BodyFacts facts;
+    chat_.body.append(net::Buffer::kPadding, '\0');
+    const std::string_view body(chat_.body.data(), chat_.body.size() - net::Buffer::kPadding);
+    x_.shard.scanner.Scan(body, router::Api::kChatCompletions, facts);
+    chat_.body = router::PlanSplices(router::Api::kChatCompletions, facts, {.output_cap = x_.output_cap}).Apply(body);
+  }
+  return true;
+}
+
+net::Task<Event> Upstream::Send(bool fresh) {
+  Event event = co_await Connect(fresh);
+  if (event.kind != Event::Kind::kStart) co_return event;
+  event = co_await WriteRequest();
+  if (event.kind == Event::Kind::kStart) event = co_await ReadAnswer();
+  x_.waiting = nullptr;
+  co_return event;
+}
+
+net::Task<Event> Upstream::Connect(bool fresh) {
+  ShardCells& cells = x_.shard.metrics.cells;
+  pool_ = x_.shard.PoolFor(replica_);
+  if (!fresh) connection_ = pool_->TakeIdle(net::Now());
+  if (connection_) {
+    cells.upstream_reuses.Add();
+  } else {
+    net::Connector connector(x_.shard.loop.io);
+    ConnectAlarm alarm(x_.shard.loop.watchdog, connector);
+    conf::Duration patience = x_.runtime->model(route_.model).config->timeouts.connect;
+    if (x_.deadline) patience = std::min(patience, *x_.deadline - net::Now());
+    alarm.SetAfter(std::max(patience, conf::Duration::zero()));
+    x_.waiting = &connector;
+    net::ConnectResult connected = co_await connector.Connect(replica_.remote);
+    x_.waiting = nullptr;
+    if (x_.client_gone) co_return Event::Of(Event::Kind::kClientGone);
+    if (connected.error) co_return Event::Of(Event::Kind::kConnectFailed);
+    cells.upstream_connections.Add();
+    connection_ = std::make_unique<ClientConnection>(x_.shard.loop, std::move(connected.stream));
+  }
+  connection_->BeginExchange();
+  x_.waiting = connection_.get();
+  co_return Event::Of(Event::Kind::kStart);
+}
+
+void Upstream::RenderHead(size_t body_size, bool chunked) {
+  const net::http::Head& client = x_.client.head();
+  const std::string& base = replica_.config->url.path;
+  std::string_view path;
+  switch (carry_) {
+    case Carry::kAsIs:
+      path = PathBehindBase(client.target, base);
+      break;
+    case Carry::kMessagesAsChat:
+    case Carry::kResponsesAsChat:
+      path = base.empty() ? "/v1/chat/completions" : "/chat/completions";
+      break;
+    case Carry::kCountAsTokenize:
+      path = "/tokenize";
+      break;
+  }
+  head_.clear();
+  head_ += client.method_text;
+  head_ += ' ';
+  if (path.data() != client.target.data() && carry_ != Carry::kCountAsTokenize) head_ += base;
+  head_.append(path).append(" HTTP/1.1\r\n").append(replica_.fields);
+  const std::string_view connection = client.Find(FieldId::connection);
+  for (const Field& field : client.fields) {
+    if (!IsDropped(field, connection)) head_.append(field.name).append(": ").append(field.value).append("\r\n");
+  }
+  head_.append("x-request-id: ").append(x_.id).append("\r\n");
+  if (chunked) {
+    head_ += "transfer-encoding: chunked\r\n\r\n";
+  } else {
+    fmt::format_to(std::back_inserter(head_), "content-length: {}\r\n\r\n", body_size);
+  }
+}
+
+size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
+  if (carry_ != Carry::kAsIs) {
+    RenderHead(chat_.body.size(), false);
+    pieces[0] = AsBuffer(chat_.body);
+    return 1;
+  }
+  router::SpliceRequest request;
+  if (x_.facts.model.view() != replica_.config->model) request.upstream_model_json = route_.upstream_model_json;
+  request.output_cap = x_.output_cap;
+  splices_ = router::PlanSplices(x_.spec->api, x_.facts, request);
+  RenderHead(splices_.ResultSize(x_.body.size()), false);
+  std::array<std::string_view, router::kMaxPieces> views;
+  const size_t n = splices_.Gather(x_.body, views);
+  for (size_t i = 0; i < n; ++i) pieces[i] = AsBuffer(views[i]);
+  return n;
+}
+
+Event::Kind Upstream::WriteFailed() const {
+  if (x_.client_gone) return Event::Kind::kClientGone;
+  return connection_->reused() ? Event::Kind::kReusedClosed : Event::Kind::kBroken;
+}
+
+net::Task<Event> Upstream::WriteRequest() {
+  const config::Timeouts& timeouts = x_.runtime->model(route_.model).config->timeouts;
+  conf::TimePoint until = net::Now() + timeouts.first_byte;
+  if (x_.deadline) until = std::min(until, *x_.deadline);
+  connection_->SetTimeoutAt(until);
+  if (x_.form) co_return co_await StreamForm();
+  std::array<ConstBuffer, 1 + router::kMaxPieces> pieces;
+  const size_t n = 1 + PlanJsonBody(std::span(pieces).subspan(1));
+  pieces[0] = AsBuffer(head_);
+  const net::IoResult written = co_await connection_->Write(std::span(pieces).first(n));
+  x_.at.sent = net::Now();
+  co_return Event::Of(written ? Event::Kind::kStart : WriteFailed());
+}
+
+// A form goes on as it comes in. What has been sent is kept, within the body limit, so that it can be sent
+// again.
+net::Task<Event> Upstream::StreamForm() {
+  const std::string& model = replica_.config->model;
+  const router::ByteRange range = x_.facts.model_range;
+  const std::optional<uint64_t> length = x_.client.head().content_length;
+  const bool chunked = !length;
+  RenderHead(length ? *length - range.size + model.size() : 0, chunked);
+  const std::string_view sent = x_.form_head;
+  const std::array<std::string_view, 3> parts{sent.substr(0, range.begin), model, sent.substr(range.end())};
+  std::array<char, 20> size;
+  std::array<ConstBuffer, 6> pieces;
+  size_t n = 0;
+  pieces[n++] = AsBuffer(head_);
+  if (chunked) {
+    const auto end = fmt::format_to(size.data(), "{:x}\r\n", parts[0].size() + parts[1].size() + parts[2].size());
+    pieces[n++] = ConstBuffer(size.data(), static_cast<size_t>(end - size.data()));
+  }
+  for (const std::string_view part : parts) pieces[n++] = AsBuffer(part);
+  if (chunked) pieces[n++] = AsBuffer("\r\n");
+  if (!co_await connection_->Write(std::span(pieces).first(n))) co_return Event::Of(WriteFailed());
+
+  const uint64_t limit = x_.runtime->config().server.limits.body_bytes;
+  while (!x_.body_whole) {
+    std::string_view piece;
+    const auto status = co_await x_.client.ReadBodyPiece(piece);
+    if (status != net::http::ServerConnection::Status::kOk) {
+      x_.client_gone = true;
+      co_return Event::Of(Event::Kind::kClientGone);
+    }
+    x_.body_whole = piece.empty();
+    x_.form_head.append(piece);
+    if (x_.form_head.size() > limit) {
+      x_.error = api::Make(api::Code::kRequestTooLarge, fmt::format("the body is larger than the {} bytes allowed", limit));
+      co_return Event::Of(Event::Kind::kClientGone);
+    }
+    n = 0;
+    if (chunked && !piece.empty()) {
+      const auto end = fmt::format_to(size.data(), "{:x}\r\n", piece.size());
+      pieces[n++] = ConstBuffer(size.data(), static_cast<size_t>(end - size.data()));
+    }
+    if (!piece.empty()) pieces[n++] = AsBuffer(piece);
+    if (chunked) pieces[n++] = AsBuffer(piece.empty() ? "0\r\n\r\n" : "\r\n");
+    if (n > 0 && !co_await connection_->Write(std::span(pieces).first(n))) co_return Event::Of(WriteFailed());
+  }
+  x_.counts.bytes_in = x_.client.request_bytes();
+  x_.WatchClient();
+  x_.at.sent = net::Now();
+  co_return Event::Of(Event::Kind::kStart);
+}
+
+Event Upstream::Lost(ClientConnection::Status status) const {
+  using Status = ClientConnection::Status;
+  if (x_.client_gone) return Event::Of(Event::Kind::kClientGone);
+  if (status == Status::kTimedOut) return Event::Of(Event::Kind::kTimedOut);
+  const bool stale = status == Status::kClosed && connection_->reused() && !connection_->answered();
+  return Event::Of(stale ? Event::Kind::kReusedClosed : Event::Kind::kBroken);
+}
+
+net::Task<Event> Upstream::ReadAnswer() {
+  using Status = ClientConnection::Status;
+  Status status = co_await connection_->ReadHead(kAnswerHead);
+  x_.at.answered = net::Now();
+  x_.at.upstream_wait += x_.at.answered - x_.at.sent;
+  if (status != Status::kOk) co_return Lost(status);
+  const net::http::Head& head = connection_->head();
+  const int code = head.status;
+  if (code < 400) co_return Event::Status(code);
+
+  const std::optional<conf::Duration> retry_after = RetryAfterOf(head);
+  refusal_ = {code, std::string(head.Find(FieldId::content_type)), {}};
+  while (true) {
+    refusal_.body.append(connection_->payload().substr(0, kMaxRefusalBody - refusal_.body.size()));
+    connection_->Take(connection_->payload().size());
+    if (connection_->done() || refusal_.body.size() == kMaxRefusalBody) break;
+    status = co_await connection_->ReadSome();
+    if (status != Status::kOk) co_return Lost(status);
+  }
+  co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body));
+}
+
+void Upstream::Release() {
+  if (!connection_) return;
+  x_.waiting = nullptr;
+  if (connection_->EndExchange()) pool_->Return(std::move(connection_), net::Now());
+  connection_.reset();
+}
+
+}  // namespace gateway

@@ -1,0 +1,78 @@
+// Upstream: one try of a request at one replica: connect or reuse, send, read the answer's head.
+//
+// Owner: the exchange. Thread: its shard's. Whatever waits here is what the client's leaving aborts.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gateway/api/chat.h"
+#include "gateway/exchange.h"
+#include "gateway/net/http/pool.h"
+#include "gateway/net/task.h"
+#include "router/splice.h"
+
+namespace gateway {
+
+// How the client's API is carried to this replica.
+enum class Carry : uint8_t {
+  kAsIs,
+  kMessagesAsChat,
+  kResponsesAsChat,
+  kCountAsTokenize,
+};
+
+// An answer that says no, read whole, so that another replica can be tried before it is passed on.
+struct UpstreamRefusal {
+  int status = 0;
+  std::string content_type;
+  std::string body;
+};
+
+class Upstream {
+ public:
+  Upstream(Exchange& x, const router::Replica& route);
+  ~Upstream();
+
+  // Sends the request; ends with kStatus, or with what went wrong. An answer of 400 and above is read whole
+  // into refusal().
+  net::Task<router::Event> Send(bool fresh_connection);
+
+  // Sets x.error and returns false when the request cannot be said in the replica's API.
+  bool Prepare();
+
+  Carry carry() const { return carry_; }
+  const api::ChatRequest& chat() const { return chat_; }
+  net::http::ClientConnection& connection() { return *connection_; }
+  const UpstreamRefusal& refusal() const { return refusal_; }
+
+  // The exchange with the replica is over; the connection goes back to its pool if it can carry another.
+  void Release();
+  void Abort() {
+    if (connection_) connection_->Abort();
+  }
+
+ private:
+  net::Task<router::Event> Connect(bool fresh);
+  net::Task<router::Event> WriteRequest();
+  net::Task<router::Event> ReadAnswer();
+  net::Task<router::Event> StreamForm();
+  void RenderHead(size_t body_size, bool chunked);
+  size_t PlanJsonBody(std::span<net::ConstBuffer> pieces);
+  router::Event Lost(net::http::ClientConnection::Status status) const;
+  router::Event::Kind WriteFailed() const;
+
+  Exchange& x_;
+  const router::Replica& route_;
+  const ReplicaRuntime& replica_;
+  Carry carry_ = Carry::kAsIs;
+  api::ChatRequest chat_;  // the body, where it is translated
+  router::SplicePlan splices_;
+  std::string head_;
+  std::shared_ptr<net::http::Pool> pool_;
+  std::unique_ptr<net::http::ClientConnection> connection_;
+  UpstreamRefusal refusal_;
+};
+
+}  // namespace gateway
