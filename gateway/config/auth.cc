@@ -91,9 +91,9 @@ static void Bind(conf::Object& o, Jwt& jwt) {
   o.Optional("leeway", jwt.leeway, conf::Range{conf::Duration(0), conf::Duration(std::chrono::minutes(5))});
   o.Optional("refresh", jwt.refresh, conf::AtLeast{conf::Duration(std::chrono::seconds(10))});
   o.Optional("tls", jwt.tls);
-  if (o.Has("tls") && !jwt.jwks.file.empty())
+  if (jwt.tls != ClientTls() && !jwt.jwks.file.empty())
     o.Error("has no effect on a key set that is read from a file", "tls");
-  RefuseIdleTls(o, jwt.jwks.url);
+  RefuseIdleTls(o, jwt.jwks.url, jwt.tls);
 }
 
 std::string_view Name(JwtAlgorithm algorithm) {

@@ -70,7 +70,7 @@ static void BindTarget(conf::Object& o, WebhookSink& sink) {
   o.Optional("secret_headers", sink.headers);
   o.Optional("tls", sink.tls);
   o.Optional("timeout", sink.timeout, Positive());
-  RefuseIdleTls(o, sink.url);
+  RefuseIdleTls(o, sink.url, sink.tls);
 }
 
 static void BindTarget(conf::Object& o, SyslogSink& sink) {

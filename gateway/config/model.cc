@@ -106,7 +106,7 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
   if (!o.reading()) return;
   if (!o.Has("name") && !endpoint.url.empty()) endpoint.name = endpoint.url.authority() + endpoint.url.path;
   if (!o.Has("apis")) endpoint.apis = DefaultApis(endpoint.engine);
-  RefuseIdleTls(o, endpoint.url);
+  RefuseIdleTls(o, endpoint.url, endpoint.tls);
 }
 
 static void Bind(conf::Object& o, Routing& routing) {

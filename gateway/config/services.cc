@@ -50,7 +50,7 @@ void Bind(conf::Object& o, Redis& redis) {
   if (redis.timeout >= redis.lease)
     o.Error("must be shorter than lease, or a lease ends before it can be renewed", "timeout");
   if (o.Has("username") && !o.Has("password")) o.Error("needs a password", "username");
-  RefuseIdleTls(o, redis.url);
+  RefuseIdleTls(o, redis.url, redis.tls);
 }
 
 static void Bind(conf::Object& o, Log& log) {
@@ -65,7 +65,7 @@ static void Bind(conf::Object& o, Otlp& otlp) {
   o.Optional("sample_ratio", otlp.sample_ratio, Range{0.0, 1.0});
   o.Optional("service_name", otlp.service_name, NotEmpty());
   o.Optional("timeout", otlp.timeout, Positive());
-  RefuseIdleTls(o, otlp.endpoint);
+  RefuseIdleTls(o, otlp.endpoint, otlp.tls);
 }
 
 static void Bind(conf::Object& o, Metrics& metrics) {

@@ -310,8 +310,8 @@ void Bind(conf::Object& o, ClientTls& tls) {
   if (o.Has("certificate") != o.Has("key")) o.Error("needs both certificate and key, or neither");
 }
 
-void RefuseIdleTls(conf::Object& o, const Url& url) {
-  if (!o.Has("tls") || url.empty() || url.tls()) return;
+void RefuseIdleTls(conf::Object& o, const Url& url, const ClientTls& tls) {
+  if (tls == ClientTls() || url.empty() || url.tls()) return;
   o.Error("has no effect on a URL that begins with " + url.scheme + ":// and not with " + url.scheme + "s://",
           "tls");
 }

@@ -95,6 +95,8 @@ struct ClientTls {
   std::string certificate;  // both or neither
   std::string key;
   bool insecure_skip_verify = false;
+
+  friend bool operator==(const ClientTls&, const ClientTls&) = default;
 };
 
 // A header whose value may be shown, or one whose value comes by reference.
@@ -108,7 +110,7 @@ struct SecretHeader {
 };
 
 // Refuses a `tls` that would have no effect because `url` is not over TLS.
-void RefuseIdleTls(conf::Object& object, const Url& url);
+void RefuseIdleTls(conf::Object& object, const Url& url, const ClientTls& tls);
 
 // Shell-style match where `*` stands for any run of characters, as in tenants' `models`.
 bool GlobMatches(std::string_view pattern, std::string_view name);
