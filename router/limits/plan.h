@@ -8,12 +8,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "router/limits/limit.h"
-#include "router/limits/short_lock.h"
 
 namespace router::limits {
 
@@ -29,7 +29,7 @@ struct Plan {
 // A root organisation. `latest` keeps the time of charges from going back when threads bring theirs out of
 // order.
 struct Root {
-  ShortLock lock;
+  std::mutex lock;
   Moment latest;
 
   const Moment& Advance(conf::TimePoint now) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,8 +42,9 @@ int64_t FairTarget(const StoreState& state, const std::string& gateway, int64_t 
   const auto count = static_cast<int64_t>(members.size());
   const int64_t least = capacity / (kIdlePart * count);
   for (Member& m : members) m.want = std::max(m.want, least);
-  std::stable_sort(members.begin(), members.end(),
-                   [](const Member& a, const Member& b) { return a.want < b.want; });
+  std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
+    return std::tie(a.want, *a.name) < std::tie(b.want, *b.name);
+  });
 
   int64_t left = capacity;
   int64_t waiting = count;
@@ -60,9 +62,10 @@ int64_t FairTarget(const StoreState& state, const std::string& gateway, int64_t 
 
 }  // namespace
 
-ShareGrant Grant(StoreState& state, const Claim& claim, conf::TimePoint exact_now) {
+ShareGrant GrantShare(StoreState& state, const Claim& claim, conf::TimePoint exact_now) {
   const conf::TimePoint now = ToMillis(exact_now);
-  if (!state.opened) state.opened = now;
+  if (!state.opened || now > state.last + claim.ttl) state.opened = now;
+  state.last = now;
   std::erase_if(state.leases, [&](const auto& entry) { return entry.second.kept_until <= now; });
 
   ShareGrant grant;
@@ -75,7 +78,7 @@ ShareGrant Grant(StoreState& state, const Claim& claim, conf::TimePoint exact_no
   lease.seq = claim.seq;
   lease.held = held;
   lease.want = std::clamp<int64_t>(claim.want, 0, claim.capacity);
-  lease.alive_until = now + claim.ttl;
+  lease.alive_until = now + std::max<conf::Duration>(claim.ttl, std::chrono::milliseconds(1));
   lease.kept_until = lease.alive_until + claim.linger;
 
   int64_t sum = 0;

@@ -21,8 +21,8 @@
 //   while the store is gone for all; a gateway that alone is cut off for longer than ttl + linger may hold
 //   room that was given away meanwhile. Failing closed is exact then too.
 //
-// Pure: the shell carries claims and answers (share_script.h is Grant() for Redis). A ShareHolder belongs to
-// one thread; the limit behind it is shared as ever.
+// Pure: the shell carries claims and answers (share_script.h is GrantShare() for Redis). A ShareHolder
+// belongs to one thread; the limit behind it is shared as ever.
 #pragma once
 
 #include <cstdint>
@@ -76,12 +76,14 @@ struct StoreState {
     conf::TimePoint alive_until;  // then it takes no part in sharing any more
     conf::TimePoint kept_until;   // then its room is free
   };
-  std::optional<conf::TimePoint> opened;  // when the first claim found it empty
+  std::optional<conf::TimePoint>
+      opened;            // when the first claim found it empty, or silent for longer than a ttl
+  conf::TimePoint last;  // the latest claim
   std::map<std::string, Lease> leases;
 };
 
 // The store's side. `now` is the store's own clock; times count in whole milliseconds.
-ShareGrant Grant(StoreState& state, const Claim& claim, conf::TimePoint now);
+ShareGrant GrantShare(StoreState& state, const Claim& claim, conf::TimePoint now);
 
 // One gateway's side, for one limit.
 class ShareHolder {

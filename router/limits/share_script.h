@@ -1,4 +1,4 @@
-// Grant() of share.h as a script for Redis: the same arithmetic, so the same answers.
+// GrantShare() of share.h as a script for Redis: the same arithmetic, so the same answers.
 //
 //   EVAL kGrantScript 1 KEY gateway seq first capacity held want ttl_ms linger_ms recovery_ms now_ms
 //     KEY       what ShareHolder::StoreKey names, under the deployment's prefix
@@ -6,8 +6,8 @@
 //     now_ms    Unix milliseconds; 0 for the server's own clock, which is what gateways should use
 //   → {accepted, share, target, held, gateways, recovering}: six integers, as in ShareGrant
 //
-// KEY is a hash: `opened`, and `g:NAME` → "seq held want alive_until kept_until" for each gateway. It expires
-// by itself when every lease in it has.
+// KEY is a hash: `opened`, `last`, and `g:NAME` → "seq held want alive_until kept_until" for each gateway. It
+// expires by itself when every lease in it has.
 #pragma once
 
 #include <string_view>
@@ -25,12 +25,14 @@ if now == 0 then
   now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
-local opened
+local opened, last
 local leases = {}
 local fields = redis.call('HGETALL', KEYS[1])
 for i = 1, #fields, 2 do
   if fields[i] == 'opened' then
     opened = tonumber(fields[i + 1])
+  elseif fields[i] == 'last' then
+    last = tonumber(fields[i + 1])
   else
     local s, h, w, a, k = string.match(fields[i + 1], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
     if tonumber(k) <= now then
@@ -41,10 +43,8 @@ for i = 1, #fields, 2 do
     end
   end
 end
-if not opened then
-  opened = now
-  redis.call('HSET', KEYS[1], 'opened', string.format('%.0f', now))
-end
+if not opened or now > last + ttl then opened = now end
+redis.call('HSET', KEYS[1], 'opened', string.format('%.0f', opened), 'last', string.format('%.0f', now))
 
 local old = leases[gateway]
 if old then
@@ -52,7 +52,8 @@ if old then
   if first then held = math.max(held, old.held) end
 end
 want = math.min(math.max(want, 0), capacity)
-local lease = {seq = seq, held = held, want = want, alive = now + ttl, kept = now + ttl + linger}
+local lease = {seq = seq, held = held, want = want, alive = now + math.max(ttl, 1)}
+lease.kept = lease.alive + linger
 leases[gateway] = lease
 
 local sum, until_ = 0, 0

@@ -42,7 +42,7 @@ struct LimitSpec {
   Dimension dimension = Dimension::kRequests;
   int64_t capacity = 0;
   Period period = Period::kDay;  // read for budgets only
-  std::string model;             // empty: counts requests for any model
+  std::string model = {};        // empty: counts requests for any model
 
   // The same limit of the same node, whatever its capacity: what keeps its counters over a reload.
   bool SameLimit(const LimitSpec& other) const;
