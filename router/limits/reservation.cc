@@ -76,7 +76,7 @@ class Reserver {
     r.output_ = output_;
     r.micro_usd_ = micro_usd_;
     const bool needs_bound = !ask_.output_tokens_bound && plan_.counts_output;
-    if (needs_bound && (ask_.model_max_output <= 0 || per_choice_ < ask_.model_max_output)) {
+    if (needs_bound && per_choice_ < Positive(ask_.model_max_output, kMaxTokens)) {
       grant.output_cap = per_choice_;
     }
     return grant;

@@ -28,7 +28,7 @@ struct Ask {
   int64_t output_tokens_floor = 1;    // an answer that may not even be this long waits instead
   int64_t model_max_output = 0;       // 0: unknown
   int64_t choices = 1;
-  Price price;
+  Price price = {};
 };
 
 class Reservation {
