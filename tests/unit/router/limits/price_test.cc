@@ -1,0 +1,58 @@
+#include "router/limits/price.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+namespace router::limits {
+namespace {
+
+constexpr Price kMini{.input = 150'000, .cached_input = 75'000, .output = 600'000};
+
+TEST(Price, RoundsARequestUpOnce) {
+  EXPECT_EQ(kMini.Cost({}), 0);
+  EXPECT_EQ(kMini.Cost({.input = 1}), 1);
+  EXPECT_EQ(kMini.Cost({.input = 1'000'000}), 150'000);
+  EXPECT_EQ(kMini.Cost({.input = 1000, .output = 500}), 450);
+  EXPECT_EQ(kMini.Cost({.input = 1001, .output = 500}), 451);
+  EXPECT_EQ(kMini.Cost({.input = 1000, .cached_input = 1000}), 75);
+}
+
+TEST(Price, SurvivesCountsThatNoEngineCanMean) {
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  const Price dear{.input = kHuge, .cached_input = kHuge, .output = kHuge};
+  EXPECT_EQ(dear.Cost({.input = kHuge, .cached_input = kHuge, .output = kHuge}), kMaxMicroUsd);
+  EXPECT_EQ(kMini.Cost({.input = -5, .cached_input = 7, .output = -1}), 0);
+  EXPECT_EQ(kMini.Cost({.input = 1000, .cached_input = 2000}), 75);
+}
+
+TEST(Price, BuysAsMuchOutputAsTheMoneyAllowsAndNoMore) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 10000; ++i) {
+    const Price price{.input = static_cast<int64_t>(random() % 2'000'000),
+                      .cached_input = 0,
+                      .output = static_cast<int64_t>(1 + random() % 60'000'000)};
+    const auto money = static_cast<int64_t>(random() % 100'000);
+    const auto input = static_cast<int64_t>(random() % 50'000);
+    const int64_t output = price.OutputFor(money, input);
+    if (price.Cost({.input = input}) > money) {
+      ASSERT_EQ(output, 0);
+      continue;
+    }
+    ASSERT_LE(price.Cost({.input = input, .output = output}), money);
+    ASSERT_GT(price.Cost({.input = input, .output = output + 1}), money);
+  }
+  EXPECT_EQ(Price{.input = 5}.OutputFor(10, 5), kMaxTokens);
+}
+
+TEST(Price, ReadsUsdPerMillionTokens) {
+  EXPECT_EQ(MicroUsdFromUsd(0.15), 150'000);
+  EXPECT_EQ(MicroUsdFromUsd(0.1 + 0.2), 300'000);
+  EXPECT_EQ(MicroUsdFromUsd(-1), 0);
+  EXPECT_EQ(MicroUsdFromUsd(std::numeric_limits<double>::quiet_NaN()), 0);
+  EXPECT_EQ(MicroUsdFromUsd(1e300), kMaxMicroUsd);
+}
+
+}  // namespace
+}  // namespace router::limits

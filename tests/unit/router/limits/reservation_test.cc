@@ -1,0 +1,314 @@
+#include "router/limits/reservation.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "router/limits/tree.h"
+
+namespace router::limits {
+namespace {
+
+using namespace std::chrono_literals;
+
+const conf::TimePoint kNow = *conf::ParseTime("2026-11-20T08:30:00.250Z");
+constexpr Price kPrice{
+    .input = 1'000'000, .cached_input = 500'000, .output = 2'000'000};  // 1 and 2 micro-USD
+
+class Reservations : public testing::Test {
+ protected:
+  NodeRef Tree(std::vector<NodeSpec> specs, std::string_view leaf = "acme/search/key") {
+    EXPECT_TRUE(tree_.Update(specs).ok());
+    return tree_.Resolve(leaf);
+  }
+  static Grant Granted(Outcome outcome) {
+    if (auto* refusal = std::get_if<Refusal>(&outcome)) {
+      ADD_FAILURE() << refusal->Message();
+      return {};
+    }
+    return std::get<Grant>(std::move(outcome));
+  }
+  static Refusal Refused(Outcome outcome) {
+    EXPECT_TRUE(std::holds_alternative<Refusal>(outcome)) << "was granted";
+    return std::holds_alternative<Refusal>(outcome) ? std::get<Refusal>(std::move(outcome)) : Refusal();
+  }
+  int64_t Used(std::string_view scope, std::string_view name, conf::TimePoint now = kNow) const {
+    for (const LimitState& s : tree_.Snapshot(now)) {
+      if (s.scope == scope && s.name == name) return s.used;
+    }
+    ADD_FAILURE() << "no limit " << name << " of " << scope;
+    return -1;
+  }
+
+  LimitTree tree_;
+};
+
+Ask Bounded(int64_t input, int64_t output) {
+  Ask ask;
+  ask.input_tokens_est = input;
+  ask.output_tokens_bound = output;
+  ask.price = kPrice;
+  return ask;
+}
+
+Ask Unbounded(int64_t input, int64_t model_max) {
+  Ask ask;
+  ask.input_tokens_est = input;
+  ask.model_max_output = model_max;
+  ask.price = kPrice;
+  return ask;
+}
+
+TEST_F(Reservations, ChargeEveryDimensionFromKeyToOrganisation) {
+  const NodeRef key =
+      Tree({{"acme", {{Dimension::kRequests, 10}, {Dimension::kBudget, 1000, Period::kMonth}}},
+            {"acme/search", {{Dimension::kTokens, 1000}, {Dimension::kConcurrency, 4}}},
+            {"acme/search/key",
+             {{Dimension::kInputTokens, 500},
+              {Dimension::kOutputTokens, 500},
+              {Dimension::kTokenBudget, 5000, Period::kDay}}}});
+  Reservation r = Granted(Reserve(key, {}, Bounded(100, 50), kNow)).reservation;
+  EXPECT_EQ(Used("acme", "requests_per_minute"), 1);
+  EXPECT_EQ(Used("acme", "budget_per_month"), 200);
+  EXPECT_EQ(Used("acme/search", "tokens_per_minute"), 150);
+  EXPECT_EQ(Used("acme/search", "concurrency"), 1);
+  EXPECT_EQ(Used("acme/search/key", "input_tokens_per_minute"), 100);
+  EXPECT_EQ(Used("acme/search/key", "output_tokens_per_minute"), 50);
+  EXPECT_EQ(Used("acme/search/key", "token_budget_per_day"), 150);
+
+  r.MarkForwarded();
+  EXPECT_EQ(r.Settle({.input = 90, .cached_input = 40, .output = 10}), 90);  // 50 + 20 + 20
+  EXPECT_FALSE(r);
+  EXPECT_EQ(Used("acme", "requests_per_minute"), 1);
+  EXPECT_EQ(Used("acme", "budget_per_month"), 90);
+  EXPECT_EQ(Used("acme/search", "tokens_per_minute"), 100);
+  EXPECT_EQ(Used("acme/search", "concurrency"), 0);
+  EXPECT_EQ(Used("acme/search/key", "output_tokens_per_minute"), 10);
+  EXPECT_EQ(Used("acme/search/key", "token_budget_per_day"), 100);
+}
+
+TEST_F(Reservations, ARefusedRequestBurnsNothing) {
+  const NodeRef key =
+      Tree({{"acme", {{Dimension::kConcurrency, 0}}},
+            {"acme/search/key",
+             {{Dimension::kRequests, 10}, {Dimension::kTokens, 1000}, {Dimension::kConcurrency, 2}}}});
+  for (int i = 0; i < 100; ++i) Refused(Reserve(key, {}, Bounded(10, 10), kNow));
+  EXPECT_EQ(Used("acme/search/key", "requests_per_minute"), 0);
+  EXPECT_EQ(Used("acme/search/key", "tokens_per_minute"), 0);
+  EXPECT_EQ(Used("acme/search/key", "concurrency"), 0);
+}
+
+TEST_F(Reservations, ADestroyedReservationGivesEverythingBack) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kRequests, 1}, {Dimension::kConcurrency, 1}}}});
+  {
+    const Grant grant = Granted(Reserve(key, {}, Bounded(1, 1), kNow));
+  }
+  EXPECT_EQ(Used("acme/search/key", "requests_per_minute"), 0);
+  EXPECT_EQ(Used("acme/search/key", "concurrency"), 0);
+}
+
+TEST_F(Reservations, AForwardedRequestKeepsItsCountWhenItIsRefunded) {
+  const NodeRef key =
+      Tree({{"acme/search/key",
+             {{Dimension::kRequests, 5}, {Dimension::kTokens, 100}, {Dimension::kConcurrency, 1}}}});
+  {
+    Grant grant = Granted(Reserve(key, {}, Bounded(10, 10), kNow));
+    grant.reservation.MarkForwarded();
+  }
+  EXPECT_EQ(Used("acme/search/key", "requests_per_minute"), 1);
+  EXPECT_EQ(Used("acme/search/key", "tokens_per_minute"), 0);
+  EXPECT_EQ(Used("acme/search/key", "concurrency"), 0);
+}
+
+TEST_F(Reservations, MovingOneRefundsOnlyWhatIsReplaced) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kConcurrency, 5}}}});
+  Reservation a = Granted(Reserve(key, {}, Bounded(1, 1), kNow)).reservation;
+  Reservation b = Granted(Reserve(key, {}, Bounded(1, 1), kNow)).reservation;
+  EXPECT_EQ(Used("acme/search/key", "concurrency"), 2);
+  a = std::move(b);
+  EXPECT_EQ(Used("acme/search/key", "concurrency"), 1);
+  a.Refund();
+  a.Refund();
+  EXPECT_EQ(a.Settle({.input = 7}), 7) << "the cost, charged to nothing";
+  EXPECT_EQ(Used("acme/search/key", "concurrency"), 0);
+}
+
+TEST_F(Reservations, NoMaxTokensIsDemandedAndTheRoomThatIsLeftIsTheBound) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kTokens, 1000}}}});
+  Grant first = Granted(Reserve(key, {}, Unbounded(100, 4096), kNow));
+  EXPECT_EQ(first.output_cap, 900);
+  EXPECT_EQ(Used("acme/search/key", "tokens_per_minute"), 1000);
+  first.reservation.Settle({.input = 100, .output = 100});
+  EXPECT_EQ(Granted(Reserve(key, {}, Unbounded(100, 4096), kNow)).output_cap, 700);
+  EXPECT_EQ(Granted(Reserve(key, {}, Unbounded(100, 500), kNow)).output_cap, std::nullopt)
+      << "the model's own";
+  EXPECT_EQ(Granted(Reserve(key, {}, Unbounded(100, 0), kNow)).output_cap, 700)
+      << "a model of unknown maximum";
+}
+
+TEST_F(Reservations, TheTightestOfAllLimitsBoundsTheOutput) {
+  struct Case {
+    LimitSpec limit;
+    int64_t cap;
+  };
+  const Case cases[] = {
+      {{Dimension::kTokens, 300}, 200},
+      {{Dimension::kOutputTokens, 300}, 300},
+      {{Dimension::kTokenBudget, 300, Period::kDay}, 200},
+      {{Dimension::kBudget, 301, Period::kWeek}, 100},  // 100 of it for the input
+  };
+  for (const Case& c : cases) {
+    LimitTree tree;
+    ASSERT_TRUE(
+        tree.Update(std::vector<NodeSpec>{{"a", {{Dimension::kTokens, 900}}}, {"a/k", {c.limit}}}).ok());
+    const Grant grant = Granted(Reserve(tree.Resolve("a/k"), {}, Unbounded(100, 4096), kNow));
+    EXPECT_EQ(grant.output_cap, c.cap) << LimitName(c.limit.dimension, c.limit.period);
+  }
+}
+
+TEST_F(Reservations, NoBoundIsSetWhereNoLimitCountsOutput) {
+  const NodeRef key =
+      Tree({{"acme/search/key", {{Dimension::kRequests, 9}, {Dimension::kInputTokens, 900}}}});
+  EXPECT_EQ(Granted(Reserve(key, {}, Unbounded(100, 0), kNow)).output_cap, std::nullopt);
+
+  const NodeRef paid = Tree({{"acme/search/key", {{Dimension::kBudget, 0, Period::kDay}}}});
+  Ask free = Unbounded(100, 0);
+  free.price = {};
+  EXPECT_EQ(Granted(Reserve(paid, {}, free, kNow)).output_cap, std::nullopt) << "a free model under a budget";
+}
+
+TEST_F(Reservations, ADefaultBoundLeavesRoomForOthersAndAFloorWaitsForIt) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kTokens, 1000}}}});
+  Ask ask = Unbounded(100, 4096);
+  ask.output_tokens_default = 300;
+  ask.output_tokens_floor = 200;
+  const Grant a = Granted(Reserve(key, {}, ask, kNow));
+  EXPECT_EQ(a.output_cap, 300);
+  const Grant b = Granted(Reserve(key, {}, ask, kNow));
+  EXPECT_EQ(b.output_cap, 300);
+  const Refusal no = Refused(Reserve(key, {}, ask, kNow));  // 200 left: 100 tokens of output at most
+  EXPECT_EQ(no.asked, 300);
+  EXPECT_EQ(no.used, 800);
+  EXPECT_EQ(no.retry, Retry::kAfter);
+  ask.output_tokens_floor = 5000;  // more than ever fits: then what fits
+  EXPECT_EQ(Refused(Reserve(key, {}, ask, kNow)).retry, Retry::kAfter);
+  EXPECT_EQ(Granted(Reserve(key, {}, ask, kNow + 61s)).output_cap, 300);
+}
+
+TEST_F(Reservations, SeveralChoicesEachTakeTheirBound) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kTokens, 1000}}}});
+  Ask ask = Unbounded(100, 4096);
+  ask.choices = 4;
+  EXPECT_EQ(Granted(Reserve(key, {}, ask, kNow)).output_cap, 225);
+  ask.output_tokens_bound = 226;
+  EXPECT_EQ(Refused(Reserve(key, {}, ask, kNow)).asked, 1004);
+  ask.output_tokens_bound = 225;
+  Granted(Reserve(key, {}, ask, kNow));
+}
+
+TEST_F(Reservations, SixHundredTokensDoNotFitThroughAHundred) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kTokens, 100}}}});
+  const Refusal no = Refused(Reserve(key, {}, Bounded(63, 600), kNow));
+  EXPECT_EQ(no.limit, "tokens_per_minute");
+  EXPECT_EQ(no.scope, "acme/search/key");
+  EXPECT_EQ(no.capacity, 100);
+  EXPECT_EQ(no.asked, 663);
+  EXPECT_EQ(no.retry, Retry::kNever);
+  EXPECT_FALSE(no.RetryHelps());
+  EXPECT_EQ(no.Message(), "acme/search/key: tokens_per_minute is 100, 0 used, 663 asked");
+}
+
+TEST_F(Reservations, RetryAfterIsExact) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kRequests, 2}, {Dimension::kTokens, 1000}}}});
+  Granted(Reserve(key, {}, Bounded(300, 300), kNow)).reservation.Settle({.input = 300, .output = 300});
+  Granted(Reserve(key, {}, Bounded(100, 100), kNow + 10s)).reservation.Settle({.input = 100, .output = 100});
+  const conf::TimePoint now = kNow + 20s + 1ms;
+  const Refusal no = Refused(Reserve(key, {}, Bounded(400, 500), now));
+  EXPECT_EQ(no.limit, "tokens_per_minute") << "it takes longer than requests_per_minute";
+  EXPECT_EQ(no.retry_after, (kNow + 10s - 250ms + 61s) - now);
+  Refused(Reserve(key, {}, Bounded(400, 500), now + no.retry_after - 1ns));
+  Granted(Reserve(key, {}, Bounded(400, 500), now + no.retry_after));
+}
+
+TEST_F(Reservations, ASpentBudgetComesBackWithItsNextPeriod) {
+  const NodeRef key = Tree({{"acme", {{Dimension::kBudget, 1000, Period::kWeek}}}, {"acme/search/key", {}}});
+  Granted(Reserve(key, {}, Bounded(900, 0), kNow)).reservation.Settle({.input = 900});
+  const Refusal no = Refused(Reserve(key, {}, Bounded(200, 0), kNow));
+  EXPECT_EQ(no.limit, "budget_per_week");
+  EXPECT_EQ(no.scope, "acme");
+  EXPECT_EQ(no.retry, Retry::kAtPeriodEnd);
+  EXPECT_FALSE(no.RetryHelps());
+  EXPECT_EQ(kNow + no.retry_after, *conf::ParseTime("2026-11-23"));
+  Granted(Reserve(key, {}, Bounded(200, 0), kNow + no.retry_after));
+}
+
+TEST_F(Reservations, ABudgetThatIsOnlyReservedIsWorthWaitingFor) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kBudget, 1000, Period::kDay}}}});
+  Grant running = Granted(Reserve(key, {}, Bounded(900, 0), kNow));
+  EXPECT_EQ(Refused(Reserve(key, {}, Bounded(200, 0), kNow)).retry, Retry::kAfter);
+  running.reservation.Refund();
+  Granted(Reserve(key, {}, Bounded(200, 0), kNow));
+}
+
+TEST_F(Reservations, AStreamOverMidnightIsPaidByTheDayItBeganIn) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kBudget, 1000, Period::kDay}}}});
+  const conf::TimePoint midnight = *conf::ParseTime("2026-11-21");
+  Grant late = Granted(Reserve(key, {}, Bounded(900, 0), midnight - 1s));
+  Grant early = Granted(Reserve(key, {}, Bounded(500, 0), midnight));
+  late.reservation.Settle({.input = 5000});
+  EXPECT_EQ(Used("acme/search/key", "budget_per_day", midnight), 500);
+  early.reservation.Settle({.input = 100});
+  EXPECT_EQ(Used("acme/search/key", "budget_per_day", midnight), 100);
+}
+
+TEST_F(Reservations, ALowEstimateIsChargedInFullAndCounted) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kTokens, 1000}}}});
+  Granted(Reserve(key, {}, Bounded(10, 490), kNow)).reservation.Settle({.input = 800, .output = 490});
+  const LimitState state = tree_.Snapshot(kNow).front();
+  EXPECT_EQ(state.used, 1290);
+  EXPECT_EQ(state.overrun, 790u);
+  EXPECT_EQ(state.reserved, 0);
+  EXPECT_EQ(Refused(Reserve(key, {}, Bounded(1, 0), kNow)).retry_after, 60s + 750ms);
+  Granted(Reserve(key, {}, Bounded(0, 0), kNow));
+}
+
+TEST_F(Reservations, ALimitForOneModelCountsOnlyThatModel) {
+  const NodeRef key = Tree(
+      {{"acme", {{Dimension::kRequests, 1, Period::kDay, "big"}}},
+       {"acme/search/key", {{Dimension::kRequests, 3}, {Dimension::kRequests, 1, Period::kDay, "odd"}}}});
+  const ModelRef big = tree_.Model("big");
+  const ModelRef small = tree_.Model("small");
+  const Grant a = Granted(Reserve(key, big, Bounded(1, 1), kNow));
+  const Refusal no = Refused(Reserve(key, big, Bounded(1, 1), kNow));
+  EXPECT_EQ(no.model, "big");
+  EXPECT_EQ(no.scope, "acme");
+  EXPECT_EQ(no.Message(), "acme for model big: requests_per_minute is 1, 1 used, 1 asked");
+  const Grant b = Granted(Reserve(key, small, Bounded(1, 1), kNow));
+  const Grant c = Granted(Reserve(key, tree_.Model("odd"), Bounded(1, 1), kNow));
+  EXPECT_EQ(Refused(Reserve(key, small, Bounded(1, 1), kNow)).model, "");
+}
+
+TEST_F(Reservations, ZeroAllowsNothingAndAbsentEverything) {
+  for (const Dimension d :
+       {Dimension::kRequests, Dimension::kTokens, Dimension::kInputTokens, Dimension::kOutputTokens,
+        Dimension::kConcurrency, Dimension::kBudget, Dimension::kTokenBudget}) {
+    LimitTree tree;
+    ASSERT_TRUE(tree.Update(std::vector<NodeSpec>{{"a", {{d, 0}}}, {"b", {}}}).ok());
+    EXPECT_EQ(Refused(Reserve(tree.Resolve("a"), {}, Bounded(1, 1), kNow)).retry, Retry::kNever);
+    if (d != Dimension::kRequests && d != Dimension::kConcurrency && d != Dimension::kInputTokens) {
+      EXPECT_EQ(Refused(Reserve(tree.Resolve("a"), {}, Unbounded(1, 10), kNow)).retry, Retry::kNever);
+    }
+    Granted(Reserve(tree.Resolve("b"), {}, Bounded(kMaxTokens, kMaxTokens), kNow));
+  }
+}
+
+TEST_F(Reservations, TimesThatArriveOutOfOrderDoNotReopenTheWindow) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kRequests, 2}}}});
+  Granted(Reserve(key, {}, Bounded(0, 0), kNow)).reservation.Settle({});
+  Granted(Reserve(key, {}, Bounded(0, 0), kNow - 5s)).reservation.Settle({});
+  Refused(Reserve(key, {}, Bounded(0, 0), kNow + 56s));
+  Granted(Reserve(key, {}, Bounded(0, 0), kNow + 61s));
+}
+
+}  // namespace
+}  // namespace router::limits
