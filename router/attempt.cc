@@ -78,7 +78,7 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
     case Kind::kWoke:
       return charge ? Try(false) : First(now);
     case Kind::kReusedClosed:
-      if (!fresh_ && !PastDeadline(now)) return Try(true);
+      if (!fresh_ && !first_byte_ && !PastDeadline(now)) return Try(true);
       [[fallthrough]];
     case Kind::kConnectFailed:
       charge.Report(Outcome::kBad, now);

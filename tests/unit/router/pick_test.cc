@@ -1,0 +1,180 @@
+#include "router/pick.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "tests/unit/router/routing_fixture.h"
+
+namespace router {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr PolicyKind kAllPolicies[] = {PolicyKind::kLeastLoad, PolicyKind::kRoundRobin,
+                                       PolicyKind::kPowerOfTwo, PolicyKind::kWeighted};
+
+std::vector<int> Shares(Routing& routing, int picks) {
+  std::vector<int> shares(routing.table.replicas().size());
+  for (int i = 0; i < picks; ++i) {
+    const Decision decision = routing.PickOf();
+    if (decision.replica) ++shares[static_cast<size_t>(*decision.replica)];
+  }
+  return shares;
+}
+
+TEST(Pick, EveryPolicyGivesEachOfSixteenIdleReplicasItsShare) {
+  for (PolicyKind policy : kAllPolicies) {
+    Routing routing({Serving("m", std::vector<double>(16, 1), policy)});
+    const std::vector<int> shares = Shares(routing, 16'000);
+    EXPECT_GT(*std::min_element(shares.begin(), shares.end()), 850) << PolicyName(policy);
+    EXPECT_LT(*std::max_element(shares.begin(), shares.end()), 1150) << PolicyName(policy);
+  }
+}
+
+TEST(Pick, EveryPolicyAvoidsWhatCannotServe) {
+  for (PolicyKind policy : kAllPolicies) {
+    Routing routing({Serving("m", {1, 1, 0, 1, 1, 1}, policy)});
+    routing.Break(0);
+    routing.TakeDown(1);
+    routing.state(3).breaker.Rest(10s, kStart);
+    const ReplicaId tried[] = {ReplicaId{4}};
+    for (int i = 0; i < 100; ++i) {
+      const Decision decision = routing.PickOf(ModelId{0}, 1, tried);
+      ASSERT_EQ(decision.replica, ReplicaId{5}) << PolicyName(policy);
+      EXPECT_FALSE(decision.reason.empty());
+      EXPECT_FALSE(decision.failed_open);
+    }
+  }
+}
+
+TEST(Pick, ChargesItsChoiceAtOnce) {
+  Routing routing({Serving("m", {1, 1, 1, 1})});
+  std::vector<Decision> held;
+  for (int i = 0; i < 40; ++i) held.push_back(routing.PickOf(ModelId{0}, 100));
+  for (uint32_t id = 0; id < 4; ++id) {
+    EXPECT_EQ(routing.state(id).load.requests(), 10);
+    EXPECT_EQ(routing.state(id).load.tokens(), 1000);
+  }
+}
+
+TEST(Pick, ShardsThatChooseAtTheSameMomentDoNotHerd) {
+  Routing routing({Serving("m", std::vector<double>(8, 1))});
+  std::vector<std::vector<Decision>> held(4);
+  std::vector<std::thread> shards;
+  for (uint64_t shard = 0; shard < held.size(); ++shard) {
+    shards.emplace_back([&, shard] {
+      scheduler::Rng rng(shard);
+      for (int i = 0; i < 200; ++i) {
+        held[shard].push_back(
+            Pick(routing.table, ModelId{0}, routing.load, {.tokens = 100}, {}, kStart, rng));
+      }
+    });
+  }
+  for (std::thread& shard : shards) shard.join();
+  for (uint32_t id = 0; id < 8; ++id)
+    EXPECT_NEAR(static_cast<double>(routing.state(id).load.requests()), 100, 6);
+}
+
+TEST(Pick, LeastLoadWeighsTokensNotRequests) {
+  Routing routing({Serving("m", {1, 1})});
+  const Charge heavy(routing.load.shared(ReplicaId{0}), 10'000, Admission::kAdmitted);
+  std::vector<Charge> light;
+  for (int i = 0; i < 50; ++i)
+    light.emplace_back(routing.load.shared(ReplicaId{1}), 10, Admission::kAdmitted);
+  EXPECT_EQ(routing.PickOf().replica, ReplicaId{1});
+}
+
+TEST(Pick, LeastLoadFillsReplicasByWeight) {
+  Routing routing({Serving("m", {1, 3})});
+  std::vector<Decision> held;
+  for (int i = 0; i < 400; ++i) held.push_back(routing.PickOf(ModelId{0}, 10));
+  EXPECT_NEAR(static_cast<double>(routing.state(0).load.requests()), 100, 2);
+}
+
+TEST(Pick, RoundRobinDoublesNobodysShareWhenOneIsDown) {
+  Routing routing({Serving("m", {1, 1, 1, 1}, PolicyKind::kRoundRobin)});
+  routing.TakeDown(1);
+  const std::vector<int> shares = Shares(routing, 3000);
+  for (size_t id : {0U, 2U, 3U}) EXPECT_EQ(shares[id], 1000);
+}
+
+TEST(Pick, WeightedIsExactAndSmooth) {
+  Routing routing({Serving("m", {5, 1, 1}, PolicyKind::kWeighted)});
+  std::string sequence;
+  for (int i = 0; i < 14; ++i)
+    sequence += static_cast<char>('a' + static_cast<int>(*routing.PickOf().replica));
+  EXPECT_EQ(sequence, "aabacaaaabacaa");
+}
+
+TEST(Pick, PowerOfTwoPrefersTheLessLoaded) {
+  Routing routing({Serving("m", {1, 1, 1}, PolicyKind::kPowerOfTwo)});
+  const Charge loaded(routing.load.shared(ReplicaId{1}), 100, Admission::kAdmitted);
+  EXPECT_EQ(Shares(routing, 300)[1], 0);
+}
+
+TEST(Pick, PowerOfTwoStillFindsTheOneUsableOfMany) {
+  Routing routing({Serving("m", std::vector<double>(200, 1), PolicyKind::kPowerOfTwo)});
+  for (uint32_t id = 0; id < 199; ++id) routing.Break(id);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(routing.PickOf().replica, ReplicaId{199});
+}
+
+TEST(Pick, SaysWhyThereIsNone) {
+  struct Case {
+    std::vector<double> weights;
+    std::vector<ReplicaId> tried;
+    void (*prepare)(Routing&);
+    NoneBecause none;
+    std::optional<conf::Duration> retry_in;
+  };
+  const Case cases[] = {
+      {{}, {}, [](Routing&) {}, NoneBecause::kNoReplicas, {}},
+      {{1, 1}, {ReplicaId{0}, ReplicaId{1}}, [](Routing&) {}, NoneBecause::kAllTried, {}},
+      {{1, 1}, {}, [](Routing& r) { r.Break(0), r.Break(1, kStart - 2s); }, NoneBecause::kAllBroken, 3s},
+      {{1, 1},
+       {},
+       [](Routing& r) { r.Break(0), r.state(1).breaker.Rest(7s, kStart); },
+       NoneBecause::kAllResting,
+       5s},
+      {{1, 1}, {ReplicaId{0}}, [](Routing& r) { r.TakeDown(1); }, NoneBecause::kAllTried, {}},
+      {{1}, {}, [](Routing& r) { r.TakeDown(0), r.Break(0); }, NoneBecause::kAllDown, {}},
+  };
+  for (const Case& c : cases) {
+    Routing routing({Serving("m", c.weights)});
+    c.prepare(routing);
+    const Decision decision = routing.PickOf(ModelId{0}, 1, c.tried);
+    EXPECT_FALSE(decision.replica);
+    EXPECT_EQ(decision.none, c.none) << decision.reason;
+    EXPECT_EQ(decision.reason, ReasonText(c.none));
+    EXPECT_EQ(decision.retry_at, c.retry_in ? std::optional(kStart + *c.retry_in) : std::nullopt)
+        << decision.reason;
+  }
+}
+
+TEST(Pick, AllDownFailsOpenOnlyWhenSoConfigured) {
+  for (bool fail_open : {true, false}) {
+    ModelSpec spec = Serving("m", {1, 1});
+    spec.fail_open = fail_open;
+    Routing routing({spec});
+    routing.TakeDown(0);
+    EXPECT_EQ(routing.PickOf().replica, ReplicaId{1});
+    routing.TakeDown(1);
+    const Decision decision = routing.PickOf();
+    EXPECT_EQ(decision.replica.has_value(), fail_open);
+    EXPECT_EQ(decision.failed_open, fail_open);
+  }
+}
+
+TEST(Pick, TheSameSeedAndLoadsGiveTheSameChoices) {
+  for (PolicyKind policy : kAllPolicies) {
+    Routing a({Serving("m", {1, 2, 3, 4, 5}, policy)});
+    Routing b({Serving("m", {1, 2, 3, 4, 5}, policy)});
+    for (int64_t i = 0; i < 500; ++i)
+      ASSERT_EQ(a.PickOf(ModelId{0}, i).replica, b.PickOf(ModelId{0}, i).replica);
+  }
+}
+
+}  // namespace
+}  // namespace router

@@ -1,0 +1,63 @@
+#include "router/token_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <thread>
+#include <vector>
+
+namespace router {
+namespace {
+
+TEST(TokenEstimate, StartsFromSaneValues) {
+  const TokenEstimate estimate;
+  EXPECT_EQ(estimate.Prompt(4000), 1000);
+  EXPECT_EQ(estimate.Prompt(0), 1);
+  EXPECT_EQ(estimate.Prompt(0, 77), 77);
+  EXPECT_GT(estimate.Prompt(0, 0, 2), 500);
+  EXPECT_EQ(estimate.ExpectedOutput(std::nullopt), 256);
+  EXPECT_EQ(estimate.ExpectedOutput(16), 16);
+  EXPECT_EQ(estimate.ExpectedOutput(100'000), 256);
+  EXPECT_EQ(estimate.OutputOfEvents(40), 40);
+}
+
+TEST(TokenEstimate, LearnsAModelsRatios) {
+  TokenEstimate estimate;
+  for (int i = 0; i < 200; ++i) {
+    estimate.LearnPrompt(1000, 500);
+    estimate.LearnOutput(1000, 500);
+  }
+  EXPECT_NEAR(static_cast<double>(estimate.Prompt(10'000)), 5'000, 50);
+  EXPECT_NEAR(static_cast<double>(estimate.OutputOfEvents(100)), 200, 2);
+  EXPECT_NEAR(static_cast<double>(estimate.ExpectedOutput(std::nullopt)), 1000, 10);
+}
+
+TEST(TokenEstimate, AbsurdReportsCannotPoisonIt) {
+  TokenEstimate estimate;
+  for (int i = 0; i < 1000; ++i) {
+    estimate.LearnPrompt(100, std::numeric_limits<int64_t>::max());
+    estimate.LearnPrompt(3, 500);
+    estimate.LearnPrompt(0, 1);
+    estimate.LearnOutput(std::numeric_limits<int64_t>::max(), 1);
+    estimate.LearnOutput(-5, 1);
+  }
+  EXPECT_LE(estimate.tokens_per_byte(), 2);
+  EXPECT_LE(estimate.tokens_per_event(), 64);
+  EXPECT_LE(estimate.ExpectedOutput(std::nullopt), 131'072);
+  EXPECT_GT(estimate.Prompt(std::numeric_limits<uint64_t>::max()), 0);
+}
+
+TEST(TokenEstimate, LearnsFromAllShardsAtOnce) {
+  TokenEstimate estimate;
+  std::vector<std::thread> shards;
+  for (int i = 0; i < 4; ++i) {
+    shards.emplace_back([&] {
+      for (int n = 0; n < 2'000; ++n) estimate.LearnPrompt(1000, 400);
+    });
+  }
+  for (std::thread& shard : shards) shard.join();
+  EXPECT_NEAR(estimate.tokens_per_byte(), 0.4, 0.001);
+}
+
+}  // namespace
+}  // namespace router
