@@ -24,8 +24,13 @@ size_t SkipSpace(std::string_view text, size_t i) {
   return i;
 }
 
+size_t FindFirst(std::string_view text, std::string_view needle) {
+  const void* hit = memmem(text.data(), text.size(), needle.data(), needle.size());
+  return hit == nullptr ? kNowhere : static_cast<size_t>(static_cast<const char*>(hit) - text.data());
+}
+
 bool Contains(std::string_view text, std::string_view needle) {
-  return memmem(text.data(), text.size(), needle.data(), needle.size()) != nullptr;
+  return FindFirst(text, needle) != kNowhere;
 }
 
 // The last occurrence of `needle`, which begins with a quote, before `end`.
@@ -175,10 +180,10 @@ struct Member {
 };
 
 // The last `usage` of the document itself, or of the `response` or `message` that an event wraps. With
-// `objects`, one that is null is passed over.
-Member FindUsage(std::string_view text, bool objects) {
+// `objects`, one that is null is passed over. `first` is the first occurrence of the key, or 0.
+Member FindUsage(std::string_view text, size_t first, bool objects) {
   size_t before = text.size();
-  for (int tried = 0; tried < kMaxCandidates; ++tried) {
+  for (int tried = 0; tried < kMaxCandidates && before > first; ++tried) {
     const size_t key = FindLast(text, kUsageKey, before);
     if (key == kNowhere) break;
     before = key;
@@ -289,10 +294,11 @@ std::string_view StringValue(std::string_view text, size_t key_end) {
 // The string values of `key` (quotes included), from the last one back.
 template <class Visit>
 void ForEachValue(std::string_view text, std::string_view key, Visit visit) {
+  const size_t first = FindFirst(text, key);
+  if (first == kNowhere) return;
   size_t before = text.size();
-  for (int tried = 0; tried < kMaxCandidates; ++tried) {
+  for (int tried = 0; tried < kMaxCandidates && before > first; ++tried) {
     before = FindLast(text, key, before);
-    if (before == kNowhere) return;
     visit(StringValue(text, before + key.size()));
   }
 }
@@ -329,11 +335,12 @@ Finish FinishFromStatus(std::string_view text) {
 std::optional<Usage> UsageFromJson(std::string_view text) {
   if (text.size() > 2 * kTail) {
     const std::string_view tail = text.substr(text.size() - kTail);
-    const Member member = FindUsage(tail, true);
+    const Member member = FindUsage(tail, 0, true);
     if (member.key != kNowhere) return ParseUsage(tail.substr(member.value, member.end - member.value));
   }
-  if (!Contains(text, kUsageKey)) return std::nullopt;
-  const Member member = FindUsage(text, true);
+  const size_t first = FindFirst(text, kUsageKey);
+  if (first == kNowhere) return std::nullopt;
+  const Member member = FindUsage(text, first, true);
   if (member.key == kNowhere) return std::nullopt;
   return ParseUsage(text.substr(member.value, member.end - member.value));
 }
@@ -349,9 +356,9 @@ Finish FinishFromJson(std::string_view text) {
 
 bool IsUsageOnlyChunk(std::string_view text) {
   constexpr std::string_view kChoices = "\"choices\"";
-  const void* hit = memmem(text.data(), text.size(), kChoices.data(), kChoices.size());
-  if (hit == nullptr) return false;
-  size_t i = static_cast<size_t>(static_cast<const char*>(hit) - text.data()) + kChoices.size();
+  size_t i = FindFirst(text, kChoices);
+  if (i == kNowhere) return false;
+  i += kChoices.size();
   for (const char expected : {':', '[', ']'}) {
     i = SkipSpace(text, i);
     if (i >= text.size() || text[i] != expected) return false;
@@ -361,8 +368,9 @@ bool IsUsageOnlyChunk(std::string_view text) {
 }
 
 StripPlan StripUsage(std::string_view event) {
-  if (!Contains(event, kUsageKey)) return {};
-  const Member member = FindUsage(event, false);
+  const size_t first = FindFirst(event, kUsageKey);
+  if (first == kNowhere) return {};
+  const Member member = FindUsage(event, first, false);
   if (member.key == kNowhere) return {};
   if (event[member.value] == '{' && IsUsageOnlyChunk(event)) return {.drop_event = true};
   const size_t before = SkipSpaceBack(event, member.key);
