@@ -1,17 +1,12 @@
 #include "plugins/auth/digest.h"
 
+// The calls below are deprecated in OpenSSL 3 in favour of EVP, which allocates at every hash (3.0).
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-
-#include <cstdlib>
-#include <memory>
+#include <openssl/sha.h>
 
 namespace plugins::auth {
 namespace {
-
-struct ContextFree {
-  void operator()(EVP_MD_CTX* c) const { EVP_MD_CTX_free(c); }
-};
 
 int HexValue(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -22,15 +17,11 @@ int HexValue(char c) {
 }  // namespace
 
 Digest Sha256(std::string_view data) {
-  static EVP_MD* const md = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  thread_local const std::unique_ptr<EVP_MD_CTX, ContextFree> context(EVP_MD_CTX_new());
   Digest out;
-  unsigned int length = 0;
-  if (md == nullptr || context == nullptr || EVP_DigestInit_ex2(context.get(), md, nullptr) != 1 ||
-      EVP_DigestUpdate(context.get(), data.data(), data.size()) != 1 ||
-      EVP_DigestFinal_ex(context.get(), out.data(), &length) != 1 || length != out.size()) {
-    std::abort();
-  }
+  SHA256_CTX context;
+  SHA256_Init(&context);
+  SHA256_Update(&context, data.data(), data.size());
+  SHA256_Final(out.data(), &context);
   return out;
 }
 

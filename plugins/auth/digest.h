@@ -1,7 +1,4 @@
-// SHA-256 as the hot path wants it: no allocation after a thread's first call.
-//
-// OpenSSL 3's one-shot SHA256() fetches its algorithm on every call; here each thread keeps one context.
-// Failure of the digest itself means that libcrypto cannot work at all, and aborts.
+// SHA-256 as the hot path wants it: state on the stack, no allocation, cannot fail. Any thread.
 #pragma once
 
 #include <array>
