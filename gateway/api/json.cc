@@ -57,6 +57,10 @@ bool Faults::Missing(const Path& path) {
   return Add(Code::kMissingParameter, path, fmt::format("Missing required parameter: '{}'.", path.Text()));
 }
 
+bool Faults::Unsupported(const Path& path, std::string_view why) {
+  return Add(Code::kUnsupportedParameter, path, fmt::format("'{}' {}.", path.Text(), why));
+}
+
 bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& faults, JsonObject& root) {
   const Path top;
   if (parser.capacity() < text.size() || parser.max_depth() != kMaxNesting) {

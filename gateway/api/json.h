@@ -44,6 +44,8 @@ struct Faults {
   bool Add(Code code, const Path& path, std::string message);
   bool WrongType(const Path& path, std::string_view wanted, Json got);
   bool Missing(const Path& path);
+  // `why` continues a sentence that begins with the path: "is not supported for this model".
+  bool Unsupported(const Path& path, std::string_view why);
 };
 
 // Parses `text` into `root`, which stays valid until the parser is used again. A fault is one of

@@ -5,6 +5,7 @@
 
 #include "gateway/api/json.h"
 #include "gateway/api/responses.h"
+#include "gateway/api/responses_input.h"
 
 namespace gateway::api {
 namespace {
@@ -61,37 +62,19 @@ class ResponsesTranslator {
   ApiError fault() && { return *std::move(faults_.first); }
 
  private:
-  bool Refuse(const Path& path, std::string_view why);
   bool Member(std::string_view key, Json value, const Path& path);
-  bool Input(JsonObject root);
-  bool InputItem(JsonObject item, const Path& path);
-  bool Message(JsonObject item, const Path& path);
-  bool Part(JsonObject part, const Path& path, std::string& parts, std::string& text);
-  bool FunctionCall(JsonObject item, const Path& path);
-  bool FunctionOutput(JsonObject item, const Path& path);
   bool Tools(Json value, const Path& path);
   bool ToolChoice(Json value, const Path& path);
   bool TextOptions(Json value, const Path& path);
   bool Reasoning(Json value, const Path& path);
   bool Truncation(Json value, const Path& path);
   bool Include(Json value, const Path& path);
-  void FlushSystem();
-  void FlushAssistant();
 
   std::string_view model_;
   ChatRequest& request_;
   JsonWriter json_;
   Faults faults_;
-  bool spoken_ = false;  // a message other than the leading system ones was written
-  std::string system_;   // leading instructions, joined: some chat templates take one system message only
-  bool assistant_ = false;
-  std::string assistant_text_;  // an assistant's message and the calls behind it are one message in chat
-  std::string calls_;
 };
-
-bool ResponsesTranslator::Refuse(const Path& path, std::string_view why) {
-  return faults_.Add(Code::kUnsupportedParameter, path, fmt::format("'{}' {}.", path.Text(), why));
-}
 
 bool ResponsesTranslator::Translate(std::string_view body) {
   simdjson::dom::parser parser;
@@ -103,7 +86,7 @@ bool ResponsesTranslator::Translate(std::string_view body) {
   }
   request_.body.reserve(body.size() + body.size() / 8 + 256);
   json_.Open('{').Key("model").String(model_);
-  if (!Input(root)) return false;
+  if (!ResponsesInput(request_, faults_).Write(root)) return false;
   for (const auto field : root) {
     if (!field.value.is_null() && !Member(field.key, field.value, top / field.key)) return false;
   }
@@ -127,10 +110,10 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
     uint64_t number = 1;
     const bool off = (value.get(flag) == simdjson::SUCCESS && !flag) ||
                      (key == "top_logprobs" && value.get(number) == simdjson::SUCCESS && number == 0);
-    return off || Refuse(path, refusal.why);
+    return off || faults_.Unsupported(path, refusal.why);
   }
   if (std::find(kChatOnly.begin(), kChatOnly.end(), key) != kChatOnly.end()) {
-    return Refuse(path, "is not a parameter of the Responses API");
+    return faults_.Unsupported(path, "is not a parameter of the Responses API");
   }
   if (key == "stream") {
     if (!Read(value, path, faults_, request_.stream)) return false;
@@ -153,210 +136,6 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
   return true;
 }
 
-bool ResponsesTranslator::Input(JsonObject root) {
-  const Path top;
-  const Path path = top / "input";
-  json_.Key("messages").Open('[');
-  if (const auto instructions = Find(root, "instructions")) {
-    std::string_view text;
-    if (!Read(*instructions, top / "instructions", faults_, text)) return false;
-    system_ = text;
-  }
-  const auto value = Find(root, "input");
-  if (!value) return faults_.Missing(path);
-  std::string_view text;
-  if (value->get(text) == simdjson::SUCCESS) {
-    FlushSystem();
-    request_.text_bytes += text.size();
-    json_.Open('{').Key("role").String("user").Key("content").String(text).Close('}').Close(']');
-    return true;
-  }
-  JsonArray items;
-  if (value->get(items) != simdjson::SUCCESS) return faults_.WrongType(path, "a string or an array", *value);
-  size_t i = 0;
-  for (const Json element : items) {
-    const Path at = path[i++];
-    JsonObject item;
-    if (!Read(element, at, faults_, item) || !InputItem(item, at)) return false;
-  }
-  FlushSystem();
-  FlushAssistant();
-  json_.Close(']');
-  return true;
-}
-
-bool ResponsesTranslator::InputItem(JsonObject item, const Path& path) {
-  const std::string_view type = StringOr(item, "type", "message");
-  if (type == "message") return Message(item, path);
-  if (type == "function_call") return FunctionCall(item, path);
-  if (type == "function_call_output") return FunctionOutput(item, path);
-  if (type == "reasoning") return true;
-  if (type == "item_reference") {
-    return Refuse(path / "type",
-                  "is \"item_reference\", but answers are not kept here; send the item itself");
-  }
-  return Refuse(path / "type",
-                fmt::format("has the value \"{}\", which is not supported for this model", type));
-}
-
-void ResponsesTranslator::FlushSystem() {
-  if (spoken_) return;
-  spoken_ = true;
-  if (system_.empty()) return;
-  request_.text_bytes += system_.size();
-  json_.Open('{').Key("role").String("system").Key("content").String(system_).Close('}');
-}
-
-void ResponsesTranslator::FlushAssistant() {
-  if (!assistant_) return;
-  request_.text_bytes += assistant_text_.size() + calls_.size();
-  json_.Open('{').Key("role").String("assistant").Key("content");
-  if (assistant_text_.empty() && !calls_.empty()) {
-    json_.Null();
-  } else {
-    json_.String(assistant_text_);
-  }
-  if (!calls_.empty()) json_.Key("tool_calls").Open('[').Raw(calls_).Close(']');
-  json_.Close('}');
-  assistant_ = false;
-  assistant_text_.clear();
-  calls_.clear();
-}
-
-bool ResponsesTranslator::Message(JsonObject item, const Path& path) {
-  std::string_view role;
-  if (!Require(item, "role", path, faults_, role)) return false;
-  const bool system = role == "system" || role == "developer";
-  if (!system && role != "user" && role != "assistant") {
-    return faults_.Add(
-        Code::kInvalidValue, path / "role",
-        fmt::format("'{}' must be \"user\", \"assistant\", \"system\" or \"developer\", not \"{}\".",
-                    (path / "role").Text(), role));
-  }
-  const Path content_path = path / "content";
-  const auto content = Find(item, "content");
-  if (!content) return faults_.Missing(content_path);
-  std::string text;
-  std::string parts;
-  std::string_view plain;
-  size_t count = 1;
-  if (content->get(plain) == simdjson::SUCCESS) {
-    text = plain;
-  } else {
-    JsonArray array;
-    if (!Read(*content, content_path, faults_, array)) return false;
-    count = 0;
-    for (const Json element : array) {
-      const Path at = content_path[count++];
-      JsonObject part;
-      if (!Read(element, at, faults_, part) || !Part(part, at, parts, text)) return false;
-    }
-  }
-  if (role == "assistant") {
-    FlushSystem();
-    FlushAssistant();
-    assistant_ = true;
-    assistant_text_ += text;
-    return true;
-  }
-  if (system && !spoken_) {
-    if (!system_.empty()) system_ += "\n\n";
-    system_ += text;
-    return true;
-  }
-  FlushSystem();
-  FlushAssistant();
-  request_.text_bytes += text.size();
-  json_.Open('{').Key("role").String(system ? "system" : "user").Key("content");
-  const bool simple = system || parts.empty() || (count == 1 && !text.empty());
-  if (simple) {
-    json_.String(text);
-  } else {
-    json_.Open('[').Raw(parts).Close(']');
-  }
-  json_.Close('}');
-  return true;
-}
-
-// Appends the chat form of a part to `parts`, and its text, if it is text, to `text`.
-bool ResponsesTranslator::Part(JsonObject part, const Path& path, std::string& parts, std::string& text) {
-  std::string_view type;
-  std::string_view value;
-  if (!Require(part, "type", path, faults_, type)) return false;
-  JsonWriter json(parts);
-  if (type == "input_text" || type == "output_text" || type == "text" || type == "refusal") {
-    if (!Require(part, type == "refusal" ? "refusal" : "text", path, faults_, value)) return false;
-    text += value;
-    json.Open('{').Key("type").String("text").Key("text").String(value).Close('}');
-    return true;
-  }
-  if (type != "input_image") {
-    return Refuse(path / "type",
-                  fmt::format("has the value \"{}\", which is not supported for this model", type));
-  }
-  if (!Require(part, "image_url", path, faults_, value)) return false;
-  ++request_.images;
-  json.Open('{').Key("type").String("image_url").Key("image_url").Open('{').Key("url").String(value);
-  if (const std::string_view detail = StringOr(part, "detail"); !detail.empty())
-    json.Key("detail").String(detail);
-  json.Close('}').Close('}');
-  return true;
-}
-
-bool ResponsesTranslator::FunctionCall(JsonObject item, const Path& path) {
-  std::string_view id;
-  std::string_view name;
-  std::string_view arguments;
-  if (!Require(item, "call_id", path, faults_, id) || !Require(item, "name", path, faults_, name) ||
-      !Require(item, "arguments", path, faults_, arguments)) {
-    return false;
-  }
-  FlushSystem();
-  assistant_ = true;
-  JsonWriter call(calls_);
-  call.Open('{').Key("id").String(id).Key("type").String("function").Key("function").Open('{');
-  call.Key("name").String(name).Key("arguments").String(arguments).Close('}').Close('}');
-  return true;
-}
-
-bool ResponsesTranslator::FunctionOutput(JsonObject item, const Path& path) {
-  std::string_view id;
-  const Path output_path = path / "output";
-  if (!Require(item, "call_id", path, faults_, id)) return false;
-  const auto output = Find(item, "output");
-  if (!output) return faults_.Missing(output_path);
-  FlushSystem();
-  FlushAssistant();
-  std::string text;
-  std::string_view plain;
-  if (output->get(plain) == simdjson::SUCCESS) {
-    text = plain;
-  } else {
-    JsonArray array;
-    if (!Read(*output, output_path, faults_, array)) return false;
-    size_t i = 0;
-    for (const Json element : array) {
-      const Path at = output_path[i++];
-      JsonObject part;
-      std::string parts;
-      if (!Read(element, at, faults_, part)) return false;
-      if (StringOr(part, "type") == "input_image")
-        return Refuse(at / "type", "must be text in a tool's output");
-      if (!Part(part, at, parts, text)) return false;
-    }
-  }
-  request_.text_bytes += text.size();
-  json_.Open('{')
-      .Key("role")
-      .String("tool")
-      .Key("tool_call_id")
-      .String(id)
-      .Key("content")
-      .String(text)
-      .Close('}');
-  return true;
-}
-
 bool ResponsesTranslator::Tools(Json value, const Path& path) {
   JsonArray tools;
   if (!Read(value, path, faults_, tools)) return false;
@@ -371,7 +150,7 @@ bool ResponsesTranslator::Tools(Json value, const Path& path) {
     std::string_view name;
     if (!Read(element, at, faults_, tool) || !Require(tool, "type", at, faults_, type)) return false;
     if (type != "function") {
-      return Refuse(
+      return faults_.Unsupported(
           at / "type",
           fmt::format("has the value \"{}\"; only \"function\" tools are supported for this model", type));
     }
@@ -402,7 +181,8 @@ bool ResponsesTranslator::ToolChoice(Json value, const Path& path) {
   JsonObject choice;
   if (!Read(value, path, faults_, choice) || !Require(choice, "type", path, faults_, word)) return false;
   if (word != "function") {
-    return Refuse(path / "type", fmt::format("must be \"function\" for this model, not \"{}\"", word));
+    return faults_.Unsupported(path / "type",
+                               fmt::format("must be \"function\" for this model, not \"{}\"", word));
   }
   if (!Require(choice, "name", path, faults_, word)) return false;
   json_.Key("tool_choice").Open('{').Key("type").String("function").Key("function").Open('{');
@@ -428,8 +208,9 @@ bool ResponsesTranslator::TextOptions(Json value, const Path& path) {
     return true;
   }
   if (type != "json_schema") {
-    return Refuse(format_path / "type",
-                  fmt::format("must be \"text\", \"json_object\" or \"json_schema\", not \"{}\"", type));
+    return faults_.Unsupported(
+        format_path / "type",
+        fmt::format("must be \"text\", \"json_object\" or \"json_schema\", not \"{}\"", type));
   }
   if (!Find(format, "schema")) return faults_.Missing(format_path / "schema");
   std::string_view name;
@@ -452,7 +233,8 @@ bool ResponsesTranslator::Reasoning(Json value, const Path& path) {
 bool ResponsesTranslator::Truncation(Json value, const Path& path) {
   std::string_view word;
   if (!Read(value, path, faults_, word)) return false;
-  return word == "disabled" || Refuse(path, "must be \"disabled\" or absent: input is never cut here");
+  return word == "disabled" ||
+         faults_.Unsupported(path, "must be \"disabled\" or absent: input is never cut here");
 }
 
 bool ResponsesTranslator::Include(Json value, const Path& path) {
@@ -465,7 +247,8 @@ bool ResponsesTranslator::Include(Json value, const Path& path) {
     if (!Read(element, at, faults_, word)) return false;
     // Engines have no encrypted reasoning, so a client that asks for it loses nothing.
     if (word != "reasoning.encrypted_content") {
-      return Refuse(at, fmt::format("has the value \"{}\", which is not supported for this model", word));
+      return faults_.Unsupported(
+          at, fmt::format("has the value \"{}\", which is not supported for this model", word));
     }
   }
   return true;

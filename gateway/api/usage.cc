@@ -179,9 +179,12 @@ struct Member {
   size_t end = 0;  // just past the value
 };
 
-// The last `usage` of the document itself, or of the `response` or `message` that an event wraps. With
-// `objects`, one that is null is passed over. `first` is the first occurrence of the key, or 0.
-Member FindUsage(std::string_view text, size_t first, bool objects) {
+enum class Wanted : uint8_t { kCounts, kMember };
+
+// The last `usage` of the document itself: for kCounts an object, and it may also be that of the `response`
+// or `message` which an event wraps. `first` is the first occurrence of the key, or 0.
+Member FindUsage(std::string_view text, size_t first, Wanted wanted) {
+  const bool counts = wanted == Wanted::kCounts;
   size_t before = text.size();
   for (int tried = 0; tried < kMaxCandidates && before > first; ++tried) {
     const size_t key = FindLast(text, kUsageKey, before);
@@ -190,12 +193,12 @@ Member FindUsage(std::string_view text, size_t first, bool objects) {
     size_t value = SkipSpace(text, key + kUsageKey.size());
     if (value >= text.size() || text[value] != ':') continue;
     value = SkipSpace(text, value + 1);
-    if (value >= text.size() || (objects && text[value] != '{')) continue;
+    if (value >= text.size() || (counts && text[value] != '{')) continue;
     const size_t end = SkipValue(text, value);
     if (end == kNowhere) continue;
     const size_t depth = ClosingDepth(text, end);
     if (depth == 1) return {key, value, end};
-    if (depth != 2) continue;
+    if (depth != 2 || !counts) continue;
     const std::string_view wrapper = EnclosingKey(text, key);
     if (wrapper == "response" || wrapper == "message") return {key, value, end};
   }
@@ -335,12 +338,12 @@ Finish FinishFromStatus(std::string_view text) {
 std::optional<Usage> UsageFromJson(std::string_view text) {
   if (text.size() > 2 * kTail) {
     const std::string_view tail = text.substr(text.size() - kTail);
-    const Member member = FindUsage(tail, 0, true);
+    const Member member = FindUsage(tail, 0, Wanted::kCounts);
     if (member.key != kNowhere) return ParseUsage(tail.substr(member.value, member.end - member.value));
   }
   const size_t first = FindFirst(text, kUsageKey);
   if (first == kNowhere) return std::nullopt;
-  const Member member = FindUsage(text, first, true);
+  const Member member = FindUsage(text, first, Wanted::kCounts);
   if (member.key == kNowhere) return std::nullopt;
   return ParseUsage(text.substr(member.value, member.end - member.value));
 }
@@ -370,7 +373,7 @@ bool IsUsageOnlyChunk(std::string_view text) {
 StripPlan StripUsage(std::string_view event) {
   const size_t first = FindFirst(event, kUsageKey);
   if (first == kNowhere) return {};
-  const Member member = FindUsage(event, first, false);
+  const Member member = FindUsage(event, first, Wanted::kMember);
   if (member.key == kNowhere) return {};
   if (event[member.value] == '{' && IsUsageOnlyChunk(event)) return {.drop_event = true};
   const size_t before = SkipSpaceBack(event, member.key);

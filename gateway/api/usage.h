@@ -40,7 +40,8 @@ Finish FinishFromJson(std::string_view text);
 // Whether this is the chunk that OpenAI's protocol sends for usage alone: `choices` is there and empty.
 bool IsUsageOnlyChunk(std::string_view text);
 
-// What to take out of an event so that a client which did not ask for usage does not see it.
+// What to take out of an event of chat or completions so that a client which did not ask for usage does not
+// see it. (The other protocols tell it always.)
 struct StripPlan {
   bool drop_event = false;  // the event holds nothing else
   size_t offset = 0;        // else: cut `length` bytes from here; 0 leaves the event as it is

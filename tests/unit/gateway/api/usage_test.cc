@@ -176,6 +176,7 @@ TEST(StripUsage, LeavesNothingButTheMemberOut) {
        R"({"id":"a","choices":[{"delta":{"content":"usage"}}]})"},
       {R"({"choices":[{"delta":{"content":"\"usage\":null"}}]})",
        R"({"choices":[{"delta":{"content":"\"usage\":null"}}]})"},
+      {R"({"response":{"usage":{"input_tokens":1}}})", R"({"response":{"usage":{"input_tokens":1}}})"},
       {R"({"choices":[{"usage":null}]})", R"({"choices":[{"usage":null}]})"},
       {R"({"choices":[],"prompt_filter_results":[],"usage":null})",
        R"({"choices":[],"prompt_filter_results":[]})"},

@@ -1,0 +1,46 @@
+// The conversation of a Messages request, in chat form. For this folder alone.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "gateway/api/anthropic.h"
+#include "gateway/api/json.h"
+
+namespace gateway::api {
+
+// Writes the member `messages` into `request.body`, the system prompt first, and counts text and images.
+// Lives for one request, which it does not own; false after the first fault.
+class MessagesContent {
+ public:
+  MessagesContent(const MessagesOptions& options, ChatRequest& request, Faults& faults)
+      : options_(options), request_(request), faults_(faults), json_(request.body) {}
+
+  bool Write(JsonObject root);
+
+ private:
+  bool System(Json value, const Path& path);
+  bool User(Json content, const Path& path);
+  bool UserBlocks(JsonArray blocks, const Path& path);
+  bool UserPart(JsonObject block, std::string_view type, const Path& path);
+  bool Image(JsonObject block, const Path& path);
+  bool Document(JsonObject block, const Path& path);
+  bool ToolResult(JsonObject block, const Path& path);
+  bool ToolResultPart(JsonObject part, const Path& path, std::string& text);
+  bool Assistant(Json content, const Path& path);
+  bool AssistantBlock(JsonObject block, const Path& path, std::string& text, std::string& thinking,
+                      std::string& calls);
+  bool JoinText(Json content, const Path& path, std::string_view between, std::string& into);
+  void TextPart(std::string_view text);
+
+  const MessagesOptions& options_;
+  ChatRequest& request_;
+  Faults& faults_;
+  JsonWriter json_;
+  std::string parts_;  // of the user message that is being collected
+  size_t part_count_ = 0;
+  std::string only_text_;
+};
+
+}  // namespace gateway::api
