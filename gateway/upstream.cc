@@ -44,11 +44,6 @@ bool IsDropped(const Field& field, std::string_view connection) {
   }
 }
 
-// Where the client's path leads on this replica: its base path stands in for /v1.
-std::string_view PathBehindBase(std::string_view target, std::string_view base) {
-  return !base.empty() && target.starts_with("/v1/") ? target.substr(3) : target;
-}
-
 std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
   double value = 0;
   const auto read = [&](std::string_view text) {
@@ -151,15 +146,14 @@ net::Task<Event> Upstream::Connect(bool fresh) {
 
 void Upstream::RenderHead(size_t body_size, bool chunked) {
   const net::http::Head& client = x_.client.head();
-  const std::string& base = replica_.config->url.path;
   std::string_view path;
   switch (carry_) {
     case Carry::kAsIs:
-      path = PathBehindBase(client.target, base);
+      path = client.target;
       break;
     case Carry::kMessagesAsChat:
     case Carry::kResponsesAsChat:
-      path = base.empty() ? "/v1/chat/completions" : "/chat/completions";
+      path = "/v1/chat/completions";
       break;
     case Carry::kCountAsTokenize:
       path = "/tokenize";
@@ -167,9 +161,7 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
   }
   head_.clear();
   head_ += client.method_text;
-  head_ += ' ';
-  if (path.data() != client.target.data() && carry_ != Carry::kCountAsTokenize) head_ += base;
-  head_.append(path).append(" HTTP/1.1\r\n").append(replica_.fields);
+  head_.append(" ").append(replica_.config->url.path).append(path).append(" HTTP/1.1\r\n").append(replica_.fields);
   const std::string_view connection = client.Find(FieldId::connection);
   for (const Field& field : client.fields) {
     if (!IsDropped(field, connection)) head_.append(field.name).append(": ").append(field.value).append("\r\n");

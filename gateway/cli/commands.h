@@ -1,0 +1,21 @@
+// The commands of the one binary. Each is a room of this folder: it declares its options on a CLI11 app and
+// gives what is to run. Exit codes: 0 done, 1 could not be done, 2 the call or the configuration is wrong.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+namespace gateway::cli {
+
+inline constexpr int kOk = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kUsage = 2;
+
+using Run = std::function<int()>;
+
+// Adds the command to `app`; `run` is set when it is the one that was called.
+void AddServe(CLI::App& app, Run& run);
+void AddCheck(CLI::App& app, Run& run);
+
+}  // namespace gateway::cli

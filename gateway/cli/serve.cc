@@ -1,0 +1,90 @@
+// tidegate serve: run the gateway until it is told to stop.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <memory>
+#include <string>
+
+#include "conf/text.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/problems.h"
+#include "gateway/log.h"
+#include "gateway/process.h"
+
+namespace gateway::cli {
+namespace {
+
+// As many descriptors as the system grants: each request may hold two.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+class Signals {
+ public:
+  explicit Signals(Process& process) : process_(process), set_(process.control().io, SIGTERM, SIGINT, SIGHUP) {
+    Wait();
+  }
+
+ private:
+  void Wait() {
+    set_.async_wait([this](net::ErrorCode error, int signal) {
+      if (error) return;
+      if (signal != SIGHUP) {
+        set_.clear(error);  // a second one ends the process at once, as the system does by default
+        process_.Stop();
+        return;
+      }
+      process_.Reload("SIGHUP").IgnoreError();
+      Wait();
+    });
+  }
+
+  Process& process_;
+  boost::asio::signal_set set_;
+};
+
+int Serve(const std::string& path) {
+  RaiseDescriptorLimit();
+  std::signal(SIGPIPE, SIG_IGN);
+  LoadResult loaded = LoadConfig(path);
+  if (!loaded.config) return PrintProblems(loaded.problems, false);
+  log::Init(loaded.config->telemetry.log);
+  const std::string admin = config::ToString(loaded.config->server.admin);
+  const std::string host = loaded.config->server.listen.front().host;
+  absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(*std::move(loaded.config), path);
+  if (!process.ok()) {
+    log::Flush();
+    fmt::print(stderr, "tidegate: {}\n", conf::Std(process.status().message()));
+    return kFailed;
+  }
+  {
+    Signals signals(**process);
+    log::Info("serving", {{"listen", fmt::format("{}:{}", host, (*process)->port())},
+                          {"admin", admin},
+                          {"models", (*process)->runtime()->models().size()},
+                          {"config", (*process)->runtime()->hash()},
+                          {"version", TIDEGATE_VERSION}});
+    (*process)->Run();
+  }
+  process->reset();
+  log::Info("stopped");
+  log::Flush();
+  return kOk;
+}
+
+}  // namespace
+
+void AddServe(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("serve", "Run the gateway until SIGTERM or ctrl-C; SIGHUP reloads");
+  auto path = std::make_shared<std::string>("tidegate.yaml");
+  command->add_option("-c,--config", *path, "Configuration file")->capture_default_str();
+  command->callback([path, &run] { run = [path] { return Serve(*path); }; });
+}
+
+}  // namespace gateway::cli

@@ -1,0 +1,140 @@
+#include "gateway/ledger/chain.h"
+
+#include <openssl/evp.h>
+
+#include <charconv>
+#include <cstdlib>
+
+namespace gateway::ledger {
+namespace {
+
+constexpr std::string_view kLinkKey = ",\"chain\":\"";
+constexpr std::string_view kLineEnd = "\"}";
+constexpr size_t kSuffix = kLinkKey.size() + 64 + kLineEnd.size();
+constexpr char kHex[] = "0123456789abcdef";
+
+int Nibble(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+// A broken libcrypto is no state to go on from.
+void Require(int ok) {
+  if (ok != 1) std::abort();
+}
+
+template <class Number>
+bool TakeNumber(std::string_view* rest, std::string_view prefix, Number* value) {
+  if (rest->substr(0, prefix.size()) != prefix) return false;
+  rest->remove_prefix(prefix.size());
+  const auto [end, error] = std::from_chars(rest->data(), rest->data() + rest->size(), *value);
+  if (error != std::errc{}) return false;
+  rest->remove_prefix(static_cast<size_t>(end - rest->data()));
+  return true;
+}
+
+// The position just after `,"KEY":`, or npos. The first is the ledger's own: text before it is escaped, so
+// that a value cannot contain a quote followed by a colon.
+size_t FindValue(std::string_view body, std::string_view key) {
+  for (size_t at = body.find(key); at != std::string_view::npos; at = body.find(key, at + 1)) {
+    const size_t after = at + key.size();
+    if (at >= 2 && body[at - 1] == '"' && body[at - 2] == ',' && body.substr(after, 2) == "\":")
+      return after + 2;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+std::string Hex(const uint8_t* bytes, size_t size) {
+  std::string hex(size * 2, '0');
+  for (size_t i = 0; i < size; ++i) {
+    hex[2 * i] = kHex[bytes[i] >> 4];
+    hex[2 * i + 1] = kHex[bytes[i] & 15];
+  }
+  return hex;
+}
+
+bool ParseHex(std::string_view hex, uint8_t* bytes, size_t size) {
+  if (hex.size() != size * 2) return false;
+  for (size_t i = 0; i < size; ++i) {
+    const int high = Nibble(hex[2 * i]);
+    const int low = Nibble(hex[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes[i] = static_cast<uint8_t>(high << 4 | low);
+  }
+  return true;
+}
+
+void Hasher::Free::operator()(void* context) const {
+  EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context));
+}
+void Hasher::Free::operator()(const void* digest) const {
+  EVP_MD_free(static_cast<EVP_MD*>(const_cast<void*>(digest)));
+}
+
+Hasher::Hasher() : context_(EVP_MD_CTX_new()), sha256_(EVP_MD_fetch(nullptr, "SHA256", nullptr)) {
+  Require(context_ && sha256_ ? 1 : 0);
+}
+
+Digest Hasher::Hash(std::string_view first, std::string_view second) {
+  auto* context = static_cast<EVP_MD_CTX*>(context_.get());
+  Digest digest;
+  Require(EVP_DigestInit_ex2(context, static_cast<const EVP_MD*>(sha256_.get()), nullptr));
+  Require(EVP_DigestUpdate(context, first.data(), first.size()));
+  Require(EVP_DigestUpdate(context, second.data(), second.size()));
+  Require(EVP_DigestFinal_ex(context, digest.data(), nullptr));
+  return digest;
+}
+
+Digest FinishLine(std::string* out, size_t begin, const Digest& previous, Hasher& hasher) {
+  const Digest link = hasher.Link(previous, std::string_view(*out).substr(begin));
+  out->append(kLinkKey);
+  for (const uint8_t byte : link) {
+    out->push_back(kHex[byte >> 4]);
+    out->push_back(kHex[byte & 15]);
+  }
+  out->append(kLineEnd).push_back('\n');
+  return link;
+}
+
+std::optional<LineParts> SplitLine(std::string_view line) {
+  if (line.size() <= kSuffix) return std::nullopt;
+  LineParts parts;
+  parts.body = line.substr(0, line.size() - kSuffix);
+  const std::string_view suffix = line.substr(parts.body.size());
+  if (suffix.substr(0, kLinkKey.size()) != kLinkKey || suffix.substr(kSuffix - kLineEnd.size()) != kLineEnd ||
+      !ParseHex(suffix.substr(kLinkKey.size(), 64), parts.link.data(), parts.link.size())) {
+    return std::nullopt;
+  }
+  std::string_view rest = parts.body;
+  if (!TakeNumber(&rest, "{\"seq\":", &parts.seq) || !TakeNumber(&rest, ",\"time_us\":", &parts.time_us)) {
+    return std::nullopt;
+  }
+  constexpr std::string_view kKindKey = ",\"kind\":\"";
+  if (rest.substr(0, kKindKey.size()) != kKindKey) return std::nullopt;
+  rest.remove_prefix(kKindKey.size());
+  const size_t quote = rest.find('"');
+  if (quote == std::string_view::npos) return std::nullopt;
+  parts.kind = rest.substr(0, quote);
+  return parts;
+}
+
+std::optional<uint64_t> FindUint(std::string_view body, std::string_view key) {
+  const size_t at = FindValue(body, key);
+  if (at == std::string_view::npos) return std::nullopt;
+  uint64_t value = 0;
+  const auto error = std::from_chars(body.data() + at, body.data() + body.size(), value).ec;
+  return error == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::string_view> FindText(std::string_view body, std::string_view key) {
+  const size_t at = FindValue(body, key);
+  if (at == std::string_view::npos || at >= body.size() || body[at] != '"') return std::nullopt;
+  const size_t end = body.find('"', at + 1);
+  if (end == std::string_view::npos) return std::nullopt;
+  return body.substr(at + 1, end - at - 1);
+}
+
+}  // namespace gateway::ledger

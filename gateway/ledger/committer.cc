@@ -1,0 +1,227 @@
+#include "gateway/ledger/committer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "conf/text.h"
+
+namespace gateway::ledger {
+namespace {
+
+int64_t Micros(conf::Duration d) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
+}
+
+}  // namespace
+
+Committer::Committer(CommitOptions options, const SigningKey* key, ChainState state)
+    : options_(std::move(options)), key_(key), state_(std::move(state)) {
+  durable_seq_ = state_.next_seq - 1;
+  checkpoint_us_ = Now();
+}
+
+absl::Status Committer::Ready() {
+  if (absl::Status written = Write(); !written.ok()) return written;
+  if (state_.segment) return absl::OkStatus();
+  absl::StatusOr<SegmentWriter> segment =
+      SegmentWriter::Create(options_.dir, state_.next_seq, options_.files);
+  if (!segment.ok()) return segment.status();
+  state_.segment = *std::move(segment);
+  state_.segment_begun_us = Now();
+  LineWriter(&pending_, state_.next_seq, state_.segment_begun_us, Kind::kSegment)
+      .Uint("format", 1)
+      .Text("previous", Hex(state_.link));
+  Finish(0);
+  --since_checkpoint_;  // a segment's first record alone is no reason for a checkpoint
+  return absl::OkStatus();
+}
+
+void Committer::Finish(size_t begin) {
+  state_.link = FinishLine(&pending_, begin, state_.link, hasher_);
+  ++state_.next_seq;
+  ++since_checkpoint_;
+  ++records_;
+}
+
+void Committer::AddFrame(uint32_t shard, uint64_t n, std::string_view payload) {
+  if (state_.last_n.size() <= shard) state_.last_n.resize(shard + 1, 0);
+  if (n <= state_.last_n[shard]) return;
+  state_.last_n[shard] = n;
+  const Origin origin{shard, n};
+  OpenRecord of;
+  CloseRecord close;
+  ContentRecord content;
+  uint64_t open_n = 0;
+  size_t size = 0;
+  const size_t begin = pending_.size();
+  if (DecodeOpen(payload, &of, &size)) {
+    if (of.time_us == 0) of.time_us = Now();
+    if (size == payload.size()) {
+      RenderOpen(&pending_, state_.next_seq, origin, of);
+      state_.open[OpenKey(shard, n)] = {state_.next_seq, std::string(payload)};
+    } else if (DecodeClose(payload.substr(size), &close, &open_n)) {
+      if (close.time_us == 0) close.time_us = of.time_us;
+      RenderClose(&pending_, state_.next_seq, origin, 0, of, close);
+    } else {
+      ++unknown_frames_;
+      return;
+    }
+    Finish(begin);
+  } else if (DecodeClose(payload, &close, &open_n)) {
+    AddClose(OpenKey(shard, open_n), origin, close);
+  } else if (DecodeContent(payload, &content, &open_n)) {
+    const auto found = state_.open.find(OpenKey(shard, open_n));
+    if (found != state_.open.end()) DecodeOpen(found->second.identity, &of, &size);
+    if (content.time_us == 0) content.time_us = Now();
+    RenderContent(&pending_, state_.next_seq, origin, found == state_.open.end() ? 0 : found->second.seq, of,
+                  content);
+    Finish(begin);
+  } else {
+    ++unknown_frames_;
+  }
+}
+
+void Committer::AddClose(uint64_t key, Origin origin, CloseRecord record) {
+  OpenRecord of;
+  size_t size = 0;
+  uint64_t open_seq = 0;
+  const auto found = state_.open.find(key);
+  if (found != state_.open.end()) {
+    DecodeOpen(found->second.identity, &of, &size);
+    open_seq = found->second.seq;
+  }
+  if (record.time_us == 0) record.time_us = Now();
+  const size_t begin = pending_.size();
+  RenderClose(&pending_, state_.next_seq, origin, open_seq, of, record);
+  Finish(begin);
+  if (found != state_.open.end()) state_.open.erase(found);
+}
+
+void Committer::AddInterrupted(uint64_t open_key, const CloseRecord& record) {
+  AddClose(open_key, {}, record);
+}
+
+void Committer::AddEvent(Event event) {
+  if (event.time_us == 0) event.time_us = Now();
+  const size_t begin = pending_.size();
+  RenderEvent(&pending_, state_.next_seq, event);
+  Finish(begin);
+}
+
+void Committer::AddRecovery(std::string_view action, std::string_view detail) {
+  AddEvent({.kind = Kind::kRecovery,
+            .action = std::string(action),
+            .actor = "ledger",
+            .detail = std::string(detail)});
+}
+
+void Committer::AddCheckpoint(bool seal) {
+  uint64_t oldest = 0;
+  for (const auto& [key, open] : state_.open) {
+    if (oldest == 0 || open.seq < oldest) oldest = open.seq;
+  }
+  const size_t begin = pending_.size();
+  LineWriter line(&pending_, state_.next_seq, Now(), Kind::kCheckpoint);
+  line.Bool("sealed", seal).Uint("oldest_open", oldest);
+  line.Raw("shards", fmt::format("[{}]", fmt::join(state_.last_n, ",")));
+  line.Text("signer", key_->public_key().Fingerprint());
+  const Signature signature =
+      key_->Sign(CheckpointMessage(state_.link, std::string_view(pending_).substr(begin)));
+  line.Text("signature", Hex(signature.data(), signature.size()));
+  Finish(begin);
+  checkpoint_ = pending_.substr(begin);
+  head_due_ = true;
+  sealing_ = seal;
+  since_checkpoint_ = 0;
+  checkpoint_us_ = Now();
+}
+
+absl::Status Committer::Commit() {
+  if (!sealing_ && state_.segment) {
+    const int64_t now = Now();
+    const bool full = state_.segment->size() + pending_.size() >= options_.segment_bytes;
+    const bool old = now - state_.segment_begun_us >= Micros(options_.segment_age);
+    const bool due = since_checkpoint_ >= options_.checkpoint_records ||
+                     now - checkpoint_us_ >= Micros(options_.checkpoint_interval);
+    if (full || old) {
+      AddCheckpoint(true);
+    } else if (due && since_checkpoint_ > 0) {
+      AddCheckpoint(false);
+    }
+  }
+  return Write();
+}
+
+absl::Status Committer::Write() {
+  if (!pending_.empty()) {
+    if (absl::Status written = state_.segment->Append(pending_); !written.ok()) return written;
+    pending_.clear();
+    durable_seq_ = state_.next_seq - 1;
+    if (sealing_) {
+      sealing_ = false;
+      state_.segment.reset();
+    }
+  }
+  return head_due_ ? WriteHead() : absl::OkStatus();
+}
+
+absl::Status Committer::WriteHead() {
+  absl::Status written = ReplaceFile(options_.dir + "/head.json", checkpoint_);
+  if (written.ok()) head_due_ = false;
+  return written;
+}
+
+absl::Status Committer::Retain() {
+  if (options_.retain_bytes == 0 && options_.retain_for == conf::Duration::zero()) return absl::OkStatus();
+  absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(options_.dir);
+  if (!segments.ok()) return segments.status();
+  std::vector<uint64_t> bytes;
+  uint64_t total = 0;
+  for (const SegmentName& segment : *segments) {
+    absl::StatusOr<Fd> file = OpenFile(segment.path, 0);
+    if (!file.ok()) return file.status();
+    absl::StatusOr<uint64_t> size = FileSize(file->get(), segment.path);
+    if (!size.ok()) return size.status();
+    bytes.push_back(*size);
+    total += *size;
+  }
+  uint64_t oldest_open = state_.next_seq;
+  for (const auto& [key, open] : state_.open) oldest_open = std::min(oldest_open, open.seq);
+
+  size_t remove = 0;
+  std::string previous;
+  // The last segment stays, and so does any that holds the open record of a request still running.
+  while (remove + 1 < segments->size() && (*segments)[remove + 1].first_seq <= oldest_open) {
+    absl::StatusOr<LineReader> next = LineReader::Open((*segments)[remove + 1].path);
+    if (!next.ok()) return next.status();
+    absl::StatusOr<std::optional<std::string_view>> line = next->Next();
+    if (!line.ok()) return line.status();
+    const std::optional<LineParts> header = *line ? SplitLine(**line) : std::nullopt;
+    if (!header || header->kind != Name(Kind::kSegment)) break;
+    const bool aged =
+        options_.retain_for > conf::Duration::zero() && header->time_us < Now() - Micros(options_.retain_for);
+    const bool over = options_.retain_bytes > 0 && total > options_.retain_bytes;
+    if (!aged && !over) break;
+    total -= bytes[remove];
+    previous = std::string(FindText(header->body, "previous").value_or(""));
+    ++remove;
+  }
+  if (remove == 0) return absl::OkStatus();
+  if (absl::Status ready = Ready(); !ready.ok()) return ready;
+  const size_t begin = pending_.size();
+  LineWriter(&pending_, state_.next_seq, Now(), Kind::kRetention)
+      .Text("action", "removed")
+      .Uint("from_seq", segments->front().first_seq)
+      .Uint("to_seq", (*segments)[remove].first_seq - 1)
+      .Text("last_chain", previous);
+  Finish(begin);
+  AddCheckpoint(false);
+  if (absl::Status written = Write(); !written.ok()) return written;
+  for (size_t i = 0; i < remove; ++i) {
+    if (absl::Status removed = RemoveFile((*segments)[i].path); !removed.ok()) return removed;
+  }
+  return SyncDirectory(options_.dir);
+}
+
+}  // namespace gateway::ledger

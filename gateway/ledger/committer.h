@@ -1,0 +1,112 @@
+// The single writer of the segments: gives out sequence numbers, renders and chains records, joins each close
+// to its open, signs checkpoints, begins and seals segments, removes old ones. Used by recovery first, then
+// by the ledger thread, and by no two at once.
+//
+//   while there is work:  Ready → Add… → Commit
+//
+// Ready and Commit may fail for want of space; nothing added is lost then, and both may be called again.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/ledger/chain.h"
+#include "gateway/ledger/files.h"
+#include "gateway/ledger/record.h"
+#include "gateway/ledger/render.h"
+#include "gateway/ledger/segment.h"
+#include "gateway/ledger/signing.h"
+
+namespace gateway::ledger {
+
+struct CommitOptions {
+  std::string dir;
+  uint64_t segment_bytes = 64 << 20;
+  conf::Duration segment_age = std::chrono::hours(24);
+  uint64_t checkpoint_records = 50'000;
+  conf::Duration checkpoint_interval = std::chrono::seconds(5);
+  conf::Duration retain_for = conf::Duration::zero();  // 0: for ever
+  uint64_t retain_bytes = 0;                           // 0: without bound
+  std::function<conf::TimePoint()> clock;
+  FileOps* files = nullptr;
+};
+
+// A request that has an open record and no close.
+struct OpenRequest {
+  uint64_t seq = 0;
+  std::string identity;  // as EncodeOpen wrote it
+};
+
+// Where to go on: what recovery found.
+struct ChainState {
+  uint64_t next_seq = 1;
+  Digest link{};                         // of the record before
+  std::optional<SegmentWriter> segment;  // nothing: the next record begins one
+  int64_t segment_begun_us = 0;
+  std::vector<uint64_t> last_n;                     // per shard, the last number that is in a segment
+  absl::flat_hash_map<uint64_t, OpenRequest> open;  // by OpenKey
+};
+
+inline uint64_t OpenKey(uint32_t shard, uint64_t n) {
+  return uint64_t{shard} << 48 | n;
+}
+
+class Committer {
+ public:
+  Committer(CommitOptions options, const SigningKey* key, ChainState state);
+
+  // True when records may be added: what was left is on disk, and there is a segment.
+  absl::Status Ready();
+
+  // A frame of a shard's journal. One that is already in a segment is passed over.
+  void AddFrame(uint32_t shard, uint64_t n, std::string_view payload);
+  void AddEvent(Event event);
+  void AddRecovery(std::string_view action, std::string_view detail);
+  // Closes a request that nothing will close any more.
+  void AddInterrupted(uint64_t open_key, const CloseRecord& record);
+  void AddCheckpoint(bool seal);
+
+  // Adds what is due (checkpoint, seal), writes all that was added and syncs; then nothing is pending.
+  absl::Status Commit();
+  // Removes whole segments by policy, after a signed record of it. Does nothing when there is nothing to
+  // remove.
+  absl::Status Retain();
+
+  size_t pending_bytes() const { return pending_.size(); }
+  uint64_t durable_seq() const { return durable_seq_; }  // the last record on disk
+  uint64_t records() const { return records_; }          // added since the start
+  uint64_t unknown_frames() const { return unknown_frames_; }
+  const absl::flat_hash_map<uint64_t, OpenRequest>& open() const { return state_.open; }
+  uint64_t last_n(uint32_t shard) const { return shard < state_.last_n.size() ? state_.last_n[shard] : 0; }
+
+ private:
+  int64_t Now() const { return conf::ToUnixMicros(options_.clock()); }
+  void Finish(size_t begin);
+  void AddClose(uint64_t key, Origin origin, CloseRecord record);
+  absl::Status Write();
+  absl::Status WriteHead();
+
+  CommitOptions options_;
+  const SigningKey* key_;
+  ChainState state_;
+  Hasher hasher_;
+  std::string pending_;     // whole lines, not yet on disk
+  std::string checkpoint_;  // the last one, for head.json
+  bool head_due_ = false;
+  bool sealing_ = false;           // the last pending line seals the segment
+  uint64_t since_checkpoint_ = 0;  // records
+  int64_t checkpoint_us_ = 0;
+  uint64_t durable_seq_ = 0;
+  uint64_t records_ = 0;
+  uint64_t unknown_frames_ = 0;
+};
+
+}  // namespace gateway::ledger

@@ -1,0 +1,237 @@
+#include "gateway/ledger/export.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+
+#include "conf/text.h"
+#include "conf/time.h"
+#include "gateway/ledger/chain.h"
+#include "gateway/ledger/segment.h"
+#include "gateway/ledger/tail.h"
+
+namespace gateway::ledger {
+namespace {
+
+constexpr size_t kBatchRecords = 1024;
+constexpr size_t kBatchBytes = 1 << 20;
+
+struct Column {
+  std::string_view name;
+  std::string Record::* text = nullptr;
+  int64_t Record::* number = nullptr;
+  bool optional = false;  // a negative number means that it does not apply
+};
+
+constexpr std::array kColumns = {
+    Column{"request", &Record::request},
+    Column{"client_request", &Record::client_request},
+    Column{"tenant", &Record::tenant},
+    Column{"key", &Record::key},
+    Column{"model", &Record::model},
+    Column{"api", &Record::api},
+    Column{"client", &Record::client},
+    Column{"reason", &Record::reason},
+    Column{"status", nullptr, &Record::status},
+    Column{"input", nullptr, &Record::input},
+    Column{"cached", nullptr, &Record::cached},
+    Column{"output", nullptr, &Record::output},
+    Column{"source", &Record::source},
+    Column{"cost_micro_usd", nullptr, &Record::cost_micro_usd},
+    Column{"bytes_in", nullptr, &Record::bytes_in},
+    Column{"bytes_out", nullptr, &Record::bytes_out},
+    Column{"attempts", nullptr, &Record::attempts},
+    Column{"served_model", &Record::served_model},
+    Column{"replica", &Record::replica},
+    Column{"limit", &Record::limit},
+    Column{"error", &Record::error},
+    Column{"queue_us", nullptr, &Record::queue_us, true},
+    Column{"ttft_us", nullptr, &Record::ttft_us, true},
+    Column{"itl_mean_us", nullptr, &Record::itl_mean_us, true},
+    Column{"itl_max_us", nullptr, &Record::itl_max_us, true},
+    Column{"total_us", nullptr, &Record::total_us, true},
+    Column{"overhead_us", nullptr, &Record::overhead_us, true},
+    Column{"action", &Record::action},
+    Column{"actor", &Record::actor},
+    Column{"subject", &Record::subject},
+    Column{"detail", &Record::detail},
+    Column{"part", &Record::part},
+    Column{"text", &Record::text},
+};
+
+bool Below(std::string_view tenant, std::string_view path) {
+  return path.empty() || tenant == path ||
+         (tenant.size() > path.size() && tenant.starts_with(path) && tenant[path.size()] == '/');
+}
+
+bool Wanted(const ExportOptions& options, const Record& record) {
+  return record.time_us >= options.since_us && record.time_us < options.until_us &&
+         Below(record.tenant, options.tenant) && (options.model.empty() || record.model == options.model) &&
+         (options.kinds.empty() ||
+          std::find(options.kinds.begin(), options.kinds.end(), record.kind) != options.kinds.end());
+}
+
+// A segment's records were all drained before the next one began, so they are no younger than its first.
+absl::StatusOr<uint64_t> FirstSegmentSince(const std::string& dir, uint64_t from_seq, int64_t since_us) {
+  absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(dir);
+  if (!segments.ok()) return segments.status();
+  for (const SegmentName& segment : *segments) {
+    if (segment.first_seq <= from_seq) continue;
+    absl::StatusOr<LineReader> reader = LineReader::Open(segment.path);
+    if (!reader.ok()) break;
+    absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
+    const std::optional<LineParts> header = line.ok() && *line ? SplitLine(**line) : std::nullopt;
+    if (!header || header->time_us >= since_us) break;
+    from_seq = segment.first_seq;
+  }
+  return from_seq;
+}
+
+struct Resume {
+  uint64_t bytes = 0;     // of whole records
+  uint64_t last_seq = 0;  // 0: none yet
+};
+
+// Finds the end of the last whole record of an export. Quotes span lines in CSV; a JSON line has no raw
+// newline.
+absl::StatusOr<Resume> FindResume(int fd, const std::string& path, bool csv) {
+  Resume resume;
+  bool quoted = false;
+  bool in_number = true;  // the record's first digits, which are its number
+  uint64_t seq = 0;
+  uint64_t at = 0;
+  char chunk[65536];
+  while (true) {
+    const ssize_t n = pread(fd, chunk, sizeof chunk, static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError("read", path, errno);
+    if (n == 0) return resume;
+    if (at == 0 && chunk[0] != (csv ? 's' : '{')) {
+      return absl::InvalidArgumentError(conf::Abseil(fmt::format(
+          "{} is no {} export that could be continued: give another file", path, csv ? "CSV" : "JSONL")));
+    }
+    for (ssize_t i = 0; i < n; ++i) {
+      const char c = chunk[i];
+      ++at;
+      if (c >= '0' && c <= '9' && in_number) {
+        seq = seq * 10 + static_cast<uint64_t>(c - '0');
+      } else if (c == '\n' && !quoted) {
+        resume = {at, seq};
+        seq = 0;
+        in_number = true;
+        continue;
+      } else if (csv || seq > 0) {
+        in_number = false;
+      }
+      if (csv && c == '"') quoted = !quoted;
+    }
+  }
+}
+
+}  // namespace
+
+void AppendCsvField(std::string* out, std::string_view field) {
+  constexpr std::string_view kFormula = "=+-@\t\r";
+  const bool guard = !field.empty() && kFormula.find(field.front()) != std::string_view::npos;
+  const bool quote = field.find_first_of(",\"\r\n") != std::string_view::npos;
+  if (quote) out->push_back('"');
+  if (guard) out->push_back('\'');
+  for (const char c : field) {
+    if (c == '"') out->push_back('"');
+    out->push_back(c);
+  }
+  if (quote) out->push_back('"');
+}
+
+std::string CsvHeader() {
+  std::string header = "seq,time,kind,stream,open_seq";
+  for (const Column& column : kColumns) header.append(",").append(column.name);
+  return header + "\r\n";
+}
+
+void AppendCsv(std::string* out, const Record& record) {
+  fmt::format_to(std::back_inserter(*out), "{},{},{},{},{}", record.seq,
+                 conf::FormatTime(conf::FromUnixMicros(record.time_us)), Name(record.kind), record.stream,
+                 record.open_seq);
+  const bool numbers = record.kind == Kind::kClose;
+  for (const Column& column : kColumns) {
+    out->push_back(',');
+    if (column.text != nullptr) {
+      AppendCsvField(out, record.*column.text);
+    } else if (const int64_t value = record.*column.number; numbers && !(column.optional && value < 0)) {
+      fmt::format_to(std::back_inserter(*out), "{}", value);
+    }
+  }
+  out->append("\r\n");
+}
+
+absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions& options,
+                                    const std::function<bool(std::string_view)>& out) {
+  absl::StatusOr<uint64_t> from =
+      FirstSegmentSince(dir, std::max<uint64_t>(options.from_seq, 1), options.since_us);
+  if (!from.ok()) return from.status();
+  ExportResult result{.records = 0, .last_seq = *from - 1};
+  Tail tail(dir, *from - 1);
+  RecordParser parser;
+  Record record;
+  std::string text;
+  while (true) {
+    absl::StatusOr<Tail::Batch> batch = tail.Read(kBatchRecords, kBatchBytes);
+    if (!batch.ok()) return batch.status();
+    if (batch->lines.empty()) return result;
+    text.clear();
+    for (const Tail::Line& line : batch->lines) {
+      if (absl::Status parsed = parser.Parse(line.text, &record); !parsed.ok()) {
+        return absl::DataLossError(
+            conf::Abseil(fmt::format("record {}: {}", line.seq, conf::Std(parsed.message()))));
+      }
+      result.last_seq = line.seq;
+      if (!Wanted(options, record)) continue;
+      ++result.records;
+      if (options.format == ExportFormat::kCsv) {
+        AppendCsv(&text, record);
+      } else {
+        text.append(line.text).push_back('\n');
+      }
+    }
+    if (!text.empty() && !out(text)) return result;
+  }
+}
+
+absl::StatusOr<ExportResult> ExportToFile(const std::string& dir, const ExportOptions& options,
+                                          const std::string& path) {
+  absl::StatusOr<Fd> file = OpenFile(path, O_CREAT | O_RDWR);
+  if (!file.ok()) return file.status();
+  const bool csv = options.format == ExportFormat::kCsv;
+  absl::StatusOr<Resume> resume = FindResume(file->get(), path, csv);
+  if (!resume.ok()) return resume.status();
+  if (ftruncate(file->get(), static_cast<off_t>(resume->bytes)) != 0) return SystemError("cut", path, errno);
+  uint64_t at = resume->bytes;
+  int error = 0;
+  const auto write = [&](std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t n = pwrite(file->get(), text.data(), text.size(), static_cast<off_t>(at));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) {
+        error = errno;
+        return false;
+      }
+      at += static_cast<uint64_t>(n);
+      text.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  };
+  ExportOptions rest = options;
+  rest.from_seq = std::max(options.from_seq, resume->last_seq + 1);
+  absl::StatusOr<ExportResult> result = ExportResult{};
+  if (!csv || resume->bytes > 0 || write(CsvHeader())) result = Export(dir, rest, write);
+  if (result.ok() && error == 0 && fsync(file->get()) != 0) error = errno;
+  return error != 0 ? SystemError("write", path, error) : result;
+}
+
+}  // namespace gateway::ledger

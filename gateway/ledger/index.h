@@ -1,0 +1,128 @@
+// An SQLite file over the segments, for questions of usage: a row for every close and for every other event,
+// and the usage of each hour summed up, so that a month is as quick to ask for as a day. It holds nothing of
+// its own: it is filled by sequence number, forgets what retention removed, and is built anew when it is
+// missing, damaged, of another version or over other segments.
+//
+// An Index belongs to one thread; several, in several processes, may be open on one ledger. No lock of the
+// ledger is needed and its thread is never waited for.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/ledger/parse.h"
+#include "gateway/ledger/sqlite.h"
+
+namespace gateway::ledger {
+
+enum class UsageBy : uint8_t { kTenant, kKey, kModel, kReplica, kApi, kReason, kHour, kDay };
+inline constexpr size_t kUsageBys = 8;
+std::string_view Name(UsageBy by);
+std::optional<UsageBy> ParseUsageBy(std::string_view name);
+
+struct UsageQuery {
+  std::vector<UsageBy> by = {};  // none: one row of totals
+  int64_t since_us = 0;
+  int64_t until_us = std::numeric_limits<int64_t>::max();  // not included
+  std::string tenant = {};                                 // it and everything below it; empty: all
+  std::string model = {};                                  // empty: all
+};
+
+struct UsageRow {
+  std::vector<std::string> group;  // as `by`; an hour or day as RFC 3339 of its begin
+  int64_t requests = 0;            // closed, refused ones too
+  int64_t errors = 0;
+  int64_t input = 0;  // tokens
+  int64_t cached = 0;
+  int64_t output = 0;
+  int64_t cost_micro_usd = 0;
+};
+
+class Index {
+ public:
+  static absl::StatusOr<std::unique_ptr<Index>> Open(const std::string& ledger_dir);
+
+  // Applies up to `max_records` more records in one transaction; how many it did, 0 when there are no more.
+  absl::StatusOr<size_t> Update(size_t max_records);
+  absl::Status CatchUp();
+
+  // Ordered by group. What is not yet applied is not in it.
+  absl::StatusOr<std::vector<UsageRow>> Usage(const UsageQuery& query);
+
+  uint64_t applied_seq() const { return applied_seq_; }
+
+ private:
+  // tenant, key, model, replica, api, reason: numbers in the table `text`.
+  static constexpr size_t kDimensions = 6;
+  struct Sums {
+    int64_t requests = 0, errors = 0, input = 0, cached = 0, output = 0, cost = 0;
+  };
+  using HourKey = std::array<int64_t, kDimensions + 1>;
+
+  Index(std::string dir, Database db) : dir_(std::move(dir)), db_(std::move(db)) {}
+  static absl::StatusOr<std::unique_ptr<Index>> OpenOnce(const std::string& dir);
+  absl::Status Prepare();
+  absl::StatusOr<bool> Matches();
+  absl::StatusOr<size_t> Apply(size_t max_records);
+  absl::Status ApplyRecord(const Record& record, absl::flat_hash_map<HourKey, Sums>* hours);
+  absl::Status AddHours(const absl::flat_hash_map<HourKey, Sums>& hours);
+  absl::Status Forget();
+  absl::StatusOr<int64_t> TextId(std::string_view text);
+  absl::StatusOr<std::string> Meta(std::string_view name);
+  absl::Status SetMeta(std::string_view name, std::string_view value);
+
+  std::string dir_;
+  Database db_;
+  RecordParser parser_;
+  uint64_t applied_seq_ = 0;
+  std::optional<Statement> insert_close_, insert_event_, insert_text_, find_text_, add_hour_;
+  absl::flat_hash_map<std::string, int64_t> text_ids_;
+};
+
+// Keeps the index near the end of the ledger, in a thread of low priority.
+class Indexer {
+ public:
+  Indexer(std::string ledger_dir, conf::Duration interval);
+  ~Indexer();
+  Indexer(const Indexer&) = delete;
+  Indexer& operator=(const Indexer&) = delete;
+
+  uint64_t applied_seq() const { return applied_seq_.load(std::memory_order_relaxed); }
+  std::string last_error() const;
+
+ private:
+  void Run();
+  bool Pause();
+
+  const std::string dir_;
+  const conf::Duration interval_;
+  std::atomic<uint64_t> applied_seq_{0};
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::string last_error_;
+  std::thread thread_;
+};
+
+// Brings the index up to the present end of the ledger and asks it. Blocks; not for a shard.
+absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query);
+
+// What budgets start from: the usage of each tenant and key since `since_us`, as QueryUsage by those two.
+absl::StatusOr<std::vector<UsageRow>> SpentSince(const std::string& ledger_dir, int64_t since_us);
+
+}  // namespace gateway::ledger

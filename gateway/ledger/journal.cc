@@ -1,0 +1,327 @@
+#include "gateway/ledger/journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "conf/text.h"
+#include "gateway/ledger/crc32c.h"
+#include "gateway/ledger/files.h"
+
+namespace gateway::ledger {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr uint64_t kMinRing = 64 * 1024;
+
+size_t RoundUp(size_t bytes) {
+  return (bytes + kPage - 1) & ~(kPage - 1);
+}
+
+uint32_t FrameCrc(uint64_t n, const char* payload, size_t size) {
+  return Crc32c(Crc32c(0, &n, sizeof n), payload, size);
+}
+
+}  // namespace
+
+Ticket& Ticket::operator=(Ticket&& other) noexcept {
+  if (this != &other) {
+    Abandon();
+    journal_ = std::exchange(other.journal_, nullptr);
+    slot_ = other.slot_;
+    n_ = other.n_;
+  }
+  return *this;
+}
+
+void Ticket::Progress(const Counts& counts) {
+  ShardJournal::Slot& slot = journal_->slots_[slot_];
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  slot.input.store(counts.input, kRelaxed);
+  slot.cached.store(counts.cached, kRelaxed);
+  slot.output.store(counts.output, kRelaxed);
+  slot.bytes_in.store(counts.bytes_in, kRelaxed);
+  slot.bytes_out.store(counts.bytes_out, kRelaxed);
+  slot.cost_micro_usd.store(counts.cost_micro_usd, kRelaxed);
+  slot.ttft_us.store(counts.ttft_us, kRelaxed);
+  slot.attempts.store(counts.attempts, kRelaxed);
+  slot.source.store(static_cast<uint32_t>(counts.source), kRelaxed);
+}
+
+void Ticket::SetReplica(std::string_view replica) {
+  ShardJournal::Slot& slot = journal_->slots_[slot_];
+  std::array<char, kMaxReplica> text{};
+  std::memcpy(text.data(), replica.data(), std::min(replica.size(), text.size()));
+  for (size_t i = 0; i < slot.replica.size(); ++i) {
+    uint64_t word;
+    std::memcpy(&word, text.data() + 8 * i, 8);
+    slot.replica[i].store(word, std::memory_order_relaxed);
+  }
+}
+
+bool Ticket::Content(const ContentRecord& record) {
+  const size_t size = sizeof(ContentHead) + std::min(record.text.size(), kMaxContent);
+  if (!journal_->HasRoom(ShardJournal::Framed(size), journal_->open_requests())) {
+    journal_->dropped_records_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  journal_->Commit(
+      EncodeContent(record, n_, journal_->At(journal_->write_) + sizeof(ShardJournal::FrameHead)));
+  return true;
+}
+
+void Ticket::Close(const CloseRecord& record) {
+  std::exchange(journal_, nullptr)->CloseSlot(slot_, n_, record);
+}
+
+void Ticket::Abandon() {
+  if (journal_ == nullptr) return;
+  std::string replica;
+  Close(journal_->InterruptedNow(slot_, &replica));
+}
+
+Position Ticket::position() const {
+  return {journal_->shard(), n_};
+}
+
+ShardJournal::ShardJournal(const JournalLayout& layout, const std::atomic<bool>* healthy)
+    : layout_(layout), ring_mask_(layout.ring_bytes - 1), healthy_(healthy) {}
+
+ShardJournal::~ShardJournal() {
+  if (header_ != nullptr) munmap(header_, head_bytes_);
+  if (ring_ != nullptr) munmap(ring_, 2 * layout_.ring_bytes);
+}
+
+absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::string& path,
+                                                                   const JournalLayout& layout,
+                                                                   const std::atomic<bool>* healthy) {
+  if (layout.slots == 0 || !std::has_single_bit(layout.ring_bytes) || layout.ring_bytes < kMinRing ||
+      layout.ring_bytes < 2 * layout.slots * kCloseRoom) {
+    return absl::InvalidArgumentError(conf::Abseil(
+        fmt::format("journal ring of {} bytes for {} open requests: must be a power of two, at least {}",
+                    layout.ring_bytes, layout.slots,
+                    std::bit_ceil(std::max<uint64_t>(kMinRing, 2 * layout.slots * kCloseRoom)))));
+  }
+  const std::string fresh = path + ".new";
+  absl::StatusOr<Fd> file = OpenFile(fresh, O_CREAT | O_TRUNC | O_RDWR);
+  if (!file.ok()) return file.status();
+  std::unique_ptr<ShardJournal> journal(new ShardJournal(layout, healthy));
+  journal->head_bytes_ = RoundUp(kHeaderBytes + layout.slots * sizeof(Slot));
+  const size_t total = journal->head_bytes_ + layout.ring_bytes;
+  // Blocks now, or a full disk would be a SIGBUS later.
+  if (const int error = posix_fallocate(file->get(), 0, static_cast<off_t>(total)); error != 0) {
+    return SystemError("reserve space for", fresh, error);
+  }
+  void* head = mmap(nullptr, journal->head_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
+  if (head == MAP_FAILED) return SystemError("map", fresh, errno);
+  journal->header_ = static_cast<Header*>(head);
+  void* twice = mmap(nullptr, 2 * layout.ring_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (twice == MAP_FAILED) return SystemError("map", fresh, errno);
+  journal->ring_ = static_cast<char*>(twice);
+  for (char* half : {journal->ring_, journal->ring_ + layout.ring_bytes}) {
+    if (mmap(half, layout.ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(),
+             static_cast<off_t>(journal->head_bytes_)) == MAP_FAILED) {
+      return SystemError("map", fresh, errno);
+    }
+  }
+  std::memset(journal->ring_, 0, layout.ring_bytes);  // faults every page in now, not under a request
+  auto* header = new (journal->header_) Header{};
+  header->magic = kMagic;
+  header->version = kVersion;
+  header->shard = layout.shard;
+  header->slots = layout.slots;
+  header->ring_bytes = layout.ring_bytes;
+  header->first_n = layout.first_n;
+  header->last_n.store(layout.first_n - 1, std::memory_order_relaxed);
+  journal->slots_ = reinterpret_cast<Slot*>(static_cast<char*>(head) + kHeaderBytes);
+  for (uint32_t i = 0; i < layout.slots; ++i) new (journal->slots_ + i) Slot{};
+  journal->free_slots_.reserve(layout.slots);
+  for (uint32_t i = layout.slots; i > 0; --i) journal->free_slots_.push_back(i - 1);
+  journal->next_n_ = layout.first_n;
+  if (rename(fresh.c_str(), path.c_str()) != 0) return SystemError("rename to", path, errno);
+  return journal;
+}
+
+bool ShardJournal::HasRoom(size_t bytes, size_t reserved_for) {
+  const uint64_t need = bytes + reserved_for * kCloseRoom;
+  if (write_ - consumed_seen_ + need <= layout_.ring_bytes) return true;
+  consumed_seen_ = header_->consumed.load(std::memory_order_acquire);
+  return write_ - consumed_seen_ + need <= layout_.ring_bytes;
+}
+
+uint64_t ShardJournal::Commit(size_t payload) {
+  char* frame = At(write_);
+  const uint64_t n = next_n_++;
+  const FrameHead head{
+      .size = static_cast<uint32_t>(payload), .crc = FrameCrc(n, frame + sizeof(FrameHead), payload), .n = n};
+  std::memcpy(frame, &head, sizeof head);
+  write_ += Framed(payload);
+  header_->last_n.store(n, std::memory_order_relaxed);
+  header_->committed.store(write_, std::memory_order_release);
+  return n;
+}
+
+std::optional<Ticket> ShardJournal::Open(const OpenRecord& record) {
+  const uint32_t open = open_requests_.load(std::memory_order_relaxed);
+  if (!healthy_->load(std::memory_order_relaxed) || free_slots_.empty() ||
+      !HasRoom(Framed(kMaxOpenPayload), open + 1)) {
+    refused_opens_.fetch_add(1, std::memory_order_relaxed);
+    return std::nullopt;
+  }
+  const uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  open_requests_.store(open + 1, std::memory_order_relaxed);
+  const size_t size = EncodeOpen(record, At(write_) + sizeof(FrameHead));
+  Ticket ticket(this, slot, next_n_);
+  ticket.Progress(Counts{});
+  ticket.SetReplica({});
+  slots_[slot].open_n.store(next_n_, std::memory_order_release);
+  Commit(size);
+  return ticket;
+}
+
+bool ShardJournal::Refuse(const OpenRecord& of, const CloseRecord& record) {
+  if (!HasRoom(Framed(kMaxOpenPayload + kMaxClosePayload), open_requests())) {
+    dropped_records_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  char* payload = At(write_) + sizeof(FrameHead);
+  const size_t head = EncodeOpen(of, payload, FrameType::kRefusal);
+  Commit(head + EncodeClose(record, 0, payload + head));
+  return true;
+}
+
+void ShardJournal::CloseSlot(uint32_t slot, uint64_t n, const CloseRecord& record) {
+  Commit(EncodeClose(record, n, At(write_) + sizeof(FrameHead)));
+  slots_[slot].open_n.store(0, std::memory_order_release);
+  free_slots_.push_back(slot);
+  open_requests_.store(open_requests() - 1, std::memory_order_relaxed);
+}
+
+CloseRecord ShardJournal::InterruptedNow(uint32_t index, std::string* replica) const {
+  const Slot& slot = slots_[index];
+  replica->resize(kMaxReplica);
+  for (size_t i = 0; i < slot.replica.size(); ++i) {
+    const uint64_t word = slot.replica[i].load(std::memory_order_relaxed);
+    std::memcpy(replica->data() + 8 * i, &word, 8);
+  }
+  replica->resize(strnlen(replica->data(), kMaxReplica));
+  CloseRecord record;
+  record.reason = EndReason::kInterrupted;
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  record.counts = {
+      .input = slot.input.load(kRelaxed),
+      .cached = slot.cached.load(kRelaxed),
+      .output = slot.output.load(kRelaxed),
+      .cost_micro_usd = slot.cost_micro_usd.load(kRelaxed),
+      .bytes_in = slot.bytes_in.load(kRelaxed),
+      .bytes_out = slot.bytes_out.load(kRelaxed),
+      .ttft_us = slot.ttft_us.load(kRelaxed),
+      .attempts = slot.attempts.load(kRelaxed),
+      .source = static_cast<TokenSource>(std::min<uint32_t>(slot.source.load(kRelaxed), kTokenSources - 1))};
+  record.replica = *replica;
+  return record;
+}
+
+void ShardJournal::Release(uint64_t cursor) {
+  header_->consumed.store(cursor, std::memory_order_release);
+}
+
+uint64_t ShardJournal::pending_bytes() const {
+  const uint64_t consumed = header_->consumed.load(std::memory_order_acquire);
+  return header_->committed.load(std::memory_order_acquire) - consumed;
+}
+
+absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
+  using Header = ShardJournal::Header;
+  using Slot = ShardJournal::Slot;
+  constexpr size_t kMaxFile = size_t{2} << 30;
+  absl::StatusOr<std::string> read = ReadFile(path, kMaxFile);
+  if (!read.ok()) return read.status();
+  const auto bad = [&](std::string_view why) {
+    return absl::DataLossError(conf::Abseil(fmt::format("{} is no journal: {}", path, why)));
+  };
+  if (read->size() < ShardJournal::kHeaderBytes) return bad("too short");
+  const char* data = read->data();
+  const auto word = [data]<class T>(size_t offset, T* value) {
+    std::memcpy(value, data + offset, sizeof(T));
+  };
+  uint64_t magic, ring_bytes, committed, consumed;
+  uint32_t version, slots;
+  JournalImage image;
+  word(offsetof(Header, magic), &magic);
+  word(offsetof(Header, version), &version);
+  word(offsetof(Header, shard), &image.shard);
+  word(offsetof(Header, slots), &slots);
+  word(offsetof(Header, ring_bytes), &ring_bytes);
+  word(offsetof(Header, committed), &committed);
+  word(offsetof(Header, last_n), &image.last_n);
+  word(offsetof(Header, consumed), &consumed);
+  if (magic != ShardJournal::kMagic || version != ShardJournal::kVersion)
+    return bad("unknown magic or version");
+  const size_t head_bytes = RoundUp(ShardJournal::kHeaderBytes + size_t{slots} * sizeof(Slot));
+  if (!std::has_single_bit(ring_bytes) || ring_bytes > kMaxFile || read->size() != head_bytes + ring_bytes) {
+    return bad("its size does not fit its header");
+  }
+  for (uint32_t i = 0; i < slots; ++i) {
+    const size_t at = ShardJournal::kHeaderBytes + size_t{i} * sizeof(Slot);
+    JournalImage::OpenSlot slot;
+    word(at + offsetof(Slot, open_n), &slot.open_n);
+    if (slot.open_n == 0) continue;
+    uint32_t source;
+    word(at + offsetof(Slot, input), &slot.counts.input);
+    word(at + offsetof(Slot, cached), &slot.counts.cached);
+    word(at + offsetof(Slot, output), &slot.counts.output);
+    word(at + offsetof(Slot, bytes_in), &slot.counts.bytes_in);
+    word(at + offsetof(Slot, bytes_out), &slot.counts.bytes_out);
+    word(at + offsetof(Slot, cost_micro_usd), &slot.counts.cost_micro_usd);
+    word(at + offsetof(Slot, ttft_us), &slot.counts.ttft_us);
+    word(at + offsetof(Slot, attempts), &slot.counts.attempts);
+    word(at + offsetof(Slot, source), &source);
+    slot.counts.source = source < kTokenSources ? static_cast<TokenSource>(source) : TokenSource::kNone;
+    const char* replica = data + at + offsetof(Slot, replica);
+    slot.replica.assign(replica, strnlen(replica, kMaxReplica));
+    image.slots.push_back(std::move(slot));
+  }
+  if (consumed > committed || committed - consumed > ring_bytes) {
+    image.unreadable_bytes = ring_bytes;
+    return image;
+  }
+  const std::string_view ring(data + head_bytes, ring_bytes);
+  const auto copy = [&](uint64_t from, size_t size, char* to) {
+    const size_t at = from & (ring_bytes - 1);
+    const size_t first = std::min<size_t>(size, ring_bytes - at);
+    std::memcpy(to, ring.data() + at, first);
+    std::memcpy(to + first, ring.data(), size - first);
+  };
+  for (uint64_t at = consumed; at < committed;) {
+    ShardJournal::FrameHead head{};
+    const uint64_t left = committed - at;
+    if (left >= sizeof head) copy(at, sizeof head, reinterpret_cast<char*>(&head));
+    JournalImage::Frame frame{.n = head.n, .payload = {}};
+    bool good = left >= sizeof head && head.size <= left - sizeof head &&
+                (image.frames.empty() || head.n == image.frames.back().n + 1);
+    if (good) {
+      frame.payload.resize(head.size);
+      copy(at + sizeof head, head.size, frame.payload.data());
+      good = FrameCrc(head.n, frame.payload.data(), head.size) == head.crc;
+    }
+    if (!good) {
+      image.unreadable_bytes = left;
+      break;
+    }
+    image.last_n = std::max(image.last_n, frame.n);
+    image.frames.push_back(std::move(frame));
+    at += ShardJournal::Framed(head.size);
+  }
+  return image;
+}
+
+}  // namespace gateway::ledger

@@ -1,0 +1,205 @@
+// A shard's journal: a memory-mapped file in which the shard leaves its records for the ledger thread, and in
+// which they survive the death of the process, since the pages belong to the kernel. No system call, lock or
+// allocation on the shard's side.
+//
+//   file = header page | slots | ring
+//
+// The ring holds frames {u32 size, u32 crc32c(n, payload), u64 n, payload, padding to 8}; n counts the
+// shard's records for ever. It is mapped twice in a row, so that a frame that wraps is contiguous. A slot
+// belongs to one open request and holds what it has used so far.
+//
+// Owner: the Ledger. Threads: one producer (the shard) and one consumer (the ledger thread); counters may be
+// read by any. Bounded: when the ring or the slots are full, Open refuses; the close of an open request
+// always has room.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gateway/ledger/record.h"
+
+namespace gateway::ledger {
+
+class ShardJournal;
+struct JournalImage;
+
+// The place of an open record, by which to learn when it is durable.
+struct Position {
+  uint32_t shard = 0;
+  uint64_t n = 0;
+};
+
+// An open request. Belongs to its shard's thread and must not outlive the ledger. Dropped without Close, the
+// request is closed as interrupted with its counts so far, so that no path can lose it.
+class Ticket {
+ public:
+  Ticket() = default;
+  Ticket(Ticket&& other) noexcept { *this = std::move(other); }
+  Ticket& operator=(Ticket&& other) noexcept;
+  ~Ticket() { Abandon(); }
+
+  // What would be billed if the process died now. Cheap enough for every event of a stream.
+  void Progress(const Counts& counts);
+  // The replica at work, for the same purpose.
+  void SetReplica(std::string_view replica);
+  // Stores a prompt or an answer, cut at kMaxContent bytes; false when the journal has no room to spare.
+  bool Content(const ContentRecord& record);
+  void Close(const CloseRecord& record);
+
+  Position position() const;
+  explicit operator bool() const { return journal_ != nullptr; }
+
+ private:
+  friend class ShardJournal;
+  Ticket(ShardJournal* journal, uint32_t slot, uint64_t n) : journal_(journal), slot_(slot), n_(n) {}
+  void Abandon();
+
+  ShardJournal* journal_ = nullptr;
+  uint32_t slot_ = 0;
+  uint64_t n_ = 0;
+};
+
+struct JournalLayout {
+  uint32_t shard = 0;
+  uint32_t slots = 4096;
+  uint64_t ring_bytes = 8 << 20;  // a multiple of 64 KiB that holds a close for every slot and as much again
+  uint64_t first_n = 1;
+};
+
+class ShardJournal {
+ public:
+  // Makes the file anew, with all its blocks, in place of any there. `healthy` is the ledger's and outlives
+  // this.
+  static absl::StatusOr<std::unique_ptr<ShardJournal>> Create(const std::string& path,
+                                                              const JournalLayout& layout,
+                                                              const std::atomic<bool>* healthy);
+  ~ShardJournal();
+  ShardJournal(const ShardJournal&) = delete;
+  ShardJournal& operator=(const ShardJournal&) = delete;
+
+  // --- The shard's side ---
+
+  // Nothing when the ledger is unhealthy, every slot is taken or the ring is full: answer 503.
+  std::optional<Ticket> Open(const OpenRecord& record);
+  // A request that was refused before it was admitted: one close without an open. False, and counted, when
+  // there is no room; refusals never take the room of a close.
+  bool Refuse(const OpenRecord& of, const CloseRecord& record);
+
+  uint32_t shard() const { return layout_.shard; }
+
+  // --- The consumer's side ---
+
+  // Calls `visit(n, payload)` for the frames from `*cursor` on until it returns false, and moves the cursor.
+  template <class Visit>
+  void Drain(uint64_t* cursor, Visit&& visit);
+  // Gives the room of everything before `cursor` back.
+  void Release(uint64_t cursor);
+
+  // --- Any thread ---
+  uint64_t pending_bytes() const;
+  uint64_t committed() const { return header_->committed.load(std::memory_order_acquire); }
+  uint32_t open_requests() const { return open_requests_.load(std::memory_order_relaxed); }
+  uint64_t refused_opens() const { return refused_opens_.load(std::memory_order_relaxed); }
+  uint64_t dropped_records() const { return dropped_records_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class Ticket;
+  friend absl::StatusOr<JournalImage> ReadJournal(const std::string& path);
+
+  struct Header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t shard;
+    uint32_t slots;
+    uint32_t unused;
+    uint64_t ring_bytes;
+    uint64_t first_n;
+    alignas(64) std::atomic<uint64_t> committed;  // bytes ever written
+    std::atomic<uint64_t> last_n;
+    alignas(64) std::atomic<uint64_t> consumed;  // bytes that are in a segment and synced
+  };
+  struct Slot {
+    alignas(64) std::atomic<uint64_t> open_n;  // 0: free
+    std::atomic<uint64_t> input, cached, output, bytes_in, bytes_out;
+    std::atomic<int64_t> cost_micro_usd, ttft_us;
+    std::atomic<uint32_t> attempts, source;
+    std::array<std::atomic<uint64_t>, kMaxReplica / 8> replica;  // zero-filled text
+  };
+  struct FrameHead {
+    uint32_t size;
+    uint32_t crc;
+    uint64_t n;
+  };
+  static constexpr uint64_t kMagic = 0x3174656a64697467;
+  static constexpr uint32_t kVersion = 1;
+  static constexpr size_t kHeaderBytes = 4096;
+  static constexpr size_t Framed(size_t payload) { return (sizeof(FrameHead) + payload + 7) & ~size_t{7}; }
+  static constexpr size_t kCloseRoom = (sizeof(FrameHead) + kMaxClosePayload + 7) & ~size_t{7};
+
+  ShardJournal(const JournalLayout& layout, const std::atomic<bool>* healthy);
+  char* At(uint64_t position) const { return ring_ + (position & ring_mask_); }
+  bool HasRoom(size_t bytes, size_t reserved_for);
+  uint64_t Commit(size_t payload);
+  void CloseSlot(uint32_t slot, uint64_t n, const CloseRecord& record);
+  CloseRecord InterruptedNow(uint32_t slot, std::string* replica) const;
+
+  const JournalLayout layout_;
+  const uint64_t ring_mask_;
+  const std::atomic<bool>* healthy_;
+  Header* header_ = nullptr;
+  Slot* slots_ = nullptr;
+  char* ring_ = nullptr;
+  size_t head_bytes_ = 0;
+  // The producer's own.
+  uint64_t write_ = 0;
+  uint64_t consumed_seen_ = 0;
+  uint64_t next_n_ = 0;
+  std::vector<uint32_t> free_slots_;
+  std::atomic<uint32_t> open_requests_{0};
+  std::atomic<uint64_t> refused_opens_{0};
+  std::atomic<uint64_t> dropped_records_{0};
+};
+
+template <class Visit>
+void ShardJournal::Drain(uint64_t* cursor, Visit&& visit) {
+  const uint64_t end = header_->committed.load(std::memory_order_acquire);
+  while (*cursor < end) {
+    FrameHead head;
+    __builtin_memcpy(&head, At(*cursor), sizeof head);
+    const bool more = visit(head.n, std::string_view(At(*cursor) + sizeof head, head.size));
+    *cursor += Framed(head.size);
+    if (!more) return;
+  }
+}
+
+// What a journal of a process that is gone holds.
+struct JournalImage {
+  struct Frame {
+    uint64_t n = 0;
+    std::string payload;
+  };
+  struct OpenSlot {
+    uint64_t open_n = 0;
+    Counts counts;
+    std::string replica;
+  };
+  uint32_t shard = 0;
+  uint64_t last_n = 0;            // the highest number given out, as far as the file knows
+  std::vector<Frame> frames;      // not known to be in a segment, in order
+  std::vector<OpenSlot> slots;    // of requests that were open, or were closing
+  uint64_t unreadable_bytes = 0;  // of frames that a power loss destroyed
+};
+
+// DataLoss when the file is no journal. A file cut short or overwritten never crashes the reader.
+absl::StatusOr<JournalImage> ReadJournal(const std::string& path);
+
+}  // namespace gateway::ledger

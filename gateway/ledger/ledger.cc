@@ -1,0 +1,434 @@
+#include "gateway/ledger/ledger.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "conf/text.h"
+#include "gateway/ledger/recovery.h"
+
+namespace gateway::ledger {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+constexpr size_t kBatchBytes = 1 << 20;
+constexpr auto kFirstRetry = std::chrono::milliseconds(20);
+constexpr auto kLastRetry = std::chrono::milliseconds(500);
+
+uint64_t MicrosSince(Steady::time_point begin) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Steady::now() - begin).count());
+}
+
+absl::StatusOr<Fd> Lock(const std::string& dir) {
+  const std::string path = dir + "/lock";
+  absl::StatusOr<Fd> file = OpenFile(path, O_CREAT | O_RDWR);
+  if (!file.ok()) return file;
+  if (flock(file->get(), LOCK_EX | LOCK_NB) == 0) return file;
+  if (errno != EWOULDBLOCK) return SystemError("lock", path, errno);
+  return absl::FailedPreconditionError(conf::Abseil(fmt::format(
+      "{} is in use by another process: a ledger has one writer, give each its own state_dir", dir)));
+}
+
+std::string JournalPath(const std::string& dir, uint32_t shard) {
+  return fmt::format("{}/journal-{}", dir, shard);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Ledger>> Ledger::Open(Options options) {
+  if (options.shards == 0) return absl::InvalidArgumentError("ledger with 0 shards: must be at least 1");
+  if (options.journal_dir.empty()) options.journal_dir = options.dir;
+  if (!options.clock) {
+    options.clock = [] {
+      return std::chrono::time_point_cast<conf::Duration>(std::chrono::system_clock::now());
+    };
+  }
+  if (options.files == nullptr) options.files = &FileOps::Posix();
+  for (const std::string& dir : {options.dir, options.journal_dir}) {
+    if (absl::Status made = MakeDirectories(dir); !made.ok()) return made;
+  }
+  absl::StatusOr<Fd> lock = Lock(options.dir);
+  if (!lock.ok()) return lock.status();
+  absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(options.dir);
+  if (!segments.ok()) return segments.status();
+  absl::StatusOr<SigningKey> key = SigningKey::LoadOrCreate(options.dir, segments->empty());
+  if (!key.ok()) return key.status();
+  const std::string public_path = options.dir + "/signing.pub";
+  const std::string pem = key->public_key().Pem();
+  if (absl::StatusOr<std::string> have = ReadFile(public_path, 64 * 1024); !have.ok() || *have != pem) {
+    if (absl::Status written = ReplaceFile(public_path, pem, 0644); !written.ok()) return written;
+  }
+  absl::StatusOr<Recovered> found =
+      Recover(options.dir, options.journal_dir, key->public_key(), options.files);
+  if (!found.ok()) return found.status();
+  std::unique_ptr<Ledger> ledger(new Ledger(std::move(options), *std::move(lock), *std::move(key)));
+  if (absl::Status begun = ledger->Begin(*std::move(found)); !begun.ok()) return begun;
+  return ledger;
+}
+
+Ledger::Ledger(Options options, Fd lock, SigningKey key)
+    : options_(std::move(options)),
+      lock_(std::move(lock)),
+      key_(std::move(key)),
+      durable_n_(std::make_unique<std::atomic<uint64_t>[]>(options_.shards)),
+      cursor_(options_.shards, 0),
+      drained_n_(options_.shards, 0),
+      waiters_(options_.shards),
+      settled_at_(Steady::now()) {}
+
+Ledger::~Ledger() {
+  Stop().IgnoreError();
+}
+
+absl::Status Ledger::Begin(Recovered found) {
+  committer_ = std::make_unique<Committer>(CommitOptions{.dir = options_.dir,
+                                                         .segment_bytes = options_.segment_bytes,
+                                                         .segment_age = options_.segment_age,
+                                                         .checkpoint_records = options_.checkpoint_records,
+                                                         .checkpoint_interval = options_.checkpoint_interval,
+                                                         .retain_for = options_.retain_for,
+                                                         .retain_bytes = options_.retain_bytes,
+                                                         .clock = options_.clock,
+                                                         .files = options_.files},
+                                           &key_, std::move(found.state));
+  if (absl::Status ready = committer_->Ready(); !ready.ok()) return ready;
+  Replay(&found);
+  committer_->AddCheckpoint(false);
+  if (absl::Status written = committer_->Commit(); !written.ok()) return written;
+  if (absl::Status made = MakeJournals(found); !made.ok()) return made;
+  Settle();
+  thread_ = std::thread([this] { Run(); });
+  return absl::OkStatus();
+}
+
+void Ledger::Replay(Recovered* found) {
+  committer_->AddEvent(
+      {.kind = Kind::kStart, .action = "started", .actor = "gateway", .subject = options_.version});
+  if (found->torn_bytes > 0) {
+    committer_->AddRecovery("torn_tail_set_aside",
+                            fmt::format(R"({{"bytes":{},"file":"{}","sha256":"{}"}})", found->torn_bytes,
+                                        found->torn_file, found->torn_sha256));
+  }
+  if (found->lost_below > 0) {
+    committer_->AddRecovery("signed_records_missing", fmt::format(R"({{"checkpoint_seq":{},"chain":"{}"}})",
+                                                                  found->lost_below, found->lost_link));
+  }
+  if (found->damaged) committer_->AddRecovery("damaged_record_found", "{}");
+  uint64_t unreadable = 0;
+  const uint64_t before = committer_->records();
+  absl::flat_hash_map<uint64_t, const JournalImage::OpenSlot*> slots;
+  for (const JournalImage& image : found->journals) {
+    for (const JournalImage::Frame& frame : image.frames)
+      committer_->AddFrame(image.shard, frame.n, frame.payload);
+    for (const JournalImage::OpenSlot& slot : image.slots) slots[OpenKey(image.shard, slot.open_n)] = &slot;
+    unreadable += image.unreadable_bytes;
+  }
+  const uint64_t replayed = committer_->records() - before;
+  std::vector<std::pair<uint64_t, uint64_t>> open;  // (seq, key)
+  for (const auto& [key, request] : committer_->open()) open.emplace_back(request.seq, key);
+  std::sort(open.begin(), open.end());
+  for (const auto& [seq, key] : open) {
+    CloseRecord record;
+    record.reason = EndReason::kInterrupted;
+    if (const auto slot = slots.find(key); slot != slots.end()) {
+      record.counts = slot->second->counts;
+      record.replica = slot->second->replica;
+    }
+    committer_->AddInterrupted(key, record);
+  }
+  if (replayed + open.size() + unreadable + found->unreadable_journals.size() > 0) {
+    committer_->AddRecovery(
+        "journals_replayed",
+        fmt::format(R"({{"records":{},"interrupted":{},"unreadable_bytes":{},"unreadable_files":{}}})",
+                    replayed, open.size(), unreadable, found->unreadable_journals.size()));
+  }
+}
+
+absl::Status Ledger::MakeJournals(const Recovered& found) {
+  for (const std::string& path : found.unreadable_journals) {
+    if (rename(path.c_str(), (path + ".unreadable").c_str()) != 0)
+      return SystemError("set aside", path, errno);
+  }
+  std::vector<std::string> kept;
+  for (uint32_t shard = 0; shard < options_.shards; ++shard) {
+    uint64_t last_n = committer_->last_n(shard);
+    for (const JournalImage& image : found.journals) {
+      if (image.shard == shard) last_n = std::max(last_n, image.last_n);
+    }
+    kept.push_back(JournalPath(options_.journal_dir, shard));
+    absl::StatusOr<std::unique_ptr<ShardJournal>> journal =
+        ShardJournal::Create(kept.back(),
+                             {.shard = shard,
+                              .slots = options_.open_requests_per_shard,
+                              .ring_bytes = options_.ring_bytes,
+                              .first_n = last_n + 1},
+                             &healthy_);
+    if (!journal.ok()) return journal.status();
+    journals_.push_back(*std::move(journal));
+    drained_n_[shard] = last_n;
+  }
+  for (const std::string& path : found.journal_files) {
+    if (std::find(kept.begin(), kept.end(), path) != kept.end()) continue;
+    if (absl::Status removed = RemoveFile(path); !removed.ok()) return removed;
+  }
+  return SyncDirectory(options_.journal_dir);
+}
+
+void Ledger::OnDurable(Position position, std::function<void(const absl::Status&)> then) {
+  const std::lock_guard lock(mutex_);
+  waiters_[position.shard].push_back({position.n, std::move(then)});
+  woken_ = true;
+  wake_.notify_one();
+}
+
+absl::Status Ledger::Append(Event event) {
+  if (event.kind != Kind::kConfig && event.kind != Kind::kKey && event.kind != Kind::kAdmin &&
+      event.kind != Kind::kAction) {
+    return absl::InvalidArgumentError(conf::Abseil(fmt::format(
+        "a record of kind {} is the ledger's own: append config, key, admin or action", Name(event.kind))));
+  }
+  if (!event.detail.empty()) {
+    const nlohmann::json detail = nlohmann::json::parse(event.detail, nullptr, false);
+    if (!detail.is_object())
+      return absl::InvalidArgumentError("the detail of a ledger record must be a JSON object");
+    event.detail = detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  auto entry = std::make_shared<Queued>();
+  entry->event = std::move(event);
+  return Enqueue(std::move(entry));
+}
+
+absl::Status Ledger::Flush() {
+  auto entry = std::make_shared<Queued>();
+  entry->barrier = true;
+  for (const std::unique_ptr<ShardJournal>& journal : journals_) entry->until.push_back(journal->committed());
+  return Enqueue(std::move(entry));
+}
+
+absl::Status Ledger::Enqueue(std::shared_ptr<Queued> entry) {
+  const Event& event = entry->event;
+  const uint64_t bytes = sizeof(Queued) + event.action.size() + event.actor.size() + event.subject.size() +
+                         event.tenant.size() + event.detail.size();
+  std::unique_lock lock(mutex_);
+  if (stopping_) return absl::UnavailableError("the ledger is stopped; nothing was written");
+  if (queue_bytes_ + bytes > options_.event_queue_bytes) {
+    return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
+        "the ledger's queue is full ({} bytes); nothing was written", options_.event_queue_bytes)));
+  }
+  queue_bytes_ += bytes;
+  queue_.push_back(entry);
+  woken_ = true;
+  wake_.notify_one();
+  const bool done =
+      settled_.wait_for(lock, options_.append_timeout, [&] { return entry->done || entry->abandoned; });
+  queue_bytes_ -= bytes;
+  if (done && entry->done) return absl::OkStatus();
+  entry->abandoned = true;
+  std::erase(queue_, entry);
+  const std::string why = stats_.last_error.empty() ? "" : ": " + stats_.last_error;
+  return absl::UnavailableError(
+      conf::Abseil(entry->taken ? "the ledger could not confirm the record, which may still be written" + why
+                                : "the ledger could not take the record; nothing was written" + why));
+}
+
+absl::Status Ledger::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wake_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+  return stop_status_;
+}
+
+void Ledger::Run() {
+  Steady::time_point retained = Steady::now();
+  std::chrono::nanoseconds pause = options_.commit_interval;
+  bool failing = false;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      // A failing disk is tried again after a pause, however many wake us.
+      wake_.wait_for(lock, pause, [&] { return stopping_ || (woken_ && !failing); });
+      woken_ = false;
+      if (stopping_) break;
+    }
+    bool more = false;
+    absl::Status status = Cycle(&more);
+    if (status.ok() && Steady::now() - retained >= options_.retention_interval) {
+      retained = Steady::now();
+      status = committer_->Retain();
+    }
+    SetHealth(status);
+    if (status.ok()) {
+      pause = more ? std::chrono::nanoseconds::zero() : options_.commit_interval;
+    } else {
+      pause = failing ? std::min<std::chrono::nanoseconds>(2 * pause, kLastRetry) : kFirstRetry;
+    }
+    failing = !status.ok();
+  }
+  const Steady::time_point deadline = Steady::now() + options_.stop_timeout;
+  bool said = false;
+  while (true) {
+    bool more = true;
+    stop_status_ = absl::OkStatus();
+    while (more && stop_status_.ok()) stop_status_ = Cycle(&more);
+    if (stop_status_.ok() && !said) stop_status_ = committer_->Ready();
+    if (stop_status_.ok() && !said) {
+      said = true;
+      committer_->AddEvent(
+          {.kind = Kind::kStop, .action = "stopped", .actor = "gateway", .subject = options_.version});
+      committer_->AddCheckpoint(false);
+      continue;
+    }
+    if (stop_status_.ok() || Steady::now() >= deadline) break;
+    std::this_thread::sleep_for(kFirstRetry);
+  }
+  if (!stop_status_.ok()) SetHealth(stop_status_);
+  healthy_.store(false, std::memory_order_relaxed);
+  RunWaiters(absl::UnavailableError("the ledger stopped before the record was on disk"));
+}
+
+bool Ledger::HasWork() {
+  for (size_t i = 0; i < journals_.size(); ++i) {
+    if (journals_[i]->committed() != cursor_[i]) return true;
+  }
+  const std::lock_guard lock(mutex_);
+  return !queue_.empty();
+}
+
+bool Ledger::TakeWork() {
+  {
+    const std::lock_guard lock(mutex_);
+    while (!queue_.empty()) {
+      taken_.push_back(std::move(queue_.front()));
+      taken_.back()->taken = true;
+      queue_.pop_front();
+    }
+  }
+  bool full = false;
+  const auto shards = static_cast<uint32_t>(journals_.size());
+  for (uint32_t i = 0; i < shards; ++i) {
+    const uint32_t shard = (first_shard_ + i) % shards;
+    journals_[shard]->Drain(&cursor_[shard], [&](uint64_t n, std::string_view payload) {
+      committer_->AddFrame(shard, n, payload);
+      drained_n_[shard] = n;
+      full = committer_->pending_bytes() >= kBatchBytes;
+      return !full;
+    });
+    if (full) break;
+  }
+  first_shard_ = (first_shard_ + 1) % shards;
+  for (const std::shared_ptr<Queued>& entry : taken_) {
+    if (!entry->barrier) committer_->AddEvent(entry->event);
+  }
+  return full;
+}
+
+bool Ledger::Reached(const Queued& entry) const {
+  for (size_t i = 0; i < entry.until.size(); ++i) {
+    if (cursor_[i] < entry.until[i]) return false;
+  }
+  return true;
+}
+
+absl::Status Ledger::Cycle(bool* more) {
+  *more = false;
+  const Steady::time_point begin = Steady::now();
+  const uint64_t before = committer_->durable_seq();
+  if (HasWork()) {
+    if (absl::Status ready = committer_->Ready(); !ready.ok()) return ready;
+    Settle();
+    *more = TakeWork();
+  }
+  if (absl::Status written = committer_->Commit(); !written.ok()) return written;
+  if (committer_->durable_seq() != before) {
+    const uint64_t us = MicrosSince(begin);
+    const std::lock_guard lock(mutex_);
+    ++stats_.batches;
+    stats_.commit_us_last = us;
+    stats_.commit_us_max = std::max(stats_.commit_us_max, us);
+    stats_.commit_us_total += us;
+  }
+  Settle();
+  return absl::OkStatus();
+}
+
+// Everything that was taken from journals and queue is on disk now.
+void Ledger::Settle() {
+  for (size_t i = 0; i < journals_.size(); ++i) {
+    if (durable_n_[i].load(std::memory_order_relaxed) == drained_n_[i]) continue;
+    journals_[i]->Release(cursor_[i]);
+    durable_n_[i].store(drained_n_[i], std::memory_order_release);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stats_.records = committer_->records();
+    stats_.durable_seq = committer_->durable_seq();
+    settled_at_ = Steady::now();
+    if (!taken_.empty()) {
+      for (const std::shared_ptr<Queued>& entry : taken_) entry->done = Reached(*entry);
+      std::erase_if(taken_, [](const std::shared_ptr<Queued>& entry) { return entry->done; });
+      settled_.notify_all();
+    }
+  }
+  RunWaiters(absl::OkStatus());
+}
+
+// With OK, those whose record is on disk; otherwise all that are left.
+void Ledger::RunWaiters(const absl::Status& status) {
+  std::vector<std::function<void(const absl::Status&)>> run;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < waiters_.size(); ++i) {
+      const uint64_t durable = durable_n_[i].load(std::memory_order_relaxed);
+      while (!waiters_[i].empty() && (!status.ok() || waiters_[i].front().n <= durable)) {
+        run.push_back(std::move(waiters_[i].front().then));
+        waiters_[i].pop_front();
+      }
+    }
+    if (!status.ok()) {
+      for (const std::shared_ptr<Queued>& entry : queue_) entry->abandoned = true;
+      for (const std::shared_ptr<Queued>& entry : taken_) entry->abandoned = true;
+      settled_.notify_all();
+    }
+  }
+  for (const auto& then : run) then(status);
+}
+
+void Ledger::SetHealth(const absl::Status& status) {
+  const bool was = healthy_.exchange(status.ok(), std::memory_order_relaxed);
+  if (!status.ok()) {
+    const std::lock_guard lock(mutex_);
+    stats_.last_error = std::string(conf::Std(status.message()));
+  }
+  if (was != status.ok() && options_.on_health_change) options_.on_health_change(status);
+}
+
+Stats Ledger::GetStats() const {
+  Stats stats;
+  Steady::time_point settled_at;
+  {
+    const std::lock_guard lock(mutex_);
+    stats = stats_;
+    settled_at = settled_at_;
+  }
+  stats.healthy = Healthy();
+  for (const std::unique_ptr<ShardJournal>& journal : journals_) {
+    stats.queued_bytes += journal->pending_bytes();
+    stats.open_requests += journal->open_requests();
+    stats.refused_opens += journal->refused_opens();
+    stats.dropped_records += journal->dropped_records();
+  }
+  if (stats.queued_bytes > 0) stats.lag_us = MicrosSince(settled_at);
+  return stats;
+}
+
+}  // namespace gateway::ledger

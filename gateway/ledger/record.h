@@ -1,0 +1,179 @@
+// What the ledger records: the records as callers give them, their names, and the compact form in which a
+// shard hands them to the ledger thread through its journal. The form on disk is render.h's; reading it back
+// is parse.h's.
+//
+// Times are microseconds since the Unix epoch, durations microseconds, money integer micro-USD, sizes bytes.
+// Views need only live for the call. Strings longer than their cap (below) are cut when encoded. Pure; any
+// thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gateway::ledger {
+
+enum class Kind : uint8_t {
+  kOpen,        // a request was admitted
+  kClose,       // it ended; or, without an open, a request that was refused before it was admitted
+  kContent,     // a prompt or an answer, where the tenant's policy says so
+  kConfig,      // configuration loaded, reloaded or refused
+  kKey,         // key created, rotated, revoked, expired
+  kAdmin,       // any other change by an administrator
+  kAction,      // a scheduling action
+  kStart,       // the process started
+  kStop,        // the process stopped in order
+  kSegment,     // first record of a segment: names the chain it continues
+  kCheckpoint,  // signed; the last record of a sealed segment
+  kRetention,   // segments were removed by policy
+  kRecovery,    // what the ledger found and did after an unclean end
+};
+inline constexpr size_t kKinds = 13;
+
+enum class EndReason : uint8_t {
+  kDone,            // the engine finished
+  kLength,          // cut at the token limit
+  kClientGone,      // the client left first
+  kUpstreamFailed,  // no replica could answer, or one failed after the first byte
+  kTimedOut,        // a deadline of ours or the client's
+  kBadRequest,      // the engine refused the request itself (4xx)
+  kRefused,         // never admitted: authentication, permission, limit, full queue
+  kInterrupted,     // the gateway died or lost the request; counts are those so far
+};
+inline constexpr size_t kEndReasons = 8;
+
+enum class TokenSource : uint8_t { kNone, kUpstream, kCounted, kEstimated };
+inline constexpr size_t kTokenSources = 4;
+
+enum class ContentPart : uint8_t { kPrompt, kAnswer };
+
+std::string_view Name(Kind kind);
+std::string_view Name(EndReason reason);
+std::string_view Name(TokenSource source);
+std::string_view Name(ContentPart part);
+std::optional<Kind> ParseKind(std::string_view name);
+
+// True for a request that ended by a fault of the gateway, the engine or a limit: what `usage` counts as an
+// error.
+bool IsError(EndReason reason);
+
+struct OpenRecord {
+  int64_t time_us = 0;
+  std::string_view request = {};         // ours, unique
+  std::string_view client_request = {};  // the client's own x-request-id
+  std::string_view tenant = {};          // path: organisation/team
+  std::string_view key = {};             // key id, never the key
+  std::string_view model = {};
+  std::string_view api = {};     // chat.completions, embeddings, messages, …
+  std::string_view client = {};  // address
+  bool stream = false;
+};
+
+// What a request has used so far; updated in place while it runs.
+struct Counts {
+  uint64_t input = 0;  // tokens
+  uint64_t cached = 0;
+  uint64_t output = 0;
+  int64_t cost_micro_usd = 0;
+  uint64_t bytes_in = 0;  // of the client's request, of our answer
+  uint64_t bytes_out = 0;
+  int64_t ttft_us = -1;  // to the first token; -1: none came
+  uint32_t attempts = 0;
+  TokenSource source = TokenSource::kNone;
+};
+
+// Who and what for is the open record's, and the ledger joins it.
+struct CloseRecord {
+  int64_t time_us = 0;
+  EndReason reason = EndReason::kDone;
+  uint16_t status = 0;  // HTTP status sent; 0: none was
+  Counts counts = {};
+  int64_t queue_us = -1;     // -1 in any of these: does not apply
+  int64_t itl_mean_us = -1;  // between tokens
+  int64_t itl_max_us = -1;
+  int64_t total_us = -1;
+  int64_t overhead_us = -1;            // spent in the gateway itself
+  std::string_view served_model = {};  // what the engine was asked for
+  std::string_view replica = {};
+  std::string_view limit = {};  // the limit that refused it
+  std::string_view error = {};  // stable error code of the API
+};
+
+// Everything that does not happen on a shard: configuration, keys, administration, scheduling.
+struct Event {
+  Kind kind = Kind::kAdmin;
+  int64_t time_us = 0;       // 0: when it is written
+  std::string action = {};   // created, revoked, loaded, preempted, …
+  std::string actor = {};    // who did it: an admin key's id, a subject, "file", "control"
+  std::string subject = {};  // what it was done to
+  std::string tenant = {};
+  std::string detail = {};  // a JSON object, or empty
+};
+
+inline constexpr size_t kMaxRequest = 64, kMaxClientRequest = 128, kMaxTenant = 256, kMaxKey = 64,
+                        kMaxModel = 128, kMaxApi = 48, kMaxClient = 64, kMaxReplica = 128, kMaxLimit = 128,
+                        kMaxError = 64;
+inline constexpr size_t kMaxContent = 256 * 1024;
+
+// --- The journal's form of a record. ---
+
+enum class FrameType : uint8_t { kOpen = 1, kClose = 2, kRefusal = 3, kContent = 4 };
+
+struct OpenHead {
+  uint8_t type;
+  uint8_t stream;
+  std::array<uint16_t, 7> length;
+  int64_t time_us;
+};
+
+struct CloseHead {
+  uint8_t type;
+  uint8_t reason;
+  uint8_t source;
+  uint8_t unused = 0;
+  uint16_t status;
+  std::array<uint16_t, 4> length = {};
+  uint16_t unused2 = 0;
+  uint32_t attempts;
+  uint32_t unused3 = 0;
+  uint64_t open_n;
+  int64_t time_us, cost_micro_usd, ttft_us, queue_us, itl_mean_us, itl_max_us, total_us, overhead_us;
+  uint64_t input, cached, output, bytes_in, bytes_out;
+};
+
+struct ContentHead {
+  uint8_t type;
+  uint8_t part;
+  uint16_t unused = 0;
+  uint32_t length;
+  uint64_t open_n;
+  int64_t time_us;
+  uint64_t full_bytes;  // before the cut
+};
+
+inline constexpr size_t kMaxOpenPayload = sizeof(OpenHead) + kMaxRequest + kMaxClientRequest + kMaxTenant +
+                                          kMaxKey + kMaxModel + kMaxApi + kMaxClient;
+inline constexpr size_t kMaxClosePayload =
+    sizeof(CloseHead) + kMaxModel + kMaxReplica + kMaxLimit + kMaxError;
+
+struct ContentRecord {
+  int64_t time_us = 0;
+  ContentPart part = ContentPart::kPrompt;
+  std::string_view text = {};
+  uint64_t full_bytes = 0;
+};
+
+// Write the payload at `to`, which must have room for the record's maximum, and return its size.
+size_t EncodeOpen(const OpenRecord& record, char* to, FrameType type = FrameType::kOpen);
+size_t EncodeClose(const CloseRecord& record, uint64_t open_n, char* to);
+size_t EncodeContent(const ContentRecord& record, uint64_t open_n, char* to);
+
+// Views into `payload`, or false for bytes that are no such record. DecodeOpen accepts a refusal too, and
+// tells where the close that follows begins.
+bool DecodeOpen(std::string_view payload, OpenRecord* record, size_t* size);
+bool DecodeClose(std::string_view payload, CloseRecord* record, uint64_t* open_n);
+bool DecodeContent(std::string_view payload, ContentRecord* record, uint64_t* open_n);
+
+}  // namespace gateway::ledger

@@ -1,0 +1,202 @@
+#include "gateway/ledger/render.h"
+
+#include <charconv>
+
+namespace gateway::ledger {
+namespace {
+
+constexpr char kHex[] = "0123456789abcdef";
+
+// The length of the UTF-8 sequence that begins `s`, or 0 when there is no valid one (overlong forms,
+// surrogates and values above U+10FFFF are not).
+size_t Utf8Length(std::string_view s) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
+  const auto tail = [&](size_t i, unsigned char low = 0x80, unsigned char high = 0xBF) {
+    return i < s.size() && at(i) >= low && at(i) <= high;
+  };
+  const unsigned char lead = at(0);
+  if (lead >= 0xC2 && lead <= 0xDF) return tail(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead <= 0xEF) {
+    const unsigned char low = lead == 0xE0 ? 0xA0 : 0x80;
+    const unsigned char high = lead == 0xED ? 0x9F : 0xBF;
+    return tail(1, low, high) && tail(2) ? 3 : 0;
+  }
+  if (lead >= 0xF0 && lead <= 0xF4) {
+    const unsigned char low = lead == 0xF0 ? 0x90 : 0x80;
+    const unsigned char high = lead == 0xF4 ? 0x8F : 0xBF;
+    return tail(1, low, high) && tail(2) && tail(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+bool Plain(char c) {
+  const auto u = static_cast<unsigned char>(c);
+  return u >= 0x20 && u < 0x80 && c != '"' && c != '\\' && u != 0x7F;
+}
+
+template <class Number>
+void AppendNumber(std::string* out, Number value) {
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  out->append(digits, static_cast<size_t>(end - digits));
+}
+
+LineWriter Begin(std::string* out, uint64_t seq, int64_t time_us, Kind kind, Origin origin) {
+  LineWriter line(out, seq, time_us, kind);
+  if (origin.n != 0) line.Uint("shard", origin.shard).Uint("n", origin.n);
+  return line;
+}
+
+void Identity(LineWriter& line, const OpenRecord& of) {
+  line.Text("request", of.request).Text("tenant", of.tenant).Text("key", of.key).Text("model", of.model);
+  line.Text("api", of.api);
+}
+
+void Optional(LineWriter& line, std::string_view key, int64_t value) {
+  if (value >= 0) line.Int(key, value);
+}
+void Optional(LineWriter& line, std::string_view key, std::string_view value) {
+  if (!value.empty()) line.Text(key, value);
+}
+
+}  // namespace
+
+void AppendEscaped(std::string* out, std::string_view text) {
+  size_t done = 0;
+  while (done < text.size()) {
+    size_t end = done;
+    while (end < text.size() && Plain(text[end])) ++end;
+    out->append(text, done, end - done);
+    done = end;
+    if (done == text.size()) return;
+    const auto c = static_cast<unsigned char>(text[done]);
+    if (c >= 0x80) {
+      const size_t length = Utf8Length(text.substr(done));
+      if (length == 0) {
+        out->append("\\ufffd");
+        ++done;
+      } else {
+        out->append(text, done, length);
+        done += length;
+      }
+      continue;
+    }
+    switch (c) {
+      case '"':
+        out->append("\\\"");
+        break;
+      case '\\':
+        out->append("\\\\");
+        break;
+      case '\n':
+        out->append("\\n");
+        break;
+      case '\r':
+        out->append("\\r");
+        break;
+      case '\t':
+        out->append("\\t");
+        break;
+      default:
+        out->append("\\u00").push_back(kHex[c >> 4]);
+        out->push_back(kHex[c & 15]);
+    }
+    ++done;
+  }
+}
+
+LineWriter::LineWriter(std::string* out, uint64_t seq, int64_t time_us, Kind kind) : out_(out) {
+  out_->append("{\"seq\":");
+  AppendNumber(out_, seq);
+  Int("time_us", time_us).Text("kind", Name(kind));
+}
+
+void LineWriter::Key(std::string_view key) {
+  out_->append(",\"").append(key).append("\":");
+}
+
+LineWriter& LineWriter::Int(std::string_view key, int64_t value) {
+  Key(key);
+  AppendNumber(out_, value);
+  return *this;
+}
+
+LineWriter& LineWriter::Uint(std::string_view key, uint64_t value) {
+  Key(key);
+  AppendNumber(out_, value);
+  return *this;
+}
+
+LineWriter& LineWriter::Bool(std::string_view key, bool value) {
+  return Raw(key, value ? "true" : "false");
+}
+
+LineWriter& LineWriter::Text(std::string_view key, std::string_view value) {
+  Key(key);
+  out_->push_back('"');
+  AppendEscaped(out_, value);
+  out_->push_back('"');
+  return *this;
+}
+
+LineWriter& LineWriter::Raw(std::string_view key, std::string_view json) {
+  Key(key);
+  out_->append(json);
+  return *this;
+}
+
+void RenderOpen(std::string* out, uint64_t seq, Origin origin, const OpenRecord& record) {
+  LineWriter line = Begin(out, seq, record.time_us, Kind::kOpen, origin);
+  Identity(line, record);
+  line.Bool("stream", record.stream);
+  Optional(line, "client_request", record.client_request);
+  Optional(line, "client", record.client);
+}
+
+void RenderClose(std::string* out, uint64_t seq, Origin origin, uint64_t open_seq, const OpenRecord& of,
+                 const CloseRecord& record) {
+  LineWriter line = Begin(out, seq, record.time_us, Kind::kClose, origin);
+  line.Uint("open_seq", open_seq);
+  Identity(line, of);
+  if (open_seq == 0) {
+    Optional(line, "client_request", of.client_request);
+    Optional(line, "client", of.client);
+  }
+  const Counts& counts = record.counts;
+  line.Text("reason", Name(record.reason)).Uint("status", record.status);
+  line.Uint("input", counts.input).Uint("cached", counts.cached).Uint("output", counts.output);
+  line.Text("source", Name(counts.source)).Int("cost_micro_usd", counts.cost_micro_usd);
+  line.Uint("bytes_in", counts.bytes_in)
+      .Uint("bytes_out", counts.bytes_out)
+      .Uint("attempts", counts.attempts);
+  Optional(line, "served_model", record.served_model);
+  Optional(line, "replica", record.replica);
+  Optional(line, "limit", record.limit);
+  Optional(line, "error", record.error);
+  Optional(line, "queue_us", record.queue_us);
+  Optional(line, "ttft_us", counts.ttft_us);
+  Optional(line, "itl_mean_us", record.itl_mean_us);
+  Optional(line, "itl_max_us", record.itl_max_us);
+  Optional(line, "total_us", record.total_us);
+  Optional(line, "overhead_us", record.overhead_us);
+}
+
+void RenderContent(std::string* out, uint64_t seq, Origin origin, uint64_t open_seq, const OpenRecord& of,
+                   const ContentRecord& record) {
+  LineWriter line = Begin(out, seq, record.time_us, Kind::kContent, origin);
+  line.Uint("open_seq", open_seq);
+  Identity(line, of);
+  line.Text("part", Name(record.part)).Uint("bytes", record.full_bytes);
+  line.Bool("cut", record.full_bytes > record.text.size()).Text("text", record.text);
+}
+
+void RenderEvent(std::string* out, uint64_t seq, const Event& event) {
+  LineWriter line(out, seq, event.time_us, event.kind);
+  line.Text("action", event.action);
+  Optional(line, "actor", event.actor);
+  Optional(line, "subject", event.subject);
+  Optional(line, "tenant", event.tenant);
+  if (!event.detail.empty()) line.Raw("detail", event.detail);
+}
+
+}  // namespace gateway::ledger

@@ -1,0 +1,116 @@
+#include "gateway/ledger/segment.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "conf/text.h"
+
+namespace gateway::ledger {
+namespace {
+
+constexpr size_t kDigits = 20;
+constexpr std::string_view kExtension = ".jsonl";
+constexpr size_t kChunk = 256 * 1024;
+
+}  // namespace
+
+std::string SegmentPath(std::string_view dir, uint64_t first_seq) {
+  return fmt::format("{}/{:020}{}", dir, first_seq, kExtension);
+}
+
+absl::StatusOr<std::vector<SegmentName>> ListSegments(const std::string& dir) {
+  std::vector<SegmentName> segments;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.size() != kDigits + kExtension.size() || !name.ends_with(kExtension)) continue;
+    uint64_t first_seq = 0;
+    const auto [rest, bad] = std::from_chars(name.data(), name.data() + kDigits, first_seq);
+    if (bad != std::errc{} || rest != name.data() + kDigits) continue;
+    segments.push_back({first_seq, it->path().string()});
+  }
+  if (error) return SystemError("list", dir, error.value());
+  std::sort(segments.begin(), segments.end(),
+            [](const SegmentName& a, const SegmentName& b) { return a.first_seq < b.first_seq; });
+  return segments;
+}
+
+absl::StatusOr<LineReader> LineReader::Open(const std::string& path, uint64_t offset) {
+  absl::StatusOr<Fd> file = OpenFile(path, O_RDONLY);
+  if (!file.ok()) return file.status();
+  return LineReader(path, *std::move(file), offset);
+}
+
+absl::StatusOr<std::optional<std::string_view>> LineReader::Next() {
+  while (true) {
+    if (begin_ + seen_ < filled_) {
+      const char* from = buffer_.data() + begin_;
+      const void* newline = std::memchr(from + seen_, '\n', filled_ - begin_ - seen_);
+      if (newline != nullptr) {
+        const std::string_view line(from, static_cast<size_t>(static_cast<const char*>(newline) - from));
+        begin_ += line.size() + 1;
+        offset_ += line.size() + 1;
+        seen_ = 0;
+        return line;
+      }
+      seen_ = filled_ - begin_;
+      if (seen_ > kMaxLine) {
+        return absl::DataLossError(conf::Abseil(fmt::format(
+            "{}: the line at byte {} is longer than any record ({} bytes)", path_, offset_, kMaxLine)));
+      }
+    }
+    if (begin_ > 0) {
+      std::memmove(buffer_.data(), buffer_.data() + begin_, filled_ - begin_);
+      filled_ -= begin_;
+      begin_ = 0;
+    }
+    if (buffer_.size() < filled_ + kChunk) buffer_.resize(filled_ + kChunk);
+    const ssize_t n = pread(file_.get(), buffer_.data() + filled_, kChunk,
+                            static_cast<off_t>(offset_ + (filled_ - begin_)));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError("read", path_, errno);
+    if (n == 0) return std::nullopt;
+    filled_ += static_cast<size_t>(n);
+  }
+}
+
+absl::StatusOr<SegmentWriter> SegmentWriter::Create(const std::string& dir, uint64_t first_seq,
+                                                    FileOps* files) {
+  const std::string path = SegmentPath(dir, first_seq);
+  absl::StatusOr<Fd> file = files->Create(path);
+  if (!file.ok()) return file.status();
+  if (absl::Status synced = SyncDirectory(dir); !synced.ok()) {
+    unlink(path.c_str());
+    return synced;
+  }
+  return SegmentWriter(*std::move(file), 0, path, files);
+}
+
+absl::StatusOr<SegmentWriter> SegmentWriter::Continue(const std::string& path, uint64_t size,
+                                                      FileOps* files) {
+  absl::StatusOr<Fd> file = OpenFile(path, O_RDWR);
+  if (!file.ok()) return file.status();
+  return SegmentWriter(*std::move(file), size, path, files);
+}
+
+absl::Status SegmentWriter::Append(std::string_view batch) {
+  for (size_t done = 0; done < batch.size();) {
+    absl::StatusOr<size_t> n =
+        files_->WriteAt(file_.get(), batch.data() + done, batch.size() - done, size_ + done);
+    if (!n.ok()) return n.status();
+    done += *n;
+  }
+  if (absl::Status synced = files_->Sync(file_.get()); !synced.ok()) return synced;
+  size_ += batch.size();
+  return absl::OkStatus();
+}
+
+}  // namespace gateway::ledger

@@ -1,0 +1,84 @@
+// Segments: the files `NNNNNNNNNNNNNNNNNNNN.jsonl` of a ledger, each named by its first sequence number. Only
+// the last one grows; it is sealed by a checkpoint that says so and is never written again.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/ledger/files.h"
+
+namespace gateway::ledger {
+
+struct SegmentName {
+  uint64_t first_seq = 0;
+  std::string path;
+};
+
+std::string SegmentPath(std::string_view dir, uint64_t first_seq);
+
+// In order of sequence; other files are passed over.
+absl::StatusOr<std::vector<SegmentName>> ListSegments(const std::string& dir);
+
+// Reads whole lines of a file that another thread or process may be appending to. Not shared between threads.
+// A line longer than kMaxLine is an error, since no record is.
+class LineReader {
+ public:
+  static constexpr size_t kMaxLine = 4 * 1024 * 1024;
+
+  static absl::StatusOr<LineReader> Open(const std::string& path, uint64_t offset = 0);
+
+  // The next whole line, without its newline, valid until the next call; nothing when there is none yet.
+  absl::StatusOr<std::optional<std::string_view>> Next();
+
+  // Of the line after the one returned last; what stands there may be part of a line.
+  uint64_t offset() const { return offset_; }
+  // Bytes after offset() that are no whole line, after Next() returned nothing.
+  uint64_t partial() const { return filled_ - begin_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  LineReader(std::string path, Fd file, uint64_t offset)
+      : path_(std::move(path)), file_(std::move(file)), offset_(offset) {}
+
+  std::string path_;
+  Fd file_;
+  std::string buffer_;
+  size_t begin_ = 0;   // of the next line in buffer_
+  size_t filled_ = 0;  // valid bytes of buffer_
+  size_t seen_ = 0;    // bytes after begin_ known to hold no newline
+  uint64_t offset_;
+};
+
+// The file that grows. Owned by the ledger thread.
+class SegmentWriter {
+ public:
+  SegmentWriter(Fd file, uint64_t size, std::string path, FileOps* files)
+      : file_(std::move(file)), size_(size), path_(std::move(path)), files_(files) {}
+
+  // A new segment, durable as a name.
+  static absl::StatusOr<SegmentWriter> Create(const std::string& dir, uint64_t first_seq, FileOps* files);
+  // The last segment, to go on after its first `size` bytes.
+  static absl::StatusOr<SegmentWriter> Continue(const std::string& path, uint64_t size, FileOps* files);
+
+  // Writes `batch` at the end and syncs. After a failure the size is as before, and the same batch must be
+  // given again: it is then written anew as a whole, because a failed sync leaves unknown what reached the
+  // disk.
+  absl::Status Append(std::string_view batch);
+
+  uint64_t size() const { return size_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  Fd file_;
+  uint64_t size_;
+  std::string path_;
+  FileOps* files_;
+};
+
+}  // namespace gateway::ledger

@@ -1,0 +1,58 @@
+// The Ed25519 key that signs checkpoints: `signing.key` (PKCS#8 PEM, mode 0600), made at the first start, and
+// `signing.pub` (SubjectPublicKeyInfo PEM), which an auditor keeps elsewhere. Loaded once; const from any
+// thread.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "gateway/ledger/chain.h"
+
+namespace gateway::ledger {
+
+using Signature = std::array<uint8_t, 64>;
+
+class PublicKey {
+ public:
+  static absl::StatusOr<PublicKey> FromPem(std::string_view pem);
+  // From a file that holds signing.pub's content.
+  static absl::StatusOr<PublicKey> Load(const std::string& path);
+
+  bool Verify(std::string_view message, const Signature& signature) const;
+  std::string Pem() const;
+  // The first 16 hex digits of SHA-256 over the 32 bytes of the key: names the key in checkpoints.
+  std::string Fingerprint() const;
+
+ private:
+  friend class SigningKey;
+  explicit PublicKey(std::shared_ptr<void> key) : key_(std::move(key)) {}
+  std::shared_ptr<void> key_;
+};
+
+class SigningKey {
+ public:
+  // Loads `dir`/signing.key, or makes it when it is not there and `may_create`. Refuses a key that others may
+  // read.
+  static absl::StatusOr<SigningKey> LoadOrCreate(const std::string& dir, bool may_create);
+
+  Signature Sign(std::string_view message) const;
+  const PublicKey& public_key() const { return public_; }
+
+ private:
+  explicit SigningKey(std::shared_ptr<void> key) : public_(std::move(key)) {}
+  PublicKey public_;
+};
+
+// What a checkpoint's signature is over: a label, the link before it (32 bytes) and its body up to its
+// signature.
+std::string CheckpointMessage(const Digest& previous, std::string_view unsigned_body);
+
+// Whether a checkpoint's line carries this key's signature for this place in the chain.
+bool CheckpointIsSigned(const LineParts& checkpoint, const Digest& previous, const PublicKey& key);
+
+}  // namespace gateway::ledger

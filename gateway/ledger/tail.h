@@ -1,0 +1,51 @@
+// Follows the records of a ledger in order: for `audit tail`, the sinks, the index and the export. Reads
+// only, beside a running gateway, in any process. One per thread.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/ledger/segment.h"
+
+namespace gateway::ledger {
+
+class Tail {
+ public:
+  struct Line {
+    uint64_t seq = 0;
+    std::string text;  // as on disk, without the newline
+  };
+  struct Batch {
+    std::vector<Line> lines;
+    // Records between the last one given and lines[0] that retention has removed.
+    uint64_t missed = 0;
+  };
+
+  // The next record will be the first after `after_seq`.
+  Tail(std::string dir, uint64_t after_seq) : dir_(std::move(dir)), after_(after_seq) {}
+
+  // Up to `max_records` and about `max_bytes`; none when there are no more yet. With `up_to` a consumer that
+  // must not see what a power loss could still undo stays behind Stats::durable_seq.
+  absl::StatusOr<Batch> Read(size_t max_records, size_t max_bytes,
+                             uint64_t up_to = std::numeric_limits<uint64_t>::max());
+
+  uint64_t after_seq() const { return after_; }
+
+ private:
+  // Opens the segment that holds the record after `after_`; false when there is none yet.
+  absl::StatusOr<bool> Seek();
+  // Reads the next record into `held_`; false when there is none yet.
+  absl::StatusOr<bool> Hold();
+
+  std::string dir_;
+  uint64_t after_;
+  std::optional<LineReader> reader_;
+  std::optional<Line> held_;  // read, but not yet to be given
+};
+
+}  // namespace gateway::ledger

@@ -1,0 +1,248 @@
+#include "gateway/ledger/verify.h"
+
+#include <absl/container/flat_hash_set.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "conf/text.h"
+#include "gateway/ledger/record.h"
+#include "gateway/ledger/segment.h"
+
+namespace gateway::ledger {
+namespace {
+
+constexpr uint64_t kProgressEvery = 4 << 20;
+
+// Whether a gateway holds the directory, so that the last line may be half written.
+bool InUse(const std::string& dir) {
+  absl::StatusOr<Fd> lock = OpenFile(dir + "/lock", O_RDONLY);
+  return lock.ok() && flock(lock->get(), LOCK_SH | LOCK_NB) != 0;
+}
+
+class Verification {
+ public:
+  Verification(const PublicKey& key, const VerifyOptions& options) : key_(key), options_(options) {}
+
+  absl::StatusOr<VerifyReport> Run(const std::string& dir);
+
+ private:
+  absl::Status ReadSegment(const SegmentName& segment, bool last);
+  void CheckLine(std::string_view line);
+  void CheckSegmentRecord(const LineParts& parts);
+  void CheckEnd(const std::string& dir);
+  void Bad(uint64_t seq, std::string why) {
+    if (!report_.first_bad) report_.first_bad = Problem{segment_, line_, seq, std::move(why)};
+  }
+  bool bad() const { return report_.first_bad.has_value(); }
+
+  const PublicKey& key_;
+  const VerifyOptions& options_;
+  VerifyReport report_;
+  Hasher hasher_;
+  std::string segment_;
+  uint64_t line_ = 0;
+  uint64_t named_seq_ = 0;  // that the segment's name says
+  uint64_t next_seq_ = 0;
+  Digest link_{};
+  bool sealed_ = false;
+  absl::flat_hash_set<uint64_t> open_;
+  std::string first_previous_;  // the link that the first segment continues
+  uint64_t retained_to_ = 0;    // the last retention record's
+  std::string retained_link_;
+  uint64_t head_seq_ = 0;
+  Digest head_link_{};
+  bool head_reached_ = false;
+  bool anchor_reached_ = false;
+  uint64_t done_ = 0;
+  uint64_t total_ = 0;
+};
+
+void Verification::CheckSegmentRecord(const LineParts& parts) {
+  const std::string_view previous = FindText(parts.body, "previous").value_or("");
+  if (parts.kind != Name(Kind::kSegment)) return Bad(parts.seq, "a segment must begin with a segment record");
+  if (parts.seq != named_seq_)
+    return Bad(parts.seq, fmt::format("the file is named for record {}", named_seq_));
+  if (next_seq_ == 0) {
+    if (!ParseHex(previous, link_.data(), link_.size()))
+      return Bad(parts.seq, "the chain it continues is not given");
+    next_seq_ = parts.seq;
+    report_.first_seq = parts.seq;
+    first_previous_ = previous;
+    if (parts.seq == 1 && link_ != Digest{}) Bad(1, "the first record of all must continue nothing");
+  } else if (previous != Hex(link_)) {
+    Bad(parts.seq, "it does not continue the segment before");
+  }
+}
+
+void Verification::CheckLine(std::string_view line) {
+  const std::optional<LineParts> parts = SplitLine(line);
+  if (!parts) return Bad(next_seq_, "not a record: it has no sequence number, time, kind or chain");
+  if (line_ == 1) CheckSegmentRecord(*parts);
+  if (bad()) return;
+  if (parts->seq != next_seq_) {
+    return Bad(
+        parts->seq,
+        fmt::format("sequence number {} where {} must stand: records are missing, out of order or added",
+                    parts->seq, next_seq_));
+  }
+  if (sealed_) return Bad(parts->seq, "it stands after the seal of its segment");
+  if (hasher_.Link(link_, parts->body) != parts->link) {
+    return Bad(parts->seq, "its content does not match its chain hash: it was changed");
+  }
+  if (parts->kind == Name(Kind::kCheckpoint)) {
+    if (!CheckpointIsSigned(*parts, link_, key_)) {
+      return Bad(
+          parts->seq,
+          "its signature is not by this key for this place: the chain before it was rewritten, or the key is "
+          "another");
+    }
+    ++report_.checkpoints;
+    report_.last_checkpoint_seq = parts->seq;
+    sealed_ = parts->body.find(",\"sealed\":true,") != std::string_view::npos;
+  } else if (parts->kind == Name(Kind::kOpen)) {
+    open_.insert(parts->seq);
+  } else if (parts->kind == Name(Kind::kClose)) {
+    const uint64_t open_seq = FindUint(parts->body, "open_seq").value_or(0);
+    if (open_seq >= report_.first_seq && open_.erase(open_seq) == 0) {
+      return Bad(parts->seq, fmt::format("it closes record {}, which is no open request", open_seq));
+    }
+  } else if (parts->kind == Name(Kind::kRetention)) {
+    retained_to_ = FindUint(parts->body, "to_seq").value_or(0);
+    retained_link_ = FindText(parts->body, "last_chain").value_or("");
+  } else if (parts->kind == Name(Kind::kRecovery) &&
+             FindText(parts->body, "action") == "signed_records_missing") {
+    return Bad(parts->seq,
+               "when the gateway started, records before it were gone that a signed checkpoint covered");
+  }
+  link_ = parts->link;
+  if (parts->seq == head_seq_) head_reached_ = link_ == head_link_;
+  if (parts->seq == options_.anchor_seq) anchor_reached_ = link_ == options_.anchor_link;
+  report_.last_seq = parts->seq;
+  ++report_.records;
+  ++next_seq_;
+}
+
+absl::Status Verification::ReadSegment(const SegmentName& segment, bool last) {
+  segment_ = std::filesystem::path(segment.path).filename().string();
+  line_ = 0;
+  named_seq_ = segment.first_seq;
+  if (next_seq_ != 0 && segment.first_seq != next_seq_) {
+    Bad(next_seq_,
+        fmt::format("records {} to {} are missing: the segment before ends, and this one begins, elsewhere",
+                    next_seq_, segment.first_seq - 1));
+    return absl::OkStatus();
+  }
+  sealed_ = false;
+  absl::StatusOr<LineReader> reader = LineReader::Open(segment.path);
+  if (!reader.ok()) return reader.status();
+  uint64_t told = 0;
+  while (!bad()) {
+    absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
+    ++line_;
+    if (!line.ok()) {
+      if (!absl::IsDataLoss(line.status())) return line.status();
+      Bad(next_seq_, "longer than any record");
+      break;
+    }
+    if (!*line) break;
+    CheckLine(**line);
+    if (options_.progress && reader->offset() - told >= kProgressEvery) {
+      told = reader->offset();
+      options_.progress(done_ + told, total_);
+    }
+  }
+  done_ += reader->offset();
+  if (bad()) return absl::OkStatus();
+  if (last) {
+    report_.partial_bytes = reader->partial();
+  } else if (reader->partial() > 0) {
+    Bad(next_seq_, "the record is cut off");
+  } else if (!sealed_) {
+    Bad(next_seq_, "the segment ends without a seal: records after it are missing");
+  }
+  ++report_.segments;
+  return absl::OkStatus();
+}
+
+void Verification::CheckEnd(const std::string& dir) {
+  ++line_;
+  if (report_.partial_bytes > 0 && !InUse(dir)) {
+    return Bad(next_seq_,
+               fmt::format("the ledger ends in {} bytes of a record that is cut off, and no gateway is at "
+                           "work; its next start sets them aside",
+                           report_.partial_bytes));
+  }
+  line_ = 0;
+  if (head_seq_ == 0) {
+    return Bad(0, "head.json is missing or no checkpoint: without it a cut tail cannot be told from the end");
+  }
+  // Beside a running gateway the head may be younger than what was read.
+  if (!head_reached_) {
+    return Bad(
+        head_seq_,
+        fmt::format("head.json names checkpoint {}, which is not in the chain: the tail is cut", head_seq_));
+  }
+  if (options_.anchor_seq >= report_.first_seq && options_.anchor_seq != 0 && !anchor_reached_) {
+    return Bad(options_.anchor_seq,
+               fmt::format("the anchor, record {}, is not in the chain: it was cut or rewritten",
+                           options_.anchor_seq));
+  }
+  // A crash between the record and the removal leaves segments that are accounted for already.
+  const uint64_t removed_to = report_.first_seq - 1;
+  if (report_.first_seq > 1 &&
+      (retained_to_ < removed_to || (retained_to_ == removed_to && retained_link_ != first_previous_))) {
+    Bad(removed_to, fmt::format("records before {} are missing, and no retention record accounts for it",
+                                report_.first_seq));
+  }
+}
+
+absl::StatusOr<VerifyReport> Verification::Run(const std::string& dir) {
+  // The head before the segments: what it names is on disk already.
+  if (absl::StatusOr<std::string> head = ReadFile(dir + "/head.json", LineReader::kMaxLine);
+      head.ok() && !head->empty()) {
+    head->pop_back();
+    if (const std::optional<LineParts> parts = SplitLine(*head);
+        parts && parts->kind == Name(Kind::kCheckpoint)) {
+      head_seq_ = parts->seq;
+      head_link_ = parts->link;
+    }
+  }
+  absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(dir);
+  if (!segments.ok()) return segments.status();
+  if (segments->empty()) return absl::FailedPreconditionError(conf::Abseil("there is no ledger in " + dir));
+  for (const SegmentName& segment : *segments) {
+    std::error_code gone;
+    total_ += std::filesystem::file_size(segment.path, gone);
+  }
+  for (size_t i = 0; i < segments->size() && !bad(); ++i) {
+    if (absl::Status read = ReadSegment((*segments)[i], i + 1 == segments->size()); !read.ok()) return read;
+  }
+  if (!bad()) CheckEnd(dir);
+  report_.unsigned_records =
+      report_.last_checkpoint_seq == 0 ? report_.records : report_.last_seq - report_.last_checkpoint_seq;
+  report_.open_requests = open_.size();
+  report_.last_link = Hex(link_);
+  if (options_.progress) options_.progress(total_, total_);
+  return report_;
+}
+
+}  // namespace
+
+absl::StatusOr<VerifyReport> Verify(const std::string& dir, const PublicKey& key,
+                                    const VerifyOptions& options) {
+  constexpr int kTries = 3;
+  absl::StatusOr<VerifyReport> report;
+  for (int i = 0; i < kTries; ++i) {
+    report = Verification(key, options).Run(dir);
+    // A segment that was listed and then removed by retention: look again.
+    if (!absl::IsNotFound(report.status())) break;
+  }
+  return report;
+}
+
+}  // namespace gateway::ledger
