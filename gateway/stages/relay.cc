@@ -194,13 +194,19 @@ net::Task<Verdict> RelayBody(Exchange& x) {
 
 // --- Streams ---
 
+// Only these protocols leave it to the client whether a stream tells its usage; we always ask for it.
+bool HidesUsage(const Exchange& x) {
+  const bool optional = x.spec->api == router::Api::kChatCompletions || x.spec->api == router::Api::kCompletions;
+  return optional && !x.facts.usage_asked;
+}
+
 class StreamRelay {
  public:
   explicit StreamRelay(Exchange& x)
       : x_(x),
         upstream_(x.upstream->connection()),
         tally_(x.upstream->carry() == Carry::kAsIs ? x.spec->api : router::Api::kChatCompletions,
-               !x.facts.usage_asked && x.upstream->carry() == Carry::kAsIs),
+               HidesUsage(x)),
         limits_(x.runtime->config().server.limits),
         idle_(x.runtime->model(x.attempt->model()).config->timeouts.idle) {
     if (x.upstream->carry() != Carry::kAsIs) translator_ = MakeStreamTranslator(x, *x.upstream);
