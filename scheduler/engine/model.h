@@ -1,0 +1,198 @@
+// A continuous-batching inference engine, as a model that is driven through time by its caller.
+//
+// The engine works in steps. Each step computes at most `max_batched_tokens` tokens: first one token for
+// every sequence that decodes and a chunk for every one whose prompt is not computed yet, in order of
+// admission; then, from the head of the waiting queue (first come, first served), as many new sequences as
+// tokens, `max_running` and KV blocks allow. A sequence begins behind the part of its prompt that the prefix
+// cache holds. When a running sequence needs a block and there is none, the youngest running one is
+// preempted: it loses its blocks, goes back to the head of the queue and computes everything again. The step
+// takes
+//
+//   step_base + step_per_sequence * decoding + per_prefill_token * prompt tokens + per_context_token *
+//   context read
+//
+// and at its end every sequence whose tokens are all computed has one token more. This is the schedule of
+// vLLM v1.
+//
+// Pure: no clock, no randomness, no I/O. One owner, no thread safety. All calls must carry times that do not
+// go back. Cost: O(batch) a step; with `max_fused_steps` above 1, runs of steps in which only decoding
+// happens are taken at once (the simulator's way), with the same times; under KV pressure a prefix may then
+// be evicted some steps early.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "conf/time.h"
+#include "scheduler/engine/kv_cache.h"
+
+namespace scheduler::engine {
+
+using conf::Duration;
+using conf::TimePoint;
+using Nanos = std::chrono::duration<double, std::nano>;
+
+struct Profile {
+  std::string name;
+  Nanos step_base{0};
+  Nanos step_per_sequence{0};  // for each sequence that decodes
+  Nanos per_prefill_token{0};  // 1 / prefill rate
+  Nanos per_context_token{0};  // attention: for each token of context that a decoding sequence reads
+  uint32_t max_batched_tokens = 8192;
+  uint32_t max_running = 256;
+  uint32_t max_waiting = 0;  // 0: no bound
+  uint32_t max_model_len = 131072;
+  uint32_t block_size = 16;  // tokens
+  uint32_t kv_blocks = 8192;
+  bool prefix_caching = true;
+  uint32_t max_fused_steps = 1;
+  Duration load_time{0};
+};
+
+// All durations divided by `factor`, which must be above 0.
+Profile SpeedUp(Profile profile, double factor);
+
+struct Request {
+  uint64_t id = 0;
+  uint32_t prompt_tokens = 1;
+  uint32_t output_tokens = 1;  // 0: prefill only (embeddings, scores)
+  // Chained hashes of the full blocks of the prompt and, where they are known, of the output after it, so
+  // that the next turn of the conversation finds both. May be shorter, or empty: what has no hash is not
+  // cached.
+  std::vector<uint64_t> blocks;
+};
+
+// Chained 64-bit hashes of token blocks: each covers its block and all before it.
+class BlockHasher {
+ public:
+  explicit BlockHasher(uint32_t block_size, uint64_t salt = 0) : block_size_(block_size), hash_(salt) {}
+
+  void Add(uint64_t token);
+  const std::vector<uint64_t>& blocks() const { return blocks_; }
+  std::vector<uint64_t> Take() { return std::move(blocks_); }
+  uint64_t hash() const { return hash_; }  // of everything added so far, a partial block included
+
+ private:
+  uint32_t block_size_;
+  uint32_t filled_ = 0;
+  uint64_t hash_;
+  std::vector<uint64_t> blocks_;
+};
+
+enum class Admission : uint8_t {
+  kAccepted,
+  kQueueFull,  // max_waiting are waiting
+  kTooLong,    // prompt and output exceed max_model_len or the whole KV cache, or there is no prompt
+  kDuplicate,  // the id is in use
+};
+
+enum class Phase : uint8_t { kWaiting, kPrefill, kDecode, kUnknown };
+
+// What a step did for one sequence.
+struct Event {
+  uint64_t id = 0;
+  uint32_t tokens = 0;  // new ones; above 1 only in fused steps; 0 only for a finished prefill-only request
+  uint32_t generated = 0;      // all so far
+  uint32_t cached_tokens = 0;  // of the prompt, found in the prefix cache
+  bool first = false;          // among `tokens` is the first
+  bool finished = false;       // all output_tokens are there; the id is free again
+};
+
+struct Counters {
+  uint64_t finished = 0;
+  uint64_t rejected = 0;
+  uint64_t preemptions = 0;
+  uint64_t steps = 0;
+  uint64_t prompt_tokens = 0;     // of requests that reached their first token
+  uint64_t generated_tokens = 0;  // cancelled requests included
+  uint64_t prefix_queries = 0;    // prompt tokens looked up
+  uint64_t prefix_hits = 0;       // prompt tokens found
+  uint64_t cancelled_waiting = 0;
+  uint64_t cancelled_prefill = 0;
+  uint64_t cancelled_decode = 0;
+  uint64_t cancelled_tokens = 0;  // generated for requests that were then cancelled: work for nobody
+
+  uint64_t cancelled() const { return cancelled_waiting + cancelled_prefill + cancelled_decode; }
+};
+
+class Model {
+ public:
+  // Loading begins at `start`; requests may be submitted at once and wait for its end.
+  Model(Profile profile, TimePoint start);
+
+  Admission Submit(Request request, TimePoint now);
+
+  // The phase in which the request was; kUnknown when there is none with this id (finished, or never seen).
+  // Its blocks are free at once; the step that is under way takes its time all the same.
+  Phase Cancel(uint64_t id, TimePoint now);
+
+  // When Step is due next; TimePoint::max() when there is nothing to do.
+  TimePoint NextStep() const;
+
+  // Ends the step that is under way, if it is due at `now`, and begins the next one at `now`. Appends to
+  // `events`, in order of admission.
+  void Step(TimePoint now, std::vector<Event>& events);
+
+  bool Ready(TimePoint now) const { return now >= ready_at_; }
+  TimePoint ready_at() const { return ready_at_; }
+  uint32_t running() const { return static_cast<uint32_t>(running_.size()); }
+  uint32_t waiting() const { return static_cast<uint32_t>(waiting_.size()); }
+  double kv_use() const { return static_cast<double>(kv_.used()) / static_cast<double>(kv_.capacity()); }
+  const Counters& counters() const { return counters_; }
+  const Profile& profile() const { return profile_; }
+  const KvCache& kv() const { return kv_; }
+
+ private:
+  struct Sequence {
+    Request request;
+    Holding holding;
+    uint32_t generated = 0;
+    uint32_t computed = 0;   // tokens of prompt and output whose KV is there
+    uint32_t scheduled = 0;  // tokens in the step under way
+    uint32_t cached_tokens = 0;
+    bool looked_up = false;
+
+    uint32_t Tokens() const { return request.prompt_tokens + generated; }
+    uint32_t Uncomputed() const { return Tokens() - computed; }
+    bool Decoding() const { return generated > 0 && Uncomputed() == 1; }
+  };
+  struct Flight {  // the step under way
+    bool active = false;
+    TimePoint start{};
+    TimePoint end{};
+    uint32_t fused = 1;  // decode iterations
+    Nanos first{0};      // duration of the first iteration
+    Nanos growth{0};     // by which each iteration is longer than the one before
+  };
+
+  void Begin(TimePoint now);
+  uint32_t ScheduleRunning(uint32_t budget, bool& preempted);
+  uint32_t ScheduleWaiting(uint32_t budget);
+  bool AdmitToKv(Sequence& sequence, uint32_t budget);
+  void PreemptYoungest();
+  uint32_t Fusable() const;
+  void Complete(std::vector<Event>& events);
+  void CutShort(TimePoint now);
+  uint32_t IterationsBy(TimePoint now) const;
+  bool ReserveFor(Sequence& sequence, uint32_t tokens);
+  std::span<const uint64_t> FullBlocks(const Sequence& sequence) const;
+
+  Profile profile_;
+  KvCache kv_;
+  TimePoint ready_at_;
+  TimePoint wake_;
+  Flight flight_;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Sequence>> sequences_;
+  std::vector<Sequence*> running_;  // in order of admission
+  std::deque<Sequence*> waiting_;
+  Counters counters_;
+};
+
+}  // namespace scheduler::engine
