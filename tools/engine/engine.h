@@ -1,0 +1,74 @@
+// Engine: the model in real time, and the jobs in it. Sockets and timers are the server's; time is an
+// argument here.
+//
+// One thread. A job that was started must live until it is finished or was given to Cancel.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "scheduler/engine/model.h"
+#include "tools/engine/api.h"
+#include "tools/engine/job.h"
+#include "tools/engine/metrics.h"
+
+namespace tidegate_engine {
+
+struct Ended {
+  uint64_t completed = 0;
+  uint64_t waiting = 0;  // cancelled in this phase
+  uint64_t prefill = 0;
+  uint64_t decode = 0;
+  uint64_t cancelled() const { return waiting + prefill + decode; }
+};
+
+class Engine {
+ public:
+  Engine(scheduler::engine::Profile profile, std::string model_name, conf::TimePoint start);
+
+  // Submits every choice of the job, whose answers are made; all or none. The error that the client is to
+  // see.
+  std::optional<ApiError> Start(Job& job, conf::TimePoint now);
+
+  // The client is gone: what is not finished leaves the model at once.
+  void Cancel(Job& job, conf::TimePoint now);
+
+  // Takes the job out of the model without counting it as cancelled: a fault ends it.
+  void Withdraw(Job& job, conf::TimePoint now);
+
+  // Lets every finished choice of an endless job, all of whose tokens are sent, generate on.
+  void Continue(Job& job, conf::TimePoint now);
+
+  conf::TimePoint NextStep() const { return model_.NextStep(); }
+
+  // One step. Appends each job that has new tokens or an end to `advanced`, unless its flag says that it is
+  // there; who reads the list clears the flags.
+  void Step(conf::TimePoint now, std::vector<Job*>& advanced);
+
+  // Tokens of prompt and output together.
+  uint64_t ContextLimit() const;
+
+  bool Ready(conf::TimePoint now) const { return model_.Ready(now); }
+  const scheduler::engine::Model& model() const { return model_; }
+  const Metrics& metrics() const { return metrics_; }
+  const Ended& ended() const { return ended_; }
+
+ private:
+  scheduler::engine::Admission Submit(Job& job, size_t index, conf::TimePoint now);
+  scheduler::engine::Phase Remove(Job& job, conf::TimePoint now);
+  ApiError Refusal(scheduler::engine::Admission admission, uint64_t prompt, uint64_t output) const;
+  std::vector<uint64_t> Blocks(const Choice& choice) const;
+
+  scheduler::engine::Model model_;
+  Metrics metrics_;
+  Ended ended_;
+  uint64_t next_sequence_ = 1;
+  absl::flat_hash_map<uint64_t, std::pair<Job*, size_t>> sequences_;
+  std::vector<scheduler::engine::Event> events_;
+};
+
+}  // namespace tidegate_engine

@@ -1,0 +1,15 @@
+// Bodies of the APIs that run a text through the model once: embeddings, rerank, score.
+#pragma once
+
+#include <string>
+
+#include "tools/engine/job.h"
+#include "tools/engine/request.h"
+
+namespace tidegate_engine {
+
+// Vectors are of unit length and depend on the text alone, so the same text has the same vector in every
+// replica.
+std::string PoolingBody(const Pooling& request, const Job& job);
+
+}  // namespace tidegate_engine
