@@ -1,0 +1,157 @@
+#include "tools/engine/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "conf/text.h"
+#include "conf/time.h"
+#include "scheduler/engine/presets.h"
+
+namespace tidegate_engine {
+namespace {
+
+using scheduler::engine::Nanos;
+using scheduler::engine::Profile;
+
+// Flags that change one field of the preset.
+struct Overrides {
+  std::string step_base;
+  std::string step_per_sequence;
+  std::string per_context_token;
+  std::string load_time;
+  std::optional<double> prefill_rate;
+  std::optional<uint32_t> max_batched_tokens;
+  std::optional<uint32_t> max_running;
+  std::optional<uint32_t> max_waiting;
+  std::optional<uint32_t> max_model_len;
+  std::optional<uint32_t> block_size;
+  std::optional<uint32_t> kv_blocks;
+  bool no_prefix_caching = false;
+  double speed_up = 1;
+};
+
+conf::Duration DurationOf(const std::string& flag, const std::string& text) {
+  auto duration = conf::ParseDuration(text);
+  if (!duration)
+    throw CLI::ValidationError(flag, fmt::format("\"{}\" is not a duration such as 250us or 1.5s", text));
+  return *duration;
+}
+
+template <class T>
+void Set(const std::optional<T>& value, T& field) {
+  if (value) field = *value;
+}
+
+Profile MakeProfile(const std::string& preset, const Overrides& with) {
+  auto found = scheduler::engine::FindPreset(preset);
+  if (!found) {
+    auto names = scheduler::engine::PresetNames();
+    throw CLI::ValidationError(
+        "--preset", fmt::format("unknown preset \"{}\"{}; known are {} and any MODEL-[Nx]GPU of the "
+                                "tables in scheduler/engine/presets.cc",
+                                preset, conf::DidYouMean(preset, names), fmt::join(names, ", ")));
+  }
+  Profile profile = *std::move(found);
+  if (!with.step_base.empty()) profile.step_base = DurationOf("--step-base", with.step_base);
+  if (!with.step_per_sequence.empty()) {
+    profile.step_per_sequence = DurationOf("--step-per-sequence", with.step_per_sequence);
+  }
+  if (!with.per_context_token.empty()) {
+    profile.per_context_token = DurationOf("--per-context-token", with.per_context_token);
+  }
+  if (!with.load_time.empty()) profile.load_time = DurationOf("--load-time", with.load_time);
+  if (with.prefill_rate) profile.per_prefill_token = Nanos(1e9 / *with.prefill_rate);
+  Set(with.max_batched_tokens, profile.max_batched_tokens);
+  Set(with.max_running, profile.max_running);
+  Set(with.max_waiting, profile.max_waiting);
+  Set(with.max_model_len, profile.max_model_len);
+  Set(with.block_size, profile.block_size);
+  Set(with.kv_blocks, profile.kv_blocks);
+  if (with.no_prefix_caching) profile.prefix_caching = false;
+  profile = scheduler::engine::SpeedUp(std::move(profile), with.speed_up);
+  return profile;
+}
+
+void AddProfileFlags(CLI::App& app, std::string& preset, Overrides& with) {
+  app.add_option("--preset", preset,
+                 "What to be like: demo, instant, or MODEL-[Nx]GPU such as llama-3.1-8b-h100")
+      ->capture_default_str();
+  app.add_option("--speed-up", with.speed_up, "Divides every delay")->check(CLI::PositiveNumber);
+  app.add_option("--load-time", with.load_time, "Until ready, before --speed-up; /health answers 503 (10s)");
+  app.add_option("--prefill-rate", with.prefill_rate, "Prompt tokens per second")->check(CLI::PositiveNumber);
+  app.add_option("--step-base", with.step_base, "Time of a step with an empty batch (10ms)");
+  app.add_option("--step-per-sequence", with.step_per_sequence,
+                 "Added for each sequence that decodes (100us)");
+  app.add_option("--per-context-token", with.per_context_token,
+                 "Added for each token of their context (50ns)");
+  app.add_option("--max-batched-tokens", with.max_batched_tokens, "Token budget of a step")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--max-running", with.max_running, "Sequences in the batch")->check(CLI::PositiveNumber);
+  app.add_option("--max-waiting", with.max_waiting, "Length of the queue; beyond it 503 (0: no bound)");
+  app.add_option("--max-model-len", with.max_model_len, "Prompt and output together")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--block-size", with.block_size, "Tokens in a KV block")->check(CLI::PositiveNumber);
+  app.add_option("--kv-blocks", with.kv_blocks, "KV blocks")->check(CLI::PositiveNumber);
+  app.add_flag("--no-prefix-caching", with.no_prefix_caching, "Compute every prompt whole");
+}
+
+std::vector<std::string> ApiNames() {
+  std::vector<std::string> names;
+  for (const Route& route : Routes()) {
+    std::string name(route.name);
+    if (!route.always_served && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+bool Options::Serves(Api api) const {
+  if (only.empty() || !IsModelApi(api)) return true;
+  return std::find(only.begin(), only.end(), ApiName(api)) != only.end();
+}
+
+std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_code) {
+  Options options;
+  Overrides overrides;
+  std::string preset = "demo";
+  std::vector<std::string> faults;
+  bool no_usage = false;
+
+  CLI::App app("An inference engine without a GPU: vLLM's API over a model of continuous batching.",
+               "tidegate-engine");
+  app.add_option("--listen", options.listen, "Address")->capture_default_str();
+  app.add_option("--port", options.port, "Port; 0: any free one, printed once it listens")
+      ->capture_default_str();
+  app.add_option("--model", options.models, "Name it answers to; repeat for aliases (demo-model)");
+  app.add_option("--seed", options.seed, "Another seed gives other answers");
+  app.add_option(
+      "--output-tokens,--chunks", options.output_tokens,
+      "Length of an answer whose request sets none; one event a token (0: 16 to 200, by the prompt)");
+  app.add_option("--only", options.only, "APIs it knows; all others answer 404")
+      ->delimiter(',')
+      ->check(CLI::IsMember(ApiNames()));
+  app.add_flag("--no-usage", no_usage, "Never report usage");
+  app.add_option("--fault", faults,
+                 "KIND[:ARG][@PROBABILITY|@every:N|@first:N]; see README.md for the kinds");
+  AddProfileFlags(app, preset, overrides);
+  try {
+    app.parse(argc, argv);
+    options.profile = MakeProfile(preset, overrides);
+    for (const std::string& text : faults) {
+      auto fault = ParseFault(text);
+      if (!fault.ok()) throw CLI::ValidationError("--fault", std::string(fault.status().message()));
+      options.faults.push_back(*std::move(fault));
+    }
+  } catch (const CLI::ParseError& error) {
+    exit_code = app.exit(error) == 0 ? 0 : 2;
+    return std::nullopt;
+  }
+  if (options.models.empty()) options.models = {"demo-model"};
+  options.report_usage = !no_usage;
+  return options;
+}
+
+}  // namespace tidegate_engine

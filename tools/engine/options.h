@@ -1,0 +1,33 @@
+// The command line of tidegate-engine.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/engine/model.h"
+#include "tools/engine/fault.h"
+
+namespace tidegate_engine {
+
+struct Options {
+  std::string listen = "127.0.0.1";
+  uint16_t port = 0;
+  std::vector<std::string> models;  // the first is the model's own name, the others are aliases
+  scheduler::engine::Profile profile;
+  uint64_t seed = 0;
+  uint32_t output_tokens = 0;     // 0: drawn from the prompt
+  std::vector<std::string> only;  // empty: every API
+  bool report_usage = true;
+  std::vector<Fault> faults;
+
+  bool Serves(Api api) const;
+};
+
+// The options, or the exit code with which to end: 0 after --help, 2 for a wrong command line, which has been
+// told.
+std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_code);
+
+}  // namespace tidegate_engine
