@@ -1,0 +1,99 @@
+// A real redis-server, where one is installed: on a free port, in a folder of its own, ended with the object.
+#pragma once
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+extern char** environ;
+
+namespace tests {
+
+class RedisServer {
+ public:
+  static bool Installed() { return std::filesystem::exists(kBinary); }
+
+  explicit RedisServer(std::vector<std::string> more = {}) : more_(std::move(more)) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "redis-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    port_ = FreePort();
+  }
+  ~RedisServer() {
+    Kill();
+    std::filesystem::remove_all(folder_);
+  }
+  RedisServer(const RedisServer&) = delete;
+  RedisServer& operator=(const RedisServer&) = delete;
+
+  // Keeps no data over a Kill().
+  bool Start() {
+    std::vector<std::string> words{kBinary,
+                                   "--port",
+                                   std::to_string(port_),
+                                   "--bind",
+                                   "127.0.0.1",
+                                   "--save",
+                                   "",
+                                   "--appendonly",
+                                   "no",
+                                   "--dir",
+                                   folder_,
+                                   "--daemonize",
+                                   "no",
+                                   "--enable-debug-command",
+                                   "yes"};
+    words.insert(words.end(), more_.begin(), more_.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    const int failed = posix_spawn(&pid_, kBinary, &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed != 0) pid_ = -1;
+    return failed == 0;
+  }
+  void Signal(int signal) const {
+    if (pid_ > 0) kill(pid_, signal);
+  }
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  uint16_t port() const { return port_; }
+
+ private:
+  static constexpr const char* kBinary = "/usr/bin/redis-server";
+
+  static uint16_t FreePort() {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    bind(fd, reinterpret_cast<sockaddr*>(&address), length);
+    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+    close(fd);
+    return ntohs(address.sin_port);
+  }
+
+  std::vector<std::string> more_;
+  std::string folder_;
+  uint16_t port_ = 0;
+  pid_t pid_ = -1;
+};
+
+}  // namespace tests
