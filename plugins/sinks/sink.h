@@ -1,0 +1,45 @@
+// Sink: where audit records are delivered to, beside the ledger.
+//
+// Deliver() is called again with the same records, or some of them together with others, until it has
+// succeeded: whoever reads from a sink may see a record twice and tells by its sequence number. Thread: the
+// loop's; one Deliver() at a time. Owner: the delivery; destroyed when no Deliver() is pending.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "conf/time.h"
+#include "gateway/net/task.h"
+
+namespace plugins::sinks {
+
+struct Record {
+  uint64_t seq = 0;    // grows by one
+  conf::TimePoint at;  // when it was written
+  std::string line;    // without a line end
+};
+
+struct BatchLimits {
+  size_t records = 500;
+  size_t bytes = 1u << 20;  // of lines; one record may be larger
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+
+  // For people: `webhook https://siem.example/in`. No secrets.
+  virtual std::string Describe() const = 0;
+  virtual BatchLimits limits() const = 0;
+
+  // OK: all of them are there. kResourceExhausted: the batch is too large, fewer may do.
+  virtual gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch) = 0;
+
+  // Ends a pending Deliver() early where it can; what is not bounded by it is by a time-out.
+  virtual void Close() {}
+};
+
+}  // namespace plugins::sinks

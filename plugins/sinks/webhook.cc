@@ -1,0 +1,62 @@
+#include "plugins/sinks/webhook.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <array>
+
+#include "gateway/net/clock.h"
+#include "gateway/net/http/fetch.h"
+
+namespace plugins::sinks {
+
+std::string HmacSha256(std::string_view secret, std::string_view message) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned int size = 0;
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest.data(), &size);
+  std::string hex;
+  for (unsigned int i = 0; i < size; ++i) fmt::format_to(std::back_inserter(hex), "{:02x}", digest[i]);
+  return hex;
+}
+
+// Without the query, where some services want their token.
+std::string WebhookSink::Describe() const {
+  return fmt::format("webhook {}://{}{}", options_.url.tls ? "https" : "http", options_.url.Authority(),
+                     options_.url.path);
+}
+
+gateway::net::Task<absl::Status> WebhookSink::Deliver(std::span<const Record> batch) {
+  if (batch.empty()) co_return absl::OkStatus();
+  gateway::net::http::FetchRequest request;
+  request.method = "POST";
+  request.url = options_.url;
+  request.timeout = options_.timeout;
+  request.tls = options_.tls;
+  request.max_response_bytes = 64 << 10;
+  for (const Record& record : batch) request.body.append(record.line).push_back('\n');
+  const std::string first = fmt::format("{}", batch.front().seq);
+  const std::string last = fmt::format("{}", batch.back().seq);
+  request.headers = options_.headers;
+  const auto add = [&](const char* name, std::string value) {
+    request.headers.emplace_back(name, std::move(value));
+  };
+  add("content-type", "application/x-ndjson");
+  add("idempotency-key", fmt::format("{}-{}-{}", options_.source, first, last));
+  add("x-tidegate-first-seq", first);
+  add("x-tidegate-last-seq", last);
+  if (!options_.bearer.empty()) add("authorization", "Bearer " + options_.bearer);
+  if (!options_.signing_secret.empty()) {
+    const std::string timestamp = fmt::format("{}", conf::ToUnixMicros(gateway::net::Now()) / 1'000'000);
+    add("x-tidegate-timestamp", timestamp);
+    add("x-tidegate-signature", "v1=" + HmacSha256(options_.signing_secret, timestamp + "." + request.body));
+  }
+  const auto response = co_await gateway::net::http::Fetch(loop_, std::move(request));
+  if (!response.ok()) co_return response.status();
+  if (response->status >= 200 && response->status < 300) co_return absl::OkStatus();
+  const std::string message = fmt::format("{} answered {}", Describe(), response->status);
+  co_return response->status == 413 ? absl::ResourceExhaustedError(message) : absl::UnavailableError(message);
+}
+
+}  // namespace plugins::sinks

@@ -1,0 +1,57 @@
+// WebhookSink: posts batches of lines as NDJSON to an HTTP endpoint; any 2xx answer means delivered.
+//
+//   content-type: application/x-ndjson
+//   idempotency-key: SOURCE-FIRST-LAST        the same for a batch that is posted again
+//   x-tidegate-first-seq, x-tidegate-last-seq  sequence numbers, to tell duplicates by
+//   authorization: Bearer …                    when a bearer secret is set
+//   x-tidegate-timestamp: 1767225600           Unix seconds, and
+//   x-tidegate-signature: v1=HEX               HMAC-SHA256 of `TIMESTAMP.BODY`, when a signing secret is set
+//
+// Redirects are not followed. Each Deliver() is bounded by the time-out, closed or not.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/tls.h"
+#include "gateway/net/url.h"
+#include "plugins/sinks/sink.h"
+
+namespace plugins::sinks {
+
+class WebhookSink final : public Sink {
+ public:
+  struct Options {
+    gateway::net::Url url;
+    std::string source = "tidegate";  // whose records: in the idempotency key
+    std::string bearer;
+    std::string signing_secret;
+    std::vector<std::pair<std::string, std::string>> headers;  // more of them
+    std::shared_ptr<const gateway::net::TlsContext> tls;       // the system's roots when absent
+    conf::Duration timeout = std::chrono::seconds(10);
+    BatchLimits limits;
+  };
+
+  WebhookSink(gateway::net::Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
+
+  std::string Describe() const override;
+  BatchLimits limits() const override { return options_.limits; }
+  gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch) override;
+
+ private:
+  gateway::net::Loop& loop_;
+  const Options options_;
+};
+
+// Lower-case hex.
+std::string HmacSha256(std::string_view secret, std::string_view message);
+
+}  // namespace plugins::sinks

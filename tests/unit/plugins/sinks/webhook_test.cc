@@ -1,0 +1,110 @@
+#include "plugins/sinks/webhook.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "conf/text.h"
+#include "tests/support/http_peer.h"
+
+namespace plugins::sinks {
+namespace {
+
+using namespace std::chrono_literals;
+using gateway::net::Now;
+using gateway::net::Task;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using tests::HttpPeer;
+using tests::RunOnLoop;
+using tests::TestLoop;
+
+const std::vector<Record> kBatch{{7, {}, R"({"seq":7})"}, {8, {}, R"({"seq":8})"}};
+
+TEST(HmacSha256, KnowsTheVectorsOfRfc4231) {
+  EXPECT_EQ(HmacSha256("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(HmacSha256(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First"),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST(WebhookSink, PostsABatchAsNdjsonWithItsSequenceNumbersAndSignature) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    HttpPeer& peer = loop.Make<HttpPeer>();
+    peer.Listen();
+    peer.status = [] { return 204; };
+    WebhookSink::Options options;
+    options.url = peer.url("/in");
+    options.url.query = "tenant=a";
+    options.source = "gw-1";
+    options.bearer = "b3arer";
+    options.signing_secret = "s1gn";
+    options.headers = {{"x-own", "yes"}};
+    WebhookSink sink(loop, options);
+    EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
+    EXPECT_EQ(peer.seen.size(), 2u);
+    const HttpPeer::Request& request = peer.seen[0];
+    EXPECT_EQ(request.target, "/in?tenant=a");
+    EXPECT_EQ(request.body, "{\"seq\":7}\n{\"seq\":8}\n");
+    const auto& headers = request.headers;
+    EXPECT_EQ(headers.at("content-type"), "application/x-ndjson");
+    EXPECT_EQ(headers.at("idempotency-key"), "gw-1-7-8");
+    EXPECT_EQ(headers.at("x-tidegate-first-seq"), "7");
+    EXPECT_EQ(headers.at("x-tidegate-last-seq"), "8");
+    EXPECT_EQ(headers.at("x-own"), "yes");
+    EXPECT_EQ(headers.at("authorization"), "Bearer b3arer");
+    EXPECT_EQ(headers.at("x-tidegate-signature"),
+              "v1=" + HmacSha256("s1gn", headers.at("x-tidegate-timestamp") + "." + request.body));
+    EXPECT_EQ(peer.seen[1].headers.at("idempotency-key"), "gw-1-7-8");
+    peer.Stop();
+  });
+}
+
+TEST(WebhookSink, TakesOnly2xxForDelivered) {
+  struct Case {
+    int status;
+    absl::StatusCode code;
+  };
+  for (const Case& c :
+       {Case{200, absl::StatusCode::kOk}, Case{202, absl::StatusCode::kOk},
+        Case{301, absl::StatusCode::kUnavailable}, Case{401, absl::StatusCode::kUnavailable},
+        Case{413, absl::StatusCode::kResourceExhausted}, Case{500, absl::StatusCode::kUnavailable}}) {
+    RunOnLoop([&](TestLoop& loop) -> Task<void> {
+      HttpPeer& peer = loop.Make<HttpPeer>();
+      peer.Listen();
+      peer.status = [&] { return c.status; };
+      WebhookSink::Options options;
+      options.url = peer.url("/in");
+      options.url.query = "token=s3cret";
+      options.bearer = "b3arer";
+      WebhookSink sink(loop, options);
+      const absl::Status status = co_await sink.Deliver(kBatch);
+      EXPECT_EQ(status.code(), c.code) << c.status;
+      EXPECT_THAT(status.ToString(), Not(HasSubstr("s3cret")));
+      EXPECT_THAT(status.ToString(), Not(HasSubstr("b3arer")));
+      peer.Stop();
+    });
+  }
+}
+
+TEST(WebhookSink, GivesUpOnASlowPeerAndOnADeadOne) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    HttpPeer& peer = loop.Make<HttpPeer>();
+    peer.Listen();
+    peer.status = [] { return 0; };
+    WebhookSink::Options options;
+    options.url = peer.url("/in");
+    options.timeout = 100ms;
+    WebhookSink sink(loop, options);
+    const conf::TimePoint start = Now();
+    EXPECT_EQ((co_await sink.Deliver(kBatch)).code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_LT(Now() - start, 1s);
+    peer.Stop();
+    EXPECT_FALSE((co_await sink.Deliver(kBatch)).ok());
+  });
+}
+
+}  // namespace
+}  // namespace plugins::sinks
