@@ -1,0 +1,123 @@
+// LimitsSync: keeps this gateway's shares of all limits agreed with the other gateways', through Redis.
+//
+// Every `interval` one round claims for the limits that are in use, all in one round trip, and for idle ones
+// often enough to keep their leases. A limit that refused requests while its share was below its capacity
+// claims earlier. What the shares guarantee, and what without Redis, is router/limits/share.h's; this class
+// carries claims and answers, and says how it stands.
+//
+// A limit that a reload adds is shared from the next Refresh() on: call it right after the tree has changed.
+// Make this object, which shares every limit, before the gateway listens.
+//
+// Owner: the shell; destroyed after Stop() has returned, or after the loop's tasks have ended. Stop() leaves
+// the shares as they are: what they admitted still counts. Thread: the loop's, except status(). Failures are
+// in status(), nothing throws.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/net/backoff.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/redis.h"
+#include "router/limits/share.h"
+#include "router/limits/tree.h"
+
+namespace gateway {
+
+enum class SharingState : uint8_t {
+  kStarting,       // nothing answered yet: limits stand on their initial shares
+  kShared,         // the leases are valid
+  kRecovering,     // valid, but the store was found empty: nothing grows until every gateway has registered
+  kKeepingShares,  // the leases have run out: limits stand on their last shares
+  kFailedClosed,   // the leases have run out: shared limits admit nothing
+};
+std::string_view SharingStateName(SharingState state);  // "shared", "keeping-shares", …
+
+struct SharingStatus {
+  SharingState state = SharingState::kStarting;
+  conf::TimePoint since;
+  std::string reason;           // the last failure; empty after a round without one
+  conf::TimePoint answered_at;  // the last round without a failure
+  conf::Duration round_trip{};  // of that round
+  int64_t gateways = 0;         // alive, this one included, as the store saw them
+  uint64_t limits = 0;
+  uint64_t rounds = 0;
+  uint64_t early_rounds = 0;   // ahead of time, for limits that refused
+  uint64_t failed_rounds = 0;  // likewise counted in the two above, when they were sent at all
+  uint64_t claims = 0;         // answered in time
+  uint64_t late_claims = 0;    // answered, too late to count
+
+  bool degraded() const {
+    return state == SharingState::kKeepingShares || state == SharingState::kFailedClosed;
+  }
+};
+
+class LimitsSync {
+ public:
+  struct Options {
+    std::string instance;  // this gateway's name: its own among the gateways, the same after a restart
+    std::string prefix = "tidegate:";
+    conf::Duration lease = std::chrono::seconds(2);
+    conf::Duration stream_linger = std::chrono::seconds(60);
+    conf::Duration interval = std::chrono::milliseconds(250);
+    conf::Duration early_interval = std::chrono::milliseconds(50);
+    // How many gateways there are at most: until Redis has answered for the first time, each uses that part
+    // of every limit. 0: unknown, nothing is admitted until then.
+    uint32_t gateways = 0;
+    router::limits::OnLoss on_loss = router::limits::OnLoss::kKeepShare;
+    uint64_t seed = 1;  // of the rounds' jitter
+    // When the state changes; on the loop's thread. May be empty.
+    std::function<void(const SharingStatus&)> on_change;
+  };
+
+  // The tree and the client must outlive it. Shares every limit at once and starts.
+  LimitsSync(net::Loop& loop, net::RedisClient& redis, const router::limits::LimitTree& tree,
+             Options options);
+  LimitsSync(const LimitsSync&) = delete;
+  LimitsSync& operator=(const LimitsSync&) = delete;
+
+  void Refresh();
+  SharingStatus status() const;  // any thread
+
+  void Close();
+  net::Task<void> Stop();  // once
+
+ private:
+  struct Entry;
+  using Entries = std::vector<std::shared_ptr<Entry>>;
+
+  net::Task<void> Run();
+  net::Task<void> Keep();
+  Entries Due(bool full, conf::TimePoint now);
+  net::Task<void> Round(Entries due);
+  net::Task<absl::Status> ClaimFor(std::span<const std::shared_ptr<Entry>> due);
+  absl::Status TakeAnswer(Entry& entry, uint64_t seq, const net::RedisClient::Reply& reply,
+                          conf::TimePoint now);
+  void Judge(conf::TimePoint now);
+
+  net::Loop& loop_;
+  net::RedisClient& redis_;
+  const router::limits::LimitTree& tree_;
+  const Options options_;
+  const std::string process_;  // the instance's name with this process's start
+  Entries entries_;
+  net::Backoff jitter_;
+  bool script_loaded_ = false;
+  conf::TimePoint next_round_;
+  bool closed_ = false;
+  net::Sleep pause_;
+  net::Event ended_;
+
+  mutable std::mutex mutex_;
+  SharingStatus status_;  // guarded by mutex_; written on the loop's thread only
+};
+
+}  // namespace gateway

@@ -1,0 +1,257 @@
+// Three gateways in one process share limits through a real Redis, under load from threads, while it is
+// stopped, slowed and restarted: together they never admit more than the limit, and they find each other
+// again.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "gateway/limits_sync.h"
+#include "gateway/net/clock.h"
+#include "router/limits/reservation.h"
+#include "tests/support/redis_server.h"
+
+namespace gateway {
+namespace {
+
+using namespace std::chrono_literals;
+using net::Now;
+using net::RedisClient;
+using net::Task;
+using router::limits::Ask;
+using router::limits::Dimension;
+using router::limits::Grant;
+using router::limits::LimitTree;
+using router::limits::ModelRef;
+using router::limits::NodeSpec;
+using router::limits::OnLoss;
+using router::limits::Reservation;
+using tests::RedisServer;
+
+constexpr int64_t kConcurrency = 60;
+constexpr int64_t kRequests = 3000;  // a minute, longer than any of these tests takes
+constexpr size_t kGateways = 3;
+
+// What was admitted by all gateways together.
+struct Tally {
+  std::atomic<int64_t> running = 0;
+  std::atomic<int64_t> most_running = 0;
+  std::atomic<int64_t> counted = 0;  // requests per minute
+
+  void Began() {
+    const int64_t now = ++running;
+    int64_t most = most_running;
+    while (now > most && !most_running.compare_exchange_weak(most, now)) {
+    }
+  }
+};
+
+// One gateway: a tree, a loop with its Redis client and its sync, and a thread of clients that it serves.
+class Gateway {
+ public:
+  Gateway(size_t number, uint16_t port, OnLoss on_loss, Tally& tally, bool shares = true)
+      : tally_(tally), loop_([](std::exception_ptr) { ADD_FAILURE() << "a task threw"; }) {
+    const std::array<NodeSpec, 2> nodes{NodeSpec{"busy", {{Dimension::kConcurrency, kConcurrency}}},
+                                        NodeSpec{"counted", {{Dimension::kRequests, kRequests}}}};
+    EXPECT_TRUE(tree_.Update(nodes).ok());
+    RedisClient::Options redis;
+    redis.remote = {"127.0.0.1", std::to_string(port), nullptr, {}};
+    redis.seed = number;
+    redis.max_backoff = 300ms;
+    redis_ = std::make_unique<RedisClient>(loop_, redis);
+    LimitsSync::Options options;
+    options.instance = "gateway-" + std::to_string(number);
+    options.lease = 1s;
+    options.interval = 100ms;
+    options.early_interval = 20ms;
+    options.on_loss = on_loss;
+    options.seed = number;
+    if (shares) sync_ = std::make_unique<LimitsSync>(loop_, *redis_, tree_, options);
+    thread_ = std::jthread([this] { loop_.Run(); });
+    clients_ = std::jthread([this](std::stop_token stop) { Serve(stop); });
+  }
+  ~Gateway() {
+    clients_.request_stop();
+    clients_.join();
+    loop_.Post([this] {
+      if (sync_) sync_->Close();
+      redis_->Close();
+      loop_.Stop();
+    });
+    thread_.join();
+  }
+
+  // How many requests it tries to keep running.
+  std::atomic<size_t> eager = 40;
+  std::atomic<int64_t> admitted = 0;
+  SharingStatus status() const { return sync_->status(); }
+
+ private:
+  void Serve(std::stop_token stop) {
+    const auto busy = tree_.Resolve("busy");
+    const auto counted = tree_.Resolve("counted");
+    std::deque<Reservation> running;
+    while (!stop.stop_requested()) {
+      // Some end, then as many begin as are admitted.
+      for (size_t i = 0; i < 1 + running.size() / 4 && !running.empty(); ++i) End(running);
+      while (running.size() < eager) {
+        auto outcome = Reserve(busy, ModelRef::kUnnamed, Ask{}, Now());
+        Grant* grant = std::get_if<Grant>(&outcome);
+        if (!grant) break;
+        tally_.Began();
+        ++admitted;
+        running.push_back(std::move(grant->reservation));
+      }
+      auto outcome = Reserve(counted, ModelRef::kUnnamed, Ask{}, Now());
+      if (Grant* grant = std::get_if<Grant>(&outcome)) {
+        ++tally_.counted;
+        grant->reservation.MarkForwarded();
+        grant->reservation.Settle({});
+      }
+      std::this_thread::sleep_for(500us);
+    }
+    while (!running.empty()) End(running);
+  }
+  void End(std::deque<Reservation>& running) {
+    --tally_.running;
+    running.front().Settle({});
+    running.pop_front();
+  }
+
+  Tally& tally_;
+  LimitTree tree_;
+  net::Loop loop_;
+  std::unique_ptr<RedisClient> redis_;
+  std::unique_ptr<LimitsSync> sync_;
+  std::jthread thread_;
+  std::jthread clients_;
+};
+
+class SharedLimits : public ::testing::TestWithParam<OnLoss> {
+ protected:
+  void SetUp() override {
+    if (!RedisServer::Installed()) GTEST_SKIP() << "no redis-server";
+    server_ = std::make_unique<RedisServer>();
+    ASSERT_TRUE(server_->Start());
+    for (size_t i = 0; i < kGateways; ++i) {
+      gateways_.push_back(std::make_unique<Gateway>(i, server_->port(), GetParam(), tally_));
+    }
+  }
+  void TearDown() override {
+    gateways_.clear();
+    if (!server_) return;
+    EXPECT_LE(tally_.most_running, kConcurrency);
+    EXPECT_LE(tally_.counted, kRequests);
+    EXPECT_EQ(tally_.running, 0);
+  }
+
+  template <class Condition>
+  static bool Eventually(Condition condition) {
+    const conf::TimePoint deadline = Now() + 15s;
+    while (!condition()) {
+      if (Now() > deadline) return false;
+      std::this_thread::sleep_for(5ms);
+    }
+    return true;
+  }
+  bool AllAre(SharingState state) const {
+    return std::all_of(gateways_.begin(), gateways_.end(),
+                       [&](const auto& gateway) { return gateway->status().state == state; });
+  }
+  bool AllSeeEachOther() const {
+    return AllAre(SharingState::kShared) &&
+           std::all_of(gateways_.begin(), gateways_.end(),
+                       [](const auto& gateway) { return gateway->status().gateways == kGateways; });
+  }
+  // Nearly all of the limit is in use, whoever uses it: what one gives up another gets.
+  bool Busy() {
+    return Eventually([&] { return tally_.running >= kConcurrency * 9 / 10; });
+  }
+  SharingState Lost() const {
+    return GetParam() == OnLoss::kKeepShare ? SharingState::kKeepingShares : SharingState::kFailedClosed;
+  }
+  // What a gateway admits without Redis, and whether that is what it declares.
+  void ExpectDeclaredBehaviour() {
+    EXPECT_TRUE(Eventually([&] { return AllAre(Lost()); }));
+    for (const auto& gateway : gateways_) {
+      EXPECT_TRUE(gateway->status().degraded());
+      EXPECT_NE(gateway->status().reason, "");
+    }
+    if (GetParam() == OnLoss::kKeepShare) {
+      EXPECT_TRUE(Busy());
+    } else {
+      EXPECT_TRUE(Eventually([&] { return tally_.running == 0; }));
+    }
+  }
+
+  Tally tally_;
+  std::unique_ptr<RedisServer> server_;
+  std::vector<std::unique_ptr<Gateway>> gateways_;
+};
+
+TEST_P(SharedLimits, AreExactWhileRedisIsStoppedSlowedAndRestarted) {
+  EXPECT_TRUE(Eventually([&] { return AllSeeEachOther(); }));
+  EXPECT_TRUE(Busy());
+
+  server_->Signal(SIGSTOP);
+  ExpectDeclaredBehaviour();
+  server_->Signal(SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return AllSeeEachOther(); })) << "after it was stopped";
+  EXPECT_TRUE(Busy());
+
+  // Slow enough that some claims come late, now and then.
+  for (int i = 0; i < 20; ++i) {
+    server_->Signal(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(40 * (i % 7)));
+    server_->Signal(SIGCONT);
+    std::this_thread::sleep_for(60ms);
+  }
+  EXPECT_TRUE(Eventually([&] { return AllSeeEachOther(); })) << "after it was slow";
+  EXPECT_TRUE(Busy());
+
+  // It comes back empty: nobody gets more until all have said what they hold.
+  server_->Kill();
+  ExpectDeclaredBehaviour();
+  ASSERT_TRUE(server_->Start());
+  EXPECT_TRUE(Eventually([&] { return AllSeeEachOther(); })) << "after it was restarted";
+  EXPECT_TRUE(Busy());
+  EXPECT_TRUE(Eventually([&] { return tally_.counted >= kRequests * 9 / 10; })) << tally_.counted;
+}
+
+TEST_P(SharedLimits, FollowTheLoadWhereverItGoes) {
+  EXPECT_TRUE(Eventually([&] { return AllSeeEachOther(); }));
+  for (size_t busiest = 0; busiest < kGateways; ++busiest) {
+    for (size_t i = 0; i < kGateways; ++i) gateways_[i]->eager = i == busiest ? 1000 : 1;
+    // Far more than a third, which a fixed split would give it.
+    EXPECT_TRUE(Eventually([&] { return tally_.running >= kConcurrency * 3 / 4; })) << busiest;
+  }
+}
+
+// Shows that what the tests above measure does exceed the limits where nothing is shared.
+TEST(UnsharedLimits, AreExceeded) {
+  Tally tally;
+  std::vector<std::unique_ptr<Gateway>> gateways;
+  for (size_t i = 0; i < kGateways; ++i) {
+    gateways.push_back(std::make_unique<Gateway>(i, 1, OnLoss::kKeepShare, tally, false));
+  }
+  const conf::TimePoint deadline = Now() + 20s;
+  while ((tally.most_running <= kConcurrency || tally.counted <= kRequests) && Now() < deadline) {
+    std::this_thread::sleep_for(5ms);
+  }
+  gateways.clear();
+  EXPECT_GT(tally.most_running, kConcurrency);
+  EXPECT_GT(tally.counted, kRequests);
+}
+
+INSTANTIATE_TEST_SUITE_P(OnLoss, SharedLimits, ::testing::Values(OnLoss::kKeepShare, OnLoss::kFailClosed),
+                         [](const auto& info) {
+                           return info.param == OnLoss::kKeepShare ? "KeepShare" : "FailClosed";
+                         });
+
+}  // namespace
+}  // namespace gateway
