@@ -28,6 +28,12 @@ int64_t Exchange::ExpectedOutput() const {
   return model().estimate->ExpectedOutput(bound) * facts.n;
 }
 
+void Exchange::KeepAnswer(std::string_view piece) {
+  if (!principal || principal->store_content != config::StoreContent::kFull) return;
+  answer_bytes += piece.size();
+  answer_text.append(piece.substr(0, ledger::kMaxContent - std::min(answer_text.size(), ledger::kMaxContent)));
+}
+
 void Exchange::CountFromEvents() {
   counts.input = static_cast<uint64_t>(prompt_tokens_est);
   counts.output = static_cast<uint64_t>(model().estimate->OutputOfEvents(events));

@@ -19,6 +19,7 @@
 #include "gateway/net/transport.h"
 #include "gateway/principal.h"
 #include "gateway/runtime.h"
+#include "gateway/telemetry/trace_context.h"
 #include "router/api.h"
 #include "router/attempt.h"
 #include "router/facts.h"
@@ -92,6 +93,9 @@ struct Exchange {
   // What was used so far, as far as the events that passed tell it.
   void CountFromEvents();
 
+  // Keeps what goes to the client, where the tenant's policy wants answers stored.
+  void KeepAnswer(std::string_view piece);
+
   // What the gateway itself has cost this request until `now`.
   conf::Duration Overhead(conf::TimePoint now) const {
     return now - at.started - at.body_wait - QueueTime() - at.upstream_wait;
@@ -105,8 +109,11 @@ struct Exchange {
   std::array<char, 36> id_text;
   std::string_view id;                 // ours: x-request-id
   std::string_view client_request_id;  // the client's own
+  std::optional<telemetry::TraceContext> trace;  // our span's place, where tracing is on
+  std::optional<telemetry::TraceContext> caller;  // the client's
   Timeline at;
-  std::optional<conf::TimePoint> deadline;  // the client's, by X-Stainless-Timeout, or the model's
+  std::optional<conf::TimePoint> deadline;  // for the first byte: the client's, by X-Stainless-Timeout, or `until`
+  conf::TimePoint until;                    // for the whole answer, by configuration
 
   // route
   const router::ApiSpec* spec = nullptr;
@@ -145,6 +152,8 @@ struct Exchange {
   api::Finish finish = api::Finish::kNone;
   std::string limit;  // that refused it
   std::string answer_head;
+  std::string answer_text;  // of the body, kept where the tenant's policy says so, within the ledger's bound
+  uint64_t answer_bytes = 0;
 
   // What stands in the way of the client's leaving: aborted when it does.
   net::Abortable* waiting = nullptr;

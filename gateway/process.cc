@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <future>
+#include <nlohmann/json.hpp>
 
+#include "conf/text.h"
+#include "gateway/budgets.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 
@@ -14,6 +16,8 @@ namespace gateway {
 namespace {
 
 constexpr conf::Duration kKeyPoll = std::chrono::milliseconds(100);
+constexpr conf::Duration kDiskPoll = std::chrono::seconds(1);
+constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
 
 uint64_t RandomSeed() {
   uint64_t seed = 0;
@@ -43,15 +47,56 @@ ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
   return options;
 }
 
+// Sections that are fixed while the process runs: listeners, files and connections made at start.
+absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
+  const nlohmann::json before = ToJson(running);
+  const nlohmann::json after = ToJson(wanted);
+  std::string changed;
+  for (const char* pointer : {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger",
+                              "/redis", "/telemetry/log", "/telemetry/otlp"}) {
+    const nlohmann::json::json_pointer at(pointer);
+    const bool had = before.contains(at);
+    if (had != after.contains(at) || (had && before[at] != after[at])) {
+      changed.append(changed.empty() ? "" : ", ").append(pointer);
+    }
+  }
+  if (running.server.tls.has_value() != wanted.server.tls.has_value()) changed.append(", /server/tls");
+  if (changed.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("a reload cannot change {}: restart to apply it; nothing was applied", changed));
+}
+
+// A copy of the file that was applied last, for whoever must know what runs after the file was broken.
+void KeepLastKnownGood(const std::string& from, const std::string& state_dir) {
+  std::error_code error;
+  const std::string to = state_dir + "/config.applied.yaml";
+  std::filesystem::copy_file(from, to + ".new", std::filesystem::copy_options::overwrite_existing, error);
+  if (!error) std::filesystem::rename(to + ".new", to, error);
+  if (error) log::Warn("last known good configuration not kept", {{"file", to}, {"why", error.message()}});
+}
+
 }  // namespace
 
 Process::Process(std::string config_path)
     : config_path_(std::move(config_path)),
       control_([](const std::exception_ptr& error) { log::Exception("control task", error); }),
       probes_(control_),
-      key_poll_(control_.watchdog) {}
+      jwks_(control_,
+            [this](size_t issuer, const plugins::auth::PublishedKeys& keys) {
+              ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
+            }),
+      outbound_(control_, shared_),
+      key_poll_(control_.watchdog),
+      certificate_poll_(control_.watchdog),
+      disk_poll_(control_.watchdog) {
+  shared_.on_unknown_key_id = [this](size_t issuer) {
+    control_.Post([this, issuer] { jwks_.OnUnknownKeyId(issuer); });
+  };
+}
 
-Process::~Process() = default;
+Process::~Process() {
+  shared_.traces.reset();  // it stands on the control loop
+}
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Start(Config config, std::string config_path) {
   std::unique_ptr<Process> process(new Process(std::move(config_path)));
@@ -67,6 +112,7 @@ absl::Status Process::Open(Config config) {
         fmt::format("state_dir {}: {}", config.server.state_dir, error.message()));
   }
   const uint32_t shards = config.server.threads.value_or(std::max(1u, std::thread::hardware_concurrency()));
+  shared_.state_dir = config.server.state_dir;
   auto ledger = ledger::Ledger::Open(LedgerOptions(config, shards));
   if (!ledger.ok()) return ledger.status();
   shared_.ledger = *std::move(ledger);
@@ -76,6 +122,10 @@ absl::Status Process::Open(Config config) {
 
   const std::vector<config::Address> listen = config.server.listen;
   if (absl::Status applied = Apply(std::move(config), "loaded", "start"); !applied.ok()) return applied;
+  const std::string ledger_dir = shared_.state_dir + "/ledger";
+  if (absl::Status restored = RestoreBudgets(shared_.limits, ledger_dir, net::Now()); !restored.ok()) return restored;
+  if (absl::Status started = outbound_.Start(runtime_->config()); !started.ok()) return started;
+  indexer_ = std::make_unique<ledger::Indexer>(ledger_dir, kIndexInterval);
   for (uint32_t i = 0; i < shards; ++i) {
     shards_.push_back(std::make_unique<Shard>(i, shared_, RandomSeed()));
     shards_.back()->Swap(runtime_, principals_);
@@ -92,15 +142,13 @@ absl::Status Process::Open(Config config) {
 }
 
 absl::Status Process::Apply(Config config, std::string_view action, std::string_view actor) {
-  if (config.server.tls) {
-    const config::ServerTls& tls = *config.server.tls;
-    auto context =
-        net::TlsContext::Server({tls.certificate, tls.key, tls.client_ca, !tls.require_client_certificate});
-    if (!context.ok()) return context.status();
-    tls_.Set(*std::move(context));
+  if (runtime_) {
+    if (absl::Status fixed = CheckUnchanged(runtime_->config(), config); !fixed.ok()) return fixed;
   }
   auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now());
   if (!runtime.ok()) return runtime.status();
+  if (absl::Status loaded = LoadCertificates((*runtime)->config()); !loaded.ok()) return loaded;
+  if (absl::Status started = jwks_.Start((*runtime)->config().auth.jwt); !started.ok()) return started;
   ledger::Event event;
   event.kind = ledger::Kind::kConfig;
   event.action = action;
@@ -111,7 +159,31 @@ absl::Status Process::Apply(Config config, std::string_view action, std::string_
   if (absl::Status limits = shared_.limits.Update((*runtime)->LimitNodes()); !limits.ok()) return limits;
   runtime_ = *std::move(runtime);
   Publish();
+  outbound_.OnLimits();
+  if (!threads_.empty()) probes_.Start(runtime_);
+  KeepLastKnownGood(config_path_, shared_.state_dir);
   return absl::OkStatus();
+}
+
+absl::Status Process::LoadCertificates(const Config& config) {
+  if (!config.server.tls) return absl::OkStatus();
+  const config::ServerTls& tls = *config.server.tls;
+  auto context = net::TlsContext::Server({tls.certificate, tls.key, tls.client_ca, !tls.require_client_certificate,
+                                          tls.min_version == config::TlsVersion::k13});
+  if (!context.ok()) return context.status();
+  tls_.Set(*std::move(context));
+  return absl::OkStatus();
+}
+
+// Certificates are renewed in place by whoever issues them: what loads is used, what does not is told.
+net::Task<void> Process::WatchCertificates() {
+  while (!stopping_ && runtime_->config().server.tls) {
+    co_await certificate_poll_.For(runtime_->config().server.tls->reload_interval);
+    if (stopping_) break;
+    if (const absl::Status loaded = LoadCertificates(runtime_->config()); !loaded.ok()) {
+      log::Error("certificates not renewed; those in use stay", {{"why", conf::Std(loaded.message())}});
+    }
+  }
 }
 
 void Process::Publish() {
@@ -159,14 +231,35 @@ net::Task<void> Process::WatchKeys() {
   }
 }
 
+// Refuses new work while there is still room to record how the running requests end.
+net::Task<void> Process::WatchDisk() {
+  while (!stopping_) {
+    std::error_code error;
+    const std::filesystem::space_info space = std::filesystem::space(shared_.state_dir, error);
+    const bool low = !error && space.available < runtime_->config().ledger.min_free_bytes;
+    if (low != shared_.disk_low.exchange(low)) {
+      if (low) {
+        log::Error("disk nearly full; new requests are refused",
+                   {{"state_dir", shared_.state_dir}, {"available_bytes", space.available}});
+      } else {
+        log::Info("disk has room again", {{"available_bytes", space.available}});
+      }
+    }
+    co_await disk_poll_.For(kDiskPoll);
+  }
+}
+
 void Process::Run() {
   for (size_t i = 0; i < shards_.size(); ++i) {
     threads_.emplace_back([shard = shards_[i].get()] { shard->loop.Run(); });
   }
   probes_.Start(runtime_);
   control_.tasks.Spawn(WatchKeys());
+  control_.tasks.Spawn(WatchCertificates());
+  control_.tasks.Spawn(WatchDisk());
   control_.Run();
   for (std::thread& thread : threads_) thread.join();
+  indexer_.reset();
   if (const absl::Status stopped = shared_.ledger->Stop(); !stopped.ok()) {
     log::Error("ledger did not stop cleanly", {{"why", conf::Std(stopped.message())}});
   }
@@ -191,7 +284,12 @@ net::Task<void> Process::Shutdown() {
     shard.loop.Stop();
   });
   probes_.Stop();
+  jwks_.Stop();
   key_poll_.Cancel();
+  certificate_poll_.Cancel();
+  disk_poll_.Cancel();
+  shared_.ledger->Flush().IgnoreError();  // so that sinks can have all of it
+  co_await outbound_.Stop();
   control_.Stop();
 }
 

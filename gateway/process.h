@@ -14,7 +14,10 @@
 #include <vector>
 
 #include "gateway/config.h"
+#include "gateway/jwks.h"
+#include "gateway/ledger/indexer.h"
 #include "gateway/net/loop.h"
+#include "gateway/outbound.h"
 #include "gateway/probes.h"
 #include "gateway/server.h"
 #include "gateway/shared.h"
@@ -40,20 +43,28 @@ class Process {
   net::Loop& control() { return control_; }
   std::shared_ptr<const Runtime> runtime() const { return runtime_; }
   std::vector<std::unique_ptr<Shard>>& shards() { return shards_; }
+  const Outbound& outbound() const { return outbound_; }
+  const Jwks& jwks() const { return jwks_; }
 
  private:
   explicit Process(std::string config_path);
   absl::Status Open(Config config);
   absl::Status Apply(Config config, std::string_view action, std::string_view actor);
+  absl::Status LoadCertificates(const Config& config);
+  net::Task<void> WatchCertificates();
   void Publish();
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> WatchKeys();
+  net::Task<void> WatchDisk();
   net::Task<void> Shutdown();
 
   const std::string config_path_;
   Shared shared_;
   net::Loop control_;
   Probes probes_;
+  Jwks jwks_;
+  Outbound outbound_;
+  std::unique_ptr<ledger::Indexer> indexer_;
   ConnectionCounts connections_;
   TlsHolder tls_;
   std::shared_ptr<const Runtime> runtime_;
@@ -62,6 +73,8 @@ class Process {
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::thread> threads_;
   net::Sleep key_poll_;
+  net::Sleep certificate_poll_;
+  net::Sleep disk_poll_;
   uint16_t port_ = 0;
   bool stopping_ = false;
 };

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "conf/text.h"
+#include "gateway/jwks.h"
 
 namespace gateway {
 namespace {
@@ -169,6 +169,10 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, con
       runtime->replicas_.push_back(*std::move(replica));
     }
   }
+
+  auto issuers = BuildIssuers(c.auth.jwt);
+  if (!issuers.ok()) return issuers.status();
+  runtime->issuers_ = *std::move(issuers);
 
   // Parents stand before or after their children in the file; configuration has ruled out cycles.
   std::function<size_t(const config::Tenant&)> add = [&](const config::Tenant& tenant) {

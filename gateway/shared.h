@@ -6,9 +6,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "gateway/ledger/ledger.h"
 #include "gateway/runtime.h"
+#include "gateway/telemetry/otlp.h"
+#include "gateway/telemetry/trace_context.h"
 #include "plugins/auth/key_store.h"
 #include "router/limits/tree.h"
 #include "router/replica_load.h"
@@ -21,9 +25,14 @@ struct Shared {
   TokenEstimates estimates;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<plugins::auth::KeyStore> keys;
+  std::unique_ptr<telemetry::OtlpExporter> traces;  // absent: no tracing
+  std::optional<telemetry::Sampler> sampler;        // with traces
+  std::string state_dir;
+
   // Any shard: a token named a key that its issuer's set does not hold.
   std::function<void(size_t issuer)> on_unknown_key_id = [](size_t) {};
   std::atomic<bool> draining{false};
+  std::atomic<bool> disk_low{false};  // less free than ledger.min_free_bytes
 
   Learned learned() { return {limits, replicas, estimates}; }
 };

@@ -26,7 +26,7 @@ constexpr net::http::HeadLimits kAnswerHead{64 * 1024, 200};
 
 // Fields of a client's request that stop here: its connection's, its credentials, and what we say ourselves.
 // Compressed answers could not be metered, so none are asked for.
-bool IsDropped(const Field& field, std::string_view connection) {
+bool IsDropped(const Field& field, std::string_view connection, bool traced) {
   switch (field.id) {
     case FieldId::host:
     case FieldId::content_length:
@@ -38,6 +38,8 @@ bool IsDropped(const Field& field, std::string_view connection) {
     case FieldId::unknown:
       return conf::EqualsIgnoreCase(field.name, "x-api-key") || conf::EqualsIgnoreCase(field.name, "api-key") ||
              conf::EqualsIgnoreCase(field.name, "x-request-id") ||
+             (traced && (conf::EqualsIgnoreCase(field.name, "traceparent") ||
+                         conf::EqualsIgnoreCase(field.name, "tracestate"))) ||
              (!connection.empty() && net::http::HasToken(connection, field.name));
     default:
       return net::http::IsHopByHop(field, connection);
@@ -164,9 +166,13 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
   head_.append(" ").append(replica_.config->url.path).append(path).append(" HTTP/1.1\r\n").append(replica_.fields);
   const std::string_view connection = client.Find(FieldId::connection);
   for (const Field& field : client.fields) {
-    if (!IsDropped(field, connection)) head_.append(field.name).append(": ").append(field.value).append("\r\n");
+    if (!IsDropped(field, connection, x_.trace.has_value())) head_.append(field.name).append(": ").append(field.value).append("\r\n");
   }
   head_.append("x-request-id: ").append(x_.id).append("\r\n");
+  if (x_.trace) {
+    head_.append("traceparent: ").append(telemetry::RenderTraceparent(*x_.trace)).append("\r\n");
+    if (!x_.trace->state.empty()) head_.append("tracestate: ").append(x_.trace->state).append("\r\n");
+  }
   if (chunked) {
     head_ += "transfer-encoding: chunked\r\n\r\n";
   } else {

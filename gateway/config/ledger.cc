@@ -15,8 +15,6 @@ using conf::Range;
 
 constexpr std::array<std::pair<std::string_view, Durability>, 2> kDurabilities = {
     {{"grouped", Durability::kGrouped}, {"strict", Durability::kStrict}}};
-constexpr std::array<std::pair<std::string_view, SinkFormat>, 2> kFormats = {
-    {{"jsonl", SinkFormat::kJsonl}, {"csv", SinkFormat::kCsv}}};
 
 enum class SinkType : uint8_t { kFile, kWebhook, kSyslog };  // in the order of Sink::to
 constexpr std::array<std::pair<std::string_view, SinkType>, 3> kSinkTypes = {
@@ -62,7 +60,6 @@ static void Write(conf::Writer& writer, const SyslogAddress& field) {
 
 static void BindTarget(conf::Object& o, FileSink& sink) {
   o.Required("path", sink.path, NotEmpty());
-  o.Optional("format", conf::Choice(sink.format, "format", kFormats));
 }
 
 static void BindTarget(conf::Object& o, WebhookSink& sink) {

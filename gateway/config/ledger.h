@@ -27,11 +27,8 @@ struct Checkpoint {  // whichever comes first
   conf::Duration interval = std::chrono::minutes(1);
 };
 
-enum class SinkFormat : uint8_t { kJsonl, kCsv };
-
 struct FileSink {
   std::string path;
-  SinkFormat format = SinkFormat::kJsonl;
 };
 
 struct WebhookSink {

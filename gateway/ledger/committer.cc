@@ -1,5 +1,6 @@
 #include "gateway/ledger/committer.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -179,7 +180,7 @@ absl::Status Committer::Retain() {
   std::vector<uint64_t> bytes;
   uint64_t total = 0;
   for (const SegmentName& segment : *segments) {
-    absl::StatusOr<Fd> file = OpenFile(segment.path, 0);
+    absl::StatusOr<Fd> file = OpenFile(segment.path, O_RDONLY);
     if (!file.ok()) return file.status();
     absl::StatusOr<uint64_t> size = FileSize(file->get(), segment.path);
     if (!size.ok()) return size.status();

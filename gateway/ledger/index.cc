@@ -1,13 +1,12 @@
 #include "gateway/ledger/index.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 
 #include "conf/text.h"
+#include "conf/time.h"
 #include "gateway/ledger/chain.h"
 #include "gateway/ledger/files.h"
 #include "gateway/ledger/segment.h"
@@ -21,7 +20,6 @@ constexpr int64_t kDayUs = 24 * kHourUs;
 constexpr size_t kBatchRecords = 4096;
 constexpr size_t kBatchBytes = 8 << 20;
 constexpr size_t kMaxCachedTexts = 100'000;
-constexpr int kNice = 10;
 
 constexpr std::string_view kVersion = "1";
 constexpr char kSchema[] = R"sql(
@@ -208,9 +206,8 @@ absl::Status Index::ApplyRecord(const Record& record, absl::flat_hash_map<HourKe
       key[i + 1] = *id;
       insert_close_->Bind(static_cast<int>(i) + 3, *id);
     }
-    const bool clean = record.reason == Name(EndReason::kDone) || record.reason == Name(EndReason::kLength) ||
-                       record.reason == Name(EndReason::kClientGone);
-    const int64_t errors = clean ? 0 : 1;
+    const std::optional<EndReason> reason = ParseEndReason(record.reason);
+    const int64_t errors = reason && !IsError(*reason) ? 0 : 1;
     insert_close_->Bind(9, errors).Bind(10, record.input).Bind(11, record.cached).Bind(12, record.output);
     insert_close_->Bind(13, record.cost_micro_usd).Bind(14, record.request);
     Sums& sums = (*hours)[key];
@@ -363,58 +360,6 @@ absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
       row.*sum = statement->Int(column++);
     }
     rows.push_back(std::move(row));
-  }
-}
-
-Indexer::Indexer(std::string ledger_dir, conf::Duration interval)
-    : dir_(std::move(ledger_dir)), interval_(interval), thread_([this] { Run(); }) {}
-
-Indexer::~Indexer() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    wake_.notify_one();
-  }
-  thread_.join();
-}
-
-std::string Indexer::last_error() const {
-  const std::lock_guard lock(mutex_);
-  return last_error_;
-}
-
-// True: time to stop.
-bool Indexer::Pause() {
-  std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, interval_, [this] { return stopping_; });
-  return stopping_;
-}
-
-void Indexer::Run() {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
-  std::unique_ptr<Index> index;
-  while (true) {
-    absl::Status status;
-    size_t applied = 0;
-    if (!index) {
-      absl::StatusOr<std::unique_ptr<Index>> opened = Index::Open(dir_);
-      if (opened.ok()) index = *std::move(opened);
-      status = opened.status();
-    }
-    if (index) {
-      absl::StatusOr<size_t> updated = index->Update(kBatchRecords);
-      if (updated.ok()) applied = *updated;
-      status = updated.status();
-      if (updated.ok()) applied_seq_.store(index->applied_seq(), std::memory_order_relaxed);
-    }
-    if (!status.ok()) index.reset();  // opened, and where it is damaged built, anew
-    bool stop;
-    {
-      const std::lock_guard lock(mutex_);
-      last_error_ = std::string(conf::Std(status.message()));
-      stop = stopping_;
-    }
-    if (stop || (applied == 0 && Pause())) return;
   }
 }
 

@@ -12,19 +12,14 @@
 #include <absl/status/statusor.h>
 
 #include <array>
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
-#include "conf/time.h"
 #include "gateway/ledger/parse.h"
 #include "gateway/ledger/sqlite.h"
 
@@ -92,31 +87,6 @@ class Index {
   uint64_t applied_seq_ = 0;
   std::optional<Statement> insert_close_, insert_event_, insert_text_, find_text_, add_hour_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;
-};
-
-// Keeps the index near the end of the ledger, in a thread of low priority.
-class Indexer {
- public:
-  Indexer(std::string ledger_dir, conf::Duration interval);
-  ~Indexer();
-  Indexer(const Indexer&) = delete;
-  Indexer& operator=(const Indexer&) = delete;
-
-  uint64_t applied_seq() const { return applied_seq_.load(std::memory_order_relaxed); }
-  std::string last_error() const;
-
- private:
-  void Run();
-  bool Pause();
-
-  const std::string dir_;
-  const conf::Duration interval_;
-  std::atomic<uint64_t> applied_seq_{0};
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
-  std::string last_error_;
-  std::thread thread_;
 };
 
 // Brings the index up to the present end of the ledger and asks it. Blocks; not for a shard.

@@ -36,6 +36,11 @@ absl::StatusOr<Fd> Lock(const std::string& dir) {
       "{} is in use by another process: a ledger has one writer, give each its own state_dir", dir)));
 }
 
+size_t EventBytes(const Event& event) {
+  return event.action.size() + event.actor.size() + event.subject.size() + event.tenant.size() +
+         event.detail.size();
+}
+
 std::string JournalPath(const std::string& dir, uint32_t shard) {
   return fmt::format("{}/journal-{}", dir, shard);
 }
@@ -200,6 +205,10 @@ absl::Status Ledger::Append(Event event) {
       return absl::InvalidArgumentError("the detail of a ledger record must be a JSON object");
     event.detail = detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
+  if (const size_t bytes = EventBytes(event); bytes > kMaxEvent) {
+    return absl::InvalidArgumentError(
+        conf::Abseil(fmt::format("a ledger record of {} bytes: must be at most {}", bytes, kMaxEvent)));
+  }
   auto entry = std::make_shared<Queued>();
   entry->event = std::move(event);
   return Enqueue(std::move(entry));
@@ -213,9 +222,7 @@ absl::Status Ledger::Flush() {
 }
 
 absl::Status Ledger::Enqueue(std::shared_ptr<Queued> entry) {
-  const Event& event = entry->event;
-  const uint64_t bytes = sizeof(Queued) + event.action.size() + event.actor.size() + event.subject.size() +
-                         event.tenant.size() + event.detail.size();
+  const uint64_t bytes = sizeof(Queued) + EventBytes(entry->event);
   std::unique_lock lock(mutex_);
   if (stopping_) return absl::UnavailableError("the ledger is stopped; nothing was written");
   if (queue_bytes_ + bytes > options_.event_queue_bytes) {

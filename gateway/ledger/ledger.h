@@ -95,9 +95,9 @@ class Ledger {
   }
 
   // Records a change of configuration, keys or administration, or a scheduling action, and returns when it is
-  // on disk. Any thread but a shard's; blocks up to `append_timeout`. InvalidArgument: detail is no JSON
-  // object. ResourceExhausted: the queue is full. Unavailable: the disk does not take it; the message says
-  // whether it may still be written.
+  // on disk. Any thread but a shard's; blocks up to `append_timeout`. InvalidArgument: the detail is no JSON
+  // object or the whole is larger than kMaxEvent. ResourceExhausted: the queue is full. Unavailable: the disk
+  // does not take it; the message says whether it may still be written.
   absl::Status Append(Event event);
 
   // Returns when everything recorded before the call is on disk; Unavailable after `append_timeout`.

@@ -60,6 +60,12 @@ std::optional<Kind> ParseKind(std::string_view name) {
   return static_cast<Kind>(found - kKindNames.begin());
 }
 
+std::optional<EndReason> ParseEndReason(std::string_view name) {
+  const auto found = std::find(kReasonNames.begin(), kReasonNames.end(), name);
+  if (found == kReasonNames.end()) return std::nullopt;
+  return static_cast<EndReason>(found - kReasonNames.begin());
+}
+
 bool IsError(EndReason reason) {
   return reason != EndReason::kDone && reason != EndReason::kLength && reason != EndReason::kClientGone;
 }

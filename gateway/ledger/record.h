@@ -54,9 +54,9 @@ std::string_view Name(EndReason reason);
 std::string_view Name(TokenSource source);
 std::string_view Name(ContentPart part);
 std::optional<Kind> ParseKind(std::string_view name);
+std::optional<EndReason> ParseEndReason(std::string_view name);
 
-// True for a request that ended by a fault of the gateway, the engine or a limit: what `usage` counts as an
-// error.
+// What `usage` counts as an error: every end but done, length and client_gone.
 bool IsError(EndReason reason);
 
 struct OpenRecord {
@@ -116,6 +116,7 @@ inline constexpr size_t kMaxRequest = 64, kMaxClientRequest = 128, kMaxTenant = 
                         kMaxModel = 128, kMaxApi = 48, kMaxClient = 64, kMaxReplica = 128, kMaxLimit = 128,
                         kMaxError = 64;
 inline constexpr size_t kMaxContent = 256 * 1024;
+inline constexpr size_t kMaxEvent = 256 * 1024;  // all its text; a larger one is refused, not cut
 
 // --- The journal's form of a record. ---
 

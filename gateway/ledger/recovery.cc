@@ -145,8 +145,13 @@ absl::Status CollectOpen(const std::vector<SegmentName>& segments, uint64_t from
       }
       const std::optional<LineParts> parts = SplitLine(**line);
       if (!parts || parts->seq < from_seq) continue;
-      const uint64_t shard = FindUint(parts->body.substr(0, 160), "shard").value_or(0);
-      const uint64_t n = FindUint(parts->body.substr(0, 160), "n").value_or(0);
+      // Other kinds stand in no journal, and their details may hold any field.
+      if (parts->kind != Name(Kind::kOpen) && parts->kind != Name(Kind::kClose) &&
+          parts->kind != Name(Kind::kContent)) {
+        continue;
+      }
+      const uint64_t shard = FindUint(parts->body, "shard").value_or(0);
+      const uint64_t n = FindUint(parts->body, "n").value_or(0);
       if (n != 0) Saw(&state->last_n, shard, n);
       if (parts->kind == Name(Kind::kOpen)) {
         open[parts->seq] = {OpenKey(static_cast<uint32_t>(shard), n), std::string(**line)};

@@ -35,7 +35,7 @@ TlsContext::~TlsContext() {
 absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Server(const ServerFiles& files) {
   SSL_CTX* context = SSL_CTX_new(TLS_server_method());
   std::shared_ptr<const TlsContext> made(new TlsContext(context, false));
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_min_proto_version(context, files.tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                 SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

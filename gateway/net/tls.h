@@ -17,6 +17,7 @@ class TlsContext {
     std::string key;          // PEM
     std::string client_ca;    // PEM; set: clients must present a certificate that it signed
     bool client_optional = false;
+    bool tls13_only = false;
   };
   struct ClientFiles {
     std::string ca;  // PEM; empty: the system's

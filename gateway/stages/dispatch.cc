@@ -41,7 +41,7 @@ api::ApiError ErrorOf(const Exchange& x, const Step& step, conf::TimePoint now) 
     case AttemptError::kTimedOut:
       return api::Make(api::Code::kUpstreamTimeout, fmt::format("no replica of {} answered in time", model));
     case AttemptError::kDeadline:
-      return api::Make(api::Code::kDeadlineExceeded, "the deadline that the client set has passed");
+      return api::Make(api::Code::kDeadlineExceeded, "the time that this request may take has passed");
     case AttemptError::kConnectFailed:
       return api::Make(api::Code::kUpstreamUnavailable, fmt::format("no replica of {} could be reached", model));
     case AttemptError::kNone:
@@ -114,8 +114,8 @@ net::Task<Event> Wait(Exchange& x, const Step& step) {
 net::Task<Verdict> Dispatch(Exchange& x) {
   const conf::TimePoint start = net::Now();
   x.at.queued = x.at.dispatched = start;
-  const conf::TimePoint total = x.at.started + x.model().config->timeouts.total;
-  x.deadline = x.deadline ? std::min(*x.deadline, total) : total;
+  x.until = x.at.started + std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
+  x.deadline = std::min(x.deadline.value_or(x.until), x.until);
   if (x.body_whole) x.WatchClient();
   Heartbeat heartbeat(x);
 

@@ -25,15 +25,26 @@ net::Task<bool> Durable(Exchange& x) {
   co_return ok;
 }
 
+// Only where the tenant's policy says so. A form's files are never stored.
+void StorePrompt(Exchange& x) {
+  if (x.principal->store_content == config::StoreContent::kNone || x.form) return;
+  x.ticket.Content({.time_us = conf::ToUnixMicros(x.at.started),
+                    .part = ledger::ContentPart::kPrompt,
+                    .text = x.body.substr(0, ledger::kMaxContent),
+                    .full_bytes = x.body.size()});
+}
+
 }  // namespace
 
 net::Task<Verdict> RecordOpen(Exchange& x) {
-  ledger::OpenRecord record = OpenRecordOf(x);
-  std::optional<ledger::Ticket> ticket = x.shard.journal.Open(record);
+  const ledger::OpenRecord record = OpenRecordOf(x);
+  std::optional<ledger::Ticket> ticket;
+  if (!x.shard.shared.disk_low.load(std::memory_order_relaxed)) ticket = x.shard.journal.Open(record);
   if (ticket) {
     x.ticket = *std::move(ticket);
     x.counts.bytes_in = x.client.request_bytes();
     const bool strict = x.runtime->config().ledger.durability == config::Durability::kStrict;
+    StorePrompt(x);
     if (!strict || co_await Durable(x)) co_return Verdict::kGoOn;
   }
   x.shard.metrics.cells.ledger_refusals.Add();

@@ -119,6 +119,7 @@ net::Task<Verdict> SendWhole(Exchange& x, std::string_view body) {
   const net::http::Head& head = upstream.head();
   x.status = head.status;
   x.counts.bytes_out += body.size();
+  x.KeepAnswer(body);
   x.answer_head.clear();
   RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {body.size()}, x.answer_head);
   x.head_sent = true;
@@ -140,17 +141,19 @@ net::Task<Verdict> SendPieces(Exchange& x, std::string_view so_far, std::optiona
   x.attempt->Resume(Event::Of(Event::Kind::kFirstByte), x.at.first_token);
   keep(so_far);
   x.counts.bytes_out += so_far.size();
+  x.KeepAnswer(so_far);
   // The head of the answer is written already; its first piece comes with it.
   const std::array<ConstBuffer, 2> first{AsBuffer(x.answer_head), AsBuffer(length ? so_far : std::string_view())};
   if (!co_await x.client.Write(first)) co_return ClientLeft(x);
   if (!length && !so_far.empty() && !co_await WriteStreamPiece(x, so_far, false)) co_return ClientLeft(x);
   upstream.Take(upstream.payload().size());
   while (!upstream.done()) {
-    upstream.SetTimeout(idle);
+    upstream.SetTimeoutAt(std::min(net::Now() + idle, x.until));
     const Status status = co_await upstream.ReadSome();
     if (status != Status::kOk) co_return Broken(x, status, "the replica broke off within its answer");
     const std::string_view piece = upstream.payload();
     keep(piece);
+    x.KeepAnswer(piece);
     bool written = true;
     if (!length) {
       written = piece.empty() || co_await WriteStreamPiece(x, piece, false);
@@ -176,7 +179,7 @@ net::Task<Verdict> RelayBody(Exchange& x) {
   const size_t whole = x.upstream->carry() == Carry::kAsIs ? kWholeAnswer : kMaxEvent;
   upstream.KeepHead();
   while (!upstream.done() && upstream.payload().size() < whole) {
-    upstream.SetTimeout(idle);
+    upstream.SetTimeoutAt(std::min(net::Now() + idle, x.until));
     const Status status = co_await upstream.ReadSome();
     if (status != Status::kOk) co_return Broken(x, status, "the replica broke off within its answer");
   }
@@ -299,7 +302,7 @@ net::Task<bool> StreamRelay::Send(std::string_view piece, bool last) {
 }
 
 std::optional<Verdict> StreamRelay::OverLimits(conf::TimePoint now) {
-  const bool late = now - x_.at.started > limits_.stream_time;
+  const bool late = now > std::min(x_.at.started + limits_.stream_time, x_.until);
   if (!late && x_.counts.bytes_out <= limits_.stream_bytes) return std::nullopt;
   x_.upstream->Abort();
   x_.attempt->Resume(Event::Of(Event::Kind::kClientGone), now);  // the replica did nothing wrong
@@ -315,6 +318,7 @@ net::Task<Verdict> StreamRelay::Loop() {
     const size_t whole = framer_.Whole(upstream_.payload());
     if (whole > 0) {
       const std::string_view out = Convert(whole);
+      x_.KeepAnswer(out);
       const conf::TimePoint now = net::Now();
       Note(now, events_before);
       if (first && tally_.events() > 0) {

@@ -25,6 +25,8 @@ bool HasPrefix(std::string_view name, std::string_view prefix) {
 
 // The fields that are for the gateway itself: one pass over those that begin with x- or are traceparent.
 Verdict ReadOwnFields(Exchange& x, const Head& head) {
+  std::string_view traceparent;
+  std::string_view tracestate;
   for (const Field& field : head.fields) {
     if (field.id != FieldId::unknown) continue;
     if (HasPrefix(field.name, kReserved)) {
@@ -39,7 +41,15 @@ Verdict ReadOwnFields(Exchange& x, const Head& head) {
       if (error == std::errc{} && seconds > 0 && seconds < 86400) {
         x.deadline = x.at.started + conf::Duration(static_cast<int64_t>(seconds * 1e9));
       }
+    } else if (conf::EqualsIgnoreCase(field.name, "traceparent")) {
+      traceparent = field.value;
+    } else if (conf::EqualsIgnoreCase(field.name, "tracestate")) {
+      tracestate = field.value;
     }
+  }
+  if (x.shard.shared.sampler) {
+    x.caller = telemetry::ParseTraceContext(traceparent, tracestate);
+    x.trace = telemetry::StartTrace(x.caller, *x.shard.shared.sampler);
   }
   return Verdict::kGoOn;
 }

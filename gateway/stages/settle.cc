@@ -12,6 +12,22 @@ using std::chrono::microseconds;
 
 int64_t Micros(conf::Duration d) { return duration_cast<microseconds>(d).count(); }
 
+// gen_ai.operation.name, as the semantic conventions name the operations.
+std::string_view OperationOf(router::Api api) {
+  switch (api) {
+    case router::Api::kCompletions:
+      return "text_completion";
+    case router::Api::kEmbeddings:
+      return "embeddings";
+    case router::Api::kChatCompletions:
+    case router::Api::kMessages:
+    case router::Api::kResponses:
+      return "chat";
+    default:
+      return router::SpecOf(api).name;
+  }
+}
+
 bool Happened(conf::TimePoint t) { return t.time_since_epoch().count() != 0; }
 
 // What the engine did not report is taken from what passed, and marked so.
@@ -82,6 +98,44 @@ void Count(Exchange& x) {
   }
 }
 
+// Our span, where the trace is sampled; after everything that needs the exchange's numbers.
+void Trace(Exchange& x) {
+  if (!x.trace || !x.trace->sampled || !x.spec) return;
+  telemetry::Span span;
+  span.context = *x.trace;
+  if (x.caller) span.parent = x.caller->span_id;
+  span.start = x.at.started;
+  span.end = x.at.ended;
+  span.operation = OperationOf(x.spec->api);
+  span.request_model = x.facts.model.view();
+  span.status_code = x.status;
+  span.request_id = x.id;
+  if (x.principal) span.tenant = x.principal->tenant;
+  if (x.replica != kNoReplica) {
+    const ReplicaRuntime& replica = x.runtime->replica(x.replica);
+    span.response_model = replica.config->model;
+    span.replica = replica.name();
+    span.server_address = replica.config->url.host;
+    span.server_port = replica.config->url.port;
+    span.attempts = x.counts.attempts;
+    span.queued = x.QueueTime();
+  }
+  if (x.counts.source != ledger::TokenSource::kNone) {
+    span.input_tokens = static_cast<int64_t>(x.counts.input);
+    span.output_tokens = static_cast<int64_t>(x.counts.output);
+  }
+  if (Happened(x.at.first_token)) span.time_to_first_token = x.at.first_token - x.at.started;
+  if (x.finish != api::Finish::kNone) {
+    span.finish_reasons.emplace_back(x.finish == api::Finish::kLength ? "length" : "stop");
+  }
+  if (x.error) {
+    span.error_type = x.error->code;
+  } else if (ledger::IsError(x.reason)) {
+    span.error_type = Name(x.reason);
+  }
+  x.shard.shared.traces->Enqueue(std::move(span));
+}
+
 }  // namespace
 
 void Settle(Exchange& x) {
@@ -97,12 +151,19 @@ void Settle(Exchange& x) {
     x.ticket.Progress(x.counts);
     const ledger::CloseRecord record = RecordOf(x);
     Count(x);
+    if (x.answer_bytes > 0) {
+      x.ticket.Content({.time_us = record.time_us,
+                        .part = ledger::ContentPart::kAnswer,
+                        .text = x.answer_text,
+                        .full_bytes = x.answer_bytes});
+    }
     x.ticket.Close(record);
   } else if (x.error && x.spec) {
     // Never admitted: one close without an open.
     x.shard.journal.Refuse(OpenRecordOf(x), RecordOf(x));
     Count(x);
   }
+  Trace(x);
   x.attempt.reset();
   if (x.upstream) x.upstream->Release();
 }

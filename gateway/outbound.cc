@@ -1,0 +1,199 @@
+#include "gateway/outbound.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "conf/text.h"
+#include "gateway/ledger/parse.h"
+#include "gateway/ledger/tail.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "plugins/sinks/file.h"
+#include "plugins/sinks/syslog.h"
+#include "plugins/sinks/webhook.h"
+
+namespace gateway {
+namespace {
+
+namespace sinks = plugins::sinks;
+
+constexpr size_t kSinkReadBytes = 4u << 20;
+
+absl::StatusOr<std::shared_ptr<const net::TlsContext>> TlsFor(bool wanted, const config::ClientTls& tls) {
+  if (!wanted) return nullptr;
+  return net::TlsContext::Client({tls.ca, tls.certificate, tls.key, !tls.insecure_skip_verify});
+}
+
+net::Url UrlOf(const config::Url& url) { return {url.tls(), url.host, std::to_string(url.port), url.path, ""}; }
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+std::vector<std::pair<std::string, std::string>> Revealed(const std::vector<config::SecretHeader>& headers) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const config::SecretHeader& header : headers) all.emplace_back(header.name, header.value.Reveal());
+  return all;
+}
+
+// Reads on from where a sink is; Tail keeps its place between calls as long as nothing is read twice.
+class SinkSource {
+ public:
+  explicit SinkSource(std::string dir, ledger::Ledger& ledger) : dir_(std::move(dir)), ledger_(ledger) {}
+
+  absl::StatusOr<std::vector<AuditDelivery::Record>> Read(uint64_t after, size_t max) {
+    if (!tail_ || tail_->after_seq() != after) tail_ = std::make_unique<ledger::Tail>(dir_, after);
+    auto batch = tail_->Read(max, kSinkReadBytes, ledger_.GetStats().durable_seq);
+    if (!batch.ok()) return batch.status();
+    std::vector<AuditDelivery::Record> records;
+    ledger::Record parsed;
+    for (ledger::Tail::Line& line : batch->lines) {
+      if (absl::Status s = parser_.Parse(line.text, &parsed); !s.ok()) return s;
+      records.push_back({line.seq, conf::FromUnixMicros(parsed.time_us), std::move(line.text)});
+    }
+    return records;
+  }
+
+ private:
+  const std::string dir_;
+  ledger::Ledger& ledger_;
+  std::unique_ptr<ledger::Tail> tail_;
+  ledger::RecordParser parser_;
+};
+
+}  // namespace
+
+absl::Status Outbound::Start(const Config& config) {
+  if (config.redis) {
+    if (absl::Status s = StartRedis(*config.redis); !s.ok()) return s;
+  }
+  for (const config::Sink& sink : config.ledger.sinks) {
+    if (absl::Status s = StartSink(sink, config); !s.ok()) return s;
+  }
+  if (config.telemetry.otlp) return StartTraces(*config.telemetry.otlp);
+  return absl::OkStatus();
+}
+
+absl::Status Outbound::StartRedis(const config::Redis& config) {
+  auto tls = TlsFor(config.url.tls(), config.tls);
+  if (!tls.ok()) return tls.status();
+  net::RedisClient::Options options;
+  options.remote = {config.url.host, std::to_string(config.url.port), *tls, config.tls.server_name};
+  options.username = config.username;
+  options.password = config.password.Reveal();
+  options.database = config.database;
+  options.timeout = config.timeout;
+  options.seed = static_cast<uint64_t>(conf::ToUnixNanos(net::Now()));
+  redis_ = std::make_unique<net::RedisClient>(loop_, std::move(options));
+
+  LimitsSync::Options sync;
+  sync.instance = fmt::format("{}:{}", HostName(), shared_.state_dir);
+  sync.prefix = config.prefix;
+  sync.lease = config.lease;
+  sync.seed = options.seed;
+  sync.on_loss = config.when_unavailable == config::WhenUnavailable::kKeepShare
+                     ? router::limits::OnLoss::kKeepShare
+                     : router::limits::OnLoss::kFailClosed;
+  sync.on_change = [](const SharingStatus& status) {
+    const std::string_view state = SharingStateName(status.state);
+    if (status.degraded()) {
+      log::Error("limits are not shared: Redis does not answer", {{"state", state}, {"why", status.reason}});
+    } else {
+      log::Info("limits shared through Redis", {{"state", state}, {"gateways", status.gateways}});
+    }
+  };
+  sync_ = std::make_unique<LimitsSync>(loop_, *redis_, shared_.limits, std::move(sync));
+  return absl::OkStatus();
+}
+
+absl::Status Outbound::StartSink(const config::Sink& config, const Config& all) {
+  std::unique_ptr<sinks::Sink> sink;
+  if (const auto* file = std::get_if<config::FileSink>(&config.to)) {
+    sink = std::make_unique<sinks::FileSink>(loop_, sinks::FileSink::Options{.path = file->path});
+  } else if (const auto* webhook = std::get_if<config::WebhookSink>(&config.to)) {
+    auto tls = TlsFor(webhook->url.tls(), webhook->tls);
+    if (!tls.ok()) return tls.status();
+    sinks::WebhookSink::Options options;
+    options.url = UrlOf(webhook->url);
+    options.source = HostName();
+    options.headers = Revealed(webhook->headers);
+    options.tls = *std::move(tls);
+    options.timeout = webhook->timeout;
+    options.limits.records = config.batch_records;
+    sink = std::make_unique<sinks::WebhookSink>(loop_, std::move(options));
+  } else {
+    const auto& syslog = std::get<config::SyslogSink>(config.to);
+    sinks::SyslogSink::Options options;
+    options.transport = !syslog.path.empty()           ? sinks::SyslogSink::Transport::kUnix
+                        : syslog.url.scheme == "udp" ? sinks::SyslogSink::Transport::kUdp
+                                                     : sinks::SyslogSink::Transport::kTcp;
+    options.path = syslog.path;
+    options.host = syslog.url.host;
+    options.port = std::to_string(syslog.url.port);
+    options.format.facility = syslog.facility;
+    options.format.hostname = HostName();
+    sink = std::make_unique<sinks::SyslogSink>(loop_, std::move(options));
+  }
+  auto source = std::make_shared<SinkSource>(all.server.state_dir + "/ledger", *shared_.ledger);
+  AuditDelivery::Options options;
+  options.name = config.name;
+  options.folder = all.server.state_dir + "/sinks";
+  options.batch_records = config.batch_records;
+  options.batch_interval = config.batch_interval;
+  options.max_backoff = config.max_backoff;
+  options.seed = static_cast<uint64_t>(conf::ToUnixNanos(net::Now()));
+  options.on_change = [](const SinkStatus& status) {
+    if (status.failing) {
+      log::Warn("audit sink fails", {{"sink", status.name}, {"lag_records", status.lag_records}, {"why", status.last_error}});
+    } else {
+      log::Info("audit sink delivers", {{"sink", status.name}, {"missing", status.missing}});
+    }
+  };
+  auto delivery = AuditDelivery::Start(
+      loop_,
+      {[source](uint64_t after, size_t max) { return source->Read(after, max); },
+       [ledger = shared_.ledger.get()] { return ledger->GetStats().durable_seq; }},
+      std::move(sink), std::move(options));
+  if (!delivery.ok()) return delivery.status();
+  sinks_.push_back(*std::move(delivery));
+  return absl::OkStatus();
+}
+
+absl::Status Outbound::StartTraces(const config::Otlp& config) {
+  auto tls = TlsFor(config.endpoint.tls(), config.tls);
+  if (!tls.ok()) return tls.status();
+  telemetry::OtlpExporter::Options options;
+  options.endpoint = UrlOf(config.endpoint);
+  options.endpoint.path += "/v1/traces";
+  options.headers = Revealed(config.headers);
+  options.tls = *std::move(tls);
+  options.service_name = config.service_name;
+  options.service_instance = HostName();
+  options.timeout = config.timeout;
+  shared_.sampler.emplace(config.sample_ratio);
+  shared_.traces = std::make_unique<telemetry::OtlpExporter>(loop_, std::move(options));
+  return absl::OkStatus();
+}
+
+void Outbound::OnLimits() {
+  if (sync_) sync_->Refresh();
+}
+
+net::Task<void> Outbound::Stop() {
+  if (sync_) co_await sync_->Stop();
+  if (redis_) co_await redis_->Stop();
+  for (const auto& sink : sinks_) co_await sink->Stop();
+  if (shared_.traces) co_await shared_.traces->Stop();
+}
+
+OutboundStatus Outbound::status(conf::TimePoint now) const {
+  OutboundStatus all;
+  if (sync_) all.sharing = sync_->status();
+  for (const auto& sink : sinks_) all.sinks.push_back(sink->status(now));
+  if (shared_.traces) all.traces = shared_.traces->status();
+  return all;
+}
+
+}  // namespace gateway

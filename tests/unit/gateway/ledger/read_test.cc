@@ -1,0 +1,255 @@
+// The ways out of the ledger: tail, export, index.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gateway/ledger/export.h"
+#include "gateway/ledger/index.h"
+#include "gateway/ledger/tail.h"
+#include "tests/unit/gateway/ledger/fixture.h"
+
+namespace gateway::ledger {
+namespace {
+
+constexpr int64_t kHour = 3'600'000'000;
+constexpr int64_t kNoon = 490'000 * kHour;
+
+class ReadTest : public ::testing::Test {
+ protected:
+  void Start(uint64_t segment_bytes = 4096) {
+    Options options = SmallOptions(dir_);
+    options.segment_bytes = segment_bytes;
+    ledger_ = MustOpen(options);
+  }
+  void Call(const std::string& request, const std::string& tenant, const std::string& model, int64_t time_us,
+            EndReason reason = EndReason::kDone) {
+    OpenRecord open = SomeOpen(request);
+    open.tenant = tenant;
+    open.model = model;
+    open.time_us = time_us;
+    CloseRecord close = SomeClose(reason);
+    close.time_us = time_us;
+    ledger_->Shard(0).Open(open)->Close(close);
+    ASSERT_TRUE(ledger_->Flush().ok());
+  }
+  std::vector<UsageRow> Ask(const UsageQuery& query) {
+    absl::StatusOr<std::vector<UsageRow>> rows = QueryUsage(dir_, query);
+    EXPECT_TRUE(rows.ok()) << rows.status();
+    return rows.ok() ? *rows : std::vector<UsageRow>{};
+  }
+  TempDir tmp_;
+  const std::string dir_ = tmp_.Sub("ledger");
+  std::unique_ptr<Ledger> ledger_;
+};
+
+TEST_F(ReadTest, TailGivesEveryRecordOnceInOrderOverSegmentsAndAsTheyCome) {
+  Start();
+  Tail tail(dir_, 0);
+  uint64_t expected = 1;
+  for (int i = 0; i < 40; ++i) {
+    Call("req_" + std::to_string(i), "acme", "m", kNoon);
+    while (true) {
+      absl::StatusOr<Tail::Batch> batch = tail.Read(3, 1 << 20);
+      ASSERT_TRUE(batch.ok()) << batch.status();
+      EXPECT_EQ(batch->missed, 0u);
+      if (batch->lines.empty()) break;
+      for (const Tail::Line& line : batch->lines) EXPECT_EQ(line.seq, expected++);
+    }
+    EXPECT_EQ(tail.after_seq(), ledger_->GetStats().durable_seq);
+  }
+  EXPECT_GT(SegmentFiles(dir_).size(), 3u);
+}
+
+TEST_F(ReadTest, TailStaysBehindTheGivenRecordAndLosesNothingByIt) {
+  Start();
+  for (int i = 0; i < 10; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
+  Tail tail(dir_, 4);
+  EXPECT_TRUE(tail.Read(100, 1 << 20, 4)->lines.empty());
+  EXPECT_EQ(tail.Read(100, 1 << 20, 6)->lines.size(), 2u);
+  EXPECT_TRUE(tail.Read(100, 1 << 20, 6)->lines.empty());
+  EXPECT_EQ(tail.Read(1, 1 << 20)->lines.at(0).seq, 7u);
+}
+
+TEST_F(ReadTest, TailSaysHowManyRecordsRetentionTookFromIt) {
+  Start();
+  for (int i = 0; i < 30; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
+  std::filesystem::remove(SegmentFiles(dir_).at(0));
+  const uint64_t first = ListSegments(dir_)->at(0).first_seq;
+  absl::StatusOr<Tail::Batch> batch = Tail(dir_, 0).Read(5, 1 << 20);
+  ASSERT_TRUE(batch.ok());
+  EXPECT_EQ(batch->missed, first - 1);
+  EXPECT_EQ(batch->lines.at(0).seq, first);
+}
+
+TEST_F(ReadTest, ExportSelectsByTimeTenantModelAndKind) {
+  Start();
+  Call("req_1", "acme", "a", kNoon);
+  Call("req_2", "acme/search", "b", kNoon + kHour);
+  Call("req_3", "acmes", "a", kNoon + 2 * kHour);
+  struct Case {
+    ExportOptions options;
+    std::vector<std::string> requests;
+  };
+  const std::vector<Kind> closes = {Kind::kClose};
+  const std::vector<Case> cases = {
+      {{.kinds = closes}, {"req_1", "req_2", "req_3"}},
+      {{.tenant = "acme", .kinds = closes}, {"req_1", "req_2"}},
+      {{.tenant = "acme/search", .kinds = closes}, {"req_2"}},
+      {{.model = "a", .kinds = closes}, {"req_1", "req_3"}},
+      {{.since_us = kNoon + 1, .until_us = kNoon + 2 * kHour, .kinds = closes}, {"req_2"}},
+      {{.model = "a", .kinds = {Kind::kOpen, Kind::kClose}}, {"req_1", "req_1", "req_3", "req_3"}},
+  };
+  RecordParser parser;
+  for (const Case& c : cases) {
+    std::string text;
+    ASSERT_TRUE(Export(dir_, c.options, [&](std::string_view more) { return text += more, true; }).ok());
+    std::vector<std::string> requests;
+    for (const std::string& line : Lines(text)) {
+      Record record;
+      ASSERT_TRUE(parser.Parse(line, &record).ok()) << line;
+      requests.push_back(record.request);
+    }
+    EXPECT_EQ(requests, c.requests);
+  }
+}
+
+TEST_F(ReadTest, AnExportCutAtAnyByteIsContinuedToTheSameFile) {
+  Start();
+  for (int i = 0; i < 4; ++i) Call("req_\n\"" + std::to_string(i), "acme", "=m,1", kNoon);
+  for (const ExportFormat format : {ExportFormat::kJsonLines, ExportFormat::kCsv}) {
+    const std::string path = tmp_.Sub("out");
+    std::filesystem::remove(path);
+    const ExportOptions options{.format = format, .kinds = {Kind::kOpen, Kind::kClose}};
+    ASSERT_EQ(ExportToFile(dir_, options, path)->records, format == ExportFormat::kCsv ? 10u : 8u);
+    const std::string whole = Slurp(path);
+    for (size_t cut = 0; cut <= whole.size(); ++cut) {
+      Spill(path, whole.substr(0, cut));
+      ASSERT_TRUE(ExportToFile(dir_, options, path).ok());
+      ASSERT_EQ(Slurp(path), whole) << cut;
+    }
+    Call("req_later" + std::to_string(static_cast<int>(format)), "acme", "m", kNoon);
+    ASSERT_EQ(ExportToFile(dir_, options, path)->records, 2u);
+    EXPECT_EQ(Slurp(path).substr(0, whole.size()), whole);
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(ExportToFile(dir_, {}, tmp_.Sub("out")).status()))
+      << "CSV is not continued as JSONL";
+}
+
+TEST(Csv, QuotesAfterRfc4180AndDefusesFormulas) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"plain", "plain"},
+      {"a,b", "\"a,b\""},
+      {"say \"hi\"", "\"say \"\"hi\"\"\""},
+      {"two\nlines", "\"two\nlines\""},
+      {"=1+1", "'=1+1"},
+      {"+1", "'+1"},
+      {"-1", "'-1"},
+      {"@SUM(A1)", "'@SUM(A1)"},
+      {"=a,b", "\"'=a,b\""},
+      {"\tx", "'\tx"},
+      {"", ""},
+  };
+  for (const auto& [field, expected] : cases) {
+    std::string out;
+    AppendCsvField(&out, field);
+    EXPECT_EQ(out, expected);
+  }
+}
+
+TEST_F(ReadTest, UsageIsGroupedFilteredAndExactToTheMicrosecondAtItsEdges) {
+  Start();
+  Call("req_1", "acme", "a", kNoon);
+  Call("req_2", "acme/search", "a", kNoon + kHour - 1);
+  Call("req_3", "acme", "b", kNoon + kHour, EndReason::kTimedOut);
+  Call("req_4", "other", "a", kNoon + 30 * kHour, EndReason::kClientGone);
+  const std::vector<UsageRow> total = Ask({});
+  ASSERT_EQ(total.size(), 1u);
+  EXPECT_EQ(total[0].requests, 4);
+  EXPECT_EQ(total[0].errors, 1);
+  EXPECT_EQ(total[0].input, 400);
+  EXPECT_EQ(total[0].cached, 160);
+  EXPECT_EQ(total[0].output, 80);
+  EXPECT_EQ(total[0].cost_micro_usd, 108);
+
+  const std::vector<UsageRow> by = Ask({.by = {UsageBy::kTenant, UsageBy::kModel}});
+  ASSERT_EQ(by.size(), 4u);
+  EXPECT_EQ(by[0].group, (std::vector<std::string>{"acme", "a"}));
+  EXPECT_EQ(by[3].group, (std::vector<std::string>{"other", "a"}));
+  EXPECT_EQ(Ask({.by = {UsageBy::kHour}}).size(), 3u);
+  EXPECT_EQ(Ask({.by = {UsageBy::kDay}}).at(0).group.at(0),
+            conf::FormatTime(conf::FromUnixMicros(kNoon / (24 * kHour) * 24 * kHour)));
+  EXPECT_EQ(Ask({.by = {UsageBy::kReason}}).size(), 3u);
+  EXPECT_EQ(Ask({.tenant = "acme"}).at(0).requests, 3);
+  EXPECT_EQ(Ask({.model = "b"}).at(0).requests, 1);
+  EXPECT_TRUE(Ask({.tenant = "nobody"}).empty());
+
+  struct Window {
+    int64_t since, until, requests;
+  };
+  for (const Window& w : {Window{kNoon, kNoon + kHour, 2}, Window{kNoon, kNoon + kHour - 1, 1},
+                          Window{kNoon + 1, kNoon + kHour, 1}, Window{kNoon - 1, kNoon + kHour + 1, 3},
+                          Window{kNoon + 1, kNoon + 31 * kHour, 3}, Window{kNoon, kNoon + 1, 1},
+                          Window{kNoon - 5 * kHour, kNoon + 29 * kHour, 3}}) {
+    const std::vector<UsageRow> rows = Ask({.since_us = w.since, .until_us = w.until});
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].requests, w.requests) << w.since - kNoon << " " << w.until - kNoon;
+  }
+  EXPECT_TRUE(Ask({.since_us = kNoon + 2, .until_us = kNoon + 3}).empty());
+  absl::StatusOr<std::vector<UsageRow>> spent = SpentSince(dir_, kNoon + kHour);
+  ASSERT_TRUE(spent.ok());
+  ASSERT_EQ(spent->size(), 2u);
+  EXPECT_EQ(spent->at(0).group, (std::vector<std::string>{"acme", "key_7"}));
+  EXPECT_EQ(spent->at(0).cost_micro_usd, 27);
+}
+
+TEST_F(ReadTest, AnIndexThatIsMissingDamagedForeignOrOldIsBuiltAnew) {
+  Start();
+  for (int i = 0; i < 20; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
+  ASSERT_EQ(Ask({}).at(0).requests, 20);
+  const std::string path = dir_ + "/index.sqlite";
+  const std::string good = Slurp(path);
+  const auto put = [&](const std::string& bytes) {
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
+    if (!bytes.empty()) Spill(path, bytes);
+  };
+  put("");
+  EXPECT_EQ(Ask({}).at(0).requests, 20);
+  put("this is no database, whatever its name says, and long enough to be read as one");
+  EXPECT_EQ(Ask({}).at(0).requests, 20);
+  put(good.substr(0, good.size() / 2));
+  EXPECT_EQ(Ask({}).at(0).requests, 20);
+  put(good);
+  {
+    absl::StatusOr<Database> db = Database::Open(path);
+    ASSERT_TRUE(db->Execute("UPDATE meta SET value = '0' WHERE name = 'version'; DELETE FROM close").ok());
+  }
+  EXPECT_EQ(Ask({}).at(0).requests, 20);
+  {
+    absl::StatusOr<Database> db = Database::Open(path);
+    ASSERT_TRUE(
+        db->Execute("UPDATE meta SET value = 'ff' WHERE name = 'applied_link'; DELETE FROM usage_hour").ok());
+  }
+  EXPECT_EQ(Ask({}).at(0).requests, 20);
+}
+
+TEST_F(ReadTest, TheIndexForgetsWhatRetentionRemovedAsIfItWereBuiltAnew) {
+  Start();
+  for (int i = 0; i < 60; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon + i * kHour / 7);
+  ASSERT_EQ(Ask({}).at(0).requests, 60);
+  std::vector<std::string> paths = SegmentFiles(dir_);
+  ASSERT_GT(paths.size(), 4u);
+  for (size_t i = 0; i < paths.size() / 2; ++i) std::filesystem::remove(paths[i]);
+  const UsageQuery by_hour{.by = {UsageBy::kHour}};
+  const std::vector<UsageRow> pruned = Ask(by_hour);
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(dir_ + "/index.sqlite" + suffix);
+  const std::vector<UsageRow> fresh = Ask(by_hour);
+  ASSERT_EQ(pruned.size(), fresh.size());
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    EXPECT_EQ(pruned[i].group, fresh[i].group);
+    EXPECT_EQ(pruned[i].requests, fresh[i].requests);
+    EXPECT_EQ(pruned[i].cost_micro_usd, fresh[i].cost_micro_usd);
+  }
+  EXPECT_LT(Ask({}).at(0).requests, 60);
+}
+
+}  // namespace
+}  // namespace gateway::ledger
