@@ -58,7 +58,7 @@ void Ticket::Progress(const Counts& counts) {
 void Ticket::SetReplica(std::string_view replica) {
   ShardJournal::Slot& slot = journal_->slots_[slot_];
   std::array<char, kMaxReplica> text{};
-  std::memcpy(text.data(), replica.data(), std::min(replica.size(), text.size()));
+  if (!replica.empty()) std::memcpy(text.data(), replica.data(), std::min(replica.size(), text.size()));
   for (size_t i = 0; i < slot.replica.size(); ++i) {
     uint64_t word;
     std::memcpy(&word, text.data() + 8 * i, 8);

@@ -12,6 +12,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "conf/text.h"
@@ -43,7 +44,7 @@ class TempDir {
   std::string path_;
 };
 
-inline OpenRecord SomeOpen(const std::string& request) {
+inline OpenRecord SomeOpen(std::string_view request) {
   return {.time_us = 1'763'676'000'000'000,
           .request = request,
           .client_request = "client-1",
