@@ -6,10 +6,16 @@
 #include "gateway/upstream.h"
 
 namespace gateway {
+namespace {
+
+constexpr size_t kHeadRoom = 1024;
+
+}  // namespace
 
 Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection)
     : shard(shard_of), client(connection), runtime(shard_of.runtime()) {
   id = shard.NewRequestId(id_text);
+  answer_head.reserve(kHeadRoom);
 }
 
 Exchange::~Exchange() = default;

@@ -21,6 +21,7 @@ using net::http::Field;
 using net::http::FieldId;
 using router::Event;
 
+constexpr size_t kHeadRoom = 512;  // what we add to a client's head
 constexpr size_t kMaxRefusalBody = 64 * 1024;
 constexpr net::http::HeadLimits kAnswerHead{64 * 1024, 200};
 
@@ -162,6 +163,7 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
       break;
   }
   head_.clear();
+  head_.reserve(kHeadRoom + x_.client.head_bytes());
   head_ += client.method_text;
   head_.append(" ").append(replica_.config->url.path).append(path).append(" HTTP/1.1\r\n").append(replica_.fields);
   const std::string_view connection = client.Find(FieldId::connection);

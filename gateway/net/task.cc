@@ -1,7 +1,10 @@
 #include "gateway/net/task.h"
 
+#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 namespace gateway::net {
 namespace detail {

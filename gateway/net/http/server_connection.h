@@ -40,6 +40,7 @@ class ServerConnection final : private Completion, private Alarm {
   Task<Status> ReadHead();
   const Head& head() const { return head_; }
   HeadError bad_head() const { return bad_head_; }
+  size_t head_bytes() const { return head_bytes_; }
 
   // The whole body, at most `limit` bytes, followed by Buffer::kPadding readable ones. Asks for it with 100
   // Continue when the client waits for that. The view lasts until EndRequest().
