@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   cli::Run run;
   cli::AddServe(app, run);
   cli::AddCheck(app, run);
+  cli::AddKeys(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

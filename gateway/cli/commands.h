@@ -17,5 +17,6 @@ using Run = std::function<int()>;
 // Adds the command to `app`; `run` is set when it is the one that was called.
 void AddServe(CLI::App& app, Run& run);
 void AddCheck(CLI::App& app, Run& run);
+void AddKeys(CLI::App& app, Run& run);
 
 }  // namespace gateway::cli

@@ -1,0 +1,63 @@
+#include "gateway/cli/output.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "conf/text.h"
+#include "gateway/cli/commands.h"
+
+namespace gateway::cli {
+namespace {
+
+size_t Characters(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(),
+                                           [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string Table::Render() const {
+  std::vector<size_t> widths;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    size_t width = Characters(columns_[i].title);
+    for (const auto& row : rows_) width = std::max(width, Characters(row[i]));
+    widths.push_back(width);
+  }
+  std::string out;
+  const auto add_cell = [&](size_t i, std::string_view text) {
+    const std::string padding(widths[i] - Characters(text), ' ');
+    if (i > 0) out += "  ";
+    if (columns_[i].number) out += padding;
+    out += text;
+    if (!columns_[i].number && i + 1 < columns_.size()) out += padding;
+  };
+  for (size_t i = 0; i < columns_.size(); ++i) add_cell(i, columns_[i].title);
+  out += '\n';
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < columns_.size(); ++i) add_cell(i, row[i]);
+    out += '\n';
+  }
+  return out;
+}
+
+std::string Actor() {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 4096> buffer{};
+  const uid_t uid = getuid();
+  if (getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
+    return fmt::format("cli:{}", found->pw_name);
+  }
+  return fmt::format("cli:{}", uid);
+}
+
+int Fail(const absl::Status& status) {
+  fmt::print(stderr, "tidegate: {}\n", conf::Std(status.message()));
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? kUsage : kFailed;
+}
+
+}  // namespace gateway::cli
