@@ -6,11 +6,25 @@
 
 namespace gateway {
 
-void HistogramCells::Observe(conf::Duration d) {
-  const double seconds = conf::ToSeconds(d);
-  const auto bucket = std::lower_bound(kBounds.begin(), kBounds.end(), seconds) - kBounds.begin();
-  buckets[static_cast<size_t>(bucket)].Add();
+namespace {
+
+template <class Cells>
+Cell& BucketOf(Cells& cells, double value) {
+  const auto bucket =
+      std::lower_bound(Cells::kBounds.begin(), Cells::kBounds.end(), value) - Cells::kBounds.begin();
+  return cells.buckets[static_cast<size_t>(bucket)];
+}
+
+}  // namespace
+
+void DurationCells::Observe(conf::Duration d) {
+  BucketOf(*this, conf::ToSeconds(d)).Add();
   sum_ns.Add(static_cast<uint64_t>(std::max<int64_t>(d.count(), 0)));
+}
+
+void TokenCells::Observe(uint64_t tokens) {
+  BucketOf(*this, static_cast<double>(tokens)).Add();
+  sum.Add(tokens);
 }
 
 void ShardMetrics::Bind(const Runtime& runtime) {

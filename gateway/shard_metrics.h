@@ -1,7 +1,7 @@
 // ShardMetrics: what one shard counts, in cells that cost a store to bump and that any thread may read.
 //
-// One writer (the shard), relaxed atomics, no read-modify-write. Cells of a model or replica outlive reloads by
-// its name, so that counters never go back. metrics.cc adds the shards up when it is scraped.
+// One writer (the shard), relaxed atomics, no read-modify-write. Cells of a model or replica outlive reloads
+// by its name, so that counters never go back. metrics.cc adds the shards up when it is scraped.
 #pragma once
 
 #include <array>
@@ -32,9 +32,10 @@ class Cell {
   std::atomic<uint64_t> value_{0};
 };
 
-// Buckets by upper bound in seconds; the last is +Inf.
-struct HistogramCells {
-  // OpenTelemetry's advice for gen_ai durations, with finer steps below 10 ms for what the gateway adds.
+// Buckets by upper bound; the last is +Inf.
+struct DurationCells {
+  // Seconds: OpenTelemetry's advice for gen_ai durations, with finer steps below 10 ms for what the gateway
+  // adds.
   static constexpr std::array<double, 20> kBounds = {0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
                                                      0.01,    0.02,   0.04,    0.08,   0.16,  0.32,   0.64,
                                                      1.28,    2.56,   5.12,    10.24,  20.48, 81.92};
@@ -44,20 +45,30 @@ struct HistogramCells {
   void Observe(conf::Duration d);
 };
 
+struct TokenCells {
+  // OpenTelemetry's advice for gen_ai.client.token.usage.
+  static constexpr std::array<double, 12> kBounds = {1,    4,     16,    64,     256,     1024,
+                                                     4096, 16384, 65536, 262144, 1048576, 4194304};
+  std::array<Cell, kBounds.size() + 1> buckets;
+  Cell sum;
+
+  void Observe(uint64_t tokens);
+};
+
 struct ModelCells {
   std::array<Cell, ledger::kEndReasons> requests;  // by end reason
   Cell streams;
-  Cell input_tokens;
   Cell cached_tokens;
-  Cell output_tokens;
   Cell cost_micro_usd;
   Cell retries;
   Cell fallbacks;
-  HistogramCells duration;
-  HistogramCells time_to_first_token;
-  HistogramCells time_per_output_token;
-  HistogramCells queue_time;
-  HistogramCells overhead;
+  TokenCells input_tokens;  // of requests that used any
+  TokenCells output_tokens;
+  DurationCells duration;
+  DurationCells time_to_first_token;
+  DurationCells time_per_output_token;
+  DurationCells queue_time;
+  DurationCells overhead;
 };
 
 struct ReplicaCells {

@@ -81,9 +81,9 @@ void Count(Exchange& x) {
   ModelCells& model = x.shard.metrics.model(x.model_id);
   model.requests[static_cast<size_t>(x.reason)].Add();
   if (x.facts.stream) model.streams.Add();
-  model.input_tokens.Add(x.counts.input);
+  if (x.counts.input > 0) model.input_tokens.Observe(x.counts.input);
+  if (x.counts.output > 0) model.output_tokens.Observe(x.counts.output);
   model.cached_tokens.Add(x.counts.cached);
-  model.output_tokens.Add(x.counts.output);
   model.cost_micro_usd.Add(static_cast<uint64_t>(x.counts.cost_micro_usd));
   if (!x.ticket && x.reason == ledger::EndReason::kRefused) return;
   model.duration.Observe(x.at.ended - x.at.started);

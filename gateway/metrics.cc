@@ -1,0 +1,190 @@
+// What requests did: models, replicas, shards. metrics_state.cc has how the parts of the process stand.
+#include "gateway/metrics.h"
+
+#include <prometheus/text_serializer.h>
+
+#include <array>
+#include <map>
+
+#include "gateway/net/clock.h"
+
+namespace gateway {
+namespace {
+
+using router::Breaker;
+using router::HealthState;
+
+constexpr std::string_view kOther = "other";
+
+HistogramSample SampleOf(const DurationCells& cells) {
+  HistogramSample sample{DurationCells::kBounds, {}, static_cast<double>(cells.sum_ns.value()) * 1e-9};
+  for (const Cell& bucket : cells.buckets) sample.counts.push_back(bucket.value());
+  return sample;
+}
+
+HistogramSample SampleOf(const TokenCells& cells) {
+  HistogramSample sample{TokenCells::kBounds, {}, static_cast<double>(cells.sum.value())};
+  for (const Cell& bucket : cells.buckets) sample.counts.push_back(bucket.value());
+  return sample;
+}
+
+struct ModelHistogram {
+  std::string_view name;
+  std::string_view label;  // how the model is called in it
+  std::string_view help;
+  DurationCells ModelCells::* cells;
+};
+constexpr std::string_view kGenAiModel = "gen_ai_request_model";
+constexpr std::array<ModelHistogram, 5> kModelHistograms = {{
+    {"gen_ai_server_request_duration_seconds", kGenAiModel,
+     "Time from a request's head to the end of its answer", &ModelCells::duration},
+    {"gen_ai_server_time_to_first_token_seconds", kGenAiModel,
+     "Time from a request's head to the first token of its answer", &ModelCells::time_to_first_token},
+    {"gen_ai_server_time_per_output_token_seconds", kGenAiModel,
+     "Mean time between the tokens of an answer after the first", &ModelCells::time_per_output_token},
+    {"tidegate_queue_time_seconds", "model", "Time that requests waited for a replica",
+     &ModelCells::queue_time},
+    {"tidegate_overhead_seconds", "model",
+     "Time that the gateway itself added before the request was sent to a replica", &ModelCells::overhead},
+}};
+
+struct ModelCounter {
+  std::string_view name;
+  std::string_view help;
+  Cell ModelCells::* cell;
+};
+constexpr std::array<ModelCounter, 4> kModelCounters = {{
+    {"tidegate_streams_total", "Requests that asked for a stream", &ModelCells::streams},
+    {"tidegate_cached_input_tokens_total", "Input tokens that an engine took from its prefix cache",
+     &ModelCells::cached_tokens},
+    {"tidegate_retries_total", "Tries on another replica after the first", &ModelCells::retries},
+    {"tidegate_fallbacks_total", "Requests that another model served than the one asked for",
+     &ModelCells::fallbacks},
+}};
+
+struct ReplicaFailure {
+  std::string_view kind;
+  Cell ReplicaCells::* cell;
+};
+constexpr std::array<ReplicaFailure, 6> kReplicaFailures = {{{"connect", &ReplicaCells::connect_failures},
+                                                             {"broken", &ReplicaCells::broken},
+                                                             {"refused", &ReplicaCells::refusals},
+                                                             {"error", &ReplicaCells::errors},
+                                                             {"timeout", &ReplicaCells::timeouts},
+                                                             {"cancelled", &ReplicaCells::cancelled}}};
+
+constexpr std::array<std::pair<Breaker::Phase, std::string_view>, 3> kPhases = {
+    {{Breaker::Phase::kClosed, "closed"},
+     {Breaker::Phase::kOpen, "open"},
+     {Breaker::Phase::kHalfOpen, "half_open"}}};
+constexpr std::array<HealthState, 3> kHealthStates = {HealthState::kUnknown, HealthState::kUp,
+                                                      HealthState::kDown};
+
+// model@endpoint, taken apart; a replica beyond the bound has neither.
+struct ReplicaLabels {
+  std::string_view model;
+  std::string_view replica;
+};
+
+}  // namespace
+
+std::vector<prometheus::MetricFamily> Metrics::Collect() const {
+  MetricFamilies out;
+  CollectModels(out);
+  CollectReplicas(out);
+  CollectShards(out);
+  CollectLimits(out);
+  CollectLedger(out);
+  CollectKeys(out);
+  CollectServices(out);
+  CollectProcess(out);
+  return out.Take();
+}
+
+std::string Metrics::Render() const {
+  return prometheus::TextSerializer().Serialize(Collect());
+}
+
+void Metrics::CollectModels(MetricFamilies& out) const {
+  const size_t max = operations_.runtime()->config().telemetry.metrics.max_label_values;
+  for (const ShardMetrics* shard : operations_.shards()) {
+    shard->ForEachModel([&](const std::string& name, const ModelCells& cells) {
+      const std::string_view model = models_.Bounded(name, max);
+      for (const ModelHistogram& histogram : kModelHistograms) {
+        out.Histogram(histogram.name, histogram.help)
+            .Add(SampleOf(cells.*histogram.cells), {{histogram.label, model}});
+      }
+      out.Histogram("gen_ai_client_token_usage",
+                    "Tokens used by requests, as their engine or the gateway counted")
+          .Add(SampleOf(cells.input_tokens), {{kGenAiModel, model}, {"gen_ai_token_type", "input"}})
+          .Add(SampleOf(cells.output_tokens), {{kGenAiModel, model}, {"gen_ai_token_type", "output"}});
+      out.Counter("tidegate_requests_total", "Requests for a model that have ended, by how");
+      for (size_t i = 0; i < cells.requests.size(); ++i) {
+        const std::string_view reason = Name(static_cast<ledger::EndReason>(i));
+        out.Add(cells.requests[i].value(), {{"model", model}, {"reason", reason}});
+      }
+      for (const ModelCounter& counter : kModelCounters) {
+        out.Counter(counter.name, counter.help).Add((cells.*counter.cell).value(), {{"model", model}});
+      }
+      out.Counter("tidegate_cost_usd_total", "What requests cost by the models' prices")
+          .Add(static_cast<double>(cells.cost_micro_usd.value()) * 1e-6, {{"model", model}});
+    });
+  }
+}
+
+void Metrics::CollectReplicas(MetricFamilies& out) const {
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const size_t max = runtime->config().telemetry.metrics.max_label_values;
+  const auto labels_of = [&](std::string_view identity) -> ReplicaLabels {
+    if (replicas_.Bounded(identity, max) == kOther) return {kOther, kOther};
+    const size_t at = identity.find('@');
+    return {identity.substr(0, at), identity.substr(at + 1)};
+  };
+  for (const ShardMetrics* shard : operations_.shards()) {
+    shard->ForEachReplica([&](const std::string& identity, const ReplicaCells& cells) {
+      const auto [model, replica] = labels_of(identity);
+      out.Counter("tidegate_replica_attempts_total", "Tries of requests on a replica")
+          .Add(cells.attempts.value(), {{"model", model}, {"replica", replica}});
+      out.Counter("tidegate_replica_failures_total", "Tries on a replica that did not end well, by kind");
+      for (const ReplicaFailure& failure : kReplicaFailures) {
+        out.Add((cells.*failure.cell).value(),
+                {{"model", model}, {"replica", replica}, {"kind", failure.kind}});
+      }
+    });
+  }
+  const conf::TimePoint now = net::Now();
+  for (const router::Replica& at : runtime->routes().replicas()) {
+    router::ReplicaState& state = runtime->load()[at.id];
+    const auto [model, replica] = labels_of(at.spec.identity);
+    out.Gauge("tidegate_replica_outstanding_requests",
+              "Requests that a replica is working on for this gateway")
+        .Add(state.load.requests(), {{"model", model}, {"replica", replica}});
+    out.Gauge("tidegate_replica_outstanding_tokens", "Tokens that those requests are expected to take yet")
+        .Add(state.load.tokens(), {{"model", model}, {"replica", replica}});
+    out.Gauge("tidegate_replica_breaker_phase", "1 for the phase that a replica's breaker is in");
+    const Breaker::Phase phase = state.breaker.phase(now);
+    for (const auto& [value, name] : kPhases) {
+      out.Add(phase == value, {{"model", model}, {"replica", replica}, {"phase", name}});
+    }
+    out.Gauge("tidegate_replica_health", "1 for what the health probes of a replica say");
+    for (const HealthState value : kHealthStates) {
+      out.Add(state.health.state() == value,
+              {{"model", model}, {"replica", replica}, {"state", router::HealthName(value)}});
+    }
+  }
+}
+
+void Metrics::CollectShards(MetricFamilies& out) const {
+  const std::vector<const ShardMetrics*> shards = operations_.shards();
+  for (const ShardMetrics* shard : shards) {
+#define TIDEGATE_COUNTER(name, help) \
+  out.Counter("tidegate_" #name "_total", help).Add(shard->cells.name.value());
+#define TIDEGATE_GAUGE(name, help) out.Gauge("tidegate_" #name, help).Add(shard->cells.name.value());
+#include "gateway/metrics.def"
+#undef TIDEGATE_COUNTER
+#undef TIDEGATE_GAUGE
+  }
+  out.Gauge("tidegate_shards", "Threads that serve requests").Add(shards.size());
+}
+
+}  // namespace gateway

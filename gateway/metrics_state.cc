@@ -1,0 +1,190 @@
+// How the parts of the process stand: limits, ledger, keys, the services beside it, the process itself.
+#include <array>
+
+#include "gateway/key_request.h"
+#include "gateway/log.h"
+#include "gateway/metrics.h"
+#include "gateway/net/clock.h"
+#include "gateway/process_stats.h"
+
+namespace gateway {
+namespace {
+
+namespace limits = router::limits;
+
+double Seconds(uint64_t us) {
+  return static_cast<double>(us) * 1e-6;
+}
+double Seconds(conf::TimePoint t) {
+  return conf::ToSeconds(t.time_since_epoch());
+}
+
+// Money is kept in micro-USD and shown in USD.
+double Amount(const limits::LimitState& limit, int64_t value) {
+  return static_cast<double>(value) * (limit.dimension == limits::Dimension::kBudget ? 1e-6 : 1.0);
+}
+
+constexpr std::string_view kUnit = " (requests, tokens, concurrent requests or USD, after the limit)";
+
+}  // namespace
+
+// Of tenants only: those of keys are as many as there are keys, and the admin API has them.
+void Metrics::CollectLimits(MetricFamilies& out) const {
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const size_t max = runtime->config().telemetry.metrics.max_label_values;
+  const std::string unit(kUnit);
+  for (const limits::LimitState& limit : operations_.shared->limits.Snapshot(net::Now())) {
+    if (runtime->FindTenant(limit.scope) == nullptr) continue;
+    const std::string_view tenant = tenants_.Bounded(limit.scope, max);
+    const std::string_view model =
+        limit.model.empty() ? std::string_view("any") : models_.Bounded(limit.model, max);
+    const std::initializer_list<std::pair<std::string_view, std::string_view>> labels = {
+        {"tenant", tenant}, {"limit", limit.name}, {"model", model}};
+    out.Gauge("tidegate_limit_capacity", "The whole of a limit" + unit)
+        .Add(Amount(limit, limit.capacity), labels);
+    out.Gauge("tidegate_limit_share", "The part of a limit that this gateway may use now" + unit)
+        .Add(Amount(limit, limit.effective), labels);
+    out.Gauge("tidegate_limit_used", "What is used of a limit now, reservations included" + unit)
+        .Add(Amount(limit, limit.used), labels);
+    out.Gauge("tidegate_limit_remaining", "What this gateway may still use of a limit now" + unit)
+        .Add(Amount(limit, std::max<int64_t>(limit.effective - limit.used, 0)), labels);
+    out.Counter("tidegate_limit_refused_requests_total", "Requests that a limit refused")
+        .Add(limit.refusals, labels);
+    out.Counter("tidegate_limit_overrun_total", "What requests used beyond their reservations" + unit)
+        .Add(Amount(limit, static_cast<int64_t>(limit.overrun)), labels);
+  }
+}
+
+void Metrics::CollectLedger(MetricFamilies& out) const {
+  const ledger::Stats stats = operations_.shared->ledger->GetStats();
+  out.Gauge("tidegate_ledger_healthy", "1 while the ledger takes records; 0: new requests are refused")
+      .Add(stats.healthy);
+  out.Counter("tidegate_ledger_records_total", "Records written").Add(stats.records);
+  out.Gauge("tidegate_ledger_durable_seq", "Sequence number of the last record on disk")
+      .Add(stats.durable_seq);
+  out.Summary("tidegate_ledger_commit_seconds", "Time to write and sync a batch of records")
+      .AddSummary(stats.batches, Seconds(stats.commit_us_total));
+  out.Gauge("tidegate_ledger_commit_last_seconds", "Time to write and sync the last batch")
+      .Add(Seconds(stats.commit_us_last));
+  out.Gauge("tidegate_ledger_commit_max_seconds",
+            "The longest time to write and sync a batch since the start")
+      .Add(Seconds(stats.commit_us_max));
+  out.Gauge("tidegate_ledger_queued_bytes", "Records in the journals that are not in the ledger yet")
+      .Add(stats.queued_bytes);
+  out.Gauge("tidegate_ledger_lag_seconds", "How long the oldest of them may have waited")
+      .Add(Seconds(stats.lag_us));
+  out.Gauge("tidegate_ledger_open_requests", "Requests with an open record and no close record yet")
+      .Add(stats.open_requests);
+  out.Counter("tidegate_ledger_refused_opens_total", "Requests that the ledger could not take")
+      .Add(stats.refused_opens);
+  out.Counter("tidegate_ledger_dropped_records_total",
+              "Records of refusals and of content for which there was no room")
+      .Add(stats.dropped_records);
+}
+
+void Metrics::CollectKeys(MetricFamilies& out) const {
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const conf::TimePoint now = net::Now();
+  std::array<std::array<uint64_t, kKeyStates>, 2> counts = {};
+  uint64_t orphans = 0;
+  for (const plugins::auth::KeyRecordPtr& key : operations_.shared->keys->List()) {
+    const KeyState state = StateOf(*key, now);
+    ++counts[key->tenant.empty() ? 1 : 0][static_cast<size_t>(state)];
+    if (state == KeyState::kActive && !key->tenant.empty() && !runtime->FindTenant(key->tenant)) ++orphans;
+  }
+  out.Gauge("tidegate_keys", "API keys, by whose they are and how they stand");
+  for (size_t state = 0; state < kKeyStates; ++state) {
+    out.Add(counts[0][state], {{"kind", "application"}, {"state", Name(static_cast<KeyState>(state))}});
+    out.Add(counts[1][state], {{"kind", "admin"}, {"state", Name(static_cast<KeyState>(state))}});
+  }
+  out.Gauge("tidegate_keys_without_tenant", "Active keys whose tenant is not configured any more")
+      .Add(orphans);
+  if (operations_.key_events) {
+    const uint64_t version = operations_.shared->keys->Version();
+    const uint64_t last = operations_.key_events->last();
+    out.Gauge("tidegate_key_events_unrecorded", "Changes of keys that are not in the ledger yet")
+        .Add(version > last ? version - last : uint64_t{0});
+  }
+}
+
+void Metrics::CollectServices(MetricFamilies& out) const {
+  const conf::TimePoint now = net::Now();
+  if (operations_.sinks) {
+    const size_t max = operations_.runtime()->config().telemetry.metrics.max_label_values;
+    LabelValues names;
+    for (const SinkStatus& sink : operations_.sinks()) {
+      const std::string_view name = names.Bounded(sink.name, max);
+      out.Gauge("tidegate_sink_lag_records", "Audit records that a sink has not had yet")
+          .Add(sink.lag_records, {{"sink", name}});
+      out.Gauge("tidegate_sink_lag_seconds", "Age of the oldest of them")
+          .Add(conf::ToSeconds(sink.lag), {{"sink", name}});
+      out.Gauge("tidegate_sink_failing", "1 while the last delivery to a sink failed")
+          .Add(sink.failing, {{"sink", name}});
+      out.Counter("tidegate_sink_records_total", "Audit records delivered to a sink")
+          .Add(sink.records, {{"sink", name}});
+      out.Counter("tidegate_sink_failures_total", "Deliveries to a sink that failed")
+          .Add(sink.failures, {{"sink", name}});
+      out.Counter("tidegate_sink_missing_records_total",
+                  "Records that were gone from the ledger before a sink had them")
+          .Add(sink.missing, {{"sink", name}});
+    }
+  }
+  if (operations_.sharing) {
+    const SharingStatus sharing = operations_.sharing();
+    out.Gauge("tidegate_sharing_state", "1 for how limits are shared with other gateways through Redis");
+    for (const SharingState state :
+         {SharingState::kStarting, SharingState::kShared, SharingState::kRecovering,
+          SharingState::kKeepingShares, SharingState::kFailedClosed}) {
+      out.Add(sharing.state == state, {{"state", SharingStateName(state)}});
+    }
+    out.Gauge("tidegate_sharing_gateways", "Gateways alive, as Redis saw them").Add(sharing.gateways);
+    out.Gauge("tidegate_sharing_round_trip_seconds", "Of the last round that was answered")
+        .Add(conf::ToSeconds(sharing.round_trip));
+    if (sharing.answered_at.time_since_epoch().count() != 0) {
+      out.Gauge("tidegate_sharing_age_seconds", "Time since that round")
+          .Add(conf::ToSeconds(now - sharing.answered_at));
+    }
+    out.Counter("tidegate_sharing_rounds_total", "Rounds of claims").Add(sharing.rounds);
+    out.Counter("tidegate_sharing_failed_rounds_total", "Rounds that failed").Add(sharing.failed_rounds);
+  }
+  if (operations_.traces) {
+    const telemetry::OtlpExporter::Status traces = operations_.traces();
+    out.Counter("tidegate_spans_sent_total", "Spans that the collector took").Add(traces.sent);
+    out.Counter("tidegate_spans_dropped_total", "Spans that were dropped, by why")
+        .Add(traces.dropped_queue, {{"why", "queue_full"}})
+        .Add(traces.dropped_sent, {{"why", "not_taken"}});
+    out.Gauge("tidegate_spans_queued_bytes", "Spans that wait to be sent").Add(traces.queued_bytes);
+  }
+}
+
+void Metrics::CollectProcess(MetricFamilies& out) const {
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const ReloadState reloads = operations_.reloads();
+  out.Gauge("tidegate_build_info", "Always 1")
+      .Add(true, {{"version", TIDEGATE_VERSION}, {"compiler", __VERSION__}});
+  out.Gauge("tidegate_config_info", "Always 1; the hash of the configuration that is applied")
+      .Add(true, {{"sha256", runtime->hash()}});
+  out.Gauge("tidegate_config_loaded_timestamp_seconds", "When it was applied")
+      .Add(Seconds(runtime->loaded_at()));
+  out.Gauge("tidegate_config_last_reload_successful",
+            "0 when the last configuration was refused and an older one stays")
+      .Add(reloads.last_ok);
+  out.Counter("tidegate_config_reloads_total", "Configurations that were offered after the start, by result")
+      .Add(reloads.applied, {{"result", "applied"}})
+      .Add(reloads.refused, {{"result", "refused"}});
+  out.Gauge("tidegate_draining", "1 after the process was told to stop")
+      .Add(operations_.shared->draining.load());
+  out.Counter("tidegate_log_lines_dropped_total", "Log lines that could not be written in time")
+      .Add(log::Dropped());
+
+  const ProcessStats stats = ReadProcessStats();
+  out.Gauge("process_resident_memory_bytes", "Resident memory").Add(stats.resident_bytes);
+  out.Gauge("process_virtual_memory_bytes", "Virtual memory").Add(stats.virtual_bytes);
+  out.Counter("process_cpu_seconds_total", "User and system CPU time").Add(stats.cpu_seconds);
+  out.Gauge("process_open_fds", "Open file descriptors").Add(stats.open_fds);
+  out.Gauge("process_max_fds", "How many may be open").Add(stats.max_fds);
+  out.Gauge("process_threads", "Threads").Add(stats.threads);
+  out.Gauge("process_start_time_seconds", "When the process was started").Add(stats.start_time);
+}
+
+}  // namespace gateway
