@@ -108,6 +108,7 @@ void Bind(conf::Object& o, Auth& auth) {
 
 void Bind(conf::Object& o, Admin& admin) {
   o.Optional("bootstrap_key", admin.bootstrap_key, LongEnough());
+  o.Optional("protect_metrics", admin.protect_metrics);
 }
 
 }  // namespace gateway::config

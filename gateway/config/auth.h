@@ -59,7 +59,8 @@ struct Auth {
 };
 
 struct Admin {
-  conf::Secret bootstrap_key;  // empty: admin keys are made by `tidegate keys create --admin` only
+  conf::Secret bootstrap_key;    // empty: admin keys are made by `tidegate keys create --admin` only
+  bool protect_metrics = false;  // /metrics takes an admin key too; /livez and /readyz never do
 };
 
 void Bind(conf::Object& object, Auth& out);

@@ -1,0 +1,175 @@
+#include "gateway/admin/admin_server.h"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+
+#include <array>
+
+#include "conf/text.h"
+#include "gateway/admin/access.h"
+#include "gateway/admin/input.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
+#include "plugins/auth/digest.h"
+
+namespace gateway::admin {
+namespace {
+
+using net::http::Verb;
+using plugins::auth::Role;
+
+constexpr size_t kMaxConnections = 256;
+constexpr conf::Duration kCarryRetry = std::chrono::seconds(1);
+
+std::string NewRequestId() {
+  std::array<unsigned char, 16> bits{};
+  RAND_bytes(bits.data(), bits.size());
+  return "req_" + plugins::auth::ToHex({reinterpret_cast<const char*>(bits.data()), bits.size()});
+}
+
+// A body that says what it is must say JSON.
+bool IsJson(std::string_view content_type) {
+  const std::string_view type = content_type.substr(0, content_type.find(';'));
+  return type.empty() || conf::EqualsIgnoreCase(type, "application/json");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop,
+                                                                 const Operations& operations,
+                                                                 const config::Address& address,
+                                                                 const TlsHolder* tls) {
+  std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations));
+  net::http::Server::Options options;
+  options.acceptor.address = ToString(address);
+  if (tls) options.acceptor.tls = [tls] { return tls->Get(); };
+  options.limits.body_bytes = kMaxBody;
+  auto server = net::http::Server::Listen(
+      loop, std::move(options),
+      [a = admin.get()](net::http::Exchange& exchange) { return a->Serve(exchange); });
+  if (!server.ok()) return server.status();
+  admin->server_ = *std::move(server);
+  return admin;
+}
+
+net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
+  Call call;
+  call.request_id = NewRequestId();
+  call.now = net::Now();
+  call.runtime = operations_.runtime();
+  const Answer answer =
+      server_->connections() > kMaxConnections
+          ? Refuse(api::Code::kConnectionLimit, "too many connections to the admin listener", call.request_id)
+          : co_await AnswerTo(exchange, call);
+  const std::string_view method = exchange.method();
+  if (answer.status >= 400 && answer.status != 503) {
+    log::Warn("admin request refused", {{"method", method},
+                                        {"path", exchange.path()},
+                                        {"status", answer.status},
+                                        {"actor", call.actor},
+                                        {"request_id", call.request_id}});
+  } else if (exchange.head().method == Verb::post) {
+    log::Info("admin request", {{"method", method},
+                                {"path", exchange.path()},
+                                {"status", answer.status},
+                                {"actor", call.actor},
+                                {"request_id", call.request_id}});
+  }
+  net::http::Headers headers = {{"content-type", std::string(answer.content_type)},
+                                {"x-request-id", call.request_id},
+                                {"cache-control", "no-store"}};
+  for (const api::ErrorHeader& header : answer.headers) headers.emplace_back(header.name, header.value);
+  if (!answer.allow.empty()) headers.emplace_back("allow", answer.allow);
+  if (answer.status == 401) headers.emplace_back("www-authenticate", "Bearer");
+  if (server_->connections() > kMaxConnections) exchange.CloseAfter();
+  co_await exchange.Send(answer.status, headers, answer.body);
+}
+
+net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& call) {
+  Match match = FindRoute(exchange.head().method, exchange.path());
+  if (match.route == nullptr && match.allow.empty()) {
+    co_return Refuse(
+        api::Code::kNotFound,
+        fmt::format("there is no {}; /admin/v1/openapi.json says what there is", exchange.path()),
+        call.request_id);
+  }
+  if (match.route == nullptr) {
+    Answer answer = Refuse(
+        api::Code::kMethodNotAllowed,
+        fmt::format("{} takes {}, not {}", exchange.path(), match.allow, exchange.method()), call.request_id);
+    answer.allow = std::move(match.allow);
+    co_return answer;
+  }
+  const Route& route = *match.route;
+  call.item = std::move(match.item);
+  if (const Role least = RoleFor(route, call.runtime->config()); least != Role::kNone) {
+    const std::shared_ptr<const plugins::auth::KeyTable> keys = operations_.shared->keys->Table();
+    std::variant<Caller, api::ApiError> caller =
+        Identify(exchange.head(), call.runtime->config(), *keys, call.now);
+    if (const auto* refused = std::get_if<api::ApiError>(&caller))
+      co_return Refuse(*refused, call.request_id);
+    call.actor = std::get<Caller>(caller).actor;
+    call.role = std::get<Caller>(caller).role;
+    if (call.role < least) {
+      co_return Refuse(
+          api::Code::kPermissionDenied,
+          fmt::format("this takes the role {}, and the key has {}", RoleName(least), RoleName(call.role)),
+          call.request_id);
+    }
+  }
+  if (!exchange.body().empty() && !IsJson(exchange.head().Find(net::http::FieldId::content_type))) {
+    co_return Refuse(api::Code::kUnsupportedMediaType, "the body must be application/json", call.request_id);
+  }
+  std::vector<FieldProblem> problems = ReadQuery(exchange.query(), route.query, call.query);
+  for (FieldProblem& problem : ReadBody(exchange.body(), route.body, call.body)) {
+    problems.push_back(std::move(problem));
+  }
+  if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
+  co_return co_await RunRoute(route, call);
+}
+
+net::Task<Answer> AdminServer::RunRoute(const Route& route, const Call& call) {
+  if (route.lane == Lane::kLoop) co_return route.run(operations_, call);
+  Turns& turns = route.lane == Lane::kKeys ? keys_ : reads_;
+  if (!co_await turns.Take()) {
+    co_return Refuse(api::Code::kOverloaded, "too many requests of this kind wait already", call.request_id);
+  }
+  Answer answer = co_await net::OffLoop(loop_, [&]() -> Answer {
+    try {
+      return route.run(operations_, call);
+    } catch (const std::exception& error) {
+      log::Error("admin request failed", {{"path", route.path}, {"what", error.what()}});
+      return Refuse(api::Code::kInternalError, "the request could not be answered", call.request_id);
+    }
+  });
+  if (route.lane == Lane::kKeys) operations_.publish_keys();
+  turns.Give();
+  co_return answer;
+}
+
+void AdminServer::CarryKeyEvents() {
+  const bool nothing = operations_.key_events->last() == operations_.shared->keys->Version();
+  if (carrying_ || nothing || net::Now() < carry_again_) return;
+  carrying_ = true;
+  loop_.tasks.Spawn(Carry());
+}
+
+net::Task<void> AdminServer::Carry() {
+  if (co_await keys_.Take()) {
+    const absl::Status carried =
+        co_await net::OffLoop(loop_, [this] { return operations_.key_events->CarryOver(); });
+    keys_.Give();
+    if (!carried.ok()) {
+      carry_again_ = net::Now() + kCarryRetry;
+      log::Warn("key changes are not in the ledger yet", {{"why", conf::Std(carried.message())}});
+    }
+  }
+  carrying_ = false;
+}
+
+void AdminServer::Close() {
+  server_->CloseAll();
+}
+
+}  // namespace gateway::admin

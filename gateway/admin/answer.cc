@@ -1,0 +1,60 @@
+#include "gateway/admin/answer.h"
+
+#include "conf/text.h"
+
+namespace gateway::admin {
+
+using nlohmann::ordered_json;
+
+Answer Json(const ordered_json& body, int status) {
+  return {.status = status, .body = body.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n"};
+}
+
+Answer Refuse(const api::ApiError& error, std::string_view request_id) {
+  return {.status = error.status,
+          .body = api::RenderError(api::Protocol::kOpenAi, error, request_id),
+          .headers = api::ErrorHeaders(error)};
+}
+
+Answer Refuse(api::Code code, std::string message, std::string_view request_id) {
+  return Refuse(api::Make(code, std::move(message)), request_id);
+}
+
+Answer Refuse(api::Code code, const std::vector<FieldProblem>& problems, std::string_view request_id) {
+  std::string message;
+  ordered_json details = ordered_json::array();
+  for (const FieldProblem& problem : problems) {
+    message += message.empty() ? "" : "; ";
+    if (!problem.field.empty()) message.append(problem.field).append(": ");
+    message += problem.message;
+    details.push_back({{"param", problem.field}, {"message", problem.message}});
+  }
+  const api::ApiError error = api::Make(code, message, problems.front().field);
+  Answer answer = Refuse(error, request_id);
+  ordered_json body = ordered_json::parse(answer.body);
+  body["error"]["details"] = std::move(details);
+  answer.body = body.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return answer;
+}
+
+Answer Refuse(const absl::Status& status, std::string_view request_id) {
+  const auto code = [&] {
+    switch (status.code()) {
+      case absl::StatusCode::kInvalidArgument:
+        return api::Code::kInvalidValue;
+      case absl::StatusCode::kNotFound:
+        return api::Code::kNotFound;
+      case absl::StatusCode::kFailedPrecondition:
+      case absl::StatusCode::kAlreadyExists:
+        return api::Code::kConflict;
+      case absl::StatusCode::kUnavailable:
+      case absl::StatusCode::kResourceExhausted:
+        return api::Code::kLedgerUnavailable;
+      default:
+        return api::Code::kInternalError;
+    }
+  }();
+  return Refuse(code, std::string(conf::Std(status.message())), request_id);
+}
+
+}  // namespace gateway::admin

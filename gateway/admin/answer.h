@@ -1,0 +1,35 @@
+// What the admin listener sends back, and how it refuses: with the gateway's error object and stable codes,
+// and every problem of a request at once.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/api/error.h"
+#include "gateway/key_request.h"
+
+namespace gateway::admin {
+
+struct Answer {
+  int status = 200;
+  std::string body;
+  std::string_view content_type = "application/json";
+  std::vector<api::ErrorHeader> headers = {};
+  std::string allow = {};  // of a 405
+};
+
+Answer Json(const nlohmann::ordered_json& body, int status = 200);
+
+Answer Refuse(const api::ApiError& error, std::string_view request_id);
+Answer Refuse(api::Code code, std::string message, std::string_view request_id);
+
+// The message tells all problems; `error.details` lists them as {"param", "message"}, and `error.param` is
+// the first one's.
+Answer Refuse(api::Code code, const std::vector<FieldProblem>& problems, std::string_view request_id);
+
+// By the status's code: NotFound is 404, FailedPrecondition 409, InvalidArgument 400, the rest 503 or 500.
+Answer Refuse(const absl::Status& status, std::string_view request_id);
+
+}  // namespace gateway::admin

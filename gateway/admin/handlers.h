@@ -1,0 +1,31 @@
+// What each route of the admin API does. The routes' table says where each runs; here stands only what it
+// answers.
+#pragma once
+
+#include "gateway/admin/route.h"
+
+namespace gateway::admin {
+
+Answer Livez(const Operations& operations, const Call& call);
+Answer Readyz(const Operations& operations, const Call& call);
+Answer MetricsText(const Operations& operations, const Call& call);
+Answer OpenApi(const Operations& operations, const Call& call);
+
+Answer ListTenants(const Operations& operations, const Call& call);
+Answer ListModels(const Operations& operations, const Call& call);
+Answer ListEndpoints(const Operations& operations, const Call& call);
+Answer ListLimits(const Operations& operations, const Call& call);
+
+Answer ListKeys(const Operations& operations, const Call& call);
+Answer ShowOneKey(const Operations& operations, const Call& call);
+Answer CreateKey(const Operations& operations, const Call& call);
+Answer RotateKey(const Operations& operations, const Call& call);
+Answer RevokeKey(const Operations& operations, const Call& call);
+
+Answer Usage(const Operations& operations, const Call& call);
+Answer Audit(const Operations& operations, const Call& call);
+
+Answer ShowConfig(const Operations& operations, const Call& call);
+Answer ReloadConfig(const Operations& operations, const Call& call);
+
+}  // namespace gateway::admin

@@ -1,0 +1,142 @@
+// What is configured and how it stands: tenants, models, endpoints, limits.
+#include <algorithm>
+
+#include "conf/reader.h"
+#include "gateway/admin/handlers.h"
+#include "gateway/admin/input.h"
+
+namespace gateway::admin {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json ModelNames(const Runtime& runtime, const std::vector<bool>& allowed) {
+  ordered_json names = ordered_json::array();
+  for (size_t i = 0; i < allowed.size(); ++i) {
+    if (allowed[i]) names.push_back(runtime.routes().models()[i].spec.name);
+  }
+  return names;
+}
+
+ordered_json Families(config::ApiSet apis) {
+  ordered_json names = ordered_json::array();
+  for (unsigned i = 0; i < config::kApiFamilies; ++i) {
+    if (const auto api = static_cast<config::Api>(i); apis.Has(api)) names.push_back(Name(api));
+  }
+  return names;
+}
+
+std::string_view Name(config::Priority priority) {
+  return priority == config::Priority::kLow ? "low" : priority == config::Priority::kHigh ? "high" : "normal";
+}
+
+std::string_view Name(config::StoreContent content) {
+  return content == config::StoreContent::kNone   ? "none"
+         : content == config::StoreContent::kFull ? "full"
+                                                  : "prompts";
+}
+
+std::string_view Name(router::Breaker::Phase phase) {
+  switch (phase) {
+    case router::Breaker::Phase::kClosed:
+      return "closed";
+    case router::Breaker::Phase::kOpen:
+      return "open";
+    case router::Breaker::Phase::kHalfOpen:
+      return "half_open";
+  }
+  return "";
+}
+
+}  // namespace
+
+Answer ListTenants(const Operations&, const Call& call) {
+  std::vector<ordered_json> all;
+  for (const TenantRuntime& tenant : call.runtime->tenants()) {
+    ordered_json& out = all.emplace_back();
+    out["path"] = tenant.path;
+    out["name"] = tenant.config->name;
+    out["parent"] = tenant.config->parent.empty() ? ordered_json() : ordered_json(tenant.config->parent);
+    out["models"] = ModelNames(*call.runtime, tenant.models);
+    out["endpoints"] = Families(tenant.apis);
+    out["priority"] = Name(tenant.config->priority);
+    out["store_content"] = Name(tenant.config->store_content);
+  }
+  std::sort(all.begin(), all.end(),
+            [](const ordered_json& a, const ordered_json& b) { return a["path"] < b["path"]; });
+  return ListPage(all, "path", call);
+}
+
+Answer ListModels(const Operations&, const Call& call) {
+  std::vector<ordered_json> all;
+  for (const config::Model& model : call.runtime->config().models) {
+    ordered_json& out = all.emplace_back();
+    out["name"] = model.name;
+    out["aliases"] = model.aliases;
+    out["routing"] = config::Name(model.routing.policy);
+    // USD per million tokens, as in the configuration.
+    out["price"] = {{"input", conf::FormatMicroUsd(model.price.input)},
+                    {"cached_input", conf::FormatMicroUsd(model.price.cached_input)},
+                    {"output", conf::FormatMicroUsd(model.price.output)}};
+    out["context"] = model.context ? ordered_json(*model.context) : ordered_json();
+    out["max_output_tokens"] =
+        model.max_output_tokens ? ordered_json(*model.max_output_tokens) : ordered_json();
+    out["endpoints"] = ordered_json::array();
+    for (const config::Endpoint& endpoint : model.endpoints) out["endpoints"].push_back(endpoint.name);
+    out["fallbacks"] = ordered_json::array();
+    for (const config::Fallback& fallback : model.fallbacks) out["fallbacks"].push_back(fallback.model);
+  }
+  return ListPage(all, "name", call);
+}
+
+Answer ListEndpoints(const Operations&, const Call& call) {
+  std::vector<ordered_json> all;
+  const std::string only = call.Query("model");
+  for (const router::Replica& replica : call.runtime->routes().replicas()) {
+    const std::string& model = call.runtime->routes().model(replica.model).spec.name;
+    if (!only.empty() && model != only) continue;
+    const config::Endpoint& endpoint = *call.runtime->replica(replica.id).config;
+    router::ReplicaState& state = call.runtime->load()[replica.id];
+    ordered_json& out = all.emplace_back();
+    out["id"] = replica.spec.identity;
+    out["model"] = model;
+    out["name"] = endpoint.name;
+    out["url"] = ToString(endpoint.url);
+    out["engine"] = config::Name(endpoint.engine);
+    out["weight"] = endpoint.weight;
+    out["endpoints"] = Families(endpoint.apis);
+    out["health"] = router::HealthName(state.health.state());
+    out["breaker"] = Name(state.breaker.phase(call.now));
+    out["resting"] = state.breaker.IsResting(call.now);
+    out["outstanding_requests"] = state.load.requests();
+    out["outstanding_tokens"] = state.load.tokens();
+  }
+  return ListPage(all, "id", call);
+}
+
+Answer ListLimits(const Operations& operations, const Call& call) {
+  std::string scope = call.Query("tenant");
+  if (const TenantRuntime* tenant = call.runtime->FindTenant(scope)) scope = tenant->path;
+  std::vector<ordered_json> all;
+  for (const router::limits::LimitState& limit : operations.shared->limits.Snapshot(call.now)) {
+    if (!scope.empty() && limit.scope != scope && !limit.scope.starts_with(scope + "/")) continue;
+    ordered_json& out = all.emplace_back();
+    out["id"] = limit.scope + "|" + std::string(limit.name) + "|" + limit.model;
+    out["scope"] = limit.scope;
+    out["limit"] = limit.name;
+    out["model"] = limit.model.empty() ? ordered_json() : ordered_json(limit.model);
+    out["unit"] = limit.dimension == router::limits::Dimension::kBudget ? "micro_usd" : "count";
+    out["capacity"] = limit.capacity;
+    out["share"] = limit.effective;
+    out["used"] = limit.used;
+    out["reserved"] = limit.reserved;
+    out["remaining"] = std::max<int64_t>(limit.effective - limit.used, 0);
+    out["refused_requests"] = limit.refusals;
+    out["overrun"] = limit.overrun;
+    out["period_start"] = limit.period ? ordered_json(conf::FormatTime(limit.period->start)) : ordered_json();
+    out["period_end"] = limit.period ? ordered_json(conf::FormatTime(limit.period->end)) : ordered_json();
+  }
+  return ListPage(all, "id", call);
+}
+
+}  // namespace gateway::admin

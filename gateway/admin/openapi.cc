@@ -1,0 +1,119 @@
+// The OpenAPI 3.1 document, generated from the table that routes.
+#include "gateway/admin/handlers.h"
+#include "gateway/admin/schemas.h"
+#include "gateway/net/http/server.h"
+
+namespace gateway::admin {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json TypeOf(Type type) {
+  switch (type) {
+    case Type::kText:
+      return {{"type", "string"}};
+    case Type::kTexts:
+      return {{"type", "array"}, {"items", {{"type", "string"}}}};
+    case Type::kWhole:
+      return {{"type", "integer"}, {"minimum", 0}};
+    case Type::kObject:
+      return {{"type", "object"}};
+  }
+  return {};
+}
+
+ordered_json Reference(std::string_view schema) {
+  return {{"$ref", "#/components/schemas/" + std::string(schema)}};
+}
+
+ordered_json Parameters(const Route& route) {
+  ordered_json parameters = ordered_json::array();
+  if (const size_t open = route.path.find('{'); open != std::string_view::npos) {
+    const std::string_view name = route.path.substr(open + 1, route.path.find('}') - open - 1);
+    parameters.push_back(
+        {{"name", name}, {"in", "path"}, {"required", true}, {"schema", TypeOf(Type::kText)}});
+  }
+  for (const Member& member : route.query) {
+    parameters.push_back({{"name", member.name},
+                          {"in", "query"},
+                          {"required", member.required},
+                          {"description", member.about},
+                          {"schema", TypeOf(member.type)}});
+  }
+  return parameters;
+}
+
+ordered_json Body(const Route& route) {
+  ordered_json schema = {
+      {"type", "object"}, {"properties", ordered_json::object()}, {"additionalProperties", false}};
+  bool required = false;
+  for (const Member& member : route.body) {
+    ordered_json property = TypeOf(member.type);
+    property["description"] = member.about;
+    schema["properties"][std::string(member.name)] = std::move(property);
+    if (!member.required) continue;
+    schema["required"].push_back(member.name);
+    required = true;
+  }
+  return {{"required", required}, {"content", {{"application/json", {{"schema", std::move(schema)}}}}}};
+}
+
+ordered_json Responses(const Route& route) {
+  ordered_json responses;
+  for (const int status : route.statuses) {
+    ordered_json& response = responses[std::to_string(status)];
+    response["description"] = net::http::ReasonPhrase(status);
+    if (route.schema.empty()) {
+      response["content"]["text/plain"]["schema"] = TypeOf(Type::kText);
+    } else {
+      response["content"]["application/json"]["schema"] = Reference(route.schema);
+    }
+  }
+  responses["default"] = {{"description", "The error, as the gateway's own API tells it"},
+                          {"content", {{"application/json", {{"schema", Reference("Error")}}}}}};
+  return responses;
+}
+
+ordered_json Document() {
+  ordered_json document;
+  document["openapi"] = "3.1.0";
+  document["info"] = {{"title", "Tidegate admin API"},
+                      {"version", TIDEGATE_VERSION},
+                      {"license", {{"name", "Apache-2.0"}, {"identifier", "Apache-2.0"}}}};
+  document["servers"] = ordered_json::array({{{"url", "/"}}});
+  ordered_json& paths = document["paths"];
+  for (const Route& route : Routes()) {
+    ordered_json operation;
+    operation["operationId"] = route.name;
+    operation["summary"] = route.summary;
+    if (route.role == plugins::auth::Role::kNone) {
+      operation["security"] = ordered_json::array();
+    } else {
+      operation["description"] =
+          "Takes an admin key with the role " + std::string(RoleName(route.role)) + " or above.";
+    }
+    if (ordered_json parameters = Parameters(route); !parameters.empty()) {
+      operation["parameters"] = std::move(parameters);
+    }
+    if (!route.body.empty()) operation["requestBody"] = Body(route);
+    operation["responses"] = Responses(route);
+    paths[std::string(route.path)][route.method == net::http::Verb::get ? "get" : "post"] =
+        std::move(operation);
+  }
+  document["components"]["schemas"] = Schemas();
+  document["components"]["securitySchemes"] = {
+      {"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
+      {"header", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}};
+  document["security"] =
+      ordered_json::array({{{"bearer", ordered_json::array()}}, {{"header", ordered_json::array()}}});
+  return document;
+}
+
+}  // namespace
+
+Answer OpenApi(const Operations&, const Call&) {
+  static const std::string text = Document().dump() + "\n";
+  return {.body = text};
+}
+
+}  // namespace gateway::admin

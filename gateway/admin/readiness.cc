@@ -1,0 +1,72 @@
+#include "gateway/admin/readiness.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace gateway::admin {
+namespace {
+
+using nlohmann::ordered_json;
+
+void JudgeModels(const Runtime& runtime, conf::TimePoint now, std::vector<Condition>& out) {
+  for (const router::Model& model : runtime.routes().models()) {
+    const auto replicas = runtime.routes().replicas(model.id);
+    const bool any = std::any_of(replicas.begin(), replicas.end(), [&](const router::Replica& replica) {
+      const router::ReplicaState& state = runtime.load()[replica.id];
+      return state.health.Usable() && state.breaker.phase(now) != router::Breaker::Phase::kOpen;
+    });
+    if (any) continue;
+    out.push_back(
+        {"model:" + model.spec.name, fmt::format("none of its {} endpoints is up", replicas.size())});
+  }
+}
+
+}  // namespace
+
+Readiness Judge(const Operations& operations, conf::TimePoint now) {
+  Readiness readiness;
+  std::vector<Condition>& out = readiness.conditions;
+  if (operations.shared->draining) {
+    out.push_back({"process", "it was told to stop; requests under way are finished", true});
+  }
+  if (!operations.shared->ledger->Healthy()) {
+    const std::string why = operations.shared->ledger->GetStats().last_error;
+    out.push_back({"ledger", why.empty() ? "it takes no records" : why, true});
+  }
+  JudgeModels(*operations.runtime(), now, out);
+  if (const ReloadState reloads = operations.reloads(); !reloads.last_ok) {
+    out.push_back({"config", "the last one was refused, an older one stays: " + reloads.why});
+  }
+  if (operations.sharing) {
+    if (const SharingStatus sharing = operations.sharing(); sharing.degraded()) {
+      out.push_back({"redis", fmt::format("limits are not shared ({}): {}", SharingStateName(sharing.state),
+                                          sharing.reason)});
+    }
+  }
+  if (operations.sinks) {
+    for (const SinkStatus& sink : operations.sinks()) {
+      if (sink.failing) out.push_back({"sink:" + sink.name, sink.last_error});
+    }
+  }
+  for (const auto& also : operations.conditions) also(out);
+  readiness.ready =
+      std::none_of(out.begin(), out.end(), [](const Condition& condition) { return condition.fatal; });
+  return readiness;
+}
+
+ordered_json ToJson(const Readiness& readiness, const Operations& operations) {
+  ordered_json out;
+  out["ready"] = readiness.ready;
+  out["status"] = !readiness.ready ? "unavailable" : readiness.conditions.empty() ? "ok" : "degraded";
+  out["degraded"] = ordered_json::array();
+  for (const Condition& condition : readiness.conditions) {
+    out["degraded"].push_back(
+        {{"part", condition.part}, {"detail", condition.detail}, {"fatal", condition.fatal}});
+  }
+  out["config_sha256"] = operations.runtime()->hash();
+  out["version"] = TIDEGATE_VERSION;
+  return out;
+}
+
+}  // namespace gateway::admin

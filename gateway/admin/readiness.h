@@ -1,0 +1,21 @@
+// Whether the process can take new work, and what is not as it should be. Control loop's thread; never waits.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "gateway/operations.h"
+
+namespace gateway::admin {
+
+struct Readiness {
+  bool ready = true;
+  std::vector<Condition> conditions;  // empty: all is well
+};
+
+Readiness Judge(const Operations& operations, conf::TimePoint now);
+
+// {"ready":true,"status":"degraded","degraded":[{"part","detail","fatal"}],…}
+nlohmann::ordered_json ToJson(const Readiness& readiness, const Operations& operations);
+
+}  // namespace gateway::admin

@@ -1,0 +1,82 @@
+// The admin API as one table: what is routed, who may call it, what it takes and answers. The dispatcher and
+// the OpenAPI document both read it, so neither can tell something that the other does not do.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/admin/answer.h"
+#include "gateway/net/http/head.h"
+#include "gateway/operations.h"
+#include "plugins/auth/permissions.h"
+
+namespace gateway::admin {
+
+enum class Type : uint8_t { kText, kTexts, kWhole, kObject };
+
+// A member of a request's body, or a parameter of its query.
+struct Member {
+  std::string_view name;
+  Type type = Type::kText;
+  bool required = false;
+  std::string_view about;
+};
+
+// One call, checked against its route: every member is known and of its type.
+struct Call {
+  std::string request_id;
+  std::string actor;  // the admin key's id, or "bootstrap"
+  plugins::auth::Role role = plugins::auth::Role::kNone;
+  std::string item;  // what stands for {…} in the path
+  std::map<std::string, std::string, std::less<>> query;
+  nlohmann::json body;  // an object
+  std::shared_ptr<const Runtime> runtime;
+  conf::TimePoint now;
+
+  // Empty when it is not given.
+  std::string Query(std::string_view name) const;
+  std::string Text(const char* name) const;
+  std::vector<std::string> Texts(const char* name) const;
+};
+
+// Where a handler runs: on the control loop; or, since it waits for the disk, on a thread of its own, one of
+// its kind at a time.
+enum class Lane : uint8_t { kLoop, kReads, kKeys };
+
+struct Route {
+  std::string_view name;  // operationId
+  net::http::Verb method;
+  std::string_view path;  // at most one {…}
+  std::string_view summary;
+  plugins::auth::Role role;  // at least; kNone: open to everybody
+  std::span<const Member> query;
+  std::span<const Member> body;
+  std::string_view schema;        // of the answer: a name in schemas.cc
+  std::span<const int> statuses;  // of the answers that are not errors
+  Lane lane;
+  Answer (*run)(const Operations&, const Call&);
+};
+
+std::span<const Route> Routes();
+
+// What a caller must be at least: the route's role; metrics are open unless the configuration protects them.
+plugins::auth::Role RoleFor(const Route& route, const Config& config);
+
+struct Match {
+  const Route* route = nullptr;
+  std::string item;
+  std::string allow;  // when the path is known, but not for this method: the methods that are
+};
+
+// `path` is still percent-encoded. HEAD is matched as GET.
+Match FindRoute(net::http::Verb method, std::string_view path);
+
+}  // namespace gateway::admin

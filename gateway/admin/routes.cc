@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <array>
+
+#include "gateway/admin/handlers.h"
+#include "gateway/admin/input.h"
+#include "router/api.h"
+
+namespace gateway::admin {
+namespace {
+
+using net::http::Verb;
+using plugins::auth::Role;
+
+constexpr std::array kPage = {kLimit, kAfter};
+
+constexpr std::array kOfTenant = {
+    Member{"tenant", Type::kText, false, "A tenant's name or path: it and everything below it"}, kLimit,
+    kAfter};
+
+constexpr std::array kOfModel = {Member{"model", Type::kText, false, "Only the endpoints of this model"},
+                                 kLimit, kAfter};
+
+constexpr std::array kKeyQuery = {
+    Member{"tenant", Type::kText, false,
+           "A tenant's name or path: its keys and those of the tenants below it"},
+    Member{"state", Type::kText, false, "active, expired, revoked or replaced"}, kLimit, kAfter};
+
+constexpr std::array kNewKey = {
+    Member{"tenant", Type::kText, false, "Whose key it is: a tenant's name or path. Either this or role"},
+    Member{"role", Type::kText, false, "An admin key instead: viewer, operator or admin"},
+    Member{"name", Type::kText, false, "A label for people"},
+    Member{"models", Type::kTexts, false, "Only these of the tenant's models: names or globs"},
+    Member{"endpoints", Type::kTexts, false, "Only these endpoints: chat, embeddings, …"},
+    Member{"expires", Type::kText, false, "When it stops working: 30d, or 2027-01-31T00:00:00Z"},
+    Member{"priority", Type::kText, false, "low, normal or high; the tenant's when not given"},
+    Member{"limits", Type::kObject, false,
+           "The key's own limits: the members of a tenant's limits, and budget"},
+};
+
+constexpr std::array kRotation = {
+    Member{"overlap", Type::kText, false, "How long the old key works beside the new one; 0 when not given"},
+    Member{"expires", Type::kText, false, "Of the new key; else it lives as long as the old one was given"},
+};
+
+constexpr std::array kRevocation = {Member{"reason", Type::kText, false, "For the ledger"}};
+
+constexpr Member kSince{"since", Type::kText, false, "7d ago, or a time as RFC 3339"};
+constexpr Member kUntil{"until", Type::kText, false, "Likewise, not included"};
+constexpr Member kTenant{"tenant", Type::kText, false, "A tenant's name or path: it and everything below it"};
+constexpr Member kModel{"model", Type::kText, false, "Only this model"};
+
+constexpr std::array kUsage = {
+    Member{"by", Type::kText, false,
+           "Groups, joined by commas: tenant, key, model, replica, api, reason, hour, day"},
+    kSince,
+    kUntil,
+    kTenant,
+    kModel,
+    kLimit,
+    kAfter};
+
+constexpr std::array kAudit = {
+    Member{"from_seq", Type::kWhole, false, "The first record; `next_from_seq` of the page before"},
+    Member{"kind", Type::kText, false, "Kinds, joined by commas: open, close, config, key, admin, …"},
+    kSince,
+    kUntil,
+    kTenant,
+    kModel,
+    kLimit};
+
+constexpr std::span<const Member> kNone = {};
+constexpr int kOk[] = {200};
+constexpr int kCreated[] = {201};
+constexpr int kOkOrNot[] = {200, 503};
+
+const std::array kRoutes = {
+    Route{"livez", Verb::get, "/livez", "Whether the process runs", Role::kNone, kNone, kNone, "Alive", kOk,
+          Lane::kLoop, Livez},
+    Route{"readyz", Verb::get, "/readyz", "Whether it takes new work, and what is degraded", Role::kNone,
+          kNone, kNone, "Readiness", kOkOrNot, Lane::kLoop, Readyz},
+    Route{"metrics", Verb::get, "/metrics", "Metrics in Prometheus' text format", Role::kNone, kNone, kNone,
+          "", kOk, Lane::kLoop, MetricsText},
+    Route{"openapi", Verb::get, "/admin/v1/openapi.json", "This document", Role::kNone, kNone, kNone,
+          "Document", kOk, Lane::kLoop, OpenApi},
+    Route{"listTenants", Verb::get, "/admin/v1/tenants", "The tenants and what they may use", Role::kViewer,
+          kPage, kNone, "TenantList", kOk, Lane::kLoop, ListTenants},
+    Route{"listModels", Verb::get, "/admin/v1/models", "The models and what they cost", Role::kViewer, kPage,
+          kNone, "ModelList", kOk, Lane::kLoop, ListModels},
+    Route{"listEndpoints", Verb::get, "/admin/v1/endpoints", "The endpoints, their health and load",
+          Role::kViewer, kOfModel, kNone, "EndpointList", kOk, Lane::kLoop, ListEndpoints},
+    Route{"listLimits", Verb::get, "/admin/v1/limits", "The limits and what is used of them", Role::kViewer,
+          kOfTenant, kNone, "LimitList", kOk, Lane::kLoop, ListLimits},
+    Route{"listKeys", Verb::get, "/admin/v1/keys", "The API keys, never their secrets", Role::kViewer,
+          kKeyQuery, kNone, "KeyList", kOk, Lane::kLoop, ListKeys},
+    Route{"createKey", Verb::post, "/admin/v1/keys", "Make a key; its secret is shown in this answer only",
+          Role::kOperator, kNone, kNewKey, "NewKey", kCreated, Lane::kKeys, CreateKey},
+    Route{"showKey", Verb::get, "/admin/v1/keys/{id}", "One API key, never its secret", Role::kViewer, kNone,
+          kNone, "Key", kOk, Lane::kLoop, ShowOneKey},
+    Route{"rotateKey", Verb::post, "/admin/v1/keys/{id}:rotate",
+          "Replace a key by a new one like it; its secret is shown in this answer only", Role::kOperator,
+          kNone, kRotation, "NewKey", kCreated, Lane::kKeys, RotateKey},
+    Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Make a key stop working, for good",
+          Role::kOperator, kNone, kRevocation, "Key", kOk, Lane::kKeys, RevokeKey},
+    Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens and cost", Role::kViewer, kUsage, kNone,
+          "UsageList", kOk, Lane::kReads, Usage},
+    Route{"audit", Verb::get, "/admin/v1/audit",
+          "Records of the ledger as they stand there; prompts and answers only for the role admin",
+          Role::kOperator, kAudit, kNone, "RecordList", kOk, Lane::kReads, Audit},
+    Route{"showConfig", Verb::get, "/admin/v1/config",
+          "The configuration that is applied; secrets as references", Role::kOperator, kNone, kNone, "Config",
+          kOk, Lane::kLoop, ShowConfig},
+    Route{"reloadConfig", Verb::post, "/admin/v1/config:reload",
+          "Read the configuration file again; when it is not valid the running one stays", Role::kOperator,
+          kNone, kNone, "AppliedConfig", kOk, Lane::kLoop, ReloadConfig},
+};
+
+// What stands for {…} in `path`, percent-decoded; nothing when it is another path.
+std::optional<std::string> ItemOf(std::string_view pattern, std::string_view path) {
+  const size_t open = pattern.find('{');
+  if (open == std::string_view::npos) return pattern == path ? std::optional(std::string()) : std::nullopt;
+  const std::string_view before = pattern.substr(0, open);
+  const std::string_view after = pattern.substr(pattern.find('}') + 1);
+  if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after)) {
+    return std::nullopt;
+  }
+  path.remove_prefix(before.size());
+  path.remove_suffix(after.size());
+  if (path.find_first_of("/:") != std::string_view::npos) return std::nullopt;
+  return router::PercentDecode(path);
+}
+
+}  // namespace
+
+std::span<const Route> Routes() {
+  return kRoutes;
+}
+
+Role RoleFor(const Route& route, const Config& config) {
+  return route.run == MetricsText && config.admin.protect_metrics ? Role::kViewer : route.role;
+}
+
+Match FindRoute(Verb method, std::string_view path) {
+  if (method == Verb::head) method = Verb::get;
+  Match match;
+  for (const Route& route : kRoutes) {
+    std::optional<std::string> item = ItemOf(route.path, path);
+    if (!item) continue;
+    if (route.method == method) return {&route, *std::move(item), {}};
+    match.allow += match.allow.empty() ? "" : ", ";
+    match.allow += route.method == Verb::get ? "GET, HEAD" : "POST";
+  }
+  return match;
+}
+
+}  // namespace gateway::admin

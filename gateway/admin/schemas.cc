@@ -1,0 +1,134 @@
+#include "gateway/admin/schemas.h"
+
+#include <array>
+#include <string>
+
+namespace gateway::admin {
+namespace {
+
+using nlohmann::ordered_json;
+
+// One object: its members and their types in order, "name:type name:type ...". A type is string, whole,
+// boolean, object, time, strings (a list), or another object's name; with "?" it may be null, with "*" it may
+// be absent.
+struct Shape {
+  const char* name;
+  const char* members;
+  bool listed = false;  // there is NAMEList too
+};
+
+constexpr std::array kShapes = {
+    Shape{"Alive", "status:string"},
+    Shape{"Condition", "part:string detail:string fatal:boolean"},
+    Shape{"Readiness",
+          "ready:boolean status:string degraded:[Condition] config_sha256:string version:string"},
+    Shape{"Tenant",
+          "path:string name:string parent:string? models:strings endpoints:strings priority:string "
+          "store_content:string",
+          true},
+    Shape{"Price", "input:string cached_input:string output:string"},
+    Shape{"Model",
+          "name:string aliases:strings routing:string price:Price context:whole? max_output_tokens:whole? "
+          "endpoints:strings fallbacks:strings",
+          true},
+    Shape{"Endpoint",
+          "id:string model:string name:string url:string engine:string weight:whole endpoints:strings "
+          "health:string breaker:string resting:boolean outstanding_requests:whole outstanding_tokens:whole",
+          true},
+    Shape{
+        "Limit",
+        "id:string scope:string limit:string model:string? unit:string capacity:whole share:whole used:whole "
+        "reserved:whole remaining:whole refused_requests:whole overrun:whole period_start:time? "
+        "period_end:time?",
+        true},
+    Shape{
+        "Key",
+        "id:string tenant:string* role:string* name:string* models:strings* endpoints:strings* created:time "
+        "expires:time* priority:string* limits:object* created_by:string* rotated_from:string* "
+        "revoked_at:time* replaced_by:string* overlap_until:time* state:string",
+        true},
+    Shape{
+        "NewKey",
+        "id:string tenant:string* role:string* name:string* models:strings* endpoints:strings* created:time "
+        "expires:time* priority:string* limits:object* created_by:string* rotated_from:string* state:string "
+        "secret:string"},
+    Shape{"UsageRow",
+          "tenant:string* key:string* model:string* replica:string* api:string* reason:string* hour:time* "
+          "day:time* "
+          "requests:whole errors:whole input_tokens:whole cached_tokens:whole output_tokens:whole "
+          "cost_micro_usd:whole"},
+    Shape{"UsageList", "object:string since:time? until:time? data:[UsageRow] has_more:boolean next:string*"},
+    Shape{"RecordList", "object:string data:[Record] has_more:boolean next_from_seq:whole"},
+    Shape{"AppliedConfig", "sha256:string loaded_at:time"},
+    Shape{"Reloads", "applied:whole refused:whole last_ok:boolean last_at:time? why:string"},
+    Shape{"Config", "sha256:string loaded_at:time reloads:Reloads config:object"},
+    Shape{"ErrorDetail", "param:string message:string"},
+    Shape{"ErrorObject",
+          "message:string type:string param:string? code:string request_id:string* details:[ErrorDetail]*"},
+    Shape{"Error", "error:ErrorObject"},
+};
+
+ordered_json Reference(std::string_view name) {
+  return {{"$ref", "#/components/schemas/" + std::string(name)}};
+}
+
+ordered_json TypeOf(std::string_view type) {
+  if (type == "string") return {{"type", "string"}};
+  if (type == "whole") return {{"type", "integer"}};
+  if (type == "boolean") return {{"type", "boolean"}};
+  if (type == "object") return {{"type", "object"}};
+  if (type == "time") return {{"type", "string"}, {"format", "date-time"}};
+  if (type == "strings") return {{"type", "array"}, {"items", {{"type", "string"}}}};
+  if (type.front() == '[') return {{"type", "array"}, {"items", Reference(type.substr(1, type.size() - 2))}};
+  return Reference(type);
+}
+
+ordered_json SchemaOf(std::string_view members) {
+  ordered_json schema = {{"type", "object"}, {"properties", ordered_json::object()}};
+  ordered_json required = ordered_json::array();
+  while (!members.empty()) {
+    std::string_view member = members.substr(0, members.find(' '));
+    members.remove_prefix(std::min(member.size() + 1, members.size()));
+    const bool optional = member.back() == '*';
+    const bool nullable = member.back() == '?';
+    if (optional || nullable) member.remove_suffix(1);
+    const std::string name(member.substr(0, member.find(':')));
+    ordered_json type = TypeOf(member.substr(name.size() + 1));
+    if (nullable) type["type"] = {type["type"], "null"};
+    schema["properties"][name] = std::move(type);
+    if (!optional) required.push_back(name);
+  }
+  schema["required"] = std::move(required);
+  return schema;
+}
+
+ordered_json Build() {
+  ordered_json schemas;
+  for (const Shape& shape : kShapes) {
+    schemas[shape.name] = SchemaOf(shape.members);
+    if (!shape.listed) continue;
+    schemas[std::string(shape.name) + "List"] =
+        SchemaOf("object:string data:[" + std::string(shape.name) + "] has_more:boolean next:string*");
+  }
+  schemas["Record"] = {
+      {"type", "object"},
+      {"description",
+       "A record of the ledger as it stands there; which members it has depends on "
+       "its kind"},
+      {"properties",
+       {{"seq", {{"type", "integer"}}},
+        {"time_us", {{"type", "integer"}, {"description", "Microseconds since the Unix epoch"}}},
+        {"kind", {{"type", "string"}}}}},
+      {"required", {"seq", "time_us", "kind"}}};
+  schemas["Document"] = {{"type", "object"}};
+  return schemas;
+}
+
+}  // namespace
+
+const ordered_json& Schemas() {
+  static const ordered_json schemas = Build();
+  return schemas;
+}
+
+}  // namespace gateway::admin

@@ -1,0 +1,43 @@
+// A question about usage as people put it, and its answer as data: for `tidegate usage` and the admin API.
+//
+// Pure; any thread. The asking itself is ledger::QueryUsage.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/config.h"
+#include "gateway/key_request.h"
+#include "gateway/ledger/index.h"
+
+namespace gateway {
+
+struct UsageRequest {
+  std::vector<std::string> by;  // tenant, key, model, replica, api, reason, hour, day
+  std::string since;            // "7d" ago, or a time; empty: from the beginning
+  std::string until;            // likewise, not included; empty: now
+  std::string tenant;           // name or path, with everything below it; empty: all
+  std::string model;
+};
+
+std::vector<FieldProblem> CheckUsageRequest(const UsageRequest& request, const Config& config,
+                                            conf::TimePoint now, ledger::UsageQuery& query);
+
+// A moment before `now` given as how long ago, or a time.
+std::optional<conf::TimePoint> ParseMoment(std::string_view text, conf::TimePoint now);
+
+// "a,b" as a list; empty parts are left out.
+std::vector<std::string> SplitList(std::string_view text);
+
+// One object for each row: the groups by their names, then requests, errors, input_tokens, cached_tokens,
+// output_tokens, cost_micro_usd.
+std::vector<nlohmann::ordered_json> UsageJson(const ledger::UsageQuery& query,
+                                              const std::vector<ledger::UsageRow>& rows);
+// The same as RFC 4180, names first.
+std::string UsageCsv(const ledger::UsageQuery& query, const std::vector<ledger::UsageRow>& rows);
+
+}  // namespace gateway
