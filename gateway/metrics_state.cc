@@ -109,28 +109,25 @@ void Metrics::CollectKeys(MetricFamilies& out) const {
 
 void Metrics::CollectServices(MetricFamilies& out) const {
   const conf::TimePoint now = net::Now();
-  if (operations_.sinks) {
-    const size_t max = operations_.runtime()->config().telemetry.metrics.max_label_values;
-    LabelValues names;
-    for (const SinkStatus& sink : operations_.sinks()) {
-      const std::string_view name = names.Bounded(sink.name, max);
-      out.Gauge("tidegate_sink_lag_records", "Audit records that a sink has not had yet")
-          .Add(sink.lag_records, {{"sink", name}});
-      out.Gauge("tidegate_sink_lag_seconds", "Age of the oldest of them")
-          .Add(conf::ToSeconds(sink.lag), {{"sink", name}});
-      out.Gauge("tidegate_sink_failing", "1 while the last delivery to a sink failed")
-          .Add(sink.failing, {{"sink", name}});
-      out.Counter("tidegate_sink_records_total", "Audit records delivered to a sink")
-          .Add(sink.records, {{"sink", name}});
-      out.Counter("tidegate_sink_failures_total", "Deliveries to a sink that failed")
-          .Add(sink.failures, {{"sink", name}});
-      out.Counter("tidegate_sink_missing_records_total",
-                  "Records that were gone from the ledger before a sink had them")
-          .Add(sink.missing, {{"sink", name}});
-    }
+  const OutboundStatus outbound = operations_.outbound();
+  for (const SinkStatus& sink : outbound.sinks) {
+    const std::string_view name = sink.name;
+    out.Gauge("tidegate_sink_lag_records", "Audit records that a sink has not had yet")
+        .Add(sink.lag_records, {{"sink", name}});
+    out.Gauge("tidegate_sink_lag_seconds", "Age of the oldest of them")
+        .Add(conf::ToSeconds(sink.lag), {{"sink", name}});
+    out.Gauge("tidegate_sink_failing", "1 while the last delivery to a sink failed")
+        .Add(sink.failing, {{"sink", name}});
+    out.Counter("tidegate_sink_records_total", "Audit records delivered to a sink")
+        .Add(sink.records, {{"sink", name}});
+    out.Counter("tidegate_sink_failures_total", "Deliveries to a sink that failed")
+        .Add(sink.failures, {{"sink", name}});
+    out.Counter("tidegate_sink_missing_records_total",
+                "Records that were gone from the ledger before a sink had them")
+        .Add(sink.missing, {{"sink", name}});
   }
-  if (operations_.sharing) {
-    const SharingStatus sharing = operations_.sharing();
+  if (outbound.sharing) {
+    const SharingStatus& sharing = *outbound.sharing;
     out.Gauge("tidegate_sharing_state", "1 for how limits are shared with other gateways through Redis");
     for (const SharingState state :
          {SharingState::kStarting, SharingState::kShared, SharingState::kRecovering,
@@ -147,8 +144,8 @@ void Metrics::CollectServices(MetricFamilies& out) const {
     out.Counter("tidegate_sharing_rounds_total", "Rounds of claims").Add(sharing.rounds);
     out.Counter("tidegate_sharing_failed_rounds_total", "Rounds that failed").Add(sharing.failed_rounds);
   }
-  if (operations_.traces) {
-    const telemetry::OtlpExporter::Status traces = operations_.traces();
+  if (outbound.traces) {
+    const telemetry::OtlpExporter::Status& traces = *outbound.traces;
     out.Counter("tidegate_spans_sent_total", "Spans that the collector took").Add(traces.sent);
     out.Counter("tidegate_spans_dropped_total", "Spans that were dropped, by why")
         .Add(traces.dropped_queue, {{"why", "queue_full"}})
@@ -172,6 +169,12 @@ void Metrics::CollectProcess(MetricFamilies& out) const {
   out.Counter("tidegate_config_reloads_total", "Configurations that were offered after the start, by result")
       .Add(reloads.applied, {{"result", "applied"}})
       .Add(reloads.refused, {{"result", "refused"}});
+  out.Gauge("tidegate_disk_low", "1 while less is free than ledger.min_free_bytes; new requests are refused")
+      .Add(operations_.shared->disk_low.load());
+  for (const Jwks::Status& issuer : operations_.issuers()) {
+    out.Gauge("tidegate_jwks_usable", "1 while an issuer's key set can be believed")
+        .Add(issuer.usable, {{"issuer", issuer.issuer}});
+  }
   out.Gauge("tidegate_draining", "1 after the process was told to stop")
       .Add(operations_.shared->draining.load());
   out.Counter("tidegate_log_lines_dropped_total", "Log lines that could not be written in time")

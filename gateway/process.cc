@@ -11,6 +11,7 @@
 #include "gateway/budgets.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
+#include "gateway/state_files.h"
 
 namespace gateway {
 namespace {
@@ -27,7 +28,7 @@ uint64_t RandomSeed() {
 
 ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
   ledger::Options options;
-  options.dir = config.server.state_dir + "/ledger";
+  options.dir = LedgerDir(config);
   options.shards = shards;
   options.commit_interval = config.ledger.commit_interval;
   options.segment_bytes = config.ledger.segment_bytes;
@@ -52,8 +53,8 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   const nlohmann::json before = ToJson(running);
   const nlohmann::json after = ToJson(wanted);
   std::string changed;
-  for (const char* pointer : {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger",
-                              "/redis", "/telemetry/log", "/telemetry/otlp"}) {
+  for (const char* pointer : {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir",
+                              "/ledger", "/redis", "/telemetry/log", "/telemetry/otlp"}) {
     const nlohmann::json::json_pointer at(pointer);
     const bool had = before.contains(at);
     if (had != after.contains(at) || (had && before[at] != after[at])) {
@@ -61,6 +62,9 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
     }
   }
   if (running.server.tls.has_value() != wanted.server.tls.has_value()) changed.append(", /server/tls");
+  if (running.server.admin_tls.has_value() != wanted.server.admin_tls.has_value()) {
+    changed.append(", /server/admin_tls");
+  }
   if (changed.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("a reload cannot change {}: restart to apply it; nothing was applied", changed));
@@ -86,6 +90,7 @@ Process::Process(std::string config_path)
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
             }),
       outbound_(control_, shared_),
+      metrics_(operations_),
       key_poll_(control_.watchdog),
       certificate_poll_(control_.watchdog),
       disk_poll_(control_.watchdog) {
@@ -116,21 +121,22 @@ absl::Status Process::Open(Config config) {
   auto ledger = ledger::Ledger::Open(LedgerOptions(config, shards));
   if (!ledger.ok()) return ledger.status();
   shared_.ledger = *std::move(ledger);
-  auto keys = plugins::auth::KeyStore::Open(config.server.state_dir + "/keys.jsonl", net::Now());
+  auto keys = plugins::auth::KeyStore::Open(KeyStorePath(config), net::Now());
   if (!keys.ok()) return keys.status();
   shared_.keys = *std::move(keys);
 
   const std::vector<config::Address> listen = config.server.listen;
   if (absl::Status applied = Apply(std::move(config), "loaded", "start"); !applied.ok()) return applied;
-  const std::string ledger_dir = shared_.state_dir + "/ledger";
-  if (absl::Status restored = RestoreBudgets(shared_.limits, ledger_dir, net::Now()); !restored.ok()) return restored;
+  const std::string ledger_dir = LedgerDir(runtime_->config());
+  if (absl::Status restored = RestoreBudgets(shared_.limits, ledger_dir, net::Now()); !restored.ok())
+    return restored;
   if (absl::Status started = outbound_.Start(runtime_->config()); !started.ok()) return started;
   indexer_ = std::make_unique<ledger::Indexer>(ledger_dir, kIndexInterval);
   for (uint32_t i = 0; i < shards; ++i) {
     shards_.push_back(std::make_unique<Shard>(i, shared_, RandomSeed()));
     shards_.back()->Swap(runtime_, principals_);
-    servers_.push_back(
-        std::make_unique<Server>(*shards_.back(), connections_, runtime_->config().server.tls ? &tls_ : nullptr));
+    servers_.push_back(std::make_unique<Server>(*shards_.back(), connections_,
+                                                runtime_->config().server.tls ? &tls_ : nullptr));
     for (config::Address address : listen) {
       if (address.port == 0) address.port = port_;  // the other shards share what the first was given
       auto port = servers_.back()->Listen(address);
@@ -138,6 +144,32 @@ absl::Status Process::Open(Config config) {
       if (port_ == 0) port_ = *port;
     }
   }
+  return OpenAdmin();
+}
+
+absl::Status Process::OpenAdmin() {
+  const Config& config = runtime_->config();
+  key_events_ =
+      std::make_unique<KeyEvents>(*shared_.ledger, LedgerDir(config), *shared_.keys, KeyEventsPath(config));
+  if (absl::Status carried = key_events_->CarryOver(); !carried.ok()) return carried;
+  operations_.shared = &shared_;
+  operations_.key_events = key_events_.get();
+  operations_.runtime = [this] { return runtime_; };
+  operations_.shards = [this] {
+    std::vector<const ShardMetrics*> all;
+    for (const std::unique_ptr<Shard>& shard : shards_) all.push_back(&shard->metrics);
+    return all;
+  };
+  operations_.metrics = [this] { return metrics_.Render(); };
+  operations_.outbound = [this] { return outbound_.status(net::Now()); };
+  operations_.issuers = [this] { return jwks_.status(net::Now()); };
+  operations_.reloads = [this] { return reloads_; };
+  operations_.reload = [this](std::string_view actor) { return Reload(actor); };
+  operations_.publish_keys = [this] { PublishKeys(); };
+  auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
+                                          config.server.admin_tls ? &admin_tls_ : nullptr);
+  if (!admin.ok()) return admin.status();
+  admin_ = *std::move(admin);
   return absl::OkStatus();
 }
 
@@ -166,19 +198,27 @@ absl::Status Process::Apply(Config config, std::string_view action, std::string_
 }
 
 absl::Status Process::LoadCertificates(const Config& config) {
-  if (!config.server.tls) return absl::OkStatus();
-  const config::ServerTls& tls = *config.server.tls;
-  auto context = net::TlsContext::Server({tls.certificate, tls.key, tls.client_ca, !tls.require_client_certificate,
-                                          tls.min_version == config::TlsVersion::k13});
-  if (!context.ok()) return context.status();
-  tls_.Set(*std::move(context));
+  for (const auto& [tls, holder] :
+       {std::pair(&config.server.tls, &tls_), {&config.server.admin_tls, &admin_tls_}}) {
+    if (!*tls) continue;
+    const config::ServerTls& files = **tls;
+    auto context = net::TlsContext::Server({files.certificate, files.key, files.client_ca,
+                                            !files.require_client_certificate,
+                                            files.min_version == config::TlsVersion::k13});
+    if (!context.ok()) return context.status();
+    holder->Set(*std::move(context));
+  }
   return absl::OkStatus();
 }
 
 // Certificates are renewed in place by whoever issues them: what loads is used, what does not is told.
 net::Task<void> Process::WatchCertificates() {
-  while (!stopping_ && runtime_->config().server.tls) {
-    co_await certificate_poll_.For(runtime_->config().server.tls->reload_interval);
+  while (!stopping_) {
+    const config::Server& server = runtime_->config().server;
+    if (!server.tls && !server.admin_tls) break;
+    co_await certificate_poll_.For(
+        std::min(server.tls ? server.tls->reload_interval : conf::Duration::max(),
+                 server.admin_tls ? server.admin_tls->reload_interval : conf::Duration::max()));
     if (stopping_) break;
     if (const absl::Status loaded = LoadCertificates(runtime_->config()); !loaded.ok()) {
       log::Error("certificates not renewed; those in use stay", {{"why", conf::Std(loaded.message())}});
@@ -193,18 +233,33 @@ void Process::Publish() {
   });
 }
 
+void Process::PublishKeys() {
+  if (principals_->keys->version() != shared_.keys->Version()) Publish();
+}
+
 void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {
   if (threads_.empty()) return;  // shards under construction take what is current
   for (size_t i = 0; i < shards_.size(); ++i) {
-    shards_[i]->loop.Post([fn, shard = shards_[i].get(), server = servers_[i].get()] { fn(*shard, *server); });
+    shards_[i]->loop.Post(
+        [fn, shard = shards_[i].get(), server = servers_[i].get()] { fn(*shard, *server); });
   }
 }
 
 absl::Status Process::Reload(std::string_view actor) {
+  const absl::Status reloaded = LoadAndApply(actor);
+  ++(reloaded.ok() ? reloads_.applied : reloads_.refused);
+  reloads_.last_ok = reloaded.ok();
+  reloads_.last_at = net::Now();
+  reloads_.why = std::string(conf::Std(reloaded.message()));
+  return reloaded;
+}
+
+absl::Status Process::LoadAndApply(std::string_view actor) {
   LoadResult loaded = LoadConfig(config_path_);
   if (!loaded.config) {
     std::string all;
-    for (const conf::Problem& problem : loaded.problems) all.append(all.empty() ? "" : "\n").append(ToString(problem));
+    for (const conf::Problem& problem : loaded.problems)
+      all.append(all.empty() ? "" : "\n").append(ToString(problem));
     log::Error("configuration refused; the running one stays", {{"problems", all}});
     return absl::InvalidArgumentError(conf::Abseil(all));
   }
@@ -224,10 +279,11 @@ net::Task<void> Process::WatchKeys() {
     if (stopping_) break;
     const absl::StatusOr<bool> changed = shared_.keys->Refresh(net::Now());
     if (!changed.ok()) {
-      log::Error("key store cannot be read; the keys known stay", {{"why", conf::Std(changed.status().message())}});
-    } else if (*changed) {
-      Publish();
+      log::Error("key store cannot be read; the keys known stay",
+                 {{"why", conf::Std(changed.status().message())}});
     }
+    PublishKeys();
+    admin_->CarryKeyEvents();
   }
 }
 
@@ -290,6 +346,7 @@ net::Task<void> Process::Shutdown() {
   disk_poll_.Cancel();
   shared_.ledger->Flush().IgnoreError();  // so that sinks can have all of it
   co_await outbound_.Stop();
+  admin_->Close();
   control_.Stop();
 }
 

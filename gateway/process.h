@@ -1,8 +1,8 @@
-// Process: everything that `tidegate serve` runs: the shards with their threads, the control loop, the ledger;
-// and what happens to all of it at start, reload and stop.
+// Process: everything that `tidegate serve` runs: the shards with their threads, the control loop, the
+// ledger; and what happens to all of it at start, reload and stop.
 //
-// Start order: configuration → ledger (recovery) → keys → limits (spent budgets restored) → runtime → shards →
-// listeners. Stop order: readiness off → listeners → streams, up to the grace → shards → sinks → ledger.
+// Start order: configuration → ledger (recovery) → keys → limits (spent budgets restored) → runtime → shards
+// → listeners. Stop order: readiness off → listeners → streams, up to the grace → shards → sinks → ledger.
 // Threads: made and destroyed on the main thread; Reload and Stop on the control loop's.
 #pragma once
 
@@ -13,10 +13,14 @@
 #include <thread>
 #include <vector>
 
+#include "gateway/admin/admin_server.h"
 #include "gateway/config.h"
 #include "gateway/jwks.h"
+#include "gateway/key_events.h"
 #include "gateway/ledger/indexer.h"
+#include "gateway/metrics.h"
 #include "gateway/net/loop.h"
+#include "gateway/operations.h"
 #include "gateway/outbound.h"
 #include "gateway/probes.h"
 #include "gateway/server.h"
@@ -39,6 +43,7 @@ class Process {
   void Stop();
 
   uint16_t port() const { return port_; }
+  uint16_t admin_port() const { return admin_->port(); }
   Shared& shared() { return shared_; }
   net::Loop& control() { return control_; }
   std::shared_ptr<const Runtime> runtime() const { return runtime_; }
@@ -49,10 +54,13 @@ class Process {
  private:
   explicit Process(std::string config_path);
   absl::Status Open(Config config);
+  absl::Status OpenAdmin();
+  absl::Status LoadAndApply(std::string_view actor);
   absl::Status Apply(Config config, std::string_view action, std::string_view actor);
   absl::Status LoadCertificates(const Config& config);
   net::Task<void> WatchCertificates();
   void Publish();
+  void PublishKeys();
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> WatchKeys();
   net::Task<void> WatchDisk();
@@ -67,11 +75,17 @@ class Process {
   std::unique_ptr<ledger::Indexer> indexer_;
   ConnectionCounts connections_;
   TlsHolder tls_;
+  TlsHolder admin_tls_;
   std::shared_ptr<const Runtime> runtime_;
   std::shared_ptr<const PrincipalIndex> principals_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::thread> threads_;
+  std::unique_ptr<KeyEvents> key_events_;
+  ReloadState reloads_;
+  Operations operations_;
+  Metrics metrics_;
+  std::unique_ptr<admin::AdminServer> admin_;
   net::Sleep key_poll_;
   net::Sleep certificate_poll_;
   net::Sleep disk_poll_;

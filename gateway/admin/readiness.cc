@@ -34,22 +34,25 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
     const std::string why = operations.shared->ledger->GetStats().last_error;
     out.push_back({"ledger", why.empty() ? "it takes no records" : why, true});
   }
+  if (operations.shared->disk_low) {
+    out.push_back({"disk", "less than ledger.min_free_bytes is free; new requests are refused", true});
+  }
   JudgeModels(*operations.runtime(), now, out);
   if (const ReloadState reloads = operations.reloads(); !reloads.last_ok) {
     out.push_back({"config", "the last one was refused, an older one stays: " + reloads.why});
   }
-  if (operations.sharing) {
-    if (const SharingStatus sharing = operations.sharing(); sharing.degraded()) {
-      out.push_back({"redis", fmt::format("limits are not shared ({}): {}", SharingStateName(sharing.state),
-                                          sharing.reason)});
-    }
+  const OutboundStatus outbound = operations.outbound();
+  if (outbound.sharing && outbound.sharing->degraded()) {
+    out.push_back(
+        {"redis", fmt::format("limits are not shared ({}): {}", SharingStateName(outbound.sharing->state),
+                              outbound.sharing->reason)});
   }
-  if (operations.sinks) {
-    for (const SinkStatus& sink : operations.sinks()) {
-      if (sink.failing) out.push_back({"sink:" + sink.name, sink.last_error});
-    }
+  for (const SinkStatus& sink : outbound.sinks) {
+    if (sink.failing) out.push_back({"sink:" + sink.name, sink.last_error});
   }
-  for (const auto& also : operations.conditions) also(out);
+  for (const Jwks::Status& issuer : operations.issuers()) {
+    if (!issuer.usable) out.push_back({"jwks:" + issuer.issuer, issuer.last_error});
+  }
   readiness.ready =
       std::none_of(out.begin(), out.end(), [](const Condition& condition) { return condition.fatal; });
   return readiness;

@@ -8,6 +8,13 @@
 
 namespace gateway::admin {
 
+// Something that is not as it should be.
+struct Condition {
+  std::string part;    // ledger, redis, model:chat-small, …
+  std::string detail;  // what is wrong, for people
+  bool fatal = false;  // no new work can be taken
+};
+
 struct Readiness {
   bool ready = true;
   std::vector<Condition> conditions;  // empty: all is well
