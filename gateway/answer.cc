@@ -143,14 +143,15 @@ net::Task<void> SendError(Exchange& x) {
     co_await SendOwn(x, error.status, kJson, body);
     co_return;
   }
-  x.reuse_client = false;
   if (!x.stream_begun) {
     // Bytes of a whole answer are out already: only a cut connection says that the rest is missing.
+    x.reuse_client = false;
     x.client.stream().ResetOnClose();
     co_return;
   }
+  // The message ends as HTTP wants it, so the client may send its next request on this connection.
   const std::string event = api::RenderStreamError(x.protocol(), error, x.id);
-  co_await WriteStreamPiece(x, event, true);
+  x.answer_whole = co_await WriteStreamPiece(x, event, true);
 }
 
 std::string RenderRefusalHead(const api::ApiError& error, std::string_view request_id, size_t length) {

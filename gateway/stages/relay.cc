@@ -331,9 +331,8 @@ net::Task<Verdict> StreamRelay::Loop() {
       upstream_.Take(whole);
       framer_.Taken(whole);
       if (told_failure) {
-        // The engine's own words have gone to the client.
+        // The engine's own words have gone to the client, in a message that is whole.
         Broken(x_, Status::kClosed, "the engine reported an error in its stream");
-        x_.reuse_client = false;
         x_.answer_whole = true;
         co_return Verdict::kAnswered;
       }
