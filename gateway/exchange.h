@@ -82,8 +82,9 @@ struct Exchange {
   const ModelRuntime& model() const { return runtime->model(model_id); }
   bool client_knows_chunks() const { return client.head().version >= 11; }
   bool keeps_client() const {
-    // A stream to a client that knows no chunks ends with its connection.
-    return reuse_client && client.head().keep_alive && (client_knows_chunks() || !stream_begun);
+    // A stream to a client that knows no chunks ends with its connection, and so does a request whose body
+    // was not read.
+    return reuse_client && client.head().keep_alive && client.body_read() && (client_knows_chunks() || !stream_begun);
   }
   conf::Duration QueueTime() const { return at.dispatched - at.queued; }
   // From now on the client's leaving is noticed and aborts what stands in `waiting`.

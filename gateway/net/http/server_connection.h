@@ -46,6 +46,7 @@ class ServerConnection final : private Completion, private Alarm {
   // Continue when the client waits for that. The view lasts until EndRequest().
   Task<Status> ReadBody(size_t limit);
   std::string_view body() const { return body_view_; }
+  bool body_read() const { return decoder_.done(); }  // to its end, or there was none
 
   // The next piece of a body that is not wanted whole: empty at its end. Valid until the next call.
   Task<Status> ReadBodyPiece(std::string_view& piece);
