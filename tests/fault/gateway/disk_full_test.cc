@@ -1,0 +1,117 @@
+// The disk under the ledger is full: new work is refused, running work ends, and nothing is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/engine_process.h"
+#include "tests/support/gateway_process.h"
+
+namespace {
+
+using gateway::ledger::Record;
+using tests::Answer;
+using tests::Chat;
+using tests::EngineProcess;
+using tests::GatewayProcess;
+using tests::Json;
+using tests::milliseconds;
+using tests::RawClient;
+
+// A file system of its own, of 48 MiB.
+class SmallDisk {
+ public:
+  SmallDisk() { mounted_ = mount("tidegate-test", folder_.path().c_str(), "tmpfs", 0, "size=48m") == 0; }
+  ~SmallDisk() {
+    if (mounted_) umount2(folder_.path().c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+  const std::string& path() const { return folder_.path(); }
+
+  void Fill() const {
+    std::ofstream out(folder_ / "filler", std::ios::binary);
+    const std::string block(64 * 1024, 'f');
+    while (out.write(block.data(), static_cast<std::streamsize>(block.size())) && out.flush()) {
+    }
+  }
+  void Empty() const { unlink((folder_ / "filler").c_str()); }
+
+ private:
+  tests::TempDir folder_;
+  bool mounted_ = false;
+};
+
+TEST(DiskFull, NewWorkIsRefusedRunningStreamsFinishAndNothingIsLost) {
+  const SmallDisk disk;
+  if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a file system";
+  EngineProcess engine(
+      {"--preset", "demo", "--load-time", "0s", "--step-base", "25ms", "--step-per-sequence", "0s"});
+  const GatewayProcess gateway({.replicas = {engine.port()}, .state_dir = disk.path() + "/state"});
+  std::vector<std::string> served;
+  const auto ask = [&] {
+    Answer answer = gateway.Ask(Chat({{"max_tokens", 2}, {"ignore_eos", true}}));
+    if (answer.status == 200) served.push_back(answer.header("x-request-id"));
+    return answer;
+  };
+  ASSERT_EQ(ask().status, 200);
+
+  RawClient streaming = gateway.Connect();
+  ASSERT_TRUE(streaming.Send(Chat({{"stream", true}, {"max_tokens", 60}, {"ignore_eos", true}})));
+  const Answer head = streaming.ReadHead();
+  ASSERT_EQ(head.status, 200);
+  disk.Fill();
+  Answer refused;
+  ASSERT_TRUE(tests::Within(milliseconds(10'000), [&] { return (refused = ask()).status != 200; }));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.code(), "ledger_unavailable");
+  EXPECT_EQ(refused.header("x-should-retry"), "true");
+
+  std::string last;
+  while (auto event = streaming.ReadEvent()) last = *std::move(event);
+  EXPECT_EQ(last, "data: [DONE]") << "what runs may finish";
+  served.push_back(head.header("x-request-id"));
+  EXPECT_EQ(gateway.Ask(Chat()).status, 503);
+
+  disk.Empty();
+  EXPECT_TRUE(tests::Within(milliseconds(10'000), [&] { return ask().status == 200; }))
+      << "there is room again";
+  EXPECT_EQ(ask().status, 200);
+  for (const std::string& id : served) {
+    const Record record = gateway.CloseOf(id);
+    EXPECT_THAT(record.reason, testing::AnyOf("done", "length"));
+    EXPECT_GT(record.output, 0);
+  }
+  EXPECT_TRUE(gateway.Settles());
+  EXPECT_TRUE(gateway.Verify().ok());
+}
+
+TEST(DiskFull, KilledWhileItIsFullItLosesNothingEither) {
+  const SmallDisk disk;
+  if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a file system";
+  EngineProcess engine(
+      {"--preset", "demo", "--load-time", "0s", "--step-base", "10ms", "--step-per-sequence", "0s"});
+  GatewayProcess gateway({.replicas = {engine.port()}, .state_dir = disk.path() + "/state"});
+  RawClient streaming = gateway.Connect();
+  ASSERT_TRUE(streaming.Send(Chat({{"stream", true}, {"max_tokens", 30}, {"ignore_eos", true}})));
+  const Answer head = streaming.ReadHead();
+  ASSERT_EQ(head.status, 200);
+  disk.Fill();
+  ASSERT_TRUE(tests::Within(milliseconds(10'000),
+                            [&] { return gateway.Ask(Chat({{"max_tokens", 1}})).status == 503; }));
+  while (streaming.ReadEvent()) {
+  }
+  EXPECT_TRUE(streaming.ended());
+  gateway.Kill();
+  disk.Empty();
+  gateway.Start();
+  const Record record = gateway.CloseOf(head.header("x-request-id"));
+  EXPECT_EQ(record.output, 30);
+  EXPECT_TRUE(gateway.Settles());
+  EXPECT_TRUE(gateway.Verify().ok());
+}
+
+}  // namespace

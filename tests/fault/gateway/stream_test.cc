@@ -1,0 +1,275 @@
+// Streams: nothing is held back, nothing that failed looks whole, and nobody is served who is not there.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/fault/gateway/cancel.h"
+#include "tests/support/engine_process.h"
+#include "tests/support/fake_upstream.h"
+#include "tests/support/gateway_process.h"
+
+namespace {
+
+using gateway::ledger::Record;
+using tests::Answer;
+using tests::Chat;
+using tests::EngineProcess;
+using tests::FakeUpstream;
+using tests::GatewayProcess;
+using tests::Json;
+using tests::milliseconds;
+using tests::Post;
+using tests::RawClient;
+
+constexpr milliseconds kSoon{5000};
+
+// One token every 20 ms.
+EngineProcess SteadyEngine(const std::string& step = "20ms") {
+  return EngineProcess(
+      {"--preset", "demo", "--load-time", "0s", "--step-base", step, "--step-per-sequence", "0s"});
+}
+
+std::string Stream(int tokens, const Json& more = Json::object()) {
+  Json body{{"stream", true}, {"max_tokens", tokens}, {"ignore_eos", true}};
+  body.update(more);
+  return Chat(body);
+}
+
+std::vector<std::string> Events(RawClient& client) {
+  std::vector<std::string> events;
+  while (auto event = client.ReadEvent(kSoon)) events.push_back(*std::move(event));
+  return events;
+}
+
+bool IsError(const std::string& event) {
+  const size_t data = event.find("data: ");
+  if (data == std::string::npos) return false;
+  const Json json = Json::parse(event.substr(data + 6), nullptr, false);
+  return json.is_object() && json.contains("error");
+}
+
+size_t Count(const std::vector<std::string>& events, std::string_view sign) {
+  size_t n = 0;
+  for (const std::string& event : events) n += event.find(sign) != std::string::npos;
+  return n;
+}
+
+TEST(Stream, PassesEachEventBeforeTheNextIsProduced) {
+  EngineProcess engine = SteadyEngine("60ms");
+  const GatewayProcess gateway({.replicas = {engine.port()}});
+  RawClient client = gateway.Connect();
+  ASSERT_TRUE(client.Send(Stream(12)));
+  ASSERT_EQ(client.ReadHead().status, 200);
+  uint64_t received = 0;
+  while (const auto event = client.ReadEvent(kSoon)) {
+    if (event->find("\"content\":\"") == std::string::npos || event->find("\"role\"") != std::string::npos)
+      continue;
+    // One more may have been made while this test asked.
+    EXPECT_LE(engine.Stat("/tokens/generated"), ++received + 1);
+  }
+  EXPECT_TRUE(client.ended());
+  EXPECT_GE(received, 10u);
+}
+
+TEST(Stream, BeatsWhileItWaitsAndThenAnswers) {
+  EngineProcess engine = SteadyEngine("400ms");
+  const GatewayProcess gateway({.replicas = {engine.port()}, .server = "heartbeat: 100ms"});
+  RawClient client = gateway.Connect();
+  ASSERT_TRUE(client.Send(Stream(2)));
+  const Answer head = client.ReadHead();
+  EXPECT_EQ(head.status, 200);
+  EXPECT_THAT(head.header("content-type"), testing::StartsWith("text/event-stream"));
+  const std::vector<std::string> events = Events(client);
+  ASSERT_GE(events.size(), 4u);
+  EXPECT_EQ(events.front().front(), ':') << "a comment, which SDKs pass over";
+  EXPECT_EQ(events.back(), "data: [DONE]");
+  EXPECT_TRUE(client.ended());
+}
+
+TEST(Stream, TellsAFailureAfterAHeartbeatAsAnEvent) {
+  const EngineProcess engine;
+  engine.Fault({{"kind", "hang"}});
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .server = "heartbeat: 100ms", .model = "timeouts: {first_byte: 450ms}"});
+  RawClient client = gateway.Connect();
+  ASSERT_TRUE(client.Send(Stream(2)));
+  const Answer head = client.ReadHead();
+  ASSERT_EQ(head.status, 200) << "what the heartbeat began";
+  const std::vector<std::string> events = Events(client);
+  EXPECT_GE(Count(events, ": waiting"), 3u);
+  ASSERT_FALSE(events.empty());
+  EXPECT_TRUE(IsError(events.back())) << events.back();
+  const Record record = gateway.CloseOf(head.header("x-request-id"));
+  EXPECT_EQ(record.reason, "timed_out");
+  EXPECT_EQ(record.error, "upstream_timeout");
+}
+
+struct Failure {
+  std::string name;
+  Json fault;
+  std::string reason;
+};
+
+// Under every protocol, streams and their failures are told in its own way.
+struct BrokenStream : testing::TestWithParam<Failure> {};
+
+TEST_P(BrokenStream, EndsWithAnErrorInTheProtocolsOwnFormAndIsRecordedAsFailed) {
+  const EngineProcess engine;
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = "timeouts: {idle: 400ms}, breaker: {failures: 100}"});
+  const struct {
+    std::string path;
+    std::string body;
+    std::string id;
+    std::string end;  // of a stream that is whole
+  } dialects[] = {
+      {"/v1/chat/completions", tests::ChatBody({{"stream", true}, {"max_tokens", 50}}).dump(), "x-request-id",
+       "[DONE]"},
+      {"/v1/completions", R"({"model":"chat-small","prompt":"Hi","max_tokens":50,"stream":true})",
+       "x-request-id", "[DONE]"},
+      {"/v1/messages",
+       R"({"model":"chat-small","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"Hi"}]})",
+       "request-id", "message_stop"},
+      {"/v1/responses", R"({"model":"chat-small","input":"Hi","max_output_tokens":50,"stream":true})",
+       "x-request-id", "response.completed"},
+  };
+  for (const auto& dialect : dialects) {
+    SCOPED_TRACE(dialect.path);
+    engine.ClearFaults();
+    engine.Fault(GetParam().fault);
+    RawClient client = gateway.Connect();
+    ASSERT_TRUE(client.Send(Post(dialect.path, dialect.body)));
+    const Answer head = client.ReadHead();
+    ASSERT_EQ(head.status, 200);
+    const std::vector<std::string> events = Events(client);
+    ASSERT_GE(events.size(), 2u);
+    EXPECT_TRUE(client.ended()) << "the HTTP message itself is whole";
+    EXPECT_EQ(Count(events, dialect.end), 0u) << "it must not look whole";
+    EXPECT_THAT(events.back(), testing::HasSubstr("error"));
+    if (dialect.path == "/v1/messages") EXPECT_THAT(events.back(), testing::StartsWith("event: error\n"));
+    if (dialect.end == "[DONE]") EXPECT_TRUE(IsError(events.back())) << events.back();
+    const Record record = gateway.CloseOf(head.header(dialect.id));
+    EXPECT_EQ(record.reason, GetParam().reason);
+    EXPECT_EQ(record.error, "stream_interrupted");
+    EXPECT_GT(record.output, 0) << "what was generated is counted";
+    EXPECT_LT(record.output, 50);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, BrokenStream,
+    testing::Values(Failure{"drop", {{"kind", "drop"}, {"arg", 5}}, "upstream_failed"},
+                    Failure{"stall", {{"kind", "stall"}, {"arg", 5}}, "timed_out"},
+                    Failure{"bad_chunk", {{"kind", "bad-chunk"}, {"arg", 5}}, "upstream_failed"},
+                    Failure{"bad_json", {{"kind", "bad-json"}, {"arg", 5}}, "upstream_failed"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Stream, OneThatClosesCleanlyWithoutItsMarkerIsNotWhole) {
+  const std::string event =
+      "data: "
+      "{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":"
+      "\"a\"}}]}\n\n";
+  const std::string head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+  const std::string chunked =
+      fmt::format("{}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{}\r\n", head, event.size(), event);
+  const std::string cases[] = {
+      chunked + "0\r\n\r\n",
+      fmt::format("{}Content-Length: {}\r\n\r\n{}", head, event.size(), event),
+      head + "Connection: close\r\n\r\n" + event,
+      chunked,
+      chunked + "5\r\ndata:\r\n0\r\n\r\n",
+  };
+  for (const std::string& answer : cases) {
+    SCOPED_TRACE(answer);
+    const FakeUpstream upstream(answer);
+    const GatewayProcess gateway({.replicas = {upstream.port()}, .model = "health: {probe: false}"});
+    RawClient client = gateway.Connect();
+    ASSERT_TRUE(client.Send(Stream(5)));
+    const Answer got = client.ReadHead();
+    ASSERT_EQ(got.status, 200);
+    const std::vector<std::string> events = Events(client);
+    ASSERT_FALSE(events.empty());
+    EXPECT_TRUE(IsError(events.back())) << events.back();
+    EXPECT_EQ(Count(events, "[DONE]"), 0u);
+    EXPECT_EQ(gateway.CloseOf(got.header("x-request-id")).reason, "upstream_failed");
+  }
+}
+
+TEST(Stream, OneThatNeverEndsIsEnded) {
+  const struct {
+    std::string limit;
+    std::string step;
+  } cases[] = {{"stream_time: 700ms", "5ms"}, {"stream_bytes: 64KiB", "1ms"}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.limit);
+    EngineProcess engine = SteadyEngine(c.step);
+    engine.Fault({{"kind", "endless"}});
+    const GatewayProcess gateway(
+        {.replicas = {engine.port()}, .server = fmt::format("limits: {{{}}}", c.limit)});
+    RawClient client = gateway.Connect();
+    ASSERT_TRUE(client.Send(Stream(5)));
+    const Answer head = client.ReadHead();
+    const std::vector<std::string> events = Events(client);
+    ASSERT_FALSE(events.empty());
+    EXPECT_THAT(events.back(), testing::HasSubstr("stream_limit"));
+    EXPECT_TRUE(IsError(events.back()));
+    EXPECT_EQ(gateway.CloseOf(head.header("x-request-id")).error, "stream_limit");
+    EXPECT_TRUE(tests::Within(kSoon, [&] { return engine.Stat("/requests/cancelled") == 1; }));
+  }
+}
+
+TEST(Stream, ASlowClientSlowsTheEngineAndTakesNoMemory) {
+  const EngineProcess engine;
+  engine.Fault({{"kind", "endless"}});
+  GatewayProcess gateway({.replicas = {engine.port()}});
+  EXPECT_EQ(gateway.Ask(Stream(10, {{"model", "nobody"}})).status, 404);
+  const size_t before = gateway.process().ResidentBytes();
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(RawClient::Narrow(gateway.port()));
+    ASSERT_TRUE(clients.back().Send(Stream(5)));
+    ASSERT_EQ(clients.back().ReadHead().status, 200);
+  }
+  // Until nothing moves any more: the engine's own socket is full.
+  uint64_t generated = 0;
+  ASSERT_TRUE(tests::Within(RawClient::kPatience, [&] {
+    const uint64_t last = std::exchange(generated, engine.Stat("/tokens/generated"));
+    tests::Pause(milliseconds(200));
+    return last == generated;
+  })) << "the engine is never held back";
+  if (!tests::kSanitized) {
+    EXPECT_LT(gateway.process().ResidentBytes(), before + 8 * (2u << 20)) << "2 MiB for each such stream";
+  }
+  EXPECT_EQ(gateway.Ask(Chat({{"model", "nobody"}})).status, 404) << "and others are served";
+  for (RawClient& client : clients) client.Close();
+  EXPECT_TRUE(tests::Within(kSoon, [&] { return engine.Stat("/requests/cancelled") == 8; }));
+  EXPECT_TRUE(gateway.Settles());
+}
+
+TEST(Stream, AClientThatLeavesIsNoticedInEveryPhase) {
+  using tests::ClientLeaves;
+  for (const auto phase : tests::kLeavingPhases) {
+    SCOPED_TRACE(phase.name);
+    ClientLeaves(phase);
+  }
+}
+
+// Nothing of an engine is known yet, so the ledger tells when it was noticed.
+TEST(Stream, AClientThatLeavesWhileTheEngineIsConnectedToIsNoticed) {
+  const FakeUpstream deaf("");
+  const GatewayProcess gateway(
+      {.replicas = {deaf.port()}, .model = "health: {probe: false}, timeouts: {connect: 30s}"});
+  RawClient client = gateway.Connect();
+  ASSERT_TRUE(client.Send(Chat({}, "X-Request-Id: leaver\r\n")));
+  tests::Pause(milliseconds(150));
+  client.Close();
+  const Record record = gateway.CloseOf("leaver", kSoon);
+  EXPECT_EQ(record.reason, "client_gone");
+  EXPECT_LT(record.total_us, 2'000'000);
+  EXPECT_TRUE(gateway.Settles());
+}
+
+}  // namespace

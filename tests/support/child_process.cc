@@ -1,0 +1,90 @@
+#include "tests/support/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/support/temp_dir.h"
+
+extern char** environ;
+
+namespace tests {
+namespace {
+
+constexpr const char* kSetpriv = "/usr/bin/setpriv";
+
+}  // namespace
+
+ChildProcess::ChildProcess(std::vector<std::string> words, std::string output) : output_(std::move(output)) {
+  if (std::filesystem::exists(kSetpriv)) words.insert(words.begin(), {kSetpriv, "--pdeathsig", "KILL", "--"});
+  if (std::filesystem::exists(output_)) before_ = std::filesystem::file_size(output_);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, output_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  const int failed = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) throw std::runtime_error("cannot start " + words[0]);
+}
+
+ChildProcess::~ChildProcess() {
+  if (!Running()) return;
+  Signal(SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void ChildProcess::Signal(int signal) const {
+  if (!status_) kill(pid_, signal);
+}
+
+std::optional<int> ChildProcess::Wait(milliseconds patience) {
+  Within(patience, [&] {
+    int status = 0;
+    if (!status_ && waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
+    return status_.has_value();
+  });
+  return status_;
+}
+
+std::string ChildProcess::Output() const {
+  return ReadFile(output_).substr(before_);
+}
+
+std::string ChildProcess::WaitForLine(std::string_view sign, milliseconds patience) {
+  std::string line;
+  Within(patience, [&] {
+    const std::string all = Output();
+    const size_t at = all.find(sign);
+    const size_t end = all.find('\n', at);
+    if (at == std::string::npos || end == std::string::npos) return !Running();
+    const size_t newline = all.rfind('\n', at);
+    const size_t begin = newline == std::string::npos ? 0 : newline + 1;
+    line = all.substr(begin, end - begin);
+    return true;
+  });
+  return line;
+}
+
+size_t ChildProcess::ResidentBytes() const {
+  std::ifstream statm("/proc/" + std::to_string(pid_) + "/statm");
+  size_t pages = 0;
+  statm >> pages >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+void Pause(milliseconds pause) {
+  std::this_thread::sleep_for(pause);
+}
+
+}  // namespace tests

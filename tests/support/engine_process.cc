@@ -1,0 +1,67 @@
+#include "tests/support/engine_process.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace tests {
+
+void EngineProcess::Start() {
+  std::vector<std::string> words{TIDEGATE_ENGINE_BINARY, "--model", "chat-small", "--port",
+                                 std::to_string(port_)};
+  bool preset = false;
+  for (const std::string& flag : flags_) {
+    preset = preset || flag == "--preset";
+    words.push_back(flag);
+  }
+  if (!preset) words.insert(words.end(), {"--preset", "instant"});
+  process_ = std::make_unique<ChildProcess>(std::move(words), folder_ / "engine.log");
+  const std::string line = process_->WaitForLine("listening on ", RawClient::kPatience);
+  ASSERT_FALSE(line.empty()) << "the engine did not start: " << process_->Output();
+  port_ = static_cast<uint16_t>(std::atoi(line.substr(line.rfind(':') + 1).c_str()));
+  ASSERT_TRUE(
+      Within(RawClient::kPatience, [&] { return RawClient(port_).Ask(Get("/health")).status == 200; }));
+}
+
+void EngineProcess::Kill() {
+  process_->Signal(SIGKILL);
+  process_->Wait(RawClient::kPatience);
+}
+
+Json EngineProcess::Stats() const {
+  return RawClient(port_).Ask(Get("/engine/stats")).json();
+}
+
+uint64_t EngineProcess::Stat(const char* pointer) const {
+  const Json stats = Stats();
+  const Json::json_pointer at(pointer);
+  return stats.contains(at) ? stats[at].get<uint64_t>() : 0;
+}
+
+void EngineProcess::Fault(const Json& fault) const {
+  const Answer answer = RawClient(port_).Ask(Post("/engine/fault", fault.dump()));
+  ASSERT_LT(answer.status, 300) << answer.body;
+}
+
+void EngineProcess::ClearFaults() const {
+  RawClient(port_).Ask("DELETE /engine/fault HTTP/1.1\r\nHost: engine\r\n\r\n");
+}
+
+uint16_t FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  bind(fd, reinterpret_cast<sockaddr*>(&address), length);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace tests

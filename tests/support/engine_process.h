@@ -1,0 +1,44 @@
+// A real tidegate-engine on a free port of loopback, ended with the object: what it saw, and how it is made
+// to misbehave. Answers to the model chat-small, without delays unless the flags say otherwise.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/child_process.h"
+#include "tests/support/raw_client.h"
+#include "tests/support/temp_dir.h"
+
+namespace tests {
+
+class EngineProcess {
+ public:
+  explicit EngineProcess(std::vector<std::string> flags = {}) : flags_(std::move(flags)) { Start(); }
+
+  uint16_t port() const { return port_; }
+  ChildProcess& process() { return *process_; }
+
+  void Kill();
+  void Start();  // again, on the same port
+
+  // GET /engine/stats, at any time.
+  Json Stats() const;
+  uint64_t Stat(const char* pointer) const;  // a number of it, such as "/requests/received"
+
+  // {"kind": "stall", "arg": 5, "first": 1}: see tools/engine/README.md.
+  void Fault(const Json& fault) const;
+  void ClearFaults() const;
+
+ private:
+  const std::vector<std::string> flags_;
+  TempDir folder_;
+  uint16_t port_ = 0;
+  std::unique_ptr<ChildProcess> process_;
+};
+
+// A port of loopback that nobody listens on.
+uint16_t FreePort();
+
+}  // namespace tests

@@ -1,0 +1,84 @@
+#include "tests/support/fake_upstream.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace tests {
+
+FakeUpstream::FakeUpstream(std::string answer) : answer_(std::move(answer)) {
+  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  bind(listener_, reinterpret_cast<sockaddr*>(&address), length);
+  getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length);
+  port_ = ntohs(address.sin_port);
+  listen(listener_, answer_.empty() ? 0 : 64);
+  if (answer_.empty()) {
+    FillBacklog();
+  } else {
+    thread_ = std::thread([this] { Serve(); });
+  }
+}
+
+FakeUpstream::~FakeUpstream() {
+  stopping_ = true;
+  if (thread_.joinable()) thread_.join();
+  for (const int fd : filler_) {
+    if (fd >= 0) close(fd);
+  }
+  close(listener_);
+}
+
+// Once its queue is full, the system drops what asks to connect.
+void FakeUpstream::FillBacklog() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port_);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (int& fd : filler_) {
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    [[maybe_unused]] const int pending = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  }
+}
+
+void FakeUpstream::Serve() {
+  while (!stopping_) {
+    pollfd waiting{listener_, POLLIN, 0};
+    if (poll(&waiting, 1, 20) <= 0) continue;
+    const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (connection < 0) continue;
+    Answer(connection);
+    close(connection);
+  }
+}
+
+void FakeUpstream::Answer(int connection) {
+  std::string request;
+  size_t whole = std::string::npos;
+  while (!stopping_ && request.size() < whole) {
+    pollfd readable{connection, POLLIN, 0};
+    if (poll(&readable, 1, 20) <= 0) continue;
+    std::array<char, 16384> piece;
+    const ssize_t n = recv(connection, piece.data(), piece.size(), 0);
+    if (n <= 0) return;
+    request.append(piece.data(), static_cast<size_t>(n));
+    const size_t end = request.find("\r\n\r\n");
+    if (end == std::string::npos) continue;
+    const size_t length = request.find("content-length: ");
+    whole = end + 4 + (length < end ? std::strtoull(request.c_str() + length + 16, nullptr, 10) : 0);
+  }
+  ++requests_;
+  send(connection, answer_.data(), answer_.size(), MSG_NOSIGNAL);
+  shutdown(connection, SHUT_WR);
+}
+
+}  // namespace tests

@@ -1,0 +1,136 @@
+#include "tests/support/gateway_process.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <map>
+
+#include "gateway/ledger/signing.h"
+#include "gateway/ledger/tail.h"
+
+namespace tests {
+namespace {
+
+using gateway::ledger::Kind;
+using gateway::ledger::Record;
+
+std::string Joined(std::string_view members) {
+  return members.empty() ? std::string() : fmt::format(", {}", members);
+}
+
+std::string Render(const GatewayConfig& c, std::string_view state_dir) {
+  std::string endpoints;
+  for (size_t i = 0; i < c.replicas.size(); ++i) {
+    endpoints += fmt::format("{}{{name: r{}, url: http://127.0.0.1:{}{}}}", i ? ", " : "", i, c.replicas[i],
+                             Joined(c.endpoint));
+  }
+  std::string text = fmt::format(
+      "server: {{listen: 127.0.0.1:0, admin: 127.0.0.1:0, threads: {}, state_dir: {}{}}}\n"
+      "tenants:\n  - {{name: demo{}{}}}\n"
+      "models:\n  - {{name: chat-small, price: {{input: 1, output: 2}}, endpoints: [{}]{}}}\n{}",
+      c.threads, state_dir, Joined(c.server),
+      c.tenant.find("models:") == std::string::npos ? ", models: [\"*\"]" : "", Joined(c.tenant), endpoints,
+      Joined(c.model), c.models);
+  if (c.anonymous) text += "auth: {anonymous_tenant: demo}\n";
+  if (!c.ledger.empty()) text += fmt::format("ledger: {{{}}}\n", c.ledger);
+  return text + c.sections;
+}
+
+}  // namespace
+
+GatewayProcess::GatewayProcess(GatewayConfig config)
+    : state_dir_(config.state_dir.empty() ? folder_ / "state" : config.state_dir) {
+  WriteConfig(config);
+  Start();
+}
+
+void GatewayProcess::WriteConfig(const GatewayConfig& config) {
+  std::ofstream(config_path()) << Render(config, state_dir_);
+}
+
+void GatewayProcess::Start() {
+  process_ = std::make_unique<ChildProcess>(
+      std::vector<std::string>{TIDEGATE_BINARY, "serve", "--config", config_path()}, folder_ / "gateway.log");
+  const std::string line = process_->WaitForLine("\"event\":\"serving\"", RawClient::kPatience);
+  ASSERT_FALSE(line.empty()) << "the gateway did not start: " << process_->Output();
+  const std::string listen = Json::parse(line).value("listen", ":0");
+  port_ = static_cast<uint16_t>(std::stoi(listen.substr(listen.rfind(':') + 1)));
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return Ask(Get("/v1/models")).status != 0; }));
+}
+
+void GatewayProcess::Kill() {
+  process_->Signal(SIGKILL);
+  process_->Wait(RawClient::kPatience);
+}
+
+std::optional<int> GatewayProcess::Stop(milliseconds patience) {
+  process_->Signal(SIGTERM);
+  return process_->Wait(patience);
+}
+
+std::vector<Record> GatewayProcess::Records() const {
+  std::vector<Record> records;
+  gateway::ledger::Tail tail(ledger_dir(), 0);
+  gateway::ledger::RecordParser parser;
+  while (true) {
+    auto batch = tail.Read(1000, 1 << 20);
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    if (!batch.ok() || batch->lines.empty()) return records;
+    for (const auto& line : batch->lines) {
+      const absl::Status parsed = parser.Parse(line.text, &records.emplace_back());
+      EXPECT_TRUE(parsed.ok()) << parsed << line.text;
+    }
+  }
+}
+
+Record GatewayProcess::CloseOf(std::string_view request, milliseconds patience) const {
+  Record found;
+  const bool came = Within(patience, [&] {
+    for (Record& record : Records()) {
+      if (record.kind == Kind::kClose && (record.request == request || record.client_request == request)) {
+        found = std::move(record);
+        return true;
+      }
+    }
+    return false;
+  });
+  EXPECT_TRUE(came) << "the ledger has no close of " << request;
+  return found;
+}
+
+bool GatewayProcess::Settles(milliseconds patience) const {
+  return Within(patience, [&] { return Balance(Records()).none(); });
+}
+
+gateway::ledger::VerifyReport GatewayProcess::Verify() const {
+  const auto key = gateway::ledger::PublicKey::Load(ledger_dir() + "/signing.pub");
+  EXPECT_TRUE(key.ok()) << key.status();
+  if (!key.ok()) return {.first_bad = gateway::ledger::Problem{.why = "no key"}};
+  auto report = gateway::ledger::Verify(ledger_dir(), *key);
+  EXPECT_TRUE(report.ok()) << report.status();
+  if (!report.ok()) return {.first_bad = gateway::ledger::Problem{.why = "unreadable"}};
+  return *std::move(report);
+}
+
+Unbalanced Balance(const std::vector<Record>& records) {
+  std::map<uint64_t, std::pair<std::string, int>> opens;
+  Unbalanced result;
+  for (const Record& record : records) {
+    if (record.kind == Kind::kOpen) opens[record.seq] = {record.request, 0};
+    if (record.kind != Kind::kClose || record.open_seq == 0) continue;
+    const auto open = opens.find(record.open_seq);
+    if (open == opens.end()) {
+      result.orphans.push_back(record.request);
+    } else if (++open->second.second > 1) {
+      result.twice.push_back(record.request);
+    }
+  }
+  for (const auto& [seq, open] : opens) {
+    if (open.second == 0) result.open.push_back(open.first);
+  }
+  return result;
+}
+
+}  // namespace tests

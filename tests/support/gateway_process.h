@@ -1,0 +1,82 @@
+// The real `tidegate serve` over a configuration that a test puts together, on free ports of loopback, with a
+// state folder of its own that outlives restarts; and what stands in its ledger.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/ledger/parse.h"
+#include "gateway/ledger/verify.h"
+#include "tests/support/child_process.h"
+#include "tests/support/raw_client.h"
+#include "tests/support/temp_dir.h"
+
+namespace tests {
+
+// Members in YAML's flow form, without braces: "heartbeat: 100ms, limits: {headers: 20}".
+struct GatewayConfig {
+  std::vector<uint16_t> replicas;  // of chat-small, named r0, r1, …
+  std::string server = {};
+  std::string tenant = {};  // of `demo`, whom calls without credentials belong to
+  std::string model = {};   // of chat-small
+  std::string endpoint = "engine: vllm";
+  std::string ledger = {};
+  std::string models = {};    // further models, each as "  - {…}\n"
+  std::string sections = {};  // further sections, as lines
+  bool anonymous = true;
+  int threads = 2;
+  std::string state_dir = {};  // default: in the test's own folder
+};
+
+class GatewayProcess {
+ public:
+  explicit GatewayProcess(GatewayConfig config);
+
+  uint16_t port() const { return port_; }
+  RawClient Connect() const { return RawClient(port_); }
+  Answer Ask(std::string_view request) const { return Connect().Ask(request); }
+  ChildProcess& process() { return *process_; }
+  const std::string& state_dir() const { return state_dir_; }
+  std::string ledger_dir() const { return state_dir_ + "/ledger"; }
+  std::string config_path() const { return folder_ / "tidegate.yaml"; }
+
+  // Each waits until the gateway answers.
+  void Start();
+  void Kill();  // -9
+  void Restart() { Kill(), Start(); }
+  void WriteConfig(const GatewayConfig& config);
+
+  // The exit status after SIGTERM as waitpid tells it; nothing when it did not end in time.
+  std::optional<int> Stop(milliseconds patience = RawClient::kPatience);
+
+  // Everything in the ledger, in order.
+  std::vector<gateway::ledger::Record> Records() const;
+  // Waits for the close of the request with this id (x-request-id), or of the client's own id.
+  gateway::ledger::Record CloseOf(std::string_view request,
+                                  milliseconds patience = RawClient::kPatience) const;
+  // True when every open gets its close within the time.
+  bool Settles(milliseconds patience = RawClient::kPatience) const;
+  gateway::ledger::VerifyReport Verify() const;
+
+ private:
+  TempDir folder_;
+  std::string state_dir_;
+  uint16_t port_ = 0;
+  std::unique_ptr<ChildProcess> process_;
+};
+
+// Opens without a close, opens with two, and closes of an open that is not there: all empty in a sound
+// ledger.
+struct Unbalanced {
+  std::vector<std::string> open;
+  std::vector<std::string> twice;
+  std::vector<std::string> orphans;
+  bool none() const { return open.empty() && twice.empty() && orphans.empty(); }
+};
+Unbalanced Balance(const std::vector<gateway::ledger::Record>& records);
+
+}  // namespace tests

@@ -1,0 +1,249 @@
+#include "tests/support/raw_client.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+namespace tests {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int Remaining(Clock::time_point until) {
+  const auto left = std::chrono::duration_cast<milliseconds>(until - Clock::now()).count();
+  return static_cast<int>(std::max<int64_t>(left, 0));
+}
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+  return text;
+}
+
+}  // namespace
+
+std::string Answer::header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? std::string() : found->second;
+}
+
+Json Answer::json() const {
+  Json parsed = Json::parse(body, nullptr, false);
+  return parsed.is_discarded() ? Json() : parsed;
+}
+
+std::string Answer::code() const {
+  const Json parsed = json();
+  if (!parsed.is_object() || !parsed.contains("error") || !parsed["error"].is_object()) return "";
+  return parsed["error"].contains("code") && parsed["error"]["code"].is_string()
+             ? parsed["error"]["code"].get<std::string>()
+             : "";
+}
+
+RawClient::RawClient(uint16_t port) {
+  Connect(port, 0);
+}
+RawClient::RawClient(uint16_t port, int receive_buffer) {
+  Connect(port, receive_buffer);
+}
+RawClient::~RawClient() {
+  Close();
+}
+
+RawClient::RawClient(RawClient&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      in_(std::move(other.in_)),
+      payload_(std::move(other.payload_)),
+      chunked_(other.chunked_),
+      until_close_(other.until_close_),
+      left_(other.left_),
+      whole_(other.whole_),
+      closed_(other.closed_),
+      reset_(other.reset_) {}
+
+RawClient RawClient::Narrow(uint16_t port) {
+  return RawClient(port, 4096);
+}
+
+void RawClient::Connect(uint16_t port, int receive_buffer) {
+  fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (receive_buffer > 0) setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+  const int on = 1;
+  setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) Close();
+}
+
+bool RawClient::Send(std::string_view bytes, milliseconds patience) {
+  const Clock::time_point until = Clock::now() + patience;
+  while (!bytes.empty()) {
+    if (fd_ < 0) return false;
+    pollfd writable{fd_, POLLOUT, 0};
+    if (poll(&writable, 1, Remaining(until)) <= 0) return false;
+    const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno != EAGAIN) return false;
+    if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+bool RawClient::Fill(Clock::time_point until) {
+  if (fd_ < 0 || closed_) return false;
+  pollfd readable{fd_, POLLIN, 0};
+  if (poll(&readable, 1, Remaining(until)) <= 0) return false;
+  std::string piece(64 * 1024, '\0');
+  const ssize_t n = recv(fd_, piece.data(), piece.size(), 0);
+  if (n <= 0) {
+    closed_ = true;
+    reset_ = n < 0;
+    return false;
+  }
+  in_.append(piece, 0, static_cast<size_t>(n));
+  return true;
+}
+
+// Moves what in_ holds of the body to payload_.
+void RawClient::Decode() {
+  while (!whole_) {
+    if (until_close_) {
+      payload_ += in_;
+      in_.clear();
+      whole_ = closed_ && !reset_;
+      return;
+    }
+    const size_t take = static_cast<size_t>(std::min<uint64_t>(left_, in_.size()));
+    payload_.append(in_, 0, take);
+    in_.erase(0, take);
+    left_ -= take;
+    if (left_ > 0) return;
+    if (!chunked_) {
+      whole_ = true;
+      return;
+    }
+    // At a chunk's size, or at the CRLF that ends the chunk before it.
+    const size_t from = in_.starts_with("\r\n") ? 2 : 0;
+    const size_t end = in_.find("\r\n", from);
+    if (end == std::string::npos) return;
+    const uint64_t size = std::strtoull(in_.c_str() + from, nullptr, 16);
+    if (size == 0) {
+      if (in_.size() < end + 4) return;
+      in_.erase(0, end + 4);
+      whole_ = true;
+      return;
+    }
+    in_.erase(0, end + 2);
+    left_ = size;
+  }
+}
+
+Answer RawClient::ReadHead(milliseconds patience) {
+  const Clock::time_point until = Clock::now() + patience;
+  size_t end;
+  while ((end = in_.find("\r\n\r\n")) == std::string::npos) {
+    if (!Fill(until)) return {};
+  }
+  Answer answer;
+  const std::string head = in_.substr(0, end + 2);
+  in_.erase(0, end + 4);
+  answer.status = std::atoi(head.substr(std::min(head.size(), head.find(' ') + 1)).c_str());
+  for (size_t at = head.find("\r\n") + 2; at < head.size();) {
+    const size_t line_end = head.find("\r\n", at);
+    const size_t colon = head.find(':', at);
+    const size_t value = head.find_first_not_of(' ', colon + 1);
+    answer.headers[Lower(head.substr(at, colon - at))] = head.substr(value, line_end - value);
+    at = line_end + 2;
+  }
+  payload_.clear();
+  chunked_ = answer.header("transfer-encoding") == "chunked";
+  const std::string length = answer.header("content-length");
+  const bool none = answer.status < 200 || answer.status == 204 || answer.status == 304;
+  until_close_ = !none && !chunked_ && length.empty();
+  left_ = none || chunked_ || length.empty() ? 0 : std::strtoull(length.c_str(), nullptr, 10);
+  whole_ = none || (!chunked_ && !until_close_ && left_ == 0);
+  return answer;
+}
+
+Answer RawClient::Read(milliseconds patience) {
+  const Clock::time_point until = Clock::now() + patience;
+  Answer answer = ReadHead(patience);
+  if (answer.status == 0) return answer;
+  Decode();
+  while (!whole_) {
+    const bool more = Fill(until);
+    Decode();
+    if (!more) break;
+  }
+  answer.body = std::move(payload_);
+  payload_.clear();
+  answer.whole = whole_;
+  return answer;
+}
+
+std::optional<std::string> RawClient::ReadEvent(milliseconds patience) {
+  const Clock::time_point until = Clock::now() + patience;
+  while (true) {
+    Decode();
+    if (const size_t end = payload_.find("\n\n"); end != std::string::npos) {
+      std::string event = payload_.substr(0, end);
+      payload_.erase(0, end + 2);
+      return event;
+    }
+    if (whole_ || !Fill(until)) return std::nullopt;
+  }
+}
+
+bool RawClient::WaitClosed(milliseconds patience) {
+  const Clock::time_point until = Clock::now() + patience;
+  while (in_.empty() && Fill(until)) {
+  }
+  return closed_ && in_.empty();
+}
+
+void RawClient::ShutdownWrite() {
+  shutdown(fd_, SHUT_WR);
+}
+
+void RawClient::Close() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+void RawClient::Reset() {
+  const linger now{1, 0};
+  if (fd_ >= 0) setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  Close();
+}
+
+std::string Post(std::string_view path, std::string_view body, std::string_view headers) {
+  return fmt::format(
+      "POST {} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}\r\n{}",
+      path, body.size(), headers, body);
+}
+
+std::string Get(std::string_view path, std::string_view headers) {
+  return fmt::format("GET {} HTTP/1.1\r\nHost: gateway\r\n{}\r\n", path, headers);
+}
+
+Json ChatBody(const Json& more) {
+  Json body =
+      Json::parse(R"({"model":"chat-small","messages":[{"role":"user","content":"Say something."}]})");
+  body.update(more);
+  return body;
+}
+
+std::string Chat(const Json& more, std::string_view headers) {
+  return Post("/v1/chat/completions", ChatBody(more).dump(), headers);
+}
+
+}  // namespace tests

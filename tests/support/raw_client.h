@@ -1,0 +1,90 @@
+// A blocking HTTP client that does exactly what a test says: it sends any bytes, in any pieces, and reads
+// answers with a deadline. Not shared between threads.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tests/support/child_process.h"
+
+namespace tests {
+
+using Json = nlohmann::json;
+
+struct Answer {
+  int status = 0;                              // 0: none came
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;
+  bool whole = false;  // its end has come, as its framing says
+
+  std::string header(const std::string& name) const;
+  Json json() const;         // of the body; null when it is none
+  std::string code() const;  // of an OpenAI error object, or ""
+};
+
+class RawClient {
+ public:
+  static constexpr milliseconds kPatience{15'000};
+
+  explicit RawClient(uint16_t port);
+  ~RawClient();
+  RawClient(RawClient&& other) noexcept;
+  RawClient(const RawClient&) = delete;
+
+  bool connected() const { return fd_ >= 0; }
+  // False when the peer does not take it, or not all of it in time.
+  bool Send(std::string_view bytes, milliseconds patience = kPatience);
+
+  // The next answer, whole. Of one that was cut, what came, with whole == false.
+  Answer Read(milliseconds patience = kPatience);
+  Answer Ask(std::string_view request) { return Send(request), Read(); }
+
+  // Its head alone; what follows is read by the two below.
+  Answer ReadHead(milliseconds patience = kPatience);
+  // The next server-sent event, without its blank line; nothing when the stream or the time has ended.
+  std::optional<std::string> ReadEvent(milliseconds patience = kPatience);
+  bool ended() const { return whole_; }  // the answer's body has come to its proper end
+
+  // True when the peer closes, having sent nothing more.
+  bool WaitClosed(milliseconds patience = kPatience);
+  bool reset() const { return reset_; }  // it was not an orderly close
+
+  void ShutdownWrite();  // says that nothing more will come, and can still read
+  void Close();
+  void Reset();  // closes with an RST
+  // A window so small that a peer that writes much must wait; to be called first of all.
+  static RawClient Narrow(uint16_t port);
+
+ private:
+  RawClient(uint16_t port, int receive_buffer);
+  void Connect(uint16_t port, int receive_buffer);
+  // Reads something; false at the end of the connection or of the time.
+  bool Fill(std::chrono::steady_clock::time_point until);
+  void Decode();
+
+  int fd_ = -1;
+  std::string in_;       // not yet looked at
+  std::string payload_;  // of the body, not yet taken
+  bool chunked_ = false;
+  bool until_close_ = false;
+  uint64_t left_ = 0;  // of the body, or of the chunk
+  bool whole_ = true;
+  bool closed_ = false;
+  bool reset_ = false;
+};
+
+// "POST PATH" with a JSON body; `headers` are whole lines with CRLF.
+std::string Post(std::string_view path, std::string_view body, std::string_view headers = {});
+std::string Get(std::string_view path, std::string_view headers = {});
+
+// POST /v1/chat/completions of one short question to chat-small. `more` are further members, such as
+// {{"stream", true}}.
+std::string Chat(const Json& more = Json::object(), std::string_view headers = {});
+Json ChatBody(const Json& more = Json::object());
+
+}  // namespace tests
