@@ -172,8 +172,9 @@ absl::StatusOr<size_t> Index::Apply(size_t max_records) {
   if (!at.ok()) return at.status();
   applied_seq_ = ParseNumber(*at);
   if (absl::Status forgotten = Forget(); !forgotten.ok()) return forgotten;
-  Tail tail(dir_, applied_seq_);
-  absl::StatusOr<Tail::Batch> batch = tail.Read(max_records, kBatchBytes);
+  // A new tail reads its segment from the front; one that stands where we are goes on from there.
+  if (!tail_ || tail_->after_seq() != applied_seq_) tail_.emplace(dir_, applied_seq_);
+  absl::StatusOr<Tail::Batch> batch = tail_->Read(max_records, kBatchBytes);
   if (!batch.ok()) return batch.status();
   if (batch->lines.empty()) return size_t{0};
   absl::flat_hash_map<HourKey, Sums> hours;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "gateway/ledger/parse.h"
+#include "gateway/ledger/tail.h"
 #include "gateway/ledger/sqlite.h"
 
 namespace gateway::ledger {
@@ -84,6 +85,7 @@ class Index {
   std::string dir_;
   Database db_;
   RecordParser parser_;
+  std::optional<Tail> tail_;  // where Apply goes on
   uint64_t applied_seq_ = 0;
   std::optional<Statement> insert_close_, insert_event_, insert_text_, find_text_, add_hour_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;

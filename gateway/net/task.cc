@@ -6,15 +6,83 @@
 #include <new>
 #include <utility>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TIDEGATE_PLAIN_FRAMES
+#endif
+#endif
+
 namespace gateway::net {
 namespace detail {
+
+// Sanitizers see every frame's life.
+#ifdef TIDEGATE_PLAIN_FRAMES
 
 void* PromiseBase::operator new(size_t size) {
   return ::operator new(size);
 }
-void PromiseBase::operator delete(void* frame, size_t size) noexcept {
-  ::operator delete(frame, size);
+void PromiseBase::operator delete(void* frame, size_t) noexcept {
+  ::operator delete(frame);
 }
+
+#else
+
+namespace {
+
+// Coroutine frames come and go a dozen times a request, in few sizes: each thread keeps those it freed, by
+// size and up to a bound.
+class FramePool {
+ public:
+  ~FramePool() {
+    for (Node*& list : lists_) {
+      while (list) ::operator delete(std::exchange(list, list->next));
+    }
+  }
+
+  void* Take(size_t size) {
+    const size_t index = Class(size);
+    if (index >= kClasses) return ::operator new(size);
+    Node*& list = lists_[index];
+    if (!list) return ::operator new((index + 1) * kStep);
+    --kept_[index];
+    return std::exchange(list, list->next);
+  }
+
+  void Give(void* frame, size_t size) noexcept {
+    const size_t index = Class(size);
+    if (index >= kClasses || kept_[index] == kMaxKept) {
+      ::operator delete(frame);
+      return;
+    }
+    ++kept_[index];
+    lists_[index] = new (frame) Node{lists_[index]};
+  }
+
+ private:
+  struct Node {
+    Node* next;
+  };
+  static constexpr size_t kStep = 128;
+  static constexpr size_t kClasses = 32;
+  static constexpr uint32_t kMaxKept = 256;
+  static size_t Class(size_t size) { return (size - 1) / kStep; }
+
+  std::array<Node*, kClasses> lists_{};
+  std::array<uint32_t, kClasses> kept_{};
+};
+
+thread_local FramePool frames;
+
+}  // namespace
+
+void* PromiseBase::operator new(size_t size) {
+  return frames.Take(size);
+}
+void PromiseBase::operator delete(void* frame, size_t size) noexcept {
+  frames.Give(frame, size);
+}
+
+#endif
 
 }  // namespace detail
 

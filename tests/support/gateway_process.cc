@@ -107,11 +107,12 @@ bool GatewayProcess::Settles(milliseconds patience) const {
 gateway::ledger::VerifyReport GatewayProcess::Verify() const {
   const auto key = gateway::ledger::PublicKey::Load(ledger_dir() + "/signing.pub");
   EXPECT_TRUE(key.ok()) << key.status();
-  if (!key.ok()) return {.first_bad = gateway::ledger::Problem{.why = "no key"}};
+  gateway::ledger::VerifyReport unreadable;
+  unreadable.first_bad.emplace().why = "not read at all";
+  if (!key.ok()) return unreadable;
   auto report = gateway::ledger::Verify(ledger_dir(), *key);
   EXPECT_TRUE(report.ok()) << report.status();
-  if (!report.ok()) return {.first_bad = gateway::ledger::Problem{.why = "unreadable"}};
-  return *std::move(report);
+  return report.ok() ? *std::move(report) : unreadable;
 }
 
 Unbalanced Balance(const std::vector<Record>& records) {
