@@ -12,6 +12,9 @@ int main(int argc, char** argv) {
   cli::AddServe(app, run);
   cli::AddCheck(app, run);
   cli::AddKeys(app, run);
+  cli::AddUsage(app, run);
+  cli::AddAudit(app, run);
+  cli::AddVersion(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

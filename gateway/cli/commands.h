@@ -18,5 +18,8 @@ using Run = std::function<int()>;
 void AddServe(CLI::App& app, Run& run);
 void AddCheck(CLI::App& app, Run& run);
 void AddKeys(CLI::App& app, Run& run);
+void AddUsage(CLI::App& app, Run& run);
+void AddAudit(CLI::App& app, Run& run);
+void AddVersion(CLI::App& app, Run& run);
 
 }  // namespace gateway::cli

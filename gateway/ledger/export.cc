@@ -180,16 +180,20 @@ absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions&
   RecordParser parser;
   Record record;
   std::string text;
-  while (true) {
-    absl::StatusOr<Tail::Batch> batch = tail.Read(kBatchRecords, kBatchBytes);
+  uint64_t seen = 0;
+  while (result.records < options.max_records && seen < options.max_seen) {
+    absl::StatusOr<Tail::Batch> batch =
+        tail.Read(std::min<uint64_t>(kBatchRecords, options.max_seen - seen), kBatchBytes);
     if (!batch.ok()) return batch.status();
     if (batch->lines.empty()) return result;
+    seen += batch->lines.size();
     text.clear();
     for (const Tail::Line& line : batch->lines) {
       if (absl::Status parsed = parser.Parse(line.text, &record); !parsed.ok()) {
         return absl::DataLossError(
             conf::Abseil(fmt::format("record {}: {}", line.seq, conf::Std(parsed.message()))));
       }
+      if (result.records == options.max_records) break;
       result.last_seq = line.seq;
       if (!Wanted(options, record)) continue;
       ++result.records;
@@ -200,7 +204,9 @@ absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions&
       }
     }
     if (!text.empty() && !out(text)) return result;
+    if (options.progress) options.progress(result);
   }
+  return result;
 }
 
 absl::StatusOr<ExportResult> ExportToFile(const std::string& dir, const ExportOptions& options,

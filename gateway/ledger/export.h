@@ -20,6 +20,11 @@ namespace gateway::ledger {
 
 enum class ExportFormat { kJsonLines, kCsv };
 
+struct ExportResult {
+  uint64_t records = 0;   // written by this call
+  uint64_t last_seq = 0;  // looked at; go on with from_seq = last_seq + 1
+};
+
 struct ExportOptions {
   ExportFormat format = ExportFormat::kJsonLines;
   uint64_t from_seq = 1;
@@ -28,11 +33,11 @@ struct ExportOptions {
   std::string tenant = {};                                 // it and everything below it; empty: all
   std::string model = {};                                  // empty: all
   std::vector<Kind> kinds = {};                            // empty: all
-};
-
-struct ExportResult {
-  uint64_t records = 0;   // written by this call
-  uint64_t last_seq = 0;  // looked at; go on with from_seq = last_seq + 1
+  // Stops when so many records were written, or looked at.
+  uint64_t max_records = std::numeric_limits<uint64_t>::max();
+  uint64_t max_seen = std::numeric_limits<uint64_t>::max();
+  // Called now and then with what is done so far.
+  std::function<void(const ExportResult&)> progress = {};
 };
 
 // Writes to `out`, which returns false to stop early (not an error).

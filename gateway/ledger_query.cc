@@ -1,11 +1,10 @@
-#include "gateway/usage_report.h"
+#include "gateway/ledger_query.h"
 
 #include <fmt/format.h>
 
 #include <array>
 
 #include "conf/text.h"
-#include "gateway/ledger/export.h"
 
 namespace gateway {
 namespace {
@@ -42,6 +41,27 @@ void ReadMoment(const std::string& field, const std::string& text, conf::TimePoi
   }
 }
 
+template <class Query>
+void ReadWhere(const auto& request, const Config& config, conf::TimePoint now, Query& query,
+               std::vector<FieldProblem>& problems) {
+  const size_t before = problems.size();
+  ReadMoment("since", request.since, now, query.since_us, problems);
+  ReadMoment("until", request.until, now, query.until_us, problems);
+  if (problems.size() == before && query.since_us >= query.until_us) {
+    problems.push_back({"until", "must be later than since"});
+  }
+  // A tenant that is not configured any more has its usage still.
+  query.tenant = request.tenant.empty() ? "" : TenantPath(config, request.tenant).value_or(request.tenant);
+  query.model = request.model;
+}
+
+std::string UnknownWord(std::string_view what, std::string_view word,
+                        const std::vector<std::string_view>& names) {
+  std::string hint = conf::DidYouMean(word, names);
+  if (hint.empty()) hint = fmt::format(", expected one of {}", fmt::join(names, ", "));
+  return fmt::format("unknown {} \"{}\"{}", what, word, hint);
+}
+
 }  // namespace
 
 std::vector<FieldProblem> CheckUsageRequest(const UsageRequest& request, const Config& config,
@@ -50,24 +70,30 @@ std::vector<FieldProblem> CheckUsageRequest(const UsageRequest& request, const C
   for (const std::string& word : request.by) {
     const std::optional<UsageBy> by = ledger::ParseUsageBy(word);
     if (!by) {
-      const std::vector<std::string_view> names = ByNames();
-      std::string hint = conf::DidYouMean(word, names);
-      if (hint.empty()) hint = fmt::format(", expected one of {}", fmt::join(names, ", "));
-      problems.push_back({"by", fmt::format("unknown group \"{}\"{}", word, hint)});
+      problems.push_back({"by", UnknownWord("group", word, ByNames())});
     } else if (std::find(query.by.begin(), query.by.end(), *by) != query.by.end()) {
       problems.push_back({"by", fmt::format("\"{}\" is given twice", word)});
     } else {
       query.by.push_back(*by);
     }
   }
-  ReadMoment("since", request.since, now, query.since_us, problems);
-  ReadMoment("until", request.until, now, query.until_us, problems);
-  if (problems.empty() && query.since_us >= query.until_us) {
-    problems.push_back({"until", "must be later than since"});
+  ReadWhere(request, config, now, query, problems);
+  return problems;
+}
+
+std::vector<FieldProblem> CheckAuditRequest(const AuditRequest& request, const Config& config,
+                                            conf::TimePoint now, ledger::ExportOptions& options) {
+  std::vector<FieldProblem> problems;
+  for (const std::string& word : request.kinds) {
+    if (const std::optional<ledger::Kind> kind = ledger::ParseKind(word)) {
+      options.kinds.push_back(*kind);
+      continue;
+    }
+    std::vector<std::string_view> names;
+    for (size_t i = 0; i < ledger::kKinds; ++i) names.push_back(Name(static_cast<ledger::Kind>(i)));
+    problems.push_back({"kind", UnknownWord("kind", word, names)});
   }
-  // A tenant that is not configured any more has its usage still.
-  query.tenant = request.tenant.empty() ? "" : TenantPath(config, request.tenant).value_or(request.tenant);
-  query.model = request.model;
+  ReadWhere(request, config, now, options, problems);
   return problems;
 }
 

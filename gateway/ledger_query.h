@@ -1,6 +1,7 @@
-// A question about usage as people put it, and its answer as data: for `tidegate usage` and the admin API.
+// A question to the ledger as people put it, checked, and usage as data: for `tidegate usage`, `tidegate
+// audit` and the admin API.
 //
-// Pure; any thread. The asking itself is ledger::QueryUsage.
+// Pure; any thread. The asking itself is ledger::QueryUsage and ledger::Export.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "conf/time.h"
 #include "gateway/config.h"
 #include "gateway/key_request.h"
+#include "gateway/ledger/export.h"
 #include "gateway/ledger/index.h"
 
 namespace gateway {
@@ -26,6 +28,17 @@ struct UsageRequest {
 
 std::vector<FieldProblem> CheckUsageRequest(const UsageRequest& request, const Config& config,
                                             conf::TimePoint now, ledger::UsageQuery& query);
+
+struct AuditRequest {
+  std::string since;  // as in UsageRequest
+  std::string until;
+  std::string tenant;
+  std::string model;
+  std::vector<std::string> kinds;  // open, close, config, key, …; none: all
+};
+
+std::vector<FieldProblem> CheckAuditRequest(const AuditRequest& request, const Config& config,
+                                            conf::TimePoint now, ledger::ExportOptions& options);
 
 // A moment before `now` given as how long ago, or a time.
 std::optional<conf::TimePoint> ParseMoment(std::string_view text, conf::TimePoint now);

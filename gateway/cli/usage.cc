@@ -1,0 +1,120 @@
+// tidegate usage: who used what and at what cost, from the ledger's index.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "conf/reader.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/output.h"
+#include "gateway/cli/state.h"
+#include "gateway/ledger_query.h"
+#include "gateway/net/clock.h"
+#include "gateway/state_files.h"
+
+namespace gateway::cli {
+namespace {
+
+struct Options {
+  std::shared_ptr<std::string> config;
+  UsageRequest request;
+  std::string format = "table";
+  bool json = false;
+};
+
+std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::UsageRow>& rows) {
+  std::vector<Table::Column> columns;
+  for (const ledger::UsageBy by : query.by) {
+    std::string title(Name(by));
+    for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    columns.push_back({std::move(title)});
+  }
+  for (const char* title : {"REQUESTS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST (USD)"}) {
+    columns.push_back({title, true});
+  }
+  Table table(std::move(columns));
+  const auto add = [&](std::vector<std::string> cells, const ledger::UsageRow& row) {
+    for (const int64_t value : {row.requests, row.errors, row.input, row.cached, row.output}) {
+      cells.push_back(std::to_string(value));
+    }
+    cells.push_back(fmt::format("{}.{:06}", row.cost_micro_usd / 1'000'000, row.cost_micro_usd % 1'000'000));
+    table.Add(std::move(cells));
+  };
+  ledger::UsageRow total;
+  for (const ledger::UsageRow& row : rows) {
+    std::vector<std::string> groups = row.group;
+    for (std::string& group : groups) {
+      if (group.empty()) group = "-";
+    }
+    add(std::move(groups), row);
+    total.requests += row.requests;
+    total.errors += row.errors;
+    total.input += row.input;
+    total.cached += row.cached;
+    total.output += row.output;
+    total.cost_micro_usd += row.cost_micro_usd;
+  }
+  if (!query.by.empty()) {
+    std::vector<std::string> groups(query.by.size());
+    groups[0] = "total";
+    add(std::move(groups), total);
+  }
+  return table.Render();
+}
+
+int Usage(const Options& options) {
+  const std::optional<Config> config = LoadForState(*options.config, options.json);
+  if (!config) return kUsage;
+  ledger::UsageQuery query;
+  const std::vector<FieldProblem> problems = CheckUsageRequest(options.request, *config, net::Now(), query);
+  for (const FieldProblem& problem : problems) {
+    fmt::print(stderr, "tidegate: --{}: {}\n", problem.field, problem.message);
+  }
+  if (!problems.empty()) return kUsage;
+  const std::string dir = LedgerDir(*config);
+  if (!std::filesystem::exists(dir)) {
+    fmt::print(stderr, "tidegate: {}: there is no ledger yet; a gateway makes it when it starts\n", dir);
+    return kFailed;
+  }
+  const auto rows = ledger::QueryUsage(dir, query);
+  if (!rows.ok()) return Fail(rows.status());
+  const std::string format = options.json ? "json" : options.format;
+  if (format == "csv") {
+    fmt::print("{}", UsageCsv(query, *rows));
+  } else if (format == "json") {
+    nlohmann::ordered_json out = UsageJson(query, *rows);
+    fmt::print("{}\n", out.dump());
+  } else {
+    fmt::print("{}", AsTable(query, *rows));
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddUsage(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("usage", "Show requests, tokens and cost, from the ledger");
+  auto options = std::make_shared<Options>();
+  options->config = AddConfigOption(*command);
+  UsageRequest& request = options->request;
+  request.by = {"tenant", "model"};
+  request.since = "7d";
+  command->add_option("--by", request.by, "Groups: tenant, key, model, replica, api, reason, hour, day")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--since", request.since, "7d ago, or a time as RFC 3339")->capture_default_str();
+  command->add_option("--until", request.until, "Likewise, not included; now when not given");
+  command->add_option("--tenant", request.tenant, "Only this tenant and those below it");
+  command->add_option("--model", request.model, "Only this model");
+  command->add_option("--format", options->format, "table, csv or json")
+      ->check(CLI::IsMember({"table", "csv", "json"}))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "As --format json");
+  command->footer(
+      "Examples:\n"
+      "  tidegate usage --by tenant,model --since 7d\n"
+      "  tidegate usage --by day --tenant search --since 2027-01-01 --until 2027-02-01 --format csv");
+  command->callback([options, &run] { run = [options] { return Usage(*options); }; });
+}
+
+}  // namespace gateway::cli
