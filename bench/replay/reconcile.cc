@@ -15,18 +15,19 @@ namespace {
 
 using Json = nlohmann::json;
 
-uint64_t Number(const Json& object, const char* key) {
+uint64_t Number(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer() ? found->get<uint64_t>() : 0;
 }
 
-void AddRow(const Json& row, uint64_t calls, TokensByModel& sums) {
+// `suffix`: "input" is called so in the ledger, "input_tokens" in what commands print.
+void AddRow(const Json& row, const std::string& suffix, uint64_t calls, TokensByModel& sums) {
   const auto model = row.find("model");
   Tokens& tokens = sums[model != row.end() && model->is_string() ? model->get<std::string>() : ""];
   tokens.calls += calls;
-  tokens.input += Number(row, "input");
-  tokens.cached += Number(row, "cached");
-  tokens.output += Number(row, "output");
+  tokens.input += Number(row, "input" + suffix);
+  tokens.cached += Number(row, "cached" + suffix);
+  tokens.output += Number(row, "output" + suffix);
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ absl::StatusOr<TokensByModel> ReadLedger(const std::string& dir) {
     while (std::getline(file, line)) {
       if (line.find("\"kind\":\"close\"") == std::string::npos) continue;
       const Json record = Json::parse(line, nullptr, false);
-      if (record.is_object()) AddRow(record, 1, sums);  // the last line may be half written
+      if (record.is_object()) AddRow(record, "", 1, sums);  // the last line may be half written
     }
   }
   if (error) return absl::NotFoundError(fmt::format("{}: {}", dir, error.message()));
@@ -58,14 +59,12 @@ absl::StatusOr<TokensByModel> RunUsage(const std::string& command) {
   if (status != 0) {
     return absl::UnavailableError(fmt::format("{}: exit code {}", command, WEXITSTATUS(status)));
   }
-  const Json out = Json::parse(text, nullptr, false);
-  const Json* rows = &out;
-  if (out.is_object() && out.contains("usage")) rows = &out["usage"];
-  if (!rows->is_array())
+  const Json rows = Json::parse(text, nullptr, false);
+  if (!rows.is_array())
     return absl::InvalidArgumentError(fmt::format("{}: printed no rows of usage", command));
   TokensByModel sums;
-  for (const Json& row : *rows) {
-    if (row.is_object()) AddRow(row, Number(row, "requests"), sums);
+  for (const Json& row : rows) {
+    if (row.is_object()) AddRow(row, "_tokens", Number(row, "requests"), sums);
   }
   return sums;
 }
