@@ -56,10 +56,12 @@ bool IsDropped(const net::http::Field& field, std::string_view connection) {
       return true;
     case FieldId::unknown:
       if (field.name.size() > 2 && (field.name[0] | 0x20) == 'x' && field.name[1] == '-') {
-        return conf::EqualsIgnoreCase(field.name, "x-request-id") ||
-               StartsWithIgnoreCase(field.name, "x-ratelimit-") || StartsWithIgnoreCase(field.name, "x-tidegate-");
+        if (conf::EqualsIgnoreCase(field.name, "x-request-id") ||
+            StartsWithIgnoreCase(field.name, "x-ratelimit-") || StartsWithIgnoreCase(field.name, "x-tidegate-")) {
+          return true;
+        }
       }
-      return conf::EqualsIgnoreCase(field.name, "request-id");
+      return conf::EqualsIgnoreCase(field.name, "request-id") || net::http::IsHopByHop(field, connection);
     default:
       return net::http::IsHopByHop(field, connection);
   }

@@ -30,8 +30,9 @@ Verdict Refuse(Exchange& x, Status status, uint64_t limit) {
       return x.Fail(api::Code::kRequestTimeout, "the body did not arrive in time");
     case Status::kMalformed:
       return x.Fail(api::Code::kBadRequest, "the body's chunked coding is broken");
-    default:
-      return x.Gone();
+    default:  // whoever only half-closed can still read this, and either way it is recorded
+      return x.Fail(api::Make(api::Code::kIncompleteBody, "the connection ended before the body was whole"),
+                    ledger::EndReason::kClientGone);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "conf/text.h"
 #include "gateway/answer.h"
+#include "gateway/heartbeat.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/sse.h"
 #include "gateway/shard.h"
@@ -211,7 +212,8 @@ class StreamRelay {
         tally_(x.upstream->carry() == Carry::kAsIs ? x.spec->api : router::Api::kChatCompletions,
                HidesUsage(x)),
         limits_(x.runtime->config().server.limits),
-        idle_(x.runtime->model(x.attempt->model()).config->timeouts.idle) {
+        idle_(x.runtime->model(x.attempt->model()).config->timeouts.idle),
+        first_byte_(x.runtime->model(x.attempt->model()).config->timeouts.first_byte) {
     if (x.upstream->carry() != Carry::kAsIs) translator_ = MakeStreamTranslator(x, *x.upstream);
   }
 
@@ -224,6 +226,7 @@ class StreamRelay {
 
  private:
   net::Task<Verdict> Loop();
+  net::Task<Status> Read(bool first);
   bool Ended() const { return tally_.finished() || (upstream_.done() && !tally_.needs_marker()); }
   void Note(conf::TimePoint now, uint64_t events_before);
   // What `whole` bytes of whole events become for this client; a view that lives until the next call.
@@ -237,6 +240,7 @@ class StreamRelay {
   StreamTally tally_;
   const config::ServerLimits& limits_;
   const conf::Duration idle_;
+  const conf::Duration first_byte_;
   std::unique_ptr<StreamTranslator> translator_;
   std::string translated_;
 };
@@ -349,8 +353,7 @@ net::Task<Verdict> StreamRelay::Loop() {
       co_return Broken(x_, Status::kMalformed, "the replica sent an event larger than this gateway relays");
     }
     if (first && !x_.stream_begun && whole == 0 && !co_await Send({}, false)) co_return ClientLeft(x_);
-    upstream_.SetTimeout(idle_);
-    const Status status = co_await upstream_.ReadSome();
+    const Status status = co_await Read(first);
     if (status != Status::kOk) {
       co_return Broken(x_, status,
                        status == Status::kTimedOut ? "the replica fell silent within its stream"
@@ -364,6 +367,20 @@ net::Task<Verdict> StreamRelay::Loop() {
     if (co_await upstream_.ReadSome() != Status::kOk) break;
   }
   co_return Finish(x_, Event::Of(Event::Kind::kCompleted));
+}
+
+// Until the first event, the client is as much in the dark as before the head: engines send that at once and
+// then queue the request.
+net::Task<Status> StreamRelay::Read(bool first) {
+  if (!first) {
+    upstream_.SetTimeout(idle_);
+    co_return co_await upstream_.ReadSome();
+  }
+  upstream_.SetTimeout(first_byte_);
+  Heartbeat heartbeat(x_);
+  const Status status = co_await upstream_.ReadSome();
+  co_await heartbeat.Stop();
+  co_return status;
 }
 
 bool IsEventStream(std::string_view content_type) {

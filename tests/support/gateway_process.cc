@@ -88,8 +88,10 @@ std::vector<Record> GatewayProcess::Records() const {
 Record GatewayProcess::CloseOf(std::string_view request, milliseconds patience) const {
   Record found;
   const bool came = Within(patience, [&] {
+    std::string ours(request);
     for (Record& record : Records()) {
-      if (record.kind == Kind::kClose && (record.request == request || record.client_request == request)) {
+      if (record.client_request == request) ours = record.request;
+      if (record.kind == Kind::kClose && record.request == ours) {
         found = std::move(record);
         return true;
       }

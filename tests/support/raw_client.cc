@@ -238,7 +238,7 @@ std::string Get(std::string_view path, std::string_view headers) {
 Json ChatBody(const Json& more) {
   Json body =
       Json::parse(R"({"model":"chat-small","messages":[{"role":"user","content":"Say something."}]})");
-  body.update(more);
+  if (more.is_object()) body.update(more);  // a bare {} is null
   return body;
 }
 

@@ -95,8 +95,9 @@ struct BadInput : testing::TestWithParam<Dialect> {
       {.replicas = {engine.port()},
        .server = "limits: {body_bytes: 256KiB}",
        .tenant = "models: [chat-*]",
-       .models = fmt::format("  - {{name: secret-large, endpoints: [{{url: http://127.0.0.1:{}}}]}}\n",
-                             engine.port())}};
+       .models = fmt::format(
+           "  - {{name: secret-large, endpoints: [{{url: http://127.0.0.1:{}, engine: vllm}}]}}\n",
+           engine.port())}};
 };
 
 void ExpectForm(const Dialect& dialect, const Answer& answer, const std::string& code) {
@@ -120,6 +121,7 @@ void ExpectForm(const Dialect& dialect, const Answer& answer, const std::string&
 // The connection carries the next request, or it says that it will not and is closed.
 void ExpectConnectionInOrder(RawClient& client, const Answer& answer) {
   if (answer.header("connection") == "close") {
+    client.ShutdownWrite();
     EXPECT_TRUE(client.WaitClosed(milliseconds(5000)));
   } else {
     EXPECT_EQ(client.Ask(Chat({{"max_tokens", 1}})).status, 200);

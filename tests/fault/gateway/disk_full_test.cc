@@ -50,7 +50,8 @@ TEST(DiskFull, NewWorkIsRefusedRunningStreamsFinishAndNothingIsLost) {
   if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a file system";
   EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "25ms", "--step-per-sequence", "0s"});
-  const GatewayProcess gateway({.replicas = {engine.port()}, .state_dir = disk.path() + "/state"});
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .ledger = "min_free_bytes: 1MiB", .state_dir = disk.path() + "/state"});
   std::vector<std::string> served;
   const auto ask = [&] {
     Answer answer = gateway.Ask(Chat({{"max_tokens", 2}, {"ignore_eos", true}}));
@@ -94,7 +95,8 @@ TEST(DiskFull, KilledWhileItIsFullItLosesNothingEither) {
   if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a file system";
   EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "10ms", "--step-per-sequence", "0s"});
-  GatewayProcess gateway({.replicas = {engine.port()}, .state_dir = disk.path() + "/state"});
+  GatewayProcess gateway(
+      {.replicas = {engine.port()}, .ledger = "min_free_bytes: 1MiB", .state_dir = disk.path() + "/state"});
   RawClient streaming = gateway.Connect();
   ASSERT_TRUE(streaming.Send(Chat({{"stream", true}, {"max_tokens", 30}, {"ignore_eos", true}})));
   const Answer head = streaming.ReadHead();

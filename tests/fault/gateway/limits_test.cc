@@ -26,7 +26,7 @@ using tests::milliseconds;
 using tests::RawClient;
 
 constexpr const char* kImpatient =
-    "timeouts: {first_byte: 300ms, idle: 300ms}, health: {probe: false}, breaker: {failures: 1000000}, "
+    "timeouts: {first_byte: 300ms, idle: 300ms}, health: {probe: false}, breaker: {failures: 1000}, "
     "retries: {budget: 1, min_per_minute: 100000, backoff: 1ms}";
 
 void MisbehaveInEveryWay(const EngineProcess& engine) {
@@ -134,7 +134,7 @@ TEST(Limits, ARefusalNamesTheLimitAndWhenToComeBack) {
     EXPECT_EQ(record.reason, "refused");
     if (!c.comes_back) continue;
     EXPECT_GT(std::atoi(answer.header("retry-after-ms").c_str()), 0);
-    EXPECT_LE(std::atoi(answer.header("retry-after").c_str()), 60);
+    EXPECT_LE(std::atoi(answer.header("retry-after").c_str()), 62) << "a minute, and the grain of the window";
     const std::string what = c.limit.starts_with("requests") ? "requests" : "tokens";
     for (const char* part : {"limit", "remaining", "reset"}) {
       EXPECT_NE(answer.header(fmt::format("x-ratelimit-{}-{}", part, what)), "") << part;

@@ -125,7 +125,7 @@ TEST_F(Retry, RetriesAreAShareOfTheRequests) {
   bad.Fault({{"kind", "500"}});
   good.Fault({{"kind", "500"}});
   const GatewayProcess gateway({.replicas = replicas,
-                                .model = "health: {probe: false}, breaker: {failures: 100000}, "
+                                .model = "health: {probe: false}, breaker: {failures: 1000}, "
                                          "retries: {max: 2, budget: 0.1, min_per_minute: 5, backoff: 1ms}"});
   for (int i = 0; i < 100; ++i) EXPECT_EQ(gateway.Ask(Chat()).status, 500);
   const uint64_t tries = bad.Stat("/requests/received") + good.Stat("/requests/received");
@@ -160,9 +160,9 @@ TEST_F(Retry, AnotherModelStandsIn) {
   const GatewayProcess gateway(
       {.replicas = {bad.port()},
        .model = fmt::format("{}, fallbacks: [chat-large]", kPlain),
-       .models =
-           fmt::format("  - {{name: chat-large, endpoints: [{{name: big, url: http://127.0.0.1:{}}}]}}\n",
-                       large.port())});
+       .models = fmt::format(
+           "  - {{name: chat-large, endpoints: [{{name: big, url: http://127.0.0.1:{}, engine: vllm}}]}}\n",
+           large.port())});
   for (const bool stream : {false, true}) {
     const Answer answer = gateway.Ask(Chat({{"max_tokens", 2}, {"stream", stream}}));
     EXPECT_EQ(answer.status, 200) << answer.body;
