@@ -42,7 +42,8 @@ int PrintProblems(const std::vector<conf::Problem>& problems, bool json) {
 }
 
 void AddCheck(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("check", "Validate a configuration file and print every error in it");
+  CLI::App* command =
+      app.add_subcommand("check", "Validate a configuration file and print every error in it");
   auto path = std::make_shared<std::string>("tidegate.yaml");
   auto json = std::make_shared<bool>(false);
   command->add_option("-c,--config,file", *path, "Configuration file")->capture_default_str();

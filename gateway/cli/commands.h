@@ -12,6 +12,9 @@ inline constexpr int kOk = 0;
 inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
 
+// Does what the arguments say; the exit code.
+int RunCommandLine(int argc, const char* const* argv);
+
 using Run = std::function<int()>;
 
 // Adds the command to `app`; `run` is set when it is the one that was called.

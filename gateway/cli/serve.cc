@@ -27,7 +27,8 @@ void RaiseDescriptorLimit() {
 
 class Signals {
  public:
-  explicit Signals(Process& process) : process_(process), set_(process.control().io, SIGTERM, SIGINT, SIGHUP) {
+  explicit Signals(Process& process)
+      : process_(process), set_(process.control().io, SIGTERM, SIGINT, SIGHUP) {
     Wait();
   }
 

@@ -1,0 +1,331 @@
+#include "gateway/admin/admin_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/gateway/admin/world.h"
+
+namespace {
+
+using gateway::ledger::Kind;
+using gateway::net::Task;
+using plugins::auth::Role;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using tests::AdminClient;
+using tests::Reply;
+using tests::WithAdmin;
+using tests::World;
+
+const std::string kBoot(tests::kBootstrapKey);
+
+TEST(AdminAccess, TellsWhoMayDoWhat) {
+  World world;
+  const std::string viewer = world.AdminKey(Role::kViewer);
+  const std::string op = world.AdminKey(Role::kOperator);
+  const std::string admin = world.AdminKey(Role::kAdmin);
+  const std::string app = world.AppKey();
+  struct Case {
+    const char* method;
+    const char* path;
+    std::string key;
+    std::string body;
+    int status;
+    const char* code;
+  };
+  const std::vector<Case> cases = {
+      {"GET", "/livez", "", "", 200, ""},
+      {"GET", "/readyz", "", "", 200, ""},
+      {"GET", "/metrics", "", "", 200, ""},
+      {"GET", "/admin/v1/openapi.json", "", "", 200, ""},
+      {"GET", "/admin/v1/tenants", "", "", 401, "missing_api_key"},
+      {"GET", "/admin/v1/tenants", "tg-nobody", "", 401, "invalid_api_key"},
+      {"GET", "/admin/v1/tenants", kBoot + "x", "", 401, "invalid_api_key"},
+      {"GET", "/admin/v1/tenants", app, "", 403, "permission_denied"},
+      {"GET", "/admin/v1/tenants", viewer, "", 200, ""},
+      {"GET", "/admin/v1/tenants", kBoot, "", 200, ""},
+      {"GET", "/admin/v1/audit", viewer, "", 403, "permission_denied"},
+      {"GET", "/admin/v1/audit?kind=content", op, "", 403, "permission_denied"},
+      {"GET", "/admin/v1/audit?kind=content", admin, "", 200, ""},
+      {"GET", "/admin/v1/config", viewer, "", 403, "permission_denied"},
+      {"POST", "/admin/v1/keys", viewer, R"({"tenant":"search"})", 403, "permission_denied"},
+      {"POST", "/admin/v1/keys", op, R"({"tenant":"search"})", 201, ""},
+      {"POST", "/admin/v1/keys", op, R"({"role":"viewer"})", 403, "permission_denied"},
+      {"POST", "/admin/v1/keys", admin, R"({"role":"viewer"})", 201, ""},
+      {"POST", "/admin/v1/config:reload", viewer, "", 403, "permission_denied"},
+      {"GET", "/admin/v1/nothing", kBoot, "", 404, "not_found"},
+      {"DELETE", "/admin/v1/keys", kBoot, "", 405, "method_not_allowed"},
+      {"GET", "/admin/v1/keys/unknown", kBoot, "", 404, "not_found"},
+  };
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    for (const Case& c : cases) {
+      const Reply reply = co_await client.Call(c.method, c.path, c.key, c.body);
+      EXPECT_EQ(reply.status, c.status) << c.method << ' ' << c.path << ": " << reply.text;
+      if (c.status >= 400) EXPECT_EQ(reply.code(), c.code) << reply.text;
+      EXPECT_THAT(reply.text, Not(HasSubstr(kBoot)));
+    }
+  });
+}
+
+TEST(AdminAccess, MetricsTakeAKeyWhenTheyAreProtected) {
+  World world("admin: {bootstrap_key: env:BOOT, protect_metrics: true}\n");
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    EXPECT_EQ((co_await client.Call("GET", "/metrics")).status, 401);
+    EXPECT_EQ((co_await client.Call("GET", "/metrics", kBoot)).status, 200);
+    EXPECT_EQ((co_await client.Call("GET", "/livez")).status, 200);
+  });
+}
+
+TEST(AdminAccess, AnOperatorDoesNotTouchAdminKeys) {
+  World world;
+  const std::string op = world.AdminKey(Role::kOperator);
+  const std::string target = world.AdminKey(Role::kAdmin).substr(3, 10);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    for (const char* action : {":rotate", ":revoke"}) {
+      const Reply reply = co_await client.Call("POST", "/admin/v1/keys/" + target + action, op);
+      EXPECT_EQ(reply.status, 403) << reply.text;
+    }
+  });
+}
+
+TEST(AdminInput, TellsEveryProblemAtOnceWithASuggestion) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    Reply reply =
+        co_await client.Call("POST", "/admin/v1/keys", kBoot, R"({"tenent":"x","models":"chat-small"})");
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_EQ(reply.code(), "invalid_value");
+    EXPECT_THAT(reply.message(), AllOf(HasSubstr("tenent: unknown member, did you mean \"tenant\"?"),
+                                       HasSubstr("models: must be a list of strings")));
+    EXPECT_EQ(reply.body["error"]["details"].size(), 2u);
+
+    reply = co_await client.Call(
+        "POST", "/admin/v1/keys", kBoot,
+        R"({"tenant":"serch","models":["chat-smal"],"endpoints":["chats"],"expires":"never",)"
+        R"("priority":"hi","limits":{"requests_per_minut":1}})");
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_THAT(reply.message(), AllOf(HasSubstr("unknown tenant \"serch\", did you mean \"search\"?"),
+                                       HasSubstr("\"chat-smal\" is no model, did you mean \"chat-small\"?"),
+                                       HasSubstr("\"chats\" is no endpoint, did you mean \"chat\"?"),
+                                       HasSubstr("expires: \"never\""), HasSubstr("unknown priority \"hi\""),
+                                       HasSubstr("requests_per_minut")));
+    EXPECT_EQ(reply.body["error"]["details"].size(), 6u);
+  });
+}
+
+TEST(AdminInput, RefusesWhatIsNotOneJsonObject) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    for (const char* body : {"{", "[]", "{\"name\":\"a\",\"name\":\"b\"}", "{} {}", "\xff"}) {
+      const Reply reply = co_await client.Call("POST", "/admin/v1/keys", kBoot, body);
+      EXPECT_EQ(reply.status, 400) << body;
+    }
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/keys", kBoot, "a=b", "text/plain")).status, 415);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/keys", kBoot, std::string(300 * 1024, ' '))).status,
+              413);
+    EXPECT_TRUE(world.shared.keys->List().empty());
+  });
+}
+
+TEST(AdminInput, RefusesUnknownParametersAndBadOnes) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    Reply reply = co_await client.Call("GET", "/admin/v1/usage?sinse=7d&by=tenants", kBoot);
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_THAT(reply.message(), HasSubstr("sinse: unknown parameter, did you mean \"since\"?"));
+    for (const char* target :
+         {"/admin/v1/usage?by=tenants", "/admin/v1/usage?since=yesterday", "/admin/v1/audit?kind=opens",
+          "/admin/v1/audit?from_seq=-1", "/admin/v1/keys?limit=0", "/admin/v1/keys?limit=1001",
+          "/admin/v1/keys?limit=1&limit=2", "/admin/v1/keys?after=nobody", "/admin/v1/keys?tenant=%zz",
+          "/admin/v1/usage?since=2026-01-02&until=2026-01-01"}) {
+      reply = co_await client.Call("GET", target, kBoot);
+      EXPECT_EQ(reply.status, 400) << target << reply.text;
+    }
+  });
+}
+
+TEST(AdminKeys, AKeyIsMadeShownRotatedAndRevoked) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    Reply made =
+        co_await client.Call("POST", "/admin/v1/keys", kBoot,
+                             R"({"tenant":"search","name":"ci","expires":"30d","limits":{"concurrency":4}})");
+    EXPECT_EQ(made.status, 201) << made.text;
+    EXPECT_EQ(made.body["tenant"], "demo/search");
+    EXPECT_EQ(made.body["state"], "active");
+    const std::string secret = made.body["secret"];
+    const std::string id = made.body["id"];
+    EXPECT_TRUE(Check(*world.shared.keys->Table(), secret, gateway::net::Now()).ok());
+    EXPECT_EQ(world.published, 1);
+
+    const Reply listed = co_await client.Call("GET", "/admin/v1/keys?tenant=demo", kBoot);
+    EXPECT_EQ(listed.body["data"].size(), 1u);
+    EXPECT_THAT(listed.text, AllOf(Not(HasSubstr(secret)), Not(HasSubstr("hash")), HasSubstr(id)));
+
+    const Reply rotated =
+        co_await client.Call("POST", "/admin/v1/keys/" + id + ":rotate", kBoot, R"({"overlap":"1h"})");
+    EXPECT_EQ(rotated.status, 201) << rotated.text;
+    EXPECT_EQ(rotated.body["rotated_from"], id);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/keys/" + id + ":rotate", kBoot)).status, 409);
+
+    const Reply revoked =
+        co_await client.Call("POST", "/admin/v1/keys/" + id + ":revoke", kBoot, R"({"reason":"leaked"})");
+    EXPECT_EQ(revoked.body["state"], "revoked");
+    EXPECT_FALSE(Check(*world.shared.keys->Table(), secret, gateway::net::Now()).ok());
+    EXPECT_EQ(world.published, 4);
+  });
+  const std::vector<tests::json> records = world.Records(Kind::kKey);
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records[0]["action"], "created");
+  EXPECT_EQ(records[0]["actor"], "bootstrap");
+  EXPECT_EQ(records[1]["action"], "rotated");
+  EXPECT_EQ(records[2]["action"], "revoked");
+}
+
+TEST(AdminKeys, ListsComeInPages) {
+  World world;
+  for (int i = 0; i < 5; ++i) world.AppKey();
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    std::vector<std::string> seen;
+    std::string target = "/admin/v1/keys?limit=2";
+    for (int page = 0; page < 3; ++page) {
+      const Reply reply = co_await client.Call("GET", target, kBoot);
+      for (const auto& key : reply.body["data"]) seen.push_back(key["id"]);
+      EXPECT_EQ(reply.body["has_more"], page < 2);
+      if (page < 2) target = "/admin/v1/keys?limit=2&after=" + reply.body["next"].get<std::string>();
+    }
+    std::vector<std::string> all;
+    for (const auto& key : world.shared.keys->List()) all.push_back(key->id);
+    EXPECT_EQ(seen, all);
+  });
+}
+
+TEST(AdminConfig, ARefusedReloadTellsEveryProblem) {
+  World world;
+  world.reload_result = absl::InvalidArgumentError("t.yaml:/models: one\nt.yaml:/tenants: two");
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    Reply reply = co_await client.Call("POST", "/admin/v1/config:reload", kBoot);
+    EXPECT_EQ(reply.status, 422);
+    EXPECT_EQ(reply.code(), "invalid_config");
+    EXPECT_EQ(reply.body["error"]["details"].size(), 2u);
+    EXPECT_EQ(world.reloaded_by, "bootstrap");
+    world.reload_result = absl::OkStatus();
+    reply = co_await client.Call("POST", "/admin/v1/config:reload", kBoot);
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_EQ(reply.body["sha256"], world.runtime->hash());
+    reply = co_await client.Call("GET", "/admin/v1/config", kBoot);
+    EXPECT_EQ(reply.body["config"]["admin"]["bootstrap_key"], "env:BOOT");
+    EXPECT_THAT(reply.text, Not(HasSubstr(kBoot)));
+  });
+}
+
+TEST(AdminRecords, UsageIsGroupedAndAuditIsPaged) {
+  World world;
+  world.Serve("demo/search", "chat-small", 100, 20);
+  world.Serve("demo/search", "chat-small", 1, 2);
+  world.Serve("demo", "chat-large", 7, 3);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    Reply reply = co_await client.Call("GET", "/admin/v1/usage?by=tenant,model&since=1h", kBoot);
+    EXPECT_EQ(reply.status, 200) << reply.text;
+    EXPECT_EQ(reply.body["data"].size(), 2u);
+    EXPECT_EQ(reply.body["data"][1], tests::json({{"tenant", "demo/search"},
+                                                  {"model", "chat-small"},
+                                                  {"requests", 2},
+                                                  {"errors", 0},
+                                                  {"input_tokens", 101},
+                                                  {"cached_tokens", 0},
+                                                  {"output_tokens", 22},
+                                                  {"cost_micro_usd", 123}}));
+    reply = co_await client.Call("GET", "/admin/v1/usage?tenant=search", kBoot);
+    EXPECT_EQ(reply.body["data"][0]["input_tokens"], 101);
+    reply = co_await client.Call("GET", "/admin/v1/usage?by=model&limit=1&after=1", kBoot);
+    EXPECT_EQ(reply.body["data"][0]["model"], "chat-small");
+    EXPECT_EQ(reply.body["has_more"], false);
+
+    reply = co_await client.Call("GET", "/admin/v1/audit?kind=close&limit=2", kBoot);
+    EXPECT_EQ(reply.status, 200) << reply.text;
+    EXPECT_EQ(reply.body["data"].size(), 2u);
+    EXPECT_EQ(reply.body["has_more"], true);
+    const uint64_t next = reply.body["next_from_seq"];
+    reply = co_await client.Call("GET", fmt::format("/admin/v1/audit?kind=close&limit=2&from_seq={}", next),
+                                 kBoot);
+    EXPECT_EQ(reply.body["data"].size(), 1u);
+    EXPECT_EQ(reply.body["data"][0]["model"], "chat-large");
+    EXPECT_EQ(reply.body["has_more"], false);
+  });
+}
+
+TEST(AdminReadiness, SaysWhatIsDegraded) {
+  struct Case {
+    const char* what;
+    std::function<void(World&)> spoil;
+    int status;
+    const char* part;
+  };
+  const std::vector<Case> cases = {
+      {"draining", [](World& w) { w.shared.draining = true; }, 503, "process"},
+      {"disk", [](World& w) { w.shared.disk_low = true; }, 503, "disk"},
+      {"ledger", [](World& w) { EXPECT_TRUE(w.shared.ledger->Stop().ok()); }, 503, "ledger"},
+      {"reload", [](World& w) { w.reloads.last_ok = false; }, 200, "config"},
+      {"redis",
+       [](World& w) {
+         w.outbound.sharing.emplace();
+         w.outbound.sharing->state = gateway::SharingState::kKeepingShares;
+       },
+       200, "redis"},
+      {"sink",
+       [](World& w) {
+         gateway::SinkStatus& sink = w.outbound.sinks.emplace_back();
+         sink.name = "s";
+         sink.failing = true;
+       },
+       200, "sink:s"},
+      {"jwks", [](World& w) { w.issuers = {{"https://issuer", false, "unreachable"}}; }, 200,
+       "jwks:https://issuer"},
+      {"model",
+       [](World& w) {
+         router::Health& health = w.runtime->load()[router::ReplicaId{2}].health;
+         for (int i = 0; i < 10; ++i) health.OnProbe(router::ProbeResult::kFailed, gateway::net::Now());
+       },
+       200, "model:chat-large"},
+  };
+  for (const Case& c : cases) {
+    World world;
+    WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+      Reply reply = co_await client.Call("GET", "/readyz");
+      EXPECT_EQ(reply.status, 200);
+      EXPECT_EQ(reply.body["status"], "ok");
+      c.spoil(world);
+      reply = co_await client.Call("GET", "/readyz");
+      EXPECT_EQ(reply.status, c.status) << c.what;
+      EXPECT_EQ(reply.body["ready"], c.status == 200) << c.what;
+      EXPECT_EQ(reply.body["degraded"][0]["part"], c.part) << reply.text;
+      EXPECT_EQ((co_await client.Call("GET", "/livez")).status, 200) << c.what;
+    });
+  }
+}
+
+TEST(AdminServer, AnswersHeadWithoutABody) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply reply = co_await client.Call("HEAD", "/livez");
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_EQ(reply.text, "");
+  });
+}
+
+TEST(AdminServer, CarriesWhatTheCommandLineDidToKeys) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    world.AppKey();
+    client.server().CarryKeyEvents();
+    client.server().CarryKeyEvents();
+    // Requests of the same kind wait for it.
+    const Reply reply = co_await client.Call("POST", "/admin/v1/keys", kBoot, R"({"tenant":"search"})");
+    EXPECT_EQ(reply.status, 201);
+  });
+  EXPECT_EQ(world.Records(Kind::kKey).size(), 2u);
+}
+
+}  // namespace

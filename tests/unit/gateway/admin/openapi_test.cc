@@ -1,0 +1,150 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "gateway/admin/handlers.h"
+#include "tests/unit/gateway/admin/world.h"
+
+namespace {
+
+using gateway::admin::FindRoute;
+using gateway::admin::Route;
+using gateway::admin::Routes;
+using gateway::net::Task;
+using gateway::net::http::Verb;
+using tests::json;
+
+json Document() {
+  return json::parse(gateway::admin::OpenApi({}, {}).body);
+}
+
+std::string Verbatim(Verb verb) {
+  return verb == Verb::get ? "get" : "post";
+}
+
+// What of `value` does not fit `schema`, by path.
+void Fits(const json& document, json schema, const json& value, const std::string& at,
+          std::vector<std::string>& wrong) {
+  if (schema.contains("$ref")) {
+    const std::string name =
+        schema["$ref"].get<std::string>().substr(std::string("#/components/schemas/").size());
+    schema = document["components"]["schemas"].at(name);
+  }
+  std::set<std::string> types;
+  if (schema["type"].is_array()) {
+    for (const auto& type : schema["type"]) types.insert(type);
+  } else {
+    types.insert(schema["type"]);
+  }
+  const std::string actual = value.is_null()             ? "null"
+                             : value.is_boolean()        ? "boolean"
+                             : value.is_number_integer() ? "integer"
+                             : value.is_string()         ? "string"
+                             : value.is_array()          ? "array"
+                                                         : "object";
+  if (!types.contains(actual)) {
+    wrong.push_back(at + " is " + actual);
+    return;
+  }
+  if (value.is_array()) {
+    for (const auto& item : value) Fits(document, schema["items"], item, at + "[]", wrong);
+  }
+  if (!value.is_object() || !schema.contains("properties")) return;
+  for (const auto& name : schema["required"]) {
+    if (!value.contains(name.get<std::string>())) wrong.push_back(at + " lacks " + name.get<std::string>());
+  }
+  for (const auto& [name, member] : value.items()) {
+    if (schema["properties"].contains(name)) {
+      Fits(document, schema["properties"][name], member, at + "." + name, wrong);
+    } else if (!schema.contains("description")) {
+      wrong.push_back(at + " has " + name);
+    }
+  }
+}
+
+TEST(OpenApi, CoversEveryRouteAndNothingElse) {
+  const json document = Document();
+  EXPECT_EQ(document["openapi"], "3.1.0");
+  size_t operations = 0;
+  for (const auto& [path, methods] : document["paths"].items()) operations += methods.size();
+  EXPECT_EQ(operations, Routes().size());
+  std::set<std::string> names;
+  for (const Route& route : Routes()) {
+    const json& operation = document["paths"].at(std::string(route.path)).at(Verbatim(route.method));
+    EXPECT_EQ(operation["operationId"], route.name);
+    EXPECT_TRUE(names.insert(std::string(route.name)).second) << route.name;
+    EXPECT_EQ(operation.contains("requestBody"), !route.body.empty());
+    EXPECT_EQ(operation.contains("security"), route.role == plugins::auth::Role::kNone) << route.path;
+    size_t parameters = route.query.size() + (route.path.find('{') != std::string_view::npos ? 1 : 0);
+    EXPECT_EQ(operation.contains("parameters") ? operation["parameters"].size() : 0, parameters)
+        << route.path;
+  }
+}
+
+TEST(OpenApi, EveryReferenceLeadsSomewhere) {
+  const json document = Document();
+  std::function<void(const json&)> visit = [&](const json& value) {
+    if (value.is_object() && value.contains("$ref")) {
+      const std::string pointer = value["$ref"].get<std::string>().substr(1);
+      EXPECT_TRUE(document.contains(json::json_pointer(pointer))) << pointer;
+    }
+    if (value.is_structured()) {
+      for (const auto& [name, member] : value.items()) visit(member);
+    }
+  };
+  visit(document);
+}
+
+TEST(Routes, EachIsFoundByItsPathAndNoneByAnother) {
+  for (const Route& route : Routes()) {
+    std::string path(route.path);
+    if (const size_t open = path.find('{'); open != std::string::npos) {
+      path.replace(open, path.find('}') - open + 1, "Ab3dE6gH9k");
+    }
+    const auto match = FindRoute(route.method, path);
+    ASSERT_NE(match.route, nullptr) << path;
+    EXPECT_EQ(match.route->name, route.name);
+    EXPECT_EQ(FindRoute(route.method, path + "/").route, nullptr) << path;
+    EXPECT_EQ(FindRoute(Verb::delete_, path).route, nullptr);
+    EXPECT_NE(FindRoute(Verb::delete_, path).allow, "");
+  }
+  EXPECT_EQ(FindRoute(Verb::get, "/admin/v1/keys/a%2Fb").item, "a/b");
+  for (const char* path :
+       {"/", "/admin/v1/keys/", "/admin/v1/keys/a/b", "/admin/v1/keys/:rotate", "/LIVEZ"}) {
+    EXPECT_EQ(FindRoute(Verb::get, path).route, nullptr) << path;
+    EXPECT_EQ(FindRoute(Verb::post, path).route, nullptr) << path;
+  }
+}
+
+TEST(OpenApi, AnswersAreAsItSays) {
+  tests::World world;
+  world.Serve("demo/search", "chat-small", 3, 4);
+  const std::string id = world.AppKey().substr(3, 10);
+  world.reloads.last_ok = false;
+  const json document = Document();
+  tests::WithAdmin(world, [&](tests::AdminClient& client) -> Task<void> {
+    for (const Route& route : Routes()) {
+      if (route.schema.empty()) continue;
+      std::string path(route.path);
+      if (const size_t open = path.find('{'); open != std::string::npos) {
+        path.replace(open, path.find('}') - open + 1, id);
+      }
+      const tests::Reply reply = co_await client.Call(
+          route.method == Verb::get ? "GET" : "POST", path, std::string(tests::kBootstrapKey),
+          route.name == "createKey" ? R"({"tenant":"search"})" : "");
+      EXPECT_THAT(route.statuses, testing::Contains(reply.status)) << path << ": " << reply.text;
+      std::vector<std::string> wrong;
+      Fits(document, {{"$ref", "#/components/schemas/" + std::string(route.schema)}}, reply.body,
+           std::string(route.name), wrong);
+      EXPECT_THAT(wrong, testing::IsEmpty());
+    }
+    const tests::Reply refused =
+        co_await client.Call("POST", "/admin/v1/keys", std::string(tests::kBootstrapKey), "{}");
+    std::vector<std::string> wrong;
+    Fits(document, {{"$ref", "#/components/schemas/Error"}}, refused.body, "error", wrong);
+    EXPECT_THAT(wrong, testing::IsEmpty()) << refused.text;
+  });
+}
+
+}  // namespace

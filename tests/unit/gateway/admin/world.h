@@ -1,0 +1,203 @@
+// Everything that the operator's side works on, without shards and listeners for applications: a ledger and a
+// key store in a folder of its own, a configuration, and states that a test sets as it likes.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "gateway/admin/admin_server.h"
+#include "gateway/ledger/export.h"
+#include "gateway/metrics.h"
+#include "gateway/net/http/fetch.h"
+#include "gateway/state_files.h"
+#include "tests/support/loop_test.h"
+#include "tests/support/temp_dir.h"
+
+namespace tests {
+
+using nlohmann::json;
+
+inline constexpr std::string_view kBootstrapKey = "bootstrap-0123456789-0123456789-0123456789";
+
+class World {
+ public:
+  explicit World(std::string_view more = "") {
+    conf::Sources sources = conf::SystemSources();
+    sources.environment = [](const std::string& name) -> std::optional<std::string> {
+      if (name == "BOOT") return std::string(kBootstrapKey);
+      return std::nullopt;
+    };
+    const std::string text = fmt::format(
+        "server: {{listen: 127.0.0.1:0, admin: 127.0.0.1:0, state_dir: {}}}\n"
+        "tenants:\n"
+        "  - {{name: demo, models: ['*'], limits: {{requests_per_minute: 600}}, budget: {{usd: 20, period: "
+        "day}}}}\n"
+        "  - {{name: search, parent: demo, models: [chat-small]}}\n"
+        "models:\n"
+        "  - {{name: chat-small, aliases: [gpt-4o-mini], price: {{input: 0.15, output: 0.60}},\n"
+        "     endpoints: [{{name: a, url: 'http://127.0.0.1:8000'}}, {{name: b, url: "
+        "'http://127.0.0.1:8001'}}]}}\n"
+        "  - {{name: chat-large, endpoints: [{{name: c, url: 'http://127.0.0.1:8002'}}]}}\n"
+        "{}",
+        dir.path(), more.empty() ? "admin: {bootstrap_key: env:BOOT}\n" : more);
+    gateway::LoadResult loaded = gateway::ParseConfig(text, "t.yaml", sources);
+    for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << ToString(problem);
+    const gateway::Config& config = *loaded.config;
+    gateway::ledger::Options options;
+    options.dir = gateway::LedgerDir(config);
+    options.ring_bytes = 8 << 20;
+    shared.ledger = *gateway::ledger::Ledger::Open(options);
+    OpenKeys(gateway::KeyStorePath(config));
+    events_file = gateway::KeyEventsPath(config);
+    runtime = *gateway::Runtime::Build(*std::move(loaded.config), shared.learned(), gateway::net::Now());
+    EXPECT_TRUE(shared.limits.Update(runtime->LimitNodes()).ok());
+    shard.Bind(*runtime);
+    key_events =
+        std::make_unique<gateway::KeyEvents>(*shared.ledger, ledger_dir(), *shared.keys, events_file);
+
+    operations.shared = &shared;
+    operations.key_events = key_events.get();
+    operations.runtime = [this] { return runtime; };
+    operations.shards = [this] { return std::vector<const gateway::ShardMetrics*>{&shard}; };
+    operations.reloads = [this] { return reloads; };
+    operations.reload = [this](std::string_view actor) {
+      reloaded_by = actor;
+      return reload_result;
+    };
+    operations.publish_keys = [this] { ++published; };
+    operations.outbound = [this] { return outbound; };
+    operations.issuers = [this] { return issuers; };
+    operations.metrics = [this] { return metrics.Render(); };
+  }
+
+  void OpenKeys(const std::string& path) {
+    shared.keys = *plugins::auth::KeyStore::Open(path, gateway::net::Now());
+  }
+  std::string ledger_dir() const { return gateway::LedgerDir(runtime->config()); }
+
+  std::string AdminKey(plugins::auth::Role role) {
+    plugins::auth::KeySpec spec;
+    spec.role = role;
+    return shared.keys->Create(spec, gateway::net::Now())->secret;
+  }
+  std::string AppKey(const std::string& tenant = "demo/search") {
+    plugins::auth::KeySpec spec;
+    spec.tenant = tenant;
+    return shared.keys->Create(spec, gateway::net::Now())->secret;
+  }
+
+  // All records of a kind, as they stand in the ledger.
+  std::vector<json> Records(gateway::ledger::Kind kind) {
+    EXPECT_TRUE(shared.ledger->Flush().ok());
+    gateway::ledger::ExportOptions options;
+    options.kinds = {kind};
+    std::string text;
+    EXPECT_TRUE(gateway::ledger::Export(ledger_dir(), options, [&](std::string_view lines) {
+                  text += lines;
+                  return true;
+                }).ok());
+    std::vector<json> records;
+    for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+      records.push_back(json::parse(text.substr(at, text.find('\n', at) - at)));
+    }
+    return records;
+  }
+
+  // One request that used so many tokens.
+  void Serve(std::string_view tenant, std::string_view model, uint64_t input, uint64_t output) {
+    gateway::ledger::OpenRecord open;
+    open.time_us = conf::ToUnixMicros(gateway::net::Now());
+    open.request = "req_1";
+    open.tenant = tenant;
+    open.model = model;
+    open.api = "chat.completions";
+    auto ticket = shared.ledger->Shard(0).Open(open);
+    ASSERT_TRUE(ticket.has_value());
+    gateway::ledger::CloseRecord close;
+    close.time_us = open.time_us;
+    close.status = 200;
+    close.counts.input = input;
+    close.counts.output = output;
+    close.counts.cost_micro_usd = static_cast<int64_t>(input + output);
+    ticket->Close(close);
+  }
+
+  TempDir dir;
+  gateway::Shared shared;
+  std::shared_ptr<const gateway::Runtime> runtime;
+  std::string events_file;
+  std::unique_ptr<gateway::KeyEvents> key_events;
+  gateway::ShardMetrics shard;
+  gateway::ReloadState reloads;
+  absl::Status reload_result;
+  std::string reloaded_by;
+  int published = 0;
+  gateway::OutboundStatus outbound;
+  std::vector<gateway::Jwks::Status> issuers;
+  gateway::Operations operations;
+  gateway::Metrics metrics{operations};
+};
+
+struct Reply {
+  int status = 0;
+  std::string text;
+  json body;
+  std::map<std::string, std::string> headers;
+
+  std::string code() const { return body["error"]["code"]; }
+  std::string message() const { return body["error"]["message"]; }
+};
+
+// Talks to an admin listener over `world` on a loop of the test's.
+class AdminClient {
+ public:
+  AdminClient(TestLoop& loop, World& world) : loop_(loop) {
+    auto server = gateway::admin::AdminServer::Listen(loop, world.operations,
+                                                      world.runtime->config().server.admin, nullptr);
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = &loop.Keep(*std::move(server));
+  }
+
+  gateway::net::Task<Reply> Call(std::string method, std::string target, std::string key = "",
+                                 std::string body = "", std::string content_type = "application/json") {
+    gateway::net::http::FetchRequest request;
+    request.method = std::move(method);
+    const size_t mark = target.find('?');
+    request.url = {false, "127.0.0.1", std::to_string(server_->port()), target.substr(0, mark),
+                   mark == std::string::npos ? "" : target.substr(mark + 1)};
+    if (!key.empty()) request.headers.emplace_back("authorization", "Bearer " + key);
+    if (!body.empty()) request.headers.emplace_back("content-type", content_type);
+    request.body = std::move(body);
+    const auto response = co_await gateway::net::http::Fetch(loop_, std::move(request));
+    Reply reply;
+    EXPECT_TRUE(response.ok()) << response.status();
+    if (!response.ok()) co_return reply;
+    reply.status = response->status;
+    reply.text = response->body;
+    reply.body = json::parse(response->body, nullptr, false);
+    for (const auto& [name, value] : response->headers) reply.headers[name] = value;
+    co_return reply;
+  }
+
+  gateway::admin::AdminServer& server() { return *server_; }
+  void Close() { server_->Close(); }
+
+ private:
+  TestLoop& loop_;
+  gateway::admin::AdminServer* server_;
+};
+
+// Runs `body` against an admin listener.
+inline void WithAdmin(World& world, const std::function<gateway::net::Task<void>(AdminClient&)>& body) {
+  RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
+    AdminClient client(loop, world);
+    co_await body(client);
+    client.Close();
+  });
+}
+
+}  // namespace tests

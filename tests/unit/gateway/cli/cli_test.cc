@@ -1,0 +1,197 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "gateway/cli/commands.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/gateway/admin/world.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+struct Result {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+class Cli {
+ public:
+  // Of its own folder when none is given.
+  explicit Cli(const std::string& state_dir = "") {
+    std::ofstream(path_) << "server: {listen: 127.0.0.1:0, state_dir: "
+                         << (state_dir.empty() ? dir_ / "var" : state_dir) << "}\n"
+                         << "admin: {bootstrap_key: env:A_SECRET_THAT_IS_NOT_SET_HERE}\n"
+                         << "tenants: [{name: demo, models: ['*']}, {name: search, parent: demo}]\n"
+                         << "models: [{name: chat-small, endpoints: [{url: 'http://127.0.0.1:8000'}]}]\n";
+  }
+
+  Result operator()(std::vector<std::string> args) const {
+    args.insert(args.begin(), "tidegate");
+    std::vector<const char*> argv;
+    for (const std::string& arg : args) argv.push_back(arg.c_str());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Result result;
+    result.code = gateway::cli::RunCommandLine(static_cast<int>(argv.size()), argv.data());
+    std::fflush(stdout);
+    result.out = testing::internal::GetCapturedStdout();
+    result.err = testing::internal::GetCapturedStderr();
+    return result;
+  }
+  // With the configuration.
+  Result With(std::vector<std::string> args) const {
+    args.insert(args.end(), {"-c", path_});
+    return (*this)(std::move(args));
+  }
+
+ private:
+  tests::TempDir dir_;
+  std::string path_ = dir_ / "t.yaml";
+};
+
+TEST(CliKeys, ASecretIsPrintedOnceAndByItself) {
+  const Cli cli;
+  const Result made = cli.With({"keys", "create", "--tenant", "search", "--name", "ci", "--expires", "30d"});
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, StartsWith("tg-"));
+  const std::string secret = made.out.substr(0, made.out.size() - 1);
+  EXPECT_THAT(made.err, AllOf(HasSubstr("demo/search"), HasSubstr("only time"), Not(HasSubstr(secret))));
+  const Result listed = cli.With({"keys", "list"});
+  EXPECT_THAT(listed.out,
+              AllOf(HasSubstr(secret.substr(3, 10)), HasSubstr("active"), Not(HasSubstr(secret))));
+}
+
+TEST(CliKeys, TellsEveryProblemAndMakesNothing) {
+  const Cli cli;
+  const Result refused =
+      cli.With({"keys", "create", "--tenant", "serch", "--models", "chat-smal", "--endpoints",
+                "chats,embeddings", "--expires", "never", "--limits", "{\"requests_per_minut\":1}"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("--tenant: unknown tenant \"serch\", did you mean \"search\"?"),
+                    HasSubstr("--models: \"chat-smal\" is no model"), HasSubstr("--endpoints: \"chats\""),
+                    HasSubstr("--expires: \"never\""), HasSubstr("--limits: ")));
+  EXPECT_EQ(cli.With({"keys", "create", "--admin", "root"}).code, 2);
+  EXPECT_EQ(cli.With({"keys", "create"}).code, 2);
+  EXPECT_EQ(cli.With({"keys", "create", "--tenant", "demo", "--admin", "viewer"}).code, 2);
+  EXPECT_THAT(cli.With({"keys", "create", "--admin", "viewer", "--models", "*"}).err, HasSubstr("no effect"));
+  EXPECT_EQ(cli.With({"keys", "list", "--json"}).out, "[]\n");
+}
+
+TEST(CliKeys, RotatesAndRevokes) {
+  const Cli cli;
+  const json made = json::parse(cli.With({"keys", "create", "--tenant", "demo", "--json"}).out);
+  const std::string id = made["id"];
+  const Result rotated = cli.With({"keys", "rotate", id, "--overlap", "1h", "--json"});
+  EXPECT_EQ(rotated.code, 0) << rotated.err;
+  const json next = json::parse(rotated.out);
+  EXPECT_EQ(next["rotated_from"], id);
+  EXPECT_NE(next["secret"], made["secret"]);
+  EXPECT_EQ(cli.With({"keys", "rotate", id}).code, 1);
+  EXPECT_EQ(cli.With({"keys", "rotate", id, "--overlap", "soon"}).code, 2);
+  EXPECT_EQ(cli.With({"keys", "revoke", id, "--reason", "leaked"}).code, 0);
+  EXPECT_EQ(cli.With({"keys", "revoke", id}).code, 1);
+  EXPECT_EQ(cli.With({"keys", "revoke", "AAAAAAAAAA"}).code, 2);
+  EXPECT_EQ(cli.With({"keys", "revoke"}).code, 2);
+  const json all = json::parse(cli.With({"keys", "list", "--json"}).out);
+  EXPECT_EQ(all[0]["state"], "revoked");
+  EXPECT_EQ(all[1]["state"], "active");
+}
+
+TEST(CliUsage, ShowsWhatTheLedgerHas) {
+  tests::World world;
+  world.Serve("demo/search", "chat-small", 100, 20);
+  world.Serve("demo", "chat-small", 1, 2);
+  ASSERT_TRUE(world.shared.ledger->Flush().ok());
+  const Cli cli(world.dir.path());
+  const Result table = cli.With({"usage", "--by", "tenant,model", "--since", "1h"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("TENANT"), HasSubstr("demo/search"), HasSubstr("total"),
+                               HasSubstr("0.000123")));
+  const json rows = json::parse(cli.With({"usage", "--by", "tenant", "--json"}).out);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1]["tenant"], "demo/search");
+  EXPECT_EQ(rows[1]["output_tokens"], 20);
+  EXPECT_EQ(cli.With({"usage", "--by", "tenant", "--format", "csv"}).out,
+            "tenant,requests,errors,input_tokens,cached_tokens,output_tokens,cost_micro_usd\r\n"
+            "demo,1,0,1,0,2,3\r\ndemo/search,1,0,100,0,20,120\r\n");
+  EXPECT_EQ(json::parse(cli.With({"usage", "--tenant", "search", "--json"}).out).size(), 1u);
+}
+
+TEST(CliUsage, ExitCodesTellWhatWasWrong) {
+  const Cli cli;
+  EXPECT_EQ(cli.With({"usage"}).code, 1);  // no ledger yet
+  EXPECT_EQ(cli.With({"usage", "--by", "tenants"}).code, 2);
+  EXPECT_EQ(cli.With({"usage", "--format", "xml"}).code, 2);
+  EXPECT_EQ(cli({"usage", "-c", "/nonexistent.yaml"}).code, 2);
+  EXPECT_EQ(cli({}).code, 2);
+  EXPECT_EQ(cli({"usages"}).code, 2);
+}
+
+TEST(CliAudit, ExportsGoesOnAndVerifies) {
+  tests::World world;
+  world.Serve("demo/search", "chat-small", 100, 20);
+  ASSERT_TRUE(world.shared.ledger->Flush().ok());
+  const Cli cli(world.dir.path());
+  const std::string file = world.dir / "out.jsonl";
+  Result exported = cli.With({"audit", "export", "--kind", "close", "--out", file});
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_EQ(std::ranges::count(tests::ReadFile(file), '\n'), 1);
+  world.Serve("demo/search", "chat-small", 1, 2);
+  ASSERT_TRUE(world.shared.ledger->Flush().ok());
+  exported = cli.With({"audit", "export", "--kind", "close", "--out", file, "--json"});
+  EXPECT_EQ(json::parse(exported.out)["records"], 1);
+  EXPECT_EQ(std::ranges::count(tests::ReadFile(file), '\n'), 2);
+  EXPECT_EQ(std::ranges::count(cli.With({"audit", "export", "--kind", "open"}).out, '\n'), 2);
+  EXPECT_EQ(cli.With({"audit", "export", "--kind", "opens"}).code, 2);
+  EXPECT_EQ(std::ranges::count(cli.With({"audit", "tail", "-n", "2"}).out, '\n'), 2);
+
+  ASSERT_TRUE(world.shared.ledger->Stop().ok());
+  const Result good = cli.With({"audit", "verify"});
+  EXPECT_EQ(good.code, 0) << good.out << good.err;
+  EXPECT_THAT(good.out, HasSubstr("good"));
+  const auto segments = gateway::ledger::ListSegments(world.ledger_dir());
+  std::string text = tests::ReadFile(segments->front().path);
+  text.replace(text.find("\"input\":100"), 11, "\"input\":101");
+  std::ofstream(segments->front().path) << text;
+  const Result bad = cli.With({"audit", "verify"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.out, AllOf(HasSubstr("BAD"), HasSubstr("line"), HasSubstr("record")));
+  const json report = json::parse(cli.With({"audit", "verify", "--json"}).out);
+  EXPECT_EQ(report["ok"], false);
+  EXPECT_GT(report["first_bad"]["seq"], 0);
+  EXPECT_EQ(cli({"audit", "verify", "--ledger", world.ledger_dir()}).code, 1);
+  EXPECT_EQ(cli.With({"audit", "verify", "--anchor", "7"}).code, 2);
+}
+
+TEST(Cli, EveryCommandHelpsWithExamples) {
+  const Cli cli;
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{"keys", "create"},
+                                                                                       {"keys", "list"},
+                                                                                       {"keys", "rotate"},
+                                                                                       {"keys", "revoke"},
+                                                                                       {"usage"},
+                                                                                       {"audit", "export"},
+                                                                                       {"audit", "verify"},
+                                                                                       {"audit", "tail"},
+                                                                                       {"version"}}) {
+    std::vector<std::string> args = command;
+    args.push_back("--help");
+    const Result help = cli(args);
+    EXPECT_EQ(help.code, 0);
+    EXPECT_THAT(help.out, HasSubstr("Examples:")) << command.front();
+  }
+  EXPECT_THAT(cli({"version"}).out, StartsWith("tidegate "));
+  EXPECT_TRUE(json::parse(cli({"version", "--json"}).out).contains("version"));
+}
+
+}  // namespace
