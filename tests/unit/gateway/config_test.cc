@@ -1,124 +1,22 @@
 #include "gateway/config.h"
 
-#include <absl/status/status.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/bio.h>
-#include <openssl/ec.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <regex>
+#include <string>
+#include <vector>
 
-#include "conf/text.h"
+#include "tests/unit/gateway/config_fixture.h"
 
 namespace gateway {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
-
-struct KeyPair {
-  std::string certificate;
-  std::string key;
-};
-
-std::string Contents(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  return {data, static_cast<size_t>(size)};
-}
-
-KeyPair MakeKeyPair() {
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), X509_free);
-  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), 0);
-  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 3600);
-  X509_set_pubkey(certificate.get(), key.get());
-  X509_sign(certificate.get(), key.get(), EVP_sha256());
-  const std::unique_ptr<BIO, decltype(&BIO_free)> c(BIO_new(BIO_s_mem()), BIO_free);
-  const std::unique_ptr<BIO, decltype(&BIO_free)> k(BIO_new(BIO_s_mem()), BIO_free);
-  PEM_write_bio_X509(c.get(), certificate.get());
-  PEM_write_bio_PrivateKey(k.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-  return {Contents(c.get()), Contents(k.get())};
-}
-
-constexpr std::string_view kSecret = "0123456789abcdef0123456789abcdef";
-
-// Files by their extension: any .crt and .key belong together, other.key does not.
-conf::Sources FakeSources() {
-  static const KeyPair pair = MakeKeyPair();
-  static const KeyPair other = MakeKeyPair();
-  return {.environment = [](const std::string& name) -> std::optional<std::string> {
-            if (name == "GONE") return std::nullopt;
-            if (name == "SHORT") return "short";
-            return std::string(kSecret);
-          },
-          .file = [](const std::string& path) -> absl::StatusOr<std::string> {
-            if (path == "other.key") return other.key;
-            if (path.ends_with(".crt")) return pair.certificate;
-            if (path.ends_with(".key")) return pair.key;
-            if (path == "jwks.json") return "{}";
-            if (path == "junk.pem") return "junk";
-            return absl::UnavailableError(fmt::format("cannot read \"{}\": No such file or directory", path));
-          }};
-}
-
-LoadResult Parse(std::string_view text) {
-  const conf::Sources sources = FakeSources();
-  return ParseConfig(text, "t.yaml", sources);
-}
-
-std::vector<std::string> Problems(std::string_view text) {
-  const LoadResult result = Parse(text);
-  EXPECT_NE(result.config.has_value(), !result.problems.empty())
-      << "a Config exists exactly without problems";
-  std::vector<std::string> out;
-  for (const conf::Problem& problem : result.problems) out.push_back(conf::ToString(problem));
-  return out;
-}
-
-// A valid document of which a case replaces some sections by its own.
-std::string With(const std::map<std::string, std::string>& sections) {
-  std::map<std::string, std::string> all = {
-      {"server", "{listen: 127.0.0.1:8080}"},
-      {"tenants", "[{name: search, models: [small]}]"},
-      {"models", "[{name: small, endpoints: [{url: http://h:1, engine: vllm}]}]"},
-  };
-  for (const auto& [name, body] : sections) all[name] = body;
-  std::string out;
-  for (const auto& [name, body] : all) out += name + ": " + body + "\n";
-  return out;
-}
-
-std::string OneModel(const std::string& fields) {
-  return With({{"models", "[{name: small, endpoints: [{url: http://h:1, engine: vllm}], " + fields + "}]"}});
-}
-std::string OneEndpoint(const std::string& fields) {
-  return With({{"models", "[{name: small, endpoints: [{engine: vllm, " + fields + "}]}]"}});
-}
-std::string OneTenant(const std::string& fields) {
-  return With({{"tenants", "[{name: search, models: [small], " + fields + "}]"}});
-}
-std::string OneServer(const std::string& fields) {
-  return With({{"server", "{" + fields + "}"}});
-}
-std::string OneJwt(const std::string& fields) {
-  return With({{"auth", "{jwt: [{issuer: i, audience: a, " + fields + "}]}"}});
-}
-std::string OneSink(const std::string& fields) {
-  return With({{"ledger", "{sinks: [{name: s, " + fields + "}]}"}});
-}
 
 TEST(Config, ReadsTheShapeThatOperatorsWrite) {
   const LoadResult result = Parse(R"(
@@ -535,124 +433,6 @@ TEST(Config, GlobsMatchAnyRun) {
   for (const auto& [pattern, name, matches] : kCases) {
     EXPECT_EQ(config::GlobMatches(pattern, name), matches) << pattern << " " << name;
   }
-}
-
-// The shipped files.
-
-std::filesystem::path ConfDirectory() {
-  for (std::filesystem::path at = std::filesystem::current_path();; at = at.parent_path()) {
-    if (std::filesystem::exists(at / "conf" / "tidegate.yaml")) return at / "conf";
-    if (at == at.root_path()) return {};
-  }
-}
-
-std::string ReadShipped(const std::string& name) {
-  return conf::SystemSources().file((ConfDirectory() / name).string()).value();
-}
-
-// Turns the options that the reference file has behind `#` (without a space) on.
-std::string Uncommented(const std::string& text) {
-  std::string out;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    const size_t first = line.find_first_not_of(' ');
-    if (first != std::string::npos && line[first] == '#' && first + 1 < line.size() &&
-        line[first + 1] != ' ') {
-      line.erase(first, 1);
-    }
-    out += line + "\n";
-    begin = end + 1;
-  }
-  return out;
-}
-
-TEST(ShippedConfig, EveryFileIsValid) {
-  const std::vector<std::string> files = {"tidegate.yaml",
-                                          "minimal.yaml",
-                                          "demo.yaml",
-                                          "examples/single-vllm.yaml",
-                                          "examples/several-models.yaml",
-                                          "examples/external-provider.yaml",
-                                          "examples/tls.yaml",
-                                          "examples/redis.yaml"};
-  for (const std::string& file : files) {
-    for (const conf::Problem& problem : Parse(ReadShipped(file)).problems) {
-      ADD_FAILURE() << file << ": " << conf::ToString(problem);
-    }
-  }
-  size_t shipped = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(ConfDirectory() / "examples")) {
-    shipped += entry.path().extension() == ".yaml" ? 1 : 0;
-  }
-  EXPECT_EQ(shipped, files.size() - 3) << "an example is not in this test";
-}
-
-TEST(ShippedConfig, TheReferenceShowsEveryOption) {
-  const LoadResult result = Parse(Uncommented(ReadShipped("tidegate.yaml")));
-  for (const conf::Problem& problem : result.problems) ADD_FAILURE() << conf::ToString(problem);
-  // An option is shown when one entry of its list gives it.
-  const std::regex index("/[0-9]+");
-  std::map<std::string, size_t> missing;
-  for (const std::string& pointer : result.defaulted) ++missing[std::regex_replace(pointer, index, "/N")];
-  const std::map<std::string, size_t> entries = {{"/tenants/N", 3},
-                                                 {"/tenants/N/limits", 3},
-                                                 {"/tenants/N/budget", 2},
-                                                 {"/models/N", 2},
-                                                 {"/models/N/endpoints/N", 3}};
-  for (const auto& [pointer, count] : missing) {
-    if (pointer.starts_with("/ledger/sinks/N/")) continue;
-    const auto several = entries.find(pointer.substr(0, pointer.rfind('/')));
-    EXPECT_TRUE(several != entries.end() && count < several->second)
-        << "not in conf/tidegate.yaml: " << pointer;
-  }
-}
-
-TEST(ShippedConfig, TheReferenceShowsTheDefaults) {
-  const nlohmann::json shown = ToJson(*Parse(ReadShipped("tidegate.yaml")).config);
-  const nlohmann::json defaults = ToJson(*Parse(ReadShipped("minimal.yaml")).config);
-  for (const char* section : {"auth", "ledger", "telemetry"})
-    EXPECT_EQ(shown[section], defaults[section]) << section;
-  for (const auto& [key, value] : defaults["server"].items()) EXPECT_EQ(shown["server"][key], value) << key;
-  for (const char* key : {"routing", "timeouts", "retries", "breaker", "health", "translate"}) {
-    EXPECT_EQ(shown["models"][0][key], defaults["models"][0][key]) << key;
-  }
-}
-
-TEST(ShippedConfig, TheFullReferenceReadsBackFromItsJson) {
-  const LoadResult full = Parse(Uncommented(ReadShipped("tidegate.yaml")));
-  ASSERT_TRUE(full.config.has_value());
-  const nlohmann::json written = ToJson(*full.config);
-  const LoadResult again = Parse(written.dump());
-  for (const conf::Problem& problem : again.problems) ADD_FAILURE() << conf::ToString(problem);
-  ASSERT_TRUE(again.config.has_value());
-  EXPECT_EQ(ToJson(*again.config), written);
-  EXPECT_EQ(Hash(*again.config), Hash(*full.config));
-}
-
-// The hash.
-
-TEST(ConfigHash, DependsOnMeaningAndNotOnForm) {
-  const std::string base = Hash(*Parse(With({})).config);
-  EXPECT_EQ(base.size(), 64U);
-  EXPECT_EQ(base, Hash(*Parse("# a comment\n" + With({{"auth", "{keys: true}"}})).config));
-  EXPECT_EQ(base, Hash(*Parse(OneServer("listen: [localhost:8080], shutdown_grace: 30000ms")).config));
-  EXPECT_NE(base, Hash(*Parse(OneServer("listen: 127.0.0.1:8081")).config));
-  EXPECT_NE(base, Hash(*Parse(OneModel("translate: false")).config));
-}
-
-TEST(ConfigHash, AndJsonShowSecretsByReferenceOnly) {
-  const std::string text = OneEndpoint("url: http://h, api_key: env:UPSTREAM, secret_headers: {x-a: env:B}");
-  const Config config = *Parse(text).config;
-  ASSERT_EQ(config.models[0].endpoints[0].api_key.Reveal(), kSecret);
-  const std::string json = ToJson(config).dump();
-  EXPECT_THAT(json, Not(HasSubstr(std::string(kSecret))));
-  EXPECT_THAT(json, HasSubstr(R"("api_key":"env:UPSTREAM")"));
-  EXPECT_THAT(json, HasSubstr(R"("secret_headers":{"x-a":"env:B"})"));
-
-  conf::Sources rotated = FakeSources();
-  rotated.environment = [](const std::string&) { return std::optional<std::string>("another"); };
-  EXPECT_EQ(Hash(config), Hash(*ParseConfig(text, "t.yaml", rotated).config));
 }
 
 }  // namespace
