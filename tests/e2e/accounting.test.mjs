@@ -149,7 +149,8 @@ describe('accounting', { timeout: 60_000 }, () => {
       sums.output += record.output;
       sums.cost += record.cost_micro_usd;
     }
-    const rows = (await stack.json('usage', '--config', stack.configPath, '--by', 'tenant,model', '--since', '1h', '--json')).rows;
+    // As JSON it is a list of rows, one a group.
+    const rows = await stack.json('usage', '--config', stack.configPath, '--by', 'tenant,model', '--since', '1h', '--json');
     const total = (pick) => rows.reduce((sum, row) => sum + pick(row), 0);
     assert.equal(total((row) => row.requests), sums.requests);
     assert.equal(total((row) => row.input_tokens), sums.input);
