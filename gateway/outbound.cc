@@ -92,6 +92,7 @@ absl::Status Outbound::StartRedis(const config::Redis& config) {
   sync.instance = fmt::format("{}:{}", HostName(), shared_.state_dir);
   sync.prefix = config.prefix;
   sync.lease = config.lease;
+  sync.gateways = config.gateways;
   sync.seed = options.seed;
   sync.on_loss = config.when_unavailable == config::WhenUnavailable::kKeepShare
                      ? router::limits::OnLoss::kKeepShare

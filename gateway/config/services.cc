@@ -38,6 +38,7 @@ static void Write(conf::Writer& writer, const RedisUrl& field) {
 
 void Bind(conf::Object& o, Redis& redis) {
   o.Required("url", RedisUrl{&redis.url});
+  o.Required("gateways", redis.gateways, Range{1U, 1000U});
   o.Optional("database", redis.database, Range{0U, 1023U});
   o.Optional("username", redis.username, NotEmpty());
   o.Optional("password", redis.password);

@@ -233,7 +233,7 @@ TEST(Complaints, NoRouteBypassesTheBudget) {
 // --- Redis and other stores ---
 
 std::string Redis(uint16_t port, std::string_view when = "keep-share") {
-  return fmt::format("redis: {{url: redis://127.0.0.1:{}, timeout: 100ms, when_unavailable: {}}}\n", port,
+  return fmt::format("redis: {{url: redis://127.0.0.1:{}, gateways: 1, timeout: 100ms, when_unavailable: {}}}\n", port,
                      when);
 }
 

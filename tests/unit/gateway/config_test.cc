@@ -345,14 +345,14 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/ledger/sinks/1/name (line 1): sink \"s\" is given twice; the name is what its place in the "
        "ledger is "
        "kept under|t.yaml:/ledger/sinks/1/path (line 1): \"p\" is written by another sink already"},
-      {With({{"redis", "{url: http://r}"}}),
+      {With({{"redis", "{url: http://r, gateways: 2}"}}),
        "t.yaml:/redis/url (line 2): expected a URL that begins with redis:// or rediss://, found http://"},
-      {With({{"redis", "{url: redis://r/1}"}}),
+      {With({{"redis", "{url: redis://r/1, gateways: 2}"}}),
        "t.yaml:/redis/url (line 2): must end after the port; name the database under database"},
-      {With({{"redis", "{url: redis://r, timeout: 5s}"}}),
+      {With({{"redis", "{url: redis://r, gateways: 2, timeout: 5s}"}}),
        "t.yaml:/redis/timeout (line 2): must be shorter than lease, or a lease ends before it can be "
        "renewed"},
-      {With({{"redis", "{url: redis://r, when_unavailable: keep}"}}),
+      {With({{"redis", "{url: redis://r, gateways: 2, when_unavailable: keep}"}}),
        "t.yaml:/redis/when_unavailable (line 2): unknown policy \"keep\", expected one of keep-share, "
        "fail-closed"},
       {With({{"telemetry", "{otlp: {endpoint: http://h:4318, sample_ratio: 2}}"}}),
@@ -381,7 +381,7 @@ models:
     endpoints: [{url: gopher://h, engine: vllm}]
     rooting: {policy: least-load}
     fallbacks: [bigger]
-redis: {password: literal}
+redis: {gateways: 2, password: literal}
 )"),
       UnorderedElementsAre(HasSubstr("/server/listen (line 2): expected an IP address"),
                            HasSubstr("/server/threads (line 2): expected a whole number of at least 0"),
