@@ -13,15 +13,20 @@ size_t LineEnd(std::string_view s, size_t at) {
   return at + 1 < s.size() && s[at + 1] == '\n' ? 2 : 1;
 }
 
+// The length of the line at the front, without its end.
+size_t LineLength(std::string_view s) {
+  const void* lf = std::memchr(s.data(), '\n', s.size());
+  const size_t to_lf = lf ? static_cast<size_t>(static_cast<const char*>(lf) - s.data()) : s.size();
+  const void* cr = std::memchr(s.data(), '\r', to_lf);
+  return cr ? static_cast<size_t>(static_cast<const char*>(cr) - s.data()) : to_lf;
+}
+
 // The offset past the blank line that ends the first event at or after `from`, or npos.
 size_t EventEnd(std::string_view s, size_t from) {
   size_t at = from;
   while (at < s.size()) {
     if (s[at] != '\n' && s[at] != '\r') {
-      const void* lf = std::memchr(s.data() + at, '\n', s.size() - at);
-      const size_t next_lf = lf ? static_cast<size_t>(static_cast<const char*>(lf) - s.data()) : s.size();
-      const void* cr = std::memchr(s.data() + at, '\r', next_lf - at);
-      at = cr ? static_cast<size_t>(static_cast<const char*>(cr) - s.data()) : next_lf;
+      at += LineLength(s.substr(at));
       continue;
     }
     const size_t first = LineEnd(s, at);
@@ -61,8 +66,7 @@ std::string_view NextSseEvent(std::string_view& bytes) {
 SseEvent ParseSseEvent(std::string_view event) {
   SseEvent parsed;
   while (!event.empty()) {
-    const size_t end = event.find_first_of("\r\n");
-    std::string_view line = event.substr(0, end);
+    std::string_view line = event.substr(0, LineLength(event));
     event.remove_prefix(line.size());
     event.remove_prefix(LineEnd(event, 0));
     const auto value = [&](size_t name) {

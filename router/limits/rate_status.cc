@@ -1,6 +1,6 @@
 #include "router/limits/rate_status.h"
 
-#include <fmt/format.h>
+#include <fmt/compile.h>
 
 #include <algorithm>
 #include <chrono>
@@ -27,16 +27,16 @@ std::string FormatReset(conf::Duration reset) {
   using std::chrono::milliseconds;
   const int64_t ms = std::max<int64_t>(std::chrono::ceil<milliseconds>(reset).count(), 0);
   if (ms == 0) return "0s";
-  if (ms < 1000) return fmt::format("{}ms", ms);
+  if (ms < 1000) return fmt::format(FMT_COMPILE("{}ms"), ms);
   const int64_t minutes = ms / 60'000;
   const int64_t below_minute = ms % 60'000;
-  std::string seconds = fmt::format("{}", below_minute / 1000);
+  std::string seconds = fmt::format(FMT_COMPILE("{}"), below_minute / 1000);
   if (below_minute % 1000 != 0) {
-    seconds += fmt::format(".{:03}", below_minute % 1000);
+    seconds += fmt::format(FMT_COMPILE(".{:03}"), below_minute % 1000);
     seconds.erase(seconds.find_last_not_of('0') + 1);
   }
   if (minutes == 0) return seconds + "s";
-  if (minutes < 60) return fmt::format("{}m{}s", minutes, seconds);
+  if (minutes < 60) return fmt::format(FMT_COMPILE("{}m{}s"), minutes, seconds);
   return fmt::format("{}h{}m{}s", minutes / 60, minutes % 60, seconds);
 }
 
