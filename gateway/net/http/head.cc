@@ -76,9 +76,10 @@ size_t FindEnd(std::string_view bytes, size_t& scanned) {
     if (!found) return 0;
     const size_t lf = static_cast<size_t>(static_cast<const char*>(found) - bytes.data());
     if (lf == 0 || bytes[lf - 1] != '\r') return std::string_view::npos;
+    if (lf >= 3 && bytes[lf - 2] == '\n')
+      return lf + 1;  // what follows is the body, which may begin as it likes
     if (lf + 1 < bytes.size() && (bytes[lf + 1] == ' ' || bytes[lf + 1] == '\t'))
       return std::string_view::npos;
-    if (lf >= 3 && bytes[lf - 2] == '\n') return lf + 1;
     if (lf + 1 == bytes.size()) return 0;  // look at this line's end again: a fold may follow
     at = lf + 1;
     scanned = at;
