@@ -34,6 +34,25 @@ bool IsJson(std::string_view content_type) {
   return type.empty() || conf::EqualsIgnoreCase(type, "application/json");
 }
 
+// A request that could not be read whole has the same errors as one that could.
+net::http::Server::Refusal RefuseUnread(int status) {
+  const auto [code, message] = [&]() -> std::pair<api::Code, std::string> {
+    switch (status) {
+      case 408:
+        return {api::Code::kRequestTimeout, "the request did not arrive in time"};
+      case 413:
+        return {api::Code::kRequestTooLarge, fmt::format("the body is larger than {} bytes", kMaxBody)};
+      case 417:
+        return {api::Code::kExpectationFailed, "an expectation other than 100-continue"};
+      case 431:
+        return {api::Code::kHeaderTooLarge, "the head is too large"};
+      default:
+        return {api::Code::kBadRequest, "the request is not HTTP as it is accepted here"};
+    }
+  }();
+  return {"application/json", Refuse(code, message, NewRequestId()).body};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop,
@@ -45,6 +64,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop
   options.acceptor.address = ToString(address);
   if (tls) options.acceptor.tls = [tls] { return tls->Get(); };
   options.limits.body_bytes = kMaxBody;
+  options.refuse = RefuseUnread;
   auto server = net::http::Server::Listen(
       loop, std::move(options),
       [a = admin.get()](net::http::Exchange& exchange) { return a->Serve(exchange); });

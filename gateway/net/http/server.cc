@@ -184,7 +184,9 @@ Task<bool> Server::ServeOne(ServerConnection& connection) {
                      : status == Status::kTimedOut ? 408
                      : status == Status::kTooLarge ? 413
                                                    : 400;
-    co_await exchange.Send(code, {{"content-type", "text/plain"}}, std::string(ReasonPhrase(code)) + "\n");
+    const Refusal refusal = options_.refuse ? options_.refuse(code)
+                                            : Refusal{"text/plain", std::string(ReasonPhrase(code)) + "\n"};
+    co_await exchange.Send(code, {{"content-type", refusal.content_type}}, refusal.body);
     co_await connection.Linger();
     co_return false;
   }

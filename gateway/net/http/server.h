@@ -62,10 +62,16 @@ std::string_view ReasonPhrase(int status);
 
 class Server {
  public:
+  struct Refusal {
+    std::string content_type;
+    std::string body;
+  };
   struct Options {
     Acceptor::Options acceptor;
     ConnectionLimits limits;
     std::string server_name;  // of the Server header; none when empty
+    // What to say to a request that could not be read; the reason phrase as plain text when absent.
+    std::function<Refusal(int status)> refuse;
   };
   using Handler = std::function<Task<void>(Exchange&)>;
 
