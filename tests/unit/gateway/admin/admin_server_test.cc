@@ -122,8 +122,9 @@ TEST(AdminInput, RefusesWhatIsNotOneJsonObject) {
       EXPECT_EQ(reply.status, 400) << body;
     }
     EXPECT_EQ((co_await client.Call("POST", "/admin/v1/keys", kBoot, "a=b", "text/plain")).status, 415);
-    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/keys", kBoot, std::string(300 * 1024, ' '))).status,
-              413);
+    const Reply large = co_await client.Call("POST", "/admin/v1/keys", kBoot, std::string(300 * 1024, ' '));
+    EXPECT_EQ(large.status, 413) << large.text;
+    EXPECT_EQ(large.code(), "request_too_large") << large.text;
     EXPECT_TRUE(world.shared.keys->List().empty());
   });
 }

@@ -31,19 +31,21 @@ class World {
       if (name == "BOOT") return std::string(kBootstrapKey);
       return std::nullopt;
     };
-    const std::string text = fmt::format(
-        "server: {{listen: 127.0.0.1:0, admin: 127.0.0.1:0, state_dir: {}}}\n"
-        "tenants:\n"
-        "  - {{name: demo, models: ['*'], limits: {{requests_per_minute: 600}}, budget: {{usd: 20, period: "
-        "day}}}}\n"
-        "  - {{name: search, parent: demo, models: [chat-small]}}\n"
-        "models:\n"
-        "  - {{name: chat-small, aliases: [gpt-4o-mini], price: {{input: 0.15, output: 0.60}},\n"
-        "     endpoints: [{{name: a, url: 'http://127.0.0.1:8000'}}, {{name: b, url: "
-        "'http://127.0.0.1:8001'}}]}}\n"
-        "  - {{name: chat-large, endpoints: [{{name: c, url: 'http://127.0.0.1:8002'}}]}}\n"
-        "{}",
-        dir.path(), more.empty() ? "admin: {bootstrap_key: env:BOOT}\n" : more);
+    const std::string text =
+        "server: {listen: 127.0.0.1:0, admin: 127.0.0.1:0, state_dir: " + dir.path() + R"(}
+tenants:
+  - {name: demo, models: ['*'], limits: {requests_per_minute: 600}, budget: {usd: 20, period: day}}
+  - {name: search, parent: demo, models: [chat-small]}
+models:
+  - name: chat-small
+    aliases: [gpt-4o-mini]
+    price: {input: 0.15, output: 0.60}
+    endpoints:
+      - {name: a, url: 'http://127.0.0.1:8000', engine: vllm}
+      - {name: b, url: 'http://127.0.0.1:8001', engine: vllm}
+  - name: chat-large
+    endpoints: [{name: c, url: 'http://127.0.0.1:8002', engine: vllm}]
+)" + (more.empty() ? "admin: {bootstrap_key: env:BOOT}\n" : std::string(more));
     gateway::LoadResult loaded = gateway::ParseConfig(text, "t.yaml", sources);
     for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << ToString(problem);
     const gateway::Config& config = *loaded.config;

@@ -26,11 +26,12 @@ class Cli {
  public:
   // Of its own folder when none is given.
   explicit Cli(const std::string& state_dir = "") {
-    std::ofstream(path_) << "server: {listen: 127.0.0.1:0, state_dir: "
-                         << (state_dir.empty() ? dir_ / "var" : state_dir) << "}\n"
-                         << "admin: {bootstrap_key: env:A_SECRET_THAT_IS_NOT_SET_HERE}\n"
-                         << "tenants: [{name: demo, models: ['*']}, {name: search, parent: demo}]\n"
-                         << "models: [{name: chat-small, endpoints: [{url: 'http://127.0.0.1:8000'}]}]\n";
+    std::ofstream(path_)
+        << "server: {listen: 127.0.0.1:0, state_dir: " << (state_dir.empty() ? dir_ / "var" : state_dir)
+        << "}\n"
+        << "admin: {bootstrap_key: env:A_SECRET_THAT_IS_NOT_SET_HERE}\n"
+        << "tenants: [{name: demo, models: ['*']}, {name: search, parent: demo}]\n"
+        << "models: [{name: chat-small, endpoints: [{url: 'http://127.0.0.1:8000', engine: vllm}]}]\n";
   }
 
   Result operator()(std::vector<std::string> args) const {
