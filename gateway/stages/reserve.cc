@@ -30,7 +30,8 @@ Verdict Reserve(Exchange& x) {
   limits::Ask ask;
   ask.input_tokens_est = x.prompt_tokens_est;
   ask.output_tokens_bound = x.facts.MaxOutputTokens();
-  ask.model_max_output = model.config->max_output_tokens.value_or(0);
+  // Nothing that comes out is longer than the context; an engine refuses to be asked for more than that.
+  ask.model_max_output = model.config->max_output_tokens.value_or(model.config->context.value_or(0));
   ask.output_tokens_default = 0;
   ask.choices = x.facts.n;
   ask.price = model.price;
