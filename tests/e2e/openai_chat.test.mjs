@@ -31,7 +31,8 @@ describe('openai', { timeout: 60_000 }, () => {
   before(async () => {
     stack = await Stack.start({
       engines: [['--speed-up', '20'], ['--speed-up', '20']],
-      models: { 'chat-small': { aliases: ['gpt-4o-mini'] } },
+      models: { 'chat-small': { aliases: ['gpt-4o-mini'], context: 32768 } },
+      tenants: [{ name: 'acme', models: ['*'], limits: { tokens_per_minute: 2_000_000 } }],
     });
     client = new OpenAI({ baseURL: stack.baseURL, apiKey: stack.key, maxRetries: 0 });
   });
@@ -44,6 +45,12 @@ describe('openai', { timeout: 60_000 }, () => {
     assert.ok(answer.choices[0].message.content.length > 0);
     assert.equal(answer.usage.completion_tokens, 12);
     assert.equal(answer.usage.total_tokens, answer.usage.prompt_tokens + 12);
+  });
+
+  test('a request that sets no bound is served under a token limit, with none made up that the engine refuses', async () => {
+    const answer = await client.chat.completions.create({ model: 'chat-small', messages: [{ role: 'user', content: 'no bound 4710' }] });
+    assert.equal(answer.choices[0].finish_reason, 'stop');
+    assert.deepEqual(Object.keys(JSON.parse((await stack.lastRequest('no bound 4710')).body)), ['model', 'messages']);
   });
 
   test('an alias reaches the model, and the engine sees its own name', async () => {
