@@ -118,6 +118,7 @@ SinkStatus AuditDelivery::status(conf::TimePoint now) const {
 }
 
 void AuditDelivery::Wake() {
+  woken_ = true;
   if (waiting_) pause_.Cancel();
 }
 
@@ -147,10 +148,10 @@ net::Task<void> AuditDelivery::Keep() {
     if (!status.ok()) {
       Failed(status);
       co_await pause_.For(backoff_.Next());
-    } else if (!any || !full_) {
+    } else if (!std::exchange(woken_, false) && (!any || !full_)) {
       waiting_ = true;
       co_await pause_.For(options_.batch_interval);
-      waiting_ = false;
+      waiting_ = woken_ = false;
     }
   }
 }

@@ -105,6 +105,7 @@ class AuditDelivery {
   bool full_ = false;  // more records were there than the batch took
   bool closed_ = false;
   bool waiting_ = false;  // for the interval
+  bool woken_ = false;    // since the last batch was read
   net::Sleep pause_;
   net::Event ended_;
 

@@ -9,6 +9,10 @@ namespace {
 
 namespace limits = router::limits;
 
+// Where a limit on tokens applies, a request that sets no bound gets one. This one, or what is left if that is
+// less, where neither the model's max_output_tokens nor its context is configured.
+constexpr int64_t kUnknownMaximum = 4096;
+
 Verdict Refuse(Exchange& x, const limits::Refusal& refusal) {
   x.shard.metrics.cells.limit_refusals.Add();
   const bool budget = refusal.limit.starts_with("budget") || refusal.limit.starts_with("token_budget");
@@ -32,7 +36,7 @@ Verdict Reserve(Exchange& x) {
   ask.output_tokens_bound = x.facts.MaxOutputTokens();
   // Nothing that comes out is longer than the context; an engine refuses to be asked for more than that.
   ask.model_max_output = model.config->max_output_tokens.value_or(model.config->context.value_or(0));
-  ask.output_tokens_default = 0;
+  if (ask.model_max_output == 0) ask.output_tokens_default = kUnknownMaximum;
   ask.choices = x.facts.n;
   ask.price = model.price;
   const bool generates = !x.spec->bound.empty();
@@ -44,7 +48,12 @@ Verdict Reserve(Exchange& x) {
   if (const auto* refusal = std::get_if<limits::Refusal>(&outcome)) return Refuse(x, *refusal);
   auto& grant = std::get<limits::Grant>(outcome);
   x.reservation = std::move(grant.reservation);
-  if (generates) x.output_cap = grant.output_cap;
+  if (!generates) return Verdict::kGoOn;
+  x.output_cap = grant.output_cap;
+  // What was reserved for is what the engine is held to.
+  if (const auto maximum = model.config->max_output_tokens) {
+    x.output_cap = std::min<int64_t>(x.output_cap.value_or(*maximum), *maximum);
+  }
   return Verdict::kGoOn;
 }
 
