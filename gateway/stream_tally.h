@@ -32,6 +32,8 @@ class StreamTally {
 
   uint64_t events() const { return events_; }  // that carried data, markers not counted
   const std::optional<api::Usage>& usage() const { return usage_; }
+  // Whether usage() holds the output so far too: Messages begins with the input, and tells the output at the end.
+  bool output_told() const { return usage_ && (dialect_ != Dialect::kMessages || finish_ != api::Finish::kNone); }
   api::Finish finish() const { return finish_; }
 
  private:

@@ -255,9 +255,13 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
   x_.at.last_token = now;
   x_.events = tally_.events();
   x_.finish = tally_.finish();
-  if (tally_.usage()) {
+  if (tally_.output_told()) {
     TakeUsage(x_, tally_.usage());
   } else {
+    if (tally_.usage()) {
+      x_.prompt_tokens_est = static_cast<int64_t>(tally_.usage()->input);
+      x_.counts.cached = tally_.usage()->cached_input;
+    }
     x_.CountFromEvents();
   }
   x_.counts.ttft_us = std::chrono::duration_cast<std::chrono::microseconds>(x_.at.first_token - x_.at.started).count();

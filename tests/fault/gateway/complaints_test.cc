@@ -232,9 +232,10 @@ TEST(Complaints, NoRouteBypassesTheBudget) {
 
 // --- Redis and other stores ---
 
-std::string Redis(uint16_t port, std::string_view when = "keep-share") {
-  return fmt::format("redis: {{url: redis://127.0.0.1:{}, gateways: 1, timeout: 100ms, when_unavailable: {}}}\n", port,
-                     when);
+std::string Redis(uint16_t port, std::string_view when = "keep-share", int gateways = 1) {
+  return fmt::format(
+      "redis: {{url: redis://127.0.0.1:{}, gateways: {}, timeout: 100ms, when_unavailable: {}}}\n", port,
+      gateways, when);
 }
 
 TEST(Complaints, AnUnreachableRedisHangsNobody) {
@@ -266,7 +267,7 @@ TEST(Complaints, LosingRedisDoesNotMultiplyTheLimit) {
   ASSERT_TRUE(redis.Start());
   const GatewayConfig config{.replicas = {engine.port()},
                              .tenant = "limits: {requests_per_minute: 60}",
-                             .sections = Redis(redis.port())};
+                             .sections = Redis(redis.port(), "keep-share", 2)};
   const GatewayProcess one(config);
   const GatewayProcess two(config);
   int admitted = 0;

@@ -66,7 +66,6 @@ TEST_F(Http, RefusesWhatASmugglerWouldSend) {
   struct Case {
     std::string name;
     std::string bytes;
-    int status = 400;
   };
   const std::vector<Case> cases = {
       {"length and coding", with(length + te, zero)},
@@ -79,11 +78,11 @@ TEST_F(Http, RefusesWhatASmugglerWouldSend) {
       {"a length in hexadecimal", with("Content-Length: 0x10\r\n", body)},
       {"a length beyond 64 bits", with("Content-Length: 18446744073709551617\r\n", body)},
       {"an empty length", with("Content-Length: \r\n", body)},
-      {"two codings", with(te + te, zero), 501},
-      {"chunked twice", with("Transfer-Encoding: chunked, chunked\r\n", zero), 501},
-      {"another coding", with("Transfer-Encoding: gzip, chunked\r\n", zero), 501},
-      {"a coding that looks like chunked", with("Transfer-Encoding: xchunked\r\n", zero), 501},
-      {"a coding behind a control character", with("Transfer-Encoding: \vchunked\r\n", zero), 501},
+      {"two codings", with(te + te, zero)},
+      {"chunked twice", with("Transfer-Encoding: chunked, chunked\r\n", zero)},
+      {"another coding", with("Transfer-Encoding: gzip, chunked\r\n", zero)},
+      {"a coding that looks like chunked", with("Transfer-Encoding: xchunked\r\n", zero)},
+      {"a coding behind a control character", with("Transfer-Encoding: \vchunked\r\n", zero)},
       {"a space before the colon", with("Transfer-Encoding : chunked\r\n", zero)},
       {"a space in a name", with("Content Length: 5\r\n", body)},
       {"a folded line", with("X-A: b\r\n " + length, body)},
@@ -103,8 +102,7 @@ TEST_F(Http, RefusesWhatASmugglerWouldSend) {
        "POST http://elsewhere/v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + length + "\r\n" + body},
       {"no host", "POST /v1/chat/completions HTTP/1.1\r\n" + length + "\r\n" + body},
       {"two hosts", with("Host: elsewhere\r\n" + length, body)},
-      {"another version", "POST /v1/chat/completions HTTP/2.0\r\nHost: gateway\r\n" + length + "\r\n" + body,
-       505},
+      {"another version", "POST /v1/chat/completions HTTP/2.0\r\nHost: gateway\r\n" + length + "\r\n" + body},
       {"no version", "POST /v1/chat/completions\r\n\r\n"},
       {"a TLS greeting", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 15)},
   };
@@ -112,7 +110,7 @@ TEST_F(Http, RefusesWhatASmugglerWouldSend) {
     SCOPED_TRACE(c.name);
     RawClient client = gateway.Connect();
     const Answer answer = client.Ask(c.bytes);
-    EXPECT_EQ(answer.status, c.status) << answer.body;
+    EXPECT_EQ(answer.status, 400) << answer.body;
     EXPECT_NE(answer.code(), "") << answer.body;
     EXPECT_TRUE(answer.whole);
     EXPECT_EQ(answer.header("connection"), "close");
@@ -204,8 +202,8 @@ TEST_F(Http, AsksForABodyThatItWants) {
     ASSERT_TRUE(client.Send(request.substr(head)));
     EXPECT_EQ(client.Read().status, 200);
   }
-  EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 2}}, "Expect: 100-continue\r\n")).status, 100)
-      << "sent ahead or not";
+  // What is sent ahead needs no asking.
+  EXPECT_EQ(client.Ask(Chat({{"max_tokens", 2}}, "Expect: 100-continue\r\n")).status, 200);
 }
 
 TEST_F(Http, RefusesABodyBeforeItIsSent) {
@@ -363,7 +361,8 @@ TEST_F(Http, WhatBelongsToAConnectionStaysOnIt) {
           .status,
       200);
   std::map<std::string, std::string> seen;
-  for (const Json& header : engine.Stats()["last_request"]["headers"]) {
+  const Json stats = engine.Stats();
+  for (const Json& header : stats["last_request"]["headers"]) {
     std::string name = header[0];
     for (char& c : name) c = static_cast<char>(std::tolower(c));
     seen[name] = header[1];

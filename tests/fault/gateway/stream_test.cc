@@ -117,7 +117,7 @@ struct Failure {
 struct BrokenStream : testing::TestWithParam<Failure> {};
 
 TEST_P(BrokenStream, EndsWithAnErrorInTheProtocolsOwnFormAndIsRecordedAsFailed) {
-  const EngineProcess engine;
+  EngineProcess engine = SteadyEngine("10ms");
   const GatewayProcess gateway(
       {.replicas = {engine.port()}, .model = "timeouts: {idle: 400ms}, breaker: {failures: 100}"});
   const struct {

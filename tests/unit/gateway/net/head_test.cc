@@ -26,6 +26,14 @@ TEST(RequestHead, GivesViewsOfStartLineAndFields) {
   EXPECT_LT(head.target.data(), bytes.data() + bytes.size());
 }
 
+TEST(RequestHead, ABodyThatBeginsWithASpaceIsNoFoldedLine) {
+  Head head;
+  const std::string bytes = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n {}";
+  const HeadResult result = ParseRequest(bytes, head);
+  ASSERT_EQ(result.state, HeadResult::State::kDone);
+  EXPECT_EQ(result.consumed, bytes.size() - 3);
+}
+
 TEST(RequestHead, WaitsForTheEmptyLineWhateverTheSplit) {
   const std::string bytes = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
   Head head;
