@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -77,10 +76,12 @@ std::string ChildProcess::WaitForLine(std::string_view sign, milliseconds patien
 }
 
 size_t ChildProcess::ResidentBytes() const {
-  std::ifstream statm("/proc/" + std::to_string(pid_) + "/statm");
-  size_t pages = 0;
-  statm >> pages >> pages;
-  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+  size_t kib = 0;
+  for (std::string word; status >> word && word != "RssAnon:";) {
+  }
+  status >> kib;
+  return kib * 1024;
 }
 
 void Pause(milliseconds pause) {

@@ -46,7 +46,7 @@ class ChildProcess {
   // The first line that holds `sign`; empty when it did not come in time, or the program ended.
   std::string WaitForLine(std::string_view sign, milliseconds patience);
 
-  // Of its memory, what is in RAM, in bytes.
+  // Of its own memory, what is in RAM, in bytes; files that it maps are not counted.
   size_t ResidentBytes() const;
 
  private:
