@@ -57,7 +57,8 @@ bool IsDropped(const net::http::Field& field, std::string_view connection) {
     case FieldId::unknown:
       if (field.name.size() > 2 && (field.name[0] | 0x20) == 'x' && field.name[1] == '-') {
         if (conf::EqualsIgnoreCase(field.name, "x-request-id") ||
-            StartsWithIgnoreCase(field.name, "x-ratelimit-") || StartsWithIgnoreCase(field.name, "x-tidegate-")) {
+            StartsWithIgnoreCase(field.name, "x-ratelimit-") ||
+            StartsWithIgnoreCase(field.name, "x-tidegate-")) {
           return true;
         }
       }
@@ -125,7 +126,8 @@ net::Task<bool> SendOwn(Exchange& x, int status, std::string_view content_type, 
   AppendField(head, "content-type", content_type);
   AppendOurs(x, head);
   if (x.error) {
-    for (const api::ErrorHeader& field : api::ErrorHeaders(*x.error)) AppendField(head, field.name, field.value);
+    for (const api::ErrorHeader& field : api::ErrorHeaders(*x.error))
+      AppendField(head, field.name, field.value);
   }
   AppendEnd(x, {body.size()}, head);
   x.status = status;
@@ -148,7 +150,7 @@ net::Task<void> SendError(Exchange& x) {
   if (!x.stream_begun) {
     // Bytes of a whole answer are out already: only a cut connection says that the rest is missing.
     x.reuse_client = false;
-    x.client.stream().ResetOnClose();
+    x.client.ResetOnClose();
     co_return;
   }
   // The message ends as HTTP wants it, so the client may send its next request on this connection.

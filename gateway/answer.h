@@ -20,14 +20,14 @@ struct BodyFraming {
 
 // Appends the head of a relayed answer: the upstream's fields without the connection's and without what is
 // ours to say, then ours. `upstream` is null when the stream began before the upstream answered.
-void RenderRelayedHead(const Exchange& x, const net::http::Head* upstream, int status, std::string_view content_type,
-                       BodyFraming framing, std::string& out);
+void RenderRelayedHead(const Exchange& x, const net::http::Head* upstream, int status,
+                       std::string_view content_type, BodyFraming framing, std::string& out);
 
 // A whole answer of our own.
 net::Task<bool> SendOwn(Exchange& x, int status, std::string_view content_type, std::string_view body);
 
-// Tells x.error: as an answer while no head was sent, as the protocol's error event on a stream that has begun,
-// and by cutting the connection where neither can be told.
+// Tells x.error: as an answer while no head was sent, as the protocol's error event on a stream that has
+// begun, and by cutting the connection where neither can be told.
 net::Task<void> SendError(Exchange& x);
 
 // The head of a refusal to a request that has no exchange: its own head could not be read.

@@ -40,12 +40,12 @@ enum class Verdict : uint8_t {
 
 // The moments of a request, from which its durations are told. Zero: it did not come to that.
 struct Timeline {
-  conf::TimePoint started;         // the head was whole
-  conf::TimePoint queued;          // began to wait for a replica
-  conf::TimePoint dispatched;      // stopped waiting
-  conf::TimePoint sent;            // the upstream request was written
-  conf::TimePoint answered;        // the upstream's head came
-  conf::TimePoint first_token;     // the first event, or the whole answer, came
+  conf::TimePoint started;      // the head was whole
+  conf::TimePoint queued;       // began to wait for a replica
+  conf::TimePoint dispatched;   // stopped waiting
+  conf::TimePoint sent;         // the upstream request was written
+  conf::TimePoint answered;     // the upstream's head came
+  conf::TimePoint first_token;  // the first event, or the whole answer, came
   conf::TimePoint last_token;
   conf::TimePoint ended;
   conf::Duration max_gap{};        // between events
@@ -84,7 +84,8 @@ struct Exchange {
   bool keeps_client() const {
     // A stream to a client that knows no chunks ends with its connection, and so does a request whose body
     // was not read.
-    return reuse_client && client.head().keep_alive && client.body_read() && (client_knows_chunks() || !stream_begun);
+    return reuse_client && client.head().keep_alive && client.body_read() &&
+           (client_knows_chunks() || !stream_begun);
   }
   conf::Duration QueueTime() const { return at.dispatched - at.queued; }
   // From now on the client's leaving is noticed and aborts what stands in `waiting`.
@@ -108,13 +109,14 @@ struct Exchange {
   std::string client_address;
 
   std::array<char, 36> id_text;
-  std::string_view id;                 // ours: x-request-id
-  std::string_view client_request_id;  // the client's own
-  std::optional<telemetry::TraceContext> trace;  // our span's place, where tracing is on
+  std::string_view id;                            // ours: x-request-id
+  std::string_view client_request_id;             // the client's own
+  std::optional<telemetry::TraceContext> trace;   // our span's place, where tracing is on
   std::optional<telemetry::TraceContext> caller;  // the client's
   Timeline at;
-  std::optional<conf::TimePoint> deadline;  // for the first byte: the client's, by X-Stainless-Timeout, or `until`
-  conf::TimePoint until;                    // for the whole answer, by configuration
+  std::optional<conf::TimePoint>
+      deadline;           // for the first byte: the client's, by X-Stainless-Timeout, or `until`
+  conf::TimePoint until;  // for the whole answer, by configuration
 
   // route
   const router::ApiSpec* spec = nullptr;
@@ -125,8 +127,8 @@ struct Exchange {
   // read_body, read_facts
   std::optional<router::MultipartScanner> form;  // of a multipart body, whose files stream through
   bool body_whole = false;
-  std::string_view body;   // whole, or as much as was read to find the model
-  std::string form_head;   // holds `body` of a form
+  std::string_view body;  // whole, or as much as was read to find the model
+  std::string form_head;  // holds `body` of a form
   router::BodyFacts facts;
   ModelId model_id = kNoModel;
   int64_t prompt_tokens_est = 0;
@@ -140,10 +142,11 @@ struct Exchange {
   // dispatch
   std::optional<router::Attempt> attempt;
   std::unique_ptr<Upstream> upstream;  // the answer in hand
+  std::optional<router::Step> again;   // the answer broke off before the client had any of it: what to do now
   // relay
   ReplicaId replica = kNoReplica;
-  bool head_sent = false;    // the client has the head of an answer
-  bool stream_begun = false; // ... and of a stream, so that an error must be told as an event
+  bool head_sent = false;     // the client has the head of an answer
+  bool stream_begun = false;  // ... and of a stream, so that an error must be told as an event
   bool answer_whole = false;
   bool reuse_client = true;  // the connection may carry another request
   int status = 0;

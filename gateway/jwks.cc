@@ -19,7 +19,8 @@ constexpr size_t kMaxKeySet = 1u << 20;
 // In key ids and messages: the issuer's host, or all of it, in the few characters allowed there.
 std::string ShortName(const std::string& issuer, size_t number) {
   std::string_view text = issuer;
-  if (const size_t scheme = text.find("://"); scheme != std::string_view::npos) text.remove_prefix(scheme + 3);
+  if (const size_t scheme = text.find("://"); scheme != std::string_view::npos)
+    text.remove_prefix(scheme + 3);
   text = text.substr(0, std::min<size_t>(text.find('/'), 24));
   std::string name;
   for (const char c : text) {
@@ -47,7 +48,8 @@ struct Jwks::Issuer {
   bool stopped = false;
 };
 
-Jwks::Jwks(net::Loop& loop, OnKeys on_keys) : Alarm(loop.watchdog), loop_(loop), on_keys_(std::move(on_keys)) {}
+Jwks::Jwks(net::Loop& loop, OnKeys on_keys)
+    : Alarm(loop.watchdog), loop_(loop), on_keys_(std::move(on_keys)) {}
 Jwks::~Jwks() = default;
 
 absl::Status Jwks::Start(const std::vector<config::Jwt>& issuers) {
@@ -57,8 +59,8 @@ absl::Status Jwks::Start(const std::vector<config::Jwt>& issuers) {
     policy.refresh = config.refresh;
     auto issuer = std::make_shared<Issuer>(config, made.size(), policy);
     if (config.jwks.url.tls()) {
-      auto tls = net::TlsContext::Client({config.tls.ca, config.tls.certificate, config.tls.key,
-                                          !config.tls.insecure_skip_verify});
+      auto tls = net::TlsContext::Client(
+          {config.tls.ca, config.tls.certificate, config.tls.key, !config.tls.insecure_skip_verify});
       if (!tls.ok()) return tls.status();
       issuer->tls = *std::move(tls);
     }
@@ -102,7 +104,8 @@ net::Task<void> Jwks::Fetch(std::shared_ptr<Issuer> issuer) {
   request.headers = {{"accept", "application/json"}};
   request.tls = issuer->tls;
   request.max_response_bytes = kMaxKeySet;
-  const absl::StatusOr<net::http::FetchResponse> answer = co_await net::http::Fetch(loop_, std::move(request));
+  const absl::StatusOr<net::http::FetchResponse> answer =
+      co_await net::http::Fetch(loop_, std::move(request));
   if (issuer->stopped) co_return;
   const conf::TimePoint now = net::Now();
   if (!answer.ok()) {
@@ -129,7 +132,8 @@ std::vector<Jwks::Status> Jwks::status(conf::TimePoint now) const {
   std::vector<Status> all;
   for (const std::shared_ptr<Issuer>& issuer : issuers_) {
     const auth::PublishedKeys& keys = issuer->state().Published();
-    all.push_back({issuer->config.issuer, keys.keys != nullptr && now < keys.usable_until, issuer->state().last_error()});
+    all.push_back({issuer->config.issuer, keys.keys != nullptr && now < keys.usable_until,
+                   issuer->state().last_error()});
   }
   return all;
 }
@@ -143,7 +147,8 @@ absl::StatusOr<std::shared_ptr<const auth::JwtAuthenticator::Issuers>> BuildIssu
     config.name = ShortName(jwt.issuer, configs.size());
     config.issuer = jwt.issuer;
     config.audiences = jwt.audience;
-    for (const config::JwtAlgorithm algorithm : jwt.algorithms) config.algorithms.emplace_back(Name(algorithm));
+    for (const config::JwtAlgorithm algorithm : jwt.algorithms)
+      config.algorithms.emplace_back(Name(algorithm));
     config.leeway = jwt.leeway;
     config.claims.tenant_claim = jwt.tenant.claim;
     config.claims.tenants = jwt.tenant.values;

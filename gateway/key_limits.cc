@@ -25,15 +25,17 @@ constexpr std::array<Member, 5> kRates = {{{"requests_per_minute", limits::Dimen
                                            {"concurrency", limits::Dimension::kConcurrency}}};
 
 absl::StatusOr<int64_t> Whole(std::string_view name, const json& value) {
-  if (!value.is_number_integer() || value.get<int64_t>() <= 0 || value.get<int64_t>() > limits::kMaxCapacity) {
-    return absl::InvalidArgumentError(
-        fmt::format("limits.{}: {} is not a whole number from 1 to {}", name, value.dump(), limits::kMaxCapacity));
+  if (!value.is_number_integer() || value.get<int64_t>() <= 0 ||
+      value.get<int64_t>() > limits::kMaxCapacity) {
+    return absl::InvalidArgumentError(fmt::format("limits.{}: {} is not a whole number from 1 to {}", name,
+                                                  value.dump(), limits::kMaxCapacity));
   }
   return value.get<int64_t>();
 }
 
 absl::Status ReadBudget(const json& budget, std::vector<limits::LimitSpec>& out) {
-  if (!budget.is_object()) return absl::InvalidArgumentError("limits.budget: not an object such as {\"usd\": 5}");
+  if (!budget.is_object())
+    return absl::InvalidArgumentError("limits.budget: not an object such as {\"usd\": 5}");
   limits::Period period = limits::Period::kMonth;
   if (const auto it = budget.find("period"); it != budget.end()) {
     if (*it == "day") {
@@ -49,7 +51,8 @@ absl::Status ReadBudget(const json& budget, std::vector<limits::LimitSpec>& out)
   for (const auto& [name, value] : budget.items()) {
     if (name == "usd") {
       if (!value.is_number() || !(value.get<double>() > 0) || value.get<double>() > 1e9) {
-        return absl::InvalidArgumentError(fmt::format("limits.budget.usd: {} is not an amount above 0", value.dump()));
+        return absl::InvalidArgumentError(
+            fmt::format("limits.budget.usd: {} is not an amount above 0", value.dump()));
       }
       out.push_back({limits::Dimension::kBudget, std::llround(value.get<double>() * 1e6), period, ""});
       any = true;
@@ -59,10 +62,12 @@ absl::Status ReadBudget(const json& budget, std::vector<limits::LimitSpec>& out)
       out.push_back({limits::Dimension::kTokenBudget, *tokens, period, ""});
       any = true;
     } else if (name != "period") {
-      return absl::InvalidArgumentError(fmt::format("limits.budget.{}: there is usd, tokens and period", name));
+      return absl::InvalidArgumentError(
+          fmt::format("limits.budget.{}: there is usd, tokens and period", name));
     }
   }
-  return any ? absl::OkStatus() : absl::InvalidArgumentError("limits.budget: neither usd nor tokens is given");
+  return any ? absl::OkStatus()
+             : absl::InvalidArgumentError("limits.budget: neither usd nor tokens is given");
 }
 
 }  // namespace
@@ -76,7 +81,8 @@ absl::StatusOr<std::vector<limits::LimitSpec>> ParseKeyLimits(std::string_view t
       if (absl::Status s = ReadBudget(value, specs); !s.ok()) return s;
       continue;
     }
-    const auto* member = std::find_if(kRates.begin(), kRates.end(), [&](const Member& m) { return m.name == name; });
+    const auto* member =
+        std::find_if(kRates.begin(), kRates.end(), [&](const Member& m) { return m.name == name; });
     if (member == kRates.end()) {
       std::array<std::string_view, kRates.size() + 1> known;
       for (size_t i = 0; i < kRates.size(); ++i) known[i] = kRates[i].name;

@@ -1,6 +1,7 @@
 // The limits that a key carries of its own, as JSON: the members of a tenant's `limits`, and `budget`.
 //
-//   {"requests_per_minute": 60, "tokens_per_minute": 20000, "concurrency": 4, "budget": {"usd": 5, "period": "day"}}
+//   {"requests_per_minute": 60, "tokens_per_minute": 20000, "concurrency": 4, "budget": {"usd": 5, "period":
+//   "day"}}
 #pragma once
 
 #include <absl/status/statusor.h>

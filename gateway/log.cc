@@ -34,7 +34,8 @@ spdlog::level::level_enum LevelOf(config::LogLevel level) {
 
 std::shared_ptr<spdlog::logger>& Logger() {
   static std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = std::make_shared<spdlog::logger>("tidegate", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made =
+        std::make_shared<spdlog::logger>("tidegate", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
     made->set_level(spdlog::level::debug);
     return made;
@@ -68,9 +69,9 @@ void Init(const config::Log& config) {
   auto logger = std::make_shared<spdlog::async_logger>("tidegate", std::move(sink), spdlog::thread_pool(),
                                                        spdlog::async_overflow_policy::overrun_oldest);
   logger->set_level(spdlog::level::debug);
-  logger->set_pattern(as_json ? "{\"time\":\"%Y-%m-%dT%H:%M:%S.%fZ\",\"level\":\"%l\",%v}"
-                              : "%Y-%m-%dT%H:%M:%S.%eZ %l %v",
-                      spdlog::pattern_time_type::utc);
+  logger->set_pattern(
+      as_json ? "{\"time\":\"%Y-%m-%dT%H:%M:%S.%fZ\",\"level\":\"%l\",%v}" : "%Y-%m-%dT%H:%M:%S.%eZ %l %v",
+      spdlog::pattern_time_type::utc);
   Logger() = std::move(logger);
 }
 
@@ -79,7 +80,9 @@ void Flush() {
   spdlog::shutdown();
 }
 
-bool Enabled(config::LogLevel level) { return static_cast<int>(level) >= minimum.load(std::memory_order_relaxed); }
+bool Enabled(config::LogLevel level) {
+  return static_cast<int>(level) >= minimum.load(std::memory_order_relaxed);
+}
 
 void Write(config::LogLevel level, std::string_view event, Fields fields) {
   if (!Enabled(level)) return;
@@ -113,6 +116,8 @@ void Exception(std::string_view where, const std::exception_ptr& error) {
   }
 }
 
-uint64_t Dropped() { return spdlog::thread_pool() ? spdlog::thread_pool()->overrun_counter() : 0; }
+uint64_t Dropped() {
+  return spdlog::thread_pool() ? spdlog::thread_pool()->overrun_counter() : 0;
+}
 
 }  // namespace gateway::log

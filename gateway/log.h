@@ -45,10 +45,18 @@ void Flush();
 bool Enabled(config::LogLevel level);
 void Write(config::LogLevel level, std::string_view event, Fields fields);
 
-inline void Debug(std::string_view event, Fields fields = {}) { Write(config::LogLevel::kDebug, event, fields); }
-inline void Info(std::string_view event, Fields fields = {}) { Write(config::LogLevel::kInfo, event, fields); }
-inline void Warn(std::string_view event, Fields fields = {}) { Write(config::LogLevel::kWarn, event, fields); }
-inline void Error(std::string_view event, Fields fields = {}) { Write(config::LogLevel::kError, event, fields); }
+inline void Debug(std::string_view event, Fields fields = {}) {
+  Write(config::LogLevel::kDebug, event, fields);
+}
+inline void Info(std::string_view event, Fields fields = {}) {
+  Write(config::LogLevel::kInfo, event, fields);
+}
+inline void Warn(std::string_view event, Fields fields = {}) {
+  Write(config::LogLevel::kWarn, event, fields);
+}
+inline void Error(std::string_view event, Fields fields = {}) {
+  Write(config::LogLevel::kError, event, fields);
+}
 
 void Exception(std::string_view where, const std::exception_ptr& error);
 

@@ -24,7 +24,9 @@ absl::StatusOr<std::shared_ptr<const net::TlsContext>> TlsFor(bool wanted, const
   return net::TlsContext::Client({tls.ca, tls.certificate, tls.key, !tls.insecure_skip_verify});
 }
 
-net::Url UrlOf(const config::Url& url) { return {url.tls(), url.host, std::to_string(url.port), url.path, ""}; }
+net::Url UrlOf(const config::Url& url) {
+  return {url.tls(), url.host, std::to_string(url.port), url.path, ""};
+}
 
 std::string HostName() {
   std::array<char, 256> name{};
@@ -97,7 +99,8 @@ absl::Status Outbound::StartRedis(const config::Redis& config) {
   sync.on_loss = config.when_unavailable == config::WhenUnavailable::kKeepShare
                      ? router::limits::OnLoss::kKeepShare
                      : router::limits::OnLoss::kFailClosed;
-  sync.on_change = [](const SharingStatus& status) {
+  sync.on_change = [this](const SharingStatus& status) {
+    shared_.limits_failed_closed = status.state == SharingState::kFailedClosed;
     const std::string_view state = SharingStateName(status.state);
     if (status.degraded()) {
       log::Error("limits are not shared: Redis does not answer", {{"state", state}, {"why", status.reason}});
@@ -127,7 +130,7 @@ absl::Status Outbound::StartSink(const config::Sink& config, const Config& all) 
   } else {
     const auto& syslog = std::get<config::SyslogSink>(config.to);
     sinks::SyslogSink::Options options;
-    options.transport = !syslog.path.empty()           ? sinks::SyslogSink::Transport::kUnix
+    options.transport = !syslog.path.empty()         ? sinks::SyslogSink::Transport::kUnix
                         : syslog.url.scheme == "udp" ? sinks::SyslogSink::Transport::kUdp
                                                      : sinks::SyslogSink::Transport::kTcp;
     options.path = syslog.path;
@@ -147,16 +150,17 @@ absl::Status Outbound::StartSink(const config::Sink& config, const Config& all) 
   options.seed = static_cast<uint64_t>(conf::ToUnixNanos(net::Now()));
   options.on_change = [](const SinkStatus& status) {
     if (status.failing) {
-      log::Warn("audit sink fails", {{"sink", status.name}, {"lag_records", status.lag_records}, {"why", status.last_error}});
+      log::Warn("audit sink fails",
+                {{"sink", status.name}, {"lag_records", status.lag_records}, {"why", status.last_error}});
     } else {
       log::Info("audit sink delivers", {{"sink", status.name}, {"missing", status.missing}});
     }
   };
-  auto delivery = AuditDelivery::Start(
-      loop_,
-      {[source](uint64_t after, size_t max) { return source->Read(after, max); },
-       [ledger = shared_.ledger.get()] { return ledger->GetStats().durable_seq; }},
-      std::move(sink), std::move(options));
+  auto delivery =
+      AuditDelivery::Start(loop_,
+                           {[source](uint64_t after, size_t max) { return source->Read(after, max); },
+                            [ledger = shared_.ledger.get()] { return ledger->GetStats().durable_seq; }},
+                           std::move(sink), std::move(options));
   if (!delivery.ok()) return delivery.status();
   sinks_.push_back(*std::move(delivery));
   return absl::OkStatus();

@@ -9,15 +9,15 @@ namespace gateway {
 namespace {
 
 constexpr std::array<Stage, 9> kStages = {{
-    {"route", stages::Route, nullptr},                 // which API; before anything else, so that errors fit it
-    {"authenticate", stages::Authenticate, nullptr},   // before the body: a stranger's is not read
-    {"own_answers", nullptr, stages::AnswerModels},    // what needs no replica
-    {"read_body", nullptr, stages::ReadBody},          // whole, or up to the model's name in a form
-    {"read_facts", stages::ReadFacts, nullptr},        // scan; model and permission
-    {"reserve", stages::Reserve, nullptr},             // all limits at once or none
-    {"record_open", nullptr, stages::RecordOpen},      // from here on nothing can be lost
-    {"dispatch", nullptr, stages::Dispatch},           // pick, send, retry before the first byte
-    {"relay", nullptr, stages::Relay},                 // event by event
+    {"route", stages::Route, nullptr},  // which API; before anything else, so that errors fit it
+    {"authenticate", stages::Authenticate, nullptr},  // before the body: a stranger's is not read
+    {"own_answers", nullptr, stages::AnswerModels},   // what needs no replica
+    {"read_body", nullptr, stages::ReadBody},         // whole, or up to the model's name in a form
+    {"read_facts", stages::ReadFacts, nullptr},       // scan; model and permission
+    {"reserve", stages::Reserve, nullptr},            // all limits at once or none
+    {"record_open", nullptr, stages::RecordOpen},     // from here on nothing can be lost
+    {"dispatch", nullptr, stages::Dispatch},          // pick, send, retry before the first byte
+    {"relay", nullptr, stages::Relay},                // event by event
 }};
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Principal: who a request is for: the tenant, the key or token it came by, and what they may do.
 //
-// Immutable, shared by every shard. PrincipalIndex is made anew whenever the keys or the configuration change,
-// and swapped together with the Runtime that it was made for.
+// Immutable, shared by every shard. PrincipalIndex is made anew whenever the keys or the configuration
+// change, and swapped together with the Runtime that it was made for.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>

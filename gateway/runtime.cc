@@ -51,8 +51,10 @@ router::ModelSpec SpecOf(const config::Model& model) {
   spec.name = model.name;
   spec.aliases = model.aliases;
   spec.policy = PolicyOf(model.routing.policy);
-  for (const config::Fallback& fallback : model.fallbacks) spec.fallbacks.push_back({fallback.model, MaskOf(fallback)});
-  spec.timeouts = {model.timeouts.connect, model.timeouts.first_byte, model.timeouts.idle, model.timeouts.total};
+  for (const config::Fallback& fallback : model.fallbacks)
+    spec.fallbacks.push_back({fallback.model, MaskOf(fallback)});
+  spec.timeouts = {model.timeouts.connect, model.timeouts.first_byte, model.timeouts.idle,
+                   model.timeouts.total};
   spec.retry.max_retries = model.retries.max;
   spec.retry.budget.share = model.retries.budget;
   spec.retry.budget.min_per_minute = model.retries.min_per_minute;
@@ -105,7 +107,8 @@ absl::StatusOr<ReplicaRuntime> BuildReplica(const config::Endpoint& endpoint) {
       AppendField(replica.fields, "authorization", "Bearer " + std::string(endpoint.api_key.Reveal()));
     }
   }
-  for (const config::Header& header : endpoint.headers) AppendField(replica.fields, header.name, header.value);
+  for (const config::Header& header : endpoint.headers)
+    AppendField(replica.fields, header.name, header.value);
   for (const config::SecretHeader& header : endpoint.secret_headers) {
     AppendField(replica.fields, header.name, header.value.Reveal());
   }
@@ -118,7 +121,8 @@ std::vector<bool> ModelsMatching(const router::RouteTable& routes, const std::ve
     const router::ModelSpec& spec = routes.models()[i].spec;
     for (const std::string& pattern : patterns) {
       allowed[i] = allowed[i] || config::GlobMatches(pattern, spec.name);
-      for (const std::string& alias : spec.aliases) allowed[i] = allowed[i] || config::GlobMatches(pattern, alias);
+      for (const std::string& alias : spec.aliases)
+        allowed[i] = allowed[i] || config::GlobMatches(pattern, alias);
     }
   }
   return allowed;

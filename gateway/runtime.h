@@ -67,7 +67,8 @@ struct Learned {
 class Runtime {
  public:
   // Errors: TLS files that do not load. Changes nothing but by adding to what is learned.
-  static absl::StatusOr<std::shared_ptr<const Runtime>> Build(Config config, const Learned& learned, conf::TimePoint now);
+  static absl::StatusOr<std::shared_ptr<const Runtime>> Build(Config config, const Learned& learned,
+                                                              conf::TimePoint now);
 
   const Config& config() const { return config_; }
   const std::string& hash() const { return hash_; }
@@ -102,8 +103,8 @@ class Runtime {
   std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers_;
 };
 
-// Who may come in, by the keys' table and the runtime's tenants. Keys with limits of their own become nodes of
-// the tree.
+// Who may come in, by the keys' table and the runtime's tenants. Keys with limits of their own become nodes
+// of the tree.
 std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
                                                       std::shared_ptr<const plugins::auth::KeyTable> keys,
                                                       router::limits::LimitTree& limits);

@@ -111,15 +111,17 @@ net::Task<bool> Server::ServeOne(Client& client) {
       break;
     case Status::kBadHead:
       shard_.metrics.cells.bad_heads.Add();
-      co_await RefuseHead(connection,
-                          connection.bad_head() == HeadError::kTooLarge || connection.bad_head() == HeadError::kTooManyFields
-                              ? api::Code::kHeaderTooLarge
-                          : connection.bad_head() == HeadError::kBadExpectation ? api::Code::kExpectationFailed
-                                                                                : api::Code::kBadRequest,
-                          Describe(connection.bad_head()));
+      co_await RefuseHead(
+          connection,
+          connection.bad_head() == HeadError::kTooLarge || connection.bad_head() == HeadError::kTooManyFields
+              ? api::Code::kHeaderTooLarge
+          : connection.bad_head() == HeadError::kBadExpectation ? api::Code::kExpectationFailed
+                                                                : api::Code::kBadRequest,
+          Describe(connection.bad_head()));
       co_return false;
     case Status::kTimedOut:
-      co_await RefuseHead(connection, api::Code::kRequestTimeout, "the request's head did not arrive in time");
+      co_await RefuseHead(connection, api::Code::kRequestTimeout,
+                          "the request's head did not arrive in time");
       co_return false;
     default:
       co_return false;

@@ -1,5 +1,5 @@
-// Server: one shard's listener: accepts clients, reads their requests one after another, and runs each through
-// the pipeline.
+// Server: one shard's listener: accepts clients, reads their requests one after another, and runs each
+// through the pipeline.
 //
 // Thread: the shard's, but for the address counts, which all shards share.
 #pragma once
@@ -36,7 +36,9 @@ class ConnectionCounts {
 class TlsHolder {
  public:
   std::shared_ptr<const net::TlsContext> Get() const { return std::atomic_load(&context_); }
-  void Set(std::shared_ptr<const net::TlsContext> context) { std::atomic_store(&context_, std::move(context)); }
+  void Set(std::shared_ptr<const net::TlsContext> context) {
+    std::atomic_store(&context_, std::move(context));
+  }
 
  private:
   std::shared_ptr<const net::TlsContext> context_;

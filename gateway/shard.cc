@@ -30,7 +30,8 @@ void Shard::Swap(std::shared_ptr<const Runtime> runtime, std::shared_ptr<const P
   jwt_.reset();
   if (runtime_->issuers()) {
     jwt_ = std::make_unique<plugins::auth::JwtAuthenticator>(runtime_->issuers(), kTokenCacheBytes);
-    for (size_t i = 0; i < jwt_keys_.size() && i < runtime_->issuers()->size(); ++i) jwt_->SetKeys(i, jwt_keys_[i]);
+    for (size_t i = 0; i < jwt_keys_.size() && i < runtime_->issuers()->size(); ++i)
+      jwt_->SetKeys(i, jwt_keys_[i]);
   }
 
   absl::flat_hash_set<std::string> used;

@@ -32,6 +32,8 @@ struct Shared {
   // Any shard: a token named a key that its issuer's set does not hold.
   std::function<void(size_t issuer)> on_unknown_key_id = [](size_t) {};
   std::atomic<bool> draining{false};
+  std::atomic<bool> limits_failed_closed{
+      false};                         // Redis is gone, and configuration says to admit nothing then
   std::atomic<bool> disk_low{false};  // less free than ledger.min_free_bytes
 
   Learned learned() { return {limits, replicas, estimates}; }

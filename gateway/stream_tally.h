@@ -1,5 +1,6 @@
-// StreamTally: reads the events of a streamed answer as they pass: counts them, takes the usage that the engine
-// reports, hides what the client did not ask for, and knows whether the stream has ended as its protocol says.
+// StreamTally: reads the events of a streamed answer as they pass: counts them, takes the usage that the
+// engine reports, hides what the client did not ask for, and knows whether the stream has ended as its
+// protocol says.
 //
 // Works in place on whole events. Thread: the exchange's shard.
 #pragma once
@@ -19,8 +20,8 @@ class StreamTally {
   // `hide_usage`: we asked the engine for usage and the client did not.
   StreamTally(router::Api api, bool hide_usage) : dialect_(DialectOf(api)), hide_usage_(hide_usage) {}
 
-  // Reads whole events at data[0, n) and returns how many bytes are left of them when what is to be hidden has
-  // been cut out.
+  // Reads whole events at data[0, n) and returns how many bytes are left of them when what is to be hidden
+  // has been cut out.
   size_t Pass(char* data, size_t n);
 
   // The marker or event with which a stream of this protocol ends cleanly has passed.
@@ -32,8 +33,11 @@ class StreamTally {
 
   uint64_t events() const { return events_; }  // that carried data, markers not counted
   const std::optional<api::Usage>& usage() const { return usage_; }
-  // Whether usage() holds the output so far too: Messages begins with the input, and tells the output at the end.
-  bool output_told() const { return usage_ && (dialect_ != Dialect::kMessages || finish_ != api::Finish::kNone); }
+  // Whether usage() holds the output so far too: Messages begins with the input, and tells the output at the
+  // end.
+  bool output_told() const {
+    return usage_ && (dialect_ != Dialect::kMessages || finish_ != api::Finish::kNone);
+  }
   api::Finish finish() const { return finish_; }
 
  private:

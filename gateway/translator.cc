@@ -50,14 +50,16 @@ std::unique_ptr<StreamTranslator> MakeStreamTranslator(const Exchange& x, const 
   return std::make_unique<Adapter<api::ResponsesStream>>(ResponseOf(x, upstream));
 }
 
-api::Translated<std::string> TranslateAnswer(const Exchange& x, const Upstream& upstream, std::string_view chat) {
+api::Translated<std::string> TranslateAnswer(const Exchange& x, const Upstream& upstream,
+                                             std::string_view chat) {
   switch (upstream.carry()) {
     case Carry::kMessagesAsChat:
       return api::MessageFromChat(chat, MessageOf(x, upstream));
     case Carry::kResponsesAsChat:
       return api::ResponseFromChat(chat, ResponseOf(x, upstream));
     case Carry::kCountAsTokenize:
-      if (const std::optional<uint64_t> count = api::CountFromTokenize(chat)) return api::RenderTokenCount(*count);
+      if (const std::optional<uint64_t> count = api::CountFromTokenize(chat))
+        return api::RenderTokenCount(*count);
       return api::Make(api::Code::kUpstreamError, "the replica did not say how many tokens the request has");
     case Carry::kAsIs:
       break;

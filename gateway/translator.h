@@ -25,6 +25,7 @@ class StreamTranslator {
 std::unique_ptr<StreamTranslator> MakeStreamTranslator(const Exchange& x, const Upstream& upstream);
 
 // A whole answer, translated.
-api::Translated<std::string> TranslateAnswer(const Exchange& x, const Upstream& upstream, std::string_view chat);
+api::Translated<std::string> TranslateAnswer(const Exchange& x, const Upstream& upstream,
+                                             std::string_view chat);
 
 }  // namespace gateway

@@ -37,7 +37,8 @@ bool IsDropped(const Field& field, std::string_view connection, bool traced) {
     case FieldId::expect:
       return true;
     case FieldId::unknown:
-      return conf::EqualsIgnoreCase(field.name, "x-api-key") || conf::EqualsIgnoreCase(field.name, "api-key") ||
+      return conf::EqualsIgnoreCase(field.name, "x-api-key") ||
+             conf::EqualsIgnoreCase(field.name, "api-key") ||
              conf::EqualsIgnoreCase(field.name, "x-request-id") ||
              (traced && (conf::EqualsIgnoreCase(field.name, "traceparent") ||
                          conf::EqualsIgnoreCase(field.name, "tracestate"))) ||
@@ -50,8 +51,9 @@ bool IsDropped(const Field& field, std::string_view connection, bool traced) {
 std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
   double value = 0;
   const auto read = [&](std::string_view text) {
-    return !text.empty() && std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc{} &&
-           value >= 0 && value < 1e6;
+    return !text.empty() &&
+           std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc{} && value >= 0 &&
+           value < 1e6;
   };
   if (read(head.Find("retry-after-ms"))) return conf::Duration(static_cast<int64_t>(value * 1e6));
   if (read(head.Find(FieldId::retry_after))) return conf::Duration(static_cast<int64_t>(value * 1e9));
@@ -108,7 +110,8 @@ bool Upstream::Prepare() {
     chat_.body.append(net::Buffer::kPadding, '\0');
     const std::string_view body(chat_.body.data(), chat_.body.size() - net::Buffer::kPadding);
     x_.shard.scanner.Scan(body, router::Api::kChatCompletions, facts);
-    chat_.body = router::PlanSplices(router::Api::kChatCompletions, facts, {.output_cap = x_.output_cap}).Apply(body);
+    chat_.body =
+        router::PlanSplices(router::Api::kChatCompletions, facts, {.output_cap = x_.output_cap}).Apply(body);
   }
   return true;
 }
@@ -165,10 +168,15 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
   head_.clear();
   head_.reserve(kHeadRoom + x_.client.head_bytes());
   head_ += client.method_text;
-  head_.append(" ").append(replica_.config->url.path).append(path).append(" HTTP/1.1\r\n").append(replica_.fields);
+  head_.append(" ")
+      .append(replica_.config->url.path)
+      .append(path)
+      .append(" HTTP/1.1\r\n")
+      .append(replica_.fields);
   const std::string_view connection = client.Find(FieldId::connection);
   for (const Field& field : client.fields) {
-    if (!IsDropped(field, connection, x_.trace.has_value())) head_.append(field.name).append(": ").append(field.value).append("\r\n");
+    if (!IsDropped(field, connection, x_.trace.has_value()))
+      head_.append(field.name).append(": ").append(field.value).append("\r\n");
   }
   head_.append("x-request-id: ").append(x_.id).append("\r\n");
   if (x_.trace) {
@@ -189,7 +197,8 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
     return 1;
   }
   router::SpliceRequest request;
-  if (x_.facts.model.view() != replica_.config->model) request.upstream_model_json = route_.upstream_model_json;
+  if (x_.facts.model.view() != replica_.config->model)
+    request.upstream_model_json = route_.upstream_model_json;
   request.output_cap = x_.output_cap;
   splices_ = router::PlanSplices(x_.spec->api, x_.facts, request);
   RenderHead(splices_.ResultSize(x_.body.size()), false);
@@ -233,7 +242,8 @@ net::Task<Event> Upstream::StreamForm() {
   size_t n = 0;
   pieces[n++] = AsBuffer(head_);
   if (chunked) {
-    const auto end = fmt::format_to(size.data(), "{:x}\r\n", parts[0].size() + parts[1].size() + parts[2].size());
+    const auto end =
+        fmt::format_to(size.data(), "{:x}\r\n", parts[0].size() + parts[1].size() + parts[2].size());
     pieces[n++] = ConstBuffer(size.data(), static_cast<size_t>(end - size.data()));
   }
   for (const std::string_view part : parts) pieces[n++] = AsBuffer(part);
@@ -251,7 +261,8 @@ net::Task<Event> Upstream::StreamForm() {
     x_.body_whole = piece.empty();
     x_.form_head.append(piece);
     if (x_.form_head.size() > limit) {
-      x_.error = api::Make(api::Code::kRequestTooLarge, fmt::format("the body is larger than the {} bytes allowed", limit));
+      x_.error = api::Make(api::Code::kRequestTooLarge,
+                           fmt::format("the body is larger than the {} bytes allowed", limit));
       co_return Event::Of(Event::Kind::kClientGone);
     }
     n = 0;

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "gateway/ledger/parse.h"
-#include "gateway/ledger/tail.h"
 #include "gateway/ledger/sqlite.h"
+#include "gateway/ledger/tail.h"
 
 namespace gateway::ledger {
 

@@ -65,6 +65,9 @@ class Stream {
   // Sends RST instead of FIN at Close, so that the peer cannot take a cut answer for a whole one.
   virtual void ResetOnClose() = 0;
 
+  // Sends FIN: nothing more will be written. Nothing after ResetOnClose().
+  virtual void EndWriting() = 0;
+
   virtual std::string PeerAddress() const = 0;
   // The subject of a verified client certificate, or empty.
   virtual std::string PeerSubject() const { return {}; }

@@ -97,6 +97,12 @@ class PlainStream final : public Stream {
   void ResetOnClose() override {
     ErrorCode ignored;
     socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+    reset_ = true;
+  }
+
+  void EndWriting() override {
+    ErrorCode ignored;
+    if (!reset_) socket_.shutdown(Socket::shutdown_send, ignored);
   }
 
   std::string PeerAddress() const override { return peer_; }
@@ -104,6 +110,7 @@ class PlainStream final : public Stream {
  private:
   Socket socket_;
   std::string peer_;
+  bool reset_ = false;
 };
 
 class TlsStream final : public Stream {
@@ -144,6 +151,12 @@ class TlsStream final : public Stream {
   void ResetOnClose() override {
     ErrorCode ignored;
     ssl_.next_layer().set_option(asio::socket_base::linger(true, 0), ignored);
+    reset_ = true;
+  }
+
+  void EndWriting() override {
+    ErrorCode ignored;
+    if (!reset_) ssl_.next_layer().shutdown(Socket::shutdown_send, ignored);
   }
 
   std::string PeerAddress() const override { return peer_; }
@@ -168,6 +181,7 @@ class TlsStream final : public Stream {
   std::optional<asio::ssl::context> borrowed_;
   Ssl ssl_;
   std::string peer_;
+  bool reset_ = false;
 };
 
 // Suspends for an Asio operation whose handler takes (ErrorCode, ...).

@@ -42,7 +42,8 @@ Verdict ByKey(Exchange& x, std::string_view secret) {
 
 Verdict ByToken(Exchange& x, std::string_view token) {
   auth::JwtAuthenticator* authenticator = x.shard.jwt();
-  if (!authenticator) return Refuse(x, api::Code::kInvalidApiKey, "this gateway takes no bearer tokens, only its keys");
+  if (!authenticator)
+    return Refuse(x, api::Code::kInvalidApiKey, "this gateway takes no bearer tokens, only its keys");
   const auth::JwtAuthenticator::Outcome outcome = authenticator->Check(token, x.at.started);
   if (!outcome.result.ok()) {
     if (outcome.result.refusal == auth::JwtRefusal::kUnknownKey) x.shard.OnUnknownKeyId(outcome.issuer);
@@ -51,7 +52,8 @@ Verdict ByToken(Exchange& x, std::string_view token) {
   }
   x.principal = x.shard.PrincipalFor(outcome.result.identity);
   if (!x.principal) {
-    return Refuse(x, api::Code::kPermissionDenied, "the tenant of this token is not configured on this gateway");
+    return Refuse(x, api::Code::kPermissionDenied,
+                  "the tenant of this token is not configured on this gateway");
   }
   return Verdict::kGoOn;
 }
@@ -66,7 +68,7 @@ Verdict Authenticate(Exchange& x) {
   switch (credential.state) {
     case auth::Credential::State::kFound:
       verdict = auth::Classify(credential.value) == auth::CredentialKind::kJwt ? ByToken(x, credential.value)
-                                                                              : ByKey(x, credential.value);
+                                                                               : ByKey(x, credential.value);
       break;
     case auth::Credential::State::kMissing: {
       const std::string& anonymous = x.runtime->config().auth.anonymous_tenant;

@@ -33,8 +33,9 @@ api::ApiError ErrorOf(const Exchange& x, const Step& step, conf::TimePoint now) 
   switch (step.error) {
     case AttemptError::kNoReplica:
     case AttemptError::kUnavailable: {
-      api::ApiError error = api::Make(api::Code::kUpstreamUnavailable,
-                                      fmt::format("no replica of {} can take the request: {}", model, step.why));
+      api::ApiError error =
+          api::Make(api::Code::kUpstreamUnavailable,
+                    fmt::format("no replica of {} can take the request: {}", model, step.why));
       if (step.until > now) error.retry_after = step.until - now;
       return error;
     }
@@ -43,18 +44,21 @@ api::ApiError ErrorOf(const Exchange& x, const Step& step, conf::TimePoint now) 
     case AttemptError::kDeadline:
       return api::Make(api::Code::kDeadlineExceeded, "the time that this request may take has passed");
     case AttemptError::kConnectFailed:
-      return api::Make(api::Code::kUpstreamUnavailable, fmt::format("no replica of {} could be reached", model));
+      return api::Make(api::Code::kUpstreamUnavailable,
+                       fmt::format("no replica of {} could be reached", model));
     case AttemptError::kNone:
     case AttemptError::kUpstreamBroke:
     case AttemptError::kBrokenStream:
       break;
   }
-  return api::Make(api::Code::kUpstreamError, fmt::format("the replica of {} broke off before it answered", model));
+  return api::Make(api::Code::kUpstreamError,
+                   fmt::format("the replica of {} broke off before it answered", model));
 }
 
 ledger::EndReason ReasonOf(AttemptError error) {
-  return error == AttemptError::kTimedOut || error == AttemptError::kDeadline ? ledger::EndReason::kTimedOut
-                                                                             : ledger::EndReason::kUpstreamFailed;
+  return error == AttemptError::kTimedOut || error == AttemptError::kDeadline
+             ? ledger::EndReason::kTimedOut
+             : ledger::EndReason::kUpstreamFailed;
 }
 
 void Count(Exchange& x, const Event& event) {
@@ -114,21 +118,25 @@ net::Task<Event> Wait(Exchange& x, const Step& step) {
 net::Task<Verdict> Dispatch(Exchange& x) {
   const conf::TimePoint start = net::Now();
   x.at.queued = x.at.dispatched = start;
-  x.until = x.at.started + std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
+  x.until = x.at.started +
+            std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
   x.deadline = std::min(x.deadline.value_or(x.until), x.until);
   if (x.body_whole) x.WatchClient();
-  Heartbeat heartbeat(x);
-
   const router::PickFacts facts{.tokens = x.prompt_tokens_est + x.ExpectedOutput()};
   x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.deadline, x.shard.rng);
-  Step step = x.attempt->Resume(Event::Of(Event::Kind::kStart), start);
+  const Verdict verdict = co_await Pursue(x, x.attempt->Resume(Event::Of(Event::Kind::kStart), start));
+  if (x.attempt->retries() > 0) x.shard.metrics.model(x.model_id).retries.Add(x.attempt->retries());
+  if (x.attempt->model() != x.model_id) x.shard.metrics.model(x.model_id).fallbacks.Add();
+  co_return verdict;
+}
+
+net::Task<Verdict> Pursue(Exchange& x, Step step) {
+  Heartbeat heartbeat(x);
   while (step.kind == Step::Kind::kTry || step.kind == Step::Kind::kWait) {
     const Event event = step.kind == Step::Kind::kTry ? co_await Try(x, step) : co_await Wait(x, step);
     step = x.attempt->Resume(event, net::Now());
   }
   co_await heartbeat.Stop();
-  if (x.attempt->retries() > 0) x.shard.metrics.model(x.model_id).retries.Add(x.attempt->retries());
-  if (x.attempt->model() != x.model_id) x.shard.metrics.model(x.model_id).fallbacks.Add();
   if (step.kind == Step::Kind::kRelay && !x.client_gone) co_return Verdict::kGoOn;
 
   if (x.upstream) {

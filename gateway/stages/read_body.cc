@@ -25,7 +25,8 @@ Verdict Refuse(Exchange& x, Status status, uint64_t limit) {
   x.shard.metrics.cells.bad_bodies.Add();
   switch (status) {
     case Status::kTooLarge:
-      return x.Fail(api::Code::kRequestTooLarge, fmt::format("the body is larger than the {} bytes allowed", limit));
+      return x.Fail(api::Code::kRequestTooLarge,
+                    fmt::format("the body is larger than the {} bytes allowed", limit));
     case Status::kTimedOut:
       return x.Fail(api::Code::kRequestTimeout, "the body did not arrive in time");
     case Status::kMalformed:
@@ -40,7 +41,8 @@ Verdict Refuse(Exchange& x, Status status, uint64_t limit) {
 net::Task<Verdict> ReadForm(Exchange& x, std::string_view content_type, uint64_t limit) {
   const std::optional<std::string> boundary = router::MultipartScanner::BoundaryOf(content_type);
   if (!boundary) {
-    co_return x.Fail(api::Code::kInvalidMultipart, "Content-Type multipart/form-data needs one valid boundary");
+    co_return x.Fail(api::Code::kInvalidMultipart,
+                     "Content-Type multipart/form-data needs one valid boundary");
   }
   x.form.emplace(*boundary);
   while (true) {
@@ -55,7 +57,8 @@ net::Task<Verdict> ReadForm(Exchange& x, std::string_view content_type, uint64_t
     if (x.form_head.size() + piece.size() > limit) co_return Refuse(x, Status::kTooLarge, limit);
     x.form_head.append(piece);
     if (x.form->Feed(piece) == router::MultipartScanner::State::kFailed) break;
-    // A form that may stream its answer is known to only when the field has come: with the model, in practice.
+    // A form that may stream its answer is known to only when the field has come: with the model, in
+    // practice.
     if (x.form->field(router::FormField::kModel)) break;
   }
   x.body = x.form_head;
@@ -77,9 +80,10 @@ net::Task<Verdict> ReadBody(Exchange& x) {
   }
   if (kind == router::BodyKind::kMultipart || is_form || !IsJson(content_type)) {
     x.reuse_client = false;
-    co_return x.Fail(api::Code::kUnsupportedMediaType,
-                     fmt::format("Content-Type must be {}", kind == router::BodyKind::kMultipart ? "multipart/form-data"
-                                                                                                  : "application/json"));
+    co_return x.Fail(
+        api::Code::kUnsupportedMediaType,
+        fmt::format("Content-Type must be {}",
+                    kind == router::BodyKind::kMultipart ? "multipart/form-data" : "application/json"));
   }
   const Status status = co_await x.client.ReadBody(limit);
   x.at.body_wait = net::Now() - before;

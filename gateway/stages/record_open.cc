@@ -48,8 +48,9 @@ net::Task<Verdict> RecordOpen(Exchange& x) {
     if (!strict || co_await Durable(x)) co_return Verdict::kGoOn;
   }
   x.shard.metrics.cells.ledger_refusals.Add();
-  co_return x.Fail(api::Code::kLedgerUnavailable,
-                   "the audit ledger cannot take this request now, and none is served without being recorded");
+  co_return x.Fail(
+      api::Code::kLedgerUnavailable,
+      "the audit ledger cannot take this request now, and none is served without being recorded");
 }
 
 ledger::OpenRecord OpenRecordOf(const Exchange& x) {

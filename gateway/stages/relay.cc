@@ -2,6 +2,8 @@
 // goes in one piece with its head; a large one goes as it comes.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "conf/text.h"
 #include "gateway/answer.h"
 #include "gateway/heartbeat.h"
@@ -21,6 +23,7 @@ using net::ConstBuffer;
 using net::http::ClientConnection;
 using net::http::FieldId;
 using router::Event;
+using router::Step;
 using Status = ClientConnection::Status;
 
 // An answer up to this size is read whole and sent in one piece.
@@ -60,9 +63,14 @@ Verdict Broken(Exchange& x, Status status, std::string_view what) {
   if (x.client_gone) return ClientLeft(x);
   const bool late = status == Status::kTimedOut;
   x.upstream->Abort();
-  x.attempt->Resume(Event::Of(late ? Event::Kind::kTimedOut : Event::Kind::kBroken), net::Now());
+  const Step step =
+      x.attempt->Resume(Event::Of(late ? Event::Kind::kTimedOut : Event::Kind::kBroken), net::Now());
   ReplicaCells& cells = x.shard.metrics.replica(x.replica);
   (late ? cells.timeouts : cells.broken).Add();
+  if (step.kind == Step::Kind::kTry || step.kind == Step::Kind::kWait) {
+    x.again = step;
+    return Verdict::kFailed;
+  }
   const api::Code code = x.stream_begun ? api::Code::kStreamInterrupted
                          : late         ? api::Code::kUpstreamTimeout
                                         : api::Code::kUpstreamError;
@@ -81,8 +89,9 @@ net::Task<Verdict> RelayRefusal(Exchange& x) {
   // A replica that refuses our credentials is our operator's affair; the client's own are good.
   if (refusal.status == 401 || refusal.status == 403) {
     Finish(x, done);
-    co_return x.Fail(api::Make(api::Code::kUpstreamError, "the replica does not accept the gateway's credentials"),
-                     ledger::EndReason::kUpstreamFailed);
+    co_return x.Fail(
+        api::Make(api::Code::kUpstreamError, "the replica does not accept the gateway's credentials"),
+        ledger::EndReason::kUpstreamFailed);
   }
   if (x.head_sent || x.upstream->carry() != Carry::kAsIs || refusal.body.empty()) {
     api::ApiError error = api::FromUpstream(refusal.status, refusal.body);
@@ -144,7 +153,8 @@ net::Task<Verdict> SendPieces(Exchange& x, std::string_view so_far, std::optiona
   x.counts.bytes_out += so_far.size();
   x.KeepAnswer(so_far);
   // The head of the answer is written already; its first piece comes with it.
-  const std::array<ConstBuffer, 2> first{AsBuffer(x.answer_head), AsBuffer(length ? so_far : std::string_view())};
+  const std::array<ConstBuffer, 2> first{AsBuffer(x.answer_head),
+                                         AsBuffer(length ? so_far : std::string_view())};
   if (!co_await x.client.Write(first)) co_return ClientLeft(x);
   if (!length && !so_far.empty() && !co_await WriteStreamPiece(x, so_far, false)) co_return ClientLeft(x);
   upstream.Take(upstream.payload().size());
@@ -185,7 +195,8 @@ net::Task<Verdict> RelayBody(Exchange& x) {
     if (status != Status::kOk) co_return Broken(x, status, "the replica broke off within its answer");
   }
   if (upstream.done()) co_return co_await SendWhole(x, upstream.payload());
-  if (x.upstream->carry() != Carry::kAsIs) co_return Broken(x, Status::kMalformed, "the replica's answer is too large");
+  if (x.upstream->carry() != Carry::kAsIs)
+    co_return Broken(x, Status::kMalformed, "the replica's answer is too large");
   const net::http::Head& head = upstream.head();
   const std::optional<uint64_t> length = head.content_length;
   x.status = head.status;
@@ -200,7 +211,8 @@ net::Task<Verdict> RelayBody(Exchange& x) {
 
 // Only these protocols leave it to the client whether a stream tells its usage; we always ask for it.
 bool HidesUsage(const Exchange& x) {
-  const bool optional = x.spec->api == router::Api::kChatCompletions || x.spec->api == router::Api::kCompletions;
+  const bool optional =
+      x.spec->api == router::Api::kChatCompletions || x.spec->api == router::Api::kCompletions;
   return optional && !x.facts.usage_asked;
 }
 
@@ -264,7 +276,8 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
     }
     x_.CountFromEvents();
   }
-  x_.counts.ttft_us = std::chrono::duration_cast<std::chrono::microseconds>(x_.at.first_token - x_.at.started).count();
+  x_.counts.ttft_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(x_.at.first_token - x_.at.started).count();
   x_.ticket.Progress(x_.counts);
 }
 
@@ -314,9 +327,10 @@ std::optional<Verdict> StreamRelay::OverLimits(conf::TimePoint now) {
   if (!late && x_.counts.bytes_out <= limits_.stream_bytes) return std::nullopt;
   x_.upstream->Abort();
   x_.attempt->Resume(Event::Of(Event::Kind::kClientGone), now);  // the replica did nothing wrong
-  return x_.Fail(api::Make(api::Code::kStreamLimit, late ? "the stream has lasted as long as this gateway allows"
-                                                         : "the stream has sent as much as this gateway allows"),
-                 ledger::EndReason::kTimedOut);
+  return x_.Fail(
+      api::Make(api::Code::kStreamLimit, late ? "the stream has lasted as long as this gateway allows"
+                                              : "the stream has sent as much as this gateway allows"),
+      ledger::EndReason::kTimedOut);
 }
 
 net::Task<Verdict> StreamRelay::Loop() {
@@ -333,7 +347,8 @@ net::Task<Verdict> StreamRelay::Loop() {
         first = false;
         x_.attempt->Resume(Event::Of(Event::Kind::kFirstByte), now);
       }
-      const bool told_failure = tally_.failed() || (translator_ && translator_->state() == api::StreamState::kFailed);
+      const bool told_failure =
+          tally_.failed() || (translator_ && translator_->state() == api::StreamState::kFailed);
       const bool ended = Ended() || told_failure;
       if ((!out.empty() || ended) && !co_await Send(out, ended)) co_return ClientLeft(x_);
       upstream_.Take(whole);
@@ -356,7 +371,8 @@ net::Task<Verdict> StreamRelay::Loop() {
     } else if (upstream_.payload().size() > kMaxEvent) {
       co_return Broken(x_, Status::kMalformed, "the replica sent an event larger than this gateway relays");
     }
-    if (first && !x_.stream_begun && whole == 0 && !co_await Send({}, false)) co_return ClientLeft(x_);
+    if (!x_.head_sent)
+      upstream_.KeepHead();  // it goes out with the first event: until then others can be tried
     const Status status = co_await Read(first);
     if (status != Status::kOk) {
       co_return Broken(x_, status,
@@ -389,12 +405,11 @@ net::Task<Status> StreamRelay::Read(bool first) {
 
 bool IsEventStream(std::string_view content_type) {
   constexpr std::string_view kType = "text/event-stream";
-  return content_type.size() >= kType.size() && conf::EqualsIgnoreCase(content_type.substr(0, kType.size()), kType);
+  return content_type.size() >= kType.size() &&
+         conf::EqualsIgnoreCase(content_type.substr(0, kType.size()), kType);
 }
 
-}  // namespace
-
-net::Task<Verdict> Relay(Exchange& x) {
+net::Task<Verdict> RelayInHand(Exchange& x) {
   if (x.upstream->refusal().status > 0) co_return co_await RelayRefusal(x);
   x.waiting = &x.upstream->connection();
   const std::string_view content_type = x.upstream->connection().head().Find(FieldId::content_type);
@@ -410,6 +425,17 @@ net::Task<Verdict> Relay(Exchange& x) {
   }
   x.waiting = nullptr;
   co_return verdict;
+}
+
+}  // namespace
+
+net::Task<Verdict> Relay(Exchange& x) {
+  while (true) {
+    const Verdict verdict = co_await RelayInHand(x);
+    if (!x.again) co_return verdict;
+    const Verdict found = co_await Pursue(x, *std::exchange(x.again, std::nullopt));
+    if (found != Verdict::kGoOn) co_return found;
+  }
 }
 
 }  // namespace gateway::stages

@@ -9,14 +9,19 @@ namespace {
 
 namespace limits = router::limits;
 
-// Where a limit on tokens applies, a request that sets no bound gets one. This one, or what is left if that is
-// less, where neither the model's max_output_tokens nor its context is configured.
+// Where a limit on tokens applies, a request that sets no bound gets one. This one, or what is left if that
+// is less, where neither the model's max_output_tokens nor its context is configured.
 constexpr int64_t kUnknownMaximum = 4096;
 
 Verdict Refuse(Exchange& x, const limits::Refusal& refusal) {
   x.shard.metrics.cells.limit_refusals.Add();
+  if (x.shard.shared.limits_failed_closed.load(std::memory_order_relaxed)) {
+    return x.Fail(api::Code::kLimitsUnavailable,
+                  "the store that gateways share their limits through is gone, and this gateway admits "
+                  "nothing without it");
+  }
   const bool budget = refusal.limit.starts_with("budget") || refusal.limit.starts_with("token_budget");
-  const api::Code code = budget                              ? api::Code::kInsufficientQuota
+  const api::Code code = budget                           ? api::Code::kInsufficientQuota
                          : refusal.limit == "concurrency" ? api::Code::kConcurrencyLimit
                                                           : api::Code::kRateLimitExceeded;
   api::ApiError error = api::Make(code, refusal.Message());

@@ -30,14 +30,16 @@ Verdict ReadOwnFields(Exchange& x, const Head& head) {
   for (const Field& field : head.fields) {
     if (field.id != FieldId::unknown) continue;
     if (HasPrefix(field.name, kReserved)) {
-      return x.Fail(api::Code::kReservedHeader,
-                    fmt::format("header {}: names that begin with x-tidegate- are the gateway's own", field.name));
+      return x.Fail(
+          api::Code::kReservedHeader,
+          fmt::format("header {}: names that begin with x-tidegate- are the gateway's own", field.name));
     }
     if (conf::EqualsIgnoreCase(field.name, "x-request-id")) {
       x.client_request_id = field.value.substr(0, kMaxClientRequestId);
     } else if (conf::EqualsIgnoreCase(field.name, "x-stainless-timeout")) {
       double seconds = 0;
-      const auto [rest, error] = std::from_chars(field.value.data(), field.value.data() + field.value.size(), seconds);
+      const auto [rest, error] =
+          std::from_chars(field.value.data(), field.value.data() + field.value.size(), seconds);
       if (error == std::errc{} && seconds > 0 && seconds < 86400) {
         x.deadline = x.at.started + conf::Duration(static_cast<int64_t>(seconds * 1e9));
       }
@@ -69,12 +71,13 @@ Verdict Route(Exchange& x) {
   x.spec = route->spec;
   x.path_model_id = std::move(route->model_id);
   // Models are listed in the form of whoever asks.
-  if (x.spec->api == router::Api::kModels && !head.Find("anthropic-version").empty()) x.anthropic_client = true;
+  if (x.spec->api == router::Api::kModels && !head.Find("anthropic-version").empty())
+    x.anthropic_client = true;
   const bool get = x.spec->method == router::Method::kGet;
   if (head.method != (get ? Verb::get : Verb::post)) {
     return x.Fail(api::Code::kMethodNotAllowed,
-                  fmt::format("{} {} is not a method of this endpoint; use {}", head.method_text, x.spec->path,
-                              get ? "GET" : "POST"));
+                  fmt::format("{} {} is not a method of this endpoint; use {}", head.method_text,
+                              x.spec->path, get ? "GET" : "POST"));
   }
   if (const Verdict verdict = ReadOwnFields(x, head); verdict != Verdict::kGoOn) return verdict;
   if (x.shard.shared.draining.load(std::memory_order_relaxed)) {

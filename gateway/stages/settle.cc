@@ -10,7 +10,9 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
-int64_t Micros(conf::Duration d) { return duration_cast<microseconds>(d).count(); }
+int64_t Micros(conf::Duration d) {
+  return duration_cast<microseconds>(d).count();
+}
 
 // gen_ai.operation.name, as the semantic conventions name the operations.
 std::string_view OperationOf(router::Api api) {
@@ -28,7 +30,9 @@ std::string_view OperationOf(router::Api api) {
   }
 }
 
-bool Happened(conf::TimePoint t) { return t.time_since_epoch().count() != 0; }
+bool Happened(conf::TimePoint t) {
+  return t.time_since_epoch().count() != 0;
+}
 
 // What the engine did not report is taken from what passed, and marked so.
 void FillCounts(Exchange& x) {
@@ -58,11 +62,13 @@ ledger::CloseRecord RecordOf(Exchange& x) {
   if (Happened(x.at.first_token)) {
     record.counts.ttft_us = Micros(x.at.first_token - x.at.started);
     if (x.counts.output > 1 && x.events > 1) {
-      record.itl_mean_us = Micros((x.at.last_token - x.at.first_token) / static_cast<int64_t>(x.counts.output - 1));
+      record.itl_mean_us =
+          Micros((x.at.last_token - x.at.first_token) / static_cast<int64_t>(x.counts.output - 1));
       record.itl_max_us = Micros(x.at.max_gap);
     }
   }
-  if (Happened(x.at.sent)) record.overhead_us = Micros(x.at.sent - x.at.started - x.at.body_wait - x.QueueTime());
+  if (Happened(x.at.sent))
+    record.overhead_us = Micros(x.at.sent - x.at.started - x.at.body_wait - x.QueueTime());
   if (x.replica != kNoReplica) {
     record.replica = x.runtime->replica(x.replica).name();
     record.served_model = x.runtime->replica(x.replica).config->model;
@@ -142,7 +148,8 @@ void Settle(Exchange& x) {
   x.at.ended = net::Now();
   if (x.error && x.status == 0) x.status = x.error->status;
   FillCounts(x);
-  const router::limits::Usage used{static_cast<int64_t>(x.counts.input), static_cast<int64_t>(x.counts.cached),
+  const router::limits::Usage used{static_cast<int64_t>(x.counts.input),
+                                   static_cast<int64_t>(x.counts.cached),
                                    static_cast<int64_t>(x.counts.output)};
   x.reservation.Settle(used);
   // By the price of the model that was asked for, also when a fallback served.

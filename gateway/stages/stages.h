@@ -19,6 +19,8 @@ Verdict Reserve(Exchange& x);
 net::Task<Verdict> RecordOpen(Exchange& x);
 net::Task<Verdict> Dispatch(Exchange& x);
 net::Task<Verdict> Relay(Exchange& x);
+// Does what the attempt says until an answer is in hand (kGoOn) or nothing more can be tried.
+net::Task<Verdict> Pursue(Exchange& x, router::Step step);
 
 // Ends every request, however it went: what was used is charged, recorded, counted and traced.
 void Settle(Exchange& x);

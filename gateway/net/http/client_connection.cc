@@ -77,7 +77,9 @@ void ClientConnection::KeepHead() {
   if (decoder_.done() || head_bytes_ == 0) return;
   const char* from = in_.data();
   kept_head_.assign(from, head_bytes_);
-  const auto move = [&](std::string_view& view) { view = {kept_head_.data() + (view.data() - from), view.size()}; };
+  const auto move = [&](std::string_view& view) {
+    view = {kept_head_.data() + (view.data() - from), view.size()};
+  };
   move(head_.reason);
   for (Field& field : head_.fields) {
     move(field.name);

@@ -227,6 +227,8 @@ bool ServerConnection::EndRequest() {
 }
 
 Task<void> ServerConnection::Linger() {
+  if (reset_) co_return;
+  stream_->EndWriting();
   timed_out_ = false;
   in_.Clear();
   SetAfter(kLingerTime);

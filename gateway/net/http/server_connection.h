@@ -67,6 +67,11 @@ class ServerConnection final : private Completion, private Alarm {
   Task<void> Linger();
 
   void Close() { stream_->Close(); }
+  // Closing will be seen as an error by the peer, so that a cut answer is not taken for a whole one.
+  void ResetOnClose() {
+    reset_ = true;
+    stream_->ResetOnClose();
+  }
   // Closes and waits until nothing is pending; the last call before destruction.
   Task<void> Shutdown();
   Stream& stream() { return *stream_; }
@@ -109,6 +114,7 @@ class ServerConnection final : private Completion, private Alarm {
   std::string_view body_view_;
   bool continue_sent_ = false;
   bool in_request_ = false;
+  bool reset_ = false;
 
   std::function<void()> on_gone_;
   bool peer_gone_ = false;

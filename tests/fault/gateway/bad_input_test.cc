@@ -40,8 +40,8 @@ std::string Body(const Dialect& dialect, std::string_view model = R"("model":"ch
 }
 
 std::string Deep(const Dialect& dialect, size_t depth) {
-  return fmt::format("{{\"model\":\"chat-small\",{},\"extra\":{}{}}}", dialect.rest,
-                     std::string(depth, '['), std::string(depth, ']'));
+  return fmt::format("{{\"model\":\"chat-small\",{},\"extra\":{}{}}}", dialect.rest, std::string(depth, '['),
+                     std::string(depth, ']'));
 }
 
 struct Bad {

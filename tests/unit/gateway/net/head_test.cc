@@ -46,16 +46,6 @@ TEST(RequestHead, WaitsForTheEmptyLineWhateverTheSplit) {
   EXPECT_EQ(ParseRequestHead(bytes, {}, scanned, head).state, HeadResult::State::kDone);
 }
 
-TEST(RequestHead, ABodyThatBeginsWithASpaceIsNoFoldedLine) {
-  for (const char* body : {" {}", "\t{}", "\r\n {}"}) {
-    Head head;
-    const std::string bytes = std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n") + body;
-    const HeadResult result = ParseRequest(bytes, head);
-    ASSERT_EQ(result.state, HeadResult::State::kDone);
-    EXPECT_EQ(bytes.substr(result.consumed), body);
-  }
-}
-
 struct Refusal {
   const char* name;
   std::string bytes;
