@@ -40,15 +40,21 @@ TEST_P(RetryOn, AFailureOfOneReplicaIsNotTheClients) {
   const GatewayProcess gateway(
       {.replicas = replicas, .model = fmt::format("{}, timeouts: {{first_byte: 300ms}}", kPlain)});
   for (int i = 0; i < 12; ++i) {
-    const Answer answer = gateway.Ask(Chat({{"max_tokens", 2}, {"stream", i % 2 == 0}}));
+    // A stream that drops has had its first event, which names the role, and cannot be had elsewhere.
+    const bool stream = i % 2 == 0 && std::string_view(GetParam()).find("drop") == std::string_view::npos;
+    const Answer answer = gateway.Ask(Chat({{"max_tokens", 2}, {"stream", stream}}));
     EXPECT_EQ(answer.status, 200) << answer.body;
     EXPECT_TRUE(answer.whole);
     EXPECT_EQ(answer.header("x-tidegate-replica"), "r1");
   }
   EXPECT_EQ(good.Stat("/requests/completed"), 12u);
-  uint64_t attempts = 0;
-  for (const Record& record : gateway.Records()) attempts += static_cast<uint64_t>(record.attempts);
-  EXPECT_GT(attempts, 12u) << "the failing replica was never tried";
+  const auto attempts = [&] {
+    uint64_t sum = 0;
+    for (const Record& record : gateway.Records()) sum += static_cast<uint64_t>(record.attempts);
+    return sum;
+  };
+  EXPECT_TRUE(tests::Within(milliseconds(3000), [&] { return attempts() > 12; }))
+      << "the failing replica was never tried: " << attempts() << " attempts";
   EXPECT_TRUE(gateway.Settles());
 }
 
