@@ -136,6 +136,7 @@ struct Exchange {
   router::limits::Reservation reservation;
   std::optional<int64_t> output_cap;
   router::limits::RateStatus rates;
+  bool charged = false;
   // record
   ledger::Ticket ticket;
 

@@ -27,6 +27,7 @@ net::Task<void> RunPipeline(Exchange& x) {
     const Verdict verdict = stage.decide ? stage.decide(x) : co_await stage.wait(x);
     if (verdict == Verdict::kAnswered) break;
     if (verdict == Verdict::kFailed) {
+      stages::Charge(x);
       if (x.error) co_await SendError(x);
       break;
     }

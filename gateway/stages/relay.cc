@@ -102,6 +102,7 @@ net::Task<Verdict> RelayRefusal(Exchange& x) {
   RenderRelayedHead(x, nullptr, refusal.status, refusal.content_type, {refusal.body.size()}, x.answer_head);
   x.head_sent = true;
   x.counts.bytes_out += refusal.body.size();
+  Charge(x);
   const std::array<ConstBuffer, 2> parts{AsBuffer(x.answer_head), AsBuffer(refusal.body)};
   if (!co_await x.client.Write(parts)) co_return ClientLeft(x);
   Finish(x, done);
@@ -133,6 +134,7 @@ net::Task<Verdict> SendWhole(Exchange& x, std::string_view body) {
   x.answer_head.clear();
   RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {body.size()}, x.answer_head);
   x.head_sent = true;
+  Charge(x);
   const std::array<ConstBuffer, 2> parts{AsBuffer(x.answer_head), AsBuffer(body)};
   if (!co_await x.client.Write(parts)) co_return ClientLeft(x);
   co_return Finish(x, Event::Of(Event::Kind::kCompleted));
@@ -179,6 +181,7 @@ net::Task<Verdict> SendPieces(Exchange& x, std::string_view so_far, std::optiona
   TakeUsage(x, api::UsageFromJson(tail));
   x.finish = api::FinishFromJson(tail);
   x.ticket.Progress(x.counts);
+  Charge(x);
   if (!length && !co_await WriteStreamPiece(x, {}, true)) co_return ClientLeft(x);
   co_return Finish(x, Event::Of(Event::Kind::kCompleted));
 }
@@ -350,6 +353,7 @@ net::Task<Verdict> StreamRelay::Loop() {
       const bool told_failure =
           tally_.failed() || (translator_ && translator_->state() == api::StreamState::kFailed);
       const bool ended = Ended() || told_failure;
+      if (ended) Charge(x_);
       if ((!out.empty() || ended) && !co_await Send(out, ended)) co_return ClientLeft(x_);
       upstream_.Take(whole);
       framer_.Taken(whole);

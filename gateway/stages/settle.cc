@@ -144,9 +144,9 @@ void Trace(Exchange& x) {
 
 }  // namespace
 
-void Settle(Exchange& x) {
-  x.at.ended = net::Now();
-  if (x.error && x.status == 0) x.status = x.error->status;
+void Charge(Exchange& x) {
+  if (x.charged) return;
+  x.charged = true;
   FillCounts(x);
   const router::limits::Usage used{static_cast<int64_t>(x.counts.input),
                                    static_cast<int64_t>(x.counts.cached),
@@ -154,6 +154,12 @@ void Settle(Exchange& x) {
   x.reservation.Settle(used);
   // By the price of the model that was asked for, also when a fallback served.
   if (x.model_id != kNoModel) x.counts.cost_micro_usd = x.model().price.Cost(used);
+}
+
+void Settle(Exchange& x) {
+  x.at.ended = net::Now();
+  if (x.error && x.status == 0) x.status = x.error->status;
+  Charge(x);
   if (x.ticket) {
     x.ticket.Progress(x.counts);
     const ledger::CloseRecord record = RecordOf(x);

@@ -22,6 +22,9 @@ net::Task<Verdict> Relay(Exchange& x);
 // Does what the attempt says until an answer is in hand (kGoOn) or nothing more can be tried.
 net::Task<Verdict> Pursue(Exchange& x, router::Step step);
 
+// Charges what the request used and gives back the rest and its permit. Before the last bytes of an answer go
+// out, so that a client that asks again at once finds its room; later calls do nothing.
+void Charge(Exchange& x);
 // Ends every request, however it went: what was used is charged, recorded, counted and traced.
 void Settle(Exchange& x);
 

@@ -65,6 +65,9 @@ bool VerifyJws(const JwsAlgorithm& algorithm, EVP_PKEY* key, std::string_view si
     signature = der;
   } else if (algorithm.type == KeyType::kEd25519 && signature.size() != kEd25519SignatureBytes) {
     return false;
+  } else if (algorithm.type == KeyType::kRsa &&
+             signature.size() != static_cast<size_t>(EVP_PKEY_get_size(key))) {
+    return false;  // RFC 8017: as long as the modulus; OpenSSL takes a PSS signature without its leading zero
   }
   const std::unique_ptr<EVP_MD_CTX, ContextFree> context(EVP_MD_CTX_new());
   EVP_PKEY_CTX* parameters = nullptr;  // owned by context
