@@ -68,7 +68,8 @@ class Stream {
   // Sends FIN: nothing more will be written. Nothing after ResetOnClose().
   virtual void EndWriting() = 0;
 
-  virtual std::string PeerAddress() const = 0;
+  // Of an accepted stream the client's IP address, of another the host that it was asked for.
+  virtual const std::string& PeerAddress() const = 0;
   // The subject of a verified client certificate, or empty.
   virtual std::string PeerSubject() const { return {}; }
 

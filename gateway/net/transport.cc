@@ -23,12 +23,6 @@ using Executor = IoContext::executor_type;
 using Tcp = asio::ip::tcp;
 using Socket = asio::basic_stream_socket<Tcp, Executor>;
 
-std::string AddressOf(const Socket& socket) {
-  ErrorCode error;
-  const Tcp::endpoint peer = socket.remote_endpoint(error);
-  return error ? std::string() : peer.address().to_string();
-}
-
 void SetNoDelay(Socket& socket) {
   ErrorCode ignored;
   socket.set_option(Tcp::no_delay(true), ignored);
@@ -55,7 +49,7 @@ ErrorCode LastError() {
 
 class PlainStream final : public Stream {
  public:
-  explicit PlainStream(Socket socket) : socket_(std::move(socket)), peer_(AddressOf(socket_)) {
+  PlainStream(Socket socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {
     SetNoDelay(socket_);
     ErrorCode ignored;
     socket_.native_non_blocking(true, ignored);
@@ -105,11 +99,11 @@ class PlainStream final : public Stream {
     if (!reset_) socket_.shutdown(Socket::shutdown_send, ignored);
   }
 
-  std::string PeerAddress() const override { return peer_; }
+  const std::string& PeerAddress() const override { return peer_; }
 
  private:
   Socket socket_;
-  std::string peer_;
+  const std::string peer_;
   bool reset_ = false;
 };
 
@@ -117,8 +111,8 @@ class TlsStream final : public Stream {
  public:
   using Ssl = asio::ssl::stream<Socket>;
 
-  TlsStream(Socket socket, std::shared_ptr<const TlsContext> context)
-      : context_(std::move(context)), ssl_(std::move(socket), Borrow()), peer_(AddressOf(ssl_.next_layer())) {
+  TlsStream(Socket socket, std::string peer, std::shared_ptr<const TlsContext> context)
+      : context_(std::move(context)), ssl_(std::move(socket), Borrow()), peer_(std::move(peer)) {
     SetNoDelay(ssl_.next_layer());
   }
 
@@ -159,7 +153,7 @@ class TlsStream final : public Stream {
     if (!reset_) ssl_.next_layer().shutdown(Socket::shutdown_send, ignored);
   }
 
-  std::string PeerAddress() const override { return peer_; }
+  const std::string& PeerAddress() const override { return peer_; }
 
   std::string PeerSubject() const override {
     X509* certificate = SSL_get0_peer_certificate(const_cast<Ssl&>(ssl_).native_handle());
@@ -180,7 +174,7 @@ class TlsStream final : public Stream {
   std::shared_ptr<const TlsContext> context_;
   std::optional<asio::ssl::context> borrowed_;
   Ssl ssl_;
-  std::string peer_;
+  const std::string peer_;
   bool reset_ = false;
 };
 
@@ -273,8 +267,9 @@ class TcpAcceptor final : public Acceptor {
   Task<void> Run() {
     while (!closed_) {
       Socket socket(acceptor_.get_executor());
-      const ErrorCode error =
-          co_await AsioAwaiter([&](auto handler) { acceptor_.async_accept(socket, std::move(handler)); });
+      Tcp::endpoint peer;  // as accept() tells it: a peer that has reset its connection by now has no name
+      const ErrorCode error = co_await AsioAwaiter(
+          [&](auto handler) { acceptor_.async_accept(socket, peer, std::move(handler)); });
       if (closed_) co_return;
       if (error) {
         // Out of descriptors, most likely: connections end meanwhile.
@@ -284,12 +279,14 @@ class TcpAcceptor final : public Acceptor {
         }
         continue;
       }
-      if (options_.admit && !options_.admit(AddressOf(socket))) continue;
+      std::string ip = peer.address().to_string();
+      if (options_.admit && !options_.admit(ip)) continue;
       std::shared_ptr<const TlsContext> tls = options_.tls ? options_.tls() : nullptr;
       if (!tls) {
-        on_stream_(std::make_unique<PlainStream>(std::move(socket)));
+        on_stream_(std::make_unique<PlainStream>(std::move(socket), std::move(ip)));
       } else {
-        tasks_.Spawn(Secure(std::make_unique<TlsStream>(std::move(socket), std::move(tls)), on_stream_));
+        tasks_.Spawn(Secure(std::make_unique<TlsStream>(std::move(socket), std::move(ip), std::move(tls)),
+                            on_stream_));
       }
     }
   }
@@ -374,9 +371,10 @@ Task<ConnectResult> Connector::Connect(const Remote& remote) {
     if (!error || impl.aborted) break;
   }
   if (error) co_return ConnectResult{error, nullptr};
-  if (!remote.tls) co_return ConnectResult{{}, std::make_unique<PlainStream>(std::move(impl.socket))};
+  if (!remote.tls)
+    co_return ConnectResult{{}, std::make_unique<PlainStream>(std::move(impl.socket), remote.host)};
 
-  auto stream = std::make_unique<TlsStream>(std::move(impl.socket), remote.tls);
+  auto stream = std::make_unique<TlsStream>(std::move(impl.socket), remote.host, remote.tls);
   const std::string& name = remote.server_name.empty() ? remote.host : remote.server_name;
   SSL* ssl = stream->ssl().native_handle();
   asio::ip::make_address(name, error);

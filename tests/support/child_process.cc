@@ -1,6 +1,7 @@
 #include "tests/support/child_process.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -38,13 +39,23 @@ ChildProcess::ChildProcess(std::vector<std::string> words, std::string output) :
 }
 
 ChildProcess::~ChildProcess() {
-  if (!Running()) return;
-  Signal(SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  if (Running()) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  } else if (WIFSIGNALED(*status_) && !sent_.contains(WTERMSIG(*status_))) {
+    ADD_FAILURE() << "process " << pid_ << " died of signal " << WTERMSIG(*status_) << ":\n" << Output();
+  }
+  const std::string output = Output();
+  for (const char* sign : {"Sanitizer:", "runtime error:"}) {
+    const size_t at = output.find(sign);
+    if (at != std::string::npos) ADD_FAILURE() << "process " << pid_ << ":\n" << output.substr(at, 8000);
+  }
 }
 
-void ChildProcess::Signal(int signal) const {
-  if (!status_) kill(pid_, signal);
+void ChildProcess::Signal(int signal) {
+  if (status_) return;
+  sent_.insert(signal);
+  kill(pid_, signal);
 }
 
 std::optional<int> ChildProcess::Wait(milliseconds patience) {

@@ -1,5 +1,6 @@
 // A program that a test starts: its output goes to a file, and it ends with the object, or with the test
-// process if that is killed.
+// process if that is killed. One that dies of a signal that the test did not send, or is told off by a
+// sanitizer, fails the test.
 //
 // Make it on the test's main thread: where setpriv is installed, the child dies with the thread that made it.
 #pragma once
@@ -8,6 +9,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +38,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  void Signal(int signal) const;
+  void Signal(int signal);
   // The status as waitpid tells it; nothing when it runs still. Reaps once, answers the same ever after.
   std::optional<int> Wait(milliseconds patience);
   bool Running() { return !Wait(milliseconds(0)); }
@@ -54,6 +56,7 @@ class ChildProcess {
   size_t before_ = 0;  // what stood in the file when it began
   pid_t pid_ = -1;
   std::optional<int> status_;
+  std::set<int> sent_;  // signals
 };
 
 // Polls `condition` until it holds; false when it does not within `patience`.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -323,6 +325,24 @@ TEST_F(Http, CountsTheConnectionsOfAnAddress) {
   clients.pop_back();
   EXPECT_TRUE(
       tests::Within(RawClient::kPatience, [&] { return gateway.Ask(Get("/v1/models")).status == 200; }));
+}
+
+TEST_F(Http, BearsClientsThatResetBeforeTheyAreAccepted) {
+  GatewayProcess gateway({.replicas = {engine.port()}, .server = "limits: {connections_per_address: 8}"});
+  gateway.process().Signal(SIGSTOP);
+  for (int i = 0; i < 40; ++i) {
+    RawClient client = gateway.Connect();
+    client.Send("GET /v1/mod");
+    client.Reset();
+  }
+  gateway.process().Signal(SIGCONT);
+  std::vector<RawClient> clients;
+  EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
+    clients.clear();
+    for (int i = 0; i < 8; ++i) clients.push_back(gateway.Connect());
+    return std::all_of(clients.begin(), clients.end(),
+                       [](RawClient& client) { return client.Ask(Get("/v1/models")).status == 200; });
+  })) << "their places were not given back";
 }
 
 TEST_F(Http, RefusesTheGatewaysOwnHeadersFromClients) {
