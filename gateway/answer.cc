@@ -74,7 +74,8 @@ void AppendRate(std::string& out, std::string_view what, const router::limits::R
   out.append("\r\nx-ratelimit-remaining-").append(what).append(": ");
   AppendNumber(out, rate.remaining);
   out.append("\r\nx-ratelimit-reset-").append(what).append(": ");
-  out.append(router::limits::FormatReset(rate.reset)).append("\r\n");
+  router::limits::ResetText reset;
+  out.append(router::limits::FormatReset(rate.reset, reset)).append("\r\n");
 }
 
 // What every answer says of itself.

@@ -12,6 +12,7 @@
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/state_files.h"
+#include "gateway/thread_name.h"
 
 namespace gateway {
 namespace {
@@ -307,7 +308,10 @@ net::Task<void> Process::WatchDisk() {
 
 void Process::Run() {
   for (size_t i = 0; i < shards_.size(); ++i) {
-    threads_.emplace_back([shard = shards_[i].get()] { shard->loop.Run(); });
+    threads_.emplace_back([i, shard = shards_[i].get()] {
+      NameThread(fmt::format("shard-{}", i).c_str());
+      shard->loop.Run();
+    });
   }
   probes_.Start(runtime_);
   control_.tasks.Spawn(WatchKeys());

@@ -2,13 +2,24 @@
 
 #include <cstring>
 
+#include "conf/find.h"
 #include "gateway/net/sse.h"
 
 namespace gateway {
+
 namespace {
 
-bool Contains(std::string_view text, std::string_view needle) {
-  return memmem(text.data(), text.size(), needle.data(), needle.size()) != nullptr;
+// Almost every event of a chat says `"finish_reason":null`.
+bool MayFinish(std::string_view data) {
+  constexpr std::string_view kKey = "\"finish_reason\":";
+  for (size_t at = conf::Find(data, kKey); at != std::string_view::npos;) {
+    const std::string_view value = data.substr(at + kKey.size());
+    if (!value.starts_with("null") && !value.starts_with(" null")) return true;
+    const size_t next = conf::Find(value, kKey);
+    if (next == std::string_view::npos) return false;
+    at += kKey.size() + next;
+  }
+  return false;
 }
 
 }  // namespace
@@ -31,20 +42,20 @@ size_t StreamTally::Pass(char* data, size_t n) {
   std::string_view left(data, n);
   size_t kept = 0;
   while (!left.empty()) {
-    const std::string_view event = net::NextSseEvent(left);
+    const net::SseEvent event = net::NextSseEvent(left);
     api::StripPlan plan;
-    const net::SseEvent parsed = net::ParseSseEvent(event);
-    if (parsed.has_data) {
-      ReadData(parsed.name, parsed.data);
-      if (hide_usage_ && Contains(event, "\"usage\"")) plan = api::StripUsage(event);
+    if (event.has_data) {
+      const bool tells_usage = conf::Contains(event.data, "\"usage\"");
+      ReadData(event.name, event.data, tells_usage);
+      if (hide_usage_ && tells_usage) plan = api::StripUsage(event.raw);
     }
     if (plan.drop_event) continue;
-    const size_t at = static_cast<size_t>(event.data() - data);
-    const size_t head = plan.length > 0 ? plan.offset : event.size();
+    const size_t at = static_cast<size_t>(event.raw.data() - data);
+    const size_t head = plan.length > 0 ? plan.offset : event.raw.size();
     if (kept != at) std::memmove(data + kept, data + at, head);
     kept += head;
     if (plan.length > 0) {
-      const size_t tail = event.size() - plan.offset - plan.length;
+      const size_t tail = event.raw.size() - plan.offset - plan.length;
       std::memmove(data + kept, data + at + plan.offset + plan.length, tail);
       kept += tail;
     }
@@ -52,7 +63,7 @@ size_t StreamTally::Pass(char* data, size_t n) {
   return kept;
 }
 
-void StreamTally::ReadData(std::string_view event, std::string_view data) {
+void StreamTally::ReadData(std::string_view event, std::string_view data, bool tells_usage) {
   if (dialect_ == Dialect::kChat && data == "[DONE]") {
     finished_ = true;
     return;
@@ -61,9 +72,7 @@ void StreamTally::ReadData(std::string_view event, std::string_view data) {
   switch (dialect_) {
     case Dialect::kChat:
       failed_ = failed_ || data.starts_with("{\"error\"") || event == "error";
-      if (Contains(data, "\"finish_reason\":\"") || Contains(data, "\"finish_reason\": \"")) {
-        finish_ = api::FinishFromJson(data);
-      }
+      if (MayFinish(data)) finish_ = api::FinishFromJson(data);
       break;
     case Dialect::kMessages:
       finished_ = finished_ || event == "message_stop";
@@ -80,7 +89,7 @@ void StreamTally::ReadData(std::string_view event, std::string_view data) {
     case Dialect::kOther:
       break;
   }
-  if (Contains(data, "\"usage\"")) {
+  if (tells_usage) {
     if (const std::optional<api::Usage> usage = api::UsageFromJson(data)) {
       // Messages tells the input at the start and the output at the end.
       const uint64_t input = usage_ ? usage_->input : 0;

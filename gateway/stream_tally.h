@@ -44,7 +44,7 @@ class StreamTally {
   enum class Dialect : uint8_t { kChat, kMessages, kResponses, kOther };
   static Dialect DialectOf(router::Api api);
 
-  void ReadData(std::string_view event, std::string_view data);
+  void ReadData(std::string_view event, std::string_view data, bool tells_usage);
 
   const Dialect dialect_;
   const bool hide_usage_;

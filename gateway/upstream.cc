@@ -116,8 +116,8 @@ bool Upstream::Prepare() {
   return true;
 }
 
-net::Task<Event> Upstream::Send(bool fresh) {
-  Event event = co_await Connect(fresh);
+net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now) {
+  Event event = co_await Connect(fresh, now);
   if (event.kind != Event::Kind::kStart) co_return event;
   event = co_await WriteRequest();
   if (event.kind == Event::Kind::kStart) event = co_await ReadAnswer();
@@ -125,17 +125,17 @@ net::Task<Event> Upstream::Send(bool fresh) {
   co_return event;
 }
 
-net::Task<Event> Upstream::Connect(bool fresh) {
+net::Task<Event> Upstream::Connect(bool fresh, conf::TimePoint now) {
   ShardCells& cells = x_.shard.metrics.cells;
   pool_ = x_.shard.PoolFor(replica_);
-  if (!fresh) connection_ = pool_->TakeIdle(net::Now());
+  if (!fresh) connection_ = pool_->TakeIdle(now);
   if (connection_) {
     cells.upstream_reuses.Add();
   } else {
     net::Connector connector(x_.shard.loop.io);
     ConnectAlarm alarm(x_.shard.loop.watchdog, connector);
     conf::Duration patience = x_.runtime->model(route_.model).config->timeouts.connect;
-    if (x_.deadline) patience = std::min(patience, *x_.deadline - net::Now());
+    if (x_.deadline) patience = std::min(patience, *x_.deadline - now);
     alarm.SetAfter(std::max(patience, conf::Duration::zero()));
     x_.waiting = &connector;
     net::ConnectResult connected = co_await connector.Connect(replica_.remote);
@@ -310,10 +310,10 @@ net::Task<Event> Upstream::ReadAnswer() {
   co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body));
 }
 
-void Upstream::Release() {
+void Upstream::Release(conf::TimePoint now) {
   if (!connection_) return;
   x_.waiting = nullptr;
-  if (connection_->EndExchange()) pool_->Return(std::move(connection_), net::Now());
+  if (connection_->EndExchange()) pool_->Return(std::move(connection_), now);
   connection_.reset();
 }
 

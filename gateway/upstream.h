@@ -37,7 +37,7 @@ class Upstream {
 
   // Sends the request; ends with kStatus, or with what went wrong. An answer of 400 and above is read whole
   // into refusal().
-  net::Task<router::Event> Send(bool fresh_connection);
+  net::Task<router::Event> Send(bool fresh_connection, conf::TimePoint now);
 
   // Sets x.error and returns false when the request cannot be said in the replica's API.
   bool Prepare();
@@ -48,13 +48,13 @@ class Upstream {
   const UpstreamRefusal& refusal() const { return refusal_; }
 
   // The exchange with the replica is over; the connection goes back to its pool if it can carry another.
-  void Release();
+  void Release(conf::TimePoint now);
   void Abort() {
     if (connection_) connection_->Abort();
   }
 
  private:
-  net::Task<router::Event> Connect(bool fresh);
+  net::Task<router::Event> Connect(bool fresh, conf::TimePoint now);
   net::Task<router::Event> WriteRequest();
   net::Task<router::Event> ReadAnswer();
   net::Task<router::Event> StreamForm();

@@ -81,8 +81,7 @@ size_t AnswerReader::OnPayload(std::string_view payload, conf::TimePoint now) {
   return whole;
 }
 
-void AnswerReader::OnEvent(std::string_view event) {
-  const net::SseEvent parsed = net::ParseSseEvent(event);
+void AnswerReader::OnEvent(const net::SseEvent& parsed) {
   if (!parsed.has_data) return;
   if (parsed.data == "[DONE]") {
     marked_ = true;

@@ -29,7 +29,7 @@ class AnswerReader {
   Answer Take() { return std::move(answer_); }
 
  private:
-  void OnEvent(std::string_view event);
+  void OnEvent(const gateway::net::SseEvent& parsed);
   void ReadError(std::string_view json);
 
   static constexpr size_t kMaxKept = 16u << 20;

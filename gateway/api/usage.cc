@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 
+#include "conf/find.h"
+
 namespace gateway::api {
 namespace {
 
@@ -22,15 +24,6 @@ bool IsSpace(char c) {
 size_t SkipSpace(std::string_view text, size_t i) {
   while (i < text.size() && IsSpace(text[i])) ++i;
   return i;
-}
-
-size_t FindFirst(std::string_view text, std::string_view needle) {
-  const void* hit = memmem(text.data(), text.size(), needle.data(), needle.size());
-  return hit == nullptr ? kNowhere : static_cast<size_t>(static_cast<const char*>(hit) - text.data());
-}
-
-bool Contains(std::string_view text, std::string_view needle) {
-  return FindFirst(text, needle) != kNowhere;
 }
 
 // The last occurrence of `needle`, which begins with a quote, before `end`.
@@ -297,7 +290,7 @@ std::string_view StringValue(std::string_view text, size_t key_end) {
 // The string values of `key` (quotes included), from the last one back.
 template <class Visit>
 void ForEachValue(std::string_view text, std::string_view key, Visit visit) {
-  const size_t first = FindFirst(text, key);
+  const size_t first = conf::Find(text, key);
   if (first == kNowhere) return;
   size_t before = text.size();
   for (int tried = 0; tried < kMaxCandidates && before > first; ++tried) {
@@ -341,7 +334,7 @@ std::optional<Usage> UsageFromJson(std::string_view text) {
     const Member member = FindUsage(tail, 0, Wanted::kCounts);
     if (member.key != kNowhere) return ParseUsage(tail.substr(member.value, member.end - member.value));
   }
-  const size_t first = FindFirst(text, kUsageKey);
+  const size_t first = conf::Find(text, kUsageKey);
   if (first == kNowhere) return std::nullopt;
   const Member member = FindUsage(text, first, Wanted::kCounts);
   if (member.key == kNowhere) return std::nullopt;
@@ -351,15 +344,15 @@ std::optional<Usage> UsageFromJson(std::string_view text) {
 Finish FinishFromJson(std::string_view text) {
   constexpr std::string_view kFinish = "\"finish_reason\"";
   constexpr std::string_view kStop = "\"stop_reason\"";
-  if (Contains(text, kFinish)) return FinishFromReason(text, kFinish, "length");
-  if (Contains(text, kStop)) return FinishFromReason(text, kStop, "max_tokens");
-  if (Contains(text, "\"incomplete_details\"")) return FinishFromStatus(text);
+  if (conf::Contains(text, kFinish)) return FinishFromReason(text, kFinish, "length");
+  if (conf::Contains(text, kStop)) return FinishFromReason(text, kStop, "max_tokens");
+  if (conf::Contains(text, "\"incomplete_details\"")) return FinishFromStatus(text);
   return Finish::kNone;
 }
 
 bool IsUsageOnlyChunk(std::string_view text) {
   constexpr std::string_view kChoices = "\"choices\"";
-  size_t i = FindFirst(text, kChoices);
+  size_t i = conf::Find(text, kChoices);
   if (i == kNowhere) return false;
   i += kChoices.size();
   for (const char expected : {':', '[', ']'}) {
@@ -371,7 +364,7 @@ bool IsUsageOnlyChunk(std::string_view text) {
 }
 
 StripPlan StripUsage(std::string_view event) {
-  const size_t first = FindFirst(event, kUsageKey);
+  const size_t first = conf::Find(event, kUsageKey);
   if (first == kNowhere) return {};
   const Member member = FindUsage(event, first, Wanted::kMember);
   if (member.key == kNowhere) return {};

@@ -54,7 +54,7 @@ struct Sink {
 
 struct Ledger {
   Durability durability = Durability::kGrouped;
-  conf::Duration commit_interval = std::chrono::milliseconds(5);
+  conf::Duration commit_interval = std::chrono::milliseconds(20);
   uint64_t segment_bytes = 64 << 20;
   conf::Duration segment_age = std::chrono::hours(24);
   uint64_t min_free_bytes = 256 << 20;  // of the disk; below it new work is refused with 503

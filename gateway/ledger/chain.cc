@@ -13,10 +13,18 @@ constexpr std::string_view kLineEnd = "\"}";
 constexpr size_t kSuffix = kLinkKey.size() + 64 + kLineEnd.size();
 constexpr char kHex[] = "0123456789abcdef";
 
-int Nibble(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
+constexpr uint8_t kNoNibble = 0xFF;
+
+// The value of each lower-case hex digit.
+constexpr std::array<uint8_t, 256> kNibbles = [] {
+  std::array<uint8_t, 256> nibbles{};
+  nibbles.fill(kNoNibble);
+  for (uint8_t i = 0; i < 16; ++i) nibbles[static_cast<uint8_t>(kHex[i])] = i;
+  return nibbles;
+}();
+
+uint8_t Nibble(char c) {
+  return kNibbles[static_cast<uint8_t>(c)];
 }
 
 // A broken libcrypto is no state to go on from.
@@ -59,9 +67,9 @@ std::string Hex(const uint8_t* bytes, size_t size) {
 bool ParseHex(std::string_view hex, uint8_t* bytes, size_t size) {
   if (hex.size() != size * 2) return false;
   for (size_t i = 0; i < size; ++i) {
-    const int high = Nibble(hex[2 * i]);
-    const int low = Nibble(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
+    const uint8_t high = Nibble(hex[2 * i]);
+    const uint8_t low = Nibble(hex[2 * i + 1]);
+    if (high == kNoNibble || low == kNoNibble) return false;
     bytes[i] = static_cast<uint8_t>(high << 4 | low);
   }
   return true;

@@ -15,34 +15,34 @@
 namespace gateway::ledger {
 namespace {
 
-constexpr int64_t kHourUs = 3'600'000'000;
-constexpr int64_t kDayUs = 24 * kHourUs;
-constexpr size_t kBatchRecords = 4096;
-constexpr size_t kBatchBytes = 8 << 20;
+constexpr int64_t kMinute = 60;  // s
+constexpr int64_t kHour = 3600;  // s
+constexpr int64_t kSecondUs = 1'000'000;
+constexpr size_t kBatchRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
-constexpr std::string_view kVersion = "1";
+constexpr std::string_view kVersion = "2";
 constexpr char kSchema[] = R"sql(
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS close (
-  seq INTEGER PRIMARY KEY, time_us INTEGER NOT NULL,
-  tenant INTEGER NOT NULL, key INTEGER NOT NULL, model INTEGER NOT NULL, replica INTEGER NOT NULL,
-  api INTEGER NOT NULL, reason INTEGER NOT NULL,
-  errors INTEGER NOT NULL, input INTEGER NOT NULL, cached INTEGER NOT NULL, output INTEGER NOT NULL,
-  cost INTEGER NOT NULL, request TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS close_time ON close (time_us);
-CREATE TABLE IF NOT EXISTS usage_hour (
-  hour INTEGER NOT NULL,
+CREATE TABLE IF NOT EXISTS usage (
+  seconds INTEGER NOT NULL, begin INTEGER NOT NULL, segment INTEGER NOT NULL,
   tenant INTEGER NOT NULL, key INTEGER NOT NULL, model INTEGER NOT NULL, replica INTEGER NOT NULL,
   api INTEGER NOT NULL, reason INTEGER NOT NULL,
   requests INTEGER NOT NULL, errors INTEGER NOT NULL, input INTEGER NOT NULL, cached INTEGER NOT NULL,
   output INTEGER NOT NULL, cost INTEGER NOT NULL,
-  PRIMARY KEY (hour, tenant, key, model, replica, api, reason)) WITHOUT ROWID;
+  PRIMARY KEY (seconds, begin, segment, tenant, key, model, replica, api, reason)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS event (
   seq INTEGER PRIMARY KEY, time_us INTEGER NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL, actor TEXT NOT NULL,
   subject TEXT NOT NULL, tenant TEXT NOT NULL);
+CREATE TEMP TABLE IF NOT EXISTS edge (
+  seconds INTEGER, begin INTEGER, segment INTEGER,
+  tenant INTEGER, key INTEGER, model INTEGER, replica INTEGER, api INTEGER, reason INTEGER,
+  requests INTEGER, errors INTEGER, input INTEGER, cached INTEGER, output INTEGER, cost INTEGER);
 )sql";
+constexpr std::string_view kUsageColumns =
+    "(seconds,begin,segment,tenant,key,model,replica,api,reason,requests,errors,input,cached,output,cost) "
+    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
 constexpr std::array<std::string_view, kUsageBys> kByNames = {"tenant", "key",    "model", "replica",
                                                               "api",    "reason", "hour",  "day"};
@@ -64,9 +64,41 @@ uint64_t ParseNumber(std::string_view text) {
   return value;
 }
 
-int64_t HoursUp(int64_t us) {
-  return us / kHourUs + (us % kHourUs > 0 ? 1 : 0);
+int64_t Up(int64_t value, int64_t unit) {
+  return value / unit + (value % unit > 0 ? 1 : 0);
 }
+
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;  // not included
+};
+
+// A window of time in what answers it: whole hours, the whole minutes beside them, and what is left at its
+// ends in microseconds.
+struct Window {
+  Range hours;
+  std::array<Range, 2> minutes;
+  std::array<Range, 2> edges_us;
+
+  Window(int64_t since_us, int64_t until_us) {
+    const Range whole{Up(since_us, kMinute * kSecondUs), until_us / (kMinute * kSecondUs)};
+    if (whole.begin > whole.end) {
+      edges_us[0] = {since_us, until_us};
+      return;
+    }
+    edges_us[0] = {since_us, whole.begin * kMinute * kSecondUs};
+    edges_us[1] = {whole.end * kMinute * kSecondUs, until_us};
+    constexpr int64_t kMinutes = kHour / kMinute;
+    hours = {Up(whole.begin, kMinutes), whole.end / kMinutes};
+    if (hours.begin >= hours.end) {
+      hours = {};
+      minutes[0] = whole;
+      return;
+    }
+    minutes[0] = {whole.begin, hours.begin * kMinutes};
+    minutes[1] = {hours.end * kMinutes, whole.end};
+  }
+};
 
 }  // namespace
 
@@ -107,22 +139,17 @@ absl::Status Index::Prepare() {
   };
   // A file of another version may lack a column; that is no fault of the system but damage to us.
   for (absl::Status status :
-       {prepare(&insert_close_,
-                "INSERT OR IGNORE INTO close "
-                "(seq,time_us,tenant,key,model,replica,api,reason,errors,input,cached,"
-                "output,cost,request) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
-        prepare(&insert_event_,
+       {prepare(&insert_event_,
                 "INSERT OR IGNORE INTO event (seq,time_us,kind,action,actor,subject,tenant) VALUES "
                 "(?,?,?,?,?,?,?)"),
         prepare(&insert_text_, "INSERT INTO text (text) VALUES (?) RETURNING id"),
         prepare(&find_text_, "SELECT id FROM text WHERE text = ?"),
-        prepare(&add_hour_,
-                "INSERT INTO usage_hour "
-                "(hour,tenant,key,model,replica,api,reason,requests,errors,input,cached,output,"
-                "cost) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET "
-                "requests=requests+excluded.requests,"
-                "errors=errors+excluded.errors,input=input+excluded.input,cached=cached+excluded.cached,"
-                "output=output+excluded.output,cost=cost+excluded.cost")}) {
+        prepare(&insert_edge_, fmt::format("INSERT INTO edge {}", kUsageColumns)),
+        prepare(&add_usage_, fmt::format("INSERT INTO usage {} ON CONFLICT DO UPDATE SET "
+                                         "requests=requests+excluded.requests,errors=errors+excluded.errors,"
+                                         "input=input+excluded.input,cached=cached+excluded.cached,"
+                                         "output=output+excluded.output,cost=cost+excluded.cost",
+                                         kUsageColumns))}) {
     if (!status.ok()) return absl::DataLossError(status.message());
   }
   return absl::OkStatus();
@@ -148,14 +175,26 @@ absl::StatusOr<bool> Index::Matches() {
   return parts && Hex(parts->link) == *link;
 }
 
-absl::StatusOr<size_t> Index::Update(size_t max_records) {
-  if (absl::Status begun = db_.Execute("BEGIN IMMEDIATE"); !begun.ok()) return begun;
-  absl::StatusOr<size_t> applied = Apply(max_records);
-  const absl::Status ended = applied.ok() ? db_.Execute("COMMIT") : applied.status();
-  if (ended.ok()) return applied;
+absl::Status Index::InTransaction(std::string_view begin, const std::function<absl::Status()>& work) {
+  if (absl::Status begun = db_.Execute(std::string(begin)); !begun.ok()) return begun;
+  absl::Status ended = work();
+  if (ended.ok()) ended = db_.Execute("COMMIT");
+  if (ended.ok()) return ended;
   db_.Execute("ROLLBACK").IgnoreError();
   text_ids_.clear();
   return ended;
+}
+
+absl::StatusOr<size_t> Index::Update(size_t max_records) {
+  size_t count = 0;
+  absl::Status updated = InTransaction("BEGIN IMMEDIATE", [&] {
+    absl::StatusOr<size_t> applied = Apply(max_records);
+    if (applied.ok()) count = *applied;
+    return applied.status();
+  });
+  if (!updated.ok()) tail_.reset();  // it has gone past what was not kept
+  if (!updated.ok()) return updated;
+  return count;
 }
 
 absl::Status Index::CatchUp() {
@@ -174,77 +213,105 @@ absl::StatusOr<size_t> Index::Apply(size_t max_records) {
   if (absl::Status forgotten = Forget(); !forgotten.ok()) return forgotten;
   // A new tail reads its segment from the front; one that stands where we are goes on from there.
   if (!tail_ || tail_->after_seq() != applied_seq_) tail_.emplace(dir_, applied_seq_);
-  absl::StatusOr<Tail::Batch> batch = tail_->Read(max_records, kBatchBytes);
-  if (!batch.ok()) return batch.status();
-  if (batch->lines.empty()) return size_t{0};
-  absl::flat_hash_map<HourKey, Sums> hours;
-  Record record;
-  for (const Tail::Line& line : batch->lines) {
-    if (absl::Status parsed = parser_.Parse(line.text, &record); !parsed.ok()) {
-      return absl::InternalError(
-          conf::Abseil(fmt::format("record {}: {}", line.seq, conf::Std(parsed.message()))));
-    }
-    if (absl::Status applied = ApplyRecord(record, &hours); !applied.ok()) return applied;
+  Usages minutes;
+  Digest link{};
+  size_t count = 0;
+  for (; count < max_records; ++count) {
+    absl::StatusOr<const Tail::Entry*> next = tail_->Peek();
+    if (!next.ok()) return next.status();
+    if (*next == nullptr) break;
+    if (absl::Status applied = ApplyRecord(**next, &minutes); !applied.ok()) return applied;
+    link = (*next)->parts.link;
+    tail_->Pop();
   }
-  if (absl::Status added = AddHours(hours); !added.ok()) return added;
-  const std::optional<LineParts> last = SplitLine(batch->lines.back().text);
-  if (absl::Status set = SetMeta("applied_link", Hex(last->link)); !set.ok()) return set;
-  if (absl::Status set = SetMeta("applied_seq", std::to_string(last->seq)); !set.ok()) return set;
-  applied_seq_ = last->seq;
-  return batch->lines.size();
+  if (count == 0) return count;
+  if (absl::Status added = AddUsages(minutes); !added.ok()) return added;
+  if (absl::Status set = SetMeta("applied_link", Hex(link)); !set.ok()) return set;
+  if (absl::Status set = SetMeta("applied_seq", std::to_string(tail_->after_seq())); !set.ok()) return set;
+  applied_seq_ = tail_->after_seq();
+  return count;
 }
 
-absl::Status Index::ApplyRecord(const Record& record, absl::flat_hash_map<HourKey, Sums>* hours) {
-  const auto seq = static_cast<int64_t>(record.seq);
-  if (record.kind == Kind::kClose) {
-    HourKey key{record.time_us / kHourUs};
-    insert_close_->Bind(1, seq).Bind(2, record.time_us);
-    const std::array<std::string_view, kDimensions> texts = {record.tenant,  record.key, record.model,
-                                                             record.replica, record.api, record.reason};
-    for (size_t i = 0; i < texts.size(); ++i) {
-      absl::StatusOr<int64_t> id = TextId(texts[i]);
-      if (!id.ok()) return id.status();
-      key[i + 1] = *id;
-      insert_close_->Bind(static_cast<int>(i) + 3, *id);
-    }
-    const std::optional<EndReason> reason = ParseEndReason(record.reason);
-    const int64_t errors = reason && !IsError(*reason) ? 0 : 1;
-    insert_close_->Bind(9, errors).Bind(10, record.input).Bind(11, record.cached).Bind(12, record.output);
-    insert_close_->Bind(13, record.cost_micro_usd).Bind(14, record.request);
-    Sums& sums = (*hours)[key];
-    ++sums.requests;
-    sums.errors += errors;
-    sums.input += record.input;
-    sums.cached += record.cached;
-    sums.output += record.output;
-    sums.cost += record.cost_micro_usd;
-    return insert_close_->Run();
-  }
-  if (record.kind == Kind::kOpen || record.kind == Kind::kContent || record.kind == Kind::kCheckpoint ||
-      record.kind == Kind::kSegment) {
+absl::Status Index::ApplyRecord(const Tail::Entry& entry, Usages* minutes) {
+  const LineParts& parts = entry.parts;
+  if (parts.kind == Name(Kind::kClose)) {
+    CloseFacts close;
+    if (absl::Status read = ReadClose(parts, entry.text, &close); !read.ok()) return read;
+    absl::StatusOr<Dimensions> of = DimensionsOf(close);
+    if (!of.ok()) return of.status();
+    const int64_t minute = parts.time_us / (kMinute * kSecondUs);
+    (*minutes)[{kMinute, minute, static_cast<int64_t>(entry.segment), *of}].Add(close);
     return absl::OkStatus();
   }
-  return insert_event_->Bind(1, seq)
-      .Bind(2, record.time_us)
-      .Bind(3, Name(record.kind))
-      .Bind(4, record.action)
-      .Bind(5, record.actor)
-      .Bind(6, record.subject)
-      .Bind(7, record.tenant)
+  for (const Kind kind : {Kind::kOpen, Kind::kContent, Kind::kCheckpoint, Kind::kSegment}) {
+    if (parts.kind == Name(kind)) return absl::OkStatus();
+  }
+  if (absl::Status parsed = parser_.Parse(entry.text, &record_); !parsed.ok()) return parsed;
+  return insert_event_->Bind(1, static_cast<int64_t>(parts.seq))
+      .Bind(2, record_.time_us)
+      .Bind(3, parts.kind)
+      .Bind(4, record_.action)
+      .Bind(5, record_.actor)
+      .Bind(6, record_.subject)
+      .Bind(7, record_.tenant)
       .Run();
 }
 
-absl::Status Index::AddHours(const absl::flat_hash_map<HourKey, Sums>& hours) {
-  for (const auto& [key, sums] : hours) {
-    for (size_t i = 0; i < key.size(); ++i) add_hour_->Bind(static_cast<int>(i) + 1, key[i]);
-    add_hour_->Bind(8, sums.requests).Bind(9, sums.errors).Bind(10, sums.input).Bind(11, sums.cached);
-    if (absl::Status added = add_hour_->Bind(12, sums.output).Bind(13, sums.cost).Run(); !added.ok())
-      return added;
+absl::Status Index::ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts) {
+  if (ReadCloseFacts(parts.body, facts)) return absl::OkStatus();
+  if (absl::Status parsed = parser_.Parse(text, &record_); !parsed.ok()) return parsed;
+  *facts = {record_.tenant, record_.key,   record_.model,  record_.replica, record_.api,
+            record_.reason, record_.input, record_.cached, record_.output,  record_.cost_micro_usd};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Index::Dimensions> Index::DimensionsOf(const CloseFacts& close) {
+  Dimensions of{};
+  size_t i = 0;
+  for (const std::string_view text :
+       {close.tenant, close.key, close.model, close.replica, close.api, close.reason}) {
+    absl::StatusOr<int64_t> id = TextId(text);
+    if (!id.ok()) return id.status();
+    of[i++] = *id;
+  }
+  return of;
+}
+
+void Index::Sums::Add(const CloseFacts& close) {
+  const std::optional<EndReason> reason = ParseEndReason(close.reason);
+  Add(Sums{1, reason && !IsError(*reason) ? 0 : 1, close.input, close.cached, close.output,
+           close.cost_micro_usd});
+}
+
+void Index::Sums::Add(const Sums& other) {
+  requests += other.requests;
+  errors += other.errors;
+  input += other.input;
+  cached += other.cached;
+  output += other.output;
+  cost += other.cost;
+}
+
+absl::Status Index::AddUsages(const Usages& minutes) {
+  Usages hours;
+  for (const auto& [row, sums] : minutes) {
+    hours[{kHour, row.begin / (kHour / kMinute), row.segment, row.of}].Add(sums);
+    if (absl::Status added = InsertUsage(*add_usage_, row, sums); !added.ok()) return added;
+  }
+  for (const auto& [row, sums] : hours) {
+    if (absl::Status added = InsertUsage(*add_usage_, row, sums); !added.ok()) return added;
   }
   return absl::OkStatus();
 }
 
-// Drops what retention removed; the hour in which the rest begins is summed anew.
+absl::Status Index::InsertUsage(Statement& into, const Row& row, const Sums& sums) {
+  into.Bind(1, row.seconds).Bind(2, row.begin).Bind(3, row.segment);
+  for (size_t i = 0; i < row.of.size(); ++i) into.Bind(static_cast<int>(i) + 4, row.of[i]);
+  into.Bind(10, sums.requests).Bind(11, sums.errors).Bind(12, sums.input).Bind(13, sums.cached);
+  return into.Bind(14, sums.output).Bind(15, sums.cost).Run();
+}
+
+// Drops what retention removed.
 absl::Status Index::Forget() {
   absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(dir_);
   if (!segments.ok()) return segments.status();
@@ -252,20 +319,8 @@ absl::Status Index::Forget() {
   if (!said.ok()) return said.status();
   const uint64_t first = segments->empty() ? 1 : segments->front().first_seq;
   if (first <= std::max<uint64_t>(ParseNumber(*said), 1)) return absl::OkStatus();
-  absl::StatusOr<Statement> newest = db_.Prepare("SELECT max(time_us) / ?2 FROM close WHERE seq < ?1");
-  if (!newest.ok()) return newest.status();
-  absl::StatusOr<bool> row = newest->Bind(1, static_cast<int64_t>(first)).Bind(2, kHourUs).Step();
-  if (!row.ok()) return row.status();
-  const int64_t hour = newest->Int(0);
-  newest->Reset();
-  if (absl::Status dropped = db_.Execute(fmt::format("DELETE FROM close WHERE seq < {0}; DELETE FROM event "
-                                                     "WHERE seq < {0}; DELETE FROM usage_hour WHERE hour <= "
-                                                     "{1}; INSERT INTO usage_hour SELECT time_us / {2}, "
-                                                     "tenant, key, model, replica, api, reason, count(*), "
-                                                     "sum(errors), sum(input), sum(cached), sum(output), "
-                                                     "sum(cost) FROM close WHERE time_us < ({1} + 1) * {2} "
-                                                     "GROUP BY 1, 2, 3, 4, 5, 6, 7",
-                                                     first, hour, kHourUs));
+  if (absl::Status dropped = db_.Execute(
+          fmt::format("DELETE FROM usage WHERE segment < {0}; DELETE FROM event WHERE seq < {0}", first));
       !dropped.ok()) {
     return dropped;
   }
@@ -302,20 +357,66 @@ absl::Status Index::SetMeta(std::string_view name, std::string_view value) {
   return statement->Bind(1, name).Bind(2, value).Run();
 }
 
-absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
-  // Whole hours from the sums, the edges from the rows.
-  const int64_t whole_begin = std::min(HoursUp(query.since_us), query.until_us / kHourUs);
-  const int64_t whole_end = std::max(query.until_us / kHourUs, whole_begin);
-  const bool no_whole = whole_begin == whole_end;
-  const int64_t first_end = no_whole ? query.until_us : whole_begin * kHourUs;
-  const int64_t second_begin = no_whole ? query.until_us : whole_end * kHourUs;
+absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
+  if (since_us >= until_us) return absl::OkStatus();
+  absl::StatusOr<Statement> segments =
+      db_.Prepare("SELECT DISTINCT segment FROM usage WHERE seconds = ? AND begin = ?");
+  if (!segments.ok()) return segments.status();
+  segments->Bind(1, kMinute).Bind(2, since_us / (kMinute * kSecondUs));
+  while (true) {
+    absl::StatusOr<bool> more = segments->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return absl::OkStatus();
+    absl::StatusOr<LineReader> reader =
+        LineReader::Open(SegmentPath(dir_, static_cast<uint64_t>(segments->Int(0))));
+    if (absl::IsNotFound(reader.status())) continue;  // retention was here meanwhile
+    if (!reader.ok()) return reader.status();
+    while (true) {
+      absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
+      if (!line.ok()) return line.status();
+      const std::optional<LineParts> parts = *line ? SplitLine(**line) : std::nullopt;
+      if (!parts || parts->seq > applied_seq_) break;
+      if (parts->time_us < since_us || parts->time_us >= until_us || parts->kind != Name(Kind::kClose))
+        continue;
+      CloseFacts close;
+      if (absl::Status read = ReadClose(*parts, **line, &close); !read.ok()) return read;
+      absl::StatusOr<Dimensions> of = DimensionsOf(close);
+      if (!of.ok()) return of.status();
+      Sums sums;
+      sums.Add(close);
+      const int64_t minute = parts->time_us / (kMinute * kSecondUs);
+      if (absl::Status added = InsertUsage(*insert_edge_, {kMinute, minute, 0, *of}, sums); !added.ok())
+        return added;
+    }
+  }
+}
 
+absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
+  absl::StatusOr<std::vector<UsageRow>> rows = std::vector<UsageRow>();
+  // The sums and the record up to which they go must be of one moment.
+  const absl::Status asked = InTransaction("BEGIN", [&] {
+    rows = Select(query);
+    return rows.status();
+  });
+  if (!asked.ok()) return asked;
+  return rows;
+}
+
+absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
+  absl::StatusOr<std::string> at = Meta("applied_seq");
+  if (!at.ok()) return at.status();
+  applied_seq_ = ParseNumber(*at);
+  if (absl::Status emptied = db_.Execute("DELETE FROM edge"); !emptied.ok()) return emptied;
+  const Window window(query.since_us, query.until_us);
+  for (const Range& edge : window.edges_us) {
+    if (absl::Status read = ReadEdge(edge.begin, edge.end); !read.ok()) return read;
+  }
   std::string columns;
   std::string groups;
   for (size_t i = 0; i < query.by.size(); ++i) {
     const std::string_view name = Name(query.by[i]);
     if (query.by[i] == UsageBy::kHour || query.by[i] == UsageBy::kDay) {
-      columns += query.by[i] == UsageBy::kHour ? "hour, " : "hour / 24, ";
+      columns += fmt::format("begin * seconds / {}, ", query.by[i] == UsageBy::kHour ? kHour : 24 * kHour);
     } else {
       columns += fmt::format("(SELECT text FROM text WHERE id = {}), ", name);
     }
@@ -323,23 +424,20 @@ absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
   }
   std::string order = groups;
   if (!order.empty()) order.replace(order.find("GROUP"), 5, "ORDER");
+  const auto span = [](int64_t seconds, const Range& range) {
+    return fmt::format("SELECT * FROM usage WHERE seconds = {} AND begin >= {} AND begin < {} UNION ALL ",
+                       seconds, range.begin, range.end);
+  };
   const std::string sql = fmt::format(
-      "SELECT {}sum(requests), sum(errors), sum(input), sum(cached), sum(output), sum(cost) FROM ("
-      "SELECT hour, tenant, key, model, replica, api, reason, requests, errors, input, cached, output, cost "
-      "FROM usage_hour WHERE hour >= ?1 AND hour < ?2 UNION ALL "
-      "SELECT time_us / ?7, tenant, key, model, replica, api, reason, 1, errors, input, cached, output, cost "
-      "FROM close WHERE time_us >= ?3 AND time_us < ?4 UNION ALL "
-      "SELECT time_us / ?7, tenant, key, model, replica, api, reason, 1, errors, input, cached, output, cost "
-      "FROM close WHERE time_us >= ?5 AND time_us < ?6) "
-      "WHERE (?8 = '' OR tenant IN (SELECT id FROM text WHERE text = ?8 OR substr(text, 1, length(?8) + 1) = "
-      "?8 || "
-      "'/')) AND (?9 = '' OR model IN (SELECT id FROM text WHERE text = ?9)){} HAVING sum(requests) > 0{}",
-      columns, groups.empty() ? " GROUP BY NULL" : groups, order);
+      "SELECT {}sum(requests), sum(errors), sum(input), sum(cached), sum(output), sum(cost) FROM "
+      "({}{}{}SELECT * FROM edge) WHERE "
+      "(?1 = '' OR tenant IN (SELECT id FROM text WHERE text = ?1 OR substr(text, 1, length(?1) + 1) = ?1 || "
+      "'/')) AND (?2 = '' OR model IN (SELECT id FROM text WHERE text = ?2)){} HAVING sum(requests) > 0{}",
+      columns, span(kHour, window.hours), span(kMinute, window.minutes[0]), span(kMinute, window.minutes[1]),
+      groups.empty() ? " GROUP BY NULL" : groups, order);
   absl::StatusOr<Statement> statement = db_.Prepare(sql);
   if (!statement.ok()) return statement.status();
-  statement->Bind(1, whole_begin).Bind(2, whole_end);
-  statement->Bind(3, query.since_us).Bind(4, first_end).Bind(5, second_begin).Bind(6, query.until_us);
-  statement->Bind(7, kHourUs).Bind(8, query.tenant).Bind(9, query.model);
+  statement->Bind(1, query.tenant).Bind(2, query.model);
   std::vector<UsageRow> rows;
   while (true) {
     absl::StatusOr<bool> more = statement->Step();
@@ -349,8 +447,8 @@ absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
     int column = 0;
     for (const UsageBy by : query.by) {
       if (by == UsageBy::kHour || by == UsageBy::kDay) {
-        const int64_t begin = statement->Int(column) * (by == UsageBy::kHour ? kHourUs : kDayUs);
-        row.group.push_back(conf::FormatTime(conf::FromUnixMicros(begin)));
+        const int64_t seconds = statement->Int(column) * (by == UsageBy::kHour ? kHour : 24 * kHour);
+        row.group.push_back(conf::FormatTime(conf::FromUnixMicros(seconds * kSecondUs)));
       } else {
         row.group.push_back(statement->Text(column));
       }

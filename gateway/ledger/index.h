@@ -1,7 +1,8 @@
-// An SQLite file over the segments, for questions of usage: a row for every close and for every other event,
-// and the usage of each hour summed up, so that a month is as quick to ask for as a day. It holds nothing of
-// its own: it is filled by sequence number, forgets what retention removed, and is built anew when it is
-// missing, damaged, of another version or over other segments.
+// An SQLite file over the segments, for questions of usage: the usage of each minute and of each hour summed
+// up, so that a month is as quick to ask for as a day, and a row for every event. What a question cuts off of
+// a minute is read from the segment itself. It holds nothing of its own: it is filled by sequence number,
+// forgets what retention removed, and is built anew when it is missing, damaged, of another version or over
+// other segments.
 //
 // An Index belongs to one thread; several, in several processes, may be open on one ledger. No lock of the
 // ledger is needed and its thread is never waited for.
@@ -13,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -65,19 +67,42 @@ class Index {
  private:
   // tenant, key, model, replica, api, reason: numbers in the table `text`.
   static constexpr size_t kDimensions = 6;
+  using Dimensions = std::array<int64_t, kDimensions>;
   struct Sums {
     int64_t requests = 0, errors = 0, input = 0, cached = 0, output = 0, cost = 0;
+    void Add(const CloseFacts& close);
+    void Add(const Sums& other);
   };
-  using HourKey = std::array<int64_t, kDimensions + 1>;
+  // What a row of `usage` is of: sums never mix segments, so that those of a removed one can go with it.
+  struct Row {
+    int64_t seconds = 0;  // the span: a minute or an hour
+    int64_t begin = 0;    // in spans since 1970
+    int64_t segment = 0;
+    Dimensions of{};
+    friend bool operator==(const Row&, const Row&) = default;
+    template <class H>
+    friend H AbslHashValue(H h, const Row& row) {
+      return H::combine(std::move(h), row.seconds, row.begin, row.segment, row.of);
+    }
+  };
+  using Usages = absl::flat_hash_map<Row, Sums>;
 
   Index(std::string dir, Database db) : dir_(std::move(dir)), db_(std::move(db)) {}
   static absl::StatusOr<std::unique_ptr<Index>> OpenOnce(const std::string& dir);
   absl::Status Prepare();
   absl::StatusOr<bool> Matches();
+  absl::Status InTransaction(std::string_view begin, const std::function<absl::Status()>& work);
   absl::StatusOr<size_t> Apply(size_t max_records);
-  absl::Status ApplyRecord(const Record& record, absl::flat_hash_map<HourKey, Sums>* hours);
-  absl::Status AddHours(const absl::flat_hash_map<HourKey, Sums>& hours);
+  absl::Status ApplyRecord(const Tail::Entry& entry, Usages* minutes);
+  // The facts of a close, views into `text` or into record_.
+  absl::Status ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts);
+  absl::StatusOr<Dimensions> DimensionsOf(const CloseFacts& close);
+  absl::Status AddUsages(const Usages& minutes);
+  absl::Status InsertUsage(Statement& into, const Row& row, const Sums& sums);
   absl::Status Forget();
+  // Fills the table `edge` with the closes of [since_us, until_us), a part of a minute.
+  absl::Status ReadEdge(int64_t since_us, int64_t until_us);
+  absl::StatusOr<std::vector<UsageRow>> Select(const UsageQuery& query);
   absl::StatusOr<int64_t> TextId(std::string_view text);
   absl::StatusOr<std::string> Meta(std::string_view name);
   absl::Status SetMeta(std::string_view name, std::string_view value);
@@ -85,9 +110,10 @@ class Index {
   std::string dir_;
   Database db_;
   RecordParser parser_;
+  Record record_;
   std::optional<Tail> tail_;  // where Apply goes on
   uint64_t applied_seq_ = 0;
-  std::optional<Statement> insert_close_, insert_event_, insert_text_, find_text_, add_hour_;
+  std::optional<Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;
 };
 

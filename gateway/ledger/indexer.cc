@@ -8,11 +8,12 @@
 
 #include "conf/text.h"
 #include "gateway/ledger/index.h"
+#include "gateway/thread_name.h"
 
 namespace gateway::ledger {
 namespace {
 
-constexpr size_t kBatchRecords = 4096;
+constexpr size_t kBatchRecords = 65'536;
 constexpr int kNice = 10;
 
 }  // namespace
@@ -42,6 +43,7 @@ bool Indexer::Pause() {
 }
 
 void Indexer::Run() {
+  NameThread("index");
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
   std::unique_ptr<Index> index;
   while (true) {

@@ -11,6 +11,7 @@
 
 #include "conf/text.h"
 #include "gateway/ledger/recovery.h"
+#include "gateway/thread_name.h"
 
 namespace gateway::ledger {
 namespace {
@@ -256,6 +257,7 @@ absl::Status Ledger::Stop() {
 }
 
 void Ledger::Run() {
+  NameThread("ledger");
   Steady::time_point retained = Steady::now();
   std::chrono::nanoseconds pause = options_.commit_interval;
   bool failing = false;

@@ -39,7 +39,7 @@ struct Options {
   uint32_t shards = 1;
   uint32_t open_requests_per_shard = 4096;
   uint64_t ring_bytes = 8 << 20;  // per shard; a power of two
-  conf::Duration commit_interval = std::chrono::milliseconds(5);
+  conf::Duration commit_interval = std::chrono::milliseconds(20);
   uint64_t segment_bytes = 64 << 20;
   conf::Duration segment_age = std::chrono::hours(24);
   uint64_t checkpoint_records = 50'000;

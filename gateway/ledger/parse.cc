@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <charconv>
 #include <cstring>
 
 #include "conf/text.h"
@@ -109,7 +110,60 @@ simdjson::error_code ReadLine(json::parser& parser, simdjson::padded_string_view
   return simdjson::SUCCESS;
 }
 
+size_t Size(const char* begin, const char* end) {
+  return static_cast<size_t>(end - begin);
+}
+
+std::string_view* FactText(std::string_view key, CloseFacts* facts) {
+  if (key == "tenant") return &facts->tenant;
+  if (key == "key") return &facts->key;
+  if (key == "model") return &facts->model;
+  if (key == "replica") return &facts->replica;
+  if (key == "api") return &facts->api;
+  if (key == "reason") return &facts->reason;
+  return nullptr;
+}
+
+int64_t* FactNumber(std::string_view key, CloseFacts* facts) {
+  if (key == "input") return &facts->input;
+  if (key == "cached") return &facts->cached;
+  if (key == "output") return &facts->output;
+  if (key == "cost_micro_usd") return &facts->cost_micro_usd;
+  return nullptr;
+}
+
 }  // namespace
+
+bool ReadCloseFacts(std::string_view body, CloseFacts* facts) {
+  *facts = {};
+  const char* at = body.data();
+  const char* const end = at + body.size();
+  // Members stand as `{"key":value` or `,"key":value`; a value is a text or a number.
+  while (at != end) {
+    if (end - at < 2 || at[1] != '"') return false;
+    const char* const key_begin = at + 2;
+    const auto* const key_end = static_cast<const char*>(std::memchr(key_begin, '"', Size(key_begin, end)));
+    if (key_end == nullptr || end - key_end < 3) return false;
+    const std::string_view key(key_begin, Size(key_begin, key_end));
+    at = key_end + 2;
+    if (*at == '"') {
+      const auto* const quote = static_cast<const char*>(std::memchr(at + 1, '"', Size(at + 1, end)));
+      if (quote == nullptr) return false;
+      const std::string_view text(at + 1, Size(at + 1, quote));
+      if (std::memchr(text.data(), '\\', text.size()) != nullptr) return false;
+      if (std::string_view* into = FactText(key, facts)) *into = text;
+      at = quote + 1;
+    } else {
+      const auto* const comma = static_cast<const char*>(std::memchr(at, ',', Size(at, end)));
+      const char* const number_end = comma == nullptr ? end : comma;
+      if (int64_t* into = FactNumber(key, facts)) {
+        if (std::from_chars(at, number_end, *into).ptr != number_end) return false;
+      }
+      at = number_end;
+    }
+  }
+  return true;
+}
 
 struct RecordParser::Buffers {
   json::parser parser;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "conf/text.h"
-#include "gateway/ledger/chain.h"
 
 namespace gateway::ledger {
 
@@ -19,6 +18,7 @@ absl::StatusOr<bool> Tail::Seek() {
   if (absl::IsNotFound(reader.status())) return false;  // removed meanwhile; the next call finds another
   if (!reader.ok()) return reader.status();
   reader_ = *std::move(reader);
+  segment_ = found->first_seq;
   return true;
 }
 
@@ -26,26 +26,23 @@ absl::StatusOr<Tail::Batch> Tail::Read(size_t max_records, size_t max_bytes, uin
   Batch batch;
   size_t bytes = 0;
   while (batch.lines.size() < max_records && bytes < max_bytes) {
-    if (!held_) {
-      absl::StatusOr<bool> read = Hold();
-      if (!read.ok()) return read.status();
-      if (!*read) break;
-    }
-    if (held_->seq > up_to) break;
-    if (const uint64_t missed = held_->seq - after_ - 1; missed > 0) {
+    absl::StatusOr<const Entry*> next = Peek();
+    if (!next.ok()) return next.status();
+    if (*next == nullptr || (*next)->parts.seq > up_to) break;
+    const uint64_t seq = (*next)->parts.seq;
+    if (const uint64_t missed = seq - after_ - 1; missed > 0) {
       if (!batch.lines.empty()) break;
       batch.missed = missed;
     }
-    after_ = held_->seq;
-    bytes += held_->text.size();
-    batch.lines.push_back(*std::move(held_));
-    held_.reset();
+    bytes += (*next)->text.size();
+    batch.lines.push_back({seq, std::string((*next)->text)});
+    Pop();
   }
   return batch;
 }
 
-absl::StatusOr<bool> Tail::Hold() {
-  while (true) {
+absl::StatusOr<const Tail::Entry*> Tail::Peek() {
+  while (!held_) {
     std::optional<std::string_view> line;
     if (reader_) {
       absl::StatusOr<std::optional<std::string_view>> next = reader_->Next();
@@ -54,7 +51,8 @@ absl::StatusOr<bool> Tail::Hold() {
     }
     if (!line) {
       absl::StatusOr<bool> moved = Seek();
-      if (!moved.ok() || !*moved) return moved;
+      if (!moved.ok()) return moved.status();
+      if (!*moved) return nullptr;
       continue;
     }
     const std::optional<LineParts> parts = SplitLine(*line);
@@ -62,10 +60,14 @@ absl::StatusOr<bool> Tail::Hold() {
       return absl::DataLossError(conf::Abseil(
           fmt::format("{}: the line that ends at byte {} is no record", reader_->path(), reader_->offset())));
     }
-    if (parts->seq <= after_) continue;
-    held_ = Line{parts->seq, std::string(*line)};
-    return true;
+    if (parts->seq > after_) held_ = {segment_, *line, *parts};
   }
+  return &*held_;
+}
+
+void Tail::Pop() {
+  after_ = held_->parts.seq;
+  held_.reset();
 }
 
 }  // namespace gateway::ledger

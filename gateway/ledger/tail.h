@@ -8,8 +8,10 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "gateway/ledger/chain.h"
 #include "gateway/ledger/segment.h"
 
 namespace gateway::ledger {
@@ -19,6 +21,11 @@ class Tail {
   struct Line {
     uint64_t seq = 0;
     std::string text;  // as on disk, without the newline
+  };
+  struct Entry {
+    uint64_t segment = 0;   // the first sequence number of the one that holds it
+    std::string_view text;  // as on disk, without the newline
+    LineParts parts;        // views into it
   };
   struct Batch {
     std::vector<Line> lines;
@@ -34,18 +41,23 @@ class Tail {
   absl::StatusOr<Batch> Read(size_t max_records, size_t max_bytes,
                              uint64_t up_to = std::numeric_limits<uint64_t>::max());
 
+  // The next record where it stands in the buffer, without going past it; null when there is none yet. Valid
+  // until the next call of any other function.
+  absl::StatusOr<const Entry*> Peek();
+  // Goes past what Peek() showed.
+  void Pop();
+
   uint64_t after_seq() const { return after_; }
 
  private:
   // Opens the segment that holds the record after `after_`; false when there is none yet.
   absl::StatusOr<bool> Seek();
-  // Reads the next record into `held_`; false when there is none yet.
-  absl::StatusOr<bool> Hold();
 
   std::string dir_;
   uint64_t after_;
   std::optional<LineReader> reader_;
-  std::optional<Line> held_;  // read, but not yet to be given
+  uint64_t segment_ = 0;       // that the reader reads
+  std::optional<Entry> held_;  // read, but not yet given
 };
 
 }  // namespace gateway::ledger

@@ -56,36 +56,34 @@ size_t SseFramer::Whole(std::string_view bytes) {
   return whole;
 }
 
-std::string_view NextSseEvent(std::string_view& bytes) {
-  const size_t end = EventEnd(bytes, 0);
-  const std::string_view event = bytes.substr(0, end);
-  bytes.remove_prefix(event.size());
-  return event;
-}
-
-SseEvent ParseSseEvent(std::string_view event) {
-  SseEvent parsed;
-  while (!event.empty()) {
-    std::string_view line = event.substr(0, LineLength(event));
-    event.remove_prefix(line.size());
-    event.remove_prefix(LineEnd(event, 0));
-    const auto value = [&](size_t name) {
-      std::string_view v = line.substr(name);
-      if (!v.empty() && v.front() == ' ') v.remove_prefix(1);
-      return v;
+SseEvent NextSseEvent(std::string_view& bytes) {
+  SseEvent event;
+  size_t at = 0;
+  // Line by line until a blank one; line ends before the first line are a blank line too.
+  while (at < bytes.size()) {
+    const std::string_view line = bytes.substr(at, LineLength(bytes.substr(at)));
+    at += line.size();
+    const size_t end = LineEnd(bytes, at);
+    const size_t blank = LineEnd(bytes, at + end);
+    at += end + blank;
+    const auto value = [line](size_t name) {
+      return line.substr(line.size() > name && line[name] == ' ' ? name + 1 : name);
     };
     if (line.starts_with("data:")) {
-      if (parsed.has_data) {
-        parsed.multi_line = true;
+      if (event.has_data) {
+        event.multi_line = true;
       } else {
-        parsed.data = value(5);
-        parsed.has_data = true;
+        event.data = value(5);
+        event.has_data = true;
       }
     } else if (line.starts_with("event:")) {
-      parsed.name = value(6);
+      event.name = value(6);
     }
+    if (end > 0 && blank > 0) break;
   }
-  return parsed;
+  event.raw = bytes.substr(0, at);
+  bytes.remove_prefix(at);
+  return event;
 }
 
 }  // namespace gateway::net

@@ -20,16 +20,16 @@ class SseFramer {
   size_t scanned_ = 0;
 };
 
-// Takes the next event off the front of `bytes` (which must hold whole events only), blank line included.
-std::string_view NextSseEvent(std::string_view& bytes);
-
 struct SseEvent {
+  std::string_view raw;   // all of it, blank line included
   std::string_view name;  // of the `event:` line; empty when there is none
   std::string_view data;  // of the first `data:` line
   bool has_data = false;
   bool multi_line = false;  // more than one data line
 };
 
-SseEvent ParseSseEvent(std::string_view event);
+// Takes the next event off the front of `bytes`, which should hold whole events only: what has no end is
+// taken for one.
+SseEvent NextSseEvent(std::string_view& bytes);
 
 }  // namespace gateway::net

@@ -16,12 +16,14 @@
 #include <boost/asio/write.hpp>
 #include <string_view>
 
+#include "gateway/net/draining_read.h"
+
 namespace gateway::net {
 namespace {
 
 using Executor = IoContext::executor_type;
 using Tcp = asio::ip::tcp;
-using Socket = asio::basic_stream_socket<Tcp, Executor>;
+using Socket = TcpSocket;
 
 void SetNoDelay(Socket& socket) {
   ErrorCode ignored;
@@ -49,15 +51,12 @@ ErrorCode LastError() {
 
 class PlainStream final : public Stream {
  public:
-  PlainStream(Socket socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {
+  PlainStream(Socket socket, std::string peer)
+      : socket_(std::move(socket)), read_(socket_), peer_(std::move(peer)) {
     SetNoDelay(socket_);
-    ErrorCode ignored;
-    socket_.native_non_blocking(true, ignored);
   }
 
-  void AsyncRead(MutableBuffer into, Completion& done) override {
-    socket_.async_read_some(into, Handler{&done});
-  }
+  void AsyncRead(MutableBuffer into, Completion& done) override { read_.Start(into, done); }
 
   void AsyncWrite(std::span<const ConstBuffer> from, Completion& done) override {
     asio::async_write(socket_, BufferSpan{from.data(), from.data() + from.size()}, Handler{&done});
@@ -102,7 +101,8 @@ class PlainStream final : public Stream {
   const std::string& PeerAddress() const override { return peer_; }
 
  private:
-  Socket socket_;
+  ReactorSocket socket_;
+  DrainingRead read_;
   const std::string peer_;
   bool reset_ = false;
 };

@@ -89,23 +89,23 @@ void Count(Exchange& x, const Event& event) {
                                {"status", event.status}});
 }
 
-net::Task<Event> Try(Exchange& x, const Step& step) {
+net::Task<Event> Try(Exchange& x, const Step& step, conf::TimePoint now) {
   const router::Replica& route = x.runtime->routes().replica(step.replica);
   x.replica = step.replica;
   x.counts.attempts = x.attempt->tries();
   x.shard.metrics.replica(step.replica).attempts.Add();
   x.ticket.SetReplica(x.runtime->replica(step.replica).name());
-  if (x.upstream) x.upstream->Release();
+  if (x.upstream) x.upstream->Release(now);
   x.upstream = std::make_unique<Upstream>(x, route);
   if (!x.upstream->Prepare()) co_return Event::Of(Event::Kind::kClientGone);
   x.reservation.MarkForwarded();
-  const Event event = co_await x.upstream->Send(step.fresh_connection);
+  const Event event = co_await x.upstream->Send(step.fresh_connection, now);
   Count(x, event);
   co_return event;
 }
 
-net::Task<Event> Wait(Exchange& x, const Step& step) {
-  if (x.upstream) x.upstream->Release();
+net::Task<Event> Wait(Exchange& x, const Step& step, conf::TimePoint now) {
+  if (x.upstream) x.upstream->Release(now);
   Pause pause(x.shard.loop.watchdog);
   x.waiting = &pause;
   co_await pause.Until(step.until);
@@ -124,28 +124,30 @@ net::Task<Verdict> Dispatch(Exchange& x) {
   if (x.body_whole) x.WatchClient();
   const router::PickFacts facts{.tokens = x.prompt_tokens_est + x.ExpectedOutput()};
   x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.deadline, x.shard.rng);
-  const Verdict verdict = co_await Pursue(x, x.attempt->Resume(Event::Of(Event::Kind::kStart), start));
+  const Verdict verdict = co_await Pursue(x, x.attempt->Resume(Event::Of(Event::Kind::kStart), start), start);
   if (x.attempt->retries() > 0) x.shard.metrics.model(x.model_id).retries.Add(x.attempt->retries());
   if (x.attempt->model() != x.model_id) x.shard.metrics.model(x.model_id).fallbacks.Add();
   co_return verdict;
 }
 
-net::Task<Verdict> Pursue(Exchange& x, Step step) {
+net::Task<Verdict> Pursue(Exchange& x, Step step, conf::TimePoint now) {
   Heartbeat heartbeat(x);
   while (step.kind == Step::Kind::kTry || step.kind == Step::Kind::kWait) {
-    const Event event = step.kind == Step::Kind::kTry ? co_await Try(x, step) : co_await Wait(x, step);
-    step = x.attempt->Resume(event, net::Now());
+    const Event event =
+        step.kind == Step::Kind::kTry ? co_await Try(x, step, now) : co_await Wait(x, step, now);
+    now = net::Now();
+    step = x.attempt->Resume(event, now);
   }
   co_await heartbeat.Stop();
   if (step.kind == Step::Kind::kRelay && !x.client_gone) co_return Verdict::kGoOn;
 
   if (x.upstream) {
     x.upstream->Abort();
-    x.upstream->Release();
+    x.upstream->Release(now);
   }
   if (x.error) co_return x.Fail(*std::move(x.error), ledger::EndReason::kBadRequest);
   if (step.kind != Step::Kind::kFail || x.client_gone) co_return x.Gone();
-  co_return x.Fail(ErrorOf(x, step, net::Now()), ReasonOf(step.error));
+  co_return x.Fail(ErrorOf(x, step, now), ReasonOf(step.error));
 }
 
 }  // namespace gateway::stages

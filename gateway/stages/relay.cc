@@ -45,8 +45,9 @@ void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
 
 // Tells the attempt how it ended and the ledger why.
 Verdict Finish(Exchange& x, const Event& event) {
-  x.attempt->Resume(event, net::Now());
-  x.upstream->Release();
+  const conf::TimePoint now = net::Now();
+  x.attempt->Resume(event, now);
+  x.upstream->Release(now);
   x.answer_whole = true;
   x.reason = x.finish == api::Finish::kLength ? ledger::EndReason::kLength : ledger::EndReason::kDone;
   return Verdict::kAnswered;
@@ -291,7 +292,7 @@ std::string_view StreamRelay::Convert(size_t whole) {
   if (!translator_) return events;
   translated_.clear();
   while (!events.empty()) {
-    const net::SseEvent event = net::ParseSseEvent(net::NextSseEvent(events));
+    const net::SseEvent event = net::NextSseEvent(events);
     if (!event.has_data) continue;
     if (event.data == "[DONE]") {
       translator_->OnDone(translated_);
@@ -437,7 +438,7 @@ net::Task<Verdict> Relay(Exchange& x) {
   while (true) {
     const Verdict verdict = co_await RelayInHand(x);
     if (!x.again) co_return verdict;
-    const Verdict found = co_await Pursue(x, *std::exchange(x.again, std::nullopt));
+    const Verdict found = co_await Pursue(x, *std::exchange(x.again, std::nullopt), net::Now());
     if (found != Verdict::kGoOn) co_return found;
   }
 }

@@ -178,7 +178,7 @@ void Settle(Exchange& x) {
   }
   Trace(x);
   x.attempt.reset();
-  if (x.upstream) x.upstream->Release();
+  if (x.upstream) x.upstream->Release(x.at.ended);
 }
 
 }  // namespace gateway::stages

@@ -20,7 +20,7 @@ net::Task<Verdict> RecordOpen(Exchange& x);
 net::Task<Verdict> Dispatch(Exchange& x);
 net::Task<Verdict> Relay(Exchange& x);
 // Does what the attempt says until an answer is in hand (kGoOn) or nothing more can be tried.
-net::Task<Verdict> Pursue(Exchange& x, router::Step step);
+net::Task<Verdict> Pursue(Exchange& x, router::Step step, conf::TimePoint now);
 
 // Charges what the request used and gives back the rest and its permit. Before the last bytes of an answer go
 // out, so that a client that asks again at once finds its room; later calls do nothing.

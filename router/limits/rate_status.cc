@@ -1,8 +1,7 @@
 #include "router/limits/rate_status.h"
 
-#include <fmt/compile.h>
-
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <mutex>
 
@@ -23,21 +22,27 @@ RateStatus Rates(const NodeRef& node, ModelRef model, conf::TimePoint now) {
   return status;
 }
 
-std::string FormatReset(conf::Duration reset) {
+std::string_view FormatReset(conf::Duration reset, ResetText& text) {
   using std::chrono::milliseconds;
   const int64_t ms = std::max<int64_t>(std::chrono::ceil<milliseconds>(reset).count(), 0);
-  if (ms == 0) return "0s";
-  if (ms < 1000) return fmt::format(FMT_COMPILE("{}ms"), ms);
-  const int64_t minutes = ms / 60'000;
-  const int64_t below_minute = ms % 60'000;
-  std::string seconds = fmt::format(FMT_COMPILE("{}"), below_minute / 1000);
-  if (below_minute % 1000 != 0) {
-    seconds += fmt::format(FMT_COMPILE(".{:03}"), below_minute % 1000);
-    seconds.erase(seconds.find_last_not_of('0') + 1);
+  char* at = text.data();
+  const auto number = [&](int64_t value) { at = std::to_chars(at, text.data() + text.size(), value).ptr; };
+  if (ms > 0 && ms < 1000) {
+    number(ms);
+    *at++ = 'm';
+  } else {
+    const int64_t minutes = ms / 60'000;
+    if (minutes >= 60) number(minutes / 60), *at++ = 'h';
+    if (minutes > 0) number(minutes % 60), *at++ = 'm';
+    number(ms % 60'000 / 1000);
+    if (int64_t rest = ms % 1000; rest > 0) {
+      *at++ = '.';
+      for (int64_t unit = 100; rest > 0; rest %= unit, unit /= 10)
+        *at++ = static_cast<char>('0' + rest / unit);
+    }
   }
-  if (minutes == 0) return seconds + "s";
-  if (minutes < 60) return fmt::format(FMT_COMPILE("{}m{}s"), minutes, seconds);
-  return fmt::format("{}h{}m{}s", minutes / 60, minutes % 60, seconds);
+  *at++ = 's';
+  return {text.data(), static_cast<size_t>(at - text.data())};
 }
 
 }  // namespace router::limits

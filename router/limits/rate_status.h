@@ -1,9 +1,10 @@
 // What the `x-ratelimit-*` headers say: the tightest limit per minute on requests and the tightest on tokens.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
 
 #include "conf/time.h"
 #include "router/limits/plan.h"
@@ -24,6 +25,8 @@ struct RateStatus {
 RateStatus Rates(const NodeRef& node, ModelRef model, conf::TimePoint now);
 
 // As OpenAI prints it: `0s`, `12ms`, `6s`, `1.5s`, `1m0s`, `2h0m30s`; rounded up to whole milliseconds.
-std::string FormatReset(conf::Duration reset);
+// A view into `text`.
+using ResetText = std::array<char, 32>;
+std::string_view FormatReset(conf::Duration reset, ResetText& text);
 
 }  // namespace router::limits

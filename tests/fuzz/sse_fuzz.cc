@@ -42,10 +42,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view rest = at_once;
   size_t length = 0;
   while (!rest.empty()) {
-    const std::string_view event = gateway::net::NextSseEvent(rest);
-    Require(!event.empty());
-    length += event.size();
-    const gateway::net::SseEvent parsed = gateway::net::ParseSseEvent(event);
+    const gateway::net::SseEvent parsed = gateway::net::NextSseEvent(rest);
+    Require(!parsed.raw.empty());
+    length += parsed.raw.size();
     Require(parsed.data.find_first_of("\r\n") == std::string_view::npos);
     Require(parsed.name.find_first_of("\r\n") == std::string_view::npos);
     Require(parsed.has_data || (parsed.data.empty() && !parsed.multi_line));

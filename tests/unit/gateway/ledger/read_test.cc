@@ -220,13 +220,13 @@ TEST_F(ReadTest, AnIndexThatIsMissingDamagedForeignOrOldIsBuiltAnew) {
   put(good);
   {
     absl::StatusOr<Database> db = Database::Open(path);
-    ASSERT_TRUE(db->Execute("UPDATE meta SET value = '0' WHERE name = 'version'; DELETE FROM close").ok());
+    ASSERT_TRUE(db->Execute("UPDATE meta SET value = '0' WHERE name = 'version'; DELETE FROM usage").ok());
   }
   EXPECT_EQ(Ask({}).at(0).requests, 20);
   {
     absl::StatusOr<Database> db = Database::Open(path);
     ASSERT_TRUE(
-        db->Execute("UPDATE meta SET value = 'ff' WHERE name = 'applied_link'; DELETE FROM usage_hour").ok());
+        db->Execute("UPDATE meta SET value = 'ff' WHERE name = 'applied_link'; DELETE FROM usage").ok());
   }
   EXPECT_EQ(Ask({}).at(0).requests, 20);
 }

@@ -120,6 +120,53 @@ TEST(Render, AnyBytesMakeALineThatIsValidJsonAndReadsBack) {
   }
 }
 
+TEST(Parse, TheQuickReaderOfClosesSaysWhatTheParserSaysOrNothing) {
+  RecordParser parser;
+  Hasher hasher;
+  int quick = 0;
+  for (const char* tenant :
+       {"acme", "acme/\"team\"", "back\\slash", "gr\xC3\xBC\xC3\x9F", "", "new\nline", "\xFF"}) {
+    for (const char* error : {"", "no \"quotes\", please", "a,b:c}"}) {
+      OpenRecord open = SomeOpen("req_1");
+      open.tenant = tenant;
+      CloseRecord close = SomeClose();
+      close.error = error;
+      std::string line;
+      RenderClose(&line, 7, {.shard = 1, .n = 3}, 5, open, close);
+      FinishLine(&line, 0, Digest{}, hasher);
+      line.pop_back();
+      Record record;
+      ASSERT_TRUE(parser.Parse(line, &record).ok());
+      CloseFacts facts;
+      if (!ReadCloseFacts(SplitLine(line)->body, &facts)) continue;
+      ++quick;
+      EXPECT_EQ(facts.tenant, record.tenant);
+      EXPECT_EQ(facts.key, record.key);
+      EXPECT_EQ(facts.model, record.model);
+      EXPECT_EQ(facts.replica, record.replica);
+      EXPECT_EQ(facts.api, record.api);
+      EXPECT_EQ(facts.reason, record.reason);
+      EXPECT_EQ(facts.input, record.input);
+      EXPECT_EQ(facts.cached, record.cached);
+      EXPECT_EQ(facts.output, record.output);
+      EXPECT_EQ(facts.cost_micro_usd, record.cost_micro_usd);
+    }
+  }
+  EXPECT_EQ(quick, 6) << "of texts without escapes, and of no others";
+}
+
+TEST(Parse, TheQuickReaderRefusesWhatIsCut) {
+  const std::string body = R"({"seq":9,"time_us":1,"kind":"close","tenant":"a","input":12,"reason":"done")";
+  CloseFacts facts;
+  ASSERT_TRUE(ReadCloseFacts(body, &facts));
+  EXPECT_EQ(facts.input, 12);
+  for (size_t size = 1; size < body.size(); ++size) {
+    ReadCloseFacts(std::string(body, 0, size), &facts);  // whatever it says, it must not read past the end
+  }
+  EXPECT_FALSE(ReadCloseFacts(R"({"seq":9,"input":"x)", &facts));
+  EXPECT_FALSE(ReadCloseFacts(R"({"input":1x,"a":1)", &facts));
+}
+
 TEST(Parse, RefusesWhatIsNoRecord) {
   RecordParser parser;
   Record record;

@@ -17,7 +17,7 @@ std::vector<std::string> Events(std::string_view bytes, size_t step) {
     held += bytes.substr(at, step);
     const size_t whole = framer.Whole(held);
     std::string_view released = std::string_view(held).substr(0, whole);
-    while (!released.empty()) events.emplace_back(NextSseEvent(released));
+    while (!released.empty()) events.emplace_back(NextSseEvent(released).raw);
     held.erase(0, whole);
     framer.Taken(whole);
   }
@@ -47,13 +47,19 @@ TEST(SseFramer, HoldsBackWhatIsNotWhole) {
   EXPECT_EQ(framer.Whole("data: a\n\ndata: b"), 9u);
 }
 
+SseEvent Parse(std::string_view bytes) {
+  return NextSseEvent(bytes);
+}
+
 TEST(SseEvent, GivesNameAndData) {
-  const SseEvent event = ParseSseEvent("event: message_start\ndata: {\"x\":1}\n\n");
+  const SseEvent event = Parse("event: message_start\ndata: {\"x\":1}\n\n");
   EXPECT_EQ(event.name, "message_start");
   EXPECT_EQ(event.data, "{\"x\":1}");
   EXPECT_FALSE(event.multi_line);
-  EXPECT_FALSE(ParseSseEvent(": comment\n\n").has_data);
-  EXPECT_TRUE(ParseSseEvent("data:a\r\ndata:b\r\n\r\n").multi_line);
+  EXPECT_FALSE(Parse(": comment\n\n").has_data);
+  EXPECT_TRUE(Parse("data:a\r\ndata:b\r\n\r\n").multi_line);
+  EXPECT_EQ(Parse("data:").data, "");
+  EXPECT_EQ(Parse("data: a\n\ndata: b\n\n").raw, "data: a\n\n");
 }
 
 }  // namespace

@@ -58,7 +58,9 @@ TEST(RateStatus, PrintsResetsAsOpenAiDoes) {
                         {6s, "6s"},           {1500ms, "1.5s"},      {1050ms, "1.05s"},
                         {59999ms, "59.999s"}, {60s, "1m0s"},         {72172ms, "1m12.172s"},
                         {3600s, "1h0m0s"},    {2h + 30s, "2h0m30s"}, {26h + 5min, "26h5m0s"}};
-  for (const Case& c : cases) EXPECT_EQ(FormatReset(c.reset), c.text) << c.reset.count();
+  ResetText text;
+  for (const Case& c : cases) EXPECT_EQ(FormatReset(c.reset, text), c.text) << c.reset.count();
+  EXPECT_EQ(FormatReset(conf::Duration::max(), text), "2562047h47m16.855s") << "the longest fits";
 }
 
 }  // namespace
