@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kDigits = 20;
 constexpr std::string_view kExtension = ".jsonl";
 constexpr size_t kChunk = 256 * 1024;
+constexpr uint64_t kKeptPages = 16 << 20;  // bytes
 
 }  // namespace
 
@@ -110,7 +111,18 @@ absl::Status SegmentWriter::Append(std::string_view batch) {
   }
   if (absl::Status synced = files_->Sync(file_.get()); !synced.ok()) return synced;
   size_ += batch.size();
+  ForgetPages();
   return absl::OkStatus();
+}
+
+// What is on disk and behind every reader that keeps up need not stay in the page cache, which belongs to
+// those who load models; and the kernel has warm pages for what comes next.
+void SegmentWriter::ForgetPages() {
+  if (size_ - forgotten_ < 2 * kKeptPages) return;
+  const uint64_t until = size_ - kKeptPages;
+  posix_fadvise(file_.get(), static_cast<off_t>(forgotten_), static_cast<off_t>(until - forgotten_),
+                POSIX_FADV_DONTNEED);
+  forgotten_ = until;
 }
 
 }  // namespace gateway::ledger

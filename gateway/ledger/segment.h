@@ -75,8 +75,11 @@ class SegmentWriter {
   const std::string& path() const { return path_; }
 
  private:
+  void ForgetPages();
+
   Fd file_;
   uint64_t size_;
+  uint64_t forgotten_ = 0;  // bytes from the front that may have left the page cache
   std::string path_;
   FileOps* files_;
 };

@@ -3,13 +3,15 @@
 // Asio tries every read before it waits for one, and on a connection that was just read empty that try is a
 // system call in vain: one for each request and each event of a stream. This read asks the kernel along with
 // the bytes whether more are waiting (TCP_INQ, which after the peer's FIN says yes), and tells the reactor to
-// wait at once when none are. It is an operation of Asio's reactor and leans on its detail namespace.
+// wait at once when none are. A reset that came with the bytes is no more news, so after a report of one
+// every read is tried. It is an operation of Asio's reactor and leans on its detail namespace.
 //
 // Owner: the stream; one read at a time, and none pending when it is destroyed. Thread: the shard's.
 #pragma once
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <boost/asio/detail/reactor.hpp>
@@ -24,11 +26,27 @@ namespace gateway::net {
 
 using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, IoContext::executor_type>;
 
-// Shows what the reactor needs of a socket.
+// Shows what the reactor knows of a socket.
 class ReactorSocket final : public TcpSocket {
  public:
   explicit ReactorSocket(TcpSocket socket) : TcpSocket(std::move(socket)) {}
+
   auto& reactor_data() { return impl_.get_implementation().reactor_data_; }
+
+  // Whether epoll, when it last reported this socket, said that it is broken; what came since, it will
+  // report.
+  bool ReportedBroken() {
+    // The reactor's entry is an operation, in private; its events are kept where operations keep a result.
+    const auto* entry = reinterpret_cast<const asio::detail::scheduler_operation*>(reactor_data());
+    return (Result::Of(*entry) & (EPOLLERR | EPOLLHUP)) != 0;
+  }
+
+ private:
+  struct Result final : asio::detail::scheduler_operation {
+    static unsigned Of(const asio::detail::scheduler_operation& operation) {
+      return operation.*(&Result::task_result_);
+    }
+  };
 };
 
 class DrainingRead final : private asio::detail::reactor_op {
@@ -76,7 +94,7 @@ class DrainingRead final : private asio::detail::reactor_op {
       return done;
     }
     self->bytes_transferred_ = static_cast<size_t>(n);
-    return Waiting(message) == 0 ? done_and_exhausted : done;
+    return Waiting(message) == 0 && !self->socket_.ReportedBroken() ? done_and_exhausted : done;
   }
 
   // Bytes that wait to be read; not 0 where the kernel does not say.
