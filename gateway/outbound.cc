@@ -124,6 +124,7 @@ absl::Status Outbound::StartSink(const config::Sink& config, const Config& all) 
     options.source = HostName();
     options.headers = Revealed(webhook->headers);
     options.tls = *std::move(tls);
+    options.server_name = webhook->tls.server_name;
     options.timeout = webhook->timeout;
     options.limits.records = config.batch_records;
     sink = std::make_unique<sinks::WebhookSink>(loop_, std::move(options));
@@ -174,6 +175,7 @@ absl::Status Outbound::StartTraces(const config::Otlp& config) {
   options.endpoint.path += "/v1/traces";
   options.headers = Revealed(config.headers);
   options.tls = *std::move(tls);
+  options.server_name = config.tls.server_name;
   options.service_name = config.service_name;
   options.service_instance = HostName();
   options.timeout = config.timeout;

@@ -43,6 +43,7 @@ net::Task<void> Probes::Probe(std::shared_ptr<const Runtime> runtime, ReplicaId 
   request.url = {replica.config->url.tls(), replica.remote.host, replica.remote.port, model.health.path, ""};
   request.timeout = model.health.timeout;
   request.tls = replica.remote.tls;
+  request.server_name = replica.remote.server_name;
   const absl::StatusOr<net::http::FetchResponse> answer =
       co_await net::http::Fetch(loop_, std::move(request));
   router::ProbeResult result = router::ProbeResult::kFailed;

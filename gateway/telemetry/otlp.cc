@@ -135,6 +135,7 @@ net::Task<absl::Status> OtlpExporter::Post(std::string body) {
   request.timeout = options_.timeout;
   request.max_response_bytes = 64 << 10;
   request.tls = options_.tls;
+  request.server_name = options_.server_name;
   const auto response = co_await net::http::Fetch(loop_, std::move(request));
   if (!response.ok()) co_return response.status();
   if (response->status >= 200 && response->status < 300) co_return absl::OkStatus();

@@ -34,6 +34,7 @@ class OtlpExporter {
     net::Url endpoint;  // of the collector; its path is used as it stands: .../v1/traces
     std::vector<std::pair<std::string, std::string>> headers;  // may hold secrets
     std::shared_ptr<const net::TlsContext> tls;
+    std::string server_name;  // to verify; the endpoint's host when empty
     std::string service_name = "tidegate";
     std::string service_instance;
     size_t batch_spans = 512;

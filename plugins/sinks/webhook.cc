@@ -34,6 +34,7 @@ gateway::net::Task<absl::Status> WebhookSink::Deliver(std::span<const Record> ba
   request.url = options_.url;
   request.timeout = options_.timeout;
   request.tls = options_.tls;
+  request.server_name = options_.server_name;
   request.max_response_bytes = 64 << 10;
   for (const Record& record : batch) request.body.append(record.line).push_back('\n');
   const std::string first = fmt::format("{}", batch.front().seq);

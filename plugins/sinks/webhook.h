@@ -36,6 +36,7 @@ class WebhookSink final : public Sink {
     std::string signing_secret;
     std::vector<std::pair<std::string, std::string>> headers;  // more of them
     std::shared_ptr<const gateway::net::TlsContext> tls;       // the system's roots when absent
+    std::string server_name;                                   // to verify; the URL's host when empty
     conf::Duration timeout = std::chrono::seconds(10);
     BatchLimits limits;
   };

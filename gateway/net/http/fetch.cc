@@ -50,7 +50,7 @@ std::string RenderRequest(const FetchRequest& request) {
 Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request) {
   using Status = ClientConnection::Status;
   const conf::TimePoint deadline = Now() + request.timeout;
-  Remote remote{request.url.host, request.url.port, request.tls, {}};
+  Remote remote{request.url.host, request.url.port, request.tls, request.server_name};
   if (request.url.tls && !remote.tls) {
     auto context = TlsContext::Client({});
     if (!context.ok()) co_return context.status();

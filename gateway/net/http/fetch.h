@@ -23,6 +23,7 @@ struct FetchRequest {
   conf::Duration timeout = std::chrono::seconds(10);  // of the whole exchange
   size_t max_response_bytes = 1u << 20;
   std::shared_ptr<const TlsContext> tls;  // for https; the system's roots when absent
+  std::string server_name;                // for SNI and verification; the URL's host when empty
 };
 
 struct FetchResponse {
