@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "conf/text.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -30,17 +32,26 @@ std::string ShortName(const std::string& issuer, size_t number) {
   return fmt::format("{}-{}", name, number);
 }
 
+auth::JwksPolicy PolicyOf(const config::Jwt& config) {
+  auth::JwksPolicy policy;
+  policy.refresh = config.refresh;
+  policy.unknown_kid_interval = std::min(policy.unknown_kid_interval, config::kLeastRefresh);
+  return policy;
+}
+
 }  // namespace
 
 struct Jwks::Issuer {
-  Issuer(const config::Jwt& from, size_t number, const auth::JwksPolicy& policy)
-      : config(from), index(number), cache(policy) {
-    if (!from.jwks.file.empty()) file.emplace(from.jwks.file, policy);
+  explicit Issuer(const config::Jwt& from) : config(from), cache(PolicyOf(from)) {
+    if (!from.jwks.file.empty()) file.emplace(from.jwks.file, PolicyOf(from));
   }
   const auth::JwksCache& state() const { return file ? file->cache() : cache; }
+  bool HasSource(const config::Jwt& other) const {
+    return config.issuer == other.issuer && config.jwks == other.jwks && config.tls == other.tls;
+  }
 
-  const config::Jwt config;
-  const size_t index;
+  config::Jwt config;
+  size_t index = 0;
   auth::JwksCache cache;
   std::optional<auth::JwksFile> file;
   std::shared_ptr<const net::TlsContext> tls;
@@ -52,24 +63,47 @@ Jwks::Jwks(net::Loop& loop, OnKeys on_keys)
     : Alarm(loop.watchdog), loop_(loop), on_keys_(std::move(on_keys)) {}
 Jwks::~Jwks() = default;
 
-absl::Status Jwks::Start(const std::vector<config::Jwt>& issuers) {
-  std::vector<std::shared_ptr<Issuer>> made;
+absl::StatusOr<std::vector<Jwks::Planned>> Jwks::Plan(const std::vector<config::Jwt>& issuers) const {
+  std::vector<Planned> planned;
   for (const config::Jwt& config : issuers) {
-    auth::JwksPolicy policy;
-    policy.refresh = config.refresh;
-    auto issuer = std::make_shared<Issuer>(config, made.size(), policy);
+    Planned& plan = planned.emplace_back(Planned{nullptr, config, nullptr});
     if (config.jwks.url.tls()) {
       auto tls = net::TlsContext::Client(
           {config.tls.ca, config.tls.certificate, config.tls.key, !config.tls.insecure_skip_verify});
       if (!tls.ok()) return tls.status();
-      issuer->tls = *std::move(tls);
+      plan.tls = *std::move(tls);
     }
-    made.push_back(std::move(issuer));
+    const auto same = std::find_if(issuers_.begin(), issuers_.end(), [&](const std::shared_ptr<Issuer>& old) {
+      return old->HasSource(config);
+    });
+    plan.issuer = same != issuers_.end() ? *same : std::make_shared<Issuer>(config);
   }
+  return planned;
+}
+
+void Jwks::Start(std::vector<Planned> planned) {
   Stop();
-  issuers_ = std::move(made);
+  for (Planned& plan : planned) {
+    Issuer& issuer = *plan.issuer;
+    issuer.stopped = false;
+    issuer.index = issuers_.size();
+    issuer.tls = std::move(plan.tls);
+    issuer.config = std::move(plan.config);
+    issuer.cache.SetPolicy(PolicyOf(issuer.config));
+    if (issuer.file) {
+      issuer.file->SetPolicy(PolicyOf(issuer.config));
+      issuer.file->Poll(net::Now());
+      issuer.told = issuer.state().Published();
+    }
+    issuers_.push_back(std::move(plan.issuer));
+  }
   if (!issuers_.empty()) SetAfter(conf::Duration::zero());
-  return absl::OkStatus();
+}
+
+std::vector<auth::PublishedKeys> Jwks::published() const {
+  std::vector<auth::PublishedKeys> all;
+  for (const std::shared_ptr<Issuer>& issuer : issuers_) all.push_back(issuer->state().Published());
+  return all;
 }
 
 void Jwks::Stop() {
@@ -103,6 +137,7 @@ net::Task<void> Jwks::Fetch(std::shared_ptr<Issuer> issuer) {
   request.url = {from.tls(), from.host, std::to_string(from.port), from.path, ""};
   request.headers = {{"accept", "application/json"}};
   request.tls = issuer->tls;
+  request.server_name = issuer->config.tls.server_name;
   request.max_response_bytes = kMaxKeySet;
   const absl::StatusOr<net::http::FetchResponse> answer =
       co_await net::http::Fetch(loop_, std::move(request));
@@ -132,8 +167,10 @@ std::vector<Jwks::Status> Jwks::status(conf::TimePoint now) const {
   std::vector<Status> all;
   for (const std::shared_ptr<Issuer>& issuer : issuers_) {
     const auth::PublishedKeys& keys = issuer->state().Published();
-    all.push_back({issuer->config.issuer, keys.keys != nullptr && now < keys.usable_until,
-                   issuer->state().last_error()});
+    const auth::JwksCache& state = issuer->state();
+    all.push_back({issuer->config.issuer, keys.keys != nullptr && now < keys.usable_until, state.last_error(),
+                   state.failures(),
+                   state.last_good() ? std::optional(now - *state.last_good()) : std::nullopt});
   }
   return all;
 }

@@ -11,6 +11,7 @@
 
 #include "gateway/config/auth.h"
 #include "gateway/net/loop.h"
+#include "gateway/net/tls.h"
 #include "plugins/auth/jwks_file.h"
 #include "plugins/auth/jwt.h"
 
@@ -24,9 +25,20 @@ class Jwks final : private net::Alarm {
   Jwks(net::Loop& loop, OnKeys on_keys);
   ~Jwks() override;
 
-  // The issuers of a new configuration; what was known of others is forgotten.
-  absl::Status Start(const std::vector<config::Jwt>& issuers);
+  struct Issuer;
+  struct Planned {
+    std::shared_ptr<Issuer> issuer;  // the one that runs, where its keys come from the same place still
+    config::Jwt config;
+    std::shared_ptr<const net::TlsContext> tls;
+  };
+  // What a configuration asks for, all of it checked; nothing changes yet.
+  absl::StatusOr<std::vector<Planned>> Plan(const std::vector<config::Jwt>& issuers) const;
+  // From now on these: what is known of an issuer that stays is kept, and of others it is forgotten.
+  void Start(std::vector<Planned> planned);
   void Stop();
+
+  // What is known of each issuer, in the configuration's order.
+  std::vector<plugins::auth::PublishedKeys> published() const;
 
   // A token named a key that the set does not hold.
   void OnUnknownKeyId(size_t issuer);
@@ -35,12 +47,12 @@ class Jwks final : private net::Alarm {
     std::string issuer;
     bool usable = false;
     std::string last_error;
+    uint64_t failures = 0;
+    std::optional<conf::Duration> age = std::nullopt;  // since the last good fetch
   };
   std::vector<Status> status(conf::TimePoint now) const;
 
  private:
-  struct Issuer;
-
   void OnAlarm() override;
   net::Task<void> Fetch(std::shared_ptr<Issuer> issuer);
   void Publish(Issuer& issuer);

@@ -174,6 +174,13 @@ void Metrics::CollectProcess(MetricFamilies& out) const {
   for (const Jwks::Status& issuer : operations_.issuers()) {
     out.Gauge("tidegate_jwks_usable", "1 while an issuer's key set can be believed")
         .Add(issuer.usable, {{"issuer", issuer.issuer}});
+    if (issuer.age) {
+      out.Gauge("tidegate_jwks_age_seconds",
+                "Time since an issuer's key set was last fetched, or seen, in order")
+          .Add(conf::ToSeconds(*issuer.age), {{"issuer", issuer.issuer}});
+    }
+    out.Counter("tidegate_jwks_failures_total", "Fetches of an issuer's key set that failed")
+        .Add(issuer.failures, {{"issuer", issuer.issuer}});
   }
   out.Gauge("tidegate_draining", "1 after the process was told to stop")
       .Add(operations_.shared->draining.load());

@@ -49,6 +49,15 @@ ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
   return options;
 }
 
+// Null where no TLS is configured.
+absl::StatusOr<std::shared_ptr<const net::TlsContext>> LoadCertificate(
+    const std::optional<config::ServerTls>& files) {
+  if (!files) return nullptr;
+  return net::TlsContext::Server({files->certificate, files->key, files->client_ca,
+                                  !files->require_client_certificate,
+                                  files->min_version == config::TlsVersion::k13});
+}
+
 // Sections that are fixed while the process runs: listeners, files and connections made at start.
 absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   const nlohmann::json before = ToJson(running);
@@ -136,6 +145,9 @@ absl::Status Process::Open(Config config) {
   for (uint32_t i = 0; i < shards; ++i) {
     shards_.push_back(std::make_unique<Shard>(i, shared_, RandomSeed()));
     shards_.back()->Swap(runtime_, principals_);
+    for (size_t k = 0; const plugins::auth::PublishedKeys& keys : jwks_.published()) {
+      shards_.back()->SetJwtKeys(k++, keys);
+    }
     servers_.push_back(std::make_unique<Server>(*shards_.back(), connections_,
                                                 runtime_->config().server.tls ? &tls_ : nullptr));
     for (config::Address address : listen) {
@@ -180,8 +192,13 @@ absl::Status Process::Apply(Config config, std::string_view action, std::string_
   }
   auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now());
   if (!runtime.ok()) return runtime.status();
-  if (absl::Status loaded = LoadCertificates((*runtime)->config()); !loaded.ok()) return loaded;
-  if (absl::Status started = jwks_.Start((*runtime)->config().auth.jwt); !started.ok()) return started;
+  const config::Server& server = (*runtime)->config().server;
+  auto certificate = LoadCertificate(server.tls);
+  if (!certificate.ok()) return certificate.status();
+  auto admin_certificate = LoadCertificate(server.admin_tls);
+  if (!admin_certificate.ok()) return admin_certificate.status();
+  auto issuers = jwks_.Plan((*runtime)->config().auth.jwt);
+  if (!issuers.ok()) return issuers.status();
   ledger::Event event;
   event.kind = ledger::Kind::kConfig;
   event.action = action;
@@ -190,25 +207,15 @@ absl::Status Process::Apply(Config config, std::string_view action, std::string_
   event.detail = fmt::format("{{\"sha256\":\"{}\"}}", (*runtime)->hash());
   if (absl::Status recorded = shared_.ledger->Append(std::move(event)); !recorded.ok()) return recorded;
   if (absl::Status limits = shared_.limits.Update((*runtime)->LimitNodes()); !limits.ok()) return limits;
+  // Nothing fails from here on, so that all of it is applied or nothing.
+  tls_.Set(*std::move(certificate));
+  admin_tls_.Set(*std::move(admin_certificate));
+  jwks_.Start(*std::move(issuers));
   runtime_ = *std::move(runtime);
   Publish();
   outbound_.OnLimits();
   if (!threads_.empty()) probes_.Start(runtime_);
   KeepLastKnownGood(config_path_, shared_.state_dir);
-  return absl::OkStatus();
-}
-
-absl::Status Process::LoadCertificates(const Config& config) {
-  for (const auto& [tls, holder] :
-       {std::pair(&config.server.tls, &tls_), {&config.server.admin_tls, &admin_tls_}}) {
-    if (!*tls) continue;
-    const config::ServerTls& files = **tls;
-    auto context = net::TlsContext::Server({files.certificate, files.key, files.client_ca,
-                                            !files.require_client_certificate,
-                                            files.min_version == config::TlsVersion::k13});
-    if (!context.ok()) return context.status();
-    holder->Set(*std::move(context));
-  }
   return absl::OkStatus();
 }
 
@@ -221,17 +228,29 @@ net::Task<void> Process::WatchCertificates() {
         std::min(server.tls ? server.tls->reload_interval : conf::Duration::max(),
                  server.admin_tls ? server.admin_tls->reload_interval : conf::Duration::max()));
     if (stopping_) break;
-    if (const absl::Status loaded = LoadCertificates(runtime_->config()); !loaded.ok()) {
-      log::Error("certificates not renewed; those in use stay", {{"why", conf::Std(loaded.message())}});
-    }
+    RenewCertificate("listen", runtime_->config().server.tls, tls_);
+    RenewCertificate("admin", runtime_->config().server.admin_tls, admin_tls_);
+  }
+}
+
+void Process::RenewCertificate(std::string_view listener, const std::optional<config::ServerTls>& files,
+                               TlsHolder& holder) {
+  auto certificate = LoadCertificate(files);
+  if (certificate.ok()) {
+    holder.Set(*std::move(certificate));
+  } else {
+    log::Error("certificate not renewed; the one in use stays",
+               {{"listener", listener}, {"why", conf::Std(certificate.status().message())}});
   }
 }
 
 void Process::Publish() {
   principals_ = BuildPrincipals(*runtime_, shared_.keys->Table(), shared_.limits);
-  ForEachShard([runtime = runtime_, principals = principals_](Shard& shard, Server&) {
-    shard.Swap(runtime, principals);
-  });
+  ForEachShard(
+      [runtime = runtime_, principals = principals_, keys = jwks_.published()](Shard& shard, Server&) {
+        shard.Swap(runtime, principals);
+        for (size_t i = 0; i < keys.size(); ++i) shard.SetJwtKeys(i, keys[i]);
+      });
 }
 
 void Process::PublishKeys() {

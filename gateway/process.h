@@ -57,7 +57,8 @@ class Process {
   absl::Status OpenAdmin();
   absl::Status LoadAndApply(std::string_view actor);
   absl::Status Apply(Config config, std::string_view action, std::string_view actor);
-  absl::Status LoadCertificates(const Config& config);
+  void RenewCertificate(std::string_view listener, const std::optional<config::ServerTls>& files,
+                        TlsHolder& holder);
   net::Task<void> WatchCertificates();
   void Publish();
   void PublishKeys();

@@ -21,6 +21,7 @@ Shard::Shard(uint32_t shard_index, Shared& all, uint64_t seed)
       journal(all.ledger->Shard(shard_index)) {}
 
 void Shard::Swap(std::shared_ptr<const Runtime> runtime, std::shared_ptr<const PrincipalIndex> principals) {
+  if (runtime_ && runtime_->issuers() != runtime->issuers()) jwt_keys_.clear();  // they may be of others
   // A control block of this shard's own, so that requests on other cores do not share its counter.
   const Runtime* raw = runtime.get();
   runtime_ = std::shared_ptr<const Runtime>(raw, [keep = std::move(runtime)](const Runtime*) {});

@@ -28,7 +28,8 @@ class Shard {
  public:
   Shard(uint32_t index, Shared& shared, uint64_t seed);
 
-  // Shard's thread. New requests take the new runtime, those under way keep theirs.
+  // Shard's thread. New requests take the new runtime, those under way keep theirs. With other issuers it
+  // knows none of their keys: SetJwtKeys is to follow at once.
   void Swap(std::shared_ptr<const Runtime> runtime, std::shared_ptr<const PrincipalIndex> principals);
 
   std::shared_ptr<const Runtime> runtime() const { return runtime_; }

@@ -67,6 +67,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kQueueTimeout, "queue_timeout", 503, kServer, kOverload, true},
     {Code::kLedgerUnavailable, "ledger_unavailable", 503, kServer, kApi, true},
     {Code::kLimitsUnavailable, "limits_unavailable", 503, kServer, kApi, true},
+    {Code::kIssuerUnavailable, "issuer_unavailable", 503, kServer, kApi, true},
     {Code::kDraining, "draining", 503, kServer, kOverload, true},
     {Code::kUpstreamTimeout, "upstream_timeout", 504, kServer, kTimeout, true},
     {Code::kDeadlineExceeded, "deadline_exceeded", 504, kServer, kTimeout, true},

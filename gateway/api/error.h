@@ -66,6 +66,7 @@ enum class Code : uint8_t {
   kQueueTimeout,
   kLedgerUnavailable,
   kLimitsUnavailable,
+  kIssuerUnavailable,
   kDraining,
   kUpstreamTimeout,
   kDeadlineExceeded,

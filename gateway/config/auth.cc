@@ -89,7 +89,7 @@ static void Bind(conf::Object& o, Jwt& jwt) {
   o.Required("algorithms", conf::OneOrMany(jwt.algorithms), NotEmpty());
   o.Optional("tenant", jwt.tenant);
   o.Optional("leeway", jwt.leeway, conf::Range{conf::Duration(0), conf::Duration(std::chrono::minutes(5))});
-  o.Optional("refresh", jwt.refresh, conf::AtLeast{conf::Duration(std::chrono::seconds(10))});
+  o.Optional("refresh", jwt.refresh, conf::AtLeast{kLeastRefresh});
   o.Optional("tls", jwt.tls);
   if (jwt.tls != ClientTls() && !jwt.jwks.file.empty())
     o.Error("has no effect on a key set that is read from a file", "tls");

@@ -28,10 +28,15 @@ enum class JwtAlgorithm : uint8_t {
 };
 std::string_view Name(JwtAlgorithm algorithm);  // as in a JWT's `alg`
 
+// A key set is not asked for more often than this, whatever tokens come.
+inline constexpr conf::Duration kLeastRefresh = std::chrono::seconds(10);
+
 // Where the key set is: exactly one of the two.
 struct Jwks {
   Url url;
   std::string file;
+
+  friend bool operator==(const Jwks&, const Jwks&) = default;
 };
 
 // From a claim to a tenant: through `values` when the claim's value is listed there; when `values` is empty,

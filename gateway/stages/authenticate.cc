@@ -47,6 +47,8 @@ Verdict ByToken(Exchange& x, std::string_view token) {
   const auth::JwtAuthenticator::Outcome outcome = authenticator->Check(token, x.at.started);
   if (!outcome.result.ok()) {
     if (outcome.result.refusal == auth::JwtRefusal::kUnknownKey) x.shard.OnUnknownKeyId(outcome.issuer);
+    if (outcome.result.refusal == auth::JwtRefusal::kNoKeys)
+      return x.Fail(api::Code::kIssuerUnavailable, outcome.result.message);
     const bool expired = outcome.result.refusal == auth::JwtRefusal::kExpired;
     return Refuse(x, expired ? api::Code::kKeyExpired : api::Code::kInvalidApiKey, outcome.result.message);
   }

@@ -4,6 +4,11 @@
 
 namespace plugins::auth {
 
+void JwksCache::SetPolicy(const JwksPolicy& policy) {
+  policy_ = policy;
+  if (failures_ == 0 && last_good_) next_fetch_ = std::min(*next_fetch_, *last_good_ + policy_.refresh);
+}
+
 JwksCache::Step JwksCache::Next(conf::TimePoint now) {
   if (in_flight_until_) {
     if (now < *in_flight_until_) return {false, *in_flight_until_};
@@ -47,6 +52,7 @@ void JwksCache::Failed(std::string_view why, conf::TimePoint now) {
   conf::Duration wait = policy_.first_backoff;
   for (uint32_t i = 0; i < std::min(failures_, kMostDoublings) && wait < policy_.max_backoff; ++i) wait *= 2;
   ++failures_;
+  ++all_failures_;
   last_error_ = why;
   in_flight_until_.reset();
   next_fetch_ = now + std::min(wait, policy_.max_backoff);
@@ -60,6 +66,7 @@ void JwksCache::UnknownKid(conf::TimePoint now) {
 }
 
 void JwksCache::Succeeded(conf::TimePoint now) {
+  last_good_ = now;
   failures_ = 0;
   last_error_.clear();
   in_flight_until_.reset();

@@ -41,6 +41,9 @@ class JwksCache {
  public:
   explicit JwksCache(const JwksPolicy& policy) : policy_(policy) {}
 
+  // From the next step on; what is known stays.
+  void SetPolicy(const JwksPolicy& policy);
+
   struct Step {
     bool fetch = false;      // start one now, and report how it ended
     conf::TimePoint ask_at;  // when to call again, if nothing is reported before
@@ -58,6 +61,8 @@ class JwksCache {
   const PublishedKeys& Published() const { return published_; }
   const std::string& last_error() const { return last_error_; }  // empty after a success
   uint32_t failures_in_row() const { return failures_; }
+  uint64_t failures() const { return all_failures_; }
+  std::optional<conf::TimePoint> last_good() const { return last_good_; }  // fetch, or look at the file
 
  private:
   void Succeeded(conf::TimePoint now);
@@ -68,7 +73,9 @@ class JwksCache {
   std::optional<conf::TimePoint> next_fetch_;  // none: at once
   std::optional<conf::TimePoint> in_flight_until_;
   std::optional<conf::TimePoint> last_start_;
+  std::optional<conf::TimePoint> last_good_;
   uint32_t failures_ = 0;
+  uint64_t all_failures_ = 0;
   std::string last_error_;
 };
 

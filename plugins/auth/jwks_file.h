@@ -21,6 +21,7 @@ class JwksFile {
   bool Poll(conf::TimePoint now);
 
   const JwksCache& cache() const { return cache_; }
+  void SetPolicy(const JwksPolicy& policy) { cache_.SetPolicy(policy); }
 
  private:
   std::string path_;

@@ -68,7 +68,8 @@ TEST(Metrics, PromtoolFindsNothingToSay) {
   world.outbound.sharing.emplace();
   world.outbound.traces.emplace();
   world.outbound.sinks.emplace_back().name = "siem";
-  world.issuers = {{"https://issuer", true, ""}};
+  world.issuers = {{"https://issuer", true, "", 2, std::chrono::seconds(3)},
+                   {"https://never", false, "connection refused", 7, std::nullopt}};
   const std::string page = world.dir / "page";
   std::FILE* out = std::fopen(page.c_str(), "w");
   ASSERT_NE(out, nullptr);
@@ -80,6 +81,18 @@ TEST(Metrics, PromtoolFindsNothingToSay) {
   for (int c; (c = std::fgetc(promtool)) != EOF;) said += static_cast<char>(c);
   EXPECT_EQ(pclose(promtool), 0) << said;
   EXPECT_EQ(said, "");
+}
+
+TEST(Metrics, TellsHowOldAKeySetIsOnceThereIsOne) {
+  World world;
+  world.issuers = {{"https://issuer", true, "", 2, std::chrono::milliseconds(3500)},
+                   {"https://never", false, "connection refused", 7, std::nullopt}};
+  EXPECT_THAT(world.metrics.Render(),
+              AllOf(HasSubstr("tidegate_jwks_age_seconds{issuer=\"https://issuer\"} 3.5\n"),
+                    HasSubstr("tidegate_jwks_failures_total{issuer=\"https://issuer\"} 2\n"),
+                    HasSubstr("tidegate_jwks_usable{issuer=\"https://never\"} 0\n"),
+                    HasSubstr("tidegate_jwks_failures_total{issuer=\"https://never\"} 7\n"),
+                    Not(HasSubstr("tidegate_jwks_age_seconds{issuer=\"https://never\"}"))));
 }
 
 TEST(Metrics, LabelsAreBounded) {

@@ -76,9 +76,35 @@ TEST(JwksCache, FailuresBackOffAndKeepTheLastGoodKeys) {
   EXPECT_EQ(cache.last_error(), "connection refused");
   ASSERT_TRUE(cache.Loaded(SetOf("a"), now).ok());
   EXPECT_EQ(cache.failures_in_row(), 0u);
+  EXPECT_EQ(cache.failures(), 8u) << "of all time";
   EXPECT_EQ(cache.last_error(), "");
   cache.Failed("again", now);
   EXPECT_EQ(cache.Next(now).ask_at, now + 1s) << "the back-off starts anew";
+}
+
+TEST(JwksCache, ItsAgeIsCountedFromTheLastGoodFetch) {
+  JwksCache cache(Policy());
+  EXPECT_EQ(cache.last_good(), std::nullopt);
+  cache.Failed("down", kNow);
+  EXPECT_EQ(cache.last_good(), std::nullopt);
+  ASSERT_TRUE(cache.Loaded(SetOf("a"), kNow + 1s).ok());
+  cache.Failed("down", kNow + 2s);
+  EXPECT_FALSE(cache.Loaded("<html>", kNow + 3s).ok());
+  EXPECT_EQ(cache.last_good(), kNow + 1s);
+  cache.Unchanged(kNow + 4s);
+  EXPECT_EQ(cache.last_good(), kNow + 4s);
+}
+
+TEST(JwksCache, AnotherPolicyKeepsTheKeysAndTheTimeOfTheLastFetch) {
+  JwksCache cache(Policy());
+  ASSERT_TRUE(cache.Loaded(SetOf("a"), kNow).ok());
+  JwksPolicy often = Policy();
+  often.refresh = 20s;
+  cache.SetPolicy(often);
+  EXPECT_NE(cache.Published().keys, nullptr);
+  EXPECT_EQ(cache.Next(kNow + 1s).ask_at, kNow + 20s);
+  cache.SetPolicy(Policy());
+  EXPECT_EQ(cache.Next(kNow + 1s).ask_at, kNow + 20s) << "a fetch that is due is not put off";
 }
 
 TEST(JwksCache, ADocumentWithoutUsableKeysCountsAsFailed) {
