@@ -56,7 +56,7 @@ int Serve(const std::string& path) {
   LoadResult loaded = LoadConfig(path);
   if (!loaded.config) return PrintProblems(loaded.problems, false);
   log::Init(loaded.config->telemetry.log);
-  const std::string admin = config::ToString(loaded.config->server.admin);
+  config::Address admin = loaded.config->server.admin;
   const std::string host = loaded.config->server.listen.front().host;
   absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(*std::move(loaded.config), path);
   if (!process.ok()) {
@@ -64,10 +64,11 @@ int Serve(const std::string& path) {
     fmt::print(stderr, "tidegate: {}\n", conf::Std(process.status().message()));
     return kFailed;
   }
+  admin.port = (*process)->admin_port();
   {
     Signals signals(**process);
     log::Info("serving", {{"listen", fmt::format("{}:{}", host, (*process)->port())},
-                          {"admin", admin},
+                          {"admin", config::ToString(admin)},
                           {"models", (*process)->runtime()->models().size()},
                           {"config", (*process)->runtime()->hash()},
                           {"version", TIDEGATE_VERSION}});

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,10 +13,13 @@
 
 namespace tests {
 
-FakeUpstream::FakeUpstream(std::string answer) : answer_(std::move(answer)) {
+FakeUpstream::FakeUpstream(std::string answer, uint16_t port) : answer_(std::move(answer)) {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
+  address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
   bind(listener_, reinterpret_cast<sockaddr*>(&address), length);
@@ -63,6 +67,7 @@ void FakeUpstream::Serve() {
 
 void FakeUpstream::Answer(int connection) {
   std::string request;
+  size_t end = std::string::npos;
   size_t whole = std::string::npos;
   while (!stopping_ && request.size() < whole) {
     pollfd readable{connection, POLLIN, 0};
@@ -71,14 +76,44 @@ void FakeUpstream::Answer(int connection) {
     const ssize_t n = recv(connection, piece.data(), piece.size(), 0);
     if (n <= 0) return;
     request.append(piece.data(), static_cast<size_t>(n));
-    const size_t end = request.find("\r\n\r\n");
+    end = request.find("\r\n\r\n");
     if (end == std::string::npos) continue;
     const size_t length = request.find("content-length: ");
     whole = end + 4 + (length < end ? std::strtoull(request.c_str() + length + 16, nullptr, 10) : 0);
   }
+  if (end == std::string::npos) return;
+  std::string answer;
+  {
+    const std::scoped_lock lock(mutex_);
+    seen_.push_back({request.substr(0, end + 4), request.substr(end + 4)});
+    answer = answer_;
+  }
   ++requests_;
-  send(connection, answer_.data(), answer_.size(), MSG_NOSIGNAL);
+  send(connection, answer.data(), answer.size(), MSG_NOSIGNAL);
   shutdown(connection, SHUT_WR);
+}
+
+std::vector<FakeUpstream::Request> FakeUpstream::seen() const {
+  const std::scoped_lock lock(mutex_);
+  return seen_;
+}
+
+void FakeUpstream::Say(std::string answer) {
+  const std::scoped_lock lock(mutex_);
+  answer_ = std::move(answer);
+}
+
+std::string FakeUpstream::Request::field(std::string_view name) const {
+  const std::string sign = fmt::format("\r\n{}: ", name);
+  const size_t at = head.find(sign);
+  if (at == std::string::npos) return "";
+  const size_t value = at + sign.size();
+  return head.substr(value, head.find("\r\n", value) - value);
+}
+
+std::string JsonAnswer(std::string_view body, int status) {
+  return fmt::format("HTTP/1.1 {} Status\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+                     status, body.size(), body);
 }
 
 }  // namespace tests

@@ -1,30 +1,46 @@
-// An engine that says exactly what a test tells it: each request is read whole and answered with the same
-// bytes, and the connection is closed. On a free port of loopback, on a thread of its own.
+// A server that says exactly what a test tells it, an engine or any other: each request is read whole, kept,
+// and answered with the bytes that were set last, and the connection is closed. On loopback, on a thread of
+// its own.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 namespace tests {
 
 class FakeUpstream {
  public:
+  struct Request {
+    std::string head;  // with its empty line
+    std::string body;
+
+    // The value of a field, whose name is given in lower case as the gateway sends it; "" without it.
+    std::string field(std::string_view name) const;
+  };
+
   // `answer`: head and body, as they go over the wire. Empty: the connection is never accepted, and further
-  // ones do not even connect.
-  explicit FakeUpstream(std::string answer);
+  // ones do not even connect. `port`: 0 for a free one.
+  explicit FakeUpstream(std::string answer, uint16_t port = 0);
   ~FakeUpstream();
 
   uint16_t port() const { return port_; }
   uint64_t requests() const { return requests_; }
+  std::vector<Request> seen() const;  // all of them, in order
+  void Say(std::string answer);       // from the next request on; not empty
 
  private:
   void Serve();
   void Answer(int connection);
   void FillBacklog();
 
-  const std::string answer_;
+  mutable std::mutex mutex_;
+  std::string answer_;         // guarded by mutex_
+  std::vector<Request> seen_;  // guarded by mutex_
   int listener_ = -1;
   int filler_[4] = {-1, -1, -1, -1};
   uint16_t port_ = 0;
@@ -32,5 +48,8 @@ class FakeUpstream {
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
+
+// An answer of this status with a JSON body.
+std::string JsonAnswer(std::string_view body, int status = 200);
 
 }  // namespace tests

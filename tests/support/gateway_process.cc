@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 
@@ -28,20 +29,26 @@ std::string Render(const GatewayConfig& c, std::string_view state_dir) {
   }
   std::string text = fmt::format(
       "server: {{listen: 127.0.0.1:0, admin: 127.0.0.1:0, threads: {}, state_dir: {}{}}}\n"
-      "tenants:\n  - {{name: demo{}{}}}\n"
+      "tenants:\n  - {{name: demo{}{}}}\n{}"
       "models:\n  - {{name: chat-small, price: {{input: 1, output: 2}}, endpoints: [{}]{}}}\n{}",
       c.threads, state_dir, Joined(c.server),
-      c.tenant.find("models:") == std::string::npos ? ", models: [\"*\"]" : "", Joined(c.tenant), endpoints,
-      Joined(c.model), c.models);
+      c.tenant.find("models:") == std::string::npos ? ", models: [\"*\"]" : "", Joined(c.tenant), c.tenants,
+      endpoints, Joined(c.model), c.models);
   if (c.anonymous) text += "auth: {anonymous_tenant: demo}\n";
   if (!c.ledger.empty()) text += fmt::format("ledger: {{{}}}\n", c.ledger);
   return text + c.sections;
 }
 
+uint16_t PortOf(const std::string& address) {
+  return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
 }  // namespace
 
 GatewayProcess::GatewayProcess(GatewayConfig config)
-    : state_dir_(config.state_dir.empty() ? folder_ / "state" : config.state_dir) {
+    : state_dir_(config.state_dir.empty() ? folder_ / "state" : config.state_dir),
+      tls_(config.tls),
+      admin_tls_(config.admin_tls) {
   WriteConfig(config);
   Start();
 }
@@ -55,9 +62,33 @@ void GatewayProcess::Start() {
       std::vector<std::string>{TIDEGATE_BINARY, "serve", "--config", config_path()}, folder_ / "gateway.log");
   const std::string line = process_->WaitForLine("\"event\":\"serving\"", RawClient::kPatience);
   ASSERT_FALSE(line.empty()) << "the gateway did not start: " << process_->Output();
-  const std::string listen = Json::parse(line).value("listen", ":0");
-  port_ = static_cast<uint16_t>(std::stoi(listen.substr(listen.rfind(':') + 1)));
+  const Json serving = Json::parse(line);
+  port_ = PortOf(serving.value("listen", ":0"));
+  admin_port_ = PortOf(serving.value("admin", ":0"));
   ASSERT_TRUE(Within(RawClient::kPatience, [&] { return Ask(Get("/v1/models")).status != 0; }));
+}
+
+Answer GatewayProcess::AskAdmin(std::string_view request) const {
+  RawClient client = admin_tls_ ? RawClient(admin_port_, *admin_tls_) : RawClient(admin_port_);
+  return client.Ask(request);
+}
+
+std::optional<double> GatewayProcess::Metric(std::string_view series) const {
+  const std::string metrics = "\n" + AskAdmin(Get("/metrics")).body;
+  const std::string sign = fmt::format("\n{} ", series);
+  const size_t at = metrics.find(sign);
+  if (at == std::string::npos) return std::nullopt;
+  return std::strtod(metrics.c_str() + at + sign.size(), nullptr);
+}
+
+void GatewayProcess::Reload() {
+  const auto done = [&] {
+    return Metric("tidegate_config_reloads_total{result=\"applied\"}").value_or(0) +
+           Metric("tidegate_config_reloads_total{result=\"refused\"}").value_or(0);
+  };
+  const double before = done();
+  process_->Signal(SIGHUP);
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] { return done() > before; })) << process_->Output();
 }
 
 void GatewayProcess::Kill() {

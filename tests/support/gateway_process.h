@@ -25,11 +25,14 @@ struct GatewayConfig {
   std::string model = {};   // of chat-small
   std::string endpoint = "engine: vllm";
   std::string ledger = {};
-  std::string models = {};    // further models, each as "  - {…}\n"
+  std::string tenants = {};   // further tenants, each as "  - {…}\n"
+  std::string models = {};    // further models, likewise
   std::string sections = {};  // further sections, as lines
   bool anonymous = true;
   int threads = 2;
-  std::string state_dir = {};  // default: in the test's own folder
+  std::string state_dir = {};               // default: in the test's own folder
+  std::optional<TlsClient> tls = {};        // with server.tls: how calls here reach it
+  std::optional<TlsClient> admin_tls = {};  // with server.admin_tls
 };
 
 class GatewayProcess {
@@ -37,8 +40,12 @@ class GatewayProcess {
   explicit GatewayProcess(GatewayConfig config);
 
   uint16_t port() const { return port_; }
-  RawClient Connect() const { return RawClient(port_); }
+  uint16_t admin_port() const { return admin_port_; }
+  RawClient Connect() const { return tls_ ? RawClient(port_, *tls_) : RawClient(port_); }
   Answer Ask(std::string_view request) const { return Connect().Ask(request); }
+  Answer AskAdmin(std::string_view request) const;
+  // Of /metrics, by name and labels as they stand there; nothing where there is no such line.
+  std::optional<double> Metric(std::string_view series) const;
   ChildProcess& process() { return *process_; }
   const std::string& state_dir() const { return state_dir_; }
   std::string ledger_dir() const { return state_dir_ + "/ledger"; }
@@ -49,6 +56,8 @@ class GatewayProcess {
   void Kill();  // -9
   void Restart() { Kill(), Start(); }
   void WriteConfig(const GatewayConfig& config);
+  // SIGHUP, and waits until it has been acted upon.
+  void Reload();
 
   // The exit status after SIGTERM as waitpid tells it; nothing when it did not end in time.
   std::optional<int> Stop(milliseconds patience = RawClient::kPatience);
@@ -65,7 +74,10 @@ class GatewayProcess {
  private:
   TempDir folder_;
   std::string state_dir_;
+  const std::optional<TlsClient> tls_;
+  const std::optional<TlsClient> admin_tls_;
   uint16_t port_ = 0;
+  uint16_t admin_port_ = 0;
   std::unique_ptr<ChildProcess> process_;
 };
 

@@ -1,9 +1,13 @@
 #include "tests/support/raw_client.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -60,6 +64,7 @@ RawClient::~RawClient() {
 
 RawClient::RawClient(RawClient&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
+      tls_(std::move(other.tls_)),
       in_(std::move(other.in_)),
       payload_(std::move(other.payload_)),
       chunked_(other.chunked_),
@@ -85,13 +90,74 @@ void RawClient::Connect(uint16_t port, int receive_buffer) {
   if (connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) Close();
 }
 
+RawClient::RawClient(uint16_t port, const TlsClient& tls) {
+  Connect(port, 0);
+  if (fd_ >= 0 && !Shake(tls, Clock::now() + kPatience)) Close();
+}
+
+bool RawClient::Shake(const TlsClient& tls, Clock::time_point until) {
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_load_verify_locations(context.get(), tls.ca.c_str(), nullptr);
+  if (!tls.certificate.empty()) {
+    SSL_CTX_use_certificate_file(context.get(), tls.certificate.c_str(), SSL_FILETYPE_PEM);
+    SSL_CTX_use_PrivateKey_file(context.get(), tls.key.c_str(), SSL_FILETYPE_PEM);
+  }
+  if (tls.tls12) SSL_CTX_set_max_proto_version(context.get(), TLS1_2_VERSION);
+  tls_ = {SSL_new(context.get()), SSL_free};
+  if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls_.get()), tls.name.c_str()) != 1) {
+    SSL_set1_host(tls_.get(), tls.name.c_str());
+  }
+  fcntl(fd_, F_SETFL, O_NONBLOCK);
+  SSL_set_fd(tls_.get(), fd_);
+  while (true) {
+    ERR_clear_error();
+    const int done = SSL_connect(tls_.get());
+    if (done == 1) return true;
+    const int error = SSL_get_error(tls_.get(), done);
+    if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) return false;
+    if (!WaitFor(error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, until)) return false;
+  }
+}
+
+long RawClient::peer_serial() const {
+  X509* certificate = tls_ ? SSL_get0_peer_certificate(tls_.get()) : nullptr;
+  return certificate ? ASN1_INTEGER_get(X509_get0_serialNumber(certificate)) : 0;
+}
+
+bool RawClient::WaitFor(short events, Clock::time_point until) {
+  pollfd waiting{fd_, events, 0};
+  return poll(&waiting, 1, Remaining(until)) > 0;
+}
+
+ssize_t RawClient::Receive(char* into, size_t size) {
+  if (!tls_) return recv(fd_, into, size, MSG_DONTWAIT);
+  ERR_clear_error();
+  const int n = SSL_read(tls_.get(), into, static_cast<int>(size));
+  if (n > 0) return n;
+  const int error = SSL_get_error(tls_.get(), n);
+  errno = error == SSL_ERROR_WANT_READ ? EAGAIN : ECONNRESET;
+  // The gateway ends a TLS connection as TCP does, without a word of TLS.
+  const bool orderly = error == SSL_ERROR_ZERO_RETURN ||
+                       ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+  return orderly ? 0 : -1;
+}
+
+ssize_t RawClient::Write(std::string_view bytes) {
+  if (!tls_) return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  ERR_clear_error();
+  const int n = SSL_write(tls_.get(), bytes.data(), static_cast<int>(bytes.size()));
+  if (n > 0) return n;
+  errno = SSL_get_error(tls_.get(), n) == SSL_ERROR_WANT_WRITE ? EAGAIN : ECONNRESET;
+  return -1;
+}
+
 bool RawClient::Send(std::string_view bytes, milliseconds patience) {
   const Clock::time_point until = Clock::now() + patience;
   while (!bytes.empty()) {
     if (fd_ < 0) return false;
-    pollfd writable{fd_, POLLOUT, 0};
-    if (poll(&writable, 1, Remaining(until)) <= 0) return false;
-    const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!WaitFor(POLLOUT, until)) return false;
+    const ssize_t sent = Write(bytes);
     if (sent < 0 && errno != EAGAIN) return false;
     if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
   }
@@ -100,10 +166,11 @@ bool RawClient::Send(std::string_view bytes, milliseconds patience) {
 
 bool RawClient::Fill(Clock::time_point until) {
   if (fd_ < 0 || closed_) return false;
-  pollfd readable{fd_, POLLIN, 0};
-  if (poll(&readable, 1, Remaining(until)) <= 0) return false;
   std::string piece(64 * 1024, '\0');
-  const ssize_t n = recv(fd_, piece.data(), piece.size(), 0);
+  ssize_t n = 0;
+  while ((n = Receive(piece.data(), piece.size())) < 0 && errno == EAGAIN) {
+    if (!WaitFor(POLLIN, until)) return false;
+  }
   if (n <= 0) {
     closed_ = true;
     reset_ = n < 0;

@@ -5,12 +5,15 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "tests/support/child_process.h"
+
+typedef struct ssl_st SSL;
 
 namespace tests {
 
@@ -27,11 +30,22 @@ struct Answer {
   std::string code() const;  // of an OpenAI error object, or ""
 };
 
+// How a client speaks TLS: whom it believes, and what it shows if it is asked. PEM files.
+struct TlsClient {
+  std::string ca;
+  std::string certificate = {};
+  std::string key = {};
+  std::string name = "127.0.0.1";  // that the server's certificate must have
+  bool tls12 = false;              // nothing newer
+};
+
 class RawClient {
  public:
   static constexpr milliseconds kPatience{15'000};
 
   explicit RawClient(uint16_t port);
+  // Over TLS. Without a handshake it is not connected.
+  RawClient(uint16_t port, const TlsClient& tls);
   ~RawClient();
   RawClient(RawClient&& other) noexcept;
   RawClient(const RawClient&) = delete;
@@ -53,6 +67,7 @@ class RawClient {
   // True when the peer closes, having sent nothing more.
   bool WaitClosed(milliseconds patience = kPatience);
   bool reset() const { return reset_; }  // it was not an orderly close
+  long peer_serial() const;              // of the server's certificate
 
   void ShutdownWrite();  // says that nothing more will come, and can still read
   void Close();
@@ -66,8 +81,14 @@ class RawClient {
   // Reads something; false at the end of the connection or of the time.
   bool Fill(std::chrono::steady_clock::time_point until);
   void Decode();
+  bool Shake(const TlsClient& tls, std::chrono::steady_clock::time_point until);
+  // The result of recv and send, also where the bytes go through TLS: -1 with EAGAIN when it must wait.
+  ssize_t Receive(char* into, size_t size);
+  ssize_t Write(std::string_view bytes);
+  bool WaitFor(short events, std::chrono::steady_clock::time_point until);
 
   int fd_ = -1;
+  std::unique_ptr<SSL, void (*)(SSL*)> tls_{nullptr, nullptr};
   std::string in_;       // not yet looked at
   std::string payload_;  // of the body, not yet taken
   bool chunked_ = false;

@@ -1,4 +1,5 @@
-// A key and a certificate for 127.0.0.1 that it signs itself, in files.
+// A key and a certificate that it signs itself, in files: its own authority. For 127.0.0.1, or for whatever
+// else a test says.
 #pragma once
 
 #include <openssl/evp.h>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tests/support/temp_dir.h"
 
@@ -16,11 +18,14 @@ namespace tests {
 
 class TlsFiles {
  public:
-  TlsFiles() {
+  explicit TlsFiles(std::string subject = "IP:127.0.0.1") : subject_(std::move(subject)) { Renew(); }
+
+  // New ones in the same files, with the next serial number.
+  void Renew() {
     const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
     const std::unique_ptr<X509, void (*)(X509*)> cert(X509_new(), X509_free);
     X509_set_version(cert.get(), X509_VERSION_3);
-    ASN1_INTEGER_set(X509_get_serialNumber(cert.get()), 1);
+    ASN1_INTEGER_set(X509_get_serialNumber(cert.get()), ++serial_);
     X509_gmtime_adj(X509_getm_notBefore(cert.get()), -60);
     X509_gmtime_adj(X509_getm_notAfter(cert.get()), 3600);
     X509_set_pubkey(cert.get(), key.get());
@@ -29,7 +34,7 @@ class TlsFiles {
                                -1, 0);
     X509_set_issuer_name(cert.get(), name);
     const std::unique_ptr<X509_EXTENSION, void (*)(X509_EXTENSION*)> extension(
-        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "IP:127.0.0.1"), X509_EXTENSION_free);
+        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, subject_.c_str()), X509_EXTENSION_free);
     X509_add_ext(cert.get(), extension.get(), -1);
     X509_sign(cert.get(), key.get(), EVP_sha256());
     std::FILE* out = std::fopen(this->key().c_str(), "w");
@@ -42,8 +47,11 @@ class TlsFiles {
 
   std::string certificate() const { return folder_ / "cert.pem"; }
   std::string key() const { return folder_ / "key.pem"; }
+  long serial() const { return serial_; }
 
  private:
+  const std::string subject_;
+  long serial_ = 0;
   TempDir folder_;
 };
 
