@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -72,7 +73,16 @@ absl::Status Datagram::Send(std::string_view message) const {
     return absl::InvalidArgumentError(
         fmt::format("{}: a message of {} bytes is too long for the socket", peer_, message.size()));
   }
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
+    return absl::ResourceExhaustedError(fmt::format("{}: its queue is full", peer_));
+  }
   return Unreachable(peer_);
+}
+
+void Datagram::WaitForRoom(conf::Duration patience) const {
+  pollfd writable{fd_, POLLOUT, 0};
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(patience);
+  poll(&writable, 1, static_cast<int>(wait.count()));
 }
 
 }  // namespace gateway::net

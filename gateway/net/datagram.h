@@ -1,5 +1,6 @@
 // Datagram: a connected socket for messages that are sent whole or not at all: UDP, or a Unix socket such as
-// /dev/log. Sends never wait. One thread at a time; closed when destroyed.
+// /dev/log. Sends never wait. One
+// thread at a time; closed when destroyed.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -7,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "conf/time.h"
 
 namespace gateway::net {
 
@@ -20,9 +23,11 @@ class Datagram {
   Datagram& operator=(Datagram&& other) noexcept;
   ~Datagram();
 
-  // kUnavailable when the peer is gone or its queue is full; kInvalidArgument when the message is too long
-  // for the socket.
+  // kResourceExhausted while the peer's queue is full; kUnavailable when it is gone; kInvalidArgument when
+  // the message is too long for the socket.
   absl::Status Send(std::string_view message) const;
+  // Blocks until the peer's queue has room, is gone, or the time is over.
+  void WaitForRoom(conf::Duration patience) const;
 
  private:
   Datagram(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)) {}

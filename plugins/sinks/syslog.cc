@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <functional>
 #include <string_view>
+#include <utility>
 
+#include "conf/text.h"
+#include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
 #include "gateway/net/watchdog.h"
 
@@ -13,6 +17,9 @@ namespace plugins::sinks {
 namespace {
 
 using gateway::net::Task;
+
+// How soon a wait for room sees that it is to end.
+constexpr conf::Duration kLookAgain = std::chrono::milliseconds(50);
 
 // Field values of the header: printable ASCII without spaces, bounded (RFC 5424, 6).
 std::string HeaderField(std::string_view text, size_t max) {
@@ -31,15 +38,16 @@ std::string_view Cut(std::string_view text, size_t max) {
 // Ends a batch that takes too long.
 class BatchDeadline final : public gateway::net::Alarm {
  public:
-  BatchDeadline(gateway::net::Watchdog& watchdog, SyslogSink& sink) : Alarm(watchdog), sink_(sink) {}
+  BatchDeadline(gateway::net::Watchdog& watchdog, std::function<void()> disconnect)
+      : Alarm(watchdog), disconnect_(std::move(disconnect)) {}
   bool passed() const { return passed_; }
 
  private:
   void OnAlarm() override {
     passed_ = true;
-    sink_.Close();
+    disconnect_();
   }
-  SyslogSink& sink_;
+  const std::function<void()> disconnect_;
   bool passed_ = false;
 };
 
@@ -73,6 +81,11 @@ std::string SyslogSink::Describe() const {
 }
 
 void SyslogSink::Close() {
+  closed_ = true;
+  Disconnect();
+}
+
+void SyslogSink::Disconnect() {
   if (connecting_) connecting_->Abort();
   if (connection_) connection_->stream->Close();
 }
@@ -93,13 +106,30 @@ Task<absl::Status> SyslogSink::SendDatagrams(std::span<const Record> batch) {
     datagram_.emplace(*std::move(socket));
   }
   for (const Record& record : batch) {
-    const absl::Status sent = datagram_->Send(FormatSyslog(options_.format, record));
+    const absl::Status sent = co_await SendWhenThereIsRoom(FormatSyslog(options_.format, record));
     if (!sent.ok()) {
       datagram_.reset();
       co_return sent;
     }
   }
   co_return absl::OkStatus();
+}
+
+// A Unix socket's queue holds a few messages, far fewer than a batch has.
+Task<absl::Status> SyslogSink::SendWhenThereIsRoom(const std::string& message) {
+  const conf::TimePoint until = gateway::net::Now() + options_.timeout;
+  while (true) {
+    absl::Status sent = datagram_->Send(message);
+    if (!absl::IsResourceExhausted(sent)) co_return sent;
+    if (closed_ || gateway::net::Now() >= until) {
+      co_return absl::DeadlineExceededError(fmt::format(
+          "{} and took nothing for {}", conf::Std(sent.message()), conf::FormatDuration(options_.timeout)));
+    }
+    co_await gateway::net::OffLoop(loop_, [this] {
+      datagram_->WaitForRoom(kLookAgain);
+      return true;
+    });
+  }
 }
 
 // Reads and drops, so that the peer's closing is seen.
@@ -128,7 +158,7 @@ Task<absl::Status> SyslogSink::Connect(gateway::net::Connector& connector) {
 }
 
 Task<absl::Status> SyslogSink::SendStream(std::span<const Record> batch) {
-  BatchDeadline deadline(loop_.watchdog, *this);
+  BatchDeadline deadline(loop_.watchdog, [this] { Disconnect(); });
   deadline.SetAfter(options_.timeout);
   if (connection_ && connection_->broken) connection_.reset();
   absl::Status status;
@@ -149,7 +179,7 @@ Task<absl::Status> SyslogSink::SendStream(std::span<const Record> batch) {
     }
   }
   if (!status.ok()) {
-    Close();
+    Disconnect();
     connection_.reset();
   }
   if (deadline.passed()) {

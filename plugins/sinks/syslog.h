@@ -46,7 +46,8 @@ class SyslogSink final : public Sink {
     std::string port = "514";
     std::shared_ptr<const gateway::net::TlsContext> tls;  // kTcp; absent: plain
     SyslogFormat format;
-    conf::Duration timeout = std::chrono::seconds(10);  // of a batch over TCP, connecting included
+    // Of a batch over TCP, connecting included; of a wait for room in the queue of a Unix socket.
+    conf::Duration timeout = std::chrono::seconds(10);
   };
 
   SyslogSink(gateway::net::Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
@@ -65,8 +66,10 @@ class SyslogSink final : public Sink {
   };
 
   gateway::net::Task<absl::Status> SendDatagrams(std::span<const Record> batch);
+  gateway::net::Task<absl::Status> SendWhenThereIsRoom(const std::string& message);
   gateway::net::Task<absl::Status> SendStream(std::span<const Record> batch);
   gateway::net::Task<absl::Status> Connect(gateway::net::Connector& connector);
+  void Disconnect();
   static gateway::net::Task<void> WatchPeer(std::shared_ptr<Connection> connection);
 
   gateway::net::Loop& loop_;
@@ -74,6 +77,7 @@ class SyslogSink final : public Sink {
   std::optional<gateway::net::Datagram> datagram_;
   std::shared_ptr<Connection> connection_;
   gateway::net::Connector* connecting_ = nullptr;
+  bool closed_ = false;
 };
 
 }  // namespace plugins::sinks

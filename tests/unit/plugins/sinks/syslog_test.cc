@@ -166,6 +166,53 @@ SyslogSink::Options To(const TcpPeer& peer) {
   return options;
 }
 
+TEST(SyslogSink, ABatchThatTheSocketsQueueCannotHoldArrivesOnceAndInOrder) {
+  const TempDir dir;
+  RunOnLoop([&](TestLoop& loop) -> Task<void> {
+    const Receiver receiver(dir / "log");
+    SyslogSink::Options options;
+    options.path = dir / "log";
+    SyslogSink sink(loop, options);
+    std::vector<Record> batch;
+    for (uint64_t seq = 1; seq <= 400; ++seq) batch.push_back({seq, kAt, "{}"});
+    std::vector<std::string> all;
+    bool done = false;
+    loop.tasks.Spawn([](SyslogSink& to, std::span<const Record> records, bool& ended) -> Task<void> {
+      EXPECT_TRUE((co_await to.Deliver(records)).ok());
+      ended = true;
+    }(sink, batch, done));
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      for (std::string& message : receiver.All()) all.push_back(std::move(message));
+      return done && all.size() >= batch.size();
+    }));
+    EXPECT_EQ(all.size(), batch.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      EXPECT_THAT(all[i], testing::HasSubstr(fmt::format("seq=\"{}\"", i + 1)));
+    }
+  });
+}
+
+TEST(SyslogSink, GivesUpOnASocketThatNobodyReads) {
+  const TempDir dir;
+  RunOnLoop([&](TestLoop& loop) -> Task<void> {
+    const Receiver receiver(dir / "log");
+    SyslogSink::Options options;
+    options.path = dir / "log";
+    options.timeout = 50ms;
+    SyslogSink sink(loop, options);
+    const std::vector<Record> batch(5000, {7, kAt, std::string(1000, 'x')});
+    EXPECT_EQ((co_await sink.Deliver(batch)).code(), absl::StatusCode::kDeadlineExceeded);
+    options.timeout = 1h;
+    SyslogSink patient(loop, options);
+    gateway::net::Sleep sleep(loop.watchdog);
+    loop.tasks.Spawn([](SyslogSink& to, gateway::net::Sleep& pause) -> Task<void> {
+      co_await pause.For(1ms);
+      to.Close();
+    }(patient, sleep));
+    EXPECT_FALSE((co_await patient.Deliver(batch)).ok()) << "and at once when it is closed";
+  });
+}
+
 TEST(SyslogSink, CountsOctetsOverTcpAndReconnectsWhenThePeerHasClosed) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     TcpPeer& peer = loop.Keep(std::make_unique<TcpPeer>(loop));
