@@ -113,7 +113,7 @@ void Trace(Exchange& x) {
   span.start = x.at.started;
   span.end = x.at.ended;
   span.operation = OperationOf(x.spec->api);
-  span.request_model = x.facts.model.view();
+  span.request_model = x.facts.model.view().substr(0, ledger::kMaxModel);
   span.status_code = x.status;
   span.request_id = x.id;
   if (x.principal) span.tenant = x.principal->tenant;
