@@ -13,6 +13,7 @@
 #include "gateway/net/clock.h"
 #include "gateway/state_files.h"
 #include "gateway/thread_name.h"
+#include "plugins/auth/digest.h"
 
 namespace gateway {
 namespace {
@@ -162,6 +163,7 @@ absl::Status Process::Open(Config config) {
 
 absl::Status Process::OpenAdmin() {
   const Config& config = runtime_->config();
+  deferred_events_ = std::make_unique<DeferredEvents>(control_, *shared_.ledger);
   key_events_ =
       std::make_unique<KeyEvents>(*shared_.ledger, LedgerDir(config), *shared_.keys, KeyEventsPath(config));
   if (absl::Status carried = key_events_->CarryOver(); !carried.ok()) return carried;
@@ -266,7 +268,9 @@ void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {
 }
 
 absl::Status Process::Reload(std::string_view actor) {
-  const absl::Status reloaded = LoadAndApply(actor);
+  Offered offered;
+  const absl::Status reloaded = LoadAndApply(actor, offered);
+  if (!reloaded.ok()) RecordRefusal(actor, offered);
   ++(reloaded.ok() ? reloads_.applied : reloads_.refused);
   reloads_.last_ok = reloaded.ok();
   reloads_.last_at = net::Now();
@@ -274,9 +278,30 @@ absl::Status Process::Reload(std::string_view actor) {
   return reloaded;
 }
 
-absl::Status Process::LoadAndApply(std::string_view actor) {
-  LoadResult loaded = LoadConfig(config_path_);
+// Who offered what, and never what stands in it.
+void Process::RecordRefusal(std::string_view actor, const Offered& offered) {
+  nlohmann::json detail = {{"problems", offered.problems}};
+  if (!offered.file_sha256.empty()) detail["file_sha256"] = offered.file_sha256;
+  ledger::Event event;
+  event.kind = ledger::Kind::kConfig;
+  event.action = "refused";
+  event.actor = actor;
+  event.subject = config_path_;
+  event.detail = detail.dump();
+  deferred_events_->Add(std::move(event));
+}
+
+absl::Status Process::LoadAndApply(std::string_view actor, Offered& offered) {
+  conf::Sources sources = conf::SystemSources();
+  sources.file = [&, read = sources.file](const std::string& path) {
+    auto text = read(path);
+    if (text.ok() && path == config_path_)
+      offered.file_sha256 = plugins::auth::ToHex(plugins::auth::Sha256(*text));
+    return text;
+  };
+  LoadResult loaded = LoadConfig(config_path_, sources);
   if (!loaded.config) {
+    offered.problems = loaded.problems.size();
     std::string all;
     for (const conf::Problem& problem : loaded.problems)
       all.append(all.empty() ? "" : "\n").append(ToString(problem));
@@ -367,6 +392,7 @@ net::Task<void> Process::Shutdown() {
   key_poll_.Cancel();
   certificate_poll_.Cancel();
   disk_poll_.Cancel();
+  deferred_events_->Close();
   shared_.ledger->Flush().IgnoreError();  // so that sinks can have all of it
   co_await outbound_.Stop();
   admin_->Close();

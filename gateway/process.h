@@ -15,6 +15,7 @@
 
 #include "gateway/admin/admin_server.h"
 #include "gateway/config.h"
+#include "gateway/deferred_events.h"
 #include "gateway/jwks.h"
 #include "gateway/key_events.h"
 #include "gateway/ledger/indexer.h"
@@ -55,7 +56,13 @@ class Process {
   explicit Process(std::string config_path);
   absl::Status Open(Config config);
   absl::Status OpenAdmin();
-  absl::Status LoadAndApply(std::string_view actor);
+  // What was found of a configuration that is not taken.
+  struct Offered {
+    std::string file_sha256;  // empty: the file could not be read
+    size_t problems = 1;
+  };
+  absl::Status LoadAndApply(std::string_view actor, Offered& offered);
+  void RecordRefusal(std::string_view actor, const Offered& offered);
   absl::Status Apply(Config config, std::string_view action, std::string_view actor);
   void RenewCertificate(std::string_view listener, const std::optional<config::ServerTls>& files,
                         TlsHolder& holder);
@@ -83,6 +90,7 @@ class Process {
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
+  std::unique_ptr<DeferredEvents> deferred_events_;
   ReloadState reloads_;
   Operations operations_;
   Metrics metrics_;

@@ -1,0 +1,103 @@
+// Reloads of a running gateway: what is refused changes nothing, and is in the ledger with who offered it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "plugins/auth/digest.h"
+#include "tests/support/engine_process.h"
+#include "tests/support/gateway_process.h"
+
+namespace {
+
+using gateway::ledger::Kind;
+using gateway::ledger::Record;
+using tests::Answer;
+using tests::Chat;
+using tests::EngineProcess;
+using tests::GatewayConfig;
+using tests::GatewayProcess;
+using tests::Json;
+using tests::Post;
+using tests::RawClient;
+
+constexpr std::string_view kAdminKey = "a-bootstrap-key-of-enough-characters";
+
+struct Reload : testing::Test {
+  Reload() {
+    std::ofstream(folder / "key") << kAdminKey;
+    std::ofstream(folder / "secret") << "sk-a-secret-of-the-engine";
+    chmod((folder / "key").c_str(), 0600);
+    chmod((folder / "secret").c_str(), 0600);
+  }
+  GatewayConfig Config(std::string_view more = "") const {
+    return {.replicas = {engine.port()},
+            .endpoint = fmt::format("engine: vllm, api_key: \"file:{}\"", folder / "secret"),
+            .sections = fmt::format("admin: {{bootstrap_key: \"file:{}\"}}\n{}", folder / "key", more)};
+  }
+  static std::vector<Record> Refusals(const GatewayProcess& gateway) {
+    std::vector<Record> all;
+    for (Record& record : gateway.Records()) {
+      if (record.kind == Kind::kConfig && record.action == "refused") all.push_back(std::move(record));
+    }
+    return all;
+  }
+  // The one with this number, once it is there.
+  static Record Refusal(const GatewayProcess& gateway, size_t number) {
+    EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] { return Refusals(gateway).size() >= number; }));
+    const std::vector<Record> all = Refusals(gateway);
+    EXPECT_EQ(all.size(), number);
+    return all.size() == number ? all.back() : Record();
+  }
+  static std::string HashOf(const std::string& file) {
+    return plugins::auth::ToHex(plugins::auth::Sha256(tests::ReadFile(file)));
+  }
+
+  EngineProcess engine;
+  tests::TempDir folder;
+};
+
+TEST_F(Reload, ARefusedOneIsInTheLedgerWithWhoOfferedWhat) {
+  GatewayProcess gateway(Config());
+  gateway.WriteConfig(Config("nonsense: 1\nmore_nonsense: {a: b}\n"));
+  gateway.Reload();
+  const Record by_signal = Refusal(gateway, 1);
+  EXPECT_EQ(by_signal.actor, "SIGHUP");
+  EXPECT_EQ(by_signal.subject, gateway.config_path());
+  EXPECT_EQ(Json::parse(by_signal.detail),
+            (Json{{"problems", 2}, {"file_sha256", HashOf(gateway.config_path())}}));
+
+  GatewayConfig moved = Config();
+  moved.threads = 1;  // well-formed, and nothing that a reload can change
+  gateway.WriteConfig(moved);
+  const Answer refused = gateway.AskAdmin(
+      Post("/admin/v1/config:reload", "", fmt::format("Authorization: Bearer {}\r\n", kAdminKey)));
+  EXPECT_GE(refused.status, 400);
+  EXPECT_LT(refused.status, 500);
+  const Record by_admin = Refusal(gateway, 2);
+  EXPECT_EQ(by_admin.actor, "bootstrap");
+  EXPECT_EQ(Json::parse(by_admin.detail),
+            (Json{{"problems", 1}, {"file_sha256", HashOf(gateway.config_path())}}));
+
+  std::filesystem::remove(gateway.config_path());
+  gateway.Reload();
+  EXPECT_EQ(Json::parse(Refusal(gateway, 3).detail), (Json{{"problems", 1}})) << "there is nothing to hash";
+
+  EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
+  EXPECT_EQ(gateway.Metric("tidegate_config_reloads_total{result=\"refused\"}"), 3);
+  for (const auto& segment : std::filesystem::directory_iterator(gateway.ledger_dir())) {
+    if (!segment.is_regular_file()) continue;
+    const std::string text = tests::ReadFile(segment.path());
+    EXPECT_EQ(text.find("sk-a-secret"), std::string::npos);
+    EXPECT_EQ(text.find(kAdminKey), std::string::npos);
+  }
+  EXPECT_EQ(gateway.Stop(), 0);
+  EXPECT_TRUE(gateway.Verify().ok());
+}
+
+}  // namespace
