@@ -12,6 +12,29 @@ namespace gateway {
 using net::http::HeadError;
 using net::http::ServerConnection;
 
+namespace {
+
+api::Code CodeOf(HeadError error) {
+  switch (error) {
+    case HeadError::kTooLarge:
+    case HeadError::kTooManyFields:
+      return api::Code::kHeaderTooLarge;
+    case HeadError::kBadVersion:
+      return api::Code::kUnsupportedVersion;
+    case HeadError::kUnknownCoding:
+      return api::Code::kUnsupportedCoding;
+    case HeadError::kBadExpectation:
+      return api::Code::kExpectationFailed;
+    case HeadError::kNone:
+    case HeadError::kMalformed:
+    case HeadError::kBadFraming:
+      break;
+  }
+  return api::Code::kBadRequest;
+}
+
+}  // namespace
+
 bool ConnectionCounts::Admit(const std::string& ip, const config::ServerLimits& limits) {
   const std::lock_guard lock(mutex_);
   uint32_t& of_address = by_address_[ip];
@@ -111,13 +134,7 @@ net::Task<bool> Server::ServeOne(Client& client) {
       break;
     case Status::kBadHead:
       shard_.metrics.cells.bad_heads.Add();
-      co_await RefuseHead(
-          connection,
-          connection.bad_head() == HeadError::kTooLarge || connection.bad_head() == HeadError::kTooManyFields
-              ? api::Code::kHeaderTooLarge
-          : connection.bad_head() == HeadError::kBadExpectation ? api::Code::kExpectationFailed
-                                                                : api::Code::kBadRequest,
-          Describe(connection.bad_head()));
+      co_await RefuseHead(connection, CodeOf(connection.bad_head()), Describe(connection.bad_head()));
       co_return false;
     case Status::kTimedOut:
       co_await RefuseHead(connection, api::Code::kRequestTimeout,

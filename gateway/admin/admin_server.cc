@@ -46,6 +46,10 @@ net::http::Server::Refusal RefuseUnread(int status) {
         return {api::Code::kExpectationFailed, "an expectation other than 100-continue"};
       case 431:
         return {api::Code::kHeaderTooLarge, "the head is too large"};
+      case 501:
+        return {api::Code::kUnsupportedCoding, "the only transfer coding accepted is chunked"};
+      case 505:
+        return {api::Code::kUnsupportedVersion, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
       default:
         return {api::Code::kBadRequest, "the request is not HTTP as it is accepted here"};
     }

@@ -59,6 +59,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kConnectionLimit, "connection_limit", 429, kRate, kRate, true},
     {Code::kClientClosed, "client_closed", 499, kInvalid, kInvalid, false},
     {Code::kInternalError, "internal_error", 500, kServer, kApi, true},
+    {Code::kUnsupportedCoding, "unsupported_transfer_coding", 501, kInvalid, kInvalid, false},
     {Code::kUpstreamError, "upstream_error", 502, kServer, kApi, true},
     {Code::kStreamInterrupted, "stream_interrupted", 502, kServer, kApi, true},
     {Code::kStreamLimit, "stream_limit", 502, kServer, kApi, false},
@@ -71,13 +72,14 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kDraining, "draining", 503, kServer, kOverload, true},
     {Code::kUpstreamTimeout, "upstream_timeout", 504, kServer, kTimeout, true},
     {Code::kDeadlineExceeded, "deadline_exceeded", 504, kServer, kTimeout, true},
+    {Code::kUnsupportedVersion, "unsupported_http_version", 505, kInvalid, kInvalid, false},
 });
 
 constexpr bool InOrder() {
   for (size_t i = 0; i < kCodes.size(); ++i) {
     if (static_cast<size_t>(kCodes[i].code) != i) return false;
   }
-  return static_cast<size_t>(Code::kDeadlineExceeded) + 1 == kCodes.size();
+  return static_cast<size_t>(Code::kUnsupportedVersion) + 1 == kCodes.size();
 }
 static_assert(InOrder(), "the table has one row for each code, in the order of the enumeration");
 

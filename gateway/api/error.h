@@ -58,6 +58,7 @@ enum class Code : uint8_t {
   kConnectionLimit,
   kClientClosed,  // in the ledger only: nobody is left to read it
   kInternalError,
+  kUnsupportedCoding,
   kUpstreamError,
   kStreamInterrupted,
   kStreamLimit,
@@ -70,6 +71,7 @@ enum class Code : uint8_t {
   kDraining,
   kUpstreamTimeout,
   kDeadlineExceeded,
+  kUnsupportedVersion,
 };
 
 struct CodeInfo {

@@ -96,6 +96,23 @@ HeadError ReadContentLength(std::string_view value, Head& head) {
   return HeadError::kNone;
 }
 
+// One that we do not know, or no list of codings at all, or one that nobody sends but to be read in two ways.
+HeadError OtherCoding(std::string_view value) {
+  constexpr std::string_view kListMarks = "!#$%&'*+-.^_`|~, \t;=\"";
+  bool unknown = false;
+  for (const char c : value) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!letter && kListMarks.find(c) == std::string_view::npos) return HeadError::kBadFraming;
+  }
+  while (!value.empty()) {
+    const size_t comma = value.find(',');
+    const std::string_view coding = Trim(value.substr(0, comma));
+    unknown |= !coding.empty() && !conf::EqualsIgnoreCase(coding, "chunked");
+    value.remove_prefix(comma == std::string_view::npos ? value.size() : comma + 1);
+  }
+  return unknown ? HeadError::kUnknownCoding : HeadError::kBadFraming;
+}
+
 HeadError ReadFraming(Head& head, bool request) {
   bool close = false;
   bool keep = false;
@@ -108,8 +125,9 @@ HeadError ReadFraming(Head& head, bool request) {
         error = ReadContentLength(field.value, head);
         break;
       case FieldId::transfer_encoding:
-        if (coding || !conf::EqualsIgnoreCase(Trim(field.value), "chunked"))
-          error = HeadError::kUnknownCoding;
+        if (coding) error = HeadError::kBadFraming;
+        if (!coding && !conf::EqualsIgnoreCase(Trim(field.value), "chunked"))
+          error = OtherCoding(field.value);
         coding = true;
         head.chunked = true;
         break;

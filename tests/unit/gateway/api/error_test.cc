@@ -27,10 +27,11 @@ TEST(ErrorCodes, AreUniqueAndRetryOnlyWhatTheSdksWouldRetry) {
 
 TEST(ErrorCodes, SayTheSameStatusAsTheContract) {
   const std::vector<std::pair<Code, int>> expected = {
-      {Code::kInvalidJson, 400},       {Code::kInvalidApiKey, 401},     {Code::kPermissionDenied, 403},
-      {Code::kModelNotFound, 404},     {Code::kMethodNotAllowed, 405},  {Code::kRequestTooLarge, 413},
-      {Code::kHeaderTooLarge, 431},    {Code::kRateLimitExceeded, 429}, {Code::kInsufficientQuota, 429},
-      {Code::kLedgerUnavailable, 503}, {Code::kUpstreamTimeout, 504},   {Code::kUnsupportedMediaType, 415},
+      {Code::kInvalidJson, 400},       {Code::kInvalidApiKey, 401},      {Code::kPermissionDenied, 403},
+      {Code::kModelNotFound, 404},     {Code::kMethodNotAllowed, 405},   {Code::kRequestTooLarge, 413},
+      {Code::kHeaderTooLarge, 431},    {Code::kRateLimitExceeded, 429},  {Code::kInsufficientQuota, 429},
+      {Code::kLedgerUnavailable, 503}, {Code::kUpstreamTimeout, 504},    {Code::kUnsupportedMediaType, 415},
+      {Code::kUnsupportedCoding, 501}, {Code::kUnsupportedVersion, 505}, {Code::kIssuerUnavailable, 503},
   };
   for (const auto& [code, status] : expected) EXPECT_EQ(Info(code).status, status) << Info(code).name;
   EXPECT_FALSE(Info(Code::kInsufficientQuota).retry_helps);
