@@ -50,6 +50,7 @@ void Limit::Reserve(const Moment& now, int64_t amount) {
   } else {
     if (shape_ == Shape::kPeriod) Roll(now);
     used_ += amount;
+    asked_.most_used = std::max(asked_.most_used, used_);
   }
   reserved_ += amount;
   if (Shared()) asked_.admitted += amount;
@@ -107,7 +108,7 @@ void Limit::NoteRefused(int64_t amount) {
 }
 
 Limit::Asked Limit::TakeAsked() {
-  return std::exchange(asked_, Asked());
+  return std::exchange(asked_, Asked{.admitted = 0, .refused = 0, .most_used = used_});
 }
 
 }  // namespace router::limits

@@ -102,6 +102,7 @@ class Limit {
   struct Asked {
     int64_t admitted = 0;
     int64_t refused = 0;
+    int64_t most_used = 0;  // at one moment; of concurrency alone, and whether shared or not
   };
   Asked TakeAsked();
 

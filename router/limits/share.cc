@@ -18,6 +18,15 @@ constexpr int64_t kIdlePart = 4;
 // Longer than any budget period.
 constexpr conf::Duration kWholePeriod = std::chrono::hours(24 * 32);
 
+// What a gateway could use. Of what is used up, as much again as came since the last claim, admitted or not,
+// beside what is in use. Requests that run beside each other are not used up, however many come one after the
+// other: as many as were there at once, and those that were refused.
+int64_t Want(const LimitRef& limit, const LimitRef::Demand& demand) {
+  return ShapeOf(limit.spec().dimension) == Shape::kGauge
+             ? demand.most_used + demand.refused
+             : demand.used + 2 * demand.admitted + demand.refused;
+}
+
 conf::TimePoint ToMillis(conf::TimePoint t) {
   return std::chrono::floor<std::chrono::milliseconds>(t);
 }
@@ -123,8 +132,7 @@ Claim ShareHolder::Next(conf::TimePoint now) {
   claim.first = !answered_;
   claim.capacity = demand.capacity;
   claim.held = limit_.SetShare(share_, now);
-  // As much again as came since the last claim, admitted or not, beside what is in use.
-  claim.want = std::min(demand.capacity, demand.used + 2 * demand.admitted + demand.refused);
+  claim.want = std::min(demand.capacity, Want(limit_, demand));
   claim.ttl = policy_.ttl;
   claim.linger = Linger();
   claim.recovery = policy_.recovery;

@@ -70,7 +70,7 @@ LimitRef::Demand LimitRef::TakeDemand(conf::TimePoint now) const {
   const std::scoped_lock lock(root_->lock);
   const int64_t used = limit_->Used(root_->Advance(now));
   const Limit::Asked asked = limit_->TakeAsked();
-  return {limit_->Capacity(), used, asked.admitted, asked.refused};
+  return {limit_->Capacity(), used, asked.admitted, asked.refused, asked.most_used};
 }
 
 int64_t LimitRef::SetShare(int64_t share, conf::TimePoint now) const {

@@ -58,8 +58,9 @@ class LimitRef {
   struct Demand {
     int64_t capacity = 0;
     int64_t used = 0;
-    int64_t admitted = 0;  // since the last call, while shared
-    int64_t refused = 0;   // likewise
+    int64_t admitted = 0;   // since the last call, while shared
+    int64_t refused = 0;    // likewise
+    int64_t most_used = 0;  // at one moment since the last call; of concurrency alone
   };
   Demand TakeDemand(conf::TimePoint now) const;
 

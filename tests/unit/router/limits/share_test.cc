@@ -431,6 +431,74 @@ TEST(ShareHolder, ARestartedGatewayTakesItsBudgetUpWhereItsLedgerLeftIt) {
   EXPECT_TRUE(std::holds_alternative<Grant>(Reserve(after.node, {}, ask, kNow + 10min)));
 }
 
+// One after the other or side by side: what counts for concurrency is how many are there at once.
+TEST(ShareHolder, AsksForConcurrencyByTheMostAtOnceAndNotByHowManyCame) {
+  const LimitSpec concurrency{Dimension::kConcurrency, 100};
+  Gateway gateway("a", concurrency, {}, 1, kNow);
+  StoreState store = Open();
+  const auto exchange = [&] {
+    const Claim claim = gateway.holder->Next(kNow);
+    EXPECT_TRUE(gateway.holder->Apply(GrantShare(store, claim, kNow), claim.seq, kNow));
+    return claim.want;
+  };
+  const auto begin = [&] { return std::get<Grant>(Reserve(gateway.node, {}, Ask{}, kNow)).reservation; };
+  exchange();
+  ASSERT_EQ(gateway.holder->share(), 100);
+
+  for (int i = 0; i < 10'000; ++i) begin().Settle({});
+  EXPECT_EQ(exchange(), 1);
+  std::vector<Reservation> running;
+  for (int i = 0; i < 30; ++i) running.push_back(begin());
+  for (int i = 0; i < 25; ++i) {
+    running.back().Settle({});
+    running.pop_back();
+  }
+  EXPECT_EQ(exchange(), 30) << "though most are gone again";
+  EXPECT_EQ(exchange(), 5) << "which still run";
+  running.clear();
+  EXPECT_EQ(exchange(), 5) << "which ran until a moment ago";
+  EXPECT_EQ(exchange(), 0);
+  for (int i = 0; i < 100; ++i) running.push_back(begin());
+  for (int i = 0; i < 7; ++i)
+    EXPECT_TRUE(std::holds_alternative<Refusal>(Reserve(gateway.node, {}, Ask{}, kNow)));
+  EXPECT_EQ(exchange(), 100) << "never more than there is";
+}
+
+// Two gateways share the places of one limit: `a` serves one short request after the other, thousands of
+// them, and `b` as many at once as it may. The places follow to where they are in use.
+TEST(SharedLimits, PlacesFollowThoseWhoUseThemThoughOthersServeMoreRequests) {
+  constexpr int64_t kPlaces = 100;
+  const LimitSpec concurrency{Dimension::kConcurrency, kPlaces};
+  Gateway a("a", concurrency, {}, 1, kNow);
+  Gateway b("b", concurrency, {}, 1, kNow);
+  StoreState store = Open();
+  conf::TimePoint now = kNow;
+  std::vector<Reservation> running;  // at b
+  for (int round = 0; round < 20; ++round) {
+    now += 100ms;
+    for (int i = 0; i < 500; ++i) {
+      Outcome one = Reserve(a.node, {}, Ask{}, now);
+      if (Grant* grant = std::get_if<Grant>(&one)) {
+        ASSERT_LT(static_cast<int64_t>(running.size()), kPlaces) << "more at once than the limit";
+        grant->reservation.Settle({});
+      }
+    }
+    while (running.size() < 90) {
+      Outcome one = Reserve(b.node, {}, Ask{}, now);
+      Grant* grant = std::get_if<Grant>(&one);
+      if (grant == nullptr) break;
+      running.push_back(std::move(grant->reservation));
+    }
+    for (Gateway* gateway : {&a, &b}) {
+      const Claim claim = gateway->holder->Next(now);
+      gateway->holder->Apply(GrantShare(store, claim, now), claim.seq, now);
+      ASSERT_LE(a.holder->share() + b.holder->share(), kPlaces);
+    }
+  }
+  EXPECT_GT(running.size(), 80u);
+  EXPECT_GE(a.holder->share(), 1) << "and whoever needs one keeps one";
+}
+
 TEST(ShareHolder, NamesItsKeyInTheStoreByLimitAndPeriod) {
   Gateway minute("a", kTokensPerMinute, {}, 1, kNow);
   EXPECT_EQ(minute.holder->StoreKey(kNow), "acme|tokens_per_minute|");
