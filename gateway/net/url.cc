@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <boost/url/parse.hpp>
+#include <charconv>
+#include <cstdint>
 
 namespace gateway::net {
 
@@ -25,10 +27,20 @@ absl::StatusOr<Url> ParseUrl(std::string_view text) {
   if (parsed->has_userinfo()) return absl::InvalidArgumentError("a URL must not carry credentials");
   url.host = parsed->host_address();
   if (url.host.empty()) return absl::InvalidArgumentError(fmt::format("no host in URL \"{}\"", text));
-  url.port = parsed->has_port() && !parsed->port().empty() ? std::string(parsed->port())
-             : url.tls                                     ? "443"
-                                                           : "80";
+  url.port = !parsed->has_port() ? (url.tls ? "443" : "80") : std::string(parsed->port());
+  // Boost.URL takes any digits, and none.
+  uint16_t port = 0;
+  const char* end = url.port.data() + url.port.size();
+  const auto [rest, wrong] = std::from_chars(url.port.data(), end, port);
+  if (wrong != std::errc{} || rest != end || port == 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("port \"{}\" in URL \"{}\": must be 1 to 65535", url.port, text));
+  }
   url.path = std::string(parsed->encoded_path());
+  // It takes what follows the port's digits for a path.
+  if (!url.path.empty() && url.path.front() != '/') {
+    return absl::InvalidArgumentError(fmt::format("the path of URL \"{}\" must begin with /", text));
+  }
   url.query = std::string(parsed->encoded_query());
   return url;
 }

@@ -11,7 +11,7 @@ namespace gateway::net {
 struct Url {
   bool tls = false;
   std::string host;   // without brackets
-  std::string port;   // always set
+  std::string port;   // always set: 1 to 65535
   std::string path;   // begins with '/' or is empty
   std::string query;  // behind the '?', or empty
 
