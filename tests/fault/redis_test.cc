@@ -7,13 +7,16 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <deque>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "gateway/limits_sync.h"
 #include "gateway/net/clock.h"
 #include "router/limits/reservation.h"
+#include "tests/support/child_process.h"
 #include "tests/support/redis_server.h"
 
 namespace gateway {
@@ -99,6 +102,8 @@ class Gateway {
   };
 
   void Serve(std::stop_token stop) {
+    std::mutex mutex;
+    std::condition_variable_any next;  // round of traffic
     const auto busy = tree_.Resolve("busy");
     const auto counted = tree_.Resolve("counted");
     std::deque<Stream> running;
@@ -118,7 +123,8 @@ class Gateway {
         grant->reservation.MarkForwarded();
         grant->reservation.Settle({});
       }
-      std::this_thread::sleep_for(500us);
+      std::unique_lock lock(mutex);
+      next.wait_for(lock, stop, 500us, [] { return false; });
     }
     while (!running.empty()) End(running);
   }
@@ -157,12 +163,7 @@ class SharedLimits : public ::testing::TestWithParam<OnLoss> {
 
   template <class Condition>
   static bool Eventually(Condition condition) {
-    const conf::TimePoint deadline = Now() + 15s;
-    while (!condition()) {
-      if (Now() > deadline) return false;
-      std::this_thread::sleep_for(5ms);
-    }
-    return true;
+    return tests::Within(15s, condition);
   }
   bool AllAre(SharingState state) const {
     return std::all_of(gateways_.begin(), gateways_.end(),
@@ -172,6 +173,11 @@ class SharedLimits : public ::testing::TestWithParam<OnLoss> {
     return AllAre(SharingState::kShared) &&
            std::all_of(gateways_.begin(), gateways_.end(),
                        [](const auto& gateway) { return gateway->status().gateways == kGateways; });
+  }
+  uint64_t Sum(uint64_t SharingStatus::* count) const {
+    uint64_t sum = 0;
+    for (const auto& gateway : gateways_) sum += gateway->status().*count;
+    return sum;
   }
   // Nearly all of the limit is in use, whoever uses it: what one gives up another gets.
   bool Busy() {
@@ -209,12 +215,15 @@ TEST_P(SharedLimits, AreExactWhileRedisIsStoppedSlowedAndRestarted) {
   EXPECT_TRUE(Eventually([&] { return AllSeeEachOther(); })) << "after it was stopped";
   EXPECT_TRUE(Busy());
 
-  // Slow enough that some claims come late, now and then.
+  // So slow that some claims come late: it goes on once a round is on its way, or once one has failed.
   for (int i = 0; i < 20; ++i) {
+    const auto before = Sum(i % 3 == 0 ? &SharingStatus::failed_rounds : &SharingStatus::rounds);
+    const uint64_t answered = Sum(&SharingStatus::claims);
     server_->Signal(SIGSTOP);
-    std::this_thread::sleep_for(std::chrono::milliseconds(40 * (i % 7)));
+    EXPECT_TRUE(Eventually(
+        [&] { return Sum(i % 3 == 0 ? &SharingStatus::failed_rounds : &SharingStatus::rounds) > before; }));
     server_->Signal(SIGCONT);
-    std::this_thread::sleep_for(60ms);
+    EXPECT_TRUE(Eventually([&] { return Sum(&SharingStatus::claims) > answered; }));
   }
   EXPECT_TRUE(Eventually([&] { return AllSeeEachOther(); })) << "after it was slow";
   EXPECT_TRUE(Busy());
@@ -244,10 +253,7 @@ TEST(UnsharedLimits, AreExceeded) {
   for (size_t i = 0; i < kGateways; ++i) {
     gateways.push_back(std::make_unique<Gateway>(i, 1, OnLoss::kKeepShare, tally, false));
   }
-  const conf::TimePoint deadline = Now() + 20s;
-  while ((tally.most_running <= kConcurrency || tally.counted <= kRequests) && Now() < deadline) {
-    std::this_thread::sleep_for(5ms);
-  }
+  tests::Within(20s, [&] { return tally.most_running > kConcurrency && tally.counted > kRequests; });
   gateways.clear();
   EXPECT_GT(tally.most_running, kConcurrency);
   EXPECT_GT(tally.counted, kRequests);

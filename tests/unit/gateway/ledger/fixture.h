@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include <atomic>
@@ -191,6 +192,31 @@ class FailingDisk : public FileOps {
 
  private:
   std::atomic<bool> took_last_{false};
+};
+
+// Kills its own process at one of its operations.
+class DeadlyDisk : public FileOps {
+ public:
+  explicit DeadlyDisk(int operations) : left_(operations) {}
+
+  absl::StatusOr<Fd> Create(const std::string& path) override {
+    Count();
+    return FileOps::Create(path);
+  }
+  absl::StatusOr<size_t> WriteAt(int fd, const char* data, size_t size, uint64_t offset) override {
+    Count();
+    return FileOps::WriteAt(fd, data, size, offset);
+  }
+  absl::Status Sync(int fd) override {
+    Count();
+    return FileOps::Sync(fd);
+  }
+
+ private:
+  void Count() {
+    if (left_.fetch_sub(1) == 0) raise(SIGKILL);
+  }
+  std::atomic<int> left_;
 };
 
 }  // namespace gateway::ledger

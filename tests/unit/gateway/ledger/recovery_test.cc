@@ -16,20 +16,21 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Runs until it is killed, after a byte to `ready`: requests of every fate, content, events from another
-// thread, segments and checkpoints often.
-[[noreturn]] void WorkUntilKilled(const std::string& dir, int ready) {
+// Runs until it is killed: requests of every fate, content, events from another thread, segments and
+// checkpoints often. A byte goes to `progress` once it has started, and one with each request.
+[[noreturn]] void WorkUntilKilled(const std::string& dir, int progress, FileOps* files) {
   Options options = SmallOptions(dir);
   options.shards = 2;
   options.segment_bytes = 16 << 10;
   options.checkpoint_records = 20;
+  options.files = files;
   absl::StatusOr<std::unique_ptr<Ledger>> ledger = Ledger::Open(options);
-  if (!ledger.ok() || write(ready, "r", 1) != 1) _exit(3);
+  if (!ledger.ok() || write(progress, "r", 1) != 1) _exit(3);
   std::vector<std::thread> threads;
   for (uint32_t shard = 0; shard < options.shards; ++shard) {
     threads.emplace_back([&, shard] {
       std::vector<Ticket> running;
-      for (uint64_t i = 0;; ++i) {
+      for (uint64_t i = 0; write(progress, "p", 1) == 1; ++i) {
         const std::string request =
             "req_" + std::to_string(getpid()) + "_" + std::to_string(shard) + "_" + std::to_string(i);
         if (std::optional<Ticket> ticket = (*ledger)->Shard(shard).Open(SomeOpen(request))) {
@@ -54,21 +55,27 @@ TEST(Kill9, AtAnyMomentLeavesEachOpenWithExactlyOneClose) {
   constexpr int kRounds = 60;
   size_t interrupted = 0;
   for (int round = 0; round < kRounds; ++round) {
-    int ready[2];
-    ASSERT_EQ(pipe(ready), 0);
+    int progress[2];
+    ASSERT_EQ(pipe(progress), 0);
+    // One in four dies wherever it stands in its start and its recovery, or a little later; the others at
+    // work.
+    DeadlyDisk deadly(static_cast<int>(random() % 30));
+    const bool at_start = round % 4 == 0;
     const pid_t child = fork();
     ASSERT_GE(child, 0);
-    if (child == 0) WorkUntilKilled(dir, ready[1]);
-    close(ready[1]);
-    // One in four dies wherever it stands in its start and its recovery, the others at work.
-    char byte = 0;
-    if (round % 4 != 0) EXPECT_EQ(read(ready[0], &byte, 1), 1) << "no start in round " << round;
-    close(ready[0]);
-    usleep(static_cast<useconds_t>(random() % 20'000));
+    if (child == 0) WorkUntilKilled(dir, progress[1], at_start ? &deadly : nullptr);
+    close(progress[1]);
+    uint64_t requests = at_start ? ~uint64_t{0} : 1 + random() % 3000;
+    char bytes[256];
+    for (ssize_t n = 1; n > 0 && requests > 0; requests -= static_cast<uint64_t>(n)) {
+      n = read(progress[0], bytes, std::min<uint64_t>(sizeof bytes, requests));
+      EXPECT_GT(n + at_start, 0) << "it ended by itself in round " << round;
+    }
     kill(child, SIGKILL);
+    close(progress[0]);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "no start in round " << round;
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "no start in round " << round;
     if (round % 3 != 2) continue;  // the next child must recover from this one
     Options options = SmallOptions(dir);
     options.segment_bytes = 16 << 10;
