@@ -141,7 +141,8 @@ TEST(Complaints, PermitsDoNotLeakUntilAKeyDeadlocks) {
   const GatewayProcess gateway(
       {.replicas = {engine.port()},
        .tenant = "limits: {concurrency: 3}",
-       .model = "timeouts: {idle: 200ms, first_byte: 500ms}, breaker: {failures: 1000}, health: {probe: false}"});
+       .model =
+           "timeouts: {idle: 200ms, first_byte: 500ms}, breaker: {failures: 1000}, health: {probe: false}"});
   Hammer hammer(gateway.port(), {.clients = 8, .seed = 9, .leave_percent = 50});
   tests::Pause(milliseconds(1500));
   hammer.Stop();
