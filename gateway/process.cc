@@ -64,18 +64,15 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   const nlohmann::json before = ToJson(running);
   const nlohmann::json after = ToJson(wanted);
   std::string changed;
+  const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
   for (const char* pointer : {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir",
                               "/ledger", "/redis", "/telemetry/log", "/telemetry/otlp"}) {
     const nlohmann::json::json_pointer at(pointer);
     const bool had = before.contains(at);
-    if (had != after.contains(at) || (had && before[at] != after[at])) {
-      changed.append(changed.empty() ? "" : ", ").append(pointer);
-    }
+    if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);
   }
-  if (running.server.tls.has_value() != wanted.server.tls.has_value()) changed.append(", /server/tls");
-  if (running.server.admin_tls.has_value() != wanted.server.admin_tls.has_value()) {
-    changed.append(", /server/admin_tls");
-  }
+  if (running.server.tls.has_value() != wanted.server.tls.has_value()) note("/server/tls");
+  if (running.server.admin_tls.has_value() != wanted.server.admin_tls.has_value()) note("/server/admin_tls");
   if (changed.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("a reload cannot change {}: restart to apply it; nothing was applied", changed));
