@@ -134,7 +134,10 @@ Record GatewayProcess::CloseOf(std::string_view request, milliseconds patience) 
 }
 
 bool GatewayProcess::Settles(milliseconds patience) const {
-  return Within(patience, [&] { return Balance(Records()).none(); });
+  const auto idle = [&] {
+    return Metric("tidegate_requests_active") == 0.0 && Metric("tidegate_ledger_queued_bytes") == 0.0;
+  };
+  return Within(patience, [&] { return idle() && Balance(Records()).none(); });
 }
 
 gateway::ledger::VerifyReport GatewayProcess::Verify() const {

@@ -67,7 +67,7 @@ class GatewayProcess {
   // Waits for the close of the request with this id (x-request-id), or of the client's own id.
   gateway::ledger::Record CloseOf(std::string_view request,
                                   milliseconds patience = RawClient::kPatience) const;
-  // True when every open gets its close within the time.
+  // True when within the time no request is under way, all is in the ledger, and every open has its close.
   bool Settles(milliseconds patience = RawClient::kPatience) const;
   gateway::ledger::VerifyReport Verify() const;
 

@@ -107,6 +107,8 @@ TEST(Complaints, TheRecordsOfSpendAreBounded) {
     ASSERT_EQ(client.Ask(Chat({{"model", std::string(60, 'n')}})).status, 404);
     if (i % 1000 == 0) most = std::max(most, SizeOf(gateway.ledger_dir()));
   }
+  ASSERT_TRUE(tests::Within(RawClient::kPatience,
+                            [&] { return gateway.Metric("tidegate_ledger_queued_bytes") == 0.0; }));
   EXPECT_GT(gateway.Records().back().seq, 15'000u);
   EXPECT_TRUE(tests::Within(milliseconds(75'000), [&] {
     return SizeOf(gateway.ledger_dir()) < empty + (5u << 20);
