@@ -47,4 +47,15 @@ void Exchange::CountFromEvents() {
   counts.source = events > 0 ? ledger::TokenSource::kCounted : ledger::TokenSource::kEstimated;
 }
 
+router::limits::Usage Exchange::Used() const {
+  return {static_cast<int64_t>(counts.input), static_cast<int64_t>(counts.cached),
+          static_cast<int64_t>(counts.output)};
+}
+
+void Exchange::TellProgress() {
+  // By the price of the model that was asked for, also when a fallback serves.
+  if (model_id != kNoModel) counts.cost_micro_usd = model().price.Cost(Used());
+  ticket.Progress(counts);
+}
+
 }  // namespace gateway

@@ -94,6 +94,9 @@ struct Exchange {
   int64_t ExpectedOutput() const;
   // What was used so far, as far as the events that passed tell it.
   void CountFromEvents();
+  router::limits::Usage Used() const;
+  // Prices what is counted and tells it to the ledger, which has it even if the process dies now.
+  void TellProgress();
 
   // Keeps what goes to the client, where the tenant's policy wants answers stored.
   void KeepAnswer(std::string_view piece);

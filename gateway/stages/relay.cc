@@ -117,7 +117,7 @@ net::Task<Verdict> SendWhole(Exchange& x, std::string_view body) {
   x.at.first_token = x.at.last_token = net::Now();
   TakeUsage(x, api::UsageFromJson(body));
   x.finish = api::FinishFromJson(body);
-  x.ticket.Progress(x.counts);
+  x.TellProgress();
   std::string translated;
   if (x.upstream->carry() != Carry::kAsIs) {
     api::Translated<std::string> made = TranslateAnswer(x, *x.upstream, body);
@@ -181,7 +181,7 @@ net::Task<Verdict> SendPieces(Exchange& x, std::string_view so_far, std::optiona
   x.at.last_token = net::Now();
   TakeUsage(x, api::UsageFromJson(tail));
   x.finish = api::FinishFromJson(tail);
-  x.ticket.Progress(x.counts);
+  x.TellProgress();
   Charge(x);
   if (!length && !co_await WriteStreamPiece(x, {}, true)) co_return ClientLeft(x);
   co_return Finish(x, Event::Of(Event::Kind::kCompleted));
@@ -282,7 +282,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
   }
   x_.counts.ttft_us =
       std::chrono::duration_cast<std::chrono::microseconds>(x_.at.first_token - x_.at.started).count();
-  x_.ticket.Progress(x_.counts);
+  x_.TellProgress();
 }
 
 std::string_view StreamRelay::Convert(size_t whole) {

@@ -148,12 +148,7 @@ void Charge(Exchange& x) {
   if (x.charged) return;
   x.charged = true;
   FillCounts(x);
-  const router::limits::Usage used{static_cast<int64_t>(x.counts.input),
-                                   static_cast<int64_t>(x.counts.cached),
-                                   static_cast<int64_t>(x.counts.output)};
-  x.reservation.Settle(used);
-  // By the price of the model that was asked for, also when a fallback served.
-  if (x.model_id != kNoModel) x.counts.cost_micro_usd = x.model().price.Cost(used);
+  x.reservation.Settle(x.Used());
 }
 
 void Settle(Exchange& x) {
@@ -161,7 +156,7 @@ void Settle(Exchange& x) {
   if (x.error && x.status == 0) x.status = x.error->status;
   Charge(x);
   if (x.ticket) {
-    x.ticket.Progress(x.counts);
+    x.TellProgress();
     const ledger::CloseRecord record = RecordOf(x);
     Count(x);
     if (x.answer_bytes > 0) {

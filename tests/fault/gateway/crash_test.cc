@@ -49,6 +49,9 @@ void ExpectSound(const GatewayProcess& gateway, const EngineProcess& engine,
   }
   EXPECT_GE(opens, engine.Stat("/requests/received"))
       << "an engine worked for a request that is not recorded";
+  for (const auto& [id, close] : closes) {
+    EXPECT_EQ(close->cost_micro_usd, close->input + 2 * close->output) << id << " " << close->reason;
+  }
   for (const auto& [id, tokens] : seen) {
     const auto close = closes.find(id);
     ASSERT_NE(close, closes.end()) << id << " was answered whole and is not in the ledger";
