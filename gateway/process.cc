@@ -12,7 +12,7 @@
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/state_files.h"
-#include "gateway/thread_name.h"
+#include "gateway/thread.h"
 #include "plugins/auth/digest.h"
 
 namespace gateway {

@@ -1,14 +1,11 @@
 #include "gateway/ledger/indexer.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <memory>
 #include <utility>
 
 #include "conf/text.h"
 #include "gateway/ledger/index.h"
-#include "gateway/thread_name.h"
+#include "gateway/thread.h"
 
 namespace gateway::ledger {
 namespace {
@@ -44,7 +41,7 @@ bool Indexer::Pause() {
 
 void Indexer::Run() {
   NameThread("index");
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  YieldToShards(kNice);
   std::unique_ptr<Index> index;
   while (true) {
     absl::Status status;

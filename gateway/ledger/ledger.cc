@@ -11,13 +11,14 @@
 
 #include "conf/text.h"
 #include "gateway/ledger/recovery.h"
-#include "gateway/thread_name.h"
+#include "gateway/thread.h"
 
 namespace gateway::ledger {
 namespace {
 
 using Steady = std::chrono::steady_clock;
 
+constexpr int kNice = 5;  // a commit may wait a moment for a request, not the other way round
 constexpr size_t kBatchBytes = 1 << 20;
 constexpr auto kFirstRetry = std::chrono::milliseconds(20);
 constexpr auto kLastRetry = std::chrono::milliseconds(500);
@@ -258,6 +259,7 @@ absl::Status Ledger::Stop() {
 
 void Ledger::Run() {
   NameThread("ledger");
+  YieldToShards(kNice);
   Steady::time_point retained = Steady::now();
   std::chrono::nanoseconds pause = options_.commit_interval;
   bool failing = false;

@@ -339,6 +339,7 @@ std::optional<Verdict> StreamRelay::OverLimits(conf::TimePoint now) {
 
 net::Task<Verdict> StreamRelay::Loop() {
   bool first = true;
+  Status status = Status::kOk;
   while (true) {
     const uint64_t events_before = tally_.events();
     const size_t whole = framer_.Whole(upstream_.payload());
@@ -366,24 +367,26 @@ net::Task<Verdict> StreamRelay::Loop() {
       }
       if (ended) break;
       if (const auto over = OverLimits(now)) co_return *over;
-    } else if (upstream_.done()) {
+    }
+    if (status != Status::kOk) {
+      co_return Broken(x_, status,
+                       status == Status::kTimedOut ? "the replica fell silent within its stream"
+                                                   : "the replica broke off within its stream");
+    }
+    if (whole == 0 && upstream_.done()) {
       // Its body is over, and the marker that says that the answer is whole has not come.
       if (tally_.needs_marker() || !upstream_.payload().empty()) {
         co_return Broken(x_, Status::kClosed, "the replica ended its stream before the answer was whole");
       }
       if (!co_await Send({}, true)) co_return ClientLeft(x_);
       break;
-    } else if (upstream_.payload().size() > kMaxEvent) {
+    }
+    if (whole == 0 && upstream_.payload().size() > kMaxEvent) {
       co_return Broken(x_, Status::kMalformed, "the replica sent an event larger than this gateway relays");
     }
     if (!x_.head_sent)
-      upstream_.KeepHead();  // it goes out with the first event: until then others can be tried
-    const Status status = co_await Read(first);
-    if (status != Status::kOk) {
-      co_return Broken(x_, status,
-                       status == Status::kTimedOut ? "the replica fell silent within its stream"
-                                                   : "the replica broke off within its stream");
-    }
+      upstream_.KeepHead();         // it goes out with the first event: until then others can be tried
+    status = co_await Read(first);  // what came before a failure goes out first
   }
   // The last event is out; what ends the message is waited for so that the connection can be used again.
   while (!upstream_.done()) {

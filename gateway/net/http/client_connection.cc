@@ -67,10 +67,9 @@ ClientConnection::Status ClientConnection::DecodeFrom(size_t raw_begin) {
     return Status::kOk;
   }
   const BodyDecoder::Result r = decoder_.Decode(in_.data() + raw_begin, raw);
-  if (r.malformed) return Status::kMalformed;
   excess_ |= r.consumed < raw;
-  in_.Truncate(raw_begin + r.payload);
-  return Status::kOk;
+  in_.Truncate(raw_begin + r.payload);  // what came before a malformed chunk stands
+  return r.malformed ? Status::kMalformed : Status::kOk;
 }
 
 void ClientConnection::KeepHead() {
