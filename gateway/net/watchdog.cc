@@ -36,7 +36,7 @@ void Watchdog::Insert(Alarm& alarm) {
   alarm.next_ = head;
   if (head) head->prev_ = &alarm;
   head = &alarm;
-  Schedule();
+  if (alarm.slot_tick_ < wakes_at_) WakeAt(alarm.slot_tick_);
 }
 
 void Watchdog::Remove(Alarm& alarm) {
@@ -51,17 +51,17 @@ void Watchdog::Remove(Alarm& alarm) {
   --count_;
 }
 
-void Watchdog::Schedule() {
-  if (scheduled_ || stopped_ || count_ == 0) return;
-  scheduled_ = true;
-  timer_.expires_after(kTick);
-  timer_.async_wait([this](ErrorCode) {
-    scheduled_ = false;
-    if (!stopped_) Turn();
+void Watchdog::WakeAt(int64_t tick) {
+  if (stopped_ || turning_) return;
+  wakes_at_ = tick;
+  timer_.expires_after(std::max(conf::TimePoint(tick * kTick) - Now(), conf::Duration::zero()));
+  timer_.async_wait([this](ErrorCode error) {
+    if (!error && !stopped_) Turn();  // an error: it was set anew
   });
 }
 
 void Watchdog::Turn() {
+  turning_ = true;
   const int64_t now = TickAt(Now());
   turned_to_ = std::max(turned_to_, now - kSlots);
   while (turned_to_ < now) {
@@ -71,7 +71,12 @@ void Watchdog::Turn() {
     turned_to_ = std::min(now, turned_to_ + kSlots / 4);
     for (int64_t tick = first; tick <= turned_to_; ++tick) Fire(slots_[static_cast<size_t>(tick % kSlots)]);
   }
-  Schedule();
+  turning_ = false;
+  wakes_at_ = Alarm::kNever;
+  if (count_ == 0) return;
+  int64_t next = turned_to_ + 1;
+  while (!slots_[static_cast<size_t>(next % kSlots)]) ++next;
+  WakeAt(next);
 }
 
 void Watchdog::Fire(Alarm*& slot) {

@@ -1,7 +1,8 @@
 // Watchdog: coarse timers for thousands of connections, at the price of a store to arm or move one.
 //
 // An alarm that is moved later or cleared stays where it is in the wheel until its old slot comes up. Alarms
-// fire up to one tick (10 ms) late, never early. One a shard; the shard's thread only.
+// fire up to one tick (10 ms) late, never early. It wakes only for ticks at which an alarm stands. One a
+// shard; the shard's thread only.
 #pragma once
 
 #include <array>
@@ -60,7 +61,7 @@ class Watchdog {
   static int64_t TickAt(conf::TimePoint t);
   void Insert(Alarm& alarm);
   void Remove(Alarm& alarm);
-  void Schedule();
+  void WakeAt(int64_t tick);
   void Turn();
   void Fire(Alarm*& slot);
 
@@ -70,7 +71,8 @@ class Watchdog {
   std::array<Alarm*, kSlots> slots_;
   size_t count_ = 0;
   int64_t turned_to_ = 0;
-  bool scheduled_ = false;
+  int64_t wakes_at_ = Alarm::kNever;  // tick
+  bool turning_ = false;
   bool stopped_ = false;
 };
 

@@ -227,6 +227,7 @@ class StreamRelay {
         upstream_(x.upstream->connection()),
         tally_(x.upstream->carry() == Carry::kAsIs ? x.spec->api : router::Api::kChatCompletions,
                HidesUsage(x)),
+        keeps_answer_(x.KeepsAnswer()),
         limits_(x.runtime->config().server.limits),
         idle_(x.runtime->model(x.attempt->model()).config->timeouts.idle),
         first_byte_(x.runtime->model(x.attempt->model()).config->timeouts.first_byte) {
@@ -254,6 +255,7 @@ class StreamRelay {
   ClientConnection& upstream_;
   net::SseFramer framer_;
   StreamTally tally_;
+  const bool keeps_answer_;
   const config::ServerLimits& limits_;
   const conf::Duration idle_;
   const conf::Duration first_byte_;
@@ -345,7 +347,7 @@ net::Task<Verdict> StreamRelay::Loop() {
     const size_t whole = framer_.Whole(upstream_.payload());
     if (whole > 0) {
       const std::string_view out = Convert(whole);
-      x_.KeepAnswer(out);
+      if (keeps_answer_) x_.KeepAnswer(out);
       const conf::TimePoint now = net::Now();
       Note(now, events_before);
       if (first && tally_.events() > 0) {

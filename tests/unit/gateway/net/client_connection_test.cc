@@ -1,0 +1,88 @@
+#include "gateway/net/http/client_connection.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/error.hpp>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/loop_test.h"
+
+namespace gateway::net::http {
+namespace {
+
+using tests::TestLoop;
+using Status = ClientConnection::Status;
+
+// Gives one piece a read, then the end.
+class ScriptedStream final : public Stream {
+ public:
+  ScriptedStream(Loop& loop, std::vector<std::string> pieces) : loop_(loop), pieces_(std::move(pieces)) {}
+
+  void AsyncRead(MutableBuffer into, Completion& done) override {
+    const std::string piece = next_ < pieces_.size() ? pieces_[next_++] : "";
+    std::memcpy(into.data(), piece.data(), piece.size());
+    const ErrorCode error = piece.empty() ? ErrorCode(asio::error::eof) : ErrorCode();
+    loop_.Post([&done, error, n = piece.size()] { done.Complete(error, n); });
+  }
+  void AsyncWrite(std::span<const ConstBuffer>, Completion&) override {}
+  IoResult TryWrite(std::span<const ConstBuffer>) override { return {}; }
+  bool IsQuiet() override { return true; }
+  void Close() override {}
+  void ResetOnClose() override {}
+  void EndWriting() override {}
+  const std::string& PeerAddress() const override { return peer_; }
+
+ private:
+  Loop& loop_;
+  const std::vector<std::string> pieces_;
+  const std::string peer_ = "script";
+  size_t next_ = 0;
+};
+
+constexpr HeadLimits kLimits{4096, 50};
+constexpr const char* kChunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+TEST(ClientConnection, WhatCameBeforeAMalformedChunkStands) {
+  tests::RunOnLoop([&](TestLoop& loop) -> Task<void> {
+    const std::vector<std::string> pieces{std::string(kChunked) + "2\r\nab\r\n", "2\r\ncd\r\nno size"};
+    ClientConnection connection(loop, std::make_unique<ScriptedStream>(loop, pieces));
+    connection.BeginExchange();
+    EXPECT_EQ(co_await connection.ReadHead(kLimits), Status::kOk);
+    EXPECT_EQ(connection.payload(), "ab");
+    connection.Take(2);
+    EXPECT_EQ(co_await connection.ReadSome(), Status::kMalformed);
+    EXPECT_EQ(connection.payload(), "cd");
+    EXPECT_FALSE(connection.EndExchange());
+  });
+}
+
+TEST(ClientConnection, KnowsAnAnswerThatIsCutFromOneThatIsWhole) {
+  const struct {
+    std::vector<std::string> pieces;
+    Status last;
+    bool reusable;
+  } cases[] = {
+      {{std::string(kChunked) + "2\r\nab\r\n", "0\r\n\r\n"}, Status::kOk, true},
+      {{std::string(kChunked) + "2\r\nab\r\n"}, Status::kClosed, false},
+      {{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab", "cd"}, Status::kOk, true},
+      {{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab", "c"}, Status::kClosed, false},
+      {{"HTTP/1.1 200 OK\r\n\r\nab", "cd"}, Status::kOk, false},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.pieces.back());
+    tests::RunOnLoop([&](TestLoop& loop) -> Task<void> {
+      ClientConnection connection(loop, std::make_unique<ScriptedStream>(loop, c.pieces));
+      connection.BeginExchange();
+      Status status = co_await connection.ReadHead(kLimits);
+      while (status == Status::kOk && !connection.done()) status = co_await connection.ReadSome();
+      EXPECT_EQ(status, c.last);
+      EXPECT_EQ(connection.EndExchange(), c.reusable);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace gateway::net::http
