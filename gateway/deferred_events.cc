@@ -34,9 +34,13 @@ net::Task<void> DeferredEvents::Write() {
   while (!waiting_.empty()) {
     const absl::Status written =
         co_await net::OffLoop(loop_, [this, event = waiting_.front()] { return ledger_.Append(event); });
-    if (written.ok() || closed_ || absl::IsInvalidArgument(written)) {
+    if (written.ok() || absl::IsInvalidArgument(written)) {
       if (!written.ok()) log::Error("not recorded", {{"why", conf::Std(written.message())}});
       waiting_.pop_front();
+    } else if (closed_) {
+      // Each try may take seconds, and the process is asked to go.
+      log::Error("not recorded", {{"why", conf::Std(written.message())}, {"events", waiting_.size()}});
+      waiting_.clear();
     } else {
       co_await pause_.For(kRetry);
     }

@@ -35,7 +35,7 @@ int64_t Exchange::ExpectedOutput() const {
 }
 
 void Exchange::KeepAnswer(std::string_view piece) {
-  if (!KeepsAnswer()) return;
+  if (!principal || principal->store_content != config::StoreContent::kFull) return;
   answer_bytes += piece.size();
   answer_text.append(
       piece.substr(0, ledger::kMaxContent - std::min(answer_text.size(), ledger::kMaxContent)));

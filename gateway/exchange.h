@@ -98,8 +98,7 @@ struct Exchange {
   // Prices what is counted and tells it to the ledger, which has it even if the process dies now.
   void TellProgress();
 
-  // Whether the tenant's policy wants answers stored; what goes to the client is then kept.
-  bool KeepsAnswer() const { return principal && principal->store_content == config::StoreContent::kFull; }
+  // Keeps what goes to the client, where the tenant's policy wants answers stored.
   void KeepAnswer(std::string_view piece);
 
   // What the gateway itself has cost this request until `now`.

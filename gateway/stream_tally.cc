@@ -47,7 +47,8 @@ size_t StreamTally::Pass(char* data, size_t n) {
     if (event.has_data) {
       const bool tells_usage = conf::Contains(event.data, "\"usage\"");
       ReadData(event.name, event.data, tells_usage);
-      if (hide_usage_ && tells_usage) plan = api::StripUsage(event.raw);
+      const bool hides = tells_usage || (event.multi_line && conf::Contains(event.raw, "\"usage\""));
+      if (hide_usage_ && hides) plan = api::StripUsage(event.raw);
     }
     if (plan.drop_event) continue;
     const size_t at = static_cast<size_t>(event.raw.data() - data);

@@ -324,6 +324,7 @@ absl::Status Index::Forget() {
       !dropped.ok()) {
     return dropped;
   }
+  tail_.reset();  // it may hold a segment that is gone
   return SetMeta("first_seq", std::to_string(first));
 }
 

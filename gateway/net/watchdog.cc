@@ -28,7 +28,7 @@ int64_t Watchdog::TickAt(conf::TimePoint t) {
 }
 
 void Watchdog::Insert(Alarm& alarm) {
-  if (count_++ == 0) turned_to_ = TickAt(Now());
+  if (count_++ == 0 && !turning_) turned_to_ = TickAt(Now());
   // A far alarm waits half a turn ahead and is looked at again there.
   alarm.slot_tick_ = std::clamp(alarm.due_, turned_to_ + 1, turned_to_ + kSlots / 2);
   Alarm*& head = slots_[static_cast<size_t>(alarm.slot_tick_ % kSlots)];

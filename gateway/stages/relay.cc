@@ -227,7 +227,6 @@ class StreamRelay {
         upstream_(x.upstream->connection()),
         tally_(x.upstream->carry() == Carry::kAsIs ? x.spec->api : router::Api::kChatCompletions,
                HidesUsage(x)),
-        keeps_answer_(x.KeepsAnswer()),
         limits_(x.runtime->config().server.limits),
         idle_(x.runtime->model(x.attempt->model()).config->timeouts.idle),
         first_byte_(x.runtime->model(x.attempt->model()).config->timeouts.first_byte) {
@@ -255,7 +254,6 @@ class StreamRelay {
   ClientConnection& upstream_;
   net::SseFramer framer_;
   StreamTally tally_;
-  const bool keeps_answer_;
   const config::ServerLimits& limits_;
   const conf::Duration idle_;
   const conf::Duration first_byte_;
@@ -345,9 +343,15 @@ net::Task<Verdict> StreamRelay::Loop() {
   while (true) {
     const uint64_t events_before = tally_.events();
     const size_t whole = framer_.Whole(upstream_.payload());
+    // What came whole before a failure goes out, unless the client has nothing yet: then others can be tried.
+    if (status != Status::kOk && (whole == 0 || !x_.head_sent)) {
+      co_return Broken(x_, status,
+                       status == Status::kTimedOut ? "the replica fell silent within its stream"
+                                                   : "the replica broke off within its stream");
+    }
     if (whole > 0) {
       const std::string_view out = Convert(whole);
-      if (keeps_answer_) x_.KeepAnswer(out);
+      x_.KeepAnswer(out);
       const conf::TimePoint now = net::Now();
       Note(now, events_before);
       if (first && tally_.events() > 0) {
@@ -369,32 +373,26 @@ net::Task<Verdict> StreamRelay::Loop() {
       }
       if (ended) break;
       if (const auto over = OverLimits(now)) co_return *over;
-    }
-    if (status != Status::kOk) {
-      co_return Broken(x_, status,
-                       status == Status::kTimedOut ? "the replica fell silent within its stream"
-                                                   : "the replica broke off within its stream");
-    }
-    if (whole == 0 && upstream_.done()) {
+      if (status != Status::kOk) continue;
+    } else if (upstream_.done()) {
       // Its body is over, and the marker that says that the answer is whole has not come.
       if (tally_.needs_marker() || !upstream_.payload().empty()) {
         co_return Broken(x_, Status::kClosed, "the replica ended its stream before the answer was whole");
       }
       if (!co_await Send({}, true)) co_return ClientLeft(x_);
       break;
-    }
-    if (whole == 0 && upstream_.payload().size() > kMaxEvent) {
+    } else if (upstream_.payload().size() > kMaxEvent) {
       co_return Broken(x_, Status::kMalformed, "the replica sent an event larger than this gateway relays");
     }
     if (!x_.head_sent)
-      upstream_.KeepHead();         // it goes out with the first event: until then others can be tried
-    status = co_await Read(first);  // what came before a failure goes out first
+      upstream_.KeepHead();  // it goes out with the first event: until then others can be tried
+    status = co_await Read(first);
   }
   // The last event is out; what ends the message is waited for so that the connection can be used again.
-  while (!upstream_.done()) {
+  while (status == Status::kOk && !upstream_.done()) {
     upstream_.Take(upstream_.payload().size());
     upstream_.SetTimeout(kEndOfMessage);
-    if (co_await upstream_.ReadSome() != Status::kOk) break;
+    status = co_await upstream_.ReadSome();
   }
   co_return Finish(x_, Event::Of(Event::Kind::kCompleted));
 }

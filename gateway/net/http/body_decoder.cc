@@ -133,8 +133,8 @@ bool BodyDecoder::DecodeByte(char c) {
       }
       return ++skipped_ <= kMaxSkipped;
     case State::kEndLf:
-      done_ = true;
-      return c == '\n';
+      done_ = c == '\n';
+      return done_;
     case State::kData:
       break;
   }

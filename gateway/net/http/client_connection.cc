@@ -67,7 +67,7 @@ ClientConnection::Status ClientConnection::DecodeFrom(size_t raw_begin) {
     return Status::kOk;
   }
   const BodyDecoder::Result r = decoder_.Decode(in_.data() + raw_begin, raw);
-  excess_ |= r.consumed < raw;
+  excess_ |= r.malformed || r.consumed < raw;
   in_.Truncate(raw_begin + r.payload);  // what came before a malformed chunk stands
   return r.malformed ? Status::kMalformed : Status::kOk;
 }

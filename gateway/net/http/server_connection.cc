@@ -216,7 +216,8 @@ bool ServerConnection::EndRequest() {
   in_request_ = false;
   const bool whole = decoder_.done();
   body_view_ = {};
-  if (body_.capacity() > kReadAhead) {
+  // A read that timed out still stands, and what comes goes where it began.
+  if (body_.capacity() > kReadAhead && reading_ != &body_) {
     body_.Release();
   } else {
     body_.Clear();

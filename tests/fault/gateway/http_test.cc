@@ -348,6 +348,19 @@ TEST_F(Http, DoesNotWaitForEverForSlowClients) {
   EXPECT_EQ(engine.Stat("/requests/received"), 0u);
 }
 
+TEST_F(Http, BearsABodyThatGoesOnAfterItWasGivenUp) {
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .server = "limits: {body_timeout: 200ms, body_bytes: 8MiB}"});
+  for (const size_t size : {100'000u, 100'000u, 1'000'000u, 4'000'000u, 100'000u}) {
+    const std::string question = Question(size);
+    RawClient client = gateway.Connect();
+    ASSERT_TRUE(client.Send(tests::Post("/v1/chat/completions", question).substr(0, 2000)));
+    EXPECT_EQ(client.Read(milliseconds(5000)).status, 408);
+    for (int i = 0; i < 5; ++i) client.Send("xxxxx");
+  }
+  EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
+}
+
 TEST_F(Http, CountsTheConnectionsOfAnAddress) {
   const GatewayProcess gateway(
       {.replicas = {engine.port()}, .server = "limits: {connections_per_address: 3}"});
