@@ -247,7 +247,8 @@ net::Task<Event> Upstream::StreamForm() {
     pieces[n++] = ConstBuffer(size.data(), static_cast<size_t>(end - size.data()));
   }
   for (const std::string_view part : parts) pieces[n++] = AsBuffer(part);
-  if (chunked) pieces[n++] = AsBuffer("\r\n");
+  // Sent again, the whole form goes out at once.
+  if (chunked) pieces[n++] = AsBuffer(x_.body_whole ? "\r\n0\r\n\r\n" : "\r\n");
   if (!co_await connection_->Write(std::span(pieces).first(n))) co_return Event::Of(WriteFailed());
 
   const uint64_t limit = x_.runtime->config().server.limits.body_bytes;
@@ -263,6 +264,12 @@ net::Task<Event> Upstream::StreamForm() {
     if (x_.form_head.size() > limit) {
       x_.error = api::Make(api::Code::kRequestTooLarge,
                            fmt::format("the body is larger than the {} bytes allowed", limit));
+      co_return Event::Of(Event::Kind::kClientGone);
+    }
+    // The rest is read too: a second model further on would be served unasked.
+    const auto state = x_.body_whole ? x_.form->Finish() : x_.form->Feed(piece);
+    if (state == router::MultipartScanner::State::kFailed) {
+      x_.error = api::FromFacts(x_.form->error());
       co_return Event::Of(Event::Kind::kClientGone);
     }
     n = 0;

@@ -121,6 +121,27 @@ void AppendNullable(std::string& out, std::string_view name, std::string_view va
   out += fmt::format(",\"{}\":null", name);
 }
 
+Code CodeOf(router::FactsErrorCode code) {
+  switch (code) {
+    case router::FactsErrorCode::kInvalidJson:
+    case router::FactsErrorCode::kInvalidUtf8:
+      return Code::kInvalidJson;
+    case router::FactsErrorCode::kInvalidType:
+    case router::FactsErrorCode::kNotAnObject:
+      return Code::kInvalidType;
+    case router::FactsErrorCode::kMissingModel:
+      return Code::kMissingModel;
+    case router::FactsErrorCode::kDuplicateKey:
+    case router::FactsErrorCode::kAmbiguousKey:
+      return Code::kDuplicateKey;
+    case router::FactsErrorCode::kInvalidMultipart:
+      return Code::kInvalidMultipart;
+    case router::FactsErrorCode::kTooDeep:
+      return Code::kNestingTooDeep;
+  }
+  return Code::kInvalidJson;
+}
+
 }  // namespace
 
 std::span<const CodeInfo> AllCodes() {
@@ -202,6 +223,10 @@ std::vector<ErrorHeader> ErrorHeaders(const ApiError& error) {
     headers.push_back({"x-tidegate-limit", std::move(value)});
   }
   return headers;
+}
+
+ApiError FromFacts(const router::FactsError& error) {
+  return Make(CodeOf(error.code), error.message, std::string(error.param));
 }
 
 }  // namespace gateway::api

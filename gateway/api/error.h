@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "router/facts.h"
 
 namespace gateway::api {
 
@@ -119,5 +120,8 @@ struct ErrorHeader {
 
 // x-should-retry, retry-after-ms and retry-after (rounded up), x-tidegate-limit: those that the error knows.
 std::vector<ErrorHeader> ErrorHeaders(const ApiError& error);
+
+// Of a body whose facts could not be read.
+ApiError FromFacts(const router::FactsError& error);
 
 }  // namespace gateway::api

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "conf/find.h"
+#include "router/limits/price.h"
 
 namespace gateway::api {
 namespace {
@@ -204,7 +205,7 @@ using Object = simdjson::ondemand::object;
 bool Count(simdjson::simdjson_result<simdjson::ondemand::value> value, uint64_t& into) {
   uint64_t count = 0;
   if (value.get_uint64().get(count) != simdjson::SUCCESS) return false;
-  into = count;
+  into = std::min<uint64_t>(count, router::limits::kMaxTokens);  // no answer has more; sums stay sums
   return true;
 }
 

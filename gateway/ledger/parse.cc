@@ -157,7 +157,8 @@ bool ReadCloseFacts(std::string_view body, CloseFacts* facts) {
       const auto* const comma = static_cast<const char*>(std::memchr(at, ',', Size(at, end)));
       const char* const number_end = comma == nullptr ? end : comma;
       if (int64_t* into = FactNumber(key, facts)) {
-        if (std::from_chars(at, number_end, *into).ptr != number_end) return false;
+        const auto [read_to, error] = std::from_chars(at, number_end, *into);
+        if (read_to != number_end || error != std::errc()) return false;
       }
       at = number_end;
     }

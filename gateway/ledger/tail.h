@@ -29,7 +29,7 @@ class Tail {
   };
   struct Batch {
     std::vector<Line> lines;
-    // Records between the last one given and lines[0] that retention has removed.
+    // Records between the last one given and lines[0] that retention has removed, or that are damaged.
     uint64_t missed = 0;
   };
 

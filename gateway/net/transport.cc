@@ -272,8 +272,8 @@ class TcpAcceptor final : public Acceptor {
           [&](auto handler) { acceptor_.async_accept(socket, peer, std::move(handler)); });
       if (closed_) co_return;
       if (error) {
-        // Out of descriptors, most likely: connections end meanwhile.
-        if (error == asio::error::no_descriptors || error == asio::error::no_memory) {
+        // Out of descriptors or memory, most likely: connections end meanwhile.
+        if (error != asio::error::connection_aborted) {
           retry_.expires_after(std::chrono::milliseconds(50));
           co_await AsioAwaiter([&](auto handler) { retry_.async_wait(std::move(handler)); });
         }

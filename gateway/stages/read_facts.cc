@@ -7,33 +7,11 @@
 namespace gateway::stages {
 namespace {
 
-api::Code CodeOf(router::FactsErrorCode code) {
-  switch (code) {
-    case router::FactsErrorCode::kInvalidJson:
-    case router::FactsErrorCode::kInvalidUtf8:
-      return api::Code::kInvalidJson;
-    case router::FactsErrorCode::kInvalidType:
-    case router::FactsErrorCode::kNotAnObject:
-      return api::Code::kInvalidType;
-    case router::FactsErrorCode::kMissingModel:
-      return api::Code::kMissingModel;
-    case router::FactsErrorCode::kDuplicateKey:
-    case router::FactsErrorCode::kAmbiguousKey:
-      return api::Code::kDuplicateKey;
-    case router::FactsErrorCode::kInvalidMultipart:
-      return api::Code::kInvalidMultipart;
-    case router::FactsErrorCode::kTooDeep:
-      return api::Code::kNestingTooDeep;
-  }
-  return api::Code::kInvalidJson;
-}
-
 Verdict FromForm(Exchange& x) {
   const router::MultipartScanner& form = *x.form;
   if (form.state() == router::MultipartScanner::State::kFailed) {
     x.reuse_client = x.body_whole;
-    const router::FactsError& error = form.error();
-    return x.Fail(CodeOf(error.code), error.message, std::string(error.param));
+    return x.Fail(api::FromFacts(form.error()));
   }
   x.facts.model = router::BodyText(std::string(*form.field(router::FormField::kModel)));
   x.facts.model_range = form.range(router::FormField::kModel);
@@ -48,7 +26,7 @@ Verdict ReadFacts(Exchange& x) {
     if (const Verdict verdict = FromForm(x); verdict != Verdict::kGoOn) return verdict;
   } else if (const auto error = x.shard.scanner.Scan(x.body, x.spec->api, x.facts)) {
     x.shard.metrics.cells.bad_bodies.Add();
-    return x.Fail(CodeOf(error->code), error->message, std::string(error->param));
+    return x.Fail(api::FromFacts(*error));
   }
   const std::string_view asked = x.facts.model.view();
   const std::optional<ModelId> found = x.runtime->routes().Find(asked);

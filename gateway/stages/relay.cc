@@ -203,6 +203,7 @@ net::Task<Verdict> RelayBody(Exchange& x) {
     co_return Broken(x, Status::kMalformed, "the replica's answer is too large");
   const net::http::Head& head = upstream.head();
   const std::optional<uint64_t> length = head.content_length;
+  if (!length && !x.client_knows_chunks()) x.reuse_client = false;  // only the end tells that it is whole
   x.status = head.status;
   x.head_sent = true;
   x.answer_head.clear();
@@ -363,6 +364,7 @@ net::Task<Verdict> StreamRelay::Loop() {
       const bool ended = Ended() || told_failure;
       if (ended) Charge(x_);
       if ((!out.empty() || ended) && !co_await Send(out, ended)) co_return ClientLeft(x_);
+      if (!x_.head_sent) upstream_.KeepHead();  // nothing of these events was for the client
       upstream_.Take(whole);
       framer_.Taken(whole);
       if (told_failure) {

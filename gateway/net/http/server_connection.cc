@@ -42,6 +42,7 @@ void ServerConnection::Complete(ErrorCode error, size_t bytes) {
     read_error_ = error;
   } else {
     // The buffer may have been emptied to its front since the read was started.
+    if (bytes > into->space()) std::abort();
     char* back = into->data() + into->size();
     if (back != read_at_) std::memmove(back, read_at_, bytes);
     into->Commit(bytes);
@@ -51,7 +52,7 @@ void ServerConnection::Complete(ErrorCode error, size_t bytes) {
   } else if (error) {
     peer_gone_ = true;
     if (on_gone_) std::exchange(on_gone_, nullptr)();
-  } else if (into->space() > 0) {
+  } else if (into->space() > 0 && leftover_.empty()) {
     StartRead(*into);  // still watching; what a pipelining client sends ahead is bounded by the buffer
   }
 }
@@ -149,6 +150,16 @@ void ServerConnection::TakeAhead() {
   in_.Truncate(head_bytes_);
 }
 
+// What came behind a body belongs to the next request. It goes back behind the head where it has room: a read
+// that stands pending there goes on behind it. Otherwise it waits, and nothing is read until it was taken.
+void ServerConnection::KeepExcess(std::string_view excess) {
+  if (excess.size() <= in_.space()) {
+    in_.Append(excess);
+  } else {
+    leftover_.assign(excess);
+  }
+}
+
 // Bodies that are chunked or do not fit behind their head: read into body_, decoded in place.
 Task<ServerConnection::Status> ServerConnection::ReadFramedBody(size_t limit) {
   if (!co_await SendContinue()) co_return Status::kClosed;
@@ -161,7 +172,7 @@ Task<ServerConnection::Status> ServerConnection::ReadFramedBody(size_t limit) {
     const size_t raw = body_.size() - decoded_to;
     const BodyDecoder::Result r = decoder_.Decode(body_.data() + decoded_to, raw);
     if (r.malformed) co_return Status::kMalformed;
-    if (decoder_.done()) leftover_.assign(body_.data() + decoded_to + r.consumed, raw - r.consumed);
+    if (decoder_.done()) KeepExcess({body_.data() + decoded_to + r.consumed, raw - r.consumed});
     decoded_to += r.payload;
     body_.Truncate(decoded_to);
     if (decoded_to > limit) co_return Status::kTooLarge;
@@ -188,7 +199,7 @@ Task<ServerConnection::Status> ServerConnection::ReadBodyPiece(std::string_view&
     const size_t raw = body_.size();
     const BodyDecoder::Result r = decoder_.Decode(body_.data(), raw);
     if (r.malformed) co_return Status::kMalformed;
-    if (decoder_.done()) leftover_.assign(body_.data() + r.consumed, raw - r.consumed);
+    if (decoder_.done()) KeepExcess({body_.data() + r.consumed, raw - r.consumed});
     body_.Truncate(r.payload);
     if (r.payload > 0 || decoder_.done()) break;
     if (!co_await Fill(body_)) co_return timed_out_ ? Status::kTimedOut : Status::kClosed;
@@ -205,7 +216,7 @@ void ServerConnection::WatchPeer(std::function<void()> on_gone) {
   if (read_error_) {
     peer_gone_ = true;
     if (on_gone_) std::exchange(on_gone_, nullptr)();
-  } else if (!reading_ && in_.space() > 0) {
+  } else if (!reading_ && in_.space() > 0 && leftover_.empty()) {
     StartRead(in_);
   }
 }

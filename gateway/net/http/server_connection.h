@@ -90,6 +90,7 @@ class ServerConnection final : private Completion, private Alarm {
   Task<Status> ReadFramedBody(size_t limit);
   Task<bool> SendContinue();
   void TakeAhead();
+  void KeepExcess(std::string_view excess);
 
   std::unique_ptr<Stream> stream_;
   const ConnectionLimits& limits_;

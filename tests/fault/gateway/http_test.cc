@@ -203,6 +203,26 @@ TEST_F(Http, AnswersPipelinedRequestsInOrder) {
   EXPECT_EQ(client.Read().json()["usage"]["completion_tokens"], 5);
 }
 
+TEST_F(Http, WhatIsSentAheadBehindAChunkedBodyIsTheNextRequestHoweverItIsCut) {
+  const GatewayProcess gateway({.replicas = {engine.port()}});
+  const std::string first = Chunked(Question(20'000), 7'000);
+  const std::string second =
+      Chat({{"max_tokens", 3}, {"ignore_eos", true}, {"user", std::string(60'000, 'u')}});
+  for (const size_t ahead : {1u, 150u, 1'000u, 15'000u, 40'000u, 60'000u}) {
+    SCOPED_TRACE(ahead);
+    RawClient client = gateway.Connect();
+    ASSERT_TRUE(client.Send(first + second.substr(0, ahead)));
+    // The rest comes while the first is worked on, and after it.
+    const size_t half = (second.size() - ahead) / 2;
+    ASSERT_TRUE(client.Send(second.substr(ahead, half)));
+    EXPECT_EQ(client.Read().status, 200);
+    ASSERT_TRUE(client.Send(second.substr(ahead + half)));
+    const Answer answer = client.Read();
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.json()["usage"]["completion_tokens"], 3);
+  }
+}
+
 TEST_F(Http, BodiesOfAnySizeAndFramingArriveByteForByteOnOneConnection) {
   const GatewayProcess gateway({.replicas = {engine.port()}});
   RawClient client = gateway.Connect();
