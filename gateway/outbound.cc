@@ -1,9 +1,12 @@
 #include "gateway/outbound.h"
 
 #include <fmt/format.h>
+#include <openssl/rand.h>
 #include <unistd.h>
 
 #include "conf/text.h"
+#include "gateway/ledger/chain.h"
+#include "gateway/ledger/files.h"
 #include "gateway/ledger/parse.h"
 #include "gateway/ledger/tail.h"
 #include "gateway/log.h"
@@ -32,6 +35,20 @@ std::string HostName() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+// Names this gateway among those that share limits, in the same way after a restart on another host name: its
+// leases of a running period are its own again.
+absl::StatusOr<std::string> InstanceId(const std::string& state_dir) {
+  const std::string path = state_dir + "/instance";
+  absl::StatusOr<std::string> kept = ledger::ReadFile(path, 64);
+  if (kept.ok() && !kept->empty()) return kept;
+  if (!kept.ok() && !absl::IsNotFound(kept.status())) return kept;
+  std::array<uint8_t, 16> random{};
+  RAND_bytes(random.data(), static_cast<int>(random.size()));
+  std::string id = ledger::Hex(random.data(), random.size());
+  if (absl::Status written = ledger::ReplaceFile(path, id); !written.ok()) return written;
+  return id;
 }
 
 std::vector<std::pair<std::string, std::string>> Revealed(const std::vector<config::SecretHeader>& headers) {
@@ -90,8 +107,10 @@ absl::Status Outbound::StartRedis(const config::Redis& config) {
   options.seed = static_cast<uint64_t>(conf::ToUnixNanos(net::Now()));
   redis_ = std::make_unique<net::RedisClient>(loop_, std::move(options));
 
+  absl::StatusOr<std::string> instance = InstanceId(shared_.state_dir);
+  if (!instance.ok()) return instance.status();
   LimitsSync::Options sync;
-  sync.instance = fmt::format("{}:{}", HostName(), shared_.state_dir);
+  sync.instance = *std::move(instance);
   sync.prefix = config.prefix;
   sync.lease = config.lease;
   sync.gateways = config.gateways;

@@ -223,6 +223,30 @@ TEST_F(Http, WhatIsSentAheadBehindAChunkedBodyIsTheNextRequestHoweverItIsCut) {
   }
 }
 
+// The first is checked, priced and spliced; engines take the last.
+TEST_F(Http, ASecondModelInAFormIsRefusedHoweverLateItComes) {
+  const GatewayProcess gateway({.replicas = {engine.port()}});
+  const auto part = [](std::string_view name, std::string_view value) {
+    return fmt::format("--b\r\nContent-Disposition: form-data; name=\"{}\"\r\n\r\n{}\r\n", name, value);
+  };
+  const std::string form = part("model", "chat-small") + part("file", std::string(50'000, 'x')) +
+                           part("model", "another") + "--b--\r\n";
+  const std::string begin = form.substr(0, 300);  // to within the file
+  const std::string end = form.substr(300);
+  RawClient client = gateway.Connect();
+  ASSERT_TRUE(
+      client.Send(fmt::format("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: gateway\r\nContent-Type: "
+                              "multipart/form-data; boundary=b\r\nContent-Length: {}\r\n\r\n{}",
+                              form.size(), begin)));
+  ASSERT_TRUE(tests::Within(RawClient::kPatience, [&] {
+    return gateway.Metric("tidegate_ledger_open_requests") == 1.0;
+  })) << "a form is admitted as soon as its model is known";
+  ASSERT_TRUE(client.Send(end));
+  const Answer answer = client.Read();
+  EXPECT_EQ(answer.status, 400) << answer.body;
+  EXPECT_EQ(answer.code(), "duplicate_key");
+}
+
 TEST_F(Http, BodiesOfAnySizeAndFramingArriveByteForByteOnOneConnection) {
   const GatewayProcess gateway({.replicas = {engine.port()}});
   RawClient client = gateway.Connect();
