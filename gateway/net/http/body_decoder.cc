@@ -108,6 +108,7 @@ bool BodyDecoder::DecodeByte(char c) {
     case State::kSizeLf:
       if (c != '\n') return false;
       size_digits_ = 0;
+      skipped_ = 0;
       state_ = left_ > 0 ? State::kData : State::kTrailer;
       return true;
     case State::kDataCr:
@@ -123,15 +124,16 @@ bool BodyDecoder::DecodeByte(char c) {
         return true;
       }
       if (c == '\n' || ++skipped_ > kMaxSkipped) return false;
-      state_ = State::kTrailerLf;
+      state_ = State::kTrailerLine;
+      return true;
+    case State::kTrailerLine:
+      // Dropped, as a proxy may. A line feed alone ends no line: not everybody would see an end there.
+      if (c == '\n' || ++skipped_ > kMaxSkipped) return false;
+      if (c == '\r') state_ = State::kTrailerLf;
       return true;
     case State::kTrailerLf:
-      // Inside a trailer line: dropped, as a proxy may.
-      if (c == '\n') {
-        state_ = State::kTrailer;
-        return true;
-      }
-      return ++skipped_ <= kMaxSkipped;
+      state_ = State::kTrailer;
+      return c == '\n';
     case State::kEndLf:
       done_ = c == '\n';
       return done_;

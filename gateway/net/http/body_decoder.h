@@ -42,6 +42,7 @@ class BodyDecoder {
     kDataCr,
     kDataLf,
     kTrailer,
+    kTrailerLine,
     kTrailerLf,
     kEndLf
   };
@@ -54,7 +55,7 @@ class BodyDecoder {
   bool done_ = true;
   bool refuse_extensions_ = false;
   uint8_t size_digits_ = 0;
-  uint16_t skipped_ = 0;  // bytes of extension or trailer seen, which are bounded
+  uint16_t skipped_ = 0;  // bytes of this chunk's extensions, or of all trailers: each is bounded
   uint64_t left_ = 0;
 };
 

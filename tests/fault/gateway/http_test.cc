@@ -97,6 +97,7 @@ TEST_F(Http, RefusesWhatASmugglerWouldSend) {
       {"a signed chunk size", with(te, "-1\r\n" + zero)},
       {"a chunk size beyond 64 bits", with(te, "10000000000000002\r\n" + zero)},
       {"a chunk longer than its size", with(te, "2\r\n{}{}\r\n" + zero)},
+      {"a trailer that ends in a bare line feed", with(te, "0\r\nX-A: b\n\r\n" + hidden)},
       {"chunks that end in bare line feeds", with(te, fmt::format("{:x}\n{}\n0\n\n", body.size(), body))},
       {"an absolute target",
        "POST http://elsewhere/v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + length + "\r\n" + body},

@@ -44,11 +44,38 @@ TEST(BodyDecoder, RefusesBadChunking) {
   }
 }
 
+TEST(BodyDecoder, TrailerLinesEndAsLinesOfAHeadDo) {
+  for (const char* trailers :
+       {"X: y\n\r\n", "X: y\n\n", "\n", "X: y\r\nZ: w\n\r\n", "X: y\rZ: w\r\n\r\n", "X: y\r\r\n\r\n"}) {
+    for (const size_t step : {1u, 64u}) {
+      const std::string bytes = std::string("2\r\nok\r\n0\r\n") + trailers;
+      EXPECT_EQ(DecodeIn(bytes, step, BodyDecoder::ForRequest(Chunked())), "malformed") << trailers;
+      EXPECT_EQ(DecodeIn(bytes, step, BodyDecoder::ForResponse(Chunked(), false)), "malformed") << trailers;
+    }
+  }
+  EXPECT_EQ(DecodeIn("2\r\nok\r\n0\r\nX: y\r\nZ: w\r\n\r\n", 1, BodyDecoder::ForRequest(Chunked())), "ok");
+}
+
 TEST(BodyDecoder, TakesExtensionsAndTrailersOfResponsesAndDropsThem) {
   EXPECT_EQ(DecodeIn("2;a=b\r\nok\r\n0\r\nX: y\r\n\r\n", 1, BodyDecoder::ForResponse(Chunked(), false)),
             "ok");
   EXPECT_EQ(DecodeIn("2;" + std::string(8000, 'a'), 8000, BodyDecoder::ForResponse(Chunked(), false)),
             "malformed");
+}
+
+TEST(BodyDecoder, BoundsTheExtensionsOfEachChunkAndTheTrailersOfAMessage) {
+  const auto decode = [](const std::string& bytes) {
+    return DecodeIn(bytes, 100, BodyDecoder::ForResponse(Chunked(), false));
+  };
+  const std::string large = std::string(3000, 'e');
+  std::string chunks;
+  for (int i = 0; i < 50; ++i) chunks += "1;" + large + "\r\nx\r\n";
+  EXPECT_EQ(decode(chunks + "0;" + large + "\r\nX: " + large + "\r\n\r\n"), std::string(50, 'x'));
+  EXPECT_EQ(decode("1;" + large + large + "\r\nx\r\n0\r\n\r\n"), "malformed");
+  EXPECT_EQ(decode("0\r\nX: " + large + "\r\nY: " + large + "\r\n\r\n"), "malformed");
+  std::string many = "0\r\n";
+  for (int i = 0; i < 2000; ++i) many += "X:\r\n";
+  EXPECT_EQ(decode(many + "\r\n"), "malformed");
 }
 
 TEST(BodyDecoder, StopsAtTheDeclaredLength) {
