@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/net/clock.h"
-
 namespace gateway::net {
 
 Alarm::~Alarm() {
@@ -20,7 +18,7 @@ void Alarm::Set(conf::TimePoint at) {
 }
 
 void Alarm::SetAfter(conf::Duration after) {
-  Set(Now() + after);
+  Set(watchdog_.now_() + after);
 }
 
 int64_t Watchdog::TickAt(conf::TimePoint t) {
@@ -28,7 +26,7 @@ int64_t Watchdog::TickAt(conf::TimePoint t) {
 }
 
 void Watchdog::Insert(Alarm& alarm) {
-  if (count_++ == 0 && !turning_) turned_to_ = TickAt(Now());
+  if (count_++ == 0 && !turning_) turned_to_ = TickAt(now_());
   // A far alarm waits half a turn ahead and is looked at again there.
   alarm.slot_tick_ = std::clamp(alarm.due_, turned_to_ + 1, turned_to_ + kSlots / 2);
   Alarm*& head = slots_[static_cast<size_t>(alarm.slot_tick_ % kSlots)];
@@ -54,7 +52,7 @@ void Watchdog::Remove(Alarm& alarm) {
 void Watchdog::WakeAt(int64_t tick) {
   if (stopped_ || turning_) return;
   wakes_at_ = tick;
-  timer_.expires_after(std::max(conf::TimePoint(tick * kTick) - Now(), conf::Duration::zero()));
+  timer_.expires_after(std::max(conf::TimePoint(tick * kTick) - now_(), conf::Duration::zero()));
   timer_.async_wait([this](ErrorCode error) {
     if (!error && !stopped_) Turn();  // an error: it was set anew
   });
@@ -62,7 +60,7 @@ void Watchdog::WakeAt(int64_t tick) {
 
 void Watchdog::Turn() {
   turning_ = true;
-  const int64_t now = TickAt(Now());
+  const int64_t now = TickAt(now_());
   turned_to_ = std::max(turned_to_, now - kSlots);
   while (turned_to_ < now) {
     // A quarter turn at a time, so that what is put back (at most half a turn ahead) never lands in a slot

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "conf/time.h"
+#include "gateway/net/clock.h"
 #include "gateway/net/stream.h"
 
 namespace gateway::net {
@@ -48,7 +49,9 @@ class Watchdog {
  public:
   static constexpr conf::Duration kTick = std::chrono::milliseconds(10);
 
-  explicit Watchdog(IoContext& io) : timer_(io) { slots_.fill(nullptr); }
+  using Clock = conf::TimePoint (*)();
+
+  explicit Watchdog(IoContext& io, Clock clock = &Now) : timer_(io), now_(clock) { slots_.fill(nullptr); }
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
@@ -68,6 +71,7 @@ class Watchdog {
   asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
                              IoContext::executor_type>
       timer_;
+  const Clock now_;
   std::array<Alarm*, kSlots> slots_;
   size_t count_ = 0;
   int64_t turned_to_ = 0;

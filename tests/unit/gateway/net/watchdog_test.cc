@@ -1,5 +1,6 @@
 #include "gateway/net/watchdog.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -78,6 +79,48 @@ TEST_F(WatchdogTest, AnAlarmThatIsDestroyedNeverFires) {
   alarms.erase(alarms.begin());
   io.run();
   EXPECT_EQ(order, std::vector<Noted*>{alarms.front().get()});
+}
+
+conf::TimePoint manual_now;
+
+// Fires over and over, each time a little later.
+class Ticking final : public Alarm {
+ public:
+  explicit Ticking(Watchdog& watchdog) : Alarm(watchdog) { SetAfter(Watchdog::kTick); }
+  int fired = 0;
+
+ private:
+  void OnAlarm() override {
+    ++fired;
+    SetAfter(Watchdog::kTick);
+  }
+};
+
+// As after a SIGSTOP, or in a machine that was suspended: longer than the wheel's whole turn.
+TEST(FrozenWatchdog, CatchesUpAtOnceAndMissesNothing) {
+  for (const auto frozen : {milliseconds(5'000), milliseconds(10'300), milliseconds(60'000)}) {
+    SCOPED_TRACE(frozen.count());
+    manual_now = conf::TimePoint(std::chrono::hours(1));
+    IoContext io{1};
+    Watchdog watchdog(io, [] { return manual_now; });
+    std::vector<Noted*> order;
+    Noted soon(watchdog, order), later(watchdog, order), after(watchdog, order);
+    Ticking ticking(watchdog);
+    soon.SetAfter(milliseconds(20));
+    later.SetAfter(milliseconds(4'000));
+    after.SetAfter(frozen + milliseconds(2'000));
+    manual_now += frozen;
+    io.run_one();
+    EXPECT_THAT(order, testing::UnorderedElementsAre(&soon, &later));
+    EXPECT_LE(ticking.fired, 2) << "once for all that it has missed";
+    EXPECT_TRUE(after.armed());
+    manual_now += milliseconds(1'900);
+    io.run_one();
+    EXPECT_EQ(order.size(), 2u) << "not early";
+    manual_now += milliseconds(200);
+    io.run_one();
+    EXPECT_EQ(order.back(), &after);
+  }
 }
 
 }  // namespace
