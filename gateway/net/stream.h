@@ -9,6 +9,7 @@
 #include <boost/system/error_code.hpp>
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,6 +56,10 @@ class Stream {
 
   // What can be written at once without waiting; 0 bytes when nothing can.
   virtual IoResult TryWrite(std::span<const ConstBuffer> from) = 0;
+
+  // Bytes that the peer's host has taken so far, framing of TLS included: it grows as long as somebody reads.
+  // A system call.
+  virtual uint64_t Acknowledged() = 0;
 
   // Whether an idle connection still stands: nothing to read and not closed by the peer.
   virtual bool IsQuiet() = 0;

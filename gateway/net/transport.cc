@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "gateway/net/draining_read.h"
+#include "gateway/net/tcp_info.h"
 
 namespace gateway::net {
 namespace {
@@ -76,6 +77,8 @@ class PlainStream final : public Stream {
     return {LastError(), 0};
   }
 
+  uint64_t Acknowledged() override { return AcknowledgedBytes(socket_.native_handle()); }
+
   bool IsQuiet() override {
     char byte;
     const ssize_t n = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -127,6 +130,8 @@ class TlsStream final : public Stream {
   }
 
   IoResult TryWrite(std::span<const ConstBuffer>) override { return {}; }
+
+  uint64_t Acknowledged() override { return AcknowledgedBytes(ssl_.next_layer().native_handle()); }
 
   bool IsQuiet() override {
     if (SSL_pending(ssl_.native_handle()) > 0) return false;

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "gateway/net/clock.h"
+
 namespace gateway::net::http {
 namespace {
 
@@ -11,6 +13,7 @@ constexpr size_t kInitialBuffer = 16 * 1024;
 constexpr size_t kReadAhead = 64 * 1024;
 constexpr size_t kLingerBytes = 1u << 20;
 constexpr conf::Duration kLingerTime = std::chrono::seconds(2);
+constexpr int kLooks = 8;  // at a write, in the time that it may stand still
 
 }  // namespace
 
@@ -23,7 +26,11 @@ struct ServerConnection::FillAwaiter {
 };
 
 ServerConnection::ServerConnection(Loop& loop, std::unique_ptr<Stream> stream, const ConnectionLimits& limits)
-    : Alarm(loop.watchdog), stream_(std::move(stream)), limits_(limits), in_(kInitialBuffer) {}
+    : Alarm(loop.watchdog),
+      stream_(std::move(stream)),
+      limits_(limits),
+      in_(kInitialBuffer),
+      stall_(loop.watchdog, *this) {}
 
 ServerConnection::~ServerConnection() {
   if (reading_) std::abort();  // Shutdown() was not awaited
@@ -58,12 +65,27 @@ void ServerConnection::Complete(ErrorCode error, size_t bytes) {
 }
 
 void ServerConnection::OnAlarm() {
-  if (writing_) {
-    stream_->Close();
-    return;
-  }
   timed_out_ = true;
   if (reader_) std::exchange(reader_, nullptr).resume();
+}
+
+void ServerConnection::StallAlarm::Begin() {
+  looked_ = false;
+  SetAfter(connection_.limits_.write_stall / kLooks);
+}
+
+void ServerConnection::StallAlarm::OnAlarm() {
+  const conf::Duration patience = connection_.limits_.write_stall;
+  const conf::TimePoint now = Now();
+  const uint64_t acknowledged = connection_.stream_->Acknowledged();
+  if (!std::exchange(looked_, true) || acknowledged != acknowledged_) {
+    acknowledged_ = acknowledged;
+    since_ = now;
+  } else if (now - since_ >= patience) {
+    connection_.stream_->Close();
+    return;
+  }
+  SetAfter(patience / kLooks);
 }
 
 void ServerConnection::StartRead(Buffer& into) {
@@ -111,6 +133,7 @@ Task<ServerConnection::Status> ServerConnection::ReadHead() {
   continue_sent_ = false;
   decoder_ = BodyDecoder::ForRequest(head_);
   body_bytes_ = 0;
+  body_time_left_ = limits_.body_time;
   in_place_ = 0;
   body_view_ = {};
   co_return Status::kOk;
@@ -194,7 +217,9 @@ Task<ServerConnection::Status> ServerConnection::ReadBodyPiece(std::string_view&
   body_.Clear();
   body_.Reserve(kReadAhead);
   TakeAhead();
-  SetAfter(limits_.body_time);
+  // Only waiting for the client counts, not what is done with the pieces meanwhile.
+  const conf::TimePoint began = Now();
+  Set(began + body_time_left_);
   while (true) {
     const size_t raw = body_.size();
     const BodyDecoder::Result r = decoder_.Decode(body_.data(), raw);
@@ -206,6 +231,7 @@ Task<ServerConnection::Status> ServerConnection::ReadBodyPiece(std::string_view&
     TakeAhead();
   }
   Clear();
+  body_time_left_ -= Now() - began;
   body_bytes_ += body_.size();
   piece = body_.view();
   co_return Status::kOk;

@@ -21,12 +21,12 @@
 namespace gateway::net::http {
 
 struct ConnectionLimits {
-  HeadLimits head;
+  HeadLimits head{};
   size_t body_bytes = 64u << 20;
   conf::Duration idle = std::chrono::seconds(75);         // between requests
   conf::Duration head_time = std::chrono::seconds(20);    // first byte to end of head
-  conf::Duration body_time = std::chrono::seconds(120);   // end of head to end of body
-  conf::Duration write_stall = std::chrono::seconds(60);  // a write that makes no progress
+  conf::Duration body_time = std::chrono::seconds(120);   // waited for one body, all its pieces together
+  conf::Duration write_stall = std::chrono::seconds(60);  // a write of which the client takes nothing more
 };
 
 class ServerConnection final : private Completion, private Alarm {
@@ -55,7 +55,8 @@ class ServerConnection final : private Completion, private Alarm {
   void WatchPeer(std::function<void()> on_gone);
   bool peer_gone() const { return peer_gone_; }
 
-  // co_await Write(buffers) -> IoResult. A client that takes nothing for write_stall is closed.
+  // co_await Write(buffers) -> IoResult. A client that takes nothing for write_stall is closed; one that
+  // reads slowly, but does read, is not. Also while a body is read.
   auto Write(std::span<const ConstBuffer> from);
   auto Write(const ConstBuffer& from);
 
@@ -83,6 +84,21 @@ class ServerConnection final : private Completion, private Alarm {
   struct FillAwaiter;
   struct SendAwaiter;
 
+  // Closes the connection when a write stands still. Looks now and then, so that a write costs no more than a
+  // store.
+  class StallAlarm final : public Alarm {
+   public:
+    StallAlarm(Watchdog& watchdog, ServerConnection& connection) : Alarm(watchdog), connection_(connection) {}
+    void Begin();
+
+   private:
+    void OnAlarm() override;
+    ServerConnection& connection_;
+    bool looked_ = false;
+    uint64_t acknowledged_ = 0;
+    conf::TimePoint since_;  // nothing has been taken
+  };
+
   void Complete(ErrorCode error, size_t bytes) override;
   void OnAlarm() override;
   void StartRead(Buffer& into);
@@ -103,7 +119,7 @@ class ServerConnection final : private Completion, private Alarm {
   ErrorCode read_error_;
   std::coroutine_handle<> reader_;
   bool timed_out_ = false;
-  bool writing_ = false;
+  StallAlarm stall_;
 
   Head head_;
   HeadError bad_head_ = HeadError::kNone;
@@ -111,6 +127,7 @@ class ServerConnection final : private Completion, private Alarm {
   size_t scanned_ = 0;
   BodyDecoder decoder_;
   uint64_t body_bytes_ = 0;
+  conf::Duration body_time_left_{};
   size_t in_place_ = 0;  // bytes of body that stand in in_ behind the head
   std::string_view body_view_;
   bool continue_sent_ = false;
@@ -129,15 +146,11 @@ struct ServerConnection::SendAwaiter {
 
   bool await_ready() { return write.await_ready(); }
   void await_suspend(std::coroutine_handle<> waiter) {
-    connection.writing_ = true;
-    connection.SetAfter(connection.limits_.write_stall);
+    connection.stall_.Begin();
     write.await_suspend(waiter);
   }
   IoResult await_resume() {
-    if (connection.writing_) {
-      connection.writing_ = false;
-      connection.Clear();
-    }
+    connection.stall_.Clear();
     return write.await_resume();
   }
 
