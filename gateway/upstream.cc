@@ -6,9 +6,11 @@
 #include <charconv>
 
 #include "conf/text.h"
+#include "gateway/answer.h"
 #include "gateway/api/anthropic.h"
 #include "gateway/api/responses.h"
 #include "gateway/net/clock.h"
+#include "gateway/request_body.h"
 #include "gateway/shard.h"
 
 namespace gateway {
@@ -101,7 +103,7 @@ bool Upstream::Prepare() {
   }
   if (!made) return true;
   if (auto* fault = std::get_if<api::ApiError>(&*made)) {
-    x_.error = std::move(*fault);
+    x_.Fail(std::move(*fault), ledger::EndReason::kBadRequest);
     return false;
   }
   chat_ = std::get<api::ChatRequest>(std::move(*made));
@@ -208,83 +210,76 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
   return n;
 }
 
-Event::Kind Upstream::WriteFailed() const {
-  if (x_.client_gone) return Event::Kind::kClientGone;
-  return connection_->reused() ? Event::Kind::kReusedClosed : Event::Kind::kBroken;
+conf::TimePoint Upstream::Patience() const {
+  const conf::TimePoint until = net::Now() + x_.runtime->model(route_.model).config->timeouts.first_byte;
+  return x_.deadline ? std::min(until, *x_.deadline) : until;
 }
 
 net::Task<Event> Upstream::WriteRequest() {
-  const config::Timeouts& timeouts = x_.runtime->model(route_.model).config->timeouts;
-  conf::TimePoint until = net::Now() + timeouts.first_byte;
-  if (x_.deadline) until = std::min(until, *x_.deadline);
-  connection_->SetTimeoutAt(until);
   if (x_.form) co_return co_await StreamForm();
+  connection_->SetTimeoutAt(Patience());
   std::array<ConstBuffer, 1 + router::kMaxPieces> pieces;
   const size_t n = 1 + PlanJsonBody(std::span(pieces).subspan(1));
   pieces[0] = AsBuffer(head_);
   const net::IoResult written = co_await connection_->Write(std::span(pieces).first(n));
   x_.at.sent = net::Now();
-  co_return Event::Of(written ? Event::Kind::kStart : WriteFailed());
+  co_return written ? Event::Of(Event::Kind::kStart) : Lost(written);
 }
 
 // A form goes on as it comes in. What has been sent is kept, within the body limit, so that it can be sent
-// again.
+// again. While the client is waited for, none of the replica's time runs.
 net::Task<Event> Upstream::StreamForm() {
-  const std::string& model = replica_.config->model;
-  const router::ByteRange range = x_.facts.model_range;
-  const std::optional<uint64_t> length = x_.client.head().content_length;
-  const bool chunked = !length;
-  RenderHead(length ? *length - range.size + model.size() : 0, chunked);
-  const std::string_view sent = x_.form_head;
-  const std::array<std::string_view, 3> parts{sent.substr(0, range.begin), model, sent.substr(range.end())};
-  std::array<char, 20> size;
-  std::array<ConstBuffer, 6> pieces;
-  size_t n = 0;
-  pieces[n++] = AsBuffer(head_);
-  if (chunked) {
-    const auto end =
-        fmt::format_to(size.data(), "{:x}\r\n", parts[0].size() + parts[1].size() + parts[2].size());
-    pieces[n++] = ConstBuffer(size.data(), static_cast<size_t>(end - size.data()));
-  }
-  for (const std::string_view part : parts) pieces[n++] = AsBuffer(part);
-  // Sent again, the whole form goes out at once.
-  if (chunked) pieces[n++] = AsBuffer(x_.body_whole ? "\r\n0\r\n\r\n" : "\r\n");
-  if (!co_await connection_->Write(std::span(pieces).first(n))) co_return Event::Of(WriteFailed());
-
-  const uint64_t limit = x_.runtime->config().server.limits.body_bytes;
+  const bool chunked = !x_.client.head().content_length;
+  if (const net::IoResult written = co_await SendFormSoFar(chunked); !written) co_return Lost(written);
   while (!x_.body_whole) {
     std::string_view piece;
-    const auto status = co_await x_.client.ReadBodyPiece(piece);
-    if (status != net::http::ServerConnection::Status::kOk) {
-      x_.client_gone = true;
-      co_return Event::Of(Event::Kind::kClientGone);
-    }
-    x_.body_whole = piece.empty();
-    x_.form_head.append(piece);
-    if (x_.form_head.size() > limit) {
-      x_.error = api::Make(api::Code::kRequestTooLarge,
-                           fmt::format("the body is larger than the {} bytes allowed", limit));
-      co_return Event::Of(Event::Kind::kClientGone);
-    }
-    // The rest is read too: a second model further on would be served unasked.
-    const auto state = x_.body_whole ? x_.form->Finish() : x_.form->Feed(piece);
-    if (state == router::MultipartScanner::State::kFailed) {
-      x_.error = api::FromFacts(x_.form->error());
-      co_return Event::Of(Event::Kind::kClientGone);
-    }
-    n = 0;
-    if (chunked && !piece.empty()) {
-      const auto end = fmt::format_to(size.data(), "{:x}\r\n", piece.size());
-      pieces[n++] = ConstBuffer(size.data(), static_cast<size_t>(end - size.data()));
-    }
-    if (!piece.empty()) pieces[n++] = AsBuffer(piece);
-    if (chunked) pieces[n++] = AsBuffer(piece.empty() ? "0\r\n\r\n" : "\r\n");
-    if (n > 0 && !co_await connection_->Write(std::span(pieces).first(n))) co_return Event::Of(WriteFailed());
+    connection_->ClearTimeout();
+    // What is wrong with the form, or its client, is in x_.error.
+    if (!co_await ReadFormPiece(x_, piece)) co_return Event::Of(Event::Kind::kClientGone);
+    if (const net::IoResult written = co_await SendFormPiece(piece, chunked); !written)
+      co_return Lost(written);
   }
   x_.counts.bytes_in = x_.client.request_bytes();
   x_.WatchClient();
   x_.at.sent = net::Now();
+  connection_->SetTimeoutAt(Patience());
   co_return Event::Of(Event::Kind::kStart);
+}
+
+// With the head, and with the replica's name of the model in place of the client's.
+net::Task<net::IoResult> Upstream::SendFormSoFar(bool chunked) {
+  const std::string& model = replica_.config->model;
+  const router::ByteRange range = x_.facts.model_range;
+  RenderHead(chunked ? 0 : *x_.client.head().content_length - range.size + model.size(), chunked);
+  const std::string_view sent = x_.form_head;
+  const std::array<std::string_view, 3> parts{sent.substr(0, range.begin), model, sent.substr(range.end())};
+  std::array<char, 18> size;
+  std::array<ConstBuffer, 6> pieces;
+  size_t n = 0;
+  pieces[n++] = AsBuffer(head_);
+  if (chunked) {
+    const size_t total = parts[0].size() + parts[1].size() + parts[2].size();
+    pieces[n++] = ConstBuffer(size.data(), RenderChunkSize(total, size.data()));
+  }
+  for (const std::string_view part : parts) pieces[n++] = AsBuffer(part);
+  // Sent again, the whole form goes out at once.
+  if (chunked) pieces[n++] = AsBuffer(x_.body_whole ? "\r\n0\r\n\r\n" : "\r\n");
+  connection_->SetTimeoutAt(Patience());
+  co_return co_await connection_->Write(std::span(pieces).first(n));
+}
+
+// An empty piece is the form's end.
+net::Task<net::IoResult> Upstream::SendFormPiece(std::string_view piece, bool chunked) {
+  std::array<char, 18> size;
+  std::array<ConstBuffer, 3> pieces;
+  size_t n = 0;
+  if (chunked && !piece.empty())
+    pieces[n++] = ConstBuffer(size.data(), RenderChunkSize(piece.size(), size.data()));
+  if (!piece.empty()) pieces[n++] = AsBuffer(piece);
+  if (chunked) pieces[n++] = AsBuffer(piece.empty() ? "0\r\n\r\n" : "\r\n");
+  if (n == 0) co_return net::IoResult{};
+  connection_->SetTimeoutAt(Patience());
+  co_return co_await connection_->Write(std::span(pieces).first(n));
 }
 
 Event Upstream::Lost(ClientConnection::Status status) const {
@@ -303,8 +298,10 @@ net::Task<Event> Upstream::ReadAnswer() {
   if (status != Status::kOk) co_return Lost(status);
   const net::http::Head& head = connection_->head();
   const int code = head.status;
-  if (code < 400) co_return Event::Status(code);
-
+  if (code < 400) {
+    connection_->ClearTimeout();
+    co_return Event::Status(code);
+  }
   const std::optional<conf::Duration> retry_after = RetryAfterOf(head);
   refusal_ = {code, std::string(head.Find(FieldId::content_type)), {}};
   while (true) {
@@ -314,6 +311,7 @@ net::Task<Event> Upstream::ReadAnswer() {
     status = co_await connection_->ReadSome();
     if (status != Status::kOk) co_return Lost(status);
   }
+  connection_->ClearTimeout();
   co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body));
 }
 

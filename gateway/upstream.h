@@ -58,10 +58,14 @@ class Upstream {
   net::Task<router::Event> WriteRequest();
   net::Task<router::Event> ReadAnswer();
   net::Task<router::Event> StreamForm();
+  net::Task<net::IoResult> SendFormSoFar(bool chunked);
+  net::Task<net::IoResult> SendFormPiece(std::string_view piece, bool chunked);
   void RenderHead(size_t body_size, bool chunked);
   size_t PlanJsonBody(std::span<net::ConstBuffer> pieces);
+  // By when the replica must have taken what is written, or begun its answer.
+  conf::TimePoint Patience() const;
   router::Event Lost(net::http::ClientConnection::Status status) const;
-  router::Event::Kind WriteFailed() const;
+  router::Event Lost(const net::IoResult& write) const { return Lost(connection_->StatusOf(write.error)); }
 
   Exchange& x_;
   const router::Replica& route_;

@@ -145,7 +145,7 @@ net::Task<Verdict> Pursue(Exchange& x, Step step, conf::TimePoint now) {
     x.upstream->Abort();
     x.upstream->Release(now);
   }
-  if (x.error) co_return x.Fail(*std::move(x.error), ledger::EndReason::kBadRequest);
+  if (x.error) co_return Verdict::kFailed;  // what the client asked, or how
   if (step.kind != Step::Kind::kFail || x.client_gone) co_return x.Gone();
   co_return x.Fail(ErrorOf(x, step, now), ReasonOf(step.error));
 }

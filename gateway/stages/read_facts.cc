@@ -7,23 +7,18 @@
 namespace gateway::stages {
 namespace {
 
-Verdict FromForm(Exchange& x) {
+void TakeForm(Exchange& x) {
   const router::MultipartScanner& form = *x.form;
-  if (form.state() == router::MultipartScanner::State::kFailed) {
-    x.reuse_client = x.body_whole;
-    return x.Fail(api::FromFacts(form.error()));
-  }
   x.facts.model = router::BodyText(std::string(*form.field(router::FormField::kModel)));
   x.facts.model_range = form.range(router::FormField::kModel);
   x.facts.stream = form.stream();
-  return Verdict::kGoOn;
 }
 
 }  // namespace
 
 Verdict ReadFacts(Exchange& x) {
   if (x.form) {
-    if (const Verdict verdict = FromForm(x); verdict != Verdict::kGoOn) return verdict;
+    TakeForm(x);
   } else if (const auto error = x.shard.scanner.Scan(x.body, x.spec->api, x.facts)) {
     x.shard.metrics.cells.bad_bodies.Add();
     return x.Fail(api::FromFacts(*error));

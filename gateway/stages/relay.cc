@@ -79,6 +79,14 @@ Verdict Broken(Exchange& x, Status status, std::string_view what) {
                 late ? ledger::EndReason::kTimedOut : ledger::EndReason::kUpstreamFailed);
 }
 
+// What the client has taken so long over is not the replica's fault.
+Verdict OutOfTime(Exchange& x, conf::TimePoint now) {
+  x.upstream->Abort();
+  x.attempt->Resume(Event::Of(Event::Kind::kClientGone), now);
+  return x.Fail(api::Make(api::Code::kDeadlineExceeded, "the time that this answer may take has passed"),
+                ledger::EndReason::kTimedOut);
+}
+
 // --- Whole answers ---
 
 net::Task<Verdict> RelayRefusal(Exchange& x) {
@@ -162,8 +170,9 @@ net::Task<Verdict> SendPieces(Exchange& x, std::string_view so_far, std::optiona
   if (!length && !so_far.empty() && !co_await WriteStreamPiece(x, so_far, false)) co_return ClientLeft(x);
   upstream.Take(upstream.payload().size());
   while (!upstream.done()) {
-    upstream.SetTimeoutAt(std::min(net::Now() + idle, x.until));
-    const Status status = co_await upstream.ReadSome();
+    const conf::TimePoint now = net::Now();
+    if (now >= x.until) co_return OutOfTime(x, now);
+    const Status status = co_await upstream.ReadSome(std::min(now + idle, x.until));
     if (status != Status::kOk) co_return Broken(x, status, "the replica broke off within its answer");
     const std::string_view piece = upstream.payload();
     keep(piece);
@@ -194,8 +203,7 @@ net::Task<Verdict> RelayBody(Exchange& x) {
   const size_t whole = x.upstream->carry() == Carry::kAsIs ? kWholeAnswer : kMaxEvent;
   upstream.KeepHead();
   while (!upstream.done() && upstream.payload().size() < whole) {
-    upstream.SetTimeoutAt(std::min(net::Now() + idle, x.until));
-    const Status status = co_await upstream.ReadSome();
+    const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.until));
     if (status != Status::kOk) co_return Broken(x, status, "the replica broke off within its answer");
   }
   if (upstream.done()) co_return co_await SendWhole(x, upstream.payload());
@@ -391,10 +399,10 @@ net::Task<Verdict> StreamRelay::Loop() {
     status = co_await Read(first);
   }
   // The last event is out; what ends the message is waited for so that the connection can be used again.
+  const conf::TimePoint until = net::Now() + kEndOfMessage;
   while (status == Status::kOk && !upstream_.done()) {
     upstream_.Take(upstream_.payload().size());
-    upstream_.SetTimeout(kEndOfMessage);
-    status = co_await upstream_.ReadSome();
+    status = co_await upstream_.ReadSome(until);
   }
   co_return Finish(x_, Event::Of(Event::Kind::kCompleted));
 }
@@ -402,13 +410,9 @@ net::Task<Verdict> StreamRelay::Loop() {
 // Until the first event, the client is as much in the dark as before the head: engines send that at once and
 // then queue the request.
 net::Task<Status> StreamRelay::Read(bool first) {
-  if (!first) {
-    upstream_.SetTimeout(idle_);
-    co_return co_await upstream_.ReadSome();
-  }
-  upstream_.SetTimeout(first_byte_);
+  if (!first) co_return co_await upstream_.ReadSome(net::Now() + idle_);
   Heartbeat heartbeat(x_);
-  const Status status = co_await upstream_.ReadSome();
+  const Status status = co_await upstream_.ReadSome(net::Now() + first_byte_);
   co_await heartbeat.Stop();
   co_return status;
 }

@@ -11,9 +11,13 @@
 #include <array>
 #include <cstdlib>
 
+#include "tests/support/child_process.h"
+
 namespace tests {
 
-FakeUpstream::FakeUpstream(std::string answer, uint16_t port) : answer_(std::move(answer)) {
+FakeUpstream::FakeUpstream(std::string answer, uint16_t port) {
+  const bool answers = !answer.empty();
+  Say(std::move(answer));
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -25,11 +29,11 @@ FakeUpstream::FakeUpstream(std::string answer, uint16_t port) : answer_(std::mov
   bind(listener_, reinterpret_cast<sockaddr*>(&address), length);
   getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length);
   port_ = ntohs(address.sin_port);
-  listen(listener_, answer_.empty() ? 0 : 64);
-  if (answer_.empty()) {
-    FillBacklog();
-  } else {
+  listen(listener_, answers ? 64 : 0);
+  if (answers) {
     thread_ = std::thread([this] { Serve(); });
+  } else {
+    FillBacklog();
   }
 }
 
@@ -82,14 +86,17 @@ void FakeUpstream::Answer(int connection) {
     whole = end + 4 + (length < end ? std::strtoull(request.c_str() + length + 16, nullptr, 10) : 0);
   }
   if (end == std::string::npos) return;
-  std::string answer;
+  std::vector<std::string> answer;
   {
     const std::scoped_lock lock(mutex_);
     seen_.push_back({request.substr(0, end + 4), request.substr(end + 4)});
     answer = answer_;
   }
   ++requests_;
-  send(connection, answer.data(), answer.size(), MSG_NOSIGNAL);
+  for (size_t i = 0; i < answer.size(); ++i) {
+    if (i > 0) Pause(milliseconds(50));
+    send(connection, answer[i].data(), answer[i].size(), MSG_NOSIGNAL);
+  }
   shutdown(connection, SHUT_WR);
 }
 
@@ -99,8 +106,14 @@ std::vector<FakeUpstream::Request> FakeUpstream::seen() const {
 }
 
 void FakeUpstream::Say(std::string answer) {
+  std::vector<std::string> pieces;
+  pieces.push_back(std::move(answer));
+  SayInPieces(std::move(pieces));
+}
+
+void FakeUpstream::SayInPieces(std::vector<std::string> pieces) {
   const std::scoped_lock lock(mutex_);
-  answer_ = std::move(answer);
+  answer_ = std::move(pieces);
 }
 
 std::string FakeUpstream::Request::field(std::string_view name) const {

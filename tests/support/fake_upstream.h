@@ -32,6 +32,8 @@ class FakeUpstream {
   uint64_t requests() const { return requests_; }
   std::vector<Request> seen() const;  // all of them, in order
   void Say(std::string answer);       // from the next request on; not empty
+  // The same in pieces, each of which is most likely read before the next is sent.
+  void SayInPieces(std::vector<std::string> pieces);
 
  private:
   void Serve();
@@ -39,8 +41,8 @@ class FakeUpstream {
   void FillBacklog();
 
   mutable std::mutex mutex_;
-  std::string answer_;         // guarded by mutex_
-  std::vector<Request> seen_;  // guarded by mutex_
+  std::vector<std::string> answer_;  // in pieces; guarded by mutex_
+  std::vector<Request> seen_;        // guarded by mutex_
   int listener_ = -1;
   int filler_[4] = {-1, -1, -1, -1};
   uint16_t port_ = 0;

@@ -99,6 +99,7 @@ void ClientConnection::ReadSomeAwaiter::await_suspend(std::coroutine_handle<> wa
   read_ = true;
   connection_.Take(0);
   connection_.MakeRoom();
+  if (until_) connection_.SetTimeoutAt(*until_);
   connection_.stream_->AsyncRead(connection_.in_.Space(), *this);
 }
 
@@ -110,6 +111,7 @@ void ClientConnection::ReadSomeAwaiter::Complete(ErrorCode error, size_t bytes) 
 
 ClientConnection::Status ClientConnection::ReadSomeAwaiter::await_resume() {
   if (!read_) return Status::kOk;
+  if (until_) connection_.ClearTimeout();
   if (error_) {
     const Status status = connection_.StatusOf(error_);
     const bool orderly = error_ == asio::error::eof && status == Status::kClosed;

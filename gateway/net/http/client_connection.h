@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "conf/time.h"
 #include "gateway/net/buffer.h"
@@ -29,8 +30,9 @@ class ClientConnection final : public Abortable, private Alarm {
     kAborted,  // by Abort()
   };
 
-  // co_await Write(buffers) -> IoResult.
+  // co_await Write(buffers) -> IoResult. StatusOf() says why one has failed.
   auto Write(std::span<const ConstBuffer> from) { return stream_->Write(from); }
+  Status StatusOf(const ErrorCode& error) const;
 
   // The response's head; interim 1xx answers are skipped. Views last until the first ReadSome().
   Task<Status> ReadHead(const HeadLimits& limits, bool to_head_request = false);
@@ -49,9 +51,11 @@ class ClientConnection final : public Abortable, private Alarm {
   // co_await ReadSome() -> Status: more payload, or done() turned true, or an error. Drops the head.
   class ReadSomeAwaiter;
   ReadSomeAwaiter ReadSome();
+  // At the latest at `until`, with kTimedOut. That ends with this read: while what came is passed on to
+  // somebody slow, no time of the server's runs.
+  ReadSomeAwaiter ReadSome(conf::TimePoint until);
 
   // Ends whatever is pending with kTimedOut when nothing clears or moves it before.
-  void SetTimeout(conf::Duration after) { SetAfter(after); }
   void SetTimeoutAt(conf::TimePoint at) { Set(at); }
   void ClearTimeout() { Clear(); }
 
@@ -71,7 +75,6 @@ class ClientConnection final : public Abortable, private Alarm {
 
  private:
   void OnAlarm() override;
-  Status StatusOf(const ErrorCode& error) const;
   Status DecodeFrom(size_t raw_begin);
   void MakeRoom();
 
@@ -94,7 +97,8 @@ class ClientConnection final : public Abortable, private Alarm {
 
 class ClientConnection::ReadSomeAwaiter final : private Completion {
  public:
-  explicit ReadSomeAwaiter(ClientConnection& connection) : connection_(connection) {}
+  ReadSomeAwaiter(ClientConnection& connection, std::optional<conf::TimePoint> until)
+      : connection_(connection), until_(until) {}
   bool await_ready() const noexcept { return connection_.decoder_.done(); }
   void await_suspend(std::coroutine_handle<> waiter);
   Status await_resume();
@@ -103,6 +107,7 @@ class ClientConnection::ReadSomeAwaiter final : private Completion {
   void Complete(ErrorCode error, size_t bytes) override;
 
   ClientConnection& connection_;
+  const std::optional<conf::TimePoint> until_;
   std::coroutine_handle<> waiter_;
   ErrorCode error_;
   size_t bytes_ = 0;
@@ -110,7 +115,10 @@ class ClientConnection::ReadSomeAwaiter final : private Completion {
 };
 
 inline ClientConnection::ReadSomeAwaiter ClientConnection::ReadSome() {
-  return ReadSomeAwaiter(*this);
+  return {*this, std::nullopt};
+}
+inline ClientConnection::ReadSomeAwaiter ClientConnection::ReadSome(conf::TimePoint until) {
+  return {*this, until};
 }
 
 }  // namespace gateway::net::http

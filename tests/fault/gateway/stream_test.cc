@@ -272,4 +272,22 @@ TEST(Stream, AClientThatLeavesWhileTheEngineIsConnectedToIsNoticed) {
   EXPECT_TRUE(gateway.Settles());
 }
 
+// The head goes out with the first event that is for the client; by then, more has been read where it stood.
+TEST(Stream, TheHeadOutlivesEventsThatAreNotForTheClient) {
+  FakeUpstream upstream("unused");
+  const std::string usage =
+      R"(data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}})"
+      "\n\n";
+  upstream.SayInPieces(
+      {"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Engine: blue\r\n\r\n" + usage, usage,
+       ": " + std::string(2000, 'z') + "\n\n" +
+           R"(data: {"choices":[{"delta":{"content":"Hi"}}]})"
+           "\n\ndata: [DONE]\n\n"});
+  const GatewayProcess gateway({.replicas = {upstream.port()}, .model = "health: {probe: false}"});
+  const Answer answer = gateway.Ask(Chat({{"stream", true}}));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.header("x-engine"), "blue");
+  EXPECT_THAT(answer.body, testing::AllOf(testing::HasSubstr("Hi"), testing::EndsWith("data: [DONE]\n\n")));
+}
+
 }  // namespace

@@ -85,5 +85,40 @@ TEST(ClientConnection, KnowsAnAnswerThatIsCutFromOneThatIsWhole) {
   }
 }
 
+// Its deadline belongs to the read: whoever passes on what came may take longer than that.
+TEST(ClientConnection, TheTimeOfAReadEndsWithIt) {
+  tests::RunOnLoop([&](TestLoop& loop) -> Task<void> {
+    const std::vector<std::string> pieces{std::string(kChunked) + "2\r\nab\r\n", "2\r\ncd\r\n", "0\r\n\r\n"};
+    ClientConnection connection(loop, std::make_unique<ScriptedStream>(loop, pieces));
+    connection.BeginExchange();
+    EXPECT_EQ(co_await connection.ReadHead(kLimits), Status::kOk);
+    const conf::Duration patience = std::chrono::milliseconds(30);
+    EXPECT_EQ(co_await connection.ReadSome(Now() + patience), Status::kOk);
+    Sleep slow(loop.watchdog);
+    co_await slow.For(4 * patience);
+    EXPECT_EQ(co_await connection.ReadSome(Now() + patience), Status::kOk);
+    EXPECT_TRUE(connection.EndExchange());
+  });
+}
+
+TEST(ClientConnection, AKeptHeadOutlivesTheBytesThatItWasReadFrom) {
+  tests::RunOnLoop([&](TestLoop& loop) -> Task<void> {
+    const std::string other(3000, 'z');
+    const std::vector<std::string> pieces{
+        "HTTP/1.1 200 Fine\r\nX-Engine: blue\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+        "bb8\r\n" + other + "\r\n", "0\r\n\r\n"};
+    ClientConnection connection(loop, std::make_unique<ScriptedStream>(loop, pieces));
+    connection.BeginExchange();
+    EXPECT_EQ(co_await connection.ReadHead(kLimits), Status::kOk);
+    connection.KeepHead();
+    connection.Take(2);
+    connection.KeepHead();  // again: it is kept already
+    EXPECT_EQ(co_await connection.ReadSome(), Status::kOk);
+    EXPECT_EQ(connection.payload(), other);
+    EXPECT_EQ(connection.head().reason, "Fine");
+    EXPECT_EQ(connection.head().Find("x-engine"), "blue");
+  });
+}
+
 }  // namespace
 }  // namespace gateway::net::http
