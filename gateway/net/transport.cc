@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "gateway/net/draining_read.h"
+#include "gateway/net/resolver.h"
 #include "gateway/net/tcp_info.h"
 
 namespace gateway::net {
@@ -320,19 +321,20 @@ class TcpAcceptor final : public Acceptor {
 }  // namespace
 
 struct Connector::Impl {
-  explicit Impl(IoContext& io) : resolver(io), socket(io) {}
-  asio::ip::basic_resolver<Tcp, Executor> resolver;
+  Impl(IoContext& io, Resolver& resolver) : name(resolver, io), socket(io) {}
+  Resolver::Wait name;
   Socket socket;
   TlsStream* shaking = nullptr;
   bool aborted = false;
 };
 
-Connector::Connector(IoContext& io) : impl_(std::make_unique<Impl>(io)) {}
+Connector::Connector(IoContext& io) : Connector(io, Resolver::OfProcess()) {}
+Connector::Connector(IoContext& io, Resolver& resolver) : impl_(std::make_unique<Impl>(io, resolver)) {}
 Connector::~Connector() = default;
 
 void Connector::Abort() {
   impl_->aborted = true;
-  impl_->resolver.cancel();
+  impl_->name.Abort();
   ErrorCode ignored;
   impl_->socket.close(ignored);
   if (impl_->shaking) impl_->shaking->Close();
@@ -340,35 +342,20 @@ void Connector::Abort() {
 
 Task<ConnectResult> Connector::Connect(const Remote& remote) {
   Impl& impl = *impl_;
-  std::vector<Tcp::endpoint> endpoints;
   ErrorCode error;
+  Addresses addresses;
   const asio::ip::address literal = asio::ip::make_address(remote.host, error);
   if (!error) {
-    endpoints.emplace_back(literal, static_cast<uint16_t>(std::atoi(remote.port.c_str())));
+    addresses.push_back(literal);
   } else {
-    Tcp::resolver::results_type found;
-    struct {
-      Impl& impl;
-      const Remote& remote;
-      Tcp::resolver::results_type& found;
-      ErrorCode error;
-      bool await_ready() { return false; }
-      void await_suspend(std::coroutine_handle<> waiter) {
-        impl.resolver.async_resolve(remote.host, remote.port,
-                                    [this, waiter](ErrorCode e, Tcp::resolver::results_type results) {
-                                      error = e;
-                                      found = std::move(results);
-                                      waiter.resume();
-                                    });
-      }
-      ErrorCode await_resume() { return error; }
-    } resolve{impl, remote, found, {}};
-    error = co_await resolve;
-    if (impl.aborted) error = asio::error::operation_aborted;
-    if (error) co_return ConnectResult{error, nullptr};
-    for (const auto& entry : found) endpoints.push_back(entry.endpoint());
+    Resolved found = co_await impl.name.Get(remote.host);
+    if (impl.aborted) found.error = asio::error::operation_aborted;
+    if (found.error) co_return ConnectResult{found.error, nullptr};
+    addresses = std::move(found.addresses);
   }
-  for (const Tcp::endpoint& endpoint : endpoints) {
+  const auto port = static_cast<uint16_t>(std::atoi(remote.port.c_str()));
+  for (const asio::ip::address& address : addresses) {
+    const Tcp::endpoint endpoint(address, port);
     impl.socket.close(error);
     error =
         co_await AsioAwaiter([&](auto handler) { impl.socket.async_connect(endpoint, std::move(handler)); });

@@ -38,10 +38,14 @@ class Abortable {
   ~Abortable() = default;
 };
 
-// Resolves, connects, shakes hands. Lives until Connect() has returned; Abort() makes it return early.
+class Resolver;
+
+// Resolves, connects, shakes hands. Lives until Connect() has returned; Abort() makes it return early,
+// wherever it stands. A numeric address is not looked up.
 class Connector final : public Abortable {
  public:
-  explicit Connector(IoContext& io);
+  explicit Connector(IoContext& io);  // names by Resolver::OfProcess()
+  Connector(IoContext& io, Resolver& resolver);
   ~Connector();
   Task<ConnectResult> Connect(const Remote& remote);
   void Abort() override;

@@ -14,10 +14,15 @@ namespace {
 class ConnectDeadline final : public Alarm {
  public:
   ConnectDeadline(Watchdog& watchdog, Connector& connector) : Alarm(watchdog), connector_(connector) {}
+  bool passed() const { return passed_; }
 
  private:
-  void OnAlarm() override { connector_.Abort(); }
+  void OnAlarm() override {
+    passed_ = true;
+    connector_.Abort();
+  }
   Connector& connector_;
+  bool passed_ = false;
 };
 
 absl::Status Failure(ClientConnection::Status status, const Url& url) {
@@ -61,6 +66,9 @@ Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request) {
   connect_deadline.Set(deadline);
   ConnectResult connected = co_await connector.Connect(remote);
   connect_deadline.Clear();
+  if (connect_deadline.passed()) {
+    co_return absl::DeadlineExceededError(fmt::format("{}: no connection in time", request.url.Authority()));
+  }
   if (connected.error) {
     co_return absl::UnavailableError(
         fmt::format("{}: {}", request.url.Authority(), connected.error.message()));
@@ -72,6 +80,8 @@ Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request) {
   const std::string head = RenderRequest(request);
   const std::array<ConstBuffer, 2> parts{AsBuffer(head), AsBuffer(request.body)};
   const IoResult written = co_await connection.Write(parts);
+  if (connection.StatusOf(written.error) == Status::kTimedOut)
+    co_return Failure(Status::kTimedOut, request.url);
   if (!written)
     co_return absl::UnavailableError(fmt::format("{}: {}", request.url.Authority(), written.error.message()));
   Status status = co_await connection.ReadHead(HeadLimits{}, request.method == "HEAD");

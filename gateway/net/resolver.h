@@ -1,0 +1,107 @@
+// Resolver: the addresses of a name, looked up on threads of its own, for all loops of the process.
+//
+// A look-up cannot be cut short, but a wait for one can: whoever waits leaves, and the answer is kept for the
+// next. Each name is looked up once at a time, a few names at once. What was found is used again for a moment
+// without asking, and, when no name server answers, for as long as none does: a replica does not move because
+// a name server is down. A name that is said not to exist is forgotten.
+//
+// Owner: the process. Any thread. Bounded by `max_names`: those that were not asked for longest are
+// forgotten.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/net/stream.h"
+#include "gateway/net/task.h"
+
+namespace gateway::net {
+
+using Addresses = std::vector<asio::ip::address>;
+
+struct Resolved {
+  ErrorCode error;
+  Addresses addresses;
+};
+
+class Resolver {
+ public:
+  // Blocks. asio::error::host_not_found: there is no such name; any other error: it could not be known.
+  using Lookup = std::function<Resolved(const std::string& name)>;
+  struct Options {
+    size_t threads = 4;
+    size_t max_names = 1024;
+    conf::Duration fresh = std::chrono::seconds(1);            // used without asking again
+    conf::Duration patience = std::chrono::milliseconds(500);  // for an answer, where an older one is known
+  };
+
+  explicit Resolver(Options options, Lookup lookup = SystemLookup);
+  ~Resolver();  // waits for the look-ups under way
+  Resolver(const Resolver&) = delete;
+  Resolver& operator=(const Resolver&) = delete;
+
+  // Never destroyed: a look-up may hang when the process ends.
+  static Resolver& OfProcess();
+  // By the C library, and so by what the system says: hosts file, DNS, whatever else.
+  static Resolved SystemLookup(const std::string& name);
+
+  // One wait for one name, on one loop's thread. Lives until Get() has returned.
+  class Wait {
+   public:
+    Wait(Resolver& resolver, IoContext& io) : resolver_(resolver), io_(io) {}
+    Task<Resolved> Get(std::string name);
+    // Get() returns soon with operation_aborted, whatever the look-up does.
+    void Abort();
+
+   private:
+    friend class Resolver;
+    struct State;
+    Resolver& resolver_;
+    IoContext& io_;
+    std::shared_ptr<State> state_;
+  };
+
+ private:
+  using Waiting = std::shared_ptr<Wait::State>;
+  struct Name {
+    Addresses last_good;
+    conf::TimePoint found_at{};
+    conf::TimePoint asked_at{};
+    bool looking = false;
+    std::vector<Waiting> waiting;
+  };
+
+  // What can be answered at once; otherwise `waiting` is told, on its loop, unless it leaves before.
+  std::optional<Resolved> Ask(const Waiting& waiting);
+  void Leave(const Waiting& waiting);
+  Addresses LastGood(const std::string& name);
+
+  // With the lock held.
+  Name* Find(const std::string& name);
+  void Answer(Name& name, Resolved found);
+
+  void Work();
+
+  const Options options_;
+  const Lookup lookup_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable work_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Name>> names_;
+  std::deque<std::string> queue_;  // each name once
+  std::vector<std::thread> threads_;
+  size_t idle_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace gateway::net
