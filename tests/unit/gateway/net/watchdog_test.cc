@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "gateway/net/clock.h"
@@ -120,6 +121,36 @@ TEST(FrozenWatchdog, CatchesUpAtOnceAndMissesNothing) {
     manual_now += milliseconds(200);
     io.run_one();
     EXPECT_EQ(order.back(), &after);
+  }
+}
+
+int readings = 0;
+
+class Beat final : public Alarm {
+ public:
+  explicit Beat(Watchdog& watchdog) : Alarm(watchdog) { SetAfter(Watchdog::kTick); }
+
+ private:
+  void OnAlarm() override { SetAfter(std::chrono::seconds(5)); }
+};
+
+// What it puts back lands in a slot that the same turn still has to empty, if the turn is as long as the
+// wheel.
+TEST(FrozenWatchdog, DoesNotSpinOverAnAlarmThatIsAlone) {
+  for (int frozen = 10'300; frozen <= 20'600; frozen += 700) {
+    SCOPED_TRACE(frozen);
+    manual_now = conf::TimePoint(std::chrono::hours(1));
+    IoContext io{1};
+    Watchdog watchdog(io, [] {
+      if (++readings > 1000) throw std::runtime_error("it spins");
+      return manual_now;
+    });
+    Beat beat(watchdog);
+    manual_now += milliseconds(frozen);
+    readings = 0;
+    io.run_one();
+    EXPECT_LT(readings, 10);
+    EXPECT_TRUE(beat.armed());
   }
 }
 
