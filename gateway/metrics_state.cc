@@ -59,6 +59,8 @@ void Metrics::CollectLedger(MetricFamilies& out) const {
   const ledger::Stats stats = operations_.shared->ledger->GetStats();
   out.Gauge("tidegate_ledger_healthy", "1 while the ledger takes records; 0: new requests are refused")
       .Add(stats.healthy);
+  out.Gauge("tidegate_ledger_retention_failing", "1 while segments stay that retention should remove")
+      .Add(stats.retention_failing);
   out.Counter("tidegate_ledger_records_total", "Records written").Add(stats.records);
   out.Gauge("tidegate_ledger_durable_seq", "Sequence number of the last record on disk")
       .Add(stats.durable_seq);

@@ -141,30 +141,7 @@ void CheckAuth(conf::Document& document, const Config& config) {
   }
 }
 
-namespace {
-
-// What a budget has spent is read from the ledger at a start: records of a current period must still be
-// there.
-void CheckRetentionCoversBudgets(conf::Document& document, const Config& config) {
-  if (!config.ledger.retention.age) return;
-  for (const Tenant& tenant : config.tenants) {
-    for (const Budget& budget : tenant.budgets) {
-      const int days = budget.period == Period::kMonth ? 31 : budget.period == Period::kWeek ? 7 : 1;
-      if (*config.ledger.retention.age >= std::chrono::hours(24 * days)) continue;
-      document.AddAt(
-          "/ledger/retention/age", conf::FormatDuration(*config.ledger.retention.age),
-          fmt::format("must be at least {}d: tenant \"{}\" has a budget for a {}, and what was spent "
-                      "of it is read from the ledger",
-                      days, tenant.name, Name(budget.period)));
-      return;
-    }
-  }
-}
-
-}  // namespace
-
 void CheckLedger(conf::Document& document, const Config& config) {
-  CheckRetentionCoversBudgets(document, config);
   const std::vector<Sink>& sinks = config.ledger.sinks;
   std::set<std::string> names;
   std::set<std::string> paths;

@@ -1,9 +1,10 @@
 #include "gateway/ledger/committer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "conf/text.h"
 
@@ -124,7 +125,7 @@ void Committer::AddCheckpoint(bool seal) {
   }
   const size_t begin = pending_.size();
   LineWriter line(&pending_, state_.next_seq, Now(), Kind::kCheckpoint);
-  line.Bool("sealed", seal).Uint("oldest_open", oldest);
+  line.Bool("sealed", seal).Uint("oldest_open", oldest).Uint("removed_to", state_.removed_to);
   line.Raw("shards", fmt::format("[{}]", fmt::join(state_.last_n, ",")));
   line.Text("signer", key_->public_key().Fingerprint());
   const Signature signature =
@@ -173,56 +174,85 @@ absl::Status Committer::WriteHead() {
   return written;
 }
 
-absl::Status Committer::Retain() {
+// Rows of 200 bytes, commonly; at most 3,200, so that a record stays below LineReader::kMaxLine.
+void Committer::AddRetention(uint64_t from_seq, uint64_t to_seq, std::string_view last_link,
+                             const std::vector<SpendRow>& spent) {
+  constexpr size_t kRows = 500;
+  const size_t parts = std::max<size_t>((spent.size() + kRows - 1) / kRows, 1);
+  for (size_t part = 1; part <= parts; ++part) {
+    const SpendRow* const first = spent.data() + (part - 1) * kRows;
+    const SpendRow* const last = spent.data() + std::min(part * kRows, spent.size());
+    const size_t begin = pending_.size();
+    LineWriter(&pending_, state_.next_seq, Now(), Kind::kRetention)
+        .Text("action", "removed")
+        .Uint("from_seq", from_seq)
+        .Uint("to_seq", to_seq)
+        .Text("last_chain", last_link)
+        .Uint("number", part)
+        .Uint("of", parts)
+        .Raw("spent", RenderRows(first, last));
+    Finish(begin);
+  }
+  state_.removed_to = to_seq;
+  AddCheckpoint(false);
+}
+
+absl::Status Committer::Retain(bool* more) {
+  *more = false;
   if (options_.retain_bytes == 0 && options_.retain_for == conf::Duration::zero()) return absl::OkStatus();
   absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(options_.dir);
   if (!segments.ok()) return segments.status();
-  std::vector<uint64_t> bytes;
-  uint64_t total = 0;
-  for (const SegmentName& segment : *segments) {
-    absl::StatusOr<Fd> file = OpenFile(segment.path, O_RDONLY);
-    if (!file.ok()) return file.status();
-    absl::StatusOr<uint64_t> size = FileSize(file->get(), segment.path);
-    if (!size.ok()) return size.status();
-    bytes.push_back(*size);
-    total += *size;
-  }
+  // The last segment stays, and so does any that holds the open record of a request still running.
   uint64_t oldest_open = state_.next_seq;
   for (const auto& [key, open] : state_.open) oldest_open = std::min(oldest_open, open.seq);
-
-  size_t remove = 0;
-  std::string previous;
-  // The last segment stays, and so does any that holds the open record of a request still running.
-  while (remove + 1 < segments->size() && (*segments)[remove + 1].first_seq <= oldest_open) {
-    absl::StatusOr<LineReader> next = LineReader::Open((*segments)[remove + 1].path);
-    if (!next.ok()) return next.status();
-    absl::StatusOr<std::optional<std::string_view>> line = next->Next();
-    if (!line.ok()) return line.status();
-    const std::optional<LineParts> header = *line ? SplitLine(**line) : std::nullopt;
-    if (!header || header->kind != Name(Kind::kSegment)) break;
-    const bool aged =
-        options_.retain_for > conf::Duration::zero() && header->time_us < Now() - Micros(options_.retain_for);
-    const bool over = options_.retain_bytes > 0 && total > options_.retain_bytes;
-    if (!aged && !over) break;
-    total -= bytes[remove];
-    previous = std::string(FindText(header->body, "previous").value_or(""));
-    ++remove;
+  if (segments->size() < 2 || (*segments)[1].first_seq > oldest_open) return absl::OkStatus();
+  const SegmentName& oldest = segments->front();
+  const uint64_t to_seq = (*segments)[1].first_seq - 1;
+  if (to_seq > state_.removed_to) {
+    absl::StatusOr<bool> recorded = RecordRemoval(*segments);
+    if (!recorded.ok() || !*recorded) return recorded.status();
   }
-  if (remove == 0) return absl::OkStatus();
-  if (absl::Status ready = Ready(); !ready.ok()) return ready;
-  const size_t begin = pending_.size();
-  LineWriter(&pending_, state_.next_seq, Now(), Kind::kRetention)
-      .Text("action", "removed")
-      .Uint("from_seq", segments->front().first_seq)
-      .Uint("to_seq", (*segments)[remove].first_seq - 1)
-      .Text("last_chain", previous);
-  Finish(begin);
-  AddCheckpoint(false);
   if (absl::Status written = Write(); !written.ok()) return written;
-  for (size_t i = 0; i < remove; ++i) {
-    if (absl::Status removed = RemoveFile((*segments)[i].path); !removed.ok()) return removed;
-  }
+  if (absl::Status removed = options_.files->Remove(oldest.path); !removed.ok()) return removed;
+  *more = true;
   return SyncDirectory(options_.dir);
+}
+
+// False: the oldest segment stays.
+absl::StatusOr<bool> Committer::RecordRemoval(const std::vector<SegmentName>& segments) {
+  std::vector<uint64_t> bytes;
+  uint64_t total = 0;
+  for (const SegmentName& segment : segments) {
+    std::error_code error;
+    bytes.push_back(std::filesystem::file_size(segment.path, error));
+    if (error) return SystemError("measure", segment.path, error.value());
+    total += bytes.back();
+  }
+  absl::StatusOr<LineReader> next = LineReader::Open(segments[1].path);
+  if (!next.ok()) return next.status();
+  absl::StatusOr<std::optional<std::string_view>> line = next->Next();
+  if (!line.ok()) return line.status();
+  const std::optional<LineParts> header = *line ? SplitLine(**line) : std::nullopt;
+  if (!header || header->kind != Name(Kind::kSegment)) return false;
+  const bool aged =
+      options_.retain_for > conf::Duration::zero() && header->time_us < Now() - Micros(options_.retain_for);
+  const bool over = options_.retain_bytes > 0 && total > options_.retain_bytes;
+  if (!aged && !over) return false;
+  absl::StatusOr<Spend> spent = SpendOf(segments[0].path);
+  if (!spent.ok()) return spent.status();
+  const std::vector<SpendRow> carried = spent->Carried(DayOf(Now()));
+  // What makes room must be more than what it writes, or it would go round for ever.
+  if (const uint64_t rows = RenderRows(carried.data(), carried.data() + carried.size()).size();
+      2 * rows > bytes[0]) {
+    return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
+        "{} stays: {} of its {} bytes would be written again, for the budgets of {} keys and models; larger "
+        "segments would be removed",
+        segments[0].path, rows, bytes[0], carried.size())));
+  }
+  if (absl::Status ready = Ready(); !ready.ok()) return ready;
+  AddRetention(segments[0].first_seq, segments[1].first_seq - 1,
+               FindText(header->body, "previous").value_or(""), carried);
+  return true;
 }
 
 }  // namespace gateway::ledger

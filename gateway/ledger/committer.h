@@ -9,6 +9,7 @@
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <functional>
@@ -24,6 +25,7 @@
 #include "gateway/ledger/render.h"
 #include "gateway/ledger/segment.h"
 #include "gateway/ledger/signing.h"
+#include "gateway/ledger/spend.h"
 
 namespace gateway::ledger {
 
@@ -51,6 +53,7 @@ struct ChainState {
   Digest link{};                         // of the record before
   std::optional<SegmentWriter> segment;  // nothing: the next record begins one
   int64_t segment_begun_us = 0;
+  uint64_t removed_to = 0;                          // the last record that a retention record accounts for
   std::vector<uint64_t> last_n;                     // per shard, the last number that is in a segment
   absl::flat_hash_map<uint64_t, OpenRequest> open;  // by OpenKey
 };
@@ -76,9 +79,10 @@ class Committer {
 
   // Adds what is due (checkpoint, seal), writes all that was added and syncs; then nothing is pending.
   absl::Status Commit();
-  // Removes whole segments by policy, after a signed record of it. Does nothing when there is nothing to
-  // remove.
-  absl::Status Retain();
+  // Removes the oldest segment if policy says so, after a signed record of it that carries on what its closes
+  // spent of budgets that still run. One at a time, so that commits go on in between; `*more`: another may be
+  // due. A segment that could not be removed is tried again by the next call, without another record.
+  absl::Status Retain(bool* more);
 
   size_t pending_bytes() const { return pending_.size(); }
   uint64_t durable_seq() const { return durable_seq_; }  // the last record on disk
@@ -93,6 +97,9 @@ class Committer {
   void AddClose(uint64_t key, Origin origin, CloseRecord record);
   absl::Status Write();
   absl::Status WriteHead();
+  absl::StatusOr<bool> RecordRemoval(const std::vector<SegmentName>& segments);
+  void AddRetention(uint64_t from_seq, uint64_t to_seq, std::string_view last_link,
+                    const std::vector<SpendRow>& spent);
 
   CommitOptions options_;
   const SigningKey* key_;

@@ -189,10 +189,7 @@ absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions&
     seen += batch->lines.size();
     text.clear();
     for (const Tail::Line& line : batch->lines) {
-      if (absl::Status parsed = parser.Parse(line.text, &record); !parsed.ok()) {
-        return absl::DataLossError(
-            conf::Abseil(fmt::format("record {}: {}", line.seq, conf::Std(parsed.message()))));
-      }
+      if (absl::Status parsed = parser.Parse(line.text, &record); !parsed.ok()) return parsed;
       if (result.records == options.max_records) break;
       result.last_seq = line.seq;
       if (!Wanted(options, record)) continue;

@@ -40,6 +40,10 @@ absl::Status FileOps::Sync(int fd) {
   return absl::OkStatus();
 }
 
+absl::Status FileOps::Remove(const std::string& path) {
+  return RemoveFile(path);
+}
+
 FileOps& FileOps::Posix() {
   static FileOps ops;
   return ops;

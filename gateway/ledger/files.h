@@ -31,7 +31,7 @@ class Fd {
   int fd_ = -1;
 };
 
-// What the commit path asks of the system. The defaults are the system's own.
+// What the ledger thread asks of the system. The defaults are the system's own.
 class FileOps {
  public:
   virtual ~FileOps() = default;
@@ -39,6 +39,7 @@ class FileOps {
   // Bytes written, at least one, or the error; never more than `size`.
   virtual absl::StatusOr<size_t> WriteAt(int fd, const char* data, size_t size, uint64_t offset);
   virtual absl::Status Sync(int fd);
+  virtual absl::Status Remove(const std::string& path);
 
   static FileOps& Posix();
 };

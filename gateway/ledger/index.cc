@@ -21,7 +21,7 @@ constexpr int64_t kSecondUs = 1'000'000;
 constexpr size_t kBatchRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
-constexpr std::string_view kVersion = "2";
+constexpr std::string_view kVersion = "3";
 constexpr char kSchema[] = R"sql(
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
@@ -32,6 +32,11 @@ CREATE TABLE IF NOT EXISTS usage (
   requests INTEGER NOT NULL, errors INTEGER NOT NULL, input INTEGER NOT NULL, cached INTEGER NOT NULL,
   output INTEGER NOT NULL, cost INTEGER NOT NULL,
   PRIMARY KEY (seconds, begin, segment, tenant, key, model, replica, api, reason)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spent (
+  pending INTEGER NOT NULL, day INTEGER NOT NULL, origin INTEGER NOT NULL,
+  tenant INTEGER NOT NULL, key INTEGER NOT NULL, model INTEGER NOT NULL,
+  input INTEGER NOT NULL, output INTEGER NOT NULL, cost INTEGER NOT NULL,
+  PRIMARY KEY (pending, day, origin, tenant, key, model)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS event (
   seq INTEGER PRIMARY KEY, time_us INTEGER NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL, actor TEXT NOT NULL,
   subject TEXT NOT NULL, tenant TEXT NOT NULL);
@@ -149,7 +154,11 @@ absl::Status Index::Prepare() {
                                          "requests=requests+excluded.requests,errors=errors+excluded.errors,"
                                          "input=input+excluded.input,cached=cached+excluded.cached,"
                                          "output=output+excluded.output,cost=cost+excluded.cost",
-                                         kUsageColumns))}) {
+                                         kUsageColumns)),
+        prepare(&add_spent_,
+                "INSERT INTO spent (pending,day,origin,tenant,key,model,input,output,cost) VALUES "
+                "(?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET input=input+excluded.input,"
+                "output=output+excluded.output,cost=cost+excluded.cost")}) {
     if (!status.ok()) return absl::DataLossError(status.message());
   }
   return absl::OkStatus();
@@ -213,40 +222,49 @@ absl::StatusOr<size_t> Index::Apply(size_t max_records) {
   if (absl::Status forgotten = Forget(); !forgotten.ok()) return forgotten;
   // A new tail reads its segment from the front; one that stands where we are goes on from there.
   if (!tail_ || tail_->after_seq() != applied_seq_) tail_.emplace(dir_, applied_seq_);
-  Usages minutes;
+  Sums sums;
   Digest link{};
   size_t count = 0;
   for (; count < max_records; ++count) {
     absl::StatusOr<const Tail::Entry*> next = tail_->Peek();
     if (!next.ok()) return next.status();
     if (*next == nullptr) break;
-    if (absl::Status applied = ApplyRecord(**next, &minutes); !applied.ok()) return applied;
+    if (absl::Status applied = ApplyRecord(**next, &sums); !applied.ok()) return applied;
     link = (*next)->parts.link;
     tail_->Pop();
   }
   if (count == 0) return count;
-  if (absl::Status added = AddUsages(minutes); !added.ok()) return added;
+  if (absl::Status added = AddUsages(sums.minutes); !added.ok()) return added;
+  if (absl::Status added = AddSpent(&sums.spent); !added.ok()) return added;
   if (absl::Status set = SetMeta("applied_link", Hex(link)); !set.ok()) return set;
   if (absl::Status set = SetMeta("applied_seq", std::to_string(tail_->after_seq())); !set.ok()) return set;
   applied_seq_ = tail_->after_seq();
   return count;
 }
 
-absl::Status Index::ApplyRecord(const Tail::Entry& entry, Usages* minutes) {
+absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
   const LineParts& parts = entry.parts;
   if (parts.kind == Name(Kind::kClose)) {
     CloseFacts close;
-    if (absl::Status read = ReadClose(parts, entry.text, &close); !read.ok()) return read;
+    if (!ReadClose(parts, entry.text, &close)) return absl::OkStatus();
     absl::StatusOr<Dimensions> of = DimensionsOf(close);
     if (!of.ok()) return of.status();
     const int64_t minute = parts.time_us / (kMinute * kSecondUs);
-    (*minutes)[{kMinute, minute, static_cast<int64_t>(entry.segment), *of}].Add(close);
+    const auto segment = static_cast<int64_t>(entry.segment);
+    sums->minutes[{kMinute, minute, segment, *of}].Add(close);
+    if (close.input == 0 && close.output == 0 && close.cost_micro_usd == 0) return absl::OkStatus();
+    absl::StatusOr<int64_t> key = TextId(SpendKey(close.key));
+    if (!key.ok()) return key.status();
+    sums->spent[{SpendDay(close, parts.time_us), segment, {(*of)[0], *key, (*of)[2]}}].Add(close);
     return absl::OkStatus();
   }
   for (const Kind kind : {Kind::kOpen, Kind::kContent, Kind::kCheckpoint, Kind::kSegment}) {
     if (parts.kind == Name(kind)) return absl::OkStatus();
   }
-  if (absl::Status parsed = parser_.Parse(entry.text, &record_); !parsed.ok()) return parsed;
+  if (!parser_.Parse(entry.text, &record_).ok()) return absl::OkStatus();
+  if (record_.kind == Kind::kRetention) {
+    if (absl::Status applied = ApplyRetention(parts, entry.text, &sums->spent); !applied.ok()) return applied;
+  }
   return insert_event_->Bind(1, static_cast<int64_t>(parts.seq))
       .Bind(2, record_.time_us)
       .Bind(3, parts.kind)
@@ -257,12 +275,43 @@ absl::Status Index::ApplyRecord(const Tail::Entry& entry, Usages* minutes) {
       .Run();
 }
 
-absl::Status Index::ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts) {
-  if (ReadCloseFacts(parts.body, facts)) return absl::OkStatus();
-  if (absl::Status parsed = parser_.Parse(text, &record_); !parsed.ok()) return parsed;
-  *facts = {record_.tenant, record_.key,   record_.model,  record_.replica, record_.api,
-            record_.reason, record_.input, record_.cached, record_.output,  record_.cost_micro_usd};
-  return absl::OkStatus();
+// What the closes of removed segments spent is from here on what their retention record says. Its parts count
+// once the last one is there: a death may have come between them, and all of them again after it.
+absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text, Spent* spent) {
+  if (absl::Status added = AddSpent(spent); !added.ok()) return added;
+  const RetentionPart at = ReadRetention(parts.body);
+  if (at.part == 1) {
+    if (absl::Status dropped = db_.Execute("DELETE FROM spent WHERE pending = 1"); !dropped.ok())
+      return dropped;
+  }
+  for (const SpendRow& row : ReadRows(text)) {
+    std::array<int64_t, 3> of{};
+    size_t i = 0;
+    for (const std::string* name : {&row.tenant, &row.key, &row.model}) {
+      absl::StatusOr<int64_t> id = TextId(*name);
+      if (!id.ok()) return id.status();
+      of[i++] = *id;
+    }
+    if (absl::Status added =
+            InsertSpent(1, {row.day, static_cast<int64_t>(parts.seq), of},
+                        {.input = row.input, .output = row.output, .cost = row.cost_micro_usd});
+        !added.ok()) {
+      return added;
+    }
+  }
+  if (at.part < at.parts) return absl::OkStatus();
+  return db_.Execute(
+      fmt::format("DELETE FROM spent WHERE pending = 0 AND origin <= {}; UPDATE spent SET pending = 0 WHERE "
+                  "pending = 1",
+                  at.to_seq));
+}
+
+// False for a close that is damaged. Nothing can be summed up from it; `audit verify` names it.
+bool Index::ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts) {
+  if (ReadCloseFacts(parts.body, facts)) return true;
+  if (!parser_.Parse(text, &record_).ok()) return false;
+  *facts = FactsOf(record_);
+  return true;
 }
 
 absl::StatusOr<Index::Dimensions> Index::DimensionsOf(const CloseFacts& close) {
@@ -277,13 +326,13 @@ absl::StatusOr<Index::Dimensions> Index::DimensionsOf(const CloseFacts& close) {
   return of;
 }
 
-void Index::Sums::Add(const CloseFacts& close) {
+void Index::Sum::Add(const CloseFacts& close) {
   const std::optional<EndReason> reason = ParseEndReason(close.reason);
-  Add(Sums{1, reason && !IsError(*reason) ? 0 : 1, close.input, close.cached, close.output,
-           close.cost_micro_usd});
+  Add(Sum{1, reason && !IsError(*reason) ? 0 : 1, close.input, close.cached, close.output,
+          close.cost_micro_usd});
 }
 
-void Index::Sums::Add(const Sums& other) {
+void Index::Sum::Add(const Sum& other) {
   requests += other.requests;
   errors += other.errors;
   input += other.input;
@@ -304,7 +353,21 @@ absl::Status Index::AddUsages(const Usages& minutes) {
   return absl::OkStatus();
 }
 
-absl::Status Index::InsertUsage(Statement& into, const Row& row, const Sums& sums) {
+absl::Status Index::AddSpent(Spent* spent) {
+  for (const auto& [place, sums] : *spent) {
+    if (absl::Status added = InsertSpent(0, place, sums); !added.ok()) return added;
+  }
+  spent->clear();
+  return absl::OkStatus();
+}
+
+absl::Status Index::InsertSpent(int64_t pending, const SpentPlace& place, const Sum& sums) {
+  add_spent_->Bind(1, pending).Bind(2, place.day).Bind(3, place.origin);
+  for (size_t i = 0; i < place.of.size(); ++i) add_spent_->Bind(static_cast<int>(i) + 4, place.of[i]);
+  return add_spent_->Bind(7, sums.input).Bind(8, sums.output).Bind(9, sums.cost).Run();
+}
+
+absl::Status Index::InsertUsage(Statement& into, const Row& row, const Sum& sums) {
   into.Bind(1, row.seconds).Bind(2, row.begin).Bind(3, row.segment);
   for (size_t i = 0; i < row.of.size(); ++i) into.Bind(static_cast<int>(i) + 4, row.of[i]);
   into.Bind(10, sums.requests).Bind(11, sums.errors).Bind(12, sums.input).Bind(13, sums.cached);
@@ -320,7 +383,9 @@ absl::Status Index::Forget() {
   const uint64_t first = segments->empty() ? 1 : segments->front().first_seq;
   if (first <= std::max<uint64_t>(ParseNumber(*said), 1)) return absl::OkStatus();
   if (absl::Status dropped = db_.Execute(
-          fmt::format("DELETE FROM usage WHERE segment < {0}; DELETE FROM event WHERE seq < {0}", first));
+          fmt::format("DELETE FROM usage WHERE segment < {0}; DELETE FROM spent WHERE origin < {0}; "
+                      "DELETE FROM event WHERE seq < {0}",
+                      first));
       !dropped.ok()) {
     return dropped;
   }
@@ -380,10 +445,10 @@ absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
       if (parts->time_us < since_us || parts->time_us >= until_us || parts->kind != Name(Kind::kClose))
         continue;
       CloseFacts close;
-      if (absl::Status read = ReadClose(*parts, **line, &close); !read.ok()) return read;
+      if (!ReadClose(*parts, **line, &close)) continue;
       absl::StatusOr<Dimensions> of = DimensionsOf(close);
       if (!of.ok()) return of.status();
-      Sums sums;
+      Sum sums;
       sums.Add(close);
       const int64_t minute = parts->time_us / (kMinute * kSecondUs);
       if (absl::Status added = InsertUsage(*insert_edge_, {kMinute, minute, 0, *of}, sums); !added.ok())
@@ -463,7 +528,27 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
   }
 }
 
-absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query) {
+absl::StatusOr<std::vector<SpendRow>> Index::SpentSince(int64_t day) {
+  absl::StatusOr<Statement> statement = db_.Prepare(
+      "SELECT (SELECT text FROM text WHERE id = tenant), (SELECT text FROM text WHERE id = key), "
+      "(SELECT text FROM text WHERE id = model), sum(input), sum(output), sum(cost) FROM spent "
+      "WHERE pending = 0 AND day >= ? GROUP BY tenant, key, model ORDER BY 1, 2, 3");
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, day);
+  std::vector<SpendRow> rows;
+  while (true) {
+    absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return rows;
+    rows.push_back({day, statement->Text(0), statement->Text(1), statement->Text(2), statement->Int(3),
+                    statement->Int(4), statement->Int(5)});
+  }
+}
+
+namespace {
+
+// Brings the index up to the present end of the ledger, anew where it must be.
+absl::StatusOr<std::unique_ptr<Index>> OpenUpToDate(const std::string& ledger_dir) {
   absl::StatusOr<std::unique_ptr<Index>> index = Index::Open(ledger_dir);
   if (!index.ok()) return index.status();
   absl::Status caught_up = (*index)->CatchUp();
@@ -475,11 +560,21 @@ absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, 
     caught_up = (*index)->CatchUp();
   }
   if (!caught_up.ok()) return caught_up;
+  return index;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query) {
+  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
+  if (!index.ok()) return index.status();
   return (*index)->Usage(query);
 }
 
-absl::StatusOr<std::vector<UsageRow>> SpentSince(const std::string& ledger_dir, int64_t since_us) {
-  return QueryUsage(ledger_dir, {.by = {UsageBy::kTenant, UsageBy::kKey}, .since_us = since_us});
+absl::StatusOr<std::vector<SpendRow>> SpentSince(const std::string& ledger_dir, conf::TimePoint day) {
+  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
+  if (!index.ok()) return index.status();
+  return (*index)->SpentSince(DayOf(conf::ToUnixMicros(day)));
 }
 
 }  // namespace gateway::ledger

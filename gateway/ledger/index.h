@@ -1,6 +1,8 @@
 // An SQLite file over the segments, for questions of usage: the usage of each minute and of each hour summed
 // up, so that a month is as quick to ask for as a day, and a row for every event. What a question cuts off of
-// a minute is read from the segment itself. It holds nothing of its own: it is filled by sequence number,
+// a minute is read from the segment itself. What budgets are restored from is summed up beside it, by days of
+// admission, and carried on over removed segments by what their retention records say. It holds nothing of
+// its own: it is filled by sequence number,
 // forgets what retention removed, and is built anew when it is missing, damaged, of another version or over
 // other segments.
 //
@@ -22,7 +24,9 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/time.h"
 #include "gateway/ledger/parse.h"
+#include "gateway/ledger/spend.h"
 #include "gateway/ledger/sqlite.h"
 #include "gateway/ledger/tail.h"
 
@@ -62,16 +66,19 @@ class Index {
   // Ordered by group. What is not yet applied is not in it.
   absl::StatusOr<std::vector<UsageRow>> Usage(const UsageQuery& query);
 
+  // As SpentSince below, of what is applied.
+  absl::StatusOr<std::vector<SpendRow>> SpentSince(int64_t day);
+
   uint64_t applied_seq() const { return applied_seq_; }
 
  private:
   // tenant, key, model, replica, api, reason: numbers in the table `text`.
   static constexpr size_t kDimensions = 6;
   using Dimensions = std::array<int64_t, kDimensions>;
-  struct Sums {
+  struct Sum {
     int64_t requests = 0, errors = 0, input = 0, cached = 0, output = 0, cost = 0;
     void Add(const CloseFacts& close);
-    void Add(const Sums& other);
+    void Add(const Sum& other);
   };
   // What a row of `usage` is of: sums never mix segments, so that those of a removed one can go with it.
   struct Row {
@@ -85,7 +92,24 @@ class Index {
       return H::combine(std::move(h), row.seconds, row.begin, row.segment, row.of);
     }
   };
-  using Usages = absl::flat_hash_map<Row, Sums>;
+  using Usages = absl::flat_hash_map<Row, Sum>;
+  // What a row of `spent` is of.
+  struct SpentPlace {
+    int64_t day = 0;              // of admission
+    int64_t origin = 0;           // the segment of its closes, or the retention record that carries them on
+    std::array<int64_t, 3> of{};  // tenant, key, model
+    friend bool operator==(const SpentPlace&, const SpentPlace&) = default;
+    template <class H>
+    friend H AbslHashValue(H h, const SpentPlace& place) {
+      return H::combine(std::move(h), place.day, place.origin, place.of);
+    }
+  };
+  using Spent = absl::flat_hash_map<SpentPlace, Sum>;
+  // Of the records that a transaction applies.
+  struct Sums {
+    Usages minutes;
+    Spent spent;
+  };
 
   Index(std::string dir, Database db) : dir_(std::move(dir)), db_(std::move(db)) {}
   static absl::StatusOr<std::unique_ptr<Index>> OpenOnce(const std::string& dir);
@@ -93,12 +117,16 @@ class Index {
   absl::StatusOr<bool> Matches();
   absl::Status InTransaction(std::string_view begin, const std::function<absl::Status()>& work);
   absl::StatusOr<size_t> Apply(size_t max_records);
-  absl::Status ApplyRecord(const Tail::Entry& entry, Usages* minutes);
+  absl::Status ApplyRecord(const Tail::Entry& entry, Sums* sums);
+  absl::Status ApplyRetention(const LineParts& parts, std::string_view text, Spent* spent);
   // The facts of a close, views into `text` or into record_.
-  absl::Status ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts);
+  bool ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts);
   absl::StatusOr<Dimensions> DimensionsOf(const CloseFacts& close);
   absl::Status AddUsages(const Usages& minutes);
-  absl::Status InsertUsage(Statement& into, const Row& row, const Sums& sums);
+  absl::Status InsertUsage(Statement& into, const Row& row, const Sum& sums);
+  // Leaves `spent` empty.
+  absl::Status AddSpent(Spent* spent);
+  absl::Status InsertSpent(int64_t pending, const SpentPlace& place, const Sum& sums);
   absl::Status Forget();
   // Fills the table `edge` with the closes of [since_us, until_us), a part of a minute.
   absl::Status ReadEdge(int64_t since_us, int64_t until_us);
@@ -113,14 +141,15 @@ class Index {
   Record record_;
   std::optional<Tail> tail_;  // where Apply goes on
   uint64_t applied_seq_ = 0;
-  std::optional<Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_;
+  std::optional<Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_, add_spent_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;
 };
 
 // Brings the index up to the present end of the ledger and asks it. Blocks; not for a shard.
 absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query);
 
-// What budgets start from: the usage of each tenant and key since `since_us`, as QueryUsage by those two.
-absl::StatusOr<std::vector<UsageRow>> SpentSince(const std::string& ledger_dir, int64_t since_us);
+// What budgets start from: what the requests admitted since the begin of `day` have used, by tenant, key and
+// model, those of removed segments included. Blocks likewise.
+absl::StatusOr<std::vector<SpendRow>> SpentSince(const std::string& ledger_dir, conf::TimePoint day);
 
 }  // namespace gateway::ledger

@@ -263,6 +263,7 @@ void Ledger::Run() {
   Steady::time_point retained = Steady::now();
   std::chrono::nanoseconds pause = options_.commit_interval;
   bool failing = false;
+  bool retaining = false;
   while (true) {
     {
       std::unique_lock lock(mutex_);
@@ -272,14 +273,14 @@ void Ledger::Run() {
       if (stopping_) break;
     }
     bool more = false;
-    absl::Status status = Cycle(&more);
-    if (status.ok() && Steady::now() - retained >= options_.retention_interval) {
-      retained = Steady::now();
-      status = committer_->Retain();
-    }
+    const absl::Status status = Cycle(&more);
     SetHealth(status);
+    if (status.ok() && (retaining || Steady::now() - retained >= options_.retention_interval)) {
+      retained = Steady::now();
+      SetRetention(committer_->Retain(&retaining));
+    }
     if (status.ok()) {
-      pause = more ? std::chrono::nanoseconds::zero() : options_.commit_interval;
+      pause = more || retaining ? std::chrono::nanoseconds::zero() : options_.commit_interval;
     } else {
       pause = failing ? std::min<std::chrono::nanoseconds>(2 * pause, kLastRetry) : kFirstRetry;
     }
@@ -305,6 +306,7 @@ void Ledger::Run() {
   if (!stop_status_.ok()) SetHealth(stop_status_);
   healthy_.store(false, std::memory_order_relaxed);
   RunWaiters(absl::UnavailableError("the ledger stopped before the record was on disk"));
+  Abandon();
 }
 
 bool Ledger::HasWork() {
@@ -393,25 +395,29 @@ void Ledger::Settle() {
   RunWaiters(absl::OkStatus());
 }
 
-// With OK, those whose record is on disk; otherwise all that are left.
+// Those whose record is on disk; when `status` says that nothing more will be for now, the others with it.
 void Ledger::RunWaiters(const absl::Status& status) {
-  std::vector<std::function<void(const absl::Status&)>> run;
+  std::vector<std::pair<std::function<void(const absl::Status&)>, absl::Status>> run;
   {
     const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < waiters_.size(); ++i) {
       const uint64_t durable = durable_n_[i].load(std::memory_order_relaxed);
       while (!waiters_[i].empty() && (!status.ok() || waiters_[i].front().n <= durable)) {
-        run.push_back(std::move(waiters_[i].front().then));
+        Waiter& waiter = waiters_[i].front();
+        run.emplace_back(std::move(waiter.then), waiter.n <= durable ? absl::OkStatus() : status);
         waiters_[i].pop_front();
       }
     }
-    if (!status.ok()) {
-      for (const std::shared_ptr<Queued>& entry : queue_) entry->abandoned = true;
-      for (const std::shared_ptr<Queued>& entry : taken_) entry->abandoned = true;
-      settled_.notify_all();
-    }
   }
-  for (const auto& then : run) then(status);
+  for (const auto& [then, outcome] : run) then(outcome);
+}
+
+// Whoever waits in Append or Flush waits for nothing any more.
+void Ledger::Abandon() {
+  const std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Queued>& entry : queue_) entry->abandoned = true;
+  for (const std::shared_ptr<Queued>& entry : taken_) entry->abandoned = true;
+  settled_.notify_all();
 }
 
 void Ledger::SetHealth(const absl::Status& status) {
@@ -421,6 +427,21 @@ void Ledger::SetHealth(const absl::Status& status) {
     stats_.last_error = std::string(conf::Std(status.message()));
   }
   if (was != status.ok() && options_.on_health_change) options_.on_health_change(status);
+  // Each round anew: a waiter may have come since.
+  if (!status.ok()) {
+    RunWaiters(absl::UnavailableError(
+        conf::Abseil(fmt::format("the ledger cannot write: {}", conf::Std(status.message())))));
+  }
+}
+
+void Ledger::SetRetention(const absl::Status& status) {
+  if (retention_failing_ == !status.ok()) return;
+  retention_failing_ = !status.ok();
+  {
+    const std::lock_guard lock(mutex_);
+    stats_.retention_failing = retention_failing_;
+  }
+  if (options_.on_retention_change) options_.on_retention_change(status);
 }
 
 Stats Ledger::GetStats() const {

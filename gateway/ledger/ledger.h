@@ -52,8 +52,10 @@ struct Options {
   uint64_t event_queue_bytes = 4 << 20;
   std::string version;                                        // of the process, for its start record
   std::function<void(const absl::Status&)> on_health_change;  // on the ledger thread
-  std::function<conf::TimePoint()> clock;                     // default: the system's
-  FileOps* files = nullptr;                                   // default: POSIX
+  // When retention begins to fail, or works again; on the ledger thread. The ledger is healthy all the same.
+  std::function<void(const absl::Status&)> on_retention_change;
+  std::function<conf::TimePoint()> clock;  // default: the system's
+  FileOps* files = nullptr;                // default: POSIX
 };
 
 struct Stats {
@@ -70,6 +72,7 @@ struct Stats {
   uint64_t refused_opens = 0;
   uint64_t dropped_records = 0;  // refusals and content for which there was no room
   std::string last_error;
+  bool retention_failing = false;  // segments stay that policy would remove
 };
 
 class Ledger {
@@ -88,7 +91,8 @@ class Ledger {
   bool Healthy() const { return healthy_.load(std::memory_order_relaxed); }
 
   // Strict durability: forward nothing before the open record is on disk. `then` runs on the ledger thread,
-  // with OK as soon as it is, or Unavailable when the ledger stops first. At most one for each open request.
+  // with OK as soon as it is, or Unavailable when the disk fails or the ledger stops first. At most one for
+  // each open request.
   void OnDurable(Position position, std::function<void(const absl::Status&)> then);
   bool IsDurable(Position position) const {
     return durable_n_[position.shard].load(std::memory_order_acquire) >= position.n;
@@ -138,7 +142,9 @@ class Ledger {
   bool Reached(const Queued& entry) const;
   void Settle();
   void RunWaiters(const absl::Status& status);
+  void Abandon();
   void SetHealth(const absl::Status& status);
+  void SetRetention(const absl::Status& status);
 
   const Options options_;
   const Fd lock_;
@@ -153,6 +159,7 @@ class Ledger {
   std::vector<uint64_t> drained_n_;  // per shard
   uint32_t first_shard_ = 0;         // where the next batch begins
   std::vector<std::shared_ptr<Queued>> taken_;
+  bool retention_failing_ = false;
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable wake_;

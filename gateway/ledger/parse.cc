@@ -23,6 +23,7 @@ struct Field {
 const absl::flat_hash_map<std::string_view, Field>& Fields() {
   static const auto* fields = new absl::flat_hash_map<std::string_view, Field>{
       {"time_us", {.number = &Record::time_us}},
+      {"open_time_us", {.number = &Record::open_time_us}},
       {"request", {.text = &Record::request}},
       {"client_request", {.text = &Record::client_request}},
       {"tenant", {.text = &Record::tenant}},
@@ -129,10 +130,17 @@ int64_t* FactNumber(std::string_view key, CloseFacts* facts) {
   if (key == "cached") return &facts->cached;
   if (key == "output") return &facts->output;
   if (key == "cost_micro_usd") return &facts->cost_micro_usd;
+  if (key == "open_time_us") return &facts->open_time_us;
   return nullptr;
 }
 
 }  // namespace
+
+CloseFacts FactsOf(const Record& record) {
+  return {record.tenant,      record.key,   record.model,  record.replica, record.api,
+          record.reason,      record.input, record.cached, record.output,  record.cost_micro_usd,
+          record.open_time_us};
+}
 
 bool ReadCloseFacts(std::string_view body, CloseFacts* facts) {
   *facts = {};

@@ -18,6 +18,7 @@ struct Record {
   int64_t time_us = 0;
   Kind kind = Kind::kAdmin;
   uint64_t open_seq = 0;
+  int64_t open_time_us = 0;  // of a close: when the request was admitted; 0: it does not say
   std::string request, client_request, tenant, key, model, api, client;
   bool stream = false;
   std::string reason, source, served_model, replica, limit, error;
@@ -29,11 +30,13 @@ struct Record {
   bool cut = false;
 };
 
-// What usage is summed up from. Views into the line.
+// What usage is summed up from. Views into the line, or into a Record.
 struct CloseFacts {
   std::string_view tenant, key, model, replica, api, reason;
   int64_t input = 0, cached = 0, output = 0, cost_micro_usd = 0;
+  int64_t open_time_us = 0;
 };
+CloseFacts FactsOf(const Record& record);
 
 // Reads them off the body of a close (chain.h's LineParts) in one pass and without a parser: a closing
 // gateway writes thousands of these a second. False when a text has escapes, which RecordParser undoes.

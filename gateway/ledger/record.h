@@ -112,7 +112,7 @@ struct Event {
   std::string detail = {};  // a JSON object, or empty
 };
 
-inline constexpr size_t kMaxRequest = 64, kMaxClientRequest = 128, kMaxTenant = 256, kMaxKey = 64,
+inline constexpr size_t kMaxRequest = 64, kMaxClientRequest = 128, kMaxTenant = 256, kMaxKey = 128,
                         kMaxModel = 128, kMaxApi = 48, kMaxClient = 64, kMaxReplica = 128, kMaxLimit = 128,
                         kMaxError = 64;
 inline constexpr size_t kMaxContent = 256 * 1024;

@@ -12,6 +12,7 @@
 
 #include "conf/text.h"
 #include "gateway/ledger/parse.h"
+#include "gateway/ledger/spend.h"
 
 namespace gateway::ledger {
 namespace {
@@ -145,6 +146,10 @@ absl::Status CollectOpen(const std::vector<SegmentName>& segments, uint64_t from
       }
       const std::optional<LineParts> parts = SplitLine(**line);
       if (!parts || parts->seq < from_seq) continue;
+      if (parts->kind == Name(Kind::kRetention)) {
+        const RetentionPart at = ReadRetention(parts->body);
+        if (at.part == at.parts) state->removed_to = std::max(state->removed_to, at.to_seq);
+      }
       // Other kinds stand in no journal, and their details may hold any field.
       if (parts->kind != Name(Kind::kOpen) && parts->kind != Name(Kind::kClose) &&
           parts->kind != Name(Kind::kContent)) {
@@ -258,6 +263,7 @@ absl::StatusOr<Recovered> Recover(const std::string& dir, const std::string& jou
   uint64_t from_seq = 0;
   if (!checkpoint.empty()) {
     found.state.last_n = ParseShards(checkpoint);
+    found.state.removed_to = FindUint(checkpoint, "removed_to").value_or(0);
     const uint64_t oldest = FindUint(checkpoint, "oldest_open").value_or(0);
     const uint64_t at = FindUint("," + checkpoint.substr(1), "seq").value_or(0);
     from_seq = oldest != 0 ? oldest : at;

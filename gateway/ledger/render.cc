@@ -157,6 +157,7 @@ void RenderClose(std::string* out, uint64_t seq, Origin origin, uint64_t open_se
                  const CloseRecord& record) {
   LineWriter line = Begin(out, seq, record.time_us, Kind::kClose, origin);
   line.Uint("open_seq", open_seq);
+  if (open_seq != 0) line.Int("open_time_us", of.time_us);
   Identity(line, of);
   if (open_seq == 0) {
     Optional(line, "client_request", of.client_request);

@@ -19,19 +19,25 @@ absl::StatusOr<bool> Tail::Seek() {
 }
 
 absl::StatusOr<Tail::Batch> Tail::Read(size_t max_records, size_t max_bytes, uint64_t up_to) {
+  if (!parser_) parser_ = std::make_unique<RecordParser>();
   Batch batch;
+  Record record;
   size_t bytes = 0;
   while (batch.lines.size() < max_records && bytes < max_bytes) {
     absl::StatusOr<const Entry*> next = Peek();
     if (!next.ok()) return next.status();
     if (*next == nullptr || (*next)->parts.seq > up_to) break;
+    if (!parser_->Parse((*next)->text, &record).ok()) {
+      held_.reset();  // it is missed when the next sound one comes
+      continue;
+    }
     const uint64_t seq = (*next)->parts.seq;
     if (const uint64_t missed = seq - after_ - 1; missed > 0) {
       if (!batch.lines.empty()) break;
       batch.missed = missed;
     }
     bytes += (*next)->text.size();
-    batch.lines.push_back({seq, std::string((*next)->text)});
+    batch.lines.push_back({seq, record.time_us, std::string((*next)->text)});
     Pop();
   }
   return batch;

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gateway/ledger/chain.h"
+#include "gateway/ledger/parse.h"
 #include "gateway/ledger/segment.h"
 
 namespace gateway::ledger {
@@ -20,7 +22,8 @@ class Tail {
  public:
   struct Line {
     uint64_t seq = 0;
-    std::string text;  // as on disk, without the newline
+    int64_t time_us = 0;
+    std::string text;  // as on disk, without the newline; RecordParser takes it
   };
   struct Entry {
     uint64_t segment = 0;   // the first sequence number of the one that holds it
@@ -29,7 +32,8 @@ class Tail {
   };
   struct Batch {
     std::vector<Line> lines;
-    // Records between the last one given and lines[0] that retention has removed, or that are damaged.
+    // Records between the last one given and lines[0] that retention has removed, or that are damaged so that
+    // they do not parse: those never stand in anybody's way.
     uint64_t missed = 0;
   };
 
@@ -41,8 +45,8 @@ class Tail {
   absl::StatusOr<Batch> Read(size_t max_records, size_t max_bytes,
                              uint64_t up_to = std::numeric_limits<uint64_t>::max());
 
-  // The next record where it stands in the buffer, without going past it; null when there is none yet. Valid
-  // until the next call of any other function.
+  // The next record where it stands in the buffer, without going past it; null when there is none yet. Its
+  // parts are sound, the rest is not looked at. Valid until the next call of any other function.
   absl::StatusOr<const Entry*> Peek();
   // Goes past what Peek() showed.
   void Pop();
@@ -58,6 +62,7 @@ class Tail {
   std::optional<LineReader> reader_;
   uint64_t segment_ = 0;       // that the reader reads
   std::optional<Entry> held_;  // read, but not yet given
+  std::unique_ptr<RecordParser> parser_;
 };
 
 }  // namespace gateway::ledger

@@ -170,7 +170,6 @@ absl::Status Verification::ReadSegment(const SegmentName& segment, bool last) {
 }
 
 void Verification::CheckEnd(const std::string& dir) {
-  ++line_;
   if (report_.partial_bytes > 0 && !InUse(dir)) {
     return Bad(next_seq_,
                fmt::format("the ledger ends in {} bytes of a record that is cut off, and no gateway is at "

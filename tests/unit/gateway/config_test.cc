@@ -329,11 +329,6 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/ledger/retention (line 1): retention.bytes must be at least twice segment_bytes, since whole "
        "segments "
        "are dropped"},
-      {With({{"ledger", "{retention: {age: 7d}}"},
-             {"tenants", "[{name: t, models: ['*'], budget: {usd: 1, period: month}}]"}}),
-       "t.yaml:/ledger/retention/age (line 1): must be at least 31d: tenant \"t\" has a budget for a month, "
-       "and "
-       "what was spent of it is read from the ledger"},
       {OneSink("type: kafka"),
        "t.yaml:/ledger/sinks/0/type (line 1): unknown sink type \"kafka\", expected one of file, webhook, "
        "syslog|"

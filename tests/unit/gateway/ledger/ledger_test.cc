@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <future>
 #include <thread>
 
 #include "gateway/ledger/index.h"
@@ -104,6 +105,27 @@ TEST(Ledger, StrictDurabilityCallsBackOnlyWhenTheOpenIsOnDisk) {
   ASSERT_TRUE(seen.ok()) << seen.status();
   EXPECT_EQ(*seen, 1u);
   EXPECT_TRUE(ledger->IsDurable(ticket->position()));
+}
+
+TEST(Ledger, WhoWaitsForAnOpenRecordIsToldAtOnceThatTheDiskFails) {
+  TempDir tmp;
+  FailingDisk disk;
+  Options options = SmallOptions(tmp.Sub("ledger"));
+  options.files = &disk;
+  auto ledger = MustOpen(options);
+  std::optional<Ticket> durable = ledger->Shard(0).Open(SomeOpen("req_1"));
+  ASSERT_TRUE(ledger->Flush().ok());
+  disk.bad_sync = true;
+  std::optional<Ticket> waits = ledger->Shard(0).Open(SomeOpen("req_2"));
+  std::promise<absl::Status> told;
+  ledger->OnDurable(waits->position(), [&](const absl::Status& status) { told.set_value(status); });
+  std::future<absl::Status> answer = told.get_future();
+  ASSERT_EQ(answer.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_TRUE(absl::IsUnavailable(answer.get()));
+  std::promise<absl::Status> late;  // it waits for what is on disk already
+  ledger->OnDurable(durable->position(), [&](const absl::Status& status) { late.set_value(status); });
+  EXPECT_TRUE(late.get_future().get().ok());
+  disk.bad_sync = false;
 }
 
 TEST(Ledger, HasOneWriter) {
