@@ -6,6 +6,7 @@
 
 #include "gateway/config/check.h"
 #include "gateway/config/names.h"
+#include "gateway/ledger/record.h"
 
 namespace gateway::config {
 namespace {
@@ -51,6 +52,13 @@ class ModelReferences {
   std::map<std::string, std::string> aliases_;
 };
 
+// Of `acme/search`, from the indices of its names.
+size_t PathBytes(const std::vector<Tenant>& tenants, const std::vector<size_t>& path) {
+  size_t bytes = path.size() - 1;
+  for (const size_t t : path) bytes += tenants[t].name.size();
+  return bytes;
+}
+
 void CheckParents(conf::Document& document, const std::vector<Tenant>& tenants) {
   const Names names = TenantNames(tenants);
   std::map<std::string, size_t> index;
@@ -87,6 +95,12 @@ void CheckParents(conf::Document& document, const std::vector<Tenant>& tenants) 
     } else if (path.size() > kMaxDepth) {
       document.AddAt(pointer, parent,
                      fmt::format("nests tenants deeper than {} levels: {}", kMaxDepth, chain));
+    } else if (const size_t bytes = PathBytes(tenants, path); bytes > ledger::kMaxTenant) {
+      document.AddAt(
+          fmt::format("/tenants/{}/name", t), tenants[t].name,
+          fmt::format("with its parents' names, joined by \"/\", it takes {} bytes: must be at most "
+                      "{}, which is what a record of the ledger holds",
+                      bytes, ledger::kMaxTenant));
     }
   }
 }

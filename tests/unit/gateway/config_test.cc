@@ -400,6 +400,21 @@ TEST(Config, DoesNotCallANameUnknownWhenAnotherCouldNotBeRead) {
               ElementsAre("t.yaml:/models/0/name (line 1): expected a text, found a list"));
 }
 
+// 128 + 1 + 125 + 1 + 1 bytes are as many as a record holds.
+TEST(Config, ATenantsPathFitsARecordOfTheLedger) {
+  const auto tenants = [](size_t middle) {
+    return With(
+        {{"tenants", fmt::format("[{{name: {0}, models: ['*']}}, {{name: {1}, parent: {0}}}, {{name: c, "
+                                 "parent: {1}}}]",
+                                 std::string(128, 'a'), std::string(middle, 'b'))}});
+  };
+  EXPECT_THAT(Problems(tenants(125)), testing::IsEmpty());
+  EXPECT_THAT(
+      Problems(tenants(126)),
+      ElementsAre("t.yaml:/tenants/2/name (line 3): with its parents' names, joined by \"/\", it takes "
+                  "257 bytes: must be at most 256, which is what a record of the ledger holds"));
+}
+
 TEST(Config, ReportsAFileThatCannotBeRead) {
   const LoadResult result = LoadConfig("gone.yaml", FakeSources());
   EXPECT_FALSE(result.config.has_value());
