@@ -1,5 +1,7 @@
 #include "gateway/principal.h"
 
+#include <set>
+
 #include "conf/text.h"
 #include "gateway/key_limits.h"
 #include "gateway/runtime.h"
@@ -39,7 +41,16 @@ void Narrow(Principal& principal, const plugins::auth::Permissions& permissions,
   }
 }
 
-PrincipalRef ForKeyOf(const Principal& tenant, const plugins::auth::KeyRecord& key, const Runtime& runtime,
+// False for a key that no request comes by any more, nor did one that may still be read.
+bool Works(const plugins::auth::KeyRecord& key, conf::TimePoint now) {
+  constexpr conf::Duration kLongestArrival = std::chrono::minutes(10);
+  if (key.revoked_at) return false;
+  const std::optional<conf::TimePoint> end = key.EndsAt();
+  return !end || now < *end + kLongestArrival;
+}
+
+PrincipalRef ForKeyOf(const Principal& tenant, const plugins::auth::KeyRecord& key,
+                      const plugins::auth::KeyTable& keys, const Runtime& runtime,
                       router::limits::LimitTree& limits) {
   auto principal = std::make_shared<Principal>(tenant);
   principal->key = key.id;
@@ -47,7 +58,7 @@ PrincipalRef ForKeyOf(const Principal& tenant, const plugins::auth::KeyRecord& k
   if (key.priority == "low") principal->priority = config::Priority::kLow;
   if (key.priority == "high") principal->priority = config::Priority::kHigh;
   if (!key.limits.empty()) {
-    router::limits::NodeSpec node{tenant.tenant + "/" + key.id, {}};
+    router::limits::NodeSpec node{tenant.tenant + "/" + std::string(LimitKeyOf(keys, key.id)), {}};
     // What was accepted when the key was made is still valid; a store edited by hand fails closed.
     auto specs = ParseKeyLimits(key.limits);
     if (!specs.ok()) {
@@ -82,17 +93,23 @@ const PrincipalRef* PrincipalIndex::ForTenant(std::string_view path) const {
 
 std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
                                                       std::shared_ptr<const plugins::auth::KeyTable> keys,
-                                                      router::limits::LimitTree& limits) {
+                                                      router::limits::LimitTree& limits,
+                                                      conf::TimePoint now) {
   auto index = std::make_shared<PrincipalIndex>();
   for (const TenantRuntime& tenant : runtime.tenants()) {
     const PrincipalRef principal = ForTenantItself(tenant, limits);
     index->by_tenant[tenant.path] = principal;
     index->by_tenant.try_emplace(tenant.config->name, principal);
   }
+  std::set<std::string, std::less<>> nodes;
   for (const plugins::auth::KeyRecordPtr& key : keys->List()) {
     const PrincipalRef* tenant = index->ForTenant(key->tenant);
-    if (tenant) index->by_key[key->id] = ForKeyOf(**tenant, *key, runtime, limits);
+    if (!tenant || !Works(*key, now)) continue;
+    const PrincipalRef principal = ForKeyOf(**tenant, *key, *keys, runtime, limits);
+    if (principal->node) nodes.insert(principal->node.path());
+    index->by_key[key->id] = principal;
   }
+  limits.KeepKeys(nodes);
   index->keys = std::move(keys);
   return index;
 }

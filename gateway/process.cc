@@ -6,11 +6,13 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "conf/text.h"
 #include "gateway/budgets.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
 #include "gateway/state_files.h"
 #include "gateway/thread.h"
 #include "plugins/auth/digest.h"
@@ -20,6 +22,7 @@ namespace {
 
 constexpr conf::Duration kKeyPoll = std::chrono::milliseconds(100);
 constexpr conf::Duration kDiskPoll = std::chrono::seconds(1);
+constexpr conf::Duration kRestoreRetry = std::chrono::seconds(1);
 constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
 
 uint64_t RandomSeed() {
@@ -40,6 +43,14 @@ ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
   options.retain_for = config.ledger.retention.age.value_or(conf::Duration::zero());
   options.retain_bytes = config.ledger.retention.bytes.value_or(0);
   options.version = TIDEGATE_VERSION;
+  options.on_retention_change = [](const absl::Status& status) {
+    if (status.ok()) {
+      log::Info("ledger retention works again");
+    } else {
+      log::Error("ledger keeps segments that it should remove; it tries again",
+                 {{"why", conf::Std(status.message())}});
+    }
+  };
   options.on_health_change = [](const absl::Status& status) {
     if (status.ok()) {
       log::Info("ledger writes again");
@@ -136,8 +147,11 @@ absl::Status Process::Open(Config config) {
   const std::vector<config::Address> listen = config.server.listen;
   if (absl::Status applied = Apply(std::move(config), "loaded", "start"); !applied.ok()) return applied;
   const std::string ledger_dir = LedgerDir(runtime_->config());
-  if (absl::Status restored = RestoreBudgets(shared_.limits, ledger_dir, net::Now()); !restored.ok())
+  if (absl::Status restored = RestoreBudgets(BudgetsBeside(shared_.limits, {}), *shared_.ledger, ledger_dir,
+                                             *principals_->keys, net::Now());
+      !restored.ok()) {
     return restored;
+  }
   if (absl::Status started = outbound_.Start(runtime_->config()); !started.ok()) return started;
   indexer_ = std::make_unique<ledger::Indexer>(ledger_dir, kIndexInterval);
   for (uint32_t i = 0; i < shards; ++i) {
@@ -205,6 +219,7 @@ absl::Status Process::Apply(Config config, std::string_view action, std::string_
   event.subject = config_path_;
   event.detail = fmt::format("{{\"sha256\":\"{}\"}}", (*runtime)->hash());
   if (absl::Status recorded = shared_.ledger->Append(std::move(event)); !recorded.ok()) return recorded;
+  const std::set<std::string> budgets = BudgetIds(shared_.limits);
   if (absl::Status limits = shared_.limits.Update((*runtime)->LimitNodes()); !limits.ok()) return limits;
   // Nothing fails from here on, so that all of it is applied or nothing.
   tls_.Set(*std::move(certificate));
@@ -213,7 +228,10 @@ absl::Status Process::Apply(Config config, std::string_view action, std::string_
   runtime_ = *std::move(runtime);
   Publish();
   outbound_.OnLimits();
-  if (!threads_.empty()) probes_.Start(runtime_);
+  if (!threads_.empty()) {
+    probes_.Start(runtime_);
+    control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
+  }
   KeepLastKnownGood(config_path_, shared_.state_dir);
   return absl::OkStatus();
 }
@@ -244,7 +262,7 @@ void Process::RenewCertificate(std::string_view listener, const std::optional<co
 }
 
 void Process::Publish() {
-  principals_ = BuildPrincipals(*runtime_, shared_.keys->Table(), shared_.limits);
+  principals_ = BuildPrincipals(*runtime_, shared_.keys->Table(), shared_.limits, net::Now());
   ForEachShard(
       [runtime = runtime_, principals = principals_, keys = jwks_.published()](Shard& shard, Server&) {
         shard.Swap(runtime, principals);
@@ -253,7 +271,24 @@ void Process::Publish() {
 }
 
 void Process::PublishKeys() {
-  if (principals_->keys->version() != shared_.keys->Version()) Publish();
+  if (principals_->keys->version() == shared_.keys->Version()) return;
+  Publish();
+  outbound_.OnLimits();
+}
+
+// Budgets that a reload has brought count from its moment on; what was spent before comes from the ledger.
+net::Task<void> Process::RestoreAdded(std::vector<router::limits::LimitRef> budgets) {
+  net::Sleep pause(control_.watchdog);
+  while (!budgets.empty() && !stopping_) {
+    const absl::Status restored = co_await net::OffLoop(
+        control_, [this, &budgets, dir = LedgerDir(runtime_->config()), keys = principals_->keys] {
+          return RestoreBudgets(budgets, *shared_.ledger, dir, *keys, net::Now());
+        });
+    if (restored.ok()) co_return;
+    log::Error("added budgets do not count yet what was spent before; it is tried again",
+               {{"why", conf::Std(restored.message())}});
+    co_await pause.For(kRestoreRetry);
+  }
 }
 
 void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {

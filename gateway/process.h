@@ -71,6 +71,7 @@ class Process {
   void PublishKeys();
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> WatchKeys();
+  net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
   net::Task<void> WatchDisk();
   net::Task<void> Shutdown();
 

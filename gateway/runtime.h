@@ -104,10 +104,10 @@ class Runtime {
 };
 
 // Who may come in, by the keys' table and the runtime's tenants. Keys with limits of their own become nodes
-// of the tree.
+// of the tree; those of keys that no longer work leave it.
 std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
                                                       std::shared_ptr<const plugins::auth::KeyTable> keys,
-                                                      router::limits::LimitTree& limits);
+                                                      router::limits::LimitTree& limits, conf::TimePoint now);
 
 // A bearer's principal: its tenant's, narrowed by what the token says.
 PrincipalRef BearerPrincipal(const Principal& tenant, const plugins::auth::JwtIdentity& identity,

@@ -94,11 +94,12 @@ conf::Duration Limit::UntilReset(const Moment& now) {
   return kUnknownWait;
 }
 
-bool Limit::Restore(const Moment& now, conf::TimePoint start, int64_t spent) {
+bool Limit::Restore(const Moment& now, conf::TimePoint start, int64_t spent, int64_t before) {
   if (shape_ != Shape::kPeriod || spent < 0) return false;
   Roll(now);
   if (start != bounds_.start) return false;
-  used_ = std::min(spent, kMaxCapacity) + reserved_;
+  const int64_t since = std::max<int64_t>(used_ - reserved_ - before, 0);
+  used_ = std::min(spent, kMaxCapacity) + since + reserved_;
   return true;
 }
 

@@ -87,9 +87,11 @@ class Limit {
   // Until nothing is charged any more; kUnknownWait for concurrency in use.
   conf::Duration UntilReset(const Moment& now);
 
-  // Sets a budget's settled consumption in its present period, which must begin at `start`; what is reserved
-  // now stays on top. False, and nothing happens, for another period or dimension.
-  bool Restore(const Moment& now, conf::TimePoint start, int64_t spent);
+  // Sets a budget's settled consumption in its present period, which must begin at `start`, to `spent` and
+  // what was settled since Settled() was `before`; what is reserved now stays on top. False, and nothing
+  // happens, for another period or dimension.
+  bool Restore(const Moment& now, conf::TimePoint start, int64_t spent, int64_t before);
+  int64_t Settled(const Moment& now) { return Used(now) - Reserved(now); }
 
   int64_t Reserved(const Moment& now);
   uint64_t Overrun() const { return overrun_; }

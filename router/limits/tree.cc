@@ -79,6 +79,17 @@ int64_t LimitRef::SetShare(int64_t share, conf::TimePoint now) const {
   return std::max(share, limit_->Used(root_->Advance(now)));
 }
 
+int64_t LimitRef::Settled(conf::TimePoint now) const {
+  const std::scoped_lock lock(root_->lock);
+  return limit_->Settled(root_->Advance(now));
+}
+
+bool LimitRef::Restore(conf::TimePoint period_start, int64_t spent, int64_t settled_before,
+                       conf::TimePoint now) const {
+  const std::scoped_lock lock(root_->lock);
+  return limit_->Restore(root_->Advance(now), period_start, spent, settled_before);
+}
+
 absl::Status LimitTree::Update(std::span<const NodeSpec> nodes) {
   const std::scoped_lock lock(mutex_);
   std::map<std::string, Specs, std::less<>> wanted;
@@ -126,17 +137,12 @@ absl::StatusOr<NodeRef> LimitTree::AddKey(const NodeSpec& node) {
   return NodeRef(added->second.node);
 }
 
-bool LimitTree::Remove(std::string_view path) {
+void LimitTree::KeepKeys(const std::set<std::string, std::less<>>& paths) {
   const std::scoped_lock lock(mutex_);
-  auto it = entries_.find(path);
-  if (it == entries_.end()) return false;
   Changes changes;
-  it = Drop(it, changes);
-  while (it != entries_.end() && it->first.starts_with(path)) {
-    it = IsUnder(it->first, path) ? Drop(it, changes) : std::next(it);
-  }
+  for (auto it = entries_.begin(); it != entries_.end();)
+    it = it->second.key && !paths.contains(it->first) ? Drop(it, changes) : std::next(it);
   Apply(std::move(changes));
-  return true;
 }
 
 NodeRef LimitTree::Resolve(std::string_view path) const {
@@ -148,20 +154,6 @@ NodeRef LimitTree::Resolve(std::string_view path) const {
 ModelRef LimitTree::Model(std::string_view name) {
   const std::scoped_lock lock(mutex_);
   return Intern(name);
-}
-
-bool LimitTree::Restore(std::string_view path, const LimitSpec& which, conf::TimePoint period_start,
-                        int64_t spent, conf::TimePoint now) {
-  const std::scoped_lock lock(mutex_);
-  const auto it = entries_.find(path);
-  if (it == entries_.end()) return false;
-  for (const auto& limit : it->second.own) {
-    if (!limit->spec().SameLimit(which)) continue;
-    Root& root = *it->second.node->root;
-    const std::scoped_lock root_lock(root.lock);
-    return limit->Restore(root.Advance(now), period_start, spent);
-  }
-  return false;
 }
 
 std::vector<LimitRef> LimitTree::Limits() const {

@@ -1,6 +1,6 @@
 // The tenants' tree and the limits on it.
 //
-// Built from configuration and changed by reloads (Update) and by keys that come and go (AddKey, Remove); a
+// Built from configuration and changed by reloads (Update) and by keys that come and go (AddKey, KeepKeys); a
 // limit that stays the same limit (path, dimension, period, model) keeps its counter and takes its new
 // capacity at once. A limit that is new counts from when it is added; requests already in flight stay charged
 // to the limits that they were admitted by. Thread-safe: structure is guarded by the tree's lock, which no
@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,6 +65,14 @@ class LimitRef {
   };
   Demand TakeDemand(conf::TimePoint now) const;
 
+  // A budget takes up what was spent of it before it, or this process, was there. Settled() is asked first;
+  // then `spent` is found out, of all requests admitted since `period_start`, which must begin the present
+  // period, and at least all that had been settled by then. What is settled meanwhile is not lost. False for
+  // another period or dimension.
+  int64_t Settled(conf::TimePoint now) const;
+  bool Restore(conf::TimePoint period_start, int64_t spent, int64_t settled_before,
+               conf::TimePoint now) const;
+
   // Limits this process to `share` of the capacity; Limit::kUnshared lifts it. What is in use stays in use,
   // so the return value is what this process really holds: the share, or what is in use if that is more.
   int64_t SetShare(int64_t share, conf::TimePoint now) const;
@@ -86,9 +95,9 @@ class LimitTree {
   // Adds a node at run time, or replaces its limits; its parent must exist.
   absl::StatusOr<NodeRef> AddKey(const NodeSpec& node);
 
-  // Removes a node and all under it. Requests in flight settle as usual; new ones by an old NodeRef are
-  // refused.
-  bool Remove(std::string_view path);
+  // Removes the nodes added at run time whose paths are not among `paths`. Requests in flight settle as
+  // usual; new ones by an old NodeRef are refused.
+  void KeepKeys(const std::set<std::string, std::less<>>& paths);
 
   // Empty when there is no such node.
   NodeRef Resolve(std::string_view path) const;
@@ -96,12 +105,6 @@ class LimitTree {
   // The model's number, the same for ever. For configured models only, never for a name that a client sent:
   // each new name takes memory.
   ModelRef Model(std::string_view name);
-
-  // A budget's settled consumption from the ledger, for requests admitted since `period_start`, which must
-  // begin the present period. False when there is no such limit or period. `which` names it; its capacity is
-  // ignored.
-  bool Restore(std::string_view path, const LimitSpec& which, conf::TimePoint period_start, int64_t spent,
-               conf::TimePoint now);
 
   // Every limit, ordered by path, in the order configured.
   std::vector<LimitRef> Limits() const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plugins/auth/digest.h"
+#include "tests/fault/gateway/limited.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
@@ -98,6 +99,46 @@ TEST_F(Reload, ARefusedOneIsInTheLedgerWithWhoOfferedWhat) {
   }
   EXPECT_EQ(gateway.Stop(), 0);
   EXPECT_TRUE(gateway.Verify().ok());
+}
+
+TEST_F(Reload, ABudgetThatItAddsCountsWhatWasSpentBefore) {
+  GatewayProcess gateway(Config());
+  ASSERT_EQ(gateway.Ask(Chat({{"max_tokens", 5}})).status, 200);
+  ASSERT_TRUE(gateway.Settles());
+  const int64_t spent = tests::TokensOf(gateway.Records());
+  ASSERT_GT(spent, 0);
+  GatewayConfig with = Config();
+  with.tenant = fmt::format("budget: {{tokens: {}, period: month}}", spent);
+  gateway.WriteConfig(with);
+  gateway.Reload();
+  const auto used = [&] {
+    return gateway.Metric(
+        "tidegate_limit_used{tenant=\"demo\",limit=\"token_budget_per_month\",model=\"any\"}");
+  };
+  EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] { return used() == static_cast<double>(spent); }))
+      << used().value_or(-1) << " of " << spent;
+  const Answer refused = gateway.Ask(Chat({{"max_tokens", 1}}));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.code(), "insufficient_quota");
+  EXPECT_EQ(gateway.Stop(), 0);
+}
+
+// Whether or not Redis answers: of a key made now, each of two gateways has a half from its first request on.
+TEST_F(Reload, ANewKeysLimitsAreSharedAsSoonAsTheKeyIsThere) {
+  const GatewayProcess gateway(Config(fmt::format(
+      "redis: {{url: redis://127.0.0.1:{}, gateways: 2, timeout: 100ms, when_unavailable: keep-share}}\n",
+      tests::FreePort())));
+  const std::string admin = fmt::format("Authorization: Bearer {}\r\n", kAdminKey);
+  for (int i = 0; i < 5; ++i) {
+    const Answer made = gateway.AskAdmin(
+        Post("/admin/v1/keys", R"({"tenant":"demo","name":"k","limits":{"concurrency":10}})", admin));
+    ASSERT_EQ(made.status, 201) << made.body;
+    const Answer limits = gateway.AskAdmin(tests::Get("/admin/v1/limits?tenant=demo", admin));
+    ASSERT_EQ(limits.status, 200) << limits.body;
+    const Json all = Json::parse(limits.body)["data"];
+    EXPECT_EQ(all.size(), static_cast<size_t>(i) + 1);
+    for (const Json& limit : all) EXPECT_EQ(limit["share"], 5) << limit;
+  }
 }
 
 }  // namespace

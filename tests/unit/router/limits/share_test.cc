@@ -419,7 +419,7 @@ TEST(ShareHolder, ARestartedGatewayTakesItsBudgetUpWhereItsLedgerLeftIt) {
   ASSERT_EQ(before.holder->share(), 1000);
 
   Gateway after("a", budget, {}, 1'000'000, kNow + 10min);
-  ASSERT_TRUE(after.tree.Restore("acme", budget, today, 400, kNow + 10min));
+  ASSERT_TRUE(after.tree.Limits().front().Restore(today, 400, 0, kNow + 10min));
   const Claim again = after.holder->Next(kNow + 10min);
   EXPECT_TRUE(again.first);
   EXPECT_EQ(again.held, 400);
