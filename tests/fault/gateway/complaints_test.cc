@@ -46,7 +46,8 @@ constexpr milliseconds kSoon{5000};
 size_t SizeOf(const std::string& folder) {
   size_t bytes = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) bytes += entry.file_size();
+    std::error_code gone;  // a segment may go meanwhile
+    if (const auto size = entry.file_size(gone); !gone) bytes += size;
   }
   return bytes;
 }
