@@ -44,6 +44,8 @@ Answer Refuse(const absl::Status& status, std::string_view request_id) {
         return api::Code::kInvalidValue;
       case absl::StatusCode::kNotFound:
         return api::Code::kNotFound;
+      case absl::StatusCode::kPermissionDenied:
+        return api::Code::kPermissionDenied;
       case absl::StatusCode::kFailedPrecondition:
       case absl::StatusCode::kAlreadyExists:
         return api::Code::kConflict;

@@ -28,15 +28,6 @@ void Record(const Operations& operations) {
   }
 }
 
-// An operator handles applications' keys; whoever may make admin keys may do everything.
-std::optional<Answer> RefuseAdminKey(const Operations& operations, const Call& call) {
-  if (call.role >= auth::Role::kAdmin) return std::nullopt;
-  const std::shared_ptr<const auth::KeyTable> table = operations.shared->keys->Table();
-  const auth::KeyRecordPtr* key = table->Find(call.item);
-  if (key == nullptr || (*key)->role == auth::Role::kNone) return std::nullopt;
-  return Refuse(api::Code::kPermissionDenied, "changing an admin key takes the role admin", call.request_id);
-}
-
 Answer ShowNew(const Operations& operations, const Call& call, const auth::NewKey& key) {
   ordered_json out = ShowKey(**operations.shared->keys->Table()->Find(key.id), call.now);
   out["secret"] = key.secret;
@@ -94,7 +85,7 @@ Answer CreateKey(const Operations& operations, const Call& call) {
 }
 
 Answer RotateKey(const Operations& operations, const Call& call) {
-  auth::Rotation rotation{.by = call.actor};
+  auth::Rotation rotation{.changer = {call.actor, call.role}};
   std::vector<FieldProblem> problems;
   if (const std::string overlap = call.Text("overlap"); !overlap.empty()) {
     if (const auto parsed = conf::ParseDuration(overlap)) {
@@ -113,7 +104,6 @@ Answer RotateKey(const Operations& operations, const Call& call) {
     }
   }
   if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
-  if (std::optional<Answer> refused = RefuseAdminKey(operations, call)) return *std::move(refused);
   if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) return *std::move(refused);
   const absl::StatusOr<auth::NewKey> key = operations.shared->keys->Rotate(call.item, rotation, call.now);
   if (!key.ok()) return Refuse(key.status(), call.request_id);
@@ -122,11 +112,10 @@ Answer RotateKey(const Operations& operations, const Call& call) {
 }
 
 Answer RevokeKey(const Operations& operations, const Call& call) {
-  if (std::optional<Answer> refused = RefuseAdminKey(operations, call)) return *std::move(refused);
   // A key that leaked must stop working even while nothing can be recorded; the store's log has it until
   // then.
   const absl::Status revoked =
-      operations.shared->keys->Revoke(call.item, call.actor, call.Text("reason"), call.now);
+      operations.shared->keys->Revoke(call.item, {call.actor, call.role}, call.Text("reason"), call.now);
   if (!revoked.ok()) return Refuse(revoked, call.request_id);
   Record(operations);
   return Json(ShowKey(**operations.shared->keys->Table()->Find(call.item), call.now));

@@ -123,7 +123,7 @@ int List(const Options& options) {
 
 int Rotate(const Options& options) {
   const conf::TimePoint now = net::Now();
-  auth::Rotation rotation{.by = Actor()};
+  auth::Rotation rotation{.changer = {Actor()}};
   if (const auto overlap = conf::ParseDuration(options.overlap)) {
     rotation.overlap = *overlap;
   } else {
@@ -157,7 +157,7 @@ int Revoke(const Options& options) {
   const auto store = OpenStore(*config);
   if (!store.ok()) return Fail(store.status());
   const conf::TimePoint now = net::Now();
-  if (absl::Status revoked = (*store)->Revoke(options.id, Actor(), options.reason, now); !revoked.ok()) {
+  if (absl::Status revoked = (*store)->Revoke(options.id, {Actor()}, options.reason, now); !revoked.ok()) {
     return Fail(revoked);
   }
   if (options.json) {

@@ -1,9 +1,9 @@
 // API keys: made, rotated, revoked, and read by the shards as immutable tables.
 //
 // Owner: the gateway (one for the process), or a CLI command for its own run; both may write the same file at
-// once. Thread: all calls may come from any thread. Table() and Version() never wait for the disk; the others
-// do (see key_log.h), so they belong on the control thread. A table with what was read stays in force
-// whatever fails later.
+// once. Thread: all calls may come from any thread. Table(), Version() and Changed() never wait; the others
+// wait for the disk and for other writers (see key_log.h), so they belong on no loop's thread. A table with
+// what was read stays in force whatever fails later.
 #pragma once
 
 #include <absl/status/status.h>
@@ -25,10 +25,16 @@
 
 namespace plugins::auth {
 
+// Who changes a key. Below the role admin nobody changes an admin key.
+struct Changer {
+  std::string by{};
+  Role role = Role::kAdmin;
+};
+
 struct Rotation {
   conf::Duration overlap{};  // how long the old key works beside the new one; zero: not at all
   std::optional<conf::TimePoint> expires{};  // of the new key; else it lives as long as the old one was given
-  std::string by{};
+  Changer changer{};
 };
 
 class KeyStore {
@@ -41,13 +47,20 @@ class KeyStore {
   absl::StatusOr<NewKey> Create(const KeySpec& spec, conf::TimePoint now);
 
   // A new key with everything of the old one, which works until now + overlap (or its own earlier expiry).
-  // FailedPrecondition for a key that no longer works or was rotated before.
+  // FailedPrecondition for a key that no longer works or was rotated before, PermissionDenied for one that is
+  // not the changer's to change, by what the log says at this moment.
   absl::StatusOr<NewKey> Rotate(std::string_view id, const Rotation& rotation, conf::TimePoint now);
 
-  // For good. FailedPrecondition when it was revoked before. A key's replacement is a key of its own.
-  absl::Status Revoke(std::string_view id, std::string_view by, std::string_view reason, conf::TimePoint now);
+  // For good. FailedPrecondition when it was revoked before, PermissionDenied as for Rotate. A key's
+  // replacement is a key of its own.
+  absl::Status Revoke(std::string_view id, const Changer& changer, std::string_view reason,
+                      conf::TimePoint now);
 
   std::vector<KeyRecordPtr> List() const { return Table()->List(); }
+
+  // Whether Refresh() may find something. One stat call, and never a wait: false while another call is at
+  // work on the log.
+  bool Changed() const;
 
   // Takes in what other processes appended; true when that changed the table. One stat call when nothing did.
   absl::StatusOr<bool> Refresh(conf::TimePoint now);
@@ -62,7 +75,10 @@ class KeyStore {
   explicit KeyStore(std::unique_ptr<KeyLog> log) : log_(std::move(log)) {}
 
   absl::Status Apply(const KeyEvent& event);
-  absl::StatusOr<const KeyRecord*> FindUsable(std::string_view id, conf::TimePoint now) const;
+  // The record of a key that `changer` may change, and that was not revoked.
+  absl::StatusOr<const KeyRecord*> FindUnrevoked(std::string_view id, const Changer& changer) const;
+  absl::StatusOr<const KeyRecord*> FindUsable(std::string_view id, const Changer& changer,
+                                              conf::TimePoint now) const;
   NewKey FreshKey() const;
   void Publish();
 

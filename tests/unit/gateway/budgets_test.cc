@@ -100,7 +100,7 @@ TEST_F(BudgetsTest, KeysThatNoLongerWorkLeaveTheTree) {
   ASSERT_TRUE(std::holds_alternative<limits::Grant>(running));
   EXPECT_THAT(Scopes(), testing::IsSupersetOf(
                             {"demo/search/" + stays, "demo/search/" + revoked, "demo/search/" + replaced}));
-  ASSERT_TRUE(world.shared.keys->Revoke(revoked, "test", "", now).ok());
+  ASSERT_TRUE(world.shared.keys->Revoke(revoked, {"test"}, "", now).ok());
   const auto after = Publish();
   EXPECT_THAT(Scopes(), testing::Not(testing::Contains("demo/search/" + revoked)));
   EXPECT_EQ(after->ForKey(revoked), nullptr);
@@ -110,7 +110,7 @@ TEST_F(BudgetsTest, KeysThatNoLongerWorkLeaveTheTree) {
   EXPECT_EQ(later->ForKey(replaced), nullptr) << "its overlap is over";
   EXPECT_EQ((*later->ForKey(fresh))->node.path(), "demo/search/" + replaced) << "whose limits go on";
   EXPECT_THAT(Scopes(), testing::IsSupersetOf({"demo/search/" + stays, "demo/search/" + replaced}));
-  ASSERT_TRUE(world.shared.keys->Revoke(fresh, "test", "", now).ok());
+  ASSERT_TRUE(world.shared.keys->Revoke(fresh, {"test"}, "", now).ok());
   Publish(std::chrono::hours(2));
   EXPECT_THAT(Scopes(), testing::Not(testing::Contains("demo/search/" + replaced)));
 }

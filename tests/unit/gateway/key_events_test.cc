@@ -20,7 +20,7 @@ TEST(KeyEvents, EachIsRecordedOnceWithoutItsSecret) {
   World world;
   const std::string secret = world.AppKey();
   const std::string id = secret.substr(3, 10);
-  ASSERT_TRUE(world.shared.keys->Revoke(id, "cli:me", "leaked", gateway::net::Now()).ok());
+  ASSERT_TRUE(world.shared.keys->Revoke(id, {"cli:me"}, "leaked", gateway::net::Now()).ok());
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(world.key_events->CarryOver().ok());
   const auto records = world.Records(Kind::kKey);
   ASSERT_EQ(records.size(), 2u);

@@ -121,7 +121,7 @@ TEST(KeyStore, ARotatedKeyWorksUntilItsOverlapEnds) {
   spec.limits = R"({"concurrency":4})";
   spec.expires = kNow + 10h;
   const NewKey old = *store->Create(spec, kNow);
-  const NewKey next = *store->Rotate(old.id, {.overlap = 1h, .by = "ops"}, kNow + 5h);
+  const NewKey next = *store->Rotate(old.id, {.overlap = 1h, .changer = {"ops"}}, kNow + 5h);
 
   EXPECT_EQ(Try(*store, old.secret, kNow + 6h - 1ns), Verdict::Kind::kOk);
   EXPECT_EQ(Try(*store, old.secret, kNow + 6h), Verdict::Kind::kReplaced);
@@ -161,7 +161,7 @@ TEST(KeyStore, ARevokedKeyIsRefusedWhateverTheClockSays) {
   const TempDir dir;
   const auto store = OpenStore(dir / "keys.jsonl");
   const NewKey key = *store->Create(Search(), kNow);
-  ASSERT_TRUE(store->Revoke(key.id, "ops", "leaked", kNow + 1h).ok());
+  ASSERT_TRUE(store->Revoke(key.id, {"ops"}, "leaked", kNow + 1h).ok());
   for (const conf::TimePoint now : {kNow, kNow + 1h, kNow + 1000h}) {
     EXPECT_EQ(Try(*store, key.secret, now), Verdict::Kind::kRevoked);
   }
@@ -172,9 +172,52 @@ TEST(KeyStore, RevokingAnOldKeyLeavesItsReplacement) {
   const auto store = OpenStore(dir / "keys.jsonl");
   const NewKey old = *store->Create(Search(), kNow);
   const NewKey next = *store->Rotate(old.id, {.overlap = 1h}, kNow);
-  ASSERT_TRUE(store->Revoke(old.id, "ops", "", kNow).ok());
+  ASSERT_TRUE(store->Revoke(old.id, {"ops"}, "", kNow).ok());
   EXPECT_EQ(Try(*store, old.secret, kNow), Verdict::Kind::kRevoked);
   EXPECT_EQ(Try(*store, next.secret, kNow), Verdict::Kind::kOk);
+}
+
+TEST(KeyStore, RotatesUpToTheLastTimeThereIsAndRefusesWhatLiesBeyond) {
+  const TempDir dir;
+  const auto store = OpenStore(dir / "keys.jsonl");
+  KeySpec far = Search();
+  far.expires = conf::TimePoint::max();
+  const NewKey old = *store->Create(far, kNow);
+  const conf::Duration left = std::chrono::floor<std::chrono::microseconds>(conf::TimePoint::max()) - kNow;
+
+  const auto too_long = store->Rotate(old.id, {.overlap = left + 1us}, kNow);
+  EXPECT_EQ(too_long.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(too_long.status().message()),
+              testing::AllOf(HasSubstr("overlap: "), HasSubstr("beyond 2262-04-11T")));
+  const auto too_far = store->Rotate(old.id, {}, kNow + 1s);
+  EXPECT_EQ(too_far.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(too_far.status().message()), HasSubstr("say when it expires"));
+  EXPECT_EQ(Try(*store, old.secret, kNow + 1h), Verdict::Kind::kOk);
+
+  const auto next = store->Rotate(old.id, {.overlap = left}, kNow);
+  ASSERT_TRUE(next.ok()) << next.status();
+  const auto opened = OpenStore(dir / "keys.jsonl");
+  for (const KeyStore* each : {store.get(), opened.get()}) {
+    EXPECT_EQ(Try(*each, old.secret, kNow + 24h * 365 * 200), Verdict::Kind::kOk);
+    EXPECT_EQ(Try(*each, next->secret, kNow + 24h * 365 * 200), Verdict::Kind::kOk);
+  }
+}
+
+TEST(KeyStore, WhoMayNotChangeAdminKeysMayNotChangeOneThatAnotherProcessHasJustMade) {
+  const TempDir dir;
+  const auto server = OpenStore(dir / "keys.jsonl");
+  const auto cli = OpenStore(dir / "keys.jsonl");
+  KeySpec admin;
+  admin.role = Role::kViewer;
+  const std::string made = cli->Create(admin, kNow)->id;
+  const std::string application = cli->Create(Search(), kNow)->id;
+  const Changer op{"op", Role::kOperator};
+  EXPECT_EQ(server->Table()->Find(made), nullptr) << "it has not been read yet";
+  EXPECT_EQ(server->Rotate(made, {.changer = op}, kNow).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(server->Revoke(made, op, "", kNow).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(server->Rotate(application, {.changer = op}, kNow).ok());
+  EXPECT_TRUE(server->Revoke(application, op, "", kNow).ok());
+  EXPECT_TRUE(server->Revoke(made, {"root", Role::kAdmin}, "", kNow).ok());
 }
 
 TEST(KeyStore, RefusesChangesThatMakeNoSense) {
@@ -184,7 +227,7 @@ TEST(KeyStore, RefusesChangesThatMakeNoSense) {
   expiring.expires = kNow + 1h;
   const std::string expired = store->Create(expiring, kNow)->id;
   const std::string revoked = store->Create(Search(), kNow)->id;
-  ASSERT_TRUE(store->Revoke(revoked, "", "", kNow).ok());
+  ASSERT_TRUE(store->Revoke(revoked, {""}, "", kNow).ok());
   const std::string rotated = store->Create(Search(), kNow)->id;
   ASSERT_TRUE(store->Rotate(rotated, {.overlap = 1h}, kNow).ok());
   const uint64_t events = store->Version();
@@ -205,10 +248,10 @@ TEST(KeyStore, RefusesChangesThatMakeNoSense) {
        absl::StatusCode::kInvalidArgument},
       {"new key is past", store->Rotate(expired, {.expires = kNow}, kNow).status(),
        absl::StatusCode::kInvalidArgument},
-      {"revoke twice", store->Revoke(revoked, "", "", kNow), absl::StatusCode::kFailedPrecondition},
-      {"revoke unknown", store->Revoke("0000000000", "", "", kNow), absl::StatusCode::kNotFound},
-      {"reason is not UTF-8", store->Revoke(rotated, "", "\xff", kNow), absl::StatusCode::kInvalidArgument},
-      {"by has a newline", store->Rotate(expired, {.by = "a\nb"}, kNow).status(),
+      {"revoke twice", store->Revoke(revoked, {""}, "", kNow), absl::StatusCode::kFailedPrecondition},
+      {"revoke unknown", store->Revoke("0000000000", {""}, "", kNow), absl::StatusCode::kNotFound},
+      {"reason is not UTF-8", store->Revoke(rotated, {""}, "\xff", kNow), absl::StatusCode::kInvalidArgument},
+      {"by has a newline", store->Rotate(expired, {.changer = {"a\nb"}}, kNow).status(),
        absl::StatusCode::kInvalidArgument},
   };
   for (const auto& c : cases) EXPECT_EQ(c.status.code(), c.code) << c.what << ": " << c.status;
@@ -271,13 +314,16 @@ TEST(KeyStore, OneStoreSeesWhatAnotherWrote) {
   const auto server = OpenStore(dir / "keys.jsonl");
   const auto cli = OpenStore(dir / "keys.jsonl");
   EXPECT_FALSE(*server->Refresh(kNow));
+  EXPECT_FALSE(server->Changed());
   const NewKey key = *cli->Create(Search(), kNow);
   EXPECT_EQ(Try(*server, key.secret, kNow), Verdict::Kind::kUnknown);
+  EXPECT_TRUE(server->Changed());
   EXPECT_TRUE(*server->Refresh(kNow));
+  EXPECT_FALSE(server->Changed());
   EXPECT_EQ(Try(*server, key.secret, kNow), Verdict::Kind::kOk);
   EXPECT_FALSE(*server->Refresh(kNow));
-  ASSERT_TRUE(server->Revoke(key.id, "", "", kNow).ok());
-  EXPECT_FALSE(cli->Revoke(key.id, "", "", kNow).ok()) << "an append reads what others appended first";
+  ASSERT_TRUE(server->Revoke(key.id, {""}, "", kNow).ok());
+  EXPECT_FALSE(cli->Revoke(key.id, {""}, "", kNow).ok()) << "an append reads what others appended first";
   EXPECT_EQ(Try(*cli, key.secret, kNow), Verdict::Kind::kRevoked);
 }
 
@@ -286,7 +332,7 @@ TEST(KeyStore, ATableInUseDoesNotChange) {
   const auto store = OpenStore(dir / "keys.jsonl");
   const NewKey key = *store->Create(Search(), kNow);
   const auto table = store->Table();
-  ASSERT_TRUE(store->Revoke(key.id, "", "", kNow).ok());
+  ASSERT_TRUE(store->Revoke(key.id, {""}, "", kNow).ok());
   EXPECT_TRUE(Check(*table, key.secret, kNow).ok());
   EXPECT_FALSE(Check(*store->Table(), key.secret, kNow).ok());
   EXPECT_EQ(table->version(), 1u);
@@ -297,8 +343,8 @@ TEST(KeyStore, EventsAreHandedOnOnceAndInOrder) {
   const TempDir dir;
   const auto store = OpenStore(dir / "keys.jsonl");
   const NewKey a = *store->Create(Search(), kNow);
-  const NewKey b = *store->Rotate(a.id, {.overlap = 1h, .by = "ops"}, kNow + 1s);
-  ASSERT_TRUE(store->Revoke(b.id, "root", "leaked", kNow + 2s).ok());
+  const NewKey b = *store->Rotate(a.id, {.overlap = 1h, .changer = {"ops"}}, kNow + 1s);
+  ASSERT_TRUE(store->Revoke(b.id, {"root"}, "leaked", kNow + 2s).ok());
   const auto all = *store->EventsSince(0, 100);
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].kind, KeyEvent::Kind::kCreated);
@@ -385,7 +431,7 @@ TEST(KeyStore, DamageThatIsNoCrashIsNamedAndNotRepaired) {
     const auto store = OpenStore(path);
     const NewKey a = *store->Create(Search(), kNow);
     const NewKey b = *store->Create(Search(), kNow);
-    ASSERT_TRUE(store->Revoke(a.id, "", "", kNow).ok());
+    ASSERT_TRUE(store->Revoke(a.id, {""}, "", kNow).ok());
   }
   const std::string whole = ReadWhole(path);
   const size_t second = whole.find('\n') + 1;
@@ -467,7 +513,7 @@ TEST(KeyStore, TwoProcessesWritingLoseAndRepeatNothing) {
       bool ok = store.ok();
       for (int i = 0; ok && i < kEach; ++i) {
         const auto key = (*store)->Create(Search(), kNow);
-        ok = key.ok() && (i % 4 != 0 || (*store)->Revoke(key->id, "", "", kNow).ok());
+        ok = key.ok() && (i % 4 != 0 || (*store)->Revoke(key->id, {""}, "", kNow).ok());
       }
       _exit(ok ? 0 : 1);
     }
@@ -514,7 +560,7 @@ TEST(KeyStore, ShardsCheckWhileKeysChange) {
   for (int i = 0; i < 50; ++i) {
     const auto key = store->Create(Search(), kNow);
     ASSERT_TRUE(key.ok());
-    ASSERT_TRUE(store->Revoke(key->id, "", "", kNow).ok());
+    ASSERT_TRUE(store->Revoke(key->id, {""}, "", kNow).ok());
   }
   stop = true;
   for (std::thread& t : shards) t.join();
