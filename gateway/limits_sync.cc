@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "router/limits/share_script.h"
 
@@ -61,6 +62,14 @@ net::RedisCommand ClaimCommand(const std::string& key, const Claim& claim) {
           Millis(claim.linger),
           Millis(claim.recovery),
           "0"};
+}
+
+// What is not used up goes back: nothing is wanted, and with a capacity of no more than what is held the
+// store has no room to grant from.
+void MakeLast(Claim& claim, const LimitRef& limit, conf::TimePoint now) {
+  claim.held = limit.SetShare(0, now);
+  claim.want = 0;
+  claim.capacity = claim.held;
 }
 
 bool ReadGrant(const net::RedisReply& reply, ShareGrant& grant) {
@@ -168,6 +177,7 @@ net::Task<void> LimitsSync::Stop() {
 // The last step touches nothing of this object: whoever waits for the end may destroy it.
 net::Task<void> LimitsSync::Run() {
   co_await Keep();
+  co_await ReturnShares();
   ended_.Set();
 }
 
@@ -212,7 +222,7 @@ LimitsSync::Entries LimitsSync::Due(bool full, conf::TimePoint now) {
 net::Task<void> LimitsSync::Round(Entries due) {
   const conf::TimePoint start = net::Now();
   absl::Status status;
-  for (size_t at = 0; at < due.size() && status.ok(); at += kClaimsAtOnce) {
+  for (size_t at = 0; at < due.size() && status.ok() && !closed_; at += kClaimsAtOnce) {
     status = co_await ClaimFor(std::span(due).subspan(at, std::min(kClaimsAtOnce, due.size() - at)));
   }
   const conf::TimePoint now = net::Now();
@@ -224,6 +234,22 @@ net::Task<void> LimitsSync::Round(Entries due) {
   } else {
     ++status_.failed_rounds;
     status_.reason = conf::Std(status.message());
+  }
+}
+
+net::Task<void> LimitsSync::ReturnShares() {
+  returning_ = true;
+  const conf::TimePoint until = net::Now() + options_.lease;
+  const Entries all = entries_;
+  absl::Status status;
+  for (size_t at = 0; at < all.size() && status.ok(); at += kClaimsAtOnce) {
+    status = net::Now() >= until
+                 ? absl::DeadlineExceededError("a lease's time was too short for all of them")
+                 : co_await ClaimFor(std::span(all).subspan(at, std::min(kClaimsAtOnce, all.size() - at)));
+  }
+  if (!status.ok()) {
+    log::Warn("shares of limits not returned: others get them when their leases end",
+              {{"why", conf::Std(status.message())}});
   }
 }
 
@@ -243,7 +269,8 @@ net::Task<absl::Status> LimitsSync::ClaimFor(std::span<const std::shared_ptr<Ent
   std::vector<uint64_t> seqs;
   seqs.reserve(due.size());
   for (const auto& entry : due) {
-    const Claim claim = entry->holder.Next(now);
+    Claim claim = entry->holder.Next(now);
+    if (returning_) MakeLast(claim, entry->limit, now);
     entry->claimed_at = now;
     entry->capacity = claim.capacity;
     seqs.push_back(claim.seq);

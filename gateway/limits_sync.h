@@ -8,9 +8,11 @@
 // A limit that a reload adds is shared from the next Refresh() on: call it right after the tree has changed.
 // Make this object, which shares every limit, before the gateway listens.
 //
-// Owner: the shell; destroyed after Stop() has returned, or after the loop's tasks have ended. Stop() leaves
-// the shares as they are: what they admitted still counts. Thread: the loop's, except status(). Failures are
-// in status(), nothing throws.
+// At the end a last claim returns what is not used up, which others can use at once; what was admitted still
+// counts. From then on the limits admit nothing: stop it when no requests come any more.
+//
+// Owner: the shell; destroyed after Stop() has returned, or after the loop's tasks have ended. Thread: the
+// loop's, except status(). Failures are in status(), nothing throws.
 #pragma once
 
 #include <absl/status/status.h>
@@ -88,7 +90,9 @@ class LimitsSync {
   SharingStatus status() const;  // any thread
 
   void Close();
-  net::Task<void> Stop();  // once
+  // Close(), and back when the shares are returned. Without Redis it gives up at once, and with a slow one
+  // after the time of a lease. Once.
+  net::Task<void> Stop();
 
  private:
   struct Entry;
@@ -98,6 +102,7 @@ class LimitsSync {
   net::Task<void> Keep();
   Entries Due(bool full, conf::TimePoint now);
   net::Task<void> Round(Entries due);
+  net::Task<void> ReturnShares();
   net::Task<absl::Status> ClaimFor(std::span<const std::shared_ptr<Entry>> due);
   absl::Status TakeAnswer(Entry& entry, uint64_t seq, const net::RedisClient::Reply& reply,
                           conf::TimePoint now);
@@ -111,6 +116,7 @@ class LimitsSync {
   Entries entries_;
   net::Backoff jitter_;
   bool script_loaded_ = false;
+  bool returning_ = false;  // claims are the last ones
   conf::TimePoint next_round_;
   bool closed_ = false;
   net::Sleep pause_;

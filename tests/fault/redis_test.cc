@@ -246,6 +246,98 @@ TEST_P(SharedLimits, FollowTheLoadWhereverItGoes) {
   }
 }
 
+// One that has a budget's share and does nothing: what it sends is what its sync sends.
+class Member {
+ public:
+  Member(std::string name, uint16_t port, int64_t budget)
+      : loop_([](std::exception_ptr) { ADD_FAILURE() << "a task threw"; }) {
+    const std::array<NodeSpec, 1> nodes{
+        NodeSpec{"acme", {{Dimension::kRequests, budget, router::limits::Period::kMonth}}}};
+    EXPECT_TRUE(tree_.Update(nodes).ok());
+    RedisClient::Options redis;
+    redis.remote = {"127.0.0.1", std::to_string(port), nullptr, {}};
+    redis_ = std::make_unique<RedisClient>(loop_, redis);
+    LimitsSync::Options options;
+    options.instance = std::move(name);
+    options.lease = 1s;
+    options.interval = 50ms;
+    options.early_interval = 10ms;
+    sync_ = std::make_unique<LimitsSync>(loop_, *redis_, tree_, options);
+    thread_ = std::jthread([this] { loop_.Run(); });
+  }
+  ~Member() { Stop(); }
+
+  bool Admits() {
+    auto outcome = Reserve(tree_.Resolve("acme"), ModelRef::kUnnamed, Ask{}, Now());
+    Grant* grant = std::get_if<Grant>(&outcome);
+    if (grant == nullptr) return false;
+    grant->reservation.MarkForwarded();
+    grant->reservation.Settle({});
+    return true;
+  }
+  int64_t share() const { return tree_.Snapshot(Now())[0].effective; }
+  SharingStatus status() const { return sync_->status(); }
+
+  // As a gateway that is told to go. How long it took.
+  conf::Duration Stop() {
+    if (!thread_.joinable()) return {};
+    const conf::TimePoint start = Now();
+    loop_.Post([this] {
+      loop_.tasks.Spawn(End());
+      loop_.Stop();
+    });
+    thread_.join();
+    return Now() - start;
+  }
+
+ private:
+  Task<void> End() {
+    co_await sync_->Stop();
+    co_await redis_->Stop();
+  }
+
+  LimitTree tree_;
+  net::Loop loop_;
+  std::unique_ptr<RedisClient> redis_;
+  std::unique_ptr<LimitsSync> sync_;
+  std::jthread thread_;
+};
+
+TEST(SharedBudget, WhatAGatewayHasNotSpentWhenItStopsTheOthersCanSpend) {
+  if (!RedisServer::Installed()) GTEST_SKIP() << "no redis-server";
+  RedisServer server;
+  ASSERT_TRUE(server.Start());
+  constexpr int64_t kBudget = 200;
+  Member stays("stays", server.port(), kBudget);
+  {
+    Member goes("goes", server.port(), kBudget);
+    ASSERT_TRUE(tests::Within(15s, [&] { return goes.share() > 60 && stays.status().gateways == 2; }));
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(goes.Admits());
+    goes.Stop();
+  }
+  int64_t admitted = 0;
+  EXPECT_TRUE(tests::Within(15s, [&] {
+    while (stays.Admits()) ++admitted;
+    return admitted >= kBudget - 20;
+  })) << admitted;
+  // What the next of that name takes up is the 20 that were spent: the sum stays exact.
+  Member again("goes", server.port(), kBudget);
+  EXPECT_TRUE(tests::Within(15s, [&] { return stays.status().gateways == 2; }));
+  EXPECT_FALSE(stays.Admits());
+  EXPECT_EQ(admitted, kBudget - 20);
+}
+
+TEST(SharedBudget, ARedisThatHangsDoesNotHoldUpTheEnd) {
+  if (!RedisServer::Installed()) GTEST_SKIP() << "no redis-server";
+  RedisServer server;
+  ASSERT_TRUE(server.Start());
+  Member gateway("one", server.port(), 100);
+  ASSERT_TRUE(tests::Within(15s, [&] { return gateway.share() == 100; }));
+  server.Signal(SIGSTOP);
+  EXPECT_LT(gateway.Stop(), 2s);
+  server.Signal(SIGCONT);
+}
+
 // Shows that what the tests above measure does exceed the limits where nothing is shared.
 TEST(UnsharedLimits, AreExceeded) {
   Tally tally;

@@ -204,6 +204,77 @@ TEST(LimitsSync, KeepsABudgetsLeaseOverARestartAndTakesANewOneForAWindow) {
   });
 }
 
+TEST(LimitsSync, ReturnsWhatIsNotUsedUpWhenItStopsAndTakesItUpAgainAfterwards) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+    server.Listen();
+    LimitTree one;
+    LimitTree two;
+    const std::vector<LimitSpec> limits = {{Dimension::kConcurrency, 8},
+                                           {Dimension::kRequests, 100, router::limits::Period::kMonth}};
+    Fill(one, limits);
+    Fill(two, limits);
+    RedisClient redis_one(loop, Fast(server));
+    RedisClient redis_two(loop, Fast(server));
+    auto sync_one = std::make_unique<LimitsSync>(loop, redis_one, one, Named("one"));
+    LimitsSync sync_two(loop, redis_two, two, Named("two"));
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return sync_one->status().gateways == 2 && sync_two.status().gateways == 2; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(one, 1) > 30 && ShareOf(two, 1) > 30; }));
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(Admits(one));
+    co_await sync_one->Stop();
+    EXPECT_FALSE(Admits(one));
+    int64_t kept = 0;
+    for (const auto& [key, state] : store.keys) {
+      for (const auto& [gateway, lease] : state.leases) {
+        if (gateway.starts_with("one")) kept += lease.held;
+      }
+    }
+    EXPECT_EQ(kept, 10) << "what was admitted stays counted, and nothing else";
+
+    int admitted = 0;
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      while (Admits(two)) ++admitted;
+      return admitted == 90;
+    })) << admitted;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(two, 0) == 8; }));
+
+    // Nothing is left of it for the next process of that name.
+    sync_one = std::make_unique<LimitsSync>(loop, redis_one, one, Named("one"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync_one->status().gateways == 2; }));
+    EXPECT_FALSE(Admits(one));
+    co_await sync_one->Stop();
+    co_await sync_two.Stop();
+    co_await redis_one.Stop();
+    co_await redis_two.Stop();
+    server.Stop();
+  });
+}
+
+TEST(LimitsSync, ADeadRedisDoesNotHoldUpTheEnd) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+    server.Listen();
+    LimitTree tree;
+    std::vector<LimitSpec> limits;
+    for (int i = 0; i < 2000; ++i) {
+      limits.push_back({Dimension::kRequests, 100, router::limits::Period::kDay, fmt::format("model-{}", i)});
+    }
+    Fill(tree, limits);
+    RedisClient redis(loop, Fast(server));
+    LimitsSync sync(loop, redis, tree, Named("one"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().claims >= 2000; }));
+    server.silent = true;
+    const conf::TimePoint start = Now();
+    co_await sync.Stop();
+    EXPECT_LT(Now() - start, 1s) << "one command's time-out, whatever the number of limits";
+    co_await redis.Stop();
+    server.Stop();
+  });
+}
+
 TEST(LimitsSync, DeclaresWhatItDoesWithoutRedisAndIsBackAfterwards) {
   for (const OnLoss on_loss : {OnLoss::kKeepShare, OnLoss::kFailClosed}) {
     RunOnLoop([on_loss](TestLoop& loop) -> Task<void> {
