@@ -8,6 +8,7 @@
 #include "gateway/ledger/files.h"
 #include "gateway/ledger/parse.h"
 #include "gateway/ledger/tail.h"
+#include "gateway/log.h"
 
 namespace gateway {
 namespace {
@@ -89,7 +90,11 @@ absl::Status KeyEvents::FindPlace() {
     for (const ledger::Tail::Line& line : batch->lines) {
       if (std::string_view(line.text).substr(0, kKindWithin).find(kKindOfKey) == std::string_view::npos)
         continue;
-      if (absl::Status parsed = parser.Parse(line.text, &record); !parsed.ok()) return parsed;
+      if (!parser.Parse(line.text, &record).ok()) {
+        log::Error("a key event in the ledger is damaged; 'tidegate audit verify' tells more",
+                   {{"seq", line.seq}});
+        continue;  // if it was the last one, it is recorded again
+      }
       const json detail = json::parse(record.detail, nullptr, false);
       if (const uint64_t number = detail.is_object() ? Number(detail, "event") : 0; number > 0) last = number;
     }

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
+#include "gateway/ledger/segment.h"
 #include "tests/unit/gateway/admin/world.h"
 
 namespace {
@@ -32,6 +34,24 @@ TEST(KeyEvents, EachIsRecordedOnceWithoutItsSecret) {
     EXPECT_EQ(record.dump().find(secret), std::string::npos);
     EXPECT_EQ(record.dump().find("hash"), std::string::npos);
   }
+}
+
+TEST(KeyEvents, ADamagedRecordDoesNotStopThoseThatFollow) {
+  World world;
+  world.AppKey();
+  world.AppKey();
+  ASSERT_TRUE(world.key_events->CarryOver().ok());
+  const std::string segment = gateway::ledger::ListSegments(world.ledger_dir())->at(0).path;
+  std::string text = tests::ReadFile(segment);
+  const size_t first = text.find("\"action\":\"created\"");
+  ASSERT_NE(first, std::string::npos);
+  text[first + 12] = '"';
+  std::ofstream(segment) << text;
+  std::filesystem::remove(world.events_file);
+  world.AppKey();
+  KeyEvents events = Anew(world);
+  ASSERT_TRUE(events.CarryOver().ok());
+  EXPECT_EQ(events.last(), 3u);
 }
 
 // As after a restart: with the file, without it, and with one that a crash left behind the ledger.
