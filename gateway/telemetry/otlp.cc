@@ -59,7 +59,8 @@ OtlpExporter::Status OtlpExporter::status() const {
 }
 
 void OtlpExporter::Close() {
-  closed_ = true;
+  if (std::exchange(closed_, true)) return;
+  until_ = net::Now() + options_.timeout;
   pause_.Cancel();
 }
 
@@ -82,8 +83,7 @@ net::Task<void> OtlpExporter::Keep() {
     std::vector<Span> batch = TakeBatch();
     if (!batch.empty()) co_await SendBatch(std::move(batch));
   }
-  const conf::TimePoint deadline = net::Now() + options_.timeout;
-  while (reached_ && net::Now() < deadline) {
+  while (reached_ && net::Now() < until_) {
     std::vector<Span> batch = TakeBatch();
     if (batch.empty()) break;
     co_await SendBatch(std::move(batch));
@@ -132,7 +132,7 @@ net::Task<absl::Status> OtlpExporter::Post(std::string body) {
   request.headers = options_.headers;
   request.headers.emplace_back("content-type", "application/json");
   request.body = std::move(body);
-  request.timeout = options_.timeout;
+  request.timeout = std::min(options_.timeout, until_ - net::Now());
   request.max_response_bytes = 64 << 10;
   request.tls = options_.tls;
   request.server_name = options_.server_name;

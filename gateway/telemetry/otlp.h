@@ -67,7 +67,7 @@ class OtlpExporter {
   Status status() const;
 
   void Close();
-  // Sends what is queued while the collector takes it, for about `timeout` in all; the rest is lost. Once.
+  // Sends what is queued while the collector takes it, for `timeout` in all; the rest is lost. Once.
   net::Task<void> Stop();
 
  private:
@@ -82,8 +82,9 @@ class OtlpExporter {
   const Options options_;
   net::Backoff backoff_;
   bool closed_ = false;
-  bool waiting_ = false;  // for a batch to fill
-  bool reached_ = true;   // by the last POST
+  conf::TimePoint until_ = conf::TimePoint::max();  // what is sent from now on has come by then
+  bool waiting_ = false;                            // for a batch to fill
+  bool reached_ = true;                             // by the last POST
   net::Sleep pause_;
   net::Event ended_;
   const std::shared_ptr<OtlpExporter*> self_;  // what a wake-up that comes too late finds gone
