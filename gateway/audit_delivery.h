@@ -2,11 +2,14 @@
 //
 // Reads after its cursor, delivers, and only then writes the cursor (`<folder>/<name>.cursor`, atomically):
 // whatever happens, the records that were not delivered come again, and a few that were may. A sink that
-// fails is tried again with back-off for as long as it takes; the lag is visible. A record is never skipped:
-// if the ledger has removed segments that the sink had not had, the gap is counted and said.
+// fails is tried again with back-off for as long as it takes; the lag is visible. A record is never passed
+// over in silence: what the ledger no longer has, or has damaged, is counted and said.
+//
+// The cursor holds the record's link of the hash chain beside its number. When the ledger's record of that
+// number is another one, or there is none yet, the ledger is a new one: the sink gets it from its beginning.
 //
 // Owner: the shell; destroyed after Stop() has returned, or after the loop's tasks have ended. Thread: the
-// loop's, except status(). Memory: one batch.
+// loop's, except status(). Memory: what one read of the source gave.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -16,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,19 +38,26 @@ struct SinkStatus {
   conf::Duration lag{};  // age of the oldest record that is not delivered
   uint64_t records = 0;  // delivered since the start
   uint64_t failures = 0;
-  uint64_t missing = 0;  // records that were gone from the ledger before they could be delivered
-  bool failing = false;  // the last try failed
+  uint64_t missing = 0;      // records that were gone from the ledger, or damaged in it, when their turn came
+  uint64_t new_ledgers = 0;  // how often the cursor was found to be another ledger's
+  bool failing = false;      // the last try failed
   std::string last_error;
   conf::TimePoint last_error_at;
 };
+
+enum class SinkChange : uint8_t { kFails, kDelivers, kMissing, kNewLedger };
 
 class AuditDelivery {
  public:
   using Record = plugins::sinks::Record;
 
+  // What is delivered. read() and link() may wait for the disk: they are called off the loop, one at a time.
   struct Source {
-    // At most `max` records after `after_seq`, in order; none when there are none yet. Loop's thread.
+    // At most `max` records after `after_seq`, in order; none when there are none yet. Those that are gone or
+    // damaged are left out.
     std::function<absl::StatusOr<std::vector<Record>>(uint64_t after_seq, size_t max)> read;
+    // Of the record with this number; empty when it cannot be told (any more).
+    std::function<absl::StatusOr<std::string>(uint64_t seq)> link;
     // Of the last record that is on disk. Any thread.
     std::function<uint64_t()> last_seq;
   };
@@ -59,9 +70,9 @@ class AuditDelivery {
     conf::Duration min_backoff = std::chrono::milliseconds(200);
     conf::Duration max_backoff = std::chrono::minutes(1);
     uint64_t seed = 1;  // of the back-off's jitter
-    // When a sink begins to fail or is well again, and when records are missing; on the loop's thread. May be
-    // empty.
-    std::function<void(const SinkStatus&)> on_change;
+    // When a sink begins to fail or is well again, and when records are missing or of a new ledger; on the
+    // loop's thread. May be empty.
+    std::function<void(SinkChange, const SinkStatus&)> on_change;
   };
 
   // Reads the cursor and starts. Errors name the file: a cursor that cannot be read is not taken for a new
@@ -78,35 +89,61 @@ class AuditDelivery {
   SinkStatus status(conf::TimePoint now) const;  // any thread
 
   void Close();
-  // Close(), and back when a pending delivery has ended. Once.
-  net::Task<void> Stop();
+  // Delivers what is left, until there is no more, a delivery fails, or `until`; then as Close(). Back when
+  // nothing is pending: what was under way before and the sink cannot end early, by its own time-out. Once.
+  net::Task<void> Stop(conf::TimePoint until);
 
  private:
+  struct Place {
+    uint64_t seq = 0;
+    std::string link;  // empty: not known
+  };
+  static absl::StatusOr<Place> LoadCursor(const std::string& path);
+
+  // Closes when the time for the last round is up.
+  class Deadline final : public net::Alarm {
+   public:
+    explicit Deadline(AuditDelivery& delivery) : Alarm(delivery.loop_.watchdog), delivery_(delivery) {}
+
+   private:
+    void OnAlarm() override { delivery_.Close(); }
+    AuditDelivery& delivery_;
+  };
+
   AuditDelivery(net::Loop& loop, Source source, std::unique_ptr<plugins::sinks::Sink> sink, Options options,
-                std::string cursor_path, uint64_t cursor);
+                std::string cursor_path, Place cursor);
 
   net::Task<void> Run();
   net::Task<void> Keep();
-  absl::Status NextBatch();
+  net::Task<absl::Status> CheckCursor();
+  net::Task<absl::Status> NextBatch();
   net::Task<absl::Status> DeliverBatch();
+  std::span<const Record> batch() const { return std::span(read_).subspan(begin_, count_); }
+  void TakeBatch();
   void NoteGap();
   void Delivered(const absl::Status& saved);
   void Failed(const absl::Status& why);
-  void Tell();
+  void Tell(SinkChange change);
 
   net::Loop& loop_;
   const Source source_;
   const std::unique_ptr<plugins::sinks::Sink> sink_;
   const Options options_;
   const std::string cursor_path_;
+  const Place cursor_;  // at the start
   net::Backoff backoff_;
-  std::vector<Record> batch_;
   size_t max_records_;
-  bool full_ = false;  // more records were there than the batch took
+  std::vector<Record> read_;  // what the last read gave; in it:
+  size_t begin_ = 0;          // the first that is not delivered
+  size_t count_ = 0;          // from there, the batch in hand
+  bool checked_ = false;      // the cursor is this ledger's
+  bool full_ = false;         // more records were there than the batch took
   bool closed_ = false;
-  bool waiting_ = false;  // for the interval
-  bool woken_ = false;    // since the last batch was read
+  bool waiting_ = false;                  // for the interval
+  bool woken_ = false;                    // since the last batch was read
+  std::optional<conf::TimePoint> until_;  // of the last round, once it is that
   net::Sleep pause_;
+  Deadline deadline_;
   net::Event ended_;
 
   mutable std::mutex mutex_;

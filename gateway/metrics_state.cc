@@ -125,8 +125,11 @@ void Metrics::CollectServices(MetricFamilies& out) const {
     out.Counter("tidegate_sink_failures_total", "Deliveries to a sink that failed")
         .Add(sink.failures, {{"sink", name}});
     out.Counter("tidegate_sink_missing_records_total",
-                "Records that were gone from the ledger before a sink had them")
+                "Records that a sink did not get: gone from the ledger, or damaged in it")
         .Add(sink.missing, {{"sink", name}});
+    out.Counter("tidegate_sink_new_ledgers_total",
+                "Times that a sink began anew, because what it had had was another ledger's")
+        .Add(sink.new_ledgers, {{"sink", name}});
   }
   if (outbound.sharing) {
     const SharingStatus& sharing = *outbound.sharing;

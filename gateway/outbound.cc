@@ -7,10 +7,10 @@
 #include "conf/text.h"
 #include "gateway/ledger/chain.h"
 #include "gateway/ledger/files.h"
-#include "gateway/ledger/parse.h"
-#include "gateway/ledger/tail.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
+#include "gateway/sink_source.h"
+#include "gateway/state_files.h"
 #include "plugins/sinks/file.h"
 #include "plugins/sinks/syslog.h"
 #include "plugins/sinks/webhook.h"
@@ -20,7 +20,27 @@ namespace {
 
 namespace sinks = plugins::sinks;
 
-constexpr size_t kSinkReadBytes = 4u << 20;
+// How long sinks may take, all at once, for what is left at the end.
+constexpr conf::Duration kLastRound = std::chrono::seconds(5);
+
+void TellSinkChange(SinkChange change, const SinkStatus& status) {
+  switch (change) {
+    case SinkChange::kFails:
+      log::Warn("audit sink fails",
+                {{"sink", status.name}, {"lag_records", status.lag_records}, {"why", status.last_error}});
+      return;
+    case SinkChange::kDelivers:
+      log::Info("audit sink delivers", {{"sink", status.name}, {"lag_records", status.lag_records}});
+      return;
+    case SinkChange::kMissing:
+      log::Error("audit records are missing; 'tidegate audit verify' tells which are damaged",
+                 {{"sink", status.name}, {"missing", status.missing}, {"why", status.last_error}});
+      return;
+    case SinkChange::kNewLedger:
+      log::Warn("audit sink begins anew", {{"sink", status.name}, {"why", status.last_error}});
+      return;
+  }
+}
 
 absl::StatusOr<std::shared_ptr<const net::TlsContext>> TlsFor(bool wanted, const config::ClientTls& tls) {
   if (!wanted) return nullptr;
@@ -56,31 +76,6 @@ std::vector<std::pair<std::string, std::string>> Revealed(const std::vector<conf
   for (const config::SecretHeader& header : headers) all.emplace_back(header.name, header.value.Reveal());
   return all;
 }
-
-// Reads on from where a sink is; Tail keeps its place between calls as long as nothing is read twice.
-class SinkSource {
- public:
-  explicit SinkSource(std::string dir, ledger::Ledger& ledger) : dir_(std::move(dir)), ledger_(ledger) {}
-
-  absl::StatusOr<std::vector<AuditDelivery::Record>> Read(uint64_t after, size_t max) {
-    if (!tail_ || tail_->after_seq() != after) tail_ = std::make_unique<ledger::Tail>(dir_, after);
-    auto batch = tail_->Read(max, kSinkReadBytes, ledger_.GetStats().durable_seq);
-    if (!batch.ok()) return batch.status();
-    std::vector<AuditDelivery::Record> records;
-    ledger::Record parsed;
-    for (ledger::Tail::Line& line : batch->lines) {
-      if (absl::Status s = parser_.Parse(line.text, &parsed); !s.ok()) return s;
-      records.push_back({line.seq, conf::FromUnixMicros(parsed.time_us), std::move(line.text)});
-    }
-    return records;
-  }
-
- private:
-  const std::string dir_;
-  ledger::Ledger& ledger_;
-  std::unique_ptr<ledger::Tail> tail_;
-  ledger::RecordParser parser_;
-};
 
 }  // namespace
 
@@ -160,7 +155,6 @@ absl::Status Outbound::StartSink(const config::Sink& config, const Config& all) 
     options.format.hostname = HostName();
     sink = std::make_unique<sinks::SyslogSink>(loop_, std::move(options));
   }
-  auto source = std::make_shared<SinkSource>(all.server.state_dir + "/ledger", *shared_.ledger);
   AuditDelivery::Options options;
   options.name = config.name;
   options.folder = all.server.state_dir + "/sinks";
@@ -168,19 +162,13 @@ absl::Status Outbound::StartSink(const config::Sink& config, const Config& all) 
   options.batch_interval = config.batch_interval;
   options.max_backoff = config.max_backoff;
   options.seed = static_cast<uint64_t>(conf::ToUnixNanos(net::Now()));
-  options.on_change = [](const SinkStatus& status) {
-    if (status.failing) {
-      log::Warn("audit sink fails",
-                {{"sink", status.name}, {"lag_records", status.lag_records}, {"why", status.last_error}});
-    } else {
-      log::Info("audit sink delivers", {{"sink", status.name}, {"missing", status.missing}});
-    }
-  };
-  auto delivery =
-      AuditDelivery::Start(loop_,
-                           {[source](uint64_t after, size_t max) { return source->Read(after, max); },
-                            [ledger = shared_.ledger.get()] { return ledger->GetStats().durable_seq; }},
-                           std::move(sink), std::move(options));
+  options.on_change = TellSinkChange;
+  AuditDelivery::Source from;
+  from.last_seq = [ledger = shared_.ledger.get()] { return ledger->GetStats().durable_seq; };
+  const auto source = std::make_shared<SinkSource>(LedgerDir(all), from.last_seq);
+  from.read = [source](uint64_t after, size_t max) { return source->Read(after, max); };
+  from.link = [source](uint64_t seq) { return source->Link(seq); };
+  auto delivery = AuditDelivery::Start(loop_, std::move(from), std::move(sink), std::move(options));
   if (!delivery.ok()) return delivery.status();
   sinks_.push_back(*std::move(delivery));
   return absl::OkStatus();
@@ -207,11 +195,21 @@ void Outbound::OnLimits() {
   if (sync_) sync_->Refresh();
 }
 
+// All at once: what holds one up takes no time from another.
 net::Task<void> Outbound::Stop() {
+  const conf::TimePoint until = net::Now() + kLastRound;
+  net::TaskGroup all([](const std::exception_ptr& error) { log::Exception("stop", error); });
+  all.Spawn(StopRedis());
+  for (const auto& sink : sinks_) all.Spawn(sink->Stop(until));
+  if (shared_.traces) all.Spawn(shared_.traces->Stop());
+  net::Event ended;
+  all.WhenIdle([&ended] { ended.Set(); });
+  co_await ended.Wait();
+}
+
+net::Task<void> Outbound::StopRedis() {
   if (sync_) co_await sync_->Stop();
   if (redis_) co_await redis_->Stop();
-  for (const auto& sink : sinks_) co_await sink->Stop();
-  if (shared_.traces) co_await shared_.traces->Stop();
 }
 
 OutboundStatus Outbound::status(conf::TimePoint now) const {

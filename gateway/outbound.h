@@ -31,13 +31,15 @@ class Outbound {
   absl::Status Start(const Config& config);
   // The limits have changed.
   void OnLimits();
-  // Delivers what is left, within each one's own time. Once.
+  // Returns shares of limits and delivers what is left: for some seconds at most, and what was under way
+  // before, for its own time-out. Once.
   net::Task<void> Stop();
 
   OutboundStatus status(conf::TimePoint now) const;
 
  private:
   absl::Status StartRedis(const config::Redis& config);
+  net::Task<void> StopRedis();
   absl::Status StartSink(const config::Sink& config, const Config& all);
   absl::Status StartTraces(const config::Otlp& config);
 

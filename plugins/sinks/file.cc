@@ -47,7 +47,7 @@ absl::Status FileSink::Error(const char* what) const {
       fmt::format("{} {}: {}", what, options_.path, std::generic_category().message(errno)));
 }
 
-gateway::net::Task<absl::Status> FileSink::Deliver(std::span<const Record> batch) {
+gateway::net::Task<absl::Status> FileSink::Deliver(std::span<const Record> batch, conf::TimePoint) {
   co_return co_await gateway::net::OffLoop(loop_, [this, batch] { return Append(batch); });
 }
 

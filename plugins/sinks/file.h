@@ -32,7 +32,7 @@ class FileSink final : public Sink {
 
   std::string Describe() const override { return "file " + options_.path; }
   BatchLimits limits() const override { return {5000, 4u << 20}; }
-  gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch) override;
+  gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch, conf::TimePoint until) override;
 
  private:
   absl::Status Append(std::span<const Record> batch);

@@ -20,12 +20,16 @@ struct Record {
   uint64_t seq = 0;    // grows by one
   conf::TimePoint at;  // when it was written
   std::string line;    // without a line end
+  std::string link{};  // of the hash chain, in hex: another ledger's record of this number has another one
 };
 
 struct BatchLimits {
   size_t records = 500;
   size_t bytes = 1u << 20;  // of lines; one record may be larger
 };
+
+// For `until` below: the sink's own time-out alone.
+inline constexpr conf::TimePoint kOwnTimeout = conf::TimePoint::max();
 
 class Sink {
  public:
@@ -35,8 +39,9 @@ class Sink {
   virtual std::string Describe() const = 0;
   virtual BatchLimits limits() const = 0;
 
-  // OK: all of them are there. kResourceExhausted: the batch is too large, fewer may do.
-  virtual gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch) = 0;
+  // OK: all of them are there. kResourceExhausted: the batch is too large, fewer may do. A peer may take
+  // until `until`, or as long as the sink's own time-out where that ends earlier.
+  virtual gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch, conf::TimePoint until) = 0;
 
   // Ends a pending Deliver() early where it can; what is not bounded by it is by a time-out.
   virtual void Close() {}

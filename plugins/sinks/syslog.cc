@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <string_view>
@@ -90,12 +91,12 @@ void SyslogSink::Disconnect() {
   if (connection_) connection_->stream->Close();
 }
 
-Task<absl::Status> SyslogSink::Deliver(std::span<const Record> batch) {
-  if (options_.transport == Transport::kTcp) return SendStream(batch);
-  return SendDatagrams(batch);
+Task<absl::Status> SyslogSink::Deliver(std::span<const Record> batch, conf::TimePoint until) {
+  if (options_.transport == Transport::kTcp) return SendStream(batch, until);
+  return SendDatagrams(batch, until);
 }
 
-Task<absl::Status> SyslogSink::SendDatagrams(std::span<const Record> batch) {
+Task<absl::Status> SyslogSink::SendDatagrams(std::span<const Record> batch, conf::TimePoint until) {
   if (!datagram_) {
     auto socket = co_await gateway::net::OffLoop(loop_, [this] {
       return options_.transport == Transport::kUnix
@@ -106,7 +107,7 @@ Task<absl::Status> SyslogSink::SendDatagrams(std::span<const Record> batch) {
     datagram_.emplace(*std::move(socket));
   }
   for (const Record& record : batch) {
-    const absl::Status sent = co_await SendWhenThereIsRoom(FormatSyslog(options_.format, record));
+    const absl::Status sent = co_await SendWhenThereIsRoom(FormatSyslog(options_.format, record), until);
     if (!sent.ok()) {
       datagram_.reset();
       co_return sent;
@@ -116,14 +117,15 @@ Task<absl::Status> SyslogSink::SendDatagrams(std::span<const Record> batch) {
 }
 
 // A Unix socket's queue holds a few messages, far fewer than a batch has.
-Task<absl::Status> SyslogSink::SendWhenThereIsRoom(const std::string& message) {
-  const conf::TimePoint until = gateway::net::Now() + options_.timeout;
+Task<absl::Status> SyslogSink::SendWhenThereIsRoom(const std::string& message, conf::TimePoint until) {
+  const conf::TimePoint start = gateway::net::Now();
+  until = std::min(until, start + options_.timeout);
   while (true) {
     absl::Status sent = datagram_->Send(message);
     if (!absl::IsResourceExhausted(sent)) co_return sent;
     if (closed_ || gateway::net::Now() >= until) {
       co_return absl::DeadlineExceededError(fmt::format(
-          "{} and took nothing for {}", conf::Std(sent.message()), conf::FormatDuration(options_.timeout)));
+          "{} and took nothing for {}", conf::Std(sent.message()), conf::FormatDuration(until - start)));
     }
     co_await gateway::net::OffLoop(loop_, [this] {
       datagram_->WaitForRoom(kLookAgain);
@@ -157,9 +159,11 @@ Task<absl::Status> SyslogSink::Connect(gateway::net::Connector& connector) {
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> SyslogSink::SendStream(std::span<const Record> batch) {
+Task<absl::Status> SyslogSink::SendStream(std::span<const Record> batch, conf::TimePoint until) {
+  const conf::TimePoint start = gateway::net::Now();
+  until = std::min(until, start + options_.timeout);
   BatchDeadline deadline(loop_.watchdog, [this] { Disconnect(); });
-  deadline.SetAfter(options_.timeout);
+  deadline.Set(until);
   if (connection_ && connection_->broken) connection_.reset();
   absl::Status status;
   if (!connection_) {
@@ -183,8 +187,8 @@ Task<absl::Status> SyslogSink::SendStream(std::span<const Record> batch) {
     connection_.reset();
   }
   if (deadline.passed()) {
-    co_return absl::DeadlineExceededError(fmt::format("{}: a batch was not taken within {}", Describe(),
-                                                      conf::FormatDuration(options_.timeout)));
+    co_return absl::DeadlineExceededError(
+        fmt::format("{}: a batch was not taken within {}", Describe(), conf::FormatDuration(until - start)));
   }
   co_return status;
 }

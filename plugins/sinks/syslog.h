@@ -55,7 +55,7 @@ class SyslogSink final : public Sink {
 
   std::string Describe() const override;
   BatchLimits limits() const override { return {500, 1u << 20}; }
-  gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch) override;
+  gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch, conf::TimePoint until) override;
   void Close() override;
 
  private:
@@ -65,9 +65,9 @@ class SyslogSink final : public Sink {
     bool broken = false;
   };
 
-  gateway::net::Task<absl::Status> SendDatagrams(std::span<const Record> batch);
-  gateway::net::Task<absl::Status> SendWhenThereIsRoom(const std::string& message);
-  gateway::net::Task<absl::Status> SendStream(std::span<const Record> batch);
+  gateway::net::Task<absl::Status> SendDatagrams(std::span<const Record> batch, conf::TimePoint until);
+  gateway::net::Task<absl::Status> SendWhenThereIsRoom(const std::string& message, conf::TimePoint until);
+  gateway::net::Task<absl::Status> SendStream(std::span<const Record> batch, conf::TimePoint until);
   gateway::net::Task<absl::Status> Connect(gateway::net::Connector& connector);
   void Disconnect();
   static gateway::net::Task<void> WatchPeer(std::shared_ptr<Connection> connection);

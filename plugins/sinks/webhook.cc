@@ -4,12 +4,20 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include <algorithm>
 #include <array>
 
 #include "gateway/net/clock.h"
 #include "gateway/net/http/fetch.h"
 
 namespace plugins::sinks {
+
+namespace {
+
+// Enough to tell one ledger's record from another's of the same number.
+constexpr size_t kLinkDigits = 16;
+
+}  // namespace
 
 std::string HmacSha256(std::string_view secret, std::string_view message) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
@@ -27,12 +35,12 @@ std::string WebhookSink::Describe() const {
                      options_.url.path);
 }
 
-gateway::net::Task<absl::Status> WebhookSink::Deliver(std::span<const Record> batch) {
+gateway::net::Task<absl::Status> WebhookSink::Deliver(std::span<const Record> batch, conf::TimePoint until) {
   if (batch.empty()) co_return absl::OkStatus();
   gateway::net::http::FetchRequest request;
   request.method = "POST";
   request.url = options_.url;
-  request.timeout = options_.timeout;
+  request.timeout = std::min(options_.timeout, until - gateway::net::Now());
   request.tls = options_.tls;
   request.server_name = options_.server_name;
   request.max_response_bytes = 64 << 10;
@@ -44,7 +52,8 @@ gateway::net::Task<absl::Status> WebhookSink::Deliver(std::span<const Record> ba
     request.headers.emplace_back(name, std::move(value));
   };
   add("content-type", "application/x-ndjson");
-  add("idempotency-key", fmt::format("{}-{}-{}", options_.source, first, last));
+  add("idempotency-key", fmt::format("{}-{}-{}-{}", options_.source, first, last,
+                                     std::string_view(batch.back().link).substr(0, kLinkDigits)));
   add("x-tidegate-first-seq", first);
   add("x-tidegate-last-seq", last);
   if (!options_.bearer.empty()) add("authorization", "Bearer " + options_.bearer);

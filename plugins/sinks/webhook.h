@@ -1,13 +1,15 @@
 // WebhookSink: posts batches of lines as NDJSON to an HTTP endpoint; any 2xx answer means delivered.
 //
 //   content-type: application/x-ndjson
-//   idempotency-key: SOURCE-FIRST-LAST        the same for a batch that is posted again
+//   idempotency-key: SOURCE-FIRST-LAST-LINK   the same for a batch that is posted again, and for no other:
+//   LINK
+//                                             begins the last record's link of the hash chain
 //   x-tidegate-first-seq, x-tidegate-last-seq  sequence numbers, to tell duplicates by
 //   authorization: Bearer …                    when a bearer secret is set
 //   x-tidegate-timestamp: 1767225600           Unix seconds, and
 //   x-tidegate-signature: v1=HEX               HMAC-SHA256 of `TIMESTAMP.BODY`, when a signing secret is set
 //
-// Redirects are not followed. Each Deliver() is bounded by the time-out, closed or not.
+// Redirects are not followed. Each Deliver() is bounded by its time, closed or not.
 #pragma once
 
 #include <absl/status/status.h>
@@ -45,7 +47,7 @@ class WebhookSink final : public Sink {
 
   std::string Describe() const override;
   BatchLimits limits() const override { return options_.limits; }
-  gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch) override;
+  gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch, conf::TimePoint until) override;
 
  private:
   gateway::net::Loop& loop_;

@@ -29,21 +29,33 @@ using tests::RunOnLoop;
 using tests::TempDir;
 using tests::TestLoop;
 
-// A ledger's tail: records first..last, each `bytes` long.
+// A ledger's tail: records first..last, each `bytes` long. Read off the loop.
 struct Tail {
   std::atomic<uint64_t> last = 0;
-  uint64_t first = 1;
+  std::atomic<uint64_t> first = 1;
+  std::atomic<bool> broken = false;
+  std::atomic<size_t> given = 0;  // records
   size_t bytes = 10;
-  bool broken = false;
+  std::set<uint64_t> damaged;
+  char ledger = 'a';  // a hexadecimal digit
+
+  std::string Link(uint64_t seq) const { return fmt::format("{:063}{}", seq, ledger); }
+  std::string Cursor(uint64_t seq) const { return fmt::format("{} {}\n", seq, Link(seq)); }
 
   AuditDelivery::Source Source() {
     return {[this](uint64_t after, size_t max) -> absl::StatusOr<std::vector<Record>> {
               if (broken) return absl::DataLossError("segment 3 is damaged");
               std::vector<Record> records;
-              for (uint64_t seq = std::max(after + 1, first); seq <= last && records.size() < max; ++seq) {
-                records.push_back({seq, Now() - 1min, fmt::format("{:0{}}", seq, bytes)});
+              for (uint64_t seq = std::max(after + 1, first.load()); seq <= last && records.size() < max;
+                   ++seq) {
+                if (damaged.contains(seq)) continue;
+                records.push_back({seq, Now() - 1min, fmt::format("{:0{}}", seq, bytes), Link(seq)});
               }
+              given += records.size();
               return records;
+            },
+            [this](uint64_t seq) -> absl::StatusOr<std::string> {
+              return seq >= first && seq <= last ? Link(seq) : "";
             },
             [this] { return last.load(); }};
   }
@@ -62,7 +74,7 @@ class LogSink final : public Sink {
   LogSink(Log& log, BatchLimits limits) : log_(log), limits_(limits) {}
   std::string Describe() const override { return "log"; }
   BatchLimits limits() const override { return limits_; }
-  Task<absl::Status> Deliver(std::span<const Record> batch) override {
+  Task<absl::Status> Deliver(std::span<const Record> batch, conf::TimePoint) override {
     log_.tried.emplace_back(batch.front().seq, batch.back().seq);
     if (batch.size() > log_.most) co_return absl::ResourceExhaustedError("too large");
     if (log_.answer.ok()) {
@@ -115,11 +127,13 @@ TEST(AuditDelivery, DeliversAllInOrderInBatchesBoundedByRecordsAndBytes) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return log.delivered.size() == 100; }));
     EXPECT_EQ(log.delivered, UpTo(100));
     for (const auto& [first, last] : log.tried) EXPECT_LE(last - first + 1, 10u);
+    EXPECT_EQ(tail.given, 100u) << "nothing is read twice, though the sink takes fewer than were read";
     tail.last = 105;
     delivery->Wake();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return log.delivered.size() == 105; }));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return ReadFile(folder / "sinks/siem.cursor") == "105\n"; }));
-    co_await delivery->Stop();
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return ReadFile(folder / "sinks/siem.cursor") == tail.Cursor(105); }));
+    co_await delivery->Stop(Now());
   });
 }
 
@@ -130,9 +144,9 @@ TEST(AuditDelivery, ShowsItsLagAndItsLastErrorWhileTheSinkFails) {
     tail.last = 7;
     Log log;
     log.answer = absl::UnavailableError("the disk is on fire");
-    std::vector<bool> told;
+    std::vector<SinkChange> told;
     AuditDelivery::Options options = Fast(folder);
-    options.on_change = [&](const SinkStatus& status) { told.push_back(status.failing); };
+    options.on_change = [&](SinkChange change, const SinkStatus&) { told.push_back(change); };
     auto delivery = Start(loop, tail, To(log), options);
     EXPECT_TRUE(co_await Eventually(loop, [&] { return log.tried.size() >= 3; }));
     SinkStatus status = delivery->status(Now());
@@ -149,8 +163,8 @@ TEST(AuditDelivery, ShowsItsLagAndItsLastErrorWhileTheSinkFails) {
     status = delivery->status(Now());
     EXPECT_EQ(status.lag_records, 0u);
     EXPECT_EQ(status.lag, 0s);
-    EXPECT_EQ(told, (std::vector<bool>{true, false}));
-    co_await delivery->Stop();
+    EXPECT_EQ(told, (std::vector<SinkChange>{SinkChange::kFails, SinkChange::kDelivers}));
+    co_await delivery->Stop(Now());
   });
 }
 
@@ -165,13 +179,13 @@ TEST(AuditDelivery, ResumesAfterARestartWithoutLoss) {
       // Stopped anywhere, also while a batch is on its way.
       const size_t until = log.delivered.size() + 7;
       EXPECT_TRUE(co_await Eventually(loop, [&] { return log.delivered.size() >= until; }));
-      co_await delivery->Stop();
+      co_await delivery->Stop(Now());
     });
   }
   RunOnLoop([&](TestLoop& loop) -> Task<void> {
     auto delivery = Start(loop, tail, To(log), Fast(folder));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return delivery->status(Now()).lag_records == 0; }));
-    co_await delivery->Stop();
+    co_await delivery->Stop(Now());
   });
   const std::set<uint64_t> distinct(log.delivered.begin(), log.delivered.end());
   const std::vector<uint64_t> all = UpTo(100);
@@ -188,7 +202,7 @@ TEST(AuditDelivery, SendsLessAtOnceToASinkThatFindsABatchTooLarge) {
     auto delivery = Start(loop, tail, To(log), Fast(folder));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return log.delivered.size() == 64; }));
     EXPECT_EQ(log.delivered, UpTo(64));
-    co_await delivery->Stop();
+    co_await delivery->Stop(Now());
   });
 }
 
@@ -206,9 +220,164 @@ TEST(AuditDelivery, CountsRecordsThatWereGoneBeforeTheyWereDelivered) {
     tail.last = 40;
     EXPECT_TRUE(co_await Eventually(loop, [&] { return log.delivered.size() == 20; }));
     EXPECT_EQ(delivery->status(Now()).missing, 10u);
-    EXPECT_THAT(delivery->status(Now()).last_error, HasSubstr("10 records from 21 on were gone"));
-    co_await delivery->Stop();
+    EXPECT_THAT(delivery->status(Now()).last_error,
+                HasSubstr("10 records from 21 on were not delivered: gone"));
+    co_await delivery->Stop(Now());
   });
+}
+
+TEST(AuditDelivery, GoesOnPastDamagedRecordsAndCountsThem) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    TempDir folder;
+    Tail tail;
+    tail.damaged = {3, 7, 8, 20};
+    tail.last = 20;
+    Log log;
+    std::vector<SinkChange> told;
+    AuditDelivery::Options options = Fast(folder);
+    options.on_change = [&](SinkChange change, const SinkStatus&) { told.push_back(change); };
+    auto delivery = Start(loop, tail, To(log), options);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return log.delivered.size() == 16; }));
+    EXPECT_EQ(delivery->status(Now()).missing, 3u);
+    EXPECT_EQ(told, (std::vector<SinkChange>{SinkChange::kMissing, SinkChange::kMissing}));
+    tail.last = 22;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return log.delivered.size() == 18; }));
+    EXPECT_EQ(delivery->status(Now()).missing, 4u) << "the last one too, once there is one after it";
+    EXPECT_EQ(delivery->status(Now()).lag_records, 0u);
+    std::vector<uint64_t> all = UpTo(22);
+    std::erase_if(all, [&](uint64_t seq) { return tail.damaged.contains(seq); });
+    EXPECT_EQ(log.delivered, all);
+    co_await delivery->Stop(Now());
+  });
+}
+
+// Someone removed the ledger's files, and the gateway began a new one in the same state folder.
+TEST(AuditDelivery, BeginsAnewWithALedgerThatItsCursorIsNotOf) {
+  struct Case {
+    const char* what;
+    uint64_t last;   // of the ledger found at the second start
+    uint64_t first;  // likewise
+    char ledger;
+    bool with_link;
+    uint64_t new_ledgers;
+    std::vector<uint64_t> delivered;
+  };
+  const std::vector<Case> cases = {
+      {"the same", 12, 1, 'a', true, 0, {11, 12}},
+      {"another that is longer", 12, 1, 'b', true, 1, UpTo(12)},
+      {"another that is as long", 10, 1, 'b', true, 1, UpTo(10)},
+      {"another that is shorter", 4, 1, 'b', true, 1, UpTo(4)},
+      {"shorter, and the cursor without a link", 4, 1, 'b', false, 1, UpTo(4)},
+      {"a cursor without a link", 12, 1, 'a', false, 0, {11, 12}},
+      {"one whose record is gone", 14, 13, 'a', true, 0, {13, 14}},
+  };
+  for (const Case& c : cases) {
+    TempDir folder;
+    Tail tail;
+    tail.last = 10;
+    Log log;
+    RunOnLoop([&](TestLoop& loop) -> Task<void> {
+      auto delivery = Start(loop, tail, To(log), Fast(folder));
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return delivery->status(Now()).lag_records == 0; }));
+      co_await delivery->Stop(Now());
+    });
+    if (!c.with_link) std::ofstream(folder / "sinks/siem.cursor") << "10\n";
+    log.delivered.clear();
+    tail.last = c.last;
+    tail.first = c.first;
+    tail.ledger = c.ledger;
+    std::vector<SinkChange> told;
+    RunOnLoop([&](TestLoop& loop) -> Task<void> {
+      AuditDelivery::Options options = Fast(folder);
+      options.on_change = [&](SinkChange change, const SinkStatus&) { told.push_back(change); };
+      auto delivery = Start(loop, tail, To(log), options);
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return log.delivered.size() >= c.delivered.size(); }));
+      EXPECT_EQ(delivery->status(Now()).new_ledgers, c.new_ledgers) << c.what;
+      if (c.new_ledgers > 0) {
+        EXPECT_THAT(delivery->status(Now()).last_error, HasSubstr("another ledger, at its record 10"));
+      }
+      co_await delivery->Stop(Now());
+    });
+    EXPECT_EQ(log.delivered, c.delivered) << c.what;
+    EXPECT_EQ(std::count(told.begin(), told.end(), SinkChange::kNewLedger), c.new_ledgers) << c.what;
+    EXPECT_EQ(ReadFile(folder / "sinks/siem.cursor"), tail.Cursor(c.last)) << c.what;
+  }
+}
+
+TEST(AuditDelivery, DeliversWhatIsLeftWhenItStops) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    TempDir folder;
+    Tail tail;
+    tail.last = 3;
+    Log log;
+    AuditDelivery::Options options = Fast(folder);
+    options.batch_interval = 1h;
+    auto delivery = Start(loop, tail, To(log, {4, 1 << 20}), options);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return delivery->status(Now()).lag_records == 0; }));
+    tail.last = 50;
+    co_await delivery->Stop(Now() + 1min);
+    EXPECT_EQ(log.delivered, UpTo(50));
+    EXPECT_EQ(ReadFile(folder / "sinks/siem.cursor"), tail.Cursor(50));
+  });
+}
+
+TEST(AuditDelivery, TriesASinkThatFailsOnceMoreWhenItStopsAndNotAgain) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    TempDir folder;
+    Tail tail;
+    tail.last = 3;
+    Log log;
+    log.answer = absl::UnavailableError("the disk is on fire");
+    AuditDelivery::Options options = Fast(folder);
+    options.min_backoff = options.max_backoff = 1h;
+    auto delivery = Start(loop, tail, To(log), options);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return delivery->status(Now()).failing; }));
+    co_await delivery->Stop(Now() + 1h);
+    EXPECT_EQ(log.tried.size(), 2u);
+  });
+}
+
+// Takes nothing until it is closed or the time is up.
+class HangingSink final : public Sink {
+ public:
+  HangingSink(net::Loop& loop, size_t& pending) : pause_(loop.watchdog), pending_(pending) {}
+  std::string Describe() const override { return "hanging"; }
+  BatchLimits limits() const override { return {}; }
+  Task<absl::Status> Deliver(std::span<const Record>, conf::TimePoint until) override {
+    ++pending_;
+    co_await pause_.Until(std::min(until, Now() + 1h));
+    --pending_;
+    co_return absl::DeadlineExceededError("took nothing");
+  }
+  void Close() override { pause_.Cancel(); }
+
+ private:
+  net::Sleep pause_;
+  size_t& pending_;
+};
+
+TEST(AuditDelivery, ASinkThatHangsDoesNotHoldUpTheEndBeyondItsTime) {
+  for (const bool before : {true, false}) {  // under way before it is stopped, or only then
+    RunOnLoop([before](TestLoop& loop) -> Task<void> {
+      TempDir folder;
+      Tail tail;
+      size_t pending = 0;
+      AuditDelivery::Options options = Fast(folder);
+      options.batch_interval = 1h;
+      auto delivery = Start(loop, tail, std::make_unique<HangingSink>(loop, pending), options);
+      if (before) {
+        tail.last = 3;
+        delivery->Wake();
+        EXPECT_TRUE(co_await Eventually(loop, [&] { return pending == 1; }));
+      }
+      tail.last = 5;
+      const conf::TimePoint start = Now();
+      co_await delivery->Stop(start + 100ms);
+      EXPECT_GE(Now() - start, 100ms);
+      EXPECT_LT(Now() - start, 2s);
+      EXPECT_EQ(pending, 0u);
+    });
+  }
 }
 
 TEST(AuditDelivery, TriesAgainWhenTheLedgerCannotBeRead) {
@@ -223,7 +392,7 @@ TEST(AuditDelivery, TriesAgainWhenTheLedgerCannotBeRead) {
     EXPECT_EQ(delivery->status(Now()).last_error, "segment 3 is damaged");
     tail.broken = false;
     EXPECT_TRUE(co_await Eventually(loop, [&] { return log.delivered.size() == 3; }));
-    co_await delivery->Stop();
+    co_await delivery->Stop(Now());
   });
 }
 
@@ -242,9 +411,10 @@ TEST(AuditDelivery, GoesOnButSaysSoWhenTheCursorCannotBeSaved) {
     EXPECT_THAT(delivery->status(Now()).last_error, HasSubstr("siem.cursor.new: Is a directory"));
     std::filesystem::remove(folder / "sinks/siem.cursor.new");
     tail.last = 9;
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return ReadFile(folder / "sinks/siem.cursor") == "9\n"; }));
+    EXPECT_TRUE(
+        co_await Eventually(loop, [&] { return ReadFile(folder / "sinks/siem.cursor") == tail.Cursor(9); }));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return !delivery->status(Now()).failing; }));
-    co_await delivery->Stop();
+    co_await delivery->Stop(Now());
   });
 }
 
@@ -254,7 +424,11 @@ TEST(AuditDelivery, RefusesACursorThatIsNoneAndANameThatIsNoFileName) {
     Tail tail;
     Log log;
     std::filesystem::create_directory(folder / "sinks");
-    for (const char* text : {"", "12", "x\n", "12\n13\n", "-1\n", "99999999999999999999\n"}) {
+    const std::string link = tail.Link(12);
+    for (const std::string& text :
+         {std::string(), std::string("12"), std::string("x\n"), std::string("12\n13\n"), std::string("-1\n"),
+          std::string("99999999999999999999\n"), std::string("12 \n"), std::string("12 0a\n"), "12 " + link,
+          "12 " + link + "0\n", "12x" + link + "\n", "12 " + link + "\n\n"}) {
       std::ofstream(folder / "sinks/siem.cursor") << text;
       const auto started = AuditDelivery::Start(loop, tail.Source(), To(log), Fast(folder));
       EXPECT_EQ(started.status().code(), absl::StatusCode::kDataLoss) << text;
@@ -318,7 +492,7 @@ TEST(AuditDelivery, OutlivesAWebhookThatIsDeadAnswers500AndIsSlow) {
     peer.Listen();
     EXPECT_TRUE(co_await Eventually(loop, caught_up));
     EXPECT_EQ(Bodies(peer, seen), "005\n");
-    co_await delivery->Stop();
+    co_await delivery->Stop(Now());
     peer.Stop();
   });
 }

@@ -32,7 +32,7 @@ absl::Status Deliver(FileSink::Options options, const std::vector<std::vector<Re
   absl::Status status;
   RunOnLoop([&](TestLoop& loop) -> Task<void> {
     FileSink sink(loop, options);
-    for (const auto& batch : batches) status.Update(co_await sink.Deliver(batch));
+    for (const auto& batch : batches) status.Update(co_await sink.Deliver(batch, kOwnTimeout));
   });
   return status;
 }
@@ -94,9 +94,9 @@ TEST(FileSink, FollowsAFileThatWasMovedAway) {
     FileSink sink(loop, {folder / "audit"});
     const auto first = Lines(1, 1);
     const auto second = Lines(2, 2);
-    EXPECT_TRUE((co_await sink.Deliver(first)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(first, kOwnTimeout)).ok());
     std::filesystem::rename(folder / "audit", folder / "old");
-    EXPECT_TRUE((co_await sink.Deliver(second)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(second, kOwnTimeout)).ok());
   });
   EXPECT_EQ(ReadFile(folder / "old"), "line 1\n");
   EXPECT_EQ(ReadFile(folder / "audit"), "line 2\n");
@@ -114,19 +114,19 @@ TEST(FileSink, LeavesNothingHalfWrittenOnAFullDisk) {
   RunOnLoop([&](TestLoop& loop) -> Task<void> {
     FileSink sink(loop, {folder / "audit"});
     const auto first = Lines(1, 1);
-    EXPECT_TRUE((co_await sink.Deliver(first)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(first, kOwnTimeout)).ok());
     rlimit before;
     getrlimit(RLIMIT_FSIZE, &before);
     const auto ignored = signal(SIGXFSZ, SIG_IGN);
     const rlimit tight{10, before.rlim_max};
     setrlimit(RLIMIT_FSIZE, &tight);
     const auto second = Lines(2, 9);
-    const absl::Status full = co_await sink.Deliver(second);
+    const absl::Status full = co_await sink.Deliver(second, kOwnTimeout);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, ignored);
     EXPECT_EQ(full.code(), absl::StatusCode::kUnavailable);
     EXPECT_EQ(ReadFile(folder / "audit"), "line 1\n");
-    EXPECT_TRUE((co_await sink.Deliver(second)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(second, kOwnTimeout)).ok());
   });
   EXPECT_TRUE(ReadFile(folder / "audit").starts_with("line 1\nline 2\nline 3\n"));
 }

@@ -104,7 +104,7 @@ TEST(SyslogSink, SendsDatagramsOverUdpAndUnixSockets) {
       options.host = "127.0.0.1";
       options.port = receiver.port;
       SyslogSink sink(loop, options);
-      EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
+      EXPECT_TRUE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
     });
     const std::vector<std::string> messages = receiver.All();
     ASSERT_EQ(messages.size(), 2u);
@@ -119,15 +119,15 @@ TEST(SyslogSink, ComesBackWhenItsUnixSocketDoes) {
     SyslogSink::Options options;
     options.path = folder / "log";
     SyslogSink sink(loop, options);
-    EXPECT_EQ((co_await sink.Deliver(kBatch)).code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ((co_await sink.Deliver(kBatch, kOwnTimeout)).code(), absl::StatusCode::kUnavailable);
     {
       Receiver first(options.path);
-      EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
+      EXPECT_TRUE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
     }
-    EXPECT_FALSE((co_await sink.Deliver(kBatch)).ok());
+    EXPECT_FALSE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
     unlink(options.path.c_str());
     Receiver second(options.path);
-    EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
     EXPECT_EQ(second.All().size(), 2u);
   });
 }
@@ -178,7 +178,7 @@ TEST(SyslogSink, ABatchThatTheSocketsQueueCannotHoldArrivesOnceAndInOrder) {
     std::vector<std::string> all;
     bool done = false;
     loop.tasks.Spawn([](SyslogSink& to, std::span<const Record> records, bool& ended) -> Task<void> {
-      EXPECT_TRUE((co_await to.Deliver(records)).ok());
+      EXPECT_TRUE((co_await to.Deliver(records, kOwnTimeout)).ok());
       ended = true;
     }(sink, batch, done));
     EXPECT_TRUE(co_await Eventually(loop, [&] {
@@ -201,15 +201,16 @@ TEST(SyslogSink, GivesUpOnASocketThatNobodyReads) {
     options.timeout = 50ms;
     SyslogSink sink(loop, options);
     const std::vector<Record> batch(5000, {7, kAt, std::string(1000, 'x')});
-    EXPECT_EQ((co_await sink.Deliver(batch)).code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_EQ((co_await sink.Deliver(batch, kOwnTimeout)).code(), absl::StatusCode::kDeadlineExceeded);
     options.timeout = 1h;
     SyslogSink patient(loop, options);
+    EXPECT_EQ((co_await patient.Deliver(batch, Now() + 50ms)).code(), absl::StatusCode::kDeadlineExceeded);
     gateway::net::Sleep sleep(loop.watchdog);
     loop.tasks.Spawn([](SyslogSink& to, gateway::net::Sleep& pause) -> Task<void> {
       co_await pause.For(1ms);
       to.Close();
     }(patient, sleep));
-    EXPECT_FALSE((co_await patient.Deliver(batch)).ok()) << "and at once when it is closed";
+    EXPECT_FALSE((co_await patient.Deliver(batch, kOwnTimeout)).ok()) << "and at once when it is closed";
   });
 }
 
@@ -222,21 +223,21 @@ TEST(SyslogSink, CountsOctetsOverTcpAndReconnectsWhenThePeerHasClosed) {
       const std::string message = FormatSyslog({}, record);
       expected += std::to_string(message.size()) + " " + message;
     }
-    EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
     EXPECT_TRUE(co_await Eventually(loop, [&] { return peer.received == expected; }));
-    EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
     EXPECT_EQ(peer.streams.size(), 1u);
     EXPECT_TRUE(co_await Eventually(loop, [&] { return peer.received == expected + expected; }));
     peer.Cut();
     // The closing takes a turn of the loop to be seen; from then on a new connection is made.
     EXPECT_TRUE(co_await Eventually(loop, [&, n = 0]() mutable { return ++n == 3; }));
-    EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
     EXPECT_TRUE(co_await Eventually(loop, [&] { return peer.received == expected + expected + expected; }));
     EXPECT_EQ(peer.streams.size(), 2u);
     sink.Close();
     peer.acceptor->Close();
     peer.Cut();
-    const absl::Status dead = co_await sink.Deliver(kBatch);
+    const absl::Status dead = co_await sink.Deliver(kBatch, kOwnTimeout);
     EXPECT_EQ(dead.code(), absl::StatusCode::kUnavailable);
   });
 }
@@ -251,8 +252,12 @@ TEST(SyslogSink, GivesUpOnATcpPeerThatTakesNothing) {
     SyslogSink sink(loop, options);
     const std::vector<Record> large{{1, kAt, std::string(16u << 20, 'x')}};
     const conf::TimePoint start = Now();
-    EXPECT_EQ((co_await sink.Deliver(large)).code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_EQ((co_await sink.Deliver(large, kOwnTimeout)).code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_LT(Now() - start, 2s);
+    options.timeout = 1h;
+    SyslogSink hurried(loop, options);
+    EXPECT_EQ((co_await hurried.Deliver(large, Now() + 100ms)).code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_LT(Now() - start, 4s) << "it takes no more time than it is given";
     peer.acceptor->Close();
     peer.Cut();
   });

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -20,7 +23,8 @@ using tests::HttpPeer;
 using tests::RunOnLoop;
 using tests::TestLoop;
 
-const std::vector<Record> kBatch{{7, {}, R"({"seq":7})"}, {8, {}, R"({"seq":8})"}};
+const std::vector<Record> kBatch{{7, {}, R"({"seq":7})", "0123456789abcdef0123"},
+                                 {8, {}, R"({"seq":8})", "fedcba9876543210fedc"}};
 
 TEST(HmacSha256, KnowsTheVectorsOfRfc4231) {
   EXPECT_EQ(HmacSha256("Jefe", "what do ya want for nothing?"),
@@ -42,22 +46,22 @@ TEST(WebhookSink, PostsABatchAsNdjsonWithItsSequenceNumbersAndSignature) {
     options.signing_secret = "s1gn";
     options.headers = {{"x-own", "yes"}};
     WebhookSink sink(loop, options);
-    EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
-    EXPECT_TRUE((co_await sink.Deliver(kBatch)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
+    EXPECT_TRUE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
     EXPECT_EQ(peer.seen.size(), 2u);
     const HttpPeer::Request& request = peer.seen[0];
     EXPECT_EQ(request.target, "/in?tenant=a");
     EXPECT_EQ(request.body, "{\"seq\":7}\n{\"seq\":8}\n");
     const auto& headers = request.headers;
     EXPECT_EQ(headers.at("content-type"), "application/x-ndjson");
-    EXPECT_EQ(headers.at("idempotency-key"), "gw-1-7-8");
+    EXPECT_EQ(headers.at("idempotency-key"), "gw-1-7-8-fedcba9876543210");
     EXPECT_EQ(headers.at("x-tidegate-first-seq"), "7");
     EXPECT_EQ(headers.at("x-tidegate-last-seq"), "8");
     EXPECT_EQ(headers.at("x-own"), "yes");
     EXPECT_EQ(headers.at("authorization"), "Bearer b3arer");
     EXPECT_EQ(headers.at("x-tidegate-signature"),
               "v1=" + HmacSha256("s1gn", headers.at("x-tidegate-timestamp") + "." + request.body));
-    EXPECT_EQ(peer.seen[1].headers.at("idempotency-key"), "gw-1-7-8");
+    EXPECT_EQ(peer.seen[1].headers.at("idempotency-key"), "gw-1-7-8-fedcba9876543210");
     peer.Stop();
   });
 }
@@ -80,11 +84,48 @@ TEST(WebhookSink, TakesOnly2xxForDelivered) {
       options.url.query = "token=s3cret";
       options.bearer = "b3arer";
       WebhookSink sink(loop, options);
-      const absl::Status status = co_await sink.Deliver(kBatch);
+      const absl::Status status = co_await sink.Deliver(kBatch, kOwnTimeout);
       EXPECT_EQ(status.code(), c.code) << c.status;
       EXPECT_THAT(status.ToString(), Not(HasSubstr("s3cret")));
       EXPECT_THAT(status.ToString(), Not(HasSubstr("b3arer")));
       peer.Stop();
+    });
+  }
+}
+
+// Takes connections and says nothing, not even in TLS.
+class SilentPeer {
+ public:
+  SilentPeer() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(listen(fd_, 8), 0);
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
+    port_ = ntohs(address.sin_port);
+  }
+  ~SilentPeer() { close(fd_); }
+  gateway::net::Url url(bool tls) const { return {tls, "127.0.0.1", std::to_string(port_), "/in", {}}; }
+
+ private:
+  const int fd_;
+  uint16_t port_ = 0;
+};
+
+TEST(WebhookSink, TakesNoMoreTimeThanItIsGivenThoughItsOwnIsLonger) {
+  const SilentPeer peer;
+  for (const bool tls : {false, true}) {
+    RunOnLoop([&](TestLoop& loop) -> Task<void> {
+      WebhookSink::Options options;
+      options.url = peer.url(tls);
+      options.timeout = 1h;
+      WebhookSink sink(loop, options);
+      const conf::TimePoint start = Now();
+      EXPECT_FALSE((co_await sink.Deliver(kBatch, start + 100ms)).ok());
+      EXPECT_LT(Now() - start, 2s) << "tls: " << tls;
+      EXPECT_FALSE((co_await sink.Deliver(kBatch, start)).ok()) << "none at all";
     });
   }
 }
@@ -99,10 +140,10 @@ TEST(WebhookSink, GivesUpOnASlowPeerAndOnADeadOne) {
     options.timeout = 100ms;
     WebhookSink sink(loop, options);
     const conf::TimePoint start = Now();
-    EXPECT_EQ((co_await sink.Deliver(kBatch)).code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_EQ((co_await sink.Deliver(kBatch, kOwnTimeout)).code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_LT(Now() - start, 1s);
     peer.Stop();
-    EXPECT_FALSE((co_await sink.Deliver(kBatch)).ok());
+    EXPECT_FALSE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
   });
 }
 

@@ -1,0 +1,49 @@
+// SinkSource: what a sink is given of the ledger, read on from where it is.
+//
+// Records that no one could read are left out, whatever is wrong with them: a line that is not one, a record
+// that is no JSON, the rest of a segment in which no line ends. Who takes the rest sees by the numbers that
+// they are missing.
+//
+// Owner: the delivery's source. Thread: any but a loop's, since it waits for the disk; one at a time.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gateway/ledger/parse.h"
+#include "gateway/ledger/tail.h"
+#include "plugins/sinks/sink.h"
+
+namespace gateway {
+
+class SinkSource {
+ public:
+  // What a power loss could still undo, after `durable_seq`, is not given yet.
+  SinkSource(std::string ledger_dir, std::function<uint64_t()> durable_seq)
+      : dir_(std::move(ledger_dir)), durable_seq_(std::move(durable_seq)) {}
+
+  // At most `max` records after `after`, and some MiB of them. It costs what is new as long as each call goes
+  // on where the last one ended.
+  absl::StatusOr<std::vector<plugins::sinks::Record>> Read(uint64_t after, size_t max);
+
+  // The record's link in the hash chain, in hex; empty when the ledger does not have it, or has it damaged.
+  absl::StatusOr<std::string> Link(uint64_t seq) const;
+
+ private:
+  // Goes on with the next segment; false when there is none yet.
+  absl::StatusOr<bool> LeaveSegment();
+
+  const std::string dir_;
+  const std::function<uint64_t()> durable_seq_;
+  std::unique_ptr<ledger::Tail> tail_;
+  uint64_t given_ = 0;  // up to where the last call had come for its caller
+  ledger::RecordParser parser_;
+  ledger::Record parsed_;
+};
+
+}  // namespace gateway
