@@ -42,7 +42,7 @@ struct Operations {
   std::function<std::vector<Jwks::Status>()> issuers;
   std::function<std::string()> metrics;  // in Prometheus' text format
   std::function<ReloadState()> reloads;
-  std::function<absl::Status(std::string_view actor)> reload;
+  std::function<net::Task<absl::Status>(std::string actor)> reload;
   // After keys were made or revoked: shards work by them from now on.
   std::function<void()> publish_keys;
 };

@@ -23,6 +23,7 @@ namespace {
 constexpr conf::Duration kKeyPoll = std::chrono::milliseconds(100);
 constexpr conf::Duration kDiskPoll = std::chrono::seconds(1);
 constexpr conf::Duration kRestoreRetry = std::chrono::seconds(1);
+constexpr size_t kMaxReloadsWaiting = 16;
 constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
 
 uint64_t RandomSeed() {
@@ -109,6 +110,7 @@ Process::Process(std::string config_path)
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
             }),
       outbound_(control_, shared_),
+      reload_turns_(kMaxReloadsWaiting),
       metrics_(operations_),
       key_poll_(control_.watchdog),
       certificate_poll_(control_.watchdog),
@@ -145,7 +147,11 @@ absl::Status Process::Open(Config config) {
   shared_.keys = *std::move(keys);
 
   const std::vector<config::Address> listen = config.server.listen;
-  if (absl::Status applied = Apply(std::move(config), "loaded", "start"); !applied.ok()) return applied;
+  absl::StatusOr<Prepared> prepared = Prepare(std::move(config));
+  if (!prepared.ok()) return prepared.status();
+  if (absl::Status recorded = shared_.ledger->Append(RecordOf(*prepared, "loaded", "start")); !recorded.ok())
+    return recorded;
+  if (absl::Status applied = Apply(*std::move(prepared)); !applied.ok()) return applied;
   const std::string ledger_dir = LedgerDir(runtime_->config());
   if (absl::Status restored = RestoreBudgets(BudgetsBeside(shared_.limits, {}), *shared_.ledger, ledger_dir,
                                              *principals_->keys, net::Now());
@@ -190,7 +196,7 @@ absl::Status Process::OpenAdmin() {
   operations_.outbound = [this] { return outbound_.status(net::Now()); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_; };
-  operations_.reload = [this](std::string_view actor) { return Reload(actor); };
+  operations_.reload = [this](std::string actor) { return Reload(std::move(actor)); };
   operations_.publish_keys = [this] { PublishKeys(); };
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
                                           config.server.admin_tls ? &admin_tls_ : nullptr);
@@ -199,7 +205,7 @@ absl::Status Process::OpenAdmin() {
   return absl::OkStatus();
 }
 
-absl::Status Process::Apply(Config config, std::string_view action, std::string_view actor) {
+absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
   if (runtime_) {
     if (absl::Status fixed = CheckUnchanged(runtime_->config(), config); !fixed.ok()) return fixed;
   }
@@ -212,20 +218,30 @@ absl::Status Process::Apply(Config config, std::string_view action, std::string_
   if (!admin_certificate.ok()) return admin_certificate.status();
   auto issuers = jwks_.Plan((*runtime)->config().auth.jwt);
   if (!issuers.ok()) return issuers.status();
+  return Prepared{*std::move(runtime), *std::move(certificate), *std::move(admin_certificate),
+                  *std::move(issuers)};
+}
+
+ledger::Event Process::RecordOf(const Prepared& prepared, std::string_view action,
+                                std::string_view actor) const {
   ledger::Event event;
   event.kind = ledger::Kind::kConfig;
   event.action = action;
   event.actor = actor;
   event.subject = config_path_;
-  event.detail = fmt::format("{{\"sha256\":\"{}\"}}", (*runtime)->hash());
-  if (absl::Status recorded = shared_.ledger->Append(std::move(event)); !recorded.ok()) return recorded;
+  event.detail = fmt::format("{{\"sha256\":\"{}\"}}", prepared.runtime->hash());
+  return event;
+}
+
+absl::Status Process::Apply(Prepared prepared) {
   const std::set<std::string> budgets = BudgetIds(shared_.limits);
-  if (absl::Status limits = shared_.limits.Update((*runtime)->LimitNodes()); !limits.ok()) return limits;
+  if (absl::Status limits = shared_.limits.Update(prepared.runtime->LimitNodes()); !limits.ok())
+    return limits;
   // Nothing fails from here on, so that all of it is applied or nothing.
-  tls_.Set(*std::move(certificate));
-  admin_tls_.Set(*std::move(admin_certificate));
-  jwks_.Start(*std::move(issuers));
-  runtime_ = *std::move(runtime);
+  tls_.Set(std::move(prepared.certificate));
+  admin_tls_.Set(std::move(prepared.admin_certificate));
+  jwks_.Start(std::move(prepared.issuers));
+  runtime_ = std::move(prepared.runtime);
   Publish();
   outbound_.OnLimits();
   if (!threads_.empty()) {
@@ -299,15 +315,34 @@ void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {
   }
 }
 
-absl::Status Process::Reload(std::string_view actor) {
+void Process::StartReload(std::string actor) {
+  control_.tasks.Spawn([](Process& process, std::string who) -> net::Task<void> {
+    (co_await process.Reload(std::move(who))).IgnoreError();
+  }(*this, std::move(actor)));
+}
+
+net::Task<absl::Status> Process::Reload(std::string actor) {
+  if (stopping_) co_return absl::FailedPreconditionError("the gateway is stopping");
+  ++reloading_;
+  absl::Status reloaded = absl::ResourceExhaustedError("too many reloads wait already");
+  if (co_await reload_turns_.Take()) {
+    reloaded = co_await ReloadInTurn(std::move(actor));
+    reload_turns_.Give();
+  }
+  --reloading_;
+  co_return reloaded;
+}
+
+net::Task<absl::Status> Process::ReloadInTurn(std::string actor) {
+  if (stopping_) co_return absl::FailedPreconditionError("the gateway is stopping");
   Offered offered;
-  const absl::Status reloaded = LoadAndApply(actor, offered);
+  absl::Status reloaded = co_await LoadAndApply(actor, offered);
   if (!reloaded.ok()) RecordRefusal(actor, offered);
   ++(reloaded.ok() ? reloads_.applied : reloads_.refused);
   reloads_.last_ok = reloaded.ok();
   reloads_.last_at = net::Now();
   reloads_.why = std::string(conf::Std(reloaded.message()));
-  return reloaded;
+  co_return reloaded;
 }
 
 // Who offered what, and never what stands in it.
@@ -323,7 +358,7 @@ void Process::RecordRefusal(std::string_view actor, const Offered& offered) {
   deferred_events_->Add(std::move(event));
 }
 
-absl::Status Process::LoadAndApply(std::string_view actor, Offered& offered) {
+net::Task<absl::Status> Process::LoadAndApply(std::string actor, Offered& offered) {
   conf::Sources sources = conf::SystemSources();
   sources.file = [&, read = sources.file](const std::string& path) {
     auto text = read(path);
@@ -338,15 +373,22 @@ absl::Status Process::LoadAndApply(std::string_view actor, Offered& offered) {
     for (const conf::Problem& problem : loaded.problems)
       all.append(all.empty() ? "" : "\n").append(ToString(problem));
     log::Error("configuration refused; the running one stays", {{"problems", all}});
-    return absl::InvalidArgumentError(conf::Abseil(all));
+    co_return absl::InvalidArgumentError(conf::Abseil(all));
   }
-  const absl::Status applied = Apply(*std::move(loaded.config), "reloaded", actor);
+  absl::StatusOr<Prepared> prepared = Prepare(*std::move(loaded.config));
+  absl::Status applied = prepared.status();
+  if (applied.ok()) {
+    applied = co_await net::OffLoop(control_, [this, event = RecordOf(*prepared, "reloaded", actor)] {
+      return shared_.ledger->Append(event);
+    });
+  }
+  if (applied.ok()) applied = Apply(*std::move(prepared));
   if (applied.ok()) {
     log::Info("configuration applied", {{"sha256", runtime_->hash()}});
   } else {
     log::Error("configuration refused; the running one stays", {{"why", conf::Std(applied.message())}});
   }
-  return applied;
+  co_return applied;
 }
 
 // Keys made or revoked by the command line, which writes to the same store.
@@ -354,10 +396,13 @@ net::Task<void> Process::WatchKeys() {
   while (!stopping_) {
     co_await key_poll_.For(kKeyPoll);
     if (stopping_) break;
-    const absl::StatusOr<bool> changed = shared_.keys->Refresh(net::Now());
-    if (!changed.ok()) {
-      log::Error("key store cannot be read; the keys known stay",
-                 {{"why", conf::Std(changed.status().message())}});
+    if (shared_.keys->Changed()) {
+      const absl::StatusOr<bool> read =
+          co_await net::OffLoop(control_, [this] { return shared_.keys->Refresh(net::Now()); });
+      if (!read.ok()) {
+        log::Error("key store cannot be read; the keys known stay",
+                   {{"why", conf::Std(read.status().message())}});
+      }
     }
     PublishKeys();
     admin_->CarryKeyEvents();
@@ -394,7 +439,6 @@ void Process::Run() {
   control_.tasks.Spawn(WatchCertificates());
   control_.tasks.Spawn(WatchDisk());
   control_.Run();
-  for (std::thread& thread : threads_) thread.join();
   indexer_.reset();
   if (const absl::Status stopped = shared_.ledger->Stop(); !stopped.ok()) {
     log::Error("ledger did not stop cleanly", {{"why", conf::Std(stopped.message())}});
@@ -419,13 +463,20 @@ net::Task<void> Process::Shutdown() {
     server.CloseAll();
     shard.loop.Stop();
   });
+  // From here on nothing is admitted or recorded any more.
+  co_await net::OffLoop(control_, [this] {
+    for (std::thread& thread : threads_) thread.join();
+    return true;
+  });
+  while (reloading_ > 0) co_await tick.For(std::chrono::milliseconds(20));
   probes_.Stop();
   jwks_.Stop();
   key_poll_.Cancel();
   certificate_poll_.Cancel();
   disk_poll_.Cancel();
   deferred_events_->Close();
-  shared_.ledger->Flush().IgnoreError();  // so that sinks can have all of it
+  // So that sinks can have all of it.
+  (co_await net::OffLoop(control_, [this] { return shared_.ledger->Flush(); })).IgnoreError();
   co_await outbound_.Stop();
   admin_->Close();
   control_.Stop();

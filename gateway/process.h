@@ -2,7 +2,8 @@
 // ledger; and what happens to all of it at start, reload and stop.
 //
 // Start order: configuration → ledger (recovery) → keys → limits (spent budgets restored) → runtime → shards
-// → listeners. Stop order: readiness off → listeners → streams, up to the grace → shards → sinks → ledger.
+// → listeners. Stop order: readiness off → listeners → streams, up to the grace → shards → shares of limits
+// and sinks → ledger.
 // Threads: made and destroyed on the main thread; Reload and Stop on the control loop's.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "gateway/admin/admin_server.h"
+#include "gateway/admin/turns.h"
 #include "gateway/config.h"
 #include "gateway/deferred_events.h"
 #include "gateway/jwks.h"
@@ -38,8 +40,11 @@ class Process {
   // Runs the control loop until Stop has finished everything.
   void Run();
 
-  // Reads the configuration file again; on a fault the running one stays. Control loop's thread.
-  absl::Status Reload(std::string_view actor);
+  // Reads the configuration file again; on a fault the running one stays. One after the other. Control
+  // loop's thread.
+  net::Task<absl::Status> Reload(std::string actor);
+  // The same, without waiting for it: what comes of it is logged.
+  void StartReload(std::string actor);
   // Drains and ends. Control loop's thread.
   void Stop();
 
@@ -61,9 +66,19 @@ class Process {
     std::string file_sha256;  // empty: the file could not be read
     size_t problems = 1;
   };
-  absl::Status LoadAndApply(std::string_view actor, Offered& offered);
+  // A configuration of which everything that can fail has been tried, but for its record in the ledger.
+  struct Prepared {
+    std::shared_ptr<const Runtime> runtime;
+    std::shared_ptr<const net::TlsContext> certificate;
+    std::shared_ptr<const net::TlsContext> admin_certificate;
+    std::vector<Jwks::Planned> issuers;
+  };
+  net::Task<absl::Status> ReloadInTurn(std::string actor);
+  net::Task<absl::Status> LoadAndApply(std::string actor, Offered& offered);
   void RecordRefusal(std::string_view actor, const Offered& offered);
-  absl::Status Apply(Config config, std::string_view action, std::string_view actor);
+  absl::StatusOr<Prepared> Prepare(Config config);
+  ledger::Event RecordOf(const Prepared& prepared, std::string_view action, std::string_view actor) const;
+  absl::Status Apply(Prepared prepared);
   void RenewCertificate(std::string_view listener, const std::optional<config::ServerTls>& files,
                         TlsHolder& holder);
   net::Task<void> WatchCertificates();
@@ -93,6 +108,8 @@ class Process {
   std::unique_ptr<KeyEvents> key_events_;
   std::unique_ptr<DeferredEvents> deferred_events_;
   ReloadState reloads_;
+  admin::Turns reload_turns_;
+  size_t reloading_ = 0;  // under way, or waiting for their turn
   Operations operations_;
   Metrics metrics_;
   std::unique_ptr<admin::AdminServer> admin_;

@@ -154,6 +154,7 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
 }
 
 net::Task<Answer> AdminServer::RunRoute(const Route& route, const Call& call) {
+  if (route.task != nullptr) co_return co_await route.task(operations_, call);
   if (route.lane == Lane::kLoop) co_return route.run(operations_, call);
   Turns& turns = route.lane == Lane::kKeys ? keys_ : reads_;
   if (!co_await turns.Take()) {

@@ -26,6 +26,6 @@ Answer Usage(const Operations& operations, const Call& call);
 Answer Audit(const Operations& operations, const Call& call);
 
 Answer ShowConfig(const Operations& operations, const Call& call);
-Answer ReloadConfig(const Operations& operations, const Call& call);
+net::Task<Answer> ReloadConfig(const Operations& operations, const Call& call);
 
 }  // namespace gateway::admin

@@ -15,6 +15,7 @@
 #include "conf/time.h"
 #include "gateway/admin/answer.h"
 #include "gateway/net/http/head.h"
+#include "gateway/net/task.h"
 #include "gateway/operations.h"
 #include "plugins/auth/permissions.h"
 
@@ -63,6 +64,8 @@ struct Route {
   std::span<const int> statuses;  // of the answers that are not errors
   Lane lane;
   Answer (*run)(const Operations&, const Call&);
+  // In its place, on the control loop: for what waits there without holding it up.
+  net::Task<Answer> (*task)(const Operations&, const Call&) = nullptr;
 };
 
 std::span<const Route> Routes();

@@ -111,7 +111,7 @@ const std::array kRoutes = {
           kOk, Lane::kLoop, ShowConfig},
     Route{"reloadConfig", Verb::post, "/admin/v1/config:reload",
           "Read the configuration file again; when it is not valid the running one stays", Role::kOperator,
-          kNone, kNone, "AppliedConfig", kOk, Lane::kLoop, ReloadConfig},
+          kNone, kNone, "AppliedConfig", kOk, Lane::kLoop, nullptr, ReloadConfig},
 };
 
 // What stands for {…} in `path`, percent-decoded; nothing when it is another path.

@@ -44,14 +44,14 @@ Answer ShowConfig(const Operations& operations, const Call& call) {
   return Json(out);
 }
 
-Answer ReloadConfig(const Operations& operations, const Call& call) {
+net::Task<Answer> ReloadConfig(const Operations& operations, const Call& call) {
   if (!operations.shared->ledger->Healthy()) {
-    return Refuse(api::Code::kLedgerUnavailable, "the ledger takes no records, and a change must be recorded",
-                  call.request_id);
+    co_return Refuse(api::Code::kLedgerUnavailable,
+                     "the ledger takes no records, and a change must be recorded", call.request_id);
   }
-  const absl::Status applied = operations.reload(call.actor);
-  if (applied.ok()) return Json(Applied(*operations.runtime()));
-  if (!absl::IsInvalidArgument(applied)) return Refuse(applied, call.request_id);
+  const absl::Status applied = co_await operations.reload(call.actor);
+  if (applied.ok()) co_return Json(Applied(*operations.runtime()));
+  if (!absl::IsInvalidArgument(applied)) co_return Refuse(applied, call.request_id);
   std::vector<FieldProblem> problems;
   std::string_view rest = conf::Std(applied.message());
   while (!rest.empty()) {
@@ -60,7 +60,7 @@ Answer ReloadConfig(const Operations& operations, const Call& call) {
     problems.push_back({"", std::string(line)});
   }
   if (problems.empty()) problems.push_back({"", "the configuration is not valid"});
-  return Refuse(api::Code::kInvalidConfig, problems, call.request_id);
+  co_return Refuse(api::Code::kInvalidConfig, problems, call.request_id);
 }
 
 }  // namespace gateway::admin

@@ -41,7 +41,7 @@ class Signals {
         process_.Stop();
         return;
       }
-      process_.Reload("SIGHUP").IgnoreError();
+      process_.StartReload("SIGHUP");
       Wait();
     });
   }

@@ -1,15 +1,13 @@
 // The disk under the ledger is full: new work is refused, running work ends, and nothing is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mount.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
+#include "tests/support/small_disk.h"
 
 namespace {
 
@@ -22,31 +20,8 @@ using tests::Json;
 using tests::milliseconds;
 using tests::RawClient;
 
-// A file system of its own, of 48 MiB.
-class SmallDisk {
- public:
-  SmallDisk() { mounted_ = mount("tidegate-test", folder_.path().c_str(), "tmpfs", 0, "size=48m") == 0; }
-  ~SmallDisk() {
-    if (mounted_) umount2(folder_.path().c_str(), MNT_DETACH);
-  }
-  bool mounted() const { return mounted_; }
-  const std::string& path() const { return folder_.path(); }
-
-  void Fill() const {
-    std::ofstream out(folder_ / "filler", std::ios::binary);
-    const std::string block(64 * 1024, 'f');
-    while (out.write(block.data(), static_cast<std::streamsize>(block.size())) && out.flush()) {
-    }
-  }
-  void Empty() const { unlink((folder_ / "filler").c_str()); }
-
- private:
-  tests::TempDir folder_;
-  bool mounted_ = false;
-};
-
 TEST(DiskFull, NewWorkIsRefusedRunningStreamsFinishAndNothingIsLost) {
-  const SmallDisk disk;
+  const tests::SmallDisk disk;
   if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a file system";
   EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "25ms", "--step-per-sequence", "0s"});
@@ -91,7 +66,7 @@ TEST(DiskFull, NewWorkIsRefusedRunningStreamsFinishAndNothingIsLost) {
 }
 
 TEST(DiskFull, KilledWhileItIsFullItLosesNothingEither) {
-  const SmallDisk disk;
+  const tests::SmallDisk disk;
   if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a file system";
   EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "10ms", "--step-per-sequence", "0s"});

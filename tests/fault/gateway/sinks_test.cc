@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <future>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -174,6 +176,54 @@ TEST_F(Sinks, WhatASinkHasNotHadComesAfterAKill) {
     return Holds(InWebhook(webhook), all) && Holds(InFile(), all) && Holds(logged, all);
   }));
   EXPECT_EQ(gateway.Metric(Series("tidegate_sink_missing_records_total", "billing")), 0);
+}
+
+TEST_F(Sinks, AtTheEndEachGetsWhatIsLeftAndHowTheLastRequestsEnded) {
+  FakeUpstream webhook(JsonAnswer("{}"));
+  GatewayConfig config = Config(webhook.port());
+  for (size_t at = 0; (at = config.ledger.find("batch_interval: 20ms", at)) != std::string::npos; ++at) {
+    config.ledger.replace(at, 20, "batch_interval: 60s");
+  }
+  config.server = "shutdown_grace: 100ms";
+  GatewayProcess gateway(config);
+  Ask(gateway, 5);
+  RawClient streaming = gateway.Connect();
+  ASSERT_TRUE(streaming.Send(Chat({{"stream", true}, {"max_tokens", 100'000}, {"ignore_eos", true}})));
+  const std::string id = streaming.ReadHead().header("x-request-id");
+  auto stopped = std::async(std::launch::async, [&] { return gateway.Stop(); });
+  std::set<uint64_t> logged;
+  EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
+    syslog.Drain(logged);
+    return stopped.wait_for(milliseconds(0)) == std::future_status::ready;
+  }));
+  EXPECT_EQ(stopped.get(), 0);
+  syslog.Drain(logged);
+  const auto cut = gateway.CloseOf(id);
+  std::set<uint64_t> all;
+  for (const auto& record : gateway.Records()) {
+    if (record.seq <= cut.seq) all.insert(record.seq);
+  }
+  EXPECT_TRUE(Holds(InFile(), all));
+  EXPECT_TRUE(Holds(InWebhook(webhook), all));
+  EXPECT_TRUE(Holds(logged, all));
+}
+
+TEST_F(Sinks, ANewLedgerInTheSameFolderIsDeliveredFromItsBeginning) {
+  FakeUpstream webhook(JsonAnswer("{}"));
+  GatewayProcess gateway(Config(webhook.port()));
+  Ask(gateway, 20);
+  EXPECT_EQ(gateway.Stop(), 0);
+  const size_t seen = webhook.seen().size();
+  std::filesystem::remove_all(gateway.ledger_dir());
+  std::filesystem::remove(file);
+  gateway.Start();
+  Ask(gateway, 3);
+  EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
+    const std::set<uint64_t> all = InLedger(gateway);
+    return Holds(InFile(), all) && Holds(InWebhook(webhook, seen), all);
+  }));
+  EXPECT_EQ(gateway.Metric(Series("tidegate_sink_new_ledgers_total", "archive")), 1);
+  EXPECT_THAT(gateway.process().Output(), testing::HasSubstr("audit sink begins anew"));
 }
 
 TEST_F(Sinks, AWebhookThatHangsHoldsUpNeitherRequestsNorTheEnd) {

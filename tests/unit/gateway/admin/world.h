@@ -66,9 +66,9 @@ models:
     operations.runtime = [this] { return runtime; };
     operations.shards = [this] { return std::vector<const gateway::ShardMetrics*>{&shard}; };
     operations.reloads = [this] { return reloads; };
-    operations.reload = [this](std::string_view actor) {
-      reloaded_by = actor;
-      return reload_result;
+    operations.reload = [this](std::string actor) -> gateway::net::Task<absl::Status> {
+      reloaded_by = std::move(actor);
+      co_return reload_result;
     };
     operations.publish_keys = [this] { ++published; };
     operations.outbound = [this] { return outbound; };
