@@ -10,17 +10,10 @@
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
+namespace tests {
 namespace {
 
 using gateway::ledger::Record;
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::GatewayProcess;
-using tests::Json;
-using tests::milliseconds;
-using tests::Post;
-using tests::RawClient;
 
 struct Dialect {
   std::string name;
@@ -202,3 +195,4 @@ INSTANTIATE_TEST_SUITE_P(Protocols, BadInput, testing::ValuesIn(kDialects),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
+}  // namespace tests

@@ -25,21 +25,11 @@
 #include "tests/support/tls_files.h"
 #include "tests/unit/plugins/auth/signer.h"
 
+namespace tests {
 namespace {
 
 using gateway::ledger::Kind;
 using gateway::ledger::Record;
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::GatewayConfig;
-using tests::GatewayProcess;
-using tests::Get;
-using tests::Hammer;
-using tests::Json;
-using tests::milliseconds;
-using tests::Post;
-using tests::RawClient;
 
 constexpr milliseconds kSoon{5000};
 
@@ -454,3 +444,4 @@ TEST(Complaints, AClientsOwnErrorDoesNotTripTheBreaker) {
 }
 
 }  // namespace
+}  // namespace tests

@@ -12,13 +12,8 @@
 #include "tests/support/gateway_process.h"
 #include "tests/support/small_disk.h"
 
+namespace tests {
 namespace {
-
-using tests::EngineProcess;
-using tests::GatewayProcess;
-using tests::Get;
-using tests::milliseconds;
-using tests::RawClient;
 
 constexpr std::string_view kApplied = "tidegate_config_reloads_total{result=\"applied\"}";
 constexpr std::string_view kRefused = "tidegate_config_reloads_total{result=\"refused\"}";
@@ -61,3 +56,4 @@ TEST(ControlLoop, AReloadThatTheLedgerCannotRecordDoesNotHoldItUp) {
 }
 
 }  // namespace
+}  // namespace tests

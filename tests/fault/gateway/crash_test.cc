@@ -13,17 +13,11 @@
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
+namespace tests {
 namespace {
 
 using gateway::ledger::Kind;
 using gateway::ledger::Record;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::GatewayProcess;
-using tests::Hammer;
-using tests::milliseconds;
-using tests::RawClient;
-using tests::Seen;
 
 EngineProcess QuickEngine() {
   return EngineProcess(
@@ -154,3 +148,4 @@ TEST(Crash, OneGatewayAStateFolder) {
 }
 
 }  // namespace
+}  // namespace tests

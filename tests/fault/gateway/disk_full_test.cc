@@ -9,16 +9,10 @@
 #include "tests/support/gateway_process.h"
 #include "tests/support/small_disk.h"
 
+namespace tests {
 namespace {
 
 using gateway::ledger::Record;
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::GatewayProcess;
-using tests::Json;
-using tests::milliseconds;
-using tests::RawClient;
 
 TEST(DiskFull, NewWorkIsRefusedRunningStreamsFinishAndNothingIsLost) {
   const tests::SmallDisk disk;
@@ -92,3 +86,4 @@ TEST(DiskFull, KilledWhileItIsFullItLosesNothingEither) {
 }
 
 }  // namespace
+}  // namespace tests

@@ -13,19 +13,8 @@
 #include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
 
+namespace tests {
 namespace {
-
-using tests::Answer;
-using tests::Chat;
-using tests::ChatBody;
-using tests::EngineProcess;
-using tests::GatewayConfig;
-using tests::GatewayProcess;
-using tests::Get;
-using tests::Json;
-using tests::milliseconds;
-using tests::Post;
-using tests::RawClient;
 
 constexpr std::string_view kPath = "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n";
 
@@ -521,3 +510,4 @@ TEST_F(Http, NamesWhatIsWrongWithAPathOrAMethod) {
 }
 
 }  // namespace
+}  // namespace tests

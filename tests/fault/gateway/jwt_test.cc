@@ -16,22 +16,12 @@
 #include "tests/support/tls_files.h"
 #include "tests/unit/plugins/auth/signer.h"
 
+namespace tests {
 namespace {
 
 using plugins::auth::EncodeBase64Url;
 using plugins::auth::Signer;
 using plugins::auth::SignToken;
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::FakeUpstream;
-using tests::GatewayConfig;
-using tests::GatewayProcess;
-using tests::Get;
-using tests::Json;
-using tests::JsonAnswer;
-using tests::milliseconds;
-using tests::RawClient;
 
 constexpr const char* kIssuer = "https://id.test/";
 
@@ -272,3 +262,4 @@ TEST_F(Jwt, AProviderIsVerifiedByTheNameThatIsConfigured) {
 }
 
 }  // namespace
+}  // namespace tests

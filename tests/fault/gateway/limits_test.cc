@@ -12,18 +12,11 @@
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
+namespace tests {
 namespace {
 
 using gateway::ledger::Kind;
 using gateway::ledger::Record;
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::GatewayProcess;
-using tests::Hammer;
-using tests::Json;
-using tests::milliseconds;
-using tests::RawClient;
 
 constexpr const char* kImpatient =
     "timeouts: {first_byte: 1s, idle: 1s}, health: {probe: false}, breaker: {failures: 1000}, "
@@ -145,3 +138,4 @@ TEST(Limits, ARefusalNamesTheLimitAndWhenToComeBack) {
 }
 
 }  // namespace
+}  // namespace tests

@@ -14,18 +14,11 @@
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
+namespace tests {
 namespace {
 
 using gateway::ledger::Kind;
 using gateway::ledger::Record;
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::GatewayConfig;
-using tests::GatewayProcess;
-using tests::Json;
-using tests::Post;
-using tests::RawClient;
 
 constexpr std::string_view kAdminKey = "a-bootstrap-key-of-enough-characters";
 
@@ -142,3 +135,4 @@ TEST_F(Reload, ANewKeysLimitsAreSharedAsSoonAsTheKeyIsThere) {
 }
 
 }  // namespace
+}  // namespace tests

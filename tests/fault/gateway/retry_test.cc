@@ -10,17 +10,10 @@
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
+namespace tests {
 namespace {
 
 using gateway::ledger::Record;
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::GatewayProcess;
-using tests::Json;
-using tests::milliseconds;
-using tests::Post;
-using tests::RawClient;
 
 // Replicas are judged by their answers alone, in turn, and retries are not scarce.
 constexpr const char* kPlain =
@@ -195,3 +188,4 @@ TEST_F(Retry, NothingIsTriedAgainOnceTheClientHasBytes) {
 }
 
 }  // namespace
+}  // namespace tests

@@ -20,18 +20,8 @@
 #include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
 
+namespace tests {
 namespace {
-
-using tests::Chat;
-using tests::EngineProcess;
-using tests::FakeUpstream;
-using tests::GatewayConfig;
-using tests::GatewayProcess;
-using tests::Get;
-using tests::Json;
-using tests::JsonAnswer;
-using tests::milliseconds;
-using tests::RawClient;
 
 // A syslog daemon's socket.
 class LogSocket {
@@ -238,3 +228,4 @@ TEST_F(Sinks, AWebhookThatHangsHoldsUpNeitherRequestsNorTheEnd) {
 }
 
 }  // namespace
+}  // namespace tests

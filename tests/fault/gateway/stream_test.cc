@@ -11,18 +11,10 @@
 #include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
 
+namespace tests {
 namespace {
 
 using gateway::ledger::Record;
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::FakeUpstream;
-using tests::GatewayProcess;
-using tests::Json;
-using tests::milliseconds;
-using tests::Post;
-using tests::RawClient;
 
 constexpr milliseconds kSoon{5000};
 
@@ -291,3 +283,4 @@ TEST(Stream, TheHeadOutlivesEventsThatAreNotForTheClient) {
 }
 
 }  // namespace
+}  // namespace tests

@@ -12,18 +12,8 @@
 #include "tests/support/gateway_process.h"
 #include "tests/support/tls_files.h"
 
+namespace tests {
 namespace {
-
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::GatewayConfig;
-using tests::GatewayProcess;
-using tests::Get;
-using tests::milliseconds;
-using tests::RawClient;
-using tests::TlsClient;
-using tests::TlsFiles;
 
 std::string Files(const TlsFiles& tls, std::string_view more = "reload_interval: 1s") {
   return fmt::format("{{certificate: {}, key: {}, {}}}", tls.certificate(), tls.key(), more);
@@ -278,3 +268,4 @@ TEST_F(TlsEngine, IsProbedByTheNameThatIsConfigured) {
 }
 
 }  // namespace
+}  // namespace tests

@@ -13,19 +13,8 @@
 #include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
 
+namespace tests {
 namespace {
-
-using tests::Answer;
-using tests::Chat;
-using tests::EngineProcess;
-using tests::FakeUpstream;
-using tests::GatewayConfig;
-using tests::GatewayProcess;
-using tests::Get;
-using tests::Json;
-using tests::JsonAnswer;
-using tests::milliseconds;
-using tests::RawClient;
 
 constexpr std::string_view kTrace = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr std::string_view kCaller = "00f067aa0ba902b7";
@@ -221,3 +210,4 @@ TEST_F(Traces, WhatACollectorRefusesIsDroppedAndCounted) {
 }
 
 }  // namespace
+}  // namespace tests
