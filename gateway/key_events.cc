@@ -8,7 +8,6 @@
 #include "gateway/ledger/files.h"
 #include "gateway/ledger/parse.h"
 #include "gateway/ledger/tail.h"
-#include "gateway/log.h"
 
 namespace gateway {
 namespace {
@@ -83,6 +82,7 @@ absl::Status KeyEvents::FindPlace() {
   ledger::Tail tail(ledger_dir_, from.ledger_seq);
   ledger::RecordParser parser;
   ledger::Record record;
+  // An event that is damaged is not among them; if it was the last one, it is recorded again.
   while (true) {
     const auto batch = tail.Read(kRecordsAtOnce, kBytesAtOnce);
     if (!batch.ok()) return batch.status();
@@ -90,11 +90,7 @@ absl::Status KeyEvents::FindPlace() {
     for (const ledger::Tail::Line& line : batch->lines) {
       if (std::string_view(line.text).substr(0, kKindWithin).find(kKindOfKey) == std::string_view::npos)
         continue;
-      if (!parser.Parse(line.text, &record).ok()) {
-        log::Error("a key event in the ledger is damaged; 'tidegate audit verify' tells more",
-                   {{"seq", line.seq}});
-        continue;  // if it was the last one, it is recorded again
-      }
+      if (absl::Status parsed = parser.Parse(line.text, &record); !parsed.ok()) return parsed;
       const json detail = json::parse(record.detail, nullptr, false);
       if (const uint64_t number = detail.is_object() ? Number(detail, "event") : 0; number > 0) last = number;
     }

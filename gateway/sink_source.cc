@@ -1,9 +1,8 @@
 #include "gateway/sink_source.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "gateway/ledger/chain.h"
-#include "gateway/ledger/segment.h"
 
 namespace gateway {
 namespace {
@@ -13,42 +12,23 @@ constexpr size_t kReadBytes = 4u << 20;
 }  // namespace
 
 absl::StatusOr<std::vector<plugins::sinks::Record>> SinkSource::Read(uint64_t after, size_t max) {
-  if (!tail_ || given_ != after) tail_ = std::make_unique<ledger::Tail>(dir_, after);
-  given_ = after;
+  // A new tail reads its segment from the front; one that stands there goes on.
+  if (!tail_ || tail_->after_seq() != after) tail_.emplace(dir_, after);
   const uint64_t durable = durable_seq_();
   std::vector<plugins::sinks::Record> records;
   size_t bytes = 0;
   while (records.size() < max && bytes < kReadBytes) {
-    const absl::StatusOr<const ledger::Tail::Entry*> next = tail_->Peek();
-    if (!next.ok()) {
-      // Lines that cannot be told apart: nothing more of this segment can be had.
-      const absl::StatusOr<bool> left = absl::IsDataLoss(next.status()) ? LeaveSegment() : false;
-      if (left.ok() && *left) continue;
-      if (!records.empty()) break;
-      return left.ok() ? next.status() : left.status();
+    absl::StatusOr<ledger::Tail::Batch> batch =
+        tail_->Read(max - records.size(), kReadBytes - bytes, durable);
+    if (!batch.ok() && records.empty()) return batch.status();
+    if (!batch.ok() || batch->lines.empty()) break;
+    for (ledger::Tail::Line& line : batch->lines) {
+      bytes += line.text.size();
+      records.push_back(
+          {line.seq, conf::FromUnixMicros(line.time_us), std::move(line.text), ledger::Hex(line.link)});
     }
-    if (*next == nullptr || (*next)->parts.seq > durable) break;
-    const ledger::Tail::Entry& entry = **next;
-    if (parser_.Parse(entry.text, &parsed_).ok()) {
-      bytes += entry.text.size();
-      records.push_back({entry.parts.seq, conf::FromUnixMicros(entry.parts.time_us), std::string(entry.text),
-                         ledger::Hex(entry.parts.link)});
-    }
-    tail_->Pop();
   }
-  if (!records.empty()) given_ = records.back().seq;
   return records;
-}
-
-absl::StatusOr<bool> SinkSource::LeaveSegment() {
-  const auto segments = ledger::ListSegments(dir_);
-  if (!segments.ok()) return segments.status();
-  const auto next = std::find_if(segments->begin(), segments->end(), [&](const ledger::SegmentName& segment) {
-    return segment.first_seq > tail_->after_seq() + 1;
-  });
-  if (next == segments->end()) return false;
-  tail_ = std::make_unique<ledger::Tail>(dir_, next->first_seq - 1);
-  return true;
 }
 
 absl::StatusOr<std::string> SinkSource::Link(uint64_t seq) const {

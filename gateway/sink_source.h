@@ -1,8 +1,5 @@
-// SinkSource: what a sink is given of the ledger, read on from where it is.
-//
-// Records that no one could read are left out, whatever is wrong with them: a line that is not one, a record
-// that is no JSON, the rest of a segment in which no line ends. Who takes the rest sees by the numbers that
-// they are missing.
+// SinkSource: what a sink is given of the ledger, read on from where it is. Records that are damaged are left
+// out, as Tail does; who takes the rest sees by the numbers that they are missing.
 //
 // Owner: the delivery's source. Thread: any but a loop's, since it waits for the disk; one at a time.
 #pragma once
@@ -11,11 +8,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "gateway/ledger/parse.h"
 #include "gateway/ledger/tail.h"
 #include "plugins/sinks/sink.h"
 
@@ -35,15 +31,9 @@ class SinkSource {
   absl::StatusOr<std::string> Link(uint64_t seq) const;
 
  private:
-  // Goes on with the next segment; false when there is none yet.
-  absl::StatusOr<bool> LeaveSegment();
-
   const std::string dir_;
   const std::function<uint64_t()> durable_seq_;
-  std::unique_ptr<ledger::Tail> tail_;
-  uint64_t given_ = 0;  // up to where the last call had come for its caller
-  ledger::RecordParser parser_;
-  ledger::Record parsed_;
+  std::optional<ledger::Tail> tail_;
 };
 
 }  // namespace gateway

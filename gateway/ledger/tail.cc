@@ -1,21 +1,48 @@
 #include "gateway/ledger/tail.h"
 
+#include <utility>
+
 namespace gateway::ledger {
 
-absl::StatusOr<bool> Tail::Seek() {
+absl::StatusOr<std::optional<SegmentName>> Tail::NextSegment() const {
   absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(dir_);
   if (!segments.ok()) return segments.status();
-  const SegmentName* found = nullptr;
-  for (const SegmentName& segment : *segments) {
-    if (found == nullptr || segment.first_seq <= after_ + 1) found = &segment;
+  std::optional<SegmentName> found;
+  for (SegmentName& segment : *segments) {
+    if (reader_ && segment.first_seq <= segment_) continue;
+    if (found && (reader_ || segment.first_seq > after_ + 1)) break;
+    found = std::move(segment);
   }
-  if (found == nullptr || (reader_ && reader_->path() == found->path)) return false;
-  absl::StatusOr<LineReader> reader = LineReader::Open(found->path);
-  if (absl::IsNotFound(reader.status())) return false;  // removed meanwhile; the next call finds another
-  if (!reader.ok()) return reader.status();
-  reader_ = *std::move(reader);
-  segment_ = found->first_seq;
-  return true;
+  return found;
+}
+
+absl::StatusOr<std::optional<std::string_view>> Tail::NextLine() {
+  while (true) {
+    if (reader_ && lost_.ok()) {
+      absl::StatusOr<std::optional<std::string_view>> line = reader_->Next();
+      if (absl::IsDataLoss(line.status())) {
+        lost_ = line.status();
+      } else if (!line.ok() || *line) {
+        return line;
+      }
+    }
+    absl::StatusOr<std::optional<SegmentName>> next = NextSegment();
+    if (!next.ok()) return next.status();
+    if (!*next) {
+      if (!lost_.ok()) return lost_;
+      return std::nullopt;
+    }
+    // Lines may have come to the segment's end just before the next one began.
+    if (reader_ && lost_.ok() && !std::exchange(last_look_, true)) continue;
+    absl::StatusOr<LineReader> reader = LineReader::Open((*next)->path);
+    if (absl::IsNotFound(reader.status()))
+      return std::nullopt;  // removed meanwhile; the next call finds another
+    if (!reader.ok()) return reader.status();
+    reader_ = *std::move(reader);
+    segment_ = (*next)->first_seq;
+    last_look_ = false;
+    lost_ = absl::OkStatus();
+  }
 }
 
 absl::StatusOr<Tail::Batch> Tail::Read(size_t max_records, size_t max_bytes, uint64_t up_to) {
@@ -25,8 +52,8 @@ absl::StatusOr<Tail::Batch> Tail::Read(size_t max_records, size_t max_bytes, uin
   size_t bytes = 0;
   while (batch.lines.size() < max_records && bytes < max_bytes) {
     absl::StatusOr<const Entry*> next = Peek();
-    if (!next.ok()) return next.status();
-    if (*next == nullptr || (*next)->parts.seq > up_to) break;
+    if (!next.ok() && batch.lines.empty()) return next.status();
+    if (!next.ok() || *next == nullptr || (*next)->parts.seq > up_to) break;
     if (!parser_->Parse((*next)->text, &record).ok()) {
       held_.reset();  // it is missed when the next sound one comes
       continue;
@@ -37,7 +64,7 @@ absl::StatusOr<Tail::Batch> Tail::Read(size_t max_records, size_t max_bytes, uin
       batch.missed = missed;
     }
     bytes += (*next)->text.size();
-    batch.lines.push_back({seq, record.time_us, std::string((*next)->text)});
+    batch.lines.push_back({seq, record.time_us, (*next)->parts.link, std::string((*next)->text)});
     Pop();
   }
   return batch;
@@ -45,21 +72,11 @@ absl::StatusOr<Tail::Batch> Tail::Read(size_t max_records, size_t max_bytes, uin
 
 absl::StatusOr<const Tail::Entry*> Tail::Peek() {
   while (!held_) {
-    std::optional<std::string_view> line;
-    if (reader_) {
-      absl::StatusOr<std::optional<std::string_view>> next = reader_->Next();
-      if (!next.ok()) return next.status();
-      line = *next;
-    }
-    if (!line) {
-      absl::StatusOr<bool> moved = Seek();
-      if (!moved.ok()) return moved.status();
-      if (!*moved) return nullptr;
-      continue;
-    }
-    const std::optional<LineParts> parts = SplitLine(*line);
-    if (!parts) continue;  // damaged: passed over like what is missing; `audit verify` judges it
-    if (parts->seq > after_) held_ = {segment_, *line, *parts};
+    absl::StatusOr<std::optional<std::string_view>> line = NextLine();
+    if (!line.ok()) return line.status();
+    if (!*line) return nullptr;
+    const std::optional<LineParts> parts = SplitLine(**line);
+    if (parts && parts->seq > after_) held_ = {segment_, **line, *parts};
   }
   return &*held_;
 }

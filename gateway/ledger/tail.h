@@ -1,5 +1,8 @@
 // Follows the records of a ledger in order: for `audit tail`, the sinks, the index and the export. Reads
 // only, beside a running gateway, in any process. One per thread.
+//
+// What is damaged stands in nobody's way: a line that is not one is passed over, and so is the rest of a
+// segment in which no line ends, once there is a segment after it. `audit verify` judges it.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -23,6 +26,7 @@ class Tail {
   struct Line {
     uint64_t seq = 0;
     int64_t time_us = 0;
+    Digest link{};     // of the hash chain
     std::string text;  // as on disk, without the newline; RecordParser takes it
   };
   struct Entry {
@@ -33,7 +37,7 @@ class Tail {
   struct Batch {
     std::vector<Line> lines;
     // Records between the last one given and lines[0] that retention has removed, or that are damaged so that
-    // they do not parse: those never stand in anybody's way.
+    // they do not parse.
     uint64_t missed = 0;
   };
 
@@ -54,13 +58,17 @@ class Tail {
   uint64_t after_seq() const { return after_; }
 
  private:
-  // Opens the segment that holds the record after `after_`; false when there is none yet.
-  absl::StatusOr<bool> Seek();
+  // Of the segment being read, or of those after it; nothing when there is none yet.
+  absl::StatusOr<std::optional<std::string_view>> NextLine();
+  // The one after the segment being read; at the start, the one that holds the record after `after_`.
+  absl::StatusOr<std::optional<SegmentName>> NextSegment() const;
 
   std::string dir_;
   uint64_t after_;
   std::optional<LineReader> reader_;
   uint64_t segment_ = 0;       // that the reader reads
+  bool last_look_ = false;     // another segment follows: what this one has now is all that it will have
+  absl::Status lost_;          // not OK: no more lines can be told apart in it
   std::optional<Entry> held_;  // read, but not yet given
   std::unique_ptr<RecordParser> parser_;
 };

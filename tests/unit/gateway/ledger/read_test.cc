@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/index.h"
 #include "gateway/ledger/tail.h"
@@ -102,6 +104,55 @@ TEST_F(ReadTest, ADamagedRecordIsMissedAndCountedAndStopsNobody) {
               }).ok());
   EXPECT_EQ(exported, read);
   EXPECT_FALSE(MustVerify(dir_).ok());
+}
+
+TEST_F(ReadTest, ADamagedEndOfASegmentIsPassedOverAndSoIsAWholeSegment) {
+  Start();
+  for (int i = 0; i < 60; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
+  const std::vector<std::string> segments = SegmentFiles(dir_);
+  ASSERT_GT(segments.size(), 6u);
+  std::set<uint64_t> damaged;
+  const auto damage = [&](size_t segment, auto&& change) {
+    std::vector<std::string> lines = Lines(Slurp(segments[segment]));
+    uint64_t seq = ListSegments(dir_)->at(segment).first_seq;
+    for (size_t i = 0; i < lines.size(); ++i, ++seq) {
+      const std::string before = lines[i];
+      change(lines[i], i + 1 == lines.size());
+      if (lines[i] != before) damaged.insert(seq);
+    }
+    Spill(segments[segment], Joined(lines));
+  };
+  const auto no_json = [](std::string& line) { line[line.size() / 2] = '\x01'; };
+  damage(0, [&](std::string& line, bool last) {
+    if (last) line = "no record";
+  });
+  damage(1, [&](std::string& line, bool last) {
+    if (last) no_json(line);
+  });
+  damage(2, [&](std::string& line, bool) { no_json(line); });
+  damage(3, [&](std::string& line, bool) { line = "no record"; });
+  for (uint64_t seq = ListSegments(dir_)->at(4).first_seq; seq < ListSegments(dir_)->at(5).first_seq; ++seq)
+    damaged.insert(seq);
+  Spill(segments[4], std::string(LineReader::kMaxLine + (1 << 20), 'x'));
+
+  Tail tail(dir_, 0);
+  std::set<uint64_t> read;
+  uint64_t missed = 0;
+  const auto read_all = [&] {
+    while (true) {
+      const absl::StatusOr<Tail::Batch> batch = tail.Read(3, 1 << 20);
+      ASSERT_TRUE(batch.ok()) << batch.status();
+      if (batch->lines.empty()) return;
+      missed += batch->missed;
+      for (const Tail::Line& line : batch->lines) EXPECT_TRUE(read.insert(line.seq).second) << line.seq;
+    }
+  };
+  read_all();
+  Call("req_after", "acme", "m", kNoon);
+  read_all();
+  EXPECT_EQ(missed, damaged.size());
+  for (uint64_t seq = 1; seq <= ledger_->GetStats().durable_seq; ++seq)
+    EXPECT_EQ(read.contains(seq), !damaged.contains(seq)) << seq;
 }
 
 TEST_F(ReadTest, TailStaysBehindTheGivenRecordAndLosesNothingByIt) {
