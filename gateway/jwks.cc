@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Jwks::Planned>> Jwks::Plan(const std::vector<config::
 }
 
 void Jwks::Start(std::vector<Planned> planned) {
-  Stop();
+  Forget();
   for (Planned& plan : planned) {
     Issuer& issuer = *plan.issuer;
     issuer.stopped = false;
@@ -107,6 +107,11 @@ std::vector<auth::PublishedKeys> Jwks::published() const {
 }
 
 void Jwks::Stop() {
+  Forget();
+  fetches_.Abort();
+}
+
+void Jwks::Forget() {
   Clear();
   for (const std::shared_ptr<Issuer>& issuer : issuers_) issuer->stopped = true;
   issuers_.clear();
@@ -140,7 +145,7 @@ net::Task<void> Jwks::Fetch(std::shared_ptr<Issuer> issuer) {
   request.server_name = issuer->config.tls.server_name;
   request.max_response_bytes = kMaxKeySet;
   const absl::StatusOr<net::http::FetchResponse> answer =
-      co_await net::http::Fetch(loop_, std::move(request));
+      co_await net::http::Fetch(loop_, std::move(request), &fetches_);
   if (issuer->stopped) co_return;
   const conf::TimePoint now = net::Now();
   if (!answer.ok()) {

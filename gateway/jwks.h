@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gateway/config/auth.h"
+#include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/tls.h"
 #include "plugins/auth/jwks_file.h"
@@ -35,7 +36,7 @@ class Jwks final : private net::Alarm {
   absl::StatusOr<std::vector<Planned>> Plan(const std::vector<config::Jwt>& issuers) const;
   // From now on these: what is known of an issuer that stays is kept, and of others it is forgotten.
   void Start(std::vector<Planned> planned);
-  void Stop();
+  void Stop();  // for good; what is being fetched ends too
 
   // What is known of each issuer, in the configuration's order.
   std::vector<plugins::auth::PublishedKeys> published() const;
@@ -54,12 +55,14 @@ class Jwks final : private net::Alarm {
 
  private:
   void OnAlarm() override;
+  void Forget();
   net::Task<void> Fetch(std::shared_ptr<Issuer> issuer);
   void Publish(Issuer& issuer);
 
   net::Loop& loop_;
   const OnKeys on_keys_;
   std::vector<std::shared_ptr<Issuer>> issuers_;
+  net::AbortGroup fetches_;
 };
 
 // What verifies the tokens of the configured issuers; null when there are none.

@@ -31,8 +31,8 @@ class Outbound {
   absl::Status Start(const Config& config);
   // The limits have changed.
   void OnLimits();
-  // Returns shares of limits and delivers what is left: for some seconds at most, and what was under way
-  // before, for its own time-out. Once.
+  // Returns shares of limits and delivers what is left: for some seconds at most, and traces for their
+  // time-out. Once.
   net::Task<void> Stop();
 
   OutboundStatus status(conf::TimePoint now) const;

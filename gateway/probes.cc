@@ -23,6 +23,7 @@ void Probes::Start(std::shared_ptr<const Runtime> runtime) {
 void Probes::Stop() {
   Clear();
   runtime_.reset();
+  fetches_.Abort();
 }
 
 void Probes::OnAlarm() {
@@ -45,7 +46,8 @@ net::Task<void> Probes::Probe(std::shared_ptr<const Runtime> runtime, ReplicaId 
   request.tls = replica.remote.tls;
   request.server_name = replica.remote.server_name;
   const absl::StatusOr<net::http::FetchResponse> answer =
-      co_await net::http::Fetch(loop_, std::move(request));
+      co_await net::http::Fetch(loop_, std::move(request), &fetches_);
+  if (absl::IsCancelled(answer.status())) co_return;
   router::ProbeResult result = router::ProbeResult::kFailed;
   if (answer.ok()) {
     if (answer->status < 300) result = router::ProbeResult::kGood;

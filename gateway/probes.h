@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
 #include "gateway/runtime.h"
 
@@ -14,7 +15,7 @@ class Probes final : private net::Alarm {
   explicit Probes(net::Loop& loop) : Alarm(loop.watchdog), loop_(loop) {}
 
   void Start(std::shared_ptr<const Runtime> runtime);
-  void Stop();
+  void Stop();  // for good; probes under way end and count for nothing
 
  private:
   void OnAlarm() override;
@@ -22,6 +23,7 @@ class Probes final : private net::Alarm {
 
   net::Loop& loop_;
   std::shared_ptr<const Runtime> runtime_;
+  net::AbortGroup fetches_;
 };
 
 }  // namespace gateway

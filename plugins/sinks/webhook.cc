@@ -62,7 +62,7 @@ gateway::net::Task<absl::Status> WebhookSink::Deliver(std::span<const Record> ba
     add("x-tidegate-timestamp", timestamp);
     add("x-tidegate-signature", "v1=" + HmacSha256(options_.signing_secret, timestamp + "." + request.body));
   }
-  const auto response = co_await gateway::net::http::Fetch(loop_, std::move(request));
+  const auto response = co_await gateway::net::http::Fetch(loop_, std::move(request), &posts_);
   if (!response.ok()) co_return response.status();
   if (response->status >= 200 && response->status < 300) co_return absl::OkStatus();
   const std::string message = fmt::format("{} answered {}", Describe(), response->status);

@@ -9,7 +9,8 @@
 //   x-tidegate-timestamp: 1767225600           Unix seconds, and
 //   x-tidegate-signature: v1=HEX               HMAC-SHA256 of `TIMESTAMP.BODY`, when a signing secret is set
 //
-// Redirects are not followed. Each Deliver() is bounded by its time, closed or not.
+// Redirects are not followed. A post that Close() cuts short may have been taken: it comes again, under the
+// same key.
 #pragma once
 
 #include <absl/status/status.h>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/tls.h"
 #include "gateway/net/url.h"
@@ -48,10 +50,12 @@ class WebhookSink final : public Sink {
   std::string Describe() const override;
   BatchLimits limits() const override { return options_.limits; }
   gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch, conf::TimePoint until) override;
+  void Close() override { posts_.Abort(); }
 
  private:
   gateway::net::Loop& loop_;
   const Options options_;
+  gateway::net::AbortGroup posts_;
 };
 
 // Lower-case hex.

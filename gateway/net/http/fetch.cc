@@ -50,9 +50,8 @@ std::string RenderRequest(const FetchRequest& request) {
   return head += "\r\n";
 }
 
-}  // namespace
-
-Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request) {
+Task<absl::StatusOr<FetchResponse>> FetchAs(AbortGroup::Member& member, Loop& loop,
+                                            const FetchRequest& request) {
   using Status = ClientConnection::Status;
   const conf::TimePoint deadline = Now() + request.timeout;
   Remote remote{request.url.host, request.url.port, request.tls, request.server_name};
@@ -64,6 +63,7 @@ Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request) {
   Connector connector(loop.io);
   ConnectDeadline connect_deadline(loop.watchdog, connector);
   connect_deadline.Set(deadline);
+  if (!member.Begin(connector)) co_return absl::CancelledError();
   ConnectResult connected = co_await connector.Connect(remote);
   connect_deadline.Clear();
   if (connect_deadline.passed()) {
@@ -77,6 +77,7 @@ Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request) {
   ClientConnection connection(loop, std::move(connected.stream));
   connection.SetTimeoutAt(deadline);
   connection.BeginExchange();
+  if (!member.Begin(connection)) co_return absl::CancelledError();
   const std::string head = RenderRequest(request);
   const std::array<ConstBuffer, 2> parts{AsBuffer(head), AsBuffer(request.body)};
   const IoResult written = co_await connection.Write(parts);
@@ -100,6 +101,17 @@ Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request) {
     if (connection.done()) break;
     status = co_await connection.ReadSome();
     if (status != Status::kOk) co_return Failure(status, request.url);
+  }
+  co_return response;
+}
+
+}  // namespace
+
+Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request, AbortGroup* group) {
+  AbortGroup::Member member(group);
+  absl::StatusOr<FetchResponse> response = co_await FetchAs(member, loop, request);
+  if (!response.ok() && member.aborted()) {
+    co_return absl::CancelledError(fmt::format("{}: given up, unanswered", request.url.Authority()));
   }
   co_return response;
 }

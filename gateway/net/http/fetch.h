@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/tls.h"
 #include "gateway/net/url.h"
@@ -33,7 +34,7 @@ struct FetchResponse {
 };
 
 // Errors: kUnavailable (not reached), kDeadlineExceeded, kDataLoss (cut or not HTTP), kResourceExhausted
-// (answer larger than allowed).
-Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request);
+// (answer larger than allowed), kCancelled (by the group).
+Task<absl::StatusOr<FetchResponse>> Fetch(Loop& loop, FetchRequest request, AbortGroup* group = nullptr);
 
 }  // namespace gateway::net::http

@@ -1,6 +1,7 @@
 // The control loop answers the admin API, probes and readiness: nothing that waits for a disk or for another
 // process holds it up.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
+#include "tests/support/silent_peer.h"
 #include "tests/support/small_disk.h"
 
 namespace tests {
@@ -53,6 +55,20 @@ TEST(ControlLoop, AReloadThatTheLedgerCannotRecordDoesNotHoldItUp) {
   EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
     return gateway.Metric(kApplied).value_or(0) + gateway.Metric(kRefused).value_or(0) == 1;
   }));
+}
+
+TEST(ControlLoop, ItsEndWaitsForNoProbeAndNoKeySet) {
+  const SilentPeer silent;
+  GatewayProcess gateway({.replicas = {silent.port()},
+                          .model = "health: {probe: true, interval: 10m, timeout: 10m}",
+                          .sections = fmt::format(
+                              "auth:\n  jwt:\n    - {{issuer: \"https://id.test/\", audience: [tidegate], "
+                              "algorithms: [ES256], tenant: {{claim: tenant, values: {{acme: demo}}}}, jwks: "
+                              "\"http://127.0.0.1:{}/jwks.json\"}}\n",
+                              silent.port()),
+                          .anonymous = false});
+  Pause(milliseconds(300));  // both are under way
+  EXPECT_EQ(gateway.Stop(milliseconds(5000)), 0);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "tests/support/engine_process.h"
 #include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
+#include "tests/support/silent_peer.h"
 
 namespace tests {
 namespace {
@@ -225,6 +226,15 @@ TEST_F(Sinks, AWebhookThatHangsHoldsUpNeitherRequestsNorTheEnd) {
   const std::set<uint64_t> all = InLedger(gateway);
   EXPECT_EQ(gateway.Stop(), 0);
   EXPECT_TRUE(Holds(InFile(), all));
+}
+
+TEST_F(Sinks, APostUnderWayEndsWithTheLastRoundHoweverLongItMayTake) {
+  const SilentPeer webhook;
+  GatewayConfig config = Config(webhook.port());
+  config.ledger.replace(config.ledger.find("timeout: 500ms"), 14, "timeout: 10m");
+  GatewayProcess gateway(config);
+  Ask(gateway, 5);
+  EXPECT_EQ(gateway.Stop(), 0);
 }
 
 }  // namespace

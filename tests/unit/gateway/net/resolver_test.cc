@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 
-#include "gateway/net/http/fetch.h"
 #include "gateway/net/transport.h"
 #include "tests/support/loop_test.h"
 
@@ -261,18 +260,6 @@ TEST_F(ResolverTest, TheSystemKnowsItsOwnName) {
   ASSERT_FALSE(found.addresses.empty());
   EXPECT_TRUE(found.addresses.front().is_loopback());
   EXPECT_EQ(Resolver::SystemLookup("no such name").error, kNoSuchName);
-}
-
-TEST(Fetch, SaysThatItWasTheTimeWhichEnded) {
-  tests::RunOnLoop([&](TestLoop& loop) -> Task<void> {
-    http::FetchRequest request;
-    Mute& peer = loop.Make<Mute>();  // its handshake never ends
-    request.url = {true, "127.0.0.1", peer.port(), "/", ""};
-    request.timeout = milliseconds(50);
-    const auto answer = co_await http::Fetch(loop, std::move(request));
-    EXPECT_TRUE(absl::IsDeadlineExceeded(answer.status())) << answer.status();
-    peer.Close();
-  });
 }
 
 }  // namespace

@@ -2,14 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <vector>
 
 #include "conf/text.h"
 #include "tests/support/http_peer.h"
+#include "tests/support/silent_peer.h"
 
 namespace plugins::sinks {
 namespace {
@@ -21,6 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using tests::HttpPeer;
 using tests::RunOnLoop;
+using tests::SilentPeer;
 using tests::TestLoop;
 
 const std::vector<Record> kBatch{{7, {}, R"({"seq":7})", "0123456789abcdef0123"},
@@ -93,33 +92,16 @@ TEST(WebhookSink, TakesOnly2xxForDelivered) {
   }
 }
 
-// Takes connections and says nothing, not even in TLS.
-class SilentPeer {
- public:
-  SilentPeer() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), length), 0);
-    EXPECT_EQ(listen(fd_, 8), 0);
-    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
-    port_ = ntohs(address.sin_port);
-  }
-  ~SilentPeer() { close(fd_); }
-  gateway::net::Url url(bool tls) const { return {tls, "127.0.0.1", std::to_string(port_), "/in", {}}; }
-
- private:
-  const int fd_;
-  uint16_t port_ = 0;
-};
+gateway::net::Url UrlOf(const SilentPeer& peer, bool tls) {
+  return {tls, "127.0.0.1", std::to_string(peer.port()), "/in", {}};
+}
 
 TEST(WebhookSink, TakesNoMoreTimeThanItIsGivenThoughItsOwnIsLonger) {
   const SilentPeer peer;
   for (const bool tls : {false, true}) {
     RunOnLoop([&](TestLoop& loop) -> Task<void> {
       WebhookSink::Options options;
-      options.url = peer.url(tls);
+      options.url = UrlOf(peer, tls);
       options.timeout = 1h;
       WebhookSink sink(loop, options);
       const conf::TimePoint start = Now();
@@ -128,6 +110,29 @@ TEST(WebhookSink, TakesNoMoreTimeThanItIsGivenThoughItsOwnIsLonger) {
       EXPECT_FALSE((co_await sink.Deliver(kBatch, start)).ok()) << "none at all";
     });
   }
+}
+
+TEST(WebhookSink, ADeliveryUnderWayEndsWhenItIsClosed) {
+  const SilentPeer peer;
+  RunOnLoop([&](TestLoop& loop) -> Task<void> {
+    WebhookSink::Options options;
+    options.url = UrlOf(peer, false);
+    options.timeout = 1h;
+    WebhookSink sink(loop, options);
+    gateway::net::Event ended;
+    const auto deliver = [&]() -> Task<void> {
+      EXPECT_FALSE((co_await sink.Deliver(kBatch, kOwnTimeout)).ok());
+      ended.Set();
+    };
+    loop.tasks.Spawn(deliver());
+    gateway::net::Sleep pause(loop.watchdog);
+    co_await pause.For(50ms);
+    EXPECT_FALSE(ended.is_set());
+    const conf::TimePoint closed = Now();
+    sink.Close();
+    co_await ended.Wait();
+    EXPECT_LT(Now() - closed, 2s);
+  });
 }
 
 TEST(WebhookSink, GivesUpOnASlowPeerAndOnADeadOne) {

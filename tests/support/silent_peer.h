@@ -1,0 +1,35 @@
+// A server on loopback whose connections stand, and which reads nothing and says nothing, not even in TLS.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace tests {
+
+class SilentPeer {
+ public:
+  SilentPeer() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(listen(fd_, 64), 0);
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
+    port_ = ntohs(address.sin_port);
+  }
+  ~SilentPeer() { close(fd_); }
+  SilentPeer(const SilentPeer&) = delete;
+
+  uint16_t port() const { return port_; }
+
+ private:
+  const int fd_;
+  uint16_t port_ = 0;
+};
+
+}  // namespace tests
