@@ -21,10 +21,12 @@ Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection)
 Exchange::~Exchange() = default;
 
 void Exchange::WatchClient() {
-  client.WatchPeer([this] {
-    client_gone = true;
-    if (waiting) waiting->Abort();
-  });
+  client.WatchPeer([this] { OnClientGone(); });
+}
+
+void Exchange::OnClientGone() {
+  client_gone = true;
+  if (waiting) waiting->Abort();
 }
 
 int64_t Exchange::ExpectedOutput() const {

@@ -90,6 +90,8 @@ struct Exchange {
   conf::Duration QueueTime() const { return at.dispatched - at.queued; }
   // From now on the client's leaving is noticed and aborts what stands in `waiting`.
   void WatchClient();
+  // The client has left: what stands in `waiting` ends.
+  void OnClientGone();
   // Output tokens that the answer is expected to have, over all choices.
   int64_t ExpectedOutput() const;
   // What was used so far, as far as the events that passed tell it.

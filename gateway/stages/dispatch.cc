@@ -122,6 +122,7 @@ net::Task<Verdict> Dispatch(Exchange& x) {
             std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
   x.deadline = std::min(x.deadline.value_or(x.until), x.until);
   if (x.body_whole) x.WatchClient();
+  if (x.client_gone) co_return x.Gone();  // by now, or while the ledger was waited for
   const router::PickFacts facts{.tokens = x.prompt_tokens_est + x.ExpectedOutput()};
   x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.deadline, x.shard.rng);
   const Verdict verdict = co_await Pursue(x, x.attempt->Resume(Event::Of(Event::Kind::kStart), start), start);

@@ -12,6 +12,7 @@ net::Task<bool> Durable(Exchange& x) {
   ledger::Ledger& ledger = *x.shard.shared.ledger;
   const ledger::Position position = x.ticket.position();
   if (ledger.IsDurable(position)) co_return true;
+  if (x.body_whole) x.WatchClient();
   net::Event done;
   bool ok = false;
   ledger.OnDurable(position, [&](const absl::Status& status) {

@@ -292,6 +292,14 @@ void RawClient::Reset() {
   Close();
 }
 
+bool RawClient::SendAndClose(std::string_view bytes) {
+  const int together = 1;
+  setsockopt(fd_, IPPROTO_TCP, TCP_CORK, &together, sizeof together);
+  const bool sent = Send(bytes);
+  Close();
+  return sent;
+}
+
 std::string Post(std::string_view path, std::string_view body, std::string_view headers) {
   return fmt::format(
       "POST {} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}\r\n{}",

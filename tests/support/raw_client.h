@@ -72,6 +72,8 @@ class RawClient {
   void ShutdownWrite();  // says that nothing more will come, and can still read
   void Close();
   void Reset();  // closes with an RST
+  // Closes with the last of `bytes`: whoever has read them can know already that this side is gone.
+  bool SendAndClose(std::string_view bytes);
   // A window so small that a peer that writes much must wait; to be called first of all.
   static RawClient Narrow(uint16_t port);
 

@@ -264,6 +264,20 @@ TEST(Stream, AClientThatLeavesWhileTheEngineIsConnectedToIsNoticed) {
   EXPECT_TRUE(gateway.Settles());
 }
 
+TEST(Stream, AClientThatLeftWhileItsRecordWasWrittenIsNotDispatched) {
+  const EngineProcess engine;
+  const GatewayProcess gateway({.replicas = {engine.port()}, .ledger = "durability: strict", .threads = 1});
+  ASSERT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200) << "and its connection to the engine stands";
+  for (int i = 0; i < 10; ++i) {
+    const std::string id = fmt::format("leaver-{}", i);
+    ASSERT_TRUE(gateway.Connect().SendAndClose(Chat({}, fmt::format("X-Request-Id: {}\r\n", id))));
+    const Record record = gateway.CloseOf(id);
+    EXPECT_EQ(record.reason, "client_gone");
+    EXPECT_EQ(record.input, 0) << "no engine has read it";
+  }
+  EXPECT_EQ(engine.Stat("/requests/received"), 1u);
+}
+
 // The head goes out with the first event that is for the client; by then, more has been read where it stood.
 TEST(Stream, TheHeadOutlivesEventsThatAreNotForTheClient) {
   FakeUpstream upstream("unused");
