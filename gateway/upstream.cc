@@ -25,6 +25,7 @@ using router::Event;
 
 constexpr size_t kHeadRoom = 512;  // what we add to a client's head
 constexpr size_t kMaxRefusalBody = 64 * 1024;
+constexpr conf::Duration kBetweenLooks = std::chrono::milliseconds(50);
 constexpr net::http::HeadLimits kAnswerHead{64 * 1024, 200};
 
 // Fields of a client's request that stop here: its connection's, its credentials, and what we say ourselves.
@@ -76,6 +77,23 @@ class ConnectAlarm final : public net::Alarm {
  private:
   void OnAlarm() override { connector_.Abort(); }
   net::Connector& connector_;
+};
+
+// Looks now and then whether the client is still there, while a form's bytes wait for the replica: what the
+// client has sent meanwhile stands unread before its end, so that no read would tell.
+class ClientLook final : public net::Alarm {
+ public:
+  explicit ClientLook(Exchange& x) : Alarm(x.shard.loop.watchdog), x_(x) { SetAfter(kBetweenLooks); }
+
+ private:
+  void OnAlarm() override {
+    if (x_.client.HasPeerLeft()) {
+      x_.OnClientGone();
+    } else {
+      SetAfter(kBetweenLooks);
+    }
+  }
+  Exchange& x_;
 };
 
 }  // namespace
@@ -265,6 +283,7 @@ net::Task<net::IoResult> Upstream::SendFormSoFar(bool chunked) {
   // Sent again, the whole form goes out at once.
   if (chunked) pieces[n++] = AsBuffer(x_.body_whole ? "\r\n0\r\n\r\n" : "\r\n");
   connection_->SetTimeoutAt(Patience());
+  const ClientLook look(x_);
   co_return co_await connection_->Write(std::span(pieces).first(n));
 }
 
@@ -279,6 +298,7 @@ net::Task<net::IoResult> Upstream::SendFormPiece(std::string_view piece, bool ch
   if (chunked) pieces[n++] = AsBuffer(piece.empty() ? "0\r\n\r\n" : "\r\n");
   if (n == 0) co_return net::IoResult{};
   connection_->SetTimeoutAt(Patience());
+  const ClientLook look(x_);
   co_return co_await connection_->Write(std::span(pieces).first(n));
 }
 

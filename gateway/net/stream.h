@@ -61,6 +61,9 @@ class Stream {
   // A system call.
   virtual uint64_t Acknowledged() = 0;
 
+  // Whether the peer has ended its side, even behind bytes that are not read yet. A system call.
+  virtual bool HasPeerEnded() = 0;
+
   // Whether an idle connection still stands: nothing to read and not closed by the peer.
   virtual bool IsQuiet() = 0;
 

@@ -2,6 +2,7 @@
 
 #include <linux/tcp.h>  // knows more fields than libc's, and cannot stand beside it
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace gateway::net {
@@ -10,6 +11,11 @@ uint64_t AcknowledgedBytes(int socket) {
   tcp_info info{};
   socklen_t size = sizeof info;
   return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_acked : 0;
+}
+
+bool HasPeerEnded(int socket) {
+  pollfd state{socket, POLLRDHUP, 0};
+  return poll(&state, 1, 0) > 0;  // an error and a hang-up are told unasked
 }
 
 }  // namespace gateway::net

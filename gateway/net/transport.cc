@@ -80,6 +80,8 @@ class PlainStream final : public Stream {
 
   uint64_t Acknowledged() override { return AcknowledgedBytes(socket_.native_handle()); }
 
+  bool HasPeerEnded() override { return net::HasPeerEnded(socket_.native_handle()); }
+
   bool IsQuiet() override {
     char byte;
     const ssize_t n = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -133,6 +135,8 @@ class TlsStream final : public Stream {
   IoResult TryWrite(std::span<const ConstBuffer>) override { return {}; }
 
   uint64_t Acknowledged() override { return AcknowledgedBytes(ssl_.next_layer().native_handle()); }
+
+  bool HasPeerEnded() override { return net::HasPeerEnded(ssl_.next_layer().native_handle()); }
 
   bool IsQuiet() override {
     if (SSL_pending(ssl_.native_handle()) > 0) return false;

@@ -54,6 +54,8 @@ class ServerConnection final : private Completion, private Alarm {
   // From now until EndRequest(): `on_gone` is called once if the client leaves.
   void WatchPeer(std::function<void()> on_gone);
   bool peer_gone() const { return peer_gone_; }
+  // Whether it has left while its body is not wholly read, and nothing watches for that. A system call.
+  bool HasPeerLeft() { return read_error_.failed() || stream_->HasPeerEnded(); }
 
   // co_await Write(buffers) -> IoResult. A client that takes nothing for write_stall is closed; one that
   // reads slowly, but does read, is not. Also while a body is read.

@@ -9,6 +9,7 @@
 #include "tests/support/engine_process.h"
 #include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
+#include "tests/support/silent_peer.h"
 #include "tests/support/tls_files.h"
 
 namespace {
@@ -23,6 +24,7 @@ using tests::GatewayProcess;
 using tests::Json;
 using tests::milliseconds;
 using tests::RawClient;
+using tests::SilentPeer;
 
 // One failure and the replica is left alone for a minute.
 constexpr const char* kStrict = "health: {probe: false}, breaker: {failures: 1, open: 1m}, retries: {max: 0}";
@@ -177,6 +179,20 @@ TEST(SlowForm, ItsTimeOutHoldsBesideHeartbeats) {
     EXPECT_THAT(last, testing::HasSubstr("request_timeout"));
     EXPECT_EQ(gateway.CloseOf(head.header("x-request-id")).error, "request_timeout");
   }
+}
+
+TEST(SlowForm, ItsClientsLeavingIsNoticedWhileTheReplicaTakesNothing) {
+  const SilentPeer replica;
+  const GatewayProcess gateway(
+      {.replicas = {replica.port()}, .model = fmt::format("{}, timeouts: {{first_byte: 10m}}", kStrict)});
+  RawClient client = gateway.Connect();
+  std::string request = WithLength(Form(48u << 20));
+  request.insert(request.find("Host:"), "X-Request-Id: leaver\r\n");
+  EXPECT_FALSE(client.Send(request, milliseconds(2000))) << "all that stands between them is full";
+  client.Reset();
+  const Record record = gateway.CloseOf("leaver", milliseconds(3000));
+  EXPECT_EQ(record.reason, "client_gone");
+  EXPECT_EQ(TimeoutsOf(gateway), 0);
 }
 
 TEST(SlowForm, IsTakenUpToItsLastChunkAlsoWhenItIsSentAgain) {

@@ -30,6 +30,7 @@ class ScriptedStream final : public Stream {
   void AsyncWrite(std::span<const ConstBuffer>, Completion&) override {}
   IoResult TryWrite(std::span<const ConstBuffer>) override { return {}; }
   uint64_t Acknowledged() override { return 0; }
+  bool HasPeerEnded() override { return false; }
   bool IsQuiet() override { return true; }
   void Close() override {}
   void ResetOnClose() override {}

@@ -52,6 +52,7 @@ class ClientStream final : public Stream {
   }
   IoResult TryWrite(std::span<const ConstBuffer>) override { return {}; }
   uint64_t Acknowledged() override { return 0; }
+  bool HasPeerEnded() override { return false; }
   bool IsQuiet() override { return true; }
   void Close() override {
     sent_.clear();
