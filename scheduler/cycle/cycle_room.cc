@@ -1,0 +1,194 @@
+// The part of a cycle that finds room: for a job now, for it in an empty cluster, and for it later.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "scheduler/cycle/cycle.h"
+
+namespace scheduler {
+
+// Each kind once.
+std::vector<Amount> Cycle::AmountsOf(const std::vector<MemberAt>& members) const {
+  std::vector<Amount> amounts;
+  for (const MemberAt& member : members) {
+    const Amount amount = AmountOf(member.holding, s_.state.view_of(member.holding.node));
+    const auto same = std::ranges::find(amounts, amount.kind, &Amount::kind);
+    if (same == amounts.end()) {
+      amounts.push_back(amount);
+    } else {
+      same->milli += amount.milli;
+    }
+  }
+  return amounts;
+}
+
+bool Cycle::LeaveOutSurplus(JobIndex job, std::vector<MemberAt>& placed) {
+  const JobEntry& entry = s_.jobs[job];
+  std::vector<uint32_t> held(entry.job.roles.size(), 0);
+  for (const MemberId id : s_.state.of(job)) ++held[s_.state.member(id).role];
+  while (!s_.queues.Admit(s_.accounts[job].account, AmountsOf(placed)).admitted()) {
+    const auto surplus = std::find_if(placed.rbegin(), placed.rend(), [&](const MemberAt& m) {
+      return held[m.role] > entry.job.roles[m.role].min_count;
+    });
+    if (surplus == placed.rend()) return false;
+    for (const MemberId id : s_.state.of(job)) {
+      const Member& member = s_.state.member(id);
+      if (member.role != surplus->role || member.rank != surplus->rank) continue;
+      trial_.Evict(id);
+      break;
+    }
+    --held[surplus->role];
+    placed.erase(std::next(surplus).base());
+  }
+  return !placed.empty();
+}
+
+std::vector<MemberAt> Cycle::PlaceMembers(JobIndex job, const NodeSet* keep_off) {
+  const JobEntry& entry = s_.jobs[job];
+  const Trial::Mark mark = trial_.mark();
+  Rng draws = rng_;
+  GangResult result = s_.gangs.Place(trial_, s_.PlacerFor(entry), job, entry, keep_off, draws);
+  if (result.placed.empty()) return {};
+  if (!LeaveOutSurplus(job, result.placed)) {
+    trial_.Rollback(mark);
+    return {};
+  }
+  rng_ = draws;
+  return std::move(result.placed);
+}
+
+std::vector<MemberAt> Cycle::PlaceOnReserved(JobIndex job, const NodeSet* keep_off) {
+  const auto at = std::ranges::find(due_, job, &Reservation::job);
+  if (at == due_.end()) return {};
+  NodeSet others(s_.state.cluster().nodes.size());
+  for (NodeId node = 0; node < s_.state.cluster().nodes.size(); ++node) others.Add(node);
+  for (const NodeId node : at->nodes) others.Remove(node);
+  if (keep_off != nullptr) others.AddAll(*keep_off);
+  return PlaceMembers(job, &others);
+}
+
+bool Cycle::FitsAnywhere(JobIndex job) {
+  const JobEntry& entry = s_.jobs[job];
+  const Trial::Mark mark = trial_.mark();
+  Rng unused = OwnRng(entry.job);
+  const GangResult result =
+      s_.gangs.Place(trial_, s_.PlacerFor(entry), job, entry, s_.ZoneKeptOff(entry), unused);
+  trial_.Rollback(mark);
+  return !result.placed.empty();
+}
+
+bool Cycle::Impossible(JobIndex job) {
+  const uint32_t signature = s_.jobs[job].signature;
+  if (s_.possible_since[signature] == s_.changed) return false;
+  if (s_.impossible_since[signature] != s_.changed) {
+    const Trial::Mark mark = trial_.mark();
+    for (const auto& [sequence, other] : s_.running) trial_.EvictJob(other);
+    const bool fits = FitsAnywhere(job);
+    trial_.Rollback(mark);
+    (fits ? s_.possible_since : s_.impossible_since)[signature] = s_.changed;
+    if (fits) return false;
+  }
+  Waits(job, {"impossible", "does not fit on the cluster's healthy nodes even when all else has ended"});
+  return true;
+}
+
+const NodeSet* Cycle::KeepOff(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to) {
+  const NodeSet* const zone = s_.ZoneKeptOff(entry);
+  const NodeSet* const reserved = reservations_.KeepOff(from, to);
+  if (room_to_come_.empty() && (zone == nullptr || reserved == nullptr)) {
+    return zone != nullptr ? zone : reserved;
+  }
+  kept_off_.Clear();
+  if (zone != nullptr) kept_off_.AddAll(*zone);
+  if (reserved != nullptr) kept_off_.AddAll(*reserved);
+  // However soon it would end: its victims may leave before they must.
+  for (const RoomToCome& room : room_to_come_) {
+    for (const NodeId node : room.reservation.nodes) kept_off_.Add(node);
+  }
+  return &kept_off_;
+}
+
+const NodeSet* Cycle::KeepOffToPreempt(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to) {
+  if (room_to_come_.empty()) return KeepOff(entry, from, to);
+  kept_off_.Clear();
+  if (const NodeSet* const zone = s_.ZoneKeptOff(entry); zone != nullptr) kept_off_.AddAll(*zone);
+  for (const Reservation& reservation : reservations_.all()) {
+    if (reservation.start >= to || reservation.end <= from) continue;
+    const bool made = std::ranges::any_of(
+        room_to_come_, [&](const RoomToCome& room) { return room.reservation.job == reservation.job; });
+    if (made) continue;
+    for (const NodeId node : reservation.nodes) kept_off_.Add(node);
+  }
+  return &kept_off_;
+}
+
+const std::vector<Release>& Cycle::Releases() {
+  if (releases_known_) return releases_;
+  releases_.clear();
+  for (const auto& [sequence, job] : s_.running) {
+    releases_.push_back({s_.jobs.ExpectedEnd(job, now_, s_.policy.backfill.unknown_estimate), sequence, job});
+  }
+  SortReleases(releases_);
+  releases_known_ = true;
+  return releases_;
+}
+
+std::optional<Reservation> Cycle::TakePromise(JobIndex job) {
+  const auto at = std::ranges::find(promises_, job, &Reservation::job);
+  if (at == promises_.end()) return std::nullopt;
+  Reservation promise = std::move(*at);
+  promises_.erase(at);
+  if (promise.start < now_) return std::nullopt;
+  return promise;
+}
+
+// Whether the job still fits on its nodes by then, as far as is known now.
+bool Cycle::Holds(const Reservation& promise) {
+  const JobEntry& entry = s_.jobs[promise.job];
+  const Trial::Mark mark = trial_.mark();
+  for (const Release& release : Releases()) {
+    if (release.at <= promise.start) trial_.EvictJob(release.job);
+  }
+  NodeSet others(s_.state.cluster().nodes.size());
+  for (NodeId node = 0; node < s_.state.cluster().nodes.size(); ++node) others.Add(node);
+  for (const NodeId node : promise.nodes) others.Remove(node);
+  Rng unused = OwnRng(entry.job);
+  const GangResult result = s_.gangs.Place(trial_, s_.PlacerFor(entry), promise.job, entry, &others, unused);
+  trial_.Rollback(mark);
+  return !result.placed.empty();
+}
+
+// A job that was promised a start keeps it unless it can have an earlier one beside the promises to others;
+// the conservative kind promises.
+void Cycle::ReserveFor(JobIndex job, conf::TimePoint not_before, const std::optional<Reservation>& promise) {
+  const JobEntry& entry = s_.jobs[job];
+  const size_t made = reservations_.all().size();
+  if (promise) {
+    for (const Reservation& other : promises_) reservations_.Add(other);
+  }
+  for (const Reservation& other : due_) {
+    if (other.job != job && s_.jobs[other.job].phase == Phase::kPending) reservations_.Add(other);
+  }
+  const Trial::Mark mark = trial_.mark();
+  for (const auto& [sequence, other] : s_.running) {
+    if (!s_.jobs[other].leaving.empty()) EvictLeaving(other);
+  }
+  std::optional<Reservation> reservation =
+      Reserve(trial_, s_.gangs, s_.PlacerFor(entry), job, entry, s_.ExpectedRun(job), now_, not_before,
+              Releases(), reservations_, s_.ZoneKeptOff(entry));
+  trial_.Rollback(mark);
+  reservations_.Truncate(made);
+  if (promise && (!reservation || reservation->start > promise->start) && Holds(*promise))
+    reservation = promise;
+  if (!reservation) {
+    return Waits(job, {"impossible", "does not fit beside what is reserved for others, ever"});
+  }
+  Waits(job,
+        {"reserved", fmt::format("{} nodes are reserved for it from {}, when enough of what runs has ended",
+                                 reservation->nodes.size(), conf::FormatTime(reservation->start))});
+  reservations_.Add(std::move(*reservation));
+}
+
+}  // namespace scheduler

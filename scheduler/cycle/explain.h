@@ -1,0 +1,148 @@
+// Why a job waits, as a certificate that can be checked: what it needs, what is free where, which filter
+// keeps it off how many nodes, which quota refuses it, whose reservation it would delay, and which jobs' ends
+// would free it and when.
+//
+// Pure and read-only. The counts per role are necessary conditions: roles are looked at one by one, so a job
+// of several roles may wait although each of them fits alone. Expected times are as good as the estimates of
+// the jobs that run. Takes time in proportion to nodes and to the jobs that have to end, of which at most
+// kMaxReleases are followed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/cycle/backfill.h"
+#include "scheduler/cycle/job_table.h"
+#include "scheduler/queues/queue_tree.h"
+#include "scheduler/state/cluster_state.h"
+
+namespace scheduler {
+
+// One bound of one queue that the job would break. Devices in milli.
+struct QuotaRefusal {
+  std::string queue{};
+  std::string bound{};  // "limit", "user-limit", "deserved", "lent"
+  std::string kind{};   // device kind or "*"
+  int64_t has = 0;
+  int64_t asked = 0;
+  int64_t most = 0;
+  std::vector<uint32_t> counts{};  // indices of the queues whose jobs count towards it
+  std::string user{};              // only this user's jobs count; empty: all
+};
+
+// What a queue tree refused, with the queues below the one that did; `user` is the job's. The verdict is not
+// kNone.
+QuotaRefusal RefusalBy(const QueueTree& tree, const Verdict& verdict, const Cluster& cluster,
+                       const std::string& user);
+
+struct ExplainInput {
+  const ClusterState& state;
+  const ShapeTable& shapes;
+  const JobTable& jobs;
+  JobIndex job = kNone;
+  conf::TimePoint now{};
+  conf::Duration unknown_estimate{};
+  std::vector<QuotaRefusal> quotas{};
+  std::vector<std::string> unfinished{};        // of the jobs that it comes after
+  std::span<const Reservation> reservations{};  // its own among them, if it has one
+  JobIndex line_stopped_by = kNone;             // strict FIFO: who must start first
+};
+
+enum class WaitCause : uint8_t {
+  kNotPending,  // it runs, stops or is suspended
+  kNeverFits,   // not even the empty cluster could hold it
+  kDependency,  // jobs that it comes after have not ended
+  kNotBefore,   // an advance reservation's start lies ahead
+  kQuota,
+  kCapacity,     // too little is free
+  kTopology,     // enough is free, but not within one domain of the level that it requires
+  kReservation,  // enough is free, but kept for jobs that go first
+  kLine,         // strict FIFO: a job ahead of it has not started
+  kNextCycle,    // nothing stands against it
+};
+
+struct Obstacle {
+  std::string_view filter{};  // as placement/filters.h names them
+  uint32_t nodes = 0;
+};
+
+struct RoleFinding {
+  std::string role{};
+  std::string each{};           // what one member takes, in words
+  uint32_t wanted = 0;          // members that do not run yet
+  uint32_t needed = 0;          // of those, without which the job does not start
+  uint64_t fit_now = 0;         // members that would fit now, on all nodes
+  uint64_t fit_unreserved = 0;  // of those, on nodes that are not kept for jobs that go first
+  uint64_t fit_empty = 0;       // on the empty cluster with all its nodes healthy
+  uint32_t nodes_with_room = 0;
+  std::vector<Obstacle> obstacles{};  // nodes without room by what keeps the member off them, in filter order
+};
+
+struct KindFinding {
+  std::string kind{};
+  uint32_t free = 0;   // whole devices, on nodes that take work
+  uint32_t total = 0;  // devices of all nodes
+};
+
+// The domain of the required level that comes nearest to holding the job.
+struct DomainFinding {
+  std::string level{};
+  std::string domain{};
+  uint64_t fit = 0;               // of the needed members
+  uint64_t needed = 0;            // of all roles
+  bool holds_when_empty = false;  // some domain of the level would, were it empty
+};
+
+struct ReservationFinding {
+  std::string job{};
+  conf::TimePoint start{};
+  uint32_t nodes = 0;  // of its nodes, those on which a member of this job would fit now
+};
+
+// The ends, in their order, after which there is room.
+struct ReleaseFinding {
+  std::vector<std::string> jobs{};  // the first kNamedJobs of them
+  uint32_t count = 0;
+  std::optional<conf::TimePoint> at{};  // nothing: not within kMaxReleases ends
+};
+
+struct QuotaFinding {
+  QuotaRefusal refusal{};
+  ReleaseFinding release{};
+};
+
+inline constexpr uint32_t kMaxReleases = 4096;
+inline constexpr size_t kNamedJobs = 16;
+
+struct Explanation {
+  std::string job{};
+  WaitCause cause = WaitCause::kNextCycle;  // the first of `causes`
+  std::vector<WaitCause> causes{};          // all that hold
+  Phase phase = Phase::kPending;
+  conf::TimePoint as_of{};
+  conf::TimePoint submitted{};
+  std::vector<RoleFinding> roles{};
+  std::vector<KindFinding> kinds{};  // that would do
+  uint32_t nodes = 0;                // of the cluster
+  std::optional<DomainFinding> domain{};
+  std::vector<QuotaFinding> quotas{};
+  std::vector<std::string> unfinished{};
+  std::optional<conf::TimePoint> not_before{};
+  std::vector<ReservationFinding> reservations{};   // of others, that keep nodes from it
+  std::optional<conf::TimePoint> reserved_start{};  // its own
+  std::string line_stopped_by{};
+  std::optional<ReleaseFinding> release{};  // of devices, when too little is free
+};
+
+Explanation Explain(const ExplainInput& input);
+
+std::string_view Name(WaitCause cause);
+
+// "8 h100 or a100, 64 cores, 512 GiB"
+std::string InWords(const Ask& ask);
+
+}  // namespace scheduler

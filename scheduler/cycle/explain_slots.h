@@ -1,0 +1,58 @@
+// How many members of each role of a job fit on each node and in each fabric domain, now and as jobs end.
+// Inside explain only.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/cycle/job_table.h"
+#include "scheduler/state/cluster_state.h"
+
+namespace scheduler {
+
+class SlotBoard {
+ public:
+  // Counts at most one member a node when `apart`. `shapes` are the roles', in order of preference.
+  SlotBoard(const ClusterState& state, const ShapeTable& table,
+            const std::vector<std::vector<ShapeId>>& shapes, bool apart);
+
+  uint64_t total(size_t role) const { return totals_[role]; }
+  uint32_t on(size_t role, NodeId node) const { return slots_[role][node]; }
+  // What keeps the role's member off the node, of its alternatives the one that gets furthest; empty:
+  // nothing.
+  std::string_view obstacle(size_t role, NodeId node) const { return obstacles_[role][node]; }
+
+  // The same for an empty cluster all of whose nodes are healthy.
+  static SlotBoard WhenEmpty(const SlotBoard& of);
+
+  // Sums per role and domain.
+  std::vector<std::vector<uint64_t>> ByDomain() const;
+
+  // Takes the job's members off their nodes; the nodes on which more fits than before. Power is left aside,
+  // and a node that is still shared keeps the strictest isolation of all that were on it.
+  std::vector<NodeId> Release(JobIndex job);
+
+ private:
+  uint32_t Cap(uint64_t slots) const;
+  uint32_t SlotsOf(size_t role, const FixedClass& fixed, const TypeView& view, const NodeState& now) const;
+  bool Refresh(NodeId node, const NodeState& now);
+
+  const ClusterState* state_;
+  const ShapeTable* table_;
+  const std::vector<std::vector<ShapeId>>* shapes_;
+  bool apart_;
+  std::vector<std::vector<uint32_t>> slots_;
+  std::vector<std::vector<std::string_view>> obstacles_;
+  std::vector<uint64_t> totals_;
+  absl::flat_hash_map<NodeId, NodeState> changed_;  // looked up, never gone through
+};
+
+// The place of a filter in the order in which they are asked.
+size_t FilterOrder(std::string_view filter);
+inline constexpr size_t kFilters = 8;
+std::string_view FilterAt(size_t order);
+
+}  // namespace scheduler

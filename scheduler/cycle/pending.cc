@@ -1,0 +1,32 @@
+#include "scheduler/cycle/pending.h"
+
+namespace scheduler {
+
+void Pending::Add(JobIndex job, const JobEntry& entry, conf::Duration run, double score) {
+  Key key(entry.queue, entry.job.user, entry.job.priority, entry.signature, entry.job.array);
+  const auto [at, is_new] = by_key_.try_emplace(std::move(key), groups());
+  if (is_new) {
+    PendingGroup& group = groups_.emplace_back();
+    group.queue = entry.queue;
+    group.user = entry.job.user;
+    group.priority = entry.job.priority;
+    group.signature = entry.signature;
+    group.array = entry.job.array;
+  }
+  PendingGroup& group = groups_[at->second];
+  group.jobs.emplace(Place(-score, entry.sequence), job);
+  group.by_run.emplace(run, entry.sequence);
+  by_sequence_.emplace(entry.sequence, Spot{at->second, run, score});
+  ++size_;
+}
+
+void Pending::Remove(const JobEntry& entry) {
+  const auto at = by_sequence_.find(entry.sequence);
+  const Spot& spot = at->second;
+  groups_[spot.group].jobs.erase({-spot.score, entry.sequence});
+  groups_[spot.group].by_run.erase({spot.run, entry.sequence});
+  by_sequence_.erase(at);
+  --size_;
+}
+
+}  // namespace scheduler

@@ -1,0 +1,61 @@
+// The jobs that wait, grouped so that a cycle touches few of them.
+//
+// Jobs of one group have the queue, user, priority, ask and array in common: when one does not fit, none
+// does, and the whole group is passed over. Inside a group the order is that of the jobs' own scores. One
+// thread.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "conf/time.h"
+#include "scheduler/cycle/job_table.h"
+
+namespace scheduler {
+
+using GroupId = uint32_t;
+// Within a group: its own score, negated, then its sequence; the least goes first.
+using Place = std::pair<double, uint64_t>;
+
+struct PendingGroup {
+  uint32_t queue = 0;
+  std::string user;
+  int32_t priority = 0;
+  uint32_t signature = 0;
+  std::string array{};
+  std::map<Place, JobIndex> jobs;
+  std::set<std::pair<conf::Duration, uint64_t>> by_run;  // (expected run, sequence)
+};
+
+class Pending {
+ public:
+  // `run`: how long the job is expected to run from a start; `score`: its own part of its rank (order.h).
+  void Add(JobIndex job, const JobEntry& entry, conf::Duration run, double score);
+  void Remove(const JobEntry& entry);
+
+  size_t size() const { return size_; }
+  // Groups may be empty; ids are in no order that may decide anything.
+  GroupId groups() const { return static_cast<GroupId>(groups_.size()); }
+  const PendingGroup& operator[](GroupId id) const { return groups_[id]; }
+
+ private:
+  using Key = std::tuple<uint32_t, std::string, int32_t, uint32_t, std::string>;
+
+  std::vector<PendingGroup> groups_;
+  absl::flat_hash_map<Key, GroupId> by_key_;
+  struct Spot {
+    GroupId group = 0;
+    conf::Duration run{};
+    double score = 0;
+  };
+  absl::flat_hash_map<uint64_t, Spot> by_sequence_;
+  size_t size_ = 0;
+};
+
+}  // namespace scheduler

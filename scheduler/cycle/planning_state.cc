@@ -1,0 +1,273 @@
+#include "scheduler/cycle/planning_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace scheduler {
+namespace {
+
+std::vector<NodeSet> ZoneOf(const Cluster& cluster, const std::vector<std::string>& leaves) {
+  if (leaves.empty()) return {};
+  std::vector<NodeSet> zone(2, NodeSet(cluster.nodes.size()));
+  for (NodeId n = 0; n < cluster.nodes.size(); ++n) {
+    bool inside = false;
+    for (DomainId d = cluster.nodes[n].domain; d != kNone; d = cluster.fabric.domains[d].parent) {
+      inside |= std::ranges::find(leaves, cluster.fabric.domains[d].name) != leaves.end();
+    }
+    zone[inside ? 0 : 1].Add(n);
+  }
+  return zone;
+}
+
+template <class Key>
+void CountDown(std::map<Key, uint32_t>& counts, const Key& key) {
+  const auto at = counts.find(key);
+  if (--at->second == 0) counts.erase(at);
+}
+
+bool NeedsSizes(const Policy& policy) {
+  return FindPlacementPolicy(policy.placement)->needs_sizes ||
+         FindPlacementPolicy(policy.inference_placement)->needs_sizes;
+}
+
+}  // namespace
+
+PlanningState::PlanningState(const Cluster& cluster, const std::vector<Queue>& list, Policy planning_policy)
+    : policy(std::move(planning_policy)),
+      queue_list(list),
+      state(cluster, NeedsSizes(policy)),
+      shapes(cluster),
+      jobs(shapes),
+      queues(cluster, list, policy.usage_half_life),
+      order(policy.order),
+      learner(cluster),
+      placer(state, shapes, *FindPlacementPolicy(policy.placement)),
+      inference_placer(state, shapes, *FindPlacementPolicy(policy.inference_placement)),
+      gangs(state, shapes),
+      zone(ZoneOf(cluster, policy.inference_zone)) {
+  UseMix();
+}
+
+void PlanningState::UseMix() {
+  placer.SetMix(learner.mix());
+  inference_placer.SetMix(learner.mix());
+}
+
+void PlanningState::Learn(JobIndex job) {
+  const JobEntry& entry = jobs[job];
+  bool changed = false;
+  for (size_t r = 0; r < entry.shapes.size(); ++r) {
+    if (!entry.shapes[r].empty())
+      changed |= learner.Observe(shapes[entry.shapes[r].front()], entry.job.roles[r].count);
+  }
+  if (changed) UseMix();
+}
+
+void PlanningState::Learn(const MixLearner::State& known) {
+  learner = MixLearner(known);
+  UseMix();
+}
+
+const NodeSet* PlanningState::ZoneKeptOff(const JobEntry& entry) const {
+  if (zone.empty()) return nullptr;
+  return entry.job.work == WorkClass::kInference ? &zone[1] : &zone[0];
+}
+
+JobIndex PlanningState::Add(Job job) {
+  const QueueIndex queue = queues.Find(job.queue);
+  const JobIndex index = jobs.Add(std::move(job), queue);
+  const JobEntry& entry = jobs[index];
+  if (index >= accounts.size()) accounts.resize(index + size_t{1});
+  JobAccount& account = accounts[index];
+  account.account = queues.Account(queue, entry.job.user);
+  account.wanted = DemandOf(entry, shapes, Extent::kWanted);
+  account.minimum = DemandOf(entry, shapes, Extent::kMinimum);
+  account.ranked_by = RankedBy(entry, shapes);
+  queues.Request(account.account, account.wanted);
+  no_room_since.resize(jobs.signatures(), 0);
+  impossible_since.resize(jobs.signatures(), 0);
+  possible_since.resize(jobs.signatures(), 0);
+  return index;
+}
+
+bool PlanningState::MayStart(const JobEntry& entry, conf::TimePoint at) const {
+  if (entry.job.not_before && *entry.job.not_before > at) return false;
+  return std::ranges::none_of(entry.job.after, [&](const std::string& id) { return jobs.Find(id) != kNone; });
+}
+
+void PlanningState::Wait(JobIndex job) {
+  JobEntry& entry = jobs[job];
+  entry.phase = Phase::kPending;
+  if (MayStart(entry, now)) {
+    pending.Add(job, entry, ExpectedRun(job), order.OfJob(entry));
+  } else {
+    held.emplace(entry.sequence, job);
+  }
+}
+
+void PlanningState::Run(JobIndex job, conf::TimePoint at) {
+  JobEntry& entry = jobs[job];
+  entry.phase = Phase::kRunning;
+  entry.started = at;
+  entry.checkpointed = at;
+  entry.idle_since.reset();
+  running.emplace(entry.sequence, job);
+  ++running_by_priority[entry.job.priority];
+  if (!entry.job.array.empty()) ++running_of_array[entry.job.array];
+}
+
+void PlanningState::Charge(JobIndex job, const Holding& holding) {
+  queues.Charge(accounts[job].account, AmountOf(holding, state.view_of(holding.node)));
+}
+
+void PlanningState::Refund(JobIndex job, const Holding& holding) {
+  queues.Refund(accounts[job].account, AmountOf(holding, state.view_of(holding.node)));
+}
+
+bool PlanningState::IsLeaving(const Member& member) const {
+  const std::vector<MemberAt>& leaving = jobs[member.job].leaving;
+  return std::ranges::find(leaving, MemberAt{member.role, member.rank, member.holding}) != leaving.end();
+}
+
+void PlanningState::Release(JobIndex job) {
+  const JobEntry& entry = jobs[job];
+  if (running.erase({entry.sequence, job}) > 0) {
+    CountDown(running_by_priority, entry.job.priority);
+    if (!entry.job.array.empty()) CountDown(running_of_array, entry.job.array);
+  }
+  if (state.of(job).empty()) return;
+  for (const MemberId id : state.of(job)) {
+    if (!IsLeaving(state.member(id))) Refund(job, state.member(id).holding);
+  }
+  jobs[job].leaving.clear();
+  Trial trial(state);
+  trial.EvictJob(job);
+  trial.Commit();
+  ++freed;
+}
+
+void PlanningState::DropLeaving(JobIndex job) {
+  JobEntry& entry = jobs[job];
+  Trial trial(state);
+  for (const MemberAt& old : entry.leaving) {
+    for (const MemberId id : state.of(job)) {
+      const Member& member = state.member(id);
+      if (MemberAt{member.role, member.rank, member.holding} != old) continue;
+      trial.Evict(id);
+      break;
+    }
+  }
+  trial.Commit();
+  entry.leaving.clear();
+  ++freed;
+}
+
+void PlanningState::LoseMembersOn(NodeId node, uint32_t devices) {
+  std::vector<std::pair<uint64_t, MemberId>> lost;
+  for (const MemberId id : state.on(node)) {
+    const Member& member = state.member(id);
+    const bool hit = devices == UINT32_MAX || (member.holding.devices & devices) != 0;
+    if (hit) lost.emplace_back(jobs[member.job].sequence, id);
+  }
+  std::ranges::sort(lost);
+  for (const auto& [sequence, id] : lost) {
+    const JobIndex job = state.member(id).job;
+    JobEntry& entry = jobs[job];
+    if (entry.phase == Phase::kRunning && !entry.lost_members && !IsLeaving(state.member(id))) {
+      KeepWork(entry);
+      ++entry.restarts;
+    }
+    entry.lost_members = true;
+    Refund(job, state.member(id).holding);
+    std::erase(entry.leaving,
+               MemberAt{state.member(id).role, state.member(id).rank, state.member(id).holding});
+    Trial trial(state);
+    trial.Evict(id);
+    trial.Commit();
+  }
+  if (!lost.empty()) ++freed;
+}
+
+void PlanningState::BreakDevice(NodeId node, int device) {
+  broken_devices[node] |= uint32_t{1} << device;
+  state.SetDeviceHealth(node, device, false);
+  UpdateCapacity();
+  ++changed;
+}
+
+void PlanningState::Mend(NodeId node) {
+  faults.erase(node);
+  const auto broken = broken_devices.find(node);
+  if (broken == broken_devices.end()) return;
+  for (int d = 0; d < kMaxDevices; ++d) {
+    if ((broken->second >> d & 1) != 0) state.SetDeviceHealth(node, d, true);
+  }
+  broken_devices.erase(broken);
+  UpdateCapacity();
+  ++changed;
+  ++freed;
+}
+
+void PlanningState::RecoverNodes() {
+  for (const auto& [node, times] : faults) {
+    if (state.health(node) == Health::kSuspect && times.back() + policy.faults.recover_after <= now) {
+      SetHealth(node, Health::kHealthy);
+    }
+  }
+}
+
+void PlanningState::AdvanceTo(conf::TimePoint time) {
+  now = time;
+  queues.AdvanceTo(time);
+}
+
+void PlanningState::Leave(JobIndex job) {
+  const JobEntry& entry = jobs[job];
+  std::erase_if(reservations, [&](const Reservation& r) { return r.job == job; });
+  if (line_stopped_by == job) line_stopped_by = kNone;
+  Release(job);
+  if (entry.phase == Phase::kPending && held.erase({entry.sequence, job}) == 0) pending.Remove(entry);
+  suspended.erase({entry.sequence, job});
+  queues.Withdraw(accounts[job].account, accounts[job].wanted);
+  jobs.Erase(job);
+}
+
+void PlanningState::KeepWork(JobEntry& entry) const {
+  const conf::Duration restart =
+      entry.done > conf::Duration::zero() ? entry.job.checkpoint.restart : conf::Duration();
+  entry.done += std::max(entry.checkpointed - entry.started - restart, conf::Duration::zero());
+}
+
+void PlanningState::UpdateCapacity() {
+  const Cluster& cluster = state.cluster();
+  std::vector<int64_t> by_kind(cluster.kinds.size(), 0);
+  for (NodeId n = 0; n < cluster.nodes.size(); ++n) {
+    if (state.health(n) != Health::kHealthy) continue;
+    const NodeState& node = state.node(n);
+    for (size_t d = 0; d < node.devices; ++d) {
+      if (node.device[d].healthy) by_kind[cluster.type_of(n).kind] += kWholeDevice;
+    }
+  }
+  queues.SetCapacity(by_kind);
+}
+
+void PlanningState::SetHealth(NodeId node, Health health) {
+  if (state.health(node) == health) return;
+  state.SetHealth(node, health);
+  UpdateCapacity();
+  ++changed;
+  ++freed;
+}
+
+void PlanningState::Fault(NodeId node, conf::TimePoint at) {
+  std::vector<conf::TimePoint>& times = faults[node];
+  times.push_back(at);
+  std::erase_if(times, [&](conf::TimePoint t) { return t + policy.faults.window < at; });
+  if (times.size() >= policy.faults.quarantine_after) {
+    SetHealth(node, Health::kQuarantined);
+  } else if (times.size() >= policy.faults.suspect_after && state.health(node) == Health::kHealthy) {
+    SetHealth(node, Health::kSuspect);
+  }
+}
+
+}  // namespace scheduler

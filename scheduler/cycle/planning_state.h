@@ -1,0 +1,112 @@
+// What the planner knows between two cycles, and how what happens changes it. Inside the planner only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/cycle/backfill.h"
+#include "scheduler/cycle/job_table.h"
+#include "scheduler/cycle/pending.h"
+#include "scheduler/placement/gang.h"
+#include "scheduler/placement/mix_learner.h"
+#include "scheduler/placement/placer.h"
+#include "scheduler/policy.h"
+#include "scheduler/queues/order.h"
+#include "scheduler/queues/queue_tree.h"
+
+namespace scheduler {
+
+using BySequence = std::set<std::pair<uint64_t, JobIndex>>;
+
+// What a job counts for in its queue.
+struct JobAccount {
+  AccountId account = 0;
+  std::vector<Amount> wanted;
+  std::vector<Amount> minimum;
+  KindId ranked_by = kAnyKind;
+};
+
+struct PlanningState {
+  PlanningState(const Cluster& cluster, const std::vector<Queue>& queue_list, Policy planning_policy);
+
+  JobIndex Add(Job job);
+  void Learn(JobIndex job);                     // what it asks for, at its arrival
+  void Learn(const MixLearner::State& state);   // of a snapshot
+  void Leave(JobIndex job);                     // devices, queue and table
+  void Wait(JobIndex job);                      // pending, or held until it may start
+  void Run(JobIndex job, conf::TimePoint now);  // its members were assigned and charged
+  void Release(JobIndex job);                   // gives all that it holds back
+  void Charge(JobIndex job, const Holding& holding);
+  void Refund(JobIndex job, const Holding& holding);
+  // An old place of a member that moves: held, but charged no more.
+  bool IsLeaving(const Member& member) const;
+  // Keeps what it has done up to its last checkpoint, when its present run is over.
+  void KeepWork(JobEntry& entry) const;
+  void DropLeaving(JobIndex job);  // gives the old places of moved members back
+  // What runs on the node, or on these devices of it, is gone: from gangs a member, from others the job's
+  // run.
+  void LoseMembersOn(NodeId node, uint32_t devices = UINT32_MAX);
+  void Fault(NodeId node, conf::TimePoint now);
+  void BreakDevice(NodeId node, int device);
+  void Mend(NodeId node);  // its devices work again, its faults are forgotten
+  void RecoverNodes();     // suspects without a fault for long enough
+  void AdvanceTo(conf::TimePoint time);
+  void SetHealth(NodeId node, Health health);
+  void UpdateCapacity();
+  void UseMix();
+
+  bool MayStart(const JobEntry& entry, conf::TimePoint now) const;  // dependencies and advance start
+  conf::Duration ExpectedRun(JobIndex job) const {
+    return jobs.ExpectedRun(job, policy.backfill.unknown_estimate);
+  }
+  Placer& PlacerFor(const JobEntry& entry) {
+    return entry.job.work == WorkClass::kInference ? inference_placer : placer;
+  }
+  // Nodes that work of this class keeps off, whatever is reserved; null: none.
+  const NodeSet* ZoneKeptOff(const JobEntry& entry) const;
+
+  Policy policy;
+  std::vector<Queue> queue_list;
+  ClusterState state;
+  ShapeTable shapes;
+  JobTable jobs;
+  QueueTree queues;
+  Order order;
+  std::vector<JobAccount> accounts;  // by JobIndex
+  MixLearner learner;
+  Placer placer;
+  Placer inference_placer;
+  GangPlacer gangs;
+  std::vector<NodeSet> zone;  // empty, or {inference's nodes, all others}
+
+  Pending pending;
+  BySequence held;     // wait for a time or for other jobs
+  BySequence running;  // those that stop, too
+  BySequence suspended;
+  std::map<std::string, uint32_t> running_of_array;
+  std::map<int32_t, uint32_t> running_by_priority;  // jobs
+  std::vector<std::string> failed_for_good;         // ids since the last cycle: what depends on them leaves
+
+  std::vector<Reservation> reservations;  // of the last cycle
+  JobIndex line_stopped_by = kNone;       // in the last cycle, under strict FIFO
+
+  std::map<NodeId, std::vector<conf::TimePoint>> faults;  // within the window
+  std::map<NodeId, uint32_t> broken_devices;              // bit d
+  conf::TimePoint defragmented{};
+  conf::TimePoint now{};
+  uint64_t version = 0;
+
+  // Asks that found no room while nothing was freed since, and those that an empty cluster cannot hold: by
+  // signature, the counter's value then.
+  std::vector<uint64_t> no_room_since;
+  std::vector<uint64_t> impossible_since;
+  std::vector<uint64_t> possible_since;
+  uint64_t freed = 1;
+  uint64_t changed = 1;  // nodes and their health
+};
+
+}  // namespace scheduler

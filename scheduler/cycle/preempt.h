@@ -1,0 +1,67 @@
+// Whom to stop so that one job can start: the fewest, at the least cost.
+//
+// By priority, a job stops preemptible work of lower priority: of its own queue freely, of other queues only
+// what they run beyond what they deserve. By reclaim, a job whose queue stays within what it deserves takes
+// from queues that are beyond theirs and stay at least as well off, in parts of deserved, as its own is then.
+// So each reclaim raises the worst-off of the two, each preemption by priority leaves deserved alone, and no
+// chain of them comes back to where it began. Queues are compared below the lowest queue that holds both.
+//
+// Outline: weigh every job that may be stopped; free quota where that is what lacks; per fabric domain that
+// may hold the gang take, again and again, the node whose victims weigh least per place won, surplus members
+// of elastic gangs before whole jobs; try the domains from the lightest; give back, from the heaviest, every
+// victim without which the job fits, too.
+//
+// Costs are in GPU-seconds of work lost or done again. Pure; same input, same victims.
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "conf/time.h"
+#include "scheduler/cycle/job_table.h"
+#include "scheduler/plan.h"
+#include "scheduler/policy.h"
+#include "scheduler/queues/queue_tree.h"
+#include "scheduler/rng.h"
+#include "scheduler/state/cluster_state.h"
+
+namespace scheduler {
+
+enum class PreemptMode : uint8_t { kPriority, kReclaim };
+
+struct Victim {
+  JobIndex job = kNone;
+  bool whole = true;              // else it shrinks by `members`
+  std::vector<MemberAt> members;  // that stop, by role and rank
+  double cost = 0;                // GPU-seconds
+  Reason why;
+};
+
+// What stopping these members costs: work since the last checkpoint, one checkpoint and one restart, for each
+// device, and for inference replicas the risk to their service, which grows with the part that goes. Members
+// that shrink from an elastic gang lose no work, but the gang regroups.
+double StopCost(const JobEntry& entry, int64_t stopped_milli, int64_t held_milli, bool whole,
+                conf::TimePoint now);
+
+struct Preemption {
+  Trial& trial;
+  const JobTable& jobs;
+  const ShapeTable& shapes;
+  QueueTree& tree;
+  const PreemptionPolicy& policy;
+  conf::TimePoint now{};
+};
+
+// Places the job in the trial, or leaves the trial as it was.
+using TryPlace = absl::FunctionRef<bool(Trial&)>;
+
+// Victims by order of submission; none: no set of at most policy.max_victims jobs was found, and trial and
+// tree are as before. Else the trial holds the victims evicted and the job placed, and the tree has the
+// victims refunded and the job not yet charged. Each victim is needed: with any one given back it does not
+// fit. Whether this mode is enabled at all is the caller's matter.
+std::vector<Victim> FindVictims(const Preemption& where, JobIndex job, PreemptMode mode, TryPlace fits,
+                                Rng& rng);
+
+}  // namespace scheduler

@@ -1,0 +1,121 @@
+#include "scheduler/io/jobs_jsonl.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scheduler/io/lines.h"
+#include "scheduler/io/work_json.h"
+
+namespace scheduler::io {
+
+template <class A>
+constexpr void Fields(A& a, const TimedJob*) {
+  a.Inline(&TimedJob::job);
+  a.Optional("run", &TimedJob::run);
+  a.NotWritten(&TimedJob::line);
+}
+
+namespace {
+
+std::string DefectOf(const DeviceAsk& ask) {
+  const int ways = (ask.count > 0) + (ask.milli > 0) + !ask.profile.empty();
+  if (ways > 1) return "gives more than one of count, milli and profile";
+  if (ask.milli >= kWholeDevice) {
+    return fmt::format("milli {} is not below {}; ask for whole devices with count", ask.milli, kWholeDevice);
+  }
+  if (ask.count > kMaxDevices) {
+    return fmt::format("{} devices on one node, at most {} fit; give the role more members", ask.count,
+                       kMaxDevices);
+  }
+  if (ask.memory_mib < 0 || ask.memory_mib > INT32_MAX) {
+    return fmt::format("memory_mib {} of a device is not between 0 and {}", ask.memory_mib, INT32_MAX);
+  }
+  return {};
+}
+
+std::string DefectOf(const Role& role) {
+  if (role.count == 0) return "count is 0, at least one member is needed";
+  if (role.min_count == 0 || role.min_count > role.count) {
+    return fmt::format("min_count {} is not between 1 and count, {}", role.min_count, role.count);
+  }
+  if (role.ask.cpu_milli < 0) return fmt::format("cpu_milli {} is negative", role.ask.cpu_milli);
+  if (role.ask.memory_mib < 0) return fmt::format("memory_mib {} is negative", role.ask.memory_mib);
+  for (size_t i = 0; i < role.ask.devices.size(); ++i) {
+    const std::string defect = DefectOf(role.ask.devices[i]);
+    if (!defect.empty()) return fmt::format("devices/{}: {}", i, defect);
+  }
+  return {};
+}
+
+class JobLines {
+ public:
+  explicit JobLines(std::string file) : file_(std::move(file)) {}
+
+  void Read(std::string_view line, int number) {
+    ++out_.report.lines;
+    JsonFaults faults;
+    TimedJob job;
+    if (const std::optional<Json> json = ParseJson(line, faults)) ReadJson(*json, job, faults);
+    if (faults.count() == 0) Check(job, faults);
+    if (faults.count() == 0) {
+      first_line_.emplace(job.job.id, number);
+      job.line = number;
+      out_.jobs.push_back(std::move(job));
+      return;
+    }
+    ++out_.report.left_out;
+    for (const JsonFaults::Fault& fault : faults.faults()) {
+      out_.report.Add({file_, fault.pointer, number, fault.value, fault.message});
+    }
+  }
+
+  Jobs Take() { return std::move(out_); }
+
+ private:
+  void Check(const TimedJob& job, JsonFaults& faults) const {
+    if (std::string defect = FirstDefect(job.job); !defect.empty()) faults.Add(std::move(defect));
+    if (const auto at = first_line_.find(job.job.id); at != first_line_.end()) {
+      faults.Add(fmt::format("job \"{}\" is given twice, first on line {}", job.job.id, at->second));
+    }
+  }
+
+  std::string file_;
+  Jobs out_;
+  absl::flat_hash_map<std::string, int> first_line_;
+};
+
+}  // namespace
+
+std::string FirstDefect(const Job& job) {
+  if (job.id.empty()) return "id must not be empty";
+  if (job.roles.empty()) return "roles must not be empty: they say what the job needs";
+  if (job.roles.size() > UINT16_MAX)
+    return fmt::format("{} roles, at most {} fit", job.roles.size(), UINT16_MAX);
+  for (size_t i = 0; i < job.roles.size(); ++i) {
+    const std::string defect = DefectOf(job.roles[i]);
+    if (!defect.empty()) return fmt::format("roles/{}: {}", i, defect);
+  }
+  if (std::ranges::find(job.after, job.id) != job.after.end()) return "after names the job itself";
+  if (job.topology.required && job.topology.level.empty()) return "topology: required needs a level";
+  return {};
+}
+
+Jobs ReadJobs(std::string_view text, const std::string& file) {
+  JobLines lines(file);
+  ForEachLine(text, [&](std::string_view line, int number) {
+    const size_t first = line.find_first_not_of(" \t");
+    if (first == std::string_view::npos || line[first] == '#') return;
+    lines.Read(line, number);
+  });
+  return lines.Take();
+}
+
+void WriteJob(const TimedJob& job, std::string& out) {
+  JsonWriter writer(out);
+  WriteJson(writer, job);
+  out += '\n';
+}
+
+}  // namespace scheduler::io

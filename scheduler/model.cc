@@ -1,0 +1,169 @@
+#include "scheduler/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scheduler/work.h"
+
+namespace scheduler {
+namespace {
+
+bool Varies(const std::vector<uint8_t>& domains) {
+  return std::ranges::adjacent_find(domains, std::ranges::not_equal_to{}) != domains.end();
+}
+
+std::string DefectOf(const Cluster& cluster, const NodeType& type) {
+  if (type.devices > kMaxDevices) {
+    return fmt::format("node type {}: {} devices, at most {} fit", type.name, type.devices, kMaxDevices);
+  }
+  if (type.devices > 0 && type.kind >= cluster.kinds.size()) {
+    return fmt::format("node type {}: its device kind {} does not exist", type.name, type.kind);
+  }
+  for (const std::vector<uint8_t>* domains : {&type.link_domain, &type.numa}) {
+    if (!domains->empty() && domains->size() != type.devices) {
+      return fmt::format("node type {}: {} devices, but link or NUMA domains of {}", type.name, type.devices,
+                         domains->size());
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool NodeType::has_topology() const {
+  return Varies(link_domain) || Varies(numa);
+}
+
+TypeView Cluster::view(TypeId id) const {
+  const NodeType& type = types[id];
+  const uint32_t layout = type.devices == 0 ? kNone : kinds[type.kind].layout;
+  return {&type, layout == kNone ? nullptr : &layouts[layout], layout};
+}
+
+std::string FirstDefect(const Cluster& cluster) {
+  if (cluster.kinds.size() > kMaxKinds) {
+    return fmt::format("{} device kinds, at most {} fit", cluster.kinds.size(), kMaxKinds);
+  }
+  for (const DeviceKind& kind : cluster.kinds) {
+    if (kind.layout != kNone && kind.layout >= cluster.layouts.size()) {
+      return fmt::format("device kind {}: its partition layout {} does not exist", kind.name, kind.layout);
+    }
+  }
+  for (const NodeType& type : cluster.types) {
+    if (std::string defect = DefectOf(cluster, type); !defect.empty()) return defect;
+  }
+  const std::vector<Domain>& domains = cluster.fabric.domains;
+  for (const Domain& domain : domains) {
+    if (domain.level >= cluster.fabric.levels.size()) {
+      return fmt::format("fabric domain {}: level {} does not exist", domain.name, domain.level);
+    }
+    if (domain.parent == kNone) continue;
+    if (domain.parent >= domains.size() || domains[domain.parent].level <= domain.level) {
+      return fmt::format("fabric domain {}: its parent is not of a higher level", domain.name);
+    }
+  }
+  for (const Node& node : cluster.nodes) {
+    if (node.type >= cluster.types.size()) return fmt::format("node {}: its type does not exist", node.name);
+    if (node.domain >= domains.size())
+      return fmt::format("node {}: its fabric domain does not exist", node.name);
+  }
+  return {};
+}
+
+Fabric FlatFabric() {
+  return {.levels = {"cluster"}, .domains = {{.name = "cluster", .level = 0}}};
+}
+
+void GroupIntoLeaves(Cluster& cluster, int nodes_per_leaf, int leaves_per_spine) {
+  const size_t per_leaf = static_cast<size_t>(std::max(nodes_per_leaf, 1));
+  const size_t per_spine = static_cast<size_t>(std::max(leaves_per_spine, 0));
+  const size_t leaves = (cluster.nodes.size() + per_leaf - 1) / per_leaf;
+  const size_t spines = per_spine == 0 ? 0 : (leaves + per_spine - 1) / per_spine;
+
+  Fabric& fabric = cluster.fabric;
+  fabric.levels = spines == 0 ? std::vector<std::string>{"leaf", "cluster"}
+                              : std::vector<std::string>{"leaf", "spine", "cluster"};
+  fabric.domains.clear();
+  const auto root = static_cast<DomainId>(leaves + spines);
+  for (size_t i = 0; i < leaves; ++i) {
+    const auto parent = spines == 0 ? root : static_cast<DomainId>(leaves + i / per_spine);
+    fabric.domains.push_back({.name = fmt::format("leaf-{}", i), .level = 0, .parent = parent});
+  }
+  for (size_t i = 0; i < spines; ++i) {
+    fabric.domains.push_back({.name = fmt::format("spine-{}", i), .level = 1, .parent = root});
+  }
+  fabric.domains.push_back(
+      {.name = "cluster", .level = static_cast<uint8_t>(fabric.levels.size() - 1), .parent = kNone});
+  for (size_t i = 0; i < cluster.nodes.size(); ++i) {
+    cluster.nodes[i].domain = static_cast<DomainId>(i / per_leaf);
+  }
+}
+
+std::string_view Name(Health health) {
+  switch (health) {
+    case Health::kHealthy:
+      return "healthy";
+    case Health::kSuspect:
+      return "suspect";
+    case Health::kDraining:
+      return "draining";
+    case Health::kQuarantined:
+      return "quarantined";
+  }
+  return "";
+}
+
+std::string_view Name(WorkClass work) {
+  switch (work) {
+    case WorkClass::kTraining:
+      return "training";
+    case WorkClass::kInference:
+      return "inference";
+    case WorkClass::kBatch:
+      return "batch";
+    case WorkClass::kArray:
+      return "array";
+    case WorkClass::kNotebook:
+      return "notebook";
+  }
+  return "";
+}
+
+std::string_view Name(Isolation isolation) {
+  switch (isolation) {
+    case Isolation::kNone:
+      return "none";
+    case Isolation::kTenant:
+      return "tenant";
+    case Isolation::kNode:
+      return "node";
+  }
+  return "";
+}
+
+int64_t DeviceMilli(const DeviceAsk& ask) {
+  return ask.count > 0 ? int64_t{ask.count} * kWholeDevice : ask.milli;
+}
+
+int64_t DeviceMilli(const Job& job) {
+  int64_t milli = 0;
+  for (const Role& role : job.roles) {
+    if (!role.ask.devices.empty()) milli += DeviceMilli(role.ask.devices.front()) * role.count;
+  }
+  return milli;
+}
+
+uint32_t Members(const Job& job) {
+  uint32_t members = 0;
+  for (const Role& role : job.roles) members += role.count;
+  return members;
+}
+
+uint32_t MinMembers(const Job& job) {
+  uint32_t members = 0;
+  for (const Role& role : job.roles) members += role.min_count;
+  return members;
+}
+
+}  // namespace scheduler

@@ -1,0 +1,107 @@
+// Places the members of one job together, or none of them.
+//
+// Members that talk to each other go near each other: to the lowest level of the fabric (a node, a leaf, …)
+// with a domain that holds them all, the tightest such domain, and on the way down the fewest children,
+// largest first. A required level bounds the domain; a preferred one only says that nearness matters. This is
+// how jobs with a topology go, and gangs of eight or more devices or members (E-Binpack's rule). Others go
+// one by one where the policy says: small gangs, replicas and array tasks, jobs that spread, and all under a
+// policy that spreads.
+//
+// Roles go in order of size, largest first. All members of a role use the same alternative of devices where
+// one holds them, the first that does; then each node its first that fits. Elastic jobs get as many members
+// as fit, from their minimum up, below one domain of the required level. Members that a running job lacks
+// stay as near to the others as may be.
+//
+// Exact for jobs of one role: refused only if no domain has the slots (with power budgets on partitions and
+// shares of devices: may also be refused if the first choice of nodes draws too much). With several roles,
+// each domain of the top level is tried, and a few on those below it.
+//
+// Keeps scratch memory between calls; one thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "scheduler/cycle/job_table.h"
+#include "scheduler/placement/placer.h"
+#include "scheduler/placement/spreader.h"
+#include "scheduler/placement/topology.h"
+#include "scheduler/plan.h"
+
+namespace scheduler {
+
+struct GangResult {
+  std::vector<MemberAt> placed;  // by role and rank; empty: it does not fit
+  uint32_t short_by = 0;         // members below the minimum, when it does not fit
+};
+
+class GangPlacer {
+ public:
+  GangPlacer(ClusterState& state, const ShapeTable& shapes);
+
+  // Tries to place the members of `entry` that do not hold anything yet. On success they are assigned in
+  // `trial`; else the trial is as before. `except` may be null.
+  GangResult Place(Trial& trial, Placer& placer, JobIndex job, const JobEntry& entry, const NodeSet* except,
+                   Rng& rng);
+
+  // A necessary condition from counters alone, in constant time: false means that it cannot fit now.
+  bool MightFit(const JobEntry& entry) const;
+
+ private:
+  // What one role still lacks.
+  struct Need {
+    uint16_t role = 0;
+    uint32_t least = 0;
+    uint32_t wanted = 0;
+    uint32_t placed = 0;
+    uint32_t next_rank = 0;
+    size_t taken_at = 0;                 // its part of taken_
+    std::span<const ShapeId> shapes{};   // in order of preference
+    std::span<const ShapeId> allowed{};  // in this round
+  };
+  struct Call;
+  struct Candidate {
+    uint32_t slots = 0;
+    Placer::Suitability suits{};  // of nodes
+    int64_t free_milli = 0;
+    uint32_t id = 0;  // a node or a domain
+  };
+
+  // Fills needs_, largest role first, and what the job holds already; false: a role that no node can take.
+  bool Gather(Call& call);
+  uint32_t SlotsByCounters(const Shape& shape) const;
+  bool FitsByCounters(Call& call) const;
+  bool GoesOneByOne(const Call& call) const;
+  void AllowAlternative(size_t round);
+  void ForbidNodes(Call& call);
+
+  bool OneByOne(Call& call, DomainId under);
+  uint32_t Spread(Call& call, Need& need, DomainId under, uint32_t members);
+  uint32_t Follow(Call& call, Need& need, DomainId under, uint32_t members);
+  bool SpreadBelowOne(Call& call);
+  bool Together(Call& call);
+  void CountAll(Call& call);
+  bool SearchNodes(Call& call, bool elastic);
+  bool SearchLevel(Call& call, uint8_t level, bool elastic);
+  bool IsOpen(const Call& call, DomainId domain) const;
+  bool IsTop(const Call& call, DomainId domain) const;
+  bool TryNode(Call& call, NodeId node, bool elastic);
+  bool TryDomain(Call& call, DomainId domain, bool elastic);
+  bool Put(Call& call, Need& need, SlotTree& tree, DomainId domain, uint32_t members);
+  void Assign(Call& call, Need& need, const Holding& holding);
+  void TakeBack(Call& call);
+
+  ClusterState* state_;
+  const ShapeTable* shapes_;
+  std::vector<Need> needs_;
+  std::vector<uint8_t> taken_;   // ranks that hold something, role after role
+  std::vector<SlotTree> trees_;  // per need, of the state before the call
+  SlotTree below_;               // below a domain that is tried, of the state then
+  Spreader spreader_;
+  NodeSet forbidden_;  // for anti-affinity: `except` and the nodes that the job holds
+  std::vector<NodeShare> shares_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace scheduler

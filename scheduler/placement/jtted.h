@@ -1,0 +1,63 @@
+// Kant's JTTED: how much longer a gang's members talk to each other where they stand than they would at best.
+//
+// T_est is the mean cost of a pair of the job's devices, by where the two meet: 1/9 within a node (450 GB/s
+// of NVLink against 50 GB/s of network, each way), 1 within a leaf, and 1.27 times as much for every level
+// further up (an all-reduce within one leaf is 27 % faster than one across leaves):
+//
+//   T_est = Σ_pairs cost(level at which they meet) / pairs,   JTTED = T_est(placement) / T_est(ideal)
+//
+// The ideal is where the same members go on this cluster when it is empty and healthy. Only communication is
+// estimated: computing takes the same time anywhere, so what a job's run time gains is less than this says.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "scheduler/cycle/job_table.h"
+#include "scheduler/placement/gang.h"
+#include "scheduler/placement/placer.h"
+#include "scheduler/state/cluster_state.h"
+
+namespace scheduler {
+
+struct Jtted {
+  double ratio = 1;  // at least 1; of a job with fewer than two devices 1
+  uint32_t nodes = 0;
+  uint32_t ideal_nodes = 0;
+  uint32_t leaves = 0;  // lowest fabric domains
+  uint32_t ideal_leaves = 0;
+};
+
+// Keeps an empty copy of the cluster. One thread; must not outlive the state or the shapes.
+class JttedEstimator {
+ public:
+  JttedEstimator(const ClusterState& state, const ShapeTable& shapes);
+
+  // Of the members that the job holds now.
+  Jtted Of(JobIndex job, const JobEntry& entry);
+
+ private:
+  struct Pairs {
+    double mean_cost = 0;
+    uint32_t nodes = 0;
+    uint32_t leaves = 0;
+  };
+  struct NodeWeight {
+    NodeId node = 0;
+    uint64_t devices = 0;
+  };
+  Pairs CostOf(std::vector<NodeWeight>& weights);
+  bool PlaceIdeally(JobIndex job, const JobEntry& entry);
+
+  const ClusterState* state_;
+  ClusterState empty_;
+  Placer placer_;
+  GangPlacer gangs_;
+  std::vector<NodeWeight> here_;   // scratch
+  std::vector<NodeWeight> ideal_;  // scratch
+  std::vector<uint64_t> below_;    // scratch: devices below each domain
+  std::vector<DomainId> touched_;  // scratch
+};
+
+}  // namespace scheduler

@@ -1,0 +1,24 @@
+// How good a node is for a member: named free functions, of which policies are made. Higher is better.
+#pragma once
+
+#include "scheduler/placement/policies.h"
+
+namespace scheduler {
+
+double LeastDevicesLeft(const ScoreInput& input);  // binpack
+// e-binpack: the same, but devices of one link domain are worth four that lie idle on a node in use.
+double LeastDevicesLeftLinked(const ScoreInput& input);
+double MostDevicesLeft(const ScoreInput& input);  // spread
+
+// As published beside FGD: whole numbers, so that the order of ties decides much. CPU and devices are taken
+// as shares of the largest node's.
+double DotProduct(const ScoreInput& input);      // the ask points where the node has little left
+double LeastLeftAfter(const ScoreInput& input);  // best-fit: CPU and devices alike
+// gpu-packing: shares onto used devices, then devices of used nodes, then of free nodes.
+double UsedDevicesFirst(const ScoreInput& input);
+// gpu-clustering: to members of its own size; then where nobody is; needs NodeState::sizes.
+double AmongItsOwnSize(const ScoreInput& input);
+
+double NoScore(const ScoreInput& input);  // all nodes are equal: random
+
+}  // namespace scheduler

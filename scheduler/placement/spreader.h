@@ -1,0 +1,67 @@
+// Chooses nodes for the members of one job one after the other, as the policy scores them, where all of them
+// are to be apart from each other: over leaves, then nodes (`spread`), on nodes of their own (`apart`), or
+// because the policy spreads.
+//
+// The same choice as looking at every node for every member, but what is best in a leaf group is kept and
+// looked for again only after a member went there. The nodes of one lowest domain are a leaf group. Must not
+// outlive the state; one thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "scheduler/placement/placer.h"
+#include "scheduler/state/cluster_state.h"
+
+namespace scheduler {
+
+class Spreader {
+ public:
+  explicit Spreader(const ClusterState& state);
+
+  struct Ask {
+    JobIndex job = 0;
+    ShapeId shape = 0;
+    DomainId under = kNone;           // kNone: anywhere
+    const NodeSet* except = nullptr;  // may be null
+    bool apart = false;
+    bool spread = false;
+  };
+  // Looks at all nodes once. `ask.except` must stay as it is until the next Start.
+  void Start(Placer& placer, const Ask& ask, Rng& rng);
+
+  // What the next member should hold; nothing: it fits nowhere. The caller assigns it to the job before it
+  // asks for another.
+  std::optional<Holding> Next(Placer& placer);
+
+ private:
+  // Greater is better.
+  struct Rank {
+    int64_t crowd = 0;  // members of the job, negative
+    Placer::Suitability suits;
+    int64_t leaf = 0;  // by the policy's tie-break
+    uint64_t lot = 0;
+    auto operator<=>(const Rank&) const = default;
+  };
+  struct Group {
+    DomainId domain = 0;
+    NodeId best = kNone;  // none has room
+    Rank rank;            // of the best, but for what the whole group shares
+  };
+
+  void FindGroups(DomainId domain);
+  void Refresh(Placer& placer, Group& group);
+
+  const ClusterState* state_;
+  Ask ask_;
+  uint64_t draw_ = 0;
+  size_t last_ = SIZE_MAX;  // the group of what Next gave
+  NodeId last_node_ = kNone;
+  std::vector<Group> groups_;
+  std::vector<uint32_t> on_node_;  // members of the job
+  std::vector<uint32_t> on_leaf_;
+  std::vector<uint8_t> closed_;  // nodes that power keeps from taking more
+};
+
+}  // namespace scheduler

@@ -1,0 +1,68 @@
+// What a planning cycle decides, with its reasons: the same for people, for the ledger and for the launcher.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "scheduler/state/node_state.h"
+
+namespace scheduler {
+
+// Why: a stable code and a sentence that names the numbers.
+struct Reason {
+  std::string code;  // "fits", "backfilled", "preempted-for", "reclaimed", "defragmented", "node-failed", …
+  std::string text;
+
+  friend bool operator==(const Reason&, const Reason&) = default;
+};
+
+enum class ActionKind : uint8_t {
+  kStart,    // `members` start; of an elastic job that runs, more of them
+  kPreempt,  // the whole job stops after `grace` and waits again
+  kShrink,   // `members` of an elastic job stop after `grace`
+  kMove,     // `members` start at their new places, then stop at the old (make before break)
+  kSuspend,  // a notebook gives its devices back and keeps its disk
+  kStop,     // over its limit, or failed beyond its restart budget
+};
+
+struct MemberAt {
+  uint16_t role = 0;
+  uint32_t rank = 0;
+  Holding holding;
+
+  friend bool operator==(const MemberAt&, const MemberAt&) = default;
+};
+
+struct Action {
+  ActionKind kind = ActionKind::kStart;
+  std::string job;
+  std::vector<MemberAt> members;  // kStart, kMove: where to; kShrink: which
+  conf::Duration grace{};
+  Reason why;
+
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+// What is kept for a job that waits.
+struct Reserved {
+  std::string job;
+  conf::TimePoint start{};
+  conf::TimePoint end{};  // expected
+  std::vector<NodeId> nodes{};
+
+  friend bool operator==(const Reserved&, const Reserved&) = default;
+};
+
+struct Plan {
+  uint64_t based_on = 0;  // the snapshot's version
+  std::vector<Action> actions;
+  std::vector<std::pair<std::string, Reason>> waiting;  // jobs looked at that stay pending, and why; bounded
+  std::vector<Reserved> reserved;                       // in the order in which they were made
+};
+
+std::string_view Name(ActionKind kind);
+
+}  // namespace scheduler

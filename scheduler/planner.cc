@@ -1,0 +1,152 @@
+#include "scheduler/planner.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "scheduler/cycle/cycle.h"
+#include "scheduler/cycle/planning_state.h"
+
+namespace scheduler {
+
+Planner::Planner(const Cluster& cluster, const std::vector<Queue>& queues, Policy policy)
+    : state_(std::make_unique<PlanningState>(cluster, queues, std::move(policy))) {}
+
+Planner::~Planner() = default;
+
+JobIndex Planner::Submit(Job job, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  const JobIndex index = state_->Add(std::move(job));
+  state_->Learn(index);
+  state_->Wait(index);
+  return index;
+}
+
+void Planner::Ended(JobIndex job, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  state_->Leave(job);
+}
+
+void Planner::Failed(JobIndex job, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  JobEntry& entry = state_->jobs[job];
+  if (++entry.restarts > entry.job.restart_budget) {
+    state_->failed_for_good.push_back(entry.job.id);
+    return state_->Leave(job);
+  }
+  state_->KeepWork(entry);
+  state_->Release(job);
+  state_->Wait(job);
+}
+
+void Planner::Stopped(JobIndex job, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  JobEntry& entry = state_->jobs[job];
+  assert(entry.phase == Phase::kStopping);
+  state_->KeepWork(entry);
+  switch (entry.after_stop) {
+    case AfterStop::kLeaves:
+      return state_->Leave(job);
+    case AfterStop::kWaits:
+      state_->Release(job);
+      return state_->Wait(job);
+    case AfterStop::kSuspends:
+      break;
+  }
+  state_->Release(job);
+  entry.phase = Phase::kSuspended;
+  state_->suspended.emplace(entry.sequence, job);
+}
+
+void Planner::Moved(JobIndex job, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  state_->DropLeaving(job);
+}
+
+void Planner::Checkpointed(JobIndex job, conf::TimePoint now) {
+  state_->jobs[job].checkpointed = now;
+}
+
+void Planner::Idle(JobIndex job, conf::TimePoint since) {
+  state_->jobs[job].idle_since = since;
+}
+
+void Planner::Used(JobIndex job, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  JobEntry& entry = state_->jobs[job];
+  entry.idle_since.reset();
+  if (state_->suspended.erase({entry.sequence, job}) > 0) state_->Wait(job);
+}
+
+void Planner::NodeFault(NodeId node, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  state_->LoseMembersOn(node);
+  state_->Fault(node, now);
+}
+
+void Planner::DeviceFault(NodeId node, int device, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  state_->LoseMembersOn(node, uint32_t{1} << device);
+  state_->BreakDevice(node, device);
+  state_->Fault(node, now);
+}
+
+void Planner::SetHealth(NodeId node, Health health, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  if (health == Health::kHealthy) state_->Mend(node);
+  state_->SetHealth(node, health);
+}
+
+Plan Planner::Run(conf::TimePoint now, Rng& rng) {
+  state_->AdvanceTo(now);
+  state_->RecoverNodes();
+  return Cycle(*state_, now, rng).Run();
+}
+
+uint64_t Planner::version() const {
+  return state_->version;
+}
+
+Rng CycleRng(uint64_t seed, uint64_t version) {
+  return Rng(seed ^ (version * 0x9e3779b97f4a7c15));
+}
+
+const ClusterState& Planner::state() const {
+  return state_->state;
+}
+const JobTable& Planner::jobs() const {
+  return state_->jobs;
+}
+const ShapeTable& Planner::shapes() const {
+  return state_->shapes;
+}
+const QueueTree& Planner::queues() const {
+  return state_->queues;
+}
+size_t Planner::pending() const {
+  return state_->pending.size() + state_->held.size();
+}
+
+std::optional<conf::TimePoint> Planner::NextDue() const {
+  std::optional<conf::TimePoint> due;
+  const auto at = [&](conf::TimePoint time) { due = due ? std::min(*due, time) : time; };
+  for (const auto& [sequence, job] : state_->running) {
+    const JobEntry& entry = state_->jobs[job];
+    if (entry.phase != Phase::kRunning) continue;
+    if (entry.job.limit) at(entry.started + *entry.job.limit);
+    if (entry.idle_since && entry.job.idle_timeout > conf::Duration::zero()) {
+      at(*entry.idle_since + entry.job.idle_timeout);
+    }
+  }
+  for (const auto& [sequence, job] : state_->held) {
+    const JobEntry& entry = state_->jobs[job];
+    if (entry.job.not_before) at(*entry.job.not_before);
+  }
+  for (const auto& [node, times] : state_->faults) {
+    if (state_->state.health(node) == Health::kSuspect)
+      at(times.back() + state_->policy.faults.recover_after);
+  }
+  return due;
+}
+
+}  // namespace scheduler

@@ -1,0 +1,64 @@
+// Plots as SVG for pages: a frame with axes, and lines in it. Text in, text out.
+//
+// Colours are classes (c0 to c7) that the page's style defines, so that they follow its light or dark scheme.
+// The frame carries its scales as data attributes (`data-x`, `data-y`), by which a page's script reads values
+// off; without a script the plot is whole.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace scheduler::sim {
+
+// For text and attribute values of HTML: & < > " ' as entities, control characters as spaces.
+std::string Escape(std::string_view text);
+
+inline constexpr size_t kPlotColors = 8;
+
+struct Axis {
+  std::string label{};  // with the unit
+  double from = 0;      // at the left or the bottom; may be the greater
+  double to = 1;
+  bool log = false;  // then both ends are above 0
+};
+
+struct Frame {
+  std::string alt{};  // what it shows, in words
+  int width = 1060;   // of the view box; pages scale it
+  int height = 260;
+  Axis x{};
+  Axis y{};
+
+  double left() const { return 70; }
+  double right() const { return width - 22.0; }
+  double top() const { return 10; }
+  double bottom() const { return height - 44.0; }
+  // Where a value stands; outside the axis, at its end.
+  double AtX(double value) const;
+  double AtY(double value) const;
+};
+
+struct Line {
+  std::string name{};
+  size_t color = 0;
+  std::vector<std::pair<double, double>> points{};  // in order of x
+};
+
+// Round numbers between the ends, both included where round; about `count`. Of a log axis, powers of ten.
+std::vector<double> Ticks(const Axis& axis, size_t count);
+
+// A number just above `value` to end an axis at: 1, 2, 2.5 or 5 times a power of ten; 1 for 0.
+double RoundUp(double value);
+
+// The mean of each run of neighbours, as many as keep the points at or below `most`.
+std::vector<std::pair<double, double>> Thin(const std::vector<std::pair<double, double>>& points,
+                                            size_t most);
+
+// The SVG element; `content` is drawn between the grid and the axes.
+std::string Draw(const Frame& frame, std::string_view content);
+std::string DrawLines(const Frame& frame, const std::vector<Line>& lines);
+
+}  // namespace scheduler::sim

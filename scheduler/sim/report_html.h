@@ -1,0 +1,19 @@
+// What a simulation found, as one HTML page: the figures, and plots of them over time, by size and by queue.
+//
+// The page needs nothing else: no network, no other file; style, plots and the few lines of script that read
+// values off under the pointer stand in it, and it is whole without the script. Strings are escaped. Series
+// are thinned, heat maps and the number of queues bounded, so the page's size is bounded: below 1 MB for two
+// policies however long the trace.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "scheduler/sim/report.h"
+
+namespace scheduler::sim {
+
+// Plots are of the first seed; the table is of all of them. `runs` holds at least one policy.
+std::string AsHtml(const RunFacts& facts, std::span<const PolicyRuns> runs);
+
+}  // namespace scheduler::sim

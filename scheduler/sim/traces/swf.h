@@ -1,0 +1,20 @@
+// The Standard Workload Format of the Parallel Workloads Archive: 18 whole numbers a line, -1 for what is not
+// known, comments and header fields behind ";".
+//
+// Read are: job number, submit time, run time, processors (requested, else allocated), requested time, user,
+// queue and preceding job. One processor is one device. Lines stand in order of submission; one that does
+// not, or that has no run time or processors, is left out.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "scheduler/sim/traces/trace.h"
+
+namespace scheduler::sim {
+
+// Submit times count from the header's UnixStartTime. The requested time is the user's estimate. A preceding
+// job that was left out is not waited for.
+Trace ReadSwf(std::string_view text, const std::string& file, uint32_t devices_per_node);
+
+}  // namespace scheduler::sim

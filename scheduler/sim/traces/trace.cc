@@ -1,0 +1,92 @@
+#include "scheduler/sim/traces/trace.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace scheduler::sim {
+
+void SortBySubmission(std::vector<TraceJob>& jobs) {
+  std::vector<std::pair<conf::TimePoint, size_t>> order(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) order[i] = {jobs[i].job.submitted, i};
+  std::ranges::sort(order);
+  std::vector<TraceJob> sorted;
+  sorted.reserve(jobs.size());
+  for (const auto& [submitted, at] : order) sorted.push_back(std::move(jobs[at]));
+  jobs = std::move(sorted);
+}
+
+std::vector<Role> GangOf(uint32_t count, uint32_t per_node) {
+  const auto role = [](std::string name, uint32_t members, uint32_t devices) {
+    Role made;
+    made.name = std::move(name);
+    made.ask.devices = {{.count = static_cast<uint16_t>(devices)}};
+    made.count = made.min_count = members;
+    return made;
+  };
+  std::vector<Role> roles;
+  if (count / per_node > 0) roles.push_back(role("worker", count / per_node, per_node));
+  if (count % per_node > 0) roles.push_back(role(roles.empty() ? "worker" : "rest", 1, count % per_node));
+  return roles;
+}
+
+void SplitAtCommas(std::string_view line, std::vector<std::string_view>& fields) {
+  fields.clear();
+  while (true) {
+    const size_t comma = line.find(',');
+    fields.push_back(line.substr(0, comma));
+    if (comma == std::string_view::npos) return;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+void SplitAtBlanks(std::string_view line, std::vector<std::string_view>& fields) {
+  constexpr std::string_view kBlanks = " \t";
+  fields.clear();
+  while (true) {
+    const size_t begin = line.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos) return;
+    line.remove_prefix(begin);
+    const size_t end = std::min(line.find_first_of(kBlanks), line.size());
+    fields.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+}
+
+namespace {
+
+template <class Number>
+std::optional<Number> Parse(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<int64_t> ParseInteger(std::string_view text) {
+  return Parse<int64_t>(text);
+}
+
+std::optional<double> ParseReal(std::string_view text) {
+  const std::optional<double> value = Parse<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::optional<conf::Duration> Seconds(double seconds) {
+  constexpr double kLongest = 9.2e9;
+  if (!(std::abs(seconds) < kLongest)) return std::nullopt;
+  return conf::Duration(std::llround(seconds * 1e9));
+}
+
+void LeaveOut(Trace& trace, const std::string& file, int line, std::string_view value, std::string message) {
+  constexpr size_t kLongestValue = 120;
+  ++trace.report.left_out;
+  trace.report.Add({.file = file,
+                    .pointer = {},
+                    .line = line,
+                    .value = std::string(value.substr(0, kLongestValue)),
+                    .message = std::move(message)});
+}
+
+}  // namespace scheduler::sim

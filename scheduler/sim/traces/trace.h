@@ -1,0 +1,48 @@
+// What a trace reader gives: the jobs of a recorded workload in the order of their submission, and what was
+// wrong with its rows.
+//
+// A row that is malformed, negative or out of order is left out and reported with file and line; whether that
+// is acceptable is the caller's to say (`tidegate simulate --strict` refuses). Readers are pure: text in,
+// values out.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/io/jobs_jsonl.h"
+#include "scheduler/io/loaded.h"
+#include "scheduler/work.h"
+
+namespace scheduler::sim {
+
+using TraceJob = io::TimedJob;
+
+struct Trace {
+  std::vector<TraceJob> jobs{};
+  io::LineReport report{};
+};
+
+// Orders jobs by submission; those of one moment stay in the trace's order.
+void SortBySubmission(std::vector<TraceJob>& jobs);
+
+// `count` devices as members that each fill a node of `per_node`, with the remainder in a last one.
+std::vector<Role> GangOf(uint32_t count, uint32_t per_node);
+
+// Cuts a line at each comma, or at runs of blanks; views into the line.
+void SplitAtCommas(std::string_view line, std::vector<std::string_view>& fields);
+void SplitAtBlanks(std::string_view line, std::vector<std::string_view>& fields);
+
+// The whole text as a number, or nothing. For double: finite.
+std::optional<int64_t> ParseInteger(std::string_view text);
+std::optional<double> ParseReal(std::string_view text);
+
+// Seconds as a duration; nothing where they do not fit into one (about 290 years).
+std::optional<conf::Duration> Seconds(double seconds);
+
+// Leaves the row out of `trace` and says why.
+void LeaveOut(Trace& trace, const std::string& file, int line, std::string_view value, std::string message);
+
+}  // namespace scheduler::sim

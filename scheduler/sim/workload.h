@@ -1,0 +1,50 @@
+// What is done to a trace before it is run: faster arrivals, repetition, estimates, and leaving out what the
+// cluster could never run.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "scheduler/model.h"
+#include "scheduler/queue.h"
+#include "scheduler/rng.h"
+#include "scheduler/sim/traces/trace.h"
+
+namespace scheduler::sim {
+
+enum class EstimateKind : uint8_t {
+  kExact,  // what the job will run
+  kNoisy,  // that times exp(σ · standard normal)
+  kUser,   // as the trace says; jobs without one have none
+};
+
+struct Estimates {
+  EstimateKind kind = EstimateKind::kExact;
+  double sigma = 1;
+};
+
+// "exact", "noisy" (σ 1), "noisy:0.5" or "user"; nothing for other text or a σ that is not positive.
+std::optional<Estimates> ParseEstimates(std::string_view text);
+
+void SetEstimates(std::vector<TraceJob>& jobs, const Estimates& estimates, Rng& rng);
+
+// Submissions come `factor` times as fast; run times stay. `factor` above 0.
+void ScaleArrivals(std::vector<TraceJob>& jobs, double factor);
+
+// The workload `times` times, one after the other with the mean gap between; later copies get ids like
+// "job#2". Requires that no queue, user or notebook depends on ids beyond `after`.
+void Repeat(std::vector<TraceJob>& jobs, uint32_t times);
+
+// Gives jobs that state no checkpoint contract this one.
+void SetCheckpoints(std::vector<TraceJob>& jobs, const Checkpoint& contract);
+
+// The queues that the jobs name, in order of name, without quotas: for a policy that has none.
+std::vector<Queue> QueuesOf(const std::vector<TraceJob>& jobs);
+
+// Leaves out and reports jobs that not even the empty cluster could hold, that name a queue which does not
+// exist or is not a leaf, or that wait for a job that is not there.
+void LeaveOutImpossible(Trace& trace, const std::string& file, const Cluster& cluster,
+                        std::span<const Queue> queues);
+
+}  // namespace scheduler::sim

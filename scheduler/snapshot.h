@@ -1,0 +1,70 @@
+// All that a planning cycle depends on, as one value: dumped to a file, it replays the decision.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "conf/time.h"
+#include "scheduler/model.h"
+#include "scheduler/placement/mix_learner.h"
+#include "scheduler/plan.h"
+#include "scheduler/queue.h"
+#include "scheduler/work.h"
+
+namespace scheduler {
+
+enum class Phase : uint8_t {
+  kPending,  // waits for its (next) start
+  kRunning,
+  kStopping,   // told to stop, holds its devices until it has
+  kSuspended,  // a notebook that nobody used: starts again when its user comes back
+};
+
+// What becomes of a job that has stopped.
+enum class AfterStop : uint8_t { kWaits, kSuspends, kLeaves };
+
+struct JobState {
+  Job job;
+  Phase phase = Phase::kPending;
+  std::vector<MemberAt> members{};  // that hold devices, by role and rank
+  conf::TimePoint started{};        // of the present run
+  conf::TimePoint checkpointed{};   // when work was last safe; at a start, the start
+  conf::TimePoint stops_at{};       // kStopping: when the grace ends
+  AfterStop after_stop = AfterStop::kWaits;
+  std::optional<conf::TimePoint> idle_since{};  // a notebook that nobody uses
+  bool lost_members = false;                    // to a fault, since the last cycle
+  std::vector<MemberAt> leaving{};              // old places of members that are moving, held until they have
+  conf::Duration done{};                        // useful run time of earlier runs that a restart keeps
+  uint32_t restarts = 0;
+};
+
+struct NodeHealth {
+  Health health = Health::kHealthy;
+  uint32_t broken_devices = 0;            // bit d
+  std::vector<conf::TimePoint> faults{};  // within the fault policy's window
+};
+
+struct Snapshot {
+  uint64_t version = 0;
+  conf::TimePoint as_of{};
+  Cluster cluster;
+  std::vector<NodeHealth> health{};  // per node; empty: as the cluster says
+  std::vector<Queue> queues{};
+  std::vector<JobState> jobs{};  // in the order in which they were submitted
+  // Decayed usage in device-milli-seconds as of `as_of`: (queue, user) → amount.
+  std::map<std::pair<std::string, std::string>, double> usage{};
+  std::vector<std::string> tenants{};  // in the order of their numbers, which holdings name
+  MixLearner::State demand{};          // what has been asked for so far
+  std::vector<Reserved> reserved{};    // by the last cycle
+  std::vector<std::string> failed{};   // ids of jobs that failed for good since the last cycle
+  conf::TimePoint defragmented{};      // when that was last done
+};
+
+std::string_view Name(Phase phase);
+std::string_view Name(AfterStop after);
+
+}  // namespace scheduler

@@ -1,0 +1,466 @@
+#include "scheduler/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tests/unit/scheduler/clusters.h"
+
+namespace scheduler {
+namespace {
+
+using namespace testing;
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct World {
+  explicit World(Cluster c, Policy policy = {}, std::vector<Queue> queues = {})
+      : cluster(std::move(c)), planner(cluster, queues, std::move(policy)) {}
+
+  Job Make(const std::string& id, Ask ask, uint32_t members = 1) {
+    Job job;
+    job.id = id;
+    job.queue = "default";
+    job.submitted = now;
+    job.roles = {{.name = "worker", .ask = std::move(ask), .count = members, .min_count = members}};
+    job.estimate = hours(1);
+    return job;
+  }
+  JobIndex Submit(Job job) { return planner.Submit(std::move(job), now); }
+  // "start a, preempt b": what the next cycle does.
+  std::vector<std::string> Run() {
+    plan = planner.Run(now, rng);
+    std::vector<std::string> actions;
+    for (const Action& action : plan.actions)
+      actions.push_back(std::string(Name(action.kind)) + " " + action.job);
+    return actions;
+  }
+  JobIndex Find(const std::string& id) const { return planner.jobs().Find(id); }
+  std::vector<NodeId> NodesOf(const std::string& id) const {
+    std::vector<NodeId> nodes;
+    for (const MemberId member : planner.state().of(Find(id))) {
+      nodes.push_back(planner.state().member(member).holding.node);
+    }
+    std::ranges::sort(nodes);
+    return nodes;
+  }
+  std::string WhyWaits(const std::string& id) const {
+    for (const auto& [job, why] : plan.waiting) {
+      if (job == id) return why.code;
+    }
+    return {};
+  }
+
+  Cluster cluster;
+  Planner planner;
+  conf::TimePoint now{hours(1'000)};
+  Rng rng{1};
+  Plan plan;
+};
+
+TEST(Planner, StartsWhatFitsAndSaysWhyTheRestWaits) {
+  World w(EightWay(2));
+  w.Submit(w.Make("a", Devices(8)));
+  w.Submit(w.Make("b", Devices(8)));
+  w.Submit(w.Make("c", Devices(8)));
+  EXPECT_THAT(w.Run(), ElementsAre("start a", "start b"));
+  EXPECT_EQ(w.WhyWaits("c"), "reserved");
+  EXPECT_THAT(w.Run(), IsEmpty());
+  w.planner.Ended(w.Find("a"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start c"));
+}
+
+TEST(Planner, BackfillsOnlyWhatDoesNotDelayTheFirstInLine) {
+  World w(EightWay(2));
+  w.Submit(w.Make("runs", Devices(8)));
+  w.Run();
+  w.Submit(w.Make("big", Devices(8), 2));
+  Job longer = w.Make("longer", Devices(4));
+  longer.estimate = hours(2);
+  Job shorter = w.Make("shorter", Devices(4));
+  shorter.estimate = minutes(30);
+  w.Submit(longer);
+  w.Submit(shorter);
+  EXPECT_THAT(w.Run(), ElementsAre("start shorter"));
+  ASSERT_EQ(w.plan.reserved.size(), 1u);
+  EXPECT_EQ(w.plan.reserved[0].job, "big");
+  EXPECT_EQ(w.plan.reserved[0].start, w.now + hours(1));
+  EXPECT_THAT(w.plan.reserved[0].nodes, ElementsAre(0, 1));
+}
+
+TEST(Planner, StrictFifoLetsNothingPass) {
+  Policy policy;
+  policy.backfill.kind = Backfill::kFifo;
+  World w(EightWay(2), policy);
+  w.Submit(w.Make("runs", Devices(8)));
+  w.Run();
+  w.Submit(w.Make("big", Devices(8), 2));
+  w.Submit(w.Make("small", Devices(1)));
+  EXPECT_THAT(w.Run(), IsEmpty());
+  EXPECT_EQ(w.WhyWaits("big"), "first-in-line");
+}
+
+TEST(Planner, WhatCanNeverFitHoldsNobodyUp) {
+  Policy policy;
+  policy.backfill.kind = Backfill::kFifo;
+  World w(EightWay(2), policy);
+  w.Submit(w.Make("huge", Devices(8), 3));
+  w.Submit(w.Make("small", Devices(1)));
+  EXPECT_THAT(w.Run(), ElementsAre("start small"));
+  EXPECT_EQ(w.WhyWaits("huge"), "impossible");
+}
+
+TEST(Planner, PreemptsLowerPriorityAfterItsGraceAndNotTwice) {
+  Policy policy;
+  policy.preemption.grace = seconds(30);
+  World w(EightWay(1), policy);
+  w.Submit(w.Make("low", Devices(8)));
+  w.Run();
+  Job high = w.Make("high", Devices(8));
+  high.priority = 10;
+  w.Submit(high);
+  EXPECT_THAT(w.Run(), ElementsAre("preempt low"));
+  EXPECT_EQ(w.plan.actions[0].grace, seconds(30));
+  EXPECT_THAT(w.plan.actions[0].why.text, HasSubstr("high"));
+  w.now += seconds(10);
+  EXPECT_THAT(w.Run(), IsEmpty());  // room comes already
+  w.now += seconds(20);
+  w.planner.Stopped(w.Find("low"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start high"));
+  EXPECT_EQ(w.planner.jobs()[w.Find("low")].phase, Phase::kPending);
+}
+
+TEST(Planner, AHigherPriorityTakesNothingThatIsNotPreemptible) {
+  World w(EightWay(1));
+  Job low = w.Make("low", Devices(8));
+  low.preemptible = false;
+  w.Submit(low);
+  w.Run();
+  Job high = w.Make("high", Devices(8));
+  high.priority = 10;
+  w.Submit(high);
+  EXPECT_THAT(w.Run(), IsEmpty());
+}
+
+TEST(Planner, AStarvedQueueReclaimsWhatItDeservesInOneCycle) {
+  Policy policy;
+  policy.preemption.grace = seconds(0);
+  World w(EightWay(4), policy,
+          {{.name = "a", .parent = "", .deserved = {{"*", 16'000}}},
+           {.name = "b", .parent = "", .deserved = {{"*", 16'000}}}});
+  for (int i = 0; i < 4; ++i) {
+    Job job = w.Make("a" + std::to_string(i), Devices(8));
+    job.queue = "a";
+    w.Submit(job);
+  }
+  EXPECT_EQ(w.Run().size(), 4u);  // borrows what nobody asks for
+  for (int i = 0; i < 2; ++i) {
+    Job job = w.Make("b" + std::to_string(i), Devices(8));
+    job.queue = "b";
+    w.Submit(job);
+  }
+  EXPECT_EQ(w.Run().size(), 2u);
+  for (const Action& action : w.plan.actions) {
+    EXPECT_EQ(action.kind, ActionKind::kPreempt);
+    EXPECT_EQ(action.why.code, "reclaimed");
+    w.planner.Stopped(w.Find(action.job), w.now);
+  }
+  EXPECT_THAT(w.Run(), ElementsAre("start b0", "start b1"));
+  EXPECT_THAT(w.Run(), IsEmpty());  // and nobody takes it back
+}
+
+TEST(Planner, AStarvedQueueReclaimsNoMoreThanItDeservesForAllItsJobsTogether) {
+  World w(EightWay(4), {},
+          {{.name = "a", .parent = "", .deserved = {{"*", 16'000}}},
+           {.name = "b", .parent = "", .deserved = {{"*", 16'000}}}});
+  const auto submit = [&](const std::string& queue, int jobs, uint16_t devices) {
+    for (int i = 0; i < jobs; ++i) {
+      Job job = w.Make(queue + std::to_string(devices) + "-" + std::to_string(i), Devices(devices));
+      job.queue = queue;
+      w.Submit(job);
+    }
+  };
+  submit("a", 32, 1);
+  EXPECT_EQ(w.Run().size(), 32u);  // borrows what nobody asks for
+  submit("b", 16, 1);
+  submit("b", 8, 2);
+  EXPECT_EQ(w.Run().size(), 16u);
+  for (const Action& action : w.plan.actions) EXPECT_EQ(action.why.code, "reclaimed");
+  const std::vector<Action> victims = w.plan.actions;
+  w.now += seconds(10);
+  EXPECT_THAT(w.Run(), IsEmpty());  // all is under way
+  w.now += seconds(20);
+  for (const Action& action : victims) w.planner.Stopped(w.Find(action.job), w.now);
+  w.Run();
+  EXPECT_EQ(w.planner.queues().allocated(0, kAnyKind), 16'000);
+  EXPECT_EQ(w.planner.queues().allocated(1, kAnyKind), 16'000);
+  w.now += seconds(10);
+  EXPECT_THAT(w.Run(), IsEmpty());  // and nobody takes it back
+}
+
+TEST(Planner, AnElasticGangGrowsIntoFreeRoomAndShrinksForOthers) {
+  Policy policy;
+  World w(EightWay(4), policy);
+  w.Submit(w.Make("fixed", Devices(8)));
+  Job elastic = w.Make("elastic", Devices(8), 4);
+  elastic.roles[0].min_count = 2;
+  w.Submit(elastic);
+  EXPECT_THAT(w.Run(), ElementsAre("start fixed", "start elastic"));
+  EXPECT_EQ(w.NodesOf("elastic").size(), 3u);
+  w.planner.Ended(w.Find("fixed"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start elastic"));
+  EXPECT_EQ(w.plan.actions[0].why.code, "grown");
+  EXPECT_EQ(w.NodesOf("elastic").size(), 4u);
+
+  w.now += hours(1);
+  Job high = w.Make("high", Devices(8));
+  high.priority = 10;
+  w.Submit(high);
+  EXPECT_THAT(w.Run(), ElementsAre("shrink elastic"));
+  EXPECT_EQ(w.plan.actions[0].members.size(), 1u);
+  w.now += seconds(30);
+  w.planner.Moved(w.Find("elastic"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start high"));
+  EXPECT_EQ(w.NodesOf("elastic").size(), 3u);
+}
+
+TEST(Planner, AGangThatLosesANodeGetsAnotherMemberAndKeepsTheRest) {
+  World w(EightWay(4));
+  w.Submit(w.Make("gang", Devices(8), 3));
+  w.Run();
+  const std::vector<NodeId> before = w.NodesOf("gang");
+  w.now += minutes(5);
+  w.planner.NodeFault(before[0], w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start gang"));
+  EXPECT_EQ(w.plan.actions[0].why.code, "hot-swapped");
+  EXPECT_EQ(w.plan.actions[0].members.size(), 1u);
+  EXPECT_EQ(w.NodesOf("gang").size(), 3u);
+  EXPECT_EQ(std::ranges::count(w.NodesOf("gang"), before[0]), 0);
+}
+
+TEST(Planner, AFaultyNodeIsSuspectThenQuarantinedAndASuspectRecovers) {
+  Policy policy;
+  policy.faults = {.suspect_after = 1, .quarantine_after = 2, .window = hours(24), .recover_after = hours(1)};
+  World w(EightWay(2), policy);
+  w.planner.NodeFault(0, w.now);
+  w.Run();
+  EXPECT_EQ(w.planner.state().health(0), Health::kSuspect);
+  EXPECT_EQ(w.planner.NextDue(), w.now + hours(1));
+  w.now += hours(1);
+  w.Run();
+  EXPECT_EQ(w.planner.state().health(0), Health::kHealthy);
+  w.planner.NodeFault(0, w.now);
+  w.now += hours(10);
+  w.Run();
+  EXPECT_EQ(w.planner.state().health(0), Health::kQuarantined);
+  w.planner.SetHealth(0, Health::kHealthy, w.now);
+  w.Submit(w.Make("both", Devices(8), 2));
+  EXPECT_THAT(w.Run(), ElementsAre("start both"));
+}
+
+TEST(Planner, ReplicasLeaveADrainingNodeByStartingElsewhereFirst) {
+  World w(EightWay(2));
+  Job replica = w.Make("replica", Devices(4));
+  replica.work = WorkClass::kInference;
+  w.Submit(replica);
+  w.Run();
+  const NodeId from = w.NodesOf("replica")[0];
+  w.planner.SetHealth(from, Health::kDraining, w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("move replica"));
+  EXPECT_EQ(w.NodesOf("replica").size(), 2u);  // both, until the move is done
+  w.planner.Moved(w.Find("replica"), w.now);
+  EXPECT_THAT(w.NodesOf("replica"), ElementsAre(1 - from));
+}
+
+TEST(Planner, DependentsWaitAndLeaveWhenWhatTheyWaitForFails) {
+  World w(EightWay(2));
+  Job first = w.Make("first", Devices(1));
+  first.restart_budget = 0;
+  Job second = w.Make("second", Devices(1));
+  second.after = {"first"};
+  Job third = w.Make("third", Devices(1));
+  third.after = {"second"};
+  w.Submit(first);
+  w.Submit(second);
+  w.Submit(third);
+  EXPECT_THAT(w.Run(), ElementsAre("start first"));
+  w.planner.Failed(w.Find("first"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("stop second", "stop third"));
+  EXPECT_EQ(w.planner.pending(), 0u);
+}
+
+TEST(Planner, DependentsStartWhenWhatTheyWaitForEndedWell) {
+  World w(EightWay(2));
+  w.Submit(w.Make("first", Devices(1)));
+  Job second = w.Make("second", Devices(1));
+  second.after = {"first"};
+  w.Submit(second);
+  w.Run();
+  w.planner.Ended(w.Find("first"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start second"));
+}
+
+TEST(Planner, AnAdvanceReservationStartsOnTime) {
+  World w(EightWay(2));
+  Job booked = w.Make("booked", Devices(8), 2);
+  booked.not_before = w.now + hours(3);
+  w.Submit(booked);
+  Job fits = w.Make("fits", Devices(8));
+  fits.estimate = hours(2);
+  Job too_long = w.Make("too-long", Devices(8));
+  too_long.estimate = hours(4);
+  w.Submit(fits);
+  w.Submit(too_long);
+  EXPECT_THAT(w.Run(), ElementsAre("start fits"));
+  EXPECT_EQ(w.planner.NextDue(), w.now + hours(3));
+  w.now += hours(2);
+  w.planner.Ended(w.Find("fits"), w.now);
+  EXPECT_THAT(w.Run(), IsEmpty());
+  w.now += hours(1);
+  EXPECT_THAT(w.Run(), ElementsAre("start booked"));
+}
+
+TEST(Planner, AnArrayRunsAsManyElementsAsItMay) {
+  World w(EightWay(2));
+  for (int i = 0; i < 5; ++i) {
+    Job element = w.Make("sweep[" + std::to_string(i) + "]", Devices(1));
+    element.array = "sweep";
+    element.max_running = 2;
+    w.Submit(element);
+  }
+  EXPECT_THAT(w.Run(), ElementsAre("start sweep[0]", "start sweep[1]"));
+  EXPECT_EQ(w.WhyWaits("sweep[2]"), "array");
+  w.planner.Ended(w.Find("sweep[0]"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start sweep[2]"));
+}
+
+TEST(Planner, AnIdleNotebookIsSuspendedAndComesBackWithItsUser) {
+  World w(EightWay(1));
+  Job notebook = w.Make("notebook", Devices(1));
+  notebook.work = WorkClass::kNotebook;
+  notebook.idle_timeout = minutes(30);
+  w.Submit(notebook);
+  w.Run();
+  w.planner.Idle(w.Find("notebook"), w.now);
+  w.now += minutes(29);
+  EXPECT_THAT(w.Run(), IsEmpty());
+  w.now += minutes(1);
+  EXPECT_THAT(w.Run(), ElementsAre("suspend notebook"));
+  w.planner.Stopped(w.Find("notebook"), w.now);
+  EXPECT_EQ(w.planner.state().totals().allocated_milli, 0);
+  EXPECT_THAT(w.Run(), IsEmpty());
+  w.planner.Used(w.Find("notebook"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start notebook"));
+}
+
+TEST(Planner, AJobIsStoppedAtItsLimit) {
+  World w(EightWay(1));
+  Job job = w.Make("job", Devices(1));
+  job.limit = hours(2);
+  w.Submit(job);
+  w.Run();
+  EXPECT_EQ(w.planner.NextDue(), w.now + hours(2));
+  w.now += hours(2);
+  EXPECT_THAT(w.Run(), ElementsAre("stop job"));
+  w.planner.Stopped(w.Find("job"), w.now);
+  EXPECT_EQ(w.Find("job"), kNone);
+}
+
+TEST(Planner, ARestartKeepsTheWorkUpToTheLastCheckpoint) {
+  World w(EightWay(1));
+  Job job = w.Make("job", Devices(1));
+  job.checkpoint = {.interval = minutes(10), .save = seconds(5), .restart = minutes(1)};
+  w.Submit(job);
+  w.Run();
+  w.planner.Checkpointed(w.Find("job"), w.now + minutes(20));
+  w.now += minutes(25);
+  w.planner.Failed(w.Find("job"), w.now);
+  EXPECT_EQ(w.planner.jobs()[w.Find("job")].done, minutes(20));
+  EXPECT_EQ(w.planner.jobs().ExpectedRun(w.Find("job"), hours(24)), minutes(41));
+}
+
+TEST(Planner, InferenceKeepsToItsZoneAndOthersKeepOff) {
+  Policy policy;
+  policy.inference_zone = {"leaf-1"};
+  World w(EightWay(4, 2), policy);
+  Job replica = w.Make("replica", Devices(1));
+  replica.work = WorkClass::kInference;
+  w.Submit(replica);
+  w.Submit(w.Make("training", Devices(8), 2));
+  w.Submit(w.Make("more", Devices(1)));
+  EXPECT_THAT(w.Run(), ElementsAre("start replica", "start training"));
+  EXPECT_GE(w.NodesOf("replica")[0], 2u);
+  EXPECT_THAT(w.NodesOf("training"), ElementsAre(0, 1));
+}
+
+TEST(Planner, DefragmentationEmptiesNodesByMovingWhatCanMove) {
+  Policy policy;
+  policy.placement = "spread";
+  policy.defragment = {.enabled = true, .every = minutes(10)};
+  World w(EightWay(4, 4), policy);
+  w.now += minutes(1);
+  for (int i = 0; i < 4; ++i) {
+    Job job = w.Make("job-" + std::to_string(i), Devices(2));
+    job.checkpoint = {.interval = minutes(10), .save = seconds(5), .restart = seconds(30)};
+    w.Submit(job);
+  }
+  w.Run();
+  EXPECT_EQ(w.planner.state().totals().fragmented_nodes, 4u);
+  for (int round = 0; round < 4; ++round) {
+    w.now += minutes(10);
+    w.Run();
+    for (const Action& action : w.plan.actions) {
+      EXPECT_EQ(action.why.code, "defragmented") << action.why.text;
+      w.planner.Moved(w.Find(action.job), w.now);
+    }
+  }
+  EXPECT_EQ(w.planner.state().totals().fragmented_nodes, 0u);  // all eight devices on one node
+  EXPECT_EQ(w.planner.state().Check(), "");
+}
+
+TEST(Planner, DefragmentationMovesAMemberOncePerRound) {
+  Policy policy;
+  policy.placement = "spread";
+  policy.defragment = {.enabled = true, .every = minutes(10)};
+  World w(EightWay(4, 4), policy);
+  w.now += minutes(1);
+  // Three and three of five on a node: one of three must make room before a five can leave its node.
+  for (const uint16_t devices : std::to_array<uint16_t>({5, 5, 5, 3, 1, 1, 2})) {
+    Job job = w.Make("job-" + std::to_string(w.planner.jobs().bound()), Devices(devices));
+    job.checkpoint = {.interval = minutes(10), .save = seconds(5), .restart = seconds(30)};
+    w.Submit(job);
+    w.Run();
+  }
+  for (int round = 0; round < 6; ++round) {
+    w.now += minutes(10);
+    std::vector<std::string> moved = w.Run();
+    std::ranges::sort(moved);
+    EXPECT_EQ(std::ranges::adjacent_find(moved), moved.end());
+    for (const Action& action : w.plan.actions) w.planner.Moved(w.Find(action.job), w.now);
+    EXPECT_EQ(w.planner.state().member_count(), 7u);
+  }
+}
+
+TEST(Planner, ExplainsAWaitByTheQuotaThatRefuses) {
+  World w(EightWay(2), {}, {{.name = "small", .parent = "", .limit = {{"*", 4'000}}}});
+  Job job = w.Make("job", Devices(8));
+  job.queue = "small";
+  w.Submit(job);
+  EXPECT_THAT(w.Run(), IsEmpty());
+  const Explanation why = w.planner.Explain(w.Find("job"), w.now);
+  EXPECT_EQ(why.cause, WaitCause::kQuota);
+  ASSERT_EQ(why.quotas.size(), 1u);
+  EXPECT_EQ(why.quotas[0].refusal.queue, "small");
+  EXPECT_EQ(why.quotas[0].refusal.most, 4'000);
+}
+
+}  // namespace
+}  // namespace scheduler
