@@ -1,0 +1,178 @@
+#include "gateway/cli/simulate_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "conf/problem.h"
+#include "gateway/cli/output.h"
+#include "scheduler/metrics.h"
+#include "scheduler/sim/report_html.h"
+
+namespace gateway::cli {
+namespace {
+
+namespace sim = scheduler::sim;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kRowsShown = 20;
+constexpr size_t kQueuesShown = 20;
+
+std::string MetricsTable(const std::vector<PolicyRuns>& runs) {
+  std::vector<Table::Column> columns = {{"METRIC"}};
+  for (const PolicyRuns& run : runs) columns.push_back({run.name, true});
+  columns.push_back({"UNIT"});
+  Table table(std::move(columns));
+  for (const sim::Metric& metric : sim::Metrics()) {
+    std::vector<std::string> cells = {std::string(metric.title)};
+    for (const PolicyRuns& run : runs) {
+      const sim::Spread spread = sim::Over(run.reports, metric);
+      cells.push_back(run.reports.size() < 2 ? fmt::format("{:.{}f}", spread.mean, metric.digits)
+                                             : fmt::format("{:.{}f} ± {:.{}f}", spread.mean, metric.digits,
+                                                           spread.deviation, metric.digits));
+    }
+    cells.emplace_back(metric.unit);
+    table.Add(std::move(cells));
+  }
+  return table.Render();
+}
+
+std::string WaitsTable(const std::vector<PolicyRuns>& runs) {
+  Table table({{"WAIT BY GPUS"},
+               {"POLICY"},
+               {"JOBS", true},
+               {"MEAN (h)", true},
+               {"P50 (h)", true},
+               {"P90 (h)", true},
+               {"P99 (h)", true},
+               {"MAX (h)", true}});
+  for (size_t size = 0; size < scheduler::kSizeClasses; ++size) {
+    for (const PolicyRuns& run : runs) {
+      const sim::WaitsOfClass& waits = run.reports.front().waits_by_size[size];
+      if (waits.jobs == 0) continue;
+      const auto hours = [](double value) { return fmt::format("{:.2f}", value); };
+      table.Add({std::string(scheduler::kSizeClassNames[size]), run.name, fmt::format("{}", waits.jobs),
+                 hours(waits.mean_h), hours(waits.p50_h), hours(waits.p90_h), hours(waits.p99_h),
+                 hours(waits.max_h)});
+    }
+  }
+  return table.Render();
+}
+
+std::string QueuesTable(const std::vector<PolicyRuns>& runs) {
+  Table table({{"QUEUE"}, {"POLICY"}, {"GPU-HOURS", true}, {"OF ITS DUE (%)", true}});
+  for (const PolicyRuns& run : runs) {
+    const std::vector<sim::QueueUse>& queues = run.reports.front().queues;
+    for (size_t i = 0; i < std::min(queues.size(), kQueuesShown); ++i) {
+      table.Add({queues[i].name, run.name, fmt::format("{:.0f}", queues[i].device_hours),
+                 fmt::format("{:.1f}", 100 * queues[i].satisfaction)});
+    }
+  }
+  return table.Render();
+}
+
+Json JsonOf(const sim::WaitsOfClass& waits) {
+  return {{"jobs", waits.jobs},   {"mean_h", waits.mean_h}, {"p50_h", waits.p50_h},
+          {"p90_h", waits.p90_h}, {"p99_h", waits.p99_h},   {"max_h", waits.max_h}};
+}
+
+Json JsonOf(const sim::Report& report) {
+  Json out;
+  out["seed"] = report.seed;
+  for (const sim::Metric& metric : sim::Metrics())
+    out["metrics"][std::string(metric.key)] = metric.of(report);
+  for (size_t size = 0; size < scheduler::kSizeClasses; ++size) {
+    out["waits_by_gpus"][std::string(scheduler::kSizeClassNames[size])] = JsonOf(report.waits_by_size[size]);
+  }
+  out["queues"] = Json::array();
+  for (const sim::QueueUse& queue : report.queues) {
+    out["queues"].push_back(
+        {{"name", queue.name}, {"gpu_h", queue.device_hours}, {"satisfaction", queue.satisfaction}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string AsTables(const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
+  std::string out = fmt::format("{}: {} rows, {} left out; {} nodes, {} GPUs; estimates {}\n\n", facts.trace,
+                                facts.rows, facts.left_out, facts.nodes, facts.devices, facts.estimates);
+  out += MetricsTable(runs);
+  out += '\n' + WaitsTable(runs);
+  if (runs.front().reports.front().queues.size() > 1) out += '\n' + QueuesTable(runs);
+  const auto never_full = [](const PolicyRuns& run) { return run.reports.front().saturated_hours == 0; };
+  if (std::ranges::any_of(runs, never_full)) {
+    out += "\nWhere no hour is saturated (a job waiting all through it), medians are of all hours.\n";
+  }
+  if (runs.front().reports.size() > 1) out += "\nWaits by size and queues are of the first seed.\n";
+  return out;
+}
+
+std::string AsJson(const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
+  Json out;
+  out["trace"] = {{"file", facts.trace}, {"rows", facts.rows}, {"left_out", facts.left_out}};
+  out["cluster"] = {{"nodes", facts.nodes}, {"gpus", facts.devices}};
+  out["estimates"] = facts.estimates;
+  out["policies"] = Json::array();
+  for (const PolicyRuns& run : runs) {
+    Json policy;
+    policy["name"] = run.name;
+    for (const sim::Metric& metric : sim::Metrics()) {
+      const sim::Spread spread = sim::Over(run.reports, metric);
+      policy["mean"][std::string(metric.key)] = spread.mean;
+      policy["spread"][std::string(metric.key)] = spread.deviation;
+    }
+    for (const sim::Report& report : run.reports) policy["runs"].push_back(JsonOf(report));
+    out["policies"].push_back(std::move(policy));
+  }
+  return out.dump(2) + '\n';
+}
+
+absl::Status WriteText(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  return file ? absl::OkStatus() : absl::UnavailableError(fmt::format("{}: cannot be written", path));
+}
+
+absl::Status WriteSeries(const std::string& path, const std::vector<PolicyRuns>& runs) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << "policy,seed,hour,gar_pct,sor_pct,gfr_pct,fragmentation_pct,running_jobs,waiting_jobs,waiting_gpus,"
+          "kilowatts,saturated\n";
+  for (const PolicyRuns& run : runs) {
+    std::string name = run.name;
+    std::ranges::replace(name, ',', ' ');
+    for (const sim::Report& report : run.reports) {
+      for (const sim::Sample& s : report.samples) {
+        file << fmt::format("{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{},{},{:.3f},{:.3f},{}\n", name,
+                            report.seed, s.hour, 100 * s.gar, 100 * s.sor, 100 * s.gfr, 100 * s.fragmentation,
+                            s.running, s.waiting, s.waiting_devices, s.kilowatts, s.saturated ? 1 : 0);
+      }
+    }
+  }
+  file.close();
+  if (!file) return absl::UnavailableError(fmt::format("--csv: {}: cannot be written", path));
+  return absl::OkStatus();
+}
+
+absl::Status WriteHtml(const std::string& path, const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << sim::AsHtml(facts, runs);
+  file.close();
+  if (!file) return absl::UnavailableError(fmt::format("--html: {}: cannot be written", path));
+  return absl::OkStatus();
+}
+
+void PrintLeftOut(const scheduler::io::LineReport& report) {
+  size_t shown = 0;
+  for (const conf::Problem& problem : report.problems) {
+    if (++shown > kRowsShown) break;
+    fmt::print(stderr, "{}\n", conf::ToString(problem));
+  }
+  if (report.left_out > kRowsShown) fmt::print(stderr, "… and {} more\n", report.left_out - kRowsShown);
+  fmt::print(stderr, "{} of {} rows left out\n", report.left_out, report.lines);
+}
+
+}  // namespace gateway::cli

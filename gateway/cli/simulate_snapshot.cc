@@ -1,0 +1,128 @@
+#include "gateway/cli/simulate_snapshot.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "conf/text.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/output.h"
+#include "gateway/cli/problems.h"
+#include "gateway/cli/simulate_input.h"
+#include "scheduler/io/explanation_text.h"
+#include "scheduler/io/policy_yaml.h"
+#include "scheduler/io/snapshot_json.h"
+#include "scheduler/planner.h"
+
+namespace gateway::cli {
+namespace {
+
+using scheduler::Action;
+using scheduler::MemberAt;
+using scheduler::Plan;
+using scheduler::Snapshot;
+
+std::string NodesOf(const Snapshot& snapshot, const Action& action) {
+  std::string nodes;
+  for (size_t i = 0; i < action.members.size(); ++i) {
+    if (i == 4) return nodes + fmt::format(", and {} more", action.members.size() - i);
+    nodes += (i == 0 ? "" : ", ") + snapshot.cluster.nodes[action.members[i].holding.node].name;
+  }
+  return nodes.empty() ? "-" : nodes;
+}
+
+std::string AsTables(const Snapshot& snapshot, const Plan& plan) {
+  std::string text = fmt::format("version {} at {}: {} nodes, {} jobs; {} actions\n\n", snapshot.version,
+                                 conf::FormatTime(snapshot.as_of), snapshot.cluster.nodes.size(),
+                                 snapshot.jobs.size(), plan.actions.size());
+  Table actions({{"ACTION"}, {"JOB"}, {"NODES"}, {"WHY"}});
+  for (const Action& action : plan.actions) {
+    actions.Add({std::string(Name(action.kind)), action.job, NodesOf(snapshot, action), action.why.text});
+  }
+  if (!plan.actions.empty()) text += actions.Render() + "\n";
+  Table waiting({{"WAITS"}, {"CODE"}, {"WHY"}});
+  for (const auto& [job, why] : plan.waiting) waiting.Add({job, why.code, why.text});
+  if (!plan.waiting.empty()) text += waiting.Render();
+  return text;
+}
+
+nlohmann::ordered_json AsJson(const Snapshot& snapshot, const MemberAt& member) {
+  return {{"role", member.role},
+          {"rank", member.rank},
+          {"node", snapshot.cluster.nodes[member.holding.node].name},
+          {"devices", member.holding.devices},
+          {"milli", member.holding.milli}};
+}
+
+nlohmann::ordered_json AsJson(const Snapshot& snapshot, const Plan& plan) {
+  nlohmann::ordered_json json{{"based_on", snapshot.version}, {"as_of", conf::FormatTime(snapshot.as_of)}};
+  json["actions"] = nlohmann::ordered_json::array();
+  for (const Action& action : plan.actions) {
+    nlohmann::ordered_json one{{"action", Name(action.kind)}, {"job", action.job}};
+    one["members"] = nlohmann::ordered_json::array();
+    for (const MemberAt& member : action.members) one["members"].push_back(AsJson(snapshot, member));
+    one["grace_s"] = conf::ToSeconds(action.grace);
+    one["code"] = action.why.code;
+    one["why"] = action.why.text;
+    json["actions"].push_back(std::move(one));
+  }
+  json["waiting"] = nlohmann::ordered_json::array();
+  for (const auto& [job, why] : plan.waiting) {
+    json["waiting"].push_back({{"job", job}, {"code", why.code}, {"why", why.text}});
+  }
+  json["reserved"] = nlohmann::ordered_json::array();
+  for (const scheduler::Reserved& reserved : plan.reserved) {
+    nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+    for (const scheduler::NodeId node : reserved.nodes) nodes.push_back(snapshot.cluster.nodes[node].name);
+    json["reserved"].push_back(
+        {{"job", reserved.job}, {"start", conf::FormatTime(reserved.start)}, {"nodes", std::move(nodes)}});
+  }
+  return json;
+}
+
+int Explain(scheduler::Planner& planner, const Snapshot& snapshot, const SnapshotReplay& replay) {
+  const scheduler::JobIndex job = planner.jobs().Find(replay.explain);
+  if (job == scheduler::kNone) {
+    fmt::print(stderr, "tidegate: {}: no job \"{}\" is in it after this cycle\n", replay.snapshot,
+               replay.explain);
+    return kFailed;
+  }
+  const scheduler::Explanation why = planner.Explain(job, snapshot.as_of);
+  if (replay.json) {
+    fmt::print("{}\n", scheduler::io::WriteExplanation(why));
+    return kOk;
+  }
+  for (const std::string& sentence : scheduler::io::InWords(why)) fmt::print("{}\n", sentence);
+  return kOk;
+}
+
+}  // namespace
+
+int ReplaySnapshot(const SnapshotReplay& replay) {
+  std::vector<conf::Problem> problems;
+  const std::optional<std::string> text = ReadFile(replay.snapshot, problems);
+  if (!text) return PrintProblems(problems, replay.json);
+  scheduler::io::Loaded<Snapshot> loaded = scheduler::io::ReadSnapshot(*text, replay.snapshot);
+  if (!loaded.value) return PrintProblems(loaded.problems, replay.json);
+  const Snapshot& snapshot = *loaded.value;
+
+  scheduler::Policy policy;
+  if (!replay.policy.empty()) {
+    const std::optional<std::string> yaml = ReadFile(replay.policy, problems);
+    if (!yaml) return PrintProblems(problems, replay.json);
+    auto read = scheduler::io::ReadPolicy(*yaml, replay.policy, &snapshot.cluster);
+    if (!read.value) return PrintProblems(read.problems, replay.json);
+    policy = std::move(read.value->policy);
+  }
+  scheduler::Planner planner(snapshot, policy);
+  scheduler::Rng rng = scheduler::CycleRng(replay.seed, snapshot.version);
+  const Plan plan = planner.Run(snapshot.as_of, rng);
+  if (!replay.explain.empty()) return Explain(planner, snapshot, replay);
+  fmt::print("{}", replay.json ? AsJson(snapshot, plan).dump(2) + "\n" : AsTables(snapshot, plan));
+  return kOk;
+}
+
+}  // namespace gateway::cli
