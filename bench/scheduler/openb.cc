@@ -1,0 +1,212 @@
+// openb: how full a policy gets the cluster, beside the figures that FGD's authors published.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "bench/scheduler/openb_data.h"
+#include "bench/scheduler/progress.h"
+#include "bench/scheduler/section.h"
+#include "scheduler/sim/until_allocated.h"
+
+namespace bench::scheduling {
+namespace {
+
+using scheduler::sim::MixFrom;
+
+struct Candidate {
+  std::string_view title;
+  std::string_view placement;
+  MixFrom mix;
+  std::string_view published;  // whose figures stand beside
+  bool same = false;           // it is the same policy, not the best of them to compare with
+};
+
+constexpr std::array<Candidate, 8> kCandidates = {{
+    {"random", "random", MixFrom::kList, "Random", true},
+    {"dot-product", "dot-product", MixFrom::kList, "DotProd", true},
+    {"gpu-clustering", "gpu-clustering", MixFrom::kList, "GpuClustering", true},
+    {"gpu-packing", "gpu-packing", MixFrom::kList, "GpuPacking", true},
+    {"best-fit", "best-fit", MixFrom::kList, "BestFit", true},
+    {"fgd", "fgd", MixFrom::kList, "FGD", true},
+    {"default", "default", MixFrom::kArrivals, "FGD"},
+    {"default, mix known", "default", MixFrom::kList, "FGD"},
+}};
+constexpr uint64_t kFirstSeed = 42;
+
+// What any placement could reach at most, knowing all that comes: a relaxation (pods may be split, CPU is
+// pooled by node type, CPU pods are all placed), computed once for each list at 100 % load.
+struct Bound {
+  std::string_view list;
+  double at_100;
+};
+constexpr std::array<Bound, 9> kOfflineBound = {{{"default", 97.03},
+                                                 {"cpu050", 97.03},
+                                                 {"cpu100", 97.02},
+                                                 {"gpushare40", 95.76},
+                                                 {"gpushare100", 89.27},
+                                                 {"gpuspec10", 97.02},
+                                                 {"gpuspec25", 97.06},
+                                                 {"multigpu20", 97.45},
+                                                 {"multigpu50", 98.42}}};
+
+double BoundOf(const std::string& list) {
+  return std::ranges::find(kOfflineBound, list, &Bound::list)->at_100;
+}
+
+struct Spread {
+  double mean = 0;
+  double median = 0;
+  double deviation = 0;
+};
+
+Spread SpreadOf(std::vector<double> values) {
+  Spread spread;
+  std::ranges::sort(values);
+  const size_t half = values.size() / 2;
+  spread.median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  for (const double value : values) spread.mean += value / static_cast<double>(values.size());
+  for (const double value : values) spread.deviation += (value - spread.mean) * (value - spread.mean);
+  spread.deviation = std::sqrt(spread.deviation / static_cast<double>(values.size()));
+  return spread;
+}
+
+// [candidate][list][seed]
+using Readings = std::vector<std::vector<std::vector<Reading>>>;
+
+Readings Measure(const Openb& openb, const Options& options, uint32_t seeds) {
+  Readings readings(kCandidates.size(), std::vector(openb.lists.size(), std::vector<Reading>(seeds)));
+  const size_t units = kCandidates.size() * openb.lists.size() * seeds;
+  Progress progress("openb", units);
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t unit = next++; unit < units; unit = next++) {
+      const size_t candidate = unit / (openb.lists.size() * seeds);
+      const size_t list = unit / seeds % openb.lists.size();
+      const size_t seed = unit % seeds;
+      const scheduler::sim::UntilAllocated run =
+          scheduler::sim::FillUntilAllocated(openb.cluster, openb.lists[list].asks,
+                                             {.placement = std::string(kCandidates[candidate].placement),
+                                              .mix = kCandidates[candidate].mix,
+                                              .seed = kFirstSeed + seed});
+      readings[candidate][list][seed] = {run.At(100), run.At(130)};
+      progress.Step();
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (unsigned t = 1; t < options.threads; ++t) threads.emplace_back(work);
+  work();
+  return readings;
+}
+
+class Table {
+ public:
+  explicit Table(const Candidate& candidate) : candidate_(candidate) {
+    fmt::print("\n{}, beside published {}\n  {:<12} {:>7} {:>9} {:>6}   {:>7} {:>9} {:>6}   {:>5}{}\n",
+               candidate.title, candidate.published, "list", "100 %", "published", "diff", "130 %",
+               "published", "diff", "sd", candidate.same ? "" : "   bound at 100 %");
+  }
+
+  void Row(const std::string& list, const std::vector<Reading>& seeds, const Reading& published,
+           nlohmann::json& out) {
+    std::vector<double> at_100;
+    std::vector<double> at_130;
+    for (const Reading& reading : seeds) {
+      at_100.push_back(reading.at_100);
+      at_130.push_back(reading.at_130);
+    }
+    const Spread a = SpreadOf(at_100);
+    const Spread b = SpreadOf(at_130);
+    const double diff_100 = a.mean - published.at_100;
+    const double diff_130 = b.mean - published.at_130;
+    fmt::print("  {:<12} {:>7.2f} {:>9.2f} {:>+6.2f}   {:>7.2f} {:>9.2f} {:>+6.2f}   {:>5.2f}", list, a.mean,
+               published.at_100, diff_100, b.mean, published.at_130, diff_130, b.deviation);
+    fmt::print("{}\n", candidate_.same ? std::string() : fmt::format("   {:>8.2f}", BoundOf(list)));
+    out["lists"][list] = {{"at_100",
+                           {{"mean", a.mean},
+                            {"median", a.median},
+                            {"sd", a.deviation},
+                            {"published", published.at_100},
+                            {"difference", diff_100},
+                            {"offline_bound", BoundOf(list)}}},
+                          {"at_130",
+                           {{"mean", b.mean},
+                            {"median", b.median},
+                            {"sd", b.deviation},
+                            {"published", published.at_130},
+                            {"difference", diff_130}}}};
+    sum_.at_100 += a.mean;
+    sum_.at_130 += b.mean;
+    published_.at_100 += published.at_100;
+    published_.at_130 += published.at_130;
+    ++lists_;
+    for (const double diff : {diff_100, diff_130}) {
+      off_ += std::abs(diff) > 0.5;
+      if (diff < worst_) {
+        worst_ = diff;
+        worst_list_ = list;
+      }
+    }
+  }
+
+  void Finish(nlohmann::json& out) const {
+    const Reading mean{sum_.at_100 / lists_, sum_.at_130 / lists_};
+    const Reading published{published_.at_100 / lists_, published_.at_130 / lists_};
+    fmt::print("  {:<12} {:>7.2f} {:>9.2f} {:>+6.2f}   {:>7.2f} {:>9.2f} {:>+6.2f}   worst {:+.2f} ({})",
+               "mean", mean.at_100, published.at_100, mean.at_100 - published.at_100, mean.at_130,
+               published.at_130, mean.at_130 - published.at_130, worst_, worst_list_);
+    fmt::print("{}\n", candidate_.same
+                           ? fmt::format(", {} of {} cells off by more than 0.5", off_, 2 * lists_)
+                           : std::string());
+    out["mean"] = {{"at_100", mean.at_100},
+                   {"at_130", mean.at_130},
+                   {"difference_at_100", mean.at_100 - published.at_100},
+                   {"difference_at_130", mean.at_130 - published.at_130}};
+    out["worst"] = {{"list", worst_list_}, {"difference", worst_}};
+    out["published_policy"] = candidate_.published;
+    if (candidate_.same) out["cells_off_by_more_than_half"] = off_;
+  }
+
+ private:
+  const Candidate& candidate_;
+  Reading sum_;
+  Reading published_;
+  double worst_ = std::numeric_limits<double>::infinity();
+  std::string worst_list_;
+  int off_ = 0;
+  int lists_ = 0;
+};
+
+}  // namespace
+
+absl::Status RunOpenb(const Options& options, nlohmann::json& out) {
+  const absl::StatusOr<Openb> openb = LoadOpenb(options.traces + "/openb");
+  if (!openb.ok()) return openb.status();
+  const uint32_t seeds = options.quick ? 1 : options.seeds;
+  out["seeds"] = seeds;
+  out["first_seed"] = kFirstSeed;
+  const Readings readings = Measure(*openb, options, seeds);
+  fmt::print("openb: allocated GPUs in percent when 100 and 130 % were asked for; means of {} seeds\n",
+             seeds);
+  for (size_t c = 0; c < kCandidates.size(); ++c) {
+    nlohmann::json& of = out["policies"][std::string(kCandidates[c].title)];
+    Table table(kCandidates[c]);
+    for (size_t l = 0; l < openb->lists.size(); ++l) {
+      const std::string& list = openb->lists[l].name;
+      const auto published = openb->published.find({list, std::string(kCandidates[c].published)});
+      if (published == openb->published.end()) {
+        return absl::InvalidArgumentError(
+            fmt::format("published_allocation.csv: no row for {} and {}", list, kCandidates[c].published));
+      }
+      table.Row(list, readings[c][l], published->second, of);
+    }
+    table.Finish(of);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace bench::scheduling

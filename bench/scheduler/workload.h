@@ -1,0 +1,22 @@
+// What the simulated sections run on: a cluster of eight-way nodes, and jobs that ask for devices only.
+#pragma once
+
+#include <string>
+
+#include "scheduler/model.h"
+#include "scheduler/rng.h"
+#include "scheduler/sim/traces/trace.h"
+
+namespace bench::scheduling {
+
+// In leaf groups of eight nodes.
+scheduler::Cluster EightWayCluster(uint32_t nodes);
+
+// Members that fill a node each, and a last one with the remainder; its estimate is right.
+scheduler::sim::TraceJob JobOn(std::string queue, uint32_t number, uint32_t devices, conf::Duration submitted,
+                               conf::Duration run);
+
+// Uniform between the two, in whole seconds.
+conf::Duration Between(scheduler::Rng& rng, conf::Duration least, conf::Duration most);
+
+}  // namespace bench::scheduling
