@@ -15,7 +15,8 @@ const FairShareOutcome& Day() {
 
 // Jobs of one device each: room is room wherever it is made.
 const FairShareOutcome& DayOfSingleDevices() {
-  static const FairShareOutcome outcome = MeasureFairShare({.half_life = kHalfLife, .largest = 1});
+  static const FairShareOutcome outcome =
+      MeasureFairShare({.nodes = 16, .half_life = kHalfLife, .largest = 1});
   return outcome;
 }
 
