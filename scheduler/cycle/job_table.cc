@@ -8,6 +8,11 @@
 #include <utility>
 
 namespace scheduler {
+namespace {
+
+constexpr conf::Duration kFirstOverrun = std::chrono::minutes(5);
+
+}  // namespace
 
 Rng OwnRng(const Job& job) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
@@ -73,9 +78,11 @@ conf::TimePoint JobTable::ExpectedEnd(JobIndex index, conf::TimePoint now,
                                       conf::Duration unknown_estimate) const {
   const JobEntry& entry = entries_[index];
   if (entry.phase == Phase::kStopping) return std::max(entry.stops_at, now);
-  conf::Duration run = ExpectedRun(index, unknown_estimate);
-  while (entry.started + run <= now) run *= 2;
-  return entry.started + run;
+  const conf::TimePoint end = entry.started + ExpectedRun(index, unknown_estimate);
+  if (now < end) return end;
+  conf::Duration over = kFirstOverrun;
+  while (end + over <= now) over *= 2;
+  return end + over;
 }
 
 }  // namespace scheduler

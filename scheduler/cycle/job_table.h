@@ -60,8 +60,8 @@ class JobTable {
   size_t size() const { return by_id_.size(); }
   uint32_t signatures() const { return static_cast<uint32_t>(signatures_.size()); }
 
-  // By when a running job is expected to have ended: its estimate, and beyond it twice as long each time it
-  // is missed.
+  // By when a running job is expected to have ended: its estimate, and beyond it as long again as it is over
+  // already: what is late by a move or a slow start is not taken for a job of twice the length.
   conf::TimePoint ExpectedEnd(JobIndex index, conf::TimePoint now, conf::Duration unknown_estimate) const;
   // How long a start now would run: the estimate less what earlier runs have done, plus the restart.
   conf::Duration ExpectedRun(JobIndex index, conf::Duration unknown_estimate) const;

@@ -96,6 +96,25 @@ TEST(Planner, BackfillsOnlyWhatDoesNotDelayTheFirstInLine) {
   EXPECT_THAT(w.plan.reserved[0].nodes, ElementsAre(0, 1));
 }
 
+TEST(Planner, AJobThatIsAMinuteLateIsNotExpectedToRunTwiceAsLong) {
+  World w(EightWay(1));
+  Job late = w.Make("late", Devices(8));
+  late.estimate = hours(100);
+  w.Submit(late);
+  w.Run();
+  const conf::TimePoint end = w.now + hours(100);
+  w.now = end + minutes(1);
+  w.Submit(w.Make("next", Devices(8)));
+  w.Run();
+  ASSERT_EQ(w.plan.reserved.size(), 1u);
+  EXPECT_EQ(w.plan.reserved[0].start, end + minutes(5));
+  w.now = end + hours(3);
+  w.Run();
+  ASSERT_EQ(w.plan.reserved.size(), 1u);
+  EXPECT_GT(w.plan.reserved[0].start, w.now);
+  EXPECT_LE(w.plan.reserved[0].start, end + hours(6));
+}
+
 TEST(Planner, StrictFifoLetsNothingPass) {
   Policy policy;
   policy.backfill.kind = Backfill::kFifo;
