@@ -1,5 +1,5 @@
 // Queues share a simulated cluster as they deserve: a day of bursts and borrowers under the planner.
-#include "bench/scheduler/fair_share.h"
+#include "bench/scheduling/fair_share.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What preemption costs in a simulated cluster: the order in which victims are chosen must pay.
-#include "bench/scheduler/preemption.h"
+#include "bench/scheduling/preemption.h"
 
 #include <gtest/gtest.h>
 

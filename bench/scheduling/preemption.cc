@@ -1,4 +1,4 @@
-#include "bench/scheduler/preemption.h"
+#include "bench/scheduling/preemption.h"
 
 #include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/scheduler/progress.h"
-#include "bench/scheduler/section.h"
-#include "bench/scheduler/workload.h"
+#include "bench/scheduling/progress.h"
+#include "bench/scheduling/section.h"
+#include "bench/scheduling/workload.h"
 #include "scheduler/sim/world.h"
 
 namespace bench::scheduling {

@@ -1,4 +1,4 @@
-#include "bench/scheduler/progress.h"
+#include "bench/scheduling/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

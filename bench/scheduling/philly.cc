@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "bench/scheduler/progress.h"
-#include "bench/scheduler/section.h"
+#include "bench/scheduling/progress.h"
+#include "bench/scheduling/section.h"
 #include "scheduler/sim/traces/philly.h"
 #include "scheduler/sim/workload.h"
 #include "scheduler/sim/world.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bench/micro/allocations.h"
-#include "bench/scheduler/openb_data.h"
-#include "bench/scheduler/section.h"
+#include "bench/scheduling/openb_data.h"
+#include "bench/scheduling/section.h"
 #include "conf/text.h"
 #include "scheduler/placement/mix_learner.h"
 #include "scheduler/placement/placer.h"

@@ -1,4 +1,4 @@
-#include "bench/scheduler/workload.h"
+#include "bench/scheduling/workload.h"
 
 #include <fmt/format.h>
 

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "bench/scheduler/progress.h"
-#include "bench/scheduler/section.h"
+#include "bench/scheduling/progress.h"
+#include "bench/scheduling/section.h"
 #include "scheduler/metrics.h"
 #include "scheduler/sim/draws.h"
 #include "scheduler/sim/workload.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "bench/scheduler/section.h"
+#include "bench/scheduling/section.h"
 #include "conf/text.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/scheduler/fair_share.h"
+#include "bench/scheduling/fair_share.h"
 
 #include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "bench/scheduler/section.h"
-#include "bench/scheduler/workload.h"
+#include "bench/scheduling/section.h"
+#include "bench/scheduling/workload.h"
 #include "scheduler/sim/world.h"
 
 namespace bench::scheduling {

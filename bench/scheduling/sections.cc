@@ -1,6 +1,6 @@
 #include <array>
 
-#include "bench/scheduler/section.h"
+#include "bench/scheduling/section.h"
 
 namespace bench::scheduling {
 

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "bench/scheduler/openb_data.h"
-#include "bench/scheduler/progress.h"
-#include "bench/scheduler/section.h"
+#include "bench/scheduling/openb_data.h"
+#include "bench/scheduling/progress.h"
+#include "bench/scheduling/section.h"
 #include "scheduler/sim/until_allocated.h"
 
 namespace bench::scheduling {

@@ -1,4 +1,4 @@
-#include "bench/scheduler/openb_data.h"
+#include "bench/scheduling/openb_data.h"
 
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
