@@ -102,8 +102,8 @@ void AuditDelivery::Wake() {
 
 void AuditDelivery::Close() {
   if (std::exchange(closed_, true)) return;
-  sink_->Close();
-  pause_.Cancel();
+  // Either may run on to the end, and to that of this object.
+  delivering_ ? sink_->Close() : pause_.Cancel();
 }
 
 net::Task<void> AuditDelivery::Stop(conf::TimePoint until) {
@@ -111,13 +111,13 @@ net::Task<void> AuditDelivery::Stop(conf::TimePoint until) {
   deadline_.Set(until);
   pause_.Cancel();
   co_await ended_.Wait();
-  Close();
 }
 
 // The last step touches nothing of this object: whoever waits for the end may destroy it.
 net::Task<void> AuditDelivery::Run() {
   co_await Keep();
   deadline_.Clear();
+  sink_->Close();
   ended_.Set();
 }
 
@@ -207,8 +207,10 @@ void AuditDelivery::TakeBatch() {
 }
 
 net::Task<absl::Status> AuditDelivery::DeliverBatch() {
+  delivering_ = true;
   const absl::Status delivered =
       co_await sink_->Deliver(batch(), until_.value_or(plugins::sinks::kOwnTimeout));
+  delivering_ = false;
   if (!delivered.ok()) {
     if (delivered.code() == absl::StatusCode::kResourceExhausted && count_ > 1) {
       max_records_ = count_ /= 2;

@@ -139,6 +139,7 @@ class AuditDelivery {
   bool checked_ = false;      // the cursor is this ledger's
   bool full_ = false;         // more records were there than the batch took
   bool closed_ = false;
+  bool delivering_ = false;               // the sink has the batch in hand
   bool waiting_ = false;                  // for the interval
   bool woken_ = false;                    // since the last batch was read
   std::optional<conf::TimePoint> until_;  // of the last round, once it is that

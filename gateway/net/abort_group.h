@@ -27,7 +27,7 @@ class AbortGroup {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // From now on this is what an abort ends; false when it has come already.
+    // From now on this is what an abort ends, soon after its call; false when it has come already.
     bool Begin(Abortable& step) {
       step_ = &step;
       return !aborted();
@@ -48,7 +48,7 @@ class AbortGroup {
       Member* const member = members_.back();
       members_.pop_back();
       member->aborted_ = true;
-      if (member->step_) member->step_->Abort();  // which may end others
+      if (member->step_) member->step_->Abort();
     }
   }
 
