@@ -71,7 +71,12 @@ TEST(Limits, RequestsAMinuteAreExactUnderConcurrentLoad) {
                                 .tenant = fmt::format("limits: {{requests_per_minute: {}}}", kLimit),
                                 .model = kImpatient});
   Hammer hammer(gateway.port(), {.clients = 12, .seed = 3});
-  tests::Pause(milliseconds(2500));
+  EXPECT_TRUE(tests::Within(tests::RawClient::kPatience, [&] {
+    return gateway.Metric(
+               R"(tidegate_limit_refused_requests_total{tenant="demo",limit="requests_per_minute",model="any"})") >
+           0;
+  })) << "the limit was never reached";
+  tests::Pause(milliseconds(1000));
   hammer.Stop();
   ASSERT_TRUE(gateway.Settles());
   std::vector<int64_t> opens;
