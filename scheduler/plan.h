@@ -52,6 +52,7 @@ struct Reserved {
   conf::TimePoint start{};
   conf::TimePoint end{};  // expected
   std::vector<NodeId> nodes{};
+  std::vector<MemberAt> members{};  // where exactly, if others were told to make room there
 
   friend bool operator==(const Reserved&, const Reserved&) = default;
 };

@@ -79,9 +79,11 @@ class Follower {
   }
 
   void See(conf::TimePoint now, const Plan& plan, const Planner& planner) {
+    NoteEnds(now, planner.jobs());
     for (size_t q = 0; q < state_.size(); ++q) NoteDemand(q, now, planner.queues());
     std::vector<bool> reclaims(state_.size());
     for (const Action& action : plan.actions) {
+      if (action.kind == ActionKind::kStart) running_.push_back(action.job);
       if (action.why.code != "reclaimed") continue;
       const size_t from = QueueOf(action.job);
       const size_t to = QueueOf(std::string_view(action.why.text).substr(kMakesRoomFor.size()));
@@ -139,12 +141,21 @@ class Follower {
     uint32_t demands = 0;
     uint32_t cycles = 0;                                      // with victims, for this demand
     std::vector<std::optional<conf::TimePoint>> took_from{};  // by queue, last
+    std::optional<conf::TimePoint> ended{};                   // the last of its jobs that did
   };
 
   int64_t Deserved(size_t q) const { return (*queues_)[q].deserved.at("*"); }
   size_t QueueOf(std::string_view job) const {
     const std::string_view name = job.substr(0, job.find('/'));
     return static_cast<size_t>(std::ranges::find(*queues_, name, &Queue::name) - queues_->begin());
+  }
+
+  void NoteEnds(conf::TimePoint now, const JobTable& jobs) {
+    std::erase_if(running_, [&](const std::string& id) {
+      const JobIndex job = jobs.Find(id);
+      if (job == kNone) state_[QueueOf(id)].ended = now;
+      return job == kNone || jobs[job].phase == Phase::kPending;
+    });
   }
 
   void NoteDemand(size_t q, conf::TimePoint now, const QueueTree& tree) {
@@ -168,12 +179,14 @@ class Follower {
     const auto wanted_since = [&](size_t q) {
       return state_[q].wants_since && other_way && *state_[q].wants_since <= *other_way;
     };
-    out_.reversals += wanted_since(from) && wanted_since(to);
+    const bool lost_by_itself = other_way && state_[to].ended && *state_[to].ended > *other_way;
+    out_.reversals += wanted_since(from) && wanted_since(to) && !lost_by_itself;
     state_[to].took_from[from] = now;
   }
 
   const std::vector<Queue>* queues_;
   std::vector<State> state_;
+  std::vector<std::string> running_;
   absl::flat_hash_map<std::string, uint32_t> victim_;  // times
   FairShareOutcome out_;
 };

@@ -39,7 +39,9 @@ struct FairShareOutcome {
   uint32_t most_cycles = 0;  // cycles in which victims were chosen for one demand
   bool first_cycle = true;   // they were chosen in the demand's first cycle
   uint32_t reclaims = 0;     // victims
-  uint32_t reversals = 0;    // one queue takes back from another what that took, while both want all along
+  // One queue takes back from another what that took, while both want all along and none of its own jobs
+  // ended in between.
+  uint32_t reversals = 0;
   uint32_t most_of_one_job = 0;  // times that one job was a victim
 };
 

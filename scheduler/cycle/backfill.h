@@ -17,7 +17,10 @@ struct Reservation {
   JobIndex job = kNone;
   conf::TimePoint start{};
   conf::TimePoint end{};
-  std::vector<NodeId> nodes;  // ascending
+  std::vector<NodeId> nodes;        // ascending
+  std::vector<MemberAt> members{};  // where exactly, if others were told to make room there
+
+  bool is_room() const { return !members.empty(); }
 };
 
 // One job's expected end, as reservations see it.

@@ -38,9 +38,13 @@ Cycle::Cycle(PlanningState& state, conf::TimePoint now, Rng& rng)
       must_end_by_(state.jobs.signatures(), conf::TimePoint::max()),
       kept_off_(state.state.cluster().nodes.size()) {
   plan_.based_on = ++s_.version;
-  if (state.policy.backfill.kind == Backfill::kConservative) promises_ = state.reservations;
-  // Those that were told to make room may have done so before they had to.
   for (const Reservation& reservation : state.reservations) {
+    if (reservation.is_room()) {
+      rooms_.push_back(reservation);
+      continue;
+    }
+    if (state.policy.backfill.kind == Backfill::kConservative) promises_.push_back(reservation);
+    // What was to end by then may have ended before.
     if (reservation.start <= now + state.policy.preemption.grace) due_.push_back(reservation);
   }
 }
@@ -48,16 +52,17 @@ Cycle::Cycle(PlanningState& state, conf::TimePoint now, Rng& rng)
 Plan Cycle::Run() {
   EndWhatIsOver();
   ReleaseHeld();
+  KeepRooms();
   RepairGangs();
   ReserveInAdvance();
   StartJobs();
-  RefundPromised();
+  RefundRooms();
   GrowElastic();
   LeaveDrainingNodes();
   DefragmentNodes();
   trial_.Commit();
   for (const Reservation& r : reservations_.all()) {
-    plan_.reserved.push_back({s_.jobs[r.job].job.id, r.start, r.end, r.nodes});
+    plan_.reserved.push_back({s_.jobs[r.job].job.id, r.start, r.end, r.nodes, r.members});
   }
   s_.reservations = reservations_.all();
   return std::move(plan_);
@@ -223,6 +228,11 @@ bool Cycle::ArrayIsFull(const PendingGroup& group, JobIndex job) {
   return true;
 }
 
+void Cycle::StopTheLine(JobIndex job) {
+  s_.line_stopped_by = job;
+  Waits(job, {"first-in-line", "is the first that does not fit; nothing overtakes it"});
+}
+
 // The queue in order: groups take turns by the rank of their first job. A group whose first job does not fit
 // steps aside, but for those of its jobs that end before they would be in a reservation's way.
 void Cycle::StartJobs() {
@@ -244,6 +254,12 @@ void Cycle::StartJobs() {
     }
     const PendingGroup& group = s_.pending[turn.group];
     const JobIndex job = group.jobs.at(turn.place);
+    if (HasRoomToCome(job)) {
+      if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
+      if (const std::optional<Place> next = NextThatEndsBy(group, turn.place, conf::TimePoint::max()))
+        turns.push(TurnAt(turn.group, *next));
+      continue;
+    }
     if (ArrayIsFull(group, job)) continue;
 
     const std::optional<Reservation> promise = TakePromise(job);
@@ -262,18 +278,11 @@ void Cycle::StartJobs() {
         if (!tried) tried_to_preempt_.push_back(turn.group);
         if (outcome == Outcome::kQuota) continue;
       }
-      if (s_.policy.backfill.kind == Backfill::kFifo) {
-        s_.line_stopped_by = job;
-        return Waits(job, {"first-in-line", "is the first that does not fit; nothing overtakes it"});
-      }
+      if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
       if (makes_room) {
-        const Reservation& room = room_to_come_.back().reservation;
-        Waits(job,
-              {"reserved", fmt::format("{} nodes are reserved for it from {}, when others have made room",
-                                       room.nodes.size(), conf::FormatTime(room.start))});
-        reservations_.Add(room);
-      } else if (promise || made < max_reservations_) {
-        ReserveFor(job, now_, promise);
+        // It waits for that.
+      } else if (promise || reserved_in_line_ < max_reservations_) {
+        if (ReserveFor(job, now_, promise)) ++reserved_in_line_;
       } else if (outcome == Outcome::kNoRoom) {
         Waits(job, {"no-room", "too little is free for it"});
         continue;

@@ -1,7 +1,7 @@
 // One planning cycle over the planner's state, from its begin to a plan. Inside the planner only.
 //
-//   what is over → nodes that recover → gangs that lost members → advance reservations → the queue, in order,
-//   with backfill, reclaim and preemption → elastic growth → nodes that drain → defragmentation
+//   what is over → jobs whose room was made → gangs that lost members → advance reservations → the queue, in
+//   order, with backfill, reclaim and preemption → elastic growth → nodes that drain → defragmentation
 //
 // All of it happens in one trial, committed at the end.
 #pragma once
@@ -30,11 +30,6 @@ class Cycle {
  private:
   enum class Outcome : uint8_t { kStarted, kNoRoom, kOnlyShorter, kQuota };
 
-  struct RoomToCome {
-    Reservation reservation;
-    std::vector<Member> members;
-  };
-
   // A group's first job that may still start, among all groups'.
   struct Turn {
     double score = 0;
@@ -51,6 +46,7 @@ class Cycle {
   void RepairGangs();
   void ReserveInAdvance();
   void StartJobs();
+  void StopTheLine(JobIndex job);
   void GrowElastic();
   void LeaveDrainingNodes();
   void DefragmentNodes();
@@ -73,17 +69,24 @@ class Cycle {
   bool MayPreempt(JobIndex job) const;
   bool MayReclaim(JobIndex job) const;
   bool IsEntitled(JobIndex job) const;  // within what its queue deserves
-  // The job will stand there when what was told to stop has stopped: the nodes are kept for it, and until the
-  // queue has been gone through it is charged.
-  void PromiseRoom(JobIndex job, std::vector<Member> members);
-  void RefundPromised();
+  // The job will stand just there when what was told to stop has stopped: nothing else is placed on these
+  // nodes until then, and until the queue has been gone through it is charged.
+  void PromiseRoom(JobIndex job, std::vector<MemberAt> members);
+  void KeepRooms();
+  bool StartInRoom(const Reservation& room);
+  bool AssignRoom(const Reservation& room);  // all of it, or nothing
+  bool HasRoomToCome(JobIndex job) const;
+  void AddRoom(Reservation room);
+  void RefundRooms();
+  // Nodes of such rooms and of other zones; null: none. Good until the next call.
+  const NodeSet* KeepOffRooms(const JobEntry& entry);
   void ChargeStopping();
   void RefundStopping();
   void EvictLeaving(JobIndex job);
   void EvictWhatLeaves();
-  void AssignPromised();
   void StopVictim(JobIndex preemptor, Victim& victim, bool reclaimed);
-  void ReserveFor(JobIndex job, conf::TimePoint not_before, const std::optional<Reservation>& promise);
+  // Whether there will be room for it.
+  bool ReserveFor(JobIndex job, conf::TimePoint not_before, const std::optional<Reservation>& promise);
   std::optional<Reservation> TakePromise(JobIndex job);
   bool Holds(const Reservation& promise);
   std::optional<Place> NextThatEndsBy(const PendingGroup& group, const Place& after,
@@ -106,13 +109,14 @@ class Cycle {
   Plan plan_;
   Reservations reservations_;
   uint32_t max_reservations_;
+  uint32_t reserved_in_line_ = 0;      // for the queue, beside advance reservations and room that was made
   std::vector<Reservation> promises_;  // conservative: of the last cycle, whose jobs have not had their turn
   std::vector<Reservation> due_;       // of the last cycle, about to begin
   std::vector<Release> releases_;
   bool releases_known_ = false;
   std::vector<conf::TimePoint> must_end_by_;  // by signature: later ends would be in a reservation's way
   std::vector<GroupId> tried_to_preempt_;     // in vain, this cycle
-  std::vector<RoomToCome> room_to_come_;      // made by stopping others, in this cycle or before
+  std::vector<Reservation> rooms_;            // made by stopping others, in this cycle or before
   NodeSet kept_off_;                          // scratch: zone and reservations together
 };
 

@@ -35,38 +35,6 @@ bool Cycle::IsEntitled(JobIndex job) const {
   return standing.allocated + more <= standing.deserved;
 }
 
-void Cycle::PromiseRoom(JobIndex job, std::vector<Member> members) {
-  RoomToCome room;
-  room.members = std::move(members);
-  room.reservation.job = job;
-  room.reservation.start = now_;
-  for (const auto& [sequence, other] : s_.running) {
-    if (s_.jobs[other].phase == Phase::kStopping)
-      room.reservation.start = std::max(room.reservation.start, s_.jobs[other].stops_at);
-  }
-  room.reservation.end = room.reservation.start + s_.ExpectedRun(job);
-  for (const Member& member : room.members) room.reservation.nodes.push_back(member.holding.node);
-  std::ranges::sort(room.reservation.nodes);
-  const auto repeated = std::ranges::unique(room.reservation.nodes);
-  room.reservation.nodes.erase(repeated.begin(), repeated.end());
-  for (const Amount& amount : s_.accounts[job].minimum) s_.queues.Charge(s_.accounts[job].account, amount);
-  room_to_come_.push_back(std::move(room));
-}
-
-void Cycle::RefundPromised() {
-  for (const RoomToCome& room : room_to_come_) {
-    const JobAccount& account = s_.accounts[room.reservation.job];
-    for (const Amount& amount : account.minimum) s_.queues.Refund(account.account, amount);
-  }
-  room_to_come_.clear();
-}
-
-void Cycle::AssignPromised() {
-  for (const RoomToCome& room : room_to_come_) {
-    for (const Member& member : room.members) trial_.Assign(member);
-  }
-}
-
 // What stops is charged until it has stopped.
 void Cycle::ChargeStopping() {
   for (const auto& [sequence, job] : s_.running) {
@@ -123,7 +91,7 @@ bool Cycle::TryPreempt(JobIndex job) {
   const Trial::Mark mark = trial_.mark();
   RefundStopping();
   EvictWhatLeaves();
-  AssignPromised();
+  for (const Reservation& room : rooms_) AssignRoom(room);
   const Trial::Mark left = trial_.mark();
   const bool room_comes =
       place(trial_) && s_.queues.Admit(s_.accounts[job].account, s_.accounts[job].minimum).admitted();
@@ -146,8 +114,7 @@ bool Cycle::TryPreempt(JobIndex job) {
     }
   }
   const bool makes_room = waits_for_it || !victims.empty();
-  std::vector<Member> members;
-  for (const MemberId id : s_.state.of(job)) members.push_back(s_.state.member(id));
+  std::vector<MemberAt> members = s_.MembersOf(job);
   // What stops goes on holding what it has for its grace.
   trial_.Rollback(mark);
   ChargeStopping();

@@ -43,7 +43,7 @@ void Cycle::RepairGangs() {
            {"node-failed", "a fault took members; it starts again from its last checkpoint"});
       continue;
     }
-    std::vector<MemberAt> placed = PlaceMembers(job, s_.ZoneKeptOff(entry));
+    std::vector<MemberAt> placed = PlaceMembers(job, KeepOffRooms(entry));
     if (s_.state.of(job).size() < MinMembers(entry.job)) {
       Stop(job, ActionKind::kPreempt, AfterStop::kWaits, conf::Duration::zero(),
            {"node-failed", "lost members to a fault, and there is no room to replace them"});
@@ -109,7 +109,7 @@ void Cycle::MoveOff(JobIndex job) {
     trial_.Evict(id);
   }
   Rng draws = rng_;
-  GangResult placed = s_.gangs.Place(trial_, s_.PlacerFor(entry), job, entry, s_.ZoneKeptOff(entry), draws);
+  GangResult placed = s_.gangs.Place(trial_, s_.PlacerFor(entry), job, entry, KeepOffRooms(entry), draws);
   if (placed.placed.size() != moved.size()) return trial_.Rollback(mark);
   rng_ = draws;
   for (const Member& member : moved) {
@@ -139,7 +139,7 @@ void Cycle::DefragmentNodes() {
   };
   Defragmenter defragmenter(
       s_.jobs, policy, movable, [&](JobIndex job) -> Placer& { return s_.PlacerFor(s_.jobs[job]); },
-      [&](JobIndex job) { return s_.ZoneKeptOff(s_.jobs[job]); });
+      [&](JobIndex job) { return KeepOffRooms(s_.jobs[job]); });
   for (Relocation& move : defragmenter.Round(trial_, rng_)) {
     JobEntry& entry = s_.jobs[move.job];
     s_.Refund(move.job, move.from.holding);

@@ -95,30 +95,20 @@ bool Cycle::Impossible(JobIndex job) {
 }
 
 const NodeSet* Cycle::KeepOff(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to) {
-  const NodeSet* const zone = s_.ZoneKeptOff(entry);
+  const NodeSet* const always = KeepOffRooms(entry);
   const NodeSet* const reserved = reservations_.KeepOff(from, to);
-  if (room_to_come_.empty() && (zone == nullptr || reserved == nullptr)) {
-    return zone != nullptr ? zone : reserved;
-  }
-  kept_off_.Clear();
-  if (zone != nullptr) kept_off_.AddAll(*zone);
-  if (reserved != nullptr) kept_off_.AddAll(*reserved);
-  // However soon it would end: its victims may leave before they must.
-  for (const RoomToCome& room : room_to_come_) {
-    for (const NodeId node : room.reservation.nodes) kept_off_.Add(node);
-  }
+  if (always == nullptr || reserved == nullptr) return always != nullptr ? always : reserved;
+  if (always != &kept_off_) kept_off_ = *always;
+  kept_off_.AddAll(*reserved);
   return &kept_off_;
 }
 
 const NodeSet* Cycle::KeepOffToPreempt(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to) {
-  if (room_to_come_.empty()) return KeepOff(entry, from, to);
+  if (rooms_.empty()) return KeepOff(entry, from, to);
   kept_off_.Clear();
   if (const NodeSet* const zone = s_.ZoneKeptOff(entry); zone != nullptr) kept_off_.AddAll(*zone);
   for (const Reservation& reservation : reservations_.all()) {
-    if (reservation.start >= to || reservation.end <= from) continue;
-    const bool made = std::ranges::any_of(
-        room_to_come_, [&](const RoomToCome& room) { return room.reservation.job == reservation.job; });
-    if (made) continue;
+    if (reservation.is_room() || reservation.start >= to || reservation.end <= from) continue;
     for (const NodeId node : reservation.nodes) kept_off_.Add(node);
   }
   return &kept_off_;
@@ -162,7 +152,7 @@ bool Cycle::Holds(const Reservation& promise) {
 
 // A job that was promised a start keeps it unless it can have an earlier one beside the promises to others;
 // the conservative kind promises.
-void Cycle::ReserveFor(JobIndex job, conf::TimePoint not_before, const std::optional<Reservation>& promise) {
+bool Cycle::ReserveFor(JobIndex job, conf::TimePoint not_before, const std::optional<Reservation>& promise) {
   const JobEntry& entry = s_.jobs[job];
   const size_t made = reservations_.all().size();
   if (promise) {
@@ -183,12 +173,14 @@ void Cycle::ReserveFor(JobIndex job, conf::TimePoint not_before, const std::opti
   if (promise && (!reservation || reservation->start > promise->start) && Holds(*promise))
     reservation = promise;
   if (!reservation) {
-    return Waits(job, {"impossible", "does not fit beside what is reserved for others, ever"});
+    Waits(job, {"impossible", "does not fit beside what is reserved for others, ever"});
+    return false;
   }
   Waits(job,
         {"reserved", fmt::format("{} nodes are reserved for it from {}, when enough of what runs has ended",
                                  reservation->nodes.size(), conf::FormatTime(reservation->start))});
   reservations_.Add(std::move(*reservation));
+  return true;
 }
 
 }  // namespace scheduler

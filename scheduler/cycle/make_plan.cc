@@ -9,16 +9,6 @@
 namespace scheduler {
 namespace {
 
-std::vector<MemberAt> MembersOf(const PlanningState& s, JobIndex job) {
-  std::vector<MemberAt> members;
-  for (const MemberId id : s.state.of(job)) {
-    const Member& member = s.state.member(id);
-    if (!s.IsLeaving(member)) members.push_back({member.role, member.rank, member.holding});
-  }
-  std::ranges::sort(members, {}, [](const MemberAt& m) { return std::tuple(m.role, m.rank); });
-  return members;
-}
-
 void Restore(PlanningState& s, const JobState& job) {
   const JobIndex index = s.Add(job.job);
   JobEntry& entry = s.jobs[index];
@@ -74,7 +64,8 @@ Planner::Planner(const Snapshot& snapshot, Policy policy)
   s.UpdateCapacity();
   for (const Reserved& reserved : snapshot.reserved) {
     const JobIndex job = s.jobs.Find(reserved.job);
-    if (job != kNone) s.reservations.push_back({job, reserved.start, reserved.end, reserved.nodes});
+    if (job == kNone) continue;
+    s.reservations.push_back({job, reserved.start, reserved.end, reserved.nodes, reserved.members});
   }
 }
 
@@ -92,7 +83,7 @@ Snapshot Planner::TakeSnapshot(conf::TimePoint now) const {
   snapshot.tenants = s.shapes.tenants();
   snapshot.demand = s.learner.state();
   for (const Reservation& r : s.reservations) {
-    snapshot.reserved.push_back({s.jobs[r.job].job.id, r.start, r.end, r.nodes});
+    snapshot.reserved.push_back({s.jobs[r.job].job.id, r.start, r.end, r.nodes, r.members});
   }
   for (NodeId n = 0; n < snapshot.cluster.nodes.size(); ++n) {
     NodeHealth health{.health = s.state.health(n), .broken_devices = 0, .faults = {}};
@@ -110,7 +101,7 @@ Snapshot Planner::TakeSnapshot(conf::TimePoint now) const {
     const JobEntry& entry = s.jobs[job];
     snapshot.jobs.push_back({.job = entry.job,
                              .phase = entry.phase,
-                             .members = MembersOf(s, job),
+                             .members = s.MembersOf(job),
                              .started = entry.started,
                              .checkpointed = entry.checkpointed,
                              .stops_at = entry.stops_at,

@@ -124,6 +124,16 @@ void PlanningState::Refund(JobIndex job, const Holding& holding) {
   queues.Refund(accounts[job].account, AmountOf(holding, state.view_of(holding.node)));
 }
 
+std::vector<MemberAt> PlanningState::MembersOf(JobIndex job) const {
+  std::vector<MemberAt> members;
+  for (const MemberId id : state.of(job)) {
+    const Member& member = state.member(id);
+    if (!IsLeaving(member)) members.push_back({member.role, member.rank, member.holding});
+  }
+  std::ranges::sort(members, {}, [](const MemberAt& m) { return std::tuple(m.role, m.rank); });
+  return members;
+}
+
 bool PlanningState::IsLeaving(const Member& member) const {
   const std::vector<MemberAt>& leaving = jobs[member.job].leaving;
   return std::ranges::find(leaving, MemberAt{member.role, member.rank, member.holding}) != leaving.end();

@@ -42,6 +42,8 @@ struct PlanningState {
   void Release(JobIndex job);                   // gives all that it holds back
   void Charge(JobIndex job, const Holding& holding);
   void Refund(JobIndex job, const Holding& holding);
+  // By role and rank, at their new places where they move.
+  std::vector<MemberAt> MembersOf(JobIndex job) const;
   // An old place of a member that moves: held, but charged no more.
   bool IsLeaving(const Member& member) const;
   // Keeps what it has done up to its last checkpoint, when its present run is over.

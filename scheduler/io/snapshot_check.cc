@@ -90,6 +90,17 @@ std::string DefectOf(const JobState& state, HoldingCheck& holdings) {
   if (std::string defect = DefectOf(state.members, state.job, holdings); !defect.empty()) return defect;
   return DefectOf(state.leaving, state.job, holdings);
 }
+
+std::string DefectOf(const Reserved& reserved, const Snapshot& snapshot) {
+  const auto job = std::ranges::find(snapshot.jobs, reserved.job, [](const JobState& j) { return j.job.id; });
+  if (job == snapshot.jobs.end()) return "does not exist";
+  for (const NodeId node : reserved.nodes) {
+    if (node >= snapshot.cluster.nodes.size()) return fmt::format("node {} does not exist", node);
+  }
+  HoldingCheck empty(snapshot);
+  return DefectOf(reserved.members, job->job, empty);
+}
+
 }  // namespace
 
 std::string FirstDefect(const Snapshot& snapshot) {
@@ -104,6 +115,11 @@ std::string FirstDefect(const Snapshot& snapshot) {
     if (!ids.insert(job.job.id).second) return fmt::format("job \"{}\" is given twice", job.job.id);
     if (std::string defect = DefectOf(job, holdings); !defect.empty()) {
       return fmt::format("job \"{}\": {}", job.job.id, defect);
+    }
+  }
+  for (const Reserved& reserved : snapshot.reserved) {
+    if (std::string defect = DefectOf(reserved, snapshot); !defect.empty()) {
+      return fmt::format("reserved for job \"{}\": {}", reserved.job, defect);
     }
   }
   return {};

@@ -156,6 +156,7 @@ constexpr void Fields(A& a, const Reserved*) {
   a.Required("start", &Reserved::start);
   a.Required("end", &Reserved::end);
   a.Optional("nodes", &Reserved::nodes);
+  a.Optional("members", &Reserved::members);
 }
 
 template <class A>

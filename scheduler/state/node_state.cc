@@ -12,12 +12,12 @@ uint32_t Times(int64_t free, int64_t ask) {
   return free <= 0 ? 0 : static_cast<uint32_t>(std::min<int64_t>(free / ask, UINT32_MAX));
 }
 
-bool IsolationAllows(const NodeState& state, const Shape& shape) {
+bool IsolationAllows(const NodeState& state, Isolation isolation, uint32_t tenant) {
   if (state.isolation == Isolation::kNode) return false;
   if (state.members == 0) return true;
-  if (shape.isolation == Isolation::kNode) return false;
-  const bool same_tenant = shape.tenant != 0 && state.tenant == shape.tenant;
-  return same_tenant || (shape.isolation == Isolation::kNone && state.isolation == Isolation::kNone);
+  if (isolation == Isolation::kNode) return false;
+  const bool same_tenant = tenant != 0 && state.tenant == tenant;
+  return same_tenant || (isolation == Isolation::kNone && state.isolation == Isolation::kNone);
 }
 
 bool MemoryFits(const DeviceState& device, const Shape& shape) {
@@ -96,7 +96,7 @@ uint32_t PartitionsLeft(uint8_t used, const PartitionProfile& profile) {
 
 bool Fits(const NodeState& state, const Shape& shape, const TypeView& view) {
   if (shape.cpu_milli > state.free_cpu_milli || shape.memory_mib > state.free_memory_mib) return false;
-  if (!IsolationAllows(state, shape)) return false;
+  if (!IsolationAllows(state, shape.isolation, shape.tenant)) return false;
   return !shape.needs_device() || DeviceSlots(state, shape, view) > 0;
 }
 
@@ -107,6 +107,23 @@ uint32_t Slots(const NodeState& state, const Shape& shape, const TypeView& view)
       std::min(Times(state.free_cpu_milli, shape.cpu_milli), Times(state.free_memory_mib, shape.memory_mib));
   if (shape.needs_device()) slots = std::min(slots, DeviceSlots(state, shape, view));
   return slots;
+}
+
+bool IsFree(const NodeState& state, const Holding& holding, const TypeView& view) {
+  if (holding.cpu_milli > state.free_cpu_milli || holding.memory_mib > state.free_memory_mib) return false;
+  if (!IsolationAllows(state, holding.isolation, holding.tenant)) return false;
+  for (uint32_t left = holding.devices; left != 0; left &= left - 1) {
+    const DeviceState& device = state.device[static_cast<size_t>(std::countr_zero(left))];
+    if (!device.healthy || device.free_mib < holding.device_mib) return false;
+    if (holding.profile == 0) {
+      if (device.free_milli < holding.milli) return false;
+    } else if (!TakesPartitions(device) ||
+               (device.used_slots & SlotBits(view.layout->profiles[holding.profile - 1u], holding.start)) !=
+                   0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void Take(NodeState& state, const Holding& holding, const TypeView& view) {

@@ -71,6 +71,9 @@ bool Fits(const NodeState& state, const Shape& shape, const TypeView& view);
 // How many members fit together.
 uint32_t Slots(const NodeState& state, const Shape& shape, const TypeView& view);
 
+// Whether just what the holding names is free; its node and its devices exist.
+bool IsFree(const NodeState& state, const Holding& holding, const TypeView& view);
+
 // Changes `state` by one member. Take requires that what the holding names is free. After Give, `tenant` and
 // `isolation` are right when no member is left; else the caller sets them from the members that stay.
 void Take(NodeState& state, const Holding& holding, const TypeView& view);

@@ -92,10 +92,11 @@ Snapshot RandomSnapshot(uint64_t seed, int nodes) {
   for (NodeId n = 0; n < s.cluster.nodes.size(); ++n) s.jobs.push_back(RandomJob(n, rng));
   for (int i = 0; i < 5; ++i) s.usage[{RandomName(rng), RandomName(rng)}] = rng.Double() * 1e15;
   s.tenants = {"acme", RandomName(rng)};
-  s.reserved = {{RandomName(rng),
-                 conf::TimePoint(std::chrono::seconds(rng.Uniform(1'000))),
-                 conf::TimePoint(std::chrono::seconds(2'000)),
-                 {0}}};
+  s.reserved = {{.job = s.jobs[0].job.id,
+                 .start = conf::TimePoint(std::chrono::seconds(rng.Uniform(1'000))),
+                 .end = conf::TimePoint(std::chrono::seconds(2'000)),
+                 .nodes = {0},
+                 .members = s.jobs[0].members}};
   s.failed = {RandomName(rng)};
   s.defragmented = RandomTime(rng);
   return s;
@@ -198,6 +199,11 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"tenant 1 does not exist", [](Snapshot& s) { s.jobs[0].members[0].holding.tenant = 1; }},
         Break{"member 4 of role 0 does not exist", [](Snapshot& s) { s.jobs[0].members[0].rank = 4; }},
         Break{"is pending, but has members", [](Snapshot& s) { s.jobs[0].phase = Phase::kPending; }},
+        Break{"reserved for job \"c\": does not exist", [](Snapshot& s) { s.reserved = {{.job = "c"}}; }},
+        Break{"reserved for job \"a\": node 2 does not exist",
+              [](Snapshot& s) { s.reserved = {{.job = "a", .nodes = {2}}}; }},
+        Break{"reserved for job \"a\": member 0 of role 7 does not exist",
+              [](Snapshot& s) { s.reserved = {{.job = "a", .members = {{.role = 7, .holding = {}}}}}; }},
         Break{"health of 1 nodes, the cluster has 2", [](Snapshot& s) { s.health.resize(1); }},
         Break{"its type does not exist", [](Snapshot& s) { s.cluster.nodes[0].type = 5; }}));
 
