@@ -4,6 +4,7 @@
 // TimePoint as an argument, so the same code runs in production, in the simulator and under a test's clock.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -34,8 +35,10 @@ inline int64_t ToUnixMicros(TimePoint t) {
 inline int64_t ToUnixNanos(TimePoint t) {
   return t.time_since_epoch().count();
 }
+// The nearest that a TimePoint can hold (the years 1677 to 2262): what is read may say anything.
 inline TimePoint FromUnixMicros(int64_t us) {
-  return TimePoint(std::chrono::microseconds(us));
+  constexpr int64_t kMost = INT64_MAX / 1000;
+  return TimePoint(std::chrono::microseconds(std::clamp(us, -kMost, kMost)));
 }
 inline double ToSeconds(Duration d) {
   return static_cast<double>(d.count()) * 1e-9;

@@ -35,5 +35,11 @@ TEST(Time, SurvivesARoundTrip) {
   EXPECT_EQ(ParseTime("yesterday"), std::nullopt);
 }
 
+TEST(Time, WhatNoTimePointHoldsIsTheNearestThatOneDoes) {
+  EXPECT_TRUE(FormatTime(FromUnixMicros(INT64_MAX)).starts_with("2262-"));
+  EXPECT_TRUE(FormatTime(FromUnixMicros(INT64_MIN)).starts_with("1677-"));
+  EXPECT_EQ(ToUnixMicros(FromUnixMicros(1'700'000'000'000'001)), 1'700'000'000'000'001);
+}
+
 }  // namespace
 }  // namespace conf
