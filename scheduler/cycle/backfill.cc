@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "scheduler/cycle/outlook.h"
+
 namespace scheduler {
 
 void SortReleases(std::vector<Release>& releases) {
@@ -33,12 +35,7 @@ std::optional<Reservation> Reserve(Trial& trial, GangPlacer& gangs, Placer& plac
                                    const JobEntry& entry, conf::Duration run, conf::TimePoint now,
                                    conf::TimePoint not_before, const std::vector<Release>& releases,
                                    Reservations& others, const NodeSet* zone) {
-  const Trial::Mark before = trial.mark();
-  Rng rng = OwnRng(entry.job);
-  std::optional<Reservation> found;
-
-  const auto try_at = [&](conf::TimePoint start) {
-    if (!gangs.MightFit(entry)) return;
+  const auto try_at = [&](conf::TimePoint start) -> std::optional<Reservation> {
     const Trial::Mark mark = trial.mark();
     const NodeSet* keep_off = others.KeepOff(start, start + run);
     std::optional<NodeSet> both;
@@ -47,33 +44,29 @@ std::optional<Reservation> Reserve(Trial& trial, GangPlacer& gangs, Placer& plac
       both->AddAll(*keep_off);
     }
     if (zone != nullptr) keep_off = both ? &*both : zone;
-    GangResult result = gangs.Place(trial, placer, job, entry, keep_off, rng);
+    Rng rng = OwnRng(entry.job);
+    const GangResult result = gangs.Place(trial, placer, job, entry, keep_off, rng);
     trial.Rollback(mark);
-    if (result.placed.empty()) return;
-    found = Reservation{.job = job, .start = start, .end = start + run, .nodes = {}};
-    for (const MemberAt& member : result.placed) found->nodes.push_back(member.holding.node);
-    std::ranges::sort(found->nodes);
-    const auto repeated = std::ranges::unique(found->nodes);
-    found->nodes.erase(repeated.begin(), repeated.end());
+    if (result.placed.empty()) return std::nullopt;
+    Reservation found{.job = job, .start = start, .end = start + run, .nodes = {}};
+    for (const MemberAt& member : result.placed) found.nodes.push_back(member.holding.node);
+    std::ranges::sort(found.nodes);
+    const auto repeated = std::ranges::unique(found.nodes);
+    found.nodes.erase(repeated.begin(), repeated.end());
+    return found;
   };
 
-  // Moments at which something may become possible: a job ends, or an earlier reservation does.
-  std::vector<conf::TimePoint> ends;
-  for (const Reservation& other : others.all()) ends.push_back(std::max(other.end, not_before));
-  std::ranges::sort(ends);
-  size_t next_end = 0;
+  const Trial::Mark before = trial.mark();
+  Outlook outlook(trial.state(), placer.shapes(),
+                  {.entry = entry, .run = run, .from = std::max(now, not_before), .zone = zone}, releases,
+                  others.all());
+  std::optional<Reservation> found;
   size_t next = 0;
-  conf::TimePoint at = std::max(now, not_before);
-  while (true) {
-    while (next < releases.size() && releases[next].at <= at) trial.EvictJob(releases[next++].job);
-    while (next_end < ends.size() && ends[next_end] <= at) ++next_end;
-    try_at(at);
-    if (found) break;
-    const bool more_releases = next < releases.size();
-    const bool more_ends = next_end < ends.size();
-    if (!more_releases && !more_ends) break;
-    at = std::min(more_releases ? releases[next].at : conf::TimePoint::max(),
-                  more_ends ? ends[next_end] : conf::TimePoint::max());
+  while (!found) {
+    const std::optional<conf::TimePoint> at = outlook.Next();
+    if (!at) break;
+    while (next < releases.size() && releases[next].at <= *at) trial.EvictJob(releases[next++].job);
+    found = try_at(*at);
   }
   trial.Rollback(before);
   return found;
