@@ -12,6 +12,11 @@ Progress::Progress(std::string what, size_t steps)
     : what_(std::move(what)), steps_(steps), shown_(isatty(STDERR_FILENO) != 0) {}
 
 Progress::~Progress() {
+  Clear();
+}
+
+void Progress::Clear() {
+  const std::scoped_lock lock(mutex_);
   if (shown_) fmt::print(stderr, "\r\033[K");
 }
 

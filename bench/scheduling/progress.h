@@ -15,7 +15,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void Step();  // from any thread
+  void Step();   // from any thread
+  void Clear();  // wipes the line until the next step, for what is printed meanwhile
 
  private:
   std::mutex mutex_;

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <ctime>
 #include <vector>
 
 #include "bench/micro/allocations.h"
 #include "bench/scheduling/openb_data.h"
+#include "bench/scheduling/runs.h"
 #include "bench/scheduling/section.h"
+#include "bench/scheduling/workload.h"
 #include "conf/text.h"
 #include "scheduler/placement/mix_learner.h"
 #include "scheduler/placement/placer.h"
@@ -26,15 +27,6 @@ constexpr conf::TimePoint kNow{};
 
 double Seconds(std::chrono::steady_clock::duration length) {
   return std::chrono::duration<double>(length).count();
-}
-
-Cluster EightWay(int nodes) {
-  Cluster cluster;
-  cluster.kinds = {{.name = "h100", .memory_mib = 81'920}};
-  cluster.types = {{.name = "dgx", .cpu_milli = 128'000, .memory_mib = 2 << 20, .devices = 8}};
-  for (int n = 0; n < nodes; ++n) cluster.nodes.push_back({.name = fmt::format("node-{}", n)});
-  GroupIntoLeaves(cluster, 16, 16);
-  return cluster;
 }
 
 Ask WholeDevices(uint16_t count) {
@@ -60,13 +52,6 @@ Queue OneQueue() {
   return queue;
 }
 
-// CPU time of this thread: what other processes take of the machine does not count.
-double CpuSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 // Times of single operations, how much they allocated, and how many a second of CPU there were from beginning
 // to end, with what was done between them.
 class Samples {
@@ -82,7 +67,7 @@ class Samples {
   }
 
   nlohmann::json Report(const std::string& what) {
-    const double per_second = static_cast<double>(seconds_.size()) / (CpuSeconds() - start_);
+    const double per_second = static_cast<double>(seconds_.size()) / (ThreadCpuSeconds() - start_);
     std::ranges::sort(seconds_);
     const auto quantile = [&](double q) {
       return seconds_[static_cast<size_t>(q * static_cast<double>(seconds_.size() - 1))] * 1e6;
@@ -100,7 +85,7 @@ class Samples {
 
  private:
   std::vector<double> seconds_;
-  double start_ = CpuSeconds();
+  double start_ = ThreadCpuSeconds();
   uint64_t allocations_ = 0;
 };
 
@@ -167,11 +152,11 @@ nlohmann::json Mixed(const Openb& openb, uint32_t times, std::string_view name) 
       cluster.nodes.back().name += fmt::format("-{}", t);
     }
   }
-  const double start = CpuSeconds();
+  const double start = ThreadCpuSeconds();
   const scheduler::sim::UntilAllocated run = scheduler::sim::FillUntilAllocated(
       cluster, openb.lists.front().asks,
       {.placement = std::string(name), .mix = scheduler::sim::MixFrom::kList});
-  const double per_second = run.arrived / (CpuSeconds() - start);
+  const double per_second = run.arrived / (ThreadCpuSeconds() - start);
   fmt::print("  {:<44} {:>11.0f}/s\n",
              fmt::format("{}: openb until full, {} nodes", name, cluster.nodes.size()), per_second);
   return {{"nodes", cluster.nodes.size()}, {"per_second", per_second}};
@@ -233,7 +218,7 @@ nlohmann::json Cycles(const Cluster& cluster, uint32_t rounds) {
 }  // namespace
 
 absl::Status RunSpeed(const Options& options, nlohmann::json& out) {
-  const Cluster cluster = EightWay(options.quick ? 1'000 : kNodes);
+  const Cluster cluster = EightWayCluster(options.quick ? 1'000 : kNodes, 16, 16);
   fmt::print("\nspeed: {} nodes, {} devices, one thread\n", cluster.nodes.size(), cluster.nodes.size() * 8);
   for (const std::string_view policy : {"binpack", "e-binpack", "default", "fgd"}) {
     out["decisions"][std::string(policy)] = Decisions(cluster, policy, options.quick ? 5'000 : 200'000);

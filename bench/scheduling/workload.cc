@@ -6,12 +6,12 @@
 
 namespace bench::scheduling {
 
-scheduler::Cluster EightWayCluster(uint32_t nodes) {
+scheduler::Cluster EightWayCluster(uint32_t nodes, int nodes_per_leaf, int leaves_per_spine) {
   scheduler::Cluster cluster;
   cluster.kinds = {{.name = "h100", .memory_mib = 81'920}};
   cluster.types = {{.name = "dgx", .cpu_milli = 128'000, .memory_mib = 2 << 20, .devices = 8}};
   for (uint32_t n = 0; n < nodes; ++n) cluster.nodes.push_back({.name = fmt::format("node-{}", n)});
-  scheduler::GroupIntoLeaves(cluster, 8);
+  scheduler::GroupIntoLeaves(cluster, nodes_per_leaf, leaves_per_spine);
   return cluster;
 }
 

@@ -9,8 +9,8 @@
 
 namespace bench::scheduling {
 
-// In leaf groups of eight nodes.
-scheduler::Cluster EightWayCluster(uint32_t nodes);
+// Nodes in leaf groups, with spines between these and the root if there are more than 0 leaves in each.
+scheduler::Cluster EightWayCluster(uint32_t nodes, int nodes_per_leaf = 8, int leaves_per_spine = 0);
 
 // Members that fill a node each, and a last one with the remainder; its estimate is right.
 scheduler::sim::TraceJob JobOn(std::string queue, uint32_t number, uint32_t devices, conf::Duration submitted,
