@@ -1,15 +1,18 @@
 // Gangs: 256 to 2,048 GPUs on 2,048 nodes in a fabric of three levels, among many small jobs, under load.
+#include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <thread>
+#include <cstdio>
+#include <map>
+#include <string>
 #include <vector>
 
-#include "bench/scheduling/progress.h"
+#include "bench/scheduling/runs.h"
 #include "bench/scheduling/section.h"
+#include "bench/scheduling/workload.h"
 #include "scheduler/metrics.h"
 #include "scheduler/sim/draws.h"
 #include "scheduler/sim/workload.h"
@@ -22,14 +25,18 @@ using scheduler::sim::GangPlaced;
 using scheduler::sim::Report;
 using scheduler::sim::TraceJob;
 
-constexpr int kNodes = 2'048;
+constexpr uint32_t kNodes = 2'048;
 constexpr uint32_t kDevices = 8;
+constexpr std::array<int, 2> kFabrics = {16, 32};  // nodes per leaf
 constexpr int kLeavesPerSpine = 16;
 constexpr double kLoad = 0.93;  // asked for, of all device time
 constexpr uint64_t kSeed = 42;
 constexpr std::string_view kQueue = "all";
-constexpr uint32_t kSmallestGang = 256;
-constexpr uint32_t kLargestGang = 2'048;
+constexpr std::array<uint32_t, 4> kGangs = {256, 512, 1'024, 2'048};  // devices
+constexpr double kMostJtted = 1.02;                                   // wanted, medians: of all gangs
+constexpr double kMostJttedOfLargest = 1.05;
+constexpr conf::Duration kBetweenCycles = std::chrono::seconds(30);
+constexpr int kDays = 8;
 constexpr double kWarmUpHours = 48;  // gangs that start on a cluster still empty are not counted
 constexpr scheduler::Checkpoint kContract = {
     .interval = std::chrono::hours(1), .save = std::chrono::seconds(30), .restart = std::chrono::minutes(2)};
@@ -57,28 +64,21 @@ constexpr std::array<Size, 12> kSizes = {{{1, 6000, 0.7, 1.2},
 struct Setting {
   int nodes_per_leaf = 0;
   std::string_view placement;
-  bool below_spine = false;  // gangs that fit below one require it
+  bool below_spine = false;  // gangs require to stand below one
   bool defragments = false;
 };
 
 struct Outcome {
   Setting setting;
   Report report;
+  std::map<uint32_t, std::vector<double>> waits_h;  // to the first start, of gangs by devices
   double last_arrival_h = 0;
+  double cpu_s = 0;
 };
 
 std::string TitleOf(const Setting& setting) {
   return fmt::format("{}{}{}", setting.placement, setting.below_spine ? ", spine required" : "",
                      setting.defragments ? ", defragmentation" : "");
-}
-
-scheduler::Cluster Cluster(int nodes_per_leaf) {
-  scheduler::Cluster cluster;
-  cluster.kinds = {{.name = "h100", .memory_mib = 81'920}};
-  cluster.types = {{.name = "dgx", .cpu_milli = 128'000, .memory_mib = 2 << 20, .devices = kDevices}};
-  for (int n = 0; n < kNodes; ++n) cluster.nodes.push_back({.name = fmt::format("node-{}", n)});
-  GroupIntoLeaves(cluster, nodes_per_leaf, kLeavesPerSpine);
-  return cluster;
 }
 
 // Poisson arrivals that ask for kLoad of the cluster over so many days.
@@ -111,11 +111,15 @@ std::vector<TraceJob> Jobs(int days) {
   }
 }
 
+uint32_t DevicesOf(const scheduler::Job& job) {
+  return static_cast<uint32_t>(scheduler::DeviceMilli(job) / scheduler::kWholeDevice);
+}
+
 Outcome Simulate(const Setting& setting, std::vector<TraceJob> jobs) {
-  const scheduler::Cluster cluster = Cluster(setting.nodes_per_leaf);
+  const scheduler::Cluster cluster = EightWayCluster(kNodes, setting.nodes_per_leaf, kLeavesPerSpine);
   if (setting.below_spine) {
     for (TraceJob& job : jobs) {
-      if (job.job.roles.front().count * kDevices >= kSmallestGang) job.job.topology = {"spine", true};
+      if (DevicesOf(job.job) >= kGangs.front()) job.job.topology = {"spine", true};
     }
   }
   if (setting.defragments) scheduler::sim::SetCheckpoints(jobs, kContract);
@@ -125,44 +129,62 @@ Outcome Simulate(const Setting& setting, std::vector<TraceJob> jobs) {
   policy.defragment.enabled = setting.defragments;
   scheduler::Queue queue;
   queue.name = kQueue;
-  const conf::Duration arrivals = jobs.back().job.submitted - jobs.front().job.submitted;
-  scheduler::sim::World world(cluster, {queue}, std::move(policy), std::move(jobs), {});
-  return {setting, world.Run(), conf::ToSeconds(arrivals) / 3600};
-}
 
-std::vector<Outcome> SimulateAll(const std::vector<Setting>& settings, const std::vector<TraceJob>& jobs,
-                                 unsigned threads) {
-  std::vector<Outcome> outcomes(settings.size());
-  Progress progress("gangs", settings.size());
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < settings.size(); i = next++) {
-      outcomes[i] = Simulate(settings[i], jobs);
-      progress.Step();
+  Outcome outcome{.setting = setting, .report = {}, .waits_h = {}};
+  absl::flat_hash_map<std::string, const scheduler::Job*> not_started;
+  for (const TraceJob& job : jobs) {
+    if (DevicesOf(job.job) >= kGangs.front()) not_started.emplace(job.job.id, &job.job);
+  }
+  outcome.last_arrival_h = conf::ToSeconds(jobs.back().job.submitted - jobs.front().job.submitted) / 3600;
+  const auto planned = [&](conf::TimePoint now, const scheduler::Plan& plan, const scheduler::Planner&) {
+    for (const scheduler::Action& action : plan.actions) {
+      const auto at = not_started.find(action.job);
+      if (action.kind != scheduler::ActionKind::kStart || at == not_started.end()) continue;
+      outcome.waits_h[DevicesOf(*at->second)].push_back(conf::ToSeconds(now - at->second->submitted) / 3600);
+      not_started.erase(at);
     }
   };
-  std::vector<std::jthread> others;
-  for (unsigned t = 1; t < threads; ++t) others.emplace_back(work);
-  work();
-  others.clear();
-  return outcomes;
+  const double before = ThreadCpuSeconds();
+  scheduler::sim::World world(cluster, {queue}, std::move(policy), jobs,
+                              {.min_cycle = kBetweenCycles, .planned = planned});
+  outcome.report = world.Run();
+  outcome.cpu_s = ThreadCpuSeconds() - before;
+  return outcome;
 }
 
-struct Nearness {
-  size_t gangs = 0;
-  double p50 = 0;
-  double p90 = 0;
+struct OfSize {
+  size_t gangs = 0;  // that started under load
+  double jtted_p50 = 0;
+  double jtted_p90 = 0;
+  double wait_mean_h = 0;  // of all
+  double wait_most_h = 0;
 };
 
-// Of the gangs of `least` devices and more that started under load.
-Nearness NearnessOf(const Outcome& outcome, uint32_t least) {
+// Of gangs of `least` to `most` devices.
+OfSize GangsOf(const Outcome& outcome, uint32_t least, uint32_t most) {
   std::vector<double> jtted;
   for (const GangPlaced& gang : outcome.report.gangs) {
     const bool under_load = gang.hour >= kWarmUpHours && gang.hour <= outcome.last_arrival_h;
-    if (gang.devices >= least && under_load) jtted.push_back(gang.jtted);
+    if (gang.devices >= least && gang.devices <= most && under_load) jtted.push_back(gang.jtted);
   }
   std::ranges::sort(jtted);
-  return {jtted.size(), scheduler::Quantile(jtted, 0.5), scheduler::Quantile(jtted, 0.9)};
+  std::vector<double> waits;
+  for (const auto& [devices, of_size] : outcome.waits_h) {
+    if (devices >= least && devices <= most) waits.insert(waits.end(), of_size.begin(), of_size.end());
+  }
+  return {.gangs = jtted.size(),
+          .jtted_p50 = scheduler::Quantile(jtted, 0.5),
+          .jtted_p90 = scheduler::Quantile(jtted, 0.9),
+          .wait_mean_h = scheduler::Mean(waits),
+          .wait_most_h = waits.empty() ? 0 : std::ranges::max(waits)};
+}
+
+nlohmann::json JsonOf(const OfSize& of) {
+  return {{"gangs", of.gangs},
+          {"jtted_p50", of.jtted_p50},
+          {"jtted_p90", of.jtted_p90},
+          {"wait_mean_h", of.wait_mean_h},
+          {"wait_most_h", of.wait_most_h}};
 }
 
 // Mean share of the devices that were held, under load.
@@ -174,67 +196,80 @@ double HeldUnderLoad(const Outcome& outcome) {
   return scheduler::Mean(held);
 }
 
-double LongestWaitOfGangs(const Report& report) {
-  return std::max(report.waits_by_size[scheduler::SizeClass(int64_t{kSmallestGang} * 1000)].max_h,
-                  report.waits_by_size[scheduler::SizeClass(int64_t{kLargestGang} * 1000)].max_h);
+void PrintHeading() {
+  fmt::print("  {:<42} JTTED, median and p90, of gangs of{:>37} longest wait, h, of\n  {:<42}", "", "", "");
+  for (const uint32_t size : kGangs) fmt::print(" {:>12}", size);
+  fmt::print(" {:>12} ", "all");
+  for (const uint32_t size : kGangs) fmt::print(" {:>5}", size);
+  fmt::print(" {:>6} {:>6} {:>6} {:>6}  near     all ran\n", "any", "held %", "GFR %", "CPU s");
 }
 
-nlohmann::json Row(const Outcome& outcome) {
+nlohmann::json Print(const Outcome& outcome) {
   const Report& report = outcome.report;
-  const Nearness all = NearnessOf(outcome, kSmallestGang);
-  const Nearness largest = NearnessOf(outcome, kLargestGang);
-  const bool near = all.p50 <= 1.02 && largest.p50 <= 1.05;
+  nlohmann::json json;
+  std::string waits;
+  fmt::print("  {:<42}", TitleOf(outcome.setting));
+  for (const uint32_t size : kGangs) {
+    const OfSize of = GangsOf(outcome, size, size);
+    json["by_devices"][std::to_string(size)] = JsonOf(of);
+    fmt::print("  {:.3f} {:.3f}", of.jtted_p50, of.jtted_p90);
+    waits += fmt::format(" {:>5.1f}", of.wait_most_h);
+  }
+  const OfSize all = GangsOf(outcome, kGangs.front(), kGangs.back());
+  const OfSize largest = GangsOf(outcome, kGangs.back(), kGangs.back());
+  const bool near = all.jtted_p50 <= kMostJtted && largest.jtted_p50 <= kMostJttedOfLargest;
   const bool all_ran = report.finished == report.submitted;
-  fmt::print(
-      "  {:<42} {:>5} {:>7.3f} {:>7.3f} {:>5} {:>7.3f} {:>7.3f} {:>8.1f} {:>8.1f} {:>7.1f} {:>7.2f} {:>6.2f} "
-      " {}\n",
-      TitleOf(outcome.setting), all.gangs, all.p50, all.p90, largest.gangs, largest.p50, largest.p90,
-      LongestWaitOfGangs(report), report.waits.max_h, report.waits_of_large.mean_h, 100 * report.gar_mean,
-      100 * report.gfr, near && all_ran ? "met" : "NOT MET");
-  return {{"gangs", all.gangs},
-          {"jtted_p50", all.p50},
-          {"jtted_p90", all.p90},
-          {"gangs_of_2048", largest.gangs},
-          {"jtted_p50_of_2048", largest.p50},
-          {"jtted_p90_of_2048", largest.p90},
-          {"longest_wait_of_gangs_h", LongestWaitOfGangs(report)},
-          {"longest_wait_h", report.waits.max_h},
-          {"wait_mean_h", report.waits.mean_h},
-          {"wait_large_mean_h", report.waits_of_large.mean_h},
-          {"held_mean_pct", 100 * HeldUnderLoad(outcome)},
-          {"gar_pct", 100 * report.gar},
-          {"gfr_pct", 100 * report.gfr},
-          {"moves", report.moves},
-          {"never_ran", report.submitted - report.finished},
-          {"met", near && all_ran}};
+  const double held = 100 * HeldUnderLoad(outcome);
+  fmt::print("  {:.3f} {:.3f} {} {:>6.1f} {:>6.1f} {:>6.2f} {:>6.1f}  {:<7}  {}\n", all.jtted_p50,
+             all.jtted_p90, waits, report.waits.max_h, held, 100 * report.gfr, outcome.cpu_s,
+             near ? "met" : "NOT MET", all_ran ? "met" : "NOT MET");
+  json["all"] = JsonOf(all);
+  json["held_mean_pct"] = held;
+  json["gfr_pct"] = 100 * report.gfr;
+  json["longest_wait_h"] = report.waits.max_h;
+  json["hours"] = report.hours;
+  json["moves"] = report.moves;
+  json["never_ran"] = report.submitted - report.finished;
+  json["cpu_s"] = outcome.cpu_s;
+  json["near"] = near;
+  json["all_ran"] = all_ran;
+  return json;
+}
+
+std::vector<Setting> SettingsOf(int nodes_per_leaf, bool quick) {
+  std::vector<Setting> settings;
+  for (const bool below_spine : {false, true}) {
+    for (const std::string_view placement : {"default", "e-binpack"}) {
+      for (const bool defragments : {false, true}) {
+        if (quick && (defragments || placement != "default")) continue;
+        settings.push_back({nodes_per_leaf, placement, below_spine, defragments});
+      }
+    }
+  }
+  return settings;
 }
 
 }  // namespace
 
 absl::Status RunGangs(const Options& options, nlohmann::json& out) {
-  const int days = options.quick ? 4 : 12;
+  const int days = options.quick ? 3 : kDays;
   const std::vector<TraceJob> jobs = Jobs(days);
-  for (const int nodes_per_leaf : {16, 32}) {
-    std::vector<Setting> settings;
-    for (const bool below_spine : {false, true}) {
-      for (const std::string_view placement : {"default", "e-binpack"}) {
-        for (const bool defragments : {false, true}) {
-          if (options.quick && (defragments || placement != "default")) continue;
-          settings.push_back({nodes_per_leaf, placement, below_spine, defragments});
-        }
-      }
-    }
-    const std::vector<Outcome> outcomes = SimulateAll(settings, jobs, options.threads);
+  for (const int nodes_per_leaf : kFabrics) {
+    const std::vector<Setting> settings = SettingsOf(nodes_per_leaf, options.quick);
     fmt::print(
         "\ngangs: {} jobs in {} days at {:.0f} % of {} nodes, leaves of {} nodes, {} a spine; EASY, exact "
-        "estimates\n  wanted: JTTED median at most 1.02, of 2,048 GPUs at most 1.05; nothing starves\n",
-        jobs.size(), days, 100 * kLoad, kNodes, nodes_per_leaf, kLeavesPerSpine);
-    fmt::print("  {:<42} {:>5} {:>7} {:>7} {:>5} {:>7} {:>7} {:>8} {:>8} {:>7} {:>7} {:>6}\n", "", "gangs",
-               "p50", "p90", "2048s", "p50", "p90", "max wait", "of all", "8+ mean", "held %", "GFR %");
-    for (const Outcome& outcome : outcomes) {
-      out[fmt::format("leaves_of_{}", nodes_per_leaf)][TitleOf(outcome.setting)] = Row(outcome);
-    }
+        "estimates, a plan every {:.0f} s at most\n"
+        "  wanted: JTTED median at most {} of all, {} of {} GPUs; nothing starves\n",
+        jobs.size(), days, 100 * kLoad, kNodes, nodes_per_leaf, kLeavesPerSpine,
+        conf::ToSeconds(kBetweenCycles), kMostJtted, kMostJttedOfLargest, kGangs.back());
+    PrintHeading();
     std::fflush(stdout);
+    nlohmann::json& of = out[fmt::format("leaves_of_{}", nodes_per_leaf)];
+    std::vector<Outcome> outcomes(settings.size());
+    RunAll(
+        "gangs", settings.size(), options.threads,
+        [&](size_t i) { outcomes[i] = Simulate(settings[i], jobs); },
+        [&](size_t i) { of[TitleOf(settings[i])] = Print(outcomes[i]); });
   }
   return absl::OkStatus();
 }
