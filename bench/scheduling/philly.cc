@@ -5,15 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <ctime>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <thread>
 #include <vector>
 
-#include "bench/scheduling/progress.h"
+#include "bench/scheduling/runs.h"
 #include "bench/scheduling/section.h"
 #include "scheduler/sim/traces/philly.h"
 #include "scheduler/sim/workload.h"
@@ -84,14 +82,15 @@ std::vector<Setting> SettingsOn(int nodes, bool quick) {
     return settings;
   }
   for (const Kind& kind : kKinds) {
-    for (const std::string_view placement : kPlacements) settings.push_back({nodes, kind.kind, placement});
+    for (const std::string_view placement : kPlacements) {
+      for (const bool defragments : {false, true}) {
+        settings.push_back({nodes, kind.kind, placement, defragments});
+      }
+    }
   }
   for (const Backfill kind : {Backfill::kEasy, Backfill::kConservative}) {
-    for (const std::string_view placement : {"e-binpack", "default"}) {
-      settings.push_back({nodes, kind, placement, true});
-    }
-    settings.push_back({nodes, kind, "default", false, true});
-    settings.push_back({nodes, kind, "default", true, true});
+    for (const bool defragments : {false, true})
+      settings.push_back({nodes, kind, "default", defragments, true});
   }
   return settings;
 }
@@ -120,12 +119,6 @@ absl::StatusOr<std::vector<TraceJob>> LoadJobs(const std::string& path) {
   return std::move(trace.jobs);
 }
 
-double ThreadCpuSeconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
 Outcome Replay(const Setting& setting, std::vector<TraceJob> jobs) {
   scheduler::Rng noise(kNoiseSeed);
   scheduler::sim::SetEstimates(jobs, {setting.noisy ? EstimateKind::kNoisy : EstimateKind::kExact, kNoise},
@@ -146,24 +139,6 @@ Outcome Replay(const Setting& setting, std::vector<TraceJob> jobs) {
   outcome.report = world.Run();
   outcome.cpu_s = ThreadCpuSeconds() - before;
   return outcome;
-}
-
-std::vector<Outcome> ReplayAll(const std::vector<Setting>& settings, const std::vector<TraceJob>& jobs,
-                               unsigned threads) {
-  std::vector<Outcome> outcomes(settings.size());
-  Progress progress("philly", settings.size());
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < settings.size(); i = next++) {
-      outcomes[i] = Replay(settings[i], jobs);
-      progress.Step();
-    }
-  };
-  std::vector<std::jthread> others;
-  for (unsigned t = 1; t < threads; ++t) others.emplace_back(work);
-  work();
-  others.clear();
-  return outcomes;
 }
 
 nlohmann::json JsonOf(const Outcome& outcome) {
@@ -201,21 +176,26 @@ class Requirements {
     Line(out, "wait_large_p99", we.waits_of_large.p99_h <= fifo.waits_of_large.p99_h,
          "p99 wait of jobs of 8 and more GPUs no worse than strict FIFO's",
          fmt::format("{:.1f} h, {:.1f} h", we.waits_of_large.p99_h, fifo.waits_of_large.p99_h));
-    JudgeNoise(out, we);
+    for (const bool defragments : {false, true}) JudgeNoise(out, defragments, fifo);
     Line(out, "speed", ours.cpu_s < 20, "82,247 jobs replayed in less than 20 s",
          fmt::format("{:.1f} s of one core, {} planning cycles", ours.cpu_s, we.cycles));
   }
 
  private:
-  void JudgeNoise(nlohmann::json& out, const Report& exact) const {
-    const Outcome* const noisy = Find({nodes_, Backfill::kEasy, "default", true, true});
-    if (noisy == nullptr) return;
-    const double gar = 100 * (noisy->report.gar - exact.gar);
-    const double sor = 100 * (noisy->report.sor - exact.sor);
-    Line(out, "noise", std::max(std::abs(gar), std::abs(sor)) <= 1.5,
-         "noisy estimates (sigma 1) within 1.5 points of exact ones",
-         fmt::format("GAR {:+.2f}, SOR {:+.2f} points; mean wait {:.1f} h, {:.1f} h", gar, sor,
-                     noisy->report.waits.mean_h, exact.waits.mean_h));
+  void JudgeNoise(nlohmann::json& out, bool defragments, const Report& fifo) const {
+    const Outcome* const with_noise = Find({nodes_, Backfill::kEasy, "default", defragments, true});
+    if (with_noise == nullptr) return;
+    const Report& exact = Find({nodes_, Backfill::kEasy, "default", defragments})->report;
+    const Report& noisy = with_noise->report;
+    const double gar = 100 * (noisy.gar - exact.gar);
+    const double sor = 100 * (noisy.sor - exact.sor);
+    const std::string_view how = defragments ? "with" : "without";
+    Line(out, fmt::format("noise_{}_defragmentation", how), std::max(std::abs(gar), std::abs(sor)) <= 1.5,
+         fmt::format("noisy estimates (sigma 1) within 1.5 points of exact ones, {} defragmentation", how),
+         fmt::format("GAR {:+.2f}, SOR {:+.2f} points; mean wait {:.1f} h, {:.1f} h; p99 of 8 GPUs and more "
+                     "{:.1f} h, {:.1f} h, FIFO's {:.1f} h",
+                     gar, sor, noisy.waits.mean_h, exact.waits.mean_h, noisy.waits_of_large.p99_h,
+                     exact.waits_of_large.p99_h, fifo.waits_of_large.p99_h));
   }
 
   const Outcome* Find(const Setting& setting) const {
@@ -233,14 +213,17 @@ class Requirements {
   int nodes_;
 };
 
-void PrintTable(const std::vector<Outcome>& outcomes) {
+void PrintHeading() {
   fmt::print("  {:<48} {:>7} {:>7} {:>7} {:>9} {:>9} {:>9} {:>7} {:>7}\n", "", "GAR %", "SOR %", "GFR %",
              "wait h", "p99 h 8+", "p99 h", "moves", "CPU s");
-  for (const auto& [setting, report, cpu_s] : outcomes) {
-    fmt::print("  {:<48} {:>7.2f} {:>7.2f} {:>7.2f} {:>9.1f} {:>9.1f} {:>9.1f} {:>7} {:>7.1f}\n",
-               TitleOf(setting), 100 * report.gar, 100 * report.sor, 100 * report.gfr, report.waits.mean_h,
-               report.waits_of_large.p99_h, report.waits.p99_h, report.moves, cpu_s);
-  }
+}
+
+void PrintRow(const Outcome& outcome) {
+  const Report& report = outcome.report;
+  fmt::print("  {:<48} {:>7.2f} {:>7.2f} {:>7.2f} {:>9.1f} {:>9.1f} {:>9.1f} {:>7} {:>7.1f}\n",
+             TitleOf(outcome.setting), 100 * report.gar, 100 * report.sor, 100 * report.gfr,
+             report.waits.mean_h, report.waits_of_large.p99_h, report.waits.p99_h, report.moves,
+             outcome.cpu_s);
 }
 
 }  // namespace
@@ -250,14 +233,20 @@ absl::Status RunPhilly(const Options& options, nlohmann::json& out) {
   if (!jobs.ok()) return jobs.status();
   for (const int nodes : kClusters) {
     if (options.quick && nodes != kClusters.front()) continue;
-    const std::vector<Outcome> outcomes = ReplayAll(SettingsOn(nodes, options.quick), *jobs, options.threads);
-    fmt::print(
-        "\nphilly: {} jobs on {} nodes of {} GPUs; medians at saturation ({:.0f} h of FIFO's {:.0f})\n",
-        jobs->size(), nodes, kDevices, outcomes.front().report.saturated_hours,
-        outcomes.front().report.hours);
-    PrintTable(outcomes);
+    const std::vector<Setting> settings = SettingsOn(nodes, options.quick);
+    fmt::print("\nphilly: {} jobs on {} nodes of {} GPUs; medians of the hours in which jobs waited\n",
+               jobs->size(), nodes, kDevices);
+    PrintHeading();
+    std::fflush(stdout);
     nlohmann::json& of = out[fmt::format("{}_nodes", nodes)];
-    for (const Outcome& outcome : outcomes) of["policies"][TitleOf(outcome.setting)] = JsonOf(outcome);
+    std::vector<Outcome> outcomes(settings.size());
+    RunAll(
+        "philly", settings.size(), options.threads,
+        [&](size_t i) { outcomes[i] = Replay(settings[i], *jobs); },
+        [&](size_t i) {
+          PrintRow(outcomes[i]);
+          of["policies"][TitleOf(settings[i])] = JsonOf(outcomes[i]);
+        });
     Requirements(outcomes, nodes).Judge(of["requirements"]);
     std::fflush(stdout);
   }
