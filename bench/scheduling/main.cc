@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> all;
   for (const Section& section : Sections()) {
     all.emplace_back(section.name);
-    names += fmt::format("\n  {:<8} {}", section.name, section.what);
+    names += fmt::format("\n  {:<10} {}", section.name, section.what);
   }
   app.add_option("sections", wanted, "what to measure; all, when none is named:" + names)
       ->check(CLI::IsMember(all));

@@ -1,5 +1,6 @@
 // How fast the engine decides: one thread, no I/O, on 10,000 nodes of eight devices in leaf groups of 16.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -176,6 +177,28 @@ struct World {
   Rng rng{1};
 };
 
+// Of the heap as a whole, so that nothing is forgotten.
+size_t HeapBytes() {
+  const struct mallinfo2 heap = mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+}
+
+// What a planner keeps for a job that waits, and beyond that for one that runs.
+nlohmann::json BytesPerJob(const Cluster& cluster) {
+  constexpr uint32_t kJobs = 10'000;
+  Planner planner(cluster, {OneQueue()}, Policy{});
+  Rng rng(1);
+  const size_t empty = HeapBytes();
+  for (uint32_t j = 0; j < kJobs; ++j) planner.Submit(JobOf(j, 1, 1), kNow);
+  const size_t waiting = HeapBytes();
+  planner.Run(kNow, rng);
+  const size_t running = HeapBytes();
+  nlohmann::json out = {{"waits", (waiting - empty) / kJobs}, {"runs", (running - empty) / kJobs}};
+  fmt::print("  bytes: {} a job that waits, {} one that runs with a member\n", out["waits"].get<size_t>(),
+             out["runs"].get<size_t>());
+  return out;
+}
+
 nlohmann::json Cycles(const Cluster& cluster, uint32_t rounds) {
   nlohmann::json out;
   {
@@ -226,6 +249,7 @@ absl::Status RunSpeed(const Options& options, nlohmann::json& out) {
   const nlohmann::json& ours = out["decisions"]["default"];
   fmt::print("  bytes: {} a node, {} a member\n", ours["bytes_per_node"].get<size_t>(),
              ours["bytes_per_member"].get<size_t>());
+  out["bytes_per_job"] = BytesPerJob(cluster);
   if (const absl::StatusOr<Openb> openb = LoadOpenb(options.traces + "/openb"); openb.ok()) {
     for (const std::string_view policy : {"default", "fgd"}) {
       for (const uint32_t times : {1u, 8u}) {
