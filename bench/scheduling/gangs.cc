@@ -255,7 +255,9 @@ absl::Status RunGangs(const Options& options, nlohmann::json& out) {
   const int days = options.quick ? 3 : kDays;
   const std::vector<TraceJob> jobs = Jobs(days);
   for (const int nodes_per_leaf : kFabrics) {
-    const std::vector<Setting> settings = SettingsOf(nodes_per_leaf, options.quick);
+    std::vector<Setting> settings = SettingsOf(nodes_per_leaf, options.quick);
+    std::erase_if(settings,
+                  [&](const Setting& s) { return TitleOf(s).find(options.only) == std::string::npos; });
     fmt::print(
         "\ngangs: {} jobs in {} days at {:.0f} % of {} nodes, leaves of {} nodes, {} a spine; EASY, exact "
         "estimates, a plan every {:.0f} s at most\n"

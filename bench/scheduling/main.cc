@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "for what is counted, not timed")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
+  app.add_option("--only", options.only, "philly, gangs: the settings whose title has this in it");
   app.add_flag("--quick", options.quick, "one seed and few rounds: does it work");
   CLI11_PARSE(app, argc, argv);
 

@@ -233,7 +233,9 @@ absl::Status RunPhilly(const Options& options, nlohmann::json& out) {
   if (!jobs.ok()) return jobs.status();
   for (const int nodes : kClusters) {
     if (options.quick && nodes != kClusters.front()) continue;
-    const std::vector<Setting> settings = SettingsOn(nodes, options.quick);
+    std::vector<Setting> settings = SettingsOn(nodes, options.quick);
+    std::erase_if(settings,
+                  [&](const Setting& s) { return TitleOf(s).find(options.only) == std::string::npos; });
     fmt::print("\nphilly: {} jobs on {} nodes of {} GPUs; medians of the hours in which jobs waited\n",
                jobs->size(), nodes, kDevices);
     PrintHeading();
@@ -247,7 +249,7 @@ absl::Status RunPhilly(const Options& options, nlohmann::json& out) {
           PrintRow(outcomes[i]);
           of["policies"][TitleOf(settings[i])] = JsonOf(outcomes[i]);
         });
-    Requirements(outcomes, nodes).Judge(of["requirements"]);
+    if (options.only.empty()) Requirements(outcomes, nodes).Judge(of["requirements"]);
     std::fflush(stdout);
   }
   return absl::OkStatus();

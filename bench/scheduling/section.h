@@ -17,6 +17,7 @@ struct Options {
   uint32_t seeds = 10;
   unsigned threads = 1;  // for what is counted, not timed
   bool quick = false;    // does it work: fewer seeds and rounds
+  std::string only;      // of a section's settings, those whose title has this; empty: all
 };
 
 struct Section {
