@@ -91,6 +91,23 @@ void Planner::DeviceFault(NodeId node, int device, conf::TimePoint now) {
   state_->Fault(node, now);
 }
 
+void Planner::NodeRepaired(NodeId node, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  auto record = state_->faults.extract(node);
+  state_->Mend(node);
+  const FaultPolicy& policy = state_->policy.faults;
+  size_t recent = 0;
+  if (!record.empty()) {
+    std::vector<conf::TimePoint>& times = record.mapped();
+    recent = static_cast<size_t>(
+        std::ranges::count_if(times, [&](conf::TimePoint at) { return at + policy.window >= now; }));
+    state_->faults.insert(std::move(record));
+  }
+  state_->SetHealth(node, recent >= policy.quarantine_after ? Health::kQuarantined
+                          : recent >= policy.suspect_after  ? Health::kSuspect
+                                                            : Health::kHealthy);
+}
+
 void Planner::SetHealth(NodeId node, Health health, conf::TimePoint now) {
   state_->AdvanceTo(now);
   if (health == Health::kHealthy) state_->Mend(node);

@@ -46,6 +46,9 @@ class Planner {
   void Used(JobIndex job, conf::TimePoint now);          // or uses again: starts again if it was suspended
   void NodeFault(NodeId node, conf::TimePoint now);      // what ran on it is gone
   void DeviceFault(NodeId node, int device, conf::TimePoint now);
+  // It works again after a fault. Its faults are remembered: it may be suspect still, or quarantined.
+  void NodeRepaired(NodeId node, conf::TimePoint now);
+  // As someone decides; healthy also mends its devices and forgets its faults.
   void SetHealth(NodeId node, Health health, conf::TimePoint now);
 
   Plan Run(conf::TimePoint now, Rng& rng);

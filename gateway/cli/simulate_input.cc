@@ -226,6 +226,7 @@ void LoadWorld(const SimulateInput& input, const scheduler::Cluster& cluster, si
                Problems& problems) {
   ReadTime("--mtbf", input.mtbf, out.mtbf, problems);
   ReadTime("--repair", input.repair, out.repair, problems);
+  ReadTime("--quarantine", input.quarantine, out.quarantine, problems);
   ReadTime("--load", input.load, out.load, problems);
   ReadTime("--min-cycle", input.min_cycle, out.min_cycle, problems);
   ReadTime("--horizon", input.horizon, out.horizon, problems);
@@ -301,6 +302,8 @@ void AddInputOptions(CLI::App& command, SimulateInput& input) {
 
   text("--mtbf", input.mtbf, "Mean time between faults of one node; none when not given");
   text("--repair", input.repair, "Until a failed or drained node is back")->capture_default_str();
+  text("--quarantine", input.quarantine, "Until a node is back that failed too often for the policy's faults")
+      ->capture_default_str();
   command.add_option("--fail-leaf", input.fail_leaf,
                      "NAME@TIME: all nodes of this leaf group (or spine) fail, so long after the start");
   command.add_option("--drain-node", input.drain_node, "NAME@TIME: this node takes no new work for --repair");

@@ -40,6 +40,7 @@ struct SimulateInput {
   // Durations, as text.
   std::string mtbf;
   std::string repair = "4h";
+  std::string quarantine = "7d";
   std::vector<std::string> fail_leaf;   // NAME@TIME
   std::vector<std::string> drain_node;  // NAME@TIME
   std::string checkpoint;

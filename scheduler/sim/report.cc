@@ -50,6 +50,7 @@ constexpr Metric kMetrics[] = {
     {"preemptions", "preemptions", "", 0, [](const Report& r) { return double(r.preemptions); }},
     {"moves", "moves", "", 0, [](const Report& r) { return double(r.moves); }},
     {"node_faults", "node faults", "", 0, [](const Report& r) { return double(r.faults); }},
+    {"node_quarantines", "nodes quarantined", "", 0, [](const Report& r) { return double(r.quarantined); }},
     {"restarts", "restarts after faults", "", 0, [](const Report& r) { return double(r.restarts); }},
     {"planning_cycles", "planning cycles", "", 0, [](const Report& r) { return double(r.cycles); }},
     {"hours", "simulated", "h", 0, [](const Report& r) { return r.hours; }},

@@ -73,8 +73,9 @@ struct Report {
   uint32_t unfinished = 0;
   uint32_t preemptions = 0;
   uint32_t moves = 0;
-  uint32_t faults = 0;    // of nodes
-  uint32_t restarts = 0;  // of jobs, after a fault
+  uint32_t faults = 0;       // of nodes
+  uint32_t quarantined = 0;  // nodes, that failed too often
+  uint32_t restarts = 0;     // of jobs, after a fault
   uint64_t cycles = 0;
   double hours = 0;  // simulated
   double saturated_hours = 0;

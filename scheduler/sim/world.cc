@@ -54,6 +54,8 @@ World::World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, s
       lives_(jobs_.size()),
       node_epoch_(cluster.nodes.size()),
       down_(cluster.nodes.size()),
+      quarantined_(cluster.nodes.size()),
+      drained_(cluster.nodes.size()),
       planner_has_dues_(HasDues(jobs_, policy_, options_)) {
   absl::flat_hash_map<std::string, uint32_t> queue_of;
   for (uint32_t i = 0; i < queues_.size(); ++i) queue_of.emplace(queues_[i].name, i);
@@ -147,15 +149,19 @@ void World::Handle(const Event& event) {
     case EventKind::kDrains: {
       const Drain& drain = options_.drains[event.subject];
       events_.Push({now_ + drain.length, event.subject, 0, EventKind::kDrained});
+      drained_[drain.node] = true;
       something_happened_ = true;
-      return planner_.SetHealth(drain.node, Health::kDraining, now_);
+      if (!down_[drain.node]) planner_.SetHealth(drain.node, Health::kDraining, now_);
+      return;
     }
     case EventKind::kDrained: {
       const NodeId node = options_.drains[event.subject].node;
       --coming_;
+      drained_[node] = false;
       something_happened_ = true;
-      if (!down_[node]) planner_.SetHealth(node, Health::kHealthy, now_);
-      return;
+      if (down_[node]) return;
+      planner_.SetHealth(node, Health::kHealthy, now_);
+      return KeepOut(node);
     }
     case EventKind::kWake:
       if (wake_ == event.at) wake_.reset();
@@ -288,6 +294,7 @@ Report World::Finish() {
   report.preemptions = counts_.preemptions;
   report.moves = counts_.moves;
   report.faults = counts_.faults;
+  report.quarantined = counts_.quarantined;
   report.restarts = counts_.restarts;
   report.cycles = counts_.cycles;
   for (size_t i = 0; i < queues_.size(); ++i) report.queues[i].name = queues_[i].name;

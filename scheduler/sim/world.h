@@ -44,6 +44,8 @@ struct WorldOptions {
   conf::Duration load{};       // from any start of a job to its work
   conf::Duration mtbf{};       // mean time between faults of one node; 0: none fail by themselves
   conf::Duration repair = std::chrono::hours(4);
+  conf::Duration quarantine =
+      std::chrono::hours(24 * 7);  // until a quarantined node is back, its record clean
   std::vector<DomainFault> faults{};
   std::vector<Drain> drains{};
   conf::Duration notebook_used = std::chrono::hours(2);  // means, exponential
@@ -137,6 +139,7 @@ class World {
 
   void FailNode(NodeId node);
   void NodeIsBack(NodeId node);
+  void KeepOut(NodeId node);
   void ResumeHalted();
 
   const Cluster* cluster_;
@@ -162,6 +165,8 @@ class World {
   std::vector<uint32_t> halted_;
   std::vector<uint32_t> node_epoch_;  // rises when a node fails: its other events are stale
   std::vector<bool> down_;
+  std::vector<bool> quarantined_;  // of those that are down
+  std::vector<bool> drained_;      // by the options, for now
   uint32_t down_count_ = 0;
   uint32_t active_ = 0;   // jobs that hold devices
   uint32_t coming_ = 0;   // events that may let a waiting job start, beside repairs

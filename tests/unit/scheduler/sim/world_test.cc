@@ -141,6 +141,58 @@ TEST(World, ANodesFaultLosesTheWorkSinceTheLastCheckpoint) {
   EXPECT_DOUBLE_EQ(report.waits.max_h, 0);  // of the first start
 }
 
+// One leaf for each node: the fabric's domains count from it.
+std::vector<DomainFault> FaultsOf(const Cluster& cluster, NodeId node, std::vector<conf::Duration> times) {
+  std::vector<DomainFault> faults;
+  for (const conf::Duration at : times) faults.push_back({.domain = cluster.nodes[node].domain, .at = at});
+  return faults;
+}
+
+TEST(World, ANodeThatFailsAgainAndAgainIsQuarantined) {
+  const Cluster cluster = EightWay(1, 1);
+  WorldOptions options;
+  options.repair = hours(1);
+  options.quarantine = hours(48);
+  options.faults = FaultsOf(cluster, 0, {hours(1), hours(3), hours(5)});
+  Policy policy = InOrder();
+  policy.faults = {
+      .suspect_after = 1, .quarantine_after = 3, .window = hours(24), .recover_after = minutes(30)};
+  TraceJob job = JobOf("a", hours(0), hours(4), 8);
+  job.job.restart_budget = 10;
+  const Report third = Simulate(cluster, {job}, policy, options);
+  EXPECT_EQ(third.faults, 3u);
+  EXPECT_EQ(third.quarantined, 1u);
+  EXPECT_DOUBLE_EQ(third.hours, 5 + 48 + 4);
+
+  policy.faults.window = minutes(150);  // the first is forgotten when the third comes
+  const Report spread = Simulate(cluster, {job}, policy, options);
+  EXPECT_EQ(spread.quarantined, 0u);
+  EXPECT_DOUBLE_EQ(spread.hours, 5 + 1 + 4);
+}
+
+TEST(World, ARepairedNodeIsSuspectUntilItHasGoneLongEnoughWithoutAFault) {
+  const Cluster cluster = EightWay(1, 1);
+  WorldOptions options;
+  options.repair = hours(1);
+  options.faults = FaultsOf(cluster, 0, {hours(1)});
+  Policy policy = InOrder();
+  policy.faults.recover_after = hours(3);
+  EXPECT_DOUBLE_EQ(Simulate(cluster, {JobOf("a", hours(0), hours(4), 8)}, policy, options).hours, 1 + 3 + 4);
+  policy.faults.suspect_after = 2;
+  EXPECT_DOUBLE_EQ(Simulate(cluster, {JobOf("a", hours(0), hours(4), 8)}, policy, options).hours, 1 + 1 + 4);
+}
+
+TEST(World, ANodeThatTheClusterTakesOutOfUseStaysOutAfterARepair) {
+  Cluster cluster = EightWay(2, 1);
+  cluster.nodes[0].health = Health::kDraining;
+  WorldOptions options;
+  options.repair = hours(1);
+  options.faults = FaultsOf(cluster, 0, {hours(1)});
+  const Report report = Simulate(
+      cluster, {JobOf("a", hours(0), hours(9), 8), JobOf("b", hours(3), hours(1), 8)}, InOrder(), options);
+  EXPECT_DOUBLE_EQ(report.hours, 10);
+}
+
 TEST(World, AJobWithoutCheckpointsStartsAnewAfterAFault) {
   const Cluster cluster = EightWay(1, 1);
   WorldOptions options;
@@ -180,7 +232,7 @@ TEST(World, AGracefulStopKeepsTheWorkOfAJobThatCanSave) {
   const Report killed = Simulate(cluster, {low, high}, policy);
   low.job.checkpoint = {.interval = hours(3), .save = minutes(3), .restart = minutes(12)};
   const Report saved = Simulate(cluster, {low, high}, policy);
-  if (killed.preemptions == 0) GTEST_SKIP() << "this planner does not preempt";
+  EXPECT_EQ(killed.preemptions, 1u);
   EXPECT_EQ(saved.preemptions, 1u);
   // Without a contract it works on through the grace, then loses all.
   EXPECT_NEAR(killed.lost_h, 8 * (1 + 5.0 / 60), 1e-9);
