@@ -63,7 +63,7 @@ struct Topology {
 
 struct Checkpoint {
   conf::Duration interval{};  // 0: none is taken, a stop loses all
-  conf::Duration save{};      // how long one takes on demand, within the grace
+  conf::Duration save{};      // how long one holds the work up; on demand, within the grace
   conf::Duration restart{};   // from start to doing useful work again
 };
 

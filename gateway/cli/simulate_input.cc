@@ -308,7 +308,7 @@ void AddInputOptions(CLI::App& command, SimulateInput& input) {
                      "NAME@TIME: all nodes of this leaf group (or spine) fail, so long after the start");
   command.add_option("--drain-node", input.drain_node, "NAME@TIME: this node takes no new work for --repair");
   text("--checkpoint", input.checkpoint, "Jobs that state no checkpoint contract take one so often");
-  text("--save", input.save, "and need so long for one on demand")->capture_default_str();
+  text("--save", input.save, "and it holds them up for so long")->capture_default_str();
   text("--restart", input.restart, "and so long to restore it")->capture_default_str();
   text("--load", input.load, "From any start of a job to its work")->capture_default_str();
   text("--min-cycle", input.min_cycle, "Time between planning cycles, at least")->capture_default_str();

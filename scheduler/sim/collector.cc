@@ -223,8 +223,11 @@ Report Collector::Finish() {
   report.useful_h = spent(Spent::kUseful);
   report.lost_h = spent(Spent::kLost);
   report.restarted_h = spent(Spent::kRestarted);
+  report.saved_h = spent(Spent::kSaved);
   report.idle_h = spent(Spent::kIdle);
   report.open_h = spent(Spent::kOpen);
+  const double over = report.useful_h + report.lost_h + report.restarted_h + report.saved_h + report.idle_h;
+  report.goodput = over > 0 ? report.useful_h / over : 1;
   report.energy_kwh = energy_kwh_;
 
   std::vector<double> satisfaction;

@@ -16,7 +16,7 @@
 namespace scheduler::sim {
 
 // What held device time was for.
-enum class Spent : uint8_t { kUseful, kLost, kRestarted, kIdle, kOpen };
+enum class Spent : uint8_t { kUseful, kLost, kRestarted, kSaved, kIdle, kOpen };
 
 class Collector {
  public:
@@ -75,7 +75,7 @@ class Collector {
   double held_h_ = 0;
   double energy_kwh_ = 0;
   bool waited_all_step_ = true;
-  std::array<double, 5> spent_{};
+  std::array<double, 6> spent_{};
   std::vector<OfQueue> queues_;
 
   std::array<std::vector<double>, kSizeClasses> waits_;  // hours

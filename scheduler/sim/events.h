@@ -15,13 +15,14 @@
 namespace scheduler::sim {
 
 enum class EventKind : uint8_t {
-  kEnds,         // a job's work is done
-  kStopped,      // its grace is over
-  kMoved,        // its members stand at their new places only
-  kCheckpoints,  // periodic
-  kGoesIdle,     // a notebook's user leaves
-  kComesBack,    // and returns
-  kDomainFails,  // subject: index into the options' faults
+  kEnds,          // a job's work is done
+  kStopped,       // its grace is over
+  kMoved,         // its members stand at their new places only
+  kCheckpoints,   // periodic: begins to save
+  kCheckpointed,  // and has saved
+  kGoesIdle,      // a notebook's user leaves
+  kComesBack,     // and returns
+  kDomainFails,   // subject: index into the options' faults
   kNodeFails,
   kNodeIsBack,
   kDrains,      // subject: index into the options' drains

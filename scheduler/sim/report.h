@@ -107,9 +107,11 @@ struct Report {
   // GPU-hours that were held, and what became of them.
   double useful_h = 0;
   double lost_h = 0;       // work that a stop threw away
-  double restarted_h = 0;  // loading, restoring and saving
+  double restarted_h = 0;  // loading, restoring and saving on demand
+  double saved_h = 0;      // periodic checkpoints
   double idle_h = 0;       // notebooks that nobody used
   double open_h = 0;       // of jobs that had not ended
+  double goodput = 1;      // useful, of all of these but open
   double energy_kwh = 0;
   double jain = 0;  // of the queues' satisfaction
 

@@ -68,6 +68,14 @@ std::set<std::string, std::less<>> LeavesOf(std::span<const Queue> queues) {
   return leaves;
 }
 
+// The run time with what its periodic checkpoints add; one that would fall on the end is not taken.
+conf::Duration WithCheckpoints(const TraceJob& job) {
+  const Checkpoint& contract = job.job.checkpoint;
+  if (contract.interval <= conf::Duration::zero() || *job.run <= contract.interval) return *job.run;
+  const auto taken = static_cast<double>((*job.run - conf::Duration(1)) / contract.interval);
+  return Seconds(conf::ToSeconds(*job.run) + taken * conf::ToSeconds(contract.save)).value_or(*job.run);
+}
+
 }  // namespace
 
 std::optional<Estimates> ParseEstimates(std::string_view text) {
@@ -86,8 +94,8 @@ void SetEstimates(std::vector<TraceJob>& jobs, const Estimates& estimates, Rng& 
     if (!job.run) continue;
     const double factor =
         estimates.kind == EstimateKind::kNoisy ? std::exp(estimates.sigma * Normal(rng)) : 1;
-    const std::optional<conf::Duration> estimate = Seconds(conf::ToSeconds(*job.run) * factor);
-    const conf::Duration exact = *job.run;
+    const conf::Duration exact = WithCheckpoints(job);
+    const std::optional<conf::Duration> estimate = Seconds(conf::ToSeconds(exact) * factor);
     job.job.estimate = factor == 1 ? exact : estimate.value_or(exact);
   }
 }

@@ -14,7 +14,7 @@
 namespace scheduler::sim {
 
 enum class EstimateKind : uint8_t {
-  kExact,  // what the job will run
+  kExact,  // what the job will run, its periodic checkpoints included
   kNoisy,  // that times exp(σ · standard normal)
   kUser,   // as the trace says; jobs without one have none
 };
@@ -27,6 +27,7 @@ struct Estimates {
 // "exact", "noisy" (σ 1), "noisy:0.5" or "user"; nothing for other text or a σ that is not positive.
 std::optional<Estimates> ParseEstimates(std::string_view text);
 
+// After SetCheckpoints.
 void SetEstimates(std::vector<TraceJob>& jobs, const Estimates& estimates, Rng& rng);
 
 // Submissions come `factor` times as fast; run times stay. `factor` above 0.

@@ -126,6 +126,7 @@ void World::Handle(const Event& event) {
     case EventKind::kStopped:
     case EventKind::kMoved:
     case EventKind::kCheckpoints:
+    case EventKind::kCheckpointed:
     case EventKind::kGoesIdle:
     case EventKind::kComesBack:
       if (event.epoch == lives_[event.subject].epoch) HandleOfJob(event);
@@ -185,10 +186,9 @@ void World::HandleOfJob(const Event& event) {
       something_happened_ = true;
       return;
     case EventKind::kCheckpoints:
-      Settle(job);
-      Keep(job);
-      planner_.Checkpointed(life.index, now_);
-      return PushOfJob(EventKind::kCheckpoints, job, now_ + jobs_[job].job.checkpoint.interval);
+      return BeginCheckpoint(job);
+    case EventKind::kCheckpointed:
+      return CheckpointDone(job);
     case EventKind::kGoesIdle:
       return GoIdle(job);
     case EventKind::kComesBack:

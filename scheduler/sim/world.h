@@ -9,8 +9,8 @@
 // work of an earlier run; with a part of its members at that part of the speed. A fault loses what was done
 // since the last checkpoint. A stop lets a job with a checkpoint contract save, if the grace is long enough;
 // one that does not heed the signal works on until it is killed and falls back to its last checkpoint, one
-// without a contract to its beginning. Periodic checkpoints cost no time. A moved
-// job saves and restores, an inference replica is replaced without a gap.
+// without a contract to its beginning. A periodic checkpoint holds the job up for its save, and is safe when
+// that is over. A moved job saves and restores, an inference replica is replaced without a gap.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -96,6 +96,7 @@ class World {
     bool counted_waiting = false;
     bool saves = false;  // kStopping: what is done will be kept
     bool idle = false;
+    bool checkpoints = false;  // a periodic one is being saved, until `useful_from`
     bool was_started = false;
     conf::TimePoint due{};          // could have started from then on
     conf::TimePoint settled{};      // its accounts are right up to then
@@ -124,6 +125,8 @@ class World {
   void StopDone(uint32_t job);
   void End(uint32_t job);
   void Over(uint32_t job, bool well);
+  void BeginCheckpoint(uint32_t job);
+  void CheckpointDone(uint32_t job);
   void Keep(uint32_t job);  // what is done is safe
   void Lose(uint32_t job);  // back to the last checkpoint
   void Move(uint32_t job);

@@ -44,9 +44,25 @@ void World::Settle(uint32_t job) {
   const conf::TimePoint from = std::exchange(life.settled, now_);
   if (life.held_milli == 0 && life.rate == 0) return;
   const conf::TimePoint useful = std::clamp(life.useful_from, from, now_);
-  collector_.Uses(life.idle ? Spent::kIdle : Spent::kRestarted, DeviceHours(life.held_milli, useful - from));
+  const Spent pause = life.idle ? Spent::kIdle : life.checkpoints ? Spent::kSaved : Spent::kRestarted;
+  collector_.Uses(pause, DeviceHours(life.held_milli, useful - from));
   life.unsafe_h += DeviceHours(life.held_milli, now_ - useful);
   life.done += Scaled(now_ - useful, life.rate);
+}
+
+void World::BeginCheckpoint(uint32_t job) {
+  Life& life = lives_[job];
+  Settle(job);
+  life.checkpoints = true;
+  life.useful_from = now_ + jobs_[job].job.checkpoint.save;
+  Schedule(job);
+}
+
+void World::CheckpointDone(uint32_t job) {
+  Settle(job);
+  lives_[job].checkpoints = false;
+  Keep(job);
+  planner_.Checkpointed(lives_[job].index, now_);
 }
 
 void World::Keep(uint32_t job) {
@@ -58,6 +74,7 @@ void World::Keep(uint32_t job) {
 
 void World::Lose(uint32_t job) {
   Life& life = lives_[job];
+  life.checkpoints = false;
   life.done = life.kept;
   collector_.Uses(Spent::kLost, life.unsafe_h);
   life.unsafe_h = 0;
@@ -121,6 +138,7 @@ void World::Schedule(uint32_t job) {
     const conf::Duration left = std::max(*jobs_[job].run - life.done, conf::Duration::zero());
     PushOfJob(EventKind::kEnds, job, from + Scaled(left, 1 / life.rate));
   }
+  if (life.checkpoints) PushOfJob(EventKind::kCheckpointed, job, life.useful_from);
   if (HasContract(job) && life.stage == Stage::kRunning) {
     PushOfJob(EventKind::kCheckpoints, job, from + asked.checkpoint.interval);
   }
@@ -151,7 +169,10 @@ void World::BeginStop(uint32_t job, conf::Duration grace) {
     }
   }
   life.stage = Stage::kStopping;
-  if (life.saves) life.useful_from = conf::TimePoint::max();
+  if (life.saves) {
+    life.useful_from = conf::TimePoint::max();
+    life.checkpoints = false;
+  }
   PushOfJob(EventKind::kStopped, job, now_ + grace);
 }
 
@@ -232,6 +253,7 @@ void World::Move(uint32_t job) {
       Lose(job);
     }
     moved = now_ + asked.checkpoint.save + RestoreTime(job);
+    life.checkpoints = false;
     life.useful_from = std::max(life.useful_from, moved);
   }
   MeasurePlace(job);
@@ -244,6 +266,7 @@ void World::GoIdle(uint32_t job) {
   Settle(job);
   ++life.epoch;
   life.idle = true;
+  life.checkpoints = false;
   life.useful_from = conf::TimePoint::max();
   planner_.Idle(life.index, now_);
   something_happened_ = true;

@@ -72,6 +72,18 @@ TEST(Workload, ExactEstimatesAreTheRunTimesAndUsersKeepTheirs) {
   EXPECT_EQ(jobs[0].job.estimate, hours(2));
 }
 
+TEST(Workload, ExactEstimatesKnowOfPeriodicCheckpoints) {
+  std::vector<TraceJob> jobs = Three();
+  jobs[0].job.checkpoint = {.interval = minutes(50), .save = minutes(3), .restart = minutes(9)};
+  jobs[1].job.checkpoint = {.interval = hours(1), .save = minutes(3), .restart = minutes(9)};
+  jobs[2].job.checkpoint = {.interval = hours(2), .save = minutes(3), .restart = minutes(9)};
+  Rng rng(1);
+  SetEstimates(jobs, {EstimateKind::kExact, 0}, rng);
+  EXPECT_EQ(jobs[0].job.estimate, hours(2) + minutes(6));
+  EXPECT_EQ(jobs[1].job.estimate, hours(2) + minutes(3));  // the second would fall on its end
+  EXPECT_EQ(jobs[2].job.estimate, hours(2));
+}
+
 TEST(Workload, EstimatesAreReadByTheirWords) {
   EXPECT_EQ(ParseEstimates("exact")->kind, EstimateKind::kExact);
   EXPECT_EQ(ParseEstimates("user")->kind, EstimateKind::kUser);

@@ -122,6 +122,36 @@ TEST(World, BackfillsUnderExactEstimatesWithoutDelayingTheFirstInLine) {
   EXPECT_DOUBLE_EQ(easy.waits.p50_h, 0);
 }
 
+TEST(World, PeriodicCheckpointsHoldTheJobUpAndCountAsOverhead) {
+  const Cluster cluster = EightWay(1);
+  TraceJob job = JobOf("a", hours(0), hours(4), 8);
+  job.job.checkpoint = {.interval = hours(1), .save = minutes(6), .restart = minutes(30)};
+  const Report report = Simulate(cluster, {job});
+  // After 1, 2 and 3 hours of work; the fourth ends it.
+  EXPECT_NEAR(report.hours, 4.3, 1e-9);
+  EXPECT_NEAR(report.useful_h, 8 * 4, 1e-9);
+  EXPECT_NEAR(report.saved_h, 8 * 0.3, 1e-9);
+  EXPECT_EQ(report.restarted_h, 0);
+  EXPECT_NEAR(report.goodput, 4 / 4.3, 1e-9);
+  EXPECT_NEAR(report.jct_mean_h, 4.3, 1e-9);
+}
+
+TEST(World, ACheckpointThatAFaultInterruptsIsNotKept) {
+  const Cluster cluster = EightWay(1, 1);
+  TraceJob job = JobOf("a", hours(0), hours(4), 8);
+  job.job.checkpoint = {.interval = hours(1), .save = minutes(6), .restart = hours(0)};
+  WorldOptions options;
+  options.repair = hours(1);
+  // The second one is saved from 2.1 h to 2.2 h.
+  for (const auto& [at, kept] : {std::pair(minutes(129), 1.0), std::pair(minutes(133), 2.0)}) {
+    options.faults = {{.domain = 0, .at = at}};
+    const Report report = Simulate(cluster, {job}, InOrder(), options);
+    const double back = static_cast<double>(at.count()) / 60 + 1;
+    EXPECT_NEAR(report.hours, back + (4 - kept) + 0.1 * (3 - kept), 1e-9);
+    EXPECT_NEAR(report.useful_h, 8 * 4, 1e-9);
+  }
+}
+
 TEST(World, ANodesFaultLosesTheWorkSinceTheLastCheckpoint) {
   const Cluster cluster = EightWay(1, 1);
   TraceJob job = JobOf("a", hours(0), hours(10), 8);
@@ -130,12 +160,14 @@ TEST(World, ANodesFaultLosesTheWorkSinceTheLastCheckpoint) {
   options.faults = {{.domain = cluster.nodes[0].domain, .at = hours(5)}};
   options.repair = hours(3);
   const Report report = Simulate(cluster, {job}, InOrder(), options);
-  // Fails at 5 h with 4 h kept; back at 8 h, half an hour of restoring, six of work.
+  // Two saves of a minute, then it fails at 5 h with 4 h kept; back at 8 h, half an hour of restoring, six of
+  // work with two saves.
   EXPECT_EQ(report.finished, 1u);
   EXPECT_EQ(report.faults, 1u);
   EXPECT_EQ(report.restarts, 1u);
-  EXPECT_DOUBLE_EQ(report.hours, 14.5);
-  EXPECT_DOUBLE_EQ(report.lost_h, 8 * 1);
+  EXPECT_NEAR(report.hours, 14.5 + 2.0 / 60, 1e-9);
+  EXPECT_NEAR(report.lost_h, 8 * 58.0 / 60, 1e-9);
+  EXPECT_NEAR(report.saved_h, 8 * 4.0 / 60, 1e-9);
   EXPECT_DOUBLE_EQ(report.restarted_h, 8 * 0.5);
   EXPECT_DOUBLE_EQ(report.useful_h, 8 * 10);
   EXPECT_DOUBLE_EQ(report.waits.max_h, 0);  // of the first start
@@ -216,7 +248,8 @@ TEST(World, AGangGoesOnWithAnotherNodeInPlaceOfTheFailedOne) {
   EXPECT_EQ(one_left.restarts, 1u);
   options.faults.resize(1);
   const Report hot_swap = Simulate(cluster, {job}, InOrder(), options);
-  EXPECT_LE(hot_swap.hours, 10.5 + 1e-9);
+  // An hour is kept; the others are worked with eight saves of a minute between.
+  EXPECT_NEAR(hot_swap.hours, 2 + 0.5 + 9 + 8.0 / 60, 1e-9);
   EXPECT_GT(one_left.hours, 100);
   EXPECT_EQ(one_left.finished, 1u);
 }
@@ -357,7 +390,7 @@ TEST(World, TheSameSeedGivesTheSameBytesAndAnotherOneOthers) {
   EXPECT_NE(first, Bytes(Simulate(cluster, RandomJobs(1, 300), InOrder(Backfill::kEasy), options)));
 }
 
-TEST(World, EveryHeldDeviceHourIsUsefulLostRestartingOrOpen) {
+TEST(World, EveryHeldDeviceHourIsUsefulLostRestartingSavingOrOpen) {
   const Cluster cluster = EightWay(8, 2);
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     std::vector<TraceJob> jobs = RandomJobs(seed, 200);
@@ -376,7 +409,9 @@ TEST(World, EveryHeldDeviceHourIsUsefulLostRestartingOrOpen) {
     EXPECT_GT(report.lost_h, 0);
     EXPECT_GT(report.restarts, 0u);
     const double held = report.sor_mean * 64 * report.hours;
-    EXPECT_NEAR(held, report.useful_h + report.lost_h + report.restarted_h + report.open_h, 1e-6 * held);
+    EXPECT_GT(report.saved_h, 0);
+    EXPECT_NEAR(held, report.useful_h + report.lost_h + report.restarted_h + report.saved_h + report.open_h,
+                1e-6 * held);
   }
 }
 
