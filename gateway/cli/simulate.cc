@@ -1,8 +1,9 @@
 // tidegate simulate: what a cluster would have made of a workload, under one policy or beside another.
+#include <absl/status/status.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -10,6 +11,8 @@
 
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/files.h"
+#include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
 #include "gateway/cli/simulate_fill.h"
@@ -18,13 +21,12 @@
 #include "gateway/cli/simulate_progress.h"
 #include "gateway/cli/simulate_snapshot.h"
 #include "scheduler/io/snapshot_json.h"
+#include "scheduler/sim/report_html.h"
 #include "scheduler/sim/workload.h"
 #include "scheduler/sim/world.h"
 
 namespace gateway::cli {
 namespace {
-
-namespace sim = scheduler::sim;
 
 struct Options {
   SimulateInput input;
@@ -41,64 +43,122 @@ struct Options {
   bool json = false;
 };
 
-int RefuseCall(std::string_view message) {
-  fmt::print(stderr, "tidegate: {}\n", message);
-  return kUsage;
-}
+// What the first run decides from at --dump-at.
+struct Dump {
+  conf::Duration at{};
+  std::optional<std::string> text{};
+};
 
-// Has the first run write what it decides from at --dump-at.
-std::optional<std::string> DumpSnapshot(const Options& options, sim::WorldOptions& world,
-                                        absl::Status& written) {
-  world.snapshot_at = conf::ParseDuration(options.dump_at);
-  if (!world.snapshot_at) {
-    return fmt::format("--dump-at: \"{}\" is not a time, such as 90m or 12h", options.dump_at);
+// The options that Load() does not see: files that could not be written in the end, words, times.
+std::vector<conf::Problem> CheckOptions(const Options& options, Dump& dump,
+                                        std::optional<sim::Estimates>& estimates) {
+  std::vector<conf::Problem> problems;
+  estimates = sim::ParseEstimates(options.estimates);
+  if (!estimates) {
+    Refuse(problems, "--estimates", options.estimates,
+           fmt::format("\"{}\" must be exact, noisy, noisy:SIGMA with a SIGMA up to 10, or user",
+                       options.estimates));
   }
-  world.on_snapshot = [&](const scheduler::Snapshot& snapshot) {
-    written = WriteText(options.dump, scheduler::io::WriteSnapshot(snapshot));
-  };
-  return std::nullopt;
+  ReadTime("--dump-at", options.dump_at, dump.at, problems);
+  std::set<std::string> paths;
+  for (const auto& [option, path] : {std::pair("--csv", &options.csv), std::pair("--html", &options.html),
+                                     std::pair("--dump", &options.dump)}) {
+    if (path->empty()) continue;
+    if (const std::string why = WhyNotWritable(*path); !why.empty()) {
+      Refuse(problems, option, *path, fmt::format("{} cannot be written: {}", *path, why));
+    } else if (!paths.insert(*path).second) {
+      Refuse(problems, option, *path, fmt::format("{} is given for two outputs", *path));
+    }
+  }
+  return problems;
 }
 
-// One policy's reports, one for each seed.
-PolicyRuns RunPolicy(SimulatedSystem& system, const NamedPolicy& policy, const Options& options,
-                     const sim::Estimates& estimates, ProgressBar& bar) {
-  PolicyRuns runs{.name = policy.name, .reports = {}};
-  for (uint32_t i = 0; i < options.seeds; ++i) {
-    sim::WorldOptions world = system.world;
+// One scenario's reports, one for each seed that was not interrupted.
+PolicyRuns RunScenario(const SimulatedSystem& system, const Scenario& scenario, const Options& options,
+                       const sim::Estimates& estimates, Dump* dump, const Interruption& interruption) {
+  ProgressBar bar;
+  PolicyRuns runs{.name = scenario.name, .reports = {}};
+  for (uint32_t i = 0; i < options.seeds && !interruption.seen(); ++i) {
+    sim::WorldOptions world = scenario.world;
     world.seed = options.seed + i;
+    if (dump != nullptr && i == 0) {
+      world.snapshot_at = dump->at;
+      world.on_snapshot = [dump](const scheduler::Snapshot& snapshot) {
+        dump->text = scheduler::io::WriteSnapshot(snapshot);
+      };
+    }
     std::vector<sim::TraceJob> jobs = system.trace.jobs;
     scheduler::Rng rng(world.seed);
     sim::SetEstimates(jobs, estimates, rng);
-    bar.Begin(options.seeds == 1 ? policy.name : fmt::format("{}, seed {}", policy.name, world.seed));
-    sim::World simulated(system.cluster, policy.queues, policy.policy, std::move(jobs), std::move(world));
-    runs.reports.push_back(simulated.Run([&](const sim::Progress& progress) { bar.Show(progress); }));
-    runs.reports.back().name = policy.name;
-    system.world.on_snapshot = {};
-    system.world.snapshot_at.reset();
+    bar.Begin(options.seeds == 1 ? scenario.name : fmt::format("{}, seed {}", scenario.name, world.seed));
+    sim::World simulated(scenario.cluster, scenario.queues, scenario.policy, std::move(jobs),
+                         std::move(world));
+    runs.reports.push_back(simulated.Run([&](const sim::Progress& progress) {
+      bar.Show(progress);
+      return !interruption.seen();
+    }));
+    runs.reports.back().name = scenario.name;
   }
   bar.End();
   return runs;
 }
 
+// What was asked for, as far as it can be written; the first that could not be.
+absl::Status Write(const Options& options, const Dump& dump, const RunFacts& facts,
+                   const std::vector<PolicyRuns>& runs) {
+  absl::Status written;
+  if (!options.dump.empty() && dump.text) written.Update(WriteWhole(options.dump, *dump.text));
+  if (!options.csv.empty()) written.Update(WriteWhole(options.csv, AsCsv(runs)));
+  if (!options.html.empty()) written.Update(WriteWhole(options.html, sim::AsHtml(facts, runs)));
+  written.Update(Print(options.json ? AsJson(facts, runs) : AsTables(facts, runs)));
+  if (written.ok() && !options.dump.empty() && !dump.text) {
+    return absl::FailedPreconditionError(conf::Abseil(fmt::format(
+        "--dump: nothing was decided at {} or later, so {} was not written", options.dump_at, options.dump)));
+  }
+  return written;
+}
+
+int RunAll(const SimulatedSystem& system, const Options& options, const sim::Estimates& estimates,
+           Dump& dump) {
+  const Interruption interruption;
+  std::vector<PolicyRuns> runs;
+  for (const Scenario& scenario : system.scenarios) {
+    Dump* const first = runs.empty() && !options.dump.empty() ? &dump : nullptr;
+    runs.push_back(RunScenario(system, scenario, options, estimates, first, interruption));
+    if (interruption.seen()) {
+      fmt::print(stderr, "tidegate: interrupted; nothing was written\n");
+      interruption.Obey();
+    }
+  }
+  const scheduler::Cluster& cluster = system.scenarios.front().cluster;
+  const RunFacts facts{.trace = options.input.trace,
+                       .rows = system.trace.report.lines,
+                       .left_out = system.trace.report.left_out,
+                       .nodes = cluster.nodes.size(),
+                       .devices = Devices(cluster),
+                       .estimates = options.estimates,
+                       .what_if = system.what_if};
+  const absl::Status written = Write(options, dump, facts, runs);
+  return written.ok() ? kOk : Fail(written);
+}
+
 int Simulate(const Options& options) {
   if (!options.replay.snapshot.empty()) {
     SnapshotReplay replay = options.replay;
-    replay.policy = options.input.policy;
     replay.seed = options.seed;
     replay.json = options.json;
-    return ReplaySnapshot(replay);
+    return ReplaySnapshot(options.input, replay);
   }
-  if (options.input.trace.empty()) return RefuseCall("--trace or --snapshot is needed; see --help");
-  const auto estimates = sim::ParseEstimates(options.estimates);
-  if (!estimates) {
-    fmt::print(stderr, "tidegate: --estimates: \"{}\" must be exact, noisy, noisy:SIGMA or user\n",
-               options.estimates);
+  if (options.input.trace.empty()) {
+    fmt::print(stderr, "tidegate: --trace or --snapshot is needed; see --help\n");
     return kUsage;
   }
+  Dump dump;
+  std::optional<sim::Estimates> estimates;
   SimulatedSystem system;
-  if (const std::vector<conf::Problem> problems = Load(options.input, system); !problems.empty()) {
-    return PrintProblems(problems, options.json);
-  }
+  std::vector<conf::Problem> problems = CheckOptions(options, dump, estimates);
+  std::ranges::move(Load(options.input, system), std::back_inserter(problems));
+  if (!problems.empty()) return PrintProblems(problems, options.json);
   const scheduler::io::LineReport& rows = system.trace.report;
   if (rows.left_out > 0) {
     PrintLeftOut(rows);
@@ -112,36 +172,17 @@ int Simulate(const Options& options) {
     fmt::print(stderr, "tidegate: {}: no job is left to simulate\n", options.input.trace);
     return kFailed;
   }
+  if (!options.until_allocated) return RunAll(system, options, *estimates, dump);
+  const FillRequest request{
+      .trace = options.input.trace, .seeds = options.seeds, .first_seed = options.seed, .json = options.json};
+  return FillUntilAllocated(system, request);
+}
 
-  if (options.until_allocated) {
-    const FillRequest request{.seeds = options.seeds, .first_seed = options.seed, .json = options.json};
-    return FillUntilAllocated(system, request);
+// An option that would be read and not heeded is refused.
+void ExcludeAllBut(CLI::App& command, CLI::Option* mode, const std::set<std::string>& heeded) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option != mode && !heeded.contains(option->get_name())) mode->excludes(option);
   }
-  absl::Status dumped;
-  if (!options.dump.empty()) {
-    if (const auto wrong = DumpSnapshot(options, system.world, dumped)) return RefuseCall(*wrong);
-  }
-  ProgressBar bar;
-  std::vector<PolicyRuns> runs;
-  for (const NamedPolicy& policy : system.policies) {
-    runs.push_back(RunPolicy(system, policy, options, *estimates, bar));
-  }
-  if (!dumped.ok()) return Fail(dumped);
-  if (!options.csv.empty()) {
-    if (const absl::Status written = WriteSeries(options.csv, runs); !written.ok()) return Fail(written);
-  }
-  const RunFacts facts{.trace = options.input.trace,
-                       .rows = rows.lines,
-                       .left_out = rows.left_out,
-                       .nodes = system.cluster.nodes.size(),
-                       .devices = Devices(system.cluster),
-                       .estimates = options.estimates};
-  if (!options.html.empty()) {
-    if (const absl::Status written = WriteHtml(options.html, facts, runs); !written.ok())
-      return Fail(written);
-  }
-  fmt::print("{}", options.json ? AsJson(facts, runs) : AsTables(facts, runs));
-  return kOk;
 }
 
 }  // namespace
@@ -155,7 +196,9 @@ void AddSimulate(CLI::App& app, Run& run) {
       ->add_option("--estimates", options->estimates,
                    "What the planner knows of run times: exact, noisy:SIGMA (log-normal) or user")
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of all that is random")->capture_default_str();
+  command->add_option("--seed", options->seed, "Of all that is random")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option("--seeds", options->seeds, "Runs with as many seeds; shows mean and spread")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -166,18 +209,28 @@ void AddSimulate(CLI::App& app, Run& run) {
       ->capture_default_str();
   CLI::Option* snapshot = command->add_option("--snapshot", options->replay.snapshot,
                                               "Make the decision of this snapshot again, and print it");
-  snapshot->excludes("--trace");
   command->add_option("--explain", options->replay.explain, "Of --snapshot: why this job waits")
       ->needs(snapshot);
-  command->add_flag("--until-allocated", options->until_allocated,
-                    "Instead of time: jobs arrive in random order until 130 % of the devices were asked for");
+  CLI::Option* fill = command->add_flag(
+      "--until-allocated", options->until_allocated,
+      "Instead of time: jobs arrive in random order until 130 % of the devices were asked for");
   command->add_flag("--strict", options->strict, "Refuse a trace with rows that cannot be simulated");
   command->add_flag("--json", options->json, "Print JSON");
+  ExcludeAllBut(
+      *command, snapshot,
+      {"--help", "--policy", "--placement", "--backfill", "--defragment", "--seed", "--explain", "--json"});
+  ExcludeAllBut(*command, fill,
+                {"--help", "--trace", "--format", "--cluster", "--node-list", "--nodes", "--devices",
+                 "--nodes-per-leaf", "--leaves-per-spine", "--add-nodes", "--remove-nodes", "--without-base",
+                 "--policy", "--compare", "--placement", "--seed", "--seeds", "--strict", "--json"});
   command->footer(
       "Examples:\n"
       "  tidegate simulate --trace philly.csv --format philly --nodes 56 --devices 8 --nodes-per-leaf 8\n"
-      "  tidegate simulate --trace jobs.jsonl --cluster cluster.yaml --compare conf/policies/fifo.yaml "
+      "  tidegate simulate --trace jobs.jsonl --cluster cluster.yaml --compare "
+      "conf/policies/fifo-spread.yaml "
       "conf/policies/default.yaml\n"
+      "  tidegate simulate --trace jobs.jsonl --cluster cluster.yaml --policy teams.yaml --quota nlp=64\n"
+      "  tidegate simulate --trace jobs.jsonl --cluster cluster.yaml --add-nodes 8 --html report.html\n"
       "  tidegate simulate --trace philly.csv --format philly --dump day.json --dump-at 24h\n"
       "  tidegate simulate --snapshot day.json --explain philly-812\n"
       "  tidegate simulate --trace pods.csv --format openb --node-list nodes.csv --until-allocated --seeds "

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "gateway/cli/simulate_input.h"
 
 namespace gateway::cli {
 
 struct FillRequest {
+  std::string trace{};  // its name
   uint32_t seeds = 1;
   uint64_t first_seed = 1;
   bool json = false;

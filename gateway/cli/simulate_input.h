@@ -6,15 +6,19 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "conf/problem.h"
+#include "scheduler/io/policy_yaml.h"
 #include "scheduler/policy.h"
 #include "scheduler/queue.h"
 #include "scheduler/sim/world.h"
 
 namespace gateway::cli {
+
+namespace sim = scheduler::sim;
 
 struct SimulateInput {
   std::string trace;
@@ -36,6 +40,9 @@ struct SimulateInput {
   std::string placement;             // instead of the policy's
   std::string backfill;
   std::string defragment;
+  std::string queues;               // a file: its queues instead of the policy's
+  std::vector<std::string> quotas;  // QUEUE=DEVICES or QUEUE=KIND:DEVICES
+  bool without_base = false;
 
   // Durations, as text.
   std::string mtbf;
@@ -53,26 +60,43 @@ struct SimulateInput {
 
 void AddInputOptions(CLI::App& command, SimulateInput& input);
 
-struct NamedPolicy {
+// What runs once for each seed: a column of the tables.
+struct Scenario {
   std::string name;
+  bool is_what_if = false;  // stands beside the system as it is
+  scheduler::Cluster cluster;
   scheduler::Policy policy;
   std::vector<scheduler::Queue> queues;
+  sim::WorldOptions world;
 };
 
 struct SimulatedSystem {
-  scheduler::Cluster cluster;
-  std::vector<NamedPolicy> policies;
-  scheduler::sim::Trace trace;
-  scheduler::sim::WorldOptions world;
+  std::vector<Scenario> scenarios;  // one for each policy; of a what-if, the system as it is before it
+  std::string what_if;              // "8 more nodes, quota nlp=64"; empty: nothing
+  sim::Trace trace;
 };
 
 // Reads the files and applies the options; all that is wrong, or nothing and the system. Rows of the trace
 // that were left out are in its report.
 std::vector<conf::Problem> Load(const SimulateInput& input, SimulatedSystem& out);
 
+// The policy of this file (empty: the defaults) as --placement, --backfill and --defragment change it.
+std::optional<scheduler::io::PolicyFile> LoadPolicy(const SimulateInput& input, const std::string& file,
+                                                    const scheduler::Cluster& cluster,
+                                                    std::vector<conf::Problem>& problems);
+
 size_t Devices(const scheduler::Cluster& cluster);
 
 // The whole file, or a problem.
 std::optional<std::string> ReadFile(const std::string& path, std::vector<conf::Problem>& problems);
+
+// A problem of an option: it stands where a file's name would.
+void Refuse(std::vector<conf::Problem>& problems, std::string_view option, std::string_view value,
+            std::string message);
+// Moves a reader's problems to the others; whether there were none.
+bool TakeProblems(std::vector<conf::Problem>& of, std::vector<conf::Problem>& problems);
+// Of an option; an empty text leaves `out` as it is.
+void ReadTime(std::string_view option, const std::string& text, conf::Duration& out,
+              std::vector<conf::Problem>& problems);
 
 }  // namespace gateway::cli

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "conf/problem.h"
 #include "gateway/cli/output.h"
 #include "scheduler/metrics.h"
-#include "scheduler/sim/report_html.h"
 
 namespace gateway::cli {
 namespace {
@@ -23,16 +22,20 @@ constexpr size_t kQueuesShown = 20;
 std::string MetricsTable(const std::vector<PolicyRuns>& runs) {
   std::vector<Table::Column> columns = {{"METRIC"}};
   for (const PolicyRuns& run : runs) columns.push_back({run.name, true});
+  if (runs.size() == 2) columns.push_back({"DIFFERENCE", true});
   columns.push_back({"UNIT"});
   Table table(std::move(columns));
   for (const sim::Metric& metric : sim::Metrics()) {
     std::vector<std::string> cells = {std::string(metric.title)};
+    std::vector<double> means;
     for (const PolicyRuns& run : runs) {
       const sim::Spread spread = sim::Over(run.reports, metric);
+      means.push_back(spread.mean);
       cells.push_back(run.reports.size() < 2 ? fmt::format("{:.{}f}", spread.mean, metric.digits)
                                              : fmt::format("{:.{}f} ± {:.{}f}", spread.mean, metric.digits,
                                                            spread.deviation, metric.digits));
     }
+    if (means.size() == 2) cells.push_back(fmt::format("{:+.{}f}", means[1] - means[0], metric.digits));
     cells.emplace_back(metric.unit);
     table.Add(std::move(cells));
   }
@@ -94,11 +97,20 @@ Json JsonOf(const sim::Report& report) {
   return out;
 }
 
+// As RFC 4180 writes it.
+std::string CsvField(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + '"';
+}
+
 }  // namespace
 
 std::string AsTables(const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
   std::string out = fmt::format("{}: {} rows, {} left out; {} nodes, {} GPUs; estimates {}\n\n", facts.trace,
                                 facts.rows, facts.left_out, facts.nodes, facts.devices, facts.estimates);
+  if (!facts.what_if.empty()) out += fmt::format("What if: {}\n\n", facts.what_if);
   out += MetricsTable(runs);
   out += '\n' + WaitsTable(runs);
   if (runs.front().reports.front().queues.size() > 1) out += '\n' + QueuesTable(runs);
@@ -115,6 +127,7 @@ std::string AsJson(const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
   out["trace"] = {{"file", facts.trace}, {"rows", facts.rows}, {"left_out", facts.left_out}};
   out["cluster"] = {{"nodes", facts.nodes}, {"gpus", facts.devices}};
   out["estimates"] = facts.estimates;
+  if (!facts.what_if.empty()) out["what_if"] = facts.what_if;
   out["policies"] = Json::array();
   for (const PolicyRuns& run : runs) {
     Json policy;
@@ -130,39 +143,22 @@ std::string AsJson(const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
   return out.dump(2) + '\n';
 }
 
-absl::Status WriteText(const std::string& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  return file ? absl::OkStatus() : absl::UnavailableError(fmt::format("{}: cannot be written", path));
-}
-
-absl::Status WriteSeries(const std::string& path, const std::vector<PolicyRuns>& runs) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << "policy,seed,hour,gar_pct,sor_pct,gfr_pct,fragmentation_pct,running_jobs,waiting_jobs,waiting_gpus,"
-          "kilowatts,saturated\n";
+std::string AsCsv(const std::vector<PolicyRuns>& runs) {
+  std::string out =
+      "policy,seed,hour,gar_pct,sor_pct,gfr_pct,fragmentation_pct,running_jobs,waiting_jobs,waiting_gpus,"
+      "kilowatts,saturated\n";
   for (const PolicyRuns& run : runs) {
-    std::string name = run.name;
-    std::ranges::replace(name, ',', ' ');
+    const std::string name = CsvField(run.name);
     for (const sim::Report& report : run.reports) {
       for (const sim::Sample& s : report.samples) {
-        file << fmt::format("{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{},{},{:.3f},{:.3f},{}\n", name,
-                            report.seed, s.hour, 100 * s.gar, 100 * s.sor, 100 * s.gfr, 100 * s.fragmentation,
-                            s.running, s.waiting, s.waiting_devices, s.kilowatts, s.saturated ? 1 : 0);
+        fmt::format_to(std::back_inserter(out),
+                       "{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{},{},{:.3f},{:.3f},{}\n", name, report.seed,
+                       s.hour, 100 * s.gar, 100 * s.sor, 100 * s.gfr, 100 * s.fragmentation, s.running,
+                       s.waiting, s.waiting_devices, s.kilowatts, s.saturated ? 1 : 0);
       }
     }
   }
-  file.close();
-  if (!file) return absl::UnavailableError(fmt::format("--csv: {}: cannot be written", path));
-  return absl::OkStatus();
-}
-
-absl::Status WriteHtml(const std::string& path, const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << sim::AsHtml(facts, runs);
-  file.close();
-  if (!file) return absl::UnavailableError(fmt::format("--html: {}: cannot be written", path));
-  return absl::OkStatus();
+  return out;
 }
 
 void PrintLeftOut(const scheduler::io::LineReport& report) {

@@ -2,10 +2,7 @@
 // series, a page with plots.
 #pragma once
 
-#include <absl/status/status.h>
-
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "scheduler/io/loaded.h"
@@ -20,12 +17,8 @@ using scheduler::sim::RunFacts;
 std::string AsTables(const RunFacts& facts, const std::vector<PolicyRuns>& runs);
 std::string AsJson(const RunFacts& facts, const std::vector<PolicyRuns>& runs);
 
-// A row for each policy, seed and sample.
-absl::Status WriteSeries(const std::string& path, const std::vector<PolicyRuns>& runs);
-
-absl::Status WriteText(const std::string& path, std::string_view text);
-// One page that needs nothing else.
-absl::Status WriteHtml(const std::string& path, const RunFacts& facts, const std::vector<PolicyRuns>& runs);
+// The time series: a row for each policy, seed and sample.
+std::string AsCsv(const std::vector<PolicyRuns>& runs);
 
 // To standard error: the rows that were left out, the first of them one by one.
 void PrintLeftOut(const scheduler::io::LineReport& report);

@@ -9,9 +9,9 @@
 
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/files.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
-#include "gateway/cli/simulate_input.h"
 #include "scheduler/io/explanation_text.h"
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/io/snapshot_json.h"
@@ -83,25 +83,16 @@ nlohmann::ordered_json AsJson(const Snapshot& snapshot, const Plan& plan) {
   return json;
 }
 
-int Explain(scheduler::Planner& planner, const Snapshot& snapshot, const SnapshotReplay& replay) {
-  const scheduler::JobIndex job = planner.jobs().Find(replay.explain);
-  if (job == scheduler::kNone) {
-    fmt::print(stderr, "tidegate: {}: no job \"{}\" is in it after this cycle\n", replay.snapshot,
-               replay.explain);
-    return kFailed;
-  }
-  const scheduler::Explanation why = planner.Explain(job, snapshot.as_of);
-  if (replay.json) {
-    fmt::print("{}\n", scheduler::io::WriteExplanation(why));
-    return kOk;
-  }
-  for (const std::string& sentence : scheduler::io::InWords(why)) fmt::print("{}\n", sentence);
-  return kOk;
+std::string AsText(const scheduler::Explanation& why, bool json) {
+  if (json) return scheduler::io::WriteExplanation(why) + '\n';
+  std::string text;
+  for (const std::string& sentence : scheduler::io::InWords(why)) text += sentence + '\n';
+  return text;
 }
 
 }  // namespace
 
-int ReplaySnapshot(const SnapshotReplay& replay) {
+int ReplaySnapshot(const SimulateInput& input, const SnapshotReplay& replay) {
   std::vector<conf::Problem> problems;
   const std::optional<std::string> text = ReadFile(replay.snapshot, problems);
   if (!text) return PrintProblems(problems, replay.json);
@@ -109,20 +100,25 @@ int ReplaySnapshot(const SnapshotReplay& replay) {
   if (!loaded.value) return PrintProblems(loaded.problems, replay.json);
   const Snapshot& snapshot = *loaded.value;
 
-  scheduler::Policy policy;
-  if (!replay.policy.empty()) {
-    const std::optional<std::string> yaml = ReadFile(replay.policy, problems);
-    if (!yaml) return PrintProblems(problems, replay.json);
-    auto read = scheduler::io::ReadPolicy(*yaml, replay.policy, &snapshot.cluster);
-    if (!read.value) return PrintProblems(read.problems, replay.json);
-    policy = std::move(read.value->policy);
-  }
-  scheduler::Planner planner(snapshot, policy);
+  std::optional<scheduler::io::PolicyFile> policy =
+      LoadPolicy(input, input.policy, snapshot.cluster, problems);
+  if (!policy) return PrintProblems(problems, replay.json);
+  scheduler::Planner planner(snapshot, std::move(policy->policy));
   scheduler::Rng rng = scheduler::CycleRng(replay.seed, snapshot.version);
   const Plan plan = planner.Run(snapshot.as_of, rng);
-  if (!replay.explain.empty()) return Explain(planner, snapshot, replay);
-  fmt::print("{}", replay.json ? AsJson(snapshot, plan).dump(2) + "\n" : AsTables(snapshot, plan));
-  return kOk;
+  absl::Status printed;
+  if (!replay.explain.empty()) {
+    const scheduler::JobIndex job = planner.jobs().Find(replay.explain);
+    if (job == scheduler::kNone) {
+      fmt::print(stderr, "tidegate: {}: no job \"{}\" is in it after this cycle\n", replay.snapshot,
+                 replay.explain);
+      return kFailed;
+    }
+    printed = Print(AsText(planner.Explain(job, snapshot.as_of), replay.json));
+  } else {
+    printed = Print(replay.json ? AsJson(snapshot, plan).dump(2) + "\n" : AsTables(snapshot, plan));
+  }
+  return printed.ok() ? kOk : Fail(printed);
 }
 
 }  // namespace gateway::cli

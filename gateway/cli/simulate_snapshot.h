@@ -4,17 +4,18 @@
 #include <cstdint>
 #include <string>
 
+#include "gateway/cli/simulate_input.h"
+
 namespace gateway::cli {
 
 struct SnapshotReplay {
   std::string snapshot;  // a file
-  std::string policy;    // a file; empty: the defaults
   uint64_t seed = 1;
   std::string explain;  // the id of a job that waits
   bool json = false;
 };
 
-// Prints the plan, or why the job waits; the exit code.
-int ReplaySnapshot(const SnapshotReplay& replay);
+// Prints the plan under the input's policy, or why the job waits; the exit code.
+int ReplaySnapshot(const SimulateInput& input, const SnapshotReplay& replay);
 
 }  // namespace gateway::cli

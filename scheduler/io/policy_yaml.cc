@@ -118,8 +118,7 @@ void CheckPlacements(conf::Document& document, const Policy& policy) {
   for (const PlacementPolicy& placement : PlacementPolicies()) names.push_back(placement.name);
   for (const auto& [pointer, name] : {std::pair("/placement", &policy.placement),
                                       std::pair("/inference_placement", &policy.inference_placement)}) {
-    const bool given = document.Nearest(pointer).pointer() == pointer;
-    if (given) CheckName(document, pointer, "placement", *name, names);
+    CheckName(document, pointer, "placement", *name, names);
   }
 }
 

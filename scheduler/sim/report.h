@@ -129,6 +129,7 @@ struct RunFacts {
   size_t nodes = 0;
   size_t devices = 0;
   std::string estimates{};
+  std::string what_if{};  // what is not as the files say; empty: nothing
 };
 
 struct PolicyRuns {

@@ -276,6 +276,7 @@ std::string Heading(const RunFacts& facts, Runs runs, const std::string& title) 
   out += Fact("trace", fmt::format("{}, {} rows, {} left out", facts.trace, facts.rows, facts.left_out));
   out += Fact("cluster", fmt::format("{} nodes, {} GPUs", facts.nodes, facts.devices));
   out += Fact(runs.size() > 1 ? "policies" : "policy", policies);
+  if (!facts.what_if.empty()) out += Fact("what if", facts.what_if);
   out += Fact("run-time estimates", facts.estimates);
   out += Fact(runs.front().reports.size() > 1 ? "seeds" : "seed", seeds);
   return out + "</dl></header>\n";

@@ -84,7 +84,7 @@ World::World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, s
   }
 }
 
-Report World::Run(const std::function<void(const Progress&)>& progress) {
+Report World::Run(const std::function<bool(const Progress&)>& progress) {
   const conf::TimePoint end =
       options_.horizon > conf::Duration::zero() ? start_ + options_.horizon : conf::TimePoint::max();
   for (uint32_t round = 0; !NothingWillHappen(); ++round) {
@@ -100,7 +100,7 @@ Report World::Run(const std::function<void(const Progress&)>& progress) {
     while (next_arrival_ < jobs_.size() && jobs_[next_arrival_].job.submitted <= now_)
       Arrive(next_arrival_++);
     PlanIfDue();
-    if (progress && round % kRoundsPerProgress == 0) progress({over_, jobs_.size(), now_ - start_});
+    if (progress && round % kRoundsPerProgress == 0 && !progress({over_, jobs_.size(), now_ - start_})) break;
   }
   return Finish();
 }

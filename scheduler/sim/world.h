@@ -73,8 +73,9 @@ class World {
   World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, std::vector<TraceJob> jobs,
         WorldOptions options);
 
-  // Once. `progress` is called now and then; it may be empty.
-  Report Run(const std::function<void(const Progress&)>& progress = {});
+  // Once. `progress` is called now and then and says whether to go on; it may be empty. A run that was broken
+  // off reports what there was until then.
+  Report Run(const std::function<bool(const Progress&)>& progress = {});
 
  private:
   enum class Stage : uint8_t {

@@ -1,0 +1,26 @@
+// Ctrl-C while a command works: noted, so that it can stop between two steps and leave nothing half done. A
+// second one ends the process at once.
+#pragma once
+
+#include <csignal>
+
+namespace gateway::cli {
+
+// While it lives SIGINT and SIGTERM are noted, where they are not ignored. One at a time; main thread.
+class Interruption {
+ public:
+  Interruption();
+  ~Interruption();
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+  bool seen() const;
+  // Ends the process by the signal that was seen, so that a shell's loop over it stops, too.
+  [[noreturn]] void Obey() const;
+
+ private:
+  struct sigaction before_int_{};
+  struct sigaction before_term_{};
+};
+
+}  // namespace gateway::cli
