@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
@@ -42,6 +43,10 @@ std::string Table::Render() const {
     out += '\n';
   }
   return out;
+}
+
+std::string AsText(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string Actor() {

@@ -3,6 +3,7 @@
 
 #include <absl/status/status.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ class Table {
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
+
+// Indented; bytes that are no UTF-8, as names of files and queues may have, are replaced.
+std::string AsText(const nlohmann::ordered_json& json);
 
 // "cli:" and the name of the user that runs the command: what the ledger says did it.
 std::string Actor();

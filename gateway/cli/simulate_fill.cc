@@ -100,7 +100,7 @@ int FillUntilAllocated(const SimulatedSystem& system, const FillRequest& request
                                   {"arrived", filled.arrived},
                                   {"refused", filled.refused}});
     }
-    return Done(Print(json.dump(2) + '\n'));
+    return Done(Print(AsText(json) + '\n'));
   }
   std::vector<Table::Column> columns = {{"LOAD (%)", true}};
   for (const Filled& filled : all) columns.push_back({"ALLOCATED (%), " + filled.name, true});

@@ -1,5 +1,6 @@
 #include "gateway/cli/simulate_input.h"
 
+#include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -114,6 +115,12 @@ void Stretch(const SimulateInput& input, std::vector<sim::TraceJob>& jobs, Probl
   }
   sim::ScaleArrivals(jobs, input.scale);
   sim::Repeat(jobs, input.repeat);
+  absl::flat_hash_set<std::string_view> ids;
+  for (const sim::TraceJob& job : jobs) {
+    if (ids.insert(job.job.id).second) continue;
+    return Refuse(problems, "--repeat", fmt::format("{}", input.repeat),
+                  fmt::format("two jobs would be called {}", job.job.id));
+  }
 }
 
 }  // namespace

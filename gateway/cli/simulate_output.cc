@@ -140,7 +140,7 @@ std::string AsJson(const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
     for (const sim::Report& report : run.reports) policy["runs"].push_back(JsonOf(report));
     out["policies"].push_back(std::move(policy));
   }
-  return out.dump(2) + '\n';
+  return AsText(out) + '\n';
 }
 
 std::string AsCsv(const std::vector<PolicyRuns>& runs) {

@@ -116,7 +116,7 @@ int ReplaySnapshot(const SimulateInput& input, const SnapshotReplay& replay) {
     }
     printed = Print(AsText(planner.Explain(job, snapshot.as_of), replay.json));
   } else {
-    printed = Print(replay.json ? AsJson(snapshot, plan).dump(2) + "\n" : AsTables(snapshot, plan));
+    printed = Print(replay.json ? AsText(AsJson(snapshot, plan)) + "\n" : AsTables(snapshot, plan));
   }
   return printed.ok() ? kOk : Fail(printed);
 }

@@ -3,23 +3,35 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "conf/time.h"
+#include "scheduler/model.h"
 
 namespace scheduler::io {
 
 inline constexpr conf::Duration kLongest = std::chrono::hours(24 * 3650);  // of anything that lasts
 inline constexpr std::string_view kLongestInWords = "3650d";
-inline constexpr conf::Duration kShortestInterval = std::chrono::seconds(1);  // between checkpoints
-inline constexpr conf::TimePoint kEarliest{};                                 // 1970
-inline constexpr conf::TimePoint kLatest{std::chrono::hours(24) * 47'482};    // 2100-01-01
-inline constexpr std::string_view kTimesInWords = "between 1970 and 2100";
+inline constexpr conf::Duration kShortestInterval = std::chrono::seconds(1);    // between checkpoints
+inline constexpr conf::TimePoint kEarliest{};                                   // 1970
+inline constexpr conf::TimePoint kLatest{std::chrono::hours(24) * 47'482};      // 2100: of submissions
+inline constexpr conf::TimePoint kLastMoment{std::chrono::hours(24) * 91'310};  // 2220: of what came of them
+
+inline constexpr size_t kMostNodes = 200'000;
+inline constexpr size_t kMostTypes = 10'000;
+inline constexpr size_t kMostLevels = 8;
+inline constexpr size_t kMostQueues = 10'000;
 inline constexpr uint32_t kMostMembers = 1'000'000;  // of one job
-inline constexpr int64_t kMostAmount =
-    1'000'000'000'000;  // milli-cores or MiB of one node or member, milli-devices of a quota
+// Milli-cores or MiB of one node or member, milli-devices of a quota.
+inline constexpr int64_t kMostAmount = 1'000'000'000'000;
 inline constexpr double kMostWatts = 1e9;
 inline constexpr double kMostWeight = 1e12;
+
+// What of a cluster that names its parts by number is out of these bounds, or given twice; empty: nothing.
+// After scheduler::FirstDefect.
+std::string FirstExcess(const Cluster& cluster);
 
 }  // namespace scheduler::io

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "conf/text.h"
+#include "scheduler/io/bounds.h"
 #include "scheduler/io/cluster_spec.h"
 #include "scheduler/io/name_pattern.h"
 #include "scheduler/state/partitions.h"
@@ -11,9 +12,9 @@
 namespace scheduler::io {
 namespace {
 
-constexpr size_t kMaxNodes = 200'000;
-constexpr size_t kMaxLevels = 8;
-constexpr std::string_view kPatternForm = "is not a name or a pattern such as gpu-{001..064}";
+constexpr size_t kHints = 200;  // problems until which names are suggested: it takes a look at all of them
+constexpr std::string_view kPatternForm =
+    "is not a name or a pattern such as gpu-{001..064}, of at most 256 bytes";
 
 // The names of one list, each with where it was given first.
 class NameList {
@@ -33,7 +34,9 @@ class NameList {
   void Expect(const std::string& name, const std::string& pointer) const {
     if (name.empty() || Has(name)) return;
     std::vector<std::string_view> names;
-    for (const auto& [known, at] : where_) names.push_back(known);
+    if (document_.problem_count() < kHints) {
+      for (const auto& [known, at] : where_) names.push_back(known);
+    }
     std::ranges::sort(names);
     document_.AddAt(pointer, name,
                     fmt::format("unknown {} \"{}\"{}", noun_, name, conf::DidYouMean(name, names)));
@@ -129,6 +132,9 @@ class ClusterCheck {
   }
 
   void CheckTypes() {
+    if (spec_.types.size() > kMostTypes) {
+      Report("/types", "", fmt::format("{} node types, at most {} fit", spec_.types.size(), kMostTypes));
+    }
     for (size_t i = 0; i < spec_.types.size(); ++i) {
       const TypeSpec& type = spec_.types[i];
       const std::string pointer = fmt::format("/types/{}", i);
@@ -146,9 +152,9 @@ class ClusterCheck {
 
   void CheckFabric() {
     const FabricSpec& fabric = spec_.fabric;
-    if (fabric.levels.size() > kMaxLevels) {
+    if (fabric.levels.size() > kMostLevels) {
       Report("/fabric/levels", "",
-             fmt::format("{} levels, at most {} fit", fabric.levels.size(), kMaxLevels));
+             fmt::format("{} levels, at most {} fit", fabric.levels.size(), kMostLevels));
     }
     for (size_t i = 0; i < fabric.levels.size(); ++i) {
       levels_.Add(fabric.levels[i], fmt::format("/fabric/levels/{}", i));
@@ -178,7 +184,12 @@ class ClusterCheck {
     for (size_t i = 0; i < domains.size(); ++i) {
       const std::string pointer = fmt::format("/fabric/domains/{}", i);
       levels_.Expect(domains[i].level, pointer + "/level");
-      for (const std::string& name : Expand(domains[i].name, pointer + "/name")) {
+      const std::vector<std::string> names = Expand(domains[i].name, pointer + "/name");
+      if (domains_.size() + names.size() > kMostNodes) {
+        return Report(pointer + "/name", domains[i].name,
+                      fmt::format("makes more than {} domains", kMostNodes));
+      }
+      for (const std::string& name : names) {
         domains_.Add(name, pointer + "/name");
         level_of.try_emplace(name, LevelOf(domains[i].level));
         roots += domains[i].parent.empty();
@@ -213,8 +224,8 @@ class ClusterCheck {
       with_domain += !node.domain.empty();
       const std::vector<std::string> names = Expand(node.name, pointer + "/name");
       total += names.size();
-      if (total > kMaxNodes) {
-        Report(pointer + "/name", node.name, fmt::format("makes more than {} nodes", kMaxNodes));
+      if (total > kMostNodes) {
+        Report(pointer + "/name", node.name, fmt::format("makes more than {} nodes", kMostNodes));
         return;
       }
       for (const std::string& name : names) nodes_.Add(name, pointer + "/name");
@@ -253,8 +264,8 @@ class ClusterCheck {
     const auto parsed = NamePattern::Parse(pattern);
     if (!parsed) {
       Report(pointer, pattern, fmt::format("\"{}\" {}", pattern, kPatternForm));
-    } else if (parsed->count() > kMaxNodes) {
-      Report(pointer, pattern, fmt::format("makes {} names, at most {} fit", parsed->count(), kMaxNodes));
+    } else if (parsed->count() > kMostNodes) {
+      Report(pointer, pattern, fmt::format("makes {} names, at most {} fit", parsed->count(), kMostNodes));
     } else {
       for (size_t i = 0; i < parsed->count(); ++i) names.push_back(parsed->At(i));
     }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "conf/text.h"
+#include "scheduler/io/bounds.h"
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/io/units.h"
 #include "scheduler/model.h"
@@ -12,6 +13,7 @@
 namespace scheduler::io {
 namespace {
 
+constexpr size_t kHints = 100;    // problems until which names are suggested: it takes a look at all of them
 constexpr size_t kMaxDepth = 16;  // usage is added up along the path for every job
 
 // What a quota holds of a kind, by its name or by all kinds together.
@@ -41,12 +43,14 @@ class QueueCheck {
   }
 
   void CheckParents() {
+    endless_ = FindEndless();
     for (size_t q = 0; q < queues_.size(); ++q) {
       const std::string& parent = queues_[q].parent;
       if (parent.empty()) continue;
       if (!index_.contains(parent)) {
         Report(q, "parent", parent,
-               fmt::format("unknown queue \"{}\"{}", parent, conf::DidYouMean(parent, names_)));
+               fmt::format("unknown queue \"{}\"{}", parent,
+                           document_.problem_count() < kHints ? conf::DidYouMean(parent, names_) : ""));
       } else {
         CheckPath(q);
       }
@@ -131,7 +135,7 @@ class QueueCheck {
       }
       if (++depth >= kMaxDepth) {
         // A cycle further up is reported at the queues that are in it.
-        if (!InCycle(up->second)) {
+        if (!endless_[q]) {
           Report(q, "parent", queues_[q].parent, fmt::format("is deeper than {} queues", kMaxDepth));
         }
         return;
@@ -139,23 +143,46 @@ class QueueCheck {
     }
   }
 
-  bool InCycle(size_t q) const {
-    auto up = index_.find(queues_[q].parent);
-    for (size_t steps = 0; up != index_.end() && steps <= queues_.size(); ++steps) {
-      up = index_.find(queues_[up->second].parent);
+  // Of each queue, whether the path up from it comes to no end.
+  std::vector<bool> FindEndless() const {
+    enum : char { kUnknown, kOnPath, kEnds, kEndless };
+    std::vector<char> known(queues_.size(), kUnknown);
+    std::vector<size_t> path;
+    for (size_t q = 0; q < queues_.size(); ++q) {
+      char found = kEnds;
+      for (size_t at = q;;) {
+        if (known[at] != kUnknown) {
+          found = known[at] == kOnPath ? static_cast<char>(kEndless) : known[at];
+          break;
+        }
+        known[at] = kOnPath;
+        path.push_back(at);
+        const auto up = index_.find(queues_[at].parent);
+        if (up == index_.end()) break;
+        at = up->second;
+      }
+      for (const size_t at : path) known[at] = found;
+      path.clear();
     }
-    return up != index_.end();
+    std::vector<bool> endless;
+    for (const char one : known) endless.push_back(one == kEndless);
+    return endless;
   }
 
   conf::Document& document_;
   const std::vector<Queue>& queues_;
   std::vector<std::string_view> names_;
   std::map<std::string, size_t> index_;
+  std::vector<bool> endless_;
 };
 
 }  // namespace
 
 void CheckQueues(conf::Document& document, const std::vector<Queue>& queues, const Cluster* cluster) {
+  if (queues.size() > kMostQueues) {
+    document.AddAt("/queues", "", fmt::format("{} queues, at most {} fit", queues.size(), kMostQueues));
+    return;
+  }
   QueueCheck check(document, queues);
   check.CheckNames();
   check.CheckParents();

@@ -3,12 +3,12 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "scheduler/io/bounds.h"
 #include "scheduler/io/units.h"
 
 namespace scheduler::io {
 namespace {
 
-using conf::AtLeast;
 using conf::NotEmpty;
 using conf::Range;
 
@@ -68,8 +68,8 @@ static void Write(conf::Writer& writer, const GroupsSpec& in) {
 static void Bind(conf::Object& o, DeviceSpec& device) {
   o.Required("name", device.name, NotEmpty());
   o.Optional("memory", Mebibytes(device.memory_mib));
-  o.Optional("idle_watts", device.idle_watts, AtLeast{0.0});
-  o.Optional("busy_watts", device.busy_watts, AtLeast{0.0});
+  o.Optional("idle_watts", device.idle_watts, Range{0.0, kMostWatts});
+  o.Optional("busy_watts", device.busy_watts, Range{0.0, kMostWatts});
   o.Optional("partitions", device.partitions);
   if (device.busy_watts < device.idle_watts) o.Error("is below idle_watts", "busy_watts");
 }
@@ -82,7 +82,7 @@ static void Bind(conf::Object& o, TypeSpec& type) {
   o.Optional("count", type.count, Range<uint16_t>{1, kMaxDevices});
   o.Optional("link_domain", type.link_domain);
   o.Optional("numa", type.numa);
-  o.Optional("idle_watts", type.idle_watts, AtLeast{0.0});
+  o.Optional("idle_watts", type.idle_watts, Range{0.0, kMostWatts});
 }
 
 static void Bind(conf::Object& o, NodeSpec& node) {
@@ -91,14 +91,14 @@ static void Bind(conf::Object& o, NodeSpec& node) {
   o.Optional("domain", node.domain, NotEmpty());
   o.Optional("labels", node.labels);
   o.Optional("health", conf::Choice(node.health, "health", kHealth));
-  o.Optional("power_budget_watts", node.power_budget_watts, AtLeast{0.0});
+  o.Optional("power_budget_watts", node.power_budget_watts, Range{0.0, kMostWatts});
 }
 
 static void Bind(conf::Object& o, DomainSpec& domain) {
   o.Required("name", domain.name, NotEmpty());
   o.Required("level", domain.level, NotEmpty());
   o.Optional("parent", domain.parent, NotEmpty());
-  o.Optional("power_budget_watts", domain.power_budget_watts, AtLeast{0.0});
+  o.Optional("power_budget_watts", domain.power_budget_watts, Range{0.0, kMostWatts});
 }
 
 static void Bind(conf::Object& o, FabricSpec& fabric) {
@@ -106,8 +106,8 @@ static void Bind(conf::Object& o, FabricSpec& fabric) {
   o.Optional("domains", fabric.domains, NotEmpty());
   o.Optional("nodes_per_leaf", fabric.nodes_per_leaf, Range<uint32_t>{1, 1'000'000});
   o.Optional("leaves_per_spine", fabric.leaves_per_spine, Range<uint32_t>{1, 1'000'000});
-  o.Optional("leaf_power_budget_watts", fabric.leaf_power_budget_watts, AtLeast{0.0});
-  o.Optional("spine_power_budget_watts", fabric.spine_power_budget_watts, AtLeast{0.0});
+  o.Optional("leaf_power_budget_watts", fabric.leaf_power_budget_watts, Range{0.0, kMostWatts});
+  o.Optional("spine_power_budget_watts", fabric.spine_power_budget_watts, Range{0.0, kMostWatts});
 }
 
 void Bind(conf::Object& o, ClusterSpec& spec) {

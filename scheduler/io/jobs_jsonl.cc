@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "scheduler/io/bounds.h"
 #include "scheduler/io/lines.h"
 #include "scheduler/io/work_json.h"
 
@@ -40,11 +41,47 @@ std::string DefectOf(const Role& role) {
   if (role.min_count == 0 || role.min_count > role.count) {
     return fmt::format("min_count {} is not between 1 and count, {}", role.min_count, role.count);
   }
-  if (role.ask.cpu_milli < 0) return fmt::format("cpu_milli {} is negative", role.ask.cpu_milli);
-  if (role.ask.memory_mib < 0) return fmt::format("memory_mib {} is negative", role.ask.memory_mib);
+  for (const auto& [name, amount] :
+       {std::pair("cpu_milli", role.ask.cpu_milli), std::pair("memory_mib", role.ask.memory_mib)}) {
+    if (amount < 0) return fmt::format("{} {} is negative", name, amount);
+    if (amount > kMostAmount) return fmt::format("{} {} is above {}", name, amount, kMostAmount);
+  }
   for (size_t i = 0; i < role.ask.devices.size(); ++i) {
     const std::string defect = DefectOf(role.ask.devices[i]);
     if (!defect.empty()) return fmt::format("devices/{}: {}", i, defect);
+  }
+  return {};
+}
+
+std::string DefectOfTime(std::string_view name, std::optional<conf::TimePoint> at) {
+  if (!at || (*at >= kEarliest && *at <= kLatest)) return {};
+  return fmt::format("{} {} is not between 1970 and 2100", name, conf::FormatTime(*at));
+}
+
+std::string DefectOfLength(std::string_view name, std::optional<conf::Duration> length) {
+  if (!length || (*length >= conf::Duration::zero() && *length <= kLongest)) return {};
+  return fmt::format("{} {} is not between 0s and {}", name, conf::FormatDuration(*length), kLongestInWords);
+}
+
+std::string DefectOfTimes(const Job& job) {
+  for (const auto& [name, at] :
+       {std::pair("submitted", std::optional(job.submitted)), std::pair("not_before", job.not_before)}) {
+    if (std::string defect = DefectOfTime(name, at); !defect.empty()) return defect;
+  }
+  const Checkpoint& contract = job.checkpoint;
+  for (const auto& [name, length] :
+       std::initializer_list<std::pair<const char*, std::optional<conf::Duration>>>{
+           {"estimate", job.estimate},
+           {"limit", job.limit},
+           {"idle_timeout", job.idle_timeout},
+           {"checkpoint/interval", contract.interval},
+           {"checkpoint/save", contract.save},
+           {"checkpoint/restart", contract.restart}}) {
+    if (std::string defect = DefectOfLength(name, length); !defect.empty()) return defect;
+  }
+  if (contract.interval > conf::Duration::zero() && contract.interval < kShortestInterval) {
+    return fmt::format("checkpoint/interval {} is shorter than {}", conf::FormatDuration(contract.interval),
+                       conf::FormatDuration(kShortestInterval));
   }
   return {};
 }
@@ -76,6 +113,7 @@ class JobLines {
  private:
   void Check(const TimedJob& job, JsonFaults& faults) const {
     if (std::string defect = FirstDefect(job.job); !defect.empty()) faults.Add(std::move(defect));
+    if (std::string defect = DefectOfLength("run", job.run); !defect.empty()) faults.Add(std::move(defect));
     if (const auto at = first_line_.find(job.job.id); at != first_line_.end()) {
       faults.Add(fmt::format("job \"{}\" is given twice, first on line {}", job.job.id, at->second));
     }
@@ -97,6 +135,10 @@ std::string FirstDefect(const Job& job) {
     const std::string defect = DefectOf(job.roles[i]);
     if (!defect.empty()) return fmt::format("roles/{}: {}", i, defect);
   }
+  uint64_t members = 0;
+  for (const Role& role : job.roles) members += role.count;
+  if (members > kMostMembers) return fmt::format("{} members, at most {} fit", members, kMostMembers);
+  if (std::string defect = DefectOfTimes(job); !defect.empty()) return defect;
   if (std::ranges::find(job.after, job.id) != job.after.end()) return "after names the job itself";
   if (job.topology.required && job.topology.level.empty()) return "topology: required needs a level";
   return {};

@@ -1,5 +1,6 @@
 #include "scheduler/io/json_reader.h"
 
+#include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace scheduler::io {
 namespace {
 
 constexpr size_t kShownBytes = 80;
+constexpr int kMaxDepth = 64;
 constexpr double kMaxSeconds = 9.2e9;  // what nanoseconds in 64 bits hold
 
 std::string Shown(const Json& value) {
@@ -74,20 +76,25 @@ void JsonFaults::Unknown(std::string_view noun, const Json& found,
 }
 
 std::optional<Json> ParseJson(std::string_view text, JsonFaults& faults) {
-  std::vector<std::vector<std::string>> open;  // keys seen of the objects that are being read
+  std::vector<absl::flat_hash_set<std::string>> open;  // keys seen of the objects that are being read
   std::string repeated;
-  const auto see = [&](int, Json::parse_event_t event, Json& value) {
+  bool too_deep = false;
+  const auto see = [&](int depth, Json::parse_event_t event, Json& value) {
+    too_deep |= depth > kMaxDepth;
     if (event == Json::parse_event_t::object_start) open.emplace_back();
     if (event == Json::parse_event_t::object_end) open.pop_back();
     if (event == Json::parse_event_t::key) {
       const auto& key = value.get_ref<const std::string&>();
-      if (std::ranges::find(open.back(), key) != open.back().end() && repeated.empty()) repeated = key;
-      open.back().push_back(key);
+      if (!open.back().insert(key).second && repeated.empty()) repeated = key;
     }
-    return true;
+    return !too_deep;  // what lies deeper is passed over
   };
   try {
     Json parsed = Json::parse(text.begin(), text.end(), see);
+    if (too_deep) {
+      faults.Add(fmt::format("is nested more than {} deep", kMaxDepth));
+      return std::nullopt;
+    }
     if (repeated.empty()) return parsed;
     faults.Add(fmt::format("key {} is given twice", Shown(Json(repeated))));
   } catch (const Json::exception& error) {
@@ -171,6 +178,10 @@ void ReadJson(const Json& in, conf::TimePoint& out, JsonFaults& faults) {
 void ReportUnknownKeys(const Json& in, const std::vector<std::string_view>& known, JsonFaults& faults) {
   for (const auto& [key, value] : in.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
+    if (faults.full()) {
+      faults.Add({});
+      continue;
+    }
     std::string hint = conf::DidYouMean(key, known);
     if (hint.empty()) hint = fmt::format(", expected one of {}", fmt::join(known, ", "));
     faults.Add(fmt::format("unknown key {}{}", Shown(Json(key)), hint));

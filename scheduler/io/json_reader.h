@@ -49,6 +49,7 @@ class JsonFaults {
   void Expected(std::string_view what, const Json& found);
   void Unknown(std::string_view noun, const Json& found, const std::vector<std::string_view>& words);
 
+  bool full() const { return count_ >= kKept; }  // more are only counted
   size_t count() const { return count_; }
   const std::vector<Fault>& faults() const { return faults_; }
 

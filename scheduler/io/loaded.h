@@ -27,9 +27,7 @@ struct LineReport {
   size_t left_out = 0;  // of those
   std::vector<conf::Problem> problems{};
 
-  void Add(conf::Problem problem) {
-    if (problems.size() < kShown) problems.push_back(std::move(problem));
-  }
+  void Add(conf::Problem problem);
 };
 
 }  // namespace scheduler::io

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "conf/text.h"
+#include "scheduler/io/bounds.h"
 #include "scheduler/io/csv.h"
 #include "scheduler/io/lines.h"
 
@@ -20,14 +21,23 @@ constexpr std::array<std::string_view, 5> kOpenbColumns = {"sn", "cpu_milli", "m
 constexpr std::string_view kLabelPrefix = "label.";
 constexpr std::array<Health, 4> kHealth = {Health::kHealthy, Health::kSuspect, Health::kDraining,
                                            Health::kQuarantined};
-constexpr int64_t kMaxAmount = 1'000'000'000'000;
 
-template <class T>
-std::optional<size_t> IndexOf(const std::vector<T>& list, const std::string& name) {
-  const auto at = std::ranges::find(list, name, &T::name);
-  if (at == list.end()) return std::nullopt;
-  return static_cast<size_t>(at - list.begin());
-}
+// Of things with a name, by it.
+class Index {
+ public:
+  template <class T>
+  explicit Index(const std::vector<T>& list) {
+    for (const T& one : list) Add(one.name);
+  }
+  void Add(const std::string& name) { at_.emplace(name, at_.size()); }
+  std::optional<size_t> Find(const std::string& name) const {
+    const auto at = at_.find(name);
+    return at == at_.end() ? std::nullopt : std::optional(at->second);
+  }
+
+ private:
+  absl::flat_hash_map<std::string, size_t> at_;
+};
 
 template <class T>
 std::string Hint(const std::vector<T>& list, const std::string& name) {
@@ -38,8 +48,13 @@ std::string Hint(const std::vector<T>& list, const std::string& name) {
 
 class NodeRows {
  public:
-  NodeRows(std::string file, Cluster& cluster) : file_(std::move(file)), cluster_(cluster) {
-    if (cluster.fabric.domains.empty()) cluster.fabric = FlatFabric();
+  // The cluster has a fabric.
+  NodeRows(std::string file, Cluster& cluster)
+      : file_(std::move(file)),
+        cluster_(cluster),
+        types_(cluster.types),
+        kinds_(cluster.kinds),
+        domains_(cluster.fabric.domains) {
     for (const Node& node : cluster.nodes) first_line_.emplace(node.name, 0);
   }
 
@@ -108,6 +123,9 @@ class NodeRows {
     } else {
       ReadOwn(row, node);
     }
+    if (cluster_.nodes.size() >= kMostNodes) {
+      row.Fail(name_column, fmt::format("is the {}th node, at most {} fit", kMostNodes + 1, kMostNodes));
+    }
     if (!row.defect().empty()) {
       report_.Add({file_, "", number, row.value(), row.defect()});
       return;
@@ -118,15 +136,16 @@ class NodeRows {
 
   void ReadOwn(CsvRow& row, Node& node) {
     const std::string& type = row.Text("type");
-    if (const auto at = IndexOf(cluster_.types, type)) {
+    if (const auto at = types_.Find(type)) {
       node.type = static_cast<TypeId>(*at);
     } else {
-      row.Fail("type", fmt::format("unknown node type \"{}\"{}", type, Hint(cluster_.types, type)));
+      row.Fail("type", fmt::format("unknown node type \"{}\"{}", type, HintIfShown(cluster_.types, type)));
     }
     ReadDomain(row, node);
     ReadHealth(row, node);
     if (!row.Text("power_budget_watts").empty()) {
-      node.power_budget_watts = static_cast<double>(row.Whole("power_budget_watts", 0, kMaxAmount));
+      node.power_budget_watts =
+          static_cast<double>(row.Whole("power_budget_watts", 0, static_cast<int64_t>(kMostWatts)));
     }
     for (size_t c = 0; c < header_->size(); ++c) {
       const std::string& column = (*header_)[c];
@@ -139,12 +158,12 @@ class NodeRows {
     const std::string& domain = row.Text("domain");
     const std::vector<Domain>& domains = cluster_.fabric.domains;
     if (domain.empty() && domains.size() == 1) return;
-    if (const auto at = IndexOf(domains, domain)) {
+    if (const auto at = domains_.Find(domain)) {
       node.domain = static_cast<DomainId>(*at);
     } else if (domain.empty()) {
       row.Fail("domain", "is required, as the fabric has several domains");
     } else {
-      row.Fail("domain", fmt::format("unknown fabric domain \"{}\"{}", domain, Hint(domains, domain)));
+      row.Fail("domain", fmt::format("unknown fabric domain \"{}\"{}", domain, HintIfShown(domains, domain)));
     }
   }
 
@@ -162,8 +181,8 @@ class NodeRows {
   }
 
   void ReadOpenb(CsvRow& row, Node& node) {
-    NodeType type{.cpu_milli = row.Whole("cpu_milli", 0, kMaxAmount),
-                  .memory_mib = row.Whole("memory_mib", 0, kMaxAmount),
+    NodeType type{.cpu_milli = row.Whole("cpu_milli", 0, kMostAmount),
+                  .memory_mib = row.Whole("memory_mib", 0, kMostAmount),
                   .devices = static_cast<uint8_t>(row.Whole("gpu", 0, kMaxDevices))};
     const std::string& model = row.Text("model");
     if (type.devices > 0 && model.empty()) row.Fail("model", "must not be empty where gpu is above 0");
@@ -180,20 +199,36 @@ class NodeRows {
     }
     type.name = fmt::format("{}x{}-{}m-{}mib", type.devices, type.devices > 0 ? model : "none",
                             type.cpu_milli, type.memory_mib);
-    const auto at = IndexOf(cluster_.types, type.name);
+    const auto at = types_.Find(type.name);
+    if (!at && cluster_.types.size() >= kMostTypes) {
+      row.Fail("sn", fmt::format("is of the {}th type of node, at most {} fit", kMostTypes + 1, kMostTypes));
+      return;
+    }
     node.type = static_cast<TypeId>(at.value_or(cluster_.types.size()));
-    if (!at) cluster_.types.push_back(std::move(type));
+    if (at) return;
+    types_.Add(type.name);
+    cluster_.types.push_back(std::move(type));
+  }
+
+  // It takes a look at all names.
+  template <class T>
+  std::string HintIfShown(const std::vector<T>& list, const std::string& name) const {
+    return report_.problems.size() < LineReport::kShown ? Hint(list, name) : std::string();
   }
 
   std::optional<KindId> KindOf(const std::string& model) {
-    if (const auto at = IndexOf(cluster_.kinds, model)) return static_cast<KindId>(*at);
+    if (const auto at = kinds_.Find(model)) return static_cast<KindId>(*at);
     if (cluster_.kinds.size() >= kMaxKinds) return std::nullopt;
+    kinds_.Add(model);
     cluster_.kinds.push_back({.name = model});
     return static_cast<KindId>(cluster_.kinds.size() - 1);
   }
 
   std::string file_;
   Cluster& cluster_;
+  Index types_;
+  Index kinds_;
+  Index domains_;
   LineReport report_;
   std::unique_ptr<const CsvHeader> header_;  // null: it was refused
   bool started_ = false;
@@ -204,6 +239,7 @@ class NodeRows {
 }  // namespace
 
 LineReport ReadNodes(std::string_view text, const std::string& file, Cluster& cluster) {
+  if (cluster.fabric.domains.empty()) cluster.fabric = FlatFabric();
   NodeRows rows(file, cluster);
   ForEachLine(text, [&](std::string_view line, int number) {
     if (!line.empty()) rows.Read(line, number);

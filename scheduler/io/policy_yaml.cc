@@ -8,6 +8,7 @@
 
 #include "conf/reader.h"
 #include "conf/text.h"
+#include "scheduler/io/bounds.h"
 #include "scheduler/io/units.h"
 #include "scheduler/model.h"
 #include "scheduler/placement/policies.h"
@@ -19,7 +20,15 @@ namespace {
 
 using conf::AtLeast;
 using conf::NotEmpty;
-using conf::Positive;
+
+// Of a length of time, above 0 unless it may be.
+struct Lasting {
+  bool may_be_zero = false;
+  std::string operator()(conf::Duration length) const {
+    if (length <= conf::Duration::zero() && !may_be_zero) return "must be longer than 0";
+    return length <= io::kLongest ? "" : fmt::format("must be at most {}", io::kLongestInWords);
+  }
+};
 
 constexpr std::array<std::pair<std::string_view, Backfill>, 4> kBackfills = {
     {{"fifo", Backfill::kFifo},
@@ -37,13 +46,13 @@ constexpr std::array<std::pair<std::string_view, VictimOrder>, 3> kVictimOrders 
 // Found by conf::Object through the types' namespace.
 static void Bind(conf::Object& o, OrderTerm& term) {
   o.Required("name", term.name, NotEmpty());
-  o.Optional("weight", term.weight, AtLeast{0.0});
+  o.Optional("weight", term.weight, conf::Range{0.0, io::kMostWeight});
 }
 
 static void Bind(conf::Object& o, BackfillPolicy& backfill) {
   o.Optional("kind", conf::Choice(backfill.kind, "backfill", kBackfills));
   o.Optional("depth", backfill.depth, AtLeast{1u});
-  o.Optional("unknown_estimate", backfill.unknown_estimate, Positive());
+  o.Optional("unknown_estimate", backfill.unknown_estimate, Lasting());
   o.Optional("evict_overrunning", backfill.evict_overrunning);
 }
 
@@ -51,13 +60,13 @@ static void Bind(conf::Object& o, PreemptionPolicy& preemption) {
   o.Optional("by_priority", preemption.by_priority);
   o.Optional("reclaim", preemption.reclaim);
   o.Optional("victims", conf::Choice(preemption.victims, "order of victims", kVictimOrders));
-  o.Optional("grace", preemption.grace);
+  o.Optional("grace", preemption.grace, Lasting{.may_be_zero = true});
   o.Optional("max_victims", preemption.max_victims, AtLeast{1u});
 }
 
 static void Bind(conf::Object& o, DefragmentPolicy& defragment) {
   o.Optional("enabled", defragment.enabled);
-  o.Optional("every", defragment.every, Positive());
+  o.Optional("every", defragment.every, Lasting());
   o.Optional("partition_nodes", defragment.partition_nodes, AtLeast{2u});
   o.Optional("max_moves", defragment.max_moves, AtLeast{1u});
   o.Optional("depth", defragment.depth, AtLeast{1u});
@@ -66,8 +75,8 @@ static void Bind(conf::Object& o, DefragmentPolicy& defragment) {
 static void Bind(conf::Object& o, FaultPolicy& faults) {
   o.Optional("suspect_after", faults.suspect_after, AtLeast{1u});
   o.Optional("quarantine_after", faults.quarantine_after, AtLeast{1u});
-  o.Optional("window", faults.window, Positive());
-  o.Optional("recover_after", faults.recover_after, Positive());
+  o.Optional("window", faults.window, Lasting());
+  o.Optional("recover_after", faults.recover_after, Lasting());
   o.Optional("hot_swap", faults.hot_swap);
   if (faults.quarantine_after < faults.suspect_after) {
     o.Error(fmt::format("is {}, below suspect_after, {}: a node is suspect before it is quarantined",
@@ -145,7 +154,7 @@ static void Bind(conf::Object& o, PolicyFile& file) {
   o.Optional("preemption", policy.preemption);
   o.Optional("defragment", policy.defragment);
   o.Optional("faults", policy.faults);
-  o.Optional("usage_half_life", policy.usage_half_life, Positive());
+  o.Optional("usage_half_life", policy.usage_half_life, Lasting());
   o.Optional("queues", file.queues);
 }
 

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "scheduler/io/bounds.h"
+
 namespace scheduler::io {
 namespace {
 
@@ -36,7 +38,7 @@ std::optional<int64_t> ParseMilli(std::string_view text) {
   int64_t number = 0;
   if (std::from_chars(whole.data(), whole.data() + whole.size(), number).ec != std::errc{})
     return std::nullopt;
-  if (number > 9'000'000'000'000) return std::nullopt;
+  if (number >= kMostAmount / 1000) return std::nullopt;
   int64_t milli = 0;
   for (size_t i = 0; i < 3; ++i) milli = milli * 10 + (i < fraction.size() ? fraction[i] - '0' : 0);
   return number * 1000 + milli;
@@ -53,7 +55,7 @@ void Read(const conf::Value& value, const Cores& field) {
   if (const auto milli = MilliOf(value)) {
     *field.milli = *milli;
   } else {
-    value.ErrorExpected("a number of cores of at least 0, such as 128 or 0.5");
+    value.ErrorExpected("a number of cores from 0 to 10^9, such as 128 or 0.5");
   }
 }
 
@@ -64,7 +66,7 @@ void Write(conf::Writer& writer, const Cores& field) {
 void Read(const conf::Value& value, const Mebibytes& field) {
   const std::optional<uint64_t> bytes =
       value.kind() == conf::Kind::kScalar ? conf::ParseSize(value.text()) : std::nullopt;
-  if (bytes && *bytes % kMib == 0) {
+  if (bytes && *bytes % kMib == 0 && *bytes / kMib <= static_cast<uint64_t>(kMostAmount)) {
     *field.mib = static_cast<int64_t>(*bytes / kMib);
   } else {
     value.ErrorExpected("a whole number of MiB, GiB or TiB, such as 80GiB");
@@ -85,7 +87,7 @@ void ReadQuota(const conf::Value& value, DeviceQuota& out) {
     if (const auto milli = MilliOf(item)) {
       out[kind] = *milli;
     } else {
-      item.ErrorExpected("a number of devices of at least 0, such as 64 or 0.5");
+      item.ErrorExpected("a number of devices from 0 to 10^9, such as 64 or 0.5");
     }
   }
 }

@@ -12,7 +12,7 @@
 
 namespace scheduler::io {
 
-// "128" or "0.5" as thousandths, exactly; nothing for anything else, and above about 9.2e12.
+// "128" or "0.5" as thousandths, exactly; nothing for anything else, and from 10^9 on.
 std::optional<int64_t> ParseMilli(std::string_view text);
 std::string FormatMilli(int64_t milli);  // "0.5"
 

@@ -2,6 +2,8 @@
 // the same world with every library.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numbers>
 
@@ -10,10 +12,11 @@
 
 namespace scheduler::sim {
 
-// Exponential with the given mean.
+// Exponential with the given mean, at most half a century, so that times stay on the clock.
 inline conf::Duration Exponential(Rng& rng, conf::Duration mean) {
   const double factor = -std::log1p(-rng.Double());
-  return conf::Duration(static_cast<int64_t>(static_cast<double>(mean.count()) * factor));
+  const double most = static_cast<double>(std::chrono::nanoseconds(std::chrono::hours(50 * 8760)).count());
+  return conf::Duration(static_cast<int64_t>(std::min(static_cast<double>(mean.count()) * factor, most)));
 }
 
 // Standard normal (Box and Muller).

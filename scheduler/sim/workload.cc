@@ -150,7 +150,9 @@ void LeaveOutImpossible(Trace& trace, const std::string& file, const Cluster& cl
   for (TraceJob& job : trace.jobs) {
     const auto missing =
         std::ranges::find_if(job.job.after, [&](const std::string& id) { return !kept.contains(id); });
-    if (!leaves.contains(job.job.queue)) {
+    if (kept.contains(job.job.id)) {
+      LeaveOut(trace, file, job.line, job.job.id, fmt::format("job {}: is given twice", job.job.id));
+    } else if (!leaves.contains(job.job.queue)) {
       LeaveOut(trace, file, job.line, job.job.id,
                fmt::format("job {}: there is no leaf queue {} in the policy", job.job.id, job.job.queue));
     } else if (missing != job.job.after.end()) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMostSamples = 100'000;
 constexpr uint32_t kRoundsPerProgress = 256;
+constexpr conf::Duration kLongestWorld = std::chrono::hours(100 * 8760);
 
 conf::TimePoint FirstSubmission(const std::vector<TraceJob>& jobs) {
   return jobs.empty() ? conf::TimePoint() : jobs.front().job.submitted;
@@ -86,7 +87,7 @@ World::World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, s
 
 Report World::Run(const std::function<bool(const Progress&)>& progress) {
   const conf::TimePoint end =
-      options_.horizon > conf::Duration::zero() ? start_ + options_.horizon : conf::TimePoint::max();
+      start_ + (options_.horizon > conf::Duration::zero() ? options_.horizon : kLongestWorld);
   for (uint32_t round = 0; !NothingWillHappen(); ++round) {
     const conf::TimePoint next = NextTime();
     if (next > end) {

@@ -51,7 +51,7 @@ struct WorldOptions {
   conf::Duration notebook_used = std::chrono::hours(2);  // means, exponential
   conf::Duration notebook_idle = std::chrono::hours(6);
   conf::Duration sample_every = std::chrono::hours(1);
-  conf::Duration horizon{};  // the world ends then; 0: when all that can end has
+  conf::Duration horizon{};  // the world ends then; 0: when all that can end has, or after a century
   // What the first cycle at or after this time decides from, since the first submission.
   std::optional<conf::Duration> snapshot_at{};
   std::function<void(const Snapshot&)> on_snapshot{};

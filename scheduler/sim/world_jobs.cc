@@ -8,12 +8,16 @@
 namespace scheduler::sim {
 namespace {
 
+constexpr conf::Duration kBeyond = std::chrono::hours(30 * 8760);
+
 double DeviceHours(int64_t milli, conf::Duration time) {
   return static_cast<double>(milli) / kWholeDevice * (static_cast<double>(time.count()) / 3.6e12);
 }
 
 conf::Duration Scaled(conf::Duration time, double factor) {
-  return factor == 1 ? time : conf::Duration(std::llround(static_cast<double>(time.count()) * factor));
+  if (factor == 1) return time;
+  const double scaled = static_cast<double>(time.count()) * factor;
+  return conf::Duration(std::llround(std::min(scaled, static_cast<double>(kBeyond.count()))));
 }
 
 }  // namespace
@@ -136,7 +140,9 @@ void World::Schedule(uint32_t job) {
   const Job& asked = jobs_[job].job;
   if (jobs_[job].run) {
     const conf::Duration left = std::max(*jobs_[job].run - life.done, conf::Duration::zero());
-    PushOfJob(EventKind::kEnds, job, from + Scaled(left, 1 / life.rate));
+    // A part of the members may need longer than any world lasts.
+    const conf::Duration needed = Scaled(left, 1 / life.rate);
+    if (needed < kBeyond) PushOfJob(EventKind::kEnds, job, from + needed);
   }
   if (life.checkpoints) PushOfJob(EventKind::kCheckpointed, job, life.useful_from);
   if (HasContract(job) && life.stage == Stage::kRunning) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "scheduler/io/bounds.h"
 #include "scheduler/io/lines.h"
 
 namespace scheduler::sim {
@@ -48,11 +49,12 @@ std::string ReadTimes(const std::vector<std::string_view>& fields, TraceJob& out
   if (!created || !deleted) return "creation_time, deletion_time: must be whole seconds";
   const auto from = Seconds(static_cast<double>(*created));
   const auto until = Seconds(static_cast<double>(*deleted));
-  if (!from || !until || *created < 0) return "creation_time: must not be negative";
+  if (*created < 0) return "creation_time: must not be negative";
+  if (!from || !until) return "creation_time, deletion_time: must be below 290 years";
   if (*until < *from) return "out of order: deletion_time is before creation_time";
   out.job.submitted = conf::TimePoint(*from);
   out.run = *until - *from;
-  return {};
+  return DefectOfTimes(out);
 }
 
 std::string ReadRow(const std::vector<std::string_view>& fields, TraceJob& out) {
@@ -62,9 +64,13 @@ std::string ReadRow(const std::vector<std::string_view>& fields, TraceJob& out) 
   Role role;
   role.name = "pod";
   const auto cpu = ParseInteger(fields[1]);
-  if (!cpu || *cpu < 0) return "cpu_milli: must be a whole number that is not negative";
+  if (!cpu || *cpu < 0 || *cpu > io::kMostAmount) {
+    return fmt::format("cpu_milli: must be a whole number from 0 to {}", io::kMostAmount);
+  }
   const auto memory = ParseInteger(fields[2]);
-  if (!memory || *memory < 0) return "memory_mib: must be a whole number that is not negative";
+  if (!memory || *memory < 0 || *memory > io::kMostAmount) {
+    return fmt::format("memory_mib: must be a whole number from 0 to {}", io::kMostAmount);
+  }
   role.ask.cpu_milli = *cpu;
   role.ask.memory_mib = *memory;
   if (std::string wrong = ReadDevices(fields, role.ask); !wrong.empty()) return wrong;

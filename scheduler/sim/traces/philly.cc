@@ -37,7 +37,7 @@ std::string ReadRow(const std::vector<std::string_view>& fields, uint32_t per_no
   out.job.user = fields[4];
   out.job.roles = GangOf(static_cast<uint32_t>(*gpus), per_node);
   out.run = *run;
-  return {};
+  return DefectOfTimes(out);
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 #include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "scheduler/io/bounds.h"
 #include "scheduler/io/lines.h"
 
 namespace scheduler::sim {
@@ -66,7 +68,9 @@ class Reader {
     SplitAtBlanks(line.substr(at + kStart.size()), fields_);
     const auto seconds = fields_.empty() ? std::nullopt : ParseInteger(fields_[0]);
     const auto start = seconds ? Seconds(static_cast<double>(*seconds)) : std::nullopt;
-    if (start) start_ = conf::TimePoint(*start);
+    if (start && conf::TimePoint(*start) >= io::kEarliest && conf::TimePoint(*start) <= io::kLatest) {
+      start_ = conf::TimePoint(*start);
+    }
   }
 
   std::string ReadRow(const Row& row, TraceJob& out) {
@@ -83,14 +87,13 @@ class Reader {
       return fmt::format("out of order: submitted at {} s, after a line of {} s", row[kSubmit],
                          last_submit_ / std::chrono::seconds(1));
     }
-    if (!numbers_.insert(row[kNumber]).second) {
+    if (numbers_.contains(row[kNumber])) {
       return fmt::format("field 1: job {} was given before", row[kNumber]);
     }
-    last_submit_ = *submit;
     out.run = *run;
     Job& job = out.job;
     job.id = fmt::format("{}", row[kNumber]);
-    job.submitted = start_ + *submit;
+    job.submitted = start_ + std::min(*submit, 2 * (io::kLatest - io::kEarliest));
     job.user = fmt::format("user-{}", row[kUser]);
     job.queue = row[kQueue] < 0 ? "default" : fmt::format("queue-{}", row[kQueue]);
     job.roles = GangOf(static_cast<uint32_t>(processors), per_node_);
@@ -98,6 +101,9 @@ class Reader {
     if (row[kPreceding] > 0 && row[kPreceding] != row[kNumber] && numbers_.contains(row[kPreceding])) {
       job.after.push_back(fmt::format("{}", row[kPreceding]));
     }
+    if (std::string wrong = DefectOfTimes(out); !wrong.empty()) return wrong;
+    last_submit_ = *submit;
+    numbers_.insert(row[kNumber]);
     return {};
   }
 

@@ -1,7 +1,11 @@
 #include "scheduler/sim/traces/trace.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+
+#include "scheduler/io/bounds.h"
 
 namespace scheduler::sim {
 
@@ -74,9 +78,20 @@ std::optional<double> ParseReal(std::string_view text) {
 }
 
 std::optional<conf::Duration> Seconds(double seconds) {
-  constexpr double kLongest = 9.2e9;
-  if (!(std::abs(seconds) < kLongest)) return std::nullopt;
+  constexpr double kMost = 9.2e9;
+  if (!(std::abs(seconds) < kMost)) return std::nullopt;
   return conf::Duration(std::llround(seconds * 1e9));
+}
+
+std::string DefectOfTimes(const TraceJob& job) {
+  if (job.job.submitted < io::kEarliest || job.job.submitted > io::kLatest) {
+    return "it is submitted before 1970 or after 2100";
+  }
+  if (job.run && *job.run > io::kLongest) return fmt::format("it runs for more than {}", io::kLongestInWords);
+  if (job.job.estimate && *job.job.estimate > io::kLongest) {
+    return fmt::format("more than {} are estimated for it", io::kLongestInWords);
+  }
+  return {};
 }
 
 void LeaveOut(Trace& trace, const std::string& file, int line, std::string_view value, std::string message) {

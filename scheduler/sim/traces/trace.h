@@ -42,6 +42,9 @@ std::optional<double> ParseReal(std::string_view text);
 // Seconds as a duration; nothing where they do not fit into one (about 290 years).
 std::optional<conf::Duration> Seconds(double seconds);
 
+// What is wrong with when the job comes and how long it takes: beyond what a clock can follow; empty: nothing.
+std::string DefectOfTimes(const TraceJob& job);
+
 // Leaves the row out of `trace` and says why.
 void LeaveOut(Trace& trace, const std::string& file, int line, std::string_view value, std::string message);
 

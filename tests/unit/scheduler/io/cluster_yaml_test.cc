@@ -128,7 +128,7 @@ nodes:
               "\"mig-h100-80gb\"?"),
           HasSubstr(
               "/devices/1/name (line 1): device kind \"h100\" is given twice, first at /devices/0/name"),
-          HasSubstr("/types/0/cpu (line 3): expected a number of cores of at least 0"),
+          HasSubstr("/types/0/cpu (line 3): expected a number of cores from 0 to 10^9"),
           HasSubstr("/types/0/device (line 3): unknown device kind \"h10\", did you mean \"h100\"?"),
           HasSubstr("/types/1 (line 4): device and count belong together"),
           HasSubstr("/types/2/count (line 5): must be between 1 and 16"),
@@ -174,6 +174,36 @@ TEST(ClusterYaml, TheShippedClustersAreAccepted) {
     EXPECT_THAT(testing::Texts(read.problems), ElementsAre());
     if (read.value) EXPECT_EQ(FirstDefect(*read.value), "") << file;
   }
+}
+
+TEST(ClusterYaml, AmountsStayWithinWhatSumsCanHold) {
+  EXPECT_THAT(Problems("types: [{name: t, cpu: 1000000000, memory: 1GiB, idle_watts: 1e308}]\n"
+                       "nodes: [{name: n, type: t}]"),
+              UnorderedElementsAre(HasSubstr("expected a number of cores from 0 to 10^9"),
+                                   HasSubstr("idle_watts (line 1): must be between")));
+  EXPECT_THAT(Problems("types: [{name: t, cpu: 1, memory: 16777215TiB}]\nnodes: [{name: n, type: t}]"),
+              ElementsAre(HasSubstr("expected a whole number of MiB")));
+  const std::string zeros(300, '0');
+  EXPECT_THAT(
+      Problems("types: [{name: t, cpu: 1, memory: 1GiB}]\nnodes: [{name: 'n{" + zeros + "..9}', type: t}]"),
+      ElementsAre(HasSubstr("of at most 256 bytes")));
+  std::string many =
+      "types: [{name: t, cpu: 1, memory: 1GiB}]\nnodes: [{name: n, type: t, domain: d-0-1}]\n"
+      "fabric:\n  levels: [leaf]\n  domains:\n";
+  for (int i = 0; i < 1'000; ++i)
+    many += "    - {name: 'd-" + std::to_string(i) + "-{1..200000}', level: leaf}\n";
+  EXPECT_THAT(Problems(many), ::testing::Contains(HasSubstr("makes more than 200000 domains")));
+}
+
+TEST(NodesCsv, TypesOfNodesAreCounted) {
+  std::string text = "sn,cpu_milli,memory_mib,gpu,model\n";
+  for (int i = 0; i < 10'002; ++i) text += "n" + std::to_string(i) + "," + std::to_string(i) + ",1,0,\n";
+  Cluster cluster;
+  const LineReport report = ReadNodes(text, "nodes.csv", cluster);
+  EXPECT_EQ(cluster.nodes.size(), 10'000u);
+  EXPECT_EQ(report.left_out, 2u);
+  EXPECT_THAT(testing::Texts(report.problems)[0],
+              HasSubstr("nodes.csv (line 10002): sn: is of the 10001th type"));
 }
 
 TEST(NamePattern, MakesNamesOfOneRange) {

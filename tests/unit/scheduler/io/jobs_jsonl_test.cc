@@ -136,8 +136,48 @@ INSTANTIATE_TEST_SUITE_P(
         Case{R"({"id":"a","roles":[{}],"limit":1e300})", "expected a duration with a unit"},
         Case{R"({"id":"a","roles":[{}],"submitted":"yesterday"})", "expected a time such as"},
         Case{R"({"id":"a","roles":[{}],"priority":99999999999999999999})", "expected a whole number"},
+        Case{R"({"id":"a","roles":[{}],"run":"3651d"})", "run 315446400s is not between 0s and 3650d"},
+        Case{R"({"id":"a","roles":[{}],"estimate":9e9})", "estimate 9000000000s is not between 0s and 3650d"},
+        Case{R"({"id":"a","roles":[{}],"submitted":-1})", "is not between 1970 and 2100"},
+        Case{R"({"id":"a","roles":[{}],"submitted":"2200-01-01"})", "submitted 2200-01-01"},
+        Case{R"({"id":"a","roles":[{}],"not_before":"infinite-future"})", "is not between 1970 and 2100"},
+        Case{R"({"id":"a","roles":[{}],"checkpoint":{"interval":"1ms"}})", "interval 1ms is shorter than 1s"},
+        Case{R"({"id":"a","roles":[{"count":600000},{"count":600000}]})",
+             "1200000 members, at most 1000000 fit"},
+        Case{R"({"id":"a","roles":[{"cpu_milli":9223372036854775807}]})", "is above 1000000000000"},
+        Case{"\xff\xfe{\"id\"", "is not JSON"},
+        Case{"{\"id\":\"a\\u001b[31m\",\"id\":\"b\"}", "key \"id\" is given twice"},
         Case{R"({"id":"a","roles":[{}],"after":["a"]})", "after names the job itself"},
         Case{R"({"id":"a","roles":[{}],"topology":{"required":true}})", "required needs a level"}));
+
+TEST(JobsJsonl, DeepNestingAndManyKeysAreRefusedAtOnce) {
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  EXPECT_THAT(testing::Texts(ReadJobs(deep, "f").report.problems),
+              ElementsAre(HasSubstr("is nested more than 64 deep")));
+  std::string wide = R"({"id":"a","roles":[{}])";
+  for (int i = 0; i < 100'000; ++i) wide += ",\"k" + std::to_string(i) + "\":1";
+  EXPECT_EQ(ReadJobs(wide + "}", "f").report.problems.size(), LineReport::kShown);
+}
+
+TEST(JobsJsonl, WhatALineSaysIsShownAsText) {
+  const Jobs read =
+      ReadJobs("{\"id\":\"a\",\"roles\":[{}],\"work\":\"\xc3\xa9\\u001b[2J\"}\n{\"\x1b[2J", "f");
+  ASSERT_EQ(read.report.problems.size(), 2u);
+  for (const std::string& text : testing::Texts(read.report.problems)) {
+    EXPECT_TRUE(std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; })) << text;
+  }
+}
+
+TEST(JobsJsonl, LineEndsAndAByteOrderMarkAreNoMatter) {
+  const Jobs read = ReadJobs(
+      "\xef\xbb\xbf"
+      R"({"id":"a","roles":[{}]})"
+      "\r\n\r\n"
+      R"({"id":"b","roles":[{}]})",
+      "f");
+  EXPECT_THAT(testing::Texts(read.report.problems), ElementsAre());
+  EXPECT_EQ(read.jobs.size(), 2u);
+}
 
 TEST(JobsJsonl, TheShippedExamplesAreAccepted) {
   const auto files = testing::Shipped("jobs", ".jsonl");

@@ -155,9 +155,26 @@ TEST(PolicyYaml, QueuesAreATreeWhoseQuotasCanBeKept) {
               ElementsAre(HasSubstr(
                   "/queues/0/limit/h10 (line 1): unknown device kind \"h10\", did you mean \"h100\"?")));
   EXPECT_THAT(Problems("queues: [{name: a, limit: {h100: -1}}]"),
-              ElementsAre(HasSubstr("expected a number of devices of at least 0")));
+              ElementsAre(HasSubstr("expected a number of devices from 0 to 10^9")));
   EXPECT_THAT(Problems("queues: [{name: a, limit: {h100: 0.0005}}]"),
-              ElementsAre(HasSubstr("expected a number of devices of at least 0")));
+              ElementsAre(HasSubstr("expected a number of devices from 0 to 10^9")));
+}
+
+TEST(PolicyYaml, AmountsStayWithinWhatSumsCanHold) {
+  EXPECT_THAT(Problems("order: [{name: age, weight: 1e308}]"), ElementsAre(HasSubstr("must be between")));
+  EXPECT_THAT(Problems("preemption: {grace: 3651d}"), ElementsAre(HasSubstr("must be at most 3650d")));
+  EXPECT_THAT(Problems("usage_half_life: 100000d"), ElementsAre(HasSubstr("must be at most 3650d")));
+  EXPECT_THAT(Problems("queues: [{name: a, limit: {h100: 1000000000}}]"),
+              ElementsAre(HasSubstr("expected a number of devices from 0 to 10^9")));
+}
+
+TEST(PolicyYaml, ALongChainOfQueuesIsRefusedAtOnce) {
+  std::string text = "queues:\n";
+  for (int i = 0; i < 9'000; ++i)
+    text += "  - {name: q" + std::to_string(i) + ", parent: q" + std::to_string((i + 1) % 9'000) + "}\n";
+  EXPECT_FALSE(Problems(text).empty());
+  for (int i = 0; i < 2'000; ++i) text += "  - {name: r" + std::to_string(i) + "}\n";
+  EXPECT_THAT(Problems(text), ElementsAre("p.yaml:/queues (line 2): 11000 queues, at most 10000 fit"));
 }
 
 TEST(PolicyYaml, AQueueTreeHasABottom) {

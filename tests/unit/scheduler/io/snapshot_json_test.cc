@@ -18,7 +18,7 @@ conf::TimePoint RandomTime(Rng& rng) {
   return conf::TimePoint(conf::Duration(static_cast<int64_t>(rng.Uniform(4'000'000'000'000'000'000))));
 }
 conf::Duration RandomDuration(Rng& rng) {
-  return conf::Duration(static_cast<int64_t>(rng.Uniform(1'000'000'000'000'000'000)));
+  return std::chrono::seconds(1) + conf::Duration(static_cast<int64_t>(rng.Uniform(300'000'000'000'000'000)));
 }
 std::string RandomName(Rng& rng) {
   static constexpr std::string_view kPieces[] = {"a", "\"", "\\", "\xc3\xa9", "\n", "-", "job", "7"};
@@ -32,7 +32,7 @@ JobState RandomJob(NodeId node, Rng& rng) {
   JobState state;
   Job& job = state.job;
   job.id = std::to_string(node) + "/" + RandomName(rng);
-  job.queue = RandomName(rng);
+  job.queue = "b";
   job.user = RandomName(rng);
   job.work = static_cast<WorkClass>(rng.Uniform(5));
   job.priority = static_cast<int32_t>(rng.Uniform(1000)) - 500;
@@ -205,7 +205,53 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"reserved for job \"a\": member 0 of role 7 does not exist",
               [](Snapshot& s) { s.reserved = {{.job = "a", .members = {{.role = 7, .holding = {}}}}}; }},
         Break{"health of 1 nodes, the cluster has 2", [](Snapshot& s) { s.health.resize(1); }},
-        Break{"its type does not exist", [](Snapshot& s) { s.cluster.nodes[0].type = 5; }}));
+        Break{"its type does not exist", [](Snapshot& s) { s.cluster.nodes[0].type = 5; }},
+        Break{"node \"node-0000\" is given twice",
+              [](Snapshot& s) { s.cluster.nodes[1].name = "node-0000"; }},
+        Break{"has no nodes", [](Snapshot& s) { s.cluster.nodes.clear(); }},
+        Break{"cpu_milli 9223372036854775807 is not 0 to 1000000000000",
+              [](Snapshot& s) { s.cluster.types[0].cpu_milli = INT64_MAX; }},
+        Break{"1e+308 watts", [](Snapshot& s) { s.cluster.kinds[0].busy_watts = 1e308; }},
+        Break{"3 fabric domains have no parent, exactly one is the root",
+              [](Snapshot& s) {
+                s.cluster.fabric.levels = {"cluster"};
+                s.cluster.fabric.domains.push_back({.name = "other"});
+                for (Domain& domain : s.cluster.fabric.domains) domain = {.name = domain.name};
+              }},
+        Break{"belong together", [](Snapshot& s) { s.jobs[0].members[0].holding.milli = 0; }},
+        Break{"more than one device is held in part",
+              [](Snapshot& s) {
+                s.jobs[0].members[0].holding.milli = 500;
+                s.jobs[0].members[0].holding.devices = 5;
+              }},
+        Break{"there is no leaf queue \"\"", [](Snapshot& s) { s.queues = {{.name = "q", .parent = ""}}; }},
+        Break{"queue \"a\" is deeper than 16 queues",
+              [](Snapshot& s) { s.queues = {{.name = "a", .parent = "b"}, {.name = "b", .parent = "a"}}; }},
+        Break{"broken devices 0x100, it has 8",
+              [](Snapshot& s) {
+                s.health.resize(2);
+                s.health[1].broken_devices = 256;
+              }},
+        Break{"reserved for job \"a\": node 2 does not exist",
+              [](Snapshot& s) { s.reserved = {{.job = "a", .nodes = {2}}}; }},
+        Break{"demand: next 5 is not above observed 9",
+              [](Snapshot& s) {
+                s.demand.observed = 9;
+                s.demand.next = 5;
+              }},
+        Break{"demand: a shape: kinds 0x4 of 1",
+              [](Snapshot& s) {
+                s.demand.seen.emplace_back().count = 1;
+                s.demand.seen[0].shape.kinds = 4;
+              }},
+        Break{"usage of queue \"q\": -1", [](Snapshot& s) { s.usage[{"q", ""}] = -1; }},
+        Break{"as_of 2262-", [](Snapshot& s) { s.as_of = conf::TimePoint::max(); }},
+        Break{"started 1969-",
+              [](Snapshot& s) { s.jobs[0].started = conf::TimePoint(std::chrono::hours(-1)); }},
+        Break{"limit 315363600s is not between 0s and 3650d",
+              [](Snapshot& s) { s.jobs[0].job.limit = std::chrono::hours(87'601); }},
+        Break{"1000001 members, at most 1000000 fit",
+              [](Snapshot& s) { s.jobs[0].job.roles[0].count = 1'000'001; }}));
 
 TEST(SnapshotJson, TenThousandNodesAreRead) {
   const std::string text = WriteSnapshot(RandomSnapshot(5, 10'000));

@@ -111,6 +111,17 @@ TEST(Workload, LeavesOutWhatTheClusterCanNeverRun) {
   EXPECT_THAT(trace.report.problems[1].message, HasSubstr("waits for a"));
 }
 
+TEST(Workload, LeavesOutJobsThatAreGivenTwice) {
+  const Cluster cluster = testing::EightWay(2);
+  Trace trace;
+  trace.jobs = Three();
+  trace.jobs[2].job.id = "a";
+  LeaveOutImpossible(trace, "pods.csv", cluster, std::vector<Queue>{{.name = "q", .parent = {}}});
+  EXPECT_EQ(trace.jobs.size(), 2u);
+  ASSERT_EQ(trace.report.left_out, 1u);
+  EXPECT_EQ(trace.report.problems[0].message, "job a: is given twice");
+}
+
 TEST(Workload, LeavesOutJobsOfQueuesThatAreNotLeaves) {
   const Cluster cluster = testing::EightWay(2);
   Trace trace;

@@ -170,5 +170,32 @@ TEST(Swf, LeavesOutNegativeRunTimesAndLinesOutOfOrder) {
   EXPECT_THAT(trace.report.problems[1].message, HasSubstr("out of order"));
 }
 
+TEST(Traces, TimesThatNoClockFollowsAreLeftOut) {
+  const std::pair<const char*, Trace> kTraces[] = {
+      {"runs for more than 3650d", ReadPhilly("2017-10-09 07:01:55,9e9,8,1,c\n", "t", 8)},
+      {"after 2100", ReadPhilly("2117-10-09 07:01:55,9,8,1,c\n", "t", 8)},
+      {"after 2100", ReadOpenb("a,1,1,1,1000,,LS,Running,5000000000,5000000001,0\n", "t")},
+      {"runs for more than 3650d", ReadOpenb("a,1,1,1,1000,,LS,Running,0,400000000,0\n", "t")},
+      {"cpu_milli", ReadOpenb("a,9223372036854775807,1,1,1000,,LS,Running,0,1,0\n", "t")},
+      {"after 2100", ReadSwf("1 9000000000 5 9 8 -1 -1 8 -1 -1 1 1 1 1 1 1 -1 -1\n", "t", 8)},
+      {"are estimated", ReadSwf("1 1 5 9 8 -1 -1 8 9000000000 -1 1 1 1 1 1 1 -1 -1\n", "t", 8)},
+  };
+  for (const auto& [why, trace] : kTraces) {
+    EXPECT_TRUE(trace.jobs.empty()) << why;
+    ASSERT_EQ(trace.report.problems.size(), 1u) << why;
+    EXPECT_THAT(trace.report.problems[0].message, HasSubstr(why));
+  }
+}
+
+TEST(Traces, ARowThatIsLeftOutDoesNotStandInTheWayOfLaterOnes) {
+  // Were the first kept in mind, the second would be out of order.
+  const Trace trace = ReadSwf(
+      "1 9000000000 5 9 8 -1 -1 8 -1 -1 1 1 1 1 1 1 -1 -1\n"
+      "1 60 5 9 8 -1 -1 8 -1 -1 1 1 1 1 1 1 -1 -1\n",
+      "t", 8);
+  ASSERT_EQ(trace.jobs.size(), 1u);
+  EXPECT_EQ(trace.jobs[0].line, 2);
+}
+
 }  // namespace
 }  // namespace scheduler::sim
