@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kRowsShown = 20;
 constexpr size_t kQueuesShown = 20;
+
+// Without a sign where nothing is left of it.
+std::string Difference(double from, double to, int digits) {
+  const bool none = std::abs(to - from) < 0.5 * std::pow(10, -digits);
+  return none ? "0" : fmt::format("{:+.{}f}", to - from, digits);
+}
 
 std::string MetricsTable(const std::vector<PolicyRuns>& runs) {
   std::vector<Table::Column> columns = {{"METRIC"}};
@@ -35,7 +42,7 @@ std::string MetricsTable(const std::vector<PolicyRuns>& runs) {
                                              : fmt::format("{:.{}f} ± {:.{}f}", spread.mean, metric.digits,
                                                            spread.deviation, metric.digits));
     }
-    if (means.size() == 2) cells.push_back(fmt::format("{:+.{}f}", means[1] - means[0], metric.digits));
+    if (means.size() == 2) cells.push_back(Difference(means[0], means[1], metric.digits));
     cells.emplace_back(metric.unit);
     table.Add(std::move(cells));
   }

@@ -101,7 +101,12 @@ std::optional<Json> ParseJson(std::string_view text, JsonFaults& faults) {
     // "[json.exception.parse_error.101] parse error at line 1, column 5: ..."
     const std::string_view what = error.what();
     const size_t end = what.find("] ");
-    faults.Add(fmt::format("is not JSON: {}", end == std::string_view::npos ? what : what.substr(end + 2)));
+    std::string_view why = end == std::string_view::npos ? what : what.substr(end + 2);
+    // Of one line among many its number is the caller's to say.
+    constexpr std::string_view kOneLine = "parse error at line 1, ";
+    if (why.starts_with(kOneLine) && text.find('\n') == std::string_view::npos)
+      why.remove_prefix(kOneLine.size());
+    faults.Add(fmt::format("is not JSON: {}", why));
   }
   return std::nullopt;
 }

@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 namespace scheduler::io {
-namespace {
 
-constexpr size_t kShownBytes = 400;
-
-// Rows are another's bytes: what would steer a terminal, or is no ASCII, is shown by its number.
 std::string Visible(const std::string& text) {
+  constexpr size_t kShownBytes = 400;
   std::string out;
   for (const char c : text.substr(0, kShownBytes)) {
     const auto byte = static_cast<unsigned char>(c);
@@ -20,8 +17,6 @@ std::string Visible(const std::string& text) {
   }
   return text.size() > kShownBytes ? out + "..." : out;
 }
-
-}  // namespace
 
 void LineReport::Add(conf::Problem problem) {
   if (problems.size() >= kShown) return;

@@ -18,6 +18,9 @@ struct Loaded {
   std::vector<conf::Problem> problems{};
 };
 
+// Another's bytes, for a message: cut, and what would steer a terminal or is no ASCII is shown by its number.
+std::string Visible(const std::string& text);
+
 // Of a text in lines, of which a wrong one can be left out. Problems name file and line; the first kShown are
 // kept, all of them are counted.
 struct LineReport {

@@ -18,6 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kOwnColumns = {"name", "type", "domain", "health",
                                                          "power_budget_watts"};
 constexpr std::array<std::string_view, 5> kOpenbColumns = {"sn", "cpu_milli", "memory_mib", "gpu", "model"};
+constexpr size_t kMostColumns = 1000;
 constexpr std::string_view kLabelPrefix = "label.";
 constexpr std::array<Health, 4> kHealth = {Health::kHealthy, Health::kSuspect, Health::kDraining,
                                            Health::kQuarantined};
@@ -76,6 +77,11 @@ class NodeRows {
 
  private:
   void ReadHeader(std::vector<std::string> names, int number) {
+    if (names.size() > kMostColumns) {
+      report_.Add(
+          {file_, "", number, "", fmt::format("{} columns, at most {} fit", names.size(), kMostColumns)});
+      return;
+    }
     auto header = std::make_unique<CsvHeader>(std::move(names));
     is_openb_ = header->Has("sn");
     const auto columns = is_openb_ ? std::span<const std::string_view>(kOpenbColumns)

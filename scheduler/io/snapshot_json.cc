@@ -316,7 +316,7 @@ Loaded<Snapshot> ReadSnapshot(std::string_view text, const std::string& file) {
     }
   }
   for (const JsonFaults::Fault& fault : faults.faults()) {
-    out.problems.push_back({file, fault.pointer, 0, fault.value, fault.message});
+    out.problems.push_back({file, Visible(fault.pointer), 0, Visible(fault.value), Visible(fault.message)});
   }
   return out;
 }

@@ -92,7 +92,7 @@ Trace ReadOpenb(std::string_view text, const std::string& file) {
     SplitAtCommas(line, fields);
     TraceJob job;
     if (std::string wrong = ReadRow(fields, job); !wrong.empty()) {
-      return LeaveOut(trace, file, number, line, std::move(wrong));
+      return LeaveOutRow(trace, file, number, line, wrong);
     }
     job.line = number;
     trace.jobs.push_back(std::move(job));

@@ -51,7 +51,7 @@ Trace ReadPhilly(std::string_view text, const std::string& file, uint32_t device
     SplitAtCommas(line, fields);
     TraceJob job;
     if (std::string wrong = ReadRow(fields, devices_per_node, job); !wrong.empty()) {
-      return LeaveOut(trace, file, number, line, std::move(wrong));
+      return LeaveOutRow(trace, file, number, line, wrong);
     }
     job.line = number;
     job.job.id = fmt::format("philly-{}", number);

@@ -53,7 +53,7 @@ class Reader {
     TraceJob job;
     std::string wrong = ParseRow(fields_, row);
     if (wrong.empty()) wrong = ReadRow(row, job);
-    if (!wrong.empty()) return LeaveOut(trace_, *file_, number, line, std::move(wrong));
+    if (!wrong.empty()) return LeaveOutRow(trace_, *file_, number, line, wrong);
     job.line = number;
     trace_.jobs.push_back(std::move(job));
   }

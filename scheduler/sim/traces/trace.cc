@@ -8,6 +8,11 @@
 #include "scheduler/io/bounds.h"
 
 namespace scheduler::sim {
+namespace {
+
+constexpr size_t kLongestValue = 120;
+
+}  // namespace
 
 void SortBySubmission(std::vector<TraceJob>& jobs) {
   std::vector<std::pair<conf::TimePoint, size_t>> order(jobs.size());
@@ -94,8 +99,14 @@ std::string DefectOfTimes(const TraceJob& job) {
   return {};
 }
 
+void LeaveOutRow(Trace& trace, const std::string& file, int line, std::string_view row,
+                 std::string_view why) {
+  LeaveOut(trace, file, line, row,
+           fmt::format("{}; it says \"{}\"{}", why, row.substr(0, kLongestValue),
+                       row.size() > kLongestValue ? "..." : ""));
+}
+
 void LeaveOut(Trace& trace, const std::string& file, int line, std::string_view value, std::string message) {
-  constexpr size_t kLongestValue = 120;
   ++trace.report.left_out;
   trace.report.Add({.file = file,
                     .pointer = {},

@@ -42,10 +42,12 @@ std::optional<double> ParseReal(std::string_view text);
 // Seconds as a duration; nothing where they do not fit into one (about 290 years).
 std::optional<conf::Duration> Seconds(double seconds);
 
-// What is wrong with when the job comes and how long it takes: beyond what a clock can follow; empty: nothing.
+// What is wrong with when the job comes and how long it takes: beyond what a clock can follow; empty:
+// nothing.
 std::string DefectOfTimes(const TraceJob& job);
 
-// Leaves the row out of `trace` and says why.
+// Leaves the row out of `trace` and says why; of a row that cannot be read, with what it says.
+void LeaveOutRow(Trace& trace, const std::string& file, int line, std::string_view row, std::string_view why);
 void LeaveOut(Trace& trace, const std::string& file, int line, std::string_view value, std::string message);
 
 }  // namespace scheduler::sim

@@ -93,7 +93,7 @@ TEST(JobsJsonl, AWrongLineIsNamedCountedAndLeftOut) {
   EXPECT_EQ(read.report.lines, 4u);
   EXPECT_EQ(read.report.left_out, 3u);
   EXPECT_THAT(testing::Texts(read.report.problems),
-              ElementsAre(HasSubstr("jobs.jsonl (line 4): is not JSON: "),
+              ElementsAre(HasSubstr("jobs.jsonl (line 4): is not JSON: column "),
                           "jobs.jsonl (line 5): unknown key \"prioriti\", did you mean \"priority\"?",
                           "jobs.jsonl (line 6): job \"a\" is given twice, first on line 2"));
 }
