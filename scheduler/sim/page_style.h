@@ -49,6 +49,7 @@ polyline{fill:none;stroke:var(--c);stroke-width:1.6;stroke-linejoin:round}
 .axis text{fill:var(--soft);font-size:12px;font-variant-numeric:tabular-nums}
 .cursor{stroke:var(--soft);stroke-dasharray:2 3}
 image{image-rendering:pixelated}
+@media (max-width:640px){main{padding:20px 14px 48px}th,td{padding-right:14px}tbody th{white-space:normal;min-width:104px}}
 @media print{body{background:none}section{break-inside:avoid-page}}
 )css";
 
