@@ -43,8 +43,8 @@ void SetCheckpoints(std::vector<TraceJob>& jobs, const Checkpoint& contract);
 // The queues that the jobs name, in order of name, without quotas: for a policy that has none.
 std::vector<Queue> QueuesOf(const std::vector<TraceJob>& jobs);
 
-// Leaves out and reports jobs that were given before, that not even the empty cluster could hold, that name a queue which does not
-// exist or is not a leaf, or that wait for a job that is not there.
+// Leaves out and reports jobs that were given before, that not even the empty cluster could hold, that name a
+// queue which does not exist or is not a leaf, or that wait for a job that is not there.
 void LeaveOutImpossible(Trace& trace, const std::string& file, const Cluster& cluster,
                         std::span<const Queue> queues);
 
