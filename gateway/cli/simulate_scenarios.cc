@@ -217,8 +217,11 @@ void AddFaults(const SimulateInput& input, Scenario& out, Problems& problems) {
 
 std::string InWords(const SimulateInput& input) {
   std::vector<std::string> parts;
-  if (input.add_nodes > 0) parts.push_back(fmt::format("{} more nodes", input.add_nodes));
-  if (input.remove_nodes > 0) parts.push_back(fmt::format("{} fewer nodes", input.remove_nodes));
+  const auto nodes = [](uint32_t count, std::string_view which) {
+    return fmt::format("{} {} node{}", count, which, count == 1 ? "" : "s");
+  };
+  if (input.add_nodes > 0) parts.push_back(nodes(input.add_nodes, "more"));
+  if (input.remove_nodes > 0) parts.push_back(nodes(input.remove_nodes, "fewer"));
   if (!input.queues.empty()) parts.push_back(fmt::format("queues of {}", input.queues));
   for (const std::string& quota : input.quotas) parts.push_back("quota " + quota);
   for (const std::string& fault : input.fail_leaf) parts.push_back(fault + " failed");

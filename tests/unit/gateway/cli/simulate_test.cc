@@ -189,13 +189,13 @@ TEST_F(CliSimulate, SeedsGiveMeanAndSpreadAndTheSameSeedTheSameBytes) {
 
 TEST_F(CliSimulate, AWhatIfStandsBesideTheSystemAsItIs) {
   const json nodes = Json({"--add-nodes", "1"});
-  EXPECT_EQ(nodes["what_if"], "1 more nodes");
+  EXPECT_EQ(nodes["what_if"], "1 more node");
   ASSERT_EQ(nodes["policies"].size(), 2u);
   EXPECT_EQ(nodes["policies"][1]["name"], "what if");
   EXPECT_EQ(nodes["policies"][0]["mean"]["hours"], 5);
   EXPECT_LT(nodes["policies"][1]["mean"]["hours"], 4.5);
   EXPECT_THAT(Simulate({"--add-nodes", "1"}).out,
-              AllOf(HasSubstr("\nWhat if: 1 more nodes\n"), HasSubstr("DIFFERENCE")));
+              AllOf(HasSubstr("\nWhat if: 1 more node\n"), HasSubstr("DIFFERENCE")));
 
   const json leaf = Json({"--fail-leaf", "leaf-1@1h", "--repair", "8h"});
   EXPECT_EQ(leaf["policies"][0]["mean"]["node_faults"], 0);
