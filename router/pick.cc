@@ -3,8 +3,15 @@
 #include <algorithm>
 #include <array>
 
+#include "router/policies/cache_aware.h"
+#include "router/policies/consistent_hash.h"
+#include "router/policies/cost.h"
+#include "router/policies/epp.h"
+#include "router/policies/kv_cost.h"
 #include "router/policies/least_load.h"
+#include "router/policies/least_requests.h"
 #include "router/policies/power_of_two.h"
+#include "router/policies/random.h"
 #include "router/policies/round_robin.h"
 #include "router/policies/weighted.h"
 
@@ -12,7 +19,9 @@ namespace router {
 namespace {
 
 // In the order of PolicyKind.
-constexpr std::array<Policy, 4> kPolicies = {PickLeastLoad, PickRoundRobin, PickPowerOfTwo, PickWeighted};
+constexpr std::array<Policy, kPolicyKinds> kPolicies = {
+    PickLeastLoad,      PickRoundRobin, PickPowerOfTwo, PickWeighted, PickRandom, PickLeastRequests,
+    PickConsistentHash, PickCacheAware, PickEpp,        PickKvCost,   PickCost};
 
 // Another shard may take a half-open replica's only trial between the choice and the claim.
 constexpr int kMaxClaims = 4;
@@ -65,7 +74,11 @@ bool Choose(const Candidates& candidates, Policy policy, const LoadView& load, c
     const Admission admission = load[id].breaker.Admit(now);
     if (admission == Admission::kRefused) continue;
     decision.replica = id;
-    decision.charge = Charge(load.shared(id), facts.tokens, admission);
+    decision.cached = candidates.CachedAt(choice->place, facts);
+    const int64_t uncached = facts.prompt_tokens - decision.cached;
+    const Work work{facts.tokens, uncached, uncached + facts.output_tokens};
+    decision.charge = Charge(load.shared(id), work, admission, now);
+    decision.terms = choice->terms;
     decision.reason = choice->reason;
     decision.score = choice->score;
     decision.considered = choice->considered;
@@ -103,6 +116,33 @@ bool Candidates::Usable(uint32_t place) const {
   return weight(place) > 0 && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place);
 }
 
+std::optional<uint32_t> Candidates::PlaceOf(ReplicaId id) const {
+  if (replicas_.empty() || id < replicas_.front().id || id > replicas_.back().id) return std::nullopt;
+  return static_cast<uint32_t>(id) - static_cast<uint32_t>(replicas_.front().id);
+}
+
+int64_t Candidates::CachedAt(uint32_t place, const PickFacts& facts) const {
+  const ReplicaId id = replicas_[place].id;
+  for (const PrefixMatch& match : facts.cached) {
+    if (match.replica == id)
+      return std::clamp<int64_t>(match.tokens, 0, std::max<int64_t>(0, facts.prompt_tokens - 1));
+  }
+  return 0;
+}
+
+size_t MatchesOf(const LoadView& load, std::span<const prefix::Holder> holders, size_t prompt_blocks,
+                 int64_t prompt_tokens, std::span<PrefixMatch> out) {
+  size_t count = 0;
+  for (const prefix::Holder& holder : holders) {
+    if (count == out.size()) break;
+    const std::optional<ReplicaId> id = load.Find(holder.member);
+    if (!id || prompt_blocks == 0) continue;
+    const double share = static_cast<double>(holder.blocks) / static_cast<double>(prompt_blocks);
+    out[count++] = {*id, static_cast<int64_t>(share * static_cast<double>(prompt_tokens))};
+  }
+  return count;
+}
+
 Decision Pick(const RouteTable& table, ModelId model, const LoadView& load, const PickFacts& facts,
               std::span<const ReplicaId> tried, conf::TimePoint now, scheduler::Rng& rng) {
   const ModelSpec& spec = table.model(model).spec;
@@ -110,10 +150,10 @@ Decision Pick(const RouteTable& table, ModelId model, const LoadView& load, cons
   const std::span<const Replica> replicas = table.replicas(model);
   ModelCell& cell = load.cell(model);
   Decision decision;
-  const Candidates candidates(replicas, load, tried, now, true);
+  const Candidates candidates(spec, replicas, load, tried, now, true);
   if (Choose(candidates, policy, load, facts, cell, now, rng, decision)) return decision;
   if (spec.fail_open && tried.empty() && AllDown(candidates)) {
-    const Candidates any(replicas, load, tried, now, false);
+    const Candidates any(spec, replicas, load, tried, now, false);
     decision.failed_open = true;
     if (Choose(any, policy, load, facts, cell, now, rng, decision)) return decision;
   }

@@ -17,9 +17,35 @@
 
 namespace router {
 
+// A replica that holds the beginning of the prompt.
+struct PrefixMatch {
+  ReplicaId replica;
+  int64_t tokens;
+};
+
 // What a policy may know of the request.
 struct PickFacts {
-  int64_t tokens = 1;  // estimated input plus expected output: what is charged
+  int64_t tokens = 1;                   // estimated input plus expected output: what is charged
+  int64_t prompt_tokens = 0;            // 0: not known, nothing is taken to be computed
+  int64_t output_tokens = 0;            // expected
+  uint64_t affinity = 0;                // of the session, or of the prompt's beginning; 0: none
+  std::span<const PrefixMatch> cached;  // the longest first; the caller's, and outlives its use
+};
+
+// Who holds how much of the prompt: the index's findings as a policy reads them, in tokens. Leaves out who is
+// not in the table. Gives back how many of `out` were filled.
+size_t MatchesOf(const LoadView& load, std::span<const prefix::Holder> holders, size_t prompt_blocks,
+                 int64_t prompt_tokens, std::span<PrefixMatch> out);
+
+// A score in its parts, in seconds; all zero for policies that do not reckon in seconds.
+struct CostTerms {
+  double wait = 0;      // until the engine has computed what stands before this prompt
+  double compute = 0;   // of this prompt's uncached part
+  double decode = 0;    // of the expected answer
+  double others = 0;    // the delay that computing it causes to all others
+  double pressure = 0;  // of the KV cache
+  double silence = 0;   // nothing heard for too long
+  double Sum() const { return wait + compute + decode + others + pressure + silence; }
 };
 
 enum class NoneBecause : uint8_t {
@@ -37,6 +63,8 @@ struct Decision {
   Charge charge;
   std::string_view reason;   // the policy's, or ReasonText; static
   double score = 0;          // the policy's own figure for the choice, in its unit
+  CostTerms terms;           // of the score, where it is in seconds
+  int64_t cached = 0;        // tokens of the prompt that the choice is taken to hold
   uint32_t considered = 0;   // replicas looked at
   bool failed_open = false;  // all were down, so health was not asked
   NoneBecause none = NoneBecause::kPicked;
@@ -47,9 +75,13 @@ struct Decision {
 // model.
 class Candidates {
  public:
-  Candidates(std::span<const Replica> replicas, const LoadView& load, std::span<const ReplicaId> tried,
-             conf::TimePoint now, bool ask_health)
-      : replicas_(replicas), load_(load), tried_(tried), now_(now), ask_health_(ask_health) {}
+  Candidates(const ModelSpec& spec, std::span<const Replica> replicas, const LoadView& load,
+             std::span<const ReplicaId> tried, conf::TimePoint now, bool ask_health)
+      : spec_(spec), replicas_(replicas), load_(load), tried_(tried), now_(now), ask_health_(ask_health) {}
+
+  const CostWeights& cost_weights() const { return spec_.cost; }
+
+  conf::TimePoint now() const { return now_; }
 
   uint32_t size() const { return static_cast<uint32_t>(replicas_.size()); }
   const Replica& replica(uint32_t place) const { return replicas_[place]; }
@@ -57,6 +89,11 @@ class Candidates {
   double weight(uint32_t place) const { return replicas_[place].spec.weight; }
   bool Tried(uint32_t place) const;
   bool Usable(uint32_t place) const;
+  Signals Read(uint32_t place) const { return state(place).engine.Read(now_); }
+  // The replica's place here, if it is one of these.
+  std::optional<uint32_t> PlaceOf(ReplicaId id) const;
+  // Tokens of the prompt that it is taken to hold; never all of them, since the last must be computed.
+  int64_t CachedAt(uint32_t place, const PickFacts& facts) const;
 
   // Outstanding tokens with this request's, per unit of weight.
   double CostOf(uint32_t place, const PickFacts& facts) const {
@@ -64,6 +101,7 @@ class Candidates {
   }
 
  private:
+  const ModelSpec& spec_;
   std::span<const Replica> replicas_;
   const LoadView& load_;
   std::span<const ReplicaId> tried_;
@@ -76,6 +114,7 @@ struct Choice {
   double score;
   uint32_t considered;
   std::string_view reason;
+  CostTerms terms = {};
 };
 
 // A policy chooses a usable candidate, or none if there is none. How it looks for one is its own affair: it

@@ -1,16 +1,35 @@
 #include "router/replica_load.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 
 #include "conf/text.h"
 
 namespace router {
+namespace {
+
+constexpr uint32_t kNobody = UINT32_MAX;
+constexpr uint32_t kFirstCapacity = 8192;  // blocks, until the engine has said; half a million tokens
+
+}  // namespace
+
+ReplicaState::ReplicaState(std::string name, prefix::Index* shared)
+    : identity(std::move(name)),
+      identity_hash(XXH3_64bits(identity.data(), identity.size())),
+      index(shared),
+      member(index != nullptr ? index->Join(kFirstCapacity) : std::nullopt) {}
+
+ReplicaState::~ReplicaState() {
+  if (member) index->Leave(*member);
+}
 
 Charge& Charge::operator=(Charge&& other) noexcept {
   if (this == &other) return *this;
   Release();
   state_ = std::exchange(other.state_, nullptr);
-  tokens_ = std::exchange(other.tokens_, 0);
+  work_ = std::exchange(other.work_, Work{});
+  first_token_ = std::exchange(other.first_token_, std::nullopt);
   admission_ = std::exchange(other.admission_, Admission::kRefused);
   reported_ = std::exchange(other.reported_, std::nullopt);
   return *this;
@@ -18,8 +37,19 @@ Charge& Charge::operator=(Charge&& other) noexcept {
 
 void Charge::Reestimate(int64_t tokens) {
   if (!state_) return;
-  state_->load.Add(0, tokens - tokens_);
-  tokens_ = tokens;
+  state_->load.Add(0, tokens - work_.tokens);
+  work_.tokens = tokens;
+}
+
+void Charge::FirstToken(conf::TimePoint now) {
+  if (!state_ || first_token_) return;
+  state_->engine.FirstToken(work_, now);
+  first_token_ = now;
+}
+
+void Charge::LastToken(int64_t generated, conf::TimePoint now) {
+  if (!state_ || !first_token_ || generated < 2) return;
+  state_->engine.LearnTokenTime(conf::ToSeconds(now - *first_token_) / static_cast<double>(generated - 1));
 }
 
 void Charge::Report(Outcome outcome, conf::TimePoint now) {
@@ -42,9 +72,11 @@ void Charge::Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now
 void Charge::Release() {
   if (!state_) return;
   if (!reported_) state_->breaker.Abandon(admission_);
-  state_->load.Add(-1, -tokens_);
+  state_->load.Add(-1, -work_.tokens);
+  state_->engine.End(work_, first_token_.has_value());
   state_.reset();
-  tokens_ = 0;
+  work_ = {};
+  first_token_.reset();
   reported_.reset();
 }
 
@@ -57,7 +89,7 @@ std::shared_ptr<ReplicaState> ReplicaStates::Get(std::string_view identity) {
   std::weak_ptr<ReplicaState>& slot = states_[conf::Abseil(identity)];
   std::shared_ptr<ReplicaState> state = slot.lock();
   if (!state) {
-    state = std::make_shared<ReplicaState>(std::string(identity));
+    state = std::make_shared<ReplicaState>(std::string(identity), index_);
     slot = state;
   }
   return state;
@@ -77,9 +109,20 @@ LoadView::LoadView(const RouteTable& table, ReplicaStates& states) {
     states_.push_back(states.Get(replica.spec.identity));
     states_.back()->breaker.Configure(spec.breaker);
     states_.back()->health.Configure(spec.health);
+    if (const auto member = states_.back()->member) {
+      const auto at = static_cast<size_t>(*member);
+      if (by_member_.size() <= at) by_member_.resize(at + 1, kNobody);
+      by_member_[at] = static_cast<uint32_t>(replica.id);
+    }
   }
   cells_.reserve(table.models().size());
   for (const Model& model : table.models()) cells_.push_back(std::make_unique<ModelCell>(model));
+}
+
+std::optional<ReplicaId> LoadView::Find(prefix::MemberId member) const {
+  const auto at = static_cast<size_t>(member);
+  if (at >= by_member_.size() || by_member_[at] == kNobody) return std::nullopt;
+  return static_cast<ReplicaId>(by_member_[at]);
 }
 
 }  // namespace router

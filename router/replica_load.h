@@ -9,6 +9,7 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/synchronization/mutex.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -19,7 +20,9 @@
 #include <vector>
 
 #include "router/breaker.h"
+#include "router/engine_signals.h"
 #include "router/health.h"
+#include "router/prefix/index.h"
 #include "router/route_table.h"
 
 namespace router {
@@ -41,12 +44,20 @@ class alignas(64) ReplicaLoad {
 };
 
 struct ReplicaState {
-  explicit ReplicaState(std::string name) : identity(std::move(name)) {}
+  // Joins the index, if there is one, and leaves it at the end, so that what it held is gone with it.
+  ReplicaState(std::string name, prefix::Index* index);
+  ~ReplicaState();
+  ReplicaState(const ReplicaState&) = delete;
+  ReplicaState& operator=(const ReplicaState&) = delete;
 
   const std::string identity;
+  const uint64_t identity_hash;
   ReplicaLoad load;
+  EngineSignals engine;
   Breaker breaker;
   Health health;
+  prefix::Index* const index;
+  const std::optional<prefix::MemberId> member;  // in the index; none: no prefix of it is known
 };
 
 // One request's share of a replica's load, and its leave to be there. Movable; ends with Settle or
@@ -55,8 +66,11 @@ class Charge {
  public:
   Charge() = default;
   Charge(std::shared_ptr<ReplicaState> state, int64_t tokens, Admission admission)
-      : state_(std::move(state)), tokens_(tokens), admission_(admission) {
-    state_->load.Add(1, tokens_);
+      : Charge(std::move(state), Work{.tokens = tokens}, admission, {}) {}
+  Charge(std::shared_ptr<ReplicaState> state, const Work& work, Admission admission, conf::TimePoint now)
+      : state_(std::move(state)), work_(work), admission_(admission) {
+    state_->load.Add(1, work_.tokens);
+    state_->engine.Begin(work_, now);
   }
   ~Charge() { Release(); }
   Charge(Charge&& other) noexcept { *this = std::move(other); }
@@ -66,10 +80,17 @@ class Charge {
 
   explicit operator bool() const { return state_ != nullptr; }
   const ReplicaState* state() const { return state_.get(); }
-  int64_t tokens() const { return tokens_; }
+  int64_t tokens() const { return work_.tokens; }
+  const Work& work() const { return work_; }
 
   // Replaces the estimate by what is now known to be outstanding (the input prefilled, output still to come).
   void Reestimate(int64_t tokens);
+
+  // The first token has come: the prompt is computed. Later calls change nothing.
+  void FirstToken(conf::TimePoint now);
+
+  // The answer's last token has come: `generated` of them, from which the engine's pace is learnt.
+  void LastToken(int64_t generated, conf::TimePoint now);
 
   // Tells the breaker how the request fares. The first verdict counts, and after a good one a bad end.
   void Report(Outcome outcome, conf::TimePoint now);
@@ -82,7 +103,8 @@ class Charge {
 
  private:
   std::shared_ptr<ReplicaState> state_;
-  int64_t tokens_ = 0;
+  Work work_;
+  std::optional<conf::TimePoint> first_token_;
   Admission admission_ = Admission::kRefused;
   std::optional<Outcome> reported_;
 };
@@ -90,12 +112,16 @@ class Charge {
 // All replicas' states, by identity. Owned by the process, outlives every table.
 class ReplicaStates {
  public:
+  // Their replicas join `index`, which must outlive every state.
+  explicit ReplicaStates(prefix::Index* index = nullptr) : index_(index) {}
+
   // The state for an identity, made if there is none. States that no one holds any more are dropped on the
   // way.
   std::shared_ptr<ReplicaState> Get(std::string_view identity);
   size_t size() const;
 
  private:
+  prefix::Index* const index_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::weak_ptr<ReplicaState>> states_ ABSL_GUARDED_BY(mutex_);
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
@@ -107,6 +133,8 @@ struct alignas(64) ModelCell {
 
   std::atomic<uint64_t> turn{0};
   RetryBudget budget;
+  // Places that were the least loaded of those looked at lately: who looks at a few is shown them again.
+  std::array<std::atomic<uint32_t>, 4> least_loaded{};
   absl::Mutex mutex;
   std::vector<double> credit ABSL_GUARDED_BY(mutex);  // of smooth weighted round robin, by place in the model
 };
@@ -120,10 +148,13 @@ class LoadView {
   ReplicaState& operator[](ReplicaId id) const { return *states_[static_cast<size_t>(id)]; }
   const std::shared_ptr<ReplicaState>& shared(ReplicaId id) const { return states_[static_cast<size_t>(id)]; }
   ModelCell& cell(ModelId id) const { return *cells_[static_cast<size_t>(id)]; }
+  // None when the member is no replica of this table (any more).
+  std::optional<ReplicaId> Find(prefix::MemberId member) const;
 
  private:
   std::vector<std::shared_ptr<ReplicaState>> states_;
   std::vector<std::unique_ptr<ModelCell>> cells_;
+  std::vector<uint32_t> by_member_;  // ReplicaId, or kNobody
 };
 
 }  // namespace router

@@ -13,8 +13,9 @@
 namespace router {
 namespace {
 
-constexpr std::array<std::string_view, 4> kPolicyNames = {"least-load", "round-robin", "power-of-two",
-                                                          "weighted"};
+constexpr std::array<std::string_view, kPolicyKinds> kPolicyNames = {
+    "least-load",      "round-robin", "power-of-two", "weighted", "random", "least-requests",
+    "consistent-hash", "cache-aware", "epp",          "kv-cost",  "cost"};
 
 class Faults {
  public:
@@ -48,6 +49,20 @@ void CheckReplicas(const ModelSpec& model, absl::flat_hash_set<std::string>& ide
   }
 }
 
+void CheckCost(const ModelSpec& model, Faults& faults) {
+  const CostWeights& cost = model.cost;
+  const std::pair<std::string_view, double> weights[] = {{"running", cost.running},
+                                                         {"pool", cost.pool},
+                                                         {"decode", cost.decode},
+                                                         {"pressure", cost.pressure},
+                                                         {"usual_silence", cost.usual_silence}};
+  for (const auto& [name, weight] : weights) {
+    if (std::isfinite(weight) && weight >= 0 && weight <= 1e6) continue;
+    faults.Add(fmt::format("model \"{}\": cost weight {} is {}; it must be from 0 to 1000000", model.name,
+                           name, weight));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs) {
@@ -67,6 +82,7 @@ absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs) {
     claim(spec.name);
     for (const std::string& alias : spec.aliases) claim(alias);
     CheckReplicas(spec, identities, faults);
+    CheckCost(spec, faults);
     Model model{id,
                 {},
                 static_cast<uint32_t>(table.replicas_.size()),

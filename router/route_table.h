@@ -18,6 +18,7 @@
 
 #include "conf/time.h"
 #include "router/breaker.h"
+#include "router/cost_weights.h"
 #include "router/health.h"
 #include "router/retry_budget.h"
 
@@ -26,7 +27,20 @@ namespace router {
 enum class ModelId : uint32_t {};
 enum class ReplicaId : uint32_t {};
 
-enum class PolicyKind : uint8_t { kLeastLoad, kRoundRobin, kPowerOfTwo, kWeighted };
+enum class PolicyKind : uint8_t {
+  kLeastLoad,
+  kRoundRobin,
+  kPowerOfTwo,
+  kWeighted,
+  kRandom,
+  kLeastRequests,
+  kConsistentHash,
+  kCacheAware,
+  kEpp,
+  kKvCost,
+  kCost,
+};
+inline constexpr size_t kPolicyKinds = 11;
 
 struct Timeouts {
   conf::Duration connect = std::chrono::seconds(5);
@@ -71,6 +85,7 @@ struct ModelSpec {
   std::vector<std::string> aliases;
   std::vector<ReplicaSpec> replicas;
   PolicyKind policy = PolicyKind::kLeastLoad;
+  CostWeights cost;                     // of the policy of that name
   std::vector<FallbackSpec> fallbacks;  // models to try next, in order; theirs are not followed
   Timeouts timeouts;
   RetryPolicy retry;

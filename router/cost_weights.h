@@ -1,0 +1,17 @@
+// What the cost policy's terms weigh; policies/cost.h has the formula. One set serves all loads, pool sizes
+// and hardware that bench/routing tries; a model may have its own.
+#pragma once
+
+namespace router {
+
+struct CostWeights {
+  double running = 0.1;      // of each request there, in the delay that computing a prompt causes
+  double pool = 0.5;         // of each request in the pool's mean, likewise
+  double decode = 0;         // of the expected answer's time
+  double pressure = 0.15;    // seconds at half-full KV cache
+  double usual_silence = 2;  // seconds without a token that say nothing
+
+  friend bool operator==(const CostWeights&, const CostWeights&) = default;
+};
+
+}  // namespace router

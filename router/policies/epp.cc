@@ -1,0 +1,41 @@
+#include "router/policies/epp.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "router/policies/least_of.h"
+
+namespace router {
+namespace {
+
+constexpr double kQueue = 2;
+constexpr double kKv = 2;
+constexpr double kPrefix = 3;
+
+}  // namespace
+
+std::optional<Choice> PickEpp(const Candidates& candidates, const PickFacts& facts, ModelCell&,
+                              scheduler::Rng& rng) {
+  double shortest = std::numeric_limits<double>::infinity();
+  double longest = 0;
+  for (uint32_t place = 0; place < candidates.size(); ++place) {
+    if (!candidates.Usable(place)) continue;
+    const double waiting = candidates.Read(place).scraped.waiting;
+    shortest = std::min(shortest, waiting);
+    longest = std::max(longest, waiting);
+  }
+  std::optional<Choice> best =
+      LeastOf(candidates, rng, "highest score of queue, KV cache and prefix", [&](uint32_t place) {
+        const Telemetry scraped = candidates.Read(place).scraped;
+        const double queue = longest > shortest ? (longest - scraped.waiting) / (longest - shortest) : 1;
+        const double prefix = facts.prompt_tokens > 0
+                                  ? static_cast<double>(candidates.CachedAt(place, facts)) /
+                                        static_cast<double>(facts.prompt_tokens)
+                                  : 0;
+        return -(kQueue * queue + kKv * (1 - scraped.kv_use) + kPrefix * prefix);
+      });
+  if (best) best->score = -best->score;
+  return best;
+}
+
+}  // namespace router

@@ -1,0 +1,12 @@
+// kv-cost: the law of NVIDIA Dynamo's KV router at temperature 0: the fewest blocks to compute plus blocks in
+// use, this request's included; ties at random. Looks at all of them: O(replicas).
+#pragma once
+
+#include "router/pick.h"
+
+namespace router {
+
+std::optional<Choice> PickKvCost(const Candidates& candidates, const PickFacts& facts, ModelCell& cell,
+                                 scheduler::Rng& rng);
+
+}  // namespace router

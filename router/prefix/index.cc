@@ -1,0 +1,285 @@
+#include "router/prefix/index.h"
+
+#include <algorithm>
+
+namespace router::prefix {
+namespace {
+
+constexpr conf::Duration kTick = std::chrono::milliseconds(100);
+constexpr uint32_t kSampled = 8;  // blocks, of which the oldest entry gives way
+
+// Wraps after 13 years; differences do not.
+uint32_t Ticks(conf::TimePoint t) {
+  return static_cast<uint32_t>(t.time_since_epoch() / kTick);
+}
+
+size_t Place(MemberId member) {
+  return static_cast<size_t>(member);
+}
+
+}  // namespace
+
+Index::Index(const Options& options)
+    : predicted_ticks_(static_cast<uint32_t>(options.predicted_for / kTick)),
+      shards_(std::make_unique<Shard[]>(kShards)),
+      members_(std::make_unique<Member[]>(std::clamp(options.max_members, 1u, 65'535u))),
+      max_members_(std::clamp(options.max_members, 1u, 65'535u)) {
+  const size_t fixed = kShards * sizeof(Shard) + max_members_ * (sizeof(Member) + sizeof(MemberId));
+  const size_t share = options.max_bytes > fixed ? (options.max_bytes - fixed) / kShards : 0;
+  auto entries = static_cast<uint32_t>(std::min<size_t>(share / Table::kBytesPerEntry, UINT32_MAX / 2));
+  while (entries > 1 && Table::BytesFor(entries) > share) --entries;
+  entries = std::max(entries, 1u);
+  for (Shard& shard : std::span(shards_.get(), kShards)) {
+    const absl::MutexLock lock(&shard.mutex);
+    shard.table.Reserve(entries);
+  }
+  bytes_ = fixed + kShards * Table::BytesFor(entries);
+  const absl::MutexLock lock(&joining_);
+  free_.reserve(max_members_);
+}
+
+std::optional<MemberId> Index::Join(uint32_t capacity_blocks) {
+  const absl::MutexLock lock(&joining_);
+  MemberId id{};
+  if (!free_.empty()) {
+    id = free_.back();
+    free_.pop_back();
+  } else if (used_ < max_members_) {
+    id = static_cast<MemberId>(used_++);
+  } else {
+    return std::nullopt;
+  }
+  Member& member = members_[Place(id)];
+  member.capacity.store(capacity_blocks, std::memory_order_relaxed);
+  member.joined.store(true, std::memory_order_relaxed);
+  return id;
+}
+
+void Index::SetCapacity(MemberId id, uint32_t capacity_blocks) {
+  Member& member = members_[Place(id)];
+  if (member.capacity.exchange(capacity_blocks, std::memory_order_relaxed) > capacity_blocks) Trim(member);
+}
+
+void Index::Leave(MemberId id) {
+  Clear(id);
+  members_[Place(id)].joined.store(false, std::memory_order_relaxed);
+  const absl::MutexLock lock(&joining_);
+  free_.push_back(id);
+}
+
+void Index::Clear(MemberId id) {
+  Member& member = members_[Place(id)];
+  const absl::MutexLock lock(&member.turning);
+  const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
+  for (std::atomic<int32_t>& count : member.counts) count.store(0, std::memory_order_relaxed);
+  member.newest.store(next, std::memory_order_relaxed);
+  member.oldest.store(next, std::memory_order_relaxed);
+}
+
+bool Index::Live(const Entry& entry, uint32_t now) const {
+  const Member& member = members_[entry.member];
+  if (entry.generation < member.oldest.load(std::memory_order_relaxed)) return false;
+  return !entry.predicted ||
+         static_cast<int32_t>(now - entry.used_at) < static_cast<int32_t>(predicted_ticks_);
+}
+
+// The generation to put a prompt into; a new one when the newest has its share of the capacity.
+uint32_t Index::Turn(Member& member) {
+  const auto share = static_cast<int32_t>(
+      std::max(1u, member.capacity.load(std::memory_order_relaxed) / (kGenerations - 1)));
+  const uint32_t newest = member.newest.load(std::memory_order_relaxed);
+  if (member.counts[newest % kGenerations].load(std::memory_order_relaxed) < share) return newest;
+  const absl::MutexLock lock(&member.turning);
+  const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
+  if (next != newest + 1) return next - 1;  // another shard has just turned it
+  const uint32_t kept = next >= kGenerations ? next - kGenerations + 1 : 0;
+  if (member.oldest.load(std::memory_order_relaxed) < kept) {
+    member.oldest.store(kept, std::memory_order_relaxed);
+  }
+  member.counts[next % kGenerations].store(0, std::memory_order_relaxed);
+  member.newest.store(next, std::memory_order_relaxed);
+  return next;
+}
+
+// Drops the oldest generations until the rest fits.
+void Index::Trim(Member& member) {
+  const auto capacity = static_cast<int64_t>(member.capacity.load(std::memory_order_relaxed));
+  const auto total = [&] {
+    int64_t sum = 0;
+    const uint32_t newest = member.newest.load(std::memory_order_relaxed);
+    for (uint32_t g = member.oldest.load(std::memory_order_relaxed); g <= newest; ++g) {
+      sum += member.counts[g % kGenerations].load(std::memory_order_relaxed);
+    }
+    return sum;
+  };
+  if (total() <= capacity) return;
+  const absl::MutexLock lock(&member.turning);
+  while (member.oldest.load(std::memory_order_relaxed) < member.newest.load(std::memory_order_relaxed) &&
+         total() > capacity) {
+    member.oldest.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void Index::Predict(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now) {
+  Use(blocks, member, true, now);
+}
+
+void Index::Confirm(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now) {
+  Use(blocks, member, false, now);
+}
+
+// An entry goes; its member has one less.
+void Index::Forget(const Entry& entry) {
+  Member& member = members_[entry.member];
+  if (entry.generation < member.oldest.load(std::memory_order_relaxed)) return;
+  member.counts[entry.generation % kGenerations].fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Clears a dead entry away, or else the oldest of those it comes across next.
+void Index::MakeRoom(Shard& shard, uint32_t now) {
+  Table& table = shard.table;
+  uint64_t block = 0;
+  uint32_t oldest = 0;
+  bool dead = false;
+  table.Round(kSampled, [&](uint64_t held, uint32_t head) {
+    for (uint32_t at = head; at != 0 && !dead; at = table[at].next) {
+      const bool older = oldest == 0 || static_cast<int32_t>(table[at].used_at - table[oldest].used_at) < 0;
+      dead = !Live(table[at], now);
+      if (!dead && !older) continue;
+      oldest = at;
+      block = held;
+    }
+  });
+  const Entry* const victim = &table[oldest];
+  Forget(*victim);
+  table.Remove(block, [&](const Entry& entry) { return &entry == victim; });
+  if (!dead) ++shard.displaced;
+}
+
+// True when `member` holds the block in this generation from now on, and did not before.
+bool Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
+  Table& table = shard.table;
+  uint32_t live = 0;
+  uint32_t stalest = 0;
+  bool dead = false;
+  for (uint32_t at = table.Head(block); at != 0; at = table[at].next) {
+    Entry& entry = table[at];
+    if (!Live(entry, fresh.used_at)) {
+      dead = true;
+      continue;
+    }
+    if (entry.member == fresh.member) {
+      const bool moved = entry.generation != fresh.generation;
+      if (moved) Forget(entry);
+      entry.generation = fresh.generation;
+      entry.used_at = fresh.used_at;
+      entry.predicted = entry.predicted && fresh.predicted;
+      return moved;
+    }
+    ++live;
+    if (stalest == 0 || static_cast<int32_t>(entry.used_at - table[stalest].used_at) < 0) stalest = at;
+  }
+  uint32_t entry = stalest;
+  if (live < kMaxHolders) {
+    if (dead) {
+      table.Remove(block, [&](const Entry& e) {
+        if (Live(e, fresh.used_at)) return false;
+        Forget(e);
+        return true;
+      });
+    }
+    if (table.full()) MakeRoom(shard, fresh.used_at);
+    entry = table.Add(block);
+  } else {
+    Forget(table[entry]);
+  }
+  const uint32_t next = table[entry].next;
+  table[entry] = fresh;
+  table[entry].next = next;
+  return true;
+}
+
+void Index::Use(std::span<const uint64_t> blocks, MemberId id, bool predicted, conf::TimePoint now) {
+  Member& member = members_[Place(id)];
+  if (blocks.empty() || !member.joined.load(std::memory_order_relaxed)) return;
+  const Entry fresh{.generation = Turn(member),
+                    .used_at = Ticks(now),
+                    .member = static_cast<uint16_t>(id),
+                    .predicted = predicted};
+  int32_t added = 0;
+  for (const uint64_t block : blocks) {
+    Shard& shard = shards_[block % kShards];
+    const absl::MutexLock lock(&shard.mutex);
+    if (UseBlock(shard, block, fresh)) ++added;
+  }
+  member.counts[fresh.generation % kGenerations].fetch_add(added, std::memory_order_relaxed);
+  Trim(member);
+}
+
+uint32_t Index::Probe(uint64_t block, uint32_t now, std::span<MemberId, kMaxHolders> out) const {
+  const Shard& shard = shards_[block % kShards];
+  const absl::MutexLock lock(&shard.mutex);
+  uint32_t count = 0;
+  for (uint32_t at = shard.table.Head(block); at != 0 && count < kMaxHolders; at = shard.table[at].next) {
+    if (Live(shard.table[at], now)) out[count++] = static_cast<MemberId>(shard.table[at].member);
+  }
+  return count;
+}
+
+size_t Index::Find(std::span<const uint64_t> blocks, conf::TimePoint now, std::span<Holder> out) const {
+  const uint32_t ticks = Ticks(now);
+  std::array<MemberId, kMaxHolders> probed;
+  std::array<MemberId, kMaxHolders> found;
+  size_t known = 0;
+  // Going up from the end, each bisection finds the longest prefix that more replicas hold than the last one.
+  size_t below = blocks.size() + 1;
+  for (uint32_t rounds = 0; rounds < kMaxHolders && known < out.size() && below > 1; ++rounds) {
+    size_t held = 0;
+    uint32_t holders = 0;
+    for (size_t low = 1, high = below - 1; low <= high;) {
+      const size_t middle = low + (high - low) / 2;
+      const uint32_t count = Probe(blocks[middle - 1], ticks, probed);
+      if (count > known) {
+        held = middle;
+        holders = count;
+        found = probed;
+        low = middle + 1;
+      } else {
+        high = middle - 1;
+      }
+    }
+    if (held == 0) break;
+    for (uint32_t i = 0; i < holders && known < out.size(); ++i) {
+      const auto same = [&](const Holder& h) { return h.member == found[i]; };
+      if (std::any_of(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(known), same)) continue;
+      out[known++] = Holder{found[i], static_cast<uint32_t>(held)};
+    }
+    below = held;
+  }
+  return known;
+}
+
+Stats Index::stats() const {
+  Stats stats{.bytes = bytes_};
+  for (const Shard& shard : std::span(shards_.get(), kShards)) {
+    const absl::MutexLock lock(&shard.mutex);
+    stats.capacity += shard.table.capacity();
+    stats.entries += shard.table.size();
+    stats.displaced += shard.displaced;
+  }
+  const absl::MutexLock lock(&joining_);
+  stats.members = used_ - static_cast<uint32_t>(free_.size());
+  return stats;
+}
+
+uint32_t Index::BlocksOf(MemberId id) const {
+  const Member& member = members_[Place(id)];
+  int64_t sum = 0;
+  const uint32_t newest = member.newest.load(std::memory_order_relaxed);
+  for (uint32_t g = member.oldest.load(std::memory_order_relaxed); g <= newest; ++g) {
+    sum += member.counts[g % kGenerations].load(std::memory_order_relaxed);
+  }
+  return static_cast<uint32_t>(std::max<int64_t>(0, sum));
+}
+
+}  // namespace router::prefix

@@ -1,0 +1,118 @@
+// Which replica holds which prompt prefix in its KV cache, as far as the gateway can know: what it has sent
+// there, minus what the replica must have evicted since.
+//
+// An entry says "replica r holds block h". It is predicted when a request is sent (and forgotten in
+// `predicted_for`, should the request never get to its first token) and confirmed when the engine has
+// computed it. A replica keeps as many blocks as its KV cache has room for, the least recently used ones
+// going first: a replica's entries lie in kGenerations generations by the time of their last use, and the
+// oldest generation is dropped as a whole, by moving a mark. A prompt's blocks are all used at once, so no
+// block outlives the ones before it. Dropping a replica moves its mark past everything. Dead entries are
+// cleared away when a later call comes across them.
+//
+// Process-wide, callable from every shard. Memory is one fixed amount, taken at construction (the system
+// gives the pages as they fill) and never exceeded: when it is full, the oldest of a few entries gives way.
+// Blocks are spread over kShards tables by hash, each under a short lock held for one block; at most
+// kMaxHolders replicas are known for one block. Allocation-free after construction.
+#pragma once
+
+#include <absl/base/thread_annotations.h>
+#include <absl/synchronization/mutex.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "conf/time.h"
+#include "router/prefix/table.h"
+
+namespace router::prefix {
+
+enum class MemberId : uint16_t {};  // a replica in this index; given by Join, void after Leave
+
+struct Holder {
+  MemberId member{};
+  uint32_t blocks = 0;  // of the prompt's first ones
+};
+
+struct Options {
+  size_t max_bytes = size_t{64} << 20;
+  conf::Duration predicted_for = std::chrono::seconds(30);  // must outlive the engines' queues
+  uint32_t max_members = 8192;                              // at most 65,535
+};
+
+struct Stats {
+  size_t bytes = 0;        // all memory of the index; the most it will ever take
+  size_t capacity = 0;     // entries
+  size_t entries = 0;      // dead ones included until they are cleared
+  uint64_t displaced = 0;  // live entries that gave way since the index was full
+  uint32_t members = 0;
+  double BytesPerEntry() const { return static_cast<double>(bytes) / static_cast<double>(capacity); }
+};
+
+class Index {
+ public:
+  static constexpr uint32_t kGenerations = 16;
+  static constexpr uint32_t kShards = 64;
+  static constexpr uint32_t kMaxHolders = 64;
+
+  explicit Index(const Options& options = {});
+
+  // A replica with room for so many blocks. None when max_members have joined.
+  std::optional<MemberId> Join(uint32_t capacity_blocks);
+  void SetCapacity(MemberId member, uint32_t capacity_blocks);
+  void Leave(MemberId member);  // its entries are gone at once
+  void Clear(MemberId member);  // the same, but it stays: the engine has restarted
+
+  // A request with these blocks is on its way to `member`.
+  void Predict(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now);
+  // The engine has computed them.
+  void Confirm(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now);
+
+  // Those that hold the longest prefixes, the longest first, as many as `out` has room for. Of replicas that
+  // hold equally much, any. Finds the lengths by bisection: a few tens of blocks are looked up, whatever the
+  // length of the prompt.
+  size_t Find(std::span<const uint64_t> blocks, conf::TimePoint now, std::span<Holder> out) const;
+
+  Stats stats() const;
+  uint32_t BlocksOf(MemberId member) const;  // live ones, predicted included
+
+ private:
+  struct alignas(64) Shard {
+    mutable absl::Mutex mutex;
+    Table table ABSL_GUARDED_BY(mutex);
+    uint64_t displaced ABSL_GUARDED_BY(mutex) = 0;
+  };
+  struct alignas(64) Member {
+    std::atomic<uint32_t> newest{1};
+    std::atomic<uint32_t> oldest{1};  // entries of earlier generations are dead
+    std::atomic<uint32_t> capacity{0};
+    std::atomic<bool> joined{false};
+    std::array<std::atomic<int32_t>, kGenerations> counts{};  // entries, by generation modulo kGenerations
+    absl::Mutex turning;
+  };
+
+  void Use(std::span<const uint64_t> blocks, MemberId member, bool predicted, conf::TimePoint now);
+  bool UseBlock(Shard& shard, uint64_t block, const Entry& fresh) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
+  void MakeRoom(Shard& shard, uint32_t now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
+  void Forget(const Entry& entry);
+  bool Live(const Entry& entry, uint32_t now) const;
+  uint32_t Turn(Member& member);
+  void Trim(Member& member);
+  uint32_t Probe(uint64_t block, uint32_t now, std::span<MemberId, kMaxHolders> out) const;
+
+  const uint32_t predicted_ticks_;
+  size_t bytes_ = 0;
+  std::unique_ptr<Shard[]> shards_;
+  std::unique_ptr<Member[]> members_;
+  const uint32_t max_members_;
+  mutable absl::Mutex joining_;
+  std::vector<MemberId> free_ ABSL_GUARDED_BY(joining_);
+  uint32_t used_ ABSL_GUARDED_BY(joining_) = 0;
+};
+
+}  // namespace router::prefix

@@ -1,0 +1,380 @@
+#include "router/sim/world.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <deque>
+#include <list>
+#include <optional>
+#include <string>
+
+#include "router/pick.h"
+
+namespace router::sim {
+namespace {
+
+using conf::Duration;
+using conf::TimePoint;
+namespace engine = scheduler::engine;
+
+constexpr TimePoint kBegin{std::chrono::seconds(1'000'000)};
+constexpr size_t kHolders = 16;
+constexpr uint32_t kAffinityTokens = 256;
+constexpr Duration kTick = std::chrono::seconds(1);
+
+RouteTable MakeTable(const Options& options) {
+  ModelSpec model;
+  model.name = "m";
+  model.policy = options.policy;
+  model.cost = options.cost;
+  for (size_t i = 0; i < options.replicas.size(); ++i) {
+    ReplicaSpec replica;
+    replica.identity = "m/" + std::to_string(i);
+    model.replicas.push_back(std::move(replica));
+  }
+  auto table = RouteTable::Build({std::move(model)});
+  if (!table.ok()) std::abort();
+  return *std::move(table);
+}
+
+Quantiles QuantilesOf(std::vector<double>& values) {
+  if (values.empty()) return {};
+  std::ranges::sort(values);
+  const auto at = [&](double q) {
+    return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
+  };
+  double sum = 0;
+  for (double value : values) sum += value;
+  return {sum / static_cast<double>(values.size()), at(0.5), at(0.9), at(0.99)};
+}
+
+class World {
+ public:
+  World(const Options& options, std::span<const Request> requests)
+      : options_(options),
+        requests_(requests),
+        table_(MakeTable(options)),
+        index_({.max_bytes = size_t{64} << 20, .max_members = 1024}),
+        states_(&index_),
+        load_(table_, states_),
+        rng_(options.seed),
+        flights_(requests.size()) {
+    for (const engine::Profile& profile : options.replicas) {
+      engine::Profile loaded = profile;
+      loaded.load_time = {};
+      engines_.emplace_back(loaded);
+      const auto id = static_cast<ReplicaId>(engines_.size() - 1);
+      load_[id].engine.Configure(
+          {.max_running = profile.max_running, .kv_tokens = int64_t{profile.kv_blocks} * profile.block_size});
+      index_.SetCapacity(*load_[id].member, profile.kv_blocks);
+    }
+    std::ranges::sort(options_.faults, {}, &Fault::at);
+  }
+
+  Report Run();
+
+ private:
+  struct Replica {
+    explicit Replica(engine::Profile profile) : model(std::move(profile), kBegin) {}
+
+    engine::Model model;
+    bool dead = false;
+    bool hung = false;
+    TimePoint heard_at = kBegin;
+    std::vector<uint32_t> there = {};  // requests
+    uint64_t computed = 0;             // prompt tokens
+  };
+  struct Flight {
+    Charge charge;
+    std::vector<ReplicaId> tried;
+    std::optional<TimePoint> first_token;
+  };
+  struct Sample {
+    TimePoint at;
+    std::vector<std::pair<Telemetry, EngineSignals::Charged>> replicas;
+  };
+
+  EngineSignals& signals(size_t replica) { return load_[static_cast<ReplicaId>(replica)].engine; }
+  TimePoint Next() const;
+  void TakeSample();
+  void Deliver();
+  void Send(uint32_t index);
+  void OnEvent(size_t replica, const engine::Event& event);
+  void Strike(const Fault& fault);
+  void Tick();
+  void LoseAll(size_t replica);
+  void Leave(size_t replica, uint32_t index);
+
+  Options options_;
+  std::span<const Request> requests_;
+  RouteTable table_;
+  prefix::Index index_;
+  ReplicaStates states_;
+  LoadView load_;
+  scheduler::Rng rng_;
+  std::deque<Replica> engines_;
+  std::vector<Flight> flights_;
+  std::deque<Sample> samples_;
+  TimePoint now_ = kBegin;
+  TimePoint next_sample_ = kBegin;
+  TimePoint next_tick_ = kBegin + kTick;
+  size_t next_request_ = 0;
+  size_t next_fault_ = 0;
+  uint64_t open_ = 0;  // requests under way
+  double expected_output_ = 256;
+  uint64_t prompt_tokens_ = 0;
+  uint64_t cached_tokens_ = 0;
+  uint64_t predicted_tokens_ = 0;
+  uint64_t good_ = 0;
+  std::vector<double> ttft_, token_time_, total_;
+  Report report_;
+};
+
+TimePoint World::Next() const {
+  TimePoint next = TimePoint::max();
+  if (next_request_ < requests_.size()) next = kBegin + requests_[next_request_].at;
+  for (const Replica& replica : engines_) {
+    if (!replica.dead && !replica.hung) next = std::min(next, replica.model.NextStep());
+  }
+  if (options_.telemetry_age > Duration::zero()) next = std::min(next, next_sample_);
+  if (next_fault_ < options_.faults.size()) next = std::min(next, kBegin + options_.faults[next_fault_].at);
+  if (!options_.faults.empty()) next = std::min(next, next_tick_);
+  return next;
+}
+
+void World::TakeSample() {
+  Sample sample{now_, {}};
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    const engine::Model& model = engines_[i].model;
+    sample.replicas.emplace_back(
+        Telemetry{static_cast<double>(model.running()), static_cast<double>(model.waiting()), model.kv_use()},
+        signals(i).charged());
+  }
+  samples_.push_back(std::move(sample));
+}
+
+void World::Deliver() {
+  if (options_.telemetry_age == Duration::zero()) TakeSample();
+  while (!samples_.empty() && samples_.front().at + options_.telemetry_age <= now_) {
+    for (size_t i = 0; i < engines_.size(); ++i) {
+      if (engines_[i].dead) continue;
+      const auto& [telemetry, then] = samples_.front().replicas[i];
+      signals(i).OnTelemetry(telemetry, then, now_);
+    }
+    samples_.pop_front();
+  }
+}
+
+void World::Send(uint32_t index) {
+  const Request& request = requests_[index];
+  Flight& flight = flights_[index];
+  const size_t affinity = std::min<size_t>(kAffinityTokens / kBlockTokens, request.blocks.size());
+  std::array<prefix::Holder, kHolders> holders;
+  std::array<PrefixMatch, kHolders> matches;
+  while (true) {
+    Deliver();
+    const size_t held = index_.Find(request.blocks, now_, holders);
+    const uint32_t whole = request.prompt_tokens / kBlockTokens * kBlockTokens;
+    const size_t known =
+        MatchesOf(load_, std::span(holders).first(held), request.blocks.size(), whole, matches);
+    const PickFacts facts{
+        .tokens = request.prompt_tokens + static_cast<int64_t>(expected_output_),
+        .prompt_tokens = request.prompt_tokens,
+        .output_tokens = static_cast<int64_t>(expected_output_),
+        .affinity = affinity > 0 ? request.blocks[affinity - 1] : 0,
+        .cached = std::span(matches).first(known),
+    };
+    Decision decision = Pick(table_, ModelId{0}, load_, facts, flight.tried, now_, rng_);
+    if (!decision.replica || flight.tried.size() > options_.max_retries) {
+      ++report_.refused;
+      return;
+    }
+    const auto at = static_cast<size_t>(*decision.replica);
+    Replica& replica = engines_[at];
+    flight.tried.push_back(*decision.replica);
+    if (flight.tried.size() > 1) ++report_.retried;
+    if (replica.dead) {
+      decision.charge.Report(Outcome::kBad, now_);
+      continue;
+    }
+    const engine::Admission admission = replica.model.Submit({.id = index,
+                                                              .prompt_tokens = request.prompt_tokens,
+                                                              .output_tokens = request.output_tokens,
+                                                              .blocks = request.blocks},
+                                                             now_);
+    if (admission != engine::Admission::kAccepted) {
+      ++report_.refused;
+      return;
+    }
+    index_.Predict(request.blocks, *load_[*decision.replica].member, now_);
+    predicted_tokens_ += static_cast<uint64_t>(decision.cached);
+    flight.charge = std::move(decision.charge);
+    if (replica.there.empty()) replica.heard_at = now_;
+    replica.there.push_back(index);
+    ++open_;
+    return;
+  }
+}
+
+void World::Leave(size_t replica, uint32_t index) {
+  std::vector<uint32_t>& there = engines_[replica].there;
+  there.erase(std::ranges::find(there, index));
+  flights_[index].charge.Release();
+  --open_;
+}
+
+void World::OnEvent(size_t at, const engine::Event& event) {
+  const auto index = static_cast<uint32_t>(event.id);
+  const Request& request = requests_[index];
+  Flight& flight = flights_[index];
+  Replica& replica = engines_[at];
+  replica.heard_at = now_;
+  signals(at).OnToken(now_);
+  const TimePoint arrived = kBegin + request.at;
+  if (event.first || (event.finished && !flight.first_token)) {
+    flight.first_token = now_;
+    flight.charge.FirstToken(now_);
+    flight.charge.Report(Outcome::kGood, now_);
+    index_.Confirm(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
+    ttft_.push_back(conf::ToSeconds(now_ - arrived));
+    if (now_ - arrived <= options_.slo) ++good_;
+    prompt_tokens_ += request.prompt_tokens;
+    cached_tokens_ += event.cached_tokens;
+    replica.computed += request.prompt_tokens - event.cached_tokens;
+  }
+  if (!event.finished) return;
+  flight.charge.LastToken(event.generated, now_);
+  if (event.generated > 1) {
+    token_time_.push_back(conf::ToSeconds(now_ - *flight.first_token) / (event.generated - 1));
+  }
+  total_.push_back(conf::ToSeconds(now_ - arrived));
+  expected_output_ += 0.05 * (event.generated - expected_output_);
+  ++report_.finished;
+  Leave(at, index);
+}
+
+// Whoever has had no token goes elsewhere; the others' answers have broken off.
+void World::LoseAll(size_t at) {
+  for (const uint32_t index : std::vector<uint32_t>(engines_[at].there)) {
+    Flight& flight = flights_[index];
+    flight.charge.Report(Outcome::kBad, now_);
+    const bool broken = flight.first_token.has_value();
+    engines_[at].model.Cancel(index, now_);
+    Leave(at, index);
+    if (broken) {
+      ++report_.broken;
+    } else {
+      Send(index);
+    }
+  }
+}
+
+void World::Strike(const Fault& fault) {
+  Replica& replica = engines_[fault.replica];
+  (fault.kind == FaultKind::kDies ? replica.dead : replica.hung) = true;
+  if (!replica.dead) return;
+  index_.Clear(*load_[static_cast<ReplicaId>(fault.replica)].member);
+  LoseAll(fault.replica);
+}
+
+void World::Tick() {
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    Health& health = load_[static_cast<ReplicaId>(i)].health;
+    if (health.ClaimDue(now_)) {
+      health.OnProbe(engines_[i].dead ? ProbeResult::kFailed : ProbeResult::kGood, now_);
+    }
+    const bool silent = now_ - engines_[i].heard_at > options_.hung_after;
+    if (!engines_[i].there.empty() && silent) LoseAll(i);
+  }
+}
+
+Report World::Run() {
+  std::vector<engine::Event> events;
+  while (next_request_ < requests_.size() || open_ > 0) {
+    now_ = Next();
+    if (options_.telemetry_age > Duration::zero() && now_ >= next_sample_) {
+      TakeSample();
+      next_sample_ += options_.telemetry_every;
+    }
+    for (size_t i = 0; i < engines_.size(); ++i) {
+      Replica& replica = engines_[i];
+      if (replica.dead || replica.hung || replica.model.NextStep() > now_) continue;
+      events.clear();
+      replica.model.Step(now_, events);
+      for (const engine::Event& event : events) OnEvent(i, event);
+    }
+    while (next_fault_ < options_.faults.size() && kBegin + options_.faults[next_fault_].at <= now_) {
+      Strike(options_.faults[next_fault_++]);
+    }
+    if (!options_.faults.empty() && now_ >= next_tick_) {
+      Tick();
+      next_tick_ += kTick;
+    }
+    while (next_request_ < requests_.size() && kBegin + requests_[next_request_].at <= now_) {
+      Send(static_cast<uint32_t>(next_request_++));
+    }
+  }
+  report_.requests = requests_.size();
+  const auto share = [](uint64_t part, uint64_t whole) {
+    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+  };
+  report_.hit_ratio = share(cached_tokens_, prompt_tokens_);
+  report_.predicted_ratio = share(predicted_tokens_, prompt_tokens_);
+  report_.within_slo = share(good_, report_.requests);
+  report_.ttft = QuantilesOf(ttft_);
+  report_.token_time = QuantilesOf(token_time_);
+  report_.total = QuantilesOf(total_);
+  report_.seconds = conf::ToSeconds(now_ - kBegin);
+  double most = 0;
+  double sum = 0;
+  for (const Replica& replica : engines_) {
+    most = std::max(most, static_cast<double>(replica.computed));
+    sum += static_cast<double>(replica.computed);
+    report_.preemptions += replica.model.counters().preemptions;
+  }
+  if (sum > 0) report_.spread = most / (sum / static_cast<double>(engines_.size()));
+  return report_;
+}
+
+}  // namespace
+
+engine::Profile Simulated(engine::Profile profile) {
+  const uint64_t tokens = uint64_t{profile.kv_blocks} * profile.block_size;
+  profile.block_size = kBlockTokens;
+  profile.kv_blocks = static_cast<uint32_t>(tokens / kBlockTokens);
+  profile.max_fused_steps = 16;
+  return profile;
+}
+
+Report Simulate(const Options& options, std::span<const Request> requests) {
+  return World(options, requests).Run();
+}
+
+double SharedCacheHitRatio(std::span<const Request> requests, uint64_t blocks) {
+  std::list<uint64_t> order;  // newest first
+  absl::flat_hash_map<uint64_t, std::list<uint64_t>::iterator> places;
+  uint64_t tokens = 0;
+  uint64_t hits = 0;
+  for (const Request& request : requests) {
+    tokens += request.prompt_tokens;
+    size_t matched = 0;
+    while (matched < request.blocks.size() && places.contains(request.blocks[matched])) ++matched;
+    hits += std::min<uint64_t>(matched * kBlockTokens, request.prompt_tokens - 1);
+    // The last block first, so that it is the older one.
+    for (size_t i = request.blocks.size(); i-- > 0;) {
+      const auto [place, fresh] = places.try_emplace(request.blocks[i]);
+      if (!fresh) order.erase(place->second);
+      order.push_front(request.blocks[i]);
+      place->second = order.begin();
+    }
+    while (order.size() > blocks) {
+      places.erase(order.back());
+      order.pop_back();
+    }
+  }
+  return tokens == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(tokens);
+}
+
+}  // namespace router::sim

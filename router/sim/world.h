@@ -1,0 +1,83 @@
+// A pool of engines in virtual time behind the production router: its policies, its signals, its prefix
+// index, its breakers and health. What a gateway's shell does between them is played here: requests arrive,
+// are sent where Pick says, their tokens come back; telemetry is scraped and may be old; replicas die or
+// hang.
+//
+// Pure: the same options and requests give the same report. Prompts are given as hashes of kBlockTokens
+// tokens, which serve the engine and the index alike, as if every token were four bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "conf/time.h"
+#include "router/route_table.h"
+#include "scheduler/engine/model.h"
+
+namespace router::sim {
+
+inline constexpr uint32_t kBlockTokens = 64;
+
+struct Request {
+  conf::Duration at{};  // since the begin
+  uint32_t prompt_tokens = 1;
+  uint32_t output_tokens = 1;
+  std::vector<uint64_t> blocks;  // chained hashes of the prompt's full blocks
+};
+
+// `profile` with blocks of kBlockTokens and as much memory; steps fused for speed.
+scheduler::engine::Profile Simulated(scheduler::engine::Profile profile);
+
+enum class FaultKind : uint8_t {
+  kDies,   // connections break and are refused from then on; probes fail
+  kHangs,  // takes requests and answers probes, but no token comes any more
+};
+
+struct Fault {
+  conf::Duration at{};
+  uint32_t replica = 0;
+  FaultKind kind = FaultKind::kDies;
+};
+
+struct Options {
+  PolicyKind policy = PolicyKind::kCost;
+  CostWeights cost;
+  std::vector<scheduler::engine::Profile> replicas;
+  conf::Duration telemetry_every = std::chrono::milliseconds(100);
+  conf::Duration telemetry_age{0};  // 0: read at each choice
+  std::vector<Fault> faults;
+  conf::Duration hung_after = std::chrono::seconds(30);  // without a token: requests go elsewhere, or break
+  conf::Duration slo = std::chrono::seconds(2);          // for the first token
+  uint32_t max_retries = 2;
+  uint64_t seed = 1;
+};
+
+struct Quantiles {
+  double mean = 0, p50 = 0, p90 = 0, p99 = 0;
+};
+
+struct Report {
+  uint64_t requests = 0;
+  uint64_t finished = 0;
+  uint64_t broken = 0;   // after the first token
+  uint64_t refused = 0;  // nobody could take them
+  uint64_t retried = 0;
+  double hit_ratio = 0;        // prompt tokens found in the engines' caches
+  double predicted_ratio = 0;  // that the index promised
+  Quantiles ttft;              // seconds
+  Quantiles token_time;        // seconds between tokens, mean of each request
+  Quantiles total;             // seconds from arrival to the last token
+  double within_slo = 0;       // share of all requests
+  double spread = 0;           // most busy replica's computed prompt tokens, over the mean
+  double seconds = 0;          // until the last one was done
+  uint64_t preemptions = 0;
+};
+
+Report Simulate(const Options& options, std::span<const Request> requests);
+
+// The share of prompt tokens that one LRU cache of so many blocks would have held, every request being
+// computed the moment it arrives: what no routing over caches of that size in all is likely to exceed.
+double SharedCacheHitRatio(std::span<const Request> requests, uint64_t blocks);
+
+}  // namespace router::sim
