@@ -42,7 +42,7 @@ struct Signals {
   double context = 0;       // tokens that our requests hold of the KV cache
   double kv_use = 0;        // 0 to 1
   double prefill_rate = 1;  // tokens a second
-  double token_time = 0;    // seconds from one token of an answer to the next
+  double pace = 0;          // seconds from one token of an answer to the next, for each request there
   double stalled = 0;       // seconds for which requests have been there and nothing was heard
   double max_running = 0;   // requests
   Telemetry scraped;        // the last telemetry; our own counts where there is none
@@ -50,9 +50,9 @@ struct Signals {
 
 struct EngineLimits {
   uint32_t max_running = 256;
-  int64_t kv_tokens = 0;                                  // 0: not known
-  double first_prefill_rate = 8000;                       // tokens a second, until measured
-  double first_token_time = 0.02;                         // seconds, until measured
+  int64_t kv_tokens = 0;             // 0: not known
+  double first_prefill_rate = 8000;  // tokens a second, until measured
+  double first_pace = 0.001;         // seconds a token for each request there, until measured
   conf::Duration stale_after = std::chrono::seconds(10);  // telemetry older than this is not used
 };
 
@@ -86,7 +86,7 @@ class alignas(64) EngineSignals {
   static int64_t Nanos(conf::TimePoint t) { return t.time_since_epoch().count(); }
   void Begin(const Work& work, conf::TimePoint now);
   void FirstToken(const Work& work, conf::TimePoint now);
-  void LearnTokenTime(double seconds);
+  void LearnPace(double token_time);
   void End(const Work& work, bool first_token);
 
   std::atomic<int64_t> requests_{0};
@@ -97,7 +97,7 @@ class alignas(64) EngineSignals {
   std::atomic<int64_t> computing_since_{0};  // ns; the last first token, or when the first came to wait
 
   std::atomic<double> prefill_rate_{0};
-  std::atomic<double> token_time_{0};
+  std::atomic<double> pace_{0};
   std::atomic<double> max_running_{0};
   std::atomic<double> kv_tokens_{0};
   std::atomic<int64_t> stale_after_{0};  // ns
@@ -113,7 +113,8 @@ class alignas(64) EngineSignals {
   absl::Mutex meter_;
   double computed_tokens_ ABSL_GUARDED_BY(meter_) = 0;  // decayed sums
   double computing_seconds_ ABSL_GUARDED_BY(meter_) = 0;
-  bool token_time_known_ ABSL_GUARDED_BY(meter_) = false;
+  double token_seconds_ ABSL_GUARDED_BY(meter_) = 0;
+  double token_requests_ ABSL_GUARDED_BY(meter_) = 0;
 };
 
 }  // namespace router

@@ -49,7 +49,7 @@ void Charge::FirstToken(conf::TimePoint now) {
 
 void Charge::LastToken(int64_t generated, conf::TimePoint now) {
   if (!state_ || !first_token_ || generated < 2) return;
-  state_->engine.LearnTokenTime(conf::ToSeconds(now - *first_token_) / static_cast<double>(generated - 1));
+  state_->engine.LearnPace(conf::ToSeconds(now - *first_token_) / static_cast<double>(generated - 1));
 }
 
 void Charge::Report(Outcome outcome, conf::TimePoint now) {

@@ -9,6 +9,7 @@ namespace {
 constexpr size_t kMaxHolders = 32;
 constexpr size_t kDraws = 4;
 constexpr size_t kMaxCandidates = 40;
+constexpr double kFullKv = 0.95;
 
 // Distinct usable places.
 class Places {
@@ -127,19 +128,19 @@ std::optional<Choice> PickOfAll(const Candidates& candidates, const PickFacts& f
 CostTerms CostOf(const Signals& s, double uncached, double output, double mean_requests,
                  const CostWeights& w) {
   const double compute = uncached / s.prefill_rate;
-  const double k = std::min(s.kv_use, 0.999);
+  const double k = std::min(s.kv_use, kFullKv);
   return {
       .wait = s.backlog / s.prefill_rate,
       .compute = compute,
-      .decode = w.decode * output * s.token_time,
-      .others = compute * (w.running * s.requests + w.pool * mean_requests),
+      .decode = w.decode * output * s.pace * (s.requests + 1),
+      .others = compute * (w.running * (s.requests - s.waiting) + w.pool * mean_requests),
       .pressure = w.pressure * k / (1 - k),
       .silence = std::max(0.0, s.stalled - w.usual_silence),
   };
 }
 
 bool Vetoed(const Signals& s) {
-  return s.kv_use >= 0.95 || s.waiting >= std::max(8.0, s.max_running / 4);
+  return s.waiting >= std::max(8.0, s.max_running / 4);
 }
 
 std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& facts, ModelCell& cell,

@@ -1,17 +1,19 @@
 // cost: the replica on which the request costs least, in seconds: its own wait and work, and the delay that
 // it causes to others. One continuous formula, no modes:
 //
-//   backlog / P                                         wait, until what stands before it is computed
-// + u / P                                               compute its own uncached prompt tokens, u
-// + decode * output * token time                        decode the expected answer at this engine's pace
-// + u / P * (running * r + pool * mean requests)        computing it holds up the r requests that are there,
-//                                                       and, since what is busy here is missed elsewhere, all
-// + pressure * k / (1 - k)                              the KV cache fills up, k being its use
-// + silence beyond what is usual                        an engine that hangs looks dearer every second
+//   backlog / P                                      wait, until what stands before it is computed
+// + u / P                                            compute its own uncached prompt tokens, u
+// + decode * output * pace * (requests + 1)          decode the expected answer beside those that are there
+// + u / P * (running * r + pool * mean requests)     computing it holds up the r that decode there, and what
+// is
+//                                                    computed again though another holds it is lost to all
+// + pressure * k / (1 - k)                           the KV cache fills up, k being its use, up to 95 %
+// + silence beyond what is usual                     an engine that hangs looks dearer every second
 //
-// P is the prefill rate that this process has measured, so hardware of any mix is compared in the same unit.
-// A replica is vetoed, which is to say taken only when all others are, with its KV cache at 95 % or more or
-// with a quarter of max_running, and at least 8, waiting.
+// P and pace are rates that this process has measured, so hardware of any mix is compared in the same unit.
+// A replica is vetoed, which is to say taken only when all others are, with a quarter of max_running, and at
+// least 8, waiting. A full KV cache is no veto: near saturation every cache is, and whoever is just below the
+// mark would get everything, whatever its prefixes.
 //
 // Candidates are up to kMaxHolders holders of the prompt's beginning, kDraws at random and those that were
 // least loaded when last looked at; in small pools everybody. So the time does not grow with the pool, unless

@@ -127,6 +127,7 @@ class World {
   uint64_t prompt_tokens_ = 0;
   uint64_t cached_tokens_ = 0;
   uint64_t predicted_tokens_ = 0;
+  uint64_t offered_tokens_ = 0;
   uint64_t good_ = 0;
   std::vector<double> ttft_, token_time_, total_;
   Report report_;
@@ -210,6 +211,7 @@ void World::Send(uint32_t index) {
     }
     index_.Predict(request.blocks, *load_[*decision.replica].member, now_);
     predicted_tokens_ += static_cast<uint64_t>(decision.cached);
+    if (known > 0) offered_tokens_ += static_cast<uint64_t>(matches[0].tokens);
     flight.charge = std::move(decision.charge);
     if (replica.there.empty()) replica.heard_at = now_;
     replica.there.push_back(index);
@@ -322,6 +324,7 @@ Report World::Run() {
   };
   report_.hit_ratio = share(cached_tokens_, prompt_tokens_);
   report_.predicted_ratio = share(predicted_tokens_, prompt_tokens_);
+  report_.offered_ratio = share(offered_tokens_, prompt_tokens_);
   report_.within_slo = share(good_, report_.requests);
   report_.ttft = QuantilesOf(ttft_);
   report_.token_time = QuantilesOf(token_time_);

@@ -64,7 +64,8 @@ struct Report {
   uint64_t refused = 0;  // nobody could take them
   uint64_t retried = 0;
   double hit_ratio = 0;        // prompt tokens found in the engines' caches
-  double predicted_ratio = 0;  // that the index promised
+  double predicted_ratio = 0;  // that the index promised of the chosen replica
+  double offered_ratio = 0;    // that it promised of the best holder, chosen or not
   Quantiles ttft;              // seconds
   Quantiles token_time;        // seconds between tokens, mean of each request
   Quantiles total;             // seconds from arrival to the last token
