@@ -29,7 +29,7 @@ struct PickFacts {
   int64_t prompt_tokens = 0;            // 0: not known, nothing is taken to be computed
   int64_t output_tokens = 0;            // expected
   uint64_t affinity = 0;                // of the session, or of the prompt's beginning; 0: none
-  std::span<const PrefixMatch> cached;  // the longest first; the caller's, and outlives its use
+  std::span<const PrefixMatch> cached = {};  // the longest first; the caller's, and outlives its use
 };
 
 // Who holds how much of the prompt: the index's findings as a policy reads them, in tokens. Leaves out who is

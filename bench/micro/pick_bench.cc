@@ -2,8 +2,12 @@
 // operation.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <string>
+#include <vector>
 
 #include "bench/micro/allocations.h"
 #include "router/attempt.h"
@@ -39,7 +43,58 @@ void BM_Pick(benchmark::State& state) {
   const std::string_view name = router::PolicyName(policy);
   state.SetLabel(std::string(name));
 }
-BENCHMARK(BM_Pick)->ArgsProduct({{0, 1, 2, 3}, {2, 16, 1000, 4000}});
+BENCHMARK(BM_Pick)->ArgsProduct({benchmark::CreateDenseRange(0, router::kPolicyKinds - 1, 1),
+                                 {2, 16, 1000, 4000}});
+
+// The whole way to a choice by cost: a prompt of so many blocks is looked up in a full index, candidates are
+// gathered and weighed, the choice is charged and predicted. Each pick is timed for its p99.
+void BM_RouteByCost(benchmark::State& state) {
+  const auto replicas = static_cast<size_t>(state.range(0));
+  const auto blocks = static_cast<size_t>(state.range(1));
+  router::prefix::Index index({.max_bytes = size_t{256} << 20});
+  const router::RouteTable table = MakeTable(state.range(0), router::PolicyKind::kCost);
+  router::ReplicaStates states(&index);
+  const router::LoadView load(table, states);
+  scheduler::Rng rng(1);
+  std::vector<std::vector<uint64_t>> prompts(256);
+  std::vector<uint64_t> beginning(16);
+  for (uint64_t& block : beginning) block = rng.Next();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    prompts[i] = beginning;
+    while (prompts[i].size() < blocks) prompts[i].push_back(rng.Next());
+    for (int holder = 0; holder < 4; ++holder) {
+      const auto id = static_cast<router::ReplicaId>(rng.Uniform(replicas));
+      const std::span part(prompts[i].data(), 16 + rng.Uniform(blocks - 15));
+      index.Confirm(part, *load[id].member, kNow);
+    }
+  }
+  std::vector<int64_t> nanos;
+  nanos.reserve(1 << 20);
+  std::deque<router::Charge> under_way;
+  for (auto _ : state) {
+    const std::vector<uint64_t>& prompt = prompts[rng.Uniform(prompts.size())];
+    const auto begin = std::chrono::steady_clock::now();
+    router::prefix::Holder holders[32];
+    router::PrefixMatch matches[32];
+    const size_t held = index.Find(prompt, kNow, holders);
+    const size_t known =
+        router::MatchesOf(load, std::span(holders).first(held), prompt.size(), 100'000, matches);
+    const router::PickFacts facts{.tokens = 100'300,
+                                  .prompt_tokens = 100'000,
+                                  .output_tokens = 300,
+                                  .affinity = prompt[0],
+                                  .cached = std::span(matches).first(known)};
+    router::Decision decision = router::Pick(table, router::ModelId{0}, load, facts, {}, kNow, rng);
+    const auto end = std::chrono::steady_clock::now();
+    if (nanos.size() < nanos.capacity()) nanos.push_back((end - begin).count());
+    under_way.push_back(std::move(decision.charge));
+    if (under_way.size() > replicas) under_way.pop_front();
+  }
+  std::ranges::sort(nanos);
+  state.counters["p50_us"] = static_cast<double>(nanos[nanos.size() / 2]) * 1e-3;
+  state.counters["p99_us"] = static_cast<double>(nanos[nanos.size() * 99 / 100]) * 1e-3;
+}
+BENCHMARK(BM_RouteByCost)->ArgNames({"replicas", "blocks"})->ArgsProduct({{16, 1000, 4000}, {32, 1562}});
 
 void BM_Attempt(benchmark::State& state) {
   const router::RouteTable table = MakeTable(8, router::PolicyKind::kLeastLoad);

@@ -1,0 +1,74 @@
+// bench_routing: every routing policy over a recorded trace, in virtual time; see bench/README.md.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "bench/policies/report.h"
+#include "bench/policies/workload.h"
+#include "conf/text.h"
+#include "scheduler/engine/presets.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Every routing policy over a recorded trace, in virtual time"};
+  const char* const folder = std::getenv("TIDEGATE_TRACES");
+  std::string traces = folder != nullptr ? folder : "../shared/traces";
+  std::string trace;
+  std::string engine = "llama-3.3-70b-4xh200";
+  std::string json_file;
+  unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  bool quick = false;
+  bool azure = false;
+  app.add_option("--json", json_file, "write all figures to this file");
+  app.add_option("--traces", traces, "folder of the recorded traces, also as TIDEGATE_TRACES")
+      ->capture_default_str();
+  app.add_option("--trace", trace, "another trace than Mooncake's conversations: a file in its form");
+  app.add_flag("--azure", azure, "--trace is in Azure's form, in which prompts share nothing");
+  app.add_option("--engine", engine, "the replicas' engine, a preset's name")->capture_default_str();
+  app.add_option("--threads", threads, "the figures do not depend on it")->check(CLI::Range(1, 256));
+  app.add_flag("--quick", quick, "8 replicas at two loads: does it work");
+  CLI11_PARSE(app, argc, argv);
+
+  const auto profile = scheduler::engine::FindPreset(engine);
+  if (!profile) {
+    fmt::print(stderr, "--engine: no preset is called \"{}\"; there are, among others: {}\n", engine,
+               fmt::join(scheduler::engine::PresetNames(), ", "));
+    return 2;
+  }
+  if (trace.empty()) trace = traces + "/mooncake/conversation_trace.jsonl";
+  const auto requests = bench::policies::ReadRequests(
+      trace, azure ? bench::TraceFormat::kAzure : bench::TraceFormat::kMooncake);
+  if (!requests.ok() || requests->size() < 2) {
+    fmt::print(stderr, "{}: {}\n", trace,
+               requests.ok() ? "has no requests" : conf::Std(requests.status().message()));
+    return 1;
+  }
+
+  const std::vector<bench::policies::Scenario> scenarios = bench::policies::Scenarios(quick);
+  const std::vector<bench::policies::Result> results =
+      bench::policies::RunAll(scenarios, *requests, router::sim::Simulated(*profile), threads);
+  nlohmann::json out = {{"trace", trace}, {"engine", engine}, {"requests", requests->size()}};
+  for (const bench::policies::Result& result : results) {
+    bench::policies::PrintTable(result);
+    out["scenarios"].push_back(bench::policies::ToJson(result));
+  }
+  fmt::print("\n");
+  for (const bench::policies::Target& target : bench::policies::TargetsOf(results)) {
+    fmt::print("{:7} {:60} {:5.2f} ({} {:.2f})\n", target.met() ? "met" : "MISSED", target.what,
+               target.reached, target.at_most ? "at most" : "at least", target.bound);
+    out["targets"].push_back(
+        {{"what", target.what}, {"bound", target.bound}, {"reached", target.reached}, {"met", target.met()}});
+  }
+  if (json_file.empty()) return 0;
+  std::ofstream file(json_file);
+  file << out.dump(2) << '\n';
+  if (!file.flush()) {
+    fmt::print(stderr, "{}: cannot be written\n", json_file);
+    return 1;
+  }
+  return 0;
+}

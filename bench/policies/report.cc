@@ -1,0 +1,110 @@
+#include "bench/policies/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace bench::policies {
+namespace {
+
+using router::sim::Quantiles;
+using router::sim::Report;
+
+const Report& Of(const Result& result, std::string_view policy) {
+  const auto all = ComparedPolicies();
+  return result.reports[static_cast<size_t>(std::ranges::find(all, policy) - all.begin())];
+}
+
+nlohmann::json ToJson(const Quantiles& q) {
+  return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
+}
+
+double Ratio(double ours, double theirs) {
+  return theirs > 0 ? ours / theirs : 0;
+}
+
+const Result* Find(std::span<const Result> results, uint32_t replicas, double load, conf::Duration age) {
+  for (const Result& result : results) {
+    const Scenario& s = result.scenario;
+    if (s.replicas == replicas && s.load == load && s.telemetry_age == age && !s.mixed && s.faults.empty())
+      return &result;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void PrintTable(const Result& result) {
+  fmt::print("\n{}; one cache as large as all: {:.1f} % hits\n", result.scenario.name, 100 * result.bound);
+  fmt::print("{:16} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7}\n", "", "hits %",
+             "TTFT p50", "p90", "p99", "ITL p50", "p99", "total", "p99", "in 2 s%", "spread", "retried",
+             "lost");
+  for (size_t i = 0; i < result.reports.size(); ++i) {
+    const Report& r = result.reports[i];
+    fmt::print(
+        "{:16} {:6.1f} {:8.2f} {:8.2f} {:8.2f} {:8.3f} {:8.3f} {:8.2f} {:8.2f} {:7.1f} {:7.2f} {:7} {:7}\n",
+        ComparedPolicies()[i], 100 * r.hit_ratio, r.ttft.p50, r.ttft.p90, r.ttft.p99, r.token_time.p50,
+        r.token_time.p99, r.total.mean, r.total.p99, 100 * r.within_slo, r.spread, r.retried,
+        r.broken + r.refused);
+  }
+}
+
+nlohmann::json ToJson(const Result& result) {
+  nlohmann::json policies;
+  for (size_t i = 0; i < result.reports.size(); ++i) {
+    const Report& r = result.reports[i];
+    policies[std::string(ComparedPolicies()[i])] = {{"requests", r.requests},
+                                                    {"finished", r.finished},
+                                                    {"broken", r.broken},
+                                                    {"refused", r.refused},
+                                                    {"retried", r.retried},
+                                                    {"hit_ratio", r.hit_ratio},
+                                                    {"predicted_hit_ratio", r.predicted_ratio},
+                                                    {"offered_hit_ratio", r.offered_ratio},
+                                                    {"ttft_s", ToJson(r.ttft)},
+                                                    {"token_time_s", ToJson(r.token_time)},
+                                                    {"total_s", ToJson(r.total)},
+                                                    {"within_slo", r.within_slo},
+                                                    {"spread", r.spread},
+                                                    {"preemptions", r.preemptions},
+                                                    {"seconds", r.seconds}};
+  }
+  const Scenario& s = result.scenario;
+  return {{"name", s.name},
+          {"replicas", s.replicas},
+          {"load", s.load},
+          {"telemetry_age_s", conf::ToSeconds(s.telemetry_age)},
+          {"mixed", s.mixed},
+          {"faults", s.faults.size()},
+          {"speed_up", result.speed_up},
+          {"shared_cache_hit_ratio", result.bound},
+          {"policies", std::move(policies)}};
+}
+
+std::vector<Target> TargetsOf(std::span<const Result> results) {
+  std::vector<Target> targets;
+  for (const uint32_t replicas : {8u, 16u}) {
+    if (const Result* at = Find(results, replicas, 0.83, conf::Duration::zero())) {
+      const Report& cost = Of(*at, "cost");
+      const Report& epp = Of(*at, "epp");
+      const std::string where = fmt::format("{} replicas, 83 %: ", replicas);
+      targets.push_back({where + "TTFT p50 of epp's", 0.75, true, Ratio(cost.ttft.p50, epp.ttft.p50)});
+      targets.push_back({where + "mean total of epp's", 0.9, true, Ratio(cost.total.mean, epp.total.mean)});
+      targets.push_back(
+          {where + "requests within 2 s of epp's", 1.12, false, Ratio(cost.within_slo, epp.within_slo)});
+      targets.push_back(
+          {where + "hits of one shared cache's", 0.88, false, Ratio(cost.hit_ratio, at->bound)});
+      if (const Result* old = Find(results, replicas, 0.83, std::chrono::seconds(1))) {
+        targets.push_back({where + "TTFT p50 with telemetry 1 s old of fresh", 1.25, true,
+                           Ratio(Of(*old, "cost").ttft.p50, cost.ttft.p50)});
+      }
+    }
+    if (const Result* at = Find(results, replicas, 0.97, conf::Duration::zero())) {
+      targets.push_back({fmt::format("{} replicas, 97 %: TTFT p50 of epp's", replicas), 0.6, true,
+                         Ratio(Of(*at, "cost").ttft.p50, Of(*at, "epp").ttft.p50)});
+    }
+  }
+  return targets;
+}
+
+}  // namespace bench::policies

@@ -1,0 +1,283 @@
+#include "router/policies/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "tests/unit/router/routing_fixture.h"
+
+namespace router {
+namespace {
+
+using namespace std::chrono_literals;
+
+Signals Some(scheduler::Rng& rng) {
+  return {.requests = rng.Double() * 200,
+          .waiting = rng.Double() * 20,
+          .backlog = rng.Double() * 1e5,
+          .context = rng.Double() * 1e6,
+          .kv_use = rng.Double(),
+          .prefill_rate = 100 + rng.Double() * 2e4,
+          .pace = rng.Double() * 0.01,
+          .stalled = rng.Double() * 10,
+          .max_running = 256,
+          .scraped = {}};
+}
+
+double Of(const Signals& signals, double uncached, double output = 300, double mean = 20) {
+  return CostOf(signals, uncached, output, mean, {}).Sum();
+}
+
+// No modes: a small step in any signal is a small step of the cost.
+TEST(Cost, IsContinuousInEverySignal) {
+  scheduler::Rng rng(1);
+  for (int i = 0; i < 2000; ++i) {
+    const Signals at = Some(rng);
+    const double uncached = rng.Double() * 1e5;
+    const double cost = Of(at, uncached);
+    double Signals::* const fields[] = {&Signals::requests,     &Signals::backlog, &Signals::kv_use,
+                                        &Signals::prefill_rate, &Signals::pace,    &Signals::stalled,
+                                        &Signals::waiting};
+    for (double Signals::* const field : fields) {
+      double last = HUGE_VAL;
+      for (const double step : {1e-3, 1e-5, 1e-7}) {
+        Signals moved = at;
+        moved.*field += step * std::max(1e-3, at.*field);
+        const double change = std::abs(Of(moved, uncached) - cost);
+        EXPECT_LE(change, last + 1e-9);
+        last = change;
+      }
+      EXPECT_LE(last, 1e-5 * std::max(1.0, cost));
+    }
+  }
+}
+
+TEST(Cost, GrowsWithEverythingThatMakesARequestSlow) {
+  scheduler::Rng rng(2);
+  for (int i = 0; i < 500; ++i) {
+    const Signals at = Some(rng);
+    const double cost = Of(at, 5000);
+    EXPECT_GT(Of(at, 6000), cost);
+    const auto with = [&](double Signals::* field, double factor) {
+      Signals moved = at;
+      moved.*field *= factor;
+      return Of(moved, 5000);
+    };
+    EXPECT_GE(with(&Signals::requests, 1.1), cost);
+    EXPECT_GE(with(&Signals::backlog, 1.1), cost);
+    EXPECT_GE(with(&Signals::kv_use, 1.05), cost);
+    EXPECT_GE(with(&Signals::stalled, 1.1), cost);
+    EXPECT_LE(with(&Signals::prefill_rate, 1.1), cost);
+  }
+}
+
+TEST(Cost, IsItsTermsInSeconds) {
+  const Signals signals{.requests = 12,
+                        .waiting = 2,
+                        .backlog = 4000,
+                        .context = 0,
+                        .kv_use = 0.5,
+                        .prefill_rate = 2000,
+                        .pace = 0.001,
+                        .stalled = 5,
+                        .max_running = 256,
+                        .scraped = {}};
+  const CostWeights weights{.running = 0.1, .pool = 0.5, .decode = 1, .pressure = 0.15, .usual_silence = 2};
+  const CostTerms terms = CostOf(signals, 1000, 100, 4, weights);
+  EXPECT_DOUBLE_EQ(terms.wait, 2);
+  EXPECT_DOUBLE_EQ(terms.compute, 0.5);
+  EXPECT_DOUBLE_EQ(terms.decode, 100 * 0.001 * 13);
+  EXPECT_DOUBLE_EQ(terms.others, 0.5 * (0.1 * 10 + 0.5 * 4));
+  EXPECT_DOUBLE_EQ(terms.pressure, 0.15);
+  EXPECT_DOUBLE_EQ(terms.silence, 3);
+}
+
+struct Pool {
+  explicit Pool(size_t replicas, double rate = 10'000)
+      : routing({Serving("m", std::vector<double>(replicas, 1), PolicyKind::kCost)}) {
+    for (uint32_t i = 0; i < replicas; ++i) {
+      routing.state(i).engine.Configure(
+          {.max_running = 32, .kv_tokens = 1'000'000, .first_prefill_rate = rate});
+    }
+  }
+  Decision PickOf(const PickFacts& facts, std::span<const ReplicaId> tried = {},
+                  conf::TimePoint now = kStart) {
+    return Pick(routing.table, ModelId{0}, routing.load, facts, tried, now, routing.rng);
+  }
+  Charge Put(uint32_t replica, int64_t uncached) {
+    return Charge(routing.load.shared(ReplicaId{replica}), {uncached, uncached, uncached},
+                  Admission::kAdmitted, kStart);
+  }
+  void Scrape(uint32_t replica, const Telemetry& telemetry) {
+    routing.state(replica).engine.OnTelemetry(telemetry, routing.state(replica).engine.charged(), kStart);
+  }
+  Routing routing;
+};
+
+constexpr PickFacts kCold{
+    .tokens = 10'300, .prompt_tokens = 10'000, .output_tokens = 300, .affinity = 0, .cached = {}};
+
+PickFacts Held(const std::vector<PrefixMatch>& matches) {
+  PickFacts facts = kCold;
+  facts.cached = matches;
+  return facts;
+}
+
+TEST(Cost, GoesWhereThePrefixIs) {
+  Pool pool(8);
+  const std::vector<PrefixMatch> matches = {{ReplicaId{5}, 9000}, {ReplicaId{2}, 500}};
+  const Decision decision = pool.PickOf(Held(matches));
+  EXPECT_EQ(decision.replica, ReplicaId{5});
+  EXPECT_EQ(decision.cached, 9000);
+  EXPECT_EQ(decision.charge.work().uncached, 1000);
+  EXPECT_NEAR(decision.score, decision.terms.Sum(), 1e-12);
+  EXPECT_NEAR(decision.terms.compute, 0.1, 1e-12);
+}
+
+TEST(Cost, LeavesThePrefixWhenItsHolderIsTooBusy) {
+  Pool pool(8);
+  const std::vector<PrefixMatch> matches = {{ReplicaId{5}, 9000}};
+  std::vector<Charge> work;
+  for (int i = 0; i < 5; ++i) work.push_back(pool.Put(5, 20'000));
+  EXPECT_NE(pool.PickOf(Held(matches)).replica, ReplicaId{5});
+}
+
+TEST(Cost, ChargesWhatMustBeComputedSoThatABurstSpreads) {
+  Pool pool(8);
+  std::vector<Decision> held;
+  for (int i = 0; i < 64; ++i) held.push_back(pool.PickOf(kCold));
+  for (uint32_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(pool.routing.state(i).load.requests(), 8);
+    EXPECT_EQ(pool.routing.state(i).engine.Read(kStart).backlog, 80'000);
+  }
+}
+
+TEST(Cost, GivesHalfAsMuchToReplicasThatComputeHalfAsFast) {
+  Pool pool(4);
+  for (uint32_t slow : {0u, 1u}) {
+    pool.routing.state(slow).engine.Configure({.max_running = 256, .first_prefill_rate = 5'000});
+  }
+  for (uint32_t fast : {2u, 3u}) {
+    pool.routing.state(fast).engine.Configure({.max_running = 256, .first_prefill_rate = 10'000});
+  }
+  PickFacts facts = kCold;
+  facts.output_tokens = 0;
+  std::vector<Decision> held;
+  for (int i = 0; i < 60; ++i) held.push_back(pool.PickOf(facts));
+  EXPECT_NEAR(static_cast<double>(pool.routing.state(0).load.requests()), 10, 2);
+  EXPECT_NEAR(static_cast<double>(pool.routing.state(2).load.requests()), 20, 2);
+}
+
+TEST(Cost, NeverChoosesAVetoedReplicaWhileAnotherIsNot) {
+  scheduler::Rng rng(5);
+  for (const size_t size : {2u, 16u, 40u, 41u, 200u}) {
+    Pool pool(size);
+    const auto open = static_cast<uint32_t>(rng.Uniform(size));
+    for (uint32_t i = 0; i < size; ++i)
+      pool.Scrape(i, {.running = 32, .waiting = i == open ? 7.0 : 9.0, .kv_use = 0.2});
+    std::vector<PrefixMatch> matches;
+    for (uint32_t i = 0; i < std::min<size_t>(size, 32); ++i) {
+      if (i != open) matches.push_back({ReplicaId{i}, 9999});
+    }
+    for (int i = 0; i < 20; ++i) {
+      const Decision decision = pool.PickOf(Held(matches));
+      ASSERT_EQ(decision.replica, ReplicaId{open}) << size;
+    }
+  }
+}
+
+TEST(Cost, ChoosesAmongVetoedReplicasWhenAllAre) {
+  Pool pool(4);
+  for (uint32_t i = 0; i < 4; ++i) pool.Scrape(i, {.running = 32, .waiting = 20.0 + i, .kv_use = 1});
+  const std::vector<PrefixMatch> matches = {{ReplicaId{2}, 9900}};
+  EXPECT_EQ(pool.PickOf(Held(matches)).replica, ReplicaId{2});
+}
+
+TEST(Cost, AReplicaThatHangsIsLeftAlone) {
+  Pool pool(4);
+  const std::vector<PrefixMatch> matches = {{ReplicaId{1}, 9900}};
+  const Charge there = pool.Put(1, 100);
+  EXPECT_EQ(pool.PickOf(Held(matches), {}, kStart + 1s).replica, ReplicaId{1});
+  EXPECT_NE(pool.PickOf(Held(matches), {}, kStart + 20s).replica, ReplicaId{1});
+}
+
+TEST(Cost, BreaksTiesAtRandom) {
+  Pool pool(8);
+  std::vector<int> shares(8);
+  for (int i = 0; i < 8000; ++i) ++shares[static_cast<size_t>(*pool.PickOf(kCold).replica)];
+  EXPECT_GT(*std::min_element(shares.begin(), shares.end()), 850);
+}
+
+TEST(Cost, LooksAtCandidatesOnlyInALargePool) {
+  Pool pool(4000);
+  std::vector<PrefixMatch> matches;
+  for (uint32_t i = 0; i < 32; ++i) matches.push_back({ReplicaId{100 * i}, 5000});
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_LE(pool.PickOf(Held(matches)).considered, 40u);
+    EXPECT_LE(pool.PickOf(kCold).considered, 8u);
+  }
+}
+
+TEST(Cost, ALargePoolFillsEvenlyWithoutLookingAtEverybody) {
+  Pool pool(500);
+  std::vector<Decision> held;
+  for (int i = 0; i < 2000; ++i) held.push_back(pool.PickOf(kCold));
+  int64_t most = 0;
+  for (uint32_t i = 0; i < 500; ++i) most = std::max(most, pool.routing.state(i).load.requests());
+  EXPECT_LE(most, 6) << "4 each would be even";
+}
+
+TEST(Cost, FindsTheOneThatIsUsableInALargePool) {
+  Pool pool(300);
+  for (uint32_t i = 0; i < 300; ++i) {
+    if (i != 123) pool.routing.TakeDown(i);
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(pool.PickOf(kCold).replica, ReplicaId{123});
+}
+
+TEST(Cost, ExplainsAChoiceByTheSameFigures) {
+  Pool pool(16);
+  scheduler::Rng loads(9);
+  std::vector<Charge> work;
+  for (int i = 0; i < 100; ++i) {
+    work.push_back(
+        pool.Put(static_cast<uint32_t>(loads.Uniform(16)), static_cast<int64_t>(loads.Uniform(9000))));
+  }
+  const std::vector<PrefixMatch> matches = {{ReplicaId{3}, 9000}, {ReplicaId{7}, 4000}};
+  const PickFacts facts = Held(matches);
+  const auto replicas = pool.routing.table.replicas(ModelId{0});
+  const Candidates candidates(pool.routing.table.model(ModelId{0}).spec, replicas, pool.routing.load, {},
+                              kStart, true);
+  scheduler::Rng rng(1);
+  const std::vector<CostRow> rows = ExplainCost(candidates, facts, pool.routing.load.cell(ModelId{0}), rng);
+  ASSERT_EQ(rows.size(), 16u);
+  const Decision decision = pool.PickOf(facts);
+  EXPECT_EQ(candidates.replica(rows[0].place).id, decision.replica);
+  EXPECT_EQ(rows[0].terms.Sum(), decision.score);
+  EXPECT_EQ(rows[0].cached, decision.cached);
+  const auto order = [](const CostRow& row) { return std::pair(row.vetoed, row.terms.Sum()); };
+  for (size_t i = 1; i < rows.size(); ++i) EXPECT_GE(order(rows[i]), order(rows[i - 1]));
+  // The row is enough to compute its cost again.
+  for (const CostRow& row : rows) {
+    double mean = 0;
+    for (const CostRow& other : rows) mean += other.signals.requests / 16;
+    EXPECT_NEAR(CostOf(row.signals, static_cast<double>(10'000 - row.cached), 300, mean, {}).Sum(),
+                row.terms.Sum(), 1e-9);
+  }
+}
+
+TEST(Cost, WeightsMustBeNumbersFromZeroOn) {
+  for (const double bad : {-1.0, HUGE_VAL, std::nan("")}) {
+    ModelSpec spec = Serving("m", {1});
+    spec.cost.pool = bad;
+    const auto table = RouteTable::Build({spec});
+    ASSERT_FALSE(table.ok());
+    EXPECT_NE(table.status().ToString().find("cost weight pool"), std::string::npos) << table.status();
+  }
+}
+
+}  // namespace
+}  // namespace router

@@ -1,0 +1,144 @@
+#include "router/sim/world.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "scheduler/engine/presets.h"
+#include "scheduler/rng.h"
+
+namespace router::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Conversations whose turns come some time apart, each turn's prompt beginning with the last one's.
+std::vector<Request> Conversations(size_t turns, double per_second, uint64_t seed = 1) {
+  struct Talk {
+    uint64_t name;
+    uint32_t blocks;
+  };
+  scheduler::Rng rng(seed);
+  std::vector<Talk> talks;
+  for (uint64_t i = 0; i < 60; ++i) talks.push_back({i, 10});
+  std::vector<Request> requests;
+  for (size_t i = 0; i < turns; ++i) {
+    Talk& talk = talks[rng.Uniform(talks.size())];
+    talk.blocks += 5;
+    if (talk.blocks > 120) talk = {1000 + i, 10};
+    Request request{.at = conf::Duration(static_cast<int64_t>(1e9 * static_cast<double>(i) / per_second)),
+                    .prompt_tokens = talk.blocks * kBlockTokens + 7,
+                    .output_tokens = 20 + static_cast<uint32_t>(rng.Uniform(200)),
+                    .blocks = {}};
+    scheduler::Rng text(talk.name);
+    for (uint32_t b = 0; b < talk.blocks; ++b) request.blocks.push_back(text.Next());
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+Options Pool(size_t replicas, PolicyKind policy) {
+  Options options;
+  options.policy = policy;
+  options.replicas.assign(replicas, Simulated(*scheduler::engine::FindPreset("llama-3.3-70b-4xh100")));
+  return options;
+}
+
+TEST(ServingWorld, EveryRequestEndsUnderEveryPolicy) {
+  const auto requests = Conversations(1500, 20);
+  for (const std::string_view name : PolicyNames()) {
+    const Report report = Simulate(Pool(4, *PolicyByName(name)), requests);
+    EXPECT_EQ(report.finished, requests.size()) << name;
+    EXPECT_EQ(report.refused + report.broken, 0u) << name;
+    EXPECT_GT(report.ttft.p50, 0) << name;
+    EXPECT_GE(report.total.p99, report.ttft.p50) << name;
+  }
+}
+
+TEST(ServingWorld, TheSameOptionsGiveTheSameReport) {
+  const auto requests = Conversations(800, 20);
+  const Report a = Simulate(Pool(4, PolicyKind::kCost), requests);
+  const Report b = Simulate(Pool(4, PolicyKind::kCost), requests);
+  EXPECT_EQ(a.ttft.mean, b.ttft.mean);
+  EXPECT_EQ(a.total.p99, b.total.p99);
+  EXPECT_EQ(a.hit_ratio, b.hit_ratio);
+}
+
+TEST(ServingWorld, CostFindsMorePrefixesThanRoundRobinAndIsSooner) {
+  const auto requests = Conversations(3000, 40);
+  const Report cost = Simulate(Pool(8, PolicyKind::kCost), requests);
+  const Report turns = Simulate(Pool(8, PolicyKind::kRoundRobin), requests);
+  EXPECT_GT(cost.hit_ratio, 1.3 * turns.hit_ratio);
+  EXPECT_LT(cost.ttft.mean, 0.7 * turns.ttft.mean);
+}
+
+TEST(ServingWorld, NoPolicyBeatsTheSharedCacheByMuch) {
+  const auto requests = Conversations(3000, 40);
+  const Options options = Pool(8, PolicyKind::kCost);
+  const double bound = SharedCacheHitRatio(requests, 8 * options.replicas[0].kv_blocks);
+  const Report cost = Simulate(options, requests);
+  EXPECT_LE(cost.hit_ratio, bound);
+  EXPECT_GE(cost.hit_ratio, 0.85 * bound);
+  EXPECT_NEAR(cost.predicted_ratio, cost.hit_ratio, 0.05);
+  EXPECT_GE(cost.offered_ratio, cost.predicted_ratio);
+}
+
+TEST(ServingWorld, TelemetryASecondOldCostsLittle) {
+  const auto requests = Conversations(3000, 40);
+  Options options = Pool(8, PolicyKind::kCost);
+  const Report fresh = Simulate(options, requests);
+  options.telemetry_age = 1s;
+  const Report old = Simulate(options, requests);
+  EXPECT_LE(old.ttft.p50, 1.25 * fresh.ttft.p50);
+  EXPECT_LE(old.total.mean, 1.25 * fresh.total.mean);
+}
+
+TEST(ServingWorld, ReplicasOfHalfTheSpeedAreGivenLess) {
+  const auto requests = Conversations(3000, 30);
+  Options options = Pool(4, PolicyKind::kCost);
+  for (size_t i = 0; i < 2; ++i) options.replicas[i] = scheduler::engine::SpeedUp(options.replicas[i], 0.5);
+  const Report cost = Simulate(options, requests);
+  options.policy = PolicyKind::kLeastRequests;
+  const Report least = Simulate(options, requests);
+  EXPECT_GT(cost.spread, 1.15) << "the quick ones compute more than the mean";
+  EXPECT_LT(cost.ttft.mean, least.ttft.mean);
+}
+
+TEST(ServingWorld, WhoWaitsAtAReplicaThatDiesGoesElsewhere) {
+  const auto requests = Conversations(2000, 30);
+  Options options = Pool(4, PolicyKind::kCost);
+  options.faults = {{.at = 20s, .replica = 1, .kind = FaultKind::kDies}};
+  const Report report = Simulate(options, requests);
+  EXPECT_EQ(report.refused, 0u);
+  EXPECT_EQ(report.finished + report.broken, requests.size());
+  EXPECT_LT(report.broken, 100u) << "only those whose answers had begun";
+  EXPECT_GT(report.retried, 0u);
+  EXPECT_LT(report.retried, 40u) << "after a few failures nobody is sent there any more";
+}
+
+TEST(ServingWorld, AReplicaThatHangsHoldsUpFewRequests) {
+  const auto requests = Conversations(2000, 30);
+  Options options = Pool(4, PolicyKind::kCost);
+  options.faults = {{.at = 20s, .replica = 1, .kind = FaultKind::kHangs}};
+  const Report report = Simulate(options, requests);
+  EXPECT_EQ(report.refused, 0u);
+  EXPECT_EQ(report.finished + report.broken, requests.size());
+  // An even share of the 30 s until it is found out would be 225.
+  EXPECT_LT(report.retried, 225u / 3);
+}
+
+TEST(SharedCache, HitsWhatIsStillThere) {
+  const auto request = [](std::vector<uint64_t> blocks) {
+    const auto tokens = static_cast<uint32_t>(blocks.size()) * kBlockTokens;
+    return Request{.at = {}, .prompt_tokens = tokens + 1, .output_tokens = 1, .blocks = std::move(blocks)};
+  };
+  const std::vector<Request> requests = {request({1, 2, 3}), request({1, 2, 4}), request({7, 8, 9}),
+                                         request({1, 2, 3})};
+  const double tokens = 4 * (3 * kBlockTokens + 1);
+  EXPECT_DOUBLE_EQ(SharedCacheHitRatio(requests, 100), 5 * kBlockTokens / tokens);
+  EXPECT_DOUBLE_EQ(SharedCacheHitRatio(requests, 4), 3 * kBlockTokens / tokens) << "1 outlives 2 and 3";
+  EXPECT_DOUBLE_EQ(SharedCacheHitRatio(requests, 0), 0);
+}
+
+}  // namespace
+}  // namespace router::sim
