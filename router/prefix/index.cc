@@ -227,28 +227,37 @@ uint32_t Index::Probe(uint64_t block, uint32_t now, std::span<MemberId, kMaxHold
 }
 
 size_t Index::Find(std::span<const uint64_t> blocks, conf::TimePoint now, std::span<Holder> out) const {
+  struct Length {
+    size_t blocks;
+    uint32_t holders;
+  };
   const uint32_t ticks = Ticks(now);
-  std::array<MemberId, kMaxHolders> probed;
   std::array<MemberId, kMaxHolders> found;
+  std::array<Length, 64> seen;  // lengths that were looked at on the way up: later rounds begin there
+  size_t seen_count = 0;
   size_t known = 0;
-  // Going up from the end, each bisection finds the longest prefix that more replicas hold than the last one.
+  // Going down from the end, each bisection finds the longest prefix that more replicas hold than the last
+  // one.
   size_t below = blocks.size() + 1;
   for (uint32_t rounds = 0; rounds < kMaxHolders && known < out.size() && below > 1; ++rounds) {
-    size_t held = 0;
-    uint32_t holders = 0;
-    for (size_t low = 1, high = below - 1; low <= high;) {
+    while (seen_count > 0 &&
+           (seen[seen_count - 1].holders <= known || seen[seen_count - 1].blocks >= below)) {
+      --seen_count;
+    }
+    size_t held = seen_count > 0 ? seen[seen_count - 1].blocks : 0;
+    for (size_t low = held + 1, high = below - 1; low <= high;) {
       const size_t middle = low + (high - low) / 2;
-      const uint32_t count = Probe(blocks[middle - 1], ticks, probed);
-      if (count > known) {
-        held = middle;
-        holders = count;
-        found = probed;
-        low = middle + 1;
-      } else {
+      const uint32_t count = Probe(blocks[middle - 1], ticks, found);
+      if (count <= known) {
         high = middle - 1;
+        continue;
       }
+      held = middle;
+      low = middle + 1;
+      if (seen_count < seen.size()) seen[seen_count++] = {middle, count};
     }
     if (held == 0) break;
+    const uint32_t holders = Probe(blocks[held - 1], ticks, found);
     for (uint32_t i = 0; i < holders && known < out.size(); ++i) {
       const auto same = [&](const Holder& h) { return h.member == found[i]; };
       if (std::any_of(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(known), same)) continue;
