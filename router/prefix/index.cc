@@ -83,19 +83,18 @@ bool Index::Live(const Entry& entry, uint32_t now) const {
          static_cast<int32_t>(now - entry.used_at) < static_cast<int32_t>(predicted_ticks_);
 }
 
-// The generation to put a prompt into; a new one when the newest has its share of the capacity.
+// The generation to put a prompt into; a new one when the newest has its share of the capacity. Older ones
+// shrink as their entries are used again, so there may be many: with kGenerations of them the newest grows on
+// until Trim drops one.
 uint32_t Index::Turn(Member& member) {
-  const auto share = static_cast<int32_t>(
-      std::max(1u, member.capacity.load(std::memory_order_relaxed) / (kGenerations - 1)));
+  const auto share =
+      static_cast<int32_t>(std::max(1u, member.capacity.load(std::memory_order_relaxed) / kShare));
   const uint32_t newest = member.newest.load(std::memory_order_relaxed);
   if (member.counts[newest % kGenerations].load(std::memory_order_relaxed) < share) return newest;
   const absl::MutexLock lock(&member.turning);
   const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
   if (next != newest + 1) return next - 1;  // another shard has just turned it
-  const uint32_t kept = next >= kGenerations ? next - kGenerations + 1 : 0;
-  if (member.oldest.load(std::memory_order_relaxed) < kept) {
-    member.oldest.store(kept, std::memory_order_relaxed);
-  }
+  if (next - member.oldest.load(std::memory_order_relaxed) >= kGenerations) return newest;
   member.counts[next % kGenerations].store(0, std::memory_order_relaxed);
   member.newest.store(next, std::memory_order_relaxed);
   return next;

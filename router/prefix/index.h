@@ -56,7 +56,8 @@ struct Stats {
 
 class Index {
  public:
-  static constexpr uint32_t kGenerations = 16;
+  static constexpr uint32_t kGenerations = 64;
+  static constexpr uint32_t kShare = 24;  // a generation is full with this part of the capacity
   static constexpr uint32_t kShards = 64;
   static constexpr uint32_t kMaxHolders = 64;
 

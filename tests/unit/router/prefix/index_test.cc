@@ -148,6 +148,22 @@ TEST(PrefixIndex, WhatIsUsedAgainStaysAndItsBeginningStaysLongest) {
   EXPECT_EQ(found.at(a), 30u);
 }
 
+// What is used again moves on to the newest generation; the older ones must then last for longer.
+TEST(PrefixIndex, KeepsAsMuchAsThereIsRoomForHoweverOftenItIsUsedAgain) {
+  for (const uint64_t again : {1u, 4u, 20u}) {
+    Index index;
+    constexpr uint32_t kCapacity = 10'000;
+    const MemberId a = *index.Join(kCapacity);
+    for (uint64_t family = 0; family < 3000; ++family) {
+      index.Confirm(Prompt(family, 20), a, kNow);
+      for (uint64_t i = 1; i <= again && i <= family; ++i) index.Confirm(Prompt(family - i, 20), a, kNow);
+    }
+    EXPECT_GT(index.BlocksOf(a), kCapacity * 9 / 10) << again;
+    EXPECT_LE(index.BlocksOf(a), kCapacity) << again;
+    EXPECT_EQ(Find(index, Prompt(3000 - 400, 20))[a], 20u) << again;
+  }
+}
+
 TEST(PrefixIndex, ASmallerCapacityTakesEffectAtOnce) {
   Index index;
   const MemberId a = *index.Join(10'000);
