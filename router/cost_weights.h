@@ -5,9 +5,9 @@
 namespace router {
 
 struct CostWeights {
-  double running = 0.07;     // of each request there, in the delay that computing a prompt causes
-  double pool = 0.2;         // of each request in the pool's mean, likewise
-  double decode = 0.07;      // of the expected answer's time
+  double running = 0.1;      // of each request there, in the delay that computing a prompt causes
+  double pool = 0.1;         // of each request in the pool's mean, likewise
+  double decode = 0.05;      // of the expected answer's time
   double pressure = 0.15;    // seconds at half-full KV cache
   double usual_silence = 2;  // seconds without a token that say nothing
 

@@ -84,17 +84,17 @@ nlohmann::json ToJson(const Result& result) {
 std::vector<Target> TargetsOf(std::span<const Result> results) {
   std::vector<Target> targets;
   for (const uint32_t replicas : {8u, 16u}) {
-    if (const Result* at = Find(results, replicas, 0.83, conf::Duration::zero())) {
+    if (const Result* at = Find(results, replicas, 0.85, conf::Duration::zero())) {
       const Report& cost = Of(*at, "cost");
       const Report& epp = Of(*at, "epp");
-      const std::string where = fmt::format("{} replicas, 83 %: ", replicas);
+      const std::string where = fmt::format("{} replicas, 85 %: ", replicas);
       targets.push_back({where + "TTFT p50 of epp's", 0.75, true, Ratio(cost.ttft.p50, epp.ttft.p50)});
       targets.push_back({where + "mean total of epp's", 0.9, true, Ratio(cost.total.mean, epp.total.mean)});
       targets.push_back(
           {where + "requests within 2 s of epp's", 1.12, false, Ratio(cost.within_slo, epp.within_slo)});
       targets.push_back(
           {where + "hits of one shared cache's", 0.88, false, Ratio(cost.hit_ratio, at->bound)});
-      if (const Result* old = Find(results, replicas, 0.83, std::chrono::seconds(1))) {
+      if (const Result* old = Find(results, replicas, 0.85, std::chrono::seconds(1))) {
         targets.push_back({where + "TTFT p50 with telemetry 1 s old of fresh", 1.25, true,
                            Ratio(Of(*old, "cost").ttft.p50, cost.ttft.p50)});
       }

@@ -19,7 +19,7 @@ namespace bench::policies {
 struct Scenario {
   std::string name;
   uint32_t replicas = 8;
-  double load = 0.83;
+  double load = 0.85;
   conf::Duration telemetry_age{0};
   bool mixed = false;  // every second replica at half the rate
   std::vector<router::sim::Fault> faults = {};

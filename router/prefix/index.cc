@@ -83,19 +83,20 @@ bool Index::Live(const Entry& entry, uint32_t now) const {
          static_cast<int32_t>(now - entry.used_at) < static_cast<int32_t>(predicted_ticks_);
 }
 
-// The generation to put a prompt into; a new one when the newest has its share of the capacity. Older ones
-// shrink as their entries are used again, so there may be many: with kGenerations of them the newest grows on
-// until Trim drops one.
+// The generation to put a prompt into; a new one when so many blocks have been new to the newest that it has
+// its share of the capacity. What is only used again turns nothing, for it pushes nothing out.
 uint32_t Index::Turn(Member& member) {
-  const auto share =
-      static_cast<int32_t>(std::max(1u, member.capacity.load(std::memory_order_relaxed) / kShare));
+  const uint32_t share = std::max(1u, member.capacity.load(std::memory_order_relaxed) / kShare);
   const uint32_t newest = member.newest.load(std::memory_order_relaxed);
-  if (member.counts[newest % kGenerations].load(std::memory_order_relaxed) < share) return newest;
+  if (member.fresh.load(std::memory_order_relaxed) < share) return newest;
   const absl::MutexLock lock(&member.turning);
   const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
   if (next != newest + 1) return next - 1;  // another shard has just turned it
-  if (next - member.oldest.load(std::memory_order_relaxed) >= kGenerations) return newest;
+  if (next - member.oldest.load(std::memory_order_relaxed) >= kGenerations) {
+    member.oldest.store(next - kGenerations + 1, std::memory_order_relaxed);
+  }
   member.counts[next % kGenerations].store(0, std::memory_order_relaxed);
+  member.fresh.store(0, std::memory_order_relaxed);
   member.newest.store(next, std::memory_order_relaxed);
   return next;
 }
@@ -155,8 +156,8 @@ void Index::MakeRoom(Shard& shard, uint32_t now) {
   if (!dead) ++shard.displaced;
 }
 
-// True when `member` holds the block in this generation from now on, and did not before.
-bool Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
+// The entry's member holds the block in the entry's generation from now on.
+Index::Used Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
   Table& table = shard.table;
   uint32_t live = 0;
   uint32_t stalest = 0;
@@ -173,7 +174,7 @@ bool Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
       entry.generation = fresh.generation;
       entry.used_at = fresh.used_at;
       entry.predicted = entry.predicted && fresh.predicted;
-      return moved;
+      return moved ? Used::kMoved : Used::kAgain;
     }
     ++live;
     if (stalest == 0 || static_cast<int32_t>(entry.used_at - table[stalest].used_at) < 0) stalest = at;
@@ -195,7 +196,7 @@ bool Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
   const uint32_t next = table[entry].next;
   table[entry] = fresh;
   table[entry].next = next;
-  return true;
+  return Used::kNew;
 }
 
 void Index::Use(std::span<const uint64_t> blocks, MemberId id, bool predicted, conf::TimePoint now) {
@@ -206,12 +207,16 @@ void Index::Use(std::span<const uint64_t> blocks, MemberId id, bool predicted, c
                     .member = static_cast<uint16_t>(id),
                     .predicted = predicted};
   int32_t added = 0;
+  uint32_t unknown = 0;
   for (const uint64_t block : blocks) {
     Shard& shard = shards_[block % kShards];
     const absl::MutexLock lock(&shard.mutex);
-    if (UseBlock(shard, block, fresh)) ++added;
+    const Used used = UseBlock(shard, block, fresh);
+    if (used != Used::kAgain) ++added;
+    if (used == Used::kNew) ++unknown;
   }
   member.counts[fresh.generation % kGenerations].fetch_add(added, std::memory_order_relaxed);
+  member.fresh.fetch_add(unknown, std::memory_order_relaxed);
   Trim(member);
 }
 

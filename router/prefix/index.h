@@ -57,7 +57,7 @@ struct Stats {
 class Index {
  public:
   static constexpr uint32_t kGenerations = 64;
-  static constexpr uint32_t kShare = 24;  // a generation is full with this part of the capacity
+  static constexpr uint32_t kShare = 24;  // a generation is full with this part of the capacity in new blocks
   static constexpr uint32_t kShards = 64;
   static constexpr uint32_t kMaxHolders = 64;
 
@@ -92,13 +92,15 @@ class Index {
     std::atomic<uint32_t> newest{1};
     std::atomic<uint32_t> oldest{1};  // entries of earlier generations are dead
     std::atomic<uint32_t> capacity{0};
+    std::atomic<uint32_t> fresh{0};  // blocks that were new to it in the newest generation
     std::atomic<bool> joined{false};
     std::array<std::atomic<int32_t>, kGenerations> counts{};  // entries, by generation modulo kGenerations
     absl::Mutex turning;
   };
 
   void Use(std::span<const uint64_t> blocks, MemberId member, bool predicted, conf::TimePoint now);
-  bool UseBlock(Shard& shard, uint64_t block, const Entry& fresh) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
+  enum class Used : uint8_t { kAgain, kMoved, kNew };
+  Used UseBlock(Shard& shard, uint64_t block, const Entry& fresh) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
   void MakeRoom(Shard& shard, uint32_t now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
   void Forget(const Entry& entry);
   bool Live(const Entry& entry, uint32_t now) const;
