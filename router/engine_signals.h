@@ -45,7 +45,7 @@ struct Signals {
   double pace = 0;          // seconds from one token of an answer to the next, for each request there
   double stalled = 0;       // seconds for which requests have been there and nothing was heard
   double max_running = 0;   // requests
-  Telemetry scraped = {};      // the last telemetry; our own counts where there is none
+  Telemetry scraped = {};   // the last telemetry; our own counts where there is none
 };
 
 struct EngineLimits {

@@ -25,10 +25,10 @@ struct PrefixMatch {
 
 // What a policy may know of the request.
 struct PickFacts {
-  int64_t tokens = 1;                   // estimated input plus expected output: what is charged
-  int64_t prompt_tokens = 0;            // 0: not known, nothing is taken to be computed
-  int64_t output_tokens = 0;            // expected
-  uint64_t affinity = 0;                // of the session, or of the prompt's beginning; 0: none
+  int64_t tokens = 1;                        // estimated input plus expected output: what is charged
+  int64_t prompt_tokens = 0;                 // 0: not known, nothing is taken to be computed
+  int64_t output_tokens = 0;                 // expected
+  uint64_t affinity = 0;                     // of the session, or of the prompt's beginning; 0: none
   std::span<const PrefixMatch> cached = {};  // the longest first; the caller's, and outlives its use
 };
 
