@@ -25,7 +25,7 @@ void EngineSignals::Configure(const EngineLimits& limits) {
   max_running_.store(std::max(1u, limits.max_running), kRelaxed);
   kv_tokens_.store(static_cast<double>(std::max<int64_t>(0, limits.kv_tokens)), kRelaxed);
   stale_after_.store(limits.stale_after.count(), kRelaxed);
-  const absl::MutexLock lock(&meter_);
+  const std::lock_guard lock(meter_);
   if (computing_seconds_ == 0) {
     prefill_rate_.store(std::clamp(Sane(limits.first_prefill_rate), kMinRate, kMaxRate), kRelaxed);
   }
@@ -59,7 +59,7 @@ void EngineSignals::FirstToken(const Work& work, conf::TimePoint now) {
   waiting_.fetch_sub(1, kRelaxed);
   backlog_.fetch_sub(work.uncached, kRelaxed);
   OnToken(now);
-  const absl::MutexLock lock(&meter_);
+  const std::lock_guard lock(meter_);
   const int64_t since = computing_since_.exchange(Nanos(now), kRelaxed);
   const double seconds = static_cast<double>(std::max<int64_t>(0, Nanos(now) - since)) * 1e-9;
   computed_tokens_ = computed_tokens_ * kKept + static_cast<double>(work.uncached);
@@ -72,7 +72,7 @@ void EngineSignals::FirstToken(const Work& work, conf::TimePoint now) {
 // requests would send everybody to where the last answers happened to be quick.
 void EngineSignals::LearnPace(double token_time) {
   const auto requests = static_cast<double>(std::max<int64_t>(1, requests_.load(kRelaxed)));
-  const absl::MutexLock lock(&meter_);
+  const std::lock_guard lock(meter_);
   token_seconds_ = token_seconds_ * kKept + Sane(token_time);
   token_requests_ = token_requests_ * kKept + requests;
   pace_.store(token_seconds_ / token_requests_, kRelaxed);

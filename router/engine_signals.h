@@ -10,11 +10,9 @@
 // the meters, which are moved by first and last tokens only.
 #pragma once
 
-#include <absl/base/thread_annotations.h>
-#include <absl/synchronization/mutex.h>
-
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include "conf/time.h"
 
@@ -110,11 +108,11 @@ class alignas(64) EngineSignals {
   std::atomic<double> foreign_waiting_{0};
   std::atomic<int64_t> context_then_{0};
 
-  absl::Mutex meter_;
-  double computed_tokens_ ABSL_GUARDED_BY(meter_) = 0;  // decayed sums
-  double computing_seconds_ ABSL_GUARDED_BY(meter_) = 0;
-  double token_seconds_ ABSL_GUARDED_BY(meter_) = 0;
-  double token_requests_ ABSL_GUARDED_BY(meter_) = 0;
+  std::mutex meter_;            // of what follows
+  double computed_tokens_ = 0;  // decayed sums
+  double computing_seconds_ = 0;
+  double token_seconds_ = 0;
+  double token_requests_ = 0;
 };
 
 }  // namespace router

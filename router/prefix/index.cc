@@ -30,16 +30,16 @@ Index::Index(const Options& options)
   while (entries > 1 && Table::BytesFor(entries) > share) --entries;
   entries = std::max(entries, 1u);
   for (Shard& shard : std::span(shards_.get(), kShards)) {
-    const absl::MutexLock lock(&shard.mutex);
+    const std::lock_guard lock(shard.mutex);
     shard.table.Reserve(entries);
   }
   bytes_ = fixed + kShards * Table::BytesFor(entries);
-  const absl::MutexLock lock(&joining_);
+  const std::lock_guard lock(joining_);
   free_.reserve(max_members_);
 }
 
 std::optional<MemberId> Index::Join(uint32_t capacity_blocks) {
-  const absl::MutexLock lock(&joining_);
+  const std::lock_guard lock(joining_);
   MemberId id{};
   if (!free_.empty()) {
     id = free_.back();
@@ -63,13 +63,13 @@ void Index::SetCapacity(MemberId id, uint32_t capacity_blocks) {
 void Index::Leave(MemberId id) {
   Clear(id);
   members_[Place(id)].joined.store(false, std::memory_order_relaxed);
-  const absl::MutexLock lock(&joining_);
+  const std::lock_guard lock(joining_);
   free_.push_back(id);
 }
 
 void Index::Clear(MemberId id) {
   Member& member = members_[Place(id)];
-  const absl::MutexLock lock(&member.turning);
+  const std::lock_guard lock(member.turning);
   const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
   for (std::atomic<int32_t>& count : member.counts) count.store(0, std::memory_order_relaxed);
   member.newest.store(next, std::memory_order_relaxed);
@@ -89,7 +89,7 @@ uint32_t Index::Turn(Member& member) {
   const uint32_t share = std::max(1u, member.capacity.load(std::memory_order_relaxed) / kShare);
   const uint32_t newest = member.newest.load(std::memory_order_relaxed);
   if (member.fresh.load(std::memory_order_relaxed) < share) return newest;
-  const absl::MutexLock lock(&member.turning);
+  const std::lock_guard lock(member.turning);
   const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
   if (next != newest + 1) return next - 1;  // another shard has just turned it
   if (next - member.oldest.load(std::memory_order_relaxed) >= kGenerations) {
@@ -113,7 +113,7 @@ void Index::Trim(Member& member) {
     return sum;
   };
   if (total() <= capacity) return;
-  const absl::MutexLock lock(&member.turning);
+  const std::lock_guard lock(member.turning);
   while (member.oldest.load(std::memory_order_relaxed) < member.newest.load(std::memory_order_relaxed) &&
          total() > capacity) {
     member.oldest.fetch_add(1, std::memory_order_relaxed);
@@ -210,7 +210,7 @@ void Index::Use(std::span<const uint64_t> blocks, MemberId id, bool predicted, c
   uint32_t unknown = 0;
   for (const uint64_t block : blocks) {
     Shard& shard = shards_[block % kShards];
-    const absl::MutexLock lock(&shard.mutex);
+    const std::lock_guard lock(shard.mutex);
     const Used used = UseBlock(shard, block, fresh);
     if (used != Used::kAgain) ++added;
     if (used == Used::kNew) ++unknown;
@@ -222,7 +222,7 @@ void Index::Use(std::span<const uint64_t> blocks, MemberId id, bool predicted, c
 
 uint32_t Index::Probe(uint64_t block, uint32_t now, std::span<MemberId, kMaxHolders> out) const {
   const Shard& shard = shards_[block % kShards];
-  const absl::MutexLock lock(&shard.mutex);
+  const std::lock_guard lock(shard.mutex);
   uint32_t count = 0;
   for (uint32_t at = shard.table.Head(block); at != 0 && count < kMaxHolders; at = shard.table[at].next) {
     if (Live(shard.table[at], now)) out[count++] = static_cast<MemberId>(shard.table[at].member);
@@ -275,12 +275,12 @@ size_t Index::Find(std::span<const uint64_t> blocks, conf::TimePoint now, std::s
 Stats Index::stats() const {
   Stats stats{.bytes = bytes_};
   for (const Shard& shard : std::span(shards_.get(), kShards)) {
-    const absl::MutexLock lock(&shard.mutex);
+    const std::lock_guard lock(shard.mutex);
     stats.capacity += shard.table.capacity();
     stats.entries += shard.table.size();
     stats.displaced += shard.displaced;
   }
-  const absl::MutexLock lock(&joining_);
+  const std::lock_guard lock(joining_);
   stats.members = used_ - static_cast<uint32_t>(free_.size());
   return stats;
 }

@@ -12,17 +12,16 @@
 // Process-wide, callable from every shard. Memory is one fixed amount, taken at construction (the system
 // gives the pages as they fill) and never exceeded: when it is full, the oldest of a few entries gives way.
 // Blocks are spread over kShards tables by hash, each under a short lock held for one block; at most
-// kMaxHolders replicas are known for one block. Allocation-free after construction.
+// kMaxHolders replicas are known for one block. Allocation-free after construction. The locks are std::mutex,
+// which the thread sanitizer sees into; Debian's absl::Mutex it does not.
 #pragma once
-
-#include <absl/base/thread_annotations.h>
-#include <absl/synchronization/mutex.h>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -84,9 +83,9 @@ class Index {
 
  private:
   struct alignas(64) Shard {
-    mutable absl::Mutex mutex;
-    Table table ABSL_GUARDED_BY(mutex);
-    uint64_t displaced ABSL_GUARDED_BY(mutex) = 0;
+    mutable std::mutex mutex;  // of both
+    Table table;
+    uint64_t displaced = 0;
   };
   struct alignas(64) Member {
     std::atomic<uint32_t> newest{1};
@@ -95,13 +94,13 @@ class Index {
     std::atomic<uint32_t> fresh{0};  // blocks that were new to it in the newest generation
     std::atomic<bool> joined{false};
     std::array<std::atomic<int32_t>, kGenerations> counts{};  // entries, by generation modulo kGenerations
-    absl::Mutex turning;
+    std::mutex turning;
   };
 
   void Use(std::span<const uint64_t> blocks, MemberId member, bool predicted, conf::TimePoint now);
   enum class Used : uint8_t { kAgain, kMoved, kNew };
-  Used UseBlock(Shard& shard, uint64_t block, const Entry& fresh) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
-  void MakeRoom(Shard& shard, uint32_t now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
+  Used UseBlock(Shard& shard, uint64_t block, const Entry& fresh);
+  void MakeRoom(Shard& shard, uint32_t now);
   void Forget(const Entry& entry);
   bool Live(const Entry& entry, uint32_t now) const;
   uint32_t Turn(Member& member);
@@ -113,9 +112,9 @@ class Index {
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<Member[]> members_;
   const uint32_t max_members_;
-  mutable absl::Mutex joining_;
-  std::vector<MemberId> free_ ABSL_GUARDED_BY(joining_);
-  uint32_t used_ ABSL_GUARDED_BY(joining_) = 0;
+  mutable std::mutex joining_;  // of the two that follow
+  std::vector<MemberId> free_;
+  uint32_t used_ = 0;
 };
 
 }  // namespace router::prefix
