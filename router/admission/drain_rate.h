@@ -1,0 +1,50 @@
+// How fast a queue empties while somebody waits in it: cost dispatched per second of backlog, old backlog
+// counting half as much after every half-life. Idle time does not count. Pure; the caller locks.
+#pragma once
+
+#include <cmath>
+
+#include "conf/time.h"
+
+namespace router {
+
+class DrainRate {
+ public:
+  static constexpr conf::Duration kHalfLife = std::chrono::seconds(10);
+
+  // Somebody came to wait where nobody did, or the last one left.
+  void Backlogged(bool backlogged, conf::TimePoint now) {
+    Advance(now);
+    backlogged_ = backlogged;
+  }
+
+  void Dispatched(double cost, conf::TimePoint now) {
+    Advance(now);
+    cost_ += cost;
+  }
+
+  // Per second; 0: nothing is known yet. Sinks while nothing goes.
+  double PerSecond(conf::TimePoint now) const {
+    DrainRate then = *this;
+    then.Advance(now);
+    return then.seconds_ > 0 ? then.cost_ / then.seconds_ : 0;
+  }
+
+ private:
+  void Advance(conf::TimePoint now) {
+    if (backlogged_ && now > at_) {
+      const double passed = conf::ToSeconds(now - at_);
+      const double kept = std::exp2(-passed / conf::ToSeconds(kHalfLife));
+      cost_ *= kept;
+      seconds_ = seconds_ * kept + passed;
+    }
+    at_ = now;
+  }
+
+  bool backlogged_ = false;
+  conf::TimePoint at_{};
+  double cost_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace router

@@ -1,0 +1,359 @@
+#include "router/admission/queue.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "scheduler/rng.h"
+
+namespace router {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+
+constexpr conf::TimePoint kStart{std::chrono::hours(1'000)};
+
+// Who is who, by ticket.
+struct Waiting {
+  explicit Waiting(AdmissionSpec spec = {}) : queue(std::move(spec)) {}
+
+  Entered Enter(const std::string& name, Arrival arrival) {
+    const Entered entered = queue.Enter(arrival, now);
+    if (entered.refused == WaitRefusal::kNone) names[entered.ticket] = name;
+    return entered;
+  }
+  std::string Next() {
+    const std::optional<Turn> turn = queue.Next(now);
+    if (!turn) return "";
+    last = turn->ticket;
+    return names.at(turn->ticket) + (turn->expired ? " expired" : "");
+  }
+  std::vector<std::string> All() {
+    std::vector<std::string> order;
+    for (std::string name = Next(); !name.empty(); name = Next()) order.push_back(name);
+    return order;
+  }
+
+  AdmissionQueue queue;
+  conf::TimePoint now = kStart;
+  std::map<WaitTicket, std::string> names{};
+  WaitTicket last = 0;
+};
+
+AdmissionSpec Bands(std::vector<BandSpec> bands) {
+  return {.bands = std::move(bands)};
+}
+
+TEST(AdmissionQueue, TheMostUrgentBandGoesFirst) {
+  Waiting w(Bands({{.name = "interactive"}, {.name = "batch"}}));
+  w.Enter("late", {.tenant = "a", .band = 1});
+  w.Enter("urgent", {.tenant = "a", .band = 0});
+  EXPECT_THAT(w.All(), ElementsAre("urgent", "late"));
+}
+
+TEST(AdmissionQueue, OfATenantTheEarliestDeadlineGoesFirstThenTheFirstCome) {
+  Waiting w;
+  w.Enter("whenever", {.tenant = "a"});
+  w.Enter("later", {.tenant = "a", .deadline = kStart + seconds(9)});
+  w.Enter("whenever too", {.tenant = "a"});
+  w.Enter("soon", {.tenant = "a", .deadline = kStart + seconds(5)});
+  EXPECT_THAT(w.All(), ElementsAre("soon", "later", "whenever", "whenever too"));
+}
+
+TEST(AdmissionQueue, TenantsTakeTurnsByWhatTheyWereServedPerWeight) {
+  Waiting w;
+  for (int i = 0; i < 4; ++i) w.Enter("many", {.tenant = "a", .cost = 10});
+  w.Enter("few", {.tenant = "b", .weight = 2, .cost = 10});
+  w.Enter("few", {.tenant = "b", .weight = 2, .cost = 10});
+  w.Enter("few", {.tenant = "b", .weight = 2, .cost = 10});
+  EXPECT_THAT(w.All(), ElementsAre("many", "few", "few", "many", "few", "many", "many"));
+}
+
+TEST(AdmissionQueue, WhoComesBackFromIdlingHasSavedNothingUp) {
+  Waiting w;
+  for (int i = 0; i < 100; ++i) w.Enter("busy", {.tenant = "a", .cost = 10});
+  for (int i = 0; i < 90; ++i) w.Next();
+  for (int i = 0; i < 5; ++i) w.Enter("idle before", {.tenant = "b", .cost = 10});
+  EXPECT_THAT(w.All(),
+              ElementsAre("idle before", "busy", "idle before", "busy", "idle before", "busy", "idle before",
+                          "busy", "idle before", "busy", "busy", "busy", "busy", "busy", "busy"));
+}
+
+TEST(AdmissionQueue, WhatATurnCostInTruthCountsForTheNext) {
+  Waiting w;
+  for (const char* tenant : {"a", "b"}) {
+    for (int i = 0; i < 3; ++i) w.Enter(tenant, {.tenant = tenant, .cost = 10});
+  }
+  EXPECT_EQ(w.Next(), "a");
+  w.queue.Settle("a", 1, 0, 25);
+  EXPECT_THAT(w.All(), ElementsAre("b", "b", "b", "a", "a"));
+}
+
+TEST(AdmissionQueue, ATurnThatCouldNotBeUsedIsTakenAgain) {
+  Waiting w;
+  w.Enter("a1", {.tenant = "a"});
+  w.Enter("b1", {.tenant = "b"});
+  w.Enter("a2", {.tenant = "a"});
+  EXPECT_EQ(w.Next(), "a1");
+  w.queue.PutBack(w.last, w.now);
+  w.queue.PutBack(w.last, w.now);
+  EXPECT_EQ(w.queue.waiting(), 3u);
+  EXPECT_THAT(w.All(), ElementsAre("a1", "b1", "a2"));
+}
+
+TEST(AdmissionQueue, WhoLeavesIsNotCalled) {
+  Waiting w;
+  const WaitTicket gone = w.Enter("gone", {.tenant = "a", .bytes = 100}).ticket;
+  w.Enter("stays", {.tenant = "a"});
+  w.queue.Leave(gone, w.now);
+  w.queue.Leave(gone, w.now);
+  EXPECT_EQ(w.queue.Bands(w.now)[0].bytes, 0u);
+  EXPECT_THAT(w.All(), ElementsAre("stays"));
+  EXPECT_EQ(w.queue.waiting(), 0u);
+}
+
+TEST(AdmissionQueue, WhoseDeadlineHasPassedIsToldSoAndChargedNothing) {
+  Waiting w;
+  w.Enter("a1", {.tenant = "a", .cost = 50, .deadline = kStart + seconds(1)});
+  w.Enter("a2", {.tenant = "a"});
+  w.Enter("b1", {.tenant = "b"});
+  w.now += seconds(2);
+  EXPECT_THAT(w.All(), ElementsAre("a1 expired", "a2", "b1"));
+}
+
+TEST(AdmissionQueue, IsBoundedInRequestsAndBytes) {
+  Waiting w({.max_requests = 10, .max_bytes = 1'000});
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(w.Enter("a", {.tenant = "a"}).refused, WaitRefusal::kNone);
+  }
+  EXPECT_EQ(w.Enter("a", {.tenant = "a"}).refused, WaitRefusal::kNone);
+  EXPECT_EQ(w.Enter("a", {.tenant = "a"}).refused, WaitRefusal::kTenantShare);
+  EXPECT_EQ(w.Enter("b", {.tenant = "b", .bytes = 1'001}).refused, WaitRefusal::kQueueFull);
+  EXPECT_EQ(w.Enter("b", {.tenant = "b", .bytes = 900}).refused, WaitRefusal::kNone);
+  EXPECT_EQ(w.Enter("c", {.tenant = "c", .bytes = 101}).refused, WaitRefusal::kQueueFull);
+  EXPECT_EQ(w.Enter("c", {.tenant = "c", .bytes = 100}).refused, WaitRefusal::kNone);
+  EXPECT_EQ(w.Enter("d", {.tenant = "d"}).refused, WaitRefusal::kNone);
+  EXPECT_EQ(w.Enter("e", {.tenant = "e"}).refused, WaitRefusal::kQueueFull);
+  EXPECT_EQ(w.queue.waiting(), 10u);
+}
+
+TEST(AdmissionQueue, OneTenantCannotShutTheOthersOut) {
+  Waiting w({.max_requests = 300});
+  while (w.Enter("flood", {.tenant = "flood"}).refused == WaitRefusal::kNone) {
+  }
+  EXPECT_LE(w.queue.waiting(), 201u);
+  for (int tenant = 0; tenant < 20; ++tenant) {
+    EXPECT_EQ(w.Enter("other", {.tenant = fmt::format("t{}", tenant)}).refused, WaitRefusal::kNone);
+  }
+}
+
+TEST(AdmissionQueue, ABandsReservedPlacesAreKeptForIt) {
+  AdmissionSpec spec = Bands({{.name = "interactive", .reserved = 0.2}, {.name = "batch"}});
+  spec.max_requests = 100;
+  Waiting w(spec);
+  for (int tenant = 0; tenant < 200; ++tenant) {
+    w.Enter("batch", {.tenant = fmt::format("t{}", tenant), .band = 1});
+  }
+  EXPECT_EQ(w.queue.waiting(), 80u);
+  for (int tenant = 0; tenant < 20; ++tenant) {
+    EXPECT_EQ(w.Enter("urgent", {.tenant = fmt::format("t{}", tenant), .band = 0}).refused,
+              WaitRefusal::kNone);
+  }
+  EXPECT_EQ(w.Enter("urgent", {.tenant = "more", .band = 0}).refused, WaitRefusal::kQueueFull);
+}
+
+TEST(AdmissionQueue, ALessUrgentBandGetsWhatIsReservedForItAndNobodyStarves) {
+  AdmissionSpec spec = Bands({{.name = "interactive"}, {.name = "batch", .reserved = 0.25}});
+  spec.max_requests = 10'000;
+  Waiting w(spec);
+  for (int i = 0; i < 1'000; ++i) {
+    w.Enter("urgent", {.tenant = "a", .band = 0});
+    w.Enter("batch", {.tenant = "a", .band = 1});
+  }
+  int batch = 0;
+  for (int i = 0; i < 400; ++i) {
+    batch += w.Next() == "batch";
+    w.now += milliseconds(10);
+  }
+  EXPECT_NEAR(batch, 100, 4);
+}
+
+TEST(AdmissionQueue, AReservedShareThatWasLeftUnusedIsNotOwedLater) {
+  AdmissionSpec spec = Bands({{.name = "interactive"}, {.name = "batch", .reserved = 0.25}});
+  spec.max_requests = 10'000;
+  Waiting w(spec);
+  for (int i = 0; i < 2'000; ++i) w.Enter("urgent", {.tenant = "a", .band = 0});
+  for (int i = 0; i < 1'000; ++i) w.Next();
+  for (int i = 0; i < 100; ++i) w.Enter("batch", {.tenant = "a", .band = 1});
+  int batch = 0;
+  for (int i = 0; i < 40; ++i) batch += w.Next() == "batch";
+  EXPECT_NEAR(batch, 10, 2);
+}
+
+// A hundred a second, one at a time.
+void Drain(Waiting& w, int turns) {
+  for (int i = 0; i < turns; ++i) {
+    w.now += milliseconds(10);
+    ASSERT_NE(w.Next(), "");
+  }
+}
+
+TEST(AdmissionQueue, WhoCannotMakeItsDeadlineIsRefusedAtOnceAndToldWhenToComeBack) {
+  Waiting w;
+  for (int i = 0; i < 400; ++i) w.Enter("a", {.tenant = "a"});
+  EXPECT_EQ(w.Enter("unknown pace", {.tenant = "a", .deadline = kStart + milliseconds(1)}).refused,
+            WaitRefusal::kNone);
+  Drain(w, 200);
+  const Entered late = w.Enter("late", {.tenant = "b", .cost = 150, .deadline = w.now + seconds(1)});
+  EXPECT_EQ(late.refused, WaitRefusal::kTooLate);
+  EXPECT_NEAR(conf::ToSeconds(late.expected_wait), 0.5, 0.05);
+  const Entered in_time = w.Enter("in time", {.tenant = "b", .cost = 150, .deadline = w.now + seconds(2)});
+  EXPECT_EQ(in_time.refused, WaitRefusal::kNone);
+  EXPECT_NEAR(conf::ToSeconds(in_time.expected_wait), 1.5, 0.05);
+}
+
+TEST(AdmissionQueue, TheExpectedWaitIsThatOfAFairShare) {
+  Waiting w;
+  for (int i = 0; i < 500; ++i) w.Enter("flood", {.tenant = "flood"});
+  Drain(w, 100);
+  const Entered small = w.Enter("small", {.tenant = "small"});
+  EXPECT_LE(small.expected_wait, milliseconds(20));
+  EXPECT_LE(small.ahead, 2u);
+  const Entered last = w.Enter("flood", {.tenant = "flood"});
+  EXPECT_NEAR(conf::ToSeconds(last.expected_wait), 4.01, 0.05);
+  const std::optional<Entered> standing = w.queue.StandingOf(last.ticket, w.now);
+  ASSERT_TRUE(standing);
+  EXPECT_NEAR(standing->ahead, 401, 2);
+}
+
+TEST(AdmissionQueue, APaceThatStallsSinks) {
+  Waiting w;
+  for (int i = 0; i < 300; ++i) w.Enter("a", {.tenant = "a"});
+  Drain(w, 100);
+  EXPECT_NEAR(w.queue.DrainPerSecond(w.now), 100, 2);
+  EXPECT_LT(w.queue.DrainPerSecond(w.now + seconds(30)), 5);
+  while (!w.Next().empty()) {
+  }
+  const double before = w.queue.DrainPerSecond(w.now);
+  EXPECT_EQ(w.queue.DrainPerSecond(w.now + std::chrono::hours(1)), before) << "idling is not slowness";
+}
+
+TEST(AdmissionQueue, IdleTenantsAreForgottenOnceTheyAreOwedNothing) {
+  Waiting w;
+  for (int i = 0; i < 100'000; ++i) {
+    w.Enter("x", {.tenant = fmt::format("t{}", i)});
+    w.queue.Leave(w.queue.Next(w.now)->ticket, w.now);
+  }
+  EXPECT_LE(w.queue.tenants(), 130u);
+}
+
+// Sheng et al. bound what two backlogged tenants' service may differ by, whatever they send: twice the
+// dearest turn.
+TEST(AdmissionQueueProperty, BackloggedTenantsAreServedAlikeWhateverTheySend) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    scheduler::Rng rng(seed);
+    AdmissionQueue queue({.max_requests = 100'000, .max_bytes = uint64_t{1} << 40});
+    const std::vector<std::string> tenants = {"a", "b", "c"};
+    const std::vector<double> weights = {1, 1, 3};
+    std::vector<int> waiting(3);
+    std::vector<double> served(3);
+    std::map<WaitTicket, std::pair<size_t, double>> who;
+    conf::TimePoint now = kStart;
+    double dearest = 0;
+    for (int step = 0; step < 5'000; ++step) {
+      now += milliseconds(rng.Uniform(20));
+      for (size_t t = 0; t < 3; ++t) {
+        const int more = t == 1 ? static_cast<int>(rng.Uniform(12)) : 2;
+        for (int i = 0; waiting[t] < 5 || i < more; ++i) {
+          const double cost = 1 + static_cast<double>(rng.Uniform(t == 0 ? 2'000 : 200));
+          dearest = std::max(dearest, cost);
+          const Entered in = queue.Enter({.tenant = tenants[t], .weight = weights[t], .cost = cost}, now);
+          ASSERT_EQ(in.refused, WaitRefusal::kNone);
+          who[in.ticket] = {t, cost};
+          ++waiting[t];
+        }
+      }
+      const Turn turn = *queue.Next(now);
+      const auto [t, cost] = who.at(turn.ticket);
+      --waiting[t];
+      if (rng.Uniform(10) == 0) {
+        queue.PutBack(turn.ticket, now);
+        ++waiting[t];
+      } else {
+        served[t] += cost / weights[t];
+        queue.Leave(turn.ticket, now);
+      }
+      for (size_t a = 0; a < 3; ++a) {
+        for (size_t b = 0; b < a; ++b)
+          ASSERT_LE(std::abs(served[a] - served[b]), 2 * dearest) << seed << " " << step;
+      }
+    }
+  }
+}
+
+TEST(AdmissionQueueProperty, NothingIsLostOrCountedTwiceFromManyShards) {
+  AdmissionQueue queue(
+      {.max_requests = 500,
+       .max_bytes = 100'000,
+       .bands = {{.name = "a", .reserved = 0.1}, {.name = "b"}, {.name = "c", .reserved = 0.2}}});
+  std::atomic<int64_t> inside{0};
+  std::vector<std::jthread> shards;
+  for (uint64_t shard = 0; shard < 4; ++shard) {
+    shards.emplace_back([&, shard] {
+      scheduler::Rng rng(shard);
+      std::vector<WaitTicket> own;
+      for (int step = 0; step < 20'000; ++step) {
+        const conf::TimePoint now = kStart + milliseconds(step);
+        const std::string tenant = fmt::format("t{}", rng.Uniform(30));
+        switch (rng.Uniform(4)) {
+          case 0:
+          case 1: {
+            const Entered in = queue.Enter({.tenant = tenant,
+                                            .band = static_cast<uint32_t>(rng.Uniform(3)),
+                                            .cost = 1.0 + static_cast<double>(rng.Uniform(100)),
+                                            .bytes = rng.Uniform(500)},
+                                           now);
+            if (in.refused != WaitRefusal::kNone) break;
+            ++inside;
+            own.push_back(in.ticket);
+            break;
+          }
+          case 2:
+            if (const std::optional<Turn> turn = queue.Next(now)) {
+              if (rng.Uniform(4) == 0) {
+                queue.PutBack(turn->ticket, now);
+              } else {
+                queue.Leave(turn->ticket, now);
+                --inside;
+              }
+            }
+            break;
+          default:
+            queue.Settle(tenant, 1, static_cast<uint32_t>(rng.Uniform(3)), 5);
+        }
+      }
+    });
+  }
+  shards.clear();
+  EXPECT_EQ(queue.waiting(), inside.load());
+  uint32_t left = 0;
+  for (const BandState& band : queue.Bands(kStart + seconds(30))) left += band.waiting;
+  EXPECT_EQ(left, queue.waiting());
+  while (const std::optional<Turn> turn = queue.Next(kStart + seconds(30))) queue.Leave(turn->ticket, kStart);
+  for (const BandState& band : queue.Bands(kStart)) {
+    EXPECT_EQ(band.waiting, 0u);
+    EXPECT_EQ(band.bytes, 0u);
+    EXPECT_EQ(band.cost, 0);
+  }
+}
+
+}  // namespace
+}  // namespace router
