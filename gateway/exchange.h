@@ -18,6 +18,7 @@
 #include "gateway/net/http/server_connection.h"
 #include "gateway/net/transport.h"
 #include "gateway/principal.h"
+#include "gateway/prompt_prefix.h"
 #include "gateway/runtime.h"
 #include "gateway/telemetry/trace_context.h"
 #include "router/api.h"
@@ -146,6 +147,7 @@ struct Exchange {
   ledger::Ticket ticket;
 
   // dispatch
+  PromptPrefix prefix;
   std::optional<router::Attempt> attempt;
   std::unique_ptr<Upstream> upstream;  // the answer in hand
   std::optional<router::Step> again;   // the answer broke off before the client had any of it: what to do now

@@ -53,13 +53,32 @@ struct ModelCounter {
   std::string_view help;
   Cell ModelCells::* cell;
 };
-constexpr std::array<ModelCounter, 4> kModelCounters = {{
+constexpr std::array<ModelCounter, 5> kModelCounters = {{
     {"tidegate_streams_total", "Requests that asked for a stream", &ModelCells::streams},
     {"tidegate_cached_input_tokens_total", "Input tokens that an engine took from its prefix cache",
      &ModelCells::cached_tokens},
+    {"tidegate_predicted_cached_input_tokens_total",
+     "Input tokens that the router took to be in the prefix cache of the replica it chose",
+     &ModelCells::predicted_cached_tokens},
     {"tidegate_retries_total", "Tries on another replica after the first", &ModelCells::retries},
     {"tidegate_fallbacks_total", "Requests that another model served than the one asked for",
      &ModelCells::fallbacks},
+}};
+
+// A replica as the policies see it.
+struct ReplicaSignal {
+  std::string_view name;
+  std::string_view help;
+  double router::Signals::* value;
+};
+constexpr std::array<ReplicaSignal, 4> kReplicaSignals = {{
+    {"tidegate_replica_requests", "Requests on a replica, those that others sent there included",
+     &router::Signals::requests},
+    {"tidegate_replica_backlog_tokens", "Prompt tokens that a replica is to compute yet",
+     &router::Signals::backlog},
+    {"tidegate_replica_kv_use", "Part of a replica's KV cache that is in use", &router::Signals::kv_use},
+    {"tidegate_replica_prefill_tokens_per_second", "Prompt tokens that a replica computes, as measured here",
+     &router::Signals::prefill_rate},
 }};
 
 struct ReplicaFailure {
@@ -92,6 +111,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   MetricFamilies out;
   CollectModels(out);
   CollectReplicas(out);
+  CollectPrefixes(out);
   CollectShards(out);
   CollectLimits(out);
   CollectLedger(out);
@@ -161,6 +181,11 @@ void Metrics::CollectReplicas(MetricFamilies& out) const {
         .Add(state.load.requests(), {{"model", model}, {"replica", replica}});
     out.Gauge("tidegate_replica_outstanding_tokens", "Tokens that those requests are expected to take yet")
         .Add(state.load.tokens(), {{"model", model}, {"replica", replica}});
+    const router::Signals signals = state.engine.Read(now);
+    for (const ReplicaSignal& signal : kReplicaSignals) {
+      out.Gauge(signal.name, signal.help)
+          .Add(signals.*signal.value, {{"model", model}, {"replica", replica}});
+    }
     out.Gauge("tidegate_replica_breaker_phase", "1 for the phase that a replica's breaker is in");
     const Breaker::Phase phase = state.breaker.phase(now);
     for (const auto& [value, name] : kPhases) {

@@ -55,6 +55,17 @@ void Metrics::CollectLimits(MetricFamilies& out) const {
   }
 }
 
+void Metrics::CollectPrefixes(MetricFamilies& out) const {
+  const router::prefix::Stats stats = operations_.shared->prefixes.stats();
+  out.Gauge("tidegate_prefix_index_bytes", "Memory of the prefix index, the most that it will ever take")
+      .Add(static_cast<double>(stats.bytes));
+  out.Gauge("tidegate_prefix_index_capacity", "Blocks of prompts on a replica that it has room for")
+      .Add(static_cast<double>(stats.capacity));
+  out.Gauge("tidegate_prefix_index_entries", "Those that it holds").Add(static_cast<double>(stats.entries));
+  out.Counter("tidegate_prefix_index_displaced_total", "Live ones that gave way since it was full")
+      .Add(static_cast<double>(stats.displaced));
+}
+
 void Metrics::CollectLedger(MetricFamilies& out) const {
   const ledger::Stats stats = operations_.shared->ledger->GetStats();
   out.Gauge("tidegate_ledger_healthy", "1 while the ledger takes records; 0: new requests are refused")

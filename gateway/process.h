@@ -26,6 +26,7 @@
 #include "gateway/operations.h"
 #include "gateway/outbound.h"
 #include "gateway/probes.h"
+#include "gateway/scrapes.h"
 #include "gateway/server.h"
 #include "gateway/shared.h"
 
@@ -94,6 +95,7 @@ class Process {
   Shared shared_;
   net::Loop control_;
   Probes probes_;
+  Scrapes scrapes_;
   Jwks jwks_;
   Outbound outbound_;
   std::unique_ptr<ledger::Indexer> indexer_;

@@ -11,20 +11,6 @@ namespace {
 
 namespace limits = router::limits;
 
-router::PolicyKind PolicyOf(config::RoutingPolicy policy) {
-  switch (policy) {
-    case config::RoutingPolicy::kLeastLoad:
-      return router::PolicyKind::kLeastLoad;
-    case config::RoutingPolicy::kRoundRobin:
-      return router::PolicyKind::kRoundRobin;
-    case config::RoutingPolicy::kPowerOfTwo:
-      return router::PolicyKind::kPowerOfTwo;
-    case config::RoutingPolicy::kWeighted:
-      return router::PolicyKind::kWeighted;
-  }
-  return router::PolicyKind::kLeastLoad;
-}
-
 limits::Period PeriodOf(config::Period period) {
   switch (period) {
     case config::Period::kDay:
@@ -50,7 +36,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
   router::ModelSpec spec;
   spec.name = model.name;
   spec.aliases = model.aliases;
-  spec.policy = PolicyOf(model.routing.policy);
+  spec.policy = model.routing.policy;
   for (const config::Fallback& fallback : model.fallbacks)
     spec.fallbacks.push_back({fallback.model, MaskOf(fallback)});
   spec.timeouts = {model.timeouts.connect, model.timeouts.first_byte, model.timeouts.idle,

@@ -20,6 +20,7 @@
 #include "gateway/shared.h"
 #include "plugins/auth/jwt_authenticator.h"
 #include "router/facts.h"
+#include "router/prefix/block_hash.h"
 #include "scheduler/rng.h"
 
 namespace gateway {
@@ -52,6 +53,7 @@ class Shard {
   net::Loop loop;
   scheduler::Rng rng;
   router::FactsScanner scanner;
+  router::prefix::BlockHasher block_hasher;
   ledger::ShardJournal& journal;
   ShardMetrics metrics;
 

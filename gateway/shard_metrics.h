@@ -59,6 +59,7 @@ struct ModelCells {
   std::array<Cell, ledger::kEndReasons> requests;  // by end reason
   Cell streams;
   Cell cached_tokens;
+  Cell predicted_cached_tokens;
   Cell cost_micro_usd;
   Cell retries;
   Cell fallbacks;

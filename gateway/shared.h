@@ -21,7 +21,8 @@ namespace gateway {
 
 struct Shared {
   router::limits::LimitTree limits;
-  router::ReplicaStates replicas;
+  router::prefix::Index prefixes;
+  router::ReplicaStates replicas{&prefixes};
   TokenEstimates estimates;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<plugins::auth::KeyStore> keys;

@@ -117,6 +117,25 @@ std::optional<ModelId> RouteTable::Find(std::string_view name_or_alias) const {
   return found == names_.end() ? std::nullopt : std::optional(found->second);
 }
 
+bool LooksAtPrompt(PolicyKind kind) {
+  switch (kind) {
+    case PolicyKind::kConsistentHash:
+    case PolicyKind::kCacheAware:
+    case PolicyKind::kEpp:
+    case PolicyKind::kKvCost:
+    case PolicyKind::kCost:
+      return true;
+    case PolicyKind::kLeastLoad:
+    case PolicyKind::kRoundRobin:
+    case PolicyKind::kPowerOfTwo:
+    case PolicyKind::kWeighted:
+    case PolicyKind::kRandom:
+    case PolicyKind::kLeastRequests:
+      break;
+  }
+  return false;
+}
+
 std::string_view PolicyName(PolicyKind kind) {
   return kPolicyNames[static_cast<size_t>(kind)];
 }

@@ -138,6 +138,9 @@ class RouteTable {
   absl::flat_hash_map<std::string, ModelId> names_;
 };
 
+// Whether it goes by what a request's prompt begins with, or by its session.
+bool LooksAtPrompt(PolicyKind kind);
+
 std::string_view PolicyName(PolicyKind kind);
 std::optional<PolicyKind> PolicyByName(std::string_view name);
 std::span<const std::string_view> PolicyNames();

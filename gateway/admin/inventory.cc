@@ -73,7 +73,7 @@ Answer ListModels(const Operations&, const Call& call) {
     ordered_json& out = all.emplace_back();
     out["name"] = model.name;
     out["aliases"] = model.aliases;
-    out["routing"] = config::Name(model.routing.policy);
+    out["routing"] = router::PolicyName(model.routing.policy);
     // USD per million tokens, as in the configuration.
     out["price"] = {{"input", conf::FormatMicroUsd(model.price.input)},
                     {"cached_input", conf::FormatMicroUsd(model.price.cached_input)},

@@ -52,15 +52,19 @@ constexpr auto kEngines = [] {
   return words;
 }();
 
+std::span<const std::pair<std::string_view, router::PolicyKind>> Policies() {
+  static const auto words = [] {
+    std::vector<std::pair<std::string_view, router::PolicyKind>> all;
+    for (const std::string_view name : router::PolicyNames())
+      all.emplace_back(name, *router::PolicyByName(name));
+    return all;
+  }();
+  return words;
+}
+
 const EngineFacts& FactsOf(Engine engine) {
   return kEngineFacts[static_cast<size_t>(engine)];
 }
-
-constexpr std::array<std::pair<std::string_view, RoutingPolicy>, 4> kPolicies = {
-    {{"least-load", RoutingPolicy::kLeastLoad},
-     {"round-robin", RoutingPolicy::kRoundRobin},
-     {"power-of-two", RoutingPolicy::kPowerOfTwo},
-     {"weighted", RoutingPolicy::kWeighted}}};
 
 constexpr std::array<std::pair<std::string_view, FallbackOn>, 4> kConditions = {
     {{"unavailable", FallbackOn::kUnavailable},
@@ -110,7 +114,7 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
 }
 
 static void Bind(conf::Object& o, Routing& routing) {
-  o.Optional("policy", conf::Choice(routing.policy, "policy", kPolicies));
+  o.Optional("policy", conf::Choice(routing.policy, "policy", Policies()));
 }
 
 static void Bind(conf::Object& o, Timeouts& timeouts) {
@@ -179,9 +183,6 @@ ApiSet DefaultApis(Engine engine) {
 }
 bool HasHealthPath(Engine engine) {
   return FactsOf(engine).health;
-}
-std::string_view Name(RoutingPolicy policy) {
-  return conf::WordOf<RoutingPolicy>(kPolicies, policy);
 }
 std::string_view Name(FallbackOn condition) {
   return conf::WordOf<FallbackOn>(kConditions, condition);

@@ -10,6 +10,7 @@
 #include "conf/secret.h"
 #include "conf/time.h"
 #include "gateway/config/types.h"
+#include "router/route_table.h"
 
 namespace gateway::config {
 
@@ -39,11 +40,8 @@ struct Endpoint {
   ApiSet apis;  // when not given: DefaultApis(engine)
 };
 
-enum class RoutingPolicy : uint8_t { kLeastLoad, kRoundRobin, kPowerOfTwo, kWeighted };
-std::string_view Name(RoutingPolicy policy);
-
 struct Routing {
-  RoutingPolicy policy = RoutingPolicy::kLeastLoad;
+  router::PolicyKind policy = router::PolicyKind::kLeastLoad;
 };
 
 struct Timeouts {

@@ -95,6 +95,7 @@ net::Task<Event> Try(Exchange& x, const Step& step, conf::TimePoint now) {
   x.counts.attempts = x.attempt->tries();
   x.shard.metrics.replica(step.replica).attempts.Add();
   x.ticket.SetReplica(x.runtime->replica(step.replica).name());
+  x.prefix.Sent(x, now);
   if (x.upstream) x.upstream->Release(now);
   x.upstream = std::make_unique<Upstream>(x, route);
   if (!x.upstream->Prepare()) co_return Event::Of(Event::Kind::kClientGone);
@@ -123,8 +124,9 @@ net::Task<Verdict> Dispatch(Exchange& x) {
   x.deadline = std::min(x.deadline.value_or(x.until), x.until);
   if (x.body_whole) x.WatchClient();
   if (x.client_gone) co_return x.Gone();  // by now, or while the ledger was waited for
-  const router::PickFacts facts{.tokens = x.prompt_tokens_est + x.ExpectedOutput()};
-  x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.deadline, x.shard.rng);
+  x.prefix.Find(x, start);
+  x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, x.prefix.Facts(x), x.deadline,
+                    x.shard.rng);
   const Verdict verdict = co_await Pursue(x, x.attempt->Resume(Event::Of(Event::Kind::kStart), start), start);
   if (x.attempt->retries() > 0) x.shard.metrics.model(x.model_id).retries.Add(x.attempt->retries());
   if (x.attempt->model() != x.model_id) x.shard.metrics.model(x.model_id).fallbacks.Add();

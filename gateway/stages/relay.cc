@@ -46,6 +46,7 @@ void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
 // Tells the attempt how it ended and the ledger why.
 Verdict Finish(Exchange& x, const Event& event) {
   const conf::TimePoint now = net::Now();
+  x.attempt->charge().LastToken(static_cast<int64_t>(x.counts.output), x.at.last_token);
   x.attempt->Resume(event, now);
   x.upstream->Release(now);
   x.answer_whole = true;
@@ -123,6 +124,7 @@ net::Task<Verdict> RelayRefusal(Exchange& x) {
 net::Task<Verdict> SendWhole(Exchange& x, std::string_view body) {
   ClientConnection& upstream = x.upstream->connection();
   x.at.first_token = x.at.last_token = net::Now();
+  x.prefix.Computed(x, x.at.first_token);
   TakeUsage(x, api::UsageFromJson(body));
   x.finish = api::FinishFromJson(body);
   x.TellProgress();
@@ -159,6 +161,7 @@ net::Task<Verdict> SendPieces(Exchange& x, std::string_view so_far, std::optiona
     if (tail.size() > 4 * kTail) tail.erase(0, tail.size() - kTail);
   };
   x.at.first_token = net::Now();
+  x.prefix.Computed(x, x.at.first_token);
   x.attempt->Resume(Event::Of(Event::Kind::kFirstByte), x.at.first_token);
   keep(so_far);
   x.counts.bytes_out += so_far.size();
@@ -274,6 +277,8 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
   if (tally_.events() == events_before) return;
   if (events_before == 0) {
     x_.at.first_token = now;
+    x_.attempt->charge().FirstToken(now);
+    x_.prefix.Computed(x_, now);
   } else {
     x_.at.max_gap = std::max(x_.at.max_gap, now - x_.at.last_token);
   }

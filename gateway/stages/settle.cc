@@ -90,6 +90,7 @@ void Count(Exchange& x) {
   if (x.counts.input > 0) model.input_tokens.Observe(x.counts.input);
   if (x.counts.output > 0) model.output_tokens.Observe(x.counts.output);
   model.cached_tokens.Add(x.counts.cached);
+  if (x.attempt) model.predicted_cached_tokens.Add(static_cast<uint64_t>(x.attempt->decision().cached));
   model.cost_micro_usd.Add(static_cast<uint64_t>(x.counts.cost_micro_usd));
   if (!x.ticket && x.reason == ledger::EndReason::kRefused) return;
   model.duration.Observe(x.at.ended - x.at.started);

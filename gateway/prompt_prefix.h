@@ -1,0 +1,41 @@
+// What the router is told of a request's prompt, and what it learns from where the request goes: the prompt's
+// blocks, and which replicas are taken to hold them. Empty for policies that do not look at the prompt.
+//
+// Part of an Exchange, on its shard. Keeps the blocks (8 bytes for each 256 of the prompt) until the engine
+// has computed them.
+#pragma once
+
+#include <absl/container/inlined_vector.h>
+
+#include <array>
+#include <cstdint>
+
+#include "conf/time.h"
+#include "router/pick.h"
+
+namespace gateway {
+
+struct Exchange;
+
+class PromptPrefix {
+ public:
+  // Hashes the prompt and asks who holds how much of it. Valid while the exchange's runtime is.
+  void Find(Exchange& x, conf::TimePoint now);
+
+  // Views of what Find found.
+  router::PickFacts Facts(const Exchange& x) const;
+
+  // The request is on its way to the replica, or its prompt has been computed there.
+  void Sent(const Exchange& x, conf::TimePoint now) const;
+  void Computed(const Exchange& x, conf::TimePoint now) const;
+
+ private:
+  static constexpr size_t kMaxMatches = 32;
+
+  absl::InlinedVector<uint64_t, 16> blocks_;
+  std::array<router::PrefixMatch, kMaxMatches> matches_;
+  size_t match_count_ = 0;
+  uint64_t affinity_ = 0;
+};
+
+}  // namespace gateway
