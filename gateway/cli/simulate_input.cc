@@ -180,7 +180,7 @@ void AddInputOptions(CLI::App& command, SimulateInput& input) {
   text("--node-list", input.node_list,
        "Nodes as a CSV file, added to --cluster or alone (also openb's form)");
   command.add_option("--nodes", input.nodes, "Nodes, all alike")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(CLI::Range(1, 200'000))
       ->capture_default_str();
   command.add_option("--devices", input.devices, "GPUs in each")
       ->check(CLI::Range(1, scheduler::kMaxDevices))

@@ -11,7 +11,6 @@ namespace scheduler::sim {
 namespace {
 
 constexpr size_t kMostSamples = 100'000;
-constexpr uint32_t kRoundsPerProgress = 256;
 constexpr conf::Duration kLongestWorld = std::chrono::hours(100 * 8760);
 
 conf::TimePoint FirstSubmission(const std::vector<TraceJob>& jobs) {
@@ -88,7 +87,7 @@ World::World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, s
 Report World::Run(const std::function<bool(const Progress&)>& progress) {
   const conf::TimePoint end =
       start_ + (options_.horizon > conf::Duration::zero() ? options_.horizon : kLongestWorld);
-  for (uint32_t round = 0; !NothingWillHappen(); ++round) {
+  while (!NothingWillHappen()) {
     const conf::TimePoint next = NextTime();
     if (next > end) {
       collector_.Advance(end, planner_.state());
@@ -101,7 +100,7 @@ Report World::Run(const std::function<bool(const Progress&)>& progress) {
     while (next_arrival_ < jobs_.size() && jobs_[next_arrival_].job.submitted <= now_)
       Arrive(next_arrival_++);
     PlanIfDue();
-    if (progress && round % kRoundsPerProgress == 0 && !progress({over_, jobs_.size(), now_ - start_})) break;
+    if (progress && !progress({over_, jobs_.size(), now_ - start_})) break;
   }
   return Finish();
 }

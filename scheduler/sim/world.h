@@ -73,8 +73,8 @@ class World {
   World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, std::vector<TraceJob> jobs,
         WorldOptions options);
 
-  // Once. `progress` is called now and then and says whether to go on; it may be empty. A run that was broken
-  // off reports what there was until then.
+  // Once. `progress` is called after each moment and says whether to go on; it may be empty. A run that was
+  // broken off reports what there was until then.
   Report Run(const std::function<bool(const Progress&)>& progress = {});
 
  private:
