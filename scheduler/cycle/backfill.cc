@@ -34,7 +34,7 @@ conf::TimePoint Reservations::LastStartBefore(conf::TimePoint to) const {
 std::optional<Reservation> Reserve(Trial& trial, GangPlacer& gangs, Placer& placer, JobIndex job,
                                    const JobEntry& entry, conf::Duration run, conf::TimePoint now,
                                    conf::TimePoint not_before, const std::vector<Release>& releases,
-                                   Reservations& others, const NodeSet* zone) {
+                                   Reservations& others, const NodeSet* zone, conf::TimePoint before) {
   const auto try_at = [&](conf::TimePoint start) -> std::optional<Reservation> {
     const Trial::Mark mark = trial.mark();
     const NodeSet* keep_off = others.KeepOff(start, start + run);
@@ -56,19 +56,19 @@ std::optional<Reservation> Reserve(Trial& trial, GangPlacer& gangs, Placer& plac
     return found;
   };
 
-  const Trial::Mark before = trial.mark();
+  const Trial::Mark present = trial.mark();
   Outlook outlook(trial.state(), placer.shapes(),
                   {.entry = entry, .run = run, .from = std::max(now, not_before), .zone = zone}, releases,
                   others.all());
   std::optional<Reservation> found;
   size_t next = 0;
   while (!found) {
-    const std::optional<conf::TimePoint> at = outlook.Next();
+    const std::optional<conf::TimePoint> at = outlook.Next(before);
     if (!at) break;
     while (next < releases.size() && releases[next].at <= *at) trial.EvictJob(releases[next++].job);
     found = try_at(*at);
   }
-  trial.Rollback(before);
+  trial.Rollback(present);
   return found;
 }
 

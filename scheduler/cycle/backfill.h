@@ -55,11 +55,12 @@ class Reservations {
 };
 
 // Finds when `job` starts at the latest, running for `run` from then, never before `not_before`: releases are
-// taken in order within the trial, which is as before afterwards. Nothing: it would not fit in the empty
-// cluster either.
+// taken in order within the trial, which is as before afterwards. Nothing: not by `before`, or it would not
+// fit in the empty cluster either.
 std::optional<Reservation> Reserve(Trial& trial, GangPlacer& gangs, Placer& placer, JobIndex job,
                                    const JobEntry& entry, conf::Duration run, conf::TimePoint now,
                                    conf::TimePoint not_before, const std::vector<Release>& releases,
-                                   Reservations& others, const NodeSet* zone);
+                                   Reservations& others, const NodeSet* zone,
+                                   conf::TimePoint before = conf::TimePoint::max());
 
 }  // namespace scheduler

@@ -138,9 +138,16 @@ std::optional<Reservation> Cycle::TakePromise(JobIndex job) {
 bool Cycle::Holds(const Reservation& promise) {
   const JobEntry& entry = s_.jobs[promise.job];
   const Trial::Mark mark = trial_.mark();
+  // What stands elsewhere makes a difference to power alone.
+  std::vector<MemberId> gone;
   for (const Release& release : Releases()) {
-    if (release.at <= promise.start) trial_.EvictJob(release.job);
+    if (release.at > promise.start) break;
+    for (const MemberId id : s_.state.of(release.job)) {
+      const NodeId node = s_.state.member(id).holding.node;
+      if (s_.state.has_power_budgets() || std::ranges::binary_search(promise.nodes, node)) gone.push_back(id);
+    }
   }
+  for (const MemberId id : gone) trial_.Evict(id);
   NodeSet others(s_.state.cluster().nodes.size());
   for (NodeId node = 0; node < s_.state.cluster().nodes.size(); ++node) others.Add(node);
   for (const NodeId node : promise.nodes) others.Remove(node);
@@ -165,13 +172,16 @@ bool Cycle::ReserveFor(JobIndex job, conf::TimePoint not_before, const std::opti
   for (const auto& [sequence, other] : s_.running) {
     if (!s_.jobs[other].leaving.empty()) EvictLeaving(other);
   }
-  std::optional<Reservation> reservation =
-      Reserve(trial_, s_.gangs, s_.PlacerFor(entry), job, entry, s_.ExpectedRun(job), now_, not_before,
-              Releases(), reservations_, s_.ZoneKeptOff(entry));
+  const auto find = [&](conf::TimePoint before) {
+    return Reserve(trial_, s_.gangs, s_.PlacerFor(entry), job, entry, s_.ExpectedRun(job), now_, not_before,
+                   Releases(), reservations_, s_.ZoneKeptOff(entry), before);
+  };
+  std::optional<Reservation> reservation;
+  if (promise) reservation = find(promise->start);
+  if (promise && !reservation && Holds(*promise)) reservation = promise;
+  if (!reservation) reservation = find(conf::TimePoint::max());
   trial_.Rollback(mark);
   reservations_.Truncate(made);
-  if (promise && (!reservation || reservation->start > promise->start) && Holds(*promise))
-    reservation = promise;
   if (!reservation) {
     Waits(job, {"impossible", "does not fit beside what is reserved for others, ever"});
     return false;

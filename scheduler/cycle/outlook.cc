@@ -162,8 +162,8 @@ bool Outlook::GoOn() {
   return true;
 }
 
-std::optional<conf::TimePoint> Outlook::Next() {
-  while (GoOn()) {
+std::optional<conf::TimePoint> Outlook::Next(conf::TimePoint before) {
+  while (GoOn() && at_ < before) {
     if (open_ > 0) return at_;
   }
   return std::nullopt;

@@ -32,8 +32,8 @@ class Outlook {
   Outlook(const ClusterState& state, const ShapeTable& shapes, const Ask& ask,
           const std::vector<Release>& releases, const std::vector<Reservation>& others);
 
-  // The next moment at which it may fit; nothing: there is none any more.
-  std::optional<conf::TimePoint> Next();
+  // The next moment at which it may fit; nothing: there is none any more before `before`.
+  std::optional<conf::TimePoint> Next(conf::TimePoint before = conf::TimePoint::max());
 
  private:
   struct Role {

@@ -171,5 +171,19 @@ TEST(Outlook, IsExactForOneRoleWhereAllHoldWholeDevices) {
   }
 }
 
+TEST(Outlook, EndsBeforeTheMomentThatItIsGiven) {
+  World world(1);
+  const JobIndex job = world.Add(Gang(Devices(8), 15));
+  const auto at = [&](conf::TimePoint before) {
+    return Outlook(world.state, world.shapes, {.entry = world.jobs[job], .run = World::kRun, .from = At(0)},
+                   world.releases, world.others.all())
+        .Next(before);
+  };
+  const std::optional<conf::TimePoint> first = at(conf::TimePoint::max());
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(at(*first), std::nullopt);
+  EXPECT_EQ(at(*first + conf::Duration(1)), first);
+}
+
 }  // namespace
 }  // namespace scheduler
