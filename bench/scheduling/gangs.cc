@@ -107,7 +107,6 @@ std::vector<TraceJob> Jobs(int days) {
     job.job.roles = scheduler::sim::GangOf(size->devices, kDevices);
     job.job.submitted = conf::TimePoint() + conf::Duration(std::llround(now_s * 1e9));
     job.run = conf::Duration(std::llround(hours * 3.6e12));
-    job.job.estimate = job.run;
   }
 }
 
@@ -123,6 +122,8 @@ Outcome Simulate(const Setting& setting, std::vector<TraceJob> jobs) {
     }
   }
   if (setting.defragments) scheduler::sim::SetCheckpoints(jobs, kContract);
+  scheduler::Rng unused(0);
+  scheduler::sim::SetEstimates(jobs, {}, unused);  // exact
   scheduler::Policy policy;
   policy.order = {{"age", 1}};
   policy.placement = setting.placement;

@@ -120,6 +120,7 @@ absl::StatusOr<std::vector<TraceJob>> LoadJobs(const std::string& path) {
 }
 
 Outcome Replay(const Setting& setting, std::vector<TraceJob> jobs) {
+  if (setting.defragments) scheduler::sim::SetCheckpoints(jobs, kContract);
   scheduler::Rng noise(kNoiseSeed);
   scheduler::sim::SetEstimates(jobs, {setting.noisy ? EstimateKind::kNoisy : EstimateKind::kExact, kNoise},
                                noise);
@@ -128,7 +129,6 @@ Outcome Replay(const Setting& setting, std::vector<TraceJob> jobs) {
   policy.placement = setting.placement;
   policy.backfill.kind = setting.kind;
   policy.defragment.enabled = setting.defragments;
-  if (setting.defragments) scheduler::sim::SetCheckpoints(jobs, kContract);
   scheduler::Queue queue;
   queue.name = kQueue;
   const scheduler::Cluster cluster = Cluster(setting.nodes);
