@@ -40,7 +40,7 @@ auto Widen(T v) {
 
 // What checks look at: the field behind adaptors and optionals.
 template <class T>
-const T& Target(const T& field) {
+const T& Target(const T& field) {  // NOLINT(bugprone-return-const-ref-from-parameter): fields live longer
   return field;
 }
 template <class T>

@@ -190,6 +190,7 @@ absl::Status Process::OpenAdmin() {
   operations_.runtime = [this] { return runtime_; };
   operations_.shards = [this] {
     std::vector<const ShardMetrics*> all;
+    all.reserve(shards_.size());
     for (const std::unique_ptr<Shard>& shard : shards_) all.push_back(&shard->metrics);
     return all;
   };

@@ -143,6 +143,7 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, con
   runtime->loaded_at_ = now;
 
   std::vector<router::ModelSpec> specs;
+  specs.reserve(c.models.size());
   for (const config::Model& model : c.models) specs.push_back(SpecOf(model));
   auto routes = router::RouteTable::Build(std::move(specs));
   if (!routes.ok()) return routes.status();

@@ -23,6 +23,7 @@ constexpr int64_t kBlocksOf100kTokens = 100'000 * 4 / router::prefix::kBlockByte
 std::vector<uint64_t> Prompt(uint64_t family, int64_t blocks) {
   scheduler::Rng rng(family);
   std::vector<uint64_t> prompt;
+  prompt.reserve(static_cast<size_t>(blocks));
   for (int64_t i = 0; i < blocks; ++i) prompt.push_back(rng.Next());
   return prompt;
 }
@@ -78,6 +79,7 @@ BENCHMARK(BM_PrefixFind)
 void BM_PrefixInsert(benchmark::State& state) {
   Filled& filled = Shared();
   std::vector<std::vector<uint64_t>> prompts;
+  prompts.reserve(64);
   for (uint64_t i = 0; i < 64; ++i) {
     prompts.push_back(
         Prompt((2ull << 40) + i + 1000 * static_cast<uint64_t>(state.thread_index()), state.range(0)));
@@ -102,6 +104,7 @@ void BM_PrefixDistinctPrompts(benchmark::State& state) {
   for (auto _ : state) {
     Index index({.max_bytes = size_t{64} << 20});
     std::vector<MemberId> members;
+    members.reserve(64);
     for (int i = 0; i < 64; ++i) members.push_back(*index.Join(1u << 20));
     scheduler::Rng rng(1);
     uint64_t prompt[4];

@@ -32,6 +32,7 @@ constexpr std::pair<std::string_view, scheduler::Backfill> kBackfills[] = {
 template <class Named>
 std::string Hint(std::string_view name, const std::vector<Named>& named) {
   std::vector<std::string_view> names;
+  names.reserve(named.size());
   for (const Named& one : named) names.push_back(one.name);
   return conf::DidYouMean(name, names);
 }
@@ -58,6 +59,7 @@ void ApplyShortcuts(const SimulateInput& input, scheduler::Policy& policy, Probl
 // "fifo-spread" for conf/policies/fifo-spread.yaml, where that tells the files apart.
 std::vector<std::string> ShortNames(const std::vector<std::string>& files) {
   std::vector<std::string> names;
+  names.reserve(files.size());
   for (const std::string& file : files) names.push_back(std::filesystem::path(file).stem().string());
   return std::set(names.begin(), names.end()).size() == files.size() ? names : files;
 }

@@ -218,8 +218,7 @@ net::Task<Verdict> RelayBody(Exchange& x) {
   x.status = head.status;
   x.head_sent = true;
   x.answer_head.clear();
-  RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type),
-                    {length ? std::optional<size_t>(*length) : std::nullopt}, x.answer_head);
+  RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {length}, x.answer_head);
   co_return co_await SendPieces(x, upstream.payload(), length);
 }
 

@@ -14,8 +14,8 @@ void BlockHasher::Begin(uint64_t salt) {
   blocks_.clear();
 }
 
-void BlockHasher::Close(const char* block) {
-  const uint64_t link[2] = {chain_, XXH3_64bits(block, kBlockBytes)};
+void BlockHasher::Close(std::string_view block) {
+  const uint64_t link[2] = {chain_, XXH3_64bits(block.data(), block.size())};
   chain_ = XXH3_64bits(link, sizeof link);
   blocks_.push_back(chain_);
 }
@@ -24,7 +24,7 @@ void BlockHasher::Add(std::string_view bytes) {
   bytes_ += bytes.size();
   while (!bytes.empty() && blocks_.size() < kMaxBlocks) {
     if (filled_ == 0 && bytes.size() >= kBlockBytes) {
-      Close(bytes.data());
+      Close(bytes.substr(0, kBlockBytes));
       bytes.remove_prefix(kBlockBytes);
       continue;
     }
@@ -33,7 +33,7 @@ void BlockHasher::Add(std::string_view bytes) {
     bytes.remove_prefix(taken);
     filled_ += taken;
     if (filled_ < kBlockBytes) return;
-    Close(partial_);
+    Close({partial_, kBlockBytes});
     filled_ = 0;
   }
 }

@@ -40,7 +40,7 @@ class BlockHasher {
   uint64_t bytes() const { return bytes_; }  // hashed or not
 
  private:
-  void Close(const char* block);
+  void Close(std::string_view block);
 
   uint64_t chain_ = 0;
   uint64_t bytes_ = 0;

@@ -165,6 +165,7 @@ class QueueCheck {
       path.clear();
     }
     std::vector<bool> endless;
+    endless.reserve(known.size());
     for (const char one : known) endless.push_back(one == kEndless);
     return endless;
   }

@@ -27,7 +27,7 @@ std::string Shown(const Json& value) {
 std::optional<conf::Duration> ExactDuration(std::string_view text) {
   int64_t number = 0;
   const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(rest, static_cast<size_t>(end - rest));
   if (error == std::errc{} && number >= 0 && unit == "ns") return conf::Duration(number);
   if (error == std::errc{} && number >= 0 && unit == "us" && number < INT64_MAX / 1'000)

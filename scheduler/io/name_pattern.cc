@@ -12,9 +12,8 @@ constexpr size_t kLongest = 256;  // bytes: a million of them are made
 
 std::optional<uint64_t> Number(std::string_view text) {
   uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || rest != end) return std::nullopt;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
   return number;
 }
 

@@ -43,6 +43,7 @@ class Index {
 template <class T>
 std::string Hint(const std::vector<T>& list, const std::string& name) {
   std::vector<std::string_view> names;
+  names.reserve(list.size());
   for (const T& one : list) names.push_back(one.name);
   return conf::DidYouMean(name, names);
 }

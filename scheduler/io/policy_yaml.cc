@@ -133,6 +133,7 @@ void CheckPlacements(conf::Document& document, const Policy& policy) {
 
 void CheckZone(conf::Document& document, const std::vector<std::string>& zone, const Cluster& cluster) {
   std::vector<std::string_view> names;
+  names.reserve(cluster.fabric.domains.size());
   for (const Domain& domain : cluster.fabric.domains) names.push_back(domain.name);
   for (size_t i = 0; i < zone.size(); ++i) {
     const std::string pointer = fmt::format("/inference_zone/{}", i);

@@ -203,6 +203,7 @@ Report Collector::Finish() {
   std::ranges::sort(turnarounds_);
   std::ranges::sort(slowdowns_);
   std::vector<double> jtted;
+  jtted.reserve(gangs_.size());
   for (const GangPlaced& gang : gangs_) jtted.push_back(gang.jtted);
   std::ranges::sort(jtted);
   report.jct_mean_h = Mean(turnarounds_);

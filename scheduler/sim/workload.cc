@@ -136,6 +136,7 @@ std::vector<Queue> QueuesOf(const std::vector<TraceJob>& jobs) {
   std::set<std::string> names;
   for (const TraceJob& job : jobs) names.insert(job.job.queue);
   std::vector<Queue> queues;
+  queues.reserve(names.size());
   for (const std::string& name : names) queues.push_back({.name = name, .parent = {}});
   return queues;
 }
