@@ -44,7 +44,7 @@ std::string_view CodeName(WaitRefusal refusal) {
 
 AdmissionQueue::AdmissionQueue(AdmissionSpec spec) : spec_(std::move(spec)) {
   assert(!spec_.bands.empty());
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   for (const BandSpec& band : spec_.bands) bands_.push_back({.spec = band});
 }
 
@@ -158,7 +158,7 @@ void AdmissionQueue::Charge(Band& band, Flow& flow, double cost) {
 
 Entered AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now) {
   assert(arrival.weight > 0 && arrival.cost > 0);
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   Band& band = bands_[arrival.band];
   Flow& flow = FlowOf(band, arrival.tenant, arrival.weight);
   const bool first =
@@ -218,7 +218,7 @@ void AdmissionQueue::CountDispatched(Band& band, double cost, conf::TimePoint no
 }
 
 std::optional<Turn> AdmissionQueue::Next(conf::TimePoint now) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   Band* const band = NextBand();
   if (band == nullptr) return std::nullopt;
   Flow& flow = **band->active.begin();
@@ -238,7 +238,7 @@ std::optional<Turn> AdmissionQueue::Next(conf::TimePoint now) {
 }
 
 void AdmissionQueue::PutBack(WaitTicket ticket, conf::TimePoint now) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   const auto at = waiters_.find(ticket);
   if (at == waiters_.end() || !at->second.had_turn) return;
   Waiter& waiter = at->second;
@@ -251,7 +251,7 @@ void AdmissionQueue::PutBack(WaitTicket ticket, conf::TimePoint now) {
 }
 
 void AdmissionQueue::Leave(WaitTicket ticket, conf::TimePoint now) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   const auto at = waiters_.find(ticket);
   if (at == waiters_.end()) return;
   if (!at->second.had_turn) Part(ticket, at->second, now);
@@ -265,12 +265,12 @@ void AdmissionQueue::Forget(WaitTicket ticket) {
 }
 
 void AdmissionQueue::Settle(std::string_view tenant, double weight, uint32_t band, double more) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   Charge(bands_[band], FlowOf(bands_[band], tenant, weight), more);
 }
 
 std::optional<Entered> AdmissionQueue::StandingOf(WaitTicket ticket, conf::TimePoint now) const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   const auto at = waiters_.find(ticket);
   if (at == waiters_.end() || at->second.had_turn) return std::nullopt;
   const Waiter& waiter = at->second;
@@ -285,7 +285,7 @@ std::optional<Entered> AdmissionQueue::StandingOf(WaitTicket ticket, conf::TimeP
 }
 
 std::vector<BandState> AdmissionQueue::Bands(conf::TimePoint now) const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   std::vector<BandState> out;
   for (const Band& band : bands_) {
     out.push_back({.name = band.spec.name, .waiting = band.waiting, .bytes = band.bytes, .cost = band.cost});
@@ -295,12 +295,12 @@ std::vector<BandState> AdmissionQueue::Bands(conf::TimePoint now) const {
 }
 
 double AdmissionQueue::DrainPerSecond(conf::TimePoint now) const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return drain_.PerSecond(now);
 }
 
 size_t AdmissionQueue::tenants() const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   size_t count = 0;
   for (const Band& band : bands_) count += band.flows.size();
   return count;

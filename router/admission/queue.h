@@ -16,13 +16,12 @@
 // waiting() takes none.
 #pragma once
 
-#include <absl/base/thread_annotations.h>
 #include <absl/container/flat_hash_map.h>
-#include <absl/synchronization/mutex.h>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -155,28 +154,27 @@ class AdmissionQueue {
     size_t sweep_at = 64;
   };
 
-  Flow& FlowOf(Band& band, std::string_view tenant, double weight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  WaitRefusal RoomFor(const Band& band, const Flow& flow, uint64_t bytes) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Part(WaitTicket ticket, Waiter& waiter, conf::TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Forget(WaitTicket ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Charge(Band& band, Flow& flow, double cost) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Band* NextBand() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountDispatched(Band& band, double cost, conf::TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Flow& FlowOf(Band& band, std::string_view tenant, double weight);
+  WaitRefusal RoomFor(const Band& band, const Flow& flow, uint64_t bytes) const;
+  void Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now);
+  void Part(WaitTicket ticket, Waiter& waiter, conf::TimePoint now);
+  void Forget(WaitTicket ticket);
+  void Charge(Band& band, Flow& flow, double cost);
+  Band* NextBand();
+  void CountDispatched(Band& band, double cost, conf::TimePoint now);
   Entered Estimate(const Band& band, const Flow& flow, double cost, double own_ahead,
-                   conf::TimePoint now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                   conf::TimePoint now) const;
 
   const AdmissionSpec spec_;
   std::atomic<uint32_t> waiting_{0};
-  mutable absl::Mutex mutex_;
-  std::vector<Band> bands_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<WaitTicket, Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
-  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  WaitTicket last_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
-  DrainRate drain_ ABSL_GUARDED_BY(mutex_);
-  conf::TimePoint dispatched_at_ ABSL_GUARDED_BY(mutex_){};
+  mutable std::mutex mutex_;  // one that the thread sanitizer sees
+  std::vector<Band> bands_;
+  absl::flat_hash_map<WaitTicket, Waiter> waiters_;
+  uint64_t bytes_ = 0;
+  WaitTicket last_ticket_ = 0;
+  uint64_t last_sequence_ = 0;
+  DrainRate drain_;
+  conf::TimePoint dispatched_at_{};
 };
 
 }  // namespace router
