@@ -162,7 +162,7 @@ void LeaveOutImpossible(Trace& trace, const std::string& file, const Cluster& cl
           fmt::format("job {}: waits for {}, which is not among the jobs before it", job.job.id, *missing));
     } else if (!empty.Holds(job.job)) {
       LeaveOut(trace, file, job.line, job.job.id,
-               fmt::format("job {}: impossible on this cluster, {} members of {:.4g} devices in all do not "
+               fmt::format("job {}: impossible on this cluster, {} members of {} devices in all do not "
                            "fit even when it is empty",
                            job.job.id, MinMembers(job.job),
                            static_cast<double>(DeviceMilli(job.job)) / kWholeDevice));

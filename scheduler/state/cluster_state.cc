@@ -166,7 +166,9 @@ void ClusterState::Place(MemberId id, const Member& member) {
   if (tell_sizes_apart_) nodes_[node].sizes |= SizeBit(member.holding);
   Count(node, 1);
   on_[node].push_back(id);
-  of_[member.job].push_back(id);
+  std::vector<MemberId>& of = of_[member.job];
+  in_job_[id] = static_cast<uint32_t>(of.size());
+  of.push_back(id);
   ++member_count_;
   Reclass(node);
 }
@@ -181,7 +183,10 @@ void ClusterState::Remove(MemberId id) {
   RestoreSizes(node);
   Count(node, 1);
   const auto of = of_.find(member.job);
-  EraseUnordered(of->second, id);
+  const MemberId moved = of->second.back();
+  of->second[in_job_[id]] = moved;
+  in_job_[moved] = in_job_[id];
+  of->second.pop_back();
   if (of->second.empty()) of_.erase(of);
   --member_count_;
   Reclass(node);
@@ -192,6 +197,7 @@ MemberId ClusterState::Assign(const Member& member) {
   if (free_members_.empty()) {
     id = static_cast<MemberId>(members_.size());
     members_.emplace_back();
+    in_job_.emplace_back();
   } else {
     id = free_members_.back();
     free_members_.pop_back();
@@ -259,7 +265,8 @@ ClusterState::Footprint ClusterState::footprint() const {
                 fabric_order_.capacity() * sizeof(NodeId) + milliwatts_.capacity() * sizeof(int64_t) +
                 counters_.capacity() * sizeof(DomainCounters) + classes_.bound() * sizeof(NodeClass) +
                 nodes_.size() * sizeof(NodeId);
-  bytes.members = members_.capacity() * sizeof(Member) + of_.capacity() * (sizeof(*of_.begin()) + 1);
+  bytes.members = members_.capacity() * sizeof(Member) + in_job_.capacity() * sizeof(uint32_t) +
+                  of_.capacity() * (sizeof(*of_.begin()) + 1);
   for (const auto& ids : on_) bytes.members += ids.capacity() * sizeof(MemberId);
   for (const auto& [job, ids] : of_) bytes.members += ids.capacity() * sizeof(MemberId);
   return bytes;

@@ -160,6 +160,7 @@ class ClusterState {
 
   std::vector<Member> members_;
   std::vector<MemberId> free_members_;
+  std::vector<uint32_t> in_job_;  // by member: its place among its job's
   std::vector<std::vector<MemberId>> on_;
   absl::flat_hash_map<JobIndex, std::vector<MemberId>> of_;
   uint32_t member_count_ = 0;
