@@ -40,8 +40,8 @@ auto Widen(T v) {
 
 // What checks look at: the field behind adaptors and optionals.
 template <class T>
-const T& Target(const T& field) {  // NOLINT(bugprone-return-const-ref-from-parameter): fields live longer
-  return field;
+const T& Target(const T& field) {
+  return field;  // NOLINT(bugprone-return-const-ref-from-parameter): fields live longer
 }
 template <class T>
 const T& Target(const std::optional<T>& field) {

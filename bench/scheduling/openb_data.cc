@@ -60,7 +60,7 @@ absl::StatusOr<Openb> LoadOpenb(const std::string& folder) {
   const std::string nodes_path = folder + "/openb_node_list_gpu_node.csv";
   const absl::StatusOr<std::string> nodes = ReadFile(nodes_path);
   if (!nodes.ok()) return nodes.status();
-  const absl::Status read = CheckReport(scheduler::io::ReadNodes(*nodes, nodes_path, openb.cluster));
+  absl::Status read = CheckReport(scheduler::io::ReadNodes(*nodes, nodes_path, openb.cluster));
   if (!read.ok()) return read;
 
   for (const std::string_view name : kLists) {
@@ -73,7 +73,7 @@ absl::StatusOr<Openb> LoadOpenb(const std::string& folder) {
     if (list.asks.empty()) return absl::InvalidArgumentError(path + ": has no pods");
     openb.lists.push_back(std::move(list));
   }
-  const absl::Status published = ReadPublished(folder + "/published_allocation.csv", openb);
+  absl::Status published = ReadPublished(folder + "/published_allocation.csv", openb);
   if (!published.ok()) return published;
   return openb;
 }

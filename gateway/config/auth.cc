@@ -10,7 +10,6 @@ namespace gateway::config {
 namespace {
 
 using conf::NotEmpty;
-using conf::Positive;
 
 constexpr std::array<std::pair<std::string_view, JwtAlgorithm>, 10> kAlgorithms = {
     {{"RS256", JwtAlgorithm::kRs256},
