@@ -102,6 +102,7 @@ void Jwks::Start(std::vector<Planned> planned) {
 
 std::vector<auth::PublishedKeys> Jwks::published() const {
   std::vector<auth::PublishedKeys> all;
+  all.reserve(issuers_.size());
   for (const std::shared_ptr<Issuer>& issuer : issuers_) all.push_back(issuer->state().Published());
   return all;
 }

@@ -81,6 +81,7 @@ class Checker {
         return;
       }
       std::vector<std::string> names;
+      names.reserve(config_.tenants.size());
       for (const config::Tenant& tenant : config_.tenants) names.push_back(tenant.name);
       Add("tenant", fmt::format("unknown tenant \"{}\"{}", request_.tenant, Hint(request_.tenant, names)));
       return;
@@ -117,6 +118,7 @@ class Checker {
   void Endpoints() {
     if (HasNoEffect("endpoints", !request_.endpoints.empty())) return;
     std::vector<std::string_view> families;
+    families.reserve(config::kApiFamilies);
     for (unsigned i = 0; i < config::kApiFamilies; ++i) families.push_back(Name(static_cast<config::Api>(i)));
     for (const std::string& endpoint : request_.endpoints) {
       if (std::find(families.begin(), families.end(), endpoint) != families.end()) continue;

@@ -9,8 +9,9 @@
 #include <thread>
 
 #include "bench/policies/report.h"
-#include "bench/policies/workload.h"
+#include "bench/replay/traffic_file.h"
 #include "conf/text.h"
+#include "router/sim/offered_load.h"
 #include "scheduler/engine/presets.h"
 
 int main(int argc, char** argv) {
@@ -40,18 +41,23 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (trace.empty()) trace = traces + "/mooncake/conversation_trace.jsonl";
-  const auto requests = bench::policies::ReadRequests(
-      trace, azure ? bench::TraceFormat::kAzure : bench::TraceFormat::kMooncake);
-  if (!requests.ok() || requests->size() < 2) {
-    fmt::print(stderr, "{}: {}\n", trace,
-               requests.ok() ? "has no requests" : conf::Std(requests.status().message()));
+  using router::sim::TrafficFormat;
+  const auto calls =
+      bench::ReadTrafficFile(trace, azure ? TrafficFormat::kAzure : TrafficFormat::kMooncake, {});
+  if (!calls.ok()) {
+    fmt::print(stderr, "{}\n", conf::Std(calls.status().message()));
+    return 1;
+  }
+  const std::vector<router::sim::Request> requests = router::sim::RequestsOf(*calls);
+  if (requests.size() < 2) {
+    fmt::print(stderr, "{}: has no requests\n", trace);
     return 1;
   }
 
   const std::vector<bench::policies::Scenario> scenarios = bench::policies::Scenarios(quick);
   const std::vector<bench::policies::Result> results =
-      bench::policies::RunAll(scenarios, *requests, router::sim::Simulated(*profile), threads);
-  nlohmann::json out = {{"trace", trace}, {"engine", engine}, {"requests", requests->size()}};
+      bench::policies::RunAll(scenarios, requests, router::sim::Simulated(*profile), threads);
+  nlohmann::json out = {{"trace", trace}, {"engine", engine}, {"requests", requests.size()}};
   for (const bench::policies::Result& result : results) {
     bench::policies::PrintTable(result);
     out["scenarios"].push_back(bench::policies::ToJson(result));

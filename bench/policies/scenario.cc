@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <thread>
 
-#include "bench/policies/workload.h"
 #include "router/route_table.h"
+#include "router/sim/offered_load.h"
 
 namespace bench::policies {
 namespace {
@@ -74,20 +74,6 @@ std::vector<Scenario> Scenarios(bool quick) {
   return all;
 }
 
-double DemandSeconds(std::span<const Request> requests, const Profile& profile, double hits) {
-  const double kv_tokens = static_cast<double>(profile.kv_blocks) * profile.block_size;
-  double nanos = 0;
-  for (const Request& request : requests) {
-    const double tokens = static_cast<double>(request.prompt_tokens) + request.output_tokens;
-    const double of_step = std::max(1.0 / profile.max_running, tokens / kv_tokens);
-    nanos += request.prompt_tokens * (1 - hits) * profile.per_prefill_token.count();
-    nanos += request.output_tokens *
-             (profile.step_per_sequence.count() + profile.per_context_token.count() * tokens +
-              profile.step_base.count() * of_step);
-  }
-  return nanos * 1e-9;
-}
-
 std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vector<Request>& trace,
                            const Profile& profile, unsigned threads) {
   std::vector<Result> results;
@@ -96,10 +82,9 @@ std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vecto
     Result& result = results.emplace_back();
     result.scenario = scenario;
     result.bound = router::sim::SharedCacheHitRatio(trace, uint64_t{scenario.replicas} * profile.kv_blocks);
-    result.speed_up = scenario.load * SpeedOf(scenario) * conf::ToSeconds(trace.back().at) /
-                      DemandSeconds(trace, profile, result.bound);
+    result.speed_up = router::sim::SpeedUpFor(scenario.load, SpeedOf(scenario), trace, profile, result.bound);
     result.reports.resize(kCompared.size());
-    workloads.push_back(Faster(trace, result.speed_up));
+    workloads.push_back(router::sim::Faster(trace, result.speed_up));
   }
   std::atomic<size_t> next{0};
   const auto work = [&] {

@@ -1,8 +1,5 @@
-// What is tried: a pool, a load and what goes wrong, under every policy.
-//
-// A load is a share of what the pool could do if it found what one cache as large as all of its own would
-// hold, and always decoded full batches: replica-seconds asked for over replica-seconds there. No routing
-// gets there, so that every policy is past its best at 97 %.
+// What is tried: a pool, a load (router/sim/offered_load.h says what that is) and what goes wrong, under
+// every policy.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +38,5 @@ struct Result {
 std::vector<Result> RunAll(std::span<const Scenario> scenarios,
                            const std::vector<router::sim::Request>& trace,
                            const scheduler::engine::Profile& profile, unsigned threads);
-
-// Replica-seconds of one replica with `profile` that the requests ask for, a share `hits` of the prompts'
-// tokens being cached.
-double DemandSeconds(std::span<const router::sim::Request> requests,
-                     const scheduler::engine::Profile& profile, double hits);
 
 }  // namespace bench::policies

@@ -13,7 +13,7 @@
 #include "bench/client/client.h"
 #include "bench/replay/reconcile.h"
 #include "bench/replay/replayer.h"
-#include "bench/replay/trace.h"
+#include "bench/replay/traffic_file.h"
 #include "conf/text.h"
 
 namespace bench {
@@ -52,11 +52,9 @@ conf::Duration DurationOf(const std::string& flag, const std::string& text) {
   return *duration;
 }
 
-TraceFormat FormatOf(const Options& options) {
-  if (options.format == "auto") {
-    return options.trace.ends_with(".csv") ? TraceFormat::kAzure : TraceFormat::kMooncake;
-  }
-  return options.format == "azure" ? TraceFormat::kAzure : TraceFormat::kMooncake;
+TrafficFormat FormatOf(const Options& options) {
+  if (options.format == "auto") return router::sim::TrafficFormatOf(options.trace);
+  return options.format == "azure" ? TrafficFormat::kAzure : TrafficFormat::kMooncake;
 }
 
 void DefineOptions(CLI::App& app, Options& options) {
@@ -114,11 +112,11 @@ absl::StatusOr<bool> Reconcile(const UsageReader& read, const TokensByModel& bef
 }
 
 int Replay(const Options& options) {
-  TraceWindow window{
+  TrafficWindow window{
       .from = DurationOf("--from", options.from), .length = {}, .max_calls = options.max_requests};
   if (!options.window.empty()) window.length = DurationOf("--window", options.window);
   const conf::Duration timeout = DurationOf("--timeout", options.timeout);
-  absl::StatusOr<std::vector<Call>> calls = ReadTrace(options.trace, FormatOf(options), window);
+  absl::StatusOr<std::vector<Call>> calls = ReadTrafficFile(options.trace, FormatOf(options), window);
   if (!calls.ok()) return Fail(calls.status(), 2);
   if (calls->empty()) return Fail(absl::NotFoundError("no call of the trace is in this window"), 2);
   absl::StatusOr<std::string> key = options.key.empty() ? std::string() : ReadKey(options.key);

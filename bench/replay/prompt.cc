@@ -20,9 +20,9 @@ uint32_t Prompts::Scaled(uint32_t tokens) const {
 uint32_t Prompts::InputTokens(const Call& call) const {
   if (call.blocks.empty()) return std::max(Scaled(call.input), kTemplateTokens + 1);
   // Whole blocks are scaled alike, so that what two prompts share stays shared.
-  const uint32_t block = Scaled(kBlockTokens);
+  const uint32_t block = Scaled(router::sim::kTrafficBlockTokens);
   const auto before_last = static_cast<uint32_t>(call.blocks.size() - 1);
-  const uint32_t last = Scaled(call.input - before_last * kBlockTokens);
+  const uint32_t last = Scaled(call.input - before_last * router::sim::kTrafficBlockTokens);
   return before_last * block + std::max(last, kTemplateTokens + 1);
 }
 
@@ -33,7 +33,7 @@ std::string Prompts::Text(const Call& call, size_t index) const {
   if (call.blocks.empty()) AppendBlock(kPrivate | index, left, text);
   for (size_t i = 0; i < call.blocks.size(); ++i) {
     const bool last = i + 1 == call.blocks.size();
-    const uint32_t tokens = last ? left : Scaled(kBlockTokens);
+    const uint32_t tokens = last ? left : Scaled(router::sim::kTrafficBlockTokens);
     AppendBlock(call.blocks[i], tokens, text);
     left -= tokens;
   }

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "bench/replay/trace.h"
+#include "bench/replay/traffic_file.h"
 
 namespace bench {
 

@@ -11,7 +11,7 @@
 #include "bench/client/client.h"
 #include "bench/replay/prompt.h"
 #include "bench/replay/report.h"
-#include "bench/replay/trace.h"
+#include "bench/replay/traffic_file.h"
 
 namespace bench {
 

@@ -19,6 +19,7 @@
 #include "gateway/cli/simulate_input.h"
 #include "gateway/cli/simulate_output.h"
 #include "gateway/cli/simulate_progress.h"
+#include "gateway/cli/simulate_requests.h"
 #include "gateway/cli/simulate_snapshot.h"
 #include "scheduler/io/snapshot_json.h"
 #include "scheduler/sim/report_html.h"
@@ -31,6 +32,7 @@ namespace {
 struct Options {
   SimulateInput input;
   SnapshotReplay replay;
+  RequestsOptions requests;
   std::string csv;
   std::string html;
   std::string dump;
@@ -94,7 +96,9 @@ PolicyRuns RunScenario(const SimulatedSystem& system, const Scenario& scenario, 
     sim::World simulated(scenario.cluster, scenario.queues, scenario.policy, std::move(jobs),
                          std::move(world));
     runs.reports.push_back(simulated.Run([&](const sim::Progress& progress) {
-      bar.Show(progress);
+      bar.Show({.over = progress.over,
+                .all = progress.jobs,
+                .moment = fmt::format("day {}", progress.simulated / std::chrono::hours(24))});
       return !interruption.seen();
     }));
     runs.reports.back().name = scenario.name;
@@ -149,8 +153,15 @@ int Simulate(const Options& options) {
     replay.json = options.json;
     return ReplaySnapshot(options.input, replay);
   }
+  if (!options.requests.requests.empty()) {
+    RequestsOptions requests = options.requests;
+    requests.seed = options.seed;
+    requests.strict = options.strict;
+    requests.json = options.json;
+    return SimulateRequests(requests);
+  }
   if (options.input.trace.empty()) {
-    fmt::print(stderr, "tidegate: --trace or --snapshot is needed; see --help\n");
+    fmt::print(stderr, "tidegate: --trace, --requests or --snapshot is needed; see --help\n");
     return kUsage;
   }
   Dump dump;
@@ -189,7 +200,9 @@ void ExcludeAllBut(CLI::App& command, CLI::Option* mode, const std::set<std::str
 
 void AddSimulate(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
-      "simulate", "Replay a workload on a cluster in virtual time, under the planner that production runs");
+      "simulate",
+      "Replay recorded jobs on a cluster, or requests on a pool of engines, in virtual time, under the "
+      "planner and the routing policies that production runs");
   auto options = std::make_shared<Options>();
   AddInputOptions(*command, options->input);
   command
@@ -216,6 +229,9 @@ void AddSimulate(CLI::App& app, Run& run) {
       "Instead of time: jobs arrive in random order until 130 % of the devices were asked for");
   command->add_flag("--strict", options->strict, "Refuse a trace with rows that cannot be simulated");
   command->add_flag("--json", options->json, "Print JSON");
+  std::vector<std::string> routing = {"--help", "--seed", "--strict", "--json"};
+  CLI::Option* requests = AddRequestsOptions(*command, options->requests, routing);
+  ExcludeAllBut(*command, requests, {routing.begin(), routing.end()});
   ExcludeAllBut(
       *command, snapshot,
       {"--help", "--policy", "--placement", "--backfill", "--defragment", "--seed", "--explain", "--json"});
@@ -235,6 +251,8 @@ void AddSimulate(CLI::App& app, Run& run) {
       "  tidegate simulate --snapshot day.json --explain philly-812\n"
       "  tidegate simulate --trace pods.csv --format openb --node-list nodes.csv --until-allocated --seeds "
       "10\n"
+      "  tidegate simulate --requests conversation_trace.jsonl --replicas 16 --utilization 0.85 --policies "
+      "cost,epp\n"
       "  tidegate simulate --trace log.swf --format swf --nodes 64 --mtbf 90d --checkpoint 1h --seeds 5 "
       "--json");
   command->callback([options, &run] { run = [options] { return Simulate(*options); }; });

@@ -15,16 +15,16 @@ constexpr auto kBetween = std::chrono::milliseconds(100);
 
 }  // namespace
 
-std::string ProgressLine(const std::string& what, const scheduler::sim::Progress& progress,
-                         double elapsed_s) {
+std::string ProgressLine(const std::string& what, const Advance& advance, double elapsed_s) {
   const double part =
-      progress.jobs == 0 ? 0 : static_cast<double>(progress.over) / static_cast<double>(progress.jobs);
+      advance.all == 0 ? 0 : static_cast<double>(advance.over) / static_cast<double>(advance.all);
   const auto filled = static_cast<size_t>(part * kWidth);
   std::string bar(filled, '=');
   if (filled < kWidth) bar += '>';
   bar.resize(kWidth, ' ');
-  std::string line = fmt::format("[{}] {:3.0f} %  {}: {} of {} jobs, day {}", bar, 100 * part, what,
-                                 progress.over, progress.jobs, progress.simulated / std::chrono::hours(24));
+  std::string line = fmt::format("[{}] {:3.0f} %  {}: {} of {} {}", bar, 100 * part, what, advance.over,
+                                 advance.all, advance.of);
+  if (!advance.moment.empty()) line += ", " + advance.moment;
   if (part > 0.01) line += fmt::format(", {:.0f} s left", elapsed_s * (1 - part) / part);
   return line;
 }
@@ -37,13 +37,13 @@ void ProgressBar::Begin(std::string what) {
   shown_ = {};
 }
 
-void ProgressBar::Show(const scheduler::sim::Progress& progress) {
+void ProgressBar::Show(const Advance& advance) {
   if (!on_terminal_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now - shown_ < kBetween) return;
   shown_ = now;
   const double elapsed = std::chrono::duration<double>(now - begun_).count();
-  fmt::print(stderr, "\r\x1b[K{}", ProgressLine(what_, progress, elapsed));
+  fmt::print(stderr, "\r\x1b[K{}", ProgressLine(what_, advance, elapsed));
   std::fflush(stderr);
 }
 

@@ -2,18 +2,25 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
-
-#include "scheduler/sim/world.h"
+#include <string_view>
 
 namespace gateway::cli {
+
+struct Advance {
+  size_t over = 0;
+  size_t all = 0;
+  std::string_view of = "jobs";
+  std::string moment;  // "day 61"; empty: there is no telling
+};
 
 class ProgressBar {
  public:
   ProgressBar();
   void Begin(std::string what);
   // Writes at most ten times a second.
-  void Show(const scheduler::sim::Progress& progress);
+  void Show(const Advance& advance);
   void End();  // clears the line
 
  private:
@@ -24,6 +31,6 @@ class ProgressBar {
 };
 
 // "[=====>    ]  52 %  fifo: 42769 of 82247 jobs, day 61, 9 s left"
-std::string ProgressLine(const std::string& what, const scheduler::sim::Progress& progress, double elapsed_s);
+std::string ProgressLine(const std::string& what, const Advance& advance, double elapsed_s);
 
 }  // namespace gateway::cli

@@ -139,11 +139,12 @@ absl::Status Index::Prepare() {
   if (absl::Status made = db_.Execute(kSchema); !made.ok()) return made;
   const auto prepare = [this](std::optional<Statement>* into, std::string_view sql) {
     absl::StatusOr<Statement> statement = db_.Prepare(sql);
-    if (statement.ok()) *into = *std::move(statement);
-    return statement.status();
+    if (!statement.ok()) return statement.status();
+    *into = *std::move(statement);
+    return absl::OkStatus();
   };
   // A file of another version may lack a column; that is no fault of the system but damage to us.
-  for (absl::Status status :
+  for (const absl::Status& status :
        {prepare(&insert_event_,
                 "INSERT OR IGNORE INTO event (seq,time_us,kind,action,actor,subject,tenant) VALUES "
                 "(?,?,?,?,?,?,?)"),
@@ -460,7 +461,7 @@ absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
 absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
   absl::StatusOr<std::vector<UsageRow>> rows = std::vector<UsageRow>();
   // The sums and the record up to which they go must be of one moment.
-  const absl::Status asked = InTransaction("BEGIN", [&] {
+  absl::Status asked = InTransaction("BEGIN", [&] {
     rows = Select(query);
     return rows.status();
   });

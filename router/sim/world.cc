@@ -23,6 +23,7 @@ constexpr TimePoint kBegin{std::chrono::seconds(1'000'000)};
 constexpr size_t kHolders = 16;
 constexpr uint32_t kAffinityTokens = 256;
 constexpr Duration kTick = std::chrono::seconds(1);
+constexpr size_t kTellEvery = 100;  // requests
 
 RouteTable MakeTable(const Options& options) {
   ModelSpec model;
@@ -73,7 +74,7 @@ class World {
     std::ranges::sort(options_.faults, {}, &Fault::at);
   }
 
-  Report Run();
+  Report Run(const std::function<bool(size_t)>& keep_going);
 
  private:
   struct Replica {
@@ -292,8 +293,9 @@ void World::Tick() {
   }
 }
 
-Report World::Run() {
+Report World::Run(const std::function<bool(size_t)>& keep_going) {
   std::vector<engine::Event> events;
+  size_t told = 0;
   while (next_request_ < requests_.size() || open_ > 0) {
     now_ = Next();
     if (options_.telemetry_age > Duration::zero() && now_ >= next_sample_) {
@@ -316,6 +318,10 @@ Report World::Run() {
     }
     while (next_request_ < requests_.size() && kBegin + requests_[next_request_].at <= now_) {
       Send(static_cast<uint32_t>(next_request_++));
+    }
+    if (keep_going && next_request_ >= told + kTellEvery) {
+      told = next_request_;
+      if (!keep_going(told)) return report_;
     }
   }
   report_.requests = requests_.size();
@@ -351,8 +357,9 @@ engine::Profile Simulated(engine::Profile profile) {
   return profile;
 }
 
-Report Simulate(const Options& options, std::span<const Request> requests) {
-  return World(options, requests).Run();
+Report Simulate(const Options& options, std::span<const Request> requests,
+                const std::function<bool(size_t sent)>& keep_going) {
+  return World(options, requests).Run(keep_going);
 }
 
 double SharedCacheHitRatio(std::span<const Request> requests, uint64_t blocks) {

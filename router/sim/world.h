@@ -7,7 +7,9 @@
 // tokens, which serve the engine and the index alike, as if every token were four bytes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -75,7 +77,10 @@ struct Report {
   uint64_t preemptions = 0;
 };
 
-Report Simulate(const Options& options, std::span<const Request> requests);
+// `keep_going` is told now and then how many requests have been sent; false ends the simulation, whose report
+// then is of no use.
+Report Simulate(const Options& options, std::span<const Request> requests,
+                const std::function<bool(size_t sent)>& keep_going = {});
 
 // The share of prompt tokens that one LRU cache of so many blocks would have held, every request being
 // computed the moment it arrives: what no routing over caches of that size in all is likely to exceed.

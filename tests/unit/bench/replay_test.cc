@@ -7,7 +7,7 @@
 #include "bench/client/samples.h"
 #include "bench/replay/prompt.h"
 #include "bench/replay/reconcile.h"
-#include "bench/replay/trace.h"
+#include "bench/replay/traffic_file.h"
 
 namespace bench {
 namespace {
@@ -23,39 +23,12 @@ std::string WriteTrace(const std::string& name, const std::string& text) {
   return path;
 }
 
-TEST(Trace, ReadsAzureTimesFromTheFirstCallOn) {
-  const std::string path = WriteTrace("azure.csv",
-                                      "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-                                      "2023-11-16 18:15:46.6800000,374,44\r\n"
-                                      "2023-11-16 18:15:50.9300000,396,109\n");
-  const auto calls = ReadTrace(path, TraceFormat::kAzure, {});
-  ASSERT_TRUE(calls.ok()) << calls.status();
-  ASSERT_EQ(calls->size(), 2u);
-  EXPECT_EQ((*calls)[1].at, std::chrono::milliseconds(4250));
-  EXPECT_EQ((*calls)[1].input, 396u);
-  EXPECT_EQ((*calls)[1].output, 109u);
-}
-
-TEST(Trace, KeepsToTheWindowAndTheNumberOfCalls) {
-  std::string text;
-  for (int ms : {0, 1000, 2000, 3000}) {
-    text += R"({"timestamp": )" + std::to_string(ms) +
-            R"(, "input_length": 600, "output_length": 5, "hash_ids": [0, 7]})" + "\n";
-  }
-  const std::string path = WriteTrace("mooncake.jsonl", text);
-  const auto window =
-      ReadTrace(path, TraceFormat::kMooncake,
-                {.from = std::chrono::seconds(1), .length = std::chrono::seconds(2), .max_calls = 0});
-  ASSERT_TRUE(window.ok()) << window.status();
-  EXPECT_EQ(window->size(), 2u);
-  EXPECT_EQ(ReadTrace(path, TraceFormat::kMooncake, {.from = {}, .length = {}, .max_calls = 3})->size(), 3u);
-}
-
-TEST(Trace, NamesTheLineThatCannotBeRead) {
+TEST(TrafficFile, NamesTheLineThatCannotBeRead) {
   const std::string path = WriteTrace("bad.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,2\n");
-  const auto calls = ReadTrace(path, TraceFormat::kAzure, {});
+  const auto calls = ReadTrafficFile(path, TrafficFormat::kAzure, {});
   ASSERT_FALSE(calls.ok());
-  EXPECT_NE(calls.status().message().find("bad.csv:2"), absl::string_view::npos);
+  EXPECT_NE(calls.status().message().find("bad.csv (line 2): TIMESTAMP"), absl::string_view::npos)
+      << calls.status();
 }
 
 TEST(Prompts, HaveTheLengthOfTheTraceTemplateIncluded) {
@@ -74,7 +47,7 @@ TEST(Prompts, ShareExactlyTheBlocksThatTheTraceShares) {
     const Call b{.at = {}, .input = 1536, .output = 1, .blocks = {0, 5, 8}};
     const std::string x = prompts.Text(a, 0);
     const std::string y = prompts.Text(b, 1);
-    const size_t shared = 2 * static_cast<size_t>(std::lround(kBlockTokens * scale)) * 6;
+    const size_t shared = 2 * static_cast<size_t>(std::lround(router::sim::kTrafficBlockTokens * scale)) * 6;
     EXPECT_EQ(x.substr(0, shared), y.substr(0, shared));
     EXPECT_NE(x.substr(shared, 60), y.substr(shared, 60));
   }

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "gateway/cli/commands.h"
+#include "tests/support/run_cli.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/admin/world.h"
 
@@ -16,11 +16,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-struct Result {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
+using Result = tests::CliResult;
 
 class Cli {
  public:
@@ -34,23 +30,11 @@ class Cli {
         << "models: [{name: chat-small, endpoints: [{url: 'http://127.0.0.1:8000', engine: vllm}]}]\n";
   }
 
-  Result operator()(std::vector<std::string> args) const {
-    args.insert(args.begin(), "tidegate");
-    std::vector<const char*> argv;
-    for (const std::string& arg : args) argv.push_back(arg.c_str());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Result result;
-    result.code = gateway::cli::RunCommandLine(static_cast<int>(argv.size()), argv.data());
-    std::fflush(stdout);
-    result.out = testing::internal::GetCapturedStdout();
-    result.err = testing::internal::GetCapturedStderr();
-    return result;
-  }
+  Result operator()(const std::vector<std::string>& args) const { return tests::RunCli(args); }
   // With the configuration.
   Result With(std::vector<std::string> args) const {
     args.insert(args.end(), {"-c", path_});
-    return (*this)(std::move(args));
+    return (*this)(args);
   }
 
  private:

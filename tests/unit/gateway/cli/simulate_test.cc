@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "gateway/cli/commands.h"
 #include "gateway/cli/files.h"
 #include "scheduler/sim/report.h"
+#include "tests/support/run_cli.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -28,11 +28,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-struct Result {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
+using Result = tests::CliResult;
 
 // Two nodes of four GPUs for teams of two queues; three jobs, of which the last must wait.
 class CliSimulate : public testing::Test {
@@ -71,17 +67,8 @@ class CliSimulate : public testing::Test {
   std::string Read(const std::string& name) const { return tests::ReadFile(dir_ / name); }
 
   static Result Call(std::vector<std::string> args) {
-    args.insert(args.begin(), {"tidegate", "simulate"});
-    std::vector<const char*> argv;
-    for (const std::string& arg : args) argv.push_back(arg.c_str());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Result result;
-    result.code = gateway::cli::RunCommandLine(static_cast<int>(argv.size()), argv.data());
-    std::fflush(stdout);
-    result.out = testing::internal::GetCapturedStdout();
-    result.err = testing::internal::GetCapturedStderr();
-    return result;
+    args.insert(args.begin(), "simulate");
+    return tests::RunCli(args);
   }
   // On the cluster, with the jobs.
   std::vector<std::string> Args(std::vector<std::string> more = {}) const {

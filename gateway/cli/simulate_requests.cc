@@ -1,0 +1,306 @@
+#include "gateway/cli/simulate_requests.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "conf/time.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/files.h"
+#include "gateway/cli/interruption.h"
+#include "gateway/cli/output.h"
+#include "gateway/cli/problems.h"
+#include "gateway/cli/simulate_input.h"
+#include "gateway/cli/simulate_output.h"
+#include "gateway/cli/simulate_progress.h"
+#include "router/route_table.h"
+#include "router/sim/offered_load.h"
+#include "router/sim/traffic.h"
+#include "router/sim/world.h"
+#include "scheduler/engine/presets.h"
+
+namespace gateway::cli {
+namespace {
+
+namespace routing = router::sim;
+using scheduler::engine::Profile;
+
+constexpr uint32_t kMostReplicas = 4096;
+constexpr size_t kMostFaults = 1000;
+// The most that a run may be sped up or slowed down by.
+constexpr double kMostSpeedUp = 1e6;
+
+// What runs: one pool under one load, once for each policy.
+struct Pool {
+  routing::Options options;
+  std::vector<router::PolicyKind> policies;
+  Profile profile;
+  double speed = 0;  // of all replicas together, in those of `profile`
+};
+
+struct PoolRun {
+  std::string_view policy;
+  routing::Report report;
+};
+
+// "3@5m" as the replica and what stands behind the sign.
+std::optional<std::pair<uint32_t, std::string>> AtReplica(const std::string& text, uint32_t replicas) {
+  const size_t sign = text.find('@');
+  if (sign == std::string::npos) return std::nullopt;
+  uint32_t replica = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + sign, replica);
+  if (error != std::errc{} || rest != text.data() + sign || replica >= replicas) return std::nullopt;
+  return std::pair(replica, text.substr(sign + 1));
+}
+
+void ReadFaults(std::string_view option, const std::vector<std::string>& texts, routing::FaultKind kind,
+                const RequestsOptions& options, routing::Options& out, std::vector<conf::Problem>& problems) {
+  for (const std::string& text : texts) {
+    const auto at = AtReplica(text, options.replicas);
+    const auto time = at ? conf::ParseDuration(at->second) : std::nullopt;
+    if (!time) {
+      Refuse(problems, option, text,
+             fmt::format("\"{}\" must be REPLICA@TIME, a replica from 0 to {} and a time such as 5m", text,
+                         options.replicas - 1));
+    } else {
+      out.faults.push_back({.at = *time, .replica = at->first, .kind = kind});
+    }
+  }
+}
+
+void ReadSlow(const RequestsOptions& options, Pool& pool, std::vector<conf::Problem>& problems) {
+  for (const std::string& text : options.slow) {
+    const auto at = AtReplica(text, options.replicas);
+    double speed = 0;
+    if (at) std::from_chars(at->second.data(), at->second.data() + at->second.size(), speed);
+    if (!at || !(speed >= 0.01 && speed <= 100)) {
+      Refuse(problems, "--slow", text,
+             fmt::format("\"{}\" must be REPLICA@SPEED, a replica from 0 to {} and its speed as a factor, "
+                         "0.01 to 100",
+                         text, options.replicas - 1));
+    } else {
+      pool.options.replicas[at->first] = scheduler::engine::SpeedUp(pool.profile, speed);
+    }
+  }
+  for (const Profile& replica : pool.options.replicas) {
+    pool.speed += static_cast<double>(pool.profile.per_prefill_token.count()) /
+                  static_cast<double>(replica.per_prefill_token.count());
+  }
+}
+
+Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& problems) {
+  Pool pool;
+  const auto profile = scheduler::engine::FindPreset(options.engine);
+  if (!profile) {
+    Refuse(problems, "--engine", options.engine,
+           fmt::format("\"{}\" must be a model and its GPUs, such as {}", options.engine,
+                       fmt::join(scheduler::engine::PresetNames(), ", ")));
+    return pool;
+  }
+  pool.profile = routing::Simulated(*profile);
+  pool.options.replicas.assign(options.replicas, pool.profile);
+  ReadSlow(options, pool, problems);
+  for (const std::string& name : options.policies) {
+    if (const auto kind = router::PolicyByName(name)) {
+      pool.policies.push_back(*kind);
+    } else {
+      Refuse(problems, "--policies", name,
+             fmt::format("no policy is called \"{}\", expected one of {}", name,
+                         fmt::join(router::PolicyNames(), ", ")));
+    }
+  }
+  if (options.policies.empty()) {
+    for (const std::string_view name : router::PolicyNames())
+      pool.policies.push_back(*router::PolicyByName(name));
+  }
+  ReadTime("--telemetry-age", options.telemetry_age, pool.options.telemetry_age, problems);
+  ReadTime("--ttft-slo", options.slo, pool.options.slo, problems);
+  ReadFaults("--die", options.die, routing::FaultKind::kDies, options, pool.options, problems);
+  ReadFaults("--hang", options.hang, routing::FaultKind::kHangs, options, pool.options, problems);
+  if (pool.options.faults.size() > kMostFaults) {
+    Refuse(problems, "--die", "",
+           fmt::format("{} faults, at most {} fit", pool.options.faults.size(), kMostFaults));
+  }
+  pool.options.seed = options.seed;
+  return pool;
+}
+
+std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
+                    double bound, size_t requests) {
+  Table table({{"POLICY"},
+               {"HITS (%)", true},
+               {"TTFT P50 (s)", true},
+               {"P90", true},
+               {"P99", true},
+               {"TOKEN P50 (ms)", true},
+               {"P99", true},
+               {"TOTAL MEAN (s)", true},
+               {"P99", true},
+               {fmt::format("IN {} (%)", options.slo), true},
+               {"SPREAD", true},
+               {"RETRIED", true},
+               {"LOST", true}});
+  for (const auto& [policy, r] : runs) {
+    table.Add({std::string(policy), fmt::format("{:.1f}", 100 * r.hit_ratio),
+               fmt::format("{:.2f}", r.ttft.p50), fmt::format("{:.2f}", r.ttft.p90),
+               fmt::format("{:.2f}", r.ttft.p99), fmt::format("{:.1f}", 1e3 * r.token_time.p50),
+               fmt::format("{:.1f}", 1e3 * r.token_time.p99), fmt::format("{:.2f}", r.total.mean),
+               fmt::format("{:.2f}", r.total.p99), fmt::format("{:.1f}", 100 * r.within_slo),
+               fmt::format("{:.2f}", r.spread), std::to_string(r.retried),
+               std::to_string(r.broken + r.refused)});
+  }
+  return fmt::format(
+      "{}: {} requests at {:.3g} times their rate; {} replicas of {}; one cache as large as all would hit "
+      "{:.1f} %\n\n{}",
+      options.requests, requests, speed_up, options.replicas, options.engine, 100 * bound, table.Render());
+}
+
+nlohmann::ordered_json AsJson(const routing::Quantiles& q) {
+  return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
+}
+
+std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
+                   double bound, const routing::Traffic& traffic, size_t requests) {
+  nlohmann::ordered_json json{{"trace", options.requests},
+                              {"rows", traffic.report.lines},
+                              {"left_out", traffic.report.left_out},
+                              {"requests", requests},
+                              {"replicas", options.replicas},
+                              {"engine", options.engine},
+                              {"speed_up", speed_up},
+                              {"shared_cache_hit_ratio", bound},
+                              {"policies", nlohmann::ordered_json::array()}};
+  if (options.utilization) json["utilization"] = *options.utilization;
+  for (const auto& [policy, r] : runs) {
+    json["policies"].push_back({{"policy", policy},
+                                {"finished", r.finished},
+                                {"broken", r.broken},
+                                {"refused", r.refused},
+                                {"retried", r.retried},
+                                {"hit_ratio", r.hit_ratio},
+                                {"predicted_hit_ratio", r.predicted_ratio},
+                                {"ttft_s", AsJson(r.ttft)},
+                                {"token_time_s", AsJson(r.token_time)},
+                                {"total_s", AsJson(r.total)},
+                                {"within_slo", r.within_slo},
+                                {"spread", r.spread},
+                                {"seconds", r.seconds}});
+  }
+  return AsText(json) + '\n';
+}
+
+// Nothing when it was interrupted.
+std::optional<std::vector<PoolRun>> RunPolicies(const Pool& pool,
+                                                const std::vector<routing::Request>& requests,
+                                                const Interruption& interruption) {
+  std::vector<PoolRun> runs;
+  ProgressBar bar;
+  for (const router::PolicyKind policy : pool.policies) {
+    const std::string_view name = router::PolicyName(policy);
+    bar.Begin(std::string(name));
+    routing::Options options = pool.options;
+    options.policy = policy;
+    runs.push_back({name, routing::Simulate(options, requests, [&](size_t sent) {
+                      bar.Show({.over = sent, .all = requests.size(), .of = "requests", .moment = {}});
+                      return !interruption.seen();
+                    })});
+    if (interruption.seen()) return std::nullopt;
+  }
+  bar.End();
+  return runs;
+}
+
+}  // namespace
+
+CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std::vector<std::string>& own) {
+  CLI::Option* requests =
+      command.add_option("--requests", options.requests,
+                         "Instead of jobs: recorded inference traffic, to compare routing policies; a file");
+  const auto add = [&](CLI::Option* option) {
+    option->needs(requests)->group("With --requests");
+    own.push_back(option->get_name());
+    return option;
+  };
+  requests->group("With --requests");
+  add(command.add_option("--requests-format", options.format,
+                         "Of it: azure (CSV) or mooncake (JSONL, says what prompts share)"))
+      ->check(CLI::IsMember({"auto", "azure", "mooncake"}))
+      ->capture_default_str();
+  add(command.add_option("--replicas", options.replicas, "Engines that serve it"))
+      ->check(CLI::Range(1u, kMostReplicas))
+      ->capture_default_str();
+  add(command.add_option("--engine", options.engine, "What they are: a model and its GPUs, by preset"))
+      ->capture_default_str();
+  add(command.add_option("--slow", options.slow,
+                         "REPLICA@SPEED: this one, from 0, is so many times as fast"));
+  add(command.add_option("--policies", options.policies,
+                         "Routing policies to compare; all of them when not given"))
+      ->delimiter(',');
+  CLI::Option* utilization =
+      add(command.add_option(
+              "--utilization", options.utilization,
+              "Requests come so fast that they load the pool to this part of what it could do; "
+              "0.85 when neither this nor --speed-up is given"))
+          ->check(CLI::Range(0.01, 10.0));
+  add(command.add_option("--speed-up", options.speed_up, "Requests come so many times as fast as recorded"))
+      ->check(CLI::Range(1 / kMostSpeedUp, kMostSpeedUp))
+      ->excludes(utilization);
+  add(command.add_option("--telemetry-age", options.telemetry_age,
+                         "How old the engines' signals are when read"))
+      ->capture_default_str();
+  add(command.add_option("--die", options.die, "REPLICA@TIME: this one dies, so long after the start"));
+  add(command.add_option(
+      "--hang", options.hang,
+      "REPLICA@TIME: this one takes requests and says nothing more, so long after the start"));
+  add(command.add_option("--ttft-slo", options.slo, "A first token counts as in time within this"))
+      ->capture_default_str();
+  return requests;
+}
+
+int SimulateRequests(const RequestsOptions& options) {
+  std::vector<conf::Problem> problems;
+  Pool pool = ReadPool(options, problems);
+  const std::optional<std::string> text = ReadFile(options.requests, problems);
+  if (!problems.empty()) return PrintProblems(problems, options.json);
+  const routing::TrafficFormat format = options.format == "auto" ? routing::TrafficFormatOf(options.requests)
+                                        : options.format == "azure" ? routing::TrafficFormat::kAzure
+                                                                    : routing::TrafficFormat::kMooncake;
+  const routing::Traffic traffic = routing::ReadTraffic(*text, options.requests, format);
+  if (traffic.report.left_out > 0) {
+    PrintLeftOut(traffic.report);
+    if (options.strict) {
+      fmt::print(stderr, "tidegate: --strict: {} of {} rows cannot be simulated\n", traffic.report.left_out,
+                 traffic.report.lines);
+      return kUsage;
+    }
+  }
+  std::vector<routing::Request> requests = routing::RequestsOf(traffic.calls);
+  if (requests.empty() || requests.back().at <= conf::Duration::zero()) {
+    fmt::print(stderr, "tidegate: {}: no requests are left to simulate\n", options.requests);
+    return kFailed;
+  }
+  uint64_t blocks = 0;
+  for (const Profile& replica : pool.options.replicas) blocks += replica.kv_blocks;
+  const double bound = routing::SharedCacheHitRatio(requests, blocks);
+  const double speed_up = options.speed_up.value_or(
+      routing::SpeedUpFor(options.utilization.value_or(0.85), pool.speed, requests, pool.profile, bound));
+  requests = routing::Faster(std::move(requests), speed_up);
+
+  const Interruption interruption;
+  const auto runs = RunPolicies(pool, requests, interruption);
+  if (!runs) {
+    fmt::print(stderr, "tidegate: interrupted\n");
+    interruption.Obey();
+  }
+  const absl::Status written =
+      Print(options.json ? AsJson(options, *runs, speed_up, bound, traffic, requests.size())
+                         : AsTable(options, *runs, speed_up, bound, requests.size()));
+  return written.ok() ? kOk : Fail(written);
+}
+
+}  // namespace gateway::cli

@@ -1,0 +1,39 @@
+// tidegate simulate --requests: recorded inference traffic on a pool of engine models, under one routing
+// policy beside another, in virtual time.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gateway::cli {
+
+struct RequestsOptions {
+  std::string requests;  // the trace, a file; empty: this is not what is asked for
+  std::string format = "auto";
+  uint32_t replicas = 8;
+  std::string engine = "llama-3.3-70b-4xh200";
+  std::vector<std::string> slow;      // REPLICA@SPEED
+  std::vector<std::string> policies;  // none: all
+  std::optional<double> utilization;  // one of these two
+  std::optional<double> speed_up;
+  std::string telemetry_age = "0s";
+  std::vector<std::string> die;   // REPLICA@TIME
+  std::vector<std::string> hang;  // REPLICA@TIME
+  std::string slo = "2s";
+  // Those of `tidegate simulate`.
+  uint64_t seed = 1;
+  bool strict = false;
+  bool json = false;
+};
+
+// Adds what only --requests needs; gives back --requests itself, and to `own` the names of all of them.
+CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std::vector<std::string>& own);
+
+// The exit code.
+int SimulateRequests(const RequestsOptions& options);
+
+}  // namespace gateway::cli

@@ -1,0 +1,120 @@
+#include "router/sim/traffic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <concepts>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "scheduler/io/lines.h"
+
+namespace router::sim {
+namespace {
+
+// A call, or what is wrong with its line.
+struct Row {
+  std::optional<Call> call{};
+  std::string defect{};
+};
+
+constexpr std::string_view kTokens = "a number of tokens, at most 16777216";
+constexpr conf::Duration kLongestTrace = std::chrono::hours(24 * 366 * 100);
+
+std::optional<uint32_t> Tokens(std::string_view text) {
+  uint32_t tokens = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), tokens);
+  const bool whole = error == std::errc{} && rest == text.data() + text.size();
+  return whole && tokens <= kMaxCallTokens ? std::optional(tokens) : std::nullopt;
+}
+
+// "2023-11-16 18:15:46.6805900,374,44"; the time counts from the first line's.
+class AzureLines {
+ public:
+  Row Read(std::string_view line) {
+    const size_t first = line.find(',');
+    const size_t second = first == std::string_view::npos ? first : line.find(',', first + 1);
+    if (second == std::string_view::npos) {
+      return {.defect = "expected TIMESTAMP,ContextTokens,GeneratedTokens"};
+    }
+    std::string time = std::string(line.substr(0, first)) + "Z";
+    std::replace(time.begin(), time.end(), ' ', 'T');
+    const std::optional<conf::TimePoint> at = conf::ParseTime(time);
+    if (!at) return {.defect = "TIMESTAMP: expected a time such as 2023-11-16 18:15:46.68"};
+    const auto input = Tokens(line.substr(first + 1, second - first - 1));
+    if (!input) return {.defect = fmt::format("ContextTokens: expected {}", kTokens)};
+    const auto output = Tokens(line.substr(second + 1));
+    if (!output) return {.defect = fmt::format("GeneratedTokens: expected {}", kTokens)};
+    if (!begin_) begin_ = at;
+    return {.call = Call{.at = *at - *begin_, .input = *input, .output = *output, .blocks = {}}};
+  }
+
+ private:
+  std::optional<conf::TimePoint> begin_;
+};
+
+Row ReadMooncake(std::string_view line) {
+  const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+  if (!object.is_object()) return {.defect = "expected a JSON object"};
+  const auto number = [&](const char* key, uint64_t most) -> std::optional<uint64_t> {
+    const auto found = object.find(key);
+    if (found == object.end() || !found->is_number_unsigned() || found->get<uint64_t>() > most)
+      return std::nullopt;
+    return found->get<uint64_t>();
+  };
+  const auto at = number("timestamp", static_cast<uint64_t>(kLongestTrace / std::chrono::milliseconds(1)));
+  if (!at) return {.defect = "timestamp: expected milliseconds since the begin of the trace"};
+  const auto input = number("input_length", kMaxCallTokens);
+  if (!input) return {.defect = fmt::format("input_length: expected {}", kTokens)};
+  const auto output = number("output_length", kMaxCallTokens);
+  if (!output) return {.defect = fmt::format("output_length: expected {}", kTokens)};
+  Call call{.at = std::chrono::milliseconds(*at),
+            .input = static_cast<uint32_t>(*input),
+            .output = static_cast<uint32_t>(*output),
+            .blocks = {}};
+  const size_t blocks = (call.input + kTrafficBlockTokens - 1) / kTrafficBlockTokens;
+  const auto ids = object.find("hash_ids");
+  if (ids == object.end() || !ids->is_array() || ids->size() != blocks) {
+    return {.defect = fmt::format("hash_ids: expected {} numbers, one for each {} tokens of input_length",
+                                  blocks, kTrafficBlockTokens)};
+  }
+  call.blocks.reserve(blocks);
+  for (const auto& id : *ids) {
+    if (!id.is_number_unsigned()) return {.defect = "hash_ids: expected numbers that are not negative"};
+    call.blocks.push_back(id.get<uint64_t>());
+  }
+  return {.call = std::move(call)};
+}
+
+}  // namespace
+
+TrafficFormat TrafficFormatOf(std::string_view path) {
+  return path.ends_with(".csv") ? TrafficFormat::kAzure : TrafficFormat::kMooncake;
+}
+
+Traffic ReadTraffic(std::string_view text, const std::string& file, TrafficFormat format,
+                    const TrafficWindow& window) {
+  Traffic traffic;
+  AzureLines azure;
+  conf::Duration last{};
+  scheduler::io::ForEachLine(text, [&](std::string_view line, int number) {
+    if (line.empty() || (format == TrafficFormat::kAzure && number == 1)) return;
+    ++traffic.report.lines;
+    Row row = format == TrafficFormat::kAzure ? azure.Read(line) : ReadMooncake(line);
+    if (row.call && row.call->at < last) row = {.defect = "is earlier than the row before it"};
+    if (!row.call) {
+      ++traffic.report.left_out;
+      traffic.report.Add(
+          {.file = file, .pointer = {}, .line = number, .value = {}, .message = std::move(row.defect)});
+      return;
+    }
+    last = row.call->at;
+    if (last < window.from || (window.length && last - window.from >= *window.length)) return;
+    if (window.max_calls > 0 && traffic.calls.size() == window.max_calls) return;
+    traffic.calls.push_back(*std::move(row.call));
+  });
+  return traffic;
+}
+
+}  // namespace router::sim

@@ -1,0 +1,51 @@
+// Traffic: the calls of a recorded hour of inference, by time: how long each prompt and answer was, and,
+// where the trace tells it, which blocks of 512 tokens prompts have in common.
+//
+// Pure: texts in, calls out. A row that is malformed, out of bounds or earlier than the one before it is left
+// out, counted and named by file and line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "scheduler/io/loaded.h"
+
+namespace router::sim {
+
+inline constexpr uint32_t kTrafficBlockTokens = 512;
+inline constexpr uint32_t kMaxCallTokens = 1u << 24;  // of a prompt, and of an answer
+
+struct Call {
+  conf::Duration at{};  // since the begin of the trace
+  uint32_t input = 0;   // tokens
+  uint32_t output = 0;
+  std::vector<uint64_t> blocks;  // of kTrafficBlockTokens each, the last one not full; empty: shares nothing
+};
+
+// azure: CSV of TIMESTAMP,ContextTokens,GeneratedTokens. mooncake: a JSON object a line with timestamp (ms),
+// input_length, output_length and hash_ids.
+enum class TrafficFormat : uint8_t { kAzure, kMooncake };
+
+// azure for .csv, mooncake for all else.
+TrafficFormat TrafficFormatOf(std::string_view path);
+
+struct TrafficWindow {
+  conf::Duration from{};
+  std::optional<conf::Duration> length;
+  size_t max_calls = 0;  // 0: no bound
+};
+
+struct Traffic {
+  std::vector<Call> calls;  // those that begin in the window, in order of time
+  scheduler::io::LineReport report;
+};
+
+Traffic ReadTraffic(std::string_view text, const std::string& file, TrafficFormat format,
+                    const TrafficWindow& window = {});
+
+}  // namespace router::sim
