@@ -130,6 +130,13 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
   return pool;
 }
 
+routing::TrafficWindow ReadWindow(const RequestsOptions& options, std::vector<conf::Problem>& problems) {
+  routing::TrafficWindow window;
+  ReadTime("--from", options.from, window.from, problems);
+  if (!options.window.empty()) ReadTime("--window", options.window, window.length.emplace(), problems);
+  return window;
+}
+
 std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
                     double bound, size_t requests) {
   Table table({{"POLICY"},
@@ -231,6 +238,9 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
                          "Of it: azure (CSV) or mooncake (JSONL, says what prompts share)"))
       ->check(CLI::IsMember({"auto", "azure", "mooncake"}))
       ->capture_default_str();
+  add(command.add_option("--from", options.from, "Begin of the part that is simulated, in the trace's time"))
+      ->capture_default_str();
+  add(command.add_option("--window", options.window, "Its length; to the end when not given"));
   add(command.add_option("--replicas", options.replicas, "Engines that serve it"))
       ->check(CLI::Range(1u, kMostReplicas))
       ->capture_default_str();
@@ -265,12 +275,13 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
 int SimulateRequests(const RequestsOptions& options) {
   std::vector<conf::Problem> problems;
   Pool pool = ReadPool(options, problems);
+  const routing::TrafficWindow window = ReadWindow(options, problems);
   const std::optional<std::string> text = ReadFile(options.requests, problems);
   if (!problems.empty()) return PrintProblems(problems, options.json);
   const routing::TrafficFormat format = options.format == "auto" ? routing::TrafficFormatOf(options.requests)
                                         : options.format == "azure" ? routing::TrafficFormat::kAzure
                                                                     : routing::TrafficFormat::kMooncake;
-  const routing::Traffic traffic = routing::ReadTraffic(*text, options.requests, format);
+  const routing::Traffic traffic = routing::ReadTraffic(*text, options.requests, format, window);
   if (traffic.report.left_out > 0) {
     PrintLeftOut(traffic.report);
     if (options.strict) {
@@ -280,6 +291,7 @@ int SimulateRequests(const RequestsOptions& options) {
     }
   }
   std::vector<routing::Request> requests = routing::RequestsOf(traffic.calls);
+  for (routing::Request& request : requests) request.at -= window.from;
   if (requests.empty() || requests.back().at <= conf::Duration::zero()) {
     fmt::print(stderr, "tidegate: {}: no requests are left to simulate\n", options.requests);
     return kFailed;

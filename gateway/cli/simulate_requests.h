@@ -14,6 +14,8 @@ namespace gateway::cli {
 struct RequestsOptions {
   std::string requests;  // the trace, a file; empty: this is not what is asked for
   std::string format = "auto";
+  std::string from = "0s";
+  std::string window;
   uint32_t replicas = 8;
   std::string engine = "llama-3.3-70b-4xh200";
   std::vector<std::string> slow;      // REPLICA@SPEED

@@ -81,6 +81,13 @@ TEST_F(CliSimulateRequests, ADeadReplicaLosesOnlyWhatItWasAnswering) {
   EXPECT_EQ(row["finished"].get<int>() + row["broken"].get<int>(), 200);
 }
 
+TEST_F(CliSimulateRequests, KeepsToTheWindow) {
+  const json report = Json({"--policies", "cost", "--speed-up", "1", "--from", "40s", "--window", "80s"});
+  EXPECT_EQ(report["rows"], 200);
+  EXPECT_EQ(report["requests"], 80);
+  EXPECT_LT(report["policies"][0]["seconds"].get<double>(), 100);
+}
+
 TEST_F(CliSimulateRequests, SameSeedSameFigures) {
   const std::vector<std::string> args = {"--policies", "random", "--seed", "7", "--json"};
   EXPECT_EQ(Simulate(args).out, Simulate(args).out);
@@ -97,13 +104,14 @@ TEST_F(CliSimulateRequests, RowsThatCannotBeReadAreNamedAndLeftOutOrRefused) {
 }
 
 TEST_F(CliSimulateRequests, EverythingWrongIsSaidAtOnce) {
-  const tests::CliResult result = Simulate(
-      {"--policies", "cheapest", "--slow", "8@0.5", "--die", "1", "--hang", "0@soon", "--ttft-slo", "2"});
+  const tests::CliResult result = Simulate({"--policies", "cheapest", "--slow", "8@0.5", "--die", "1",
+                                            "--hang", "0@soon", "--ttft-slo", "2", "--window", "ever"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("--policies: no policy is called \"cheapest\""),
                                 HasSubstr("--slow: \"8@0.5\" must be REPLICA@SPEED, a replica from 0 to 7"),
                                 HasSubstr("--die: \"1\" must be"), HasSubstr("--hang: \"0@soon\" must be"),
-                                HasSubstr("--ttft-slo: \"2\""), HasSubstr("5 problems")));
+                                HasSubstr("--ttft-slo: \"2\""), HasSubstr("--window: \"ever\""),
+                                HasSubstr("6 problems")));
   EXPECT_EQ(Simulate({"--engine", "abacus"}).code, 2);
   EXPECT_EQ(Simulate({"--trace", path_}).code, 2);
   EXPECT_EQ(Simulate({"--utilization", "0.5", "--speed-up", "2"}).code, 2);
