@@ -117,6 +117,7 @@ void Planner::SetHealth(NodeId node, Health health, conf::TimePoint now) {
 Plan Planner::Run(conf::TimePoint now, Rng& rng) {
   state_->AdvanceTo(now);
   state_->RecoverNodes();
+  state_->EndPatience();
   return Cycle(*state_, now, rng).Run();
 }
 
@@ -159,6 +160,7 @@ std::optional<conf::TimePoint> Planner::NextDue() const {
     const JobEntry& entry = state_->jobs[job];
     if (entry.job.not_before) at(*entry.job.not_before);
   }
+  if (!state_->patience.empty()) at(std::get<conf::TimePoint>(*state_->patience.begin()));
   for (const auto& [node, times] : state_->faults) {
     if (state_->state.health(node) == Health::kSuspect)
       at(times.back() + state_->policy.faults.recover_after);

@@ -59,6 +59,7 @@ enum class WorkClass : uint8_t { kTraining, kInference, kBatch, kArray, kNoteboo
 struct Topology {
   std::string level{};    // a fabric level's name, or "node"; empty: anywhere
   bool required = false;  // else preferred: the lowest level that holds it
+  conf::Duration wait{};  // preferred: waits for it so long from its submission before it takes what there is
 };
 
 struct Checkpoint {

@@ -37,6 +37,7 @@ constexpr double kMostJtted = 1.02;                                   // wanted,
 constexpr double kMostJttedOfLargest = 1.05;
 constexpr conf::Duration kBetweenCycles = std::chrono::seconds(30);
 constexpr int kDays = 8;
+constexpr conf::Duration kPatience = std::chrono::hours(4);  // for a spine that is waited for
 constexpr double kWarmUpHours = 48;  // gangs that start on a cluster still empty are not counted
 constexpr scheduler::Checkpoint kContract = {
     .interval = std::chrono::hours(1), .save = std::chrono::seconds(30), .restart = std::chrono::minutes(2)};
@@ -61,10 +62,13 @@ constexpr std::array<Size, 12> kSizes = {{{1, 6000, 0.7, 1.2},
                                           {1024, 8, 5, 0.8},
                                           {2048, 4, 5, 0.8}}};
 
+// How gangs want to stand below one spine.
+enum class Spine : uint8_t { kSilent, kWaited, kRequired };
+
 struct Setting {
   int nodes_per_leaf = 0;
   std::string_view placement;
-  bool below_spine = false;  // gangs require to stand below one
+  Spine spine = Spine::kSilent;
   bool defragments = false;
 };
 
@@ -77,7 +81,8 @@ struct Outcome {
 };
 
 std::string TitleOf(const Setting& setting) {
-  return fmt::format("{}{}{}", setting.placement, setting.below_spine ? ", spine required" : "",
+  constexpr std::array<std::string_view, 3> kSpine = {"", ", spine waited for", ", spine required"};
+  return fmt::format("{}{}{}", setting.placement, kSpine[static_cast<size_t>(setting.spine)],
                      setting.defragments ? ", defragmentation" : "");
 }
 
@@ -116,10 +121,10 @@ uint32_t DevicesOf(const scheduler::Job& job) {
 
 Outcome Simulate(const Setting& setting, std::vector<TraceJob> jobs) {
   const scheduler::Cluster cluster = EightWayCluster(kNodes, setting.nodes_per_leaf, kLeavesPerSpine);
-  if (setting.below_spine) {
-    for (TraceJob& job : jobs) {
-      if (DevicesOf(job.job) >= kGangs.front()) job.job.topology = {"spine", true};
-    }
+  for (TraceJob& job : jobs) {
+    if (setting.spine == Spine::kSilent || DevicesOf(job.job) < kGangs.front()) continue;
+    const bool required = setting.spine == Spine::kRequired;
+    job.job.topology = {"spine", required, required ? conf::Duration() : kPatience};
   }
   if (setting.defragments) scheduler::sim::SetCheckpoints(jobs, kContract);
   scheduler::Rng unused(0);
@@ -239,11 +244,11 @@ nlohmann::json Print(const Outcome& outcome) {
 
 std::vector<Setting> SettingsOf(int nodes_per_leaf, bool quick) {
   std::vector<Setting> settings;
-  for (const bool below_spine : {false, true}) {
+  for (const Spine spine : {Spine::kSilent, Spine::kWaited, Spine::kRequired}) {
     for (const std::string_view placement : {"default", "e-binpack"}) {
       for (const bool defragments : {false, true}) {
         if (quick && (defragments || placement != "default")) continue;
-        settings.push_back({nodes_per_leaf, placement, below_spine, defragments});
+        settings.push_back({nodes_per_leaf, placement, spine, defragments});
       }
     }
   }

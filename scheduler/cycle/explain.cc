@@ -143,7 +143,7 @@ class Explainer {
       out_.roles.push_back(std::move(finding));
     }
     const bool level_holds = LookAtLevel(board, empty);
-    never |= out_.domain && !out_.domain->holds_when_empty;
+    never |= out_.domain && !out_.domain->holds_when_empty && !out_.domain->until;
     if (never) {
       Blame(WaitCause::kNeverFits);
     } else if (short_now) {
@@ -176,9 +176,10 @@ class Explainer {
   // Whether a domain of the level that the job requires holds it; true where it requires none. The level
   // "node" has the nodes for its domains.
   bool LookAtLevel(const SlotBoard& board, const SlotBoard& empty) {
-    const Topology& topology = entry_.job.topology;
+    const Topology& topology = entry_.topology;
     if (!topology.required) return true;
     DomainFinding finding{.level = topology.level};
+    if (!entry_.job.topology.required) finding.until = entry_.job.submitted + topology.wait;
     for (const uint32_t needed : needed_) finding.needed += needed;
     bool any = false;
     const auto offer = [&](const std::string& name, const auto& fits_now, const auto& fits_empty) {
@@ -226,7 +227,7 @@ class Explainer {
 
   // Whether the job fits below a domain of the required level that holds one of the nodes.
   bool HoldsAt(const SlotBoard& board, const std::vector<NodeId>& nodes) const {
-    const Topology& topology = entry_.job.topology;
+    const Topology& topology = entry_.topology;
     if (!topology.required) return true;
     if (topology.level == kOneNode) {
       return std::ranges::any_of(nodes, [&](NodeId node) {

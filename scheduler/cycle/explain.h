@@ -88,13 +88,15 @@ struct KindFinding {
   uint32_t total = 0;  // devices of all nodes
 };
 
-// The domain of the required level that comes nearest to holding the job.
+// The domain of the required level (or preferred, while it waits for that) that comes nearest to holding the
+// job.
 struct DomainFinding {
   std::string level{};
   std::string domain{};
-  uint64_t fit = 0;               // of the needed members
-  uint64_t needed = 0;            // of all roles
-  bool holds_when_empty = false;  // some domain of the level would, were it empty
+  uint64_t fit = 0;                        // of the needed members
+  uint64_t needed = 0;                     // of all roles
+  bool holds_when_empty = false;           // some domain of the level would, were it empty
+  std::optional<conf::TimePoint> until{};  // it only prefers the level, and takes what there is from then on
 };
 
 struct ReservationFinding {

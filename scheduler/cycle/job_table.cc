@@ -32,6 +32,7 @@ JobIndex JobTable::Add(Job job, uint32_t queue) {
   JobEntry& entry = entries_[index];
   entry = JobEntry{};
   entry.job = std::move(job);
+  entry.topology = entry.job.topology;
   entry.sequence = next_sequence_++;
   entry.queue = queue;
   entry.device_milli = DeviceMilli(entry.job);
@@ -46,13 +47,19 @@ JobIndex JobTable::Add(Job job, uint32_t queue) {
 
 uint32_t JobTable::SignatureOf(const JobEntry& entry) {
   const Job& job = entry.job;
-  std::string text = fmt::format("{}|{}|{}{}{}|", job.topology.level, job.topology.required, job.spread,
+  std::string text = fmt::format("{}|{}|{}{}{}|", entry.topology.level, entry.topology.required, job.spread,
                                  job.anti_affinity, static_cast<int>(job.work == WorkClass::kInference));
   for (size_t r = 0; r < job.roles.size(); ++r) {
     fmt::format_to(std::back_inserter(text), "{}:{}:{};", job.roles[r].count, job.roles[r].min_count,
                    fmt::join(entry.shapes[r], ","));
   }
   return signatures_.try_emplace(std::move(text), signatures()).first->second;
+}
+
+void JobTable::RequireNearness(JobIndex index, bool required) {
+  JobEntry& entry = entries_[index];
+  entry.topology.required = required;
+  entry.signature = SignatureOf(entry);
 }
 
 void JobTable::Erase(JobIndex index) {

@@ -21,6 +21,7 @@ namespace scheduler {
 
 struct JobEntry {
   Job job;
+  Topology topology{};    // the job's, and required while it waits for what it prefers
   uint64_t sequence = 0;  // rises with every job submitted
   Phase phase = Phase::kPending;
   std::vector<std::vector<ShapeId>>
@@ -51,6 +52,8 @@ class JobTable {
 
   JobIndex Add(Job job, uint32_t queue);
   void Erase(JobIndex index);
+  // Whether the level that the job prefers is required for now; its signature follows.
+  void RequireNearness(JobIndex index, bool required);
 
   JobEntry& operator[](JobIndex index) { return entries_[index]; }
   const JobEntry& operator[](JobIndex index) const { return entries_[index]; }

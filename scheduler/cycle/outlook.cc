@@ -74,7 +74,7 @@ void Outlook::ReadRoles(const ShapeTable& shapes, const JobEntry& entry) {
 
 void Outlook::ReadNodes(const Ask& ask) {
   const Cluster& cluster = state_->cluster();
-  const Groups groups(cluster, ask.entry.job.topology);
+  const Groups groups(cluster, ask.entry.topology);
   slots_.resize(groups.size() * roles_.size());
   lacking_.resize(groups.size(), static_cast<uint32_t>(roles_.size()));
   open_ = roles_.empty() ? groups.size() : 0;

@@ -84,10 +84,32 @@ JobIndex PlanningState::Add(Job job) {
   account.minimum = DemandOf(entry, shapes, Extent::kMinimum);
   account.ranked_by = RankedBy(entry, shapes);
   queues.Request(account.account, account.wanted);
+  if (!entry.topology.required && entry.topology.wait > conf::Duration::zero()) {
+    jobs.RequireNearness(index, true);
+    patience.emplace(entry.job.submitted + entry.topology.wait, entry.sequence, index);
+  }
+  MakeRoomForSignatures();
+  return index;
+}
+
+void PlanningState::MakeRoomForSignatures() {
   no_room_since.resize(jobs.signatures(), 0);
   impossible_since.resize(jobs.signatures(), 0);
   possible_since.resize(jobs.signatures(), 0);
-  return index;
+}
+
+void PlanningState::EndPatience() {
+  while (!patience.empty() && std::get<conf::TimePoint>(*patience.begin()) <= now) {
+    const auto [until, sequence, job] = *patience.begin();
+    patience.erase(patience.begin());
+    const JobEntry& entry = jobs[job];
+    if (!entry.alive || entry.sequence != sequence) continue;
+    const bool waits = entry.phase == Phase::kPending && !held.contains({sequence, job});
+    if (waits) pending.Remove(entry);
+    jobs.RequireNearness(job, false);
+    MakeRoomForSignatures();
+    if (waits) pending.Add(job, entry, ExpectedRun(job), order.OfJob(entry));
+  }
 }
 
 bool PlanningState::MayStart(const JobEntry& entry, conf::TimePoint at) const {

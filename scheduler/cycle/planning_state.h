@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,9 @@ struct PlanningState {
   void UpdateCapacity();
   void UseMix();
 
+  void MakeRoomForSignatures();
+  // Whoever has waited long enough for the nearness that it prefers takes what there is from now on.
+  void EndPatience();
   bool MayStart(const JobEntry& entry, conf::TimePoint now) const;  // dependencies and advance start
   conf::Duration ExpectedRun(JobIndex job) const {
     return jobs.ExpectedRun(job, policy.backfill.unknown_estimate);
@@ -86,6 +90,8 @@ struct PlanningState {
   std::vector<NodeSet> zone;  // empty, or {inference's nodes, all others}
 
   Pending pending;
+  // Until when jobs wait for the nearness that they prefer; may name jobs that have left.
+  std::set<std::tuple<conf::TimePoint, uint64_t, JobIndex>> patience;
   BySequence held;     // wait for a time or for other jobs
   BySequence running;  // those that stop, too
   BySequence suspended;

@@ -179,7 +179,7 @@ std::vector<Victim> VictimSearch::Run(Rng& rng) {
   }
   std::ranges::sort(areas, {}, [](const Area& a) { return std::pair(a.weight, a.nodes.front()); });
   if (areas.size() > kMaxAttempts) areas.resize(kMaxAttempts);
-  const bool one_area = !entry_.job.topology.required;
+  const bool one_area = !entry_.topology.required;
   for (const Area& area : areas) {
     if (TryArea(area) && Prune(one_area) && !stops_.empty()) return Report();
   }

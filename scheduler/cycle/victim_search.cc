@@ -378,7 +378,7 @@ bool VictimSearch::Gather(const Area& area, uint64_t more) {
 }
 
 std::vector<VictimSearch::Area> VictimSearch::Areas() const {
-  const Topology& topology = entry_.job.topology;
+  const Topology& topology = entry_.topology;
   const Fabric& fabric = state_.cluster().fabric;
   std::vector<Area> areas;
   if (topology.required && topology.level == "node") {

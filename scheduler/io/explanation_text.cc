@@ -43,6 +43,7 @@ constexpr void Fields(A& a, const DomainFinding*) {
   a.Required("fit", &DomainFinding::fit);
   a.Required("needed", &DomainFinding::needed);
   a.Required("holds_when_empty", &DomainFinding::holds_when_empty);
+  a.Optional("until", &DomainFinding::until);
 }
 
 template <class A>
@@ -221,10 +222,14 @@ std::vector<std::string> InWords(const Explanation& e) {
                               kind.kind));
   }
   if (e.domain) {
-    out.push_back(fmt::format("It requires one {}: {} comes nearest, with room for {} of {} members{}.",
-                              e.domain->level, e.domain->domain.empty() ? "none" : e.domain->domain,
-                              e.domain->fit, e.domain->needed,
+    out.push_back(fmt::format("It {} one {}: {} comes nearest, with room for {} of {} members{}.",
+                              e.domain->until ? "waits for" : "requires", e.domain->level,
+                              e.domain->domain.empty() ? "none" : e.domain->domain, e.domain->fit,
+                              e.domain->needed,
                               e.domain->holds_when_empty ? "" : ", and none would hold it even when empty"));
+  }
+  if (e.domain && e.domain->until) {
+    out.push_back(fmt::format("It takes what there is {}.", At(*e.domain->until, e.as_of)));
   }
   if (!e.unfinished.empty()) {
     out.push_back(fmt::format("It comes after {}, which {} not ended.", fmt::join(e.unfinished, ", "),

@@ -74,6 +74,7 @@ std::string DefectOfTimes(const Job& job) {
            {"estimate", job.estimate},
            {"limit", job.limit},
            {"idle_timeout", job.idle_timeout},
+           {"topology/wait", job.topology.wait},
            {"checkpoint/interval", contract.interval},
            {"checkpoint/save", contract.save},
            {"checkpoint/restart", contract.restart}}) {
@@ -140,7 +141,10 @@ std::string FirstDefect(const Job& job) {
   if (members > kMostMembers) return fmt::format("{} members, at most {} fit", members, kMostMembers);
   if (std::string defect = DefectOfTimes(job); !defect.empty()) return defect;
   if (std::ranges::find(job.after, job.id) != job.after.end()) return "after names the job itself";
-  if (job.topology.required && job.topology.level.empty()) return "topology: required needs a level";
+  if (job.topology.level.empty()) {
+    if (job.topology.required) return "topology: required needs a level";
+    if (job.topology.wait > conf::Duration::zero()) return "topology: wait needs a level";
+  }
   return {};
 }
 

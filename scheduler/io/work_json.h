@@ -60,6 +60,7 @@ template <class A>
 constexpr void Fields(A& a, const Topology*) {
   a.Optional("level", &Topology::level);
   a.Optional("required", &Topology::required);
+  a.Optional("wait", &Topology::wait);
 }
 
 template <class A>

@@ -144,12 +144,13 @@ bool GangPlacer::Gather(Call& call) {
   while (trees_.size() < needs_.size()) trees_.emplace_back(*state_);
 
   call.top = static_cast<int>(fabric.levels.size()) - 1;
-  if (!job.topology.required || job.topology.level.empty()) return true;
-  if (job.topology.level == "node") {
+  const Topology& topology = call.entry.topology;
+  if (!topology.required || topology.level.empty()) return true;
+  if (topology.level == "node") {
     call.top = kNodeLevel;
     return true;
   }
-  const auto level = std::ranges::find(fabric.levels, job.topology.level);
+  const auto level = std::ranges::find(fabric.levels, topology.level);
   call.top = static_cast<int>(level - fabric.levels.begin());
   call.short_by = call.least;
   return level != fabric.levels.end();
@@ -158,7 +159,7 @@ bool GangPlacer::Gather(Call& call) {
 GangResult GangPlacer::Place(Trial& trial, Placer& placer, JobIndex job, const JobEntry& entry,
                              const NodeSet* except, Rng& rng) {
   GangResult result;
-  if (entry.members == 1 && entry.job.topology.level.empty() && state_->of(job).empty()) {
+  if (entry.members == 1 && entry.topology.level.empty() && state_->of(job).empty()) {
     const uint16_t role = FirstWanted(entry.job);
     const auto holding = placer.Choose(entry.shapes[role], {.except = except}, rng);
     if (!holding) return {.placed = {}, .short_by = entry.job.roles[role].min_count};
@@ -182,7 +183,7 @@ GangResult GangPlacer::Place(Trial& trial, Placer& placer, JobIndex job, const J
   for (const Need& need : needs_) alternatives = std::max(alternatives, need.shapes.size());
   const size_t rounds = alternatives + (alternatives > 1 ? 1 : 0);
   const bool one_by_one = GoesOneByOne(call);
-  const bool below_one = entry.job.topology.required && !entry.job.topology.level.empty();
+  const bool below_one = entry.topology.required && !entry.topology.level.empty();
   for (size_t round = 0; round < rounds; ++round) {
     AllowAlternative(round);
     ForbidNodes(call);
@@ -201,7 +202,7 @@ GangResult GangPlacer::Place(Trial& trial, Placer& placer, JobIndex job, const J
 bool GangPlacer::GoesOneByOne(const Call& call) const {
   const Job& job = call.entry.job;
   if (job.spread) return call.top != kNodeLevel;
-  if (!job.topology.level.empty()) return false;
+  if (!call.entry.topology.level.empty()) return false;
   if (job.work == WorkClass::kArray || job.work == WorkClass::kInference) return true;
   if (call.placer.policy().tie_break == TieBreak::kEmptiestLeaf) return true;
   return call.entry.device_milli < int64_t{kBig} * kWholeDevice && call.entry.members < kBig;

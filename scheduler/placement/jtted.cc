@@ -53,7 +53,7 @@ bool JttedEstimator::PlaceIdeally(JobIndex job, const JobEntry& entry) {
   JobEntry alike;
   alike.shapes = entry.shapes;
   alike.job.anti_affinity = entry.job.anti_affinity;
-  alike.job.topology.level = state_->cluster().fabric.levels.back();  // preferred: together
+  alike.topology.level = state_->cluster().fabric.levels.back();  // preferred: together
   for (const Role& role : entry.job.roles) {
     alike.job.roles.push_back({.ask = role.ask, .count = 0, .min_count = 0});
   }

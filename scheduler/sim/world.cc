@@ -30,7 +30,8 @@ bool HasDues(const std::vector<TraceJob>& jobs, const Policy& policy, const Worl
     return true;
   }
   return std::ranges::any_of(jobs, [](const TraceJob& job) {
-    return job.job.limit || job.job.not_before || job.job.idle_timeout > conf::Duration::zero();
+    return job.job.limit || job.job.not_before || job.job.idle_timeout > conf::Duration::zero() ||
+           job.job.topology.wait > conf::Duration::zero();
   });
 }
 

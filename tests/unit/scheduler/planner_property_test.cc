@@ -78,7 +78,10 @@ Job RandomJob(Rng& rng, int number, bool with_queues) {
   if (role.count == 1) role.min_count = 1;
   if (rng.Uniform(10) == 0) role.ask.isolation = rng.Uniform(2) == 0 ? Isolation::kTenant : Isolation::kNode;
   job.roles = {role};
-  if (rng.Uniform(4) == 0) job.topology = {.level = "leaf", .required = rng.Uniform(2) == 0};
+  if (rng.Uniform(4) == 0) {
+    job.topology = {.level = "leaf", .required = rng.Uniform(2) == 0};
+    if (!job.topology.required && rng.Uniform(2) == 0) job.topology.wait = minutes(rng.Uniform(90));
+  }
   job.estimate = minutes(5 + rng.Uniform(200));
   if (rng.Uniform(3) == 0)
     job.checkpoint = {.interval = minutes(10), .save = seconds(20), .restart = seconds(60)};

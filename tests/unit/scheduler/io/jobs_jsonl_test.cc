@@ -24,7 +24,7 @@ TimedJob Full() {
          .tenant = "t",
          .work = WorkClass::kArray,
          .priority = -5,
-         .topology = {"leaf", true},
+         .topology = {"leaf", true, std::chrono::minutes(5)},
          .spread = true,
          .anti_affinity = true,
          .preemptible = false,
@@ -148,7 +148,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"\xff\xfe{\"id\"", "is not JSON"},
         Case{"{\"id\":\"a\\u001b[31m\",\"id\":\"b\"}", "key \"id\" is given twice"},
         Case{R"({"id":"a","roles":[{}],"after":["a"]})", "after names the job itself"},
-        Case{R"({"id":"a","roles":[{}],"topology":{"required":true}})", "required needs a level"}));
+        Case{R"({"id":"a","roles":[{}],"topology":{"required":true}})", "required needs a level"},
+        Case{R"({"id":"a","roles":[{}],"topology":{"wait":"1h"}})", "wait needs a level"},
+        Case{R"({"id":"a","roles":[{}],"topology":{"level":"leaf","wait":"-1h"}})", "topology/wait"}));
 
 TEST(JobsJsonl, DeepNestingAndManyKeysAreRefusedAtOnce) {
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
