@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -119,6 +120,12 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
       pool.policies.push_back(*router::PolicyByName(name));
   }
   ReadTime("--telemetry-age", options.telemetry_age, pool.options.telemetry_age, problems);
+  conf::Duration every{};
+  ReadTime("--telemetry-every", options.telemetry_every, every, problems);
+  if (every > conf::Duration::zero()) {
+    pool.options.telemetry_every = every;
+    pool.options.telemetry_age = std::max(pool.options.telemetry_age, conf::Duration(1));
+  }
   ReadTime("--ttft-slo", options.slo, pool.options.slo, problems);
   ReadFaults("--die", options.die, routing::FaultKind::kDies, options, pool.options, problems);
   ReadFaults("--hang", options.hang, routing::FaultKind::kHangs, options, pool.options, problems);
@@ -262,6 +269,9 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
       ->excludes(utilization);
   add(command.add_option("--telemetry-age", options.telemetry_age,
                          "How old the engines' signals are when read"))
+      ->capture_default_str();
+  add(command.add_option("--telemetry-every", options.telemetry_every,
+                         "Time between two readings of them; 0: at every choice"))
       ->capture_default_str();
   add(command.add_option("--die", options.die, "REPLICA@TIME: this one dies, so long after the start"));
   add(command.add_option(

@@ -23,6 +23,7 @@ struct RequestsOptions {
   std::optional<double> utilization;  // one of these two
   std::optional<double> speed_up;
   std::string telemetry_age = "0s";
+  std::string telemetry_every = "0s";
   std::vector<std::string> die;   // REPLICA@TIME
   std::vector<std::string> hang;  // REPLICA@TIME
   std::string slo = "2s";
