@@ -188,10 +188,15 @@ void Holdings::Reconcile(MemberId member, Replica& replica, std::span<const uint
                          std::span<const uint64_t> texts, conf::TimePoint now) {
   bool held = true;
   for (size_t i = 0; i < texts.size(); ++i) {
-    const auto told = held ? replica.told.find(keys[i]) : replica.told.end();
-    held = told != replica.told.end();
+    const auto told = replica.told.find(keys[i]);
+    held = held && told != replica.told.end();
     if (!held) {
       index_.Retract(texts[i], member);
+      // Behind a gap it is of no use; should that close, it is learnt again.
+      if (told != replica.told.end()) {
+        Texts& all = told->second;
+        all.erase(std::remove(all.begin(), all.end(), texts[i]), all.end());
+      }
     } else if (AddText(told->second, texts[i])) {
       index_.Tell(texts[i], member, now);
     }

@@ -28,6 +28,10 @@ std::string Pack(const json& value) {
   return bytes;
 }
 
+std::string Packed(std::string_view text) {
+  return Pack(json::parse(text));
+}
+
 Batch Good(std::string_view bytes) {
   std::variant<Batch, std::string> decoded = Decode(bytes);
   if (const std::string* why = std::get_if<std::string>(&decoded)) ADD_FAILURE() << *why;
@@ -128,22 +132,22 @@ TEST(KvEventBatch, SaysWhatIsWrong) {
       {"", "not msgpack"},
       {Hex("93cb3ff8"), "not whole"},
       {Hex(kArrays) + "x", "not msgpack"},
-      {Pack(7), "no batch"},
-      {Pack({"x", json::array()}), "no time"},
-      {Pack({1, 2}), "no list of events"},
-      {Pack({1, {{"a", 1}}, 0}), "map for its events"},
-      {Pack({1, {1}}), "neither a list nor a map"},
-      {Pack({1, {json::array()}}), "without a type"},
-      {Pack({1, {{5}}}), "without a type"},
-      {Pack({1, {{"BlockStored", 5}}}), "no list of hashes"},
-      {Pack({1, {{"BlockStored", {1.5}}}}), "neither a number nor bytes"},
-      {Pack({1, {{"BlockStored", {1}, 1.5}}}), "parent"},
-      {Pack({1, {{"BlockStored", {1}, nullptr, {-1}, 1}}}), "token that is no number"},
-      {Pack({1, {{"BlockStored", {1}, nullptr, {1}, 0}}}), "block size"},
-      {Pack({1, {{"BlockStored", {1}, nullptr, {1}, 70'000}}}), "block size"},
-      {Pack({1, {{"BlockStored", {1}, nullptr, {1, 2, 3}, 2}}}), "do not fill"},
-      {Pack({1, {{"BlockStored", {1}, nullptr, {1}}}}), "do not fill"},
-      {Pack({1, {{"BlockRemoved", {{1}}}}}), "list within a list"},
+      {Packed("7"), "no batch"},
+      {Packed(R"(["x", []])"), "no time"},
+      {Packed("[1, 2]"), "no list of events"},
+      {Packed(R"([1, {"a": 1}, 0])"), "map for its events"},
+      {Packed("[1, [1]]"), "neither a list nor a map"},
+      {Packed("[1, [[]]]"), "without a type"},
+      {Packed("[1, [[5]]]"), "without a type"},
+      {Packed(R"([1, [["BlockStored", 5]]])"), "no list of hashes"},
+      {Packed(R"([1, [["BlockStored", [1.5]]]])"), "neither a number nor bytes"},
+      {Packed(R"([1, [["BlockStored", [1], 1.5]]])"), "parent"},
+      {Packed(R"([1, [["BlockStored", [1], null, [-1], 1]]])"), "token that is no number"},
+      {Packed(R"([1, [["BlockStored", [1], null, [1], 0]]])"), "block size"},
+      {Packed(R"([1, [["BlockStored", [1], null, [1], 70000]]])"), "block size"},
+      {Packed(R"([1, [["BlockStored", [1], null, [1, 2, 3], 2]]])"), "do not fill"},
+      {Packed(R"([1, [["BlockStored", [1], null, [1]]]])"), "do not fill"},
+      {Packed(R"([1, [["BlockRemoved", [[1]]]]])"), "list within a list"},
   };
   for (const auto& [bytes, why] : cases) EXPECT_THAT(Wrong(bytes), HasSubstr(why));
 }

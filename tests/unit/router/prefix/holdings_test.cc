@@ -317,10 +317,11 @@ TEST_F(HoldingsTest, StrangePromptsDoNoHarm) {
 
 // What the table says is what a model of it says, whatever happens in whatever order.
 TEST(HoldingsProperty, TheIndexHoldsWhatTheEngineHolds) {
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
     Index index;
     Holdings holdings(index);
     Engine engine(index, holdings);
+    engine.Store(Prompt(99, 64));  // tells its block size, without which nothing is learnt
     std::vector<Prompt> prompts;
     for (uint64_t i = 0; i < 8; ++i) prompts.emplace_back(i / 2 + 1, 64 * 8, 100 + i);
     std::map<std::vector<uint64_t>, bool> held;  // by the tokens of a prefix of whole blocks
@@ -347,11 +348,13 @@ TEST(HoldingsProperty, TheIndexHoldsWhatTheEngineHolds) {
       } else if (what < 6 && now > 0) {
         // Engines evict leaves first.
         const size_t from = rng.Next() % now;
-        for (const Prompt& other : prompts) {
-          for (size_t i = length(other); i > from; --i) {
-            if (prefix(other, from) != prefix(prompt, from)) break;
-            engine.Evict(other, i - 1, i);
-            held[prefix(other, i)] = false;
+        std::vector<size_t> lengths;
+        for (const Prompt& other : prompts) lengths.push_back(length(other));
+        for (size_t o = 0; o < prompts.size(); ++o) {
+          if (prefix(prompts[o], from + 1) != prefix(prompt, from + 1)) continue;
+          for (size_t i = lengths[o]; i > from; --i) {
+            engine.Evict(prompts[o], i - 1, i);
+            held[prefix(prompts[o], i)] = false;
           }
         }
       } else if (what == 6) {
