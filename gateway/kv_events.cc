@@ -30,6 +30,8 @@ constexpr conf::Duration kRestAfterFailure = std::chrono::seconds(10);
 constexpr conf::Duration kRestWithoutTokenizer = std::chrono::minutes(5);
 constexpr size_t kMaxTokenizeAnswer = size_t{16} << 20;
 constexpr size_t kMaxTokens = size_t{1} << 20;
+constexpr size_t kMaxEarly = 16;  // prompts of a replica that has told of no block yet
+constexpr size_t kMaxEarlyText = size_t{128} << 10;
 
 std::string_view Name(Sequence::State state) {
   switch (state) {
@@ -134,6 +136,17 @@ class KvEvents::Followed final : public Subscriber::Listener {
                                   now);
       }
     }
+    if (!early_.empty() && owner_.holdings_.BlocksOf(member()) > 0) {
+      for (ComputedPrompt& prompt : std::exchange(early_, {})) owner_.computed_.Add(std::move(prompt));
+    }
+  }
+
+  // Until a block is known, neither is how long blocks are, and a prompt's first event may be on its way: it
+  // is kept till then. False where it cannot be.
+  bool KeepEarly(ComputedPrompt& prompt) {
+    if (early_.size() == kMaxEarly || prompt.text.size() > kMaxEarlyText) return false;
+    early_.push_back(std::move(prompt));
+    return true;
   }
 
   void OnClear() override { owner_.holdings_.Clear(member()); }
@@ -162,6 +175,7 @@ class KvEvents::Followed final : public Subscriber::Listener {
 
  private:
   KvEvents& owner_;
+  std::vector<ComputedPrompt> early_;
   uint64_t malformed_ = 0;
 };
 
@@ -228,7 +242,9 @@ void KvEvents::OnComputed() {
   while (under_way_ < kMaxUnderWay) {
     std::optional<ComputedPrompt> prompt = computed_.Take();
     if (!prompt) return;
-    const Followed* const replica = Find(prompt->member);
+    Followed* const replica = Find(prompt->member);
+    if (replica != nullptr && holdings_.BlocksOf(prompt->member) == 0 && replica->KeepEarly(*prompt))
+      continue;
     if (replica == nullptr || (!prompt->ids_at && net::Now() < replica->tokenizer_rests_until)) {
       ++tokenized_[static_cast<size_t>(Tokenized::kSkipped)];
     } else if (prompt->ids_at) {
