@@ -2,9 +2,10 @@
 // else, and messages are taken on the loop's thread, a bounded number at a time.
 //
 // Nothing here blocks: what cannot be sent now is not sent. Memory is bounded by `max_queued` messages of
-// `max_message_bytes` a peer. A lost peer is connected to again with back-off, by libzmq; one that says
-// nothing for `kSilence` though it is asked is lost. Owner: whoever made it, on the loop's thread; callbacks
-// may destroy it. It must be gone before the loop ends and before its context.
+// `max_message_bytes` a peer. A lost peer is connected to again with back-off, by libzmq, unless it was lost
+// for what it sent (no ZeroMQ, or more than max_message_bytes); one that says nothing for `kSilence`, asked,
+// is lost. Owner: whoever made it, on the loop's thread; callbacks may destroy it. It must be gone before the
+// loop ends and before its context.
 #pragma once
 
 #include <absl/status/statusor.h>

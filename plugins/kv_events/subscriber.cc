@@ -32,13 +32,20 @@ absl::StatusOr<std::unique_ptr<Subscriber>> Subscriber::Open(gateway::net::Loop&
                                                              gateway::net::ZmqContext& context, Source source,
                                                              Listener& listener) {
   std::unique_ptr<Subscriber> made(new Subscriber(loop, context, std::move(source), listener));
-  auto live = ZmqSocket::Open(
-      loop, context, {.url = made->source_.url, .topic = made->source_.topic},
-      [self = made.get()](std::span<const std::string_view> frames) { self->OnMessage(frames); },
-      [self = made.get()](bool up) { self->OnLink(up); });
-  if (!live.ok()) return live.status();
-  made->live_ = *std::move(live);
+  if (absl::Status connecting = made->Connect(); !connecting.ok()) return connecting;
   return made;
+}
+
+absl::Status Subscriber::Connect() {
+  live_.reset();
+  SetAfter(kReopen);
+  auto live = ZmqSocket::Open(
+      loop_, context_, {.url = source_.url, .topic = source_.topic},
+      [this](std::span<const std::string_view> frames) { OnMessage(frames); },
+      [this](bool up) { OnLink(up); });
+  if (!live.ok()) return live.status();
+  live_ = *std::move(live);
+  return absl::OkStatus();
 }
 
 Subscriber::Subscriber(gateway::net::Loop& loop, gateway::net::ZmqContext& context, Source source,
@@ -109,6 +116,7 @@ void Subscriber::AskReplay(uint64_t from) {
 }
 
 void Subscriber::OnAlarm() {
+  if (sequence_.state() == Sequence::State::kDown) return Connect().IgnoreError();  // there is a next time
   sequence_.OnReplayFailed();
   TellState();
 }
@@ -119,10 +127,10 @@ void Subscriber::Malformed(const std::string& why) {
 }
 
 void Subscriber::TellState() {
-  if (sequence_.state() != Sequence::State::kReplaying) {
-    Alarm::Clear();
-    replay_.reset();
-  }
+  const Sequence::State state = sequence_.state();
+  if (state != Sequence::State::kReplaying) replay_.reset();
+  if (state == Sequence::State::kLive) Alarm::Clear();
+  if (state == Sequence::State::kDown && !armed()) SetAfter(kReopen);
   if (std::exchange(told_, sequence_.state()) != sequence_.state()) listener_.OnState(told_);
 }
 

@@ -1,8 +1,9 @@
 // Subscriber: one engine's KV events, from its PUB socket, with what was missed from its replay socket.
 //
-// Connects, stays connected, and tells its listener of batches in order and of what does not count any more.
-// A peer that cannot be reached, says nothing, or hangs costs an idle socket; a replay that does not end in
-// kReplayPatience is given up. What cannot be decoded is counted, and told as a loss of what was known.
+// Connects, anew every kReopen while there is no connection, and tells its listener of batches in order and
+// of what does not count any more. A peer that cannot be reached, says nothing, or hangs costs an idle
+// socket; a replay that does not end in kReplayPatience is given up. What cannot be decoded is counted, and
+// told as a loss of what was known.
 //
 // Loop's thread. The listener may not destroy it from within a call.
 #pragma once
@@ -23,6 +24,7 @@ namespace plugins::kv_events {
 class Subscriber final : private Sequence::Sink, private gateway::net::Alarm {
  public:
   static constexpr conf::Duration kReplayPatience = std::chrono::seconds(5);
+  static constexpr conf::Duration kReopen = std::chrono::seconds(10);
 
   struct Source {
     std::string url;     // tcp://HOST:PORT
@@ -57,6 +59,7 @@ class Subscriber final : private Sequence::Sink, private gateway::net::Alarm {
 
  private:
   Subscriber(gateway::net::Loop& loop, gateway::net::ZmqContext& context, Source source, Listener& listener);
+  absl::Status Connect();
   void OnMessage(std::span<const std::string_view> frames);
   void OnReplayMessage(std::span<const std::string_view> frames);
   void OnLink(bool up);
