@@ -43,8 +43,10 @@ class KvPeer {
   void AwaitSubscriber() {
     const int patience = 15'000;
     zmq_setsockopt(live_, ZMQ_RCVTIMEO, &patience, sizeof patience);
-    std::array<char, 64> subscription{};
-    ASSERT_GT(zmq_recv(live_, subscription.data(), subscription.size(), 0), 0) << "nobody subscribed";
+    std::array<char, 64> message{};
+    while (message[0] != 1) {  // 0: somebody has left
+      ASSERT_GT(zmq_recv(live_, message.data(), message.size(), 0), 0) << "nobody subscribed";
+    }
   }
 
   // What Replay sends from now on.

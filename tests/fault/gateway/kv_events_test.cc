@@ -234,6 +234,25 @@ TEST_F(KvEvents, NonsenseIsCountedAndDoesNoHarm) {
   EXPECT_EQ(gateway.Ask(ChatPrompt(1)).status, 200);
 }
 
+TEST_F(KvEvents, APeerThatSendsTooMuchIsLeftAndConnectedToAnew) {
+  const GatewayProcess gateway(Config(fmt::format("url: '{}'", peer.url())));
+  peer.AwaitSubscriber();
+  const auto exact = [&](double replicas) {
+    return Within(RawClient::kPatience,
+                  [&] { return Value(gateway, "tidegate_exact_replicas") == replicas; });
+  };
+  ASSERT_TRUE(exact(1));
+  peer.Send(0, Stores(0, 3));
+  ASSERT_TRUE(Holds(gateway, 3));
+  peer.SendBytes(KvPeer::Number(1), std::string(5 << 20, 'x'));
+  EXPECT_TRUE(exact(0));
+  EXPECT_EQ(gateway.Ask(ChatPrompt(1)).status, 200);
+  peer.AwaitSubscriber();
+  EXPECT_TRUE(exact(1));
+  peer.Send(2, Stores(2, 4));
+  EXPECT_TRUE(Holds(gateway, 4));
+}
+
 TEST_F(KvEvents, AReplayThatNeverComesIsGivenUp) {
   const SilentPeer silent;
   const GatewayProcess gateway(
