@@ -59,8 +59,9 @@ struct LearntPrompt {
 };
 
 struct HoldingsOptions {
-  size_t max_blocks = size_t{1} << 20;  // of all replicas together
-  size_t max_links = size_t{1} << 18;   // text blocks whose place is remembered while nobody holds them
+  // Of all replicas together; 114 bytes each at worst, in two hash tables at their lowest fill.
+  size_t max_blocks = size_t{1} << 20;
+  size_t max_links = size_t{1} << 18;  // text blocks whose place is remembered while nobody holds them
 };
 
 struct HoldingsStats {
@@ -72,9 +73,6 @@ struct HoldingsStats {
 
 class Holdings {
  public:
-  // What a block costs at worst: its places in two hash tables at their lowest fill.
-  static constexpr size_t kBytesPerBlock = 114;
-
   explicit Holdings(Index& index, const HoldingsOptions& options = {});
 
   // A replica's events come from now on. Only replicas of one salt (model) share what is learnt.
