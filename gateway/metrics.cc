@@ -112,6 +112,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectModels(out);
   CollectReplicas(out);
   CollectPrefixes(out);
+  CollectKvEvents(out);
   CollectShards(out);
   CollectLimits(out);
   CollectLedger(out);

@@ -66,6 +66,56 @@ void Metrics::CollectPrefixes(MetricFamilies& out) const {
       .Add(static_cast<double>(stats.displaced));
 }
 
+// What engines say of their KV caches.
+void Metrics::CollectKvEvents(MetricFamilies& out) const {
+  const KvEventsStatus status = operations_.kv_events();
+  const size_t max = operations_.runtime()->config().telemetry.metrics.max_label_values;
+  uint64_t exact = 0;
+  for (const KvEventsStatus::Replica& replica : status.replicas) {
+    if (replica.state == "exact") ++exact;
+    // model@endpoint
+    const std::string_view identity = replicas_.Bounded(replica.identity, max);
+    const size_t at = identity.find('@');
+    const std::string_view model = identity.substr(0, at);
+    const std::string_view name = at == identity.npos ? identity : identity.substr(at + 1);
+    const auto& [batches, malformed, connects, sequence] = replica.counts;
+    out.Counter("tidegate_kv_event_blocks_total", "KV blocks that an engine told of, by what became of them")
+        .Add(replica.stored, {{"model", model}, {"replica", name}, {"event", "stored"}})
+        .Add(replica.removed, {{"model", model}, {"replica", name}, {"event", "removed"}});
+    out.Counter("tidegate_kv_event_batches_total", "Batches of KV events that an engine published")
+        .Add(batches, {{"model", model}, {"replica", name}});
+    out.Counter("tidegate_kv_event_malformed_total", "Messages of an engine that were none of KV events")
+        .Add(malformed, {{"model", model}, {"replica", name}});
+    out.Counter("tidegate_kv_event_connects_total", "Times that an engine's event socket was reached")
+        .Add(connects, {{"model", model}, {"replica", name}});
+    out.Counter("tidegate_kv_event_gaps_total", "Times that batches of KV events were missed")
+        .Add(sequence.gaps, {{"model", model}, {"replica", name}});
+    out.Counter("tidegate_kv_event_replays_total", "Times that an engine was asked for them, by result")
+        .Add(sequence.replays - sequence.failed_replays,
+             {{"model", model}, {"replica", name}, {"result", "answered"}})
+        .Add(sequence.failed_replays, {{"model", model}, {"replica", name}, {"result", "failed"}});
+    out.Counter("tidegate_kv_event_clears_total",
+                "Times that what was known of a replica's KV cache was dropped, by who said so")
+        .Add(replica.cleared, {{"model", model}, {"replica", name}, {"by", "engine"}})
+        .Add(sequence.clears, {{"model", model}, {"replica", name}, {"by", "sequence"}});
+    out.Gauge("tidegate_kv_event_lag_seconds", "Age of the last batch when it was read, by both clocks")
+        .Add(conf::ToSeconds(replica.lag), {{"model", model}, {"replica", name}});
+    out.Gauge("tidegate_kv_blocks_known", "KV blocks that a replica holds by its own word")
+        .Add(uint64_t{replica.blocks}, {{"model", model}, {"replica", name}});
+  }
+  out.Gauge("tidegate_exact_replicas", "Replicas whose KV caches are known by their engines' own word")
+      .Add(exact);
+  out.Gauge("tidegate_kv_blocks_linked", "KV blocks whose text is known")
+      .Add(uint64_t{status.holdings.links});
+  out.Counter("tidegate_kv_event_orphans_total", "Blocks stored behind one that was not known")
+      .Add(status.holdings.orphans);
+  out.Counter("tidegate_kv_event_untracked_total", "Blocks stored while there was no room to remember them")
+      .Add(status.holdings.untracked);
+  out.Counter("tidegate_kv_prompts_total", "Prompts whose tokens were wanted, by how that went");
+  for (size_t how = 0; how < status.tokenized.size(); ++how)
+    out.Add(status.tokenized[how], {{"result", Name(static_cast<Tokenized>(how))}});
+}
+
 void Metrics::CollectLedger(MetricFamilies& out) const {
   const ledger::Stats stats = operations_.shared->ledger->GetStats();
   out.Gauge("tidegate_ledger_healthy", "1 while the ledger takes records; 0: new requests are refused")

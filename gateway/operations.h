@@ -17,6 +17,7 @@
 #include "conf/time.h"
 #include "gateway/jwks.h"
 #include "gateway/key_events.h"
+#include "gateway/kv_events.h"
 #include "gateway/outbound.h"
 #include "gateway/runtime.h"
 #include "gateway/shard_metrics.h"
@@ -40,6 +41,7 @@ struct Operations {
   std::function<std::vector<const ShardMetrics*>()> shards;
   std::function<OutboundStatus()> outbound;
   std::function<std::vector<Jwks::Status>()> issuers;
+  std::function<KvEventsStatus()> kv_events;
   std::function<std::string()> metrics;  // in Prometheus' text format
   std::function<ReloadState()> reloads;
   std::function<net::Task<absl::Status>(std::string actor)> reload;

@@ -106,6 +106,7 @@ Process::Process(std::string config_path)
       control_([](const std::exception_ptr& error) { log::Exception("control task", error); }),
       probes_(control_),
       scrapes_(control_, shared_.prefixes, RandomSeed()),
+      kv_events_(control_, shared_.prefixes, shared_.computed),
       jwks_(control_,
             [this](size_t issuer, const plugins::auth::PublishedKeys& keys) {
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
@@ -119,6 +120,7 @@ Process::Process(std::string config_path)
   shared_.on_unknown_key_id = [this](size_t issuer) {
     control_.Post([this, issuer] { jwks_.OnUnknownKeyId(issuer); });
   };
+  shared_.computed.on_first = [this] { control_.Post([this] { kv_events_.OnComputed(); }); };
 }
 
 Process::~Process() {
@@ -196,6 +198,7 @@ absl::Status Process::OpenAdmin() {
   };
   operations_.metrics = [this] { return metrics_.Render(); };
   operations_.outbound = [this] { return outbound_.status(net::Now()); };
+  operations_.kv_events = [this] { return kv_events_.status(); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_; };
   operations_.reload = [this](std::string actor) { return Reload(std::move(actor)); };
@@ -249,6 +252,7 @@ absl::Status Process::Apply(Prepared prepared) {
   if (!threads_.empty()) {
     probes_.Start(runtime_);
     scrapes_.Start(runtime_);
+    kv_events_.Start(runtime_);
     control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
   }
   KeepLastKnownGood(config_path_, shared_.state_dir);
@@ -439,6 +443,7 @@ void Process::Run() {
   }
   probes_.Start(runtime_);
   scrapes_.Start(runtime_);
+  kv_events_.Start(runtime_);
   control_.tasks.Spawn(WatchKeys());
   control_.tasks.Spawn(WatchCertificates());
   control_.tasks.Spawn(WatchDisk());
@@ -475,6 +480,7 @@ net::Task<void> Process::Shutdown() {
   while (reloading_ > 0) co_await tick.For(std::chrono::milliseconds(20));
   probes_.Stop();
   scrapes_.Stop();
+  kv_events_.Stop();
   jwks_.Stop();
   key_poll_.Cancel();
   certificate_poll_.Cancel();

@@ -20,6 +20,7 @@
 #include "gateway/deferred_events.h"
 #include "gateway/jwks.h"
 #include "gateway/key_events.h"
+#include "gateway/kv_events.h"
 #include "gateway/ledger/indexer.h"
 #include "gateway/metrics.h"
 #include "gateway/net/loop.h"
@@ -96,6 +97,7 @@ class Process {
   net::Loop control_;
   Probes probes_;
   Scrapes scrapes_;
+  KvEvents kv_events_;
   Jwks jwks_;
   Outbound outbound_;
   std::unique_ptr<ledger::Indexer> indexer_;

@@ -34,6 +34,7 @@ void PromptPrefix::Find(Exchange& x, conf::TimePoint now) {
   const std::span<const uint64_t> blocks =
       router::prefix::HashPrompt(x.facts, x.body, salt, x.shard.block_hasher);
   blocks_.assign(blocks.begin(), blocks.end());
+  bytes_ = x.shard.block_hasher.bytes();
   if (const std::string_view session = SessionOf(x); !session.empty()) {
     affinity_ = router::prefix::SaltOf(session, model.spec.name);
   } else if (!blocks.empty()) {
@@ -61,7 +62,37 @@ void PromptPrefix::Sent(const Exchange& x, conf::TimePoint now) const {
 
 void PromptPrefix::Computed(const Exchange& x, conf::TimePoint now) const {
   const router::ReplicaState& replica = ReplicaOf(x);
-  if (!blocks_.empty() && replica.member) x.shard.shared.prefixes.Confirm(blocks_, *replica.member, now);
+  if (blocks_.empty() || !replica.member) return;
+  x.shard.shared.prefixes.Confirm(blocks_, *replica.member, now);
+  TellTokens(x, *replica.member);
+}
+
+// Where the engine tells of its cache, and has not told yet that it holds all of this.
+void PromptPrefix::TellTokens(const Exchange& x, router::prefix::MemberId member) const {
+  const router::prefix::Index& index = x.shard.shared.prefixes;
+  if (!index.heard(member) || index.Told(blocks_.back(), member) || x.facts.media_parts > 0) return;
+  const auto part = [&](router::PromptPart which) { return x.facts.part(which).In(x.body); };
+  std::string_view prompt;
+  std::string_view tools;
+  if (x.spec->api == router::Api::kChatCompletions) {
+    prompt = part(router::PromptPart::kMessages);
+    tools = part(router::PromptPart::kTools);
+  } else if (x.spec->api == router::Api::kCompletions && x.facts.inputs == 1) {
+    prompt = part(router::PromptPart::kPrompt);
+  }
+  ComputedPrompts& computed = x.shard.shared.computed;
+  if (prompt.empty() || !computed.HasRoomFor(prompt.size() + tools.size())) return;
+  ComputedPrompt told{.member = member, .blocks = blocks_, .bytes = bytes_, .text = {}, .ids_at = {}};
+  if (x.spec->api == router::Api::kChatCompletions) {
+    told.text.append("\"messages\":").append(prompt);
+    if (!tools.empty()) told.text.append(",\"tools\":").append(tools);
+  } else if (prompt.front() == '[') {
+    told.text = prompt;
+    told.ids_at = bytes_ - prompt.size();  // a completion has no other part
+  } else {
+    told.text.append("\"prompt\":").append(prompt);
+  }
+  computed.Add(std::move(told));
 }
 
 }  // namespace gateway

@@ -30,11 +30,14 @@ class PromptPrefix {
   void Computed(const Exchange& x, conf::TimePoint now) const;
 
  private:
+  void TellTokens(const Exchange& x, router::prefix::MemberId member) const;
+
   static constexpr size_t kMaxMatches = 32;
 
   absl::InlinedVector<uint64_t, 16> blocks_;
   std::array<router::PrefixMatch, kMaxMatches> matches_;
   size_t match_count_ = 0;
+  uint64_t bytes_ = 0;  // of the canonical prompt
   uint64_t affinity_ = 0;
 };
 

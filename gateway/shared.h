@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "gateway/computed_prompts.h"
 #include "gateway/ledger/ledger.h"
 #include "gateway/runtime.h"
 #include "gateway/telemetry/otlp.h"
@@ -24,6 +25,7 @@ struct Shared {
   router::prefix::Index prefixes;
   router::ReplicaStates replicas{&prefixes};
   TokenEstimates estimates;
+  ComputedPrompts computed;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<plugins::auth::KeyStore> keys;
   std::unique_ptr<telemetry::OtlpExporter> traces;  // absent: no tracing

@@ -19,9 +19,11 @@ using router::sim::FaultKind;
 using router::sim::Request;
 using scheduler::engine::Profile;
 
-constexpr std::array<std::string_view, 10> kCompared = {
-    "round-robin",     "random",      "least-requests", "least-load", "power-of-two",
-    "consistent-hash", "cache-aware", "kv-cost",        "epp",        "cost"};
+// With this behind its name, a policy goes by what engines tell of their caches, not by a guess.
+constexpr std::string_view kTold = "+events";
+constexpr std::array<std::string_view, 12> kCompared = {
+    "round-robin", "random", "least-requests", "least-load", "power-of-two", "consistent-hash", "cache-aware",
+    "kv-cost",     "epp",    "epp+events",     "cost",       "cost+events"};
 
 std::vector<Profile> PoolOf(const Scenario& scenario, const Profile& profile) {
   std::vector<Profile> pool(scenario.replicas, profile);
@@ -92,7 +94,10 @@ std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vecto
     for (size_t i = next++; i < all; i = next++) {
       const size_t at = i / kCompared.size();
       router::sim::Options options;
-      options.policy = *router::PolicyByName(kCompared[i % kCompared.size()]);
+      std::string_view policy = kCompared[i % kCompared.size()];
+      options.kv_events = policy.ends_with(kTold);
+      if (options.kv_events) policy.remove_suffix(kTold.size());
+      options.policy = *router::PolicyByName(policy);
       options.replicas = PoolOf(scenarios[at], profile);
       options.telemetry_age = scenarios[at].telemetry_age;
       options.faults = scenarios[at].faults;

@@ -89,9 +89,10 @@ Answer ListModels(const Operations&, const Call& call) {
   return ListPage(all, "name", call);
 }
 
-Answer ListEndpoints(const Operations&, const Call& call) {
+Answer ListEndpoints(const Operations& operations, const Call& call) {
   std::vector<ordered_json> all;
   const std::string only = call.Query("model");
+  const KvEventsStatus events = operations.kv_events();
   for (const router::Replica& replica : call.runtime->routes().replicas()) {
     const std::string& model = call.runtime->routes().model(replica.model).spec.name;
     if (!only.empty() && model != only) continue;
@@ -110,6 +111,9 @@ Answer ListEndpoints(const Operations&, const Call& call) {
     out["resting"] = state.breaker.IsResting(call.now);
     out["outstanding_requests"] = state.load.requests();
     out["outstanding_tokens"] = state.load.tokens();
+    const auto told =
+        std::ranges::find(events.replicas, replica.spec.identity, &KvEventsStatus::Replica::identity);
+    out["kv_events"] = told == events.replicas.end() ? ordered_json() : ordered_json(told->state);
   }
   return ListPage(all, "id", call);
 }

@@ -107,10 +107,13 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
   o.Optional("secret_headers", endpoint.secret_headers);
   o.Optional("tls", endpoint.tls);
   o.Optional("apis", endpoint.apis, NotEmpty());
+  o.Optional("kv_events", endpoint.kv_events);
   if (!o.reading()) return;
   if (!o.Has("name") && !endpoint.url.empty()) endpoint.name = endpoint.url.authority() + endpoint.url.path;
   if (!o.Has("apis")) endpoint.apis = DefaultApis(endpoint.engine);
   RefuseIdleTls(o, endpoint.url, endpoint.tls);
+  if (endpoint.kv_events && endpoint.engine != Engine::kVllm && endpoint.engine != Engine::kSglang)
+    o.Error("only vllm and sglang publish them", "kv_events");
 }
 
 static void Bind(conf::Object& o, Routing& routing) {

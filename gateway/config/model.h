@@ -9,6 +9,7 @@
 
 #include "conf/secret.h"
 #include "conf/time.h"
+#include "gateway/config/kv_events.h"
 #include "gateway/config/types.h"
 #include "router/route_table.h"
 
@@ -38,6 +39,7 @@ struct Endpoint {
   std::vector<SecretHeader> secret_headers;
   ClientTls tls;
   ApiSet apis;  // when not given: DefaultApis(engine)
+  std::optional<KvEvents> kv_events;
 };
 
 struct Routing {

@@ -51,6 +51,7 @@ std::optional<MemberId> Index::Join(uint32_t capacity_blocks) {
   }
   Member& member = members_[Place(id)];
   member.capacity.store(capacity_blocks, std::memory_order_relaxed);
+  member.heard.store(false, std::memory_order_relaxed);
   member.joined.store(true, std::memory_order_relaxed);
   return id;
 }
@@ -74,13 +75,45 @@ void Index::Clear(MemberId id) {
   for (std::atomic<int32_t>& count : member.counts) count.store(0, std::memory_order_relaxed);
   member.newest.store(next, std::memory_order_relaxed);
   member.oldest.store(next, std::memory_order_relaxed);
+  member.told_since.store(next, std::memory_order_relaxed);
+}
+
+void Index::Doubt(MemberId id) {
+  Member& member = members_[Place(id)];
+  const std::lock_guard lock(member.turning);
+  member.told_since.store(Advance(member), std::memory_order_relaxed);
+}
+
+void Index::SetHeard(MemberId id, bool heard) {
+  members_[Place(id)].heard.store(heard, std::memory_order_relaxed);
+}
+
+bool Index::heard(MemberId id) const {
+  return members_[Place(id)].heard.load(std::memory_order_relaxed);
+}
+
+bool Index::IsTold(const Entry& entry, const Member& member) {
+  return entry.told && entry.generation >= member.told_since.load(std::memory_order_relaxed);
 }
 
 bool Index::Live(const Entry& entry, uint32_t now) const {
   const Member& member = members_[entry.member];
+  if (IsTold(entry, member) && member.heard.load(std::memory_order_relaxed)) return true;
   if (entry.generation < member.oldest.load(std::memory_order_relaxed)) return false;
   return !entry.predicted ||
          static_cast<int32_t>(now - entry.used_at) < static_cast<int32_t>(predicted_ticks_);
+}
+
+// Begins a generation; under the member's lock.
+uint32_t Index::Advance(Member& member) {
+  const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
+  if (next - member.oldest.load(std::memory_order_relaxed) >= kGenerations) {
+    member.oldest.store(next - kGenerations + 1, std::memory_order_relaxed);
+  }
+  member.counts[next % kGenerations].store(0, std::memory_order_relaxed);
+  member.fresh.store(0, std::memory_order_relaxed);
+  member.newest.store(next, std::memory_order_relaxed);
+  return next;
 }
 
 // The generation to put a prompt into; a new one when so many blocks have been new to the newest that it has
@@ -92,13 +125,7 @@ uint32_t Index::Turn(Member& member) {
   const std::lock_guard lock(member.turning);
   const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
   if (next != newest + 1) return next - 1;  // another shard has just turned it
-  if (next - member.oldest.load(std::memory_order_relaxed) >= kGenerations) {
-    member.oldest.store(next - kGenerations + 1, std::memory_order_relaxed);
-  }
-  member.counts[next % kGenerations].store(0, std::memory_order_relaxed);
-  member.fresh.store(0, std::memory_order_relaxed);
-  member.newest.store(next, std::memory_order_relaxed);
-  return next;
+  return Advance(member);
 }
 
 // Drops the oldest generations until the rest fits.
@@ -121,11 +148,35 @@ void Index::Trim(Member& member) {
 }
 
 void Index::Predict(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now) {
-  Use(blocks, member, true, now);
+  Use(blocks, member, Word::kPredicted, now);
 }
 
 void Index::Confirm(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now) {
-  Use(blocks, member, false, now);
+  Use(blocks, member, Word::kConfirmed, now);
+}
+
+void Index::Tell(uint64_t block, MemberId member, conf::TimePoint now) {
+  Use({&block, 1}, member, Word::kTold, now);
+}
+
+void Index::Retract(uint64_t block, MemberId id) {
+  Shard& shard = shards_[block % kShards];
+  const std::lock_guard lock(shard.mutex);
+  shard.table.Remove(block, [&](const Entry& entry) {
+    if (entry.member != static_cast<uint16_t>(id)) return false;
+    Forget(entry);
+    return true;
+  });
+}
+
+bool Index::Told(uint64_t block, MemberId id) const {
+  const Shard& shard = shards_[block % kShards];
+  const std::lock_guard lock(shard.mutex);
+  for (uint32_t at = shard.table.Head(block); at != 0; at = shard.table[at].next) {
+    const Entry& entry = shard.table[at];
+    if (entry.member == static_cast<uint16_t>(id)) return IsTold(entry, members_[Place(id)]);
+  }
+  return false;
 }
 
 // An entry goes; its member has one less.
@@ -169,6 +220,7 @@ Index::Used Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
       continue;
     }
     if (entry.member == fresh.member) {
+      entry.told = IsTold(entry, members_[entry.member]) || fresh.told;
       const bool moved = entry.generation != fresh.generation;
       if (moved) Forget(entry);
       entry.generation = fresh.generation;
@@ -199,13 +251,14 @@ Index::Used Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
   return Used::kNew;
 }
 
-void Index::Use(std::span<const uint64_t> blocks, MemberId id, bool predicted, conf::TimePoint now) {
+void Index::Use(std::span<const uint64_t> blocks, MemberId id, Word word, conf::TimePoint now) {
   Member& member = members_[Place(id)];
   if (blocks.empty() || !member.joined.load(std::memory_order_relaxed)) return;
   const Entry fresh{.generation = Turn(member),
                     .used_at = Ticks(now),
                     .member = static_cast<uint16_t>(id),
-                    .predicted = predicted};
+                    .predicted = word == Word::kPredicted,
+                    .told = word == Word::kTold};
   int32_t added = 0;
   uint32_t unknown = 0;
   for (const uint64_t block : blocks) {

@@ -3,7 +3,9 @@
 //
 // An entry says "replica r holds block h". It is predicted when a request is sent (and forgotten in
 // `predicted_for`, should the request never get to its first token) and confirmed when the engine has
-// computed it. A replica keeps as many blocks as its KV cache has room for, the least recently used ones
+// computed it. Where an engine tells of its cache itself (holdings.h), it is told: it then stays, whatever is
+// guessed here, until the engine takes it back, as long as the engine's word is heard. Of all else a replica
+// keeps as many blocks as its KV cache has room for, the least recently used ones
 // going first: a replica's entries lie in kGenerations generations by the time of their last use, and the
 // oldest generation is dropped as a whole, by moving a mark. A prompt's blocks are all used at once, so no
 // block outlives the ones before it. Dropping a replica moves its mark past everything. Dead entries are
@@ -73,6 +75,16 @@ class Index {
   // The engine has computed them.
   void Confirm(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now);
 
+  // What an engine itself says of a replica. While it is heard, its blocks are no guess: they do not age. Who
+  // is not heard any more is guessed at, told blocks included; Doubt makes guesses of all that was told so
+  // far.
+  void SetHeard(MemberId member, bool heard);
+  bool heard(MemberId member) const;
+  void Doubt(MemberId member);
+  void Tell(uint64_t block, MemberId member, conf::TimePoint now);  // it holds the block
+  void Retract(uint64_t block, MemberId member);                    // it does not, whoever said so
+  bool Told(uint64_t block, MemberId member) const;
+
   // Those that hold the longest prefixes, the longest first, as many as `out` has room for. Of replicas that
   // hold equally much, any. Finds the lengths by bisection: a few tens of blocks are looked up, whatever the
   // length of the prompt.
@@ -89,7 +101,9 @@ class Index {
   };
   struct alignas(64) Member {
     std::atomic<uint32_t> newest{1};
-    std::atomic<uint32_t> oldest{1};  // entries of earlier generations are dead
+    std::atomic<uint32_t> oldest{1};      // entries of earlier generations are dead, unless they were told
+    std::atomic<uint32_t> told_since{1};  // what was told before is a guess by now
+    std::atomic<bool> heard{false};
     std::atomic<uint32_t> capacity{0};
     std::atomic<uint32_t> fresh{0};  // blocks that were new to it in the newest generation
     std::atomic<bool> joined{false};
@@ -97,12 +111,15 @@ class Index {
     std::mutex turning;
   };
 
-  void Use(std::span<const uint64_t> blocks, MemberId member, bool predicted, conf::TimePoint now);
+  enum class Word : uint8_t { kPredicted, kConfirmed, kTold };
+  void Use(std::span<const uint64_t> blocks, MemberId member, Word word, conf::TimePoint now);
   enum class Used : uint8_t { kAgain, kMoved, kNew };
   Used UseBlock(Shard& shard, uint64_t block, const Entry& fresh);
   void MakeRoom(Shard& shard, uint32_t now);
   void Forget(const Entry& entry);
   bool Live(const Entry& entry, uint32_t now) const;
+  static bool IsTold(const Entry& entry, const Member& member);
+  uint32_t Advance(Member& member);
   uint32_t Turn(Member& member);
   void Trim(Member& member);
   uint32_t Probe(uint64_t block, uint32_t now, std::span<MemberId, kMaxHolders> out) const;

@@ -16,6 +16,7 @@ struct Entry {
   uint32_t used_at = 0;     // in ticks
   uint16_t member = 0;
   bool predicted = false;
+  bool told = false;  // by the engine itself
 };
 
 class Table {

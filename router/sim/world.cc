@@ -70,6 +70,9 @@ class World {
       load_[id].engine.Configure(
           {.max_running = profile.max_running, .kv_tokens = int64_t{profile.kv_blocks} * profile.block_size});
       index_.SetCapacity(*load_[id].member, profile.kv_blocks);
+      if (!options.kv_events) continue;
+      index_.SetHeard(*load_[id].member, true);
+      engines_.back().model.RecordKvChangesTo(&engines_.back().changes);
     }
     std::ranges::sort(options_.faults, {}, &Fault::at);
   }
@@ -84,8 +87,9 @@ class World {
     bool dead = false;
     bool hung = false;
     TimePoint heard_at = kBegin;
-    std::vector<uint32_t> there = {};  // requests
-    uint64_t computed = 0;             // prompt tokens
+    std::vector<uint32_t> there = {};            // requests
+    uint64_t computed = 0;                       // prompt tokens
+    std::vector<engine::KvChange> changes = {};  // of its cache, where it tells them
   };
   struct Flight {
     Charge charge;
@@ -103,6 +107,7 @@ class World {
   void Deliver();
   void Send(uint32_t index);
   void OnEvent(size_t replica, const engine::Event& event);
+  void TakeKvEvents(size_t replica);
   void Strike(const Fault& fault);
   void Tick();
   void LoseAll(size_t replica);
@@ -240,7 +245,7 @@ void World::OnEvent(size_t at, const engine::Event& event) {
     flight.first_token = now_;
     flight.charge.FirstToken(now_);
     flight.charge.Report(Outcome::kGood, now_);
-    index_.Confirm(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
+    if (!options_.kv_events) index_.Confirm(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
     ttft_.push_back(conf::ToSeconds(now_ - arrived));
     if (now_ - arrived <= options_.slo) ++good_;
     prompt_tokens_ += request.prompt_tokens;
@@ -256,6 +261,14 @@ void World::OnEvent(size_t at, const engine::Event& event) {
   expected_output_ += 0.05 * (event.generated - expected_output_);
   ++report_.finished;
   Leave(at, index);
+}
+
+void World::TakeKvEvents(size_t at) {
+  const prefix::MemberId member = *load_[static_cast<ReplicaId>(at)].member;
+  for (const auto& [block, stored] : engines_[at].changes) {
+    stored ? index_.Tell(block, member, now_) : index_.Retract(block, member);
+  }
+  engines_[at].changes.clear();
 }
 
 // Whoever has had no token goes elsewhere; the others' answers have broken off.
@@ -307,6 +320,7 @@ Report World::Run(const std::function<bool(size_t)>& keep_going) {
       if (replica.dead || replica.hung || replica.model.NextStep() > now_) continue;
       events.clear();
       replica.model.Step(now_, events);
+      TakeKvEvents(i);
       for (const engine::Event& event : events) OnEvent(i, event);
     }
     while (next_fault_ < options_.faults.size() && kBegin + options_.faults[next_fault_].at <= now_) {

@@ -52,6 +52,7 @@ struct Options {
   conf::Duration hung_after = std::chrono::seconds(30);  // without a token: requests go elsewhere, or break
   conf::Duration slo = std::chrono::seconds(2);          // for the first token
   uint32_t max_retries = 2;
+  bool kv_events = false;  // engines tell what their caches hold, instead of the index guessing
   uint64_t seed = 1;
 };
 

@@ -40,6 +40,7 @@ void KvCache::Publish(std::span<const uint64_t> full, Holding& holding) {
       unused_.pop_back();
       blocks_[entry->second] = Block{.hash = full[i], .references = 1};
       ++pinned_;
+      if (changes_ != nullptr) changes_->push_back({full[i], true});
     } else {
       Pin(entry->second);
     }
@@ -86,6 +87,7 @@ void KvCache::MakeRoom(uint32_t blocks) {
 void KvCache::EvictOldest() {
   uint32_t block = oldest_;
   Unlink(block);
+  if (changes_ != nullptr) changes_->push_back({blocks_[block].hash, false});
   index_.erase(blocks_[block].hash);
   unused_.push_back(block);
 }

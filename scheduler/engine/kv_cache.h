@@ -26,6 +26,12 @@ struct Holding {
   uint32_t Blocks() const { return static_cast<uint32_t>(shared.size()) + plain; }
 };
 
+// A prefix block has come into the cache, or was evicted from it.
+struct KvChange {
+  uint64_t hash = 0;
+  bool stored = false;
+};
+
 class KvCache {
  public:
   KvCache(uint32_t blocks, bool keep_prefixes) : capacity_(blocks), keep_prefixes_(keep_prefixes) {}
@@ -47,6 +53,9 @@ class KvCache {
 
   // Gives everything back. The end of a prefix becomes older than its beginning, so it is evicted first.
   void Release(Holding& holding);
+
+  // Appends every change from now on, in order; null: nobody wants to know. The list must outlive the cache.
+  void RecordTo(std::vector<KvChange>* changes) { changes_ = changes; }
 
   uint32_t capacity() const { return capacity_; }
   uint32_t used() const { return plain_ + pinned_; }         // held by sequences
@@ -77,6 +86,7 @@ class KvCache {
   std::vector<uint32_t> unused_;  // slots of blocks_
   uint32_t oldest_ = kNone;
   uint32_t newest_ = kNone;
+  std::vector<KvChange>* changes_ = nullptr;
 };
 
 }  // namespace scheduler::engine

@@ -148,6 +148,7 @@ class Model {
   const Counters& counters() const { return counters_; }
   const Profile& profile() const { return profile_; }
   const KvCache& kv() const { return kv_; }
+  void RecordKvChangesTo(std::vector<KvChange>* changes) { kv_.RecordTo(changes); }
 
  private:
   struct Sequence {

@@ -11,8 +11,12 @@ using scheduler::engine::Admission;
 using scheduler::engine::Event;
 using scheduler::engine::Phase;
 
-Engine::Engine(scheduler::engine::Profile profile, std::string model_name, conf::TimePoint start)
-    : model_(std::move(profile), start), metrics_(std::move(model_name)) {}
+Engine::Engine(scheduler::engine::Profile profile, std::string model_name, conf::TimePoint start, bool log_kv)
+    : model_(std::move(profile), start), metrics_(std::move(model_name)) {
+  if (!log_kv || !model_.profile().prefix_caching) return;
+  kv_log_ = std::make_unique<KvLog>(model_.profile().block_size);
+  model_.RecordKvChangesTo(&kv_log_->changes());
+}
 
 std::optional<ApiError> Engine::Start(Job& job, conf::TimePoint now) {
   job.submitted = now;
@@ -56,11 +60,14 @@ void Engine::Continue(Job& job, conf::TimePoint now) {
 Admission Engine::Submit(Job& job, size_t index, conf::TimePoint now) {
   Choice& choice = job.choices[index];
   choice.sequence = next_sequence_++;
+  std::vector<uint64_t> blocks = Blocks(choice);
+  if (kv_log_) Log(choice, blocks);
   Admission admission = model_.Submit({.id = choice.sequence,
                                        .prompt_tokens = choice.prompt->tokens(),
                                        .output_tokens = choice.answer.tokens(),
-                                       .blocks = Blocks(choice)},
+                                       .blocks = std::move(blocks)},
                                       now);
+  if (admission != Admission::kAccepted) Forget(choice.sequence);
   if (admission == Admission::kAccepted) sequences_.emplace(choice.sequence, std::pair(&job, index));
   return admission;
 }
@@ -72,6 +79,7 @@ Phase Engine::Remove(Job& job, conf::TimePoint now) {
     if (choice.generated > 0) furthest = Phase::kDecode;
     if (choice.done || sequences_.erase(choice.sequence) == 0) continue;
     furthest = std::max(furthest, model_.Cancel(choice.sequence, now));
+    Forget(choice.sequence);
   }
   job.unfinished = 0;
   return furthest;
@@ -94,6 +102,7 @@ void Engine::Step(conf::TimePoint now, std::vector<Job*>& advanced) {
     choice.cached_tokens = event.cached_tokens;
     if (!std::exchange(job->advanced, true)) advanced.push_back(job);
     if (!event.finished) continue;
+    Forget(event.id);
     sequences_.erase(found);
     if (job->endless) continue;
     choice.done = true;
@@ -101,6 +110,17 @@ void Engine::Step(conf::TimePoint now, std::vector<Job*>& advanced) {
                       choice.answer.finish == Finish::kLength);
     if (--job->unfinished == 0) ++ended_.completed;
   }
+}
+
+// What stands in the blocks that the choice may come to fill.
+void Engine::Log(const Choice& choice, const std::vector<uint64_t>& blocks) {
+  std::vector<uint64_t> tokens = choice.prompt->ids();
+  for (uint32_t i = 0; i < choice.answer.tokens(); ++i) tokens.push_back(TokenId(choice.answer.Token(i)));
+  kv_log_->Begin(choice.sequence, blocks, tokens);
+}
+
+void Engine::Forget(uint64_t sequence) {
+  if (kv_log_) kv_log_->End(sequence);
 }
 
 uint64_t Engine::ContextLimit() const {
@@ -126,6 +146,7 @@ ApiError Engine::Refusal(Admission admission, uint64_t prompt, uint64_t output) 
 // Of prompt and answer, so that the next turn of the conversation finds both in the prefix cache.
 std::vector<uint64_t> Engine::Blocks(const Choice& choice) const {
   if (!model_.profile().prefix_caching) return {};
+  if (kv_log_ && choice.prompt->ids().empty()) return {};  // what cannot be told of is not cached
   scheduler::engine::BlockHasher hasher = choice.prompt->hasher();
   if (choice.answer.stopped_by.empty()) {
     for (uint32_t i = 0; i < choice.answer.tokens(); ++i) hasher.Add(TokenId(choice.answer.Token(i)));

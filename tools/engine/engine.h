@@ -7,6 +7,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "scheduler/engine/model.h"
 #include "tools/engine/api.h"
 #include "tools/engine/job.h"
+#include "tools/engine/kv_log.h"
 #include "tools/engine/metrics.h"
 
 namespace tidegate_engine {
@@ -28,7 +30,9 @@ struct Ended {
 
 class Engine {
  public:
-  Engine(scheduler::engine::Profile profile, std::string model_name, conf::TimePoint start);
+  // With `log_kv` it keeps a KvLog.
+  Engine(scheduler::engine::Profile profile, std::string model_name, conf::TimePoint start,
+         bool log_kv = false);
 
   // Submits every choice of the job, whose answers are made; all or none. The error that the client is to
   // see.
@@ -56,13 +60,17 @@ class Engine {
   const scheduler::engine::Model& model() const { return model_; }
   const Metrics& metrics() const { return metrics_; }
   const Ended& ended() const { return ended_; }
+  KvLog* kv_log() { return kv_log_.get(); }
 
  private:
   scheduler::engine::Admission Submit(Job& job, size_t index, conf::TimePoint now);
   scheduler::engine::Phase Remove(Job& job, conf::TimePoint now);
   ApiError Refusal(scheduler::engine::Admission admission, uint64_t prompt, uint64_t output) const;
   std::vector<uint64_t> Blocks(const Choice& choice) const;
+  void Log(const Choice& choice, const std::vector<uint64_t>& blocks);
+  void Forget(uint64_t sequence);
 
+  std::unique_ptr<KvLog> kv_log_;  // outlives the model, which writes to it
   scheduler::engine::Model model_;
   Metrics metrics_;
   Ended ended_;

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <memory>
 
 #include "gateway/net/http/server.h"
 #include "gateway/net/loop.h"
@@ -27,7 +28,18 @@ int Serve(tidegate_engine::Options options) {
   std::string address = fmt::format("{}:{}", options.listen, options.port);
   std::string listen = options.listen;
   gateway::net::Loop loop(Report);
+  const tidegate_engine::KvEventOptions kv_events = options.kv_events;
   tidegate_engine::Service service(loop, std::move(options));
+  std::unique_ptr<tidegate_engine::KvPublisher> publisher;
+  if (!kv_events.url.empty()) {
+    auto opened = tidegate_engine::KvPublisher::Open(loop, kv_events);
+    if (!opened.ok()) {
+      fmt::print(stderr, "tidegate-engine: cannot publish KV events: {}\n", opened.status().ToString());
+      return 1;
+    }
+    publisher = *std::move(opened);
+    service.PublishKvEvents(*publisher);
+  }
   gateway::net::http::Server::Options http;
   http.acceptor.address = address;
   http.acceptor.admit = [&](const std::string&) { return service.Admit(); };
@@ -43,6 +55,7 @@ int Serve(tidegate_engine::Options options) {
   signals.async_wait([&](const gateway::net::ErrorCode& error, int) {
     if (error) return;
     service.Stop();
+    publisher.reset();
     (*server)->CloseAll();
     loop.Stop();
   });

@@ -136,6 +136,15 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   app.add_flag("--no-usage", no_usage, "Never report usage");
   app.add_option("--fault", faults,
                  "KIND[:ARG][@PROBABILITY|@every:N|@first:N]; see README.md for the kinds");
+  app.add_option("--kv-events", options.kv_events.url,
+                 "Where to publish what the KV cache holds, as vLLM does: tcp://ADDRESS:PORT");
+  app.add_option("--kv-events-replay", options.kv_events.replay, "Where to send missed batches again")
+      ->needs("--kv-events");
+  app.add_option("--kv-events-topic", options.kv_events.topic, "Topic of the messages")->needs("--kv-events");
+  app.add_option("--kv-events-buffer", options.kv_events.buffer, "Batches kept to be sent again")
+      ->needs("--kv-events")
+      ->capture_default_str();
+  app.add_flag("--kv-events-maps", options.kv_events.maps, "As maps, not as arrays")->needs("--kv-events");
   AddProfileFlags(app, preset, overrides);
   try {
     app.parse(argc, argv);

@@ -30,6 +30,7 @@ void Pump::RunDue() {
     for (; steps < kStepsAtOnce && engine_.NextStep() <= now; ++steps) {
       engine_.Step(std::max(engine_.NextStep(), now - kForgivenDelay), advanced_);
     }
+    on_stepped_();
     WakeJobs();
   } while (steps < kStepsAtOnce && engine_.NextStep() <= gateway::net::Now());
 }

@@ -6,6 +6,8 @@
 
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <chrono>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "gateway/net/loop.h"
@@ -20,6 +22,8 @@ class Pump {
   // After anything that may have changed when the next step is due.
   void Kick();
   void Stop();
+  // Called after steps, before the jobs that they advanced are woken.
+  void OnStepped(std::function<void()> then) { on_stepped_ = std::move(then); }
 
  private:
   void RunDue();
@@ -31,6 +35,7 @@ class Pump {
                                     boost::asio::wait_traits<std::chrono::steady_clock>,
                                     gateway::net::IoContext::executor_type>
       timer_;
+  std::function<void()> on_stepped_ = [] {};
   std::vector<Job*> advanced_;
   std::vector<Job*> waking_;
   bool running_ = false;

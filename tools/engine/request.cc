@@ -13,7 +13,8 @@ constexpr size_t kMaxPrompts = 4096;
 // The body, parsed once; elements point into it.
 class Body {
  public:
-  Body(Api api, std::string_view text, uint32_t block_size) : api_(api), block_size_(block_size) {
+  Body(Api api, std::string_view text, uint32_t block_size, bool keep_ids)
+      : api_(api), block_size_(block_size), keep_ids_(keep_ids) {
     simdjson::dom::object root;
     auto parsed = parser_.parse(text.data(), text.size());
     if (parsed.error() != simdjson::SUCCESS) {
@@ -139,7 +140,7 @@ class Body {
 
   Request Chat() {
     Generation out = Common();
-    Prompt prompt(block_size_);
+    Prompt prompt(block_size_, keep_ids_);
     AddTools(*fields_, prompt, out);
     AddMessages(*fields_, "messages", prompt, out);
     prompt.AddMark(Mark::kAssistant);
@@ -165,7 +166,7 @@ class Body {
       return *error_;
     }
     Generation out = Common();
-    Prompt prompt(block_size_);
+    Prompt prompt(block_size_, keep_ids_);
     AddTools(*fields_, prompt, out);
     if (auto instructions = fields_->Get("instructions"))
       AddMessage("system", &*instructions, nullptr, prompt);
@@ -185,7 +186,7 @@ class Body {
   Request Messages() {
     Generation out = Common();
     if (!out.max_tokens) Fail("max_tokens", "max_tokens: Field required");
-    out.prompts.push_back(AnthropicPrompt(out, false));
+    out.prompts.push_back(AnthropicPrompt(out, keep_ids_));
     return out;
   }
 
@@ -213,7 +214,7 @@ class Body {
 
   void ReadText(std::string_view key, const Element& element, std::vector<Prompt>& prompts,
                 std::vector<std::string>* texts) {
-    Prompt prompt(block_size_);
+    Prompt prompt(block_size_, keep_ids_);
     std::string plain;
     std::string_view text;
     simdjson::dom::array ids;
@@ -288,7 +289,7 @@ class Body {
 
   void Pair(const std::vector<std::string>& left, const std::vector<std::string>& right, Pooling& out) {
     for (size_t i = 0; i < right.size(); ++i) {
-      Prompt prompt(block_size_);
+      Prompt prompt(block_size_, keep_ids_);
       prompt.AddText(left.size() == 1 ? left[0] : left[i]);
       prompt.AddMark(Mark::kEnd);
       prompt.AddText(right[i]);
@@ -346,6 +347,7 @@ class Body {
 
   Api api_;
   uint32_t block_size_;
+  bool keep_ids_;
   simdjson::dom::parser parser_;
   std::optional<ApiError> error_;
   std::optional<Fields> fields_;
@@ -353,8 +355,8 @@ class Body {
 
 }  // namespace
 
-Request ParseRequest(Api api, std::string_view body, uint32_t block_size) {
-  return Body(api, body, block_size).Read();
+Request ParseRequest(Api api, std::string_view body, uint32_t block_size, bool keep_ids) {
+  return Body(api, body, block_size, keep_ids).Read();
 }
 
 }  // namespace tidegate_engine

@@ -78,7 +78,8 @@ struct Media {
 
 using Request = std::variant<ApiError, Generation, Pooling, Counting, Media>;
 
-// `api` is one that takes a JSON body. `block_size` is the engine's.
-Request ParseRequest(Api api, std::string_view body, uint32_t block_size);
+// `api` is one that takes a JSON body. `block_size` is the engine's; with `keep_ids`
+// prompts list their tokens.
+Request ParseRequest(Api api, std::string_view body, uint32_t block_size, bool keep_ids = false);
 
 }  // namespace tidegate_engine

@@ -25,12 +25,16 @@ bool TakesForm(Api api) {
 Service::Service(gateway::net::Loop& loop, Options options)
     : loop_(loop),
       options_(std::move(options)),
-      engine_(options_.profile, options_.models.front(), Now()),
+      engine_(options_.profile, options_.models.front(), Now(), !options_.kv_events.url.empty()),
       pump_(loop, engine_),
       faults_(options_.seed),
       ids_(static_cast<uint64_t>(conf::ToUnixNanos(Now()))),
       started_(conf::ToUnixMicros(Now()) / 1'000'000) {
   for (const Fault& fault : options_.faults) faults_.Add(fault);
+}
+
+void Service::PublishKvEvents(KvPublisher& publisher) {
+  pump_.OnStepped([this, &publisher] { publisher.Publish(engine_.kv_log()->Take(), Now()); });
 }
 
 Service::Task<void> Service::Handle(Exchange& exchange) {
@@ -81,7 +85,10 @@ Service::Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_v
       if (TakesForm(api)) {
         co_await ServeForm(exchange, api, fault);
       } else {
-        co_await Serve(exchange, api, ParseRequest(api, exchange.body(), options_.profile.block_size), fault);
+        co_await Serve(
+            exchange, api,
+            ParseRequest(api, exchange.body(), options_.profile.block_size, engine_.kv_log() != nullptr),
+            fault);
       }
   }
 }

@@ -12,6 +12,7 @@
 #include "gateway/net/loop.h"
 #include "tools/engine/engine.h"
 #include "tools/engine/fault.h"
+#include "tools/engine/kv_publisher.h"
 #include "tools/engine/options.h"
 #include "tools/engine/protocol.h"
 #include "tools/engine/pump.h"
@@ -31,6 +32,8 @@ class Service {
   // Asked for each connection; false closes it unheard.
   bool Admit() { return !faults_.PickRefusal(); }
   void SetConnections(std::function<size_t()> count) { connections_ = std::move(count); }
+  // From the first request on; `publisher` outlives the service's work. Needs Options::kv_events.
+  void PublishKvEvents(KvPublisher& publisher);
   void Stop() { pump_.Stop(); }
 
  private:

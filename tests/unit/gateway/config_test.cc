@@ -211,6 +211,21 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
       {OneTenant("endpoints: [chats]"),
        R"(t.yaml:/tenants/0/endpoints/0 (line 3): unknown API family "chats", did you mean "chat"?)"},
       // Models.
+      {With({{"models",
+              "[{name: small, endpoints: [{url: http://h:1, engine: vllm, kv_events: {url: "
+              "'tcp://*:5557', replay: 'http://h:5558'}}]}]"}}),
+       "t.yaml:/models/0/endpoints/0/kv_events/url (line 1): must be the address that the gateway is to "
+       "connect to, such as tcp://10.0.0.5:5557|t.yaml:/models/0/endpoints/0/kv_events/replay (line 1): must "
+       "be the address that the gateway is to connect to, such as tcp://10.0.0.5:5557"},
+      {With({{"models",
+              "[{name: small, endpoints: [{url: http://h:1, engine: vllm, kv_events: {url: "
+              "'tcp://h:5557', replay: 'tcp://h:5557'}}]}]"}}),
+       "t.yaml:/models/0/endpoints/0/kv_events/replay (line 1): is the address of url; engines replay on a "
+       "socket of its own"},
+      {With({{"models",
+              "[{name: small, endpoints: [{url: http://h:1, engine: tgi, kv_events: {url: "
+              "'tcp://h:5557'}}]}]"}}),
+       "t.yaml:/models/0/endpoints/0/kv_events (line 1): only vllm and sglang publish them"},
       {With({{"models", "[{name: small, endpoints: []}]"}}),
        "t.yaml:/models/0/endpoints (line 1): must not be empty"},
       {With({{"models",

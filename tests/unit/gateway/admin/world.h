@@ -72,6 +72,7 @@ models:
     };
     operations.publish_keys = [this] { ++published; };
     operations.outbound = [this] { return outbound; };
+    operations.kv_events = [] { return gateway::KvEventsStatus(); };
     operations.issuers = [this] { return issuers; };
     operations.metrics = [this] { return metrics.Render(); };
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "scheduler/engine/presets.h"
@@ -62,6 +63,21 @@ TEST(ServingWorld, TheSameOptionsGiveTheSameReport) {
   EXPECT_EQ(a.ttft.mean, b.ttft.mean);
   EXPECT_EQ(a.total.p99, b.total.p99);
   EXPECT_EQ(a.hit_ratio, b.hit_ratio);
+}
+
+TEST(ServingWorld, WhereEnginesTellOfTheirCachesWhatIsPromisedIsFound) {
+  const auto requests = Conversations(3000, 20);
+  Options options = Pool(4, PolicyKind::kCost);
+  // Caches so small that they evict all the time.
+  for (scheduler::engine::Profile& profile : options.replicas) profile.kv_blocks /= 6;
+  const Report guessed = Simulate(options, requests);
+  options.kv_events = true;
+  const Report told = Simulate(options, requests);
+  EXPECT_EQ(told.finished, requests.size());
+  EXPECT_LT(std::abs(told.predicted_ratio - told.hit_ratio),
+            0.8 * std::abs(guessed.predicted_ratio - guessed.hit_ratio));
+  EXPECT_GT(told.hit_ratio, 1.1 * guessed.hit_ratio);
+  EXPECT_LT(told.total.mean, guessed.total.mean);
 }
 
 TEST(ServingWorld, CostFindsMorePrefixesThanRoundRobinAndIsSooner) {

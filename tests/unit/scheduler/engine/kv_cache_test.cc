@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace scheduler::engine {
@@ -26,6 +27,26 @@ TEST(KvCache, CountsWhatSequencesHoldAndGivesItBack) {
   kv.Release(holding);
   EXPECT_EQ(kv.used(), 0u);
   EXPECT_EQ(kv.available(), 8u);
+}
+
+TEST(KvCache, RecordsWhatComesAndWhatGoes) {
+  KvCache kv(4, true);
+  std::vector<KvChange> changes;
+  kv.RecordTo(&changes);
+  Fill(kv, {1, 2, 3});
+  Fill(kv, {1, 4});  // 1 is there already; 3 and 2 are the oldest but for it
+  Fill(kv, {5, 6, 7, 8});
+  std::vector<uint64_t> there;
+  for (const auto& [hash, stored] : changes) {
+    if (stored) {
+      there.push_back(hash);
+    } else {
+      EXPECT_EQ(std::erase(there, hash), 1u) << hash;
+    }
+    EXPECT_EQ(std::count(there.begin(), there.end(), hash), stored);
+  }
+  EXPECT_EQ(there, (Hashes{5, 6, 7, 8}));
+  EXPECT_EQ(kv.cached(), there.size());
 }
 
 TEST(KvCache, MatchesOnlyAPrefixWithoutAGap) {

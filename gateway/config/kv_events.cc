@@ -1,0 +1,38 @@
+#include "gateway/config/kv_events.h"
+
+#include <charconv>
+#include <cstdint>
+#include <string_view>
+
+#include "conf/reader.h"
+
+namespace gateway::config {
+namespace {
+
+constexpr std::string_view kScheme = "tcp://";
+
+struct SocketUrl {
+  std::string operator()(std::string_view url) const {
+    const std::string_view rest = url.starts_with(kScheme) ? url.substr(kScheme.size()) : std::string_view();
+    const size_t colon = rest.rfind(':');
+    const std::string_view host = rest.substr(0, colon);
+    const std::string_view digits = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
+    uint16_t port = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+    const bool good = error == std::errc() && end == digits.data() + digits.size() && port > 0 &&
+                      !host.empty() && host.find_first_of("/@*? ") == std::string_view::npos;
+    return good ? "" : "must be the address that the gateway is to connect to, such as tcp://10.0.0.5:5557";
+  }
+};
+
+}  // namespace
+
+void Bind(conf::Object& o, KvEvents& events) {
+  o.Required("url", events.url, SocketUrl());
+  o.Optional("replay", events.replay, SocketUrl());
+  o.Optional("topic", events.topic, conf::NotEmpty());
+  if (o.reading() && !events.url.empty() && events.url == events.replay)
+    o.Error("is the address of url; engines replay on a socket of its own", "replay");
+}
+
+}  // namespace gateway::config

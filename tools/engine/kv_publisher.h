@@ -1,0 +1,54 @@
+// KvPublisher: the KV log as vLLM publishes it (vllm/distributed/kv_events.py): numbered batches in msgpack
+// on a PUB socket, and on a ROUTER socket the last of them again for whoever missed some.
+//
+// Loop's thread.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/net/zmq.h"
+#include "tools/engine/kv_log.h"
+
+namespace tidegate_engine {
+
+struct KvEventOptions {
+  std::string url;     // tcp://ADDRESS:PORT to listen on
+  std::string replay;  // likewise; empty: none
+  std::string topic;
+  size_t buffer = 10'000;  // batches that are kept
+  bool maps = false;       // vLLM's newer form
+};
+
+class KvPublisher {
+ public:
+  static absl::StatusOr<std::unique_ptr<KvPublisher>> Open(gateway::net::Loop& loop,
+                                                           const KvEventOptions& options);
+
+  // As one batch; nothing for no events.
+  void Publish(const std::vector<KvEvent>& events, conf::TimePoint now);
+
+ private:
+  explicit KvPublisher(KvEventOptions options) : options_(std::move(options)) {}
+  void OnReplay(std::span<const std::string_view> frames);
+
+  const KvEventOptions options_;
+  gateway::net::ZmqContext context_;
+  std::unique_ptr<gateway::net::ZmqSocket> live_;
+  std::unique_ptr<gateway::net::ZmqSocket> replay_;
+  uint64_t next_ = 0;
+  std::deque<std::string> sent_;  // the last of them is number next_ - 1
+};
+
+// One batch, as msgpack.
+std::string EncodeKvBatch(const std::vector<KvEvent>& events, double at, bool maps);
+
+}  // namespace tidegate_engine
