@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace router {
 namespace {
@@ -10,6 +11,9 @@ constexpr size_t kMaxHolders = 32;
 constexpr size_t kDraws = 4;
 constexpr size_t kMaxCandidates = 40;
 constexpr double kFullKv = 0.95;
+// To a short prompt, replicas of about the same cost are all the same.
+constexpr int64_t kShortPrompt = 256;
+constexpr double kIndistinct = 0.002;  // seconds
 
 // Distinct usable places.
 class Places {
@@ -47,14 +51,21 @@ Places Gather(const Candidates& candidates, const PickFacts& facts, const ModelC
   return places;
 }
 
-// Keeps the least, of equals any.
+// Keeps the least. Of those within `indistinct` seconds of it the one with the fewest requests, of equals
+// any.
 class Least {
  public:
-  void Offer(uint32_t place, const CostTerms& terms, scheduler::Rng& rng) {
+  explicit Least(double indistinct) : indistinct_(indistinct) {}
+
+  void Offer(uint32_t place, const CostTerms& terms, double requests, scheduler::Rng& rng) {
     const double cost = terms.Sum();
-    if (choice_ && cost > choice_->score) return;
-    ties_ = choice_ && cost == choice_->score ? ties_ + 1 : 1;
+    least_ = std::min(least_, cost);
+    if (cost > least_ + indistinct_) return;
+    const bool alike = choice_ && choice_->score <= least_ + indistinct_;
+    if (alike && requests > requests_) return;
+    ties_ = alike && requests == requests_ ? ties_ + 1 : 1;
     if (ties_ > 1 && rng.Uniform(ties_) != 0) return;
+    requests_ = requests;
     choice_ = Choice{.place = place, .score = cost, .considered = 0, .reason = {}, .terms = terms};
   }
   std::optional<Choice> Take(uint32_t considered, std::string_view reason) {
@@ -65,7 +76,10 @@ class Least {
   }
 
  private:
+  const double indistinct_;
   std::optional<Choice> choice_;
+  double least_ = std::numeric_limits<double>::infinity();
+  double requests_ = 0;
   uint64_t ties_ = 0;
 };
 
@@ -95,6 +109,10 @@ class LeastLoaded {
   size_t count_ = 0;
 };
 
+double IndistinctTo(const PickFacts& facts) {
+  return facts.prompt_tokens <= kShortPrompt ? kIndistinct : 0;
+}
+
 double Uncached(const Candidates& candidates, uint32_t place, const PickFacts& facts) {
   return static_cast<double>(facts.prompt_tokens - candidates.CachedAt(place, facts));
 }
@@ -108,14 +126,14 @@ double MeanRequests(std::span<const Signals> all) {
 // All candidates are saturated, or cannot be used: looks at everybody else too.
 std::optional<Choice> PickOfAll(const Candidates& candidates, const PickFacts& facts, double mean,
                                 scheduler::Rng& rng) {
-  Least open;
-  Least any;
+  Least open(IndistinctTo(facts));
+  Least any(IndistinctTo(facts));
   for (uint32_t place = 0; place < candidates.size(); ++place) {
     if (!candidates.Usable(place)) continue;
     const Signals signals = candidates.Read(place);
     const CostTerms terms = CostOf(signals, Uncached(candidates, place, facts),
                                    static_cast<double>(facts.output_tokens), mean, candidates.cost_weights());
-    (Vetoed(signals) ? any : open).Offer(place, terms, rng);
+    (Vetoed(signals) ? any : open).Offer(place, terms, signals.requests, rng);
   }
   if (auto choice = open.Take(candidates.size(), "least cost of all, the candidates being saturated")) {
     return choice;
@@ -151,12 +169,13 @@ std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& fa
   const double mean = MeanRequests(std::span(signals).first(places.size()));
   const auto output = static_cast<double>(facts.output_tokens);
   const CostWeights& weights = candidates.cost_weights();
-  Least least;
+  Least least(IndistinctTo(facts));
   LeastLoaded idle;
   for (size_t i = 0; i < places.size(); ++i) {
     const uint32_t place = places.begin()[i];
     if (Vetoed(signals[i])) continue;
-    least.Offer(place, CostOf(signals[i], Uncached(candidates, place, facts), output, mean, weights), rng);
+    const CostTerms terms = CostOf(signals[i], Uncached(candidates, place, facts), output, mean, weights);
+    least.Offer(place, terms, signals[i].requests, rng);
     idle.Offer(place, CostOf(signals[i], 1, output, mean, weights).Sum());
   }
   if (candidates.size() > kMaxCandidates) idle.Store(cell);

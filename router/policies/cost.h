@@ -17,7 +17,8 @@
 //
 // Candidates are up to kMaxHolders holders of the prompt's beginning, kDraws at random and those that were
 // least loaded when last looked at; in small pools everybody. So the time does not grow with the pool, unless
-// every one of these is unusable or vetoed: then all are looked at. Ties go to one at random.
+// every one of these is unusable or vetoed: then all are looked at. Ties go to one at random; for a short prompt
+// replicas within 2 ms of the least tie too, but for those that have more requests.
 #pragma once
 
 #include <vector>
