@@ -105,6 +105,7 @@ Process::Process(std::string config_path)
     : config_path_(std::move(config_path)),
       control_([](const std::exception_ptr& error) { log::Exception("control task", error); }),
       probes_(control_),
+      replica_watch_(control_),
       scrapes_(control_, shared_.prefixes, RandomSeed()),
       jwks_(control_,
             [this](size_t issuer, const plugins::auth::PublishedKeys& keys) {
@@ -248,6 +249,7 @@ absl::Status Process::Apply(Prepared prepared) {
   outbound_.OnLimits();
   if (!threads_.empty()) {
     probes_.Start(runtime_);
+    replica_watch_.Start(runtime_);
     scrapes_.Start(runtime_);
     control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
   }
@@ -438,6 +440,7 @@ void Process::Run() {
     });
   }
   probes_.Start(runtime_);
+  replica_watch_.Start(runtime_);
   scrapes_.Start(runtime_);
   control_.tasks.Spawn(WatchKeys());
   control_.tasks.Spawn(WatchCertificates());
@@ -474,6 +477,7 @@ net::Task<void> Process::Shutdown() {
   });
   while (reloading_ > 0) co_await tick.For(std::chrono::milliseconds(20));
   probes_.Stop();
+  replica_watch_.Stop();
   scrapes_.Stop();
   jwks_.Stop();
   key_poll_.Cancel();

@@ -26,6 +26,7 @@
 #include "gateway/operations.h"
 #include "gateway/outbound.h"
 #include "gateway/probes.h"
+#include "gateway/replica_watch.h"
 #include "gateway/scrapes.h"
 #include "gateway/server.h"
 #include "gateway/shared.h"
@@ -95,6 +96,7 @@ class Process {
   Shared shared_;
   net::Loop control_;
   Probes probes_;
+  ReplicaWatch replica_watch_;
   Scrapes scrapes_;
   Jwks jwks_;
   Outbound outbound_;

@@ -108,6 +108,9 @@ Answer ListEndpoints(const Operations&, const Call& call) {
     out["health"] = router::HealthName(state.health.state());
     out["breaker"] = Name(state.breaker.phase(call.now));
     out["resting"] = state.breaker.IsResting(call.now);
+    out["standing"] = router::Standing::NameOf(state.standing.state());
+    const std::string_view reason = router::WhyNotUsed(state, replica.spec.weight, call.now);
+    out["unused_because"] = reason.empty() ? ordered_json() : ordered_json(reason);
     out["outstanding_requests"] = state.load.requests();
     out["outstanding_tokens"] = state.load.tokens();
   }
@@ -127,7 +130,6 @@ Answer ListLimits(const Operations& operations, const Call& call) {
     out["model"] = limit.model.empty() ? ordered_json() : ordered_json(limit.model);
     out["unit"] = limit.dimension == router::limits::Dimension::kBudget ? "micro_usd" : "count";
     out["capacity"] = limit.capacity;
-    out["share"] = limit.effective;
     out["used"] = limit.used;
     out["reserved"] = limit.reserved;
     out["remaining"] = std::max<int64_t>(limit.effective - limit.used, 0);

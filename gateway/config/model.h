@@ -10,6 +10,7 @@
 #include "conf/secret.h"
 #include "conf/time.h"
 #include "gateway/config/types.h"
+#include "gateway/config/watch.h"
 #include "router/route_table.h"
 
 namespace gateway::config {
@@ -41,7 +42,7 @@ struct Endpoint {
 };
 
 struct Routing {
-  router::PolicyKind policy = router::PolicyKind::kLeastLoad;
+  router::PolicyKind policy = router::PolicyKind::kCost;
 };
 
 struct Timeouts {
@@ -104,6 +105,7 @@ struct Model {
   Retries retries;
   Breaker breaker;
   Health health;
+  Watch watch;
   std::vector<Fallback> fallbacks;
   bool translate = true;  // messages and responses for endpoints that only know chat
 };
