@@ -20,6 +20,8 @@ constexpr double kMaxRate = 1e7;
 constexpr int64_t kBetweenSigns = 5'000'000;  // ns
 // The longest gap loses this part of itself with every sign.
 constexpr int64_t kGapDecay = 1024;
+// How soon a shorter prompt is computed tells of a step's time and the way there, not of the rate.
+constexpr double kTelling = 128;     // tokens
 constexpr double kHopeGrows = 60e9;  // ns
 constexpr double kMostHope = 9;
 // What an answer of which nothing is known may take at the slowest.
@@ -171,6 +173,7 @@ void EngineSignals::FirstToken(Stay& stay, conf::TimePoint now) {
   ++tally_.first_tokens;
   tally_.computed_tokens += tokens;
   tally_.computing_seconds += seconds;
+  if (tokens < kTelling) return;
   computed_tokens_ = computed_tokens_ * kKept + tokens;
   computing_seconds_ = computing_seconds_ * kKept + seconds;
   if (computing_seconds_ <= 0 || computed_tokens_ <= 0) return;

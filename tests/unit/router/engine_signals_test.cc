@@ -182,6 +182,16 @@ TEST(EngineSignals, LearnsThePrefillRateFromFirstTokens) {
   EXPECT_NEAR(routing.state(0).engine.Read(now).prefill_rate, 4000, 1);
 }
 
+TEST(EngineSignals, ShortPromptsSayNothingOfThePrefillRate) {
+  Routing routing({Serving("m", {1})});
+  const double before = routing.state(0).engine.Read(kStart).prefill_rate;
+  for (int i = 0; i < 50; ++i) {
+    Charge charge = At(routing, {.uncached = 8});
+    charge.FirstToken(kStart + 20ms);  // a step of the engine, and the way there and back
+  }
+  EXPECT_EQ(routing.state(0).engine.Read(kStart).prefill_rate, before);
+}
+
 TEST(EngineSignals, AReplicaThatWasSlowLongAgoIsGivenTheBenefitOfTheDoubt) {
   Routing routing({Serving("m", {1})});
   const EngineSignals& engine = routing.state(0).engine;
