@@ -78,7 +78,8 @@ constexpr std::array<ReplicaSignal, 4> kReplicaSignals = {{
     {"tidegate_replica_backlog_tokens", "Prompt tokens that a replica is to compute yet",
      &router::Signals::backlog},
     {"tidegate_replica_kv_use", "Part of a replica's KV cache that is in use", &router::Signals::kv_use},
-    {"tidegate_replica_prefill_tokens_per_second", "Prompt tokens that a replica computes, as measured here",
+    {"tidegate_replica_prefill_tokens_per_second",
+     "Prompt tokens that a replica computes, as measured here; more, the longer ago an idle one was measured",
      &router::Signals::prefill_rate},
 }};
 

@@ -130,6 +130,7 @@ Answer ListLimits(const Operations& operations, const Call& call) {
     out["model"] = limit.model.empty() ? ordered_json() : ordered_json(limit.model);
     out["unit"] = limit.dimension == router::limits::Dimension::kBudget ? "micro_usd" : "count";
     out["capacity"] = limit.capacity;
+    out["share"] = limit.effective;
     out["used"] = limit.used;
     out["reserved"] = limit.reserved;
     out["remaining"] = std::max<int64_t>(limit.effective - limit.used, 0);
