@@ -178,6 +178,7 @@ void EngineSignals::FirstToken(Stay& stay, conf::TimePoint now) {
   computing_seconds_ = computing_seconds_ * kKept + seconds;
   if (computing_seconds_ <= 0 || computed_tokens_ <= 0) return;
   prefill_rate_.store(std::clamp(computed_tokens_ / computing_seconds_, kMinRate, kMaxRate), kRelaxed);
+  rate_measured_.store(true, kRelaxed);
 }
 
 void EngineSignals::Answered(Stay& stay, conf::TimePoint now) {
@@ -210,6 +211,7 @@ void EngineSignals::LearnPace(const Stay& stay, double token_time) {
   token_seconds_ = token_seconds_ * kKept + Sane(token_time);
   token_requests_ = token_requests_ * kKept + requests;
   pace_.store(token_seconds_ / token_requests_, kRelaxed);
+  pace_measured_.store(true, kRelaxed);
   ++tally_.answers;
   tally_.token_seconds += Sane(token_time);
   tally_.token_requests += requests;
@@ -278,6 +280,8 @@ Signals EngineSignals::Read(conf::TimePoint now) const {
   s.prefill_rate = prefill_rate_.load(kRelaxed);
   if (requests == 0) s.prefill_rate *= Hope(now);
   s.pace = pace_.load(kRelaxed);
+  s.rate_measured = rate_measured_.load(kRelaxed);
+  s.pace_measured = pace_measured_.load(kRelaxed);
 
   // Of the backlog that can be seen, what has been computed since the last first token is at most one
   // prompt's; others' waiting prompts are taken to be as long as ours.

@@ -52,16 +52,18 @@ struct Telemetry {
 
 // One moment of a replica, in plain numbers: all that a law may know of it.
 struct Signals {
-  double requests = 0;      // there, others' included
-  double waiting = 0;       // of these, before their first token
-  double backlog = 0;       // uncached prompt tokens that are to be computed first
-  double context = 0;       // tokens that our requests hold of the KV cache
-  double kv_use = 0;        // 0 to 1
-  double prefill_rate = 1;  // tokens a second
-  double pace = 0;          // seconds from one token of an answer to the next, for each request there
-  double stalled = 0;       // seconds for which something should have been heard, and was not
-  double max_running = 0;   // requests
-  Telemetry scraped = {};   // the last telemetry; our own counts where there is none
+  double requests = 0;         // there, others' included
+  double waiting = 0;          // of these, before their first token
+  double backlog = 0;          // uncached prompt tokens that are to be computed first
+  double context = 0;          // tokens that our requests hold of the KV cache
+  double kv_use = 0;           // 0 to 1
+  double prefill_rate = 1;     // tokens a second
+  double pace = 0;             // seconds from one token of an answer to the next, for each request there
+  double stalled = 0;          // seconds for which something should have been heard, and was not
+  double max_running = 0;      // requests
+  bool rate_measured = false;  // else it is a first guess
+  bool pace_measured = false;
+  Telemetry scraped = {};  // the last telemetry; our own counts where there is none
 };
 
 struct EngineLimits {
@@ -160,6 +162,8 @@ class alignas(64) EngineSignals {
 
   std::atomic<double> prefill_rate_{0};
   std::atomic<double> pace_{0};
+  std::atomic<bool> rate_measured_{false};
+  std::atomic<bool> pace_measured_{false};
   std::atomic<double> max_running_{0};
   std::atomic<double> kv_tokens_{0};
   std::atomic<int64_t> stale_after_{0};  // ns

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 namespace router {
@@ -11,9 +12,9 @@ constexpr size_t kMaxHolders = 32;
 constexpr size_t kDraws = 4;
 constexpr size_t kMaxCandidates = 40;
 constexpr double kFullKv = 0.95;
-// To a short prompt, replicas of about the same cost are all the same.
-constexpr int64_t kShortPrompt = 256;
-constexpr double kIndistinct = 0.002;  // seconds
+// So near the least nobody could tell the difference.
+constexpr double kIndistinct = 0.002;     // seconds
+constexpr double kIndistinctPart = 0.02;  // of the least
 
 // Distinct usable places.
 class Places {
@@ -51,17 +52,16 @@ Places Gather(const Candidates& candidates, const PickFacts& facts, const ModelC
   return places;
 }
 
-// Keeps the least. Of those within `indistinct` seconds of it the one with the fewest requests, of equals
-// any.
+// Keeps the least. Of those that are nearly as good the one with the fewest requests, of equals any: rates
+// are measured with noise, and the exact least would be the same replica whenever nobody is busy.
 class Least {
  public:
-  explicit Least(double indistinct) : indistinct_(indistinct) {}
-
   void Offer(uint32_t place, const CostTerms& terms, double requests, scheduler::Rng& rng) {
     const double cost = terms.Sum();
     least_ = std::min(least_, cost);
-    if (cost > least_ + indistinct_) return;
-    const bool alike = choice_ && choice_->score <= least_ + indistinct_;
+    const double nearly = least_ + kIndistinct + kIndistinctPart * least_;
+    if (cost > nearly) return;
+    const bool alike = choice_ && choice_->score <= nearly;
     if (alike && requests > requests_) return;
     ties_ = alike && requests == requests_ ? ties_ + 1 : 1;
     if (ties_ > 1 && rng.Uniform(ties_) != 0) return;
@@ -76,7 +76,6 @@ class Least {
   }
 
  private:
-  const double indistinct_;
   std::optional<Choice> choice_;
   double least_ = std::numeric_limits<double>::infinity();
   double requests_ = 0;
@@ -109,8 +108,18 @@ class LeastLoaded {
   size_t count_ = 0;
 };
 
-double IndistinctTo(const PickFacts& facts) {
-  return facts.prompt_tokens <= kShortPrompt ? kIndistinct : 0;
+// Whoever has not been measured yet is taken to be as fast as the fastest that has been, and so will be.
+void FillUnmeasured(std::span<Signals> all) {
+  double rate = 0;
+  double pace = std::numeric_limits<double>::infinity();
+  for (const Signals& signals : all) {
+    if (signals.rate_measured) rate = std::max(rate, signals.prefill_rate);
+    if (signals.pace_measured) pace = std::min(pace, signals.pace);
+  }
+  for (Signals& signals : all) {
+    if (!signals.rate_measured && rate > 0) signals.prefill_rate = rate;
+    if (!signals.pace_measured && std::isfinite(pace)) signals.pace = pace;
+  }
 }
 
 double Uncached(const Candidates& candidates, uint32_t place, const PickFacts& facts) {
@@ -126,8 +135,8 @@ double MeanRequests(std::span<const Signals> all) {
 // All candidates are saturated, or cannot be used: looks at everybody else too.
 std::optional<Choice> PickOfAll(const Candidates& candidates, const PickFacts& facts, double mean,
                                 scheduler::Rng& rng) {
-  Least open(IndistinctTo(facts));
-  Least any(IndistinctTo(facts));
+  Least open;
+  Least any;
   for (uint32_t place = 0; place < candidates.size(); ++place) {
     if (!candidates.Usable(place)) continue;
     const Signals signals = candidates.Read(place);
@@ -166,10 +175,11 @@ std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& fa
   const Places places = Gather(candidates, facts, cell, rng);
   std::array<Signals, kMaxCandidates> signals;
   for (size_t i = 0; i < places.size(); ++i) signals[i] = candidates.Read(places.begin()[i]);
+  FillUnmeasured(std::span(signals).first(places.size()));
   const double mean = MeanRequests(std::span(signals).first(places.size()));
   const auto output = static_cast<double>(facts.output_tokens);
   const CostWeights& weights = candidates.cost_weights();
-  Least least(IndistinctTo(facts));
+  Least least;
   LeastLoaded idle;
   for (size_t i = 0; i < places.size(); ++i) {
     const uint32_t place = places.begin()[i];
@@ -189,6 +199,7 @@ std::vector<CostRow> ExplainCost(const Candidates& candidates, const PickFacts& 
   std::vector<CostRow> rows;
   std::vector<Signals> all;
   for (const uint32_t place : places) all.push_back(candidates.Read(place));
+  FillUnmeasured(all);
   for (size_t i = 0; i < all.size(); ++i) {
     const uint32_t place = places.begin()[i];
     rows.push_back(

@@ -212,8 +212,8 @@ TEST(Cost, BreaksTiesAtRandom) {
   EXPECT_GT(*std::min_element(shares.begin(), shares.end()), 850);
 }
 
-// Rates are measured with noise. To short prompts that must not matter, or one replica gets them all.
-TEST(Cost, ShortPromptsAreSpreadOverReplicasOfAboutTheSameSpeed) {
+// Rates are measured with noise. That must not matter, or one replica gets all while nobody is busy.
+TEST(Cost, LightTrafficIsSpreadOverReplicasOfAboutTheSameSpeed) {
   Pool pool(8);
   for (uint32_t i = 0; i < 8; ++i) {
     pool.routing.state(i).engine.Configure({.max_running = 32, .first_prefill_rate = 5'000.0 + 1'000 * i});
@@ -225,6 +225,18 @@ TEST(Cost, ShortPromptsAreSpreadOverReplicasOfAboutTheSameSpeed) {
   std::vector<Decision> held;
   for (int i = 0; i < 64; ++i) held.push_back(pool.PickOf(facts));
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(pool.routing.state(i).load.requests(), 8);
+}
+
+TEST(Cost, WhoHasNotBeenMeasuredIsNotLeftOut) {
+  Pool pool(4, 100);  // a first guess that is far too low
+  std::vector<int> shares(4);
+  for (int i = 0; i < 200; ++i) {
+    Decision decision = pool.PickOf(kCold);
+    ++shares[static_cast<size_t>(*decision.replica)];
+    decision.charge.FirstToken(kStart + 1s);  // 10,000 tokens a second
+    decision.charge.LastToken(101, kStart + 2s);
+  }
+  EXPECT_GT(*std::min_element(shares.begin(), shares.end()), 25);
 }
 
 TEST(Cost, LooksAtCandidatesOnlyInALargePool) {
