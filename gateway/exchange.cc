@@ -10,6 +10,18 @@ namespace {
 
 constexpr size_t kHeadRoom = 1024;
 
+// By the client or by us; of one choice.
+std::optional<int64_t> OutputBound(const Exchange& x) {
+  std::optional<int64_t> bound = x.facts.MaxOutputTokens();
+  if (x.output_cap) bound = std::min(bound.value_or(*x.output_cap), *x.output_cap);
+  return bound;
+}
+
+// Whose answers are there as soon as the prompt is computed.
+bool OnlyComputes(router::Api api) {
+  return api == router::Api::kEmbeddings || api == router::Api::kRerank || api == router::Api::kScore;
+}
+
 }  // namespace
 
 Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection)
@@ -31,9 +43,12 @@ void Exchange::OnClientGone() {
 
 int64_t Exchange::ExpectedOutput() const {
   if (spec->bound.empty()) return 0;
-  std::optional<int64_t> bound = facts.MaxOutputTokens();
-  if (output_cap) bound = std::min(bound.value_or(*output_cap), *output_cap);
-  return model().estimate->ExpectedOutput(bound) * facts.n;
+  return model().estimate->ExpectedOutput(OutputBound(*this)) * facts.n;
+}
+
+int64_t Exchange::MaxOutput() const {
+  if (OnlyComputes(spec->api)) return 1;
+  return spec->bound.empty() ? 0 : OutputBound(*this).value_or(0) * facts.n;
 }
 
 void Exchange::KeepAnswer(std::string_view piece) {

@@ -95,6 +95,8 @@ struct Exchange {
   void OnClientGone();
   // Output tokens that the answer is expected to have, over all choices.
   int64_t ExpectedOutput() const;
+  // The most that they can be; 0: not known.
+  int64_t MaxOutput() const;
   // What was used so far, as far as the events that passed tell it.
   void CountFromEvents();
   router::limits::Usage Used() const;

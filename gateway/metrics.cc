@@ -13,6 +13,7 @@ namespace {
 
 using router::Breaker;
 using router::HealthState;
+using router::Standing;
 
 constexpr std::string_view kOther = "other";
 
@@ -77,7 +78,8 @@ constexpr std::array<ReplicaSignal, 4> kReplicaSignals = {{
     {"tidegate_replica_backlog_tokens", "Prompt tokens that a replica is to compute yet",
      &router::Signals::backlog},
     {"tidegate_replica_kv_use", "Part of a replica's KV cache that is in use", &router::Signals::kv_use},
-    {"tidegate_replica_prefill_tokens_per_second", "Prompt tokens that a replica computes, as measured here",
+    {"tidegate_replica_prefill_tokens_per_second",
+     "Prompt tokens that a replica computes, as measured here; more, the longer ago an idle one was measured",
      &router::Signals::prefill_rate},
 }};
 
@@ -85,17 +87,20 @@ struct ReplicaFailure {
   std::string_view kind;
   Cell ReplicaCells::* cell;
 };
-constexpr std::array<ReplicaFailure, 6> kReplicaFailures = {{{"connect", &ReplicaCells::connect_failures},
+constexpr std::array<ReplicaFailure, 7> kReplicaFailures = {{{"connect", &ReplicaCells::connect_failures},
                                                              {"broken", &ReplicaCells::broken},
                                                              {"refused", &ReplicaCells::refusals},
                                                              {"error", &ReplicaCells::errors},
                                                              {"timeout", &ReplicaCells::timeouts},
+                                                             {"hung", &ReplicaCells::hung},
                                                              {"cancelled", &ReplicaCells::cancelled}}};
 
 constexpr std::array<std::pair<Breaker::Phase, std::string_view>, 3> kPhases = {
     {{Breaker::Phase::kClosed, "closed"},
      {Breaker::Phase::kOpen, "open"},
      {Breaker::Phase::kHalfOpen, "half_open"}}};
+constexpr std::array<Standing::State, 3> kStandings = {Standing::State::kGood, Standing::State::kHung,
+                                                       Standing::State::kEjected};
 constexpr std::array<HealthState, 3> kHealthStates = {HealthState::kUnknown, HealthState::kUp,
                                                       HealthState::kDown};
 
@@ -192,6 +197,14 @@ void Metrics::CollectReplicas(MetricFamilies& out) const {
     for (const auto& [value, name] : kPhases) {
       out.Add(phase == value, {{"model", model}, {"replica", replica}, {"phase", name}});
     }
+    out.Gauge("tidegate_replica_standing", "1 for how a replica stands by what comes from it");
+    for (const Standing::State value : kStandings) {
+      out.Add(state.standing.state() == value,
+              {{"model", model}, {"replica", replica}, {"state", Standing::NameOf(value)}});
+    }
+    out.Gauge("tidegate_replica_share",
+              "Part of the others' load that a replica may hold; below 1 while it is new or just back")
+        .Add(state.standing.Share(now), {{"model", model}, {"replica", replica}});
     out.Gauge("tidegate_replica_health", "1 for what the health probes of a replica say");
     for (const HealthState value : kHealthStates) {
       out.Add(state.health.state() == value,

@@ -105,6 +105,7 @@ Process::Process(std::string config_path)
     : config_path_(std::move(config_path)),
       control_([](const std::exception_ptr& error) { log::Exception("control task", error); }),
       probes_(control_),
+      replica_watch_(control_),
       scrapes_(control_, shared_.prefixes, RandomSeed()),
       kv_events_(control_, shared_.prefixes, shared_.computed),
       jwks_(control_,
@@ -251,6 +252,7 @@ absl::Status Process::Apply(Prepared prepared) {
   outbound_.OnLimits();
   if (!threads_.empty()) {
     probes_.Start(runtime_);
+    replica_watch_.Start(runtime_);
     scrapes_.Start(runtime_);
     kv_events_.Start(runtime_);
     control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
@@ -442,6 +444,7 @@ void Process::Run() {
     });
   }
   probes_.Start(runtime_);
+  replica_watch_.Start(runtime_);
   scrapes_.Start(runtime_);
   kv_events_.Start(runtime_);
   control_.tasks.Spawn(WatchKeys());
@@ -479,6 +482,7 @@ net::Task<void> Process::Shutdown() {
   });
   while (reloading_ > 0) co_await tick.For(std::chrono::milliseconds(20));
   probes_.Stop();
+  replica_watch_.Stop();
   scrapes_.Stop();
   kv_events_.Stop();
   jwks_.Stop();

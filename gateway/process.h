@@ -27,6 +27,7 @@
 #include "gateway/operations.h"
 #include "gateway/outbound.h"
 #include "gateway/probes.h"
+#include "gateway/replica_watch.h"
 #include "gateway/scrapes.h"
 #include "gateway/server.h"
 #include "gateway/shared.h"
@@ -96,6 +97,7 @@ class Process {
   Shared shared_;
   net::Loop control_;
   Probes probes_;
+  ReplicaWatch replica_watch_;
   Scrapes scrapes_;
   KvEvents kv_events_;
   Jwks jwks_;

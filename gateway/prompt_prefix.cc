@@ -51,6 +51,8 @@ router::PickFacts PromptPrefix::Facts(const Exchange& x) const {
   return {.tokens = x.prompt_tokens_est + output,
           .prompt_tokens = x.prompt_tokens_est,
           .output_tokens = output,
+          .whole = !x.facts.stream,
+          .max_output = x.MaxOutput(),
           .affinity = affinity_,
           .cached = std::span(matches_).first(match_count_)};
 }

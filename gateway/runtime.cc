@@ -53,6 +53,12 @@ router::ModelSpec SpecOf(const config::Model& model) {
   spec.health.interval = model.health.interval;
   spec.health.rise = model.health.rise;
   spec.health.fall = model.health.fall;
+  spec.watch = {.hung_after = model.watch.hung_after,
+                .slow_factor = model.watch.slow_factor,
+                .slow_for = model.watch.slow_for,
+                .eject = model.watch.eject,
+                .max_eject = model.watch.max_eject,
+                .slow_start = model.watch.slow_start};
   if (model.max_output_tokens) spec.max_output = *model.max_output_tokens;
   for (const config::Endpoint& endpoint : model.endpoints) {
     router::ReplicaSpec replica;

@@ -116,7 +116,7 @@ void Scrapes::Tell(const Runtime& runtime, const Target& target, const EngineRep
     state.engine.OnTelemetry({.running = *report.running,
                               .waiting = report.waiting.value_or(0),
                               .kv_use = report.kv_use.value_or(0)},
-                             state.engine.charged(), now);
+                             state.engine.charged(now), now);
   }
 }
 

@@ -79,6 +79,7 @@ struct ReplicaCells {
   Cell refusals;  // 429 and 503
   Cell errors;    // other 5xx
   Cell timeouts;
+  Cell hung;       // left for another replica, nothing having come from this one
   Cell cancelled;  // by the client's leaving
 };
 

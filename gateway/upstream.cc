@@ -9,6 +9,7 @@
 #include "gateway/answer.h"
 #include "gateway/api/anthropic.h"
 #include "gateway/api/responses.h"
+#include "gateway/hang_look.h"
 #include "gateway/net/clock.h"
 #include "gateway/request_body.h"
 #include "gateway/shard.h"
@@ -312,9 +313,13 @@ Event Upstream::Lost(ClientConnection::Status status) const {
 
 net::Task<Event> Upstream::ReadAnswer() {
   using Status = ClientConnection::Status;
+  std::optional<HangLook> look(std::in_place, x_, *connection_);
   Status status = co_await connection_->ReadHead(kAnswerHead);
+  const bool left = look->left();
+  look.reset();
   x_.at.answered = net::Now();
   x_.at.upstream_wait += x_.at.answered - x_.at.sent;
+  if (left) co_return Event::Of(Event::Kind::kHung);
   if (status != Status::kOk) co_return Lost(status);
   const net::http::Head& head = connection_->head();
   const int code = head.status;

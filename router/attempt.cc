@@ -33,6 +33,8 @@ std::string_view Event::NameOf(Kind kind) {
       return "status";
     case Kind::kTimedOut:
       return "timed_out";
+    case Kind::kHung:
+      return "hung";
     case Kind::kFirstByte:
       return "first_byte";
     case Kind::kBroken:
@@ -89,6 +91,9 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
       // Out of the client's own time is nobody's fault.
       if (!PastDeadline(now)) charge.Report(Outcome::kBad, now);
       return Again(kOnTimeout, AttemptError::kTimedOut, now);
+    case Kind::kHung:
+      left_hung_ = true;  // new requests keep away already; the breaker has nothing to add
+      return Again(kOnTimeout, AttemptError::kTimedOut, now);
     case Kind::kFirstByte:
       first_byte_ = true;
       return {.kind = Step::Kind::kRelay};
@@ -101,6 +106,21 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
       break;
   }
   return End({.kind = Step::Kind::kCancel});
+}
+
+bool Attempt::MayLeave(TimePoint now) const {
+  const ReplicaState* const state = decision_.charge.state();
+  if (ended_ || first_byte_ || left_hung_ || state == nullptr) return false;
+  if (state->standing.state() != Standing::State::kHung) return false;
+  const ModelSpec& spec = table_.model(model_).spec;
+  const TimePoint began = decision_.charge.began();
+  if (began > state->standing.since() && now - began < spec.watch.hung_after) return false;
+  if (retries_ >= retry().max_retries || load_.cell(primary_).budget.available() < 1) return false;
+  const Candidates others(spec, table_.replicas(model_), load_, tried_, now, true, {.suspected = true});
+  for (uint32_t place = 0; place < others.size(); ++place) {
+    if (others.Usable(place)) return true;
+  }
+  return false;
 }
 
 Step Attempt::First(TimePoint now) {

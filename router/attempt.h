@@ -29,6 +29,7 @@ struct Event {
     kReusedClosed,   // a kept-alive connection turned out closed before any byte of an answer
     kStatus,         // the answer's head is here; its body is not yet read
     kTimedOut,       // the request was sent, and nothing came in time
+    kHung,           // nothing came, and the replica is taken to hang: MayLeave() said so
     kFirstByte,      // a byte of the answer has gone to the client
     kBroken,         // the answer broke off, or was not HTTP
     kCompleted,      // the answer is whole
@@ -93,6 +94,11 @@ class Attempt {
 
   Step Resume(const Event& event, conf::TimePoint now);
 
+  // Whether a request that waits for its first byte may go elsewhere because its replica is taken to hang:
+  // once, within the budget, and only if somebody else can take it. One that came to find out waits for
+  // hung_after.
+  bool MayLeave(conf::TimePoint now) const;
+
   uint32_t tries() const { return static_cast<uint32_t>(tried_.size()); }
   uint32_t retries() const { return retries_; }
   ModelId model() const { return model_; }  // the one that serves: the asked one, or a fallback
@@ -132,6 +138,7 @@ class Attempt {
   size_t next_fallback_ = 0;
   bool ended_ = false;
   bool fresh_ = false;       // this try goes over a new connection
+  bool left_hung_ = false;   // it has gone elsewhere because a replica hung
   bool first_byte_ = false;  // the client has seen some of the answer
   std::optional<conf::TimePoint> give_up_waiting_;
 };

@@ -15,6 +15,24 @@ constexpr double kKept = 0.995;
 constexpr double kMinRate = 10;
 constexpr double kMaxRate = 1e7;
 
+// Signs of life that follow each other faster are not told apart: a store for each token would be one for
+// each on a line that all shards read.
+constexpr int64_t kBetweenSigns = 5'000'000;  // ns
+// The longest gap loses this part of itself with every sign.
+constexpr int64_t kGapDecay = 1024;
+// How soon a shorter prompt is computed tells of a step's time and the way there, not of the rate.
+constexpr double kTelling = 128;     // tokens
+constexpr double kHopeGrows = 60e9;  // ns
+constexpr double kMostHope = 9;
+// What an answer of which nothing is known may take at the slowest.
+constexpr double kSlowestToken = 0.1;  // seconds
+constexpr int64_t kUnknownOutput = 4096;
+constexpr double kFarSeconds = 86'400;
+
+conf::Duration Lasting(double seconds) {
+  return conf::Duration(static_cast<int64_t>(std::min(seconds, kFarSeconds) * 1e9));
+}
+
 double Sane(double value) {
   return std::isfinite(value) && value > 0 ? value : 0;
 }
@@ -32,8 +50,10 @@ void EngineSignals::Configure(const EngineLimits& limits) {
   if (token_requests_ == 0) pace_.store(Sane(limits.first_pace), kRelaxed);
 }
 
-EngineSignals::Charged EngineSignals::charged() const {
-  return {requests_.load(kRelaxed), waiting_.load(kRelaxed), context_.load(kRelaxed)};
+EngineSignals::Charged EngineSignals::charged(conf::TimePoint now) const {
+  Charged own{requests_.load(kRelaxed), waiting_.load(kRelaxed), context_.load(kRelaxed)};
+  if (unseen_.load(kRelaxed) > 0) own.waiting += std::llround(ReadUnseen(now).waiting);
+  return own;
 }
 
 void EngineSignals::OnTelemetry(const Telemetry& telemetry, const Charged& then, conf::TimePoint now) {
@@ -48,75 +68,248 @@ void EngineSignals::OnTelemetry(const Telemetry& telemetry, const Charged& then,
   scraped_at_.store(Nanos(now), kRelaxed);
 }
 
-void EngineSignals::Begin(const Work& work, conf::TimePoint now) {
-  if (requests_.fetch_add(1, kRelaxed) == 0) OnToken(now);
-  if (waiting_.fetch_add(1, kRelaxed) == 0) computing_since_.store(Nanos(now), kRelaxed);
-  backlog_.fetch_add(work.uncached, kRelaxed);
-  context_.fetch_add(work.context, kRelaxed);
+void EngineSignals::OnToken(conf::TimePoint now) {
+  const int64_t at = Nanos(now);
+  const int64_t gap = at - heard_at_.load(kRelaxed);
+  if (gap < kBetweenSigns) return;
+  heard_at_.store(at, kRelaxed);
+  const int64_t usual = usual_gap_.load(kRelaxed);
+  usual_gap_.store(std::max(gap, usual - usual / kGapDecay), kRelaxed);
 }
 
-void EngineSignals::FirstToken(const Work& work, conf::TimePoint now) {
+void EngineSignals::Begin(Stay& stay, conf::TimePoint now) {
+  const Work& work = stay.work;
+  stay.began = now;
+  if (requests_.fetch_add(1, kRelaxed) == 0) heard_at_.store(Nanos(now), kRelaxed);
+  context_.fetch_add(work.context, kRelaxed);
+  if (work.unseen) {
+    BeginUnseen(stay, now);
+    return;
+  }
+  if (unseen_.load(kRelaxed) > 0) {
+    const std::lock_guard lock(meter_);
+    Drain(now);  // by the backlog that stood beside it until now
+  }
+  if (waiting_.fetch_add(1, kRelaxed) == 0) {
+    computing_since_.store(Nanos(now), kRelaxed);
+    unseen_then_.store(unseen_done_.load(kRelaxed), kRelaxed);
+  }
+  backlog_.fetch_add(work.uncached, kRelaxed);
+  stay.behind = unseen_in_.load(kRelaxed);
+}
+
+void EngineSignals::BeginUnseen(Stay& stay, conf::TimePoint now) {
+  const Work& work = stay.work;
+  const std::lock_guard lock(meter_);
+  Drain(now);
+  const double rate = prefill_rate_.load(kRelaxed);
+  const double before = std::max(0.0, static_cast<double>(backlog_.load(kRelaxed))) +
+                        static_cast<double>(unseen_in_.load(kRelaxed)) - unseen_done_.load(kRelaxed);
+  const double compute = (before + static_cast<double>(work.uncached)) / rate;
+  // How fast it answers may not be known yet; what is left of its answer's bound is the slowest case.
+  const double each = token_requests_ > 0
+                          ? pace_.load(kRelaxed) * static_cast<double>(requests_.load(kRelaxed))
+                          : kSlowestToken;
+  const double answer = each * static_cast<double>(work.output > 0 ? work.output : kUnknownOutput);
+  stay.computed_by = now + Lasting(compute);
+  stay.due = now + Lasting(2 * (compute + answer));
+  unseen_.fetch_add(1, kRelaxed);
+  unseen_held_.fetch_add(work.uncached, kRelaxed);
+  stay.behind = unseen_in_.fetch_add(work.uncached, kRelaxed) + work.uncached;
+  dues_.insert(Nanos(stay.due));
+  unseen_due_.store(*dues_.begin(), kRelaxed);
+}
+
+// What is computed in the order of arrival leaves a mixed backlog in the proportion in which it stands there.
+void EngineSignals::Drain(conf::TimePoint now) {
+  unseen_done_.store(static_cast<double>(unseen_in_.load(kRelaxed)) - ReadUnseen(now).left, kRelaxed);
+  drained_at_.store(Nanos(now), kRelaxed);
+}
+
+EngineSignals::Unseen EngineSignals::ReadUnseen(conf::TimePoint now) const {
+  Unseen unseen;
+  unseen.count = static_cast<double>(unseen_.load(kRelaxed));
+  unseen.held = static_cast<double>(unseen_held_.load(kRelaxed));
+  const double stood = static_cast<double>(unseen_in_.load(kRelaxed)) - unseen_done_.load(kRelaxed);
+  if (unseen.count <= 0 || stood <= 0) return unseen;
+  unseen.stood = stood;
+  const double seen = std::max(0.0, static_cast<double>(backlog_.load(kRelaxed)));
+  const double seconds = std::max(0.0, static_cast<double>(Nanos(now) - drained_at_.load(kRelaxed)) * 1e-9);
+  unseen.left = std::max(0.0, stood - prefill_rate_.load(kRelaxed) * seconds * stood / (stood + seen));
+  unseen.waiting = unseen.count * std::min(1.0, unseen.left / std::max(1.0, unseen.held));
+  return unseen;
+}
+
+// Who was slow when it was last measured may not be any more, and nobody would find out: the longer that is
+// ago, the faster an idle replica is taken to be.
+double EngineSignals::Hope(conf::TimePoint now) const {
+  const int64_t measured = computing_since_.load(kRelaxed);
+  if (measured == 0) return 1;
+  return 1 + std::clamp(static_cast<double>(Nanos(now) - measured) / kHopeGrows - 1, 0.0, kMostHope);
+}
+
+void EngineSignals::KnowDone(int64_t behind) {
+  unseen_known_ = std::min(std::max(unseen_known_, static_cast<double>(behind)),
+                           static_cast<double>(unseen_in_.load(kRelaxed)));
+}
+
+void EngineSignals::FirstToken(Stay& stay, conf::TimePoint now) {
+  stay.computed = true;
   waiting_.fetch_sub(1, kRelaxed);
-  backlog_.fetch_sub(work.uncached, kRelaxed);
+  backlog_.fetch_sub(stay.work.uncached, kRelaxed);
   OnToken(now);
   const std::lock_guard lock(meter_);
   const int64_t since = computing_since_.exchange(Nanos(now), kRelaxed);
   const double seconds = static_cast<double>(std::max<int64_t>(0, Nanos(now) - since)) * 1e-9;
-  computed_tokens_ = computed_tokens_ * kKept + static_cast<double>(work.uncached);
+  auto tokens = static_cast<double>(stay.work.uncached);
+  if (stay.behind > 0) {
+    // What came before it is computed, and what came after it is not, but for what is known better.
+    KnowDone(stay.behind);
+    tokens += std::max(0.0, unseen_known_ - unseen_then_.load(kRelaxed));
+    unseen_done_.store(unseen_known_, kRelaxed);
+    unseen_then_.store(unseen_known_, kRelaxed);
+    drained_at_.store(Nanos(now), kRelaxed);
+  }
+  ++tally_.first_tokens;
+  tally_.computed_tokens += tokens;
+  tally_.computing_seconds += seconds;
+  if (tokens < kTelling) return;
+  computed_tokens_ = computed_tokens_ * kKept + tokens;
   computing_seconds_ = computing_seconds_ * kKept + seconds;
   if (computing_seconds_ <= 0 || computed_tokens_ <= 0) return;
   prefill_rate_.store(std::clamp(computed_tokens_ / computing_seconds_, kMinRate, kMaxRate), kRelaxed);
+  rate_measured_.store(true, kRelaxed);
+}
+
+void EngineSignals::Answered(Stay& stay, conf::TimePoint now) {
+  OnToken(now);
+  if (stay.computed) return;
+  stay.computed = true;
+  if (stay.work.unseen) {
+    const std::lock_guard lock(meter_);
+    Drain(now);
+    KnowDone(stay.behind);
+    unseen_done_.store(std::max(unseen_done_.load(kRelaxed), unseen_known_), kRelaxed);
+    return;
+  }
+  // It was to come token by token and came whole: when it was computed is not known.
+  waiting_.fetch_sub(1, kRelaxed);
+  backlog_.fetch_sub(stay.work.uncached, kRelaxed);
+  computing_since_.store(Nanos(now), kRelaxed);
 }
 
 // Both sums move together, so that the pace stays when the load changes: a pace without the number of
 // requests would send everybody to where the last answers happened to be quick.
-void EngineSignals::LearnPace(double token_time) {
+void EngineSignals::LearnPace(const Stay& stay, double token_time) {
   const auto requests = static_cast<double>(std::max<int64_t>(1, requests_.load(kRelaxed)));
   const std::lock_guard lock(meter_);
+  if (stay.work.unseen && pace_seen_) return;
+  if (!stay.work.unseen && !pace_seen_) {
+    pace_seen_ = true;  // what was inferred gives way to what is seen
+    token_seconds_ = token_requests_ = 0;
+  }
   token_seconds_ = token_seconds_ * kKept + Sane(token_time);
   token_requests_ = token_requests_ * kKept + requests;
   pace_.store(token_seconds_ / token_requests_, kRelaxed);
+  pace_measured_.store(true, kRelaxed);
+  ++tally_.answers;
+  tally_.token_seconds += Sane(token_time);
+  tally_.token_requests += requests;
 }
 
-void EngineSignals::End(const Work& work, bool first_token) {
+Tally EngineSignals::tally() const {
+  const std::lock_guard lock(meter_);
+  return tally_;
+}
+
+void EngineSignals::End(const Stay& stay) {
   requests_.fetch_sub(1, kRelaxed);
-  context_.fetch_sub(work.context, kRelaxed);
-  if (first_token) return;
+  context_.fetch_sub(stay.work.context, kRelaxed);
+  if (stay.work.unseen) {
+    EndUnseen(stay);
+    return;
+  }
+  if (stay.computed) return;
   waiting_.fetch_sub(1, kRelaxed);
-  backlog_.fetch_sub(work.uncached, kRelaxed);
+  backlog_.fetch_sub(stay.work.uncached, kRelaxed);
+}
+
+void EngineSignals::EndUnseen(const Stay& stay) {
+  const std::lock_guard lock(meter_);
+  unseen_held_.fetch_sub(stay.work.uncached, kRelaxed);
+  dues_.erase(dues_.find(Nanos(stay.due)));
+  unseen_due_.store(dues_.empty() ? 0 : *dues_.begin(), kRelaxed);
+  const auto in = static_cast<double>(unseen_in_.load(kRelaxed));
+  if (unseen_.fetch_sub(1, kRelaxed) == 1) {
+    unseen_known_ = in;
+    unseen_done_.store(in, kRelaxed);
+  } else if (!stay.computed) {
+    // It has left: what was not computed of it never will be. Others' places move a little by that.
+    const double left = std::clamp(static_cast<double>(stay.behind) - unseen_done_.load(kRelaxed), 0.0,
+                                   static_cast<double>(stay.work.uncached));
+    unseen_done_.store(std::min(in, unseen_done_.load(kRelaxed) + left), kRelaxed);
+  }
+}
+
+conf::Duration EngineSignals::Overdue(conf::TimePoint now) const {
+  const int64_t requests = requests_.load(kRelaxed);
+  if (requests <= 0) return {};
+  const int64_t waiting = waiting_.load(kRelaxed);
+  const int64_t unseen = unseen_.load(kRelaxed);
+  const double backlog = std::max(0.0, static_cast<double>(backlog_.load(kRelaxed))) + ReadUnseen(now).left;
+  int64_t expected = heard_at_.load(kRelaxed) + Lasting(2 * backlog / prefill_rate_.load(kRelaxed)).count();
+  const bool tokens_come = requests > waiting + unseen;
+  if (!tokens_come && unseen > 0) expected = std::max(expected, unseen_due_.load(kRelaxed));
+  return conf::Duration(std::max<int64_t>(0, Nanos(now) - expected));
 }
 
 Signals EngineSignals::Read(conf::TimePoint now) const {
   Signals s;
-  const Charged own = charged();
+  const int64_t requests = requests_.load(kRelaxed);
+  const int64_t unseen_count = unseen_.load(kRelaxed);
   const int64_t scraped_at = scraped_at_.load(kRelaxed);
   const bool known = scraped_at > 0 && Nanos(now) - scraped_at <= stale_after_.load(kRelaxed);
   const double kv_tokens = kv_tokens_.load(kRelaxed);
-  s.requests = static_cast<double>(own.requests) + (known ? foreign_requests_.load(kRelaxed) : 0);
-  const auto waiting = static_cast<double>(own.waiting);
+  s.requests = static_cast<double>(requests) + (known ? foreign_requests_.load(kRelaxed) : 0);
+  const auto seen_waiting = static_cast<double>(waiting_.load(kRelaxed));
+  const Unseen unseen = unseen_count > 0 ? ReadUnseen(now) : Unseen{};
+  const double waiting = seen_waiting + unseen.waiting;
   s.waiting = waiting + (known ? foreign_waiting_.load(kRelaxed) : 0);
-  s.context = static_cast<double>(own.context);
+  s.context = static_cast<double>(context_.load(kRelaxed));
   s.max_running = max_running_.load(kRelaxed);
   s.prefill_rate = prefill_rate_.load(kRelaxed);
+  if (requests == 0) s.prefill_rate *= Hope(now);
   s.pace = pace_.load(kRelaxed);
+  s.rate_measured = rate_measured_.load(kRelaxed);
+  s.pace_measured = pace_measured_.load(kRelaxed);
 
-  // Of the backlog, what has been computed since the last first token is at most one prompt's; others'
-  // waiting prompts are taken to be as long as ours.
+  // Of the backlog that can be seen, what has been computed since the last first token is at most one
+  // prompt's; others' waiting prompts are taken to be as long as ours.
   const double backlog = std::max(0.0, static_cast<double>(backlog_.load(kRelaxed)));
-  if (waiting > 0) {
-    const double each = backlog / waiting;
+  double all = backlog;
+  double among = seen_waiting;
+  s.backlog = unseen.left;
+  if (seen_waiting > 0) {
     const auto since = static_cast<double>(Nanos(now) - computing_since_.load(kRelaxed)) * 1e-9;
-    s.backlog = backlog - std::clamp(s.prefill_rate * since, 0.0, each) + each * (s.waiting - waiting);
+    const double share = unseen.stood > 0 ? backlog / (backlog + unseen.stood) : 1;
+    s.backlog += backlog - std::clamp(s.prefill_rate * since * share, 0.0, backlog / seen_waiting);
   }
+  if (unseen_count > 0) {
+    all += unseen.held;
+    among += unseen.count;
+  }
+  if (among > 0) s.backlog += all / among * (s.waiting - waiting);
   const double held = kv_tokens > 0 ? s.context / kv_tokens : 0;
   const double then = kv_tokens > 0 ? static_cast<double>(context_then_.load(kRelaxed)) / kv_tokens : 0;
   s.kv_use = std::clamp(known ? scraped_kv_.load(kRelaxed) + held - then : held, 0.0, 1.0);
-  if (own.requests > 0) {
-    s.stalled = std::max(0.0, static_cast<double>(Nanos(now) - heard_at_.load(kRelaxed)) * 1e-9);
+  if (requests > 0) {
+    // Answers that come whole are not heard of before.
+    const conf::Duration silence = unseen_count > 0 ? Overdue(now) : now - heard_at();
+    s.stalled = std::max(0.0, conf::ToSeconds(silence));
   }
   s.scraped = known ? Telemetry{scraped_running_.load(kRelaxed), scraped_waiting_.load(kRelaxed),
                                 scraped_kv_.load(kRelaxed)}
-                    : Telemetry{static_cast<double>(own.requests) - waiting, waiting, s.kv_use};
+                    : Telemetry{static_cast<double>(requests) - waiting, waiting, s.kv_use};
   return s;
 }
 

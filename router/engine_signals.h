@@ -6,13 +6,19 @@
 // put there): the difference between the engine's counts and ours at the moment of the scrape. So old
 // telemetry costs little, and none costs nothing as long as nobody else sends work there.
 //
+// A unseen request is one whose first token cannot be seen: its answer comes whole. Nobody can tell when its
+// prompt has been computed, so its tokens stand in a backlog of their own that drains at the measured rate,
+// in the order of arrival with what can be seen: a first token that comes says that all unseen work before it
+// is done, an answer says so of its own. Its whole duration never counts as prefill.
+//
 // Process-wide, one per replica, written and read by every shard: relaxed atomics, and a short lock around
-// the meters, which are moved by first and last tokens only.
+// the meters, which are moved by first and last tokens only, and around all that unseen requests change.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <set>
 
 #include "conf/time.h"
 
@@ -23,6 +29,18 @@ struct Work {
   int64_t tokens = 1;    // input and output: what least-load goes by
   int64_t uncached = 0;  // of the prompt: what must be computed
   int64_t context = 0;   // what it will hold of the KV cache
+  bool unseen = false;   // its answer comes whole: its first token will not be seen
+  int64_t output = 0;    // the most that its answer may have; 0: not known
+};
+
+// What is kept of a request while it is at a replica; by its Charge.
+struct Stay {
+  Work work;
+  conf::TimePoint began{};
+  int64_t behind = 0;             // unseen tokens that came there up to it, its own included
+  conf::TimePoint computed_by{};  // unseen: when its prompt is likely to be computed
+  conf::TimePoint due{};          // unseen: when its answer must be there, by twice what is measured
+  bool computed = false;          // its prompt, for certain
 };
 
 // An engine's own words, scraped.
@@ -34,16 +52,18 @@ struct Telemetry {
 
 // One moment of a replica, in plain numbers: all that a law may know of it.
 struct Signals {
-  double requests = 0;      // there, others' included
-  double waiting = 0;       // of these, before their first token
-  double backlog = 0;       // uncached prompt tokens that are to be computed first
-  double context = 0;       // tokens that our requests hold of the KV cache
-  double kv_use = 0;        // 0 to 1
-  double prefill_rate = 1;  // tokens a second
-  double pace = 0;          // seconds from one token of an answer to the next, for each request there
-  double stalled = 0;       // seconds for which requests have been there and nothing was heard
-  double max_running = 0;   // requests
-  Telemetry scraped = {};   // the last telemetry; our own counts where there is none
+  double requests = 0;         // there, others' included
+  double waiting = 0;          // of these, before their first token
+  double backlog = 0;          // uncached prompt tokens that are to be computed first
+  double context = 0;          // tokens that our requests hold of the KV cache
+  double kv_use = 0;           // 0 to 1
+  double prefill_rate = 1;     // tokens a second
+  double pace = 0;             // seconds from one token of an answer to the next, for each request there
+  double stalled = 0;          // seconds for which something should have been heard, and was not
+  double max_running = 0;      // requests
+  bool rate_measured = false;  // else it is a first guess
+  bool pace_measured = false;
+  Telemetry scraped = {};  // the last telemetry; our own counts where there is none
 };
 
 struct EngineLimits {
@@ -52,6 +72,16 @@ struct EngineLimits {
   double first_prefill_rate = 8000;  // tokens a second, until measured
   double first_pace = 0.001;         // seconds a token for each request there, until measured
   conf::Duration stale_after = std::chrono::seconds(10);  // telemetry older than this is not used
+};
+
+// What has been measured since the process began, for who compares replicas over a time.
+struct Tally {
+  double first_tokens = 0;       // that were seen
+  double computed_tokens = 0;    // uncached prompt tokens behind them
+  double computing_seconds = 0;  // for which somebody waited for them
+  double answers = 0;            // whose pace was seen
+  double token_seconds = 0;      // from one token to the next, summed over answers
+  double token_requests = 0;     // that were there at their ends
 };
 
 class alignas(64) EngineSignals {
@@ -68,34 +98,72 @@ class alignas(64) EngineSignals {
   // Takes over changed limits; what has been measured stays.
   void Configure(const EngineLimits& limits);
 
-  Charged charged() const;
+  Charged charged(conf::TimePoint now) const;
 
   // What the engine said, and our counts at the time at which it said so. NaN and negative numbers are left
   // out.
   void OnTelemetry(const Telemetry& telemetry, const Charged& then, conf::TimePoint now);
 
-  // A token of any answer has come.
-  void OnToken(conf::TimePoint now) { heard_at_.store(Nanos(now), std::memory_order_relaxed); }
+  // A token of any answer has come, or a whole answer. Cheap enough for each.
+  void OnToken(conf::TimePoint now);
 
   Signals Read(conf::TimePoint now) const;
 
+  // For how long something should have been heard of what is under way there, and was not: zero while nobody
+  // is there, while prompts that are to be computed first explain the silence (twice the time that they
+  // should take), or while only answers that come whole are waited for and none is overdue.
+  conf::Duration Overdue(conf::TimePoint now) const;
+  conf::TimePoint heard_at() const {
+    return conf::TimePoint(conf::Duration(heard_at_.load(std::memory_order_relaxed)));
+  }
+  // The longest silence between two signs of life, of late.
+  conf::Duration usual_gap() const { return conf::Duration(usual_gap_.load(std::memory_order_relaxed)); }
+  Tally tally() const;
+
  private:
   friend class Charge;
+  struct Unseen {
+    double stood = 0;    // tokens that were to be computed when last reckoned
+    double left = 0;     // ... and are now
+    double waiting = 0;  // requests of which they are
+    double count = 0;    // requests there
+    double held = 0;     // uncached tokens of them all, computed or not
+  };
+
   static int64_t Nanos(conf::TimePoint t) { return t.time_since_epoch().count(); }
-  void Begin(const Work& work, conf::TimePoint now);
-  void FirstToken(const Work& work, conf::TimePoint now);
-  void LearnPace(double token_time);
-  void End(const Work& work, bool first_token);
+  void Begin(Stay& stay, conf::TimePoint now);
+  void FirstToken(Stay& stay, conf::TimePoint now);
+  void Answered(Stay& stay, conf::TimePoint now);
+  void LearnPace(const Stay& stay, double token_time);
+  void End(const Stay& stay);
+  double Hope(conf::TimePoint now) const;
+  Unseen ReadUnseen(conf::TimePoint now) const;
+  void Drain(conf::TimePoint now);  // with meter_ held
+  void KnowDone(int64_t behind);    // with meter_ held
+  void BeginUnseen(Stay& stay, conf::TimePoint now);
+  void EndUnseen(const Stay& stay);
 
   std::atomic<int64_t> requests_{0};
   std::atomic<int64_t> waiting_{0};
   std::atomic<int64_t> backlog_{0};
   std::atomic<int64_t> context_{0};
   std::atomic<int64_t> heard_at_{0};         // ns
+  std::atomic<int64_t> usual_gap_{0};        // ns; decays
   std::atomic<int64_t> computing_since_{0};  // ns; the last first token, or when the first came to wait
+
+  // Unseen requests. Tokens are counted on from the first one ever, so that a place in the order is a number.
+  std::atomic<int64_t> unseen_{0};       // requests
+  std::atomic<int64_t> unseen_held_{0};  // tokens of those
+  std::atomic<int64_t> unseen_in_{0};    // tokens that came
+  std::atomic<double> unseen_done_{0};   // of these, computed by drained_at_
+  std::atomic<double> unseen_then_{0};   // ... by computing_since_
+  std::atomic<int64_t> drained_at_{0};   // ns
+  std::atomic<int64_t> unseen_due_{0};   // ns; the earliest of dues_
 
   std::atomic<double> prefill_rate_{0};
   std::atomic<double> pace_{0};
+  std::atomic<bool> rate_measured_{false};
+  std::atomic<bool> pace_measured_{false};
   std::atomic<double> max_running_{0};
   std::atomic<double> kv_tokens_{0};
   std::atomic<int64_t> stale_after_{0};  // ns
@@ -108,11 +176,15 @@ class alignas(64) EngineSignals {
   std::atomic<double> foreign_waiting_{0};
   std::atomic<int64_t> context_then_{0};
 
-  std::mutex meter_;            // of what follows
+  mutable std::mutex meter_;    // of what follows
   double computed_tokens_ = 0;  // decayed sums
   double computing_seconds_ = 0;
   double token_seconds_ = 0;
   double token_requests_ = 0;
+  bool pace_seen_ = false;  // of an answer that came token by token
+  Tally tally_;
+  double unseen_known_ = 0;      // tokens that are computed for certain, and all before them
+  std::multiset<int64_t> dues_;  // ns; of the unseen requests there
 };
 
 }  // namespace router

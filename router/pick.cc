@@ -64,6 +64,41 @@ bool AllDown(const Candidates& candidates) {
   return candidates.size() > 0;
 }
 
+bool InTrouble(const ModelCell& cell) {
+  return cell.suspected.load(std::memory_order_relaxed) > 0 ||
+         cell.growing.load(std::memory_order_relaxed) > 0;
+}
+
+// Who is left alone at first, a few replicas of this pool being in trouble or new.
+Shunned ShunnedOf(const Candidates& all, const ModelCell& cell, conf::TimePoint now) {
+  Shunned shunned{.suspected = cell.suspected.load(std::memory_order_relaxed) > 0};
+  if (cell.growing.load(std::memory_order_relaxed) == 0) return shunned;
+  int64_t requests = 0;
+  int64_t others = 0;
+  for (uint32_t place = 0; place < all.size(); ++place) {
+    if (all.state(place).standing.InSlowStart(now) || all.state(place).standing.suspected()) continue;
+    if (!all.Usable(place)) continue;
+    requests += all.state(place).load.requests();
+    ++others;
+  }
+  if (others > 0) shunned.mean = static_cast<double>(requests) / static_cast<double>(others);
+  return shunned;
+}
+
+// A suspected replica whose time for a trial has come: this request is it.
+std::optional<Choice> PickTrial(const Candidates& all, const PickFacts&, ModelCell&, scheduler::Rng&) {
+  for (uint32_t place = 0; place < all.size(); ++place) {
+    Standing& standing = all.state(place).standing;
+    if (!standing.suspected() || !all.Usable(place) || !standing.ClaimTrial(all.now())) continue;
+    const bool hung = standing.state() == Standing::State::kHung;
+    return Choice{.place = place,
+                  .score = 0,
+                  .considered = place + 1,
+                  .reason = hung ? "a trial of a replica that hung" : "a trial of a replica that was slow"};
+  }
+  return std::nullopt;
+}
+
 // True when a candidate was chosen and claimed.
 bool Choose(const Candidates& candidates, Policy policy, const LoadView& load, const PickFacts& facts,
             ModelCell& cell, conf::TimePoint now, scheduler::Rng& rng, Decision& decision) {
@@ -76,7 +111,11 @@ bool Choose(const Candidates& candidates, Policy policy, const LoadView& load, c
     decision.replica = id;
     decision.cached = candidates.CachedAt(choice->place, facts);
     const int64_t uncached = facts.prompt_tokens - decision.cached;
-    const Work work{facts.tokens, uncached, uncached + facts.output_tokens};
+    const Work work{.tokens = facts.tokens,
+                    .uncached = uncached,
+                    .context = uncached + facts.output_tokens,
+                    .unseen = facts.whole,
+                    .output = facts.max_output};
     decision.charge = Charge(load.shared(id), work, admission, now);
     decision.terms = choice->terms;
     decision.reason = choice->reason;
@@ -113,6 +152,8 @@ bool Candidates::Tried(uint32_t place) const {
 
 bool Candidates::Usable(uint32_t place) const {
   const ReplicaState& s = state(place);
+  if (shunned_.suspected && s.standing.suspected()) return false;
+  if (shunned_.mean && !s.standing.HasRoom(s.load.requests(), *shunned_.mean, now_)) return false;
   return weight(place) > 0 && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place);
 }
 
@@ -151,6 +192,12 @@ Decision Pick(const RouteTable& table, ModelId model, const LoadView& load, cons
   ModelCell& cell = load.cell(model);
   Decision decision;
   const Candidates candidates(spec, replicas, load, tried, now, true);
+  if (InTrouble(cell)) {
+    if (tried.empty() && Choose(candidates, PickTrial, load, facts, cell, now, rng, decision))
+      return decision;
+    const Candidates better(spec, replicas, load, tried, now, true, ShunnedOf(candidates, cell, now));
+    if (Choose(better, policy, load, facts, cell, now, rng, decision)) return decision;
+  }
   if (Choose(candidates, policy, load, facts, cell, now, rng, decision)) return decision;
   if (spec.fail_open && tried.empty() && AllDown(candidates)) {
     const Candidates any(spec, replicas, load, tried, now, false);

@@ -28,6 +28,8 @@ struct PickFacts {
   int64_t tokens = 1;                        // estimated input plus expected output: what is charged
   int64_t prompt_tokens = 0;                 // 0: not known, nothing is taken to be computed
   int64_t output_tokens = 0;                 // expected
+  bool whole = false;                        // the answer is not streamed: its first token is not seen
+  int64_t max_output = 0;                    // the most that its answer may have; 0: not known
   uint64_t affinity = 0;                     // of the session, or of the prompt's beginning; 0: none
   std::span<const PrefixMatch> cached = {};  // the longest first; the caller's, and outlives its use
 };
@@ -71,13 +73,26 @@ struct Decision {
   std::optional<conf::TimePoint> retry_at;  // when a broken or resting replica may be asked again
 };
 
+// Who is left alone while anybody else can take a request.
+struct Shunned {
+  bool suspected = false;           // those that hang or were ejected
+  std::optional<double> mean = {};  // requests that others hold: those in slow start may hold a part of it
+};
+
 // A model's replicas as one request may use them; what policies choose from. Places count from 0 within the
 // model.
 class Candidates {
  public:
   Candidates(const ModelSpec& spec, std::span<const Replica> replicas, const LoadView& load,
-             std::span<const ReplicaId> tried, conf::TimePoint now, bool ask_health)
-      : spec_(spec), replicas_(replicas), load_(load), tried_(tried), now_(now), ask_health_(ask_health) {}
+             std::span<const ReplicaId> tried, conf::TimePoint now, bool ask_health,
+             const Shunned& shunned = {})
+      : spec_(spec),
+        replicas_(replicas),
+        load_(load),
+        tried_(tried),
+        now_(now),
+        ask_health_(ask_health),
+        shunned_(shunned) {}
 
   const CostWeights& cost_weights() const { return spec_.cost; }
 
@@ -107,6 +122,7 @@ class Candidates {
   std::span<const ReplicaId> tried_;
   conf::TimePoint now_;
   bool ask_health_;
+  Shunned shunned_;
 };
 
 struct Choice {

@@ -24,11 +24,20 @@ ReplicaState::~ReplicaState() {
   if (member) index->Leave(*member);
 }
 
+std::string_view WhyNotUsed(const ReplicaState& state, double weight, conf::TimePoint now) {
+  if (weight <= 0) return "drained";
+  if (!state.health.Usable()) return "down";
+  if (state.breaker.phase(now) != Breaker::Phase::kClosed) return "broken";
+  if (state.breaker.IsResting(now)) return "resting";
+  if (state.standing.suspected()) return Standing::NameOf(state.standing.state());
+  return state.standing.InSlowStart(now) ? "slow_start" : std::string_view();
+}
+
 Charge& Charge::operator=(Charge&& other) noexcept {
   if (this == &other) return *this;
   Release();
   state_ = std::exchange(other.state_, nullptr);
-  work_ = std::exchange(other.work_, Work{});
+  stay_ = std::exchange(other.stay_, Stay{});
   first_token_ = std::exchange(other.first_token_, std::nullopt);
   admission_ = std::exchange(other.admission_, Admission::kRefused);
   reported_ = std::exchange(other.reported_, std::nullopt);
@@ -37,19 +46,26 @@ Charge& Charge::operator=(Charge&& other) noexcept {
 
 void Charge::Reestimate(int64_t tokens) {
   if (!state_) return;
-  state_->load.Add(0, tokens - work_.tokens);
-  work_.tokens = tokens;
+  state_->load.Add(0, tokens - stay_.work.tokens);
+  stay_.work.tokens = tokens;
 }
 
 void Charge::FirstToken(conf::TimePoint now) {
-  if (!state_ || first_token_) return;
-  state_->engine.FirstToken(work_, now);
+  if (!state_ || first_token_ || stay_.work.unseen) return;
+  state_->engine.FirstToken(stay_, now);
   first_token_ = now;
 }
 
+void Charge::Answered(conf::TimePoint now) {
+  if (state_) state_->engine.Answered(stay_, now);
+}
+
 void Charge::LastToken(int64_t generated, conf::TimePoint now) {
-  if (!state_ || !first_token_ || generated < 2) return;
-  state_->engine.LearnPace(conf::ToSeconds(now - *first_token_) / static_cast<double>(generated - 1));
+  if (!state_ || generated < 2) return;
+  std::optional<conf::TimePoint> first = first_token_;
+  if (stay_.work.unseen && stay_.computed && now > stay_.computed_by) first = stay_.computed_by;
+  if (!first) return;
+  state_->engine.LearnPace(stay_, conf::ToSeconds(now - *first) / static_cast<double>(generated - 1));
 }
 
 void Charge::Report(Outcome outcome, conf::TimePoint now) {
@@ -72,10 +88,10 @@ void Charge::Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now
 void Charge::Release() {
   if (!state_) return;
   if (!reported_) state_->breaker.Abandon(admission_);
-  state_->load.Add(-1, -work_.tokens);
-  state_->engine.End(work_, first_token_.has_value());
+  state_->load.Add(-1, -stay_.work.tokens);
+  state_->engine.End(stay_);
   state_.reset();
-  work_ = {};
+  stay_ = {};
   first_token_.reset();
   reported_.reset();
 }

@@ -1,5 +1,5 @@
-// What the process knows of each replica while it runs: outstanding work, breaker, health. Shared by all
-// shards and kept over reloads, by identity.
+// What the process knows of each replica while it runs: outstanding work, breaker, health, standing. Shared
+// by all shards and kept over reloads, by identity.
 //
 // Load is charged when a replica is chosen, not when it answers, so that two shards never herd onto one; a
 // Charge takes back exactly what it put, whenever and however the request ends.
@@ -24,6 +24,7 @@
 #include "router/health.h"
 #include "router/prefix/index.h"
 #include "router/route_table.h"
+#include "router/standing.h"
 
 namespace router {
 
@@ -56,9 +57,14 @@ struct ReplicaState {
   EngineSignals engine;
   Breaker breaker;
   Health health;
+  Standing standing;
   prefix::Index* const index;
   const std::optional<prefix::MemberId> member;  // in the index; none: no prefix of it is known
 };
+
+// Why new requests keep away from it, in one word; empty when they do not. `slow_start` when they come in
+// part.
+std::string_view WhyNotUsed(const ReplicaState& state, double weight, conf::TimePoint now);
 
 // One request's share of a replica's load, and its leave to be there. Movable; ends with Settle or
 // destruction.
@@ -68,9 +74,9 @@ class Charge {
   Charge(std::shared_ptr<ReplicaState> state, int64_t tokens, Admission admission)
       : Charge(std::move(state), Work{.tokens = tokens}, admission, {}) {}
   Charge(std::shared_ptr<ReplicaState> state, const Work& work, Admission admission, conf::TimePoint now)
-      : state_(std::move(state)), work_(work), admission_(admission) {
-    state_->load.Add(1, work_.tokens);
-    state_->engine.Begin(work_, now);
+      : state_(std::move(state)), stay_{.work = work}, admission_(admission) {
+    state_->load.Add(1, work.tokens);
+    state_->engine.Begin(stay_, now);
   }
   ~Charge() { Release(); }
   Charge(Charge&& other) noexcept { *this = std::move(other); }
@@ -80,16 +86,27 @@ class Charge {
 
   explicit operator bool() const { return state_ != nullptr; }
   const ReplicaState* state() const { return state_.get(); }
-  int64_t tokens() const { return work_.tokens; }
-  const Work& work() const { return work_; }
+  int64_t tokens() const { return stay_.work.tokens; }
+  const Work& work() const { return stay_.work; }
+  conf::TimePoint began() const { return stay_.began; }
 
   // Replaces the estimate by what is now known to be outstanding (the input prefilled, output still to come).
   void Reestimate(int64_t tokens);
 
-  // The first token has come: the prompt is computed. Later calls change nothing.
+  // The first token has come: the prompt is computed. Later calls change nothing, nor any for a unseen
+  // request.
   void FirstToken(conf::TimePoint now);
 
-  // The answer's last token has come: `generated` of them, from which the engine's pace is learnt.
+  // Any further token has come.
+  void Token(conf::TimePoint now) {
+    if (state_) state_->engine.OnToken(now);
+  }
+
+  // The answer has come whole.
+  void Answered(conf::TimePoint now);
+
+  // The answer's last token has come: `generated` of them, from which the engine's pace is learnt; after
+  // FirstToken or Answered.
   void LastToken(int64_t generated, conf::TimePoint now);
 
   // Tells the breaker how the request fares. The first verdict counts, and after a good one a bad end.
@@ -103,7 +120,7 @@ class Charge {
 
  private:
   std::shared_ptr<ReplicaState> state_;
-  Work work_;
+  Stay stay_;
   std::optional<conf::TimePoint> first_token_;
   Admission admission_ = Admission::kRefused;
   std::optional<Outcome> reported_;
@@ -127,12 +144,23 @@ class ReplicaStates {
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
 };
 
+// How fast a model's replicas were in their last window; the watching thread's.
+struct PoolPace {
+  conf::TimePoint begun{};  // of the window that runs
+  double first_token = 0;   // medians; 0: not known
+  double token = 0;
+};
+
 // What a model's replicas share over all shards: whose turn it is, and how much may be retried.
 struct alignas(64) ModelCell {
   explicit ModelCell(const Model& model);
 
   std::atomic<uint64_t> turn{0};
   RetryBudget budget;
+  // How many are suspected, and in slow start: zero but in trouble, so that a pick need not look.
+  std::atomic<uint32_t> suspected{0};
+  std::atomic<uint32_t> growing{0};
+  PoolPace pace;
   // Places that were the least loaded of those looked at lately: who looks at a few is shown them again.
   std::array<std::atomic<uint32_t>, 4> least_loaded{};
   absl::Mutex mutex;

@@ -21,6 +21,7 @@
 #include "router/cost_weights.h"
 #include "router/health.h"
 #include "router/retry_budget.h"
+#include "router/watch_config.h"
 
 namespace router {
 
@@ -84,13 +85,14 @@ struct ModelSpec {
   std::string name;
   std::vector<std::string> aliases;
   std::vector<ReplicaSpec> replicas;
-  PolicyKind policy = PolicyKind::kLeastLoad;
+  PolicyKind policy = PolicyKind::kCost;
   CostWeights cost;                     // of the policy of that name
   std::vector<FallbackSpec> fallbacks;  // models to try next, in order; theirs are not followed
   Timeouts timeouts;
   RetryPolicy retry;
   BreakerConfig breaker;
   HealthConfig health;
+  WatchConfig watch;
   std::optional<int64_t> max_output;  // tokens
   bool fail_open = true;              // when every replica is down, try them all the same
 };

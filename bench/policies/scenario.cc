@@ -66,6 +66,7 @@ std::vector<Scenario> Scenarios(bool quick) {
                    .load = 0.85,
                    .mixed = true});
   }
+  all.push_back({.name = "8 replicas, 85 % load, half of the answers not streamed", .whole = 0.5});
   for (const auto& [name, kind] :
        {std::pair("dies", FaultKind::kDies), std::pair("hangs", FaultKind::kHangs)}) {
     all.push_back({.name = fmt::format("16 replicas, 75 % load, one {} after 5 minutes", name),
@@ -101,6 +102,7 @@ std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vecto
       options.replicas = PoolOf(scenarios[at], profile);
       options.telemetry_age = scenarios[at].telemetry_age;
       options.faults = scenarios[at].faults;
+      options.whole = scenarios[at].whole;
       results[at].reports[i % kCompared.size()] = Simulate(options, workloads[at]);
       fmt::print(stderr, "\r{} of {} ", i + 1, all);
     }

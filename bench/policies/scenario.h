@@ -20,6 +20,7 @@ struct Scenario {
   conf::Duration telemetry_age{0};
   bool mixed = false;  // every second replica at half the rate
   std::vector<router::sim::Fault> faults = {};
+  double whole = 0;  // share of the answers that are not streamed
 };
 
 std::span<const std::string_view> ComparedPolicies();

@@ -109,6 +109,9 @@ Answer ListEndpoints(const Operations& operations, const Call& call) {
     out["health"] = router::HealthName(state.health.state());
     out["breaker"] = Name(state.breaker.phase(call.now));
     out["resting"] = state.breaker.IsResting(call.now);
+    out["standing"] = router::Standing::NameOf(state.standing.state());
+    const std::string_view reason = router::WhyNotUsed(state, replica.spec.weight, call.now);
+    out["unused_because"] = reason.empty() ? ordered_json() : ordered_json(reason);
     out["outstanding_requests"] = state.load.requests();
     out["outstanding_tokens"] = state.load.tokens();
     const auto told =

@@ -33,8 +33,8 @@ constexpr std::array kShapes = {
           true},
     Shape{"Endpoint",
           "id:string model:string name:string url:string engine:string weight:whole endpoints:strings "
-          "health:string breaker:string resting:boolean outstanding_requests:whole outstanding_tokens:whole "
-          "kv_events:string?",
+          "health:string breaker:string resting:boolean standing:string unused_because:string? "
+          "outstanding_requests:whole outstanding_tokens:whole kv_events:string?",
           true},
     Shape{
         "Limit",

@@ -207,6 +207,7 @@ void Bind(conf::Object& o, Model& model) {
   o.Optional("retries", model.retries);
   o.Optional("breaker", model.breaker);
   o.Optional("health", model.health);
+  o.Optional("watch", model.watch);
   o.Optional("fallbacks", model.fallbacks);
   o.Optional("translate", model.translate);
   if (!o.reading()) return;

@@ -11,6 +11,7 @@
 #include "conf/time.h"
 #include "gateway/config/kv_events.h"
 #include "gateway/config/types.h"
+#include "gateway/config/watch.h"
 #include "router/route_table.h"
 
 namespace gateway::config {
@@ -43,7 +44,7 @@ struct Endpoint {
 };
 
 struct Routing {
-  router::PolicyKind policy = router::PolicyKind::kLeastLoad;
+  router::PolicyKind policy = router::PolicyKind::kCost;
 };
 
 struct Timeouts {
@@ -106,6 +107,7 @@ struct Model {
   Retries retries;
   Breaker breaker;
   Health health;
+  Watch watch;
   std::vector<Fallback> fallbacks;
   bool translate = true;  // messages and responses for endpoints that only know chat
 };

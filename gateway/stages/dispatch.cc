@@ -70,6 +70,9 @@ void Count(Exchange& x, const Event& event) {
     case Event::Kind::kTimedOut:
       cells.timeouts.Add();
       break;
+    case Event::Kind::kHung:
+      cells.hung.Add();
+      break;
     case Event::Kind::kBroken:
       cells.broken.Add();
       break;

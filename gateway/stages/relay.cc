@@ -6,6 +6,7 @@
 
 #include "conf/text.h"
 #include "gateway/answer.h"
+#include "gateway/hang_look.h"
 #include "gateway/heartbeat.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/sse.h"
@@ -46,6 +47,7 @@ void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
 // Tells the attempt how it ended and the ledger why.
 Verdict Finish(Exchange& x, const Event& event) {
   const conf::TimePoint now = net::Now();
+  x.attempt->charge().Answered(x.at.last_token);
   x.attempt->charge().LastToken(static_cast<int64_t>(x.counts.output), x.at.last_token);
   x.attempt->Resume(event, now);
   x.upstream->Release(now);
@@ -61,14 +63,16 @@ Verdict ClientLeft(Exchange& x) {
   return x.Gone();
 }
 
-Verdict Broken(Exchange& x, Status status, std::string_view what) {
+Verdict Broken(Exchange& x, Status status, std::string_view what, bool hung = false) {
   if (x.client_gone) return ClientLeft(x);
   const bool late = status == Status::kTimedOut;
   x.upstream->Abort();
-  const Step step =
-      x.attempt->Resume(Event::Of(late ? Event::Kind::kTimedOut : Event::Kind::kBroken), net::Now());
+  const Event event = Event::Of(hung   ? Event::Kind::kHung
+                                : late ? Event::Kind::kTimedOut
+                                       : Event::Kind::kBroken);
+  const Step step = x.attempt->Resume(event, net::Now());
   ReplicaCells& cells = x.shard.metrics.replica(x.replica);
-  (late ? cells.timeouts : cells.broken).Add();
+  (hung ? cells.hung : late ? cells.timeouts : cells.broken).Add();
   if (step.kind == Step::Kind::kTry || step.kind == Step::Kind::kWait) {
     x.again = step;
     return Verdict::kFailed;
@@ -268,6 +272,7 @@ class StreamRelay {
   const config::ServerLimits& limits_;
   const conf::Duration idle_;
   const conf::Duration first_byte_;
+  bool left_hung_ = false;
   std::unique_ptr<StreamTranslator> translator_;
   std::string translated_;
 };
@@ -279,6 +284,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
     x_.attempt->charge().FirstToken(now);
     x_.prefix.Computed(x_, now);
   } else {
+    x_.attempt->charge().Token(now);
     x_.at.max_gap = std::max(x_.at.max_gap, now - x_.at.last_token);
   }
   x_.at.last_token = now;
@@ -360,7 +366,8 @@ net::Task<Verdict> StreamRelay::Loop() {
     if (status != Status::kOk && (whole == 0 || !x_.head_sent)) {
       co_return Broken(x_, status,
                        status == Status::kTimedOut ? "the replica fell silent within its stream"
-                                                   : "the replica broke off within its stream");
+                                                   : "the replica broke off within its stream",
+                       left_hung_);
     }
     if (whole > 0) {
       const std::string_view out = Convert(whole);
@@ -416,7 +423,9 @@ net::Task<Verdict> StreamRelay::Loop() {
 net::Task<Status> StreamRelay::Read(bool first) {
   if (!first) co_return co_await upstream_.ReadSome(net::Now() + idle_);
   Heartbeat heartbeat(x_);
+  const HangLook look(x_, upstream_);
   const Status status = co_await upstream_.ReadSome(net::Now() + first_byte_);
+  left_hung_ = look.left();
   co_await heartbeat.Stop();
   co_return status;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
 namespace router {
 namespace {
@@ -10,6 +12,9 @@ constexpr size_t kMaxHolders = 32;
 constexpr size_t kDraws = 4;
 constexpr size_t kMaxCandidates = 40;
 constexpr double kFullKv = 0.95;
+// So near the least nobody could tell the difference.
+constexpr double kIndistinct = 0.002;     // seconds
+constexpr double kIndistinctPart = 0.02;  // of the least
 
 // Distinct usable places.
 class Places {
@@ -47,14 +52,20 @@ Places Gather(const Candidates& candidates, const PickFacts& facts, const ModelC
   return places;
 }
 
-// Keeps the least, of equals any.
+// Keeps the least. Of those that are nearly as good the one with the fewest requests, of equals any: rates
+// are measured with noise, and the exact least would be the same replica whenever nobody is busy.
 class Least {
  public:
-  void Offer(uint32_t place, const CostTerms& terms, scheduler::Rng& rng) {
+  void Offer(uint32_t place, const CostTerms& terms, double requests, scheduler::Rng& rng) {
     const double cost = terms.Sum();
-    if (choice_ && cost > choice_->score) return;
-    ties_ = choice_ && cost == choice_->score ? ties_ + 1 : 1;
+    least_ = std::min(least_, cost);
+    const double nearly = least_ + kIndistinct + kIndistinctPart * least_;
+    if (cost > nearly) return;
+    const bool alike = choice_ && choice_->score <= nearly;
+    if (alike && requests > requests_) return;
+    ties_ = alike && requests == requests_ ? ties_ + 1 : 1;
     if (ties_ > 1 && rng.Uniform(ties_) != 0) return;
+    requests_ = requests;
     choice_ = Choice{.place = place, .score = cost, .considered = 0, .reason = {}, .terms = terms};
   }
   std::optional<Choice> Take(uint32_t considered, std::string_view reason) {
@@ -66,6 +77,8 @@ class Least {
 
  private:
   std::optional<Choice> choice_;
+  double least_ = std::numeric_limits<double>::infinity();
+  double requests_ = 0;
   uint64_t ties_ = 0;
 };
 
@@ -95,6 +108,20 @@ class LeastLoaded {
   size_t count_ = 0;
 };
 
+// Whoever has not been measured yet is taken to be as fast as the fastest that has been, and so will be.
+void FillUnmeasured(std::span<Signals> all) {
+  double rate = 0;
+  double pace = std::numeric_limits<double>::infinity();
+  for (const Signals& signals : all) {
+    if (signals.rate_measured) rate = std::max(rate, signals.prefill_rate);
+    if (signals.pace_measured) pace = std::min(pace, signals.pace);
+  }
+  for (Signals& signals : all) {
+    if (!signals.rate_measured && rate > 0) signals.prefill_rate = rate;
+    if (!signals.pace_measured && std::isfinite(pace)) signals.pace = pace;
+  }
+}
+
 double Uncached(const Candidates& candidates, uint32_t place, const PickFacts& facts) {
   return static_cast<double>(facts.prompt_tokens - candidates.CachedAt(place, facts));
 }
@@ -115,7 +142,7 @@ std::optional<Choice> PickOfAll(const Candidates& candidates, const PickFacts& f
     const Signals signals = candidates.Read(place);
     const CostTerms terms = CostOf(signals, Uncached(candidates, place, facts),
                                    static_cast<double>(facts.output_tokens), mean, candidates.cost_weights());
-    (Vetoed(signals) ? any : open).Offer(place, terms, rng);
+    (Vetoed(signals) ? any : open).Offer(place, terms, signals.requests, rng);
   }
   if (auto choice = open.Take(candidates.size(), "least cost of all, the candidates being saturated")) {
     return choice;
@@ -148,6 +175,7 @@ std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& fa
   const Places places = Gather(candidates, facts, cell, rng);
   std::array<Signals, kMaxCandidates> signals;
   for (size_t i = 0; i < places.size(); ++i) signals[i] = candidates.Read(places.begin()[i]);
+  FillUnmeasured(std::span(signals).first(places.size()));
   const double mean = MeanRequests(std::span(signals).first(places.size()));
   const auto output = static_cast<double>(facts.output_tokens);
   const CostWeights& weights = candidates.cost_weights();
@@ -156,7 +184,8 @@ std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& fa
   for (size_t i = 0; i < places.size(); ++i) {
     const uint32_t place = places.begin()[i];
     if (Vetoed(signals[i])) continue;
-    least.Offer(place, CostOf(signals[i], Uncached(candidates, place, facts), output, mean, weights), rng);
+    const CostTerms terms = CostOf(signals[i], Uncached(candidates, place, facts), output, mean, weights);
+    least.Offer(place, terms, signals[i].requests, rng);
     idle.Offer(place, CostOf(signals[i], 1, output, mean, weights).Sum());
   }
   if (candidates.size() > kMaxCandidates) idle.Store(cell);
@@ -170,6 +199,7 @@ std::vector<CostRow> ExplainCost(const Candidates& candidates, const PickFacts& 
   std::vector<CostRow> rows;
   std::vector<Signals> all;
   for (const uint32_t place : places) all.push_back(candidates.Read(place));
+  FillUnmeasured(all);
   for (size_t i = 0; i < all.size(); ++i) {
     const uint32_t place = places.begin()[i];
     rows.push_back(

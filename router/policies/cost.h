@@ -17,7 +17,9 @@
 //
 // Candidates are up to kMaxHolders holders of the prompt's beginning, kDraws at random and those that were
 // least loaded when last looked at; in small pools everybody. So the time does not grow with the pool, unless
-// every one of these is unusable or vetoed: then all are looked at. Ties go to one at random.
+// every one of these is unusable or vetoed: then all are looked at. Of replicas within 2 ms and 2 % of the
+// least the one with the fewest requests is taken, of equals one at random. Whose rates are not measured yet
+// is taken to be as fast as the fastest candidate whose are.
 #pragma once
 
 #include <vector>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <list>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "router/pick.h"
+#include "router/pool_watch.h"
 
 namespace router::sim {
 namespace {
@@ -30,6 +32,7 @@ RouteTable MakeTable(const Options& options) {
   model.name = "m";
   model.policy = options.policy;
   model.cost = options.cost;
+  model.watch.hung_after = options.hung_after;
   for (size_t i = 0; i < options.replicas.size(); ++i) {
     ReplicaSpec replica;
     replica.identity = "m/" + std::to_string(i);
@@ -86,7 +89,6 @@ class World {
     engine::Model model;
     bool dead = false;
     bool hung = false;
-    TimePoint heard_at = kBegin;
     std::vector<uint32_t> there = {};            // requests
     uint64_t computed = 0;                       // prompt tokens
     std::vector<engine::KvChange> changes = {};  // of its cache, where it tells them
@@ -101,6 +103,10 @@ class World {
     std::vector<std::pair<Telemetry, EngineSignals::Charged>> replicas;
   };
 
+  // Spread evenly, the same ones whatever the policy.
+  bool ComesWhole(uint32_t index) const {
+    return std::floor((index + 1) * options_.whole) > std::floor(index * options_.whole);
+  }
   EngineSignals& signals(size_t replica) { return load_[static_cast<ReplicaId>(replica)].engine; }
   TimePoint Next() const;
   void TakeSample();
@@ -157,7 +163,7 @@ void World::TakeSample() {
     const engine::Model& model = engines_[i].model;
     sample.replicas.emplace_back(
         Telemetry{static_cast<double>(model.running()), static_cast<double>(model.waiting()), model.kv_use()},
-        signals(i).charged());
+        signals(i).charged(now_));
   }
   samples_.push_back(std::move(sample));
 }
@@ -190,6 +196,8 @@ void World::Send(uint32_t index) {
         .tokens = request.prompt_tokens + static_cast<int64_t>(expected_output_),
         .prompt_tokens = request.prompt_tokens,
         .output_tokens = static_cast<int64_t>(expected_output_),
+        .whole = ComesWhole(index),
+        .max_output = 4 * int64_t{request.output_tokens},
         .affinity = affinity > 0 ? request.blocks[affinity - 1] : 0,
         .cached = std::span(matches).first(known),
     };
@@ -219,7 +227,6 @@ void World::Send(uint32_t index) {
     predicted_tokens_ += static_cast<uint64_t>(decision.cached);
     if (known > 0) offered_tokens_ += static_cast<uint64_t>(matches[0].tokens);
     flight.charge = std::move(decision.charge);
-    if (replica.there.empty()) replica.heard_at = now_;
     replica.there.push_back(index);
     ++open_;
     return;
@@ -238,8 +245,8 @@ void World::OnEvent(size_t at, const engine::Event& event) {
   const Request& request = requests_[index];
   Flight& flight = flights_[index];
   Replica& replica = engines_[at];
-  replica.heard_at = now_;
-  signals(at).OnToken(now_);
+  const bool whole = ComesWhole(index);
+  if (!whole) signals(at).OnToken(now_);
   const TimePoint arrived = kBegin + request.at;
   if (event.first || (event.finished && !flight.first_token)) {
     flight.first_token = now_;
@@ -253,6 +260,7 @@ void World::OnEvent(size_t at, const engine::Event& event) {
     replica.computed += request.prompt_tokens - event.cached_tokens;
   }
   if (!event.finished) return;
+  if (whole) flight.charge.Answered(now_);
   flight.charge.LastToken(event.generated, now_);
   if (event.generated > 1) {
     token_time_.push_back(conf::ToSeconds(now_ - *flight.first_token) / (event.generated - 1));
@@ -301,8 +309,12 @@ void World::Tick() {
     if (health.ClaimDue(now_)) {
       health.OnProbe(engines_[i].dead ? ProbeResult::kFailed : ProbeResult::kGood, now_);
     }
-    const bool silent = now_ - engines_[i].heard_at > options_.hung_after;
-    if (!engines_[i].there.empty() && silent) LoseAll(i);
+  }
+  std::vector<PoolWatch::Change> changes;
+  PoolWatch::Look(table_, ModelId{0}, load_, now_, changes);
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    const Standing& standing = load_[static_cast<ReplicaId>(i)].standing;
+    if (standing.state() == Standing::State::kHung) LoseAll(i);
   }
 }
 

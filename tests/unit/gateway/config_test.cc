@@ -251,6 +251,13 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/models/0/timeouts/first_byte (line 1): must not be longer than total"},
       {OneModel("retries: {budget: 1.5}"),
        "t.yaml:/models/0/retries/budget (line 1): must be between 0 and 1"},
+      {OneModel("watch: {slow_factor: 1.5}"),
+       "t.yaml:/models/0/watch/slow_factor (line 1): must be at least 2, or 0 for never"},
+      {OneModel("watch: {eject: 1h}"),
+       "t.yaml:/models/0/watch/eject (line 1): must not be longer than max_eject"},
+      {OneModel("watch: {hung_after: 30}"),
+       "t.yaml:/models/0/watch/hung_after (line 1): expected a duration with a unit, such as 500ms, 30s or "
+       "5m, found \"30\""},
       {OneModel("breaker: {open: 2m}"),
        "t.yaml:/models/0/breaker/open (line 1): must not be longer than max_open"},
       {OneModel("health: {path: health}"),

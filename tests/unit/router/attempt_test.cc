@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "router/pool_watch.h"
 #include "tests/unit/router/routing_fixture.h"
 
 namespace router {
@@ -50,6 +51,65 @@ TEST(Attempt, RelaysAGoodAnswerAndSettles) {
   EXPECT_EQ(d.Send(Of::kCompleted).kind, Kind::kDone);
   EXPECT_EQ(d.Outstanding(), 0);
   EXPECT_EQ(d.attempt.tries(), 1U);
+}
+
+struct OnAHungReplica : testing::Test {
+  static std::vector<ModelSpec> Three() {
+    ModelSpec spec = Prompt(Serving("m", {1, 1, 1}, PolicyKind::kLeastRequests));
+    spec.watch.hung_after = 10s;
+    return {spec};
+  }
+  void Look() {
+    std::vector<PoolWatch::Change> changes;
+    PoolWatch::Look(d.routing.table, ModelId{0}, d.routing.load, d.now, changes);
+  }
+  Driver d{Three()};
+};
+
+TEST_F(OnAHungReplica, WhoWaitsForAFirstByteGoesElsewhereOnce) {
+  Look();
+  const Step first = d.Send(Of::kStart);
+  EXPECT_FALSE(d.attempt.MayLeave(d.now));
+  d.now += 11s;
+  Look();
+  ASSERT_TRUE(d.attempt.MayLeave(d.now));
+  const Step second = d.Send(Of::kHung);
+  ASSERT_EQ(second.kind, Kind::kTry);
+  EXPECT_NE(second.replica, first.replica);
+  EXPECT_EQ(d.Outstanding(), 1);
+  d.now += 11s;
+  Look();
+  EXPECT_FALSE(d.attempt.MayLeave(d.now)) << "the second one hangs too; it stays where it is";
+}
+
+TEST_F(OnAHungReplica, NobodyLeavesForNowhereNorAfterTheFirstByte) {
+  Look();
+  const Step first = d.Send(Of::kStart);
+  d.now += 11s;
+  Look();
+  for (uint32_t i = 0; i < 3; ++i) {
+    if (ReplicaId{i} != first.replica) d.routing.Break(i, d.now);
+  }
+  EXPECT_FALSE(d.attempt.MayLeave(d.now)) << "nobody else can take it";
+  d.now += 6s;
+  ASSERT_TRUE(d.attempt.MayLeave(d.now));
+  d.Answer(200);
+  EXPECT_TRUE(d.attempt.MayLeave(d.now)) << "a head is no byte of the answer";
+  d.Send(Of::kFirstByte);
+  EXPECT_FALSE(d.attempt.MayLeave(d.now));
+}
+
+TEST_F(OnAHungReplica, ATrialWaitsForItsTime) {
+  Look();
+  const Charge stuck(d.routing.load.shared(ReplicaId{0}), Work{.uncached = 10}, Admission::kAdmitted, d.now);
+  d.now += 15s;
+  Look();
+  d.now += 5s;
+  const Step trial = d.Send(Of::kStart);
+  ASSERT_EQ(trial.replica, ReplicaId{0});
+  EXPECT_EQ(trial.why, "a trial of a replica that hung");
+  EXPECT_FALSE(d.attempt.MayLeave(d.now + 9s));
+  EXPECT_TRUE(d.attempt.MayLeave(d.now + 10s));
 }
 
 TEST(Attempt, RetriesOnAnotherReplicaAtMostTwice) {
@@ -296,8 +356,8 @@ TEST(Attempt, CancelsInEveryStateAndLeavesNoLoad) {
 
 TEST(Attempt, AnySequenceOfEventsEndsWithoutLoadAndWithinItsTries) {
   scheduler::Rng random(17);
-  constexpr Of kKinds[] = {Of::kWoke,     Of::kConnectFailed, Of::kReusedClosed, Of::kStatus,
-                           Of::kTimedOut, Of::kFirstByte,     Of::kBroken,       Of::kCompleted};
+  constexpr Of kKinds[] = {Of::kWoke,      Of::kConnectFailed, Of::kReusedClosed, Of::kStatus, Of::kTimedOut,
+                           Of::kFirstByte, Of::kBroken,        Of::kCompleted,    Of::kHung};
   constexpr int kStatuses[] = {200, 400, 429, 500, 503};
   for (int round = 0; round < 3'000; ++round) {
     ModelSpec m = Serving("m", {1, 1, 1, 1});

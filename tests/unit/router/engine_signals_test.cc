@@ -26,7 +26,8 @@ TEST(EngineSignals, AChargeIsTakenBackExactlyHoweverItEnds) {
   std::vector<Charge> held;
   for (int i = 0; i < 2000; ++i) {
     const auto uncached = static_cast<int64_t>(rng.Uniform(5000));
-    held.push_back(At(routing, {uncached + 10, uncached, uncached + 300}));
+    const bool unseen = rng.Uniform(2) == 0;
+    held.push_back(At(routing, {uncached + 10, uncached, uncached + 300, unseen, 300}));
     const size_t other = rng.Uniform(held.size());
     switch (rng.Uniform(4)) {
       case 0:
@@ -34,6 +35,7 @@ TEST(EngineSignals, AChargeIsTakenBackExactlyHoweverItEnds) {
         held[other].FirstToken(kStart + 2s);
         break;
       case 1:
+        if (rng.Uniform(2) == 0) held[other].Answered(kStart + 2s);
         held[other].LastToken(100, kStart + 3s);
         held[other].Release();
         held[other].FirstToken(kStart + 4s);
@@ -71,6 +73,102 @@ TEST(EngineSignals, TheBacklogIsWhatWaitsAndFallsAsTheEngineComputes) {
   EXPECT_EQ(then.requests, 2);
 }
 
+constexpr Work kUnseen{.tokens = 1100, .uncached = 1000, .context = 1100, .unseen = true, .output = 100};
+
+struct Unseen : testing::Test {
+  Unseen() { engine.Configure({.first_prefill_rate = 1000, .first_pace = 0.001}); }
+  Routing routing{{Serving("m", {1})}};
+  EngineSignals& engine = routing.state(0).engine;
+};
+
+TEST_F(Unseen, WorkDrainsAtTheMeasuredRateAndIsThenNotWaiting) {
+  const Charge first = At(routing, kUnseen);
+  const Charge second = At(routing, kUnseen);
+  EXPECT_NEAR(engine.Read(kStart).backlog, 2000, 1);
+  EXPECT_NEAR(engine.Read(kStart).waiting, 2, 1e-6);
+  EXPECT_NEAR(engine.Read(kStart + 500ms).backlog, 1500, 1);
+  EXPECT_NEAR(engine.Read(kStart + 1500ms).waiting, 0.5, 1e-3);
+  const Signals drained = engine.Read(kStart + 2s);
+  EXPECT_NEAR(drained.backlog, 0, 1e-6);
+  EXPECT_NEAR(drained.waiting, 0, 1e-6);
+  EXPECT_EQ(drained.requests, 2) << "they are there until their answers have come";
+  // What comes later does not count the time before it.
+  const Charge third = At(routing, kUnseen, kStart + 10s);
+  EXPECT_NEAR(engine.Read(kStart + 10s).backlog, 1000, 1);
+}
+
+TEST_F(Unseen, WorkDrainsInTheOrderOfArrivalWithWhatIsSeen) {
+  const Charge before = At(routing, kUnseen);
+  Charge seen = At(routing);
+  const Charge after = At(routing, kUnseen);
+  EXPECT_NEAR(engine.Read(kStart).backlog, 3000, 1);
+  EXPECT_NEAR(engine.Read(kStart + 900ms).backlog, 2100, 10);
+  // A first token says that what came before is computed, and what came after is not.
+  seen.FirstToken(kStart + 1200ms);
+  EXPECT_NEAR(engine.Read(kStart + 1200ms).backlog, 1000, 1);
+}
+
+TEST_F(Unseen, AnAnswerSaysThatItsPromptIsComputed) {
+  Charge first = At(routing, kUnseen);
+  Charge second = At(routing, kUnseen);
+  const Charge third = At(routing, kUnseen);
+  second.Answered(kStart + 100ms);
+  EXPECT_NEAR(engine.Read(kStart + 100ms).backlog, 1000, 1) << "and so is what came before it";
+  first.Release();
+  EXPECT_NEAR(engine.Read(kStart + 100ms).backlog, 1000, 1);
+}
+
+TEST_F(Unseen, WhoLeavesTakesWhatWasNotComputedAlong) {
+  Charge first = At(routing, kUnseen);
+  const Charge second = At(routing, kUnseen);
+  first.Release();
+  EXPECT_NEAR(engine.Read(kStart).backlog, 1000, 1);
+  EXPECT_NEAR(engine.Read(kStart + 400ms).backlog, 600, 1);
+}
+
+TEST_F(Unseen, AnswersSayNothingOfThePrefillRate) {
+  conf::TimePoint now = kStart;
+  for (int i = 0; i < 50; ++i) {
+    Charge whole = At(routing, kUnseen, now);
+    now += 20s;  // most of it is decoding
+    whole.FirstToken(now);
+    whole.Answered(now);
+  }
+  EXPECT_EQ(engine.Read(now).prefill_rate, 1000);
+}
+
+// Where the engine computes 4,000 tokens a second and every other request comes whole, the meter must not
+// take the time for which a stream waited behind such a one for its own.
+TEST_F(Unseen, WorkThatStreamsWaitedBehindIsCountedInTheRate) {
+  conf::TimePoint now = kStart;
+  for (int i = 0; i < 200; ++i) {
+    Charge whole = At(routing, kUnseen, now);
+    Charge stream = At(routing, kPrompt, now);
+    now += 500ms;
+    stream.FirstToken(now);
+    now += 3s;
+    whole.Answered(now);
+    stream.Release();
+    whole.Release();
+  }
+  EXPECT_NEAR(engine.Read(now).prefill_rate, 4000, 200);
+}
+
+TEST_F(Unseen, ThePaceIsInferredUntilItIsSeen) {
+  const auto answer = [&](const Work& work, conf::Duration after) {
+    Charge charge = At(routing, work);
+    if (!work.unseen) charge.FirstToken(kStart + 1s);
+    charge.Answered(kStart + after);
+    charge.LastToken(101, kStart + after);
+  };
+  answer(kUnseen, 3s);  // one second of prefill, and 100 tokens in two
+  EXPECT_NEAR(engine.Read(kStart).pace, 0.02, 1e-6);
+  answer(kPrompt, 2s);
+  EXPECT_NEAR(engine.Read(kStart).pace, 0.01, 1e-6);
+  answer(kUnseen, 30s);
+  EXPECT_NEAR(engine.Read(kStart).pace, 0.01, 1e-6);
+}
+
 TEST(EngineSignals, LearnsThePrefillRateFromFirstTokens) {
   Routing routing({Serving("m", {1})});
   conf::TimePoint now = kStart;
@@ -82,6 +180,30 @@ TEST(EngineSignals, LearnsThePrefillRateFromFirstTokens) {
     now += 10s;  // nobody waits: this time says nothing
   }
   EXPECT_NEAR(routing.state(0).engine.Read(now).prefill_rate, 4000, 1);
+}
+
+TEST(EngineSignals, ShortPromptsSayNothingOfThePrefillRate) {
+  Routing routing({Serving("m", {1})});
+  const double before = routing.state(0).engine.Read(kStart).prefill_rate;
+  for (int i = 0; i < 50; ++i) {
+    Charge charge = At(routing, {.uncached = 8});
+    charge.FirstToken(kStart + 20ms);  // a step of the engine, and the way there and back
+  }
+  EXPECT_EQ(routing.state(0).engine.Read(kStart).prefill_rate, before);
+}
+
+TEST(EngineSignals, AReplicaThatWasSlowLongAgoIsGivenTheBenefitOfTheDoubt) {
+  Routing routing({Serving("m", {1})});
+  const EngineSignals& engine = routing.state(0).engine;
+  {
+    Charge charge = At(routing);
+    charge.FirstToken(kStart + 10s);  // 100 tokens a second: it was loading something
+  }
+  EXPECT_NEAR(engine.Read(kStart + 60s).prefill_rate, 100, 1);
+  EXPECT_NEAR(engine.Read(kStart + 190s).prefill_rate, 300, 1);
+  EXPECT_NEAR(engine.Read(kStart + 24h).prefill_rate, 1000, 1);
+  const Charge busy = At(routing, kPrompt, kStart + 24h);
+  EXPECT_NEAR(engine.Read(kStart + 24h).prefill_rate, 100, 1) << "somebody is finding out";
 }
 
 TEST(EngineSignals, ThePaceIsPerRequestAndDoesNotFollowTheLoad) {
@@ -104,7 +226,7 @@ TEST(EngineSignals, TelemetryAddsOnlyWhatOthersSent) {
   EngineSignals& engine = routing.state(0).engine;
   std::vector<Charge> ours;
   for (int i = 0; i < 4; ++i) ours.push_back(At(routing));
-  const EngineSignals::Charged then = engine.charged();
+  const EngineSignals::Charged then = engine.charged(kStart);
   engine.OnTelemetry({.running = 1, .waiting = 3, .kv_use = 0.2}, then, kStart + 1s);
   EXPECT_EQ(engine.Read(kStart + 1s).requests, 4) << "they are ours";
   engine.OnTelemetry({.running = 5, .waiting = 6, .kv_use = 0.2}, then, kStart + 1s);
@@ -120,7 +242,7 @@ TEST(EngineSignals, WorkChargedAfterTheTelemetryWasTakenIsNotLost) {
   Routing routing({Serving("m", {1})});
   EngineSignals& engine = routing.state(0).engine;
   engine.Configure({.kv_tokens = 11'000});
-  const EngineSignals::Charged then = engine.charged();
+  const EngineSignals::Charged then = engine.charged(kStart);
   const Charge since = At(routing);
   engine.OnTelemetry({.running = 0, .waiting = 0, .kv_use = 0.3}, then, kStart + 1s);
   const Signals signals = engine.Read(kStart + 1s);
@@ -133,7 +255,7 @@ TEST(EngineSignals, StaleTelemetryIsNotUsed) {
   EngineSignals& engine = routing.state(0).engine;
   engine.Configure({.kv_tokens = 11'000, .stale_after = 10s});
   const Charge ours = At(routing);
-  engine.OnTelemetry({.running = 50, .waiting = 50, .kv_use = 0.9}, engine.charged(), kStart);
+  engine.OnTelemetry({.running = 50, .waiting = 50, .kv_use = 0.9}, engine.charged(kStart), kStart);
   EXPECT_GT(engine.Read(kStart + 10s).requests, 50);
   const Signals late = engine.Read(kStart + 11s);
   EXPECT_EQ(late.requests, 1);
@@ -166,6 +288,44 @@ TEST(EngineSignals, SilenceCountsOnlyWhileSomebodyIsThere) {
   EXPECT_NEAR(engine.Read(kStart + 1h + 7s).stalled, 1, 1e-6);
   charge.Release();
   EXPECT_EQ(engine.Read(kStart + 2h).stalled, 0);
+}
+
+TEST(EngineSignals, NothingIsOverdueWhileTheWorkThereExplainsTheSilence) {
+  Routing routing({Serving("m", {1})});
+  EngineSignals& engine = routing.state(0).engine;
+  engine.Configure({.first_prefill_rate = 1000});
+  EXPECT_EQ(engine.Overdue(kStart + 1h), 0s) << "nobody is there";
+  Charge prompt = At(routing, {.uncached = 60'000});
+  EXPECT_EQ(engine.Overdue(kStart + 120s), 0s) << "a minute's prompt may take two";
+  EXPECT_EQ(engine.Overdue(kStart + 130s), 10s);
+  prompt.FirstToken(kStart + 60s);
+  EXPECT_EQ(engine.Overdue(kStart + 61s), 1s) << "the next token is due at any time";
+  prompt.Token(kStart + 70s);
+  EXPECT_EQ(engine.Overdue(kStart + 71s), 1s);
+}
+
+TEST(EngineSignals, AnAnswerThatComesWholeIsOverdueByItsBoundAndTheMeasuredPace) {
+  Routing routing({Serving("m", {1})});
+  EngineSignals& engine = routing.state(0).engine;
+  engine.Configure({.first_prefill_rate = 1000});
+  const auto whole = [](int64_t output) { return Work{.uncached = 1000, .unseen = true, .output = output}; };
+  {
+    const Charge charge = At(routing, whole(1000));
+    EXPECT_EQ(engine.Overdue(kStart + 200s), 0s) << "how fast it answers is not known yet";
+  }
+  {
+    Charge stream = At(routing);
+    stream.FirstToken(kStart + 1s);
+    stream.LastToken(101, kStart + 2s);  // 10 ms a token
+  }
+  const Charge slow = At(routing, whole(1000), kStart);
+  Charge quick = At(routing, whole(100), kStart + 1s);
+  EXPECT_EQ(engine.Overdue(kStart + 6s), 0s);
+  EXPECT_GT(engine.Overdue(kStart + 20s), 10s) << "the quick one's";
+  // Its end leaves the slow one, which may take 2 · (1 + 10) s.
+  quick.Release();
+  EXPECT_EQ(engine.Overdue(kStart + 20s), 0s);
+  EXPECT_GT(engine.Overdue(kStart + 30s), 5s);
 }
 
 }  // namespace

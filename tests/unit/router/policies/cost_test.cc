@@ -112,7 +112,8 @@ struct Pool {
                   Admission::kAdmitted, kStart);
   }
   void Scrape(uint32_t replica, const Telemetry& telemetry) {
-    routing.state(replica).engine.OnTelemetry(telemetry, routing.state(replica).engine.charged(), kStart);
+    routing.state(replica).engine.OnTelemetry(telemetry, routing.state(replica).engine.charged(kStart),
+                                              kStart);
   }
   Routing routing;
 };
@@ -209,6 +210,33 @@ TEST(Cost, BreaksTiesAtRandom) {
   std::vector<int> shares(8);
   for (int i = 0; i < 8000; ++i) ++shares[static_cast<size_t>(*pool.PickOf(kCold).replica)];
   EXPECT_GT(*std::min_element(shares.begin(), shares.end()), 850);
+}
+
+// Rates are measured with noise. That must not matter, or one replica gets all while nobody is busy.
+TEST(Cost, LightTrafficIsSpreadOverReplicasOfAboutTheSameSpeed) {
+  Pool pool(8);
+  for (uint32_t i = 0; i < 8; ++i) {
+    pool.routing.state(i).engine.Configure({.max_running = 32, .first_prefill_rate = 5'000.0 + 1'000 * i});
+  }
+  PickFacts facts{.tokens = 12, .prompt_tokens = 8, .output_tokens = 4, .affinity = 0, .cached = {}};
+  std::vector<int> shares(8);
+  for (int i = 0; i < 4000; ++i) ++shares[static_cast<size_t>(*pool.PickOf(facts).replica)];
+  EXPECT_GT(*std::min_element(shares.begin(), shares.end()), 350);
+  std::vector<Decision> held;
+  for (int i = 0; i < 64; ++i) held.push_back(pool.PickOf(facts));
+  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(pool.routing.state(i).load.requests(), 8);
+}
+
+TEST(Cost, WhoHasNotBeenMeasuredIsNotLeftOut) {
+  Pool pool(4, 100);  // a first guess that is far too low
+  std::vector<int> shares(4);
+  for (int i = 0; i < 200; ++i) {
+    Decision decision = pool.PickOf(kCold);
+    ++shares[static_cast<size_t>(*decision.replica)];
+    decision.charge.FirstToken(kStart + 1s);  // 10,000 tokens a second
+    decision.charge.LastToken(101, kStart + 2s);
+  }
+  EXPECT_GT(*std::min_element(shares.begin(), shares.end()), 25);
 }
 
 TEST(Cost, LooksAtCandidatesOnlyInALargePool) {

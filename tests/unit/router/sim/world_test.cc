@@ -99,6 +99,24 @@ TEST(ServingWorld, NoPolicyBeatsTheSharedCacheByMuch) {
   EXPECT_GE(cost.offered_ratio, cost.predicted_ratio);
 }
 
+// A gateway that took an answer's whole duration for waiting would see backlogs that are not there.
+TEST(ServingWorld, AnswersThatComeWholeAreSpreadAsWellAsStreams) {
+  const auto requests = Conversations(3000, 40);
+  Options options = Pool(8, PolicyKind::kCost);
+  options.telemetry_age = 1s;
+  const Report streamed = Simulate(options, requests);
+  for (const double whole : {0.5, 0.9}) {
+    options.whole = whole;
+    const Report mixed = Simulate(options, requests);
+    EXPECT_EQ(mixed.finished, requests.size());
+    EXPECT_LE(mixed.ttft.mean, 1.1 * streamed.ttft.mean) << whole;
+    EXPECT_LE(mixed.ttft.p99, 1.2 * streamed.ttft.p99) << whole;
+    EXPECT_LE(mixed.total.mean, 1.1 * streamed.total.mean) << whole;
+    EXPECT_GE(mixed.hit_ratio, 0.97 * streamed.hit_ratio) << whole;
+    EXPECT_LE(mixed.spread, 1.1 * streamed.spread) << whole;
+  }
+}
+
 TEST(ServingWorld, TelemetryASecondOldCostsLittle) {
   const auto requests = Conversations(3000, 40);
   Options options = Pool(8, PolicyKind::kCost);
