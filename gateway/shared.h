@@ -10,12 +10,14 @@
 #include <string>
 
 #include "gateway/ledger/ledger.h"
+#include "gateway/routing/log.h"
 #include "gateway/runtime.h"
 #include "gateway/telemetry/otlp.h"
 #include "gateway/telemetry/trace_context.h"
 #include "plugins/auth/key_store.h"
 #include "router/limits/tree.h"
 #include "router/replica_load.h"
+#include "router/sessions.h"
 
 namespace gateway {
 
@@ -23,12 +25,14 @@ struct Shared {
   router::limits::LimitTree limits;
   router::prefix::Index prefixes;
   router::ReplicaStates replicas{&prefixes};
+  router::Sessions sessions;
   TokenEstimates estimates;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<plugins::auth::KeyStore> keys;
   std::unique_ptr<telemetry::OtlpExporter> traces;  // absent: no tracing
   std::optional<telemetry::Sampler> sampler;        // with traces
   std::string state_dir;
+  std::unique_ptr<routing::RoutingLog> routing_log;
 
   // Any shard: a token named a key that its issuer's set does not hold.
   std::function<void(size_t issuer)> on_unknown_key_id = [](size_t) {};
