@@ -22,6 +22,7 @@ static void Bind(conf::Object& o, Config& config) {
   o.Optional("ledger", config.ledger);
   o.Optional("redis", config.redis);
   o.Optional("telemetry", config.telemetry);
+  o.Optional("routing_log", config.routing_log);
 }
 
 const config::Tenant* Config::FindTenant(std::string_view name) const {
@@ -63,6 +64,7 @@ LoadResult ParseConfig(std::string_view text, const std::string& file, const con
     config::CheckAuth(document, config);
     config::CheckTenants(document, config);
     config::CheckModels(document, config);
+    config::CheckRouting(document, config);
     config::CheckLedger(document, config);
     config::CheckFiles(document, config);
   }

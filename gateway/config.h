@@ -18,6 +18,7 @@
 #include "gateway/config/auth.h"
 #include "gateway/config/ledger.h"
 #include "gateway/config/model.h"
+#include "gateway/config/routing.h"
 #include "gateway/config/server.h"
 #include "gateway/config/services.h"
 #include "gateway/config/tenant.h"
@@ -33,6 +34,7 @@ struct Config {
   config::Ledger ledger;
   std::optional<config::Redis> redis;
   config::Telemetry telemetry;
+  config::RoutingLog routing_log;
 
   // By name, or by name or alias; null when there is none.
   const config::Tenant* FindTenant(std::string_view name) const;

@@ -52,6 +52,7 @@ int64_t Exchange::MaxOutput() const {
 }
 
 void Exchange::KeepAnswer(std::string_view piece) {
+  traffic.Answer(piece);
   if (!principal || principal->store_content != config::StoreContent::kFull) return;
   answer_bytes += piece.size();
   answer_text.append(

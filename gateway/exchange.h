@@ -19,6 +19,7 @@
 #include "gateway/net/transport.h"
 #include "gateway/principal.h"
 #include "gateway/prompt_prefix.h"
+#include "gateway/routing/traffic.h"
 #include "gateway/runtime.h"
 #include "gateway/telemetry/trace_context.h"
 #include "router/api.h"
@@ -103,7 +104,7 @@ struct Exchange {
   // Prices what is counted and tells it to the ledger, which has it even if the process dies now.
   void TellProgress();
 
-  // Keeps what goes to the client, where the tenant's policy wants answers stored.
+  // Keeps what goes to the client, where the tenant's policy wants answers stored, or a copy's is compared.
   void KeepAnswer(std::string_view piece);
 
   // What the gateway itself has cost this request until `now`.
@@ -150,6 +151,7 @@ struct Exchange {
 
   // dispatch
   PromptPrefix prefix;
+  routing::Traffic traffic;
   std::optional<router::Attempt> attempt;
   std::unique_ptr<Upstream> upstream;  // the answer in hand
   std::optional<router::Step> again;   // the answer broke off before the client had any of it: what to do now

@@ -66,6 +66,36 @@ constexpr std::array<ModelCounter, 5> kModelCounters = {{
      &ModelCells::fallbacks},
 }};
 
+struct ShadowCounter {
+  std::string_view value;
+  Cell ShadowCells::* cell;
+};
+constexpr std::array<ShadowCounter, 4> kShadowResults = {{{"compared", &ShadowCells::compared},
+                                                          {"unpaired", &ShadowCells::unpaired},
+                                                          {"failed", &ShadowCells::failed},
+                                                          {"skipped", &ShadowCells::skipped}}};
+constexpr std::array<ShadowCounter, 4> kShadowDifferences = {
+    {{"status", &ShadowCells::status_differs},
+     {"finish", &ShadowCells::finish_differs},
+     {"output_tokens", &ShadowCells::output_tokens_differ},
+     {"text", &ShadowCells::text_differs}}};
+
+void AddShadows(MetricFamilies& out, std::string_view model, const ShadowCells& cells) {
+  out.Counter("tidegate_shadow_requests_total",
+              "Copies of requests to other endpoints, by what came of them");
+  for (const ShadowCounter& counter : kShadowResults)
+    out.Add((cells.*counter.cell).value(), {{"model", model}, {"result", counter.value}});
+  out.Counter("tidegate_shadow_differences_total",
+              "Copies whose answer was not like the request's, by in what");
+  for (const ShadowCounter& counter : kShadowDifferences)
+    out.Add((cells.*counter.cell).value(), {{"model", model}, {"what", counter.value}});
+  out.Gauge("tidegate_shadow_active", "Copies under way").Add(cells.active.value(), {{"model", model}});
+  out.Histogram("tidegate_shadow_time_to_first_token_seconds", "Of copies, from when they were sent")
+      .Add(SampleOf(cells.time_to_first_token), {{"model", model}});
+  out.Histogram("tidegate_shadow_duration_seconds", "Likewise, to the end of their answers")
+      .Add(SampleOf(cells.duration), {{"model", model}});
+}
+
 // A replica as the policies see it.
 struct ReplicaSignal {
   std::string_view name;
@@ -118,6 +148,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectReplicas(out);
   CollectPrefixes(out);
   CollectKvEvents(out);
+  CollectRoutingLog(out);
   CollectShards(out);
   CollectLimits(out);
   CollectLedger(out);
@@ -152,6 +183,7 @@ void Metrics::CollectModels(MetricFamilies& out) const {
       for (const ModelCounter& counter : kModelCounters) {
         out.Counter(counter.name, counter.help).Add((cells.*counter.cell).value(), {{"model", model}});
       }
+      AddShadows(out, model, cells.shadow);
       out.Counter("tidegate_cost_usd_total", "What requests cost by the models' prices")
           .Add(static_cast<double>(cells.cost_micro_usd.value()) * 1e-6, {{"model", model}});
     });

@@ -32,6 +32,7 @@ class Metrics final : public prometheus::Collectable {
   void CollectReplicas(MetricFamilies& out) const;
   void CollectPrefixes(MetricFamilies& out) const;
   void CollectKvEvents(MetricFamilies& out) const;
+  void CollectRoutingLog(MetricFamilies& out) const;
   void CollectShards(MetricFamilies& out) const;
   void CollectLimits(MetricFamilies& out) const;
   void CollectLedger(MetricFamilies& out) const;

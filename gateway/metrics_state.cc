@@ -116,6 +116,17 @@ void Metrics::CollectKvEvents(MetricFamilies& out) const {
     out.Add(status.tokenized[how], {{"result", Name(static_cast<Tokenized>(how))}});
 }
 
+void Metrics::CollectRoutingLog(MetricFamilies& out) const {
+  if (!operations_.shared->routing_log) return;
+  const routing::RoutingLog::Stats stats = operations_.shared->routing_log->stats();
+  out.Counter("tidegate_routing_log_records_total", "Sampled decisions written").Add(stats.written);
+  out.Counter("tidegate_routing_log_dropped_total", "Sampled decisions lost, by why")
+      .Add(stats.dropped_queue, {{"why", "queue"}})
+      .Add(stats.dropped_write, {{"why", "write"}});
+  out.Gauge("tidegate_sticky_sessions_bytes", "Memory of the table of sessions and their replicas")
+      .Add(operations_.shared->sessions.bytes());
+}
+
 void Metrics::CollectLedger(MetricFamilies& out) const {
   const ledger::Stats stats = operations_.shared->ledger->GetStats();
   out.Gauge("tidegate_ledger_healthy", "1 while the ledger takes records; 0: new requests are refused")

@@ -125,7 +125,8 @@ Process::Process(std::string config_path)
 }
 
 Process::~Process() {
-  shared_.traces.reset();  // it stands on the control loop
+  shared_.traces.reset();       // it stands on the control loop
+  shared_.routing_log.reset();  // what waits there still holds runtimes
 }
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Start(Config config, std::string config_path) {
@@ -146,6 +147,7 @@ absl::Status Process::Open(Config config) {
   auto ledger = ledger::Ledger::Open(LedgerOptions(config, shards));
   if (!ledger.ok()) return ledger.status();
   shared_.ledger = *std::move(ledger);
+  shared_.routing_log = std::make_unique<routing::RoutingLog>(shared_.state_dir);
   auto keys = plugins::auth::KeyStore::Open(KeyStorePath(config), net::Now());
   if (!keys.ok()) return keys.status();
   shared_.keys = *std::move(keys);
@@ -248,6 +250,7 @@ absl::Status Process::Apply(Prepared prepared) {
   admin_tls_.Set(std::move(prepared.admin_certificate));
   jwks_.Start(std::move(prepared.issuers));
   runtime_ = std::move(prepared.runtime);
+  shared_.routing_log->Configure(runtime_->config().routing_log);
   Publish();
   outbound_.OnLimits();
   if (!threads_.empty()) {
@@ -473,6 +476,7 @@ net::Task<void> Process::Shutdown() {
   while (connections_.open() > 0 && net::Now() < until) co_await tick.For(std::chrono::milliseconds(20));
   ForEachShard([](Shard& shard, Server& server) {
     server.CloseAll();
+    shard.shadows.Stop();
     shard.loop.Stop();
   });
   // From here on nothing is admitted or recorded any more.

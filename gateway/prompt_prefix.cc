@@ -12,7 +12,12 @@ namespace {
 // Requests that agree in so much of their prompts belong together: a thousand bytes.
 constexpr size_t kAffinityBlocks = 4;
 
-// What the client says belongs together, or nothing.
+const router::ReplicaState& ReplicaOf(const Exchange& x) {
+  return x.runtime->load()[x.replica];
+}
+
+}  // namespace
+
 std::string_view SessionOf(const Exchange& x) {
   for (const std::string_view said : {x.client.head().Find("x-session-id"), x.facts.session.view(),
                                       x.facts.prompt_cache_key.view(), x.facts.user.view()}) {
@@ -20,12 +25,6 @@ std::string_view SessionOf(const Exchange& x) {
   }
   return {};
 }
-
-const router::ReplicaState& ReplicaOf(const Exchange& x) {
-  return x.runtime->load()[x.replica];
-}
-
-}  // namespace
 
 void PromptPrefix::Find(Exchange& x, conf::TimePoint now) {
   const router::Model& model = x.runtime->routes().model(x.model_id);

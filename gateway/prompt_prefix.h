@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "conf/time.h"
 #include "router/pick.h"
@@ -16,6 +17,10 @@
 namespace gateway {
 
 struct Exchange;
+
+// What the client says belongs together (x-session-id, then the body's session, cache key and user), or
+// nothing.
+std::string_view SessionOf(const Exchange& x);
 
 class PromptPrefix {
  public:

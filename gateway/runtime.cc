@@ -37,6 +37,13 @@ router::ModelSpec SpecOf(const config::Model& model) {
   spec.name = model.name;
   spec.aliases = model.aliases;
   spec.policy = model.routing.policy;
+  spec.cost = model.routing.cost;
+  spec.epp = model.routing.epp;
+  spec.cache_aware = model.routing.cache_aware;
+  spec.consistent_hash = model.routing.consistent_hash;
+  for (const config::Canary& canary : model.routing.canaries)
+    spec.canaries.push_back({canary.track, canary.percent});
+  if (model.routing.sticky) spec.sticky_for = model.routing.sticky->ttl;
   for (const config::Fallback& fallback : model.fallbacks)
     spec.fallbacks.push_back({fallback.model, MaskOf(fallback)});
   spec.timeouts = {model.timeouts.connect, model.timeouts.first_byte, model.timeouts.idle,
@@ -67,6 +74,8 @@ router::ModelSpec SpecOf(const config::Model& model) {
     replica.engine = std::string(Name(endpoint.engine));
     replica.upstream_model = endpoint.model;
     replica.weight = endpoint.weight;
+    replica.zone = endpoint.zone;
+    replica.track = endpoint.track;
     spec.replicas.push_back(std::move(replica));
   }
   return spec;
@@ -151,7 +160,7 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, con
   std::vector<router::ModelSpec> specs;
   specs.reserve(c.models.size());
   for (const config::Model& model : c.models) specs.push_back(SpecOf(model));
-  auto routes = router::RouteTable::Build(std::move(specs));
+  auto routes = router::RouteTable::Build(std::move(specs), c.server.zone);
   if (!routes.ok()) return routes.status();
   runtime->routes_ = *std::move(routes);
   runtime->load_ = std::make_unique<router::LoadView>(runtime->routes_, learned.replicas);

@@ -15,6 +15,7 @@
 #include "gateway/net/http/pool.h"
 #include "gateway/net/loop.h"
 #include "gateway/principal.h"
+#include "gateway/routing/shadow.h"
 #include "gateway/runtime.h"
 #include "gateway/shard_metrics.h"
 #include "gateway/shared.h"
@@ -56,6 +57,7 @@ class Shard {
   router::prefix::BlockHasher block_hasher;
   ledger::ShardJournal& journal;
   ShardMetrics metrics;
+  routing::Shadows shadows{*this};
 
  private:
   std::shared_ptr<const Runtime> runtime_;

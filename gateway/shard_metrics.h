@@ -55,6 +55,21 @@ struct TokenCells {
   void Observe(uint64_t tokens);
 };
 
+// Of the copies of a model's requests.
+struct ShadowCells {
+  Cell active;
+  Cell skipped;   // not made: too large, too many, nobody to send it to
+  Cell failed;    // without an answer
+  Cell unpaired;  // answered, and the request was not
+  Cell compared;
+  Cell status_differs;  // these of compared ones
+  Cell finish_differs;
+  Cell output_tokens_differ;
+  Cell text_differs;
+  DurationCells time_to_first_token;
+  DurationCells duration;
+};
+
 struct ModelCells {
   std::array<Cell, ledger::kEndReasons> requests;  // by end reason
   Cell streams;
@@ -70,6 +85,7 @@ struct ModelCells {
   DurationCells time_per_output_token;
   DurationCells queue_time;
   DurationCells overhead;
+  ShadowCells shadow;
 };
 
 struct ReplicaCells {

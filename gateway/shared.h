@@ -11,12 +11,14 @@
 
 #include "gateway/computed_prompts.h"
 #include "gateway/ledger/ledger.h"
+#include "gateway/routing/log.h"
 #include "gateway/runtime.h"
 #include "gateway/telemetry/otlp.h"
 #include "gateway/telemetry/trace_context.h"
 #include "plugins/auth/key_store.h"
 #include "router/limits/tree.h"
 #include "router/replica_load.h"
+#include "router/sessions.h"
 
 namespace gateway {
 
@@ -24,6 +26,7 @@ struct Shared {
   router::limits::LimitTree limits;
   router::prefix::Index prefixes;
   router::ReplicaStates replicas{&prefixes};
+  router::Sessions sessions;
   TokenEstimates estimates;
   ComputedPrompts computed;
   std::unique_ptr<ledger::Ledger> ledger;
@@ -31,6 +34,7 @@ struct Shared {
   std::unique_ptr<telemetry::OtlpExporter> traces;  // absent: no tracing
   std::optional<telemetry::Sampler> sampler;        // with traces
   std::string state_dir;
+  std::unique_ptr<routing::RoutingLog> routing_log;
 
   // Any shard: a token named a key that its issuer's set does not hold.
   std::function<void(size_t issuer)> on_unknown_key_id = [](size_t) {};

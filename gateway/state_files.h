@@ -13,6 +13,7 @@ inline std::string KeyStorePath(const Config& config) {
 inline std::string LedgerDir(const Config& config) {
   return config.server.state_dir + "/ledger";
 }
+// Sampled decisions are in routing.jsonl beside these: routing/files.h.
 // The last key event that is in the ledger: key_events.h.
 inline std::string KeyEventsPath(const Config& config) {
   return config.server.state_dir + "/key_events.json";

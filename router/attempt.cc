@@ -116,9 +116,12 @@ bool Attempt::MayLeave(TimePoint now) const {
   const TimePoint began = decision_.charge.began();
   if (began > state->standing.since() && now - began < spec.watch.hung_after) return false;
   if (retries_ >= retry().max_retries || load_.cell(primary_).budget.available() < 1) return false;
-  const Candidates others(spec, table_.replicas(model_), load_, tried_, now, true, {.suspected = true});
-  for (uint32_t place = 0; place < others.size(); ++place) {
-    if (others.Usable(place)) return true;
+  for (const TrackId track : {facts_.track, kStable}) {
+    const Candidates others(spec, table_.replicas(model_), load_, tried_, now, true,
+                            {.track = track, .shunned = {.suspected = true}});
+    for (uint32_t place = 0; place < others.size(); ++place) {
+      if (others.Usable(place)) return true;
+    }
   }
   return false;
 }

@@ -10,6 +10,7 @@ struct CostWeights {
   double decode = 0.05;      // of the expected answer's time
   double pressure = 0.15;    // seconds at half-full KV cache
   double usual_silence = 2;  // seconds without a token that say nothing
+  double other_zone = 0.5;   // seconds that a replica of another zone than the gateway's must be better
 
   friend bool operator==(const CostWeights&, const CostWeights&) = default;
 };

@@ -34,7 +34,7 @@ void Explain(const Candidates& candidates, conf::TimePoint now, Decision& decisi
   bool broken = false;
   bool resting = false;
   for (uint32_t place = 0; place < candidates.size(); ++place) {
-    if (candidates.weight(place) <= 0) continue;
+    if (!candidates.InScope(place)) continue;
     any = true;
     const ReplicaState& state = candidates.state(place);
     if (candidates.Tried(place)) {
@@ -59,7 +59,7 @@ void Explain(const Candidates& candidates, conf::TimePoint now, Decision& decisi
 
 bool AllDown(const Candidates& candidates) {
   for (uint32_t place = 0; place < candidates.size(); ++place) {
-    if (candidates.weight(place) > 0 && candidates.state(place).health.Usable()) return false;
+    if (candidates.InScope(place) && candidates.state(place).health.Usable()) return false;
   }
   return candidates.size() > 0;
 }
@@ -99,32 +99,160 @@ std::optional<Choice> PickTrial(const Candidates& all, const PickFacts&, ModelCe
   return std::nullopt;
 }
 
+// Somebody in the gateway's zone can be used and is not saturated.
+bool OwnZoneSuffices(const Candidates& own) {
+  for (uint32_t place = 0; place < own.size(); ++place) {
+    if (own.Usable(place) && !Vetoed(own.Read(place))) return true;
+  }
+  return false;
+}
+
+// A choice becomes a decision when its replica has been claimed and charged.
+bool Claim(const Candidates& candidates, const Choice& choice, const LoadView& load, const PickFacts& facts,
+           conf::TimePoint now, Decision& decision) {
+  const ReplicaId id = candidates.replica(choice.place).id;
+  const Admission admission = load[id].breaker.Admit(now);
+  if (admission == Admission::kRefused) return false;
+  decision.replica = id;
+  decision.cached = candidates.CachedAt(choice.place, facts);
+  const int64_t uncached = facts.prompt_tokens - decision.cached;
+  const Work work{.tokens = facts.tokens,
+                  .uncached = uncached,
+                  .context = uncached + facts.output_tokens,
+                  .unseen = facts.whole,
+                  .output = facts.max_output};
+  decision.charge = Charge(load.shared(id), work, admission, now);
+  decision.terms = choice.terms;
+  decision.reason = choice.reason;
+  decision.score = choice.score;
+  decision.considered = choice.considered;
+  return true;
+}
+
 // True when a candidate was chosen and claimed.
 bool Choose(const Candidates& candidates, Policy policy, const LoadView& load, const PickFacts& facts,
             ModelCell& cell, conf::TimePoint now, scheduler::Rng& rng, Decision& decision) {
   for (int claim = 0; claim < kMaxClaims; ++claim) {
     const std::optional<Choice> choice = policy(candidates, facts, cell, rng);
     if (!choice) return false;
-    const ReplicaId id = candidates.replica(choice->place).id;
-    const Admission admission = load[id].breaker.Admit(now);
-    if (admission == Admission::kRefused) continue;
-    decision.replica = id;
-    decision.cached = candidates.CachedAt(choice->place, facts);
-    const int64_t uncached = facts.prompt_tokens - decision.cached;
-    const Work work{.tokens = facts.tokens,
-                    .uncached = uncached,
-                    .context = uncached + facts.output_tokens,
-                    .unseen = facts.whole,
-                    .output = facts.max_output};
-    decision.charge = Charge(load.shared(id), work, admission, now);
-    decision.terms = choice->terms;
-    decision.reason = choice->reason;
-    decision.score = choice->score;
-    decision.considered = choice->considered;
-    return true;
+    if (Claim(candidates, *choice, load, facts, now, decision)) return true;
   }
   return false;
 }
+
+// The replica that the session has used last, while it can be used.
+bool ChooseOfSession(const Candidates& candidates, const LoadView& load, const PickFacts& facts,
+                     conf::TimePoint now, Decision& decision) {
+  const std::optional<uint32_t> place = candidates.PlaceOf(*facts.of_session);
+  return place && candidates.Usable(*place) &&
+         Claim(candidates, {.place = *place, .score = 0, .considered = 1, .reason = "the session's replica"},
+               load, facts, now, decision);
+}
+
+PickTrace* NewTrace(const PickFacts& facts, ModelId model, PolicyKind policy, conf::TimePoint now) {
+  if (facts.log == nullptr || facts.log->picks.size() == PickLog::kMax) return nullptr;
+  PickTrace& trace = facts.log->picks.emplace_back();
+  trace.model = model;
+  trace.policy = policy;
+  trace.at = now;
+  trace.tokens = facts.tokens;
+  trace.prompt_tokens = facts.prompt_tokens;
+  trace.output_tokens = facts.output_tokens;
+  return &trace;
+}
+
+void Conclude(const Decision& decision, PickTrace& trace) {
+  trace.replica = decision.replica;
+  trace.reason = decision.reason;
+  trace.score = decision.score;
+  trace.cached = decision.cached;
+  trace.considered = decision.considered;
+  trace.failed_open = decision.failed_open;
+}
+
+// One model's replicas, and what a request may have of them, in the order in which scopes are tried.
+class Picking {
+ public:
+  Picking(const Model& model, std::span<const Replica> replicas, const LoadView& load, const PickFacts& facts,
+          std::span<const ReplicaId> tried, conf::TimePoint now, scheduler::Rng& rng, PickTrace* trace)
+      : model_(model),
+        replicas_(replicas),
+        load_(load),
+        facts_(facts),
+        tried_(tried),
+        now_(now),
+        rng_(rng),
+        trace_(trace) {}
+
+  Decision Run() {
+    if (InTrouble(load_.cell(model_.id)) && (TryOut() || FromTracks(Leave::kTroubled)))
+      return std::move(decision_);
+    if (FromTracks(Leave::kNobody)) return std::move(decision_);
+    const Candidates stable = Look({}, true);
+    if (model_.spec.fail_open && tried_.empty() && AllDown(stable)) {
+      decision_.failed_open = true;
+      if (ChooseFrom(Look({}, false))) return std::move(decision_);
+    }
+    Explain(stable, now_, decision_);
+    return std::move(decision_);
+  }
+
+ private:
+  // Who is left alone, though he could be used.
+  enum class Leave : uint8_t { kNobody, kTroubled };
+
+  Candidates Look(const Scope& scope, bool ask_health) {
+    if (trace_ != nullptr) {
+      trace_->track = scope.track;
+      trace_->own_zone = scope.own_zone;
+    }
+    return {model_.spec, replicas_, load_, tried_, now_, ask_health, scope, trace_};
+  }
+
+  Candidates Look(TrackId track, bool own_zone, Leave leave) {
+    Scope scope{.track = track, .own_zone = own_zone};
+    if (leave == Leave::kTroubled) scope.shunned = ShunnedOf(Look(scope, true), load_.cell(model_.id), now_);
+    return Look(scope, true);
+  }
+
+  bool TryOut() {
+    return tried_.empty() && Choose(Look({.track = facts_.track}, true), PickTrial, load_, facts_,
+                                    load_.cell(model_.id), now_, rng_, decision_);
+  }
+
+  bool FromTracks(Leave leave) {
+    return (facts_.track != kStable && From(facts_.track, leave)) || From(kStable, leave);
+  }
+
+  bool From(TrackId track, Leave leave) {
+    const Candidates all = Look(track, false, leave);
+    if (facts_.of_session && ChooseOfSession(all, load_, facts_, now_, decision_)) return true;
+    if (model_.zoned && model_.spec.policy != PolicyKind::kCost) {
+      const Candidates own = Look(track, true, leave);
+      if (OwnZoneSuffices(own) && ChooseFrom(own)) return true;
+    }
+    return ChooseFrom(Look(track, false, leave));
+  }
+
+  bool ChooseFrom(const Candidates& candidates) {
+    if (trace_ != nullptr) {
+      trace_->seen.clear();
+      trace_->everybody = false;
+    }
+    const Policy policy = kPolicies[static_cast<size_t>(model_.spec.policy)];
+    return Choose(candidates, policy, load_, facts_, load_.cell(model_.id), now_, rng_, decision_);
+  }
+
+  const Model& model_;
+  const std::span<const Replica> replicas_;
+  const LoadView& load_;
+  const PickFacts& facts_;
+  const std::span<const ReplicaId> tried_;
+  const conf::TimePoint now_;
+  scheduler::Rng& rng_;
+  PickTrace* const trace_;
+  Decision decision_;
+};
 
 }  // namespace
 
@@ -152,9 +280,10 @@ bool Candidates::Tried(uint32_t place) const {
 
 bool Candidates::Usable(uint32_t place) const {
   const ReplicaState& s = state(place);
-  if (shunned_.suspected && s.standing.suspected()) return false;
-  if (shunned_.mean && !s.standing.HasRoom(s.load.requests(), *shunned_.mean, now_)) return false;
-  return weight(place) > 0 && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place);
+  const Shunned& shunned = scope_.shunned;
+  if (shunned.suspected && s.standing.suspected()) return false;
+  if (shunned.mean && !s.standing.HasRoom(s.load.requests(), *shunned.mean, now_)) return false;
+  return InScope(place) && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place);
 }
 
 std::optional<uint32_t> Candidates::PlaceOf(ReplicaId id) const {
@@ -186,25 +315,10 @@ size_t MatchesOf(const LoadView& load, std::span<const prefix::Holder> holders, 
 
 Decision Pick(const RouteTable& table, ModelId model, const LoadView& load, const PickFacts& facts,
               std::span<const ReplicaId> tried, conf::TimePoint now, scheduler::Rng& rng) {
-  const ModelSpec& spec = table.model(model).spec;
-  const Policy policy = kPolicies[static_cast<size_t>(spec.policy)];
-  const std::span<const Replica> replicas = table.replicas(model);
-  ModelCell& cell = load.cell(model);
-  Decision decision;
-  const Candidates candidates(spec, replicas, load, tried, now, true);
-  if (InTrouble(cell)) {
-    if (tried.empty() && Choose(candidates, PickTrial, load, facts, cell, now, rng, decision))
-      return decision;
-    const Candidates better(spec, replicas, load, tried, now, true, ShunnedOf(candidates, cell, now));
-    if (Choose(better, policy, load, facts, cell, now, rng, decision)) return decision;
-  }
-  if (Choose(candidates, policy, load, facts, cell, now, rng, decision)) return decision;
-  if (spec.fail_open && tried.empty() && AllDown(candidates)) {
-    const Candidates any(spec, replicas, load, tried, now, false);
-    decision.failed_open = true;
-    if (Choose(any, policy, load, facts, cell, now, rng, decision)) return decision;
-  }
-  Explain(candidates, now, decision);
+  const Model& of = table.model(model);
+  PickTrace* const trace = NewTrace(facts, model, of.spec.policy, now);
+  Decision decision = Picking(of, table.replicas(model), load, facts, tried, now, rng, trace).Run();
+  if (trace != nullptr) Conclude(decision, *trace);
   return decision;
 }
 

@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "conf/time.h"
+#include "router/cost_terms.h"
+#include "router/pick_log.h"
 #include "router/replica_load.h"
 #include "router/route_table.h"
 #include "scheduler/rng.h"
@@ -32,23 +34,15 @@ struct PickFacts {
   int64_t max_output = 0;                    // the most that its answer may have; 0: not known
   uint64_t affinity = 0;                     // of the session, or of the prompt's beginning; 0: none
   std::span<const PrefixMatch> cached = {};  // the longest first; the caller's, and outlives its use
+  TrackId track = kStable;                   // a canary's, or the stable one
+  std::optional<ReplicaId> of_session = {};  // the replica that its session has used last
+  PickLog* log = nullptr;                    // where to keep what was seen; the caller's; null: nowhere
 };
 
 // Who holds how much of the prompt: the index's findings as a policy reads them, in tokens. Leaves out who is
 // not in the table. Gives back how many of `out` were filled.
 size_t MatchesOf(const LoadView& load, std::span<const prefix::Holder> holders, size_t prompt_blocks,
                  int64_t prompt_tokens, std::span<PrefixMatch> out);
-
-// A score in its parts, in seconds; all zero for policies that do not reckon in seconds.
-struct CostTerms {
-  double wait = 0;      // until the engine has computed what stands before this prompt
-  double compute = 0;   // of this prompt's uncached part
-  double decode = 0;    // of the expected answer
-  double others = 0;    // the delay that computing it causes to all others
-  double pressure = 0;  // of the KV cache
-  double silence = 0;   // nothing heard for too long
-  double Sum() const { return wait + compute + decode + others + pressure + silence; }
-};
 
 enum class NoneBecause : uint8_t {
   kPicked,      // there is a replica
@@ -79,22 +73,33 @@ struct Shunned {
   std::optional<double> mean = {};  // requests that others hold: those in slow start may hold a part of it
 };
 
+// Which of a model's replicas are looked at.
+struct Scope {
+  TrackId track = kStable;
+  bool own_zone = false;  // only those of the gateway's zone
+  Shunned shunned = {};
+};
+
 // A model's replicas as one request may use them; what policies choose from. Places count from 0 within the
 // model.
 class Candidates {
  public:
   Candidates(const ModelSpec& spec, std::span<const Replica> replicas, const LoadView& load,
-             std::span<const ReplicaId> tried, conf::TimePoint now, bool ask_health,
-             const Shunned& shunned = {})
+             std::span<const ReplicaId> tried, conf::TimePoint now, bool ask_health, const Scope& scope = {},
+             PickTrace* trace = nullptr)
       : spec_(spec),
         replicas_(replicas),
         load_(load),
         tried_(tried),
         now_(now),
         ask_health_(ask_health),
-        shunned_(shunned) {}
+        scope_(scope),
+        trace_(trace) {}
 
+  const ModelSpec& spec() const { return spec_; }
   const CostWeights& cost_weights() const { return spec_.cost; }
+  // Where a policy leaves what it saw; null: nobody wants to know.
+  PickTrace* trace() const { return trace_; }
 
   conf::TimePoint now() const { return now_; }
 
@@ -102,6 +107,11 @@ class Candidates {
   const Replica& replica(uint32_t place) const { return replicas_[place]; }
   ReplicaState& state(uint32_t place) const { return load_[replicas_[place].id]; }
   double weight(uint32_t place) const { return replicas_[place].spec.weight; }
+  bool local(uint32_t place) const { return replicas_[place].local; }
+  bool InScope(uint32_t place) const {
+    const Replica& r = replicas_[place];
+    return r.track == scope_.track && (r.local || !scope_.own_zone) && r.spec.weight > 0;
+  }
   bool Tried(uint32_t place) const;
   bool Usable(uint32_t place) const;
   Signals Read(uint32_t place) const { return state(place).engine.Read(now_); }
@@ -122,7 +132,8 @@ class Candidates {
   std::span<const ReplicaId> tried_;
   conf::TimePoint now_;
   bool ask_health_;
-  Shunned shunned_;
+  Scope scope_;
+  PickTrace* trace_;
 };
 
 struct Choice {
@@ -138,6 +149,11 @@ struct Choice {
 using Policy = std::optional<Choice> (*)(const Candidates&, const PickFacts&, ModelCell&, scheduler::Rng&);
 
 // Chooses by the model's policy among its replicas but for those already `tried`, and charges the choice.
+//
+// Who has a session stays with its replica while that can be used. A canary's requests go to the stable
+// replicas when none of its own can be used, never the other way round. Policies other than cost, which has
+// a term for it, look into other zones only when nobody in the gateway's own can be used or all are
+// saturated.
 Decision Pick(const RouteTable& table, ModelId model, const LoadView& load, const PickFacts& facts,
               std::span<const ReplicaId> tried, conf::TimePoint now, scheduler::Rng& rng);
 

@@ -123,6 +123,7 @@ LoadView::LoadView(const RouteTable& table, ReplicaStates& states) {
   for (const Replica& replica : table.replicas()) {
     const ModelSpec& spec = table.model(replica.model).spec;
     states_.push_back(states.Get(replica.spec.identity));
+    by_identity_.emplace(states_.back()->identity_hash, replica.id);
     states_.back()->breaker.Configure(spec.breaker);
     states_.back()->health.Configure(spec.health);
     if (const auto member = states_.back()->member) {
@@ -139,6 +140,11 @@ std::optional<ReplicaId> LoadView::Find(prefix::MemberId member) const {
   const auto at = static_cast<size_t>(member);
   if (at >= by_member_.size() || by_member_[at] == kNobody) return std::nullopt;
   return static_cast<ReplicaId>(by_member_[at]);
+}
+
+std::optional<ReplicaId> LoadView::FindIdentity(uint64_t hash) const {
+  const auto found = by_identity_.find(hash);
+  return found == by_identity_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace router

@@ -178,11 +178,14 @@ class LoadView {
   ModelCell& cell(ModelId id) const { return *cells_[static_cast<size_t>(id)]; }
   // None when the member is no replica of this table (any more).
   std::optional<ReplicaId> Find(prefix::MemberId member) const;
+  // By ReplicaState::identity_hash.
+  std::optional<ReplicaId> FindIdentity(uint64_t hash) const;
 
  private:
   std::vector<std::shared_ptr<ReplicaState>> states_;
   std::vector<std::unique_ptr<ModelCell>> cells_;
   std::vector<uint32_t> by_member_;  // ReplicaId, or kNobody
+  absl::flat_hash_map<uint64_t, ReplicaId> by_identity_;
 };
 
 }  // namespace router

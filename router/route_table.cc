@@ -3,6 +3,7 @@
 #include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -42,10 +43,11 @@ void CheckReplicas(const ModelSpec& model, absl::flat_hash_set<std::string>& ide
       faults.Add(fmt::format("model \"{}\": replica \"{}\" has weight {}; it must be from 0 to 1000000",
                              model.name, replica.identity, replica.weight));
     }
-    total += replica.weight;
+    if (replica.track.empty()) total += replica.weight;
   }
   if (!model.replicas.empty() && total == 0) {
-    faults.Add(fmt::format("model \"{}\": the weights of its replicas sum to zero", model.name));
+    faults.Add(
+        fmt::format("model \"{}\": the weights of its replicas sum to zero, canaries left out", model.name));
   }
 }
 
@@ -55,7 +57,8 @@ void CheckCost(const ModelSpec& model, Faults& faults) {
                                                          {"pool", cost.pool},
                                                          {"decode", cost.decode},
                                                          {"pressure", cost.pressure},
-                                                         {"usual_silence", cost.usual_silence}};
+                                                         {"usual_silence", cost.usual_silence},
+                                                         {"other_zone", cost.other_zone}};
   for (const auto& [name, weight] : weights) {
     if (std::isfinite(weight) && weight >= 0 && weight <= 1e6) continue;
     faults.Add(fmt::format("model \"{}\": cost weight {} is {}; it must be from 0 to 1000000", model.name,
@@ -63,9 +66,23 @@ void CheckCost(const ModelSpec& model, Faults& faults) {
   }
 }
 
+void CheckCanaries(const ModelSpec& model, Faults& faults) {
+  double sum = 0;
+  for (const CanarySpec& canary : model.canaries) {
+    if (std::ranges::none_of(model.replicas, [&](const auto& r) { return r.track == canary.track; })) {
+      faults.Add(fmt::format("model \"{}\": no replica has the track \"{}\"", model.name, canary.track));
+    }
+    if (!(canary.percent >= 0)) faults.Add(fmt::format("model \"{}\": a negative percentage", model.name));
+    sum += canary.percent;
+  }
+  if (!(sum <= 100)) {
+    faults.Add(fmt::format("model \"{}\": its canaries take {} %, more than everything", model.name, sum));
+  }
+}
+
 }  // namespace
 
-absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs) {
+absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs, std::string_view zone) {
   RouteTable table;
   Faults faults;
   absl::flat_hash_set<std::string> identities;
@@ -83,16 +100,24 @@ absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs) {
     for (const std::string& alias : spec.aliases) claim(alias);
     CheckReplicas(spec, identities, faults);
     CheckCost(spec, faults);
+    CheckCanaries(spec, faults);
     Model model{id,
                 {},
                 static_cast<uint32_t>(table.replicas_.size()),
                 static_cast<uint32_t>(spec.replicas.size()),
-                {}};
+                {},
+                {},
+                false};
     for (ReplicaSpec& replica : std::exchange(spec.replicas, {})) {
       std::string quoted = replica.upstream_model.empty() ? std::string() : QuoteJson(replica.upstream_model);
-      table.replicas_.push_back(
-          {static_cast<ReplicaId>(table.replicas_.size()), id, std::move(replica), std::move(quoted)});
+      const bool local = zone.empty() || replica.zone.empty() || replica.zone == zone;
+      model.zoned |= !local;
+      table.replicas_.push_back({static_cast<ReplicaId>(table.replicas_.size()), id,
+                                 table.InternTrack(replica.track), local, std::move(replica),
+                                 std::move(quoted)});
     }
+    for (const CanarySpec& canary : spec.canaries)
+      model.canaries.push_back({table.InternTrack(canary.track), canary.percent});
     model.spec = std::move(spec);
     table.models_.push_back(std::move(model));
   }
@@ -115,6 +140,18 @@ absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs) {
 std::optional<ModelId> RouteTable::Find(std::string_view name_or_alias) const {
   const auto found = names_.find(conf::Abseil(name_or_alias));
   return found == names_.end() ? std::nullopt : std::optional(found->second);
+}
+
+TrackId RouteTable::InternTrack(const std::string& name) {
+  const auto found = std::ranges::find(tracks_, name);
+  if (found != tracks_.end()) return static_cast<TrackId>(found - tracks_.begin());
+  tracks_.push_back(name);
+  return static_cast<TrackId>(tracks_.size() - 1);
+}
+
+TrackId RouteTable::TrackNamed(std::string_view name) const {
+  const auto found = std::ranges::find(tracks_, name);
+  return found == tracks_.end() ? kStable : static_cast<TrackId>(found - tracks_.begin());
 }
 
 bool LooksAtPrompt(PolicyKind kind) {

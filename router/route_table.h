@@ -18,8 +18,10 @@
 
 #include "conf/time.h"
 #include "router/breaker.h"
+#include "router/canary.h"
 #include "router/cost_weights.h"
 #include "router/health.h"
+#include "router/policy_parameters.h"
 #include "router/retry_budget.h"
 #include "router/watch_config.h"
 
@@ -76,9 +78,9 @@ struct ReplicaSpec {
   std::string url;
   std::string engine;          // the engine adapter's name: "vllm"
   std::string upstream_model;  // what the engine calls the model; empty: the name in the request
-  std::string zone;
-  std::vector<std::pair<std::string, std::string>> labels;
-  double weight = 1;  // share of the traffic, or relative speed; 0: drained, no new requests
+  std::string zone;            // where it stands; empty: wherever the gateway does
+  std::string track;           // empty: the stable one
+  double weight = 1;           // share of the traffic, or relative speed; 0: drained, no new requests
 };
 
 struct ModelSpec {
@@ -86,7 +88,12 @@ struct ModelSpec {
   std::vector<std::string> aliases;
   std::vector<ReplicaSpec> replicas;
   PolicyKind policy = PolicyKind::kCost;
-  CostWeights cost;                     // of the policy of that name
+  CostWeights cost;  // of the policy of that name, like those that follow
+  EppWeights epp;
+  CacheAwareLimits cache_aware;
+  HashLimits consistent_hash;
+  std::vector<CanarySpec> canaries;
+  conf::Duration sticky_for{};          // how long a session keeps its replica unused; 0: it has none
   std::vector<FallbackSpec> fallbacks;  // models to try next, in order; theirs are not followed
   Timeouts timeouts;
   RetryPolicy retry;
@@ -100,6 +107,8 @@ struct ModelSpec {
 struct Replica {
   ReplicaId id;
   ModelId model;
+  TrackId track;
+  bool local;  // in the gateway's zone
   ReplicaSpec spec;
   std::string upstream_model_json;  // quoted, ready to be spliced; empty: no splice
 };
@@ -115,16 +124,23 @@ struct Model {
   uint32_t first_replica;
   uint32_t replica_count;
   std::vector<Fallback> fallbacks;
+  std::vector<Canary> canaries;  // as in the spec
+  bool zoned;                    // some of its replicas stand in other zones
 };
 
 class RouteTable {
  public:
-  // Names every fault of the specs, one a line; nothing is built unless all are good.
-  static absl::StatusOr<RouteTable> Build(std::vector<ModelSpec> models);
+  // Names every fault of the specs, one a line; nothing is built unless all are good. `zone` is the gateway's
+  // own; empty: it knows of none.
+  static absl::StatusOr<RouteTable> Build(std::vector<ModelSpec> models, std::string_view zone = {});
 
   RouteTable() = default;
 
   std::optional<ModelId> Find(std::string_view name_or_alias) const;  // no allocation
+
+  // "" is the stable track's; kStable where nothing is called so.
+  TrackId TrackNamed(std::string_view name) const;
+  const std::string& track_name(TrackId track) const { return tracks_[static_cast<size_t>(track)]; }
 
   const Model& model(ModelId id) const { return models_[static_cast<size_t>(id)]; }
   const Replica& replica(ReplicaId id) const { return replicas_[static_cast<size_t>(id)]; }
@@ -135,8 +151,11 @@ class RouteTable {
   }
 
  private:
+  TrackId InternTrack(const std::string& name);
+
   std::vector<Model> models_;
   std::vector<Replica> replicas_;  // those of one model stand together
+  std::vector<std::string> tracks_{""};
   absl::flat_hash_map<std::string, ModelId> names_;
 };
 

@@ -13,6 +13,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddKeys(app, run);
   AddUsage(app, run);
   AddAudit(app, run);
+  AddRoute(app, run);
   AddSimulate(app, run);
   AddVersion(app, run);
   try {

@@ -52,7 +52,7 @@ void CheckEndpoints(conf::Document& document, size_t m, const std::vector<Endpoi
   uint64_t weights = 0;
   for (size_t e = 0; e < endpoints.size(); ++e) {
     const Endpoint& endpoint = endpoints[e];
-    weights += endpoint.weight;
+    if (endpoint.track.empty()) weights += endpoint.weight;
     if (endpoint.url.empty()) continue;
     const auto [same, new_target] = targets.try_emplace({ToString(endpoint.url), endpoint.model}, e);
     if (!new_target) {
@@ -70,7 +70,7 @@ void CheckEndpoints(conf::Document& document, size_t m, const std::vector<Endpoi
   }
   if (!endpoints.empty() && weights == 0) {
     document.AddAt(fmt::format("/models/{}/endpoints", m), "",
-                   "the weights sum to zero; give one endpoint at least 1");
+                   "the weights sum to zero; give one endpoint without a track at least 1");
   }
 }
 

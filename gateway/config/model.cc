@@ -52,16 +52,6 @@ constexpr auto kEngines = [] {
   return words;
 }();
 
-std::span<const std::pair<std::string_view, router::PolicyKind>> Policies() {
-  static const auto words = [] {
-    std::vector<std::pair<std::string_view, router::PolicyKind>> all;
-    for (const std::string_view name : router::PolicyNames())
-      all.emplace_back(name, *router::PolicyByName(name));
-    return all;
-  }();
-  return words;
-}
-
 const EngineFacts& FactsOf(Engine engine) {
   return kEngineFacts[static_cast<size_t>(engine)];
 }
@@ -102,6 +92,8 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
   o.Required("engine", conf::Choice(endpoint.engine, "engine", kEngines));
   o.Optional("model", endpoint.model, NotEmpty());
   o.Optional("weight", endpoint.weight, Range{0U, 1000U});
+  o.Optional("zone", endpoint.zone, ValidName());
+  o.Optional("track", endpoint.track, ValidName());
   o.Optional("api_key", endpoint.api_key);
   o.Optional("headers", endpoint.headers);
   o.Optional("secret_headers", endpoint.secret_headers);
@@ -114,10 +106,6 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
   RefuseIdleTls(o, endpoint.url, endpoint.tls);
   if (endpoint.kv_events && endpoint.engine != Engine::kVllm && endpoint.engine != Engine::kSglang)
     o.Error("only vllm and sglang publish them", "kv_events");
-}
-
-static void Bind(conf::Object& o, Routing& routing) {
-  o.Optional("policy", conf::Choice(routing.policy, "policy", Policies()));
 }
 
 static void Bind(conf::Object& o, Timeouts& timeouts) {

@@ -10,9 +10,9 @@
 #include "conf/secret.h"
 #include "conf/time.h"
 #include "gateway/config/kv_events.h"
+#include "gateway/config/routing.h"
 #include "gateway/config/types.h"
 #include "gateway/config/watch.h"
-#include "router/route_table.h"
 
 namespace gateway::config {
 
@@ -35,16 +35,14 @@ struct Endpoint {
   Engine engine = Engine::kVllm;
   std::string model;  // the name that the engine knows; when not given: the model's own
   uint32_t weight = 1;
+  std::string zone;   // where it stands; when not given: where the gateway does
+  std::string track;  // when not given: the stable one
   conf::Secret api_key;
   std::vector<Header> headers;
   std::vector<SecretHeader> secret_headers;
   ClientTls tls;
   ApiSet apis;  // when not given: DefaultApis(engine)
   std::optional<KvEvents> kv_events;
-};
-
-struct Routing {
-  router::PolicyKind policy = router::PolicyKind::kCost;
 };
 
 struct Timeouts {

@@ -31,6 +31,7 @@ class Names {
   }
 
   bool Has(std::string_view name) const { return names_.contains(name); }
+  bool empty() const { return names_.empty(); }
   bool complete() const { return complete_; }
   bool Matches(std::string_view pattern) const {
     return std::any_of(names_.begin(), names_.end(),

@@ -81,6 +81,7 @@ void Bind(conf::Object& o, Server& server) {
   o.Optional("admin", server.admin);
   o.Optional("threads", ThreadCount{&server.threads});
   o.Optional("state_dir", server.state_dir, NotEmpty());
+  o.Optional("zone", server.zone, ValidName());
   o.Optional("tls", server.tls);
   o.Optional("admin_tls", server.admin_tls);
   o.Optional("limits", server.limits);

@@ -43,6 +43,7 @@ struct Server {
   Address admin{"127.0.0.1", 9090};
   std::optional<uint32_t> threads;  // absent: one per core
   std::string state_dir = "./var";
+  std::string zone;                    // where this gateway stands; empty: it does not matter
   std::optional<ServerTls> tls;        // of `listen`
   std::optional<ServerTls> admin_tls;  // of `admin`
   ServerLimits limits;

@@ -99,6 +99,7 @@ net::Task<Event> Try(Exchange& x, const Step& step, conf::TimePoint now) {
   x.shard.metrics.replica(step.replica).attempts.Add();
   x.ticket.SetReplica(x.runtime->replica(step.replica).name());
   x.prefix.Sent(x, now);
+  x.traffic.Sent(x, now);
   if (x.upstream) x.upstream->Release(now);
   x.upstream = std::make_unique<Upstream>(x, route);
   if (!x.upstream->Prepare()) co_return Event::Of(Event::Kind::kClientGone);
@@ -128,8 +129,9 @@ net::Task<Verdict> Dispatch(Exchange& x) {
   if (x.body_whole) x.WatchClient();
   if (x.client_gone) co_return x.Gone();  // by now, or while the ledger was waited for
   x.prefix.Find(x, start);
-  x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, x.prefix.Facts(x), x.deadline,
-                    x.shard.rng);
+  router::PickFacts facts = x.prefix.Facts(x);
+  x.traffic.Steer(x, facts, start);
+  x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.deadline, x.shard.rng);
   const Verdict verdict = co_await Pursue(x, x.attempt->Resume(Event::Of(Event::Kind::kStart), start), start);
   if (x.attempt->retries() > 0) x.shard.metrics.model(x.model_id).retries.Add(x.attempt->retries());
   if (x.attempt->model() != x.model_id) x.shard.metrics.model(x.model_id).fallbacks.Add();

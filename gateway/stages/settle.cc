@@ -173,6 +173,7 @@ void Settle(Exchange& x) {
     Count(x);
   }
   Trace(x);
+  x.traffic.Ended(x);
   x.attempt.reset();
   if (x.upstream) x.upstream->Release(x.at.ended);
 }

@@ -9,8 +9,6 @@
 namespace router {
 namespace {
 
-constexpr double kBound = 1.25;
-
 // Rendezvous: the lowest of -ln(uniform) / weight wins.
 double Distance(uint64_t affinity, uint64_t replica, double weight) {
   const uint64_t pair[2] = {affinity, replica};
@@ -30,10 +28,10 @@ std::optional<Choice> PickConsistentHash(const Candidates& candidates, const Pic
     weights += candidates.weight(place);
   }
   const uint64_t affinity = facts.affinity != 0 ? facts.affinity : rng.Next();
-  return LeastOf(candidates, rng, "its place on the ring, under 1.25 times its share", [&](uint32_t place) {
+  return LeastOf(candidates, rng, "its place on the ring, under its bound", [&](uint32_t place) {
     const ReplicaState& state = candidates.state(place);
     const double weight = candidates.weight(place);
-    const double bound = std::ceil(kBound * requests * weight / weights);
+    const double bound = std::ceil(candidates.spec().consistent_hash.bound * requests * weight / weights);
     const bool full = static_cast<double>(state.load.requests()) + 1 > bound;
     return full ? HUGE_VAL : Distance(affinity, state.identity_hash, weight);
   });

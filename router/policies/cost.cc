@@ -52,36 +52,6 @@ Places Gather(const Candidates& candidates, const PickFacts& facts, const ModelC
   return places;
 }
 
-// Keeps the least. Of those that are nearly as good the one with the fewest requests, of equals any: rates
-// are measured with noise, and the exact least would be the same replica whenever nobody is busy.
-class Least {
- public:
-  void Offer(uint32_t place, const CostTerms& terms, double requests, scheduler::Rng& rng) {
-    const double cost = terms.Sum();
-    least_ = std::min(least_, cost);
-    const double nearly = least_ + kIndistinct + kIndistinctPart * least_;
-    if (cost > nearly) return;
-    const bool alike = choice_ && choice_->score <= nearly;
-    if (alike && requests > requests_) return;
-    ties_ = alike && requests == requests_ ? ties_ + 1 : 1;
-    if (ties_ > 1 && rng.Uniform(ties_) != 0) return;
-    requests_ = requests;
-    choice_ = Choice{.place = place, .score = cost, .considered = 0, .reason = {}, .terms = terms};
-  }
-  std::optional<Choice> Take(uint32_t considered, std::string_view reason) {
-    if (!choice_) return std::nullopt;
-    choice_->considered = considered;
-    choice_->reason = reason;
-    return choice_;
-  }
-
- private:
-  std::optional<Choice> choice_;
-  double least_ = std::numeric_limits<double>::infinity();
-  double requests_ = 0;
-  uint64_t ties_ = 0;
-};
-
 // Shows later picks those that would now be cheapest to somebody without any prefix.
 class LeastLoaded {
  public:
@@ -122,32 +92,49 @@ void FillUnmeasured(std::span<Signals> all) {
   }
 }
 
-double Uncached(const Candidates& candidates, uint32_t place, const PickFacts& facts) {
-  return static_cast<double>(facts.prompt_tokens - candidates.CachedAt(place, facts));
-}
-
 double MeanRequests(std::span<const Signals> all) {
   double sum = 0;
   for (const Signals& signals : all) sum += signals.requests;
   return all.empty() ? 0 : sum / static_cast<double>(all.size());
 }
 
+// Ties of a choice that is kept are drawn from a source of its own, by a seed that is kept with it.
+class Ties {
+ public:
+  Ties(PickTrace* trace, scheduler::Rng& rng) : rng_(rng) {
+    if (trace != nullptr) kept_.emplace(trace->draw = rng.Next());
+  }
+  scheduler::Rng& rng() { return kept_ ? *kept_ : rng_; }
+
+ private:
+  scheduler::Rng& rng_;
+  std::optional<scheduler::Rng> kept_;
+};
+
+void Keep(const Candidates& candidates, uint32_t place, const Signals& signals, int64_t cached,
+          const CostChoice::Offered& offered) {
+  candidates.trace()->seen.push_back({candidates.replica(place).id, signals, cached, candidates.local(place),
+                                      offered.vetoed, offered.terms});
+}
+
 // All candidates are saturated, or cannot be used: looks at everybody else too.
 std::optional<Choice> PickOfAll(const Candidates& candidates, const PickFacts& facts, double mean,
                                 scheduler::Rng& rng) {
-  Least open;
-  Least any;
+  PickTrace* const trace = candidates.trace();
+  if (trace != nullptr) {
+    trace->seen.clear();
+    trace->everybody = true;
+  }
+  Ties ties(trace, rng);
+  CostChoice choice(facts.prompt_tokens, facts.output_tokens, mean, candidates.cost_weights(), ties.rng());
   for (uint32_t place = 0; place < candidates.size(); ++place) {
     if (!candidates.Usable(place)) continue;
     const Signals signals = candidates.Read(place);
-    const CostTerms terms = CostOf(signals, Uncached(candidates, place, facts),
-                                   static_cast<double>(facts.output_tokens), mean, candidates.cost_weights());
-    (Vetoed(signals) ? any : open).Offer(place, terms, signals.requests, rng);
+    const int64_t cached = candidates.CachedAt(place, facts);
+    const auto offered = choice.Offer(place, signals, cached, candidates.local(place));
+    if (trace != nullptr) Keep(candidates, place, signals, cached, offered);
   }
-  if (auto choice = open.Take(candidates.size(), "least cost of all, the candidates being saturated")) {
-    return choice;
-  }
-  return any.Take(candidates.size(), "least cost, all being saturated");
+  return choice.Take(CostChoice::From::kEverybody, candidates.size());
 }
 
 }  // namespace
@@ -170,6 +157,49 @@ bool Vetoed(const Signals& s) {
   return s.waiting >= std::max(8.0, s.max_running / 4);
 }
 
+CostChoice::Offered CostChoice::Offer(uint32_t place, const Signals& signals, int64_t cached, bool local) {
+  const auto output = static_cast<double>(output_);
+  Offered offered{CostOf(signals, static_cast<double>(prompt_ - cached), output, mean_, weights_),
+                  Vetoed(signals)};
+  offered.terms.distance = local ? 0 : weights_.other_zone;
+  auto& [best, least, requests, ties] = least_[offered.vetoed ? 1 : 0];
+  const double cost = offered.terms.Sum();
+  least = std::min(least, cost);
+  const double nearly = least + kIndistinct + kIndistinctPart * least;
+  if (cost > nearly) return offered;
+  const bool alike = best && best->score <= nearly;
+  if (alike && signals.requests > requests) return offered;
+  ties = alike && signals.requests == requests ? ties + 1 : 1;
+  if (ties > 1 && ties_.Uniform(ties) != 0) return offered;
+  requests = signals.requests;
+  best = Choice{.place = place, .score = cost, .considered = 0, .reason = {}, .terms = offered.terms};
+  return offered;
+}
+
+std::optional<Choice> CostChoice::Take(From from, uint32_t considered) const {
+  const bool everybody = from == From::kEverybody;
+  std::optional<Choice> choice = least_[0].choice;
+  if (choice) {
+    choice->reason =
+        everybody ? "least cost of all, the candidates being saturated" : "least cost in seconds";
+  } else if (everybody && least_[1].choice) {
+    choice = least_[1].choice;
+    choice->reason = "least cost, all being saturated";
+  }
+  if (choice) choice->considered = considered;
+  return choice;
+}
+
+std::optional<Choice> ChooseAgain(const PickTrace& trace, const CostWeights& weights) {
+  if (trace.policy != PolicyKind::kCost) return std::nullopt;
+  scheduler::Rng ties(trace.draw);
+  CostChoice choice(trace.prompt_tokens, trace.output_tokens, trace.mean_requests, weights, ties);
+  for (uint32_t place = 0; const Seen& seen : trace.seen)
+    choice.Offer(place++, seen.signals, seen.cached, seen.local);
+  return choice.Take(trace.everybody ? CostChoice::From::kEverybody : CostChoice::From::kCandidates,
+                     trace.considered);
+}
+
 std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& facts, ModelCell& cell,
                                scheduler::Rng& rng) {
   const Places places = Gather(candidates, facts, cell, rng);
@@ -177,40 +207,26 @@ std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& fa
   for (size_t i = 0; i < places.size(); ++i) signals[i] = candidates.Read(places.begin()[i]);
   FillUnmeasured(std::span(signals).first(places.size()));
   const double mean = MeanRequests(std::span(signals).first(places.size()));
-  const auto output = static_cast<double>(facts.output_tokens);
-  const CostWeights& weights = candidates.cost_weights();
-  Least least;
+  PickTrace* const trace = candidates.trace();
+  if (trace != nullptr) trace->mean_requests = mean;
+  Ties ties(trace, rng);
+  CostChoice least(facts.prompt_tokens, facts.output_tokens, mean, candidates.cost_weights(), ties.rng());
   LeastLoaded idle;
   for (size_t i = 0; i < places.size(); ++i) {
     const uint32_t place = places.begin()[i];
-    if (Vetoed(signals[i])) continue;
-    const CostTerms terms = CostOf(signals[i], Uncached(candidates, place, facts), output, mean, weights);
-    least.Offer(place, terms, signals[i].requests, rng);
-    idle.Offer(place, CostOf(signals[i], 1, output, mean, weights).Sum());
+    const int64_t cached = candidates.CachedAt(place, facts);
+    const auto offered = least.Offer(place, signals[i], cached, candidates.local(place));
+    if (trace != nullptr) Keep(candidates, place, signals[i], cached, offered);
+    if (offered.vetoed) continue;
+    // To somebody with one token to be computed.
+    const auto output = static_cast<double>(facts.output_tokens);
+    const double bare = CostOf(signals[i], 1, output, mean, candidates.cost_weights()).Sum();
+    idle.Offer(place, bare + offered.terms.distance);
   }
   if (candidates.size() > kMaxCandidates) idle.Store(cell);
-  if (auto choice = least.Take(static_cast<uint32_t>(places.size()), "least cost in seconds")) return choice;
+  if (auto choice = least.Take(CostChoice::From::kCandidates, static_cast<uint32_t>(places.size())))
+    return choice;
   return PickOfAll(candidates, facts, mean, rng);
-}
-
-std::vector<CostRow> ExplainCost(const Candidates& candidates, const PickFacts& facts, const ModelCell& cell,
-                                 scheduler::Rng& rng) {
-  const Places places = Gather(candidates, facts, cell, rng);
-  std::vector<CostRow> rows;
-  std::vector<Signals> all;
-  for (const uint32_t place : places) all.push_back(candidates.Read(place));
-  FillUnmeasured(all);
-  for (size_t i = 0; i < all.size(); ++i) {
-    const uint32_t place = places.begin()[i];
-    rows.push_back(
-        {place, all[i], candidates.CachedAt(place, facts),
-         CostOf(all[i], Uncached(candidates, place, facts), static_cast<double>(facts.output_tokens),
-                MeanRequests(all), candidates.cost_weights()),
-         Vetoed(all[i])});
-  }
-  std::ranges::sort(rows, {},
-                    [](const CostRow& row) { return std::tuple(row.vetoed, row.terms.Sum(), row.place); });
-  return rows;
 }
 
 }  // namespace router

@@ -9,6 +9,7 @@
 //                                                    computed again though another holds it is lost to all
 // + pressure * k / (1 - k)                           the KV cache fills up, k being its use, up to 95 %
 // + silence beyond what is usual                     an engine that hangs looks dearer every second
+// + other_zone                                       where it does not stand in the gateway's zone
 //
 // P and pace are rates that this process has measured, so hardware of any mix is compared in the same unit.
 // A replica is vetoed, which is to say taken only when all others are, with a quarter of max_running, and at
@@ -22,6 +23,9 @@
 // is taken to be as fast as the fastest candidate whose are.
 #pragma once
 
+#include <array>
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include "router/pick.h"
@@ -33,21 +37,51 @@ CostTerms CostOf(const Signals& signals, double uncached, double output, double 
                  const CostWeights& weights);
 bool Vetoed(const Signals& signals);
 
-std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& facts, ModelCell& cell,
-                               scheduler::Rng& rng);
+// The cheapest of those that were offered; of those that are nearly as good the one with the fewest requests,
+// of such any, as `ties` draws: rates are measured with noise, and the exact least would be the same replica
+// whenever nobody is busy. Those that are vetoed are kept apart: they are the last resort.
+class CostChoice {
+ public:
+  CostChoice(int64_t prompt_tokens, int64_t output_tokens, double mean_requests, const CostWeights& weights,
+             scheduler::Rng& ties)
+      : prompt_(prompt_tokens),
+        output_(output_tokens),
+        mean_(mean_requests),
+        weights_(weights),
+        ties_(ties) {}
 
-// A candidate as the law saw it.
-struct CostRow {
-  uint32_t place = 0;
-  Signals signals;
-  int64_t cached = 0;
-  CostTerms terms;
-  bool vetoed = false;
+  // What it costs, with `cached` of the prompt on it, and whether it is vetoed.
+  struct Offered {
+    CostTerms terms;
+    bool vetoed;
+  };
+  Offered Offer(uint32_t place, const Signals& signals, int64_t cached, bool local);
+
+  enum class From : uint8_t { kCandidates, kEverybody };
+  // None when all are vetoed, and there may be others that are not.
+  std::optional<Choice> Take(From from, uint32_t considered) const;
+
+ private:
+  struct Least {
+    std::optional<Choice> choice;
+    double least = std::numeric_limits<double>::infinity();
+    double requests = 0;  // of the choice
+    uint64_t ties = 0;
+  };
+
+  const int64_t prompt_;
+  const int64_t output_;
+  const double mean_;
+  const CostWeights& weights_;
+  scheduler::Rng& ties_;
+  std::array<Least, 2> least_;  // vetoed or not
 };
 
-// The candidates that PickCost would choose among, dearest last. Draws from `rng` what PickCost would, and
-// changes nothing. For people: it allocates.
-std::vector<CostRow> ExplainCost(const Candidates& candidates, const PickFacts& facts, const ModelCell& cell,
-                                 scheduler::Rng& rng);
+// The choice that PickCost made of what it saw: by the same law, with the same draw. Its place is one in
+// `trace.seen`. None where the policy was another, or nobody was seen.
+std::optional<Choice> ChooseAgain(const PickTrace& trace, const CostWeights& weights);
+
+std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& facts, ModelCell& cell,
+                               scheduler::Rng& rng);
 
 }  // namespace router

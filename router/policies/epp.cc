@@ -6,16 +6,10 @@
 #include "router/policies/least_of.h"
 
 namespace router {
-namespace {
-
-constexpr double kQueue = 2;
-constexpr double kKv = 2;
-constexpr double kPrefix = 3;
-
-}  // namespace
 
 std::optional<Choice> PickEpp(const Candidates& candidates, const PickFacts& facts, ModelCell&,
                               scheduler::Rng& rng) {
+  const EppWeights& weights = candidates.spec().epp;
   double shortest = std::numeric_limits<double>::infinity();
   double longest = 0;
   for (uint32_t place = 0; place < candidates.size(); ++place) {
@@ -32,7 +26,7 @@ std::optional<Choice> PickEpp(const Candidates& candidates, const PickFacts& fac
                                   ? static_cast<double>(candidates.CachedAt(place, facts)) /
                                         static_cast<double>(facts.prompt_tokens)
                                   : 0;
-        return -(kQueue * queue + kKv * (1 - scraped.kv_use) + kPrefix * prefix);
+        return -(weights.queue * queue + weights.kv * (1 - scraped.kv_use) + weights.prefix * prefix);
       });
   if (best) best->score = -best->score;
   return best;

@@ -98,6 +98,13 @@ inline std::string With(const std::map<std::string, std::string>& sections) {
 inline std::string OneModel(const std::string& fields) {
   return With({{"models", "[{name: small, endpoints: [{url: http://h:1, engine: vllm}], " + fields + "}]"}});
 }
+// Two endpoints, the second of the track v2.
+inline std::string Tracked(const std::string& routing) {
+  return With({{"models",
+                "[{name: small, endpoints: [{url: http://h:1, engine: vllm}, {url: http://h:2, engine: vllm, "
+                "track: v2}], routing: {" +
+                    routing + "}}]"}});
+}
 inline std::string OneEndpoint(const std::string& fields) {
   return With({{"models", "[{name: small, endpoints: [{engine: vllm, " + fields + "}]}]"}});
 }

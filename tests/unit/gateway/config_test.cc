@@ -240,6 +240,66 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/models/0/aliases/1 (line 1): alias \"s\" is an alias of /models/0 already"},
       {OneModel("routing: {policy: least-laod}"),
        R"(t.yaml:/models/0/routing/policy (line 1): unknown policy "least-laod", did you mean "least-load"?)"},
+      {OneModel("routing: {policy: cost, cost: {running: -1, pool: .nan, other_zone: much}}"),
+       "t.yaml:/models/0/routing/cost/running (line 1): must be between 0 and 1000000|"
+       "t.yaml:/models/0/routing/cost/pool (line 1): expected a number, found \".nan\"|"
+       "t.yaml:/models/0/routing/cost/other_zone (line 1): expected a number, found \"much\""},
+      {OneModel("routing: {policy: epp, epp: {queue: 0, kv: 0, prefix: 0}}"),
+       "t.yaml:/models/0/routing/epp (line 1): the weights sum to zero; give one scorer more"},
+      {OneModel("routing: {policy: consistent-hash, consistent_hash: {bound: 0.5}}"),
+       "t.yaml:/models/0/routing/consistent_hash/bound (line 1): must be between 1 and 1000000"},
+      {OneModel("routing: {policy: cache-aware, cache_aware: {match: 50}}"),
+       "t.yaml:/models/0/routing/cache_aware/match (line 1): must be between 0 and 1"},
+      {OneModel("routing: {canaries: [{track: v2, percent: 5}]}"),
+       "t.yaml:/models/0/routing/canaries/0/track (line 1): no endpoint of this model has the track \"v2\", "
+       "or any"},
+      {Tracked("canaries: [{track: v3, percent: 5}, {track: v2, percent: 1}]"),
+       "t.yaml:/models/0/routing/canaries/0/track (line 1): unknown track \"v3\", did you mean \"v2\"?"},
+      {Tracked("canaries: [{track: v2, percent: 101}]"),
+       "t.yaml:/models/0/routing/canaries/0/percent (line 1): must be between 0 and 100"},
+      {Tracked("canaries: [{track: v2, percent: 60}, {track: v2, percent: 50}]"),
+       "t.yaml:/models/0/routing/canaries/1/track (line 1): track \"v2\" is given twice, first at "
+       "/models/0/routing/canaries/0|"
+       "t.yaml:/models/0/routing/canaries (line 1): the percentages sum to 110, which is more than 100"},
+      {Tracked("canaries: [{track: v2}]"),
+       "t.yaml:/models/0/routing/canaries/0 (line 1): needs a percent or a header, or nobody gets there"},
+      {Tracked("canaries: [{track: v2, percent: 1, value: v2}]"),
+       "t.yaml:/models/0/routing/canaries/0/value (line 1): has no effect without a header"},
+      {Tracked("canaries: [{track: v2, header: 'a b'}]"),
+       "t.yaml:/models/0/routing/canaries/0/header (line 1): is not the name of an HTTP header"},
+      {Tracked(""),
+       "t.yaml:/models/0/endpoints/1/track (line 1): nothing is sent to the track \"v2\"; name it under "
+       "routing.canaries or routing.shadows"},
+      {With({{"models",
+              "[{name: small, endpoints: [{url: http://h:1, engine: vllm, weight: 0}, {url: http://h:2, "
+              "engine: vllm, track: v2}], routing: {canaries: [{track: v2, percent: 1}]}}]"}}),
+       "t.yaml:/models/0/endpoints (line 1): the weights sum to zero; give one endpoint without a track at "
+       "least 1"},
+      {OneModel("routing: {sticky: {ttl: -1s}}"),
+       "t.yaml:/models/0/routing/sticky/ttl (line 1): expected a duration with a unit, such as 500ms, 30s "
+       "or 5m, found \"-1s\""},
+      {OneModel("routing: {sticky: {ttl: 0s}}"),
+       "t.yaml:/models/0/routing/sticky/ttl (line 1): must be between 1s and 2592000s"},
+      {OneModel("routing: {shadows: [{percent: 5}]}"),
+       "t.yaml:/models/0/routing/shadows/0 (line 1): needs either a model or a track to send the copies to"},
+      {OneModel("aliases: [s], routing: {shadows: [{model: s, percent: 5}]}"),
+       "t.yaml:/models/0/routing/shadows/0/model (line 1): is the model itself; give some of its endpoints a "
+       "track and name that"},
+      {OneModel("routing: {shadows: [{model: smal, percent: 101}]}"),
+       "t.yaml:/models/0/routing/shadows/0/percent (line 1): must be between 0 and 100|"
+       "t.yaml:/models/0/routing/shadows/0/model (line 1): unknown model \"smal\", did you mean \"small\"?"},
+      {Tracked(
+           "canaries: [{track: v2, percent: 1}], shadows: [{track: v2, percent: 60}, {track: v2, percent: "
+           "60}]"),
+       "t.yaml:/models/0/routing/shadows (line 1): the percentages sum to 120, which is more than 100"},
+      {Tracked("shadows: [{track: v3, percent: 5}], canaries: [{track: v2, percent: 0}]"),
+       "t.yaml:/models/0/routing/shadows/0/track (line 1): unknown track \"v3\", did you mean \"v2\"?"},
+      {OneEndpoint("url: http://h, zone: west"),
+       "t.yaml:/models/0/endpoints/0/zone (line 1): has no effect without server.zone, the gateway's own"},
+      {With({{"routing_log", "{sample: 2, files: 0, file_bytes: 1}"}}),
+       "t.yaml:/routing_log/sample (line 2): must be between 0 and 1|"
+       "t.yaml:/routing_log/file_bytes (line 2): must be between 65536 and 1073741824|"
+       "t.yaml:/routing_log/files (line 2): must be between 1 and 1000"},
       {OneModel("price: {input: -0.1, output: 1}"),
        "t.yaml:/models/0/price/input (line 1): expected an amount in USD of at least 0 with at most six "
        "decimals, such "
@@ -330,7 +390,8 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
       {OneEndpoint("url: https://h, tls: {ca: gone.pem}"),
        "t.yaml:/models/0/endpoints/0/tls/ca (line 1): cannot read \"gone.pem\": No such file or directory"},
       {OneEndpoint("url: http://h, weight: 0"),
-       "t.yaml:/models/0/endpoints (line 1): the weights sum to zero; give one endpoint at least 1"},
+       "t.yaml:/models/0/endpoints (line 1): the weights sum to zero; give one endpoint without a track at "
+       "least 1"},
       {With({{"models",
               "[{name: small, endpoints: [{url: http://h, engine: vllm}, {url: 'http://h:80/', engine: "
               "tgi}]}]"}}),

@@ -79,6 +79,7 @@ TEST(ShippedConfig, TheReferenceShowsEveryOption) {
                                                  {"/tenants/N/limits", 3},
                                                  {"/tenants/N/budget", 2},
                                                  {"/models/N", 2},
+                                                 {"/models/N/routing/shadows/N", 2},
                                                  {"/models/N/endpoints/N", 3}};
   for (const auto& [pointer, count] : missing) {
     if (pointer.starts_with("/ledger/sinks/N/")) continue;

@@ -176,5 +176,105 @@ TEST(Pick, TheSameSeedAndLoadsGiveTheSameChoices) {
   }
 }
 
+// --- Tracks, zones, sessions ---
+
+// Two stable replicas, then two of the track v2; the second of each stands in another zone.
+struct Steered {
+  explicit Steered(PolicyKind policy) {
+    ModelSpec spec = Serving("m", {1, 1, 1, 1}, policy);
+    for (size_t i = 0; i < 4; ++i) {
+      spec.replicas[i].track = i < 2 ? "" : "v2";
+      spec.replicas[i].zone = i % 2 == 0 ? "west" : "east";
+    }
+    spec.canaries = {{.track = "v2", .percent = 10}};
+    auto built = RouteTable::Build({std::move(spec)}, "west");
+    EXPECT_TRUE(built.ok()) << built.status();
+    table = *std::move(built);
+    load.emplace(table, states);
+  }
+
+  std::optional<ReplicaId> PickOf(std::string_view track, std::optional<ReplicaId> of_session = {}) {
+    const PickFacts facts{.prompt_tokens = 10, .track = table.TrackNamed(track), .of_session = of_session};
+    last = Pick(table, ModelId{0}, *load, facts, {}, kStart, rng);
+    return last.replica;
+  }
+  ReplicaState& state(uint32_t id) const { return (*load)[static_cast<ReplicaId>(id)]; }
+  void TakeDown(uint32_t id) const {
+    for (int i = 0; i < 3; ++i) state(id).health.OnProbe(ProbeResult::kFailed, kStart);
+  }
+  // As many waiting as veto it.
+  std::vector<Charge> Saturate(uint32_t id) const {
+    std::vector<Charge> work;
+    for (int i = 0; i < 200; ++i) {
+      work.emplace_back(load->shared(static_cast<ReplicaId>(id)), Work{1, 1, 1}, Admission::kAdmitted,
+                        kStart);
+    }
+    return work;
+  }
+
+  RouteTable table;
+  ReplicaStates states;
+  std::optional<LoadView> load;
+  scheduler::Rng rng{1};
+  Decision last;
+};
+
+struct SteeredBy : testing::TestWithParam<PolicyKind> {};
+
+TEST_P(SteeredBy, EachTrackHasItsOwnReplicasAndTheStableOnesAreItsResort) {
+  Steered pool(GetParam());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(pool.PickOf(""), ReplicaId{0});
+    EXPECT_EQ(pool.PickOf("v2"), ReplicaId{2});
+  }
+  pool.TakeDown(2);
+  EXPECT_EQ(pool.PickOf("v2"), ReplicaId{3}) << "the track before the zone";
+  pool.TakeDown(3);
+  EXPECT_EQ(pool.PickOf("v2"), ReplicaId{0});
+  EXPECT_FALSE(pool.last.failed_open);
+}
+
+TEST_P(SteeredBy, ACanaryNeverServesTheStableTrack) {
+  Steered pool(GetParam());
+  pool.TakeDown(0);
+  EXPECT_EQ(pool.PickOf(""), ReplicaId{1}) << "the other zone";
+  pool.TakeDown(1);
+  EXPECT_LT(pool.PickOf(""), ReplicaId{2}) << "all are down: those are tried all the same";
+  EXPECT_TRUE(pool.last.failed_open);
+  for (const uint32_t id : {0u, 1u}) {
+    for (int i = 0; i < 5; ++i) pool.state(id).breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart);
+  }
+  EXPECT_FALSE(pool.PickOf(""));
+}
+
+TEST_P(SteeredBy, AnotherZoneIsForWhenTheOwnIsSaturated) {
+  Steered pool(GetParam());
+  const std::vector<Charge> near = pool.Saturate(0);
+  EXPECT_EQ(pool.PickOf(""), ReplicaId{1});
+}
+
+TEST_P(SteeredBy, ASessionStaysWithItsReplicaWhileThatCanBeUsed) {
+  Steered pool(GetParam());
+  const std::vector<Charge> busy = pool.Saturate(1);
+  EXPECT_EQ(pool.PickOf("", ReplicaId{1}), ReplicaId{1});
+  EXPECT_EQ(pool.last.reason, "the session's replica");
+  EXPECT_EQ(pool.PickOf("", ReplicaId{3}), ReplicaId{0}) << "it is another track's";
+  EXPECT_EQ(pool.PickOf("", ReplicaId{77}), ReplicaId{0}) << "it is gone";
+  pool.TakeDown(1);
+  EXPECT_EQ(pool.PickOf("", ReplicaId{1}), ReplicaId{0});
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, SteeredBy, testing::Values(PolicyKind::kLeastRequests, PolicyKind::kCost));
+
+TEST(RouteTable, CanariesMustHaveReplicasAndNotMoreThanEverything) {
+  ModelSpec spec = Serving("m", {1, 1});
+  spec.replicas[1].track = "v2";
+  spec.canaries = {{.track = "v2", .percent = 60}, {.track = "v3", .percent = 50}};
+  const auto table = RouteTable::Build({spec});
+  ASSERT_FALSE(table.ok());
+  EXPECT_NE(table.status().ToString().find("no replica has the track \"v3\""), std::string::npos);
+  EXPECT_NE(table.status().ToString().find("110 %"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace router

@@ -266,35 +266,79 @@ TEST(Cost, FindsTheOneThatIsUsableInALargePool) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(pool.PickOf(kCold).replica, ReplicaId{123});
 }
 
-TEST(Cost, ExplainsAChoiceByTheSameFigures) {
-  Pool pool(16);
+// Pools that are looked at whole and such of which candidates are, at random loads, with ties and vetoes.
+TEST(Cost, AChoiceThatWasKeptIsMadeAgain) {
   scheduler::Rng loads(9);
-  std::vector<Charge> work;
-  for (int i = 0; i < 100; ++i) {
-    work.push_back(
-        pool.Put(static_cast<uint32_t>(loads.Uniform(16)), static_cast<int64_t>(loads.Uniform(9000))));
+  int ties = 0;
+  int everybody = 0;
+  for (int round = 0; round < 200; ++round) {
+    const uint32_t size = round % 2 == 0 ? 16 : 300;
+    Pool pool(size);
+    std::vector<Charge> work;
+    const uint64_t requests = round % 5 == 0 ? 0 : loads.Uniform(30 * size);
+    for (uint64_t i = 0; i < requests; ++i) {
+      work.push_back(
+          pool.Put(static_cast<uint32_t>(loads.Uniform(size)), static_cast<int64_t>(loads.Uniform(9000))));
+    }
+    if (round % 7 == 0) {
+      for (uint32_t i = 0; i < size * 70; ++i) work.push_back(pool.Put(i % size, 100));
+    }
+    const std::vector<PrefixMatch> matches = {{ReplicaId{3}, 9000}, {ReplicaId{7}, 4000}};
+    PickLog log;
+    PickFacts facts = round % 5 == 0 ? kCold : Held(matches);
+    facts.log = &log;
+    const Decision decision = pool.PickOf(facts);
+    ASSERT_EQ(log.picks.size(), 1u);
+    const PickTrace& trace = log.picks[0];
+    EXPECT_EQ(trace.replica, decision.replica);
+    EXPECT_EQ(trace.seen.size(), decision.considered);
+    const std::optional<Choice> again = ChooseAgain(trace, {});
+    ASSERT_TRUE(again);
+    const Seen& chosen = trace.seen[again->place];
+    EXPECT_EQ(chosen.replica, decision.replica);
+    EXPECT_EQ(chosen.cached, decision.cached);
+    EXPECT_EQ(chosen.terms, decision.terms);
+    EXPECT_EQ(again->score, decision.score);
+    EXPECT_EQ(again->reason, decision.reason);
+    everybody += trace.everybody;
+    int cheapest = 0;
+    for (const Seen& seen : trace.seen) cheapest += seen.terms.Sum() == decision.score;
+    ties += cheapest > 1;
   }
-  const std::vector<PrefixMatch> matches = {{ReplicaId{3}, 9000}, {ReplicaId{7}, 4000}};
-  const PickFacts facts = Held(matches);
-  const auto replicas = pool.routing.table.replicas(ModelId{0});
-  const Candidates candidates(pool.routing.table.model(ModelId{0}).spec, replicas, pool.routing.load, {},
-                              kStart, true);
+  EXPECT_GT(ties, 10);
+  EXPECT_GT(everybody, 10);
+}
+
+TEST(Cost, AChoiceIsOnlyKeptWhereSomebodyWantsToKnow) {
+  Pool pool(4);
+  PickLog log;
+  PickFacts facts = kCold;
+  facts.log = &log;
+  for (size_t i = 0; i < PickLog::kMax + 4; ++i) pool.PickOf(facts);
+  EXPECT_EQ(log.picks.size(), PickLog::kMax);
+  EXPECT_TRUE(pool.PickOf(kCold).replica);
+  EXPECT_EQ(log.picks.size(), PickLog::kMax);
+}
+
+TEST(Cost, AnotherZoneIsUsedWhenItIsSoMuchBetter) {
+  ModelSpec spec = Serving("m", {1, 1}, PolicyKind::kCost);
+  spec.replicas[0].zone = "west";
+  spec.replicas[1].zone = "east";
+  spec.cost.other_zone = 2;
+  auto table = RouteTable::Build({spec}, "west");
+  ASSERT_TRUE(table.ok());
+  ReplicaStates states;
+  const LoadView load(*table, states);
   scheduler::Rng rng(1);
-  const std::vector<CostRow> rows = ExplainCost(candidates, facts, pool.routing.load.cell(ModelId{0}), rng);
-  ASSERT_EQ(rows.size(), 16u);
-  const Decision decision = pool.PickOf(facts);
-  EXPECT_EQ(candidates.replica(rows[0].place).id, decision.replica);
-  EXPECT_EQ(rows[0].terms.Sum(), decision.score);
-  EXPECT_EQ(rows[0].cached, decision.cached);
-  const auto order = [](const CostRow& row) { return std::pair(row.vetoed, row.terms.Sum()); };
-  for (size_t i = 1; i < rows.size(); ++i) EXPECT_GE(order(rows[i]), order(rows[i - 1]));
-  // The row is enough to compute its cost again.
-  for (const CostRow& row : rows) {
-    double mean = 0;
-    for (const CostRow& other : rows) mean += other.signals.requests / 16;
-    EXPECT_NEAR(CostOf(row.signals, static_cast<double>(10'000 - row.cached), 300, mean, {}).Sum(),
-                row.terms.Sum(), 1e-9);
-  }
+  const auto pick = [&] { return Pick(*table, ModelId{0}, load, kCold, {}, kStart, rng); };
+  const Decision near = pick();
+  EXPECT_EQ(near.replica, ReplicaId{0});
+  EXPECT_EQ(near.terms.distance, 0);
+  // 8,000 tokens a second: two seconds' worth stand before it there, and a little.
+  const Charge busy(load.shared(ReplicaId{0}), Work{17'000, 17'000, 17'000}, Admission::kAdmitted, kStart);
+  const Decision far = pick();
+  EXPECT_EQ(far.replica, ReplicaId{1});
+  EXPECT_EQ(far.terms.distance, 2);
 }
 
 TEST(Cost, WeightsMustBeNumbersFromZeroOn) {

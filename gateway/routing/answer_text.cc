@@ -1,0 +1,93 @@
+#include "gateway/routing/answer_text.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "gateway/net/sse.h"
+
+namespace gateway::routing {
+namespace {
+
+using Json = nlohmann::json;
+
+// By choice, since the events of several come in any order.
+using Texts = std::map<int64_t, std::string>;
+
+void Append(const Json& object, const char* key, std::string& to) {
+  if (!object.is_object()) return;
+  if (const auto found = object.find(key); found != object.end() && found->is_string())
+    to += found->get_ref<const std::string&>();
+}
+
+// Of a message, or of the part of one that an event brings.
+void AppendMessage(const Json& message, std::string& to) {
+  Append(message, "reasoning_content", to);
+  Append(message, "content", to);
+  if (!message.is_object() || !message.contains("tool_calls")) return;
+  for (const Json& call : message["tool_calls"]) {
+    if (!call.is_object() || !call.contains("function")) continue;
+    Append(call["function"], "name", to);
+    Append(call["function"], "arguments", to);
+  }
+}
+
+// Messages has `content`, Responses `output`, whose items have one.
+void AppendContent(const Json& document, std::string& to) {
+  for (const char* list : {"output", "content"}) {
+    if (!document.contains(list) || !document[list].is_array()) continue;
+    for (const Json& item : document[list]) {
+      if (!item.is_object()) continue;
+      Append(item, "text", to);
+      Append(item, "name", to);
+      Append(item, "arguments", to);
+      if (item.contains("input")) to += item["input"].dump();
+      AppendContent(item, to);
+    }
+  }
+}
+
+void Take(const Json& document, Texts& texts) {
+  if (!document.is_object()) return;
+  if (document.contains("choices") && document["choices"].is_array()) {
+    for (const Json& choice : document["choices"]) {
+      if (!choice.is_object()) continue;
+      const auto index = choice.find("index");
+      std::string& text =
+          texts[index != choice.end() && index->is_number_integer() ? index->get<int64_t>() : 0];
+      Append(choice, "text", text);
+      if (choice.contains("message")) AppendMessage(choice["message"], text);
+      if (choice.contains("delta")) AppendMessage(choice["delta"], text);
+    }
+    return;
+  }
+  // An event of Messages or Responses: the one brings an object, the other the text itself. Those that end a
+  // part tell all of it once more.
+  if (document.contains("delta")) {
+    const Json& delta = document["delta"];
+    Append(document, "delta", texts[0]);
+    Append(delta, "text", texts[0]);
+    Append(delta, "partial_json", texts[0]);
+    return;
+  }
+  if (document.contains("type") && document["type"] != "message" && document["type"] != "response") return;
+  AppendContent(document, texts[0]);
+}
+
+}  // namespace
+
+std::string AnswerText(std::string_view body, bool stream) {
+  Texts texts;
+  if (!stream) Take(Json::parse(body, nullptr, false), texts);
+  while (stream && !body.empty()) {
+    const net::SseEvent event = net::NextSseEvent(body);
+    if (event.has_data) Take(Json::parse(event.data, nullptr, false), texts);
+  }
+  std::string all;
+  for (const auto& [choice, text] : texts) {
+    if (!all.empty()) all += '\0';
+    all += text;
+  }
+  return all;
+}
+
+}  // namespace gateway::routing

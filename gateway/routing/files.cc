@@ -1,0 +1,65 @@
+#include "gateway/routing/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+namespace gateway::routing {
+
+std::string LogPath(const std::string& state_dir, uint32_t n) {
+  return n == 0 ? state_dir + "/routing.jsonl" : fmt::format("{}/routing.{}.jsonl", state_dir, n);
+}
+
+absl::Status LogFiles::Append(std::string_view lines, uint64_t file_bytes, uint32_t files) {
+  absl::Status status = file_ ? absl::OkStatus() : Open();
+  if (status.ok() && size_ > 0 && size_ + lines.size() > file_bytes) status = Rotate(files);
+  if (status.ok()) status = Write(lines);
+  if (!status.ok()) file_ = {};
+  return status;
+}
+
+absl::Status LogFiles::Open() {
+  const std::string path = LogPath(state_dir_, 0);
+  auto file = ledger::OpenFile(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC);
+  if (!file.ok()) return file.status();
+  const auto size = ledger::FileSize(file->get(), path);
+  if (!size.ok()) return size.status();
+  file_ = *std::move(file);
+  size_ = *size;
+  char last = '\n';
+  const bool read = size_ == 0 || pread(file_.get(), &last, 1, static_cast<off_t>(size_ - 1)) == 1;
+  return read && last == '\n' ? absl::OkStatus() : Write("\n");
+}
+
+absl::Status LogFiles::Rotate(uint32_t files) {
+  file_ = {};
+  std::error_code error;
+  // Also those that are too many since fewer are wanted.
+  for (uint32_t n = files; std::filesystem::remove(LogPath(state_dir_, n), error); ++n) continue;
+  if (files == 1) {
+    std::filesystem::remove(LogPath(state_dir_, 0), error);
+  }
+  for (uint32_t n = files - 1; n > 0; --n) {
+    error.clear();
+    std::filesystem::rename(LogPath(state_dir_, n - 1), LogPath(state_dir_, n), error);
+    if (error && error != std::errc::no_such_file_or_directory)
+      return ledger::SystemError("rename", LogPath(state_dir_, n - 1), error.value());
+  }
+  return Open();
+}
+
+absl::Status LogFiles::Write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(file_.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return ledger::SystemError("write", LogPath(state_dir_, 0), errno);
+    text.remove_prefix(static_cast<size_t>(written));
+    size_ += static_cast<uint64_t>(written);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gateway::routing

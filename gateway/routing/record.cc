@@ -1,0 +1,157 @@
+#include "gateway/routing/record.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace gateway::routing {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double Millis(conf::Duration d) {
+  return static_cast<double>(d.count()) * 1e-6;
+}
+
+std::string_view Name(api::Finish finish) {
+  switch (finish) {
+    case api::Finish::kNone:
+      return "";
+    case api::Finish::kDone:
+      return "stop";
+    case api::Finish::kLength:
+      return "length";
+  }
+  return "";
+}
+
+Json ToJson(const Outcome& outcome) {
+  Json out = {{"status", outcome.status},
+              {"input", outcome.input},
+              {"cached", outcome.cached},
+              {"output", outcome.output},
+              {"total_ms", Millis(outcome.total)}};
+  if (outcome.finish != api::Finish::kNone) out["finish"] = Name(outcome.finish);
+  if (outcome.first_token > conf::Duration::zero()) out["first_token_ms"] = Millis(outcome.first_token);
+  return out;
+}
+
+Json ToJson(const router::CostWeights& weights) {
+  return {{"running", weights.running},
+          {"pool", weights.pool},
+          {"decode", weights.decode},
+          {"pressure", weights.pressure},
+          {"usual_silence", weights.usual_silence},
+          {"other_zone", weights.other_zone}};
+}
+
+Json ToJson(const router::CostTerms& terms) {
+  return {{"wait", terms.wait},        {"compute", terms.compute},   {"decode", terms.decode},
+          {"others", terms.others},    {"pressure", terms.pressure}, {"silence", terms.silence},
+          {"distance", terms.distance}};
+}
+
+Json ToJson(const router::Signals& signals) {
+  return {{"requests", signals.requests},
+          {"waiting", signals.waiting},
+          {"backlog", signals.backlog},
+          {"context", signals.context},
+          {"kv_use", signals.kv_use},
+          {"prefill_rate", signals.prefill_rate},
+          {"pace", signals.pace},
+          {"stalled", signals.stalled},
+          {"max_running", signals.max_running},
+          {"scraped",
+           {{"running", signals.scraped.running},
+            {"waiting", signals.scraped.waiting},
+            {"kv_use", signals.scraped.kv_use}}}};
+}
+
+Json ToJson(const router::PickTrace& pick, const Runtime& runtime) {
+  const router::RouteTable& routes = runtime.routes();
+  const router::ModelSpec& spec = routes.model(pick.model).spec;
+  Json out = {{"time", conf::FormatTime(pick.at)},
+              {"model", spec.name},
+              {"policy", router::PolicyName(pick.policy)},
+              {"prompt_tokens", pick.prompt_tokens},
+              {"output_tokens", pick.output_tokens}};
+  if (pick.track != router::kStable) out["track"] = routes.track_name(pick.track);
+  if (pick.own_zone) out["zone"] = runtime.config().server.zone;
+  if (!pick.seen.empty()) {
+    out["weights"] = ToJson(spec.cost);
+    out["mean_requests"] = pick.mean_requests;
+    out["everybody"] = pick.everybody;
+    // As text: numbers of this size are not read back by everybody as they are.
+    out["draw"] = fmt::format("{:016x}", pick.draw);
+    Json& candidates = out["candidates"] = Json::array();
+    for (const router::Seen& seen : pick.seen) {
+      candidates.push_back({{"replica", runtime.replica(seen.replica).name()},
+                            {"cached", seen.cached},
+                            {"local", seen.local},
+                            {"vetoed", seen.vetoed},
+                            {"terms", ToJson(seen.terms)},
+                            {"signals", ToJson(seen.signals)}});
+    }
+  }
+  if (pick.replica) {
+    out["replica"] = runtime.replica(*pick.replica).name();
+    out["score"] = pick.score;
+    out["cached"] = pick.cached;
+  }
+  out["reason"] = pick.reason;
+  out["considered"] = pick.considered;
+  if (pick.failed_open) out["failed_open"] = true;
+  return out;
+}
+
+Json ToJson(const RoutedRequest& routed) {
+  const Runtime& runtime = *routed.runtime;
+  Json out = {{"kind", "route"},
+              {"time", conf::FormatTime(routed.at)},
+              {"request", routed.request},
+              {"model", runtime.routes().model(routed.model).spec.name},
+              {"session", routed.session}};
+  Json& picks = out["picks"] = Json::array();
+  for (const router::PickTrace& pick : routed.picks) picks.push_back(ToJson(pick, runtime));
+  out["outcome"] = ToJson(routed.outcome);
+  out["outcome"]["reason"] = ledger::Name(routed.reason);
+  return out;
+}
+
+Json ToJson(const ShadowedRequest& shadowed) {
+  const router::RouteTable& routes = shadowed.runtime->routes();
+  Json out = {{"kind", "shadow"},
+              {"time", conf::FormatTime(shadowed.at)},
+              {"request", shadowed.request},
+              {"model", routes.model(shadowed.model).spec.name},
+              {"to_model", routes.model(shadowed.to_model).spec.name},
+              {"replica", shadowed.replica},
+              {"answer", ToJson(shadowed.answer)}};
+  if (!shadowed.error.empty()) {
+    out["error"] = shadowed.error;
+    return out;
+  }
+  out["copy"] = ToJson(shadowed.copy);
+  out["same"] = {{"status", shadowed.answer.status == shadowed.copy.status},
+                 {"finish", shadowed.answer.finish == shadowed.copy.finish},
+                 {"output_tokens", shadowed.answer.output == shadowed.copy.output}};
+  if (shadowed.texts != Texts::kNotCompared) out["same"]["text"] = shadowed.texts == Texts::kSame;
+  return out;
+}
+
+}  // namespace
+
+nlohmann::ordered_json ToJson(const Record& record) {
+  return std::visit([](const auto& one) { return ToJson(one); }, record);
+}
+
+size_t BytesOf(const Record& record) {
+  size_t bytes = sizeof record;
+  if (const auto* routed = std::get_if<RoutedRequest>(&record)) {
+    for (const router::PickTrace& pick : routed->picks)
+      bytes += sizeof pick + pick.seen.capacity() * sizeof(router::Seen);
+  }
+  return bytes;
+}
+
+}  // namespace gateway::routing
