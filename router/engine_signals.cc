@@ -50,9 +50,10 @@ void EngineSignals::OnTelemetry(const Telemetry& telemetry, const Charged& then,
 
 void EngineSignals::Begin(const Work& work, conf::TimePoint now) {
   if (requests_.fetch_add(1, kRelaxed) == 0) OnToken(now);
+  context_.fetch_add(work.context, kRelaxed);
+  if (work.unseen) return;
   if (waiting_.fetch_add(1, kRelaxed) == 0) computing_since_.store(Nanos(now), kRelaxed);
   backlog_.fetch_add(work.uncached, kRelaxed);
-  context_.fetch_add(work.context, kRelaxed);
 }
 
 void EngineSignals::FirstToken(const Work& work, conf::TimePoint now) {
@@ -81,7 +82,7 @@ void EngineSignals::LearnPace(double token_time) {
 void EngineSignals::End(const Work& work, bool first_token) {
   requests_.fetch_sub(1, kRelaxed);
   context_.fetch_sub(work.context, kRelaxed);
-  if (first_token) return;
+  if (first_token || work.unseen) return;
   waiting_.fetch_sub(1, kRelaxed);
   backlog_.fetch_sub(work.uncached, kRelaxed);
 }

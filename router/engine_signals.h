@@ -23,6 +23,7 @@ struct Work {
   int64_t tokens = 1;    // input and output: what least-load goes by
   int64_t uncached = 0;  // of the prompt: what must be computed
   int64_t context = 0;   // what it will hold of the KV cache
+  bool unseen = false;   // the answer comes whole, so nobody sees when its prompt is computed
 };
 
 // An engine's own words, scraped.

@@ -42,7 +42,7 @@ void Charge::Reestimate(int64_t tokens) {
 }
 
 void Charge::FirstToken(conf::TimePoint now) {
-  if (!state_ || first_token_) return;
+  if (!state_ || first_token_ || work_.unseen) return;
   state_->engine.FirstToken(work_, now);
   first_token_ = now;
 }
