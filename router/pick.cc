@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "router/admission/room.h"
 #include "router/policies/cache_aware.h"
 #include "router/policies/consistent_hash.h"
 #include "router/policies/cost.h"
@@ -76,7 +77,7 @@ bool Choose(const Candidates& candidates, Policy policy, const LoadView& load, c
     decision.replica = id;
     decision.cached = candidates.CachedAt(choice->place, facts);
     const int64_t uncached = facts.prompt_tokens - decision.cached;
-    const Work work{facts.tokens, uncached, uncached + facts.output_tokens};
+    const Work work{facts.tokens, uncached, uncached + facts.output_tokens, facts.whole};
     decision.charge = Charge(load.shared(id), work, admission, now);
     decision.terms = choice->terms;
     decision.reason = choice->reason;
@@ -113,7 +114,14 @@ bool Candidates::Tried(uint32_t place) const {
 
 bool Candidates::Usable(uint32_t place) const {
   const ReplicaState& s = state(place);
-  return weight(place) > 0 && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place);
+  return weight(place) > 0 && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) &&
+         !Tried(place) && (room_for_ == nullptr || HasRoomFor(place, *room_for_));
+}
+
+bool Candidates::HasRoomFor(uint32_t place, const PickFacts& facts) const {
+  if (!spec_.room || !replicas_[place].spec.room_known) return true;
+  const Signals signals = Read(place);
+  return HasRoom(signals, *spec_.room, static_cast<double>(CachedAt(place, facts)) / signals.prefill_rate);
 }
 
 std::optional<uint32_t> Candidates::PlaceOf(ReplicaId id) const {
@@ -150,6 +158,10 @@ Decision Pick(const RouteTable& table, ModelId model, const LoadView& load, cons
   const std::span<const Replica> replicas = table.replicas(model);
   ModelCell& cell = load.cell(model);
   Decision decision;
+  if (facts.prefer_room && spec.room) {
+    const Candidates roomy(spec, replicas, load, tried, now, true, &facts);
+    if (Choose(roomy, policy, load, facts, cell, now, rng, decision)) return decision;
+  }
   const Candidates candidates(spec, replicas, load, tried, now, true);
   if (Choose(candidates, policy, load, facts, cell, now, rng, decision)) return decision;
   if (spec.fail_open && tried.empty() && AllDown(candidates)) {

@@ -30,6 +30,8 @@ struct PickFacts {
   int64_t output_tokens = 0;                 // expected
   uint64_t affinity = 0;                     // of the session, or of the prompt's beginning; 0: none
   std::span<const PrefixMatch> cached = {};  // the longest first; the caller's, and outlives its use
+  bool whole = false;                        // the answer is not streamed: its first token is not seen
+  bool prefer_room = false;                  // whoever has room before others; see admission/room.h
 };
 
 // Who holds how much of the prompt: the index's findings as a policy reads them, in tokens. Leaves out who is
@@ -76,8 +78,15 @@ struct Decision {
 class Candidates {
  public:
   Candidates(const ModelSpec& spec, std::span<const Replica> replicas, const LoadView& load,
-             std::span<const ReplicaId> tried, conf::TimePoint now, bool ask_health)
-      : spec_(spec), replicas_(replicas), load_(load), tried_(tried), now_(now), ask_health_(ask_health) {}
+             std::span<const ReplicaId> tried, conf::TimePoint now, bool ask_health,
+             const PickFacts* room_for = nullptr)
+      : spec_(spec),
+        replicas_(replicas),
+        load_(load),
+        tried_(tried),
+        now_(now),
+        ask_health_(ask_health),
+        room_for_(room_for) {}
 
   const CostWeights& cost_weights() const { return spec_.cost; }
 
@@ -89,6 +98,8 @@ class Candidates {
   double weight(uint32_t place) const { return replicas_[place].spec.weight; }
   bool Tried(uint32_t place) const;
   bool Usable(uint32_t place) const;
+  // A holder of the prompt's beginning may be busier, by the time that computing the rest alone saves.
+  bool HasRoomFor(uint32_t place, const PickFacts& facts) const;
   Signals Read(uint32_t place) const { return state(place).engine.Read(now_); }
   // The replica's place here, if it is one of these.
   std::optional<uint32_t> PlaceOf(ReplicaId id) const;
@@ -107,6 +118,7 @@ class Candidates {
   std::span<const ReplicaId> tried_;
   conf::TimePoint now_;
   bool ask_health_;
+  const PickFacts* room_for_;  // not null: only those that have room for it are usable
 };
 
 struct Choice {

@@ -86,7 +86,8 @@ class Charge {
   // Replaces the estimate by what is now known to be outstanding (the input prefilled, output still to come).
   void Reestimate(int64_t tokens);
 
-  // The first token has come: the prompt is computed. Later calls change nothing.
+  // The first token has come: the prompt is computed. Later calls change nothing, nor do those for work that
+  // comes whole.
   void FirstToken(conf::TimePoint now);
 
   // The answer's last token has come: `generated` of them, from which the engine's pace is learnt.
@@ -135,6 +136,7 @@ struct alignas(64) ModelCell {
   RetryBudget budget;
   // Places that were the least loaded of those looked at lately: who looks at a few is shown them again.
   std::array<std::atomic<uint32_t>, 4> least_loaded{};
+  std::atomic<uint32_t> room_at{0};  // place where the next look for room begins
   absl::Mutex mutex;
   std::vector<double> credit ABSL_GUARDED_BY(mutex);  // of smooth weighted round robin, by place in the model
 };

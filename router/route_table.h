@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "router/admission/room_spec.h"
 #include "router/breaker.h"
 #include "router/cost_weights.h"
 #include "router/health.h"
@@ -77,7 +78,8 @@ struct ReplicaSpec {
   std::string upstream_model;  // what the engine calls the model; empty: the name in the request
   std::string zone;
   std::vector<std::pair<std::string, std::string>> labels;
-  double weight = 1;  // share of the traffic, or relative speed; 0: drained, no new requests
+  double weight = 1;       // share of the traffic, or relative speed; 0: drained, no new requests
+  bool room_known = true;  // false: a provider, of whose room nothing is known; it always has some
 };
 
 struct ModelSpec {
@@ -86,6 +88,7 @@ struct ModelSpec {
   std::vector<ReplicaSpec> replicas;
   PolicyKind policy = PolicyKind::kLeastLoad;
   CostWeights cost;                     // of the policy of that name
+  std::optional<RoomSpec> room;         // none: nobody waits for this model
   std::vector<FallbackSpec> fallbacks;  // models to try next, in order; theirs are not followed
   Timeouts timeouts;
   RetryPolicy retry;
