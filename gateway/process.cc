@@ -106,6 +106,7 @@ Process::Process(std::string config_path)
       control_([](const std::exception_ptr& error) { log::Exception("control task", error); }),
       probes_(control_),
       scrapes_(control_, shared_.prefixes, RandomSeed()),
+      queue_ticks_(control_.watchdog, shared_.queues, [this] { return runtime_; }),
       jwks_(control_,
             [this](size_t issuer, const plugins::auth::PublishedKeys& keys) {
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
@@ -119,6 +120,7 @@ Process::Process(std::string config_path)
   shared_.on_unknown_key_id = [this](size_t issuer) {
     control_.Post([this, issuer] { jwks_.OnUnknownKeyId(issuer); });
   };
+  shared_.queues.on_waiting = [this] { control_.Post([this] { queue_ticks_.Begin(); }); };
 }
 
 Process::~Process() {
@@ -244,6 +246,9 @@ absl::Status Process::Apply(Prepared prepared) {
   admin_tls_.Set(std::move(prepared.admin_certificate));
   jwks_.Start(std::move(prepared.issuers));
   runtime_ = std::move(prepared.runtime);
+  for (const ModelRuntime& model : runtime_->models()) {
+    model.waits->Configure(model.queue.value_or(config::Queue()));
+  }
   Publish();
   outbound_.OnLimits();
   if (!threads_.empty()) {

@@ -26,6 +26,7 @@
 #include "gateway/operations.h"
 #include "gateway/outbound.h"
 #include "gateway/probes.h"
+#include "gateway/queue_ticks.h"
 #include "gateway/scrapes.h"
 #include "gateway/server.h"
 #include "gateway/shared.h"
@@ -96,6 +97,7 @@ class Process {
   net::Loop control_;
   Probes probes_;
   Scrapes scrapes_;
+  QueueTicks queue_ticks_;
   Jwks jwks_;
   Outbound outbound_;
   std::unique_ptr<ledger::Indexer> indexer_;

@@ -51,7 +51,9 @@ router::PickFacts PromptPrefix::Facts(const Exchange& x) const {
           .prompt_tokens = x.prompt_tokens_est,
           .output_tokens = output,
           .affinity = affinity_,
-          .cached = std::span(matches_).first(match_count_)};
+          .cached = std::span(matches_).first(match_count_),
+          .whole = !x.facts.stream && !x.spec->bound.empty(),
+          .prefer_room = x.place != nullptr};
 }
 
 void PromptPrefix::Sent(const Exchange& x, conf::TimePoint now) const {

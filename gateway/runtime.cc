@@ -53,6 +53,8 @@ router::ModelSpec SpecOf(const config::Model& model) {
   spec.health.interval = model.health.interval;
   spec.health.rise = model.health.rise;
   spec.health.fall = model.health.fall;
+  const std::optional<config::Queue> queue = config::QueueOf(model);
+  if (queue) spec.room = {queue->busy_for, static_cast<double>(queue->max_running.value_or(0))};
   if (model.max_output_tokens) spec.max_output = *model.max_output_tokens;
   for (const config::Endpoint& endpoint : model.endpoints) {
     router::ReplicaSpec replica;
@@ -61,6 +63,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
     replica.engine = std::string(Name(endpoint.engine));
     replica.upstream_model = endpoint.model;
     replica.weight = endpoint.weight;
+    replica.room_known = config::IsEngine(endpoint.engine) || model.queue;
     spec.replicas.push_back(std::move(replica));
   }
   return spec;
@@ -152,8 +155,9 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, con
 
   for (const config::Model& model : c.models) {
     const limits::Price price{model.price.input, model.price.cached_input, model.price.output};
-    runtime->models_.push_back(
-        {&model, learned.limits.Model(model.name), price, learned.estimates.Get(model.name)});
+    runtime->models_.push_back({&model, learned.limits.Model(model.name), price,
+                                learned.estimates.Get(model.name), config::QueueOf(model),
+                                learned.queues.Get(model.name)});
     for (const config::Endpoint& endpoint : model.endpoints) {
       auto replica = BuildReplica(endpoint);
       if (!replica.ok()) return replica.status();

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "gateway/ledger/ledger.h"
+#include "gateway/model_queue.h"
 #include "gateway/runtime.h"
 #include "gateway/telemetry/otlp.h"
 #include "gateway/telemetry/trace_context.h"
@@ -24,6 +25,7 @@ struct Shared {
   router::prefix::Index prefixes;
   router::ReplicaStates replicas{&prefixes};
   TokenEstimates estimates;
+  ModelQueues queues;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<plugins::auth::KeyStore> keys;
   std::unique_ptr<telemetry::OtlpExporter> traces;  // absent: no tracing
@@ -37,7 +39,7 @@ struct Shared {
       false};                         // Redis is gone, and configuration says to admit nothing then
   std::atomic<bool> disk_low{false};  // less free than ledger.min_free_bytes
 
-  Learned learned() { return {limits, replicas, estimates}; }
+  Learned learned() { return {limits, replicas, estimates, queues}; }
 };
 
 }  // namespace gateway

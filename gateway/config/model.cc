@@ -184,6 +184,16 @@ ApiSet DefaultApis(Engine engine) {
 bool HasHealthPath(Engine engine) {
   return FactsOf(engine).health;
 }
+bool IsEngine(Engine engine) {
+  return engine != Engine::kOpenai && engine != Engine::kAnthropic;
+}
+
+std::optional<Queue> QueueOf(const Model& model) {
+  if (model.queue) return model.queue->enabled ? model.queue : std::nullopt;
+  const bool any = std::ranges::any_of(model.endpoints, IsEngine, &Endpoint::engine);
+  return any ? std::optional(Queue()) : std::nullopt;
+}
+
 std::string_view Name(FallbackOn condition) {
   return conf::WordOf<FallbackOn>(kConditions, condition);
 }
@@ -204,6 +214,7 @@ void Bind(conf::Object& o, Model& model) {
   o.Optional("retries", model.retries);
   o.Optional("breaker", model.breaker);
   o.Optional("health", model.health);
+  o.Optional("queue", model.queue);
   o.Optional("fallbacks", model.fallbacks);
   o.Optional("translate", model.translate);
   if (!o.reading()) return;

@@ -173,7 +173,9 @@ void Settle(Exchange& x) {
     Count(x);
   }
   Trace(x);
+  if (x.place) x.place->Settle(QueueCost(x.Used()));
   x.attempt.reset();
+  CallNext(x, x.at.ended);
   if (x.upstream) x.upstream->Release(x.at.ended);
 }
 
