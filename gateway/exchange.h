@@ -15,6 +15,7 @@
 #include "gateway/api/usage.h"
 #include "gateway/ledger/journal.h"
 #include "gateway/ledger/record.h"
+#include "gateway/model_queue.h"
 #include "gateway/net/http/server_connection.h"
 #include "gateway/net/transport.h"
 #include "gateway/principal.h"
@@ -114,12 +115,13 @@ struct Exchange {
 
   Shard& shard;
   net::http::ServerConnection& client;
-  const std::shared_ptr<const Runtime> runtime;
+  std::shared_ptr<const Runtime> runtime;  // a request that had to wait goes on with the latest
   std::string client_address;
 
   std::array<char, 36> id_text;
   std::string_view id;                            // ours: x-request-id
   std::string_view client_request_id;             // the client's own
+  std::string_view asked_priority;                // x-priority; empty: its key's
   std::optional<telemetry::TraceContext> trace;   // our span's place, where tracing is on
   std::optional<telemetry::TraceContext> caller;  // the client's
   Timeline at;
@@ -150,6 +152,7 @@ struct Exchange {
   ledger::Ticket ticket;
 
   // dispatch
+  std::unique_ptr<QueuePlace> place;  // it found no room, and waits or has waited
   PromptPrefix prefix;
   routing::Traffic traffic;
   std::optional<router::Attempt> attempt;

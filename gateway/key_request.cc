@@ -6,6 +6,7 @@
 #include <array>
 
 #include "conf/text.h"
+#include "gateway/config/names.h"
 #include "gateway/key_limits.h"
 #include "plugins/auth/permissions.h"
 
@@ -15,7 +16,6 @@ namespace {
 namespace auth = plugins::auth;
 
 constexpr std::array<std::string_view, 3> kRoles = {"viewer", "operator", "admin"};
-constexpr std::array<std::string_view, 3> kPriorities = {"low", "normal", "high"};
 constexpr std::array<std::string_view, kKeyStates> kStates = {"active", "expired", "revoked", "replaced"};
 
 template <class Names>
@@ -142,9 +142,10 @@ class Checker {
 
   void Priority() {
     if (HasNoEffect("priority", !request_.priority.empty())) return;
-    if (std::find(kPriorities.begin(), kPriorities.end(), request_.priority) == kPriorities.end()) {
+    const config::Names priorities = config::PriorityNames(config_.models);
+    if (!request_.priority.empty() && !priorities.Has(request_.priority)) {
       Add("priority",
-          fmt::format("unknown priority \"{}\"{}", request_.priority, Hint(request_.priority, kPriorities)));
+          fmt::format("unknown priority \"{}\"{}", request_.priority, priorities.Hint(request_.priority)));
     }
     spec_.priority = request_.priority;
   }

@@ -23,7 +23,7 @@ struct KeyRequest {
   std::vector<std::string> models;     // names, aliases or globs
   std::vector<std::string> endpoints;  // families: chat, embeddings, …
   std::string expires;                 // "30d", or a time as RFC 3339 or a date
-  std::string priority;                // low, normal, high; empty: the tenant's
+  std::string priority;                // a band of a queue: low, normal, high, …; empty: the tenant's
   std::string limits;                  // JSON: key_limits.h
   std::string created_by;
 };

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "gateway/api/error.h"
 #include "gateway/net/clock.h"
 
 namespace gateway {
@@ -96,6 +97,11 @@ void AddShadows(MetricFamilies& out, std::string_view model, const ShadowCells& 
       .Add(SampleOf(cells.duration), {{"model", model}});
 }
 
+// By router::WaitRefusal.
+constexpr std::array<api::Code, 4> kQueueRefusals = {api::Code::kQueueTimeout, api::Code::kQueueFull,
+                                                     api::Code::kQueueShareExceeded,
+                                                     api::Code::kDeadlineUnreachable};
+
 // A replica as the policies see it.
 struct ReplicaSignal {
   std::string_view name;
@@ -145,6 +151,7 @@ struct ReplicaLabels {
 std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   MetricFamilies out;
   CollectModels(out);
+  CollectQueues(out);
   CollectReplicas(out);
   CollectPrefixes(out);
   CollectKvEvents(out);
@@ -184,9 +191,30 @@ void Metrics::CollectModels(MetricFamilies& out) const {
         out.Counter(counter.name, counter.help).Add((cells.*counter.cell).value(), {{"model", model}});
       }
       AddShadows(out, model, cells.shadow);
+      out.Counter("tidegate_queue_refusals_total", "Requests that a queue would not take or hold longer");
+      for (size_t i = 0; i < kQueueRefusals.size(); ++i) {
+        out.Add(cells.queue_refusals[i].value(),
+                {{"model", model}, {"code", api::Info(kQueueRefusals[i]).name}});
+      }
       out.Counter("tidegate_cost_usd_total", "What requests cost by the models' prices")
           .Add(static_cast<double>(cells.cost_micro_usd.value()) * 1e-6, {{"model", model}});
     });
+  }
+}
+
+void Metrics::CollectQueues(MetricFamilies& out) const {
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const size_t max = runtime->config().telemetry.metrics.max_label_values;
+  const conf::TimePoint now = net::Now();
+  for (const ModelRuntime& model : runtime->models()) {
+    if (!model.queue) continue;
+    const std::string_view name = models_.Bounded(model.waits->model(), max);
+    for (const ModelQueue::Band& band : model.waits->Look(now, 0).bands) {
+      out.Gauge("tidegate_queue_requests", "Requests that wait at the gateway for a replica with room")
+          .Add(uint64_t{band.waiting}, {{"model", name}, {"band", band.name}});
+      out.Gauge("tidegate_queue_bytes", "Memory that those requests hold")
+          .Add(band.bytes, {{"model", name}, {"band", band.name}});
+    }
   }
 }
 

@@ -29,6 +29,7 @@ class Metrics final : public prometheus::Collectable {
 
  private:
   void CollectModels(MetricFamilies& out) const;
+  void CollectQueues(MetricFamilies& out) const;
   void CollectReplicas(MetricFamilies& out) const;
   void CollectPrefixes(MetricFamilies& out) const;
   void CollectKvEvents(MetricFamilies& out) const;

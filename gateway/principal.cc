@@ -16,6 +16,7 @@ PrincipalRef ForTenantItself(const TenantRuntime& tenant, router::limits::LimitT
   principal->models = tenant.models;
   principal->apis = tenant.apis;
   principal->priority = tenant.config->priority;
+  principal->weight = tenant.config->weight;
   principal->store_content = tenant.config->store_content;
   return principal;
 }
@@ -55,8 +56,7 @@ PrincipalRef ForKeyOf(const Principal& tenant, const plugins::auth::KeyRecord& k
   auto principal = std::make_shared<Principal>(tenant);
   principal->key = key.id;
   Narrow(*principal, key.permissions, runtime);
-  if (key.priority == "low") principal->priority = config::Priority::kLow;
-  if (key.priority == "high") principal->priority = config::Priority::kHigh;
+  if (!key.priority.empty()) principal->priority = key.priority;
   if (!key.limits.empty()) {
     router::limits::NodeSpec node{tenant.tenant + "/" + std::string(LimitKeyOf(keys, key.id)), {}};
     // What was accepted when the key was made is still valid; a store edited by hand fails closed.

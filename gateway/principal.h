@@ -30,7 +30,8 @@ struct Principal {
   router::limits::NodeRef node;
   std::vector<bool> models;  // by ModelId
   config::ApiSet apis;
-  config::Priority priority = config::Priority::kNormal;
+  std::string priority;  // the most urgent band that its requests may wait in
+  uint32_t weight = 1;   // of its tenant
   config::StoreContent store_content = config::StoreContent::kNone;
 
   bool MayUse(ModelId model) const { return models[static_cast<size_t>(model)]; }

@@ -108,6 +108,7 @@ Process::Process(std::string config_path)
       replica_watch_(control_),
       scrapes_(control_, shared_.prefixes, RandomSeed()),
       kv_events_(control_, shared_.prefixes, shared_.computed),
+      queue_ticks_(control_.watchdog, shared_.queues, [this] { return runtime_; }),
       jwks_(control_,
             [this](size_t issuer, const plugins::auth::PublishedKeys& keys) {
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
@@ -122,6 +123,7 @@ Process::Process(std::string config_path)
     control_.Post([this, issuer] { jwks_.OnUnknownKeyId(issuer); });
   };
   shared_.computed.on_first = [this] { control_.Post([this] { kv_events_.OnComputed(); }); };
+  shared_.queues.on_waiting = [this] { control_.Post([this] { queue_ticks_.Begin(); }); };
 }
 
 Process::~Process() {
@@ -251,6 +253,9 @@ absl::Status Process::Apply(Prepared prepared) {
   jwks_.Start(std::move(prepared.issuers));
   runtime_ = std::move(prepared.runtime);
   shared_.routing_log->Configure(runtime_->config().routing_log);
+  for (const ModelRuntime& model : runtime_->models()) {
+    model.waits->Configure(model.queue.value_or(config::Queue()));
+  }
   Publish();
   outbound_.OnLimits();
   if (!threads_.empty()) {

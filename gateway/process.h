@@ -27,6 +27,7 @@
 #include "gateway/operations.h"
 #include "gateway/outbound.h"
 #include "gateway/probes.h"
+#include "gateway/queue_ticks.h"
 #include "gateway/replica_watch.h"
 #include "gateway/scrapes.h"
 #include "gateway/server.h"
@@ -100,6 +101,7 @@ class Process {
   ReplicaWatch replica_watch_;
   Scrapes scrapes_;
   KvEvents kv_events_;
+  QueueTicks queue_ticks_;
   Jwks jwks_;
   Outbound outbound_;
   std::unique_ptr<ledger::Indexer> indexer_;

@@ -53,7 +53,8 @@ router::PickFacts PromptPrefix::Facts(const Exchange& x) const {
           .whole = !x.facts.stream,
           .max_output = x.MaxOutput(),
           .affinity = affinity_,
-          .cached = std::span(matches_).first(match_count_)};
+          .cached = std::span(matches_).first(match_count_),
+          .prefer_room = x.place != nullptr};
 }
 
 void PromptPrefix::Sent(const Exchange& x, conf::TimePoint now) const {

@@ -66,6 +66,8 @@ router::ModelSpec SpecOf(const config::Model& model) {
                 .eject = model.watch.eject,
                 .max_eject = model.watch.max_eject,
                 .slow_start = model.watch.slow_start};
+  const std::optional<config::Queue> queue = config::QueueOf(model);
+  if (queue) spec.room = {queue->busy_for, static_cast<double>(queue->max_running.value_or(0))};
   if (model.max_output_tokens) spec.max_output = *model.max_output_tokens;
   for (const config::Endpoint& endpoint : model.endpoints) {
     router::ReplicaSpec replica;
@@ -76,6 +78,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
     replica.weight = endpoint.weight;
     replica.zone = endpoint.zone;
     replica.track = endpoint.track;
+    replica.room_known = config::IsEngine(endpoint.engine) || model.queue;
     spec.replicas.push_back(std::move(replica));
   }
   return spec;
@@ -167,8 +170,9 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, con
 
   for (const config::Model& model : c.models) {
     const limits::Price price{model.price.input, model.price.cached_input, model.price.output};
-    runtime->models_.push_back(
-        {&model, learned.limits.Model(model.name), price, learned.estimates.Get(model.name)});
+    runtime->models_.push_back({&model, learned.limits.Model(model.name), price,
+                                learned.estimates.Get(model.name), config::QueueOf(model),
+                                learned.queues.Get(model.name)});
     for (const config::Endpoint& endpoint : model.endpoints) {
       auto replica = BuildReplica(endpoint);
       if (!replica.ok()) return replica.status();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gateway/config.h"
+#include "gateway/model_queue.h"
 #include "gateway/net/transport.h"
 #include "gateway/principal.h"
 #include "plugins/auth/jwt_authenticator.h"
@@ -29,6 +30,8 @@ struct ModelRuntime {
   router::limits::ModelRef limits;
   router::limits::Price price;
   std::shared_ptr<router::TokenEstimate> estimate;  // learned; survives reloads
+  std::optional<config::Queue> queue;               // none: nobody waits for it
+  std::shared_ptr<ModelQueue> waits;                // who does; survives reloads
 };
 
 struct ReplicaRuntime {
@@ -62,6 +65,7 @@ struct Learned {
   router::limits::LimitTree& limits;
   router::ReplicaStates& replicas;
   TokenEstimates& estimates;
+  ModelQueues& queues;
 };
 
 class Runtime {

@@ -78,7 +78,8 @@ struct ModelCells {
   Cell cost_micro_usd;
   Cell retries;
   Cell fallbacks;
-  TokenCells input_tokens;  // of requests that used any
+  std::array<Cell, 4> queue_refusals;  // by router::WaitRefusal; the first: waited as long as it may
+  TokenCells input_tokens;             // of requests that used any
   TokenCells output_tokens;
   DurationCells duration;
   DurationCells time_to_first_token;

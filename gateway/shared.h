@@ -11,6 +11,7 @@
 
 #include "gateway/computed_prompts.h"
 #include "gateway/ledger/ledger.h"
+#include "gateway/model_queue.h"
 #include "gateway/routing/log.h"
 #include "gateway/runtime.h"
 #include "gateway/telemetry/otlp.h"
@@ -29,6 +30,7 @@ struct Shared {
   router::Sessions sessions;
   TokenEstimates estimates;
   ComputedPrompts computed;
+  ModelQueues queues;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<plugins::auth::KeyStore> keys;
   std::unique_ptr<telemetry::OtlpExporter> traces;  // absent: no tracing
@@ -43,7 +45,7 @@ struct Shared {
       false};                         // Redis is gone, and configuration says to admit nothing then
   std::atomic<bool> disk_low{false};  // less free than ledger.min_free_bytes
 
-  Learned learned() { return {limits, replicas, estimates}; }
+  Learned learned() { return {limits, replicas, estimates, queues}; }
 };
 
 }  // namespace gateway

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "router/admission/room.h"
 #include "router/policies/cache_aware.h"
 #include "router/policies/consistent_hash.h"
 #include "router/policies/cost.h"
@@ -209,9 +210,10 @@ class Picking {
     return {model_.spec, replicas_, load_, tried_, now_, ask_health, scope, trace_};
   }
 
-  Candidates Look(TrackId track, bool own_zone, Leave leave) {
+  Candidates Look(TrackId track, bool own_zone, Leave leave, const PickFacts* room_for = nullptr) {
     Scope scope{.track = track, .own_zone = own_zone};
     if (leave == Leave::kTroubled) scope.shunned = ShunnedOf(Look(scope, true), load_.cell(model_.id), now_);
+    scope.room_for = room_for;
     return Look(scope, true);
   }
 
@@ -227,11 +229,16 @@ class Picking {
   bool From(TrackId track, Leave leave) {
     const Candidates all = Look(track, false, leave);
     if (facts_.of_session && ChooseOfSession(all, load_, facts_, now_, decision_)) return true;
+    const bool asks_for_room = facts_.prefer_room && model_.spec.room;
+    return (asks_for_room && Within(track, leave, &facts_)) || Within(track, leave, nullptr);
+  }
+
+  bool Within(TrackId track, Leave leave, const PickFacts* room_for) {
     if (model_.zoned && model_.spec.policy != PolicyKind::kCost) {
-      const Candidates own = Look(track, true, leave);
+      const Candidates own = Look(track, true, leave, room_for);
       if (OwnZoneSuffices(own) && ChooseFrom(own)) return true;
     }
-    return ChooseFrom(Look(track, false, leave));
+    return ChooseFrom(Look(track, false, leave, room_for));
   }
 
   bool ChooseFrom(const Candidates& candidates) {
@@ -283,7 +290,14 @@ bool Candidates::Usable(uint32_t place) const {
   const Shunned& shunned = scope_.shunned;
   if (shunned.suspected && s.standing.suspected()) return false;
   if (shunned.mean && !s.standing.HasRoom(s.load.requests(), *shunned.mean, now_)) return false;
-  return InScope(place) && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place);
+  return InScope(place) && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place) &&
+         (scope_.room_for == nullptr || HasRoomFor(place, *scope_.room_for));
+}
+
+bool Candidates::HasRoomFor(uint32_t place, const PickFacts& facts) const {
+  if (!spec_.room || !replicas_[place].spec.room_known) return true;
+  const Signals signals = Read(place);
+  return HasRoom(signals, *spec_.room, static_cast<double>(CachedAt(place, facts)) / signals.prefill_rate);
 }
 
 std::optional<uint32_t> Candidates::PlaceOf(ReplicaId id) const {

@@ -37,6 +37,7 @@ struct PickFacts {
   TrackId track = kStable;                   // a canary's, or the stable one
   std::optional<ReplicaId> of_session = {};  // the replica that its session has used last
   PickLog* log = nullptr;                    // where to keep what was seen; the caller's; null: nowhere
+  bool prefer_room = false;                  // whoever has room before others; see admission/room.h
 };
 
 // Who holds how much of the prompt: the index's findings as a policy reads them, in tokens. Leaves out who is
@@ -78,6 +79,7 @@ struct Scope {
   TrackId track = kStable;
   bool own_zone = false;  // only those of the gateway's zone
   Shunned shunned = {};
+  const PickFacts* room_for = nullptr;  // not null: only those that have room for it; see admission/room.h
 };
 
 // A model's replicas as one request may use them; what policies choose from. Places count from 0 within the
@@ -114,6 +116,8 @@ class Candidates {
   }
   bool Tried(uint32_t place) const;
   bool Usable(uint32_t place) const;
+  // A holder of the prompt's beginning may be busier, by the time that computing the rest alone saves.
+  bool HasRoomFor(uint32_t place, const PickFacts& facts) const;
   Signals Read(uint32_t place) const { return state(place).engine.Read(now_); }
   // The replica's place here, if it is one of these.
   std::optional<uint32_t> PlaceOf(ReplicaId id) const;

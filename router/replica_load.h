@@ -163,6 +163,7 @@ struct alignas(64) ModelCell {
   PoolPace pace;
   // Places that were the least loaded of those looked at lately: who looks at a few is shown them again.
   std::array<std::atomic<uint32_t>, 4> least_loaded{};
+  std::atomic<uint32_t> room_at{0};  // place where the next look for room begins
   absl::Mutex mutex;
   std::vector<double> credit ABSL_GUARDED_BY(mutex);  // of smooth weighted round robin, by place in the model
 };

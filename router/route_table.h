@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "router/admission/room_spec.h"
 #include "router/breaker.h"
 #include "router/canary.h"
 #include "router/cost_weights.h"
@@ -81,6 +82,7 @@ struct ReplicaSpec {
   std::string zone;            // where it stands; empty: wherever the gateway does
   std::string track;           // empty: the stable one
   double weight = 1;           // share of the traffic, or relative speed; 0: drained, no new requests
+  bool room_known = true;      // false: a provider, of whose room nothing is known; it always has some
 };
 
 struct ModelSpec {
@@ -94,6 +96,7 @@ struct ModelSpec {
   HashLimits consistent_hash;
   std::vector<CanarySpec> canaries;
   conf::Duration sticky_for{};          // how long a session keeps its replica unused; 0: it has none
+  std::optional<RoomSpec> room;         // none: nobody waits for this model
   std::vector<FallbackSpec> fallbacks;  // models to try next, in order; theirs are not followed
   Timeouts timeouts;
   RetryPolicy retry;

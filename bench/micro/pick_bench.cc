@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/micro/allocations.h"
+#include "router/admission/room.h"
 #include "router/attempt.h"
 
 namespace {
@@ -45,6 +46,33 @@ void BM_Pick(benchmark::State& state) {
 }
 BENCHMARK(BM_Pick)->ArgsProduct({benchmark::CreateDenseRange(0, router::kPolicyKinds - 1, 1),
                                  {2, 16, 1000, 4000}});
+
+// What a request pays that need not wait: replicas that have room, and, at worst, none of them.
+void BM_LookForRoom(benchmark::State& state) {
+  const auto replicas = static_cast<uint32_t>(state.range(0));
+  router::ModelSpec model;
+  model.name = "m";
+  model.room = router::RoomSpec{.max_running = 1};
+  for (uint32_t i = 0; i < replicas; ++i) {
+    router::ReplicaSpec replica;
+    replica.identity = "m@" + std::to_string(i);
+    model.replicas.push_back(std::move(replica));
+  }
+  const auto table = router::RouteTable::Build({std::move(model)});
+  if (!table.ok()) std::abort();
+  router::ReplicaStates states;
+  const router::LoadView load(*table, states);
+  const auto room_at = static_cast<uint32_t>(state.range(1) != 0 ? replicas / 2 : replicas);
+  std::vector<router::Charge> held;
+  for (uint32_t i = 0; i < replicas; ++i) {
+    if (i == room_at) continue;
+    held.emplace_back(load.shared(router::ReplicaId{i}), router::Work{}, router::Admission::kAdmitted, kNow);
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(router::LookForRoom(*table, router::ModelId{0}, load, 1, kNow));
+  }
+}
+BENCHMARK(BM_LookForRoom)->ArgNames({"replicas", "room"})->ArgsProduct({{8, 4000}, {1, 0}});
 
 // The whole way to a choice by cost: a prompt of so many blocks is looked up in a full index, candidates are
 // gathered and weighed, the choice is charged and predicted. Each pick is timed for its p99.

@@ -14,6 +14,7 @@ Answer OpenApi(const Operations& operations, const Call& call);
 Answer ListTenants(const Operations& operations, const Call& call);
 Answer ListModels(const Operations& operations, const Call& call);
 Answer ListEndpoints(const Operations& operations, const Call& call);
+Answer ListQueues(const Operations& operations, const Call& call);
 Answer ListLimits(const Operations& operations, const Call& call);
 
 Answer ListKeys(const Operations& operations, const Call& call);

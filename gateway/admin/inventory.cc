@@ -26,10 +26,6 @@ ordered_json Families(config::ApiSet apis) {
   return names;
 }
 
-std::string_view Name(config::Priority priority) {
-  return priority == config::Priority::kLow ? "low" : priority == config::Priority::kHigh ? "high" : "normal";
-}
-
 std::string_view Name(config::StoreContent content) {
   return content == config::StoreContent::kNone   ? "none"
          : content == config::StoreContent::kFull ? "full"
@@ -59,7 +55,8 @@ Answer ListTenants(const Operations&, const Call& call) {
     out["parent"] = tenant.config->parent.empty() ? ordered_json() : ordered_json(tenant.config->parent);
     out["models"] = ModelNames(*call.runtime, tenant.models);
     out["endpoints"] = Families(tenant.apis);
-    out["priority"] = Name(tenant.config->priority);
+    out["priority"] = tenant.config->priority;
+    out["weight"] = tenant.config->weight;
     out["store_content"] = Name(tenant.config->store_content);
   }
   std::sort(all.begin(), all.end(),

@@ -20,6 +20,9 @@ constexpr std::array kOfTenant = {
 constexpr std::array kOfModel = {Member{"model", Type::kText, false, "Only the endpoints of this model"},
                                  kLimit, kAfter};
 
+constexpr std::array kOfQueue = {Member{"model", Type::kText, false, "Only the queue of this model"}, kLimit,
+                                 kAfter};
+
 constexpr std::array kKeyQuery = {
     Member{"tenant", Type::kText, false,
            "A tenant's name or path: its keys and those of the tenants below it"},
@@ -32,7 +35,8 @@ constexpr std::array kNewKey = {
     Member{"models", Type::kTexts, false, "Only these of the tenant's models: names or globs"},
     Member{"endpoints", Type::kTexts, false, "Only these endpoints: chat, embeddings, …"},
     Member{"expires", Type::kText, false, "When it stops working: 30d, or 2027-01-31T00:00:00Z"},
-    Member{"priority", Type::kText, false, "low, normal or high; the tenant's when not given"},
+    Member{"priority", Type::kText, false,
+           "A band of a queue, such as low, normal or high; the tenant's when not given"},
     Member{"limits", Type::kObject, false,
            "The key's own limits: the members of a tenant's limits, and budget"},
 };
@@ -88,6 +92,9 @@ const std::array kRoutes = {
           kNone, "ModelList", kOk, Lane::kLoop, ListModels},
     Route{"listEndpoints", Verb::get, "/admin/v1/endpoints", "The endpoints, their health and load",
           Role::kViewer, kOfModel, kNone, "EndpointList", kOk, Lane::kLoop, ListEndpoints},
+    Route{"listQueues", Verb::get, "/admin/v1/queue",
+          "Who waits at the gateway, for which model, why and for how long", Role::kViewer, kOfQueue, kNone,
+          "QueueList", kOk, Lane::kLoop, ListQueues},
     Route{"listLimits", Verb::get, "/admin/v1/limits", "The limits and what is used of them", Role::kViewer,
           kOfTenant, kNone, "LimitList", kOk, Lane::kLoop, ListLimits},
     Route{"listKeys", Verb::get, "/admin/v1/keys", "The API keys, never their secrets", Role::kViewer,

@@ -9,8 +9,8 @@ namespace {
 using nlohmann::ordered_json;
 
 // One object: its members and their types in order, "name:type name:type ...". A type is string, whole,
-// boolean, object, time, strings (a list), or another object's name; with "?" it may be null, with "*" it may
-// be absent.
+// number, boolean, object, time, strings (a list), or another object's name; with "?" it may be null, with
+// "*" it may be absent.
 struct Shape {
   const char* name;
   const char* members;
@@ -24,7 +24,7 @@ constexpr std::array kShapes = {
           "ready:boolean status:string degraded:[Condition] config_sha256:string version:string"},
     Shape{"Tenant",
           "path:string name:string parent:string? models:strings endpoints:strings priority:string "
-          "store_content:string",
+          "weight:whole store_content:string",
           true},
     Shape{"Price", "input:string cached_input:string output:string"},
     Shape{"Model",
@@ -35,6 +35,15 @@ constexpr std::array kShapes = {
           "id:string model:string name:string url:string engine:string weight:whole endpoints:strings "
           "health:string breaker:string resting:boolean standing:string unused_because:string? "
           "outstanding_requests:whole outstanding_tokens:whole kv_events:string?",
+          true},
+    Shape{"Band", "name:string reserved:number waiting:whole bytes:whole oldest_ms:whole"},
+    Shape{"Waiting",
+          "request_id:string tenant:string band:string ahead:whole waited_ms:whole expected_wait_ms:whole? "
+          "reason:string"},
+    Shape{"Queue",
+          "model:string enabled:boolean waiting:whole bytes:whole max_requests:whole max_bytes:whole "
+          "expected_wait_ms:whole? drain_per_second:number replicas:whole replicas_with_room:whole "
+          "bands:[Band] requests:[Waiting]",
           true},
     Shape{
         "Limit",
@@ -76,6 +85,7 @@ ordered_json Reference(std::string_view name) {
 ordered_json TypeOf(std::string_view type) {
   if (type == "string") return {{"type", "string"}};
   if (type == "whole") return {{"type", "integer"}};
+  if (type == "number") return {{"type", "number"}};
   if (type == "boolean") return {{"type", "boolean"}};
   if (type == "object") return {{"type", "object"}};
   if (type == "time") return {{"type", "string"}, {"format", "date-time"}};

@@ -57,6 +57,8 @@ enum class Code : uint8_t {
   kInsufficientQuota,
   kConcurrencyLimit,
   kConnectionLimit,
+  kQueueFull,
+  kQueueShareExceeded,
   kClientClosed,  // in the ledger only: nobody is left to read it
   kInternalError,
   kUnsupportedCoding,
@@ -66,6 +68,7 @@ enum class Code : uint8_t {
   kUpstreamUnavailable,
   kOverloaded,
   kQueueTimeout,
+  kDeadlineUnreachable,
   kLedgerUnavailable,
   kLimitsUnavailable,
   kIssuerUnavailable,

@@ -196,7 +196,8 @@ void AddKeys(CLI::App& app, Run& run) {
   create->add_option("--endpoints", request.endpoints, "Only these endpoints: chat, embeddings, ...")
       ->delimiter(',');
   create->add_option("--expires", request.expires, "When it stops working: 30d, or 2027-01-31T00:00:00Z");
-  create->add_option("--priority", request.priority, "low, normal or high; the tenant's when not given");
+  create->add_option("--priority", request.priority,
+                     "a band of a queue, such as low, normal or high; the tenant's when not given");
   create->add_option("--limits", request.limits, "The key's own limits, as JSON");
   create->footer(
       "Examples:\n"

@@ -110,12 +110,18 @@ void CheckParents(conf::Document& document, const std::vector<Tenant>& tenants) 
 void CheckTenants(conf::Document& document, const Config& config) {
   CheckParents(document, config.tenants);
   ModelReferences models(document, config.models);
+  const Names priorities = PriorityNames(config.models);
   for (size_t t = 0; t < config.tenants.size(); ++t) {
     const Tenant& tenant = config.tenants[t];
     const std::string pointer = fmt::format("/tenants/{}", t);
     if (!tenant.models && tenant.parent.empty() && !tenant.name.empty()) {
       document.AddAt(pointer + "/models", "",
                      "is required for a tenant without a parent; \"*\" in a list stands for every model");
+    }
+    if (!tenant.priority.empty() && !priorities.Has(tenant.priority) && priorities.complete()) {
+      document.AddAt(
+          pointer + "/priority", tenant.priority,
+          fmt::format("unknown priority \"{}\"{}", tenant.priority, priorities.Hint(tenant.priority)));
     }
     if (tenant.models) {
       for (size_t i = 0; i < tenant.models->size(); ++i) {

@@ -175,6 +175,16 @@ ApiSet DefaultApis(Engine engine) {
 bool HasHealthPath(Engine engine) {
   return FactsOf(engine).health;
 }
+bool IsEngine(Engine engine) {
+  return engine != Engine::kOpenai && engine != Engine::kAnthropic;
+}
+
+std::optional<Queue> QueueOf(const Model& model) {
+  if (model.queue) return model.queue->enabled ? model.queue : std::nullopt;
+  const bool any = std::ranges::any_of(model.endpoints, IsEngine, &Endpoint::engine);
+  return any ? std::optional(Queue()) : std::nullopt;
+}
+
 std::string_view Name(FallbackOn condition) {
   return conf::WordOf<FallbackOn>(kConditions, condition);
 }
@@ -196,6 +206,7 @@ void Bind(conf::Object& o, Model& model) {
   o.Optional("breaker", model.breaker);
   o.Optional("health", model.health);
   o.Optional("watch", model.watch);
+  o.Optional("queue", model.queue);
   o.Optional("fallbacks", model.fallbacks);
   o.Optional("translate", model.translate);
   if (!o.reading()) return;

@@ -10,6 +10,7 @@
 #include "conf/secret.h"
 #include "conf/time.h"
 #include "gateway/config/kv_events.h"
+#include "gateway/config/queue.h"
 #include "gateway/config/routing.h"
 #include "gateway/config/types.h"
 #include "gateway/config/watch.h"
@@ -106,9 +107,16 @@ struct Model {
   Breaker breaker;
   Health health;
   Watch watch;
+  std::optional<Queue> queue;  // absent: with its defaults where engines serve the model; see QueueOf
   std::vector<Fallback> fallbacks;
   bool translate = true;  // messages and responses for endpoints that only know chat
 };
+
+// The model's queue; nothing where it has none. A provider's room is not known: a queue of its own must be
+// asked for.
+std::optional<Queue> QueueOf(const Model& model);
+// Whether the engine is one of ours, which says or shows how busy it is.
+bool IsEngine(Engine engine);
 
 void Bind(conf::Object& object, Model& out);
 

@@ -12,8 +12,6 @@ constexpr std::array<std::pair<std::string_view, Period>, 3> kPeriods = {
     {{"day", Period::kDay}, {"week", Period::kWeek}, {"month", Period::kMonth}}};
 constexpr std::array<std::pair<std::string_view, StoreContent>, 3> kStoreContent = {
     {{"none", StoreContent::kNone}, {"prompts", StoreContent::kPrompts}, {"full", StoreContent::kFull}}};
-constexpr std::array<std::pair<std::string_view, Priority>, 3> kPriorities = {
-    {{"low", Priority::kLow}, {"normal", Priority::kNormal}, {"high", Priority::kHigh}}};
 
 // A zero is more likely a slip than a wish, and readers differ on whether it means none or no limit.
 struct AboveZero {
@@ -64,7 +62,8 @@ void Bind(conf::Object& o, Tenant& tenant) {
   o.Optional("limits", TenantLimits{&tenant.limits, &tenant.per_model});
   o.Optional("budget", conf::OneOrMany(tenant.budgets), conf::NotEmpty());
   o.Optional("store_content", conf::Choice(tenant.store_content, "policy", kStoreContent));
-  o.Optional("priority", conf::Choice(tenant.priority, "priority", kPriorities));
+  o.Optional("priority", tenant.priority, ValidName());
+  o.Optional("weight", tenant.weight, conf::Range{1U, kMaxShare});
 }
 
 }  // namespace gateway::config

@@ -35,7 +35,7 @@ struct Budget {
 };
 
 enum class StoreContent : uint8_t { kNone, kPrompts, kFull };
-enum class Priority : uint8_t { kLow, kNormal, kHigh };
+inline constexpr uint32_t kMaxShare = 1000;
 
 struct Tenant {
   std::string name;
@@ -46,7 +46,8 @@ struct Tenant {
   std::map<std::string, Limits> per_model;         // `limits.per_model`, by model name
   std::vector<Budget> budgets;
   StoreContent store_content = StoreContent::kNone;
-  Priority priority = Priority::kNormal;
+  std::string priority = "normal";  // the band that its requests wait in, by name
+  uint32_t weight = 1;              // share of what is dispatched from a queue, beside other tenants
 };
 
 void Bind(conf::Object& object, Limits& out);

@@ -1,5 +1,6 @@
-// dispatch: pick a replica, send the request, and while no byte of an answer has gone to the client, try
-// elsewhere when that may help. What to do is router::Attempt's to say; here it is done.
+// dispatch: wait for a turn where replicas are full, pick a replica, send the request, and while no byte of
+// an answer has gone to the client, try elsewhere when that may help. What to do is router::Attempt's to say;
+// here it is done.
 #include <fmt/format.h>
 
 #include "gateway/answer.h"
@@ -121,18 +122,27 @@ net::Task<Event> Wait(Exchange& x, const Step& step, conf::TimePoint now) {
 }  // namespace
 
 net::Task<Verdict> Dispatch(Exchange& x) {
-  const conf::TimePoint start = net::Now();
+  conf::TimePoint start = net::Now();
   x.at.queued = x.at.dispatched = start;
   x.until = x.at.started +
             std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
   x.deadline = std::min(x.deadline.value_or(x.until), x.until);
   if (x.body_whole) x.WatchClient();
   if (x.client_gone) co_return x.Gone();  // by now, or while the ledger was waited for
+  if (!GoesAtOnce(x, start)) {
+    if (const Verdict turn = co_await AwaitTurn(x); turn != Verdict::kGoOn) co_return turn;
+    start = x.at.dispatched;
+  }
   x.prefix.Find(x, start);
   router::PickFacts facts = x.prefix.Facts(x);
   x.traffic.Steer(x, facts, start);
   x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.deadline, x.shard.rng);
-  const Verdict verdict = co_await Pursue(x, x.attempt->Resume(Event::Of(Event::Kind::kStart), start), start);
+  const Step step = x.attempt->Resume(Event::Of(Event::Kind::kStart), start);
+  if (x.place) {
+    x.place->Use(start);
+    x.place->queue().Call(*x.shard.runtime(), start);
+  }
+  const Verdict verdict = co_await Pursue(x, step, start);
   if (x.attempt->retries() > 0) x.shard.metrics.model(x.model_id).retries.Add(x.attempt->retries());
   if (x.attempt->model() != x.model_id) x.shard.metrics.model(x.model_id).fallbacks.Add();
   co_return verdict;

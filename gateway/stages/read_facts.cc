@@ -14,6 +14,29 @@ void TakeForm(Exchange& x) {
   x.facts.stream = form.stream();
 }
 
+// A caller may ask to wait in a less urgent band than its key's, not in a more urgent one.
+std::optional<api::ApiError> CheckPriority(const Exchange& x) {
+  const std::optional<config::Queue>& queue = x.model().queue;
+  if (x.asked_priority.empty() || !queue) return std::nullopt;
+  const size_t own = queue->BandOf(x.principal->priority);
+  std::vector<std::string_view> allowed;
+  for (size_t i = 0; i < queue->bands.size(); ++i) {
+    if (queue->bands[i].name == x.asked_priority) {
+      if (i >= own) return std::nullopt;
+      return api::Make(
+          api::Code::kPermissionDenied,
+          fmt::format("header x-priority: this key's requests wait as \"{}\" for {}; \"{}\" is more "
+                      "urgent",
+                      queue->bands[own].name, x.model().config->name, x.asked_priority));
+    }
+    if (i >= own) allowed.push_back(queue->bands[i].name);
+  }
+  return api::Make(
+      api::Code::kInvalidValue,
+      fmt::format("header x-priority: {} has no priority \"{}\"; this key may use {}", x.model().config->name,
+                  x.asked_priority.substr(0, 64), fmt::join(allowed, ", ")));
+}
+
 }  // namespace
 
 Verdict ReadFacts(Exchange& x) {
@@ -32,6 +55,7 @@ Verdict ReadFacts(Exchange& x) {
     return x.Fail(api::ModelNotFound(asked, AllowedModels(x)));
   }
   x.model_id = *found;
+  if (std::optional<api::ApiError> wrong = CheckPriority(x)) return x.Fail(*std::move(wrong));
   x.facts.stream = x.facts.stream && x.spec->can_stream;
   x.prompt_tokens_est =
       x.model().estimate->Prompt(x.facts.prompt_bytes, x.facts.prompt_tokens, x.facts.media_parts);

@@ -129,6 +129,8 @@ net::Task<Verdict> SendWhole(Exchange& x, std::string_view body) {
   ClientConnection& upstream = x.upstream->connection();
   x.at.first_token = x.at.last_token = net::Now();
   x.prefix.Computed(x, x.at.first_token);
+  // An answer that nothing is generated for is its own first token; of others the charge knows better.
+  x.attempt->charge().FirstToken(x.at.first_token);
   TakeUsage(x, api::UsageFromJson(body));
   x.finish = api::FinishFromJson(body);
   x.TellProgress();
@@ -282,6 +284,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
   if (events_before == 0) {
     x_.at.first_token = now;
     x_.attempt->charge().FirstToken(now);
+    CallNext(x_, now);
     x_.prefix.Computed(x_, now);
   } else {
     x_.attempt->charge().Token(now);

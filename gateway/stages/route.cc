@@ -36,6 +36,8 @@ Verdict ReadOwnFields(Exchange& x, const Head& head) {
     }
     if (conf::EqualsIgnoreCase(field.name, "x-request-id")) {
       x.client_request_id = field.value.substr(0, kMaxClientRequestId);
+    } else if (conf::EqualsIgnoreCase(field.name, "x-priority")) {
+      x.asked_priority = field.value;
     } else if (conf::EqualsIgnoreCase(field.name, "x-stainless-timeout")) {
       double seconds = 0;
       const auto [rest, error] =

@@ -174,7 +174,9 @@ void Settle(Exchange& x) {
   }
   Trace(x);
   x.traffic.Ended(x);
+  if (x.place) x.place->Settle(QueueCost(x.Used()));
   x.attempt.reset();
+  CallNext(x, x.at.ended);
   if (x.upstream) x.upstream->Release(x.at.ended);
 }
 

@@ -19,6 +19,14 @@ Verdict Reserve(Exchange& x);
 net::Task<Verdict> RecordOpen(Exchange& x);
 net::Task<Verdict> Dispatch(Exchange& x);
 net::Task<Verdict> Relay(Exchange& x);
+// Whether it may go to a replica now: nobody waits before it, and some replica has room.
+bool GoesAtOnce(const Exchange& x, conf::TimePoint now);
+// Waits in the model's queue until it is the request's turn and there is room.
+net::Task<Verdict> AwaitTurn(Exchange& x);
+// Room may have come free at the replica that serves the request: whoever waits for it is called.
+void CallNext(const Exchange& x, conf::TimePoint now);
+// What fairness between tenants counts: output is twice as dear as input.
+double QueueCost(const router::limits::Usage& usage);
 // Does what the attempt says until an answer is in hand (kGoOn) or nothing more can be tried.
 net::Task<Verdict> Pursue(Exchange& x, router::Step step, conf::TimePoint now);
 

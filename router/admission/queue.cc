@@ -48,6 +48,33 @@ AdmissionQueue::AdmissionQueue(AdmissionSpec spec) : spec_(std::move(spec)) {
   for (const BandSpec& band : spec_.bands) bands_.push_back({.spec = band});
 }
 
+bool AdmissionQueue::Band::InUse() const {
+  return std::ranges::any_of(flows, [](const auto& flow) { return flow.second->tickets > 0; });
+}
+
+void AdmissionQueue::Configure(AdmissionSpec spec) {
+  assert(!spec.bands.empty());
+  const std::lock_guard lock(mutex_);
+  std::vector<Band> bands;
+  std::vector<uint32_t> moved(bands_.size(), UINT32_MAX);
+  for (const BandSpec& wanted : spec.bands) {
+    const auto old = std::ranges::find(bands_, wanted.name, [](const Band& b) { return b.spec.name; });
+    if (old != bands_.end())
+      moved[static_cast<size_t>(old - bands_.begin())] = static_cast<uint32_t>(bands.size());
+    bands.push_back(old != bands_.end() ? std::move(*old) : Band());
+    bands.back().spec = wanted;
+  }
+  for (size_t i = 0; i < bands_.size(); ++i) {
+    if (moved[i] != UINT32_MAX || !bands_[i].InUse()) continue;
+    moved[i] = static_cast<uint32_t>(bands.size());
+    bands.push_back(std::move(bands_[i]));
+    bands.back().spec.reserved = 0;
+  }
+  for (auto& [ticket, waiter] : waiters_) waiter.band = moved[waiter.band];
+  bands_ = std::move(bands);
+  spec_ = std::move(spec);
+}
+
 // One who comes back starts where those who wait are, or where it left off if it had more.
 AdmissionQueue::Flow& AdmissionQueue::FlowOf(Band& band, std::string_view tenant, double weight) {
   if (band.flows.size() >= band.sweep_at) {
@@ -284,10 +311,42 @@ std::optional<Entered> AdmissionQueue::StandingOf(WaitTicket ticket, conf::TimeP
   return out;
 }
 
+std::vector<Entered> AdmissionQueue::Standings(size_t most, conf::TimePoint now) const {
+  struct Line {
+    const Band& band;
+    const Flow& flow;
+    ByDeadline::const_iterator next;
+    double ahead = 0;
+  };
+  const std::lock_guard lock(mutex_);
+  std::vector<Line> lines;
+  for (const Band& band : bands_) {
+    for (const Flow* flow : band.active) {
+      if (lines.size() < most) lines.push_back({band, *flow, flow->waiters.begin()});
+    }
+  }
+  std::vector<Entered> out;
+  for (bool more = true; more;) {
+    more = false;
+    for (Line& line : lines) {
+      if (out.size() == most || line.next == line.flow.waiters.end()) continue;
+      more = true;
+      const WaitTicket ticket = std::get<2>(*line.next++);
+      const double cost = waiters_.at(ticket).cost;
+      out.push_back(Estimate(line.band, line.flow, cost, line.ahead, now));
+      out.back().ticket = ticket;
+      line.ahead += cost;
+    }
+  }
+  std::ranges::sort(out, {}, [](const Entered& e) { return std::pair(e.ahead, e.ticket); });
+  return out;
+}
+
 std::vector<BandState> AdmissionQueue::Bands(conf::TimePoint now) const {
   const std::lock_guard lock(mutex_);
   std::vector<BandState> out;
   for (const Band& band : bands_) {
+    if (band.waiting == 0 && static_cast<size_t>(&band - bands_.data()) >= spec_.bands.size()) continue;
     out.push_back({.name = band.spec.name, .waiting = band.waiting, .bytes = band.bytes, .cost = band.cost});
     if (!band.arrivals.empty()) out.back().oldest = now - band.arrivals.begin()->second;
   }

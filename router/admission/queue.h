@@ -92,6 +92,10 @@ class AdmissionQueue {
  public:
   explicit AdmissionQueue(AdmissionSpec spec);
 
+  // From now on by this. Who waits keeps its place; a band goes by its name, and one that is gone is emptied
+  // after all others before it is forgotten. Indices of bands are the new spec's.
+  void Configure(AdmissionSpec spec);
+
   Entered Enter(const Arrival& arrival, conf::TimePoint now);
   // Takes the next one out and charges its tenant; none waits: nothing.
   std::optional<Turn> Next(conf::TimePoint now);
@@ -105,6 +109,8 @@ class AdmissionQueue {
 
   uint32_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
   std::optional<Entered> StandingOf(WaitTicket ticket, conf::TimePoint now) const;
+  // Of `most` who wait, every tenant's first ones before its others; who goes next first. For people.
+  std::vector<Entered> Standings(size_t most, conf::TimePoint now) const;
   std::vector<BandState> Bands(conf::TimePoint now) const;
   double DrainPerSecond(conf::TimePoint now) const;
   size_t tenants() const;  // that are remembered
@@ -152,6 +158,8 @@ class AdmissionQueue {
     double weight = 0;  // of the active
     uint32_t waiting = 0;
     size_t sweep_at = 64;
+
+    bool InUse() const;  // somebody waits in it, or uses a turn
   };
 
   Flow& FlowOf(Band& band, std::string_view tenant, double weight);
@@ -165,9 +173,9 @@ class AdmissionQueue {
   Entered Estimate(const Band& band, const Flow& flow, double cost, double own_ahead,
                    conf::TimePoint now) const;
 
-  const AdmissionSpec spec_;
   std::atomic<uint32_t> waiting_{0};
   mutable std::mutex mutex_;  // one that the thread sanitizer sees
+  AdmissionSpec spec_;
   std::vector<Band> bands_;
   absl::flat_hash_map<WaitTicket, Waiter> waiters_;
   uint64_t bytes_ = 0;

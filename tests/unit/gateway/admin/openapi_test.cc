@@ -40,6 +40,7 @@ void Fits(const json& document, json schema, const json& value, const std::strin
   const std::string actual = value.is_null()             ? "null"
                              : value.is_boolean()        ? "boolean"
                              : value.is_number_integer() ? "integer"
+                             : value.is_number()         ? "number"
                              : value.is_string()         ? "string"
                              : value.is_array()          ? "array"
                                                          : "object";

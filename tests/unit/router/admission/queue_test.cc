@@ -129,6 +129,38 @@ TEST(AdmissionQueue, WhoseDeadlineHasPassedIsToldSoAndChargedNothing) {
   EXPECT_THAT(w.All(), ElementsAre("a1 expired", "a2", "b1"));
 }
 
+TEST(AdmissionQueue, WhoWaitsKeepsItsPlaceWhenTheBandsChange) {
+  Waiting w(Bands({{.name = "urgent"}, {.name = "old"}, {.name = "batch"}}));
+  w.Enter("batch", {.tenant = "a", .band = 2});
+  w.Enter("old", {.tenant = "a", .band = 1});
+  w.Enter("urgent", {.tenant = "a", .band = 0});
+  EXPECT_EQ(w.Next(), "urgent");
+  const WaitTicket called = w.last;
+  w.queue.Configure({.max_requests = 4, .bands = {{.name = "batch"}, {.name = "new"}}});
+  w.queue.PutBack(called, w.now);
+  w.Enter("new", {.tenant = "a", .band = 1});
+  EXPECT_EQ(w.Enter("beyond", {.tenant = "b", .band = 1}).refused, WaitRefusal::kQueueFull);
+  EXPECT_THAT(w.All(), ElementsAre("batch", "new", "urgent", "old"));
+  w.queue.Configure({.bands = {{.name = "batch"}}});
+  w.queue.PutBack(w.last, w.now);  // a turn may outlive its band
+  EXPECT_EQ(w.queue.Bands(w.now).size(), 2u);
+  EXPECT_THAT(w.All(), ElementsAre("old"));
+  for (const auto& [ticket, name] : w.names) w.queue.Leave(ticket, w.now);
+  EXPECT_EQ(w.queue.Bands(w.now).size(), 1u);
+}
+
+TEST(AdmissionQueue, TheStandingsShowEveryTenantsNextOnes) {
+  Waiting w;
+  for (int i = 0; i < 100; ++i) w.Enter("many", {.tenant = "many", .cost = 10});
+  w.Enter("few", {.tenant = "few", .cost = 10});
+  const std::vector<Entered> standings = w.queue.Standings(10, w.now);
+  ASSERT_EQ(standings.size(), 10u);
+  EXPECT_EQ(std::ranges::count(standings, "few", [&](const Entered& e) { return w.names[e.ticket]; }), 1);
+  EXPECT_TRUE(std::ranges::is_sorted(standings, {}, &Entered::ahead));
+  EXPECT_LE(standings.front().ahead, 1u);
+  EXPECT_EQ(w.queue.Standings(1'000, w.now).size(), 101u);
+}
+
 TEST(AdmissionQueue, IsBoundedInRequestsAndBytes) {
   Waiting w({.max_requests = 10, .max_bytes = 1'000});
   for (int i = 0; i < 6; ++i) {

@@ -1,0 +1,102 @@
+// Who waits at the gateway, and why.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "gateway/admin/handlers.h"
+#include "gateway/admin/input.h"
+#include "router/admission/room.h"
+
+namespace gateway::admin {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Of one queue, whatever waits in it.
+constexpr size_t kShown = 100;
+
+int64_t Millis(conf::Duration d) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
+}
+
+ordered_json Millis(const std::optional<conf::Duration>& d) {
+  return d ? ordered_json(Millis(*d)) : ordered_json();
+}
+
+struct Room {
+  size_t replicas = 0;  // that take requests
+  size_t with_room = 0;
+};
+
+Room RoomOf(const Runtime& runtime, ModelId model, conf::TimePoint now) {
+  const router::ModelSpec& spec = runtime.routes().model(model).spec;
+  Room room;
+  for (const router::Replica& replica : runtime.routes().replicas(model)) {
+    const router::ReplicaState& state = runtime.load()[replica.id];
+    if (replica.spec.weight <= 0 || !state.health.Usable() || !state.breaker.Allows(now)) continue;
+    ++room.replicas;
+    const bool full =
+        spec.room && replica.spec.room_known && !router::HasRoom(state.engine.Read(now), *spec.room);
+    if (!full) ++room.with_room;
+  }
+  return room;
+}
+
+std::string WhyOf(const ModelQueue::Standing& standing, const Room& room) {
+  if (standing.ahead > 0) return fmt::format("about {} requests go first", standing.ahead);
+  if (room.replicas == 0) return "no replica can be used";
+  if (room.with_room == 0) return fmt::format("none of {} replicas has room", room.replicas);
+  return "its turn has come";
+}
+
+}  // namespace
+
+Answer ListQueues(const Operations&, const Call& call) {
+  std::vector<ordered_json> all;
+  const std::string only = call.Query("model");
+  for (const ModelRuntime& model : call.runtime->models()) {
+    const std::string& name = model.config->name;
+    if (!only.empty() && name != only) continue;
+    const config::Queue config = model.queue.value_or(config::Queue());
+    const ModelQueue::View view = model.waits->Look(call.now, kShown);
+    const Room room = RoomOf(*call.runtime, *call.runtime->routes().Find(name), call.now);
+    ordered_json& out = all.emplace_back();
+    uint64_t waiting = 0;
+    uint64_t bytes = 0;
+    ordered_json bands = ordered_json::array();
+    for (const ModelQueue::Band& band : view.bands) {
+      waiting += band.waiting;
+      bytes += band.bytes;
+      const auto spec = std::ranges::find(config.bands, band.name, &config::Band::name);
+      bands.push_back({{"name", band.name},
+                       {"reserved", spec == config.bands.end() ? 0.0 : spec->reserved},
+                       {"waiting", band.waiting},
+                       {"bytes", band.bytes},
+                       {"oldest_ms", Millis(band.oldest)}});
+    }
+    out["model"] = name;
+    out["enabled"] = model.queue.has_value();
+    out["waiting"] = waiting;
+    out["bytes"] = bytes;
+    out["max_requests"] = config.max_requests;
+    out["max_bytes"] = config.max_bytes;
+    out["expected_wait_ms"] = waiting > 0 ? Millis(view.expected_wait) : ordered_json(0);
+    out["drain_per_second"] = view.drain_per_second;
+    out["replicas"] = room.replicas;
+    out["replicas_with_room"] = room.with_room;
+    out["bands"] = std::move(bands);
+    out["requests"] = ordered_json::array();
+    for (const ModelQueue::Standing& standing : view.requests) {
+      out["requests"].push_back({{"request_id", standing.request},
+                                 {"tenant", standing.tenant},
+                                 {"band", standing.band},
+                                 {"ahead", standing.ahead},
+                                 {"waited_ms", Millis(standing.waited)},
+                                 {"expected_wait_ms", Millis(standing.expected_wait)},
+                                 {"reason", WhyOf(standing, room)}});
+    }
+  }
+  return ListPage(all, "model", call);
+}
+
+}  // namespace gateway::admin

@@ -1,0 +1,37 @@
+// Section `queue` of a model: who waits at the gateway, for how long, and in which order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/config/types.h"
+
+namespace gateway::config {
+
+// One class of urgency, by the name that tenants and keys give as their `priority`.
+struct Band {
+  std::string name;
+  double reserved = 0;  // its part of the places and of what is dispatched, whatever more urgent ones ask
+};
+
+struct Queue {
+  bool enabled = true;
+  uint32_t max_requests = 1'000;
+  uint64_t max_bytes = uint64_t{64} << 20;  // of waiting requests
+  conf::Duration max_wait = std::chrono::minutes(1);
+  conf::Duration busy_for = std::chrono::milliseconds(250);  // of prefill before a replica is full enough
+  std::optional<uint32_t> max_running;  // requests on a replica; absent: what its engine says, else 256
+  std::vector<Band> bands{{"high"}, {"normal"}, {"low"}};  // the most urgent first
+  std::string default_band;  // of priorities that are no band here; empty: "normal", else the last
+
+  // The band of this priority.
+  size_t BandOf(std::string_view priority) const;
+};
+
+void Bind(conf::Object& object, Queue& out);
+
+}  // namespace gateway::config

@@ -1,0 +1,13 @@
+// When a replica is full enough that the next request had better wait at the gateway.
+#pragma once
+
+#include "conf/time.h"
+
+namespace router {
+
+struct RoomSpec {
+  conf::Duration busy_for = std::chrono::milliseconds(250);  // of prefill that stands before a new request
+  double max_running = 0;                                    // requests; 0: what the engine can run
+};
+
+}  // namespace router

@@ -1,0 +1,313 @@
+// Waiting at the gateway: who waits, who goes next, who is told to come back, and what a wait survives.
+#include "tests/fault/gateway/queued.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <thread>
+
+namespace tests {
+namespace {
+
+using std::chrono::steady_clock;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+milliseconds Since(steady_clock::time_point begin) {
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+}
+
+TEST(Queue, ARequestWaitsWhereReplicasAreFullAndIsToldHowLong) {
+  const EngineProcess engine(Paced("5ms"));
+  const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});
+  RawClient holder = q.Holder();
+  RawClient waits = std::move(q.Sent(1, Asking(3, {}, "X-Request-Id: waiter\r\n"))[0]);
+  ASSERT_TRUE(q.Waiting(1));
+  const Json queue = q.Queue();
+  EXPECT_EQ(queue["replicas"], 1);
+  EXPECT_EQ(queue["replicas_with_room"], 0);
+  EXPECT_GT(queue["bytes"], 0);
+  ASSERT_EQ(queue["requests"].size(), 1u) << queue;
+  EXPECT_EQ(queue["requests"][0]["tenant"], "demo");
+  EXPECT_EQ(queue["requests"][0]["band"], "normal");
+  EXPECT_EQ(queue["requests"][0]["reason"], "none of 1 replicas has room");
+  EXPECT_EQ(q.gateway.Metric(R"(tidegate_queue_requests{model="chat-small",band="normal"})"), 1.0);
+  EXPECT_EQ(engine.Stat("/requests/received"), 1u);
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return q.Queue()["bands"][1]["oldest_ms"] >= 50; }));
+  holder.Close();
+  const Answer answer = waits.Read();
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_GE(std::stoi(answer.header("x-tidegate-queue-ms")), 50);
+  EXPECT_GE(q.gateway.CloseOf("waiter").queue_us, 50'000);
+  EXPECT_EQ(q.gateway.Metric(R"(tidegate_queue_requests{model="chat-small",band="normal"})"), 0.0);
+}
+
+TEST(Queue, AClientThatLeavesWhileItWaitsNeverReachesAnEngine) {
+  const EngineProcess engine(Paced("5ms"));
+  const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});
+  RawClient holder = q.Holder();
+  {
+    std::vector<RawClient> leaver = q.Sent(1, Asking(3, {}, "X-Request-Id: leaver\r\n"));
+    ASSERT_TRUE(q.Waiting(1));
+  }
+  ASSERT_TRUE(q.Waiting(0));
+  EXPECT_EQ(q.gateway.CloseOf("leaver").reason, "client_gone");
+  holder.Close();
+  EXPECT_EQ(q.gateway.Ask(Asking(3)).status, 200);
+  EXPECT_EQ(engine.Stat("/requests/received"), 2u) << "the holder, and the one that came last";
+}
+
+TEST(Queue, AStreamThatWaitsHearsHeartbeats) {
+  const EngineProcess engine(Paced("5ms"));
+  const Queued q(
+      {.replicas = {engine.port()}, .server = "heartbeat: 50ms", .model = "queue: {max_running: 1}"});
+  RawClient holder = q.Holder();
+  RawClient waits = std::move(q.Sent(1, Asking(3, {{"stream", true}}))[0]);
+  EXPECT_EQ(waits.ReadHead().status, 200);
+  EXPECT_EQ(waits.ReadEvent(), ": waiting");
+  EXPECT_EQ(waits.ReadEvent(), ": waiting");
+  holder.Close();
+  std::string last;
+  while (const auto event = waits.ReadEvent()) last = *event;
+  EXPECT_EQ(last, "data: [DONE]");
+}
+
+TEST(Queue, ADeadlineThatCannotBeMadeIsRefusedAtOnce) {
+  const EngineProcess engine(Paced("10ms"));
+  const Queued q(
+      {.replicas = {engine.port()}, .tenant = "priority: high", .model = "queue: {max_running: 1}"});
+  std::vector<RawClient> others = q.Sent(12, Asking(40));  // 400 ms each, one after the other
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return engine.Stat("/requests/completed") >= 2; }));
+  ASSERT_GT(q.Queue()["drain_per_second"], 0);
+  const auto asked = steady_clock::now();
+  const Answer refused = q.gateway.Ask(Asking(40, {}, "X-Priority: low\r\nX-Stainless-Timeout: 0.5\r\n"));
+  EXPECT_LT(Since(asked), milliseconds(400)) << "before its deadline";
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.code(), "deadline_unreachable") << refused.body;
+  EXPECT_EQ(refused.header("x-should-retry"), "true");
+  ASSERT_NE(refused.header("retry-after-ms"), "");
+  const int retry = std::stoi(refused.header("retry-after-ms"));
+  EXPECT_GT(retry, 500) << "seven or more that take 400 ms each stand before it";
+  EXPECT_LT(retry, 8'000);
+  EXPECT_EQ(
+      q.gateway.Metric(R"(tidegate_queue_refusals_total{model="chat-small",code="deadline_unreachable"})"),
+      1.0);
+  for (RawClient& other : others) EXPECT_EQ(other.Read().status, 200);
+  EXPECT_EQ(engine.Stat("/requests/received"), 12u);
+}
+
+TEST(Queue, WhoHasWaitedAsLongAsItMayIsToldSo) {
+  const EngineProcess engine(Paced("5ms"));
+  const Queued q({.replicas = {engine.port()},
+                  .tenant = "limits: {requests_per_minute: 2}",
+                  .model = "queue: {max_running: 1, max_wait: 100ms}"});
+  RawClient holder = q.Holder();
+  const Answer late = q.gateway.Ask(Asking(3));
+  EXPECT_EQ(late.status, 503);
+  EXPECT_EQ(late.code(), "queue_timeout");
+  const Answer own = q.gateway.Ask(Asking(3, {}, "X-Stainless-Timeout: 0.05\r\n"));
+  EXPECT_EQ(own.status, 504);
+  EXPECT_EQ(own.code(), "deadline_exceeded");
+  EXPECT_EQ(engine.Stat("/requests/received"), 1u);
+  holder.Close();
+  EXPECT_EQ(q.gateway.Ask(Asking(3)).status, 200) << "they have used nothing of the limit";
+}
+
+TEST(Queue, IsBoundedAndNoTenantShutsTheOthersOut) {
+  const EngineProcess engine(Paced("5ms"));
+  const Queued q({.replicas = {engine.port()},
+                  .model = "queue: {max_running: 1, max_requests: 4}",
+                  .tenants = "  - {name: other, models: [\"*\"]}\n"});
+  const std::string other = q.KeyFor("other");
+  RawClient holder = q.Holder();
+  std::vector<RawClient> waiting = q.Sent(3, Asking(3));
+  ASSERT_TRUE(q.Waiting(3));
+  const Answer share = q.gateway.Ask(Asking(3));
+  EXPECT_EQ(share.status, 429);
+  EXPECT_EQ(share.code(), "queue_share_exceeded");
+  EXPECT_NE(share.header("retry-after-ms"), "");
+  EXPECT_EQ(share.header("x-tidegate-limit"), "model:chat-small/queue_share_exceeded");
+  for (RawClient& client : q.Sent(1, Asking(3, {}, other))) waiting.push_back(std::move(client));
+  ASSERT_TRUE(q.Waiting(4));
+  const Answer full = q.gateway.Ask(Asking(3, {}, other));
+  EXPECT_EQ(full.status, 429);
+  EXPECT_EQ(full.code(), "queue_full");
+  holder.Close();
+  for (RawClient& client : waiting) EXPECT_EQ(client.Read().status, 200);
+}
+
+// Sends them while the only place is held, so that all wait, and tells in which order they are served.
+std::string Order(const Queued& q, const std::vector<std::string>& headers) {
+  RawClient holder = q.Holder();
+  std::vector<RawClient> clients;
+  for (size_t i = 0; i < headers.size(); ++i) {
+    for (RawClient& client : q.Sent(1, Asking(2, {}, headers[i] + fmt::format("X-Request-Id: c{}\r\n", i)))) {
+      clients.push_back(std::move(client));
+    }
+    EXPECT_TRUE(q.Waiting(static_cast<int64_t>(i + 1)));
+  }
+  holder.Close();
+  for (RawClient& client : clients) EXPECT_EQ(client.Read().status, 200);
+  EXPECT_TRUE(q.gateway.Settles());
+  std::vector<std::pair<int64_t, char>> served;
+  for (size_t i = 0; i < headers.size(); ++i) {
+    const auto record = q.gateway.CloseOf(fmt::format("c{}", i));
+    served.emplace_back(record.time_us, headers[i].empty() ? 'h' : 'l');
+  }
+  std::ranges::sort(served);
+  std::string order;
+  for (const auto& [time, letter] : served) order += letter;
+  return order;
+}
+
+TEST(Queue, TheMoreUrgentGoFirst) {
+  const EngineProcess engine(Paced("5ms"));
+  const Queued q(
+      {.replicas = {engine.port()}, .tenant = "priority: high", .model = "queue: {max_running: 1}"});
+  const std::string low = "X-Priority: low\r\n";
+  EXPECT_EQ(Order(q, {low, low, low, "", "", ""}), "hhhlll");
+}
+
+TEST(Queue, WhatIsReservedForTheLessUrgentIsTheirs) {
+  const EngineProcess engine(Paced("5ms"));
+  const Queued q(
+      {.replicas = {engine.port()},
+       .tenant = "priority: interactive",
+       .model = "queue: {max_running: 1, bands: [{name: interactive}, {name: low, reserved: 0.5}]}"});
+  const std::string low = "X-Priority: low\r\n";
+  const std::string order = Order(q, {low, low, low, "", "", ""});
+  EXPECT_THAT(order.substr(0, 4), HasSubstr("l")) << order;
+  EXPECT_THAT(order.substr(0, 4), HasSubstr("h")) << order;
+}
+
+TEST(Queue, ACallerMayAskForLessUrgencyButNotForMore) {
+  const EngineProcess engine;
+  const Queued q({.replicas = {engine.port()}});
+  EXPECT_EQ(q.gateway.Ask(Chat({}, "X-Priority: low\r\n")).status, 200);
+  EXPECT_EQ(q.gateway.Ask(Chat({}, "X-Priority: normal\r\n")).status, 200);
+  const Answer more = q.gateway.Ask(Chat({}, "X-Priority: high\r\n"));
+  EXPECT_EQ(more.status, 403);
+  EXPECT_EQ(more.code(), "permission_denied");
+  const Answer unknown = q.gateway.Ask(Chat({}, "X-Priority: hihg\r\n"));
+  EXPECT_EQ(unknown.status, 400);
+  EXPECT_THAT(unknown.body, HasSubstr("normal, low"));
+  EXPECT_EQ(q.gateway.Ask(Chat({}, q.KeyFor("demo", "high") + "X-Priority: high\r\n")).status, 200);
+}
+
+TEST(Queue, WhenAnEngineDiesWhileRequestsWaitTheOthersServeThem) {
+  EngineProcess dies(Paced("5ms"));
+  const EngineProcess lives(Paced("5ms"));
+  const Queued q({.replicas = {dies.port(), lives.port()},
+                  .model = "queue: {max_running: 1}, retries: {budget: 1, min_per_minute: 1000}"});
+  RawClient first = q.Holder();
+  RawClient second = q.Holder();
+  std::vector<RawClient> waiting = q.Sent(6, Asking(3));
+  ASSERT_TRUE(q.Waiting(6));
+  dies.Kill();
+  first.Close();
+  second.Close();
+  for (RawClient& client : waiting) EXPECT_EQ(client.Read().status, 200);
+  EXPECT_EQ(lives.Stat("/requests/completed"), 6u);
+}
+
+TEST(Queue, WhenNoReplicaIsLeftThoseWhoWaitAreToldSo) {
+  EngineProcess engine(Paced("5ms"));
+  const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}, breaker: {failures: 2}"});
+  RawClient holder = q.Holder();
+  std::vector<RawClient> waiting = q.Sent(6, Asking(3));
+  ASSERT_TRUE(q.Waiting(6));
+  engine.Kill();
+  for (RawClient& client : waiting) {
+    const Answer answer = client.Read();
+    EXPECT_TRUE(answer.status == 502 || answer.status == 503) << answer.status << answer.body;
+    EXPECT_THAT(answer.code(), HasSubstr("upstream"));
+  }
+  EXPECT_EQ(q.Queue()["waiting"], 0);
+}
+
+TEST(Queue, ThoseWhoWaitSurviveAReloadAndGoByIt) {
+  const EngineProcess full(Paced("5ms"));
+  const EngineProcess added(Paced("5ms"));
+  GatewayConfig config{.replicas = {full.port()},
+                       .model = "queue: {max_running: 1, bands: [{name: old}, {name: normal}]}"};
+  Queued q(config);
+  RawClient holder = q.Holder();
+  std::vector<RawClient> waiting = q.Sent(3, Asking(3));
+  for (RawClient& client : q.Sent(2, Asking(3, {}, q.KeyFor("demo", "old"))))
+    waiting.push_back(std::move(client));
+  ASSERT_TRUE(q.Waiting(5));
+  config.replicas.push_back(added.port());
+  config.model = "queue: {max_running: 1, max_requests: 5, bands: [{name: normal}]}";
+  q.gateway.WriteConfig(q.WithKey(config));
+  q.gateway.Reload();
+  for (RawClient& client : waiting) {
+    const Answer answer = client.Read();
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.header("x-tidegate-replica"), "r1");
+  }
+  EXPECT_EQ(q.Queue()["max_requests"], 5);
+  EXPECT_EQ(q.Queue()["bands"].size(), 1u);
+  // And where the queue is switched off nobody waits any more.
+  RawClient second = q.Holder();
+  waiting = q.Sent(2, Asking(3));
+  ASSERT_TRUE(q.Waiting(2));
+  config.model = "queue: {enabled: false}";
+  q.gateway.WriteConfig(q.WithKey(config));
+  q.gateway.Reload();
+  for (RawClient& client : waiting) EXPECT_EQ(client.Read().status, 200);
+}
+
+TEST(Queue, ThoseWhoWaitAreServedWhileTheGatewayDrains) {
+  const EngineProcess engine(Paced("5ms"));
+  Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});
+  std::vector<RawClient> waiting = q.Sent(6, Asking(60));
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return q.Queue()["waiting"] >= 3; }));
+  q.gateway.process().Signal(SIGTERM);
+  for (RawClient& client : waiting) EXPECT_EQ(client.Read().status, 200);
+  EXPECT_EQ(q.gateway.process().Wait(RawClient::kPatience), 0);
+  EXPECT_EQ(engine.Stat("/requests/completed"), 6u);
+}
+
+TEST(Queue, ThoseWhoWaitStillWhenTheGraceIsOverAreCutAndRecorded) {
+  const EngineProcess engine(Paced("5ms"));
+  Queued q(
+      {.replicas = {engine.port()}, .server = "shutdown_grace: 200ms", .model = "queue: {max_running: 1}"});
+  RawClient holder = q.Holder();
+  std::vector<RawClient> waiting = q.Sent(3, Asking(3));
+  ASSERT_TRUE(q.Waiting(3));
+  EXPECT_EQ(q.gateway.Stop(), 0);
+  EXPECT_TRUE(Balance(q.gateway.Records()).none());
+}
+
+TEST(Queue, AProviderHasNoneUnlessItIsAskedFor) {
+  const EngineProcess engine(Paced("5ms"));
+  const std::string provider = "engine: openai";
+  const Queued none({.replicas = {engine.port()}, .endpoint = provider});
+  EXPECT_EQ(none.Queue()["enabled"], false);
+  const Queued asked({.replicas = {engine.port()}, .model = "queue: {max_running: 1}", .endpoint = provider});
+  RawClient holder = asked.Holder();
+  std::vector<RawClient> waits = asked.Sent(1, Asking(3));
+  EXPECT_TRUE(asked.Waiting(1));
+}
+
+TEST(Queue, AnEngineIsKeptJustFullEnoughByItsMeasuredPace) {
+  std::vector<std::string> flags = Paced("2ms");
+  flags.back() = "10000";  // prompt tokens a second: a quarter of a second is some ten of these prompts
+  flags.insert(flags.end(), {"--no-prefix-caching"});
+  const EngineProcess engine(flags);
+  const Queued q({.replicas = {engine.port()}});
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += fmt::format("{} ", 1'000 + i);
+  const Json messages = Json::array({{{"role", "user"}, {"content", words}}});
+  std::vector<RawClient> clients = q.Sent(30, Asking(1, {{"stream", true}, {"messages", messages}}));
+  uint64_t most = 0;
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] {
+    most = std::max(most, engine.Stat("/running") + engine.Stat("/waiting"));
+    return q.Queue()["waiting"] == 0 && engine.Stat("/requests/completed") >= 30;
+  }));
+  EXPECT_LT(most, 20u) << "of 30; the others wait at the gateway";
+  for (RawClient& client : clients) EXPECT_EQ(client.ReadHead().status, 200);
+}
+
+}  // namespace
+}  // namespace tests
