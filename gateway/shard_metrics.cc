@@ -29,6 +29,7 @@ void TokenCells::Observe(uint64_t tokens) {
 
 void ShardMetrics::Bind(const Runtime& runtime) {
   const std::lock_guard lock(mutex_);
+  bound_ = &runtime;
   by_model_.clear();
   by_replica_.clear();
   for (const router::Model& model : runtime.routes().models()) {
@@ -41,6 +42,14 @@ void ShardMetrics::Bind(const Runtime& runtime) {
     if (!cells_of) cells_of = std::make_unique<ReplicaCells>();
     by_replica_.push_back(cells_of.get());
   }
+}
+
+ModelCells& ShardMetrics::Earlier(const Runtime& runtime, ModelId id) {
+  return *models_.at(runtime.routes().model(id).spec.name);
+}
+
+ReplicaCells& ShardMetrics::Earlier(const Runtime& runtime, ReplicaId id) {
+  return *replicas_.at(runtime.routes().replica(id).spec.identity);
 }
 
 }  // namespace gateway

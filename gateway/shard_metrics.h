@@ -115,8 +115,13 @@ class ShardMetrics {
   // Shard's thread, on each swap.
   void Bind(const Runtime& runtime);
 
-  ModelCells& model(ModelId id) { return *by_model_[static_cast<size_t>(id)]; }
-  ReplicaCells& replica(ReplicaId id) { return *by_replica_[static_cast<size_t>(id)]; }
+  // Shard's thread, by ids of `runtime`: the one that was bound last, or one that was bound before.
+  ModelCells& model(const Runtime& runtime, ModelId id) {
+    return &runtime == bound_ ? *by_model_[static_cast<size_t>(id)] : Earlier(runtime, id);
+  }
+  ReplicaCells& replica(const Runtime& runtime, ReplicaId id) {
+    return &runtime == bound_ ? *by_replica_[static_cast<size_t>(id)] : Earlier(runtime, id);
+  }
 
   // Any thread: every model and replica that was ever bound, by name.
   template <class Visit>
@@ -132,7 +137,12 @@ class ShardMetrics {
   }
 
  private:
-  mutable std::mutex mutex_;  // guards the maps; taken on a reload and on a scrape
+  // Of requests that go on with the runtime they began with.
+  ModelCells& Earlier(const Runtime& runtime, ModelId id);
+  ReplicaCells& Earlier(const Runtime& runtime, ReplicaId id);
+
+  const Runtime* bound_ = nullptr;  // compared, never followed
+  mutable std::mutex mutex_;        // guards the maps; taken on a reload and on a scrape
   std::map<std::string, std::unique_ptr<ModelCells>> models_;
   std::map<std::string, std::unique_ptr<ReplicaCells>> replicas_;
   std::vector<ModelCells*> by_model_;

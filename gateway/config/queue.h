@@ -25,7 +25,7 @@ struct Queue {
   conf::Duration max_wait = std::chrono::minutes(1);
   conf::Duration busy_for = std::chrono::milliseconds(250);  // of prefill before a replica is full enough
   std::optional<uint32_t> max_running;  // requests on a replica; absent: what its engine says, else 256
-  std::vector<Band> bands{{"high"}, {"normal"}, {"low"}};  // the most urgent first
+  std::vector<Band> bands{{"high"}, {"normal", 0.1}, {"low", 0.05}};  // the most urgent first
   std::string default_band;  // of priorities that are no band here; empty: "normal", else the last
 
   // The band of this priority.

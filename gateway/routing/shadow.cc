@@ -57,7 +57,7 @@ void Shadow::Kept::Add(std::string_view piece, uint64_t most) {
 
 Shadow::Shadow(const Exchange& x, const config::Shadow& config)
     : shard_(x.shard),
-      cells_(x.shard.metrics.model(x.model_id)),
+      cells_(x.shard.metrics.model(*x.runtime, x.model_id)),
       most_(config.bytes),
       stream_(x.facts.stream) {
   result_.runtime = x.runtime;
@@ -122,7 +122,7 @@ std::shared_ptr<Shadow> Shadows::Start(const Exchange& x, std::span<const config
       std::ranges::find_if(shadows, [&](const config::Shadow& one) { return (left -= one.percent) < 0; });
   if (drawn == shadows.end()) return nullptr;
   const config::Shadow& config = *drawn;
-  ShadowCells& cells = shard_.metrics.model(x.model_id).shadow;
+  ShadowCells& cells = shard_.metrics.model(*x.runtime, x.model_id).shadow;
   auto copy = std::make_shared<Copy>();
   const bool fits = !x.form && x.body_whole && x.body.size() <= config.bytes;
   if (!fits || cells.active.value() >= config.in_flight || !Prepare(x, config, facts, now, *copy)) {

@@ -58,7 +58,7 @@ std::string MessageOf(const Exchange& x, const router::Entered& entered) {
 // A refusal burns nothing of any limit.
 Verdict Refuse(Exchange& x, const router::Entered& entered) {
   const std::string_view limit = CodeName(entered.refused);
-  x.shard.metrics.model(x.model_id).queue_refusals[static_cast<size_t>(entered.refused)].Add();
+  x.shard.metrics.model(*x.runtime, x.model_id).queue_refusals[static_cast<size_t>(entered.refused)].Add();
   api::ApiError error = api::Make(CodeOf(entered.refused), MessageOf(x, entered));
   error.retry_after = std::max(entered.expected_wait, kShortestRetry);
   x.reservation.Refund();
@@ -68,7 +68,7 @@ Verdict Refuse(Exchange& x, const router::Entered& entered) {
 
 Verdict Expired(Exchange& x) {
   x.reservation.Refund();
-  x.shard.metrics.model(x.model_id).queue_refusals[0].Add();
+  x.shard.metrics.model(*x.runtime, x.model_id).queue_refusals[0].Add();
   const std::string& model = x.model().config->name;
   if (x.at.dispatched >= *x.deadline) {
     return x.Fail(

@@ -63,7 +63,7 @@ ledger::EndReason ReasonOf(AttemptError error) {
 }
 
 void Count(Exchange& x, const Event& event) {
-  ReplicaCells& cells = x.shard.metrics.replica(x.replica);
+  ReplicaCells& cells = x.shard.metrics.replica(*x.runtime, x.replica);
   switch (event.kind) {
     case Event::Kind::kConnectFailed:
       cells.connect_failures.Add();
@@ -97,7 +97,7 @@ net::Task<Event> Try(Exchange& x, const Step& step, conf::TimePoint now) {
   const router::Replica& route = x.runtime->routes().replica(step.replica);
   x.replica = step.replica;
   x.counts.attempts = x.attempt->tries();
-  x.shard.metrics.replica(step.replica).attempts.Add();
+  x.shard.metrics.replica(*x.runtime, step.replica).attempts.Add();
   x.ticket.SetReplica(x.runtime->replica(step.replica).name());
   x.prefix.Sent(x, now);
   x.traffic.Sent(x, now);
@@ -143,8 +143,9 @@ net::Task<Verdict> Dispatch(Exchange& x) {
     x.place->queue().Call(*x.shard.runtime(), start);
   }
   const Verdict verdict = co_await Pursue(x, step, start);
-  if (x.attempt->retries() > 0) x.shard.metrics.model(x.model_id).retries.Add(x.attempt->retries());
-  if (x.attempt->model() != x.model_id) x.shard.metrics.model(x.model_id).fallbacks.Add();
+  if (x.attempt->retries() > 0)
+    x.shard.metrics.model(*x.runtime, x.model_id).retries.Add(x.attempt->retries());
+  if (x.attempt->model() != x.model_id) x.shard.metrics.model(*x.runtime, x.model_id).fallbacks.Add();
   co_return verdict;
 }
 

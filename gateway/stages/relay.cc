@@ -59,7 +59,7 @@ Verdict Finish(Exchange& x, const Event& event) {
 Verdict ClientLeft(Exchange& x) {
   x.upstream->Abort();
   x.attempt->Resume(Event::Of(Event::Kind::kClientGone), net::Now());
-  x.shard.metrics.replica(x.replica).cancelled.Add();
+  x.shard.metrics.replica(*x.runtime, x.replica).cancelled.Add();
   return x.Gone();
 }
 
@@ -71,7 +71,7 @@ Verdict Broken(Exchange& x, Status status, std::string_view what, bool hung = fa
                                 : late ? Event::Kind::kTimedOut
                                        : Event::Kind::kBroken);
   const Step step = x.attempt->Resume(event, net::Now());
-  ReplicaCells& cells = x.shard.metrics.replica(x.replica);
+  ReplicaCells& cells = x.shard.metrics.replica(*x.runtime, x.replica);
   (hung ? cells.hung : late ? cells.timeouts : cells.broken).Add();
   if (step.kind == Step::Kind::kTry || step.kind == Step::Kind::kWait) {
     x.again = step;

@@ -84,7 +84,7 @@ void Count(Exchange& x) {
   cells.bytes_sent.Add(x.counts.bytes_out);
   if (x.reason == ledger::EndReason::kClientGone) cells.client_disconnects.Add();
   if (x.model_id == kNoModel) return;
-  ModelCells& model = x.shard.metrics.model(x.model_id);
+  ModelCells& model = x.shard.metrics.model(*x.runtime, x.model_id);
   model.requests[static_cast<size_t>(x.reason)].Add();
   if (x.facts.stream) model.streams.Add();
   if (x.counts.input > 0) model.input_tokens.Observe(x.counts.input);

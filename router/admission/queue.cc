@@ -126,7 +126,7 @@ Entered AdmissionQueue::Estimate(const Band& band, const Flow& flow, double cost
   }
   if (const double pace = drain_.PerSecond(now); pace > 0) {
     double wait = (more_urgent + in_band) / pace;
-    if (band.spec.reserved > 0) wait = std::min(wait, in_band / (band.spec.reserved * pace));
+    if (band.spec.reserved > 0) wait = std::min(wait, (in_band + cost) / (band.spec.reserved * pace));
     out.expected_wait = Seconds(wait);
   }
   return out;

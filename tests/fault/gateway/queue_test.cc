@@ -162,8 +162,9 @@ std::string Order(const Queued& q, const std::vector<std::string>& headers) {
 
 TEST(Queue, TheMoreUrgentGoFirst) {
   const EngineProcess engine(Paced("5ms"));
-  const Queued q(
-      {.replicas = {engine.port()}, .tenant = "priority: high", .model = "queue: {max_running: 1}"});
+  const Queued q({.replicas = {engine.port()},
+                  .tenant = "priority: high",
+                  .model = "queue: {max_running: 1, bands: [{name: high}, {name: low}]}"});
   const std::string low = "X-Priority: low\r\n";
   EXPECT_EQ(Order(q, {low, low, low, "", "", ""}), "hhhlll");
 }
@@ -255,6 +256,29 @@ TEST(Queue, ThoseWhoWaitSurviveAReloadAndGoByIt) {
   q.gateway.WriteConfig(q.WithKey(config));
   q.gateway.Reload();
   for (RawClient& client : waiting) EXPECT_EQ(client.Read().status, 200);
+}
+
+TEST(Queue, ThoseWhoWaitForAModelThatAReloadTakesAwayAreServedStill) {
+  const EngineProcess engine(Paced("5ms"));
+  const std::string first = fmt::format(
+      "  - {{name: first, endpoints: [{{url: http://127.0.0.1:{}, engine: vllm, model: chat-small}}], queue: "
+      "{{max_running: 1}}}}\n",
+      engine.port());
+  GatewayConfig config{.replicas = {engine.port()}, .models = first};
+  Queued q(config);
+  RawClient holder = q.gateway.Connect();
+  holder.Send(Asking(100, {{"stream", true}, {"model", "first"}}));
+  EXPECT_EQ(holder.ReadHead().status, 200);
+  std::vector<RawClient> waiting = q.Sent(3, Asking(3, {{"model", "first"}}, "X-Request-Id: w\r\n"));
+  const std::string queued = R"(tidegate_queue_requests{model="first",band="normal"})";
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return q.gateway.Metric(queued) == 3.0; }));
+  config.models = "";
+  q.gateway.WriteConfig(q.WithKey(config));
+  q.gateway.Reload();
+  for (RawClient& client : waiting) EXPECT_EQ(client.Read().status, 200);
+  const std::string done = R"(tidegate_requests_total{model="first",reason="length"})";
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] { return q.gateway.Metric(done) >= 3.0; }));
+  EXPECT_EQ(q.gateway.Ask(Asking(1)).status, 200);
 }
 
 TEST(Queue, ThoseWhoWaitAreServedWhileTheGatewayDrains) {

@@ -19,7 +19,7 @@ using tests::World;
 
 // The shard's cells as its thread would have filled them.
 void Count(World& world) {
-  gateway::ModelCells& model = world.shard.model(gateway::ModelId{0});
+  gateway::ModelCells& model = world.shard.model(*world.runtime, gateway::ModelId{0});
   model.requests[static_cast<size_t>(gateway::ledger::EndReason::kDone)].Add(3);
   model.input_tokens.Observe(100);
   model.input_tokens.Observe(5000);
@@ -28,7 +28,7 @@ void Count(World& world) {
   model.cost_micro_usd.Add(1'500'000);
   model.duration.Observe(std::chrono::milliseconds(30));
   model.duration.Observe(std::chrono::hours(1));
-  world.shard.replica(gateway::ReplicaId{1}).timeouts.Add();
+  world.shard.replica(*world.runtime, gateway::ReplicaId{1}).timeouts.Add();
   world.shard.cells.auth_failures.Add(7);
 }
 
@@ -100,7 +100,7 @@ TEST(Metrics, LabelsAreBounded) {
       "admin: {bootstrap_key: env:BOOT}\n"
       "telemetry: {metrics: {max_label_values: 1}}\n");
   Count(world);
-  world.shard.model(gateway::ModelId{1}).streams.Add(5);
+  world.shard.model(*world.runtime, gateway::ModelId{1}).streams.Add(5);
   const std::string text = world.metrics.Render();
   EXPECT_THAT(text, AllOf(HasSubstr("{model=\"other\""), HasSubstr("{tenant=\"demo\"")));
   // Which one has its own name is the first that was asked for, and stays.

@@ -43,7 +43,8 @@ struct Logging : testing::Test {
   router::limits::LimitTree limits;
   router::ReplicaStates replicas;
   TokenEstimates estimates;
-  std::shared_ptr<const Runtime> runtime = Build({limits, replicas, estimates});
+  ModelQueues queues;
+  std::shared_ptr<const Runtime> runtime = Build({limits, replicas, estimates, queues});
 };
 
 TEST_F(Logging, WhatWaitsIsWrittenBeforeItEnds) {
