@@ -180,9 +180,7 @@ bool IsEngine(Engine engine) {
 }
 
 std::optional<Queue> QueueOf(const Model& model) {
-  if (model.queue) return model.queue->enabled ? model.queue : std::nullopt;
-  const bool any = std::ranges::any_of(model.endpoints, IsEngine, &Endpoint::engine);
-  return any ? std::optional(Queue()) : std::nullopt;
+  return model.queue && model.queue->enabled ? model.queue : std::nullopt;
 }
 
 std::string_view Name(FallbackOn condition) {

@@ -107,7 +107,7 @@ struct Model {
   Breaker breaker;
   Health health;
   Watch watch;
-  std::optional<Queue> queue;  // absent: with its defaults where engines serve the model; see QueueOf
+  std::optional<Queue> queue;  // absent: nobody waits here
   std::vector<Fallback> fallbacks;
   bool translate = true;  // messages and responses for endpoints that only know chat
 };

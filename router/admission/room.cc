@@ -16,8 +16,10 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 bool HasRoom(const Signals& s, const RoomSpec& spec, double spared) {
   if (s.requests < 1) return true;
   const double runs = spec.max_running > 0 ? spec.max_running : s.max_running;
+  const bool begins_soon =
+      !s.rate_measured || s.backlog < (conf::ToSeconds(spec.busy_for) + spared) * s.prefill_rate;
   return s.requests < runs && s.waiting < std::max(kFewWaiting, runs / 4) && s.kv_use < kFullKv &&
-         s.backlog < (conf::ToSeconds(spec.busy_for) + spared) * s.prefill_rate;
+         begins_soon;
 }
 
 RoomFound LookForRoom(const RouteTable& table, ModelId model, const LoadView& load, uint32_t enough,

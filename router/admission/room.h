@@ -2,8 +2,9 @@
 // can call it back, reorder it or give it to a replica that becomes free elsewhere.
 //
 // A replica has room while what is measured of it says that a request would begin soon: its backlog over its
-// prefill rate is below `busy_for`, it runs fewer requests than it can, few of them still wait for a first
-// token, and its KV cache is not full. One that is idle always has room, whatever the meters say.
+// prefill rate, once that is measured, is below `busy_for`, it runs fewer requests than it can, few of them
+// still wait for a first token, and its KV cache is not full. One that is idle always has room, whatever the
+// meters say.
 //
 // Pure but for the shared cells it is given. Callable from every shard, without a lock.
 #pragma once

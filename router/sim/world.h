@@ -51,7 +51,7 @@ struct Options {
   std::vector<Fault> faults;
   conf::Duration hung_after = std::chrono::seconds(30);  // of silence: requests go elsewhere, or break
   double whole = 0;  // share of the requests whose answers come whole: their first tokens are not seen
-  conf::Duration slo = std::chrono::seconds(2);          // for the first token
+  conf::Duration slo = std::chrono::seconds(2);  // for the first token
   uint32_t max_retries = 2;
   bool kv_events = false;  // engines tell what their caches hold, instead of the index guessing
   uint64_t seed = 1;

@@ -183,7 +183,7 @@ TEST(Queue, WhatIsReservedForTheLessUrgentIsTheirs) {
 
 TEST(Queue, ACallerMayAskForLessUrgencyButNotForMore) {
   const EngineProcess engine;
-  const Queued q({.replicas = {engine.port()}});
+  const Queued q({.replicas = {engine.port()}, .model = "queue: {}"});
   EXPECT_EQ(q.gateway.Ask(Chat({}, "X-Priority: low\r\n")).status, 200);
   EXPECT_EQ(q.gateway.Ask(Chat({}, "X-Priority: normal\r\n")).status, 200);
   const Answer more = q.gateway.Ask(Chat({}, "X-Priority: high\r\n"));
@@ -319,15 +319,20 @@ TEST(Queue, AnEngineIsKeptJustFullEnoughByItsMeasuredPace) {
   flags.back() = "10000";  // prompt tokens a second: a quarter of a second is some ten of these prompts
   flags.insert(flags.end(), {"--no-prefix-caching"});
   const EngineProcess engine(flags);
-  const Queued q({.replicas = {engine.port()}});
+  // A policy that knows nothing of prefixes, since all of them ask the same.
+  const Queued q({.replicas = {engine.port()}, .model = "queue: {}, routing: {policy: least-load}"});
   std::string words;
   for (int i = 0; i < 200; ++i) words += fmt::format("{} ", 1'000 + i);
   const Json messages = Json::array({{{"role", "user"}, {"content", words}}});
-  std::vector<RawClient> clients = q.Sent(30, Asking(1, {{"stream", true}, {"messages", messages}}));
+  const std::string ask = Asking(1, {{"stream", true}, {"messages", messages}});
+  std::vector<RawClient> first = q.Sent(1, ask);  // by which the pace is measured
+  ASSERT_EQ(first[0].ReadHead().status, 200);
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return engine.Stat("/requests/completed") >= 1; }));
+  std::vector<RawClient> clients = q.Sent(30, ask);
   uint64_t most = 0;
   ASSERT_TRUE(Within(RawClient::kPatience, [&] {
     most = std::max(most, engine.Stat("/running") + engine.Stat("/waiting"));
-    return q.Queue()["waiting"] == 0 && engine.Stat("/requests/completed") >= 30;
+    return q.Queue()["waiting"] == 0 && engine.Stat("/requests/completed") >= 31;
   }));
   EXPECT_LT(most, 20u) << "of 30; the others wait at the gateway";
   for (RawClient& client : clients) EXPECT_EQ(client.ReadHead().status, 200);

@@ -175,7 +175,7 @@ TEST(QueueConfig, APriorityIsABandOfSomeQueue) {
   EXPECT_EQ(queue.BandOf("normal"), 1u) << "a priority of no band waits with the least urgent";
 }
 
-TEST(QueueConfig, EnginesHaveAQueueAndProvidersWhereItIsAskedFor) {
+TEST(QueueConfig, AModelHasAQueueWhereItIsAskedFor) {
   const auto queue_of = [](std::string_view engine, std::string_view queue) {
     return config::QueueOf(Parse(fmt::format(R"(
 server:  {{listen: 127.0.0.1:8080, admin: 127.0.0.1:9090}}
@@ -186,9 +186,9 @@ models:  [{{name: m, endpoints: [{{url: "http://h:1", engine: {}}}]{}}}]
                                .config->models[0])
         .has_value();
   };
-  EXPECT_TRUE(queue_of("vllm", ""));
+  EXPECT_TRUE(queue_of("vllm", ", queue: {}"));
+  EXPECT_FALSE(queue_of("vllm", ""));
   EXPECT_FALSE(queue_of("openai", ""));
-  EXPECT_FALSE(queue_of("anthropic", ""));
   EXPECT_TRUE(queue_of("openai", ", queue: {max_running: 8}"));
   EXPECT_FALSE(queue_of("vllm", ", queue: {enabled: false}"));
 }

@@ -75,12 +75,9 @@ TEST(ShippedConfig, TheReferenceShowsEveryOption) {
   const std::regex index("/[0-9]+");
   std::map<std::string, size_t> missing;
   for (const std::string& pointer : result.defaulted) ++missing[std::regex_replace(pointer, index, "/N")];
-  const std::map<std::string, size_t> entries = {{"/tenants/N", 3},
-                                                 {"/tenants/N/limits", 3},
-                                                 {"/tenants/N/budget", 2},
-                                                 {"/models/N", 2},
-                                                 {"/models/N/routing/shadows/N", 2},
-                                                 {"/models/N/endpoints/N", 3}};
+  const std::map<std::string, size_t> entries = {
+      {"/tenants/N", 3}, {"/tenants/N/limits", 3},           {"/tenants/N/budget", 2},
+      {"/models/N", 2},  {"/models/N/routing/shadows/N", 2}, {"/models/N/endpoints/N", 3}};
   for (const auto& [pointer, count] : missing) {
     if (pointer.starts_with("/ledger/sinks/N/")) continue;
     const auto several = entries.find(pointer.substr(0, pointer.rfind('/')));

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Signals kIdle{.prefill_rate = 1'000, .max_running = 16};
+constexpr Signals kIdle{.prefill_rate = 1'000, .max_running = 16, .rate_measured = true};
 
 TEST(Room, ARequestHasItWhereItWouldBeginSoon) {
   struct Case {
@@ -30,6 +30,11 @@ TEST(Room, ARequestHasItWhereItWouldBeginSoon) {
       {"some run", with([](Signals&) {}), true},
       {"a short backlog", with([](Signals& s) { s.backlog = 249; }), true},
       {"a quarter of a second of prefill", with([](Signals& s) { s.backlog = 250; }), false},
+      {"a long backlog at a rate that nobody has measured", with([](Signals& s) {
+         s.backlog = 9'999;
+         s.rate_measured = false;
+       }),
+       true},
       {"as many as it can run", with([](Signals& s) { s.requests = 16; }), false},
       {"several wait for a first token", with([](Signals& s) { s.waiting = 8; }), false},
       {"a full KV cache", with([](Signals& s) { s.kv_use = 0.98; }), false},
@@ -139,18 +144,19 @@ TEST(Room, AHolderOfThePromptMayBeBusierByWhatItSaves) {
   EXPECT_EQ(Pick(pool.table, ModelId{0}, pool.load, facts, {}, kStart, pool.rng).replica, ReplicaId{1});
 }
 
-TEST(Room, AnswersThatComeWholeCountAsRunningAlone) {
+// Nobody sees when their prompts are computed: they stand in the backlog as long as the measured rate says.
+TEST(Room, AnswersThatComeWholeAreTakenToBeComputedAtTheRateThatIsMeasured) {
   Pool pool(Bounded(1, 100));
-  for (int i = 0; i < 50; ++i) {
-    pool.held.emplace_back(pool.load.shared(ReplicaId{0}), Work{.uncached = 5'000, .unseen = true},
+  pool.state(0).engine.Configure({.first_prefill_rate = 1'000});
+  for (int i = 0; i < 4; ++i) {
+    pool.held.emplace_back(pool.load.shared(ReplicaId{0}), Work{.uncached = 500, .unseen = true},
                            Admission::kAdmitted, kStart);
-    pool.held.back().FirstToken(kStart + 1s);
   }
-  const Signals signals = pool.state(0).engine.Read(kStart);
-  EXPECT_EQ(signals.requests, 50);
-  EXPECT_EQ(signals.waiting, 0);
-  EXPECT_EQ(signals.backlog, 0);
-  EXPECT_EQ(pool.Look().replicas, 1u);
+  EXPECT_EQ(pool.state(0).engine.Read(kStart).requests, 4);
+  EXPECT_NEAR(pool.state(0).engine.Read(kStart).backlog, 2'000, 1);
+  EXPECT_NEAR(pool.state(0).engine.Read(kStart + 1s).backlog, 1'000, 1);
+  EXPECT_NEAR(pool.state(0).engine.Read(kStart + 3s).backlog, 0, 1);
+  EXPECT_EQ(pool.Look().replicas, 1u) << "the rate is a guess yet";
   pool.held.clear();
   EXPECT_EQ(pool.state(0).engine.Read(kStart).requests, 0);
   EXPECT_EQ(pool.state(0).engine.Read(kStart).waiting, 0);
