@@ -306,7 +306,8 @@ TEST(RoutingComplaints, UnboundedIndexItsMemoryIsWhatItWas) {
   const auto ask = [&](int from, int to) {
     for (int i = from; i < to; ++i) {
       std::string text;
-      for (int word = 0; word < 600; ++word) text += fmt::format("{} ", i * 1'000'003 + word * 7'919);
+      for (int word = 0; word < 600; ++word)
+        text += fmt::format("{} ", int64_t{i} * 1'000'003 + word * 7'919);
       const Json messages = Json::array({{{"role", "user"}, {"content", text}}});
       ASSERT_EQ(client.Ask(Chat({{"messages", messages}, {"max_tokens", 1}})).status, 200);
     }
