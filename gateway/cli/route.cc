@@ -57,7 +57,7 @@ std::optional<LoggedRequest> FindIn(std::string_view text, const Options& option
     if (!options.request.empty() && line.find(options.request) == std::string_view::npos) continue;
     auto logged = routing::ParseRoute(line);
     if (!logged.ok() || !*logged) continue;
-    if (options.request.empty() || (*logged)->request == options.request) return **std::move(logged);
+    if (options.request.empty() || (*logged)->request == options.request) return *std::move(logged);
   }
   return std::nullopt;
 }

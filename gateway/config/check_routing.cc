@@ -18,7 +18,9 @@ Names TracksOf(const Model& model) {
   for (const Endpoint& endpoint : model.endpoints) {
     if (!endpoint.track.empty()) tracks.push_back(endpoint.track);
   }
-  return {tracks, [](const std::string& name) -> const std::string& { return name; }};
+  return {tracks, [](const std::string& name) -> const std::string& {
+            return name;  // NOLINT(bugprone-return-const-ref-from-parameter): the vector's own
+          }};
 }
 
 std::string Unknown(const Names& tracks, const std::string& track) {
