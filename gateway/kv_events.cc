@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/ask_replica.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
-#include "gateway/net/http/fetch.h"
 #include "router/prefix/block_hash.h"
 
 namespace gateway {
@@ -265,18 +265,12 @@ void KvEvents::LearnIds(const Followed& replica, const ComputedPrompt& prompt) {
 
 net::Task<void> KvEvents::Tokenize(std::shared_ptr<const Runtime> runtime, ComputedPrompt prompt) {
   const ReplicaRuntime& replica = runtime->replica(*runtime->load().Find(prompt.member));
-  net::http::FetchRequest request;
+  net::http::FetchRequest request = AskReplica(replica, "/tokenize", kTokenizePatience);
   request.method = "POST";
-  request.url = {replica.config->url.tls(), replica.remote.host, replica.remote.port, "/tokenize", ""};
   request.headers.emplace_back("content-type", "application/json");
-  if (!replica.config->api_key.empty())
-    request.headers.emplace_back("authorization", "Bearer " + std::string(replica.config->api_key.Reveal()));
   request.body =
       fmt::format("{{\"model\":{},{}}}", nlohmann::json(replica.config->model).dump(), prompt.text);
-  request.timeout = kTokenizePatience;
   request.max_response_bytes = kMaxTokenizeAnswer;
-  request.tls = replica.remote.tls;
-  request.server_name = replica.remote.server_name;
   const absl::StatusOr<net::http::FetchResponse> answer =
       co_await net::http::Fetch(loop_, std::move(request), &fetches_);
   --under_way_;

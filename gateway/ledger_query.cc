@@ -25,6 +25,7 @@ constexpr std::array<Figure, 6> kFigures = {{{"requests", &UsageRow::requests},
 
 std::vector<std::string_view> ByNames() {
   std::vector<std::string_view> names;
+  names.reserve(ledger::kUsageBys);
   for (size_t i = 0; i < ledger::kUsageBys; ++i) names.push_back(Name(static_cast<UsageBy>(i)));
   return names;
 }
@@ -90,6 +91,7 @@ std::vector<FieldProblem> CheckAuditRequest(const AuditRequest& request, const C
       continue;
     }
     std::vector<std::string_view> names;
+    names.reserve(ledger::kKinds);
     for (size_t i = 0; i < ledger::kKinds; ++i) names.push_back(Name(static_cast<ledger::Kind>(i)));
     problems.push_back({"kind", UnknownWord("kind", word, names)});
   }

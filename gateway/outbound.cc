@@ -73,6 +73,7 @@ absl::StatusOr<std::string> InstanceId(const std::string& state_dir) {
 
 std::vector<std::pair<std::string, std::string>> Revealed(const std::vector<config::SecretHeader>& headers) {
   std::vector<std::pair<std::string, std::string>> all;
+  all.reserve(headers.size());
   for (const config::SecretHeader& header : headers) all.emplace_back(header.name, header.value.Reveal());
   return all;
 }
@@ -93,13 +94,14 @@ absl::Status Outbound::Start(const Config& config) {
 absl::Status Outbound::StartRedis(const config::Redis& config) {
   auto tls = TlsFor(config.url.tls(), config.tls);
   if (!tls.ok()) return tls.status();
+  const auto seed = static_cast<uint64_t>(conf::ToUnixNanos(net::Now()));
   net::RedisClient::Options options;
   options.remote = {config.url.host, std::to_string(config.url.port), *tls, config.tls.server_name};
   options.username = config.username;
   options.password = config.password.Reveal();
   options.database = config.database;
   options.timeout = config.timeout;
-  options.seed = static_cast<uint64_t>(conf::ToUnixNanos(net::Now()));
+  options.seed = seed;
   redis_ = std::make_unique<net::RedisClient>(loop_, std::move(options));
 
   absl::StatusOr<std::string> instance = InstanceId(shared_.state_dir);
@@ -109,7 +111,7 @@ absl::Status Outbound::StartRedis(const config::Redis& config) {
   sync.prefix = config.prefix;
   sync.lease = config.lease;
   sync.gateways = config.gateways;
-  sync.seed = options.seed;
+  sync.seed = seed;
   sync.on_loss = config.when_unavailable == config::WhenUnavailable::kKeepShare
                      ? router::limits::OnLoss::kKeepShare
                      : router::limits::OnLoss::kFailClosed;

@@ -1,8 +1,8 @@
 #include "gateway/probes.h"
 
+#include "gateway/ask_replica.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
-#include "gateway/net/http/fetch.h"
 
 namespace gateway {
 namespace {
@@ -40,13 +40,8 @@ void Probes::OnAlarm() {
 net::Task<void> Probes::Probe(std::shared_ptr<const Runtime> runtime, ReplicaId id) {
   const ReplicaRuntime& replica = runtime->replica(id);
   const config::Model& model = *runtime->model(runtime->routes().replica(id).model).config;
-  net::http::FetchRequest request;
-  request.url = {replica.config->url.tls(), replica.remote.host, replica.remote.port, model.health.path, ""};
-  request.timeout = model.health.timeout;
-  request.tls = replica.remote.tls;
-  request.server_name = replica.remote.server_name;
-  const absl::StatusOr<net::http::FetchResponse> answer =
-      co_await net::http::Fetch(loop_, std::move(request), &fetches_);
+  const absl::StatusOr<net::http::FetchResponse> answer = co_await net::http::Fetch(
+      loop_, AskReplica(replica, model.health.path, model.health.timeout), &fetches_);
   if (absl::IsCancelled(answer.status())) co_return;
   router::ProbeResult result = router::ProbeResult::kFailed;
   if (answer.ok()) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/ask_replica.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
-#include "gateway/net/http/fetch.h"
 
 namespace gateway {
 namespace {
@@ -80,17 +80,8 @@ net::Task<void> Scrapes::Scrape(std::shared_ptr<const Runtime> runtime, std::str
 net::Task<EngineReport> Scrapes::Ask(const ReplicaRuntime& replica, const EngineAdapter& adapter) {
   EngineReport report;
   for (const EngineSource& source : adapter.sources) {
-    net::http::FetchRequest request;
-    request.url = {replica.config->url.tls(), replica.remote.host, replica.remote.port,
-                   std::string(source.path), ""};
-    if (!replica.config->api_key.empty()) {
-      request.headers.emplace_back("authorization",
-                                   "Bearer " + std::string(replica.config->api_key.Reveal()));
-    }
-    request.timeout = kTimeout;
+    net::http::FetchRequest request = AskReplica(replica, source.path, kTimeout);
     request.max_response_bytes = kMaxAnswer;
-    request.tls = replica.remote.tls;
-    request.server_name = replica.remote.server_name;
     const absl::StatusOr<net::http::FetchResponse> answer =
         co_await net::http::Fetch(loop_, std::move(request), &fetches_);
     if (absl::IsCancelled(answer.status())) break;

@@ -11,6 +11,7 @@
 #include "gateway/api/responses.h"
 #include "gateway/hang_look.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/connect_deadline.h"
 #include "gateway/request_body.h"
 #include "gateway/shard.h"
 
@@ -70,15 +71,6 @@ bool SaysContextExceeded(std::string_view body) {
   }
   return false;
 }
-
-class ConnectAlarm final : public net::Alarm {
- public:
-  ConnectAlarm(net::Watchdog& watchdog, net::Connector& connector) : Alarm(watchdog), connector_(connector) {}
-
- private:
-  void OnAlarm() override { connector_.Abort(); }
-  net::Connector& connector_;
-};
 
 // Looks now and then whether the client is still there, while a form's bytes wait for the replica: what the
 // client has sent meanwhile stands unread before its end, so that no read would tell.
@@ -154,10 +146,10 @@ net::Task<Event> Upstream::Connect(bool fresh, conf::TimePoint now) {
     cells.upstream_reuses.Add();
   } else {
     net::Connector connector(x_.shard.loop.io);
-    ConnectAlarm alarm(x_.shard.loop.watchdog, connector);
+    net::ConnectDeadline deadline(x_.shard.loop.watchdog, connector);
     conf::Duration patience = x_.runtime->model(route_.model).config->timeouts.connect;
     if (x_.deadline) patience = std::min(patience, *x_.deadline - now);
-    alarm.SetAfter(std::max(patience, conf::Duration::zero()));
+    deadline.SetAfter(std::max(patience, conf::Duration::zero()));
     x_.waiting = &connector;
     net::ConnectResult connected = co_await connector.Connect(replica_.remote);
     x_.waiting = nullptr;

@@ -4,19 +4,16 @@
 
 #include <algorithm>
 
+#include "router/sim/report_json.h"
+
 namespace bench::policies {
 namespace {
 
-using router::sim::Quantiles;
 using router::sim::Report;
 
 const Report& Of(const Result& result, std::string_view policy) {
   const auto all = ComparedPolicies();
   return result.reports[static_cast<size_t>(std::ranges::find(all, policy) - all.begin())];
-}
-
-nlohmann::json ToJson(const Quantiles& q) {
-  return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
 }
 
 double Ratio(double ours, double theirs) {
@@ -51,24 +48,8 @@ void PrintTable(const Result& result) {
 
 nlohmann::json ToJson(const Result& result) {
   nlohmann::json policies;
-  for (size_t i = 0; i < result.reports.size(); ++i) {
-    const Report& r = result.reports[i];
-    policies[std::string(ComparedPolicies()[i])] = {{"requests", r.requests},
-                                                    {"finished", r.finished},
-                                                    {"broken", r.broken},
-                                                    {"refused", r.refused},
-                                                    {"retried", r.retried},
-                                                    {"hit_ratio", r.hit_ratio},
-                                                    {"predicted_hit_ratio", r.predicted_ratio},
-                                                    {"offered_hit_ratio", r.offered_ratio},
-                                                    {"ttft_s", ToJson(r.ttft)},
-                                                    {"token_time_s", ToJson(r.token_time)},
-                                                    {"total_s", ToJson(r.total)},
-                                                    {"within_slo", r.within_slo},
-                                                    {"spread", r.spread},
-                                                    {"preemptions", r.preemptions},
-                                                    {"seconds", r.seconds}};
-  }
+  for (size_t i = 0; i < result.reports.size(); ++i)
+    policies[std::string(ComparedPolicies()[i])] = router::sim::AsJson(result.reports[i]);
   const Scenario& s = result.scenario;
   return {{"name", s.name},
           {"replicas", s.replicas},

@@ -21,6 +21,7 @@
 #include "gateway/cli/simulate_progress.h"
 #include "router/route_table.h"
 #include "router/sim/offered_load.h"
+#include "router/sim/report_json.h"
 #include "router/sim/traffic.h"
 #include "router/sim/world.h"
 #include "scheduler/engine/presets.h"
@@ -174,10 +175,6 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
       options.requests, requests, speed_up, options.replicas, options.engine, 100 * bound, table.Render());
 }
 
-nlohmann::ordered_json AsJson(const routing::Quantiles& q) {
-  return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
-}
-
 std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
                    double bound, const routing::Traffic& traffic, size_t requests) {
   nlohmann::ordered_json json{{"trace", options.requests},
@@ -190,20 +187,10 @@ std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& r
                               {"shared_cache_hit_ratio", bound},
                               {"policies", nlohmann::ordered_json::array()}};
   if (options.utilization) json["utilization"] = *options.utilization;
-  for (const auto& [policy, r] : runs) {
-    json["policies"].push_back({{"policy", policy},
-                                {"finished", r.finished},
-                                {"broken", r.broken},
-                                {"refused", r.refused},
-                                {"retried", r.retried},
-                                {"hit_ratio", r.hit_ratio},
-                                {"predicted_hit_ratio", r.predicted_ratio},
-                                {"ttft_s", AsJson(r.ttft)},
-                                {"token_time_s", AsJson(r.token_time)},
-                                {"total_s", AsJson(r.total)},
-                                {"within_slo", r.within_slo},
-                                {"spread", r.spread},
-                                {"seconds", r.seconds}});
+  for (const auto& [policy, report] : runs) {
+    nlohmann::ordered_json row{{"policy", policy}};
+    row.update(routing::AsJson(report));
+    json["policies"].push_back(std::move(row));
   }
   return AsText(json) + '\n';
 }

@@ -48,8 +48,8 @@ void Indexer::Run() {
     size_t applied = 0;
     if (!index) {
       absl::StatusOr<std::unique_ptr<Index>> opened = Index::Open(dir_);
-      if (opened.ok()) index = *std::move(opened);
       status = opened.status();
+      if (opened.ok()) index = *std::move(opened);
     }
     if (index) {
       absl::StatusOr<size_t> updated = index->Update(kBatchRecords);

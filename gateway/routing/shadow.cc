@@ -8,6 +8,7 @@
 
 #include "gateway/exchange.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/connect_deadline.h"
 #include "gateway/net/sse.h"
 #include "gateway/routing/answer_text.h"
 #include "gateway/shard.h"
@@ -22,15 +23,6 @@ using net::http::ClientConnection;
 using Status = ClientConnection::Status;
 
 constexpr net::http::HeadLimits kAnswerHead{64 * 1024, 200};
-
-class ConnectAlarm final : public net::Alarm {
- public:
-  ConnectAlarm(net::Watchdog& watchdog, net::Connector& connector) : Alarm(watchdog), connector_(connector) {}
-
- private:
-  void OnAlarm() override { connector_.Abort(); }
-  net::Connector& connector_;
-};
 
 std::string_view WordFor(Status status) {
   switch (status) {
@@ -201,14 +193,14 @@ net::Task<void> Shadows::Carry(Copy& copy, net::AbortGroup::Member& member) {
   std::unique_ptr<ClientConnection> connection = pool->TakeIdle(net::Now());
   if (!connection) {
     net::Connector connector(shard_.loop.io);
-    ConnectAlarm alarm(shard_.loop.watchdog, connector);
-    alarm.Set(copy.until);
+    net::ConnectDeadline deadline(shard_.loop.watchdog, connector);
+    deadline.Set(copy.until);
     if (!member.Begin(connector)) {
       error = WordFor(Status::kAborted);
       co_return;
     }
     net::ConnectResult connected = co_await connector.Connect(replica.remote);
-    alarm.Clear();
+    deadline.Clear();
     if (connected.error) {
       error = "could not be reached";
       co_return;

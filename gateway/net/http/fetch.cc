@@ -5,25 +5,11 @@
 #include <array>
 
 #include "gateway/net/clock.h"
+#include "gateway/net/connect_deadline.h"
 #include "gateway/net/http/client_connection.h"
 
 namespace gateway::net::http {
 namespace {
-
-// Ends the connecting when its time is up; the connection has an alarm of its own.
-class ConnectDeadline final : public Alarm {
- public:
-  ConnectDeadline(Watchdog& watchdog, Connector& connector) : Alarm(watchdog), connector_(connector) {}
-  bool passed() const { return passed_; }
-
- private:
-  void OnAlarm() override {
-    passed_ = true;
-    connector_.Abort();
-  }
-  Connector& connector_;
-  bool passed_ = false;
-};
 
 absl::Status Failure(ClientConnection::Status status, const Url& url) {
   using Status = ClientConnection::Status;

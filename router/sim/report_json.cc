@@ -1,0 +1,32 @@
+#include "router/sim/report_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace router::sim {
+namespace {
+
+nlohmann::ordered_json AsJson(const Quantiles& q) {
+  return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json AsJson(const Report& r) {
+  return {{"requests", r.requests},
+          {"finished", r.finished},
+          {"broken", r.broken},
+          {"refused", r.refused},
+          {"retried", r.retried},
+          {"hit_ratio", r.hit_ratio},
+          {"predicted_hit_ratio", r.predicted_ratio},
+          {"offered_hit_ratio", r.offered_ratio},
+          {"ttft_s", AsJson(r.ttft)},
+          {"token_time_s", AsJson(r.token_time)},
+          {"total_s", AsJson(r.total)},
+          {"within_slo", r.within_slo},
+          {"spread", r.spread},
+          {"preemptions", r.preemptions},
+          {"seconds", r.seconds}};
+}
+
+}  // namespace router::sim

@@ -1,0 +1,12 @@
+// A pool's report as JSON: times in seconds, ratios from 0 to 1.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "router/sim/world.h"
+
+namespace router::sim {
+
+nlohmann::ordered_json AsJson(const Report& report);
+
+}  // namespace router::sim
