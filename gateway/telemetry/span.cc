@@ -83,7 +83,7 @@ size_t Span::bytes() const {
                                   &server_address, &error_type, &tenant, &replica, &request_id}) {
     total += text->capacity();
   }
-  for (const std::string& reason : finish_reasons) total += sizeof(reason) + reason.capacity();
+  for (const std::string& reason : finish_reasons) total += sizeof(std::string) + reason.capacity();
   return total;
 }
 

@@ -140,6 +140,7 @@ absl::StatusOr<JwtVerifier> JwtVerifier::Make(IssuerConfig config) {
   }
   if (config.algorithms.empty()) return bad("algorithms: at least one is needed, such as ES256 or RS256");
   std::vector<std::string_view> known;
+  known.reserve(std::size(kJwsAlgorithms));
   for (const JwsAlgorithm& algorithm : kJwsAlgorithms) known.push_back(algorithm.name);
   for (const std::string& name : config.algorithms) {
     if (FindJwsAlgorithm(name) == nullptr) {

@@ -68,7 +68,7 @@ absl::StatusOr<NewKey> KeyStore::Create(const KeySpec& spec, conf::TimePoint now
   const std::lock_guard lock(log_mutex_);
   NewKey fresh;
   const auto apply = [this](const KeyEvent& e) { return Apply(e); };
-  const absl::Status appended = log_->Append(now, apply, [&]() -> absl::StatusOr<KeyEvent> {
+  absl::Status appended = log_->Append(now, apply, [&]() -> absl::StatusOr<KeyEvent> {
     fresh = FreshKey();
     KeyRecord record;
     static_cast<KeySpec&>(record) = spec;
@@ -95,7 +95,7 @@ absl::StatusOr<NewKey> KeyStore::Rotate(std::string_view id, const Rotation& rot
   const std::lock_guard lock(log_mutex_);
   NewKey fresh;
   const auto apply = [this](const KeyEvent& e) { return Apply(e); };
-  const absl::Status appended = log_->Append(now, apply, [&]() -> absl::StatusOr<KeyEvent> {
+  absl::Status appended = log_->Append(now, apply, [&]() -> absl::StatusOr<KeyEvent> {
     const absl::StatusOr<const KeyRecord*> old = FindUsable(id, rotation.changer, now);
     if (!old.ok()) return old.status();
     const absl::StatusOr<std::optional<conf::TimePoint>> expires = ExpiryOfNext(**old, rotation, now);
@@ -153,7 +153,7 @@ absl::StatusOr<bool> KeyStore::Refresh(conf::TimePoint now) {
   const std::lock_guard lock(log_mutex_);
   if (!log_->Changed()) return false;
   const uint64_t before = log_->last_event();
-  const absl::Status read = log_->Read(Whole(now), [this](const KeyEvent& e) { return Apply(e); });
+  absl::Status read = log_->Read(Whole(now), [this](const KeyEvent& e) { return Apply(e); });
   Publish();
   if (!read.ok()) return read;
   return log_->last_event() != before;
@@ -208,7 +208,7 @@ absl::StatusOr<const KeyRecord*> KeyStore::FindUnrevoked(std::string_view id, co
 
 absl::StatusOr<const KeyRecord*> KeyStore::FindUsable(std::string_view id, const Changer& changer,
                                                       conf::TimePoint now) const {
-  const absl::StatusOr<const KeyRecord*> found = FindUnrevoked(id, changer);
+  absl::StatusOr<const KeyRecord*> found = FindUnrevoked(id, changer);
   if (!found.ok()) return found;
   const KeyRecord& key = **found;
   if (!key.replaced_by.empty()) {
