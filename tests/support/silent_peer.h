@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,6 +27,14 @@ class SilentPeer {
   SilentPeer(const SilentPeer&) = delete;
 
   uint16_t port() const { return port_; }
+
+  // Connections that wait to be accepted.
+  uint32_t callers() const {
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    EXPECT_EQ(getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+    return info.tcpi_unacked;
+  }
 
  private:
   const int fd_;

@@ -67,7 +67,8 @@ TEST(ControlLoop, ItsEndWaitsForNoProbeAndNoKeySet) {
                               "\"http://127.0.0.1:{}/jwks.json\"}}\n",
                               silent.port()),
                           .anonymous = false});
-  Pause(milliseconds(300));  // both are under way
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return silent.callers() == 3; }))
+      << "the probe, the scrape and the key set are under way";
   EXPECT_EQ(gateway.Stop(milliseconds(5000)), 0);
 }
 

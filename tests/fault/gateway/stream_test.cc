@@ -256,7 +256,7 @@ TEST(Stream, AClientThatLeavesWhileTheEngineIsConnectedToIsNoticed) {
       {.replicas = {deaf.port()}, .model = "health: {probe: false}, timeouts: {connect: 30s}"});
   RawClient client = gateway.Connect();
   ASSERT_TRUE(client.Send(Chat({}, "X-Request-Id: leaver\r\n")));
-  tests::Pause(milliseconds(150));
+  ASSERT_TRUE(tests::Within(kSoon, [&] { return gateway.Metric("tidegate_requests_active") == 1; }));
   client.Close();
   const Record record = gateway.CloseOf("leaver", kSoon);
   EXPECT_EQ(record.reason, "client_gone");
