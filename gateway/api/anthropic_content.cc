@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "gateway/api/chat_request.h"
+
 namespace gateway::api {
 
 bool MessagesContent::Write(JsonObject root) {
@@ -126,15 +128,17 @@ bool MessagesContent::UserPart(JsonObject block, std::string_view type, const Pa
       path / "type", fmt::format("has the value \"{}\", which is not supported for this model", type));
 }
 
+bool MessagesContent::Source(JsonObject block, const Path& path, JsonObject& source, std::string_view& type) {
+  const auto value = Find(block, "source");
+  if (!value) return faults_.Missing(path);
+  return Read(*value, path, faults_, source) && Require(source, "type", path, faults_, type);
+}
+
 bool MessagesContent::Image(JsonObject block, const Path& path) {
   const Path source_path = path / "source";
-  const auto value = Find(block, "source");
-  if (!value) return faults_.Missing(source_path);
   JsonObject source;
   std::string_view type;
-  if (!Read(*value, source_path, faults_, source) || !Require(source, "type", source_path, faults_, type)) {
-    return false;
-  }
+  if (!Source(block, source_path, source, type)) return false;
   std::string url;
   std::string_view data;
   if (type == "base64") {
@@ -159,13 +163,9 @@ bool MessagesContent::Image(JsonObject block, const Path& path) {
 
 bool MessagesContent::Document(JsonObject block, const Path& path) {
   const Path source_path = path / "source";
-  const auto value = Find(block, "source");
-  if (!value) return faults_.Missing(source_path);
   JsonObject source;
   std::string_view type;
-  if (!Read(*value, source_path, faults_, source) || !Require(source, "type", source_path, faults_, type)) {
-    return false;
-  }
+  if (!Source(block, source_path, source, type)) return false;
   std::string text;
   const std::string_view member = type == "text" ? "data" : "content";
   if (type != "text" && type != "content") {
@@ -206,15 +206,7 @@ bool MessagesContent::ToolResult(JsonObject block, const Path& path) {
     }
   }
   if (failed) text.insert(0, "Error: ");
-  request_.text_bytes += text.size();
-  json_.Open('{')
-      .Key("role")
-      .String("tool")
-      .Key("tool_call_id")
-      .String(id)
-      .Key("content")
-      .String(text)
-      .Close('}');
+  WriteToolMessage(id, text, request_);
   return true;
 }
 

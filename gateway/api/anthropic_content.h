@@ -24,6 +24,7 @@ class MessagesContent {
   bool User(Json content, const Path& path);
   bool UserBlocks(JsonArray blocks, const Path& path);
   bool UserPart(JsonObject block, std::string_view type, const Path& path);
+  bool Source(JsonObject block, const Path& path, JsonObject& source, std::string_view& type);
   bool Image(JsonObject block, const Path& path);
   bool Document(JsonObject block, const Path& path);
   bool ToolResult(JsonObject block, const Path& path);

@@ -5,6 +5,7 @@
 
 #include "gateway/api/anthropic.h"
 #include "gateway/api/anthropic_content.h"
+#include "gateway/api/chat_request.h"
 #include "gateway/api/json.h"
 
 namespace gateway::api {
@@ -52,15 +53,9 @@ class MessagesTranslator {
 bool MessagesTranslator::Translate(std::string_view body, bool tokenize) {
   simdjson::dom::parser parser;
   JsonObject root;
-  const Path top;
-  if (!ParseObject(parser, body, faults_, root)) return false;
-  if (const std::string_view twice = DuplicateKey(root); !twice.empty()) {
-    return faults_.Add(Code::kDuplicateKey, top / twice, fmt::format("'{}' is given twice.", twice));
-  }
-  request_.body.reserve(body.size() + body.size() / 8 + 256);
-  json_.Open('{').Key("model").String(options_.model);
+  if (!BeginChat(body, options_.model, parser, request_, faults_, root)) return false;
   if (!MessagesContent(options_, request_, faults_).Write(root)) return false;
-  if (const auto tools = Find(root, "tools"); tools && !Tools(*tools, top / "tools")) return false;
+  if (const auto tools = Find(root, "tools"); tools && !Tools(*tools, Path() / "tools")) return false;
   if (tokenize) {
     json_.Key("add_generation_prompt").Bool(true).Close('}');
     return true;
@@ -82,12 +77,7 @@ bool MessagesTranslator::Members(JsonObject root) {
 bool MessagesTranslator::Member(std::string_view key, Json value, const Path& path) {
   if (Among(key, kRefused)) return faults_.Unsupported(path, "is not supported for this model");
   if (Among(key, kChatOnly)) return faults_.Unsupported(path, "is not a parameter of the Messages API");
-  if (key == "stream") {
-    if (!Read(value, path, faults_, request_.stream)) return false;
-    json_.Key(key).Bool(request_.stream);
-    if (request_.stream) json_.Key("stream_options").Raw(R"({"include_usage":true})");
-    return true;
-  }
+  if (key == "stream") return WriteStream(value, path, request_, faults_);
   if (key == "stop_sequences") {
     JsonArray stops;
     if (!Read(value, path, faults_, stops)) return false;
@@ -115,20 +105,8 @@ bool MessagesTranslator::Member(std::string_view key, Json value, const Path& pa
 }
 
 bool MessagesTranslator::Tools(Json value, const Path& path) {
-  JsonArray tools;
-  if (!Read(value, path, faults_, tools)) return false;
-  if (tools.size() == 0) return true;
-  const size_t before = request_.body.size();
-  json_.Key("tools").Open('[');
-  size_t i = 0;
-  for (const Json element : tools) {
-    const Path at = path[i++];
-    JsonObject tool;
-    if (!Read(element, at, faults_, tool) || !Tool(tool, at)) return false;
-  }
-  json_.Close(']');
-  request_.text_bytes += request_.body.size() - before;
-  return true;
+  return WriteTools(value, path, request_, faults_,
+                    [this](JsonObject tool, const Path& at) { return Tool(tool, at); });
 }
 
 bool MessagesTranslator::Tool(JsonObject tool, const Path& path) {
@@ -160,8 +138,7 @@ bool MessagesTranslator::ToolChoice(Json value, const Path& path) {
   if (type == "tool") {
     std::string_view name;
     if (!Require(choice, "name", path, faults_, name)) return false;
-    json_.Key("tool_choice").Open('{').Key("type").String("function").Key("function");
-    json_.Open('{').Key("name").String(name).Close('}').Close('}');
+    WriteToolChoice(name, request_);
   } else if (type == "auto" || type == "any" || type == "none") {
     json_.Key("tool_choice").String(type == "any" ? "required" : type);
   } else {

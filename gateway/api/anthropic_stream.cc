@@ -5,27 +5,12 @@
 #include "gateway/api/anthropic.h"
 #include "gateway/api/anthropic_shape.h"
 #include "gateway/api/json.h"
+#include "gateway/api/named_event.h"
 
 namespace gateway::api {
 namespace {
 
-// One server-sent event: opened with its type, closed when it goes out of scope.
-class Event {
- public:
-  Event(std::string& out, std::string_view type) : out_(out), json_(out) {
-    out_ += fmt::format("event: {}\ndata: ", type);
-    json_.Open('{').Key("type").String(type);
-  }
-  ~Event() { out_ += "}\n\n"; }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  JsonWriter& json() { return json_; }
-
- private:
-  std::string& out_;
-  JsonWriter json_;
-};
+using Event = NamedEvent;
 
 }  // namespace
 

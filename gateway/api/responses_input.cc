@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "gateway/api/chat_request.h"
+
 namespace gateway::api {
 
 bool ResponsesInput::Write(JsonObject root) {
@@ -196,15 +198,7 @@ bool ResponsesInput::FunctionOutput(JsonObject item, const Path& path) {
       if (!Part(part, at, parts, text)) return false;
     }
   }
-  request_.text_bytes += text.size();
-  json_.Open('{')
-      .Key("role")
-      .String("tool")
-      .Key("tool_call_id")
-      .String(id)
-      .Key("content")
-      .String(text)
-      .Close('}');
+  WriteToolMessage(id, text, request_);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/api/chat_request.h"
 #include "gateway/api/json.h"
 #include "gateway/api/responses.h"
 #include "gateway/api/responses_input.h"
@@ -63,7 +64,7 @@ class ResponsesTranslator {
 
  private:
   bool Member(std::string_view key, Json value, const Path& path);
-  bool Tools(Json value, const Path& path);
+  bool Tool(JsonObject tool, const Path& path);
   bool ToolChoice(Json value, const Path& path);
   bool TextOptions(Json value, const Path& path);
   bool Reasoning(Json value, const Path& path);
@@ -79,16 +80,10 @@ class ResponsesTranslator {
 bool ResponsesTranslator::Translate(std::string_view body) {
   simdjson::dom::parser parser;
   JsonObject root;
-  const Path top;
-  if (!ParseObject(parser, body, faults_, root)) return false;
-  if (const std::string_view twice = DuplicateKey(root); !twice.empty()) {
-    return faults_.Add(Code::kDuplicateKey, top / twice, fmt::format("'{}' is given twice.", twice));
-  }
-  request_.body.reserve(body.size() + body.size() / 8 + 256);
-  json_.Open('{').Key("model").String(model_);
+  if (!BeginChat(body, model_, parser, request_, faults_, root)) return false;
   if (!ResponsesInput(request_, faults_).Write(root)) return false;
   for (const auto field : root) {
-    if (!field.value.is_null() && !Member(field.key, field.value, top / field.key)) return false;
+    if (!field.value.is_null() && !Member(field.key, field.value, Path() / field.key)) return false;
   }
   json_.Close('}');
   JsonWriter echo(request_.echo);
@@ -115,17 +110,15 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
   if (std::find(kChatOnly.begin(), kChatOnly.end(), key) != kChatOnly.end()) {
     return faults_.Unsupported(path, "is not a parameter of the Responses API");
   }
-  if (key == "stream") {
-    if (!Read(value, path, faults_, request_.stream)) return false;
-    json_.Key(key).Bool(request_.stream);
-    if (request_.stream) json_.Key("stream_options").Raw(R"({"include_usage":true})");
-    return true;
-  }
+  if (key == "stream") return WriteStream(value, path, request_, faults_);
   if (key == "max_output_tokens") {
     json_.Key("max_tokens").Copy(value);
     return true;
   }
-  if (key == "tools") return Tools(value, path);
+  if (key == "tools") {
+    return WriteTools(value, path, request_, faults_,
+                      [this](JsonObject tool, const Path& at) { return Tool(tool, at); });
+  }
   if (key == "tool_choice") return ToolChoice(value, path);
   if (key == "text") return TextOptions(value, path);
   if (key == "reasoning") return Reasoning(value, path);
@@ -136,33 +129,21 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
   return true;
 }
 
-bool ResponsesTranslator::Tools(Json value, const Path& path) {
-  JsonArray tools;
-  if (!Read(value, path, faults_, tools)) return false;
-  if (tools.size() == 0) return true;
-  const size_t before = request_.body.size();
-  json_.Key("tools").Open('[');
-  size_t i = 0;
-  for (const Json element : tools) {
-    const Path at = path[i++];
-    JsonObject tool;
-    std::string_view type;
-    std::string_view name;
-    if (!Read(element, at, faults_, tool) || !Require(tool, "type", at, faults_, type)) return false;
-    if (type != "function") {
-      return faults_.Unsupported(
-          at / "type",
-          fmt::format("has the value \"{}\"; only \"function\" tools are supported for this model", type));
-    }
-    if (!Require(tool, "name", at, faults_, name)) return false;
-    json_.Open('{').Key("type").String("function").Key("function").Open('{').Key("name").String(name);
-    for (const std::string_view key : {"description", "parameters", "strict"}) {
-      if (const auto member = Find(tool, key)) json_.Key(key).Copy(*member);
-    }
-    json_.Close('}').Close('}');
+bool ResponsesTranslator::Tool(JsonObject tool, const Path& path) {
+  std::string_view type;
+  std::string_view name;
+  if (!Require(tool, "type", path, faults_, type)) return false;
+  if (type != "function") {
+    return faults_.Unsupported(
+        path / "type",
+        fmt::format("has the value \"{}\"; only \"function\" tools are supported for this model", type));
   }
-  json_.Close(']');
-  request_.text_bytes += request_.body.size() - before;
+  if (!Require(tool, "name", path, faults_, name)) return false;
+  json_.Open('{').Key("type").String("function").Key("function").Open('{').Key("name").String(name);
+  for (const std::string_view key : {"description", "parameters", "strict"}) {
+    if (const auto member = Find(tool, key)) json_.Key(key).Copy(*member);
+  }
+  json_.Close('}').Close('}');
   return true;
 }
 
@@ -185,8 +166,7 @@ bool ResponsesTranslator::ToolChoice(Json value, const Path& path) {
                                fmt::format("must be \"function\" for this model, not \"{}\"", word));
   }
   if (!Require(choice, "name", path, faults_, word)) return false;
-  json_.Key("tool_choice").Open('{').Key("type").String("function").Key("function").Open('{');
-  json_.Key("name").String(word).Close('}').Close('}');
+  WriteToolChoice(word, request_);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gateway/api/json.h"
+#include "gateway/api/named_event.h"
 #include "gateway/api/responses.h"
 #include "gateway/api/responses_shape.h"
 
@@ -34,27 +35,18 @@ std::string Part(std::string_view type, std::string_view text) {
 
 }  // namespace
 
-// One server-sent event: opened with type and number, closed when it goes out of scope.
-class ResponsesStream::Event {
+// A named event with its number.
+class ResponsesStream::Event : public NamedEvent {
  public:
-  Event(ResponsesStream& stream, std::string& out, std::string_view type) : out_(out), json_(out) {
-    out_ += fmt::format("event: {}\ndata: ", type);
-    json_.Open('{').Key("type").String(type).Key("sequence_number").Number(stream.sequence_++);
+  Event(ResponsesStream& stream, std::string& out, std::string_view type) : NamedEvent(out, type) {
+    json().Key("sequence_number").Number(stream.sequence_++);
   }
-  ~Event() { out_ += "}\n\n"; }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
 
   Event& At(const Item& item, size_t index) {
-    json_.Key("item_id").String(item.id).Key("output_index").Number(index);
-    if (item.kind != Kind::kCall) json_.Key("content_index").Number(0);
+    json().Key("item_id").String(item.id).Key("output_index").Number(index);
+    if (item.kind != Kind::kCall) json().Key("content_index").Number(0);
     return *this;
   }
-  JsonWriter& json() { return json_; }
-
- private:
-  std::string& out_;
-  JsonWriter json_;
 };
 
 void ResponsesStream::OnData(std::string_view chunk, std::string& out) {
