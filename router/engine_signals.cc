@@ -40,7 +40,7 @@ double Sane(double value) {
 }  // namespace
 
 void EngineSignals::Configure(const EngineLimits& limits) {
-  max_running_.store(std::max(1u, limits.max_running), kRelaxed);
+  max_running_.store(limits.max_running, kRelaxed);
   kv_tokens_.store(static_cast<double>(std::max<int64_t>(0, limits.kv_tokens)), kRelaxed);
   stale_after_.store(limits.stale_after.count(), kRelaxed);
   const std::lock_guard lock(meter_);
@@ -66,6 +66,19 @@ void EngineSignals::OnTelemetry(const Telemetry& telemetry, const Charged& then,
   foreign_waiting_.store(std::max(0.0, waiting - static_cast<double>(then.waiting)), kRelaxed);
   context_then_.store(then.context, kRelaxed);
   scraped_at_.store(Nanos(now), kRelaxed);
+  const std::lock_guard lock(meter_);
+  batch_.Saw({.running = running,
+              .waiting = waiting,
+              .ours = static_cast<double>(then.requests),
+              .ended = static_cast<double>(ended_.load(kRelaxed))},
+             now);
+  full_batch_.store(batch_.requests(), kRelaxed);
+  telemetry_is_partial_.store(batch_.partial(), kRelaxed);
+}
+
+bool EngineSignals::TelemetryIsFresh(conf::TimePoint now) const {
+  const int64_t at = scraped_at_.load(kRelaxed);
+  return at > 0 && Nanos(now) - at <= stale_after_.load(kRelaxed);
 }
 
 void EngineSignals::OnToken(conf::TimePoint now) {
@@ -90,7 +103,8 @@ void EngineSignals::Begin(Stay& stay, conf::TimePoint now) {
     const std::lock_guard lock(meter_);
     Drain(now);  // by the backlog that stood beside it until now
   }
-  if (waiting_.fetch_add(1, kRelaxed) == 0) {
+  stay.alone = waiting_.fetch_add(1, kRelaxed) == 0;
+  if (stay.alone) {
     computing_since_.store(Nanos(now), kRelaxed);
     unseen_then_.store(unseen_done_.load(kRelaxed), kRelaxed);
   }
@@ -170,6 +184,10 @@ void EngineSignals::FirstToken(Stay& stay, conf::TimePoint now) {
     unseen_then_.store(unseen_known_, kRelaxed);
     drained_at_.store(Nanos(now), kRelaxed);
   }
+  first_token_pace_.Came(seconds);
+  if (stay.alone) first_token_pace_.CameAlone(conf::ToSeconds(now - stay.began));
+  first_tokens_.store(first_token_pace_.per_second(), kRelaxed);
+  alone_.store(first_token_pace_.alone(), kRelaxed);
   ++tally_.first_tokens;
   tally_.computed_tokens += tokens;
   tally_.computing_seconds += seconds;
@@ -224,6 +242,7 @@ Tally EngineSignals::tally() const {
 
 void EngineSignals::End(const Stay& stay) {
   requests_.fetch_sub(1, kRelaxed);
+  ended_.fetch_add(1, kRelaxed);
   context_.fetch_sub(stay.work.context, kRelaxed);
   if (stay.work.unseen) {
     EndUnseen(stay);
@@ -263,12 +282,19 @@ conf::Duration EngineSignals::Overdue(conf::TimePoint now) const {
   return conf::Duration(std::max<int64_t>(0, Nanos(now) - expected));
 }
 
+// Of the backlog that can be seen, what has been computed since the last first token is at most one prompt's.
+double EngineSignals::SeenBacklog(double waiting, double rate, double share, conf::TimePoint now) const {
+  const double backlog = std::max(0.0, static_cast<double>(backlog_.load(kRelaxed)));
+  if (waiting <= 0) return 0;
+  const auto since = static_cast<double>(Nanos(now) - computing_since_.load(kRelaxed)) * 1e-9;
+  return backlog - std::clamp(rate * since * share, 0.0, backlog / waiting);
+}
+
 Signals EngineSignals::Read(conf::TimePoint now) const {
   Signals s;
   const int64_t requests = requests_.load(kRelaxed);
   const int64_t unseen_count = unseen_.load(kRelaxed);
-  const int64_t scraped_at = scraped_at_.load(kRelaxed);
-  const bool known = scraped_at > 0 && Nanos(now) - scraped_at <= stale_after_.load(kRelaxed);
+  const bool known = TelemetryIsFresh(now);
   const double kv_tokens = kv_tokens_.load(kRelaxed);
   s.requests = static_cast<double>(requests) + (known ? foreign_requests_.load(kRelaxed) : 0);
   const auto seen_waiting = static_cast<double>(waiting_.load(kRelaxed));
@@ -283,16 +309,14 @@ Signals EngineSignals::Read(conf::TimePoint now) const {
   s.rate_measured = rate_measured_.load(kRelaxed);
   s.pace_measured = pace_measured_.load(kRelaxed);
 
-  // Of the backlog that can be seen, what has been computed since the last first token is at most one
-  // prompt's; others' waiting prompts are taken to be as long as ours.
+  // Others' waiting prompts are taken to be as long as ours.
   const double backlog = std::max(0.0, static_cast<double>(backlog_.load(kRelaxed)));
   double all = backlog;
   double among = seen_waiting;
   s.backlog = unseen.left;
   if (seen_waiting > 0) {
-    const auto since = static_cast<double>(Nanos(now) - computing_since_.load(kRelaxed)) * 1e-9;
     const double share = unseen.stood > 0 ? backlog / (backlog + unseen.stood) : 1;
-    s.backlog += backlog - std::clamp(s.prefill_rate * since * share, 0.0, backlog / seen_waiting);
+    s.backlog += SeenBacklog(seen_waiting, s.prefill_rate, share, now);
   }
   if (unseen_count > 0) {
     all += unseen.held;
@@ -310,6 +334,28 @@ Signals EngineSignals::Read(conf::TimePoint now) const {
   s.scraped = known ? Telemetry{scraped_running_.load(kRelaxed), scraped_waiting_.load(kRelaxed),
                                 scraped_kv_.load(kRelaxed)}
                     : Telemetry{static_cast<double>(requests) - waiting, waiting, s.kv_use};
+  return s;
+}
+
+SeenSignals EngineSignals::ReadSeen(conf::TimePoint now) const {
+  const bool known = TelemetryIsFresh(now);
+  const bool whole = known && !telemetry_is_partial_.load(kRelaxed);
+  SeenSignals s;
+  s.requests = static_cast<double>(requests_.load(kRelaxed)) + (known ? foreign_requests_.load(kRelaxed) : 0);
+  s.waiting = static_cast<double>(waiting_.load(kRelaxed));
+  s.prefill_rate = prefill_rate_.load(kRelaxed);
+  s.rate_measured = rate_measured_.load(kRelaxed);
+  s.backlog = SeenBacklog(s.waiting, s.prefill_rate, 1, now);
+  s.first_tokens = first_tokens_.load(kRelaxed);
+  s.alone = alone_.load(kRelaxed);
+  if (!telemetry_is_partial_.load(kRelaxed)) s.max_running = max_running_.load(kRelaxed);
+  if (!whole) return s;
+  s.full_batch = full_batch_.load(kRelaxed);
+  s.kv_use = scraped_kv_.load(kRelaxed);
+  if (const double kv_tokens = kv_tokens_.load(kRelaxed); kv_tokens > 0) {
+    const int64_t left = context_then_.load(kRelaxed) - context_.load(kRelaxed);
+    s.kv_use -= static_cast<double>(std::max<int64_t>(0, left)) / kv_tokens;
+  }
   return s;
 }
 

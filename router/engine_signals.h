@@ -21,6 +21,8 @@
 #include <set>
 
 #include "conf/time.h"
+#include "router/admission/first_token_pace.h"
+#include "router/admission/full_batch.h"
 
 namespace router {
 
@@ -41,6 +43,7 @@ struct Stay {
   conf::TimePoint computed_by{};  // unseen: when its prompt is likely to be computed
   conf::TimePoint due{};          // unseen: when its answer must be there, by twice what is measured
   bool computed = false;          // its prompt, for certain
+  bool alone = false;             // nobody waited for a first token there when it came
 };
 
 // An engine's own words, scraped.
@@ -50,7 +53,8 @@ struct Telemetry {
   double kv_use = 0;  // 0 to 1
 };
 
-// One moment of a replica, in plain numbers: all that a law may know of it.
+// One moment of a replica, in plain numbers: all that a law may know of it, guesses about requests whose
+// answers come whole included.
 struct Signals {
   double requests = 0;         // there, others' included
   double waiting = 0;          // of these, before their first token
@@ -60,14 +64,29 @@ struct Signals {
   double prefill_rate = 1;     // tokens a second
   double pace = 0;             // seconds from one token of an answer to the next, for each request there
   double stalled = 0;          // seconds for which something should have been heard, and was not
-  double max_running = 0;      // requests
+  double max_running = 0;      // requests; 0: its engine does not say
   bool rate_measured = false;  // else it is a first guess
   bool pace_measured = false;
   Telemetry scraped = {};  // the last telemetry; our own counts where there is none
 };
 
+// What has been seen of it, and nothing that is guessed: what may hold requests back. Of a request whose
+// answer comes whole only that it is there is seen; whether it waits its engine alone can tell.
+struct SeenSignals {
+  double requests = 0;      // there, others' included
+  double waiting = 0;       // our streams, before their first token
+  double backlog = 0;       // their uncached prompt tokens that are to be computed first
+  double prefill_rate = 1;  // tokens a second
+  double first_tokens = 0;  // a second, while somebody waits for one; 0: not measured
+  double alone = 0;         // seconds to the first token of who finds nobody waiting
+  double kv_use = 0;        // 0 to 1, by the engine's word, less what has left since
+  double max_running = 0;   // requests; 0: its engine does not say
+  double full_batch = 0;    // requests that ran while others queued in the engine, by its word; 0: none seen
+  bool rate_measured = false;
+};
+
 struct EngineLimits {
-  uint32_t max_running = 256;
+  uint32_t max_running = 0;          // requests; 0: not known
   int64_t kv_tokens = 0;             // 0: not known
   double first_prefill_rate = 8000;  // tokens a second, until measured
   double first_pace = 0.001;         // seconds a token for each request there, until measured
@@ -108,6 +127,7 @@ class alignas(64) EngineSignals {
   void OnToken(conf::TimePoint now);
 
   Signals Read(conf::TimePoint now) const;
+  SeenSignals ReadSeen(conf::TimePoint now) const;
 
   // For how long something should have been heard of what is under way there, and was not: zero while nobody
   // is there, while prompts that are to be computed first explain the silence (twice the time that they
@@ -136,6 +156,8 @@ class alignas(64) EngineSignals {
   void Answered(Stay& stay, conf::TimePoint now);
   void LearnPace(const Stay& stay, double token_time);
   void End(const Stay& stay);
+  bool TelemetryIsFresh(conf::TimePoint now) const;
+  double SeenBacklog(double waiting, double rate, double share, conf::TimePoint now) const;
   double Hope(conf::TimePoint now) const;
   Unseen ReadUnseen(conf::TimePoint now) const;
   void Drain(conf::TimePoint now);  // with meter_ held
@@ -175,6 +197,12 @@ class alignas(64) EngineSignals {
   std::atomic<double> foreign_requests_{0};
   std::atomic<double> foreign_waiting_{0};
   std::atomic<int64_t> context_then_{0};
+  std::atomic<double> full_batch_{0};
+  std::atomic<bool> telemetry_is_partial_{false};  // not of all that we send there
+
+  std::atomic<double> first_tokens_{0};  // a second
+  std::atomic<double> alone_{0};         // seconds
+  std::atomic<int64_t> ended_{0};        // requests, ever
 
   mutable std::mutex meter_;    // of what follows
   double computed_tokens_ = 0;  // decayed sums
@@ -182,6 +210,8 @@ class alignas(64) EngineSignals {
   double token_seconds_ = 0;
   double token_requests_ = 0;
   bool pace_seen_ = false;  // of an answer that came token by token
+  FirstTokenPace first_token_pace_;
+  FullBatch batch_;
   Tally tally_;
   double unseen_known_ = 0;      // tokens that are computed for certain, and all before them
   std::multiset<int64_t> dues_;  // ns; of the unseen requests there

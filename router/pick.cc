@@ -295,9 +295,11 @@ bool Candidates::Usable(uint32_t place) const {
 }
 
 bool Candidates::HasRoomFor(uint32_t place, const PickFacts& facts) const {
-  if (!spec_.room || !replicas_[place].spec.room_known) return true;
-  const Signals signals = Read(place);
-  return HasRoom(signals, *spec_.room, static_cast<double>(CachedAt(place, facts)) / signals.prefill_rate);
+  if (!spec_.room) return true;
+  const SeenSignals seen = state(place).engine.ReadSeen(now_);
+  const double spared =
+      facts.cached.empty() ? 0 : static_cast<double>(CachedAt(place, facts)) / seen.prefill_rate;
+  return HasRoom(spec_, replicas_[place].spec, seen, spared);
 }
 
 std::optional<uint32_t> Candidates::PlaceOf(ReplicaId id) const {

@@ -173,6 +173,10 @@ bool LooksAtPrompt(PolicyKind kind) {
   return false;
 }
 
+bool FallsBackOn(FallbackOn condition, const ModelSpec& model) {
+  return std::ranges::any_of(model.fallbacks, [&](const FallbackSpec& f) { return (f.on & condition) != 0; });
+}
+
 std::string_view PolicyName(PolicyKind kind) {
   return kPolicyNames[static_cast<size_t>(kind)];
 }

@@ -74,6 +74,10 @@ struct FallbackSpec {
   uint8_t on = kOnUnavailable | kOnOverloaded | kOnTimeout;
 };
 
+struct ModelSpec;
+// Whether another model is to be asked on this condition.
+bool FallsBackOn(FallbackOn condition, const ModelSpec& model);
+
 struct ReplicaSpec {
   std::string identity;  // stable over reloads, unique in the table: "chat-small@http://10.0.0.5:8000"
   std::string url;
@@ -82,7 +86,7 @@ struct ReplicaSpec {
   std::string zone;            // where it stands; empty: wherever the gateway does
   std::string track;           // empty: the stable one
   double weight = 1;           // share of the traffic, or relative speed; 0: drained, no new requests
-  bool room_known = true;      // false: a provider, of whose room nothing is known; it always has some
+  bool room_known = true;      // false: a provider, whose room is its own affair but for the operator's bound
 };
 
 struct ModelSpec {

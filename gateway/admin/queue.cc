@@ -35,9 +35,7 @@ Room RoomOf(const Runtime& runtime, ModelId model, conf::TimePoint now) {
     const router::ReplicaState& state = runtime.load()[replica.id];
     if (replica.spec.weight <= 0 || !state.health.Usable() || !state.breaker.Allows(now)) continue;
     ++room.replicas;
-    const bool full =
-        spec.room && replica.spec.room_known && !router::HasRoom(state.engine.Read(now), *spec.room);
-    if (!full) ++room.with_room;
+    if (router::HasRoom(spec, replica.spec, state.engine.ReadSeen(now))) ++room.with_room;
   }
   return room;
 }

@@ -8,18 +8,32 @@ namespace router {
 namespace {
 
 constexpr double kFullKv = 0.97;
-constexpr double kFewWaiting = 8;  // or a quarter of what runs: as for a veto of the policy `cost`
+// A queue is more than these, or than that part of what runs: as for a veto of the policy `cost`.
+constexpr double kFewWaiting = 8;
+constexpr double kFewOfRunning = 0.25;
+// Where no first token has come yet.
+constexpr double kUnmeasuredWaiting = 64;
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 }  // namespace
 
-bool HasRoom(const Signals& s, const RoomSpec& spec, double spared) {
+bool HasRoom(const SeenSignals& s, const RoomSpec& spec, double spared) {
   if (s.requests < 1) return true;
-  const double runs = spec.max_running > 0 ? spec.max_running : s.max_running;
-  const bool begins_soon =
-      !s.rate_measured || s.backlog < (conf::ToSeconds(spec.busy_for) + spared) * s.prefill_rate;
-  return s.requests < runs && s.waiting < std::max(kFewWaiting, runs / 4) && s.kv_use < kFullKv &&
-         begins_soon;
+  const double most = spec.max_running > 0 ? spec.max_running : s.max_running;
+  if (most > 0 && s.requests >= most) return false;
+  if (s.full_batch > 0 && s.requests >= s.full_batch + std::max(kFewWaiting, kFewOfRunning * s.full_batch))
+    return false;
+  if (s.kv_use >= kFullKv) return false;
+  const double wait = conf::ToSeconds(spec.busy_for) + s.alone + spared;
+  if (s.rate_measured && s.backlog >= wait * s.prefill_rate) return false;
+  const double few = s.first_tokens > 0 ? std::max(kFewWaiting, wait * s.first_tokens) : kUnmeasuredWaiting;
+  return s.waiting < few;
+}
+
+bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen, double spared) {
+  if (!model.room) return true;
+  if (replica.room_known) return HasRoom(seen, *model.room, spared);
+  return model.room->max_running <= 0 || seen.requests < model.room->max_running;
 }
 
 RoomFound LookForRoom(const RouteTable& table, ModelId model, const LoadView& load, uint32_t enough,
@@ -31,13 +45,17 @@ RoomFound LookForRoom(const RouteTable& table, ModelId model, const LoadView& lo
   const uint32_t size = all.size();
   const uint32_t begin = size > 0 ? room_at.load(kRelaxed) % size : 0;
   RoomFound found;
+  std::optional<conf::TimePoint> rested_at;
   uint32_t next = begin;
   uint32_t looked = 0;
   for (; looked < std::min(size, kRoomLooks) && found.replicas < enough; ++looked) {
     const uint32_t place = (begin + looked) % size;
     const ReplicaState& state = all.state(place);
     if (!all.Usable(place)) {
-      found.usable = found.usable || (all.weight(place) > 0 && state.breaker.IsResting(now));
+      if (all.weight(place) > 0 && state.breaker.IsResting(now)) {
+        const conf::TimePoint at = state.breaker.RetryAt(now);
+        rested_at = std::min(rested_at.value_or(at), at);
+      }
       continue;
     }
     found.usable = true;
@@ -46,6 +64,7 @@ RoomFound LookForRoom(const RouteTable& table, ModelId model, const LoadView& lo
   }
   if (found.replicas == 0 && size > 0) next = (begin + looked) % size;
   if (next != begin) room_at.store(next, kRelaxed);
+  if (!found.usable && !FallsBackOn(kOnOverloaded, spec)) found.rested_at = rested_at;
   return found;
 }
 

@@ -1,15 +1,22 @@
 // Room: engines are kept just full enough. More than they can begin at once only waits in them, where nobody
 // can call it back, reorder it or give it to a replica that becomes free elsewhere.
 //
-// A replica has room while what is measured of it says that a request would begin soon: its backlog over its
-// prefill rate, once that is measured, is below `busy_for`, it runs fewer requests than it can, few of them
-// still wait for a first token, and its KV cache is not full. One that is idle always has room, whatever the
-// meters say.
+// A replica is full by what has been seen of it, never by what is guessed:
+//   - it runs as many requests as the operator or its engine says that it can;
+//   - it holds a quarter more than ran there when others were seen to queue in it (FullBatch);
+//   - its engine says that its KV cache is full;
+//   - our streams there wait: their backlog over the measured prefill rate, or their number over the first
+//     tokens that come a second, is longer than `busy_for` beyond what a request takes that finds nobody
+//     waiting. Up to eight are no queue, nor 64 where no first token has been seen yet.
+// So answers that come whole fill a replica only up to a number that somebody has told or that its engine was
+// seen to reach. One that is idle always has room, whatever the meters say; a provider always, but for the
+// operator's bound.
 //
 // Pure but for the shared cells it is given. Callable from every shard, without a lock.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "conf/time.h"
 #include "router/replica_load.h"
@@ -18,11 +25,19 @@
 namespace router {
 
 // `spared`: seconds of prefill that this replica would save the request, by which it may be busier.
-bool HasRoom(const Signals& signals, const RoomSpec& spec, double spared = 0);
+bool HasRoom(const SeenSignals& seen, const RoomSpec& spec, double spared = 0);
+// Of this replica, a provider or not, of a model that may have no RoomSpec: then it has room.
+bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen, double spared = 0);
 
 struct RoomFound {
   uint32_t replicas = 0;  // that have room, of those looked at
-  bool usable = false;    // somebody may be asked at all, or will be soon: resting after a 429 or 503
+  bool usable = false;    // somebody may be asked
+  // Nobody may, but somebody who rests after a 429 or 503 may be from then on, and no other model is to be
+  // asked meanwhile.
+  std::optional<conf::TimePoint> rested_at{};
+
+  // Whether it is worth waiting for.
+  bool expected() const { return usable || rested_at; }
 };
 
 // Looks for `enough` replicas with room, from where some was last found, at no more than kRoomLooks of them:

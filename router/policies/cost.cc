@@ -12,6 +12,8 @@ constexpr size_t kMaxHolders = 32;
 constexpr size_t kDraws = 4;
 constexpr size_t kMaxCandidates = 40;
 constexpr double kFullKv = 0.95;
+// Of an engine that does not say how many requests it runs.
+constexpr double kUsualRunning = 256;
 // So near the least nobody could tell the difference.
 constexpr double kIndistinct = 0.002;     // seconds
 constexpr double kIndistinctPart = 0.02;  // of the least
@@ -154,7 +156,7 @@ CostTerms CostOf(const Signals& s, double uncached, double output, double mean_r
 }
 
 bool Vetoed(const Signals& s) {
-  return s.waiting >= std::max(8.0, s.max_running / 4);
+  return s.waiting >= std::max(8.0, (s.max_running > 0 ? s.max_running : kUsualRunning) / 4);
 }
 
 CostChoice::Offered CostChoice::Offer(uint32_t place, const Signals& signals, int64_t cached, bool local) {

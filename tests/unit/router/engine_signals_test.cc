@@ -275,7 +275,54 @@ TEST(EngineSignals, NonsenseFromAnEngineIsLeftOut) {
     EXPECT_EQ(value, 0);
   }
   EXPECT_GT(signals.prefill_rate, 0);
-  EXPECT_GE(signals.max_running, 1);
+  EXPECT_EQ(signals.max_running, 0) << "not known";
+}
+
+TEST(EngineSignals, WhatIsSeenLeavesOutWhatIsGuessed) {
+  Routing routing({Serving("m", {1})});
+  EngineSignals& engine = routing.state(0).engine;
+  engine.Configure({.kv_tokens = 1'000'000});
+  std::vector<Charge> whole;
+  for (int i = 0; i < 20; ++i)
+    whole.push_back(At(routing, {.uncached = 50'000, .context = 50'000, .unseen = true}));
+  EXPECT_GT(engine.Read(kStart).waiting, 10);
+  EXPECT_GT(engine.Read(kStart).kv_use, 0.9);
+  const SeenSignals seen = engine.ReadSeen(kStart);
+  EXPECT_EQ(seen.requests, 20) << "that they are there is certain";
+  EXPECT_EQ(seen.waiting, 0);
+  EXPECT_EQ(seen.backlog, 0);
+  EXPECT_EQ(seen.kv_use, 0);
+  const Charge stream = At(routing, {.uncached = 300});
+  EXPECT_EQ(engine.ReadSeen(kStart).waiting, 1);
+  EXPECT_EQ(engine.ReadSeen(kStart).backlog, 300);
+}
+
+TEST(EngineSignals, AFullCacheIsSeenInTelemetryUntilWhatFilledItHasLeft) {
+  Routing routing({Serving("m", {1})});
+  EngineSignals& engine = routing.state(0).engine;
+  engine.Configure({.kv_tokens = 10'000, .stale_after = 10s});
+  const Charge stays = At(routing, {.context = 5'000});
+  Charge leaves = At(routing, {.context = 5'000});
+  engine.OnTelemetry({.running = 2, .kv_use = 0.98}, engine.charged(kStart), kStart);
+  EXPECT_NEAR(engine.ReadSeen(kStart).kv_use, 0.98, 1e-9);
+  leaves.Release();
+  EXPECT_NEAR(engine.ReadSeen(kStart).kv_use, 0.48, 1e-9);
+  EXPECT_EQ(engine.ReadSeen(kStart + 11s).kv_use, 0) << "too old to be believed";
+}
+
+TEST(EngineSignals, FirstTokensTellHowSoonTheNextOneWouldCome) {
+  Routing routing({Serving("m", {1})});
+  EngineSignals& engine = routing.state(0).engine;
+  EXPECT_EQ(engine.ReadSeen(kStart).first_tokens, 0);
+  Charge lone = At(routing, {.uncached = 10});
+  lone.FirstToken(kStart + 50ms);
+  EXPECT_NEAR(engine.ReadSeen(kStart).alone, 0.05, 1e-9);
+  std::vector<Charge> several;
+  for (int i = 0; i < 40; ++i) several.push_back(At(routing, {.uncached = 10}, kStart + 1s));
+  conf::TimePoint now = kStart + 1s;
+  for (Charge& charge : several) charge.FirstToken(now += 10ms);
+  EXPECT_NEAR(engine.ReadSeen(now).first_tokens, 100, 15);
+  EXPECT_LT(engine.ReadSeen(now).alone, 0.05) << "one of them found nobody waiting, the others did";
 }
 
 TEST(EngineSignals, SilenceCountsOnlyWhileSomebodyIsThere) {

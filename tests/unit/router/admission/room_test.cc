@@ -11,39 +11,98 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Signals kIdle{.prefill_rate = 1'000, .max_running = 16, .rate_measured = true};
+constexpr SeenSignals kSome{.requests = 4, .prefill_rate = 1'000, .rate_measured = true};
 
-TEST(Room, ARequestHasItWhereItWouldBeginSoon) {
+SeenSignals With(void (*set)(SeenSignals&)) {
+  SeenSignals seen = kSome;
+  set(seen);
+  return seen;
+}
+
+TEST(Room, ARequestHasItUntilItIsSeenThatItWouldWait) {
   struct Case {
     const char* what;
-    Signals signals;
+    SeenSignals seen;
     bool room;
   };
-  const auto with = [](auto set) {
-    Signals s = kIdle;
-    s.requests = 4;
-    set(s);
-    return s;
-  };
   const std::vector<Case> cases = {
-      {"idle", kIdle, true},
-      {"some run", with([](Signals&) {}), true},
-      {"a short backlog", with([](Signals& s) { s.backlog = 249; }), true},
-      {"a quarter of a second of prefill", with([](Signals& s) { s.backlog = 250; }), false},
-      {"a long backlog at a rate that nobody has measured", with([](Signals& s) {
+      {"idle", {}, true},
+      {"some run", kSome, true},
+      {"thousands run, of which nothing else is known", With([](SeenSignals& s) { s.requests = 5'000; }),
+       true},
+      {"a short backlog", With([](SeenSignals& s) { s.backlog = 249; }), true},
+      {"a quarter of a second of prefill", With([](SeenSignals& s) { s.backlog = 250; }), false},
+      {"... where a request alone takes as long", With([](SeenSignals& s) {
+         s.backlog = 499;
+         s.alone = 0.25;
+       }),
+       true},
+      {"a long backlog at a rate that nobody has measured", With([](SeenSignals& s) {
          s.backlog = 9'999;
          s.rate_measured = false;
        }),
        true},
-      {"as many as it can run", with([](Signals& s) { s.requests = 16; }), false},
-      {"several wait for a first token", with([](Signals& s) { s.waiting = 8; }), false},
-      {"a full KV cache", with([](Signals& s) { s.kv_use = 0.98; }), false},
-      {"idle, though its meters say otherwise", {.backlog = 9'999, .kv_use = 1, .prefill_rate = 10}, true},
+      {"as many as its engine says that it can run",
+       With([](SeenSignals& s) { s.max_running = s.requests = 16; }), false},
+      {"a few more than its engine was seen to run", With([](SeenSignals& s) {
+         s.full_batch = 16;
+         s.requests = 23;
+       }),
+       true},
+      {"many more", With([](SeenSignals& s) {
+         s.full_batch = 16;
+         s.requests = 24;
+       }),
+       false},
+      {"63 wait for the first token that ever came", With([](SeenSignals& s) { s.waiting = 63; }), true},
+      {"64 do", With([](SeenSignals& s) { s.waiting = 64; }), false},
+      {"seven wait where one comes a second", With([](SeenSignals& s) {
+         s.waiting = 7;
+         s.first_tokens = 1;
+       }),
+       true},
+      {"eight do", With([](SeenSignals& s) {
+         s.waiting = 8;
+         s.first_tokens = 1;
+       }),
+       false},
+      {"a thousand wait where five thousand come a second", With([](SeenSignals& s) {
+         s.waiting = 1'000;
+         s.first_tokens = 5'000;
+       }),
+       true},
+      {"fifty wait half a second each, as the first did that was alone", With([](SeenSignals& s) {
+         s.waiting = 50;
+         s.first_tokens = 100;
+         s.alone = 0.5;
+       }),
+       true},
+      {"a full KV cache", With([](SeenSignals& s) { s.kv_use = 0.98; }), false},
+      {"idle, though its meters say otherwise", {.prefill_rate = 10, .kv_use = 1}, true},
   };
-  for (const Case& c : cases) EXPECT_EQ(HasRoom(c.signals, {}), c.room) << c.what;
-  EXPECT_TRUE(HasRoom(cases[3].signals, {.busy_for = 300ms})) << "the bound is the operator's";
-  EXPECT_TRUE(HasRoom(cases[3].signals, {}, 0.1)) << "its cache saves more than it delays";
-  EXPECT_FALSE(HasRoom(cases[1].signals, {.max_running = 4}));
+  for (const Case& c : cases) EXPECT_EQ(HasRoom(c.seen, {}), c.room) << c.what;
+  const SeenSignals busy = With([](SeenSignals& s) { s.backlog = 250; });
+  EXPECT_TRUE(HasRoom(busy, {.busy_for = 300ms})) << "the bound is the operator's";
+  EXPECT_TRUE(HasRoom(busy, {}, 0.1)) << "its cache saves more than it delays";
+  EXPECT_FALSE(HasRoom(kSome, {.max_running = 4}));
+}
+
+// A server that takes half a second for each request and any number of them at a time: who admitted only what
+// it has answered in a quarter of a second would send it less and less.
+TEST(Room, LatencyIsNoQueue) {
+  FirstTokenPace pace;
+  pace.Came(0.5);
+  pace.CameAlone(0.5);
+  double there = 1;
+  for (int round = 0; round < 40; ++round) {
+    SeenSignals seen = kSome;
+    seen.first_tokens = pace.per_second();
+    seen.alone = pace.alone();
+    seen.requests = seen.waiting = there = 1;
+    while (there < 10'000 && HasRoom(seen, {})) seen.requests = seen.waiting = ++there;
+    for (double i = 0; i < there; ++i) pace.Came(0.5 / there);
+  }
+  EXPECT_EQ(there, 10'000);
 }
 
 ModelSpec Bounded(size_t replicas, double max_running = 1) {
@@ -79,11 +138,13 @@ TEST(Room, NobodyIsWaitedForWhereNoReplicaCanBeUsed) {
   pool.Break(0);
   pool.TakeDown(1);
   EXPECT_EQ(pool.Look().replicas, 0u);
-  EXPECT_FALSE(pool.Look().usable);
-  Pool resting(Bounded(1));
+  EXPECT_FALSE(pool.Look().expected());
+  Pool resting(Bounded(2));
   resting.state(0).breaker.Rest(5s, kStart);
+  resting.state(1).breaker.Rest(3s, kStart);
   EXPECT_EQ(resting.Look().replicas, 0u);
-  EXPECT_TRUE(resting.Look().usable) << "it has asked for a pause, no more";
+  EXPECT_TRUE(resting.Look().expected()) << "they have asked for a pause, no more";
+  EXPECT_EQ(resting.Look().rested_at, kStart + 3s);
 }
 
 TEST(Room, OfALargePoolIsFoundByLooksThatGoThroughIt) {
@@ -111,7 +172,12 @@ TEST(Room, OfAProviderIsNotKnownAndAlwaysThere) {
     pool.Fill(0);
     pool.Fill(1);
   }
-  EXPECT_EQ(pool.Look(2).replicas, 1u);
+  EXPECT_EQ(pool.Look(2).replicas, 0u) << "the operator's bound is for all";
+  ModelSpec unbounded = Bounded(2, 0);
+  for (ReplicaSpec& replica : unbounded.replicas) replica.room_known = false;
+  Pool free(std::move(unbounded));
+  for (int i = 0; i < 100; ++i) free.Fill(0);
+  EXPECT_EQ(free.Look(2).replicas, 2u);
 }
 
 TEST(Room, APickPrefersThoseThatHaveItUnderEveryPolicy) {
@@ -144,22 +210,31 @@ TEST(Room, AHolderOfThePromptMayBeBusierByWhatItSaves) {
   EXPECT_EQ(Pick(pool.table, ModelId{0}, pool.load, facts, {}, kStart, pool.rng).replica, ReplicaId{1});
 }
 
-// Nobody sees when their prompts are computed: they stand in the backlog as long as the measured rate says.
-TEST(Room, AnswersThatComeWholeAreTakenToBeComputedAtTheRateThatIsMeasured) {
-  Pool pool(Bounded(1, 100));
-  pool.state(0).engine.Configure({.first_prefill_rate = 1'000});
-  for (int i = 0; i < 4; ++i) {
+// Nobody sees when their prompts are computed: what is guessed of it chooses a replica, and holds nobody
+// back.
+TEST(Room, AnswersThatComeWholeHoldNobodyBackOnAGuess) {
+  Pool pool(Bounded(1, 0));
+  EngineSignals& engine = pool.state(0).engine;
+  {
+    Charge measured(pool.load.shared(ReplicaId{0}), Work{.uncached = 1'000}, Admission::kAdmitted, kStart);
+    measured.FirstToken(kStart + 1s);
+  }
+  for (int i = 0; i < 4'000; ++i) {
     pool.held.emplace_back(pool.load.shared(ReplicaId{0}), Work{.uncached = 500, .unseen = true},
                            Admission::kAdmitted, kStart);
   }
-  EXPECT_EQ(pool.state(0).engine.Read(kStart).requests, 4);
-  EXPECT_NEAR(pool.state(0).engine.Read(kStart).backlog, 2'000, 1);
-  EXPECT_NEAR(pool.state(0).engine.Read(kStart + 1s).backlog, 1'000, 1);
-  EXPECT_NEAR(pool.state(0).engine.Read(kStart + 3s).backlog, 0, 1);
-  EXPECT_EQ(pool.Look().replicas, 1u) << "the rate is a guess yet";
-  pool.held.clear();
-  EXPECT_EQ(pool.state(0).engine.Read(kStart).requests, 0);
-  EXPECT_EQ(pool.state(0).engine.Read(kStart).waiting, 0);
+  EXPECT_GT(engine.Read(kStart).backlog, 1e6);
+  EXPECT_GT(engine.Read(kStart).waiting, 1'000);
+  EXPECT_EQ(pool.Look().replicas, 1u);
+  // Its engine says that it runs 16 of them, twice.
+  conf::TimePoint now = kStart;
+  for (int i = 0; i < 3; ++i) {
+    now += 1s;
+    engine.OnTelemetry({.running = 16, .waiting = 3'984}, engine.charged(now), now);
+  }
+  EXPECT_EQ(LookForRoom(pool.table, ModelId{0}, pool.load, 1, now).replicas, 0u);
+  pool.held.resize(23);
+  EXPECT_EQ(LookForRoom(pool.table, ModelId{0}, pool.load, 1, now).replicas, 1u);
 }
 
 }  // namespace
