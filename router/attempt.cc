@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "router/admission/room.h"
+
 namespace router {
 namespace {
 
@@ -23,6 +25,8 @@ std::string_view Event::NameOf(Kind kind) {
   switch (kind) {
     case Kind::kStart:
       return "start";
+    case Kind::kNoTurn:
+      return "no_turn";
     case Kind::kWoke:
       return "woke";
     case Kind::kConnectFailed:
@@ -77,6 +81,10 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
     case Kind::kStart:
       load_.cell(primary_).budget.OnRequest();
       return First(now);
+    case Kind::kNoTurn:
+      load_.cell(primary_).budget.OnRequest();
+      if (!PastDeadline(now) && PickFallback(kOnOverloaded, now, Fallbacks::kWithRoom)) return Try(false);
+      return Fail(AttemptError::kUnavailable);
     case Kind::kWoke:
       return charge ? Try(false) : First(now);
     case Kind::kReusedClosed:
@@ -208,11 +216,14 @@ bool Attempt::PickFrom(ModelId model, TimePoint now) {
   return true;
 }
 
-bool Attempt::PickFallback(FallbackOn condition, TimePoint now) {
+bool Attempt::PickFallback(FallbackOn condition, TimePoint now, Fallbacks which) {
   const std::vector<Fallback>& fallbacks = table_.model(primary_).fallbacks;
   while (next_fallback_ < fallbacks.size()) {
     const Fallback& fallback = fallbacks[next_fallback_++];
-    if ((fallback.on & condition) != 0 && PickFrom(fallback.model, now)) return true;
+    if ((fallback.on & condition) == 0) continue;
+    const bool room =
+        which == Fallbacks::kAny || LookForRoom(table_, fallback.model, load_, 1, now).replicas > 0;
+    if (room && PickFrom(fallback.model, now)) return true;
   }
   return false;
 }

@@ -5,6 +5,9 @@
 // client, on a replica not tried yet, within the model's retry budget and the deadline. Owner: the request,
 // on its shard. Table, view and rng must outlive it.
 //
+// Where its model's queue refuses the request, fallbacks for `overloaded` that have room are all that is
+// tried.
+//
 //   Start ─▶ kTry ─▶ (head) kRelay ─▶ (first byte) kRelay ─▶ (end) kDone
 //              │└─▶ failed: kWait ─▶ kTry another, or a fallback model's; else kRelay (the upstream's own
 //              refusal) or kFail └──▶ client gone, in any state: kCancel
@@ -24,6 +27,7 @@ namespace router {
 struct Event {
   enum class Kind : uint8_t {
     kStart,
+    kNoTurn,         // instead of kStart: the model's queue refuses the request
     kWoke,           // the time of a kWait has come
     kConnectFailed,  // refused, unreachable, TLS, time-out of the connect
     kReusedClosed,   // a kept-alive connection turned out closed before any byte of an answer
@@ -113,7 +117,8 @@ class Attempt {
   Step Again(FallbackOn condition, AttemptError error, conf::TimePoint now);
   Step BackOff(conf::TimePoint now);
   bool PickFrom(ModelId model, conf::TimePoint now);
-  bool PickFallback(FallbackOn condition, conf::TimePoint now);
+  enum class Fallbacks : uint8_t { kAny, kWithRoom };
+  bool PickFallback(FallbackOn condition, conf::TimePoint now, Fallbacks which = Fallbacks::kAny);
   Step Try(bool fresh);
   Step End(Step step);
   Step Fail(AttemptError error) {

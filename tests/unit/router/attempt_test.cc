@@ -336,6 +336,26 @@ TEST(Attempt, FallsBackInOrderByCondition) {
   }
 }
 
+TEST(Attempt, WhomTheQueueRefusesGoesToAFallbackForOverloadThatHasRoom) {
+  ModelSpec m = Prompt(Serving("m", {1}));
+  m.fallbacks = {{.model = "context", .on = kOnContext}, {.model = "full"}, {.model = "free"}};
+  ModelSpec full = Serving("full", {1});
+  full.room = RoomSpec{.max_running = 1};
+  const std::vector<ModelSpec> models = {m, Serving("context", {1}), full, Serving("free", {1})};
+  Driver d(models);
+  const Charge holds(d.routing.load.shared(ReplicaId{2}), 1, Admission::kAdmitted);
+  const Step step = d.Send(Of::kNoTurn);
+  EXPECT_EQ(step.kind, Kind::kTry);
+  EXPECT_EQ(d.routing.table.model(step.model).spec.name, "free");
+  EXPECT_EQ(d.routing.load[ReplicaId{0}].load.requests(), 0);
+
+  Driver none(models);
+  none.routing.TakeDown(3);
+  const Charge also(none.routing.load.shared(ReplicaId{2}), 1, Admission::kAdmitted);
+  EXPECT_EQ(none.Send(Of::kNoTurn).kind, Kind::kFail);
+  EXPECT_EQ(none.Outstanding(), 1);
+}
+
 TEST(Attempt, CancelsInEveryStateAndLeavesNoLoad) {
   const std::vector<std::vector<Event>> lives = {
       {Event::Of(Of::kStart)},
