@@ -65,7 +65,7 @@ void ModelQueue::Call(const Runtime& runtime, conf::TimePoint now, std::optional
     if (model) {
       const router::RoomFound room =
           router::LookForRoom(runtime.routes(), *model, runtime.load(), called_ + 1, now);
-      if (room.usable && room.replicas <= called_) return;
+      if (room.expected() && room.replicas <= called_) return;
     }
     const std::optional<router::Turn> turn = queue_.Next(now);
     if (!turn) return;
@@ -98,6 +98,20 @@ void ModelQueue::Leave(Waiter& waiter, bool used, conf::TimePoint now) {
     if (!used) queue_.PutBack(waiter.ticket, now);  // so that its tenant gets back what it was charged
   }
   queue_.Leave(waiter.ticket, now);
+}
+
+void ModelQueue::Learn(const Service& service, conf::TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  if (service.whole) {
+    service_.Whole(service.took, service.tokens, now);
+  } else {
+    service_.FirstByte(service.took, now);
+  }
+}
+
+conf::Duration ModelQueue::LeastService(const Service& asked, conf::TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  return asked.whole ? service_.LeastWhole(asked.tokens, now) : service_.LeastToFirstByte(now);
 }
 
 void ModelQueue::Settle(std::string_view tenant, double weight, std::string_view band, double more) {

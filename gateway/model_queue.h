@@ -29,6 +29,7 @@
 #include "gateway/net/loop.h"
 #include "gateway/net/transport.h"
 #include "router/admission/queue.h"
+#include "router/admission/service_pace.h"
 #include "router/route_table.h"
 
 namespace gateway {
@@ -62,6 +63,16 @@ class ModelQueue {
   // answer to that is not worth waiting for. `freed`: the replica that may have room now. `runtime` is the
   // latest one.
   void Call(const Runtime& runtime, conf::TimePoint now, std::optional<router::ReplicaId> freed = {});
+
+  // What answers of this model took, while somebody waits; by it and by what is measured later, what one will
+  // take at the least once its turn has come.
+  struct Service {
+    bool whole = false;     // the answer comes whole
+    int64_t tokens = 0;     // of it; of one that is asked for: the most that it may have, 0 without a bound
+    conf::Duration took{};  // to its first byte, or to the last of one that came whole
+  };
+  void Learn(const Service& service, conf::TimePoint now);
+  conf::Duration LeastService(const Service& asked, conf::TimePoint now) const;
 
   // What a turn cost in truth, beyond what was charged for it, or below.
   void Settle(std::string_view tenant, double weight, std::string_view band, double more);
@@ -118,6 +129,7 @@ class ModelQueue {
   const std::function<void()>& on_waiting_;
   router::AdmissionQueue queue_;
   mutable std::mutex mutex_;
+  router::ServicePace service_;
   std::vector<std::string> bands_;                              // as the queue knows them
   absl::flat_hash_map<router::WaitTicket, WaiterRef> waiters_;  // and those who were called
   uint32_t called_ = 0;                                         // that have not used their turns yet

@@ -20,9 +20,8 @@ constexpr uint64_t kFootprint = 8 << 10;
 // So that a client that obeys cannot spin.
 constexpr conf::Duration kShortestRetry = std::chrono::milliseconds(1);
 
-bool HasRoom(const Runtime& runtime, ModelId model, conf::TimePoint now) {
-  const router::RoomFound found = router::LookForRoom(runtime.routes(), model, runtime.load(), 1, now);
-  return found.replicas > 0 || !found.usable;  // where nobody can be asked, the attempt says why
+router::RoomFound LookForRoom(const Exchange& x, conf::TimePoint now) {
+  return router::LookForRoom(x.runtime->routes(), x.model_id, x.runtime->load(), 1, now);
 }
 
 api::Code CodeOf(WaitRefusal refusal) {
@@ -46,8 +45,8 @@ std::string MessageOf(const Exchange& x, const router::Entered& entered) {
                          model);
     case WaitRefusal::kTooLate:
       return fmt::format(
-          "{} is busy: at the pace measured, the turn of this request would come {} too late", model,
-          conf::FormatDuration(std::chrono::ceil<std::chrono::milliseconds>(entered.expected_wait)));
+          "{} is busy: at the pace measured, this request could not be answered in the time that it has",
+          model);
     case WaitRefusal::kNone:
     case WaitRefusal::kQueueFull:
       break;
@@ -57,31 +56,46 @@ std::string MessageOf(const Exchange& x, const router::Entered& entered) {
 
 // A refusal burns nothing of any limit.
 Verdict Refuse(Exchange& x, const router::Entered& entered) {
-  const std::string_view limit = CodeName(entered.refused);
   x.shard.metrics.model(*x.runtime, x.model_id).queue_refusals[static_cast<size_t>(entered.refused)].Add();
   api::ApiError error = api::Make(CodeOf(entered.refused), MessageOf(x, entered));
   error.retry_after = std::max(entered.expected_wait, kShortestRetry);
   x.reservation.Refund();
-  error.limit = x.limit = fmt::format("model:{}/{}", x.model().config->name, limit);
+  error.limit = x.limit = fmt::format("model:{}/{}", x.model().config->name, CodeName(entered.refused));
   return x.Fail(std::move(error));
 }
 
-Verdict Expired(Exchange& x) {
+Verdict OutOfTime(Exchange& x) {
   x.reservation.Refund();
   x.shard.metrics.model(*x.runtime, x.model_id).queue_refusals[0].Add();
-  const std::string& model = x.model().config->name;
-  if (x.at.dispatched >= *x.deadline) {
-    return x.Fail(
-        api::Make(
-            api::Code::kDeadlineExceeded,
-            fmt::format("the time that this request may take has passed while it waited for {}", model)),
-        ledger::EndReason::kTimedOut);
-  }
-  api::ApiError error = api::Make(api::Code::kQueueTimeout,
-                                  fmt::format("{} is busy: the request has waited as long as it may", model));
+  return x.Fail(api::Make(api::Code::kDeadlineExceeded,
+                          fmt::format("the time that this request may take has passed while it waited for {}",
+                                      x.model().config->name)),
+                ledger::EndReason::kTimedOut);
+}
+
+Verdict WaitedTooLong(Exchange& x) {
+  x.reservation.Refund();
+  x.shard.metrics.model(*x.runtime, x.model_id).queue_refusals[0].Add();
+  api::ApiError error =
+      api::Make(api::Code::kQueueTimeout,
+                fmt::format("{} is busy: the request has waited as long as it may", x.model().config->name));
   const ModelQueue::View view = x.model().waits->Look(x.at.dispatched, 0);
   if (view.expected_wait) error.retry_after = std::max(*view.expected_wait, kShortestRetry);
   return x.Fail(std::move(error), ledger::EndReason::kTimedOut);
+}
+
+bool Happened(conf::TimePoint t) {
+  return t != conf::TimePoint();
+}
+
+// Of an answer whose first byte, or whose last if it comes whole, has just come: how long that took.
+std::optional<ModelQueue::Service> ServiceOf(const Exchange& x) {
+  const bool ended = Happened(x.at.ended);
+  const bool whole = !x.facts.stream;
+  if (whole != ended || !Happened(x.at.sent) || !Happened(x.at.first_token)) return std::nullopt;
+  if (whole && (!x.answer_whole || x.status != 200)) return std::nullopt;
+  return ModelQueue::Service{
+      .whole = whole, .tokens = static_cast<int64_t>(x.counts.output), .took = x.at.first_token - x.at.sent};
 }
 
 // A reload has come meanwhile: on with what is configured now, where the model still is.
@@ -101,7 +115,12 @@ double QueueCost(const router::limits::Usage& usage) {
 
 bool GoesAtOnce(const Exchange& x, conf::TimePoint now) {
   const ModelRuntime& model = x.model();
-  return !model.queue || (model.waits->waiting() == 0 && HasRoom(*x.runtime, x.model_id, now));
+  if (!model.queue) return true;
+  if (model.waits->waiting() > 0) return false;
+  const router::RoomFound found = LookForRoom(x, now);
+  if (found.replicas > 0 || !found.expected())
+    return true;  // where nobody can be asked, the attempt says why
+  return found.rested_at && *found.rested_at >= std::min(*x.deadline, now + model.queue->max_wait);
 }
 
 void CallNext(const Exchange& x, conf::TimePoint now) {
@@ -109,15 +128,36 @@ void CallNext(const Exchange& x, conf::TimePoint now) {
   const router::Replica& replica = x.runtime->routes().replica(x.replica);
   ModelQueue& queue = *x.runtime->model(replica.model).waits;
   if (queue.waiting() == 0) return;
+  if (const auto service = ServiceOf(x)) queue.Learn(*service, now);
   const std::shared_ptr<const Runtime> latest = x.shard.runtime();
   queue.Call(*latest, now, latest == x.runtime ? std::optional(x.replica) : std::nullopt);
 }
 
-net::Task<Verdict> AwaitTurn(Exchange& x) {
+Verdict Denied(Exchange& x, const Turn& turn) {
+  switch (turn.outcome) {
+    case Turn::Outcome::kCome:
+      return Verdict::kGoOn;
+    case Turn::Outcome::kClientGone:
+      return x.Gone();
+    case Turn::Outcome::kRefused:
+      return Refuse(x, turn.entered);
+    case Turn::Outcome::kWaitedTooLong:
+      return WaitedTooLong(x);
+    case Turn::Outcome::kOutOfTime:
+      break;
+  }
+  return OutOfTime(x);
+}
+
+net::Task<Turn> AwaitTurn(Exchange& x) {
+  using Outcome = Turn::Outcome;
   conf::TimePoint now = x.at.queued;
   const config::Queue& queue = *x.model().queue;
   const std::shared_ptr<ModelQueue> waits = x.model().waits;
   const std::string_view priority = x.asked_priority.empty() ? x.principal->priority : x.asked_priority;
+  const conf::Duration service =
+      waits->LeastService({.whole = !x.facts.stream, .tokens = x.MaxOutput()}, now);
+  const conf::TimePoint in_time = *x.deadline - service;
   x.place = std::make_unique<QueuePlace>(
       waits, x.shard.loop,
       QueueEntry{.request = x.id,
@@ -126,10 +166,11 @@ net::Task<Verdict> AwaitTurn(Exchange& x) {
                  .band = queue.bands[queue.BandOf(priority)].name,
                  .cost = QueueCost({.input = x.prompt_tokens_est, .output = x.ExpectedOutput()}),
                  .bytes = x.body.size() + kFootprint,
-                 .deadline = std::min(*x.deadline, now + queue.max_wait)},
+                 .deadline = std::min(in_time, now + queue.max_wait)},
       now);
   if (const router::Entered entered = x.place->Enter(now); entered.refused != WaitRefusal::kNone) {
-    co_return Refuse(x, entered);
+    x.place.reset();
+    co_return Turn{Outcome::kRefused, entered};
   }
   waits->Call(*x.shard.runtime(), now);  // somebody may have left since room was looked for
   Heartbeat heartbeat(x);
@@ -138,7 +179,8 @@ net::Task<Verdict> AwaitTurn(Exchange& x) {
   while (outcome == QueuePlace::Outcome::kTurn) {
     TakeLatest(x);
     now = net::Now();
-    if (HasRoom(*x.runtime, x.model_id, now)) break;
+    const router::RoomFound found = LookForRoom(x, now);
+    if (found.replicas > 0 || !found.expected()) break;
     x.place->PutBack(now);
     waits->Call(*x.runtime, now);
     outcome = co_await x.place->Wait();
@@ -146,10 +188,15 @@ net::Task<Verdict> AwaitTurn(Exchange& x) {
   x.waiting = nullptr;
   co_await heartbeat.Stop();
   x.at.dispatched = net::Now();
-  if (outcome == QueuePlace::Outcome::kTurn && !x.client_gone) co_return Verdict::kGoOn;
+  if (outcome == QueuePlace::Outcome::kTurn && !x.client_gone) co_return Turn{Outcome::kCome, {}};
   x.place.reset();
   waits->Call(*x.shard.runtime(), x.at.dispatched);
-  co_return x.client_gone ? x.Gone() : Expired(x);
+  if (x.client_gone) co_return Turn{Outcome::kClientGone, {}};
+  if (x.at.dispatched >= *x.deadline) co_return Turn{Outcome::kOutOfTime, {}};
+  if (x.at.dispatched < in_time) co_return Turn{Outcome::kWaitedTooLong, {}};
+  router::Entered late{.refused = WaitRefusal::kTooLate};
+  late.expected_wait = waits->Look(x.at.dispatched, 0).expected_wait.value_or(kShortestRetry);
+  co_return Turn{Outcome::kRefused, late};
 }
 
 }  // namespace gateway::stages

@@ -119,6 +119,12 @@ net::Task<Event> Wait(Exchange& x, const Step& step, conf::TimePoint now) {
   co_return Event::Of(x.client_gone ? Event::Kind::kClientGone : Event::Kind::kWoke);
 }
 
+// Whom the queue has refused another model may serve.
+bool MayFallBack(const Exchange& x, const Turn& turn) {
+  return (turn.outcome == Turn::Outcome::kRefused || turn.outcome == Turn::Outcome::kWaitedTooLong) &&
+         router::FallsBackOn(router::kOnOverloaded, x.runtime->routes().model(x.model_id).spec);
+}
+
 }  // namespace
 
 net::Task<Verdict> Dispatch(Exchange& x) {
@@ -129,15 +135,19 @@ net::Task<Verdict> Dispatch(Exchange& x) {
   x.deadline = std::min(x.deadline.value_or(x.until), x.until);
   if (x.body_whole) x.WatchClient();
   if (x.client_gone) co_return x.Gone();  // by now, or while the ledger was waited for
+  Turn turn{Turn::Outcome::kCome, {}};
   if (!GoesAtOnce(x, start)) {
-    if (const Verdict turn = co_await AwaitTurn(x); turn != Verdict::kGoOn) co_return turn;
+    turn = co_await AwaitTurn(x);
+    if (turn.outcome != Turn::Outcome::kCome && !MayFallBack(x, turn)) co_return Denied(x, turn);
     start = x.at.dispatched;
   }
+  const bool come = turn.outcome == Turn::Outcome::kCome;
   x.prefix.Find(x, start);
   router::PickFacts facts = x.prefix.Facts(x);
   x.traffic.Steer(x, facts, start);
   x.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.deadline, x.shard.rng);
-  const Step step = x.attempt->Resume(Event::Of(Event::Kind::kStart), start);
+  const Step step = x.attempt->Resume(Event::Of(come ? Event::Kind::kStart : Event::Kind::kNoTurn), start);
+  if (!come && step.kind != Step::Kind::kTry) co_return Denied(x, turn);
   if (x.place) {
     x.place->Use(start);
     x.place->queue().Call(*x.shard.runtime(), start);

@@ -21,8 +21,21 @@ net::Task<Verdict> Dispatch(Exchange& x);
 net::Task<Verdict> Relay(Exchange& x);
 // Whether it may go to a replica now: nobody waits before it, and some replica has room.
 bool GoesAtOnce(const Exchange& x, conf::TimePoint now);
-// Waits in the model's queue until it is the request's turn and there is room.
-net::Task<Verdict> AwaitTurn(Exchange& x);
+// How a wait in the model's queue has ended.
+struct Turn {
+  enum class Outcome : uint8_t {
+    kCome,           // and there is room
+    kRefused,        // at once, or when it was too late to be answered in time
+    kWaitedTooLong,  // as long as it may
+    kOutOfTime,      // its own time has passed
+    kClientGone,
+  };
+  Outcome outcome;
+  router::Entered entered;  // kRefused: why, and when to come back
+};
+net::Task<Turn> AwaitTurn(Exchange& x);
+// What the client is told when no turn has come.
+Verdict Denied(Exchange& x, const Turn& turn);
 // Room may have come free at the replica that serves the request: whoever waits for it is called.
 void CallNext(const Exchange& x, conf::TimePoint now);
 // What fairness between tenants counts: output is twice as dear as input.
