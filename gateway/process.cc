@@ -36,6 +36,8 @@ ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
   ledger::Options options;
   options.dir = LedgerDir(config);
   options.shards = shards;
+  options.open_requests_per_shard = config::OpenRequestsPerThread(config.ledger, shards);
+  options.ring_bytes = ledger::ShardJournal::RingFor(options.open_requests_per_shard);
   options.commit_interval = config.ledger.commit_interval;
   options.segment_bytes = config.ledger.segment_bytes;
   options.segment_age = config.ledger.segment_age;

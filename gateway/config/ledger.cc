@@ -1,5 +1,6 @@
 #include "gateway/config/ledger.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -103,6 +104,7 @@ void Bind(conf::Object& o, Ledger& ledger) {
              Range{conf::Duration(std::chrono::microseconds(100)), conf::Duration(std::chrono::seconds(1))});
   o.Optional("segment_bytes", conf::Size(ledger.segment_bytes), Range{uint64_t{64} << 10, uint64_t{1} << 32});
   o.Optional("segment_age", ledger.segment_age, AtLeast{conf::Duration(std::chrono::minutes(1))});
+  o.Optional("open_requests", ledger.open_requests, Range{1'024U, 1'000'000U});
   o.Optional("min_free_bytes", conf::Size(ledger.min_free_bytes));
   o.Optional("retention", ledger.retention);
   o.Optional("checkpoint", ledger.checkpoint);
@@ -111,6 +113,10 @@ void Bind(conf::Object& o, Ledger& ledger) {
     o.Error("retention.bytes must be at least twice segment_bytes, since whole segments are dropped",
             "retention");
   }
+}
+
+uint32_t OpenRequestsPerThread(const Ledger& ledger, uint32_t threads) {
+  return std::max(kLeastOpenPerThread, (ledger.open_requests + threads - 1) / threads);
 }
 
 }  // namespace gateway::config

@@ -99,15 +99,17 @@ ShardJournal::~ShardJournal() {
   if (ring_ != nullptr) munmap(ring_, 2 * layout_.ring_bytes);
 }
 
+uint64_t ShardJournal::RingFor(uint32_t slots) {
+  return std::bit_ceil(std::max<uint64_t>(kMinRing, 2 * uint64_t{slots} * kCloseRoom));
+}
+
 absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::string& path,
                                                                    const JournalLayout& layout,
                                                                    const std::atomic<bool>* healthy) {
-  if (layout.slots == 0 || !std::has_single_bit(layout.ring_bytes) || layout.ring_bytes < kMinRing ||
-      layout.ring_bytes < 2 * layout.slots * kCloseRoom) {
+  if (layout.slots == 0 || !std::has_single_bit(layout.ring_bytes) || layout.ring_bytes < RingFor(layout.slots)) {
     return absl::InvalidArgumentError(conf::Abseil(
         fmt::format("journal ring of {} bytes for {} open requests: must be a power of two, at least {}",
-                    layout.ring_bytes, layout.slots,
-                    std::bit_ceil(std::max<uint64_t>(kMinRing, 2 * layout.slots * kCloseRoom)))));
+                    layout.ring_bytes, layout.slots, RingFor(layout.slots))));
   }
   const std::string fresh = path + ".new";
   absl::StatusOr<Fd> file = OpenFile(fresh, O_CREAT | O_TRUNC | O_RDWR);

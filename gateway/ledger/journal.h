@@ -77,6 +77,9 @@ struct JournalLayout {
 
 class ShardJournal {
  public:
+  // The least ring for so many open requests.
+  static uint64_t RingFor(uint32_t slots);
+
   // Makes the file anew, with all its blocks, in place of any there. `healthy` is the ledger's and outlives
   // this.
   static absl::StatusOr<std::unique_ptr<ShardJournal>> Create(const std::string& path,
