@@ -78,7 +78,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
     replica.weight = endpoint.weight;
     replica.zone = endpoint.zone;
     replica.track = endpoint.track;
-    replica.room_known = config::IsEngine(endpoint.engine) || model.queue;
+    replica.room_known = config::IsEngine(endpoint.engine);
     spec.replicas.push_back(std::move(replica));
   }
   return spec;

@@ -180,7 +180,7 @@ bool IsEngine(Engine engine) {
 }
 
 std::optional<Queue> QueueOf(const Model& model) {
-  return model.queue && model.queue->enabled ? model.queue : std::nullopt;
+  return model.queue.enabled ? std::optional(model.queue) : std::nullopt;
 }
 
 std::string_view Name(FallbackOn condition) {

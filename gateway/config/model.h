@@ -107,13 +107,12 @@ struct Model {
   Breaker breaker;
   Health health;
   Watch watch;
-  std::optional<Queue> queue;  // absent: nobody waits here
+  Queue queue;
   std::vector<Fallback> fallbacks;
   bool translate = true;  // messages and responses for endpoints that only know chat
 };
 
-// The model's queue; nothing where it has none. A provider's room is not known: a queue of its own must be
-// asked for.
+// The model's queue; nothing where it is switched off.
 std::optional<Queue> QueueOf(const Model& model);
 // Whether the engine is one of ours, which says or shows how busy it is.
 bool IsEngine(Engine engine);

@@ -64,7 +64,7 @@ inline Names ModelNames(const std::vector<Model>& models) {
 inline Names PriorityNames(const std::vector<Model>& models) {
   std::vector<Band> bands = Queue().bands;
   for (const Model& model : models) {
-    if (model.queue) bands.insert(bands.end(), model.queue->bands.begin(), model.queue->bands.end());
+    bands.insert(bands.end(), model.queue.bands.begin(), model.queue.bands.end());
   }
   return {bands, [](const Band& b) -> const std::string& { return b.name; }};
 }
