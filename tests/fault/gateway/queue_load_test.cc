@@ -185,7 +185,7 @@ TEST(QueueOverload, AtTwiceTheCapacityGoodputStaysAndRefusalsAreEarly) {
 }
 
 TEST(QueueMemory, TenThousandWaitingCostLessThanAHundredMegabytes) {
-  constexpr int kMany = 9'000;
+  constexpr int kMany = 10'000;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is in the figure";
@@ -194,7 +194,7 @@ TEST(QueueMemory, TenThousandWaitingCostLessThanAHundredMegabytes) {
   Queued q({.replicas = {engine.port()},
             .server = "limits: {connections_per_address: 16000}",
             .model = "queue: {max_running: 1, max_requests: 30000, max_bytes: 1GiB, max_wait: 10m}",
-            .threads = 4});  // each records 4,096 requests at once
+            .threads = 2});
   RawClient holder = q.Holder();
   std::vector<RawClient> clients = q.Sent(1'000, Asking(2));
   ASSERT_TRUE(q.Waiting(1'000));

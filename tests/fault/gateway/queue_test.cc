@@ -303,11 +303,17 @@ TEST(Queue, ThoseWhoWaitStillWhenTheGraceIsOverAreCutAndRecorded) {
   EXPECT_TRUE(Balance(q.gateway.Records()).none());
 }
 
-TEST(Queue, AProviderHasNoneUnlessItIsAskedFor) {
+TEST(Queue, NobodyWaitsForAProviderUnlessItsRoomIsBounded) {
   const EngineProcess engine(Paced("5ms"));
   const std::string provider = "engine: openai";
-  const Queued none({.replicas = {engine.port()}, .endpoint = provider});
-  EXPECT_EQ(none.Queue()["enabled"], false);
+  {
+    const Queued none({.replicas = {engine.port()}, .endpoint = provider});
+    std::vector<RawClient> clients = none.Sent(100, Asking(200, {{"stream", true}}));
+    ASSERT_TRUE(
+        Within(RawClient::kPatience, [&] { return engine.Stat("/requests/received") == clients.size(); }));
+    EXPECT_EQ(none.Queue()["waiting"], 0);
+    EXPECT_EQ(none.Queue()["replicas_with_room"], 1);
+  }
   const Queued asked({.replicas = {engine.port()}, .model = "queue: {max_running: 1}", .endpoint = provider});
   RawClient holder = asked.Holder();
   std::vector<RawClient> waits = asked.Sent(1, Asking(3));

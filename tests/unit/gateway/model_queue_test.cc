@@ -175,7 +175,20 @@ TEST(QueueConfig, APriorityIsABandOfSomeQueue) {
   EXPECT_EQ(queue.BandOf("normal"), 1u) << "a priority of no band waits with the least urgent";
 }
 
-TEST(QueueConfig, AModelHasAQueueWhereItIsAskedFor) {
+// The shipped file shows what holds without the section.
+TEST(QueueConfig, TheReferenceShowsTheDefaults) {
+  std::string text(kConfig);
+  text.replace(text.find("{max_running"), std::string::npos,
+               "{max_requests: 10000, max_bytes: 256MiB, max_wait: 5m, busy_for: 250ms}");
+  const config::Queue shown = Parse(text).config->models[0].queue;
+  const config::Queue usual;
+  EXPECT_EQ(shown.max_requests, usual.max_requests);
+  EXPECT_EQ(shown.max_bytes, usual.max_bytes);
+  EXPECT_EQ(shown.max_wait, usual.max_wait);
+  EXPECT_EQ(shown.busy_for, usual.busy_for);
+}
+
+TEST(QueueConfig, AModelHasAQueueUnlessItIsSwitchedOff) {
   const auto queue_of = [](std::string_view engine, std::string_view queue) {
     return config::QueueOf(Parse(fmt::format(R"(
 server:  {{listen: 127.0.0.1:8080, admin: 127.0.0.1:9090}}
@@ -187,9 +200,8 @@ models:  [{{name: m, endpoints: [{{url: "http://h:1", engine: {}}}]{}}}]
         .has_value();
   };
   EXPECT_TRUE(queue_of("vllm", ", queue: {}"));
-  EXPECT_FALSE(queue_of("vllm", ""));
-  EXPECT_FALSE(queue_of("openai", ""));
-  EXPECT_TRUE(queue_of("openai", ", queue: {max_running: 8}"));
+  EXPECT_TRUE(queue_of("vllm", ""));
+  EXPECT_TRUE(queue_of("openai", ""));
   EXPECT_FALSE(queue_of("vllm", ", queue: {enabled: false}"));
 }
 
