@@ -70,7 +70,9 @@ LoadResult ParseConfig(std::string_view text, const std::string& file, const con
   }
   out.problems = document.TakeProblems();
   out.defaulted = document.TakeDefaulted();
-  if (out.problems.empty()) out.config = std::move(config);
+  if (!out.problems.empty()) return out;
+  config::TakeFromBases(config.models);
+  out.config = std::move(config);
   return out;
 }
 

@@ -207,7 +207,7 @@ void Metrics::CollectQueues(MetricFamilies& out) const {
   const size_t max = runtime->config().telemetry.metrics.max_label_values;
   const conf::TimePoint now = net::Now();
   for (const ModelRuntime& model : runtime->models()) {
-    if (!model.queue) continue;
+    if (!model.queue || model.config->lora) continue;  // an adapter's is its base's
     const std::string_view name = models_.Bounded(model.waits->model(), max);
     for (const ModelQueue::Band& band : model.waits->Look(now, 0).bands) {
       out.Gauge("tidegate_queue_requests", "Requests that wait at the gateway for a replica with room")

@@ -256,6 +256,7 @@ absl::Status Process::Apply(Prepared prepared) {
   runtime_ = std::move(prepared.runtime);
   shared_.routing_log->Configure(runtime_->config().routing_log);
   for (const ModelRuntime& model : runtime_->models()) {
+    if (model.config->lora) continue;  // its base's
     model.waits->Configure(model.queue.value_or(config::Queue()));
   }
   Publish();

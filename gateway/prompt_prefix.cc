@@ -72,12 +72,13 @@ router::PickFacts PromptPrefix::Facts(const Exchange& x) const {
 
 void PromptPrefix::Sent(const Exchange& x, conf::TimePoint now) const {
   const router::ReplicaState& replica = ReplicaOf(x);
+  if (x.attempt->model() != x.model_id) return;  // a fallback's cache has it under another salt
   if (!blocks_.empty() && replica.member) x.shard.shared.prefixes.Predict(blocks_, *replica.member, now);
 }
 
 void PromptPrefix::Computed(const Exchange& x, conf::TimePoint now) const {
   const router::ReplicaState& replica = ReplicaOf(x);
-  if (blocks_.empty() || !replica.member) return;
+  if (blocks_.empty() || !replica.member || x.attempt->model() != x.model_id) return;
   x.shard.shared.prefixes.Confirm(blocks_, *replica.member, now);
   TellTokens(x, *replica.member);
 }
@@ -85,6 +86,7 @@ void PromptPrefix::Computed(const Exchange& x, conf::TimePoint now) const {
 // Where the engine tells of its cache, and has not told yet that it holds all of this.
 void PromptPrefix::TellTokens(const Exchange& x, router::prefix::MemberId member) const {
   const router::prefix::Index& index = x.shard.shared.prefixes;
+  if (x.model().config->lora) return;  // of whose blocks the tokens alone say nothing
   if (!index.heard(member) || index.Told(blocks_.back(), member) || x.facts.media_parts > 0) return;
   const auto part = [&](router::PromptPart which) { return x.facts.part(which).In(x.body); };
   std::string_view prompt;

@@ -26,6 +26,7 @@ void ReplicaWatch::OnAlarm() {
   const conf::TimePoint now = net::Now();
   const router::RouteTable& routes = runtime_->routes();
   for (const router::Model& model : routes.models()) {
+    if (model.served_by != model.id) continue;  // its base's replicas, which are looked at there
     changes_.clear();
     router::PoolWatch::Look(routes, model.id, runtime_->load(), now, changes_);
     for (const router::PoolWatch::Change& change : changes_) {

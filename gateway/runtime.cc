@@ -36,6 +36,10 @@ router::ModelSpec SpecOf(const config::Model& model) {
   router::ModelSpec spec;
   spec.name = model.name;
   spec.aliases = model.aliases;
+  if (model.lora) {
+    spec.base = model.lora->base;
+    spec.adapter = model.lora->adapter;
+  }
   spec.policy = model.routing.policy;
   spec.cost = model.routing.cost;
   spec.epp = model.routing.epp;
@@ -170,9 +174,10 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, con
 
   for (const config::Model& model : c.models) {
     const limits::Price price{model.price.input, model.price.cached_input, model.price.output};
+    // Who waits for an adapter waits for the replicas of its base, among those who wait for that.
     runtime->models_.push_back({&model, learned.limits.Model(model.name), price,
                                 learned.estimates.Get(model.name), config::QueueOf(model),
-                                learned.queues.Get(model.name)});
+                                learned.queues.Get(model.lora ? model.lora->base : model.name)});
     for (const config::Endpoint& endpoint : model.endpoints) {
       auto replica = BuildReplica(endpoint);
       if (!replica.ok()) return replica.status();

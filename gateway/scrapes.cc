@@ -21,6 +21,7 @@ constexpr conf::Duration kLongest = std::chrono::seconds(60);  // between scrape
 constexpr conf::Duration kTimeout = std::chrono::seconds(2);
 constexpr size_t kMaxAnswer = size_t{4} << 20;
 constexpr uint32_t kMaxUnderWay = 32;
+constexpr uint32_t kGone = 3;  // scrapes without an answer: what it had loaded is taken to be lost
 // The index counts in blocks of bytes, engines in tokens; text has about four bytes a token.
 constexpr double kTokensPerBlock = 64;
 
@@ -75,6 +76,9 @@ net::Task<void> Scrapes::Scrape(std::shared_ptr<const Runtime> runtime, std::str
   target.failures = report.running ? 0 : target.failures + 1;
   target.due = net::Now() + Pause(*runtime, target);
   if (report.running) Tell(*runtime, target, report);
+  if (target.failures == kGone) {
+    for (const ReplicaId id : target.replicas) runtime->load()[id].adapters.Forget(net::Now());
+  }
 }
 
 net::Task<EngineReport> Scrapes::Ask(const ReplicaRuntime& replica, const EngineAdapter& adapter) {
@@ -93,6 +97,8 @@ net::Task<EngineReport> Scrapes::Ask(const ReplicaRuntime& replica, const Engine
 
 void Scrapes::Tell(const Runtime& runtime, const Target& target, const EngineReport& report) {
   const conf::TimePoint now = net::Now();
+  std::vector<std::string> in_use = report.lora_running;
+  in_use.insert(in_use.end(), report.lora_waiting.begin(), report.lora_waiting.end());
   for (const ReplicaId id : target.replicas) {
     router::ReplicaState& state = runtime.load()[id];
     router::EngineLimits limits;
@@ -103,6 +109,9 @@ void Scrapes::Tell(const Runtime& runtime, const Target& target, const EngineRep
       const double blocks = std::clamp(*report.kv_tokens / kTokensPerBlock, 1.0, 1e9);
       if (state.member) prefixes_.SetCapacity(*state.member, static_cast<uint32_t>(blocks));
     }
+    state.adapters.OnReport(
+        {.in_use = in_use, .slots = report.max_lora.value_or(0), .started_at = report.started_at.value_or(0)},
+        now);
     state.engine.Configure(limits);
     state.engine.OnTelemetry({.running = *report.running,
                               .waiting = report.waiting.value_or(0),

@@ -65,6 +65,11 @@ std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
   return std::nullopt;
 }
 
+// There is no such path, either, where the server has another answer for that: it does not speak of models.
+bool SaysModelUnknown(std::string_view body) {
+  return body.find("model") != std::string_view::npos || body.find("adapter") != std::string_view::npos;
+}
+
 bool SaysContextExceeded(std::string_view body) {
   for (const std::string_view sign : {"context_length_exceeded", "maximum context length", "max_model_len"}) {
     if (body.find(sign) != std::string_view::npos) return true;
@@ -91,16 +96,19 @@ class ClientLook final : public net::Alarm {
 
 }  // namespace
 
-Upstream::Upstream(Exchange& x, const router::Replica& route)
-    : x_(x), route_(route), replica_(x.runtime->replica(route.id)) {}
+Upstream::Upstream(Exchange& x, const router::Replica& route, ModelId model)
+    : x_(x),
+      model_(x.runtime->model(model)),
+      name_(x.runtime->routes().NameAt(model, route)),
+      replica_(x.runtime->replica(route.id)) {}
 
 Upstream::~Upstream() = default;
 
 bool Upstream::Prepare() {
   const config::ApiSet& known = replica_.config->apis;
-  const bool translate = x_.runtime->model(route_.model).config->translate;
+  const bool translate = model_.config->translate;
   if (!translate || x_.form) return true;
-  const std::string& model = replica_.config->model;
+  const std::string model(name_.name);
   std::optional<api::Translated<api::ChatRequest>> made;
   const bool messages = x_.spec->api == router::Api::kMessages || x_.spec->api == router::Api::kCountTokens;
   if (messages && !known.Has(config::Api::kMessages)) {
@@ -147,7 +155,7 @@ net::Task<Event> Upstream::Connect(bool fresh, conf::TimePoint now) {
   } else {
     net::Connector connector(x_.shard.loop.io);
     net::ConnectDeadline deadline(x_.shard.loop.watchdog, connector);
-    conf::Duration patience = x_.runtime->model(route_.model).config->timeouts.connect;
+    conf::Duration patience = model_.config->timeouts.connect;
     if (x_.deadline) patience = std::min(patience, *x_.deadline - now);
     deadline.SetAfter(std::max(patience, conf::Duration::zero()));
     x_.waiting = &connector;
@@ -210,8 +218,7 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
     return 1;
   }
   router::SpliceRequest request;
-  if (x_.facts.model.view() != replica_.config->model)
-    request.upstream_model_json = route_.upstream_model_json;
+  if (x_.facts.model.view() != name_.name) request.upstream_model_json = name_.json;
   request.output_cap = x_.output_cap;
   splices_ = router::PlanSplices(x_.spec->api, x_.facts, request);
   RenderHead(splices_.ResultSize(x_.body.size()), false);
@@ -222,7 +229,7 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
 }
 
 conf::TimePoint Upstream::Patience() const {
-  const conf::TimePoint until = net::Now() + x_.runtime->model(route_.model).config->timeouts.first_byte;
+  const conf::TimePoint until = net::Now() + model_.config->timeouts.first_byte;
   return x_.deadline ? std::min(until, *x_.deadline) : until;
 }
 
@@ -259,7 +266,7 @@ net::Task<Event> Upstream::StreamForm() {
 
 // With the head, and with the replica's name of the model in place of the client's.
 net::Task<net::IoResult> Upstream::SendFormSoFar(bool chunked) {
-  const std::string& model = replica_.config->model;
+  const std::string_view model = name_.name;
   const router::ByteRange range = x_.facts.model_range;
   RenderHead(chunked ? 0 : *x_.client.head().content_length - range.size + model.size(), chunked);
   const std::string_view sent = x_.form_head;
@@ -329,7 +336,8 @@ net::Task<Event> Upstream::ReadAnswer() {
     if (status != Status::kOk) co_return Lost(status);
   }
   connection_->ClearTimeout();
-  co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body));
+  co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body),
+                          code == 404 && SaysModelUnknown(refusal_.body));
 }
 
 void Upstream::Release(conf::TimePoint now) {

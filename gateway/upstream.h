@@ -32,7 +32,8 @@ struct UpstreamRefusal {
 
 class Upstream {
  public:
-  Upstream(Exchange& x, const router::Replica& route);
+  // `model`: the one that serves, of this replica's or of an adapter on it.
+  Upstream(Exchange& x, const router::Replica& route, ModelId model);
   ~Upstream();
 
   // Sends the request; ends with kStatus, or with what went wrong. An answer of 400 and above is read whole
@@ -68,7 +69,8 @@ class Upstream {
   router::Event Lost(const net::IoResult& write) const { return Lost(connection_->StatusOf(write.error)); }
 
   Exchange& x_;
-  const router::Replica& route_;
+  const ModelRuntime& model_;
+  const router::UpstreamName name_;
   const ReplicaRuntime& replica_;
   Carry carry_ = Carry::kAsIs;
   api::ChatRequest chat_;  // the body, where it is translated

@@ -1,6 +1,7 @@
 #include "router/attempt.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "router/admission/room.h"
 
@@ -164,10 +165,20 @@ Step Attempt::OnStatus(const Event& event, TimePoint now) {
     charge.Rest(event.retry_after, now);
   const Outcome outcome = OutcomeOf(event.status, event.retry_after.has_value());
   charge.Report(outcome, now);
+  if (event.model_unknown && table_.model(model_).adapter != AdapterId::kNone) {
+    NoteLacking(now);
+    return Again(kOnUnavailable, AttemptError::kNone, now);
+  }
   if (event.context_exceeded) return Again(kOnContext, AttemptError::kNone, now);
   if (overload) return Again(kOnOverloaded, AttemptError::kNone, now);
   if (outcome == Outcome::kBad) return Again(kOnUnavailable, AttemptError::kNone, now);
   return {.kind = Step::Kind::kRelay};
+}
+
+void Attempt::NoteLacking(TimePoint now) {
+  load_[*decision_.replica].adapters.Lacks(table_.model(model_).adapter, now);
+  load_.homes(model_)->NoteLacking(now + kLackingFor);
+  lacking_.push_back(*decision_.replica);
 }
 
 Step Attempt::Again(FallbackOn condition, AttemptError error, TimePoint now) {
@@ -203,8 +214,20 @@ Step Attempt::BackOff(TimePoint now) {
           .why = "pause before a retry"};
 }
 
+// Another model may be served by the same replicas. What is cached there of the prompt was computed for this
+// one, and who only lacks this one's adapter can be asked.
+Decision Attempt::PickOther(ModelId model, TimePoint now) {
+  PickFacts facts = facts_;
+  facts.cached = {};
+  absl::InlinedVector<ReplicaId, 8> tried;
+  std::ranges::copy_if(tried_, std::back_inserter(tried),
+                       [&](ReplicaId id) { return std::ranges::find(lacking_, id) == lacking_.end(); });
+  return Pick(table_, model, load_, facts, tried, now, rng_);
+}
+
 bool Attempt::PickFrom(ModelId model, TimePoint now) {
-  Decision decision = Pick(table_, model, load_, facts_, tried_, now, rng_);
+  Decision decision =
+      model == primary_ ? Pick(table_, model, load_, facts_, tried_, now, rng_) : PickOther(model, now);
   if (!decision.replica) {
     none_ = decision.none;
     retry_at_ = decision.retry_at;

@@ -40,10 +40,10 @@ struct Event {
     kClientGone,
   };
 
-  static Event Of(Kind kind) { return {kind, 0, {}, false}; }
+  static Event Of(Kind kind) { return {kind, 0, {}, false, false}; }
   static Event Status(int status, std::optional<conf::Duration> retry_after = {},
-                      bool context_exceeded = false) {
-    return {Kind::kStatus, status, retry_after, context_exceeded};
+                      bool context_exceeded = false, bool model_unknown = false) {
+    return {Kind::kStatus, status, retry_after, context_exceeded, model_unknown};
   }
 
   static std::string_view NameOf(Kind kind);
@@ -52,6 +52,7 @@ struct Event {
   int status;
   std::optional<conf::Duration> retry_after;
   bool context_exceeded;  // a 400 that says the prompt is too long
+  bool model_unknown;     // a 404 that says there is no such model
 };
 
 enum class AttemptError : uint8_t {
@@ -111,12 +112,15 @@ class Attempt {
 
  private:
   Step First(conf::TimePoint now);
+  // The adapter that is asked for is not known there.
+  void NoteLacking(conf::TimePoint now);
   Step OnStatus(const Event& event, conf::TimePoint now);
   // After a failed try: elsewhere if that is allowed and possible; else fails with `error`, or, where that is
   // kNone, relays the answer in hand.
   Step Again(FallbackOn condition, AttemptError error, conf::TimePoint now);
   Step BackOff(conf::TimePoint now);
   bool PickFrom(ModelId model, conf::TimePoint now);
+  Decision PickOther(ModelId model, conf::TimePoint now);
   enum class Fallbacks : uint8_t { kAny, kWithRoom };
   bool PickFallback(FallbackOn condition, conf::TimePoint now, Fallbacks which = Fallbacks::kAny);
   Step Try(bool fresh);
@@ -139,6 +143,7 @@ class Attempt {
   NoneBecause none_ = NoneBecause::kPicked;  // of the last pick that found nobody
   std::optional<conf::TimePoint> retry_at_;  // likewise
   absl::InlinedVector<ReplicaId, 8> tried_;
+  absl::InlinedVector<ReplicaId, 4> lacking_;  // of these, good for other models
   uint32_t retries_ = 0;
   size_t next_fallback_ = 0;
   bool ended_ = false;

@@ -12,7 +12,8 @@ struct CostTerms {
   double pressure = 0;  // of the KV cache
   double silence = 0;   // nothing heard for too long
   double distance = 0;  // it stands in another zone
-  double Sum() const { return wait + compute + decode + others + pressure + silence + distance; }
+  double adapter = 0;   // until the request's LoRA adapter is loaded there
+  double Sum() const { return wait + compute + decode + others + pressure + silence + distance + adapter; }
 
   friend bool operator==(const CostTerms&, const CostTerms&) = default;
 };

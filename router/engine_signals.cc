@@ -184,6 +184,7 @@ void EngineSignals::FirstToken(Stay& stay, conf::TimePoint now) {
     unseen_then_.store(unseen_known_, kRelaxed);
     drained_at_.store(Nanos(now), kRelaxed);
   }
+  if (stay.loads) return;
   first_token_pace_.Came(seconds);
   if (stay.alone) first_token_pace_.CameAlone(conf::ToSeconds(now - stay.began));
   first_tokens_.store(first_token_pace_.per_second(), kRelaxed);

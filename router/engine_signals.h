@@ -44,6 +44,7 @@ struct Stay {
   conf::TimePoint due{};          // unseen: when its answer must be there, by twice what is measured
   bool computed = false;          // its prompt, for certain
   bool alone = false;             // nobody waited for a first token there when it came
+  bool loads = false;             // something else than computing: nothing is learnt of the engine's rate
 };
 
 // An engine's own words, scraped.

@@ -122,7 +122,15 @@ bool Claim(const Candidates& candidates, const Choice& choice, const LoadView& l
                   .context = uncached + facts.output_tokens,
                   .unseen = facts.whole,
                   .output = facts.max_output};
+  const AdapterId adapter = candidates.adapter().id;
+  std::optional<double> expected;
+  if (adapter != AdapterId::kNone) {
+    const Signals before = candidates.Read(choice.place);
+    if (before.rate_measured)
+      expected = (before.backlog + static_cast<double>(uncached)) / before.prefill_rate;
+  }
   decision.charge = Charge(load.shared(id), work, admission, now);
+  if (adapter != AdapterId::kNone) decision.charge.UseAdapter(adapter, expected);
   decision.terms = choice.terms;
   decision.reason = choice.reason;
   decision.score = choice.score;
@@ -186,7 +194,10 @@ class Picking {
         trace_(trace) {}
 
   Decision Run() {
-    if (InTrouble(load_.cell(model_.id)) && (TryOut() || FromTracks(Leave::kTroubled)))
+    const AdapterHomes* const homes = load_.homes(model_.id);
+    const bool lacked = homes != nullptr && homes->AnyLacks(now_);
+    if (InTrouble(load_.cell(model_.id)) && TryOut()) return std::move(decision_);
+    if ((lacked || InTrouble(load_.cell(model_.id))) && FromTracks(Leave::kTroubled))
       return std::move(decision_);
     if (FromTracks(Leave::kNobody)) return std::move(decision_);
     const Candidates stable = Look({}, true);
@@ -202,7 +213,9 @@ class Picking {
   // Who is left alone, though he could be used.
   enum class Leave : uint8_t { kNobody, kTroubled };
 
-  Candidates Look(const Scope& scope, bool ask_health) {
+  Candidates Look(Scope scope, bool ask_health) {
+    scope.adapter.id = model_.adapter;
+    scope.adapter.homes = load_.homes(model_.id);
     if (trace_ != nullptr) {
       trace_->track = scope.track;
       trace_->own_zone = scope.own_zone;
@@ -212,7 +225,10 @@ class Picking {
 
   Candidates Look(TrackId track, bool own_zone, Leave leave, const PickFacts* room_for = nullptr) {
     Scope scope{.track = track, .own_zone = own_zone};
-    if (leave == Leave::kTroubled) scope.shunned = ShunnedOf(Look(scope, true), load_.cell(model_.id), now_);
+    if (leave == Leave::kTroubled) {
+      scope.shunned = ShunnedOf(Look(scope, true), load_.cell(model_.id), now_);
+      scope.adapter.shun_lacking = true;
+    }
     scope.room_for = room_for;
     return Look(scope, true);
   }
@@ -290,6 +306,7 @@ bool Candidates::Usable(uint32_t place) const {
   const Shunned& shunned = scope_.shunned;
   if (shunned.suspected && s.standing.suspected()) return false;
   if (shunned.mean && !s.standing.HasRoom(s.load.requests(), *shunned.mean, now_)) return false;
+  if (scope_.adapter.shun_lacking && s.adapters.IsLacking(scope_.adapter.id, now_)) return false;
   return InScope(place) && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place) &&
          (scope_.room_for == nullptr || HasRoomFor(place, *scope_.room_for));
 }
@@ -334,6 +351,8 @@ Decision Pick(const RouteTable& table, ModelId model, const LoadView& load, cons
   const Model& of = table.model(model);
   PickTrace* const trace = NewTrace(facts, model, of.spec.policy, now);
   Decision decision = Picking(of, table.replicas(model), load, facts, tried, now, rng, trace).Run();
+  if (AdapterHomes* const homes = load.homes(model); homes != nullptr && decision.replica)
+    homes->Add(static_cast<uint32_t>(*decision.replica) - of.first_replica);
   if (trace != nullptr) Conclude(decision, *trace);
   return decision;
 }

@@ -74,12 +74,20 @@ struct Shunned {
   std::optional<double> mean = {};  // requests that others hold: those in slow start may hold a part of it
 };
 
+// What a request for a LoRA adapter asks of a replica.
+struct AdapterWanted {
+  AdapterId id = AdapterId::kNone;      // kNone: nothing
+  const AdapterHomes* homes = nullptr;  // not null, where id is given
+  bool shun_lacking = false;            // those that are known to have no such adapter
+};
+
 // Which of a model's replicas are looked at.
 struct Scope {
   TrackId track = kStable;
   bool own_zone = false;  // only those of the gateway's zone
   Shunned shunned = {};
   const PickFacts* room_for = nullptr;  // not null: only those that have room for it; see admission/room.h
+  AdapterWanted adapter = {};
 };
 
 // A model's replicas as one request may use them; what policies choose from. Places count from 0 within the
@@ -119,6 +127,10 @@ class Candidates {
   // A holder of the prompt's beginning may be busier, by the time that computing the rest alone saves.
   bool HasRoomFor(uint32_t place, const PickFacts& facts) const;
   Signals Read(uint32_t place) const { return state(place).engine.Read(now_); }
+  const AdapterWanted& adapter() const { return scope_.adapter; }
+  AdapterStanding AdapterAt(uint32_t place) const {
+    return state(place).adapters.Read(scope_.adapter.id, now_);
+  }
   // The replica's place here, if it is one of these.
   std::optional<uint32_t> PlaceOf(ReplicaId id) const;
   // Tokens of the prompt that it is taken to hold; never all of them, since the last must be computed.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "router/adapters.h"
 #include "router/cost_terms.h"
 #include "router/engine_signals.h"
 #include "router/route_table.h"
@@ -23,6 +24,7 @@ struct Seen {
   Signals signals;
   int64_t cached = 0;  // tokens of the prompt
   bool local = true;   // in the gateway's zone
+  AdapterStanding adapter = {};
   bool vetoed = false;
   CostTerms terms;
 };

@@ -9,6 +9,7 @@ struct EppWeights {
   double queue = 2;
   double kv = 2;
   double prefix = 3;
+  double lora = 1;  // of requests for an adapter
 
   friend bool operator==(const EppWeights&, const EppWeights&) = default;
 };

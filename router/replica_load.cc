@@ -41,7 +41,14 @@ Charge& Charge::operator=(Charge&& other) noexcept {
   first_token_ = std::exchange(other.first_token_, std::nullopt);
   admission_ = std::exchange(other.admission_, Admission::kRefused);
   reported_ = std::exchange(other.reported_, std::nullopt);
+  adapter_ = std::exchange(other.adapter_, AdapterId::kNone);
   return *this;
+}
+
+void Charge::UseAdapter(AdapterId id, std::optional<double> expected) {
+  if (!state_) return;
+  adapter_ = id;
+  stay_.loads = state_->adapters.Begin(id, expected, stay_.began);
 }
 
 void Charge::Reestimate(int64_t tokens) {
@@ -53,11 +60,14 @@ void Charge::Reestimate(int64_t tokens) {
 void Charge::FirstToken(conf::TimePoint now) {
   if (!state_ || first_token_ || stay_.work.unseen) return;
   state_->engine.FirstToken(stay_, now);
+  if (adapter_ != AdapterId::kNone) state_->adapters.Loaded(adapter_, true, now);
   first_token_ = now;
 }
 
 void Charge::Answered(conf::TimePoint now) {
-  if (state_) state_->engine.Answered(stay_, now);
+  if (!state_) return;
+  state_->engine.Answered(stay_, now);
+  if (adapter_ != AdapterId::kNone) state_->adapters.Loaded(adapter_, false, now);
 }
 
 void Charge::LastToken(int64_t generated, conf::TimePoint now) {
@@ -90,6 +100,7 @@ void Charge::Release() {
   if (!reported_) state_->breaker.Abandon(admission_);
   state_->load.Add(-1, -stay_.work.tokens);
   state_->engine.End(stay_);
+  if (adapter_ != AdapterId::kNone) state_->adapters.End(std::exchange(adapter_, AdapterId::kNone));
   state_.reset();
   stay_ = {};
   first_token_.reset();
@@ -133,7 +144,14 @@ LoadView::LoadView(const RouteTable& table, ReplicaStates& states) {
     }
   }
   cells_.reserve(table.models().size());
-  for (const Model& model : table.models()) cells_.push_back(std::make_unique<ModelCell>(model));
+  homes_.resize(table.models().size());
+  for (const Model& model : table.models()) cells_.push_back(std::make_shared<ModelCell>(model));
+  for (const Model& model : table.models()) {
+    const auto at = static_cast<size_t>(model.id);
+    if (model.adapter == AdapterId::kNone) continue;
+    cells_[at] = cells_[static_cast<size_t>(model.served_by)];
+    homes_[at] = std::make_unique<AdapterHomes>();
+  }
 }
 
 std::optional<ReplicaId> LoadView::Find(prefix::MemberId member) const {

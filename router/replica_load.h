@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "router/adapters.h"
 #include "router/breaker.h"
 #include "router/engine_signals.h"
 #include "router/health.h"
@@ -55,6 +56,7 @@ struct ReplicaState {
   const uint64_t identity_hash;
   ReplicaLoad load;
   EngineSignals engine;
+  AdapterSlots adapters;
   Breaker breaker;
   Health health;
   Standing standing;
@@ -83,6 +85,9 @@ class Charge {
   Charge& operator=(Charge&& other) noexcept;
   Charge(const Charge&) = delete;
   Charge& operator=(const Charge&) = delete;
+
+  // It is for an adapter, which may have to be loaded there first; `expected` as AdapterSlots has it.
+  void UseAdapter(AdapterId id, std::optional<double> expected);
 
   explicit operator bool() const { return state_ != nullptr; }
   const ReplicaState* state() const { return state_.get(); }
@@ -124,6 +129,7 @@ class Charge {
   std::optional<conf::TimePoint> first_token_;
   Admission admission_ = Admission::kRefused;
   std::optional<Outcome> reported_;
+  AdapterId adapter_ = AdapterId::kNone;
 };
 
 // All replicas' states, by identity. Owned by the process, outlives every table.
@@ -176,7 +182,10 @@ class LoadView {
 
   ReplicaState& operator[](ReplicaId id) const { return *states_[static_cast<size_t>(id)]; }
   const std::shared_ptr<ReplicaState>& shared(ReplicaId id) const { return states_[static_cast<size_t>(id)]; }
+  // An adapter shares its base's.
   ModelCell& cell(ModelId id) const { return *cells_[static_cast<size_t>(id)]; }
+  // Null where the model is no adapter.
+  AdapterHomes* homes(ModelId id) const { return homes_[static_cast<size_t>(id)].get(); }
   // None when the member is no replica of this table (any more).
   std::optional<ReplicaId> Find(prefix::MemberId member) const;
   // By ReplicaState::identity_hash.
@@ -184,7 +193,8 @@ class LoadView {
 
  private:
   std::vector<std::shared_ptr<ReplicaState>> states_;
-  std::vector<std::unique_ptr<ModelCell>> cells_;
+  std::vector<std::shared_ptr<ModelCell>> cells_;
+  std::vector<std::unique_ptr<AdapterHomes>> homes_;
   std::vector<uint32_t> by_member_;  // ReplicaId, or kNobody
   absl::flat_hash_map<uint64_t, ReplicaId> by_identity_;
 };

@@ -58,7 +58,8 @@ void CheckCost(const ModelSpec& model, Faults& faults) {
                                                          {"decode", cost.decode},
                                                          {"pressure", cost.pressure},
                                                          {"usual_silence", cost.usual_silence},
-                                                         {"other_zone", cost.other_zone}};
+                                                         {"other_zone", cost.other_zone},
+                                                         {"adapter_load", cost.adapter_load}};
   for (const auto& [name, weight] : weights) {
     if (std::isfinite(weight) && weight >= 0 && weight <= 1e6) continue;
     faults.Add(fmt::format("model \"{}\": cost weight {} is {}; it must be from 0 to 1000000", model.name,
@@ -69,7 +70,8 @@ void CheckCost(const ModelSpec& model, Faults& faults) {
 void CheckCanaries(const ModelSpec& model, Faults& faults) {
   double sum = 0;
   for (const CanarySpec& canary : model.canaries) {
-    if (std::ranges::none_of(model.replicas, [&](const auto& r) { return r.track == canary.track; })) {
+    if (model.base.empty() &&
+        std::ranges::none_of(model.replicas, [&](const auto& r) { return r.track == canary.track; })) {
       faults.Add(fmt::format("model \"{}\": no replica has the track \"{}\"", model.name, canary.track));
     }
     if (!(canary.percent >= 0)) faults.Add(fmt::format("model \"{}\": a negative percentage", model.name));
@@ -101,13 +103,18 @@ absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs, std::
     CheckReplicas(spec, identities, faults);
     CheckCost(spec, faults);
     CheckCanaries(spec, faults);
+    if (!spec.base.empty() && !spec.replicas.empty())
+      faults.Add(fmt::format("model \"{}\" is served by \"{}\", and has replicas", spec.name, spec.base));
     Model model{id,
+                id,
                 {},
                 static_cast<uint32_t>(table.replicas_.size()),
                 static_cast<uint32_t>(spec.replicas.size()),
                 {},
                 {},
-                false};
+                false,
+                AdapterId::kNone,
+                {}};
     for (ReplicaSpec& replica : std::exchange(spec.replicas, {})) {
       std::string quoted = replica.upstream_model.empty() ? std::string() : QuoteJson(replica.upstream_model);
       const bool local = zone.empty() || replica.zone.empty() || replica.zone == zone;
@@ -122,6 +129,7 @@ absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs, std::
     table.models_.push_back(std::move(model));
   }
   for (Model& model : table.models_) {
+    if (std::string fault = table.ServeByBase(model); !fault.empty()) faults.Add(std::move(fault));
     for (const FallbackSpec& spec : model.spec.fallbacks) {
       const std::optional<ModelId> fallback = table.Find(spec.model);
       if (!fallback) {
@@ -135,6 +143,28 @@ absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs, std::
   }
   if (!faults.empty()) return faults.ToStatus();
   return table;
+}
+
+// What is wrong with it; empty: nothing, or it has no base.
+std::string RouteTable::ServeByBase(Model& model) {
+  if (model.spec.base.empty()) return {};
+  const std::optional<ModelId> found = Find(model.spec.base);
+  if (!found)
+    return fmt::format("model \"{}\": its base \"{}\" is not a model", model.spec.name, model.spec.base);
+  const Model& base = models_[static_cast<size_t>(*found)];
+  if (!base.spec.base.empty()) {
+    return fmt::format("model \"{}\": its base \"{}\" is an adapter itself", model.spec.name,
+                       model.spec.base);
+  }
+  if (model.spec.adapter.empty())
+    return fmt::format("model \"{}\": its adapter has no name", model.spec.name);
+  model.served_by = base.id;
+  model.first_replica = base.first_replica;
+  model.replica_count = base.replica_count;
+  model.zoned = base.zoned;
+  model.adapter = AdapterIdOf(model.spec.adapter);
+  model.adapter_json = QuoteJson(model.spec.adapter);
+  return {};
 }
 
 std::optional<ModelId> RouteTable::Find(std::string_view name_or_alias) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "router/adapters.h"
 #include "router/admission/room_spec.h"
 #include "router/breaker.h"
 #include "router/canary.h"
@@ -93,6 +94,8 @@ struct ModelSpec {
   std::string name;
   std::vector<std::string> aliases;
   std::vector<ReplicaSpec> replicas;
+  std::string base;     // a LoRA adapter's: the model whose replicas serve it; empty: it has its own
+  std::string adapter;  // ... what their engines call it
   PolicyKind policy = PolicyKind::kCost;
   CostWeights cost;  // of the policy of that name, like those that follow
   EppWeights epp;
@@ -127,12 +130,21 @@ struct Fallback {
 
 struct Model {
   ModelId id;
-  ModelSpec spec;  // without replicas: they are in the table
+  ModelId served_by;  // whose replicas these are: its own, or its base's
+  ModelSpec spec;     // without replicas: they are in the table
   uint32_t first_replica;
   uint32_t replica_count;
   std::vector<Fallback> fallbacks;
   std::vector<Canary> canaries;  // as in the spec
   bool zoned;                    // some of its replicas stand in other zones
+  AdapterId adapter = AdapterId::kNone;
+  std::string adapter_json;  // as Replica::upstream_model_json
+};
+
+// A model as one of its replicas' engines calls it.
+struct UpstreamName {
+  std::string_view name;
+  std::string_view json;  // quoted, ready to be spliced
 };
 
 class RouteTable {
@@ -151,6 +163,12 @@ class RouteTable {
 
   const Model& model(ModelId id) const { return models_[static_cast<size_t>(id)]; }
   const Replica& replica(ReplicaId id) const { return replicas_[static_cast<size_t>(id)]; }
+  UpstreamName NameAt(ModelId id, const Replica& replica) const {
+    const Model& of = model(id);
+    if (of.adapter != AdapterId::kNone) return {of.spec.adapter, of.adapter_json};
+    return {replica.spec.upstream_model, replica.upstream_model_json};
+  }
+
   std::span<const Model> models() const { return models_; }
   std::span<const Replica> replicas() const { return replicas_; }
   std::span<const Replica> replicas(ModelId id) const {
@@ -159,6 +177,7 @@ class RouteTable {
 
  private:
   TrackId InternTrack(const std::string& name);
+  std::string ServeByBase(Model& model);
 
   std::vector<Model> models_;
   std::vector<Replica> replicas_;  // those of one model stand together

@@ -23,7 +23,8 @@ double Ratio(double ours, double theirs) {
 const Result* Find(std::span<const Result> results, uint32_t replicas, double load, conf::Duration age) {
   for (const Result& result : results) {
     const Scenario& s = result.scenario;
-    if (s.replicas == replicas && s.load == load && s.telemetry_age == age && !s.mixed && s.faults.empty())
+    if (s.replicas == replicas && s.load == load && s.telemetry_age == age && !s.mixed && s.faults.empty() &&
+        s.adapters == 0)
       return &result;
   }
   return nullptr;
@@ -33,16 +34,17 @@ const Result* Find(std::span<const Result> results, uint32_t replicas, double lo
 
 void PrintTable(const Result& result) {
   fmt::print("\n{}; one cache as large as all: {:.1f} % hits\n", result.scenario.name, 100 * result.bound);
-  fmt::print("{:16} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7}\n", "", "hits %",
-             "TTFT p50", "p90", "p99", "ITL p50", "p99", "total", "p99", "in 2 s%", "spread", "retried",
-             "lost");
+  const bool adapters = result.scenario.adapters > 0;
+  fmt::print("{:16} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7}{}\n", "",
+             "hits %", "TTFT p50", "p90", "p99", "ITL p50", "p99", "total", "p99", "in 2 s%", "spread",
+             "retried", "lost", adapters ? "   loads" : "");
   for (size_t i = 0; i < result.reports.size(); ++i) {
     const Report& r = result.reports[i];
     fmt::print(
-        "{:16} {:6.1f} {:8.2f} {:8.2f} {:8.2f} {:8.3f} {:8.3f} {:8.2f} {:8.2f} {:7.1f} {:7.2f} {:7} {:7}\n",
+        "{:16} {:6.1f} {:8.2f} {:8.2f} {:8.2f} {:8.3f} {:8.3f} {:8.2f} {:8.2f} {:7.1f} {:7.2f} {:7} {:7}{}\n",
         ComparedPolicies()[i], 100 * r.hit_ratio, r.ttft.p50, r.ttft.p90, r.ttft.p99, r.token_time.p50,
         r.token_time.p99, r.total.mean, r.total.p99, 100 * r.within_slo, r.spread, r.retried,
-        r.broken + r.refused);
+        r.broken + r.refused, adapters ? fmt::format(" {:7}", r.adapter_loads) : "");
   }
 }
 
@@ -57,6 +59,7 @@ nlohmann::json ToJson(const Result& result) {
           {"telemetry_age_s", conf::ToSeconds(s.telemetry_age)},
           {"mixed", s.mixed},
           {"faults", s.faults.size()},
+          {"adapters", s.adapters},
           {"speed_up", result.speed_up},
           {"shared_cache_hit_ratio", result.bound},
           {"policies", std::move(policies)}};

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "router/route_table.h"
+#include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"
 
 namespace bench::policies {
@@ -25,10 +26,17 @@ constexpr std::array<std::string_view, 12> kCompared = {
     "round-robin", "random", "least-requests", "least-load", "power-of-two", "consistent-hash", "cache-aware",
     "kv-cost",     "epp",    "epp+events",     "cost",       "cost+events"};
 
+// From a local disk to the GPU, for a 70B model.
+constexpr std::chrono::milliseconds kAdapterLoad{500};
+
 std::vector<Profile> PoolOf(const Scenario& scenario, const Profile& profile) {
   std::vector<Profile> pool(scenario.replicas, profile);
+  for (Profile& replica : pool) {
+    replica.max_loras = scenario.slots;
+    replica.lora_load = kAdapterLoad;
+  }
   for (uint32_t i = 1; scenario.mixed && i < scenario.replicas; i += 2) {
-    pool[i] = scheduler::engine::SpeedUp(profile, 0.5);
+    pool[i] = scheduler::engine::SpeedUp(pool[i], 0.5);
   }
   return pool;
 }
@@ -67,6 +75,13 @@ std::vector<Scenario> Scenarios(bool quick) {
                    .mixed = true});
   }
   all.push_back({.name = "8 replicas, 85 % load, half of the answers not streamed", .whole = 0.5});
+  for (const auto& [adapters, slots] : {std::pair(24u, 4u), std::pair(48u, 4u)}) {
+    all.push_back(
+        {.name = fmt::format("8 replicas, 70 % load, {} LoRA adapters, {} slots each", adapters, slots),
+         .load = 0.70,
+         .adapters = adapters,
+         .slots = slots});
+  }
   for (const auto& [name, kind] :
        {std::pair("dies", FaultKind::kDies), std::pair("hangs", FaultKind::kHangs)}) {
     all.push_back({.name = fmt::format("16 replicas, 75 % load, one {} after 5 minutes", name),
@@ -88,6 +103,7 @@ std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vecto
     result.speed_up = router::sim::SpeedUpFor(scenario.load, SpeedOf(scenario), trace, profile, result.bound);
     result.reports.resize(kCompared.size());
     workloads.push_back(router::sim::Faster(trace, result.speed_up));
+    router::sim::DealOut(scenario.adapters, workloads.back());
   }
   std::atomic<size_t> next{0};
   const auto work = [&] {
@@ -103,6 +119,7 @@ std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vecto
       options.telemetry_age = scenarios[at].telemetry_age;
       options.faults = scenarios[at].faults;
       options.whole = scenarios[at].whole;
+      options.adapters = scenarios[at].adapters;
       results[at].reports[i % kCompared.size()] = Simulate(options, workloads[at]);
       fmt::print(stderr, "\r{} of {} ", i + 1, all);
     }

@@ -20,7 +20,9 @@ struct Scenario {
   conf::Duration telemetry_age{0};
   bool mixed = false;  // every second replica at half the rate
   std::vector<router::sim::Fault> faults = {};
-  double whole = 0;  // share of the answers that are not streamed
+  double whole = 0;       // share of the answers that are not streamed
+  uint32_t adapters = 0;  // LoRA, among which the conversations are dealt out
+  uint32_t slots = 0;     // of each replica, for those
 };
 
 std::span<const std::string_view> ComparedPolicies();

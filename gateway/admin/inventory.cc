@@ -44,6 +44,33 @@ std::string_view Name(router::Breaker::Phase phase) {
   return "";
 }
 
+// The configured ones, by their names at the engine, and how many others are there.
+ordered_json AdaptersAt(const router::RouteTable& routes, const router::Replica& replica,
+                        const router::ReplicaState& state, conf::TimePoint now) {
+  std::vector<std::pair<router::AdapterId, std::string_view>> known;
+  for (const router::Model& model : routes.models()) {
+    if (model.served_by == replica.model && model.adapter != router::AdapterId::kNone)
+      known.emplace_back(model.adapter, model.spec.adapter);
+  }
+  const router::AdapterSlots::View view = state.adapters.Look(now);
+  if (known.empty() && view.slots == 0) return {};
+  size_t others = 0;
+  const auto names = [&](const std::vector<router::AdapterId>& ids) {
+    ordered_json out = ordered_json::array();
+    for (const router::AdapterId id : ids) {
+      const auto found = std::ranges::find(known, id, &std::pair<router::AdapterId, std::string_view>::first);
+      found == known.end() ? void(++others) : out.push_back(found->second);
+    }
+    return out;
+  };
+  ordered_json out = {{"loaded", names(view.loaded)}, {"loading", names(view.loading)}};
+  out["lacking"] = names(view.lacking);
+  out["others"] = others;
+  out["slots"] = view.slots > 0 ? ordered_json(view.slots) : ordered_json();
+  out["load_ms"] = view.load > 0 ? ordered_json(view.load * 1e3) : ordered_json();
+  return out;
+}
+
 }  // namespace
 
 Answer ListTenants(const Operations&, const Call& call) {
@@ -80,6 +107,8 @@ Answer ListModels(const Operations&, const Call& call) {
         model.max_output_tokens ? ordered_json(*model.max_output_tokens) : ordered_json();
     out["endpoints"] = ordered_json::array();
     for (const config::Endpoint& endpoint : model.endpoints) out["endpoints"].push_back(endpoint.name);
+    out["lora"] = ordered_json();
+    if (model.lora) out["lora"] = {{"base", model.lora->base}, {"adapter", model.lora->adapter}};
     out["fallbacks"] = ordered_json::array();
     for (const config::Fallback& fallback : model.fallbacks) out["fallbacks"].push_back(fallback.model);
   }
@@ -113,6 +142,7 @@ Answer ListEndpoints(const Operations& operations, const Call& call) {
     out["outstanding_tokens"] = state.load.tokens();
     const auto told =
         std::ranges::find(events.replicas, replica.spec.identity, &KvEventsStatus::Replica::identity);
+    out["adapters"] = AdaptersAt(call.runtime->routes(), replica, state, call.now);
     out["kv_events"] = told == events.replicas.end() ? ordered_json() : ordered_json(told->state);
   }
   return ListPage(all, "id", call);

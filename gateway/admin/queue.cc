@@ -55,6 +55,7 @@ Answer ListQueues(const Operations&, const Call& call) {
   for (const ModelRuntime& model : call.runtime->models()) {
     const std::string& name = model.config->name;
     if (!only.empty() && name != only) continue;
+    if (model.config->lora) continue;  // who waits for it waits in its base's
     const config::Queue config = model.queue.value_or(config::Queue());
     const ModelQueue::View view = model.waits->Look(call.now, kShown);
     const Room room = RoomOf(*call.runtime, *call.runtime->routes().Find(name), call.now);

@@ -27,14 +27,17 @@ constexpr std::array kShapes = {
           "weight:whole store_content:string",
           true},
     Shape{"Price", "input:string cached_input:string output:string"},
+    Shape{"Lora", "base:string adapter:string"},
     Shape{"Model",
           "name:string aliases:strings routing:string price:Price context:whole? max_output_tokens:whole? "
-          "endpoints:strings fallbacks:strings",
+          "endpoints:strings lora:Lora? fallbacks:strings",
           true},
+    Shape{"Adapters",
+          "loaded:strings loading:strings lacking:strings others:whole slots:whole? load_ms:number?"},
     Shape{"Endpoint",
           "id:string model:string name:string url:string engine:string weight:whole endpoints:strings "
           "health:string breaker:string resting:boolean standing:string unused_because:string? "
-          "outstanding_requests:whole outstanding_tokens:whole kv_events:string?",
+          "outstanding_requests:whole outstanding_tokens:whole adapters:Adapters? kv_events:string?",
           true},
     Shape{"Band", "name:string reserved:number waiting:whole bytes:whole oldest_ms:whole"},
     Shape{"Waiting",
@@ -105,7 +108,11 @@ ordered_json SchemaOf(std::string_view members) {
     if (optional || nullable) member.remove_suffix(1);
     const std::string name(member.substr(0, member.find(':')));
     ordered_json type = TypeOf(member.substr(name.size() + 1));
-    if (nullable) type["type"] = {type["type"], "null"};
+    if (nullable && type.contains("type")) {
+      type["type"] = {type["type"], "null"};
+    } else if (nullable) {
+      type = {{"anyOf", {std::move(type), {{"type", "null"}}}}};
+    }
     schema["properties"][name] = std::move(type);
     if (!optional) required.push_back(name);
   }

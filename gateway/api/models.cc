@@ -16,7 +16,14 @@ void Write(JsonWriter& json, Protocol protocol, const ModelCard& model) {
   }
   const auto created = std::chrono::floor<std::chrono::seconds>(model.created.time_since_epoch()).count();
   json.Key("id").String(model.id).Key("object").String("model").Key("created").Raw(std::to_string(created));
-  json.Key("owned_by").String(model.owned_by).Close('}');
+  json.Key("owned_by").String(model.owned_by);
+  json.Key("root").String(model.root.empty() ? model.id : model.root).Key("parent");
+  if (model.parent.empty()) {
+    json.Null();
+  } else {
+    json.String(model.parent);
+  }
+  json.Close('}');
 }
 
 void WriteId(JsonWriter& json, std::string_view key, std::span<const ModelCard> models, bool first) {

@@ -15,6 +15,8 @@ struct ModelCard {
   std::string_view id;
   std::string_view owned_by = "tidegate";
   conf::TimePoint created;
+  std::string_view root = {};  // OpenAI's form, as vLLM has it: the model behind an adapter's name; empty: id
+  std::string_view parent = {};  // an adapter's base; empty: it is no adapter
 };
 
 std::string RenderModels(Protocol protocol, std::span<const ModelCard> models);

@@ -78,6 +78,7 @@ std::string TableOf(const LoggedPick& pick) {
                {"PRESSURE", true},
                {"SILENCE", true},
                {"DISTANCE", true},
+               {"ADAPTER", true},
                {"TOTAL", true},
                {"VETOED"}});
   std::vector<router::Seen> rows = pick.trace.seen;
@@ -91,7 +92,8 @@ std::string TableOf(const LoggedPick& pick) {
     table.Add({name == pick.replica ? "*" : "", name, std::to_string(seen.cached),
                fmt::format("{:.0f}", seen.signals.requests), Millis(terms.wait), Millis(terms.compute),
                Millis(terms.decode), Millis(terms.others), Millis(terms.pressure), Millis(terms.silence),
-               Millis(terms.distance), Millis(terms.Sum()), seen.vetoed ? "saturated" : "no"});
+               Millis(terms.distance), Millis(terms.adapter), Millis(terms.Sum()),
+               seen.vetoed ? "saturated" : "no"});
   }
   return table.Render();
 }

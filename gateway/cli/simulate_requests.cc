@@ -20,6 +20,7 @@
 #include "gateway/cli/simulate_output.h"
 #include "gateway/cli/simulate_progress.h"
 #include "router/route_table.h"
+#include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/report_json.h"
 #include "router/sim/traffic.h"
@@ -34,6 +35,7 @@ using scheduler::engine::Profile;
 
 constexpr uint32_t kMostReplicas = 4096;
 constexpr size_t kMostFaults = 1000;
+constexpr uint32_t kMostAdapters = 10'000;
 // The most that a run may be sped up or slowed down by.
 constexpr double kMostSpeedUp = 1e6;
 
@@ -105,6 +107,11 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
     return pool;
   }
   pool.profile = routing::Simulated(*profile);
+  pool.profile.max_loras = options.max_loras;
+  conf::Duration lora_load{};
+  ReadTime("--lora-load", options.lora_load, lora_load, problems);
+  pool.profile.lora_load = lora_load;
+  pool.options.adapters = options.adapters;
   pool.options.replicas.assign(options.replicas, pool.profile);
   ReadSlow(options, pool, problems);
   for (const std::string& name : options.policies) {
@@ -159,7 +166,8 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
                {fmt::format("IN {} (%)", options.slo), true},
                {"SPREAD", true},
                {"RETRIED", true},
-               {"LOST", true}});
+               {"LOST", true},
+               {"LOADS", true}});
   for (const auto& [policy, r] : runs) {
     table.Add({std::string(policy), fmt::format("{:.1f}", 100 * r.hit_ratio),
                fmt::format("{:.2f}", r.ttft.p50), fmt::format("{:.2f}", r.ttft.p90),
@@ -167,7 +175,8 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
                fmt::format("{:.1f}", 1e3 * r.token_time.p99), fmt::format("{:.2f}", r.total.mean),
                fmt::format("{:.2f}", r.total.p99), fmt::format("{:.1f}", 100 * r.within_slo),
                fmt::format("{:.2f}", r.spread), std::to_string(r.retried),
-               std::to_string(r.broken + r.refused)});
+               std::to_string(r.broken + r.refused),
+               options.adapters > 0 ? std::to_string(r.adapter_loads) : "-"});
   }
   return fmt::format(
       "{}: {} requests at {:.3g} times their rate; {} replicas of {}; one cache as large as all would hit "
@@ -264,6 +273,17 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
   add(command.add_option(
       "--hang", options.hang,
       "REPLICA@TIME: this one takes requests and says nothing more, so long after the start"));
+  CLI::Option* adapters =
+      add(command.add_option("--adapters", options.adapters,
+                             "LoRA adapters among which the conversations are dealt out, some more popular"))
+          ->check(CLI::Range(1u, kMostAdapters));
+  add(command.add_option("--max-loras", options.max_loras, "Adapters that an engine holds at a time"))
+      ->needs(adapters)
+      ->check(CLI::Range(1u, kMostAdapters))
+      ->capture_default_str();
+  add(command.add_option("--lora-load", options.lora_load, "Time that an engine takes to load one"))
+      ->needs(adapters)
+      ->capture_default_str();
   add(command.add_option("--ttft-slo", options.slo, "A first token counts as in time within this"))
       ->capture_default_str();
   return requests;
@@ -299,6 +319,7 @@ int SimulateRequests(const RequestsOptions& options) {
   const double speed_up = options.speed_up.value_or(
       routing::SpeedUpFor(options.utilization.value_or(0.85), pool.speed, requests, pool.profile, bound));
   requests = routing::Faster(std::move(requests), speed_up);
+  routing::DealOut(options.adapters, requests);
 
   const Interruption interruption;
   const auto runs = RunPolicies(pool, requests, interruption);

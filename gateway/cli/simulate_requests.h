@@ -26,6 +26,9 @@ struct RequestsOptions {
   std::string telemetry_every = "0s";
   std::vector<std::string> die;   // REPLICA@TIME
   std::vector<std::string> hang;  // REPLICA@TIME
+  uint32_t adapters = 0;          // LoRA
+  uint32_t max_loras = 4;
+  std::string lora_load = "500ms";
   std::string slo = "2s";
   // Those of `tidegate simulate`.
   uint64_t seed = 1;

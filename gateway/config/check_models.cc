@@ -158,6 +158,7 @@ void CheckModels(conf::Document& document, const Config& config) {
   CheckNames(document, config.models);
   for (size_t m = 0; m < config.models.size(); ++m) CheckEndpoints(document, m, config.models[m].endpoints);
   CheckFallbacks(document, config.models);
+  CheckAdapters(document, config.models);
   Cycles(document, config.models).Report();
 }
 

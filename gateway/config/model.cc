@@ -62,6 +62,10 @@ constexpr std::array<std::pair<std::string_view, FallbackOn>, 4> kConditions = {
      {"timeout", FallbackOn::kTimeout},
      {"context", FallbackOn::kContext}}};
 
+// Of a model, as BindServing and `endpoints` have them.
+constexpr std::array<std::string_view, 9> kServing = {
+    "endpoints", "routing", "timeouts", "retries", "breaker", "health", "watch", "queue", "translate"};
+
 struct AbsolutePath {
   std::string operator()(std::string_view path) const {
     const bool valid = path.starts_with('/') &&
@@ -175,6 +179,11 @@ ApiSet DefaultApis(Engine engine) {
 bool HasHealthPath(Engine engine) {
   return FactsOf(engine).health;
 }
+// The others ignore the name, want it in a field of their own, or are not ours.
+bool ServesAdapters(Engine engine) {
+  return engine == Engine::kVllm || engine == Engine::kSglang || engine == Engine::kTgi ||
+         engine == Engine::kChatOnly;
+}
 bool IsEngine(Engine engine) {
   return engine != Engine::kOpenai && engine != Engine::kAnthropic;
 }
@@ -191,13 +200,8 @@ bool Fallback::When(FallbackOn condition) const {
   return std::find(on.begin(), on.end(), condition) != on.end();
 }
 
-void Bind(conf::Object& o, Model& model) {
-  o.Required("name", model.name, ValidName());
-  o.Optional("aliases", model.aliases);
-  o.Optional("price", model.price);
-  o.Optional("max_output_tokens", model.max_output_tokens, AtLeast{1U});
-  o.Optional("context", model.context, AtLeast{1U});
-  o.Required("endpoints", model.endpoints, NotEmpty());
+// What is said of endpoints, and of how they are used: an adapter has all of it from its base.
+static void BindServing(conf::Object& o, Model& model) {
   o.Optional("routing", model.routing);
   o.Optional("timeouts", model.timeouts);
   o.Optional("retries", model.retries);
@@ -205,9 +209,32 @@ void Bind(conf::Object& o, Model& model) {
   o.Optional("health", model.health);
   o.Optional("watch", model.watch);
   o.Optional("queue", model.queue);
-  o.Optional("fallbacks", model.fallbacks);
   o.Optional("translate", model.translate);
+}
+
+void Bind(conf::Object& o, Model& model) {
+  o.Required("name", model.name, ValidName());
+  o.Optional("aliases", model.aliases);
+  o.Optional("lora", model.lora);
+  o.Optional("price", model.price);
+  o.Optional("max_output_tokens", model.max_output_tokens, AtLeast{1U});
+  o.Optional("context", model.context, AtLeast{1U});
+  o.Optional("fallbacks", model.fallbacks);
+  if (!model.lora && !o.Has("lora")) {
+    o.Required("endpoints", model.endpoints, NotEmpty());
+    BindServing(o, model);
+  } else if (o.reading()) {
+    o.Optional("endpoints", model.endpoints);
+    BindServing(o, model);
+    for (const std::string_view key : kServing) {
+      if (o.Has(key)) o.Error("has no place beside lora: the base's serves its adapters too", key);
+    }
+  }
   if (!o.reading()) return;
+  if (model.lora) {
+    model.lora->own_price = o.Has("price");
+    if (model.lora->adapter.empty()) model.lora->adapter = model.name;
+  }
   for (Endpoint& endpoint : model.endpoints) {
     if (endpoint.model.empty()) endpoint.model = model.name;
   }

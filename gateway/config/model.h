@@ -10,6 +10,7 @@
 #include "conf/secret.h"
 #include "conf/time.h"
 #include "gateway/config/kv_events.h"
+#include "gateway/config/lora.h"
 #include "gateway/config/queue.h"
 #include "gateway/config/routing.h"
 #include "gateway/config/types.h"
@@ -97,6 +98,7 @@ struct Fallback {
 struct Model {
   std::string name;
   std::vector<std::string> aliases;
+  std::optional<Lora> lora;  // absent: it has endpoints of its own
   Price price;
   std::optional<uint32_t> max_output_tokens;
   std::optional<uint32_t> context;  // tokens, input and output together
@@ -114,6 +116,8 @@ struct Model {
 
 // The model's queue; nothing where it is switched off.
 std::optional<Queue> QueueOf(const Model& model);
+// Whether the engine serves a LoRA adapter to who names it as the model.
+bool ServesAdapters(Engine engine);
 // Whether the engine is one of ours, which says or shows how busy it is.
 bool IsEngine(Engine engine);
 

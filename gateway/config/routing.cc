@@ -53,6 +53,7 @@ static void Bind(conf::Object& o, CostWeights& weights) {
   o.Optional("pressure", weights.pressure, kWeight);
   o.Optional("usual_silence", weights.usual_silence, kWeight);
   o.Optional("other_zone", weights.other_zone, kWeight);
+  o.Optional("adapter_load", weights.adapter_load, kWeight);
 }
 
 static void Bind(conf::Object& o, EppWeights& weights) {
@@ -60,6 +61,7 @@ static void Bind(conf::Object& o, EppWeights& weights) {
   o.Optional("queue", weights.queue, kWeight);
   o.Optional("kv", weights.kv, kWeight);
   o.Optional("prefix", weights.prefix, kWeight);
+  o.Optional("lora", weights.lora, kWeight);
   if (weights.queue + weights.kv + weights.prefix <= 0)
     o.Error("the weights sum to zero; give one scorer more");
 }

@@ -26,7 +26,8 @@ router::CostTerms TermsOf(const Json& json) {
           .others = Number(json, "others"),
           .pressure = Number(json, "pressure"),
           .silence = Number(json, "silence"),
-          .distance = Number(json, "distance")};
+          .distance = Number(json, "distance"),
+          .adapter = json.contains("adapter") ? Number(json, "adapter") : 0};
 }
 
 router::Signals SignalsOf(const Json& json) {
@@ -51,7 +52,18 @@ router::CostWeights WeightsOf(const Json& json) {
           .decode = Number(json, "decode"),
           .pressure = Number(json, "pressure"),
           .usual_silence = Number(json, "usual_silence"),
-          .other_zone = Number(json, "other_zone")};
+          .other_zone = Number(json, "other_zone"),
+          .adapter_load = json.contains("adapter_load") ? Number(json, "adapter_load") : 0};
+}
+
+// Where a candidate has none, the request was for no adapter.
+router::AdapterStanding AdapterOf(const Json& candidate) {
+  if (!candidate.contains("adapter")) return {};
+  const Json& json = candidate.at("adapter");
+  const auto at = router::AdapterStandingNamed(json.at("standing").get<std::string>());
+  return {.at = at.value_or(router::AdapterStanding::At::kLoaded),
+          .load = Number(json, "load"),
+          .elapsed = Number(json, "elapsed")};
 }
 
 LoggedPick PickOf(const Json& json) {
@@ -85,6 +97,7 @@ LoggedPick PickOf(const Json& json) {
                           .signals = SignalsOf(candidate.at("signals")),
                           .cached = candidate.at("cached").get<int64_t>(),
                           .local = candidate.at("local").get<bool>(),
+                          .adapter = AdapterOf(candidate),
                           .vetoed = candidate.at("vetoed").get<bool>(),
                           .terms = TermsOf(candidate.at("terms"))});
   }
@@ -121,7 +134,7 @@ Replay ReplayOf(const LoggedPick& pick) {
   router::CostChoice law(pick.trace.prompt_tokens, pick.trace.output_tokens, pick.trace.mean_requests,
                          pick.weights, any);
   for (const router::Seen& seen : pick.trace.seen) {
-    const auto offered = law.Offer(0, seen.signals, seen.cached, seen.local);
+    const auto offered = law.Offer(0, seen.signals, seen.cached, seen.local, seen.adapter);
     same = same && offered.terms == seen.terms && offered.vetoed == seen.vetoed;
   }
   replay.verdict = same ? Replay::Verdict::kAgrees : Replay::Verdict::kDiffers;

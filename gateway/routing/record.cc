@@ -42,13 +42,14 @@ Json ToJson(const router::CostWeights& weights) {
           {"decode", weights.decode},
           {"pressure", weights.pressure},
           {"usual_silence", weights.usual_silence},
-          {"other_zone", weights.other_zone}};
+          {"other_zone", weights.other_zone},
+          {"adapter_load", weights.adapter_load}};
 }
 
 Json ToJson(const router::CostTerms& terms) {
-  return {{"wait", terms.wait},        {"compute", terms.compute},   {"decode", terms.decode},
-          {"others", terms.others},    {"pressure", terms.pressure}, {"silence", terms.silence},
-          {"distance", terms.distance}};
+  return {{"wait", terms.wait},         {"compute", terms.compute},   {"decode", terms.decode},
+          {"others", terms.others},     {"pressure", terms.pressure}, {"silence", terms.silence},
+          {"distance", terms.distance}, {"adapter", terms.adapter}};
 }
 
 Json ToJson(const router::Signals& signals) {
@@ -75,6 +76,7 @@ Json ToJson(const router::PickTrace& pick, const Runtime& runtime) {
               {"policy", router::PolicyName(pick.policy)},
               {"prompt_tokens", pick.prompt_tokens},
               {"output_tokens", pick.output_tokens}};
+  if (!spec.base.empty()) out["adapter"] = {{"name", spec.adapter}, {"base", spec.base}};
   if (pick.track != router::kStable) out["track"] = routes.track_name(pick.track);
   if (pick.own_zone) out["zone"] = runtime.config().server.zone;
   if (!pick.seen.empty()) {
@@ -85,12 +87,17 @@ Json ToJson(const router::PickTrace& pick, const Runtime& runtime) {
     out["draw"] = fmt::format("{:016x}", pick.draw);
     Json& candidates = out["candidates"] = Json::array();
     for (const router::Seen& seen : pick.seen) {
-      candidates.push_back({{"replica", runtime.replica(seen.replica).name()},
-                            {"cached", seen.cached},
-                            {"local", seen.local},
-                            {"vetoed", seen.vetoed},
-                            {"terms", ToJson(seen.terms)},
-                            {"signals", ToJson(seen.signals)}});
+      Json& candidate = candidates.emplace_back(Json{{"replica", runtime.replica(seen.replica).name()},
+                                                     {"cached", seen.cached},
+                                                     {"local", seen.local},
+                                                     {"vetoed", seen.vetoed},
+                                                     {"terms", ToJson(seen.terms)},
+                                                     {"signals", ToJson(seen.signals)}});
+      if (!spec.base.empty()) {
+        candidate["adapter"] = {{"standing", router::NameOf(seen.adapter.at)},
+                                {"load", seen.adapter.load},
+                                {"elapsed", seen.adapter.elapsed}};
+      }
     }
   }
   if (pick.replica) {

@@ -154,7 +154,8 @@ bool Shadows::Prepare(const Exchange& x, const config::Shadow& config, const rou
   copy.api = x.spec->api;
   copy.until = now + config.timeout;
   router::SpliceRequest splice;
-  if (x.facts.model.view() != replica.config->model) splice.upstream_model_json = route.upstream_model_json;
+  const router::UpstreamName name = routes.NameAt(model, route);
+  if (x.facts.model.view() != name.name) splice.upstream_model_json = name.json;
   splice.output_cap = x.output_cap;
   copy.body = router::PlanSplices(copy.api, x.facts, splice).Apply(x.body);
   // Nothing of the client's head but what is asked for: its fields are meant for the model that it named.

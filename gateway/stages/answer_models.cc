@@ -5,6 +5,13 @@
 #include "gateway/stages/stages.h"
 
 namespace gateway::stages {
+namespace {
+
+api::ModelCard CardOf(std::string_view id, const router::ModelSpec& spec, conf::TimePoint created) {
+  return {.id = id, .created = created, .root = spec.name, .parent = spec.base};
+}
+
+}  // namespace
 
 net::Task<Verdict> AnswerModels(Exchange& x) {
   if (x.spec->api != router::Api::kModels) co_return Verdict::kGoOn;
@@ -15,15 +22,15 @@ net::Task<Verdict> AnswerModels(Exchange& x) {
     if (!found || !x.principal->MayUse(*found)) {
       co_return x.Fail(api::ModelNotFound(x.path_model_id, AllowedModels(x)));
     }
-    const api::ModelCard card{.id = x.path_model_id, .created = created};
+    const api::ModelCard card = CardOf(x.path_model_id, x.runtime->routes().model(*found).spec, created);
     co_await SendOwn(x, 200, "application/json", api::RenderModel(x.protocol(), card));
     co_return Verdict::kAnswered;
   }
   std::vector<api::ModelCard> cards;
   for (const router::Model& model : models) {
     if (!x.principal->MayUse(model.id)) continue;
-    cards.push_back({.id = model.spec.name, .created = created});
-    for (const std::string& alias : model.spec.aliases) cards.push_back({.id = alias, .created = created});
+    cards.push_back(CardOf(model.spec.name, model.spec, created));
+    for (const std::string& alias : model.spec.aliases) cards.push_back(CardOf(alias, model.spec, created));
   }
   co_await SendOwn(x, 200, "application/json", api::RenderModels(x.protocol(), cards));
   co_return Verdict::kAnswered;

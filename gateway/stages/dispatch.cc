@@ -102,7 +102,7 @@ net::Task<Event> Try(Exchange& x, const Step& step, conf::TimePoint now) {
   x.prefix.Sent(x, now);
   x.traffic.Sent(x, now);
   if (x.upstream) x.upstream->Release(now);
-  x.upstream = std::make_unique<Upstream>(x, route);
+  x.upstream = std::make_unique<Upstream>(x, route, step.model);
   if (!x.upstream->Prepare()) co_return Event::Of(Event::Kind::kClientGone);
   x.reservation.MarkForwarded();
   const Event event = co_await x.upstream->Send(step.fresh_connection, now);

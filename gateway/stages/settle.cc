@@ -53,6 +53,12 @@ void FillCounts(Exchange& x) {
   x.CountFromEvents();
 }
 
+// As the replica's engine calls it; the runtime's own text.
+std::string_view ServedModel(const Exchange& x) {
+  const router::RouteTable& routes = x.runtime->routes();
+  return routes.NameAt(x.attempt->model(), routes.replica(x.replica)).name;
+}
+
 ledger::CloseRecord RecordOf(Exchange& x) {
   ledger::CloseRecord record;
   record.time_us = conf::ToUnixMicros(x.at.ended);
@@ -73,7 +79,7 @@ ledger::CloseRecord RecordOf(Exchange& x) {
     record.overhead_us = Micros(x.at.sent - x.at.started - x.at.body_wait - x.QueueTime());
   if (x.replica != kNoReplica) {
     record.replica = x.runtime->replica(x.replica).name();
-    record.served_model = x.runtime->replica(x.replica).config->model;
+    record.served_model = ServedModel(x);
   }
   record.limit = x.limit;
   if (x.error) record.error = x.error->code;
@@ -122,7 +128,7 @@ void Trace(Exchange& x) {
   if (x.principal) span.tenant = x.principal->tenant;
   if (x.replica != kNoReplica) {
     const ReplicaRuntime& replica = x.runtime->replica(x.replica);
-    span.response_model = replica.config->model;
+    span.response_model = std::string(ServedModel(x));
     span.replica = replica.name();
     span.server_address = replica.config->url.host;
     span.server_port = replica.config->url.port;

@@ -99,7 +99,9 @@ EngineReport ReadVllm(std::string_view body) {
   }};
   double newest = -1;
   const auto labelled = [&newest](const Sample& sample, EngineReport& report) {
-    if (sample.name == "vllm:cache_config_info") {
+    if (sample.name == "process_start_time_seconds" && Usable(sample.value, false)) {
+      report.started_at = sample.value;
+    } else if (sample.name == "vllm:cache_config_info") {
       const std::optional<double> size = NumberOf(sample.Label("block_size"));
       const std::optional<double> blocks = NumberOf(sample.Label("num_gpu_blocks"));
       if (size && blocks) Add(report.kv_tokens, *size * *blocks);
@@ -115,6 +117,11 @@ EngineReport ReadVllm(std::string_view body) {
   return ReadMetrics(body, kMetrics, labelled);
 }
 
+// Each rank has slots of its own, and a request comes to one of them.
+void SetSlots(double slots, EngineReport& report) {
+  if (Usable(slots, false) && slots >= 1 && slots < 1e6) report.max_lora = static_cast<uint32_t>(slots);
+}
+
 EngineReport ReadSglang(std::string_view body) {
   static constexpr std::array<Metric, 5> kMetrics = {{
       {"sglang:num_running_reqs", &EngineReport::running},
@@ -123,7 +130,9 @@ EngineReport ReadSglang(std::string_view body) {
       {"sglang:max_total_num_tokens", &EngineReport::kv_tokens},
       {"sglang:cached_tokens_total", &EngineReport::prefix_hits},
   }};
-  return ReadMetrics(body, kMetrics, NothingElse);
+  return ReadMetrics(body, kMetrics, [](const Sample& sample, EngineReport& report) {
+    if (sample.name == "sglang:lora_pool_slots_total") SetSlots(sample.value, report);
+  });
 }
 
 std::optional<double> Member(const Json& object, const char* name) {
@@ -150,6 +159,8 @@ EngineReport ReadSglangLoads(std::string_view body) {
     if (const auto running = Member(load, "num_running_reqs")) Add(report.running, *running);
     if (const auto waiting = Member(load, "num_waiting_reqs")) Add(report.waiting, *waiting);
     if (const auto most = Member(load, "max_running_requests")) Add(report.max_running, *most);
+    if (const auto lora = load.find("lora"); lora != load.end() && lora->is_object())
+      SetSlots(Member(*lora, "slots_total").value_or(0), report);
     const auto capacity = Member(load, "max_total_num_tokens");
     if (capacity) Add(report.kv_tokens, *capacity);
     if (const auto use = Member(load, "token_usage"); use && *use <= 1)

@@ -27,6 +27,7 @@ struct EngineReport {
   std::optional<uint32_t> max_lora{};   // adapters that can be loaded at a time
   std::vector<std::string> lora_running{};
   std::vector<std::string> lora_waiting{};
+  std::optional<double> started_at{};  // when its process began, Unix seconds
 
   // What is to be known between two scrapes: load, and how much of the cache it takes or how much there is.
   bool complete() const { return running && waiting && (kv_use || kv_tokens); }

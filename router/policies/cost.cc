@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxHolders = 32;
 constexpr size_t kDraws = 4;
-constexpr size_t kMaxCandidates = 40;
+constexpr size_t kMaxCandidates = 48;
 constexpr double kFullKv = 0.95;
 // Of an engine that does not say how many requests it runs.
 constexpr double kUsualRunning = 256;
@@ -50,6 +50,10 @@ Places Gather(const Candidates& candidates, const PickFacts& facts, const ModelC
   }
   for (const std::atomic<uint32_t>& place : cell.least_loaded)
     places.Offer(place.load(std::memory_order_relaxed));
+  if (candidates.adapter().homes != nullptr) {
+    for (const std::atomic<uint32_t>& place : candidates.adapter().homes->places())
+      places.Offer(place.load(std::memory_order_relaxed) - 1);  // none is no place, either
+  }
   for (size_t i = 0; i < kDraws; ++i) places.Offer(static_cast<uint32_t>(rng.Uniform(candidates.size())));
   return places;
 }
@@ -94,6 +98,17 @@ void FillUnmeasured(std::span<Signals> all) {
   }
 }
 
+// Likewise for the time that loading an adapter takes; the first guess where nobody's has been measured.
+void FillUnmeasured(std::span<AdapterStanding> all, double guess) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const AdapterStanding& standing : all) {
+    if (standing.load > 0) least = std::min(least, standing.load);
+  }
+  for (AdapterStanding& standing : all) {
+    if (standing.load <= 0) standing.load = std::isfinite(least) ? least : guess;
+  }
+}
+
 double MeanRequests(std::span<const Signals> all) {
   double sum = 0;
   for (const Signals& signals : all) sum += signals.requests;
@@ -114,9 +129,9 @@ class Ties {
 };
 
 void Keep(const Candidates& candidates, uint32_t place, const Signals& signals, int64_t cached,
-          const CostChoice::Offered& offered) {
+          const AdapterStanding& adapter, const CostChoice::Offered& offered) {
   candidates.trace()->seen.push_back({candidates.replica(place).id, signals, cached, candidates.local(place),
-                                      offered.vetoed, offered.terms});
+                                      adapter, offered.vetoed, offered.terms});
 }
 
 // All candidates are saturated, or cannot be used: looks at everybody else too.
@@ -133,8 +148,13 @@ std::optional<Choice> PickOfAll(const Candidates& candidates, const PickFacts& f
     if (!candidates.Usable(place)) continue;
     const Signals signals = candidates.Read(place);
     const int64_t cached = candidates.CachedAt(place, facts);
-    const auto offered = choice.Offer(place, signals, cached, candidates.local(place));
-    if (trace != nullptr) Keep(candidates, place, signals, cached, offered);
+    AdapterStanding adapter;
+    if (candidates.adapter().id != AdapterId::kNone) {
+      adapter = candidates.AdapterAt(place);
+      FillUnmeasured(std::span(&adapter, 1), candidates.cost_weights().adapter_load);
+    }
+    const auto offered = choice.Offer(place, signals, cached, candidates.local(place), adapter);
+    if (trace != nullptr) Keep(candidates, place, signals, cached, adapter, offered);
   }
   return choice.Take(CostChoice::From::kEverybody, candidates.size());
 }
@@ -155,15 +175,37 @@ CostTerms CostOf(const Signals& s, double uncached, double output, double mean_r
   };
 }
 
+double AdapterSeconds(const AdapterStanding& standing, const Signals& s, double output, double mean_requests,
+                      const CostWeights& w) {
+  using At = AdapterStanding::At;
+  if (standing.at == At::kLoaded) return 0;
+  const double load = standing.load * (1 + w.running * (s.requests - s.waiting) + w.pool * mean_requests);
+  switch (standing.at) {
+    case At::kLoaded:
+      break;
+    case At::kLoading:
+      return std::max(0.0, standing.load - standing.elapsed);
+    case At::kRoom:
+      return load;
+    case At::kEvicts:
+      return 2 * load;
+    case At::kFull:
+      return 2 * load + output * s.pace * (s.requests + 1);
+  }
+  return 0;
+}
+
 bool Vetoed(const Signals& s) {
   return s.waiting >= std::max(8.0, (s.max_running > 0 ? s.max_running : kUsualRunning) / 4);
 }
 
-CostChoice::Offered CostChoice::Offer(uint32_t place, const Signals& signals, int64_t cached, bool local) {
+CostChoice::Offered CostChoice::Offer(uint32_t place, const Signals& signals, int64_t cached, bool local,
+                                      const AdapterStanding& adapter) {
   const auto output = static_cast<double>(output_);
   Offered offered{CostOf(signals, static_cast<double>(prompt_ - cached), output, mean_, weights_),
                   Vetoed(signals)};
   offered.terms.distance = local ? 0 : weights_.other_zone;
+  offered.terms.adapter = AdapterSeconds(adapter, signals, output, mean_, weights_);
   auto& [best, least, requests, ties] = least_[offered.vetoed ? 1 : 0];
   const double cost = offered.terms.Sum();
   least = std::min(least, cost);
@@ -197,7 +239,7 @@ std::optional<Choice> ChooseAgain(const PickTrace& trace, const CostWeights& wei
   scheduler::Rng ties(trace.draw);
   CostChoice choice(trace.prompt_tokens, trace.output_tokens, trace.mean_requests, weights, ties);
   for (uint32_t place = 0; const Seen& seen : trace.seen)
-    choice.Offer(place++, seen.signals, seen.cached, seen.local);
+    choice.Offer(place++, seen.signals, seen.cached, seen.local, seen.adapter);
   return choice.Take(trace.everybody ? CostChoice::From::kEverybody : CostChoice::From::kCandidates,
                      trace.considered);
 }
@@ -208,6 +250,12 @@ std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& fa
   std::array<Signals, kMaxCandidates> signals;
   for (size_t i = 0; i < places.size(); ++i) signals[i] = candidates.Read(places.begin()[i]);
   FillUnmeasured(std::span(signals).first(places.size()));
+  std::optional<std::array<AdapterStanding, kMaxCandidates>> adapters;
+  if (candidates.adapter().id != AdapterId::kNone) {
+    adapters.emplace();
+    for (size_t i = 0; i < places.size(); ++i) (*adapters)[i] = candidates.AdapterAt(places.begin()[i]);
+    FillUnmeasured(std::span(*adapters).first(places.size()), candidates.cost_weights().adapter_load);
+  }
   const double mean = MeanRequests(std::span(signals).first(places.size()));
   PickTrace* const trace = candidates.trace();
   if (trace != nullptr) trace->mean_requests = mean;
@@ -217,8 +265,9 @@ std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& fa
   for (size_t i = 0; i < places.size(); ++i) {
     const uint32_t place = places.begin()[i];
     const int64_t cached = candidates.CachedAt(place, facts);
-    const auto offered = least.Offer(place, signals[i], cached, candidates.local(place));
-    if (trace != nullptr) Keep(candidates, place, signals[i], cached, offered);
+    const AdapterStanding adapter = adapters ? (*adapters)[i] : AdapterStanding{};
+    const auto offered = least.Offer(place, signals[i], cached, candidates.local(place), adapter);
+    if (trace != nullptr) Keep(candidates, place, signals[i], cached, adapter, offered);
     if (offered.vetoed) continue;
     // To somebody with one token to be computed.
     const auto output = static_cast<double>(facts.output_tokens);

@@ -10,17 +10,18 @@
 // + pressure * k / (1 - k)                           the KV cache fills up, k being its use, up to 95 %
 // + silence beyond what is usual                     an engine that hangs looks dearer every second
 // + other_zone                                       where it does not stand in the gateway's zone
+// + the time until its LoRA adapter is loaded        for requests that are for one; see AdapterSeconds
 //
 // P and pace are rates that this process has measured, so hardware of any mix is compared in the same unit.
 // A replica is vetoed, which is to say taken only when all others are, with a quarter of max_running, and at
 // least 8, waiting. A full KV cache is no veto: near saturation every cache is, and whoever is just below the
 // mark would get everything, whatever its prefixes.
 //
-// Candidates are up to kMaxHolders holders of the prompt's beginning, kDraws at random and those that were
-// least loaded when last looked at; in small pools everybody. So the time does not grow with the pool, unless
-// every one of these is unusable or vetoed: then all are looked at. Of replicas within 2 ms and 2 % of the
-// least the one with the fewest requests is taken, of equals one at random. Whose rates are not measured yet
-// is taken to be as fast as the fastest candidate whose are.
+// Candidates are up to kMaxHolders holders of the prompt's beginning, kDraws at random, those that were
+// least loaded when last looked at and those that lately had the adapter; in small pools everybody. So the
+// time does not grow with the pool, unless every one of these is unusable or vetoed: then all are looked at.
+// Of replicas within 2 ms and 2 % of the least the one with the fewest requests is taken, of equals one at
+// random. Whose rates are not measured yet is taken to be as fast as the fastest candidate whose are.
 #pragma once
 
 #include <array>
@@ -36,6 +37,12 @@ namespace router {
 CostTerms CostOf(const Signals& signals, double uncached, double output, double mean_requests,
                  const CostWeights& weights);
 bool Vetoed(const Signals& signals);
+// Nothing where the adapter is loaded. Where a slot is free, the time that loading takes, in which the engine
+// does nothing else, so that it holds up others as computing a prompt does; twice that where another adapter
+// has to go, which will be loaded again; and where all are in use, the time of an answer besides, since one
+// must end first.
+double AdapterSeconds(const AdapterStanding& standing, const Signals& signals, double output,
+                      double mean_requests, const CostWeights& weights);
 
 // The cheapest of those that were offered; of those that are nearly as good the one with the fewest requests,
 // of such any, as `ties` draws: rates are measured with noise, and the exact least would be the same replica
@@ -55,7 +62,8 @@ class CostChoice {
     CostTerms terms;
     bool vetoed;
   };
-  Offered Offer(uint32_t place, const Signals& signals, int64_t cached, bool local);
+  Offered Offer(uint32_t place, const Signals& signals, int64_t cached, bool local,
+                const AdapterStanding& adapter);
 
   enum class From : uint8_t { kCandidates, kEverybody };
   // None when all are vetoed, and there may be others that are not.

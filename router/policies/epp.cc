@@ -7,6 +7,26 @@
 
 namespace router {
 
+namespace {
+
+double LoraAffinity(const Candidates& candidates, uint32_t place) {
+  using At = AdapterStanding::At;
+  switch (candidates.AdapterAt(place).at) {
+    case At::kLoaded:
+      return 1;
+    case At::kRoom:
+      return 0.8;
+    case At::kLoading:
+      return 0.6;
+    case At::kEvicts:
+    case At::kFull:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::optional<Choice> PickEpp(const Candidates& candidates, const PickFacts& facts, ModelCell&,
                               scheduler::Rng& rng) {
   const EppWeights& weights = candidates.spec().epp;
@@ -26,7 +46,9 @@ std::optional<Choice> PickEpp(const Candidates& candidates, const PickFacts& fac
                                   ? static_cast<double>(candidates.CachedAt(place, facts)) /
                                         static_cast<double>(facts.prompt_tokens)
                                   : 0;
-        return -(weights.queue * queue + weights.kv * (1 - scraped.kv_use) + weights.prefix * prefix);
+        const double lora =
+            candidates.adapter().id == AdapterId::kNone ? 0 : weights.lora * LoraAffinity(candidates, place);
+        return -(weights.queue * queue + weights.kv * (1 - scraped.kv_use) + weights.prefix * prefix + lora);
       });
   if (best) best->score = -best->score;
   return best;

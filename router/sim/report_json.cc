@@ -26,6 +26,7 @@ nlohmann::ordered_json AsJson(const Report& r) {
           {"within_slo", r.within_slo},
           {"spread", r.spread},
           {"preemptions", r.preemptions},
+          {"adapter_loads", r.adapter_loads},
           {"seconds", r.seconds}};
 }
 

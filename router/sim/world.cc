@@ -27,6 +27,10 @@ constexpr uint32_t kAffinityTokens = 256;
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr size_t kTellEvery = 100;  // requests
 
+std::string AdapterName(uint32_t adapter) {
+  return "a" + std::to_string(adapter);
+}
+
 RouteTable MakeTable(const Options& options) {
   ModelSpec model;
   model.name = "m";
@@ -38,7 +42,15 @@ RouteTable MakeTable(const Options& options) {
     replica.identity = "m/" + std::to_string(i);
     model.replicas.push_back(std::move(replica));
   }
-  auto table = RouteTable::Build({std::move(model)});
+  std::vector<ModelSpec> models{std::move(model)};
+  for (uint32_t adapter = 1; adapter <= options.adapters; ++adapter) {
+    ModelSpec& of = models.emplace_back();
+    of.name = of.adapter = AdapterName(adapter);
+    of.base = models.front().name;
+    of.policy = options.policy;
+    of.cost = options.cost;
+  }
+  auto table = RouteTable::Build(std::move(models));
   if (!table.ok()) std::abort();
   return *std::move(table);
 }
@@ -101,6 +113,7 @@ class World {
   struct Sample {
     TimePoint at;
     std::vector<std::pair<Telemetry, EngineSignals::Charged>> replicas;
+    std::vector<std::vector<std::string>> adapters;  // in use, by replica; empty where there are none at all
   };
 
   // Spread evenly, the same ones whatever the policy.
@@ -158,12 +171,15 @@ TimePoint World::Next() const {
 }
 
 void World::TakeSample() {
-  Sample sample{now_, {}};
+  Sample sample{now_, {}, {}};
   for (size_t i = 0; i < engines_.size(); ++i) {
     const engine::Model& model = engines_[i].model;
     sample.replicas.emplace_back(
         Telemetry{static_cast<double>(model.running()), static_cast<double>(model.waiting()), model.kv_use()},
         signals(i).charged(now_));
+    if (options_.adapters == 0) continue;
+    std::vector<std::string>& in_use = sample.adapters.emplace_back();
+    for (const uint32_t adapter : model.adapters().InUse()) in_use.push_back(AdapterName(adapter));
   }
   samples_.push_back(std::move(sample));
 }
@@ -175,6 +191,10 @@ void World::Deliver() {
       if (engines_[i].dead) continue;
       const auto& [telemetry, then] = samples_.front().replicas[i];
       signals(i).OnTelemetry(telemetry, then, now_);
+      if (options_.adapters == 0) continue;
+      load_[static_cast<ReplicaId>(i)].adapters.OnReport(
+          {.in_use = samples_.front().adapters[i], .slots = options_.replicas[i].max_loras, .started_at = 0},
+          now_);
     }
     samples_.pop_front();
   }
@@ -201,7 +221,7 @@ void World::Send(uint32_t index) {
         .affinity = affinity > 0 ? request.blocks[affinity - 1] : 0,
         .cached = std::span(matches).first(known),
     };
-    Decision decision = Pick(table_, ModelId{0}, load_, facts, flight.tried, now_, rng_);
+    Decision decision = Pick(table_, ModelId{request.adapter}, load_, facts, flight.tried, now_, rng_);
     if (!decision.replica || flight.tried.size() > options_.max_retries) {
       ++report_.refused;
       return;
@@ -217,6 +237,7 @@ void World::Send(uint32_t index) {
     const engine::Admission admission = replica.model.Submit({.id = index,
                                                               .prompt_tokens = request.prompt_tokens,
                                                               .output_tokens = request.output_tokens,
+                                                              .adapter = request.adapter,
                                                               .blocks = request.blocks},
                                                              now_);
     if (admission != engine::Admission::kAccepted) {
@@ -368,6 +389,7 @@ Report World::Run(const std::function<bool(size_t)>& keep_going) {
     most = std::max(most, static_cast<double>(replica.computed));
     sum += static_cast<double>(replica.computed);
     report_.preemptions += replica.model.counters().preemptions;
+    report_.adapter_loads += replica.model.adapters().loads();
   }
   if (sum > 0) report_.spread = most / (sum / static_cast<double>(engines_.size()));
   return report_;

@@ -25,6 +25,7 @@ struct Request {
   conf::Duration at{};  // since the begin
   uint32_t prompt_tokens = 1;
   uint32_t output_tokens = 1;
+  uint32_t adapter = 0;          // LoRA, from 1; 0: none
   std::vector<uint64_t> blocks;  // chained hashes of the prompt's full blocks
 };
 
@@ -46,6 +47,8 @@ struct Options {
   PolicyKind policy = PolicyKind::kCost;
   CostWeights cost;
   std::vector<scheduler::engine::Profile> replicas;
+  uint32_t adapters =
+      0;  // LoRA adapters that every replica knows; how many it holds at a time is its profile's
   conf::Duration telemetry_every = std::chrono::milliseconds(100);
   conf::Duration telemetry_age{0};  // 0: read at each choice
   std::vector<Fault> faults;
@@ -77,6 +80,7 @@ struct Report {
   double spread = 0;           // most busy replica's computed prompt tokens, over the mean
   double seconds = 0;          // until the last one was done
   uint64_t preemptions = 0;
+  uint64_t adapter_loads = 0;
 };
 
 // `keep_going` is told now and then how many requests have been sent; false ends the simulation, whose report

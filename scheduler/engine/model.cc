@@ -27,6 +27,7 @@ Profile SpeedUp(Profile profile, double factor) {
   profile.step_per_sequence /= factor;
   profile.per_prefill_token /= factor;
   profile.per_context_token /= factor;
+  profile.lora_load /= factor;
   profile.load_time = ToDuration(Nanos(profile.load_time) / factor);
   return profile;
 }
@@ -43,6 +44,7 @@ void BlockHasher::Add(uint64_t token) {
 Model::Model(Profile profile, TimePoint start)
     : profile_(std::move(profile)),
       kv_(profile_.kv_blocks, profile_.prefix_caching),
+      adapters_(profile_.max_loras),
       ready_at_(start + profile_.load_time),
       wake_(ready_at_) {}
 
@@ -79,6 +81,7 @@ Phase Model::Cancel(uint64_t id, TimePoint now) {
   Phase phase = Phase::kWaiting;
   if (auto it = std::find(running_.begin(), running_.end(), sequence); it != running_.end()) {
     running_.erase(it);
+    StopUsing(*sequence);
     // The step under way computes its token whoever is left to read it.
     uint32_t iterations = sequence->scheduled == sequence->Uncomputed() && sequence->request.output_tokens > 0
                               ? flight_.fused
@@ -111,6 +114,7 @@ void Model::Step(TimePoint now, std::vector<Event>& events) {
 
 void Model::Begin(TimePoint now) {
   for (Sequence* sequence : running_) sequence->scheduled = 0;
+  adapter_loads_ = 0;
   bool preempted = false;
   uint32_t budget = ScheduleRunning(profile_.max_batched_tokens, preempted);
   // What has just been preempted would only be admitted to be preempted again.
@@ -131,9 +135,10 @@ void Model::Begin(TimePoint now) {
   flight_ = Flight{.active = true, .start = now};
   flight_.first = profile_.step_base + profile_.step_per_sequence * decoding +
                   profile_.per_prefill_token * static_cast<double>(prefill) +
-                  profile_.per_context_token * static_cast<double>(context);
+                  profile_.per_context_token * static_cast<double>(context) +
+                  profile_.lora_load * adapter_loads_;
   flight_.growth = profile_.per_context_token * decoding;
-  if (profile_.max_fused_steps > 1 && !preempted && budget > 0 && prefill == 0) {
+  if (profile_.max_fused_steps > 1 && !preempted && budget > 0 && prefill == 0 && adapter_loads_ == 0) {
     uint32_t fused = Fusable();
     for (Sequence* sequence : running_) {
       if (!ReserveFor(*sequence, sequence->computed + fused)) fused = 1;
@@ -160,11 +165,18 @@ uint32_t Model::ScheduleRunning(uint32_t budget, bool& preempted) {
 }
 
 uint32_t Model::ScheduleWaiting(uint32_t budget) {
-  while (!waiting_.empty() && budget > 0 && running_.size() < profile_.max_running) {
-    Sequence* sequence = waiting_.front();
+  auto next = waiting_.begin();
+  while (next != waiting_.end() && budget > 0 && running_.size() < profile_.max_running) {
+    Sequence* sequence = *next;
+    const uint32_t adapter = sequence->request.adapter;
+    if (adapter != 0 && !adapters_.HasSlotFor(adapter)) {
+      ++next;
+      continue;
+    }
     if (!AdmitToKv(*sequence, budget)) break;
+    if (adapter != 0 && adapters_.Acquire(adapter)) ++adapter_loads_;
     budget -= sequence->scheduled;
-    waiting_.pop_front();
+    next = waiting_.erase(next);
     running_.push_back(sequence);
   }
   return budget;
@@ -190,9 +202,23 @@ bool Model::AdmitToKv(Sequence& sequence, uint32_t budget) {
   return true;
 }
 
+void Model::StopUsing(const Sequence& sequence) {
+  if (sequence.request.adapter != 0) adapters_.Release(sequence.request.adapter);
+}
+
+std::vector<uint32_t> Model::WaitingAdapters() const {
+  std::vector<uint32_t> all;
+  for (const Sequence* sequence : waiting_) {
+    const uint32_t adapter = sequence->request.adapter;
+    if (adapter != 0 && std::ranges::find(all, adapter) == all.end()) all.push_back(adapter);
+  }
+  return all;
+}
+
 void Model::PreemptYoungest() {
   Sequence* victim = running_.back();
   running_.pop_back();
+  StopUsing(*victim);
   kv_.Release(victim->holding);
   victim->computed = 0;
   victim->scheduled = 0;
@@ -250,6 +276,7 @@ void Model::Complete(std::vector<Event>& events) {
       continue;
     }
     ++counters_.finished;
+    StopUsing(*sequence);
     kv_.Release(sequence->holding);
     sequences_.erase(sequence->request.id);
   }

@@ -14,6 +14,9 @@
 // and at its end every sequence whose tokens are all computed has one token more. This is the schedule of
 // vLLM v1.
 //
+// A sequence may need a LoRA adapter. While all slots are in use by others it is passed over, not waited for;
+// loading one lengthens the step in which its first sequence is admitted, for everybody in it.
+//
 // Pure: no clock, no randomness, no I/O. One owner, no thread safety. All calls must carry times that do not
 // go back. Cost: O(batch) a step; with `max_fused_steps` above 1, runs of steps in which only decoding
 // happens are taken at once (the simulator's way), with the same times; under KV pressure a prefix may then
@@ -31,6 +34,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "scheduler/engine/adapters.h"
 #include "scheduler/engine/kv_cache.h"
 
 namespace scheduler::engine {
@@ -54,6 +58,8 @@ struct Profile {
   bool prefix_caching = true;
   uint32_t max_fused_steps = 1;
   Duration load_time{0};
+  uint32_t max_loras = 0;  // adapters that are loaded at a time; 0: no bound
+  Nanos lora_load{0};      // time of loading one
 };
 
 // All durations divided by `factor`, which must be above 0.
@@ -63,6 +69,7 @@ struct Request {
   uint64_t id = 0;
   uint32_t prompt_tokens = 1;
   uint32_t output_tokens = 1;  // 0: prefill only (embeddings, scores)
+  uint32_t adapter = 0;        // LoRA, from 1; 0: none. Its blocks have hashes of their own
   // Chained hashes of the full blocks of the prompt and, where they are known, of the output after it, so
   // that the next turn of the conversation finds both. May be shorter, or empty: what has no hash is not
   // cached.
@@ -148,6 +155,8 @@ class Model {
   const Counters& counters() const { return counters_; }
   const Profile& profile() const { return profile_; }
   const KvCache& kv() const { return kv_; }
+  const AdapterCache& adapters() const { return adapters_; }
+  std::vector<uint32_t> WaitingAdapters() const;  // that waiting sequences need, in order
   void RecordKvChangesTo(std::vector<KvChange>* changes) { kv_.RecordTo(changes); }
 
  private:
@@ -177,6 +186,7 @@ class Model {
   uint32_t ScheduleRunning(uint32_t budget, bool& preempted);
   uint32_t ScheduleWaiting(uint32_t budget);
   bool AdmitToKv(Sequence& sequence, uint32_t budget);
+  void StopUsing(const Sequence& sequence);
   void PreemptYoungest();
   uint32_t Fusable() const;
   void Complete(std::vector<Event>& events);
@@ -187,6 +197,8 @@ class Model {
 
   Profile profile_;
   KvCache kv_;
+  AdapterCache adapters_;
+  uint32_t adapter_loads_ = 0;  // in the step under way
   TimePoint ready_at_;
   TimePoint wake_;
   Flight flight_;

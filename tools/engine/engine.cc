@@ -12,7 +12,7 @@ using scheduler::engine::Event;
 using scheduler::engine::Phase;
 
 Engine::Engine(scheduler::engine::Profile profile, std::string model_name, conf::TimePoint start, bool log_kv)
-    : model_(std::move(profile), start), metrics_(std::move(model_name)) {
+    : model_(std::move(profile), start), metrics_(std::move(model_name), start) {
   if (!log_kv || !model_.profile().prefix_caching) return;
   kv_log_ = std::make_unique<KvLog>(model_.profile().block_size);
   model_.RecordKvChangesTo(&kv_log_->changes());
@@ -61,10 +61,13 @@ Admission Engine::Submit(Job& job, size_t index, conf::TimePoint now) {
   Choice& choice = job.choices[index];
   choice.sequence = next_sequence_++;
   std::vector<uint64_t> blocks = Blocks(choice);
+  // What an adapter computes of a text is nobody else's.
+  for (uint64_t& block : blocks) block ^= job.adapter * 0x9e3779b97f4a7c15u;
   if (kv_log_) Log(choice, blocks);
   Admission admission = model_.Submit({.id = choice.sequence,
                                        .prompt_tokens = choice.prompt->tokens(),
                                        .output_tokens = choice.answer.tokens(),
+                                       .adapter = job.adapter,
                                        .blocks = std::move(blocks)},
                                       now);
   if (admission != Admission::kAccepted) Forget(choice.sequence);

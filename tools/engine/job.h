@@ -37,8 +37,9 @@ struct Usage {
 struct Job {
   Generation request;  // empty prompts for pooling
   std::string id;
-  std::string model;    // as the client named it
-  int64_t created = 0;  // Unix seconds
+  std::string model;     // as the client named it
+  uint32_t adapter = 0;  // LoRA, as scheduler::engine::Request has it
+  int64_t created = 0;   // Unix seconds
   bool report_usage = true;
   bool endless = false;
   std::vector<Choice> choices;

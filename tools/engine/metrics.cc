@@ -24,6 +24,17 @@ void Declare(std::string_view name, std::string_view type, std::string_view help
   fmt::format_to(std::back_inserter(out), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }
 
+// As vLLM writes them into a label: "a,b".
+std::string Named(const std::vector<uint32_t>& adapters, std::span<const std::string> loras) {
+  std::string list;
+  for (const uint32_t adapter : adapters) list += (list.empty() ? "" : ",") + loras[adapter - 1];
+  return Quoted(list);
+}
+
+double UnixSeconds(conf::TimePoint t) {
+  return static_cast<double>(conf::ToUnixMicros(t)) * 1e-6;
+}
+
 }  // namespace
 
 void Histogram::Observe(double value) {
@@ -43,13 +54,14 @@ void Histogram::Write(std::string_view name, std::string_view labels, std::strin
                  labels, total);
 }
 
-Metrics::Metrics(std::string model_name)
+Metrics::Metrics(std::string model_name, conf::TimePoint start)
     : labels_(fmt::format("model_name={},engine=\"0\"", Quoted(model_name))),
       time_to_first_token_(kFirstTokenBounds),
       inter_token_latency_(kInterTokenBounds),
       request_time_(kRequestTimeBounds),
       prompt_tokens_(kTokenBounds),
-      generation_tokens_(kTokenBounds) {}
+      generation_tokens_(kTokenBounds),
+      started_(UnixSeconds(start)) {}
 
 void Metrics::FirstToken(conf::Duration since_submit) {
   time_to_first_token_.Observe(conf::ToSeconds(since_submit));
@@ -67,7 +79,8 @@ void Metrics::Finished(conf::Duration since_submit, uint64_t prompt_tokens, uint
   generation_tokens_.Observe(static_cast<double>(generation_tokens));
 }
 
-std::string Metrics::Render(const scheduler::engine::Model& model) const {
+std::string Metrics::Render(const scheduler::engine::Model& model, conf::TimePoint now,
+                            std::span<const std::string> loras) const {
   const scheduler::engine::Counters& counters = model.counters();
   const scheduler::engine::Profile& profile = model.profile();
   std::string out;
@@ -111,6 +124,17 @@ std::string Metrics::Render(const scheduler::engine::Model& model) const {
                  "vllm:cache_config_info{{block_size=\"{}\",num_gpu_blocks=\"{}\",enable_prefix_caching=\"{}"
                  "\",engine=\"0\"}} 1\n",
                  profile.block_size, profile.kv_blocks, profile.prefix_caching ? "True" : "False");
+  Declare("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.",
+          out);
+  fmt::format_to(std::back_inserter(out), "process_start_time_seconds {:.2f}\n", started_);
+  if (loras.empty()) return out;
+  Declare("vllm:lora_requests_info", "gauge", "Running stats on lora requests.", out);
+  fmt::format_to(
+      std::back_inserter(out),
+      "vllm:lora_requests_info{{max_lora=\"{}\",running_lora_adapters={},waiting_lora_adapters={}}} "
+      "{}\n",
+      profile.max_loras, Named(model.adapters().InUse(), loras), Named(model.WaitingAdapters(), loras),
+      fmt::format("{:.6f}", UnixSeconds(now)));
   return out;
 }
 

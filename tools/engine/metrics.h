@@ -28,15 +28,16 @@ class Histogram {
 
 class Metrics {
  public:
-  explicit Metrics(std::string model_name);
+  Metrics(std::string model_name, conf::TimePoint start);
 
   void FirstToken(conf::Duration since_submit);
   void NextToken(conf::Duration since_last);
   void Finished(conf::Duration since_submit, uint64_t prompt_tokens, uint64_t generation_tokens, bool length);
   void Aborted() { ++aborted_; }
 
-  // The state of `model` and what was observed.
-  std::string Render(const scheduler::engine::Model& model) const;
+  // The state of `model` and what was observed. `loras`: the adapters' names.
+  std::string Render(const scheduler::engine::Model& model, conf::TimePoint now,
+                     std::span<const std::string> loras = {}) const;
 
  private:
   std::string labels_;  // model_name="…",engine="0"
@@ -45,6 +46,7 @@ class Metrics {
   Histogram request_time_;
   Histogram prompt_tokens_;
   Histogram generation_tokens_;
+  double started_;  // Unix seconds
   uint64_t stopped_ = 0;
   uint64_t at_length_ = 0;
   uint64_t aborted_ = 0;

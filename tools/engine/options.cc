@@ -20,6 +20,8 @@ struct Overrides {
   std::string step_per_sequence;
   std::string per_context_token;
   std::string load_time;
+  std::string lora_load;
+  std::optional<uint32_t> max_loras;
   std::optional<double> prefill_rate;
   std::optional<uint32_t> max_batched_tokens;
   std::optional<uint32_t> max_running;
@@ -61,6 +63,8 @@ Profile MakeProfile(const std::string& preset, const Overrides& with) {
     profile.per_context_token = DurationOf("--per-context-token", with.per_context_token);
   }
   if (!with.load_time.empty()) profile.load_time = DurationOf("--load-time", with.load_time);
+  profile.lora_load = DurationOf("--lora-load", with.lora_load.empty() ? "100ms" : with.lora_load);
+  profile.max_loras = with.max_loras.value_or(1);
   if (with.prefill_rate) profile.per_prefill_token = Nanos(1e9 / *with.prefill_rate);
   Set(with.max_batched_tokens, profile.max_batched_tokens);
   Set(with.max_running, profile.max_running);
@@ -79,6 +83,9 @@ void AddProfileFlags(CLI::App& app, std::string& preset, Overrides& with) {
       ->capture_default_str();
   app.add_option("--speed-up", with.speed_up, "Divides every delay")->check(CLI::PositiveNumber);
   app.add_option("--load-time", with.load_time, "Until ready, before --speed-up; /health answers 503 (10s)");
+  app.add_option("--max-loras", with.max_loras, "LoRA adapters that are loaded at a time (1)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--lora-load", with.lora_load, "Time of loading one, before --speed-up (100ms)");
   app.add_option("--prefill-rate", with.prefill_rate, "Prompt tokens per second")->check(CLI::PositiveNumber);
   app.add_option("--step-base", with.step_base, "Time of a step with an empty batch (10ms)");
   app.add_option("--step-per-sequence", with.step_per_sequence,
@@ -126,6 +133,8 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   app.add_option("--port", options.port, "Port; 0: any free one, printed once it listens")
       ->capture_default_str();
   app.add_option("--model", options.models, "Name it answers to; repeat for aliases (demo-model)");
+  app.add_option("--lora", options.loras, "Names of LoRA adapters that it serves, too; repeat, or a,b")
+      ->delimiter(',');
   app.add_option("--seed", options.seed, "Another seed gives other answers");
   app.add_option(
       "--output-tokens,--chunks", options.output_tokens,

@@ -17,6 +17,7 @@ struct Options {
   std::string listen = "127.0.0.1";
   uint16_t port = 0;
   std::vector<std::string> models;  // the first is the model's own name, the others are aliases
+  std::vector<std::string> loras;   // adapters, by the names that requests give as the model
   scheduler::engine::Profile profile;
   uint64_t seed = 0;
   uint32_t output_tokens = 0;     // 0: drawn from the prompt

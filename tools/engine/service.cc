@@ -70,10 +70,11 @@ Service::Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_v
                                            Quoted(options_.profile.name)));
       break;
     case Api::kMetrics:
-      co_await exchange.Send(200, kPrometheus, engine_.metrics().Render(engine_.model()));
+      co_await exchange.Send(200, kPrometheus,
+                             engine_.metrics().Render(engine_.model(), Now(), options_.loras));
       break;
     case Api::kStats:
-      co_await Reply(exchange, stats_.Render(engine_, faults_, connections_()));
+      co_await Reply(exchange, stats_.Render(engine_, options_.loras, faults_, connections_()));
       break;
     case Api::kFault:
       co_await ChangeFaults(exchange);
@@ -115,6 +116,7 @@ std::optional<ApiError> Service::CheckMethod(Api api, std::string_view method) c
 
 std::optional<ApiError> Service::CheckModel(std::string_view model) const {
   bool known = std::find(options_.models.begin(), options_.models.end(), model) != options_.models.end();
+  known = known || std::ranges::find(options_.loras, model) != options_.loras.end();
   if (model.empty() || known) return std::nullopt;
   return ApiError{.status = 404,
                   .type = {},
@@ -125,13 +127,17 @@ std::optional<ApiError> Service::CheckModel(std::string_view model) const {
 Service::Task<bool> Service::Models(Exchange& exchange, std::string_view id) {
   if (auto error = CheckModel(id)) co_return co_await Fail(exchange, Api::kModels, *error);
   auto card = [this](const std::string& name) {
-    return fmt::format(R"({{"id":{},"object":"model","created":{},"owned_by":"vllm","root":{},"parent":null,)"
+    const std::string& own = options_.models.front();
+    const bool lora = std::ranges::find(options_.loras, name) != options_.loras.end();
+    return fmt::format(R"({{"id":{},"object":"model","created":{},"owned_by":"vllm","root":{},"parent":{},)"
                        R"("max_model_len":{},"permission":[]}})",
-                       Quoted(name), started_, Quoted(options_.models.front()), engine_.ContextLimit());
+                       Quoted(name), started_, Quoted(lora ? "/adapters/" + name : own),
+                       lora ? Quoted(own) : "null", engine_.ContextLimit());
   };
   if (!id.empty()) co_return co_await Reply(exchange, card(std::string(id)));
   std::string body = R"({"object":"list","data":[)";
   for (const std::string& name : options_.models) body += (body.back() == '[' ? "" : ",") + card(name);
+  for (const std::string& name : options_.loras) body += "," + card(name);
   co_return co_await Reply(exchange, body + "]}");
 }
 

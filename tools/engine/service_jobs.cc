@@ -61,6 +61,8 @@ void Service::Prepare(Api api, Job& job, std::string_view model, const std::opti
                                                           : "score-";
   job.id = fmt::format("{}{:016x}{:016x}", prefix, ids_.Next(), ids_.Next());
   job.model = model.empty() ? options_.models.front() : std::string(model);
+  const auto lora = std::ranges::find(options_.loras, job.model);
+  if (lora != options_.loras.end()) job.adapter = static_cast<uint32_t>(lora - options_.loras.begin()) + 1;
   job.created = conf::ToUnixMicros(Now()) / 1'000'000;
   job.report_usage = options_.report_usage;
   job.endless = Is(fault, FaultKind::kEndless);

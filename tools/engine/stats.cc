@@ -46,7 +46,8 @@ Json Stats::LastRequest() const {
               {"body_base64", absl::Base64Escape(conf::Abseil(body_))}};
 }
 
-std::string Stats::Render(const Engine& engine, const Faults& faults, size_t connections) const {
+std::string Stats::Render(const Engine& engine, std::span<const std::string> loras, const Faults& faults,
+                          size_t connections) const {
   const auto& counters = engine.model().counters();
   const Ended& ended = engine.ended();
   Json by_api = Json::object();
@@ -57,6 +58,8 @@ std::string Stats::Render(const Engine& engine, const Faults& faults, size_t con
   }
   Json list = Json::array();
   for (const Fault& fault : faults.list()) list.push_back(ToJson(fault));
+  Json loaded = Json::array();
+  for (const uint32_t adapter : engine.model().adapters().Loaded()) loaded.push_back(loras[adapter - 1]);
   Json stats{{"requests",
               {{"received", received_},
                {"completed", ended.completed},
@@ -81,6 +84,10 @@ std::string Stats::Render(const Engine& engine, const Faults& faults, size_t con
                {"hits", counters.prefix_hits},
                {"blocks", engine.model().kv().cached()}}},
              {"preemptions", counters.preemptions},
+             {"lora",
+              {{"loads", engine.model().adapters().loads()},
+               {"evictions", engine.model().adapters().evictions()},
+               {"loaded", loaded}}},
              {"connections", connections},
              {"by_api", by_api},
              {"faults", list},

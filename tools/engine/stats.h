@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,7 +27,8 @@ class Stats {
   void LeftHanging() { ++left_hanging_; }  // the client left a request that a fault kept
   void Undelivered() { ++undelivered_; }   // generated whole, but the client was gone before it was sent
 
-  std::string Render(const Engine& engine, const Faults& faults, size_t connections) const;
+  std::string Render(const Engine& engine, std::span<const std::string> loras, const Faults& faults,
+                     size_t connections) const;
 
  private:
   Json LastRequest() const;

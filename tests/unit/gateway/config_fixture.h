@@ -98,6 +98,13 @@ inline std::string With(const std::map<std::string, std::string>& sections) {
 inline std::string OneModel(const std::string& fields) {
   return With({{"models", "[{name: small, endpoints: [{url: http://h:1, engine: vllm}], " + fields + "}]"}});
 }
+// With the models `small`, of a vLLM, and `paid`, of a provider, behind these.
+inline std::string Adapters(std::string models) {
+  models.back() = ',';
+  return With(
+      {{"models", models + "{name: small, endpoints: [{url: http://h:1, engine: vllm}]}, {name: paid, "
+                           "endpoints: [{url: http://h:3, engine: openai}]}]"}});
+}
 // Two endpoints, the second of the track v2.
 inline std::string Tracked(const std::string& routing) {
   return With({{"models",

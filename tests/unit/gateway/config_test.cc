@@ -76,6 +76,33 @@ TEST(Config, FillsWhatFollowsFromOtherFields) {
   EXPECT_EQ(result.config->tenants.at(0).budgets.at(1).model, "n");
 }
 
+TEST(Config, AnAdapterHasFromItsBaseWhatItDoesNotSayItself) {
+  const LoadResult result = Parse(With(
+      {{"models",
+        "[{name: sql, lora: {base: m}, max_output_tokens: 10},"
+        "{name: m, price: {input: 1, output: 2}, context: 100, timeouts: {connect: 1s}, retries: {max: 7},"
+        "routing: {policy: epp}, queue: {max_running: 3}, endpoints: [{url: http://h:1, engine: vllm}]},"
+        "{name: tuned, lora: {base: m, adapter: t1}, price: {input: 3, output: 4}}]"},
+       {"tenants", "[{name: t, models: ['*']}]"}}));
+  ASSERT_THAT(result.problems, IsEmpty());
+  const config::Model& sql = result.config->models.at(0);
+  EXPECT_EQ(sql.lora->adapter, "sql");
+  EXPECT_THAT(sql.endpoints, IsEmpty());
+  EXPECT_EQ(sql.price.output, 2'000'000);
+  EXPECT_EQ(sql.context, 100U);
+  EXPECT_EQ(sql.max_output_tokens, 10U);
+  EXPECT_EQ(sql.timeouts.connect, std::chrono::seconds(1));
+  EXPECT_EQ(sql.retries.max, 7U);
+  EXPECT_EQ(sql.routing.policy, router::PolicyKind::kEpp);
+  EXPECT_EQ(sql.queue->max_running, 3U);
+  const config::Model& tuned = result.config->models.at(2);
+  EXPECT_EQ(tuned.lora->adapter, "t1");
+  EXPECT_EQ(tuned.price.output, 4'000'000);
+  // What is written can be read again: it says nothing of endpoints.
+  EXPECT_FALSE(ToJson(*result.config)["models"][0].contains("endpoints"));
+  EXPECT_FALSE(ToJson(*result.config)["models"][0].contains("routing"));
+}
+
 TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
   const std::pair<std::string, std::string_view> kCases[] = {
       // Sections and listeners.
@@ -337,6 +364,26 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "unavailable, "
        "overloaded, timeout, context|t.yaml:/models/0/fallbacks/0 (line 1): closes a cycle of fallbacks: "
        "small -> small"},
+      // LoRA adapters.
+      {Adapters("[{name: a, lora: {base: smal}}]"),
+       R"(t.yaml:/models/0/lora/base (line 1): unknown model "smal", did you mean "small"?)"},
+      {Adapters("[{name: a, lora: {}}]"), "t.yaml:/models/0/lora/base (line 1): is required"},
+      {Adapters("[{name: a, lora: {base: a}}]"),
+       "t.yaml:/models/0/lora/base (line 1): is the model itself; name the model whose endpoints serve it"},
+      {Adapters("[{name: a, lora: {base: small}}, {name: b, lora: {base: a}}]"),
+       "t.yaml:/models/1/lora/base (line 1): \"a\" is an adapter itself; name its base, \"small\""},
+      {Adapters("[{name: a, lora: {base: paid}}]"),
+       "t.yaml:/models/0/lora/base (line 1): endpoint h:3 of \"paid\" is openai, which serves no adapter by "
+       "its name; the base's endpoints must all be of vllm, sglang, tgi or chat-only"},
+      {Adapters("[{name: a, lora: {base: small}, endpoints: [{url: http://h:9, engine: vllm}], queue: {}}]"),
+       "t.yaml:/models/0/endpoints (line 1): has no place beside lora: the base's serves its adapters too|"
+       "t.yaml:/models/0/queue (line 1): has no place beside lora: the base's serves its adapters too"},
+      {Adapters("[{name: a, lora: {base: small, adapter: x}}, {name: b, lora: {base: small, adapter: x}}]"),
+       "t.yaml:/models/1/lora/adapter (line 1): adapter \"x\" of \"small\" is given twice, first as "
+       "/models/0; give that an alias instead"},
+      {Adapters("[{name: a, lora: {base: small, adapter: small}}]"),
+       "t.yaml:/models/0/lora/adapter (line 1): is what an endpoint of \"small\" calls that model itself; it "
+       "must be the adapter's name there"},
       // Endpoints.
       {OneEndpoint("url: h:1"),
        "t.yaml:/models/0/endpoints/0/url (line 1): expected a URL such as http://HOST:PORT, found \"h:1\""},

@@ -53,6 +53,56 @@ TEST(Attempt, RelaysAGoodAnswerAndSettles) {
   EXPECT_EQ(d.attempt.tries(), 1U);
 }
 
+std::vector<ModelSpec> AdapterOnTwo(std::vector<FallbackSpec> fallbacks = {}) {
+  ModelSpec adapter = Prompt(Serving("adapter", {}));
+  adapter.base = "base";
+  adapter.adapter = "sql";
+  adapter.fallbacks = std::move(fallbacks);
+  return {adapter, Prompt(Serving("base", {1, 1}))};
+}
+
+struct Unknown : Driver {
+  using Driver::Driver;
+  Step SaysUnknown() { return attempt.Resume(Event::Status(404, {}, false, true), now); }
+};
+
+TEST(Attempt, AnAdapterThatAReplicaLacksIsAskedForElsewhereAndNotThereForAWhile) {
+  Unknown d(AdapterOnTwo());
+  const ReplicaId lacking = d.Send(Of::kStart).replica;
+  const Step second = d.SaysUnknown();
+  ASSERT_EQ(second.kind, Kind::kTry);
+  EXPECT_NE(second.replica, lacking);
+  EXPECT_EQ(d.Answer(200).kind, Kind::kRelay);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(d.routing.PickOf(ModelId{0}).replica, second.replica);
+  EXPECT_EQ(d.routing.load[lacking].breaker.phase(d.now), Breaker::Phase::kClosed);
+  EXPECT_EQ(d.routing.PickOf(ModelId{1}).replica, lacking) << "its base is served there";
+  d.now += kLackingFor;
+  EXPECT_EQ(d.routing.PickOf(ModelId{0}, 1, {}, d.now).replica, lacking);
+}
+
+TEST(Attempt, AnAdapterThatNobodyHasIsAnsweredSo) {
+  Unknown d(AdapterOnTwo());
+  d.Send(Of::kStart);
+  EXPECT_EQ(d.SaysUnknown().kind, Kind::kTry);
+  EXPECT_EQ(d.SaysUnknown().kind, Kind::kRelay);
+  EXPECT_TRUE(d.routing.PickOf(ModelId{0}).replica) << "the next one asks again: it may be there by now";
+}
+
+TEST(Attempt, AnAdapterThatNobodyHasMayFallBackToItsBaseOnTheSameReplicas) {
+  Unknown d(AdapterOnTwo({{.model = "base"}}));
+  d.Send(Of::kStart);
+  EXPECT_EQ(d.SaysUnknown().model, ModelId{0});
+  const Step fallback = d.SaysUnknown();
+  ASSERT_EQ(fallback.kind, Kind::kTry);
+  EXPECT_EQ(fallback.model, ModelId{1});
+}
+
+TEST(Attempt, AModelWithoutAnAdapterIsNotAskedForElsewhereWhenItIsUnknown) {
+  Unknown d({Prompt(Serving("m", {1, 1}))});
+  d.Send(Of::kStart);
+  EXPECT_EQ(d.SaysUnknown().kind, Kind::kRelay);
+}
+
 struct OnAHungReplica : testing::Test {
   static std::vector<ModelSpec> Three() {
     ModelSpec spec = Prompt(Serving("m", {1, 1, 1}, PolicyKind::kLeastRequests));

@@ -52,6 +52,7 @@ vllm:cache_config_info{block_size="16",engine="1",num_gpu_blocks="1000"} 1.0
 vllm:lora_requests_info{max_lora="4",running_lora_adapters="old",waiting_lora_adapters=""} 100.0
 vllm:lora_requests_info{max_lora="4",running_lora_adapters="a, b",waiting_lora_adapters="c"} 200.0
 vllm:lora_requests_info{max_lora="4",running_lora_adapters="older",waiting_lora_adapters=""} 50.0
+process_start_time_seconds 1.7e+09
 )");
   EXPECT_THAT(report.running, Optional(8));
   EXPECT_THAT(report.waiting, Optional(2));
@@ -62,6 +63,7 @@ vllm:lora_requests_info{max_lora="4",running_lora_adapters="older",waiting_lora_
   EXPECT_THAT(report.max_lora, Optional(4u));
   EXPECT_THAT(report.lora_running, ElementsAre("a", "b"));
   EXPECT_THAT(report.lora_waiting, ElementsAre("c"));
+  EXPECT_THAT(report.started_at, Optional(1.7e9));
   EXPECT_TRUE(report.complete());
   EXPECT_THAT(Read("vllm", "/metrics", "vllm:gpu_cache_usage_perc{model_name=\"m\"} 0.5\n").kv_use,
               Optional(0.5));
@@ -94,7 +96,9 @@ sglang:num_queue_reqs{dp_rank="0",tp_rank="0"} 1
 sglang:token_usage{dp_rank="0",tp_rank="0"} 0.5
 sglang:token_usage{dp_rank="1",tp_rank="0"} 0.7
 sglang:max_total_num_tokens{dp_rank="0",tp_rank="0"} 50000
+sglang:lora_pool_slots_total{dp_rank="0",tp_rank="0"} 8
 )");
+  EXPECT_THAT(report.max_lora, Optional(8u));
   EXPECT_THAT(report.running, Optional(10));
   EXPECT_THAT(report.waiting, Optional(1));
   EXPECT_THAT(report.kv_use, Optional(::testing::DoubleNear(0.6, 1e-9)));
@@ -104,7 +108,8 @@ sglang:max_total_num_tokens{dp_rank="0",tp_rank="0"} 50000
 TEST(EngineAdapters, SglangLoadsAreWeighedByTheirCaches) {
   const EngineReport report = Read("sglang", "/v1/loads", R"({"loads":[
     {"dp_rank":0,"num_running_reqs":4,"num_waiting_reqs":1,"token_usage":0.5,"max_total_num_tokens":1000,"max_running_requests":16},
-    {"dp_rank":1,"num_running_reqs":2,"num_waiting_reqs":0,"token_usage":0.9,"max_total_num_tokens":3000,"max_running_requests":16}]})");
+    {"dp_rank":1,"num_running_reqs":2,"num_waiting_reqs":0,"token_usage":0.9,"max_total_num_tokens":3000,"max_running_requests":16,"lora":{"slots_used":1,"slots_total":4}}]})");
+  EXPECT_THAT(report.max_lora, Optional(4u));
   EXPECT_THAT(report.running, Optional(6));
   EXPECT_THAT(report.waiting, Optional(1));
   EXPECT_THAT(report.kv_use, Optional(0.8));

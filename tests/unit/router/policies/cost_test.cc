@@ -95,6 +95,31 @@ TEST(Cost, IsItsTermsInSeconds) {
   EXPECT_DOUBLE_EQ(terms.silence, 3);
 }
 
+TEST(Cost, AnAdapterCostsWhatItTakesUntilItIsLoaded) {
+  using At = AdapterStanding::At;
+  const Signals signals{.requests = 12,
+                        .waiting = 2,
+                        .backlog = 0,
+                        .context = 0,
+                        .kv_use = 0,
+                        .prefill_rate = 2000,
+                        .pace = 0.001,
+                        .stalled = 0,
+                        .max_running = 256,
+                        .scraped = {}};
+  const CostWeights weights{.running = 0.1, .pool = 0.5};
+  const auto of = [&](At at, double elapsed = 0) {
+    return AdapterSeconds({.at = at, .load = 0.4, .elapsed = elapsed}, signals, 100, 4, weights);
+  };
+  const double load = 0.4 * (1 + 0.1 * 10 + 0.5 * 4);
+  EXPECT_EQ(of(At::kLoaded), 0);
+  EXPECT_DOUBLE_EQ(of(At::kLoading, 0.1), 0.3);
+  EXPECT_EQ(of(At::kLoading, 3), 0);
+  EXPECT_DOUBLE_EQ(of(At::kRoom), load);
+  EXPECT_DOUBLE_EQ(of(At::kEvicts), 2 * load);
+  EXPECT_DOUBLE_EQ(of(At::kFull), 2 * load + 100 * 0.001 * 13);
+}
+
 struct Pool {
   explicit Pool(size_t replicas, double rate = 10'000)
       : routing({Serving("m", std::vector<double>(replicas, 1), PolicyKind::kCost)}) {

@@ -98,6 +98,29 @@ TEST(CacheAware, GoesToTheLeastLoadedWhenThePoolIsImbalanced) {
   EXPECT_NE(peer.PickOf(Prompt(held)).replica, ReplicaId{2});
 }
 
+TEST(Epp, ScoresWhereAnAdapterIsLoadedAndWhereThereIsRoomForIt) {
+  ModelSpec adapter;
+  adapter.name = "adapter";
+  adapter.base = "m";
+  adapter.adapter = "sql";
+  adapter.policy = PolicyKind::kEpp;
+  Routing routing({Serving("m", {1, 1, 1}, PolicyKind::kEpp), adapter});
+  const std::vector<std::string> others = {"x", "y"};
+  const std::vector<std::string> sql = {"sql"};
+  routing.state(0).adapters.OnReport({.in_use = others, .slots = 2}, kStart);
+  routing.state(1).adapters.OnReport({.in_use = {}, .slots = 2}, kStart);
+  const auto picked = [&] {
+    const Decision decision = Pick(routing.table, ModelId{1}, routing.load, {}, {}, kStart, routing.rng);
+    return std::pair(decision.replica, decision.score);
+  };
+  routing.state(2).adapters.OnReport({.in_use = sql, .slots = 2}, kStart);
+  EXPECT_EQ(picked(), std::pair(std::optional(ReplicaId{2}), 5.0));
+  routing.TakeDown(2);
+  EXPECT_EQ(picked(), std::pair(std::optional(ReplicaId{1}), 4.8));
+  routing.TakeDown(1);
+  EXPECT_EQ(picked(), std::pair(std::optional(ReplicaId{0}), 4.0));
+}
+
 TEST(Epp, AddsQueueKvAndPrefixScores) {
   struct Case {
     double waiting[2];

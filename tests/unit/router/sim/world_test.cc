@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <vector>
 
+#include "router/sim/adapter_traffic.h"
 #include "scheduler/engine/presets.h"
 #include "scheduler/rng.h"
 
@@ -172,6 +174,46 @@ TEST(SharedCache, HitsWhatIsStillThere) {
   EXPECT_DOUBLE_EQ(SharedCacheHitRatio(requests, 100), 5 * kBlockTokens / tokens);
   EXPECT_DOUBLE_EQ(SharedCacheHitRatio(requests, 4), 3 * kBlockTokens / tokens) << "1 outlives 2 and 3";
   EXPECT_DOUBLE_EQ(SharedCacheHitRatio(requests, 0), 0);
+}
+
+TEST(ServingWorld, RequestsForAdaptersKeepToWhereTheyAreLoaded) {
+  auto requests = Conversations(1500, 12);
+  DealOut(12, requests);
+  const auto report = [&](PolicyKind policy) {
+    Options options = Pool(4, policy);
+    options.adapters = 12;
+    for (scheduler::engine::Profile& replica : options.replicas) {
+      replica.max_loras = 3;
+      replica.lora_load = 400ms;
+    }
+    return Simulate(options, requests);
+  };
+  const Report cost = report(PolicyKind::kCost);
+  const Report blind = report(PolicyKind::kLeastRequests);
+  EXPECT_EQ(cost.finished, requests.size());
+  EXPECT_EQ(blind.finished, requests.size());
+  EXPECT_GE(cost.adapter_loads, 12u);
+  EXPECT_LT(cost.adapter_loads, blind.adapter_loads / 8);
+  EXPECT_LT(cost.ttft.p90, blind.ttft.p90 / 2);
+}
+
+TEST(DealOut, ConversationsKeepTheirAdapterAndSomeAreAskedForMore) {
+  auto requests = Conversations(1500, 20);
+  const auto plain = requests;
+  DealOut(8, requests);
+  std::map<uint64_t, uint32_t> adapter_of;  // by the beginning
+  std::vector<size_t> counts(9);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_GE(requests[i].adapter, 1u);
+    ASSERT_LE(requests[i].adapter, 8u);
+    // What is shorter than an opening may still become another conversation.
+    if (plain[i].blocks.size() >= 16) {
+      EXPECT_EQ(adapter_of.try_emplace(plain[i].blocks[0], requests[i].adapter).first->second,
+                requests[i].adapter);
+    }
+    ++counts[requests[i].adapter];
+  }
+  EXPECT_GT(counts[1], counts[8]);
 }
 
 }  // namespace

@@ -391,5 +391,60 @@ TEST(BlockHasher, HashesOnlyFullBlocksAndChainsThem) {
   EXPECT_NE(hash({1, 2, 1, 2})[1], hash({1, 2, 1, 2})[0]);
 }
 
+// One adapter a slot, 40 ms to load one.
+Profile WithAdapters(uint32_t slots) {
+  Profile profile = Plain();
+  profile.max_loras = slots;
+  profile.lora_load = milliseconds(40);
+  return profile;
+}
+
+void SubmitFor(Drive& run, uint64_t id, uint32_t adapter, uint32_t output) {
+  run.model.Submit({.id = id, .prompt_tokens = 10, .output_tokens = output, .adapter = adapter, .blocks = {}},
+                   run.now);
+}
+
+TEST(EngineModel, LoadingAnAdapterLengthensItsFirstStepOnly) {
+  Drive run(WithAdapters(2));
+  SubmitFor(run, 1, 7, 2);
+  run.Finish();
+  EXPECT_EQ(run.log[1][0].at, kStart + milliseconds(10 + 1 + 40));
+  EXPECT_EQ(run.log[1][1].at - run.log[1][0].at, milliseconds(11));
+  const TimePoint then = run.now;
+  SubmitFor(run, 2, 7, 1);
+  run.Finish();
+  EXPECT_EQ(run.EndOf(2), then + milliseconds(11));
+  EXPECT_EQ(run.model.adapters().loads(), 1u);
+}
+
+TEST(EngineModel, WhoseAdapterFindsNoSlotIsPassedOver) {
+  Drive run(WithAdapters(1));
+  SubmitFor(run, 1, 1, 5);
+  SubmitFor(run, 2, 2, 1);
+  SubmitFor(run, 3, 1, 1);
+  SubmitFor(run, 4, 0, 1);
+  run.Step();
+  EXPECT_EQ(run.model.running(), 3u);
+  EXPECT_EQ(run.model.WaitingAdapters(), std::vector<uint32_t>{2});
+  EXPECT_EQ(run.model.adapters().InUse(), std::vector<uint32_t>{1});
+  run.Finish();
+  EXPECT_GT(run.EndOf(2), run.EndOf(1));
+  EXPECT_LT(run.EndOf(3), run.EndOf(1));
+  EXPECT_EQ(run.model.adapters().evictions(), 1u);
+  EXPECT_EQ(run.model.adapters().Loaded(), std::vector<uint32_t>{2});
+}
+
+TEST(EngineModel, WhoLeavesMakesRoomForAnotherAdapter) {
+  Drive run(WithAdapters(1));
+  SubmitFor(run, 1, 1, 1000);
+  SubmitFor(run, 2, 2, 1);
+  run.Step();
+  run.Step();
+  run.model.Cancel(1, run.now);
+  run.Finish();
+  EXPECT_NE(run.EndOf(2), TimePoint::max());
+  EXPECT_TRUE(run.model.adapters().InUse().empty());
+}
+
 }  // namespace
 }  // namespace scheduler::engine

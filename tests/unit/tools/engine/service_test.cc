@@ -404,12 +404,49 @@ TEST(EngineService, MetricsHaveVllmsNamesAndLabels) {
   }
 }
 
+TEST(EngineService, ServesAdaptersByNameAndKeepsAsManyLoadedAsThereAreSlots) {
+  Running engine({"--preset", "instant", "--lora", "sql,legal", "--lora", "code", "--max-loras", "2",
+                  "--lora-load", "1ms"});
+  const auto ask = [&](const std::string& model) {
+    Json body = Json::parse(Body(R"(,"max_tokens":2)", std::string(400, 'x')));
+    body["model"] = model;
+    return engine.Post(kChat, body.dump());
+  };
+  EXPECT_EQ(ask("sql")["model"], "sql");
+  const auto cached = [&](const std::string& model) {
+    return ask(model)["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>();
+  };
+  EXPECT_GT(cached("sql"), 0);
+  EXPECT_EQ(cached("legal"), 0) << "what another adapter has computed of the same text is of no use to it";
+  EXPECT_EQ(cached("demo-model"), 0);
+  EXPECT_GT(cached("sql"), 0);
+  ask("code");
+  Json lora = engine.Stats()["lora"];
+  EXPECT_EQ(lora, Json::parse(R"({"loads": 3, "evictions": 1, "loaded": ["sql", "code"]})"));
+  int status = 0;
+  Json body = Json::parse(Body());
+  body["model"] = "gone";
+  EXPECT_EQ(engine.Post(kChat, body.dump(), &status)["error"]["message"], "The model `gone` does not exist.");
+  EXPECT_EQ(status, 404);
+  const Json models = Json::parse(engine.Ask("GET", "/v1/models"))["data"];
+  ASSERT_EQ(models.size(), 4u);
+  EXPECT_EQ(models[1]["id"], "sql");
+  EXPECT_EQ(models[1]["parent"], "demo-model");
+  EXPECT_NE(
+      engine.Ask("GET", "/metrics")
+          .find("vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"\",waiting_lora_adapters="
+                "\"\"} "),
+      std::string::npos);
+}
+
 TEST(EngineOptions, WrongFlagsAreRefused) {
   for (std::vector<const char*> argv : {std::vector<const char*>{"e", "--preset", "nothing"},
                                         {"e", "--fault", "nothing"},
                                         {"e", "--only", "nothing"},
                                         {"e", "--step-base", "5"},
                                         {"e", "--speed-up", "0"},
+                                        {"e", "--max-loras", "0"},
+                                        {"e", "--lora-load", "5"},
                                         {"e", "--nothing"}}) {
     int code = 0;
     EXPECT_FALSE(ParseOptions(static_cast<int>(argv.size()), argv.data(), code)) << argv[1];
