@@ -54,6 +54,7 @@ struct Profile {
   bool prefix_caching = true;
   uint32_t max_fused_steps = 1;
   Duration load_time{0};
+  uint32_t devices = 1;  // that one replica takes
 };
 
 // All durations divided by `factor`, which must be above 0.
