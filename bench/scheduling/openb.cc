@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/scheduling/offline_bound.h"
 #include "bench/scheduling/openb_data.h"
 #include "bench/scheduling/progress.h"
 #include "bench/scheduling/section.h"
@@ -38,26 +39,6 @@ constexpr std::array<Candidate, 8> kCandidates = {{
 }};
 constexpr uint64_t kFirstSeed = 42;
 
-// What any placement could reach at most, knowing all that comes: a relaxation (pods may be split, CPU is
-// pooled by node type, CPU pods are all placed), computed once for each list at 100 % load.
-struct Bound {
-  std::string_view list;
-  double at_100;
-};
-constexpr std::array<Bound, 9> kOfflineBound = {{{"default", 97.03},
-                                                 {"cpu050", 97.03},
-                                                 {"cpu100", 97.02},
-                                                 {"gpushare40", 95.76},
-                                                 {"gpushare100", 89.27},
-                                                 {"gpuspec10", 97.02},
-                                                 {"gpuspec25", 97.06},
-                                                 {"multigpu20", 97.45},
-                                                 {"multigpu50", 98.42}}};
-
-double BoundOf(const std::string& list) {
-  return std::ranges::find(kOfflineBound, list, &Bound::list)->at_100;
-}
-
 struct Spread {
   double mean = 0;
   double median = 0;
@@ -73,6 +54,31 @@ Spread SpreadOf(std::vector<double> values) {
   for (const double value : values) spread.deviation += (value - spread.mean) * (value - spread.mean);
   spread.deviation = std::sqrt(spread.deviation / static_cast<double>(values.size()));
   return spread;
+}
+
+// What any placement could reach at most, knowing all that comes, by list.
+absl::StatusOr<std::vector<Reading>> Bounds(const Openb& openb, const Options& options, uint32_t seeds) {
+  std::vector<absl::StatusOr<Reading>> of(openb.lists.size(), Reading{});
+  Progress progress("openb, bounds", openb.lists.size());
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t list = next++; list < openb.lists.size(); list = next++) {
+      of[list] = OfflineBoundOf(openb.cluster, openb.lists[list].asks, kFirstSeed, seeds);
+      progress.Step();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 1; t < options.threads; ++t) threads.emplace_back(work);
+    work();
+  }
+  std::vector<Reading> bounds;
+  bounds.reserve(of.size());
+  for (const absl::StatusOr<Reading>& bound : of) {
+    if (!bound.ok()) return bound.status();
+    bounds.push_back(*bound);
+  }
+  return bounds;
 }
 
 // [candidate][list][seed]
@@ -108,11 +114,11 @@ class Table {
   explicit Table(const Candidate& candidate) : candidate_(candidate) {
     fmt::print("\n{}, beside published {}\n  {:<12} {:>7} {:>9} {:>6}   {:>7} {:>9} {:>6}   {:>5}{}\n",
                candidate.title, candidate.published, "list", "100 %", "published", "diff", "130 %",
-               "published", "diff", "sd", candidate.same ? "" : "   bound at 100 %");
+               "published", "diff", "sd", candidate.same ? "" : "   bounds");
   }
 
   void Row(const std::string& list, const std::vector<Reading>& seeds, const Reading& published,
-           nlohmann::json& out) {
+           const Reading& bound, nlohmann::json& out) {
     std::vector<double> at_100;
     std::vector<double> at_130;
     for (const Reading& reading : seeds) {
@@ -125,24 +131,28 @@ class Table {
     const double diff_130 = b.mean - published.at_130;
     fmt::print("  {:<12} {:>7.2f} {:>9.2f} {:>+6.2f}   {:>7.2f} {:>9.2f} {:>+6.2f}   {:>5.2f}", list, a.mean,
                published.at_100, diff_100, b.mean, published.at_130, diff_130, b.deviation);
-    fmt::print("{}\n", candidate_.same ? std::string() : fmt::format("   {:>8.2f}", BoundOf(list)));
+    fmt::print("{}\n", candidate_.same ? std::string()
+                                       : fmt::format("   {:.2f}, {:.2f}", bound.at_100, bound.at_130));
     out["lists"][list] = {{"at_100",
                            {{"mean", a.mean},
                             {"median", a.median},
                             {"sd", a.deviation},
                             {"published", published.at_100},
                             {"difference", diff_100},
-                            {"offline_bound", BoundOf(list)}}},
+                            {"offline_bound", bound.at_100}}},
                           {"at_130",
                            {{"mean", b.mean},
                             {"median", b.median},
                             {"sd", b.deviation},
                             {"published", published.at_130},
-                            {"difference", diff_130}}}};
+                            {"difference", diff_130},
+                            {"offline_bound", bound.at_130}}}};
     sum_.at_100 += a.mean;
     sum_.at_130 += b.mean;
     published_.at_100 += published.at_100;
     published_.at_130 += published.at_130;
+    bound_.at_100 += bound.at_100;
+    bound_.at_130 += bound.at_130;
     ++lists_;
     for (const double diff : {diff_100, diff_130}) {
       off_ += std::abs(diff) > 0.5;
@@ -159,13 +169,16 @@ class Table {
     fmt::print("  {:<12} {:>7.2f} {:>9.2f} {:>+6.2f}   {:>7.2f} {:>9.2f} {:>+6.2f}   worst {:+.2f} ({})",
                "mean", mean.at_100, published.at_100, mean.at_100 - published.at_100, mean.at_130,
                published.at_130, mean.at_130 - published.at_130, worst_, worst_list_);
-    fmt::print("{}\n", candidate_.same
-                           ? fmt::format(", {} of {} cells off by more than 0.5", off_, 2 * lists_)
-                           : std::string());
+    fmt::print("{}\n",
+               candidate_.same
+                   ? fmt::format(", {} of {} cells off by more than 0.5", off_, 2 * lists_)
+                   : fmt::format("   {:.2f}, {:.2f}", bound_.at_100 / lists_, bound_.at_130 / lists_));
     out["mean"] = {{"at_100", mean.at_100},
                    {"at_130", mean.at_130},
                    {"difference_at_100", mean.at_100 - published.at_100},
-                   {"difference_at_130", mean.at_130 - published.at_130}};
+                   {"difference_at_130", mean.at_130 - published.at_130},
+                   {"offline_bound_at_100", bound_.at_100 / lists_},
+                   {"offline_bound_at_130", bound_.at_130 / lists_}};
     out["worst"] = {{"list", worst_list_}, {"difference", worst_}};
     out["published_policy"] = candidate_.published;
     if (candidate_.same) out["cells_off_by_more_than_half"] = off_;
@@ -175,6 +188,7 @@ class Table {
   const Candidate& candidate_;
   Reading sum_;
   Reading published_;
+  Reading bound_;
   double worst_ = std::numeric_limits<double>::infinity();
   std::string worst_list_;
   int off_ = 0;
@@ -189,6 +203,8 @@ absl::Status RunOpenb(const Options& options, nlohmann::json& out) {
   const uint32_t seeds = options.quick ? 1 : options.seeds;
   out["seeds"] = seeds;
   out["first_seed"] = kFirstSeed;
+  const absl::StatusOr<std::vector<Reading>> bounds = Bounds(*openb, options, seeds);
+  if (!bounds.ok()) return bounds.status();
   const Readings readings = Measure(*openb, options, seeds);
   fmt::print("openb: allocated GPUs in percent when 100 and 130 % were asked for; means of {} seeds\n",
              seeds);
@@ -202,7 +218,7 @@ absl::Status RunOpenb(const Options& options, nlohmann::json& out) {
         return absl::InvalidArgumentError(
             fmt::format("published_allocation.csv: no row for {} and {}", list, kCandidates[c].published));
       }
-      table.Row(list, readings[c][l], published->second, of);
+      table.Row(list, readings[c][l], published->second, (*bounds)[l], of);
     }
     table.Finish(of);
   }

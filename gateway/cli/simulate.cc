@@ -21,6 +21,7 @@
 #include "gateway/cli/simulate_progress.h"
 #include "gateway/cli/simulate_requests.h"
 #include "gateway/cli/simulate_snapshot.h"
+#include "gateway/cli/simulate_traffic.h"
 #include "scheduler/io/snapshot_json.h"
 #include "scheduler/sim/report_html.h"
 #include "scheduler/sim/workload.h"
@@ -33,6 +34,7 @@ struct Options {
   SimulateInput input;
   SnapshotReplay replay;
   RequestsOptions requests;
+  TrafficOptions traffic;
   std::string csv;
   std::string html;
   std::string dump;
@@ -160,8 +162,20 @@ int Simulate(const Options& options) {
     requests.json = options.json;
     return SimulateRequests(requests);
   }
+  if (!options.traffic.traffic.empty()) {
+    TrafficOptions traffic = options.traffic;
+    traffic.from = options.requests.from;
+    traffic.window = options.requests.window;
+    traffic.engine = options.requests.engine;
+    traffic.speed_up = options.requests.speed_up.value_or(1);
+    traffic.policy = options.input.policy;
+    traffic.seed = options.seed;
+    traffic.strict = options.strict;
+    traffic.json = options.json;
+    return SimulateTraffic(traffic);
+  }
   if (options.input.trace.empty()) {
-    fmt::print(stderr, "tidegate: --trace, --requests or --snapshot is needed; see --help\n");
+    fmt::print(stderr, "tidegate: --trace, --requests, --traffic or --snapshot is needed; see --help\n");
     return kUsage;
   }
   Dump dump;
@@ -231,7 +245,16 @@ void AddSimulate(CLI::App& app, Run& run) {
   command->add_flag("--json", options->json, "Print JSON");
   std::vector<std::string> routing = {"--help", "--seed", "--strict", "--json"};
   CLI::Option* requests = AddRequestsOptions(*command, options->requests, routing);
+  std::vector<std::string> scaling = {"--help", "--policy", "--seed", "--strict", "--json"};
+  CLI::Option* traffic = AddTrafficOptions(*command, options->traffic, scaling);
+  // What --requests and --traffic share is nothing to jobs.
+  for (const char* const shared : {"--from", "--window", "--engine", "--speed-up"}) {
+    command->get_option(shared)->remove_needs(requests);
+    command->get_option(shared)->excludes(command->get_option("--trace"));
+    command->get_option(shared)->group("With --requests or --traffic");
+  }
   ExcludeAllBut(*command, requests, {routing.begin(), routing.end()});
+  ExcludeAllBut(*command, traffic, {scaling.begin(), scaling.end()});
   ExcludeAllBut(
       *command, snapshot,
       {"--help", "--policy", "--placement", "--backfill", "--defragment", "--seed", "--explain", "--json"});
@@ -253,6 +276,8 @@ void AddSimulate(CLI::App& app, Run& run) {
       "10\n"
       "  tidegate simulate --requests conversation_trace.jsonl --replicas 16 --utilization 0.85 --policies "
       "cost,epp\n"
+      "  tidegate simulate --traffic conversations.csv --policy conf/policies/scaling/demand.yaml --copies 4 "
+      "--loop 4h\n"
       "  tidegate simulate --trace log.swf --format swf --nodes 64 --mtbf 90d --checkpoint 1h --seeds 5 "
       "--json");
   command->callback([options, &run] { run = [options] { return Simulate(*options); }; });

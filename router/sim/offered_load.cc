@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "scheduler/autoscale/capacity.h"
 #include "scheduler/rng.h"
 
 namespace router::sim {
@@ -43,17 +44,13 @@ std::vector<Request> Faster(std::vector<Request> requests, double factor) {
 
 double DemandSeconds(std::span<const Request> requests, const scheduler::engine::Profile& profile,
                      double hits) {
-  const double kv_tokens = static_cast<double>(profile.kv_blocks) * profile.block_size;
-  double nanos = 0;
+  const scheduler::autoscale::Capacity capacity = scheduler::autoscale::CapacityOf(profile);
+  double seconds = 0;
   for (const Request& request : requests) {
-    const double tokens = static_cast<double>(request.prompt_tokens) + request.output_tokens;
-    const double of_step = std::max(1.0 / profile.max_running, tokens / kv_tokens);
-    nanos += request.prompt_tokens * (1 - hits) * profile.per_prefill_token.count();
-    nanos += request.output_tokens *
-             (profile.step_per_sequence.count() + profile.per_context_token.count() * tokens +
-              profile.step_base.count() * of_step);
+    seconds += scheduler::autoscale::WorkOf(capacity, request.prompt_tokens * (1 - hits),
+                                            request.prompt_tokens, request.output_tokens);
   }
-  return nanos * 1e-9;
+  return seconds;
 }
 
 double SpeedUpFor(double load, double replicas, std::span<const Request> requests,

@@ -13,6 +13,7 @@
 
 #include "router/pick.h"
 #include "router/pool_watch.h"
+#include "router/sim/quantiles.h"
 
 namespace router::sim {
 namespace {
@@ -53,17 +54,6 @@ RouteTable MakeTable(const Options& options) {
   auto table = RouteTable::Build(std::move(models));
   if (!table.ok()) std::abort();
   return *std::move(table);
-}
-
-Quantiles QuantilesOf(std::vector<double>& values) {
-  if (values.empty()) return {};
-  std::ranges::sort(values);
-  const auto at = [&](double q) {
-    return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
-  };
-  double sum = 0;
-  for (double value : values) sum += value;
-  return {sum / static_cast<double>(values.size()), at(0.5), at(0.9), at(0.99)};
 }
 
 class World {

@@ -15,6 +15,7 @@
 
 #include "conf/time.h"
 #include "router/route_table.h"
+#include "router/sim/quantiles.h"
 #include "scheduler/engine/model.h"
 
 namespace router::sim {
@@ -58,10 +59,6 @@ struct Options {
   uint32_t max_retries = 2;
   bool kv_events = false;  // engines tell what their caches hold, instead of the index guessing
   uint64_t seed = 1;
-};
-
-struct Quantiles {
-  double mean = 0, p50 = 0, p90 = 0, p99 = 0;
 };
 
 struct Report {

@@ -96,9 +96,10 @@ class Explainer {
       const NodeType& type = cluster_.types[node.type];
       if (type.devices > 0) totals[type.kind] += type.devices;
     }
-    for (KindId kind = 0; kind < cluster_.kinds.size(); ++kind) {
-      if ((kinds >> kind & 1) == 0) continue;
-      out_.kinds.push_back({cluster_.kinds[kind].name, in_.state.whole_devices(kind), totals[kind]});
+    for (size_t k = 0; k < cluster_.kinds.size(); ++k) {
+      if ((kinds >> k & 1) == 0) continue;
+      out_.kinds.push_back(
+          {cluster_.kinds[k].name, in_.state.whole_devices(static_cast<KindId>(k)), totals[k]});
     }
   }
 
@@ -364,6 +365,7 @@ std::string_view Name(WaitCause cause) {
 
 std::string InWords(const Ask& ask) {
   std::vector<std::string> ways;
+  ways.reserve(ask.devices.size());
   for (const DeviceAsk& device : ask.devices) ways.push_back(InWords(device));
   std::string text = ways.empty() ? "no devices" : fmt::format("{}", fmt::join(ways, ", else "));
   if (ask.cpu_milli > 0) text += fmt::format(", {:g} cores", static_cast<double>(ask.cpu_milli) / 1000);

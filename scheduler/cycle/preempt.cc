@@ -79,6 +79,7 @@ uint64_t VictimSearch::CountSlots() const {
 // Counting places suffices: without these members back there are `slots`, with them too few.
 bool VictimSearch::SurelyNeeded(const Stop& stop, uint64_t slots) const {
   std::vector<Holding> back;
+  back.reserve(stop.stopped.size());
   for (const Member& member : stop.stopped) back.push_back(member.holding);
   std::ranges::sort(back, {}, &Holding::node);
   for (size_t i = 0; i < back.size();) {
@@ -127,6 +128,7 @@ bool VictimSearch::Prune(bool one_area) {
 
 std::vector<Victim> VictimSearch::Report() const {
   std::vector<const Stop*> stops;
+  stops.reserve(stops_.size());
   for (const Stop& stop : stops_) stops.push_back(&stop);
   std::ranges::sort(stops, {}, &Stop::candidate);  // their members are sorted below
   std::vector<Victim> victims;

@@ -208,6 +208,7 @@ void VictimSearch::Reset(const std::vector<Stop>& stops) {
 
 size_t VictimSearch::VictimCount() const {
   std::vector<size_t> victims;
+  victims.reserve(stops_.size());
   for (const Stop& stop : stops_) victims.push_back(stop.candidate);
   std::ranges::sort(victims);
   return static_cast<size_t>(std::ranges::unique(victims).begin() - victims.begin());

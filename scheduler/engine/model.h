@@ -60,6 +60,7 @@ struct Profile {
   Duration load_time{0};
   uint32_t max_loras = 0;  // adapters that are loaded at a time; 0: no bound
   Nanos lora_load{0};      // time of loading one
+  uint32_t devices = 1;    // that one replica takes
 };
 
 // All durations divided by `factor`, which must be above 0.

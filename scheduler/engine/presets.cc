@@ -105,6 +105,7 @@ std::optional<Profile> DeriveProfile(const ModelShape& model, const Accelerator&
       Nanos(2.0 * model.active_parameters_b * 1e9 / (accelerator.tflops * 1e12 * 0.5 * devices) * 1e9);
   profile.per_context_token = Nanos(kv_token / bandwidth * 1e9);
   profile.kv_blocks = static_cast<uint32_t>(kv_blocks);
+  profile.devices = count;
   profile.load_time =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(30.0 + weights / (1e9 * devices)));
   return profile;

@@ -181,6 +181,7 @@ void AddRole(std::vector<std::string>& out, const RoleFinding& role, const Expla
                             name, role.needed, role.needed == 1 ? "" : "s", elastic, role.each, role.fit_now,
                             role.fit_empty));
   std::vector<std::string> kept_off;
+  kept_off.reserve(role.obstacles.size());
   for (const Obstacle& obstacle : role.obstacles) {
     kept_off.push_back(fmt::format("{} {}", obstacle.nodes, SentenceOf(kObstacles, obstacle.filter)));
   }

@@ -72,7 +72,22 @@ class Readings {
   std::vector<double> count_;
 };
 
+std::vector<Size> SizesOf(std::span<const Ask> asks) {
+  std::vector<Size> sizes;
+  sizes.reserve(asks.size());
+  for (const Ask& ask : asks) sizes.push_back(SizeOf(ask));
+  return sizes;
+}
+
 }  // namespace
+
+std::vector<uint32_t> ArrivalOrder(const Cluster& cluster, std::span<const Ask> asks,
+                                   const UntilAllocatedOptions& options) {
+  Rng rng(options.seed);
+  rng.Next();  // the order among equal nodes
+  const auto capacity = static_cast<double>(ClusterState(cluster).totals().capacity_milli);
+  return Arrivals(SizesOf(asks), options.load * capacity, rng);
+}
 
 UntilAllocated FillUntilAllocated(const Cluster& cluster, std::span<const Ask> asks,
                                   const UntilAllocatedOptions& options) {
@@ -84,10 +99,9 @@ UntilAllocated FillUntilAllocated(const Cluster& cluster, std::span<const Ask> a
   placer.SetTieOrder(rng.Next() + options.naming);
 
   std::vector<std::vector<ShapeId>> shapes_of;
-  std::vector<Size> sizes;
+  const std::vector<Size> sizes = SizesOf(asks);
   std::vector<Shape> demand;
   for (const Ask& ask : asks) {
-    sizes.push_back(SizeOf(ask));
     shapes_of.push_back(shapes.Resolve(ask, ""));
     if (!shapes_of.back().empty()) demand.push_back(shapes[shapes_of.back().front()]);
   }

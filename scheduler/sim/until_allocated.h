@@ -49,6 +49,10 @@ struct UntilAllocated {
 
 // Requires a cluster with devices, an ask with devices, and no partitions or alternatives: of an ask with
 // several alternatives the first one counts as load.
+// The order in which FillUntilAllocated has them arrive: indices of `asks`, drawn ones among them twice.
+std::vector<uint32_t> ArrivalOrder(const Cluster& cluster, std::span<const Ask> asks,
+                                   const UntilAllocatedOptions& options);
+
 UntilAllocated FillUntilAllocated(const Cluster& cluster, std::span<const Ask> asks,
                                   const UntilAllocatedOptions& options);
 

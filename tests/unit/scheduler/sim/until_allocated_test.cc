@@ -66,6 +66,16 @@ TEST(UntilAllocated, BringsTheLoadToWhatIsAskedForAndNeverFillsMoreThanThat) {
   EXPECT_GT(run.refused, 0u);
 }
 
+TEST(UntilAllocated, TheOrderOfArrivalCanBeLookedAt) {
+  const UntilAllocatedOptions options{.seed = 5};
+  const std::vector<Ask> asks = MixedWork(600);
+  const std::vector<uint32_t> order = ArrivalOrder(MixedCluster(), asks, options);
+  EXPECT_EQ(order.size(), FillUntilAllocated(MixedCluster(), asks, options).arrived);
+  EXPECT_EQ(order, ArrivalOrder(MixedCluster(), asks, {.placement = "fgd", .seed = 5}));
+  EXPECT_NE(order, ArrivalOrder(MixedCluster(), asks, {.seed = 6}));
+  for (const uint32_t ask : order) ASSERT_LT(ask, asks.size());
+}
+
 TEST(UntilAllocated, ListsThatAreTooLongLoseMembers) {
   const UntilAllocated run = FillUntilAllocated(MixedCluster(), MixedWork(5000), {.load = 0.5});
   EXPECT_LT(run.arrived, 5000u);

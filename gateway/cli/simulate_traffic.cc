@@ -1,0 +1,402 @@
+#include "gateway/cli/simulate_traffic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "conf/time.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/files.h"
+#include "gateway/cli/interruption.h"
+#include "gateway/cli/output.h"
+#include "gateway/cli/problems.h"
+#include "gateway/cli/simulate_input.h"
+#include "gateway/cli/simulate_output.h"
+#include "gateway/cli/simulate_progress.h"
+#include "gateway/config/scaling_policy.h"
+#include "router/sim/offered_load.h"
+#include "router/sim/scaling_study.h"
+#include "router/sim/traffic.h"
+#include "scheduler/engine/presets.h"
+
+namespace gateway::cli {
+namespace {
+
+namespace routing = router::sim;
+namespace autoscale = scheduler::autoscale;
+using autoscale::Law;
+
+constexpr conf::Duration kSpread = std::chrono::minutes(1);  // of copies of one call
+constexpr double kTargetBusy = 0.7;                          // of kpa and hpa, when no target is given
+constexpr size_t kMostRequests = 20'000'000;
+constexpr uint32_t kMostReplicas = 4096;
+
+enum class Way : uint8_t { kPolicy, kKpa, kHpa, kFixed, kOracle };
+
+constexpr std::pair<std::string_view, Way> kWays[] = {
+    {"kpa", Way::kKpa}, {"hpa", Way::kHpa}, {"fixed", Way::kFixed}, {"oracle", Way::kOracle}};
+
+// "hpa:24": a way, and its number where it is given.
+struct Beside {
+  Way way = Way::kPolicy;
+  std::optional<double> number;
+};
+
+struct Study {
+  routing::ElasticOptions options;
+  std::vector<Beside> beside;
+  double hits = 0;
+};
+
+struct Row {
+  std::string name;
+  routing::ElasticReport report;
+};
+
+std::optional<Beside> ReadBeside(const std::string& text) {
+  const size_t colon = text.find(':');
+  Beside beside;
+  const auto* way = std::ranges::find(kWays, std::string_view(text).substr(0, colon),
+                                      &std::pair<std::string_view, Way>::first);
+  if (way == std::end(kWays)) return std::nullopt;
+  beside.way = way->second;
+  if (colon == std::string::npos) return beside;
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, number);
+  const double most = beside.way == Way::kFixed ? kMostReplicas : 1e6;
+  if (error != std::errc{} || rest != end || beside.way == Way::kOracle || !(number > 0 && number <= most)) {
+    return std::nullopt;
+  }
+  if (beside.way == Way::kFixed && number != std::floor(number)) return std::nullopt;
+  beside.number = number;
+  return beside;
+}
+
+Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& problems) {
+  Study study;
+  if (const auto profile = scheduler::engine::FindPreset(options.engine)) {
+    study.options.engine = routing::Simulated(*profile);
+  } else {
+    Refuse(problems, "--engine", options.engine,
+           fmt::format("\"{}\" must be a model and its GPUs, such as {}", options.engine,
+                       fmt::join(scheduler::engine::PresetNames(), ", ")));
+  }
+  if (options.policy.empty()) {
+    Refuse(problems, "--policy", "",
+           "is needed with --traffic: a file such as conf/policies/scaling/demand.yaml");
+  } else if (const std::optional<std::string> text = ReadFile(options.policy, problems)) {
+    auto policy = config::ReadScalingPolicy(*text, options.policy);
+    std::ranges::move(policy.problems, std::back_inserter(problems));
+    if (policy.value) study.options.policy = *std::move(policy.value);
+  }
+  ReadTime("--cold-start", options.cold_start, study.options.cold_start, problems);
+  if (const auto begins = conf::ParseTime(options.starts_at)) {
+    study.options.begins_at = *begins;
+  } else {
+    Refuse(problems, "--starts-at", options.starts_at,
+           fmt::format("\"{}\" must be a time such as 2026-11-23T08:00:00Z", options.starts_at));
+  }
+  for (const std::string& text : options.beside) {
+    if (text == "none") continue;
+    if (const std::optional<Beside> beside = ReadBeside(text)) {
+      study.beside.push_back(*beside);
+    } else {
+      Refuse(problems, "--beside", text,
+             fmt::format(
+                 "\"{}\" must be kpa, hpa, fixed, oracle or none; kpa and hpa may have a target behind a "
+                 "colon (hpa:24), fixed a whole number of replicas up to {}",
+                 text, kMostReplicas));
+    }
+  }
+  study.options.seed = options.seed;
+  return study;
+}
+
+std::string_view LawName(Law law) {
+  switch (law) {
+    case Law::kDemand:
+      return "demand";
+    case Law::kKpa:
+      return "kpa";
+    case Law::kHpa:
+      return "hpa";
+    case Law::kSchedule:
+      return "schedule";
+  }
+  return "";
+}
+
+// A row of the study; nothing when it was interrupted.
+class Runner {
+ public:
+  Runner(const Study& study, const std::vector<routing::Request>& requests, const Interruption& interruption)
+      : study_(study), requests_(requests), interruption_(interruption) {
+    target_ = std::round(routing::InFlightAt(kTargetBusy, requests, study.options.engine, study.hits));
+  }
+
+  std::optional<std::vector<Row>> Run() {
+    rows_.push_back({fmt::format("{} (the policy)", LawName(study_.options.policy.law)),
+                     Simulate("policy", study_.options)});
+    for (const Beside& beside : study_.beside) {
+      if (interruption_.seen()) return std::nullopt;
+      Add(beside);
+    }
+    bar_.End();
+    if (interruption_.seen()) return std::nullopt;
+    return std::move(rows_);
+  }
+
+ private:
+  void Add(const Beside& beside) {
+    routing::ElasticOptions options = study_.options;
+    const double number = beside.number.value_or(target_);
+    options.policy.behavior.reset();
+    switch (beside.way) {
+      case Way::kPolicy:
+        return;
+      case Way::kKpa:
+        options.policy.law = Law::kKpa;
+        options.policy.kpa = {.target = number};
+        return AddRow(fmt::format("kpa, {:g} each", number), options);
+      case Way::kHpa:
+        options.policy.law = Law::kHpa;
+        options.policy.hpa = {.target = number};
+        return AddRow(fmt::format("hpa, {:g} each", number), options);
+      case Way::kFixed: {
+        if (!beside.number && !FindOracle()) return;
+        const uint32_t replicas =
+            beside.number ? static_cast<uint32_t>(*beside.number) : *std::ranges::max_element(oracle_->plan);
+        options.plan = {replicas};
+        options.initial = replicas;
+        return AddRow(fmt::format("fixed, {}", replicas), options);
+      }
+      case Way::kOracle:
+        if (FindOracle()) rows_.push_back({"oracle", oracle_->report});
+        return;
+    }
+  }
+
+  void AddRow(const std::string& name, const routing::ElasticOptions& options) {
+    rows_.push_back({name, Simulate(name, options)});
+  }
+
+  bool FindOracle() {
+    if (oracle_) return true;
+    bar_.Begin("oracle");
+    oracle_ = routing::FindOracle(study_.options, requests_, study_.hits,
+                                  [&](size_t arrived) { return Advanced(arrived); });
+    return oracle_.has_value();
+  }
+
+  routing::ElasticReport Simulate(const std::string& name, const routing::ElasticOptions& options) {
+    bar_.Begin(name);
+    return routing::SimulateElastic(options, requests_, [&](size_t arrived) { return Advanced(arrived); });
+  }
+
+  bool Advanced(size_t arrived) {
+    bar_.Show({.over = arrived, .all = requests_.size(), .of = "requests", .moment = {}});
+    return !interruption_.seen();
+  }
+
+  const Study& study_;
+  const std::vector<routing::Request>& requests_;
+  const Interruption& interruption_;
+  ProgressBar bar_;
+  double target_ = 1;
+  std::vector<Row> rows_;
+  std::optional<routing::Oracle> oracle_;
+};
+
+double GpuHours(const Study& study, const routing::ElasticReport& report) {
+  return report.replica_seconds / 3600 * study.options.engine.devices;
+}
+
+std::string AsTable(const TrafficOptions& options, const Study& study, const std::vector<Row>& rows,
+                    size_t requests) {
+  Table table({{"SIZED BY"},
+               {"TTFT MET (%)", true},
+               {"TOKENS MET (%)", true},
+               {"BOTH (%)", true},
+               {"GPU-HOURS", true},
+               {"REPLICAS MEAN", true},
+               {"MOST", true},
+               {"UPS", true},
+               {"DOWNS", true},
+               {"FLAPS", true},
+               {"HELD", true},
+               {"LONGEST WAIT (s)", true},
+               {"REFUSED", true},
+               {"TTFT P50 (s)", true},
+               {"P99", true}});
+  for (const auto& [name, r] : rows) {
+    table.Add({name, fmt::format("{:.2f}", 100 * r.ttft_attained),
+               fmt::format("{:.2f}", 100 * r.tokens_attained), fmt::format("{:.2f}", 100 * r.attained),
+               fmt::format("{:.1f}", GpuHours(study, r)), fmt::format("{:.2f}", r.mean_replicas),
+               std::to_string(r.most_replicas), std::to_string(r.ups), std::to_string(r.downs),
+               std::to_string(r.flaps), std::to_string(r.held), fmt::format("{:.1f}", r.longest_wait),
+               std::to_string(r.refused), fmt::format("{:.2f}", r.ttft.p50),
+               fmt::format("{:.2f}", r.ttft.p99)});
+  }
+  return fmt::format(
+      "{}: {} requests in {:.1f} h; replicas of {}, {} to start one; first tokens within {}, the next within "
+      "{}\n\n{}",
+      options.traffic, requests, rows.front().report.seconds / 3600, options.engine, options.cold_start,
+      conf::FormatDuration(study.options.policy.ttft), conf::FormatDuration(study.options.policy.inter_token),
+      table.Render());
+}
+
+nlohmann::ordered_json AsJson(const routing::Quantiles& q) {
+  return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
+}
+
+std::string AsJson(const TrafficOptions& options, const Study& study, const std::vector<Row>& rows,
+                   const routing::Traffic& traffic, size_t requests) {
+  nlohmann::ordered_json json{{"trace", options.traffic},
+                              {"rows", traffic.report.lines},
+                              {"left_out", traffic.report.left_out},
+                              {"requests", requests},
+                              {"model", study.options.policy.model},
+                              {"engine", options.engine},
+                              {"gpus_per_replica", study.options.engine.devices},
+                              {"cold_start_s", conf::ToSeconds(study.options.cold_start)},
+                              {"ttft_slo_s", conf::ToSeconds(study.options.policy.ttft)},
+                              {"inter_token_slo_s", conf::ToSeconds(study.options.policy.inter_token)},
+                              {"sized_by", nlohmann::ordered_json::array()}};
+  for (const auto& [name, r] : rows) {
+    json["sized_by"].push_back({{"name", name},
+                                {"ttft_attained", r.ttft_attained},
+                                {"inter_token_attained", r.tokens_attained},
+                                {"attained", r.attained},
+                                {"gpu_hours", GpuHours(study, r)},
+                                {"mean_replicas", r.mean_replicas},
+                                {"most_replicas", r.most_replicas},
+                                {"launches", r.launches},
+                                {"scale_ups", r.ups},
+                                {"scale_downs", r.downs},
+                                {"flaps", r.flaps},
+                                {"taken_back", r.taken_back},
+                                {"finished", r.finished},
+                                {"held", r.held},
+                                {"refused", r.refused},
+                                {"wait_s", AsJson(r.wait)},
+                                {"longest_wait_s", r.longest_wait},
+                                {"ttft_s", AsJson(r.ttft)},
+                                {"token_time_s", AsJson(r.token_time)},
+                                {"seconds", r.seconds}});
+  }
+  return AsText(json) + '\n';
+}
+
+// The requests that are simulated, or nothing and what to say of it.
+std::optional<std::vector<routing::Request>> Prepare(const TrafficOptions& options,
+                                                     const routing::Traffic& traffic, conf::Duration from,
+                                                     std::optional<conf::Duration> loop) {
+  std::vector<routing::Request> requests = routing::RequestsOf(traffic.calls);
+  for (routing::Request& request : requests) request.at -= from;
+  if (requests.empty() || requests.back().at <= conf::Duration::zero()) {
+    fmt::print(stderr, "tidegate: {}: no requests are left to simulate\n", options.traffic);
+    return std::nullopt;
+  }
+  requests = routing::Faster(std::move(requests), options.speed_up);
+  const double loops = loop ? conf::ToSeconds(*loop) / std::max(1.0, conf::ToSeconds(requests.back().at)) : 1;
+  if (static_cast<double>(requests.size()) * loops * options.copies > static_cast<double>(kMostRequests)) {
+    fmt::print(stderr, "tidegate: {}: more than {} requests; make --loop or --copies less\n", options.traffic,
+               kMostRequests);
+    return std::nullopt;
+  }
+  if (loop) requests = routing::Looped(requests, *loop);
+  if (options.copies > 1) requests = routing::Copied(requests, options.copies, kSpread, options.seed);
+  return requests;
+}
+
+}  // namespace
+
+CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::vector<std::string>& own) {
+  CLI::Option* traffic = command.add_option("--traffic", options.traffic,
+                                            "Instead of jobs: recorded inference traffic, on replicas that "
+                                            "--policy, a scaling policy, starts and stops");
+  traffic->group("With --traffic");
+  const auto add = [&](CLI::Option* option) {
+    option->needs(traffic)->group("With --traffic");
+    own.push_back(option->get_name());
+  };
+  add(command
+          .add_option("--traffic-format", options.format,
+                      "Of it: azure (CSV) or mooncake (JSONL, says what prompts share)")
+          ->check(CLI::IsMember({"auto", "azure", "mooncake"}))
+          ->capture_default_str());
+  add(command
+          .add_option("--copies", options.copies,
+                      "So many times as many clients: each sends what the trace has, within a minute of it")
+          ->check(CLI::Range(1u, 10'000u))
+          ->capture_default_str());
+  add(command.add_option("--loop", options.loop, "The traffic again and again, for so long"));
+  add(command
+          .add_option("--cold-start", options.cold_start, "From the launch of a replica until it is ready")
+          ->capture_default_str());
+  add(command
+          .add_option("--starts-at", options.starts_at,
+                      "The time of the trace's begin, for the policy's schedule")
+          ->capture_default_str());
+  add(command
+          .add_option(
+              "--beside", options.beside,
+              "To compare with: kpa and hpa (their target in flight behind a colon: hpa:24; else what "
+              "keeps a replica busy for 70 %), fixed (the oracle's most; fixed:8), oracle (knows the trace, "
+              "and its replicas are there at once), or none")
+          ->delimiter(',')
+          ->capture_default_str());
+  for (const char* const shared : {"--from", "--window", "--engine", "--speed-up"}) {
+    own.emplace_back(shared);
+  }
+  return traffic;
+}
+
+int SimulateTraffic(const TrafficOptions& options) {
+  std::vector<conf::Problem> problems;
+  Study study = ReadStudy(options, problems);
+  routing::TrafficWindow window;
+  ReadTime("--from", options.from, window.from, problems);
+  if (!options.window.empty()) ReadTime("--window", options.window, window.length.emplace(), problems);
+  std::optional<conf::Duration> loop;
+  if (!options.loop.empty()) ReadTime("--loop", options.loop, loop.emplace(), problems);
+  const std::optional<std::string> text = ReadFile(options.traffic, problems);
+  if (!problems.empty()) return PrintProblems(problems, options.json);
+  const routing::TrafficFormat format = options.format == "auto" ? routing::TrafficFormatOf(options.traffic)
+                                        : options.format == "azure" ? routing::TrafficFormat::kAzure
+                                                                    : routing::TrafficFormat::kMooncake;
+  const routing::Traffic traffic = routing::ReadTraffic(*text, options.traffic, format, window);
+  if (traffic.report.left_out > 0) {
+    PrintLeftOut(traffic.report);
+    if (options.strict) {
+      fmt::print(stderr, "tidegate: --strict: {} of {} rows cannot be simulated\n", traffic.report.left_out,
+                 traffic.report.lines);
+      return kUsage;
+    }
+  }
+  const auto requests = Prepare(options, traffic, window.from, loop);
+  if (!requests) return kFailed;
+  study.hits = routing::SharedCacheHitRatio(*requests, study.options.engine.kv_blocks);
+  study.options.initial =
+      routing::InitialFor(*requests, study.options.engine, study.hits, study.options.policy);
+
+  const Interruption interruption;
+  const auto rows = Runner(study, *requests, interruption).Run();
+  if (!rows) {
+    fmt::print(stderr, "tidegate: interrupted\n");
+    interruption.Obey();
+    return kFailed;
+  }
+  const absl::Status written = Print(options.json ? AsJson(options, study, *rows, traffic, requests->size())
+                                                  : AsTable(options, study, *rows, requests->size()));
+  return written.ok() ? kOk : Fail(written);
+}
+
+}  // namespace gateway::cli

@@ -1,0 +1,40 @@
+// tidegate simulate --traffic: recorded inference traffic on replicas that an autoscaler starts and stops, by
+// a scaling policy beside the laws that others use, in virtual time.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gateway::cli {
+
+struct TrafficOptions {
+  std::string traffic;  // the trace, a file; empty: this is not what is asked for
+  std::string format = "auto";
+  uint32_t copies = 1;
+  std::string loop;
+  std::string cold_start = "90s";
+  std::string starts_at = "1970-01-01";
+  std::vector<std::string> beside = {"kpa", "hpa", "fixed", "oracle"};
+  // Those of `tidegate simulate --requests`.
+  std::string from;
+  std::string window;
+  std::string engine;
+  double speed_up = 1;
+  // Those of `tidegate simulate`.
+  std::string policy;
+  uint64_t seed = 1;
+  bool strict = false;
+  bool json = false;
+};
+
+// Adds what only --traffic needs, after AddRequestsOptions, some of whose options it has too; gives back
+// --traffic itself, and to `own` the names of all that it heeds.
+CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::vector<std::string>& own);
+
+// The exit code.
+int SimulateTraffic(const TrafficOptions& options);
+
+}  // namespace gateway::cli

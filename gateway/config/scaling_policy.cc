@@ -1,0 +1,196 @@
+#include "gateway/config/scaling_policy.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "conf/reader.h"
+#include "scheduler/io/units.h"
+
+namespace scheduler::autoscale {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Law>, 4> kLaws = {
+    {{"demand", Law::kDemand}, {"kpa", Law::kKpa}, {"hpa", Law::kHpa}, {"schedule", Law::kSchedule}}};
+constexpr std::array<std::pair<std::string_view, RateUnit>, 2> kUnits = {
+    {{"replicas", RateUnit::kReplicas}, {"percent", RateUnit::kPercent}}};
+constexpr std::array<std::pair<std::string_view, Select>, 3> kSelects = {
+    {{"max", Select::kMax}, {"min", Select::kMin}, {"disabled", Select::kDisabled}}};
+
+constexpr uint32_t kMostReplicas = 100'000;
+constexpr double kMostTarget = 1e6;  // requests in flight
+
+struct Within {
+  conf::Duration least;
+  conf::Duration most;
+  std::string operator()(conf::Duration length) const {
+    return least <= length && length <= most
+               ? ""
+               : fmt::format("must be from {} to {}", conf::FormatDuration(least),
+                             conf::FormatDuration(most));
+  }
+};
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+constexpr Within kAnyWait{conf::Duration(), hours(24)};
+
+// Sections whose fields stand elsewhere in the policy.
+struct Replicas {
+  ScalingPolicy* policy;
+};
+struct Objectives {
+  ScalingPolicy* policy;
+};
+struct Scaling {
+  ScalingPolicy* policy;
+};
+struct ColdStart {
+  ScalingPolicy* policy;
+};
+struct Idle {
+  ScalingPolicy* policy;
+};
+
+void Bind(conf::Object& o, Replicas& replicas) {
+  ScalingPolicy& p = *replicas.policy;
+  o.Optional("min", p.min, conf::Range{0u, kMostReplicas});
+  o.Required("max", p.max, conf::Range{1u, kMostReplicas});
+  if (p.min > p.max) o.Error(fmt::format("is {}, above max, {}", p.min, p.max), "min");
+}
+
+void Bind(conf::Object& o, Objectives& slo) {
+  ScalingPolicy& p = *slo.policy;
+  o.Optional("ttft", p.ttft, conf::Positive());
+  o.Optional("inter_token", p.inter_token, conf::Positive());
+  o.Optional("attainment", p.attainment, conf::Range{0.5, 1.0});
+}
+
+void BindDemand(conf::Object& o, DemandSettings& law) {
+  o.Optional("up_at", law.up_at, conf::Range{0.05, 2.0});
+  o.Optional("down_at", law.down_at, conf::Range{0.01, 2.0});
+  o.Optional("window", law.window, Within{seconds(5), hours(1)});
+  o.Optional("hold", law.hold, kAnyWait);
+  o.Optional("margin", law.margin, conf::Range{0.0, 10.0});
+  if (law.down_at >= law.up_at) {
+    o.Error(fmt::format("is {:g}, not below up_at, {:g}: replicas would come and go", law.down_at, law.up_at),
+            "down_at");
+  }
+}
+
+void BindKpa(conf::Object& o, KpaSettings& law) {
+  o.Required("target", law.target, conf::Range{0.01, kMostTarget});
+  o.Optional("stable_window", law.stable_window, Within{seconds(6), hours(1)});
+  o.Optional("panic_window", law.panic_window, Within{seconds(1), hours(1)});
+  o.Optional("panic_threshold", law.panic_threshold, conf::Range{1.1, 10.0});
+  o.Optional("max_scale_up", law.max_scale_up, conf::Range{1.1, 1e6});
+  o.Optional("max_scale_down", law.max_scale_down, conf::Range{1.1, 1e6});
+  if (law.panic_window > law.stable_window) {
+    o.Error(fmt::format("is {}, longer than stable_window, {}", conf::FormatDuration(law.panic_window),
+                        conf::FormatDuration(law.stable_window)),
+            "panic_window");
+  }
+}
+
+void BindHpa(conf::Object& o, HpaSettings& law) {
+  o.Required("target", law.target, conf::Range{0.01, kMostTarget});
+  o.Optional("tolerance", law.tolerance, conf::Range{0.0, 1.0});
+  o.Optional("sync", law.sync, Within{seconds(1), minutes(30)});
+}
+
+void Bind(conf::Object& o, Scaling& scaling) {
+  ScalingPolicy& p = *scaling.policy;
+  o.Required("policy", conf::Choice(p.law, "scaling policy", kLaws));
+  switch (p.law) {
+    case Law::kDemand:
+      return BindDemand(o, p.demand);
+    case Law::kKpa:
+      return BindKpa(o, p.kpa);
+    case Law::kHpa:
+      return BindHpa(o, p.hpa);
+    case Law::kSchedule:
+      return;
+  }
+}
+
+void Bind(conf::Object& o, ColdStart& cold_start) {
+  o.Optional("hold", cold_start.policy->hold, Within{seconds(1), hours(24)});
+}
+
+void Bind(conf::Object& o, Idle& idle) {
+  o.Optional("scale_to_zero_after", idle.policy->scale_to_zero_after,
+             Within{conf::Duration(), hours(24 * 30)});
+}
+
+}  // namespace
+
+// Found by conf::Object through the types' namespace.
+static void Bind(conf::Object& o, RateLimit& limit) {
+  o.Required("type", conf::Choice(limit.type, "type of limit", kUnits));
+  o.Required("value", limit.value, conf::Range{1u, kMostReplicas});
+  o.Required("period", limit.period, Within{seconds(1), minutes(30)});
+}
+
+static void Bind(conf::Object& o, ScalingRules& rules) {
+  o.Optional("stabilization", rules.stabilization, Within{conf::Duration(), hours(1)});
+  o.Optional("policies", rules.policies);
+  o.Optional("select", conf::Choice(rules.select, "selection", kSelects));
+}
+
+static void Bind(conf::Object& o, Behavior& behavior) {
+  o.Optional("scale_up", behavior.scale_up);
+  o.Optional("scale_down", behavior.scale_down);
+}
+
+static void Bind(conf::Object& o, ScheduledFloor& floor) {
+  std::string cron;
+  o.Required("cron", cron, conf::NotEmpty());
+  o.Optional("timezone", floor.timezone, conf::NotEmpty());
+  o.Required("min", floor.min, conf::Range{0u, kMostReplicas});
+  std::string why;
+  if (const std::optional<Cron> parsed = cron.empty() ? std::nullopt : Cron::Parse(cron, why)) {
+    floor.cron = *parsed;
+  } else if (!why.empty()) {
+    o.Error(why, "cron");
+  }
+  if (!absl::LoadTimeZone(floor.timezone, &floor.zone)) {
+    o.Error(fmt::format("unknown time zone \"{}\": must be a name such as Asia/Shanghai", floor.timezone),
+            "timezone");
+  }
+}
+
+static void Bind(conf::Object& o, ScalingPolicy& p) {
+  o.Required("model", p.model, conf::NotEmpty());
+  o.Required("replicas", Replicas{&p});
+  o.Optional("slo", Objectives{&p});
+  o.Required("scaling", Scaling{&p});
+  o.Optional("behavior", p.behavior);
+  o.Optional("cold_start", ColdStart{&p});
+  o.Optional("idle", Idle{&p});
+  o.Optional("schedule", p.schedule);
+  for (const ScheduledFloor& floor : p.schedule) {
+    if (floor.min <= p.max) continue;
+    o.Error(fmt::format("asks for {} replicas at \"{}\", above replicas.max, {}", floor.min,
+                        floor.cron.text(), p.max),
+            "schedule");
+  }
+}
+
+}  // namespace scheduler::autoscale
+
+namespace gateway::config {
+
+using scheduler::autoscale::ScalingPolicy;
+
+scheduler::io::Loaded<ScalingPolicy> ReadScalingPolicy(std::string_view text, const std::string& file) {
+  conf::Document document(text, file, scheduler::io::NoSources());
+  ScalingPolicy read;
+  if (document.parsed()) conf::Read(document.root(), read);
+  scheduler::io::Loaded<ScalingPolicy> out;
+  out.problems = document.TakeProblems();
+  if (out.problems.empty()) out.value = std::move(read);
+  return out;
+}
+
+}  // namespace gateway::config

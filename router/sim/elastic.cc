@@ -1,0 +1,500 @@
+#include "router/sim/elastic.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "router/admission/queue.h"
+#include "router/admission/room.h"
+#include "router/pick.h"
+#include "router/sim/quantiles.h"
+#include "scheduler/autoscale/autoscaler.h"
+#include "scheduler/autoscale/capacity.h"
+
+namespace router::sim {
+namespace {
+
+using conf::Duration;
+using conf::TimePoint;
+using scheduler::autoscale::ReplicaPhase;
+namespace autoscale = scheduler::autoscale;
+namespace engine = scheduler::engine;
+
+constexpr size_t kHolders = 16;
+constexpr Duration kTick = std::chrono::seconds(1);
+constexpr Duration kFlap = std::chrono::minutes(5);
+constexpr size_t kTellEvery = 500;          // requests
+constexpr uint32_t kMostHeld = 10'000'000;  // requests: the time limit is what refuses here
+constexpr double kLearn = 0.02;             // weight of one answer in what the next are expected to be
+constexpr std::string_view kModel = "m";
+
+// Who cannot have a first token in time any more goes behind all who can, but for a part of the turns.
+enum Band : uint32_t { kInTime, kLate };
+const std::vector<BandSpec> kBands = {{.name = "in-time"}, {.name = "late", .reserved = 0.05}};
+
+class Pool {
+ public:
+  Pool(const ElasticOptions& options, std::span<const Request> requests)
+      : options_(options),
+        requests_(requests),
+        capacity_(autoscale::CapacityOf(options.engine)),
+        autoscaler_(options.policy),
+        index_({.max_bytes = size_t{64} << 20, .max_members = 4096}),
+        states_(&index_),
+        queue_({.max_requests = kMostHeld, .max_bytes = UINT64_MAX, .bands = kBands}),
+        rng_(options.seed),
+        flights_(requests.size()),
+        begin_(options.begins_at),
+        now_(begin_),
+        next_tick_(begin_) {
+    options_.engine.load_time = {};
+    for (uint32_t i = 0; i < options.initial; ++i) Launch(Duration());
+  }
+
+  ElasticReport Run(const std::function<bool(size_t)>& keep_going);
+
+ private:
+  struct Slot {
+    uint32_t id = 0;
+    std::string identity;
+    ReplicaPhase phase = ReplicaPhase::kPending;
+    TimePoint launched{};
+    TimePoint since{};  // of the phase
+    TimePoint ready_at{};
+    std::unique_ptr<engine::Model> model{};  // once it is ready
+    std::shared_ptr<ReplicaState> state{};
+    std::vector<uint32_t> there{};  // requests
+  };
+  struct Flight {
+    Charge charge;
+    std::optional<TimePoint> first_token;
+    double work = 0;  // seconds of a replica, that it is reckoned to take
+  };
+  struct Waiter {
+    WaitTicket ticket;
+    uint32_t request;
+  };
+
+  TimePoint Arrival(uint32_t request) const { return begin_ + requests_[request].at; }
+  TimePoint Next() const;
+  void Launch(Duration cold_start);
+  void Stop(size_t slot);
+  void BecomeReady(Slot& slot);
+  void Reroute();
+  bool HasRoomSomewhere();
+  void Arrive(uint32_t request);
+  void Hold(uint32_t request);
+  std::optional<WaitTicket> Enter(uint32_t request, Band band);
+  void Forget(const Waiter& waiter);
+  bool IsHeld(const Waiter& waiter) const { return held_.contains(waiter.ticket); }
+  void DropGone(std::deque<Waiter>& order);
+  void MoveLate();
+  void LetIn();
+  void DropExpired();
+  bool Dispatch(uint32_t request);
+  void OnEvent(Slot& slot, const engine::Event& event);
+  void Tick();
+  autoscale::Decision Decide();
+  void Apply(const autoscale::Decision& decision);
+  void CountChange(const autoscale::Decision& decision);
+  void Finish();
+
+  ElasticOptions options_;
+  std::span<const Request> requests_;
+  autoscale::Capacity capacity_;
+  autoscale::Autoscaler autoscaler_;
+  prefix::Index index_;
+  ReplicaStates states_;
+  AdmissionQueue queue_;
+  scheduler::Rng rng_;
+  std::vector<Flight> flights_;
+  TimePoint begin_;
+  TimePoint now_;
+  TimePoint next_tick_;
+
+  std::vector<std::unique_ptr<Slot>> slots_;  // all but those that have stopped
+  std::vector<Slot*> serving_;                // by ReplicaId of the table
+  std::unique_ptr<RouteTable> table_;         // of those; none: nobody serves
+  std::unique_ptr<LoadView> load_;
+  absl::flat_hash_map<WaitTicket, uint32_t> held_;
+  std::deque<Waiter> in_time_;  // by arrival; those that have left are dropped on the way
+  std::deque<Waiter> late_;
+  uint32_t last_id_ = 0;
+  size_t next_request_ = 0;
+  uint64_t open_ = 0;        // requests at replicas
+  double held_work_ = 0;     // seconds of a replica
+  double arrived_work_ = 0;  // since the last tick
+  double expected_output_ = 256;
+  double hits_ = 0;
+  std::optional<TimePoint> last_down_;
+  std::vector<double> wait_, ttft_, token_time_;
+  uint64_t first_in_time_ = 0, tokens_in_time_ = 0, both_in_time_ = 0;
+  ElasticReport report_;
+};
+
+TimePoint Pool::Next() const {
+  TimePoint next = next_tick_;
+  if (next_request_ < requests_.size()) next = std::min(next, Arrival(static_cast<uint32_t>(next_request_)));
+  for (const auto& slot : slots_) {
+    if (slot->model) next = std::min(next, slot->model->NextStep());
+    if (slot->phase == ReplicaPhase::kPending) next = std::min(next, slot->ready_at);
+  }
+  return next;
+}
+
+void Pool::Launch(Duration cold_start) {
+  auto slot = std::make_unique<Slot>();
+  slot->id = ++last_id_;
+  slot->identity = std::string(kModel) + "/" + std::to_string(slot->id);
+  slot->launched = slot->since = now_;
+  slot->ready_at = now_ + cold_start;
+  slots_.push_back(std::move(slot));
+  ++report_.launches;
+  report_.most_replicas = std::max(report_.most_replicas, static_cast<uint32_t>(slots_.size()));
+}
+
+void Pool::Stop(size_t at) {
+  report_.replica_seconds += conf::ToSeconds(now_ - slots_[at]->launched);
+  slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+void Pool::BecomeReady(Slot& slot) {
+  slot.phase = ReplicaPhase::kReady;
+  slot.since = now_;
+  slot.model = std::make_unique<engine::Model>(options_.engine, now_);
+  slot.state = states_.Get(slot.identity);
+  const engine::Profile& profile = options_.engine;
+  slot.state->engine.Configure(
+      {.max_running = profile.max_running, .kv_tokens = int64_t{profile.kv_blocks} * profile.block_size});
+  index_.SetCapacity(*slot.state->member, profile.kv_blocks);
+}
+
+// The table of those that serve now, as a reload of the gateway would make it.
+void Pool::Reroute() {
+  serving_.clear();
+  ModelSpec model;
+  model.name = kModel;
+  model.room = RoomSpec{};
+  for (const auto& slot : slots_) {
+    if (slot->phase != ReplicaPhase::kReady) continue;
+    ReplicaSpec replica;
+    replica.identity = slot->identity;
+    model.replicas.push_back(std::move(replica));
+    serving_.push_back(slot.get());
+  }
+  load_.reset();
+  table_.reset();
+  if (serving_.empty()) return;
+  auto table = RouteTable::Build({std::move(model)});
+  if (!table.ok()) std::abort();
+  table_ = std::make_unique<RouteTable>(*std::move(table));
+  load_ = std::make_unique<LoadView>(*table_, states_);
+}
+
+bool Pool::HasRoomSomewhere() {
+  return table_ && LookForRoom(*table_, ModelId{0}, *load_, 1, now_).replicas > 0;
+}
+
+bool Pool::Dispatch(uint32_t at) {
+  const Request& request = requests_[at];
+  std::array<prefix::Holder, kHolders> holders;
+  std::array<PrefixMatch, kHolders> matches;
+  const size_t held = index_.Find(request.blocks, now_, holders);
+  const uint32_t whole = request.prompt_tokens / kBlockTokens * kBlockTokens;
+  const size_t known =
+      MatchesOf(*load_, std::span(holders).first(held), request.blocks.size(), whole, matches);
+  const PickFacts facts{
+      .tokens = request.prompt_tokens + static_cast<int64_t>(expected_output_),
+      .prompt_tokens = request.prompt_tokens,
+      .output_tokens = static_cast<int64_t>(expected_output_),
+      .max_output = 4 * int64_t{request.output_tokens},
+      .cached = std::span(matches).first(known),
+      .prefer_room = true,
+  };
+  Decision decision = Pick(*table_, ModelId{0}, *load_, facts, {}, now_, rng_);
+  if (!decision.replica) return false;
+  Slot& slot = *serving_[static_cast<size_t>(*decision.replica)];
+  const engine::Admission admission = slot.model->Submit({.id = at,
+                                                          .prompt_tokens = request.prompt_tokens,
+                                                          .output_tokens = request.output_tokens,
+                                                          .blocks = request.blocks},
+                                                         now_);
+  if (admission != engine::Admission::kAccepted) return false;
+  index_.Predict(request.blocks, *slot.state->member, now_);
+  flights_[at].charge = std::move(decision.charge);
+  slot.there.push_back(at);
+  ++open_;
+  return true;
+}
+
+void Pool::Arrive(uint32_t at) {
+  const Request& request = requests_[at];
+  flights_[at].work = autoscale::WorkOf(capacity_, request.prompt_tokens * (1 - hits_), request.prompt_tokens,
+                                        expected_output_);
+  arrived_work_ += flights_[at].work;
+  if (queue_.waiting() > 0 || !HasRoomSomewhere()) return Hold(at);
+  if (!Dispatch(at)) ++report_.refused;
+}
+
+std::optional<WaitTicket> Pool::Enter(uint32_t at, Band band) {
+  const Entered entered =
+      queue_.Enter({.tenant = "t",
+                    .band = band,
+                    .cost = static_cast<double>(requests_[at].prompt_tokens) + 2 * expected_output_,
+                    .bytes = 1,
+                    .deadline = Arrival(at) + options_.policy.hold},
+                   now_);
+  if (entered.refused != WaitRefusal::kNone) return std::nullopt;
+  held_[entered.ticket] = at;
+  (band == kLate ? late_ : in_time_).push_back({entered.ticket, at});
+  return entered.ticket;
+}
+
+void Pool::Hold(uint32_t at) {
+  if (!Enter(at, kInTime)) {
+    ++report_.refused;
+    return;
+  }
+  ++report_.held;
+  held_work_ += flights_[at].work;
+}
+
+void Pool::Forget(const Waiter& waiter) {
+  queue_.Leave(waiter.ticket, now_);
+  held_.erase(waiter.ticket);
+}
+
+void Pool::DropGone(std::deque<Waiter>& order) {
+  while (!order.empty() && !IsHeld(order.front())) order.pop_front();
+}
+
+void Pool::MoveLate() {
+  for (DropGone(in_time_); !in_time_.empty(); DropGone(in_time_)) {
+    const Waiter first = in_time_.front();
+    const auto prefill = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(requests_[first.request].prompt_tokens * capacity_.prefill_token));
+    if (now_ - Arrival(first.request) + prefill <= options_.policy.ttft) return;
+    Forget(first);
+    if (Enter(first.request, kLate)) continue;
+    held_work_ -= flights_[first.request].work;
+    ++report_.refused;
+  }
+}
+
+void Pool::LetIn() {
+  MoveLate();
+  while (queue_.waiting() > 0 && HasRoomSomewhere()) {
+    const std::optional<Turn> turn = queue_.Next(now_);
+    if (!turn) return;
+    const auto waiter = held_.find(turn->ticket);
+    const uint32_t at = waiter->second;
+    held_.erase(waiter);
+    held_work_ -= flights_[at].work;
+    wait_.push_back(conf::ToSeconds(now_ - Arrival(at)));
+    if (turn->expired || !Dispatch(at)) ++report_.refused;
+    queue_.Leave(turn->ticket, now_);
+  }
+}
+
+// All wait equally long at most, so that the first to come is the first to go.
+void Pool::DropExpired() {
+  for (DropGone(late_); !late_.empty(); DropGone(late_)) {
+    const Waiter first = late_.front();
+    if (now_ - Arrival(first.request) <= options_.policy.hold) return;
+    held_work_ -= flights_[first.request].work;
+    wait_.push_back(conf::ToSeconds(now_ - Arrival(first.request)));
+    ++report_.refused;
+    Forget(first);
+  }
+}
+
+void Pool::OnEvent(Slot& slot, const engine::Event& event) {
+  const auto at = static_cast<uint32_t>(event.id);
+  const Request& request = requests_[at];
+  Flight& flight = flights_[at];
+  slot.state->engine.OnToken(now_);
+  if (event.first || (event.finished && !flight.first_token)) {
+    flight.first_token = now_;
+    flight.charge.FirstToken(now_);
+    flight.charge.Report(Outcome::kGood, now_);
+    index_.Confirm(request.blocks, *slot.state->member, now_);
+    ttft_.push_back(conf::ToSeconds(now_ - Arrival(at)));
+    hits_ += kLearn * (static_cast<double>(event.cached_tokens) / request.prompt_tokens - hits_);
+  }
+  if (!event.finished) return;
+  flight.charge.LastToken(event.generated, now_);
+  double token_time = 0;
+  if (event.generated > 1) {
+    token_time = conf::ToSeconds(now_ - *flight.first_token) / (event.generated - 1);
+    token_time_.push_back(token_time);
+  }
+  const bool first_in_time = *flight.first_token - Arrival(at) <= options_.policy.ttft;
+  const bool tokens_in_time = token_time <= conf::ToSeconds(options_.policy.inter_token);
+  first_in_time_ += first_in_time ? 1 : 0;
+  tokens_in_time_ += tokens_in_time ? 1 : 0;
+  both_in_time_ += first_in_time && tokens_in_time ? 1 : 0;
+  expected_output_ += kLearn * (event.generated - expected_output_);
+  ++report_.finished;
+  slot.there.erase(std::ranges::find(slot.there, at));
+  flight.charge.Release();
+  --open_;
+}
+
+autoscale::Decision Pool::Decide() {
+  DropGone(in_time_);
+  DropGone(late_);
+  const Waiter* oldest = !late_.empty() ? &late_.front() : !in_time_.empty() ? &in_time_.front() : nullptr;
+  const autoscale::Signals signals{
+      .demand = {.work = arrived_work_ / conf::ToSeconds(kTick),
+                 .backlog = held_work_,
+                 .oldest = oldest == nullptr ? Duration() : now_ - Arrival(oldest->request)},
+      .in_flight = static_cast<double>(open_) + static_cast<double>(held_.size()),
+      .held = static_cast<double>(held_.size())};
+  arrived_work_ = 0;
+  std::vector<autoscale::ReplicaView> views;
+  views.reserve(slots_.size());
+  for (const auto& slot : slots_) {
+    views.push_back({slot->id, slot->phase, slot->since, static_cast<uint32_t>(slot->there.size())});
+  }
+  if (options_.plan.empty()) return autoscaler_.Tick(signals, views, options_.cold_start, now_);
+  const auto second = static_cast<size_t>((now_ - begin_) / std::chrono::seconds(1));
+  const uint32_t planned = options_.plan[std::min(second, options_.plan.size() - 1)];
+  autoscale::ScalingPolicy policy;
+  policy.law = autoscale::Law::kSchedule;
+  policy.min = policy.max = planned;
+  return autoscale::Autoscaler(std::move(policy)).Tick(signals, views, options_.cold_start, now_);
+}
+
+void Pool::CountChange(const autoscale::Decision& decision) {
+  if (decision.start > 0 || !decision.take_back.empty()) {
+    ++report_.ups;
+    if (last_down_ && now_ - *last_down_ <= kFlap) ++report_.flaps;
+    last_down_.reset();
+  }
+  if (!decision.drain.empty() || !decision.cancel.empty()) {
+    ++report_.downs;
+    last_down_ = now_;
+  }
+  report_.taken_back += static_cast<uint32_t>(decision.take_back.size());
+  report_.failed_starts += static_cast<uint32_t>(decision.failed.size());
+}
+
+void Pool::Apply(const autoscale::Decision& decision) {
+  CountChange(decision);
+  const auto among = [](const std::vector<uint32_t>& ids, uint32_t id) {
+    return std::ranges::find(ids, id) != ids.end();
+  };
+  for (size_t i = slots_.size(); i-- > 0;) {
+    Slot& slot = *slots_[i];
+    if (among(decision.cancel, slot.id) || among(decision.failed, slot.id)) {
+      Stop(i);
+    } else if (among(decision.drain, slot.id)) {
+      slot.phase = ReplicaPhase::kDraining;
+      slot.since = now_;
+    } else if (among(decision.take_back, slot.id)) {
+      slot.phase = ReplicaPhase::kReady;
+      slot.since = now_;
+    }
+  }
+  for (uint32_t i = 0; i < decision.start; ++i) Launch(options_.cold_start);
+}
+
+void Pool::Tick() {
+  DropExpired();
+  const autoscale::Decision decision = Decide();
+  Apply(decision);
+  if (!decision.drain.empty() || !decision.take_back.empty()) Reroute();
+}
+
+void Pool::Finish() {
+  while (!slots_.empty()) Stop(slots_.size() - 1);
+  report_.requests = requests_.size();
+  report_.wait = QuantilesOf(wait_);
+  report_.longest_wait = wait_.empty() ? 0 : wait_.back();  // sorted by now
+  report_.ttft = QuantilesOf(ttft_);
+  report_.token_time = QuantilesOf(token_time_);
+  const double all = std::max(1.0, static_cast<double>(report_.requests));
+  report_.ttft_attained = static_cast<double>(first_in_time_) / all;
+  report_.tokens_attained = static_cast<double>(tokens_in_time_) / all;
+  report_.attained = static_cast<double>(both_in_time_) / all;
+  report_.seconds = conf::ToSeconds(now_ - begin_);
+  if (report_.seconds > 0) report_.mean_replicas = report_.replica_seconds / report_.seconds;
+}
+
+ElasticReport Pool::Run(const std::function<bool(size_t)>& keep_going) {
+  std::vector<engine::Event> events;
+  size_t told = 0;
+  while (next_request_ < requests_.size() || open_ > 0 || !held_.empty()) {
+    now_ = Next();
+    bool changed = false;
+    for (const auto& slot : slots_) {
+      if (slot->phase != ReplicaPhase::kPending || slot->ready_at > now_) continue;
+      BecomeReady(*slot);
+      changed = true;
+    }
+    if (changed) Reroute();
+    for (size_t i = slots_.size(); i-- > 0;) {
+      Slot& slot = *slots_[i];
+      if (slot.model && slot.model->NextStep() <= now_) {
+        events.clear();
+        slot.model->Step(now_, events);
+        for (const engine::Event& event : events) OnEvent(slot, event);
+      }
+      if (slot.phase == ReplicaPhase::kDraining && slot.there.empty()) Stop(i);
+    }
+    LetIn();
+    while (next_request_ < requests_.size() && Arrival(static_cast<uint32_t>(next_request_)) <= now_) {
+      Arrive(static_cast<uint32_t>(next_request_++));
+    }
+    if (now_ >= next_tick_) {
+      Tick();
+      next_tick_ += kTick;
+    }
+    if (keep_going && next_request_ >= told + kTellEvery) {
+      told = next_request_;
+      if (!keep_going(told)) return report_;
+    }
+  }
+  Finish();
+  return report_;
+}
+
+}  // namespace
+
+ElasticReport SimulateElastic(const ElasticOptions& options, std::span<const Request> requests,
+                              const std::function<bool(size_t arrived)>& keep_going) {
+  return Pool(options, requests).Run(keep_going);
+}
+
+std::vector<uint32_t> PlanKnowing(std::span<const Request> requests, const engine::Profile& engine,
+                                  double hits, double utilization, uint32_t bucket, uint32_t most) {
+  if (requests.empty()) return {};
+  const autoscale::Capacity capacity = autoscale::CapacityOf(engine);
+  const auto bucket_of = [&](const Request& request) {
+    return static_cast<size_t>(request.at / std::chrono::seconds(bucket));
+  };
+  std::vector<double> work(bucket_of(requests.back()) + 1, 0);
+  for (const Request& request : requests) {
+    work[bucket_of(request)] += autoscale::WorkOf(capacity, request.prompt_tokens * (1 - hits),
+                                                  request.prompt_tokens, request.output_tokens);
+  }
+  std::vector<uint32_t> plan;
+  plan.reserve(work.size() * bucket);
+  for (size_t b = 0; b < work.size(); ++b) {
+    const double next = b + 1 < work.size() ? work[b + 1] : 0;
+    const double replicas = std::ceil(std::max(work[b], next) / bucket / utilization);
+    plan.insert(plan.end(), bucket,
+                static_cast<uint32_t>(std::clamp(replicas, 1.0, static_cast<double>(most))));
+  }
+  return plan;
+}
+
+}  // namespace router::sim

@@ -1,0 +1,99 @@
+// How many replicas of a model there should be: the policy of one model, as an operator writes it.
+//
+// Plain values; the reader (gateway/config/scaling_policy.h) checks them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conf/time.h"
+#include "scheduler/autoscale/cron.h"
+
+namespace scheduler::autoscale {
+
+enum class Law : uint8_t {
+  kDemand,    // ours: what arrives, in seconds of a replica's work (demand.h)
+  kKpa,       // Knative's: requests in flight, with a panic mode (kpa.h)
+  kHpa,       // Kubernetes': the same against a target, with a tolerance (hpa.h)
+  kSchedule,  // none: what `replicas` and `schedule` say
+};
+
+struct DemandSettings {
+  double up_at = 0.90;    // part of what the replicas can do, above which there are more
+  double down_at = 0.80;  // below which there are fewer
+  conf::Duration window = std::chrono::seconds(15);  // over which demand is measured
+  conf::Duration hold = std::chrono::seconds(120);   // for which fewer must have sufficed
+  double margin = 1;                                 // standard deviations of demand, kept free
+};
+
+struct KpaSettings {
+  double target = 0;  // requests in flight for each replica
+  conf::Duration stable_window = std::chrono::seconds(60);
+  conf::Duration panic_window = std::chrono::seconds(6);
+  double panic_threshold = 2;  // times what is ready
+  double max_scale_up = 1000;  // times what is ready
+  double max_scale_down = 2;   // what is ready, divided by
+};
+
+struct HpaSettings {
+  double target = 0;  // requests in flight for each replica
+  double tolerance = 0.1;
+  conf::Duration sync = std::chrono::seconds(15);
+};
+
+enum class RateUnit : uint8_t { kReplicas, kPercent };
+enum class Select : uint8_t { kMax, kMin, kDisabled };
+
+// At most so much change in each period.
+struct RateLimit {
+  RateUnit type = RateUnit::kReplicas;
+  uint32_t value = 0;
+  conf::Duration period{};
+};
+
+// autoscaling/v2's HPAScalingRules.
+struct ScalingRules {
+  conf::Duration stabilization{};
+  std::vector<RateLimit> policies{};  // none: no limit
+  Select select = Select::kMax;       // of what the policies allow
+};
+
+struct Behavior {
+  ScalingRules scale_up{};
+  ScalingRules scale_down{};
+};
+
+// Kubernetes' own defaults.
+Behavior HpaBehavior();
+
+struct ScheduledFloor {
+  Cron cron{};
+  std::string timezone = "UTC";  // as written
+  absl::TimeZone zone{};
+  uint32_t min = 0;
+};
+
+struct ScalingPolicy {
+  std::string model{};
+  uint32_t min = 0;
+  uint32_t max = 1;
+  conf::Duration ttft = std::chrono::seconds(2);
+  conf::Duration inter_token = std::chrono::milliseconds(200);
+  double attainment = 0.99;
+  Law law = Law::kDemand;
+  DemandSettings demand{};
+  KpaSettings kpa{};
+  HpaSettings hpa{};
+  std::optional<Behavior> behavior{};              // none: hpa has HpaBehavior(), the others no limits
+  conf::Duration hold = std::chrono::minutes(10);  // how long a request waits for a replica
+  conf::Duration scale_to_zero_after = std::chrono::minutes(10);  // without traffic
+  std::vector<ScheduledFloor> schedule{};
+};
+
+// The floor of whichever entry has fired last; 0 when none has, within five years.
+uint32_t FloorAt(const std::vector<ScheduledFloor>& schedule, conf::TimePoint now);
+
+}  // namespace scheduler::autoscale

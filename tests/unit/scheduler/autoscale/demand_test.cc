@@ -1,0 +1,114 @@
+#include "scheduler/autoscale/demand.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "scheduler/autoscale/capacity.h"
+
+namespace scheduler::autoscale {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr conf::Duration kTtft = seconds(2);
+
+// A law that has heard of so much work, every second.
+class Heard {
+ public:
+  explicit Heard(DemandSettings settings = {}) : law_(settings, kTtft) {}
+
+  uint32_t Hear(double work, int ticks, uint32_t replicas, DemandSignals more = {}) {
+    uint32_t wanted = 0;
+    more.work = work;
+    for (int tick = 0; tick < ticks; ++tick) wanted = law_.Decide(more, replicas, now_ += seconds(1));
+    return wanted;
+  }
+  double demand() const { return law_.demand(); }
+
+ private:
+  DemandLaw law_;
+  conf::TimePoint now_{seconds(1'000'000)};
+};
+
+TEST(Demand, AddsPrefillAndTheRequestsPartOfADecodingBatch) {
+  const Capacity capacity{.prefill_token = 1e-4,
+                          .step_base = 0.02,
+                          .step_sequence = 1e-4,
+                          .context_token = 1e-7,
+                          .max_running = 100,
+                          .kv_tokens = 100'000};
+  // 900 of 1,000 prompt tokens, and 100 steps of which it takes a hundredth: 1,100 tokens of 100,000 are
+  // more.
+  EXPECT_NEAR(WorkOf(capacity, 900, 1000, 100), 0.09 + 100 * (1e-4 + 1.1e-4 + 0.02 * 0.011), 1e-12);
+  EXPECT_NEAR(WorkOf(capacity, 0, 100, 100), 100 * (1e-4 + 2e-5 + 0.02 * 0.01), 1e-12);
+}
+
+TEST(Demand, GoesUpAboveUpAtAndOnlyAsFarAsNeeded) {
+  EXPECT_EQ(Heard().Hear(3.5, 60, 4), 4u);
+  EXPECT_EQ(Heard().Hear(3.7, 60, 4), 5u);
+  EXPECT_EQ(Heard().Hear(9.0, 60, 4), 10u);
+}
+
+TEST(Demand, GoesDownOnlyIfOneLessIsStillBelowUpAt) {
+  Heard few;
+  EXPECT_EQ(few.Hear(0.95, 200, 2), 2u);  // below 0.80 of two, above 0.90 of one
+  Heard enough;
+  EXPECT_EQ(enough.Hear(0.85, 200, 2), 1u);
+  Heard many;
+  EXPECT_EQ(many.Hear(7.5, 200, 10), 9u);  // 7.5 is below 8, and above 0.80 of nine
+}
+
+TEST(Demand, FewerMustHaveSufficedForTheWholeHold) {
+  Heard law({.margin = 0});
+  EXPECT_EQ(law.Hear(8.5, 120, 10), 10u);
+  EXPECT_EQ(law.Hear(2, 100, 10), 10u);
+  EXPECT_EQ(law.Hear(2, 45, 10), 3u);
+}
+
+TEST(Demand, KeepsItsDeviationFree) {
+  Heard steady;
+  steady.Hear(4, 600, 5);
+  EXPECT_NEAR(steady.demand(), 4, 1e-9);
+  Heard bursts;
+  for (int minute = 0; minute < 10; ++minute) {
+    bursts.Hear(8, 5, 20);
+    bursts.Hear(3.6364, 55, 20);  // 4 on the mean
+  }
+  bursts.Hear(4, 15, 20);
+  EXPECT_GT(bursts.demand(), 4.3);
+}
+
+TEST(Demand, ABacklogCountsOnceSomebodyHasWaitedHalfOfWhatAFirstTokenMayTake) {
+  Heard young;
+  young.Hear(3, 30, 4, {.backlog = 30, .oldest = milliseconds(900)});
+  EXPECT_NEAR(young.demand(), 3, 1e-9);
+  Heard old;
+  old.Hear(3, 30, 4, {.backlog = 30, .oldest = milliseconds(1100)});
+  EXPECT_NEAR(old.demand(), 5, 1e-9);  // 30 s of work in the 15 s of the window
+}
+
+TEST(Demand, NothingAndWhatIsNoNumberAreNoDemand) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Heard law;
+  EXPECT_EQ(law.Hear(nan, 200, 3, {.backlog = nan, .oldest = seconds(9)}), 0u);
+  EXPECT_EQ(law.demand(), 0);
+  EXPECT_EQ(Heard().Hear(0, 200, 3), 0u);
+  EXPECT_EQ(Heard().Hear(-5, 200, 3), 0u);
+}
+
+TEST(Demand, DoesNotFlapAroundAThreshold) {
+  Heard law;
+  uint32_t replicas = 5;
+  int changes = 0;
+  for (int minute = 0; minute < 120; ++minute) {
+    const uint32_t wanted = law.Hear(minute % 2 == 0 ? 4.2 : 4.5, 60, replicas);
+    changes += wanted != replicas ? 1 : 0;
+    replicas = wanted;
+  }
+  EXPECT_LE(changes, 1);
+}
+
+}  // namespace
+}  // namespace scheduler::autoscale
