@@ -16,6 +16,12 @@ const router::ReplicaState& ReplicaOf(const Exchange& x) {
   return x.runtime->load()[x.replica];
 }
 
+// Whatever the prompt, it goes to one replica, whose engine says nothing of its cache; and so would a copy.
+bool GoesToOne(const Exchange& x, const router::Model& model) {
+  return model.replica_count == 1 && model.fallbacks.empty() && x.model().config->routing.shadows.empty() &&
+         !x.model().config->endpoints.front().kv_events;
+}
+
 }  // namespace
 
 std::string_view SessionOf(const Exchange& x) {
@@ -29,6 +35,12 @@ std::string_view SessionOf(const Exchange& x) {
 void PromptPrefix::Find(Exchange& x, conf::TimePoint now) {
   const router::Model& model = x.runtime->routes().model(x.model_id);
   if (x.form || !router::LooksAtPrompt(model.spec.policy)) return;
+  if (GoesToOne(x, model)) {
+    matches_[0] = {x.runtime->routes().replicas(model.id).front().id,
+                   x.model().estimate->Cached(x.prompt_tokens_est)};
+    match_count_ = 1;
+    return;
+  }
   const uint64_t salt = router::prefix::SaltOf(model.spec.name, {});
   const std::span<const uint64_t> blocks =
       router::prefix::HashPrompt(x.facts, x.body, salt, x.shard.block_hasher);
@@ -39,6 +51,7 @@ void PromptPrefix::Find(Exchange& x, conf::TimePoint now) {
   } else if (!blocks.empty()) {
     affinity_ = blocks[std::min(blocks.size(), kAffinityBlocks) - 1];
   }
+  if (blocks.empty()) return;
   std::array<router::prefix::Holder, kMaxMatches> holders;
   const size_t held = x.shard.shared.prefixes.Find(blocks, now, holders);
   match_count_ = router::MatchesOf(x.runtime->load(), std::span(holders).first(held), blocks.size(),

@@ -18,6 +18,7 @@ struct Range {
 constexpr Range kTokensPerByte{0.02, 2};
 constexpr Range kTokensPerEvent{0.1, 64};
 constexpr Range kOutput{1, 131072};
+constexpr Range kPrompt{0, 1e8};
 
 void Learn(std::atomic<double>& average, double sample, Range range) {
   if (!std::isfinite(sample)) return;
@@ -45,6 +46,13 @@ int64_t TokenEstimate::ExpectedOutput(std::optional<int64_t> bound) const {
   return bound ? std::clamp<int64_t>(*bound, 0, expected) : expected;
 }
 
+int64_t TokenEstimate::Cached(int64_t prompt_tokens) const {
+  const double prompt = prompt_.load(std::memory_order_relaxed);
+  if (prompt <= 0 || prompt_tokens <= 0) return 0;
+  const double share = std::min(1.0, cached_.load(std::memory_order_relaxed) / prompt);
+  return static_cast<int64_t>(share * std::min(static_cast<double>(prompt_tokens), kMaxTokens));
+}
+
 int64_t TokenEstimate::OutputOfEvents(uint64_t events) const {
   return Tokens(static_cast<double>(events) * tokens_per_event());
 }
@@ -52,6 +60,13 @@ int64_t TokenEstimate::OutputOfEvents(uint64_t events) const {
 void TokenEstimate::LearnPrompt(uint64_t bytes, int64_t prompt_tokens) {
   if (bytes < kMinPromptBytes || prompt_tokens <= 0) return;
   Learn(tokens_per_byte_, static_cast<double>(prompt_tokens) / static_cast<double>(bytes), kTokensPerByte);
+}
+
+// Both averages move together, so that their ratio is that of the tokens behind them.
+void TokenEstimate::LearnCached(int64_t prompt_tokens, int64_t cached_tokens) {
+  if (prompt_tokens <= 0) return;
+  Learn(prompt_, static_cast<double>(prompt_tokens), kPrompt);
+  Learn(cached_, static_cast<double>(std::min(cached_tokens, prompt_tokens)), kPrompt);
 }
 
 void TokenEstimate::LearnOutput(int64_t completion_tokens, uint64_t events) {

@@ -25,11 +25,16 @@ class TokenEstimate {
   // Tokens that one completion is expected to have, never above its bound.
   int64_t ExpectedOutput(std::optional<int64_t> bound) const;
 
+  // Of a prompt of so many tokens, those that an engine is expected to hold already: by the share that it
+  // held of the last prompts, long ones counting for more.
+  int64_t Cached(int64_t prompt_tokens) const;
+
   // Tokens generated, told from the number of content events relayed.
   int64_t OutputOfEvents(uint64_t events) const;
 
   // What an engine reported at the end of a request.
   void LearnPrompt(uint64_t bytes, int64_t prompt_tokens);
+  void LearnCached(int64_t prompt_tokens, int64_t cached_tokens);
   void LearnOutput(int64_t completion_tokens, uint64_t events);  // events: 0 when not streamed
 
   double tokens_per_byte() const { return tokens_per_byte_.load(std::memory_order_relaxed); }
@@ -39,6 +44,8 @@ class TokenEstimate {
   std::atomic<double> tokens_per_byte_{kFirstTokensPerByte};
   std::atomic<double> tokens_per_event_{kFirstTokensPerEvent};
   std::atomic<double> output_{kFirstOutput};
+  std::atomic<double> prompt_{0};  // tokens of one
+  std::atomic<double> cached_{0};  // ... of which the engine held so many
 };
 
 }  // namespace router

@@ -38,9 +38,11 @@ bool Happened(conf::TimePoint t) {
 void FillCounts(Exchange& x) {
   if (x.counts.source == ledger::TokenSource::kUpstream) {
     if (x.facts.prompt_bytes > 0 && x.model_id != kNoModel) {
-      x.model().estimate->LearnPrompt(x.facts.prompt_bytes, static_cast<int64_t>(x.counts.input));
+      router::TokenEstimate& estimate = *x.model().estimate;
+      estimate.LearnPrompt(x.facts.prompt_bytes, static_cast<int64_t>(x.counts.input));
+      estimate.LearnCached(static_cast<int64_t>(x.counts.input), static_cast<int64_t>(x.counts.cached));
       if (x.counts.output > 0) {
-        x.model().estimate->LearnOutput(static_cast<int64_t>(x.counts.output) / x.facts.n, x.events);
+        estimate.LearnOutput(static_cast<int64_t>(x.counts.output) / x.facts.n, x.events);
       }
     }
     return;

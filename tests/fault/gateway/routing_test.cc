@@ -66,6 +66,40 @@ TEST_P(RoutingBy, TheTurnsOfAConversationGoWhereItsBeginningIsCached) {
 INSTANTIATE_TEST_SUITE_P(Policies, RoutingBy,
                          testing::Values("cost", "cache-aware", "epp", "consistent-hash"));
 
+// Nobody hashes or remembers prompts for it: what the engine reports of its cache is all that is used.
+TEST(RoutingToOne, TheOnlyReplicasCacheIsKnownByWhatItReports) {
+  const EngineProcess engine;
+  const GatewayProcess gateway({.replicas = {engine.port()}});
+  for (int i = 0; i < 20; ++i) {
+    const Answer answer = gateway.Ask(
+        Chat({{"messages", Json::array({Turn(Opening(1))})}, {"max_tokens", 2}, {"stream", i % 2 == 0}}));
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    ASSERT_TRUE(gateway.Settles());
+  }
+  const auto cached = [&](const char* name) {
+    return gateway.Metric(fmt::format("{}{{model=\"chat-small\"}}", name)).value_or(0);
+  };
+  const double reported = cached("tidegate_cached_input_tokens_total");
+  const double predicted = cached("tidegate_predicted_cached_input_tokens_total");
+  EXPECT_GT(reported, 0);
+  EXPECT_GT(predicted, 0.6 * reported);
+  EXPECT_LT(predicted, 1.1 * reported);
+  EXPECT_EQ(gateway.Metric("tidegate_prefix_index_entries"), 0.0);
+}
+
+TEST(RoutingToOne, AFallbackIsAChoice) {
+  const EngineProcess engine;
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()},
+       .model = "fallbacks: [other]",
+       .models =
+           fmt::format("  - {{name: other, endpoints: [{{url: \"http://127.0.0.1:{}\", engine: vllm}}]}}\n",
+                       engine.port())});
+  const Answer answer = gateway.Ask(Chat({{"messages", Json::array({Turn(Opening(1))})}, {"max_tokens", 2}}));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_GT(gateway.Metric("tidegate_prefix_index_entries").value_or(0), 0);
+}
+
 struct Routing : testing::TestWithParam<const char*> {};
 
 TEST_P(Routing, EveryPolicyServesOverLiveReplicasOnly) {

@@ -32,6 +32,32 @@ TEST(TokenEstimate, LearnsAModelsRatios) {
   EXPECT_NEAR(static_cast<double>(estimate.ExpectedOutput(std::nullopt)), 1000, 10);
 }
 
+TEST(TokenEstimate, ExpectsTheShareOfAPromptThatEnginesReportedAsCached) {
+  TokenEstimate estimate;
+  EXPECT_EQ(estimate.Cached(1000), 0) << "nothing has been reported";
+  // By tokens: of 11,000 in two prompts, 5,000 were cached.
+  for (int i = 0; i < 400; ++i) {
+    estimate.LearnCached(10'000, 5'000);
+    estimate.LearnCached(1'000, 0);
+  }
+  EXPECT_NEAR(static_cast<double>(estimate.Cached(1000)), 455, 25);
+  EXPECT_EQ(estimate.Cached(0), 0);
+  for (int i = 0; i < 400; ++i) estimate.LearnCached(1'000, 0);
+  EXPECT_EQ(estimate.Cached(1000), 0);
+}
+
+TEST(TokenEstimate, NeverExpectsMoreThanThePromptToBeCached) {
+  TokenEstimate estimate;
+  estimate.LearnCached(0, 100);
+  estimate.LearnCached(-1, 5);
+  EXPECT_EQ(estimate.Cached(1000), 0);
+  for (int i = 0; i < 100; ++i) estimate.LearnCached(100, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(estimate.Cached(1000), 1000);
+  EXPECT_GT(estimate.Cached(std::numeric_limits<int64_t>::max()), 0);
+  for (int i = 0; i < 100; ++i) estimate.LearnCached(100, -7);
+  EXPECT_GE(estimate.Cached(1000), 0);
+}
+
 TEST(TokenEstimate, AbsurdReportsCannotPoisonIt) {
   TokenEstimate estimate;
   for (int i = 0; i < 1000; ++i) {
