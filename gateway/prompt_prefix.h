@@ -1,10 +1,10 @@
 // What the router is told of a request's prompt, and what it learns from where the request goes: the prompt's
 // blocks, and which replicas are taken to hold them. Empty for policies that do not look at the prompt.
 //
-// Where there is nothing to choose between, and no engine tells of its cache, nobody needs to know the blocks:
-// what the only replica is taken to hold of a prompt is then the share that it reported of the last ones. That
-// is right in the mean, and so are the replica's backlog and the prefill rate measured from it; it is not of
-// one prompt, which neither matter for long.
+// Where there is nothing to choose between, and no engine tells of its cache, nobody needs to know the
+// blocks: what the only replica is taken to hold of a prompt is then the share that it reported of the last
+// ones. That is right in the mean, and so are the replica's backlog and the prefill rate measured from it; it
+// is not of one prompt, which neither matter for long.
 //
 // Part of an Exchange, on its shard. Keeps the blocks (8 bytes for each 256 of the prompt) until the engine
 // has computed them.
@@ -29,8 +29,8 @@ std::string_view SessionOf(const Exchange& x);
 
 class PromptPrefix {
  public:
-  // Hashes the prompt and asks who holds how much of it, where that matters. Valid while the exchange's runtime
-  // is.
+  // Hashes the prompt and asks who holds how much of it, where that matters. Valid while the exchange's
+  // runtime is.
   void Find(Exchange& x, conf::TimePoint now);
 
   // Views of what Find found.

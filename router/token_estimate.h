@@ -25,8 +25,8 @@ class TokenEstimate {
   // Tokens that one completion is expected to have, never above its bound.
   int64_t ExpectedOutput(std::optional<int64_t> bound) const;
 
-  // Of a prompt of so many tokens, those that an engine is expected to hold already: by the share that it held
-  // of the last prompts, long ones counting for more.
+  // Of a prompt of so many tokens, those that an engine is expected to hold already: by the share that it
+  // held of the last prompts, long ones counting for more.
   int64_t Cached(int64_t prompt_tokens) const;
 
   // Tokens generated, told from the number of content events relayed.

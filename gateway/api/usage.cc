@@ -288,28 +288,26 @@ std::string_view StringValue(std::string_view text, size_t key_end) {
   return end == kNowhere ? std::string_view() : text.substr(i + 1, end - i - 2);
 }
 
-// The string values of `key` (quotes included), from the last one back.
+// The string values of `key` (quotes included), the first occurrence of which is at `at`; kNowhere: none.
 template <class Visit>
-void ForEachValue(std::string_view text, std::string_view key, Visit visit) {
-  const size_t first = conf::Find(text, key);
-  if (first == kNowhere) return;
-  size_t before = text.size();
-  for (int tried = 0; tried < kMaxCandidates && before > first; ++tried) {
-    before = FindLast(text, key, before);
-    visit(StringValue(text, before + key.size()));
+void ForEachValue(std::string_view text, std::string_view key, size_t at, Visit visit) {
+  while (at != kNowhere) {
+    text.remove_prefix(at + key.size());
+    visit(StringValue(text, 0));
+    at = conf::Find(text, key);
   }
 }
 
 bool HasValue(std::string_view text, std::string_view key, std::string_view wanted) {
   bool found = false;
-  ForEachValue(text, key, [&](std::string_view value) { found |= value == wanted; });
+  ForEachValue(text, key, conf::Find(text, key), [&](std::string_view value) { found |= value == wanted; });
   return found;
 }
 
 // kLength outweighs kDone.
-Finish FinishFromReason(std::string_view text, std::string_view key, std::string_view length) {
+Finish FinishFromReason(std::string_view text, std::string_view key, size_t at, std::string_view length) {
   Finish finish = Finish::kNone;
-  ForEachValue(text, key, [&](std::string_view value) {
+  ForEachValue(text, key, at, [&](std::string_view value) {
     if (value == length) {
       finish = Finish::kLength;
     } else if (!value.empty() && finish == Finish::kNone) {
@@ -345,8 +343,10 @@ std::optional<Usage> UsageFromJson(std::string_view text) {
 Finish FinishFromJson(std::string_view text) {
   constexpr std::string_view kFinish = "\"finish_reason\"";
   constexpr std::string_view kStop = "\"stop_reason\"";
-  if (conf::Contains(text, kFinish)) return FinishFromReason(text, kFinish, "length");
-  if (conf::Contains(text, kStop)) return FinishFromReason(text, kStop, "max_tokens");
+  if (const size_t at = conf::Find(text, kFinish); at != kNowhere)
+    return FinishFromReason(text, kFinish, at, "length");
+  if (const size_t at = conf::Find(text, kStop); at != kNowhere)
+    return FinishFromReason(text, kStop, at, "max_tokens");
   if (conf::Contains(text, "\"incomplete_details\"")) return FinishFromStatus(text);
   return Finish::kNone;
 }

@@ -27,6 +27,13 @@ uint8_t Nibble(char c) {
   return kNibbles[static_cast<uint8_t>(c)];
 }
 
+void PutHex(const uint8_t* bytes, size_t size, char* to) {
+  for (size_t i = 0; i < size; ++i) {
+    to[2 * i] = kHex[bytes[i] >> 4];
+    to[2 * i + 1] = kHex[bytes[i] & 15];
+  }
+}
+
 // A broken libcrypto is no state to go on from.
 void Require(int ok) {
   if (ok != 1) std::abort();
@@ -57,10 +64,7 @@ size_t FindValue(std::string_view body, std::string_view key) {
 
 std::string Hex(const uint8_t* bytes, size_t size) {
   std::string hex(size * 2, '0');
-  for (size_t i = 0; i < size; ++i) {
-    hex[2 * i] = kHex[bytes[i] >> 4];
-    hex[2 * i + 1] = kHex[bytes[i] & 15];
-  }
+  PutHex(bytes, size, hex.data());
   return hex;
 }
 
@@ -98,12 +102,9 @@ Digest Hasher::Hash(std::string_view first, std::string_view second) {
 
 Digest FinishLine(std::string* out, size_t begin, const Digest& previous, Hasher& hasher) {
   const Digest link = hasher.Link(previous, std::string_view(*out).substr(begin));
-  out->append(kLinkKey);
-  for (const uint8_t byte : link) {
-    out->push_back(kHex[byte >> 4]);
-    out->push_back(kHex[byte & 15]);
-  }
-  out->append(kLineEnd).push_back('\n');
+  std::array<char, 2 * link.size()> hex;
+  PutHex(link.data(), link.size(), hex.data());
+  out->append(kLinkKey).append(hex.data(), hex.size()).append(kLineEnd).push_back('\n');
   return link;
 }
 

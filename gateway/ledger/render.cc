@@ -1,5 +1,7 @@
 #include "gateway/ledger/render.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace gateway::ledger {
@@ -29,9 +31,20 @@ size_t Utf8Length(std::string_view s) {
   return 0;
 }
 
-bool Plain(char c) {
-  const auto u = static_cast<unsigned char>(c);
-  return u >= 0x20 && u < 0x80 && c != '"' && c != '\\' && u != 0x7F;
+// Which bytes stand for themselves in a JSON string.
+constexpr std::array<bool, 256> kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (size_t c = 0x20; c < 0x7F; ++c) plain[c] = c != '"' && c != '\\';
+  return plain;
+}();
+
+// The length of what stands for itself at the beginning of `text`.
+size_t PlainLength(std::string_view text) {
+  const auto plain = [&](size_t i) { return kPlain[static_cast<unsigned char>(text[i])]; };
+  size_t i = 0;
+  while (i + 4 <= text.size() && plain(i) && plain(i + 1) && plain(i + 2) && plain(i + 3)) i += 4;
+  while (i < text.size() && plain(i)) ++i;
+  return i;
 }
 
 template <class Number>
@@ -64,8 +77,7 @@ void Optional(LineWriter& line, std::string_view key, std::string_view value) {
 void AppendEscaped(std::string* out, std::string_view text) {
   size_t done = 0;
   while (done < text.size()) {
-    size_t end = done;
-    while (end < text.size() && Plain(text[end])) ++end;
+    const size_t end = done + PlainLength(text.substr(done));
     out->append(text, done, end - done);
     done = end;
     if (done == text.size()) return;
@@ -112,7 +124,12 @@ LineWriter::LineWriter(std::string* out, uint64_t seq, int64_t time_us, Kind kin
 }
 
 void LineWriter::Key(std::string_view key) {
-  out_->append(",\"").append(key).append("\":");
+  // In one piece: names are most of a line.
+  const size_t at = out_->size();
+  out_->resize(at + key.size() + 4);
+  char* end = std::copy_n(",\"", 2, out_->data() + at);
+  end = std::copy(key.begin(), key.end(), end);
+  std::copy_n("\":", 2, end);
 }
 
 LineWriter& LineWriter::Int(std::string_view key, int64_t value) {

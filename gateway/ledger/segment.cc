@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kDigits = 20;
 constexpr std::string_view kExtension = ".jsonl";
 constexpr size_t kChunk = 256 * 1024;
-constexpr uint64_t kKeptPages = 16 << 20;  // bytes
+constexpr uint64_t kKeptPages = 4 << 20;  // bytes
 
 }  // namespace
 

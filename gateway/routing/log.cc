@@ -11,6 +11,11 @@ namespace gateway::routing {
 namespace {
 
 constexpr int kNice = 10;
+// Records are written together that come within this time, or once so many bytes wait: waking for each costs
+// more than writing it.
+constexpr auto kGather = std::chrono::milliseconds(200);
+constexpr size_t kGatheredBytes = RoutingLog::kMaxQueuedBytes / 4;
+constexpr size_t kPieceBytes = size_t{32} << 10;  // of a write
 
 }  // namespace
 
@@ -39,9 +44,10 @@ void RoutingLog::Add(Record record) {
     ++stats_.dropped_queue;
     return;
   }
+  const bool enough = queued_bytes_ < kGatheredBytes && queued_bytes_ + bytes >= kGatheredBytes;
   queued_bytes_ += bytes;
   queue_.push_back(std::move(record));
-  if (queue_.size() == 1) wake_.notify_one();
+  if (queue_.size() == 1 || enough) wake_.notify_one();
 }
 
 RoutingLog::Stats RoutingLog::stats() const {
@@ -56,6 +62,7 @@ void RoutingLog::Run() {
   while (true) {
     wake_.wait(lock, [this] { return closed_ || !queue_.empty(); });
     if (queue_.empty()) return;
+    wake_.wait_for(lock, kGather, [this] { return closed_ || queued_bytes_ >= kGatheredBytes; });
     const std::vector<Record> records = std::exchange(queue_, {});
     const config::RoutingLog config = config_;
     lock.unlock();
@@ -68,12 +75,18 @@ void RoutingLog::Run() {
 }
 
 void RoutingLog::Write(const std::vector<Record>& records, const config::RoutingLog& config) {
+  using nlohmann::ordered_json;
   uint64_t written = 0;
+  uint64_t lines = 0;
+  std::string piece;
   for (const Record& record : records) {
-    using nlohmann::ordered_json;
-    const std::string line = ToJson(record).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-    const absl::Status status = files_.Append(line + "\n", config.file_bytes, config.files);
-    written += status.ok();
+    piece.append(ToJson(record).dump(-1, ' ', false, ordered_json::error_handler_t::replace)).push_back('\n');
+    ++lines;
+    if (piece.size() < kPieceBytes && &record != &records.back()) continue;
+    const absl::Status status = files_.Append(piece, config.file_bytes, config.files);
+    if (status.ok()) written += lines;
+    piece.clear();
+    lines = 0;
     if (status.ok() == !failing_) continue;
     failing_ = !status.ok();
     if (failing_) {

@@ -105,8 +105,8 @@ Task<ServerConnection::Status> ServerConnection::ReadHead() {
     in_.Append(leftover_);
     leftover_.clear();
   }
-  SetAfter(in_.empty() ? limits_.idle : limits_.head_time);
-  bool began = !in_.empty();
+  if (in_.empty()) SetAfter(limits_.idle);
+  bool began = false;
   while (true) {
     // RFC 9112: an empty line before a request line is skipped.
     while (scanned_ == 0 && in_.view().starts_with("\r\n")) in_.Consume(2);
@@ -122,11 +122,12 @@ Task<ServerConnection::Status> ServerConnection::ReadHead() {
     }
     if (!reading_)
       in_.Reserve(std::min(in_.size() + kInitialBuffer / 2, limits_.head.bytes + kInitialBuffer));
-    if (!co_await Fill(in_)) co_return timed_out_&& began ? Status::kTimedOut : Status::kClosed;
-    if (!began) {
+    // Only where the head did not come whole: that it does costs no look at the clock.
+    if (!began && (!in_.empty() || !armed())) {
       began = true;
       SetAfter(limits_.head_time);
     }
+    if (!co_await Fill(in_)) co_return timed_out_&& began ? Status::kTimedOut : Status::kClosed;
   }
   Clear();
   in_request_ = true;

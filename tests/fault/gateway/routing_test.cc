@@ -71,8 +71,8 @@ TEST(RoutingToOne, TheOnlyReplicasCacheIsKnownByWhatItReports) {
   const EngineProcess engine;
   const GatewayProcess gateway({.replicas = {engine.port()}});
   for (int i = 0; i < 20; ++i) {
-    const Answer answer = gateway.Ask(Chat(
-        {{"messages", Json::array({Turn(Opening(1))})}, {"max_tokens", 2}, {"stream", i % 2 == 0}}));
+    const Answer answer = gateway.Ask(
+        Chat({{"messages", Json::array({Turn(Opening(1))})}, {"max_tokens", 2}, {"stream", i % 2 == 0}}));
     ASSERT_EQ(answer.status, 200) << answer.body;
     ASSERT_TRUE(gateway.Settles());
   }
@@ -92,8 +92,9 @@ TEST(RoutingToOne, AFallbackIsAChoice) {
   const GatewayProcess gateway(
       {.replicas = {engine.port()},
        .model = "fallbacks: [other]",
-       .models = fmt::format("  - {{name: other, endpoints: [{{url: \"http://127.0.0.1:{}\", engine: vllm}}]}}\n",
-                             engine.port())});
+       .models =
+           fmt::format("  - {{name: other, endpoints: [{{url: \"http://127.0.0.1:{}\", engine: vllm}}]}}\n",
+                       engine.port())});
   const Answer answer = gateway.Ask(Chat({{"messages", Json::array({Turn(Opening(1))})}, {"max_tokens", 2}}));
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_GT(gateway.Metric("tidegate_prefix_index_entries").value_or(0), 0);

@@ -123,6 +123,12 @@ TEST(UsageFromJson, GivesUpOnBodiesMadeOfNothingButTheKey) {
   EXPECT_FALSE(UsageFromJson(hostile));
 }
 
+TEST(FinishFromJson, LooksAtEveryChoice) {
+  std::string text = R"({"choices":[{"finish_reason":"length"})";
+  for (int i = 0; i < 100; ++i) text += R"(,{"finish_reason":"stop"})";
+  EXPECT_EQ(FinishFromJson(text + "]}"), Finish::kLength);
+}
+
 TEST(FinishFromJson, TellsDoneFromLength) {
   const std::vector<std::pair<std::string, Finish>> cases = {
       {R"({"choices":[{"delta":{"content":"x"},"finish_reason":null}]})", Finish::kNone},

@@ -126,6 +126,36 @@ TEST(ServerConnection, WhatIsSentAheadIsTheNextRequestHoweverItIsCut) {
   }
 }
 
+TEST(ServerConnection, AHeadThatDoesNotComeWholeIsGivenUp) {
+  const std::string request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+  struct Case {
+    std::string sent;  // by a client that then says no more
+    Status end;
+    bool after_another = false;
+  };
+  const std::vector<Case> cases = {
+      {"", Status::kClosed},
+      {"\r\n", Status::kClosed},
+      {"GET / HT", Status::kTimedOut},
+      {"\r\nGET / HT", Status::kTimedOut},
+      {"", Status::kClosed, true},
+      {"\r\n", Status::kTimedOut, true},
+      {"GET / HT", Status::kTimedOut, true},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(testing::PrintToString(c.sent) + (c.after_another ? " after another" : ""));
+    WithConnection({.idle = milliseconds(20), .head_time = milliseconds(20)},
+                   [&](TestLoop&, ServerConnection& connection, ClientStream& client) -> Task<void> {
+                     client.Send((c.after_another ? request : "") + c.sent);
+                     if (c.after_another) {
+                       EXPECT_EQ(co_await connection.ReadHead(), Status::kOk);
+                       EXPECT_TRUE(connection.EndRequest());
+                     }
+                     EXPECT_EQ(co_await connection.ReadHead(), c.end);
+                   });
+  }
+}
+
 TEST(ServerConnection, BearsABodyThatGoesOnAfterItWasGivenUp) {
   for (const size_t size : {100u, 100'000u, 1'000'000u}) {
     SCOPED_TRACE(size);
