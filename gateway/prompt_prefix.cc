@@ -19,7 +19,7 @@ const router::ReplicaState& ReplicaOf(const Exchange& x) {
 // Whatever the prompt, it goes to one replica, whose engine says nothing of its cache; and so would a copy.
 bool GoesToOne(const Exchange& x, const router::Model& model) {
   return model.replica_count == 1 && model.fallbacks.empty() && x.model().config->routing.shadows.empty() &&
-         !x.model().config->endpoints.front().kv_events;
+         !x.runtime->replica(x.runtime->routes().replicas(model.id).front().id).config->kv_events;
 }
 
 }  // namespace
