@@ -300,8 +300,8 @@ TEST(RoutingComplaints, NoHangIsSeenInALongPrompt) {
 // --- An index without a bound ---
 
 TEST(RoutingComplaints, UnboundedIndexItsMemoryIsWhatItWas) {
-  const EngineProcess engine;
-  GatewayProcess gateway({.replicas = {engine.port()}});
+  const EngineProcess engines[2];  // with one there is nothing to choose, and nothing is indexed
+  GatewayProcess gateway({.replicas = {engines[0].port(), engines[1].port()}});
   RawClient client = gateway.Connect();
   const auto ask = [&](int from, int to) {
     for (int i = from; i < to; ++i) {
