@@ -65,7 +65,7 @@ std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
   return std::nullopt;
 }
 
-// There is no such path, either, where the server has another answer for that: it does not speak of models.
+// A path that an engine does not serve is a 404 as well, which speaks of no model.
 bool SaysModelUnknown(std::string_view body) {
   return body.find("model") != std::string_view::npos || body.find("adapter") != std::string_view::npos;
 }

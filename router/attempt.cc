@@ -12,6 +12,7 @@ using conf::Duration;
 using conf::TimePoint;
 
 constexpr Duration kMinWait = std::chrono::milliseconds(1);  // so that a lost race cannot spin
+constexpr int kRefusals = 400;                               // and above
 constexpr int kTooManyRequests = 429;
 constexpr int kUnavailableStatus = 503;
 constexpr int kOverloadedStatus = 529;  // Anthropic's
@@ -92,6 +93,7 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
       if (!fresh_ && !first_byte_ && !PastDeadline(now)) return Try(true);
       [[fallthrough]];
     case Kind::kConnectFailed:
+      load_[*decision_.replica].adapters.Forget(now);  // whoever comes back there comes back empty
       charge.Report(Outcome::kBad, now);
       return Again(kOnUnavailable, AttemptError::kConnectFailed, now);
     case Kind::kStatus:
@@ -165,6 +167,7 @@ Step Attempt::OnStatus(const Event& event, TimePoint now) {
     charge.Rest(event.retry_after, now);
   const Outcome outcome = OutcomeOf(event.status, event.retry_after.has_value());
   charge.Report(outcome, now);
+  if (event.status >= kRefusals) charge.LeaveAdapter();
   if (event.model_unknown && table_.model(model_).adapter != AdapterId::kNone) {
     NoteLacking(now);
     return Again(kOnUnavailable, AttemptError::kNone, now);

@@ -51,6 +51,10 @@ void Charge::UseAdapter(AdapterId id, std::optional<double> expected) {
   stay_.loads = state_->adapters.Begin(id, expected, stay_.began);
 }
 
+void Charge::LeaveAdapter() {
+  if (adapter_ != AdapterId::kNone) state_->adapters.End(std::exchange(adapter_, AdapterId::kNone));
+}
+
 void Charge::Reestimate(int64_t tokens) {
   if (!state_) return;
   state_->load.Add(0, tokens - stay_.work.tokens);
@@ -100,7 +104,7 @@ void Charge::Release() {
   if (!reported_) state_->breaker.Abandon(admission_);
   state_->load.Add(-1, -stay_.work.tokens);
   state_->engine.End(stay_);
-  if (adapter_ != AdapterId::kNone) state_->adapters.End(std::exchange(adapter_, AdapterId::kNone));
+  LeaveAdapter();
   state_.reset();
   stay_ = {};
   first_token_.reset();

@@ -88,6 +88,8 @@ class Charge {
 
   // It is for an adapter, which may have to be loaded there first; `expected` as AdapterSlots has it.
   void UseAdapter(AdapterId id, std::optional<double> expected);
+  // It was refused: whatever comes now says nothing of the adapter.
+  void LeaveAdapter();
 
   explicit operator bool() const { return state_ != nullptr; }
   const ReplicaState* state() const { return state_.get(); }

@@ -252,7 +252,8 @@ constexpr std::array<EngineAdapter, 5> kAdapters = {{
 void EngineReport::FillFrom(EngineReport other) {
   for (const Field field :
        {&EngineReport::running, &EngineReport::waiting, &EngineReport::kv_use, &EngineReport::kv_tokens,
-        &EngineReport::max_running, &EngineReport::prefix_queries, &EngineReport::prefix_hits}) {
+        &EngineReport::max_running, &EngineReport::prefix_queries, &EngineReport::prefix_hits,
+        &EngineReport::started_at}) {
     if (!(this->*field)) this->*field = other.*field;
   }
   if (max_lora) return;

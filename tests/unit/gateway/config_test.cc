@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -94,7 +95,7 @@ TEST(Config, AnAdapterHasFromItsBaseWhatItDoesNotSayItself) {
   EXPECT_EQ(sql.timeouts.connect, std::chrono::seconds(1));
   EXPECT_EQ(sql.retries.max, 7U);
   EXPECT_EQ(sql.routing.policy, router::PolicyKind::kEpp);
-  EXPECT_EQ(sql.queue->max_running, 3U);
+  EXPECT_EQ(sql.queue.max_running, 3U);
   const config::Model& tuned = result.config->models.at(2);
   EXPECT_EQ(tuned.lora->adapter, "t1");
   EXPECT_EQ(tuned.price.output, 4'000'000);

@@ -80,11 +80,27 @@ TEST(Attempt, AnAdapterThatAReplicaLacksIsAskedForElsewhereAndNotThereForAWhile)
   EXPECT_EQ(d.routing.PickOf(ModelId{0}, 1, {}, d.now).replica, lacking);
 }
 
+TEST(Attempt, AReplicaThatCannotBeReachedHasNothingLoadedAnyMore) {
+  Unknown d(AdapterOnTwo());
+  const ReplicaId home = d.Send(Of::kStart).replica;
+  d.routing.state(static_cast<uint32_t>(home)).adapters.OnReport({.in_use = {}, .slots = 4}, d.now);
+  d.attempt.charge().FirstToken(d.now);
+  EXPECT_EQ(d.routing.load[home].adapters.Look(d.now).loaded.size(), 1u);
+  d.Send(Of::kConnectFailed);
+  EXPECT_TRUE(d.routing.load[home].adapters.Look(d.now).loaded.empty());
+}
+
 TEST(Attempt, AnAdapterThatNobodyHasIsAnsweredSo) {
   Unknown d(AdapterOnTwo());
   d.Send(Of::kStart);
   EXPECT_EQ(d.SaysUnknown().kind, Kind::kTry);
   EXPECT_EQ(d.SaysUnknown().kind, Kind::kRelay);
+  d.attempt.charge().Answered(d.now);  // with a refusal
+  d.Send(Of::kCompleted);
+  for (uint32_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(d.routing.state(i).adapters.IsLacking(AdapterIdOf("sql"), d.now));
+    EXPECT_TRUE(d.routing.state(i).adapters.Look(d.now).loaded.empty());
+  }
   EXPECT_TRUE(d.routing.PickOf(ModelId{0}).replica) << "the next one asks again: it may be there by now";
 }
 

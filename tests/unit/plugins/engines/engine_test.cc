@@ -69,6 +69,23 @@ process_start_time_seconds 1.7e+09
               Optional(0.5));
 }
 
+TEST(EngineAdapters, WhatOneSourceDoesNotSayIsTakenFromTheNext) {
+  EngineReport report;
+  report.running = 1;
+  report.FillFrom(Read("vllm", "/metrics", R"(
+vllm:num_requests_running 3
+vllm:num_requests_waiting 2
+vllm:lora_requests_info{max_lora="4",running_lora_adapters="a",waiting_lora_adapters="b"} 100
+process_start_time_seconds 1.7e+09
+)"));
+  EXPECT_THAT(report.running, Optional(1));
+  EXPECT_THAT(report.waiting, Optional(2));
+  EXPECT_THAT(report.max_lora, Optional(4u));
+  EXPECT_THAT(report.lora_running, ElementsAre("a"));
+  EXPECT_THAT(report.lora_waiting, ElementsAre("b"));
+  EXPECT_THAT(report.started_at, Optional(1.7e9));
+}
+
 TEST(EngineAdapters, WhatIsAbsentOrNoNumberIsLeftOut) {
   const EngineReport report = Read("vllm", "/metrics", R"(
 vllm:num_requests_running NaN
