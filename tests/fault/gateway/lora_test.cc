@@ -49,7 +49,8 @@ struct Lora : Queued {
   // What the gateway takes an endpoint to have.
   Json At(const std::string& endpoint) const {
     const Answer answer = gateway.AskAdmin(Get("/admin/v1/endpoints", Credentials()));
-    for (const Json& one : answer.json()["data"]) {
+    const Json all = answer.json();
+    for (const Json& one : all["data"]) {
       if (one["name"] == endpoint) return one["adapters"];
     }
     return nullptr;
