@@ -49,7 +49,8 @@ struct Lora : Queued {
   // What the gateway takes an endpoint to have.
   Json At(const std::string& endpoint) const {
     const Answer answer = gateway.AskAdmin(Get("/admin/v1/endpoints", Credentials()));
-    for (const Json& one : answer.json()["data"]) {
+    const Json all = answer.json();
+    for (const Json& one : all["data"]) {
       if (one["name"] == endpoint) return one["adapters"];
     }
     return nullptr;
@@ -139,9 +140,9 @@ TEST(LoraAdapters, AreModelsOfTheirOwnForWhoeverCallsAndPays) {
   EXPECT_EQ(cards["a"], Json::parse(R"(["a", "chat-small"])"));
   EXPECT_EQ(cards["sql"], Json::parse(R"(["a", "chat-small"])"));
   const Answer admin = lora.gateway.AskAdmin(Get("/admin/v1/models", Lora::Credentials()));
-  EXPECT_EQ(admin.json()["data"][0]["lora"], Json::parse(R"({"base": "chat-small", "adapter": "a-lora"})"));
-  EXPECT_EQ(admin.json()["data"][0]["price"]["input"], "10");
-  EXPECT_EQ(admin.json()["data"][1]["price"]["input"], "1") << "the base's";
+  EXPECT_EQ(admin.json()["data"][1]["lora"], Json::parse(R"({"base": "chat-small", "adapter": "a-lora"})"));
+  EXPECT_EQ(admin.json()["data"][1]["price"]["input"], "10");
+  EXPECT_EQ(admin.json()["data"][2]["price"]["input"], "1") << "the base's";
 }
 
 TEST(LoraAdapters, WaitForTheReplicasOfTheirBaseAmongThoseWhoWaitForIt) {
