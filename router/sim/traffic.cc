@@ -47,7 +47,12 @@ class AzureLines {
     const auto output = Tokens(line.substr(second + 1));
     if (!output) return {.defect = fmt::format("GeneratedTokens: expected {}", kTokens)};
     if (!begin_) begin_ = at;
-    return {.call = Call{.at = *at - *begin_, .input = *input, .output = *output, .blocks = {}}};
+    int64_t since = 0;
+    if (__builtin_sub_overflow(conf::ToUnixNanos(*at), conf::ToUnixNanos(*begin_), &since) ||
+        conf::Duration(since) > kLongestTrace) {
+      return {.defect = "TIMESTAMP: expected a time within 100 years of the first row's"};
+    }
+    return {.call = Call{.at = conf::Duration(since), .input = *input, .output = *output, .blocks = {}}};
   }
 
  private:

@@ -26,7 +26,7 @@ struct DemandSettings {
   double down_at = 0.80;  // below which there are fewer
   conf::Duration window = std::chrono::seconds(15);  // over which demand is measured
   conf::Duration hold = std::chrono::seconds(120);   // for which fewer must have sufficed
-  double margin = 1;                                 // standard deviations of demand, kept free
+  double margin = 2;                                 // standard deviations of demand, kept free
 };
 
 struct KpaSettings {

@@ -24,6 +24,18 @@ TEST(Traffic, CountsAzureTimesFromTheFirstCallOn) {
   EXPECT_EQ(traffic.calls[1].output, 109u);
 }
 
+TEST(Traffic, AzureTimesThatAreCenturiesApartAreLeftOut) {
+  for (const std::string_view begin : {"0211-11-16 18:15:46.68", "1800-01-01 00:00:00.0"}) {
+    const Traffic traffic = ReadTraffic(std::string(kAzureHeader) + std::string(begin) +
+                                            ",374,44\n"
+                                            "2823-11-16 18:15:51.39,91,16\n",
+                                        "azure.csv", TrafficFormat::kAzure);
+    EXPECT_EQ(traffic.calls.size(), 1u) << begin;
+    ASSERT_EQ(traffic.report.left_out, 1u) << begin;
+    EXPECT_NE(traffic.report.problems[0].message.find("100 years"), std::string::npos) << begin;
+  }
+}
+
 TEST(Traffic, KeepsToTheWindowAndTheNumberOfCalls) {
   std::string text;
   for (int ms : {0, 1000, 2000, 3000}) {

@@ -71,7 +71,8 @@ TEST(Autoscaler, AReplicaThatCannotBePlacedDoesNotKeepTheCountFromFollowingDeman
   EXPECT_EQ(scaler.Tick(Working(2.5), replicas, kColdStart, now).start, 0u);
   EXPECT_EQ(scaler.Tick(Working(40), replicas, kColdStart, now += seconds(1)).wanted, 20u);
   Decision decision;
-  for (int s = 0; s < 200; ++s) decision = scaler.Tick(Working(0.2), replicas, kColdStart, now += seconds(1));
+  for (int s = 0; s < 3600; ++s)
+    decision = scaler.Tick(Working(0.2), replicas, kColdStart, now += seconds(1));
   EXPECT_EQ(decision.wanted, 1u);
   EXPECT_THAT(decision.cancel, ElementsAre(3));
 }
