@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "conf/text.h"
+#include "gateway/handover/hop.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/http/server.h"
 #include "gateway/shard.h"
@@ -85,6 +86,8 @@ void AppendOurs(const Exchange& x, std::string& out) {
   if (x.rates.tokens) AppendRate(out, "tokens", *x.rates.tokens);
   if (x.replica != kNoReplica) {
     AppendField(out, "x-tidegate-replica", x.runtime->replica(x.replica).name());
+    if (x.hop && x.hop->computed_at())
+      AppendField(out, "x-tidegate-prefill", x.runtime->replica(*x.hop->computed_at()).name());
     out += "x-tidegate-queue-ms: ";
     AppendNumber(out, std::chrono::duration_cast<std::chrono::milliseconds>(x.QueueTime()).count());
     out += "\r\nx-tidegate-overhead-us: ";

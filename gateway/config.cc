@@ -65,6 +65,7 @@ LoadResult ParseConfig(std::string_view text, const std::string& file, const con
     config::CheckTenants(document, config);
     config::CheckModels(document, config);
     config::CheckRouting(document, config);
+    config::CheckDisaggregation(document, config);
     config::CheckLedger(document, config);
     config::CheckFiles(document, config);
   }

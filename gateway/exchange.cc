@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gateway/handover/hop.h"
 #include "gateway/shard.h"
 #include "gateway/upstream.h"
 
@@ -39,6 +40,7 @@ void Exchange::WatchClient() {
 void Exchange::OnClientGone() {
   client_gone = true;
   if (waiting) waiting->Abort();
+  if (hop) hop->Abort();
 }
 
 int64_t Exchange::ExpectedOutput() const {

@@ -35,6 +35,10 @@ namespace gateway {
 class Shard;
 class Upstream;
 
+namespace handover {
+class Hop;
+}  // namespace handover
+
 enum class Verdict : uint8_t {
   kGoOn,
   kAnswered,  // the client has its answer; nothing after this stage is needed
@@ -53,6 +57,7 @@ struct Timeline {
   conf::TimePoint ended;
   conf::Duration max_gap{};        // between events
   conf::Duration upstream_wait{};  // spent waiting for upstreams before the answer, retries included
+  conf::Duration prefill{};        // spent while another replica computed the prompt, before that
   conf::Duration body_wait{};      // spent waiting for the client's body
 };
 
@@ -110,7 +115,7 @@ struct Exchange {
 
   // What the gateway itself has cost this request until `now`.
   conf::Duration Overhead(conf::TimePoint now) const {
-    return now - at.started - at.body_wait - QueueTime() - at.upstream_wait;
+    return now - at.started - at.body_wait - QueueTime() - at.upstream_wait - at.prefill;
   }
 
   Shard& shard;
@@ -157,6 +162,7 @@ struct Exchange {
   routing::Traffic traffic;
   std::optional<router::Attempt> attempt;
   std::unique_ptr<Upstream> upstream;  // the answer in hand
+  std::unique_ptr<handover::Hop> hop;  // where the pool computes prompts apart, and the request may be split
   std::optional<router::Step> again;   // the answer broke off before the client had any of it: what to do now
   // relay
   ReplicaId replica = kNoReplica;

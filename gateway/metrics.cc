@@ -37,7 +37,7 @@ struct ModelHistogram {
   DurationCells ModelCells::* cells;
 };
 constexpr std::string_view kGenAiModel = "gen_ai_request_model";
-constexpr std::array<ModelHistogram, 5> kModelHistograms = {{
+constexpr std::array<ModelHistogram, 6> kModelHistograms = {{
     {"gen_ai_server_request_duration_seconds", kGenAiModel,
      "Time from a request's head to the end of its answer", &ModelCells::duration},
     {"gen_ai_server_time_to_first_token_seconds", kGenAiModel,
@@ -46,6 +46,8 @@ constexpr std::array<ModelHistogram, 5> kModelHistograms = {{
      "Mean time between the tokens of an answer after the first", &ModelCells::time_per_output_token},
     {"tidegate_queue_time_seconds", "model", "Time that requests waited for a replica",
      &ModelCells::queue_time},
+    {"tidegate_prefill_time_seconds", "model", "Time in which prefill replicas computed prompts for others",
+     &ModelCells::prefill_time},
     {"tidegate_overhead_seconds", "model",
      "Time that the gateway itself added before the request was sent to a replica", &ModelCells::overhead},
 }};
@@ -55,7 +57,7 @@ struct ModelCounter {
   std::string_view help;
   Cell ModelCells::* cell;
 };
-constexpr std::array<ModelCounter, 5> kModelCounters = {{
+constexpr std::array<ModelCounter, 8> kModelCounters = {{
     {"tidegate_streams_total", "Requests that asked for a stream", &ModelCells::streams},
     {"tidegate_cached_input_tokens_total", "Input tokens that an engine took from its prefix cache",
      &ModelCells::cached_tokens},
@@ -65,6 +67,13 @@ constexpr std::array<ModelCounter, 5> kModelCounters = {{
     {"tidegate_retries_total", "Tries on another replica after the first", &ModelCells::retries},
     {"tidegate_fallbacks_total", "Requests that another model served than the one asked for",
      &ModelCells::fallbacks},
+    {"tidegate_prompts_handed_over_total", "Answers whose prompt a prefill replica computed",
+     &ModelCells::handed_over},
+    {"tidegate_prompts_not_handed_over_total",
+     "Prompts that the replica that answered computed because prefill replicas failed to",
+     &ModelCells::computed_here},
+    {"tidegate_answers_by_prefill_total",
+     "Requests served whole by a prefill replica, nobody else being usable", &ModelCells::by_prefill},
 }};
 
 struct ShadowCounter {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "gateway/answer.h"
+#include "gateway/handover/hop.h"
 #include "gateway/stages/stages.h"
 
 namespace gateway {
@@ -32,6 +33,7 @@ net::Task<void> RunPipeline(Exchange& x) {
       break;
     }
   }
+  if (x.hop) co_await x.hop->Finish();
   stages::Settle(x);  // always: reservation, ledger close, metrics, trace
 }
 

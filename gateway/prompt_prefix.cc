@@ -12,10 +12,6 @@ namespace {
 // Requests that agree in so much of their prompts belong together: a thousand bytes.
 constexpr size_t kAffinityBlocks = 4;
 
-const router::ReplicaState& ReplicaOf(const Exchange& x) {
-  return x.runtime->load()[x.replica];
-}
-
 // Whatever the prompt, it goes to one replica, whose engine says nothing of its cache; and so would a copy.
 bool GoesToOne(const Exchange& x, const router::Model& model) {
   return model.replica_count == 1 && model.fallbacks.empty() && x.model().config->routing.shadows.empty() &&
@@ -67,17 +63,18 @@ router::PickFacts PromptPrefix::Facts(const Exchange& x) const {
           .max_output = x.MaxOutput(),
           .affinity = affinity_,
           .cached = std::span(matches_).first(match_count_),
+          .may_hand_over = x.hop != nullptr,
           .prefer_room = x.place != nullptr};
 }
 
-void PromptPrefix::Sent(const Exchange& x, conf::TimePoint now) const {
-  const router::ReplicaState& replica = ReplicaOf(x);
+void PromptPrefix::Sent(const Exchange& x, router::ReplicaId id, conf::TimePoint now) const {
+  const router::ReplicaState& replica = x.runtime->load()[id];
   if (x.attempt->model() != x.model_id) return;  // a fallback's cache has it under another salt
   if (!blocks_.empty() && replica.member) x.shard.shared.prefixes.Predict(blocks_, *replica.member, now);
 }
 
-void PromptPrefix::Computed(const Exchange& x, conf::TimePoint now) const {
-  const router::ReplicaState& replica = ReplicaOf(x);
+void PromptPrefix::Computed(const Exchange& x, router::ReplicaId id, conf::TimePoint now) const {
+  const router::ReplicaState& replica = x.runtime->load()[id];
   if (blocks_.empty() || !replica.member || x.attempt->model() != x.model_id) return;
   x.shard.shared.prefixes.Confirm(blocks_, *replica.member, now);
   TellTokens(x, *replica.member);

@@ -37,8 +37,8 @@ class PromptPrefix {
   router::PickFacts Facts(const Exchange& x) const;
 
   // The request is on its way to the replica, or its prompt has been computed there.
-  void Sent(const Exchange& x, conf::TimePoint now) const;
-  void Computed(const Exchange& x, conf::TimePoint now) const;
+  void Sent(const Exchange& x, router::ReplicaId replica, conf::TimePoint now) const;
+  void Computed(const Exchange& x, router::ReplicaId replica, conf::TimePoint now) const;
 
  private:
   void TellTokens(const Exchange& x, router::prefix::MemberId member) const;

@@ -72,6 +72,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
                 .slow_start = model.watch.slow_start};
   const std::optional<config::Queue> queue = config::QueueOf(model);
   if (queue) spec.room = {queue->busy_for, static_cast<double>(queue->max_running.value_or(0))};
+  spec.handover = config::HandoverOf(model);
   if (model.max_output_tokens) spec.max_output = *model.max_output_tokens;
   for (const config::Endpoint& endpoint : model.endpoints) {
     router::ReplicaSpec replica;
@@ -82,6 +83,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
     replica.weight = endpoint.weight;
     replica.zone = endpoint.zone;
     replica.track = endpoint.track;
+    replica.role = endpoint.role;
     replica.room_known = config::IsEngine(endpoint.engine);
     spec.replicas.push_back(std::move(replica));
   }

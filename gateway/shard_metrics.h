@@ -78,6 +78,9 @@ struct ModelCells {
   Cell cost_micro_usd;
   Cell retries;
   Cell fallbacks;
+  Cell handed_over;                    // answers whose prompt another replica computed
+  Cell computed_here;                  // ... was to compute, and failed to
+  Cell by_prefill;                     // answers of prefill replicas, nobody else being there
   std::array<Cell, 4> queue_refusals;  // by router::WaitRefusal; the first: waited as long as it may
   TokenCells input_tokens;             // of requests that used any
   TokenCells output_tokens;
@@ -85,6 +88,7 @@ struct ModelCells {
   DurationCells time_to_first_token;
   DurationCells time_per_output_token;
   DurationCells queue_time;
+  DurationCells prefill_time;
   DurationCells overhead;
   ShadowCells shadow;
 };

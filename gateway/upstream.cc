@@ -9,6 +9,7 @@
 #include "gateway/answer.h"
 #include "gateway/api/anthropic.h"
 #include "gateway/api/responses.h"
+#include "gateway/handover/hop.h"
 #include "gateway/hang_look.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/connect_deadline.h"
@@ -96,13 +97,23 @@ class ClientLook final : public net::Alarm {
 
 }  // namespace
 
-Upstream::Upstream(Exchange& x, const router::Replica& route, ModelId model)
+Upstream::Upstream(Exchange& x, const router::Replica& route, ModelId model, const UpstreamEdit& edit)
     : x_(x),
       model_(x.runtime->model(model)),
       name_(x.runtime->routes().NameAt(model, route)),
-      replica_(x.runtime->replica(route.id)) {}
+      replica_(x.runtime->replica(route.id)),
+      edit_(edit) {}
 
 Upstream::~Upstream() = default;
+
+// What the client's leaving aborts; of a hop, what the hop's end does too.
+void Upstream::SetWaiting(net::Abortable* what) {
+  (edit_.hop ? edit_.hop->waiting_ : x_.waiting) = what;
+}
+
+bool Upstream::given_up() const {
+  return x_.client_gone || (edit_.hop && edit_.hop->aborted_);
+}
 
 bool Upstream::Prepare() {
   const config::ApiSet& known = replica_.config->apis;
@@ -126,13 +137,16 @@ bool Upstream::Prepare() {
     return false;
   }
   chat_ = std::get<api::ChatRequest>(std::move(*made));
-  if (x_.output_cap && carry_ == Carry::kResponsesAsChat) {
+  const bool capped = x_.output_cap && carry_ == Carry::kResponsesAsChat;
+  if (capped || !edit_.members.empty()) {
+    router::SpliceRequest request{
+        .ask_usage = false, .members = edit_.members, .only_prompt = edit_.only_prompt};
+    if (capped) request.output_cap = x_.output_cap;
     router::BodyFacts facts;
     chat_.body.append(net::Buffer::kPadding, '\0');
     const std::string_view body(chat_.body.data(), chat_.body.size() - net::Buffer::kPadding);
     x_.shard.scanner.Scan(body, router::Api::kChatCompletions, facts);
-    chat_.body =
-        router::PlanSplices(router::Api::kChatCompletions, facts, {.output_cap = x_.output_cap}).Apply(body);
+    chat_.body = router::PlanSplices(router::Api::kChatCompletions, facts, request).Apply(body);
   }
   return true;
 }
@@ -142,7 +156,7 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now) {
   if (event.kind != Event::Kind::kStart) co_return event;
   event = co_await WriteRequest();
   if (event.kind == Event::Kind::kStart) event = co_await ReadAnswer();
-  x_.waiting = nullptr;
+  SetWaiting(nullptr);
   co_return event;
 }
 
@@ -158,16 +172,16 @@ net::Task<Event> Upstream::Connect(bool fresh, conf::TimePoint now) {
     conf::Duration patience = model_.config->timeouts.connect;
     if (x_.deadline) patience = std::min(patience, *x_.deadline - now);
     deadline.SetAfter(std::max(patience, conf::Duration::zero()));
-    x_.waiting = &connector;
+    SetWaiting(&connector);
     net::ConnectResult connected = co_await connector.Connect(replica_.remote);
-    x_.waiting = nullptr;
-    if (x_.client_gone) co_return Event::Of(Event::Kind::kClientGone);
+    SetWaiting(nullptr);
+    if (given_up()) co_return Event::Of(Event::Kind::kClientGone);
     if (connected.error) co_return Event::Of(Event::Kind::kConnectFailed);
     cells.upstream_connections.Add();
     connection_ = std::make_unique<ClientConnection>(x_.shard.loop, std::move(connected.stream));
   }
   connection_->BeginExchange();
-  x_.waiting = connection_.get();
+  SetWaiting(connection_.get());
   co_return Event::Of(Event::Kind::kStart);
 }
 
@@ -220,6 +234,8 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
   router::SpliceRequest request;
   if (x_.facts.model.view() != name_.name) request.upstream_model_json = name_.json;
   request.output_cap = x_.output_cap;
+  request.members = edit_.members;
+  request.only_prompt = edit_.only_prompt;
   splices_ = router::PlanSplices(x_.spec->api, x_.facts, request);
   RenderHead(splices_.ResultSize(x_.body.size()), false);
   std::array<std::string_view, router::kMaxPieces> views;
@@ -240,7 +256,7 @@ net::Task<Event> Upstream::WriteRequest() {
   const size_t n = 1 + PlanJsonBody(std::span(pieces).subspan(1));
   pieces[0] = AsBuffer(head_);
   const net::IoResult written = co_await connection_->Write(std::span(pieces).first(n));
-  x_.at.sent = net::Now();
+  if (!edit_.hop) x_.at.sent = net::Now();
   co_return written ? Event::Of(Event::Kind::kStart) : Lost(written);
 }
 
@@ -304,7 +320,7 @@ net::Task<net::IoResult> Upstream::SendFormPiece(std::string_view piece, bool ch
 
 Event Upstream::Lost(ClientConnection::Status status) const {
   using Status = ClientConnection::Status;
-  if (x_.client_gone) return Event::Of(Event::Kind::kClientGone);
+  if (given_up()) return Event::Of(Event::Kind::kClientGone);
   if (status == Status::kTimedOut) return Event::Of(Event::Kind::kTimedOut);
   const bool stale = status == Status::kClosed && connection_->reused() && !connection_->answered();
   return Event::Of(stale ? Event::Kind::kReusedClosed : Event::Kind::kBroken);
@@ -316,8 +332,10 @@ net::Task<Event> Upstream::ReadAnswer() {
   Status status = co_await connection_->ReadHead(kAnswerHead);
   const bool left = look->left();
   look.reset();
-  x_.at.answered = net::Now();
-  x_.at.upstream_wait += x_.at.answered - x_.at.sent;
+  if (!edit_.hop) {
+    x_.at.answered = net::Now();
+    x_.at.upstream_wait += x_.at.answered - x_.at.sent;
+  }
   if (left) co_return Event::Of(Event::Kind::kHung);
   if (status != Status::kOk) co_return Lost(status);
   const net::http::Head& head = connection_->head();
@@ -342,7 +360,7 @@ net::Task<Event> Upstream::ReadAnswer() {
 
 void Upstream::Release(conf::TimePoint now) {
   if (!connection_) return;
-  x_.waiting = nullptr;
+  SetWaiting(nullptr);
   if (connection_->EndExchange()) pool_->Return(std::move(connection_), now);
   connection_.reset();
 }

@@ -9,6 +9,7 @@
 
 #include "gateway/api/chat.h"
 #include "gateway/exchange.h"
+#include "gateway/handover/hop.h"
 #include "gateway/net/http/pool.h"
 #include "gateway/net/task.h"
 #include "router/splice.h"
@@ -23,17 +24,17 @@ enum class Carry : uint8_t {
   kCountAsTokenize,
 };
 
-// An answer that says no, read whole, so that another replica can be tried before it is passed on.
-struct UpstreamRefusal {
-  int status = 0;
-  std::string content_type;
-  std::string body;
+// What a request says beyond what its client did, in a pool that computes prompts apart.
+struct UpstreamEdit {
+  std::string_view members = {};  // as in router::SpliceRequest, like the next
+  bool only_prompt = false;
+  handover::Hop* hop = nullptr;  // it is the hop's try, not the answer's
 };
 
 class Upstream {
  public:
   // `model`: the one that serves, of this replica's or of an adapter on it.
-  Upstream(Exchange& x, const router::Replica& route, ModelId model);
+  Upstream(Exchange& x, const router::Replica& route, ModelId model, const UpstreamEdit& edit = {});
   ~Upstream();
 
   // Sends the request; ends with kStatus, or with what went wrong. An answer of 400 and above is read whole
@@ -47,6 +48,7 @@ class Upstream {
   const api::ChatRequest& chat() const { return chat_; }
   net::http::ClientConnection& connection() { return *connection_; }
   const UpstreamRefusal& refusal() const { return refusal_; }
+  void Refuse(UpstreamRefusal refusal) { refusal_ = std::move(refusal); }
 
   // The exchange with the replica is over; the connection goes back to its pool if it can carry another.
   void Release(conf::TimePoint now);
@@ -61,6 +63,8 @@ class Upstream {
   net::Task<router::Event> StreamForm();
   net::Task<net::IoResult> SendFormSoFar(bool chunked);
   net::Task<net::IoResult> SendFormPiece(std::string_view piece, bool chunked);
+  void SetWaiting(net::Abortable* what);
+  bool given_up() const;
   void RenderHead(size_t body_size, bool chunked);
   size_t PlanJsonBody(std::span<net::ConstBuffer> pieces);
   // By when the replica must have taken what is written, or begun its answer.
@@ -72,6 +76,7 @@ class Upstream {
   const ModelRuntime& model_;
   const router::UpstreamName name_;
   const ReplicaRuntime& replica_;
+  const UpstreamEdit edit_;
   Carry carry_ = Carry::kAsIs;
   api::ChatRequest chat_;  // the body, where it is translated
   router::SplicePlan splices_;

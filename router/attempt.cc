@@ -17,8 +17,17 @@ constexpr int kTooManyRequests = 429;
 constexpr int kUnavailableStatus = 503;
 constexpr int kOverloadedStatus = 529;  // Anthropic's
 
+// The replica may have taken over what was handed to it, and whoever computed it may have let it go.
+bool MayHaveTaken(const Event& event);
+
 bool IsOverload(int status) {
   return status == kTooManyRequests || status == kUnavailableStatus || status == kOverloadedStatus;
+}
+
+bool MayHaveTaken(const Event& event) {
+  return event.kind == Event::Kind::kBroken || event.kind == Event::Kind::kTimedOut ||
+         event.kind == Event::Kind::kHung ||
+         (event.kind == Event::Kind::kStatus && event.status >= 500 && !IsOverload(event.status));
 }
 
 }  // namespace
@@ -79,6 +88,7 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
   using Kind = Event::Kind;
   if (ended_) return {.kind = Step::Kind::kCancel};
   Charge& charge = decision_.charge;
+  if (MayHaveTaken(event)) prefilled_ = false;
   switch (event.kind) {
     case Kind::kStart:
       load_.cell(primary_).budget.OnRequest();
@@ -119,17 +129,98 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
   return End({.kind = Step::Kind::kCancel});
 }
 
+Step Attempt::ResumePrefill(const Event& event, TimePoint now) {
+  using Kind = Event::Kind;
+  if (ended_ || !prefilling()) return {.kind = Step::Kind::kCancel};
+  Charge& charge = prefill_.charge;
+  switch (event.kind) {
+    case Kind::kCompleted:
+      charge.FirstToken(now);
+      charge.Report(Outcome::kGood, now);
+      prefill_ = {};
+      prefilled_ = true;
+      decision_.charge.Arrived(now);
+      return Try(false);
+    case Kind::kReusedClosed:
+      if (!fresh_ && !PastDeadline(now)) return Try(true);
+      [[fallthrough]];
+    case Kind::kConnectFailed:
+    case Kind::kBroken:
+      charge.Report(Outcome::kBad, now);
+      return PrefillElsewhere(true, now);
+    case Kind::kTimedOut:
+      if (!PastDeadline(now)) charge.Report(Outcome::kBad, now);
+      return PrefillElsewhere(true, now);
+    case Kind::kHung:
+      left_hung_ = true;
+      return PrefillElsewhere(true, now);
+    case Kind::kStatus: {
+      const bool overload = IsOverload(event.status);
+      if (overload && (event.retry_after || event.status != kUnavailableStatus))
+        charge.Rest(event.retry_after, now);
+      const Outcome outcome = OutcomeOf(event.status, event.retry_after.has_value());
+      charge.Report(outcome, now);
+      // What is wrong with the request is for the replica that answers to say.
+      return PrefillElsewhere(overload || outcome == Outcome::kBad, now);
+    }
+    case Kind::kClientGone:
+    default:
+      prefill_ = {};
+      return End({.kind = Step::Kind::kCancel});
+  }
+}
+
+Step Attempt::PrefillElsewhere(bool again, TimePoint now) {
+  prefills_failed_.push_back(*prefill_.replica);
+  prefill_ = {};
+  if (first_byte_) return Fail(AttemptError::kBrokenStream);
+  if (PastDeadline(now)) return Fail(AttemptError::kDeadline);
+  if (again && prefills_failed_.size() <= retry().max_retries) {
+    RetryBudget& budget = load_.cell(primary_).budget;
+    if (budget.Withdraw(now)) {
+      TakePrefill(PickPrefill(table_, model_, load_, facts_, prefills_failed_, now, rng_));
+      if (prefilling()) {
+        ++retries_;
+        return Try(false);
+      }
+      budget.Refund();
+    }
+  }
+  return ComputeHere(now);
+}
+
+Step Attempt::ComputeHere(TimePoint now) {
+  fell_back_ = true;
+  if (table_.model(model_).spec.handover->decodes_whole) {
+    const Candidates all(table_.model(model_).spec, table_.replicas(model_), load_, {}, now, false);
+    decision_.cached = all.HeldAt(*all.PlaceOf(*decision_.replica), facts_);
+    decision_.handed_over = false;
+    Work work = decision_.charge.work();
+    work.uncached = facts_.prompt_tokens - decision_.cached;
+    work.handed_over = false;
+    decision_.charge.Become(work, now);
+    return Try(false);
+  }
+  Decision whole = Pick(table_, model_, load_, facts_, tried_, now, rng_);
+  if (!whole.replica) return Fail(AttemptError::kUpstreamBroke);
+  tried_.push_back(*whole.replica);
+  decision_ = std::move(whole);
+  return Try(false);
+}
+
 bool Attempt::MayLeave(TimePoint now) const {
-  const ReplicaState* const state = decision_.charge.state();
+  const ReplicaState* const state = (prefilling() ? prefill_ : decision_).charge.state();
   if (ended_ || first_byte_ || left_hung_ || state == nullptr) return false;
   if (state->standing.state() != Standing::State::kHung) return false;
   const ModelSpec& spec = table_.model(model_).spec;
-  const TimePoint began = decision_.charge.began();
+  const TimePoint began = (prefilling() ? prefill_ : decision_).charge.began();
   if (began > state->standing.since() && now - began < spec.watch.hung_after) return false;
   if (retries_ >= retry().max_retries || load_.cell(primary_).budget.available() < 1) return false;
+  if (prefilling() && spec.handover->decodes_whole) return true;
+  const Roles roles = prefilling() ? RolesFor(Part::kPrefill, spec.handover) : kAnswerers;
   for (const TrackId track : {facts_.track, kStable}) {
     const Candidates others(spec, table_.replicas(model_), load_, tried_, now, true,
-                            {.track = track, .shunned = {.suspected = true}});
+                            {.track = track, .roles = roles, .shunned = {.suspected = true}});
     for (uint32_t place = 0; place < others.size(); ++place) {
       if (others.Usable(place)) return true;
     }
@@ -219,27 +310,42 @@ Step Attempt::BackOff(TimePoint now) {
 
 // Another model may be served by the same replicas. What is cached there of the prompt was computed for this
 // one, and who only lacks this one's adapter can be asked.
-Decision Attempt::PickOther(ModelId model, TimePoint now) {
+Pair Attempt::PickOther(ModelId model, TimePoint now) {
   PickFacts facts = facts_;
   facts.cached = {};
   absl::InlinedVector<ReplicaId, 8> tried;
   std::ranges::copy_if(tried_, std::back_inserter(tried),
                        [&](ReplicaId id) { return std::ranges::find(lacking_, id) == lacking_.end(); });
-  return Pick(table_, model, load_, facts, tried, now, rng_);
+  return PickPair(table_, model, load_, facts, tried, prefills_failed_, now, rng_);
 }
 
 bool Attempt::PickFrom(ModelId model, TimePoint now) {
-  Decision decision =
-      model == primary_ ? Pick(table_, model, load_, facts_, tried_, now, rng_) : PickOther(model, now);
-  if (!decision.replica) {
-    none_ = decision.none;
-    retry_at_ = decision.retry_at;
+  Pair pair;
+  const std::optional<HandoverSpec>& handover = table_.model(model).spec.handover;
+  if (model != primary_ || model != model_ || !handover || handover->at_once) prefilled_ = false;
+  if (prefilled_) pair.answer = PickDecode(table_, model, load_, facts_, tried_, now, rng_);
+  if (!pair.answer.replica) {
+    prefilled_ = false;
+    pair = model == primary_ ? PickPair(table_, model, load_, facts_, tried_, prefills_failed_, now, rng_)
+                             : PickOther(model, now);
+  }
+  if (!pair.answer.replica) {
+    none_ = pair.answer.none;
+    retry_at_ = pair.answer.retry_at;
     return false;
   }
-  tried_.push_back(*decision.replica);
-  decision_ = std::move(decision);
+  tried_.push_back(*pair.answer.replica);
+  decision_ = std::move(pair.answer);
+  if (prefilled_) decision_.charge.Arrived(now);
   model_ = model;
+  prefill_ = {};
+  TakePrefill(std::move(pair.prefill));
   return true;
+}
+
+void Attempt::TakePrefill(Decision decision) {
+  prefill_ = std::move(decision);
+  if (prefilling()) prefill_cached_ = prefill_.cached;
 }
 
 bool Attempt::PickFallback(FallbackOn condition, TimePoint now, Fallbacks which) {
@@ -259,12 +365,14 @@ Step Attempt::Try(bool fresh) {
   return {.kind = Step::Kind::kTry,
           .replica = *decision_.replica,
           .model = model_,
+          .prefill = prefill_.replica,
           .fresh_connection = fresh,
           .why = decision_.reason};
 }
 
 Step Attempt::End(Step step) {
   ended_ = true;
+  prefill_.charge.Release();
   decision_.charge.Release();
   return step;
 }

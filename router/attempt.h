@@ -11,6 +11,11 @@
 //   Start ─▶ kTry ─▶ (head) kRelay ─▶ (first byte) kRelay ─▶ (end) kDone
 //              │└─▶ failed: kWait ─▶ kTry another, or a fallback model's; else kRelay (the upstream's own
 //              refusal) or kFail └──▶ client gone, in any state: kCancel
+//
+// Where the pool's prompts may be computed apart (see handover.h), a kTry names the replica that is to do it.
+// The shell does that first, or beside the try where the pool hands over so, and reports how it went to
+// ResumePrefill. When it fails, another prefill replica is named, and in the end nobody: then the replica
+// that answers computes the prompt itself.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -20,6 +25,7 @@
 #include <string_view>
 
 #include "conf/time.h"
+#include "router/handover.h"
 #include "router/pick.h"
 
 namespace router {
@@ -79,8 +85,9 @@ struct Step {
   Kind kind;
   ReplicaId replica{};
   ModelId model{};
-  bool fresh_connection = false;  // do not take one from the pool
-  conf::TimePoint until{};        // kWait; and kFail with kUnavailable: when to come back, if known
+  std::optional<ReplicaId> prefill{};  // kTry: who computes the prompt first
+  bool fresh_connection = false;       // do not take one from the pool; of `prefill`, where that is given
+  conf::TimePoint until{};             // kWait; and kFail with kUnavailable: when to come back, if known
   AttemptError error = AttemptError::kNone;
   std::string_view why{};  // the pick's reason, or the refusal's; static
 };
@@ -99,6 +106,14 @@ class Attempt {
 
   Step Resume(const Event& event, conf::TimePoint now);
 
+  // How computing the prompt at the last step's `prefill` went: kCompleted, when its answer is there, or any
+  // event that a try may end with; kStatus only of refusals.
+  Step ResumePrefill(const Event& event, conf::TimePoint now);
+  // It is being computed, or its time has not come yet.
+  bool prefilling() const { return prefill_.replica.has_value(); }
+  // It has been computed, and what says where is good for the replica of the next try.
+  bool prefilled() const { return prefilled_; }
+
   // Whether a request that waits for its first byte may go elsewhere because its replica is taken to hang:
   // once, within the budget, and only if somebody else can take it. One that came to find out waits for
   // hung_after.
@@ -108,6 +123,10 @@ class Attempt {
   uint32_t retries() const { return retries_; }
   ModelId model() const { return model_; }  // the one that serves: the asked one, or a fallback
   const Decision& decision() const { return decision_; }
+  // Tokens of the prompt that were taken to be held where it is, or was, computed.
+  int64_t predicted_cached() const { return decision_.handed_over ? prefill_cached_ : decision_.cached; }
+  // Prompts that were to be computed apart, and were not.
+  bool fell_back() const { return fell_back_; }
   Charge& charge() { return decision_.charge; }
 
  private:
@@ -120,7 +139,12 @@ class Attempt {
   Step Again(FallbackOn condition, AttemptError error, conf::TimePoint now);
   Step BackOff(conf::TimePoint now);
   bool PickFrom(ModelId model, conf::TimePoint now);
-  Decision PickOther(ModelId model, conf::TimePoint now);
+  Pair PickOther(ModelId model, conf::TimePoint now);
+  void TakePrefill(Decision decision);
+  // Another prefill replica, or none.
+  Step PrefillElsewhere(bool again, conf::TimePoint now);
+  // The replica that was to be handed the prompt computes it itself, where it can.
+  Step ComputeHere(conf::TimePoint now);
   enum class Fallbacks : uint8_t { kAny, kWithRoom };
   bool PickFallback(FallbackOn condition, conf::TimePoint now, Fallbacks which = Fallbacks::kAny);
   Step Try(bool fresh);
@@ -142,6 +166,11 @@ class Attempt {
   Decision decision_;
   NoneBecause none_ = NoneBecause::kPicked;  // of the last pick that found nobody
   std::optional<conf::TimePoint> retry_at_;  // likewise
+  Decision prefill_;  // of the replica that computes the prompt; without one when none does, or it has
+  int64_t prefill_cached_ = 0;
+  bool prefilled_ = false;
+  bool fell_back_ = false;
+  absl::InlinedVector<ReplicaId, 4> prefills_failed_;
   absl::InlinedVector<ReplicaId, 8> tried_;
   absl::InlinedVector<ReplicaId, 4> lacking_;  // of these, good for other models
   uint32_t retries_ = 0;

@@ -13,7 +13,10 @@ struct CostTerms {
   double silence = 0;   // nothing heard for too long
   double distance = 0;  // it stands in another zone
   double adapter = 0;   // until the request's LoRA adapter is loaded there
-  double Sum() const { return wait + compute + decode + others + pressure + silence + distance + adapter; }
+  double handover = 0;  // the prompt is computed elsewhere and handed over
+  double Sum() const {
+    return wait + compute + decode + others + pressure + silence + distance + adapter + handover;
+  }
 
   friend bool operator==(const CostTerms&, const CostTerms&) = default;
 };

@@ -51,7 +51,8 @@ void EngineSignals::Configure(const EngineLimits& limits) {
 }
 
 EngineSignals::Charged EngineSignals::charged(conf::TimePoint now) const {
-  Charged own{requests_.load(kRelaxed), waiting_.load(kRelaxed), context_.load(kRelaxed)};
+  Charged own{requests_.load(kRelaxed) - coming_.load(kRelaxed), waiting_.load(kRelaxed),
+              context_.load(kRelaxed)};
   if (unseen_.load(kRelaxed) > 0) own.waiting += std::llround(ReadUnseen(now).waiting);
   return own;
 }
@@ -91,10 +92,28 @@ void EngineSignals::OnToken(conf::TimePoint now) {
 }
 
 void EngineSignals::Begin(Stay& stay, conf::TimePoint now) {
+  stay.began = now;
+  context_.fetch_add(stay.work.context, kRelaxed);
+  const int64_t others = requests_.fetch_add(1, kRelaxed) - coming_.load(kRelaxed);
+  if (stay.work.handed_over) {
+    stay.coming = true;
+    coming_.fetch_add(1, kRelaxed);
+  } else {
+    Enter(stay, others <= 0, now);
+  }
+}
+
+void EngineSignals::Arrived(Stay& stay, conf::TimePoint now) {
+  if (!stay.coming) return;
+  stay.coming = false;
+  const bool alone = requests_.load(kRelaxed) <= coming_.fetch_sub(1, kRelaxed);
+  Enter(stay, alone, now);
+}
+
+void EngineSignals::Enter(Stay& stay, bool alone, conf::TimePoint now) {
   const Work& work = stay.work;
   stay.began = now;
-  if (requests_.fetch_add(1, kRelaxed) == 0) heard_at_.store(Nanos(now), kRelaxed);
-  context_.fetch_add(work.context, kRelaxed);
+  if (alone) heard_at_.store(Nanos(now), kRelaxed);
   if (work.unseen) {
     BeginUnseen(stay, now);
     return;
@@ -172,6 +191,7 @@ void EngineSignals::FirstToken(Stay& stay, conf::TimePoint now) {
   waiting_.fetch_sub(1, kRelaxed);
   backlog_.fetch_sub(stay.work.uncached, kRelaxed);
   OnToken(now);
+  if (stay.work.handed_over) return;  // how long that took tells nothing of how fast prompts are computed
   const std::lock_guard lock(meter_);
   const int64_t since = computing_since_.exchange(Nanos(now), kRelaxed);
   const double seconds = static_cast<double>(std::max<int64_t>(0, Nanos(now) - since)) * 1e-9;
@@ -245,6 +265,10 @@ void EngineSignals::End(const Stay& stay) {
   requests_.fetch_sub(1, kRelaxed);
   ended_.fetch_add(1, kRelaxed);
   context_.fetch_sub(stay.work.context, kRelaxed);
+  if (stay.coming) {
+    coming_.fetch_sub(1, kRelaxed);
+    return;
+  }
   if (stay.work.unseen) {
     EndUnseen(stay);
     return;
@@ -272,7 +296,7 @@ void EngineSignals::EndUnseen(const Stay& stay) {
 }
 
 conf::Duration EngineSignals::Overdue(conf::TimePoint now) const {
-  const int64_t requests = requests_.load(kRelaxed);
+  const int64_t requests = requests_.load(kRelaxed) - coming_.load(kRelaxed);
   if (requests <= 0) return {};
   const int64_t waiting = waiting_.load(kRelaxed);
   const int64_t unseen = unseen_.load(kRelaxed);
@@ -327,7 +351,7 @@ Signals EngineSignals::Read(conf::TimePoint now) const {
   const double held = kv_tokens > 0 ? s.context / kv_tokens : 0;
   const double then = kv_tokens > 0 ? static_cast<double>(context_then_.load(kRelaxed)) / kv_tokens : 0;
   s.kv_use = std::clamp(known ? scraped_kv_.load(kRelaxed) + held - then : held, 0.0, 1.0);
-  if (requests > 0) {
+  if (requests > coming_.load(kRelaxed)) {
     // Answers that come whole are not heard of before.
     const conf::Duration silence = unseen_count > 0 ? Overdue(now) : now - heard_at();
     s.stalled = std::max(0.0, conf::ToSeconds(silence));

@@ -33,6 +33,9 @@ struct Work {
   int64_t context = 0;   // what it will hold of the KV cache
   bool unseen = false;   // its answer comes whole: its first token will not be seen
   int64_t output = 0;    // the most that its answer may have; 0: not known
+  // Its prompt is computed elsewhere: the request counts here from the beginning, and is expected to be heard
+  // of from EngineSignals::Arrived on.
+  bool handed_over = false;
 };
 
 // What is kept of a request while it is at a replica; by its Charge.
@@ -45,6 +48,7 @@ struct Stay {
   bool computed = false;          // its prompt, for certain
   bool alone = false;             // nobody waited for a first token there when it came
   bool loads = false;             // something else than computing: nothing is learnt of the engine's rate
+  bool coming = false;            // its prompt is still being computed elsewhere
 };
 
 // An engine's own words, scraped.
@@ -153,6 +157,8 @@ class alignas(64) EngineSignals {
 
   static int64_t Nanos(conf::TimePoint t) { return t.time_since_epoch().count(); }
   void Begin(Stay& stay, conf::TimePoint now);
+  void Arrived(Stay& stay, conf::TimePoint now);
+  void Enter(Stay& stay, bool alone, conf::TimePoint now);
   void FirstToken(Stay& stay, conf::TimePoint now);
   void Answered(Stay& stay, conf::TimePoint now);
   void LearnPace(const Stay& stay, double token_time);
@@ -167,6 +173,7 @@ class alignas(64) EngineSignals {
   void EndUnseen(const Stay& stay);
 
   std::atomic<int64_t> requests_{0};
+  std::atomic<int64_t> coming_{0};  // of requests_: their prompts are being computed elsewhere
   std::atomic<int64_t> waiting_{0};
   std::atomic<int64_t> backlog_{0};
   std::atomic<int64_t> context_{0};

@@ -189,6 +189,8 @@ Failure Reader::ReadMember(ByteRange key) {
   } else if (spec->key >= Key::kMaxTokens && spec->key <= Key::kMaxOutputTokens) {
     const auto bound = static_cast<size_t>(spec->key) - static_cast<size_t>(Key::kMaxTokens);
     facts_.bounds[bound] = {true, std::nullopt, From(begin)};
+  } else if (spec->key >= Key::kKvTransferParams) {
+    facts_.says_handover = true;
   }
   return std::nullopt;
 }
@@ -203,7 +205,9 @@ Failure Reader::ReadValue(const KeySpec& spec) {
       return std::nullopt;
     case Key::kStream:
       facts_.stream = facts_.stream || cursor_.Peek() == 't';
-      return Skip(1);
+      if (Failure failure = Skip(1)) return failure;
+      facts_.stream_range = From(begin);
+      return std::nullopt;
     case Key::kStreamFormat: {
       BodyText format;
       if (Failure failure = ReadText(format)) return failure;
@@ -257,6 +261,16 @@ Failure Reader::ReadValue(const KeySpec& spec) {
       return ReadText(facts_.service_tier);
     case Key::kPriority:
       return ReadCount(spec, facts_.priority, INT64_MIN);
+    case Key::kMinTokens:
+      if (Failure failure = Skip(1)) return failure;
+      facts_.min_tokens = From(begin);
+      return std::nullopt;
+    case Key::kKvTransferParams:
+    case Key::kBootstrapHost:
+    case Key::kBootstrapPort:
+    case Key::kBootstrapRoom:
+      facts_.says_handover = true;
+      return Skip(1);
   }
   return Malformed();
 }

@@ -77,11 +77,15 @@ struct BodyFacts {
       0;  // just after the body's opening brace; the object is not empty when a model was found
 
   bool stream = false;
+  ByteRange stream_range;    // of the value; empty when absent
   ByteRange stream_options;  // of the value; empty when absent
   bool stream_options_null = false;
   bool stream_options_empty = false;  // `{}`
   ByteRange include_usage;            // of its value; empty when absent
   bool usage_asked = false;
+
+  ByteRange min_tokens;        // of the value; empty when absent
+  bool says_handover = false;  // has members by which engines hand KV caches over to each other
 
   uint32_t n = 1;  // completions asked for: the larger of n and best_of
   std::array<OutputBound, kBoundKeyCount> bounds;

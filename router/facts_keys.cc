@@ -17,6 +17,7 @@ constexpr uint32_t In(A... apis) {
 constexpr uint32_t kAny = (1U << kApiCount) - 1;
 constexpr uint32_t kImages = In(kImageGenerations, kImageEdits, kImageVariations);
 constexpr uint32_t kAnthropicApis = In(kMessages, kCountTokens);
+constexpr uint8_t kAnything = kString | kArray | kObject | kNumber | kBool | kNull;
 constexpr uint32_t kGenerates = In(kChatCompletions, kCompletions);
 
 constexpr std::array<KeySpec, kKeyCount> kKeys = {{
@@ -49,6 +50,11 @@ constexpr std::array<KeySpec, kKeyCount> kKeys = {{
     {Key::kPreviousResponseId, "previous_response_id", kString | kNull, In(kResponses)},
     {Key::kServiceTier, "service_tier", kString | kNull, kAny},
     {Key::kPriority, "priority", kNumber | kNull, kAny},
+    {Key::kMinTokens, "min_tokens", kAnything, kGenerates},
+    {Key::kKvTransferParams, "kv_transfer_params", kAnything, kAny},
+    {Key::kBootstrapHost, "bootstrap_host", kAnything, kAny},
+    {Key::kBootstrapPort, "bootstrap_port", kAnything, kAny},
+    {Key::kBootstrapRoom, "bootstrap_room", kAnything, kAny},
 }};
 
 constexpr bool WellFormed() {
@@ -60,20 +66,20 @@ constexpr bool WellFormed() {
 static_assert(WellFormed(), "kKeys is indexed by Key");
 
 // A bit per row, by the length of its name: most members of a body are told from all of these at once.
-constexpr std::array<uint32_t, kMaxKeyName + 1> RowsByLength() {
-  std::array<uint32_t, kMaxKeyName + 1> rows{};
-  for (size_t i = 0; i < kKeys.size(); ++i) rows[kKeys[i].name.size()] |= 1U << i;
+constexpr std::array<uint64_t, kMaxKeyName + 1> RowsByLength() {
+  std::array<uint64_t, kMaxKeyName + 1> rows{};
+  for (size_t i = 0; i < kKeys.size(); ++i) rows[kKeys[i].name.size()] |= uint64_t{1} << i;
   return rows;
 }
-static_assert(kKeyCount <= 32);
+static_assert(kKeyCount <= 64);
 constexpr auto kRowsByLength = RowsByLength();
 
 }  // namespace
 
 const KeySpec* FindKey(std::string_view name, bool& exact) {
   if (name.size() > kMaxKeyName) return nullptr;
-  for (uint32_t rows = kRowsByLength[name.size()]; rows != 0; rows &= rows - 1) {
-    const KeySpec& spec = kKeys[static_cast<size_t>(__builtin_ctz(rows))];
+  for (uint64_t rows = kRowsByLength[name.size()]; rows != 0; rows &= rows - 1) {
+    const KeySpec& spec = kKeys[static_cast<size_t>(__builtin_ctzll(rows))];
     if ((spec.name.front() | 0x20) != (name.front() | 0x20)) continue;
     exact = spec.name == name;
     if (exact || conf::EqualsIgnoreCase(spec.name, name)) return &spec;

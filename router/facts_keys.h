@@ -38,8 +38,13 @@ enum class Key : uint8_t {
   kPreviousResponseId,
   kServiceTier,
   kPriority,
+  kMinTokens,
+  kKvTransferParams,
+  kBootstrapHost,
+  kBootstrapPort,
+  kBootstrapRoom,
 };
-inline constexpr size_t kKeyCount = static_cast<size_t>(Key::kPriority) + 1;
+inline constexpr size_t kKeyCount = static_cast<size_t>(Key::kBootstrapRoom) + 1;
 
 // Kinds of JSON value, by first character; a mask of them says what a member may be. 0: no value begins so.
 enum : uint8_t { kString = 1, kArray = 2, kObject = 4, kNumber = 8, kBool = 16, kNull = 32 };

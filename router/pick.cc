@@ -117,11 +117,14 @@ bool Claim(const Candidates& candidates, const Choice& choice, const LoadView& l
   decision.replica = id;
   decision.cached = candidates.CachedAt(choice.place, facts);
   const int64_t uncached = facts.prompt_tokens - decision.cached;
+  const int64_t held = candidates.HeldAt(choice.place, facts);
+  decision.handed_over = decision.cached > held;
   const Work work{.tokens = facts.tokens,
                   .uncached = uncached,
-                  .context = uncached + facts.output_tokens,
+                  .context = facts.prompt_tokens - held + facts.output_tokens,
                   .unseen = facts.whole,
-                  .output = facts.max_output};
+                  .output = facts.max_output,
+                  .handed_over = decision.handed_over};
   const AdapterId adapter = candidates.adapter().id;
   std::optional<double> expected;
   if (adapter != AdapterId::kNone) {
@@ -167,6 +170,8 @@ PickTrace* NewTrace(const PickFacts& facts, ModelId model, PolicyKind policy, co
   trace.tokens = facts.tokens;
   trace.prompt_tokens = facts.prompt_tokens;
   trace.output_tokens = facts.output_tokens;
+  trace.part = facts.part;
+  trace.handover_seconds = facts.handover_seconds;
   return &trace;
 }
 
@@ -191,7 +196,8 @@ class Picking {
         tried_(tried),
         now_(now),
         rng_(rng),
-        trace_(trace) {}
+        trace_(trace),
+        roles_(RolesFor(facts.part, model.spec.handover)) {}
 
   Decision Run() {
     const AdapterHomes* const homes = load_.homes(model_.id);
@@ -200,6 +206,7 @@ class Picking {
     if ((lacked || InTrouble(load_.cell(model_.id))) && FromTracks(Leave::kTroubled))
       return std::move(decision_);
     if (FromTracks(Leave::kNobody)) return std::move(decision_);
+    if (FromPrefill()) return std::move(decision_);
     const Candidates stable = Look({}, true);
     if (model_.spec.fail_open && tried_.empty() && AllDown(stable)) {
       decision_.failed_open = true;
@@ -216,6 +223,7 @@ class Picking {
   Candidates Look(Scope scope, bool ask_health) {
     scope.adapter.id = model_.adapter;
     scope.adapter.homes = load_.homes(model_.id);
+    scope.roles = roles_;
     if (trace_ != nullptr) {
       trace_->track = scope.track;
       trace_->own_zone = scope.own_zone;
@@ -236,6 +244,19 @@ class Picking {
   bool TryOut() {
     return tried_.empty() && Choose(Look({.track = facts_.track}, true), PickTrial, load_, facts_,
                                     load_.cell(model_.id), now_, rng_, decision_);
+  }
+
+  // Nobody who is there to answer can be used: better late prompts for others than no answer.
+  bool FromPrefill() {
+    if (!model_.spec.handover || !model_.spec.handover->decodes_whole || facts_.part != Part::kWhole)
+      return false;
+    roles_ = RolesFor(Part::kPrefill, model_.spec.handover);
+    decision_.by_prefill = FromTracks(Leave::kNobody);
+    if (decision_.by_prefill)
+      decision_.reason = "a prefill replica, since nobody else can be used";
+    else
+      roles_ = RolesFor(facts_.part, model_.spec.handover);
+    return decision_.by_prefill;
   }
 
   bool FromTracks(Leave leave) {
@@ -274,6 +295,7 @@ class Picking {
   const conf::TimePoint now_;
   scheduler::Rng& rng_;
   PickTrace* const trace_;
+  Roles roles_;
   Decision decision_;
 };
 
@@ -315,7 +337,7 @@ bool Candidates::HasRoomFor(uint32_t place, const PickFacts& facts) const {
   if (!spec_.room) return true;
   const SeenSignals seen = state(place).engine.ReadSeen(now_);
   const double spared =
-      facts.cached.empty() ? 0 : static_cast<double>(CachedAt(place, facts)) / seen.prefill_rate;
+      facts.cached.empty() ? 0 : static_cast<double>(HeldAt(place, facts)) / seen.prefill_rate;
   return HasRoom(spec_, replicas_[place].spec, seen, spared);
 }
 
@@ -325,6 +347,12 @@ std::optional<uint32_t> Candidates::PlaceOf(ReplicaId id) const {
 }
 
 int64_t Candidates::CachedAt(uint32_t place, const PickFacts& facts) const {
+  const int64_t held = HeldAt(place, facts);
+  const bool handed_over = facts.handover_from > 0 && facts.prompt_tokens - held >= facts.handover_from;
+  return handed_over ? facts.prompt_tokens : held;
+}
+
+int64_t Candidates::HeldAt(uint32_t place, const PickFacts& facts) const {
   const ReplicaId id = replicas_[place].id;
   for (const PrefixMatch& match : facts.cached) {
     if (match.replica == id)

@@ -37,7 +37,13 @@ struct PickFacts {
   TrackId track = kStable;                   // a canary's, or the stable one
   std::optional<ReplicaId> of_session = {};  // the replica that its session has used last
   PickLog* log = nullptr;                    // where to keep what was seen; the caller's; null: nowhere
-  bool prefer_room = false;                  // whoever has room before others; see admission/room.h
+  Part part = Part::kWhole;
+  bool may_hand_over = false;  // the request can be said in two parts; where the pool's replicas can
+  // Of Part::kDecode: from how many uncached tokens on the prompt is computed by a prefill replica, and how
+  // long that is expected to take. 0 tokens: never.
+  int64_t handover_from = 0;
+  double handover_seconds = 0;
+  bool prefer_room = false;  // whoever has room before others; see admission/room.h
 };
 
 // Who holds how much of the prompt: the index's findings as a policy reads them, in tokens. Leaves out who is
@@ -62,8 +68,10 @@ struct Decision {
   double score = 0;          // the policy's own figure for the choice, in its unit
   CostTerms terms;           // of the score, where it is in seconds
   int64_t cached = 0;        // tokens of the prompt that the choice is taken to hold
+  bool handed_over = false;  // the prompt is to be computed elsewhere
   uint32_t considered = 0;   // replicas looked at
   bool failed_open = false;  // all were down, so health was not asked
+  bool by_prefill = false;   // a prefill replica serves it whole, nobody else being there
   NoneBecause none = NoneBecause::kPicked;
   std::optional<conf::TimePoint> retry_at;  // when a broken or resting replica may be asked again
 };
@@ -85,6 +93,7 @@ struct AdapterWanted {
 struct Scope {
   TrackId track = kStable;
   bool own_zone = false;  // only those of the gateway's zone
+  Roles roles = kAnswerers;
   Shunned shunned = {};
   const PickFacts* room_for = nullptr;  // not null: only those that have room for it; see admission/room.h
   AdapterWanted adapter = {};
@@ -120,7 +129,8 @@ class Candidates {
   bool local(uint32_t place) const { return replicas_[place].local; }
   bool InScope(uint32_t place) const {
     const Replica& r = replicas_[place];
-    return r.track == scope_.track && (r.local || !scope_.own_zone) && r.spec.weight > 0;
+    return r.track == scope_.track && (r.local || !scope_.own_zone) && r.spec.weight > 0 &&
+           (scope_.roles & RoleBit(r.spec.role)) != 0;
   }
   bool Tried(uint32_t place) const;
   bool Usable(uint32_t place) const;
@@ -134,6 +144,8 @@ class Candidates {
   // The replica's place here, if it is one of these.
   std::optional<uint32_t> PlaceOf(ReplicaId id) const;
   // Tokens of the prompt that it is taken to hold; never all of them, since the last must be computed.
+  int64_t HeldAt(uint32_t place, const PickFacts& facts) const;
+  // Tokens that it need not compute: those that it holds, or all, where the prompt is handed over to it.
   int64_t CachedAt(uint32_t place, const PickFacts& facts) const;
 
   // Outstanding tokens with this request's, per unit of weight.

@@ -36,8 +36,10 @@ struct PickTrace {
   int64_t tokens = 0;  // these three as PickFacts has them
   int64_t prompt_tokens = 0;
   int64_t output_tokens = 0;
-  TrackId track = kStable;  // whose replicas were looked at
-  bool own_zone = false;    // only those of the gateway's zone were
+  Part part = Part::kWhole;     // what the replica was looked for to do
+  double handover_seconds = 0;  // as PickFacts has it
+  TrackId track = kStable;      // whose replicas were looked at
+  bool own_zone = false;        // only those of the gateway's zone were
 
   // Of the cost policy: what it saw, in the order in which it looked.
   std::vector<Seen> seen;

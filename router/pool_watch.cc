@@ -125,6 +125,9 @@ struct PoolWatch::Pool {
       if (at.state() == Standing::State::kEjected) continue;
       const Tally tally = load[replicas[i].id].engine.tally();
       slow[i] = Between(std::exchange(at.memory_.tally, tally), tally);
+      // Long prompts alone are computed at another pace than short ones between others' tokens: `cost` goes
+      // by it, and nobody else is their measure.
+      if (replicas[i].spec.role == Role::kPrefill) slow[i] = {};
       if (slow[i].first_token) first_tokens.push_back(*slow[i].first_token);
       if (slow[i].token) tokens.push_back(*slow[i].token);
     }

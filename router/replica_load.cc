@@ -61,8 +61,21 @@ void Charge::Reestimate(int64_t tokens) {
   stay_.work.tokens = tokens;
 }
 
+void Charge::Arrived(conf::TimePoint now) {
+  if (state_) state_->engine.Arrived(stay_, now);
+}
+
+void Charge::Become(const Work& work, conf::TimePoint now) {
+  if (!state_) return;
+  state_->load.Add(0, work.tokens - stay_.work.tokens);
+  state_->engine.End(stay_);
+  stay_ = {.work = work};
+  state_->engine.Begin(stay_, now);
+}
+
 void Charge::FirstToken(conf::TimePoint now) {
   if (!state_ || first_token_ || stay_.work.unseen) return;
+  Arrived(now);
   state_->engine.FirstToken(stay_, now);
   if (adapter_ != AdapterId::kNone) state_->adapters.Loaded(adapter_, true, now);
   first_token_ = now;
@@ -70,6 +83,7 @@ void Charge::FirstToken(conf::TimePoint now) {
 
 void Charge::Answered(conf::TimePoint now) {
   if (!state_) return;
+  Arrived(now);
   state_->engine.Answered(stay_, now);
   if (adapter_ != AdapterId::kNone) state_->adapters.Loaded(adapter_, false, now);
 }

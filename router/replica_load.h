@@ -100,6 +100,11 @@ class Charge {
   // Replaces the estimate by what is now known to be outstanding (the input prefilled, output still to come).
   void Reestimate(int64_t tokens);
 
+  // The prompt that was computed elsewhere is there: from now on the request is to be heard of.
+  void Arrived(conf::TimePoint now);
+  // It asks for other work than it was charged for: a prompt that was to be handed over is computed here.
+  void Become(const Work& work, conf::TimePoint now);
+
   // The first token has come: the prompt is computed. Later calls change nothing, nor any for a unseen
   // request.
   void FirstToken(conf::TimePoint now);

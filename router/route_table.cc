@@ -162,6 +162,7 @@ std::string RouteTable::ServeByBase(Model& model) {
   model.first_replica = base.first_replica;
   model.replica_count = base.replica_count;
   model.zoned = base.zoned;
+  model.spec.handover = base.spec.handover;
   model.adapter = AdapterIdOf(model.spec.adapter);
   model.adapter_json = QuoteJson(model.spec.adapter);
   return {};

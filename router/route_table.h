@@ -25,6 +25,7 @@
 #include "router/health.h"
 #include "router/policy_parameters.h"
 #include "router/retry_budget.h"
+#include "router/roles.h"
 #include "router/watch_config.h"
 
 namespace router {
@@ -86,8 +87,9 @@ struct ReplicaSpec {
   std::string upstream_model;  // what the engine calls the model; empty: the name in the request
   std::string zone;            // where it stands; empty: wherever the gateway does
   std::string track;           // empty: the stable one
-  double weight = 1;           // share of the traffic, or relative speed; 0: drained, no new requests
-  bool room_known = true;      // false: a provider, whose room is its own affair but for the operator's bound
+  Role role = Role::kBoth;
+  double weight = 1;       // share of the traffic, or relative speed; 0: drained, no new requests
+  bool room_known = true;  // false: a provider, whose room is its own affair but for the operator's bound
 };
 
 struct ModelSpec {
@@ -102,9 +104,10 @@ struct ModelSpec {
   CacheAwareLimits cache_aware;
   HashLimits consistent_hash;
   std::vector<CanarySpec> canaries;
-  conf::Duration sticky_for{};          // how long a session keeps its replica unused; 0: it has none
-  std::optional<RoomSpec> room;         // none: nobody waits for this model
-  std::vector<FallbackSpec> fallbacks;  // models to try next, in order; theirs are not followed
+  conf::Duration sticky_for{};           // how long a session keeps its replica unused; 0: it has none
+  std::optional<RoomSpec> room;          // none: nobody waits for this model
+  std::optional<HandoverSpec> handover;  // none: its replicas hand no prompts over
+  std::vector<FallbackSpec> fallbacks;   // models to try next, in order; theirs are not followed
   Timeouts timeouts;
   RetryPolicy retry;
   BreakerConfig breaker;

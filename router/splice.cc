@@ -39,6 +39,15 @@ void PlanBound(const BodyFacts& facts, int64_t cap, std::string_view insert_key,
   if (!bounded) plan.Add(Splice::Number(facts.insert_at, 0, BoundPrefix(insert_key), cap, ","));
 }
 
+// What generates one token only, and says so at once.
+void PlanOnlyPrompt(const BodyFacts& facts, std::string_view own_key, SplicePlan& plan) {
+  if (facts.stream) plan.Add(Splice(facts.stream_range.begin, facts.stream_range.size, "false"));
+  if (!facts.stream_options.empty() && !facts.stream_options_null)
+    plan.Add(Splice(facts.stream_options.begin, facts.stream_options.size, "null"));
+  if (!facts.min_tokens.empty()) plan.Add(Splice(facts.min_tokens.begin, facts.min_tokens.size, "0"));
+  PlanBound(facts, 1, own_key, plan);
+}
+
 }  // namespace
 
 Splice Splice::Number(size_t at, size_t remove, std::string_view prefix, int64_t number,
@@ -94,6 +103,11 @@ SplicePlan PlanSplices(Api api, const BodyFacts& facts, const SpliceRequest& req
   SplicePlan plan;
   if (!request.upstream_model_json.empty()) {
     plan.Add(Splice(facts.model_range.begin, facts.model_range.size, request.upstream_model_json));
+  }
+  if (!request.members.empty()) plan.Add(Splice(facts.insert_at, 0, request.members));
+  if (request.only_prompt) {
+    PlanOnlyPrompt(facts, SpecOf(api).bound, plan);
+    return plan;
   }
   const bool has_usage_option = api == Api::kChatCompletions || api == Api::kCompletions;
   if (request.ask_usage && facts.stream && has_usage_option) PlanUsage(facts, plan);

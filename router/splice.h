@@ -40,7 +40,7 @@ class Splice {
   uint8_t inside_size_ = 0;
 };
 
-inline constexpr size_t kMaxSplices = 6;
+inline constexpr size_t kMaxSplices = 8;
 inline constexpr size_t kMaxPieces = 2 * kMaxSplices + 1;
 
 class SplicePlan {
@@ -69,6 +69,8 @@ struct SpliceRequest {
   bool ask_usage = true;                   // usage in the last event of a chat or completion stream
   std::optional<int64_t> output_cap{};     // bounds are lowered to it, or one is inserted
   std::string_view bound_key{};            // the member to insert; empty: the API's own (ApiSpec::bound)
+  std::string_view members{};              // `"name":value,` of members that the body does not have
+  bool only_prompt = false;                // the prompt is to be computed: one token, and no stream
 };
 
 SplicePlan PlanSplices(Api api, const BodyFacts& facts, const SpliceRequest& request);

@@ -82,6 +82,10 @@ std::vector<Scenario> Scenarios(bool quick) {
          .adapters = adapters,
          .slots = slots});
   }
+  for (const uint32_t prefills : {3u, 4u}) {
+    all.push_back({.name = fmt::format("8 replicas, 85 % load, {} of them for prompts alone", prefills),
+                   .prefills = prefills});
+  }
   for (const auto& [name, kind] :
        {std::pair("dies", FaultKind::kDies), std::pair("hangs", FaultKind::kHangs)}) {
     all.push_back({.name = fmt::format("16 replicas, 75 % load, one {} after 5 minutes", name),
@@ -120,6 +124,7 @@ std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vecto
       options.faults = scenarios[at].faults;
       options.whole = scenarios[at].whole;
       options.adapters = scenarios[at].adapters;
+      options.prefills = scenarios[at].prefills;
       results[at].reports[i % kCompared.size()] = Simulate(options, workloads[at]);
       fmt::print(stderr, "\r{} of {} ", i + 1, all);
     }

@@ -23,6 +23,7 @@ struct Scenario {
   double whole = 0;       // share of the answers that are not streamed
   uint32_t adapters = 0;  // LoRA, among which the conversations are dealt out
   uint32_t slots = 0;     // of each replica, for those
+  uint32_t prefills = 0;  // replicas that only compute prompts, for the others
 };
 
 std::span<const std::string_view> ComparedPolicies();

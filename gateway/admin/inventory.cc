@@ -130,6 +130,7 @@ Answer ListEndpoints(const Operations& operations, const Call& call) {
     out["name"] = endpoint.name;
     out["url"] = ToString(endpoint.url);
     out["engine"] = config::Name(endpoint.engine);
+    out["role"] = router::RoleName(endpoint.role);
     out["weight"] = endpoint.weight;
     out["endpoints"] = Families(endpoint.apis);
     out["health"] = router::HealthName(state.health.state());

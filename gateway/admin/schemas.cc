@@ -35,7 +35,8 @@ constexpr std::array kShapes = {
     Shape{"Adapters",
           "loaded:strings loading:strings lacking:strings others:whole slots:whole? load_ms:number?"},
     Shape{"Endpoint",
-          "id:string model:string name:string url:string engine:string weight:whole endpoints:strings "
+          "id:string model:string name:string url:string engine:string role:string weight:whole "
+          "endpoints:strings "
           "health:string breaker:string resting:boolean standing:string unused_because:string? "
           "outstanding_requests:whole outstanding_tokens:whole adapters:Adapters? kv_events:string?",
           true},

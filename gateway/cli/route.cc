@@ -79,6 +79,7 @@ std::string TableOf(const LoggedPick& pick) {
                {"SILENCE", true},
                {"DISTANCE", true},
                {"ADAPTER", true},
+               {"HANDOVER", true},
                {"TOTAL", true},
                {"VETOED"}});
   std::vector<router::Seen> rows = pick.trace.seen;
@@ -92,15 +93,16 @@ std::string TableOf(const LoggedPick& pick) {
     table.Add({name == pick.replica ? "*" : "", name, std::to_string(seen.cached),
                fmt::format("{:.0f}", seen.signals.requests), Millis(terms.wait), Millis(terms.compute),
                Millis(terms.decode), Millis(terms.others), Millis(terms.pressure), Millis(terms.silence),
-               Millis(terms.distance), Millis(terms.adapter), Millis(terms.Sum()),
+               Millis(terms.distance), Millis(terms.adapter), Millis(terms.handover), Millis(terms.Sum()),
                seen.vetoed ? "saturated" : "no"});
   }
   return table.Render();
 }
 
 void PrintPick(const LoggedPick& pick, size_t number, size_t of) {
-  fmt::print("\nchoice {} of {}: model {}, policy {}, prompt {} tokens, {} expected{}{}\n", number, of,
+  fmt::print("\nchoice {} of {}: model {}, policy {}, prompt {} tokens, {} expected{}{}{}\n", number, of,
              pick.model, pick.policy, pick.trace.prompt_tokens, pick.trace.output_tokens,
+             pick.part.empty() ? "" : ", for its " + pick.part,
              pick.track.empty() ? "" : ", track " + pick.track,
              pick.zone.empty() ? "" : ", zone " + pick.zone);
   if (!pick.trace.seen.empty()) fmt::print("milliseconds:\n{}", TableOf(pick));

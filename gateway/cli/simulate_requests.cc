@@ -113,6 +113,11 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
   pool.profile.lora_load = lora_load;
   pool.options.adapters = options.adapters;
   pool.options.replicas.assign(options.replicas, pool.profile);
+  if (options.prefill > 0 && options.prefill >= options.replicas) {
+    Refuse(problems, "--prefill", std::to_string(options.prefill),
+           fmt::format("must be less than the {} replicas: somebody must answer", options.replicas));
+  }
+  pool.options.prefills = options.prefill;
   ReadSlow(options, pool, problems);
   for (const std::string& name : options.policies) {
     if (const auto kind = router::PolicyByName(name)) {
@@ -179,9 +184,11 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
                options.adapters > 0 ? std::to_string(r.adapter_loads) : "-"});
   }
   return fmt::format(
-      "{}: {} requests at {:.3g} times their rate; {} replicas of {}; one cache as large as all would hit "
+      "{}: {} requests at {:.3g} times their rate; {} replicas of {}{}; one cache as large as all would hit "
       "{:.1f} %\n\n{}",
-      options.requests, requests, speed_up, options.replicas, options.engine, 100 * bound, table.Render());
+      options.requests, requests, speed_up, options.replicas, options.engine,
+      options.prefill > 0 ? fmt::format(", {} for prompts alone", options.prefill) : "", 100 * bound,
+      table.Render());
 }
 
 std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
@@ -191,6 +198,7 @@ std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& r
                               {"left_out", traffic.report.left_out},
                               {"requests", requests},
                               {"replicas", options.replicas},
+                              {"prefill", options.prefill},
                               {"engine", options.engine},
                               {"speed_up", speed_up},
                               {"shared_cache_hit_ratio", bound},
@@ -247,6 +255,9 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
   add(command.add_option("--replicas", options.replicas, "Engines that serve it"))
       ->check(CLI::Range(1u, kMostReplicas))
       ->capture_default_str();
+  add(command.add_option("--prefill", options.prefill,
+                         "So many of them, the first, only compute prompts of 1024 tokens and more, and hand "
+                         "them over"));
   add(command.add_option("--engine", options.engine, "What they are: a model and its GPUs, by preset"))
       ->capture_default_str();
   add(command.add_option("--slow", options.slow,

@@ -17,6 +17,7 @@ struct RequestsOptions {
   std::string from = "0s";
   std::string window;
   uint32_t replicas = 8;
+  uint32_t prefill = 0;  // of these, for long prompts alone
   std::string engine = "llama-3.3-70b-4xh200";
   std::vector<std::string> slow;      // REPLICA@SPEED
   std::vector<std::string> policies;  // none: all

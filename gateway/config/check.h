@@ -13,6 +13,7 @@ void CheckServer(conf::Document& document, const Config& config);
 void CheckAuth(conf::Document& document, const Config& config);
 void CheckTenants(conf::Document& document, const Config& config);
 void CheckModels(conf::Document& document, const Config& config);
+void CheckDisaggregation(conf::Document& document, const Config& config);
 void CheckRouting(conf::Document& document, const Config& config);
 void CheckLedger(conf::Document& document, const Config& config);
 void CheckFiles(conf::Document& document, const Config& config);  // certificates, keys, key sets

@@ -104,6 +104,8 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
   o.Optional("tls", endpoint.tls);
   o.Optional("apis", endpoint.apis, NotEmpty());
   o.Optional("kv_events", endpoint.kv_events);
+  o.Optional("role", conf::Choice(endpoint.role, "role", kRoles));
+  o.Optional("bootstrap_port", endpoint.bootstrap_port, AtLeast{uint16_t{1}});
   if (!o.reading()) return;
   if (!o.Has("name") && !endpoint.url.empty()) endpoint.name = endpoint.url.authority() + endpoint.url.path;
   if (!o.Has("apis")) endpoint.apis = DefaultApis(endpoint.engine);
@@ -208,6 +210,7 @@ static void BindServing(conf::Object& o, Model& model) {
   o.Optional("breaker", model.breaker);
   o.Optional("health", model.health);
   o.Optional("watch", model.watch);
+  o.Optional("disaggregation", model.disaggregation);
   o.Optional("queue", model.queue);
   o.Optional("translate", model.translate);
 }

@@ -9,6 +9,7 @@
 
 #include "conf/secret.h"
 #include "conf/time.h"
+#include "gateway/config/disaggregation.h"
 #include "gateway/config/kv_events.h"
 #include "gateway/config/lora.h"
 #include "gateway/config/queue.h"
@@ -24,6 +25,8 @@ struct Price {
   int64_t cached_input = 0;  // when not given: as input
   int64_t output = 0;
 };
+
+inline constexpr uint16_t kBootstrapPort = 8998;  // SGLang's default
 
 enum class Engine : uint8_t { kVllm, kSglang, kTrtllm, kTgi, kLlamacpp, kOpenai, kAnthropic, kChatOnly };
 std::string_view Name(Engine engine);
@@ -45,6 +48,8 @@ struct Endpoint {
   ClientTls tls;
   ApiSet apis;  // when not given: DefaultApis(engine)
   std::optional<KvEvents> kv_events;
+  router::Role role = router::Role::kBoth;
+  std::optional<uint16_t> bootstrap_port;  // of an sglang prefill; absent: kBootstrapPort
 };
 
 struct Timeouts {
@@ -109,6 +114,7 @@ struct Model {
   Breaker breaker;
   Health health;
   Watch watch;
+  std::optional<Disaggregation> disaggregation;
   Queue queue;
   std::vector<Fallback> fallbacks;
   bool translate = true;  // messages and responses for endpoints that only know chat

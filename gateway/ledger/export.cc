@@ -48,6 +48,7 @@ constexpr std::array kColumns = {
     Column{"attempts", nullptr, &Record::attempts},
     Column{"served_model", &Record::served_model},
     Column{"replica", &Record::replica},
+    Column{"prefill", &Record::prefill},
     Column{"limit", &Record::limit},
     Column{"error", &Record::error},
     Column{"queue_us", nullptr, &Record::queue_us, true},

@@ -36,6 +36,7 @@ const absl::flat_hash_map<std::string_view, Field>& Fields() {
       {"source", {.text = &Record::source}},
       {"served_model", {.text = &Record::served_model}},
       {"replica", {.text = &Record::replica}},
+      {"prefill", {.text = &Record::prefill}},
       {"limit", {.text = &Record::limit}},
       {"error", {.text = &Record::error}},
       {"status", {.number = &Record::status}},

@@ -21,7 +21,7 @@ struct Record {
   int64_t open_time_us = 0;  // of a close: when the request was admitted; 0: it does not say
   std::string request, client_request, tenant, key, model, api, client;
   bool stream = false;
-  std::string reason, source, served_model, replica, limit, error;
+  std::string reason, source, served_model, replica, prefill, limit, error;
   int64_t status = 0;
   int64_t input = 0, cached = 0, output = 0, cost_micro_usd = 0, bytes_in = 0, bytes_out = 0, attempts = 0;
   int64_t queue_us = -1, ttft_us = -1, itl_mean_us = -1, itl_max_us = -1, total_us = -1, overhead_us = -1;

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, kTokenSources> kSourceNames = {"none", "u
 
 constexpr std::array<size_t, 7> kOpenCaps = {kMaxRequest, kMaxClientRequest, kMaxTenant, kMaxKey,
                                              kMaxModel,   kMaxApi,           kMaxClient};
-constexpr std::array<size_t, 4> kCloseCaps = {kMaxModel, kMaxReplica, kMaxLimit, kMaxError};
+constexpr std::array<size_t, 5> kCloseCaps = {kMaxModel, kMaxReplica, kMaxLimit, kMaxError, kMaxReplica};
 
 char* Put(char* to, std::string_view text, size_t cap, uint16_t* length) {
   const size_t n = std::min(text.size(), cap);
@@ -105,8 +105,8 @@ size_t EncodeClose(const CloseRecord& record, uint64_t open_n, char* to) {
                  .output = counts.output,
                  .bytes_in = counts.bytes_in,
                  .bytes_out = counts.bytes_out};
-  const std::array<std::string_view, 4> text = {record.served_model, record.replica, record.limit,
-                                                record.error};
+  const std::array<std::string_view, 5> text = {record.served_model, record.replica, record.limit,
+                                                record.error, record.prefill};
   char* end = to + sizeof head;
   for (size_t i = 0; i < text.size(); ++i) end = Put(end, text[i], kCloseCaps[i], &head.length[i]);
   std::memcpy(to, &head, sizeof head);
@@ -154,8 +154,8 @@ bool DecodeClose(std::string_view payload, CloseRecord* record, uint64_t* open_n
     return false;
   }
   std::string_view rest = payload.substr(sizeof head);
-  const std::array<std::string_view*, 4> into = {&record->served_model, &record->replica, &record->limit,
-                                                 &record->error};
+  const std::array<std::string_view*, 5> into = {&record->served_model, &record->replica, &record->limit,
+                                                 &record->error, &record->prefill};
   if (!Take(&rest, head.length, into)) return false;
   *open_n = head.open_n;
   record->time_us = head.time_us;

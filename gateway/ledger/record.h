@@ -97,8 +97,9 @@ struct CloseRecord {
   int64_t overhead_us = -1;            // spent in the gateway itself
   std::string_view served_model = {};  // what the engine was asked for
   std::string_view replica = {};
-  std::string_view limit = {};  // the limit that refused it
-  std::string_view error = {};  // stable error code of the API
+  std::string_view prefill = {};  // the replica that computed the prompt, where that is another
+  std::string_view limit = {};    // the limit that refused it
+  std::string_view error = {};    // stable error code of the API
 };
 
 // Everything that does not happen on a shard: configuration, keys, administration, scheduling.
@@ -135,8 +136,7 @@ struct CloseHead {
   uint8_t source;
   uint8_t unused = 0;
   uint16_t status;
-  std::array<uint16_t, 4> length = {};
-  uint16_t unused2 = 0;
+  std::array<uint16_t, 5> length = {};
   uint32_t attempts;
   uint32_t unused3 = 0;
   uint64_t open_n;
@@ -157,7 +157,7 @@ struct ContentHead {
 inline constexpr size_t kMaxOpenPayload = sizeof(OpenHead) + kMaxRequest + kMaxClientRequest + kMaxTenant +
                                           kMaxKey + kMaxModel + kMaxApi + kMaxClient;
 inline constexpr size_t kMaxClosePayload =
-    sizeof(CloseHead) + kMaxModel + kMaxReplica + kMaxLimit + kMaxError;
+    sizeof(CloseHead) + kMaxModel + 2 * kMaxReplica + kMaxLimit + kMaxError;
 
 struct ContentRecord {
   int64_t time_us = 0;

@@ -189,6 +189,7 @@ void RenderClose(std::string* out, uint64_t seq, Origin origin, uint64_t open_se
       .Uint("attempts", counts.attempts);
   Optional(line, "served_model", record.served_model);
   Optional(line, "replica", record.replica);
+  Optional(line, "prefill", record.prefill);
   Optional(line, "limit", record.limit);
   Optional(line, "error", record.error);
   Optional(line, "queue_us", record.queue_us);

@@ -27,7 +27,8 @@ router::CostTerms TermsOf(const Json& json) {
           .pressure = Number(json, "pressure"),
           .silence = Number(json, "silence"),
           .distance = Number(json, "distance"),
-          .adapter = json.contains("adapter") ? Number(json, "adapter") : 0};
+          .adapter = json.contains("adapter") ? Number(json, "adapter") : 0,
+          .handover = json.contains("handover") ? Number(json, "handover") : 0};
 }
 
 router::Signals SignalsOf(const Json& json) {
@@ -71,6 +72,8 @@ LoggedPick PickOf(const Json& json) {
   router::PickTrace& trace = pick.trace;
   pick.model = json.at("model").get<std::string>();
   pick.policy = json.at("policy").get<std::string>();
+  pick.part = json.value("part", "");
+  trace.handover_seconds = json.value("handover_seconds", 0.0);
   pick.track = json.value("track", "");
   pick.zone = json.value("zone", "");
   pick.replica = json.value("replica", "");
@@ -132,7 +135,7 @@ Replay ReplayOf(const LoggedPick& pick) {
   // Of each candidate, too: one that would win tomorrow must not be reckoned otherwise today.
   scheduler::Rng any(0);
   router::CostChoice law(pick.trace.prompt_tokens, pick.trace.output_tokens, pick.trace.mean_requests,
-                         pick.weights, any);
+                         pick.weights, any, pick.trace.handover_seconds);
   for (const router::Seen& seen : pick.trace.seen) {
     const auto offered = law.Offer(0, seen.signals, seen.cached, seen.local, seen.adapter);
     same = same && offered.terms == seen.terms && offered.vetoed == seen.vetoed;

@@ -20,6 +20,7 @@ struct LoggedPick {
   std::vector<std::string> names;  // by index
   std::string model;
   std::string policy;
+  std::string part;  // "prefill" or "decode"; empty: all of the request
   std::string track;
   std::string zone;
   std::string replica;  // chosen; empty: none

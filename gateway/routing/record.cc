@@ -49,7 +49,7 @@ Json ToJson(const router::CostWeights& weights) {
 Json ToJson(const router::CostTerms& terms) {
   return {{"wait", terms.wait},         {"compute", terms.compute},   {"decode", terms.decode},
           {"others", terms.others},     {"pressure", terms.pressure}, {"silence", terms.silence},
-          {"distance", terms.distance}, {"adapter", terms.adapter}};
+          {"distance", terms.distance}, {"adapter", terms.adapter},   {"handover", terms.handover}};
 }
 
 Json ToJson(const router::Signals& signals) {
@@ -77,6 +77,10 @@ Json ToJson(const router::PickTrace& pick, const Runtime& runtime) {
               {"prompt_tokens", pick.prompt_tokens},
               {"output_tokens", pick.output_tokens}};
   if (!spec.base.empty()) out["adapter"] = {{"name", spec.adapter}, {"base", spec.base}};
+  if (pick.part != router::Part::kWhole) {
+    out["part"] = pick.part == router::Part::kPrefill ? "prefill" : "decode";
+    out["handover_seconds"] = pick.handover_seconds;
+  }
   if (pick.track != router::kStable) out["track"] = routes.track_name(pick.track);
   if (pick.own_zone) out["zone"] = runtime.config().server.zone;
   if (!pick.seen.empty()) {

@@ -116,7 +116,7 @@ std::shared_ptr<Shadow> Shadows::Start(const Exchange& x, std::span<const config
   const config::Shadow& config = *drawn;
   ShadowCells& cells = shard_.metrics.model(*x.runtime, x.model_id).shadow;
   auto copy = std::make_shared<Copy>();
-  const bool fits = !x.form && x.body_whole && x.body.size() <= config.bytes;
+  const bool fits = !x.form && !x.facts.says_handover && x.body_whole && x.body.size() <= config.bytes;
   if (!fits || cells.active.value() >= config.in_flight || !Prepare(x, config, facts, now, *copy)) {
     cells.skipped.Add();
     return nullptr;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "gateway/answer.h"
+#include "gateway/handover/hop.h"
 #include "gateway/heartbeat.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -99,14 +100,20 @@ net::Task<Event> Try(Exchange& x, const Step& step, conf::TimePoint now) {
   x.counts.attempts = x.attempt->tries();
   x.shard.metrics.replica(*x.runtime, step.replica).attempts.Add();
   x.ticket.SetReplica(x.runtime->replica(step.replica).name());
-  x.prefix.Sent(x, now);
+  x.prefix.Sent(x, step.replica, now);
   x.traffic.Sent(x, now);
   if (x.upstream) x.upstream->Release(now);
-  x.upstream = std::make_unique<Upstream>(x, route, step.model);
+  if (step.prefill) {
+    co_await x.hop->Begin(step, now);
+  } else if (x.hop && !x.attempt->prefilled()) {
+    x.hop->Forget();
+  }
+  x.upstream = std::make_unique<Upstream>(
+      x, route, step.model, UpstreamEdit{.members = x.hop ? x.hop->members() : std::string_view()});
   if (!x.upstream->Prepare()) co_return Event::Of(Event::Kind::kClientGone);
   x.reservation.MarkForwarded();
   const Event event = co_await x.upstream->Send(step.fresh_connection, now);
-  Count(x, event);
+  if (!x.hop || !x.hop->failure()) Count(x, event);
   co_return event;
 }
 
@@ -127,6 +134,42 @@ bool MayFallBack(const Exchange& x, const Turn& turn) {
 
 }  // namespace
 
+namespace {
+
+// A prompt that is computed apart is so before the try, or, where the pool hands over so, beside it.
+net::Task<Step> Do(Exchange& x, const Step& step, conf::TimePoint now) {
+  if (step.kind == Step::Kind::kWait) {
+    const Event event = co_await Wait(x, step, now);
+    co_return x.attempt->Resume(event, net::Now());
+  }
+  if (step.prefill && !x.runtime->routes().model(step.model).spec.handover->at_once) {
+    const Event event = co_await x.hop->Compute(step, now);
+    const Step next = x.attempt->ResumePrefill(event, net::Now());
+    if (next.kind == Step::Kind::kTry && !next.prefill && event.kind != Event::Kind::kCompleted) {
+      log::Warn("prompt not handed over", {{"request_id", x.id},
+                                           {"replica", x.runtime->replica(next.replica).name()},
+                                           {"how", Event::NameOf(event.kind)}});
+    }
+    co_return next;
+  }
+  const Event event = co_await Try(x, step, now);
+  if (x.hop && x.hop->failure()) {
+    // Whose prompt does not come can do nothing about it.
+    const Event failure = *x.hop->failure();
+    const bool own_fault =
+        failure.kind == Event::Kind::kStatus && failure.status < 500 && failure.status != 429;
+    if (!own_fault) co_return x.attempt->ResumePrefill(failure, net::Now());
+    x.upstream->Refuse(x.hop->refusal());
+    co_return x.attempt->Resume(failure, net::Now());
+  }
+  if (x.hop && (event.kind != Event::Kind::kStatus || event.status >= 400)) x.hop->Drop();
+  if (event.kind == Event::Kind::kHung && x.attempt->prefilling())
+    co_return x.attempt->ResumePrefill(event, net::Now());
+  co_return x.attempt->Resume(event, net::Now());
+}
+
+}  // namespace
+
 net::Task<Verdict> Dispatch(Exchange& x) {
   conf::TimePoint start = net::Now();
   x.at.queued = x.at.dispatched = start;
@@ -142,6 +185,8 @@ net::Task<Verdict> Dispatch(Exchange& x) {
     start = x.at.dispatched;
   }
   const bool come = turn.outcome == Turn::Outcome::kCome;
+  if (x.runtime->routes().model(x.model_id).spec.handover && handover::CanBeSplit(x))
+    x.hop = std::make_unique<handover::Hop>(x);
   x.prefix.Find(x, start);
   router::PickFacts facts = x.prefix.Facts(x);
   x.traffic.Steer(x, facts, start);
@@ -162,10 +207,8 @@ net::Task<Verdict> Dispatch(Exchange& x) {
 net::Task<Verdict> Pursue(Exchange& x, Step step, conf::TimePoint now) {
   Heartbeat heartbeat(x);
   while (step.kind == Step::Kind::kTry || step.kind == Step::Kind::kWait) {
-    const Event event =
-        step.kind == Step::Kind::kTry ? co_await Try(x, step, now) : co_await Wait(x, step, now);
+    step = co_await Do(x, step, now);
     now = net::Now();
-    step = x.attempt->Resume(event, now);
   }
   co_await heartbeat.Stop();
   if (step.kind == Step::Kind::kRelay && !x.client_gone) co_return Verdict::kGoOn;

@@ -1,6 +1,8 @@
 // read_facts: what the body asks for, read by scanning, and whether this caller may ask it.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "gateway/shard.h"
 #include "gateway/stages/stages.h"
 
@@ -37,6 +39,16 @@ std::optional<api::ApiError> CheckPriority(const Exchange& x) {
                   x.asked_priority.substr(0, 64), fmt::join(allowed, ", ")));
 }
 
+// The model's replicas, or a fallback's, take KV caches from each other: from whom is not the caller's to
+// say.
+bool HandsOver(const Exchange& x) {
+  const router::RouteTable& routes = x.runtime->routes();
+  const router::Model& model = routes.model(x.model_id);
+  return model.spec.handover || std::ranges::any_of(model.fallbacks, [&](const router::Fallback& fallback) {
+           return routes.model(fallback.model).spec.handover.has_value();
+         });
+}
+
 }  // namespace
 
 Verdict ReadFacts(Exchange& x) {
@@ -55,6 +67,13 @@ Verdict ReadFacts(Exchange& x) {
     return x.Fail(api::ModelNotFound(asked, AllowedModels(x)));
   }
   x.model_id = *found;
+  if (x.facts.says_handover && HandsOver(x)) {
+    x.shard.metrics.cells.bad_bodies.Add();
+    return x.Fail(
+        api::Code::kUnsupportedParameter,
+        "kv_transfer_params and bootstrap_* are not for callers of this model: the gateway says where "
+        "a prompt is computed");
+  }
   if (std::optional<api::ApiError> wrong = CheckPriority(x)) return x.Fail(*std::move(wrong));
   x.facts.stream = x.facts.stream && x.spec->can_stream;
   x.prompt_tokens_est =

@@ -6,6 +6,7 @@
 
 #include "conf/text.h"
 #include "gateway/answer.h"
+#include "gateway/handover/hop.h"
 #include "gateway/hang_look.h"
 #include "gateway/heartbeat.h"
 #include "gateway/net/clock.h"
@@ -39,7 +40,7 @@ constexpr conf::Duration kEndOfMessage = std::chrono::seconds(2);
 void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
   if (!usage) return;
   x.counts.input = usage->input;
-  x.counts.cached = usage->cached_input;
+  x.counts.cached = x.hop ? x.hop->CachedOf(*usage) : usage->cached_input;
   x.counts.output = usage->output;
   x.counts.source = ledger::TokenSource::kUpstream;
 }
@@ -70,9 +71,12 @@ Verdict Broken(Exchange& x, Status status, std::string_view what, bool hung = fa
   const Event event = Event::Of(hung   ? Event::Kind::kHung
                                 : late ? Event::Kind::kTimedOut
                                        : Event::Kind::kBroken);
-  const Step step = x.attempt->Resume(event, net::Now());
+  if (x.hop) x.hop->Drop();
+  const bool others = x.hop && x.hop->failure();  // it was given up, since its prompt will not come
+  const Step step =
+      others ? x.attempt->ResumePrefill(*x.hop->failure(), net::Now()) : x.attempt->Resume(event, net::Now());
   ReplicaCells& cells = x.shard.metrics.replica(*x.runtime, x.replica);
-  (hung ? cells.hung : late ? cells.timeouts : cells.broken).Add();
+  if (!others) (hung ? cells.hung : late ? cells.timeouts : cells.broken).Add();
   if (step.kind == Step::Kind::kTry || step.kind == Step::Kind::kWait) {
     x.again = step;
     return Verdict::kFailed;
@@ -128,7 +132,7 @@ net::Task<Verdict> RelayRefusal(Exchange& x) {
 net::Task<Verdict> SendWhole(Exchange& x, std::string_view body) {
   ClientConnection& upstream = x.upstream->connection();
   x.at.first_token = x.at.last_token = net::Now();
-  x.prefix.Computed(x, x.at.first_token);
+  x.prefix.Computed(x, x.replica, x.at.first_token);
   // An answer that nothing is generated for is its own first token; of others the charge knows better.
   x.attempt->charge().FirstToken(x.at.first_token);
   TakeUsage(x, api::UsageFromJson(body));
@@ -167,7 +171,7 @@ net::Task<Verdict> SendPieces(Exchange& x, std::string_view so_far, std::optiona
     if (tail.size() > 4 * kTail) tail.erase(0, tail.size() - kTail);
   };
   x.at.first_token = net::Now();
-  x.prefix.Computed(x, x.at.first_token);
+  x.prefix.Computed(x, x.replica, x.at.first_token);
   x.attempt->Resume(Event::Of(Event::Kind::kFirstByte), x.at.first_token);
   keep(so_far);
   x.counts.bytes_out += so_far.size();
@@ -285,7 +289,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
     x_.at.first_token = now;
     x_.attempt->charge().FirstToken(now);
     CallNext(x_, now);
-    x_.prefix.Computed(x_, now);
+    x_.prefix.Computed(x_, x_.replica, now);
   } else {
     x_.attempt->charge().Token(now);
     x_.at.max_gap = std::max(x_.at.max_gap, now - x_.at.last_token);
@@ -298,7 +302,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
   } else {
     if (tally_.usage()) {
       x_.prompt_tokens_est = static_cast<int64_t>(tally_.usage()->input);
-      x_.counts.cached = tally_.usage()->cached_input;
+      x_.counts.cached = x_.hop ? x_.hop->CachedOf(*tally_.usage()) : tally_.usage()->cached_input;
     }
     x_.CountFromEvents();
   }

@@ -1,4 +1,5 @@
 // settle: how every request ends: what it used is charged, what happened is recorded and counted.
+#include "gateway/handover/hop.h"
 #include "gateway/net/clock.h"
 #include "gateway/shard.h"
 #include "gateway/stages/stages.h"
@@ -76,14 +77,22 @@ ledger::CloseRecord RecordOf(Exchange& x) {
     }
   }
   if (Happened(x.at.sent))
-    record.overhead_us = Micros(x.at.sent - x.at.started - x.at.body_wait - x.QueueTime());
+    record.overhead_us = Micros(x.at.sent - x.at.started - x.at.body_wait - x.at.prefill - x.QueueTime());
   if (x.replica != kNoReplica) {
     record.replica = x.runtime->replica(x.replica).name();
     record.served_model = ServedModel(x);
+    if (x.hop && x.hop->computed_at()) record.prefill = x.runtime->replica(*x.hop->computed_at()).name();
   }
   record.limit = x.limit;
   if (x.error) record.error = x.error->code;
   return record;
+}
+
+void CountHandover(const Exchange& x, ModelCells& model) {
+  if (!x.attempt) return;
+  if (x.attempt->decision().by_prefill) model.by_prefill.Add();
+  if (x.attempt->fell_back() || (x.hop && x.hop->in_vain())) model.computed_here.Add();
+  if (x.hop && x.hop->computed_at()) model.handed_over.Add();
 }
 
 void Count(Exchange& x) {
@@ -98,12 +107,14 @@ void Count(Exchange& x) {
   if (x.counts.input > 0) model.input_tokens.Observe(x.counts.input);
   if (x.counts.output > 0) model.output_tokens.Observe(x.counts.output);
   model.cached_tokens.Add(x.counts.cached);
-  if (x.attempt) model.predicted_cached_tokens.Add(static_cast<uint64_t>(x.attempt->decision().cached));
+  if (x.attempt) model.predicted_cached_tokens.Add(static_cast<uint64_t>(x.attempt->predicted_cached()));
+  CountHandover(x, model);
   model.cost_micro_usd.Add(static_cast<uint64_t>(x.counts.cost_micro_usd));
   if (!x.ticket && x.reason == ledger::EndReason::kRefused) return;
   model.duration.Observe(x.at.ended - x.at.started);
   if (Happened(x.at.queued)) model.queue_time.Observe(x.QueueTime());
-  if (Happened(x.at.sent)) model.overhead.Observe(x.at.sent - x.at.started - x.at.body_wait - x.QueueTime());
+  if (Happened(x.at.sent))
+    model.overhead.Observe(x.at.sent - x.at.started - x.at.body_wait - x.at.prefill - x.QueueTime());
   if (Happened(x.at.first_token)) {
     model.time_to_first_token.Observe(x.at.first_token - x.at.started);
     if (x.counts.output > 1) {

@@ -143,7 +143,8 @@ std::optional<Choice> PickOfAll(const Candidates& candidates, const PickFacts& f
     trace->everybody = true;
   }
   Ties ties(trace, rng);
-  CostChoice choice(facts.prompt_tokens, facts.output_tokens, mean, candidates.cost_weights(), ties.rng());
+  CostChoice choice(facts.prompt_tokens, facts.output_tokens, mean, candidates.cost_weights(), ties.rng(),
+                    facts.handover_seconds);
   for (uint32_t place = 0; place < candidates.size(); ++place) {
     if (!candidates.Usable(place)) continue;
     const Signals signals = candidates.Read(place);
@@ -206,6 +207,7 @@ CostChoice::Offered CostChoice::Offer(uint32_t place, const Signals& signals, in
                   Vetoed(signals)};
   offered.terms.distance = local ? 0 : weights_.other_zone;
   offered.terms.adapter = AdapterSeconds(adapter, signals, output, mean_, weights_);
+  offered.terms.handover = cached < prompt_ ? 0 : handover_;
   auto& [best, least, requests, ties] = least_[offered.vetoed ? 1 : 0];
   const double cost = offered.terms.Sum();
   least = std::min(least, cost);
@@ -237,7 +239,8 @@ std::optional<Choice> CostChoice::Take(From from, uint32_t considered) const {
 std::optional<Choice> ChooseAgain(const PickTrace& trace, const CostWeights& weights) {
   if (trace.policy != PolicyKind::kCost) return std::nullopt;
   scheduler::Rng ties(trace.draw);
-  CostChoice choice(trace.prompt_tokens, trace.output_tokens, trace.mean_requests, weights, ties);
+  CostChoice choice(trace.prompt_tokens, trace.output_tokens, trace.mean_requests, weights, ties,
+                    trace.handover_seconds);
   for (uint32_t place = 0; const Seen& seen : trace.seen)
     choice.Offer(place++, seen.signals, seen.cached, seen.local, seen.adapter);
   return choice.Take(trace.everybody ? CostChoice::From::kEverybody : CostChoice::From::kCandidates,
@@ -260,7 +263,8 @@ std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& fa
   PickTrace* const trace = candidates.trace();
   if (trace != nullptr) trace->mean_requests = mean;
   Ties ties(trace, rng);
-  CostChoice least(facts.prompt_tokens, facts.output_tokens, mean, candidates.cost_weights(), ties.rng());
+  CostChoice least(facts.prompt_tokens, facts.output_tokens, mean, candidates.cost_weights(), ties.rng(),
+                   facts.handover_seconds);
   LeastLoaded idle;
   for (size_t i = 0; i < places.size(); ++i) {
     const uint32_t place = places.begin()[i];

@@ -11,6 +11,7 @@
 // + silence beyond what is usual                     an engine that hangs looks dearer every second
 // + other_zone                                       where it does not stand in the gateway's zone
 // + the time until its LoRA adapter is loaded        for requests that are for one; see AdapterSeconds
+// + wait and compute of the best prefill replica     where that computes the prompt, u being 0 then
 //
 // P and pace are rates that this process has measured, so hardware of any mix is compared in the same unit.
 // A replica is vetoed, which is to say taken only when all others are, with a quarter of max_running, and at
@@ -49,13 +50,15 @@ double AdapterSeconds(const AdapterStanding& standing, const Signals& signals, d
 // whenever nobody is busy. Those that are vetoed are kept apart: they are the last resort.
 class CostChoice {
  public:
+  // `handover`: seconds that a prompt takes that comes from elsewhere; who caches all of it gets it so.
   CostChoice(int64_t prompt_tokens, int64_t output_tokens, double mean_requests, const CostWeights& weights,
-             scheduler::Rng& ties)
+             scheduler::Rng& ties, double handover = 0)
       : prompt_(prompt_tokens),
         output_(output_tokens),
         mean_(mean_requests),
         weights_(weights),
-        ties_(ties) {}
+        ties_(ties),
+        handover_(handover) {}
 
   // What it costs, with `cached` of the prompt on it, and whether it is vetoed.
   struct Offered {
@@ -82,6 +85,7 @@ class CostChoice {
   const double mean_;
   const CostWeights& weights_;
   scheduler::Rng& ties_;
+  const double handover_;
   std::array<Least, 2> least_;  // vetoed or not
 };
 

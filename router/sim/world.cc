@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <deque>
 #include <list>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "router/pick.h"
+#include "router/handover.h"
 #include "router/pool_watch.h"
 #include "router/sim/quantiles.h"
 
@@ -38,9 +40,11 @@ RouteTable MakeTable(const Options& options) {
   model.policy = options.policy;
   model.cost = options.cost;
   model.watch.hung_after = options.hung_after;
+  if (options.prefills > 0) model.handover = options.handover;
   for (size_t i = 0; i < options.replicas.size(); ++i) {
     ReplicaSpec replica;
     replica.identity = "m/" + std::to_string(i);
+    if (options.prefills > 0) replica.role = i < options.prefills ? Role::kPrefill : Role::kDecode;
     model.replicas.push_back(std::move(replica));
   }
   std::vector<ModelSpec> models{std::move(model)};
@@ -97,6 +101,9 @@ class World {
   };
   struct Flight {
     Charge charge;
+    Charge prefill;                   // while its prompt is computed elsewhere
+    std::optional<size_t> handed_to;  // the replica that will answer, until it has the prompt
+    bool handed_over = false;
     std::vector<ReplicaId> tried;
     std::optional<TimePoint> first_token;
   };
@@ -121,6 +128,10 @@ class World {
   void Tick();
   void LoseAll(size_t replica);
   void Leave(size_t replica, uint32_t index);
+  bool Begin(size_t replica, uint32_t index, uint32_t output_tokens, uint32_t given_tokens);
+  void OnPrefilled(size_t replica, uint32_t index, const engine::Event& event);
+  void Arrive(uint32_t index);
+  void CountPrompt(size_t replica, uint32_t index, uint32_t cached);
 
   Options options_;
   std::span<const Request> requests_;
@@ -132,6 +143,7 @@ class World {
   std::deque<Replica> engines_;
   std::vector<Flight> flights_;
   std::deque<Sample> samples_;
+  std::multimap<TimePoint, uint32_t> on_the_way_;  // prompts, by when they arrive
   TimePoint now_ = kBegin;
   TimePoint next_sample_ = kBegin;
   TimePoint next_tick_ = kBegin + kTick;
@@ -157,6 +169,7 @@ TimePoint World::Next() const {
   if (options_.telemetry_age > Duration::zero()) next = std::min(next, next_sample_);
   if (next_fault_ < options_.faults.size()) next = std::min(next, kBegin + options_.faults[next_fault_].at);
   if (!options_.faults.empty()) next = std::min(next, next_tick_);
+  if (!on_the_way_.empty()) next = std::min(next, on_the_way_.begin()->first);
   return next;
 }
 
@@ -210,8 +223,10 @@ void World::Send(uint32_t index) {
         .max_output = 4 * int64_t{request.output_tokens},
         .affinity = affinity > 0 ? request.blocks[affinity - 1] : 0,
         .cached = std::span(matches).first(known),
+        .may_hand_over = true,
     };
-    Decision decision = Pick(table_, ModelId{request.adapter}, load_, facts, flight.tried, now_, rng_);
+    Pair pair = PickPair(table_, ModelId{request.adapter}, load_, facts, flight.tried, {}, now_, rng_);
+    Decision& decision = pair.answer;
     if (!decision.replica || flight.tried.size() > options_.max_retries) {
       ++report_.refused;
       return;
@@ -224,38 +239,95 @@ void World::Send(uint32_t index) {
       decision.charge.Report(Outcome::kBad, now_);
       continue;
     }
-    const engine::Admission admission = replica.model.Submit({.id = index,
-                                                              .prompt_tokens = request.prompt_tokens,
-                                                              .output_tokens = request.output_tokens,
-                                                              .adapter = request.adapter,
-                                                              .blocks = request.blocks},
-                                                             now_);
-    if (admission != engine::Admission::kAccepted) {
+    flight.handed_over = pair.prefill.replica.has_value();
+    Decision& computes = flight.handed_over ? pair.prefill : decision;
+    const auto computes_at = static_cast<size_t>(*computes.replica);
+    if (engines_[computes_at].dead) {
+      computes.charge.Report(Outcome::kBad, now_);
+      continue;
+    }
+    if (!Begin(computes_at, index, flight.handed_over ? 1 : request.output_tokens, 0)) {
       ++report_.refused;
       return;
     }
-    index_.Predict(request.blocks, *load_[*decision.replica].member, now_);
-    predicted_tokens_ += static_cast<uint64_t>(decision.cached);
+    predicted_tokens_ += static_cast<uint64_t>(computes.cached);
     if (known > 0) offered_tokens_ += static_cast<uint64_t>(matches[0].tokens);
     flight.charge = std::move(decision.charge);
-    replica.there.push_back(index);
+    flight.handed_to.reset();
+    if (flight.handed_over) {
+      flight.prefill = std::move(pair.prefill.charge);
+      flight.handed_to = at;
+      ++report_.handed_over;
+    }
     ++open_;
     return;
   }
+}
+
+bool World::Begin(size_t at, uint32_t index, uint32_t output_tokens, uint32_t given_tokens) {
+  const Request& request = requests_[index];
+  const engine::Admission admission = engines_[at].model.Submit({.id = index,
+                                                                 .prompt_tokens = request.prompt_tokens,
+                                                                 .output_tokens = output_tokens,
+                                                                 .adapter = request.adapter,
+                                                                 .given_tokens = given_tokens,
+                                                                 .blocks = request.blocks},
+                                                                now_);
+  if (admission != engine::Admission::kAccepted) return false;
+  index_.Predict(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
+  engines_[at].there.push_back(index);
+  return true;
 }
 
 void World::Leave(size_t replica, uint32_t index) {
   std::vector<uint32_t>& there = engines_[replica].there;
   there.erase(std::ranges::find(there, index));
   flights_[index].charge.Release();
+  flights_[index].prefill.Release();
   --open_;
+}
+
+void World::CountPrompt(size_t at, uint32_t index, uint32_t cached) {
+  const Request& request = requests_[index];
+  if (!options_.kv_events) index_.Confirm(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
+  prompt_tokens_ += request.prompt_tokens;
+  cached_tokens_ += cached;
+  engines_[at].computed += request.prompt_tokens - cached;
+}
+
+// The prompt is computed, and goes on its way to the replica that answers.
+void World::OnPrefilled(size_t at, uint32_t index, const engine::Event& event) {
+  Flight& flight = flights_[index];
+  flight.prefill.FirstToken(now_);
+  flight.prefill.Report(Outcome::kGood, now_);
+  flight.prefill.Release();
+  std::vector<uint32_t>& there = engines_[at].there;
+  there.erase(std::ranges::find(there, index));
+  CountPrompt(at, index, event.cached_tokens);
+  const double seconds = requests_[index].prompt_tokens / options_.transfer_rate;
+  on_the_way_.emplace(now_ + Duration(static_cast<int64_t>(seconds * 1e9)), index);
+}
+
+void World::Arrive(uint32_t index) {
+  Flight& flight = flights_[index];
+  const size_t at = *std::exchange(flight.handed_to, std::nullopt);
+  const Request& request = requests_[index];
+  flight.charge.Arrived(now_);
+  if (!engines_[at].dead && Begin(at, index, request.output_tokens, request.prompt_tokens)) return;
+  flight.charge.Report(Outcome::kBad, now_);
+  flight.charge.Release();
+  --open_;
+  Send(index);
 }
 
 void World::OnEvent(size_t at, const engine::Event& event) {
   const auto index = static_cast<uint32_t>(event.id);
   const Request& request = requests_[index];
   Flight& flight = flights_[index];
-  Replica& replica = engines_[at];
+  if (flight.handed_to) {
+    if (event.finished) OnPrefilled(at, index, event);
+    return;
+  }
   const bool whole = ComesWhole(index);
   if (!whole) signals(at).OnToken(now_);
   const TimePoint arrived = kBegin + request.at;
@@ -263,12 +335,13 @@ void World::OnEvent(size_t at, const engine::Event& event) {
     flight.first_token = now_;
     flight.charge.FirstToken(now_);
     flight.charge.Report(Outcome::kGood, now_);
-    if (!options_.kv_events) index_.Confirm(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
     ttft_.push_back(conf::ToSeconds(now_ - arrived));
     if (now_ - arrived <= options_.slo) ++good_;
-    prompt_tokens_ += request.prompt_tokens;
-    cached_tokens_ += event.cached_tokens;
-    replica.computed += request.prompt_tokens - event.cached_tokens;
+    if (!flight.handed_over) {
+      CountPrompt(at, index, event.cached_tokens);
+    } else if (!options_.kv_events) {
+      index_.Confirm(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
+    }
   }
   if (!event.finished) return;
   if (whole) flight.charge.Answered(now_);
@@ -294,7 +367,7 @@ void World::TakeKvEvents(size_t at) {
 void World::LoseAll(size_t at) {
   for (const uint32_t index : std::vector<uint32_t>(engines_[at].there)) {
     Flight& flight = flights_[index];
-    flight.charge.Report(Outcome::kBad, now_);
+    (flight.handed_to ? flight.prefill : flight.charge).Report(Outcome::kBad, now_);
     const bool broken = flight.first_token.has_value();
     engines_[at].model.Cancel(index, now_);
     Leave(at, index);
@@ -352,6 +425,11 @@ Report World::Run(const std::function<bool(size_t)>& keep_going) {
     if (!options_.faults.empty() && now_ >= next_tick_) {
       Tick();
       next_tick_ += kTick;
+    }
+    while (!on_the_way_.empty() && on_the_way_.begin()->first <= now_) {
+      const uint32_t index = on_the_way_.begin()->second;
+      on_the_way_.erase(on_the_way_.begin());
+      Arrive(index);
     }
     while (next_request_ < requests_.size() && kBegin + requests_[next_request_].at <= now_) {
       Send(static_cast<uint32_t>(next_request_++));

@@ -57,7 +57,11 @@ struct Options {
   double whole = 0;  // share of the requests whose answers come whole: their first tokens are not seen
   conf::Duration slo = std::chrono::seconds(2);  // for the first token
   uint32_t max_retries = 2;
-  bool kv_events = false;  // engines tell what their caches hold, instead of the index guessing
+  // So many replicas, the first ones, compute long prompts for the others. 0: everybody does everything.
+  uint32_t prefills = 0;
+  HandoverSpec handover;
+  double transfer_rate = 200'000;  // tokens a second from one replica to another
+  bool kv_events = false;          // engines tell what their caches hold, instead of the index guessing
   uint64_t seed = 1;
 };
 
@@ -78,6 +82,7 @@ struct Report {
   double seconds = 0;          // until the last one was done
   uint64_t preemptions = 0;
   uint64_t adapter_loads = 0;
+  uint64_t handed_over = 0;  // prompts computed by another replica than the one that answered
 };
 
 // `keep_going` is told now and then how many requests have been sent; false ends the simulation, whose report

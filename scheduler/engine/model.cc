@@ -189,15 +189,16 @@ bool Model::AdmitToKv(Sequence& sequence, uint32_t budget) {
       candidates.first(std::min<size_t>(candidates.size(), (sequence.Tokens() - 1) / profile_.block_size));
   size_t hits = profile_.prefix_caching ? kv_.Match(candidates) : 0;
   auto cached = static_cast<uint32_t>(hits) * profile_.block_size;
-  uint32_t tokens = std::min(sequence.Tokens() - cached, budget);
-  uint32_t plain = BlocksFor(cached + tokens, profile_.block_size) - static_cast<uint32_t>(hits);
+  const uint32_t there = std::max(cached, std::min(sequence.request.given_tokens, sequence.Tokens() - 1));
+  uint32_t tokens = std::min(sequence.Tokens() - there, budget);
+  uint32_t plain = BlocksFor(there + tokens, profile_.block_size) - static_cast<uint32_t>(hits);
   if (!kv_.Admit(candidates.first(hits), plain, sequence.holding)) return false;
   if (!std::exchange(sequence.looked_up, true) && profile_.prefix_caching) {
-    sequence.cached_tokens = cached;
+    sequence.cached_tokens = there;
     counters_.prefix_queries += sequence.request.prompt_tokens;
     counters_.prefix_hits += cached;
   }
-  sequence.computed = cached;
+  sequence.computed = there;
   sequence.scheduled = tokens;
   return true;
 }
@@ -221,6 +222,7 @@ void Model::PreemptYoungest() {
   StopUsing(*victim);
   kv_.Release(victim->holding);
   victim->computed = 0;
+  victim->request.given_tokens = 0;  // lost with its blocks
   victim->scheduled = 0;
   waiting_.push_front(victim);
   ++counters_.preemptions;

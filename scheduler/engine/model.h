@@ -71,6 +71,7 @@ struct Request {
   uint32_t prompt_tokens = 1;
   uint32_t output_tokens = 1;  // 0: prefill only (embeddings, scores)
   uint32_t adapter = 0;        // LoRA, from 1; 0: none. Its blocks have hashes of their own
+  uint32_t given_tokens = 0;   // of the prompt: computed by another engine, and there from the beginning
   // Chained hashes of the full blocks of the prompt and, where they are known, of the output after it, so
   // that the next turn of the conversation finds both. May be shorter, or empty: what has no hash is not
   // cached.
@@ -108,7 +109,7 @@ struct Event {
   uint64_t id = 0;
   uint32_t tokens = 0;  // new ones; above 1 only in fused steps; 0 only for a finished prefill-only request
   uint32_t generated = 0;      // all so far
-  uint32_t cached_tokens = 0;  // of the prompt, found in the prefix cache
+  uint32_t cached_tokens = 0;  // of the prompt, found in the prefix cache or given
   bool first = false;          // among `tokens` is the first
   bool finished = false;       // all output_tokens are there; the id is free again
 };

@@ -32,6 +32,7 @@ constexpr Route kRoutes[] = {
     {"/metrics", Api::kMetrics, "metrics", true},
     {"/engine/stats", Api::kStats, "engine", true},
     {"/engine/fault", Api::kFault, "engine", true},
+    {"/engine/handover", Api::kHandover, "engine", true},
 };
 
 std::string_view TypeOf(int status) {

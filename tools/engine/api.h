@@ -30,6 +30,7 @@ enum class Api : uint8_t {
   kMetrics,
   kStats,
   kFault,
+  kHandover,
   kUnknown,
 };
 

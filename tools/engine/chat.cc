@@ -119,7 +119,9 @@ void EndBody(Job& job, std::string& body) {
     body += ',';
     AppendUsage(job.SentUsage(), body);
   }
-  body += ",\"kv_transfer_params\":null}";
+  body.append(",\"kv_transfer_params\":")
+      .append(job.kv_transfer_params.empty() ? "null" : job.kv_transfer_params)
+      .append("}");
 }
 
 std::string ChatBody(Job& job) {

@@ -68,6 +68,7 @@ Admission Engine::Submit(Job& job, size_t index, conf::TimePoint now) {
                                        .prompt_tokens = choice.prompt->tokens(),
                                        .output_tokens = choice.answer.tokens(),
                                        .adapter = job.adapter,
+                                       .given_tokens = choice.given_tokens,
                                        .blocks = std::move(blocks)},
                                       now);
   if (admission != Admission::kAccepted) Forget(choice.sequence);

@@ -24,6 +24,7 @@ struct Choice {
   uint32_t generated = 0;  // tokens that the model has computed
   uint32_t sent = 0;       // tokens handed to the protocol
   uint32_t cached_tokens = 0;
+  uint32_t given_tokens = 0;  // of the prompt, by another engine
   bool done = false;
   conf::TimePoint last_token;
 };
@@ -37,9 +38,10 @@ struct Usage {
 struct Job {
   Generation request;  // empty prompts for pooling
   std::string id;
-  std::string model;     // as the client named it
-  uint32_t adapter = 0;  // LoRA, as scheduler::engine::Request has it
-  int64_t created = 0;   // Unix seconds
+  std::string model;               // as the client named it
+  uint32_t adapter = 0;            // LoRA, as scheduler::engine::Request has it
+  int64_t created = 0;             // Unix seconds
+  std::string kv_transfer_params;  // of the answer; empty: null
   bool report_usage = true;
   bool endless = false;
   std::vector<Choice> choices;

@@ -50,6 +50,7 @@ int Serve(tidegate_engine::Options options) {
     fmt::print(stderr, "tidegate-engine: cannot listen on {}: {}\n", address, server.status().ToString());
     return 1;
   }
+  service.SetAddress(listen, (*server)->port());
   service.SetConnections([&] { return (*server)->connections(); });
   boost::asio::signal_set signals(loop.io, SIGINT, SIGTERM);
   signals.async_wait([&](const gateway::net::ErrorCode& error, int) {

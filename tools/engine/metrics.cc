@@ -80,7 +80,7 @@ void Metrics::Finished(conf::Duration since_submit, uint64_t prompt_tokens, uint
 }
 
 std::string Metrics::Render(const scheduler::engine::Model& model, conf::TimePoint now,
-                            std::span<const std::string> loras) const {
+                            std::span<const std::string> loras, const HandoverCounts& handovers) const {
   const scheduler::engine::Counters& counters = model.counters();
   const scheduler::engine::Profile& profile = model.profile();
   std::string out;
@@ -106,6 +106,12 @@ std::string Metrics::Render(const scheduler::engine::Model& model, conf::TimePoi
   counter("vllm:prompt_tokens_total", counters.prompt_tokens, "Number of prefill tokens processed.");
   counter("vllm:generation_tokens_total", counters.generated_tokens,
           "Number of generation tokens processed.");
+
+  counter("engine:prompts_offered_total", handovers.offered, "Prompts computed for other engines.");
+  counter("engine:prompts_taken_total", handovers.taken, "Prompts that other engines have taken.");
+  counter("engine:prompts_received_total", handovers.received, "Prompts taken from other engines.");
+  counter("engine:prompts_recomputed_total", handovers.recomputed,
+          "Prompts that another engine was to have computed, and that could not be had.");
 
   Declare("vllm:request_success_total", "counter", "Count of successfully processed requests.", out);
   for (auto [reason, count] : {std::pair{"stop", stopped_}, {"length", at_length_}, {"abort", aborted_}}) {

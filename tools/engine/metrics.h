@@ -10,6 +10,7 @@
 
 #include "conf/time.h"
 #include "scheduler/engine/model.h"
+#include "tools/engine/handover.h"
 
 namespace tidegate_engine {
 
@@ -37,7 +38,7 @@ class Metrics {
 
   // The state of `model` and what was observed. `loras`: the adapters' names.
   std::string Render(const scheduler::engine::Model& model, conf::TimePoint now,
-                     std::span<const std::string> loras = {}) const;
+                     std::span<const std::string> loras = {}, const HandoverCounts& handovers = {}) const;
 
  private:
   std::string labels_;  // model_name="…",engine="0"

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "conf/text.h"
 #include "conf/time.h"
@@ -126,6 +128,8 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   std::string preset = "demo";
   std::vector<std::string> faults;
   bool no_usage = false;
+  std::string transfer_wait;
+  std::string hold_for;
 
   CLI::App app("An inference engine without a GPU: vLLM's API over a model of continuous batching.",
                "tidegate-engine");
@@ -154,10 +158,23 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       ->needs("--kv-events")
       ->capture_default_str();
   app.add_flag("--kv-events-maps", options.kv_events.maps, "As maps, not as arrays")->needs("--kv-events");
+  app.add_option("--role", options.handover.role, "prefill: computes prompts for others; decode: takes them")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Role>{
+          {"both", Role::kBoth}, {"prefill", Role::kPrefill}, {"decode", Role::kDecode}}));
+  app.add_option("--handover", options.handover.kind,
+                 "nixl: as vLLM, by kv_transfer_params; bootstrap: as SGLang, by a room (nixl)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, HandoverKind>{
+          {"nixl", HandoverKind::kNixl}, {"bootstrap", HandoverKind::kBootstrap}}));
+  app.add_option("--transfer-rate", options.handover.transfer_rate, "Tokens that come over in a second (1e6)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--handover-wait", transfer_wait, "How long the two engines of a room wait (30s)");
+  app.add_option("--handover-hold", hold_for, "How long a prompt is held for somebody else (480s)");
   AddProfileFlags(app, preset, overrides);
   try {
     app.parse(argc, argv);
     options.profile = MakeProfile(preset, overrides);
+    if (!transfer_wait.empty()) options.handover.wait_for = DurationOf("--handover-wait", transfer_wait);
+    if (!hold_for.empty()) options.handover.hold_for = DurationOf("--handover-hold", hold_for);
     for (const std::string& text : faults) {
       auto fault = ParseFault(text);
       if (!fault.ok()) throw CLI::ValidationError("--fault", std::string(fault.status().message()));

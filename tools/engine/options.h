@@ -9,6 +9,7 @@
 
 #include "scheduler/engine/model.h"
 #include "tools/engine/fault.h"
+#include "tools/engine/handover.h"
 #include "tools/engine/kv_publisher.h"
 
 namespace tidegate_engine {
@@ -24,6 +25,7 @@ struct Options {
   std::vector<std::string> only;  // empty: every API
   bool report_usage = true;
   std::vector<Fault> faults;
+  HandoverOptions handover;
   KvEventOptions kv_events;  // without a URL: none are published
 
   bool Serves(Api api) const;

@@ -90,6 +90,7 @@ class Body {
         Fail("temperature", "temperature must be a number of at least 0.");
       }
     }
+    out.handover = ReadHandover(*fields_);
     ReadStop(api_ == Api::kMessages ? "stop_sequences" : "stop", out);
     if (auto options = fields_->Object("stream_options")) {
       if (!out.stream) Fail("stream_options", "Stream options can only be defined when `stream=True`.");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tools/engine/api.h"
+#include "tools/engine/handover.h"
 #include "tools/engine/prompt.h"
 #include "tools/engine/schema.h"
 
@@ -47,6 +48,7 @@ struct Generation {
   bool parallel_tools = true;
   std::string last_user;       // empty when the last message is not the user's
   std::optional<Json> schema;  // the answer must be an instance of it
+  HandoverRequest handover;
 };
 
 // Embeddings, rerank and score: texts to run through the model once.

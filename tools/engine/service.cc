@@ -31,6 +31,7 @@ Service::Service(gateway::net::Loop& loop, Options options)
       ids_(static_cast<uint64_t>(conf::ToUnixNanos(Now()))),
       started_(conf::ToUnixMicros(Now()) / 1'000'000) {
   for (const Fault& fault : options_.faults) faults_.Add(fault);
+  engine_id_ = fmt::format("{:016x}{:016x}", ids_.Next(), ids_.Next());
 }
 
 void Service::PublishKvEvents(KvPublisher& publisher) {
@@ -71,13 +72,17 @@ Service::Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_v
       break;
     case Api::kMetrics:
       co_await exchange.Send(200, kPrometheus,
-                             engine_.metrics().Render(engine_.model(), Now(), options_.loras));
+                             engine_.metrics().Render(engine_.model(), Now(), options_.loras, handovers_));
       break;
     case Api::kStats:
-      co_await Reply(exchange, stats_.Render(engine_, options_.loras, faults_, connections_()));
+      co_await Reply(exchange, stats_.Render(engine_, options_.loras, faults_, handovers_, held_.size(),
+                                             connections_()));
       break;
     case Api::kFault:
       co_await ChangeFaults(exchange);
+      break;
+    case Api::kHandover:
+      co_await HandOver(exchange);
       break;
     case Api::kModels:
       co_await Models(exchange, rest);
@@ -107,7 +112,7 @@ std::optional<ApiError> Service::CheckMethod(Api api, std::string_view method) c
   if (api == Api::kUnknown || !options_.Serves(api)) {
     return ApiError{.status = 404, .type = {}, .message = "Not Found", .param = {}};
   }
-  bool posts = IsModelApi(api) || api == Api::kFault;
+  bool posts = IsModelApi(api) || api == Api::kFault || api == Api::kHandover;
   bool fits = posts ? method == "POST" : method == "GET" || method == "HEAD";
   if (api == Api::kFault) fits = fits || method == "GET" || method == "DELETE";
   if (fits) return std::nullopt;

@@ -34,6 +34,8 @@ class Service {
   void SetConnections(std::function<size_t()> count) { connections_ = std::move(count); }
   // From the first request on; `publisher` outlives the service's work. Needs Options::kv_events.
   void PublishKvEvents(KvPublisher& publisher);
+  // Where other engines reach this one.
+  void SetAddress(std::string host, uint16_t port);
   void Stop() { pump_.Stop(); }
 
  private:
@@ -49,6 +51,17 @@ class Service {
   // True when the fault has answered in the request's place.
   Task<bool> FailEarly(Exchange& exchange, Api api, const Fault& fault);
   Task<void> AwaitLeaving(Exchange& exchange);
+
+  // service_handover.cc: prompts that come from other engines, or go there.
+  std::optional<ApiError> CheckHandover(const Generation& request) const;
+  // Its answers are one token that nobody reads: SGLang's prefill engines.
+  bool OnlyPrefills() const {
+    return options_.handover.role == Role::kPrefill && options_.handover.kind == HandoverKind::kBootstrap;
+  }
+  std::shared_ptr<Room> RoomOf(uint64_t id);
+  Task<std::optional<ApiError>> Receive(Exchange& exchange, Job& job);
+  Task<std::optional<ApiError>> Offer(Exchange& exchange, Job& job);
+  Task<void> HandOver(Exchange& exchange);
 
   // service_jobs.cc: what goes through it.
   Task<void> Serve(Exchange& exchange, Api api, Request request, const std::optional<Fault>& fault);
@@ -71,6 +84,12 @@ class Service {
   Faults faults_;
   Stats stats_;
   Draw ids_;
+  std::string host_;
+  uint16_t port_ = 0;
+  std::string engine_id_;
+  Held held_;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Room>> rooms_;  // of requests that are under way
+  HandoverCounts handovers_;
   std::function<size_t()> connections_ = [] { return size_t{0}; };
   int64_t started_;
 };

@@ -108,7 +108,23 @@ Service::Task<void> Service::Serve(Exchange& exchange, Api api, Request request,
   Prepare(api, job, model, fault);
   if (auto* generation = std::get_if<Generation>(&request)) {
     job.request = std::move(*generation);
+    if (auto error = CheckHandover(job.request)) {
+      co_await Fail(exchange, api, *error);
+      co_return;
+    }
+    if (OnlyPrefills()) {
+      job.request.max_tokens = 1;
+      job.request.stream = false;
+    }
     AddPrompts(job.request.prompts, job.request.n, true, job);
+    if (auto error = co_await Receive(exchange, job)) {
+      co_await Fail(exchange, api, *error);
+      co_return;
+    }
+    if (exchange.gone()) {
+      exchange.CloseAfter();
+      co_return;
+    }
     const Protocol& protocol = ProtocolOf(api);
     co_await Run(exchange, job, [&] { return protocol.body(job); }, "application/json", fault);
   } else if (auto* pooling = std::get_if<Pooling>(&request)) {
@@ -188,6 +204,15 @@ Service::Task<void> Service::Run(Exchange& exchange, Job& job, std::function<std
   co_await AwaitEnd(job);
   if (exchange.gone()) {
     if (!job.cancelled) stats_.Undelivered();
+    exchange.CloseAfter();
+    co_return;
+  }
+  if (auto error = co_await Offer(exchange, job)) {
+    co_await Fail(exchange, job.request.api, *error);
+    co_return;
+  }
+  if (exchange.gone()) {
+    stats_.Undelivered();
     exchange.CloseAfter();
     co_return;
   }

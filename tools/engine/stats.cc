@@ -47,7 +47,7 @@ Json Stats::LastRequest() const {
 }
 
 std::string Stats::Render(const Engine& engine, std::span<const std::string> loras, const Faults& faults,
-                          size_t connections) const {
+                          const HandoverCounts& handovers, size_t held, size_t connections) const {
   const auto& counters = engine.model().counters();
   const Ended& ended = engine.ended();
   Json by_api = Json::object();
@@ -88,6 +88,12 @@ std::string Stats::Render(const Engine& engine, std::span<const std::string> lor
               {{"loads", engine.model().adapters().loads()},
                {"evictions", engine.model().adapters().evictions()},
                {"loaded", loaded}}},
+             {"handover",
+              {{"offered", handovers.offered},
+               {"taken", handovers.taken},
+               {"held", held},
+               {"received", handovers.received},
+               {"recomputed", handovers.recomputed}}},
              {"connections", connections},
              {"by_api", by_api},
              {"faults", list},

@@ -13,6 +13,7 @@
 #include "tools/engine/api.h"
 #include "tools/engine/engine.h"
 #include "tools/engine/fault.h"
+#include "tools/engine/handover.h"
 
 namespace tidegate_engine {
 
@@ -28,7 +29,7 @@ class Stats {
   void Undelivered() { ++undelivered_; }   // generated whole, but the client was gone before it was sent
 
   std::string Render(const Engine& engine, std::span<const std::string> loras, const Faults& faults,
-                     size_t connections) const;
+                     const HandoverCounts& handovers, size_t held, size_t connections) const;
 
  private:
   Json LastRequest() const;

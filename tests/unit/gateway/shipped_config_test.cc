@@ -56,7 +56,8 @@ TEST(ShippedConfig, EveryFileIsValid) {
                                           "examples/external-provider.yaml",
                                           "examples/lora.yaml",
                                           "examples/tls.yaml",
-                                          "examples/redis.yaml"};
+                                          "examples/redis.yaml",
+                                          "examples/disaggregated.yaml"};
   for (const std::string& file : files) {
     for (const conf::Problem& problem : Parse(ReadShipped(file)).problems) {
       ADD_FAILURE() << file << ": " << conf::ToString(problem);
@@ -78,7 +79,7 @@ TEST(ShippedConfig, TheReferenceShowsEveryOption) {
   for (const std::string& pointer : result.defaulted) ++missing[std::regex_replace(pointer, index, "/N")];
   const std::map<std::string, size_t> entries = {
       {"/tenants/N", 3}, {"/tenants/N/limits", 3},           {"/tenants/N/budget", 2},
-      {"/models/N", 3},  {"/models/N/routing/shadows/N", 2}, {"/models/N/endpoints/N", 3}};
+      {"/models/N", 3},  {"/models/N/routing/shadows/N", 2}, {"/models/N/endpoints/N", 4}};
   for (const auto& [pointer, count] : missing) {
     if (pointer.starts_with("/ledger/sinks/N/")) continue;
     const auto several = entries.find(pointer.substr(0, pointer.rfind('/')));

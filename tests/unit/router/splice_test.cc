@@ -31,6 +31,7 @@ TEST(Splice, ChangesOnlyWhatItMust) {
   const SpliceRequest nothing{};
   const SpliceRequest rename{.upstream_model_json = "\"up\""};
   const SpliceRequest cap{.output_cap = 10};
+  const SpliceRequest prompt{.only_prompt = true};
   const SpliceRequest cap_completion{.output_cap = 10, .bound_key = "max_completion_tokens"};
   const Case cases[] = {
       {R"( {"model":"m"} )", R"( {"model":"m"} )", nothing},
@@ -59,6 +60,17 @@ TEST(Splice, ChangesOnlyWhatItMust) {
       {R"({"model":"m","max_tokens":-1})", R"({"model":"m","max_tokens":10})", cap},
       {R"({"model":"m","max_tokens":null,"max_completion_tokens":1e3})",
        R"({"model":"m","max_tokens":10,"max_completion_tokens":10})", cap},
+      {R"({"model":"m"})", R"({"max_tokens":1,"model":"m"})", prompt},
+      {R"({"model":"m","stream":false,"stream_options":null,"max_tokens":1})",
+       R"({"model":"m","stream":false,"stream_options":null,"max_tokens":1})", prompt},
+      {R"({"model":"m","stream": true ,"stream_options":{"include_usage":true},"min_tokens": 5})",
+       R"({"max_tokens":1,"model":"m","stream": false ,"stream_options":null,"min_tokens": 0})", prompt},
+      {R"({"model":"m","max_tokens":9,"max_completion_tokens":null})",
+       R"({"x":{},"model":"up","max_tokens":1,"max_completion_tokens":1})",
+       {.upstream_model_json = "\"up\"", .members = R"("x":{},)", .only_prompt = true}},
+      {R"({"model":"m","stream":true})",
+       R"({"x":1,"stream_options":{"include_usage":true},"model":"m","stream":true})",
+       {.members = R"("x":1,)"}},
   };
   for (const Case& c : cases) EXPECT_EQ(Spliced(c.body, c.request, c.api), c.want) << c.body;
 }

@@ -50,6 +50,16 @@ class CliSimulateRequests : public testing::Test {
   const std::string path_ = dir_ / "talks.jsonl";
 };
 
+TEST_F(CliSimulateRequests, MayKeepSomeReplicasForPromptsAlone) {
+  const json report = Json({"--replicas", "4", "--prefill", "2", "--policies", "cost"});
+  EXPECT_EQ(report["prefill"], 2);
+  EXPECT_EQ(report["policies"][0]["finished"], 200);
+  EXPECT_GT(report["policies"][0]["handed_over"], 0);
+  const tests::CliResult all = Simulate({"--replicas", "2", "--prefill", "2"});
+  EXPECT_EQ(all.code, 2);
+  EXPECT_THAT(all.err, HasSubstr("must be less than the 2 replicas: somebody must answer"));
+}
+
 TEST_F(CliSimulateRequests, ComparesTheRoutingPoliciesThatWereAskedFor) {
   const json report = Json({"--replicas", "3", "--policies", "cost,round-robin", "--utilization", "0.7"});
   EXPECT_EQ(report["rows"], 200);

@@ -38,6 +38,7 @@ TEST(RecordCodec, RoundTripsEveryField) {
   CloseRecord close = SomeClose(EndReason::kLength);
   close.limit = "tokens_per_minute";
   close.error = "rate_limit";
+  close.prefill = "r7";
   close.itl_max_us = 77;
   CloseRecord close_back;
   uint64_t open_n = 0;
@@ -46,6 +47,7 @@ TEST(RecordCodec, RoundTripsEveryField) {
   EXPECT_EQ(close_back.reason, EndReason::kLength);
   EXPECT_EQ(close_back.limit, "tokens_per_minute");
   EXPECT_EQ(close_back.error, "rate_limit");
+  EXPECT_EQ(close_back.prefill, "r7");
   EXPECT_EQ(close_back.itl_max_us, 77);
   EXPECT_EQ(close_back.queue_us, -1);
   EXPECT_EQ(close_back.counts.cost_micro_usd, 27);

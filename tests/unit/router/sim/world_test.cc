@@ -67,6 +67,46 @@ TEST(ServingWorld, TheSameOptionsGiveTheSameReport) {
   EXPECT_EQ(a.hit_ratio, b.hit_ratio);
 }
 
+// Long prompts that have nothing in common, and short answers.
+std::vector<Request> Documents(size_t count, double per_second) {
+  scheduler::Rng rng(7);
+  std::vector<Request> requests(count);
+  for (size_t i = 0; i < count; ++i) {
+    requests[i].at = conf::Duration(static_cast<int64_t>(1e9 * static_cast<double>(i) / per_second));
+    requests[i].blocks.resize(80);
+    for (uint64_t& block : requests[i].blocks) block = rng.Next();
+    requests[i].prompt_tokens = 80 * kBlockTokens + 7;
+    requests[i].output_tokens = 100;
+  }
+  return requests;
+}
+
+TEST(ServingWorld, PromptsThatAreComputedApartHoldUpNobodysTokens) {
+  const auto requests = Documents(300, 4);
+  for (const std::string_view name : {"cost", "least-load", "epp"}) {
+    Options options = Pool(4, *PolicyByName(name));
+    const Report mixed = Simulate(options, requests);
+    options.prefills = 2;
+    const Report split = Simulate(options, requests);
+    EXPECT_EQ(split.finished, requests.size()) << name;
+    EXPECT_EQ(split.handed_over, requests.size()) << name;
+    EXPECT_LT(split.token_time.p99, 0.8 * mixed.token_time.p99) << name;
+  }
+}
+
+TEST(ServingWorld, WithRolesEveryRequestOutlivesAReplicaOfEither) {
+  const auto requests = Conversations(1500, 14);
+  for (const uint32_t victim : {0U, 3U}) {
+    Options options = Pool(4, PolicyKind::kCost);
+    options.prefills = 2;
+    options.faults = {{.at = 40s, .replica = victim, .kind = FaultKind::kDies}};
+    const Report report = Simulate(options, requests);
+    EXPECT_EQ(report.finished + report.broken, requests.size()) << victim;
+    EXPECT_EQ(report.refused, 0u) << victim;
+    if (victim == 0) EXPECT_EQ(report.broken, 0u) << "a prompt has no token that could be lost";
+  }
+}
+
 TEST(ServingWorld, WhereEnginesTellOfTheirCachesWhatIsPromisedIsFound) {
   const auto requests = Conversations(3000, 20);
   Options options = Pool(4, PolicyKind::kCost);
