@@ -1,6 +1,7 @@
 #include "scheduler/engine/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace scheduler::engine {
@@ -11,7 +12,7 @@ uint32_t BlocksFor(uint32_t tokens, uint32_t block_size) {
 }
 
 Duration ToDuration(Nanos nanos) {
-  return Duration(static_cast<int64_t>(nanos.count() + 0.5));
+  return Duration(std::llround(nanos.count()));
 }
 
 // The sum of `count` iterations of which the first takes `first` and each next one `growth` more.

@@ -24,6 +24,7 @@ std::vector<std::string> ShareOut(const std::string& pattern, size_t count) {
   const NamePattern names = *NamePattern::Parse(pattern);
   const size_t each = count / names.count();
   std::vector<std::string> out;
+  out.reserve(count);
   for (size_t i = 0; i < count; ++i) out.push_back(names.At(names.count() == 1 ? 0 : i / each));
   return out;
 }

@@ -170,7 +170,7 @@ TEST(QueueConfig, APriorityIsABandOfSomeQueue) {
   EXPECT_EQ(wrong.problems[0].pointer, "/tenants/0/priority");
   EXPECT_NE(wrong.problems[0].message.find("interactive"), std::string::npos);
   EXPECT_EQ(with(", weight: 0").problems.size(), 1u);
-  const config::Queue queue = *with("").config->models[0].queue;
+  const config::Queue queue = with("").config->models[0].queue;
   EXPECT_EQ(queue.BandOf("interactive"), 0u);
   EXPECT_EQ(queue.BandOf("normal"), 1u) << "a priority of no band waits with the least urgent";
 }
