@@ -57,7 +57,7 @@ struct Ledger {
   conf::Duration commit_interval = std::chrono::milliseconds(20);
   uint64_t segment_bytes = 64 << 20;
   conf::Duration segment_age = std::chrono::hours(24);
-  uint32_t open_requests = 12'288;      // under way or waiting, over all threads; see OpenRequestsPerThread
+  uint32_t open_requests = 11'000;      // under way or waiting, over all threads; see OpenRequestsPerThread
   uint64_t min_free_bytes = 256 << 20;  // of the disk; below it new work is refused with 503
   Retention retention;
   Checkpoint checkpoint;

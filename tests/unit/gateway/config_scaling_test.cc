@@ -2,10 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "gateway/config/scaling_policy.h"
+#include "tests/support/shipped.h"
 
 namespace gateway::config {
 namespace {
@@ -116,10 +114,7 @@ TEST(ScalingPolicy, AFloorAboveTheMostIsRefused) {
 }
 
 TEST(ScalingPolicy, TheShippedOneSaysTheDefaults) {
-  std::ifstream file("conf/policies/scaling/demand.yaml");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  ASSERT_FALSE(text.empty());
-  const ScalingPolicy policy = Read(text);
+  const ScalingPolicy policy = Read(tests::ReadShipped("policies/scaling/demand.yaml"));
   const ScalingPolicy defaults;
   EXPECT_EQ(policy.law, defaults.law);
   EXPECT_EQ(policy.demand.up_at, defaults.demand.up_at);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/shipped.h"
 #include "tests/unit/gateway/config_fixture.h"
 
 namespace gateway {
@@ -16,19 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// The shipped files.
-
-std::filesystem::path ConfDirectory() {
-  for (std::filesystem::path at = std::filesystem::current_path();; at = at.parent_path()) {
-    if (std::filesystem::exists(at / "conf" / "tidegate.yaml")) return at / "conf";
-    if (at == at.root_path()) return {};
-  }
-}
-
-std::string ReadShipped(const std::string& name) {
-  return conf::SystemSources().file((ConfDirectory() / name).string()).value();
-}
+using tests::ConfDirectory;
+using tests::ReadShipped;
 
 // Turns the options that the reference file has behind `#` (without a space) on.
 std::string Uncommented(const std::string& text) {

@@ -16,8 +16,8 @@ const std::vector<ModelCard> kModels = {
 
 TEST(RenderModels, SpeaksOpenAi) {
   EXPECT_EQ(json::parse(RenderModels(Protocol::kOpenAi, kModels)), json::parse(R"({"object":"list","data":[
-      {"id":"chat-small","object":"model","created":1700000000,"owned_by":"tidegate"},
-      {"id":"a\"b","object":"model","created":0,"owned_by":"acme"}]})"));
+      {"id":"chat-small","object":"model","created":1700000000,"owned_by":"tidegate","root":"chat-small","parent":null},
+      {"id":"a\"b","object":"model","created":0,"owned_by":"acme","root":"a\"b","parent":null}]})"));
   EXPECT_EQ(RenderModels(Protocol::kOpenAi, {}), R"({"object":"list","data":[]})");
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "conf/problem.h"
-#include "conf/sources.h"
+#include "tests/support/shipped.h"
 
 namespace scheduler::io::testing {
 
@@ -16,16 +16,8 @@ inline std::vector<std::string> Texts(const std::vector<conf::Problem>& problems
   return out;
 }
 
-inline std::filesystem::path ConfDirectory() {
-  for (std::filesystem::path at = std::filesystem::current_path();; at = at.parent_path()) {
-    if (std::filesystem::exists(at / "conf" / "tidegate.yaml")) return at / "conf";
-    if (at == at.root_path()) return {};
-  }
-}
-
-inline std::string ReadShipped(const std::filesystem::path& path) {
-  return conf::SystemSources().file(path.string()).value();
-}
+using tests::ConfDirectory;
+using tests::ReadShipped;
 
 inline std::vector<std::filesystem::path> Shipped(const std::string& directory,
                                                   const std::string& extension) {
