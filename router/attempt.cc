@@ -17,13 +17,11 @@ constexpr int kTooManyRequests = 429;
 constexpr int kUnavailableStatus = 503;
 constexpr int kOverloadedStatus = 529;  // Anthropic's
 
-// The replica may have taken over what was handed to it, and whoever computed it may have let it go.
-bool MayHaveTaken(const Event& event);
-
 bool IsOverload(int status) {
   return status == kTooManyRequests || status == kUnavailableStatus || status == kOverloadedStatus;
 }
 
+// The replica may have taken over what was handed to it, and whoever computed it may have let it go.
 bool MayHaveTaken(const Event& event) {
   return event.kind == Event::Kind::kBroken || event.kind == Event::Kind::kTimedOut ||
          event.kind == Event::Kind::kHung ||

@@ -8,6 +8,7 @@
 #include "gateway/handover/prefill_answer.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
+#include "gateway/replica_failure.h"
 #include "gateway/shard.h"
 #include "gateway/upstream.h"
 
@@ -39,37 +40,6 @@ bool AlwaysTranslated(const Exchange& x, config::Api api) {
          std::ranges::none_of(x.runtime->routes().replicas(x.model_id), [&](const router::Replica& replica) {
            return x.runtime->replica(replica.id).config->apis.Has(api);
          });
-}
-
-void Count(Exchange& x, router::ReplicaId replica, const Event& event) {
-  ReplicaCells& cells = x.shard.metrics.replica(*x.runtime, replica);
-  switch (event.kind) {
-    case Event::Kind::kConnectFailed:
-      cells.connect_failures.Add();
-      break;
-    case Event::Kind::kTimedOut:
-      cells.timeouts.Add();
-      break;
-    case Event::Kind::kHung:
-      cells.hung.Add();
-      break;
-    case Event::Kind::kClientGone:
-      cells.cancelled.Add();
-      return;
-    case Event::Kind::kStatus:
-      if (event.status >= 500 || event.status == 429)
-        (event.status == 429 || event.status == 503 ? cells.refusals : cells.errors).Add();
-      break;
-    case Event::Kind::kBroken:
-      cells.broken.Add();
-      break;
-    default:
-      return;
-  }
-  log::Warn("prefill failed", {{"request_id", x.id},
-                               {"replica", x.runtime->replica(replica).name()},
-                               {"how", Event::NameOf(event.kind)},
-                               {"status", event.status}});
 }
 
 }  // namespace
@@ -201,7 +171,7 @@ net::Task<Event> Hop::ReadAnswer(Upstream& upstream, bool only_prompt, conf::Tim
 void Hop::Tell(const router::Step& step, const Event& event, conf::TimePoint now) {
   ModelCells& cells = x_.shard.metrics.model(*x_.runtime, step.model);
   if (event.kind != Event::Kind::kCompleted) {
-    Count(x_, *step.prefill, event);
+    NoteFailure(x_, *step.prefill, "prefill failed", event);
     return;
   }
   if (in_vain_) {

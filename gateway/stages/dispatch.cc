@@ -8,6 +8,7 @@
 #include "gateway/heartbeat.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
+#include "gateway/replica_failure.h"
 #include "gateway/shard.h"
 #include "gateway/stages/stages.h"
 #include "gateway/upstream.h"
@@ -63,37 +64,6 @@ ledger::EndReason ReasonOf(AttemptError error) {
              : ledger::EndReason::kUpstreamFailed;
 }
 
-void Count(Exchange& x, const Event& event) {
-  ReplicaCells& cells = x.shard.metrics.replica(*x.runtime, x.replica);
-  switch (event.kind) {
-    case Event::Kind::kConnectFailed:
-      cells.connect_failures.Add();
-      break;
-    case Event::Kind::kTimedOut:
-      cells.timeouts.Add();
-      break;
-    case Event::Kind::kHung:
-      cells.hung.Add();
-      break;
-    case Event::Kind::kBroken:
-      cells.broken.Add();
-      break;
-    case Event::Kind::kClientGone:
-      cells.cancelled.Add();
-      return;
-    case Event::Kind::kStatus:
-      if (event.status < 500 && event.status != 429) return;
-      (event.status == 429 || event.status == 503 ? cells.refusals : cells.errors).Add();
-      break;
-    default:
-      return;
-  }
-  log::Warn("replica failed", {{"request_id", x.id},
-                               {"replica", x.runtime->replica(x.replica).name()},
-                               {"how", Event::NameOf(event.kind)},
-                               {"status", event.status}});
-}
-
 net::Task<Event> Try(Exchange& x, const Step& step, conf::TimePoint now) {
   const router::Replica& route = x.runtime->routes().replica(step.replica);
   x.replica = step.replica;
@@ -113,7 +83,7 @@ net::Task<Event> Try(Exchange& x, const Step& step, conf::TimePoint now) {
   if (!x.upstream->Prepare()) co_return Event::Of(Event::Kind::kClientGone);
   x.reservation.MarkForwarded();
   const Event event = co_await x.upstream->Send(step.fresh_connection, now);
-  if (!x.hop || !x.hop->failure()) Count(x, event);
+  if (!x.hop || !x.hop->failure()) NoteFailure(x, step.replica, "replica failed", event);
   co_return event;
 }
 
@@ -131,10 +101,6 @@ bool MayFallBack(const Exchange& x, const Turn& turn) {
   return (turn.outcome == Turn::Outcome::kRefused || turn.outcome == Turn::Outcome::kWaitedTooLong) &&
          router::FallsBackOn(router::kOnOverloaded, x.runtime->routes().model(x.model_id).spec);
 }
-
-}  // namespace
-
-namespace {
 
 // A prompt that is computed apart is so before the try, or, where the pool hands over so, beside it.
 net::Task<Step> Do(Exchange& x, const Step& step, conf::TimePoint now) {
