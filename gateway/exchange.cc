@@ -39,8 +39,10 @@ void Exchange::WatchClient() {
 
 void Exchange::OnClientGone() {
   client_gone = true;
-  if (waiting) waiting->Abort();
+  net::Abortable* const waited_for = waiting;
   if (hop) hop->Abort();
+  // Last: whoever is woken by it may end the exchange. Where the hop is what is waited for, this is nothing.
+  if (waited_for) waited_for->Abort();
 }
 
 int64_t Exchange::ExpectedOutput() const {
