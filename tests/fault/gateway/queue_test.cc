@@ -284,8 +284,11 @@ TEST(Queue, ThoseWhoWaitForAModelThatAReloadTakesAwayAreServedStill) {
 TEST(Queue, ThoseWhoWaitAreServedWhileTheGatewayDrains) {
   const EngineProcess engine(Paced("5ms"));
   Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});
-  std::vector<RawClient> waiting = q.Sent(6, Asking(60));
-  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return q.Queue()["waiting"] >= 3; }));
+  RawClient holder = q.gateway.Connect();
+  holder.Send(Asking(400, {{"stream", true}}));
+  EXPECT_EQ(holder.ReadHead().status, 200);
+  std::vector<RawClient> waiting = q.Sent(5, Asking(3));
+  ASSERT_TRUE(q.Waiting(5));
   q.gateway.process().Signal(SIGTERM);
   for (RawClient& client : waiting) EXPECT_EQ(client.Read().status, 200);
   EXPECT_EQ(q.gateway.process().Wait(RawClient::kPatience), 0);
