@@ -58,7 +58,8 @@ GangPlacer::GangPlacer(ClusterState& state, const ShapeTable& shapes)
 uint32_t GangPlacer::SlotsByCounters(const Shape& shape) const {
   if (shape.count == 0) return state_->totals().schedulable_nodes == 0 ? 0 : UINT32_MAX;
   uint32_t slots = 0;
-  for (KindId kind = 0; kind < state_->cluster().kinds.size(); ++kind) {
+  for (size_t k = 0; k < state_->cluster().kinds.size(); ++k) {
+    const auto kind = static_cast<KindId>(k);
     if ((shape.kinds >> kind & 1) == 0) continue;
     for (int free = shape.count; free <= kMaxDevices; ++free) {
       slots += state_->nodes_with(kind, free) * static_cast<uint32_t>(free / shape.count);
@@ -95,9 +96,9 @@ bool GangPlacer::Gather(Call& call) {
   const Fabric& fabric = state_->cluster().fabric;
   needs_.clear();
   size_t ranks = 0;
-  for (uint16_t r = 0; r < job.roles.size(); ++r) {
+  for (size_t r = 0; r < job.roles.size(); ++r) {
     const Role& role = job.roles[r];
-    needs_.push_back({.role = r,
+    needs_.push_back({.role = static_cast<uint16_t>(r),
                       .least = role.min_count,
                       .wanted = role.count,
                       .taken_at = ranks,
