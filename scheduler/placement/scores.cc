@@ -65,7 +65,8 @@ double AmongItsOwnSize(const ScoreInput& input) {
   int base = sizes == 0 ? 25 : 0;
   if ((sizes & own) != 0) base = sizes == own ? 75 : 50;
   const auto largest = static_cast<int64_t>(input.tables.largest_milli);
-  return static_cast<double>(25 * (largest - FreeMilli(input.state, input.view)) / largest + base);
+  const int64_t whole = 25 * (largest - FreeMilli(input.state, input.view)) / largest + base;
+  return static_cast<double>(whole);
 }
 
 double NoScore(const ScoreInput&) {

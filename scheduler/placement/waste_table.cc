@@ -16,12 +16,14 @@ constexpr size_t kCounts = kMaxDevices + 1;
 
 std::vector<int64_t> Thresholds(const DemandMix& mix, const std::vector<size_t>& typical) {
   std::vector<int64_t> cpus;
+  cpus.reserve(typical.size());
   for (const size_t at : typical) cpus.push_back(mix.items[at].shape.cpu_milli);
   std::ranges::sort(cpus);
   const auto rest = std::ranges::unique(cpus);
   cpus.erase(rest.begin(), rest.end());
   if (cpus.size() <= kMostRows) return cpus;
   std::vector<int64_t> thinned;
+  thinned.reserve(kMostRows);
   for (size_t row = 1; row <= kMostRows; ++row) thinned.push_back(cpus[row * cpus.size() / kMostRows - 1]);
   return thinned;
 }
