@@ -36,8 +36,8 @@ void EraseUnordered(std::vector<T>& values, T value) {
 ClusterState::ClusterState(const Cluster& cluster, bool tell_sizes_apart)
     : cluster_(&cluster), tell_sizes_apart_(tell_sizes_apart), classes_(cluster.nodes.size()) {
   for (const NodeType& type : cluster.types) near_.emplace_back(type);
-  for (TypeId t = 0; t < cluster.types.size(); ++t) {
-    views_.push_back(cluster.view(t));
+  for (size_t t = 0; t < cluster.types.size(); ++t) {
+    views_.push_back(cluster.view(static_cast<TypeId>(t)));
     views_.back().near = &near_[t];
   }
   const std::vector<Domain>& domains = cluster.fabric.domains;
@@ -261,7 +261,7 @@ void ClusterState::SetDeviceHealth(NodeId node, int device, bool healthy) {
 ClusterState::Footprint ClusterState::footprint() const {
   Footprint bytes;
   bytes.nodes = nodes_.capacity() * sizeof(NodeState) + health_.capacity() +
-                fixed_of_.capacity() * sizeof(StaticId) + on_.capacity() * sizeof(on_[0]) +
+                fixed_of_.capacity() * sizeof(StaticId) + on_.capacity() * sizeof(decltype(on_)::value_type) +
                 fabric_order_.capacity() * sizeof(NodeId) + milliwatts_.capacity() * sizeof(int64_t) +
                 counters_.capacity() * sizeof(DomainCounters) + classes_.bound() * sizeof(NodeClass) +
                 nodes_.size() * sizeof(NodeId);
