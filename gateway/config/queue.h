@@ -21,8 +21,8 @@ struct Band {
 struct Queue {
   bool enabled = true;
   uint32_t max_requests = 10'000;
-  uint64_t max_bytes = uint64_t{256} << 20;           // of waiting requests
-  conf::Duration max_wait = std::chrono::minutes(5);  // as for the first byte of an answer
+  uint64_t max_bytes = uint64_t{256} << 20;                  // of waiting requests
+  conf::Duration max_wait = std::chrono::minutes(5);         // as for the first byte of an answer
   conf::Duration busy_for = std::chrono::milliseconds(250);  // of prefill before a replica is full enough
   std::optional<uint32_t> max_running;  // requests on a replica; absent: what its engine says or shows
   std::vector<Band> bands{{"high"}, {"normal", 0.1}, {"low", 0.05}};  // the most urgent first

@@ -106,7 +106,8 @@ uint64_t ShardJournal::RingFor(uint32_t slots) {
 absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::string& path,
                                                                    const JournalLayout& layout,
                                                                    const std::atomic<bool>* healthy) {
-  if (layout.slots == 0 || !std::has_single_bit(layout.ring_bytes) || layout.ring_bytes < RingFor(layout.slots)) {
+  if (layout.slots == 0 || !std::has_single_bit(layout.ring_bytes) ||
+      layout.ring_bytes < RingFor(layout.slots)) {
     return absl::InvalidArgumentError(conf::Abseil(
         fmt::format("journal ring of {} bytes for {} open requests: must be a power of two, at least {}",
                     layout.ring_bytes, layout.slots, RingFor(layout.slots))));
