@@ -13,7 +13,8 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr conf::Duration kRemembered = std::chrono::minutes(10);
 constexpr conf::Duration kStaleAfter = std::chrono::seconds(10);
 constexpr double kLongestLoad = 60;  // seconds
-constexpr double kKept = 0.7;        // of what was measured before
+constexpr double kLongestWait = 600;
+constexpr double kKept = 0.7;  // of what was measured before
 
 constexpr std::array<std::pair<std::string_view, AdapterStanding::At>, 5> kNames = {
     {{"loaded", AdapterStanding::At::kLoaded},
@@ -171,6 +172,8 @@ bool AdapterSlots::Begin(AdapterId id, std::optional<double> expected, conf::Tim
   if (!known) {
     loading_since_[at].store(Nanos(now), kRelaxed);
     entries_[at].expected = expected.value_or(-1);
+    const uint32_t slots = slots_.load(kRelaxed);
+    entries_[at].waits = slots > 0 && count_.load(kRelaxed) > slots;
   }
   used_at_[at].store(Nanos(now), kRelaxed);
   ++entries_[at].in_flight;
@@ -188,9 +191,10 @@ void AdapterSlots::Loaded(AdapterId id, bool first_token, conf::TimePoint now) {
   const int64_t since = loading_since_[at].exchange(0, kRelaxed);
   if (since == 0 || !first_token || entries_[at].expected < 0) return;
   const double seconds = static_cast<double>(Nanos(now) - since) * 1e-9 - entries_[at].expected;
-  const double measured = std::clamp(seconds, 0.001, kLongestLoad);
-  const double before = load_.load(kRelaxed);
-  load_.store(before == 0 ? measured : before * kKept + measured * (1 - kKept), kRelaxed);
+  std::atomic<double>& of = entries_[at].waits ? wait_ : load_;
+  const double measured = std::clamp(seconds, 0.001, entries_[at].waits ? kLongestWait : kLongestLoad);
+  const double before = of.load(kRelaxed);
+  of.store(before == 0 ? measured : before * kKept + measured * (1 - kKept), kRelaxed);
 }
 
 void AdapterSlots::End(AdapterId id) {
@@ -226,7 +230,7 @@ bool AdapterSlots::IsLacking(AdapterId id, conf::TimePoint now) const {
 
 AdapterStanding AdapterSlots::Read(AdapterId id, conf::TimePoint now) const {
   using At = AdapterStanding::At;
-  AdapterStanding standing{.load = load_.load(kRelaxed)};
+  AdapterStanding standing{.load = load_.load(kRelaxed), .wait = wait_.load(kRelaxed)};
   if (id == AdapterId::kNone) return standing;
   const bool fresh = ReportIsFresh(now);
   const uint32_t slots = slots_.load(kRelaxed);

@@ -40,6 +40,7 @@ struct AdapterStanding {
   };
   At at = At::kLoaded;
   double load = 0;     // seconds that loading takes here; 0: not measured
+  double wait = 0;     // seconds for a slot, when all are in use; 0: not measured
   double elapsed = 0;  // of these, when it is loading
 
   friend bool operator==(const AdapterStanding&, const AdapterStanding&) = default;
@@ -64,7 +65,8 @@ class AdapterSlots {
   // A request for it goes there, and should have its first token `expected` seconds later if the adapter is
   // loaded; nothing: not known. True when the adapter has to be loaded first.
   bool Begin(AdapterId id, std::optional<double> expected, conf::TimePoint now);
-  // A first token has come, which says how long loading took; or an answer, which does not.
+  // A first token has come, which says how long loading took, or the wait for a slot and that; or an answer,
+  // which does not.
   void Loaded(AdapterId id, bool first_token, conf::TimePoint now);
   void End(AdapterId id);
   // The engine says that it has no such adapter: others are asked for a while.
@@ -89,6 +91,7 @@ class AdapterSlots {
   struct Entry {
     uint32_t in_flight = 0;  // ours
     bool reported = false;   // in use, by the last report
+    bool waits = false;      // for a slot, before it can be loaded
     double expected = -1;    // seconds to the first token, without loading; below 0: not known
   };
 
@@ -112,6 +115,7 @@ class AdapterSlots {
   std::atomic<uint32_t> slots_{0};
   std::atomic<int64_t> reported_at_{0};
   std::atomic<double> load_{0};
+  std::atomic<double> wait_{0};
   std::array<std::atomic<uint64_t>, kMaxLacking> lacking_{};
   std::array<std::atomic<int64_t>, kMaxLacking> lacking_until_{};
 

@@ -64,6 +64,7 @@ router::AdapterStanding AdapterOf(const Json& candidate) {
   const auto at = router::AdapterStandingNamed(json.at("standing").get<std::string>());
   return {.at = at.value_or(router::AdapterStanding::At::kLoaded),
           .load = Number(json, "load"),
+          .wait = json.contains("wait") ? Number(json, "wait") : 0,
           .elapsed = Number(json, "elapsed")};
 }
 

@@ -100,6 +100,7 @@ Json ToJson(const router::PickTrace& pick, const Runtime& runtime) {
       if (!spec.base.empty()) {
         candidate["adapter"] = {{"standing", router::NameOf(seen.adapter.at)},
                                 {"load", seen.adapter.load},
+                                {"wait", seen.adapter.wait},
                                 {"elapsed", seen.adapter.elapsed}};
       }
     }

@@ -14,6 +14,8 @@ constexpr size_t kMaxCandidates = 48;
 constexpr double kFullKv = 0.95;
 // Of an engine that does not say how many requests it runs.
 constexpr double kUsualRunning = 256;
+// How often an adapter that is put out finds all slots in use when it is to come back, about.
+constexpr double kFoundFull = 0.2;
 // So near the least nobody could tell the difference.
 constexpr double kIndistinct = 0.002;     // seconds
 constexpr double kIndistinctPart = 0.02;  // of the least
@@ -189,9 +191,9 @@ double AdapterSeconds(const AdapterStanding& standing, const Signals& s, double 
     case At::kRoom:
       return load;
     case At::kEvicts:
-      return 2 * load;
+      return 2 * load + kFoundFull * standing.wait;
     case At::kFull:
-      return 2 * load + output * s.pace * (s.requests + 1);
+      return 2 * load + std::max(standing.wait, output * s.pace * (s.requests + 1));
   }
   return 0;
 }

@@ -126,6 +126,19 @@ TEST_F(Slots, TheTimeOfLoadingIsWhatAFirstTokenTakesLongerThanItShould) {
   EXPECT_NEAR(slots.Read(Id("a"), now).load, 0.75, 1e-9);
 }
 
+TEST_F(Slots, AWaitForASlotIsMeasuredApartFromLoading) {
+  Report({}, 1);
+  slots.Begin(Id("a"), 0.0, now);
+  slots.Loaded(Id("a"), true, now + 500ms);
+  slots.Begin(Id("b"), 0.0, now);  // which it gets when a's request has ended
+  EXPECT_EQ(Of("b"), At::kFull);
+  EXPECT_EQ(slots.Read(Id("b"), now).wait, 0);
+  slots.End(Id("a"));
+  slots.Loaded(Id("b"), true, now + 20s);
+  EXPECT_NEAR(slots.Read(Id("c"), now).wait, 20, 1e-9);
+  EXPECT_NEAR(slots.Read(Id("c"), now).load, 0.5, 1e-9);
+}
+
 TEST_F(Slots, WhatIsLackingIsLackingForAWhile) {
   slots.Begin(Id("a"), 0.0, now);
   slots.Lacks(Id("a"), now);

@@ -108,8 +108,9 @@ TEST(Cost, AnAdapterCostsWhatItTakesUntilItIsLoaded) {
                         .max_running = 256,
                         .scraped = {}};
   const CostWeights weights{.running = 0.1, .pool = 0.5};
-  const auto of = [&](At at, double elapsed = 0) {
-    return AdapterSeconds({.at = at, .load = 0.4, .elapsed = elapsed}, signals, 100, 4, weights);
+  const auto of = [&](At at, double elapsed = 0, double wait = 0) {
+    return AdapterSeconds({.at = at, .load = 0.4, .wait = wait, .elapsed = elapsed}, signals, 100, 4,
+                          weights);
   };
   const double load = 0.4 * (1 + 0.1 * 10 + 0.5 * 4);
   EXPECT_EQ(of(At::kLoaded), 0);
@@ -118,6 +119,10 @@ TEST(Cost, AnAdapterCostsWhatItTakesUntilItIsLoaded) {
   EXPECT_DOUBLE_EQ(of(At::kRoom), load);
   EXPECT_DOUBLE_EQ(of(At::kEvicts), 2 * load);
   EXPECT_DOUBLE_EQ(of(At::kFull), 2 * load + 100 * 0.001 * 13);
+  // Where waits for a slot were measured.
+  EXPECT_DOUBLE_EQ(of(At::kRoom, 0, 30), load);
+  EXPECT_DOUBLE_EQ(of(At::kEvicts, 0, 30), 2 * load + 0.2 * 30);
+  EXPECT_DOUBLE_EQ(of(At::kFull, 0, 30), 2 * load + 30);
 }
 
 struct Pool {
