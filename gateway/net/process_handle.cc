@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <charconv>
 #include <utility>
+
+// Debian 12's <sys/pidfd.h> cannot be used from C++: its functions are declared without their C linkage.
 
 namespace gateway::net {
 namespace {
@@ -77,7 +79,7 @@ std::string BootId() {
 
 std::optional<ProcessHandle> ProcessHandle::Open(pid_t pid, uint64_t start_ticks) {
   if (pid <= 0) return std::nullopt;
-  ProcessHandle handle(Fd(pidfd_open(pid, 0)));
+  ProcessHandle handle(Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))));
   if (!handle) return std::nullopt;
   // Read after the pidfd is held: if it is the right process now, the pidfd is its.
   const std::optional<ProcessStat> stat = ReadProcessStat(pid);
@@ -91,7 +93,7 @@ bool ProcessHandle::ended() const {
 }
 
 bool ProcessHandle::Signal(int signal) const {
-  return pidfd_send_signal(pidfd_.get(), signal, nullptr, 0) == 0;
+  return syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0) == 0;
 }
 
 std::optional<ProcessEnd> ProcessHandle::Reap() const {

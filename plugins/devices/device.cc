@@ -10,9 +10,6 @@
 namespace plugins::devices {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Vendor>, 3> kVendors{
-    {{"nvidia", Vendor::kNvidia}, {"ascend", Vendor::kAscend}, {"amd", Vendor::kAmd}}};
-
 // Words of a product's name that say nothing of what it can do.
 constexpr std::array<std::string_view, 13> kNoise{"nvidia",     "tesla",  "geforce",    "quadro", "amd",
                                                   "instinct",   "radeon", "ascend",     "huawei", "graphics",
@@ -33,13 +30,7 @@ bool IsSize(std::string_view word) {
 }  // namespace
 
 std::string_view Name(Vendor vendor) {
-  return std::ranges::find(kVendors, vendor, &std::pair<std::string_view, Vendor>::second)->first;
-}
-
-std::optional<Vendor> FindVendor(std::string_view name) {
-  const auto found = std::ranges::find(kVendors, name, &std::pair<std::string_view, Vendor>::first);
-  if (found == kVendors.end()) return std::nullopt;
-  return found->second;
+  return std::ranges::find(kVendorWords, vendor, &std::pair<std::string_view, Vendor>::second)->first;
 }
 
 std::string KindOf(Vendor vendor, std::string_view product) {

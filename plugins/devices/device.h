@@ -1,19 +1,22 @@
 // A GPU or NPU of a machine, as its vendor's tools tell of it or as configuration declares it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace plugins::devices {
 
 enum class Vendor : uint8_t { kNvidia, kAscend, kAmd };
 
-// The words that configuration and reports use.
+// As configuration and reports write them.
+inline constexpr std::array<std::pair<std::string_view, Vendor>, 3> kVendorWords{
+    {{"nvidia", Vendor::kNvidia}, {"ascend", Vendor::kAscend}, {"amd", Vendor::kAmd}}};
 std::string_view Name(Vendor vendor);
-std::optional<Vendor> FindVendor(std::string_view name);
 
 // A part of a device that was cut (MIG): it stands where it was made, the gateway makes none.
 struct Instance {

@@ -231,7 +231,7 @@ Task<absl::StatusOr<std::vector<RunStatus>>> ProcessLauncher::List() {
 Task<absl::Status> ProcessLauncher::Forget(std::string id) {
   Run* const run = Find(id);
   if (run == nullptr) co_return absl::OkStatus();
-  if (run->state != RunState::kEnded || run->ending)
+  if (run->state != RunState::kEnded)
     co_return absl::FailedPreconditionError(fmt::format("{} has not ended", id));
   // One that is not ours to judge stays, until its owner has taken it away.
   const RunFolder folder = run->folder;
@@ -342,7 +342,7 @@ Task<void> ProcessLauncher::End(Run& run) {
     run.record.kill_at = run.since + options_.leftover_grace;
   }
   // Written before anybody is told, so that a gateway that starts anew goes on with it.
-  co_await Save(run);
+  co_await Save(run, run.state, run.since);
   members = co_await OffLoop(loop_, find);
   for (const Member& member : members) member.process.Signal(SIGTERM);
   conf::Duration look = kFirstLook;
@@ -393,18 +393,19 @@ Task<void> ProcessLauncher::Conclude(Run& run) {
   }
   run.watch.reset();
   run.leader = {};
+  const conf::TimePoint now = gateway::net::Now();
+  co_await Save(run, RunState::kEnded, now);
   run.state = RunState::kEnded;
-  run.since = gateway::net::Now();
-  co_await Save(run);
+  run.since = now;
   run.ending = false;
   on_change(record.id);
 }
 
 // Failing costs what a later gateway would know of it, and nothing else.
-Task<void> ProcessLauncher::Save(Run& run) {
+Task<void> ProcessLauncher::Save(Run& run, RunState state, conf::TimePoint since) {
   if (!run.unreadable.empty()) co_return;
-  run.record.state = run.state;
-  run.record.since = run.since;
+  run.record.state = state;
+  run.record.since = since;
   co_await OffLoop(loop_, [record = run.record, folder = run.folder] { return folder.Save(record).ok(); });
 }
 

@@ -72,7 +72,7 @@ class ProcessLauncher final : public Launcher {
   gateway::net::Task<void> Counted(gateway::net::Task<void> task);
   gateway::net::Task<void> End(Run& run);
   gateway::net::Task<void> Conclude(Run& run);
-  gateway::net::Task<void> Save(Run& run);
+  gateway::net::Task<void> Save(Run& run, RunState state, conf::TimePoint since);
   gateway::net::Task<void> LookAtLogs();
   gateway::net::Task<void> LookAtUnreadable(Run& run);
   void LookAtUnwatched(Run& run);

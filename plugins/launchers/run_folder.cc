@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "plugins/launchers/files.h"
 #include "plugins/launchers/run_log.h"
@@ -22,6 +24,8 @@ using gateway::net::Fd;
 constexpr size_t kMaxRecordBytes = size_t{4} << 20;
 constexpr size_t kMaxIdSize = 63;
 constexpr size_t kTokenBytes = 16;
+constexpr int kLockTries = 100;
+constexpr std::chrono::milliseconds kLockPause{10};
 constexpr std::string_view kHex = "0123456789abcdef";
 
 absl::StatusOr<std::string> MakeToken(const std::string& path) {
@@ -91,7 +95,10 @@ absl::StatusOr<RunStore> RunStore::Open(const std::string& dir) {
   if (absl::Status made = MakeDirectory(dir + "/runs"); !made.ok()) return made;
   absl::StatusOr<Fd> lock = OpenFile(dir + "/lock", O_RDWR | O_CREAT);
   if (!lock.ok()) return lock.status();
-  if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
+  // A process that a killed gateway was about to start holds it a moment longer than that gateway.
+  int tries = kLockTries;
+  while (flock(lock->get(), LOCK_EX | LOCK_NB) != 0 && --tries > 0) std::this_thread::sleep_for(kLockPause);
+  if (tries == 0) {
     return absl::FailedPreconditionError(
         fmt::format("another gateway starts processes by {}; each needs a directory of its own", dir));
   }

@@ -23,9 +23,9 @@ inline constexpr std::string_view kRunIdName = "TIDEGATE_RUN_ID";
 inline constexpr std::string_view kRunTokenName = "TIDEGATE_RUN_TOKEN";  // of the state directory
 
 struct RunMark {
-  std::string id;
-  std::string token;
-  std::string log;  // its file
+  std::string id{};
+  std::string token{};
+  std::string log{};  // its file
   pid_t leader = 0;
   uint64_t start_ticks = 0;  // nothing of it began before
   // The first process was seen by this gateway, so that its number was not another's since.
