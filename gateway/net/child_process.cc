@@ -28,6 +28,7 @@ namespace {
 constexpr size_t kStackBytes = size_t{64} << 10;
 constexpr int kGoFd = 3;      // of the child: a byte lets it run, an end lets it go
 constexpr int kReportFd = 4;  // of the child: closed by exec
+constexpr int kUntilRunFd = 5;
 constexpr int kAboveChildFds = 16;
 
 enum class Step : int { kHeld, kSession, kFiles, kDirectory, kExec };
@@ -47,6 +48,7 @@ struct Plan {
   int output;
   int go;
   int report;
+  int until_run;
 };
 
 // In the child, in memory that it shares with its maker, on a stack of its own. System calls only, past the
@@ -79,11 +81,12 @@ TIDEGATE_IN_CHILD int RunChild(void* argument) {
   if (syscall(SYS_setsid) < 0) GiveUp(report, Step::kSession);
   if (syscall(SYS_dup3, plan.null, 0, 0) < 0 || syscall(SYS_dup3, plan.output, 1, 0) < 0 ||
       syscall(SYS_dup3, plan.output, 2, 0) < 0 || syscall(SYS_dup3, plan.go, kGoFd, O_CLOEXEC) < 0 ||
-      syscall(SYS_dup3, plan.report, kReportFd, O_CLOEXEC) < 0)
+      syscall(SYS_dup3, plan.report, kReportFd, O_CLOEXEC) < 0 ||
+      syscall(SYS_dup3, plan.until_run, kUntilRunFd, O_CLOEXEC) < 0)
     GiveUp(report, Step::kFiles);
   report = kReportFd;
   // Its copy of the other end of `go` is among those, and those of other children that are held.
-  if (syscall(SYS_close_range, kReportFd + 1, ~0U, 0) < 0) GiveUp(report, Step::kFiles);
+  if (syscall(SYS_close_range, kUntilRunFd + 1, ~0U, 0) < 0) GiveUp(report, Step::kFiles);
   Tell(report, Step::kHeld, static_cast<int>(syscall(SYS_getpid)));
   char go = 0;
   long got;  // NOLINT(google-runtime-int): a system call's
@@ -211,6 +214,7 @@ struct HeldChild::Core {
   Plan plan{};
   Fd null;
   Fd output;
+  Fd until_run;
   Pipe go;
   Pipe report;
   void* stack = MAP_FAILED;
@@ -234,9 +238,10 @@ absl::StatusOr<std::unique_ptr<HeldChild>> HeldChild::Make(const ChildSpec& spec
   const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   core->null = Above(null.get());
   core->output = Above(spec.output);
+  core->until_run = Above(spec.until_run < 0 ? null.get() : spec.until_run);
   core->go = MakePipe();
   core->report = MakePipe();
-  if (!core->null || !core->output || !core->go.write || !core->report.write)
+  if (!core->null || !core->output || !core->until_run || !core->go.write || !core->report.write)
     return NoRoom("descriptors", errno);
   core->stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (core->stack == MAP_FAILED) return NoRoom("memory", errno);
@@ -247,7 +252,8 @@ absl::StatusOr<std::unique_ptr<HeldChild>> HeldChild::Make(const ChildSpec& spec
                 .null = core->null.get(),
                 .output = core->output.get(),
                 .go = core->go.read.get(),
-                .report = core->report.write.get()};
+                .report = core->report.write.get(),
+                .until_run = core->until_run.get()};
   core->thread = std::thread([c = core.get()] { c->Run(); });
   const std::optional<Report> first = ReadReport(core->report.read.get());
   if (!first) return NoRoom("it ended at once", ECHILD);

@@ -28,7 +28,9 @@ struct ChildSpec {
   std::vector<std::string> argv{};  // with its own name
   std::vector<std::string> env{};   // "NAME=value": the whole environment
   std::string directory{};          // empty: the maker's
-  int output = -1;                  // takes what it prints, errors too; stays the caller's
+  // Kept until it runs its program, so that a lock that its maker holds is not free while it may still run.
+  int until_run = -1;
+  int output = -1;  // takes what it prints, errors too; stays the caller's
 };
 
 // The file that a shell would run for `name`: one with a slash as it is, in `directory` if it is relative;

@@ -182,8 +182,8 @@ Task<absl::Status> ProcessLauncher::Start(RunSpec spec) {
   run.since = gateway::net::Now();
   run.secrets = plan->secrets;
   ++background_;
-  absl::StatusOr<StartedRun> started =
-      co_await OffLoop(loop_, [&, now = run.since] { return StartRun(std::move(*plan), run.folder, now); });
+  absl::StatusOr<StartedRun> started = co_await OffLoop(
+      loop_, [&, now = run.since] { return StartRun(std::move(*plan), run.folder, store_.lock(), now); });
   absl::Status status = started.status();
   if (status.ok()) {
     run.record = std::move(started->record);

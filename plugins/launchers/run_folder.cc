@@ -24,7 +24,7 @@ using gateway::net::Fd;
 constexpr size_t kMaxRecordBytes = size_t{4} << 20;
 constexpr size_t kMaxIdSize = 63;
 constexpr size_t kTokenBytes = 16;
-constexpr int kLockTries = 100;
+constexpr int kLockTries = 200;
 constexpr std::chrono::milliseconds kLockPause{10};
 constexpr std::string_view kHex = "0123456789abcdef";
 
@@ -95,7 +95,8 @@ absl::StatusOr<RunStore> RunStore::Open(const std::string& dir) {
   if (absl::Status made = MakeDirectory(dir + "/runs"); !made.ok()) return made;
   absl::StatusOr<Fd> lock = OpenFile(dir + "/lock", O_RDWR | O_CREAT);
   if (!lock.ok()) return lock.status();
-  // A process that a killed gateway was about to start holds it a moment longer than that gateway.
+  // A process that a killed gateway was about to start holds it until it has ended, or runs: from here on
+  // what is recorded either runs or is gone.
   int tries = kLockTries;
   while (flock(lock->get(), LOCK_EX | LOCK_NB) != 0 && --tries > 0) std::this_thread::sleep_for(kLockPause);
   if (tries == 0) {

@@ -47,6 +47,8 @@ class RunStore {
 
   // Marks the processes of this store's runs.
   const std::string& token() const { return token_; }
+  // Whoever has a copy of it has the store.
+  int lock() const { return lock_.get(); }
   RunFolder Folder(std::string_view id) const { return RunFolder(dir_ + "/runs/" + std::string(id)); }
   // Names of the folders that are there, in order.
   absl::StatusOr<std::vector<std::string>> Ids() const;

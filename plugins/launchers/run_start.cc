@@ -95,7 +95,7 @@ absl::Status CheckDirectory(const std::string& directory) {
 }
 
 // Everything up to the moment when the process is there and held.
-absl::StatusOr<std::unique_ptr<HeldChild>> Hold(const RunPlan& plan, const RunFolder& folder) {
+absl::StatusOr<std::unique_ptr<HeldChild>> Hold(const RunPlan& plan, const RunFolder& folder, int lock) {
   if (absl::Status missing = CheckDirectory(plan.record.directory); !missing.ok()) return missing;
   absl::StatusOr<std::string> program =
       gateway::net::FindProgram(plan.argv.front(), plan.search_path, plan.record.directory);
@@ -107,6 +107,7 @@ absl::StatusOr<std::unique_ptr<HeldChild>> Hold(const RunPlan& plan, const RunFo
                           .argv = plan.argv,
                           .env = plan.env,
                           .directory = plan.record.directory,
+                          .until_run = lock,
                           .output = log->get()});
 }
 
@@ -163,9 +164,9 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, const Machine& machine, uint16_t p
   return plan;
 }
 
-absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, conf::TimePoint now) {
+absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, int lock, conf::TimePoint now) {
   // 1. A process that is held. Killed here: it ends by itself, and a folder without a record is no run.
-  absl::StatusOr<std::unique_ptr<HeldChild>> held = Hold(plan, folder);
+  absl::StatusOr<std::unique_ptr<HeldChild>> held = Hold(plan, folder, lock);
   absl::Status failed = held.status();
   RunRecord& record = plan.record;
   if (failed.ok()) {
@@ -175,7 +176,7 @@ absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, conf:
     record.since = now;
     record.state = RunState::kRunning;
     if (stat) record.start_ticks = stat->start_ticks;
-    // 2. Its record, durable. Killed here: it ends by itself, and the record says of what did not run long.
+    // 2. Its record, durable. Killed here: it ends by itself, before a later gateway gets the lock.
     failed =
         stat ? folder.Save(record) : absl::UnavailableError("the process was ended while it was started");
   }

@@ -39,8 +39,8 @@ struct StartedRun {
   gateway::net::ProcessHandle process;
 };
 
-// Blocks; off the loop. When it fails there is neither a process nor a record.
-absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, conf::TimePoint now);
+// Blocks; off the loop. When it fails there is neither a process nor a record. `lock` is the store's.
+absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, int lock, conf::TimePoint now);
 
 // The gateway's own variables that runs get too.
 std::span<const std::string_view> InheritedVariables();

@@ -92,7 +92,7 @@ TEST(Nvml, ALibraryOfAnotherKindIsAProblem) {
   EXPECT_THAT(LookByNvml("libc.so.6").problems, ElementsAre("libc.so.6 lacks functions of NVML"));
 }
 
-constexpr std::string_view kOldNpus = R"(
+constexpr std::string_view kOldNpus = R"text(
 +------------------------------------------------------------------------------------------------+
 | npu-smi 23.0.rc3                 Version: 23.0.rc3                                             |
 +---------------------------+---------------+----------------------------------------------------+
@@ -110,9 +110,9 @@ constexpr std::string_view kOldNpus = R"(
 +===========================+===============+====================================================+
 | 0       0                 | 12345         | python                   | 120                     |
 +===========================+===============+====================================================+
-)";
+)text";
 
-constexpr std::string_view kTwoChips = R"(
+constexpr std::string_view kTwoChips = R"text(
 | NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|
 | Chip  Phy-ID              | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |
 +===========================+===============+====================================================+
@@ -123,7 +123,7 @@ constexpr std::string_view kTwoChips = R"(
 | 1     1                   | 0000:9F:00.0  | 0           0    / 0          3195 / 65536         |
 | 1     310                 | OK            | 12.8        41                0    / 970           |
 | 0     2                   | 0000:83:00.0  | 0           588  / 7665                            |
-)";
+)text";
 
 TEST(NpuSmi, TellsChipsByTheirPlace) {
   const Found found = ParseNpuSmi(kOldNpus);
@@ -157,20 +157,12 @@ TEST(NpuSmi, AnythingElseIsAProblemAndNoMore) {
   }
 }
 
-constexpr std::string_view kCards = R"(WARNING: AMD GPU device(s) is/are in a low-power state.
-{"card1": {"Unique ID": "0x9246", "VRAM Total Memory (B)" : "206141652992",
-                           "VRAM Total Used Memory (B)" : "1",
-                           "Card Series" : "AMD Instinct MI300X OAM",
-                           "Card Model" : "0x74a1"
-}
-, "card10" : {
-  "Unique ID" : "N/A",
-  "VRAM Total Memory (B)" : "206141652992",
-  "Card series" : "AMD Instinct MI300X OAM"
-},
-             "card0" : {"VRAM Total Memory (B)" : "67108864", "Card Series" : "Raphael"},
-                       "system" : {"Driver version" : "6.2"}
-})";
+constexpr std::string_view kCards = R"text(WARNING: AMD GPU device(s) is/are in a low-power state.
+{"card1": {"Unique ID": "0x9246", "VRAM Total Memory (B)": "206141652992", "VRAM Total Used Memory (B)": "1",
+           "Card Series": "AMD Instinct MI300X OAM", "Card Model": "0x74a1"},
+ "card10": {"Unique ID": "N/A", "VRAM Total Memory (B)": "206141652992", "Card series": "AMD Instinct MI300X OAM"},
+ "card0": {"VRAM Total Memory (B)": "67108864", "Card Series": "Raphael"},
+ "system": {"Driver version": "6.2"}})text";
 
 TEST(RocmSmi, TellsCardsInTheirOrder) {
   const Found found = ParseRocmSmi(kCards);
