@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
@@ -400,6 +401,18 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(IoContext& io, Watchd
       std::make_unique<TcpAcceptor>(io, watchdog, tasks, std::move(options), std::move(on_stream));
   if (absl::Status opened = acceptor->Open(); !opened.ok()) return opened;
   return acceptor;
+}
+
+bool PortIsFree(uint16_t port) {
+  // Plain system calls: there is no loop here, and SO_REUSEADDR must be off.
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(port);
+  const bool free = bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
+  close(fd);
+  return free;
 }
 
 }  // namespace gateway::net

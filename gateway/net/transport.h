@@ -78,4 +78,7 @@ class Acceptor {
   virtual void Close() = 0;
 };
 
+// Nobody of this machine listens there, on any IPv4 address: a server could now. Any thread.
+bool PortIsFree(uint16_t port);
+
 }  // namespace gateway::net

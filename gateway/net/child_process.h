@@ -1,0 +1,61 @@
+// HeldChild: a process that is there but has not begun to run its program, so that what must be known of it
+// can be written down first.
+//
+// Make() gives it its pid, session, files and signals; Release() lets it run. If its maker is killed in
+// between, it ends without having run anything. It shares the maker's memory until it runs its program, as
+// with vfork, so that a large process of many threads is neither copied nor stopped; only a thread of the
+// object's own stands still for it. It gets no descriptor but 0 (/dev/null), 1 and 2 (`output`), no ignored
+// or blocked signal, and leads a session and process group of its own.
+//
+// Blocks for the time of a fork, and in Release() of an exec; call it off the loop. One thread at a time.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/net/process_handle.h"
+
+namespace gateway::net {
+
+struct ChildSpec {
+  std::string program{};            // the file that is run
+  std::vector<std::string> argv{};  // with its own name
+  std::vector<std::string> env{};   // "NAME=value": the whole environment
+  std::string directory{};          // empty: the maker's
+  // Kept until it runs its program, so that a lock that its maker holds is not free while it may still run.
+  int until_run = -1;
+  int output = -1;  // takes what it prints, errors too; stays the caller's
+};
+
+// The file that a shell would run for `name`: one with a slash as it is, in `directory` if it is relative;
+// else the first of that name in the folders of `search_path`. InvalidArgument, in words for whoever wrote
+// the command, when there is none or it cannot be executed.
+absl::StatusOr<std::string> FindProgram(std::string_view name, std::string_view search_path,
+                                        std::string_view directory);
+
+class HeldChild {
+ public:
+  // Unavailable when the system has no room for it.
+  static absl::StatusOr<std::unique_ptr<HeldChild>> Make(const ChildSpec& spec);
+  // If it was not released: it ends, and is gone.
+  ~HeldChild();
+  HeldChild(const HeldChild&) = delete;
+  HeldChild& operator=(const HeldChild&) = delete;
+
+  pid_t pid() const;
+  // Returns when the program runs. InvalidArgument when it cannot be run; then the process is gone.
+  absl::StatusOr<ProcessHandle> Release();
+
+ private:
+  struct Core;
+  explicit HeldChild(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace gateway::net

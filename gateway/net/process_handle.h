@@ -1,0 +1,80 @@
+// ProcessHandle: one process of this machine, ours or not, by a pidfd: a number that is used again for
+// another process is never taken for it. ProcessWatch: its end, on a loop.
+//
+// There is no handler of SIGCHLD and nobody waits for "any child": each child is waited for by its own pidfd.
+// A process that is not our child (an earlier gateway's) tells of its end likewise, but not how it ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gateway/net/fd.h"
+#include "gateway/net/loop.h"
+
+namespace gateway::net {
+
+// Of /proc/PID/stat.
+struct ProcessStat {
+  char state = '?';
+  pid_t parent = 0;
+  pid_t group = 0;
+  pid_t session = 0;
+  uint64_t start_ticks =
+      0;  // since the machine's boot: with the pid and the boot it names a process for good
+  bool gone() const { return state == 'Z' || state == 'X'; }
+};
+std::optional<ProcessStat> ReadProcessStat(pid_t pid);
+std::optional<ProcessStat> ParseProcessStat(std::string_view text);
+// Of this boot of the machine; empty when it cannot be known.
+std::string BootId();
+
+struct ProcessEnd {
+  std::optional<int> exit_code{};
+  std::optional<int> signal{};
+};
+
+class ProcessHandle {
+ public:
+  ProcessHandle() = default;
+  explicit ProcessHandle(Fd pidfd) : pidfd_(std::move(pidfd)) {}
+  // Nothing when the process of that number is none, or began at another time.
+  static std::optional<ProcessHandle> Open(pid_t pid, uint64_t start_ticks);
+
+  explicit operator bool() const { return static_cast<bool>(pidfd_); }
+  int fd() const { return pidfd_.get(); }
+
+  bool ended() const;
+  // False when it has ended, or is not ours to signal.
+  bool Signal(int signal) const;
+  // How a child of ours ended, once; it is a zombie until then. Nothing for one that runs or is not a child.
+  std::optional<ProcessEnd> Reap() const;
+  // The same for a child that is about to end: blocks until it has.
+  std::optional<ProcessEnd> WaitAndReap() const;
+
+ private:
+  Fd pidfd_;
+};
+
+// Calls `on_end` once, on the loop, also for a process that has ended already; not any more once it is
+// destroyed. Loop's thread.
+class ProcessWatch {
+ public:
+  ProcessWatch(Loop& loop, const ProcessHandle& process, std::function<void()> on_end);
+  ~ProcessWatch();
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+
+  // False: the process had no descriptor left to wait with, and nothing will be called.
+  bool works() const { return core_ != nullptr; }
+
+ private:
+  struct Core;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace gateway::net

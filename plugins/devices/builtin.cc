@@ -1,0 +1,37 @@
+#include "plugins/devices/builtin.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <utility>
+
+#include "gateway/net/off_loop.h"
+#include "plugins/devices/npu_smi.h"
+#include "plugins/devices/nvml.h"
+#include "plugins/devices/rocm_smi.h"
+
+namespace plugins::devices {
+
+std::vector<Probe> BuiltinProbes() {
+  return {
+      {"nvml", [] { return LookByNvml(); }},
+      {"npu-smi", [] { return LookByNpuSmi(); }},
+      {"rocm-smi", [] { return LookByRocmSmi(); }},
+  };
+}
+
+gateway::net::Task<Found> LookForDevices(gateway::net::Loop& loop, std::vector<Probe> probes) {
+  co_return co_await gateway::net::OffLoop(loop, [&probes] {
+    Found all;
+    for (const Probe& probe : probes) {
+      Found found = probe.look();
+      all.devices.insert(all.devices.end(), std::make_move_iterator(found.devices.begin()),
+                         std::make_move_iterator(found.devices.end()));
+      for (const std::string& problem : found.problems)
+        all.problems.push_back(fmt::format("{}: {}", probe.name, problem));
+    }
+    return all;
+  });
+}
+
+}  // namespace plugins::devices

@@ -1,0 +1,46 @@
+// A GPU or NPU of a machine, as its vendor's tools tell of it or as configuration declares it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plugins::devices {
+
+enum class Vendor : uint8_t { kNvidia, kAscend, kAmd };
+
+// As configuration and reports write them.
+inline constexpr std::array<std::pair<std::string_view, Vendor>, 3> kVendorWords{
+    {{"nvidia", Vendor::kNvidia}, {"ascend", Vendor::kAscend}, {"amd", Vendor::kAmd}}};
+std::string_view Name(Vendor vendor);
+
+// A part of a device that was cut (MIG): it stands where it was made, the gateway makes none.
+struct Instance {
+  std::string profile{};  // "1g.10gb"
+  uint8_t start = 0;      // its first memory slot
+  int64_t memory_mib = 0;
+  std::string visible{};  // what the runtime calls it: "MIG-…"
+};
+
+struct Device {
+  Vendor vendor = Vendor::kNvidia;
+  std::string kind{};     // as cluster files call it: "h100", "ascend-910b"
+  std::string product{};  // as its vendor does
+  int64_t memory_mib = 0;
+  std::string uuid{};
+  std::string visible{};          // what the runtime's variable takes for it: an index, or a UUID
+  std::optional<uint8_t> numa{};  // nothing: not known
+  uint8_t link_domain = 0;        // devices of one domain reach each other over NVLink, HCCS or XGMI
+  bool cut = false;               // into instances, and cannot be used as a whole
+  std::vector<Instance> instances{};
+  std::string trouble{};  // why it should not be used; empty: nothing is known against it
+};
+
+// "NVIDIA H100 80GB HBM3" -> "h100", "910B3" -> "ascend-910b", "AMD Instinct MI300X" -> "mi300x".
+std::string KindOf(Vendor vendor, std::string_view product);
+
+}  // namespace plugins::devices

@@ -1,0 +1,111 @@
+#include "plugins/devices/npu_smi.h"
+
+#include <absl/strings/ascii.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/net/command.h"
+
+namespace plugins::devices {
+namespace {
+
+std::string_view Trim(std::string_view text) {
+  return conf::Std(absl::StripAsciiWhitespace(conf::Abseil(text)));
+}
+
+// The cells of a row between '|'; empty for a rule or text around the table.
+std::vector<std::string_view> Cells(std::string_view line) {
+  std::vector<std::string_view> cells;
+  line = Trim(line);
+  if (!line.starts_with('|')) return cells;
+  line.remove_prefix(1);
+  for (size_t end = line.find('|'); end != std::string_view::npos; end = line.find('|')) {
+    cells.push_back(Trim(line.substr(0, end)));
+    line.remove_prefix(end + 1);
+  }
+  return cells;
+}
+
+std::vector<std::string_view> Words(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!(text = Trim(text)).empty()) {
+    const std::string_view word = text.substr(0, text.find_first_of(" \t"));
+    words.push_back(word);
+    text.remove_prefix(word.size());
+  }
+  return words;
+}
+
+template <class T>
+std::optional<T> Number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Of "0    / 0          3163 / 65536", of which the last is HBM, or "588  / 7665" without it: the last total.
+std::optional<int64_t> TotalMib(std::string_view cell) {
+  const size_t slash = cell.rfind('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  return Number<int64_t>(Trim(cell.substr(slash + 1)));
+}
+
+}  // namespace
+
+Found ParseNpuSmi(std::string_view table) {
+  Found found;
+  std::optional<Device> begun;
+  for (size_t at = 0; at < table.size();) {
+    const size_t end = std::min(table.find('\n', at), table.size());
+    const std::vector<std::string_view> cells = Cells(table.substr(at, end - at));
+    at = end + 1;
+    if (cells.size() < 3) continue;
+    // What follows the chips is a table of their processes.
+    if (cells[0].starts_with("NPU") && cells[1].starts_with("Process")) break;
+    const std::vector<std::string_view> first = Words(cells[0]);
+    if (first.empty() || !Number<uint32_t>(first[0])) continue;
+    if (!begun) {
+      if (first.size() < 2 || cells[1].find(':') != std::string_view::npos) {
+        found.problems.push_back(
+            fmt::format("the row of chip {} has no row of its name before it", first[0]));
+        continue;
+      }
+      begun.emplace();
+      begun->vendor = Vendor::kAscend;
+      begun->product = first[1];
+      begun->kind = KindOf(Vendor::kAscend, first[1]);
+      if (cells[1] != "OK") begun->trouble = fmt::format("npu-smi says its health is {}", cells[1]);
+      continue;
+    }
+    const size_t place = found.devices.size();
+    begun->visible = first.size() >= 2 ? std::string(first[1]) : std::to_string(place);
+    begun->uuid = cells[1];
+    if (const std::optional<int64_t> memory = TotalMib(cells[2])) {
+      begun->memory_mib = *memory;
+    } else {
+      found.problems.push_back(fmt::format("chip {}: no memory in \"{}\"", place, cells[2]));
+    }
+    found.devices.push_back(std::move(*begun));
+    begun.reset();
+  }
+  if (found.devices.empty()) found.problems.push_back("its table has no chips");
+  return found;
+}
+
+Found LookByNpuSmi(const std::string& command, conf::Duration patience) {
+  const absl::StatusOr<gateway::net::CommandOutput> output =
+      gateway::net::RunCommand({command, "info"}, patience);
+  if (absl::IsNotFound(output.status())) return {};
+  if (!output.ok()) return {.problems = {std::string(output.status().message())}};
+  if (output->exit_code != 0)
+    return {.problems = {fmt::format("{} info ended with exit code {}", command, output->exit_code)}};
+  return ParseNpuSmi(output->text);
+}
+
+}  // namespace plugins::devices

@@ -1,0 +1,19 @@
+// Ascend NPUs by `npu-smi info`, which prints a table for people: two rows for each chip, the first with its
+// name and health, the second with its bus and memory. Older drivers number chips within a card alone; their
+// logical id, which runtimes take, is their place in the table.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "conf/time.h"
+#include "plugins/devices/probe.h"
+
+namespace plugins::devices {
+
+inline constexpr conf::Duration kNpuSmiPatience = std::chrono::seconds(20);
+
+Found LookByNpuSmi(const std::string& command = "npu-smi", conf::Duration patience = kNpuSmiPatience);
+Found ParseNpuSmi(std::string_view table);
+
+}  // namespace plugins::devices

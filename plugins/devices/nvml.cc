@@ -1,0 +1,243 @@
+#include "plugins/devices/nvml.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace plugins::devices {
+namespace {
+
+// ---- What is used of NVML.
+
+using Return = int;  // 0: success
+struct Handle_st;
+using Handle = Handle_st*;
+struct GpuInstance_st;
+using GpuInstance = GpuInstance_st*;
+
+struct Memory {  // nvmlMemory_t, in bytes
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+struct PciInfo {  // nvmlPciInfo_t
+  char bus_id_legacy[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned pci_device_id;
+  unsigned pci_subsystem_id;
+  char bus_id[32];  // "00000000:17:00.0"
+};
+struct GpuInstanceInfo {  // nvmlGpuInstanceInfo_t
+  Handle device;
+  unsigned id;
+  unsigned profile_id;
+  struct {
+    unsigned start;
+    unsigned size;
+  } placement;
+};
+
+constexpr unsigned kTextSize = 96;
+constexpr int kP2pByNvlink = 2;  // NVML_P2P_CAPS_INDEX_NVLINK
+constexpr int64_t kMib = int64_t{1} << 20;
+
+struct CloseLibrary {
+  void operator()(void* library) const { dlclose(library); }
+};
+using Library = std::unique_ptr<void, CloseLibrary>;
+
+template <class Signature>
+class Function {
+ public:
+  Function(const Library& library, const char* name)
+      : call_(reinterpret_cast<Signature*>(dlsym(library.get(), name))) {}
+  explicit operator bool() const { return call_ != nullptr; }
+  template <class... Args>
+  auto operator()(Args... args) const {
+    return call_(args...);
+  }
+
+ private:
+  Signature* call_;
+};
+
+struct Api {
+  explicit Api(const Library& library)
+      : init(library, "nvmlInit_v2"),
+        shutdown(library, "nvmlShutdown"),
+        error_string(library, "nvmlErrorString"),
+        count(library, "nvmlDeviceGetCount_v2"),
+        by_index(library, "nvmlDeviceGetHandleByIndex_v2"),
+        name(library, "nvmlDeviceGetName"),
+        uuid(library, "nvmlDeviceGetUUID"),
+        memory(library, "nvmlDeviceGetMemoryInfo"),
+        pci(library, "nvmlDeviceGetPciInfo_v3"),
+        p2p(library, "nvmlDeviceGetP2PStatus"),
+        mig_mode(library, "nvmlDeviceGetMigMode"),
+        max_mig(library, "nvmlDeviceGetMaxMigDeviceCount"),
+        mig_by_index(library, "nvmlDeviceGetMigDeviceHandleByIndex"),
+        gpu_instance_id(library, "nvmlDeviceGetGpuInstanceId"),
+        gpu_instance(library, "nvmlDeviceGetGpuInstanceById"),
+        gpu_instance_info(library, "nvmlGpuInstanceGetInfo") {}
+
+  // Without these there is nothing to tell.
+  bool complete() const { return init && shutdown && count && by_index && name && uuid && memory; }
+  bool has_mig() const { return mig_mode && max_mig && mig_by_index; }
+  std::string Error(Return code) const {
+    const char* const text = error_string ? error_string(code) : nullptr;
+    return text ? fmt::format("{} ({})", text, code) : fmt::format("error {}", code);
+  }
+
+  Function<Return()> init;
+  Function<Return()> shutdown;
+  Function<const char*(Return)> error_string;
+  Function<Return(unsigned*)> count;
+  Function<Return(unsigned, Handle*)> by_index;
+  Function<Return(Handle, char*, unsigned)> name;
+  Function<Return(Handle, char*, unsigned)> uuid;
+  Function<Return(Handle, Memory*)> memory;
+  Function<Return(Handle, PciInfo*)> pci;
+  Function<Return(Handle, Handle, int, int*)> p2p;
+  Function<Return(Handle, unsigned*, unsigned*)> mig_mode;
+  Function<Return(Handle, unsigned*)> max_mig;
+  Function<Return(Handle, unsigned, Handle*)> mig_by_index;
+  Function<Return(Handle, unsigned*)> gpu_instance_id;
+  Function<Return(Handle, unsigned, GpuInstance*)> gpu_instance;
+  Function<Return(GpuInstance, GpuInstanceInfo*)> gpu_instance_info;
+};
+
+std::string Text(const Function<Return(Handle, char*, unsigned)>& get, Handle device) {
+  std::array<char, kTextSize> text{};
+  if (get(device, text.data(), kTextSize) != 0) return {};
+  text.back() = '\0';
+  return text.data();
+}
+
+int64_t MemoryMib(const Api& api, Handle device) {
+  Memory memory{};
+  return api.memory(device, &memory) == 0 ? static_cast<int64_t>(memory.total / kMib) : 0;
+}
+
+std::optional<uint8_t> NumaOf(const Api& api, Handle device) {
+  PciInfo pci{};
+  if (!api.pci || api.pci(device, &pci) != 0) return std::nullopt;
+  // The kernel's folder has four digits of the domain, in small letters.
+  const std::string folder =
+      fmt::format("/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0/numa_node", pci.domain, pci.bus, pci.device);
+  int node = -1;
+  std::ifstream(folder) >> node;
+  if (node < 0 || node > UINT8_MAX) return std::nullopt;
+  return static_cast<uint8_t>(node);
+}
+
+// Its first memory slot; nothing where the driver tells only administrators.
+std::optional<uint8_t> StartOf(const Api& api, Handle device, Handle mig) {
+  unsigned id = 0;
+  GpuInstance instance = nullptr;
+  GpuInstanceInfo info{};
+  if (!api.gpu_instance_id || !api.gpu_instance || !api.gpu_instance_info ||
+      api.gpu_instance_id(mig, &id) != 0 || api.gpu_instance(device, id, &instance) != 0 ||
+      api.gpu_instance_info(instance, &info) != 0 || info.placement.start > UINT8_MAX)
+    return std::nullopt;
+  return static_cast<uint8_t>(info.placement.start);
+}
+
+std::vector<Instance> InstancesOf(const Api& api, Handle device, std::vector<std::string>& problems) {
+  std::vector<Instance> instances;
+  unsigned most = 0;
+  if (api.max_mig(device, &most) != 0) return instances;
+  bool placed = true;
+  for (unsigned i = 0; i < std::min(most, 64U); ++i) {
+    Handle mig = nullptr;
+    if (api.mig_by_index(device, i, &mig) != 0) continue;  // no instance has that number
+    Instance instance{.memory_mib = MemoryMib(api, mig), .visible = Text(api.uuid, mig)};
+    // "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+    const std::string name = Text(api.name, mig);
+    const size_t at = name.rfind("MIG ");
+    if (at == std::string::npos || instance.visible.empty()) {
+      problems.push_back(fmt::format("a MIG instance called \"{}\" is not understood", name));
+      continue;
+    }
+    instance.profile = name.substr(at + 4);
+    const std::optional<uint8_t> start = StartOf(api, device, mig);
+    placed = placed && start;
+    instance.start = start.value_or(0);
+    instances.push_back(std::move(instance));
+  }
+  // Where it is not told, their order is: names that differ is all that is needed of it.
+  for (size_t i = 0; i < instances.size() && !placed; ++i) instances[i].start = static_cast<uint8_t>(i);
+  std::ranges::sort(instances, {}, &Instance::start);
+  return instances;
+}
+
+Device Describe(const Api& api, Handle handle, unsigned index, std::vector<std::string>& problems) {
+  Device device{.vendor = Vendor::kNvidia,
+                .product = Text(api.name, handle),
+                .memory_mib = MemoryMib(api, handle),
+                .uuid = Text(api.uuid, handle),
+                // Engines read numbers from CUDA_VISIBLE_DEVICES; not all read UUIDs.
+                .visible = std::to_string(index),
+                .numa = NumaOf(api, handle)};
+  device.kind = KindOf(Vendor::kNvidia, device.product);
+  unsigned current = 0;
+  unsigned pending = 0;
+  device.cut = api.has_mig() && api.mig_mode(handle, &current, &pending) == 0 && current != 0;
+  if (device.cut) device.instances = InstancesOf(api, handle, problems);
+  return device;
+}
+
+// Each joins the domain of the first that it reaches.
+void JoinByNvlink(const Api& api, const std::vector<Handle>& handles, std::vector<Device>& devices) {
+  uint8_t domains = 0;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    size_t first = 0;
+    for (; first < i; ++first) {
+      int status = 1;
+      if (api.p2p && api.p2p(handles[first], handles[i], kP2pByNvlink, &status) == 0 && status == 0) break;
+    }
+    devices[i].link_domain = first < i ? devices[first].link_domain : domains++;
+  }
+}
+
+}  // namespace
+
+Found LookByNvml(const std::string& library_name) {
+  const Library library(dlopen(library_name.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!library) return {};
+  const Api api(library);
+  Found found;
+  if (!api.complete()) {
+    found.problems.push_back(fmt::format("{} lacks functions of NVML", library_name));
+    return found;
+  }
+  if (const Return failed = api.init(); failed != 0) {
+    found.problems.push_back(fmt::format("the driver does not answer: {}", api.Error(failed)));
+    return found;
+  }
+  unsigned count = 0;
+  if (const Return failed = api.count(&count); failed != 0)
+    found.problems.push_back(fmt::format("the devices cannot be counted: {}", api.Error(failed)));
+  std::vector<Handle> handles;
+  for (unsigned i = 0; i < count; ++i) {
+    Handle handle = nullptr;
+    if (const Return failed = api.by_index(i, &handle); failed != 0) {
+      found.problems.push_back(fmt::format("GPU {} cannot be used: {}", i, api.Error(failed)));
+      continue;
+    }
+    found.devices.push_back(Describe(api, handle, i, found.problems));
+    handles.push_back(handle);
+  }
+  JoinByNvlink(api, handles, found.devices);
+  api.shutdown();
+  return found;
+}
+
+}  // namespace plugins::devices

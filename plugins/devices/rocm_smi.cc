@@ -1,0 +1,91 @@
+#include "plugins/devices/rocm_smi.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "conf/text.h"
+#include "gateway/net/command.h"
+
+namespace plugins::devices {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kCard = "card";
+constexpr int64_t kMib = int64_t{1} << 20;
+// A processor's own graphics, which no engine wants, has less.
+constexpr int64_t kLeastMib = 4096;
+
+template <class T>
+std::optional<T> Number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// The text of a key in whatever case; empty when it has none or says that it does not know.
+std::string Text(const Json& card, std::string_view key) {
+  for (const auto& [name, value] : card.items()) {
+    if (!conf::EqualsIgnoreCase(name, key) || !value.is_string()) continue;
+    std::string text = value.get<std::string>();
+    return text == "N/A" ? std::string() : text;
+  }
+  return {};
+}
+
+// The first of the names that says a product: older releases give a number for some.
+std::string Product(const Json& card) {
+  for (const char* key : {"Card Series", "Device Name", "Card Model"}) {
+    if (std::string text = Text(card, key); !text.empty() && !text.starts_with("0x")) return text;
+  }
+  return {};
+}
+
+}  // namespace
+
+Found ParseRocmSmi(std::string_view text) {
+  const size_t begin = text.find('{');
+  const Json all =
+      Json::parse(begin == std::string_view::npos ? std::string_view() : text.substr(begin), nullptr,
+                  /*allow_exceptions=*/false);
+  if (!all.is_object()) return {.problems = {"it printed no JSON object"}};
+  std::map<uint32_t, const Json*> cards;
+  for (const auto& [name, value] : all.items()) {
+    if (!std::string_view(name).starts_with(kCard) || !value.is_object()) continue;
+    if (const auto index = Number<uint32_t>(std::string_view(name).substr(kCard.size())))
+      cards[*index] = &value;
+  }
+  Found found;
+  for (const auto& [index, card] : cards) {
+    Device device{.vendor = Vendor::kAmd, .product = Product(*card)};
+    device.kind = KindOf(Vendor::kAmd, device.product);
+    device.uuid = Text(*card, "Unique ID");
+    device.visible = std::to_string(index);
+    if (const auto bytes = Number<int64_t>(Text(*card, "VRAM Total Memory (B)"))) {
+      device.memory_mib = *bytes / kMib;
+    } else {
+      found.problems.push_back(fmt::format("card{} has no \"VRAM Total Memory (B)\"", index));
+    }
+    if (device.memory_mib > 0 && device.memory_mib < kLeastMib) continue;
+    if (device.product.empty()) found.problems.push_back(fmt::format("card{} has no name", index));
+    found.devices.push_back(std::move(device));
+  }
+  return found;
+}
+
+Found LookByRocmSmi(const std::string& command, conf::Duration patience) {
+  const absl::StatusOr<gateway::net::CommandOutput> output = gateway::net::RunCommand(
+      {command, "--showproductname", "--showuniqueid", "--showmeminfo", "vram", "--json"}, patience);
+  if (absl::IsNotFound(output.status())) return {};
+  if (!output.ok()) return {.problems = {std::string(output.status().message())}};
+  if (output->exit_code != 0)
+    return {.problems = {fmt::format("{} ended with exit code {}", command, output->exit_code)}};
+  return ParseRocmSmi(output->text);
+}
+
+}  // namespace plugins::devices

@@ -1,0 +1,123 @@
+#include "plugins/launchers/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "plugins/launchers/files.h"
+#include "plugins/launchers/run_log.h"
+
+namespace plugins::launchers {
+namespace {
+
+using gateway::net::Fd;
+
+constexpr size_t kMaxRecordBytes = size_t{4} << 20;
+constexpr size_t kMaxIdSize = 63;
+constexpr size_t kTokenBytes = 16;
+constexpr int kLockTries = 200;
+constexpr std::chrono::milliseconds kLockPause{10};
+constexpr std::string_view kHex = "0123456789abcdef";
+
+absl::StatusOr<std::string> MakeToken(const std::string& path) {
+  std::array<unsigned char, kTokenBytes> random{};
+  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+    return SystemError("cannot make", path, errno);
+  std::string token;
+  for (const unsigned char byte : random) token.append({kHex[byte >> 4], kHex[byte & 15]});
+  if (absl::Status saved = ReplaceFile(path, token + "\n"); !saved.ok()) return saved;
+  return token;
+}
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  absl::StatusOr<std::string> token = ReadSmallFile(path, 256);
+  if (absl::IsNotFound(token.status())) return MakeToken(path);
+  if (!token.ok()) return token.status();
+  while (token->ends_with('\n')) token->pop_back();
+  if (token->size() == 2 * kTokenBytes && token->find_first_not_of(kHex) == std::string::npos) return token;
+  return absl::DataLossError(
+      fmt::format("{} does not hold {} hexadecimal digits; runs are found again by it. Put it back, or "
+                  "remove it when none of "
+                  "them is left",
+                  path, 2 * kTokenBytes));
+}
+
+}  // namespace
+
+bool IsRunId(std::string_view id) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  return !id.empty() && id.size() <= kMaxIdSize && kLetters.find(id.front()) != std::string_view::npos &&
+         std::ranges::all_of(
+             id, [&](char c) { return kLetters.find(c) != std::string_view::npos || c == '.' || c == '-'; });
+}
+
+absl::Status RunFolder::Make() const {
+  return MakeDirectory(path_);
+}
+
+absl::Status RunFolder::Save(const RunRecord& run) const {
+  return ReplaceFile(record(), WriteRecord(run));
+}
+
+absl::StatusOr<RunRecord> RunFolder::Load() const {
+  const absl::StatusOr<std::string> text = ReadSmallFile(record(), kMaxRecordBytes);
+  if (absl::IsNotFound(text.status())) return text.status();
+  if (!text.ok()) return absl::DataLossError(text.status().message());
+  absl::StatusOr<RunRecord> run = ReadRecord(*text);
+  if (!run.ok())
+    return absl::DataLossError(
+        fmt::format("{} is no record of a run: {}", record(), std::string(run.status().message())));
+  const std::string name = std::filesystem::path(path_).filename();
+  if (run->id != name)
+    return absl::DataLossError(fmt::format("{} is the record of another run, {}", record(), run->id));
+  return run;
+}
+
+absl::Status RunFolder::Remove() const {
+  if (unlink(record().c_str()) != 0 && errno != ENOENT) return SystemError("cannot remove", record(), errno);
+  const std::string rotated = RotatedLog(log());
+  for (const std::string& file : {log(), rotated, log() + ".new", record() + ".new"}) unlink(file.c_str());
+  if (rmdir(path_.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY)
+    return SystemError("cannot remove", path_, errno);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunStore> RunStore::Open(const std::string& dir) {
+  if (absl::Status made = MakeDirectory(dir + "/runs"); !made.ok()) return made;
+  absl::StatusOr<Fd> lock = OpenFile(dir + "/lock", O_RDWR | O_CREAT);
+  if (!lock.ok()) return lock.status();
+  // A process that a killed gateway was about to start holds it until it has ended, or runs: from here on
+  // what is recorded either runs or is gone.
+  int tries = kLockTries;
+  while (flock(lock->get(), LOCK_EX | LOCK_NB) != 0 && --tries > 0) std::this_thread::sleep_for(kLockPause);
+  if (tries == 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("another gateway starts processes by {}; each needs a directory of its own", dir));
+  }
+  absl::StatusOr<std::string> token = ReadToken(dir + "/token");
+  if (!token.ok()) return token.status();
+  return RunStore(dir, std::move(*lock), std::move(*token));
+}
+
+absl::StatusOr<std::vector<std::string>> RunStore::Ids() const {
+  std::vector<std::string> ids;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(dir_ + "/runs", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (std::string name = entry->path().filename(); IsRunId(name)) ids.push_back(std::move(name));
+  }
+  if (error) return SystemError("cannot read", dir_ + "/runs", error.value());
+  std::ranges::sort(ids);
+  return ids;
+}
+
+}  // namespace plugins::launchers

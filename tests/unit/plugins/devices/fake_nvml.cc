@@ -1,0 +1,114 @@
+// A library with NVML's functions: four GPUs, of which 0 and 1, and 2 and 3, are joined by NVLink; GPU 3 is
+// cut. FAKE_NVML_FAILS in the environment makes it fail as a driver that is not loaded does.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+constexpr unsigned kGpus = 4;
+constexpr int kNotFound = 6;
+constexpr int kInvalid = 2;
+
+struct Gpu {
+  unsigned index;
+  int mig;  // -1: a whole GPU
+};
+Gpu gpus[kGpus] = {{0, -1}, {1, -1}, {2, -1}, {3, -1}};
+// Numbers 0, 2 and 3 are there: 3g.40gb at 4, and 1g.10gb at 0 and 1.
+struct Instance {
+  Gpu gpu;
+  const char* profile;
+  unsigned start;
+  unsigned slots;
+};
+Instance instances[] = {
+    {{3, 0}, "3g.40gb", 4, 4}, {{3, 1}, nullptr, 0, 0}, {{3, 2}, "1g.10gb", 0, 1}, {{3, 3}, "1g.10gb", 1, 1}};
+
+const Gpu& Of(const void* handle) {
+  return *static_cast<const Gpu*>(handle);
+}
+
+}  // namespace
+
+extern "C" {
+
+struct FakeMemory {
+  unsigned long long total, free, used;
+};
+struct FakeGpuInstanceInfo {
+  void* device;
+  unsigned id, profile_id, start, size;
+};
+
+int nvmlInit_v2() {
+  return std::getenv("FAKE_NVML_FAILS") ? 9 : 0;
+}
+int nvmlShutdown() {
+  return 0;
+}
+const char* nvmlErrorString(int) {
+  return "Driver Not Loaded";
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = kGpus;
+  return 0;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  if (index >= kGpus) return kInvalid;
+  *device = &gpus[index];
+  return 0;
+}
+int nvmlDeviceGetName(void* device, char* name, unsigned size) {
+  const Gpu& gpu = Of(device);
+  if (gpu.mig < 0) {
+    std::snprintf(name, size, "NVIDIA H100 80GB HBM3");
+  } else {
+    std::snprintf(name, size, "NVIDIA H100 80GB HBM3 MIG %s", instances[gpu.mig].profile);
+  }
+  return 0;
+}
+int nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
+  const Gpu& gpu = Of(device);
+  std::snprintf(uuid, size, gpu.mig < 0 ? "GPU-%u" : "MIG-%u-%d", gpu.index, gpu.mig);
+  return 0;
+}
+int nvmlDeviceGetMemoryInfo(void* device, FakeMemory* memory) {
+  const Gpu& gpu = Of(device);
+  const unsigned long long slots = gpu.mig < 0 ? 8 : instances[gpu.mig].slots;
+  *memory = {(81'559ULL << 20) * slots / 8, 0, 0};
+  return 0;
+}
+int nvmlDeviceGetP2PStatus(void* a, void* b, int capability, int* status) {
+  *status = capability == 2 && Of(a).index / 2 == Of(b).index / 2 ? 0 : 1;
+  return 0;
+}
+int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
+  *current = *pending = Of(device).index == 3 ? 1 : 0;
+  return 0;
+}
+int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {
+  *count = 7;
+  return 0;
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(void*, unsigned index, void** mig) {
+  if (index >= sizeof instances / sizeof *instances || !instances[index].profile) return kNotFound;
+  *mig = &instances[index].gpu;
+  return 0;
+}
+int nvmlDeviceGetGpuInstanceId(void* mig, unsigned* id) {
+  *id = static_cast<unsigned>(Of(mig).mig);
+  return 0;
+}
+int nvmlDeviceGetGpuInstanceById(void*, unsigned id, void** instance) {
+  *instance = &instances[id];
+  return 0;
+}
+int nvmlGpuInstanceGetInfo(void* instance, FakeGpuInstanceInfo* info) {
+  const Instance& of = *static_cast<const Instance*>(instance);
+  info->start = of.start;
+  info->size = of.slots;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,116 @@
+// A launcher over a folder of the test's own, with shell scripts as runs. What a test leaves running is
+// killed.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugins/launchers/process.h"
+#include "plugins/launchers/run_log.h"
+#include "tests/support/loop_test.h"
+#include "tests/support/temp_dir.h"
+
+namespace plugins::launchers {
+
+using gateway::net::Task;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class LauncherTest : public testing::Test {
+ protected:
+  ~LauncherTest() override {
+    std::error_code none;
+    for (const auto& folder : std::filesystem::directory_iterator(dir_ / "state/runs", none)) {
+      for (const Member& member : Members(folder.path().filename())) member.process.Signal(SIGKILL);
+    }
+  }
+
+  ProcessLauncher::Options Options() const {
+    return {.state_dir = dir_ / "state",
+            .machine = {.node = "here"},
+            .log_look = milliseconds(20),
+            .leftover_grace = milliseconds(300)};
+  }
+
+  std::string Token() const {
+    std::string token = tests::ReadFile(dir_ / "state/token");
+    while (token.ends_with('\n')) token.pop_back();
+    return token;
+  }
+  RunRecord Record(const std::string& id) const {
+    return ReadRecord(tests::ReadFile(Folder(id) + "/run.json")).value_or(RunRecord{});
+  }
+  // What runs of it, by the mark that its processes carry.
+  std::vector<Member> Members(const std::string& id) const {
+    return FindMembers({.id = id, .token = Token(), .log = Log(id)});
+  }
+  // Those too that carry none, while its first process is there.
+  std::vector<Member> Session(const std::string& id) const {
+    return FindMembers(
+        {.id = id, .token = Token(), .log = Log(id), .leader = Record(id).pid, .session_is_ours = true});
+  }
+  std::string Folder(const std::string& id) const { return dir_ / ("state/runs/" + id); }
+  std::string Log(const std::string& id) const { return Folder(id) + "/log"; }
+  std::string LogText(const std::string& id) const { return tests::ReadFile(Log(id)); }
+
+  static RunSpec Script(std::string id, std::string script) {
+    return {.id = std::move(id), .owner = "chat", .command = {"/bin/sh", "-c", std::move(script)}};
+  }
+
+  // Runs `body` with a launcher that is opened before and closed after.
+  void With(const ProcessLauncher::Options& options,
+            const std::function<Task<void>(tests::TestLoop&, ProcessLauncher&)>& body) {
+    tests::RunOnLoop([&](tests::TestLoop& loop) -> Task<void> {
+      auto launcher = ProcessLauncher::Open(loop, options);
+      if (!launcher.ok()) {
+        ADD_FAILURE() << launcher.status();
+        co_return;
+      }
+      ProcessLauncher& open = loop.Keep(std::move(*launcher));
+      co_await body(loop, open);
+      co_await open.Close();
+    });
+  }
+  void With(const std::function<Task<void>(tests::TestLoop&, ProcessLauncher&)>& body) {
+    With(Options(), body);
+  }
+
+  static Task<void> MustStart(ProcessLauncher& launcher, RunSpec spec) {
+    const absl::Status started = co_await launcher.Start(std::move(spec));
+    EXPECT_TRUE(started.ok()) << started;
+  }
+  static Task<void> MustStop(ProcessLauncher& launcher, std::string id, conf::Duration grace) {
+    const absl::Status stopped = co_await launcher.Stop(std::move(id), grace);
+    EXPECT_TRUE(stopped.ok()) << stopped;
+  }
+  static Task<RunStatus> StatusOf(ProcessLauncher& launcher, std::string id) {
+    const auto all = co_await launcher.List();
+    for (const RunStatus& run : *all) {
+      if (run.id == id) co_return run;
+    }
+    co_return RunStatus{};
+  }
+  // Its status once it is in that state, or after long enough as it is then.
+  static Task<RunStatus> Until(tests::TestLoop& loop, ProcessLauncher& launcher, std::string id,
+                               RunState state) {
+    const conf::TimePoint deadline = gateway::net::Now() + seconds(20);
+    gateway::net::Sleep sleep(loop.watchdog);
+    while (true) {
+      RunStatus status = co_await StatusOf(launcher, id);
+      if (status.state == state || gateway::net::Now() > deadline) co_return status;
+      co_await sleep.For(gateway::net::Watchdog::kTick);
+    }
+  }
+
+  tests::TempDir dir_;
+};
+
+}  // namespace plugins::launchers

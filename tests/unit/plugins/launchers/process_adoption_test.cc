@@ -1,0 +1,257 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/unit/plugins/launchers/launcher_fixture.h"
+
+namespace plugins::launchers {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class ProcessAdoption : public LauncherTest {
+ protected:
+  // A gateway of its own process, that starts runs one after the other until it is killed.
+  pid_t GatewayThatStarts(int runs) {
+    const pid_t gateway = fork();
+    if (gateway != 0) return gateway;
+    gateway::net::Loop loop([](std::exception_ptr) { _exit(1); });
+    auto launcher = ProcessLauncher::Open(loop, Options());
+    if (!launcher.ok()) _exit(2);
+    const auto start = [&]() -> Task<void> {
+      for (int i = 0; i < runs; ++i) {
+        co_await MustStart(**launcher, Script("run-" + std::to_string(i), "echo began; exec sleep 1000"));
+      }
+    };
+    loop.tasks.Spawn(start());
+    loop.Run();
+    _exit(3);
+  }
+  static void KillAndReap(pid_t pid) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+
+  void Edit(const std::string& id, const std::function<void(RunRecord&)>& edit) const {
+    RunRecord record = Record(id);
+    edit(record);
+    std::ofstream(Folder(id) + "/run.json") << WriteRecord(record);
+  }
+  void StartAndLeave(const RunSpec& spec) {
+    With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
+      const absl::Status started = co_await launcher.Start(spec);
+      EXPECT_TRUE(started.ok()) << started;
+    });
+  }
+};
+
+TEST_F(ProcessAdoption, ARunIsFoundAgainWithItsPortAndItsEnd) {
+  RunSpec spec = Script("a", "trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done");
+  spec.serves = true;
+  StartAndLeave(spec);
+  const RunRecord before = Record("a");
+  EXPECT_EQ(before.state, RunState::kRunning);
+  With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    const RunStatus found = co_await StatusOf(launcher, "a");
+    EXPECT_EQ(found.state, RunState::kRunning);
+    EXPECT_EQ(found.port, before.port);
+    EXPECT_EQ(found.host, "127.0.0.1");
+    EXPECT_EQ(found.owner, "chat");
+    EXPECT_TRUE((co_await launcher.Start(spec)).ok());
+    EXPECT_EQ(Record("a").pid, before.pid);
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "ready\n"; }));
+    spec.id = "b";
+    co_await MustStart(launcher, spec);
+    EXPECT_NE((co_await StatusOf(launcher, "b")).port, before.port);
+    co_await MustStop(launcher, "a", seconds(10));
+    co_await MustStop(launcher, "b", seconds(0));
+    EXPECT_EQ((co_await Until(loop, launcher, "a", RunState::kEnded)).exit_code, 5);
+    co_await Until(loop, launcher, "b", RunState::kEnded);
+  });
+  // What has ended is still told, until it is forgotten.
+  With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
+    const RunStatus found = co_await StatusOf(launcher, "a");
+    EXPECT_EQ(found.state, RunState::kEnded);
+    EXPECT_EQ(found.exit_code, 5);
+  });
+}
+
+TEST_F(ProcessAdoption, AKilledGatewayLeavesEachRunOnceWhereverItWasKilled) {
+  // From before the first is started to well after the last.
+  constexpr int kRuns = 8;
+  constexpr int kKills = 12;
+  int seen_running = 0;
+  int seen_none = 0;
+  for (int kill = 0; kill < kKills; ++kill) {
+    std::filesystem::remove_all(dir_ / "state");
+    const pid_t gateway = GatewayThatStarts(kRuns);
+    ASSERT_GT(gateway, 0);
+    // It is killed as soon as this many folders are there, or a little later: somewhere within a start.
+    const std::string mark = Folder("run-" + std::to_string(kill % kRuns));
+    while (!std::filesystem::exists(mark) && waitpid(gateway, nullptr, WNOHANG) == 0) {
+    }
+    for (volatile int spin = 0; spin < kill * 200'000; spin = spin + 1) {
+    }
+    KillAndReap(gateway);
+    With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+      for (int i = 0; i < kRuns; ++i) {
+        const std::string id = "run-" + std::to_string(i);
+        const RunStatus status = co_await StatusOf(launcher, id);
+        const size_t there = Members(id).size();
+        EXPECT_EQ(there, status.state == RunState::kRunning ? 1u : 0u) << id << " after kill " << kill;
+        if (status.state == RunState::kEnded) continue;  // it was killed between its record and its start
+        ++(there == 0 ? seen_none : seen_running);
+        EXPECT_TRUE((co_await launcher.Start(Script(id, "echo began; exec sleep 1000"))).ok());
+        EXPECT_THAT(Members(id), SizeIs(1)) << id << " after kill " << kill;
+      }
+      for (int i = 0; i < kRuns; ++i) co_await MustStop(launcher, "run-" + std::to_string(i), seconds(0));
+      for (int i = 0; i < kRuns; ++i) {
+        const std::string id = "run-" + std::to_string(i);
+        EXPECT_EQ((co_await Until(loop, launcher, id, RunState::kEnded)).state, RunState::kEnded);
+        EXPECT_THAT(Members(id), IsEmpty());
+      }
+    });
+  }
+  EXPECT_GT(seen_running, 0);
+  EXPECT_GT(seen_none, 0);
+}
+
+TEST_F(ProcessAdoption, ARunOfAKilledGatewayTellsOfItsEnd) {
+  const pid_t gateway = GatewayThatStarts(1);
+  while (LogText("run-0") != "began\n" && waitpid(gateway, nullptr, WNOHANG) == 0) {
+  }
+  KillAndReap(gateway);
+  With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    EXPECT_EQ((co_await StatusOf(launcher, "run-0")).state, RunState::kRunning);
+    EXPECT_TRUE((co_await launcher.Signal("run-0", SIGKILL)).ok());
+    const RunStatus ended = co_await Until(loop, launcher, "run-0", RunState::kEnded);
+    EXPECT_EQ(ended.exit_code, std::nullopt);
+    EXPECT_EQ(ended.signal, std::nullopt);
+    EXPECT_THAT(ended.why, HasSubstr("it was started by an earlier gateway; its last lines: began"));
+  });
+}
+
+TEST_F(ProcessAdoption, AStopGoesOnAfterARestart) {
+  With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    co_await MustStart(launcher, Script("a", "trap '' TERM; echo ready; while :; do sleep 100; done"));
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "ready\n"; }));
+    co_await MustStop(launcher, "a", seconds(1));
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return Record("a").state == RunState::kStopping; }));
+  });
+  With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    EXPECT_EQ((co_await StatusOf(launcher, "a")).state, RunState::kStopping);
+    EXPECT_EQ((co_await Until(loop, launcher, "a", RunState::kEnded)).signal, SIGKILL);
+  });
+}
+
+TEST_F(ProcessAdoption, AnotherProcessOfTheSameNumberIsNotTaken) {
+  StartAndLeave(Script("a", "exec sleep 1000"));
+  StartAndLeave(Script("b", "exec sleep 1000"));
+  // As if it had ended and its number were this stranger's: same pid, another beginning.
+  const RunRecord stranger = Record("b");
+  for (const Member& member : Members("a")) {
+    member.process.Signal(SIGKILL);
+    member.process.WaitAndReap();
+  }
+  Edit("a", [&](RunRecord& record) { record.pid = stranger.pid; });
+  With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
+    const RunStatus a = co_await StatusOf(launcher, "a");
+    EXPECT_EQ(a.state, RunState::kEnded);
+    EXPECT_EQ(a.why, "it ended while no gateway watched it");
+    EXPECT_TRUE((co_await launcher.Stop("a", seconds(0))).ok());
+    EXPECT_EQ((co_await StatusOf(launcher, "b")).state, RunState::kRunning);
+  });
+  EXPECT_THAT(Members("b"), SizeIs(1));
+}
+
+TEST_F(ProcessAdoption, ARunOfAnotherBootHasEnded) {
+  StartAndLeave(Script("a", "exec sleep 1000"));
+  StartAndLeave(Script("b", "exec sleep 1000"));
+  Edit("a", [&](RunRecord& record) {
+    record = Record("b");
+    record.id = "a";
+    record.boot = "another";
+  });
+  With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
+    const RunStatus a = co_await StatusOf(launcher, "a");
+    EXPECT_EQ(a.state, RunState::kEnded);
+    EXPECT_THAT(a.why, HasSubstr("started anew"));
+  });
+  EXPECT_THAT(Members("b"), SizeIs(1));
+}
+
+TEST_F(ProcessAdoption, WhatWasLeftBehindWhileNobodyWatchedIsEnded) {
+  StartAndLeave(Script("a", "(exec env -i sleep 1000) & sleep 1001 & echo ready; exec sleep 1002"));
+  // The one without its mark is known by its session and its log.
+  while (Session("a").size() != 3) {
+  }
+  const std::vector<Member> members = Session("a");
+  const pid_t leader = Record("a").pid;
+  for (const Member& member : members) {
+    if (member.pid != leader) continue;
+    member.process.Signal(SIGKILL);
+    member.process.WaitAndReap();
+  }
+  With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    EXPECT_EQ((co_await StatusOf(launcher, "a")).state, RunState::kStopping);
+    EXPECT_EQ((co_await Until(loop, launcher, "a", RunState::kEnded)).why,
+              "it ended while no gateway watched it");
+  });
+  for (const Member& member : members) EXPECT_TRUE(member.process.ended()) << member.pid;
+}
+
+TEST_F(ProcessAdoption, ARecordThatCannotBeReadIsNamedAndLeftAlone) {
+  StartAndLeave(Script("a", "exec sleep 1000"));
+  for (const std::string bad : {"", "{\"version\":1}", "{\"version\":7}", "not json", "[]"}) {
+    std::ofstream(Folder("a") + "/run.json") << bad;
+    With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
+      const RunStatus found = co_await StatusOf(launcher, "a");
+      EXPECT_EQ(found.state, RunState::kRunning) << bad;  // by its mark
+      EXPECT_THAT(found.why, HasSubstr(Folder("a") + "/run.json is no record of a run"));
+      const absl::Status again = co_await launcher.Start(Script("a", "exec sleep 1000"));
+      EXPECT_TRUE(absl::IsFailedPrecondition(again)) << again;
+    });
+    EXPECT_EQ(tests::ReadFile(Folder("a") + "/run.json"), bad);
+    EXPECT_THAT(Members("a"), SizeIs(1));
+  }
+  With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    co_await MustStop(launcher, "a", seconds(5));
+    EXPECT_EQ((co_await Until(loop, launcher, "a", RunState::kEnded)).state, RunState::kEnded);
+    EXPECT_THAT(Members("a"), IsEmpty());
+    EXPECT_TRUE(absl::IsFailedPrecondition(co_await launcher.Forget("a")));
+    EXPECT_EQ(tests::ReadFile(Folder("a") + "/run.json"), "[]");
+    std::filesystem::remove(Folder("a") + "/run.json");  // as its owner would
+    EXPECT_TRUE((co_await launcher.Forget("a")).ok());
+    EXPECT_FALSE(std::filesystem::exists(Folder("a")));
+  });
+}
+
+TEST_F(ProcessAdoption, AnUnreadableRunThatEndsByItselfIsSeen) {
+  StartAndLeave(Script("a", "exec sleep 1000"));
+  std::ofstream(Folder("a") + "/run.json") << "gone wrong";
+  With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    std::vector<std::string> changed;
+    launcher.on_change = [&](const std::string& id) { changed.push_back(id); };
+    for (const Member& member : Members("a")) member.process.Signal(SIGKILL);
+    EXPECT_EQ((co_await Until(loop, launcher, "a", RunState::kEnded)).state, RunState::kEnded);
+    EXPECT_THAT(changed, ElementsAre("a"));
+  });
+}
+
+TEST_F(ProcessAdoption, ATokenThatCannotBeReadIsNamed) {
+  With([&](tests::TestLoop&, ProcessLauncher&) -> Task<void> { co_return; });
+  std::ofstream(dir_ / "state/token") << "short";
+  tests::RunOnLoop([&](tests::TestLoop& loop) -> Task<void> {
+    const auto launcher = ProcessLauncher::Open(loop, Options());
+    EXPECT_TRUE(absl::IsDataLoss(launcher.status())) << launcher.status();
+    EXPECT_THAT(std::string(launcher.status().message()), HasSubstr(dir_ / "state/token"));
+    co_return;
+  });
+}
+
+}  // namespace
+}  // namespace plugins::launchers
