@@ -33,6 +33,13 @@ std::string_view Name(Vendor vendor) {
   return std::ranges::find(kVendorWords, vendor, &std::pair<std::string_view, Vendor>::second)->first;
 }
 
+Vendor VendorOf(std::string_view kind) {
+  if (kind.starts_with("ascend")) return Vendor::kAscend;
+  if (kind.size() > 2 && kind.starts_with("mi") && absl::ascii_isdigit(static_cast<unsigned char>(kind[2])))
+    return Vendor::kAmd;
+  return Vendor::kNvidia;
+}
+
 std::string KindOf(Vendor vendor, std::string_view product) {
   std::string text(product);
   // "Arcturus GL-XL [AMD Instinct MI100]" says it in brackets.

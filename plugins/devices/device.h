@@ -40,6 +40,9 @@ struct Device {
   std::string trouble{};  // why it should not be used; empty: nothing is known against it
 };
 
+// Of a kind as cluster files call it: "ascend-…" and "mi300x" tell; anything else is NVIDIA's.
+Vendor VendorOf(std::string_view kind);
+
 // "NVIDIA H100 80GB HBM3" -> "h100", "910B3" -> "ascend-910b", "AMD Instinct MI300X" -> "mi300x".
 std::string KindOf(Vendor vendor, std::string_view product);
 

@@ -155,7 +155,9 @@ std::vector<Instance> InstancesOf(const Api& api, Handle device, std::vector<std
   unsigned most = 0;
   if (api.max_mig(device, &most) != 0) return instances;
   bool placed = true;
-  for (unsigned i = 0; i < std::min(most, 64U); ++i) {
+  most = std::min(most, 64U);
+  instances.reserve(most);
+  for (unsigned i = 0; i < most; ++i) {
     Handle mig = nullptr;
     if (api.mig_by_index(device, i, &mig) != 0) continue;  // no instance has that number
     Instance instance{.memory_mib = MemoryMib(api, mig), .visible = Text(api.uuid, mig)};
@@ -225,7 +227,10 @@ Found LookByNvml(const std::string& library_name) {
   unsigned count = 0;
   if (const Return failed = api.count(&count); failed != 0)
     found.problems.push_back(fmt::format("the devices cannot be counted: {}", api.Error(failed)));
+  count = std::min(count, 64U);
   std::vector<Handle> handles;
+  handles.reserve(count);
+  found.devices.reserve(count);
   for (unsigned i = 0; i < count; ++i) {
     Handle handle = nullptr;
     if (const Return failed = api.by_index(i, &handle); failed != 0) {

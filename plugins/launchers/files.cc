@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -27,19 +28,18 @@ absl::StatusOr<Fd> OpenFile(const std::string& path, int flags) {
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes) {
   absl::StatusOr<Fd> file = OpenFile(path, O_RDONLY);
   if (!file.ok()) return file.status();
-  std::string content(max_bytes + 1, '\0');
-  size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t n = read(file->get(), content.data() + done, content.size() - done);
+  std::string content;
+  std::array<char, 16384> chunk;
+  while (true) {
+    const ssize_t n = read(file->get(), chunk.data(), chunk.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return SystemError("cannot read", path, errno);
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
+    if (n == 0) return content;
+    content.append(chunk.data(), static_cast<size_t>(n));
+    if (content.size() > max_bytes)
+      return absl::UnavailableError(
+          fmt::format("cannot read {}: it has more than {} bytes", path, max_bytes));
   }
-  if (done > max_bytes)
-    return absl::UnavailableError(fmt::format("cannot read {}: it has more than {} bytes", path, max_bytes));
-  content.resize(done);
-  return content;
 }
 
 absl::Status ReplaceFile(const std::string& path, std::string_view content) {

@@ -174,7 +174,7 @@ Task<absl::Status> ProcessLauncher::Start(RunSpec spec) {
     co_return absl::UnavailableError(
         fmt::format("no port from {} to {} is free", options_.first_port, options_.last_port));
   }
-  absl::StatusOr<RunPlan> plan = PlanRun(std::move(spec), options_.machine, port, store_.token());
+  absl::StatusOr<RunPlan> plan = PlanRun(std::move(spec), options_.nodes, port, store_.token());
   if (!plan.ok()) co_return plan.status();
 
   Run& run = Insert(id);

@@ -30,10 +30,10 @@ namespace plugins::launchers {
 class ProcessLauncher final : public Launcher {
  public:
   struct Options {
-    std::string state_dir{};  // its own
-    Machine machine{};
-    std::string host = "127.0.0.1";  // where runs are reached
-    uint16_t first_port = 20'000;    // below the ports that the system gives out by itself
+    std::string state_dir{};                  // its own
+    std::vector<devices::LocalNode> nodes{};  // of the cluster, that this machine is
+    std::string host = "127.0.0.1";           // where runs are reached
+    uint16_t first_port = 20'000;             // below the ports that the system gives out by itself
     uint16_t last_port = 29'999;
     uint64_t log_bytes = uint64_t{64} << 20;  // of a run's log, and as much again of what was before it
     conf::Duration log_look = std::chrono::seconds(1);

@@ -58,6 +58,23 @@ bool PrintsTo(pid_t pid, const struct stat& log) {
   return false;
 }
 
+std::vector<Member> LookOnce(const RunMark& mark) {
+  struct stat log{};
+  const bool has_log = stat(mark.log.c_str(), &log) == 0;
+  std::vector<Member> members;
+  for (const pid_t pid : AllPids()) {
+    const std::optional<ProcessStat> stat = gateway::net::ReadProcessStat(pid);
+    if (!stat || stat->gone() || stat->start_ticks < mark.start_ticks) continue;
+    const bool in_session = mark.leader > 0 && (stat->session == mark.leader || stat->group == mark.leader);
+    const bool belongs = (in_session && mark.session_is_ours) ||
+                         (in_session && has_log && PrintsTo(pid, log)) || CarriesMark(pid, mark);
+    if (!belongs) continue;
+    if (std::optional<ProcessHandle> process = ProcessHandle::Open(pid, stat->start_ticks))
+      members.push_back({pid, std::move(*process)});
+  }
+  return members;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) {
@@ -77,20 +94,10 @@ std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) {
 }
 
 std::vector<Member> FindMembers(const RunMark& mark) {
-  struct stat log{};
-  const bool has_log = stat(mark.log.c_str(), &log) == 0;
-  std::vector<Member> members;
-  for (const pid_t pid : AllPids()) {
-    const std::optional<ProcessStat> stat = gateway::net::ReadProcessStat(pid);
-    if (!stat || stat->gone() || stat->start_ticks < mark.start_ticks) continue;
-    const bool in_session = mark.leader > 0 && (stat->session == mark.leader || stat->group == mark.leader);
-    const bool belongs = (in_session && mark.session_is_ours) ||
-                         (in_session && has_log && PrintsTo(pid, log)) || CarriesMark(pid, mark);
-    if (!belongs) continue;
-    if (std::optional<ProcessHandle> process = ProcessHandle::Open(pid, stat->start_ticks))
-      members.push_back({pid, std::move(*process)});
-  }
-  return members;
+  std::vector<Member> members = LookOnce(mark);
+  // One that forks and ends while it is looked for is missed with its child, and one that is just being run
+  // has no environment yet.
+  return members.empty() ? LookOnce(mark) : std::move(members);
 }
 
 }  // namespace plugins::launchers

@@ -63,14 +63,10 @@ absl::Status CheckEnvName(const std::string& name) {
   return absl::OkStatus();
 }
 
-absl::Status Check(const RunSpec& spec, const Machine& machine) {
+absl::Status Check(const RunSpec& spec) {
   if (!IsRunId(spec.id)) {
     return absl::InvalidArgumentError(fmt::format(
         "\"{}\" cannot be the id of a run: lower-case letters, digits, '.' and '-', at most 63", spec.id));
-  }
-  if (!spec.grant.node.empty() && spec.grant.node != machine.node) {
-    return absl::InvalidArgumentError(fmt::format("processes are started on this machine, {}, and not on {}",
-                                                  machine.node, spec.grant.node));
   }
   if (spec.command.empty() || spec.command.front().empty())
     return absl::InvalidArgumentError("the command is empty");
@@ -124,10 +120,10 @@ std::span<const std::string_view> InheritedVariables() {
   return kInherited;
 }
 
-absl::StatusOr<RunPlan> PlanRun(RunSpec spec, const Machine& machine, uint16_t port,
+absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, uint16_t port,
                                 const std::string& token) {
-  if (absl::Status bad = Check(spec, machine); !bad.ok()) return bad;
-  auto visible = VisibleDevices(spec.grant, machine.devices);
+  if (absl::Status bad = Check(spec); !bad.ok()) return bad;
+  auto visible = VisibleDevices(spec.grant, nodes);
   if (!visible.ok()) return visible.status();
 
   RunPlan plan;

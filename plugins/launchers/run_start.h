@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gateway/net/child_process.h"
-#include "plugins/devices/device.h"
+#include "plugins/devices/machine.h"
 #include "plugins/launchers/launcher.h"
 #include "plugins/launchers/run_folder.h"
 
@@ -25,13 +25,8 @@ struct RunPlan {
   std::vector<std::string> secrets{};
 };
 
-struct Machine {
-  std::string node{};                      // its name in the cluster
-  std::vector<devices::Device> devices{};  // in their places
-};
-
 // InvalidArgument, in words for whoever wrote it. Nothing is asked of the system.
-absl::StatusOr<RunPlan> PlanRun(RunSpec spec, const Machine& machine, uint16_t port,
+absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, uint16_t port,
                                 const std::string& token);
 
 struct StartedRun {

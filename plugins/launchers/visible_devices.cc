@@ -11,6 +11,7 @@ namespace {
 
 using devices::Device;
 using devices::Instance;
+using devices::LocalNode;
 using devices::Vendor;
 
 struct Runtime {
@@ -51,6 +52,18 @@ absl::StatusOr<std::string> NameFor(const Grant& grant, const Device& device, ui
                                                 grant.partition, grant.partition_start, Instances(device)));
 }
 
+absl::StatusOr<std::span<const Device>> DevicesOf(const Grant& grant, std::span<const LocalNode> nodes) {
+  if (grant.node.empty()) return nodes.size() == 1 ? nodes.front().devices : std::span<const Device>();
+  std::vector<std::string_view> names;
+  names.reserve(nodes.size());
+  for (const LocalNode& node : nodes) {
+    if (node.name == grant.node) return node.devices;
+    names.push_back(node.name);
+  }
+  return absl::InvalidArgumentError(fmt::format("processes are started on this machine ({}), and not on {}",
+                                                fmt::join(names, ", "), grant.node));
+}
+
 }  // namespace
 
 bool IsVisibilityVariable(std::string_view name) {
@@ -58,22 +71,27 @@ bool IsVisibilityVariable(std::string_view name) {
 }
 
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> VisibleDevices(
-    const Grant& grant, std::span<const Device> devices) {
+    const Grant& grant, std::span<const LocalNode> nodes) {
+  absl::StatusOr<std::span<const Device>> devices = DevicesOf(grant, nodes);
+  if (!devices.ok()) return devices.status();
   std::array<std::vector<std::string>, kRuntimes.size()> given;
   std::vector<uint8_t> places = grant.devices;
   std::ranges::sort(places);  // ASCEND_RT_VISIBLE_DEVICES has to rise
   for (const uint8_t place : places) {
-    if (place >= devices.size())
+    if (place >= devices->size())
       return absl::InvalidArgumentError(
-          fmt::format("there is no device {}; this machine has {}", place, devices.size()));
-    absl::StatusOr<std::string> name = NameFor(grant, devices[place], place);
+          fmt::format("there is no device {}; this machine has {}", place, devices->size()));
+    const Device& device = (*devices)[place];
+    absl::StatusOr<std::string> name = NameFor(grant, device, place);
     if (!name.ok()) return name.status();
-    given[static_cast<size_t>(devices[place].vendor)].push_back(std::move(*name));
+    given[static_cast<size_t>(device.vendor)].push_back(std::move(*name));
   }
   std::vector<std::pair<std::string, std::string>> out;
   for (const Runtime& runtime : kRuntimes) {
     const std::vector<std::string>& names = given[static_cast<size_t>(runtime.vendor)];
-    const bool here = std::ranges::find(devices, runtime.vendor, &Device::vendor) != devices.end();
+    const bool here = std::ranges::any_of(nodes, [&](const LocalNode& node) {
+      return std::ranges::find(node.devices, runtime.vendor, &Device::vendor) != node.devices.end();
+    });
     // Of runtimes that have no device here only CUDA's is set: the others' confuse frameworks that look
     // at which are set.
     if (!here && runtime.vendor != Vendor::kNvidia) continue;

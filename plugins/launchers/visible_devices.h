@@ -11,15 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "plugins/devices/device.h"
+#include "plugins/devices/machine.h"
 #include "plugins/launchers/launcher.h"
 
 namespace plugins::launchers {
 
-// For a machine with `devices` in their places. InvalidArgument for a grant of what is not there: a place, a
-// kind, an instance of a device that is cut, or a whole device that is.
+// For a machine of these nodes. InvalidArgument for a grant of what is not there: a node, a place, a kind, an
+// instance of a device that is cut, or a whole device that is. A grant may leave out the name of an only
+// node.
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> VisibleDevices(
-    const Grant& grant, std::span<const devices::Device> devices);
+    const Grant& grant, std::span<const devices::LocalNode> nodes);
 
 // Whether the launcher sets it, so that nobody else may.
 bool IsVisibilityVariable(std::string_view name);

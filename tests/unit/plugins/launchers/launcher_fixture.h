@@ -35,7 +35,7 @@ class LauncherTest : public testing::Test {
 
   ProcessLauncher::Options Options() const {
     return {.state_dir = dir_ / "state",
-            .machine = {.node = "here"},
+            .nodes = {{.name = "here"}},
             .log_look = milliseconds(20),
             .leftover_grace = milliseconds(300)};
   }

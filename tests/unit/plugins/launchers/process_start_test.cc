@@ -113,7 +113,7 @@ TEST_F(ProcessStart, WhatCanNeverRunIsRefusedInWords) {
       {"dots", {.id = "..", .command = {"true"}}, "\"..\" cannot be the id"},
       {"another node",
        {.id = "a", .grant = {.node = "there"}, .command = {"true"}},
-       "this machine, here, and not on there"},
+       "this machine (here), and not on there"},
       {"no device",
        {.id = "a", .grant = {.devices = {0}}, .command = {"true"}},
        "no device 0; this machine has 0"},

@@ -1,0 +1,74 @@
+#include "plugins/launchers/run_record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace plugins::launchers {
+namespace {
+
+using testing::HasSubstr;
+
+RunRecord Full() {
+  return {.id = "a",
+          .owner = "chat",
+          .tenant = "acme",
+          .grant = {.node = "here",
+                    .kind = "h100",
+                    .devices = {1, 7},
+                    .milli = 500,
+                    .partition = "1g.10gb",
+                    .partition_start = 3,
+                    .cpu_milli = 4'000,
+                    .memory_mib = 65'536},
+          .command = {"vllm", "serve", "{port}", "\"quoted\""},
+          .env_names = {"HF_TOKEN"},
+          .directory = "/srv",
+          .serves = true,
+          .port = 20'001,
+          .boot = "b",
+          .pid = 4'194'303,
+          .start_ticks = 1ULL << 60,
+          .state = RunState::kStopping,
+          .since = conf::FromUnixMicros(1'800'000'000'000'001),
+          .kill_at = conf::FromUnixMicros(1'800'000'000'000'002),
+          .asked = true,
+          .exit_code = 3,
+          .why = "because"};
+}
+
+TEST(RunRecord, IsReadAsItWasWritten) {
+  const std::string text = WriteRecord(Full());
+  const absl::StatusOr<RunRecord> read = ReadRecord(text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(WriteRecord(*read), text);
+  EXPECT_EQ(read->grant.devices, Full().grant.devices);
+  EXPECT_EQ(read->start_ticks, Full().start_ticks);
+  EXPECT_EQ(read->state, RunState::kStopping);
+  EXPECT_EQ(read->kill_at, Full().kill_at);
+  EXPECT_EQ(read->exit_code, 3);
+  EXPECT_EQ(read->signal, std::nullopt);
+}
+
+TEST(RunRecord, EveryFieldHasToBeThereAndOfItsType) {
+  const auto whole = nlohmann::ordered_json::parse(WriteRecord(Full()));
+  for (const auto& [key, value] : whole.items()) {
+    nlohmann::ordered_json without = whole;
+    without.erase(key);
+    const absl::Status missing = ReadRecord(without.dump()).status();
+    EXPECT_THAT(std::string(missing.message()), HasSubstr(key + " is missing"));
+    nlohmann::ordered_json odd = whole;
+    odd[key] = nlohmann::ordered_json::object();
+    const absl::Status refused = ReadRecord(odd.dump()).status();
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(key));
+  }
+  for (const char* const text : {R"({"version": 2})", R"({"version": -1})", "3", "", "{"})
+    EXPECT_FALSE(ReadRecord(text).ok()) << text;
+  auto range = whole;
+  range["port"] = 65'536;
+  EXPECT_FALSE(ReadRecord(range.dump()).ok());
+}
+
+}  // namespace
+}  // namespace plugins::launchers
