@@ -90,7 +90,7 @@ std::string DemandAndCapacity(const SizedBy& way, const TimeScale& time) {
               {line("paid for", 0, [](const ElasticSample& s) { return double(s.replicas()); }),
                line("ready", 1, [](const ElasticSample& s) { return double(s.ready); }),
                line("demand, as reckoned", 2, [](const ElasticSample& s) { return s.demand; }),
-               line("work that arrived", 7, [](const ElasticSample& s) { return s.work; })});
+               line("work that arrived", 3, [](const ElasticSample& s) { return s.work; })});
 }
 
 // Seconds on a log scale, with a line at the objective.
@@ -130,10 +130,10 @@ std::string FirstTokens(Ways ways, const StudyFacts& facts, const TimeScale& tim
 std::string Table(const StudyFacts& facts, Ways ways) {
   const auto oracle = std::ranges::find(ways, kOracle, &SizedBy::name);
   std::string out =
-      R"(<div class="plot"><table><thead><tr><th scope="col">sized by</th><th scope="col">first tokens in time (%)</th>)"
-      R"(<th scope="col">GPU-hours</th><th scope="col">of the oracle's</th><th scope="col">replicas, mean</th>)"
-      R"(<th scope="col">most</th><th scope="col">ups</th><th scope="col">downs</th><th scope="col">flaps</th>)"
-      R"(<th scope="col">held</th><th scope="col">longest wait (s)</th><th scope="col">refused</th></tr></thead><tbody>)";
+      R"(<div class="plot"><table><thead><tr><th scope="col">sized by</th><th scope="col">in time (%)</th>)"
+      R"(<th scope="col">GPU-hours</th><th scope="col">of oracle's</th><th scope="col">mean</th>)"
+      R"(<th scope="col">most</th><th scope="col">ups</th><th scope="col">flaps</th>)"
+      R"(<th scope="col">held</th><th scope="col">wait (s)</th><th scope="col">refused</th></tr></thead><tbody>)";
   for (size_t i = 0; i < ways.size(); ++i) {
     const ElasticReport& r = ways[i].report;
     const std::string ratio = oracle == ways.end()
@@ -142,10 +142,10 @@ std::string Table(const StudyFacts& facts, Ways ways) {
     out += fmt::format(
         "\n<tr><th scope=\"row\"><i "
         "class=\"c{}\"></i>{}</th><td>{:.2f}</td><td>{:.1f}</td><td>{}</td><td>{:.2f}</td>"
-        "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0f}</td><td>{}</td></tr>",
+        "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0f}</td><td>{}</td></tr>",
         i % scheduler::sim::kPlotColors, scheduler::sim::Escape(ways[i].name), 100 * r.ttft_attained,
-        r.replica_seconds / 3600 * facts.gpus, ratio, r.mean_replicas, r.most_replicas, r.ups, r.downs,
-        r.flaps, r.held, r.longest_wait, r.refused);
+        r.replica_seconds / 3600 * facts.gpus, ratio, r.mean_replicas, r.most_replicas, r.ups, r.flaps,
+        r.held, r.longest_wait, r.refused);
   }
   return out + "</tbody></table></div>\n";
 }
@@ -173,7 +173,9 @@ std::string AsHtml(const StudyFacts& facts, Ways ways) {
   out += Section(
       "Figures",
       "Replicas are paid for from their launch until they have drained. An oracle knows the trace and "
-      "waits for no replica. A flap is an increase within five minutes of a decrease.",
+      "waits for no replica. In time: of all first tokens. Mean and most: replicas. Ups: times at which "
+      "there were to be "
+      "more; a flap is one within five minutes of a decrease. Wait: the longest at the gateway.",
       Table(facts, ways));
   out += Section(
       fmt::format("Demand and capacity: {}", ways.front().name),

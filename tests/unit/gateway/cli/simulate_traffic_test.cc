@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // Ten minutes of traffic, of which the second half is three times as much.
 class CliSimulateTraffic : public testing::Test {
@@ -93,9 +95,25 @@ TEST_F(CliSimulateTraffic, MixesServeGensClients) {
   ASSERT_EQ(mix.code, 0) << mix.err;
   EXPECT_NEAR(json::parse(mix.out)["requests"].get<double>(), 2400, 250);
   EXPECT_EQ(simulate({"--window", "10m", "--strict"}).code, 2);
-  EXPECT_THAT(simulate({"--clients", "0:x,3"}).err, AllOf(HasSubstr("--clients"), HasSubstr("0:x")));
-  EXPECT_THAT(simulate({"--clients", "3"}).err, HasSubstr("chunk-3-trace.csv"));
+  EXPECT_THAT(simulate({"--clients", "0:x,3"}).out, AllOf(HasSubstr("--clients"), HasSubstr("0:x")));
+  EXPECT_THAT(simulate({"--clients", "3"}).out, HasSubstr("chunk-3-trace.csv"));
   EXPECT_EQ(Simulate({"--clients", "0"}).code, 2);
+}
+
+TEST_F(CliSimulateTraffic, WritesAPageWithPlotsThatLoadsNothing) {
+  const std::string page = dir_ / "page.html";
+  const tests::CliResult result = Simulate({"--beside", "fixed:3,oracle", "--html", page});
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::ifstream file(page);
+  const std::string html{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(html,
+              AllOf(HasSubstr("Demand and capacity"), HasSubstr("Replicas over time"), HasSubstr("TTFT"),
+                    HasSubstr("demand (the policy)"), HasSubstr("fixed, 3"), HasSubstr("<polyline")));
+  EXPECT_THAT(html, AllOf(Not(HasSubstr("http://")), Not(HasSubstr("https://")), Not(HasSubstr("nan")),
+                          Not(HasSubstr("src="))));
+  const tests::CliResult nowhere = Simulate({"--beside", "none", "--html", dir_ / "none/page.html"});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("--html"));
 }
 
 TEST_F(CliSimulateTraffic, NamesAllThatIsWrongAtOnce) {
