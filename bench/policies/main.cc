@@ -4,29 +4,21 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <thread>
 
 #include "bench/policies/report.h"
-#include "bench/replay/traffic_file.h"
-#include "conf/text.h"
-#include "router/sim/offered_load.h"
+#include "bench/replay/study.h"
 #include "scheduler/engine/presets.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"Every routing policy over a recorded trace, in virtual time"};
-  const char* const folder = std::getenv("TIDEGATE_TRACES");
-  std::string traces = folder != nullptr ? folder : "../shared/traces";
+  bench::StudyOptions study;
   std::string trace;
   std::string engine = "llama-3.3-70b-4xh200";
-  std::string json_file;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   bool quick = false;
   bool azure = false;
-  app.add_option("--json", json_file, "write all figures to this file");
-  app.add_option("--traces", traces, "folder of the recorded traces, also as TIDEGATE_TRACES")
-      ->capture_default_str();
+  bench::AddStudyOptions(app, study);
   app.add_option("--trace", trace, "another trace than Mooncake's conversations: a file in its form");
   app.add_flag("--azure", azure, "--trace is in Azure's form, in which prompts share nothing");
   app.add_option("--engine", engine, "the replicas' engine, a preset's name")->capture_default_str();
@@ -40,24 +32,15 @@ int main(int argc, char** argv) {
                fmt::join(scheduler::engine::PresetNames(), ", "));
     return 2;
   }
-  if (trace.empty()) trace = traces + "/mooncake/conversation_trace.jsonl";
+  if (trace.empty()) trace = study.traces + "/mooncake/conversation_trace.jsonl";
   using router::sim::TrafficFormat;
-  const auto calls =
-      bench::ReadTrafficFile(trace, azure ? TrafficFormat::kAzure : TrafficFormat::kMooncake, {});
-  if (!calls.ok()) {
-    fmt::print(stderr, "{}\n", conf::Std(calls.status().message()));
-    return 1;
-  }
-  const std::vector<router::sim::Request> requests = router::sim::RequestsOf(*calls);
-  if (requests.size() < 2) {
-    fmt::print(stderr, "{}: has no requests\n", trace);
-    return 1;
-  }
+  const auto requests = bench::LoadRequests(trace, azure ? TrafficFormat::kAzure : TrafficFormat::kMooncake);
+  if (!requests) return 1;
 
   const std::vector<bench::policies::Scenario> scenarios = bench::policies::Scenarios(quick);
   const std::vector<bench::policies::Result> results =
-      bench::policies::RunAll(scenarios, requests, router::sim::Simulated(*profile), threads);
-  nlohmann::json out = {{"trace", trace}, {"engine", engine}, {"requests", requests.size()}};
+      bench::policies::RunAll(scenarios, *requests, router::sim::Simulated(*profile), threads);
+  nlohmann::json out = {{"trace", trace}, {"engine", engine}, {"requests", requests->size()}};
   for (const bench::policies::Result& result : results) {
     bench::policies::PrintTable(result);
     out["scenarios"].push_back(bench::policies::ToJson(result));
@@ -69,12 +52,5 @@ int main(int argc, char** argv) {
     out["targets"].push_back(
         {{"what", target.what}, {"bound", target.bound}, {"reached", target.reached}, {"met", target.met()}});
   }
-  if (json_file.empty()) return 0;
-  std::ofstream file(json_file);
-  file << out.dump(2) << '\n';
-  if (!file.flush()) {
-    fmt::print(stderr, "{}: cannot be written\n", json_file);
-    return 1;
-  }
-  return 0;
+  return bench::WriteFigures(study, out);
 }

@@ -164,11 +164,13 @@ int Simulate(const Options& options) {
   }
   if (!options.traffic.traffic.empty()) {
     TrafficOptions traffic = options.traffic;
+    traffic.clients = options.requests.clients;
     traffic.from = options.requests.from;
     traffic.window = options.requests.window;
     traffic.engine = options.requests.engine;
     traffic.speed_up = options.requests.speed_up.value_or(1);
     traffic.policy = options.input.policy;
+    traffic.html = options.html;
     traffic.seed = options.seed;
     traffic.strict = options.strict;
     traffic.json = options.json;
@@ -245,10 +247,10 @@ void AddSimulate(CLI::App& app, Run& run) {
   command->add_flag("--json", options->json, "Print JSON");
   std::vector<std::string> routing = {"--help", "--seed", "--strict", "--json"};
   CLI::Option* requests = AddRequestsOptions(*command, options->requests, routing);
-  std::vector<std::string> scaling = {"--help", "--policy", "--seed", "--strict", "--json"};
+  std::vector<std::string> scaling = {"--help", "--policy", "--html", "--seed", "--strict", "--json"};
   CLI::Option* traffic = AddTrafficOptions(*command, options->traffic, scaling);
   // What --requests and --traffic share is nothing to jobs.
-  for (const char* const shared : {"--from", "--window", "--engine", "--speed-up"}) {
+  for (const char* const shared : {"--clients", "--from", "--window", "--engine", "--speed-up"}) {
     command->get_option(shared)->remove_needs(requests);
     command->get_option(shared)->excludes(command->get_option("--trace"));
     command->get_option(shared)->group("With --requests or --traffic");
@@ -278,6 +280,8 @@ void AddSimulate(CLI::App& app, Run& run) {
       "cost,epp\n"
       "  tidegate simulate --traffic conversations.csv --policy conf/policies/scaling/demand.yaml --copies 4 "
       "--loop 4h\n"
+      "  tidegate simulate --traffic servegen --clients 1:60,5:30@6h --window 4h --policy "
+      "conf/policies/scaling/demand.yaml\n"
       "  tidegate simulate --trace log.swf --format swf --nodes 64 --mtbf 90d --checkpoint 1h --seeds 5 "
       "--json");
   command->callback([options, &run] { run = [options] { return Simulate(*options); }; });

@@ -15,7 +15,7 @@
 #include "gateway/cli/files.h"
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
-#include "gateway/cli/problems.h"
+#include "gateway/cli/recorded_traffic.h"
 #include "gateway/cli/simulate_input.h"
 #include "gateway/cli/simulate_output.h"
 #include "gateway/cli/simulate_progress.h"
@@ -23,9 +23,7 @@
 #include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/report_json.h"
-#include "router/sim/traffic.h"
 #include "router/sim/world.h"
-#include "scheduler/engine/presets.h"
 
 namespace gateway::cli {
 namespace {
@@ -99,13 +97,8 @@ void ReadSlow(const RequestsOptions& options, Pool& pool, std::vector<conf::Prob
 
 Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& problems) {
   Pool pool;
-  const auto profile = scheduler::engine::FindPreset(options.engine);
-  if (!profile) {
-    Refuse(problems, "--engine", options.engine,
-           fmt::format("\"{}\" must be a model and its GPUs, such as {}", options.engine,
-                       fmt::join(scheduler::engine::PresetNames(), ", ")));
-    return pool;
-  }
+  const auto profile = FindEngine(options.engine, problems);
+  if (!profile) return pool;
   pool.profile = routing::Simulated(*profile);
   pool.profile.max_loras = options.max_loras;
   conf::Duration lora_load{};
@@ -150,13 +143,6 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
   return pool;
 }
 
-routing::TrafficWindow ReadWindow(const RequestsOptions& options, std::vector<conf::Problem>& problems) {
-  routing::TrafficWindow window;
-  ReadTime("--from", options.from, window.from, problems);
-  if (!options.window.empty()) ReadTime("--window", options.window, window.length.emplace(), problems);
-  return window;
-}
-
 std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
                     double bound, size_t requests) {
   Table table({{"POLICY"},
@@ -192,17 +178,13 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
 }
 
 std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
-                   double bound, const routing::Traffic& traffic, size_t requests) {
-  nlohmann::ordered_json json{{"trace", options.requests},
-                              {"rows", traffic.report.lines},
-                              {"left_out", traffic.report.left_out},
-                              {"requests", requests},
-                              {"replicas", options.replicas},
-                              {"prefill", options.prefill},
-                              {"engine", options.engine},
-                              {"speed_up", speed_up},
-                              {"shared_cache_hit_ratio", bound},
-                              {"policies", nlohmann::ordered_json::array()}};
+                   double bound, const RecordedTraffic& traffic) {
+  nlohmann::ordered_json json{
+      {"trace", options.requests},       {"rows", traffic.rows},
+      {"left_out", traffic.left_out},    {"requests", traffic.requests.size()},
+      {"replicas", options.replicas},    {"prefill", options.prefill},
+      {"engine", options.engine},        {"speed_up", speed_up},
+      {"shared_cache_hit_ratio", bound}, {"policies", nlohmann::ordered_json::array()}};
   if (options.utilization) json["utilization"] = *options.utilization;
   for (const auto& [policy, report] : runs) {
     nlohmann::ordered_json row{{"policy", policy}};
@@ -245,10 +227,17 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
     return option;
   };
   requests->group("With --requests");
-  add(command.add_option("--requests-format", options.format,
-                         "Of it: azure (CSV) or mooncake (JSONL, says what prompts share)"))
-      ->check(CLI::IsMember({"auto", "azure", "mooncake"}))
+  add(command.add_option(
+          "--requests-format", options.format,
+          "Of it: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
+          "clients)"))
+      ->check(TrafficFormats())
       ->capture_default_str();
+  add(command.add_option(
+          "--clients", options.clients,
+          "Of servegen: CLIENT:TIMES@SHIFT, such as 1:20,5:10@6h: which, how many times its rate, "
+          "how much later; each as it is when not given"))
+      ->delimiter(',');
   add(command.add_option("--from", options.from, "Begin of the part that is simulated, in the trace's time"))
       ->capture_default_str();
   add(command.add_option("--window", options.window, "Its length; to the end when not given"));
@@ -303,27 +292,17 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
 int SimulateRequests(const RequestsOptions& options) {
   std::vector<conf::Problem> problems;
   Pool pool = ReadPool(options, problems);
-  const routing::TrafficWindow window = ReadWindow(options, problems);
-  const std::optional<std::string> text = ReadFile(options.requests, problems);
-  if (!problems.empty()) return PrintProblems(problems, options.json);
-  const routing::TrafficFormat format = options.format == "auto" ? routing::TrafficFormatOf(options.requests)
-                                        : options.format == "azure" ? routing::TrafficFormat::kAzure
-                                                                    : routing::TrafficFormat::kMooncake;
-  const routing::Traffic traffic = routing::ReadTraffic(*text, options.requests, format, window);
-  if (traffic.report.left_out > 0) {
-    PrintLeftOut(traffic.report);
-    if (options.strict) {
-      fmt::print(stderr, "tidegate: --strict: {} of {} rows cannot be simulated\n", traffic.report.left_out,
-                 traffic.report.lines);
-      return kUsage;
-    }
-  }
-  std::vector<routing::Request> requests = routing::RequestsOf(traffic.calls);
-  for (routing::Request& request : requests) request.at -= window.from;
-  if (requests.empty() || requests.back().at <= conf::Duration::zero()) {
-    fmt::print(stderr, "tidegate: {}: no requests are left to simulate\n", options.requests);
-    return kFailed;
-  }
+  LoadedTraffic loaded = LoadTraffic({.path = options.requests,
+                                      .format = options.format,
+                                      .clients = options.clients,
+                                      .from = options.from,
+                                      .window = options.window,
+                                      .seed = options.seed,
+                                      .strict = options.strict,
+                                      .json = options.json},
+                                     std::move(problems));
+  if (!loaded.traffic) return loaded.code;
+  std::vector<routing::Request>& requests = loaded.traffic->requests;
   uint64_t blocks = 0;
   for (const Profile& replica : pool.options.replicas) blocks += replica.kv_blocks;
   const double bound = routing::SharedCacheHitRatio(requests, blocks);
@@ -339,7 +318,7 @@ int SimulateRequests(const RequestsOptions& options) {
     interruption.Obey();
   }
   const absl::Status written =
-      Print(options.json ? AsJson(options, *runs, speed_up, bound, traffic, requests.size())
+      Print(options.json ? AsJson(options, *runs, speed_up, bound, *loaded.traffic)
                          : AsTable(options, *runs, speed_up, bound, requests.size()));
   return written.ok() ? kOk : Fail(written);
 }

@@ -12,8 +12,9 @@
 namespace gateway::cli {
 
 struct RequestsOptions {
-  std::string requests;  // the trace, a file; empty: this is not what is asked for
+  std::string requests;  // the trace, a file or a folder; empty: this is not what is asked for
   std::string format = "auto";
+  std::vector<std::string> clients;
   std::string from = "0s";
   std::string window;
   uint32_t replicas = 8;

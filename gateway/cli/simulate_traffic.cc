@@ -16,14 +16,14 @@
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
+#include "gateway/cli/recorded_traffic.h"
 #include "gateway/cli/simulate_input.h"
 #include "gateway/cli/simulate_output.h"
 #include "gateway/cli/simulate_progress.h"
 #include "gateway/config/scaling_policy.h"
 #include "router/sim/offered_load.h"
+#include "router/sim/scaling_html.h"
 #include "router/sim/scaling_study.h"
-#include "router/sim/traffic.h"
-#include "scheduler/engine/presets.h"
 
 namespace gateway::cli {
 namespace {
@@ -32,8 +32,9 @@ namespace routing = router::sim;
 namespace autoscale = scheduler::autoscale;
 using autoscale::Law;
 
-constexpr conf::Duration kSpread = std::chrono::minutes(1);  // of copies of one call
-constexpr double kTargetBusy = 0.7;                          // of kpa and hpa, when no target is given
+constexpr conf::Duration kSpread = std::chrono::minutes(1);   // of copies of one call
+constexpr conf::Duration kSample = std::chrono::seconds(10);  // of the page's plots
+constexpr double kTargetBusy = 0.7;                           // of kpa and hpa, when no target is given
 constexpr size_t kMostRequests = 20'000'000;
 constexpr uint32_t kMostReplicas = 4096;
 
@@ -52,11 +53,6 @@ struct Study {
   routing::ElasticOptions options;
   std::vector<Beside> beside;
   double hits = 0;
-};
-
-struct Row {
-  std::string name;
-  routing::ElasticReport report;
 };
 
 std::optional<Beside> ReadBeside(const std::string& text) {
@@ -81,13 +77,8 @@ std::optional<Beside> ReadBeside(const std::string& text) {
 
 Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& problems) {
   Study study;
-  if (const auto profile = scheduler::engine::FindPreset(options.engine)) {
+  if (const auto profile = FindEngine(options.engine, problems))
     study.options.engine = routing::Simulated(*profile);
-  } else {
-    Refuse(problems, "--engine", options.engine,
-           fmt::format("\"{}\" must be a model and its GPUs, such as {}", options.engine,
-                       fmt::join(scheduler::engine::PresetNames(), ", ")));
-  }
   if (options.policy.empty()) {
     Refuse(problems, "--policy", "",
            "is needed with --traffic: a file such as conf/policies/scaling/demand.yaml");
@@ -113,6 +104,12 @@ Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& probl
                  "\"{}\" must be kpa, hpa, fixed, oracle or none; kpa and hpa may have a target behind a "
                  "colon (hpa:24), fixed a whole number of replicas up to {}",
                  text, kMostReplicas));
+    }
+  }
+  if (!options.html.empty()) {
+    study.options.sample_every = kSample;
+    if (const std::string why = WhyNotWritable(options.html); !why.empty()) {
+      Refuse(problems, "--html", options.html, fmt::format("{} cannot be written: {}", options.html, why));
     }
   }
   study.options.seed = options.seed;
@@ -141,7 +138,7 @@ class Runner {
     target_ = std::round(routing::InFlightAt(kTargetBusy, requests, study.options.engine, study.hits));
   }
 
-  std::optional<std::vector<Row>> Run() {
+  std::optional<std::vector<routing::SizedBy>> Run() {
     rows_.push_back({fmt::format("{} (the policy)", LawName(study_.options.policy.law)),
                      Simulate("policy", study_.options)});
     for (const Beside& beside : study_.beside) {
@@ -210,7 +207,7 @@ class Runner {
   const Interruption& interruption_;
   ProgressBar bar_;
   double target_ = 1;
-  std::vector<Row> rows_;
+  std::vector<routing::SizedBy> rows_;
   std::optional<routing::Oracle> oracle_;
 };
 
@@ -218,8 +215,8 @@ double GpuHours(const Study& study, const routing::ElasticReport& report) {
   return report.replica_seconds / 3600 * study.options.engine.devices;
 }
 
-std::string AsTable(const TrafficOptions& options, const Study& study, const std::vector<Row>& rows,
-                    size_t requests) {
+std::string AsTable(const TrafficOptions& options, const Study& study,
+                    const std::vector<routing::SizedBy>& rows, size_t requests) {
   Table table({{"SIZED BY"},
                {"TTFT MET (%)", true},
                {"TOKENS MET (%)", true},
@@ -256,11 +253,12 @@ nlohmann::ordered_json AsJson(const routing::Quantiles& q) {
   return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
 }
 
-std::string AsJson(const TrafficOptions& options, const Study& study, const std::vector<Row>& rows,
-                   const routing::Traffic& traffic, size_t requests) {
+std::string AsJson(const TrafficOptions& options, const Study& study,
+                   const std::vector<routing::SizedBy>& rows, const RecordedTraffic& traffic,
+                   size_t requests) {
   nlohmann::ordered_json json{{"trace", options.traffic},
-                              {"rows", traffic.report.lines},
-                              {"left_out", traffic.report.left_out},
+                              {"rows", traffic.rows},
+                              {"left_out", traffic.left_out},
                               {"requests", requests},
                               {"model", study.options.policy.model},
                               {"engine", options.engine},
@@ -296,14 +294,8 @@ std::string AsJson(const TrafficOptions& options, const Study& study, const std:
 
 // The requests that are simulated, or nothing and what to say of it.
 std::optional<std::vector<routing::Request>> Prepare(const TrafficOptions& options,
-                                                     const routing::Traffic& traffic, conf::Duration from,
+                                                     std::vector<routing::Request> requests,
                                                      std::optional<conf::Duration> loop) {
-  std::vector<routing::Request> requests = routing::RequestsOf(traffic.calls);
-  for (routing::Request& request : requests) request.at -= from;
-  if (requests.empty() || requests.back().at <= conf::Duration::zero()) {
-    fmt::print(stderr, "tidegate: {}: no requests are left to simulate\n", options.traffic);
-    return std::nullopt;
-  }
   requests = routing::Faster(std::move(requests), options.speed_up);
   const double loops = loop ? conf::ToSeconds(*loop) / std::max(1.0, conf::ToSeconds(requests.back().at)) : 1;
   if (static_cast<double>(requests.size()) * loops * options.copies > static_cast<double>(kMostRequests)) {
@@ -328,9 +320,11 @@ CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::
     own.push_back(option->get_name());
   };
   add(command
-          .add_option("--traffic-format", options.format,
-                      "Of it: azure (CSV) or mooncake (JSONL, says what prompts share)")
-          ->check(CLI::IsMember({"auto", "azure", "mooncake"}))
+          .add_option(
+              "--traffic-format", options.format,
+              "Of it: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
+              "clients)")
+          ->check(TrafficFormats())
           ->capture_default_str());
   add(command
           .add_option("--copies", options.copies,
@@ -353,7 +347,7 @@ CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::
               "and its replicas are there at once), or none")
           ->delimiter(',')
           ->capture_default_str());
-  for (const char* const shared : {"--from", "--window", "--engine", "--speed-up"}) {
+  for (const char* const shared : {"--clients", "--from", "--window", "--engine", "--speed-up"}) {
     own.emplace_back(shared);
   }
   return traffic;
@@ -362,26 +356,19 @@ CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::
 int SimulateTraffic(const TrafficOptions& options) {
   std::vector<conf::Problem> problems;
   Study study = ReadStudy(options, problems);
-  routing::TrafficWindow window;
-  ReadTime("--from", options.from, window.from, problems);
-  if (!options.window.empty()) ReadTime("--window", options.window, window.length.emplace(), problems);
   std::optional<conf::Duration> loop;
   if (!options.loop.empty()) ReadTime("--loop", options.loop, loop.emplace(), problems);
-  const std::optional<std::string> text = ReadFile(options.traffic, problems);
-  if (!problems.empty()) return PrintProblems(problems, options.json);
-  const routing::TrafficFormat format = options.format == "auto" ? routing::TrafficFormatOf(options.traffic)
-                                        : options.format == "azure" ? routing::TrafficFormat::kAzure
-                                                                    : routing::TrafficFormat::kMooncake;
-  const routing::Traffic traffic = routing::ReadTraffic(*text, options.traffic, format, window);
-  if (traffic.report.left_out > 0) {
-    PrintLeftOut(traffic.report);
-    if (options.strict) {
-      fmt::print(stderr, "tidegate: --strict: {} of {} rows cannot be simulated\n", traffic.report.left_out,
-                 traffic.report.lines);
-      return kUsage;
-    }
-  }
-  const auto requests = Prepare(options, traffic, window.from, loop);
+  LoadedTraffic loaded = LoadTraffic({.path = options.traffic,
+                                      .format = options.format,
+                                      .clients = options.clients,
+                                      .from = options.from,
+                                      .window = options.window,
+                                      .seed = options.seed,
+                                      .strict = options.strict,
+                                      .json = options.json},
+                                     std::move(problems));
+  if (!loaded.traffic) return loaded.code;
+  const auto requests = Prepare(options, std::move(loaded.traffic->requests), loop);
   if (!requests) return kFailed;
   study.hits = routing::SharedCacheHitRatio(*requests, study.options.engine.kv_blocks);
   study.options.initial =
@@ -394,8 +381,20 @@ int SimulateTraffic(const TrafficOptions& options) {
     interruption.Obey();
     return kFailed;
   }
-  const absl::Status written = Print(options.json ? AsJson(options, study, *rows, traffic, requests->size())
-                                                  : AsTable(options, study, *rows, requests->size()));
+  absl::Status written;
+  if (!options.html.empty()) {
+    const routing::StudyFacts facts{.trace = options.traffic,
+                                    .requests = requests->size(),
+                                    .model = study.options.policy.model,
+                                    .engine = options.engine,
+                                    .gpus = study.options.engine.devices,
+                                    .cold_start = study.options.cold_start,
+                                    .ttft = study.options.policy.ttft,
+                                    .attainment = study.options.policy.attainment};
+    written = WriteWhole(options.html, routing::AsHtml(facts, *rows));
+  }
+  written.Update(Print(options.json ? AsJson(options, study, *rows, *loaded.traffic, requests->size())
+                                    : AsTable(options, study, *rows, requests->size())));
   return written.ok() ? kOk : Fail(written);
 }
 

@@ -11,7 +11,7 @@
 namespace gateway::cli {
 
 struct TrafficOptions {
-  std::string traffic;  // the trace, a file; empty: this is not what is asked for
+  std::string traffic;  // the trace, a file or a folder; empty: this is not what is asked for
   std::string format = "auto";
   uint32_t copies = 1;
   std::string loop;
@@ -19,12 +19,14 @@ struct TrafficOptions {
   std::string starts_at = "1970-01-01";
   std::vector<std::string> beside = {"kpa", "hpa", "fixed", "oracle"};
   // Those of `tidegate simulate --requests`.
+  std::vector<std::string> clients;
   std::string from;
   std::string window;
   std::string engine;
   double speed_up = 1;
   // Those of `tidegate simulate`.
   std::string policy;
+  std::string html;
   uint64_t seed = 1;
   bool strict = false;
   bool json = false;

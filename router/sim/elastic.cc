@@ -33,12 +33,17 @@ constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kFlap = std::chrono::minutes(5);
 constexpr size_t kTellEvery = 500;          // requests
 constexpr uint32_t kMostHeld = 10'000'000;  // requests: the time limit is what refuses here
-constexpr double kLearn = 0.02;             // weight of one answer in what the next are expected to be
+constexpr double kLearn = 0.02;             // weight of one prompt in what the next are expected to hit
+constexpr double kBesideStep = 0.02;        // seconds
 constexpr std::string_view kModel = "m";
 
 // Who cannot have a first token in time any more goes behind all who can, but for a part of the turns.
 enum Band : uint32_t { kInTime, kLate };
 const std::vector<BandSpec> kBands = {{.name = "in-time"}, {.name = "late", .reserved = 0.05}};
+
+Duration Seconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 
 class Pool {
  public:
@@ -51,6 +56,7 @@ class Pool {
         states_(&index_),
         queue_({.max_requests = kMostHeld, .max_bytes = UINT64_MAX, .bands = kBands}),
         rng_(options.seed),
+        series_(options.sample_every),
         flights_(requests.size()),
         begin_(options.begins_at),
         now_(begin_),
@@ -75,6 +81,7 @@ class Pool {
   };
   struct Flight {
     Charge charge;
+    std::optional<TimePoint> let_in;  // when it left the queue
     std::optional<TimePoint> first_token;
     double work = 0;  // seconds of a replica, that it is reckoned to take
   };
@@ -84,6 +91,9 @@ class Pool {
   };
 
   TimePoint Arrival(uint32_t request) const { return begin_ + requests_[request].at; }
+  double Prefill(uint32_t request) const {
+    return requests_[request].prompt_tokens * capacity_.prefill_token;
+  }
   TimePoint Next() const;
   void Launch(Duration cold_start);
   void Stop(size_t slot);
@@ -97,11 +107,13 @@ class Pool {
   bool IsHeld(const Waiter& waiter) const { return held_.contains(waiter.ticket); }
   void DropGone(std::deque<Waiter>& order);
   void MoveLate();
+  void LearnBesidePrefill(double seconds);
   void LetIn();
   void DropExpired();
   bool Dispatch(uint32_t request);
   void OnEvent(Slot& slot, const engine::Event& event);
   void Tick();
+  double Occupied() const;
   autoscale::Decision Decide();
   void Apply(const autoscale::Decision& decision);
   void CountChange(const autoscale::Decision& decision);
@@ -115,6 +127,7 @@ class Pool {
   ReplicaStates states_;
   AdmissionQueue queue_;
   scheduler::Rng rng_;
+  ElasticSeries series_;
   std::vector<Flight> flights_;
   TimePoint begin_;
   TimePoint now_;
@@ -132,8 +145,9 @@ class Pool {
   uint64_t open_ = 0;        // requests at replicas
   double held_work_ = 0;     // seconds of a replica
   double arrived_work_ = 0;  // since the last tick
-  double expected_output_ = 256;
+  autoscale::AnswerSizes answers_{256};
   double hits_ = 0;
+  double beside_prefill_ = 0;  // seconds from the gateway's queue to a first token, beyond the prefill
   std::optional<TimePoint> last_down_;
   std::vector<double> wait_, ttft_, token_time_;
   uint64_t first_in_time_ = 0, tokens_in_time_ = 0, both_in_time_ = 0;
@@ -212,9 +226,9 @@ bool Pool::Dispatch(uint32_t at) {
   const size_t known =
       MatchesOf(*load_, std::span(holders).first(held), request.blocks.size(), whole, matches);
   const PickFacts facts{
-      .tokens = request.prompt_tokens + static_cast<int64_t>(expected_output_),
+      .tokens = request.prompt_tokens + static_cast<int64_t>(answers_.mean()),
       .prompt_tokens = request.prompt_tokens,
-      .output_tokens = static_cast<int64_t>(expected_output_),
+      .output_tokens = static_cast<int64_t>(answers_.mean()),
       .max_output = 4 * int64_t{request.output_tokens},
       .cached = std::span(matches).first(known),
       .prefer_room = true,
@@ -238,8 +252,9 @@ bool Pool::Dispatch(uint32_t at) {
 void Pool::Arrive(uint32_t at) {
   const Request& request = requests_[at];
   flights_[at].work = autoscale::WorkOf(capacity_, request.prompt_tokens * (1 - hits_), request.prompt_tokens,
-                                        expected_output_);
+                                        answers_.mean(), answers_.written());
   arrived_work_ += flights_[at].work;
+  series_.Arrived(flights_[at].work);
   if (queue_.waiting() > 0 || !HasRoomSomewhere()) return Hold(at);
   if (!Dispatch(at)) ++report_.refused;
 }
@@ -248,7 +263,7 @@ std::optional<WaitTicket> Pool::Enter(uint32_t at, Band band) {
   const Entered entered =
       queue_.Enter({.tenant = "t",
                     .band = band,
-                    .cost = static_cast<double>(requests_[at].prompt_tokens) + 2 * expected_output_,
+                    .cost = static_cast<double>(requests_[at].prompt_tokens) + 2 * answers_.mean(),
                     .bytes = 1,
                     .deadline = Arrival(at) + options_.policy.hold},
                    now_);
@@ -276,12 +291,17 @@ void Pool::DropGone(std::deque<Waiter>& order) {
   while (!order.empty() && !IsHeld(order.front())) order.pop_front();
 }
 
+// Climbs nine times as far as it falls: it rests where nine of ten are below it.
+void Pool::LearnBesidePrefill(double seconds) {
+  beside_prefill_ += kBesideStep * (seconds > beside_prefill_ ? 0.9 : -0.1);
+  beside_prefill_ = std::clamp(beside_prefill_, 0.0, conf::ToSeconds(options_.policy.ttft) / 2);
+}
+
 void Pool::MoveLate() {
   for (DropGone(in_time_); !in_time_.empty(); DropGone(in_time_)) {
     const Waiter first = in_time_.front();
-    const auto prefill = std::chrono::duration_cast<Duration>(
-        std::chrono::duration<double>(requests_[first.request].prompt_tokens * capacity_.prefill_token));
-    if (now_ - Arrival(first.request) + prefill <= options_.policy.ttft) return;
+    const Duration needs = Seconds(Prefill(first.request) + beside_prefill_);
+    if (now_ - Arrival(first.request) + needs <= options_.policy.ttft) return;
     Forget(first);
     if (Enter(first.request, kLate)) continue;
     held_work_ -= flights_[first.request].work;
@@ -299,6 +319,7 @@ void Pool::LetIn() {
     held_.erase(waiter);
     held_work_ -= flights_[at].work;
     wait_.push_back(conf::ToSeconds(now_ - Arrival(at)));
+    flights_[at].let_in = now_;
     if (turn->expired || !Dispatch(at)) ++report_.refused;
     queue_.Leave(turn->ticket, now_);
   }
@@ -327,6 +348,8 @@ void Pool::OnEvent(Slot& slot, const engine::Event& event) {
     flight.charge.Report(Outcome::kGood, now_);
     index_.Confirm(request.blocks, *slot.state->member, now_);
     ttft_.push_back(conf::ToSeconds(now_ - Arrival(at)));
+    if (flight.let_in) LearnBesidePrefill(conf::ToSeconds(now_ - *flight.let_in) - Prefill(at));
+    series_.FirstToken(ttft_.back(), now_ - Arrival(at) > options_.policy.ttft);
     hits_ += kLearn * (static_cast<double>(event.cached_tokens) / request.prompt_tokens - hits_);
   }
   if (!event.finished) return;
@@ -341,11 +364,20 @@ void Pool::OnEvent(Slot& slot, const engine::Event& event) {
   first_in_time_ += first_in_time ? 1 : 0;
   tokens_in_time_ += tokens_in_time ? 1 : 0;
   both_in_time_ += first_in_time && tokens_in_time ? 1 : 0;
-  expected_output_ += kLearn * (event.generated - expected_output_);
+  answers_.Add(event.generated);
   ++report_.finished;
   slot.there.erase(std::ranges::find(slot.there, at));
   flight.charge.Release();
   --open_;
+}
+
+double Pool::Occupied() const {
+  double sum = 0;
+  for (const Slot* slot : serving_) {
+    const double places = static_cast<double>(slot->model->running()) / capacity_.max_running;
+    sum += std::max(places, slot->model->kv_use());
+  }
+  return sum;
 }
 
 autoscale::Decision Pool::Decide() {
@@ -355,7 +387,8 @@ autoscale::Decision Pool::Decide() {
   const autoscale::Signals signals{
       .demand = {.work = arrived_work_ / conf::ToSeconds(kTick),
                  .backlog = held_work_,
-                 .oldest = oldest == nullptr ? Duration() : now_ - Arrival(oldest->request)},
+                 .oldest = oldest == nullptr ? Duration() : now_ - Arrival(oldest->request),
+                 .occupied = Occupied()},
       .in_flight = static_cast<double>(open_) + static_cast<double>(held_.size()),
       .held = static_cast<double>(held_.size())};
   arrived_work_ = 0;
@@ -412,11 +445,19 @@ void Pool::Tick() {
   const autoscale::Decision decision = Decide();
   Apply(decision);
   if (!decision.drain.empty() || !decision.take_back.empty()) Reroute();
+  ElasticSample state{.demand = decision.demand, .held = static_cast<uint32_t>(held_.size())};
+  for (const auto& slot : slots_) {
+    ++(slot->phase == ReplicaPhase::kReady      ? state.ready
+       : slot->phase == ReplicaPhase::kDraining ? state.draining
+                                                : state.coming);
+  }
+  series_.Tick(now_ - begin_, state);
 }
 
 void Pool::Finish() {
   while (!slots_.empty()) Stop(slots_.size() - 1);
   report_.requests = requests_.size();
+  report_.samples = series_.Take();
   report_.wait = QuantilesOf(wait_);
   report_.longest_wait = wait_.empty() ? 0 : wait_.back();  // sorted by now
   report_.ttft = QuantilesOf(ttft_);
@@ -477,14 +518,33 @@ ElasticReport SimulateElastic(const ElasticOptions& options, std::span<const Req
 std::vector<uint32_t> PlanKnowing(std::span<const Request> requests, const engine::Profile& engine,
                                   double hits, double utilization, uint32_t bucket, uint32_t most) {
   if (requests.empty()) return {};
-  const autoscale::Capacity capacity = autoscale::CapacityOf(engine);
-  const auto bucket_of = [&](const Request& request) {
-    return static_cast<size_t>(request.at / std::chrono::seconds(bucket));
-  };
-  std::vector<double> work(bucket_of(requests.back()) + 1, 0);
+  const autoscale::Capacity c = autoscale::CapacityOf(engine);
+  // Of a full batch of such requests.
+  double tokens = 0;
+  double contexts = 0;
   for (const Request& request : requests) {
-    work[bucket_of(request)] += autoscale::WorkOf(capacity, request.prompt_tokens * (1 - hits),
-                                                  request.prompt_tokens, request.output_tokens);
+    tokens += request.output_tokens;
+    contexts += request.output_tokens * (request.prompt_tokens + request.output_tokens / 2.0);
+  }
+  const double context = contexts / tokens;
+  const double batch = std::min(c.max_running, c.kv_tokens / context);
+  const double step = c.step_base + batch * (c.step_sequence + c.context_token * context);
+
+  const auto bucket_of = [&](conf::Duration at) {
+    return static_cast<size_t>(at / std::chrono::seconds(bucket));
+  };
+  std::vector<double> work(bucket_of(requests.back().at) + 1, 0);
+  for (const Request& request : requests) {
+    work[bucket_of(request.at)] += request.prompt_tokens * (1 - hits) * c.prefill_token;
+    // Decoding goes on while the answer is written.
+    const double each = c.step_sequence +
+                        c.context_token * (request.prompt_tokens + request.output_tokens / 2.0) +
+                        c.step_base / batch * (request.prompt_tokens + request.output_tokens / 2.0) / context;
+    const double length = request.output_tokens * step;
+    const size_t first = bucket_of(request.at);
+    const size_t last = std::min(work.size() - 1, first + static_cast<size_t>(length / bucket));
+    const double part = request.output_tokens * each / static_cast<double>(last - first + 1);
+    for (size_t b = first; b <= last; ++b) work[b] += part;
   }
   std::vector<uint32_t> plan;
   plan.reserve(work.size() * bucket);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "router/sim/elastic_series.h"
 #include "router/sim/world.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/engine/model.h"
@@ -34,6 +35,7 @@ struct ElasticOptions {
   // By second since the begin: so many replicas, whatever the policy's law would say; the last one stays.
   // Empty: the law decides.
   std::vector<uint32_t> plan;
+  conf::Duration sample_every{};  // zero: no samples
   uint64_t seed = 1;
 };
 
@@ -59,6 +61,7 @@ struct ElasticReport {
   uint32_t taken_back = 0;  // replicas that drained and serve again
   uint32_t failed_starts = 0;
   double seconds = 0;
+  std::vector<ElasticSample> samples;
 };
 
 // `keep_going` is told now and then how many requests have arrived; false ends the simulation, whose report

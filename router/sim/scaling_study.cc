@@ -13,11 +13,12 @@ namespace {
 
 namespace autoscale = scheduler::autoscale;
 
-constexpr std::array<uint32_t, 2> kBuckets = {10, 30};  // seconds
-constexpr int kSteps = 5;                               // of the search for each
-constexpr double kLeastBusy = 0.3;
-constexpr double kMostBusy = 1.3;
+constexpr std::array<uint32_t, 3> kBuckets = {10, 30, 120};  // seconds
+constexpr int kSteps = 5;                                    // of the search for each
+constexpr double kLeastBusy = 0.4;
+constexpr double kMostBusy = 1.2;
 constexpr double kInitialBusy = 0.8;
+constexpr conf::Duration kFirst = std::chrono::minutes(5);
 
 }  // namespace
 
@@ -81,9 +82,10 @@ double InFlightAt(double utilization, std::span<const Request> requests,
 uint32_t InitialFor(std::span<const Request> requests, const scheduler::engine::Profile& engine, double hits,
                     const autoscale::ScalingPolicy& policy) {
   size_t first = 0;
-  while (first < requests.size() && requests[first].at < std::chrono::minutes(1)) ++first;
+  while (first < requests.size() && requests[first].at < kFirst) ++first;
+  const auto bucket = static_cast<uint32_t>(kFirst / std::chrono::seconds(1));
   const std::vector<uint32_t> plan =
-      PlanKnowing(requests.first(first), engine, hits, kInitialBusy, 60, policy.max);
+      PlanKnowing(requests.first(first), engine, hits, kInitialBusy, bucket, policy.max);
   const uint32_t least = std::max(policy.min, 1u);
   return plan.empty() ? policy.min : std::clamp(plan.front(), std::min(least, policy.max), policy.max);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "router/sim/elastic.h"
@@ -23,9 +24,16 @@ std::vector<Request> Looped(std::span<const Request> requests, conf::Duration le
 double InFlightAt(double utilization, std::span<const Request> requests,
                   const scheduler::engine::Profile& engine, double hits);
 
-// Replicas to begin with: those that the first minute keeps busy.
+// Replicas to begin with: those that the first five minutes keep busy for 0.8 of their time, so that the
+// simulation does not begin with a cold start that a pool in operation would not have had.
 uint32_t InitialFor(std::span<const Request> requests, const scheduler::engine::Profile& engine, double hits,
                     const scheduler::autoscale::ScalingPolicy& policy);
+
+// A way to size the pool, and what came of it.
+struct SizedBy {
+  std::string name;
+  ElasticReport report;
+};
 
 struct Oracle {
   ElasticReport report;

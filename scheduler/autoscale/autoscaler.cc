@@ -27,14 +27,14 @@ Autoscaler::Autoscaler(ScalingPolicy policy)
       hpa_(policy_.hpa),
       limits_(BehaviorOf(policy_)) {}
 
-uint32_t Autoscaler::AskLaw(const Signals& signals, const Counts& counts, conf::TimePoint now,
-                            Decision& out) {
+uint32_t Autoscaler::AskLaw(const Signals& signals, const Counts& counts, conf::Duration cold_start,
+                            conf::TimePoint now, Decision& out) {
   const double in_flight = Sane(signals.in_flight);
   uint32_t wanted = 0;
   switch (policy_.law) {
     case Law::kDemand:
       out.why = "demand";
-      wanted = demand_.Decide(signals.demand, counts.there(), now);
+      wanted = demand_.Decide(signals.demand, counts.there(), cold_start, now);
       out.demand = demand_.demand();
       return wanted;
     case Law::kKpa:
@@ -105,7 +105,7 @@ Decision Autoscaler::Tick(const Signals& signals, std::span<const ReplicaView> r
   counts.ready = static_cast<uint32_t>(ready.size());
   counts.coming = static_cast<uint32_t>(coming.size());
   const uint32_t there = counts.there();
-  out.wanted = Bounded(signals, AskLaw(signals, counts, now, out), there, now, out);
+  out.wanted = Bounded(signals, AskLaw(signals, counts, cold_start, now, out), there, now, out);
   limits_.Changed(there, out.wanted, now);
 
   if (out.wanted > there) {

@@ -69,7 +69,8 @@ class Autoscaler {
     uint32_t coming = 0;  // pending and unplaced
     uint32_t there() const { return ready + coming; }
   };
-  uint32_t AskLaw(const Signals& signals, const Counts& counts, conf::TimePoint now, Decision& out);
+  uint32_t AskLaw(const Signals& signals, const Counts& counts, conf::Duration cold_start,
+                  conf::TimePoint now, Decision& out);
   uint32_t Bounded(const Signals& signals, uint32_t wanted, uint32_t there, conf::TimePoint now,
                    Decision& out);
 

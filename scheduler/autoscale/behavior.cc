@@ -64,6 +64,11 @@ double BehaviorLimits::DownTo(double current, conf::TimePoint now) const {
 }
 
 uint32_t BehaviorLimits::Apply(uint32_t current, uint32_t wanted, conf::TimePoint now) {
+  // As in Kubernetes, what there is when somebody begins to look was wanted.
+  if (wanted_up_.empty()) {
+    if (behavior_.scale_up.stabilization > conf::Duration::zero()) wanted_up_.Add(current, now);
+    if (behavior_.scale_down.stabilization > conf::Duration::zero()) wanted_down_.Add(current, now);
+  }
   wanted_up_.Add(wanted, now);
   wanted_down_.Add(wanted, now);
   double to = current;

@@ -14,10 +14,21 @@ Capacity CapacityOf(const engine::Profile& profile) {
 }
 
 double WorkOf(const Capacity& c, double uncached, double prompt, double output) {
-  const double tokens = prompt + output;
-  const double of_step = std::max(1 / c.max_running, tokens / c.kv_tokens);
+  return WorkOf(c, uncached, prompt, output, output / 2);
+}
+
+double WorkOf(const Capacity& c, double uncached, double prompt, double output, double written) {
+  const double context = prompt + written;
+  const double of_step = std::max(1 / c.max_running, context / c.kv_tokens);
   return uncached * c.prefill_token +
-         output * (c.step_sequence + c.context_token * tokens + c.step_base * of_step);
+         output * (c.step_sequence + c.context_token * context + c.step_base * of_step);
+}
+
+void AnswerSizes::Add(double output) {
+  if (!(output > 0)) return;
+  const double weight = std::max(kLeastWeight, 1 / ++count_);
+  mean_ += weight * (output - mean_);
+  square_ += weight * (output * output - square_);
 }
 
 }  // namespace scheduler::autoscale

@@ -21,7 +21,30 @@ struct Capacity {
 
 Capacity CapacityOf(const engine::Profile& profile);
 
-// Seconds, of tokens of the prompt that must be computed and of all, and of the answer's.
+// Seconds, of tokens of the prompt that must be computed and of all, and of the answer's. While it decodes,
+// half of its answer stands in the KV cache on the mean, and is read at each step.
 double WorkOf(const Capacity& capacity, double uncached, double prompt, double output);
+// Where `output` is what is expected of answers that differ: long ones hold more of the cache for longer, so
+// that what stands there is `written` on the mean (AnswerSizes), more than half of the mean answer.
+double WorkOf(const Capacity& capacity, double uncached, double prompt, double output, double written);
+
+// How long answers are, by those that have ended; of all of them at first, then of the last few hundred.
+class AnswerSizes {
+ public:
+  explicit AnswerSizes(double mean)
+      : mean_(mean), square_(mean * mean) {}  // what is expected before the first
+
+  void Add(double output);
+  double mean() const { return mean_; }
+  // Tokens of an answer that are there on the mean while one decodes: E[output²] / (2 E[output]).
+  double written() const { return square_ / (2 * mean_); }
+
+ private:
+  static constexpr double kLeastWeight = 0.002;
+
+  double mean_;
+  double square_;
+  double count_ = 0;
+};
 
 }  // namespace scheduler::autoscale

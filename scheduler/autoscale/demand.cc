@@ -6,16 +6,26 @@
 namespace scheduler::autoscale {
 namespace {
 
-constexpr conf::Duration kShort = std::chrono::seconds(5);          // what is compared with the window's mean
-constexpr conf::Duration kDeviationOver = std::chrono::minutes(5);  // "of late"
+constexpr conf::Duration kRecent = std::chrono::seconds(5);  // about what requests may wait for
+constexpr double kSure = 2;                                  // standard deviations that are no chance
+constexpr double kNoiseOver = 120;                           // seconds, "of late"
+constexpr double kDeviationOver = 600;
+constexpr conf::Duration kUnknownColdStart = std::chrono::seconds(90);
+constexpr conf::Duration kLongestLead = std::chrono::minutes(10);
+constexpr double kBacklogOver = 15;  // seconds in which it should be gone
+constexpr double kMostMargin = 0.5;  // of the level
 constexpr double kMostReplicas = 1e9;
+
+double Sane(double value) {
+  return std::isfinite(value) && value > 0 ? value : 0;
+}
 
 }  // namespace
 
 DemandLaw::DemandLaw(const DemandSettings& settings, conf::Duration ttft)
     : settings_(settings),
       ttft_(ttft),
-      work_(std::max(settings.window, kShort)),
+      work_(std::max(settings.window, kRecent)),
       fewest_(std::max(settings.hold, conf::Duration(1))) {}
 
 // The least that one may go down to from here.
@@ -27,20 +37,47 @@ uint32_t DemandLaw::Fewest(uint32_t replicas) const {
   return replicas;
 }
 
-uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, conf::TimePoint now) {
-  work_.Add(signals.work, now);
-  const double mean = work_.Mean(settings_.window, now);
-  const double off = work_.Mean(kShort, now) - mean;
-  if (!began_) began_ = last_ = now;
+double DemandLaw::LevelNow(double work, double passed, conf::TimePoint now) {
+  work_.Add(work, now);
+  // Two that follow one another differ by chance, whatever the trend.
+  const double step = work - before_;
+  before_ = work;
+  const double kept = std::exp(-passed / kNoiseOver);
+  noise_ = noise_ * kept + step * step / 2 * passed * (1 - kept);
+  recent_ = work_.Mean(kRecent, now);
+  const double sure = recent_ - kSure * std::sqrt(noise_ / conf::ToSeconds(kRecent));
+  return std::max(work_.Mean(settings_.window, now), sure);
+}
+
+void DemandLaw::LearnDeviation(double level, double passed, conf::Duration cold_start, conf::TimePoint now) {
+  const conf::Duration lead =
+      cold_start > conf::Duration::zero() ? std::min(cold_start, kLongestLead) : kUnknownColdStart;
+  levels_.push_back({now, level});
+  while (levels_.size() > 1 && levels_[1].at <= now - lead) levels_.pop_front();
+  if (levels_.front().at > now - lead) {
+    variance_ = noise_ / conf::ToSeconds(kRecent);  // nothing was expected yet
+    return;
+  }
+  const double off = recent_ - levels_.front().work;
+  const double heard = conf::ToSeconds(now - *began_);
+  variance_ += (off * off - variance_) * std::min(1.0, passed / std::min(kDeviationOver, heard));
+}
+
+uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, conf::Duration cold_start,
+                           conf::TimePoint now) {
+  const double work = Sane(signals.work);
+  if (!began_) {
+    began_ = last_ = now;
+    before_ = work;
+  }
   const double passed = conf::ToSeconds(now - last_);
   last_ = now;
-  const double kept = std::exp(-passed / conf::ToSeconds(kDeviationOver));
-  variance_ = variance_ * kept + off * off * (1 - kept);
-  // A deviation of nothing is nothing.
-  demand_ = mean > 0 ? mean + settings_.margin * std::sqrt(variance_) : 0;
-  if (signals.oldest > ttft_ / 2 && std::isfinite(signals.backlog) && signals.backlog > 0) {
-    demand_ += signals.backlog / conf::ToSeconds(settings_.window);
-  }
+  const double level = LevelNow(work, passed, now);
+  LearnDeviation(level, passed, cold_start, now);
+  // After a fall the deviation is that of times that are over.
+  demand_ = level + std::min(settings_.margin * std::sqrt(variance_), kMostMargin * level);
+  demand_ = std::max(demand_, Sane(signals.occupied));
+  if (signals.oldest > ttft_ / 2) demand_ += Sane(signals.backlog) / kBacklogOver;
   demand_ = std::min(demand_, kMostReplicas);
 
   const double up = std::ceil(demand_ / settings_.up_at);

@@ -1,15 +1,23 @@
-// Our law: as many replicas as what arrives keeps busy.
+// Our law: as many replicas as what arrives keeps busy, and what is under way.
 //
-//   demand = mean work over the window + margin * deviation + backlog that has waited too long / window
+//   level  = mean work over the window; or, if it is more, that of the last seconds less what chance may add
+//   demand = the greater of level + margin * deviation (half of the level at most) and what is occupied,
+//            + backlog that has waited too long, over some seconds
 //
 // in replicas, where work is seconds of a replica (capacity.h) that arrive each second. More when demand is
 // above up_at of those that are there or on their way. Fewer when it is below down_at of them and one less
-// would still be below up_at; all through `hold`, in which the most that was wanted counts. The deviation is
-// that of the last seconds' work from the window's mean, of late. A backlog counts once the oldest who waits
-// has waited half of what a first token may take: the early sign that the measured rate says too little.
+// would still be below up_at; all through `hold`, in which the most that was wanted counts.
+//
+// The deviation is that of the last seconds' work from the level that was known a cold start before: what
+// nobody who orders replicas now can see, steady growth and bursts alike. Chance is judged by how much the
+// work of one tick differs from that of the next. What is occupied are places in batches and KV caches: where
+// answers are long it tells what the reckoned work does not, that they are longer than expected. A backlog
+// counts once the oldest who waits has waited half of what a first token may take: the early sign that the
+// measured rate says too little.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string_view>
 
@@ -22,25 +30,38 @@ struct DemandSignals {
   double work = 0;          // seconds of a replica that arrived in this tick, for each second of it
   double backlog = 0;       // seconds of a replica that wait at the gateway
   conf::Duration oldest{};  // that waits
+  double occupied = 0;      // ready replicas' parts of their batch or KV cache in use, summed; 0: not known
 };
 
 class DemandLaw {
  public:
   DemandLaw(const DemandSettings& settings, conf::Duration ttft);
 
-  // Once a tick; `replicas` are ready or on their way.
-  uint32_t Decide(const DemandSignals& signals, uint32_t replicas, conf::TimePoint now);
+  // Once a tick; `replicas` are ready or on their way. `cold_start`: how long a start takes; zero: nobody
+  // knows yet.
+  uint32_t Decide(const DemandSignals& signals, uint32_t replicas, conf::Duration cold_start,
+                  conf::TimePoint now);
 
   double demand() const { return demand_; }  // replicas, as of the last tick
 
  private:
+  struct Level {
+    conf::TimePoint at;
+    double work;
+  };
+  double LevelNow(double work, double passed, conf::TimePoint now);
+  void LearnDeviation(double level, double passed, conf::Duration cold_start, conf::TimePoint now);
   uint32_t Fewest(uint32_t replicas) const;
 
   DemandSettings settings_;
   conf::Duration ttft_;
   Window work_;
-  Window fewest_;  // that sufficed, of late
-  double variance_ = 0;
+  Window fewest_;                         // that sufficed, of late
+  std::deque<Level> levels_;              // of the last cold start
+  double recent_ = 0;                     // work of the last seconds
+  double before_ = 0;                     // work of the last tick
+  double noise_ = 0;                      // variance of a second's work, by chance
+  double variance_ = 0;                   // of what came from what was expected
   std::optional<conf::TimePoint> began_;  // to listen
   conf::TimePoint last_{};
   double demand_ = 0;

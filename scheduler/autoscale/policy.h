@@ -24,9 +24,9 @@ enum class Law : uint8_t {
 struct DemandSettings {
   double up_at = 0.90;    // part of what the replicas can do, above which there are more
   double down_at = 0.80;  // below which there are fewer
-  conf::Duration window = std::chrono::seconds(15);  // over which demand is measured
-  conf::Duration hold = std::chrono::seconds(120);   // for which fewer must have sufficed
-  double margin = 2;                                 // standard deviations of demand, kept free
+  conf::Duration window = std::chrono::seconds(60);  // over which demand is measured
+  conf::Duration hold = std::chrono::seconds(60);    // for which fewer must have sufficed
+  double margin = 1;  // standard deviations of what came from what was expected, kept free
 };
 
 struct KpaSettings {

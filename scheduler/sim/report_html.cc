@@ -11,7 +11,7 @@
 
 #include "scheduler/metrics.h"
 #include "scheduler/sim/heat_image.h"
-#include "scheduler/sim/page_style.h"
+#include "scheduler/sim/page.h"
 #include "scheduler/sim/plot.h"
 
 namespace scheduler::sim {
@@ -47,23 +47,11 @@ TimeScale TimeOf(Runs runs) {
   return time;
 }
 
-std::string Legend(Runs runs) {
-  std::string out = R"(<p class="legend">)";
-  for (size_t i = 0; i < runs.size(); ++i) {
-    out += fmt::format(R"(<span><i class="c{}"></i>{}</span> )", i % kPlotColors, Escape(runs[i].name));
-  }
-  return out + "</p>";
-}
-
-std::string Figure(std::string_view title, std::string_view legend, std::string_view drawing) {
-  return fmt::format(
-      "<figure><figcaption>{}</figcaption>{}<div class=\"plot\">{}</div><output></output></figure>\n",
-      Escape(title), legend, drawing);
-}
-
-std::string Section(std::string_view title, std::string_view note, std::string_view content) {
-  return fmt::format("<section><h2>{}</h2>\n<p class=\"note\">{}</p>\n{}</section>\n", Escape(title),
-                     Escape(note), content);
+std::string LegendOf(Runs runs) {
+  std::vector<std::string> names;
+  names.reserve(runs.size());
+  for (const PolicyRuns& run : runs) names.push_back(run.name);
+  return Legend(names);
 }
 
 // One line for each policy, of a field of the samples; the axis starts at 0.
@@ -89,7 +77,7 @@ std::string OverTime(Runs runs, const TimeScale& time, std::string_view title, s
       .alt = fmt::format("{}, {}{}", title, label, means),
       .x = time.axis,
       .y = {.label = std::string(label), .from = 0, .to = most > at_least ? RoundUp(most) : at_least}};
-  return Figure(title, Legend(runs), DrawLines(frame, lines));
+  return Figure(title, LegendOf(runs), DrawLines(frame, lines));
 }
 
 std::string Cell(const Spread& spread, const Metric& metric, size_t seeds) {
@@ -168,7 +156,7 @@ std::string Waits(Runs runs) {
       fmt::format("Of the jobs of each size that started, how many had done so within a time. Shorter "
                   "waits than {} h stand at the left edge. Further left and up is better.",
                   kShortestWaitH),
-      Legend(runs) + "<div class=\"parts\">" + plots + "</div>");
+      LegendOf(runs) + "<div class=\"parts\">" + plots + "</div>");
 }
 
 const QueueUse* FindQueue(const Report& report, std::string_view name) {
@@ -224,7 +212,7 @@ std::string Queues(Runs runs, const TimeScale& time) {
           ? fmt::format("The {} of {} queues that held the most GPU-hours; one scale for all.", shown,
                         queues.size())
           : "GPUs held by the jobs of each queue; one scale for all.";
-  return Section("Share by queue", note, Legend(runs) + "<div class=\"parts\">" + plots + "</div>");
+  return Section("Share by queue", note, LegendOf(runs) + "<div class=\"parts\">" + plots + "</div>");
 }
 
 std::string HeatPlot(const PolicyRuns& run, const TimeScale& time) {
@@ -257,11 +245,7 @@ std::string Heat(Runs runs, const TimeScale& time) {
                  scale + plots);
 }
 
-std::string Fact(std::string_view name, std::string_view value) {
-  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", Escape(name), Escape(value));
-}
-
-std::string Heading(const RunFacts& facts, Runs runs, const std::string& title) {
+std::string HeadingOf(const RunFacts& facts, Runs runs, const std::string& title) {
   std::string policies;
   for (const PolicyRuns& run : runs) policies += (policies.empty() ? "" : ", ") + run.name;
   std::string seeds;
@@ -272,14 +256,14 @@ std::string Heading(const RunFacts& facts, Runs runs, const std::string& title) 
     }
     seeds += fmt::format("{}{}", seeds.empty() ? "" : ", ", report.seed);
   }
-  std::string out = fmt::format("<header><h1>{}</h1>\n<dl>", Escape(title));
-  out += Fact("trace", fmt::format("{}, {} rows, {} left out", facts.trace, facts.rows, facts.left_out));
+  std::string out =
+      Fact("trace", fmt::format("{}, {} rows, {} left out", facts.trace, facts.rows, facts.left_out));
   out += Fact("cluster", fmt::format("{} nodes, {} GPUs", facts.nodes, facts.devices));
   out += Fact(runs.size() > 1 ? "policies" : "policy", policies);
   if (!facts.what_if.empty()) out += Fact("what if", facts.what_if);
   out += Fact("run-time estimates", facts.estimates);
   out += Fact(runs.front().reports.size() > 1 ? "seeds" : "seed", seeds);
-  return out + "</dl></header>\n";
+  return Heading(title, out);
 }
 
 }  // namespace
@@ -292,12 +276,7 @@ std::string AsHtml(const RunFacts& facts, std::span<const PolicyRuns> runs) {
     return [field](const Sample& sample) { return 100 * (sample.*field); };
   };
 
-  std::string out = fmt::format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{}</title>\n<style>{}</style></head>\n<body><main>\n",
-      Escape(title), kPageStyle);
-  out += Heading(facts, runs, title);
+  std::string out = HeadingOf(facts, runs, title);
   out += Section(
       "Figures",
       spread ? "Mean ± standard deviation over the seeds. Plots are of the first seed."
@@ -324,8 +303,7 @@ std::string AsHtml(const RunFacts& facts, std::span<const PolicyRuns> runs) {
           OverTime(runs, time, "FGD fragmentation", "of GPUs (%)", percent(&Sample::fragmentation), 1));
   out += Queues(runs, time);
   out += Heat(runs, time);
-  out += fmt::format("</main>\n<script>{}</script></body></html>\n", kPageScript);
-  return out;
+  return Page(title, out);
 }
 
 }  // namespace scheduler::sim

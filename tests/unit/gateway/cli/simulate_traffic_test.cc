@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,6 +18,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // Ten minutes of traffic, of which the second half is three times as much.
 class CliSimulateTraffic : public testing::Test {
@@ -67,6 +70,50 @@ TEST_F(CliSimulateTraffic, PrintsATable) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("9600 requests"), HasSubstr("GPU-HOURS"), HasSubstr("demand (the policy)")));
+}
+
+TEST_F(CliSimulateTraffic, MixesServeGensClients) {
+  const std::string folder = dir_ / "clients";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/chunk-0-trace.csv") << "0,1,1,Gamma,1,1\n600,2,1,Gamma,1,0.5\n";
+  std::ofstream(folder + "/chunk-0-dataset.json")
+      << R"({"0": {"input_tokens": "{200: 1}", "output_tokens": "{20: 1}"}})";
+  std::ofstream(folder + "/chunk-7-trace.csv") << "0,0.5,1,Gamma,1,2\n600,x,1,Gamma,1,2\n";
+  std::ofstream(folder + "/chunk-7-dataset.json")
+      << R"({"0": {"input_tokens": "{900: 1}", "output_tokens": "{90: 1}"}})";
+  const auto simulate = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"simulate", "--traffic", folder, "--policy", policy_, "--beside", "none", "--json"});
+    return tests::RunCli(more);
+  };
+  const tests::CliResult all = simulate({"--window", "10m"});
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.err, HasSubstr("chunk-7-trace.csv"));
+  EXPECT_THAT(all.err, HasSubstr("line 2"));
+  EXPECT_NEAR(json::parse(all.out)["requests"].get<double>(), 600 + 300, 150);
+  const tests::CliResult mix = simulate({"--window", "10m", "--clients", "0:2@10m"});
+  ASSERT_EQ(mix.code, 0) << mix.err;
+  EXPECT_NEAR(json::parse(mix.out)["requests"].get<double>(), 2400, 250);
+  EXPECT_EQ(simulate({"--window", "10m", "--strict"}).code, 2);
+  EXPECT_THAT(simulate({"--clients", "0:x,3"}).out, AllOf(HasSubstr("--clients"), HasSubstr("0:x")));
+  EXPECT_THAT(simulate({"--clients", "3"}).out, HasSubstr("chunk-3-trace.csv"));
+  EXPECT_EQ(Simulate({"--clients", "0"}).code, 2);
+}
+
+TEST_F(CliSimulateTraffic, WritesAPageWithPlotsThatLoadsNothing) {
+  const std::string page = dir_ / "page.html";
+  const tests::CliResult result = Simulate({"--beside", "fixed:3,oracle", "--html", page});
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::ifstream file(page);
+  const std::string html{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(html,
+              AllOf(HasSubstr("Demand and capacity"), HasSubstr("Replicas over time"), HasSubstr("TTFT"),
+                    HasSubstr("demand (the policy)"), HasSubstr("fixed, 3"), HasSubstr("<polyline")));
+  EXPECT_THAT(html, AllOf(Not(HasSubstr("http://")), Not(HasSubstr("https://")), Not(HasSubstr("nan")),
+                          Not(HasSubstr("src="))));
+  const tests::CliResult nowhere = Simulate({"--beside", "none", "--html", dir_ / "none/page.html"});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("--html"));
 }
 
 TEST_F(CliSimulateTraffic, NamesAllThatIsWrongAtOnce) {

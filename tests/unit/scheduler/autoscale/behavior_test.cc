@@ -50,6 +50,13 @@ TEST(Behavior, CountsWhatChangedInThePeriod) {
   EXPECT_EQ(limits.Apply(6, 100, kNow + seconds(60)), 10u);
 }
 
+TEST(Behavior, WhatThereIsAtTheBeginStabilizesToo) {
+  BehaviorLimits limits(HpaBehavior());
+  EXPECT_EQ(limits.Apply(10, 3, kNow), 10u);
+  EXPECT_EQ(limits.Apply(10, 3, kNow + seconds(299)), 10u);
+  EXPECT_EQ(limits.Apply(10, 3, kNow + seconds(300)), 3u);
+}
+
 TEST(Behavior, GoesDownOnlyToTheMostOfTheStabilizationWindow) {
   BehaviorLimits limits(HpaBehavior());
   EXPECT_EQ(limits.Apply(10, 10, kNow), 10u);

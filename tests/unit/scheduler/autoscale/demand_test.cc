@@ -17,18 +17,21 @@ constexpr conf::Duration kTtft = seconds(2);
 // A law that has heard of so much work, every second.
 class Heard {
  public:
-  explicit Heard(DemandSettings settings = {}) : law_(settings, kTtft) {}
+  explicit Heard(DemandSettings settings = {}, conf::Duration cold_start = seconds(90))
+      : law_(settings, kTtft), cold_start_(cold_start) {}
 
   uint32_t Hear(double work, int ticks, uint32_t replicas, DemandSignals more = {}) {
     uint32_t wanted = 0;
     more.work = work;
-    for (int tick = 0; tick < ticks; ++tick) wanted = law_.Decide(more, replicas, now_ += seconds(1));
+    for (int tick = 0; tick < ticks; ++tick)
+      wanted = law_.Decide(more, replicas, cold_start_, now_ += seconds(1));
     return wanted;
   }
   double demand() const { return law_.demand(); }
 
  private:
   DemandLaw law_;
+  conf::Duration cold_start_;
   conf::TimePoint now_{seconds(1'000'000)};
 };
 
@@ -39,10 +42,36 @@ TEST(Demand, AddsPrefillAndTheRequestsPartOfADecodingBatch) {
                           .context_token = 1e-7,
                           .max_running = 100,
                           .kv_tokens = 100'000};
-  // 900 of 1,000 prompt tokens, and 100 steps of which it takes a hundredth: 1,100 tokens of 100,000 are
-  // more.
-  EXPECT_NEAR(WorkOf(capacity, 900, 1000, 100), 0.09 + 100 * (1e-4 + 1.1e-4 + 0.02 * 0.011), 1e-12);
-  EXPECT_NEAR(WorkOf(capacity, 0, 100, 100), 100 * (1e-4 + 2e-5 + 0.02 * 0.01), 1e-12);
+  // 900 of 1,000 prompt tokens, and 100 steps of which it takes a hundredth: 1,050 tokens of 100,000, half of
+  // the answer's being there on the mean, are more.
+  EXPECT_NEAR(WorkOf(capacity, 900, 1000, 100), 0.09 + 100 * (1e-4 + 1.05e-4 + 0.02 * 0.0105), 1e-12);
+  EXPECT_NEAR(WorkOf(capacity, 0, 100, 100), 100 * (1e-4 + 1.5e-5 + 0.02 * 0.01), 1e-12);
+  EXPECT_NEAR(WorkOf(capacity, 0, 1000, 100, 500), 100 * (1e-4 + 1.5e-4 + 0.02 * 0.015), 1e-12);
+}
+
+TEST(Demand, LongAnswersAmongShortOnesHoldMoreOfTheCache) {
+  AnswerSizes alike(256);
+  AnswerSizes mixed(256);
+  for (int i = 0; i < 10'000; ++i) {
+    alike.Add(200);
+    mixed.Add(i % 10 == 0 ? 1100 : 100);
+  }
+  EXPECT_NEAR(alike.mean(), 200, 1e-6);
+  EXPECT_NEAR(alike.written(), 100, 1e-6);
+  EXPECT_NEAR(mixed.mean(), 200, 10);
+  // Of ten tokens that are being written five and a half belong to the long one.
+  EXPECT_NEAR(mixed.written(), (0.9 * 100 * 100 + 0.1 * 1100 * 1100) / (2 * 200), 15);
+}
+
+TEST(Demand, TheFirstAnswersCountAsTheyAre) {
+  AnswerSizes sizes(256);
+  EXPECT_EQ(sizes.mean(), 256);
+  EXPECT_EQ(sizes.written(), 128);
+  sizes.Add(0);
+  EXPECT_EQ(sizes.mean(), 256);
+  sizes.Add(10);
+  sizes.Add(30);
+  EXPECT_NEAR(sizes.mean(), 20, 1e-9);
 }
 
 TEST(Demand, GoesUpAboveUpAtAndOnlyAsFarAsNeeded) {
@@ -61,7 +90,7 @@ TEST(Demand, GoesDownOnlyIfOneLessIsStillBelowUpAt) {
 }
 
 TEST(Demand, FewerMustHaveSufficedForTheWholeHold) {
-  Heard law({.margin = 0});
+  Heard law({.window = seconds(15), .hold = seconds(120), .margin = 0});
   EXPECT_EQ(law.Hear(8.5, 120, 10), 10u);
   EXPECT_EQ(law.Hear(2, 100, 10), 10u);
   EXPECT_EQ(law.Hear(2, 45, 10), 3u);
@@ -80,13 +109,57 @@ TEST(Demand, KeepsItsDeviationFree) {
   EXPECT_GT(bursts.demand(), 4.3);
 }
 
+TEST(Demand, WhatNobodySawAColdStartBeforeIsKeptFree) {
+  const auto growing = [](conf::Duration cold_start) {
+    Heard law({}, cold_start);
+    double work = 4;
+    for (int second = 0; second < 3600; ++second) law.Hear(work += 0.01, 1, 20);
+    return law.demand() - work;
+  };
+  // By 0.9 in one and a half minutes, by 3 in five; the same again, since growth is not half of the time.
+  const double soon = growing(seconds(90));
+  EXPECT_GT(soon, 0.8);
+  EXPECT_LT(soon, 2);
+  EXPECT_GT(growing(seconds(300)), soon + 2);
+}
+
+TEST(Demand, AfterAFallNoMoreThanHalfOfWhatIsLeftIsKeptFree) {
+  Heard law;
+  law.Hear(8, 600, 10);
+  law.Hear(1, 150, 10);
+  EXPECT_GT(law.demand(), 1.2);
+  EXPECT_LE(law.demand(), 1.5);
+}
+
+TEST(Demand, GrowthThatIsNoChanceCountsAtOnce) {
+  Heard steady;
+  steady.Hear(4, 300, 6);
+  steady.Hear(12, 5, 6);
+  EXPECT_GT(steady.demand(), 8);
+  // Where one second differs from the next as much, five of them are no sign.
+  Heard noisy;
+  for (int i = 0; i < 150; ++i) {
+    noisy.Hear(0, 1, 6);
+    noisy.Hear(12, 1, 6);
+  }
+  noisy.Hear(12, 2, 6);
+  EXPECT_LT(noisy.demand(), 12);
+}
+
+TEST(Demand, WhatIsOccupiedCountsWhereItIsMoreThanTheReckonedWork) {
+  Heard law;
+  EXPECT_EQ(law.Hear(3, 60, 7, {.occupied = 6.5}), 8u);
+  EXPECT_EQ(law.demand(), 6.5);
+  EXPECT_EQ(Heard().Hear(3, 60, 4, {.occupied = 1}), 4u);
+}
+
 TEST(Demand, ABacklogCountsOnceSomebodyHasWaitedHalfOfWhatAFirstTokenMayTake) {
   Heard young;
   young.Hear(3, 30, 4, {.backlog = 30, .oldest = milliseconds(900)});
   EXPECT_NEAR(young.demand(), 3, 1e-9);
   Heard old;
   old.Hear(3, 30, 4, {.backlog = 30, .oldest = milliseconds(1100)});
-  EXPECT_NEAR(old.demand(), 5, 1e-9);  // 30 s of work in the 15 s of the window
+  EXPECT_NEAR(old.demand(), 5, 1e-9);  // 30 s of work in 15 s
 }
 
 TEST(Demand, NothingAndWhatIsNoNumberAreNoDemand) {

@@ -1,0 +1,52 @@
+// Recorded inference traffic as `tidegate simulate --requests` and `--traffic` are given it: a file of calls,
+// or a folder of ServeGen's clients of which a mix is made. Reads files and prints what is wrong with them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/problem.h"
+#include "router/sim/world.h"
+#include "scheduler/engine/model.h"
+
+namespace gateway::cli {
+
+struct TrafficSource {
+  std::string path{};
+  std::string format = "auto";
+  std::vector<std::string> clients{};  // CLIENT:TIMES@SHIFT, of a folder; none: each as it is
+  std::string from{};                  // durations, as text
+  std::string window{};
+  uint64_t seed = 1;
+  bool strict = false;
+  bool json = false;
+};
+
+struct RecordedTraffic {
+  std::vector<router::sim::Request> requests{};  // by time since `from`, at least one, not all at once
+  size_t rows = 0;
+  size_t left_out = 0;
+};
+
+// The formats, as CLI11 checks them.
+CLI::Validator TrafficFormats();
+
+// Either the traffic, or the exit code of the command, which has been told why by then: `problems` are those
+// of its other options.
+struct LoadedTraffic {
+  std::optional<RecordedTraffic> traffic{};
+  int code = 0;
+};
+LoadedTraffic LoadTraffic(const TrafficSource& source, std::vector<conf::Problem> problems);
+
+// The preset, or a problem of --engine.
+std::optional<scheduler::engine::Profile> FindEngine(const std::string& name,
+                                                     std::vector<conf::Problem>& problems);
+
+}  // namespace gateway::cli

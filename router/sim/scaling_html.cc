@@ -1,0 +1,202 @@
+#include "router/sim/scaling_html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "scheduler/sim/page.h"
+#include "scheduler/sim/plot.h"
+
+namespace router::sim {
+namespace {
+
+using scheduler::sim::Axis;
+using scheduler::sim::Frame;
+using scheduler::sim::Line;
+using Ways = std::span<const SizedBy>;
+using Of = std::function<double(const ElasticSample&)>;
+
+constexpr size_t kPoints = 1000;
+constexpr double kLongInMinutes = 180;  // from here on the axis of time is in hours
+constexpr double kShortestTtft = 0.05;  // seconds, where the axis begins
+constexpr std::string_view kOracle = "oracle";
+
+struct TimeScale {
+  double seconds = 60;  // in a unit
+  Axis axis{};
+};
+
+TimeScale TimeOf(Ways ways) {
+  double seconds = 0;
+  for (const SizedBy& way : ways) seconds = std::max(seconds, way.report.seconds);
+  TimeScale time;
+  time.seconds = seconds > 60 * kLongInMinutes ? 3600 : 60;
+  time.axis = {.label = time.seconds > 60 ? "time (h)" : "time (min)",
+               .from = 0,
+               .to = seconds > 0 ? seconds / time.seconds : 1};
+  return time;
+}
+
+Line LineOf(const SizedBy& way, std::string name, size_t color, const TimeScale& time, const Of& of) {
+  Line line{.name = std::move(name), .color = color, .points = {}};
+  line.points.reserve(way.report.samples.size());
+  for (const ElasticSample& sample : way.report.samples) {
+    line.points.emplace_back(sample.second / time.seconds, of(sample));
+  }
+  line.points = scheduler::sim::Thin(line.points, kPoints);
+  return line;
+}
+
+std::string Plot(std::string_view title, std::string_view label, const TimeScale& time,
+                 const std::vector<Line>& lines) {
+  std::vector<std::string> names;
+  names.reserve(lines.size());
+  double most = 0;
+  std::string alt = fmt::format("{}, {}", title, label);
+  for (const Line& line : lines) {
+    names.push_back(line.name);
+    double sum = 0;
+    for (const auto& [x, y] : line.points) {
+      most = std::max(most, y);
+      sum += y;
+    }
+    alt += fmt::format("; {}: mean {:.2f}", line.name,
+                       line.points.empty() ? 0 : sum / static_cast<double>(line.points.size()));
+  }
+  const Frame frame{.alt = std::move(alt),
+                    .x = time.axis,
+                    .y = {.label = std::string(label), .from = 0, .to = scheduler::sim::RoundUp(most)}};
+  return scheduler::sim::Figure(title, scheduler::sim::Legend(names),
+                                scheduler::sim::DrawLines(frame, lines));
+}
+
+// One line for each way.
+std::string ForEach(Ways ways, std::string_view title, std::string_view label, const TimeScale& time,
+                    const Of& of) {
+  std::vector<Line> lines;
+  lines.reserve(ways.size());
+  for (size_t i = 0; i < ways.size(); ++i) lines.push_back(LineOf(ways[i], ways[i].name, i, time, of));
+  return Plot(title, label, time, lines);
+}
+
+std::string DemandAndCapacity(const SizedBy& way, const TimeScale& time) {
+  const auto line = [&](const char* name, size_t color, const Of& of) {
+    return LineOf(way, name, color, time, of);
+  };
+  return Plot("Demand and capacity", "replicas", time,
+              {line("paid for", 0, [](const ElasticSample& s) { return double(s.replicas()); }),
+               line("ready", 1, [](const ElasticSample& s) { return double(s.ready); }),
+               line("demand, as reckoned", 2, [](const ElasticSample& s) { return s.demand; }),
+               line("work that arrived", 3, [](const ElasticSample& s) { return s.work; })});
+}
+
+// Seconds on a log scale, with a line at the objective.
+std::string FirstTokens(Ways ways, const StudyFacts& facts, const TimeScale& time, std::string_view title,
+                        double ElasticSample::* field) {
+  std::vector<Line> lines;
+  std::vector<std::string> names;
+  double most = conf::ToSeconds(facts.ttft);
+  std::string alt(title);
+  for (size_t i = 0; i < ways.size(); ++i) {
+    Line line{.name = ways[i].name, .color = i, .points = {}};
+    for (const ElasticSample& sample : ways[i].report.samples) {
+      if (sample.first_tokens == 0) continue;
+      line.points.emplace_back(sample.second / time.seconds, std::max(sample.*field, kShortestTtft));
+    }
+    line.points = scheduler::sim::Thin(line.points, kPoints);
+    for (const auto& [x, y] : line.points) most = std::max(most, y);
+    alt += fmt::format("; {}: p50 {:.2f} s, p99 {:.2f} s of all", ways[i].name, ways[i].report.ttft.p50,
+                       ways[i].report.ttft.p99);
+    names.push_back(ways[i].name);
+    lines.push_back(std::move(line));
+  }
+  const double objective = conf::ToSeconds(facts.ttft);
+  lines.push_back({.name = "objective",
+                   .color = scheduler::sim::kPlotColors - 1,
+                   .points = {{time.axis.from, objective}, {time.axis.to, objective}}});
+  const Frame frame{.alt = std::move(alt),
+                    .x = time.axis,
+                    .y = {.label = "seconds (log scale)",
+                          .from = kShortestTtft,
+                          .to = scheduler::sim::RoundUp(most),
+                          .log = true}};
+  return scheduler::sim::Figure(fmt::format("{}; grey: the objective, {:g} s", title, objective),
+                                scheduler::sim::Legend(names), scheduler::sim::DrawLines(frame, lines));
+}
+
+std::string Table(const StudyFacts& facts, Ways ways) {
+  const auto oracle = std::ranges::find(ways, kOracle, &SizedBy::name);
+  std::string out =
+      R"(<div class="plot"><table><thead><tr><th scope="col">sized by</th><th scope="col">in time (%)</th>)"
+      R"(<th scope="col">GPU-hours</th><th scope="col">of oracle's</th><th scope="col">mean</th>)"
+      R"(<th scope="col">most</th><th scope="col">ups</th><th scope="col">flaps</th>)"
+      R"(<th scope="col">held</th><th scope="col">wait (s)</th><th scope="col">refused</th></tr></thead><tbody>)";
+  for (size_t i = 0; i < ways.size(); ++i) {
+    const ElasticReport& r = ways[i].report;
+    const std::string ratio = oracle == ways.end()
+                                  ? "–"
+                                  : fmt::format("{:.2f}", r.replica_seconds / oracle->report.replica_seconds);
+    out += fmt::format(
+        "\n<tr><th scope=\"row\"><i "
+        "class=\"c{}\"></i>{}</th><td>{:.2f}</td><td>{:.1f}</td><td>{}</td><td>{:.2f}</td>"
+        "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0f}</td><td>{}</td></tr>",
+        i % scheduler::sim::kPlotColors, scheduler::sim::Escape(ways[i].name), 100 * r.ttft_attained,
+        r.replica_seconds / 3600 * facts.gpus, ratio, r.mean_replicas, r.most_replicas, r.ups, r.flaps,
+        r.held, r.longest_wait, r.refused);
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+double LateShare(const ElasticSample& sample) {
+  return sample.first_tokens == 0 ? 0 : 100.0 * sample.late / sample.first_tokens;
+}
+
+}  // namespace
+
+std::string AsHtml(const StudyFacts& facts, Ways ways) {
+  using scheduler::sim::Fact;
+  using scheduler::sim::Section;
+  const std::string title =
+      fmt::format("Sizing {} for {}", facts.model, facts.trace.substr(facts.trace.rfind('/') + 1));
+  const TimeScale time = TimeOf(ways);
+  std::string head = Fact("traffic", fmt::format("{}, {} requests in {:.1f} h", facts.trace, facts.requests,
+                                                 ways.front().report.seconds / 3600));
+  head +=
+      Fact("replicas", fmt::format("{}, {} GPU{} each", facts.engine, facts.gpus, facts.gpus > 1 ? "s" : ""));
+  head += Fact("to start one", conf::FormatDuration(facts.cold_start));
+  head += Fact("objective", fmt::format("{:g} % of first tokens within {}", 100 * facts.attainment,
+                                        conf::FormatDuration(facts.ttft)));
+  std::string out = scheduler::sim::Heading(title, head);
+  out += Section(
+      "Figures",
+      "Replicas are paid for from their launch until they have drained. An oracle knows the trace and "
+      "waits for no replica. In time: of all first tokens. Mean and most: replicas. Ups: times at which "
+      "there were to be "
+      "more; a flap is one within five minutes of a decrease. Wait: the longest at the gateway.",
+      Table(facts, ways));
+  out += Section(
+      fmt::format("Demand and capacity: {}", ways.front().name),
+      "Work is what arrived, in replicas that it keeps busy. What is paid for and not ready starts or "
+      "drains.",
+      DemandAndCapacity(ways.front(), time));
+  out += Section("Replicas", "That are paid for, by each way to size the pool.",
+                 ForEach(ways, "Replicas over time", "replicas", time,
+                         [](const ElasticSample& s) { return double(s.replicas()); }));
+  out += Section(
+      "First tokens",
+      fmt::format("Quantiles of each step; shorter ones than {:g} s stand at the bottom. Long series are "
+                  "thinned to {} points, each the mean of its neighbours.",
+                  kShortestTtft, kPoints),
+      FirstTokens(ways, facts, time, "TTFT, half of the requests within", &ElasticSample::ttft_p50) +
+          FirstTokens(ways, facts, time, "TTFT, 99 % of the requests within", &ElasticSample::ttft_p99) +
+          ForEach(ways, "First tokens that came late", "late (%)", time, LateShare));
+  out += Section("Waiting at the gateway", "Requests that no replica had room for.",
+                 ForEach(ways, "Held requests", "requests", time,
+                         [](const ElasticSample& s) { return double(s.held); }));
+  return scheduler::sim::Page(title, out);
+}
+
+}  // namespace router::sim

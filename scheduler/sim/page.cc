@@ -1,0 +1,46 @@
+#include "scheduler/sim/page.h"
+
+#include <fmt/format.h>
+
+#include "scheduler/sim/page_style.h"
+#include "scheduler/sim/plot.h"
+
+namespace scheduler::sim {
+
+std::string Page(std::string_view title, std::string_view body) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n<style>{}</style></head>\n<body><main>\n{}</main>\n<script>{}</script></body></"
+      "html>\n",
+      Escape(title), kPageStyle, body, kPageScript);
+}
+
+std::string Section(std::string_view title, std::string_view note, std::string_view content) {
+  return fmt::format("<section><h2>{}</h2>\n<p class=\"note\">{}</p>\n{}</section>\n", Escape(title),
+                     Escape(note), content);
+}
+
+std::string Figure(std::string_view title, std::string_view legend, std::string_view drawing) {
+  return fmt::format(
+      "<figure><figcaption>{}</figcaption>{}<div class=\"plot\">{}</div><output></output></figure>\n",
+      Escape(title), legend, drawing);
+}
+
+std::string Legend(std::span<const std::string> names) {
+  std::string out = R"(<p class="legend">)";
+  for (size_t i = 0; i < names.size(); ++i) {
+    out += fmt::format(R"(<span><i class="c{}"></i>{}</span> )", i % kPlotColors, Escape(names[i]));
+  }
+  return out + "</p>";
+}
+
+std::string Fact(std::string_view name, std::string_view value) {
+  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", Escape(name), Escape(value));
+}
+
+std::string Heading(std::string_view title, std::string_view facts) {
+  return fmt::format("<header><h1>{}</h1>\n<dl>{}</dl></header>\n", Escape(title), facts);
+}
+
+}  // namespace scheduler::sim
