@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "conf/secret.h"
 
@@ -18,6 +20,7 @@ namespace conf {
 namespace {
 
 constexpr size_t kMaxFileBytes = 4 << 20;
+constexpr size_t kMaxFolderEntries = 10'000;
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   const auto failed = [&path](int error) {
@@ -50,6 +53,20 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return exact;
 }
 
+absl::StatusOr<std::vector<std::string>> ReadFolder(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (names.size() == kMaxFolderEntries) {
+      return absl::UnavailableError(fmt::format("\"{}\" has more than {} entries", path, kMaxFolderEntries));
+    }
+    names.push_back(entry->path().filename().string());
+  }
+  if (error) return absl::UnavailableError(fmt::format("cannot read \"{}\": {}", path, error.message()));
+  return names;
+}
+
 std::optional<std::string> Environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
@@ -58,7 +75,7 @@ std::optional<std::string> Environment(const std::string& name) {
 }  // namespace
 
 Sources SystemSources() {
-  return {.environment = Environment, .file = ReadFile};
+  return {.environment = Environment, .file = ReadFile, .folder = ReadFolder};
 }
 
 }  // namespace conf

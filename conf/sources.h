@@ -1,5 +1,5 @@
-// What a configuration refers to outside its text: environment variables and small files. Passed in, so that
-// tests and the fuzzer never touch the machine.
+// What a configuration refers to outside its text: environment variables, small files and folders. Passed in,
+// so that tests and the fuzzer never touch the machine.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -7,12 +7,16 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace conf {
 
 struct Sources {
   std::function<std::optional<std::string>(const std::string& name)> environment;
   std::function<absl::StatusOr<std::string>(const std::string& path)> file;
+  // The names of a folder's files, in any order.
+  std::function<absl::StatusOr<std::vector<std::string>>(const std::string& path)> folder =
+      [](const std::string&) { return absl::NotFoundError("there are no folders"); };
 };
 
 // The process's environment and file system. Only regular files of at most 4 MiB are read; others are an
