@@ -23,6 +23,7 @@ static void Bind(conf::Object& o, Config& config) {
   o.Optional("redis", config.redis);
   o.Optional("telemetry", config.telemetry);
   o.Optional("routing_log", config.routing_log);
+  o.Optional("scaling", config.scaling);
 }
 
 const config::Tenant* Config::FindTenant(std::string_view name) const {
@@ -58,6 +59,7 @@ LoadResult ParseConfig(std::string_view text, const std::string& file, const con
   LoadResult out;
   conf::Document document(text, file, sources);
   Config config;
+  std::vector<conf::Problem> elsewhere;  // in files that this one names
   if (document.parsed()) {
     conf::Read(document.root(), config);
     config::CheckServer(document, config);
@@ -68,8 +70,10 @@ LoadResult ParseConfig(std::string_view text, const std::string& file, const con
     config::CheckDisaggregation(document, config);
     config::CheckLedger(document, config);
     config::CheckFiles(document, config);
+    config::LoadScaling(document, config, elsewhere);
   }
   out.problems = document.TakeProblems();
+  out.problems.insert(out.problems.end(), elsewhere.begin(), elsewhere.end());
   out.defaulted = document.TakeDefaulted();
   if (!out.problems.empty()) return out;
   config::TakeFromBases(config.models);
@@ -86,7 +90,10 @@ nlohmann::json ToJson(const Config& config) {
 }
 
 std::string Hash(const Config& config) {
-  const std::string canonical = ToJson(config).dump();
+  std::string canonical = ToJson(config).dump();
+  if (config.scaling) {
+    for (const config::ModelPolicy& policy : config.scaling->models) canonical += policy.sha256;
+  }
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned size = 0;
   if (EVP_Digest(canonical.data(), canonical.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {

@@ -19,6 +19,7 @@
 #include "gateway/config/ledger.h"
 #include "gateway/config/model.h"
 #include "gateway/config/routing.h"
+#include "gateway/config/scaling.h"
 #include "gateway/config/server.h"
 #include "gateway/config/services.h"
 #include "gateway/config/tenant.h"
@@ -35,6 +36,7 @@ struct Config {
   std::optional<config::Redis> redis;
   config::Telemetry telemetry;
   config::RoutingLog routing_log;
+  std::optional<config::Scaling> scaling;
 
   // By name, or by name or alias; null when there is none.
   const config::Tenant* FindTenant(std::string_view name) const;
@@ -56,8 +58,8 @@ LoadResult ParseConfig(std::string_view text, const std::string& file,
 // references.
 nlohmann::json ToJson(const Config& config);
 
-// SHA-256 in lower-case hex over the canonical form of ToJson: sorted keys, no spaces. Secret values have no
-// part.
+// SHA-256 in lower-case hex over the canonical form of ToJson: sorted keys, no spaces; and over the policy
+// files that it names. Secret values have no part.
 std::string Hash(const Config& config);
 
 }  // namespace gateway

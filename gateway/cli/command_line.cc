@@ -14,6 +14,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddUsage(app, run);
   AddAudit(app, run);
   AddRoute(app, run);
+  AddPolicy(app, run);
   AddSimulate(app, run);
   AddVersion(app, run);
   try {

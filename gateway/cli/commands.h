@@ -24,6 +24,7 @@ void AddKeys(CLI::App& app, Run& run);
 void AddUsage(CLI::App& app, Run& run);
 void AddAudit(CLI::App& app, Run& run);
 void AddRoute(CLI::App& app, Run& run);
+void AddPolicy(CLI::App& app, Run& run);
 void AddSimulate(CLI::App& app, Run& run);
 void AddVersion(CLI::App& app, Run& run);
 

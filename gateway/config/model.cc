@@ -66,14 +66,6 @@ constexpr std::array<std::pair<std::string_view, FallbackOn>, 4> kConditions = {
 constexpr std::array<std::string_view, 9> kServing = {
     "endpoints", "routing", "timeouts", "retries", "breaker", "health", "watch", "queue", "translate"};
 
-struct AbsolutePath {
-  std::string operator()(std::string_view path) const {
-    const bool valid = path.starts_with('/') &&
-                       std::all_of(path.begin(), path.end(), [](char c) { return c > 0x20 && c < 0x7f; });
-    return valid ? "" : "must be a path that begins with /, such as /health";
-  }
-};
-
 // Applications send /v1/...; an endpoint's URL is what stands before it.
 struct BeforeV1 {
   std::string operator()(const Url& url) const {
@@ -175,6 +167,9 @@ static void Read(const conf::Value& value, Fallback& out) {
 std::string_view Name(Engine engine) {
   return FactsOf(engine).word;
 }
+std::span<const std::pair<std::string_view, Engine>> EngineWords() {
+  return kEngines;
+}
 ApiSet DefaultApis(Engine engine) {
   return FactsOf(engine).apis;
 }
@@ -224,7 +219,7 @@ void Bind(conf::Object& o, Model& model) {
   o.Optional("context", model.context, AtLeast{1U});
   o.Optional("fallbacks", model.fallbacks);
   if (!model.lora && !o.Has("lora")) {
-    o.Required("endpoints", model.endpoints, NotEmpty());
+    o.Optional("endpoints", model.endpoints, NotEmpty());
     BindServing(o, model);
   } else if (o.reading()) {
     o.Optional("endpoints", model.endpoints);

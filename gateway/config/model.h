@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "conf/secret.h"
@@ -30,6 +32,7 @@ inline constexpr uint16_t kBootstrapPort = 8998;  // SGLang's default
 
 enum class Engine : uint8_t { kVllm, kSglang, kTrtllm, kTgi, kLlamacpp, kOpenai, kAnthropic, kChatOnly };
 std::string_view Name(Engine engine);
+std::span<const std::pair<std::string_view, Engine>> EngineWords();
 ApiSet DefaultApis(Engine engine);
 // Engines that answer GET /health; the others are providers that are judged by their answers alone.
 bool HasHealthPath(Engine engine);

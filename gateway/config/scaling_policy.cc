@@ -5,6 +5,7 @@
 #include <array>
 
 #include "conf/reader.h"
+#include "gateway/config/model_policy.h"
 #include "scheduler/io/units.h"
 
 namespace scheduler::autoscale {
@@ -116,6 +117,7 @@ void Bind(conf::Object& o, Scaling& scaling) {
 
 void Bind(conf::Object& o, ColdStart& cold_start) {
   o.Optional("hold", cold_start.policy->hold, Within{seconds(1), hours(24)});
+  o.Optional("heartbeat", cold_start.policy->heartbeat, Within{conf::Duration(), hours(1)});
 }
 
 void Bind(conf::Object& o, Idle& idle) {
@@ -160,7 +162,8 @@ static void Bind(conf::Object& o, ScheduledFloor& floor) {
   }
 }
 
-static void Bind(conf::Object& o, ScalingPolicy& p) {
+// Not one of those: a file has more keys.
+static void BindPolicy(conf::Object& o, ScalingPolicy& p) {
   o.Required("model", p.model, conf::NotEmpty());
   o.Required("replicas", Replicas{&p});
   o.Optional("slo", Objectives{&p});
@@ -183,13 +186,18 @@ namespace gateway::config {
 
 using scheduler::autoscale::ScalingPolicy;
 
+void BindScaling(conf::Object& object, ScalingPolicy& out) {
+  BindPolicy(object, out);
+}
+
 scheduler::io::Loaded<ScalingPolicy> ReadScalingPolicy(std::string_view text, const std::string& file) {
-  conf::Document document(text, file, scheduler::io::NoSources());
-  ScalingPolicy read;
-  if (document.parsed()) conf::Read(document.root(), read);
+  const conf::Sources unopened{
+      .environment = [](const std::string&) { return std::optional<std::string>("unopened"); },
+      .file = [](const std::string&) { return absl::StatusOr<std::string>("unopened"); }};
+  scheduler::io::Loaded<ModelPolicy> whole = ReadModelPolicy(text, file, unopened);
   scheduler::io::Loaded<ScalingPolicy> out;
-  out.problems = document.TakeProblems();
-  if (out.problems.empty()) out.value = std::move(read);
+  out.problems = std::move(whole.problems);
+  if (whole.value) out.value = std::move(whole.value->scaling);
   return out;
 }
 

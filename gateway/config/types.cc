@@ -232,6 +232,12 @@ bool GlobMatches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
+std::string AbsolutePath::operator()(std::string_view path) const {
+  const bool valid = path.starts_with('/') &&
+                     std::all_of(path.begin(), path.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  return valid ? "" : "must be a path that begins with /, such as /health";
+}
+
 std::string ValidName::operator()(std::string_view name) const {
   const auto valid = [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\'' && c != '*'; };
   if (!name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), valid)) return {};

@@ -135,4 +135,9 @@ struct ValidName {
   std::string operator()(std::string_view name) const;
 };
 
+// Of a request: begins with "/" and has no spaces.
+struct AbsolutePath {
+  std::string operator()(std::string_view path) const;
+};
+
 }  // namespace gateway::config

@@ -89,6 +89,7 @@ struct ScalingPolicy {
   HpaSettings hpa{};
   std::optional<Behavior> behavior{};              // none: hpa has HpaBehavior(), the others no limits
   conf::Duration hold = std::chrono::minutes(10);  // how long a request waits for a replica
+  conf::Duration heartbeat{};                      // of streams that do; 0: as others that wait
   conf::Duration scale_to_zero_after = std::chrono::minutes(10);  // without traffic
   std::vector<ScheduledFloor> schedule{};
 };

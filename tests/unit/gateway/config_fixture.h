@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "gateway/config.h"
+#include "tests/support/shipped.h"
 
 namespace gateway {
 
@@ -64,6 +65,7 @@ inline conf::Sources FakeSources() {
             if (path.ends_with(".key")) return pair.key;
             if (path == "jwks.json") return "{}";
             if (path == "junk.pem") return "junk";
+            if (path.starts_with("conf/")) return tests::ReadShipped(path.substr(5));
             return absl::UnavailableError(fmt::format("cannot read \"{}\": No such file or directory", path));
           }};
 }

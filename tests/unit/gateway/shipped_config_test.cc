@@ -47,7 +47,8 @@ TEST(ShippedConfig, EveryFileIsValid) {
                                           "examples/lora.yaml",
                                           "examples/tls.yaml",
                                           "examples/redis.yaml",
-                                          "examples/disaggregated.yaml"};
+                                          "examples/disaggregated.yaml",
+                                          "examples/autoscaled.yaml"};
   for (const std::string& file : files) {
     for (const conf::Problem& problem : Parse(ReadShipped(file)).problems) {
       ADD_FAILURE() << file << ": " << conf::ToString(problem);

@@ -1,0 +1,72 @@
+// A policy file of one model, as in conf/policies/scaling: how many replicas there should be, what each
+// needs, and how one is started and ended.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/secret.h"
+#include "conf/sources.h"
+#include "conf/time.h"
+#include "gateway/config/model.h"
+#include "scheduler/autoscale/policy.h"
+#include "scheduler/io/loaded.h"
+
+namespace gateway::config {
+
+// Whole devices of one kind.
+struct DeviceOption {
+  std::string kind;
+  uint32_t count = 1;
+};
+
+// Who goes first where not all find a place, as the planner counts it.
+enum class Rank : int32_t { kBatch = 0, kNormal = 100, kProduction = 1'000, kCritical = 10'000 };
+
+struct Placement {
+  std::vector<DeviceOption> devices;  // any of these, in order of preference; empty: none is needed
+  int64_t cpu_milli = 0;
+  int64_t memory_mib = 0;
+  Rank priority = Rank::kProduction;
+  std::string queue;  // a leaf of the planner's; empty: its first
+};
+
+struct ReadyCheck {
+  std::string path = "/health";  // answers below 300 once the replica can take requests
+  conf::Duration timeout = std::chrono::minutes(10);
+};
+
+// How one replica is started and ended. In the command, {port}, {node} and {id} stand for what they name.
+struct ReplicaTemplate {
+  Engine engine = Engine::kVllm;
+  std::vector<std::string> command;
+  std::map<std::string, std::string> env;
+  std::map<std::string, conf::Secret> secret_env;
+  std::string directory;  // where it runs; empty: the launcher's own
+  std::string model;      // the name that the engine knows; when not given: the model's own
+  std::string preset;     // what one can do until that is measured (scheduler/engine/presets.h)
+  ReadyCheck ready;
+  conf::Duration drain = std::chrono::minutes(10);  // that its last requests may take
+};
+
+struct ModelPolicy {
+  std::string file;
+  std::string sha256;  // of its text
+  scheduler::autoscale::ScalingPolicy scaling;
+  Placement placement;
+  std::optional<ReplicaTemplate> replica;  // absent: for a simulation, in which nothing is started
+
+  const std::string& model() const { return scaling.model; }
+};
+
+void Bind(conf::Object& object, DeviceOption& out);
+
+// Time zones are looked up in the system's database, secrets in `sources`.
+scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const std::string& file,
+                                                   const conf::Sources& sources);
+
+}  // namespace gateway::config

@@ -1,0 +1,304 @@
+#include "gateway/config/scaling.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "conf/reader.h"
+#include "conf/text.h"
+#include "gateway/config.h"
+#include "gateway/config/names.h"
+#include "scheduler/io/cluster_yaml.h"
+
+namespace gateway::config {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, LauncherKind>, 1> kLaunchers = {
+    {{"process", LauncherKind::kProcess}}};
+constexpr std::array<std::pair<std::string_view, OnExit>, 2> kOnExit = {
+    {{"stop", OnExit::kStop}, {"keep", OnExit::kKeep}}};
+
+constexpr std::string_view kThisMachine = "local";
+
+// Not counted where no file says what there is.
+constexpr int64_t kPlentyCpu = 1'000'000'000;        // milli
+constexpr int64_t kPlentyMemory = int64_t{1} << 30;  // MiB
+
+// Every node of a cluster has devices of one kind, so that a machine of several is as many nodes.
+scheduler::Cluster MachineOf(const std::vector<DeviceOption>& devices) {
+  scheduler::Cluster machine;
+  machine.fabric = scheduler::FlatFabric();
+  const auto add = [&](const std::string& name, scheduler::NodeType type) {
+    type.name = name;
+    type.cpu_milli = kPlentyCpu;
+    type.memory_mib = kPlentyMemory;
+    machine.types.push_back(std::move(type));
+    scheduler::Node node;
+    node.name = name;
+    node.type = static_cast<scheduler::TypeId>(machine.types.size() - 1);
+    machine.nodes.push_back(std::move(node));
+  };
+  if (devices.empty()) add(std::string(kThisMachine), {});
+  for (const DeviceOption& option : devices) {
+    scheduler::DeviceKind kind;
+    kind.name = option.kind;
+    machine.kinds.push_back(std::move(kind));
+    scheduler::NodeType type;
+    type.kind = static_cast<scheduler::KindId>(machine.kinds.size() - 1);
+    type.devices = static_cast<uint8_t>(option.count);
+    add(devices.size() == 1 ? std::string(kThisMachine) : fmt::format("{}-{}", kThisMachine, option.kind),
+        std::move(type));
+  }
+  return machine;
+}
+
+class Loader {
+ public:
+  Loader(conf::Document& document, Config& config, std::vector<conf::Problem>& problems)
+      : document_(document), config_(config), scaling_(*config.scaling), problems_(problems) {}
+
+  void Load() {
+    LoadCluster();
+    LoadPlanner();
+    for (size_t i = 0; i < scaling_.policies.size(); ++i) LoadPolicies(i);
+    for (const ModelPolicy& policy : scaling_.models) Check(policy);
+  }
+
+  bool complete() const { return complete_; }
+
+ private:
+  std::optional<std::string> Contents(const std::string& pointer, const std::string& path) {
+    absl::StatusOr<std::string> text = document_.sources().file(path);
+    if (text.ok()) return *std::move(text);
+    document_.AddAt(pointer, path, conf::Std(text.status().message()));
+    complete_ = false;
+    return std::nullopt;
+  }
+
+  void Take(std::vector<conf::Problem> found) {
+    complete_ = complete_ && found.empty();
+    problems_.insert(problems_.end(), std::make_move_iterator(found.begin()),
+                     std::make_move_iterator(found.end()));
+  }
+
+  void LoadCluster() {
+    if (scaling_.cluster.file.empty()) {
+      scaling_.nodes = MachineOf(scaling_.cluster.devices);
+      return;
+    }
+    const auto text = Contents("/scaling/cluster", scaling_.cluster.file);
+    if (!text) return;
+    auto loaded = scheduler::io::ReadCluster(*text, scaling_.cluster.file);
+    Take(std::move(loaded.problems));
+    if (loaded.value) scaling_.nodes = *std::move(loaded.value);
+  }
+
+  void LoadPlanner() {
+    scaling_.planning.queues = {{.name = "default", .parent = ""}};
+    if (scaling_.planner.empty()) return;
+    const auto text = Contents("/scaling/planner", scaling_.planner);
+    if (!text) return;
+    auto loaded = scheduler::io::ReadPolicy(*text, scaling_.planner,
+                                            scaling_.nodes.nodes.empty() ? nullptr : &scaling_.nodes);
+    Take(std::move(loaded.problems));
+    if (!loaded.value) return;
+    if (loaded.value->policy.defragment.enabled) {
+      complete_ = false;
+      document_.AddAt("/scaling/planner", scaling_.planner,
+                      "has defragment.enabled: replicas that serve are not moved; set it to false");
+    }
+    if (loaded.value->queues.empty()) loaded.value->queues = scaling_.planning.queues;
+    scaling_.planning = *std::move(loaded.value);
+  }
+
+  void LoadPolicies(size_t i) {
+    const bool listed = document_.Nearest("/scaling/policies").kind() == conf::Kind::kSequence;
+    const std::string pointer = listed ? fmt::format("/scaling/policies/{}", i) : "/scaling/policies";
+    const std::string& path = scaling_.policies[i];
+    if (path.ends_with(".yaml") || path.ends_with(".yml") || path.ends_with(".json"))
+      return LoadPolicy(pointer, path);
+    absl::StatusOr<std::vector<std::string>> files = document_.sources().folder(path);
+    if (!files.ok()) {
+      complete_ = false;
+      document_.AddAt(pointer, path, conf::Std(files.status().message()));
+      return;
+    }
+    std::ranges::sort(*files);
+    bool any = false;
+    for (const std::string& file : *files) {
+      if (!file.ends_with(".yaml")) continue;
+      any = true;
+      LoadPolicy(pointer, path + (path.ends_with('/') ? "" : "/") + file);
+    }
+    if (!any) document_.AddAt(pointer, path, "has no file whose name ends with .yaml");
+  }
+
+  void LoadPolicy(const std::string& pointer, const std::string& path) {
+    const auto text = Contents(pointer, path);
+    if (!text) return;
+    auto loaded = ReadModelPolicy(*text, path, document_.sources());
+    Take(std::move(loaded.problems));
+    if (!loaded.value) return;
+    const auto [first, added] = owners_.try_emplace(loaded.value->model(), path);
+    if (!added) {
+      Wrong(*loaded.value, "/model", loaded.value->model(),
+            fmt::format("{} has a policy already, {}: one model has one owner", loaded.value->model(),
+                        first->second));
+      return;
+    }
+    scaling_.models.push_back(*std::move(loaded.value));
+  }
+
+  void Check(const ModelPolicy& policy) {
+    const Names models = ModelNames(config_.models);
+    const auto model = std::ranges::find(config_.models, policy.model(), &Model::name);
+    if (model == config_.models.end()) {
+      if (models.complete()) {
+        Wrong(policy, "/model", policy.model(),
+              fmt::format("unknown model \"{}\"{}", policy.model(), models.Hint(policy.model())));
+      }
+    } else if (model->lora) {
+      Wrong(policy, "/model", policy.model(),
+            fmt::format("is an adapter: the replicas of {} serve it, whose policy counts for both",
+                        model->lora->base));
+    } else if (model->disaggregation) {
+      Wrong(policy, "/model", policy.model(),
+            "hands prompts over between its endpoints, which a policy of one number cannot follow");
+    } else if (!model->queue.enabled) {
+      Wrong(policy, "/model", policy.model(),
+            "has its queue switched off, where requests wait for replicas; remove queue.enabled: false");
+    }
+    if (!policy.replica) Wrong(policy, "/replica", "", "is required: what one replica is started by");
+    for (size_t i = 0; i < policy.placement.devices.size(); ++i) {
+      const std::string& kind = policy.placement.devices[i].kind;
+      const auto& kinds = scaling_.nodes.kinds;
+      if (scaling_.nodes.nodes.empty() ||
+          std::ranges::find(kinds, kind, &scheduler::DeviceKind::name) != kinds.end())
+        continue;
+      std::vector<std::string_view> names;
+      names.reserve(kinds.size());
+      for (const scheduler::DeviceKind& known : kinds) names.push_back(known.name);
+      Wrong(policy, fmt::format("/placement/devices/{}/kind", i), kind,
+            names.empty() ? fmt::format("there are no devices: give scaling.cluster")
+                          : fmt::format("unknown kind \"{}\"; there are {}", kind, fmt::join(names, ", ")));
+    }
+    CheckQueue(policy);
+  }
+
+  void CheckQueue(const ModelPolicy& policy) {
+    if (policy.placement.queue.empty()) return;
+    std::set<std::string> inner;
+    std::vector<std::string_view> leaves;
+    for (const scheduler::Queue& queue : scaling_.planning.queues) inner.insert(queue.parent);
+    for (const scheduler::Queue& queue : scaling_.planning.queues) {
+      if (!inner.contains(queue.name)) leaves.push_back(queue.name);
+    }
+    if (std::ranges::find(leaves, policy.placement.queue) != leaves.end()) return;
+    Wrong(policy, "/placement/queue", policy.placement.queue,
+          fmt::format("\"{}\" is no queue that takes work; there are {}", policy.placement.queue,
+                      fmt::join(leaves, ", ")));
+  }
+
+  void Wrong(const ModelPolicy& policy, std::string pointer, std::string value, std::string message) {
+    complete_ = false;
+    problems_.push_back({.file = policy.file,
+                         .pointer = std::move(pointer),
+                         .line = 0,
+                         .value = std::move(value),
+                         .message = std::move(message)});
+  }
+
+  conf::Document& document_;
+  Config& config_;
+  Scaling& scaling_;
+  std::vector<conf::Problem>& problems_;
+  std::map<std::string, std::string> owners_;  // model → file
+  bool complete_ = true;
+};
+
+}  // namespace
+
+std::string_view Name(LauncherKind launcher) {
+  return conf::WordOf<LauncherKind>(kLaunchers, launcher);
+}
+
+const ModelPolicy* Scaling::Find(std::string_view model) const {
+  const auto found = std::ranges::find(models, model, &ModelPolicy::model);
+  return found == models.end() ? nullptr : &*found;
+}
+
+void Read(const conf::Value& value, PortRange& out) {
+  const auto port = [](std::string_view text, uint16_t& to) {
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), to);
+    return error == std::errc() && rest == text.data() + text.size() && to >= 1024;
+  };
+  const std::string_view text = value.kind() == conf::Kind::kScalar ? std::string_view(value.text()) : "";
+  const size_t dash = text.find('-');
+  PortRange read;
+  if (dash == text.npos || !port(text.substr(0, dash), read.first) ||
+      !port(text.substr(dash + 1), read.last) || read.last < read.first) {
+    return value.ErrorExpected("a range of ports from 1024 up, such as 20000-29999");
+  }
+  out = read;
+}
+
+void Read(const conf::Value& value, ClusterSource& out) {
+  if (value.kind() == conf::Kind::kScalar) {
+    conf::Read(value, out.file);
+    if (out.file.empty()) value.Error("must not be empty");
+    return;
+  }
+  if (value.kind() != conf::Kind::kSequence)
+    return value.ErrorExpected("a cluster file, or a list of devices as {kind: h100, count: 8}");
+  conf::Read(value, out.devices);
+  std::set<std::string_view> kinds;
+  for (const DeviceOption& option : out.devices) {
+    if (!kinds.insert(option.kind).second)
+      value.Error(fmt::format("kind {} is given twice; add the counts up", option.kind));
+  }
+}
+
+void Write(conf::Writer& writer, const ClusterSource& in) {
+  if (!in.file.empty()) {
+    conf::Write(writer, in.file);
+  } else if (!in.devices.empty()) {
+    conf::Write(writer, in.devices);
+  }
+}
+
+void Write(conf::Writer& writer, const PortRange& in) {
+  conf::Write(writer, fmt::format("{}-{}", in.first, in.last));
+}
+
+void Bind(conf::Object& o, Scaling& scaling) {
+  o.Required("policies", conf::OneOrMany(scaling.policies), conf::NotEmpty());
+  o.Optional("launcher", conf::Choice(scaling.launcher, "launcher", kLaunchers));
+  o.Optional("cluster", scaling.cluster);
+  o.Optional("planner", scaling.planner, conf::NotEmpty());
+  o.Optional("ports", scaling.ports);
+  o.Optional("on_exit", conf::Choice(scaling.on_exit, "choice", kOnExit));
+}
+
+void LoadScaling(conf::Document& document, Config& config, std::vector<conf::Problem>& problems) {
+  bool complete = true;
+  if (config.scaling) {
+    Loader loader(document, config, problems);
+    loader.Load();
+    complete = loader.complete();
+  }
+  for (size_t m = 0; complete && m < config.models.size(); ++m) {
+    const Model& model = config.models[m];
+    if (model.lora || !model.endpoints.empty()) continue;
+    if (config.scaling && config.scaling->Find(model.name)) continue;
+    const std::string pointer = fmt::format("/models/{}", m);
+    if (document.Nearest(pointer + "/endpoints").pointer() == pointer + "/endpoints") continue;  // wrong
+    document.AddAt(pointer + "/endpoints", "",
+                   "is required, or a policy of the model's own under scaling.policies");
+  }
+}
+
+}  // namespace gateway::config

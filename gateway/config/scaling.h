@@ -1,0 +1,70 @@
+// Section `scaling`: the models whose replicas Tidegate starts and stops itself, by which policies, on which
+// devices and through what.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/document.h"
+#include "conf/problem.h"
+#include "gateway/config/model_policy.h"
+#include "scheduler/io/policy_yaml.h"
+#include "scheduler/model.h"
+
+namespace gateway {
+struct Config;
+}
+
+namespace gateway::config {
+
+enum class LauncherKind : uint8_t { kProcess };
+std::string_view Name(LauncherKind launcher);
+
+// What becomes of replicas when the gateway is told to end.
+enum class OnExit : uint8_t { kStop, kKeep };
+
+struct PortRange {
+  uint16_t first = 20'000;
+  uint16_t last = 29'999;
+
+  friend bool operator==(const PortRange&, const PortRange&) = default;
+};
+
+// Where replicas may run: nodes of a file as in conf/clusters, or the devices of this machine; neither: it,
+// which has none.
+struct ClusterSource {
+  std::string file;
+  std::vector<DeviceOption> devices;
+};
+
+struct Scaling {
+  std::vector<std::string> policies;  // files, and folders of files whose names end with .yaml
+  LauncherKind launcher = LauncherKind::kProcess;
+  ClusterSource cluster;
+  std::string planner;  // a file as in conf/policies; empty: its defaults, one queue
+  PortRange ports;      // of replicas on this machine
+  OnExit on_exit = OnExit::kStop;
+
+  // What those files say.
+  std::vector<ModelPolicy> models;
+  scheduler::Cluster nodes;
+  scheduler::io::PolicyFile planning;
+
+  // Null when the model has no policy.
+  const ModelPolicy* Find(std::string_view model) const;
+};
+
+void Bind(conf::Object& object, Scaling& out);
+void Read(const conf::Value& value, PortRange& out);
+void Read(const conf::Value& value, ClusterSource& out);
+void Write(conf::Writer& writer, const PortRange& in);
+void Write(conf::Writer& writer, const ClusterSource& in);
+
+// Reads the files that the section names, and checks that all agree: one owner for each model, devices and
+// queues that there are, and something that serves each model. What is wrong within a file is added to
+// `problems` under its own name.
+void LoadScaling(conf::Document& document, Config& config, std::vector<conf::Problem>& problems);
+
+}  // namespace gateway::config
