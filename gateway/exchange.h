@@ -13,6 +13,7 @@
 #include "conf/time.h"
 #include "gateway/api/error.h"
 #include "gateway/api/usage.h"
+#include "gateway/control/demand.h"
 #include "gateway/ledger/journal.h"
 #include "gateway/ledger/record.h"
 #include "gateway/model_queue.h"
@@ -157,6 +158,7 @@ struct Exchange {
   ledger::Ticket ticket;
 
   // dispatch
+  control::Demand demand;
   std::unique_ptr<QueuePlace> place;  // it found no room, and waits or has waited
   PromptPrefix prefix;
   routing::Traffic traffic;

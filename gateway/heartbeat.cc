@@ -5,8 +5,10 @@
 
 namespace gateway {
 
-Heartbeat::Heartbeat(Exchange& x)
-    : Alarm(x.shard.loop.watchdog), x_(x), interval_(x.runtime->config().server.heartbeat) {
+Heartbeat::Heartbeat(Exchange& x, conf::Duration interval)
+    : Alarm(x.shard.loop.watchdog),
+      x_(x),
+      interval_(interval.count() > 0 ? interval : x.runtime->config().server.heartbeat) {
   if (x.facts.stream && interval_.count() > 0) SetAfter(interval_);
 }
 

@@ -11,8 +11,9 @@ namespace gateway {
 
 class Heartbeat final : private net::Alarm {
  public:
-  // Beats only for requests that asked for a stream, and only if the configuration gives an interval.
-  explicit Heartbeat(Exchange& x);
+  // Beats only for requests that asked for a stream, and only if the configuration gives an interval, or
+  // `interval` does.
+  explicit Heartbeat(Exchange& x, conf::Duration interval = {});
   net::Task<void> Stop();
 
  private:

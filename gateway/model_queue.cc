@@ -65,7 +65,9 @@ void ModelQueue::Call(const Runtime& runtime, conf::TimePoint now, std::optional
     if (model) {
       const router::RoomFound room =
           router::LookForRoom(runtime.routes(), *model, runtime.load(), called_ + 1, now);
-      if (room.expected() && room.replicas <= called_) return;
+      // One may be started for them: who has waited as long as it may wakes by itself.
+      const bool worth_it = room.expected() || runtime.MayStart(*model);
+      if (worth_it && room.replicas <= called_) return;
     }
     const std::optional<router::Turn> turn = queue_.Next(now);
     if (!turn) return;

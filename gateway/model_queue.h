@@ -59,9 +59,9 @@ class ModelQueue {
 
   uint32_t waiting() const { return queue_.waiting(); }
 
-  // Calls whose turn it is, while replicas have room; all, when no replica can be used at all, since the
-  // answer to that is not worth waiting for. `freed`: the replica that may have room now. `runtime` is the
-  // latest one.
+  // Calls whose turn it is, while replicas have room; all, when no replica can be used at all and none may be
+  // started, since the answer to that is not worth waiting for. `freed`: the replica that may have room now.
+  // `runtime` is the latest one.
   void Call(const Runtime& runtime, conf::TimePoint now, std::optional<router::ReplicaId> freed = {});
 
   // What answers of this model took, while somebody waits; by it and by what is measured later, what one will

@@ -32,6 +32,20 @@ uint8_t MaskOf(const config::Fallback& fallback) {
   return static_cast<uint8_t>(mask);
 }
 
+router::ReplicaSpec SpecOf(const config::Model& model, const config::Endpoint& endpoint) {
+  router::ReplicaSpec replica;
+  replica.identity = model.name + "@" + endpoint.name;
+  replica.url = ToString(endpoint.url);
+  replica.engine = std::string(Name(endpoint.engine));
+  replica.upstream_model = endpoint.model;
+  replica.weight = endpoint.weight;
+  replica.zone = endpoint.zone;
+  replica.track = endpoint.track;
+  replica.role = endpoint.role;
+  replica.room_known = config::IsEngine(endpoint.engine);
+  return replica;
+}
+
 router::ModelSpec SpecOf(const config::Model& model) {
   router::ModelSpec spec;
   spec.name = model.name;
@@ -74,19 +88,6 @@ router::ModelSpec SpecOf(const config::Model& model) {
   if (queue) spec.room = {queue->busy_for, static_cast<double>(queue->max_running.value_or(0))};
   spec.handover = config::HandoverOf(model);
   if (model.max_output_tokens) spec.max_output = *model.max_output_tokens;
-  for (const config::Endpoint& endpoint : model.endpoints) {
-    router::ReplicaSpec replica;
-    replica.identity = model.name + "@" + endpoint.name;
-    replica.url = ToString(endpoint.url);
-    replica.engine = std::string(Name(endpoint.engine));
-    replica.upstream_model = endpoint.model;
-    replica.weight = endpoint.weight;
-    replica.zone = endpoint.zone;
-    replica.track = endpoint.track;
-    replica.role = endpoint.role;
-    replica.room_known = config::IsEngine(endpoint.engine);
-    spec.replicas.push_back(std::move(replica));
-  }
   return spec;
 }
 
@@ -159,62 +160,101 @@ std::shared_ptr<router::TokenEstimate> TokenEstimates::Get(const std::string& mo
 }
 
 absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, const Learned& learned,
-                                                              conf::TimePoint now) {
+                                                              conf::TimePoint now, const Launched& launched) {
   std::shared_ptr<Runtime> runtime(new Runtime);
-  runtime->config_ = std::move(config);
-  const Config& c = runtime->config_;
-  runtime->hash_ = Hash(c);
+  runtime->config_ = std::make_shared<const Config>(std::move(config));
+  runtime->hash_ = Hash(*runtime->config_);
   runtime->loaded_at_ = now;
+  for (const config::Model& model : runtime->config_->models) {
+    for (const config::Endpoint& endpoint : model.endpoints) {
+      auto replica = BuildReplica(endpoint);
+      if (!replica.ok()) return replica.status();
+      runtime->connections_.emplace(&endpoint, *std::move(replica));
+    }
+  }
+  auto issuers = BuildIssuers(runtime->config_->auth.jwt);
+  if (!issuers.ok()) return issuers.status();
+  runtime->issuers_ = *std::move(issuers);
+  if (absl::Status assembled = runtime->Assemble(launched, learned); !assembled.ok()) return assembled;
+  return runtime;
+}
 
+absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::With(const Launched& launched,
+                                                             const Learned& learned) const {
+  std::shared_ptr<Runtime> runtime(new Runtime);
+  runtime->config_ = config_;
+  runtime->hash_ = hash_;
+  runtime->loaded_at_ = loaded_at_;
+  runtime->connections_ = connections_;
+  runtime->issuers_ = issuers_;
+  if (absl::Status assembled = runtime->Assemble(launched, learned); !assembled.ok()) return assembled;
+  return runtime;
+}
+
+absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned) {
+  const Config& c = *config_;
+  launched_ = launched;
   std::vector<router::ModelSpec> specs;
   specs.reserve(c.models.size());
-  for (const config::Model& model : c.models) specs.push_back(SpecOf(model));
+  for (const config::Model& model : c.models) {
+    router::ModelSpec& spec = specs.emplace_back(SpecOf(model));
+    const auto add = [&](const config::Endpoint& endpoint, ReplicaRuntime replica) {
+      spec.replicas.push_back(SpecOf(model, endpoint));
+      replicas_.push_back(std::move(replica));
+    };
+    for (const config::Endpoint& endpoint : model.endpoints) add(endpoint, connections_.at(&endpoint));
+    const auto more = launched_.find(model.name);
+    if (more == launched_.end()) continue;
+    for (const std::shared_ptr<const config::Endpoint>& endpoint : more->second) {
+      auto replica = BuildReplica(*endpoint);
+      if (!replica.ok()) return replica.status();
+      add(*endpoint, *std::move(replica));
+    }
+  }
   auto routes = router::RouteTable::Build(std::move(specs), c.server.zone);
   if (!routes.ok()) return routes.status();
-  runtime->routes_ = *std::move(routes);
-  runtime->load_ = std::make_unique<router::LoadView>(runtime->routes_, learned.replicas);
+  routes_ = *std::move(routes);
+  load_ = std::make_unique<router::LoadView>(routes_, learned.replicas);
 
   for (const config::Model& model : c.models) {
     const limits::Price price{model.price.input, model.price.cached_input, model.price.output};
     // Who waits for an adapter waits for the replicas of its base, among those who wait for that.
-    runtime->models_.push_back({&model, learned.limits.Model(model.name), price,
-                                learned.estimates.Get(model.name), config::QueueOf(model),
-                                learned.queues.Get(model.lora ? model.lora->base : model.name)});
-    for (const config::Endpoint& endpoint : model.endpoints) {
-      auto replica = BuildReplica(endpoint);
-      if (!replica.ok()) return replica.status();
-      runtime->replicas_.push_back(*std::move(replica));
-    }
+    const std::string& serves = model.lora ? model.lora->base : model.name;
+    ModelRuntime& made = models_.emplace_back(
+        ModelRuntime{&model, learned.limits.Model(model.name), price, learned.estimates.Get(model.name),
+                     config::QueueOf(model), learned.queues.Get(serves)});
+    made.policy = c.scaling ? c.scaling->Find(serves) : nullptr;
+    if (made.policy != nullptr) made.outlook = learned.outlooks.Get(serves);
   }
+  AddTenants();
+  return absl::OkStatus();
+}
 
-  auto issuers = BuildIssuers(c.auth.jwt);
-  if (!issuers.ok()) return issuers.status();
-  runtime->issuers_ = *std::move(issuers);
-
-  // Parents stand before or after their children in the file; configuration has ruled out cycles.
+// Parents stand before or after their children in the file; configuration has ruled out cycles.
+void Runtime::AddTenants() {
+  const Config& c = *config_;
   std::function<size_t(const config::Tenant&)> add = [&](const config::Tenant& tenant) {
-    for (size_t i = 0; i < runtime->tenants_.size(); ++i) {
-      if (runtime->tenants_[i].config == &tenant) return i;
+    for (size_t i = 0; i < tenants_.size(); ++i) {
+      if (tenants_[i].config == &tenant) return i;
     }
     TenantRuntime made{&tenant, tenant.name, std::vector<bool>(c.models.size()), config::ApiSet::All()};
     if (!tenant.parent.empty()) {
-      const TenantRuntime& parent = runtime->tenants_[add(*c.FindTenant(tenant.parent))];
+      const TenantRuntime& parent = tenants_[add(*c.FindTenant(tenant.parent))];
       made.path = parent.path + "/" + tenant.name;
       made.models = parent.models;
       made.apis = parent.apis;
     }
     if (tenant.models) {
       // A child may use of its own list what its parent may use.
-      std::vector<bool> own = ModelsMatching(runtime->routes_, *tenant.models);
+      std::vector<bool> own = ModelsMatching(routes_, *tenant.models);
       for (size_t i = 0; i < own.size(); ++i) own[i] = own[i] && (tenant.parent.empty() || made.models[i]);
       made.models = std::move(own);
     }
     if (tenant.endpoints) made.apis = made.apis & *tenant.endpoints;
-    runtime->tenants_.push_back(std::move(made));
-    return runtime->tenants_.size() - 1;
+    tenants_.push_back(std::move(made));
+    return tenants_.size() - 1;
   };
   for (const config::Tenant& tenant : c.tenants) add(tenant);
-  return runtime;
 }
 
 const TenantRuntime* Runtime::FindTenant(std::string_view name_or_path) const {
@@ -230,7 +270,7 @@ std::vector<limits::NodeSpec> Runtime::LimitNodes() const {
     limits::NodeSpec node{tenant.path, {}};
     AddLimits(tenant.config->limits, "", node.limits);
     for (const auto& [model, per_model] : tenant.config->per_model) {
-      const config::Model* found = config_.FindModel(model);
+      const config::Model* found = config_->FindModel(model);
       AddLimits(per_model, found ? found->name : model, node.limits);
     }
     for (const config::Budget& budget : tenant.config->budgets) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gateway/config.h"
+#include "gateway/control/outlook.h"
 #include "gateway/model_queue.h"
 #include "gateway/net/transport.h"
 #include "gateway/principal.h"
@@ -29,9 +30,11 @@ struct ModelRuntime {
   const config::Model* config;
   router::limits::ModelRef limits;
   router::limits::Price price;
-  std::shared_ptr<router::TokenEstimate> estimate;  // learned; survives reloads
-  std::optional<config::Queue> queue;               // none: nobody waits for it
-  std::shared_ptr<ModelQueue> waits;                // who does; survives reloads
+  std::shared_ptr<router::TokenEstimate> estimate;    // learned; survives reloads
+  std::optional<config::Queue> queue;                 // none: nobody waits for it
+  std::shared_ptr<ModelQueue> waits;                  // who does; survives reloads
+  const config::ModelPolicy* policy = nullptr;        // of it, or of its base; null: its endpoints are all
+  std::shared_ptr<const control::Outlook> outlook{};  // where it has a policy
 };
 
 struct ReplicaRuntime {
@@ -66,15 +69,22 @@ struct Learned {
   router::ReplicaStates& replicas;
   TokenEstimates& estimates;
   ModelQueues& queues;
+  control::Outlooks& outlooks;
 };
+
+// Replicas that Tidegate has started and that take requests now, by model; beside the configured endpoints.
+using Launched = std::map<std::string, std::vector<std::shared_ptr<const config::Endpoint>>, std::less<>>;
 
 class Runtime {
  public:
   // Errors: TLS files that do not load. Changes nothing but by adding to what is learned.
   static absl::StatusOr<std::shared_ptr<const Runtime>> Build(Config config, const Learned& learned,
-                                                              conf::TimePoint now);
+                                                              conf::TimePoint now,
+                                                              const Launched& launched = {});
+  // The same configuration with other launched replicas. What connects to the configured endpoints is shared.
+  absl::StatusOr<std::shared_ptr<const Runtime>> With(const Launched& launched, const Learned& learned) const;
 
-  const Config& config() const { return config_; }
+  const Config& config() const { return *config_; }
   const std::string& hash() const { return hash_; }
   conf::TimePoint loaded_at() const { return loaded_at_; }
   const router::RouteTable& routes() const { return routes_; }
@@ -84,6 +94,12 @@ class Runtime {
   std::span<const ModelRuntime> models() const { return models_; }
   std::span<const ReplicaRuntime> replicas() const { return replicas_; }
   std::span<const TenantRuntime> tenants() const { return tenants_; }
+  // Whether a request that finds no replica of the model is to wait, since one may be started for it. Another
+  // model that it may fall back to is asked at once.
+  bool MayStart(ModelId id) const {
+    return model(id).policy != nullptr &&
+           !router::FallsBackOn(router::kOnUnavailable, routes_.model(id).spec);
+  }
   // By name or by path; null when there is none.
   const TenantRuntime* FindTenant(std::string_view name_or_path) const;
 
@@ -95,14 +111,18 @@ class Runtime {
 
  private:
   Runtime() = default;
+  absl::Status Assemble(const Launched& launched, const Learned& learned);
+  void AddTenants();
 
-  Config config_;
+  std::shared_ptr<const Config> config_;
   std::string hash_;
   conf::TimePoint loaded_at_;
   router::RouteTable routes_;
   std::unique_ptr<router::LoadView> load_;
   std::vector<ModelRuntime> models_;
   std::vector<ReplicaRuntime> replicas_;
+  std::map<const config::Endpoint*, ReplicaRuntime> connections_;  // of configured endpoints
+  Launched launched_;                                              // keeps what replicas_ point to
   std::vector<TenantRuntime> tenants_;
   std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers_;
 };

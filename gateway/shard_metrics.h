@@ -70,6 +70,13 @@ struct ShadowCells {
   DurationCells duration;
 };
 
+// What is asked of a model whose replicas are started and stopped by demand; see control/demand.h.
+struct DemandCells {
+  Cell work_ns;       // of a replica, that its requests take
+  Cell held_work_ns;  // ... that wait at the gateway now
+  Cell active;        // requests there now
+};
+
 struct ModelCells {
   std::array<Cell, ledger::kEndReasons> requests;  // by end reason
   Cell streams;
@@ -91,6 +98,7 @@ struct ModelCells {
   DurationCells prefill_time;
   DurationCells overhead;
   ShadowCells shadow;
+  DemandCells demand;
 };
 
 struct ReplicaCells {

@@ -31,6 +31,7 @@ struct Shared {
   TokenEstimates estimates;
   ComputedPrompts computed;
   ModelQueues queues;
+  control::Outlooks outlooks;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<plugins::auth::KeyStore> keys;
   std::unique_ptr<telemetry::OtlpExporter> traces;  // absent: no tracing
@@ -45,7 +46,7 @@ struct Shared {
       false};                         // Redis is gone, and configuration says to admit nothing then
   std::atomic<bool> disk_low{false};  // less free than ledger.min_free_bytes
 
-  Learned learned() { return {limits, replicas, estimates, queues}; }
+  Learned learned() { return {limits, replicas, estimates, queues, outlooks}; }
 };
 
 }  // namespace gateway

@@ -68,6 +68,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kUpstreamUnavailable, "upstream_unavailable", 503, kServer, kApi, true},
     {Code::kOverloaded, "overloaded", 503, kServer, kOverload, true},
     {Code::kQueueTimeout, "queue_timeout", 503, kServer, kOverload, true},
+    {Code::kNoReplicaStarted, "no_replica_started", 503, kServer, kOverload, true},
     {Code::kDeadlineUnreachable, "deadline_unreachable", 503, kServer, kOverload, true},
     {Code::kLedgerUnavailable, "ledger_unavailable", 503, kServer, kApi, true},
     {Code::kLimitsUnavailable, "limits_unavailable", 503, kServer, kApi, true},

@@ -68,6 +68,7 @@ enum class Code : uint8_t {
   kUpstreamUnavailable,
   kOverloaded,
   kQueueTimeout,
+  kNoReplicaStarted,
   kDeadlineUnreachable,
   kLedgerUnavailable,
   kLimitsUnavailable,

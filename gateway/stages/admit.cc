@@ -76,6 +76,13 @@ Verdict OutOfTime(Exchange& x) {
 Verdict WaitedTooLong(Exchange& x) {
   x.reservation.Refund();
   x.shard.metrics.model(*x.runtime, x.model_id).queue_refusals[0].Add();
+  if (x.model().policy != nullptr && !LookForRoom(x, x.at.dispatched).expected()) {
+    const std::string why = x.model().outlook->why_none();
+    return x.Fail(api::Make(api::Code::kNoReplicaStarted,
+                            fmt::format("no replica of {} could be started while the request waited{}{}",
+                                        x.model().config->name, why.empty() ? "" : ": ", why)),
+                  ledger::EndReason::kTimedOut);
+  }
   api::ApiError error =
       api::Make(api::Code::kQueueTimeout,
                 fmt::format("{} is busy: the request has waited as long as it may", x.model().config->name));
@@ -118,8 +125,8 @@ bool GoesAtOnce(const Exchange& x, conf::TimePoint now) {
   if (!model.queue) return true;
   if (model.waits->waiting() > 0) return false;
   const router::RoomFound found = LookForRoom(x, now);
-  if (found.replicas > 0 || !found.expected())
-    return true;  // where nobody can be asked, the attempt says why
+  if (found.replicas > 0) return true;
+  if (!found.expected()) return !x.runtime->MayStart(x.model_id);  // the attempt says why
   return found.rested_at && *found.rested_at >= std::min(*x.deadline, now + model.queue->max_wait);
 }
 
@@ -158,6 +165,8 @@ net::Task<Turn> AwaitTurn(Exchange& x) {
   const conf::Duration service =
       waits->LeastService({.whole = !x.facts.stream, .tokens = x.MaxOutput()}, now);
   const conf::TimePoint in_time = *x.deadline - service;
+  const bool cold = x.runtime->MayStart(x.model_id) && !LookForRoom(x, now).expected();
+  const conf::Duration max_wait = cold ? x.model().policy->scaling.hold : queue.max_wait;
   x.place = std::make_unique<QueuePlace>(
       waits, x.shard.loop,
       QueueEntry{.request = x.id,
@@ -166,26 +175,28 @@ net::Task<Turn> AwaitTurn(Exchange& x) {
                  .band = queue.bands[queue.BandOf(priority)].name,
                  .cost = QueueCost({.input = x.prompt_tokens_est, .output = x.ExpectedOutput()}),
                  .bytes = x.body.size() + kFootprint,
-                 .deadline = std::min(in_time, now + queue.max_wait)},
+                 .deadline = std::min(in_time, now + max_wait)},
       now);
   if (const router::Entered entered = x.place->Enter(now); entered.refused != WaitRefusal::kNone) {
     x.place.reset();
     co_return Turn{Outcome::kRefused, entered};
   }
   waits->Call(*x.shard.runtime(), now);  // somebody may have left since room was looked for
-  Heartbeat heartbeat(x);
+  x.demand.Hold();
+  Heartbeat heartbeat(x, cold ? x.model().policy->scaling.heartbeat : conf::Duration());
   x.waiting = x.place.get();
   QueuePlace::Outcome outcome = co_await x.place->Wait();
   while (outcome == QueuePlace::Outcome::kTurn) {
     TakeLatest(x);
     now = net::Now();
     const router::RoomFound found = LookForRoom(x, now);
-    if (found.replicas > 0 || !found.expected()) break;
+    if (found.replicas > 0 || (!found.expected() && !x.runtime->MayStart(x.model_id))) break;
     x.place->PutBack(now);
     waits->Call(*x.runtime, now);
     outcome = co_await x.place->Wait();
   }
   x.waiting = nullptr;
+  x.demand.LetGo();
   co_await heartbeat.Stop();
   x.at.dispatched = net::Now();
   if (outcome == QueuePlace::Outcome::kTurn && !x.client_gone) co_return Turn{Outcome::kCome, {}};

@@ -134,22 +134,8 @@ net::Task<Step> Do(Exchange& x, const Step& step, conf::TimePoint now) {
   co_return x.attempt->Resume(event, net::Now());
 }
 
-}  // namespace
-
-net::Task<Verdict> Dispatch(Exchange& x) {
-  conf::TimePoint start = net::Now();
-  x.at.queued = x.at.dispatched = start;
-  x.until = x.at.started +
-            std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
-  x.deadline = std::min(x.deadline.value_or(x.until), x.until);
-  if (x.body_whole) x.WatchClient();
-  if (x.client_gone) co_return x.Gone();  // by now, or while the ledger was waited for
-  Turn turn{Turn::Outcome::kCome, {}};
-  if (!GoesAtOnce(x, start)) {
-    turn = co_await AwaitTurn(x);
-    if (turn.outcome != Turn::Outcome::kCome && !MayFallBack(x, turn)) co_return Denied(x, turn);
-    start = x.at.dispatched;
-  }
+// One attempt: with what is known of the prompt, at whichever replicas there are.
+net::Task<Verdict> Serve(Exchange& x, Turn turn, conf::TimePoint start) {
   const bool come = turn.outcome == Turn::Outcome::kCome;
   if (x.runtime->routes().model(x.model_id).spec.handover && handover::CanBeSplit(x))
     x.hop = std::make_unique<handover::Hop>(x);
@@ -168,6 +154,62 @@ net::Task<Verdict> Dispatch(Exchange& x) {
     x.shard.metrics.model(*x.runtime, x.model_id).retries.Add(x.attempt->retries());
   if (x.attempt->model() != x.model_id) x.shard.metrics.model(*x.runtime, x.model_id).fallbacks.Add();
   co_return verdict;
+}
+
+// Between tries at replicas that are just going.
+constexpr conf::Duration kPause = std::chrono::milliseconds(100);
+
+// Nobody could be reached, or, once, the replica went away while it worked on the request: another one may be
+// started for it. No model that hands prompts over has a policy, so that there is no hop.
+bool MayWaitForAnother(const Exchange& x, bool broke, conf::TimePoint now) {
+  if (!x.error || x.client_gone || !x.runtime->MayStart(x.model_id)) return false;
+  const bool unreached = x.error->code == api::Info(api::Code::kUpstreamUnavailable).name;
+  const bool broken = !broke && x.error->code == api::Info(api::Code::kUpstreamError).name;
+  return (unreached || broken) && now < std::min(*x.deadline, x.at.queued + x.model().policy->scaling.hold);
+}
+
+net::Task<Verdict> ServeWhatMayCome(Exchange& x, Turn turn, conf::TimePoint start) {
+  Verdict verdict = co_await Serve(x, turn, start);
+  bool broke = false;
+  while (verdict == Verdict::kFailed && MayWaitForAnother(x, broke, net::Now())) {
+    broke = broke || x.error->code == api::Info(api::Code::kUpstreamError).name;
+    Pause pause(x.shard.loop.watchdog);
+    x.waiting = &pause;
+    co_await pause.Until(net::Now() + kPause);
+    x.waiting = nullptr;
+    if (x.client_gone) co_return x.Gone();
+    x.error.reset();
+    x.reason = ledger::EndReason::kDone;
+    // They know the routes that it came with, and it goes on with the latest.
+    x.upstream.reset();
+    x.attempt.reset();
+    x.replica = kNoReplica;
+    turn = co_await AwaitTurn(x);
+    if (turn.outcome != Turn::Outcome::kCome) co_return Denied(x, turn);
+    verdict = co_await Serve(x, turn, x.at.dispatched);
+  }
+  co_return verdict;
+}
+
+}  // namespace
+
+net::Task<Verdict> Dispatch(Exchange& x) {
+  conf::TimePoint start = net::Now();
+  x.at.queued = x.at.dispatched = start;
+  x.until = x.at.started +
+            std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
+  x.deadline = std::min(x.deadline.value_or(x.until), x.until);
+  if (x.body_whole) x.WatchClient();
+  if (x.client_gone) co_return x.Gone();  // by now, or while the ledger was waited for
+  if (x.model().outlook)
+    x.demand.Begin(x.shard.metrics.model(*x.runtime, x.model_id).demand, control::WorkOf(x));
+  Turn turn{Turn::Outcome::kCome, {}};
+  if (!GoesAtOnce(x, start)) {
+    turn = co_await AwaitTurn(x);
+    if (turn.outcome != Turn::Outcome::kCome && !MayFallBack(x, turn)) co_return Denied(x, turn);
+    start = x.at.dispatched;
+  }
+  co_return co_await ServeWhatMayCome(x, turn, start);
 }
 
 net::Task<Verdict> Pursue(Exchange& x, Step step, conf::TimePoint now) {

@@ -28,7 +28,8 @@ struct Learning {
   router::ReplicaStates replicas{};
   TokenEstimates estimates{};
   ModelQueues queues{};
-  Learned learned() { return {limits, replicas, estimates, queues}; }
+  control::Outlooks outlooks{};
+  Learned learned() { return {limits, replicas, estimates, queues, outlooks}; }
 };
 
 // One shard: its loop, and requests that come, wait, hold a replica for a while or leave.

@@ -44,7 +44,8 @@ struct Logging : testing::Test {
   router::ReplicaStates replicas;
   TokenEstimates estimates;
   ModelQueues queues;
-  std::shared_ptr<const Runtime> runtime = Build({limits, replicas, estimates, queues});
+  control::Outlooks outlooks;
+  std::shared_ptr<const Runtime> runtime = Build({limits, replicas, estimates, queues, outlooks});
 };
 
 TEST_F(Logging, WhatWaitsIsWrittenBeforeItEnds) {
