@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "gateway/control/status.h"
 #include "gateway/jwks.h"
 #include "gateway/key_events.h"
 #include "gateway/kv_events.h"
@@ -44,6 +45,7 @@ struct Operations {
   std::function<KvEventsStatus()> kv_events;
   std::function<std::string()> metrics;  // in Prometheus' text format
   std::function<ReloadState()> reloads;
+  std::function<control::Status()> scaling = [] { return control::Status(); };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
   // After keys were made or revoked: shards work by them from now on.
   std::function<void()> publish_keys;

@@ -10,6 +10,7 @@
 
 #include "conf/text.h"
 #include "gateway/budgets.h"
+#include "gateway/control/open_launcher.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
@@ -80,12 +81,14 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   std::string changed;
   const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
   for (const char* pointer : {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir",
-                              "/ledger", "/redis", "/telemetry/log", "/telemetry/otlp"}) {
+                              "/ledger", "/redis", "/telemetry/log", "/telemetry/otlp", "/scaling/launcher",
+                              "/scaling/cluster", "/scaling/planner", "/scaling/ports"}) {
     const nlohmann::json::json_pointer at(pointer);
     const bool had = before.contains(at);
     if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);
   }
   if (running.server.tls.has_value() != wanted.server.tls.has_value()) note("/server/tls");
+  if (running.scaling.has_value() != wanted.scaling.has_value()) note("/scaling");
   if (running.server.admin_tls.has_value() != wanted.server.admin_tls.has_value()) note("/server/admin_tls");
   if (changed.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -125,7 +128,12 @@ Process::Process(std::string config_path)
     control_.Post([this, issuer] { jwks_.OnUnknownKeyId(issuer); });
   };
   shared_.computed.on_first = [this] { control_.Post([this] { kv_events_.OnComputed(); }); };
-  shared_.queues.on_waiting = [this] { control_.Post([this] { queue_ticks_.Begin(); }); };
+  shared_.queues.on_waiting = [this] {
+    control_.Post([this] {
+      queue_ticks_.Begin();
+      if (scaling_) scaling_->OnWaiting();
+    });
+  };
 }
 
 Process::~Process() {
@@ -185,7 +193,48 @@ absl::Status Process::Open(Config config) {
       if (port_ == 0) port_ = *port;
     }
   }
-  return OpenAdmin();
+  if (absl::Status opened = OpenAdmin(); !opened.ok()) return opened;
+  return OpenControl();
+}
+
+absl::Status Process::OpenControl() {
+  const Config& config = runtime_->config();
+  if (!config.scaling) return absl::OkStatus();
+  auto launcher = control::OpenLauncher(control_, *config.scaling, config.server.state_dir);
+  if (!launcher.ok()) return launcher.status();
+  scaling_ = std::make_unique<control::ControlLoop>(
+      control_, *std::move(launcher), *config.scaling,
+      control::Surroundings{.runtime = [this] { return runtime_; },
+                            .shards = operations_.shards,
+                            .record = [this](ledger::Event event) -> net::Task<absl::Status> {
+                              co_return co_await net::OffLoop(
+                                  control_, [this, &event] { return shared_.ledger->Append(event); });
+                            },
+                            .publish = [this](const Launched& launched) { Serve(launched); },
+                            .replicas = &shared_.replicas,
+                            .outlooks = &shared_.outlooks,
+                            .file = FleetPath(config)});
+  return absl::OkStatus();
+}
+
+void Process::Serve(const Launched& launched) {
+  absl::StatusOr<std::shared_ptr<const Runtime>> runtime = runtime_->With(launched, shared_.learned());
+  if (!runtime.ok()) {
+    log::Error("replicas cannot be routed to", {{"why", conf::Std(runtime.status().message())}});
+    return;
+  }
+  launched_ = launched;
+  runtime_ = *std::move(runtime);
+  Publish();
+  StartWatching();
+  for (const ModelRuntime& model : runtime_->models()) model.waits->Call(*runtime_, net::Now());
+}
+
+void Process::StartWatching() {
+  probes_.Start(runtime_);
+  replica_watch_.Start(runtime_);
+  scrapes_.Start(runtime_);
+  kv_events_.Start(runtime_);
 }
 
 absl::Status Process::OpenAdmin() {
@@ -208,6 +257,7 @@ absl::Status Process::OpenAdmin() {
   operations_.kv_events = [this] { return kv_events_.status(); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_; };
+  operations_.scaling = [this] { return scaling_ ? scaling_->status(net::Now()) : control::Status(); };
   operations_.reload = [this](std::string actor) { return Reload(std::move(actor)); };
   operations_.publish_keys = [this] { PublishKeys(); };
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
@@ -221,7 +271,7 @@ absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
   if (runtime_) {
     if (absl::Status fixed = CheckUnchanged(runtime_->config(), config); !fixed.ok()) return fixed;
   }
-  auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now());
+  auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), launched_);
   if (!runtime.ok()) return runtime.status();
   const config::Server& server = (*runtime)->config().server;
   auto certificate = LoadCertificate(server.tls);
@@ -262,10 +312,8 @@ absl::Status Process::Apply(Prepared prepared) {
   Publish();
   outbound_.OnLimits();
   if (!threads_.empty()) {
-    probes_.Start(runtime_);
-    replica_watch_.Start(runtime_);
-    scrapes_.Start(runtime_);
-    kv_events_.Start(runtime_);
+    StartWatching();
+    if (scaling_) scaling_->Configure(*runtime_);
     control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
   }
   KeepLastKnownGood(config_path_, shared_.state_dir);
@@ -454,10 +502,8 @@ void Process::Run() {
       shard->loop.Run();
     });
   }
-  probes_.Start(runtime_);
-  replica_watch_.Start(runtime_);
-  scrapes_.Start(runtime_);
-  kv_events_.Start(runtime_);
+  StartWatching();
+  if (scaling_) scaling_->Start();
   control_.tasks.Spawn(WatchKeys());
   control_.tasks.Spawn(WatchCertificates());
   control_.tasks.Spawn(WatchDisk());
@@ -493,6 +539,7 @@ net::Task<void> Process::Shutdown() {
     return true;
   });
   while (reloading_ > 0) co_await tick.For(std::chrono::milliseconds(20));
+  if (scaling_) co_await scaling_->Close(runtime_->config().scaling->on_exit == config::OnExit::kKeep);
   probes_.Stop();
   replica_watch_.Stop();
   scrapes_.Stop();

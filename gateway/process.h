@@ -17,6 +17,7 @@
 #include "gateway/admin/admin_server.h"
 #include "gateway/admin/turns.h"
 #include "gateway/config.h"
+#include "gateway/control/loop.h"
 #include "gateway/deferred_events.h"
 #include "gateway/jwks.h"
 #include "gateway/key_events.h"
@@ -88,6 +89,10 @@ class Process {
   net::Task<void> WatchCertificates();
   void Publish();
   void PublishKeys();
+  // Beside requests, for the replicas of the runtime.
+  void StartWatching();
+  absl::Status OpenControl();
+  void Serve(const Launched& launched);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> WatchKeys();
   net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
@@ -109,12 +114,14 @@ class Process {
   TlsHolder tls_;
   TlsHolder admin_tls_;
   std::shared_ptr<const Runtime> runtime_;
+  Launched launched_;  // replicas that take requests beside the configured ones
   std::shared_ptr<const PrincipalIndex> principals_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
   std::unique_ptr<DeferredEvents> deferred_events_;
+  std::unique_ptr<control::ControlLoop> scaling_;  // null: nothing is started here
   ReloadState reloads_;
   admin::Turns reload_turns_;
   size_t reloading_ = 0;  // under way, or waiting for their turn

@@ -14,6 +14,10 @@ inline std::string LedgerDir(const Config& config) {
   return config.server.state_dir + "/ledger";
 }
 // Sampled decisions are in routing.jsonl beside these: routing/files.h.
+// The replicas that run and what each was given: control/fleet_file.h.
+inline std::string FleetPath(const Config& config) {
+  return config.server.state_dir + "/replicas.json";
+}
 // The last key event that is in the ledger: key_events.h.
 inline std::string KeyEventsPath(const Config& config) {
   return config.server.state_dir + "/key_events.json";

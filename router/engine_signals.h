@@ -144,6 +144,8 @@ class alignas(64) EngineSignals {
   // The longest silence between two signs of life, of late.
   conf::Duration usual_gap() const { return conf::Duration(usual_gap_.load(std::memory_order_relaxed)); }
   Tally tally() const;
+  // As the engine says; 0: not known.
+  double kv_tokens() const { return kv_tokens_.load(std::memory_order_relaxed); }
 
  private:
   friend class Charge;

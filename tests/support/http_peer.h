@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gateway/net/http/server.h"
+#include "gateway/net/url.h"
 #include "tests/support/loop_test.h"
 
 namespace tests {

@@ -1,0 +1,26 @@
+// What one replica of a model can do: by what its engines were seen to do, and as long as that is not known,
+// by the preset that the policy names or a first guess.
+//
+// Pure. A batch's step takes a base and something for each sequence; the mean step and the mean batch that
+// were seen give the base, the rest stays the preset's.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "conf/time.h"
+#include "router/engine_signals.h"
+#include "scheduler/autoscale/capacity.h"
+
+namespace gateway::control {
+
+struct Reckoned {
+  scheduler::autoscale::Capacity capacity;
+  std::string by;  // "preset llama-3.1-8b-h100", "a first guess", "what was measured"
+};
+
+// `preset` empty: none is named.
+Reckoned ReckonCapacity(const std::string& preset, std::span<const router::EngineSignals* const> engines,
+                        conf::TimePoint now);
+
+}  // namespace gateway::control

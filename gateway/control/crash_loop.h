@@ -1,0 +1,49 @@
+// CrashLoop: how long a model waits before the next start after starts that failed: one second, doubling to
+// five minutes, until a replica has served for a minute.
+//
+// Pure value. Times must not go back.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "conf/time.h"
+
+namespace gateway::control {
+
+class CrashLoop {
+ public:
+  static constexpr conf::Duration kFirst = std::chrono::seconds(1);
+  static constexpr conf::Duration kLongest = std::chrono::minutes(5);
+  static constexpr conf::Duration kServedWell = std::chrono::minutes(1);
+
+  // A replica has failed that had served for so long; zero: it never became ready.
+  void Failed(std::string why, conf::Duration served, conf::TimePoint now) {
+    why_ = std::move(why);
+    if (served >= kServedWell) failures_ = 0;
+    if (failures_ > 0 && now < next_) return;  // of several that fail together, one counts
+    ++failures_;
+    conf::Duration pause = kFirst;
+    for (uint32_t i = 1; i < failures_ && pause < kLongest; ++i) pause = std::min(2 * pause, kLongest);
+    next_ = now + pause;
+  }
+  void Served(conf::Duration for_so_long) {
+    if (for_so_long < kServedWell) return;
+    failures_ = 0;
+    why_.clear();
+  }
+
+  uint32_t failures() const { return failures_; }
+  conf::TimePoint next() const { return next_; }
+  bool MayStart(conf::TimePoint now) const { return now >= next_; }
+  const std::string& why() const { return why_; }  // of the last failure
+
+ private:
+  uint32_t failures_ = 0;  // in a row
+  conf::TimePoint next_{};
+  std::string why_;
+};
+
+}  // namespace gateway::control

@@ -1,0 +1,20 @@
+// The launcher that the configuration names.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+
+#include "gateway/config/scaling.h"
+#include "gateway/net/loop.h"
+#include "plugins/launchers/launcher.h"
+
+namespace gateway::control {
+
+// Finds what an earlier process has started. Blocks; before the loop serves.
+absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::Loop& loop,
+                                                                           const config::Scaling& scaling,
+                                                                           const std::string& state_dir);
+
+}  // namespace gateway::control

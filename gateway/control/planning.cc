@@ -1,0 +1,155 @@
+#include "gateway/control/planning.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "scheduler/io/explanation_text.h"
+
+namespace gateway::control {
+namespace {
+
+using plugins::launchers::Grant;
+using scheduler::Holding;
+
+constexpr conf::Duration kLongestRest = std::chrono::seconds(10);  // between cycles, while somebody waits
+constexpr uint64_t kSeed = 1;
+
+std::string FirstLeaf(const std::vector<scheduler::Queue>& queues) {
+  std::set<std::string> inner;
+  for (const scheduler::Queue& queue : queues) inner.insert(queue.parent);
+  for (const scheduler::Queue& queue : queues) {
+    if (!inner.contains(queue.name)) return queue.name;
+  }
+  return {};
+}
+
+}  // namespace
+
+Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
+    : policy_(scaling.planning.policy), first_queue_(FirstLeaf(scaling.planning.queues)), last_(now) {
+  seated_.as_of = now;
+  seated_.cluster = scaling.nodes;
+  seated_.queues = scaling.planning.queues;
+}
+
+scheduler::Job Planning::JobOf(const std::string& run, const config::Placement& placement,
+                               conf::TimePoint now) const {
+  scheduler::Ask ask{.cpu_milli = placement.cpu_milli, .memory_mib = placement.memory_mib};
+  ask.devices.reserve(placement.devices.size());
+  for (const config::DeviceOption& option : placement.devices)
+    ask.devices.push_back({.kinds = {option.kind}, .count = static_cast<uint16_t>(option.count)});
+  scheduler::Job job;
+  job.id = run;
+  job.queue = placement.queue.empty() ? first_queue_ : placement.queue;
+  job.user = "tidegate";
+  job.work = scheduler::WorkClass::kInference;
+  job.priority = static_cast<int32_t>(placement.priority);
+  job.roles = {{.name = "replica", .ask = std::move(ask)}};
+  job.preemptible = false;
+  job.submitted = now;
+  return job;
+}
+
+bool Planning::Seat(const std::string& run, const config::Placement& placement, const Grant& grant,
+                    conf::TimePoint since) {
+  const auto& nodes = seated_.cluster.nodes;
+  const auto node = std::ranges::find(nodes, grant.node, &scheduler::Node::name);
+  if (node == nodes.end() || !grant.partition.empty()) return false;
+  const auto id = static_cast<scheduler::NodeId>(node - nodes.begin());
+  const scheduler::NodeType& type = seated_.cluster.type_of(id);
+  Holding holding{.node = id, .cpu_milli = grant.cpu_milli, .memory_mib = grant.memory_mib};
+  if (!grant.devices.empty()) {
+    if (grant.milli != scheduler::kWholeDevice || seated_.cluster.kinds[type.kind].name != grant.kind)
+      return false;
+    holding.milli = grant.milli;
+  }
+  for (const uint8_t device : grant.devices) {
+    if (device >= type.devices) return false;
+    holding.devices |= uint32_t{1} << device;
+  }
+  for (const scheduler::JobState& other : seated_.jobs) {
+    const Holding& held = other.members.front().holding;
+    if (held.node == id && (held.devices & holding.devices) != 0) return false;
+  }
+  scheduler::JobState job;
+  job.job = JobOf(run, placement, since);
+  job.phase = scheduler::Phase::kRunning;
+  job.members = {{.role = 0, .rank = 0, .holding = holding}};
+  job.started = job.checkpointed = since;
+  seated_.jobs.push_back(std::move(job));
+  return true;
+}
+
+void Planning::Begin() {
+  if (planner_) return;
+  planner_ = std::make_unique<scheduler::Planner>(seated_, policy_);
+  for (const scheduler::JobState& job : seated_.jobs)
+    jobs_.emplace(job.job.id, planner_->jobs().Find(job.job.id));
+}
+
+void Planning::Submit(const std::string& run, const config::Placement& placement, conf::TimePoint now) {
+  Begin();
+  jobs_.emplace(run, planner_->Submit(JobOf(run, placement, now), now));
+  changed_ = true;
+}
+
+void Planning::Leave(const std::string& run, conf::TimePoint now) {
+  Begin();
+  const auto job = jobs_.find(run);
+  if (job == jobs_.end()) return;
+  planner_->Ended(job->second, now);
+  jobs_.erase(job);
+  changed_ = true;
+}
+
+Grant Planning::GrantOf(const Holding& holding) const {
+  const scheduler::Cluster& cluster = seated_.cluster;
+  Grant grant;
+  grant.node = cluster.nodes[holding.node].name;
+  grant.cpu_milli = holding.cpu_milli;
+  grant.memory_mib = holding.memory_mib;
+  if (holding.devices == 0) return grant;
+  const scheduler::NodeType& type = cluster.type_of(holding.node);
+  grant.kind = cluster.kinds[type.kind].name;
+  grant.milli = holding.milli;
+  for (uint8_t d = 0; d < scheduler::kMaxDevices; ++d) {
+    if ((holding.devices >> d & 1) != 0) grant.devices.push_back(d);
+  }
+  return grant;
+}
+
+Planning::Outcome Planning::Run(conf::TimePoint now) {
+  Begin();
+  const std::optional<conf::TimePoint> due = planner_->NextDue();
+  const bool time = (due && *due <= now) || (planner_->pending() > 0 && now - last_ >= kLongestRest);
+  Outcome out;
+  if (!changed_ && !time) return out;
+  changed_ = false;
+  last_ = now;
+  scheduler::Rng rng = scheduler::CycleRng(kSeed, planner_->version());
+  scheduler::Plan plan = planner_->Run(now, rng);
+  for (scheduler::Action& action : plan.actions) {
+    if (!jobs_.contains(action.job)) continue;
+    if (action.kind == scheduler::ActionKind::kStart) {
+      out.starts.push_back(
+          {std::move(action.job), GrantOf(action.members.front().holding), std::move(action.why.text)});
+    } else {
+      out.evicted.emplace_back(std::move(action.job), std::move(action.why.text));
+    }
+  }
+  for (auto& [job, reason] : plan.waiting) {
+    if (jobs_.contains(job)) out.unplaced.emplace_back(std::move(job), std::move(reason.text));
+  }
+  return out;
+}
+
+std::string Planning::Explain(const std::string& run, conf::TimePoint now) const {
+  const auto job = jobs_.find(run);
+  if (job == jobs_.end()) return {};
+  return fmt::format("{}", fmt::join(scheduler::io::InWords(planner_->Explain(job->second, now)), " "));
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,64 @@
+// Planning: the planner as the control loop uses it: replicas are jobs of one member each, by their run's id.
+// Other work (training, batch) stands in the same planner, beside them.
+//
+// Decides nothing: the planner does. One thread; times must not go back.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gateway/config/scaling.h"
+#include "plugins/launchers/launcher.h"
+#include "scheduler/planner.h"
+
+namespace gateway::control {
+
+class Planning {
+ public:
+  explicit Planning(const config::Scaling& scaling, conf::TimePoint now);
+
+  // Of what ran before this process: takes what it has been given. False: that is not there (any more), or
+  // taken already. Before the first Submit.
+  bool Seat(const std::string& run, const config::Placement& placement,
+            const plugins::launchers::Grant& grant, conf::TimePoint since);
+
+  void Submit(const std::string& run, const config::Placement& placement, conf::TimePoint now);
+  // It has ended, or is not wanted any more.
+  void Leave(const std::string& run, conf::TimePoint now);
+
+  struct Start {
+    std::string run;
+    plugins::launchers::Grant grant;
+    std::string why;
+  };
+  struct Outcome {
+    std::vector<Start> starts;
+    std::vector<std::pair<std::string, std::string>> unplaced;  // run, and why it waits
+    std::vector<std::pair<std::string, std::string>> evicted;   // run that is to stop, and why
+  };
+  // A cycle, if something has changed since the last one or it is time for one.
+  Outcome Run(conf::TimePoint now);
+
+  // In whole sentences why it waits.
+  std::string Explain(const std::string& run, conf::TimePoint now) const;
+
+  const scheduler::Planner& planner() const { return *planner_; }
+  const scheduler::Cluster& cluster() const { return seated_.cluster; }
+
+ private:
+  scheduler::Job JobOf(const std::string& run, const config::Placement& placement, conf::TimePoint now) const;
+  plugins::launchers::Grant GrantOf(const scheduler::Holding& holding) const;
+  void Begin();
+
+  const scheduler::Policy policy_;
+  std::string first_queue_;
+  scheduler::Snapshot seated_;  // its cluster is the planner's
+  std::unique_ptr<scheduler::Planner> planner_;
+  std::map<std::string, scheduler::JobIndex> jobs_;
+  bool changed_ = false;
+  conf::TimePoint last_{};
+};
+
+}  // namespace gateway::control

@@ -1,0 +1,89 @@
+// The loop's beginning and its end: taking over what a process before this one has left, and leaving.
+#include <fmt/format.h>
+
+#include "conf/text.h"
+#include "gateway/control/loop.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
+
+namespace gateway::control {
+namespace {
+
+using plugins::launchers::RunState;
+using plugins::launchers::RunStatus;
+
+constexpr conf::Duration kRetry = std::chrono::seconds(1);
+constexpr conf::Duration kCloseTick = std::chrono::milliseconds(20);
+constexpr conf::Duration kClosePatience = std::chrono::seconds(30);
+
+}  // namespace
+
+net::Task<void> ControlLoop::Begin() {
+  ++under_way_;
+  const absl::StatusOr<std::vector<FleetEntry>> known =
+      co_await net::OffLoop(loop_, [this] { return ReadFleet(around_.file); });
+  if (!known.ok()) {
+    log::Error("what was given to replicas is not known; those that run are ended",
+               {{"why", conf::Std(known.status().message())}});
+  }
+  while (!closing_) {
+    const absl::StatusOr<std::vector<RunStatus>> runs = co_await launcher_->List();
+    if (runs.ok()) {
+      TakeOver(known.value_or(std::vector<FleetEntry>()), *runs, net::Now());
+      trouble_.clear();
+      begun_ = true;
+      break;
+    }
+    trouble_ = conf::Std(runs.status().message());
+    log::Error("the launcher does not say what runs; nothing is started before it does",
+               {{"launcher", launcher_->name()}, {"why", trouble_}});
+    co_await pause_.For(kRetry);
+  }
+  --under_way_;
+  if (!closing_) Wake();
+}
+
+void ControlLoop::TakeOver(const std::vector<FleetEntry>& entries, const std::vector<RunStatus>& runs,
+                           conf::TimePoint now) {
+  for (const FleetEntry& entry : entries) {
+    const auto run = std::ranges::find(runs, entry.run, &RunStatus::id);
+    if (run == runs.end()) continue;  // it was never started, or is long gone
+    Replica& replica = fleet_.Adopt(entry.run, entry.model, entry.grant, entry.launched, now);
+    const Pool* const pool = PoolOf(replica);
+    if (run->state == RunState::kEnded) {
+      replica.ended = true;
+      fleet_.Enter(replica, State::kStopping, "it had ended before this gateway started", now);
+    } else if (pool == nullptr) {
+      fleet_.Enter(replica, State::kStopping, "its model has no policy any more", now);
+    } else if (!planning_.Seat(entry.run, pool->policy.placement, entry.grant, entry.launched)) {
+      fleet_.Enter(replica, State::kStopping, "the devices that it was given are not there any more", now);
+    }
+    log::Info("replica found",
+              {{"replica", replica.run}, {"state", Name(replica.state)}, {"why", replica.why}});
+  }
+}
+
+net::Task<void> ControlLoop::Close(bool keep) {
+  closing_ = true;
+  Clear();
+  pause_.Cancel();
+  fetches_.Abort();
+  net::Sleep tick(loop_.watchdog);
+  const conf::TimePoint until = net::Now() + kClosePatience;
+  while (!keep && begun_ && !fleet_.all().empty() && net::Now() < until) {
+    const conf::TimePoint now = net::Now();
+    for (Replica& replica : fleet_.all()) {
+      if (replica.state != State::kStopping) fleet_.Enter(replica, State::kStopping, "the gateway ends", now);
+    }
+    TakeSteps(now);
+    if (!looking_) loop_.tasks.Spawn(Look());
+    co_await tick.For(kCloseTick);
+  }
+  while (under_way_ > 0) co_await tick.For(kCloseTick);
+  for (const Replica& replica : fleet_.all())
+    log::Info("replica left running", {{"replica", replica.run}, {"state", Name(replica.state)}});
+  co_await launcher_->Close();
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,134 @@
+// The fleet, its file, back-off after failures, cold starts, and what a replica is reckoned to do.
+#include "gateway/control/fleet.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "gateway/control/capacity.h"
+#include "gateway/control/cold_starts.h"
+#include "gateway/control/crash_loop.h"
+#include "gateway/control/fleet_file.h"
+#include "tests/support/temp_dir.h"
+
+namespace gateway::control {
+namespace {
+
+using scheduler::autoscale::ReplicaPhase;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const conf::TimePoint kStart = conf::FromUnixMicros(1'700'000'000'000'000);
+
+TEST(Fleet, RunsHaveNamesThatLaunchersTakeAndNoneTwice) {
+  Fleet fleet;
+  std::set<std::string> runs;
+  for (int i = 0; i < 100; ++i) runs.insert(fleet.Add("Org/Model_7B", "why", kStart).run);
+  EXPECT_EQ(runs.size(), 100u);
+  for (const std::string& run : runs) {
+    EXPECT_LE(run.size(), 63u);
+    EXPECT_EQ(run.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.-"), std::string::npos) << run;
+    EXPECT_TRUE(IsReplicaRun(run));
+  }
+  EXPECT_LE(fleet.Add(std::string(200, 'x'), "why", kStart).run.size(), 63u);
+}
+
+TEST(Fleet, ReplicasThatStopAreNoneForTheAutoscaler) {
+  Fleet fleet;
+  Replica& waiting = fleet.Add("m", "", kStart);
+  Replica& coming = fleet.Add("m", "", kStart);
+  coming.launched = kStart + seconds(3);
+  fleet.Enter(coming, State::kWarming, "", kStart + seconds(5));
+  Replica& ready = fleet.Add("m", "", kStart);
+  fleet.Enter(ready, State::kReady, "", kStart + seconds(9));
+  Replica& stopping = fleet.Add("m", "", kStart);
+  fleet.Enter(stopping, State::kStopping, "", kStart);
+  fleet.Add("other", "", kStart);
+  const auto views = fleet.Views("m");
+  ASSERT_EQ(views.size(), 3u);
+  EXPECT_EQ(views[0].id, waiting.id);
+  EXPECT_EQ(views[0].phase, ReplicaPhase::kUnplaced);
+  EXPECT_EQ(views[1].phase, ReplicaPhase::kPending);
+  EXPECT_EQ(views[1].since, kStart + seconds(3))
+      << "a start takes from its launch on, whatever it has reached";
+  EXPECT_EQ(views[2].phase, ReplicaPhase::kReady);
+}
+
+TEST(CrashLoop, WaitsTwiceAsLongAfterEachFailureUpToFiveMinutes) {
+  CrashLoop crashes;
+  conf::TimePoint now = kStart;
+  EXPECT_TRUE(crashes.MayStart(now));
+  std::vector<int64_t> pauses;
+  for (int i = 0; i < 11; ++i) {
+    crashes.Failed("exit 1", {}, now);
+    pauses.push_back(std::chrono::duration_cast<seconds>(crashes.next() - now).count());
+    EXPECT_FALSE(crashes.MayStart(crashes.next() - conf::Duration(1)));
+    now = crashes.next();
+    EXPECT_TRUE(crashes.MayStart(now));
+  }
+  EXPECT_THAT(pauses, ElementsAre(1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300));
+  EXPECT_EQ(crashes.failures(), 11u);
+  crashes.Served(seconds(59));
+  EXPECT_EQ(crashes.failures(), 11u);
+  crashes.Served(minutes(1));
+  EXPECT_EQ(crashes.failures(), 0u);
+  EXPECT_THAT(crashes.why(), IsEmpty());
+}
+
+TEST(CrashLoop, OfSeveralThatFailTogetherOneCounts) {
+  CrashLoop crashes;
+  for (int i = 0; i < 10; ++i) crashes.Failed("gone", {}, kStart);
+  EXPECT_EQ(crashes.failures(), 1u);
+  EXPECT_EQ(crashes.next(), kStart + seconds(1));
+}
+
+TEST(ColdStarts, AreMeasuredForEachKindAndTheLongestCountsForTheModel) {
+  ColdStarts starts;
+  EXPECT_EQ(starts.Quantile("m", 0.9), conf::Duration());
+  for (int i = 1; i <= 10; ++i) starts.Add("m", "h100", seconds(i));
+  starts.Add("m", "910b", seconds(100));
+  EXPECT_EQ(starts.Quantile("m", "h100", 0.9), seconds(9));
+  EXPECT_EQ(starts.Quantile("m", 0.9), seconds(100));
+  for (int i = 0; i < 1000; ++i) starts.Add("m", "h100", seconds(2));
+  EXPECT_EQ(starts.Quantile("m", "h100", 0.99), seconds(2));
+  EXPECT_EQ(starts.rows()[1].starts, ColdStarts::kKept);
+}
+
+TEST(FleetFile, SaysWhatWasWritten) {
+  const tests::TempDir folder;
+  const std::string path = folder / "replicas.json";
+  EXPECT_THAT(*ReadFleet(path), IsEmpty());
+  const std::vector<FleetEntry> entries = {
+      {.run = "r-m-1",
+       .model = "m",
+       .grant = {.node = "local", .kind = "h100", .devices = {0, 3}, .cpu_milli = 1000, .memory_mib = 5},
+       .launched = kStart},
+      {.run = "r-m-2", .model = "m", .grant = {.node = "local"}, .launched = kStart + seconds(1)}};
+  ASSERT_TRUE(WriteFleet(path, entries).ok());
+  EXPECT_EQ(*ReadFleet(path), entries);
+  std::ofstream(path) << "{\"replicas\": [{}]}";
+  EXPECT_TRUE(absl::IsDataLoss(ReadFleet(path).status()));
+}
+
+TEST(Capacity, IsTheGuessThenThePresetThenWhatWasMeasured) {
+  EXPECT_EQ(ReckonCapacity("", {}, kStart).by, "a first guess");
+  const Reckoned preset = ReckonCapacity("llama-3.3-70b-4xh100", {}, kStart);
+  EXPECT_EQ(preset.by, "preset llama-3.3-70b-4xh100");
+  EXPECT_GT(preset.capacity.prefill_token, ReckonCapacity("", {}, kStart).capacity.prefill_token);
+  router::EngineSignals engine;
+  engine.Configure({.max_running = 7, .kv_tokens = 12'345});
+  const router::EngineSignals* const one = &engine;
+  const Reckoned told = ReckonCapacity("llama-3.3-70b-4xh100", {&one, 1}, kStart);
+  EXPECT_EQ(told.capacity.max_running, 7);
+  EXPECT_EQ(told.capacity.kv_tokens, 12'345);
+  EXPECT_EQ(told.capacity.prefill_token, preset.capacity.prefill_token) << "an engine without metrics";
+  EXPECT_EQ(told.by, preset.by);
+}
+
+}  // namespace
+}  // namespace gateway::control

@@ -1,0 +1,279 @@
+// The control loop with a launcher that does what a test says: what is done, in which order, and what comes
+// of launchers that refuse, replicas that die or never answer, and a process that begins where another ended.
+#include "gateway/control/loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <list>
+
+#include "tests/support/http_peer.h"
+#include "tests/support/loop_test.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/gateway/config_fixture.h"
+
+namespace gateway::control {
+namespace {
+
+using plugins::launchers::RunSpec;
+using plugins::launchers::RunState;
+using plugins::launchers::RunStatus;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using tests::Eventually;
+using tests::TestLoop;
+
+// What is there outlives it: a machine.
+struct FakeMachine {
+  std::list<RunStatus> runs;
+  std::vector<std::string> calls;
+  std::vector<RunSpec> specs;
+  uint16_t port = 0;  // of every run
+  absl::Status start = absl::OkStatus();
+  bool dies = false;  // at once
+};
+
+class FakeLauncher final : public plugins::launchers::Launcher {
+ public:
+  explicit FakeLauncher(FakeMachine& machine) : machine_(machine) {}
+
+  std::string_view name() const override { return "fake"; }
+  net::Task<absl::Status> Start(RunSpec spec) override {
+    machine_.calls.push_back("start " + spec.id);
+    if (!machine_.start.ok()) co_return machine_.start;
+    RunStatus run{.id = spec.id, .owner = spec.owner, .state = RunState::kRunning, .host = "127.0.0.1"};
+    run.port = machine_.port;
+    if (machine_.dies) {
+      run.state = RunState::kEnded;
+      run.exit_code = 3;
+    }
+    machine_.runs.push_back(run);
+    machine_.specs.push_back(std::move(spec));
+    co_return absl::OkStatus();
+  }
+  net::Task<absl::Status> Stop(std::string id, conf::Duration) override {
+    machine_.calls.push_back("stop " + id);
+    for (RunStatus& run : machine_.runs) {
+      if (run.id == id) run.state = RunState::kEnded;
+    }
+    co_return absl::OkStatus();
+  }
+  net::Task<absl::Status> Signal(std::string, int) override { co_return absl::OkStatus(); }
+  net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override {
+    co_return std::vector<RunStatus>(machine_.runs.begin(), machine_.runs.end());
+  }
+  net::Task<absl::Status> Forget(std::string id) override {
+    machine_.calls.push_back("forget " + id);
+    std::erase_if(machine_.runs, [&](const RunStatus& run) { return run.id == id; });
+    co_return absl::OkStatus();
+  }
+  net::Task<void> Close() override { co_return; }
+
+ private:
+  FakeMachine& machine_;
+};
+
+// One process: a runtime, a ledger that is a list, and the loop.
+class Gateway {
+ public:
+  Gateway(net::Loop& loop, FakeMachine& machine, const std::string& file, const std::string& policy,
+          int devices = 4) {
+    conf::Sources sources = FakeSources();
+    sources.file = [policy](const std::string&) { return absl::StatusOr<std::string>(policy); };
+    LoadResult loaded = ParseConfig(
+        With({{"models", "[{name: chat-small}]"},
+              {"tenants", "[{name: search, models: [chat-small]}]"},
+              {"scaling",
+               fmt::format("{{policies: p.yaml, cluster: [{{kind: h100, count: {}}}]}}", devices)}}),
+        "t.yaml", sources);
+    for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << conf::ToString(problem);
+    const config::Scaling scaling = *loaded.config->scaling;
+    runtime_ = *Runtime::Build(*std::move(loaded.config), learned(), net::Now());
+    metrics_.Bind(*runtime_);
+    Surroundings around;
+    around.runtime = [this] { return runtime_; };
+    around.shards = [this] { return std::vector<const ShardMetrics*>{&metrics_}; };
+    around.record = [this](ledger::Event event) -> net::Task<absl::Status> {
+      if (!ledger_status.ok()) co_return ledger_status;
+      events.push_back(event.action);
+      details.push_back(event.detail);
+      co_return absl::OkStatus();
+    };
+    around.publish = [this](const Launched& launched) {
+      served = launched.empty() ? 0 : launched.at("chat-small").size();
+      runtime_ = *runtime_->With(launched, learned());
+      metrics_.Bind(*runtime_);
+    };
+    around.replicas = &replicas_;
+    around.outlooks = &outlooks_;
+    around.file = file;
+    control = std::make_unique<ControlLoop>(loop, std::make_unique<FakeLauncher>(machine), scaling,
+                                            std::move(around));
+    control->Start();
+  }
+
+  Learned learned() { return {limits_, replicas_, estimates_, queues_, outlooks_}; }
+  ModelStatus model() const { return control->status(net::Now()).models.at(0); }
+  std::vector<ReplicaStatus> replicas() const { return control->status(net::Now()).replicas; }
+  size_t Count(State state) const { return model().replicas[static_cast<size_t>(state)]; }
+  std::string why_none() { return outlooks_.Get("chat-small")->why_none(); }
+  std::string trouble() const { return model().trouble; }
+
+  std::vector<std::string> events;
+  std::vector<std::string> details;
+  absl::Status ledger_status;
+  size_t served = 0;
+
+ private:
+  router::limits::LimitTree limits_;
+  router::ReplicaStates replicas_;
+  TokenEstimates estimates_;
+  ModelQueues queues_;
+  Outlooks outlooks_;
+  ShardMetrics metrics_;
+  std::shared_ptr<const Runtime> runtime_;
+
+ public:
+  std::unique_ptr<ControlLoop> control;
+};
+
+std::string Policy(const std::string& replicas, const std::string& more = "", uint32_t count = 1) {
+  return fmt::format(
+      "model: chat-small\nreplicas: {}\nscaling: {{policy: schedule}}\n"
+      "placement: {{devices: [{{kind: h100, count: {}}}]}}\n"
+      "replica: {{engine: vllm, command: [serve, --port, \"{{port}}\"]{}}}\n",
+      replicas, count, more);
+}
+
+TEST(ControlLoop, StartsWhatThePolicyWantsAndRecordsItBeforeItIsDone) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    FakeMachine machine;
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.Listen();
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    const std::string policy = Policy("{min: 2, max: 2}", ", env: {A: b}, secret_env: {S: env:S}");
+    Gateway gateway(loop, machine, folder / "f", policy);
+    gateway.ledger_status = absl::UnavailableError("disk full");
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.Count(State::kLaunching) == 2; }));
+    EXPECT_THAT(machine.calls, IsEmpty()) << "nothing is done that the ledger does not have";
+    gateway.ledger_status = absl::OkStatus();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 2; }));
+    EXPECT_THAT(gateway.events, testing::UnorderedElementsAre("replica.launch", "replica.launch",
+                                                              "replica.ready", "replica.ready"));
+    EXPECT_THAT(gateway.details[0], HasSubstr("2 wanted, 0 there: replicas.min"));
+    EXPECT_THAT(gateway.details[0], HasSubstr("\"node\":\"local\""));
+    EXPECT_EQ(machine.specs.size(), 2u);
+    EXPECT_NE(machine.specs[0].grant.devices, machine.specs[1].grant.devices);
+    EXPECT_EQ(machine.specs[0].env.size(), 2u);
+    EXPECT_EQ(machine.specs[0].env[1].second, kSecret);
+    EXPECT_TRUE(machine.specs[0].serves);
+    EXPECT_EQ(ReadFleet(folder / "f")->size(), 2u);
+    co_await gateway.control->Close(false);
+    EXPECT_THAT(machine.runs, IsEmpty());
+    EXPECT_THAT(*ReadFleet(folder / "f"), IsEmpty());
+    engine.Stop();
+  });
+}
+
+TEST(ControlLoop, WhatRunsIsTakenOverAfterAKillAndNeverDoubled) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    FakeMachine machine;
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.Listen();
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    Gateway before(loop, machine, folder / "f", Policy("{min: 2, max: 2}", "", 2));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 2; }));
+    co_await before.control->Close(true);
+    EXPECT_EQ(machine.runs.size(), 2u);
+    // One that nobody knows of, and one that has died meanwhile.
+    machine.runs.push_back(
+        {.id = "r-chat-small-lost", .state = RunState::kRunning, .host = "127.0.0.1", .port = 1});
+    machine.runs.push_back({.id = "job-7", .state = RunState::kRunning});
+    machine.runs.front().state = RunState::kEnded;
+    const std::string survivor = std::next(machine.runs.begin())->id;
+    machine.calls.clear();
+
+    Gateway after(loop, machine, folder / "f", Policy("{min: 2, max: 2}", "", 2));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.served == 2 && machine.runs.size() == 3; }));
+    EXPECT_EQ(std::ranges::count(machine.calls, "start " + survivor), 0);
+    EXPECT_EQ(std::ranges::count(machine.calls, "stop r-chat-small-lost"), 1);
+    EXPECT_EQ(std::ranges::count(machine.calls, "stop job-7"), 0) << "it is not a replica";
+    EXPECT_EQ(machine.specs.size(), 3u) << "one was started, for the one that had died";
+    EXPECT_EQ(std::ranges::count(after.events, "replica.adopt"), 1);
+    for (const ReplicaStatus& replica : after.replicas()) EXPECT_EQ(replica.adopted, replica.run == survivor);
+    co_await after.control->Close(true);
+    engine.Stop();
+  });
+}
+
+TEST(ControlLoop, AReplicaThatDiesIsStartedAgainAfterAPauseAndTheReasonIsTold) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    FakeMachine machine;
+    machine.dies = true;
+    Gateway gateway(loop, machine, folder / "f", Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.model().failures >= 2; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.trouble().starts_with("2 "); }));
+    EXPECT_THAT(gateway.trouble(), HasSubstr("starts in a row have failed: it exited with 3"));
+    EXPECT_EQ(gateway.why_none(), gateway.trouble());
+    EXPECT_LE(machine.specs.size(), 3u) << "not as fast as it can";
+    EXPECT_TRUE(gateway.model().next_start);
+    co_await gateway.control->Close(false);
+    EXPECT_THAT(machine.runs, IsEmpty());
+  });
+}
+
+TEST(ControlLoop, AReplicaThatNeverAnswersIsGivenUp) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    FakeMachine machine;
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.status = [] { return 503; };
+    engine.Listen();
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    Gateway gateway(loop, machine, folder / "f",
+                    Policy("{min: 1, max: 1}", ", ready: {path: /ready, timeout: 300ms}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return !gateway.trouble().empty(); }));
+    EXPECT_THAT(gateway.trouble(), HasSubstr("not ready within 300ms: /ready answers 503"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.runs.empty(); }));
+    EXPECT_EQ(gateway.served, 0u);
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ControlLoop, ALauncherThatRefusesIsAskedAgainOrNot) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    FakeMachine machine;
+    machine.start = absl::UnavailableError("no port is free");
+    Gateway gateway(loop, machine, folder / "f", Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.calls.size() == 2; }));
+    EXPECT_EQ(machine.calls[0], machine.calls[1]) << "the same one again";
+    EXPECT_EQ(gateway.model().failures, 0u);
+    machine.start = absl::InvalidArgumentError("serve: no such program");
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return !gateway.trouble().empty(); }));
+    EXPECT_THAT(gateway.trouble(), HasSubstr("serve: no such program"));
+    co_await gateway.control->Close(false);
+  });
+}
+
+TEST(ControlLoop, WhatAsksForMoreThanTheClusterWaitsWithItsReason) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    FakeMachine machine;
+    Gateway gateway(loop, machine, folder / "f", Policy("{min: 1, max: 1}", "", 8));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return !gateway.why_none().empty(); }));
+    EXPECT_EQ(gateway.Count(State::kWaiting), 1u);
+    EXPECT_EQ(gateway.replicas()[0].why, gateway.why_none());
+    EXPECT_THAT(machine.calls, IsEmpty());
+    co_await gateway.control->Close(false);
+  });
+}
+
+}  // namespace
+}  // namespace gateway::control

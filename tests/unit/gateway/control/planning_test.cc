@@ -1,0 +1,98 @@
+// Replicas in the planner: who gets which devices, who gets none and why, and what a process before this one
+// has given away.
+#include "gateway/control/planning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/gateway/config_fixture.h"
+
+namespace gateway::control {
+namespace {
+
+using plugins::launchers::Grant;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const conf::TimePoint kStart = conf::FromUnixMicros(1'700'000'000'000'000);
+
+// A machine with four h100.
+config::Scaling Machine() {
+  const LoadResult loaded = Parse(With({{"models", "[{name: chat-small}]"},
+                                        {"scaling",
+                                         "{policies: conf/policies/scaling/chat-small.yaml, "
+                                         "cluster: [{kind: h100, count: 4}]}"},
+                                        {"tenants", "[{name: search, models: [chat-small]}]"}}));
+  for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << conf::ToString(problem);
+  return *loaded.config->scaling;
+}
+
+config::Placement Devices(uint32_t count) {
+  config::Placement placement;
+  placement.devices = {{.kind = "h100", .count = count}};
+  return placement;
+}
+
+TEST(Planning, ReplicasGetDevicesOfTheirOwnUntilThereAreNone) {
+  Planning planning(Machine(), kStart);
+  planning.Submit("r-a", Devices(2), kStart);
+  planning.Submit("r-b", Devices(2), kStart);
+  planning.Submit("r-c", Devices(2), kStart);
+  const Planning::Outcome first = planning.Run(kStart);
+  ASSERT_EQ(first.starts.size(), 2u);
+  std::vector<uint8_t> given = first.starts[0].grant.devices;
+  given.insert(given.end(), first.starts[1].grant.devices.begin(), first.starts[1].grant.devices.end());
+  EXPECT_THAT(given, testing::UnorderedElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(first.starts[0].grant.node, "local");
+  EXPECT_EQ(first.starts[0].grant.kind, "h100");
+  ASSERT_EQ(first.unplaced.size(), 1u);
+  EXPECT_EQ(first.unplaced[0].first, "r-c");
+  EXPECT_FALSE(first.unplaced[0].second.empty());
+  EXPECT_THAT(planning.Run(kStart).starts, IsEmpty()) << "nothing has changed";
+  planning.Leave("r-a", kStart);
+  const Planning::Outcome then = planning.Run(kStart);
+  ASSERT_EQ(then.starts.size(), 1u);
+  EXPECT_EQ(then.starts[0].run, "r-c");
+}
+
+TEST(Planning, WhatAsksForMoreThanTheClusterWaitsAndIsToldSo) {
+  Planning planning(Machine(), kStart);
+  planning.Submit("r-a", Devices(8), kStart);
+  const Planning::Outcome outcome = planning.Run(kStart);
+  EXPECT_THAT(outcome.starts, IsEmpty());
+  EXPECT_THAT(planning.Explain("r-a", kStart), HasSubstr("8 h100"));
+  planning.Submit("r-b", Devices(1), kStart);
+  EXPECT_EQ(planning.Run(kStart).starts.size(), 1u) << "others are served all the same";
+}
+
+TEST(Planning, WhatRanBeforeKeepsItsDevices) {
+  Planning planning(Machine(), kStart);
+  const Grant grant{.node = "local", .kind = "h100", .devices = {1, 2}};
+  EXPECT_TRUE(planning.Seat("r-old", Devices(2), grant, kStart));
+  EXPECT_FALSE(planning.Seat("r-twice", Devices(2), grant, kStart)) << "they are taken";
+  EXPECT_FALSE(
+      planning.Seat("r-gone", Devices(1), {.node = "elsewhere", .kind = "h100", .devices = {0}}, kStart));
+  EXPECT_FALSE(planning.Seat("r-few", Devices(1), {.node = "local", .kind = "h100", .devices = {4}}, kStart));
+  EXPECT_FALSE(
+      planning.Seat("r-kind", Devices(1), {.node = "local", .kind = "a100", .devices = {0}}, kStart));
+  planning.Submit("r-new", Devices(2), kStart);
+  Planning::Outcome outcome = planning.Run(kStart);
+  ASSERT_EQ(outcome.starts.size(), 1u);
+  EXPECT_THAT(outcome.starts[0].grant.devices, ElementsAre(0, 3));
+  planning.Submit("r-next", Devices(2), kStart);
+  EXPECT_THAT(planning.Run(kStart).starts, IsEmpty());
+  planning.Leave("r-old", kStart);
+  outcome = planning.Run(kStart);
+  ASSERT_EQ(outcome.starts.size(), 1u);
+  EXPECT_THAT(outcome.starts[0].grant.devices, ElementsAre(1, 2));
+}
+
+TEST(Planning, WhatNeedsNoDevicesHasAPlaceEverywhere) {
+  Planning planning(Machine(), kStart);
+  for (int i = 0; i < 20; ++i) planning.Submit("r-" + std::to_string(i), {}, kStart);
+  EXPECT_EQ(planning.Run(kStart).starts.size(), 20u);
+}
+
+}  // namespace
+}  // namespace gateway::control
