@@ -163,6 +163,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectQueues(out);
   CollectReplicas(out);
   CollectPrefixes(out);
+  CollectScaling(out);
   CollectKvEvents(out);
   CollectRoutingLog(out);
   CollectShards(out);

@@ -66,6 +66,35 @@ void Metrics::CollectPrefixes(MetricFamilies& out) const {
       .Add(static_cast<double>(stats.displaced));
 }
 
+// Replicas that are started and stopped here.
+void Metrics::CollectScaling(MetricFamilies& out) const {
+  const control::Status status = operations_.scaling();
+  if (status.launcher.empty()) return;
+  const size_t max = operations_.runtime()->config().telemetry.metrics.max_label_values;
+  for (const control::ModelStatus& row : status.models) {
+    const std::string_view model = models_.Bounded(row.model, max);
+    out.Gauge("tidegate_scaling_demand", "Replicas that a model's load keeps busy, by its policy's law")
+        .Add(row.demand, {{"model", model}});
+    out.Gauge("tidegate_scaling_wanted_replicas", "Replicas that a model should have")
+        .Add(uint64_t{row.wanted}, {{"model", model}});
+    out.Gauge("tidegate_scaling_held_requests", "Requests that wait for a replica")
+        .Add(row.held, {{"model", model}});
+    out.Gauge("tidegate_scaling_failed_starts", "Starts that failed, in a row")
+        .Add(uint64_t{row.failures}, {{"model", model}});
+    out.Gauge("tidegate_scaling_replicas", "Replicas that are run here, by how they stand");
+    for (size_t s = 0; s < control::kStates; ++s)
+      out.Add(uint64_t{row.replicas[s]}, {{"model", model}, {"state", Name(static_cast<control::State>(s))}});
+  }
+  for (const control::ColdStart& row : status.cold_starts) {
+    const std::string_view model = models_.Bounded(row.model, max);
+    out.Gauge("tidegate_cold_start_seconds", "From launch to readiness, of the last starts")
+        .Add(conf::ToSeconds(row.p50), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.5"}})
+        .Add(conf::ToSeconds(row.p90), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.9"}});
+  }
+  out.Counter("tidegate_replica_launches_total", "Replicas that were launched").Add(status.launches);
+  out.Counter("tidegate_replica_failures_total", "Replicas that failed").Add(status.failures);
+}
+
 // What engines say of their KV caches.
 void Metrics::CollectKvEvents(MetricFamilies& out) const {
   const KvEventsStatus status = operations_.kv_events();

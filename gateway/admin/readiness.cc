@@ -11,6 +11,7 @@ using nlohmann::ordered_json;
 
 void JudgeModels(const Runtime& runtime, conf::TimePoint now, std::vector<Condition>& out) {
   for (const router::Model& model : runtime.routes().models()) {
+    if (runtime.model(model.id).policy != nullptr) continue;  // the control loop says how it stands
     const auto replicas = runtime.routes().replicas(model.id);
     const bool any = std::any_of(replicas.begin(), replicas.end(), [&](const router::Replica& replica) {
       const router::ReplicaState& state = runtime.load()[replica.id];
@@ -19,6 +20,14 @@ void JudgeModels(const Runtime& runtime, conf::TimePoint now, std::vector<Condit
     if (any) continue;
     out.push_back(
         {"model:" + model.spec.name, fmt::format("none of its {} endpoints is up", replicas.size())});
+  }
+}
+
+void JudgeScaling(const control::Status& status, std::vector<Condition>& out) {
+  if (!status.launcher.empty() && !status.trouble.empty())
+    out.push_back({"launcher:" + status.launcher, status.trouble});
+  for (const control::ModelStatus& model : status.models) {
+    if (!model.trouble.empty()) out.push_back({"model:" + model.model, model.trouble});
   }
 }
 
@@ -38,6 +47,7 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
     out.push_back({"disk", "less than ledger.min_free_bytes is free; new requests are refused", true});
   }
   JudgeModels(*operations.runtime(), now, out);
+  JudgeScaling(operations.scaling(), out);
   if (const ReloadState reloads = operations.reloads(); !reloads.last_ok) {
     out.push_back({"config", "the last one was refused, an older one stays: " + reloads.why});
   }

@@ -23,6 +23,8 @@ constexpr std::array kOfModel = {Member{"model", Type::kText, false, "Only the e
 constexpr std::array kOfQueue = {Member{"model", Type::kText, false, "Only the queue of this model"}, kLimit,
                                  kAfter};
 
+constexpr std::array kOfScaled = {Member{"model", Type::kText, false, "Only this model"}, kLimit, kAfter};
+
 constexpr std::array kKeyQuery = {
     Member{"tenant", Type::kText, false,
            "A tenant's name or path: its keys and those of the tenants below it"},
@@ -95,6 +97,12 @@ const std::array kRoutes = {
     Route{"listQueues", Verb::get, "/admin/v1/queue",
           "Who waits at the gateway, for which model, why and for how long", Role::kViewer, kOfQueue, kNone,
           "QueueList", kOk, Lane::kLoop, ListQueues},
+    Route{"listReplicas", Verb::get, "/admin/v1/replicas",
+          "The replicas that Tidegate runs, where, since when and why", Role::kViewer, kOfScaled, kNone,
+          "ReplicaList", kOk, Lane::kLoop, ListReplicas},
+    Route{"listScaling", Verb::get, "/admin/v1/scaling",
+          "What each model is asked for, how many replicas it should have, and why", Role::kViewer, kOfScaled,
+          kNone, "ScalingList", kOk, Lane::kLoop, ListScaling},
     Route{"listLimits", Verb::get, "/admin/v1/limits", "The limits and what is used of them", Role::kViewer,
           kOfTenant, kNone, "LimitList", kOk, Lane::kLoop, ListLimits},
     Route{"listKeys", Verb::get, "/admin/v1/keys", "The API keys, never their secrets", Role::kViewer,

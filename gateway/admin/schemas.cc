@@ -49,6 +49,19 @@ constexpr std::array kShapes = {
           "expected_wait_ms:whole? drain_per_second:number replicas:whole replicas_with_room:whole "
           "bands:[Band] requests:[Waiting]",
           true},
+    Shape{"Replica",
+          "id:string model:string state:string node:string? device_kind:string? devices:strings "
+          "address:string? age_ms:whole in_state_ms:whole adopted:boolean outstanding_requests:whole "
+          "reason:string",
+          true},
+    Shape{"ColdStart", "device_kind:string? starts:whole p50_ms:whole p90_ms:whole"},
+    Shape{
+        "Scaling",
+        "model:string policy:string law:string min:whole max:whole demand:number wanted:whole reason:string "
+        "capacity_by:string outstanding_requests:number held_requests:number waiting:whole launching:whole "
+        "warming:whole ready:whole draining:whole stopping:whole failed_starts:whole next_start:time? "
+        "trouble:string? cold_starts:[ColdStart]",
+        true},
     Shape{
         "Limit",
         "id:string scope:string limit:string model:string? unit:string capacity:whole share:whole used:whole "

@@ -1,0 +1,81 @@
+// The replicas that Tidegate runs, and why there are so many.
+#include <fmt/format.h>
+
+#include "gateway/admin/handlers.h"
+#include "gateway/admin/input.h"
+
+namespace gateway::admin {
+namespace {
+
+using control::State;
+using nlohmann::ordered_json;
+
+int64_t Millis(conf::Duration d) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
+}
+
+ordered_json OrNull(const std::string& text) {
+  return text.empty() ? ordered_json() : ordered_json(text);
+}
+
+}  // namespace
+
+Answer ListReplicas(const Operations& operations, const Call& call) {
+  const std::string only = call.Query("model");
+  std::vector<ordered_json> all;
+  for (const control::ReplicaStatus& replica : operations.scaling().replicas) {
+    if (!only.empty() && replica.model != only) continue;
+    ordered_json& out = all.emplace_back();
+    out["id"] = replica.run;
+    out["model"] = replica.model;
+    out["state"] = Name(replica.state);
+    out["node"] = OrNull(replica.node);
+    out["device_kind"] = OrNull(replica.kind);
+    out["devices"] = ordered_json::array();
+    for (const uint8_t device : replica.devices) out["devices"].push_back(std::to_string(device));
+    out["address"] = OrNull(replica.address);
+    out["age_ms"] = Millis(call.now - replica.wanted);
+    out["in_state_ms"] = Millis(call.now - replica.since);
+    out["adopted"] = replica.adopted;
+    out["outstanding_requests"] = replica.in_flight;
+    out["reason"] = replica.why;
+  }
+  return ListPage(all, "id", call);
+}
+
+Answer ListScaling(const Operations& operations, const Call& call) {
+  const std::string only = call.Query("model");
+  std::vector<ordered_json> all;
+  const control::Status status = operations.scaling();
+  for (const control::ModelStatus& model : status.models) {
+    if (!only.empty() && model.model != only) continue;
+    ordered_json& out = all.emplace_back();
+    out["model"] = model.model;
+    out["policy"] = model.policy;
+    out["law"] = model.law;
+    out["min"] = model.min;
+    out["max"] = model.max;
+    out["demand"] = model.demand;
+    out["wanted"] = model.wanted;
+    out["reason"] = model.why;
+    out["capacity_by"] = model.capacity;
+    out["outstanding_requests"] = model.in_flight;
+    out["held_requests"] = model.held;
+    for (size_t s = 0; s < control::kStates; ++s)
+      out[std::string(Name(static_cast<State>(s)))] = model.replicas[s];
+    out["failed_starts"] = model.failures;
+    out["next_start"] = model.next_start ? ordered_json(conf::FormatTime(*model.next_start)) : ordered_json();
+    out["trouble"] = OrNull(model.trouble);
+    out["cold_starts"] = ordered_json::array();
+    for (const control::ColdStart& start : status.cold_starts) {
+      if (start.model != model.model) continue;
+      out["cold_starts"].push_back({{"device_kind", OrNull(start.kind)},
+                                    {"starts", start.starts},
+                                    {"p50_ms", Millis(start.p50)},
+                                    {"p90_ms", Millis(start.p90)}});
+    }
+  }
+  return ListPage(all, "model", call);
+}
+
+}  // namespace gateway::admin
