@@ -1,0 +1,114 @@
+// The loop closed, through the real gateway and real engines as processes: load starts replicas, idleness
+// stops them, and what dies in between is found again.
+#include "tests/fault/gateway/scaling.h"
+
+#include <gmock/gmock.h>
+
+namespace tests {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Scaling, ARequestToAModelAtZeroIsHeldUntilItsReplicaIsReadyAndIdlenessStopsIt) {
+  const Scaled scaled({});
+  EXPECT_EQ(scaled.Replicas().size(), 0u);
+  const Answer answer = scaled.gateway.Ask(Chat({{"max_tokens", 3}}, "X-Request-Id: first\r\n"));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const auto close = scaled.gateway.CloseOf("first");
+  EXPECT_GT(close.queue_us, 0) << "it waited for the replica";
+  const int64_t lag_us = scaled.Actions().at(0).time_us - close.open_time_us;
+  RecordProperty("request_to_launch_us", static_cast<int>(lag_us));
+  if (!kSanitized) EXPECT_LE(lag_us, 250'000) << "from the request to the launch";
+  ASSERT_TRUE(scaled.Becomes(1, "ready"));
+  EXPECT_EQ(scaled.Replicas()[0]["id"], close.replica);
+  EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
+  ASSERT_TRUE(scaled.Becomes(0, "ready")) << scaled.Replicas();
+  std::vector<std::string> names;
+  for (const auto& action : scaled.Actions()) {
+    names.push_back(action.action);
+    EXPECT_EQ(action.actor, "control");
+    EXPECT_EQ(action.subject, close.replica);
+    EXPECT_THAT(action.detail, HasSubstr("\"reason\":"));
+  }
+  EXPECT_THAT(names, ElementsAre("replica.launch", "replica.ready", "replica.drain", "replica.stop"));
+  EXPECT_TRUE(scaled.gateway.Settles());
+}
+
+TEST(Scaling, ReplicasAreAdoptedAfterAKillAndNeverDoubled) {
+  Scaled scaled({.replicas = "{min: 1, max: 1}"});
+  ASSERT_TRUE(scaled.Becomes(1, "ready")) << scaled.Replicas();
+  const Json before = scaled.Replicas()[0];
+  EXPECT_FALSE(before["adopted"]);
+  for (int kill = 0; kill < 2; ++kill) {
+    scaled.gateway.Restart();
+    ASSERT_TRUE(scaled.Becomes(1, "ready")) << scaled.Replicas();
+    const Json after = scaled.Replicas()[0];
+    EXPECT_EQ(after["id"], before["id"]);
+    EXPECT_EQ(after["address"], before["address"]);
+    EXPECT_TRUE(after["adopted"]);
+    EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
+  }
+  EXPECT_EQ(scaled.Names("replica.launch"), 1);
+  EXPECT_EQ(scaled.Names("replica.adopt"), 2);
+}
+
+TEST(Scaling, WhatCanNeverStartIsToldToWhoeverHasWaitedAndToOperators) {
+  struct Case {
+    std::string what;
+    ScaledModel model;
+    std::string why;
+  };
+  const std::string hold = "cold_start: {hold: 1s}\n";
+  for (const Case& c :
+       {Case{"no such program", {.more = hold, .command = "[/nonexistent/serve]"}, "/nonexistent/serve"},
+        Case{"it ends at once", {.more = hold, .command = "[/bin/false]"}, "it exited with 1"},
+        Case{"it never answers",
+             {.more = hold, .command = "[/bin/sleep, \"1000\"]", .replica = "ready: {timeout: 300ms}"},
+             "not ready within 300ms"},
+        Case{"more than there is",
+             {.more = hold + "placement: {devices: [{kind: h100, count: 8}]}\n"},
+             "8 h100"}}) {
+    const Scaled scaled(
+        c.model, "cluster: [{kind: h100, count: 4}]",
+        {.replicas = {},
+         .models = "  - {name: other, endpoints: [{url: http://127.0.0.1:9, engine: vllm}]}\n"});
+    const Answer refused = scaled.gateway.Ask(Chat({{"max_tokens", 3}}, "X-Request-Id: held\r\n"));
+    EXPECT_EQ(refused.status, 503) << c.what;
+    EXPECT_EQ(refused.code(), "no_replica_started") << c.what << refused.body;
+    EXPECT_THAT(refused.body, HasSubstr(c.why)) << c.what;
+    EXPECT_GE(scaled.gateway.CloseOf("held").queue_us, 900'000) << c.what;
+    const Answer ready = scaled.gateway.AskAdmin(Get("/readyz"));
+    EXPECT_EQ(ready.status, 200) << "the gateway takes what it can serve";
+    EXPECT_THAT(ready.body, HasSubstr("model:chat-small")) << c.what;
+    EXPECT_THAT(scaled.Scaling()["trouble"].get<std::string>(), HasSubstr(c.why)) << c.what;
+  }
+}
+
+TEST(Scaling, WhenTheGatewayEndsItsReplicasDoUnlessTheyAreToBeKept) {
+  for (const bool keep : {false, true}) {
+    Scaled scaled({.replicas = "{min: 1, max: 1}"}, keep ? "on_exit: keep" : "on_exit: stop");
+    ASSERT_TRUE(scaled.Becomes(1, "ready"));
+    const std::string id = scaled.Replicas()[0]["id"];
+    EXPECT_EQ(scaled.gateway.Stop(std::chrono::seconds(20)), 0);
+    scaled.gateway.Start();
+    ASSERT_TRUE(scaled.Becomes(1, "ready"));
+    EXPECT_EQ(scaled.Replicas()[0]["id"] == id, keep);
+    EXPECT_EQ(scaled.Replicas()[0]["adopted"], keep);
+    scaled.KeepNothing();
+  }
+}
+
+TEST(Scaling, APolicyThatChangesCountsFromTheNextReloadOn) {
+  Scaled scaled({.replicas = "{min: 1, max: 1}"});
+  ASSERT_TRUE(scaled.Becomes(1, "ready"));
+  scaled.WritePolicy({.replicas = "{min: 2, max: 2}"});
+  scaled.gateway.Reload();
+  EXPECT_TRUE(scaled.Becomes(2, "ready")) << scaled.Replicas();
+  scaled.WritePolicy({.replicas = "{min: 3, max: 2}"});
+  scaled.gateway.Reload();
+  EXPECT_TRUE(scaled.Becomes(2, "ready")) << "what is not valid changes nothing";
+}
+
+}  // namespace
+}  // namespace tests
