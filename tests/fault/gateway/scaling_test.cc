@@ -3,6 +3,9 @@
 #include "tests/fault/gateway/scaling.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
 
 namespace tests {
 namespace {
@@ -108,6 +111,48 @@ TEST(Scaling, APolicyThatChangesCountsFromTheNextReloadOn) {
   scaled.WritePolicy({.replicas = "{min: 3, max: 2}"});
   scaled.gateway.Reload();
   EXPECT_TRUE(scaled.Becomes(2, "ready")) << "what is not valid changes nothing";
+}
+
+TEST(Scaling, AStreamThatIsHeldHearsHeartbeatsAndThenItsAnswer) {
+  const Scaled scaled({.more = "cold_start: {hold: 20s, heartbeat: 50ms}\n",
+                       .flags = {"--preset", "demo", "--load-time", "1s"}});
+  RawClient client = scaled.gateway.Connect();
+  client.Send(Chat({{"max_tokens", 3}, {"stream", true}}));
+  EXPECT_EQ(client.ReadHead().status, 200);
+  EXPECT_EQ(client.ReadEvent(), ": waiting");
+  EXPECT_EQ(client.ReadEvent(), ": waiting");
+  std::string last;
+  while (const auto event = client.ReadEvent()) last = *event;
+  EXPECT_EQ(last, "data: [DONE]");
+}
+
+// Of the process that was told to listen there.
+pid_t PidOf(const std::string& port) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string command = ReadFile(entry.path() / "cmdline");
+    if (command.find(std::string("--port") + '\0' + port + '\0') != std::string::npos) return std::stoi(name);
+  }
+  return 0;
+}
+
+TEST(Scaling, ARequestThatFindsItsReplicaDeadWaitsForAnother) {
+  const Scaled scaled({.replicas = "{min: 1, max: 1}"});
+  ASSERT_TRUE(scaled.Becomes(1, "ready"));
+  const Json before = scaled.Replicas()[0];
+  const std::string address = before["address"];
+  const pid_t pid = PidOf(address.substr(address.rfind(':') + 1));
+  ASSERT_GT(pid, 0) << address;
+  kill(pid, SIGKILL);
+  const Answer answer = scaled.gateway.Ask(Chat({{"max_tokens", 3}}));
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  ASSERT_TRUE(scaled.Becomes(1, "ready"));
+  EXPECT_NE(scaled.Replicas()[0]["id"], before["id"]);
+  for (const auto& action : scaled.Actions()) {
+    if (action.action == "replica.stop") EXPECT_THAT(action.detail, HasSubstr("ended by signal 9"));
+  }
+  EXPECT_EQ(scaled.Names("replica.stop"), 1);
 }
 
 }  // namespace
