@@ -24,7 +24,15 @@
 #include "gateway/shard_metrics.h"
 #include "gateway/shared.h"
 
+namespace scheduler {
+class Planner;
+}
+
 namespace gateway {
+
+namespace control {
+class Jobs;
+}
 
 // How the attempts to load a configuration have gone since the start.
 struct ReloadState {
@@ -46,6 +54,9 @@ struct Operations {
   std::function<std::string()> metrics;  // in Prometheus' text format
   std::function<ReloadState()> reloads;
   std::function<control::Status()> scaling = [] { return control::Status(); };
+  // Null while it is not known what runs, and where nothing is scheduled.
+  std::function<control::Jobs*()> jobs = [] { return nullptr; };
+  std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
   // After keys were made or revoked: shards work by them from now on.
   std::function<void()> publish_keys;

@@ -213,7 +213,8 @@ absl::Status Process::OpenControl() {
                             .publish = [this](const Launched& launched) { Serve(launched); },
                             .replicas = &shared_.replicas,
                             .outlooks = &shared_.outlooks,
-                            .file = FleetPath(config)});
+                            .file = FleetPath(config),
+                            .jobs_file = JobsPath(config)});
   return absl::OkStatus();
 }
 
@@ -257,6 +258,8 @@ absl::Status Process::OpenAdmin() {
   operations_.kv_events = [this] { return kv_events_.status(); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_; };
+  operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
+  operations_.planner = [this] { return scaling_ ? scaling_->planner() : nullptr; };
   operations_.scaling = [this] { return scaling_ ? scaling_->status(net::Now()) : control::Status(); };
   operations_.reload = [this](std::string actor) { return Reload(std::move(actor)); };
   operations_.publish_keys = [this] { PublishKeys(); };

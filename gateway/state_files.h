@@ -18,6 +18,10 @@ inline std::string LedgerDir(const Config& config) {
 inline std::string FleetPath(const Config& config) {
   return config.server.state_dir + "/replicas.json";
 }
+// Jobs beside them: control/job_journal.h.
+inline std::string JobsPath(const Config& config) {
+  return config.server.state_dir + "/jobs.jsonl";
+}
 // The last key event that is in the ledger: key_events.h.
 inline std::string KeyEventsPath(const Config& config) {
   return config.server.state_dir + "/key_events.json";

@@ -28,6 +28,17 @@ Answer RevokeKey(const Operations& operations, const Call& call);
 Answer Usage(const Operations& operations, const Call& call);
 Answer Audit(const Operations& operations, const Call& call);
 
+net::Task<Answer> SubmitJob(const Operations& operations, const Call& call);
+Answer ListJobs(const Operations& operations, const Call& call);
+Answer ShowOneJob(const Operations& operations, const Call& call);
+Answer ExplainJob(const Operations& operations, const Call& call);
+net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call);
+net::Task<Answer> CancelJob(const Operations& operations, const Call& call);
+net::Task<Answer> SuspendJob(const Operations& operations, const Call& call);
+net::Task<Answer> ResumeJob(const Operations& operations, const Call& call);
+Answer ListNodes(const Operations& operations, const Call& call);
+Answer ListJobQueues(const Operations& operations, const Call& call);
+
 Answer ShowConfig(const Operations& operations, const Call& call);
 net::Task<Answer> ReloadConfig(const Operations& operations, const Call& call);
 

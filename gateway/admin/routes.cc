@@ -74,6 +74,20 @@ constexpr std::array kAudit = {
     kModel,
     kLimit};
 
+constexpr std::array kNewJob = {
+    Member{"job", Type::kText, true, "A job file: the text of a YAML document, as in conf/jobs"},
+    Member{"file", Type::kText, false, "What problems call it; job when not given"},
+};
+
+constexpr std::array kOfJobs = {
+    Member{"state", Type::kText, false, "pending, starting, running, …; open: all that are not over"},
+    Member{"queue", Type::kText, false, "Only those of this queue"}, kTenant, kLimit, kAfter};
+
+constexpr std::array kOfLog = {
+    Member{"rank", Type::kWhole, false, "The member's; 0 when not given"},
+    Member{"bytes", Type::kWhole, false, "Its last so many, up to 262144; 65536 when not given"},
+    Member{"attempt", Type::kText, false, "last, or before: the one before that; last when not given"}};
+
 constexpr std::span<const Member> kNone = {};
 constexpr int kOk[] = {200};
 constexpr int kCreated[] = {201};
@@ -121,6 +135,29 @@ const std::array kRoutes = {
     Route{"audit", Verb::get, "/admin/v1/audit",
           "Records of the ledger as they stand there; prompts and answers only for the role admin",
           Role::kOperator, kAudit, kNone, "RecordList", kOk, Lane::kReads, Audit},
+    Route{"submitJob", Verb::post, "/admin/v1/jobs", "Hand in a job file; every element of an array is a job",
+          Role::kOperator, kNone, kNewJob, "JobSubmission", kCreated, Lane::kLoop, nullptr, SubmitJob},
+    Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs beside inference, in the order of submission",
+          Role::kViewer, kOfJobs, kNone, "JobList", kOk, Lane::kLoop, ListJobs},
+    Route{"showJob", Verb::get, "/admin/v1/jobs/{id}", "One job, its members and its file", Role::kViewer,
+          kNone, kNone, "JobDetail", kOk, Lane::kLoop, ShowOneJob},
+    Route{"explainJob", Verb::get, "/admin/v1/jobs/{id}/explain",
+          "How a job stands and why, in whole sentences", Role::kViewer, kNone, kNone, "JobExplanation", kOk,
+          Lane::kLoop, ExplainJob},
+    Route{"readJobLog", Verb::get, "/admin/v1/jobs/{id}/logs", "The end of what a member has written",
+          Role::kViewer, kOfLog, kNone, "JobLog", kOk, Lane::kLoop, nullptr, ReadJobLog},
+    Route{"cancelJob", Verb::post, "/admin/v1/jobs/{id}:cancel", "End a job for good", Role::kOperator, kNone,
+          kNone, "JobDetail", kOk, Lane::kLoop, nullptr, CancelJob},
+    Route{"suspendJob", Verb::post, "/admin/v1/jobs/{id}:suspend",
+          "Have a job save and give back what it holds, until it is resumed", Role::kOperator, kNone, kNone,
+          "JobDetail", kOk, Lane::kLoop, nullptr, SuspendJob},
+    Route{"resumeJob", Verb::post, "/admin/v1/jobs/{id}:resume", "Let a suspended job start again",
+          Role::kOperator, kNone, kNone, "JobDetail", kOk, Lane::kLoop, nullptr, ResumeJob},
+    Route{"listNodes", Verb::get, "/admin/v1/nodes", "The nodes, their devices and who holds them",
+          Role::kViewer, kPage, kNone, "NodeList", kOk, Lane::kLoop, ListNodes},
+    Route{"listJobQueues", Verb::get, "/admin/v1/queues",
+          "The queues that share the devices: what each deserves, uses, waits for and has used",
+          Role::kViewer, kPage, kNone, "JobQueueList", kOk, Lane::kLoop, ListJobQueues},
     Route{"showConfig", Verb::get, "/admin/v1/config",
           "The configuration that is applied; secrets as references", Role::kOperator, kNone, kNone, "Config",
           kOk, Lane::kLoop, ShowConfig},

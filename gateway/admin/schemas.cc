@@ -9,7 +9,8 @@ namespace {
 using nlohmann::ordered_json;
 
 // One object: its members and their types in order, "name:type name:type ...". A type is string, whole,
-// number, boolean, object, time, strings (a list), or another object's name; with "?" it may be null, with
+// number, boolean, object, time, strings and wholes (lists), or another object's name; with "?" it may be
+// null, with
 // "*" it may be absent.
 struct Shape {
   const char* name;
@@ -85,6 +86,29 @@ constexpr std::array kShapes = {
           "requests:whole errors:whole input_tokens:whole cached_tokens:whole output_tokens:whole "
           "cost_micro_usd:whole"},
     Shape{"UsageList", "object:string since:time? until:time? data:[UsageRow] has_more:boolean next:string*"},
+    Shape{"JobSubmission", "object:string jobs:strings"},
+    Shape{
+        "Job",
+        "id:string name:string work:string state:string since:time reason:string queue:string tenant:string? "
+        "user:string priority:whole submitted:time members:whole min_members:whole max_members:whole "
+        "devices:whole attempt:whole restarts:whole",
+        true},
+    Shape{"JobMember",
+          "rank:whole run:string node:string kind:string? devices:wholes state:string exit_code:whole? "
+          "why:string?"},
+    Shape{
+        "JobDetail",
+        "id:string name:string work:string state:string since:time reason:string queue:string tenant:string? "
+        "user:string priority:whole submitted:time members:whole min_members:whole max_members:whole "
+        "devices:whole attempt:whole restarts:whole runs:[JobMember] file:string"},
+    Shape{"JobExplanation", "id:string state:string text:strings"},
+    Shape{"JobLog", "id:string rank:whole cut:boolean text:string"},
+    Shape{"Device", "device:whole healthy:boolean free:number held_by:strings"},
+    Shape{"Node", "name:string health:string kind:string? devices:whole free:whole each:[Device]", true},
+    Shape{"JobQueue",
+          "name:string parent:string? deserved:number used:number asked:number jobs_running:whole "
+          "jobs_waiting:whole usage_device_hours:number",
+          true},
     Shape{"RecordList", "object:string data:[Record] has_more:boolean next_from_seq:whole"},
     Shape{"AppliedConfig", "sha256:string loaded_at:time"},
     Shape{"Reloads", "applied:whole refused:whole last_ok:boolean last_at:time? why:string"},
@@ -106,6 +130,7 @@ ordered_json TypeOf(std::string_view type) {
   if (type == "boolean") return {{"type", "boolean"}};
   if (type == "object") return {{"type", "object"}};
   if (type == "time") return {{"type", "string"}, {"format", "date-time"}};
+  if (type == "wholes") return {{"type", "array"}, {"items", {{"type", "integer"}}}};
   if (type == "strings") return {{"type", "array"}, {"items", {{"type", "string"}}}};
   if (type.front() == '[') return {{"type", "array"}, {"items", Reference(type.substr(1, type.size() - 2))}};
   return Reference(type);

@@ -13,6 +13,9 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddKeys(app, run);
   AddUsage(app, run);
   AddAudit(app, run);
+  AddJobs(app, run);
+  AddNodes(app, run);
+  AddQueues(app, run);
   AddRoute(app, run);
   AddPolicy(app, run);
   AddSimulate(app, run);

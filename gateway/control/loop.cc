@@ -8,6 +8,7 @@
 #include "gateway/control/capacity.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
 
 namespace gateway::control {
 namespace {
@@ -27,6 +28,7 @@ ControlLoop::ControlLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       launcher_(std::move(launcher)),
       around_(std::move(around)),
       planning_(scaling, net::Now()),
+      jobs_(AroundJobs(scaling)),
       saves_(kMaxSaves),
       pause_(loop.watchdog) {
   launcher_->on_change = [this](const std::string&) {
@@ -36,6 +38,29 @@ ControlLoop::ControlLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
 }
 
 ControlLoop::~ControlLoop() = default;
+
+JobsAround ControlLoop::AroundJobs(const config::Scaling& scaling) {
+  JobsAround around;
+  around.now = [] { return net::Now(); };
+  around.planner = [this]() -> scheduler::Planner& { return planning_.planner(); };
+  around.changed = [this] { planning_.Changed(); };
+  around.wake = [this] {
+    if (begun_ && !closing_) Wake();
+  };
+  around.spawn = [this](net::Task<void> task) { loop_.tasks.Spawn(std::move(task)); };
+  around.record = around_.record;
+  around.off_loop = [this](std::function<absl::Status()> fn) { return net::OffLoop(loop_, std::move(fn)); };
+  around.tenant_path = [this](const std::string& name) -> std::optional<std::string> {
+    const TenantRuntime* const tenant = around_.runtime()->FindTenant(name);
+    return tenant == nullptr ? std::nullopt : std::optional<std::string>(tenant->path);
+  };
+  around.launcher = launcher_.get();
+  around.cluster = &planning_.cluster();
+  around.queues = scaling.planning.queues;
+  around.sources = conf::SystemSources();
+  around.file = around_.jobs_file;
+  return around;
+}
 
 void ControlLoop::Start() {
   Configure(*around_.runtime());
@@ -78,6 +103,8 @@ void ControlLoop::OnAlarm() {
   Tend(now);
   Publish(now);
   TakeSteps(now);
+  jobs_.Tick();
+  jobs_.TakeSteps();
   if (!looking_ && now >= next_look_) {
     next_look_ = now + kLookEvery;
     loop_.tasks.Spawn(Look());
@@ -180,6 +207,8 @@ void ControlLoop::Place(conf::TimePoint now) {
     replica->launched = now;
     fleet_.Enter(*replica, State::kLaunching, fmt::format("{}; {}", replica->why, start.why), now);
   }
+  for (const scheduler::Action& action : outcome.of_jobs) jobs_.Apply(action);
+  for (auto& [job, why] : outcome.waiting) jobs_.Unplaced(job, std::move(why));
   for (auto& [run, why] : outcome.unplaced) {
     Replica* const replica = fleet_.FindRun(run);
     if (replica == nullptr) continue;

@@ -21,6 +21,7 @@
 #include "gateway/control/crash_loop.h"
 #include "gateway/control/fleet.h"
 #include "gateway/control/fleet_file.h"
+#include "gateway/control/jobs.h"
 #include "gateway/control/planning.h"
 #include "gateway/control/signals.h"
 #include "gateway/control/status.h"
@@ -42,7 +43,8 @@ struct Surroundings {
   std::function<void(const Launched&)> publish;
   router::ReplicaStates* replicas = nullptr;
   Outlooks* outlooks = nullptr;
-  std::string file;  // of the fleet
+  std::string file;       // of the fleet
+  std::string jobs_file;  // of the jobs
 };
 
 class ControlLoop final : private net::Alarm {
@@ -61,6 +63,9 @@ class ControlLoop final : private net::Alarm {
   net::Task<void> Close(bool keep);
 
   Status status(conf::TimePoint now) const;
+  // Null until it is known what runs.
+  Jobs* jobs() { return begun_ ? &jobs_ : nullptr; }
+  const scheduler::Planner* planner() { return begun_ ? &planning_.planner() : nullptr; }
 
  private:
   // One model that has, or had, a policy.
@@ -78,6 +83,7 @@ class ControlLoop final : private net::Alarm {
     std::string trouble;
   };
 
+  JobsAround AroundJobs(const config::Scaling& scaling);
   void OnAlarm() override;
   void Wake() { SetAfter(conf::Duration::zero()); }
 
@@ -107,6 +113,7 @@ class ControlLoop final : private net::Alarm {
   void Compare(const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
   net::Task<void> EndOrphan(std::string run);
   net::Task<void> Begin();
+  net::Task<void> OpenJobs();
   void TakeOver(const std::vector<FleetEntry>& entries,
                 const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
 
@@ -114,6 +121,7 @@ class ControlLoop final : private net::Alarm {
   const std::unique_ptr<plugins::launchers::Launcher> launcher_;
   const Surroundings around_;
   Planning planning_;
+  Jobs jobs_;
   Fleet fleet_;
   ColdStarts cold_starts_;
   std::map<std::string, Pool> pools_;

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <set>
 
+#include "gateway/control/fleet.h"
+#include "gateway/control/grant.h"
 #include "scheduler/io/explanation_text.h"
+#include "scheduler/state/node_state.h"
 
 namespace gateway::control {
 namespace {
@@ -86,8 +89,10 @@ bool Planning::Seat(const std::string& run, const config::Placement& placement, 
 void Planning::Begin() {
   if (planner_) return;
   planner_ = std::make_unique<scheduler::Planner>(seated_, policy_);
-  for (const scheduler::JobState& job : seated_.jobs)
-    jobs_.emplace(job.job.id, planner_->jobs().Find(job.job.id));
+  for (const scheduler::JobState& job : seated_.jobs) {
+    if (IsReplicaRun(job.job.id)) jobs_.emplace(job.job.id, planner_->jobs().Find(job.job.id));
+  }
+  seated_.jobs.clear();
 }
 
 void Planning::Submit(const std::string& run, const config::Placement& placement, conf::TimePoint now) {
@@ -105,20 +110,33 @@ void Planning::Leave(const std::string& run, conf::TimePoint now) {
   changed_ = true;
 }
 
-Grant Planning::GrantOf(const Holding& holding) const {
+bool Planning::Seat(scheduler::JobState job) {
   const scheduler::Cluster& cluster = seated_.cluster;
-  Grant grant;
-  grant.node = cluster.nodes[holding.node].name;
-  grant.cpu_milli = holding.cpu_milli;
-  grant.memory_mib = holding.memory_mib;
-  if (holding.devices == 0) return grant;
-  const scheduler::NodeType& type = cluster.type_of(holding.node);
-  grant.kind = cluster.kinds[type.kind].name;
-  grant.milli = holding.milli;
-  for (uint8_t d = 0; d < scheduler::kMaxDevices; ++d) {
-    if ((holding.devices >> d & 1) != 0) grant.devices.push_back(d);
+  std::map<scheduler::NodeId, scheduler::NodeState> nodes;
+  const auto take = [&](const std::vector<scheduler::MemberAt>& members) {
+    for (const scheduler::MemberAt& member : members) {
+      const Holding& holding = member.holding;
+      if (holding.node >= cluster.nodes.size()) return false;
+      const scheduler::NodeType& type = cluster.type_of(holding.node);
+      if (holding.devices >> type.devices != 0) return false;
+      const auto at = nodes.try_emplace(holding.node, scheduler::EmptyNode(cluster, holding.node)).first;
+      const scheduler::TypeView view = cluster.view(cluster.nodes[holding.node].type);
+      if (!scheduler::IsFree(at->second, holding, view)) return false;
+      scheduler::Take(at->second, holding, view);
+    }
+    return true;
+  };
+  for (const scheduler::JobState& other : seated_.jobs) {
+    if (!take(other.members) || !take(other.leaving)) return false;
   }
-  return grant;
+  if (!take(job.members) || !take(job.leaving)) return false;
+  seated_.jobs.push_back(std::move(job));
+  return true;
+}
+
+scheduler::Planner& Planning::planner() {
+  Begin();
+  return *planner_;
 }
 
 Planning::Outcome Planning::Run(conf::TimePoint now) {
@@ -132,16 +150,17 @@ Planning::Outcome Planning::Run(conf::TimePoint now) {
   scheduler::Rng rng = scheduler::CycleRng(kSeed, planner_->version());
   scheduler::Plan plan = planner_->Run(now, rng);
   for (scheduler::Action& action : plan.actions) {
-    if (!jobs_.contains(action.job)) continue;
-    if (action.kind == scheduler::ActionKind::kStart) {
-      out.starts.push_back(
-          {std::move(action.job), GrantOf(action.members.front().holding), std::move(action.why.text)});
+    if (!jobs_.contains(action.job)) {
+      out.of_jobs.push_back(std::move(action));
+    } else if (action.kind == scheduler::ActionKind::kStart) {
+      out.starts.push_back({std::move(action.job), GrantOf(cluster(), action.members.front().holding),
+                            std::move(action.why.text)});
     } else {
       out.evicted.emplace_back(std::move(action.job), std::move(action.why.text));
     }
   }
   for (auto& [job, reason] : plan.waiting) {
-    if (jobs_.contains(job)) out.unplaced.emplace_back(std::move(job), std::move(reason.text));
+    (jobs_.contains(job) ? out.unplaced : out.waiting).emplace_back(std::move(job), std::move(reason.text));
   }
   return out;
 }

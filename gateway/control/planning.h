@@ -37,7 +37,16 @@ class Planning {
     std::vector<Start> starts;
     std::vector<std::pair<std::string, std::string>> unplaced;  // run, and why it waits
     std::vector<std::pair<std::string, std::string>> evicted;   // run that is to stop, and why
+    std::vector<scheduler::Action> of_jobs;                     // of all other work
+    std::vector<std::pair<std::string, std::string>> waiting;   // job, and why it waits
   };
+  // Other work: of what ran or waited before this process, as it stood then; false: what it holds is not
+  // there (any more), or taken already. Before the first Submit, and after the replicas.
+  bool Seat(scheduler::JobState job);
+  // For who asks it for other work, and says so.
+  scheduler::Planner& planner();
+  void Changed() { changed_ = true; }
+
   // A cycle, if something has changed since the last one or it is time for one.
   Outcome Run(conf::TimePoint now);
 
@@ -49,7 +58,6 @@ class Planning {
 
  private:
   scheduler::Job JobOf(const std::string& run, const config::Placement& placement, conf::TimePoint now) const;
-  plugins::launchers::Grant GrantOf(const scheduler::Holding& holding) const;
   void Begin();
 
   const scheduler::Policy policy_;

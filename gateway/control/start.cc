@@ -27,10 +27,12 @@ net::Task<void> ControlLoop::Begin() {
     log::Error("what was given to replicas is not known; those that run are ended",
                {{"why", conf::Std(known.status().message())}});
   }
+  co_await OpenJobs();
   while (!closing_) {
     const absl::StatusOr<std::vector<RunStatus>> runs = co_await launcher_->List();
     if (runs.ok()) {
       TakeOver(known.value_or(std::vector<FleetEntry>()), *runs, net::Now());
+      jobs_.TakeOver(*runs, [this](scheduler::JobState job) { return planning_.Seat(std::move(job)); });
       trouble_.clear();
       begun_ = true;
       break;
@@ -42,6 +44,17 @@ net::Task<void> ControlLoop::Begin() {
   }
   --under_way_;
   if (!closing_) Wake();
+}
+
+// While it is not known which devices jobs hold, none is given to anybody.
+net::Task<void> ControlLoop::OpenJobs() {
+  while (!closing_) {
+    const absl::Status opened = co_await jobs_.Open();
+    if (opened.ok()) co_return;
+    trouble_ = conf::Std(opened.message());
+    log::Error("it is not known which jobs there are; nothing is started before it is", {{"why", trouble_}});
+    co_await pause_.For(kRetry);
+  }
 }
 
 void ControlLoop::TakeOver(const std::vector<FleetEntry>& entries, const std::vector<RunStatus>& runs,
@@ -66,6 +79,7 @@ void ControlLoop::TakeOver(const std::vector<FleetEntry>& entries, const std::ve
 
 net::Task<void> ControlLoop::Close(bool keep) {
   closing_ = true;
+  jobs_.Close();
   Clear();
   pause_.Cancel();
   fetches_.Abort();
@@ -80,7 +94,7 @@ net::Task<void> ControlLoop::Close(bool keep) {
     if (!looking_) loop_.tasks.Spawn(Look());
     co_await tick.For(kCloseTick);
   }
-  while (under_way_ > 0) co_await tick.For(kCloseTick);
+  while (under_way_ + jobs_.under_way() > 0) co_await tick.For(kCloseTick);
   for (const Replica& replica : fleet_.all())
     log::Info("replica left running", {{"replica", replica.run}, {"state", Name(replica.state)}});
   co_await launcher_->Close();

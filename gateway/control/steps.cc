@@ -326,6 +326,7 @@ void ControlLoop::Compare(const std::vector<RunStatus>& runs, conf::TimePoint no
       replica.last_probe = run.why;
     }
   }
+  jobs_.Observe(runs);
   for (const auto& [id, run] : by_id) {
     if (IsReplicaRun(id) && orphans_.insert(std::string(id)).second)
       loop_.tasks.Spawn(EndOrphan(std::string(id)));

@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <set>
 
 #include "gateway/admin/handlers.h"
 #include "tests/unit/gateway/admin/world.h"
+#include "tests/unit/gateway/control/jobs_world.h"
 
 namespace {
 
@@ -129,17 +132,37 @@ TEST(OpenApi, AnswersAreAsItSays) {
   world.Serve("demo/search", "chat-small", 3, 4);
   const std::string id = world.AppKey().substr(3, 10);
   world.reloads.last_ok = false;
+  tests::TempDir folder;
+  tests::ScriptedLauncher launcher;
+  launcher.logs = folder.path() + "/";
+  tests::JobsWorld jobs(folder, launcher, gateway::net::Now());
+  constexpr std::string_view kJob = "name: one\ncommand: [x]\ndevices: [{kind: h100}]\n";
+  for (int i = 0; i < 3; ++i) (void)jobs.Submit(std::string(kJob));
+  jobs.Settle();
+  ASSERT_TRUE(jobs.Ask(jobs.jobs->Suspend("one-3", "ada")).ok());
+  jobs.Settle();
+  std::ofstream(folder / "j-one-1-1-0") << "step 1\n";
+  world.operations.jobs = [&] { return jobs.jobs.get(); };
+  world.operations.planner = [&] { return &jobs.planner(); };
+  const std::map<std::string_view, std::string> job_of = {{"suspendJob", "one-2"}, {"resumeJob", "one-3"}};
   const json document = Document();
   tests::WithAdmin(world, [&](tests::AdminClient& client) -> Task<void> {
     for (const Route& route : Routes()) {
       if (route.schema.empty()) continue;
       std::string path(route.path);
       if (const size_t open = path.find('{'); open != std::string::npos) {
-        path.replace(open, path.find('}') - open + 1, id);
+        const bool is_job = path.find("/jobs/") != std::string::npos;
+        const auto job = job_of.find(route.name);
+        path.replace(open, path.find('}') - open + 1,
+                     !is_job               ? id
+                     : job == job_of.end() ? "one-1"
+                                           : job->second);
       }
-      const tests::Reply reply = co_await client.Call(
-          route.method == Verb::get ? "GET" : "POST", path, std::string(tests::kBootstrapKey),
-          route.name == "createKey" ? R"({"tenant":"search"})" : "");
+      const std::string body = route.name == "createKey"   ? R"({"tenant":"search"})"
+                               : route.name == "submitJob" ? json{{"job", kJob}}.dump()
+                                                           : "";
+      const tests::Reply reply = co_await client.Call(route.method == Verb::get ? "GET" : "POST", path,
+                                                      std::string(tests::kBootstrapKey), body);
       EXPECT_THAT(route.statuses, testing::Contains(reply.status)) << path << ": " << reply.text;
       std::vector<std::string> wrong;
       Fits(document, {{"$ref", "#/components/schemas/" + std::string(route.schema)}}, reply.body,

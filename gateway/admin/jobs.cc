@@ -1,0 +1,264 @@
+// Jobs beside inference: handed in, listed, explained, read, ended; and the nodes and queues that they share
+// with the replicas.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+
+#include "conf/text.h"
+#include "gateway/admin/handlers.h"
+#include "gateway/admin/input.h"
+#include "gateway/control/grant.h"
+#include "gateway/control/jobs.h"
+
+namespace gateway::admin {
+namespace {
+
+using control::Job;
+using control::JobMember;
+using control::Jobs;
+using nlohmann::ordered_json;
+
+constexpr size_t kDefaultLog = 64 * 1024;
+constexpr size_t kShownHolders = 64;  // of one device
+
+Answer NotThere(const Call& call) {
+  if (call.runtime->config().scaling) {
+    return Refuse(api::Code::kOverloaded, "it is not known yet what runs; try again in a moment",
+                  call.request_id);
+  }
+  return Refuse(
+      api::Code::kConflict,
+      "this gateway schedules nothing: its configuration has no section scaling, which says on what",
+      call.request_id);
+}
+
+Answer NoSuchJob(const Call& call) {
+  return Refuse(api::Code::kNotFound, fmt::format("no job has the id \"{}\"", call.item), call.request_id);
+}
+
+std::string_view WorkOf(const Job& job) {
+  return job.file().elements > 0 ? "array" : Name(job.file().job.work);
+}
+
+ordered_json TextOrNull(const std::string& text) {
+  return text.empty() ? ordered_json() : ordered_json(text);
+}
+
+ordered_json ShowMembers(const std::vector<JobMember>& members, const scheduler::Cluster& cluster) {
+  ordered_json out = ordered_json::array();
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    const JobMember& member = members[rank];
+    plugins::launchers::Grant grant;
+    if (member.at.holding.node < cluster.nodes.size()) grant = control::GrantOf(cluster, member.at.holding);
+    out.push_back({{"rank", rank},
+                   {"run", member.run},
+                   {"node", grant.node},
+                   {"kind", TextOrNull(grant.kind)},
+                   {"devices", grant.devices},
+                   {"state", member.ended     ? "ended"
+                             : member.running ? "running"
+                                              : "starting"},
+                   {"exit_code", member.exit_code ? ordered_json(*member.exit_code) : ordered_json()},
+                   {"why", TextOrNull(member.why)}});
+  }
+  return out;
+}
+
+ordered_json ShowJob(const Job& job, const scheduler::Cluster& cluster, bool whole) {
+  const scheduler::Job& ask = job.file().job;
+  ordered_json out = {
+      {"id", job.id},
+      {"name", job.file().name},
+      {"work", WorkOf(job)},
+      {"state", Name(job.state)},
+      {"since", conf::FormatTime(job.since)},
+      {"reason", job.state == control::JobState::kPending && !job.unplaced.empty() ? job.unplaced : job.why},
+      {"queue", ask.queue},
+      {"tenant", TextOrNull(ask.tenant)},
+      {"user", job.of->user},
+      {"priority", ask.priority},
+      {"submitted", conf::FormatTime(job.of->at)},
+      {"members", job.holds() ? job.members.size() : 0},
+      {"min_members", MinMembers(ask)},
+      {"max_members", scheduler::Members(ask)},
+      {"devices", job.holds() ? job.devices() : 0},
+      {"attempt", job.attempt},
+      {"restarts", job.restarts}};
+  if (!whole) return out;
+  out["runs"] = ShowMembers(job.members, cluster);
+  out["file"] = job.of->text;
+  return out;
+}
+
+}  // namespace
+
+net::Task<Answer> SubmitJob(const Operations& operations, const Call& call) {
+  if (operations.jobs() == nullptr) co_return NotThere(call);
+  std::string file = call.Text("file");
+  if (file.empty()) file = "job";
+  const absl::StatusOr<control::Submitted> submitted =
+      co_await operations.jobs()->Submit(call.Text("job"), file, call.actor);
+  if (!submitted.ok()) co_return Refuse(submitted.status(), call.request_id);
+  if (!submitted->problems.empty()) {
+    std::vector<FieldProblem> problems;
+    problems.reserve(submitted->problems.size());
+    for (const conf::Problem& problem : submitted->problems) problems.push_back({"job", ToString(problem)});
+    co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
+  }
+  co_return Json({{"object", "job.submission"}, {"jobs", submitted->jobs}}, 201);
+}
+
+Answer ListJobs(const Operations& operations, const Call& call) {
+  if (operations.jobs() == nullptr) return NotThere(call);
+  const std::string state = call.Query("state");
+  const std::string queue = call.Query("queue");
+  std::string tenant = call.Query("tenant");
+  if (const TenantRuntime* found = call.runtime->FindTenant(tenant)) tenant = found->path;
+  if (!state.empty() && state != "open" && !control::ParseJobState(state)) {
+    return Refuse(api::Code::kInvalidValue,
+                  std::vector<FieldProblem>{{"state", fmt::format("\"{}\" is no state of a job", state)}},
+                  call.request_id);
+  }
+  std::vector<ordered_json> all;
+  for (const Job& job : operations.jobs()->all()) {
+    const std::string& of = job.file().job.tenant;
+    if (state == "open" ? IsOver(job.state) : !state.empty() && Name(job.state) != state) continue;
+    if (!queue.empty() && job.file().job.queue != queue) continue;
+    if (!tenant.empty() && of != tenant && !of.starts_with(tenant + "/")) continue;
+    all.push_back(ShowJob(job, operations.jobs()->cluster(), false));
+  }
+  return ListPage(all, "id", call);
+}
+
+Answer ShowOneJob(const Operations& operations, const Call& call) {
+  if (operations.jobs() == nullptr) return NotThere(call);
+  const Job* const job = operations.jobs()->Find(call.item);
+  if (job == nullptr) return NoSuchJob(call);
+  return Json(ShowJob(*job, operations.jobs()->cluster(), true));
+}
+
+Answer ExplainJob(const Operations& operations, const Call& call) {
+  if (operations.jobs() == nullptr) return NotThere(call);
+  const Job* const job = operations.jobs()->Find(call.item);
+  if (job == nullptr) return NoSuchJob(call);
+  return Json({{"id", job->id}, {"state", Name(job->state)}, {"text", operations.jobs()->Explain(*job)}});
+}
+
+net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
+  if (operations.jobs() == nullptr) co_return NotThere(call);
+  uint64_t rank = 0;
+  uint64_t bytes = kDefaultLog;
+  std::vector<FieldProblem> problems;
+  for (const auto& [name, out, most] : {std::tuple("rank", &rank, uint64_t{UINT32_MAX}),
+                                        std::tuple("bytes", &bytes, uint64_t{Jobs::kMostLog})}) {
+    const std::string text = call.Query(name);
+    if (text.empty()) continue;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+    if (error != std::errc() || end != text.data() + text.size() || *out > most)
+      problems.push_back({name, fmt::format("\"{}\" is not a whole number up to {}", text, most)});
+  }
+  const std::string attempt = call.Query("attempt");
+  if (!attempt.empty() && attempt != "last" && attempt != "before")
+    problems.push_back({"attempt", fmt::format("\"{}\" is neither last nor before", attempt)});
+  if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
+  const absl::StatusOr<control::JobLog> log = co_await operations.jobs()->Log(
+      call.item, static_cast<uint32_t>(rank), attempt == "before", static_cast<size_t>(bytes));
+  if (!log.ok()) co_return Refuse(log.status(), call.request_id);
+  co_return Json({{"id", call.item}, {"rank", rank}, {"cut", log->cut}, {"text", log->text}});
+}
+
+namespace {
+
+net::Task<Answer> Change(const Operations& operations, const Call& call,
+                         net::Task<absl::Status> (Jobs::*change)(std::string, std::string)) {
+  if (operations.jobs() == nullptr) co_return NotThere(call);
+  const absl::Status changed = co_await (operations.jobs()->*change)(call.item, call.actor);
+  if (!changed.ok()) co_return Refuse(changed, call.request_id);
+  const Job* const job = operations.jobs()->Find(call.item);
+  if (job == nullptr) co_return NoSuchJob(call);
+  co_return Json(ShowJob(*job, operations.jobs()->cluster(), true));
+}
+
+}  // namespace
+
+net::Task<Answer> CancelJob(const Operations& operations, const Call& call) {
+  return Change(operations, call, &Jobs::Cancel);
+}
+net::Task<Answer> SuspendJob(const Operations& operations, const Call& call) {
+  return Change(operations, call, &Jobs::Suspend);
+}
+net::Task<Answer> ResumeJob(const Operations& operations, const Call& call) {
+  return Change(operations, call, &Jobs::Resume);
+}
+
+Answer ListNodes(const Operations& operations, const Call& call) {
+  const scheduler::Planner* const planner = operations.planner();
+  if (planner == nullptr) return NotThere(call);
+  const scheduler::ClusterState& state = planner->state();
+  const scheduler::Cluster& cluster = state.cluster();
+  std::vector<ordered_json> all;
+  all.reserve(cluster.nodes.size());
+  for (scheduler::NodeId id = 0; id < cluster.nodes.size(); ++id) {
+    const scheduler::NodeType& type = cluster.type_of(id);
+    const scheduler::NodeState& node = state.node(id);
+    std::vector<std::vector<std::string>> holders(type.devices);
+    for (const scheduler::MemberId member : state.on(id)) {
+      const scheduler::Member& held = state.member(member);
+      for (size_t d = 0; d < holders.size(); ++d) {
+        if ((held.holding.devices >> d & 1) != 0 && holders[d].size() < kShownHolders)
+          holders[d].push_back(planner->jobs()[held.job].job.id);
+      }
+    }
+    ordered_json devices = ordered_json::array();
+    for (size_t d = 0; d < holders.size(); ++d) {
+      std::ranges::sort(holders[d]);
+      devices.push_back({{"device", d},
+                         {"healthy", node.device[d].healthy},
+                         {"free", static_cast<double>(node.device[d].free_milli) / scheduler::kWholeDevice},
+                         {"held_by", holders[d]}});
+    }
+    all.push_back({{"name", cluster.nodes[id].name},
+                   {"health", Name(state.health(id))},
+                   {"kind", TextOrNull(type.devices > 0 ? cluster.kinds[type.kind].name : "")},
+                   {"devices", type.devices},
+                   {"free", node.whole_count()},
+                   {"each", std::move(devices)}});
+  }
+  return ListPage(all, "name", call);
+}
+
+Answer ListJobQueues(const Operations& operations, const Call& call) {
+  const scheduler::Planner* const planner = operations.planner();
+  if (planner == nullptr) return NotThere(call);
+  const scheduler::QueueTree& tree = planner->queues();
+  std::vector<uint64_t> waiting(tree.size() + size_t{1});
+  std::vector<uint64_t> running(tree.size() + size_t{1});
+  for (scheduler::JobIndex job = 0; job < planner->jobs().bound(); ++job) {
+    const scheduler::JobEntry& entry = planner->jobs()[job];
+    if (!entry.alive) continue;
+    const bool waits = entry.phase == scheduler::Phase::kPending;
+    for (scheduler::QueueIndex q = entry.queue; q != scheduler::kNone; q = tree.parent(q))
+      ++(waits ? waiting : running)[q];
+  }
+  const auto devices = [](int64_t milli) { return static_cast<double>(milli) / scheduler::kWholeDevice; };
+  std::vector<ordered_json> all;
+  for (scheduler::QueueIndex q = 0; q < tree.size(); ++q) {
+    const scheduler::QueueIndex parent = tree.parent(q);
+    const scheduler::Standing standing = tree.standing(q, scheduler::kAnyKind);
+    all.push_back(
+        {{"name", tree.name(q)},
+         {"parent", parent == scheduler::kNone || parent == tree.root() ? ordered_json()
+                                                                        : ordered_json(tree.name(parent))},
+         {"deserved", devices(standing.deserved)},
+         {"used", devices(standing.allocated)},
+         {"asked", devices(tree.requested(q, scheduler::kAnyKind))},
+         {"jobs_running", running[q]},
+         {"jobs_waiting", waiting[q]},
+         {"usage_device_hours", static_cast<double>(tree.QueueUsage(q)) / 3'600'000.0}});
+  }
+  return ListPage(all, "name", call);
+}
+
+}  // namespace gateway::admin

@@ -1,0 +1,43 @@
+// A running gateway, as commands ask it: through its admin listener, found by the configuration file or by
+// its address, with an admin key that comes from the environment or a file and is never printed.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gateway::cli {
+
+inline constexpr const char* kAdminKeyVariable = "TIDEGATE_ADMIN_KEY";
+
+struct AdminOptions {
+  std::shared_ptr<std::string> config;
+  std::string url;          // instead of what the configuration says
+  std::string key_file;     // instead of the environment
+  std::string ca;           // of https
+  std::string server_name;  // likewise
+  bool json = false;
+};
+
+// -c, --admin, --key-file, --ca, --server-name, --json.
+void AddAdminOptions(CLI::App& command, AdminOptions& options);
+
+// The answer's body. Errors say what the gateway said: InvalidArgument for what the caller got wrong,
+// FailedPrecondition for what cannot be done now, Unavailable when it was not reached.
+absl::StatusOr<nlohmann::ordered_json> AskAdmin(const AdminOptions& options, std::string_view method,
+                                                const std::string& target,
+                                                const nlohmann::json& body = nullptr);
+
+// All pages of a list's data. `target` has a query already, or none.
+absl::StatusOr<std::vector<nlohmann::ordered_json>> ListAdmin(const AdminOptions& options,
+                                                              const std::string& target);
+
+// A text as part of a path or a query.
+std::string Escaped(std::string_view text);
+
+}  // namespace gateway::cli

@@ -1,0 +1,268 @@
+// tidegate jobs, nodes, queues: the work that a running gateway does beside its replicas, and the machine
+// that they share.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "conf/text.h"
+#include "gateway/cli/admin_client.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/files.h"
+#include "gateway/cli/output.h"
+#include "gateway/cli/problems.h"
+#include "gateway/config/job_file.h"
+
+namespace gateway::cli {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr size_t kMostFile = 192 * 1024;
+
+struct Options {
+  AdminOptions admin;
+  std::string file;
+  bool check = false;
+  std::string id;
+  bool all = false;
+  std::string state;
+  std::string queue;
+  std::string tenant;
+  uint32_t rank = 0;
+  uint32_t bytes = 64 * 1024;
+  bool before = false;
+};
+using OptionsRef = std::shared_ptr<Options>;
+
+std::string TextOf(const ordered_json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_number_float()) return fmt::format("{:g}", value.get<double>());
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+int Submit(const Options& options) {
+  const absl::StatusOr<std::string> text = ReadWhole(options.file, kMostFile);
+  if (!text.ok()) {
+    return Fail(absl::InvalidArgumentError(
+        conf::Abseil(fmt::format("{}: {}", options.file, conf::Std(text.status().message())))));
+  }
+  const auto read = config::ReadJobFile(*text, options.file, config::ReferencesOnly());
+  if (!read.value) return PrintProblems(read.problems, options.admin.json);
+  if (options.check) {
+    if (!options.admin.json) fmt::print("{} is a job file\n", options.file);
+    return kOk;
+  }
+  const absl::StatusOr<ordered_json> answer =
+      AskAdmin(options.admin, "POST", "/admin/v1/jobs", json{{"job", *text}, {"file", options.file}});
+  if (!answer.ok()) return Fail(answer.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", answer->dump());
+    return kOk;
+  }
+  for (const ordered_json& id : (*answer)["jobs"]) fmt::print("{}\n", id.get<std::string>());
+  return kOk;
+}
+
+// A list as JSON or as a table of these members.
+int PrintList(const Options& options, const std::string& target, std::vector<Table::Column> columns,
+              std::vector<std::string> (*row)(const ordered_json&)) {
+  const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, target);
+  if (!all.ok()) return Fail(all.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", ordered_json(*all).dump());
+    return kOk;
+  }
+  Table table(std::move(columns));
+  for (const ordered_json& one : *all) table.Add(row(one));
+  fmt::print("{}", table.Render());
+  return kOk;
+}
+
+int List(const Options& options) {
+  std::string target = "/admin/v1/jobs?state=";
+  target += Escaped(options.all ? "" : options.state.empty() ? "open" : options.state);
+  if (!options.queue.empty()) target += "&queue=" + Escaped(options.queue);
+  if (!options.tenant.empty()) target += "&tenant=" + Escaped(options.tenant);
+  return PrintList(
+      options, target,
+      {{"ID"},
+       {"WORK"},
+       {"STATE"},
+       {"QUEUE"},
+       {"USER"},
+       {"MEMBERS", true},
+       {"DEVICES", true},
+       {"SINCE"},
+       {"REASON"}},
+      [](const ordered_json& job) -> std::vector<std::string> {
+        return {
+            TextOf(job["id"]),      TextOf(job["work"]),
+            TextOf(job["state"]),   TextOf(job["queue"]),
+            TextOf(job["user"]),    fmt::format("{}/{}", TextOf(job["members"]), TextOf(job["max_members"])),
+            TextOf(job["devices"]), TextOf(job["since"]).substr(0, 19) + "Z",
+            TextOf(job["reason"])};
+      });
+}
+
+int Nodes(const Options& options) {
+  return PrintList(
+      options, "/admin/v1/nodes",
+      {{"NODE"}, {"HEALTH"}, {"KIND"}, {"DEVICES", true}, {"FREE", true}, {"HELD BY"}},
+      [](const ordered_json& node) -> std::vector<std::string> {
+        std::string holders;
+        for (const ordered_json& device : node["each"]) {
+          for (const ordered_json& holder : device["held_by"])
+            holders +=
+                fmt::format("{}{}:{}", holders.empty() ? "" : " ", TextOf(device["device"]), TextOf(holder));
+          if (!device["healthy"].get<bool>())
+            holders += fmt::format("{}{}:broken", holders.empty() ? "" : " ", TextOf(device["device"]));
+        }
+        return {TextOf(node["name"]),    TextOf(node["health"]), TextOf(node["kind"]),
+                TextOf(node["devices"]), TextOf(node["free"]),   holders.empty() ? "-" : holders};
+      });
+}
+
+int Queues(const Options& options) {
+  return PrintList(
+      options, "/admin/v1/queues",
+      {{"QUEUE"},
+       {"PARENT"},
+       {"DESERVED", true},
+       {"USED", true},
+       {"ASKED", true},
+       {"RUNNING", true},
+       {"WAITING", true},
+       {"DEVICE-HOURS", true}},
+      [](const ordered_json& queue) -> std::vector<std::string> {
+        return {
+            TextOf(queue["name"]),         TextOf(queue["parent"]),
+            TextOf(queue["deserved"]),     TextOf(queue["used"]),
+            TextOf(queue["asked"]),        TextOf(queue["jobs_running"]),
+            TextOf(queue["jobs_waiting"]), fmt::format("{:.2f}", queue["usage_device_hours"].get<double>())};
+      });
+}
+
+int Explain(const Options& options) {
+  const absl::StatusOr<ordered_json> answer =
+      AskAdmin(options.admin, "GET", fmt::format("/admin/v1/jobs/{}/explain", Escaped(options.id)));
+  if (!answer.ok()) return Fail(answer.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", answer->dump());
+    return kOk;
+  }
+  for (const ordered_json& sentence : (*answer)["text"]) fmt::print("{}\n", sentence.get<std::string>());
+  return kOk;
+}
+
+int Logs(const Options& options) {
+  const absl::StatusOr<ordered_json> answer =
+      AskAdmin(options.admin, "GET",
+               fmt::format("/admin/v1/jobs/{}/logs?rank={}&bytes={}{}", Escaped(options.id), options.rank,
+                           options.bytes, options.before ? "&attempt=before" : ""));
+  if (!answer.ok()) return Fail(answer.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", answer->dump());
+    return kOk;
+  }
+  const absl::Status printed = Print((*answer)["text"].get<std::string>());
+  return printed.ok() ? kOk : Fail(printed);
+}
+
+int Change(const Options& options, std::string_view change) {
+  const absl::StatusOr<ordered_json> answer =
+      AskAdmin(options.admin, "POST", fmt::format("/admin/v1/jobs/{}:{}", Escaped(options.id), change));
+  if (!answer.ok()) return Fail(answer.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", answer->dump());
+  } else {
+    fmt::print("{} is {}\n", options.id, TextOf((*answer)["state"]));
+  }
+  return kOk;
+}
+int Cancel(const Options& options) {
+  return Change(options, "cancel");
+}
+int Suspend(const Options& options) {
+  return Change(options, "suspend");
+}
+int Resume(const Options& options) {
+  return Change(options, "resume");
+}
+
+CLI::App* AddCommand(CLI::App& to, Run& run, const char* name, const char* what, const OptionsRef& options,
+                     int (*action)(const Options&)) {
+  CLI::App* command = to.add_subcommand(name, what);
+  AddAdminOptions(*command, options->admin);
+  command->callback([options, action, &run] { run = [options, action] { return action(*options); }; });
+  return command;
+}
+
+void AddChange(CLI::App& jobs, Run& run, const char* name, const char* what, int (*action)(const Options&)) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = AddCommand(jobs, run, name, what, options, action);
+  command->add_option("id", options->id, "The job's id")->required();
+  command->footer(fmt::format("Example:\n  tidegate jobs {} finetune-qwen-7", name));
+}
+
+}  // namespace
+
+void AddJobs(CLI::App& app, Run& run) {
+  CLI::App* jobs = app.add_subcommand("jobs", "Training, batch work and notebooks beside inference");
+  jobs->require_subcommand(1);
+  jobs->footer(
+      fmt::format("They ask a running gateway, with the admin key in {} or --key-file.", kAdminKeyVariable));
+
+  auto options = std::make_shared<Options>();
+  CLI::App* submit =
+      AddCommand(*jobs, run, "submit", "Hand in a job file; its jobs' ids are printed", options, Submit);
+  submit->add_option("file", options->file, "A job file, as in conf/jobs")->required();
+  submit->add_flag("--check", options->check, "Only check the file; no gateway need run");
+  submit->footer("Examples:\n  tidegate jobs submit train.yaml\n  tidegate jobs submit train.yaml --check");
+
+  options = std::make_shared<Options>();
+  CLI::App* list =
+      AddCommand(*jobs, run, "list", "List jobs, in the order of their submission", options, List);
+  list->add_flag("--all", options->all, "Those that are over, too");
+  list->add_option(
+      "--state", options->state,
+      "Only these: pending, starting, running, saving, stopping, suspended, done, failed, cancelled");
+  list->add_option("--queue", options->queue, "Only those of this queue");
+  list->add_option("--tenant", options->tenant, "Only this tenant's and those of the tenants below it");
+  list->footer("Examples:\n  tidegate jobs list\n  tidegate jobs list --state failed --json");
+
+  options = std::make_shared<Options>();
+  CLI::App* explain =
+      AddCommand(*jobs, run, "explain", "Say how a job stands, and why it waits", options, Explain);
+  explain->add_option("id", options->id, "The job's id")->required();
+  explain->footer("Example:\n  tidegate jobs explain finetune-qwen-7");
+
+  options = std::make_shared<Options>();
+  CLI::App* logs =
+      AddCommand(*jobs, run, "logs", "Print the end of what a member has written", options, Logs);
+  logs->add_option("id", options->id, "The job's id")->required();
+  logs->add_option("--rank", options->rank, "The member's")->capture_default_str();
+  logs->add_option("--bytes", options->bytes, "Its last so many, up to 262144")->capture_default_str();
+  logs->add_flag("--before", options->before, "Of the attempt before the last one");
+  logs->footer(
+      "Examples:\n  tidegate jobs logs finetune-qwen-7\n  tidegate jobs logs finetune-qwen-7 --rank 3 "
+      "--before");
+
+  AddChange(*jobs, run, "cancel", "End a job for good", Cancel);
+  AddChange(*jobs, run, "suspend", "Have a job save and give back what it holds", Suspend);
+  AddChange(*jobs, run, "resume", "Let a suspended job start again", Resume);
+}
+
+void AddNodes(CLI::App& app, Run& run) {
+  AddCommand(app, run, "nodes", "List the nodes, their devices and who holds them",
+             std::make_shared<Options>(), Nodes)
+      ->footer("Examples:\n  tidegate nodes\n  tidegate nodes --admin http://127.0.0.1:9090 --json");
+}
+
+void AddQueues(CLI::App& app, Run& run) {
+  AddCommand(app, run, "queues", "List the queues: what each deserves, uses and waits for",
+             std::make_shared<Options>(), Queues)
+      ->footer("Examples:\n  tidegate queues\n  tidegate queues --json");
+}
+
+}  // namespace gateway::cli

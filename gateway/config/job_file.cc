@@ -1,0 +1,333 @@
+#include "gateway/config/job_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "conf/reader.h"
+#include "conf/text.h"
+#include "gateway/config/types.h"
+#include "scheduler/io/bounds.h"
+#include "scheduler/io/jobs_jsonl.h"
+#include "scheduler/io/units.h"
+
+namespace gateway::config {
+namespace {
+
+using scheduler::WorkClass;
+
+constexpr size_t kMostOfName = 36;  // characters: a run's id is the name with numbers behind it
+constexpr uint32_t kMostMembers = 4096;
+constexpr uint32_t kMostElements = 1000;
+constexpr uint32_t kMostRestarts = 1000;
+
+constexpr std::array<std::pair<std::string_view, WorkClass>, 3> kWork = {
+    {{"training", WorkClass::kTraining}, {"batch", WorkClass::kBatch}, {"notebook", WorkClass::kNotebook}}};
+
+// The ranks of conf/policies/scaling.
+constexpr std::array<std::pair<std::string_view, int32_t>, 4> kPriorities = {
+    {{"batch", 0}, {"normal", 100}, {"production", 1'000}, {"critical", 10'000}}};
+
+constexpr std::array<std::pair<std::string_view, int>, 10> kSignals = {{{"USR1", SIGUSR1},
+                                                                        {"USR2", SIGUSR2},
+                                                                        {"HUP", SIGHUP},
+                                                                        {"INT", SIGINT},
+                                                                        {"TERM", SIGTERM},
+                                                                        {"SIGUSR1", SIGUSR1},
+                                                                        {"SIGUSR2", SIGUSR2},
+                                                                        {"SIGHUP", SIGHUP},
+                                                                        {"SIGINT", SIGINT},
+                                                                        {"SIGTERM", SIGTERM}}};
+
+// What Tidegate and its launchers tell each member themselves.
+constexpr std::array<std::string_view, 8> kReserved = {"RANK",
+                                                       "WORLD_SIZE",
+                                                       "LOCAL_RANK",
+                                                       "MASTER_ADDR",
+                                                       "MASTER_PORT",
+                                                       "CUDA_VISIBLE_DEVICES",
+                                                       "ASCEND_RT_VISIBLE_DEVICES",
+                                                       "HIP_VISIBLE_DEVICES"};
+
+struct JobName {
+  std::string operator()(std::string_view name) const {
+    const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+    const bool fits = !name.empty() && name.size() <= kMostOfName && std::ranges::all_of(name, allowed) &&
+                      name.front() != '-' && name.back() != '-';
+    return fits ? ""
+                : fmt::format(
+                      "must be 1 to {} lower-case letters, digits and '-', and neither begin nor end "
+                      "with '-'",
+                      kMostOfName);
+  }
+};
+
+struct AnyLength {
+  std::string operator()(conf::Duration length) const {
+    return conf::Duration::zero() < length && length <= scheduler::io::kLongest
+               ? ""
+               : fmt::format("must be longer than 0, at most {}", scheduler::io::kLongestInWords);
+  }
+};
+struct UpToADay {
+  std::string operator()(conf::Duration length) const {
+    return conf::Duration::zero() < length && length <= std::chrono::hours(24)
+               ? ""
+               : "must be longer than 0, at most 24h";
+  }
+};
+
+// `members: 4`, or `{min: 2, max: 4}` of a job that runs with fewer, too.
+struct Members {
+  scheduler::Role* role;
+};
+struct MemberRange {
+  scheduler::Role* role;
+};
+
+void Bind(conf::Object& o, MemberRange& range) {
+  o.Required("min", range.role->min_count, conf::Range{1U, kMostMembers});
+  o.Required("max", range.role->count, conf::Range{1U, kMostMembers});
+  if (range.role->min_count > range.role->count)
+    o.Error(fmt::format("is {}, above max, {}", range.role->min_count, range.role->count), "min");
+}
+
+void Read(const conf::Value& value, Members& members) {
+  if (value.kind() == conf::Kind::kMapping) {
+    MemberRange range{members.role};
+    return conf::Read(value, range);
+  }
+  uint32_t count = 1;
+  conf::Read(value, count);
+  if (count == 0 || count > kMostMembers)
+    return value.Error(fmt::format("must be from 1 to {}, or {{min: 2, max: 4}}", kMostMembers));
+  members.role->count = members.role->min_count = count;
+}
+
+void Write(conf::Writer& writer, const Members& members) {
+  if (members.role->min_count == members.role->count) return conf::Write(writer, members.role->count);
+  conf::Write(writer, MemberRange{members.role});
+}
+
+struct Device {
+  scheduler::DeviceAsk ask;
+};
+
+void Bind(conf::Object& o, Device& device) {
+  std::string kind;
+  double share = 0;
+  o.Optional("kind", kind, ValidName());
+  o.Optional("count", device.ask.count, conf::Range{uint16_t{1}, uint16_t{scheduler::kMaxDevices}});
+  o.Optional("share", share, conf::Range{0.001, 0.999});
+  o.Optional("profile", device.ask.profile, ValidName());
+  o.Optional("memory", scheduler::io::Mebibytes(device.ask.memory_mib));
+  if (!kind.empty()) device.ask.kinds = {std::move(kind)};
+  device.ask.milli = static_cast<uint16_t>(std::clamp(share * 1000 + 0.5, 0.0, 999.0));
+  const int ways = (device.ask.count > 0) + (device.ask.milli > 0) + !device.ask.profile.empty();
+  if (ways == 0) device.ask.count = 1;
+  if (ways > 1) o.Error("gives more than one of count, share and profile");
+}
+
+struct Nearness {
+  scheduler::Topology* topology;
+};
+
+void Bind(conf::Object& o, Nearness& nearness) {
+  scheduler::Topology& topology = *nearness.topology;
+  o.Required("level", topology.level, ValidName());
+  o.Optional("required", topology.required);
+  o.Optional("wait", topology.wait, AnyLength());
+  if (topology.required && o.Has("wait")) o.Error("has no effect where the level is required", "wait");
+}
+
+struct Saving {
+  JobCheckpoint* by;
+  scheduler::Checkpoint* contract;
+};
+
+void Bind(conf::Object& o, Saving& saving) {
+  JobCheckpoint& by = *saving.by;
+  by.given = true;
+  by.signal = SIGUSR1;
+  saving.contract->save = std::chrono::seconds(30);
+  o.Optional("signal", conf::Choice(by.signal, "signal", kSignals));
+  o.Optional("grace", by.grace, UpToADay());
+  o.Required("interval", saving.contract->interval, AnyLength());
+  o.Optional("save", saving.contract->save, UpToADay());
+  o.Optional("restart", saving.contract->restart, UpToADay());
+  o.Optional("saved", by.saved, conf::NotEmpty());
+  o.Optional("resume", by.resume, conf::NotEmpty());
+  if (o.Has("save") && saving.contract->save > by.grace) {
+    o.Error(fmt::format("takes {}, longer than grace, {}: it would be cut off",
+                        conf::FormatDuration(saving.contract->save), conf::FormatDuration(by.grace)),
+            "save");
+  }
+  saving.contract->save = std::min(saving.contract->save, by.grace);
+}
+
+struct Notebook {
+  JobFile* job;
+};
+
+void Bind(conf::Object& o, Notebook& notebook) {
+  o.Required("idle_timeout", notebook.job->job.idle_timeout, AnyLength());
+  o.Optional("activity", notebook.job->activity, conf::NotEmpty());
+}
+
+struct Array {
+  JobFile* job;
+};
+
+void Bind(conf::Object& o, Array& array) {
+  o.Required("count", array.job->elements, conf::Range{1U, kMostElements});
+  o.Optional("max_running", array.job->job.max_running, conf::Range{1U, kMostElements});
+}
+
+bool IsVariable(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !name.empty() && letter(name.front()) &&
+         std::ranges::all_of(name, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+void CheckEnvironment(conf::Object& o, const JobFile& job) {
+  const auto check = [&](const auto& variables, std::string_view key) {
+    for (const auto& [name, value] : variables) {
+      if (!IsVariable(name)) {
+        o.Error(fmt::format("\"{}\" is not the name of a variable", name), key);
+      } else if (name.starts_with("TIDEGATE_") ||
+                 std::ranges::find(kReserved, std::string_view(name)) != kReserved.end()) {
+        o.Error(fmt::format("{} is told to each member by Tidegate; remove it", name), key);
+      }
+    }
+  };
+  check(job.env, "env");
+  check(job.secret_env, "secret_env");
+  for (const auto& [name, value] : job.secret_env) {
+    if (job.env.contains(name)) o.Error(fmt::format("{} stands in secret_env too", name), "env");
+  }
+}
+
+void CheckTogether(conf::Object& o, const JobFile& job) {
+  const scheduler::Role& role = job.job.roles.front();
+  if (job.job.work == WorkClass::kNotebook) {
+    if (role.count != 1) o.Error("must be 1 for a notebook", "members");
+    if (job.elements > 0) o.Error("has no meaning for a notebook", "array");
+  } else if (o.Has("notebook")) {
+    o.Error("has no effect: the job is none; say work: notebook", "notebook");
+  }
+  if (role.min_count < role.count && !job.checkpoint.given) {
+    o.Error(
+        "has a range, and members start again when their number changes: give checkpoint, so that they go on",
+        "members");
+  }
+  if (!job.command.empty() && job.command.front().empty()) o.Error("must begin with a program", "command");
+}
+
+}  // namespace
+
+static void Bind(conf::Object& o, JobFile& job) {
+  scheduler::Job& ask = job.job;
+  scheduler::Role& role = ask.roles.emplace_back();
+  role.name = "member";
+  ask.priority = 100;
+  Members members{&role};
+  std::vector<Device> devices;
+  o.Required("name", job.name, JobName());
+  o.Optional("work", conf::Choice(ask.work, "kind of work", kWork));
+  o.Required("command", job.command, conf::NotEmpty());
+  o.Optional("tenant", ask.tenant, ValidName());
+  o.Optional("queue", ask.queue, conf::NotEmpty());
+  o.Optional("priority", conf::Choice(ask.priority, "priority", kPriorities));
+  o.Optional("members", members);
+  o.Optional("devices", devices, conf::NotEmpty());
+  o.Optional("cpu", scheduler::io::Cores(role.ask.cpu_milli));
+  o.Optional("memory", scheduler::io::Mebibytes(role.ask.memory_mib));
+  o.Optional("estimate", ask.estimate, AnyLength());
+  o.Optional("limit", ask.limit, AnyLength());
+  o.Optional("restarts", ask.restart_budget, conf::Range{0U, kMostRestarts});
+  o.Optional("preemptible", ask.preemptible);
+  o.Optional("env", job.env);
+  o.Optional("secret_env", job.secret_env);
+  o.Optional("directory", job.directory, conf::NotEmpty());
+  o.Optional("topology", Nearness{&ask.topology});
+  o.Optional("checkpoint", Saving{&job.checkpoint, &ask.checkpoint});
+  o.Optional("notebook", Notebook{&job});
+  o.Optional("array", Array{&job});
+  o.Optional("start_timeout", job.start_timeout, UpToADay());
+  o.Optional("stop_grace", job.stop_grace, UpToADay());
+  role.ask.devices.reserve(devices.size());
+  for (Device& device : devices) role.ask.devices.push_back(std::move(device.ask));
+  CheckEnvironment(o, job);
+  CheckTogether(o, job);
+}
+
+const conf::Sources& ReferencesOnly() {
+  static const auto* const sources = new conf::Sources([] {
+    conf::Sources references;
+    references.environment = [](const std::string&) { return std::optional<std::string>("-"); };
+    references.file = [](const std::string&) { return absl::StatusOr<std::string>("-"); };
+    return references;
+  }());
+  return *sources;
+}
+
+scheduler::io::Loaded<JobFile> ReadJobFile(std::string_view text, const std::string& file,
+                                           const conf::Sources& sources) {
+  conf::Document document(text, file, sources);
+  JobFile read;
+  if (document.parsed()) conf::Read(document.root(), read);
+  if (document.problem_count() == 0) {
+    scheduler::Job whole = read.job;
+    whole.id = read.name;
+    if (const std::string defect = scheduler::io::FirstDefect(whole); !defect.empty())
+      document.AddAt("", "", defect);
+  }
+  scheduler::io::Loaded<JobFile> out;
+  out.problems = document.TakeProblems();
+  if (!out.problems.empty()) return out;
+  read.file = file;
+  out.value = std::move(read);
+  return out;
+}
+
+std::vector<conf::Problem> CheckJob(const JobFile& job, const scheduler::Cluster& cluster,
+                                    const std::vector<scheduler::Queue>& queues) {
+  std::vector<conf::Problem> problems;
+  const auto check = [&](std::string pointer, const std::string& name, std::string_view noun,
+                         const std::vector<std::string_view>& known) {
+    if (name.empty() || std::ranges::find(known, name) != known.end()) return;
+    std::string hint = conf::DidYouMean(name, known);
+    if (hint.empty())
+      hint = known.empty() ? ", there is none" : fmt::format("; there are {}", fmt::join(known, ", "));
+    problems.push_back({.file = job.file,
+                        .pointer = std::move(pointer),
+                        .line = 0,
+                        .value = name,
+                        .message = fmt::format("unknown {} \"{}\"{}", noun, name, hint)});
+  };
+  std::set<std::string_view> inner;
+  std::vector<std::string_view> leaves;
+  std::vector<std::string_view> kinds;
+  std::vector<std::string_view> levels = {"node"};
+  for (const scheduler::Queue& queue : queues) inner.insert(queue.parent);
+  for (const scheduler::Queue& queue : queues) {
+    if (!inner.contains(queue.name)) leaves.push_back(queue.name);
+  }
+  kinds.reserve(cluster.kinds.size());
+  for (const scheduler::DeviceKind& kind : cluster.kinds) kinds.push_back(kind.name);
+  levels.insert(levels.end(), cluster.fabric.levels.begin(), cluster.fabric.levels.end());
+  check("/queue", job.job.queue, "queue that takes work", leaves);
+  check("/topology/level", job.job.topology.level, "level", levels);
+  const std::vector<scheduler::DeviceAsk>& devices = job.job.roles.front().ask.devices;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    for (const std::string& kind : devices[i].kinds)
+      check(fmt::format("/devices/{}/kind", i), kind, "kind of device", kinds);
+  }
+  return problems;
+}
+
+}  // namespace gateway::config

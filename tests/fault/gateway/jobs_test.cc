@@ -1,0 +1,179 @@
+// Jobs through the real gateway and command line: a gang of processes beside a replica on declared devices,
+// what becomes of it when room is needed, and when the gateway is killed.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/fault/gateway/scaling.h"
+#include "tests/support/run_cli.h"
+
+namespace tests {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+constexpr milliseconds kLong{40'000};
+
+// Counts its steps; on USR1 it writes down how far it has come, and ends.
+constexpr std::string_view kTraining = R"(#!/bin/sh
+step=0
+if [ "$1" = --resume ]; then step=$(cat "saved.$RANK"); fi
+echo "rank $RANK of $WORLD_SIZE, attempt $TIDEGATE_ATTEMPT, begins at step $step"
+echo $$ >> "pids.$TIDEGATE_ATTEMPT"
+save() { echo $step > "saved.$RANK.new" && mv "saved.$RANK.new" "saved.$RANK"; echo "saved $step"; exit 0; }
+trap save USR1
+while :; do step=$((step + 1)); sleep 0.05; done
+)";
+
+class JobsFault : public testing::Test {
+ protected:
+  JobsFault()
+      : scaled_({.replicas = "{min: 0, max: 1}", .more = "placement: {devices: [{kind: gpu, count: 2}]}\n"},
+                "cluster: [{kind: gpu, count: 8}]") {
+    std::ofstream(folder_ / "key") << kScalingAdminKey << "\n";
+    std::ofstream(folder_ / "train.sh") << kTraining;
+    EXPECT_TRUE(Within(kLong, [&] { return Tidegate({"jobs", "list"}).code == 0; }))
+        << Tidegate({"jobs", "list"}).err;
+  }
+  // What it leaves running would outlive the test.
+  ~JobsFault() override {
+    for (const std::string& id : Open()) (void)Tidegate({"jobs", "cancel", id});
+    EXPECT_TRUE(Within(kLong, [&] { return Open().empty(); }));
+  }
+
+  CliResult Tidegate(std::vector<std::string> args) const {
+    args.insert(args.end(), {"--admin", fmt::format("http://127.0.0.1:{}", gateway().admin_port()),
+                             "--key-file", folder_ / "key"});
+    return RunCli(args);
+  }
+  std::vector<std::string> Open() const {
+    std::vector<std::string> ids;
+    const Json jobs = Json::parse(Tidegate({"jobs", "list", "--json"}).out, nullptr, false);
+    if (!jobs.is_array()) return {"?"};
+    for (const Json& job : jobs) ids.push_back(job["id"]);
+    return ids;
+  }
+  std::string Submit(std::string_view more) {
+    const std::string file = folder_ / "job.yaml";
+    std::ofstream(file) << "name: gang\ndirectory: " << folder_.path() << "\ncommand: [/bin/sh, train.sh]\n"
+                        << more;
+    const CliResult submitted = Tidegate({"jobs", "submit", file});
+    EXPECT_EQ(submitted.code, 0) << submitted.err;
+    return submitted.out.substr(0, submitted.out.find('\n'));
+  }
+  Json Show(const std::string& id) const {
+    const Json jobs = Json::parse(Tidegate({"jobs", "list", "--all", "--json"}).out, nullptr, false);
+    for (const Json& job : jobs) {
+      if (job["id"] == id) return job;
+    }
+    return {};
+  }
+  bool Comes(const std::string& id, std::string_view state, uint32_t attempt = 1) const {
+    return Within(kLong, [&] {
+      const Json job = Show(id);
+      return job.is_object() && job["state"] == state && job["attempt"] == attempt;
+    });
+  }
+  // Processes of the attempt that run.
+  size_t Running(int attempt) const {
+    std::ifstream pids(folder_ / fmt::format("pids.{}", attempt));
+    size_t count = 0;
+    for (std::string pid; std::getline(pids, pid);) count += std::filesystem::exists("/proc/" + pid) ? 1 : 0;
+    return count;
+  }
+  size_t Started(int attempt) const {
+    std::ifstream pids(folder_ / fmt::format("pids.{}", attempt));
+    size_t count = 0;
+    for (std::string pid; std::getline(pids, pid);) ++count;
+    return count;
+  }
+  std::vector<std::string> Actions(std::string_view subject) const {
+    std::vector<std::string> actions;
+    for (const auto& record : gateway().Records()) {
+      if (record.kind == gateway::ledger::Kind::kAction && record.subject == subject)
+        actions.push_back(record.action);
+    }
+    return actions;
+  }
+
+  GatewayProcess& gateway() { return scaled_.gateway; }
+  const GatewayProcess& gateway() const { return scaled_.gateway; }
+
+  TempDir folder_;
+  Scaled scaled_;
+};
+
+constexpr std::string_view kWhole =
+    "members: 4\ndevices: [{kind: gpu, count: 2}]\n"
+    "checkpoint: {grace: 30s, interval: 1h, resume: [/bin/sh, train.sh, --resume]}\n";
+
+TEST_F(JobsFault, AGangRunsIsListedExplainedReadAndCancelled) {
+  const std::string id = Submit(kWhole);
+  ASSERT_TRUE(Comes(id, "running")) << Tidegate({"jobs", "explain", id}).out << gateway().process().Output();
+  ASSERT_TRUE(Within(kLong, [&] { return Running(1) == 4; }));
+  EXPECT_TRUE(Within(kLong, [&] {
+    return Tidegate({"jobs", "logs", id, "--rank", "3"}).out.find("rank 3 of 4, attempt 1") !=
+           std::string::npos;
+  })) << Tidegate({"jobs", "logs", id, "--rank", "3"}).err;
+  EXPECT_THAT(Tidegate({"nodes"}).out, HasSubstr("7:" + id));
+
+  const std::string second = Submit(kWhole);
+  EXPECT_TRUE(Within(kLong, [&] {
+    return Tidegate({"jobs", "explain", second}).out.find("gpu") != std::string::npos;
+  })) << Tidegate({"jobs", "explain", second}).out;
+  EXPECT_EQ(Show(second)["state"], "pending");
+  EXPECT_THAT(Tidegate({"queues", "--json"}).out, HasSubstr("\"used\":8"));
+
+  EXPECT_EQ(Tidegate({"jobs", "cancel", id}).code, 0);
+  ASSERT_TRUE(Comes(id, "cancelled"));
+  ASSERT_TRUE(Comes(second, "running"));
+  EXPECT_EQ(Tidegate({"jobs", "cancel", id}).code, 1);
+  EXPECT_EQ(Tidegate({"jobs", "cancel", "gang-99"}).code, 2);
+  EXPECT_THAT(Actions(id), testing::ElementsAre("job.submit", "job.start", "job.cancel", "job.ended"));
+}
+
+TEST_F(JobsFault, AGangMakesRoomForAReplicaAndGoesOnFromItsCheckpoint) {
+  const std::string id = Submit(kWhole);
+  ASSERT_TRUE(Comes(id, "running"));
+  ASSERT_TRUE(Within(kLong, [&] { return Running(1) == 4; }));
+  const Answer answer = gateway().Connect().Ask(
+      Post("/v1/chat/completions", R"({"model":"chat-small","messages":[{"role":"user","content":"hi"}]})"));
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_THAT(Actions(id), Contains("job.preempt"));
+  // When nobody asks any more the replica goes, and the gang is back.
+  ASSERT_TRUE(Comes(id, "running", 2)) << Tidegate({"jobs", "explain", id}).out;
+  EXPECT_TRUE(Within(kLong, [&] {
+    const std::string log = Tidegate({"jobs", "logs", id}).out;
+    return log.find("attempt 2, begins at step ") != std::string::npos &&
+           log.find("begins at step 0") == std::string::npos;
+  })) << Tidegate({"jobs", "logs", id}).out;
+  EXPECT_THAT(Tidegate({"jobs", "logs", id, "--before"}).out, HasSubstr("saved "));
+}
+
+TEST_F(JobsFault, AfterAKillGangsAreTakenOverAndNothingIsDoubled) {
+  const std::string id = Submit(kWhole);
+  ASSERT_TRUE(Comes(id, "running"));
+  ASSERT_TRUE(Within(kLong, [&] { return Running(1) == 4; }));
+  const std::string second = Submit(kWhole);
+  gateway().Restart();
+  ASSERT_TRUE(Comes(id, "running")) << gateway().process().Output();
+  EXPECT_EQ(Show(second)["state"], "pending");
+  EXPECT_EQ(Started(1), 4u);
+  EXPECT_EQ(Running(1), 4u);
+  EXPECT_EQ(Tidegate({"jobs", "suspend", id}).code, 0);
+  gateway().Restart();
+  ASSERT_TRUE(Comes(id, "suspended"));
+  ASSERT_TRUE(Comes(second, "running"));
+  EXPECT_EQ(Started(1), 8u);  // its and the second's
+  EXPECT_EQ(Running(1), 4u);
+  EXPECT_TRUE(gateway().Verify().ok());
+}
+
+}  // namespace
+}  // namespace tests

@@ -1,0 +1,110 @@
+// Jobs through the admin API: who may do what, and what is said of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/unit/gateway/admin/world.h"
+#include "tests/unit/gateway/control/jobs_world.h"
+
+namespace tests {
+namespace {
+
+using gateway::net::Task;
+using plugins::auth::Role;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr std::string_view kJob = "name: gang\ncommand: [x]\nmembers: 4\ndevices: [{kind: h100, count: 2}]\n";
+
+class AdminJobs : public testing::Test {
+ protected:
+  AdminJobs() : jobs(folder, launcher, gateway::net::Now()) {
+    launcher.logs = folder.path() + "/";
+    world.operations.jobs = [this] { return jobs.jobs.get(); };
+    world.operations.planner = [this] { return &jobs.planner(); };
+  }
+
+  World world;
+  TempDir folder;
+  ScriptedLauncher launcher;
+  JobsWorld jobs;
+};
+
+TEST_F(AdminJobs, AnOperatorHandsInAndEndsWhatAViewerMayOnlySee) {
+  const std::string viewer = world.AdminKey(Role::kViewer);
+  const std::string op = world.AdminKey(Role::kOperator);
+  const std::string body = json{{"job", kJob}, {"file", "train.yaml"}}.dump();
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs", viewer, body)).status, 403);
+    const Reply made = co_await client.Call("POST", "/admin/v1/jobs", op, body);
+    EXPECT_EQ(made.status, 201) << made.text;
+    EXPECT_EQ(made.body["jobs"][0], "gang-1");
+    (void)co_await client.Call("POST", "/admin/v1/jobs", op, body);
+    jobs.Settle();
+    std::ofstream(folder / "j-gang-1-1-2") << "begin\nstep 1\nstep 2\n";
+
+    const Reply list = co_await client.Call("GET", "/admin/v1/jobs?state=open", viewer);
+    EXPECT_EQ(list.status, 200) << list.text;
+    EXPECT_THAT(list.body["data"], SizeIs(2));
+    EXPECT_EQ(list.body["data"][0]["state"], "running");
+    EXPECT_EQ(list.body["data"][0]["devices"], 8);
+    EXPECT_EQ(list.body["data"][1]["state"], "pending");
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/jobs?state=runing", viewer)).status, 400);
+
+    const Reply one = co_await client.Call("GET", "/admin/v1/jobs/gang-1", viewer);
+    EXPECT_EQ(one.body["file"], kJob);
+    EXPECT_EQ(one.body["runs"][3]["run"], "j-gang-1-1-3");
+    const Reply why = co_await client.Call("GET", "/admin/v1/jobs/gang-2/explain", viewer);
+    EXPECT_THAT(why.text, AllOf(HasSubstr("pending"), HasSubstr("h100")));
+    const Reply log = co_await client.Call("GET", "/admin/v1/jobs/gang-1/logs?rank=2&bytes=10", viewer);
+    EXPECT_EQ(log.body["text"], "step 2\n") << log.text;
+    EXPECT_EQ(log.body["cut"], true);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/jobs/gang-1/logs?rank=9", viewer)).status, 400);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/jobs/gang-2/logs", viewer)).status, 409);
+
+    const Reply nodes = co_await client.Call("GET", "/admin/v1/nodes", viewer);
+    EXPECT_EQ(nodes.body["data"][0]["free"], 0) << nodes.text;
+    EXPECT_EQ(nodes.body["data"][0]["each"][7]["held_by"][0], "gang-1");
+    const Reply queues = co_await client.Call("GET", "/admin/v1/queues", viewer);
+    EXPECT_EQ(queues.body["data"][0]["used"], 8.0) << queues.text;
+    EXPECT_EQ(queues.body["data"][0]["jobs_waiting"], 1);
+
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs/gang-1:cancel", viewer)).status, 403);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs/gang-1:cancel", op)).status, 200);
+    jobs.Settle();
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs/gang-1:cancel", op)).status, 409);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs/gang-9:cancel", op)).status, 404);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/jobs/gang-2", viewer)).body["state"], "running");
+  });
+}
+
+TEST_F(AdminJobs, EveryProblemOfAJobFileIsTold) {
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const std::string body = json{{"job", "name: a\ncommand: [x]\nqueue: nowhere\ndevices: [{kind: h10}]\n"},
+                                  {"file", "train.yaml"}}
+                                 .dump();
+    const Reply refused = co_await client.Call("POST", "/admin/v1/jobs", std::string(kBootstrapKey), body);
+    EXPECT_EQ(refused.status, 400) << refused.text;
+    EXPECT_THAT(refused.body["error"]["details"], SizeIs(2));
+    EXPECT_THAT(refused.message(),
+                AllOf(HasSubstr("train.yaml:/queue"), HasSubstr("did you mean \"h100\"?")));
+    EXPECT_TRUE(jobs.jobs->all().empty());
+  });
+}
+
+TEST_F(AdminJobs, AGatewayThatSchedulesNothingSaysSo) {
+  world.operations.jobs = [] { return nullptr; };
+  world.operations.planner = [] { return nullptr; };
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    for (const char* path : {"/admin/v1/jobs", "/admin/v1/jobs/a-1", "/admin/v1/nodes", "/admin/v1/queues"}) {
+      const Reply refused = co_await client.Call("GET", path, std::string(kBootstrapKey));
+      EXPECT_EQ(refused.status, 409) << path;
+      EXPECT_THAT(refused.message(), HasSubstr("no section scaling"));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tests

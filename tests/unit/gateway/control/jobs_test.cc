@@ -1,0 +1,379 @@
+// Jobs: what becomes of them when the planner, their members and operators do what they do.
+#include "gateway/control/jobs.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "gateway/control/job_runs.h"
+#include "tests/unit/gateway/control/jobs_world.h"
+
+namespace tests {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+
+constexpr std::string_view kGang = R"(
+name: gang
+command: [train]
+members: 4
+devices: [{kind: h100, count: 1}]
+env: {A: b}
+)";
+constexpr std::string_view kSaves = R"(
+name: gang
+command: [train]
+members: 4
+devices: [{kind: h100, count: 2}]
+checkpoint: {grace: 60s, interval: 30m, resume: [train, --resume]}
+)";
+constexpr std::string_view kElastic = R"(
+name: gang
+command: [train]
+members: {min: 2, max: 4}
+devices: [{kind: h100, count: 2}]
+checkpoint: {grace: 60s, interval: 30m, resume: [train, --resume]}
+)";
+
+class JobsTest : public testing::Test {
+ protected:
+  JobsTest() { Restart(); }
+  // As after kill -9: what was in memory is gone.
+  void Restart() {
+    const conf::TimePoint now = world ? world->now : conf::TimePoint(std::chrono::hours(24 * 20'000));
+    world.reset();
+    world = std::make_unique<JobsWorld>(dir, launcher, now);
+  }
+  std::string Run(const std::string& id, uint32_t attempt, uint32_t rank) const {
+    return fmt::format("j-{}-{}-{}", id, attempt, rank);
+  }
+
+  TempDir dir;
+  ScriptedLauncher launcher;
+  std::unique_ptr<JobsWorld> world;
+};
+
+TEST_F(JobsTest, AGangStartsWithRanksAndAMeetingPlaceAndEndsWhenAllHave) {
+  const std::string id = world->Submit(std::string(kGang));
+  EXPECT_EQ(id, "gang-1");
+  world->Settle();
+  ASSERT_EQ(world->State(id), "running");
+  EXPECT_EQ(launcher.Running(), 4u);
+  std::set<int> devices;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    const std::string run = Run(id, 1, rank);
+    EXPECT_EQ(launcher.Env(run, "RANK"), std::to_string(rank));
+    EXPECT_EQ(launcher.Env(run, "WORLD_SIZE"), "4");
+    EXPECT_EQ(launcher.Env(run, "LOCAL_RANK"), "0");
+    EXPECT_EQ(launcher.Env(run, "MASTER_ADDR"), "127.0.0.1");
+    EXPECT_EQ(launcher.Env(run, "MASTER_PORT"), launcher.Env(Run(id, 1, 0), "MASTER_PORT"));
+    EXPECT_EQ(launcher.Env(run, "TIDEGATE_JOB"), id);
+    EXPECT_EQ(launcher.Env(run, "A"), "b");
+    for (const uint8_t device : launcher.specs.at(run).grant.devices) devices.insert(device);
+  }
+  EXPECT_EQ(devices.size(), 4u);
+  EXPECT_THAT(world->records, ElementsAre("job.submit gang-1", "job.start gang-1"));
+
+  for (uint32_t rank = 0; rank < 4; ++rank) launcher.End(Run(id, 1, rank), 0);
+  world->Settle();
+  EXPECT_EQ(world->State(id), "done");
+  EXPECT_EQ(world->records.back(), "job.ended gang-1");
+  EXPECT_EQ(world->planner().jobs().Find(id), scheduler::kNone);
+}
+
+TEST_F(JobsTest, NothingIsDoneThatIsNotRecordedBefore) {
+  const std::string id = world->Submit(std::string(kGang));
+  world->record_result = absl::UnavailableError("the disk is full");
+  world->Settle();
+  EXPECT_EQ(world->State(id), "starting");
+  EXPECT_TRUE(launcher.runs.empty());
+  world->record_result = absl::OkStatus();
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "running");
+}
+
+TEST_F(JobsTest, AMemberThatFailsStopsTheOthersAndTheGangStartsAgainUntilItsRestartsAreUsedUp) {
+  const std::string id = world->Submit(std::string(kGang) + "restarts: 1\n");
+  world->Settle();
+  launcher.End(Run(id, 1, 2), 3);
+  world->Settle();
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_EQ((*world)[id].attempt, 2u);
+  EXPECT_THAT(launcher.told,
+              IsSupersetOf({"stop " + Run(id, 1, 0), "stop " + Run(id, 1, 1), "stop " + Run(id, 1, 3)}));
+  EXPECT_EQ(launcher.Running(), 4u);
+  launcher.End(Run(id, 2, 0), 1);
+  world->Settle();
+  EXPECT_EQ(world->State(id), "failed");
+  EXPECT_THAT((*world)[id].why, HasSubstr("member 0 exited with 1"));
+  EXPECT_THAT((*world)[id].why, HasSubstr("restarts are used up"));
+  EXPECT_EQ(launcher.Running(), 0u);
+}
+
+TEST_F(JobsTest, AGangOfWhichAMemberDoesNotComeUpInTimeIsStoppedAsAWhole) {
+  launcher.comes_up = false;
+  const std::string id = world->Submit(std::string(kGang) + "restarts: 0\nstart_timeout: 30s\n");
+  world->Settle();
+  for (uint32_t rank = 0; rank < 3; ++rank) launcher.runs.at(Run(id, 1, rank)).state = RunState::kRunning;
+  world->Pass(seconds(29));
+  EXPECT_EQ(world->State(id), "starting");
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "failed");
+  EXPECT_THAT((*world)[id].why, HasSubstr("member 3 does not run within 30s"));
+  EXPECT_EQ(launcher.Running(), 0u);
+}
+
+TEST_F(JobsTest, WhatCanNeverBeStartedFailsWithTheReason) {
+  launcher.refuse = absl::InvalidArgumentError("there is no program \"train\"");
+  const std::string id = world->Submit(std::string(kGang));
+  world->Settle();
+  EXPECT_EQ(world->State(id),
+            "stopping");  // nobody knows that nothing runs of it, until the launcher says so
+  world->Pass(seconds(4));
+  EXPECT_EQ(world->State(id), "failed");
+  EXPECT_THAT((*world)[id].why, HasSubstr("there is no program"));
+}
+
+TEST_F(JobsTest, APreemptedGangSavesMakesRoomAndResumes) {
+  const std::string id = world->Submit(std::string(kSaves));
+  world->Settle();
+  ASSERT_EQ(world->State(id), "running");
+  world->SubmitReplica("r-1", 2);
+  world->Settle();
+  EXPECT_THAT(world->actions, Contains("preempt gang-1"));
+  EXPECT_THAT(world->actions, Contains("start r-1"));
+  EXPECT_THAT(world->records, IsSupersetOf({"job.preempt gang-1", "job.ended gang-1"}));
+  EXPECT_THAT(launcher.told, Contains("signal 10 " + Run(id, 1, 3)));
+  EXPECT_EQ(world->State(id), "pending");
+  EXPECT_EQ(launcher.Running(), 0u);
+  EXPECT_THAT(fmt::format("{}", fmt::join(world->jobs->Explain((*world)[id]), " ")), HasSubstr("h100"));
+
+  world->planner().Ended(world->planner().jobs().Find("r-1"), world->now);
+  world->Changed();
+  world->Settle();
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_THAT(launcher.specs.at(Run(id, 2, 0)).command, ElementsAre("train", "--resume"));
+  EXPECT_EQ(launcher.Env(Run(id, 2, 0), "TIDEGATE_RESUMES"), "1");
+  EXPECT_NE(launcher.Env(Run(id, 2, 0), "MASTER_PORT"), launcher.Env(Run(id, 1, 0), "MASTER_PORT"));
+}
+
+TEST_F(JobsTest, WhoDoesNotEndAfterTheSignalIsEndedWhenTheGraceIsOver) {
+  launcher.saves_and_ends = false;
+  const std::string id = world->Submit(std::string(kSaves));
+  world->Settle();
+  world->SubmitReplica("r-1", 2);
+  world->Settle();
+  EXPECT_EQ(world->State(id), "saving");
+  world->Pass(seconds(59));
+  EXPECT_EQ(world->State(id), "saving");
+  EXPECT_EQ(launcher.Running(), 4u);
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "pending");
+  EXPECT_THAT(world->actions, Contains("start r-1"));
+}
+
+TEST_F(JobsTest, ASaveThatIsDoneIsSeenByItsFile) {
+  launcher.saves_and_ends = false;
+  world->now = conf::TimePoint(std::chrono::system_clock::now().time_since_epoch()) - minutes(5);
+  const std::string saved = dir / "saved";
+  const std::string id = world->Submit(
+      "name: gang\ncommand: [train]\nmembers: 4\ndevices: [{kind: h100, count: 2}]\n"
+      "checkpoint: {grace: 10m, interval: 30m, saved: " +
+      saved + "}\n");
+  world->Settle();
+  world->SubmitReplica("r-1", 2);
+  world->Settle();
+  world->Pass(seconds(5));
+  ASSERT_EQ(world->State(id), "saving");
+  std::ofstream(saved) << "step 7";
+  world->Pass(seconds(5));
+  EXPECT_EQ(world->State(id), "pending");
+  EXPECT_TRUE((*world)[id].resumes);
+}
+
+TEST_F(JobsTest, AnElasticGangShrinksForAReplicaAndGrowsBack) {
+  const std::string id = world->Submit(std::string(kElastic));
+  world->Settle();
+  ASSERT_EQ((*world)[id].members.size(), 4u);
+  world->SubmitReplica("r-1", 2);
+  world->Settle();
+  EXPECT_THAT(world->actions, Contains("shrink gang-1"));
+  EXPECT_THAT(world->actions, Contains("start r-1"));
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_EQ((*world)[id].members.size(), 3u);
+  EXPECT_EQ(launcher.Env(Run(id, 2, 2), "WORLD_SIZE"), "3");
+  EXPECT_EQ(launcher.Env(Run(id, 2, 2), "RANK"), "2");
+  EXPECT_THAT(world->records, Contains("job.resize gang-1"));
+
+  world->planner().Ended(world->planner().jobs().Find("r-1"), world->now);
+  world->Changed();
+  world->Settle();
+  EXPECT_EQ((*world)[id].members.size(), 4u);
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_EQ(launcher.Running(), 4u);
+}
+
+TEST_F(JobsTest, IsCancelledWhereverItStands) {
+  const std::string running = world->Submit(std::string(kSaves));
+  world->Settle();
+  const std::string waits = world->Submit(std::string(kSaves));
+  world->Settle();
+  ASSERT_EQ(world->State(waits), "pending");
+  EXPECT_TRUE(world->Ask(world->jobs->Cancel(waits, "ada")).ok());
+  EXPECT_EQ(world->State(waits), "cancelled");
+  EXPECT_TRUE(world->Ask(world->jobs->Cancel(running, "ada")).ok());
+  world->Settle();
+  EXPECT_EQ(world->State(running), "cancelled");
+  EXPECT_EQ(launcher.Running(), 0u);
+  EXPECT_THAT(launcher.told, testing::Not(Contains(HasSubstr("signal"))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(world->Ask(world->jobs->Cancel(running, "ada"))));
+  EXPECT_TRUE(absl::IsNotFound(world->Ask(world->jobs->Cancel("gang-9", "ada"))));
+  EXPECT_THAT(world->records, IsSupersetOf({"job.cancel gang-1", "job.cancel gang-2"}));
+}
+
+TEST_F(JobsTest, IsSuspendedAndResumed) {
+  const std::string id = world->Submit(std::string(kSaves));
+  world->Settle();
+  EXPECT_TRUE(world->Ask(world->jobs->Suspend(id, "ada")).ok());
+  world->Settle();
+  EXPECT_EQ(world->State(id), "suspended");
+  EXPECT_EQ(launcher.Running(), 0u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(world->Ask(world->jobs->Suspend(id, "ada"))));
+  Restart();
+  world->Settle();
+  EXPECT_EQ(world->State(id), "suspended");
+  EXPECT_TRUE(world->Ask(world->jobs->Resume(id, "ada")).ok());
+  world->Settle();
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_TRUE((*world)[id].resumes);
+}
+
+TEST_F(JobsTest, ANotebookThatNobodyUsesIsSuspended) {
+  world->now = conf::TimePoint(std::chrono::system_clock::now().time_since_epoch());
+  const std::string activity = dir / "activity";
+  std::ofstream(activity) << "x";
+  const std::string id = world->Submit(
+      "name: nb\nwork: notebook\ncommand: [jupyter]\ndevices: [{count: 1}]\n"
+      "notebook: {idle_timeout: 10m, activity: " +
+      activity + "}\n");
+  world->Settle();
+  ASSERT_EQ(world->State(id), "running");
+  world->Pass(minutes(5));
+  EXPECT_EQ(world->State(id), "running");
+  world->Pass(minutes(6));
+  EXPECT_EQ(world->State(id), "suspended");
+  EXPECT_TRUE(world->Ask(world->jobs->Resume(id, "ada")).ok());
+  world->Settle();
+  EXPECT_EQ(world->State(id), "running");
+}
+
+TEST_F(JobsTest, AfterAKillWhatRunsIsTakenOverAndNothingIsDoubled) {
+  const std::string id = world->Submit(std::string(kGang));
+  world->Settle();
+  const std::string waits = world->Submit(std::string(kSaves));
+  world->Settle();
+  Restart();
+  world->Settle();
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_EQ(world->State(waits), "pending");
+  EXPECT_EQ(launcher.Running(), 4u);
+  for (const auto& [run, starts] : launcher.starts) EXPECT_EQ(starts, 1) << run;
+  EXPECT_TRUE(launcher.told.empty());
+  // Its devices are taken: who comes now gets them when it has made room.
+  world->SubmitReplica("r-1", 6);
+  world->Settle();
+  EXPECT_THAT(world->actions, ElementsAre("preempt gang-1", "start r-1"));
+  EXPECT_EQ(launcher.Running(), 0u);
+}
+
+TEST_F(JobsTest, AKillInTheMiddleOfAStartDoublesNobody) {
+  launcher.comes_up = false;
+  const std::string id = world->Submit(std::string(kGang));
+  world->Settle();
+  ASSERT_EQ(world->State(id), "starting");
+  launcher.runs.erase(Run(id, 1, 3));  // it had not come to that one
+  launcher.starts.erase(Run(id, 1, 3));
+  launcher.comes_up = true;
+  Restart();
+  for (auto& [run, status] : launcher.runs) status.state = RunState::kRunning;
+  world->Settle();
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_EQ(launcher.Running(), 4u);
+  for (const auto& [run, starts] : launcher.starts) EXPECT_EQ(starts, 1) << run;
+}
+
+TEST_F(JobsTest, AKillInTheMiddleOfAPreemptionLeavesItToBeFinished) {
+  launcher.saves_and_ends = false;
+  const std::string id = world->Submit(std::string(kSaves));
+  world->Settle();
+  world->SubmitReplica("r-1", 2);
+  world->Settle();
+  ASSERT_EQ(world->State(id), "saving");
+  for (uint32_t rank = 0; rank < 4; ++rank) launcher.End(Run(id, 1, rank), 0);
+  Restart();
+  world->Settle();
+  // The replica is not asked for here: the gang goes on from what it saved.
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_EQ((*world)[id].attempt, 2u);
+  EXPECT_TRUE((*world)[id].resumes);
+}
+
+TEST_F(JobsTest, WhatEndedWhileNobodyLookedIsSettled) {
+  const std::string id = world->Submit(std::string(kGang));
+  world->Settle();
+  for (uint32_t rank = 0; rank < 4; ++rank) launcher.End(Run(id, 1, rank), 0);
+  Restart();
+  world->Settle();
+  EXPECT_EQ(world->State(id), "done");
+}
+
+TEST_F(JobsTest, ARunThatNobodyKnowsIsEnded) {
+  launcher.runs["j-lost-1-1-0"] = {.id = "j-lost-1-1-0", .state = RunState::kRunning};
+  launcher.runs["r-model-1"] = {.id = "r-model-1", .state = RunState::kRunning};
+  world->Settle();
+  EXPECT_FALSE(launcher.runs.contains("j-lost-1-1-0"));
+  EXPECT_TRUE(launcher.runs.contains("r-model-1"));
+}
+
+TEST_F(JobsTest, ElementsOfAnArrayAreToldWhichTheyAreAndSoManyRunAtATime) {
+  const std::string id = world->Submit(
+      "name: sweep\nwork: batch\ncommand: [x]\ndevices: [{kind: h100, count: 1}]\narray: {count: 5, "
+      "max_running: 2}\n");
+  EXPECT_EQ(id, "sweep-1.0");
+  world->Settle();
+  EXPECT_EQ(launcher.Running(), 2u);
+  EXPECT_EQ(launcher.Env("j-sweep-1.1-1-0", "TIDEGATE_ARRAY_INDEX"), "1");
+  EXPECT_EQ(launcher.Env("j-sweep-1.1-1-0", "TIDEGATE_ARRAY_COUNT"), "5");
+  for (int round = 0; round < 5; ++round) {
+    for (auto& [run, status] : launcher.runs) launcher.End(run, 0);
+    world->Settle();
+  }
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(world->State(fmt::format("sweep-1.{}", i)), "done");
+}
+
+TEST_F(JobsTest, NumbersAreNotUsedAgainAndALineThatWasCutOffIsPassedOver) {
+  EXPECT_EQ(world->Submit(std::string(kGang)), "gang-1");
+  std::ofstream(dir / "jobs.jsonl", std::ios::app) << R"({"job":"gang-1","of":"ga)";
+  Restart();
+  EXPECT_EQ(world->State("gang-1"), "pending");
+  EXPECT_EQ(world->Submit(std::string(kGang)), "gang-2");
+  Restart();
+  EXPECT_EQ(world->State("gang-2"), "pending");
+}
+
+TEST(JobJournal, ADamagedLineIsNamed) {
+  const auto parsed = gateway::control::ParseJobs("{\"last\":3}\n{\"job\":\"a-1\"}\n", Machine());
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_TRUE(absl::IsDataLoss(parsed.status()));
+  EXPECT_THAT(std::string(conf::Std(parsed.status().message())), HasSubstr("line 2"));
+}
+
+}  // namespace
+}  // namespace tests

@@ -1,0 +1,225 @@
+// Jobs over a real planner and ledgerless: a launcher that does as it is told, a clock that the test moves,
+// and every step taken at once.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "conf/text.h"
+#include "gateway/control/jobs.h"
+#include "scheduler/planner.h"
+#include "tests/support/temp_dir.h"
+
+namespace tests {
+
+using gateway::control::Job;
+using gateway::control::JobState;
+using plugins::launchers::RunSpec;
+using plugins::launchers::RunState;
+using plugins::launchers::RunStatus;
+
+// Outlives the gateways of a test, as the machine does.
+class ScriptedLauncher final : public plugins::launchers::Launcher {
+ public:
+  std::string_view name() const override { return "process"; }
+
+  gateway::net::Task<absl::Status> Start(RunSpec spec) override {
+    if (!refuse.ok()) co_return refuse;
+    if (runs.contains(spec.id)) co_return absl::OkStatus();
+    ++starts[spec.id];
+    RunStatus& run = runs[spec.id];
+    run.id = spec.id;
+    run.owner = spec.owner;
+    run.state = comes_up ? RunState::kRunning : RunState::kStarting;
+    run.log = logs + spec.id;
+    specs[spec.id] = std::move(spec);
+    co_return absl::OkStatus();
+  }
+  gateway::net::Task<absl::Status> Stop(std::string id, conf::Duration) override {
+    told.push_back("stop " + id);
+    if (const auto run = runs.find(id); run != runs.end()) End(id, std::nullopt, 15);
+    co_return absl::OkStatus();
+  }
+  gateway::net::Task<absl::Status> Signal(std::string id, int signal) override {
+    told.push_back("signal " + std::to_string(signal) + " " + id);
+    if (saves_and_ends) End(id, 0);
+    co_return absl::OkStatus();
+  }
+  gateway::net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override { co_return Now(); }
+  gateway::net::Task<absl::Status> Forget(std::string id) override {
+    runs.erase(id);
+    co_return absl::OkStatus();
+  }
+  gateway::net::Task<void> Close() override { co_return; }
+
+  std::vector<RunStatus> Now() const {
+    std::vector<RunStatus> list;
+    list.reserve(runs.size());
+    for (const auto& [id, run] : runs) list.push_back(run);
+    return list;
+  }
+  void End(const std::string& id, std::optional<int> code, std::optional<int> signal = std::nullopt) {
+    RunStatus& run = runs.at(id);
+    if (run.state == RunState::kEnded) return;
+    run.state = RunState::kEnded;
+    run.exit_code = code;
+    run.signal = signal;
+  }
+  size_t Running() const {
+    size_t count = 0;
+    for (const auto& [id, run] : runs) count += run.state == RunState::kRunning ? 1 : 0;
+    return count;
+  }
+  std::string Env(const std::string& run, std::string_view name) const {
+    for (const auto& [key, value] : specs.at(run).env) {
+      if (key == name) return value;
+    }
+    return "(not set)";
+  }
+
+  std::map<std::string, RunStatus> runs;
+  std::map<std::string, RunSpec> specs;
+  std::map<std::string, int> starts;
+  std::vector<std::string> told;
+  std::string logs = "/nowhere/";
+  absl::Status refuse;
+  bool comes_up = true;
+  bool saves_and_ends = true;
+};
+
+// One machine with eight devices.
+inline scheduler::Cluster Machine() {
+  scheduler::Cluster cluster;
+  cluster.fabric = scheduler::FlatFabric();
+  cluster.kinds.push_back({.name = "h100"});
+  cluster.types.push_back(
+      {.name = "local", .cpu_milli = 64'000, .memory_mib = 1 << 20, .kind = 0, .devices = 8});
+  cluster.nodes.push_back({.name = "local"});
+  return cluster;
+}
+
+// One gateway's life.
+class JobsWorld {
+ public:
+  JobsWorld(const TempDir& dir, ScriptedLauncher& launcher, conf::TimePoint start)
+      : now(start), launcher_(launcher) {
+    gateway::control::JobsAround around;
+    around.now = [this] { return now; };
+    around.planner = [this]() -> scheduler::Planner& { return planner(); };
+    around.changed = [this] { changed_ = true; };
+    around.wake = [] {};
+    around.spawn = [this](gateway::net::Task<void> task) { tasks_.Spawn(std::move(task)); };
+    around.record = [this](gateway::ledger::Event event) -> gateway::net::Task<absl::Status> {
+      if (record_result.ok()) records.push_back(event.action + " " + event.subject);
+      co_return record_result;
+    };
+    around.off_loop = [](std::function<absl::Status()> fn) -> gateway::net::Task<absl::Status> {
+      co_return fn();
+    };
+    around.tenant_path = [](const std::string& name) -> std::optional<std::string> {
+      return name == "research" ? std::optional<std::string>("acme/research") : std::nullopt;
+    };
+    around.launcher = &launcher;
+    seated_.cluster = Machine();
+    seated_.queues = {{.name = "default", .parent = ""}};
+    seated_.as_of = start;
+    around.cluster = &seated_.cluster;
+    around.queues = seated_.queues;
+    around.sources = gateway::config::ReferencesOnly();
+    around.file = dir / "jobs.jsonl";
+    jobs = std::make_unique<gateway::control::Jobs>(std::move(around));
+    tasks_.Spawn([](JobsWorld& world) -> gateway::net::Task<void> {
+      const absl::Status opened = co_await world.jobs->Open();
+      EXPECT_TRUE(opened.ok()) << opened;
+      world.jobs->TakeOver(world.launcher_.Now(), [&world](scheduler::JobState job) {
+        world.seated_.jobs.push_back(std::move(job));
+        return true;
+      });
+    }(*this));
+  }
+
+  std::string Submit(std::string text) {
+    std::string id;
+    tasks_.Spawn([](JobsWorld& world, std::string file, std::string& first) -> gateway::net::Task<void> {
+      const auto submitted = co_await world.jobs->Submit(std::move(file), "job.yaml", "ada");
+      EXPECT_TRUE(submitted.ok()) << submitted.status();
+      if (!submitted.ok()) co_return;
+      for (const conf::Problem& problem : submitted->problems) ADD_FAILURE() << ToString(problem);
+      if (!submitted->jobs.empty()) first = submitted->jobs.front();
+    }(*this, std::move(text), id));
+    return id;
+  }
+  absl::Status Ask(gateway::net::Task<absl::Status> task) {
+    absl::Status result;
+    tasks_.Spawn([](gateway::net::Task<absl::Status> asked, absl::Status& out) -> gateway::net::Task<void> {
+      out = co_await std::move(asked);
+    }(std::move(task), result));
+    return result;
+  }
+
+  // Until nothing more comes of it at this moment.
+  void Settle() {
+    for (int i = 0; i < 12; ++i) {
+      jobs->Tick();
+      jobs->TakeSteps();
+      jobs->Observe(launcher_.Now());
+      if (!changed_ && !planner().NextDue()) continue;
+      changed_ = false;
+      scheduler::Rng rng = scheduler::CycleRng(1, planner().version());
+      scheduler::Plan plan = planner().Run(now, rng);
+      for (const scheduler::Action& action : plan.actions) {
+        actions.push_back(fmt::format("{} {}", Name(action.kind), action.job));
+        jobs->Apply(action);
+      }
+      for (auto& [job, why] : plan.waiting) jobs->Unplaced(job, why.text);
+    }
+  }
+  void Pass(conf::Duration time) {
+    now += time;
+    Settle();
+  }
+
+  const Job& operator[](const std::string& id) const { return *jobs->Find(id); }
+  std::string State(const std::string& id) const {
+    const Job* job = jobs->Find(id);
+    return job == nullptr ? "(gone)" : std::string(Name(job->state));
+  }
+  scheduler::Planner& planner() {
+    if (!planner_) planner_ = std::make_unique<scheduler::Planner>(seated_, scheduler::Policy());
+    return *planner_;
+  }
+  void Changed() { changed_ = true; }
+  // A replica that wants so many devices, at production's priority.
+  void SubmitReplica(const std::string& id, uint16_t devices) {
+    scheduler::Job job;
+    job.id = id;
+    job.queue = "default";
+    job.work = scheduler::WorkClass::kInference;
+    job.priority = 1000;
+    job.preemptible = false;
+    job.submitted = now;
+    job.roles = {{.name = "replica", .ask = {.devices = {{.kinds = {"h100"}, .count = devices}}}}};
+    planner().Submit(std::move(job), now);
+    changed_ = true;
+  }
+
+  conf::TimePoint now;
+  std::vector<std::string> records;
+  std::vector<std::string> actions;
+  absl::Status record_result;
+  std::unique_ptr<gateway::control::Jobs> jobs;
+
+ private:
+  ScriptedLauncher& launcher_;
+  gateway::net::TaskGroup tasks_{[](std::exception_ptr) { ADD_FAILURE() << "a task threw"; }};
+  scheduler::Snapshot seated_;
+  std::unique_ptr<scheduler::Planner> planner_;
+  bool changed_ = true;
+};
+
+}  // namespace tests
