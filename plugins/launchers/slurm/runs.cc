@@ -173,8 +173,7 @@ bool Runs::Update(Run& run, const Job& job, const Mark& mark,
     }
   }
   run.job = job.id;
-  run.lost = false;
-  const bool changed = !SameStatus(run.status, status);
+  const bool changed = std::exchange(run.lost, false) || !SameStatus(run.status, status);
   run.status = std::move(status);
   return changed;
 }
