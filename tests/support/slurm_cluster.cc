@@ -288,6 +288,11 @@ uint32_t SlurmCluster::Batch(std::vector<std::string> options, std::string_view 
   return id;
 }
 
+void SlurmCluster::Stop(const std::string& daemon) {
+  daemons_.at(daemon)->Signal(SIGTERM);
+  daemons_.at(daemon)->Wait(kPatience);
+}
+
 void SlurmCluster::Kill(const std::string& daemon) {
   daemons_.at(daemon)->Signal(SIGKILL);
   daemons_.at(daemon)->Wait(kPatience);

@@ -51,7 +51,9 @@ class SlurmCluster {
   // Submits a script's text for somebody else, as far as Tidegate can tell; the job's id.
   uint32_t Batch(std::vector<std::string> options, std::string_view script) const;
 
-  // By name: "slurmctld", "node1", "slurmrestd". Kill is kill -9; Restart waits for nothing.
+  // By name: "slurmctld", "node1", "slurmrestd". Stop lets it save its state, Kill is kill -9, which loses
+  // what slurmctld has learned in its last seconds. Restart waits for nothing.
+  void Stop(const std::string& daemon);
   void Kill(const std::string& daemon);
   void Restart(const std::string& daemon);
   bool AllIdle() const;

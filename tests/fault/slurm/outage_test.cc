@@ -121,7 +121,7 @@ TEST_F(SlurmTest, WhatRunsOutlivesSlurmctldAndSlurmrestd) {
     EXPECT_TRUE((co_await launcher.Start(Spec("r2", "node2", 1, kWait))).ok());
     co_await Until(loop, launcher, "r2", IsRunning);
 
-    cluster_->Kill("slurmctld");
+    cluster_->Stop("slurmctld");
     const auto silent = co_await launcher.Start(Spec("r3", "node3", 1, kWait));
     EXPECT_TRUE(absl::IsUnavailable(silent)) << silent;
     cluster_->Restart("slurmctld");
