@@ -166,7 +166,7 @@ ReturnToService=2
         i, FreePort(), options.cpus, options.cpus, options.memory_mib, options.gpus);
   }
   return conf +
-         "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
+         "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=2\n"
          "PartitionName=scavenge Nodes=ALL MaxTime=INFINITE State=UP\n" +
          options.more;
 }

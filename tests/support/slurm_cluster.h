@@ -24,7 +24,7 @@ class SlurmCluster {
     int gpus = 8;   // h100, on each
     int cpus = 64;
     int memory_mib = 512'000;
-    // Lines of slurm.conf. Partition `main` is the default, and `scavenge` holds all nodes, too.
+    // Lines of slurm.conf. Partition `main` is the default; `scavenge` has the same nodes and comes after it.
     std::string more = {};
   };
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "gateway/net/http/server.h"
+#include "plugins/launchers/slurm/cluster.h"
 #include "tests/fault/slurm/slurm_fixture.h"
 
 namespace plugins::launchers {
@@ -151,6 +152,10 @@ TEST_F(SlurmTest, ARunWhoseNodeFailsHasEndedAndIsNotStartedAgainBySlurm) {
     const auto ended = co_await Until(loop, launcher, "r1", HasEnded, 60s);
     EXPECT_THAT(ended->why, HasSubstr("node1 failed"));
     EXPECT_EQ(ended->exit_code, std::nullopt);
+    const bool seen = co_await tests::Eventually(
+        loop, [&] { return slurm::HealthOf(launcher.nodes()[0]) == scheduler::Health::kQuarantined; });
+    EXPECT_TRUE(seen);
+    EXPECT_EQ(slurm::HealthOf(launcher.nodes()[1]), scheduler::Health::kHealthy);
     co_await launcher.Close();
   });
 }

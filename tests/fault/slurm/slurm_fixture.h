@@ -26,11 +26,13 @@ class SlurmTest : public testing::Test {
  protected:
   void SetUp() override {
     if (const std::string why = tests::SlurmCluster::WhyNot(); !why.empty()) GTEST_SKIP() << why;
-    cluster_ = std::make_unique<tests::SlurmCluster>();
+    cluster_ = std::make_unique<tests::SlurmCluster>(ClusterOptions());
     const std::string wrong = cluster_->Start();
     ASSERT_EQ(wrong, "");
     token_ = cluster_->Token();
   }
+
+  virtual tests::SlurmCluster::Options ClusterOptions() const { return {}; }
 
   SlurmLauncher::Options Options() const {
     SlurmLauncher::Options options;

@@ -122,30 +122,31 @@ TEST(SlurmAnswers, WithAnErrorSayNothingElse) {
     const char* errors;
     absl::StatusCode code;
   };
-  for (const Case& c :
-       {Case{R"([{"error_code":2014,"error":"Requested node configuration is not available"}])",
-             absl::StatusCode::kInvalidArgument},
-        Case{R"([{"description":"Unknown key \"x\"","error_number":1,"error":"Operation not permitted"},
+  for (
+      const Case& c :
+      {Case{R"([{"error_code":2014,"error":"Requested node configuration is not available"}])",
+            absl::StatusCode::kInvalidArgument},
+       Case{R"([{"description":"Unknown key \"x\"","error_number":1,"error":"Operation not permitted"},
                  {"error_code":9001,"error":"Failure during parsing"}])",
-             absl::StatusCode::kInvalidArgument},
-        Case{R"([{"error_code":1800,"error":"Unable to contact slurm controller"}])",
-             absl::StatusCode::kUnavailable},
-        Case{R"([{"error":"Unspecified error","errno":-1}])", absl::StatusCode::kUnavailable},
-        Case{R"([{"description":"Unable to find JobId=9999","error_number":2017,"error":"Invalid job id specified"}])",
-             absl::StatusCode::kNotFound},
-        Case{R"([{"error_number":2021,"error":"Job/step already completing or completed"}])",
-             absl::StatusCode::kFailedPrecondition},
-        Case{R"([{"error_code":2002,"error":"Access/permission denied"}])", absl::StatusCode::kPermissionDenied},
-        Case{
-    R"([7])", absl::StatusCode::kDataLoss}
-}) {
-  const std::string body = fmt::format(R"({{"errors":{},"jobs":[],"nodes":[],"job_id":7}})", c.errors);
-  EXPECT_EQ(ReadJobs(body).status().code(), c.code) << c.errors;
-  EXPECT_EQ(ReadNodes(body).status().code(), c.code) << c.errors;
-  EXPECT_EQ(ReadSubmitted(body).status().code(), c.code) << c.errors;
-  EXPECT_EQ(ErrorOf(body).code(), c.code) << c.errors;
-}
-EXPECT_EQ(*ReadSubmitted(R"({"errors":[],"job_id":23,"step_id":"BATCH"})"), 23u);
+            absl::StatusCode::kInvalidArgument},
+       Case{R"([{"error_code":1800,"error":"Unable to contact slurm controller"}])",
+            absl::StatusCode::kUnavailable},
+       Case{R"([{"error":"Unspecified error","errno":-1}])", absl::StatusCode::kUnavailable},
+       Case{
+           R"([{"description":"Unable to find JobId=9999","error_number":2017,"error":"Invalid job id specified"}])",
+           absl::StatusCode::kNotFound},
+       Case{R"([{"error_number":2021,"error":"Job/step already completing or completed"}])",
+            absl::StatusCode::kFailedPrecondition},
+       Case{R"([{"error_code":2002,"error":"Access/permission denied"}])",
+            absl::StatusCode::kPermissionDenied},
+       Case{R"([7])", absl::StatusCode::kDataLoss}}) {
+    const std::string body = fmt::format(R"({{"errors":{},"jobs":[],"nodes":[],"job_id":7}})", c.errors);
+    EXPECT_EQ(ReadJobs(body).status().code(), c.code) << c.errors;
+    EXPECT_EQ(ReadNodes(body).status().code(), c.code) << c.errors;
+    EXPECT_EQ(ReadSubmitted(body).status().code(), c.code) << c.errors;
+    EXPECT_EQ(ErrorOf(body).code(), c.code) << c.errors;
+  }
+  EXPECT_EQ(*ReadSubmitted(R"({"errors":[],"job_id":23,"step_id":"BATCH"})"), 23u);
 }
 
 TEST(SlurmAnswers, ReadDevices) {
