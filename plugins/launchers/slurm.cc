@@ -55,8 +55,8 @@ Task<void> SlurmLauncher::Close() {
 Task<void> SlurmLauncher::Watch() {
   while (!closed_) {
     const absl::Status refreshed = co_await Refresh();
-    for (const std::string& id : std::exchange(changed_, {})) on_change(id);
     if (closed_) break;
+    for (const std::string& id : std::exchange(changed_, {})) on_change(id);
     conf::Duration wait = backoff_.Next();
     if (refreshed.ok()) {
       backoff_.Reset();

@@ -15,12 +15,15 @@ using gateway::net::http::FetchResponse;
 
 constexpr std::string_view kPrefix = "/slurm/v0.0.38";
 constexpr int kNotModified = 304;
+constexpr int kUnauthorized = 401;
 constexpr size_t kMaxToken = 16 << 10;
 
 // What an answer of the wrong kind says: an error of Slurm's, or that it is none of its answers.
 absl::Status Refusal(const FetchResponse& response) {
   absl::Status reported = ErrorOf(response.body);
   if (!reported.ok() && !absl::IsDataLoss(reported)) return reported;
+  if (response.status == kUnauthorized)
+    return absl::UnavailableError("slurmrestd does not take our user and token");
   return absl::UnavailableError(fmt::format("slurmrestd answered {} without a reason", response.status));
 }
 
