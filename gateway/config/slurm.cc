@@ -44,6 +44,11 @@ struct Words {
 
 }  // namespace
 
+static void Bind(conf::Object& o, Preemptible& preemptible) {
+  o.Optional("partitions", conf::OneOrMany(preemptible.partitions), Words());
+  o.Optional("qos", conf::OneOrMany(preemptible.qos), Words());
+}
+
 void Bind(conf::Object& o, Slurm& slurm) {
   o.Optional("url", slurm.url);
   o.Optional("socket", slurm.socket, SocketPath());
@@ -55,6 +60,7 @@ void Bind(conf::Object& o, Slurm& slurm) {
   o.Optional("account", slurm.account, Word());
   o.Optional("qos", slurm.qos, Word());
   o.Optional("gres", conf::OneOrMany(slurm.gres), Words());
+  o.Optional("preemptible", slurm.preemptible);
   o.Optional("directory", slurm.directory, AbsolutePath());
   o.Optional("logs", slurm.logs, AbsolutePath());
   if (!o.reading()) return;

@@ -9,6 +9,12 @@
 
 namespace gateway::config {
 
+// Jobs of others in these make room for ours: Slurm is set to requeue them (PreemptMode=REQUEUE).
+struct Preemptible {
+  std::vector<std::string> partitions;
+  std::vector<std::string> qos;
+};
+
 struct Slurm {
   Url url;  // of slurmrestd: this, or the path of its Unix socket
   std::string socket;
@@ -20,8 +26,9 @@ struct Slurm {
   std::string account;
   std::string qos;
   std::vector<std::string> gres{"gpu"};  // names of what counts as devices
-  std::string directory = "/tmp";        // on the nodes, where runs begin
-  std::string logs;                      // folder on the nodes; empty: output is not kept
+  Preemptible preemptible;
+  std::string directory = "/tmp";  // on the nodes, where runs begin
+  std::string logs;                // folder on the nodes; empty: output is not kept
 };
 
 void Bind(conf::Object& object, Slurm& out);

@@ -114,6 +114,7 @@ class ControlLoop final : private net::Alarm {
   const std::unique_ptr<plugins::launchers::Launcher> launcher_;
   const Surroundings around_;
   Planning planning_;
+  uint64_t shared_version_ = 0;  // of what the launcher says of a cluster that others use too
   Fleet fleet_;
   ColdStarts cold_starts_;
   std::map<std::string, Pool> pools_;

@@ -67,6 +67,8 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenSlurm(net::Loo
   options.qos = slurm.qos;
   options.ports = {scaling.ports.first, scaling.ports.last};
   options.gres = slurm.gres;
+  options.preemptible_partitions = slurm.preemptible.partitions;
+  options.preemptible_qos = slurm.preemptible.qos;
   options.directory = slurm.directory;
   options.logs = slurm.logs;
   options.seed = static_cast<uint64_t>(net::Now().time_since_epoch().count());

@@ -83,7 +83,7 @@ Task<absl::Status> SlurmLauncher::RefreshNodes() {
   nodes_at_ = Now();
   addresses_.clear();
   for (const slurm::Node& node : nodes_) addresses_[node.name] = node.address;
-  ++version_;
+  Share();
   co_return absl::OkStatus();
 }
 
@@ -100,7 +100,6 @@ Task<absl::Status> SlurmLauncher::RefreshJobs(bool all) {
   if (!*list) co_return absl::OkStatus();
   jobs_ = std::move((*list)->jobs);
   listed_ = true;
-  ++version_;
   if (const int64_t latest = (*list)->latest; latest != latest_) {
     latest_ = latest;
     latest_since_ = jobs_at_;
@@ -110,8 +109,33 @@ Task<absl::Status> SlurmLauncher::RefreshJobs(bool all) {
   }
   Runs::Outcome outcome = runs_.Apply(jobs_, addresses_, stamp, jobs_at_);
   changed_.insert(outcome.changed.begin(), outcome.changed.end());
+  Share();
   co_await Kill(std::move(outcome.kill));
   co_return absl::OkStatus();
+}
+
+slurm::View SlurmLauncher::view() const {
+  return slurm::ViewOf(nodes_, jobs_,
+                       {.partition = options_.partition,
+                        .gres = options_.gres,
+                        .preemptible_partitions = options_.preemptible_partitions,
+                        .preemptible_qos = options_.preemptible_qos},
+                       [this](const slurm::Job& job) { return runs_.IsOurs(job); });
+}
+
+void SlurmLauncher::Share() {
+  const slurm::View seen = view();
+  std::vector<SharedNode> nodes;
+  nodes.reserve(seen.cluster.nodes.size());
+  for (const scheduler::Node& node : seen.cluster.nodes) nodes.push_back({node.name, node.health, 0});
+  for (const slurm::Occupant& occupant : seen.occupants) {
+    if (occupant.ours || occupant.preemptible) continue;
+    for (const slurm::Holding& holding : occupant.holds)
+      nodes[holding.node].taken += static_cast<uint32_t>(holding.devices.size());
+  }
+  if (nodes == shared_.nodes) return;
+  shared_.nodes = std::move(nodes);
+  ++shared_.version;
 }
 
 Task<void> SlurmLauncher::Kill(std::vector<uint32_t> jobs) {

@@ -21,6 +21,7 @@
 #include "gateway/net/loop.h"
 #include "plugins/launchers/launcher.h"
 #include "plugins/launchers/slurm/client.h"
+#include "plugins/launchers/slurm/cluster.h"
 #include "plugins/launchers/slurm/runs.h"
 
 namespace plugins::launchers {
@@ -35,8 +36,11 @@ class SlurmLauncher final : public Launcher {
     std::string qos{};
     slurm::Runs::Ports ports{21'000, 21'999};
     std::vector<std::string> gres{"gpu"};  // names of what counts as devices
-    std::string directory{};               // where runs that say nothing of it run
-    std::string logs{};                    // folder of their output on the nodes; empty: none is kept
+    // What jobs of others in these hold is not taken: Slurm requeues them for ours.
+    std::vector<std::string> preemptible_partitions{};
+    std::vector<std::string> preemptible_qos{};
+    std::string directory{};  // where runs that say nothing of it run
+    std::string logs{};       // folder of their output on the nodes; empty: none is kept
     conf::Duration poll = std::chrono::seconds(1);
     uint64_t seed = 0;
   };
@@ -54,11 +58,9 @@ class SlurmLauncher final : public Launcher {
   gateway::net::Task<absl::Status> Forget(std::string id) override;
   gateway::net::Task<void> Close() override;
 
-  // As last seen, for the planner's view of the cluster (slurm/cluster.h); each change makes a new version.
-  const std::vector<slurm::Node>& nodes() const { return nodes_; }
-  const std::vector<slurm::Job>& jobs() const { return jobs_; }
-  bool IsOurs(const slurm::Job& job) const { return runs_.IsOurs(job); }
-  uint64_t version() const { return version_; }
+  const SharedCluster* shared() const override { return listed_ ? &shared_ : nullptr; }
+  // The planner's view of the cluster, with who holds what.
+  slurm::View view() const;
 
   // OK, or why what is known is old.
   const absl::Status& health() const { return health_; }
@@ -73,6 +75,7 @@ class SlurmLauncher final : public Launcher {
   absl::Status Failed(const absl::Status& why);
   const slurm::Node* NodeOf(const std::string& name) const;
   std::string LogOf(const std::string& id) const;
+  void Share();
 
   gateway::net::Loop& loop_;
   const Options options_;
@@ -82,7 +85,7 @@ class SlurmLauncher final : public Launcher {
   std::map<std::string, std::string> addresses_;
   std::vector<slurm::Job> jobs_;
   absl::Status health_ = absl::UnavailableError("Slurm has not been asked yet");
-  uint64_t version_ = 0;
+  SharedCluster shared_;
 
   bool listed_ = false;
   int64_t latest_ = 0;  // JobList::latest, and since when

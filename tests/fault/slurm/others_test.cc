@@ -7,6 +7,7 @@ namespace plugins::launchers {
 namespace {
 
 using scheduler::Health;
+using testing::ElementsAre;
 
 const slurm::Occupant* Find(const slurm::View& view, uint32_t job) {
   for (const slurm::Occupant& occupant : view.occupants) {
@@ -17,7 +18,9 @@ const slurm::Occupant* Find(const slurm::View& view, uint32_t job) {
 
 TEST_F(SlurmTest, JobsOfOthersAreSeenAsWhatTheyHold) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
-    SlurmLauncher launcher(loop, Options());
+    SlurmLauncher::Options with = Options();
+    with.preemptible_partitions = {"scavenge"};
+    SlurmLauncher launcher(loop, with);
     launcher.Open();
     const uint32_t gang = cluster_->Batch(
         {"--nodes=2", "--nodelist=node[1-2]", "--gres=gpu:h100:3", "--mem=2000"}, "sleep 300");
@@ -27,11 +30,9 @@ TEST_F(SlurmTest, JobsOfOthersAreSeenAsWhatTheyHold) {
     EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node1", 2, kWait))).ok());
     co_await Until(loop, launcher, "r1", IsRunning);
     cluster_->Run({"/usr/bin/scontrol", "update", "nodename=node4", "state=drain", "reason=fan"});
-    const slurm::ViewOptions options{.partition = "main", .preemptible_partitions = {"scavenge"}};
     slurm::View view;
     const auto look = [&] {
-      view = slurm::ViewOf(launcher.nodes(), launcher.jobs(), options,
-                           [&](const slurm::Job& job) { return launcher.IsOurs(job); });
+      view = launcher.view();
       return view.occupants.size() == 3 && view.cluster.nodes[3].health == Health::kDraining;
     };
     EXPECT_TRUE(co_await tests::Eventually(loop, look, 20s));
@@ -49,7 +50,10 @@ TEST_F(SlurmTest, JobsOfOthersAreSeenAsWhatTheyHold) {
       EXPECT_TRUE(of_scavenger->ends.has_value());
       EXPECT_EQ(of_scavenger->holds[0].devices.size(), 2u);
     }
-    EXPECT_EQ(view.cluster.nodes[0].health, Health::kHealthy);
+    EXPECT_THAT(
+        launcher.shared()->nodes,
+        ElementsAre(SharedNode{"node1", Health::kHealthy, 3}, SharedNode{"node2", Health::kHealthy, 3},
+                    SharedNode{"node3", Health::kHealthy, 0}, SharedNode{"node4", Health::kDraining, 0}));
     co_await launcher.Close();
   });
 }

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "gateway/net/http/server.h"
-#include "plugins/launchers/slurm/cluster.h"
 #include "tests/fault/slurm/slurm_fixture.h"
 
 namespace plugins::launchers {
@@ -153,9 +152,9 @@ TEST_F(SlurmTest, ARunWhoseNodeFailsHasEndedAndIsNotStartedAgainBySlurm) {
     EXPECT_THAT(ended->why, HasSubstr("node1 failed"));
     EXPECT_EQ(ended->exit_code, std::nullopt);
     const bool seen = co_await tests::Eventually(
-        loop, [&] { return slurm::HealthOf(launcher.nodes()[0]) == scheduler::Health::kQuarantined; });
+        loop, [&] { return launcher.shared()->nodes[0].health == scheduler::Health::kQuarantined; });
     EXPECT_TRUE(seen);
-    EXPECT_EQ(slurm::HealthOf(launcher.nodes()[1]), scheduler::Health::kHealthy);
+    EXPECT_EQ(launcher.shared()->nodes[1].health, scheduler::Health::kHealthy);
     co_await launcher.Close();
   });
 }

@@ -38,6 +38,7 @@ partition: gpu
 account: inference
 qos: high
 gres: [gpu, npu]
+preemptible: {partitions: [scavenge], qos: free}
 directory: /scratch
 logs: /shared/logs
 )");
@@ -50,6 +51,8 @@ logs: /shared/logs
   EXPECT_EQ(r.slurm.account, "inference");
   EXPECT_EQ(r.slurm.qos, "high");
   EXPECT_THAT(r.slurm.gres, ElementsAre("gpu", "npu"));
+  EXPECT_THAT(r.slurm.preemptible.partitions, ElementsAre("scavenge"));
+  EXPECT_THAT(r.slurm.preemptible.qos, ElementsAre("free"));
   EXPECT_EQ(r.slurm.directory, "/scratch");
   EXPECT_EQ(r.slurm.logs, "/shared/logs");
 }
