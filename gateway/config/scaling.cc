@@ -17,8 +17,8 @@
 namespace gateway::config {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, LauncherKind>, 1> kLaunchers = {
-    {{"process", LauncherKind::kProcess}}};
+constexpr std::array<std::pair<std::string_view, LauncherKind>, 2> kLaunchers = {
+    {{"process", LauncherKind::kProcess}, {"slurm", LauncherKind::kSlurm}}};
 constexpr std::array<std::pair<std::string_view, OnExit>, 2> kOnExit = {
     {{"stop", OnExit::kStop}, {"keep", OnExit::kKeep}}};
 
@@ -277,10 +277,17 @@ void Write(conf::Writer& writer, const PortRange& in) {
 void Bind(conf::Object& o, Scaling& scaling) {
   o.Required("policies", conf::OneOrMany(scaling.policies), conf::NotEmpty());
   o.Optional("launcher", conf::Choice(scaling.launcher, "launcher", kLaunchers));
+  o.Optional("slurm", scaling.slurm);
   o.Optional("cluster", scaling.cluster);
   o.Optional("planner", scaling.planner, conf::NotEmpty());
   o.Optional("ports", scaling.ports);
   o.Optional("on_exit", conf::Choice(scaling.on_exit, "choice", kOnExit));
+  const bool through_slurm = scaling.launcher == LauncherKind::kSlurm;
+  if (through_slurm && !o.Has("slurm")) o.Error("is required with launcher: slurm", "slurm");
+  if (!through_slurm && o.Has("slurm")) o.Error("has no effect without launcher: slurm", "slurm");
+  if (through_slurm && scaling.cluster.file.empty()) {
+    o.Error("wants a file with launcher: slurm: the nodes there, by Slurm's names", "cluster");
+  }
 }
 
 void LoadScaling(conf::Document& document, Config& config, std::vector<conf::Problem>& problems) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "conf/document.h"
 #include "conf/problem.h"
 #include "gateway/config/model_policy.h"
+#include "gateway/config/slurm.h"
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/model.h"
 
@@ -19,7 +21,7 @@ struct Config;
 
 namespace gateway::config {
 
-enum class LauncherKind : uint8_t { kProcess };
+enum class LauncherKind : uint8_t { kProcess, kSlurm };
 std::string_view Name(LauncherKind launcher);
 
 // What becomes of replicas when the gateway is told to end.
@@ -33,7 +35,7 @@ struct PortRange {
 };
 
 // Where replicas may run: nodes of a file as in conf/clusters, or the devices of this machine; neither: it,
-// which has none.
+// which has none. Through Slurm: a file, whose nodes go by Slurm's names.
 struct ClusterSource {
   std::string file;
   std::vector<DeviceOption> devices;
@@ -42,9 +44,10 @@ struct ClusterSource {
 struct Scaling {
   std::vector<std::string> policies;  // files, and folders of files whose names end with .yaml
   LauncherKind launcher = LauncherKind::kProcess;
+  std::optional<Slurm> slurm;  // of that launcher, and with it only
   ClusterSource cluster;
   std::string planner;  // a file as in conf/policies; empty: its defaults, one queue
-  PortRange ports;      // of replicas on this machine
+  PortRange ports;      // of replicas on each machine
   OnExit on_exit = OnExit::kStop;
 
   // What those files say.

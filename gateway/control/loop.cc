@@ -192,6 +192,10 @@ void ControlLoop::Fail(Replica& replica, std::string why, conf::TimePoint now) {
 }
 
 void ControlLoop::Place(conf::TimePoint now) {
+  const plugins::launchers::SharedCluster* shared = launcher_->shared();
+  if (shared != nullptr && std::exchange(shared_version_, shared->version) != shared->version) {
+    planning_.See(shared->nodes, now);
+  }
   for (Replica& replica : fleet_.all()) {
     if (replica.state != State::kWaiting || replica.submitted) continue;
     const Pool* pool = PoolOf(replica);

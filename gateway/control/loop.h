@@ -122,6 +122,7 @@ class ControlLoop final : private net::Alarm {
   const Surroundings around_;
   Planning planning_;
   Jobs jobs_;
+  uint64_t shared_version_ = 0;  // of what the launcher says of a cluster that others use too
   Fleet fleet_;
   ColdStarts cold_starts_;
   std::map<std::string, Pool> pools_;

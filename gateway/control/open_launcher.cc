@@ -1,5 +1,6 @@
 #include "gateway/control/open_launcher.h"
 
+#include "gateway/control/open_slurm.h"
 #include "plugins/devices/machine.h"
 #include "plugins/launchers/process.h"
 
@@ -8,6 +9,7 @@ namespace gateway::control {
 absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::Loop& loop,
                                                                            const config::Scaling& scaling,
                                                                            const std::string& state_dir) {
+  if (scaling.launcher == config::LauncherKind::kSlurm) return OpenSlurm(loop, scaling, state_dir);
   using plugins::launchers::ProcessLauncher;
   ProcessLauncher::Options options;
   options.state_dir = state_dir + "/launcher";

@@ -110,6 +110,37 @@ void Planning::Leave(const std::string& run, conf::TimePoint now) {
   changed_ = true;
 }
 
+void Planning::See(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now) {
+  Begin();
+  scheduler::Snapshot seen = planner_->TakeSnapshot(now);
+  std::vector<uint32_t> ours(seen.cluster.nodes.size());
+  for (const scheduler::JobState& job : seen.jobs) {
+    for (const scheduler::MemberAt& member : job.members) ours[member.holding.node] |= member.holding.devices;
+    for (const scheduler::MemberAt& member : job.leaving) ours[member.holding.node] |= member.holding.devices;
+  }
+  std::map<std::string_view, const plugins::launchers::SharedNode*> by_name;
+  for (const plugins::launchers::SharedNode& node : nodes) by_name[node.name] = &node;
+  seen.health.resize(seen.cluster.nodes.size());
+  for (size_t n = 0; n < seen.cluster.nodes.size(); ++n) {
+    scheduler::NodeHealth& health = seen.health[n];
+    const auto found = by_name.find(seen.cluster.nodes[n].name);
+    health.health = found == by_name.end() ? scheduler::Health::kQuarantined : found->second->health;
+    health.broken_devices = 0;
+    uint32_t left = found == by_name.end() ? 0 : found->second->taken;
+    const uint8_t devices = seen.cluster.type_of(static_cast<scheduler::NodeId>(n)).devices;
+    for (uint8_t d = 0; d < devices && left > 0; ++d) {
+      if ((ours[n] >> d & 1) != 0) continue;
+      health.broken_devices |= uint32_t{1} << d;
+      --left;
+    }
+  }
+  planner_.reset();  // looks at the cluster of the snapshot that it was made from
+  seated_ = std::move(seen);
+  jobs_.clear();
+  Begin();
+  changed_ = true;
+}
+
 bool Planning::Seat(scheduler::JobState job) {
   const scheduler::Cluster& cluster = seated_.cluster;
   std::map<scheduler::NodeId, scheduler::NodeState> nodes;

@@ -8,6 +8,8 @@
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +17,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/write.hpp>
+#include <cstring>
 #include <string_view>
 
 #include "gateway/net/draining_read.h"
@@ -50,6 +53,26 @@ struct BufferSpan {
 
 ErrorCode LastError() {
   return {errno, boost::system::system_category()};
+}
+
+// A Unix socket connects at once or not at all. To the reactor it is a descriptor like any other; what is
+// TCP's own (no-delay, acknowledged bytes) fails on it or says 0.
+ErrorCode ConnectUnix(Socket& socket, const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return asio::error::invalid_argument;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return LastError();
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    const ErrorCode error = LastError();
+    close(fd);
+    return error;
+  }
+  ErrorCode error;
+  socket.assign(Tcp::v4(), fd, error);
+  if (error) close(fd);
+  return error;
 }
 
 class PlainStream final : public Stream {
@@ -350,7 +373,9 @@ Task<ConnectResult> Connector::Connect(const Remote& remote) {
   ErrorCode error;
   Addresses addresses;
   const asio::ip::address literal = asio::ip::make_address(remote.host, error);
-  if (!error) {
+  if (!remote.socket.empty()) {
+    error = ConnectUnix(impl.socket, remote.socket);
+  } else if (!error) {
     addresses.push_back(literal);
   } else {
     Resolved found = co_await impl.name.Get(remote.host);

@@ -16,12 +16,14 @@
 
 namespace gateway::net {
 
-// What is needed to reach a peer. TLS when `tls` is set.
+// What is needed to reach a peer. TLS when `tls` is set. With `socket`, the path of a Unix socket, host and
+// port only name the peer.
 struct Remote {
   std::string host;
   std::string port;
   std::shared_ptr<const TlsContext> tls;
   std::string server_name;  // for SNI and verification; host when empty
+  std::string socket = {};
 };
 
 struct ConnectResult {

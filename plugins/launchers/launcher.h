@@ -21,6 +21,7 @@
 
 #include "conf/time.h"
 #include "gateway/net/task.h"
+#include "scheduler/model.h"
 
 namespace plugins::launchers {
 
@@ -68,6 +69,18 @@ struct RunStatus {
   std::string log{};               // the file that has its output, if there is one
 };
 
+// Of a cluster that others use too: how its nodes are, and how many devices of each others hold.
+struct SharedNode {
+  std::string name{};
+  scheduler::Health health = scheduler::Health::kHealthy;
+  uint32_t taken = 0;
+  friend bool operator==(const SharedNode&, const SharedNode&) = default;
+};
+struct SharedCluster {
+  uint64_t version = 0;  // another with each change
+  std::vector<SharedNode> nodes{};
+};
+
 class Launcher {
  public:
   virtual ~Launcher() = default;
@@ -91,6 +104,9 @@ class Launcher {
 
   // What has ended and was seen to: its files may go. OK for a run that is not known; refused while it runs.
   virtual gateway::net::Task<absl::Status> Forget(std::string id) = 0;
+
+  // As last seen; null where there are no others.
+  virtual const SharedCluster* shared() const { return nullptr; }
 
   // Called on the control loop when List() would say something new, where the launcher hears of it by itself.
   std::function<void(const std::string& id)> on_change = [](const std::string&) {};

@@ -40,7 +40,7 @@ Task<absl::StatusOr<FetchResponse>> FetchAs(AbortGroup::Member& member, Loop& lo
                                             const FetchRequest& request) {
   using Status = ClientConnection::Status;
   const conf::TimePoint deadline = Now() + request.timeout;
-  Remote remote{request.url.host, request.url.port, request.tls, request.server_name};
+  Remote remote{request.url.host, request.url.port, request.tls, request.server_name, request.socket};
   if (request.url.tls && !remote.tls) {
     auto context = TlsContext::Client({});
     if (!context.ok()) co_return context.status();

@@ -19,6 +19,7 @@ namespace gateway::net::http {
 struct FetchRequest {
   std::string method = "GET";
   Url url;
+  std::string socket{};  // path of a Unix socket that leads there; else by the URL's host and port
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
   conf::Duration timeout = std::chrono::seconds(10);  // of the whole exchange

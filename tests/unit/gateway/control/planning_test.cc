@@ -94,5 +94,38 @@ TEST(Planning, WhatNeedsNoDevicesHasAPlaceEverywhere) {
   EXPECT_EQ(planning.Run(kStart).starts.size(), 20u);
 }
 
+TEST(Planning, WhatOthersHoldIsNotGivenAndWhatIsOursStays) {
+  Planning planning(Machine(), kStart);
+  planning.Submit("r-a", Devices(1), kStart);
+  const Planning::Outcome first = planning.Run(kStart);
+  ASSERT_EQ(first.starts.size(), 1u);
+  const uint8_t given = first.starts[0].grant.devices[0];
+  planning.See({{"local", scheduler::Health::kHealthy, 2}}, kStart);
+  planning.Submit("r-b", Devices(2), kStart);
+  planning.Submit("r-c", Devices(1), kStart);
+  const Planning::Outcome second = planning.Run(kStart);
+  ASSERT_EQ(second.starts.size(), 1u) << "of four, others hold two and r-a one";
+  EXPECT_EQ(second.starts[0].run, "r-c");
+  EXPECT_NE(second.starts[0].grant.devices[0], given);
+  EXPECT_THAT(second.evicted, IsEmpty());
+  planning.See({{"local", scheduler::Health::kHealthy, 0}}, kStart);
+  const Planning::Outcome third = planning.Run(kStart);
+  ASSERT_EQ(third.starts.size(), 1u) << "they have gone";
+  EXPECT_EQ(third.starts[0].run, "r-b");
+}
+
+TEST(Planning, NothingIsPlacedOnANodeThatIsDownOrUnknown) {
+  for (const std::vector<plugins::launchers::SharedNode>& seen :
+       {std::vector<plugins::launchers::SharedNode>{{"local", scheduler::Health::kQuarantined, 0}},
+        std::vector<plugins::launchers::SharedNode>{}}) {
+    Planning planning(Machine(), kStart);
+    planning.See(seen, kStart);
+    planning.Submit("r-a", Devices(1), kStart);
+    EXPECT_THAT(planning.Run(kStart).starts, IsEmpty());
+    planning.See({{"local", scheduler::Health::kHealthy, 0}}, kStart);
+    EXPECT_EQ(planning.Run(kStart).starts.size(), 1u);
+  }
+}
+
 }  // namespace
 }  // namespace gateway::control

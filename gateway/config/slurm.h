@@ -1,0 +1,36 @@
+// Section `scaling.slurm`: where slurmrestd is, as whom and for which partition jobs are submitted.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "conf/secret.h"
+#include "gateway/config/types.h"
+
+namespace gateway::config {
+
+// Jobs of others in these make room for ours: Slurm is set to requeue them (PreemptMode=REQUEUE).
+struct Preemptible {
+  std::vector<std::string> partitions;
+  std::vector<std::string> qos;
+};
+
+struct Slurm {
+  Url url;  // of slurmrestd: this, or the path of its Unix socket
+  std::string socket;
+  std::string user;    // as whom jobs are submitted, and whose are ours
+  conf::Secret token;  // of that user; a file: is read anew when it is refused
+  ClientTls tls;
+  std::string name;  // of this gateway's runs; empty: by its machine and state_dir
+  std::string partition;
+  std::string account;
+  std::string qos;
+  std::vector<std::string> gres{"gpu"};  // names of what counts as devices
+  Preemptible preemptible;
+  std::string directory = "/tmp";  // on the nodes, where runs begin
+  std::string logs;                // folder on the nodes; empty: output is not kept
+};
+
+void Bind(conf::Object& object, Slurm& out);
+
+}  // namespace gateway::config

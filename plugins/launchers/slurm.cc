@@ -1,0 +1,298 @@
+#include "plugins/launchers/slurm.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/net/clock.h"
+
+namespace plugins::launchers {
+namespace {
+
+using gateway::net::Now;
+using gateway::net::Task;
+using slurm::Runs;
+
+constexpr conf::Duration kNodesEvery = std::chrono::seconds(5);
+constexpr conf::Duration kMostWait = std::chrono::seconds(15);
+// After so long by our clock, Slurm's has passed into another second.
+constexpr conf::Duration kNextSecond = std::chrono::milliseconds(1500);
+// Of a run that asks for no memory and has no devices by which it could be given a share of the node's.
+constexpr int64_t kLeastMemoryMib = 1024;
+
+// Nothing to end is as good as having ended it.
+bool IsGone(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsFailedPrecondition(status);
+}
+
+}  // namespace
+
+SlurmLauncher::SlurmLauncher(gateway::net::Loop& loop, Options options)
+    : loop_(loop),
+      options_(std::move(options)),
+      client_(loop, options_.server),
+      runs_({options_.state, options_.server.user}, options_.ports),
+      backoff_(options_.poll, kMostWait, options_.seed),
+      sleep_(loop.watchdog) {}
+
+SlurmLauncher::~SlurmLauncher() = default;
+
+void SlurmLauncher::Open() {
+  open_ = true;
+  loop_.tasks.Spawn(Watch());
+}
+
+Task<void> SlurmLauncher::Close() {
+  closed_ = true;
+  client_.Abort();
+  sleep_.Cancel();
+  if (open_) co_await stopped_.Wait();
+}
+
+Task<void> SlurmLauncher::Watch() {
+  while (!closed_) {
+    const absl::Status refreshed = co_await Refresh();
+    if (closed_) break;
+    for (const std::string& id : std::exchange(changed_, {})) on_change(id);
+    conf::Duration wait = backoff_.Next();
+    if (refreshed.ok()) {
+      backoff_.Reset();
+      const conf::Duration poll = runs_.Moving() ? options_.poll / 4 : options_.poll;
+      wait = backoff_.Jitter(poll * 3 / 4, poll * 5 / 4);
+    }
+    co_await sleep_.For(wait);
+  }
+  stopped_.Set();
+}
+
+Task<absl::Status> SlurmLauncher::Refresh() {
+  absl::Status status = absl::OkStatus();
+  if (nodes_.empty() || Now() - nodes_at_ >= kNodesEvery) status = co_await RefreshNodes();
+  if (status.ok()) status = co_await RefreshJobs(false);
+  if (status.ok()) co_await Kill(runs_.Due(Now()));
+  co_return status;
+}
+
+Task<absl::Status> SlurmLauncher::RefreshNodes() {
+  absl::StatusOr<std::vector<slurm::Node>> nodes = co_await client_.Nodes();
+  if (!nodes.ok()) co_return Failed(nodes.status());
+  nodes_ = *std::move(nodes);
+  nodes_at_ = Now();
+  addresses_.clear();
+  for (const slurm::Node& node : nodes_) addresses_[node.name] = node.address;
+  Share();
+  co_return absl::OkStatus();
+}
+
+// What happened in the second of the newest stamp may have happened after a list was made. Once a list was
+// asked for in a later second, only what is newer than that stamp is.
+Task<absl::Status> SlurmLauncher::RefreshJobs(bool all) {
+  const uint64_t stamp = runs_.Stamp();
+  const conf::TimePoint asked = Now();
+  absl::StatusOr<std::optional<slurm::JobList>> list =
+      co_await client_.Jobs(settled_ && !all ? latest_ + 1 : 0);
+  if (!list.ok()) co_return Failed(list.status());
+  health_ = absl::OkStatus();
+  jobs_at_ = Now();
+  if (!*list) co_return absl::OkStatus();
+  jobs_ = std::move((*list)->jobs);
+  listed_ = true;
+  if (const int64_t latest = (*list)->latest; latest != latest_) {
+    latest_ = latest;
+    latest_since_ = jobs_at_;
+    settled_ = false;
+  } else {
+    settled_ = latest_ > 0 && asked - latest_since_ >= kNextSecond;
+  }
+  Runs::Outcome outcome = runs_.Apply(jobs_, addresses_, stamp, jobs_at_);
+  changed_.insert(outcome.changed.begin(), outcome.changed.end());
+  Share();
+  co_await Kill(std::move(outcome.kill));
+  co_return absl::OkStatus();
+}
+
+slurm::View SlurmLauncher::view() const {
+  return slurm::ViewOf(nodes_, jobs_,
+                       {.partition = options_.partition,
+                        .gres = options_.gres,
+                        .preemptible_partitions = options_.preemptible_partitions,
+                        .preemptible_qos = options_.preemptible_qos},
+                       [this](const slurm::Job& job) { return runs_.IsOurs(job); });
+}
+
+void SlurmLauncher::Share() {
+  const slurm::View seen = view();
+  std::vector<SharedNode> nodes;
+  nodes.reserve(seen.cluster.nodes.size());
+  for (const scheduler::Node& node : seen.cluster.nodes) nodes.push_back({node.name, node.health, 0});
+  for (const slurm::Occupant& occupant : seen.occupants) {
+    if (occupant.ours || occupant.preemptible) continue;
+    for (const slurm::Holding& holding : occupant.holds)
+      nodes[holding.node].taken += static_cast<uint32_t>(holding.devices.size());
+  }
+  if (nodes == shared_.nodes) return;
+  shared_.nodes = std::move(nodes);
+  ++shared_.version;
+}
+
+Task<void> SlurmLauncher::Kill(std::vector<uint32_t> jobs) {
+  for (const uint32_t job : jobs) {
+    const absl::Status killed = co_await client_.Signal(job, SIGKILL);
+    if (!killed.ok() && !IsGone(killed)) settled_ = false;  // the next list is whole, and shows it again
+  }
+}
+
+absl::Status SlurmLauncher::Failed(const absl::Status& why) {
+  settled_ = false;
+  if (!absl::IsCancelled(why)) health_ = why;
+  return absl::UnavailableError(why.message());
+}
+
+const slurm::Node* SlurmLauncher::NodeOf(const std::string& name) const {
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                                  [&name](const slurm::Node& node) { return node.name == name; });
+  return found == nodes_.end() ? nullptr : &*found;
+}
+
+std::string SlurmLauncher::LogOf(const std::string& id) const {
+  return options_.logs.empty() ? std::string() : fmt::format("{}/{}.log", options_.logs, id);
+}
+
+// What a run does not ask for, of CPUs and memory, it gets in proportion to its devices: Slurm's own default
+// is often all of the node's memory, and then the next run waits for it.
+absl::StatusOr<slurm::Submission> SlurmLauncher::Compose(const RunSpec& spec, const slurm::Node& node) const {
+  slurm::Submission submission;
+  submission.run = spec;
+  submission.partition = options_.partition;
+  submission.account = options_.account;
+  submission.qos = options_.qos;
+  submission.log = LogOf(spec.id);
+  if (submission.run.directory.empty()) submission.run.directory = options_.directory;
+  const auto count = static_cast<uint32_t>(spec.grant.devices.size());
+  uint32_t of = 0;
+  if (count > 0) {
+    const auto has = std::find_if(node.gres.begin(), node.gres.end(), [&](const slurm::Gres& gres) {
+      const bool is_device =
+          std::find(options_.gres.begin(), options_.gres.end(), gres.name) != options_.gres.end();
+      return is_device && (gres.type.empty() ? gres.name : gres.type) == spec.grant.kind;
+    });
+    if (has == node.gres.end() || has->count < count) {
+      return absl::InvalidArgumentError(fmt::format("run {}: Slurm's node {} has no {} devices of kind {}",
+                                                    spec.id, node.name, count, spec.grant.kind));
+    }
+    of = has->count;
+    submission.gres = fmt::format("{}{}{}:{}", has->name, has->type.empty() ? "" : ":", has->type, count);
+  }
+  submission.cpus = of > 0 ? std::max(1U, node.cpus * count / of) : 1;
+  submission.memory_mib = of > 0 ? node.memory_mib * count / of : kLeastMemoryMib;
+  if (spec.grant.cpu_milli > 0) {
+    submission.cpus =
+        static_cast<uint32_t>(std::min<int64_t>((spec.grant.cpu_milli + 999) / 1000, UINT32_MAX));
+  }
+  if (spec.grant.memory_mib > 0) submission.memory_mib = spec.grant.memory_mib;
+  submission.mark = {options_.state, spec.owner, spec.tenant, 0};
+  if (spec.serves) {
+    submission.mark.port = runs_.PickPort(spec.id, node.address);
+    if (submission.mark.port == 0) {
+      return absl::UnavailableError(fmt::format("run {}: every port from {} to {} is in use on {}", spec.id,
+                                                options_.ports.first, options_.ports.last, node.name));
+    }
+  }
+  return submission;
+}
+
+Task<absl::Status> SlurmLauncher::Start(RunSpec spec) {
+  if (std::string defect = slurm::FirstDefect(spec); !defect.empty()) {
+    co_return absl::InvalidArgumentError(std::move(defect));
+  }
+  const Runs::Run* run = runs_.Find(spec.id);
+  if (run != nullptr && !run->lost) co_return absl::OkStatus();
+  if (!NodeOf(spec.grant.node)) {
+    if (absl::Status status = co_await RefreshNodes(); !status.ok()) co_return status;
+  }
+  if (!listed_ || run != nullptr) {
+    if (absl::Status status = co_await RefreshJobs(true); !status.ok()) co_return status;
+    run = runs_.Find(spec.id);
+    if (run != nullptr && !run->lost) co_return absl::OkStatus();
+  }
+  const slurm::Node* node = NodeOf(spec.grant.node);
+  if (node == nullptr) {
+    co_return absl::InvalidArgumentError(
+        fmt::format("run {}: Slurm has no node {}", spec.id, spec.grant.node));
+  }
+  absl::StatusOr<slurm::Submission> submission = Compose(spec, *node);
+  if (!submission.ok()) co_return submission.status();
+  runs_.Ask(spec, node->address, submission->mark.port, Now());
+  const absl::StatusOr<uint32_t> job = co_await client_.Submit(slurm::RenderBody(*submission));
+  if (job.ok()) {
+    runs_.Submitted(spec.id, *job);
+    sleep_.Cancel();  // look at once, and often, until it runs
+    co_return absl::OkStatus();
+  }
+  if (absl::IsInvalidArgument(job.status()) || absl::IsPermissionDenied(job.status())) {
+    runs_.Refused(spec.id);
+    co_return absl::InvalidArgumentError(
+        fmt::format("run {}: {}", spec.id, conf::Std(job.status().message())));
+  }
+  runs_.Lost(spec.id);
+  if ((co_await RefreshJobs(true)).ok()) {
+    run = runs_.Find(spec.id);
+    if (run != nullptr && !run->lost) co_return absl::OkStatus();
+  }
+  co_return absl::UnavailableError(fmt::format("run {}: {}", spec.id, conf::Std(job.status().message())));
+}
+
+Task<absl::Status> SlurmLauncher::Stop(std::string id, conf::Duration grace) {
+  const Runs::Run* run = runs_.Find(id);
+  if (!listed_ || (run != nullptr && run->lost)) {
+    if (absl::Status status = co_await RefreshJobs(true); !status.ok()) co_return status;
+    run = runs_.Find(id);
+  }
+  if (run == nullptr || run->status.state == RunState::kEnded) co_return absl::OkStatus();
+  if (run->lost) {
+    runs_.ToldToStop(id, std::nullopt, Now());  // should it come yet
+    co_return absl::OkStatus();
+  }
+  const bool outright = grace <= conf::Duration::zero() || run->status.state == RunState::kStarting;
+  const absl::Status told = co_await client_.Signal(run->job, outright ? SIGKILL : SIGTERM);
+  if (!told.ok() && !IsGone(told)) co_return Failed(told);
+  runs_.ToldToStop(id, outright ? std::nullopt : std::optional(Now() + grace), Now());
+  sleep_.Cancel();
+  co_return absl::OkStatus();
+}
+
+Task<absl::Status> SlurmLauncher::Signal(std::string id, int signal) {
+  if (!listed_) {
+    if (absl::Status status = co_await RefreshJobs(true); !status.ok()) co_return status;
+  }
+  const Runs::Run* run = runs_.Find(id);
+  const bool runs = run != nullptr && !run->lost &&
+                    (run->status.state == RunState::kRunning || run->status.state == RunState::kStopping);
+  if (!runs) co_return absl::NotFoundError(fmt::format("run {} does not run", id));
+  const absl::Status sent = co_await client_.Signal(run->job, signal);
+  if (IsGone(sent)) co_return absl::NotFoundError(fmt::format("run {} does not run any more", id));
+  co_return sent.ok() ? sent : Failed(sent);
+}
+
+Task<absl::StatusOr<std::vector<RunStatus>>> SlurmLauncher::List() {
+  if (!listed_ || !health_.ok() || Now() - jobs_at_ > 2 * options_.poll) {
+    if (absl::Status status = co_await Refresh(); !status.ok()) co_return status;
+  }
+  std::vector<RunStatus> all = runs_.List();
+  for (RunStatus& status : all) status.log = LogOf(status.id);
+  co_return all;
+}
+
+Task<absl::Status> SlurmLauncher::Forget(std::string id) {
+  const Runs::Run* run = runs_.Find(id);
+  if (run != nullptr && !run->lost && run->status.state != RunState::kEnded) {
+    co_return absl::FailedPreconditionError(fmt::format("run {} has not ended", id));
+  }
+  runs_.Forget(id);
+  co_return absl::OkStatus();
+}
+
+}  // namespace plugins::launchers

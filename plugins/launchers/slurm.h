@@ -1,0 +1,105 @@
+// SlurmLauncher: runs as batch jobs of Slurm, through slurmrestd.
+//
+// Each run is one job on the node that it was given, with devices by GRES; which of the node's devices those
+// are, Slurm says (CUDA_VISIBLE_DEVICES in its environment). Jobs are found again by name and mark, so
+// nothing is kept here that a restart would lose, and a submission whose answer was lost is not made twice.
+//
+// A list of all jobs is asked for every `poll` (a quarter of it while something starts or stops), nodes every
+// few seconds; while Slurm or slurmrestd is away, less and less often, and nothing that was known is given
+// up. Signals reach every process of a run: slurmrestd knows no other way.
+//
+// Thread: the loop's. Construct, Open() once, and Close() before destruction.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gateway/net/backoff.h"
+#include "gateway/net/loop.h"
+#include "plugins/launchers/launcher.h"
+#include "plugins/launchers/slurm/client.h"
+#include "plugins/launchers/slurm/cluster.h"
+#include "plugins/launchers/slurm/runs.h"
+
+namespace plugins::launchers {
+
+class SlurmLauncher final : public Launcher {
+ public:
+  struct Options {
+    slurm::Client::Options server{};
+    std::string state{};  // names this gateway's runs: of its state, which outlives the process
+    std::string partition{};
+    std::string account{};  // this and the next: empty, the user's own
+    std::string qos{};
+    slurm::Runs::Ports ports{21'000, 21'999};
+    std::vector<std::string> gres{"gpu"};  // names of what counts as devices
+    // What jobs of others in these hold is not taken: Slurm requeues them for ours.
+    std::vector<std::string> preemptible_partitions{};
+    std::vector<std::string> preemptible_qos{};
+    std::string directory{};  // where runs that say nothing of it run
+    std::string logs{};       // folder of their output on the nodes; empty: none is kept
+    conf::Duration poll = std::chrono::seconds(1);
+    uint64_t seed = 0;
+  };
+
+  SlurmLauncher(gateway::net::Loop& loop, Options options);
+  ~SlurmLauncher() override;
+
+  void Open();
+
+  std::string_view name() const override { return "slurm"; }
+  gateway::net::Task<absl::Status> Start(RunSpec spec) override;
+  gateway::net::Task<absl::Status> Stop(std::string id, conf::Duration grace) override;
+  gateway::net::Task<absl::Status> Signal(std::string id, int signal) override;
+  gateway::net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override;
+  gateway::net::Task<absl::Status> Forget(std::string id) override;
+  gateway::net::Task<void> Close() override;
+
+  const SharedCluster* shared() const override { return listed_ ? &shared_ : nullptr; }
+  // The planner's view of the cluster, with who holds what.
+  slurm::View view() const;
+
+  // OK, or why what is known is old.
+  const absl::Status& health() const { return health_; }
+
+ private:
+  gateway::net::Task<void> Watch();
+  gateway::net::Task<absl::Status> Refresh();
+  gateway::net::Task<absl::Status> RefreshJobs(bool all);  // also if nothing has changed
+  gateway::net::Task<absl::Status> RefreshNodes();
+  gateway::net::Task<void> Kill(std::vector<uint32_t> jobs);
+  absl::StatusOr<slurm::Submission> Compose(const RunSpec& spec, const slurm::Node& node) const;
+  absl::Status Failed(const absl::Status& why);
+  const slurm::Node* NodeOf(const std::string& name) const;
+  std::string LogOf(const std::string& id) const;
+  void Share();
+
+  gateway::net::Loop& loop_;
+  const Options options_;
+  slurm::Client client_;
+  slurm::Runs runs_;
+  std::vector<slurm::Node> nodes_;
+  std::map<std::string, std::string> addresses_;
+  std::vector<slurm::Job> jobs_;
+  absl::Status health_ = absl::UnavailableError("Slurm has not been asked yet");
+  SharedCluster shared_;
+
+  bool listed_ = false;
+  int64_t latest_ = 0;  // JobList::latest, and since when
+  conf::TimePoint latest_since_{};
+  bool settled_ = false;  // no list can say more of what happened until `latest_`
+  std::set<std::string> changed_;
+  conf::TimePoint jobs_at_{};
+  conf::TimePoint nodes_at_{};
+
+  gateway::net::Backoff backoff_;
+  gateway::net::Sleep sleep_;
+  gateway::net::Event stopped_;
+  bool open_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace plugins::launchers

@@ -1,0 +1,24 @@
+// Hostlist: Slurm's short form of many node names, "gpu[001-003,7],login,rack[1-2]n[1-4]", and of numbers,
+// "0-2,5". Pure.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plugins::launchers::slurm {
+
+inline constexpr size_t kMaxHosts = 65'536;  // what one list may name
+
+// In the order written; several brackets of one name run like digits, the last fastest. Nothing for an empty
+// text.
+absl::StatusOr<std::vector<std::string>> ExpandHosts(std::string_view text);
+
+// "0-2,5" as {0, 1, 2, 5}: places on a node, each below 256.
+absl::StatusOr<std::vector<uint8_t>> ExpandPlaces(std::string_view text);
+
+}  // namespace plugins::launchers::slurm

@@ -1,0 +1,272 @@
+#include "plugins/launchers/slurm/runs.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+namespace plugins::launchers::slurm {
+namespace {
+
+// FNV-1a: the same port for the same run, whatever the process.
+uint64_t Hash(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+RunState StateOf(const Job& job, bool told_to_stop) {
+  switch (job.state) {
+    case JobState::kPending:
+      return told_to_stop ? RunState::kStopping : RunState::kStarting;
+    case JobState::kRunning:
+    case JobState::kSuspended:
+    case JobState::kOther:
+      return told_to_stop ? RunState::kStopping : RunState::kRunning;
+    case JobState::kCompleting:
+      return RunState::kStopping;
+    default:
+      return RunState::kEnded;
+  }
+}
+
+// What Slurm counts among a process's ends; other failures are of its own.
+bool EndedByItself(const Job& job) {
+  return job.state == JobState::kCompleted ||
+         (job.state == JobState::kFailed && (job.reason == "NonZeroExitCode" || job.reason == "None"));
+}
+
+bool Precedes(const Job& a, const Job& b) {
+  if (IsOver(a.state) != IsOver(b.state)) return !IsOver(a.state);
+  return IsOver(a.state) ? a.id > b.id : a.id < b.id;
+}
+
+bool SameStatus(const RunStatus& a, const RunStatus& b) {
+  return a.state == b.state && a.host == b.host && a.port == b.port && a.since == b.since &&
+         a.exit_code == b.exit_code && a.signal == b.signal && a.why == b.why;
+}
+
+}  // namespace
+
+std::string WhyWaiting(const Job& job) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kWords = {{
+      {"Resources", "its node has not enough free"},
+      {"Priority", "others go first"},
+      {"Dependency", "another job of its name has not ended"},
+      {"ReqNodeNotAvail", "its node is down, drained or reserved"},
+      {"BeginTime", "Slurm starts it later"},
+      {"PartitionDown", "its partition is down"},
+      {"JobHeldAdmin", "an administrator holds it"},
+      {"JobHeldUser", "its user holds it"},
+  }};
+  if (job.state == JobState::kSuspended) return fmt::format("job {} is suspended through Slurm", job.id);
+  if (job.state == JobState::kOther) return fmt::format("job {} is {} in Slurm", job.id, job.state_word);
+  if (job.state != JobState::kPending || job.reason.empty() || job.reason == "None") return {};
+  // A reason may carry a list behind it: "ReqNodeNotAvail, UnavailableNodes:node4".
+  const auto* known = std::find_if(kWords.begin(), kWords.end(), [&job](const auto& word) {
+    return job.reason == word.first || job.reason.starts_with(std::string(word.first) + ",");
+  });
+  return fmt::format("job {} waits in Slurm: {}", job.id,
+                     known == kWords.end() ? job.reason : fmt::format("{} ({})", known->second, job.reason));
+}
+
+std::string WhyEnded(const Job& job, bool told_to_stop) {
+  const std::string node = job.nodes.empty() ? "its node" : job.nodes.front();
+  switch (job.state) {
+    case JobState::kCompleted:
+      return {};
+    case JobState::kCancelled:
+      return told_to_stop ? std::string() : fmt::format("job {} was cancelled through Slurm", job.id);
+    case JobState::kTimeout:
+      return fmt::format("job {} ran into its time limit", job.id);
+    case JobState::kOutOfMemory:
+      return fmt::format("job {} ran out of memory: it had {} MiB", job.id, job.memory_mib);
+    case JobState::kNodeFail:
+      return fmt::format("{} failed under job {}", node, job.id);
+    case JobState::kPreempted:
+      return fmt::format("job {} was preempted by Slurm", job.id);
+    case JobState::kBootFail:
+      return fmt::format("{} did not boot for job {}", node, job.id);
+    case JobState::kDeadline:
+      return fmt::format("job {} had not begun at its deadline", job.id);
+    default:
+      break;
+  }
+  if (told_to_stop) return {};
+  if (!EndedByItself(job)) return fmt::format("Slurm could not start job {}: {}", job.id, job.reason);
+  const int status = job.wait_status;
+  return WIFSIGNALED(status) ? fmt::format("job {} was ended by signal {}", job.id, WTERMSIG(status))
+                             : fmt::format("job {} exited with {}", job.id, WEXITSTATUS(status));
+}
+
+bool Runs::IsOurs(const Job& job) const {
+  if (job.user != identity_.user) return false;
+  const std::optional<Mark> mark = ReadMark(job.comment);
+  return mark && mark->state == identity_.state;
+}
+
+Runs::Outcome Runs::Apply(const std::vector<Job>& jobs, const std::map<std::string, std::string>& addresses,
+                          uint64_t stamp, conf::TimePoint now) {
+  struct Found {
+    const Job* job;
+    Mark mark;
+  };
+  std::map<std::string, std::vector<Found>> found;
+  for (const Job& job : jobs) {
+    if (job.user != identity_.user) continue;
+    std::optional<Mark> mark = ReadMark(job.comment);
+    if (mark && mark->state == identity_.state) found[job.name].push_back({&job, *std::move(mark)});
+  }
+  Outcome outcome;
+  std::erase_if(forgotten_, [&found, stamp](const auto& forgotten) {
+    return !found.contains(forgotten.first) && forgotten.second < stamp;
+  });
+  for (auto& [id, same] : found) {
+    std::sort(same.begin(), same.end(),
+              [](const Found& a, const Found& b) { return Precedes(*a.job, *b.job); });
+    const auto& [job, mark] = same.front();
+    if (forgotten_.contains(id) && IsOver(job->state)) continue;
+    for (size_t i = 1; i < same.size() && !IsOver(same[i].job->state); ++i)
+      outcome.kill.push_back(same[i].job->id);
+    const bool is_new = !runs_.contains(id);
+    Run& run = runs_[id];
+    if (Update(run, *job, mark, addresses) || is_new) outcome.changed.push_back(id);
+    if (run.told_to_stop && !run.kill_at && !IsOver(job->state)) outcome.kill.push_back(job->id);
+  }
+  for (auto& [id, run] : runs_) {
+    if (found.contains(id) || run.status.state == RunState::kEnded || run.stamp > stamp) continue;
+    if (run.lost) continue;  // it may come yet
+    run.status.state = RunState::kEnded;
+    run.status.since = now;
+    if (!run.told_to_stop) run.status.why = fmt::format("Slurm knows job {} no more", run.job);
+    outcome.changed.push_back(id);
+  }
+  return outcome;
+}
+
+bool Runs::Update(Run& run, const Job& job, const Mark& mark,
+                  const std::map<std::string, std::string>& addresses) {
+  RunStatus status;
+  status.id = job.name;
+  status.owner = mark.owner;
+  status.state = StateOf(job, run.told_to_stop);
+  status.port = mark.port;
+  if (!job.nodes.empty()) run.node = job.nodes.front();
+  const auto address = addresses.find(run.node);
+  status.host = address == addresses.end() ? run.node : address->second;
+  if (status.state == RunState::kEnded) {
+    status.since = job.ended;
+    status.why = WhyEnded(job, run.told_to_stop);
+    if (!job.nodes.empty() && (EndedByItself(job) || run.told_to_stop)) {
+      if (WIFEXITED(job.wait_status)) status.exit_code = WEXITSTATUS(job.wait_status);
+      if (WIFSIGNALED(job.wait_status)) status.signal = WTERMSIG(job.wait_status);
+    }
+  } else {
+    status.why = WhyWaiting(job);
+    if (status.state == RunState::kStopping) {
+      status.since = run.status.state == RunState::kStopping ? run.status.since : job.started;
+    } else {
+      status.since = job.state == JobState::kPending ? job.submitted : job.started;
+    }
+  }
+  run.job = job.id;
+  const bool changed = std::exchange(run.lost, false) || !SameStatus(run.status, status);
+  run.status = std::move(status);
+  return changed;
+}
+
+const Runs::Run* Runs::Find(const std::string& id) const {
+  const auto found = runs_.find(id);
+  return found == runs_.end() ? nullptr : &found->second;
+}
+
+std::vector<RunStatus> Runs::List() const {
+  std::vector<RunStatus> all;
+  all.reserve(runs_.size());
+  for (const auto& [id, run] : runs_) {
+    if (!run.lost) all.push_back(run.status);
+  }
+  return all;
+}
+
+bool Runs::Moving() const {
+  return std::any_of(runs_.begin(), runs_.end(), [](const auto& entry) {
+    const Run& run = entry.second;
+    return !run.lost && (run.status.state == RunState::kStarting || run.status.state == RunState::kStopping);
+  });
+}
+
+uint16_t Runs::PickPort(const std::string& id, const std::string& address) const {
+  std::set<uint16_t> taken;
+  for (const auto& [other, run] : runs_) {
+    if (other != id && run.status.state != RunState::kEnded && run.status.host == address)
+      taken.insert(run.status.port);
+  }
+  const uint64_t count = static_cast<uint64_t>(ports_.last - ports_.first) + 1;
+  const uint64_t start = Hash(id) % count;
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto port = static_cast<uint16_t>(ports_.first + (start + i) % count);
+    if (!taken.contains(port)) return port;
+  }
+  return 0;
+}
+
+void Runs::Ask(const RunSpec& spec, const std::string& address, uint16_t port, conf::TimePoint now) {
+  Run& run = runs_[spec.id];
+  run = {};
+  run.status.id = spec.id;
+  run.status.owner = spec.owner;
+  run.status.host = address;
+  run.status.port = port;
+  run.status.since = now;
+  run.node = spec.grant.node;
+  run.stamp = UINT64_MAX;  // no list asked for before the answer says anything of it
+  forgotten_.erase(spec.id);
+}
+
+void Runs::Submitted(const std::string& id, uint32_t job) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end()) return;
+  found->second.job = job;
+  found->second.stamp = ++stamp_;
+}
+
+void Runs::Refused(const std::string& id) {
+  runs_.erase(id);
+  forgotten_[id] = ++stamp_;  // Slurm shows some that it refused as failed
+}
+
+void Runs::Lost(const std::string& id) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end() || found->second.job != 0) return;
+  found->second.lost = true;
+  found->second.stamp = ++stamp_;
+}
+
+void Runs::ToldToStop(const std::string& id, std::optional<conf::TimePoint> kill_at, conf::TimePoint now) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end() || found->second.status.state == RunState::kEnded) return;
+  Run& run = found->second;
+  run.told_to_stop = true;
+  if (kill_at) run.kill_at = run.kill_at ? std::min(*run.kill_at, *kill_at) : *kill_at;
+  if (run.status.state != RunState::kStopping) run.status.since = now;
+  run.status.state = RunState::kStopping;
+}
+
+std::vector<uint32_t> Runs::Due(conf::TimePoint now) const {
+  std::vector<uint32_t> due;
+  for (const auto& [id, run] : runs_) {
+    if (run.kill_at && *run.kill_at <= now && run.status.state != RunState::kEnded) due.push_back(run.job);
+  }
+  return due;
+}
+
+void Runs::Forget(const std::string& id) {
+  runs_.erase(id);
+  forgotten_[id] = ++stamp_;
+}
+
+}  // namespace plugins::launchers::slurm

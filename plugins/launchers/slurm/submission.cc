@@ -1,0 +1,154 @@
+#include "plugins/launchers/slurm/submission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace plugins::launchers::slurm {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxId = 63;
+constexpr size_t kMaxScript = 1U << 20;
+constexpr std::string_view kPath = "/usr/local/bin:/usr/bin:/bin";
+
+std::string Quoted(std::string_view word) {
+  std::string quoted = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted += '\'';
+}
+
+bool IsIdCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-';
+}
+
+int64_t WholeMinutes(conf::Duration duration) {
+  return std::max<int64_t>(1, std::chrono::ceil<std::chrono::minutes>(duration).count());
+}
+
+}  // namespace
+
+std::string Render(const Mark& mark) {
+  return Json{{"tidegate", 1},
+              {"state", mark.state},
+              {"owner", mark.owner},
+              {"tenant", mark.tenant},
+              {"port", mark.port}}
+      .dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
+
+std::optional<Mark> ReadMark(std::string_view comment) {
+  if (!comment.starts_with('{')) return std::nullopt;
+  const Json json = Json::parse(comment, nullptr, /*allow_exceptions=*/false);
+  const auto text = [&json](const char* key) -> std::optional<std::string> {
+    const auto found = json.find(key);
+    if (found == json.end() || !found->is_string()) return std::nullopt;
+    return found->get<std::string>();
+  };
+  if (!json.is_object()) return std::nullopt;
+  const auto version = json.find("tidegate");
+  const auto port = json.find("port");
+  std::optional<std::string> state = text("state");
+  std::optional<std::string> owner = text("owner");
+  std::optional<std::string> tenant = text("tenant");
+  if (version == json.end() || *version != 1 || !state || !owner || !tenant || port == json.end() ||
+      !port->is_number_unsigned() || *port > UINT16_MAX) {
+    return std::nullopt;
+  }
+  return Mark{*std::move(state), *std::move(owner), *std::move(tenant), port->get<uint16_t>()};
+}
+
+std::string Substitute(std::string_view word, const RunSpec& run, uint16_t port) {
+  const std::array<std::pair<std::string_view, std::string>, 3> values = {
+      {{"{port}", fmt::format("{}", port)}, {"{node}", run.grant.node}, {"{id}", run.id}}};
+  std::string out;
+  while (!word.empty()) {
+    const auto found = std::find_if(values.begin(), values.end(),
+                                    [word](const auto& value) { return word.starts_with(value.first); });
+    if (found == values.end()) {
+      out += word.front();
+      word.remove_prefix(1);
+    } else {
+      out += found->second;
+      word.remove_prefix(found->first.size());
+    }
+  }
+  return out;
+}
+
+std::string RenderScript(const std::vector<std::string>& command) {
+  std::string script = "#!/bin/sh\nexec";
+  for (const std::string& word : command) script += " " + Quoted(word);
+  return script += '\n';
+}
+
+std::string RenderBody(const Submission& submission) {
+  const RunSpec& run = submission.run;
+  std::vector<std::string> command;
+  command.reserve(run.command.size());
+  for (const std::string& word : run.command) command.push_back(Substitute(word, run, submission.mark.port));
+  Json environment = {{"PATH", kPath}};
+  for (const auto& [name, value] : run.env) environment[name] = Substitute(value, run, submission.mark.port);
+  const std::string log = submission.log.empty() ? "/dev/null" : submission.log;
+  Json job = {{"name", run.id},
+              {"comment", Render(submission.mark)},
+              {"dependency", "singleton"},
+              {"no_requeue", true},  // after its node failed, a run is over: what starts anew is another
+              {"nodelist", run.grant.node},
+              {"nodes", 1},
+              {"tasks", 1},
+              {"cpus_per_task", submission.cpus},
+              {"environment", std::move(environment)},
+              {"current_working_directory", run.directory.empty() ? "/" : run.directory},
+              {"standard_output", log},
+              {"standard_error", log},
+              {"open_mode", "append"}};
+  const auto add = [&job](const char* key, const std::string& value) {
+    if (!value.empty()) job[key] = value;
+  };
+  add("partition", submission.partition);
+  add("account", submission.account);
+  add("qos", submission.qos);
+  add("gres", submission.gres);
+  if (submission.memory_mib > 0) job["memory_per_node"] = submission.memory_mib;
+  if (run.limit) job["time_limit"] = WholeMinutes(*run.limit);
+  return Json{{"script", RenderScript(command)}, {"job", std::move(job)}}.dump(
+      -1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+std::string FirstDefect(const RunSpec& run) {
+  if (run.id.empty() || run.id.size() > kMaxId || !std::all_of(run.id.begin(), run.id.end(), IsIdCharacter)) {
+    return fmt::format("run \"{}\": an id has 1 to {} lower-case letters, digits, '.' and '-'", run.id,
+                       kMaxId);
+  }
+  const auto defect = [&run](std::string_view what) { return fmt::format("run {}: {}", run.id, what); };
+  const auto has_nul = [](const std::string& text) { return text.find('\0') != std::string::npos; };
+  if (run.command.empty()) return defect("has no command");
+  size_t size = 0;
+  for (const std::string& word : run.command) size += word.size();
+  if (size > kMaxScript) return defect("its command is longer than 1 MiB");
+  if (std::any_of(run.command.begin(), run.command.end(), has_nul)) {
+    return defect("its command has a NUL in it");
+  }
+  for (const auto& [name, value] : run.env) {
+    if (name.empty() || name.find('=') != std::string::npos || has_nul(name) || has_nul(value)) {
+      return defect(fmt::format("\"{}\" cannot stand in an environment", name));
+    }
+  }
+  if (run.grant.node.empty()) return defect("was given no node");
+  if (run.grant.milli != 1000) return defect("wants a share of a device; Slurm gives whole ones");
+  if (!run.grant.partition.empty()) return defect("wants a cut device; through Slurm they come whole");
+  return {};
+}
+
+}  // namespace plugins::launchers::slurm

@@ -1,0 +1,94 @@
+// Where slurmrestd is and as whom it is asked: what is read, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "conf/reader.h"
+#include "gateway/config/slurm.h"
+
+namespace gateway::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct Result {
+  Slurm slurm;
+  std::vector<std::string> problems;
+};
+
+Result ReadSlurm(std::string_view text) {
+  conf::Sources sources;
+  sources.environment = [](const std::string&) { return std::optional<std::string>("t0ken"); };
+  conf::Document document(text, "t.yaml", sources);
+  Result out;
+  conf::Read(document.root(), out.slurm);
+  for (const conf::Problem& problem : document.TakeProblems()) out.problems.push_back(ToString(problem));
+  return out;
+}
+
+TEST(SlurmConfig, IsReadAsAWhole) {
+  const Result r = ReadSlurm(R"(
+url: https://slurm.example:6820
+user: tidegate
+token: env:SLURM_TOKEN
+tls: {ca: /etc/ca.pem}
+name: gw-1
+partition: gpu
+account: inference
+qos: high
+gres: [gpu, npu]
+preemptible: {partitions: [scavenge], qos: free}
+directory: /scratch
+logs: /shared/logs
+)");
+  EXPECT_THAT(r.problems, IsEmpty());
+  EXPECT_EQ(ToString(r.slurm.url), "https://slurm.example:6820");
+  EXPECT_EQ(r.slurm.user, "tidegate");
+  EXPECT_EQ(r.slurm.token.Reveal(), "t0ken");
+  EXPECT_EQ(r.slurm.name, "gw-1");
+  EXPECT_EQ(r.slurm.partition, "gpu");
+  EXPECT_EQ(r.slurm.account, "inference");
+  EXPECT_EQ(r.slurm.qos, "high");
+  EXPECT_THAT(r.slurm.gres, ElementsAre("gpu", "npu"));
+  EXPECT_THAT(r.slurm.preemptible.partitions, ElementsAre("scavenge"));
+  EXPECT_THAT(r.slurm.preemptible.qos, ElementsAre("free"));
+  EXPECT_EQ(r.slurm.directory, "/scratch");
+  EXPECT_EQ(r.slurm.logs, "/shared/logs");
+}
+
+TEST(SlurmConfig, WantsLittleOverTheUnixSocket) {
+  const Result r = ReadSlurm("{socket: /run/slurmrestd.socket, user: svc, partition: gpu}");
+  EXPECT_THAT(r.problems, IsEmpty());
+  EXPECT_EQ(r.slurm.socket, "/run/slurmrestd.socket");
+  EXPECT_TRUE(r.slurm.token.empty());
+  EXPECT_THAT(r.slurm.gres, ElementsAre("gpu"));
+}
+
+TEST(SlurmConfig, RefusesWhatCannotWork) {
+  struct Case {
+    std::string text;
+    const char* why;
+  };
+  for (const Case& c :
+       {Case{"{user: u, partition: p}", "either url or socket"},
+        Case{"{url: 'http://a:1', token: 'env:T', socket: /s, user: u, partition: p}",
+             "either url or socket"},
+        Case{"{url: 'http://a:1', user: u, partition: p}", "required with url"},
+        Case{"{url: 'http://a:1', token: secret, user: u, partition: p}", "token"},
+        Case{"{url: 'http://a:1', token: 'env:T', tls: {ca: /c}, user: u, partition: p}", "has no effect"},
+        Case{"{socket: run/s, user: u, partition: p}", "absolute path"},
+        Case{"{socket: /" + std::string(107, 's') + ", user: u, partition: p}", "107 bytes"},
+        Case{"{socket: /s, partition: p}", "user"}, Case{"{socket: /s, user: u}", "partition"},
+        Case{"{socket: /s, user: 'u v', partition: p}", "must be letters"},
+        Case{"{socket: /s, user: u, partition: p, gres: []}", "one at least"},
+        Case{"{socket: /s, user: u, partition: p, logs: logs}", "the nodes'"}}) {
+    const Result r = ReadSlurm(c.text);
+    ASSERT_FALSE(r.problems.empty()) << c.text;
+    EXPECT_THAT(r.problems.front(), HasSubstr(c.why)) << c.text;
+    EXPECT_THAT(r.problems.front(), testing::Not(HasSubstr("secret")));
+  }
+}
+
+}  // namespace
+}  // namespace gateway::config
