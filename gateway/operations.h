@@ -54,12 +54,12 @@ struct Operations {
   std::function<std::string()> metrics;  // in Prometheus' text format
   std::function<ReloadState()> reloads;
   std::function<control::Status()> scaling = [] { return control::Status(); };
-  // Null while it is not known what runs, and where nothing is scheduled.
-  std::function<control::Jobs*()> jobs = [] { return nullptr; };
-  std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
   // After keys were made or revoked: shards work by them from now on.
   std::function<void()> publish_keys;
+  // Null while it is not known what runs, and where nothing is scheduled.
+  std::function<control::Jobs*()> jobs = [] { return nullptr; };
+  std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
 };
 
 }  // namespace gateway

@@ -15,6 +15,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddAudit(app, run);
   AddJobs(app, run);
   AddNodes(app, run);
+  AddDevices(app, run);
   AddQueues(app, run);
   AddRoute(app, run);
   AddPolicy(app, run);

@@ -25,6 +25,7 @@ void AddUsage(CLI::App& app, Run& run);
 void AddAudit(CLI::App& app, Run& run);
 void AddJobs(CLI::App& app, Run& run);
 void AddNodes(CLI::App& app, Run& run);
+void AddDevices(CLI::App& app, Run& run);
 void AddQueues(CLI::App& app, Run& run);
 void AddRoute(CLI::App& app, Run& run);
 void AddPolicy(CLI::App& app, Run& run);

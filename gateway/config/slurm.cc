@@ -7,7 +7,7 @@
 namespace gateway::config {
 namespace {
 
-struct AbsolutePath {
+struct NodesPath {
   std::string operator()(const std::string& path) const {
     return path.starts_with('/') ? "" : "must be an absolute path: it is the nodes', not this machine's";
   }
@@ -61,8 +61,8 @@ void Bind(conf::Object& o, Slurm& slurm) {
   o.Optional("qos", slurm.qos, Word());
   o.Optional("gres", conf::OneOrMany(slurm.gres), Words());
   o.Optional("preemptible", slurm.preemptible);
-  o.Optional("directory", slurm.directory, AbsolutePath());
-  o.Optional("logs", slurm.logs, AbsolutePath());
+  o.Optional("directory", slurm.directory, NodesPath());
+  o.Optional("logs", slurm.logs, NodesPath());
   if (!o.reading()) return;
   if (o.Has("url") == o.Has("socket")) o.Error("wants either url or socket: one way to slurmrestd");
   if (o.Has("url") && !o.Has("token"))
