@@ -17,6 +17,8 @@ constexpr conf::Duration kLookEvery = std::chrono::seconds(1);
 constexpr conf::Duration kShardsKnow = std::chrono::milliseconds(500);
 constexpr size_t kMaxSaves = 4096;  // that wait for each other
 constexpr double kColdStartQuantile = 0.9;
+// What takes less may take a multiple of it by chance, and has not failed then.
+constexpr conf::Duration kLeastColdStart = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -134,8 +136,9 @@ double ControlLoop::Occupied(const std::string& model, conf::TimePoint now) cons
 void ControlLoop::Decide(Pool& pool, conf::TimePoint now) {
   const std::string& model = pool.policy.model();
   const std::vector<scheduler::autoscale::ReplicaView> views = fleet_.Views(model);
-  pool.decision =
-      pool.autoscaler.Tick(pool.signals, views, cold_starts_.Quantile(model, kColdStartQuantile), now);
+  conf::Duration cold_start = cold_starts_.Quantile(model, kColdStartQuantile);
+  if (cold_start > conf::Duration::zero()) cold_start = std::max(cold_start, kLeastColdStart);
+  pool.decision = pool.autoscaler.Tick(pool.signals, views, cold_start, now);
   const scheduler::autoscale::Decision& decision = pool.decision;
   const std::string why =
       fmt::format("{} wanted, {} there: {} (demand {:.2f} by {}, {:.0f} requests in flight, {:.0f} held)",

@@ -104,6 +104,7 @@ class ControlLoop final : private net::Alarm {
   net::Task<bool> Record(uint32_t id);
   net::Task<absl::Status> Save();
   net::Task<void> Look();
+  void Miss(Replica& replica, conf::TimePoint now);
   void Compare(const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
   net::Task<void> EndOrphan(std::string run);
   net::Task<void> Begin();

@@ -280,28 +280,29 @@ net::Task<void> ControlLoop::Look() {
   if (!closing_) Wake();
 }
 
+// The launcher knows nothing of it: it has gone, or was never there.
+void ControlLoop::Miss(Replica& replica, conf::TimePoint now) {
+  if (replica.state == State::kStopping) {
+    if (replica.busy) return;  // it may be asked for just now
+    replica.ended = true;
+    replica.next_step = {};
+    return;
+  }
+  if (!replica.started) return;
+  if (!replica.missing) replica.missing = now;
+  if (now - *replica.missing <= kMissing) return;
+  replica.ended = true;
+  Fail(replica, "it is not there any more", now);
+}
+
 // What there is with what there should be.
 void ControlLoop::Compare(const std::vector<RunStatus>& runs, conf::TimePoint now) {
   std::map<std::string_view, const RunStatus*> by_id;
   for (const RunStatus& run : runs) by_id.emplace(run.id, &run);
   for (Replica& replica : fleet_.all()) {
-    if (!replica.started) {
-      // Asked for and refused: whether something of it is there nobody can say but the list.
-      if (replica.state == State::kStopping && !replica.busy && !by_id.contains(replica.run))
-        replica.ended = true;
-      by_id.erase(replica.run);
-      continue;
-    }
     const auto found = by_id.find(replica.run);
     if (found == by_id.end()) {
-      if (replica.state == State::kStopping) {
-        replica.ended = true;
-        replica.next_step = {};
-      } else if (now - replica.missing.value_or(*(replica.missing = replica.missing.value_or(now))) >
-                 kMissing) {
-        replica.ended = true;
-        Fail(replica, "it is not there any more", now);
-      }
+      Miss(replica, now);
       continue;
     }
     const RunStatus& run = *found->second;
@@ -316,12 +317,9 @@ void ControlLoop::Compare(const std::vector<RunStatus>& runs, conf::TimePoint no
         Fail(replica, WhyEnded(run), now);
       }
     } else if (replica.state == State::kLaunching && run.state == RunState::kRunning && run.port != 0) {
-      Pool* const pool = PoolOf(replica);
-      replica.endpoint = EndpointOf(replica, *pool->policy.replica, run);
+      replica.endpoint = EndpointOf(replica, *PoolOf(replica)->policy.replica, run);
       replica.load = around_.replicas->Get(replica.model + "@" + replica.run);
-      const bool recorded = replica.recorded;
       fleet_.Enter(replica, State::kWarming, replica.why, now);
-      replica.recorded = recorded;
     } else if (replica.state == State::kLaunching && !run.why.empty()) {
       replica.last_probe = run.why;
     }
