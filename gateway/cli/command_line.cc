@@ -13,6 +13,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddKeys(app, run);
   AddUsage(app, run);
   AddAudit(app, run);
+  AddDevices(app, run);
   AddRoute(app, run);
   AddPolicy(app, run);
   AddSimulate(app, run);

@@ -23,6 +23,7 @@ void AddCheck(CLI::App& app, Run& run);
 void AddKeys(CLI::App& app, Run& run);
 void AddUsage(CLI::App& app, Run& run);
 void AddAudit(CLI::App& app, Run& run);
+void AddDevices(CLI::App& app, Run& run);
 void AddRoute(CLI::App& app, Run& run);
 void AddPolicy(CLI::App& app, Run& run);
 void AddSimulate(CLI::App& app, Run& run);

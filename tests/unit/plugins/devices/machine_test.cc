@@ -3,65 +3,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "conf/document.h"
-#include "plugins/devices/declared.h"
-
 namespace plugins::devices {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
 const MachineResources kNode{.name = "here", .cpu_milli = 16'000, .memory_mib = 65'536};
 
-std::vector<DeclaredDevices> Read(std::string_view yaml, std::vector<std::string>* problems = nullptr) {
-  const conf::Sources sources;
-  conf::Document document(yaml, "test.yaml", sources);
-  std::vector<DeclaredDevices> devices;
-  conf::Read(document.root(), devices);
-  for (const conf::Problem& problem : document.TakeProblems()) {
-    if (problems) {
-      problems->push_back(problem.message);
-    } else {
-      ADD_FAILURE() << problem.message;
-    }
+// So many of a kind, of 80 GiB each, over two NUMA nodes.
+std::vector<Device> Devices(Vendor vendor, const std::string& kind, uint8_t count) {
+  std::vector<Device> devices;
+  for (uint8_t i = 0; i < count; ++i) {
+    devices.push_back({.vendor = vendor,
+                       .kind = kind,
+                       .memory_mib = 81'920,
+                       .visible = std::to_string(i),
+                       .numa = static_cast<uint8_t>(2 * i / count)});
   }
   return devices;
 }
 
-TEST(DeclaredDevices, AreDevicesInTheirOrder) {
-  const auto devices =
-      DevicesOf(Read("[{kind: h100, count: 4, memory: 80GiB, link_domains: 2, numa: 2}, "
-                     "{kind: ascend-910b, vendor: ascend, ids: [7]}, {kind: h100}]"));
-  ASSERT_THAT(devices, SizeIs(6));
-  EXPECT_EQ(devices[3].kind, "h100");
-  EXPECT_EQ(devices[3].visible, "3");
-  EXPECT_EQ(devices[3].memory_mib, 81'920);
-  EXPECT_EQ(devices[3].link_domain, 1);
-  EXPECT_EQ(devices[3].numa, 1);
-  EXPECT_EQ(devices[4].vendor, Vendor::kAscend);
-  EXPECT_EQ(devices[4].visible, "7");
-  EXPECT_EQ(devices[4].link_domain, 2);
-  EXPECT_EQ(devices[5].visible, "4");  // CUDA counts its own
-}
-
-TEST(DeclaredDevices, WhatCannotBeIsRefused) {
-  std::vector<std::string> problems;
-  Read(
-      "[{kind: a, count: 3, link_domains: 2}, {kind: b, count: 2, ids: [0]}, {kind: c, numa: 2}, {count: 1}, "
-      "{kind: d, count: 17}, {kind: e, vendor: intel}]",
-      &problems);
-  EXPECT_THAT(problems,
-              ElementsAre(HasSubstr("3 devices cannot be 2 groups"), HasSubstr("1 ids for 2 devices"),
-                          HasSubstr("1 devices cannot be 2 groups"), "is required", HasSubstr("16"),
-                          HasSubstr("intel")));
+std::vector<Device> operator+(std::vector<Device> devices, const std::vector<Device>& more) {
+  devices.insert(devices.end(), more.begin(), more.end());
+  return devices;
 }
 
 TEST(MachineCluster, OfOneKindIsOneNode) {
-  const MachineCluster machine =
-      MakeMachineCluster(kNode, DevicesOf(Read("[{kind: h100, count: 8, memory: 80GiB, numa: 2}]")));
+  const MachineCluster machine = MakeMachineCluster(kNode, Devices(Vendor::kNvidia, "h100", 8));
   EXPECT_EQ(scheduler::FirstDefect(machine.cluster), "");
   EXPECT_THAT(machine.left_out, IsEmpty());
   ASSERT_THAT(machine.nodes, SizeIs(1));
@@ -87,7 +57,7 @@ TEST(MachineCluster, WithoutDevicesIsANodeAllTheSame) {
 }
 
 TEST(MachineCluster, OfSeveralKindsIsAsManyNodes) {
-  std::vector<Device> devices = DevicesOf(Read("[{kind: t4}, {kind: h100, count: 4}]"));
+  std::vector<Device> devices = Devices(Vendor::kNvidia, "t4", 1) + Devices(Vendor::kNvidia, "h100", 4);
   devices[2].trouble = "it is on fire";
   const MachineCluster machine = MakeMachineCluster(kNode, devices);
   EXPECT_EQ(scheduler::FirstDefect(machine.cluster), "");
@@ -96,7 +66,7 @@ TEST(MachineCluster, OfSeveralKindsIsAsManyNodes) {
   EXPECT_EQ(machine.nodes[0].name, "here-t4");
   EXPECT_EQ(machine.nodes[1].name, "here-h100");
   ASSERT_THAT(machine.nodes[1].devices, SizeIs(3));
-  EXPECT_EQ(machine.nodes[1].devices[1].visible, "3");
+  EXPECT_EQ(machine.nodes[1].devices[1].visible, "2");
   EXPECT_EQ(machine.cluster.type_of(0).cpu_milli, 4'000);
   EXPECT_EQ(machine.cluster.type_of(1).cpu_milli, 12'000);
   EXPECT_EQ(machine.cluster.kinds[machine.cluster.type_of(1).kind].name, "h100");
@@ -129,9 +99,9 @@ TEST(MachineCluster, InstancesStandWhereTheyWereMade) {
 }
 
 TEST(LocalNodes, OfAClusterAreNumberedByTheirRuntimes) {
-  const MachineCluster machine = MakeMachineCluster(
-      kNode,
-      DevicesOf(Read("[{kind: t4}, {kind: ascend-910b, vendor: ascend, count: 2}, {kind: h100, count: 2}]")));
+  const MachineCluster machine = MakeMachineCluster(kNode, Devices(Vendor::kNvidia, "t4", 1) +
+                                                               Devices(Vendor::kAscend, "ascend-910b", 2) +
+                                                               Devices(Vendor::kNvidia, "h100", 2));
   const std::vector<LocalNode> nodes = LocalNodesOf(machine.cluster);
   ASSERT_THAT(nodes, SizeIs(3));
   EXPECT_EQ(nodes[1].name, "here-ascend-910b");

@@ -1,0 +1,111 @@
+// tidegate devices: the GPUs and NPUs of this machine, as their vendors' tools tell of them, and how a
+// configuration would name them.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "gateway/cli/commands.h"
+#include "gateway/cli/output.h"
+#include "gateway/net/loop.h"
+#include "plugins/devices/builtin.h"
+#include "plugins/devices/machine.h"
+
+namespace gateway::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using plugins::devices::Device;
+using plugins::devices::Found;
+
+Found Look() {
+  Found found;
+  net::Loop loop(
+      [&found](const std::exception_ptr&) { found.problems.emplace_back("the probes broke off"); });
+  loop.tasks.Spawn([](net::Loop& on, Found& into) -> net::Task<void> {
+    into = co_await plugins::devices::LookForDevices(on);
+  }(loop, found));
+  loop.Stop();
+  loop.Run();
+  return found;
+}
+
+// As `scaling.cluster` takes it.
+std::string ClusterOf(const scheduler::Cluster& cluster) {
+  std::string out;
+  for (const scheduler::Node& node : cluster.nodes) {
+    const scheduler::NodeType& type = cluster.types[node.type];
+    if (type.devices == 0) continue;
+    fmt::format_to(std::back_inserter(out), "{}{{kind: {}, count: {}}}", out.empty() ? "" : ", ",
+                   cluster.kinds[type.kind].name, type.devices);
+  }
+  return "[" + out + "]";
+}
+
+ordered_json AsJson(const Device& device) {
+  ordered_json out = {{"vendor", plugins::devices::Name(device.vendor)},
+                      {"kind", device.kind},
+                      {"product", device.product},
+                      {"memory_mib", device.memory_mib},
+                      {"uuid", device.uuid},
+                      {"visible_as", device.visible},
+                      {"numa", device.numa ? ordered_json(*device.numa) : ordered_json()},
+                      {"link_domain", device.link_domain},
+                      {"instances", ordered_json::array()},
+                      {"trouble", device.trouble.empty() ? ordered_json() : ordered_json(device.trouble)}};
+  for (const plugins::devices::Instance& instance : device.instances) {
+    out["instances"].push_back({{"profile", instance.profile},
+                                {"start", instance.start},
+                                {"memory_mib", instance.memory_mib},
+                                {"visible_as", instance.visible}});
+  }
+  return out;
+}
+
+int ListDevices(bool json) {
+  const Found found = Look();
+  const auto machine = plugins::devices::MakeMachineCluster(plugins::devices::ThisMachine(), found.devices);
+  if (json) {
+    ordered_json out = {{"devices", ordered_json::array()},
+                        {"cluster", ClusterOf(machine.cluster)},
+                        {"left_out", machine.left_out},
+                        {"problems", found.problems}};
+    for (const Device& device : found.devices) out["devices"].push_back(AsJson(device));
+    fmt::print("{}\n", AsText(out));
+    return kOk;
+  }
+  for (const std::string& problem : found.problems) fmt::print(stderr, "tidegate: {}\n", problem);
+  if (found.devices.empty()) {
+    fmt::print(
+        "no GPU or NPU was found: there is neither libnvidia-ml.so.1, npu-smi nor rocm-smi, or they know of "
+        "none\n");
+    return kOk;
+  }
+  Table table(
+      {{"VENDOR"}, {"KIND"}, {"PRODUCT"}, {"MEMORY", true}, {"LINK", true}, {"NUMA", true}, {"VISIBLE AS"}});
+  for (const Device& device : found.devices) {
+    table.Add({std::string(plugins::devices::Name(device.vendor)), device.kind, device.product,
+               fmt::format("{} MiB", device.memory_mib), std::to_string(device.link_domain),
+               device.numa ? std::to_string(*device.numa) : "-", device.visible});
+    for (const plugins::devices::Instance& instance : device.instances)
+      table.Add({"", "", "  " + instance.profile, fmt::format("{} MiB", instance.memory_mib), "", "",
+                 instance.visible});
+  }
+  fmt::print("{}", table.Render());
+  for (const std::string& left : machine.left_out) fmt::print("not used: {}\n", left);
+  fmt::print("\nfor scaling.cluster: {}\n", ClusterOf(machine.cluster));
+  return kOk;
+}
+
+}  // namespace
+
+void AddDevices(CLI::App& app, Run& run) {
+  CLI::App* command =
+      app.add_subcommand("devices", "List this machine's GPUs and NPUs, as a configuration would name them");
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print JSON");
+  command->footer("Examples:\n  tidegate devices\n  tidegate devices --json");
+  command->callback([json, &run] { run = [json] { return ListDevices(*json); }; });
+}
+
+}  // namespace gateway::cli
