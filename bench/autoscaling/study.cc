@@ -228,6 +228,7 @@ nlohmann::json ToJson(const std::vector<Case>& cases, const Study& study) {
 std::vector<Aim> AimsOf(const Study& study) {
   const auto ratios = [&](const Run& run) {
     std::vector<double> all;
+    all.reserve(run.of.size());
     for (size_t i = 0; i < run.of.size(); ++i) all.push_back(Ratio(run.of[i], study.oracle[i]));
     return all;
   };

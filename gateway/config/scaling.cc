@@ -132,7 +132,7 @@ class Loader {
     for (const std::string& file : *files) {
       if (!file.ends_with(".yaml")) continue;
       any = true;
-      LoadPolicy(pointer, path + (path.ends_with('/') ? "" : "/") + file);
+      LoadPolicy(pointer, fmt::format("{}{}{}", path, path.ends_with('/') ? "" : "/", file));
     }
     if (!any) document_.AddAt(pointer, path, "has no file whose name ends with .yaml");
   }

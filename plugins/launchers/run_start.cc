@@ -18,7 +18,6 @@
 namespace plugins::launchers {
 namespace {
 
-using gateway::net::ChildSpec;
 using gateway::net::Fd;
 using gateway::net::HeldChild;
 

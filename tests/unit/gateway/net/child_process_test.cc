@@ -250,10 +250,11 @@ TEST(PortIsFree, NotWhereSomebodyListens) {
   tests::RunOnLoop([](tests::TestLoop& loop) -> Task<void> {
     Acceptor::Options options;
     options.address = "127.0.0.1:0";
-    auto taken = Acceptor::Listen(loop.io, loop.watchdog, loop.tasks, std::move(options), [](auto) {});
-    const uint16_t port = (*taken)->port();
+    Acceptor& taken =
+        loop.Keep(*Acceptor::Listen(loop.io, loop.watchdog, loop.tasks, std::move(options), [](auto) {}));
+    const uint16_t port = taken.port();
     EXPECT_FALSE(PortIsFree(port));
-    (*taken)->Close();
+    taken.Close();
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return PortIsFree(port); }));
   });
 }

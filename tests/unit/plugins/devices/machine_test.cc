@@ -61,7 +61,7 @@ TEST(MachineCluster, OfSeveralKindsIsAsManyNodes) {
   devices[2].trouble = "it is on fire";
   const MachineCluster machine = MakeMachineCluster(kNode, devices);
   EXPECT_EQ(scheduler::FirstDefect(machine.cluster), "");
-  EXPECT_THAT(machine.left_out, ElementsAre("device 2 (h100): it is on fire"));
+  EXPECT_THAT(machine.left_out, ElementsAre("device 1 (h100): it is on fire"));
   ASSERT_THAT(machine.nodes, SizeIs(2));
   EXPECT_EQ(machine.nodes[0].name, "here-t4");
   EXPECT_EQ(machine.nodes[1].name, "here-h100");

@@ -145,7 +145,11 @@ TEST_F(ProcessStart, EachRunGetsAPortThatNobodyHas) {
     taken.address = "127.0.0.1:29901";
     auto stranger =
         gateway::net::Acceptor::Listen(loop.io, loop.watchdog, loop.tasks, std::move(taken), [](auto) {});
-    EXPECT_TRUE(stranger.ok()) << stranger.status();
+    if (!stranger.ok()) {
+      ADD_FAILURE() << stranger.status();
+      co_return;
+    }
+    gateway::net::Acceptor& there = loop.Keep(*std::move(stranger));
     std::set<uint16_t> ports;
     for (const char* id : {"a", "b", "c"}) {
       RunSpec spec = Script(id, "exec sleep 100");
@@ -164,7 +168,7 @@ TEST_F(ProcessStart, EachRunGetsAPortThatNobodyHas) {
     co_await Until(loop, launcher, "b", RunState::kEnded);
     EXPECT_TRUE((co_await launcher.Start(spec)).ok());
     EXPECT_EQ((co_await StatusOf(launcher, "d")).port, 29'902);
-    (*stranger)->Close();
+    there.Close();
   });
 }
 
