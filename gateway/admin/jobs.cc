@@ -10,7 +10,7 @@
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/control/grant.h"
-#include "gateway/control/jobs.h"
+#include "gateway/control/jobs/jobs.h"
 
 namespace gateway::admin {
 namespace {

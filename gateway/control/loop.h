@@ -21,7 +21,7 @@
 #include "gateway/control/crash_loop.h"
 #include "gateway/control/fleet.h"
 #include "gateway/control/fleet_file.h"
-#include "gateway/control/jobs.h"
+#include "gateway/control/jobs/jobs.h"
 #include "gateway/control/planning.h"
 #include "gateway/control/signals.h"
 #include "gateway/control/status.h"

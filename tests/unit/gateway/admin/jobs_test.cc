@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "tests/unit/gateway/admin/world.h"
-#include "tests/unit/gateway/control/jobs_world.h"
+#include "tests/unit/gateway/control/jobs/world.h"
 
 namespace tests {
 namespace {

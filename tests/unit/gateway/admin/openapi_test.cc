@@ -7,7 +7,7 @@
 
 #include "gateway/admin/handlers.h"
 #include "tests/unit/gateway/admin/world.h"
-#include "tests/unit/gateway/control/jobs_world.h"
+#include "tests/unit/gateway/control/jobs/world.h"
 
 namespace {
 

@@ -23,8 +23,8 @@
 
 #include "conf/sources.h"
 #include "gateway/admin/turns.h"
-#include "gateway/control/job.h"
-#include "gateway/control/job_journal.h"
+#include "gateway/control/jobs/job.h"
+#include "gateway/control/jobs/journal.h"
 #include "gateway/ledger/record.h"
 #include "gateway/net/task.h"
 #include "plugins/launchers/launcher.h"
@@ -68,7 +68,7 @@ class Jobs {
 
   explicit Jobs(JobsAround around);
 
-  // --- jobs_begin.cc ---
+  // --- begin.cc ---
   // What the journal says. DataLoss: it is damaged; nothing of it is believed, and nothing may be started.
   net::Task<absl::Status> Open();
   // Compares that with what runs, and has each job that is not over seated. Before the planner's first cycle.
@@ -81,12 +81,12 @@ class Jobs {
   void Observe(const std::vector<plugins::launchers::RunStatus>& runs);
   void Tick();
 
-  // --- jobs_steps.cc: what is done about it ---
+  // --- steps.cc: what is done about it ---
   void TakeSteps();
   size_t under_way() const { return under_way_; }
   void Close() { closing_ = true; }  // no new steps; members run on
 
-  // --- jobs_asked.cc: what operators ask for; durable when it returns ---
+  // --- asked.cc: what operators ask for; durable when it returns ---
   net::Task<absl::StatusOr<Submitted>> Submit(std::string text, std::string file, std::string actor);
   net::Task<absl::Status> Cancel(std::string id, std::string actor);
   net::Task<absl::Status> Suspend(std::string id, std::string actor);

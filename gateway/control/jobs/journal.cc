@@ -1,4 +1,4 @@
-#include "gateway/control/job_journal.h"
+#include "gateway/control/jobs/journal.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

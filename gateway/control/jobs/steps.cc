@@ -7,8 +7,8 @@
 
 #include "conf/text.h"
 #include "gateway/control/grant.h"
-#include "gateway/control/job_runs.h"
-#include "gateway/control/jobs.h"
+#include "gateway/control/jobs/jobs.h"
+#include "gateway/control/jobs/run_spec.h"
 #include "gateway/log.h"
 
 namespace gateway::control {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "conf/text.h"
-#include "gateway/control/jobs.h"
+#include "gateway/control/jobs/jobs.h"
 #include "scheduler/planner.h"
 #include "tests/support/temp_dir.h"
 

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/control/job.h"
+#include "gateway/control/jobs/job.h"
 #include "gateway/ledger/files.h"
 #include "scheduler/model.h"
 

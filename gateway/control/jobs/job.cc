@@ -1,4 +1,4 @@
-#include "gateway/control/job.h"
+#include "gateway/control/jobs/job.h"
 
 #include <fmt/format.h>
 

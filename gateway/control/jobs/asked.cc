@@ -8,7 +8,7 @@
 #include <set>
 
 #include "conf/text.h"
-#include "gateway/control/jobs.h"
+#include "gateway/control/jobs/jobs.h"
 #include "scheduler/io/explanation_text.h"
 
 namespace gateway::control {

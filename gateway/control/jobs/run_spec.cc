@@ -1,4 +1,4 @@
-#include "gateway/control/job_runs.h"
+#include "gateway/control/jobs/run_spec.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Jobs: what becomes of them when the planner, their members and operators do what they do.
-#include "gateway/control/jobs.h"
+#include "gateway/control/jobs/jobs.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -7,8 +7,8 @@
 
 #include <fstream>
 
-#include "gateway/control/job_runs.h"
-#include "tests/unit/gateway/control/jobs_world.h"
+#include "gateway/control/jobs/run_spec.h"
+#include "tests/unit/gateway/control/jobs/world.h"
 
 namespace tests {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/control/jobs.h"
+#include "gateway/control/jobs/jobs.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

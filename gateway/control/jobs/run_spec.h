@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "conf/sources.h"
-#include "gateway/control/job.h"
+#include "gateway/control/jobs/job.h"
 #include "plugins/launchers/launcher.h"
 #include "scheduler/model.h"
 

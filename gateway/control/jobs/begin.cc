@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "conf/text.h"
-#include "gateway/control/jobs.h"
+#include "gateway/control/jobs/jobs.h"
 #include "gateway/log.h"
 
 namespace gateway::control {
