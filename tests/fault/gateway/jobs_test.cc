@@ -69,6 +69,7 @@ class JobsFault : public testing::Test {
   }
   Json Show(const std::string& id) const {
     const Json jobs = Json::parse(Tidegate({"jobs", "list", "--all", "--json"}).out, nullptr, false);
+    if (!jobs.is_array()) return {};
     for (const Json& job : jobs) {
       if (job["id"] == id) return job;
     }
@@ -163,7 +164,7 @@ TEST_F(JobsFault, AfterAKillGangsAreTakenOverAndNothingIsDoubled) {
   const std::string second = Submit(kWhole);
   gateway().Restart();
   ASSERT_TRUE(Comes(id, "running")) << gateway().process().Output();
-  EXPECT_EQ(Show(second)["state"], "pending");
+  EXPECT_TRUE(Comes(second, "pending", 0));
   EXPECT_EQ(Started(1), 4u);
   EXPECT_EQ(Running(1), 4u);
   EXPECT_EQ(Tidegate({"jobs", "suspend", id}).code, 0);

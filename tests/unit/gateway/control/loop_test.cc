@@ -109,6 +109,7 @@ class Gateway {
     around.replicas = &replicas_;
     around.outlooks = &outlooks_;
     around.file = file;
+    around.jobs_file = file + ".jobs";
     control = std::make_unique<ControlLoop>(loop, std::make_unique<FakeLauncher>(machine), scaling,
                                             std::move(around));
     control->Start();
