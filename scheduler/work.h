@@ -78,9 +78,10 @@ struct Job {
   int32_t priority = 0;  // higher goes first
   std::vector<Role> roles{};
   Topology topology{};
-  bool spread = false;         // over failure domains: leaves, then nodes
+  bool spread = false;         // over failure domains, leaves, then nodes: its members and its array's
   bool anti_affinity = false;  // no two members on one node
   bool preemptible = true;
+  std::vector<WorkClass> never_preempts{};  // what it makes room of at no time, whatever its priority
   Checkpoint checkpoint{};
   conf::TimePoint submitted{};
   std::optional<conf::Duration> estimate{};     // of its run time, by the user or learned

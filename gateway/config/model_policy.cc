@@ -22,6 +22,12 @@ constexpr std::array<std::pair<std::string_view, Rank>, 4> kRanks = {{{"batch", 
                                                                       {"production", Rank::kProduction},
                                                                       {"critical", Rank::kCritical}}};
 
+constexpr std::array<std::pair<std::string_view, Spread>, 2> kSpreads = {
+    {{"none", Spread::kNone}, {"leaf", Spread::kLeaf}}};
+
+constexpr std::array<std::pair<std::string_view, Victim>, 3> kVictims = {
+    {{"training", Victim::kTraining}, {"batch", Victim::kBatch}, {"notebook", Victim::kNotebook}}};
+
 constexpr conf::Duration kLongestWait = std::chrono::hours(24);
 
 struct UpToADay {
@@ -64,11 +70,17 @@ void Bind(conf::Object& o, DeviceOption& option) {
   o.Optional("count", option.count, conf::Range{1U, uint32_t{scheduler::kMaxDevices}});
 }
 
+void Read(const conf::Value& value, Victim& out) {
+  conf::Read(value, conf::Choice(out, "kind of work", kVictims));
+}
+
 static void Bind(conf::Object& o, Placement& placement) {
   o.Optional("devices", placement.devices);
   o.Optional("cpu", scheduler::io::Cores(placement.cpu_milli));
   o.Optional("memory", scheduler::io::Mebibytes(placement.memory_mib));
   o.Optional("priority", conf::Choice(placement.priority, "priority", kRanks));
+  o.Optional("spread", conf::Choice(placement.spread, "spread", kSpreads));
+  o.Optional("may_preempt", placement.may_preempt);
   o.Optional("queue", placement.queue, conf::NotEmpty());
 }
 

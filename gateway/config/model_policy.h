@@ -27,11 +27,19 @@ struct DeviceOption {
 // Who goes first where not all find a place, as the planner counts it.
 enum class Rank : int32_t { kBatch = 0, kNormal = 100, kProduction = 1'000, kCritical = 10'000 };
 
+// Over what the replicas of a model stand apart where there is a choice: a fault there takes few of them.
+enum class Spread : uint8_t { kNone, kLeaf };
+
+// Work that may have to make way for a replica. Others' replicas never do.
+enum class Victim : uint8_t { kTraining, kBatch, kNotebook };
+
 struct Placement {
   std::vector<DeviceOption> devices;  // any of these, in order of preference; empty: none is needed
   int64_t cpu_milli = 0;
   int64_t memory_mib = 0;
   Rank priority = Rank::kProduction;
+  Spread spread = Spread::kNone;  // of the model's replicas
+  std::vector<Victim> may_preempt = {Victim::kTraining, Victim::kBatch, Victim::kNotebook};
   std::string queue;  // a leaf of the planner's; empty: its first
 };
 
@@ -64,6 +72,7 @@ struct ModelPolicy {
 };
 
 void Bind(conf::Object& object, DeviceOption& out);
+void Read(const conf::Value& value, Victim& out);
 
 // Time zones are looked up in the system's database, secrets in `sources`.
 scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const std::string& file,

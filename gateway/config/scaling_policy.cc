@@ -123,6 +123,7 @@ void Bind(conf::Object& o, ColdStart& cold_start) {
 void Bind(conf::Object& o, Idle& idle) {
   o.Optional("scale_to_zero_after", idle.policy->scale_to_zero_after,
              Within{conf::Duration(), hours(24 * 30)});
+  o.Optional("standby", idle.policy->standby, conf::Range{1u, kMostReplicas});
 }
 
 }  // namespace
@@ -171,6 +172,8 @@ static void BindPolicy(conf::Object& o, ScalingPolicy& p) {
   o.Optional("behavior", p.behavior);
   o.Optional("cold_start", ColdStart{&p});
   o.Optional("idle", Idle{&p});
+  if (p.standby > p.max)
+    o.Error(fmt::format("standby is {}, above replicas.max, {}", p.standby, p.max), "idle");
   o.Optional("schedule", p.schedule);
   for (const ScheduledFloor& floor : p.schedule) {
     if (floor.min <= p.max) continue;

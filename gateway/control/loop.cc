@@ -203,7 +203,7 @@ void ControlLoop::Place(conf::TimePoint now) {
     if (replica.state != State::kWaiting || replica.submitted) continue;
     const Pool* pool = PoolOf(replica);
     if (pool == nullptr || !pool->crashes.MayStart(now)) continue;
-    planning_.Submit(replica.run, pool->policy.placement, now);
+    planning_.Submit(replica.run, pool->policy, now);
     replica.submitted = true;
   }
   Planning::Outcome outcome = planning_.Run(now);

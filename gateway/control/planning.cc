@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "gateway/control/fleet.h"
@@ -14,8 +15,10 @@
 namespace gateway::control {
 namespace {
 
+using config::Victim;
 using plugins::launchers::Grant;
 using scheduler::Holding;
+using scheduler::WorkClass;
 
 constexpr conf::Duration kLongestRest = std::chrono::seconds(10);  // between cycles, while somebody waits
 constexpr uint64_t kSeed = 1;
@@ -29,6 +32,19 @@ std::string FirstLeaf(const std::vector<scheduler::Queue>& queues) {
   return {};
 }
 
+std::vector<WorkClass> SparedBy(const std::vector<Victim>& may_preempt) {
+  constexpr std::array<std::pair<WorkClass, Victim>, 4> kOf = {{{WorkClass::kTraining, Victim::kTraining},
+                                                                {WorkClass::kBatch, Victim::kBatch},
+                                                                {WorkClass::kArray, Victim::kBatch},
+                                                                {WorkClass::kNotebook, Victim::kNotebook}}};
+  std::vector<WorkClass> spared;
+  spared.reserve(kOf.size());
+  for (const auto& [work, victim] : kOf) {
+    if (std::ranges::find(may_preempt, victim) == may_preempt.end()) spared.push_back(work);
+  }
+  return spared;
+}
+
 }  // namespace
 
 Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
@@ -38,8 +54,9 @@ Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
   seated_.queues = scaling.planning.queues;
 }
 
-scheduler::Job Planning::JobOf(const std::string& run, const config::Placement& placement,
+scheduler::Job Planning::JobOf(const std::string& run, const config::ModelPolicy& policy,
                                conf::TimePoint now) const {
+  const config::Placement& placement = policy.placement;
   scheduler::Ask ask{.cpu_milli = placement.cpu_milli, .memory_mib = placement.memory_mib};
   ask.devices.reserve(placement.devices.size());
   for (const config::DeviceOption& option : placement.devices)
@@ -52,11 +69,14 @@ scheduler::Job Planning::JobOf(const std::string& run, const config::Placement& 
   job.priority = static_cast<int32_t>(placement.priority);
   job.roles = {{.name = "replica", .ask = std::move(ask)}};
   job.preemptible = false;
+  job.never_preempts = SparedBy(placement.may_preempt);
+  job.array = policy.model();
+  job.spread = placement.spread == config::Spread::kLeaf;
   job.submitted = now;
   return job;
 }
 
-bool Planning::Seat(const std::string& run, const config::Placement& placement, const Grant& grant,
+bool Planning::Seat(const std::string& run, const config::ModelPolicy& policy, const Grant& grant,
                     conf::TimePoint since) {
   const auto& nodes = seated_.cluster.nodes;
   const auto node = std::ranges::find(nodes, grant.node, &scheduler::Node::name);
@@ -78,7 +98,7 @@ bool Planning::Seat(const std::string& run, const config::Placement& placement, 
     if (held.node == id && (held.devices & holding.devices) != 0) return false;
   }
   scheduler::JobState job;
-  job.job = JobOf(run, placement, since);
+  job.job = JobOf(run, policy, since);
   job.phase = scheduler::Phase::kRunning;
   job.members = {{.role = 0, .rank = 0, .holding = holding}};
   job.started = job.checkpointed = since;
@@ -95,9 +115,9 @@ void Planning::Begin() {
   seated_.jobs.clear();
 }
 
-void Planning::Submit(const std::string& run, const config::Placement& placement, conf::TimePoint now) {
+void Planning::Submit(const std::string& run, const config::ModelPolicy& policy, conf::TimePoint now) {
   Begin();
-  jobs_.emplace(run, planner_->Submit(JobOf(run, placement, now), now));
+  jobs_.emplace(run, planner_->Submit(JobOf(run, policy, now), now));
   changed_ = true;
 }
 

@@ -21,10 +21,10 @@ class Planning {
 
   // Of what ran before this process: takes what it has been given. False: that is not there (any more), or
   // taken already. Before the first Submit.
-  bool Seat(const std::string& run, const config::Placement& placement,
-            const plugins::launchers::Grant& grant, conf::TimePoint since);
+  bool Seat(const std::string& run, const config::ModelPolicy& policy, const plugins::launchers::Grant& grant,
+            conf::TimePoint since);
 
-  void Submit(const std::string& run, const config::Placement& placement, conf::TimePoint now);
+  void Submit(const std::string& run, const config::ModelPolicy& policy, conf::TimePoint now);
   // It has ended, or is not wanted any more.
   void Leave(const std::string& run, conf::TimePoint now);
 
@@ -62,7 +62,7 @@ class Planning {
   const scheduler::Cluster& cluster() const { return seated_.cluster; }
 
  private:
-  scheduler::Job JobOf(const std::string& run, const config::Placement& placement, conf::TimePoint now) const;
+  scheduler::Job JobOf(const std::string& run, const config::ModelPolicy& policy, conf::TimePoint now) const;
   void Begin();
 
   const scheduler::Policy policy_;

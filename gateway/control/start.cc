@@ -69,7 +69,7 @@ void ControlLoop::TakeOver(const std::vector<FleetEntry>& entries, const std::ve
       fleet_.Enter(replica, State::kStopping, "it had ended before this gateway started", now);
     } else if (pool == nullptr) {
       fleet_.Enter(replica, State::kStopping, "its model has no policy any more", now);
-    } else if (!planning_.Seat(entry.run, pool->policy.placement, entry.grant, entry.launched)) {
+    } else if (!planning_.Seat(entry.run, pool->policy, entry.grant, entry.launched)) {
       fleet_.Enter(replica, State::kStopping, "the devices that it was given are not there any more", now);
     }
     log::Info("replica found",

@@ -60,9 +60,10 @@ uint32_t Autoscaler::Bounded(const Signals& signals, uint32_t wanted, uint32_t t
     wanted = 1;
     out.why = "requests are held";
   }
-  if (wanted == 0 && there > 0 && now - *busy_at_ < policy_.scale_to_zero_after) {
-    wanted = 1;
-    out.why = "not idle for long enough";
+  const bool in_use = wanted > 0 || (there > 0 && now - *busy_at_ < policy_.scale_to_zero_after);
+  if (in_use && wanted < policy_.standby) {
+    out.why = wanted > 0 ? "idle.standby" : "not idle for long enough";
+    wanted = policy_.standby;
   }
   // Limits of rate would keep nothing at nothing.
   uint32_t to = there == 0 ? std::max(limits_.Apply(there, wanted, now), std::min(wanted, 1u))

@@ -91,6 +91,7 @@ struct ScalingPolicy {
   conf::Duration hold = std::chrono::minutes(10);  // how long a request waits for a replica
   conf::Duration heartbeat{};                      // of streams that do; 0: as others that wait
   conf::Duration scale_to_zero_after = std::chrono::minutes(10);  // without traffic
+  uint32_t standby = 1;  // that stay until then, and at least so many while there is any
   std::vector<ScheduledFloor> schedule{};
 };
 

@@ -223,7 +223,7 @@ bool Cycle::ArrayIsFull(const PendingGroup& group, JobIndex job) {
   const uint32_t most = s_.jobs[job].job.max_running;
   if (group.array.empty() || most == 0) return false;
   const auto running = s_.running_of_array.find(group.array);
-  if (running == s_.running_of_array.end() || running->second < most) return false;
+  if (running == s_.running_of_array.end() || running->second.size() < most) return false;
   Waits(job, {"array", fmt::format("{} elements of its array run, as many as may", most)});
   return true;
 }

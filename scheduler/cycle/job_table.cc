@@ -49,6 +49,8 @@ uint32_t JobTable::SignatureOf(const JobEntry& entry) {
   const Job& job = entry.job;
   std::string text = fmt::format("{}|{}|{}{}{}|", entry.topology.level, entry.topology.required, job.spread,
                                  job.anti_affinity, static_cast<int>(job.work == WorkClass::kInference));
+  for (const WorkClass spared : job.never_preempts)
+    fmt::format_to(std::back_inserter(text), "!{}", static_cast<int>(spared));
   for (size_t r = 0; r < job.roles.size(); ++r) {
     fmt::format_to(std::back_inserter(text), "{}:{}:{};", job.roles[r].count, job.roles[r].min_count,
                    fmt::join(entry.shapes[r], ","));

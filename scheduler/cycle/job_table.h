@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,9 @@ struct JobEntry {
 // A random source of the job's own, the same whatever its index and sequence: for what-ifs that must not
 // change what the cycle draws.
 Rng OwnRng(const Job& job);
+
+// Jobs that run, by their array's name.
+using RunningArrays = std::map<std::string, std::set<JobIndex>>;
 
 class JobTable {
  public:

@@ -43,7 +43,7 @@ PlanningState::PlanningState(const Cluster& cluster, const std::vector<Queue>& l
       learner(cluster),
       placer(state, shapes, *FindPlacementPolicy(policy.placement)),
       inference_placer(state, shapes, *FindPlacementPolicy(policy.inference_placement)),
-      gangs(state, shapes),
+      gangs(state, shapes, &running_of_array),
       zone(ZoneOf(cluster, policy.inference_zone)) {
   UseMix();
 }
@@ -135,7 +135,7 @@ void PlanningState::Run(JobIndex job, conf::TimePoint at) {
   entry.idle_since.reset();
   running.emplace(entry.sequence, job);
   ++running_by_priority[entry.job.priority];
-  if (!entry.job.array.empty()) ++running_of_array[entry.job.array];
+  if (!entry.job.array.empty()) running_of_array[entry.job.array].insert(job);
 }
 
 void PlanningState::Charge(JobIndex job, const Holding& holding) {
@@ -165,7 +165,10 @@ void PlanningState::Release(JobIndex job) {
   const JobEntry& entry = jobs[job];
   if (running.erase({entry.sequence, job}) > 0) {
     CountDown(running_by_priority, entry.job.priority);
-    if (!entry.job.array.empty()) CountDown(running_of_array, entry.job.array);
+    if (const auto array = running_of_array.find(entry.job.array); array != running_of_array.end()) {
+      array->second.erase(job);
+      if (array->second.empty()) running_of_array.erase(array);
+    }
   }
   if (state.of(job).empty()) return;
   for (const MemberId id : state.of(job)) {

@@ -95,7 +95,7 @@ struct PlanningState {
   BySequence held;     // wait for a time or for other jobs
   BySequence running;  // those that stop, too
   BySequence suspended;
-  std::map<std::string, uint32_t> running_of_array;
+  RunningArrays running_of_array;
   std::map<int32_t, uint32_t> running_by_priority;  // jobs
   std::vector<std::string> failed_for_good;         // ids since the last cycle: what depends on them leaves
 

@@ -54,6 +54,7 @@ int64_t VictimSearch::MilliOf(const std::vector<MemberId>& members) const {
 
 void VictimSearch::GatherCandidates(Rng& rng) {
   candidate_of_.assign(jobs_.bound(), kNone);
+  const std::vector<WorkClass>& spared = entry_.job.never_preempts;
   std::vector<std::pair<uint64_t, JobIndex>> found;
   for (JobIndex j = 0; j < jobs_.bound(); ++j) {
     const JobEntry& entry = jobs_[j];
@@ -61,6 +62,7 @@ void VictimSearch::GatherCandidates(Rng& rng) {
         !entry.leaving.empty()) {
       continue;
     }
+    if (std::ranges::find(spared, entry.job.work) != spared.end()) continue;
     if (mode_ == PreemptMode::kPriority ? entry.job.priority >= entry_.job.priority
                                         : entry.queue == entry_.queue) {
       continue;

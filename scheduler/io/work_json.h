@@ -84,6 +84,7 @@ constexpr void Fields(A& a, const Job*) {
   a.Optional("spread", &Job::spread);
   a.Optional("anti_affinity", &Job::anti_affinity);
   a.Optional("preemptible", &Job::preemptible);
+  a.Optional("never_preempts", &Job::never_preempts);
   a.Optional("checkpoint", &Job::checkpoint);
   a.Optional("estimate", &Job::estimate);
   a.Optional("limit", &Job::limit);

@@ -48,9 +48,10 @@ struct GangPlacer::Call {
   bool elastic() const { return least < wanted; }
 };
 
-GangPlacer::GangPlacer(ClusterState& state, const ShapeTable& shapes)
+GangPlacer::GangPlacer(ClusterState& state, const ShapeTable& shapes, const RunningArrays* arrays)
     : state_(&state),
       shapes_(&shapes),
+      arrays_(arrays),
       below_(state),
       spreader_(state),
       forbidden_(state.cluster().nodes.size()) {}
@@ -277,6 +278,11 @@ bool GangPlacer::OneByOne(Call& call, DomainId under) {
 // One by one, apart from each other.
 uint32_t GangPlacer::Spread(Call& call, Need& need, DomainId under, uint32_t members) {
   uint32_t placed = 0;
+  const std::set<JobIndex>* beside = nullptr;
+  if (arrays_ != nullptr && call.entry.job.spread) {
+    const auto array = arrays_->find(call.entry.job.array);
+    if (array != arrays_->end()) beside = &array->second;
+  }
   for (const ShapeId shape : need.allowed) {
     if (placed == members) break;
     spreader_.Start(call.placer,
@@ -284,6 +290,7 @@ uint32_t GangPlacer::Spread(Call& call, Need& need, DomainId under, uint32_t mem
                      .shape = shape,
                      .under = under,
                      .except = call.given,
+                     .beside = beside,
                      .apart = call.anti_affinity(),
                      .spread = call.entry.job.spread},
                     call.rng);

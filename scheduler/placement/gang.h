@@ -38,7 +38,8 @@ struct GangResult {
 
 class GangPlacer {
  public:
-  GangPlacer(ClusterState& state, const ShapeTable& shapes);
+  // `arrays`: beside whose members those of a job that spreads are not to stand; may be null.
+  GangPlacer(ClusterState& state, const ShapeTable& shapes, const RunningArrays* arrays = nullptr);
 
   // Tries to place the members of `entry` that do not hold anything yet. On success they are assigned in
   // `trial`; else the trial is as before. `except` may be null.
@@ -94,6 +95,7 @@ class GangPlacer {
 
   ClusterState* state_;
   const ShapeTable* shapes_;
+  const RunningArrays* arrays_;
   std::vector<Need> needs_;
   std::vector<uint8_t> taken_;   // ranks that hold something, role after role
   std::vector<SlotTree> trees_;  // per need, of the state before the call

@@ -8,6 +8,7 @@ namespace scheduler {
 Spreader::Spreader(const ClusterState& state)
     : state_(&state),
       on_node_(state.cluster().nodes.size()),
+      beside_on_node_(state.cluster().nodes.size()),
       on_leaf_(state.cluster().fabric.domains.size()),
       closed_(state.cluster().nodes.size()) {}
 
@@ -21,12 +22,21 @@ void Spreader::Start(Placer& placer, const Ask& ask, Rng& rng) {
   draw_ = rng.Next();
   last_ = SIZE_MAX;
   std::ranges::fill(on_node_, 0);
+  std::ranges::fill(beside_on_node_, 0);
   std::ranges::fill(on_leaf_, 0);
   std::ranges::fill(closed_, 0);
-  for (const MemberId id : state_->of(ask.job)) {
-    const NodeId node = state_->member(id).holding.node;
-    ++on_node_[node];
-    ++on_leaf_[state_->cluster().nodes[node].domain];
+  const auto count = [&](JobIndex job, std::vector<uint32_t>& on_node) {
+    for (const MemberId id : state_->of(job)) {
+      const NodeId node = state_->member(id).holding.node;
+      ++on_node[node];
+      ++on_leaf_[state_->cluster().nodes[node].domain];
+    }
+  };
+  count(ask.job, on_node_);
+  if (ask.beside != nullptr) {
+    for (const JobIndex job : *ask.beside) {
+      if (job != ask.job) count(job, beside_on_node_);
+    }
   }
   groups_.clear();
   const std::vector<Domain>& domains = state_->cluster().fabric.domains;
@@ -42,7 +52,7 @@ void Spreader::Refresh(Placer& placer, Group& group) {
     if (closed_[node] != 0 || (ask_.apart && on_node_[node] > 0)) continue;
     if (ask_.except != nullptr && ask_.except->Has(node)) continue;
     if (placer.SlotsOn(node, ask_.shape) == 0) continue;
-    const Rank rank{.crowd = ask_.spread ? -int64_t{on_node_[node]} : 0,
+    const Rank rank{.crowd = ask_.spread ? -int64_t{on_node_[node]} - beside_on_node_[node] : 0,
                     .suits = placer.SuitabilityOf(node, ask_.shape),
                     .lot = Lot(draw_, node)};
     if (group.best != kNone && !(rank > group.rank)) continue;

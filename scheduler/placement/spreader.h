@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "scheduler/placement/placer.h"
@@ -23,8 +24,9 @@ class Spreader {
   struct Ask {
     JobIndex job = 0;
     ShapeId shape = 0;
-    DomainId under = kNone;           // kNone: anywhere
-    const NodeSet* except = nullptr;  // may be null
+    DomainId under = kNone;                      // kNone: anywhere
+    const NodeSet* except = nullptr;             // may be null
+    const std::set<JobIndex>* beside = nullptr;  // whose members count as its own for `spread`; may be null
     bool apart = false;
     bool spread = false;
   };
@@ -59,9 +61,10 @@ class Spreader {
   size_t last_ = SIZE_MAX;  // the group of what Next gave
   NodeId last_node_ = kNone;
   std::vector<Group> groups_;
-  std::vector<uint32_t> on_node_;  // members of the job
-  std::vector<uint32_t> on_leaf_;
-  std::vector<uint8_t> closed_;  // nodes that power keeps from taking more
+  std::vector<uint32_t> on_node_;         // members of the job
+  std::vector<uint32_t> beside_on_node_;  // of those beside it
+  std::vector<uint32_t> on_leaf_;         // of both
+  std::vector<uint8_t> closed_;           // nodes that power keeps from taking more
 };
 
 }  // namespace scheduler

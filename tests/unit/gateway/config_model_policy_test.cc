@@ -61,7 +61,8 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
       std::string(kHead) +
           "cold_start: {hold: 1m, heartbeat: 5s}\n"
           "placement: {devices: [{kind: h100, count: 2}, {kind: ascend-910b}], cpu: 8, memory: 64GiB, "
-          "priority: critical, queue: prod}\n"
+          "priority: critical, queue: prod, spread: leaf, may_preempt: [batch]}\n"
+          "idle: {standby: 1}\n"
           "replica: {engine: sglang, command: [run, \"{port}\"], env: {A: b}, secret_env: {S: env:S}, "
           "directory: /srv, model: up, preset: demo, ready: {path: /ready, timeout: 1m}, drain: 30s}\n",
       "p.yaml", FakeSources());
@@ -73,6 +74,9 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
   EXPECT_EQ(policy.placement.cpu_milli, 8000);
   EXPECT_EQ(policy.placement.memory_mib, 64 * 1024);
   EXPECT_EQ(policy.placement.priority, Rank::kCritical);
+  EXPECT_EQ(policy.placement.spread, Spread::kLeaf);
+  EXPECT_THAT(policy.placement.may_preempt, ElementsAre(Victim::kBatch));
+  EXPECT_EQ(policy.scaling.standby, 1u);
   EXPECT_EQ(policy.replica->engine, Engine::kSglang);
   EXPECT_THAT(policy.replica->command, ElementsAre("run", "{port}"));
   EXPECT_EQ(policy.replica->secret_env.at("S").Reveal(), kSecret);
@@ -81,10 +85,12 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
 }
 
 TEST(ModelPolicy, WhatItDoesNotKnowIsRefusedAndNotIgnored) {
-  for (const char* more :
-       {"placement: {spread: leaf}", "placement: {may_preempt: [batch]}", "idle: {standby: 1}"}) {
+  for (const char* more : {"placement: {spread: rack}", "placement: {may_preempt: [inference]}",
+                           "placement: {affinity: leaf}", "idle: {stand_by: 1}"}) {
     EXPECT_THAT(PolicyProblems(Policy(more)), ElementsAre(HasSubstr("unknown"))) << more;
   }
+  EXPECT_THAT(PolicyProblems(Policy("idle: {standby: 50}")), ElementsAre(HasSubstr("above replicas.max")));
+  EXPECT_THAT(PolicyProblems(Policy("idle: {standby: 0}")), ElementsAre(HasSubstr("/idle/standby")));
 }
 
 TEST(ModelPolicy, TellsAllThatIsWrongAtOnceAndNoSecret) {

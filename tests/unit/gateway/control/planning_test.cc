@@ -28,10 +28,11 @@ config::Scaling Machine() {
   return *loaded.config->scaling;
 }
 
-config::Placement Devices(uint32_t count) {
-  config::Placement placement;
-  placement.devices = {{.kind = "h100", .count = count}};
-  return placement;
+config::ModelPolicy Devices(uint32_t count) {
+  config::ModelPolicy policy;
+  policy.scaling.model = "chat-small";
+  policy.placement.devices = {{.kind = "h100", .count = count}};
+  return policy;
 }
 
 TEST(Planning, ReplicasGetDevicesOfTheirOwnUntilThereAreNone) {
@@ -124,6 +125,25 @@ TEST(Planning, NothingIsPlacedOnANodeThatIsDownOrUnknown) {
     EXPECT_THAT(planning.Run(kStart).starts, IsEmpty());
     planning.See({{"local", scheduler::Health::kHealthy, 0}}, kStart);
     EXPECT_EQ(planning.Run(kStart).starts.size(), 1u);
+  }
+}
+
+TEST(Planning, AReplicaPushesAsideOnlyTheWorkThatItsPolicyNames) {
+  for (const bool may : {false, true}) {
+    Planning planning(Machine(), kStart);
+    scheduler::Job training;
+    training.id = "train-1";
+    training.queue = "default";
+    training.roles = {{.name = "member", .ask = {.devices = {{.kinds = {"h100"}, .count = 4}}}}};
+    planning.planner().Submit(training, kStart);
+    planning.Changed();
+    ASSERT_EQ(planning.Run(kStart).of_jobs.size(), 1u);
+    config::ModelPolicy policy = Devices(2);
+    policy.placement.may_preempt = {may ? config::Victim::kTraining : config::Victim::kNotebook};
+    planning.Submit("r-a", policy, kStart);
+    const Planning::Outcome outcome = planning.Run(kStart);
+    EXPECT_EQ(outcome.of_jobs.size(), may ? 1u : 0u);
+    EXPECT_THAT(outcome.evicted, IsEmpty());
   }
 }
 

@@ -106,6 +106,23 @@ TEST(Autoscaler, GoesToZeroOnlyAfterIdling) {
   EXPECT_THAT(decision.drain, ElementsAre(1));
 }
 
+TEST(Autoscaler, AStandbyIsThereWhileThereIsTrafficAndUntilItHasIdled) {
+  ScalingPolicy policy = Demand(0, 5);
+  policy.scale_to_zero_after = minutes(5);
+  policy.standby = 2;
+  Autoscaler scaler(policy);
+  const Decision none = scaler.Tick({}, {}, kColdStart, kBegin);
+  EXPECT_EQ(none.wanted, 0u) << "nobody has asked";
+  const Decision first = scaler.Tick(Working(0.1), {}, kColdStart, kBegin + seconds(1));
+  EXPECT_EQ(first.start, 2u);
+  EXPECT_EQ(first.why, "idle.standby");
+  const std::vector<ReplicaView> two = {Ready(1, 0), Ready(2, 0)};
+  conf::TimePoint now = kBegin + seconds(1);
+  for (int s = 0; s < 299; ++s)
+    EXPECT_EQ(scaler.Tick({}, two, kColdStart, now += seconds(1)).wanted, 2u) << s;
+  EXPECT_EQ(scaler.Tick({}, two, kColdStart, now += seconds(1)).wanted, 0u);
+}
+
 TEST(Autoscaler, OneHeldRequestStartsAReplicaUnderEveryLaw) {
   for (const Law law : {Law::kDemand, Law::kKpa, Law::kHpa, Law::kSchedule}) {
     ScalingPolicy policy = Demand(0, 5);

@@ -273,6 +273,23 @@ TEST(Preempt, AJobThatMayNotBeStoppedStays) {
   EXPECT_TRUE(world.PreemptWithCause(urgent, PreemptMode::kPriority).empty());
 }
 
+TEST(Preempt, NeverStopsWorkOfAKindThatItMustSpare) {
+  World world(testing::EightWay(2), {});
+  Job batch = World::Asks("", 1, 8);
+  batch.work = WorkClass::kBatch;
+  ASSERT_TRUE(world.Start(world.Submit(batch)));
+  const JobIndex training = world.Submit(World::Asks("", 1, 8));
+  ASSERT_TRUE(world.Start(training));
+  world.Advance(1000);
+  Job urgent = World::Asks("", 1, 8, 5);
+  urgent.never_preempts = {WorkClass::kBatch, WorkClass::kTraining};
+  for (const PreemptMode mode : {PreemptMode::kPriority, PreemptMode::kReclaim})
+    EXPECT_TRUE(world.PreemptWithCause(world.Submit(urgent), mode).empty());
+  urgent.never_preempts = {WorkClass::kBatch};
+  EXPECT_THAT(JobsOf(world.PreemptWithCause(world.Submit(urgent), PreemptMode::kPriority)),
+              ElementsAre(training));
+}
+
 TEST(Preempt, MakesRoomInItsQueuesLimit) {
   World world(testing::EightWay(4), {{.name = "q", .parent = "", .limit = {{"*", 8'000}}}});
   ASSERT_TRUE(world.Start(world.Submit(World::Asks("q", 1, 8))));

@@ -309,6 +309,29 @@ TEST(Gang, RunsNoMoreArrayTasksAtATimeThanAsked) {
   EXPECT_TRUE(world.Place(index).placed.empty());
 }
 
+TEST(Gang, WhatSpreadsStandsApartFromItsArrayToo) {
+  World world(EightWay(4, 2));
+  RunningArrays arrays;
+  GangPlacer gangs(world.state, world.shapes, &arrays);
+  std::map<NodeId, int> nodes;
+  for (int i = 0; i < 8; ++i) {
+    Job replica = Gang(Devices(1), 1);
+    replica.work = WorkClass::kInference;
+    replica.array = i % 2 == 0 ? "chat-small" : "chat-large";
+    replica.spread = true;
+    const JobIndex job = world.Add(replica);
+    Trial trial(world.state);
+    const GangResult result = gangs.Place(trial, world.placer, job, world.jobs[job], nullptr, world.rng);
+    trial.Commit();
+    ASSERT_EQ(result.placed.size(), 1u);
+    arrays[replica.array].insert(job);
+    if (i % 2 == 0) ++nodes[result.placed[0].holding.node];
+    const auto leaf = [&](NodeId node) { return world.cluster.nodes[node].domain; };
+    if (i == 2) EXPECT_EQ(std::set({leaf(nodes.begin()->first), leaf(nodes.rbegin()->first)}).size(), 2u);
+  }
+  EXPECT_EQ(nodes, (std::map<NodeId, int>{{0, 1}, {1, 1}, {2, 1}, {3, 1}}));
+}
+
 TEST(Gang, MightFitIsNecessary) {
   World world(EightWay(4, 2));
   EXPECT_TRUE(world.gangs.MightFit(world.jobs[world.Add(Gang(Devices(8), 4))]));
