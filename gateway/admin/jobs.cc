@@ -150,9 +150,11 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) co_return NotThere(call);
   uint64_t rank = 0;
   uint64_t bytes = kDefaultLog;
+  uint64_t from = 0;
   std::vector<FieldProblem> problems;
   for (const auto& [name, out, most] : {std::tuple("rank", &rank, uint64_t{UINT32_MAX}),
-                                        std::tuple("bytes", &bytes, uint64_t{Jobs::kMostLog})}) {
+                                        std::tuple("bytes", &bytes, uint64_t{Jobs::kMostLog}),
+                                        std::tuple("from", &from, uint64_t{INT64_MAX})}) {
     const std::string text = call.Query(name);
     if (text.empty()) continue;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
@@ -163,10 +165,21 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
   if (!attempt.empty() && attempt != "last" && attempt != "before")
     problems.push_back({"attempt", fmt::format("\"{}\" is neither last nor before", attempt)});
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
-  const absl::StatusOr<control::JobLog> log = co_await operations.jobs()->Log(
-      call.item, static_cast<uint32_t>(rank), attempt == "before", static_cast<size_t>(bytes));
+  Jobs::WhichLog which{.rank = static_cast<uint32_t>(rank), .before = attempt == "before", .bytes = bytes};
+  if (!call.Query("from").empty()) which.from = from;
+  const Job* const job = operations.jobs()->Find(call.item);
+  if (job == nullptr) co_return NoSuchJob(call);
+  const uint32_t nth = job->attempt - (which.before ? 1 : 0);
+  const bool over = IsOver(job->state);
+  const absl::StatusOr<control::JobLog> log = co_await operations.jobs()->Log(call.item, which);
   if (!log.ok()) co_return Refuse(log.status(), call.request_id);
-  co_return Json({{"id", call.item}, {"rank", rank}, {"cut", log->cut}, {"text", log->text}});
+  co_return Json({{"id", call.item},
+                  {"rank", rank},
+                  {"attempt", nth},
+                  {"over", over},
+                  {"cut", log->cut},
+                  {"next", log->next},
+                  {"text", log->text}});
 }
 
 namespace {

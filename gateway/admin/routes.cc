@@ -85,7 +85,8 @@ constexpr std::array kOfJobs = {
 
 constexpr std::array kOfLog = {
     Member{"rank", Type::kWhole, false, "The member's; 0 when not given"},
-    Member{"bytes", Type::kWhole, false, "Its last so many, up to 262144; 65536 when not given"},
+    Member{"bytes", Type::kWhole, false, "At most so many, up to 262144; 65536 when not given"},
+    Member{"from", Type::kWhole, false, "From this byte on, as an answer's next; the end when not given"},
     Member{"attempt", Type::kText, false, "last, or before: the one before that; last when not given"}};
 
 constexpr std::span<const Member> kNone = {};
@@ -144,8 +145,9 @@ const std::array kRoutes = {
     Route{"explainJob", Verb::get, "/admin/v1/jobs/{id}/explain",
           "How a job stands and why, in whole sentences", Role::kViewer, kNone, kNone, "JobExplanation", kOk,
           Lane::kLoop, ExplainJob},
-    Route{"readJobLog", Verb::get, "/admin/v1/jobs/{id}/logs", "The end of what a member has written",
-          Role::kViewer, kOfLog, kNone, "JobLog", kOk, Lane::kLoop, nullptr, ReadJobLog},
+    Route{"readJobLog", Verb::get, "/admin/v1/jobs/{id}/logs",
+          "What a member has written, its end or from a byte on", Role::kViewer, kOfLog, kNone, "JobLog", kOk,
+          Lane::kLoop, nullptr, ReadJobLog},
     Route{"cancelJob", Verb::post, "/admin/v1/jobs/{id}:cancel", "End a job for good", Role::kOperator, kNone,
           kNone, "JobDetail", kOk, Lane::kLoop, nullptr, CancelJob},
     Route{"suspendJob", Verb::post, "/admin/v1/jobs/{id}:suspend",

@@ -102,7 +102,7 @@ constexpr std::array kShapes = {
         "user:string priority:whole submitted:time members:whole min_members:whole max_members:whole "
         "devices:whole attempt:whole restarts:whole runs:[JobMember] file:string"},
     Shape{"JobExplanation", "id:string state:string text:strings"},
-    Shape{"JobLog", "id:string rank:whole cut:boolean text:string"},
+    Shape{"JobLog", "id:string rank:whole attempt:whole over:boolean cut:boolean next:whole text:string"},
     Shape{"Device", "device:whole healthy:boolean free:number held_by:strings"},
     Shape{"Node", "name:string health:string kind:string? devices:whole free:whole each:[Device]", true},
     Shape{"JobQueue",

@@ -2,7 +2,9 @@
 // that they share.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "conf/text.h"
 #include "gateway/cli/admin_client.h"
@@ -11,6 +13,7 @@
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
 #include "gateway/config/job_file.h"
+#include "gateway/control/jobs/job.h"
 
 namespace gateway::cli {
 namespace {
@@ -19,6 +22,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr size_t kMostFile = 192 * 1024;
+constexpr std::chrono::milliseconds kFollowInterval{500};
 
 struct Options {
   AdminOptions admin;
@@ -32,6 +36,7 @@ struct Options {
   uint32_t rank = 0;
   uint32_t bytes = 64 * 1024;
   bool before = false;
+  bool follow = false;
 };
 using OptionsRef = std::shared_ptr<Options>;
 
@@ -155,11 +160,50 @@ int Explain(const Options& options) {
   return kOk;
 }
 
+absl::StatusOr<ordered_json> AskLog(const Options& options, std::string_view more) {
+  return AskAdmin(options.admin, "GET",
+                  fmt::format("/admin/v1/jobs/{}/logs?rank={}&bytes={}{}{}", Escaped(options.id),
+                              options.rank, options.bytes, options.before ? "&attempt=before" : "", more));
+}
+
+bool IsOver(const Options& options) {
+  const absl::StatusOr<ordered_json> job =
+      AskAdmin(options.admin, "GET", "/admin/v1/jobs/" + Escaped(options.id));
+  const auto state = job.ok() ? control::ParseJobState(TextOf((*job)["state"])) : std::nullopt;
+  return state && control::IsOver(*state);
+}
+
+// What is added, through all attempts, until the job is over.
+int Follow(const Options& options) {
+  uint64_t attempt = 0;  // that is printed; 0: none has begun
+  uint64_t next = 0;
+  while (true) {
+    const auto from = [&] { return fmt::format("&from={}", next); };
+    absl::StatusOr<ordered_json> log = AskLog(options, attempt == 0 ? "" : from());
+    const bool not_begun = absl::IsFailedPrecondition(log.status()) && !IsOver(options);
+    if (!log.ok() && !not_begun) return Fail(log.status());
+    std::string text;
+    if (!not_begun) {
+      const uint64_t now = (*log)["attempt"].get<uint64_t>();
+      const bool another = attempt != 0 && now != attempt;
+      if (another && now == attempt + 1) {
+        log = AskLog(options, "&attempt=before" + from());  // what that has written since
+        if (!log.ok()) return Fail(log.status());
+      }
+      text = (*log)["text"].get<std::string>();
+      next = another ? 0 : (*log)["next"].get<uint64_t>();
+      attempt = now;
+      if (const absl::Status printed = Print(text); !printed.ok()) return Fail(printed);
+      if (another) continue;
+      if (text.empty() && (*log)["over"].get<bool>()) return kOk;
+    }
+    if (text.empty()) std::this_thread::sleep_for(kFollowInterval);
+  }
+}
+
 int Logs(const Options& options) {
-  const absl::StatusOr<ordered_json> answer =
-      AskAdmin(options.admin, "GET",
-               fmt::format("/admin/v1/jobs/{}/logs?rank={}&bytes={}{}", Escaped(options.id), options.rank,
-                           options.bytes, options.before ? "&attempt=before" : ""));
+  if (options.follow) return Follow(options);
+  const absl::StatusOr<ordered_json> answer = AskLog(options, "");
   if (!answer.ok()) return Fail(answer.status());
   if (options.admin.json) {
     fmt::print("{}\n", answer->dump());
@@ -243,10 +287,12 @@ void AddJobs(CLI::App& app, Run& run) {
   logs->add_option("id", options->id, "The job's id")->required();
   logs->add_option("--rank", options->rank, "The member's")->capture_default_str();
   logs->add_option("--bytes", options->bytes, "Its last so many, up to 262144")->capture_default_str();
-  logs->add_flag("--before", options->before, "Of the attempt before the last one");
+  CLI::Option* before = logs->add_flag("--before", options->before, "Of the attempt before the last one");
+  logs->add_flag("-f,--follow", options->follow, "Go on with what is added, until the job is over or ctrl-C")
+      ->excludes(before);
   logs->footer(
       "Examples:\n  tidegate jobs logs finetune-qwen-7\n  tidegate jobs logs finetune-qwen-7 --rank 3 "
-      "--before");
+      "--before\n  tidegate jobs logs finetune-qwen-7 --follow");
 
   AddChange(*jobs, run, "cancel", "End a job for good", Cancel);
   AddChange(*jobs, run, "suspend", "Have a job save and give back what it holds", Suspend);

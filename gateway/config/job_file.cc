@@ -169,6 +169,16 @@ void Bind(conf::Object& o, Saving& saving) {
   saving.contract->save = std::min(saving.contract->save, by.grace);
 }
 
+struct NoneTwice {
+  std::string operator()(const std::vector<std::string>& ids) const {
+    for (auto id = ids.begin(); id != ids.end(); ++id) {
+      if (id->empty()) return "must name jobs";
+      if (std::find(std::next(id), ids.end(), *id) != ids.end()) return fmt::format("names {} twice", *id);
+    }
+    return "";
+  }
+};
+
 struct Notebook {
   JobFile* job;
 };
@@ -248,6 +258,7 @@ static void Bind(conf::Object& o, JobFile& job) {
   o.Optional("memory", scheduler::io::Mebibytes(role.ask.memory_mib));
   o.Optional("estimate", ask.estimate, AnyLength());
   o.Optional("limit", ask.limit, AnyLength());
+  o.Optional("after", ask.after, NoneTwice());
   o.Optional("restarts", ask.restart_budget, conf::Range{0U, kMostRestarts});
   o.Optional("preemptible", ask.preemptible);
   o.Optional("env", job.env);

@@ -275,7 +275,7 @@ void Write(conf::Writer& writer, const PortRange& in) {
 }
 
 void Bind(conf::Object& o, Scaling& scaling) {
-  o.Required("policies", conf::OneOrMany(scaling.policies), conf::NotEmpty());
+  o.Optional("policies", conf::OneOrMany(scaling.policies), conf::NotEmpty());
   o.Optional("launcher", conf::Choice(scaling.launcher, "launcher", kLaunchers));
   o.Optional("slurm", scaling.slurm);
   o.Optional("cluster", scaling.cluster);

@@ -42,7 +42,8 @@ struct ClusterSource {
 };
 
 struct Scaling {
-  std::vector<std::string> policies;  // files, and folders of files whose names end with .yaml
+  std::vector<std::string>
+      policies;  // files, and folders of files whose names end with .yaml; none: jobs only
   LauncherKind launcher = LauncherKind::kProcess;
   std::optional<Slurm> slurm;  // of that launcher, and with it only
   ClusterSource cluster;

@@ -1,6 +1,7 @@
 // What operators ask of jobs.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,19 +44,22 @@ std::string FirstLeaf(const std::vector<scheduler::Queue>& queues) {
   return {};
 }
 
-// The end of a file, from the start of a line where one begins in it.
-absl::StatusOr<JobLog> TailOf(const std::string& path, size_t bytes) {
+// A file's end is given from the start of a line where one begins in it.
+absl::StatusOr<JobLog> ReadLog(const std::string& path, const Jobs::WhichLog& which) {
   absl::StatusOr<ledger::Fd> file = ledger::OpenFile(path, O_RDONLY);
   if (!file.ok()) return file.status();
   const absl::StatusOr<uint64_t> size = ledger::FileSize(file->get(), path);
   if (!size.ok()) return size.status();
+  const uint64_t bytes = std::min(which.bytes, Jobs::kMostLog);
+  const bool end = !which.from;
+  const uint64_t from = end ? *size - std::min(*size, bytes) : *which.from > *size ? 0 : *which.from;
   JobLog log;
-  log.cut = *size > bytes;
-  log.text.resize(std::min<uint64_t>(*size, bytes));
-  const ssize_t n =
-      pread(file->get(), log.text.data(), log.text.size(), static_cast<off_t>(*size - log.text.size()));
+  log.cut = end && from > 0;
+  log.text.resize(std::min(*size - from, bytes));
+  const ssize_t n = pread(file->get(), log.text.data(), log.text.size(), static_cast<off_t>(from));
   if (n < 0) return ledger::SystemError("read", path, errno);
   log.text.resize(static_cast<size_t>(n));
+  log.next = from + log.text.size();
   if (const size_t line = log.text.find('\n'); log.cut && line != std::string::npos)
     log.text.erase(0, line + 1);
   return log;
@@ -80,6 +84,19 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
                               .value = job.job.tenant,
                               .message = fmt::format("unknown tenant \"{}\"", job.job.tenant)});
     }
+  }
+  for (size_t i = 0; i < job.job.after.size(); ++i) {
+    const std::string& name = job.job.after[i];
+    const bool known = Find(name) != nullptr || Find(name + ".0") != nullptr;
+    if (known && OutcomeOf(name) != Outcome::kFailed) continue;
+    out.problems.push_back(
+        {.file = file,
+         .pointer = fmt::format("/after/{}", i),
+         .line = 0,
+         .value = name,
+         .message = known
+                        ? fmt::format("{} did not end well, and what comes after it would never start", name)
+                        : fmt::format("no job has the id \"{}\"", name)});
   }
   if (!out.problems.empty()) co_return out;
   if (job.job.queue.empty()) job.job.queue = FirstLeaf(around_.queues);
@@ -181,20 +198,21 @@ net::Task<absl::Status> Jobs::Resume(std::string id, std::string actor) {
   co_return co_await Save(id);
 }
 
-net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, uint32_t rank, bool before, size_t bytes) {
+net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
   const Job* const job = Find(id);
   if (job == nullptr) co_return NoSuchJob(id);
-  const std::vector<JobMember>& members = before ? job->before : job->members;
-  if (members.empty()) co_return NotNow(*job, before ? "had no attempt before" : "has not been started yet");
-  if (rank >= members.size()) {
+  const std::vector<JobMember>& members = which.before ? job->before : job->members;
+  if (members.empty())
+    co_return NotNow(*job, which.before ? "had no attempt before" : "has not been started yet");
+  if (which.rank >= members.size()) {
     co_return absl::InvalidArgumentError(
-        conf::Abseil(fmt::format("rank {}: {} has the ranks 0 to {}", rank, id, members.size() - 1)));
+        conf::Abseil(fmt::format("rank {}: {} has the ranks 0 to {}", which.rank, id, members.size() - 1)));
   }
-  const std::string path = members[rank].log;
+  const std::string path = members[which.rank].log;
   if (path.empty()) co_return NotNow(*job, "its launcher does not say where its output is");
   absl::StatusOr<JobLog> log = JobLog();
   (co_await around_.off_loop([&] {
-    log = TailOf(path, std::min(bytes, kMostLog));
+    log = ReadLog(path, which);
     return absl::OkStatus();
   })).IgnoreError();
   co_return log;
@@ -208,6 +226,13 @@ std::vector<std::string> Jobs::Explain(const Job& job) const {
       const JobMember& member = job.members[rank];
       if (!member.why.empty()) out.push_back(fmt::format("Member {}: {}.", rank, member.why));
     }
+    return out;
+  }
+  if (job.held) {
+    if (const std::vector<std::string> awaits = Awaits(job); !awaits.empty())
+      out.push_back(fmt::format("It comes after {}, which has not ended.", fmt::join(awaits, ", ")));
+    if (!job.crashes.MayStart(around_.now()))
+      out.push_back(fmt::format("It is tried again at {}.", conf::FormatTime(job.crashes.next())));
     return out;
   }
   scheduler::Planner& planner = around_.planner();

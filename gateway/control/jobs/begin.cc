@@ -77,6 +77,8 @@ void Jobs::TakeOver(const std::vector<RunStatus>& runs,
       member.ended = true;
       member.why = "it was not there any more when this gateway started";
     }
+    job.held = !job.holds() && !Awaits(job).empty();
+    if (job.held) continue;
     const bool seated = seat(SeatOf(job, around_.now()));
     log::Info("job found", {{"job", job.id}, {"state", Name(job.state)}, {"seated", seated}});
     if (!seated && job.holds())

@@ -54,6 +54,7 @@ scheduler::Job AskOf(const Job& job) {
   ask.id = job.id;
   ask.user = job.of->user;
   ask.submitted = job.of->at;
+  ask.after.clear();  // it is not asked for before those have ended
   if (job.file().elements > 0) ask.array = job.of->id;
   return ask;
 }

@@ -20,6 +20,7 @@
 
 #include "conf/time.h"
 #include "gateway/config/job_file.h"
+#include "gateway/control/crash_loop.h"
 #include "scheduler/plan.h"
 
 namespace gateway::control {
@@ -104,7 +105,10 @@ struct Job {
   bool recorded = false;  // what the state asks for is in the ledger
   bool saved = false;     // as it stands here it is in the journal
   bool busy = false;      // a step is under way
+  bool held = false;      // pending, and the planner is not asked yet: for others to end, or after a failure
+  CrashLoop crashes{};
   conf::TimePoint next_step{};
+  conf::TimePoint ran_from{};  // this attempt, all members; not set: it has not come so far
   conf::TimePoint checkpointed{};
   std::string unplaced{};  // why the last cycle gave it nothing
 

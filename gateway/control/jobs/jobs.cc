@@ -68,13 +68,59 @@ void Jobs::Enter(Job& job, JobState state, std::string why, std::string actor) {
   job.unplaced.clear();
   for (JobMember& member : job.members) member.told = false;
   ++job.version;
+  some_ended_ |= IsOver(state);
   log::Info("job", {{"job", job.id}, {"state", Name(state)}, {"why", job.why}});
   around_.wake();
 }
 
-void Jobs::AskPlanner(const Job& job) {
-  around_.planner().Submit(AskOf(job), around_.now());
+void Jobs::AskPlanner(Job& job) {
+  const conf::TimePoint now = around_.now();
+  job.held = !job.crashes.MayStart(now) || !Awaits(job).empty();
+  if (job.held) return;
+  around_.planner().Submit(AskOf(job), now);
   around_.changed();
+}
+
+Jobs::Outcome Jobs::OutcomeOf(const std::string& name) const {
+  Outcome all = Outcome::kDone;  // what is forgotten had ended well, or this would have failed by then
+  const auto count = [&all](const Job& job) {
+    if (job.state == JobState::kFailed || job.state == JobState::kCancelled) all = Outcome::kFailed;
+    if (!IsOver(job.state) && all == Outcome::kDone) all = Outcome::kOpen;
+  };
+  if (const Job* const job = Find(name)) count(*job);
+  const std::string elements = name + ".";
+  for (auto at = by_id_.lower_bound(elements); at != by_id_.end() && at->first.starts_with(elements); ++at)
+    count(*at->second);
+  return all;
+}
+
+std::vector<std::string> Jobs::Awaits(const Job& job) const {
+  std::vector<std::string> names;
+  for (const std::string& name : job.file().job.after) {
+    if (OutcomeOf(name) != Outcome::kDone) names.push_back(name);
+  }
+  return names;
+}
+
+// Those for which what they wait for has come, or never will.
+void Jobs::LookAtHeld() {
+  const conf::TimePoint now = around_.now();
+  const bool some_ended = std::exchange(some_ended_, false);
+  std::map<std::string_view, Outcome> outcomes;  // many come after the same array
+  for (Job& job : jobs_) {
+    if (job.state != JobState::kPending || !job.held || !job.crashes.MayStart(now)) continue;
+    if (!some_ended && job.crashes.failures() == 0) continue;
+    bool open = false;
+    for (const std::string& name : job.file().job.after) {
+      const auto [at, added] = outcomes.try_emplace(name);
+      if (added) at->second = OutcomeOf(name);
+      open |= at->second == Outcome::kOpen;
+      if (at->second != Outcome::kFailed) continue;
+      Enter(job, JobState::kFailed, fmt::format("{}, which it comes after, did not end well", name));
+      break;
+    }
+    if (!open && job.state == JobState::kPending) AskPlanner(job);
+  }
 }
 
 // Whatever the planner still thinks of it.
@@ -133,7 +179,7 @@ void Jobs::Begin(Job& job, std::vector<MemberAt> members, std::string why) {
   job.members.clear();
   job.next.clear();
   ++job.attempt;
-  job.checkpointed = {};
+  job.checkpointed = job.ran_from = {};
   job.started = around_.now();
   for (MemberAt& at : members) {
     const auto rank = static_cast<uint32_t>(job.members.size());
@@ -194,8 +240,6 @@ void Jobs::Settle(Job& job) {
     around_.changed();
     if (planner.jobs()[index].phase == scheduler::Phase::kStopping) {
       planner.Stopped(index, now);
-    } else if (then == Afterwards::kRetries) {
-      planner.Failed(index, now);
     }
   }
   switch (then) {
@@ -206,6 +250,11 @@ void Jobs::Settle(Job& job) {
         LeavePlanner(job);
         return Enter(job, JobState::kFailed,
                      fmt::format("{}; its {} restarts are used up", why, job.restarts - 1), actor);
+      }
+      if (then == Afterwards::kRetries) {
+        LeavePlanner(job);  // until it may start again
+        const bool ran = job.ran_from != conf::TimePoint();
+        job.crashes.Failed(why, ran ? now - job.ran_from : conf::Duration::zero(), now);
       }
       Enter(job, JobState::kPending, why, actor);
       if (planner.jobs().Find(job.id) == scheduler::kNone) AskPlanner(job);
@@ -284,6 +333,7 @@ void Jobs::Look(Job& job) {
   if (coming) {
     const auto there = [](const JobMember& m) { return m.running || m.ended; };
     if (std::ranges::all_of(job.members, there)) {
+      job.ran_from = now;
       Enter(job, JobState::kRunning, job.why);
     } else if (now - job.since > job.file().start_timeout) {
       const auto late = std::ranges::find_if_not(job.members, there);
@@ -336,6 +386,7 @@ void Jobs::Tick() {
     next_files_ = now + kLookElse;
     around_.spawn(LookAtFiles());
   }
+  LookAtHeld();
   DropOver();
 }
 

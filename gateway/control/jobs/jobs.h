@@ -56,8 +56,9 @@ struct Submitted {
 };
 
 struct JobLog {
-  std::string text{};  // its end
-  bool cut = false;    // there is more before it
+  std::string text{};
+  uint64_t next = 0;  // the byte of the output after it
+  bool cut = false;   // there is more before it that was not asked for
 };
 
 class Jobs {
@@ -91,8 +92,14 @@ class Jobs {
   net::Task<absl::Status> Cancel(std::string id, std::string actor);
   net::Task<absl::Status> Suspend(std::string id, std::string actor);
   net::Task<absl::Status> Resume(std::string id, std::string actor);
-  // The last `bytes` of a member's output; of the attempt before, when `before`.
-  net::Task<absl::StatusOr<JobLog>> Log(std::string id, uint32_t rank, bool before, size_t bytes);
+  struct WhichLog {
+    uint32_t rank = 0;
+    bool before = false;             // of the attempt before
+    std::optional<uint64_t> from{};  // a byte; none: its last `bytes`
+    size_t bytes = kMostLog;         // at most
+  };
+  // Of a member's output. What has been made anew since, and is shorter than `from`, is read from its start.
+  net::Task<absl::StatusOr<JobLog>> Log(std::string id, WhichLog which);
   // In whole sentences how it stands and why.
   std::vector<std::string> Explain(const Job& job) const;
 
@@ -110,7 +117,12 @@ class Jobs {
   void Settle(Job& job);
   void Look(Job& job);
   void LeavePlanner(const Job& job);
-  void AskPlanner(const Job& job);
+  void AskPlanner(Job& job);
+  void LookAtHeld();
+  // What has become of those that a name in `after` stands for: a job, or all elements of an array.
+  enum class Outcome : uint8_t { kOpen, kDone, kFailed };
+  Outcome OutcomeOf(const std::string& name) const;
+  std::vector<std::string> Awaits(const Job& job) const;
   void DropOver();
   void SavedNow(Job& job, conf::TimePoint at);
   net::Task<void> LookAtFiles();
@@ -141,6 +153,7 @@ class Jobs {
   std::set<std::string> orphans_;       // being ended
   conf::TimePoint next_files_{};
   size_t under_way_ = 0;
+  bool some_ended_ = true;  // jobs, since those that come after others were looked at
   bool looking_ = false;
   bool forgetting_ = false;
   bool closing_ = false;

@@ -21,9 +21,14 @@ using testing::HasSubstr;
 
 constexpr milliseconds kLong{40'000};
 
-// Counts its steps; on USR1 it writes down how far it has come, and ends.
+// Counts its steps; on USR1 it writes down how far it has come, and ends. With FAILS, only its second attempt
+// ends well.
 constexpr std::string_view kTraining = R"(#!/bin/sh
 step=0
+if [ -n "$FAILS" ]; then
+  echo "attempt $TIDEGATE_ATTEMPT begins"; sleep 0.7; echo "attempt $TIDEGATE_ATTEMPT ends"
+  [ "$TIDEGATE_ATTEMPT" = 2 ]; exit $?
+fi
 if [ "$1" = --resume ]; then step=$(cat "saved.$RANK"); fi
 echo "rank $RANK of $WORLD_SIZE, attempt $TIDEGATE_ATTEMPT, begins at step $step"
 echo $$ >> "pids.$TIDEGATE_ATTEMPT"
@@ -138,6 +143,14 @@ TEST_F(JobsFault, AGangRunsIsListedExplainedReadAndCancelled) {
   EXPECT_EQ(Tidegate({"jobs", "cancel", id}).code, 1);
   EXPECT_EQ(Tidegate({"jobs", "cancel", "gang-99"}).code, 2);
   EXPECT_THAT(Actions(id), testing::ElementsAre("job.submit", "job.start", "job.cancel", "job.ended"));
+}
+
+TEST_F(JobsFault, ALogIsFollowedThroughAllAttemptsUntilTheJobIsOver) {
+  const std::string id = Submit("env: {FAILS: \"1\"}\nrestarts: 1\n");
+  const CliResult followed = Tidegate({"jobs", "logs", id, "--follow"});
+  EXPECT_EQ(followed.code, 0) << followed.err;
+  EXPECT_EQ(followed.out, "attempt 1 begins\nattempt 1 ends\nattempt 2 begins\nattempt 2 ends\n");
+  EXPECT_EQ(Show(id)["state"], "done");
 }
 
 TEST_F(JobsFault, AGangMakesRoomForAReplicaAndGoesOnFromItsCheckpoint) {

@@ -104,6 +104,9 @@ TEST_F(JobsTest, AMemberThatFailsStopsTheOthersAndTheGangStartsAgainUntilItsRest
   world->Settle();
   launcher.End(Run(id, 1, 2), 3);
   world->Settle();
+  EXPECT_EQ(world->State(id), "pending") << "after a failure it waits a second";
+  EXPECT_THAT(world->jobs->Explain((*world)[id]), Contains(HasSubstr("tried again at")));
+  world->Pass(seconds(1));
   EXPECT_EQ(world->State(id), "running");
   EXPECT_EQ((*world)[id].attempt, 2u);
   EXPECT_THAT(launcher.told,
@@ -115,6 +118,60 @@ TEST_F(JobsTest, AMemberThatFailsStopsTheOthersAndTheGangStartsAgainUntilItsRest
   EXPECT_THAT((*world)[id].why, HasSubstr("member 0 exited with 1"));
   EXPECT_THAT((*world)[id].why, HasSubstr("restarts are used up"));
   EXPECT_EQ(launcher.Running(), 0u);
+}
+
+TEST_F(JobsTest, EachFailureIsFollowedByALongerPauseUntilTheJobHasRunForAMinute) {
+  const std::string id = world->Submit("name: solo\ncommand: [train]\nrestarts: 9\n");
+  world->Settle();
+  uint32_t attempt = 1;
+  for (const int pause : {1, 2, 4}) {
+    launcher.End(Run(id, attempt, 0), 1);
+    world->Settle();
+    world->Pass(seconds(pause) - std::chrono::milliseconds(1));
+    EXPECT_EQ(world->State(id), "pending") << pause;
+    world->Pass(std::chrono::milliseconds(1));
+    EXPECT_EQ(world->State(id), "running") << pause;
+    ++attempt;
+  }
+  world->Pass(minutes(1));
+  launcher.End(Run(id, attempt, 0), 1);
+  world->Settle();
+  world->Pass(seconds(1));
+  EXPECT_EQ(world->State(id), "running");
+}
+
+TEST_F(JobsTest, WhatComesAfterOthersStartsWhenAllOfThemHaveEndedWell) {
+  const std::string one = world->Submit("name: one\ncommand: [prepare]\n");
+  const std::string two = world->Submit("name: two\ncommand: [prepare]\narray: {count: 2}\n");
+  ASSERT_EQ(two, "two-2.0");
+  const std::string last = world->Submit("name: last\ncommand: [train]\nafter: [one-1, two-2]\n");
+  world->Settle();
+  EXPECT_EQ(world->State(last), "pending");
+  launcher.End(Run(one, 1, 0), 0);
+  launcher.End(Run("two-2.0", 1, 0), 0);
+  world->Settle();
+  EXPECT_EQ(world->State(last), "pending");
+  EXPECT_THAT(world->jobs->Explain((*world)[last]), Contains(HasSubstr("It comes after two-2")));
+  Restart();
+  world->Settle();
+  EXPECT_EQ(world->State(last), "pending") << "it waits on after a restart";
+  launcher.End(Run("two-2.1", 1, 0), 0);
+  world->Settle();
+  EXPECT_EQ(world->State(last), "running");
+}
+
+TEST_F(JobsTest, WhatComesAfterAJobThatFailsNeverStarts) {
+  const std::string one = world->Submit("name: one\ncommand: [prepare]\nrestarts: 0\n");
+  const std::string next = world->Submit("name: next\ncommand: [train]\nafter: [one-1]\n");
+  const std::string last = world->Submit("name: last\ncommand: [train]\nafter: [next-2]\n");
+  world->Settle();
+  launcher.End(Run(one, 1, 0), 1);
+  world->Settle();
+  EXPECT_EQ(world->State(next), "failed");
+  EXPECT_THAT((*world)[next].why, HasSubstr("one-1, which it comes after, did not end well"));
+  EXPECT_EQ(world->State(last), "failed");
+  EXPECT_THAT(world->Problems("name: late\ncommand: [train]\nafter: [one-1, gone-7]\n"),
+              ElementsAre(HasSubstr("one-1 did not end well"), HasSubstr("no job has the id \"gone-7\"")));
 }
 
 TEST_F(JobsTest, AGangOfWhichAMemberDoesNotComeUpInTimeIsStoppedAsAWhole) {

@@ -154,6 +154,17 @@ class JobsWorld {
     }(*this, std::move(text), id));
     return id;
   }
+  std::vector<std::string> Problems(std::string text) {
+    std::vector<std::string> problems;
+    tasks_.Spawn(
+        [](JobsWorld& world, std::string file, std::vector<std::string>& out) -> gateway::net::Task<void> {
+          const auto submitted = co_await world.jobs->Submit(std::move(file), "job.yaml", "ada");
+          EXPECT_TRUE(submitted.ok()) << submitted.status();
+          if (!submitted.ok()) co_return;
+          for (const conf::Problem& problem : submitted->problems) out.push_back(ToString(problem));
+        }(*this, std::move(text), problems));
+    return problems;
+  }
   absl::Status Ask(gateway::net::Task<absl::Status> task) {
     absl::Status result;
     tasks_.Spawn([](gateway::net::Task<absl::Status> asked, absl::Status& out) -> gateway::net::Task<void> {
