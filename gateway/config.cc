@@ -43,9 +43,10 @@ const config::Model* Config::FindModel(std::string_view name_or_alias) const {
   return nullptr;
 }
 
-LoadResult LoadConfig(const std::string& path, const conf::Sources& sources) {
+LoadResult LoadConfig(const std::string& path, const conf::Sources& sources,
+                      const config::MachineProbe& probe) {
   const absl::StatusOr<std::string> text = sources.file(path);
-  if (text.ok()) return ParseConfig(*text, path, sources);
+  if (text.ok()) return ParseConfig(*text, path, sources, probe);
   LoadResult out;
   out.problems.push_back({.file = path,
                           .pointer = "",
@@ -55,7 +56,8 @@ LoadResult LoadConfig(const std::string& path, const conf::Sources& sources) {
   return out;
 }
 
-LoadResult ParseConfig(std::string_view text, const std::string& file, const conf::Sources& sources) {
+LoadResult ParseConfig(std::string_view text, const std::string& file, const conf::Sources& sources,
+                       const config::MachineProbe& probe) {
   LoadResult out;
   conf::Document document(text, file, sources);
   Config config;
@@ -70,7 +72,7 @@ LoadResult ParseConfig(std::string_view text, const std::string& file, const con
     config::CheckDisaggregation(document, config);
     config::CheckLedger(document, config);
     config::CheckFiles(document, config);
-    config::LoadScaling(document, config, elsewhere);
+    config::LoadScaling(document, config, probe, elsewhere);
   }
   out.problems = document.TakeProblems();
   out.problems.insert(out.problems.end(), elsewhere.begin(), elsewhere.end());

@@ -49,10 +49,12 @@ struct LoadResult {
   std::vector<std::string> defaulted;  // pointers of the options that the file does not give
 };
 
-LoadResult LoadConfig(const std::string& path, const conf::Sources& sources = conf::SystemSources());
+LoadResult LoadConfig(const std::string& path, const conf::Sources& sources = conf::SystemSources(),
+                      const config::MachineProbe& probe = config::ProbeThisMachine);
 // `file` is the name that problems show.
 LoadResult ParseConfig(std::string_view text, const std::string& file,
-                       const conf::Sources& sources = conf::SystemSources());
+                       const conf::Sources& sources = conf::SystemSources(),
+                       const config::MachineProbe& probe = config::ProbeNothing);
 
 // The effective configuration, defaults included, as a document that ParseConfig accepts; secrets as
 // references.

@@ -7,7 +7,6 @@
 
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
-#include "gateway/net/loop.h"
 #include "plugins/devices/builtin.h"
 #include "plugins/devices/machine.h"
 
@@ -17,18 +16,6 @@ namespace {
 using nlohmann::ordered_json;
 using plugins::devices::Device;
 using plugins::devices::Found;
-
-Found Look() {
-  Found found;
-  net::Loop loop(
-      [&found](const std::exception_ptr&) { found.problems.emplace_back("the probes broke off"); });
-  loop.tasks.Spawn([](net::Loop& on, Found& into) -> net::Task<void> {
-    into = co_await plugins::devices::LookForDevices(on);
-  }(loop, found));
-  loop.Stop();
-  loop.Run();
-  return found;
-}
 
 // As `scaling.cluster` takes it.
 std::string ClusterOf(const scheduler::Cluster& cluster) {
@@ -63,7 +50,7 @@ ordered_json AsJson(const Device& device) {
 }
 
 int ListDevices(bool json) {
-  const Found found = Look();
+  const Found found = plugins::devices::LookForDevices();
   const auto machine = plugins::devices::MakeMachineCluster(plugins::devices::ThisMachine(), found.devices);
   if (json) {
     ordered_json out = {{"devices", ordered_json::array()},
@@ -93,7 +80,8 @@ int ListDevices(bool json) {
   }
   fmt::print("{}", table.Render());
   for (const std::string& left : machine.left_out) fmt::print("not used: {}\n", left);
-  fmt::print("\nfor scaling.cluster: {}\n", ClusterOf(machine.cluster));
+  fmt::print("\nscaling.cluster: probe takes them as they are here; declared they are {}\n",
+             ClusterOf(machine.cluster));
   return kOk;
 }
 

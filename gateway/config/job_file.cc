@@ -113,25 +113,6 @@ void Write(conf::Writer& writer, const Members& members) {
   conf::Write(writer, MemberRange{members.role});
 }
 
-struct Device {
-  scheduler::DeviceAsk ask;
-};
-
-void Bind(conf::Object& o, Device& device) {
-  std::string kind;
-  double share = 0;
-  o.Optional("kind", kind, ValidName());
-  o.Optional("count", device.ask.count, conf::Range{uint16_t{1}, uint16_t{scheduler::kMaxDevices}});
-  o.Optional("share", share, conf::Range{0.001, 0.999});
-  o.Optional("profile", device.ask.profile, ValidName());
-  o.Optional("memory", scheduler::io::Mebibytes(device.ask.memory_mib));
-  if (!kind.empty()) device.ask.kinds = {std::move(kind)};
-  device.ask.milli = static_cast<uint16_t>(std::clamp(share * 1000 + 0.5, 0.0, 999.0));
-  const int ways = (device.ask.count > 0) + (device.ask.milli > 0) + !device.ask.profile.empty();
-  if (ways == 0) device.ask.count = 1;
-  if (ways > 1) o.Error("gives more than one of count, share and profile");
-}
-
 struct Nearness {
   scheduler::Topology* topology;
 };
@@ -245,7 +226,7 @@ static void Bind(conf::Object& o, JobFile& job) {
   role.name = "member";
   ask.priority = 100;
   Members members{&role};
-  std::vector<Device> devices;
+  std::vector<DeviceNeed> devices;
   o.Required("name", job.name, JobName());
   o.Optional("work", conf::Choice(ask.work, "kind of work", kWork));
   o.Required("command", job.command, conf::NotEmpty());
@@ -271,7 +252,7 @@ static void Bind(conf::Object& o, JobFile& job) {
   o.Optional("start_timeout", job.start_timeout, UpToADay());
   o.Optional("stop_grace", job.stop_grace, UpToADay());
   role.ask.devices.reserve(devices.size());
-  for (Device& device : devices) role.ask.devices.push_back(std::move(device.ask));
+  for (DeviceNeed& device : devices) role.ask.devices.push_back(std::move(device.ask));
   CheckEnvironment(o, job);
   CheckTogether(o, job);
 }

@@ -65,11 +65,6 @@ void CheckEnvironment(conf::Object& o, const ReplicaTemplate& replica) {
 
 }  // namespace
 
-void Bind(conf::Object& o, DeviceOption& option) {
-  o.Required("kind", option.kind, ValidName());
-  o.Optional("count", option.count, conf::Range{1U, uint32_t{scheduler::kMaxDevices}});
-}
-
 void Read(const conf::Value& value, Victim& out) {
   conf::Read(value, conf::Choice(out, "kind of work", kVictims));
 }

@@ -12,17 +12,12 @@
 #include "conf/secret.h"
 #include "conf/sources.h"
 #include "conf/time.h"
+#include "gateway/config/device_need.h"
 #include "gateway/config/model.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 
 namespace gateway::config {
-
-// Whole devices of one kind.
-struct DeviceOption {
-  std::string kind;
-  uint32_t count = 1;
-};
 
 // Who goes first where not all find a place, as the planner counts it.
 enum class Rank : int32_t { kBatch = 0, kNormal = 100, kProduction = 1'000, kCritical = 10'000 };
@@ -34,7 +29,7 @@ enum class Spread : uint8_t { kNone, kLeaf };
 enum class Victim : uint8_t { kTraining, kBatch, kNotebook };
 
 struct Placement {
-  std::vector<DeviceOption> devices;  // any of these, in order of preference; empty: none is needed
+  std::vector<DeviceNeed> devices;  // any of these, in order of preference; empty: none is needed
   int64_t cpu_milli = 0;
   int64_t memory_mib = 0;
   Rank priority = Rank::kProduction;
@@ -71,7 +66,6 @@ struct ModelPolicy {
   const std::string& model() const { return scaling.model; }
 };
 
-void Bind(conf::Object& object, DeviceOption& out);
 void Read(const conf::Value& value, Victim& out);
 
 // Time zones are looked up in the system's database, secrets in `sources`.

@@ -58,8 +58,9 @@ scheduler::Cluster MachineOf(const std::vector<DeviceOption>& devices) {
 
 class Loader {
  public:
-  Loader(conf::Document& document, Config& config, std::vector<conf::Problem>& problems)
-      : document_(document), config_(config), scaling_(*config.scaling), problems_(problems) {}
+  Loader(conf::Document& document, Config& config, const MachineProbe& probe,
+         std::vector<conf::Problem>& problems)
+      : document_(document), config_(config), scaling_(*config.scaling), probe_(probe), problems_(problems) {}
 
   void Load() {
     LoadCluster();
@@ -86,6 +87,7 @@ class Loader {
   }
 
   void LoadCluster() {
+    if (scaling_.cluster.probe) return ProbeCluster();
     if (scaling_.cluster.file.empty()) {
       scaling_.nodes = MachineOf(scaling_.cluster.devices);
       return;
@@ -95,6 +97,17 @@ class Loader {
     auto loaded = scheduler::io::ReadCluster(*text, scaling_.cluster.file);
     Take(std::move(loaded.problems));
     if (loaded.value) scaling_.nodes = *std::move(loaded.value);
+  }
+
+  void ProbeCluster() {
+    absl::StatusOr<plugins::devices::MachineCluster> machine = probe_();
+    if (!machine.ok()) {
+      complete_ = false;
+      document_.AddAt("/scaling/cluster", "probe", conf::Std(machine.status().message()));
+      return;
+    }
+    scaling_.nodes = machine->cluster;
+    scaling_.probed = *std::move(machine);
   }
 
   void LoadPlanner() {
@@ -174,9 +187,10 @@ class Loader {
     }
     if (!policy.replica) Wrong(policy, "/replica", "", "is required: what one replica is started by");
     for (size_t i = 0; i < policy.placement.devices.size(); ++i) {
-      const std::string& kind = policy.placement.devices[i].kind;
+      const std::vector<std::string>& asked = policy.placement.devices[i].ask.kinds;
+      const std::string kind = asked.empty() ? "" : asked.front();
       const auto& kinds = scaling_.nodes.kinds;
-      if (scaling_.nodes.nodes.empty() ||
+      if (scaling_.nodes.nodes.empty() || (kind.empty() && !kinds.empty()) ||
           std::ranges::find(kinds, kind, &scheduler::DeviceKind::name) != kinds.end())
         continue;
       std::vector<std::string_view> names;
@@ -215,6 +229,7 @@ class Loader {
   conf::Document& document_;
   Config& config_;
   Scaling& scaling_;
+  const MachineProbe& probe_;
   std::vector<conf::Problem>& problems_;
   std::map<std::string, std::string> owners_;  // model → file
   bool complete_ = true;
@@ -250,10 +265,12 @@ void Read(const conf::Value& value, ClusterSource& out) {
   if (value.kind() == conf::Kind::kScalar) {
     conf::Read(value, out.file);
     if (out.file.empty()) value.Error("must not be empty");
+    out.probe = out.file == "probe";
+    if (out.probe) out.file.clear();
     return;
   }
   if (value.kind() != conf::Kind::kSequence)
-    return value.ErrorExpected("a cluster file, or a list of devices as {kind: h100, count: 8}");
+    return value.ErrorExpected("probe, a cluster file, or a list of devices as {kind: h100, count: 8}");
   conf::Read(value, out.devices);
   std::set<std::string_view> kinds;
   for (const DeviceOption& option : out.devices) {
@@ -263,8 +280,8 @@ void Read(const conf::Value& value, ClusterSource& out) {
 }
 
 void Write(conf::Writer& writer, const ClusterSource& in) {
-  if (!in.file.empty()) {
-    conf::Write(writer, in.file);
+  if (in.probe || !in.file.empty()) {
+    conf::Write(writer, in.probe ? std::string("probe") : in.file);
   } else if (!in.devices.empty()) {
     conf::Write(writer, in.devices);
   }
@@ -272,6 +289,11 @@ void Write(conf::Writer& writer, const ClusterSource& in) {
 
 void Write(conf::Writer& writer, const PortRange& in) {
   conf::Write(writer, fmt::format("{}-{}", in.first, in.last));
+}
+
+void Bind(conf::Object& o, DeviceOption& option) {
+  o.Required("kind", option.kind, ValidName());
+  o.Optional("count", option.count, conf::Range{1U, uint32_t{scheduler::kMaxDevices}});
 }
 
 void Bind(conf::Object& o, Scaling& scaling) {
@@ -290,10 +312,11 @@ void Bind(conf::Object& o, Scaling& scaling) {
   }
 }
 
-void LoadScaling(conf::Document& document, Config& config, std::vector<conf::Problem>& problems) {
+void LoadScaling(conf::Document& document, Config& config, const MachineProbe& probe,
+                 std::vector<conf::Problem>& problems) {
   bool complete = true;
   if (config.scaling) {
-    Loader loader(document, config, problems);
+    Loader loader(document, config, probe, problems);
     loader.Load();
     complete = loader.complete();
   }

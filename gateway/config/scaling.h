@@ -10,6 +10,7 @@
 
 #include "conf/document.h"
 #include "conf/problem.h"
+#include "gateway/config/machine_probe.h"
 #include "gateway/config/model_policy.h"
 #include "gateway/config/slurm.h"
 #include "scheduler/io/policy_yaml.h"
@@ -34,11 +35,20 @@ struct PortRange {
   friend bool operator==(const PortRange&, const PortRange&) = default;
 };
 
-// Where replicas may run: nodes of a file as in conf/clusters, or the devices of this machine; neither: it,
-// which has none. Through Slurm: a file, whose nodes go by Slurm's names.
+// Whole devices of one kind.
+struct DeviceOption {
+  std::string kind;
+  uint32_t count = 1;
+};
+void Bind(conf::Object& object, DeviceOption& out);
+
+// Where replicas may run: nodes of a file as in conf/clusters, or this machine with the devices that its
+// vendors' tools tell of (`probe`), those that are declared, or none. Through Slurm: a file, whose nodes go
+// by Slurm's names.
 struct ClusterSource {
   std::string file;
   std::vector<DeviceOption> devices;
+  bool probe = false;
 };
 
 struct Scaling {
@@ -54,6 +64,7 @@ struct Scaling {
   // What those files say.
   std::vector<ModelPolicy> models;
   scheduler::Cluster nodes;
+  std::optional<plugins::devices::MachineCluster> probed;
   scheduler::io::PolicyFile planning;
 
   // Null when the model has no policy.
@@ -69,6 +80,7 @@ void Write(conf::Writer& writer, const ClusterSource& in);
 // Reads the files that the section names, and checks that all agree: one owner for each model, devices and
 // queues that there are, and something that serves each model. What is wrong within a file is added to
 // `problems` under its own name.
-void LoadScaling(conf::Document& document, Config& config, std::vector<conf::Problem>& problems);
+void LoadScaling(conf::Document& document, Config& config, const MachineProbe& probe,
+                 std::vector<conf::Problem>& problems);
 
 }  // namespace gateway::config

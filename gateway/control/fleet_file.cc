@@ -17,7 +17,7 @@ constexpr size_t kMostBytes = size_t{64} << 20;
 
 auto Tied(const Grant& g) {
   return std::tie(g.node, g.kind, g.devices, g.milli, g.partition, g.partition_start, g.cpu_milli,
-                  g.memory_mib);
+                  g.memory_mib, g.device_mib);
 }
 
 json Written(const FleetEntry& entry) {
@@ -32,6 +32,7 @@ json Written(const FleetEntry& entry) {
     out["kind"] = grant.kind;
     out["devices"] = grant.devices;
     out["milli"] = grant.milli;
+    out["device_mib"] = grant.device_mib;
   }
   if (!grant.partition.empty()) {
     out["partition"] = grant.partition;
@@ -53,6 +54,7 @@ FleetEntry Read(const json& in) {
     grant.kind = in.at("kind").get<std::string>();
     grant.devices = in.at("devices").get<std::vector<uint8_t>>();
     grant.milli = in.at("milli").get<uint16_t>();
+    grant.device_mib = in.value("device_mib", 0);
   }
   if (in.contains("partition")) {
     grant.partition = in.at("partition").get<std::string>();

@@ -1,5 +1,7 @@
 #include "gateway/control/grant.h"
 
+#include <algorithm>
+
 namespace gateway::control {
 
 using plugins::launchers::Grant;
@@ -13,6 +15,7 @@ Grant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holdi
   const scheduler::DeviceKind& kind = cluster.kinds[cluster.type_of(holding.node).kind];
   grant.kind = kind.name;
   grant.milli = holding.milli;
+  grant.device_mib = holding.device_mib;
   for (uint8_t d = 0; d < scheduler::kMaxDevices; ++d) {
     if ((holding.devices >> d & 1) != 0) grant.devices.push_back(d);
   }
@@ -21,6 +24,32 @@ Grant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holdi
     grant.partition_start = holding.start;
   }
   return grant;
+}
+
+std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster, const Grant& grant) {
+  const auto node = std::ranges::find(cluster.nodes, grant.node, &scheduler::Node::name);
+  if (node == cluster.nodes.end()) return std::nullopt;
+  scheduler::Holding holding{.node = static_cast<scheduler::NodeId>(node - cluster.nodes.begin()),
+                             .cpu_milli = grant.cpu_milli,
+                             .memory_mib = grant.memory_mib};
+  if (grant.devices.empty()) return holding;
+  const scheduler::NodeType& type = cluster.type_of(holding.node);
+  const scheduler::DeviceKind& kind = cluster.kinds[type.kind];
+  if (kind.name != grant.kind) return std::nullopt;
+  for (const uint8_t device : grant.devices) {
+    if (device >= type.devices) return std::nullopt;
+    holding.devices |= uint32_t{1} << device;
+  }
+  holding.milli = grant.milli;
+  holding.device_mib = grant.device_mib;
+  if (grant.partition.empty()) return holding;
+  if (kind.layout == scheduler::kNone) return std::nullopt;
+  const auto& profiles = cluster.layouts[kind.layout].profiles;
+  const auto profile = std::ranges::find(profiles, grant.partition, &scheduler::PartitionProfile::name);
+  if (profile == profiles.end()) return std::nullopt;
+  holding.profile = static_cast<uint8_t>(profile - profiles.begin() + 1);
+  holding.start = grant.partition_start;
+  return holding;
 }
 
 }  // namespace gateway::control

@@ -1,5 +1,7 @@
-// What a member holds of the planner's cluster, in the launchers' words.
+// What a member holds of the planner's cluster, in the launchers' words, and back.
 #pragma once
+
+#include <optional>
 
 #include "plugins/launchers/launcher.h"
 #include "scheduler/model.h"
@@ -8,5 +10,9 @@
 namespace gateway::control {
 
 plugins::launchers::Grant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holding);
+
+// Nothing: the cluster has no such node, device or partition (any more).
+std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster,
+                                            const plugins::launchers::Grant& grant);
 
 }  // namespace gateway::control

@@ -1,6 +1,7 @@
 #include "gateway/control/open_launcher.h"
 
 #include "gateway/control/open_slurm.h"
+#include "gateway/log.h"
 #include "plugins/devices/machine.h"
 #include "plugins/launchers/process.h"
 
@@ -13,7 +14,10 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::
   using plugins::launchers::ProcessLauncher;
   ProcessLauncher::Options options;
   options.state_dir = state_dir + "/launcher";
-  options.nodes = plugins::devices::LocalNodesOf(scaling.nodes);
+  options.nodes = scaling.probed ? scaling.probed->nodes : plugins::devices::LocalNodesOf(scaling.nodes);
+  if (scaling.probed) {
+    for (const std::string& left : scaling.probed->left_out) log::Warn("device not used", {{"why", left}});
+  }
   options.first_port = scaling.ports.first;
   options.last_port = scaling.ports.last;
   auto launcher = ProcessLauncher::Open(loop, std::move(options));

@@ -59,8 +59,7 @@ scheduler::Job Planning::JobOf(const std::string& run, const config::ModelPolicy
   const config::Placement& placement = policy.placement;
   scheduler::Ask ask{.cpu_milli = placement.cpu_milli, .memory_mib = placement.memory_mib};
   ask.devices.reserve(placement.devices.size());
-  for (const config::DeviceOption& option : placement.devices)
-    ask.devices.push_back({.kinds = {option.kind}, .count = static_cast<uint16_t>(option.count)});
+  for (const config::DeviceNeed& need : placement.devices) ask.devices.push_back(need.ask);
   scheduler::Job job;
   job.id = run;
   job.queue = placement.queue.empty() ? first_queue_ : placement.queue;
@@ -78,32 +77,14 @@ scheduler::Job Planning::JobOf(const std::string& run, const config::ModelPolicy
 
 bool Planning::Seat(const std::string& run, const config::ModelPolicy& policy, const Grant& grant,
                     conf::TimePoint since) {
-  const auto& nodes = seated_.cluster.nodes;
-  const auto node = std::ranges::find(nodes, grant.node, &scheduler::Node::name);
-  if (node == nodes.end() || !grant.partition.empty()) return false;
-  const auto id = static_cast<scheduler::NodeId>(node - nodes.begin());
-  const scheduler::NodeType& type = seated_.cluster.type_of(id);
-  Holding holding{.node = id, .cpu_milli = grant.cpu_milli, .memory_mib = grant.memory_mib};
-  if (!grant.devices.empty()) {
-    if (grant.milli != scheduler::kWholeDevice || seated_.cluster.kinds[type.kind].name != grant.kind)
-      return false;
-    holding.milli = grant.milli;
-  }
-  for (const uint8_t device : grant.devices) {
-    if (device >= type.devices) return false;
-    holding.devices |= uint32_t{1} << device;
-  }
-  for (const scheduler::JobState& other : seated_.jobs) {
-    const Holding& held = other.members.front().holding;
-    if (held.node == id && (held.devices & holding.devices) != 0) return false;
-  }
+  const std::optional<Holding> holding = HoldingOf(seated_.cluster, grant);
+  if (!holding) return false;
   scheduler::JobState job;
   job.job = JobOf(run, policy, since);
   job.phase = scheduler::Phase::kRunning;
-  job.members = {{.role = 0, .rank = 0, .holding = holding}};
+  job.members = {{.role = 0, .rank = 0, .holding = *holding}};
   job.started = job.checkpointed = since;
-  seated_.jobs.push_back(std::move(job));
-  return true;
+  return Seat(std::move(job));
 }
 
 void Planning::Begin() {

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
-#include <utility>
 
-#include "gateway/net/off_loop.h"
 #include "plugins/devices/npu_smi.h"
 #include "plugins/devices/nvml.h"
 #include "plugins/devices/rocm_smi.h"
@@ -20,18 +18,16 @@ std::vector<Probe> BuiltinProbes() {
   };
 }
 
-gateway::net::Task<Found> LookForDevices(gateway::net::Loop& loop, std::vector<Probe> probes) {
-  co_return co_await gateway::net::OffLoop(loop, [&probes] {
-    Found all;
-    for (const Probe& probe : probes) {
-      Found found = probe.look();
-      all.devices.insert(all.devices.end(), std::make_move_iterator(found.devices.begin()),
-                         std::make_move_iterator(found.devices.end()));
-      for (const std::string& problem : found.problems)
-        all.problems.push_back(fmt::format("{}: {}", probe.name, problem));
-    }
-    return all;
-  });
+Found LookForDevices(const std::vector<Probe>& probes) {
+  Found all;
+  for (const Probe& probe : probes) {
+    Found found = probe.look();
+    all.devices.insert(all.devices.end(), std::make_move_iterator(found.devices.begin()),
+                       std::make_move_iterator(found.devices.end()));
+    for (const std::string& problem : found.problems)
+      all.problems.push_back(fmt::format("{}: {}", probe.name, problem));
+  }
+  return all;
 }
 
 }  // namespace plugins::devices

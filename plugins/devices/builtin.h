@@ -3,15 +3,13 @@
 
 #include <vector>
 
-#include "gateway/net/loop.h"
 #include "plugins/devices/probe.h"
 
 namespace plugins::devices {
 
 std::vector<Probe> BuiltinProbes();
 
-// What all of them find; each problem with its probe's name.
-gateway::net::Task<Found> LookForDevices(gateway::net::Loop& loop,
-                                         std::vector<Probe> probes = BuiltinProbes());
+// What all of them find; each problem with its probe's name. Blocks for as long as the vendors' tools take.
+Found LookForDevices(const std::vector<Probe>& probes = BuiltinProbes());
 
 }  // namespace plugins::devices

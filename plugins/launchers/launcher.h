@@ -33,6 +33,7 @@ struct Grant {
   uint16_t milli = 1000;           // of each of them
   std::string partition{};         // the profile of a device that is cut ("1g.10gb"); empty: none
   uint8_t partition_start = 0;     // its first memory slot
+  int32_t device_mib = 0;          // of each device that it has a share of
   int64_t cpu_milli = 0;
   int64_t memory_mib = 0;
 };

@@ -26,10 +26,11 @@ std::string Policy(std::string_view more = "") {
 
 using Files = std::map<std::string, std::string>;
 
-LoadResult Load(const Files& files, const std::string& scaling,
-                const std::string& models =
-                    "[{name: small}, {name: other, endpoints: [{url: http://h:1, "
-                    "engine: vllm}]}]") {
+constexpr std::string_view kModels =
+    "[{name: small}, {name: other, endpoints: [{url: http://h:1, engine: vllm}]}]";
+
+LoadResult Load(const Files& files, const std::string& scaling, std::string_view models = kModels,
+                const MachineProbe& probe = ProbeNothing) {
   conf::Sources sources = FakeSources();
   sources.file = [&files](const std::string& path) -> absl::StatusOr<std::string> {
     const auto found = files.find(path);
@@ -43,7 +44,7 @@ LoadResult Load(const Files& files, const std::string& scaling,
     }
     return names;
   };
-  return ParseConfig(With({{"models", models}, {"scaling", scaling}}), "t.yaml", sources);
+  return ParseConfig(With({{"models", std::string(models)}, {"scaling", scaling}}), "t.yaml", sources, probe);
 }
 
 std::vector<std::string> Texts(const std::vector<conf::Problem>& problems) {
@@ -70,7 +71,7 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
   const ModelPolicy& policy = *loaded.value;
   EXPECT_EQ(policy.scaling.heartbeat, std::chrono::seconds(5));
   ASSERT_EQ(policy.placement.devices.size(), 2u);
-  EXPECT_EQ(policy.placement.devices[1].count, 1u);
+  EXPECT_EQ(policy.placement.devices[1].ask.count, 1u);
   EXPECT_EQ(policy.placement.cpu_milli, 8000);
   EXPECT_EQ(policy.placement.memory_mib, 64 * 1024);
   EXPECT_EQ(policy.placement.priority, Rank::kCritical);
@@ -106,6 +107,36 @@ TEST(ModelPolicy, TellsAllThatIsWrongAtOnceAndNoSecret) {
                             HasSubstr("/replica/preset"), HasSubstr("/replica/ready/path"),
                             HasSubstr("/replica/ready/timeout"), HasSubstr("/replica/drain")}));
   for (const std::string& problem : problems) EXPECT_THAT(problem, testing::Not(HasSubstr("hunter2")));
+}
+
+TEST(Scaling, TakesWhatTheMachineIsFoundToHaveItsPartitionsToo) {
+  using plugins::devices::Device;
+  const MachineProbe probe = []() -> absl::StatusOr<plugins::devices::MachineCluster> {
+    const Device whole{.kind = "a100", .memory_mib = 80 * 1024, .visible = "GPU-1"};
+    Device cut{.kind = "a100", .memory_mib = 80 * 1024, .visible = "GPU-2"};
+    cut.cut = true;
+    cut.instances = {{.profile = "1g.10gb", .start = 6, .visible = "MIG-1"}};
+    return plugins::devices::MakeMachineCluster({.name = "box", .cpu_milli = 8000, .memory_mib = 1 << 16},
+                                                {whole, cut});
+  };
+  const std::string policy =
+      Policy("placement: {devices: [{kind: a100-cut, profile: 1g.10gb}, {kind: a100}]}\n");
+  const LoadResult found = Load({{"p.yaml", policy}}, "{policies: p.yaml, cluster: probe}", kModels, probe);
+  ASSERT_THAT(Texts(found.problems), IsEmpty());
+  ASSERT_TRUE(found.config->scaling->probed);
+  EXPECT_EQ(found.config->scaling->nodes.nodes.size(), 2u);
+  EXPECT_EQ(found.config->scaling->probed->nodes[1].devices[0].instances[0].visible, "MIG-1");
+  EXPECT_EQ(found.config->scaling->Find("small")->placement.devices[0].ask.profile, "1g.10gb");
+  EXPECT_EQ(ToJson(*found.config)["scaling"]["cluster"], "probe");
+  EXPECT_THAT(Texts(Load({{"p.yaml", Policy()}}, "{policies: p.yaml, cluster: probe}").problems),
+              ElementsAre(testing::AllOf(HasSubstr("/scaling/cluster"), HasSubstr("is not looked at"))));
+}
+
+TEST(Scaling, WithoutPoliciesThereAreJobsOnly) {
+  EXPECT_THAT(Texts(Load({}, "{cluster: [{kind: h100, count: 8}]}",
+                         "[{name: other, endpoints: [{url: http://h:1, engine: vllm}]}]")
+                        .problems),
+              IsEmpty());
 }
 
 TEST(Scaling, AModelNeedsEndpointsOrAPolicy) {

@@ -28,10 +28,10 @@ config::Scaling Machine() {
   return *loaded.config->scaling;
 }
 
-config::ModelPolicy Devices(uint32_t count) {
+config::ModelPolicy Devices(uint16_t count) {
   config::ModelPolicy policy;
   policy.scaling.model = "chat-small";
-  policy.placement.devices = {{.kind = "h100", .count = count}};
+  policy.placement.devices = {{{.kinds = {"h100"}, .count = count}}};
   return policy;
 }
 
@@ -87,6 +87,25 @@ TEST(Planning, WhatRanBeforeKeepsItsDevices) {
   outcome = planning.Run(kStart);
   ASSERT_EQ(outcome.starts.size(), 1u);
   EXPECT_THAT(outcome.starts[0].grant.devices, ElementsAre(1, 2));
+}
+
+TEST(Planning, SharesOfADeviceAreGivenAndAreKeptByWhatRanBefore) {
+  config::ModelPolicy half = Devices(1);
+  half.placement.devices = {{{.kinds = {"h100"}, .milli = 500, .memory_mib = 0}}};
+  std::vector<Grant> grants;
+  {
+    Planning planning(Machine(), kStart);
+    for (int i = 0; i < 8; ++i) planning.Submit("r-" + std::to_string(i), half, kStart);
+    for (const Planning::Start& start : planning.Run(kStart).starts) grants.push_back(start.grant);
+  }
+  ASSERT_EQ(grants.size(), 8u) << "two on each of four";
+  EXPECT_EQ(grants.front().milli, 500);
+  Planning next(Machine(), kStart);
+  for (int i = 0; i < 8; ++i)
+    EXPECT_TRUE(next.Seat("r-" + std::to_string(i), half, grants[static_cast<size_t>(i)], kStart)) << i;
+  EXPECT_FALSE(next.Seat("r-8", half, grants[0], kStart));
+  next.Submit("r-9", half, kStart);
+  EXPECT_THAT(next.Run(kStart).starts, IsEmpty());
 }
 
 TEST(Planning, WhatNeedsNoDevicesHasAPlaceEverywhere) {

@@ -215,16 +215,13 @@ TEST_F(SmiCommand, OneThatFailsOrHangsIsAProblem) {
               SizeIs(1));
 }
 
-TEST(Probes, AllAreAskedOffTheLoopAndSayWhoseProblemItIs) {
-  tests::RunOnLoop([](tests::TestLoop& loop) -> gateway::net::Task<void> {
-    const Probe one{"one", [] { return Found{.devices = {Device{.kind = "h100"}}, .problems = {}}; }};
-    const Probe two{"two",
-                    [] { return Found{.devices = {Device{.kind = "mi300x"}}, .problems = {"half of it"}}; }};
-    std::vector<Probe> probes{one, two};
-    const Found all = co_await LookForDevices(loop, std::move(probes));
-    EXPECT_THAT(all.devices, SizeIs(2));
-    EXPECT_THAT(all.problems, ElementsAre("two: half of it"));
-  });
+TEST(Probes, AllAreAskedAndSayWhoseProblemItIs) {
+  const Probe one{"one", [] { return Found{.devices = {Device{.kind = "h100"}}, .problems = {}}; }};
+  const Probe two{"two",
+                  [] { return Found{.devices = {Device{.kind = "mi300x"}}, .problems = {"half of it"}}; }};
+  const Found all = LookForDevices({one, two});
+  EXPECT_THAT(all.devices, SizeIs(2));
+  EXPECT_THAT(all.problems, ElementsAre("two: half of it"));
   EXPECT_THAT(BuiltinProbes(), SizeIs(3));
 }
 
