@@ -20,6 +20,7 @@
 #include "gateway/key_events.h"
 #include "gateway/kv_events.h"
 #include "gateway/outbound.h"
+#include "gateway/recent_traffic.h"
 #include "gateway/runtime.h"
 #include "gateway/shard_metrics.h"
 #include "gateway/shared.h"
@@ -53,6 +54,7 @@ struct Operations {
   std::function<KvEventsStatus()> kv_events;
   std::function<std::string()> metrics;  // in Prometheus' text format
   std::function<ReloadState()> reloads;
+  std::function<std::vector<RecentTraffic::Row>()> traffic = [] { return std::vector<RecentTraffic::Row>(); };
   std::function<control::Status()> scaling = [] { return control::Status(); };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
   // After keys were made or revoked: shards work by them from now on.

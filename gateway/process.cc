@@ -114,6 +114,7 @@ Process::Process(std::string config_path)
       scrapes_(control_, shared_.prefixes, RandomSeed()),
       kv_events_(control_, shared_.prefixes, shared_.computed),
       queue_ticks_(control_.watchdog, shared_.queues, [this] { return runtime_; }),
+      recent_traffic_(control_.watchdog, [this] { return operations_.shards(); }),
       jwks_(control_,
             [this](size_t issuer, const plugins::auth::PublishedKeys& keys) {
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
@@ -261,6 +262,7 @@ absl::Status Process::OpenAdmin() {
   operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
   operations_.planner = [this] { return scaling_ ? scaling_->planner() : nullptr; };
   operations_.scaling = [this] { return scaling_ ? scaling_->status(net::Now()) : control::Status(); };
+  operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
   operations_.reload = [this](std::string actor) { return Reload(std::move(actor)); };
   operations_.publish_keys = [this] { PublishKeys(); };
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
@@ -507,6 +509,7 @@ void Process::Run() {
   }
   StartWatching();
   if (scaling_) scaling_->Start();
+  recent_traffic_.Begin(net::Now());
   control_.tasks.Spawn(WatchKeys());
   control_.tasks.Spawn(WatchCertificates());
   control_.tasks.Spawn(WatchDisk());

@@ -29,6 +29,7 @@
 #include "gateway/outbound.h"
 #include "gateway/probes.h"
 #include "gateway/queue_ticks.h"
+#include "gateway/recent_traffic.h"
 #include "gateway/replica_watch.h"
 #include "gateway/scrapes.h"
 #include "gateway/server.h"
@@ -107,6 +108,7 @@ class Process {
   Scrapes scrapes_;
   KvEvents kv_events_;
   QueueTicks queue_ticks_;
+  RecentTraffic recent_traffic_;
   Jwks jwks_;
   Outbound outbound_;
   std::unique_ptr<ledger::Indexer> indexer_;

@@ -15,6 +15,7 @@ Answer ListTenants(const Operations& operations, const Call& call);
 Answer ListModels(const Operations& operations, const Call& call);
 Answer ListEndpoints(const Operations& operations, const Call& call);
 Answer ListQueues(const Operations& operations, const Call& call);
+Answer ListTraffic(const Operations& operations, const Call& call);
 Answer ListReplicas(const Operations& operations, const Call& call);
 Answer ListScaling(const Operations& operations, const Call& call);
 Answer ListLimits(const Operations& operations, const Call& call);

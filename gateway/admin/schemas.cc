@@ -50,6 +50,13 @@ constexpr std::array kShapes = {
           "expected_wait_ms:whole? drain_per_second:number replicas:whole replicas_with_room:whole "
           "bands:[Band] requests:[Waiting]",
           true},
+    Shape{"Quantiles", "p50:number p90:number p99:number"},
+    Shape{
+        "Traffic",
+        "model:string window_s:number requests_per_second:number errors_per_second:number "
+        "output_tokens_per_second:number outstanding_requests:whole waiting:whole first_token_ms:Quantiles? "
+        "inter_token_ms:Quantiles?",
+        true},
     Shape{"Replica",
           "id:string model:string state:string node:string? device_kind:string? devices:strings "
           "address:string? age_ms:whole in_state_ms:whole adopted:boolean outstanding_requests:whole "

@@ -20,7 +20,6 @@ using nlohmann::ordered_json;
 
 constexpr size_t kMostKey = 4096;
 constexpr size_t kMostAnswer = 16 << 20;
-constexpr conf::Duration kPatience = std::chrono::seconds(30);
 
 absl::StatusOr<net::Url> AddressOf(const AdminOptions& options) {
   if (!options.url.empty()) {
@@ -103,6 +102,13 @@ void AddAdminOptions(CLI::App& command, AdminOptions& options) {
   command.add_flag("--json", options.json, "Print JSON");
 }
 
+absl::Status Resolve(AdminOptions& options) {
+  const absl::StatusOr<net::Url> url = AddressOf(options);
+  if (!url.ok()) return url.status();
+  options.url = fmt::format("{}://{}{}", url->tls ? "https" : "http", url->Authority(), url->path);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_view method,
                                       const std::string& target, const json& body) {
   const absl::StatusOr<conf::Secret> key = KeyOf(options);
@@ -120,7 +126,7 @@ absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_v
     request.headers.emplace_back("content-type", "application/json");
     request.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
   }
-  request.timeout = kPatience;
+  request.timeout = options.patience;
   request.max_response_bytes = kMostAnswer;
   request.server_name = options.server_name;
   if (request.url.tls) {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/time.h"
+
 namespace gateway::cli {
 
 inline constexpr const char* kAdminKeyVariable = "TIDEGATE_ADMIN_KEY";
@@ -22,10 +24,14 @@ struct AdminOptions {
   std::string ca;           // of https
   std::string server_name;  // likewise
   bool json = false;
+  conf::Duration patience = std::chrono::seconds(30);  // with one call
 };
 
 // -c, --admin, --key-file, --ca, --server-name, --json.
 void AddAdminOptions(CLI::App& command, AdminOptions& options);
+
+// Looks up what the options lead to, so that later calls do not: `url` is where the gateway is.
+absl::Status Resolve(AdminOptions& options);
 
 // The answer's body. Errors say what the gateway said: InvalidArgument for what the caller got wrong,
 // FailedPrecondition for what cannot be done now, Unavailable when it was not reached.

@@ -17,6 +17,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddNodes(app, run);
   AddDevices(app, run);
   AddQueues(app, run);
+  AddTop(app, run);
   AddRoute(app, run);
   AddPolicy(app, run);
   AddSimulate(app, run);

@@ -29,6 +29,7 @@ void AddDevices(CLI::App& app, Run& run);
 void AddQueues(CLI::App& app, Run& run);
 void AddRoute(CLI::App& app, Run& run);
 void AddPolicy(CLI::App& app, Run& run);
+void AddTop(CLI::App& app, Run& run);
 void AddSimulate(CLI::App& app, Run& run);
 void AddVersion(CLI::App& app, Run& run);
 

@@ -117,7 +117,7 @@ void Count(Exchange& x) {
     model.overhead.Observe(x.at.sent - x.at.started - x.at.body_wait - x.at.prefill - x.QueueTime());
   if (Happened(x.at.first_token)) {
     model.time_to_first_token.Observe(x.at.first_token - x.at.started);
-    if (x.counts.output > 1) {
+    if (x.counts.output > 1 && x.events > 1) {
       model.time_per_output_token.Observe((x.at.last_token - x.at.first_token) /
                                           static_cast<int64_t>(x.counts.output - 1));
     }

@@ -34,14 +34,16 @@ std::vector<std::string> Problems(std::string_view text) {
 
 TEST(JobFile, EveryShippedOneIsRead) {
   size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(tests::ConfDirectory() / "jobs")) {
-    if (entry.path().extension() != ".yaml") continue;
+  const auto read = [&](const std::filesystem::path& path) {
     ++files;
-    auto loaded =
-        ReadJobFile(tests::ReadShipped(entry.path()), entry.path().filename().string(), ReferencesOnly());
+    auto loaded = ReadJobFile(tests::ReadShipped(path), path.filename().string(), ReferencesOnly());
     for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << ToString(problem);
+  };
+  for (const auto& entry : std::filesystem::directory_iterator(tests::ConfDirectory() / "jobs")) {
+    if (entry.path().extension() == ".yaml") read(entry.path());
   }
-  EXPECT_EQ(files, 3u);
+  read(tests::ConfDirectory() / "demo" / "training.yaml");
+  EXPECT_EQ(files, 4u);
 }
 
 TEST(JobFile, IsReadAsAWhole) {

@@ -132,6 +132,11 @@ TEST(OpenApi, AnswersAreAsItSays) {
   world.Serve("demo/search", "chat-small", 3, 4);
   const std::string id = world.AppKey().substr(3, 10);
   world.reloads.last_ok = false;
+  world.operations.traffic = [] {
+    using gateway::RecentTraffic;
+    return std::vector<RecentTraffic::Row>{
+        {.model = "chat-small", .seconds = 60, .requests = 1, .first_token = RecentTraffic::Quantiles{}}};
+  };
   tests::TempDir folder;
   tests::ScriptedLauncher launcher;
   launcher.logs = folder.path() + "/";

@@ -1,0 +1,43 @@
+// What models were asked for of late, and how fast they answered.
+#include "gateway/admin/handlers.h"
+#include "gateway/admin/input.h"
+
+namespace gateway::admin {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json Millis(const std::optional<RecentTraffic::Quantiles>& quantiles) {
+  if (!quantiles) return {};
+  return {{"p50", quantiles->p50 * 1e3}, {"p90", quantiles->p90 * 1e3}, {"p99", quantiles->p99 * 1e3}};
+}
+
+}  // namespace
+
+Answer ListTraffic(const Operations& operations, const Call& call) {
+  const std::string only = call.Query("model");
+  std::map<std::string, uint64_t> outstanding;
+  for (const router::Replica& replica : call.runtime->routes().replicas()) {
+    outstanding[call.runtime->routes().model(replica.model).spec.name] +=
+        static_cast<uint64_t>(call.runtime->load()[replica.id].load.requests());
+  }
+  std::vector<ordered_json> all;
+  for (const RecentTraffic::Row& row : operations.traffic()) {
+    const std::optional<ModelId> id = call.runtime->routes().Find(row.model);
+    if (!id || (!only.empty() && row.model != only)) continue;
+    const double seconds = std::max(row.seconds, 1.0);
+    const auto rate = [seconds](uint64_t count) { return static_cast<double>(count) / seconds; };
+    all.push_back({{"model", row.model},
+                   {"window_s", row.seconds},
+                   {"requests_per_second", rate(row.requests)},
+                   {"errors_per_second", rate(row.errors)},
+                   {"output_tokens_per_second", rate(row.output_tokens)},
+                   {"outstanding_requests", outstanding[row.model]},
+                   {"waiting", call.runtime->model(*id).waits->waiting()},
+                   {"first_token_ms", Millis(row.first_token)},
+                   {"inter_token_ms", Millis(row.inter_token)}});
+  }
+  return ListPage(all, "model", call);
+}
+
+}  // namespace gateway::admin

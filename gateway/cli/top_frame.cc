@@ -1,0 +1,417 @@
+#include "gateway/cli/top_frame.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace gateway::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using Rows = std::vector<ordered_json>;
+
+constexpr size_t kLoadWidth = 8;
+constexpr uint32_t kLetters = 26;
+
+bool Continues(char c) {
+  return (static_cast<uint8_t>(c) & 0xC0) == 0x80;
+}
+size_t Characters(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return !Continues(c); }));
+}
+
+// Nothing that a terminal would obey: neither C0 nor C1 controls.
+std::string Harmless(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<uint8_t>(text[i]);
+    const bool c1 = c == 0xC2 && i + 1 < text.size() && static_cast<uint8_t>(text[i + 1]) < 0xA0;
+    if (c1) ++i;
+    out += c < 0x20 || c == 0x7F || c1 ? ' ' : text[i];
+  }
+  return out;
+}
+
+std::string Text(const ordered_json& row, const char* name) {
+  const auto at = row.find(name);
+  if (at == row.end() || at->is_null()) return "-";
+  return at->is_string() ? Harmless(at->get<std::string>()) : Harmless(at->dump());
+}
+double Number(const ordered_json& row, const char* name) {
+  const auto at = row.find(name);
+  return at != row.end() && at->is_number() ? at->get<double>() : 0;
+}
+
+const ordered_json* Find(const Rows& rows, const char* key, const std::string& value) {
+  const auto at =
+      std::ranges::find_if(rows, [&](const ordered_json& row) { return row.value(key, "") == value; });
+  return at == rows.end() ? nullptr : &*at;
+}
+
+// Columns as wide as their widest cell, two spaces between.
+class Columns {
+ public:
+  struct Title {
+    std::string text;
+    bool number = false;
+  };
+  explicit Columns(std::vector<Title> titles) : titles_(std::move(titles)) {}
+
+  void Add(std::vector<Span> row) { rows_.push_back(std::move(row)); }
+
+  void AppendTo(std::vector<Line>& out) const {
+    std::vector<size_t> widths;
+    widths.reserve(titles_.size());
+    for (size_t c = 0; c < titles_.size(); ++c) {
+      size_t width = Characters(titles_[c].text);
+      for (const auto& row : rows_) width = std::max(width, Characters(row[c].text));
+      widths.push_back(width);
+    }
+    std::vector<Span> titles;
+    titles.reserve(titles_.size());
+    for (const Title& title : titles_) titles.push_back({title.text, Style::kTitle});
+    out.push_back(Padded(titles, widths));
+    for (const auto& row : rows_) out.push_back(Padded(row, widths));
+  }
+
+ private:
+  Line Padded(const std::vector<Span>& cells, const std::vector<size_t>& widths) const {
+    Line line;
+    for (size_t c = 0; c < cells.size(); ++c) {
+      const std::string padding(widths[c] - Characters(cells[c].text), ' ');
+      const bool last = c + 1 == cells.size();
+      line.push_back({.text = titles_[c].number ? padding : ""});
+      line.push_back(cells[c]);
+      line.push_back(
+          {.text = fmt::format("{}{}", titles_[c].number || last ? "" : padding, last ? "" : "  ")});
+    }
+    return line;
+  }
+
+  std::vector<Title> titles_;
+  std::vector<std::vector<Span>> rows_;
+};
+
+// Models go by capital letters and jobs by small ones, in the tables and on the devices that they hold.
+class Holders {
+ public:
+  explicit Holders(const Standing& standing) {
+    for (const ordered_json& row : standing.traffic) models_.try_emplace(row.value("model", ""), Next('A'));
+    for (const ordered_json& row : standing.replicas) {
+      const auto model = models_.find(row.value("model", ""));
+      if (model != models_.end()) by_id_.insert_or_assign(row.value("id", ""), model->second);
+    }
+    count_ = 0;
+    for (const ordered_json& row : standing.jobs) by_id_.insert_or_assign(row.value("id", ""), Next('a'));
+  }
+
+  Span OfModel(const std::string& model) const { return Of(models_, model); }
+  Span Of(const std::string& id) const { return Of(by_id_, id); }
+
+ private:
+  Span Next(char first) {
+    const uint32_t number = count_++;
+    return {std::string(1, static_cast<char>(first + static_cast<int>(number % kLetters))), Style::kHolder,
+            all_++};
+  }
+  static Span Of(const std::map<std::string, Span>& from, const std::string& name) {
+    const auto at = from.find(name);
+    return at == from.end() ? Span{.text = "?"} : at->second;
+  }
+
+  std::map<std::string, Span> models_;
+  std::map<std::string, Span> by_id_;
+  uint32_t count_ = 0;
+  uint32_t all_ = 0;
+};
+
+std::string Millis(const ordered_json& row, const char* name, const char* quantile) {
+  const auto at = row.find(name);
+  if (at == row.end() || !at->is_object()) return "-";
+  const double ms = Number(*at, quantile);
+  return ms < 10 ? fmt::format("{:.1f}ms", ms)
+                 : ShortDuration(conf::Duration(static_cast<int64_t>(std::min(ms, 1e9) * 1e6)));
+}
+
+// How much of what is ready is asked for.
+Span Load(double demand, double ready) {
+  const double part = ready > 0 ? demand / ready : (demand > 0 ? 1 : 0);
+  const auto full = static_cast<size_t>(std::lround(std::clamp(part, 0.0, 1.0) * kLoadWidth));
+  std::string bar;
+  for (size_t i = 0; i < kLoadWidth; ++i) bar += i < full ? "█" : "░";
+  return {std::move(bar), part > 0.9 ? Style::kBad : part > 0.7 ? Style::kWarn : Style::kGood};
+}
+
+Span Count(double value, Style when_any) {
+  return {fmt::format("{:.0f}", value), value > 0 ? when_any : Style::kDim};
+}
+
+void AddModels(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
+  Columns table({{" "},
+                 {"MODEL"},
+                 {"LOAD"},
+                 {"DEMAND", true},
+                 {"READY", true},
+                 {"WANTED", true},
+                 {"COMING", true},
+                 {"HELD", true},
+                 {"SENT", true},
+                 {"REQ/S", true},
+                 {"ERR/S", true},
+                 {"TOK/S", true},
+                 {"TTFT P50", true},
+                 {"P99", true},
+                 {"ITL P50", true},
+                 {"WHY"}});
+  std::vector<Line> troubles;
+  for (const ordered_json& row : standing.traffic) {
+    const std::string model = row.value("model", "");
+    const ordered_json* const scaled = Find(standing.scaling, "model", model);
+    std::vector<Span> cells = {holders.OfModel(model), {.text = Harmless(model)}};
+    if (scaled != nullptr) {
+      const double ready = Number(*scaled, "ready");
+      const double coming =
+          Number(*scaled, "waiting") + Number(*scaled, "launching") + Number(*scaled, "warming");
+      cells.push_back(Load(Number(*scaled, "demand"), ready));
+      cells.push_back({.text = fmt::format("{:.2f}", Number(*scaled, "demand"))});
+      cells.push_back(Count(ready, Style::kGood));
+      cells.push_back(Count(Number(*scaled, "wanted"), Style::kPlain));
+      cells.push_back(Count(coming, Style::kWarn));
+      if (const std::string trouble = Text(*scaled, "trouble"); trouble != "-")
+        troubles.push_back(
+            {{.text = fmt::format("   {}: {}", Harmless(model), trouble), .style = Style::kBad}});
+    } else {
+      for (int i = 0; i < 5; ++i) cells.push_back({"-", Style::kDim});
+    }
+    cells.push_back(Count(Number(row, "waiting"), Style::kWarn));
+    cells.push_back(Count(Number(row, "outstanding_requests"), Style::kPlain));
+    cells.push_back({.text = fmt::format("{:.1f}", Number(row, "requests_per_second"))});
+    const double errors = Number(row, "errors_per_second");
+    cells.push_back({fmt::format("{:.1f}", errors), errors > 0 ? Style::kBad : Style::kDim});
+    cells.push_back({.text = fmt::format("{:.0f}", Number(row, "output_tokens_per_second"))});
+    cells.push_back({.text = Millis(row, "first_token_ms", "p50")});
+    cells.push_back({.text = Millis(row, "first_token_ms", "p99")});
+    cells.push_back({.text = Millis(row, "inter_token_ms", "p50")});
+    cells.push_back({scaled != nullptr ? Text(*scaled, "reason") : "-", Style::kDim});
+    table.Add(std::move(cells));
+  }
+  table.AppendTo(out);
+  std::ranges::move(troubles, std::back_inserter(out));
+}
+
+Style OfState(const std::string& state) {
+  if (state == "ready" || state == "running" || state == "done" || state == "healthy") return Style::kGood;
+  if (state == "failed" || state == "stopping" || state == "quarantined" || state == "down")
+    return Style::kBad;
+  return Style::kWarn;
+}
+
+conf::Duration MillisOf(const ordered_json& row, const char* name) {
+  return std::chrono::milliseconds(static_cast<int64_t>(Number(row, name)));
+}
+
+void AddReplicas(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
+  if (standing.replicas.empty()) return;
+  Columns table(
+      {{" "}, {"REPLICA"}, {"STATE"}, {"FOR", true}, {"NODE"}, {"DEVICES"}, {"SENT", true}, {"WHY"}});
+  for (const ordered_json& row : standing.replicas) {
+    std::string devices;
+    for (const ordered_json& device : row.value("devices", ordered_json::array()))
+      devices += (devices.empty() ? "" : ",") + Harmless(device.get<std::string>());
+    const std::string state = Text(row, "state");
+    table.Add({holders.Of(row.value("id", "")),
+               {.text = Text(row, "id")},
+               {state, OfState(state)},
+               {.text = ShortDuration(MillisOf(row, "in_state_ms"))},
+               {.text = Text(row, "node")},
+               {.text = devices.empty() ? "-" : devices},
+               Count(Number(row, "outstanding_requests"), Style::kPlain),
+               {Text(row, "reason"), Style::kDim}});
+  }
+  out.emplace_back();
+  table.AppendTo(out);
+}
+
+void AddJobs(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
+  if (standing.jobs.empty()) return;
+  Columns table({{" "},
+                 {"JOB"},
+                 {"WORK"},
+                 {"STATE"},
+                 {"FOR", true},
+                 {"MEMBERS", true},
+                 {"DEVICES", true},
+                 {"START", true},
+                 {"WHY"}});
+  for (const ordered_json& row : standing.jobs) {
+    const std::optional<conf::TimePoint> since = conf::ParseTime(row.value("since", ""));
+    const std::string state = Text(row, "state");
+    table.Add({holders.Of(row.value("id", "")),
+               {.text = Text(row, "id")},
+               {.text = Text(row, "work")},
+               {state, OfState(state)},
+               {.text = since ? ShortDuration(standing.at - *since) : "-"},
+               {.text = fmt::format("{}/{}", Text(row, "members"), Text(row, "max_members"))},
+               {.text = Text(row, "devices")},
+               {.text = Text(row, "attempt")},
+               {Text(row, "reason"), Style::kDim}});
+  }
+  out.emplace_back();
+  table.AppendTo(out);
+}
+
+void AddNodes(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
+  if (standing.nodes.empty()) return;
+  Columns table({{"NODE"}, {"HEALTH"}, {"KIND"}, {"FREE", true}, {"DEVICES"}});
+  std::vector<Line> strips;
+  for (const ordered_json& row : standing.nodes) {
+    Line& strip = strips.emplace_back();
+    for (const ordered_json& device : row.value("each", ordered_json::array())) {
+      const ordered_json& held = device["held_by"];
+      if (!device.value("healthy", true)) {
+        strip.push_back({"x ", Style::kBad});
+      } else if (held.empty()) {
+        strip.push_back({"· ", Style::kDim});
+      } else {
+        Span holder = holders.Of(held.front().get<std::string>());
+        holder.text += held.size() > 1 ? '+' : ' ';
+        strip.push_back(std::move(holder));
+      }
+    }
+    const std::string health = Text(row, "health");
+    table.Add({{.text = Text(row, "name")},
+               {health, OfState(health)},
+               {.text = Text(row, "kind")},
+               {.text = fmt::format("{}/{}", Text(row, "free"), Text(row, "devices"))},
+               {}});
+  }
+  out.emplace_back();
+  const size_t first = out.size() + 1;
+  table.AppendTo(out);
+  for (size_t n = 0; n < strips.size(); ++n) std::ranges::move(strips[n], std::back_inserter(out[first + n]));
+}
+
+void AddActions(const Standing& standing, std::vector<Line>& out) {
+  if (!standing.no_actions.empty()) {
+    out.emplace_back();
+    out.push_back({{fmt::format("Last actions: {}", Harmless(standing.no_actions)), Style::kDim}});
+  }
+  if (standing.actions.empty()) return;
+  Columns table({{"AGO", true}, {"RECORD", true}, {"ACTION"}, {"OF"}, {"WHY"}});
+  for (const ordered_json& row : standing.actions) {
+    const auto at = conf::FromUnixMicros(static_cast<int64_t>(Number(row, "time_us")));
+    ordered_json detail = row.value("detail", ordered_json::object());
+    if (detail.is_string()) detail = ordered_json::parse(detail.get<std::string>(), nullptr, false);
+    table.Add({{.text = ShortDuration(standing.at - at)},
+               {.text = fmt::format("#{}", Text(row, "seq"))},
+               {.text = Text(row, "action")},
+               {.text = Text(row, "subject")},
+               {detail.is_object() ? Text(detail, "reason") : "-", Style::kDim}});
+  }
+  out.emplace_back();
+  table.AppendTo(out);
+}
+
+Line Heading(const Standing& standing) {
+  double devices = 0;
+  double free = 0;
+  for (const ordered_json& node : standing.nodes) {
+    devices += Number(node, "devices");
+    free += Number(node, "free");
+  }
+  double lent = 0;  // to jobs
+  for (const ordered_json& job : standing.jobs) lent += Number(job, "devices");
+  const std::time_t seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(standing.at.time_since_epoch()).count();
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  Line line = {{"tidegate top", Style::kTitle},
+               {.text = fmt::format("  {}  {:02}:{:02}:{:02}", Harmless(standing.where), local.tm_hour,
+                                    local.tm_min, local.tm_sec)}};
+  if (devices > 0) {
+    line.push_back(
+        {.text = fmt::format("  {:.0f} devices: {:.0f} with replicas, {:.0f} with jobs, {:.0f} free", devices,
+                             std::max(devices - free - lent, 0.0), lent, free)});
+  }
+  return line;
+}
+
+std::string_view EscapeOf(const Span& span) {
+  static constexpr std::string_view kHolders[] = {"\033[36m", "\033[32m", "\033[33m", "\033[35m",
+                                                  "\033[34m", "\033[96m", "\033[92m", "\033[93m"};
+  switch (span.style) {
+    case Style::kPlain:
+      return "";
+    case Style::kTitle:
+      return "\033[1m";
+    case Style::kDim:
+      return "\033[90m";
+    case Style::kGood:
+      return "\033[32m";
+    case Style::kWarn:
+      return "\033[33m";
+    case Style::kBad:
+      return "\033[31m";
+    case Style::kHolder:
+      return kHolders[span.holder % std::size(kHolders)];
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ShortDuration(conf::Duration duration) {
+  using std::chrono::duration_cast;
+  const int64_t ms = std::max<int64_t>(duration_cast<std::chrono::milliseconds>(duration).count(), 0);
+  if (ms < 1000) return fmt::format("{}ms", ms);
+  if (ms < 10'000) return fmt::format("{:.2f}s", static_cast<double>(ms) * 1e-3);
+  const int64_t s = ms / 1000;
+  if (s < 60) return fmt::format("{}s", s);
+  if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
+  if (s < 86'400) return fmt::format("{}h{:02}m", s / 3600, s % 3600 / 60);
+  return fmt::format("{}d{:02}h", s / 86'400, s % 86'400 / 3600);
+}
+
+std::vector<Line> FrameOf(const Standing& standing) {
+  const Holders holders(standing);
+  std::vector<Line> out = {Heading(standing)};
+  for (const std::string& what : standing.degraded)
+    out.push_back({{fmt::format("degraded: {}", Harmless(what)), Style::kBad}});
+  out.emplace_back();
+  AddModels(standing, holders, out);
+  AddReplicas(standing, holders, out);
+  AddJobs(standing, holders, out);
+  AddNodes(standing, holders, out);
+  AddActions(standing, out);
+  return out;
+}
+
+std::string Draw(const Line& line, size_t from, size_t width, bool color) {
+  std::string out;
+  size_t at = 0;  // character of the line
+  for (const Span& span : line) {
+    std::string seen;
+    for (size_t i = 0; i < span.text.size();) {
+      size_t next = i + 1;
+      while (next < span.text.size() && Continues(span.text[next])) ++next;
+      if (at >= from && (width == 0 || at - from < width)) seen.append(span.text, i, next - i);
+      ++at;
+      i = next;
+    }
+    if (seen.empty()) continue;
+    const std::string_view escape = color ? EscapeOf(span) : "";
+    out += escape;
+    out += seen;
+    if (!escape.empty()) out += "\033[0m";
+  }
+  if (!color) out.erase(out.find_last_not_of(' ') + 1);
+  return out;
+}
+
+}  // namespace gateway::cli

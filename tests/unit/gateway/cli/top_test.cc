@@ -1,0 +1,144 @@
+// tidegate top: what a gateway says becomes lines; keys; and what is said without a gateway or a terminal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <tuple>
+
+#include "gateway/cli/terminal.h"
+#include "gateway/cli/top_frame.h"
+#include "tests/support/run_cli.h"
+#include "tests/support/temp_dir.h"
+
+namespace gateway::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Standing Loop() {
+  Standing now{.where = "http://gw:9090", .at = conf::FromUnixMicros(1'800'000'000'000'000)};
+  now.traffic = {ordered_json::parse(
+                     R"({"model":"large","requests_per_second":6,"errors_per_second":0,
+                         "output_tokens_per_second":288.4,"outstanding_requests":9,"waiting":3,
+                         "first_token_ms":{"p50":1230,"p90":2000,"p99":4600},"inter_token_ms":{"p50":41.7}})"),
+                 ordered_json::parse(R"({"model":"plain","waiting":0,"first_token_ms":null})")};
+  now.scaling = {ordered_json::parse(
+      R"({"model":"large","demand":1.1,"ready":1,"wanted":2,"waiting":0,"launching":1,"warming":0,
+          "reason":"demand","trouble":"no place for one"})")};
+  now.replicas = {ordered_json::parse(R"({"id":"r-1","model":"large","state":"ready","in_state_ms":62000,
+      "node":"local","devices":["4","5"],"outstanding_requests":9,"reason":"it answers"})")};
+  now.jobs = {ordered_json::parse(R"({"id":"tune-1","work":"training","state":"saving","since":
+      "2027-01-15T07:59:30Z","members":2,"max_members":6,"devices":2,"attempt":3,"reason":"makes room"})")};
+  now.nodes = {ordered_json::parse(R"({"name":"local","health":"healthy","kind":"h100","devices":5,"free":1,
+      "each":[{"healthy":true,"held_by":[]},{"healthy":true,"held_by":["tune-1"]},
+              {"healthy":true,"held_by":["r-1"]},{"healthy":false,"held_by":[]},
+              {"healthy":true,"held_by":["tune-1","other"]}]})")};
+  now.actions = {ordered_json::parse(R"({"seq":7,"time_us":1799999996000000,"action":"job.resize",
+      "subject":"tune-1","detail":{"reason":"goes on with 2"}})")};
+  return now;
+}
+
+std::vector<std::string> Drawn(const Standing& standing) {
+  std::vector<std::string> lines;
+  for (const Line& line : FrameOf(standing)) lines.push_back(Draw(line, 0, 0, false));
+  return lines;
+}
+std::string Joined(const Standing& standing) {
+  std::string all;
+  for (const std::string& line : Drawn(standing)) all += line + "\n";
+  return all;
+}
+
+TEST(TopFrame, ShowsModelsReplicasJobsDevicesAndActions) {
+  const std::string frame = Joined(Loop());
+  EXPECT_THAT(frame, HasSubstr("5 devices: 2 with replicas, 2 with jobs, 1 free"));
+  EXPECT_THAT(frame,
+              testing::ContainsRegex(
+                  "A  large +████████ +1.10 +1 +2 +1 +3 +9 +6.0 +0.0 +288 +1.23s +4.60s +41ms  demand"));
+  EXPECT_THAT(frame, testing::ContainsRegex("B  plain +- +- +- +- +- +0 +0 "));
+  EXPECT_THAT(frame, HasSubstr("   large: no place for one\n"));
+  EXPECT_THAT(frame, testing::ContainsRegex("A  r-1 +ready +1m02s +local +4,5 +9  it answers"));
+  EXPECT_THAT(frame, testing::ContainsRegex("a  tune-1 +training +saving +30s +2/6 +2 +3  makes room"));
+  EXPECT_THAT(frame, testing::ContainsRegex("local +healthy +h100 +1/5  · a A x a\\+\n"));
+  EXPECT_THAT(frame, testing::ContainsRegex("4.00s +#7  job.resize  tune-1  goes on with 2"));
+}
+
+TEST(TopFrame, SaysWhyThereAreNoActionsAndWhatIsDegraded) {
+  Standing now = Loop();
+  now.actions.clear();
+  now.no_actions = "this needs the role operator";
+  now.degraded = {"ledger: the disk is full"};
+  EXPECT_THAT(Drawn(now), AllOf(testing::Contains("Last actions: this needs the role operator"),
+                                testing::Contains("degraded: ledger: the disk is full")));
+}
+
+TEST(TopFrame, OfAGatewayThatSchedulesNothingHasOnlyItsModels) {
+  Standing now{.where = "x"};
+  now.traffic = Loop().traffic;
+  EXPECT_THAT(Joined(now), AllOf(HasSubstr("plain"), Not(HasSubstr("NODE")), Not(HasSubstr("JOB"))));
+}
+
+TEST(TopFrame, NothingThatATerminalWouldObeyComesThrough) {
+  Standing now = Loop();
+  now.replicas[0]["reason"] =
+      "bad\033[2J\r\n\x07 engine \xC2\x9B"
+      "1m";
+  now.jobs[0]["id"] = "t\033]0;x";
+  const std::string frame = Joined(now);
+  EXPECT_THAT(frame, Not(HasSubstr("\033")));
+  EXPECT_THAT(frame, Not(HasSubstr("\x07")));
+  EXPECT_THAT(frame, Not(HasSubstr("\xC2\x9B")));
+  EXPECT_THAT(frame, HasSubstr("bad [2J    engine  1m"));
+}
+
+TEST(TopFrame, ALineIsCutByCharactersAndColoursCountForNone) {
+  const Line line = {{.text = "ab·d"}, {"efg", Style::kBad}, {.text = "hi"}};
+  EXPECT_EQ(Draw(line, 0, 0, false), "ab·defghi");
+  EXPECT_EQ(Draw(line, 2, 3, false), "·de");
+  EXPECT_EQ(Draw(line, 3, 3, true), "d\033[31mef\033[0m");
+  EXPECT_EQ(Draw(line, 20, 3, true), "");
+}
+
+TEST(TopFrame, DurationsAreShort) {
+  using std::chrono::milliseconds;
+  const std::vector<std::pair<int64_t, std::string>> rows = {
+      {-5, "0ms"},        {999, "999ms"},       {1'200, "1.20s"},      {59'999, "59s"},
+      {200'000, "3m20s"}, {7'500'000, "2h05m"}, {273'600'000, "3d04h"}};
+  for (const auto& [ms, text] : rows) EXPECT_EQ(ShortDuration(milliseconds(ms)), text);
+}
+
+TEST(TopKeys, AreThoseOfTop) {
+  const std::vector<std::tuple<std::string, Key, size_t>> rows = {
+      {"q", Key::kQuit, 1},         {"\033[A", Key::kUp, 3},       {"\033OBq", Key::kDown, 3},
+      {"\033[5~", Key::kPageUp, 4}, {"\033[1;5Cq", Key::kNone, 6}, {"\033", Key::kNone, 1},
+      {"x", Key::kNone, 1},         {"", Key::kNone, 0},           {"\033[", Key::kNone, 2}};
+  for (const auto& [sent, key, bytes] : rows) {
+    EXPECT_EQ(ReadKey(sent).key, key) << sent.substr(1);
+    EXPECT_EQ(ReadKey(sent).bytes, bytes) << sent.substr(sent.empty() ? 0 : 1);
+  }
+}
+
+TEST(CliTop, SaysWhatIsMissing) {
+  tests::TempDir folder;
+  std::ofstream(folder / "key") << "tg-secretsecret\n";
+  const auto top = [&](std::vector<std::string> more) {
+    std::vector<std::string> args = {"top", "--admin", "http://127.0.0.1:1", "--key-file", folder / "key"};
+    args.insert(args.end(), more.begin(), more.end());
+    return tests::RunCli(args);
+  };
+  for (const char* how : {"--once", "--json"}) {
+    const tests::CliResult refused = top({how});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("127.0.0.1:1 does not answer"), Not(HasSubstr("secretsecret"))));
+  }
+  const tests::CliResult no_terminal = top({});
+  EXPECT_EQ(no_terminal.code, 2);
+  EXPECT_THAT(no_terminal.err, HasSubstr("--once"));
+}
+
+}  // namespace
+}  // namespace gateway::cli
