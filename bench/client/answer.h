@@ -31,8 +31,10 @@ struct Usage {
 struct Answer {
   Ending ending = Ending::kNotReached;
   int status = 0;
-  std::string code;           // of the error object, when there is one
-  std::string limit;          // the limit that refused, as its header names it
+  std::string code;                           // of the error object, when there is one
+  std::string limit;                          // the limit that refused, as its header names it
+  std::optional<bool> should_retry;           // as x-should-retry says
+  std::optional<conf::Duration> retry_after;  // as retry-after-ms or retry-after says
   conf::Duration to_first{};  // from the send to the first event; to the head of a whole answer
   conf::Duration total{};
   conf::Duration max_gap{};  // between events of a stream

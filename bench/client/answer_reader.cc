@@ -1,6 +1,7 @@
 #include "bench/client/answer_reader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 namespace bench {
@@ -12,6 +13,13 @@ using Json = nlohmann::json;
 uint64_t Number(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+}
+
+std::optional<conf::Duration> DurationOf(std::string_view text, conf::Duration unit) {
+  uint32_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return number * unit;
 }
 
 std::optional<Usage> ReadUsage(const Json& body) {
@@ -57,6 +65,11 @@ void AnswerReader::OnHead(const net::http::Head& head, conf::TimePoint now) {
   answer_.status = head.status;
   answer_.to_first = now - sent_;
   answer_.limit = head.Find("x-tidegate-limit");
+  const std::string_view should = head.Find("x-should-retry");
+  if (should == "true" || should == "false") answer_.should_retry = should == "true";
+  answer_.retry_after = DurationOf(head.Find("retry-after-ms"), std::chrono::milliseconds(1));
+  if (!answer_.retry_after)
+    answer_.retry_after = DurationOf(head.Find("retry-after"), std::chrono::seconds(1));
   streamed_ = head.status == 200 && head.Find("content-type").starts_with("text/event-stream");
 }
 

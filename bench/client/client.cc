@@ -95,13 +95,14 @@ net::Task<std::unique_ptr<http::ClientConnection>> Client::Connect(conf::TimePoi
   co_return std::make_unique<http::ClientConnection>(loop_, std::move(connected.stream));
 }
 
-net::Task<bool> Client::Exchange(http::ClientConnection& connection, std::string_view body,
-                                 conf::TimePoint sent, Answer& answer) {
+net::Task<bool> Client::Exchange(http::ClientConnection& connection, std::string_view id,
+                                 std::string_view body, conf::TimePoint sent, Answer& answer) {
   using Status = http::ClientConnection::Status;
   AnswerReader reader(sent);
   connection.BeginExchange();
   connection.SetTimeoutAt(sent + timeout_);
-  const std::string length = fmt::format("{}\r\n\r\n", body.size());
+  const std::string length = id.empty() ? fmt::format("{}\r\n\r\n", body.size())
+                                        : fmt::format("{}\r\nx-request-id: {}\r\n\r\n", body.size(), id);
   const std::array<net::ConstBuffer, 3> parts{net::AsBuffer(head_), net::AsBuffer(length),
                                               net::AsBuffer(body)};
   const net::IoResult written = co_await connection.Write(parts);
@@ -131,7 +132,7 @@ net::Task<bool> Client::Exchange(http::ClientConnection& connection, std::string
   co_return true;
 }
 
-net::Task<Answer> Client::Call(std::string body) {
+net::Task<Answer> Client::Call(std::string body, std::string id) {
   ++running_;
   const conf::TimePoint sent = net::Now();
   Answer answer;
@@ -143,7 +144,7 @@ net::Task<Answer> Client::Call(std::string body) {
       answer.total = net::Now() - sent;
       break;
     }
-    settled = co_await Exchange(*connection, body, sent, answer);
+    settled = co_await Exchange(*connection, id, body, sent, answer);
     if (connection->EndExchange()) pool_.Return(std::move(connection), net::Now());
   }
   --running_;

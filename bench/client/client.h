@@ -32,16 +32,17 @@ class Client {
  public:
   Client(gateway::net::Loop& loop, Target target, conf::Duration timeout);
 
-  // Sends `body` now. Never throws; what went wrong is in the answer.
-  gateway::net::Task<Answer> Call(std::string body);
+  // Sends `body` now, with `id` as x-request-id unless it is empty. Never throws; what went wrong is in the
+  // answer.
+  gateway::net::Task<Answer> Call(std::string body, std::string id = {});
 
   size_t running() const { return running_; }
 
  private:
   gateway::net::Task<std::unique_ptr<gateway::net::http::ClientConnection>> Connect(conf::TimePoint deadline);
   // False: the connection, kept alive from before, turned out to be gone; nothing has been answered.
-  gateway::net::Task<bool> Exchange(gateway::net::http::ClientConnection& connection, std::string_view body,
-                                    conf::TimePoint sent, Answer& answer);
+  gateway::net::Task<bool> Exchange(gateway::net::http::ClientConnection& connection, std::string_view id,
+                                    std::string_view body, conf::TimePoint sent, Answer& answer);
 
   gateway::net::Loop& loop_;
   conf::Duration timeout_;

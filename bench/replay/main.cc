@@ -35,6 +35,8 @@ struct Options {
   double scale_tokens = 1;
   uint64_t seed = 1;
   std::string timeout = "10m";
+  uint32_t retries = 0;
+  std::string attempts;
   std::string json;
   std::string reconcile;
   std::string ledger;
@@ -76,6 +78,10 @@ void DefineOptions(CLI::App& app, Options& options) {
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", options.seed, "Another seed gives other prompts")->capture_default_str();
   app.add_option("--timeout", options.timeout, "For a call")->capture_default_str();
+  app.add_option("--retries", options.retries,
+                 "Of one call: connections lost, 408, 409, 429 and 5xx, as the official SDKs do it")
+      ->capture_default_str();
+  app.add_option("--attempts", options.attempts, "File for what came of each try, a line of JSON each");
   app.add_option("--json", options.json, "File for the report");
   CLI::Option* command = app.add_option(
       "--reconcile", options.reconcile,
@@ -89,6 +95,24 @@ void ShowProgress(const Replayer& replayer) {
   fmt::print(stderr, "\r{} of {} sent, {} running, {:.0f} s to the last call  ", r.sent(), r.calls().size(),
              r.running(), conf::ToSeconds(r.TimeLeft()));
   std::fflush(stderr);
+}
+
+void WriteAttempt(std::ostream& out, const Attempt& attempt) {
+  const Answer& answer = attempt.answer;
+  nlohmann::ordered_json line = {{"id", attempt.id},
+                                 {"model", attempt.model},
+                                 {"ending", Name(answer.ending)},
+                                 {"status", answer.status},
+                                 {"code", answer.code},
+                                 {"events", answer.events},
+                                 {"ttft_us", conf::ToSeconds(answer.to_first) * 1e6},
+                                 {"total_us", conf::ToSeconds(answer.total) * 1e6}};
+  if (answer.usage) {
+    line["input"] = answer.usage->input;
+    line["cached"] = answer.usage->cached;
+    line["output"] = answer.usage->output;
+  }
+  out << line.dump() << '\n';
 }
 
 using UsageReader = std::function<absl::StatusOr<TokensByModel>()>;
@@ -137,14 +161,24 @@ int Replay(const Options& options) {
   net::Loop loop([](std::exception_ptr error) { std::rethrow_exception(error); });
   Client client(loop, *std::move(target), timeout);
   const Prompts prompts(options.seed, options.scale_tokens);
-  Replayer replayer(loop, client, *calls, prompts,
-                    {.speed_up = options.speed_up, .stream = !options.no_stream, .models = options.models});
+  ReplayOptions how{.speed_up = options.speed_up,
+                    .stream = !options.no_stream,
+                    .models = options.models,
+                    .retries = options.retries};
+  std::ofstream attempts;
+  if (!options.attempts.empty()) {
+    attempts.open(options.attempts);
+    how.on_attempt = [&attempts](const Attempt& attempt) { WriteAttempt(attempts, attempt); };
+  }
+  Replayer replayer(loop, client, *calls, prompts, std::move(how));
   const bool terminal = isatty(STDERR_FILENO) == 1;
   replayer.Run([&] {
     if (terminal) ShowProgress(replayer);
   });
   if (terminal) fmt::print(stderr, "\n");
 
+  if (!options.attempts.empty() && !attempts.flush())
+    return Fail(absl::UnavailableError(options.attempts + ": cannot be written"), 1);
   Report& report = replayer.report();
   nlohmann::ordered_json json = report.ToJson();
   fmt::print("{}", report.ToText());

@@ -5,6 +5,7 @@
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <utility>
 
+#include "bench/client/retries.h"
 #include "gateway/net/clock.h"
 
 namespace bench {
@@ -74,8 +75,7 @@ std::string Replayer::MakeBody(size_t index) const {
   const Call& call = calls_[index];
   return fmt::format(
       R"({{"model":"{}","messages":[{{"role":"user","content":"{}"}}],"max_tokens":{},"ignore_eos":true{}}})",
-      options_.models[index % options_.models.size()], prompts_.Text(call, index),
-      prompts_.OutputTokens(call),
+      ModelOf(index), prompts_.Text(call, index), prompts_.OutputTokens(call),
       options_.stream ? R"(,"stream":true,"stream_options":{"include_usage":true})" : "");
 }
 
@@ -91,11 +91,29 @@ net::Task<void> Replayer::Send() {
 }
 
 net::Task<void> Replayer::CallOne(size_t index, std::string body, conf::Duration late) {
-  const Answer answer = co_await client_.Call(std::move(body));
+  const Answer answer = co_await Try(index, std::move(body));
   const Call& call = calls_[index];
-  report_.Add(options_.models[index % options_.models.size()], answer, prompts_.InputTokens(call),
-              prompts_.OutputTokens(call), late);
+  report_.Add(ModelOf(index), answer, prompts_.InputTokens(call), prompts_.OutputTokens(call), late);
   if (++ended_ == calls_.size()) progress_sleep_.Cancel();
+}
+
+// Times of the answer count from the first try on.
+net::Task<Answer> Replayer::Try(size_t index, std::string body) {
+  const conf::TimePoint begun = net::Now();
+  net::Sleep sleep(loop_.watchdog);
+  for (uint32_t tries = 1;; ++tries) {
+    const std::string id = fmt::format("{}.{}", index, tries);
+    const conf::Duration waited = net::Now() - begun;
+    Answer answer = co_await client_.Call(body, id);
+    answer.to_first += waited;
+    answer.to_last += waited;
+    answer.total += waited;
+    options_.on_attempt({id, ModelOf(index), answer});
+    const std::optional<conf::Duration> again = RetryAfter(answer, tries, rng_);
+    if (!again || tries > options_.retries) co_return answer;
+    report_.AddRetry();
+    co_await sleep.For(*again);
+  }
 }
 
 net::Task<void> Replayer::Progress(std::function<void()> on_progress) {

@@ -12,13 +12,23 @@
 #include "bench/replay/prompt.h"
 #include "bench/replay/report.h"
 #include "bench/replay/traffic_file.h"
+#include "scheduler/rng.h"
 
 namespace bench {
+
+// One time that a call was sent, which has its own x-request-id ("CALL.ATTEMPT").
+struct Attempt {
+  std::string id;
+  std::string model;
+  const Answer& answer;
+};
 
 struct ReplayOptions {
   double speed_up = 1;
   bool stream = true;
   std::vector<std::string> models;  // taken in turn
+  uint32_t retries = 0;             // of one call, as the official SDKs make them
+  std::function<void(const Attempt&)> on_attempt = [](const Attempt&) {};
 };
 
 class Replayer {
@@ -39,6 +49,8 @@ class Replayer {
  private:
   gateway::net::Task<void> Send();
   gateway::net::Task<void> CallOne(size_t index, std::string body, conf::Duration late);
+  gateway::net::Task<Answer> Try(size_t index, std::string body);
+  const std::string& ModelOf(size_t index) const { return options_.models[index % options_.models.size()]; }
   gateway::net::Task<void> Progress(std::function<void()> on_progress);
   std::string MakeBody(size_t index) const;
   conf::TimePoint TimeOf(size_t index) const;
@@ -51,6 +63,7 @@ class Replayer {
   conf::TimePoint begin_;
   size_t sent_ = 0;
   size_t ended_ = 0;
+  scheduler::Rng rng_{1};
   gateway::net::Sleep progress_sleep_;
   Report report_;
 };

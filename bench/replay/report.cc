@@ -56,6 +56,7 @@ nlohmann::ordered_json Report::ToJson() {
   }
   return {{"calls", calls_},
           {"done", done_},
+          {"retries", retries_},
           {"events", events_},
           {"unexpected_counts", unexpected_counts_},
           {"without_usage", without_usage_},
@@ -78,6 +79,7 @@ std::string Report::ToText() {
   out += Row("total", total_);
   out += Row("sender's lateness", late_);
   out += fmt::format("\n{} calls, {} done, {} events\n", calls_, done_, events_);
+  if (retries_ > 0) out += fmt::format("{} tries were made again\n", retries_);
   if (unexpected_counts_ > 0) {
     out += fmt::format("{} calls were counted with other lengths than they were sent with\n",
                        unexpected_counts_);

@@ -26,6 +26,8 @@ class Report {
   void Add(const std::string& model, const Answer& answer, uint32_t input, uint32_t output,
            conf::Duration late);
 
+  void AddRetry() { ++retries_; }
+
   uint64_t calls() const { return calls_; }
   uint64_t done() const { return done_; }
   // Calls whose usage the client was told, by model.
@@ -37,6 +39,7 @@ class Report {
  private:
   uint64_t calls_ = 0;
   uint64_t done_ = 0;
+  uint64_t retries_ = 0;
   uint64_t events_ = 0;
   uint64_t unexpected_counts_ = 0;            // done, but of another length than asked for
   uint64_t without_usage_ = 0;                // done, but no usage was told

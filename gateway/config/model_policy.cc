@@ -69,6 +69,10 @@ void Read(const conf::Value& value, Victim& out) {
   conf::Read(value, conf::Choice(out, "kind of work", kVictims));
 }
 
+void Write(conf::Writer& writer, Victim in) {
+  conf::Write(writer, std::string(conf::WordOf<Victim>(kVictims, in)));
+}
+
 static void Bind(conf::Object& o, Placement& placement) {
   o.Optional("devices", placement.devices);
   o.Optional("cpu", scheduler::io::Cores(placement.cpu_milli));

@@ -67,6 +67,7 @@ struct ModelPolicy {
 };
 
 void Read(const conf::Value& value, Victim& out);
+void Write(conf::Writer& writer, Victim in);
 
 // Time zones are looked up in the system's database, secrets in `sources`.
 scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const std::string& file,

@@ -12,6 +12,7 @@
 #include "conf/text.h"
 #include "gateway/config.h"
 #include "gateway/config/names.h"
+#include "plugins/launchers/slurm/topology.h"
 #include "scheduler/io/cluster_yaml.h"
 
 namespace gateway::config {
@@ -97,6 +98,29 @@ class Loader {
     auto loaded = scheduler::io::ReadCluster(*text, scaling_.cluster.file);
     Take(std::move(loaded.problems));
     if (loaded.value) scaling_.nodes = *std::move(loaded.value);
+    if (loaded.value && scaling_.slurm && !scaling_.slurm->topology.empty()) LoadTopology();
+  }
+
+  void LoadTopology() {
+    constexpr std::string_view kPointer = "/scaling/slurm/topology";
+    const std::string& path = scaling_.slurm->topology;
+    const auto text = Contents(std::string(kPointer), path);
+    if (!text) return;
+    const auto wrong = [&](std::string_view message) {
+      complete_ = false;
+      document_.AddAt(std::string(kPointer), path, message);
+    };
+    const auto switches = plugins::launchers::slurm::ReadTopology(*text);
+    if (!switches.ok()) return wrong(conf::Std(switches.status().message()));
+    if (scaling_.nodes.fabric.domains.size() > 1) {
+      return wrong(fmt::format("{} describes a fabric, too; keep one of them", scaling_.cluster.file));
+    }
+    plugins::launchers::slurm::ApplyTopology(*switches, scaling_.nodes);
+    const auto is_under_a_switch = [&](const scheduler::Node& node) {
+      return scaling_.nodes.fabric.domains[node.domain].parent != scheduler::kNone;
+    };
+    if (std::ranges::none_of(scaling_.nodes.nodes, is_under_a_switch))
+      wrong(fmt::format("names none of the nodes of {}", scaling_.cluster.file));
   }
 
   void ProbeCluster() {

@@ -61,6 +61,7 @@ void Bind(conf::Object& o, Slurm& slurm) {
   o.Optional("qos", slurm.qos, Word());
   o.Optional("gres", conf::OneOrMany(slurm.gres), Words());
   o.Optional("preemptible", slurm.preemptible);
+  o.Optional("topology", slurm.topology, conf::NotEmpty());
   o.Optional("directory", slurm.directory, NodesPath());
   o.Optional("logs", slurm.logs, NodesPath());
   if (!o.reading()) return;

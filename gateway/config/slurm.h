@@ -27,6 +27,7 @@ struct Slurm {
   std::string qos;
   std::vector<std::string> gres{"gpu"};  // names of what counts as devices
   Preemptible preemptible;
+  std::string topology;  // topology.conf as the nodes have it: the fabric of the cluster file's nodes
   std::string directory = "/tmp";  // on the nodes, where runs begin
   std::string logs;                // folder on the nodes; empty: output is not kept
 };

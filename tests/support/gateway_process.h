@@ -30,6 +30,7 @@ struct GatewayConfig {
   std::string sections = {};  // further sections, as lines
   bool anonymous = true;
   int threads = 2;
+  uint16_t port = 0;                        // where it listens, also after a restart; 0: any
   std::string state_dir = {};               // default: in the test's own folder
   std::optional<TlsClient> tls = {};        // with server.tls: how calls here reach it
   std::optional<TlsClient> admin_tls = {};  // with server.admin_tls

@@ -18,6 +18,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "tests/support/stable_port.h"
+
 extern char** environ;
 
 namespace tests {
@@ -54,23 +56,6 @@ std::string RandomBytes(size_t n) {
   return bytes;
 }
 
-// Below the ports that the system gives to connections, so that it stays free while its daemon is down.
-uint16_t FreePort() {
-  static uint32_t next = static_cast<uint32_t>(getpid()) * 61;
-  for (int i = 0; i < 10'000; ++i) {
-    const auto port = static_cast<uint16_t>(10'000 + ++next % 10'000);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_ANY);
-    address.sin_port = htons(port);
-    const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-    close(fd);
-    if (free) return port;
-  }
-  throw std::runtime_error("no free port");
-}
-
 }  // namespace
 
 std::string SlurmCluster::WhyNot() {
@@ -88,7 +73,7 @@ std::string SlurmCluster::WhyNot() {
 }
 
 SlurmCluster::SlurmCluster(Options options)
-    : options_(std::move(options)), controller_port_(FreePort()), rest_port_(FreePort()) {
+    : options_(std::move(options)), controller_port_(StablePort()), rest_port_(StablePort()) {
   // Jobs may run as another user, and must reach what they write to.
   std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
   for (const char* name : {"state", "spool", "gpus", "work"})
@@ -163,7 +148,7 @@ ReturnToService=2
         "NodeName=node{} NodeHostname=localhost NodeAddr=127.0.0.1 Port={} CPUs={} Boards=1 "
         "SocketsPerBoard=1 "
         "CoresPerSocket={} RealMemory={} Gres=gpu:h100:{}\n",
-        i, FreePort(), options.cpus, options.cpus, options.memory_mib, options.gpus);
+        i, StablePort(), options.cpus, options.cpus, options.memory_mib, options.gpus);
   }
   return conf +
          "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=2\n"

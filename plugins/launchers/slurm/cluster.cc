@@ -181,7 +181,7 @@ View ViewOf(const std::vector<Node>& nodes, const std::vector<Job>& jobs, const 
   Builder builder(options, view);
   view.cluster.nodes.reserve(nodes.size());
   for (const Node& node : nodes) builder.Add(node);
-  ApplyTopology(options.switches, view.cluster);
+  view.cluster.fabric = scheduler::FlatFabric();
   for (const Job& job : jobs) {
     if (job.nodes.empty() || IsOver(job.state)) continue;
     Occupant occupant = builder.Read(job, is_ours(job));

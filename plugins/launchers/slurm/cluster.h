@@ -12,7 +12,6 @@
 
 #include "conf/time.h"
 #include "plugins/launchers/slurm/answers.h"
-#include "plugins/launchers/slurm/topology.h"
 #include "scheduler/model.h"
 
 namespace plugins::launchers::slurm {
@@ -23,7 +22,6 @@ struct ViewOptions {
   // Jobs of others in these may be put back into the queue for ours.
   std::vector<std::string> preemptible_partitions{};
   std::vector<std::string> preemptible_qos{};
-  std::vector<Switch> switches{};
 };
 
 // What a job has of one node. Where Slurm does not say which devices, the lowest that nobody else has.

@@ -58,6 +58,13 @@ TEST_F(SlurmGateway, AReplicaIsABatchJobThatAKilledGatewayTakesOver) {
   EXPECT_EQ(Jobs("R"), running) << "neither doubled nor lost";
   EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
   EXPECT_TRUE(scaled.gateway.Settles());
+
+  std::string text = ReadFile(scaled.gateway.config_path());
+  text.replace(text.find("partition: main"), 15, "partition: scavenge");
+  std::ofstream(scaled.gateway.config_path()) << text;
+  scaled.gateway.Reload();
+  EXPECT_EQ(scaled.gateway.Metric("tidegate_config_reloads_total{result=\"refused\"}"), 1)
+      << "a reload that would be without effect is not applied";
 }
 
 }  // namespace

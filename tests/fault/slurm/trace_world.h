@@ -1,0 +1,279 @@
+// Ten minutes of recorded conversations, ten times as fast, through the real gateway onto replicas that Slurm
+// starts on four nodes of eight devices, beside a training gang that holds most of them: what is started,
+// what is asked of it while it goes on, and what the test wants to know of it.
+#pragma once
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/gateway_process.h"
+#include "tests/support/run_cli.h"
+#include "tests/support/shipped.h"
+#include "tests/support/slurm_cluster.h"
+#include "tests/support/stable_port.h"
+
+namespace tests {
+
+inline constexpr std::string_view kTraceAdminKey = "a-bootstrap-key-of-enough-characters";
+inline constexpr double kTraceSpeedUp = 10;
+inline constexpr milliseconds kTraceTtft{2000};
+
+// A step takes 0.1 s. What rank 0 has saved is what the gang goes on from: on USR1, and every 50 steps.
+inline constexpr std::string_view kTraceTraining = R"(#!/bin/sh
+if [ "$RANK" != 0 ]; then
+  trap 'exit 0' USR1
+  while :; do sleep 1; done
+fi
+step=0
+if [ "$1" = --resume ]; then step=$(cat saved); fi
+echo "$TIDEGATE_ATTEMPT $WORLD_SIZE $(cat at 2> /dev/null || echo 0) $step" >> begun
+save() { echo $step > saved.new && mv saved.new saved; }
+trap 'save; exit 0' USR1
+while :; do
+  sleep 0.1
+  step=$((step + 1))
+  echo $step > at
+  if [ $((step % 50)) = 0 ]; then save; fi
+done
+)";
+
+class TraceWorld {
+ public:
+  static constexpr milliseconds kLong{60'000};
+
+  // What it cannot run without; empty: it has all.
+  static std::string WhyNot() { return SlurmCluster::WhyNot(); }
+
+  TraceWorld() : ports_(StablePort()) {
+    std::ofstream(folder_ / "cluster.yaml")
+        << "devices: [{name: h100, memory: 80GiB}]\n"
+           "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 8}]\n"
+           "nodes: [{name: \"node{1..4}\", type: server}]\n";
+    Secret("key", kTraceAdminKey);
+    std::ofstream(cluster_.folder() + "/work/train.sh") << kTraceTraining;
+    for (const auto& [model, rest] :
+         {std::pair{"chat-small",
+                    "replicas: {min: 1, max: 6}\nplacement: {devices: [{kind: h100, count: 1}]}"},
+          std::pair{"chat-large",
+                    "replicas: {min: 0, max: 6}\nplacement: {devices: [{kind: h100, count: 2}]}"}}) {
+      const bool small = std::string_view(model) == "chat-small";
+      std::ofstream(folder_ / fmt::format("{}.yaml", model)) << fmt::format(
+          "model: {0}\n{1}\nslo: {{ttft: {2}ms}}\nscaling: {{policy: demand, window: 5s, hold: 3s}}\n"
+          "idle: {{scale_to_zero_after: 30s}}\n"
+          "replica: {{engine: vllm, preset: demo, drain: 20s, ready: {{path: /health, timeout: 1m}},\n"
+          "  command: [\"{3}\", --port, \"{{port}}\", --model, {0}, --max-running, \"12\", --step-base, "
+          "{4}]}}\n",
+          model, rest, kTraceTtft.count(), TIDEGATE_ENGINE_BINARY, small ? "12ms" : "20ms");
+    }
+  }
+
+  // Slurm, the gateway and the training, until all of it runs; else why it does not.
+  std::string Start() {
+    if (std::string said = cluster_.Start(); !said.empty()) return said;
+    Secret("token", cluster_.Token());
+    GatewayConfig config;
+    config.port = StablePort();
+    config.models = "  - {name: chat-large}\n";
+    config.sections = fmt::format(
+        "admin: {{bootstrap_key: \"file:{0}/key\"}}\n"
+        "scaling: {{policies: [{0}/chat-small.yaml, {0}/chat-large.yaml], launcher: slurm, on_exit: keep,\n"
+        "  cluster: {0}/cluster.yaml, ports: {1}-{2},\n"
+        "  slurm: {{url: \"http://127.0.0.1:{3}\", user: {4}, token: \"file:{0}/token\", partition: main,\n"
+        "    logs: {5}/work, directory: {5}/work}}}}\n",
+        folder_.path(), ports_ + 10'000, ports_ + 10'999, cluster_.rest_port(), cluster_.user(),
+        cluster_.folder());
+    gateway_ = std::make_unique<GatewayProcess>(config);
+    if (testing::Test::HasFailure()) return "the gateway did not start";
+    std::ofstream(folder_ / "job.yaml") << fmt::format(
+        "name: pretrain\ndirectory: {}/work\ncommand: [/bin/sh, train.sh]\n"
+        "members: {{min: 3, max: 7}}\ndevices: [{{kind: h100, count: 4}}]\n"
+        "priority: batch\nrestarts: 20\n"
+        "checkpoint: {{grace: 20s, save: 1s, interval: 5s, "
+        "resume: [/bin/sh, train.sh, --resume]}}\n",
+        cluster_.folder());
+    if (!Within(kLong, [&] { return Tidegate({"jobs", "list"}).code == 0; })) return "no jobs are taken";
+    if (!Within(kLong, [&] { return Ready("chat-small").size() == 1; })) return "no replica got ready";
+    const CliResult submitted = Tidegate({"jobs", "submit", folder_ / "job.yaml"});
+    if (submitted.code != 0) return submitted.err;
+    job_ = submitted.out.substr(0, submitted.out.find('\n'));
+    if (!Within(kLong, [&] { return Training()["state"] == "running"; })) return "training did not start";
+    return {};
+  }
+
+  // Sends the trace, and calls `meanwhile` again and again until every call has ended.
+  void Replay(const std::string& window, const std::function<void()>& meanwhile) {
+    ChildProcess replay(
+        {TIDEGATE_REPLAY_BINARY,
+         "--trace",
+         (ConfDirectory().parent_path() / "tests/fault/slurm/azure_conversation_10m.csv").string(),
+         "--url",
+         fmt::format("http://127.0.0.1:{}/v1", gateway().port()),
+         "--model",
+         "chat-small",
+         "--model",
+         "chat-large",
+         "--speed-up",
+         fmt::format("{}", kTraceSpeedUp),
+         "--window",
+         window,
+         "--scale-tokens",
+         "0.2",
+         "--retries",
+         "8",
+         "--timeout",
+         "2m",
+         "--attempts",
+         folder_ / "attempts",
+         "--json",
+         folder_ / "report"},
+        folder_ / "replay.out");
+    const auto until = std::chrono::steady_clock::now() + 4 * kLong;
+    while (replay.Running() && std::chrono::steady_clock::now() < until) {
+      meanwhile();
+      Pause(milliseconds(100));
+    }
+    const std::optional<int> status = replay.Wait(milliseconds(0));
+    EXPECT_EQ(status, 0) << replay.Output();
+    said_ = replay.Output();
+  }
+  const std::string& said() const { return said_; }
+  std::vector<Json> Attempts() const {
+    std::vector<Json> all;
+    std::ifstream file(folder_ / "attempts");
+    for (std::string line; std::getline(file, line);) all.push_back(Json::parse(line));
+    return all;
+  }
+
+  CliResult Tidegate(std::vector<std::string> args) const {
+    args.insert(args.end(), {"--admin", fmt::format("http://127.0.0.1:{}", gateway().admin_port()),
+                             "--key-file", folder_ / "key"});
+    return RunCli(args);
+  }
+  // What `tidegate usage` prints, by model.
+  std::map<std::string, Json> Usage() const {
+    const CliResult usage = RunCli({"usage", "--by", "model", "--json", "-c", gateway().config_path()});
+    EXPECT_EQ(usage.code, 0) << usage.err;
+    std::map<std::string, Json> by_model;
+    for (const Json& row : Json::parse(usage.out, nullptr, false)) by_model[row.value("model", "")] = row;
+    return by_model;
+  }
+  Json Admin(const std::string& path) const {
+    return gateway().AskAdmin(Get(path, fmt::format("Authorization: Bearer {}\r\n", kTraceAdminKey))).json();
+  }
+  Json Replicas() const {
+    const Json body = Admin("/admin/v1/replicas");
+    return body.is_object() && body.contains("data") ? body["data"] : Json::array();
+  }
+  // Ids of those that serve, with their node.
+  std::map<std::string, std::string> Ready(std::string_view model = {}) const {
+    std::map<std::string, std::string> ready;
+    for (const Json& replica : Replicas()) {
+      if (replica["state"] == "ready" && (model.empty() || replica["model"] == model))
+        ready[replica["id"]] = replica["node"];
+    }
+    return ready;
+  }
+  Json Training() const {
+    const Json jobs = Json::parse(Tidegate({"jobs", "list", "--all", "--json"}).out, nullptr, false);
+    for (const Json& job : jobs) {
+      if (job["id"] == job_) return job;
+    }
+    return Json::object();
+  }
+  // Slurm's jobs that hold something: ids by name.
+  std::multimap<std::string, std::string> Running() const {
+    std::multimap<std::string, std::string> jobs;
+    std::istringstream said(cluster_.Run({"/usr/bin/squeue", "-h", "-t", "R", "-o", "%j %i"}));
+    for (std::string name, id; said >> name >> id;) jobs.emplace(name, id);
+    return jobs;
+  }
+  // Members of the training that have not ended: their nodes, by name.
+  std::map<std::string, std::string> Members() const {
+    std::map<std::string, std::string> members;
+    const Json job = Admin("/admin/v1/jobs/" + job_);
+    if (!job.is_object()) return members;
+    for (const Json& run : job.value("runs", Json::array())) {
+      if (run["state"] != "ended") members[run["run"]] = run["node"];
+    }
+    return members;
+  }
+  // Names that there should be as jobs.
+  std::set<std::string> Wanted() const {
+    std::set<std::string> names;
+    for (const Json& replica : Replicas()) names.insert(replica["id"].get<std::string>());
+    for (const auto& [member, node] : Members()) names.insert(member);
+    return names;
+  }
+  // A node under a replica that serves and, if there is one, a member of the training.
+  std::string BusiestNode() const {
+    std::set<std::string> training;
+    for (const auto& [member, node] : Members()) training.insert(node);
+    std::string found = "node1";
+    for (const auto& [replica, node] : Ready()) {
+      found = node;
+      if (training.contains(node)) break;
+    }
+    return found;
+  }
+
+  // Of the training: attempts that began, and steps that were done again.
+  struct Steps {
+    int attempts = 0;
+    int done = 0;
+    int lost = 0;
+  };
+  Steps Trained() const {
+    Steps steps;
+    std::ifstream begun(cluster_.folder() + "/work/begun");
+    for (int attempt = 0, members = 0, at = 0, from = 0; begun >> attempt >> members >> at >> from;) {
+      ++steps.attempts;
+      steps.lost += std::max(at - from, 0);
+    }
+    std::ifstream(cluster_.folder() + "/work/at") >> steps.done;
+    return steps;
+  }
+
+  // Nothing of it runs afterwards.
+  void End() {
+    if (gateway_ == nullptr) return;
+    std::string text = ReadFile(gateway().config_path());
+    if (const size_t at = text.find("on_exit: keep"); at != text.npos) text.replace(at, 13, "on_exit: stop");
+    std::ofstream(gateway().config_path()) << text;
+    gateway().Reload();
+    EXPECT_EQ(Tidegate({"jobs", "cancel", job_}).code, 0);
+    EXPECT_TRUE(Within(kLong, [&] { return Training()["state"] == "cancelled"; })) << Training().dump();
+    EXPECT_EQ(gateway().Stop(kLong), 0);
+    EXPECT_TRUE(Within(kLong, [&] { return Running().empty(); })) << "Slurm still runs what nobody wants";
+  }
+
+  GatewayProcess& gateway() { return *gateway_; }
+  const GatewayProcess& gateway() const { return *gateway_; }
+  SlurmCluster& cluster() { return cluster_; }
+  const std::string& job() const { return job_; }
+
+ private:
+  void Secret(const std::string& name, std::string_view text) const {
+    std::ofstream(folder_ / name) << text;
+    chmod((folder_ / name).c_str(), 0600);
+  }
+
+  TempDir folder_;
+  SlurmCluster cluster_;
+  const uint16_t ports_;
+  std::unique_ptr<GatewayProcess> gateway_;
+  std::string job_;
+  std::string said_;
+};
+
+}  // namespace tests

@@ -1,0 +1,11 @@
+// A port that nobody listens on, below those that the system gives to connections: so it stays free while its
+// server is down.
+#pragma once
+
+#include <cstdint>
+
+namespace tests {
+
+uint16_t StablePort();
+
+}  // namespace tests
