@@ -4,7 +4,7 @@
 #include <string>
 
 #include "conf/reader.h"
-#include "gateway/config/names.h"
+#include "gateway/config/types.h"
 #include "scheduler/io/units.h"
 #include "scheduler/model.h"
 

@@ -4,8 +4,11 @@
 // Plain value.
 #pragma once
 
-#include "conf/document.h"
 #include "scheduler/work.h"
+
+namespace conf {
+class Object;
+}
 
 namespace gateway::config {
 

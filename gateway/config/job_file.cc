@@ -10,6 +10,7 @@
 
 #include "conf/reader.h"
 #include "conf/text.h"
+#include "gateway/config/device_need.h"
 #include "gateway/config/types.h"
 #include "scheduler/io/bounds.h"
 #include "scheduler/io/jobs_jsonl.h"
