@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "gateway/config/model_policy.h"
 #include "tests/unit/gateway/config_fixture.h"
