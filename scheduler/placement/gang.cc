@@ -161,7 +161,7 @@ bool GangPlacer::Gather(Call& call) {
 GangResult GangPlacer::Place(Trial& trial, Placer& placer, JobIndex job, const JobEntry& entry,
                              const NodeSet* except, Rng& rng) {
   GangResult result;
-  if (entry.members == 1 && entry.topology.level.empty() && state_->of(job).empty()) {
+  if (entry.members == 1 && !entry.job.spread && entry.topology.level.empty() && state_->of(job).empty()) {
     const uint16_t role = FirstWanted(entry.job);
     const auto holding = placer.Choose(entry.shapes[role], {.except = except}, rng);
     if (!holding) return {.placed = {}, .short_by = entry.job.roles[role].min_count};
