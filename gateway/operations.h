@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "conf/time.h"
+#include "gateway/control/history.h"
 #include "gateway/control/status.h"
 #include "gateway/jwks.h"
 #include "gateway/key_events.h"
@@ -56,6 +58,9 @@ struct Operations {
   std::function<ReloadState()> reloads;
   std::function<std::vector<RecentTraffic::Row>()> traffic = [] { return std::vector<RecentTraffic::Row>(); };
   std::function<control::Status()> scaling = [] { return control::Status(); };
+  // Of one model; nothing: no policy is at work for it.
+  std::function<std::optional<control::ScalingHistory>(const std::string& model)> scaling_history =
+      [](const std::string&) { return std::nullopt; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
   // After keys were made or revoked: shards work by them from now on.
   std::function<void()> publish_keys;

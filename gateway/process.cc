@@ -262,6 +262,9 @@ absl::Status Process::OpenAdmin() {
   operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
   operations_.planner = [this] { return scaling_ ? scaling_->planner() : nullptr; };
   operations_.scaling = [this] { return scaling_ ? scaling_->status(net::Now()) : control::Status(); };
+  operations_.scaling_history = [this](const std::string& model) {
+    return scaling_ ? scaling_->history(model) : std::nullopt;
+  };
   operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
   operations_.reload = [this](std::string actor) { return Reload(std::move(actor)); };
   operations_.publish_keys = [this] { PublishKeys(); };

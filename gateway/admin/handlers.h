@@ -18,6 +18,7 @@ Answer ListQueues(const Operations& operations, const Call& call);
 Answer ListTraffic(const Operations& operations, const Call& call);
 Answer ListReplicas(const Operations& operations, const Call& call);
 Answer ListScaling(const Operations& operations, const Call& call);
+Answer ShowScalingHistory(const Operations& operations, const Call& call);
 Answer ListLimits(const Operations& operations, const Call& call);
 
 Answer ListKeys(const Operations& operations, const Call& call);

@@ -3,6 +3,7 @@
 
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/config/scaling_policy.h"
 
 namespace gateway::admin {
 namespace {
@@ -76,6 +77,34 @@ Answer ListScaling(const Operations& operations, const Call& call) {
     }
   }
   return ListPage(all, "model", call);
+}
+
+Answer ShowScalingHistory(const Operations& operations, const Call& call) {
+  const std::optional<control::ScalingHistory> history = operations.scaling_history(call.item);
+  if (!history) {
+    return Refuse(api::Code::kNotFound,
+                  fmt::format("no policy of this gateway is for a model \"{}\"", call.item), call.request_id);
+  }
+  ordered_json out;
+  out["model"] = call.item;
+  out["file"] = history->file;
+  out["policy"] = config::ToJson(history->policy);
+  out["cold_start_p90_ms"] =
+      history->cold_start ? ordered_json(Millis(*history->cold_start)) : ordered_json();
+  out["steps"] = ordered_json::array();
+  for (const scheduler::autoscale::Observed& step : history->steps) {
+    out["steps"].push_back({{"at", conf::FormatTime(step.at)},
+                            {"seconds", step.seconds},
+                            {"work", step.work},
+                            {"arrivals_per_second", step.arrivals},
+                            {"outstanding_requests", step.in_flight},
+                            {"held_requests", step.held},
+                            {"occupied", step.occupied},
+                            {"ready", step.ready},
+                            {"there", step.there},
+                            {"demand", step.demand}});
+  }
+  return Json(out);
 }
 
 }  // namespace gateway::admin

@@ -70,6 +70,11 @@ constexpr std::array kShapes = {
         "warming:whole ready:whole draining:whole stopping:whole failed_starts:whole next_start:time? "
         "trouble:string? cold_starts:[ColdStart]",
         true},
+    Shape{"ScalingStep",
+          "at:time seconds:number work:number arrivals_per_second:number outstanding_requests:number "
+          "held_requests:number occupied:number ready:number there:number demand:number"},
+    Shape{"ScalingHistory",
+          "model:string file:string policy:object cold_start_p90_ms:whole? steps:[ScalingStep]"},
     Shape{
         "Limit",
         "id:string scope:string limit:string model:string? unit:string capacity:whole share:whole used:whole "

@@ -1,12 +1,15 @@
-// tidegate policy check: validate policy files of models and print every error in them.
+// tidegate policy: check validates policy files of models and prints every error in them; diff tells what one
+// would have done with the last hour's traffic.
 #include <fmt/format.h>
 
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/policy_diff.h"
 #include "gateway/cli/problems.h"
 #include "gateway/config/model_policy.h"
 
@@ -63,6 +66,22 @@ void AddPolicy(CLI::App& app, Run& run) {
   check->add_option("files", *files, "Policy files, as in conf/policies/scaling")->required();
   check->add_flag("--json", *json, "Print JSON");
   check->callback([files, json, &run] { run = [files, json] { return CheckPolicies(*files, *json); }; });
+
+  CLI::App* diff = command->add_subcommand(
+      "diff", "What a changed policy would have done over the last hour, beside the one that runs");
+  auto options = std::make_shared<PolicyDiffOptions>();
+  diff->add_option("file", options->file, "The changed policy, of a model that a running gateway scales")
+      ->required();
+  AddAdminOptions(*diff, options->admin);
+  diff->add_option("--cold-start", options->cold_start,
+                   "How long a start takes; what nine of ten took when not given");
+  diff->footer(
+      "Both laws are run over what the gateway has recorded of the model, up to an hour, in virtual time; "
+      "the\n"
+      "first lines say what is simulated and how. Nothing is changed. Exit codes: 0 told, 1 the gateway does "
+      "not\n"
+      "answer or has recorded nothing yet, 2 the file is wrong or no policy runs for its model.");
+  diff->callback([options, &run] { run = [options] { return DiffPolicies(*options); }; });
 }
 
 }  // namespace gateway::cli

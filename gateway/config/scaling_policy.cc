@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "conf/reader.h"
 #include "gateway/config/model_policy.h"
@@ -147,7 +148,7 @@ static void Bind(conf::Object& o, Behavior& behavior) {
 }
 
 static void Bind(conf::Object& o, ScheduledFloor& floor) {
-  std::string cron;
+  std::string cron = floor.cron.text();
   o.Required("cron", cron, conf::NotEmpty());
   o.Optional("timezone", floor.timezone, conf::NotEmpty());
   o.Required("min", floor.min, conf::Range{0u, kMostReplicas});
@@ -183,6 +184,25 @@ static void BindPolicy(conf::Object& o, ScalingPolicy& p) {
   }
 }
 
+namespace {
+
+struct Whole {
+  ScalingPolicy* policy;
+};
+void Bind(conf::Object& o, Whole& whole) {
+  BindPolicy(o, *whole.policy);
+}
+
+}  // namespace
+
+static nlohmann::json Written(ScalingPolicy policy) {
+  nlohmann::json out;
+  conf::Writer writer(out);
+  conf::Write(writer, Whole{&policy});
+  conf::Prune(out);
+  return out;
+}
+
 }  // namespace scheduler::autoscale
 
 namespace gateway::config {
@@ -191,6 +211,10 @@ using scheduler::autoscale::ScalingPolicy;
 
 void BindScaling(conf::Object& object, ScalingPolicy& out) {
   BindPolicy(object, out);
+}
+
+nlohmann::json ToJson(const ScalingPolicy& policy) {
+  return scheduler::autoscale::Written(policy);
 }
 
 scheduler::io::Loaded<ScalingPolicy> ReadScalingPolicy(std::string_view text, const std::string& file) {

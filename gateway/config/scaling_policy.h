@@ -5,6 +5,7 @@
 // under it. What a file does not say has its default, but for the targets of kpa and hpa, which have none.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -24,5 +25,8 @@ void BindScaling(conf::Object& object, scheduler::autoscale::ScalingPolicy& out)
 // not.
 scheduler::io::Loaded<scheduler::autoscale::ScalingPolicy> ReadScalingPolicy(std::string_view text,
                                                                              const std::string& file);
+
+// What it goes by, as a file says it: ReadScalingPolicy reads its text back.
+nlohmann::json ToJson(const scheduler::autoscale::ScalingPolicy& policy);
 
 }  // namespace gateway::config

@@ -121,12 +121,13 @@ void ControlLoop::DecideAll(conf::TimePoint now) {
   for (auto& [model, pool] : pools_) {
     const std::optional<ModelId> id = runtime->routes().Find(model);
     if (pool.owned && id) {
-      const auto sum = asked.find(model);
-      pool.signals =
-          pool.meter.Next(sum == asked.end() ? Asked() : sum->second, *runtime->model(*id).waits, now);
+      const auto found = asked.find(model);
+      const Asked sum = found == asked.end() ? Asked() : found->second;
+      pool.signals = pool.meter.Next(sum, *runtime->model(*id).waits, now);
       Reckon(pool, now);
       pool.signals.demand.occupied = Occupied(model, now);
       Decide(pool, now);
+      Keep(pool, sum.came, now);
     } else {
       for (Replica& replica : fleet_.all()) {
         if (replica.model == model && replica.state < State::kDraining)
@@ -135,6 +136,17 @@ void ControlLoop::DecideAll(conf::TimePoint now) {
     }
     Tell(pool);
   }
+}
+
+void ControlLoop::Keep(Pool& pool, uint64_t came, conf::TimePoint now) {
+  const std::string& model = pool.policy.model();
+  const uint32_t ready = fleet_.Count(model, State::kReady);
+  uint32_t there = ready;
+  for (const State coming : {State::kWaiting, State::kLaunching, State::kWarming})
+    there += fleet_.Count(model, coming);
+  pool.history.Add(
+      {.signals = pool.signals, .came = came, .ready = ready, .there = there, .demand = pool.decision.demand},
+      now);
 }
 
 void ControlLoop::Reckon(Pool& pool, conf::TimePoint now) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "gateway/control/crash_loop.h"
 #include "gateway/control/fleet.h"
 #include "gateway/control/fleet_file.h"
+#include "gateway/control/history.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/planning.h"
 #include "gateway/control/signals.h"
@@ -63,6 +65,8 @@ class ControlLoop final : private net::Alarm {
   net::Task<void> Close(bool keep);
 
   Status status(conf::TimePoint now) const;
+  // Of a model that has a policy; nothing of others.
+  std::optional<ScalingHistory> history(const std::string& model) const;
   // Null until it is known what runs.
   Jobs* jobs() { return begun_ ? &jobs_ : nullptr; }
   const scheduler::Planner* planner() { return begun_ ? &planning_.planner() : nullptr; }
@@ -79,6 +83,7 @@ class ControlLoop final : private net::Alarm {
     CrashLoop crashes;
     scheduler::autoscale::Signals signals;
     scheduler::autoscale::Decision decision;
+    History history;
     std::string capacity_by;
     std::string trouble;
   };
@@ -91,6 +96,7 @@ class ControlLoop final : private net::Alarm {
   void DecideAll(conf::TimePoint now);
   void Decide(Pool& pool, conf::TimePoint now);
   void Reckon(Pool& pool, conf::TimePoint now);
+  void Keep(Pool& pool, uint64_t came, conf::TimePoint now);
   double Occupied(const std::string& model, conf::TimePoint now) const;
   void Place(conf::TimePoint now);
   void Tend(conf::TimePoint now);

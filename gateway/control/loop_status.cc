@@ -67,4 +67,15 @@ Status ControlLoop::status(conf::TimePoint now) const {
   return out;
 }
 
+std::optional<ScalingHistory> ControlLoop::history(const std::string& model) const {
+  const auto pool = pools_.find(model);
+  if (pool == pools_.end() || !pool->second.owned) return std::nullopt;
+  ScalingHistory out{.file = pool->second.policy.file, .policy = pool->second.policy.scaling};
+  const conf::Duration p90 = cold_starts_.Quantile(model, 0.9);
+  if (p90 > conf::Duration::zero()) out.cold_start = p90;
+  const auto& steps = pool->second.history.steps();
+  out.steps.assign(steps.begin(), steps.end());
+  return out;
+}
+
 }  // namespace gateway::control

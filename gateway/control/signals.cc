@@ -14,6 +14,11 @@ std::map<std::string, Asked, std::less<>> AddUp(std::span<const ShardMetrics* co
       sum.work_ns += cells.demand.work_ns.value();
       sum.held_work_ns += cells.demand.held_work_ns.value();
       sum.active += cells.demand.active.value();
+      sum.came += cells.demand.active.value();
+      for (size_t reason = 0; reason < ledger::kEndReasons; ++reason) {
+        if (static_cast<ledger::EndReason>(reason) != ledger::EndReason::kRefused)
+          sum.came += cells.requests[reason].value();
+      }
     });
   }
   return sums;

@@ -19,6 +19,7 @@ struct Asked {
   uint64_t work_ns = 0;
   uint64_t held_work_ns = 0;
   uint64_t active = 0;
+  uint64_t came = 0;  // requests, by now
 };
 
 // By model; adapters are their bases'.

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "gateway/config/scaling_policy.h"
 #include "tests/support/shipped.h"
 
@@ -111,6 +113,23 @@ TEST(ScalingPolicy, AFloorAboveTheMostIsRefused) {
   EXPECT_THAT(Problems("{model: m, replicas: {max: 4}, scaling: {policy: schedule}, schedule: [{cron: '* * * "
                        "* *', min: 5}]}"),
               ElementsAre(AllOf(HasSubstr("/schedule"), HasSubstr("5"))));
+}
+
+TEST(ScalingPolicy, WhatIsWrittenReadsBackAsTheSame) {
+  const char* const texts[] = {
+      "{model: m, replicas: {min: 1, max: 4}, scaling: {policy: demand, window: 7s, margin: 2}}",
+      "{model: m, replicas: {max: 4}, scaling: {policy: kpa, target: 3, panic_window: 9s}, slo: {ttft: 1s}}",
+      "{model: m, replicas: {max: 4}, scaling: {policy: hpa, target: 8}, idle: {scale_to_zero_after: 3m}, "
+      "behavior: {scale_down: {stabilization: 90s, policies: [{type: percent, value: 10, period: 15s}]}}}",
+      "{model: m, replicas: {max: 4}, scaling: {policy: schedule}, cold_start: {hold: 30s, heartbeat: 2s}, "
+      "schedule: [{cron: '0 8 * * 1-5', timezone: Asia/Shanghai, min: 2}]}"};
+  for (const char* text : texts) {
+    const nlohmann::json written = ToJson(Read(text));
+    EXPECT_EQ(ToJson(Read(written.dump())), written) << text;
+  }
+  EXPECT_EQ(ToJson(Read(texts[0]))["scaling"]["window"], "7s");
+  EXPECT_EQ(ToJson(Read(texts[3]))["schedule"][0]["cron"], "0 8 * * 1-5");
+  EXPECT_EQ(Read(ToJson(Read(texts[2])).dump()).behavior->scale_down.policies[0].value, 10u);
 }
 
 TEST(ScalingPolicy, TheShippedOneSaysTheDefaults) {

@@ -137,6 +137,12 @@ TEST(OpenApi, AnswersAreAsItSays) {
     return std::vector<RecentTraffic::Row>{
         {.model = "chat-small", .seconds = 60, .requests = 1, .first_token = RecentTraffic::Quantiles{}}};
   };
+  world.operations.scaling_history = [](const std::string& model) {
+    gateway::control::ScalingHistory history{.file = "p.yaml"};
+    history.policy.model = model;
+    history.steps.push_back({.at = gateway::net::Now(), .seconds = 2});
+    return std::optional(std::move(history));
+  };
   tests::TempDir folder;
   tests::ScriptedLauncher launcher;
   launcher.logs = folder.path() + "/";

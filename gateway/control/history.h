@@ -1,0 +1,51 @@
+// History: the last hour of what one model was asked for and how many replicas it had, in steps of some
+// seconds: what a change of its policy is tried on.
+//
+// Bounded: kSteps. Owner: the model's pool. Control loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/autoscale/autoscaler.h"
+#include "scheduler/autoscale/replay.h"
+
+namespace gateway::control {
+
+class History {
+ public:
+  static constexpr conf::Duration kStep = std::chrono::seconds(2);
+  static constexpr size_t kSteps = 1800;
+
+  struct Tick {
+    const scheduler::autoscale::Signals& signals;
+    uint64_t came = 0;  // requests, since the start of the gateway
+    uint32_t ready = 0;
+    uint32_t there = 0;
+    double demand = 0;
+  };
+  // At each tick; times must not go back.
+  void Add(const Tick& tick, conf::TimePoint now);
+
+  const std::deque<scheduler::autoscale::Observed>& steps() const { return steps_; }
+
+ private:
+  std::deque<scheduler::autoscale::Observed> steps_;
+  scheduler::autoscale::Observed sums_{};  // of the step that is under way, times seconds
+  std::optional<conf::TimePoint> began_{};
+  conf::TimePoint last_{};
+  uint64_t came_ = 0;  // by then
+};
+
+// Of one model, as the admin API shows it.
+struct ScalingHistory {
+  std::string file;  // of the policy
+  scheduler::autoscale::ScalingPolicy policy;
+  std::optional<conf::Duration> cold_start{};  // what nine of ten starts took; nothing: none was measured
+  std::vector<scheduler::autoscale::Observed> steps{};
+};
+
+}  // namespace gateway::control
