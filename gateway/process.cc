@@ -214,6 +214,8 @@ absl::Status Process::OpenControl() {
                             .publish = [this](const Launched& launched) { Serve(launched); },
                             .replicas = &shared_.replicas,
                             .outlooks = &shared_.outlooks,
+                            .inter_token = [this](const std::string& model,
+                                                  double q) { return recent_traffic_.InterToken(model, q); },
                             .file = FleetPath(config),
                             .jobs_file = JobsPath(config)});
   return absl::OkStatus();

@@ -27,7 +27,8 @@ using std::chrono::seconds;
 constexpr uint32_t kMostReplicas = 128;
 constexpr conf::Duration kSpread = std::chrono::minutes(1);
 constexpr int kColdStart = 90;  // seconds, at which laws are compared
-constexpr std::array<int, 3> kColdStarts = {30, kColdStart, 300};
+constexpr int kQuick = 30;
+constexpr std::array<int, 3> kColdStarts = {kQuick, kColdStart, 300};
 constexpr uint32_t kClients = 8;
 constexpr std::array<double, 8> kTargets = {8, 12, 16, 24, 32, 64, 96, 128};
 
@@ -62,7 +63,7 @@ ElasticOptions OptionsFor(const Case& c, Law law, double target, int cold_start)
   options.policy.model = "m";
   options.policy.min = 1;
   options.policy.max = kMostReplicas;
-  options.policy.attainment = kObjective;
+  options.policy.attainment = cold_start == kQuick ? kQuickObjective : kObjective;
   options.policy.law = law;
   options.policy.kpa.target = options.policy.hpa.target = target;
   options.cold_start = seconds(cold_start);
@@ -211,7 +212,8 @@ void PrintTables(const std::vector<Case>& cases, const Study& study) {
 }
 
 nlohmann::json ToJson(const std::vector<Case>& cases, const Study& study) {
-  nlohmann::json out = {{"engine", kEngine}, {"objective", kObjective}};
+  nlohmann::json out = {
+      {"engine", kEngine}, {"objective", kObjective}, {"objective_at_30_s", kQuickObjective}};
   for (const Case& c : cases) out["requests"][c.name] = c.requests.size();
   out["oracle"] = RunJson(cases, study, {.name = "oracle", .of = study.oracle});
   for (const auto& [cold, run] : study.demand) {
@@ -245,7 +247,7 @@ std::vector<Aim> AimsOf(const Study& study) {
       {"90 s: GPU-hours of the oracle's, most", 1.45, true, std::ranges::max(ratios(ours))},
       {"90 s: of hpa's with one target, where it holds, most", 0.75, true, WorstRatio(ours, study.hpa)},
       {"90 s: of kpa's with one target, where it holds, most", 1, true, WorstRatio(ours, study.kpa)},
-      {"30 s: least first tokens in time, %", 99.5, false, 100 * soon.Worst()},
+      {"30 s: least first tokens in time, %", 100 * kQuickObjective, false, 100 * soon.Worst()},
       {"30 s: GPU-hours of the oracle's, most", 1.35, true, std::ranges::max(ratios(soon))},
   };
 }

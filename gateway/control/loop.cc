@@ -126,6 +126,7 @@ void ControlLoop::DecideAll(conf::TimePoint now) {
       pool.signals = pool.meter.Next(sum, *runtime->model(*id).waits, now);
       Reckon(pool, now);
       pool.signals.demand.occupied = Occupied(model, now);
+      pool.signals.demand.inter_token = around_.inter_token(model, pool.policy.scaling.attainment);
       Decide(pool, now);
       Keep(pool, sum.came, now);
     } else {

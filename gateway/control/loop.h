@@ -45,6 +45,8 @@ struct Surroundings {
   std::function<void(const Launched&)> publish;
   router::ReplicaStates* replicas = nullptr;
   Outlooks* outlooks = nullptr;
+  // Of a model's answers of late the part `q` kept to this time between tokens; zero: not known.
+  std::function<conf::Duration(const std::string& model, double q)> inter_token;
   std::string file;       // of the fleet
   std::string jobs_file;  // of the jobs
 };

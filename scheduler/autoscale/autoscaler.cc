@@ -22,7 +22,7 @@ double Sane(double value) {
 
 Autoscaler::Autoscaler(ScalingPolicy policy)
     : policy_(std::move(policy)),
-      demand_(policy_.demand, policy_.ttft),
+      demand_(policy_),
       kpa_(policy_.kpa),
       hpa_(policy_.hpa),
       limits_(BehaviorOf(policy_)) {}

@@ -1,7 +1,9 @@
 #include "scheduler/autoscale/demand.h"
 
 #include <algorithm>
+#include <boost/math/special_functions/erf.hpp>
 #include <cmath>
+#include <numbers>
 
 namespace scheduler::autoscale {
 namespace {
@@ -15,18 +17,29 @@ constexpr conf::Duration kLongestLead = std::chrono::minutes(10);
 constexpr double kBacklogOver = 15;  // seconds in which it should be gone
 constexpr double kMostMargin = 0.5;  // of the level
 constexpr double kMostReplicas = 1e9;
+constexpr double kUsualAttainment = 0.99;
+constexpr conf::Duration kStrainEvery = std::chrono::seconds(60);  // what is seen is of the last minute
+constexpr double kStrainOver = 1800;                               // seconds in which it goes
+constexpr double kMostStrain = 4;
 
 double Sane(double value) {
   return std::isfinite(value) && value > 0 ? value : 0;
 }
 
+// Standard deviations above the mean below which a part of a normal distribution is.
+double Deviations(double part) {
+  return std::numbers::sqrt2 * boost::math::erf_inv(2 * std::clamp(part, 0.5, 0.9999) - 1);
+}
+
 }  // namespace
 
-DemandLaw::DemandLaw(const DemandSettings& settings, conf::Duration ttft)
-    : settings_(settings),
-      ttft_(ttft),
-      work_(std::max(settings.window, kRecent)),
-      fewest_(std::max(settings.hold, conf::Duration(1))) {}
+DemandLaw::DemandLaw(const ScalingPolicy& policy)
+    : settings_(policy.demand),
+      ttft_(policy.ttft),
+      inter_token_(policy.inter_token),
+      margin_(settings_.margin * Deviations(policy.attainment) / Deviations(kUsualAttainment)),
+      work_(std::max(settings_.window, kRecent)),
+      fewest_(std::max(settings_.hold, conf::Duration(1))) {}
 
 // The least that one may go down to from here.
 uint32_t DemandLaw::Fewest(uint32_t replicas) const {
@@ -63,6 +76,14 @@ void DemandLaw::LearnDeviation(double level, double passed, conf::Duration cold_
   variance_ += (off * off - variance_) * std::min(1.0, passed / std::min(kDeviationOver, heard));
 }
 
+void DemandLaw::LearnStrain(conf::Duration inter_token, double passed, conf::TimePoint now) {
+  strain_ = 1 + (strain_ - 1) * std::exp(-passed / kStrainOver);
+  if (inter_token <= inter_token_ || now - strained_ < kStrainEvery) return;
+  strain_ = std::min(strain_ * std::min(conf::ToSeconds(inter_token) / conf::ToSeconds(inter_token_), 2.0),
+                     kMostStrain);
+  strained_ = now;
+}
+
 uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, conf::Duration cold_start,
                            conf::TimePoint now) {
   const double work = Sane(signals.work);
@@ -75,10 +96,11 @@ uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, conf
   const double level = LevelNow(work, passed, now);
   LearnDeviation(level, passed, cold_start, now);
   // After a fall the deviation is that of times that are over.
-  demand_ = level + std::min(settings_.margin * std::sqrt(variance_), kMostMargin * level);
+  demand_ = level + std::min(margin_ * std::sqrt(variance_), kMostMargin * level);
   demand_ = std::max(demand_, Sane(signals.occupied));
   if (signals.oldest > ttft_ / 2) demand_ += Sane(signals.backlog) / kBacklogOver;
-  demand_ = std::min(demand_, kMostReplicas);
+  LearnStrain(signals.inter_token, passed, now);
+  demand_ = std::min(demand_ * strain_, kMostReplicas);
 
   const double up = std::ceil(demand_ / settings_.up_at);
   const uint32_t wanted = demand_ > settings_.up_at * replicas ? static_cast<uint32_t>(up) : Fewest(replicas);

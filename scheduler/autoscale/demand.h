@@ -2,7 +2,7 @@
 //
 //   level  = mean work over the window; or, if it is more, that of the last seconds less what chance may add
 //   demand = the greater of level + margin * deviation (half of the level at most) and what is occupied,
-//            + backlog that has waited too long, over some seconds
+//            + backlog that has waited too long, over some seconds; all of it times strain
 //
 // in replicas, where work is seconds of a replica (capacity.h) that arrive each second. More when demand is
 // above up_at of those that are there or on their way. Fewer when it is below down_at of them and one less
@@ -13,7 +13,12 @@
 // work of one tick differs from that of the next. What is occupied are places in batches and KV caches: where
 // answers are long it tells what the reckoned work does not, that they are longer than expected. A backlog
 // counts once the oldest who waits has waited half of what a first token may take: the early sign that the
-// measured rate says too little.
+// measured rate says too little. The margin is meant for an attainment of 99 %; more or less of it is kept
+// for another, as the normal distribution has it.
+//
+// Strain is for time between tokens: while more of them than may take longer than they should, replicas that
+// share what there is would each have less in their batch. It grows by how much they do, once a minute, and
+// goes slowly.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +36,12 @@ struct DemandSignals {
   double backlog = 0;       // seconds of a replica that wait at the gateway
   conf::Duration oldest{};  // that waits
   double occupied = 0;      // ready replicas' parts of their batch or KV cache in use, summed; 0: not known
+  conf::Duration inter_token{};  // which the objective's part of late answers kept to; zero: not known
 };
 
 class DemandLaw {
  public:
-  DemandLaw(const DemandSettings& settings, conf::Duration ttft);
+  explicit DemandLaw(const ScalingPolicy& policy);
 
   // Once a tick; `replicas` are ready or on their way. `cold_start`: how long a start takes; zero: nobody
   // knows yet.
@@ -51,10 +57,13 @@ class DemandLaw {
   };
   double LevelNow(double work, double passed, conf::TimePoint now);
   void LearnDeviation(double level, double passed, conf::Duration cold_start, conf::TimePoint now);
+  void LearnStrain(conf::Duration inter_token, double passed, conf::TimePoint now);
   uint32_t Fewest(uint32_t replicas) const;
 
   DemandSettings settings_;
   conf::Duration ttft_;
+  conf::Duration inter_token_;
+  double margin_;
   Window work_;
   Window fewest_;                         // that sufficed, of late
   std::deque<Level> levels_;              // of the last cold start
@@ -64,6 +73,8 @@ class DemandLaw {
   double variance_ = 0;                   // of what came from what was expected
   std::optional<conf::TimePoint> began_;  // to listen
   conf::TimePoint last_{};
+  double strain_ = 1;
+  conf::TimePoint strained_{};  // when it grew last
   double demand_ = 0;
 };
 

@@ -108,6 +108,7 @@ class Gateway {
     };
     around.replicas = &replicas_;
     around.outlooks = &outlooks_;
+    around.inter_token = [](const std::string&, double) { return conf::Duration(); };
     around.file = file;
     around.jobs_file = file + ".jobs";
     control = std::make_unique<ControlLoop>(loop, std::make_unique<FakeLauncher>(machine), scaling,

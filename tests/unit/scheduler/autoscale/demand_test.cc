@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numbers>
 
 #include "scheduler/autoscale/capacity.h"
 
@@ -18,7 +19,15 @@ constexpr conf::Duration kTtft = seconds(2);
 class Heard {
  public:
   explicit Heard(DemandSettings settings = {}, conf::Duration cold_start = seconds(90))
-      : law_(settings, kTtft), cold_start_(cold_start) {}
+      : Heard(cold_start, Policy(settings)) {}
+  Heard(conf::Duration cold_start, const ScalingPolicy& policy) : law_(policy), cold_start_(cold_start) {}
+
+  static ScalingPolicy Policy(DemandSettings settings = {}) {
+    ScalingPolicy policy;
+    policy.ttft = kTtft;
+    policy.demand = settings;
+    return policy;
+  }
 
   uint32_t Hear(double work, int ticks, uint32_t replicas, DemandSignals more = {}) {
     uint32_t wanted = 0;
@@ -47,6 +56,41 @@ TEST(Demand, AddsPrefillAndTheRequestsPartOfADecodingBatch) {
   EXPECT_NEAR(WorkOf(capacity, 900, 1000, 100), 0.09 + 100 * (1e-4 + 1.05e-4 + 0.02 * 0.0105), 1e-12);
   EXPECT_NEAR(WorkOf(capacity, 0, 100, 100), 100 * (1e-4 + 1.5e-5 + 0.02 * 0.01), 1e-12);
   EXPECT_NEAR(WorkOf(capacity, 0, 1000, 100, 500), 100 * (1e-4 + 1.5e-4 + 0.02 * 0.015), 1e-12);
+}
+
+TEST(Demand, AHigherAttainmentKeepsMoreFree) {
+  const auto after_bursts = [](double attainment) {
+    ScalingPolicy policy = Heard::Policy();
+    policy.attainment = attainment;
+    Heard heard(seconds(90), policy);
+    for (int burst = 0; burst < 20; ++burst) {
+      heard.Hear(10, 60, 10);
+      heard.Hear(12, 60, 10);
+    }
+    return heard.demand() - 12;
+  };
+  const double usual = after_bursts(0.99);
+  EXPECT_GT(usual, 0.5);
+  EXPECT_NEAR(after_bursts(0.995) / usual, 2.5758 / 2.3263, 0.01);
+  EXPECT_NEAR(after_bursts(0.9) / usual, 1.2816 / 2.3263, 0.01);
+  EXPECT_NEAR(after_bursts(1) / usual, 3.7190 / 2.3263, 0.01) << "all there can be is 99.99 %";
+}
+
+TEST(Demand, TokensThatComeTooSlowlyAskForMoreOnceAMinuteAndItGoesSlowly) {
+  Heard heard;
+  heard.Hear(4, 300, 5);
+  const double calm = heard.demand();
+  const DemandSignals slow{.inter_token = milliseconds(300)};  // 200 are aimed at
+  heard.Hear(4, 1, 5, slow);
+  EXPECT_NEAR(heard.demand() / calm, 1.5, 0.01);
+  heard.Hear(4, 59, 5, slow);
+  EXPECT_NEAR(heard.demand() / calm, 1.5, 0.03) << "what it sees is of the minute before";
+  heard.Hear(4, 1, 5, slow);
+  EXPECT_NEAR(heard.demand() / calm, 2.2, 0.06);
+  heard.Hear(4, 600, 5, slow);
+  EXPECT_NEAR(heard.demand() / calm, 4, 0.1) << "the most";
+  heard.Hear(4, 1800, 5, {.inter_token = milliseconds(150)});
+  EXPECT_NEAR(heard.demand() / calm, 1 + 3 / std::numbers::e, 0.1);
 }
 
 TEST(Demand, LongAnswersAmongShortOnesHoldMoreOfTheCache) {
