@@ -175,7 +175,7 @@ std::string Summary(const Comparison& diff) {
   const Replayed& old_run = diff.running;
   const Replayed& new_run = diff.changed;
   Table table({{""}, {"AS IT WAS", true}, {"RUNNING POLICY", true}, {"NEW POLICY", true}, {"", true}});
-  const auto hours = [](const Replayed& run) { return fmt::format("{:.2f}", run.replica_seconds / 3600); };
+  const auto hours = [](const Replayed& run) { return fmt::format("{:.3f}", run.replica_seconds / 3600); };
   const auto unserved = [](const Replayed& run) { return Percent(run.late + run.refused, run.work); };
   table.Add({"replica-hours", hours(diff.was), hours(old_run), hours(new_run),
              Difference(old_run.replica_seconds, new_run.replica_seconds)});
