@@ -138,7 +138,8 @@ TEST(OpenApi, AnswersAreAsItSays) {
         {.model = "chat-small", .seconds = 60, .requests = 1, .first_token = RecentTraffic::Quantiles{}}};
   };
   world.operations.scaling_history = [](const std::string& model) {
-    gateway::control::ScalingHistory history{.file = "p.yaml"};
+    gateway::control::ScalingHistory history;
+    history.file = "p.yaml";
     history.policy.model = model;
     history.steps.push_back({.at = gateway::net::Now(), .seconds = 2});
     return std::optional(std::move(history));
