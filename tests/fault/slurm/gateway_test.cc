@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "tests/fault/gateway/scaling.h"
+#include "tests/support/run_cli.h"
 #include "tests/support/slurm_cluster.h"
 
 namespace tests {
@@ -26,13 +28,13 @@ class SlurmGateway : public testing::Test {
            "nodes: [{name: \"node{1..4}\", type: server}]\n";
     std::ofstream(folder_ / "token") << cluster_->Token();
   }
-  std::string Section() const {
+  std::string Section(const std::string& more = {}) const {
     return fmt::format(
         "launcher: slurm, cluster: {}, on_exit: keep, slurm: {{url: \"http://127.0.0.1:{}\", user: {}, "
         "token: "
-        "\"file:{}\", partition: main, logs: {}/work, directory: {}/work}}",
+        "\"file:{}\", partition: main, logs: {}/work, directory: {}/work{}}}",
         folder_ / "cluster.yaml", cluster_->rest_port(), cluster_->user(), folder_ / "token",
-        cluster_->folder(), cluster_->folder());
+        cluster_->folder(), cluster_->folder(), more);
   }
   std::string Jobs(const std::string& states) const {
     return cluster_->Run({"/usr/bin/squeue", "-h", "-t", states, "-o", "%j %b"});
@@ -65,6 +67,37 @@ TEST_F(SlurmGateway, AReplicaIsABatchJobThatAKilledGatewayTakesOver) {
   scaled.gateway.Reload();
   EXPECT_EQ(scaled.gateway.Metric("tidegate_config_reloads_total{result=\"refused\"}"), 1)
       << "a reload that would be without effect is not applied";
+}
+
+TEST_F(SlurmGateway, AGangThatAsksForOneLeafStandsUnderOneSwitch) {
+  std::ofstream(folder_ / "topology.conf") << "SwitchName=leaf1 Nodes=node[1,3]\n"
+                                              "SwitchName=leaf2 Nodes=node[2,4]\n"
+                                              "SwitchName=spine Switches=leaf[1-2]\n";
+  cluster_->Batch({"--nodelist=node3", "--gres=gpu:h100:1", "--mem=1000"}, "sleep 300");
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return !Jobs("R").empty(); }));
+  ScaledModel model;
+  model.more = "placement: {devices: [{kind: h100, count: 1}]}\n";
+  Scaled scaled(model, Section(fmt::format(", topology: {}", folder_ / "topology.conf")));
+  std::ofstream(folder_ / "key") << kScalingAdminKey << "\n";
+  std::ofstream(folder_ / "job.yaml") << "name: gang\ncommand: [/bin/sleep, \"300\"]\nmembers: 2\n"
+                                         "devices: [{kind: h100, count: 8}]\n"
+                                         "topology: {level: leaf, required: true}\n";
+  const auto tidegate = [&](std::vector<std::string> args) {
+    args.insert(args.end(), {"--admin", fmt::format("http://127.0.0.1:{}", scaled.gateway.admin_port()),
+                             "--key-file", folder_ / "key"});
+    return RunCli(args);
+  };
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return tidegate({"jobs", "list"}).code == 0; }));
+  const CliResult submitted = tidegate({"jobs", "submit", folder_ / "job.yaml"});
+  ASSERT_EQ(submitted.code, 0) << submitted.err;
+  const std::string id = submitted.out.substr(0, submitted.out.find('\n'));
+  const auto show = [&] { return scaled.Admin("/admin/v1/jobs/" + id); };
+  ASSERT_TRUE(Within(milliseconds(40'000), [&] { return show()["state"] == "running"; })) << show();
+  std::set<std::string> nodes;
+  for (const Json& run : show()["runs"]) nodes.insert(run["node"].get<std::string>());
+  EXPECT_THAT(nodes, testing::ElementsAre("node2", "node4")) << "somebody else is on node3";
+  EXPECT_EQ(tidegate({"jobs", "cancel", id}).code, 0);
+  EXPECT_TRUE(Within(milliseconds(40'000), [&] { return show()["state"] == "cancelled"; }));
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ TEST_F(TraceRun, TheSameWhileGatewayNodeAndControllerAreKilled) {
         world_->cluster().Stop("slurmctld");
         world_->cluster().Restart("slurmctld");
       },
+      [&] { world_->cluster().Restart("slurmrestd"); },
       [&] {
         node = world_->BusiestNode();
         world_->cluster().Kill(node);
@@ -95,7 +96,7 @@ TEST_F(TraceRun, TheSameWhileGatewayNodeAndControllerAreKilled) {
       kill_gateway,
       [&] { world_->cluster().Restart(node); },
   };
-  const seconds between = kSanitized ? seconds(5) : seconds(10);
+  const seconds between = kSanitized ? seconds(4) : seconds(8);
   auto next = std::chrono::steady_clock::now() + between;
   auto fault = faults.begin();
   world_->Replay(kWindow, [&] {

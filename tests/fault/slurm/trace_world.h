@@ -43,7 +43,7 @@ trap 'save; exit 0' USR1
 while :; do
   sleep 0.1
   step=$((step + 1))
-  echo $step > at
+  echo $step > at.new && mv at.new at
   if [ $((step % 50)) = 0 ]; then save; fi
 done
 )";
