@@ -29,24 +29,27 @@ inline constexpr std::string_view kTraceAdminKey = "a-bootstrap-key-of-enough-ch
 inline constexpr double kTraceSpeedUp = 10;
 inline constexpr milliseconds kTraceTtft{2000};
 
-// A step takes 0.1 s. What rank 0 has saved is what the gang goes on from: on USR1, and every 50 steps.
-inline constexpr std::string_view kTraceTraining = R"(#!/bin/sh
+// A step takes 0.1 s. What rank 0 has saved is what the gang goes on from: on USR1, and every 50 steps. One
+// of an earlier attempt, on a node that Slurm has given up, ends by itself.
+inline constexpr std::string_view kTraceTraining = R"sh(#!/bin/sh
 if [ "$RANK" != 0 ]; then
   trap 'exit 0' USR1
   while :; do sleep 1; done
 fi
 step=0
 if [ "$1" = --resume ]; then step=$(cat saved); fi
+echo "$TIDEGATE_ATTEMPT" > attempt
 echo "$TIDEGATE_ATTEMPT $WORLD_SIZE $(cat at 2> /dev/null || echo 0) $step" >> begun
 save() { echo $step > saved.new && mv saved.new saved; }
 trap 'save; exit 0' USR1
 while :; do
   sleep 0.1
+  if [ "$(cat attempt)" != "$TIDEGATE_ATTEMPT" ]; then exit 1; fi
   step=$((step + 1))
   echo $step > at.new && mv at.new at
   if [ $((step % 50)) = 0 ]; then save; fi
 done
-)";
+)sh";
 
 class TraceWorld {
  public:
@@ -215,16 +218,16 @@ class TraceWorld {
     for (const auto& [member, node] : Members()) names.insert(member);
     return names;
   }
-  // A node under a replica that serves and, if there is one, a member of the training.
+  // A node under a member of the training and, if there is one, a replica that serves.
   std::string BusiestNode() const {
-    std::set<std::string> training;
-    for (const auto& [member, node] : Members()) training.insert(node);
-    std::string found = "node1";
-    for (const auto& [replica, node] : Ready()) {
-      found = node;
-      if (training.contains(node)) break;
+    std::set<std::string> serving;
+    for (const auto& [replica, node] : Ready()) serving.insert(node);
+    std::string found;
+    for (const auto& [member, node] : Members()) {
+      if (serving.contains(node)) return node;
+      if (found.empty()) found = node;  // under rank 0
     }
-    return found;
+    return found.empty() ? "node1" : found;
   }
 
   // Of the training: attempts that began, and steps that were done again.
