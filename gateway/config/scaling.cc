@@ -211,7 +211,12 @@ class Loader {
     }
     if (!policy.replica) Wrong(policy, "/replica", "", "is required: what one replica is started by");
     for (size_t i = 0; i < policy.placement.devices.size(); ++i) {
-      const std::vector<std::string>& asked = policy.placement.devices[i].ask.kinds;
+      const scheduler::DeviceAsk& ask = policy.placement.devices[i].ask;
+      if (scaling_.slurm && (ask.milli > 0 || !ask.profile.empty())) {
+        Wrong(policy, fmt::format("/placement/devices/{}", i), "",
+              "wants part of a device; through Slurm they come whole, by count");
+      }
+      const std::vector<std::string>& asked = ask.kinds;
       const std::string kind = asked.empty() ? "" : asked.front();
       const auto& kinds = scaling_.nodes.kinds;
       if (scaling_.nodes.nodes.empty() || (kind.empty() && !kinds.empty()) ||

@@ -211,6 +211,11 @@ void ControlLoop::Place(conf::TimePoint now) {
   const plugins::launchers::SharedCluster* shared = launcher_->shared();
   if (shared != nullptr && std::exchange(shared_version_, shared->version) != shared->version) {
     planning_.See(shared->nodes, now);
+    if (left_out_ != shared->left_out) {
+      left_out_ = shared->left_out;
+      for (const std::string& what : left_out_)
+        log::Warn("cannot be used", {{"launcher", launcher_->name()}, {"what", what}});
+    }
   }
   for (Replica& replica : fleet_.all()) {
     if (replica.state != State::kWaiting || replica.submitted) continue;

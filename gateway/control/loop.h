@@ -131,7 +131,8 @@ class ControlLoop final : private net::Alarm {
   const Surroundings around_;
   Planning planning_;
   Jobs jobs_;
-  uint64_t shared_version_ = 0;  // of what the launcher says of a cluster that others use too
+  uint64_t shared_version_ = 0;        // of what the launcher says of a cluster that others use too
+  std::vector<std::string> left_out_;  // by it, as last told
   Fleet fleet_;
   ColdStarts cold_starts_;
   std::map<std::string, Pool> pools_;

@@ -127,9 +127,15 @@ void Planning::See(const std::vector<plugins::launchers::SharedNode>& nodes, con
     const auto found = by_name.find(seen.cluster.nodes[n].name);
     health.health = found == by_name.end() ? scheduler::Health::kQuarantined : found->second->health;
     health.broken_devices = 0;
-    uint32_t left = found == by_name.end() ? 0 : found->second->taken;
-    const uint8_t devices = seen.cluster.type_of(static_cast<scheduler::NodeId>(n)).devices;
-    for (uint8_t d = 0; d < devices && left > 0; ++d) {
+    const scheduler::NodeType& type = seen.cluster.type_of(static_cast<scheduler::NodeId>(n));
+    const uint32_t devices = type.devices;
+    uint32_t left = 0;
+    if (devices > 0 && found != by_name.end()) {
+      const plugins::launchers::SharedNode& node = *found->second;
+      const uint32_t there = node.kind == seen.cluster.kinds[type.kind].name ? node.devices : 0;
+      left = node.taken + devices - std::min(devices, there);
+    }
+    for (uint32_t d = 0; d < devices && left > 0; ++d) {
       if ((ours[n] >> d & 1) != 0) continue;
       health.broken_devices |= uint32_t{1} << d;
       --left;

@@ -28,9 +28,9 @@ class Planning {
   // It has ended, or is not wanted any more.
   void Leave(const std::string& run, conf::TimePoint now);
 
-  // How the nodes of a cluster that others use too are, and how many devices of each they hold: which of
-  // them is not ours to say, so the lowest that we have not given away count as gone. A node that is not
-  // among them is not used.
+  // How the nodes of a cluster that others use too are, what they have, and how many devices others hold:
+  // which of them is not ours to say, so the lowest that we have not given away count as gone, and so do
+  // those that only our own description of the cluster has. A node that is not among them is not used.
   void See(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
 
   struct Start {

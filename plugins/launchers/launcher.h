@@ -70,16 +70,19 @@ struct RunStatus {
   std::string log{};               // the file that has its output, if there is one
 };
 
-// Of a cluster that others use too: how its nodes are, and how many devices of each others hold.
+// Of a cluster that others use too: how its nodes are, what they have, and how many devices others hold.
 struct SharedNode {
   std::string name{};
   scheduler::Health health = scheduler::Health::kHealthy;
+  std::string kind{};  // of its devices; empty: it has none
+  uint32_t devices = 0;
   uint32_t taken = 0;
   friend bool operator==(const SharedNode&, const SharedNode&) = default;
 };
 struct SharedCluster {
   uint64_t version = 0;  // another with each change
   std::vector<SharedNode> nodes{};
+  std::vector<std::string> left_out{};  // what of it cannot be used, and why
 };
 
 class Launcher {

@@ -125,16 +125,24 @@ slurm::View SlurmLauncher::view() const {
 
 void SlurmLauncher::Share() {
   const slurm::View seen = view();
+  const scheduler::Cluster& cluster = seen.cluster;
   std::vector<SharedNode> nodes;
-  nodes.reserve(seen.cluster.nodes.size());
-  for (const scheduler::Node& node : seen.cluster.nodes) nodes.push_back({node.name, node.health, 0});
+  nodes.reserve(cluster.nodes.size());
+  for (const scheduler::Node& node : cluster.nodes) {
+    const scheduler::NodeType& type = cluster.types[node.type];
+    nodes.push_back({.name = node.name,
+                     .health = node.health,
+                     .kind = type.devices > 0 ? cluster.kinds[type.kind].name : std::string(),
+                     .devices = type.devices});
+  }
   for (const slurm::Occupant& occupant : seen.occupants) {
     if (occupant.ours || occupant.preemptible) continue;
     for (const slurm::Holding& holding : occupant.holds)
       nodes[holding.node].taken += static_cast<uint32_t>(holding.devices.size());
   }
-  if (nodes == shared_.nodes) return;
+  if (nodes == shared_.nodes && seen.left_out == shared_.left_out) return;
   shared_.nodes = std::move(nodes);
+  shared_.left_out = seen.left_out;
   ++shared_.version;
 }
 

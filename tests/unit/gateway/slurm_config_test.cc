@@ -95,14 +95,15 @@ TEST(SlurmConfig, RefusesWhatCannotWork) {
 }
 
 // A configuration whose replicas run on the nodes of `cluster` under the switches of `topology`.
-LoadResult Load(std::string cluster, std::string topology) {
+LoadResult Load(std::string cluster, std::string topology, std::string device = "{kind: h100}") {
   conf::Sources sources;
   sources.file = [=](const std::string& path) -> absl::StatusOr<std::string> {
     if (path == "cluster.yaml") return cluster;
     if (path == "topology.conf") return topology;
-    return std::string(
-        "{model: m, replicas: {max: 1}, scaling: {policy: demand}, placement: {devices: [{kind: h100}]}, "
-        "replica: {engine: vllm, command: [engine]}}");
+    return fmt::format(
+        "{{model: m, replicas: {{max: 1}}, scaling: {{policy: demand}}, placement: {{devices: [{}]}}, "
+        "replica: {{engine: vllm, command: [engine]}}}}",
+        device);
   };
   return ParseConfig(
       "server: {listen: 127.0.0.1:8080}\ntenants: [{name: t, models: [m]}]\nmodels: [{name: m}]\n"
@@ -143,6 +144,16 @@ TEST(SlurmConfig, ATopologyThatSaysNothingOfTheNodesIsRefused) {
     ASSERT_FALSE(loaded.problems.empty()) << c.topology;
     EXPECT_THAT(ToString(loaded.problems.front()),
                 testing::AllOf(HasSubstr("/scaling/slurm/topology"), HasSubstr(c.why)));
+  }
+}
+
+TEST(SlurmConfig, APolicyThatAsksForPartOfADeviceIsRefused) {
+  for (const char* device : {"{kind: h100, share: 0.5}", "{profile: 1g.10gb}"}) {
+    const LoadResult loaded =
+        Load(fmt::format("{}nodes: [{{name: a, type: server}}]", kNodes), "SwitchName=s Nodes=a", device);
+    ASSERT_FALSE(loaded.problems.empty()) << device;
+    EXPECT_THAT(ToString(loaded.problems.front()),
+                testing::AllOf(HasSubstr("/placement/devices/0"), HasSubstr("come whole")));
   }
 }
 

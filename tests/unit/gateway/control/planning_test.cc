@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/unit/gateway/config_fixture.h"
 
 namespace gateway::control {
@@ -120,7 +122,7 @@ TEST(Planning, WhatOthersHoldIsNotGivenAndWhatIsOursStays) {
   const Planning::Outcome first = planning.Run(kStart);
   ASSERT_EQ(first.starts.size(), 1u);
   const uint8_t given = first.starts[0].grant.devices[0];
-  planning.See({{"local", scheduler::Health::kHealthy, 2}}, kStart);
+  planning.See({{"local", scheduler::Health::kHealthy, "h100", 4, 2}}, kStart);
   planning.Submit("r-b", Devices(2), kStart);
   planning.Submit("r-c", Devices(1), kStart);
   const Planning::Outcome second = planning.Run(kStart);
@@ -128,21 +130,31 @@ TEST(Planning, WhatOthersHoldIsNotGivenAndWhatIsOursStays) {
   EXPECT_EQ(second.starts[0].run, "r-c");
   EXPECT_NE(second.starts[0].grant.devices[0], given);
   EXPECT_THAT(second.evicted, IsEmpty());
-  planning.See({{"local", scheduler::Health::kHealthy, 0}}, kStart);
+  planning.See({{"local", scheduler::Health::kHealthy, "h100", 4, 0}}, kStart);
   const Planning::Outcome third = planning.Run(kStart);
   ASSERT_EQ(third.starts.size(), 1u) << "they have gone";
   EXPECT_EQ(third.starts[0].run, "r-b");
 }
 
+TEST(Planning, NoDeviceIsGivenThatOnlyOurDescriptionOfTheClusterHas) {
+  for (const auto& [kind, devices, starts] :
+       {std::tuple{"h100", 4u, 4u}, {"h100", 8u, 4u}, {"h100", 3u, 3u}, {"a100", 4u, 0u}, {"", 0u, 0u}}) {
+    Planning planning(Machine(), kStart);
+    planning.See({{"local", scheduler::Health::kHealthy, kind, devices, 0}}, kStart);
+    for (int i = 0; i < 5; ++i) planning.Submit("r-" + std::to_string(i), Devices(1), kStart);
+    EXPECT_EQ(planning.Run(kStart).starts.size(), starts) << devices << " of kind " << kind;
+  }
+}
+
 TEST(Planning, NothingIsPlacedOnANodeThatIsDownOrUnknown) {
   for (const std::vector<plugins::launchers::SharedNode>& seen :
-       {std::vector<plugins::launchers::SharedNode>{{"local", scheduler::Health::kQuarantined, 0}},
+       {std::vector<plugins::launchers::SharedNode>{{"local", scheduler::Health::kQuarantined, "h100", 4, 0}},
         std::vector<plugins::launchers::SharedNode>{}}) {
     Planning planning(Machine(), kStart);
     planning.See(seen, kStart);
     planning.Submit("r-a", Devices(1), kStart);
     EXPECT_THAT(planning.Run(kStart).starts, IsEmpty());
-    planning.See({{"local", scheduler::Health::kHealthy, 0}}, kStart);
+    planning.See({{"local", scheduler::Health::kHealthy, "h100", 4, 0}}, kStart);
     EXPECT_EQ(planning.Run(kStart).starts.size(), 1u);
   }
 }
