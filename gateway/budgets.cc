@@ -38,9 +38,18 @@ int64_t Spent(const limits::LimitRef& budget, const std::vector<Charge>& charges
   int64_t spent = 0;
   for (const auto& [path, row] : charges) {
     if (!Covers(budget.scope(), path) || (!spec.model.empty() && spec.model != row.model)) continue;
-    spent += spec.dimension == limits::Dimension::kBudget ? row.cost_micro_usd : row.input + row.output;
+    switch (spec.dimension) {
+      case limits::Dimension::kBudget:
+        spent += row.cost_micro_usd;
+        break;
+      case limits::Dimension::kDeviceBudget:
+        if (spec.device.empty() || spec.device == row.device) spent += row.device_us;
+        break;
+      default:
+        spent += row.input + row.output;
+    }
   }
-  return spent;
+  return spec.dimension == limits::Dimension::kDeviceBudget ? spent / 1000 : spent;
 }
 
 }  // namespace

@@ -116,6 +116,14 @@ std::vector<std::string> SplitList(std::string_view text) {
   return parts;
 }
 
+std::set<std::string> DeviceKindsIn(const std::vector<UsageRow>& rows) {
+  std::set<std::string> kinds;
+  for (const UsageRow& row : rows) {
+    for (const auto& [kind, us] : row.device_us) kinds.insert(kind);
+  }
+  return kinds;
+}
+
 std::vector<nlohmann::ordered_json> UsageJson(const ledger::UsageQuery& query,
                                               const std::vector<UsageRow>& rows) {
   std::vector<nlohmann::ordered_json> out;
@@ -123,23 +131,34 @@ std::vector<nlohmann::ordered_json> UsageJson(const ledger::UsageQuery& query,
     nlohmann::ordered_json& entry = out.emplace_back();
     for (size_t i = 0; i < query.by.size(); ++i) entry[std::string(Name(query.by[i]))] = row.group[i];
     for (const Figure& figure : kFigures) entry[std::string(figure.name)] = row.*figure.value;
+    nlohmann::ordered_json& devices = entry["device_seconds"] = nlohmann::ordered_json::object();
+    for (const auto& [kind, us] : row.device_us) devices[kind] = static_cast<double>(us) * 1e-6;
   }
   return out;
 }
 
 std::string UsageCsv(const ledger::UsageQuery& query, const std::vector<UsageRow>& rows) {
   std::string out;
+  const std::set<std::string> kinds = DeviceKindsIn(rows);
   for (const UsageBy by : query.by) out.append(Name(by)).append(",");
   for (const Figure& figure : kFigures)
-    out.append(figure.name).append(&figure == &kFigures.back() ? "\r\n" : ",");
+    out.append(figure.name).append(&figure == &kFigures.back() ? "" : ",");
+  for (const std::string& kind : kinds) ledger::AppendCsvField(&(out += ','), "device_seconds " + kind);
+  out += "\r\n";
   for (const UsageRow& row : rows) {
     for (const std::string& group : row.group) {
       ledger::AppendCsvField(&out, group);
       out += ',';
     }
     for (const Figure& figure : kFigures) {
-      out.append(std::to_string(row.*figure.value)).append(&figure == &kFigures.back() ? "\r\n" : ",");
+      out.append(std::to_string(row.*figure.value)).append(&figure == &kFigures.back() ? "" : ",");
     }
+    for (const std::string& kind : kinds) {
+      const auto held = row.device_us.find(kind);
+      const int64_t us = held == row.device_us.end() ? 0 : held->second;
+      out.append(fmt::format(",{}.{:06}", us / 1'000'000, us % 1'000'000));
+    }
+    out += "\r\n";
   }
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,7 @@
 namespace gateway {
 
 struct UsageRequest {
-  std::vector<std::string> by;  // tenant, key, model, replica, api, reason, hour, day
+  std::vector<std::string> by;  // tenant, key, model, replica, api, reason, hour, day, job
   std::string since;            // "7d" ago, or a time; empty: from the beginning
   std::string until;            // likewise, not included; empty: now
   std::string tenant;           // name or path, with everything below it; empty: all
@@ -46,11 +47,14 @@ std::optional<conf::TimePoint> ParseMoment(std::string_view text, conf::TimePoin
 // "a,b" as a list; empty parts are left out.
 std::vector<std::string> SplitList(std::string_view text);
 
+// The kinds of devices that were held.
+std::set<std::string> DeviceKindsIn(const std::vector<ledger::UsageRow>& rows);
+
 // One object for each row: the groups by their names, then requests, errors, input_tokens, cached_tokens,
-// output_tokens, cost_micro_usd.
+// output_tokens, cost_micro_usd, and device_seconds, an object by kind.
 std::vector<nlohmann::ordered_json> UsageJson(const ledger::UsageQuery& query,
                                               const std::vector<ledger::UsageRow>& rows);
-// The same as RFC 4180, names first.
+// The same as RFC 4180, names first; a column of device-seconds for each kind that occurs.
 std::string UsageCsv(const ledger::UsageQuery& query, const std::vector<ledger::UsageRow>& rows);
 
 }  // namespace gateway

@@ -19,12 +19,16 @@ double Seconds(conf::TimePoint t) {
   return conf::ToSeconds(t.time_since_epoch());
 }
 
-// Money is kept in micro-USD and shown in USD.
+// Money is kept in micro-USD and shown in USD, time of devices in milliseconds and shown in seconds.
 double Amount(const limits::LimitState& limit, int64_t value) {
-  return static_cast<double>(value) * (limit.dimension == limits::Dimension::kBudget ? 1e-6 : 1.0);
+  const double unit = limit.dimension == limits::Dimension::kBudget         ? 1e-6
+                      : limit.dimension == limits::Dimension::kDeviceBudget ? 1e-3
+                                                                            : 1.0;
+  return static_cast<double>(value) * unit;
 }
 
-constexpr std::string_view kUnit = " (requests, tokens, concurrent requests or USD, after the limit)";
+constexpr std::string_view kUnit =
+    " (requests, tokens, concurrent requests, USD or device-seconds, after the limit)";
 
 }  // namespace
 
@@ -39,7 +43,10 @@ void Metrics::CollectLimits(MetricFamilies& out) const {
     const std::string_view model =
         limit.model.empty() ? std::string_view("any") : models_.Bounded(limit.model, max);
     const std::initializer_list<std::pair<std::string_view, std::string_view>> labels = {
-        {"tenant", tenant}, {"limit", limit.name}, {"model", model}};
+        {"tenant", tenant},
+        {"limit", limit.name},
+        {"model", model},
+        {"device_kind", limit.device.empty() ? std::string_view("any") : std::string_view(limit.device)}};
     out.Gauge("tidegate_limit_capacity", "The whole of a limit" + unit)
         .Add(Amount(limit, limit.capacity), labels);
     out.Gauge("tidegate_limit_share", "The part of a limit that this gateway may use now" + unit)
@@ -90,6 +97,15 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
     out.Gauge("tidegate_cold_start_seconds", "From launch to readiness, of the last starts")
         .Add(conf::ToSeconds(row.p50), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.5"}})
         .Add(conf::ToSeconds(row.p90), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.9"}});
+  }
+  for (const auto& [of, us] : status.devices) {
+    const auto& [tenant, of_model, kind] = of;
+    out.Counter("tidegate_device_seconds_total",
+                "Time that devices were held, by who pays for it; without a model: by jobs")
+        .Add(static_cast<double>(us) * 1e-6,
+             {{"tenant", tenants_.Bounded(tenant, max)},
+              {"model", of_model.empty() ? std::string_view() : models_.Bounded(of_model, max)},
+              {"device_kind", kind}});
   }
   out.Counter("tidegate_replica_launches_total", "Replicas that were launched").Add(status.launches);
   out.Counter("tidegate_replica_failures_total", "Replicas that failed").Add(status.failures);

@@ -46,6 +46,7 @@ ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
   options.checkpoint_interval = config.ledger.checkpoint.interval;
   options.retain_for = config.ledger.retention.age.value_or(conf::Duration::zero());
   options.retain_bytes = config.ledger.retention.bytes.value_or(0);
+  options.counts_served = config.scaling.has_value();
   options.version = TIDEGATE_VERSION;
   options.on_retention_change = [](const absl::Status& status) {
     if (status.ok()) {
@@ -160,6 +161,7 @@ absl::Status Process::Open(Config config) {
   auto ledger = ledger::Ledger::Open(LedgerOptions(config, shards));
   if (!ledger.ok()) return ledger.status();
   shared_.ledger = *std::move(ledger);
+  ledger_opened_ = net::Now();
   shared_.routing_log = std::make_unique<routing::RoutingLog>(shared_.state_dir);
   auto keys = plugins::auth::KeyStore::Open(KeyStorePath(config), net::Now());
   if (!keys.ok()) return keys.status();
@@ -216,6 +218,19 @@ absl::Status Process::OpenControl() {
                             .outlooks = &shared_.outlooks,
                             .inter_token = [this](const std::string& model,
                                                   double q) { return recent_traffic_.InterToken(model, q); },
+                            .meter =
+                                [this] {
+                                  return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()),
+                                                       ledger_opened_);
+                                },
+                            .charge =
+                                [this](std::span<const ledger::DeviceRecord> records) {
+                                  device_charges_.Charge(records, net::Now());
+                                },
+                            .devices_used_up =
+                                [this](const std::string& tenant, std::span<const std::string> kinds) {
+                                  return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
+                                },
                             .file = FleetPath(config),
                             .jobs_file = JobsPath(config)});
   return absl::OkStatus();

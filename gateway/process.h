@@ -19,6 +19,7 @@
 #include "gateway/config.h"
 #include "gateway/control/loop.h"
 #include "gateway/deferred_events.h"
+#include "gateway/device_budgets.h"
 #include "gateway/jwks.h"
 #include "gateway/key_events.h"
 #include "gateway/kv_events.h"
@@ -123,6 +124,7 @@ class Process {
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
   std::unique_ptr<DeferredEvents> deferred_events_;
+  DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ControlLoop> scaling_;  // null: nothing is started here
   ReloadState reloads_;
   admin::Turns reload_turns_;
@@ -133,6 +135,7 @@ class Process {
   net::Sleep key_poll_;
   net::Sleep certificate_poll_;
   net::Sleep disk_poll_;
+  conf::TimePoint ledger_opened_{};
   uint16_t port_ = 0;
   bool stopping_ = false;
 };

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
 
+#include "gateway/control/grant.h"
 #include "gateway/jwks.h"
 
 namespace gateway {
@@ -224,7 +226,12 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned)
         ModelRuntime{&model, learned.limits.Model(model.name), price, learned.estimates.Get(model.name),
                      config::QueueOf(model), learned.queues.Get(serves)});
     made.policy = c.scaling ? c.scaling->Find(serves) : nullptr;
-    if (made.policy != nullptr) made.outlook = learned.outlooks.Get(serves);
+    if (made.policy == nullptr) continue;
+    made.outlook = learned.outlooks.Get(serves);
+    std::vector<scheduler::DeviceAsk> asks;
+    asks.reserve(made.policy->placement.devices.size());
+    for (const config::DeviceNeed& need : made.policy->placement.devices) asks.push_back(need.ask);
+    made.devices = control::KindsOf(c.scaling->nodes, asks);
   }
   AddTenants();
   return absl::OkStatus();
@@ -275,6 +282,11 @@ std::vector<limits::NodeSpec> Runtime::LimitNodes() const {
     }
     for (const config::Budget& budget : tenant.config->budgets) {
       const limits::Period period = PeriodOf(budget.period);
+      if (budget.device_hours) {
+        constexpr double kHour = 3'600'000;  // ms
+        node.limits.push_back({limits::Dimension::kDeviceBudget, std::llround(*budget.device_hours * kHour),
+                               period, budget.model, budget.device});
+      }
       if (budget.micro_usd)
         node.limits.push_back({limits::Dimension::kBudget, *budget.micro_usd, period, budget.model});
       if (budget.tokens) {

@@ -35,6 +35,7 @@ struct ModelRuntime {
   std::shared_ptr<ModelQueue> waits;                  // who does; survives reloads
   const config::ModelPolicy* policy = nullptr;        // of it, or of its base; null: its endpoints are all
   std::shared_ptr<const control::Outlook> outlook{};  // where it has a policy
+  std::vector<std::string> devices{};                 // kinds that its replicas may hold
 };
 
 struct ReplicaRuntime {

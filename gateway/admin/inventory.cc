@@ -156,11 +156,15 @@ Answer ListLimits(const Operations& operations, const Call& call) {
   for (const router::limits::LimitState& limit : operations.shared->limits.Snapshot(call.now)) {
     if (!scope.empty() && limit.scope != scope && !limit.scope.starts_with(scope + "/")) continue;
     ordered_json& out = all.emplace_back();
-    out["id"] = limit.scope + "|" + std::string(limit.name) + "|" + limit.model;
+    out["id"] = limit.scope + "|" + std::string(limit.name) + "|" + limit.model +
+                (limit.device.empty() ? "" : "|" + limit.device);
     out["scope"] = limit.scope;
     out["limit"] = limit.name;
     out["model"] = limit.model.empty() ? ordered_json() : ordered_json(limit.model);
-    out["unit"] = limit.dimension == router::limits::Dimension::kBudget ? "micro_usd" : "count";
+    out["device"] = limit.device.empty() ? ordered_json() : ordered_json(limit.device);
+    out["unit"] = limit.dimension == router::limits::Dimension::kBudget         ? "micro_usd"
+                  : limit.dimension == router::limits::Dimension::kDeviceBudget ? "device_milliseconds"
+                                                                                : "count";
     out["capacity"] = limit.capacity;
     out["share"] = limit.effective;
     out["used"] = limit.used;

@@ -107,6 +107,8 @@ net::Task<Answer> SubmitJob(const Operations& operations, const Call& call) {
     for (const conf::Problem& problem : submitted->problems) problems.push_back({"job", ToString(problem)});
     co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   }
+  if (!submitted->used_up.empty())
+    co_return Refuse(api::Code::kInsufficientQuota, submitted->used_up, call.request_id);
   co_return Json({{"object", "job.submission"}, {"jobs", submitted->jobs}}, 201);
 }
 

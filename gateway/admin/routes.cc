@@ -57,7 +57,7 @@ constexpr Member kModel{"model", Type::kText, false, "Only this model"};
 
 constexpr std::array kUsage = {
     Member{"by", Type::kText, false,
-           "Groups, joined by commas: tenant, key, model, replica, api, reason, hour, day"},
+           "Groups, joined by commas: tenant, key, model, replica, api, reason, hour, day, job"},
     kSince,
     kUntil,
     kTenant,
@@ -137,8 +137,8 @@ const std::array kRoutes = {
           kNone, kRotation, "NewKey", kCreated, Lane::kKeys, RotateKey},
     Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Make a key stop working, for good",
           Role::kOperator, kNone, kRevocation, "Key", kOk, Lane::kKeys, RevokeKey},
-    Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens and cost", Role::kViewer, kUsage, kNone,
-          "UsageList", kOk, Lane::kReads, Usage},
+    Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds", Role::kViewer,
+          kUsage, kNone, "UsageList", kOk, Lane::kReads, Usage},
     Route{"audit", Verb::get, "/admin/v1/audit",
           "Records of the ledger as they stand there; prompts and answers only for the role admin",
           Role::kOperator, kAudit, kNone, "RecordList", kOk, Lane::kReads, Audit},

@@ -75,12 +75,12 @@ constexpr std::array kShapes = {
           "held_requests:number occupied:number ready:number there:number demand:number"},
     Shape{"ScalingHistory",
           "model:string file:string policy:object cold_start_p90_ms:whole? steps:[ScalingStep]"},
-    Shape{
-        "Limit",
-        "id:string scope:string limit:string model:string? unit:string capacity:whole share:whole used:whole "
-        "reserved:whole remaining:whole refused_requests:whole overrun:whole period_start:time? "
-        "period_end:time?",
-        true},
+    Shape{"Limit",
+          "id:string scope:string limit:string model:string? device:string? unit:string capacity:whole "
+          "share:whole used:whole "
+          "reserved:whole remaining:whole refused_requests:whole overrun:whole period_start:time? "
+          "period_end:time?",
+          true},
     Shape{
         "Key",
         "id:string tenant:string* role:string* name:string* models:strings* endpoints:strings* created:time "
@@ -96,7 +96,7 @@ constexpr std::array kShapes = {
           "tenant:string* key:string* model:string* replica:string* api:string* reason:string* hour:time* "
           "day:time* "
           "requests:whole errors:whole input_tokens:whole cached_tokens:whole output_tokens:whole "
-          "cost_micro_usd:whole"},
+          "cost_micro_usd:whole job:string* device_seconds:DeviceSeconds"},
     Shape{"UsageList", "object:string since:time? until:time? data:[UsageRow] has_more:boolean next:string*"},
     Shape{"JobSubmission", "object:string jobs:strings"},
     Shape{
@@ -189,6 +189,9 @@ ordered_json Build() {
         {"time_us", {{"type", "integer"}, {"description", "Microseconds since the Unix epoch"}}},
         {"kind", {{"type", "string"}}}}},
       {"required", {"seq", "time_us", "kind"}}};
+  schemas["DeviceSeconds"] = {{"type", "object"},
+                              {"description", "Of whole devices, by their kind"},
+                              {"additionalProperties", {{"type", "number"}}}};
   schemas["Document"] = {{"type", "object"}};
   return schemas;
 }

@@ -1,4 +1,4 @@
-// tidegate usage: who used what and at what cost, from the ledger's index.
+// tidegate usage: who used what, at what cost, and held which devices, from the ledger's index.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -22,6 +22,10 @@ struct Options {
   bool json = false;
 };
 
+double ToHours(int64_t us) {
+  return static_cast<double>(us) / 3.6e9;
+}
+
 std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::UsageRow>& rows) {
   std::vector<Table::Column> columns;
   for (const ledger::UsageBy by : query.by) {
@@ -32,12 +36,18 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
   for (const char* title : {"REQUESTS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST (USD)"}) {
     columns.push_back({title, true});
   }
+  const std::set<std::string> kinds = DeviceKindsIn(rows);
+  for (const std::string& kind : kinds) columns.push_back({kind + " (HOURS)", true});
   Table table(std::move(columns));
   const auto add = [&](std::vector<std::string> cells, const ledger::UsageRow& row) {
     for (const int64_t value : {row.requests, row.errors, row.input, row.cached, row.output}) {
       cells.push_back(std::to_string(value));
     }
     cells.push_back(fmt::format("{}.{:06}", row.cost_micro_usd / 1'000'000, row.cost_micro_usd % 1'000'000));
+    for (const std::string& kind : kinds) {
+      const auto held = row.device_us.find(kind);
+      cells.push_back(fmt::format("{:.4f}", held == row.device_us.end() ? 0 : ToHours(held->second)));
+    }
     table.Add(std::move(cells));
   };
   ledger::UsageRow total;
@@ -53,6 +63,7 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
     total.cached += row.cached;
     total.output += row.output;
     total.cost_micro_usd += row.cost_micro_usd;
+    for (const auto& [kind, us] : row.device_us) total.device_us[kind] += us;
   }
   if (!query.by.empty()) {
     std::vector<std::string> groups(query.by.size());
@@ -93,13 +104,14 @@ int Usage(const Options& options) {
 }  // namespace
 
 void AddUsage(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("usage", "Show requests, tokens and cost, from the ledger");
+  CLI::App* command =
+      app.add_subcommand("usage", "Show requests, tokens, cost and device-hours, from the ledger");
   auto options = std::make_shared<Options>();
   options->config = AddConfigOption(*command);
   UsageRequest& request = options->request;
   request.by = {"tenant", "model"};
   request.since = "7d";
-  command->add_option("--by", request.by, "Groups: tenant, key, model, replica, api, reason, hour, day")
+  command->add_option("--by", request.by, "Groups: tenant, key, model, replica, api, reason, hour, day, job")
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--since", request.since, "7d ago, or a time as RFC 3339")->capture_default_str();
@@ -113,6 +125,7 @@ void AddUsage(CLI::App& app, Run& run) {
   command->footer(
       "Examples:\n"
       "  tidegate usage --by tenant,model --since 7d\n"
+      "  tidegate usage --by tenant,job --since 7d\n"
       "  tidegate usage --by day --tenant search --since 2027-01-01 --until 2027-02-01 --format csv");
   command->callback([options, &run] { run = [options] { return Usage(*options); }; });
 }

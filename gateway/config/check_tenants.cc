@@ -135,6 +135,11 @@ void CheckTenants(conf::Document& document, const Config& config) {
     for (size_t b = 0; b < tenant.budgets.size(); ++b) {
       const std::string budget = one_budget ? pointer + "/budget" : fmt::format("{}/budget/{}", pointer, b);
       models.Check(budget + "/model", tenant.budgets[b].model);
+      if (tenant.budgets[b].device_hours && !config.scaling) {
+        document.AddAt(budget + "/device_hours", "",
+                       "nothing holds devices here: the configuration has no section scaling, which says "
+                       "what runs on them");
+      }
     }
   }
 }

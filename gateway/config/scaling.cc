@@ -341,6 +341,28 @@ void Bind(conf::Object& o, Scaling& scaling) {
   }
 }
 
+// Of which budgets in device-hours are.
+static void CheckBudgets(conf::Document& document, const Config& config) {
+  const scheduler::Cluster& cluster = config.scaling->nodes;
+  if (cluster.kinds.empty()) return;
+  for (size_t t = 0; t < config.tenants.size(); ++t) {
+    const std::string pointer = fmt::format("/tenants/{}/budget", t);
+    const bool one = document.Nearest(pointer).kind() != conf::Kind::kSequence;
+    const std::vector<Budget>& budgets = config.tenants[t].budgets;
+    for (size_t b = 0; b < budgets.size(); ++b) {
+      const std::string& kind = budgets[b].device;
+      const auto& kinds = cluster.kinds;
+      if (kind.empty() || std::ranges::find(kinds, kind, &scheduler::DeviceKind::name) != kinds.end())
+        continue;
+      std::vector<std::string_view> names;
+      names.reserve(kinds.size());
+      for (const scheduler::DeviceKind& known : kinds) names.push_back(known.name);
+      document.AddAt(one ? pointer + "/device" : fmt::format("{}/{}/device", pointer, b), kind,
+                     fmt::format("unknown kind \"{}\"; there are {}", kind, fmt::join(names, ", ")));
+    }
+  }
+}
+
 void LoadScaling(conf::Document& document, Config& config, const MachineProbe& probe,
                  std::vector<conf::Problem>& problems) {
   bool complete = true;
@@ -348,6 +370,7 @@ void LoadScaling(conf::Document& document, Config& config, const MachineProbe& p
     Loader loader(document, config, probe, problems);
     loader.Load();
     complete = loader.complete();
+    CheckBudgets(document, config);
   }
   for (size_t m = 0; complete && m < config.models.size(); ++m) {
     const Model& model = config.models[m];

@@ -21,6 +21,13 @@ struct AboveZero {
   }
 };
 
+struct DeviceHours {
+  std::string operator()(double hours) const {
+    return hours >= 1e-6 && hours <= 1e8 ? ""
+                                         : "must be from 0.000001 to 100000000; remove the key for no limit";
+  }
+};
+
 }  // namespace
 
 // What stands under `limits` of a tenant.
@@ -45,9 +52,18 @@ static void Bind(conf::Object& o, TenantLimits& limits) {
 static void Bind(conf::Object& o, Budget& budget) {
   o.Optional("usd", conf::Money(budget.micro_usd), AboveZero());
   o.Optional("tokens", budget.tokens, AboveZero());
+  o.Optional("device_hours", budget.device_hours, DeviceHours());
   o.Required("period", conf::Choice(budget.period, "period", kPeriods));
   o.Optional("model", budget.model, ValidName());
-  if (o.reading() && !o.Has("usd") && !o.Has("tokens")) o.Error("needs an amount: usd, tokens or both");
+  o.Optional("device", budget.device, ValidName());
+  if (!o.reading()) return;
+  if (!o.Has("usd") && !o.Has("tokens") && !o.Has("device_hours"))
+    o.Error("needs an amount: usd, tokens or device_hours");
+  if (o.Has("device") && (o.Has("usd") || o.Has("tokens") || !o.Has("device_hours"))) {
+    o.Error(
+        "device is the kind of devices that device_hours are of: give it with device_hours alone, and "
+        "usd or tokens in an entry of their own");
+  }
 }
 
 std::string_view Name(Period period) {

@@ -26,12 +26,14 @@ struct Limits {
 enum class Period : uint8_t { kDay, kWeek, kMonth };  // calendar periods in UTC; a week begins on Monday
 std::string_view Name(Period period);
 
-// At least one of the two amounts.
+// At least one of the amounts.
 struct Budget {
   std::optional<int64_t> micro_usd;
   std::optional<uint64_t> tokens;
+  std::optional<double> device_hours;  // that replicas and jobs hold for it
   Period period = Period::kMonth;
-  std::string model;  // empty: any model
+  std::string model;   // empty: any model
+  std::string device;  // of device_hours: the kind; empty: all kinds together
 };
 
 enum class StoreContent : uint8_t { kNone, kPrompts, kFull };

@@ -1,6 +1,7 @@
 #include "gateway/control/grant.h"
 
 #include <algorithm>
+#include <set>
 
 namespace gateway::control {
 
@@ -50,6 +51,27 @@ std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster, c
   holding.profile = static_cast<uint8_t>(profile - profiles.begin() + 1);
   holding.start = grant.partition_start;
   return holding;
+}
+
+int64_t HeldMilli(const scheduler::Cluster& cluster, const Grant& grant) {
+  const auto devices = static_cast<int64_t>(grant.devices.size());
+  if (grant.partition.empty()) return devices * grant.milli;
+  const std::optional<scheduler::Holding> holding = HoldingOf(cluster, grant);
+  if (!holding || holding->profile == 0) return 0;
+  const scheduler::KindId kind = cluster.type_of(holding->node).kind;
+  const scheduler::PartitionLayout& layout = cluster.layouts[cluster.kinds[kind].layout];
+  return devices * layout.profiles[holding->profile - 1u].compute * scheduler::kWholeDevice / layout.compute;
+}
+
+std::vector<std::string> KindsOf(const scheduler::Cluster& cluster,
+                                 std::span<const scheduler::DeviceAsk> asks) {
+  std::set<std::string> kinds;
+  for (const scheduler::DeviceAsk& ask : asks) {
+    kinds.insert(ask.kinds.begin(), ask.kinds.end());
+    if (!ask.kinds.empty()) continue;
+    for (const scheduler::DeviceKind& kind : cluster.kinds) kinds.insert(kind.name);
+  }
+  return {kinds.begin(), kinds.end()};
 }
 
 }  // namespace gateway::control

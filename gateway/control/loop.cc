@@ -31,8 +31,12 @@ ControlLoop::ControlLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       around_(std::move(around)),
       planning_(scaling, net::Now()),
       jobs_(AroundJobs(scaling)),
+      metering_(
+          loop, around_.meter(), [this] { return Held(); },
+          [this](std::span<const ledger::DeviceRecord> records) { around_.charge(records); }),
       saves_(kMaxSaves),
-      pause_(loop.watchdog) {
+      pause_(loop.watchdog),
+      began_(net::Now()) {
   launcher_->on_change = [this](const std::string&) {
     next_look_ = {};
     if (begun_ && !closing_) Wake();
@@ -56,6 +60,8 @@ JobsAround ControlLoop::AroundJobs(const config::Scaling& scaling) {
     const TenantRuntime* const tenant = around_.runtime()->FindTenant(name);
     return tenant == nullptr ? std::nullopt : std::optional<std::string>(tenant->path);
   };
+  around.metered = [this](const std::string& job) { return metering_.UpToNow({.model = {}, .job = job}); };
+  around.devices_used_up = around_.devices_used_up;
   around.launcher = launcher_.get();
   around.cluster = &planning_.cluster();
   around.queues = scaling.planning.queues;

@@ -24,6 +24,7 @@
 #include "gateway/control/fleet_file.h"
 #include "gateway/control/history.h"
 #include "gateway/control/jobs/jobs.h"
+#include "gateway/control/metering.h"
 #include "gateway/control/planning.h"
 #include "gateway/control/signals.h"
 #include "gateway/control/status.h"
@@ -47,6 +48,11 @@ struct Surroundings {
   Outlooks* outlooks = nullptr;
   // Of a model's answers of late the part `q` kept to this time between tokens; zero: not known.
   std::function<conf::Duration(const std::string& model, double q)> inter_token;
+  // Of the ledger, for who pays for devices; and what is done with that once it is on disk.
+  std::function<std::unique_ptr<MeterLedger>()> meter;
+  std::function<void(std::span<const ledger::DeviceRecord>)> charge;
+  // Why a tenant may start nothing on devices of these kinds now; empty: it may.
+  std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)> devices_used_up;
   std::string file;       // of the fleet
   std::string jobs_file;  // of the jobs
 };
@@ -123,6 +129,7 @@ class ControlLoop final : private net::Alarm {
   net::Task<void> EndOrphan(std::string run);
   net::Task<void> Begin();
   net::Task<void> OpenJobs();
+  std::vector<Holding> Held() const;
   void TakeOver(const std::vector<FleetEntry>& entries,
                 const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
 
@@ -134,6 +141,7 @@ class ControlLoop final : private net::Alarm {
   uint64_t shared_version_ = 0;        // of what the launcher says of a cluster that others use too
   std::vector<std::string> left_out_;  // by it, as last told
   Fleet fleet_;
+  Metering metering_;
   ColdStarts cold_starts_;
   std::map<std::string, Pool> pools_;
   std::map<std::string, std::vector<uint32_t>> published_;  // by model
@@ -144,6 +152,7 @@ class ControlLoop final : private net::Alarm {
   net::AbortGroup fetches_;
   net::Sleep pause_;
   std::string trouble_;
+  const conf::TimePoint began_;
   conf::TimePoint next_decision_{};
   conf::TimePoint next_look_{};
   uint64_t launches_ = 0;

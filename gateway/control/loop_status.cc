@@ -25,6 +25,7 @@ Status ControlLoop::status(conf::TimePoint now) const {
   out.trouble = trouble_;
   out.launches = launches_;
   out.failures = failures_;
+  out.devices = metering_.totals();
   out.replicas.reserve(fleet_.all().size());
   for (const Replica& r : fleet_.all()) {
     out.replicas.push_back({.run = r.run,

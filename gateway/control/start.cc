@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "conf/text.h"
+#include "gateway/control/grant.h"
 #include "gateway/control/loop.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -35,6 +36,7 @@ net::Task<void> ControlLoop::Begin() {
       jobs_.TakeOver(*runs, [this](scheduler::JobState job) { return planning_.Seat(std::move(job)); });
       trouble_.clear();
       begun_ = true;
+      loop_.tasks.Spawn(metering_.Run());
       break;
     }
     trouble_ = conf::Std(runs.status().message());
@@ -77,6 +79,28 @@ void ControlLoop::TakeOver(const std::vector<FleetEntry>& entries, const std::ve
   }
 }
 
+// What is given by the plan and was asked for.
+std::vector<Holding> ControlLoop::Held() const {
+  std::vector<Holding> held;
+  held.reserve(fleet_.all().size());
+  const conf::TimePoint now = net::Now();
+  // What a clock that was put back says of the future began when this process did, at the latest.
+  const auto since = [&](conf::TimePoint at) { return at <= now ? at : began_; };
+  for (const Replica& replica : fleet_.all()) {
+    if (!replica.asked || replica.grant.devices.empty()) continue;
+    held.push_back({.run = replica.run,
+                    .model = replica.model,
+                    .kind = replica.grant.kind,
+                    .milli = HeldMilli(planning_.cluster(), replica.grant),
+                    .since = since(replica.adopted ? replica.wanted : replica.launched)});
+  }
+  for (Holding& holding : jobs_.Held()) {
+    holding.since = since(holding.since);
+    held.push_back(std::move(holding));
+  }
+  return held;
+}
+
 net::Task<void> ControlLoop::Close(bool keep) {
   closing_ = true;
   jobs_.Close();
@@ -95,6 +119,8 @@ net::Task<void> ControlLoop::Close(bool keep) {
     co_await tick.For(kCloseTick);
   }
   while (under_way_ + jobs_.under_way() > 0) co_await tick.For(kCloseTick);
+  metering_.Close();
+  if (begun_) (void)co_await metering_.UpToNow({});
   for (const Replica& replica : fleet_.all())
     log::Info("replica left running", {{"replica", replica.run}, {"state", Name(replica.state)}});
   co_await launcher_->Close();

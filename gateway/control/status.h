@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "conf/time.h"
@@ -62,6 +64,8 @@ struct Status {
   std::vector<ColdStart> cold_starts;
   uint64_t launches = 0;  // since the start
   uint64_t failures = 0;
+  // Since then, too: time of devices in microseconds, by tenant, model (empty: jobs) and kind.
+  std::map<std::tuple<std::string, std::string, std::string>, int64_t> devices;
 };
 
 }  // namespace gateway::control

@@ -256,7 +256,10 @@ net::Task<void> ControlLoop::Stop(uint32_t id) {
       next_look_ = {};
       co_return;
     }
-    const absl::Status forgotten = co_await launcher_->Forget(run);
+    HeldBy all_of_its_model{.model = fleet_.Find(id)->model};
+    const bool metered = co_await metering_.UpToNow(std::move(all_of_its_model));
+    const absl::Status forgotten =
+        metered ? co_await launcher_->Forget(run) : absl::UnavailableError("what it held is not on disk");
     if (!forgotten.ok()) {
       fleet_.Find(id)->next_step = net::Now() + kRetry;
       co_return;

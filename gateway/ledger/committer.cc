@@ -92,12 +92,37 @@ void Committer::AddClose(uint64_t key, Origin origin, CloseRecord record) {
   if (found != state_.open.end()) {
     DecodeOpen(found->second.identity, &of, &size);
     open_seq = found->second.seq;
+    CountServed(found->second, of, record);
   }
   if (record.time_us == 0) record.time_us = Now();
   const size_t begin = pending_.size();
   RenderClose(&pending_, state_.next_seq, origin, open_seq, of, record);
   Finish(begin);
   if (found != state_.open.end()) state_.open.erase(found);
+}
+
+void Committer::CountServed(OpenRequest& request, const OpenRecord& of, const CloseRecord& record) {
+  if (!counts_served_ || record.replica.empty()) return;
+  const uint64_t weight = DeviceWeight(record.counts.input, record.counts.cached, record.counts.output);
+  if (weight <= request.told) return;
+  served_[{std::string(of.tenant), std::string(record.replica)}] +=
+      weight - std::exchange(request.told, weight);
+}
+
+void Committer::NoteProgress(uint64_t open_key, const CloseRecord& so_far) {
+  const auto found = state_.open.find(open_key);
+  OpenRecord of;
+  size_t size = 0;
+  if (found == state_.open.end() || !DecodeOpen(found->second.identity, &of, &size)) return;
+  CountServed(found->second, of, so_far);
+}
+
+std::vector<Served> Committer::TakeServed() {
+  std::vector<Served> all;
+  all.reserve(served_.size());
+  for (auto& [who, weight] : served_) all.push_back({who.first, who.second, weight});
+  served_.clear();
+  return all;
 }
 
 void Committer::AddInterrupted(uint64_t open_key, const CloseRecord& record) {
@@ -108,6 +133,12 @@ void Committer::AddEvent(Event event) {
   if (event.time_us == 0) event.time_us = Now();
   const size_t begin = pending_.size();
   RenderEvent(&pending_, state_.next_seq, event);
+  Finish(begin);
+}
+
+void Committer::AddDevices(const DeviceRecord& record) {
+  const size_t begin = pending_.size();
+  RenderDevices(&pending_, state_.next_seq, record);
   Finish(begin);
 }
 

@@ -13,9 +13,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "conf/time.h"
@@ -45,6 +47,7 @@ struct CommitOptions {
 struct OpenRequest {
   uint64_t seq = 0;
   std::string identity;  // as EncodeOpen wrote it
+  uint64_t told = 0;     // of its weight, by TakeServed
 };
 
 // Where to go on: what recovery found.
@@ -56,6 +59,13 @@ struct ChainState {
   uint64_t removed_to = 0;                          // the last record that a retention record accounts for
   std::vector<uint64_t> last_n;                     // per shard, the last number that is in a segment
   absl::flat_hash_map<uint64_t, OpenRequest> open;  // by OpenKey
+};
+
+// Tokens, by DeviceWeight, that a replica has read and written for a tenant.
+struct Served {
+  std::string tenant;
+  std::string replica;
+  uint64_t weight = 0;
 };
 
 inline uint64_t OpenKey(uint32_t shard, uint64_t n) {
@@ -72,6 +82,7 @@ class Committer {
   // A frame of a shard's journal. One that is already in a segment is passed over.
   void AddFrame(uint32_t shard, uint64_t n, std::string_view payload);
   void AddEvent(Event event);
+  void AddDevices(const DeviceRecord& record);
   void AddRecovery(std::string_view action, std::string_view detail);
   // Closes a request that nothing will close any more.
   void AddInterrupted(uint64_t open_key, const CloseRecord& record);
@@ -84,6 +95,13 @@ class Committer {
   // due. A segment that could not be removed is tried again by the next call, without another record.
   absl::Status Retain(bool* more);
 
+  // From now on it is summed up whom replicas serve.
+  void BeginCounting() { counts_served_ = true; }
+  // Of a request that is still open: what it has used so far.
+  void NoteProgress(uint64_t open_key, const CloseRecord& so_far);
+  // All that was noted or closed since the last call, by tenant and replica.
+  std::vector<Served> TakeServed();
+
   size_t pending_bytes() const { return pending_.size(); }
   uint64_t durable_seq() const { return durable_seq_; }  // the last record on disk
   uint64_t records() const { return records_; }          // added since the start
@@ -95,6 +113,7 @@ class Committer {
   int64_t Now() const { return conf::ToUnixMicros(options_.clock()); }
   void Finish(size_t begin);
   void AddClose(uint64_t key, Origin origin, CloseRecord record);
+  void CountServed(OpenRequest& request, const OpenRecord& of, const CloseRecord& record);
   absl::Status Write();
   absl::Status WriteHead();
   absl::StatusOr<bool> RecordRemoval(const std::vector<SegmentName>& segments);
@@ -114,6 +133,8 @@ class Committer {
   uint64_t durable_seq_ = 0;
   uint64_t records_ = 0;
   uint64_t unknown_frames_ = 0;
+  bool counts_served_ = false;
+  std::map<std::pair<std::string, std::string>, uint64_t, std::less<>> served_;
 };
 
 }  // namespace gateway::ledger

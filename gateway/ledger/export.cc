@@ -25,7 +25,8 @@ struct Column {
   std::string_view name;
   std::string Record::* text = nullptr;
   int64_t Record::* number = nullptr;
-  bool optional = false;  // a negative number means that it does not apply
+  bool optional = false;   // a negative number means that it does not apply
+  Kind of = Kind::kClose;  // a number stands in records of this kind
 };
 
 constexpr std::array kColumns = {
@@ -63,6 +64,12 @@ constexpr std::array kColumns = {
     Column{"detail", &Record::detail},
     Column{"part", &Record::part},
     Column{"text", &Record::text},
+    Column{"job", &Record::job},
+    Column{"device", &Record::device},
+    Column{"until_us", nullptr, &Record::until_us, false, Kind::kDevices},
+    Column{"device_us", nullptr, &Record::device_us, false, Kind::kDevices},
+    Column{"held_us", nullptr, &Record::held_us, false, Kind::kDevices},
+    Column{"weight", nullptr, &Record::weight, false, Kind::kDevices},
 };
 
 bool Below(std::string_view tenant, std::string_view path) {
@@ -159,12 +166,12 @@ void AppendCsv(std::string* out, const Record& record) {
   fmt::format_to(std::back_inserter(*out), "{},{},{},{},{}", record.seq,
                  conf::FormatTime(conf::FromUnixMicros(record.time_us)), Name(record.kind), record.stream,
                  record.open_seq);
-  const bool numbers = record.kind == Kind::kClose;
   for (const Column& column : kColumns) {
     out->push_back(',');
     if (column.text != nullptr) {
       AppendCsvField(out, record.*column.text);
-    } else if (const int64_t value = record.*column.number; numbers && !(column.optional && value < 0)) {
+    } else if (const int64_t value = record.*column.number;
+               record.kind == column.of && !(column.optional && value < 0)) {
       fmt::format_to(std::back_inserter(*out), "{}", value);
     }
   }

@@ -21,46 +21,41 @@ constexpr int64_t kSecondUs = 1'000'000;
 constexpr size_t kBatchRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
-constexpr std::string_view kVersion = "3";
+constexpr std::string_view kVersion = "4";
 constexpr char kSchema[] = R"sql(
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS usage (
   seconds INTEGER NOT NULL, begin INTEGER NOT NULL, segment INTEGER NOT NULL,
   tenant INTEGER NOT NULL, key INTEGER NOT NULL, model INTEGER NOT NULL, replica INTEGER NOT NULL,
-  api INTEGER NOT NULL, reason INTEGER NOT NULL,
+  api INTEGER NOT NULL, reason INTEGER NOT NULL, job INTEGER NOT NULL, device INTEGER NOT NULL,
   requests INTEGER NOT NULL, errors INTEGER NOT NULL, input INTEGER NOT NULL, cached INTEGER NOT NULL,
-  output INTEGER NOT NULL, cost INTEGER NOT NULL,
-  PRIMARY KEY (seconds, begin, segment, tenant, key, model, replica, api, reason)) WITHOUT ROWID;
+  output INTEGER NOT NULL, cost INTEGER NOT NULL, device_us INTEGER NOT NULL,
+  PRIMARY KEY (seconds, begin, segment, tenant, key, model, replica, api, reason, job, device)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS spent (
   pending INTEGER NOT NULL, day INTEGER NOT NULL, origin INTEGER NOT NULL,
-  tenant INTEGER NOT NULL, key INTEGER NOT NULL, model INTEGER NOT NULL,
-  input INTEGER NOT NULL, output INTEGER NOT NULL, cost INTEGER NOT NULL,
-  PRIMARY KEY (pending, day, origin, tenant, key, model)) WITHOUT ROWID;
+  tenant INTEGER NOT NULL, key INTEGER NOT NULL, model INTEGER NOT NULL, device INTEGER NOT NULL,
+  input INTEGER NOT NULL, output INTEGER NOT NULL, cost INTEGER NOT NULL, device_us INTEGER NOT NULL,
+  PRIMARY KEY (pending, day, origin, tenant, key, model, device)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS held (
+  model TEXT NOT NULL, job TEXT NOT NULL, device TEXT NOT NULL, seq INTEGER NOT NULL,
+  from_us INTEGER NOT NULL, until_us INTEGER NOT NULL, held_us INTEGER NOT NULL, device_us INTEGER NOT NULL,
+  PRIMARY KEY (model, job, device)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS event (
   seq INTEGER PRIMARY KEY, time_us INTEGER NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL, actor TEXT NOT NULL,
   subject TEXT NOT NULL, tenant TEXT NOT NULL);
 CREATE TEMP TABLE IF NOT EXISTS edge (
   seconds INTEGER, begin INTEGER, segment INTEGER,
-  tenant INTEGER, key INTEGER, model INTEGER, replica INTEGER, api INTEGER, reason INTEGER,
-  requests INTEGER, errors INTEGER, input INTEGER, cached INTEGER, output INTEGER, cost INTEGER);
+  tenant INTEGER, key INTEGER, model INTEGER, replica INTEGER, api INTEGER, reason INTEGER, job INTEGER,
+  device INTEGER, requests INTEGER, errors INTEGER, input INTEGER, cached INTEGER, output INTEGER,
+  cost INTEGER, device_us INTEGER);
 )sql";
 constexpr std::string_view kUsageColumns =
-    "(seconds,begin,segment,tenant,key,model,replica,api,reason,requests,errors,input,cached,output,cost) "
-    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
-
-constexpr std::array<std::string_view, kUsageBys> kByNames = {"tenant", "key",    "model", "replica",
-                                                              "api",    "reason", "hour",  "day"};
+    "(seconds,begin,segment,tenant,key,model,replica,api,reason,job,device,requests,errors,input,cached,"
+    "output,cost,device_us) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
 std::string IndexPath(const std::string& dir) {
   return dir + "/index.sqlite";
-}
-
-absl::Status RemoveIndex(const std::string& dir) {
-  for (const char* suffix : {"", "-wal", "-shm"}) {
-    if (absl::Status removed = RemoveFile(IndexPath(dir) + suffix); !removed.ok()) return removed;
-  }
-  return absl::OkStatus();
 }
 
 uint64_t ParseNumber(std::string_view text) {
@@ -69,58 +64,19 @@ uint64_t ParseNumber(std::string_view text) {
   return value;
 }
 
-int64_t Up(int64_t value, int64_t unit) {
-  return value / unit + (value % unit > 0 ? 1 : 0);
-}
-
-struct Range {
-  int64_t begin = 0;
-  int64_t end = 0;  // not included
-};
-
-// A window of time in what answers it: whole hours, the whole minutes beside them, and what is left at its
-// ends in microseconds.
-struct Window {
-  Range hours;
-  std::array<Range, 2> minutes;
-  std::array<Range, 2> edges_us;
-
-  Window(int64_t since_us, int64_t until_us) {
-    const Range whole{Up(since_us, kMinute * kSecondUs), until_us / (kMinute * kSecondUs)};
-    if (whole.begin > whole.end) {
-      edges_us[0] = {since_us, until_us};
-      return;
-    }
-    edges_us[0] = {since_us, whole.begin * kMinute * kSecondUs};
-    edges_us[1] = {whole.end * kMinute * kSecondUs, until_us};
-    constexpr int64_t kMinutes = kHour / kMinute;
-    hours = {Up(whole.begin, kMinutes), whole.end / kMinutes};
-    if (hours.begin >= hours.end) {
-      hours = {};
-      minutes[0] = whole;
-      return;
-    }
-    minutes[0] = {whole.begin, hours.begin * kMinutes};
-    minutes[1] = {hours.end * kMinutes, whole.end};
-  }
-};
-
 }  // namespace
 
-std::string_view Name(UsageBy by) {
-  return kByNames[static_cast<size_t>(by)];
-}
-
-std::optional<UsageBy> ParseUsageBy(std::string_view name) {
-  const auto found = std::find(kByNames.begin(), kByNames.end(), name);
-  if (found == kByNames.end()) return std::nullopt;
-  return static_cast<UsageBy>(found - kByNames.begin());
+absl::Status Index::Remove(const std::string& ledger_dir) {
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    if (absl::Status removed = RemoveFile(IndexPath(ledger_dir) + suffix); !removed.ok()) return removed;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Index>> Index::Open(const std::string& ledger_dir) {
   absl::StatusOr<std::unique_ptr<Index>> index = OpenOnce(ledger_dir);
   if (!absl::IsDataLoss(index.status())) return index;
-  if (absl::Status removed = RemoveIndex(ledger_dir); !removed.ok()) return removed;
+  if (absl::Status removed = Remove(ledger_dir); !removed.ok()) return removed;
   return OpenOnce(ledger_dir);
 }
 
@@ -154,12 +110,20 @@ absl::Status Index::Prepare() {
         prepare(&add_usage_, fmt::format("INSERT INTO usage {} ON CONFLICT DO UPDATE SET "
                                          "requests=requests+excluded.requests,errors=errors+excluded.errors,"
                                          "input=input+excluded.input,cached=cached+excluded.cached,"
-                                         "output=output+excluded.output,cost=cost+excluded.cost",
+                                         "output=output+excluded.output,cost=cost+excluded.cost,"
+                                         "device_us=device_us+excluded.device_us",
                                          kUsageColumns)),
         prepare(&add_spent_,
-                "INSERT INTO spent (pending,day,origin,tenant,key,model,input,output,cost) VALUES "
-                "(?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET input=input+excluded.input,"
-                "output=output+excluded.output,cost=cost+excluded.cost")}) {
+                "INSERT INTO spent (pending,day,origin,tenant,key,model,device,input,output,cost,device_us) "
+                "VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET input=input+excluded.input,"
+                "output=output+excluded.output,cost=cost+excluded.cost,"
+                "device_us=device_us+excluded.device_us"),
+        prepare(&add_held_,
+                "INSERT INTO held (model,job,device,seq,from_us,until_us,held_us,device_us) VALUES "
+                "(?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET seq=excluded.seq,from_us=excluded.from_us,"
+                "until_us=excluded.until_us,held_us=excluded.held_us,"
+                "device_us=excluded.device_us+iif(from_us=excluded.from_us AND "
+                "until_us=excluded.until_us,device_us,0)")}) {
     if (!status.ok()) return absl::DataLossError(status.message());
   }
   return absl::OkStatus();
@@ -217,9 +181,7 @@ absl::Status Index::CatchUp() {
 
 absl::StatusOr<size_t> Index::Apply(size_t max_records) {
   // Another process may have gone on since.
-  absl::StatusOr<std::string> at = Meta("applied_seq");
-  if (!at.ok()) return at.status();
-  applied_seq_ = ParseNumber(*at);
+  if (absl::Status read = ReadApplied(); !read.ok()) return read;
   if (absl::Status forgotten = Forget(); !forgotten.ok()) return forgotten;
   // A new tail reads its segment from the front; one that stands where we are goes on from there.
   if (!tail_ || tail_->after_seq() != applied_seq_) tail_.emplace(dir_, applied_seq_);
@@ -256,9 +218,12 @@ absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
     if (close.input == 0 && close.output == 0 && close.cost_micro_usd == 0) return absl::OkStatus();
     absl::StatusOr<int64_t> key = TextId(SpendKey(close.key));
     if (!key.ok()) return key.status();
-    sums->spent[{SpendDay(close, parts.time_us), segment, {(*of)[0], *key, (*of)[2]}}].Add(close);
+    absl::StatusOr<int64_t> none = TextId("");
+    if (!none.ok()) return none.status();
+    sums->spent[{SpendDay(close, parts.time_us), segment, {(*of)[0], *key, (*of)[2], *none}}].Add(close);
     return absl::OkStatus();
   }
+  if (parts.kind == Name(Kind::kDevices)) return ApplyDevices(entry, sums);
   for (const Kind kind : {Kind::kOpen, Kind::kContent, Kind::kCheckpoint, Kind::kSegment}) {
     if (parts.kind == Name(kind)) return absl::OkStatus();
   }
@@ -276,6 +241,25 @@ absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
       .Run();
 }
 
+absl::Status Index::ApplyDevices(const Tail::Entry& entry, Sums* sums) {
+  if (!parser_.Parse(entry.text, &record_).ok()) return absl::OkStatus();
+  absl::StatusOr<Dimensions> of = DimensionsOf(record_);
+  if (!of.ok()) return of.status();
+  const auto segment = static_cast<int64_t>(entry.segment);
+  const Sum sum{.device_us = record_.device_us};
+  sums->minutes[{kMinute, record_.time_us / (kMinute * kSecondUs), segment, *of}].Add(sum);
+  sums->spent[{DayOf(record_.time_us), segment, {(*of)[0], (*of)[1], (*of)[2], (*of)[7]}}].Add(sum);
+  return add_held_->Bind(1, record_.model)
+      .Bind(2, record_.job)
+      .Bind(3, record_.device)
+      .Bind(4, static_cast<int64_t>(record_.seq))
+      .Bind(5, record_.time_us)
+      .Bind(6, record_.until_us)
+      .Bind(7, record_.held_us)
+      .Bind(8, record_.device_us)
+      .Run();
+}
+
 // What the closes of removed segments spent is from here on what their retention record says. Its parts count
 // once the last one is there: a death may have come between them, and all of them again after it.
 absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text, Spent* spent) {
@@ -286,16 +270,18 @@ absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text
       return dropped;
   }
   for (const SpendRow& row : ReadRows(text)) {
-    std::array<int64_t, 3> of{};
+    std::array<int64_t, 4> of{};
     size_t i = 0;
-    for (const std::string* name : {&row.tenant, &row.key, &row.model}) {
+    for (const std::string* name : {&row.tenant, &row.key, &row.model, &row.device}) {
       absl::StatusOr<int64_t> id = TextId(*name);
       if (!id.ok()) return id.status();
       of[i++] = *id;
     }
-    if (absl::Status added =
-            InsertSpent(1, {row.day, static_cast<int64_t>(parts.seq), of},
-                        {.input = row.input, .output = row.output, .cost = row.cost_micro_usd});
+    if (absl::Status added = InsertSpent(1, {row.day, static_cast<int64_t>(parts.seq), of},
+                                         {.input = row.input,
+                                          .output = row.output,
+                                          .cost = row.cost_micro_usd,
+                                          .device_us = row.device_us});
         !added.ok()) {
       return added;
     }
@@ -315,22 +301,33 @@ bool Index::ReadClose(const LineParts& parts, std::string_view text, CloseFacts*
   return true;
 }
 
-absl::StatusOr<Index::Dimensions> Index::DimensionsOf(const CloseFacts& close) {
+absl::StatusOr<Index::Dimensions> Index::DimensionsOf(
+    const std::array<std::string_view, kDimensions>& texts) {
   Dimensions of{};
-  size_t i = 0;
-  for (const std::string_view text :
-       {close.tenant, close.key, close.model, close.replica, close.api, close.reason}) {
-    absl::StatusOr<int64_t> id = TextId(text);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    absl::StatusOr<int64_t> id = TextId(texts[i]);
     if (!id.ok()) return id.status();
-    of[i++] = *id;
+    of[i] = *id;
   }
   return of;
 }
 
+absl::StatusOr<Index::Dimensions> Index::DimensionsOf(const CloseFacts& close) {
+  return DimensionsOf({close.tenant, close.key, close.model, close.replica, close.api, close.reason, "", ""});
+}
+
+absl::StatusOr<Index::Dimensions> Index::DimensionsOf(const Record& devices) {
+  return DimensionsOf({devices.tenant, "", devices.model, "", "", "", devices.job, devices.device});
+}
+
 void Index::Sum::Add(const CloseFacts& close) {
   const std::optional<EndReason> reason = ParseEndReason(close.reason);
-  Add(Sum{1, reason && !IsError(*reason) ? 0 : 1, close.input, close.cached, close.output,
-          close.cost_micro_usd});
+  Add(Sum{.requests = 1,
+          .errors = reason && !IsError(*reason) ? 0 : 1,
+          .input = close.input,
+          .cached = close.cached,
+          .output = close.output,
+          .cost = close.cost_micro_usd});
 }
 
 void Index::Sum::Add(const Sum& other) {
@@ -340,6 +337,7 @@ void Index::Sum::Add(const Sum& other) {
   cached += other.cached;
   output += other.output;
   cost += other.cost;
+  device_us += other.device_us;
 }
 
 absl::Status Index::AddUsages(const Usages& minutes) {
@@ -365,14 +363,15 @@ absl::Status Index::AddSpent(Spent* spent) {
 absl::Status Index::InsertSpent(int64_t pending, const SpentPlace& place, const Sum& sums) {
   add_spent_->Bind(1, pending).Bind(2, place.day).Bind(3, place.origin);
   for (size_t i = 0; i < place.of.size(); ++i) add_spent_->Bind(static_cast<int>(i) + 4, place.of[i]);
-  return add_spent_->Bind(7, sums.input).Bind(8, sums.output).Bind(9, sums.cost).Run();
+  add_spent_->Bind(8, sums.input).Bind(9, sums.output).Bind(10, sums.cost);
+  return add_spent_->Bind(11, sums.device_us).Run();
 }
 
 absl::Status Index::InsertUsage(Statement& into, const Row& row, const Sum& sums) {
   into.Bind(1, row.seconds).Bind(2, row.begin).Bind(3, row.segment);
   for (size_t i = 0; i < row.of.size(); ++i) into.Bind(static_cast<int>(i) + 4, row.of[i]);
-  into.Bind(10, sums.requests).Bind(11, sums.errors).Bind(12, sums.input).Bind(13, sums.cached);
-  return into.Bind(14, sums.output).Bind(15, sums.cost).Run();
+  into.Bind(12, sums.requests).Bind(13, sums.errors).Bind(14, sums.input).Bind(15, sums.cached);
+  return into.Bind(16, sums.output).Bind(17, sums.cost).Bind(18, sums.device_us).Run();
 }
 
 // Drops what retention removed.
@@ -385,7 +384,7 @@ absl::Status Index::Forget() {
   if (first <= std::max<uint64_t>(ParseNumber(*said), 1)) return absl::OkStatus();
   if (absl::Status dropped = db_.Execute(
           fmt::format("DELETE FROM usage WHERE segment < {0}; DELETE FROM spent WHERE origin < {0}; "
-                      "DELETE FROM event WHERE seq < {0}",
+                      "DELETE FROM event WHERE seq < {0}; DELETE FROM held WHERE seq < {0}",
                       first));
       !dropped.ok()) {
     return dropped;
@@ -417,165 +416,17 @@ absl::StatusOr<std::string> Index::Meta(std::string_view name) {
   return *row ? statement->Text(0) : std::string();
 }
 
+absl::Status Index::ReadApplied() {
+  absl::StatusOr<std::string> at = Meta("applied_seq");
+  if (at.ok()) applied_seq_ = ParseNumber(*at);
+  return at.status();
+}
+
 absl::Status Index::SetMeta(std::string_view name, std::string_view value) {
   absl::StatusOr<Statement> statement =
       db_.Prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)");
   if (!statement.ok()) return statement.status();
   return statement->Bind(1, name).Bind(2, value).Run();
-}
-
-absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
-  if (since_us >= until_us) return absl::OkStatus();
-  absl::StatusOr<Statement> segments =
-      db_.Prepare("SELECT DISTINCT segment FROM usage WHERE seconds = ? AND begin = ?");
-  if (!segments.ok()) return segments.status();
-  segments->Bind(1, kMinute).Bind(2, since_us / (kMinute * kSecondUs));
-  while (true) {
-    absl::StatusOr<bool> more = segments->Step();
-    if (!more.ok()) return more.status();
-    if (!*more) return absl::OkStatus();
-    absl::StatusOr<LineReader> reader =
-        LineReader::Open(SegmentPath(dir_, static_cast<uint64_t>(segments->Int(0))));
-    if (absl::IsNotFound(reader.status())) continue;  // retention was here meanwhile
-    if (!reader.ok()) return reader.status();
-    while (true) {
-      absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
-      if (!line.ok()) return line.status();
-      const std::optional<LineParts> parts = *line ? SplitLine(**line) : std::nullopt;
-      if (!parts || parts->seq > applied_seq_) break;
-      if (parts->time_us < since_us || parts->time_us >= until_us || parts->kind != Name(Kind::kClose))
-        continue;
-      CloseFacts close;
-      if (!ReadClose(*parts, **line, &close)) continue;
-      absl::StatusOr<Dimensions> of = DimensionsOf(close);
-      if (!of.ok()) return of.status();
-      Sum sums;
-      sums.Add(close);
-      const int64_t minute = parts->time_us / (kMinute * kSecondUs);
-      if (absl::Status added = InsertUsage(*insert_edge_, {kMinute, minute, 0, *of}, sums); !added.ok())
-        return added;
-    }
-  }
-}
-
-absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
-  absl::StatusOr<std::vector<UsageRow>> rows = std::vector<UsageRow>();
-  // The sums and the record up to which they go must be of one moment.
-  absl::Status asked = InTransaction("BEGIN", [&] {
-    rows = Select(query);
-    return rows.status();
-  });
-  if (!asked.ok()) return asked;
-  return rows;
-}
-
-absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
-  absl::StatusOr<std::string> at = Meta("applied_seq");
-  if (!at.ok()) return at.status();
-  applied_seq_ = ParseNumber(*at);
-  if (absl::Status emptied = db_.Execute("DELETE FROM edge"); !emptied.ok()) return emptied;
-  const Window window(query.since_us, query.until_us);
-  for (const Range& edge : window.edges_us) {
-    if (absl::Status read = ReadEdge(edge.begin, edge.end); !read.ok()) return read;
-  }
-  std::string columns;
-  std::string groups;
-  for (size_t i = 0; i < query.by.size(); ++i) {
-    const std::string_view name = Name(query.by[i]);
-    if (query.by[i] == UsageBy::kHour || query.by[i] == UsageBy::kDay) {
-      columns += fmt::format("begin * seconds / {}, ", query.by[i] == UsageBy::kHour ? kHour : 24 * kHour);
-    } else {
-      columns += fmt::format("(SELECT text FROM text WHERE id = {}), ", name);
-    }
-    groups += fmt::format("{}{}", i == 0 ? " GROUP BY 1" : ", ", i == 0 ? "" : std::to_string(i + 1));
-  }
-  std::string order = groups;
-  if (!order.empty()) order.replace(order.find("GROUP"), 5, "ORDER");
-  const auto span = [](int64_t seconds, const Range& range) {
-    return fmt::format("SELECT * FROM usage WHERE seconds = {} AND begin >= {} AND begin < {} UNION ALL ",
-                       seconds, range.begin, range.end);
-  };
-  const std::string sql = fmt::format(
-      "SELECT {}sum(requests), sum(errors), sum(input), sum(cached), sum(output), sum(cost) FROM "
-      "({}{}{}SELECT * FROM edge) WHERE "
-      "(?1 = '' OR tenant IN (SELECT id FROM text WHERE text = ?1 OR substr(text, 1, length(?1) + 1) = ?1 || "
-      "'/')) AND (?2 = '' OR model IN (SELECT id FROM text WHERE text = ?2)){} HAVING sum(requests) > 0{}",
-      columns, span(kHour, window.hours), span(kMinute, window.minutes[0]), span(kMinute, window.minutes[1]),
-      groups.empty() ? " GROUP BY NULL" : groups, order);
-  absl::StatusOr<Statement> statement = db_.Prepare(sql);
-  if (!statement.ok()) return statement.status();
-  statement->Bind(1, query.tenant).Bind(2, query.model);
-  std::vector<UsageRow> rows;
-  while (true) {
-    absl::StatusOr<bool> more = statement->Step();
-    if (!more.ok()) return more.status();
-    if (!*more) return rows;
-    UsageRow row;
-    int column = 0;
-    for (const UsageBy by : query.by) {
-      if (by == UsageBy::kHour || by == UsageBy::kDay) {
-        const int64_t seconds = statement->Int(column) * (by == UsageBy::kHour ? kHour : 24 * kHour);
-        row.group.push_back(conf::FormatTime(conf::FromUnixMicros(seconds * kSecondUs)));
-      } else {
-        row.group.push_back(statement->Text(column));
-      }
-      ++column;
-    }
-    for (int64_t UsageRow::* sum : {&UsageRow::requests, &UsageRow::errors, &UsageRow::input,
-                                    &UsageRow::cached, &UsageRow::output, &UsageRow::cost_micro_usd}) {
-      row.*sum = statement->Int(column++);
-    }
-    rows.push_back(std::move(row));
-  }
-}
-
-absl::StatusOr<std::vector<SpendRow>> Index::SpentSince(int64_t day) {
-  absl::StatusOr<Statement> statement = db_.Prepare(
-      "SELECT (SELECT text FROM text WHERE id = tenant), (SELECT text FROM text WHERE id = key), "
-      "(SELECT text FROM text WHERE id = model), sum(input), sum(output), sum(cost) FROM spent "
-      "WHERE pending = 0 AND day >= ? GROUP BY tenant, key, model ORDER BY 1, 2, 3");
-  if (!statement.ok()) return statement.status();
-  statement->Bind(1, day);
-  std::vector<SpendRow> rows;
-  while (true) {
-    absl::StatusOr<bool> more = statement->Step();
-    if (!more.ok()) return more.status();
-    if (!*more) return rows;
-    rows.push_back({day, statement->Text(0), statement->Text(1), statement->Text(2), statement->Int(3),
-                    statement->Int(4), statement->Int(5)});
-  }
-}
-
-namespace {
-
-// Brings the index up to the present end of the ledger, anew where it must be.
-absl::StatusOr<std::unique_ptr<Index>> OpenUpToDate(const std::string& ledger_dir) {
-  absl::StatusOr<std::unique_ptr<Index>> index = Index::Open(ledger_dir);
-  if (!index.ok()) return index.status();
-  absl::Status caught_up = (*index)->CatchUp();
-  if (absl::IsDataLoss(caught_up)) {
-    index->reset();
-    if (absl::Status removed = RemoveIndex(ledger_dir); !removed.ok()) return removed;
-    index = Index::Open(ledger_dir);
-    if (!index.ok()) return index.status();
-    caught_up = (*index)->CatchUp();
-  }
-  if (!caught_up.ok()) return caught_up;
-  return index;
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query) {
-  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
-  if (!index.ok()) return index.status();
-  return (*index)->Usage(query);
-}
-
-absl::StatusOr<std::vector<SpendRow>> SpentSince(const std::string& ledger_dir, conf::TimePoint day) {
-  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
-  if (!index.ok()) return index.status();
-  return (*index)->SpentSince(DayOf(conf::ToUnixMicros(day)));
 }
 
 }  // namespace gateway::ledger

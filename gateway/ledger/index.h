@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,8 +33,8 @@
 
 namespace gateway::ledger {
 
-enum class UsageBy : uint8_t { kTenant, kKey, kModel, kReplica, kApi, kReason, kHour, kDay };
-inline constexpr size_t kUsageBys = 8;
+enum class UsageBy : uint8_t { kTenant, kKey, kModel, kReplica, kApi, kReason, kHour, kDay, kJob };
+inline constexpr size_t kUsageBys = 9;
 std::string_view Name(UsageBy by);
 std::optional<UsageBy> ParseUsageBy(std::string_view name);
 
@@ -53,11 +54,24 @@ struct UsageRow {
   int64_t cached = 0;
   int64_t output = 0;
   int64_t cost_micro_usd = 0;
+  std::map<std::string, int64_t> device_us = {};  // held, by the devices' kind
 };
 
+// The last interval of which there are records of what a model's replicas, or a job, held.
+struct LastHeld {
+  std::string model, job, device;
+  int64_t from_us = 0;
+  int64_t until_us = 0;
+  int64_t held_us = 0;    // as the records say
+  int64_t device_us = 0;  // what their parts come to; less, where a death came between them
+};
+
+// What it is filled with is index.cc's, what it is asked index_query.cc's.
 class Index {
  public:
   static absl::StatusOr<std::unique_ptr<Index>> Open(const std::string& ledger_dir);
+  // So that the next Open makes it anew.
+  static absl::Status Remove(const std::string& ledger_dir);
 
   // Applies up to `max_records` more records in one transaction; how many it did, 0 when there are no more.
   absl::StatusOr<size_t> Update(size_t max_records);
@@ -69,14 +83,17 @@ class Index {
   // As SpentSince below, of what is applied.
   absl::StatusOr<std::vector<SpendRow>> SpentSince(int64_t day);
 
+  // As LastDevices below, of what is applied.
+  absl::StatusOr<std::vector<LastHeld>> LastDevices();
+
   uint64_t applied_seq() const { return applied_seq_; }
 
  private:
-  // tenant, key, model, replica, api, reason: numbers in the table `text`.
-  static constexpr size_t kDimensions = 6;
+  // tenant, key, model, replica, api, reason, job, device: numbers in the table `text`.
+  static constexpr size_t kDimensions = 8;
   using Dimensions = std::array<int64_t, kDimensions>;
   struct Sum {
-    int64_t requests = 0, errors = 0, input = 0, cached = 0, output = 0, cost = 0;
+    int64_t requests = 0, errors = 0, input = 0, cached = 0, output = 0, cost = 0, device_us = 0;
     void Add(const CloseFacts& close);
     void Add(const Sum& other);
   };
@@ -97,7 +114,7 @@ class Index {
   struct SpentPlace {
     int64_t day = 0;              // of admission
     int64_t origin = 0;           // the segment of its closes, or the retention record that carries them on
-    std::array<int64_t, 3> of{};  // tenant, key, model
+    std::array<int64_t, 4> of{};  // tenant, key, model, device
     friend bool operator==(const SpentPlace&, const SpentPlace&) = default;
     template <class H>
     friend H AbslHashValue(H h, const SpentPlace& place) {
@@ -118,10 +135,13 @@ class Index {
   absl::Status InTransaction(std::string_view begin, const std::function<absl::Status()>& work);
   absl::StatusOr<size_t> Apply(size_t max_records);
   absl::Status ApplyRecord(const Tail::Entry& entry, Sums* sums);
+  absl::Status ApplyDevices(const Tail::Entry& entry, Sums* sums);
   absl::Status ApplyRetention(const LineParts& parts, std::string_view text, Spent* spent);
   // The facts of a close, views into `text` or into record_.
   bool ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts);
+  absl::StatusOr<Dimensions> DimensionsOf(const std::array<std::string_view, kDimensions>& texts);
   absl::StatusOr<Dimensions> DimensionsOf(const CloseFacts& close);
+  absl::StatusOr<Dimensions> DimensionsOf(const Record& devices);
   absl::Status AddUsages(const Usages& minutes);
   absl::Status InsertUsage(Statement& into, const Row& row, const Sum& sums);
   // Leaves `spent` empty.
@@ -132,6 +152,7 @@ class Index {
   absl::Status ReadEdge(int64_t since_us, int64_t until_us);
   absl::StatusOr<std::vector<UsageRow>> Select(const UsageQuery& query);
   absl::StatusOr<int64_t> TextId(std::string_view text);
+  absl::Status ReadApplied();
   absl::StatusOr<std::string> Meta(std::string_view name);
   absl::Status SetMeta(std::string_view name, std::string_view value);
 
@@ -141,7 +162,8 @@ class Index {
   Record record_;
   std::optional<Tail> tail_;  // where Apply goes on
   uint64_t applied_seq_ = 0;
-  std::optional<Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_, add_spent_;
+  std::optional<Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_, add_spent_,
+      add_held_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;
 };
 
@@ -151,5 +173,9 @@ absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, 
 // What budgets start from: what the requests admitted since the begin of `day` have used, by tenant, key and
 // model, those of removed segments included. Blocks likewise.
 absl::StatusOr<std::vector<SpendRow>> SpentSince(const std::string& ledger_dir, conf::TimePoint day);
+
+// Where whoever meters devices goes on: one for each model and kind, and for each job and kind, as far as
+// records are kept. Blocks likewise.
+absl::StatusOr<std::vector<LastHeld>> LastDevices(const std::string& ledger_dir);
 
 }  // namespace gateway::ledger

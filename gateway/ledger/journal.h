@@ -110,6 +110,10 @@ class ShardJournal {
   // --- Any thread ---
   uint64_t pending_bytes() const;
   uint64_t committed() const { return header_->committed.load(std::memory_order_acquire); }
+  // `visit(n, so far)` for each open request: the number of its open record, and what would be billed if the
+  // process died now. Views live for the call.
+  template <class Visit>
+  void ForEachOpen(Visit&& visit) const;
   uint32_t open_requests() const { return open_requests_.load(std::memory_order_relaxed); }
   uint64_t refused_opens() const { return refused_opens_.load(std::memory_order_relaxed); }
   uint64_t dropped_records() const { return dropped_records_.load(std::memory_order_relaxed); }
@@ -181,6 +185,18 @@ void ShardJournal::Drain(uint64_t* cursor, Visit&& visit) {
     const bool more = visit(head.n, std::string_view(At(*cursor) + sizeof head, head.size));
     *cursor += Framed(head.size);
     if (!more) return;
+  }
+}
+
+template <class Visit>
+void ShardJournal::ForEachOpen(Visit&& visit) const {
+  std::string replica;
+  for (uint32_t slot = 0; slot < layout_.slots; ++slot) {
+    const uint64_t n = slots_[slot].open_n.load(std::memory_order_acquire);
+    if (n == 0) continue;
+    const CloseRecord so_far = InterruptedNow(slot, &replica);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (slots_[slot].open_n.load(std::memory_order_relaxed) == n) visit(n, so_far);
   }
 }
 

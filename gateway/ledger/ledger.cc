@@ -43,6 +43,15 @@ size_t EventBytes(const Event& event) {
          event.detail.size();
 }
 
+size_t DeviceBytes(const std::vector<DeviceRecord>& records) {
+  size_t bytes = 0;
+  for (const DeviceRecord& record : records) {
+    bytes +=
+        sizeof record + record.tenant.size() + record.model.size() + record.job.size() + record.device.size();
+  }
+  return bytes;
+}
+
 std::string JournalPath(const std::string& dir, uint32_t shard) {
   return fmt::format("{}/journal-{}", dir, shard);
 }
@@ -111,6 +120,7 @@ absl::Status Ledger::Begin(Recovered found) {
   if (absl::Status written = committer_->Commit(); !written.ok()) return written;
   if (absl::Status made = MakeJournals(found); !made.ok()) return made;
   Settle();
+  if (options_.counts_served) committer_->BeginCounting();
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();
 }
@@ -216,6 +226,21 @@ absl::Status Ledger::Append(Event event) {
   return Enqueue(std::move(entry));
 }
 
+absl::Status Ledger::Append(std::vector<DeviceRecord> records) {
+  if (records.empty()) return absl::OkStatus();
+  auto entry = std::make_shared<Queued>();
+  entry->devices = std::move(records);
+  return Enqueue(std::move(entry));
+}
+
+absl::StatusOr<std::vector<Served>> Ledger::TakeServed() {
+  auto entry = std::make_shared<Queued>();
+  entry->barrier = entry->takes_served = true;
+  for (const std::unique_ptr<ShardJournal>& journal : journals_) entry->until.push_back(journal->committed());
+  if (absl::Status taken = Enqueue(entry); !taken.ok()) return taken;
+  return std::move(entry->served);
+}
+
 absl::Status Ledger::Flush() {
   auto entry = std::make_shared<Queued>();
   entry->barrier = true;
@@ -224,7 +249,7 @@ absl::Status Ledger::Flush() {
 }
 
 absl::Status Ledger::Enqueue(std::shared_ptr<Queued> entry) {
-  const uint64_t bytes = sizeof(Queued) + EventBytes(entry->event);
+  const uint64_t bytes = sizeof(Queued) + EventBytes(entry->event) + DeviceBytes(entry->devices);
   std::unique_lock lock(mutex_);
   if (stopping_) return absl::UnavailableError("the ledger is stopped; nothing was written");
   if (queue_bytes_ + bytes > options_.event_queue_bytes) {
@@ -340,9 +365,21 @@ bool Ledger::TakeWork() {
   }
   first_shard_ = (first_shard_ + 1) % shards;
   for (const std::shared_ptr<Queued>& entry : taken_) {
-    if (!entry->barrier) committer_->AddEvent(entry->event);
+    if (entry->barrier) continue;
+    for (const DeviceRecord& record : entry->devices) committer_->AddDevices(record);
+    if (entry->devices.empty()) committer_->AddEvent(entry->event);
   }
   return full;
+}
+
+// Whoever asked waits for it, or has gone and will not look.
+void Ledger::TakeServed(Queued& entry) {
+  for (size_t i = 0; i < journals_.size(); ++i) {
+    journals_[i]->ForEachOpen([&](uint64_t n, const CloseRecord& so_far) {
+      committer_->NoteProgress(OpenKey(static_cast<uint32_t>(i), n), so_far);
+    });
+  }
+  entry.served = committer_->TakeServed();
 }
 
 bool Ledger::Reached(const Queued& entry) const {
@@ -380,6 +417,9 @@ void Ledger::Settle() {
     if (durable_n_[i].load(std::memory_order_relaxed) == drained_n_[i]) continue;
     journals_[i]->Release(cursor_[i]);
     durable_n_[i].store(drained_n_[i], std::memory_order_release);
+  }
+  for (const std::shared_ptr<Queued>& entry : taken_) {
+    if (entry->takes_served && Reached(*entry)) TakeServed(*entry);
   }
   {
     const std::lock_guard lock(mutex_);

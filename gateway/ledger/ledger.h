@@ -50,6 +50,7 @@ struct Options {
   conf::Duration append_timeout = std::chrono::seconds(5);
   conf::Duration stop_timeout = std::chrono::seconds(5);
   uint64_t event_queue_bytes = 4 << 20;
+  bool counts_served = false;                                 // TakeServed will be asked
   std::string version;                                        // of the process, for its start record
   std::function<void(const absl::Status&)> on_health_change;  // on the ledger thread
   // When retention begins to fail, or works again; on the ledger thread. The ledger is healthy all the same.
@@ -104,6 +105,14 @@ class Ledger {
   // does not take it; the message says whether it may still be written.
   absl::Status Append(Event event);
 
+  // As one: in this order, nothing between them, and on disk when it returns. After an error they may be on
+  // disk, or some of them, from the front; a Flush that succeeds afterwards decides it. Likewise blocks.
+  absl::Status Append(std::vector<DeviceRecord> records);
+
+  // Whom replicas have served since the last call, requests that are still open included: what is recorded
+  // before the call. Only where Options::counts_served; likewise blocks.
+  absl::StatusOr<std::vector<Served>> TakeServed();
+
   // Returns when everything recorded before the call is on disk; Unavailable after `append_timeout`.
   absl::Status Flush();
 
@@ -117,10 +126,13 @@ class Ledger {
 
  private:
   struct Queued {
-    Event event;
-    bool barrier = false;         // nothing to write
-    std::vector<uint64_t> until;  // a barrier's: per shard, where its ring ended
-    bool taken = false;           // by the ledger thread
+    Event event{};
+    std::vector<DeviceRecord> devices{};  // instead
+    bool barrier = false;                 // nothing to write
+    bool takes_served = false;            // a barrier that does
+    std::vector<Served> served{};
+    std::vector<uint64_t> until{};  // a barrier's: per shard, where its ring ended
+    bool taken = false;             // by the ledger thread
     bool done = false;
     bool abandoned = false;  // its waiter is gone
   };
@@ -140,6 +152,7 @@ class Ledger {
   bool HasWork();
   bool TakeWork();
   bool Reached(const Queued& entry) const;
+  void TakeServed(Queued& entry);
   void Settle();
   void RunWaiters(const absl::Status& status);
   void Abandon();

@@ -26,6 +26,8 @@ struct Record {
   int64_t input = 0, cached = 0, output = 0, cost_micro_usd = 0, bytes_in = 0, bytes_out = 0, attempts = 0;
   int64_t queue_us = -1, ttft_us = -1, itl_mean_us = -1, itl_max_us = -1, total_us = -1, overhead_us = -1;
   std::string action, actor, subject, detail;  // detail: JSON as it stands
+  std::string job, device;
+  int64_t until_us = 0, device_us = 0, held_us = 0, weight = 0;
   std::string part, text;
   bool cut = false;
 };

@@ -10,8 +10,8 @@ namespace {
 static_assert(sizeof(OpenHead) == 24 && sizeof(CloseHead) == 136 && sizeof(ContentHead) == 32);
 
 constexpr std::array<std::string_view, kKinds> kKindNames = {
-    "open",  "close", "content", "config",     "key",       "admin",   "action",
-    "start", "stop",  "segment", "checkpoint", "retention", "recovery"};
+    "open",    "close", "content", "config",  "key",        "admin",     "action",
+    "devices", "start", "stop",    "segment", "checkpoint", "retention", "recovery"};
 constexpr std::array<std::string_view, kEndReasons> kReasonNames = {
     "done", "length", "client_gone", "upstream_failed", "timed_out", "bad_request", "refused", "interrupted"};
 constexpr std::array<std::string_view, kTokenSources> kSourceNames = {"none", "upstream", "counted",

@@ -23,6 +23,7 @@ enum class Kind : uint8_t {
   kKey,         // key created, rotated, revoked, expired
   kAdmin,       // any other change by an administrator
   kAction,      // a scheduling action
+  kDevices,     // devices that a model's replicas or a job have held
   kStart,       // the process started
   kStop,        // the process stopped in order
   kSegment,     // first record of a segment: names the chain it continues
@@ -30,7 +31,7 @@ enum class Kind : uint8_t {
   kRetention,   // segments were removed by policy
   kRecovery,    // what the ledger found and did after an unclean end
 };
-inline constexpr size_t kKinds = 13;
+inline constexpr size_t kKinds = 14;
 
 enum class EndReason : uint8_t {
   kDone,            // the engine finished
@@ -100,6 +101,32 @@ struct CloseRecord {
   std::string_view prefill = {};  // the replica that computed the prompt, where that is another
   std::string_view limit = {};    // the limit that refused it
   std::string_view error = {};    // stable error code of the API
+};
+
+// What a token takes of a device, beside the others: one that the engine reads takes 1, one that it writes
+// kOutputWeight, since that takes a step of the whole batch; one from its cache takes nothing. By it the time
+// of devices is shared out among those whom they served.
+inline constexpr uint64_t kOutputWeight = 4;
+inline uint64_t DeviceWeight(uint64_t input, uint64_t cached, uint64_t output) {
+  return (input > cached ? input - cached : 0) + kOutputWeight * output;
+}
+
+// Who pays for devices that a model held while it served nobody: no tenant goes by this name.
+inline constexpr std::string_view kIdle = "(idle)";
+
+// What devices of one kind a model's replicas, or a job, held in [from, until), and what of that one tenant
+// pays. Records of one interval, model or job, and kind stand together; their parts make up what was held.
+// Times are whole milliseconds, so that amounts, in thousandths of devices, are whole microseconds.
+struct DeviceRecord {
+  int64_t from_us = 0;  // the record's time
+  int64_t until_us = 0;
+  std::string tenant{};   // a path, or kIdle
+  std::string model{};    // or
+  std::string job{};      // its id
+  std::string device{};   // the kind
+  int64_t device_us = 0;  // this tenant's part, in microseconds of a whole device
+  int64_t held_us = 0;    // of all
+  uint64_t weight = 0;    // of its tokens; 0: it is no matter of tokens
 };
 
 // Everything that does not happen on a shard: configuration, keys, administration, scheduling.

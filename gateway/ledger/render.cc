@@ -209,6 +209,15 @@ void RenderContent(std::string* out, uint64_t seq, Origin origin, uint64_t open_
   line.Bool("cut", record.full_bytes > record.text.size()).Text("text", record.text);
 }
 
+void RenderDevices(std::string* out, uint64_t seq, const DeviceRecord& record) {
+  LineWriter line(out, seq, record.from_us, Kind::kDevices);
+  line.Int("until_us", record.until_us).Text("tenant", record.tenant);
+  Optional(line, "model", record.model);
+  Optional(line, "job", record.job);
+  line.Text("device", record.device).Int("device_us", record.device_us).Int("held_us", record.held_us);
+  if (record.weight > 0) line.Uint("weight", record.weight);
+}
+
 void RenderEvent(std::string* out, uint64_t seq, const Event& event) {
   LineWriter line(out, seq, event.time_us, event.kind);
   line.Text("action", event.action);

@@ -42,6 +42,7 @@ void RenderClose(std::string* out, uint64_t seq, Origin origin, uint64_t open_se
                  const CloseRecord& record);
 void RenderContent(std::string* out, uint64_t seq, Origin origin, uint64_t open_seq, const OpenRecord& of,
                    const ContentRecord& record);
+void RenderDevices(std::string* out, uint64_t seq, const DeviceRecord& record);
 void RenderEvent(std::string* out, uint64_t seq, const Event& event);
 
 }  // namespace gateway::ledger

@@ -23,7 +23,7 @@ int64_t StartOf(router::limits::Period period, int64_t day) {
 }
 
 auto Order(const SpendRow& row) {
-  return std::tie(row.day, row.tenant, row.key, row.model);
+  return std::tie(row.day, row.tenant, row.key, row.model, row.device);
 }
 
 }  // namespace
@@ -57,21 +57,37 @@ std::optional<int64_t> FoldDay(int64_t day, int64_t today) {
 }
 
 void Spend::Add(const SpendRow& row) {
-  if (row.input == 0 && row.output == 0 && row.cost_micro_usd == 0) return;
+  if (row.input == 0 && row.output == 0 && row.cost_micro_usd == 0 && row.device_us == 0) return;
   name_.clear();
   fmt::format_to(std::back_inserter(name_), "{}", row.day);
-  for (const std::string& text : {std::cref(row.tenant), std::cref(row.key), std::cref(row.model)})
+  for (const std::string& text :
+       {std::cref(row.tenant), std::cref(row.key), std::cref(row.model), std::cref(row.device)})
     name_.append(1, '\0').append(text);
   const auto [at, added] = rows_.try_emplace(name_, row);
   if (added) return;
   at->second.input += row.input;
   at->second.output += row.output;
   at->second.cost_micro_usd += row.cost_micro_usd;
+  at->second.device_us += row.device_us;
 }
 
 void Spend::Add(const CloseFacts& close, int64_t close_time_us) {
-  Add({SpendDay(close, close_time_us), std::string(close.tenant), std::string(SpendKey(close.key)),
-       std::string(close.model), close.input, close.output, close.cost_micro_usd});
+  Add({.day = SpendDay(close, close_time_us),
+       .tenant = std::string(close.tenant),
+       .key = std::string(SpendKey(close.key)),
+       .model = std::string(close.model),
+       .input = close.input,
+       .output = close.output,
+       .cost_micro_usd = close.cost_micro_usd});
+}
+
+void Spend::AddDevices(const Record& record) {
+  Add({.day = DayOf(record.time_us),
+       .tenant = record.tenant,
+       .key = {},
+       .model = record.model,
+       .device = record.device,
+       .device_us = record.device_us});
 }
 
 std::vector<SpendRow> Spend::Carried(int64_t today) const {
@@ -110,6 +126,8 @@ absl::StatusOr<Spend> SpendOf(const std::string& segment_path) {
         close = FactsOf(record);
       }
       spend.Add(close, parts->time_us);
+    } else if (parts->kind == Name(Kind::kDevices)) {
+      if (parser.Parse(**line, &record).ok()) spend.AddDevices(record);
     } else if (parts->kind == Name(Kind::kRetention)) {
       const RetentionPart at = ReadRetention(parts->body);
       if (at.part == 1) carried.clear();
@@ -131,6 +149,9 @@ std::string RenderRows(const SpendRow* begin, const SpendRow* end) {
                     {"input", row->input},
                     {"output", row->output},
                     {"cost_micro_usd", row->cost_micro_usd}});
+    if (row->device.empty()) continue;
+    rows.back()["device"] = row->device;
+    rows.back()["device_us"] = row->device_us;
   }
   return rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -149,8 +170,15 @@ std::vector<SpendRow> ReadRows(std::string_view retention_line) {
   };
   for (const nlohmann::json& row : record["spent"]) {
     if (!row.is_object()) continue;
-    rows.push_back({number(row, "day"), text(row, "tenant"), text(row, "key"), text(row, "model"),
-                    number(row, "input"), number(row, "output"), number(row, "cost_micro_usd")});
+    rows.push_back({.day = number(row, "day"),
+                    .tenant = text(row, "tenant"),
+                    .key = text(row, "key"),
+                    .model = text(row, "model"),
+                    .device = text(row, "device"),
+                    .input = number(row, "input"),
+                    .output = number(row, "output"),
+                    .cost_micro_usd = number(row, "cost_micro_usd"),
+                    .device_us = number(row, "device_us")});
   }
   return rows;
 }

@@ -1,4 +1,5 @@
-// Spend: tokens and money by the UTC day of admission, tenant, key and model: what budgets are restored from,
+// Spend: tokens, money and time of devices by the UTC day of admission, tenant, key and model: what budgets
+// are restored from,
 // and what of a removed segment is carried on in its retention record.
 //
 // A request counts on the day on which it was admitted, as it was charged while the gateway ran, not on the
@@ -31,8 +32,10 @@ RetentionPart ReadRetention(std::string_view body);
 struct SpendRow {
   int64_t day = 0;  // since 1970
   std::string tenant, key, model;
+  std::string device{};           // the kind of what was held; empty: what requests used
   int64_t input = 0, output = 0;  // tokens
   int64_t cost_micro_usd = 0;
+  int64_t device_us = 0;
 };
 
 int64_t DayOf(int64_t time_us);
@@ -50,6 +53,7 @@ class Spend {
  public:
   void Add(const SpendRow& row);
   void Add(const CloseFacts& close, int64_t close_time_us);
+  void AddDevices(const Record& record);
   // With days folded, those out of every period left out; ordered.
   std::vector<SpendRow> Carried(int64_t today) const;
 

@@ -20,7 +20,7 @@ Verdict Refuse(Exchange& x, const limits::Refusal& refusal) {
                   "the store that gateways share their limits through is gone, and this gateway admits "
                   "nothing without it");
   }
-  const bool budget = refusal.limit.starts_with("budget") || refusal.limit.starts_with("token_budget");
+  const bool budget = refusal.limit.find("budget_per_") != std::string_view::npos;
   const api::Code code = budget                           ? api::Code::kInsufficientQuota
                          : refusal.limit == "concurrency" ? api::Code::kConcurrencyLimit
                                                           : api::Code::kRateLimitExceeded;
@@ -44,6 +44,7 @@ Verdict Reserve(Exchange& x) {
   if (ask.model_max_output == 0) ask.output_tokens_default = kUnknownMaximum;
   ask.choices = x.facts.n;
   ask.price = model.price;
+  ask.devices = model.devices;
   const bool generates = !x.spec->bound.empty();
   if (!generates) ask.output_tokens_bound = 0;
 

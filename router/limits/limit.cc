@@ -69,9 +69,20 @@ void Limit::Settle(const Moment& then, int64_t reserved, int64_t actual) {
   reserved_ -= reserved;
 }
 
+void Limit::Charge(const Moment& now, conf::TimePoint at, int64_t amount) {
+  Roll(now);
+  if (!bounds_.Contains(at)) return;
+  used_ = std::min(used_ + amount, kMaxCapacity);
+  if (Shared()) asked_.admitted += amount;
+}
+
 Limit::Wait Limit::WaitFor(const Moment& now, int64_t amount) {
   if (amount > capacity_) return {Retry::kNever, conf::Duration::zero()};
   if (shape_ == Shape::kGauge || amount > Effective()) return {Retry::kAfter, kUnknownWait};
+  if (spec_.dimension == Dimension::kDeviceBudget) {
+    if (Used(now) < capacity_) return {Retry::kAfter, kUnknownWait};
+    return {Retry::kAtPeriodEnd, bounds_.end - now.at};
+  }
   const int64_t missing = amount - Room(now);
   if (shape_ == Shape::kWindow) {
     return {Retry::kAfter, FromSecond(window_->SecondWhenFreed(missing)) - now.at};

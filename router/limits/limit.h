@@ -71,12 +71,20 @@ class Limit {
   // What is charged now, reservations in flight included.
   int64_t Used(const Moment& now);
   int64_t Room(const Moment& now) { return Effective() - Used(now); }
-  bool Admits(const Moment& now, int64_t amount) { return amount <= 0 || Room(now) >= amount; }
+  bool Admits(const Moment& now, int64_t amount) {
+    // Time of devices is used up as it passes: what a request will take of it nobody knows.
+    if (spec_.dimension == Dimension::kDeviceBudget) return Room(now) > 0;
+    return amount <= 0 || Room(now) >= amount;
+  }
 
   void Reserve(const Moment& now, int64_t amount);
   // Turns what was reserved at `then` into what was used, where it was charged. The excess over the
   // reservation is charged too and counted in Overrun().
   void Settle(const Moment& then, int64_t reserved, int64_t actual);
+
+  // What was used at `at`, whoever used it, without a reservation; nothing when that was in another period
+  // than the present one. Budgets only.
+  void Charge(const Moment& now, conf::TimePoint at, int64_t amount);
 
   // When `amount` that is not admitted now would be, if nothing else came.
   struct Wait {

@@ -33,13 +33,49 @@ int64_t OutputWithin(Dimension dimension, int64_t room, int64_t input, const Pri
     case Dimension::kRequests:
     case Dimension::kInputTokens:
     case Dimension::kConcurrency:
+    case Dimension::kDeviceBudget:
       break;
   }
   return kMaxTokens;
 }
 
+// Whether a request, or work, that holds such devices is asked by the limit at all.
+bool Concerns(const Limit& limit, std::span<const std::string> devices) {
+  if (limit.dimension() != Dimension::kDeviceBudget) return true;
+  const std::string& kind = limit.spec().device;
+  return kind.empty() ? !devices.empty() : std::ranges::find(devices, kind) != devices.end();
+}
+
 int64_t Positive(int64_t v, int64_t otherwise) {
   return v > 0 ? std::min(v, kMaxTokens) : otherwise;
+}
+
+// Of limits that refuse, the one that does so longest, and how long.
+struct Verdict {
+  const Limit* limit = nullptr;
+  int64_t capacity = 0;
+  int64_t used = 0;
+  int64_t asked = 0;
+  Limit::Wait wait{};
+
+  void Take(Limit& refuses, int64_t amount, const Moment& now) {
+    const Limit::Wait its = refuses.WaitFor(now, amount);
+    const bool worse = limit == nullptr || its.retry > wait.retry ||
+                       (its.retry == wait.retry && its.retry_after > wait.retry_after);
+    if (worse) *this = {&refuses, refuses.Capacity(), refuses.Used(now), amount, its};
+  }
+};
+
+Refusal RefusalOf(const Verdict& verdict) {
+  return {.limit = verdict.limit->name(),
+          .scope = verdict.limit->scope(),
+          .model = verdict.limit->spec().model,
+          .device = verdict.limit->spec().device,
+          .capacity = verdict.capacity,
+          .used = verdict.used,
+          .asked = verdict.asked,
+          .retry = verdict.wait.retry,
+          .retry_after = verdict.wait.retry_after};
 }
 
 }  // namespace
@@ -60,8 +96,9 @@ class Reserver {
         amounts_(AmountsOf(input_, output_, micro_usd_)) {}
 
   bool Admitted() const {
-    return std::all_of(plan_.limits.begin(), plan_.limits.end(),
-                       [&](Limit* limit) { return limit->Admits(now_, amounts_[limit->dimension()]); });
+    return std::all_of(plan_.limits.begin(), plan_.limits.end(), [&](Limit* limit) {
+      return limit->Admits(now_, amounts_[limit->dimension()]) || !Concerns(*limit, ask_.devices);
+    });
   }
 
   Grant Charge(std::shared_ptr<const PlanSet> plans) const {
@@ -82,24 +119,13 @@ class Reserver {
     return grant;
   }
 
-  // The limit that refuses longest, and how long.
-  struct Verdict {
-    const Limit* limit = nullptr;
-    int64_t capacity = 0;
-    int64_t used = 0;
-    int64_t asked = 0;
-    Limit::Wait wait{};
-  };
   Verdict Refuse() const {
     Verdict worst;
     for (Limit* limit : plan_.limits) {
       const int64_t asked = amounts_[limit->dimension()];
-      if (limit->Admits(now_, asked)) continue;
+      if (limit->Admits(now_, asked) || !Concerns(*limit, ask_.devices)) continue;
       limit->NoteRefused(asked);
-      const Limit::Wait wait = limit->WaitFor(now_, asked);
-      const bool worse = worst.limit == nullptr || wait.retry > worst.wait.retry ||
-                         (wait.retry == worst.wait.retry && wait.retry_after > worst.wait.retry_after);
-      if (worse) worst = {limit, limit->Capacity(), limit->Used(now_), asked, wait};
+      worst.Take(*limit, asked, now_);
     }
     return worst;
   }
@@ -136,7 +162,7 @@ class Reserver {
 
 Outcome Reserve(const NodeRef& node, ModelRef model, const Ask& ask, conf::TimePoint now) {
   std::shared_ptr<const PlanSet> plans;
-  Reserver::Verdict verdict;
+  Verdict verdict;
   {
     const std::scoped_lock lock(node->root->lock);
     plans = node->plans;
@@ -146,21 +172,44 @@ Outcome Reserve(const NodeRef& node, ModelRef model, const Ask& ask, conf::TimeP
       verdict = reserver.Refuse();
     }
   }
-  Refusal refusal;
   if (!plans) {
+    Refusal refusal;
     refusal.limit = kRemoved;
     refusal.scope = node.path();
     return refusal;
   }
-  refusal.limit = verdict.limit->name();
-  refusal.scope = verdict.limit->scope();
-  refusal.model = verdict.limit->spec().model;
-  refusal.capacity = verdict.capacity;
-  refusal.used = verdict.used;
-  refusal.asked = verdict.asked;
-  refusal.retry = verdict.wait.retry;
-  refusal.retry_after = verdict.wait.retry_after;
-  return refusal;
+  return RefusalOf(verdict);
+}
+
+void ChargeDevices(const NodeRef& node, ModelRef model, std::string_view device, int64_t milliseconds,
+                   conf::TimePoint at, conf::TimePoint now) {
+  const std::scoped_lock lock(node->root->lock);
+  if (!node->plans) return;
+  const Moment& moment = node->root->Advance(now);
+  for (Limit* limit : node->plans->For(model).limits) {
+    const LimitSpec& spec = limit->spec();
+    if (spec.dimension != Dimension::kDeviceBudget || (!spec.device.empty() && spec.device != device))
+      continue;
+    limit->Charge(moment, at, milliseconds);
+  }
+}
+
+std::optional<Refusal> DevicesUsedUp(const NodeRef& node, std::span<const std::string> devices,
+                                     conf::TimePoint now) {
+  std::shared_ptr<const PlanSet> plans;
+  Verdict verdict;
+  {
+    const std::scoped_lock lock(node->root->lock);
+    plans = node->plans;
+    if (!plans) return std::nullopt;
+    const Moment& moment = node->root->Advance(now);
+    for (Limit* limit : plans->any_model.limits) {
+      if (limit->dimension() != Dimension::kDeviceBudget || !Concerns(*limit, devices)) continue;
+      if (!limit->Admits(moment, 0)) verdict.Take(*limit, 0, moment);
+    }
+  }
+  if (verdict.limit == nullptr) return std::nullopt;
+  return RefusalOf(verdict);
 }
 
 Reservation& Reservation::operator=(Reservation&& other) noexcept {
@@ -205,6 +254,12 @@ void Reservation::Close(const Usage& actual, int64_t cost, bool forwarded) {
 std::string Refusal::Message() const {
   if (limit == kRemoved) return fmt::format("{}: no longer exists", scope);
   const std::string where = model.empty() ? scope : fmt::format("{} for model {}", scope, model);
+  if (limit.starts_with("device_budget")) {
+    constexpr double kHour = 3'600'000;  // ms
+    return fmt::format("{}: {} is {:g} device-hours{}{}, {:.3f} used", where, limit,
+                       static_cast<double>(capacity) / kHour, device.empty() ? "" : " of ", device,
+                       static_cast<double>(used) / kHour);
+  }
   return fmt::format("{}: {} is {}, {} used, {} asked", where, limit, capacity, used, asked);
 }
 

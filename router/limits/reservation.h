@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -29,6 +30,8 @@ struct Ask {
   int64_t model_max_output = 0;       // 0: unknown
   int64_t choices = 1;
   Price price = {};
+  // The kinds of devices that are held for the model; none: no budget of devices is asked.
+  std::span<const std::string> devices = {};
 };
 
 class Reservation {
@@ -77,8 +80,9 @@ struct Grant {
 // Why not. Of several limits that refuse, the one that takes longest to admit the request.
 struct Refusal {
   std::string_view limit;  // `tokens_per_minute`, or kRemoved
-  std::string scope;       // `acme/search`
-  std::string model;       // empty: any
+  std::string scope{};     // `acme/search`
+  std::string model{};     // empty: any
+  std::string device{};    // of a budget of devices: the kind; empty: any
   int64_t capacity = 0;
   int64_t used = 0;   // reservations in flight included
   int64_t asked = 0;  // in the limit's unit
@@ -96,6 +100,18 @@ struct Refusal {
 inline constexpr std::string_view kRemoved = "removed";
 
 using Outcome = std::variant<Grant, Refusal>;
+
+// Charges what was held of devices, in milliseconds, to the budgets of the node's path: for a model's
+// replicas to those of the model and of any, for anything else (kUnnamed) to the latter. In the period of
+// `at`, if that is the present one.
+void ChargeDevices(const NodeRef& node, ModelRef model, std::string_view device, int64_t milliseconds,
+                   conf::TimePoint at, conf::TimePoint now);
+
+// The budget of devices on the node's path that is used up, and lets nobody hold more of these kinds until
+// its next period.
+std::optional<Refusal> DevicesUsedUp(const NodeRef& node, std::span<const std::string> devices,
+                                     conf::TimePoint now);
+
 Outcome Reserve(const NodeRef& node, ModelRef model, const Ask& ask, conf::TimePoint now);
 
 }  // namespace router::limits

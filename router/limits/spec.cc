@@ -22,11 +22,14 @@ constexpr std::array<DimensionInfo, kDimensions> kInfo = {{
     {Shape::kGauge, "concurrency"},
     {Shape::kPeriod, ""},
     {Shape::kPeriod, ""},
+    {Shape::kPeriod, ""},
 }};
 constexpr std::array<std::string_view, kPeriods> kBudgetNames = {"budget_per_day", "budget_per_week",
                                                                  "budget_per_month"};
 constexpr std::array<std::string_view, kPeriods> kTokenBudgetNames = {
     "token_budget_per_day", "token_budget_per_week", "token_budget_per_month"};
+constexpr std::array<std::string_view, kPeriods> kDeviceBudgetNames = {
+    "device_budget_per_day", "device_budget_per_week", "device_budget_per_month"};
 
 absl::Status Invalid(const std::string& message) {
   return absl::InvalidArgumentError(conf::Abseil(message));
@@ -41,11 +44,12 @@ Shape ShapeOf(Dimension dimension) {
 std::string_view LimitName(Dimension dimension, Period period) {
   if (dimension == Dimension::kBudget) return kBudgetNames[static_cast<size_t>(period)];
   if (dimension == Dimension::kTokenBudget) return kTokenBudgetNames[static_cast<size_t>(period)];
+  if (dimension == Dimension::kDeviceBudget) return kDeviceBudgetNames[static_cast<size_t>(period)];
   return kInfo[static_cast<size_t>(dimension)].name;
 }
 
 bool LimitSpec::SameLimit(const LimitSpec& other) const {
-  return dimension == other.dimension && model == other.model &&
+  return dimension == other.dimension && model == other.model && device == other.device &&
          (ShapeOf(dimension) != Shape::kPeriod || period == other.period);
 }
 

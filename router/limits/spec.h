@@ -1,7 +1,8 @@
 // What a limit is, as configuration declares it: a dimension, a capacity, and for budgets a calendar period.
 //
 // An absent limit means unlimited; a capacity of 0 means nothing is allowed. Capacities are requests, tokens,
-// concurrent requests or micro-USD, after the dimension. Plain values, no thread rules.
+// concurrent requests, micro-USD or milliseconds of devices, after the dimension. Plain values, no thread
+// rules.
 #pragma once
 
 #include <absl/status/status.h>
@@ -24,8 +25,9 @@ enum class Dimension : uint8_t {
   kConcurrency,   // requests between admission and the end of their stream
   kBudget,        // micro-USD per calendar period
   kTokenBudget,   // input and output tokens per calendar period
+  kDeviceBudget,  // milliseconds of devices per calendar period; charged as they pass, by no request
 };
-inline constexpr size_t kDimensions = 7;
+inline constexpr size_t kDimensions = 8;
 
 // How a dimension is counted.
 enum class Shape : uint8_t { kWindow, kGauge, kPeriod };
@@ -43,6 +45,7 @@ struct LimitSpec {
   int64_t capacity = 0;
   Period period = Period::kDay;  // read for budgets only
   std::string model = {};        // empty: counts requests for any model
+  std::string device = {};       // of a kDeviceBudget: the kind; empty: any
 
   // The same limit of the same node, whatever its capacity: what keeps its counters over a reload.
   bool SameLimit(const LimitSpec& other) const;

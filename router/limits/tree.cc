@@ -35,6 +35,7 @@ Plan PlanFor(std::string_view model, const std::vector<std::shared_ptr<Limit>>& 
       case Dimension::kRequests:
       case Dimension::kInputTokens:
       case Dimension::kConcurrency:
+      case Dimension::kDeviceBudget:
         break;
     }
     return false;
@@ -45,7 +46,9 @@ Plan PlanFor(std::string_view model, const std::vector<std::shared_ptr<Limit>>& 
 }  // namespace
 
 std::string LimitRef::Id() const {
-  return fmt::format("{}|{}|{}", limit_->scope(), limit_->name(), limit_->spec().model);
+  const LimitSpec& spec = limit_->spec();
+  return fmt::format("{}|{}|{}{}{}", limit_->scope(), limit_->name(), spec.model,
+                     spec.device.empty() ? "" : "|", spec.device);
 }
 
 LimitState LimitRef::State(conf::TimePoint now) const {
@@ -53,6 +56,7 @@ LimitState LimitRef::State(conf::TimePoint now) const {
   state.scope = limit_->scope();
   state.name = limit_->name();
   state.model = limit_->spec().model;
+  state.device = limit_->spec().device;
   state.dimension = limit_->dimension();
   const std::scoped_lock lock(root_->lock);
   const Moment& moment = root_->Advance(now);

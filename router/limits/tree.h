@@ -33,6 +33,7 @@ struct LimitState {
   std::string scope;
   std::string_view name;  // `tokens_per_minute`
   std::string model;      // empty: any
+  std::string device;     // of a budget of devices: the kind; empty: any
   Dimension dimension = Dimension::kRequests;
   int64_t capacity = 0;
   int64_t effective = 0;  // what this process may use of it

@@ -100,6 +100,8 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   }
   if (!out.problems.empty()) co_return out;
   if (job.job.queue.empty()) job.job.queue = FirstLeaf(around_.queues);
+  out.used_up = UsedUp(job);
+  if (!out.used_up.empty()) co_return out;
 
   const uint32_t count = std::max(1U, job.elements);
   const auto open = static_cast<size_t>(
@@ -228,6 +230,7 @@ std::vector<std::string> Jobs::Explain(const Job& job) const {
     }
     return out;
   }
+  if (job.withheld) out.push_back(fmt::format("It is not placed: {}.", job.unplaced));
   if (job.held) {
     if (const std::vector<std::string> awaits = Awaits(job); !awaits.empty())
       out.push_back(fmt::format("It comes after {}, which has not ended.", fmt::join(awaits, ", ")));

@@ -84,6 +84,7 @@ void Jobs::TakeOver(const std::vector<RunStatus>& runs,
     if (!seated && job.holds())
       End(job, Afterwards::kWaits, "the devices that it was given are not there any more");
   }
+  LookAtBudgets();
   Observe(runs);
 }
 

@@ -111,6 +111,7 @@ struct Job {
   conf::TimePoint ran_from{};  // this attempt, all members; not set: it has not come so far
   conf::TimePoint checkpointed{};
   std::string unplaced{};  // why the last cycle gave it nothing
+  bool withheld = false;   // kPending: the planner is not asked; `unplaced` says why
 
   const config::JobFile& file() const { return of->file; }
   bool holds() const { return state >= JobState::kStarting && state <= JobState::kStopping; }

@@ -66,6 +66,7 @@ void Jobs::Enter(Job& job, JobState state, std::string why, std::string actor) {
   job.recorded = job.saved = false;
   job.next_step = {};
   job.unplaced.clear();
+  job.withheld = false;
   for (JobMember& member : job.members) member.told = false;
   ++job.version;
   some_ended_ |= IsOver(state);
@@ -77,6 +78,11 @@ void Jobs::AskPlanner(Job& job) {
   const conf::TimePoint now = around_.now();
   job.held = !job.crashes.MayStart(now) || !Awaits(job).empty();
   if (job.held) return;
+  if (std::string why = UsedUp(job.file()); !why.empty()) {
+    job.withheld = true;
+    job.unplaced = std::move(why);
+    return;
+  }
   around_.planner().Submit(AskOf(job), now);
   around_.changed();
 }
@@ -387,6 +393,7 @@ void Jobs::Tick() {
     around_.spawn(LookAtFiles());
   }
   LookAtHeld();
+  LookAtBudgets();
   DropOver();
 }
 

@@ -17,12 +17,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "conf/sources.h"
 #include "gateway/admin/turns.h"
+#include "gateway/control/device_meter.h"
 #include "gateway/control/jobs/job.h"
 #include "gateway/control/jobs/journal.h"
 #include "gateway/ledger/record.h"
@@ -42,6 +44,13 @@ struct JobsAround {
   std::function<net::Task<absl::Status>(ledger::Event)> record;  // on disk when it returns
   std::function<net::Task<absl::Status>(std::function<absl::Status()>)> off_loop;
   std::function<std::optional<std::string>(const std::string&)> tenant_path;  // nothing: there is none
+  // What the job held up to now is on disk when it returns true.
+  std::function<net::Task<bool>(const std::string& job)> metered = [](const std::string&) -> net::Task<bool> {
+    co_return true;
+  };
+  // Why a tenant may start nothing on devices of these kinds now; empty: it may.
+  std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)> devices_used_up =
+      [](const std::string&, std::span<const std::string>) { return std::string(); };
   plugins::launchers::Launcher* launcher = nullptr;
   const scheduler::Cluster* cluster = nullptr;
   std::vector<scheduler::Queue> queues{};
@@ -52,6 +61,7 @@ struct JobsAround {
 // What came of a job file that was handed in: the jobs that it became, or all that is wrong with it.
 struct Submitted {
   std::vector<std::string> jobs{};
+  std::string used_up{};  // the budget that lets its tenant start nothing now; nothing was handed in
   std::vector<conf::Problem> problems{};
 };
 
@@ -103,6 +113,9 @@ class Jobs {
   // In whole sentences how it stands and why.
   std::vector<std::string> Explain(const Job& job) const;
 
+  // What the members of jobs hold, together for each job and kind of device.
+  std::vector<Holding> Held() const;
+
   const scheduler::Cluster& cluster() const { return *around_.cluster; }
   const std::list<Job>& all() const { return jobs_; }
   const Job* Find(const std::string& id) const;
@@ -123,6 +136,8 @@ class Jobs {
   enum class Outcome : uint8_t { kOpen, kDone, kFailed };
   Outcome OutcomeOf(const std::string& name) const;
   std::vector<std::string> Awaits(const Job& job) const;
+  std::string UsedUp(const config::JobFile& file) const;
+  void LookAtBudgets();
   void DropOver();
   void SavedNow(Job& job, conf::TimePoint at);
   net::Task<void> LookAtFiles();
@@ -152,6 +167,7 @@ class Jobs {
   std::vector<std::string> to_forget_;  // runs
   std::set<std::string> orphans_;       // being ended
   conf::TimePoint next_files_{};
+  conf::TimePoint next_budgets_{};
   size_t under_way_ = 0;
   bool some_ended_ = true;  // jobs, since those that come after others were looked at
   bool looking_ = false;

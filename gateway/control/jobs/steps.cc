@@ -235,6 +235,10 @@ net::Task<void> Jobs::TellToEnd(std::string id) {
 }
 
 net::Task<void> Jobs::Finish(std::string id) {
+  if (!co_await around_.metered(id)) {
+    Get(id)->next_step = around_.now() + kRetry;
+    co_return;
+  }
   if (!co_await Record(id, "job.ended")) co_return;
   Settle(*Get(id));
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gateway/device_budgets.h"
 #include "gateway/runtime.h"
 #include "router/limits/reservation.h"
 #include "tests/unit/gateway/admin/world.h"
@@ -142,6 +143,47 @@ TEST_F(BudgetsTest, ARequestCountsInThePeriodThatItWasAdmittedIn) {
   Serve("key_1", begin, 1);
   ASSERT_TRUE(Restore().ok());
   EXPECT_EQ(Used("demo", Dimension::kTokenBudget), 1);
+}
+
+TEST_F(BudgetsTest, TimeOfDevicesIsRestoredByKindAndChargedFromThere) {
+  constexpr int64_t kMuch = 1'000'000'000;
+  ASSERT_TRUE(Configure({{"demo", {{Dimension::kDeviceBudget, kMuch, Period::kMonth, "", "h100"}}},
+                         {"demo/search", {{Dimension::kDeviceBudget, kMuch, Period::kMonth, ""}}}})
+                  .ok());
+  const auto held = [&](const std::string& tenant, const std::string& model, const std::string& kind,
+                        int64_t us) {
+    ledger::DeviceRecord record;
+    record.from_us = conf::ToUnixMicros(now);
+    record.until_us = record.from_us + 60'000'000;
+    record.tenant = tenant;
+    record.model = model;
+    record.job = model.empty() ? "train-1" : "";
+    record.device = kind;
+    record.device_us = record.held_us = us;
+    return record;
+  };
+  ASSERT_TRUE(
+      world.shared.ledger
+          ->Append(std::vector<ledger::DeviceRecord>{
+              held("demo/search", "chat-small", "h100", 2'500'000),
+              held("demo/search", "chat-small", "ascend-910b", 1'000'000),
+              held("demo", "", "h100", 4'000'000), held(std::string(ledger::kIdle), "chat-small", "h100", 9)})
+          .ok());
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Restore().ok());
+    EXPECT_EQ(Used("demo", Dimension::kDeviceBudget), 6500);
+    EXPECT_EQ(Used("demo/search", Dimension::kDeviceBudget), 3500);
+  }
+  DeviceCharges charges(world.shared.limits);
+  const std::vector<ledger::DeviceRecord> little = {
+      held("demo/search", "chat-small", "h100", 700),
+      held(std::string(ledger::kIdle), "chat-small", "h100", 700)};
+  for (int i = 0; i < 10; ++i) charges.Charge(little, now);
+  EXPECT_EQ(Used("demo", Dimension::kDeviceBudget), 6507) << "nothing is rounded away";
+  EXPECT_EQ(WhyDevicesUsedUp(world.shared.limits, "demo/search", std::vector<std::string>{"h100"}, now), "");
+  charges.Charge(std::vector<ledger::DeviceRecord>{held("demo/search", "", "h100", kMuch * 1000)}, now);
+  EXPECT_THAT(WhyDevicesUsedUp(world.shared.limits, "demo/search", std::vector<std::string>{"h100"}, now),
+              testing::HasSubstr("; it begins anew at "));
 }
 
 }  // namespace

@@ -224,12 +224,23 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
       {OneTenant("limits: {per_model: {smal: {concurrency: 1}}}"),
        R"(t.yaml:/tenants/0/limits/per_model/smal (line 3): unknown model "smal", did you mean "small"?)"},
       {OneTenant("budget: {period: day}"),
-       "t.yaml:/tenants/0/budget (line 3): needs an amount: usd, tokens or both"},
+       "t.yaml:/tenants/0/budget (line 3): needs an amount: usd, tokens or device_hours"},
       {OneTenant("budget: {usd: 5}"), "t.yaml:/tenants/0/budget/period (line 3): is required"},
       {OneTenant("budget: {usd: -5, period: day}"),
        "t.yaml:/tenants/0/budget/usd (line 3): expected an amount in USD of at least 0 with at most six "
        "decimals, such "
        "as 0.15, found \"-5\""},
+      {OneTenant("budget: {device_hours: 5, period: day}"),
+       "t.yaml:/tenants/0/budget/device_hours (line 3): nothing holds devices here: the configuration has no "
+       "section scaling, which says what runs on them"},
+      {OneTenant("budget: {device_hours: 0, period: day}"),
+       "t.yaml:/tenants/0/budget/device_hours (line 3): must be from 0.000001 to 100000000; remove the key "
+       "for no "
+       "limit"},
+      {OneTenant("budget: {usd: 5, device: h100, period: day}"),
+       "t.yaml:/tenants/0/budget (line 3): device is the kind of devices that device_hours are of: give it "
+       "with "
+       "device_hours alone, and usd or tokens in an entry of their own"},
       {OneTenant("budget: {usd: 5, period: year}"),
        "t.yaml:/tenants/0/budget/period (line 3): unknown period \"year\", expected one of day, week, month"},
       {OneTenant("budget: {usd: 5, period: day, model: smal}"),

@@ -33,6 +33,45 @@ struct FakeMachine {
   uint16_t port = 0;  // of every run
   absl::Status start = absl::OkStatus();
   bool dies = false;  // at once
+
+  // What a ledger has of devices; asked on other threads, one after the other.
+  std::vector<ledger::DeviceRecord> metered;
+  absl::Status meter_status = absl::OkStatus();
+
+  double DeviceSeconds() const {
+    int64_t us = 0;
+    for (const ledger::DeviceRecord& record : metered) us += record.device_us;
+    return static_cast<double>(us) * 1e-6;
+  }
+};
+
+class FakeMeter final : public MeterLedger {
+ public:
+  explicit FakeMeter(FakeMachine& machine) : machine_(machine) {}
+
+  absl::StatusOr<std::vector<ledger::LastHeld>> Last() override {
+    std::vector<ledger::LastHeld> last;
+    if (machine_.metered.empty()) return last;
+    const ledger::DeviceRecord& record = machine_.metered.back();
+    last.push_back({.model = record.model,
+                    .job = record.job,
+                    .device = record.device,
+                    .from_us = record.from_us,
+                    .until_us = record.until_us,
+                    .held_us = record.held_us,
+                    .device_us = record.held_us});
+    return last;
+  }
+  absl::StatusOr<std::vector<ledger::Served>> TakeServed() override { return std::vector<ledger::Served>(); }
+  absl::StatusOr<std::vector<ledger::Served>> ServedBefore(conf::TimePoint) override { return TakeServed(); }
+  absl::Status Append(std::vector<ledger::DeviceRecord> records) override {
+    if (!machine_.meter_status.ok()) return machine_.meter_status;
+    for (ledger::DeviceRecord& record : records) machine_.metered.push_back(std::move(record));
+    return absl::OkStatus();
+  }
+
+ private:
+  FakeMachine& machine_;
 };
 
 class FakeLauncher final : public plugins::launchers::Launcher {
@@ -109,6 +148,9 @@ class Gateway {
     around.replicas = &replicas_;
     around.outlooks = &outlooks_;
     around.inter_token = [](const std::string&, double) { return conf::Duration(); };
+    around.meter = [&machine] { return std::make_unique<FakeMeter>(machine); };
+    around.charge = [this](std::span<const ledger::DeviceRecord> records) { charged += records.size(); };
+    around.devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
     around.file = file;
     around.jobs_file = file + ".jobs";
     control = std::make_unique<ControlLoop>(loop, std::make_unique<FakeLauncher>(machine), scaling,
@@ -127,6 +169,7 @@ class Gateway {
   std::vector<std::string> details;
   absl::Status ledger_status;
   size_t served = 0;
+  size_t charged = 0;  // records of devices
 
  private:
   router::limits::LimitTree limits_;
@@ -207,6 +250,42 @@ TEST(ControlLoop, WhatRunsIsTakenOverAfterAKillAndNeverDoubled) {
     EXPECT_EQ(machine.specs.size(), 3u) << "one was started, for the one that had died";
     EXPECT_EQ(std::ranges::count(after.events, "replica.adopt"), 1);
     for (const ReplicaStatus& replica : after.replicas()) EXPECT_EQ(replica.adopted, replica.run == survivor);
+    co_await after.control->Close(true);
+    engine.Stop();
+  });
+}
+
+TEST(ControlLoop, WhatDevicesAReplicaHeldIsWrittenDownBeforeTheyAreGivenBackAndGoesOnOverARestart) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    FakeMachine machine;
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.Listen();
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    const conf::TimePoint begun = net::Now();
+    Gateway before(loop, machine, folder / "f", Policy("{min: 1, max: 1}", "", 2));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 1; }));
+    co_await before.control->Close(true);
+    EXPECT_FALSE(machine.metered.empty()) << "up to its end";
+    EXPECT_EQ(before.charged, machine.metered.size());
+
+    Gateway after(loop, machine, folder / "f", Policy("{min: 0, max: 1}", "", 2));
+    machine.meter_status = absl::UnavailableError("disk full");
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      return std::ranges::any_of(machine.calls, [](const std::string& c) { return c.starts_with("stop "); });
+    }));
+    EXPECT_FALSE(co_await Eventually(
+        loop, [&] { return after.replicas().empty(); }, milliseconds(300)))
+        << "its devices are nobody else's before that is on disk";
+    EXPECT_FALSE(std::ranges::any_of(machine.calls, [](const auto& c) { return c.starts_with("forget "); }));
+    machine.meter_status = absl::OkStatus();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.replicas().empty(); }));
+    const double held = machine.DeviceSeconds();
+    EXPECT_GT(held, 0.6) << "two devices";
+    EXPECT_LE(held, 2 * conf::ToSeconds(net::Now() - begun));
+    for (size_t i = 1; i < machine.metered.size(); ++i)
+      EXPECT_EQ(machine.metered[i].from_us, machine.metered[i - 1].until_us)
+          << "nothing twice, nothing left out";
     co_await after.control->Close(true);
     engine.Stop();
   });

@@ -97,7 +97,7 @@ class World {
   }
 
   std::vector<LimitSpec> RandomLimits(int64_t most) {
-    constexpr int64_t kCapacities[kDimensions] = {30, 4000, 2000, 2500, 12, 20'000, 90'000};
+    constexpr int64_t kCapacities[kDimensions] = {30, 4000, 2000, 2500, 12, 20'000, 90'000, 5000};
     std::vector<LimitSpec> limits;
     for (int64_t i = Below(most + 1); i > 0; --i) {
       const auto d = static_cast<size_t>(Below(kDimensions));
@@ -125,6 +125,8 @@ class World {
         return c.running;
       case Dimension::kBudget:
         return c.micro_usd;
+      case Dimension::kDeviceBudget:
+        break;  // no request charges it
     }
     return 0;
   }

@@ -250,6 +250,52 @@ TEST_F(Reservations, ABudgetThatIsOnlyReservedIsWorthWaitingFor) {
   Granted(Reserve(key, {}, Bounded(200, 0), kNow));
 }
 
+TEST_F(Reservations, ABudgetOfDevicesIsUsedUpAsTimePassesAndAsksOnlyWhatHoldsThem) {
+  const NodeRef key = Tree(
+      {{"acme", {{Dimension::kDeviceBudget, 7'200'000, Period::kDay, "", "h100"}}}, {"acme/search/key", {}}});
+  const std::vector<std::string> h100 = {"ascend-910b", "h100"};
+  const std::vector<std::string> ascend = {"ascend-910b"};
+  Ask ask = Bounded(10, 10);
+  ask.devices = h100;
+  ChargeDevices(key, ModelRef::kUnnamed, "ascend-910b", 7'200'000, kNow, kNow);
+  ChargeDevices(key, ModelRef::kUnnamed, "h100", 7'199'999, kNow - 1min, kNow);
+  EXPECT_EQ(Used("acme", "device_budget_per_day"), 7'199'999);
+  Granted(Reserve(key, {}, ask, kNow)).reservation.Settle({.input = 10});
+  EXPECT_EQ(Used("acme", "device_budget_per_day"), 7'199'999) << "a request takes none of it";
+  EXPECT_FALSE(DevicesUsedUp(key, h100, kNow));
+  ChargeDevices(key, ModelRef::kUnnamed, "h100", 900'001, kNow, kNow);
+  const Refusal no = Refused(Reserve(key, {}, ask, kNow));
+  EXPECT_EQ(no.limit, "device_budget_per_day");
+  EXPECT_EQ(no.Message(), "acme: device_budget_per_day is 2 device-hours of h100, 2.250 used");
+  EXPECT_FALSE(no.RetryHelps());
+  EXPECT_EQ(kNow + no.retry_after, *conf::ParseTime("2026-11-21"));
+  EXPECT_EQ(DevicesUsedUp(key, h100, kNow)->limit, "device_budget_per_day");
+  EXPECT_FALSE(DevicesUsedUp(key, ascend, kNow));
+  EXPECT_FALSE(DevicesUsedUp(key, {}, kNow)) << "work without devices";
+  ask.devices = ascend;
+  Granted(Reserve(key, {}, ask, kNow));
+  ask.devices = {};
+  Granted(Reserve(key, {}, ask, kNow));
+  ask.devices = h100;
+  Granted(Reserve(key, {}, ask, kNow + no.retry_after));
+  ChargeDevices(key, ModelRef::kUnnamed, "h100", 9'000'000, kNow, kNow + no.retry_after);
+  EXPECT_EQ(Used("acme", "device_budget_per_day", kNow + no.retry_after), 0) << "it was in yesterday's";
+}
+
+TEST_F(Reservations, ABudgetOfAllDevicesOfOneModelIsThatModelsAlone) {
+  const NodeRef key = Tree({{"acme/search/key", {{Dimension::kDeviceBudget, 1000, Period::kDay, "large"}}}});
+  const std::vector<std::string> kinds = {"h100"};
+  Ask ask = Bounded(10, 10);
+  ask.devices = kinds;
+  ChargeDevices(key, tree_.Model("large"), "h100", 600, kNow, kNow);
+  ChargeDevices(key, tree_.Model("large"), "ascend-910b", 600, kNow, kNow);
+  ChargeDevices(key, tree_.Model("small"), "h100", 600, kNow, kNow);
+  EXPECT_EQ(Used("acme/search/key", "device_budget_per_day"), 1200);
+  Refused(Reserve(key, tree_.Model("large"), ask, kNow));
+  Granted(Reserve(key, tree_.Model("small"), ask, kNow));
+  EXPECT_FALSE(DevicesUsedUp(key, kinds, kNow)) << "jobs are no model's";
+}
+
 TEST_F(Reservations, AStreamOverMidnightIsPaidByTheDayItBeganIn) {
   const NodeRef key = Tree({{"acme/search/key", {{Dimension::kBudget, 1000, Period::kDay}}}});
   const conf::TimePoint midnight = *conf::ParseTime("2026-11-21");

@@ -174,6 +174,37 @@ TEST_F(JobsTest, WhatComesAfterAJobThatFailsNeverStarts) {
               ElementsAre(HasSubstr("one-1 did not end well"), HasSubstr("no job has the id \"gone-7\"")));
 }
 
+TEST_F(JobsTest, WhoseTenantHasUsedUpItsDevicesWaitsWithThatReasonAlsoAfterAKill) {
+  const std::string file = std::string(kSaves) + "tenant: research\n";
+  const std::string first = world->Submit(file);
+  const std::string second = world->Submit(file);
+  world->Settle();
+  ASSERT_EQ(world->State(first), "running");
+  const std::vector<gateway::control::Holding> held = world->jobs->Held();
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].job, first);
+  EXPECT_EQ(held[0].tenant, "acme/research");
+  EXPECT_EQ(held[0].kind, "h100");
+  EXPECT_EQ(held[0].milli, 8000);
+  world->used_up["acme/research"] = "acme: device_budget_per_day is 2 device-hours, 2 used";
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(first), "running") << "what runs goes on";
+  EXPECT_EQ(world->Submit(file), "") << "and no other is taken";
+  ASSERT_TRUE(world->Ask(world->jobs->Cancel(first, "ada")).ok());
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(second), "pending");
+  EXPECT_THAT(world->jobs->Explain((*world)[second]),
+              Contains(HasSubstr("It is not placed: acme: device_budget")));
+  const auto used_up = world->used_up;
+  Restart();
+  world->used_up = used_up;
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(second), "pending");
+  world->used_up.clear();
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(second), "running");
+}
+
 TEST_F(JobsTest, AGangOfWhichAMemberDoesNotComeUpInTimeIsStoppedAsAWhole) {
   launcher.comes_up = false;
   const std::string id = world->Submit(std::string(kGang) + "restarts: 0\nstart_timeout: 30s\n");

@@ -124,6 +124,9 @@ class JobsWorld {
     around.tenant_path = [](const std::string& name) -> std::optional<std::string> {
       return name == "research" ? std::optional<std::string>("acme/research") : std::nullopt;
     };
+    around.devices_used_up = [this](const std::string& tenant, std::span<const std::string> kinds) {
+      return kinds.empty() ? "" : used_up[tenant];
+    };
     around.launcher = &launcher;
     seated_.cluster = Machine();
     seated_.queues = {{.name = "default", .parent = ""}};
@@ -223,6 +226,7 @@ class JobsWorld {
   std::vector<std::string> records;
   std::vector<std::string> actions;
   absl::Status record_result;
+  std::map<std::string, std::string> used_up;  // by tenant: the budget that is
   std::unique_ptr<gateway::control::Jobs> jobs;
 
  private:

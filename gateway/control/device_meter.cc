@@ -1,0 +1,154 @@
+#include "gateway/control/device_meter.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace gateway::control {
+namespace {
+
+using ledger::DeviceRecord;
+
+constexpr int64_t kMinute = 60'000;  // ms
+constexpr int64_t kHour = 3'600'000;
+
+int64_t Millis(conf::TimePoint at) {
+  return std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count();
+}
+
+conf::TimePoint FromMillis(int64_t ms) {
+  return conf::TimePoint(std::chrono::milliseconds(ms));
+}
+
+int64_t After(int64_t at, int64_t unit) {
+  return (at / unit + 1) * unit;
+}
+
+bool Means(const HeldBy& by, const Holding& holding) {
+  return by.all() || (by.model == holding.model && by.job == holding.job);
+}
+
+}  // namespace
+
+conf::TimePoint DeviceMeter::MinuteOf(conf::TimePoint now) {
+  const int64_t ms = Millis(now);
+  return FromMillis(ms - ms % kMinute);
+}
+
+std::vector<DeviceRecord> DeviceMeter::GoOn(std::span<const ledger::LastHeld> last, conf::TimePoint begun) {
+  begun_ms_ = Millis(begun);
+  std::vector<DeviceRecord> missing;
+  for (const ledger::LastHeld& held : last) {
+    // A clock that was put back: what was counted up to then is counted, and time goes on from now.
+    until_ms_[{held.model, held.job, held.device}] = std::min(held.until_us / 1000, begun_ms_);
+    if (held.device_us >= held.held_us) continue;
+    missing.push_back({.from_us = held.from_us,
+                       .until_us = held.until_us,
+                       .tenant = std::string(ledger::kIdle),
+                       .model = held.model,
+                       .job = held.job,
+                       .device = held.device,
+                       .device_us = held.held_us - held.device_us,
+                       .held_us = held.held_us});
+  }
+  return missing;
+}
+
+int64_t DeviceMeter::FromOf(const Holding& holding) const {
+  const int64_t since = std::max<int64_t>(Millis(holding.since), 0);
+  const auto until = until_ms_.find({holding.model, holding.job, holding.kind});
+  return until == until_ms_.end() ? since : std::max(since, until->second);
+}
+
+conf::TimePoint DeviceMeter::GoesOnAt(std::span<const Holding> holdings) const {
+  int64_t at = begun_ms_;
+  for (const Holding& holding : holdings) at = std::min(at, FromOf(holding));
+  return FromMillis(at);
+}
+
+void DeviceMeter::Serve(std::span<const ledger::Served> served, std::span<const Holding> holdings) {
+  std::map<std::string_view, const Holding*> by_run;
+  for (const Holding& holding : holdings) {
+    if (!holding.run.empty()) by_run.emplace(holding.run, &holding);
+  }
+  for (const ledger::Served& one : served) {
+    const auto by = by_run.find(one.replica);
+    if (by == by_run.end() || one.weight == 0) continue;
+    weights_[{by->second->model, "", by->second->kind}][one.tenant] += one.weight;
+  }
+}
+
+std::vector<DeviceRecord> DeviceMeter::Next(std::span<const Holding> holdings, const HeldBy& by,
+                                            conf::TimePoint until) const {
+  const int64_t end = Millis(until);
+  std::map<Key, std::vector<const Holding*>> groups;
+  for (const Holding& holding : holdings) {
+    if (holding.milli > 0 && Means(by, holding))
+      groups[{holding.model, holding.job, holding.kind}].push_back(&holding);
+  }
+  std::vector<DeviceRecord> out;
+  for (const auto& [key, group] : groups) {
+    int64_t from = end;
+    for (const Holding* holding : group) from = std::min(from, FromOf(*holding));
+    const auto weights = weights_.find(key);
+    const Weights* served = weights == weights_.end() ? nullptr : &weights->second;
+    bool first = true;
+    while (from < end) {
+      int64_t to = std::min(end, After(from, first ? kMinute : kHour));
+      if (from < begun_ms_) to = std::min(to, begun_ms_);
+      int64_t held = 0;
+      for (const Holding* holding : group)
+        held += std::max<int64_t>(to - std::max(from, FromOf(*holding)), 0) * holding->milli;
+      const bool dead = !first && from < begun_ms_;
+      Share(*group.front(), from, to, held, dead ? nullptr : served, out);
+      from = to;
+      first = false;
+    }
+  }
+  return out;
+}
+
+// Each tenant's part ends where the sum of the weights up to it does: so the parts leave nothing out.
+void DeviceMeter::Share(const Holding& of, int64_t from_ms, int64_t until_ms, int64_t held_us,
+                        const Weights* weights, std::vector<DeviceRecord>& out) const {
+  DeviceRecord record{.from_us = from_ms * 1000,
+                      .until_us = until_ms * 1000,
+                      .tenant = of.job.empty() ? std::string(ledger::kIdle) : of.tenant,
+                      .model = of.model,
+                      .job = of.job,
+                      .device = of.kind,
+                      .device_us = held_us,
+                      .held_us = held_us};
+  if (held_us == 0) return;
+  if (weights == nullptr) return out.push_back(std::move(record));
+  uint64_t all = 0;
+  for (const auto& [tenant, weight] : *weights) all += weight;
+  uint64_t sum = 0;
+  int64_t given = 0;
+  for (const auto& [tenant, weight] : *weights) {
+    sum += weight;
+    const auto upto = static_cast<int64_t>(static_cast<unsigned __int128>(held_us) * sum / all);
+    record.tenant = tenant;
+    record.weight = weight;
+    record.device_us = upto - std::exchange(given, upto);
+    if (record.device_us > 0) out.push_back(record);
+  }
+}
+
+void DeviceMeter::KeepOnly(std::span<const Holding> holdings) {
+  std::set<Key> held;
+  for (const Holding& holding : holdings) held.insert({holding.model, holding.job, holding.kind});
+  std::erase_if(until_ms_, [&](const auto& one) { return !held.contains(one.first); });
+  std::erase_if(weights_, [&](const auto& one) { return !held.contains(one.first); });
+}
+
+void DeviceMeter::Written(std::span<const DeviceRecord> records) {
+  for (const DeviceRecord& record : records) {
+    const Key key{record.model, record.job, record.device};
+    int64_t& until = until_ms_[key];
+    until = std::max(until, record.until_us / 1000);
+    weights_.erase(key);
+  }
+}
+
+}  // namespace gateway::control

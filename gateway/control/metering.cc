@@ -1,0 +1,146 @@
+#include "gateway/control/metering.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
+
+namespace gateway::control {
+namespace {
+
+constexpr conf::Duration kRetry = std::chrono::seconds(1);
+constexpr conf::Duration kMinute = std::chrono::minutes(1);
+constexpr size_t kMaxWaiting = 4096;
+constexpr size_t kRecordsAtOnce = 2000;
+
+bool SameInterval(const ledger::DeviceRecord& a, const ledger::DeviceRecord& b) {
+  return a.from_us == b.from_us && a.model == b.model && a.job == b.job && a.device == b.device;
+}
+
+}  // namespace
+
+Metering::Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
+                   std::function<std::vector<Holding>()> holdings,
+                   std::function<void(std::span<const ledger::DeviceRecord>)> charge)
+    : loop_(loop),
+      ledger_(std::move(ledger)),
+      holdings_(std::move(holdings)),
+      charge_(std::move(charge)),
+      begun_(net::Now()),
+      turns_(kMaxWaiting),
+      pause_(loop.watchdog) {}
+
+net::Task<void> Metering::Run() {
+  while (!closed_) {
+    const bool counted = co_await Count({}, DeviceMeter::MinuteOf(net::Now()));
+    if (closed_) break;
+    if (counted) {
+      co_await pause_.Until(DeviceMeter::MinuteOf(net::Now()) + kMinute);
+    } else {
+      co_await pause_.For(kRetry);
+    }
+  }
+}
+
+void Metering::Close() {
+  closed_ = true;
+  pause_.Cancel();
+}
+
+net::Task<bool> Metering::UpToNow(HeldBy by) {
+  co_return co_await Count(std::move(by), net::Now());
+}
+
+net::Task<bool> Metering::Count(HeldBy by, conf::TimePoint until) {
+  if (!co_await turns_.Take()) co_return false;
+  const bool counted = co_await CountInTurn(std::move(by), until);
+  turns_.Give();
+  if (counted == failing_) {
+    failing_ = !counted;
+    failing_ ? log::Error("time of devices cannot be written down; none is given back before it is")
+             : log::Info("time of devices is written down again");
+  }
+  co_return counted;
+}
+
+net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
+  if (!known_ && !co_await GoOn()) co_return false;
+  std::vector<Holding> holdings = holdings_();
+  if (holdings.empty()) co_return true;
+  const absl::StatusOr<std::vector<ledger::Served>> served =
+      co_await net::OffLoop(loop_, [this] { return ledger_->TakeServed(); });
+  if (!served.ok()) co_return false;
+  if (by.all()) meter_.KeepOnly(holdings);
+  meter_.Serve(*served, holdings);
+  co_return co_await Write(meter_.Next(holdings, by, until));
+}
+
+// What the ledger holds already; and at the beginning what was held since its last word.
+net::Task<bool> Metering::GoOn() {
+  const absl::StatusOr<std::vector<ledger::LastHeld>> last =
+      co_await net::OffLoop(loop_, [this] { return ledger_->Last(); });
+  if (!last.ok()) co_return false;
+  Decide(*last);
+  std::vector<ledger::DeviceRecord> missing = meter_.GoOn(*last, begun_);
+  known_ = true;
+  if (!co_await Write(std::move(missing))) co_return false;
+  if (!first_) co_return true;
+  const std::vector<Holding> holdings = holdings_();
+  const absl::StatusOr<std::vector<ledger::Served>> served = co_await net::OffLoop(
+      loop_, [this, since = meter_.GoesOnAt(holdings)] { return ledger_->ServedBefore(since); });
+  if (!served.ok()) {
+    known_ = false;
+    co_return false;
+  }
+  meter_.Serve(*served, holdings);
+  first_ = false;
+  co_return co_await Write(meter_.Next(holdings, {}, begun_));
+}
+
+// Records of one interval go together.
+net::Task<bool> Metering::Write(std::vector<ledger::DeviceRecord> records) {
+  for (size_t begin = 0; begin < records.size();) {
+    size_t end = std::min(begin + kRecordsAtOnce, records.size());
+    while (end < records.size() && SameInterval(records[end - 1], records[end])) ++end;
+    const std::vector<ledger::DeviceRecord> batch(records.begin() + static_cast<ptrdiff_t>(begin),
+                                                  records.begin() + static_cast<ptrdiff_t>(end));
+    const absl::Status written =
+        co_await net::OffLoop(loop_, [this, &batch] { return ledger_->Append(batch); });
+    if (!written.ok()) {
+      known_ = false;
+      undecided_ = batch;
+      co_return false;
+    }
+    Tell(batch);
+    begin = end;
+  }
+  co_return true;
+}
+
+void Metering::Tell(std::span<const ledger::DeviceRecord> written) {
+  meter_.Written(written);
+  for (const ledger::DeviceRecord& record : written)
+    totals_[{record.tenant, record.model, record.device}] += record.device_us;
+  charge_(written);
+}
+
+// Of an interval that is on disk in part it is the first records that are.
+void Metering::Decide(std::span<const ledger::LastHeld> last) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < undecided_.size(); ++i) {
+    const ledger::DeviceRecord& record = undecided_[i];
+    sum = (i > 0 && SameInterval(undecided_[i - 1], record) ? sum : 0) + record.device_us;
+    const auto held = std::ranges::find_if(last, [&](const ledger::LastHeld& one) {
+      return one.model == record.model && one.job == record.job && one.device == record.device;
+    });
+    if (held == last.end() || held->until_us < record.until_us) continue;
+    if (held->until_us == record.until_us && held->device_us < sum) continue;
+    Tell(std::span(&record, 1));
+  }
+  undecided_.clear();
+}
+
+}  // namespace gateway::control

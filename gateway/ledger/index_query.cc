@@ -1,0 +1,271 @@
+// What the index is asked.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "conf/text.h"
+#include "conf/time.h"
+#include "gateway/ledger/chain.h"
+#include "gateway/ledger/index.h"
+#include "gateway/ledger/segment.h"
+
+namespace gateway::ledger {
+namespace {
+
+constexpr int64_t kMinute = 60;  // s
+constexpr int64_t kHour = 3600;  // s
+constexpr int64_t kSecondUs = 1'000'000;
+
+constexpr std::array<std::string_view, kUsageBys> kByNames = {"tenant", "key",  "model", "replica", "api",
+                                                              "reason", "hour", "day",   "job"};
+
+int64_t Up(int64_t value, int64_t unit) {
+  return value / unit + (value % unit > 0 ? 1 : 0);
+}
+
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;  // not included
+};
+
+// A window of time in what answers it: whole hours, the whole minutes beside them, and what is left at its
+// ends in microseconds.
+struct Window {
+  Range hours;
+  std::array<Range, 2> minutes;
+  std::array<Range, 2> edges_us;
+
+  Window(int64_t since_us, int64_t until_us) {
+    const Range whole{Up(since_us, kMinute * kSecondUs), until_us / (kMinute * kSecondUs)};
+    if (whole.begin > whole.end) {
+      edges_us[0] = {since_us, until_us};
+      return;
+    }
+    edges_us[0] = {since_us, whole.begin * kMinute * kSecondUs};
+    edges_us[1] = {whole.end * kMinute * kSecondUs, until_us};
+    constexpr int64_t kMinutes = kHour / kMinute;
+    hours = {Up(whole.begin, kMinutes), whole.end / kMinutes};
+    if (hours.begin >= hours.end) {
+      hours = {};
+      minutes[0] = whole;
+      return;
+    }
+    minutes[0] = {whole.begin, hours.begin * kMinutes};
+    minutes[1] = {hours.end * kMinutes, whole.end};
+  }
+};
+
+}  // namespace
+
+std::string_view Name(UsageBy by) {
+  return kByNames[static_cast<size_t>(by)];
+}
+
+std::optional<UsageBy> ParseUsageBy(std::string_view name) {
+  const auto found = std::find(kByNames.begin(), kByNames.end(), name);
+  if (found == kByNames.end()) return std::nullopt;
+  return static_cast<UsageBy>(found - kByNames.begin());
+}
+
+absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
+  if (since_us >= until_us) return absl::OkStatus();
+  absl::StatusOr<Statement> segments =
+      db_.Prepare("SELECT DISTINCT segment FROM usage WHERE seconds = ? AND begin = ?");
+  if (!segments.ok()) return segments.status();
+  segments->Bind(1, kMinute).Bind(2, since_us / (kMinute * kSecondUs));
+  while (true) {
+    absl::StatusOr<bool> more = segments->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return absl::OkStatus();
+    absl::StatusOr<LineReader> reader =
+        LineReader::Open(SegmentPath(dir_, static_cast<uint64_t>(segments->Int(0))));
+    if (absl::IsNotFound(reader.status())) continue;  // retention was here meanwhile
+    if (!reader.ok()) return reader.status();
+    while (true) {
+      absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
+      if (!line.ok()) return line.status();
+      const std::optional<LineParts> parts = *line ? SplitLine(**line) : std::nullopt;
+      if (!parts || parts->seq > applied_seq_) break;
+      if (parts->time_us < since_us || parts->time_us >= until_us) continue;
+      absl::StatusOr<Dimensions> of = Dimensions();
+      Sum sums;
+      CloseFacts close;
+      if (parts->kind == Name(Kind::kClose) && ReadClose(*parts, **line, &close)) {
+        of = DimensionsOf(close);
+        sums.Add(close);
+      } else if (parts->kind == Name(Kind::kDevices) && parser_.Parse(**line, &record_).ok()) {
+        of = DimensionsOf(record_);
+        sums.device_us = record_.device_us;
+      } else {
+        continue;
+      }
+      if (!of.ok()) return of.status();
+      const int64_t minute = parts->time_us / (kMinute * kSecondUs);
+      if (absl::Status added = InsertUsage(*insert_edge_, {kMinute, minute, 0, *of}, sums); !added.ok())
+        return added;
+    }
+  }
+}
+
+absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
+  absl::StatusOr<std::vector<UsageRow>> rows = std::vector<UsageRow>();
+  // The sums and the record up to which they go must be of one moment.
+  absl::Status asked = InTransaction("BEGIN", [&] {
+    rows = Select(query);
+    return rows.status();
+  });
+  if (!asked.ok()) return asked;
+  return rows;
+}
+
+absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
+  if (absl::Status read = ReadApplied(); !read.ok()) return read;
+  if (absl::Status emptied = db_.Execute("DELETE FROM edge"); !emptied.ok()) return emptied;
+  const Window window(query.since_us, query.until_us);
+  for (const Range& edge : window.edges_us) {
+    if (absl::Status read = ReadEdge(edge.begin, edge.end); !read.ok()) return read;
+  }
+  std::string columns;
+  std::string groups;
+  for (size_t i = 0; i < query.by.size(); ++i) {
+    const std::string_view name = Name(query.by[i]);
+    if (query.by[i] == UsageBy::kHour || query.by[i] == UsageBy::kDay) {
+      columns += fmt::format("begin * seconds / {}, ", query.by[i] == UsageBy::kHour ? kHour : 24 * kHour);
+    } else {
+      columns += fmt::format("(SELECT text FROM text WHERE id = {}), ", name);
+    }
+    groups += fmt::format("{}, ", i + 1);
+  }
+  // Kinds of devices are rows of their own here, and are put together below.
+  columns += "(SELECT text FROM text WHERE id = device), ";
+  groups += std::to_string(query.by.size() + 1);
+  const auto span = [](int64_t seconds, const Range& range) {
+    return fmt::format("SELECT * FROM usage WHERE seconds = {} AND begin >= {} AND begin < {} UNION ALL ",
+                       seconds, range.begin, range.end);
+  };
+  const std::string sql = fmt::format(
+      "SELECT {}sum(requests), sum(errors), sum(input), sum(cached), sum(output), sum(cost), "
+      "sum(device_us) FROM "
+      "({}{}{}SELECT * FROM edge) WHERE "
+      "(?1 = '' OR tenant IN (SELECT id FROM text WHERE text = ?1 OR substr(text, 1, length(?1) + 1) = ?1 || "
+      "'/')) AND (?2 = '' OR model IN (SELECT id FROM text WHERE text = ?2)) GROUP BY {} HAVING "
+      "sum(requests) + sum(device_us) > 0 ORDER BY {}",
+      columns, span(kHour, window.hours), span(kMinute, window.minutes[0]), span(kMinute, window.minutes[1]),
+      groups, groups);
+  absl::StatusOr<Statement> statement = db_.Prepare(sql);
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, query.tenant).Bind(2, query.model);
+  std::vector<UsageRow> rows;
+  while (true) {
+    absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return rows;
+    UsageRow row;
+    int column = 0;
+    for (const UsageBy by : query.by) {
+      if (by == UsageBy::kHour || by == UsageBy::kDay) {
+        const int64_t seconds = statement->Int(column) * (by == UsageBy::kHour ? kHour : 24 * kHour);
+        row.group.push_back(conf::FormatTime(conf::FromUnixMicros(seconds * kSecondUs)));
+      } else {
+        row.group.push_back(statement->Text(column));
+      }
+      ++column;
+    }
+    const std::string device = statement->Text(column++);
+    for (int64_t UsageRow::* sum : {&UsageRow::requests, &UsageRow::errors, &UsageRow::input,
+                                    &UsageRow::cached, &UsageRow::output, &UsageRow::cost_micro_usd}) {
+      row.*sum = statement->Int(column++);
+    }
+    if (const int64_t device_us = statement->Int(column); device_us > 0) row.device_us[device] = device_us;
+    if (rows.empty() || rows.back().group != row.group) {
+      rows.push_back(std::move(row));
+    } else {  // the requests have no kind, and come first
+      rows.back().device_us.merge(row.device_us);
+    }
+  }
+}
+
+absl::StatusOr<std::vector<SpendRow>> Index::SpentSince(int64_t day) {
+  absl::StatusOr<Statement> statement = db_.Prepare(
+      "SELECT (SELECT text FROM text WHERE id = tenant), (SELECT text FROM text WHERE id = key), "
+      "(SELECT text FROM text WHERE id = model), sum(input), sum(output), sum(cost), "
+      "(SELECT text FROM text WHERE id = device), sum(device_us) FROM spent "
+      "WHERE pending = 0 AND day >= ? GROUP BY tenant, key, model, device ORDER BY 1, 2, 3, 7");
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, day);
+  std::vector<SpendRow> rows;
+  while (true) {
+    absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return rows;
+    rows.push_back({.day = day,
+                    .tenant = statement->Text(0),
+                    .key = statement->Text(1),
+                    .model = statement->Text(2),
+                    .device = statement->Text(6),
+                    .input = statement->Int(3),
+                    .output = statement->Int(4),
+                    .cost_micro_usd = statement->Int(5),
+                    .device_us = statement->Int(7)});
+  }
+}
+
+absl::StatusOr<std::vector<LastHeld>> Index::LastDevices() {
+  absl::StatusOr<Statement> statement = db_.Prepare(
+      "SELECT model, job, device, from_us, until_us, held_us, device_us FROM held ORDER BY model, job, "
+      "device");
+  if (!statement.ok()) return statement.status();
+  std::vector<LastHeld> all;
+  while (true) {
+    absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return all;
+    all.push_back({.model = statement->Text(0),
+                   .job = statement->Text(1),
+                   .device = statement->Text(2),
+                   .from_us = statement->Int(3),
+                   .until_us = statement->Int(4),
+                   .held_us = statement->Int(5),
+                   .device_us = statement->Int(6)});
+  }
+}
+
+namespace {
+
+// Brings the index up to the present end of the ledger, anew where it must be.
+absl::StatusOr<std::unique_ptr<Index>> OpenUpToDate(const std::string& ledger_dir) {
+  absl::StatusOr<std::unique_ptr<Index>> index = Index::Open(ledger_dir);
+  if (!index.ok()) return index.status();
+  absl::Status caught_up = (*index)->CatchUp();
+  if (absl::IsDataLoss(caught_up)) {
+    index->reset();
+    if (absl::Status removed = Index::Remove(ledger_dir); !removed.ok()) return removed;
+    index = Index::Open(ledger_dir);
+    if (!index.ok()) return index.status();
+    caught_up = (*index)->CatchUp();
+  }
+  if (!caught_up.ok()) return caught_up;
+  return index;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query) {
+  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
+  if (!index.ok()) return index.status();
+  return (*index)->Usage(query);
+}
+
+absl::StatusOr<std::vector<SpendRow>> SpentSince(const std::string& ledger_dir, conf::TimePoint day) {
+  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
+  if (!index.ok()) return index.status();
+  return (*index)->SpentSince(DayOf(conf::ToUnixMicros(day)));
+}
+
+absl::StatusOr<std::vector<LastHeld>> LastDevices(const std::string& ledger_dir) {
+  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
+  if (!index.ok()) return index.status();
+  return (*index)->LastDevices();
+}
+
+}  // namespace gateway::ledger
