@@ -36,11 +36,13 @@ conf::TimePoint DeviceMeter::MinuteOf(conf::TimePoint now) {
 }
 
 std::vector<DeviceRecord> DeviceMeter::GoOn(std::span<const ledger::LastHeld> last, conf::TimePoint begun) {
+  const bool first = begun_ms_ == 0;
   begun_ms_ = Millis(begun);
   std::vector<DeviceRecord> missing;
   for (const ledger::LastHeld& held : last) {
     // A clock that was put back: what was counted up to then is counted, and time goes on from now.
-    until_ms_[{held.model, held.job, held.device}] = std::min(held.until_us / 1000, begun_ms_);
+    int64_t& until = until_ms_[{held.model, held.job, held.device}];
+    until = first ? std::min(held.until_us / 1000, begun_ms_) : held.until_us / 1000;
     if (held.device_us >= held.held_us) continue;
     missing.push_back({.from_us = held.from_us,
                        .until_us = held.until_us,

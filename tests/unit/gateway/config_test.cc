@@ -235,8 +235,8 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "section scaling, which says what runs on them"},
       {OneTenant("budget: {device_hours: 0, period: day}"),
        "t.yaml:/tenants/0/budget/device_hours (line 3): must be from 0.000001 to 100000000; remove the key "
-       "for no "
-       "limit"},
+       "for no limit|t.yaml:/tenants/0/budget/device_hours (line 3): nothing holds devices here: the "
+       "configuration has no section scaling, which says what runs on them"},
       {OneTenant("budget: {usd: 5, device: h100, period: day}"),
        "t.yaml:/tenants/0/budget (line 3): device is the kind of devices that device_hours are of: give it "
        "with "

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <list>
 
 #include "tests/support/http_peer.h"
@@ -36,7 +37,7 @@ struct FakeMachine {
 
   // What a ledger has of devices; asked on other threads, one after the other.
   std::vector<ledger::DeviceRecord> metered;
-  absl::Status meter_status = absl::OkStatus();
+  std::atomic<bool> meter_works = true;
 
   double DeviceSeconds() const {
     int64_t us = 0;
@@ -65,7 +66,7 @@ class FakeMeter final : public MeterLedger {
   absl::StatusOr<std::vector<ledger::Served>> TakeServed() override { return std::vector<ledger::Served>(); }
   absl::StatusOr<std::vector<ledger::Served>> ServedBefore(conf::TimePoint) override { return TakeServed(); }
   absl::Status Append(std::vector<ledger::DeviceRecord> records) override {
-    if (!machine_.meter_status.ok()) return machine_.meter_status;
+    if (!machine_.meter_works) return absl::UnavailableError("disk full");
     for (ledger::DeviceRecord& record : records) machine_.metered.push_back(std::move(record));
     return absl::OkStatus();
   }
@@ -270,15 +271,15 @@ TEST(ControlLoop, WhatDevicesAReplicaHeldIsWrittenDownBeforeTheyAreGivenBackAndG
     EXPECT_EQ(before.charged, machine.metered.size());
 
     Gateway after(loop, machine, folder / "f", Policy("{min: 0, max: 1}", "", 2));
-    machine.meter_status = absl::UnavailableError("disk full");
-    EXPECT_TRUE(co_await Eventually(loop, [&] {
-      return std::ranges::any_of(machine.calls, [](const std::string& c) { return c.starts_with("stop "); });
-    }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.served == 1; }));
+    machine.meter_works = false;
+    machine.runs.front().state = RunState::kEnded;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.Count(State::kStopping) == 1; }));
     EXPECT_FALSE(co_await Eventually(
         loop, [&] { return after.replicas().empty(); }, milliseconds(300)))
         << "its devices are nobody else's before that is on disk";
     EXPECT_FALSE(std::ranges::any_of(machine.calls, [](const auto& c) { return c.starts_with("forget "); }));
-    machine.meter_status = absl::OkStatus();
+    machine.meter_works = true;
     EXPECT_TRUE(co_await Eventually(loop, [&] { return after.replicas().empty(); }));
     const double held = machine.DeviceSeconds();
     EXPECT_GT(held, 0.6) << "two devices";
