@@ -94,7 +94,8 @@ TEST_F(SlurmGateway, AGangThatAsksForOneLeafStandsUnderOneSwitch) {
   const auto show = [&] { return scaled.Admin("/admin/v1/jobs/" + id); };
   ASSERT_TRUE(Within(milliseconds(40'000), [&] { return show()["state"] == "running"; })) << show();
   std::set<std::string> nodes;
-  for (const Json& run : show()["runs"]) nodes.insert(run["node"].get<std::string>());
+  const Json gang = show();
+  for (const Json& run : gang["runs"]) nodes.insert(run["node"].get<std::string>());
   EXPECT_THAT(nodes, testing::ElementsAre("node2", "node4")) << "somebody else is on node3";
   EXPECT_EQ(tidegate({"jobs", "cancel", id}).code, 0);
   EXPECT_TRUE(Within(milliseconds(40'000), [&] { return show()["state"] == "cancelled"; }));

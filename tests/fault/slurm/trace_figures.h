@@ -84,6 +84,7 @@ inline Reconciliation Reconcile(const TraceWorld& world, bool cuts_allowed) {
   for (const auto& [id, close] : closes) ADD_FAILURE() << "nobody sent " << id << ", a " << close.model;
   std::map<std::string, TraceTokens> usage;
   for (const auto& [model, row] : world.Usage()) {
+    if (model.empty() && row["requests"] == 0) continue;  // devices that jobs held
     usage[model] = {row.value("requests", int64_t{-1}), row.value("input_tokens", int64_t{-1}),
                     row.value("cached_tokens", int64_t{-1}), row.value("output_tokens", int64_t{-1})};
   }
