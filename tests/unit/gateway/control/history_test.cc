@@ -54,6 +54,19 @@ TEST(History, KeepsAnHourAndNoMore) {
   EXPECT_EQ(history.steps().back().at - history.steps().front().at, std::chrono::hours(1) - History::kStep);
 }
 
+TEST(History, ARequestThatIsCountedTwiceForAMomentArrivesOnce) {
+  History history;
+  const scheduler::autoscale::Signals signals;
+  conf::TimePoint now = kBegin;
+  double arrivals = 0;
+  for (const uint64_t came : {10U, 12U, 11U, 12U, 12U}) {
+    history.Add({.signals = signals, .came = came}, now);
+    if (!history.steps().empty()) arrivals += 2 * history.steps().back().arrivals;
+    now += seconds(2);
+  }
+  EXPECT_NEAR(arrivals, 2, 1e-9);
+}
+
 TEST(History, AnEarlierCountOfRequestsIsNoArrival) {
   History history;
   const scheduler::autoscale::Signals signals;
