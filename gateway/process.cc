@@ -216,8 +216,6 @@ absl::Status Process::OpenControl() {
                             .publish = [this](const Launched& launched) { Serve(launched); },
                             .replicas = &shared_.replicas,
                             .outlooks = &shared_.outlooks,
-                            .inter_token = [this](const std::string& model,
-                                                  double q) { return recent_traffic_.InterToken(model, q); },
                             .meter =
                                 [this] {
                                   return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()),

@@ -22,8 +22,6 @@ std::optional<RecentTraffic::Quantiles> Since(const Buckets& now, const Buckets&
   return RecentTraffic::Quantiles{.p50 = *at(0.5), .p90 = *at(0.9), .p99 = *at(0.99)};
 }
 
-constexpr double kMostPart = 0.999;  // what lies above is told by a thousand answers, too
-
 }  // namespace
 
 std::optional<double> QuantileOf(std::span<const double> bounds, std::span<const uint64_t> counts, double q) {
@@ -96,20 +94,6 @@ std::vector<RecentTraffic::Row> RecentTraffic::Rows(conf::TimePoint now) const {
     row.inter_token = Since(sum.inter_token, before->inter_token);
   }
   return rows;
-}
-
-conf::Duration RecentTraffic::InterToken(const std::string& model, double q) const {
-  if (known_.empty()) return {};
-  const auto now = known_.back().models.find(model);
-  if (now == known_.back().models.end()) return {};
-  const auto before = known_.front().models.find(model);
-  Buckets added = now->second.inter_token;
-  for (size_t b = 0; b < added.size() && before != known_.front().models.end(); ++b)
-    added[b] -= before->second.inter_token[b];
-  const auto answers = static_cast<double>(std::accumulate(added.begin(), added.end(), uint64_t{0}));
-  if (answers * (1 - std::min(q, kMostPart)) < 1) return {};
-  return std::chrono::duration_cast<conf::Duration>(
-      std::chrono::duration<double>(*QuantileOf(DurationCells::kBounds, added, q)));
 }
 
 }  // namespace gateway

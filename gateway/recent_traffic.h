@@ -56,9 +56,6 @@ class RecentTraffic final : private net::Alarm {
   void Step(conf::TimePoint now);
   // By model.
   std::vector<Row> Rows(conf::TimePoint now) const;
-  // The mean time between an answer's tokens that the part `q` of a model's answers kept to, as of the last
-  // Step; zero where there were too few answers to tell.
-  conf::Duration InterToken(const std::string& model, double q) const;
 
  private:
   static constexpr size_t kBuckets = DurationCells::kBounds.size() + 1;

@@ -131,8 +131,7 @@ void ControlLoop::DecideAll(conf::TimePoint now) {
       const Asked sum = found == asked.end() ? Asked() : found->second;
       pool.signals = pool.meter.Next(sum, *runtime->model(*id).waits, now);
       Reckon(pool, now);
-      pool.signals.demand.occupied = Occupied(model, now);
-      pool.signals.demand.inter_token = around_.inter_token(model, pool.policy.scaling.attainment);
+      pool.signals.demand.occupied = Occupied(pool, now);
       Decide(pool, now);
       Keep(pool, sum.came, now);
     } else {
@@ -167,14 +166,17 @@ void ControlLoop::Reckon(Pool& pool, conf::TimePoint now) {
 }
 
 // Ready replicas' parts of their batch or KV cache that are in use, summed.
-double ControlLoop::Occupied(const std::string& model, conf::TimePoint now) const {
-  const double most = around_.outlooks->Get(model)->capacity().max_running;
+double ControlLoop::Occupied(const Pool& pool, conf::TimePoint now) const {
+  const std::string& model = pool.policy.model();
+  const scheduler::autoscale::Capacity capacity = around_.outlooks->Get(model)->capacity();
   double sum = 0;
   for (const Replica& replica : fleet_.all()) {
     if (replica.model != model || replica.state != State::kReady || !replica.load) continue;
     const router::Signals signals = replica.load->engine.Read(now);
     if (signals.requests < 1) continue;  // what stays in an idle cache keeps nobody busy
-    sum += std::clamp(std::max(signals.requests / std::max(most, 1.0), signals.kv_use), 0.0, 1.0);
+    const double context = signals.kv_use * capacity.kv_tokens / signals.requests;
+    const double most = MostInTime(capacity, context, pool.policy.scaling.inter_token);
+    sum += std::clamp(std::max(signals.requests / most, signals.kv_use), 0.0, 1.0);
   }
   return sum;
 }

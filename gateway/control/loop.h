@@ -46,8 +46,6 @@ struct Surroundings {
   std::function<void(const Launched&)> publish;
   router::ReplicaStates* replicas = nullptr;
   Outlooks* outlooks = nullptr;
-  // Of a model's answers of late the part `q` kept to this time between tokens; zero: not known.
-  std::function<conf::Duration(const std::string& model, double q)> inter_token;
   // Of the ledger, for who pays for devices; and what is done with that once it is on disk.
   std::function<std::unique_ptr<MeterLedger>()> meter;
   std::function<void(std::span<const ledger::DeviceRecord>)> charge;
@@ -105,7 +103,7 @@ class ControlLoop final : private net::Alarm {
   void Decide(Pool& pool, conf::TimePoint now);
   void Reckon(Pool& pool, conf::TimePoint now);
   void Keep(Pool& pool, uint64_t came, conf::TimePoint now);
-  double Occupied(const std::string& model, conf::TimePoint now) const;
+  double Occupied(const Pool& pool, conf::TimePoint now) const;
   void Place(conf::TimePoint now);
   void Tend(conf::TimePoint now);
   void Tell(Pool& pool);

@@ -31,8 +31,6 @@ namespace engine = scheduler::engine;
 constexpr size_t kHolders = 16;
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kFlap = std::chrono::minutes(5);
-constexpr Duration kTrafficWindow = std::chrono::minutes(1);  // as gateway/recent_traffic.h has them
-constexpr Duration kTrafficStep = std::chrono::seconds(5);
 constexpr size_t kTellEvery = 500;          // requests
 constexpr uint32_t kMostHeld = 10'000'000;  // requests: the time limit is what refuses here
 constexpr double kLearn = 0.02;             // weight of one prompt in what the next are expected to hit
@@ -116,7 +114,6 @@ class Pool {
   void OnEvent(Slot& slot, const engine::Event& event);
   void Tick();
   double Occupied() const;
-  Duration InterToken();
   autoscale::Decision Decide();
   void Apply(const autoscale::Decision& decision);
   void CountChange(const autoscale::Decision& decision);
@@ -153,9 +150,6 @@ class Pool {
   double beside_prefill_ = 0;  // seconds from the gateway's queue to a first token, beyond the prefill
   std::optional<TimePoint> last_down_;
   std::vector<double> wait_, ttft_, token_time_;
-  std::deque<std::pair<TimePoint, double>> recent_tokens_;  // an answer's end, and seconds between its tokens
-  TimePoint inter_token_at_{};
-  Duration inter_token_{};
   uint64_t first_in_time_ = 0, tokens_in_time_ = 0, both_in_time_ = 0;
   ElasticReport report_;
 };
@@ -364,7 +358,6 @@ void Pool::OnEvent(Slot& slot, const engine::Event& event) {
   if (event.generated > 1) {
     token_time = conf::ToSeconds(now_ - *flight.first_token) / (event.generated - 1);
     token_time_.push_back(token_time);
-    recent_tokens_.emplace_back(now_, token_time);
   }
   const bool first_in_time = *flight.first_token - Arrival(at) <= options_.policy.ttft;
   const bool tokens_in_time = token_time <= conf::ToSeconds(options_.policy.inter_token);
@@ -381,27 +374,12 @@ void Pool::OnEvent(Slot& slot, const engine::Event& event) {
 double Pool::Occupied() const {
   double sum = 0;
   for (const Slot* slot : serving_) {
-    const double places = static_cast<double>(slot->model->running()) / capacity_.max_running;
-    sum += std::max(places, slot->model->kv_use());
+    const auto running = static_cast<double>(slot->model->running());
+    const double context = slot->model->kv_use() * capacity_.kv_tokens / std::max(running, 1.0);
+    const double most = autoscale::MostInTime(capacity_, context, options_.policy.inter_token);
+    sum += std::max(running / most, slot->model->kv_use());
   }
   return sum;
-}
-
-// As the gateway tells it: of the answers of the last minute, seen anew every few seconds.
-Duration Pool::InterToken() {
-  if (now_ - inter_token_at_ < kTrafficStep) return inter_token_;
-  inter_token_at_ = now_;
-  while (!recent_tokens_.empty() && recent_tokens_.front().first < now_ - kTrafficWindow)
-    recent_tokens_.pop_front();
-  const double q = options_.policy.attainment;
-  inter_token_ = {};
-  if (static_cast<double>(recent_tokens_.size()) * (1 - std::min(q, 0.999)) < 1) return inter_token_;
-  std::vector<double> times;
-  times.reserve(recent_tokens_.size());
-  for (const auto& [at, time] : recent_tokens_) times.push_back(time);
-  const auto nth = times.begin() + static_cast<ptrdiff_t>(q * static_cast<double>(times.size() - 1));
-  std::ranges::nth_element(times, nth);
-  return inter_token_ = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*nth));
 }
 
 autoscale::Decision Pool::Decide() {
@@ -412,8 +390,7 @@ autoscale::Decision Pool::Decide() {
       .demand = {.work = arrived_work_ / conf::ToSeconds(kTick),
                  .backlog = held_work_,
                  .oldest = oldest == nullptr ? Duration() : now_ - Arrival(oldest->request),
-                 .occupied = Occupied(),
-                 .inter_token = InterToken()},
+                 .occupied = Occupied()},
       .in_flight = static_cast<double>(open_) + static_cast<double>(held_.size()),
       .held = static_cast<double>(held_.size())};
   arrived_work_ = 0;

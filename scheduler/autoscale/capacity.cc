@@ -13,6 +13,12 @@ Capacity CapacityOf(const engine::Profile& profile) {
           .kv_tokens = static_cast<double>(profile.kv_blocks) * profile.block_size};
 }
 
+double MostInTime(const Capacity& capacity, double context, conf::Duration inter_token) {
+  const double each = capacity.step_sequence + capacity.context_token * context;
+  const double most = (conf::ToSeconds(inter_token) - capacity.step_base) / std::max(each, 1e-12);
+  return std::max(std::min(most, capacity.max_running), 1.0);
+}
+
 double WorkOf(const Capacity& c, double uncached, double prompt, double output) {
   return WorkOf(c, uncached, prompt, output, output / 2);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "conf/time.h"
 #include "scheduler/engine/model.h"
 
 namespace scheduler::autoscale {
@@ -20,6 +21,10 @@ struct Capacity {
 };
 
 Capacity CapacityOf(const engine::Profile& profile);
+
+// Requests that can decode together, each with so many tokens of context, so that a token comes every
+// `inter_token`: one at least, and no more than may run.
+double MostInTime(const Capacity& capacity, double context, conf::Duration inter_token);
 
 // Seconds, of tokens of the prompt that must be computed and of all, and of the answer's. While it decodes,
 // half of its answer stands in the KV cache on the mean, and is read at each step.

@@ -18,9 +18,6 @@ constexpr double kBacklogOver = 15;  // seconds in which it should be gone
 constexpr double kMostMargin = 0.5;  // of the level
 constexpr double kMostReplicas = 1e9;
 constexpr double kUsualAttainment = 0.99;
-constexpr conf::Duration kStrainEvery = std::chrono::seconds(60);  // what is seen is of the last minute
-constexpr double kStrainOver = 1800;                               // seconds in which it goes
-constexpr double kMostStrain = 4;
 
 double Sane(double value) {
   return std::isfinite(value) && value > 0 ? value : 0;
@@ -36,7 +33,6 @@ double Deviations(double part) {
 DemandLaw::DemandLaw(const ScalingPolicy& policy)
     : settings_(policy.demand),
       ttft_(policy.ttft),
-      inter_token_(policy.inter_token),
       margin_(settings_.margin * Deviations(policy.attainment) / Deviations(kUsualAttainment)),
       work_(std::max(settings_.window, kRecent)),
       fewest_(std::max(settings_.hold, conf::Duration(1))) {}
@@ -76,14 +72,6 @@ void DemandLaw::LearnDeviation(double level, double passed, conf::Duration cold_
   variance_ += (off * off - variance_) * std::min(1.0, passed / std::min(kDeviationOver, heard));
 }
 
-void DemandLaw::LearnStrain(conf::Duration inter_token, double passed, conf::TimePoint now) {
-  strain_ = 1 + (strain_ - 1) * std::exp(-passed / kStrainOver);
-  if (inter_token <= inter_token_ || now - strained_ < kStrainEvery) return;
-  strain_ = std::min(strain_ * std::min(conf::ToSeconds(inter_token) / conf::ToSeconds(inter_token_), 2.0),
-                     kMostStrain);
-  strained_ = now;
-}
-
 uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, conf::Duration cold_start,
                            conf::TimePoint now) {
   const double work = Sane(signals.work);
@@ -99,8 +87,7 @@ uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, conf
   demand_ = level + std::min(margin_ * std::sqrt(variance_), kMostMargin * level);
   demand_ = std::max(demand_, Sane(signals.occupied));
   if (signals.oldest > ttft_ / 2) demand_ += Sane(signals.backlog) / kBacklogOver;
-  LearnStrain(signals.inter_token, passed, now);
-  demand_ = std::min(demand_ * strain_, kMostReplicas);
+  demand_ = std::min(demand_, kMostReplicas);
 
   const double up = std::ceil(demand_ / settings_.up_at);
   const uint32_t wanted = demand_ > settings_.up_at * replicas ? static_cast<uint32_t>(up) : Fewest(replicas);

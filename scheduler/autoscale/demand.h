@@ -2,7 +2,7 @@
 //
 //   level  = mean work over the window; or, if it is more, that of the last seconds less what chance may add
 //   demand = the greater of level + margin * deviation (half of the level at most) and what is occupied,
-//            + backlog that has waited too long, over some seconds; all of it times strain
+//            + backlog that has waited too long, over some seconds
 //
 // in replicas, where work is seconds of a replica (capacity.h) that arrive each second. More when demand is
 // above up_at of those that are there or on their way. Fewer when it is below down_at of them and one less
@@ -10,15 +10,13 @@
 //
 // The deviation is that of the last seconds' work from the level that was known a cold start before: what
 // nobody who orders replicas now can see, steady growth and bursts alike. Chance is judged by how much the
-// work of one tick differs from that of the next. What is occupied are places in batches and KV caches: where
-// answers are long it tells what the reckoned work does not, that they are longer than expected. A backlog
-// counts once the oldest who waits has waited half of what a first token may take: the early sign that the
-// measured rate says too little. The margin is meant for an attainment of 99 %; more or less of it is kept
-// for another, as the normal distribution has it.
+// work of one tick differs from that of the next. The margin is meant for an attainment of 99 %; for another
+// it is more or less, as the normal distribution has it.
 //
-// Strain is for time between tokens: while more of them than may take longer than they should, replicas that
-// share what there is would each have less in their batch. It grows by how much they do, once a minute, and
-// goes slowly.
+// What is occupied are places in KV caches, and in batches that are as large as tokens still come in time:
+// where answers are long it tells what the reckoned work does not, that they are longer than expected. A
+// backlog counts once the oldest who waits has waited half of what a first token may take: the early sign
+// that the measured rate says too little.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +34,6 @@ struct DemandSignals {
   double backlog = 0;       // seconds of a replica that wait at the gateway
   conf::Duration oldest{};  // that waits
   double occupied = 0;      // ready replicas' parts of their batch or KV cache in use, summed; 0: not known
-  conf::Duration inter_token{};  // which the objective's part of late answers kept to; zero: not known
 };
 
 class DemandLaw {
@@ -57,12 +54,10 @@ class DemandLaw {
   };
   double LevelNow(double work, double passed, conf::TimePoint now);
   void LearnDeviation(double level, double passed, conf::Duration cold_start, conf::TimePoint now);
-  void LearnStrain(conf::Duration inter_token, double passed, conf::TimePoint now);
   uint32_t Fewest(uint32_t replicas) const;
 
   DemandSettings settings_;
   conf::Duration ttft_;
-  conf::Duration inter_token_;
   double margin_;
   Window work_;
   Window fewest_;                         // that sufficed, of late
@@ -73,8 +68,6 @@ class DemandLaw {
   double variance_ = 0;                   // of what came from what was expected
   std::optional<conf::TimePoint> began_;  // to listen
   conf::TimePoint last_{};
-  double strain_ = 1;
-  conf::TimePoint strained_{};  // when it grew last
   double demand_ = 0;
 };
 

@@ -53,8 +53,10 @@ TEST(Metrics, TellsWhatWasCounted) {
         "tidegate_replica_health{model=\"chat-large\",replica=\"c\",state=\"unknown\"} 1\n",
         "tidegate_replica_breaker_phase{model=\"chat-large\",replica=\"c\",phase=\"closed\"} 1\n",
         "tidegate_auth_failures_total 7\n",
-        "tidegate_limit_capacity{tenant=\"demo\",limit=\"requests_per_minute\",model=\"any\"} 600\n",
-        "tidegate_limit_remaining{tenant=\"demo\",limit=\"budget_per_day\",model=\"any\"} 20\n",
+        "tidegate_limit_capacity{tenant=\"demo\",limit=\"requests_per_minute\",model=\"any\",device_kind="
+        "\"any\"} 600\n",
+        "tidegate_limit_remaining{tenant=\"demo\",limit=\"budget_per_day\",model=\"any\",device_kind=\"any\"}"
+        " 20\n",
         "tidegate_ledger_healthy 1\n", "tidegate_keys{kind=\"application\",state=\"active\"} 0\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }

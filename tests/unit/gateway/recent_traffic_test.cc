@@ -69,21 +69,5 @@ TEST_F(RecentTrafficTest, TellsOfTheLastMinuteAndForgetsWhatWasBefore) {
   EXPECT_DOUBLE_EQ(later.seconds, 59);
 }
 
-TEST_F(RecentTrafficTest, ATimeBetweenTokensIsToldOnceEnoughHaveAnswered) {
-  conf::TimePoint now = kBegin;
-  traffic_.Step(now);
-  for (int i = 0; i < 99; ++i) cells().time_per_output_token.Observe(milliseconds(30));
-  traffic_.Step(now += RecentTraffic::kStep);
-  EXPECT_EQ(traffic_.InterToken("chat-small", 0.99), conf::Duration());
-  EXPECT_GT(traffic_.InterToken("chat-small", 0.9), milliseconds(10));
-  cells().time_per_output_token.Observe(seconds(5));
-  traffic_.Step(now += RecentTraffic::kStep);
-  EXPECT_LT(traffic_.InterToken("chat-small", 0.99), milliseconds(100));
-  for (int i = 0; i < 2; ++i) cells().time_per_output_token.Observe(seconds(5));
-  traffic_.Step(now += RecentTraffic::kStep);
-  EXPECT_GT(traffic_.InterToken("chat-small", 0.99), seconds(2));
-  EXPECT_EQ(traffic_.InterToken("unknown", 0.9), conf::Duration());
-}
-
 }  // namespace
 }  // namespace gateway

@@ -246,7 +246,8 @@ TEST(AdminRecords, UsageIsGroupedAndAuditIsPaged) {
                                                   {"input_tokens", 101},
                                                   {"cached_tokens", 0},
                                                   {"output_tokens", 22},
-                                                  {"cost_micro_usd", 123}}));
+                                                  {"cost_micro_usd", 123},
+                                                  {"device_seconds", tests::json::object()}}));
     reply = co_await client.Call("GET", "/admin/v1/usage?tenant=search", kBoot);
     EXPECT_EQ(reply.body["data"][0]["input_tokens"], 101);
     reply = co_await client.Call("GET", "/admin/v1/usage?by=model&limit=1&after=1", kBoot);

@@ -148,7 +148,6 @@ class Gateway {
     };
     around.replicas = &replicas_;
     around.outlooks = &outlooks_;
-    around.inter_token = [](const std::string&, double) { return conf::Duration(); };
     around.meter = [&machine] { return std::make_unique<FakeMeter>(machine); };
     around.charge = [this](std::span<const ledger::DeviceRecord> records) { charged += records.size(); };
     around.devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <numbers>
 
 #include "scheduler/autoscale/capacity.h"
 
@@ -76,21 +75,13 @@ TEST(Demand, AHigherAttainmentKeepsMoreFree) {
   EXPECT_NEAR(after_bursts(1) / usual, 3.7190 / 2.3263, 0.01) << "all there can be is 99.99 %";
 }
 
-TEST(Demand, TokensThatComeTooSlowlyAskForMoreOnceAMinuteAndItGoesSlowly) {
-  Heard heard;
-  heard.Hear(4, 300, 5);
-  const double calm = heard.demand();
-  const DemandSignals slow{.inter_token = milliseconds(300)};  // 200 are aimed at
-  heard.Hear(4, 1, 5, slow);
-  EXPECT_NEAR(heard.demand() / calm, 1.5, 0.01);
-  heard.Hear(4, 59, 5, slow);
-  EXPECT_NEAR(heard.demand() / calm, 1.5, 0.03) << "what it sees is of the minute before";
-  heard.Hear(4, 1, 5, slow);
-  EXPECT_NEAR(heard.demand() / calm, 2.2, 0.06);
-  heard.Hear(4, 600, 5, slow);
-  EXPECT_NEAR(heard.demand() / calm, 4, 0.1) << "the most";
-  heard.Hear(4, 1800, 5, {.inter_token = milliseconds(150)});
-  EXPECT_NEAR(heard.demand() / calm, 1 + 3 / std::numbers::e, 0.1);
+TEST(Demand, ABatchIsAsLargeAsTokensStillComeInTime) {
+  const Capacity capacity{
+      .step_base = 0.02, .step_sequence = 1e-4, .context_token = 1e-7, .max_running = 256, .kv_tokens = 1e6};
+  EXPECT_DOUBLE_EQ(MostInTime(capacity, 1000, milliseconds(200)), 256) << "as many as may run";
+  EXPECT_NEAR(MostInTime(capacity, 1000, milliseconds(40)), 100, 1e-6);
+  EXPECT_NEAR(MostInTime(capacity, 9000, milliseconds(40)), 20, 1e-6);
+  EXPECT_DOUBLE_EQ(MostInTime(capacity, 1000, milliseconds(10)), 1) << "not even alone";
 }
 
 TEST(Demand, LongAnswersAmongShortOnesHoldMoreOfTheCache) {
