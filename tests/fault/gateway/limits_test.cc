@@ -73,7 +73,7 @@ TEST(Limits, RequestsAMinuteAreExactUnderConcurrentLoad) {
   Hammer hammer(gateway.port(), {.clients = 12, .seed = 3});
   EXPECT_TRUE(tests::Within(tests::RawClient::kPatience, [&] {
     return gateway.Metric(
-               R"(tidegate_limit_refused_requests_total{tenant="demo",limit="requests_per_minute",model="any"})") >
+               R"(tidegate_limit_refused_requests_total{tenant="demo",limit="requests_per_minute",model="any",device_kind="any"})") >
            0;
   })) << "the limit was never reached";
   tests::Pause(milliseconds(1000));

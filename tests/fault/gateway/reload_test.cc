@@ -106,7 +106,8 @@ TEST_F(Reload, ABudgetThatItAddsCountsWhatWasSpentBefore) {
   gateway.Reload();
   const auto used = [&] {
     return gateway.Metric(
-        "tidegate_limit_used{tenant=\"demo\",limit=\"token_budget_per_month\",model=\"any\"}");
+        "tidegate_limit_used{tenant=\"demo\",limit=\"token_budget_per_month\",model=\"any\",device_kind="
+        "\"any\"}");
   };
   EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] { return used() == static_cast<double>(spent); }))
       << used().value_or(-1) << " of " << spent;

@@ -135,7 +135,7 @@ TEST(Scaling, TakesWhatTheMachineIsFoundToHaveItsPartitionsToo) {
 
 TEST(Scaling, WithoutPoliciesThereAreJobsOnly) {
   EXPECT_THAT(Texts(Load({}, "{cluster: [{kind: h100, count: 8}]}",
-                         "[{name: other, endpoints: [{url: http://h:1, engine: vllm}]}]")
+                         "[{name: small, endpoints: [{url: http://h:1, engine: vllm}]}]")
                         .problems),
               IsEmpty());
 }
