@@ -182,6 +182,7 @@ TEST_F(DeviceBudget, ThatIsUsedUpRefusesRequestsAndJobsAlsoAfterARestartUntilItG
   ASSERT_EQ(scaled_.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
   ASSERT_TRUE(scaled_.Becomes(0, "ready")) << "and what it held is charged";
   for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Within(kLong, [&] { return Tidegate({"jobs", "list"}).code == 0; })) << "it knows what runs";
     const Answer refused = scaled_.gateway.Ask(Chat({{"max_tokens", 3}}));
     EXPECT_EQ(refused.status, 429);
     EXPECT_EQ(refused.code(), "insufficient_quota");
