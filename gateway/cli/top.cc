@@ -50,7 +50,7 @@ class Watch {
     for (const auto& [target, rows] :
          {std::pair("/admin/v1/nodes", &now.nodes), std::pair("/admin/v1/jobs?state=open", &now.jobs)}) {
       // A gateway that schedules nothing, or does not know yet what runs, refuses these.
-      const absl::Status got = List(target, *rows);
+      absl::Status got = List(target, *rows);
       if (!got.ok() && !absl::IsFailedPrecondition(got) && !absl::IsUnavailable(got)) return got;
     }
     Actions(now);

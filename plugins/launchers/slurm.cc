@@ -213,8 +213,8 @@ absl::StatusOr<slurm::Submission> SlurmLauncher::Compose(const RunSpec& spec, co
 }
 
 Task<absl::Status> SlurmLauncher::Start(RunSpec spec) {
-  if (std::string defect = slurm::FirstDefect(spec); !defect.empty()) {
-    co_return absl::InvalidArgumentError(std::move(defect));
+  if (const std::string defect = slurm::FirstDefect(spec); !defect.empty()) {
+    co_return absl::InvalidArgumentError(defect);
   }
   const Runs::Run* run = runs_.Find(spec.id);
   if (run != nullptr && !run->lost) co_return absl::OkStatus();

@@ -10,7 +10,6 @@
 namespace gateway::control {
 namespace {
 
-using plugins::launchers::RunState;
 using plugins::launchers::RunStatus;
 using scheduler::AfterStop;
 using scheduler::MemberAt;

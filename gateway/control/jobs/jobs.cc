@@ -187,9 +187,9 @@ void Jobs::Begin(Job& job, std::vector<MemberAt> members, std::string why) {
   ++job.attempt;
   job.checkpointed = job.ran_from = {};
   job.started = around_.now();
-  for (MemberAt& at : members) {
+  for (const MemberAt& at : members) {
     const auto rank = static_cast<uint32_t>(job.members.size());
-    job.members.push_back({.at = std::move(at), .run = RunId(job, rank)});
+    job.members.push_back({.at = at, .run = RunId(job, rank)});
   }
   Enter(job, JobState::kStarting, std::move(why));
 }
