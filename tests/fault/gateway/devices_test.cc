@@ -7,8 +7,7 @@
 #include <fstream>
 #include <map>
 
-#include "tests/fault/gateway/scaling.h"
-#include "tests/support/run_cli.h"
+#include "tests/fault/gateway/job_commands.h"
 
 namespace tests {
 namespace {
@@ -132,26 +131,10 @@ class DeviceBudget : public testing::Test {
  protected:
   DeviceBudget()
       : scaled_({.more = std::string(kTwoGpus)}, std::string(kCluster),
-                {.replicas = {}, .tenant = "budget: {device_hours: 0.0004, device: gpu, period: month}"}) {
-    std::ofstream(folder_ / "key") << kScalingAdminKey << "\n";
-  }
-  ~DeviceBudget() override {
-    for (const std::string& id : Open()) (void)Tidegate({"jobs", "cancel", id});
-    EXPECT_TRUE(Within(kLong, [&] { return Open().empty(); }));
-  }
+                {.replicas = {}, .tenant = "budget: {device_hours: 0.0004, device: gpu, period: month}"}) {}
+  ~DeviceBudget() override { EXPECT_TRUE(commands_.CancelAll(kLong)); }
 
-  CliResult Tidegate(std::vector<std::string> args) const {
-    args.insert(args.end(), {"--admin", fmt::format("http://127.0.0.1:{}", scaled_.gateway.admin_port()),
-                             "--key-file", folder_ / "key"});
-    return RunCli(args);
-  }
-  std::vector<std::string> Open() const {
-    std::vector<std::string> ids;
-    const Json jobs = Json::parse(Tidegate({"jobs", "list", "--json"}).out, nullptr, false);
-    if (!jobs.is_array()) return {"?"};
-    for (const Json& job : jobs) ids.push_back(job["id"]);
-    return ids;
-  }
+  CliResult Tidegate(std::vector<std::string> args) const { return commands_.Run(std::move(args)); }
   CliResult Submit() {
     const std::string file = folder_ / "job.yaml";
     std::ofstream(file) << "name: work\ntenant: demo\ncommand: [/bin/sleep, \"1000\"]\n"
@@ -159,8 +142,7 @@ class DeviceBudget : public testing::Test {
     return Tidegate({"jobs", "submit", file});
   }
   std::string StateOf(const std::string& id) const {
-    const Json jobs = Json::parse(Tidegate({"jobs", "list", "--all", "--json"}).out, nullptr, false);
-    for (const Json& job : jobs) {
+    for (const Json& job : commands_.List(true)) {
       if (job["id"] == id) return job["state"];
     }
     return "(gone)";
@@ -176,6 +158,7 @@ class DeviceBudget : public testing::Test {
 
   TempDir folder_;
   Scaled scaled_;
+  JobCommands commands_{scaled_.gateway};
 };
 
 TEST_F(DeviceBudget, ThatIsUsedUpRefusesRequestsAndJobsAlsoAfterARestartUntilItGrows) {

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "gateway/net/process_handle.h"
-#include "tests/fault/gateway/scaling.h"
-#include "tests/support/run_cli.h"
+#include "tests/fault/gateway/job_commands.h"
 
 namespace tests {
 namespace {
@@ -42,29 +41,13 @@ class JobsFault : public testing::Test {
   JobsFault()
       : scaled_({.replicas = "{min: 0, max: 1}", .more = "placement: {devices: [{kind: gpu, count: 2}]}\n"},
                 "cluster: [{kind: gpu, count: 8}]") {
-    std::ofstream(folder_ / "key") << kScalingAdminKey << "\n";
     std::ofstream(folder_ / "train.sh") << kTraining;
     EXPECT_TRUE(Within(kLong, [&] { return Tidegate({"jobs", "list"}).code == 0; }))
         << Tidegate({"jobs", "list"}).err;
   }
-  // What it leaves running would outlive the test.
-  ~JobsFault() override {
-    for (const std::string& id : Open()) (void)Tidegate({"jobs", "cancel", id});
-    EXPECT_TRUE(Within(kLong, [&] { return Open().empty(); }));
-  }
+  ~JobsFault() override { EXPECT_TRUE(commands_.CancelAll(kLong)); }
 
-  CliResult Tidegate(std::vector<std::string> args) const {
-    args.insert(args.end(), {"--admin", fmt::format("http://127.0.0.1:{}", gateway().admin_port()),
-                             "--key-file", folder_ / "key"});
-    return RunCli(args);
-  }
-  std::vector<std::string> Open() const {
-    std::vector<std::string> ids;
-    const Json jobs = Json::parse(Tidegate({"jobs", "list", "--json"}).out, nullptr, false);
-    if (!jobs.is_array()) return {"?"};
-    for (const Json& job : jobs) ids.push_back(job["id"]);
-    return ids;
-  }
+  CliResult Tidegate(std::vector<std::string> args) const { return commands_.Run(std::move(args)); }
   std::string Submit(std::string_view more) {
     const std::string file = folder_ / "job.yaml";
     std::ofstream(file) << "name: gang\ndirectory: " << folder_.path() << "\ncommand: [/bin/sh, train.sh]\n"
@@ -74,9 +57,7 @@ class JobsFault : public testing::Test {
     return submitted.out.substr(0, submitted.out.find('\n'));
   }
   Json Show(const std::string& id) const {
-    const Json jobs = Json::parse(Tidegate({"jobs", "list", "--all", "--json"}).out, nullptr, false);
-    if (!jobs.is_array()) return {};
-    for (const Json& job : jobs) {
+    for (const Json& job : commands_.List(true)) {
       if (job["id"] == id) return job;
     }
     return {};
@@ -114,6 +95,7 @@ class JobsFault : public testing::Test {
 
   TempDir folder_;
   Scaled scaled_;
+  JobCommands commands_{scaled_.gateway};
 };
 
 constexpr std::string_view kWhole =
