@@ -18,11 +18,12 @@
 namespace gateway::cli {
 
 struct TrafficSource {
-  std::string path{};
+  std::string path;  // a file or a folder
   std::string format = "auto";
-  std::vector<std::string> clients{};  // CLIENT:TIMES@SHIFT, of a folder; none: each as it is
-  std::string from{};                  // durations, as text
-  std::string window{};
+  std::vector<std::string> clients;  // CLIENT:TIMES@SHIFT, of a folder; none: each as it is
+  std::string from = "0s";           // durations, as text
+  std::string window;                // empty: to the end
+  // Those of `tidegate simulate`.
   uint64_t seed = 1;
   bool strict = false;
   bool json = false;

@@ -155,25 +155,26 @@ int Simulate(const Options& options) {
     replay.json = options.json;
     return ReplaySnapshot(options.input, replay);
   }
-  if (!options.requests.requests.empty()) {
+  const auto as_asked = [&options](TrafficSource& source) {
+    source.seed = options.seed;
+    source.strict = options.strict;
+    source.json = options.json;
+  };
+  if (!options.requests.source.path.empty()) {
     RequestsOptions requests = options.requests;
-    requests.seed = options.seed;
-    requests.strict = options.strict;
-    requests.json = options.json;
+    as_asked(requests.source);
     return SimulateRequests(requests);
   }
-  if (!options.traffic.traffic.empty()) {
+  if (!options.traffic.source.path.empty()) {
     TrafficOptions traffic = options.traffic;
-    traffic.clients = options.requests.clients;
-    traffic.from = options.requests.from;
-    traffic.window = options.requests.window;
+    traffic.source.clients = options.requests.source.clients;
+    traffic.source.from = options.requests.source.from;
+    traffic.source.window = options.requests.source.window;
+    as_asked(traffic.source);
     traffic.engine = options.requests.engine;
     traffic.speed_up = options.requests.speed_up.value_or(1);
     traffic.policy = options.input.policy;
     traffic.html = options.html;
-    traffic.seed = options.seed;
-    traffic.strict = options.strict;
-    traffic.json = options.json;
     return SimulateTraffic(traffic);
   }
   if (options.input.trace.empty()) {

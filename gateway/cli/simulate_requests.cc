@@ -15,7 +15,6 @@
 #include "gateway/cli/files.h"
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
-#include "gateway/cli/recorded_traffic.h"
 #include "gateway/cli/simulate_input.h"
 #include "gateway/cli/simulate_output.h"
 #include "gateway/cli/simulate_progress.h"
@@ -139,7 +138,7 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
     Refuse(problems, "--die", "",
            fmt::format("{} faults, at most {} fit", pool.options.faults.size(), kMostFaults));
   }
-  pool.options.seed = options.seed;
+  pool.options.seed = options.source.seed;
   return pool;
 }
 
@@ -172,7 +171,7 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
   return fmt::format(
       "{}: {} requests at {:.3g} times their rate; {} replicas of {}{}; one cache as large as all would hit "
       "{:.1f} %\n\n{}",
-      options.requests, requests, speed_up, options.replicas, options.engine,
+      options.source.path, requests, speed_up, options.replicas, options.engine,
       options.prefill > 0 ? fmt::format(", {} for prompts alone", options.prefill) : "", 100 * bound,
       table.Render());
 }
@@ -180,7 +179,7 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
 std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
                    double bound, const RecordedTraffic& traffic) {
   nlohmann::ordered_json json{
-      {"trace", options.requests},       {"rows", traffic.rows},
+      {"trace", options.source.path},    {"rows", traffic.rows},
       {"left_out", traffic.left_out},    {"requests", traffic.requests.size()},
       {"replicas", options.replicas},    {"prefill", options.prefill},
       {"engine", options.engine},        {"speed_up", speed_up},
@@ -219,7 +218,7 @@ std::optional<std::vector<PoolRun>> RunPolicies(const Pool& pool,
 
 CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std::vector<std::string>& own) {
   CLI::Option* requests =
-      command.add_option("--requests", options.requests,
+      command.add_option("--requests", options.source.path,
                          "Instead of jobs: recorded inference traffic, to compare routing policies; a file");
   const auto add = [&](CLI::Option* option) {
     option->needs(requests)->group("With --requests");
@@ -228,19 +227,20 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
   };
   requests->group("With --requests");
   add(command.add_option(
-          "--requests-format", options.format,
+          "--requests-format", options.source.format,
           "Of it: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
           "clients)"))
       ->check(TrafficFormats())
       ->capture_default_str();
   add(command.add_option(
-          "--clients", options.clients,
+          "--clients", options.source.clients,
           "Of servegen: CLIENT:TIMES@SHIFT, such as 1:20,5:10@6h: which, how many times its rate, "
           "how much later; each as it is when not given"))
       ->delimiter(',');
-  add(command.add_option("--from", options.from, "Begin of the part that is simulated, in the trace's time"))
+  add(command.add_option("--from", options.source.from,
+                         "Begin of the part that is simulated, in the trace's time"))
       ->capture_default_str();
-  add(command.add_option("--window", options.window, "Its length; to the end when not given"));
+  add(command.add_option("--window", options.source.window, "Its length; to the end when not given"));
   add(command.add_option("--replicas", options.replicas, "Engines that serve it"))
       ->check(CLI::Range(1u, kMostReplicas))
       ->capture_default_str();
@@ -292,15 +292,7 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
 int SimulateRequests(const RequestsOptions& options) {
   std::vector<conf::Problem> problems;
   Pool pool = ReadPool(options, problems);
-  LoadedTraffic loaded = LoadTraffic({.path = options.requests,
-                                      .format = options.format,
-                                      .clients = options.clients,
-                                      .from = options.from,
-                                      .window = options.window,
-                                      .seed = options.seed,
-                                      .strict = options.strict,
-                                      .json = options.json},
-                                     std::move(problems));
+  LoadedTraffic loaded = LoadTraffic(options.source, std::move(problems));
   if (!loaded.traffic) return loaded.code;
   std::vector<routing::Request>& requests = loaded.traffic->requests;
   uint64_t blocks = 0;
@@ -318,8 +310,8 @@ int SimulateRequests(const RequestsOptions& options) {
     interruption.Obey();
   }
   const absl::Status written =
-      Print(options.json ? AsJson(options, *runs, speed_up, bound, *loaded.traffic)
-                         : AsTable(options, *runs, speed_up, bound, requests.size()));
+      Print(options.source.json ? AsJson(options, *runs, speed_up, bound, *loaded.traffic)
+                                : AsTable(options, *runs, speed_up, bound, requests.size()));
   return written.ok() ? kOk : Fail(written);
 }
 

@@ -9,14 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "gateway/cli/recorded_traffic.h"
+
 namespace gateway::cli {
 
 struct RequestsOptions {
-  std::string requests;  // the trace, a file or a folder; empty: this is not what is asked for
-  std::string format = "auto";
-  std::vector<std::string> clients;
-  std::string from = "0s";
-  std::string window;
+  TrafficSource source;  // without a path this is not what is asked for
   uint32_t replicas = 8;
   uint32_t prefill = 0;  // of these, for long prompts alone
   std::string engine = "llama-3.3-70b-4xh200";
@@ -32,10 +30,6 @@ struct RequestsOptions {
   uint32_t max_loras = 4;
   std::string lora_load = "500ms";
   std::string slo = "2s";
-  // Those of `tidegate simulate`.
-  uint64_t seed = 1;
-  bool strict = false;
-  bool json = false;
 };
 
 // Adds what only --requests needs; gives back --requests itself, and to `own` the names of all of them.

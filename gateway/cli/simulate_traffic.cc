@@ -16,7 +16,6 @@
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
-#include "gateway/cli/recorded_traffic.h"
 #include "gateway/cli/simulate_input.h"
 #include "gateway/cli/simulate_output.h"
 #include "gateway/cli/simulate_progress.h"
@@ -112,7 +111,7 @@ Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& probl
       Refuse(problems, "--html", options.html, fmt::format("{} cannot be written: {}", options.html, why));
     }
   }
-  study.options.seed = options.seed;
+  study.options.seed = options.source.seed;
   return study;
 }
 
@@ -244,7 +243,7 @@ std::string AsTable(const TrafficOptions& options, const Study& study,
   return fmt::format(
       "{}: {} requests in {:.1f} h; replicas of {}, {} to start one; first tokens within {}, the next within "
       "{}\n\n{}",
-      options.traffic, requests, rows.front().report.seconds / 3600, options.engine, options.cold_start,
+      options.source.path, requests, rows.front().report.seconds / 3600, options.engine, options.cold_start,
       conf::FormatDuration(study.options.policy.ttft), conf::FormatDuration(study.options.policy.inter_token),
       table.Render());
 }
@@ -256,7 +255,7 @@ nlohmann::ordered_json AsJson(const routing::Quantiles& q) {
 std::string AsJson(const TrafficOptions& options, const Study& study,
                    const std::vector<routing::SizedBy>& rows, const RecordedTraffic& traffic,
                    size_t requests) {
-  nlohmann::ordered_json json{{"trace", options.traffic},
+  nlohmann::ordered_json json{{"trace", options.source.path},
                               {"rows", traffic.rows},
                               {"left_out", traffic.left_out},
                               {"requests", requests},
@@ -299,19 +298,19 @@ std::optional<std::vector<routing::Request>> Prepare(const TrafficOptions& optio
   requests = routing::Faster(std::move(requests), options.speed_up);
   const double loops = loop ? conf::ToSeconds(*loop) / std::max(1.0, conf::ToSeconds(requests.back().at)) : 1;
   if (static_cast<double>(requests.size()) * loops * options.copies > static_cast<double>(kMostRequests)) {
-    fmt::print(stderr, "tidegate: {}: more than {} requests; make --loop or --copies less\n", options.traffic,
-               kMostRequests);
+    fmt::print(stderr, "tidegate: {}: more than {} requests; make --loop or --copies less\n",
+               options.source.path, kMostRequests);
     return std::nullopt;
   }
   if (loop) requests = routing::Looped(requests, *loop);
-  if (options.copies > 1) requests = routing::Copied(requests, options.copies, kSpread, options.seed);
+  if (options.copies > 1) requests = routing::Copied(requests, options.copies, kSpread, options.source.seed);
   return requests;
 }
 
 }  // namespace
 
 CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::vector<std::string>& own) {
-  CLI::Option* traffic = command.add_option("--traffic", options.traffic,
+  CLI::Option* traffic = command.add_option("--traffic", options.source.path,
                                             "Instead of jobs: recorded inference traffic, on replicas that "
                                             "--policy, a scaling policy, starts and stops");
   traffic->group("With --traffic");
@@ -321,7 +320,7 @@ CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::
   };
   add(command
           .add_option(
-              "--traffic-format", options.format,
+              "--traffic-format", options.source.format,
               "Of it: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
               "clients)")
           ->check(TrafficFormats())
@@ -358,15 +357,7 @@ int SimulateTraffic(const TrafficOptions& options) {
   Study study = ReadStudy(options, problems);
   std::optional<conf::Duration> loop;
   if (!options.loop.empty()) ReadTime("--loop", options.loop, loop.emplace(), problems);
-  LoadedTraffic loaded = LoadTraffic({.path = options.traffic,
-                                      .format = options.format,
-                                      .clients = options.clients,
-                                      .from = options.from,
-                                      .window = options.window,
-                                      .seed = options.seed,
-                                      .strict = options.strict,
-                                      .json = options.json},
-                                     std::move(problems));
+  LoadedTraffic loaded = LoadTraffic(options.source, std::move(problems));
   if (!loaded.traffic) return loaded.code;
   const auto requests = Prepare(options, std::move(loaded.traffic->requests), loop);
   if (!requests) return kFailed;
@@ -383,7 +374,7 @@ int SimulateTraffic(const TrafficOptions& options) {
   }
   absl::Status written;
   if (!options.html.empty()) {
-    const routing::StudyFacts facts{.trace = options.traffic,
+    const routing::StudyFacts facts{.trace = options.source.path,
                                     .requests = requests->size(),
                                     .model = study.options.policy.model,
                                     .engine = options.engine,
@@ -393,8 +384,8 @@ int SimulateTraffic(const TrafficOptions& options) {
                                     .attainment = study.options.policy.attainment};
     written = WriteWhole(options.html, routing::AsHtml(facts, *rows));
   }
-  written.Update(Print(options.json ? AsJson(options, study, *rows, *loaded.traffic, requests->size())
-                                    : AsTable(options, study, *rows, requests->size())));
+  written.Update(Print(options.source.json ? AsJson(options, study, *rows, *loaded.traffic, requests->size())
+                                           : AsTable(options, study, *rows, requests->size())));
   return written.ok() ? kOk : Fail(written);
 }
 

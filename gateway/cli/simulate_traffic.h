@@ -8,28 +8,23 @@
 #include <string>
 #include <vector>
 
+#include "gateway/cli/recorded_traffic.h"
+
 namespace gateway::cli {
 
 struct TrafficOptions {
-  std::string traffic;  // the trace, a file or a folder; empty: this is not what is asked for
-  std::string format = "auto";
+  TrafficSource source;  // without a path this is not what is asked for
   uint32_t copies = 1;
   std::string loop;
   std::string cold_start = "90s";
   std::string starts_at = "1970-01-01";
   std::vector<std::string> beside = {"kpa", "hpa", "fixed", "oracle"};
   // Those of `tidegate simulate --requests`.
-  std::vector<std::string> clients;
-  std::string from;
-  std::string window;
   std::string engine;
   double speed_up = 1;
   // Those of `tidegate simulate`.
   std::string policy;
   std::string html;
-  uint64_t seed = 1;
-  bool strict = false;
-  bool json = false;
 };
 
 // Adds what only --traffic needs, after AddRequestsOptions, some of whose options it has too; gives back

@@ -13,10 +13,6 @@
 
 namespace gateway::ledger {
 
-Fd::~Fd() {
-  if (fd_ >= 0) close(fd_);
-}
-
 absl::Status SystemError(std::string_view what, std::string_view path, int error) {
   return absl::ErrnoToStatus(error, conf::Abseil(fmt::format("{} {}", what, path)));
 }

@@ -9,27 +9,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
+
+#include "gateway/net/fd.h"
 
 namespace gateway::ledger {
 
-// A file descriptor and its closing.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd();
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
+using net::Fd;
 
 // What the ledger thread asks of the system. The defaults are the system's own.
 class FileOps {
