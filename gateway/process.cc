@@ -66,15 +66,6 @@ ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
   return options;
 }
 
-// Null where no TLS is configured.
-absl::StatusOr<std::shared_ptr<const net::TlsContext>> LoadCertificate(
-    const std::optional<config::ServerTls>& files) {
-  if (!files) return nullptr;
-  return net::TlsContext::Server({files->certificate, files->key, files->client_ca,
-                                  !files->require_client_certificate,
-                                  files->min_version == config::TlsVersion::k13});
-}
-
 // Sections that are fixed while the process runs: listeners, files and connections made at start.
 absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   const nlohmann::json before = ToJson(running);
@@ -110,6 +101,7 @@ void KeepLastKnownGood(const std::string& from, const std::string& state_dir) {
 Process::Process(std::string config_path)
     : config_path_(std::move(config_path)),
       control_([](const std::exception_ptr& error) { log::Exception("control task", error); }),
+      certificates_(control_, [this]() -> const config::Server& { return runtime_->config().server; }),
       probes_(control_),
       replica_watch_(control_),
       scrapes_(control_, shared_.prefixes, RandomSeed()),
@@ -124,7 +116,6 @@ Process::Process(std::string config_path)
       reload_turns_(kMaxReloadsWaiting),
       metrics_(operations_),
       key_poll_(control_.watchdog),
-      certificate_poll_(control_.watchdog),
       disk_poll_(control_.watchdog) {
   shared_.on_unknown_key_id = [this](size_t issuer) {
     control_.Post([this, issuer] { jwks_.OnUnknownKeyId(issuer); });
@@ -187,8 +178,8 @@ absl::Status Process::Open(Config config) {
     for (size_t k = 0; const plugins::auth::PublishedKeys& keys : jwks_.published()) {
       shards_.back()->SetJwtKeys(k++, keys);
     }
-    servers_.push_back(std::make_unique<Server>(*shards_.back(), connections_,
-                                                runtime_->config().server.tls ? &tls_ : nullptr));
+    servers_.push_back(std::make_unique<Server>(
+        *shards_.back(), connections_, runtime_->config().server.tls ? &certificates_.listen() : nullptr));
     for (config::Address address : listen) {
       if (address.port == 0) address.port = port_;  // the other shards share what the first was given
       auto port = servers_.back()->Listen(address);
@@ -284,7 +275,7 @@ absl::Status Process::OpenAdmin() {
   operations_.reload = [this](std::string actor) { return Reload(std::move(actor)); };
   operations_.publish_keys = [this] { PublishKeys(); };
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
-                                          config.server.admin_tls ? &admin_tls_ : nullptr);
+                                          config.server.admin_tls ? &certificates_.admin() : nullptr);
   if (!admin.ok()) return admin.status();
   admin_ = *std::move(admin);
   return absl::OkStatus();
@@ -296,15 +287,11 @@ absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
   }
   auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), launched_);
   if (!runtime.ok()) return runtime.status();
-  const config::Server& server = (*runtime)->config().server;
-  auto certificate = LoadCertificate(server.tls);
-  if (!certificate.ok()) return certificate.status();
-  auto admin_certificate = LoadCertificate(server.admin_tls);
-  if (!admin_certificate.ok()) return admin_certificate.status();
+  auto certificates = Certificates::Load((*runtime)->config().server);
+  if (!certificates.ok()) return certificates.status();
   auto issuers = jwks_.Plan((*runtime)->config().auth.jwt);
   if (!issuers.ok()) return issuers.status();
-  return Prepared{*std::move(runtime), *std::move(certificate), *std::move(admin_certificate),
-                  *std::move(issuers)};
+  return Prepared{*std::move(runtime), *std::move(certificates), *std::move(issuers)};
 }
 
 ledger::Event Process::RecordOf(const Prepared& prepared, std::string_view action,
@@ -323,8 +310,7 @@ absl::Status Process::Apply(Prepared prepared) {
   if (absl::Status limits = shared_.limits.Update(prepared.runtime->LimitNodes()); !limits.ok())
     return limits;
   // Nothing fails from here on, so that all of it is applied or nothing.
-  tls_.Set(std::move(prepared.certificate));
-  admin_tls_.Set(std::move(prepared.admin_certificate));
+  certificates_.Use(std::move(prepared.certificates));
   jwks_.Start(std::move(prepared.issuers));
   runtime_ = std::move(prepared.runtime);
   shared_.routing_log->Configure(runtime_->config().routing_log);
@@ -341,31 +327,6 @@ absl::Status Process::Apply(Prepared prepared) {
   }
   KeepLastKnownGood(config_path_, shared_.state_dir);
   return absl::OkStatus();
-}
-
-// Certificates are renewed in place by whoever issues them: what loads is used, what does not is told.
-net::Task<void> Process::WatchCertificates() {
-  while (!stopping_) {
-    const config::Server& server = runtime_->config().server;
-    if (!server.tls && !server.admin_tls) break;
-    co_await certificate_poll_.For(
-        std::min(server.tls ? server.tls->reload_interval : conf::Duration::max(),
-                 server.admin_tls ? server.admin_tls->reload_interval : conf::Duration::max()));
-    if (stopping_) break;
-    RenewCertificate("listen", runtime_->config().server.tls, tls_);
-    RenewCertificate("admin", runtime_->config().server.admin_tls, admin_tls_);
-  }
-}
-
-void Process::RenewCertificate(std::string_view listener, const std::optional<config::ServerTls>& files,
-                               TlsHolder& holder) {
-  auto certificate = LoadCertificate(files);
-  if (certificate.ok()) {
-    holder.Set(*std::move(certificate));
-  } else {
-    log::Error("certificate not renewed; the one in use stays",
-               {{"listener", listener}, {"why", conf::Std(certificate.status().message())}});
-  }
 }
 
 void Process::Publish() {
@@ -529,7 +490,7 @@ void Process::Run() {
   if (scaling_) scaling_->Start();
   recent_traffic_.Begin(net::Now());
   control_.tasks.Spawn(WatchKeys());
-  control_.tasks.Spawn(WatchCertificates());
+  certificates_.Start();
   control_.tasks.Spawn(WatchDisk());
   control_.Run();
   indexer_.reset();
@@ -570,7 +531,7 @@ net::Task<void> Process::Shutdown() {
   kv_events_.Stop();
   jwks_.Stop();
   key_poll_.Cancel();
-  certificate_poll_.Cancel();
+  certificates_.Stop();
   disk_poll_.Cancel();
   deferred_events_->Close();
   // So that sinks can have all of it.

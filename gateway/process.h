@@ -16,6 +16,7 @@
 
 #include "gateway/admin/admin_server.h"
 #include "gateway/admin/turns.h"
+#include "gateway/certificates.h"
 #include "gateway/config.h"
 #include "gateway/control/loop.h"
 #include "gateway/deferred_events.h"
@@ -76,8 +77,7 @@ class Process {
   // A configuration of which everything that can fail has been tried, but for its record in the ledger.
   struct Prepared {
     std::shared_ptr<const Runtime> runtime;
-    std::shared_ptr<const net::TlsContext> certificate;
-    std::shared_ptr<const net::TlsContext> admin_certificate;
+    Certificates::Loaded certificates;
     std::vector<Jwks::Planned> issuers;
   };
   net::Task<absl::Status> ReloadInTurn(std::string actor);
@@ -86,9 +86,6 @@ class Process {
   absl::StatusOr<Prepared> Prepare(Config config);
   ledger::Event RecordOf(const Prepared& prepared, std::string_view action, std::string_view actor) const;
   absl::Status Apply(Prepared prepared);
-  void RenewCertificate(std::string_view listener, const std::optional<config::ServerTls>& files,
-                        TlsHolder& holder);
-  net::Task<void> WatchCertificates();
   void Publish();
   void PublishKeys();
   // Beside requests, for the replicas of the runtime.
@@ -104,6 +101,7 @@ class Process {
   const std::string config_path_;
   Shared shared_;
   net::Loop control_;
+  Certificates certificates_;
   Probes probes_;
   ReplicaWatch replica_watch_;
   Scrapes scrapes_;
@@ -114,8 +112,6 @@ class Process {
   Outbound outbound_;
   std::unique_ptr<ledger::Indexer> indexer_;
   ConnectionCounts connections_;
-  TlsHolder tls_;
-  TlsHolder admin_tls_;
   std::shared_ptr<const Runtime> runtime_;
   Launched launched_;  // replicas that take requests beside the configured ones
   std::shared_ptr<const PrincipalIndex> principals_;
@@ -133,7 +129,6 @@ class Process {
   Metrics metrics_;
   std::unique_ptr<admin::AdminServer> admin_;
   net::Sleep key_poll_;
-  net::Sleep certificate_poll_;
   net::Sleep disk_poll_;
   conf::TimePoint ledger_opened_{};
   uint16_t port_ = 0;
