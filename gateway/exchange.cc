@@ -4,7 +4,7 @@
 
 #include "gateway/handover/hop.h"
 #include "gateway/shard.h"
-#include "gateway/upstream.h"
+#include "gateway/upstream/upstream.h"
 
 namespace gateway {
 namespace {

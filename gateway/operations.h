@@ -18,13 +18,13 @@
 #include "conf/time.h"
 #include "gateway/control/history.h"
 #include "gateway/control/status.h"
-#include "gateway/jwks.h"
-#include "gateway/key_events.h"
-#include "gateway/kv_events.h"
+#include "gateway/keys/jwks.h"
+#include "gateway/keys/key_events.h"
+#include "gateway/metrics/recent_traffic.h"
+#include "gateway/metrics/shard_metrics.h"
 #include "gateway/outbound.h"
-#include "gateway/recent_traffic.h"
+#include "gateway/replicas/kv_events.h"
 #include "gateway/runtime.h"
-#include "gateway/shard_metrics.h"
 #include "gateway/shared.h"
 
 namespace scheduler {

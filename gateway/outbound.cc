@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "conf/text.h"
+#include "gateway/audit/sink_source.h"
 #include "gateway/ledger/chain.h"
 #include "gateway/ledger/files.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
-#include "gateway/sink_source.h"
 #include "gateway/state_files.h"
 #include "plugins/sinks/file.h"
 #include "plugins/sinks/syslog.h"

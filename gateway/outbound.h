@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "gateway/audit_delivery.h"
+#include "gateway/audit/audit_delivery.h"
 #include "gateway/config.h"
-#include "gateway/limits_sync.h"
+#include "gateway/limits/limits_sync.h"
 #include "gateway/net/redis.h"
 #include "gateway/shared.h"
 #include "gateway/telemetry/otlp.h"

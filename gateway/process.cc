@@ -9,8 +9,8 @@
 #include <set>
 
 #include "conf/text.h"
-#include "gateway/budgets.h"
 #include "gateway/control/open_launcher.h"
+#include "gateway/limits/budgets.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"

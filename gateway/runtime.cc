@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "gateway/control/grant.h"
-#include "gateway/jwks.h"
+#include "gateway/keys/jwks.h"
 
 namespace gateway {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "gateway/config.h"
 #include "gateway/control/outlook.h"
-#include "gateway/model_queue.h"
+#include "gateway/keys/principal.h"
 #include "gateway/net/transport.h"
-#include "gateway/principal.h"
+#include "gateway/queue/model_queue.h"
 #include "plugins/auth/jwt_authenticator.h"
 #include "router/limits/price.h"
 #include "router/limits/spec.h"

@@ -11,13 +11,13 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/keys/principal.h"
 #include "gateway/ledger/journal.h"
+#include "gateway/metrics/shard_metrics.h"
 #include "gateway/net/http/pool.h"
 #include "gateway/net/loop.h"
-#include "gateway/principal.h"
 #include "gateway/routing/shadow.h"
 #include "gateway/runtime.h"
-#include "gateway/shard_metrics.h"
 #include "gateway/shared.h"
 #include "plugins/auth/jwt_authenticator.h"
 #include "router/facts.h"

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "gateway/computed_prompts.h"
 #include "gateway/ledger/ledger.h"
-#include "gateway/model_queue.h"
+#include "gateway/queue/model_queue.h"
+#include "gateway/replicas/computed_prompts.h"
 #include "gateway/routing/log.h"
 #include "gateway/runtime.h"
 #include "gateway/telemetry/otlp.h"

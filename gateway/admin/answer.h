@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gateway/api/error.h"
-#include "gateway/key_request.h"
+#include "gateway/keys/key_request.h"
 
 namespace gateway::admin {
 

@@ -5,7 +5,7 @@
 #include "conf/text.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
-#include "gateway/key_request.h"
+#include "gateway/keys/key_request.h"
 #include "gateway/log.h"
 
 namespace gateway::admin {

@@ -6,8 +6,8 @@
 
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/audit/ledger_query.h"
 #include "gateway/ledger/export.h"
-#include "gateway/ledger_query.h"
 #include "gateway/state_files.h"
 
 namespace gateway::admin {

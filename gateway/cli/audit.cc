@@ -10,13 +10,13 @@
 #include <thread>
 
 #include "conf/text.h"
+#include "gateway/audit/ledger_query.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/state.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/tail.h"
 #include "gateway/ledger/verify.h"
-#include "gateway/ledger_query.h"
 #include "gateway/net/clock.h"
 #include "gateway/state_files.h"
 

@@ -9,7 +9,7 @@
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/state.h"
-#include "gateway/key_request.h"
+#include "gateway/keys/key_request.h"
 #include "gateway/net/clock.h"
 #include "gateway/state_files.h"
 #include "plugins/auth/key_store.h"

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "conf/reader.h"
+#include "gateway/audit/ledger_query.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/state.h"
-#include "gateway/ledger_query.h"
 #include "gateway/net/clock.h"
 #include "gateway/state_files.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "gateway/shard_metrics.h"
+#include "gateway/metrics/shard_metrics.h"
 
 namespace gateway {
 struct Exchange;

@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 
-#include "gateway/model_queue.h"
+#include "gateway/metrics/shard_metrics.h"
+#include "gateway/queue/model_queue.h"
 #include "gateway/runtime.h"
-#include "gateway/shard_metrics.h"
 #include "scheduler/autoscale/autoscaler.h"
 
 namespace gateway::control {

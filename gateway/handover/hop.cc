@@ -8,9 +8,9 @@
 #include "gateway/handover/prefill_answer.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
-#include "gateway/replica_failure.h"
 #include "gateway/shard.h"
-#include "gateway/upstream.h"
+#include "gateway/upstream/replica_failure.h"
+#include "gateway/upstream/upstream.h"
 
 namespace gateway::handover {
 namespace {

@@ -12,7 +12,7 @@
 #include "gateway/net/sse.h"
 #include "gateway/routing/answer_text.h"
 #include "gateway/shard.h"
-#include "gateway/stream_tally.h"
+#include "gateway/upstream/stream_tally.h"
 #include "router/splice.h"
 
 namespace gateway::routing {

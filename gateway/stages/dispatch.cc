@@ -8,10 +8,10 @@
 #include "gateway/heartbeat.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
-#include "gateway/replica_failure.h"
 #include "gateway/shard.h"
 #include "gateway/stages/stages.h"
-#include "gateway/upstream.h"
+#include "gateway/upstream/replica_failure.h"
+#include "gateway/upstream/upstream.h"
 
 namespace gateway::stages {
 namespace {

@@ -7,15 +7,15 @@
 #include "conf/text.h"
 #include "gateway/answer.h"
 #include "gateway/handover/hop.h"
-#include "gateway/hang_look.h"
 #include "gateway/heartbeat.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/sse.h"
 #include "gateway/shard.h"
 #include "gateway/stages/stages.h"
-#include "gateway/stream_tally.h"
-#include "gateway/translator.h"
-#include "gateway/upstream.h"
+#include "gateway/upstream/hang_look.h"
+#include "gateway/upstream/stream_tally.h"
+#include "gateway/upstream/translator.h"
+#include "gateway/upstream/upstream.h"
 
 namespace gateway::stages {
 namespace {

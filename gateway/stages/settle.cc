@@ -3,7 +3,7 @@
 #include "gateway/net/clock.h"
 #include "gateway/shard.h"
 #include "gateway/stages/stages.h"
-#include "gateway/upstream.h"
+#include "gateway/upstream/upstream.h"
 
 namespace gateway::stages {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "gateway/limits_sync.h"
+#include "gateway/limits/limits_sync.h"
 #include "gateway/net/clock.h"
 #include "router/limits/reservation.h"
 #include "tests/support/child_process.h"

@@ -11,7 +11,7 @@
 
 #include "gateway/admin/admin_server.h"
 #include "gateway/ledger/export.h"
-#include "gateway/metrics.h"
+#include "gateway/metrics/metrics.h"
 #include "gateway/net/http/fetch.h"
 #include "gateway/state_files.h"
 #include "tests/support/loop_test.h"

@@ -1,0 +1,289 @@
+#include "gateway/audit/audit_delivery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/ledger/chain.h"
+#include "gateway/ledger/files.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
+
+namespace gateway {
+namespace {
+
+constexpr size_t kMaxCursorBytes = 128;
+
+bool IsFileName(std::string_view name) {
+  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+  return !name.empty() && name.front() != '.' && name.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+}  // namespace
+
+// `SEQ LINK\n`, or `SEQ\n`, as someone may write by hand.
+absl::StatusOr<AuditDelivery::Place> AuditDelivery::LoadCursor(const std::string& path) {
+  const auto text = ledger::ReadFile(path, kMaxCursorBytes);
+  if (absl::IsNotFound(text.status())) return Place{};
+  if (!text.ok()) return text.status();
+  Place place;
+  const char* const last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, place.seq);
+  std::string_view rest(end, static_cast<size_t>(last - end));
+  bool good = error == std::errc() && rest.ends_with('\n');
+  if (good) rest.remove_suffix(1);
+  if (good && !rest.empty()) {
+    place.link = rest.substr(1);
+    ledger::Digest link;
+    good = rest.front() == ' ' && ledger::ParseHex(place.link, link.data(), link.size());
+  }
+  if (good) return place;
+  return absl::DataLossError(fmt::format(
+      "cursor {}: not a sequence number and a link; write the last delivered number there, or remove "
+      "it to deliver all again",
+      path));
+}
+
+absl::StatusOr<std::unique_ptr<AuditDelivery>> AuditDelivery::Start(
+    net::Loop& loop, Source source, std::unique_ptr<plugins::sinks::Sink> sink, Options options) {
+  if (!IsFileName(options.name)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "sink name \"{}\": letters, digits, '-', '_' and '.' only, and no '.' first", options.name));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(options.folder, error);
+  if (error) return absl::UnavailableError(fmt::format("make {}: {}", options.folder, error.message()));
+  std::string path = fmt::format("{}/{}.cursor", options.folder, options.name);
+  absl::StatusOr<Place> cursor = LoadCursor(path);
+  if (!cursor.ok()) return cursor.status();
+  return std::unique_ptr<AuditDelivery>(new AuditDelivery(
+      loop, std::move(source), std::move(sink), std::move(options), std::move(path), *std::move(cursor)));
+}
+
+AuditDelivery::AuditDelivery(net::Loop& loop, Source source, std::unique_ptr<plugins::sinks::Sink> sink,
+                             Options options, std::string cursor_path, Place cursor)
+    : loop_(loop),
+      source_(std::move(source)),
+      sink_(std::move(sink)),
+      options_(std::move(options)),
+      cursor_path_(std::move(cursor_path)),
+      cursor_(std::move(cursor)),
+      backoff_(options_.min_backoff, options_.max_backoff, options_.seed),
+      max_records_(std::max<size_t>(1, std::min(options_.batch_records, sink_->limits().records))),
+      pause_(loop.watchdog),
+      deadline_(*this),
+      read_at_(net::Now()) {
+  status_.name = options_.name;
+  status_.target = sink_->Describe();
+  status_.delivered_seq = cursor_.seq;
+  loop_.tasks.Spawn(Run());
+}
+
+SinkStatus AuditDelivery::status(conf::TimePoint now) const {
+  const uint64_t last = source_.last_seq();
+  const std::scoped_lock lock(mutex_);
+  SinkStatus status = status_;
+  if (last > status.delivered_seq) {
+    status.lag_records = last - status.delivered_seq;
+    status.lag = std::max(now - oldest_.value_or(read_at_), conf::Duration(0));
+  }
+  return status;
+}
+
+void AuditDelivery::Wake() {
+  woken_ = true;
+  if (waiting_) pause_.Cancel();
+}
+
+void AuditDelivery::Close() {
+  if (std::exchange(closed_, true)) return;
+  // Either may run on to the end, and to that of this object.
+  delivering_ ? sink_->Close() : pause_.Cancel();
+}
+
+net::Task<void> AuditDelivery::Stop(conf::TimePoint until) {
+  until_ = until;
+  deadline_.Set(until);
+  pause_.Cancel();
+  co_await ended_.Wait();
+}
+
+// The last step touches nothing of this object: whoever waits for the end may destroy it.
+net::Task<void> AuditDelivery::Run() {
+  co_await Keep();
+  deadline_.Clear();
+  sink_->Close();
+  ended_.Set();
+}
+
+net::Task<void> AuditDelivery::Keep() {
+  while (!closed_) {
+    absl::Status status = co_await NextBatch();
+    const bool any = count_ > 0;
+    if (closed_) break;
+    if (status.ok() && any) status = co_await DeliverBatch();
+    if (closed_) break;
+    if (!status.ok()) {
+      Failed(status);
+      if (until_) break;
+      co_await pause_.For(backoff_.Next());
+    } else if (until_) {
+      if (!any) break;
+    } else if (!std::exchange(woken_, false) && (!any || !full_)) {
+      waiting_ = true;
+      co_await pause_.For(options_.batch_interval);
+      waiting_ = woken_ = false;
+    }
+  }
+}
+
+// Whether the cursor is of this ledger: a state folder may have been given a new one.
+net::Task<absl::Status> AuditDelivery::CheckCursor() {
+  bool same = cursor_.seq <= source_.last_seq();
+  if (same && !cursor_.link.empty()) {
+    const auto link = co_await net::OffLoop(loop_, [this] { return source_.link(cursor_.seq); });
+    if (!link.ok()) co_return link.status();
+    same = link->empty() || *link == cursor_.link;
+  }
+  checked_ = true;
+  if (same) co_return absl::OkStatus();
+  {
+    const std::scoped_lock lock(mutex_);
+    ++status_.new_ledgers;
+    status_.last_error = fmt::format(
+        "cursor {} is of another ledger, at its record {}: this one is delivered from its beginning",
+        cursor_path_, cursor_.seq);
+    status_.last_error_at = net::Now();
+    status_.delivered_seq = 0;
+  }
+  Tell(SinkChange::kNewLedger);
+  co_return absl::OkStatus();
+}
+
+// A batch that failed is kept: it goes out again as it was, so that the peer can know it.
+net::Task<absl::Status> AuditDelivery::NextBatch() {
+  if (count_ > 0) co_return absl::OkStatus();
+  if (!checked_) {
+    if (absl::Status checked = co_await CheckCursor(); !checked.ok()) co_return checked;
+  }
+  if (read_.empty()) {
+    absl::StatusOr<std::vector<Record>> read = std::vector<Record>();
+    if (const uint64_t after = status_.delivered_seq; source_.last_seq() > after) {
+      read = co_await net::OffLoop(loop_, [this, after] { return source_.read(after, max_records_); });
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      read_at_ = net::Now();
+    }
+    if (!read.ok()) co_return read.status();
+    read_ = *std::move(read);
+  }
+  if (!read_.empty()) TakeBatch();
+  co_return absl::OkStatus();
+}
+
+// As many of those read as the sink takes at once. A gap ends a batch, so that what is missing is always
+// before its first record.
+void AuditDelivery::TakeBatch() {
+  const size_t left = read_.size() - begin_;
+  const bool more = read_.size() >= max_records_;  // than were read
+  const Record* record = &read_[begin_];
+  size_t bytes = 0;
+  do {
+    bytes += record->line.size() + 1;
+    ++record;
+    ++count_;
+  } while (count_ < std::min(left, max_records_) && record->seq == record[-1].seq + 1 &&
+           bytes + record->line.size() <= sink_->limits().bytes);
+  full_ = more || count_ < left;
+  NoteGap();
+  const std::scoped_lock lock(mutex_);
+  oldest_ = batch().front().at;
+}
+
+net::Task<absl::Status> AuditDelivery::DeliverBatch() {
+  delivering_ = true;
+  const absl::Status delivered =
+      co_await sink_->Deliver(batch(), until_.value_or(plugins::sinks::kOwnTimeout));
+  delivering_ = false;
+  if (!delivered.ok()) {
+    if (delivered.code() == absl::StatusCode::kResourceExhausted && count_ > 1) {
+      max_records_ = count_ /= 2;
+      full_ = true;
+    }
+    co_return delivered;
+  }
+  const Record& last = batch().back();
+  const std::string cursor = fmt::format("{}{}{}\n", last.seq, last.link.empty() ? "" : " ", last.link);
+  const absl::Status saved =
+      co_await net::OffLoop(loop_, [&] { return ledger::ReplaceFile(cursor_path_, cursor); });
+  Delivered(saved);
+  co_return absl::OkStatus();
+}
+
+// A sink that is new begins with what the ledger still has.
+void AuditDelivery::NoteGap() {
+  const uint64_t expected = status_.delivered_seq + 1;
+  if (status_.delivered_seq == 0 || batch().front().seq <= expected) return;
+  const uint64_t gone = batch().front().seq - expected;
+  {
+    const std::scoped_lock lock(mutex_);
+    status_.missing += gone;
+    status_.last_error = fmt::format(
+        "{} records from {} on were not delivered: gone from the ledger, or damaged in it", gone, expected);
+    status_.last_error_at = net::Now();
+    status_.delivered_seq += gone;
+  }
+  Tell(SinkChange::kMissing);
+}
+
+// A cursor that could not be saved is an error to see, but the sink has the records: go on, and save the next
+// one.
+void AuditDelivery::Delivered(const absl::Status& saved) {
+  backoff_.Reset();
+  const bool failing = !saved.ok();
+  bool changed = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    status_.delivered_seq = batch().back().seq;
+    status_.records += count_;
+    oldest_.reset();
+    changed = status_.failing != failing;
+    status_.failing = failing;
+    if (failing) {
+      ++status_.failures;
+      status_.last_error = conf::Std(saved.message());
+      status_.last_error_at = net::Now();
+    }
+  }
+  begin_ += std::exchange(count_, 0);
+  if (begin_ == read_.size()) {
+    read_.clear();
+    begin_ = 0;
+  }
+  if (changed) Tell(failing ? SinkChange::kFails : SinkChange::kDelivers);
+}
+
+void AuditDelivery::Failed(const absl::Status& why) {
+  bool changed = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    changed = !status_.failing;
+    status_.failing = true;
+    ++status_.failures;
+    status_.last_error = conf::Std(why.message());
+    status_.last_error_at = net::Now();
+  }
+  if (changed) Tell(SinkChange::kFails);
+}
+
+void AuditDelivery::Tell(SinkChange change) {
+  if (options_.on_change) options_.on_change(change, status(net::Now()));
+}
+
+}  // namespace gateway

@@ -1,0 +1,166 @@
+#include "gateway/audit/ledger_query.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "conf/text.h"
+
+namespace gateway {
+namespace {
+
+using ledger::UsageBy;
+using ledger::UsageRow;
+
+struct Figure {
+  std::string_view name;
+  int64_t UsageRow::* value;
+};
+constexpr std::array<Figure, 6> kFigures = {{{"requests", &UsageRow::requests},
+                                             {"errors", &UsageRow::errors},
+                                             {"input_tokens", &UsageRow::input},
+                                             {"cached_tokens", &UsageRow::cached},
+                                             {"output_tokens", &UsageRow::output},
+                                             {"cost_micro_usd", &UsageRow::cost_micro_usd}}};
+
+std::vector<std::string_view> ByNames() {
+  std::vector<std::string_view> names;
+  names.reserve(ledger::kUsageBys);
+  for (size_t i = 0; i < ledger::kUsageBys; ++i) names.push_back(Name(static_cast<UsageBy>(i)));
+  return names;
+}
+
+void ReadMoment(const std::string& field, const std::string& text, conf::TimePoint now, int64_t& out,
+                std::vector<FieldProblem>& problems) {
+  if (text.empty()) return;
+  if (const std::optional<conf::TimePoint> at = ParseMoment(text, now)) {
+    out = conf::ToUnixMicros(*at);
+  } else {
+    problems.push_back(
+        {field, fmt::format("\"{}\" is neither a duration such as 7d nor a time such as 2027-01-31T00:00:00Z",
+                            text)});
+  }
+}
+
+template <class Query>
+void ReadWhere(const auto& request, const Config& config, conf::TimePoint now, Query& query,
+               std::vector<FieldProblem>& problems) {
+  const size_t before = problems.size();
+  ReadMoment("since", request.since, now, query.since_us, problems);
+  ReadMoment("until", request.until, now, query.until_us, problems);
+  if (problems.size() == before && query.since_us >= query.until_us) {
+    problems.push_back({"until", "must be later than since"});
+  }
+  // A tenant that is not configured any more has its usage still.
+  query.tenant = request.tenant.empty() ? "" : TenantPath(config, request.tenant).value_or(request.tenant);
+  query.model = request.model;
+}
+
+std::string UnknownWord(std::string_view what, std::string_view word,
+                        const std::vector<std::string_view>& names) {
+  std::string hint = conf::DidYouMean(word, names);
+  if (hint.empty()) hint = fmt::format(", expected one of {}", fmt::join(names, ", "));
+  return fmt::format("unknown {} \"{}\"{}", what, word, hint);
+}
+
+}  // namespace
+
+std::vector<FieldProblem> CheckUsageRequest(const UsageRequest& request, const Config& config,
+                                            conf::TimePoint now, ledger::UsageQuery& query) {
+  std::vector<FieldProblem> problems;
+  for (const std::string& word : request.by) {
+    const std::optional<UsageBy> by = ledger::ParseUsageBy(word);
+    if (!by) {
+      problems.push_back({"by", UnknownWord("group", word, ByNames())});
+    } else if (std::find(query.by.begin(), query.by.end(), *by) != query.by.end()) {
+      problems.push_back({"by", fmt::format("\"{}\" is given twice", word)});
+    } else {
+      query.by.push_back(*by);
+    }
+  }
+  ReadWhere(request, config, now, query, problems);
+  return problems;
+}
+
+std::vector<FieldProblem> CheckAuditRequest(const AuditRequest& request, const Config& config,
+                                            conf::TimePoint now, ledger::ExportOptions& options) {
+  std::vector<FieldProblem> problems;
+  for (const std::string& word : request.kinds) {
+    if (const std::optional<ledger::Kind> kind = ledger::ParseKind(word)) {
+      options.kinds.push_back(*kind);
+      continue;
+    }
+    std::vector<std::string_view> names;
+    names.reserve(ledger::kKinds);
+    for (size_t i = 0; i < ledger::kKinds; ++i) names.push_back(Name(static_cast<ledger::Kind>(i)));
+    problems.push_back({"kind", UnknownWord("kind", word, names)});
+  }
+  ReadWhere(request, config, now, options, problems);
+  return problems;
+}
+
+std::optional<conf::TimePoint> ParseMoment(std::string_view text, conf::TimePoint now) {
+  if (const std::optional<conf::Duration> ago = conf::ParseDuration(text)) {
+    return std::max(now - *ago, conf::TimePoint());
+  }
+  return conf::ParseTime(text);
+}
+
+std::vector<std::string> SplitList(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    if (!part.empty()) parts.emplace_back(part);
+  }
+  return parts;
+}
+
+std::set<std::string> DeviceKindsIn(const std::vector<UsageRow>& rows) {
+  std::set<std::string> kinds;
+  for (const UsageRow& row : rows) {
+    for (const auto& [kind, us] : row.device_us) kinds.insert(kind);
+  }
+  return kinds;
+}
+
+std::vector<nlohmann::ordered_json> UsageJson(const ledger::UsageQuery& query,
+                                              const std::vector<UsageRow>& rows) {
+  std::vector<nlohmann::ordered_json> out;
+  for (const UsageRow& row : rows) {
+    nlohmann::ordered_json& entry = out.emplace_back();
+    for (size_t i = 0; i < query.by.size(); ++i) entry[std::string(Name(query.by[i]))] = row.group[i];
+    for (const Figure& figure : kFigures) entry[std::string(figure.name)] = row.*figure.value;
+    nlohmann::ordered_json& devices = entry["device_seconds"] = nlohmann::ordered_json::object();
+    for (const auto& [kind, us] : row.device_us) devices[kind] = static_cast<double>(us) * 1e-6;
+  }
+  return out;
+}
+
+std::string UsageCsv(const ledger::UsageQuery& query, const std::vector<UsageRow>& rows) {
+  std::string out;
+  const std::set<std::string> kinds = DeviceKindsIn(rows);
+  for (const UsageBy by : query.by) out.append(Name(by)).append(",");
+  for (const Figure& figure : kFigures)
+    out.append(figure.name).append(&figure == &kFigures.back() ? "" : ",");
+  for (const std::string& kind : kinds) ledger::AppendCsvField(&(out += ','), "device_seconds " + kind);
+  out += "\r\n";
+  for (const UsageRow& row : rows) {
+    for (const std::string& group : row.group) {
+      ledger::AppendCsvField(&out, group);
+      out += ',';
+    }
+    for (const Figure& figure : kFigures) {
+      out.append(std::to_string(row.*figure.value)).append(&figure == &kFigures.back() ? "" : ",");
+    }
+    for (const std::string& kind : kinds) {
+      const auto held = row.device_us.find(kind);
+      const int64_t us = held == row.device_us.end() ? 0 : held->second;
+      out.append(fmt::format(",{}.{:06}", us / 1'000'000, us % 1'000'000));
+    }
+    out += "\r\n";
+  }
+  return out;
+}
+
+}  // namespace gateway

@@ -1,0 +1,60 @@
+// A question to the ledger as people put it, checked, and usage as data: for `tidegate usage`, `tidegate
+// audit` and the admin API.
+//
+// Pure; any thread. The asking itself is ledger::QueryUsage and ledger::Export.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/config.h"
+#include "gateway/keys/key_request.h"
+#include "gateway/ledger/export.h"
+#include "gateway/ledger/index.h"
+
+namespace gateway {
+
+struct UsageRequest {
+  std::vector<std::string> by;  // tenant, key, model, replica, api, reason, hour, day, job
+  std::string since;            // "7d" ago, or a time; empty: from the beginning
+  std::string until;            // likewise, not included; empty: now
+  std::string tenant;           // name or path, with everything below it; empty: all
+  std::string model;
+};
+
+std::vector<FieldProblem> CheckUsageRequest(const UsageRequest& request, const Config& config,
+                                            conf::TimePoint now, ledger::UsageQuery& query);
+
+struct AuditRequest {
+  std::string since;  // as in UsageRequest
+  std::string until;
+  std::string tenant;
+  std::string model;
+  std::vector<std::string> kinds;  // open, close, config, key, …; none: all
+};
+
+std::vector<FieldProblem> CheckAuditRequest(const AuditRequest& request, const Config& config,
+                                            conf::TimePoint now, ledger::ExportOptions& options);
+
+// A moment before `now` given as how long ago, or a time.
+std::optional<conf::TimePoint> ParseMoment(std::string_view text, conf::TimePoint now);
+
+// "a,b" as a list; empty parts are left out.
+std::vector<std::string> SplitList(std::string_view text);
+
+// The kinds of devices that were held.
+std::set<std::string> DeviceKindsIn(const std::vector<ledger::UsageRow>& rows);
+
+// One object for each row: the groups by their names, then requests, errors, input_tokens, cached_tokens,
+// output_tokens, cost_micro_usd, and device_seconds, an object by kind.
+std::vector<nlohmann::ordered_json> UsageJson(const ledger::UsageQuery& query,
+                                              const std::vector<ledger::UsageRow>& rows);
+// The same as RFC 4180, names first; a column of device-seconds for each kind that occurs.
+std::string UsageCsv(const ledger::UsageQuery& query, const std::vector<ledger::UsageRow>& rows);
+
+}  // namespace gateway

@@ -1,0 +1,354 @@
+#include "gateway/limits/limits_sync.h"
+
+#include <fmt/format.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "router/limits/share_script.h"
+
+namespace gateway {
+namespace {
+
+using router::limits::Claim;
+using router::limits::LimitRef;
+using router::limits::LimitSpec;
+using router::limits::LimitState;
+using router::limits::OnLoss;
+using router::limits::ShareGrant;
+using router::limits::ShareHolder;
+using router::limits::SharePolicy;
+
+// Claims in one write. More go into further ones.
+constexpr size_t kClaimsAtOnce = 512;
+
+// An idle limit claims this often in the time of a lease.
+constexpr int kIdleClaims = 4;
+
+const std::string& ScriptSha() {
+  static const std::string hex = [] {
+    std::array<unsigned char, SHA_DIGEST_LENGTH> digest;
+    SHA1(reinterpret_cast<const unsigned char*>(router::limits::kGrantScript.data()),
+         router::limits::kGrantScript.size(), digest.data());
+    std::string text;
+    for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
+    return text;
+  }();
+  return hex;
+}
+
+std::string Millis(conf::Duration d) {
+  return fmt::format("{}", std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
+}
+
+net::RedisCommand ClaimCommand(const std::string& key, const Claim& claim) {
+  return {"EVALSHA",
+          ScriptSha(),
+          "1",
+          key,
+          claim.gateway,
+          fmt::format("{}", claim.seq),
+          claim.first ? "1" : "0",
+          fmt::format("{}", claim.capacity),
+          fmt::format("{}", claim.held),
+          fmt::format("{}", claim.want),
+          Millis(claim.ttl),
+          Millis(claim.linger),
+          Millis(claim.recovery),
+          "0"};
+}
+
+// What is not used up goes back: nothing is wanted, and with a capacity of no more than what is held the
+// store has no room to grant from.
+void MakeLast(Claim& claim, const LimitRef& limit, conf::TimePoint now) {
+  claim.held = limit.SetShare(0, now);
+  claim.want = 0;
+  claim.capacity = claim.held;
+}
+
+bool ReadGrant(const net::RedisReply& reply, ShareGrant& grant) {
+  if (reply.elements.size() != 6) return false;
+  for (const net::RedisReply& element : reply.elements) {
+    if (element.type != net::RedisReply::Type::kInteger) return false;
+  }
+  grant.accepted = reply.elements[0].integer != 0;
+  grant.share = reply.elements[1].integer;
+  grant.target = reply.elements[2].integer;
+  grant.held = reply.elements[3].integer;
+  grant.gateways = reply.elements[4].integer;
+  grant.recovering = reply.elements[5].integer != 0;
+  return true;
+}
+
+}  // namespace
+
+std::string_view SharingStateName(SharingState state) {
+  switch (state) {
+    case SharingState::kStarting:
+      return "starting";
+    case SharingState::kShared:
+      return "shared";
+    case SharingState::kRecovering:
+      return "recovering";
+    case SharingState::kKeepingShares:
+      return "keeping-shares";
+    case SharingState::kFailedClosed:
+      return "failed-closed";
+  }
+  return "unknown";
+}
+
+struct LimitsSync::Entry {
+  Entry(const std::string& gateway, LimitRef ref, const SharePolicy& policy, conf::TimePoint now)
+      : limit(ref),
+        holder(gateway, std::move(ref), policy, static_cast<uint64_t>(conf::ToUnixMicros(now)), now) {}
+
+  LimitRef limit;
+  ShareHolder holder;
+  // At the last claim.
+  conf::TimePoint claimed_at;
+  int64_t capacity = 0;
+  uint64_t refusals = 0;
+  // Of the last answer.
+  int64_t gateways = 0;
+  bool recovering = false;
+};
+
+LimitsSync::LimitsSync(net::Loop& loop, net::RedisClient& redis, const router::limits::LimitTree& tree,
+                       Options options)
+    : loop_(loop),
+      redis_(redis),
+      tree_(tree),
+      options_(std::move(options)),
+      process_(fmt::format("{}:{}", options_.instance, conf::ToUnixMicros(net::Now()))),
+      jitter_(options_.interval, options_.interval, options_.seed),
+      pause_(loop.watchdog) {
+  status_.since = net::Now();
+  Refresh();
+  loop_.tasks.Spawn(Run());
+}
+
+// A limit is known by its spec's place, which stays its own while an entry holds it.
+void LimitsSync::Refresh() {
+  std::unordered_map<const LimitSpec*, std::shared_ptr<Entry>> known;
+  for (auto& entry : entries_) known.emplace(&entry->limit.spec(), entry);
+  const conf::TimePoint now = net::Now();
+  entries_.clear();
+  for (const LimitRef& limit : tree_.Limits()) {
+    if (const auto it = known.find(&limit.spec()); it != known.end()) {
+      entries_.push_back(it->second);
+      continue;
+    }
+    SharePolicy policy;
+    policy.ttl = options_.lease;
+    policy.recovery = options_.lease;
+    policy.stream_linger = options_.stream_linger;
+    policy.on_loss = options_.on_loss;
+    if (options_.gateways > 0) policy.initial_share = limit.State(now).capacity / options_.gateways;
+    // A new process does not know what the old one admitted, but for budgets, which the ledger restores.
+    const bool period = ShapeOf(limit.spec().dimension) == router::limits::Shape::kPeriod;
+    entries_.push_back(std::make_shared<Entry>(period ? options_.instance : process_, limit, policy, now));
+  }
+  const std::scoped_lock lock(mutex_);
+  status_.limits = entries_.size();
+}
+
+SharingStatus LimitsSync::status() const {
+  const std::scoped_lock lock(mutex_);
+  return status_;
+}
+
+void LimitsSync::Close() {
+  if (std::exchange(closed_, true)) return;
+  pause_.Cancel();
+}
+
+net::Task<void> LimitsSync::Stop() {
+  Close();
+  co_await ended_.Wait();
+}
+
+// The last step touches nothing of this object: whoever waits for the end may destroy it.
+net::Task<void> LimitsSync::Run() {
+  co_await Keep();
+  co_await ReturnShares();
+  ended_.Set();
+}
+
+net::Task<void> LimitsSync::Keep() {
+  while (!closed_) {
+    const conf::TimePoint now = net::Now();
+    const bool full = now >= next_round_;
+    if (full) {
+      next_round_ = now + jitter_.Jitter(options_.interval * 4 / 5, options_.interval * 6 / 5);
+      Refresh();
+    }
+    Entries due = Due(full, now);
+    if (!due.empty()) {
+      {
+        const std::scoped_lock lock(mutex_);
+        ++(full ? status_.rounds : status_.early_rounds);
+      }
+      co_await Round(std::move(due));
+    }
+    Judge(net::Now());
+    if (closed_) break;
+    co_await pause_.For(options_.early_interval);
+  }
+}
+
+LimitsSync::Entries LimitsSync::Due(bool full, conf::TimePoint now) {
+  Entries due;
+  for (const auto& entry : entries_) {
+    if (!full && entry->holder.share() >= entry->capacity) continue;
+    const LimitState state = entry->limit.State(now);
+    const bool refused = state.refusals != entry->refusals;
+    const bool idle = state.used == 0 && !refused;
+    if (full ? !idle || now >= entry->claimed_at + options_.lease / kIdleClaims
+             : refused && state.effective < state.capacity) {
+      entry->refusals = state.refusals;
+      due.push_back(entry);
+    }
+  }
+  return due;
+}
+
+net::Task<void> LimitsSync::Round(Entries due) {
+  const conf::TimePoint start = net::Now();
+  absl::Status status;
+  for (size_t at = 0; at < due.size() && status.ok() && !closed_; at += kClaimsAtOnce) {
+    status = co_await ClaimFor(std::span(due).subspan(at, std::min(kClaimsAtOnce, due.size() - at)));
+  }
+  const conf::TimePoint now = net::Now();
+  const std::scoped_lock lock(mutex_);
+  if (status.ok()) {
+    status_.answered_at = now;
+    status_.round_trip = now - start;
+    status_.reason.clear();
+  } else {
+    ++status_.failed_rounds;
+    status_.reason = conf::Std(status.message());
+  }
+}
+
+net::Task<void> LimitsSync::ReturnShares() {
+  returning_ = true;
+  const conf::TimePoint until = net::Now() + options_.lease;
+  const Entries all = entries_;
+  absl::Status status;
+  for (size_t at = 0; at < all.size() && status.ok(); at += kClaimsAtOnce) {
+    status = net::Now() >= until
+                 ? absl::DeadlineExceededError("a lease's time was too short for all of them")
+                 : co_await ClaimFor(std::span(all).subspan(at, std::min(kClaimsAtOnce, all.size() - at)));
+  }
+  if (!status.ok()) {
+    log::Warn("shares of limits not returned: others get them when their leases end",
+              {{"why", conf::Std(status.message())}});
+  }
+}
+
+net::Task<absl::Status> LimitsSync::ClaimFor(std::span<const std::shared_ptr<Entry>> due) {
+  // Without a server the demand stays counted for the claim that can be sent.
+  if (redis_.state().breaker != net::RedisClient::Breaker::kClosed) {
+    script_loaded_ = false;
+    co_return absl::UnavailableError(fmt::format("redis {}: {}", redis_.address(), redis_.state().reason));
+  }
+  const conf::TimePoint now = net::Now();
+  std::vector<net::RedisCommand> commands;
+  commands.reserve(due.size() + 1);
+  const bool load = !script_loaded_;
+  if (load) {
+    commands.push_back({"SCRIPT", "LOAD", std::string(router::limits::kGrantScript)});
+  }
+  std::vector<uint64_t> seqs;
+  seqs.reserve(due.size());
+  for (const auto& entry : due) {
+    Claim claim = entry->holder.Next(now);
+    if (returning_) MakeLast(claim, entry->limit, now);
+    entry->claimed_at = now;
+    entry->capacity = claim.capacity;
+    seqs.push_back(claim.seq);
+    commands.push_back(ClaimCommand(options_.prefix + "limit:" + entry->holder.StoreKey(now), claim));
+  }
+  const std::vector<net::RedisClient::Reply> replies = co_await redis_.Pipeline(std::move(commands));
+
+  absl::Status status;
+  if (load) {
+    script_loaded_ = replies.front().ok() && !replies.front()->is_error();
+    if (replies.front().ok() && replies.front()->is_error()) {
+      status = absl::UnavailableError(
+          fmt::format("redis {}: SCRIPT LOAD was refused: {}", redis_.address(), replies.front()->text));
+    }
+  }
+  const conf::TimePoint answered = net::Now();
+  for (size_t i = 0; i < due.size(); ++i) {
+    status.Update(TakeAnswer(*due[i], seqs[i], replies[i + (load ? 1 : 0)], answered));
+  }
+  co_return status;
+}
+
+absl::Status LimitsSync::TakeAnswer(Entry& entry, uint64_t seq, const net::RedisClient::Reply& reply,
+                                    conf::TimePoint now) {
+  if (!reply.ok()) {
+    script_loaded_ = false;
+    return reply.status();
+  }
+  ShareGrant grant;
+  if (reply->is_error()) {
+    // A restarted server knows no scripts: the next round loads it again.
+    script_loaded_ = false;
+    return absl::UnavailableError(fmt::format("redis {}: the claim for {} was refused: {}", redis_.address(),
+                                              entry.limit.Id(), reply->text));
+  }
+  if (!ReadGrant(*reply, grant)) {
+    return absl::InternalError(fmt::format("redis {}: the answer to the claim for {} is not six integers",
+                                           redis_.address(), entry.limit.Id()));
+  }
+  const bool counts = entry.holder.Apply(grant, seq, now);
+  if (counts) {
+    entry.gateways = grant.gateways;
+    entry.recovering = grant.recovering;
+  }
+  const std::scoped_lock lock(mutex_);
+  ++(counts ? status_.claims : status_.late_claims);
+  return absl::OkStatus();
+}
+
+void LimitsSync::Judge(conf::TimePoint now) {
+  bool stale = false;
+  bool recovering = false;
+  int64_t gateways = 0;
+  for (const auto& entry : entries_) {
+    entry->holder.Tick(now);
+    stale = stale || entry->holder.Stale(now);
+    recovering = recovering || entry->recovering;
+    gateways = std::max(gateways, entry->gateways);
+  }
+  SharingStatus changed;
+  {
+    const std::scoped_lock lock(mutex_);
+    status_.gateways = gateways;
+    SharingState state = SharingState::kShared;
+    if (stale) {
+      state = options_.on_loss == OnLoss::kFailClosed ? SharingState::kFailedClosed
+                                                      : SharingState::kKeepingShares;
+    } else if (status_.claims == 0 && !entries_.empty()) {
+      state = SharingState::kStarting;
+    } else if (recovering) {
+      state = SharingState::kRecovering;
+    }
+    if (state == status_.state) return;
+    status_.state = state;
+    status_.since = now;
+    changed = status_;
+  }
+  if (options_.on_change) options_.on_change(changed);
+}
+
+}  // namespace gateway

@@ -1,0 +1,81 @@
+// RecentTraffic: what each model was asked for and how fast it answered in the last minute: rates, and
+// quantiles of the time to a first token and between tokens, from the shards' cells.
+//
+// Keeps what the cells said every few seconds; a window is what has been added since the oldest of that.
+// Quantiles are of histograms: exact to a bucket, evenly spread within it. Bounded: kSteps small sums a
+// model.
+//
+// Owner: the Process. Thread: the control loop's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gateway/metrics/shard_metrics.h"
+#include "gateway/net/watchdog.h"
+
+namespace gateway {
+
+// Smallest value that `q` of all counted ones do not exceed; nothing where none was counted. What lies above
+// the last bound counts as that.
+std::optional<double> QuantileOf(std::span<const double> bounds, std::span<const uint64_t> counts, double q);
+
+class RecentTraffic final : private net::Alarm {
+ public:
+  using Shards = std::function<std::vector<const ShardMetrics*>()>;
+
+  struct Quantiles {
+    double p50 = 0;  // seconds
+    double p90 = 0;
+    double p99 = 0;
+  };
+  struct Row {
+    std::string model;
+    double seconds = 0;  // of the window
+    uint64_t requests = 0;
+    uint64_t errors = 0;
+    uint64_t output_tokens = 0;
+    std::optional<Quantiles> first_token{};  // nothing: no answer came
+    std::optional<Quantiles> inter_token{};
+  };
+
+  static constexpr conf::Duration kStep = std::chrono::seconds(5);
+  static constexpr size_t kSteps = 12;
+
+  RecentTraffic(net::Watchdog& watchdog, Shards shards) : Alarm(watchdog), shards_(std::move(shards)) {}
+
+  void Begin(conf::TimePoint now);
+  // Every kStep; Begin has an alarm do so.
+  void Step(conf::TimePoint now);
+  // By model.
+  std::vector<Row> Rows(conf::TimePoint now) const;
+
+ private:
+  static constexpr size_t kBuckets = DurationCells::kBounds.size() + 1;
+  struct Sums {
+    uint64_t requests = 0;
+    uint64_t errors = 0;
+    uint64_t output_tokens = 0;
+    std::array<uint64_t, kBuckets> first_token{};
+    std::array<uint64_t, kBuckets> inter_token{};
+  };
+  struct Known {
+    conf::TimePoint at;
+    std::map<std::string, Sums> models;
+  };
+
+  void OnAlarm() override;
+  std::map<std::string, Sums> AddUp() const;
+
+  const Shards shards_;
+  std::deque<Known> known_;
+};
+
+}  // namespace gateway

@@ -1,0 +1,41 @@
+#include "gateway/replicas/replica_watch.h"
+
+#include <utility>
+
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+
+namespace gateway {
+namespace {
+
+constexpr conf::Duration kTick = std::chrono::milliseconds(100);
+
+}  // namespace
+
+void ReplicaWatch::Start(std::shared_ptr<const Runtime> runtime) {
+  runtime_ = std::move(runtime);
+  OnAlarm();
+}
+
+void ReplicaWatch::Stop() {
+  Clear();
+  runtime_.reset();
+}
+
+void ReplicaWatch::OnAlarm() {
+  const conf::TimePoint now = net::Now();
+  const router::RouteTable& routes = runtime_->routes();
+  for (const router::Model& model : routes.models()) {
+    if (model.served_by != model.id) continue;  // its base's replicas, which are looked at there
+    changes_.clear();
+    router::PoolWatch::Look(routes, model.id, runtime_->load(), now, changes_);
+    for (const router::PoolWatch::Change& change : changes_) {
+      log::Warn("replica standing", {{"replica", routes.replica(change.replica).spec.identity},
+                                     {"was", router::Standing::NameOf(change.was)},
+                                     {"is", router::Standing::NameOf(change.is)}});
+    }
+  }
+  SetAfter(kTick);
+}
+
+}  // namespace gateway

@@ -1,0 +1,28 @@
+#include "gateway/upstream/hang_look.h"
+
+#include "gateway/net/clock.h"
+#include "gateway/shard.h"
+
+namespace gateway {
+namespace {
+
+constexpr conf::Duration kBetweenLooks = std::chrono::milliseconds(250);
+
+}  // namespace
+
+HangLook::HangLook(Exchange& x, net::Abortable& connection)
+    : Alarm(x.shard.loop.watchdog), x_(x), connection_(connection) {
+  SetAfter(kBetweenLooks);
+}
+
+void HangLook::OnAlarm() {
+  if (x_.client_gone) return;
+  if (!x_.attempt->MayLeave(net::Now())) {
+    SetAfter(kBetweenLooks);
+    return;
+  }
+  left_ = true;
+  connection_.Abort();
+}
+
+}  // namespace gateway

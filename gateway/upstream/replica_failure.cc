@@ -1,0 +1,42 @@
+#include "gateway/upstream/replica_failure.h"
+
+#include "gateway/exchange.h"
+#include "gateway/log.h"
+#include "gateway/shard.h"
+
+namespace gateway {
+
+using router::Event;
+
+void NoteFailure(Exchange& x, router::ReplicaId replica, std::string_view what, const Event& event) {
+  ReplicaCells& cells = x.shard.metrics.replica(*x.runtime, replica);
+  switch (event.kind) {
+    case Event::Kind::kConnectFailed:
+      cells.connect_failures.Add();
+      break;
+    case Event::Kind::kTimedOut:
+      cells.timeouts.Add();
+      break;
+    case Event::Kind::kHung:
+      cells.hung.Add();
+      break;
+    case Event::Kind::kBroken:
+      cells.broken.Add();
+      break;
+    case Event::Kind::kClientGone:
+      cells.cancelled.Add();
+      return;
+    case Event::Kind::kStatus:
+      if (event.status < 500 && event.status != 429) return;
+      (event.status == 429 || event.status == 503 ? cells.refusals : cells.errors).Add();
+      break;
+    default:
+      return;
+  }
+  log::Warn(what, {{"request_id", x.id},
+                   {"replica", x.runtime->replica(replica).name()},
+                   {"how", Event::NameOf(event.kind)},
+                   {"status", event.status}});
+}
+
+}  // namespace gateway

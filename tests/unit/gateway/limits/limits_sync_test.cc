@@ -1,0 +1,387 @@
+#include "gateway/limits/limits_sync.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+
+#include "router/limits/reservation.h"
+#include "router/limits/share_script.h"
+#include "tests/support/fake_redis.h"
+
+namespace gateway {
+namespace {
+
+using namespace std::chrono_literals;
+using net::Now;
+using net::RedisClient;
+using net::RedisCommand;
+using net::Task;
+using router::limits::Ask;
+using router::limits::Claim;
+using router::limits::Dimension;
+using router::limits::Grant;
+using router::limits::LimitSpec;
+using router::limits::LimitTree;
+using router::limits::ModelRef;
+using router::limits::NodeSpec;
+using router::limits::OnLoss;
+using router::limits::ShareGrant;
+using ::testing::HasSubstr;
+using tests::Eventually;
+using tests::FakeRedis;
+using tests::RunOnLoop;
+using tests::TestLoop;
+
+// Answers claims as the script would.
+class Store {
+ public:
+  std::optional<std::string> operator()(const RedisCommand& command) {
+    if (command[0] == "SCRIPT") {
+      loaded = true;
+      EXPECT_EQ(command[2], router::limits::kGrantScript);
+      return "+sha\r\n";
+    }
+    if (!loaded) return "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+    ++claims;
+    Claim claim;
+    const auto number = [&](size_t i) { return std::stoll(command[i]); };
+    claim.gateway = command[4];
+    claim.seq = static_cast<uint64_t>(number(5));
+    claim.first = number(6) != 0;
+    claim.capacity = number(7);
+    claim.held = number(8);
+    claim.want = number(9);
+    claim.ttl = std::chrono::milliseconds(number(10));
+    claim.linger = std::chrono::milliseconds(number(11));
+    claim.recovery = std::chrono::milliseconds(number(12));
+    gateways[command[3]] = claim.gateway;
+    const ShareGrant g = GrantShare(keys[command[3]], claim, Now());
+    return fmt::format("*6\r\n:{}\r\n:{}\r\n:{}\r\n:{}\r\n:{}\r\n:{}\r\n", g.accepted ? 1 : 0, g.share,
+                       g.target, g.held, g.gateways, g.recovering ? 1 : 0);
+  }
+
+  bool loaded = false;
+  size_t claims = 0;
+  std::map<std::string, router::limits::StoreState> keys;
+  std::map<std::string, std::string> gateways;  // who claimed last, by key
+};
+
+void Fill(LimitTree& tree, std::vector<LimitSpec> limits) {
+  const std::array<NodeSpec, 1> nodes{NodeSpec{"acme", std::move(limits)}};
+  ASSERT_TRUE(tree.Update(nodes).ok());
+}
+
+int64_t ShareOf(const LimitTree& tree, size_t i = 0) {
+  return tree.Snapshot(Now())[i].effective;
+}
+
+bool Admits(const LimitTree& tree) {
+  Ask ask;
+  auto outcome = Reserve(tree.Resolve("acme"), ModelRef::kUnnamed, ask, Now());
+  if (Grant* grant = std::get_if<Grant>(&outcome)) {
+    grant->reservation.MarkForwarded();
+    return true;
+  }
+  return false;
+}
+
+RedisClient::Options Fast(const FakeRedis& server) {
+  RedisClient::Options options;
+  options.remote = server.remote();
+  options.timeout = 100ms;
+  options.min_backoff = 20ms;
+  options.max_backoff = 50ms;
+  return options;
+}
+
+LimitsSync::Options Named(std::string instance) {
+  LimitsSync::Options options;
+  options.instance = std::move(instance);
+  options.lease = 200ms;
+  options.interval = 50ms;
+  options.early_interval = 10ms;
+  return options;
+}
+
+TEST(LimitsSync, SharesEveryLimitBetweenGatewaysAndMovesRoomToWhereItIsAskedFor) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+    server.Listen();
+    LimitTree one;
+    LimitTree two;
+    Fill(one, {{Dimension::kRequests, 100}, {Dimension::kConcurrency, 8}});
+    Fill(two, {{Dimension::kRequests, 100}, {Dimension::kConcurrency, 8}});
+    RedisClient redis_one(loop, Fast(server));
+    RedisClient redis_two(loop, Fast(server));
+    LimitsSync sync_one(loop, redis_one, one, Named("one"));
+    EXPECT_EQ(ShareOf(one), 0);  // nothing before the first answer
+    EXPECT_EQ(sync_one.status().state, SharingState::kStarting);
+    LimitsSync sync_two(loop, redis_two, two, Named("two"));
+    const auto both = [&] { return ShareOf(one) > 0 && ShareOf(two) > 0; };
+    EXPECT_TRUE(co_await Eventually(loop, both));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync_one.status().state == SharingState::kShared; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync_one.status().gateways == 2; }));
+    EXPECT_LE(ShareOf(one) + ShareOf(two), 100);
+    EXPECT_EQ(sync_one.status().limits, 2u);
+    EXPECT_EQ(sync_one.status().reason, "");
+
+    int admitted = 0;
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      while (Admits(one)) ++admitted;
+      EXPECT_LE(ShareOf(one) + ShareOf(two), 100);
+      return admitted > 70;
+    }));
+    EXPECT_GT(sync_one.status().early_rounds, 0u);
+    co_await sync_one.Stop();
+    co_await sync_two.Stop();
+    co_await redis_one.Stop();
+    co_await redis_two.Stop();
+    server.Stop();
+  });
+}
+
+TEST(LimitsSync, ClaimsForAllLimitsInOneWrite) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+    server.Listen();
+    LimitTree tree;
+    std::vector<LimitSpec> limits;
+    for (int i = 0; i < 40; ++i) {
+      limits.push_back(
+          {Dimension::kRequests, 100, router::limits::Period::kDay, "model-" + std::to_string(i)});
+    }
+    Fill(tree, limits);
+    RedisClient redis(loop, Fast(server));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return redis.state().connected; }));
+    const size_t before = server.reads;
+    LimitsSync sync(loop, redis, tree, Named("one"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().claims == 40; }));
+    EXPECT_EQ(server.reads, before + 1);
+    EXPECT_GT(sync.status().round_trip, 0ns);
+    // Idle limits claim for the sake of their leases only: 4 times in one, however many rounds there are.
+    const size_t claims = store.claims;
+    const uint64_t rounds = sync.status().rounds;
+    const conf::TimePoint start = Now();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return Now() > start + 400ms; }));
+    EXPECT_LE(store.claims - claims, 40u * 9);
+    EXPECT_GE(sync.status().rounds, rounds + 3);
+    EXPECT_EQ(sync.status().state, SharingState::kShared);
+    co_await sync.Stop();
+    co_await redis.Stop();
+    server.Stop();
+  });
+}
+
+TEST(LimitsSync, KeepsABudgetsLeaseOverARestartAndTakesANewOneForAWindow) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+    server.Listen();
+    LimitTree tree;
+    Fill(tree, {{Dimension::kRequests, 100}, {Dimension::kBudget, 1000, router::limits::Period::kMonth}});
+    RedisClient redis(loop, Fast(server));
+    std::map<std::string, std::string> names;
+    for (int run = 0; run < 2; ++run) {
+      store.gateways.clear();
+      LimitsSync sync(loop, redis, tree, Named("gw-1"));
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return store.gateways.size() == 2; }));
+      for (const auto& [key, gateway] : store.gateways) {
+        EXPECT_TRUE(key.starts_with("tidegate:limit:acme|")) << key;
+        const bool budget = key.find("budget") != std::string::npos;
+        EXPECT_EQ(gateway == "gw-1", budget) << key;
+        EXPECT_TRUE(gateway.starts_with("gw-1"));
+        if (!budget) EXPECT_NE(names[key], gateway);
+        names[key] = gateway;
+      }
+      co_await sync.Stop();
+    }
+    co_await redis.Stop();
+    server.Stop();
+  });
+}
+
+TEST(LimitsSync, ReturnsWhatIsNotUsedUpWhenItStopsAndTakesItUpAgainAfterwards) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+    server.Listen();
+    LimitTree one;
+    LimitTree two;
+    const std::vector<LimitSpec> limits = {{Dimension::kConcurrency, 8},
+                                           {Dimension::kRequests, 100, router::limits::Period::kMonth}};
+    Fill(one, limits);
+    Fill(two, limits);
+    RedisClient redis_one(loop, Fast(server));
+    RedisClient redis_two(loop, Fast(server));
+    auto sync_one = std::make_unique<LimitsSync>(loop, redis_one, one, Named("one"));
+    LimitsSync sync_two(loop, redis_two, two, Named("two"));
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return sync_one->status().gateways == 2 && sync_two.status().gateways == 2; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(one, 1) > 30 && ShareOf(two, 1) > 30; }));
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(Admits(one));
+    co_await sync_one->Stop();
+    EXPECT_FALSE(Admits(one));
+    int64_t kept = 0;
+    for (const auto& [key, state] : store.keys) {
+      for (const auto& [gateway, lease] : state.leases) {
+        if (gateway.starts_with("one")) kept += lease.held;
+      }
+    }
+    EXPECT_EQ(kept, 10) << "what was admitted stays counted, and nothing else";
+
+    int admitted = 0;
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      while (Admits(two)) ++admitted;
+      return admitted == 90;
+    })) << admitted;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(two, 0) == 8; }));
+
+    // Nothing is left of it for the next process of that name.
+    sync_one = std::make_unique<LimitsSync>(loop, redis_one, one, Named("one"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync_one->status().gateways == 2; }));
+    EXPECT_FALSE(Admits(one));
+    co_await sync_one->Stop();
+    co_await sync_two.Stop();
+    co_await redis_one.Stop();
+    co_await redis_two.Stop();
+    server.Stop();
+  });
+}
+
+TEST(LimitsSync, ADeadRedisDoesNotHoldUpTheEnd) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+    server.Listen();
+    LimitTree tree;
+    std::vector<LimitSpec> limits;
+    for (int i = 0; i < 2000; ++i) {
+      limits.push_back({Dimension::kRequests, 100, router::limits::Period::kDay, fmt::format("model-{}", i)});
+    }
+    Fill(tree, limits);
+    RedisClient redis(loop, Fast(server));
+    LimitsSync sync(loop, redis, tree, Named("one"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().claims >= 2000; }));
+    server.silent = true;
+    const conf::TimePoint start = Now();
+    co_await sync.Stop();
+    EXPECT_LT(Now() - start, 1s) << "one command's time-out, whatever the number of limits";
+    co_await redis.Stop();
+    server.Stop();
+  });
+}
+
+TEST(LimitsSync, DeclaresWhatItDoesWithoutRedisAndIsBackAfterwards) {
+  for (const OnLoss on_loss : {OnLoss::kKeepShare, OnLoss::kFailClosed}) {
+    RunOnLoop([on_loss](TestLoop& loop) -> Task<void> {
+      Store store;
+      FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+      server.Listen();
+      LimitTree tree;
+      Fill(tree, {{Dimension::kConcurrency, 8}});
+      RedisClient redis(loop, Fast(server));
+      std::vector<SharingState> states;
+      LimitsSync::Options options = Named("one");
+      options.on_loss = on_loss;
+      options.on_change = [&](const SharingStatus& status) { states.push_back(status.state); };
+      LimitsSync sync(loop, redis, tree, options);
+      const auto shared = [&] { return sync.status().state == SharingState::kShared; };
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return shared() && ShareOf(tree) == 8; }));
+
+      server.Stop();
+      const SharingState lost =
+          on_loss == OnLoss::kKeepShare ? SharingState::kKeepingShares : SharingState::kFailedClosed;
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().state == lost; }));
+      EXPECT_TRUE(sync.status().degraded());
+      EXPECT_THAT(sync.status().reason, HasSubstr("refused"));
+      EXPECT_GT(sync.status().failed_rounds, 0u);
+      EXPECT_EQ(ShareOf(tree), on_loss == OnLoss::kKeepShare ? 8 : 0);
+
+      store.loaded = false;  // a restarted server knows no scripts
+      server.Listen(server.port());
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return shared() && ShareOf(tree) == 8; }));
+      EXPECT_EQ(sync.status().reason, "");
+      EXPECT_THAT(states, ::testing::Contains(lost));
+      EXPECT_EQ(states.back(), SharingState::kShared);
+      co_await sync.Stop();
+      co_await redis.Stop();
+      server.Stop();
+    });
+  }
+}
+
+TEST(LimitsSync, LoadsTheScriptAgainWhenTheServerHasForgottenIt) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+    server.Listen();
+    LimitTree tree;
+    Fill(tree, {{Dimension::kConcurrency, 8}});
+    RedisClient redis(loop, Fast(server));
+    LimitsSync sync(loop, redis, tree, Named("one"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().claims > 0; }));
+    store.loaded = false;  // SCRIPT FLUSH
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return store.loaded; }));
+    EXPECT_GT(sync.status().failed_rounds, 0u);
+    EXPECT_EQ(redis.state().connects, 1u);
+    co_await sync.Stop();
+    co_await redis.Stop();
+    server.Stop();
+  });
+}
+
+TEST(LimitsSync, FollowsAReloadAndDividesWhatItIsTold) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+    server.Listen();
+    LimitTree tree;
+    Fill(tree, {{Dimension::kConcurrency, 8}});
+    RedisClient redis(loop, Fast(server));
+    LimitsSync::Options options = Named("one");
+    options.gateways = 4;
+    LimitsSync sync(loop, redis, tree, options);
+    EXPECT_EQ(ShareOf(tree), 2);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(tree) == 8; }));
+    Fill(tree, {{Dimension::kConcurrency, 8}, {Dimension::kRequests, 400}});
+    sync.Refresh();
+    EXPECT_EQ(ShareOf(tree, 0), 8);
+    EXPECT_EQ(ShareOf(tree, 1), 100);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(tree, 1) == 400; }));
+    Fill(tree, {{Dimension::kRequests, 400}});
+    sync.Refresh();
+    EXPECT_EQ(sync.status().limits, 1u);
+    co_await sync.Stop();
+    co_await redis.Stop();
+    server.Stop();
+  });
+}
+
+TEST(LimitsSync, SaysWhenTheStoreAnswersNonsense) {
+  for (const auto& [answer, reason] : std::map<std::string, std::string>{
+           {"*1\r\n:1\r\n", "not six integers"},
+           {"*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n$1\r\n1\r\n", "not six integers"},
+           {"-OOM command not allowed\r\n", "was refused: OOM"}}) {
+    RunOnLoop([&](TestLoop& loop) -> Task<void> {
+      FakeRedis& server = loop.Make<FakeRedis>([&](const RedisCommand&) { return answer; });
+      server.Listen();
+      LimitTree tree;
+      Fill(tree, {{Dimension::kConcurrency, 8}});
+      RedisClient redis(loop, Fast(server));
+      LimitsSync sync(loop, redis, tree, Named("one"));
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().failed_rounds > 2; }));
+      EXPECT_THAT(sync.status().reason, HasSubstr(reason));
+      EXPECT_EQ(ShareOf(tree), 0);
+      co_await sync.Stop();
+      co_await redis.Stop();
+      server.Stop();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace gateway
