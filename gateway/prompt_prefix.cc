@@ -1,6 +1,7 @@
 #include "gateway/prompt_prefix.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gateway/exchange.h"
 #include "gateway/shard.h"
@@ -80,6 +81,14 @@ void PromptPrefix::Computed(const Exchange& x, router::ReplicaId id, conf::TimeP
   TellTokens(x, *replica.member);
 }
 
+void PromptPrefix::Running(Exchange& x, conf::TimePoint now) {
+  const router::ReplicaState& replica = x.runtime->load()[x.replica];
+  if (blocks_.empty() || !replica.member || x.attempt->model() != x.model_id) return;
+  TellTokens(x, *replica.member);
+  x.attempt->charge().Hold(std::move(blocks_), now);
+  blocks_.clear();
+}
+
 // Where the engine tells of its cache, and has not told yet that it holds all of this.
 void PromptPrefix::TellTokens(const Exchange& x, router::prefix::MemberId member) const {
   const router::prefix::Index& index = x.shard.shared.prefixes;
@@ -96,7 +105,11 @@ void PromptPrefix::TellTokens(const Exchange& x, router::prefix::MemberId member
   }
   ComputedPrompts& computed = x.shard.shared.computed;
   if (prompt.empty() || !computed.HasRoomFor(prompt.size() + tools.size())) return;
-  ComputedPrompt told{.member = member, .blocks = blocks_, .bytes = bytes_, .text = {}, .ids_at = {}};
+  ComputedPrompt told{.member = member,
+                      .blocks = {blocks_.begin(), blocks_.end()},
+                      .bytes = bytes_,
+                      .text = {},
+                      .ids_at = {}};
   if (x.spec->api == router::Api::kChatCompletions) {
     told.text.append("\"messages\":").append(prompt);
     if (!tools.empty()) told.text.append(",\"tools\":").append(tools);

@@ -7,14 +7,13 @@
 // is not of one prompt, which neither matter for long.
 //
 // Part of an Exchange, on its shard. Keeps the blocks (8 bytes for each 256 of the prompt) until the engine
-// has computed them.
+// has computed them, and the charge those of a stream until it ends.
 #pragma once
-
-#include <absl/container/inlined_vector.h>
 
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "conf/time.h"
 #include "router/pick.h"
@@ -39,13 +38,15 @@ class PromptPrefix {
   // The request is on its way to the replica, or its prompt has been computed there.
   void Sent(const Exchange& x, router::ReplicaId replica, conf::TimePoint now) const;
   void Computed(const Exchange& x, router::ReplicaId replica, conf::TimePoint now) const;
+  // ... at the replica that answers, which goes on to run on it; once.
+  void Running(Exchange& x, conf::TimePoint now);
 
  private:
   void TellTokens(const Exchange& x, router::prefix::MemberId member) const;
 
   static constexpr size_t kMaxMatches = 32;
 
-  absl::InlinedVector<uint64_t, 16> blocks_;
+  std::vector<uint64_t> blocks_;
   std::array<router::PrefixMatch, kMaxMatches> matches_;
   size_t match_count_ = 0;
   uint64_t bytes_ = 0;  // of the canonical prompt

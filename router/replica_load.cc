@@ -5,11 +5,13 @@
 #include <algorithm>
 
 #include "conf/text.h"
+#include "router/prefix/block_hash.h"
 
 namespace router {
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
+constexpr int64_t kTokensPerBlock = prefix::kBlockBytes / 4;
 constexpr uint32_t kFirstCapacity = 8192;  // blocks, until the engine has said; half a million tokens
 
 }  // namespace
@@ -42,6 +44,8 @@ Charge& Charge::operator=(Charge&& other) noexcept {
   admission_ = std::exchange(other.admission_, Admission::kRefused);
   reported_ = std::exchange(other.reported_, std::nullopt);
   adapter_ = std::exchange(other.adapter_, AdapterId::kNone);
+  held_ = std::exchange(other.held_, {});
+  written_ = std::exchange(other.written_, 0);
   return *this;
 }
 
@@ -81,6 +85,12 @@ void Charge::FirstToken(conf::TimePoint now) {
   first_token_ = now;
 }
 
+void Charge::Hold(std::vector<uint64_t> blocks, conf::TimePoint now) {
+  if (!state_ || !state_->member || !held_.empty()) return;
+  held_ = std::move(blocks);
+  state_->index->Hold(held_, *state_->member, now);
+}
+
 void Charge::Answered(conf::TimePoint now) {
   if (!state_) return;
   Arrived(now);
@@ -89,6 +99,7 @@ void Charge::Answered(conf::TimePoint now) {
 }
 
 void Charge::LastToken(int64_t generated, conf::TimePoint now) {
+  written_ = generated;
   if (!state_ || generated < 2) return;
   std::optional<conf::TimePoint> first = first_token_;
   if (stay_.work.unseen && stay_.computed && now > stay_.computed_by) first = stay_.computed_by;
@@ -119,9 +130,14 @@ void Charge::Release() {
   state_->load.Add(-1, -stay_.work.tokens);
   state_->engine.End(stay_);
   LeaveAdapter();
+  if (!held_.empty()) {
+    const auto blocks = static_cast<uint32_t>(std::clamp<int64_t>(written_ / kTokensPerBlock, 0, 1 << 20));
+    state_->index->Release(std::exchange(held_, {}), *state_->member, blocks);
+  }
   state_.reset();
   stay_ = {};
   first_token_.reset();
+  written_ = 0;
   reported_.reset();
 }
 

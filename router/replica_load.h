@@ -109,6 +109,9 @@ class Charge {
   // request.
   void FirstToken(conf::TimePoint now);
 
+  // It runs on these blocks until the charge ends: what FirstToken is to the load, to the prefix index.
+  void Hold(std::vector<uint64_t> blocks, conf::TimePoint now);
+
   // Any further token has come.
   void Token(conf::TimePoint now) {
     if (state_) state_->engine.OnToken(now);
@@ -137,6 +140,8 @@ class Charge {
   Admission admission_ = Admission::kRefused;
   std::optional<Outcome> reported_;
   AdapterId adapter_ = AdapterId::kNone;
+  std::vector<uint64_t> held_;  // blocks
+  int64_t written_ = 0;         // tokens
 };
 
 // All replicas' states, by identity. Owned by the process, outlives every table.

@@ -99,6 +99,25 @@ BENCHMARK(BM_PrefixInsert)
     ->ThreadRange(1, 4)
     ->UseRealTime();
 
+// A request's whole way through the index: predicted, held while it runs, given back.
+void BM_PrefixRun(benchmark::State& state) {
+  Filled& filled = Shared();
+  std::vector<std::vector<uint64_t>> prompts;
+  prompts.reserve(64);
+  for (uint64_t i = 0; i < 64; ++i) prompts.push_back(Prompt((3ull << 40) + i, state.range(0)));
+  size_t i = 0;
+  for (auto _ : state) {
+    const std::vector<uint64_t>& prompt = prompts[i % 64];
+    const MemberId member = filled.members[(i * 7) % 64];
+    filled.index.Predict(prompt, member, kNow);
+    filled.index.Hold(prompt, member, kNow);
+    filled.index.Release(prompt, member, 1);
+    ++i;
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) * state.range(0));
+}
+BENCHMARK(BM_PrefixRun)->ArgName("blocks")->Arg(16)->Arg(kBlocksOf100kTokens);
+
 // Ten million prompts of which no two have anything in common, four blocks each.
 void BM_PrefixDistinctPrompts(benchmark::State& state) {
   for (auto _ : state) {

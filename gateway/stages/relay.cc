@@ -289,7 +289,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
     x_.at.first_token = now;
     x_.attempt->charge().FirstToken(now);
     CallNext(x_, now);
-    x_.prefix.Computed(x_, x_.replica, now);
+    x_.prefix.Running(x_, now);
   } else {
     x_.attempt->charge().Token(now);
     x_.at.max_gap = std::max(x_.at.max_gap, now - x_.at.last_token);

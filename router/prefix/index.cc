@@ -76,6 +76,8 @@ void Index::Clear(MemberId id) {
   member.newest.store(next, std::memory_order_relaxed);
   member.oldest.store(next, std::memory_order_relaxed);
   member.told_since.store(next, std::memory_order_relaxed);
+  member.began.store(next, std::memory_order_relaxed);
+  member.in_use.store(0, std::memory_order_relaxed);
 }
 
 void Index::Doubt(MemberId id) {
@@ -96,11 +98,16 @@ bool Index::IsTold(const Entry& entry, const Member& member) {
   return entry.told && entry.generation >= member.told_since.load(std::memory_order_relaxed);
 }
 
+bool Index::InUse(const Entry& entry, const Member& member) {
+  return entry.users > 0 && entry.generation >= member.began.load(std::memory_order_relaxed);
+}
+
 bool Index::Live(const Entry& entry, uint32_t now) const {
   const Member& member = members_[entry.member];
   if (IsTold(entry, member) && member.heard.load(std::memory_order_relaxed)) return true;
-  if (entry.generation < member.oldest.load(std::memory_order_relaxed)) return false;
-  return !entry.predicted ||
+  if (InUse(entry, member)) return true;
+  if (!entry.predicted) return entry.generation >= member.oldest.load(std::memory_order_relaxed);
+  return entry.generation >= member.began.load(std::memory_order_relaxed) &&
          static_cast<int32_t>(now - entry.used_at) < static_cast<int32_t>(predicted_ticks_);
 }
 
@@ -128,21 +135,23 @@ uint32_t Index::Turn(Member& member) {
   return Advance(member);
 }
 
+// Its live entries.
+int64_t Index::Count(const Member& member) {
+  int64_t sum = member.in_use.load(std::memory_order_relaxed);
+  const uint32_t newest = member.newest.load(std::memory_order_relaxed);
+  for (uint32_t g = member.oldest.load(std::memory_order_relaxed); g <= newest; ++g) {
+    sum += member.counts[g % kGenerations].load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
 // Drops the oldest generations until the rest fits.
 void Index::Trim(Member& member) {
   const auto capacity = static_cast<int64_t>(member.capacity.load(std::memory_order_relaxed));
-  const auto total = [&] {
-    int64_t sum = 0;
-    const uint32_t newest = member.newest.load(std::memory_order_relaxed);
-    for (uint32_t g = member.oldest.load(std::memory_order_relaxed); g <= newest; ++g) {
-      sum += member.counts[g % kGenerations].load(std::memory_order_relaxed);
-    }
-    return sum;
-  };
-  if (total() <= capacity) return;
+  if (Count(member) <= capacity) return;
   const std::lock_guard lock(member.turning);
   while (member.oldest.load(std::memory_order_relaxed) < member.newest.load(std::memory_order_relaxed) &&
-         total() > capacity) {
+         Count(member) > capacity) {
     member.oldest.fetch_add(1, std::memory_order_relaxed);
   }
 }
@@ -153,6 +162,37 @@ void Index::Predict(std::span<const uint64_t> blocks, MemberId member, conf::Tim
 
 void Index::Confirm(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now) {
   Use(blocks, member, Word::kConfirmed, now);
+}
+
+void Index::Hold(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now) {
+  Use(blocks, member, Word::kHeld, now);
+}
+
+// What has no user any more is the last to be evicted. What is not known any more stays so: the replica may
+// have begun anew.
+void Index::Release(std::span<const uint64_t> blocks, MemberId id, uint32_t written) {
+  Member& member = members_[Place(id)];
+  if (blocks.empty() || !member.joined.load(std::memory_order_relaxed)) return;
+  const uint32_t newest = Turn(member);
+  auto idle = static_cast<int32_t>(written);
+  for (const uint64_t block : blocks) {
+    Shard& shard = shards_[block % kShards];
+    const std::lock_guard lock(shard.mutex);
+    for (uint32_t at = shard.table.Head(block); at != 0; at = shard.table[at].next) {
+      Entry& entry = shard.table[at];
+      if (entry.member != static_cast<uint16_t>(id)) continue;
+      if (!InUse(entry, member)) break;
+      if (--entry.users > 0) break;
+      member.in_use.fetch_sub(1, std::memory_order_relaxed);
+      entry.told = IsTold(entry, member);
+      entry.generation = newest;
+      ++idle;
+      break;
+    }
+  }
+  member.counts[newest % kGenerations].fetch_add(idle, std::memory_order_relaxed);
+  member.fresh.fetch_add(written, std::memory_order_relaxed);
+  Trim(member);
 }
 
 void Index::Tell(uint64_t block, MemberId member, conf::TimePoint now) {
@@ -182,6 +222,11 @@ bool Index::Told(uint64_t block, MemberId id) const {
 // An entry goes; its member has one less.
 void Index::Forget(const Entry& entry) {
   Member& member = members_[entry.member];
+  if (entry.predicted) return;
+  if (InUse(entry, member)) {
+    member.in_use.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
   if (entry.generation < member.oldest.load(std::memory_order_relaxed)) return;
   member.counts[entry.generation % kGenerations].fetch_sub(1, std::memory_order_relaxed);
 }
@@ -220,13 +265,19 @@ Index::Used Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
       continue;
     }
     if (entry.member == fresh.member) {
-      entry.told = IsTold(entry, members_[entry.member]) || fresh.told;
-      const bool moved = entry.generation != fresh.generation;
+      Member& member = members_[entry.member];
+      entry.told = IsTold(entry, member) || fresh.told;
+      const bool computed = entry.predicted && !fresh.predicted;
+      const bool in_use = InUse(entry, member);
+      const bool held = in_use || fresh.users > 0;
+      const bool moved = !in_use && (held || entry.generation != fresh.generation);
       if (moved) Forget(entry);
+      entry.users = in_use ? static_cast<uint8_t>(std::min(entry.users + fresh.users, 255)) : fresh.users;
       entry.generation = fresh.generation;
       entry.used_at = fresh.used_at;
       entry.predicted = entry.predicted && fresh.predicted;
-      return moved ? Used::kMoved : Used::kAgain;
+      if (computed) return Used::kNew;
+      return moved && !entry.predicted ? Used::kMoved : Used::kAgain;
     }
     ++live;
     if (stalest == 0 || static_cast<int32_t>(entry.used_at - table[stalest].used_at) < 0) stalest = at;
@@ -257,6 +308,7 @@ void Index::Use(std::span<const uint64_t> blocks, MemberId id, Word word, conf::
   const Entry fresh{.generation = Turn(member),
                     .used_at = Ticks(now),
                     .member = static_cast<uint16_t>(id),
+                    .users = word == Word::kHeld ? uint8_t{1} : uint8_t{0},
                     .predicted = word == Word::kPredicted,
                     .told = word == Word::kTold};
   int32_t added = 0;
@@ -265,10 +317,12 @@ void Index::Use(std::span<const uint64_t> blocks, MemberId id, Word word, conf::
     Shard& shard = shards_[block % kShards];
     const std::lock_guard lock(shard.mutex);
     const Used used = UseBlock(shard, block, fresh);
+    if (fresh.predicted && used == Used::kNew) continue;
     if (used != Used::kAgain) ++added;
     if (used == Used::kNew) ++unknown;
   }
-  member.counts[fresh.generation % kGenerations].fetch_add(added, std::memory_order_relaxed);
+  (fresh.users > 0 ? member.in_use : member.counts[fresh.generation % kGenerations])
+      .fetch_add(added, std::memory_order_relaxed);
   member.fresh.fetch_add(unknown, std::memory_order_relaxed);
   Trim(member);
 }
@@ -339,13 +393,7 @@ Stats Index::stats() const {
 }
 
 uint32_t Index::BlocksOf(MemberId id) const {
-  const Member& member = members_[Place(id)];
-  int64_t sum = 0;
-  const uint32_t newest = member.newest.load(std::memory_order_relaxed);
-  for (uint32_t g = member.oldest.load(std::memory_order_relaxed); g <= newest; ++g) {
-    sum += member.counts[g % kGenerations].load(std::memory_order_relaxed);
-  }
-  return static_cast<uint32_t>(std::max<int64_t>(0, sum));
+  return static_cast<uint32_t>(std::max<int64_t>(0, Count(members_[Place(id)])));
 }
 
 }  // namespace router::prefix

@@ -4,12 +4,14 @@
 // An entry says "replica r holds block h". It is predicted when a request is sent (and forgotten in
 // `predicted_for`, should the request never get to its first token) and confirmed when the engine has
 // computed it. Where an engine tells of its cache itself (holdings.h), it is told: it then stays, whatever is
-// guessed here, until the engine takes it back, as long as the engine's word is heard. Of all else a replica
-// keeps as many blocks as its KV cache has room for, the least recently used ones
-// going first: a replica's entries lie in kGenerations generations by the time of their last use, and the
-// oldest generation is dropped as a whole, by moving a mark. A prompt's blocks are all used at once, so no
-// block outlives the ones before it. Dropping a replica moves its mark past everything. Dead entries are
-// cleared away when a later call comes across them.
+// guessed here, until the engine takes it back, as long as the engine's word is heard.
+//
+// All else is evicted as engines do it. What a running request holds stays. Of the rest a replica keeps as
+// many blocks as its KV cache has room for, and those whose last request ended first go first. What waits
+// takes no room yet; what was generated takes it like a prompt, until its turn comes. The order is kept in
+// kGenerations generations, and the oldest is dropped as a whole, by moving a mark. A prompt's blocks come
+// and go at once, so that where nobody else uses them none outlives those before it. Dropping a replica moves
+// its mark past everything. Dead entries are cleared away when a later call comes across them.
 //
 // Process-wide, callable from every shard. Memory is one fixed amount, taken at construction (the system
 // gives the pages as they fill) and never exceeded: when it is full, the oldest of a few entries gives way.
@@ -74,6 +76,10 @@ class Index {
   void Predict(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now);
   // The engine has computed them.
   void Confirm(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now);
+  // ... for a request that runs on them until Release, by when it has filled `written` blocks more. The same
+  // blocks; each Hold has its Release, before the member is another's.
+  void Hold(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now);
+  void Release(std::span<const uint64_t> blocks, MemberId member, uint32_t written);
 
   // What an engine itself says of a replica. While it is heard, its blocks are no guess: they do not age. Who
   // is not heard any more is guessed at, told blocks included; Doubt makes guesses of all that was told so
@@ -91,7 +97,7 @@ class Index {
   size_t Find(std::span<const uint64_t> blocks, conf::TimePoint now, std::span<Holder> out) const;
 
   Stats stats() const;
-  uint32_t BlocksOf(MemberId member) const;  // live ones, predicted included
+  uint32_t BlocksOf(MemberId member) const;  // live ones, predicted ones and told ones of old left out
 
  private:
   struct alignas(64) Shard {
@@ -103,6 +109,9 @@ class Index {
     std::atomic<uint32_t> newest{1};
     std::atomic<uint32_t> oldest{1};      // entries of earlier generations are dead, unless they were told
     std::atomic<uint32_t> told_since{1};  // what was told before is a guess by now
+    std::atomic<uint32_t> began{
+        1};  // generation in which its cache was empty; of earlier ones nothing is left
+    std::atomic<int32_t> in_use{0};  // entries that have users; in no generation's count
     std::atomic<bool> heard{false};
     std::atomic<uint32_t> capacity{0};
     std::atomic<uint32_t> fresh{0};  // blocks that were new to it in the newest generation
@@ -111,7 +120,7 @@ class Index {
     std::mutex turning;
   };
 
-  enum class Word : uint8_t { kPredicted, kConfirmed, kTold };
+  enum class Word : uint8_t { kPredicted, kConfirmed, kHeld, kTold };
   void Use(std::span<const uint64_t> blocks, MemberId member, Word word, conf::TimePoint now);
   enum class Used : uint8_t { kAgain, kMoved, kNew };
   Used UseBlock(Shard& shard, uint64_t block, const Entry& fresh);
@@ -119,6 +128,8 @@ class Index {
   void Forget(const Entry& entry);
   bool Live(const Entry& entry, uint32_t now) const;
   static bool IsTold(const Entry& entry, const Member& member);
+  static bool InUse(const Entry& entry, const Member& member);
+  static int64_t Count(const Member& member);
   uint32_t Advance(Member& member);
   uint32_t Turn(Member& member);
   void Trim(Member& member);

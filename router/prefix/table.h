@@ -15,8 +15,9 @@ struct Entry {
   uint32_t generation = 0;  // of its member, when it was last used
   uint32_t used_at = 0;     // in ticks
   uint16_t member = 0;
-  bool predicted = false;
-  bool told = false;  // by the engine itself
+  uint8_t users = 0;  // requests that run on it, up to 255; 0: it may be evicted
+  bool predicted : 1 = false;
+  bool told : 1 = false;  // by the engine itself
 };
 
 class Table {

@@ -128,6 +128,7 @@ class World {
   void Tick();
   void LoseAll(size_t replica);
   void Leave(size_t replica, uint32_t index);
+  std::vector<uint64_t> WithAnswer(uint32_t index, uint32_t output_tokens) const;
   bool Begin(size_t replica, uint32_t index, uint32_t output_tokens, uint32_t given_tokens);
   void OnPrefilled(size_t replica, uint32_t index, const engine::Event& event);
   void Arrive(uint32_t index);
@@ -264,6 +265,17 @@ void World::Send(uint32_t index) {
   }
 }
 
+// Engines cache what they write as well, though no prompt of a trace is known to go on with it.
+std::vector<uint64_t> World::WithAnswer(uint32_t index, uint32_t output_tokens) const {
+  const Request& request = requests_[index];
+  std::vector<uint64_t> blocks = request.blocks;
+  if (blocks.size() < request.prompt_tokens / kBlockTokens) return blocks;  // its end is not known
+  scheduler::Rng names(options_.seed + index);
+  const uint64_t all = (uint64_t{request.prompt_tokens} + output_tokens) / kBlockTokens;
+  while (blocks.size() < all) blocks.push_back(names.Next());
+  return blocks;
+}
+
 bool World::Begin(size_t at, uint32_t index, uint32_t output_tokens, uint32_t given_tokens) {
   const Request& request = requests_[index];
   const engine::Admission admission = engines_[at].model.Submit({.id = index,
@@ -271,7 +283,7 @@ bool World::Begin(size_t at, uint32_t index, uint32_t output_tokens, uint32_t gi
                                                                  .output_tokens = output_tokens,
                                                                  .adapter = request.adapter,
                                                                  .given_tokens = given_tokens,
-                                                                 .blocks = request.blocks},
+                                                                 .blocks = WithAnswer(index, output_tokens)},
                                                                 now_);
   if (admission != engine::Admission::kAccepted) return false;
   index_.Predict(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
@@ -289,7 +301,6 @@ void World::Leave(size_t replica, uint32_t index) {
 
 void World::CountPrompt(size_t at, uint32_t index, uint32_t cached) {
   const Request& request = requests_[index];
-  if (!options_.kv_events) index_.Confirm(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
   prompt_tokens_ += request.prompt_tokens;
   cached_tokens_ += cached;
   engines_[at].computed += request.prompt_tokens - cached;
@@ -304,6 +315,9 @@ void World::OnPrefilled(size_t at, uint32_t index, const engine::Event& event) {
   std::vector<uint32_t>& there = engines_[at].there;
   there.erase(std::ranges::find(there, index));
   CountPrompt(at, index, event.cached_tokens);
+  if (!options_.kv_events) {
+    index_.Confirm(requests_[index].blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
+  }
   const double seconds = requests_[index].prompt_tokens / options_.transfer_rate;
   on_the_way_.emplace(now_ + Duration(static_cast<int64_t>(seconds * 1e9)), index);
 }
@@ -337,14 +351,16 @@ void World::OnEvent(size_t at, const engine::Event& event) {
     flight.charge.Report(Outcome::kGood, now_);
     ttft_.push_back(conf::ToSeconds(now_ - arrived));
     if (now_ - arrived <= options_.slo) ++good_;
-    if (!flight.handed_over) {
-      CountPrompt(at, index, event.cached_tokens);
-    } else if (!options_.kv_events) {
+    if (!flight.handed_over) CountPrompt(at, index, event.cached_tokens);
+    if (!options_.kv_events && !whole) flight.charge.Hold(request.blocks, now_);
+  }
+  if (!event.finished) return;
+  if (whole) {
+    flight.charge.Answered(now_);
+    if (!options_.kv_events) {
       index_.Confirm(request.blocks, *load_[static_cast<ReplicaId>(at)].member, now_);
     }
   }
-  if (!event.finished) return;
-  if (whole) flight.charge.Answered(now_);
   flight.charge.LastToken(event.generated, now_);
   if (event.generated > 1) {
     token_time_.push_back(conf::ToSeconds(now_ - *flight.first_token) / (event.generated - 1));

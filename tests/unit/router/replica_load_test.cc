@@ -33,6 +33,44 @@ TEST(Charge, TakesBackExactlyWhatItPut) {
   EXPECT_EQ(state->load.tokens(), 0);
 }
 
+TEST(Charge, WhatItRunsOnIsHeldUntilItEnds) {
+  prefix::Index index;
+  ReplicaStates states(&index);
+  const auto state = states.Get("r");
+  index.SetCapacity(*state->member, 100);
+  std::vector<uint64_t> prompt;
+  for (uint64_t i = 1; i <= 40; ++i) prompt.push_back(i * 0x9e3779b97f4a7c15u);
+  const auto fill = [&](uint64_t from) {
+    for (uint64_t i = from; i < from + 500; ++i) {
+      index.Confirm(std::vector<uint64_t>{i * 0xd6e8feb86659fd93u}, *state->member, kStart);
+    }
+  };
+  const auto holders = [&] {
+    std::vector<prefix::Holder> out(4);
+    return index.Find(prompt, kStart, out);
+  };
+  {
+    Charge charge(state, 100, Admission::kAdmitted);
+    charge.FirstToken(kStart);
+    charge.Hold(prompt, kStart);
+    charge.Hold({1, 2, 3}, kStart);  // once
+    Charge moved = std::move(charge);
+    charge.Release();
+    fill(1000);
+    EXPECT_EQ(holders(), 1u);
+    moved.LastToken(30 * 64, kStart);
+  }
+  EXPECT_EQ(holders(), 1u);
+  EXPECT_GT(index.BlocksOf(*state->member), 70u) << "the answer's blocks as well";
+  fill(2000);
+  EXPECT_EQ(holders(), 0u);
+  Charge none;
+  none.Hold(prompt, kStart);
+  Charge unknown(ReplicaStates().Get("s"), 1, Admission::kAdmitted);
+  unknown.Hold(prompt, kStart);
+  EXPECT_EQ(holders(), 0u);
+}
+
 TEST(Charge, AnAbandonedTrialLeavesTheReplicaAsUntriedAsBefore) {
   Routing routing({Serving("m", {1})});
   routing.Break(0);

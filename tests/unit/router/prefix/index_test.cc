@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "scheduler/engine/kv_cache.h"
 #include "scheduler/rng.h"
 
 namespace router::prefix {
@@ -259,6 +260,143 @@ TEST(PrefixIndex, AgreesWithAPlainModelOverRandomPrompts) {
   }
 }
 
+// What runs is pinned in the engine's cache, whatever comes meanwhile.
+TEST(PrefixIndex, WhatARequestRunsOnStaysUntilItEnds) {
+  Index index;
+  const MemberId a = *index.Join(1000);
+  const auto running = Prompt(1, 300);
+  index.Predict(running, a, kNow);
+  index.Hold(running, a, kNow);
+  const auto fill = [&](uint64_t from) {
+    for (uint64_t family = from; family < from + 100; ++family) {
+      index.Confirm(Prompt(family, 20), a, kNow + 1h);
+      ASSERT_LE(index.BlocksOf(a), 1000u);
+    }
+  };
+  fill(100);
+  EXPECT_EQ(Find(index, running, kNow + 1h)[a], 300u);
+  EXPECT_GT(index.BlocksOf(a), 900u) << "the rest has what room it leaves";
+  index.Release(running, a, 0);
+  EXPECT_EQ(Find(index, running, kNow + 1h)[a], 300u) << "it is now the one last used";
+  fill(200);
+  EXPECT_TRUE(Find(index, running, kNow + 1h).empty());
+}
+
+TEST(PrefixIndex, WhoseLastRequestEndedFirstGoesFirst) {
+  Index index;
+  const MemberId a = *index.Join(1000);
+  const auto longest = Prompt(1, 200);
+  const auto shortest = Prompt(2, 200);
+  index.Hold(longest, a, kNow);
+  index.Hold(shortest, a, kNow);
+  index.Release(shortest, a, 0);
+  for (uint64_t family = 100; family < 120; ++family) index.Confirm(Prompt(family, 20), a, kNow);
+  index.Release(longest, a, 0);
+  for (uint64_t family = 200; family < 220; ++family) index.Confirm(Prompt(family, 20), a, kNow);
+  EXPECT_TRUE(Find(index, shortest).empty()) << "though it began later";
+  EXPECT_EQ(Find(index, longest)[a], 200u);
+}
+
+TEST(PrefixIndex, WhatSeveralRunOnStaysUntilTheLastEnds) {
+  Index index;
+  const MemberId a = *index.Join(1000);
+  const auto first = Prompt(1, 100);
+  auto second = std::vector<uint64_t>(first.begin(), first.begin() + 60);
+  for (const uint64_t block : Prompt(2, 40)) second.push_back(block);
+  index.Hold(first, a, kNow);
+  index.Hold(second, a, kNow);
+  EXPECT_EQ(index.BlocksOf(a), 140u);
+  index.Release(first, a, 0);
+  for (uint64_t family = 100; family < 200; ++family) index.Confirm(Prompt(family, 20), a, kNow);
+  EXPECT_EQ(Find(index, first)[a], 60u);
+  EXPECT_EQ(Find(index, second)[a], 100u);
+  index.Release(second, a, 0);
+  for (uint64_t family = 300; family < 400; ++family) index.Confirm(Prompt(family, 20), a, kNow);
+  EXPECT_TRUE(Find(index, second).empty());
+}
+
+// More than an entry counts: it is given up too early, and never kept for ever.
+TEST(PrefixIndex, ABlockOfVeryManyRunningRequestsIsGivenBack) {
+  Index index;
+  const MemberId a = *index.Join(100);
+  const auto prompt = Prompt(1, 10);
+  for (int i = 0; i < 1000; ++i) index.Hold(prompt, a, kNow);
+  EXPECT_EQ(index.BlocksOf(a), 10u);
+  for (int i = 0; i < 1000; ++i) index.Release(prompt, a, 0);
+  for (uint64_t family = 100; family < 120; ++family) index.Confirm(Prompt(family, 20), a, kNow);
+  EXPECT_TRUE(Find(index, prompt).empty());
+}
+
+TEST(PrefixIndex, AnAnswerTakesRoomLikeAPrompt) {
+  Index index;
+  const MemberId a = *index.Join(1000);
+  const auto old = Prompt(1, 100);
+  index.Confirm(old, a, kNow);
+  for (uint64_t family = 100; family < 110; ++family) {
+    const auto prompt = Prompt(family, 10);
+    index.Hold(prompt, a, kNow);
+    index.Release(prompt, a, 90);
+    ASSERT_LE(index.BlocksOf(a), 1000u);
+  }
+  EXPECT_TRUE(Find(index, old).empty());
+  EXPECT_EQ(Find(index, Prompt(109, 10))[a], 10u);
+}
+
+TEST(PrefixIndex, ARequestThatOutlivesItsReplicasCacheBringsNothingBack) {
+  Index index;
+  const MemberId a = *index.Join(1000);
+  const auto prompt = Prompt(1, 20);
+  index.Hold(prompt, a, kNow);
+  index.Clear(a);
+  EXPECT_EQ(index.BlocksOf(a), 0u);
+  EXPECT_TRUE(Find(index, prompt).empty());
+  index.Release(prompt, a, 0);
+  EXPECT_EQ(index.BlocksOf(a), 0u);
+  EXPECT_TRUE(Find(index, prompt).empty());
+  index.Hold(prompt, a, kNow);
+  index.Release(prompt, a, 0);
+  EXPECT_EQ(index.BlocksOf(a), 20u);
+  EXPECT_EQ(Find(index, prompt)[a], 20u);
+}
+
+// Against an engine's own cache, under the same requests.
+TEST(PrefixIndex, GuessesWhatAnEngineEvicts) {
+  constexpr uint32_t kBlocks = 4000;
+  scheduler::engine::KvCache cache(kBlocks, true);
+  Index index;
+  const MemberId a = *index.Join(kBlocks);
+  struct Running {
+    std::vector<uint64_t> prompt;
+    scheduler::engine::Holding holding;
+  };
+  std::vector<Running> running;
+  scheduler::Rng rng(3);
+  uint64_t held = 0;
+  uint64_t wrong = 0;
+  for (int step = 0; step < 4000; ++step) {
+    if (running.size() >= 30 || (!running.empty() && rng.Uniform(2) == 0)) {
+      Running& ended = running[rng.Uniform(running.size())];
+      cache.Release(ended.holding);
+      index.Release(ended.prompt, a, 0);
+      std::swap(ended, running.back());
+      running.pop_back();
+      continue;
+    }
+    Running next{Prompt(rng.Uniform(100), 20 + rng.Uniform(60)), {}};
+    const size_t cached = cache.Match(next.prompt);
+    const uint32_t guessed = Find(index, next.prompt)[a];
+    held += cached;
+    wrong += guessed > cached ? guessed - cached : cached - guessed;
+    const auto plain = static_cast<uint32_t>(next.prompt.size() - cached);
+    if (!cache.Admit(std::span(next.prompt).first(cached), plain, next.holding)) continue;
+    cache.Publish(next.prompt, next.holding);
+    index.Hold(next.prompt, a, kNow);
+    running.push_back(std::move(next));
+  }
+  EXPECT_GT(held, 20'000u);
+  EXPECT_LT(static_cast<double>(wrong), 0.03 * static_cast<double>(held));
+}
+
 TEST(PrefixIndex, ShardsUseItTogether) {
   Index index({.max_bytes = 1 << 20});
   std::vector<MemberId> members;
@@ -271,7 +409,7 @@ TEST(PrefixIndex, ShardsUseItTogether) {
       for (int i = 0; i < 2000; ++i) {
         const auto prompt = Prompt(rng.Uniform(200), 1 + rng.Uniform(60));
         const MemberId member = members[rng.Uniform(members.size())];
-        switch (rng.Uniform(8)) {
+        switch (rng.Uniform(9)) {
           case 0:
             index.Predict(prompt, member, kNow);
             break;
@@ -279,7 +417,12 @@ TEST(PrefixIndex, ShardsUseItTogether) {
             index.Clear(member);
             break;
           case 2:
+            index.Hold(prompt, member, kNow);
+            index.Find(prompt, kNow, out);
+            index.Release(prompt, member, 1);
+            break;
           case 3:
+          case 4:
             index.Confirm(prompt, member, kNow);
             break;
           default:
