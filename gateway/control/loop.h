@@ -127,7 +127,7 @@ class ControlLoop final : private net::Alarm {
   net::Task<void> EndOrphan(std::string run);
   net::Task<void> Begin();
   net::Task<void> OpenJobs();
-  std::vector<Holding> Held() const;
+  std::vector<HeldDevices> Held() const;
   void TakeOver(const std::vector<FleetEntry>& entries,
                 const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
 

@@ -114,7 +114,7 @@ class Jobs {
   std::vector<std::string> Explain(const Job& job) const;
 
   // What the members of jobs hold, together for each job and kind of device.
-  std::vector<Holding> Held() const;
+  std::vector<HeldDevices> Held() const;
 
   const scheduler::Cluster& cluster() const { return *around_.cluster; }
   const std::list<Job>& all() const { return jobs_; }

@@ -180,7 +180,7 @@ TEST_F(JobsTest, WhoseTenantHasUsedUpItsDevicesWaitsWithThatReasonAlsoAfterAKill
   const std::string second = world->Submit(file);
   world->Settle();
   ASSERT_EQ(world->State(first), "running");
-  const std::vector<gateway::control::Holding> held = world->jobs->Held();
+  const std::vector<gateway::control::HeldDevices> held = world->jobs->Held();
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held[0].job, first);
   EXPECT_EQ(held[0].tenant, "acme/research");
