@@ -86,10 +86,12 @@ class Jobs {
   void TakeOver(const std::vector<plugins::launchers::RunStatus>& runs,
                 const std::function<bool(scheduler::JobState)>& seat);
 
-  // --- jobs.cc: what happens ---
+  // --- What happens. planned.cc: the planner has decided ---
   void Apply(const scheduler::Action& action);
   void Unplaced(const std::string& job, std::string why);
+  // --- members.cc: the launcher says what runs ---
   void Observe(const std::vector<plugins::launchers::RunStatus>& runs);
+  // --- jobs.cc: time has passed ---
   void Tick();
 
   // --- steps.cc: what is done about it ---
@@ -113,7 +115,7 @@ class Jobs {
   // In whole sentences how it stands and why.
   std::vector<std::string> Explain(const Job& job) const;
 
-  // What the members of jobs hold, together for each job and kind of device.
+  // What the members of jobs hold, together for each job and kind of device (devices.cc).
   std::vector<HeldDevices> Held() const;
 
   const scheduler::Cluster& cluster() const { return *around_.cluster; }
@@ -124,24 +126,37 @@ class Jobs {
   Job* Get(const std::string& id);
   Job& Add(Job job);
   void Enter(Job& job, JobState state, std::string why, std::string actor = "control");
-  void End(Job& job, Afterwards then, std::string why, std::string actor = "control");
+  void DropOver();
+
+  // --- attempt.cc ---
   void Begin(Job& job, std::vector<scheduler::MemberAt> members, std::string why);
   void Resize(Job& job, std::vector<scheduler::MemberAt> next, const scheduler::Reason& why);
+  void End(Job& job, Afterwards then, std::string why, std::string actor = "control");
+  void StopSaving(Job& job);
   void Settle(Job& job);
+
+  // --- members.cc, planned.cc ---
   void Look(Job& job);
-  void LeavePlanner(const Job& job);
   void AskPlanner(Job& job);
-  void LookAtHeld();
+  void LeavePlanner(const Job& job);
+
+  // --- after.cc ---
   // What has become of those that a name in `after` stands for: a job, or all elements of an array.
   enum class Outcome : uint8_t { kOpen, kDone, kFailed };
   Outcome OutcomeOf(const std::string& name) const;
   std::vector<std::string> Awaits(const Job& job) const;
+  void LookAtHeld();
+
+  // --- devices.cc ---
   std::string UsedUp(const config::JobFile& file) const;
   void LookAtBudgets();
-  void DropOver();
+
+  // --- watched_files.cc ---
   void SavedNow(Job& job, conf::TimePoint at);
+  void WatchFiles();
   net::Task<void> LookAtFiles();
 
+  // --- steps.cc ---
   bool NeedsStep(const Job& job, conf::TimePoint now) const;
   net::Task<void> Step(std::string id);
   net::Task<void> Act(std::string id);
