@@ -11,6 +11,7 @@
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/config.h"
+#include "gateway/config/cut_devices.h"
 #include "gateway/config/names.h"
 #include "plugins/launchers/slurm/topology.h"
 #include "scheduler/io/cluster_yaml.h"
@@ -216,6 +217,8 @@ class Loader {
         Wrong(policy, fmt::format("/placement/devices/{}", i), "",
               "wants part of a device; through Slurm they come whole, by count");
       }
+      if (std::string cut = AsksForCut(ask, UncutKinds(scaling_)); !cut.empty())
+        Wrong(policy, fmt::format("/placement/devices/{}", i), ask.kinds.front(), std::move(cut));
       const std::vector<std::string>& asked = ask.kinds;
       const std::string kind = asked.empty() ? "" : asked.front();
       const auto& kinds = scaling_.nodes.kinds;

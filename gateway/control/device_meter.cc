@@ -24,7 +24,7 @@ int64_t After(int64_t at, int64_t unit) {
   return (at / unit + 1) * unit;
 }
 
-bool Means(const HeldBy& by, const Holding& holding) {
+bool Means(const HeldBy& by, const HeldDevices& holding) {
   return by.all() || (by.model == holding.model && by.job == holding.job);
 }
 
@@ -56,21 +56,21 @@ std::vector<DeviceRecord> DeviceMeter::GoOn(std::span<const ledger::LastHeld> la
   return missing;
 }
 
-int64_t DeviceMeter::FromOf(const Holding& holding) const {
+int64_t DeviceMeter::FromOf(const HeldDevices& holding) const {
   const int64_t since = std::max<int64_t>(Millis(holding.since), 0);
   const auto until = until_ms_.find({holding.model, holding.job, holding.kind});
   return until == until_ms_.end() ? since : std::max(since, until->second);
 }
 
-conf::TimePoint DeviceMeter::GoesOnAt(std::span<const Holding> holdings) const {
+conf::TimePoint DeviceMeter::GoesOnAt(std::span<const HeldDevices> holdings) const {
   int64_t at = begun_ms_;
-  for (const Holding& holding : holdings) at = std::min(at, FromOf(holding));
+  for (const HeldDevices& holding : holdings) at = std::min(at, FromOf(holding));
   return FromMillis(at);
 }
 
-void DeviceMeter::Serve(std::span<const ledger::Served> served, std::span<const Holding> holdings) {
-  std::map<std::string_view, const Holding*> by_run;
-  for (const Holding& holding : holdings) {
+void DeviceMeter::Serve(std::span<const ledger::Served> served, std::span<const HeldDevices> holdings) {
+  std::map<std::string_view, const HeldDevices*> by_run;
+  for (const HeldDevices& holding : holdings) {
     if (!holding.run.empty()) by_run.emplace(holding.run, &holding);
   }
   for (const ledger::Served& one : served) {
@@ -80,18 +80,18 @@ void DeviceMeter::Serve(std::span<const ledger::Served> served, std::span<const 
   }
 }
 
-std::vector<DeviceRecord> DeviceMeter::Next(std::span<const Holding> holdings, const HeldBy& by,
+std::vector<DeviceRecord> DeviceMeter::Next(std::span<const HeldDevices> holdings, const HeldBy& by,
                                             conf::TimePoint until) const {
   const int64_t end = Millis(until);
-  std::map<Key, std::vector<const Holding*>> groups;
-  for (const Holding& holding : holdings) {
+  std::map<Key, std::vector<const HeldDevices*>> groups;
+  for (const HeldDevices& holding : holdings) {
     if (holding.milli > 0 && Means(by, holding))
       groups[{holding.model, holding.job, holding.kind}].push_back(&holding);
   }
   std::vector<DeviceRecord> out;
   for (const auto& [key, group] : groups) {
     int64_t from = end;
-    for (const Holding* holding : group) from = std::min(from, FromOf(*holding));
+    for (const HeldDevices* holding : group) from = std::min(from, FromOf(*holding));
     const auto weights = weights_.find(key);
     const Weights* served = weights == weights_.end() ? nullptr : &weights->second;
     bool first = true;
@@ -99,7 +99,7 @@ std::vector<DeviceRecord> DeviceMeter::Next(std::span<const Holding> holdings, c
       int64_t to = std::min(end, After(from, first ? kMinute : kHour));
       if (from < begun_ms_) to = std::min(to, begun_ms_);
       int64_t held = 0;
-      for (const Holding* holding : group)
+      for (const HeldDevices* holding : group)
         held += std::max<int64_t>(to - std::max(from, FromOf(*holding)), 0) * holding->milli;
       const bool dead = !first && from < begun_ms_;
       Share(*group.front(), from, to, held, dead ? nullptr : served, out);
@@ -111,7 +111,7 @@ std::vector<DeviceRecord> DeviceMeter::Next(std::span<const Holding> holdings, c
 }
 
 // Each tenant's part ends where the sum of the weights up to it does: so the parts leave nothing out.
-void DeviceMeter::Share(const Holding& of, int64_t from_ms, int64_t until_ms, int64_t held_us,
+void DeviceMeter::Share(const HeldDevices& of, int64_t from_ms, int64_t until_ms, int64_t held_us,
                         const Weights* weights, std::vector<DeviceRecord>& out) const {
   DeviceRecord record{.from_us = from_ms * 1000,
                       .until_us = until_ms * 1000,
@@ -137,9 +137,9 @@ void DeviceMeter::Share(const Holding& of, int64_t from_ms, int64_t until_ms, in
   }
 }
 
-void DeviceMeter::KeepOnly(std::span<const Holding> holdings) {
+void DeviceMeter::KeepOnly(std::span<const HeldDevices> holdings) {
   std::set<Key> held;
-  for (const Holding& holding : holdings) held.insert({holding.model, holding.job, holding.kind});
+  for (const HeldDevices& holding : holdings) held.insert({holding.model, holding.job, holding.kind});
   std::erase_if(until_ms_, [&](const auto& one) { return !held.contains(one.first); });
   std::erase_if(weights_, [&](const auto& one) { return !held.contains(one.first); });
 }

@@ -26,7 +26,7 @@
 namespace gateway::control {
 
 // Devices of one kind that a replica, or all members of a job, hold.
-struct Holding {
+struct HeldDevices {
   std::string run{};     // of a replica
   std::string model{};   // of a replica
   std::string job{};     // of a job: its id
@@ -50,18 +50,18 @@ class DeviceMeter {
   std::vector<ledger::DeviceRecord> GoOn(std::span<const ledger::LastHeld> last, conf::TimePoint begun);
 
   // The earliest time at which one of the holdings is to go on; `begun` where there is none before it.
-  conf::TimePoint GoesOnAt(std::span<const Holding> holdings) const;
+  conf::TimePoint GoesOnAt(std::span<const HeldDevices> holdings) const;
 
   // By replicas; those that hold nothing are passed over.
-  void Serve(std::span<const ledger::Served> served, std::span<const Holding> holdings);
+  void Serve(std::span<const ledger::Served> served, std::span<const HeldDevices> holdings);
 
   // What was held until `until` and is not yet recorded, by `by`. Until this process began, tokens belong to
   // the first minute: the gateway had died after it, and served nobody.
-  std::vector<ledger::DeviceRecord> Next(std::span<const Holding> holdings, const HeldBy& by,
+  std::vector<ledger::DeviceRecord> Next(std::span<const HeldDevices> holdings, const HeldBy& by,
                                          conf::TimePoint until) const;
 
   // Whoever holds nothing any more is forgotten: who comes after begins later.
-  void KeepOnly(std::span<const Holding> holdings);
+  void KeepOnly(std::span<const HeldDevices> holdings);
 
   // They are on disk, and count no more.
   void Written(std::span<const ledger::DeviceRecord> records);
@@ -73,9 +73,9 @@ class DeviceMeter {
   using Key = std::tuple<std::string, std::string, std::string>;  // model, job, kind
   using Weights = std::map<std::string, uint64_t>;                // by tenant
 
-  int64_t FromOf(const Holding& holding) const;
-  void Share(const Holding& of, int64_t from_ms, int64_t until_ms, int64_t held_us, const Weights* weights,
-             std::vector<ledger::DeviceRecord>& out) const;
+  int64_t FromOf(const HeldDevices& holding) const;
+  void Share(const HeldDevices& of, int64_t from_ms, int64_t until_ms, int64_t held_us,
+             const Weights* weights, std::vector<ledger::DeviceRecord>& out) const;
 
   int64_t begun_ms_ = 0;
   std::map<Key, int64_t> until_ms_;

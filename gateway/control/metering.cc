@@ -23,7 +23,7 @@ bool SameInterval(const ledger::DeviceRecord& a, const ledger::DeviceRecord& b) 
 }  // namespace
 
 Metering::Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
-                   std::function<std::vector<Holding>()> holdings,
+                   std::function<std::vector<HeldDevices>()> holdings,
                    std::function<void(std::span<const ledger::DeviceRecord>)> charge)
     : loop_(loop),
       ledger_(std::move(ledger)),
@@ -68,7 +68,7 @@ net::Task<bool> Metering::Count(HeldBy by, conf::TimePoint until) {
 
 net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
   if (!known_ && !co_await GoOn()) co_return false;
-  std::vector<Holding> holdings = holdings_();
+  std::vector<HeldDevices> holdings = holdings_();
   if (holdings.empty()) co_return true;
   const absl::StatusOr<std::vector<ledger::Served>> served =
       co_await net::OffLoop(loop_, [this] { return ledger_->TakeServed(); });
@@ -88,7 +88,7 @@ net::Task<bool> Metering::GoOn() {
   known_ = true;
   if (!co_await Write(std::move(missing))) co_return false;
   if (!first_) co_return true;
-  const std::vector<Holding> holdings = holdings_();
+  const std::vector<HeldDevices> holdings = holdings_();
   const absl::StatusOr<std::vector<ledger::Served>> served = co_await net::OffLoop(
       loop_, [this, since = meter_.GoesOnAt(holdings)] { return ledger_->ServedBefore(since); });
   if (!served.ok()) {

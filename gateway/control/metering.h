@@ -43,7 +43,7 @@ class Metering {
  public:
   // `holdings` is what is held now; `charge` is told of records that are on disk.
   Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
-           std::function<std::vector<Holding>()> holdings,
+           std::function<std::vector<HeldDevices>()> holdings,
            std::function<void(std::span<const ledger::DeviceRecord>)> charge);
 
   // Counts until it is closed. To be begun when it is known what is held.
@@ -64,7 +64,7 @@ class Metering {
 
   net::Loop& loop_;
   const std::unique_ptr<MeterLedger> ledger_;
-  const std::function<std::vector<Holding>()> holdings_;
+  const std::function<std::vector<HeldDevices>()> holdings_;
   const std::function<void(std::span<const ledger::DeviceRecord>)> charge_;
   const conf::TimePoint begun_;
   DeviceMeter meter_;

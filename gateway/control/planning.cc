@@ -7,6 +7,7 @@
 #include <array>
 #include <set>
 
+#include "gateway/config/cut_devices.h"
 #include "gateway/control/fleet.h"
 #include "gateway/control/grant.h"
 #include "scheduler/io/explanation_text.h"
@@ -48,7 +49,10 @@ std::vector<WorkClass> SparedBy(const std::vector<Victim>& may_preempt) {
 }  // namespace
 
 Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
-    : policy_(scaling.planning.policy), first_queue_(FirstLeaf(scaling.planning.queues)), last_(now) {
+    : policy_(scaling.planning.policy),
+      first_queue_(FirstLeaf(scaling.planning.queues)),
+      uncut_(config::UncutKinds(scaling)),
+      last_(now) {
   seated_.as_of = now;
   seated_.cluster = scaling.nodes;
   seated_.queues = scaling.planning.queues;
@@ -60,6 +64,7 @@ scheduler::Job Planning::JobOf(const std::string& run, const config::ModelPolicy
   scheduler::Ask ask{.cpu_milli = placement.cpu_milli, .memory_mib = placement.memory_mib};
   ask.devices.reserve(placement.devices.size());
   for (const config::DeviceNeed& need : placement.devices) ask.devices.push_back(need.ask);
+  config::AskForUncut(ask, uncut_);
   scheduler::Job job;
   job.id = run;
   job.queue = placement.queue.empty() ? first_queue_ : placement.queue;

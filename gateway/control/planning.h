@@ -67,7 +67,8 @@ class Planning {
 
   const scheduler::Policy policy_;
   std::string first_queue_;
-  scheduler::Snapshot seated_;  // its cluster is the planner's
+  const std::vector<std::string> uncut_;  // kinds of devices, where others are cut
+  scheduler::Snapshot seated_;            // its cluster is the planner's
   std::unique_ptr<scheduler::Planner> planner_;
   std::map<std::string, scheduler::JobIndex> jobs_;
   bool changed_ = false;

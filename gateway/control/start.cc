@@ -80,8 +80,8 @@ void ControlLoop::TakeOver(const std::vector<FleetEntry>& entries, const std::ve
 }
 
 // What is given by the plan and was asked for.
-std::vector<Holding> ControlLoop::Held() const {
-  std::vector<Holding> held;
+std::vector<HeldDevices> ControlLoop::Held() const {
+  std::vector<HeldDevices> held;
   held.reserve(fleet_.all().size());
   const conf::TimePoint now = net::Now();
   // What a clock that was put back says of the future began when this process did, at the latest.
@@ -94,7 +94,7 @@ std::vector<Holding> ControlLoop::Held() const {
                     .milli = HeldMilli(planning_.cluster(), replica.grant),
                     .since = since(replica.adopted ? replica.wanted : replica.launched)});
   }
-  for (Holding& holding : jobs_.Held()) {
+  for (HeldDevices& holding : jobs_.Held()) {
     holding.since = since(holding.since);
     held.push_back(std::move(holding));
   }

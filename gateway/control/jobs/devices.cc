@@ -11,8 +11,8 @@ constexpr conf::Duration kLookAtBudgets = std::chrono::seconds(1);
 
 }  // namespace
 
-std::vector<Holding> Jobs::Held() const {
-  std::vector<Holding> held;
+std::vector<HeldDevices> Jobs::Held() const {
+  std::vector<HeldDevices> held;
   for (const Job& job : jobs_) {
     if (!job.holds()) continue;
     std::map<std::string, int64_t> milli;

@@ -22,12 +22,12 @@ conf::TimePoint At(conf::Duration after_noon) {
   return kNoon + after_noon;
 }
 
-Holding Replica(const std::string& run, int64_t milli, conf::Duration since,
-                const std::string& kind = "h100") {
+HeldDevices Replica(const std::string& run, int64_t milli, conf::Duration since,
+                    const std::string& kind = "h100") {
   return {.run = run, .model = "chat", .kind = kind, .milli = milli, .since = At(since)};
 }
 
-Holding OfJob(const std::string& job, int64_t milli, conf::Duration since) {
+HeldDevices OfJob(const std::string& job, int64_t milli, conf::Duration since) {
   return {.job = job, .tenant = "acme/research", .kind = "h100", .milli = milli, .since = At(since)};
 }
 
@@ -51,7 +51,7 @@ int64_t Sum(const std::vector<DeviceRecord>& records) {
 
 struct DeviceMeterTest : testing::Test {
   void Begin(conf::Duration at, const std::vector<LastHeld>& last = {}) { meter.GoOn(last, At(at)); }
-  std::vector<DeviceRecord> Count(const std::vector<Holding>& holdings, conf::Duration until,
+  std::vector<DeviceRecord> Count(const std::vector<HeldDevices>& holdings, conf::Duration until,
                                   const HeldBy& by = {}) {
     std::vector<DeviceRecord> records = meter.Next(holdings, by, At(until));
     meter.Written(records);
@@ -69,7 +69,7 @@ TEST_F(DeviceMeterTest, WhatNobodyUsedIsNobodys) {
 }
 
 TEST_F(DeviceMeterTest, ReplicasAreSharedOutByTheTokensOfEachInterval) {
-  const std::vector<Holding> held = {Replica("r-1", 1000, seconds(0)), Replica("r-2", 3000, seconds(30))};
+  const std::vector<HeldDevices> held = {Replica("r-1", 1000, seconds(0)), Replica("r-2", 3000, seconds(30))};
   Begin(seconds(0));
   meter.Serve(std::vector<ledger::Served>{{"acme", "r-1", 30}, {"beta", "r-2", 10}, {"acme", "gone", 99}},
               held);
@@ -82,8 +82,8 @@ TEST_F(DeviceMeterTest, ReplicasAreSharedOutByTheTokensOfEachInterval) {
 }
 
 TEST_F(DeviceMeterTest, KindsAreKeptApartAndEachIsOfThoseThatItServed) {
-  const std::vector<Holding> held = {Replica("r-1", 1000, seconds(0)),
-                                     Replica("r-2", 2000, seconds(0), "ascend-910b")};
+  const std::vector<HeldDevices> held = {Replica("r-1", 1000, seconds(0)),
+                                         Replica("r-2", 2000, seconds(0), "ascend-910b")};
   Begin(seconds(0));
   meter.Serve(std::vector<ledger::Served>{{"acme", "r-1", 5}, {"beta", "r-2", 1}}, held);
   EXPECT_THAT(Said(Count(held, seconds(60))),
@@ -96,7 +96,7 @@ TEST_F(DeviceMeterTest, PartsMakeUpExactlyWhatWasHeld) {
       for (const size_t tenants : {size_t{1}, size_t{2}, size_t{3}, size_t{7}, size_t{100}}) {
         DeviceMeter one;
         one.GoOn({}, kNoon);
-        const std::vector<Holding> held = {Replica("r-1", milli, seconds(0))};
+        const std::vector<HeldDevices> held = {Replica("r-1", milli, seconds(0))};
         std::vector<ledger::Served> served;
         for (size_t t = 0; t < tenants; ++t)
           served.push_back({fmt::format("t{}", t), "r-1", (t * 7919) % 1'000'003 + 1});
@@ -110,7 +110,7 @@ TEST_F(DeviceMeterTest, PartsMakeUpExactlyWhatWasHeld) {
 }
 
 TEST_F(DeviceMeterTest, ATenantThatUsedNextToAllOfAVeryLargeSumIsNotCutShort) {
-  const std::vector<Holding> held = {Replica("r-1", 10'000'000, seconds(0))};
+  const std::vector<HeldDevices> held = {Replica("r-1", 10'000'000, seconds(0))};
   Begin(seconds(0));
   meter.Serve(std::vector<ledger::Served>{{"a", "r-1", uint64_t{1} << 60}, {"b", "r-1", 1}}, held);
   const std::vector<DeviceRecord> records = Count(held, seconds(60));
@@ -125,11 +125,13 @@ TEST_F(DeviceMeterTest, AJobIsItsTenantsWithFractionsOfDevices) {
 }
 
 TEST_F(DeviceMeterTest, WhatIsGivenBackIsCountedAloneAndItsSuccessorGoesOnFromThere) {
-  const std::vector<Holding> both = {Replica("r-1", 1000, seconds(0)), OfJob("train-1", 1000, seconds(0))};
+  const std::vector<HeldDevices> both = {Replica("r-1", 1000, seconds(0)),
+                                         OfJob("train-1", 1000, seconds(0))};
   Begin(seconds(0));
   EXPECT_THAT(Said(Count(both, seconds(20), {.model = {}, .job = "train-1"})),
               ElementsAre("acme/research train-1 h100 0+20=20"));
-  const std::vector<Holding> next = {Replica("r-1", 1000, seconds(0)), OfJob("train-1", 2000, seconds(25))};
+  const std::vector<HeldDevices> next = {Replica("r-1", 1000, seconds(0)),
+                                         OfJob("train-1", 2000, seconds(25))};
   meter.KeepOnly(next);
   EXPECT_THAT(Said(Count(next, seconds(60))),
               ElementsAre("acme/research train-1 h100 25+35=70", "(idle) chat h100 0+60=60"));
@@ -151,7 +153,7 @@ TEST_F(DeviceMeterTest, WhatIsHeldWhileNoGatewayRunsIsCountedByTheNextAndWasNobo
                                   .until_us = conf::ToUnixMicros(At(seconds(10))),
                                   .held_us = 10'000'000,
                                   .device_us = 10'000'000}});
-  const std::vector<Holding> held = {Replica("r-1", 1000, seconds(0))};
+  const std::vector<HeldDevices> held = {Replica("r-1", 1000, seconds(0))};
   EXPECT_EQ(meter.GoesOnAt(held), At(seconds(10)));
   meter.Serve(std::vector<ledger::Served>{{"acme", "r-1", 5}}, held);
   EXPECT_THAT(Said(Count(held, hours(2) + seconds(30))),
@@ -190,7 +192,7 @@ TEST_F(DeviceMeterTest, AClockThatWasPutBackStopsNothingAndCountsNothingTwice) {
                       .until_us = conf::ToUnixMicros(At(hours(1))),
                       .held_us = 60'000'000,
                       .device_us = 60'000'000}});
-  const std::vector<Holding> held = {Replica("r-1", 1000, -minutes(5))};
+  const std::vector<HeldDevices> held = {Replica("r-1", 1000, -minutes(5))};
   EXPECT_EQ(meter.GoesOnAt(held), kNoon);
   EXPECT_THAT(Said(Count(held, seconds(60))), ElementsAre("(idle) chat h100 0+60=60"));
 }

@@ -62,7 +62,7 @@ TEST(Metering, CountsEveryMomentOnceWhateverBecomesOfAWrite) {
   for (const Write write : {Write::kWorks, Write::kFails, Write::kIsNotConfirmed, Write::kIsCut}) {
     tests::RunOnLoop([write](TestLoop& loop) -> net::Task<void> {
       Disk disk;
-      std::vector<Holding> held;
+      std::vector<HeldDevices> held;
       int64_t charged = 0;
       Metering metering(
           loop, std::make_unique<ShakyLedger>(disk), [&] { return held; },

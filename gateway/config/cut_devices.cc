@@ -1,0 +1,46 @@
+#include "gateway/config/cut_devices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace gateway::config {
+namespace {
+
+// Of no device, for a machine on which all are cut.
+constexpr std::string_view kNone = "uncut";
+
+}  // namespace
+
+std::vector<std::string> UncutKinds(const Scaling& scaling) {
+  std::vector<std::string> kinds;
+  if (!scaling.probed) return kinds;
+  bool some_cut = false;
+  for (const plugins::devices::LocalNode& node : scaling.probed->nodes) {
+    if (node.devices.empty()) continue;
+    if (node.devices.front().cut) {
+      some_cut = true;
+    } else {
+      kinds.push_back(node.devices.front().kind);
+    }
+  }
+  if (!some_cut) return {};
+  if (kinds.empty()) kinds.emplace_back(kNone);
+  return kinds;
+}
+
+std::string AsksForCut(const scheduler::DeviceAsk& ask, const std::vector<std::string>& uncut) {
+  if (uncut.empty() || !ask.profile.empty() || ask.kinds.empty()) return {};
+  const std::string& kind = ask.kinds.front();
+  if (std::ranges::find(uncut, kind) != uncut.end()) return {};
+  return fmt::format("{} is cut into instances, and is given in those; ask for one by profile", kind);
+}
+
+void AskForUncut(scheduler::Ask& ask, const std::vector<std::string>& uncut) {
+  if (uncut.empty()) return;
+  for (scheduler::DeviceAsk& device : ask.devices) {
+    if (device.profile.empty() && device.kinds.empty()) device.kinds = uncut;
+  }
+}
+
+}  // namespace gateway::config
