@@ -50,6 +50,13 @@ int64_t Exchange::ExpectedOutput() const {
   return model().estimate->ExpectedOutput(OutputBound(*this)) * facts.n;
 }
 
+router::TokenEstimate::Completion Exchange::MeanOutput() const {
+  if (spec->bound.empty()) return {};
+  router::TokenEstimate::Completion one = model().estimate->MeanOutput(OutputBound(*this));
+  one.mean *= static_cast<double>(facts.n);
+  return one;
+}
+
 int64_t Exchange::MaxOutput() const {
   if (OnlyComputes(spec->api)) return 1;
   return spec->bound.empty() ? 0 : OutputBound(*this).value_or(0) * facts.n;

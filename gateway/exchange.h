@@ -103,6 +103,8 @@ struct Exchange {
   void OnClientGone();
   // Output tokens that the answer is expected to have, over all choices.
   int64_t ExpectedOutput() const;
+  // The same by the last few hundred answers, and how much of each choice is there while it is written.
+  router::TokenEstimate::Completion MeanOutput() const;
   // The most that they can be; 0: not known.
   int64_t MaxOutput() const;
   // What was used so far, as far as the events that passed tell it.

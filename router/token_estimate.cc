@@ -10,6 +10,7 @@ constexpr double kGain = 0.05;            // of the moving averages: about the l
 constexpr uint64_t kMinPromptBytes = 64;  // of a shorter prompt the chat template is most of the tokens
 constexpr double kTokensPerMediaPart = 512;
 constexpr double kMaxTokens = 1e12;
+constexpr double kSlowGain = 0.002;  // about the last five hundred
 
 struct Range {
   double low;
@@ -18,13 +19,14 @@ struct Range {
 constexpr Range kTokensPerByte{0.02, 2};
 constexpr Range kTokensPerEvent{0.1, 64};
 constexpr Range kOutput{1, 131072};
+constexpr Range kSquareOutput{1, kOutput.high* kOutput.high};
 constexpr Range kPrompt{0, 1e8};
 
-void Learn(std::atomic<double>& average, double sample, Range range) {
+void Learn(std::atomic<double>& average, double sample, Range range, double gain = kGain) {
   if (!std::isfinite(sample)) return;
   const double bounded = std::clamp(sample, range.low, range.high);
   double current = average.load(std::memory_order_relaxed);
-  while (!average.compare_exchange_weak(current, current + kGain * (bounded - current),
+  while (!average.compare_exchange_weak(current, current + gain * (bounded - current),
                                         std::memory_order_relaxed)) {
   }
 }
@@ -44,6 +46,14 @@ int64_t TokenEstimate::Prompt(uint64_t bytes, uint64_t token_ids, uint32_t media
 int64_t TokenEstimate::ExpectedOutput(std::optional<int64_t> bound) const {
   const int64_t expected = Tokens(output_.load(std::memory_order_relaxed));
   return bound ? std::clamp<int64_t>(*bound, 0, expected) : expected;
+}
+
+TokenEstimate::Completion TokenEstimate::MeanOutput(std::optional<int64_t> bound) const {
+  const double mean = mean_output_.load(std::memory_order_relaxed);
+  // Both are read by themselves, while they are learned.
+  const double square = std::max(square_output_.load(std::memory_order_relaxed), mean * mean);
+  const double most = bound ? std::max(static_cast<double>(*bound), 0.0) : kMaxTokens;
+  return {.mean = std::min(mean, most), .written = std::min(square / mean, most) / 2};
 }
 
 int64_t TokenEstimate::Cached(int64_t prompt_tokens) const {
@@ -71,7 +81,12 @@ void TokenEstimate::LearnCached(int64_t prompt_tokens, int64_t cached_tokens) {
 
 void TokenEstimate::LearnOutput(int64_t completion_tokens, uint64_t events) {
   if (completion_tokens < 0) return;
-  Learn(output_, static_cast<double>(completion_tokens), kOutput);
+  const auto output = static_cast<double>(completion_tokens);
+  Learn(output_, output, kOutput);
+  // Of the first ones all count alike.
+  const auto count = static_cast<double>(outputs_.fetch_add(1, std::memory_order_relaxed) + 1);
+  Learn(mean_output_, output, kOutput, std::max(kSlowGain, 1 / count));
+  Learn(square_output_, output * output, kSquareOutput, std::max(kSlowGain, 1 / count));
   if (events > 0) {
     Learn(tokens_per_event_, static_cast<double>(completion_tokens) / static_cast<double>(events),
           kTokensPerEvent);

@@ -25,6 +25,15 @@ class TokenEstimate {
   // Tokens that one completion is expected to have, never above its bound.
   int64_t ExpectedOutput(std::optional<int64_t> bound) const;
 
+  // How long completions are by the last few hundred, where ExpectedOutput follows the last twenty: what the
+  // work of many requests is reckoned by. The mean, never above the bound, and how much of one is there on
+  // the mean while it is written: E[output^2] / (2 E[output]), half of the bound at most.
+  struct Completion {
+    double mean = 0;
+    double written = 0;
+  };
+  Completion MeanOutput(std::optional<int64_t> bound) const;
+
   // Of a prompt of so many tokens, those that an engine is expected to hold already: by the share that it
   // held of the last prompts, long ones counting for more.
   int64_t Cached(int64_t prompt_tokens) const;
@@ -44,6 +53,9 @@ class TokenEstimate {
   std::atomic<double> tokens_per_byte_{kFirstTokensPerByte};
   std::atomic<double> tokens_per_event_{kFirstTokensPerEvent};
   std::atomic<double> output_{kFirstOutput};
+  std::atomic<double> mean_output_{kFirstOutput};
+  std::atomic<double> square_output_{kFirstOutput * kFirstOutput};
+  std::atomic<uint64_t> outputs_{0};
   std::atomic<double> prompt_{0};  // tokens of one
   std::atomic<double> cached_{0};  // ... of which the engine held so many
 };

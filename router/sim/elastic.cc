@@ -29,7 +29,6 @@ namespace autoscale = scheduler::autoscale;
 namespace engine = scheduler::engine;
 
 constexpr size_t kHolders = 16;
-constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kFlap = std::chrono::minutes(5);
 constexpr size_t kTellEvery = 500;          // requests
 constexpr uint32_t kMostHeld = 10'000'000;  // requests: the time limit is what refuses here
@@ -83,7 +82,8 @@ class Pool {
     Charge charge;
     std::optional<TimePoint> let_in;  // when it left the queue
     std::optional<TimePoint> first_token;
-    double work = 0;  // seconds of a replica, that it is reckoned to take
+    double work = 0;     // seconds of a replica, that it is reckoned to take
+    double prefill = 0;  // of these, until its first token
   };
   struct Waiter {
     WaitTicket ticket;
@@ -111,6 +111,7 @@ class Pool {
   void LetIn();
   void DropExpired();
   bool Dispatch(uint32_t request);
+  void Judge(uint32_t request, bool late);
   void OnEvent(Slot& slot, const engine::Event& event);
   void Tick();
   double Occupied() const;
@@ -142,9 +143,10 @@ class Pool {
   std::deque<Waiter> late_;
   uint32_t last_id_ = 0;
   size_t next_request_ = 0;
-  uint64_t open_ = 0;        // requests at replicas
-  double held_work_ = 0;     // seconds of a replica
-  double arrived_work_ = 0;  // since the last tick
+  uint64_t open_ = 0;                      // requests at replicas
+  double held_work_ = 0;                   // seconds of a replica
+  double arrived_work_ = 0;                // since the last tick
+  autoscale::FirstTokens first_tokens_{};  // likewise
   autoscale::AnswerSizes answers_{256};
   double hits_ = 0;
   double beside_prefill_ = 0;  // seconds from the gateway's queue to a first token, beyond the prefill
@@ -251,8 +253,10 @@ bool Pool::Dispatch(uint32_t at) {
 
 void Pool::Arrive(uint32_t at) {
   const Request& request = requests_[at];
-  flights_[at].work = autoscale::WorkOf(capacity_, request.prompt_tokens * (1 - hits_), request.prompt_tokens,
-                                        answers_.mean(), answers_.written());
+  const double uncached = request.prompt_tokens * (1 - hits_);
+  flights_[at].prefill = uncached * capacity_.prefill_token;
+  flights_[at].work =
+      autoscale::WorkOf(capacity_, uncached, request.prompt_tokens, answers_.mean(), answers_.written());
   arrived_work_ += flights_[at].work;
   series_.Arrived(flights_[at].work);
   if (queue_.waiting() > 0 || !HasRoomSomewhere()) return Hold(at);
@@ -349,7 +353,9 @@ void Pool::OnEvent(Slot& slot, const engine::Event& event) {
     index_.Confirm(request.blocks, *slot.state->member, now_);
     ttft_.push_back(conf::ToSeconds(now_ - Arrival(at)));
     if (flight.let_in) LearnBesidePrefill(conf::ToSeconds(now_ - *flight.let_in) - Prefill(at));
-    series_.FirstToken(ttft_.back(), now_ - Arrival(at) > options_.policy.ttft);
+    const bool late = now_ - Arrival(at) > options_.policy.ttft;
+    series_.FirstToken(ttft_.back(), late);
+    Judge(at, late);
     hits_ += kLearn * (static_cast<double>(event.cached_tokens) / request.prompt_tokens - hits_);
   }
   if (!event.finished) return;
@@ -371,6 +377,13 @@ void Pool::OnEvent(Slot& slot, const engine::Event& event) {
   --open_;
 }
 
+// As the gateway does: by what it expected of the prompt.
+void Pool::Judge(uint32_t at, bool late) {
+  const bool hopeless = flights_[at].prefill > conf::ToSeconds(options_.policy.ttft);
+  first_tokens_.came += 1;
+  (hopeless ? first_tokens_.hopeless : first_tokens_.late) += hopeless || late ? 1 : 0;
+}
+
 double Pool::Occupied() const {
   double sum = 0;
   for (const Slot* slot : serving_) {
@@ -387,10 +400,11 @@ autoscale::Decision Pool::Decide() {
   DropGone(late_);
   const Waiter* oldest = !late_.empty() ? &late_.front() : !in_time_.empty() ? &in_time_.front() : nullptr;
   const autoscale::Signals signals{
-      .demand = {.work = arrived_work_ / conf::ToSeconds(kTick),
+      .demand = {.work = arrived_work_ / conf::ToSeconds(options_.tick),
                  .backlog = held_work_,
                  .oldest = oldest == nullptr ? Duration() : now_ - Arrival(oldest->request),
-                 .occupied = Occupied()},
+                 .occupied = Occupied(),
+                 .first_tokens = std::exchange(first_tokens_, {})},
       .in_flight = static_cast<double>(open_) + static_cast<double>(held_.size()),
       .held = static_cast<double>(held_.size())};
   arrived_work_ = 0;
@@ -499,7 +513,7 @@ ElasticReport Pool::Run(const std::function<bool(size_t)>& keep_going) {
     }
     if (now_ >= next_tick_) {
       Tick();
-      next_tick_ += kTick;
+      next_tick_ += options_.tick;
     }
     if (keep_going && next_request_ >= told + kTellEvery) {
       told = next_request_;

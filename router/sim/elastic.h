@@ -3,11 +3,12 @@
 // to start before they serve, drain before they stop, and are paid for all the while.
 //
 // Requests are held at the gateway while no replica has room; those that cannot have a first token in time
-// any more wait behind those that can, and who has been held for as long as the policy says is refused. Once
-// a second the autoscaler hears what arrived, what is held and who is where, and what it decides is done. A
-// replica takes `cold_start` from its launch until it is ready; one that drains takes no new requests, and
-// stops when its last one is done. What a request will take of a replica is reckoned from its prompt, from
-// the answers so far and from the part of prompts that the engines' caches held so far.
+// any more wait behind those that can, and who has been held for as long as the policy says is refused. At
+// each tick the autoscaler hears what arrived, what is held, which first tokens came and who is where, and
+// what it decides is done. A replica takes `cold_start` from its launch until it is ready; one that drains
+// takes no new requests, and stops when its last one is done. What a request will take of a replica is
+// reckoned from its prompt, from the answers so far and from the part of prompts that the engines' caches
+// held so far.
 //
 // Pure: the same options and requests give the same report.
 #pragma once
@@ -35,7 +36,8 @@ struct ElasticOptions {
   // By second since the begin: so many replicas, whatever the policy's law would say; the last one stays.
   // Empty: the law decides.
   std::vector<uint32_t> plan;
-  conf::Duration sample_every{};  // zero: no samples
+  conf::Duration sample_every{};                         // zero: no samples
+  conf::Duration tick = std::chrono::milliseconds(100);  // of the autoscaler, as the gateway's
   uint64_t seed = 1;
 };
 

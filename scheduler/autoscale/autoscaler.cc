@@ -33,9 +33,11 @@ uint32_t Autoscaler::AskLaw(const Signals& signals, const Counts& counts, conf::
   uint32_t wanted = 0;
   switch (policy_.law) {
     case Law::kDemand:
-      out.why = "demand";
-      wanted = demand_.Decide(signals.demand, counts.there(), cold_start, now);
+      wanted = demand_.Decide(signals.demand, counts.there(), counts.coming, cold_start, now);
       out.demand = demand_.demand();
+      out.headroom = demand_.headroom().part();
+      out.late = demand_.headroom().late();
+      out.why = out.headroom > 0 ? "demand, and first tokens came late" : "demand";
       return wanted;
     case Law::kKpa:
       wanted = kpa_.Decide(in_flight, counts.ready, now);

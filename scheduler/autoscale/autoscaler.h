@@ -46,6 +46,8 @@ struct Decision {
   uint32_t wanted = 0;
   double demand = 0;                  // replicas, of the law demand; else what its rule gave
   std::string_view why;               // static: what the number was decided by
+  double headroom = 0;                // of the law demand: part of demand, for first tokens that were late
+  double late = 0;                    // likewise: share of the last while's first tokens
   uint32_t start = 0;                 // new replicas
   std::vector<uint32_t> take_back{};  // that drain
   std::vector<uint32_t> drain{};      // that are ready

@@ -34,6 +34,7 @@ DemandLaw::DemandLaw(const ScalingPolicy& policy)
     : settings_(policy.demand),
       ttft_(policy.ttft),
       margin_(settings_.margin * Deviations(policy.attainment) / Deviations(kUsualAttainment)),
+      headroom_(policy.attainment, policy.ttft),
       work_(std::max(settings_.window, kRecent)),
       fewest_(std::max(settings_.hold, conf::Duration(1))) {}
 
@@ -72,8 +73,8 @@ void DemandLaw::LearnDeviation(double level, double passed, conf::Duration cold_
   variance_ += (off * off - variance_) * std::min(1.0, passed / std::min(kDeviationOver, heard));
 }
 
-uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, conf::Duration cold_start,
-                           conf::TimePoint now) {
+uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, uint32_t coming,
+                           conf::Duration cold_start, conf::TimePoint now) {
   const double work = Sane(signals.work);
   if (!began_) {
     began_ = last_ = now;
@@ -86,6 +87,8 @@ uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, conf
   // After a fall the deviation is that of times that are over.
   demand_ = level + std::min(margin_ * std::sqrt(variance_), kMostMargin * level);
   demand_ = std::max(demand_, Sane(signals.occupied));
+  headroom_.Learn(signals.first_tokens, coming > 0, now);
+  demand_ *= 1 + headroom_.part();
   if (signals.oldest > ttft_ / 2) demand_ += Sane(signals.backlog) / kBacklogOver;
   demand_ = std::min(demand_, kMostReplicas);
 

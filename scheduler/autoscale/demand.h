@@ -2,6 +2,7 @@
 //
 //   level  = mean work over the window; or, if it is more, that of the last seconds less what chance may add
 //   demand = the greater of level + margin * deviation (half of the level at most) and what is occupied,
+//            + headroom for first tokens that came late (headroom.h), a part of that,
 //            + backlog that has waited too long, over some seconds
 //
 // in replicas, where work is seconds of a replica (capacity.h) that arrive each second. More when demand is
@@ -24,6 +25,7 @@
 #include <optional>
 #include <string_view>
 
+#include "scheduler/autoscale/headroom.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/autoscale/window.h"
 
@@ -34,18 +36,21 @@ struct DemandSignals {
   double backlog = 0;       // seconds of a replica that wait at the gateway
   conf::Duration oldest{};  // that waits
   double occupied = 0;      // ready replicas' parts of their batch or KV cache in use, summed; 0: not known
+  FirstTokens first_tokens{};  // that came in this tick
 };
 
 class DemandLaw {
  public:
   explicit DemandLaw(const ScalingPolicy& policy);
 
-  // Once a tick; `replicas` are ready or on their way. `cold_start`: how long a start takes; zero: nobody
-  // knows yet.
-  uint32_t Decide(const DemandSignals& signals, uint32_t replicas, conf::Duration cold_start,
+  // Once a tick; of `replicas`, ready or on their way, `coming` are on their way. `cold_start`: how long a
+  // start takes; zero: nobody knows yet.
+  uint32_t Decide(const DemandSignals& signals, uint32_t replicas, uint32_t coming, conf::Duration cold_start,
                   conf::TimePoint now);
 
-  double demand() const { return demand_; }  // replicas, as of the last tick
+  // As of the last tick.
+  double demand() const { return demand_; }  // replicas
+  const Headroom& headroom() const { return headroom_; }
 
  private:
   struct Level {
@@ -59,6 +64,7 @@ class DemandLaw {
   DemandSettings settings_;
   conf::Duration ttft_;
   double margin_;
+  Headroom headroom_;
   Window work_;
   Window fewest_;                         // that sufficed, of late
   std::deque<Level> levels_;              // of the last cold start

@@ -82,6 +82,7 @@ class Run {
     if (work > 0) queue_.push_back({now, work * passed});
     double can = Ready() * passed;
     double done = 0;
+    late_ = 0;
     while (!queue_.empty()) {
       Work& first = queue_.front();
       const conf::Duration waited = now - first.came;
@@ -93,13 +94,14 @@ class Run {
       } else {
         can -= part;
         done += part;
-        if (waited > autoscaler_.policy().ttft) out_.late += part;
+        if (waited > autoscaler_.policy().ttft) late_ += part;
       }
       out_.longest_wait = std::max(out_.longest_wait, waited);
       first.left -= part;
       if (first.left > kNothing) break;
       queue_.pop_front();
     }
+    out_.late += late_;
     waiting_ = 0;
     for (const Work& one : queue_) waiting_ += one.left;
     return done;
@@ -121,7 +123,10 @@ class Run {
         .backlog = waiting_,
         .oldest = queue_.empty() ? conf::Duration() : now - queue_.front().came,
         .occupied = std::min(rate * proportions_.occupied_of_work, static_cast<double>(Ready()))};
-    if (proportions_.work_of_request > 0) signals.held = waiting_ / proportions_.work_of_request;
+    if (const double each = proportions_.work_of_request; each > 0) {
+      signals.held = waiting_ / each;
+      signals.demand.first_tokens = {.came = rate * passed / each, .late = late_ / each};
+    }
     signals.in_flight = rate * proportions_.in_flight_of_work + signals.held;
     const Decision decision = autoscaler_.Tick(signals, replicas_, cold_start_, now);
     demand_ = decision.demand;
@@ -143,6 +148,7 @@ class Run {
   std::vector<ReplicaView> replicas_;
   std::deque<Work> queue_;
   double waiting_ = 0;
+  double late_ = 0;  // of what was done in the last tick
   double demand_ = 0;
   uint32_t next_id_ = 1;
   Replayed out_;

@@ -32,6 +32,27 @@ TEST(TokenEstimate, LearnsAModelsRatios) {
   EXPECT_NEAR(static_cast<double>(estimate.ExpectedOutput(std::nullopt)), 1000, 10);
 }
 
+TEST(TokenEstimate, KnowsHowMuchOfAnAnswerIsThereWhileItIsWritten) {
+  TokenEstimate estimate;
+  EXPECT_DOUBLE_EQ(estimate.MeanOutput(std::nullopt).mean, 256);
+  EXPECT_DOUBLE_EQ(estimate.MeanOutput(std::nullopt).written, 128);
+  estimate.LearnOutput(100, 0);
+  EXPECT_DOUBLE_EQ(estimate.MeanOutput(std::nullopt).mean, 100) << "nothing is left of the first guess";
+  // Of ten tokens that are being written five and a half belong to the long one.
+  for (int i = 0; i < 20'000; ++i) estimate.LearnOutput(i % 10 == 0 ? 1100 : 100, 0);
+  const double written = (0.9 * 100 * 100 + 0.1 * 1100 * 1100) / (2 * 200);
+  EXPECT_NEAR(estimate.MeanOutput(std::nullopt).mean, 200, 10);
+  EXPECT_NEAR(estimate.MeanOutput(std::nullopt).written, written, 15);
+  EXPECT_DOUBLE_EQ(estimate.MeanOutput(50).mean, 50);
+  EXPECT_DOUBLE_EQ(estimate.MeanOutput(50).written, 25) << "all are cut off";
+  EXPECT_NEAR(estimate.MeanOutput(400).mean, 200, 10);
+  EXPECT_DOUBLE_EQ(estimate.MeanOutput(400).written, 200) << "no answer has more than the bound";
+  EXPECT_NEAR(estimate.MeanOutput(100'000).written, written, 15);
+  EXPECT_EQ(estimate.MeanOutput(-3).mean, 0);
+  for (int i = 0; i < 2'000; ++i) estimate.LearnOutput(std::numeric_limits<int64_t>::max(), 1);
+  EXPECT_LE(estimate.MeanOutput(std::nullopt).mean, 131'072);
+}
+
 TEST(TokenEstimate, ExpectsTheShareOfAPromptThatEnginesReportedAsCached) {
   TokenEstimate estimate;
   EXPECT_EQ(estimate.Cached(1000), 0) << "nothing has been reported";

@@ -99,6 +99,22 @@ TEST(Elastic, APlanIsFollowedToTheSecond) {
   EXPECT_EQ(report.ups, 1u);
 }
 
+TEST(Elastic, HowOftenTheLawTicksMattersLittle) {
+  std::vector<Request> requests;
+  for (int turn = 0; turn < 6; ++turn) {
+    Add(requests, 6, seconds(600 * turn), seconds(600 * turn + 300));
+    Add(requests, 14, seconds(600 * turn + 300), seconds(600 * turn + 600));
+  }
+  ElasticOptions options = Options(1, 20);
+  options.initial = 3;
+  const ElasticReport live = SimulateElastic(options, requests);
+  options.tick = seconds(1);
+  const ElasticReport seldom = SimulateElastic(options, requests);
+  EXPECT_NEAR(live.replica_seconds, seldom.replica_seconds, 0.05 * seldom.replica_seconds);
+  EXPECT_NEAR(live.ttft_attained, seldom.ttft_attained, 0.01);
+  EXPECT_EQ(live.finished, seldom.finished);
+}
+
 TEST(Elastic, IsTheSameForTheSameSeed) {
   std::vector<Request> requests;
   Add(requests, 8, seconds(0), seconds(300));

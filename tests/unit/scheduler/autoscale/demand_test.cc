@@ -32,7 +32,7 @@ class Heard {
     uint32_t wanted = 0;
     more.work = work;
     for (int tick = 0; tick < ticks; ++tick)
-      wanted = law_.Decide(more, replicas, cold_start_, now_ += seconds(1));
+      wanted = law_.Decide(more, replicas, 0, cold_start_, now_ += seconds(1));
     return wanted;
   }
   double demand() const { return law_.demand(); }
