@@ -25,6 +25,7 @@
 #include "gateway/control/history.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
+#include "gateway/control/node_watch.h"
 #include "gateway/control/planning.h"
 #include "gateway/control/signals.h"
 #include "gateway/control/status.h"
@@ -109,7 +110,7 @@ class ControlLoop final : private net::Alarm {
   void Tell(Pool& pool);
   void Publish(conf::TimePoint now);
   void Retire(Replica& replica, std::string why, conf::TimePoint now);
-  void Fail(Replica& replica, std::string why, conf::TimePoint now);
+  void Fail(Replica& replica, std::string why, conf::TimePoint now, bool blameless = false);
   Pool* PoolOf(const Replica& replica);
 
   // --- steps.cc: what is done about it ---
@@ -127,18 +128,45 @@ class ControlLoop final : private net::Alarm {
   void FoundOrphan(const plugins::launchers::RunStatus& run);
   net::Task<void> EndOrphan(std::string run, bool ended);
   net::Task<void> Begin();
+  bool GivesUp() const;
   net::Task<void> OpenJobs();
   std::vector<HeldDevices> Held() const;
   void TakeOver(const std::vector<FleetEntry>& entries,
                 const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
+
+  // --- devices.cc: which devices have a fault ---
+  void WatchDevices(conf::TimePoint now);
+  net::Task<void> TellOfFaults();
+  void Lose(const plugins::launchers::DeviceFault& fault, conf::TimePoint now);
+
+  // --- nodes.cc: which nodes are trusted ---
+  void WatchNodes(conf::TimePoint now);
+  void SetAside(Replica& replica, conf::TimePoint now);
+  net::Task<void> AskNode(std::string name);
+  net::Task<void> HearNode(std::string name);
+  net::Task<absl::Status> MayStartOn(std::string name);
+  net::Task<void> TellOfNodes();
+  void SeeNodes(conf::TimePoint now);
+  std::vector<NodeStatus> Doubts() const;
+  std::vector<std::string> InWords() const;
 
   net::Loop& loop_;
   const std::unique_ptr<plugins::launchers::Launcher> launcher_;
   const Surroundings around_;
   Planning planning_;
   Jobs jobs_;
-  uint64_t shared_version_ = 0;        // of what the launcher says of a cluster that others use too
-  std::vector<std::string> left_out_;  // by it, as last told
+  NodeWatch node_watch_;                  // of a cluster that others use too
+  uint64_t watched_version_ = 0;          // of what the launcher says of that: what the watch has seen
+  std::set<std::string> suspects_;        // the watch's, once they are in the ledger
+  uint64_t suspects_version_ = 0;         // another with each change
+  std::pair<uint64_t, uint64_t> seen_{};  // versions of both, as the planner was told
+  std::set<std::string> asking_;          // nodes
+  bool telling_ = false;
+  conf::TimePoint next_telling_{};
+  std::vector<plugins::launchers::DeviceFault> faults_;  // once they are in the ledger
+  bool telling_of_faults_ = false;
+  conf::TimePoint next_faults_{};
+  std::vector<std::string> left_out_;  // by the launcher, as last told
   Fleet fleet_;
   Metering metering_;
   ColdStarts cold_starts_;
@@ -159,8 +187,11 @@ class ControlLoop final : private net::Alarm {
   size_t under_way_ = 0;
   bool urgent_ = false;
   bool looking_ = false;
+  bool looked_ = false;  // once, since it began
   bool begun_ = false;
   bool closing_ = false;
+  bool keep_ = false;             // closing: what runs
+  conf::TimePoint give_up_at_{};  // closing: ending it
 };
 
 }  // namespace gateway::control

@@ -21,6 +21,7 @@ void Jobs::Begin(Job& job, std::vector<MemberAt> members, std::string why) {
   job.members.clear();
   job.next.clear();
   ++job.attempt;
+  job.blameless = false;
   job.checkpointed = job.ran_from = {};
   job.started = around_.now();
   for (const MemberAt& at : members) {
@@ -96,6 +97,11 @@ void Jobs::Settle(Job& job) {
     case Afterwards::kResizes:
     case Afterwards::kWaits:
     case Afterwards::kRetries:
+      if (std::exchange(job.blameless, false)) {
+        LeavePlanner(job);
+        Enter(job, JobState::kPending, why, actor);
+        return AskPlanner(job);
+      }
       if (then == Afterwards::kRetries && job.restarts++ >= job.file().job.restart_budget) {
         LeavePlanner(job);
         return Enter(job, JobState::kFailed,

@@ -48,6 +48,13 @@ struct JobsAround {
   std::function<net::Task<bool>(const std::string& job)> metered = [](const std::string&) -> net::Task<bool> {
     co_return true;
   };
+  // OK, or Unavailable with the reason why nothing is to be started on a node just now.
+  std::function<net::Task<absl::Status>(std::string node)> may_start_on =
+      [](std::string) -> net::Task<absl::Status> { co_return absl::OkStatus(); };
+  // Nothing can be ended there, nor anything new started.
+  std::function<bool(const std::string& node)> untrusted = [](const std::string&) { return false; };
+  // What is said against nodes, in sentences.
+  std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
   // Why a tenant may start nothing on devices of these kinds now; empty: it may.
   std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)> devices_used_up =
       [](const std::string&, std::span<const std::string>) { return std::string(); };
@@ -95,6 +102,8 @@ class Jobs {
   std::vector<plugins::launchers::RunStatus> Observe(const std::vector<plugins::launchers::RunStatus>& runs);
   // --- jobs.cc: time has passed ---
   void Tick();
+  // --- lost.cc: a device is lost, and with it the members that have it: their jobs start again elsewhere ---
+  void Lose(const plugins::launchers::DeviceFault& fault);
 
   // --- steps.cc: what is done about it ---
   void TakeSteps();
@@ -117,6 +126,9 @@ class Jobs {
   net::Task<absl::StatusOr<JobLog>> Log(std::string id, WhichLog which);
   // In whole sentences how it stands and why.
   std::vector<std::string> Explain(const Job& job) const;
+
+  // Where members stand that were told to end and have not, for some seconds.
+  std::vector<std::string> LateNodes() const;
 
   // What the members of jobs hold, together for each job and kind of device (devices.cc).
   std::vector<HeldDevices> Held() const;
@@ -150,6 +162,11 @@ class Jobs {
   void Look(Job& job);
   void AskPlanner(Job& job);
   void LeavePlanner(const Job& job);
+
+  // --- lost.cc ---
+  bool IsGivenUp(const Job& job, const JobMember& member) const;
+  bool IsLate(const Job& job, const JobMember& member) const;
+  std::string NodeOf(const JobMember& member) const;
 
   // --- after.cc ---
   // What has become of those that a name in `after` stands for: a job, or all elements of an array.

@@ -68,6 +68,13 @@ std::vector<RunStatus> Jobs::Observe(const std::vector<RunStatus>& runs) {
 // What its members have come to.
 void Jobs::Look(Job& job) {
   const conf::TimePoint now = around_.now();
+  if (job.state == JobState::kStopping) {
+    for (JobMember& member : job.members) {
+      if (!IsGivenUp(job, member)) continue;
+      member.ended = true;
+      member.why = fmt::format("{} does not answer; it ends with it", NodeOf(member));
+    }
+  }
   const bool coming = job.state == JobState::kStarting;
   if (coming || job.state == JobState::kRunning) {
     if (!job.members.empty() && std::ranges::all_of(job.members, &JobMember::ended_well)) {
@@ -91,7 +98,9 @@ void Jobs::Look(Job& job) {
                       conf::FormatDuration(job.file().start_timeout), late->why.empty() ? "" : ": ",
                       late->why));
     }
-  } else if (job.state == JobState::kSaving && job.all_ended()) {
+  } else if (job.state == JobState::kSaving && std::ranges::all_of(job.members, [&](const JobMember& member) {
+               return member.ended || IsGivenUp(job, member);
+             })) {
     SavedNow(job, now);
     StopSaving(job);
   } else if (job.state == JobState::kStopping && job.all_ended()) {
