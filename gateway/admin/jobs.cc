@@ -123,8 +123,17 @@ Answer ListJobs(const Operations& operations, const Call& call) {
                   std::vector<FieldProblem>{{"state", fmt::format("\"{}\" is no state of a job", state)}},
                   call.request_id);
   }
+  // A page goes on after its job wherever that stands by now: the list changes while it is read.
+  const std::list<Job>& jobs = operations.jobs()->all();
   std::vector<ordered_json> all;
-  for (const Job& job : operations.jobs()->all()) {
+  auto at = std::ranges::find(jobs, call.Query("after"), &Job::id);
+  if (at == jobs.end()) {
+    at = jobs.begin();
+  } else {
+    all.push_back({{"id", at++->id}});
+  }
+  for (; at != jobs.end() && all.size() < kMaxPage + 2; ++at) {
+    const Job& job = *at;
     const std::string& of = job.file().job.tenant;
     if (state == "open" ? IsOver(job.state) : !state.empty() && Name(job.state) != state) continue;
     if (!queue.empty() && job.file().job.queue != queue) continue;

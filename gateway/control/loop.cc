@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/config/cut_devices.h"
 #include "gateway/control/capacity.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -65,6 +66,7 @@ JobsAround ControlLoop::AroundJobs(const config::Scaling& scaling) {
   around.launcher = launcher_.get();
   around.cluster = &planning_.cluster();
   around.queues = scaling.planning.queues;
+  around.uncut = config::UncutKinds(scaling);
   around.sources = conf::SystemSources();
   around.file = around_.jobs_file;
   return around;

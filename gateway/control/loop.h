@@ -124,7 +124,8 @@ class ControlLoop final : private net::Alarm {
   net::Task<void> Look();
   void Miss(Replica& replica, conf::TimePoint now);
   void Compare(const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
-  net::Task<void> EndOrphan(std::string run);
+  void FoundOrphan(const plugins::launchers::RunStatus& run);
+  net::Task<void> EndOrphan(std::string run, bool ended);
   net::Task<void> Begin();
   net::Task<void> OpenJobs();
   std::vector<HeldDevices> Held() const;

@@ -327,24 +327,28 @@ void ControlLoop::Compare(const std::vector<RunStatus>& runs, conf::TimePoint no
       replica.last_probe = run.why;
     }
   }
-  jobs_.Observe(runs);
   for (const auto& [id, run] : by_id) {
-    if (IsReplicaRun(id) && orphans_.insert(std::string(id)).second)
-      loop_.tasks.Spawn(EndOrphan(std::string(id)));
+    if (IsReplicaRun(id)) FoundOrphan(*run);
   }
+  for (const RunStatus& run : jobs_.Observe(runs)) FoundOrphan(run);
 }
 
-// A run that is ours by its name, and of which nothing is known: its devices may be given to others.
-net::Task<void> ControlLoop::EndOrphan(std::string run) {
+void ControlLoop::FoundOrphan(const RunStatus& run) {
+  if (orphans_.insert(run.id).second) loop_.tasks.Spawn(EndOrphan(run.id, run.state == RunState::kEnded));
+}
+
+// A run that is a replica's or a job's by its name, and of which nothing is known: its devices may be given
+// to others.
+net::Task<void> ControlLoop::EndOrphan(std::string run, bool ended) {
   ++under_way_;
   ledger::Event event;
   event.kind = ledger::Kind::kAction;
-  event.action = "replica.stop";
+  event.action = IsReplicaRun(run) ? "replica.stop" : "job.stop";
   event.actor = "control";
   event.subject = run;
   event.detail = R"({"reason":"nobody knows what it was started for"})";
-  if ((co_await around_.record(std::move(event))).ok()) {
-    (co_await launcher_->Stop(run, kStopGrace)).IgnoreError();
+  if (ended || (co_await around_.record(std::move(event))).ok()) {
+    if (!ended) (co_await launcher_->Stop(run, kStopGrace)).IgnoreError();
     (co_await launcher_->Forget(run)).IgnoreError();  // refused while it ends: the next look comes by
   }
   orphans_.erase(run);

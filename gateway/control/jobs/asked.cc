@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "conf/text.h"
 #include "gateway/control/jobs/jobs.h"
@@ -35,13 +34,33 @@ absl::Status NotNow(const Job& job, std::string_view what) {
       conf::Abseil(fmt::format("{} is {}, and {}", job.id, Name(job.state), what)));
 }
 
-std::string FirstLeaf(const std::vector<scheduler::Queue>& queues) {
-  std::set<std::string_view> inner;
-  for (const scheduler::Queue& queue : queues) inner.insert(queue.parent);
-  for (const scheduler::Queue& queue : queues) {
-    if (!inner.contains(queue.name)) return queue.name;
+std::string InWords(conf::Duration length) {
+  const int64_t seconds = std::chrono::floor<std::chrono::seconds>(length).count();
+  if (seconds < 60) return fmt::format("{} s", seconds);
+  if (seconds < 3600) return fmt::format("{} min", seconds / 60);
+  return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
+}
+
+// How far it has come, by what it has saved.
+std::string Progress(const Job& job) {
+  const conf::Duration kept = job.kept();
+  if (IsOver(job.state) || kept < std::chrono::seconds(1)) return {};
+  const std::optional<conf::Duration>& estimate = job.file().job.estimate;
+  if (!estimate) return fmt::format("{} of its work are saved.", InWords(kept));
+  return fmt::format("{} of the {} that it is estimated to run are saved.", InWords(kept),
+                     InWords(*estimate));
+}
+
+// How much of UTF-8 text ends with a whole character; what ends in the middle of one is read with what comes
+// after it.
+size_t WholeCharacters(std::string_view text) {
+  for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
+    const auto c = static_cast<unsigned char>(text[text.size() - back]);
+    if ((c & 0xC0) == 0x80) continue;
+    const size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 1;
+    return length > back ? text.size() - back : text.size();
   }
-  return {};
+  return text.size();
 }
 
 // A file's end is given from the start of a line where one begins in it.
@@ -59,6 +78,7 @@ absl::StatusOr<JobLog> ReadLog(const std::string& path, const Jobs::WhichLog& wh
   const ssize_t n = pread(file->get(), log.text.data(), log.text.size(), static_cast<off_t>(from));
   if (n < 0) return ledger::SystemError("read", path, errno);
   log.text.resize(static_cast<size_t>(n));
+  if (const size_t whole = WholeCharacters(log.text); whole > 0) log.text.resize(whole);
   log.next = from + log.text.size();
   if (const size_t line = log.text.find('\n'); log.cut && line != std::string::npos)
     log.text.erase(0, line + 1);
@@ -66,87 +86,6 @@ absl::StatusOr<JobLog> ReadLog(const std::string& path, const Jobs::WhichLog& wh
 }
 
 }  // namespace
-
-net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string file, std::string actor) {
-  Submitted out;
-  auto loaded = config::ReadJobFile(text, file, around_.sources);
-  out.problems = std::move(loaded.problems);
-  if (!loaded.value) co_return out;
-  config::JobFile job = *std::move(loaded.value);
-  out.problems = config::CheckJob(job, *around_.cluster, around_.queues);
-  if (!job.job.tenant.empty()) {
-    if (const std::optional<std::string> path = around_.tenant_path(job.job.tenant)) {
-      job.job.tenant = *path;
-    } else {
-      out.problems.push_back({.file = file,
-                              .pointer = "/tenant",
-                              .line = 0,
-                              .value = job.job.tenant,
-                              .message = fmt::format("unknown tenant \"{}\"", job.job.tenant)});
-    }
-  }
-  for (size_t i = 0; i < job.job.after.size(); ++i) {
-    const std::string& name = job.job.after[i];
-    const bool known = Find(name) != nullptr || Find(name + ".0") != nullptr;
-    if (known && OutcomeOf(name) != Outcome::kFailed) continue;
-    out.problems.push_back(
-        {.file = file,
-         .pointer = fmt::format("/after/{}", i),
-         .line = 0,
-         .value = name,
-         .message = known
-                        ? fmt::format("{} did not end well, and what comes after it would never start", name)
-                        : fmt::format("no job has the id \"{}\"", name)});
-  }
-  if (!out.problems.empty()) co_return out;
-  if (job.job.queue.empty()) job.job.queue = FirstLeaf(around_.queues);
-  out.used_up = UsedUp(job);
-  if (!out.used_up.empty()) co_return out;
-
-  const uint32_t count = std::max(1U, job.elements);
-  const auto open = static_cast<size_t>(
-      std::ranges::count_if(jobs_, [](const Job& other) { return !IsOver(other.state); }));
-  if (open + count > kMostJobs) {
-    co_return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
-        "{} jobs are not over, and with {} more there were more than {}", open, count, kMostJobs)));
-  }
-  const uint64_t number = ++last_number_;
-  auto submission = std::make_shared<Submission>();
-  submission->id = fmt::format("{}-{}", job.name, number);
-  submission->text = std::move(text);
-  submission->file = std::move(job);
-  submission->user = actor;
-  submission->at = around_.now();
-
-  std::string lines = LineOf(*submission, number);
-  std::vector<Job> made(count);
-  for (uint32_t element = 0; element < count; ++element) {
-    Job& one = made[element];
-    one.id = submission->file.elements > 0 ? fmt::format("{}.{}", submission->id, element) : submission->id;
-    one.of = submission;
-    one.element = element;
-    one.since = submission->at;
-    one.why = "it waits for a place";
-    one.actor = actor;
-    one.recorded = one.saved = true;
-    lines += LineOf(one, *around_.cluster);
-  }
-  ledger::Event event = Asked("job.submit", made.front(), actor);
-  event.subject = submission->id;
-  event.detail = nlohmann::json{{"name", submission->file.name}, {"jobs", count}}.dump();
-  if (absl::Status recorded = co_await around_.record(std::move(event)); !recorded.ok()) co_return recorded;
-  if (absl::Status kept = co_await Persist(std::move(lines)); !kept.ok()) {
-    // It may still be written: then it is taken back by the same write.
-    for (const Job& one : made) unwritten_ += LineOfForgotten(one.id);
-    co_return kept;
-  }
-  for (Job& one : made) {
-    out.jobs.push_back(one.id);
-    AskPlanner(Add(std::move(one)));
-  }
-  around_.wake();
-  co_return out;
-}
 
 net::Task<absl::Status> Jobs::Cancel(std::string id, std::string actor) {
   Job* job = Get(id);
@@ -193,6 +132,7 @@ net::Task<absl::Status> Jobs::Resume(std::string id, std::string actor) {
   if (absl::Status recorded = co_await around_.record(Asked("job.resume", *job, actor)); !recorded.ok())
     co_return recorded;
   job = Get(id);
+  if (job == nullptr) co_return NoSuchJob(id);
   if (job->state == JobState::kSuspended) {
     Enter(*job, JobState::kPending, fmt::format("resumed by {}: it waits for a place", actor), actor);
     AskPlanner(*job);
@@ -223,6 +163,7 @@ net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
 std::vector<std::string> Jobs::Explain(const Job& job) const {
   std::vector<std::string> out = {
       fmt::format("{} is {} since {}: {}.", job.id, Name(job.state), conf::FormatTime(job.since), job.why)};
+  if (std::string progress = Progress(job); !progress.empty()) out.push_back(std::move(progress));
   if (job.state != JobState::kPending) {
     for (size_t rank = 0; job.holds() && rank < job.members.size(); ++rank) {
       const JobMember& member = job.members[rank];

@@ -75,6 +75,7 @@ void Jobs::Settle(Job& job) {
   scheduler::Planner& planner = around_.planner();
   const Afterwards then = job.afterwards;
   if (job.checkpointed != conf::TimePoint()) job.resumes = true;
+  job.done = job.kept();
   const std::string why = job.why;
   const std::string actor = job.actor;
   if (then == Afterwards::kResizes) {

@@ -16,9 +16,9 @@ using scheduler::MemberAt;
 using scheduler::Phase;
 
 // As the planner knew it.
-scheduler::JobState SeatOf(const Job& job, conf::TimePoint now) {
+scheduler::JobState SeatOf(const Job& job, const std::vector<std::string>& uncut, conf::TimePoint now) {
   scheduler::JobState seat;
-  seat.job = AskOf(job);
+  seat.job = AskOf(job, uncut);
   seat.restarts = job.restarts;
   if (!job.holds()) return seat;
   seat.phase = Phase::kRunning;
@@ -78,13 +78,13 @@ void Jobs::TakeOver(const std::vector<RunStatus>& runs,
     }
     job.held = !job.holds() && !Awaits(job).empty();
     if (job.held) continue;
-    const bool seated = seat(SeatOf(job, around_.now()));
+    const bool seated = seat(SeatOf(job, around_.uncut, around_.now()));
     log::Info("job found", {{"job", job.id}, {"state", Name(job.state)}, {"seated", seated}});
     if (!seated && job.holds())
       End(job, Afterwards::kWaits, "the devices that it was given are not there any more");
   }
   LookAtBudgets();
-  Observe(runs);
+  (void)Observe(runs);
 }
 
 }  // namespace gateway::control

@@ -6,6 +6,8 @@
 #include <array>
 #include <bit>
 
+#include "gateway/config/cut_devices.h"
+
 namespace gateway::control {
 namespace {
 
@@ -49,11 +51,23 @@ uint64_t Job::devices() const {
   return count;
 }
 
-scheduler::Job AskOf(const Job& job) {
+conf::Duration Job::kept() const {
+  if (!holds() || checkpointed == conf::TimePoint()) return done;
+  const conf::Duration restart =
+      done > conf::Duration::zero() ? file().job.checkpoint.restart : conf::Duration::zero();
+  return done + std::max(checkpointed - started - restart, conf::Duration::zero());
+}
+
+scheduler::Job AskOf(const Job& job, const std::vector<std::string>& uncut) {
   scheduler::Job ask = job.file().job;
   ask.id = job.id;
   ask.user = job.of->user;
   ask.submitted = job.of->at;
+  if (ask.estimate && job.done > conf::Duration::zero()) {
+    const conf::Duration left = *ask.estimate - job.done;
+    ask.estimate = std::max<conf::Duration>(left, std::chrono::seconds(1)) + ask.checkpoint.restart;
+  }
+  for (scheduler::Role& role : ask.roles) config::AskForUncut(role.ask, uncut);
   ask.after.clear();  // it is not asked for before those have ended
   if (job.file().elements > 0) ask.array = job.of->id;
   return ask;

@@ -96,6 +96,7 @@ struct Job {
   uint32_t attempt = 0;
   uint32_t restarts = 0;                    // after failures
   bool resumes = false;                     // its next start goes on from what was saved
+  conf::Duration done{};                    // run time of earlier attempts that it need not run again
   std::vector<JobMember> members{};         // of this attempt, or the last one; by rank
   std::vector<JobMember> before{};          // of the attempt before
   std::vector<scheduler::MemberAt> next{};  // kResizes
@@ -116,11 +117,13 @@ struct Job {
   const config::JobFile& file() const { return of->file; }
   bool holds() const { return state >= JobState::kStarting && state <= JobState::kStopping; }
   bool all_ended() const;
-  uint64_t devices() const;  // that its members hold
+  uint64_t devices() const;     // that its members hold
+  conf::Duration kept() const;  // run time that it need not run again if this attempt ends now
 };
 
-// As the planner is asked for it.
-scheduler::Job AskOf(const Job& job);
+// As the planner is asked for it: of its estimate, what is left; its devices, of the kinds that are not cut
+// where they come whole (config/cut_devices.h).
+scheduler::Job AskOf(const Job& job, const std::vector<std::string>& uncut);
 
 // "finetune-7.3-2-0": of a job's attempt, by rank.
 std::string RunId(const Job& job, uint32_t rank);

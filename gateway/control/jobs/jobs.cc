@@ -79,7 +79,7 @@ void Jobs::DropOver() {
     }
     for (const JobMember& member : job->members) to_forget_.push_back(member.run);
     for (const JobMember& member : job->before) to_forget_.push_back(member.run);
-    unwritten_ += LineOfForgotten(job->id);
+    unwritten_.Put(job->id, LineOfForgotten(job->id));
     by_id_.erase(job->id);
     job = jobs_.erase(job);
     --over;

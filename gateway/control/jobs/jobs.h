@@ -6,7 +6,7 @@
 // the ledger; what a process before this one has left running is taken over.
 //
 // Owner: the control loop, on whose thread everything is called. Bounded: kMostJobs that are not over, and
-// the last kKeptOver that are.
+// the last kKeptOver that are, with kMostText of job files.
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,7 +16,6 @@
 #include <list>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "gateway/control/device_meter.h"
 #include "gateway/control/jobs/job.h"
 #include "gateway/control/jobs/journal.h"
+#include "gateway/control/jobs/unwritten.h"
 #include "gateway/ledger/record.h"
 #include "gateway/net/task.h"
 #include "plugins/launchers/launcher.h"
@@ -54,6 +54,7 @@ struct JobsAround {
   plugins::launchers::Launcher* launcher = nullptr;
   const scheduler::Cluster* cluster = nullptr;
   std::vector<scheduler::Queue> queues{};
+  std::vector<std::string> uncut{};  // kinds of devices, where others are cut (config/cut_devices.h)
   conf::Sources sources{};
   std::string file{};  // of the journal
 };
@@ -75,6 +76,7 @@ class Jobs {
  public:
   static constexpr size_t kMostJobs = 10'000;
   static constexpr size_t kKeptOver = 500;
+  static constexpr size_t kMostText = 64 << 20;   // bytes of job files, of all jobs together
   static constexpr size_t kMostLog = 256 * 1024;  // bytes of an answer
 
   explicit Jobs(JobsAround around);
@@ -89,8 +91,8 @@ class Jobs {
   // --- What happens. planned.cc: the planner has decided ---
   void Apply(const scheduler::Action& action);
   void Unplaced(const std::string& job, std::string why);
-  // --- members.cc: the launcher says what runs ---
-  void Observe(const std::vector<plugins::launchers::RunStatus>& runs);
+  // --- members.cc: the launcher says what runs. Returns those of jobs that no job has ---
+  std::vector<plugins::launchers::RunStatus> Observe(const std::vector<plugins::launchers::RunStatus>& runs);
   // --- jobs.cc: time has passed ---
   void Tick();
 
@@ -99,8 +101,9 @@ class Jobs {
   size_t under_way() const { return under_way_; }
   void Close() { closing_ = true; }  // no new steps; members run on
 
-  // --- asked.cc: what operators ask for; durable when it returns ---
+  // --- What operators ask for; durable when it returns. submit.cc ---
   net::Task<absl::StatusOr<Submitted>> Submit(std::string text, std::string file, std::string actor);
+  // --- asked.cc ---
   net::Task<absl::Status> Cancel(std::string id, std::string actor);
   net::Task<absl::Status> Suspend(std::string id, std::string actor);
   net::Task<absl::Status> Resume(std::string id, std::string actor);
@@ -127,6 +130,14 @@ class Jobs {
   Job& Add(Job job);
   void Enter(Job& job, JobState state, std::string why, std::string actor = "control");
   void DropOver();
+
+  // --- submit.cc ---
+  // What the cluster, tenants and other jobs make wrong of it; fills in what it leaves open.
+  std::vector<conf::Problem> Check(config::JobFile& job) const;
+  absl::Status HasRoomFor(size_t count, size_t bytes) const;
+  std::vector<Job> JobsOf(const std::shared_ptr<const Submission>& submission) const;
+  net::Task<absl::Status> PersistNew(const Submission& submission, uint64_t number,
+                                     const std::vector<Job>& made);
 
   // --- attempt.cc ---
   void Begin(Job& job, std::vector<scheduler::MemberAt> members, std::string why);
@@ -155,6 +166,8 @@ class Jobs {
   void SavedNow(Job& job, conf::TimePoint at);
   void WatchFiles();
   net::Task<void> LookAtFiles();
+  void UsedAt(const Job& job, std::optional<conf::TimePoint> at);
+  void SavedAt(Job& job, conf::TimePoint at);
 
   // --- steps.cc ---
   bool NeedsStep(const Job& job, conf::TimePoint now) const;
@@ -165,22 +178,22 @@ class Jobs {
   net::Task<void> TellToEnd(std::string id);
   net::Task<void> Finish(std::string id);
   net::Task<bool> Record(std::string id, std::string action);
-  net::Task<absl::Status> Persist(std::string lines);
+  net::Task<absl::Status> Persist();
   net::Task<absl::Status> Save(std::string id);
   net::Task<void> ForgetRuns();
-  net::Task<void> EndOrphan(std::string run, bool ended);
 
   const JobsAround around_;
   JobJournal journal_;
   std::list<Job> jobs_;  // in the order in which they were handed in
   std::map<std::string, std::list<Job>::iterator> by_id_;
   uint64_t last_number_ = 0;
-  std::string unwritten_;  // lines
-  uint64_t queued_ = 0;    // of those, and what is on disk
+  size_t coming_ = 0;  // jobs that are being handed in, and the bytes of their files
+  size_t coming_bytes_ = 0;
+  Unwritten unwritten_;
+  uint64_t queued_ = 0;  // times that something has waited, and those of which all is on disk
   uint64_t written_ = 0;
   admin::Turns writes_;
   std::vector<std::string> to_forget_;  // runs
-  std::set<std::string> orphans_;       // being ended
   conf::TimePoint next_files_{};
   conf::TimePoint next_budgets_{};
   size_t under_way_ = 0;

@@ -145,6 +145,7 @@ class Reader {
     job.attempt = line.at("attempt").get<uint32_t>();
     job.restarts = line.at("restarts").get<uint32_t>();
     job.resumes = line.at("resumes").get<bool>();
+    job.done = std::chrono::microseconds(line.value("done_us", int64_t{0}));
     job.members = ReadMembers(line.at("members"), cluster_);
     job.before = ReadMembers(line.at("before"), cluster_);
     for (const json& at : line.at("next")) job.next.push_back(ReadAt(at, cluster_));
@@ -199,6 +200,7 @@ std::string LineOf(const Job& job, const scheduler::Cluster& cluster) {
                {"attempt", job.attempt},
                {"restarts", job.restarts},
                {"resumes", job.resumes},
+               {"done_us", std::chrono::duration_cast<std::chrono::microseconds>(job.done).count()},
                {"members", Written(job.members, cluster)},
                {"before", Written(job.before, cluster)},
                {"next", std::move(next)}});

@@ -23,7 +23,7 @@ std::string WhyEnded(size_t rank, const JobMember& member) {
 
 }  // namespace
 
-void Jobs::Observe(const std::vector<RunStatus>& runs) {
+std::vector<RunStatus> Jobs::Observe(const std::vector<RunStatus>& runs) {
   const conf::TimePoint now = around_.now();
   std::map<std::string_view, const RunStatus*> by_id;
   for (const RunStatus& run : runs) {
@@ -59,10 +59,10 @@ void Jobs::Observe(const std::vector<RunStatus>& runs) {
     }
     if (job.holds()) Look(job);
   }
-  for (const auto& [id, run] : by_id) {
-    if (!closing_ && orphans_.insert(std::string(id)).second)
-      around_.spawn(EndOrphan(std::string(id), run->state == RunState::kEnded));
-  }
+  std::vector<RunStatus> unknown;
+  unknown.reserve(by_id.size());
+  for (const auto& [id, run] : by_id) unknown.push_back(*run);
+  return unknown;
 }
 
 // What its members have come to.

@@ -25,7 +25,7 @@ void Jobs::AskPlanner(Job& job) {
     job.unplaced = std::move(why);
     return;
   }
-  around_.planner().Submit(AskOf(job), now);
+  around_.planner().Submit(AskOf(job, around_.uncut), now);
   around_.changed();
 }
 

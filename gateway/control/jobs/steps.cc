@@ -46,12 +46,12 @@ std::string DetailOf(const Job& job, const scheduler::Cluster& cluster, conf::Ti
   if (job.state == JobState::kStarting) detail["resumes"] = job.resumes;
   if (job.state == JobState::kSaving) detail["saves"] = true;
   ordered_json places = ordered_json::array();
-  std::map<std::string, uint64_t> held;
+  std::map<std::string, int64_t> held;
   for (const JobMember& member : job.members) {
     const plugins::launchers::Grant grant = member.at.holding.node < cluster.nodes.size()
                                                 ? GrantOf(cluster, member.at.holding)
                                                 : plugins::launchers::Grant();
-    if (!grant.kind.empty()) held[grant.kind] += grant.devices.size() * grant.milli;
+    if (!grant.kind.empty()) held[grant.kind] += HeldMilli(cluster, grant);
     if (places.size() < kMembersInDetail)
       places.push_back({{"node", grant.node}, {"kind", grant.kind}, {"devices", grant.devices}});
   }
@@ -243,15 +243,15 @@ net::Task<void> Jobs::Finish(std::string id) {
   Settle(*Get(id));
 }
 
-// What was queued up to now is on disk when it returns.
-net::Task<absl::Status> Jobs::Persist(std::string lines) {
-  unwritten_ += lines;
+// What waits up to now is on disk when it returns.
+net::Task<absl::Status> Jobs::Persist() {
   const uint64_t mine = ++queued_;
   if (!co_await writes_.Take()) co_return absl::ResourceExhaustedError("too many wait for the disk");
   absl::Status written;
   if (written_ < mine) {
     const uint64_t covers = queued_;
-    std::string batch = std::exchange(unwritten_, {});
+    std::vector<Unwritten::Line> lines = unwritten_.Take();
+    const std::string batch = TextOf(lines);
     std::string anew;
     if (journal_.overgrown()) {
       KnownJobs known{.last_number = last_number_, .jobs = {jobs_.begin(), jobs_.end()}};
@@ -264,7 +264,7 @@ net::Task<absl::Status> Jobs::Persist(std::string lines) {
     if (written.ok()) {
       written_ = std::max(written_, covers);
     } else {
-      unwritten_.insert(0, batch);
+      unwritten_.PutBack(std::move(lines));
     }
   }
   writes_.Give();
@@ -273,7 +273,8 @@ net::Task<absl::Status> Jobs::Persist(std::string lines) {
 
 net::Task<absl::Status> Jobs::Save(std::string id) {
   const uint64_t version = Get(id)->version;
-  const absl::Status kept = co_await Persist(LineOf(*Get(id), *around_.cluster));
+  unwritten_.Put(id, LineOf(*Get(id), *around_.cluster));
+  const absl::Status kept = co_await Persist();
   Job* const job = Get(id);
   if (kept.ok() && job != nullptr && job->version == version) job->saved = true;
   co_return kept;
@@ -290,23 +291,6 @@ net::Task<void> Jobs::ForgetRuns() {
   }
   --under_way_;
   forgetting_ = false;
-}
-
-// A run that is a job's by its name, and of which nothing is known: its devices may be given to others.
-net::Task<void> Jobs::EndOrphan(std::string run, bool ended) {
-  ++under_way_;
-  ledger::Event event;
-  event.kind = ledger::Kind::kAction;
-  event.action = "job.stop";
-  event.actor = "control";
-  event.subject = run;
-  event.detail = R"({"reason":"nobody knows which job it is of"})";
-  if (ended || (co_await around_.record(std::move(event))).ok()) {
-    if (!ended) (co_await around_.launcher->Stop(run, kRetry)).IgnoreError();
-    (co_await around_.launcher->Forget(run)).IgnoreError();  // refused while it ends: the next look comes by
-  }
-  orphans_.erase(run);
-  --under_way_;
 }
 
 }  // namespace gateway::control

@@ -10,6 +10,22 @@ namespace {
 
 constexpr conf::Duration kLookWhileSaving = std::chrono::seconds(1);
 constexpr conf::Duration kLookElse = std::chrono::seconds(15);
+constexpr conf::Duration kShortestLook = std::chrono::milliseconds(100);
+
+bool MayBeIdle(const Job& job) {
+  return job.state == JobState::kRunning && job.file().job.work == scheduler::WorkClass::kNotebook;
+}
+bool MayHaveSaved(const Job& job) {
+  const bool runs = job.state == JobState::kRunning || job.state == JobState::kSaving;
+  return runs && !job.file().checkpoint.saved.empty();
+}
+
+// A notebook is suspended when at most a quarter of its idle_timeout has passed once more.
+conf::Duration LookEvery(const Job& job) {
+  if (MayHaveSaved(job) && job.state == JobState::kSaving) return kLookWhileSaving;
+  if (!MayBeIdle(job)) return kLookElse;
+  return std::clamp(job.file().job.idle_timeout / 4, kShortestLook, kLookElse);
+}
 
 std::optional<conf::TimePoint> ChangedAt(const std::string& path) {
   struct stat info = {};
@@ -29,12 +45,11 @@ void Jobs::SavedNow(Job& job, conf::TimePoint at) {
 
 void Jobs::WatchFiles() {
   const conf::TimePoint now = around_.now();
-  const bool saving = std::ranges::any_of(jobs_, [](const Job& job) {
-    return job.state == JobState::kSaving && !job.file().checkpoint.saved.empty();
-  });
-  if (saving) next_files_ = std::min(next_files_, now + kLookWhileSaving);
+  conf::Duration every = kLookElse;
+  for (const Job& job : jobs_) every = std::min(every, LookEvery(job));
+  next_files_ = std::min(next_files_, now + every);
   if (looking_ || closing_ || now < next_files_) return;
-  next_files_ = now + kLookElse;
+  next_files_ = now + every;
   around_.spawn(LookAtFiles());
 }
 
@@ -42,17 +57,16 @@ net::Task<void> Jobs::LookAtFiles() {
   struct Watched {
     std::string job;
     std::string path;
+    bool use = false;  // else its change is a save
     std::optional<conf::TimePoint> changed{};
   };
   std::vector<Watched> watched;
   for (const Job& job : jobs_) {
-    if (job.state != JobState::kRunning && job.state != JobState::kSaving) continue;
-    if (job.file().job.work == scheduler::WorkClass::kNotebook) {
+    if (MayBeIdle(job)) {
       const std::string& path = job.file().activity.empty() ? job.members.front().log : job.file().activity;
-      if (!path.empty()) watched.push_back({job.id, path});
-    } else if (!job.file().checkpoint.saved.empty()) {
-      watched.push_back({job.id, job.file().checkpoint.saved});
+      if (!path.empty()) watched.push_back({.job = job.id, .path = path, .use = true});
     }
+    if (MayHaveSaved(job)) watched.push_back({.job = job.id, .path = job.file().checkpoint.saved});
   }
   if (watched.empty()) co_return;
   looking_ = true;
@@ -66,18 +80,32 @@ net::Task<void> Jobs::LookAtFiles() {
   if (!looked.ok()) co_return;
   for (const Watched& one : watched) {
     Job* const job = Get(one.job);
-    if (job == nullptr || !one.changed || !job->holds()) continue;
-    scheduler::Planner& planner = around_.planner();
-    const scheduler::JobIndex index = planner.jobs().Find(job->id);
-    if (job->file().job.work == scheduler::WorkClass::kNotebook) {
-      if (index != scheduler::kNone) planner.Idle(index, std::max(*one.changed, job->since));
-      continue;
+    if (job == nullptr) continue;
+    if (one.use) {
+      UsedAt(*job, one.changed);
+    } else if (one.changed) {
+      SavedAt(*job, *one.changed);
     }
-    if (*one.changed <= std::max(job->checkpointed, job->started)) continue;
-    SavedNow(*job, *one.changed);
-    if (job->state != JobState::kSaving || *one.changed < job->since) continue;
-    StopSaving(*job);
   }
+}
+
+// Where there is no such file, nobody has used it since it runs. The planner is told of no idleness that may
+// end before it looks: that would be out of date by then.
+void Jobs::UsedAt(const Job& job, std::optional<conf::TimePoint> at) {
+  if (!MayBeIdle(job)) return;
+  const conf::TimePoint idle = std::max(at.value_or(job.since), job.since);
+  if (around_.now() - idle < job.file().job.idle_timeout) return;
+  scheduler::Planner& planner = around_.planner();
+  if (const scheduler::JobIndex index = planner.jobs().Find(job.id); index != scheduler::kNone) {
+    planner.Idle(index, idle);
+    around_.changed();
+  }
+}
+
+void Jobs::SavedAt(Job& job, conf::TimePoint at) {
+  if (!MayHaveSaved(job) || at <= std::max(job.checkpointed, job.started)) return;
+  SavedNow(job, at);
+  if (job.state == JobState::kSaving && at >= job.since) StopSaving(job);
 }
 
 }  // namespace gateway::control

@@ -234,9 +234,10 @@ TEST(ControlLoop, WhatRunsIsTakenOverAfterAKillAndNeverDoubled) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 2; }));
     co_await before.control->Close(true);
     EXPECT_EQ(machine.runs.size(), 2u);
-    // One that nobody knows of, and one that has died meanwhile.
+    // Two that nobody knows of, one that is no concern of its, and one that has died meanwhile.
     machine.runs.push_back(
         {.id = "r-chat-small-lost", .state = RunState::kRunning, .host = "127.0.0.1", .port = 1});
+    machine.runs.push_back({.id = "j-train-3-1-0", .state = RunState::kRunning});
     machine.runs.push_back({.id = "job-7", .state = RunState::kRunning});
     machine.runs.front().state = RunState::kEnded;
     const std::string survivor = std::next(machine.runs.begin())->id;
@@ -246,7 +247,9 @@ TEST(ControlLoop, WhatRunsIsTakenOverAfterAKillAndNeverDoubled) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return after.served == 2 && machine.runs.size() == 3; }));
     EXPECT_EQ(std::ranges::count(machine.calls, "start " + survivor), 0);
     EXPECT_EQ(std::ranges::count(machine.calls, "stop r-chat-small-lost"), 1);
-    EXPECT_EQ(std::ranges::count(machine.calls, "stop job-7"), 0) << "it is not a replica";
+    EXPECT_EQ(std::ranges::count(machine.calls, "stop j-train-3-1-0"), 1);
+    EXPECT_EQ(std::ranges::count(after.events, "job.stop"), 1);
+    EXPECT_EQ(std::ranges::count(machine.calls, "stop job-7"), 0) << "it is neither a replica nor a job's";
     EXPECT_EQ(machine.specs.size(), 3u) << "one was started, for the one that had died";
     EXPECT_EQ(std::ranges::count(after.events, "replica.adopt"), 1);
     for (const ReplicaStatus& replica : after.replicas()) EXPECT_EQ(replica.adopted, replica.run == survivor);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "gateway/control/jobs/run_spec.h"
@@ -343,6 +344,50 @@ TEST_F(JobsTest, IsSuspendedAndResumed) {
   EXPECT_TRUE((*world)[id].resumes);
 }
 
+TEST_F(JobsTest, WhatIsSavedCountsInTheNextAttemptsEstimate) {
+  const std::string id = world->Submit(std::string(kSaves) + "estimate: 4h\nrestarts: 3\n");
+  world->Settle();
+  const auto left = [&] {
+    scheduler::Planner& planner = world->planner();
+    return planner.jobs().ExpectedRun(planner.jobs().Find(id), minutes(1));
+  };
+  EXPECT_EQ(left(), minutes(240));
+  world->Pass(minutes(40));
+  world->Pass(minutes(20));  // it saves every half hour
+  launcher.End(Run(id, 1, 2), 1);
+  world->Settle();
+  world->Pass(seconds(5));
+  ASSERT_EQ(world->State(id), "running");
+  ASSERT_EQ((*world)[id].attempt, 2u);
+  EXPECT_EQ(left(), minutes(200)) << "40 minutes are saved";
+  EXPECT_THAT(world->jobs->Explain((*world)[id]),
+              Contains("40 min of the 4 h 0 min that it is estimated to run are saved."));
+  world->Pass(minutes(10));
+  ASSERT_TRUE(world->Ask(world->jobs->Suspend(id, "ada")).ok());
+  world->Settle();
+  ASSERT_EQ(world->State(id), "suspended");
+  Restart();
+  world->Settle();
+  EXPECT_THAT(world->jobs->Explain((*world)[id]),
+              Contains("50 min of the 4 h 0 min that it is estimated to run are saved."));
+  ASSERT_TRUE(world->Ask(world->jobs->Resume(id, "ada")).ok());
+  world->Settle();
+  ASSERT_EQ(world->State(id), "running");
+  EXPECT_EQ(left(), minutes(190));
+}
+
+TEST_F(JobsTest, WhatSavesNothingBeginsAnew) {
+  const std::string id = world->Submit(std::string(kGang) + "estimate: 4h\n");
+  world->Settle();
+  world->Pass(minutes(60));
+  launcher.End(Run(id, 1, 2), 1);
+  world->Settle();
+  world->Pass(seconds(5));
+  ASSERT_EQ((*world)[id].attempt, 2u);
+  EXPECT_EQ((*world)[id].done, conf::Duration::zero());
+  EXPECT_THAT(world->jobs->Explain((*world)[id]), testing::SizeIs(1));
+}
+
 TEST_F(JobsTest, ANotebookThatNobodyUsesIsSuspended) {
   world->now = conf::TimePoint(std::chrono::system_clock::now().time_since_epoch());
   const std::string activity = dir / "activity";
@@ -360,6 +405,30 @@ TEST_F(JobsTest, ANotebookThatNobodyUsesIsSuspended) {
   EXPECT_TRUE(world->Ask(world->jobs->Resume(id, "ada")).ok());
   world->Settle();
   EXPECT_EQ(world->State(id), "running");
+}
+
+TEST_F(JobsTest, ANotebookThatIsUsedInTimeGoesOnAndSavesByItsFile) {
+  launcher.saves_and_ends = false;
+  world->now = conf::TimePoint(std::chrono::system_clock::now().time_since_epoch()) - minutes(20);
+  const std::string id = world->Submit(fmt::format(
+      "name: nb\nwork: notebook\ncommand: [jupyter]\ndevices: [{{count: 1}}]\n"
+      "notebook: {{idle_timeout: 10m, activity: {0}}}\ncheckpoint: {{interval: 1h, grace: 1h, saved: {1}}}\n",
+      dir / "used", dir / "saved"));
+  world->Settle();
+  world->Pass(minutes(9));
+  std::ofstream(dir / "used") << "x";
+  std::filesystem::last_write_time(
+      dir / "used", std::filesystem::file_time_type::clock::now() - minutes(12));  // at 8m of its run
+  world->Pass(minutes(2));
+  ASSERT_EQ(world->State(id), "running");
+  world->Pass(minutes(8));
+  ASSERT_EQ(world->State(id), "saving") << "nobody has used it since";
+  world->Pass(minutes(2));
+  ASSERT_EQ(world->State(id), "saving");
+  std::ofstream(dir / "saved") << "x";
+  world->Pass(seconds(5));
+  EXPECT_EQ(world->State(id), "suspended");
+  EXPECT_TRUE((*world)[id].resumes);
 }
 
 TEST_F(JobsTest, AfterAKillWhatRunsIsTakenOverAndNothingIsDoubled) {
@@ -422,12 +491,15 @@ TEST_F(JobsTest, WhatEndedWhileNobodyLookedIsSettled) {
   EXPECT_EQ(world->State(id), "done");
 }
 
-TEST_F(JobsTest, ARunThatNobodyKnowsIsEnded) {
+TEST_F(JobsTest, ARunThatNoJobHasIsToldOf) {
   launcher.runs["j-lost-1-1-0"] = {.id = "j-lost-1-1-0", .state = RunState::kRunning};
   launcher.runs["r-model-1"] = {.id = "r-model-1", .state = RunState::kRunning};
+  world->Submit(std::string(kGang));
   world->Settle();
-  EXPECT_FALSE(launcher.runs.contains("j-lost-1-1-0"));
-  EXPECT_TRUE(launcher.runs.contains("r-model-1"));
+  ASSERT_EQ(launcher.runs.size(), 6u);
+  const std::vector<RunStatus> unknown = world->jobs->Observe(launcher.Now());
+  ASSERT_EQ(unknown.size(), 1u);
+  EXPECT_EQ(unknown[0].id, "j-lost-1-1-0");
 }
 
 TEST_F(JobsTest, ElementsOfAnArrayAreToldWhichTheyAreAndSoManyRunAtATime) {
