@@ -34,14 +34,21 @@ absl::Status NotNow(const Job& job, std::string_view what) {
       conf::Abseil(fmt::format("{} is {}, and {}", job.id, Name(job.state), what)));
 }
 
+std::string InWords(conf::Duration length) {
+  const int64_t seconds = std::chrono::floor<std::chrono::seconds>(length).count();
+  if (seconds < 60) return fmt::format("{} s", seconds);
+  if (seconds < 3600) return fmt::format("{} min", seconds / 60);
+  return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
+}
+
 // How far it has come, by what it has saved.
 std::string Progress(const Job& job) {
-  const auto done = std::chrono::floor<std::chrono::seconds>(job.kept());
-  if (IsOver(job.state) || done <= conf::Duration::zero()) return {};
+  const conf::Duration kept = job.kept();
+  if (IsOver(job.state) || kept < std::chrono::seconds(1)) return {};
   const std::optional<conf::Duration>& estimate = job.file().job.estimate;
-  if (!estimate) return fmt::format("{} of its work are saved.", conf::FormatDuration(done));
-  return fmt::format("{} of the {} that it is estimated to run are saved.", conf::FormatDuration(done),
-                     conf::FormatDuration(*estimate));
+  if (!estimate) return fmt::format("{} of its work are saved.", InWords(kept));
+  return fmt::format("{} of the {} that it is estimated to run are saved.", InWords(kept),
+                     InWords(*estimate));
 }
 
 // How much of UTF-8 text ends with a whole character; what ends in the middle of one is read with what comes

@@ -132,7 +132,7 @@ class DeviceBudget : public testing::Test {
   DeviceBudget()
       : scaled_({.more = std::string(kTwoGpus)}, std::string(kCluster),
                 {.replicas = {}, .tenant = "budget: {device_hours: 0.0004, device: gpu, period: month}"}) {}
-  ~DeviceBudget() override { EXPECT_TRUE(commands_.CancelAll(kLong)); }
+  ~DeviceBudget() override { EXPECT_TRUE(commands_.CancelAll()); }
 
   CliResult Tidegate(std::vector<std::string> args) const { return commands_.Run(std::move(args)); }
   CliResult Submit() {
@@ -141,12 +141,7 @@ class DeviceBudget : public testing::Test {
                         << "devices: [{kind: gpu, count: 8}]\n";
     return Tidegate({"jobs", "submit", file});
   }
-  std::string StateOf(const std::string& id) const {
-    for (const Json& job : commands_.List(true)) {
-      if (job["id"] == id) return job["state"];
-    }
-    return "(gone)";
-  }
+  std::string StateOf(const std::string& id) const { return commands_.StateOf(id); }
   void Budget(const std::string& from, const std::string& to) {
     std::string text = ReadFile(scaled_.gateway.config_path());
     const size_t at = text.find("device_hours: " + from);

@@ -15,6 +15,8 @@ namespace tests {
 
 class JobCommands {
  public:
+  static constexpr milliseconds kPatience{40'000};
+
   explicit JobCommands(const GatewayProcess& gateway) : gateway_(&gateway) {
     std::ofstream(folder_ / "key") << kScalingAdminKey << "\n";
   }
@@ -24,6 +26,33 @@ class JobCommands {
                              "--key-file", folder_ / "key"});
     return RunCli(args);
   }
+  // Its first job's id. Waits until the gateway knows what runs.
+  std::string Submit(std::string_view job) const {
+    EXPECT_TRUE(Within(kPatience, [&] { return Run({"jobs", "list"}).code == 0; }));
+    const std::string file = folder_ / "job.yaml";
+    std::ofstream(file) << job;
+    const CliResult submitted = Run({"jobs", "submit", file});
+    EXPECT_EQ(submitted.code, 0) << submitted.err;
+    return submitted.out.substr(0, submitted.out.find('\n'));
+  }
+  // Null where there is no such job.
+  Json Show(std::string_view id) const {
+    for (const Json& job : List(true)) {
+      if (job["id"] == id) return job;
+    }
+    return {};
+  }
+  std::string StateOf(std::string_view id) const {
+    const Json job = Show(id);
+    return job.is_object() ? job["state"].get<std::string>() : "(gone)";
+  }
+  bool Comes(std::string_view id, std::string_view state, uint32_t attempt = 1) const {
+    return Within(kPatience, [&] {
+      const Json job = Show(id);
+      return job.is_object() && job["state"] == state && job["attempt"] == attempt;
+    });
+  }
+  std::string Explain(const std::string& id) const { return Run({"jobs", "explain", id}).out; }
   // Null while the gateway does not answer, or does not know yet.
   Json List(bool all) const {
     std::vector<std::string> args = {"jobs", "list", "--json"};
@@ -40,7 +69,7 @@ class JobCommands {
     return ids;
   }
   // What is left running would outlive the test.
-  bool CancelAll(milliseconds patience) const {
+  bool CancelAll(milliseconds patience = kPatience) const {
     for (const std::string& id : Open()) (void)Run({"jobs", "cancel", id});
     return Within(patience, [&] { return Open().empty(); });
   }

@@ -45,28 +45,16 @@ class JobsFault : public testing::Test {
     EXPECT_TRUE(Within(kLong, [&] { return Tidegate({"jobs", "list"}).code == 0; }))
         << Tidegate({"jobs", "list"}).err;
   }
-  ~JobsFault() override { EXPECT_TRUE(commands_.CancelAll(kLong)); }
+  ~JobsFault() override { EXPECT_TRUE(commands_.CancelAll()); }
 
   CliResult Tidegate(std::vector<std::string> args) const { return commands_.Run(std::move(args)); }
   std::string Submit(std::string_view more) {
-    const std::string file = folder_ / "job.yaml";
-    std::ofstream(file) << "name: gang\ndirectory: " << folder_.path() << "\ncommand: [/bin/sh, train.sh]\n"
-                        << more;
-    const CliResult submitted = Tidegate({"jobs", "submit", file});
-    EXPECT_EQ(submitted.code, 0) << submitted.err;
-    return submitted.out.substr(0, submitted.out.find('\n'));
+    return commands_.Submit(
+        fmt::format("name: gang\ndirectory: {}\ncommand: [/bin/sh, train.sh]\n{}", folder_.path(), more));
   }
-  Json Show(const std::string& id) const {
-    for (const Json& job : commands_.List(true)) {
-      if (job["id"] == id) return job;
-    }
-    return {};
-  }
+  Json Show(const std::string& id) const { return commands_.Show(id); }
   bool Comes(const std::string& id, std::string_view state, uint32_t attempt = 1) const {
-    return Within(kLong, [&] {
-      const Json job = Show(id);
-      return job.is_object() && job["state"] == state && job["attempt"] == attempt;
-    });
+    return commands_.Comes(id, state, attempt);
   }
   // Processes of the attempt, of all jobs in the folder.
   std::vector<pid_t> Started(int attempt) const {

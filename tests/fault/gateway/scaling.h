@@ -21,6 +21,7 @@ inline constexpr std::string_view kScalingAdminKey = "a-bootstrap-key-of-enough-
 struct ScaledModel {
   std::string replicas = "{min: 0, max: 2}";
   std::string scaling = "{policy: demand, window: 5s, hold: 1s}";
+  std::string idle = "{scale_to_zero_after: 1s}";
   std::string more = {};     // further sections of the policy, as lines
   std::string command = {};  // a list in YAML's flow form; empty: tidegate-engine
   std::vector<std::string> flags = {"--preset", "instant"};  // of the engine
@@ -46,9 +47,9 @@ class Scaled {
       command += "]";
     }
     return fmt::format(
-        "model: chat-small\nreplicas: {}\nscaling: {}\nidle: {{scale_to_zero_after: 1s}}\n{}"
+        "model: chat-small\nreplicas: {}\nscaling: {}\nidle: {}\n{}"
         "replica: {{engine: vllm, command: {}{}}}\n",
-        model.replicas, model.scaling, model.more, command,
+        model.replicas, model.scaling, model.idle, model.more, command,
         model.replica.empty() ? "" : ", " + model.replica);
   }
   void WritePolicy(const ScaledModel& model) const {

@@ -361,7 +361,7 @@ TEST_F(JobsTest, WhatIsSavedCountsInTheNextAttemptsEstimate) {
   ASSERT_EQ((*world)[id].attempt, 2u);
   EXPECT_EQ(left(), minutes(200)) << "40 minutes are saved";
   EXPECT_THAT(world->jobs->Explain((*world)[id]),
-              Contains("40m of the 4h that it is estimated to run are saved."));
+              Contains("40 min of the 4 h 0 min that it is estimated to run are saved."));
   world->Pass(minutes(10));
   ASSERT_TRUE(world->Ask(world->jobs->Suspend(id, "ada")).ok());
   world->Settle();
@@ -369,7 +369,7 @@ TEST_F(JobsTest, WhatIsSavedCountsInTheNextAttemptsEstimate) {
   Restart();
   world->Settle();
   EXPECT_THAT(world->jobs->Explain((*world)[id]),
-              Contains("50m of the 4h that it is estimated to run are saved."));
+              Contains("50 min of the 4 h 0 min that it is estimated to run are saved."));
   ASSERT_TRUE(world->Ask(world->jobs->Resume(id, "ada")).ok());
   world->Settle();
   ASSERT_EQ(world->State(id), "running");
