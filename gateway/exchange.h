@@ -105,6 +105,8 @@ struct Exchange {
   int64_t ExpectedOutput() const;
   // The same by the last few hundred answers, and how much of each choice is there while it is written.
   router::TokenEstimate::Completion MeanOutput() const;
+  // What it waits as: what it asks for, or else its key's.
+  std::string_view Priority() const { return asked_priority.empty() ? principal->priority : asked_priority; }
   // The most that they can be; 0: not known.
   int64_t MaxOutput() const;
   // What was used so far, as far as the events that passed tell it.

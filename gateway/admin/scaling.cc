@@ -59,6 +59,7 @@ Answer ListScaling(const Operations& operations, const Call& call) {
     out["demand"] = model.demand;
     out["wanted"] = model.wanted;
     out["reason"] = model.why;
+    out["headroom"] = model.headroom;
     out["capacity_by"] = model.capacity;
     out["outstanding_requests"] = model.in_flight;
     out["held_requests"] = model.held;
@@ -74,6 +75,19 @@ Answer ListScaling(const Operations& operations, const Call& call) {
                                     {"starts", start.starts},
                                     {"p50_ms", Millis(start.p50)},
                                     {"p90_ms", Millis(start.p90)}});
+    }
+    out["classes"] = ordered_json::array();
+    for (const control::ClassStatus& of : model.classes) {
+      out["classes"].push_back({{"class", of.name},
+                                {"requests", of.came},
+                                {"refused_requests", of.refused},
+                                {"first_tokens_in_time", of.in_time},
+                                {"first_tokens_late", of.late},
+                                {"first_tokens_hopeless", of.hopeless},
+                                {"outstanding_requests", of.at_replicas},
+                                {"held_requests", of.waiting},
+                                {"held_prompt_tokens", of.waiting_tokens},
+                                {"oldest_ms", Millis(of.oldest)}});
     }
   }
   return ListPage(all, "model", call);

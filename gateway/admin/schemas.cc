@@ -51,24 +51,32 @@ constexpr std::array kShapes = {
           "bands:[Band] requests:[Waiting]",
           true},
     Shape{"Quantiles", "p50:number p90:number p99:number"},
+    Shape{"TrafficOfClass",
+          "class:string requests_per_second:number prompt_tokens_per_second:number "
+          "refusals_per_second:number first_token_ms:Quantiles? inter_token_ms:Quantiles?"},
     Shape{
         "Traffic",
         "model:string window_s:number requests_per_second:number errors_per_second:number "
         "output_tokens_per_second:number outstanding_requests:whole waiting:whole first_token_ms:Quantiles? "
-        "inter_token_ms:Quantiles?",
+        "inter_token_ms:Quantiles? classes:[TrafficOfClass]",
         true},
     Shape{"Replica",
           "id:string model:string state:string node:string? device_kind:string? devices:strings "
           "address:string? age_ms:whole in_state_ms:whole adopted:boolean outstanding_requests:whole "
           "reason:string",
           true},
+    Shape{"ScalingOfClass",
+          "class:string requests:whole refused_requests:whole first_tokens_in_time:whole "
+          "first_tokens_late:whole first_tokens_hopeless:whole outstanding_requests:whole "
+          "held_requests:whole held_prompt_tokens:whole oldest_ms:whole"},
     Shape{"ColdStart", "device_kind:string? starts:whole p50_ms:whole p90_ms:whole"},
     Shape{
         "Scaling",
         "model:string policy:string law:string min:whole max:whole demand:number wanted:whole reason:string "
-        "capacity_by:string outstanding_requests:number held_requests:number waiting:whole launching:whole "
-        "warming:whole ready:whole draining:whole stopping:whole failed_starts:whole next_start:time? "
-        "trouble:string? cold_starts:[ColdStart]",
+        "headroom:number capacity_by:string outstanding_requests:number held_requests:number waiting:whole "
+        "launching:whole warming:whole ready:whole draining:whole stopping:whole failed_starts:whole "
+        "next_start:time? "
+        "trouble:string? cold_starts:[ColdStart] classes:[ScalingOfClass]",
         true},
     Shape{"ScalingStep",
           "at:time seconds:number work:number arrivals_per_second:number outstanding_requests:number "

@@ -1,4 +1,6 @@
 // What models were asked for of late, and how fast they answered.
+#include <algorithm>
+
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 
@@ -10,6 +12,23 @@ using nlohmann::ordered_json;
 ordered_json Millis(const std::optional<RecentTraffic::Quantiles>& quantiles) {
   if (!quantiles) return {};
   return {{"p50", quantiles->p50 * 1e3}, {"p90", quantiles->p90 * 1e3}, {"p99", quantiles->p99 * 1e3}};
+}
+
+// The most urgent first; of a band that is configured no more, nothing.
+ordered_json Classes(const RecentTraffic::Row& row, const config::Queue& queue, double seconds) {
+  ordered_json all = ordered_json::array();
+  for (const config::Band& band : queue.bands) {
+    const auto of = std::ranges::find(row.classes, band.name, &RecentTraffic::ClassRow::name);
+    if (of == row.classes.end()) continue;
+    const auto rate = [seconds](uint64_t count) { return static_cast<double>(count) / seconds; };
+    all.push_back({{"class", of->name},
+                   {"requests_per_second", rate(of->requests)},
+                   {"prompt_tokens_per_second", rate(of->prompt_tokens)},
+                   {"refusals_per_second", rate(of->refused)},
+                   {"first_token_ms", Millis(of->first_token)},
+                   {"inter_token_ms", Millis(of->inter_token)}});
+  }
+  return all;
 }
 
 }  // namespace
@@ -35,7 +54,8 @@ Answer ListTraffic(const Operations& operations, const Call& call) {
                    {"outstanding_requests", outstanding[row.model]},
                    {"waiting", call.runtime->model(*id).waits->waiting()},
                    {"first_token_ms", Millis(row.first_token)},
-                   {"inter_token_ms", Millis(row.inter_token)}});
+                   {"inter_token_ms", Millis(row.inter_token)},
+                   {"classes", Classes(row, call.runtime->model(*id).config->queue, seconds)}});
   }
   return ListPage(all, "model", call);
 }

@@ -22,6 +22,12 @@ constexpr double kColdStartQuantile = 0.9;
 // What takes less may take a multiple of it by chance, and has not failed then.
 constexpr conf::Duration kLeastColdStart = std::chrono::seconds(10);
 
+std::string Headroom(const scheduler::autoscale::Decision& decision) {
+  if (decision.headroom < 0.0005) return {};
+  return fmt::format(", {:.1f} % more since {:.2f} % of first tokens were late", 100 * decision.headroom,
+                     100 * decision.late);
+}
+
 }  // namespace
 
 ControlLoop::ControlLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::Launcher> launcher,
@@ -135,12 +141,12 @@ void ControlLoop::DecideAll(conf::TimePoint now) {
     const std::optional<ModelId> id = runtime->routes().Find(model);
     if (pool.owned && id) {
       const auto found = asked.find(model);
-      const Asked sum = found == asked.end() ? Asked() : found->second;
-      pool.signals = pool.meter.Next(sum, *runtime->model(*id).waits, now);
+      pool.asked = found == asked.end() ? Asked() : found->second;
+      pool.signals = pool.meter.Next(pool.asked, *runtime->model(*id).waits, now);
       Reckon(pool, now);
       pool.signals.demand.occupied = Occupied(pool, now);
       Decide(pool, now);
-      Keep(pool, sum.came, now);
+      Keep(pool, pool.asked.came, now);
     } else {
       for (Replica& replica : fleet_.all()) {
         if (replica.model == model && replica.state < State::kDraining)
@@ -196,9 +202,9 @@ void ControlLoop::Decide(Pool& pool, conf::TimePoint now) {
   pool.decision = pool.autoscaler.Tick(pool.signals, views, cold_start, now);
   const scheduler::autoscale::Decision& decision = pool.decision;
   const std::string why =
-      fmt::format("{} wanted, {} there: {} (demand {:.2f} by {}, {:.0f} requests in flight, {:.0f} held)",
+      fmt::format("{} wanted, {} there: {} (demand {:.2f} by {}{}, {:.0f} requests in flight, {:.0f} held)",
                   decision.wanted, views.size(), decision.why, decision.demand, pool.capacity_by,
-                  pool.signals.in_flight, pool.signals.held);
+                  Headroom(decision), pool.signals.in_flight, pool.signals.held);
   for (const uint32_t id : decision.failed)
     Fail(*fleet_.Find(id), "its start takes more than twice as long as nine of ten others took", now);
   for (const uint32_t id : decision.take_back) fleet_.Enter(*fleet_.Find(id), State::kReady, why, now);

@@ -87,6 +87,7 @@ class ControlLoop final : private net::Alarm {
     bool owned = true;  // its policy is still configured
     scheduler::autoscale::Autoscaler autoscaler;
     Meter meter;
+    Asked asked;  // as of the last tick
     CrashLoop crashes;
     scheduler::autoscale::Signals signals;
     scheduler::autoscale::Decision decision;
@@ -108,6 +109,7 @@ class ControlLoop final : private net::Alarm {
   void Place(conf::TimePoint now);
   void Tend(conf::TimePoint now);
   void Tell(Pool& pool);
+  std::vector<ClassStatus> ClassesOf(const Pool& pool, conf::TimePoint now) const;
   void Publish(conf::TimePoint now);
   void Retire(Replica& replica, std::string why, conf::TimePoint now);
   void Fail(Replica& replica, std::string why, conf::TimePoint now, bool blameless = false);

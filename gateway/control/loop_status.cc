@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "gateway/control/loop.h"
@@ -17,6 +18,35 @@ std::string AddressOf(const Replica& replica) {
 }
 
 }  // namespace
+
+std::vector<ClassStatus> ControlLoop::ClassesOf(const Pool& pool, conf::TimePoint now) const {
+  std::vector<ClassStatus> rows;
+  const std::shared_ptr<const Runtime> runtime = around_.runtime();
+  const std::optional<ModelId> id = runtime->routes().Find(pool.policy.model());
+  if (!id) return rows;
+  const ModelRuntime& model = runtime->model(*id);
+  const ModelQueue::View queue = model.waits->Look(now, 0);
+  rows.reserve(model.config->queue.bands.size());
+  for (const config::Band& band : model.config->queue.bands) {
+    ClassStatus& row = rows.emplace_back();
+    row.name = band.name;
+    if (const auto of = pool.asked.classes.find(band.name); of != pool.asked.classes.end()) {
+      const AskedOfClass& asked = of->second;
+      row.came = asked.came;
+      row.refused = asked.refused;
+      row.in_time = asked.in_time;
+      row.late = asked.late;
+      row.hopeless = asked.hopeless;
+      // Shards go on while they are read one cell after the other.
+      row.at_replicas = asked.active - std::min(asked.waiting, asked.active);
+      row.waiting = asked.waiting;
+      row.waiting_tokens = asked.waiting_tokens;
+    }
+    const auto waits = std::ranges::find(queue.bands, band.name, &ModelQueue::Band::name);
+    if (waits != queue.bands.end()) row.oldest = waits->oldest;
+  }
+  return rows;
+}
 
 Status ControlLoop::status(conf::TimePoint now) const {
   Status out;
@@ -58,6 +88,8 @@ Status ControlLoop::status(conf::TimePoint now) const {
     row.capacity = pool.capacity_by;
     row.in_flight = pool.signals.in_flight;
     row.held = pool.signals.held;
+    row.headroom = pool.decision.headroom;
+    row.classes = ClassesOf(pool, now);
     for (size_t s = 0; s < kStates; ++s) row.replicas[s] = fleet_.Count(model, static_cast<State>(s));
     row.failures = pool.crashes.failures();
     if (!pool.crashes.MayStart(now)) row.next_start = pool.crashes.next();

@@ -1,8 +1,30 @@
 #include "gateway/control/signals.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gateway::control {
+namespace {
+
+void Add(const ClassCells& cells, AskedOfClass& sum) {
+  sum.came += cells.came.value();
+  sum.came_tokens += cells.came_tokens.value();
+  sum.refused += cells.refused.value();
+  sum.in_time += cells.in_time.value();
+  sum.late += cells.late.value();
+  sum.hopeless += cells.hopeless.value();
+  sum.active += cells.active.value();
+  sum.waiting += cells.waiting.value();
+  sum.waiting_tokens += cells.waiting_tokens.value();
+}
+
+// Of a count that only grows, since the last tick.
+uint64_t Since(uint64_t now, uint64_t& before) {
+  const uint64_t last = std::exchange(before, now);
+  return now < last ? 0 : now - last;
+}
+
+}  // namespace
 
 std::map<std::string, Asked, std::less<>> AddUp(std::span<const ShardMetrics* const> shards,
                                                 const Runtime& runtime) {
@@ -19,6 +41,12 @@ std::map<std::string, Asked, std::less<>> AddUp(std::span<const ShardMetrics* co
         if (static_cast<ledger::EndReason>(reason) != ledger::EndReason::kRefused)
           sum.came += cells.requests[reason].value();
       }
+      for (const auto& [band, of_class] : cells.classes) {
+        Add(*of_class, sum.classes[band]);
+        sum.in_time += of_class->in_time.value();
+        sum.late += of_class->late.value();
+        sum.hopeless += of_class->hopeless.value();
+      }
     });
   }
   return sums;
@@ -26,13 +54,20 @@ std::map<std::string, Asked, std::less<>> AddUp(std::span<const ShardMetrics* co
 
 scheduler::autoscale::Signals Meter::Next(const Asked& asked, const ModelQueue& queue, conf::TimePoint now) {
   const bool first = last_ == conf::TimePoint();
-  const uint64_t work = first || asked.work_ns < work_ns_ ? 0 : asked.work_ns - work_ns_;
+  const uint64_t work = Since(asked.work_ns, work_ns_);
+  const uint64_t in_time = Since(asked.in_time, in_time_);
+  const uint64_t late = Since(asked.late, late_);
+  const uint64_t hopeless = Since(asked.hopeless, hopeless_);
   const conf::Duration passed = first ? kTick : std::max(now - last_, kTick);
-  work_ns_ = asked.work_ns;
   last_ = now;
 
   scheduler::autoscale::Signals signals;
-  signals.demand.work = static_cast<double>(work) / static_cast<double>(passed.count());
+  if (!first) {
+    signals.demand.work = static_cast<double>(work) / static_cast<double>(passed.count());
+    signals.demand.first_tokens = {.came = static_cast<double>(in_time + late + hopeless),
+                                   .late = static_cast<double>(late),
+                                   .hopeless = static_cast<double>(hopeless)};
+  }
   signals.in_flight = static_cast<double>(asked.active);
   if (queue.waiting() == 0) return signals;
   signals.held = queue.waiting();

@@ -1,5 +1,5 @@
-// What a model is asked for, as the autoscaler wants it: the shards' cells added up, and how they move from
-// one tick to the next.
+// What a model is asked for, as the autoscaler wants it and by class: the shards' cells added up, and how
+// they move from one tick to the next.
 //
 // Control loop's thread.
 #pragma once
@@ -15,11 +15,28 @@
 
 namespace gateway::control {
 
+// Of one class (ClassCells).
+struct AskedOfClass {
+  uint64_t came = 0;  // requests, by now; ...
+  uint64_t came_tokens = 0;
+  uint64_t refused = 0;
+  uint64_t in_time = 0;  // first tokens; ...
+  uint64_t late = 0;
+  uint64_t hopeless = 0;
+  uint64_t active = 0;  // now; ...
+  uint64_t waiting = 0;
+  uint64_t waiting_tokens = 0;
+};
+
 struct Asked {
   uint64_t work_ns = 0;
   uint64_t held_work_ns = 0;
   uint64_t active = 0;
-  uint64_t came = 0;  // requests, by now
+  uint64_t came = 0;     // requests, by now
+  uint64_t in_time = 0;  // first tokens, likewise
+  uint64_t late = 0;
+  uint64_t hopeless = 0;
+  std::map<std::string, AskedOfClass, std::less<>> classes;
 };
 
 // By model; adapters are their bases'.
@@ -35,6 +52,9 @@ class Meter {
 
  private:
   uint64_t work_ns_ = 0;
+  uint64_t in_time_ = 0;
+  uint64_t late_ = 0;
+  uint64_t hopeless_ = 0;
   conf::TimePoint last_{};
 };
 

@@ -29,6 +29,20 @@ struct ReplicaStatus {
   std::string why;
 };
 
+// What one class of those who ask for a model asks for (ClassCells).
+struct ClassStatus {
+  std::string name;          // of the band
+  uint64_t came = 0;         // requests, since the start; ...
+  uint64_t refused = 0;      // for want of room
+  uint64_t in_time = 0;      // first tokens within slo.ttft
+  uint64_t late = 0;         // after it
+  uint64_t hopeless = 0;     // of prompts that take an idle replica longer
+  uint64_t at_replicas = 0;  // requests, now; ...
+  uint64_t waiting = 0;
+  uint64_t waiting_tokens = 0;  // of their prompts
+  conf::Duration oldest{};      // that waits
+};
+
 struct ModelStatus {
   std::string model;
   std::string policy;  // the file
@@ -41,6 +55,8 @@ struct ModelStatus {
   std::string capacity;  // by what it is reckoned
   double in_flight = 0;  // requests
   double held = 0;
+  double headroom = 0;               // of the law demand, for first tokens that were late: a part of demand
+  std::vector<ClassStatus> classes;  // the most urgent first
   uint32_t replicas[kStates] = {};
   uint32_t failures = 0;                        // of starts, in a row
   std::optional<conf::TimePoint> next_start{};  // not before that, because of them

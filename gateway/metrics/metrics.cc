@@ -106,6 +106,22 @@ void AddShadows(MetricFamilies& out, std::string_view model, const ShadowCells& 
       .Add(SampleOf(cells.duration), {{"model", model}});
 }
 
+void AddClass(MetricFamilies& out, std::string_view model, std::string_view name, const ClassCells& cells) {
+  out.Counter("tidegate_class_requests_total",
+              "Requests for a model that its limits let in, by the band of its queue that their priority is")
+      .Add(cells.came.value(), {{"model", model}, {"class", name}});
+  out.Counter("tidegate_class_prompt_tokens_total", "Tokens of their prompts, as estimated")
+      .Add(cells.came_tokens.value(), {{"model", model}, {"class", name}});
+  out.Counter("tidegate_class_refused_requests_total", "Those that were refused for want of room")
+      .Add(cells.refused.value(), {{"model", model}, {"class", name}});
+  out.Gauge("tidegate_class_active_requests", "Those that are there, at replicas or waiting")
+      .Add(cells.active.value(), {{"model", model}, {"class", name}});
+  out.Gauge("tidegate_class_waiting_prompt_tokens", "Tokens of the prompts of those that wait")
+      .Add(cells.waiting_tokens.value(), {{"model", model}, {"class", name}});
+  out.Histogram("tidegate_class_time_to_first_token_seconds", "To their first tokens")
+      .Add(SampleOf(cells.time_to_first_token), {{"model", model}, {"class", name}});
+}
+
 // By router::WaitRefusal.
 constexpr std::array<api::Code, 4> kQueueRefusals = {api::Code::kQueueTimeout, api::Code::kQueueFull,
                                                      api::Code::kQueueShareExceeded,
@@ -201,6 +217,8 @@ void Metrics::CollectModels(MetricFamilies& out) const {
         out.Counter(counter.name, counter.help).Add((cells.*counter.cell).value(), {{"model", model}});
       }
       AddShadows(out, model, cells.shadow);
+      for (const auto& [name_of, of_class] : cells.classes)
+        AddClass(out, model, classes_.Bounded(name_of, max), *of_class);
       out.Counter("tidegate_queue_refusals_total", "Requests that a queue would not take or hold longer");
       for (size_t i = 0; i < kQueueRefusals.size(); ++i) {
         out.Add(cells.queue_refusals[i].value(),

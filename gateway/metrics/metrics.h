@@ -44,6 +44,7 @@ class Metrics final : public prometheus::Collectable {
 
   const Operations& operations_;
   mutable LabelValues models_;
+  mutable LabelValues classes_;
   mutable LabelValues replicas_;
   mutable LabelValues tenants_;
 };

@@ -68,9 +68,34 @@ std::map<std::string, RecentTraffic::Sums> RecentTraffic::AddUp() const {
       sum.output_tokens += cells.output_tokens.sum.value();
       Add(sum.first_token, cells.time_to_first_token);
       Add(sum.inter_token, cells.time_per_output_token);
+      for (const auto& [band, of_class] : cells.classes) {
+        ClassSums& of = sum.classes[band];
+        of.requests += of_class->came.value();
+        of.prompt_tokens += of_class->came_tokens.value();
+        of.refused += of_class->refused.value();
+        Add(of.first_token, of_class->time_to_first_token);
+        Add(of.inter_token, of_class->time_per_output_token);
+      }
     });
   }
   return sums;
+}
+
+std::vector<RecentTraffic::ClassRow> RecentTraffic::ClassRows(const Sums& now, const Sums& before) {
+  static const ClassSums kNothing;
+  std::vector<ClassRow> rows;
+  rows.reserve(now.classes.size());
+  for (const auto& [name, sum] : now.classes) {
+    const auto found = before.classes.find(name);
+    const ClassSums& was = found == before.classes.end() ? kNothing : found->second;
+    rows.push_back({.name = name,
+                    .requests = sum.requests - was.requests,
+                    .prompt_tokens = sum.prompt_tokens - was.prompt_tokens,
+                    .refused = sum.refused - was.refused,
+                    .first_token = Since(sum.first_token, was.first_token),
+                    .inter_token = Since(sum.inter_token, was.inter_token)});
+  }
+  return rows;
 }
 
 std::vector<RecentTraffic::Row> RecentTraffic::Rows(conf::TimePoint now) const {
@@ -92,6 +117,7 @@ std::vector<RecentTraffic::Row> RecentTraffic::Rows(conf::TimePoint now) const {
     row.output_tokens = sum.output_tokens - before->output_tokens;
     row.first_token = Since(sum.first_token, before->first_token);
     row.inter_token = Since(sum.inter_token, before->inter_token);
+    row.classes = ClassRows(sum, *before);
   }
   return rows;
 }

@@ -1,5 +1,5 @@
-// RecentTraffic: what each model was asked for and how fast it answered in the last minute: rates, and
-// quantiles of the time to a first token and between tokens, from the shards' cells.
+// RecentTraffic: what each model was asked for, in all and by class, and how fast it answered in the last
+// minute: rates, and quantiles of the time to a first token and between tokens, from the shards' cells.
 //
 // Keeps what the cells said every few seconds; a window is what has been added since the oldest of that.
 // Quantiles are of histograms: exact to a bucket, evenly spread within it. Bounded: kSteps small sums a
@@ -36,6 +36,15 @@ class RecentTraffic final : private net::Alarm {
     double p90 = 0;
     double p99 = 0;
   };
+  // One class of those who ask for a model (ClassCells).
+  struct ClassRow {
+    std::string name;
+    uint64_t requests = 0;  // that came in the window
+    uint64_t prompt_tokens = 0;
+    uint64_t refused = 0;  // for want of room
+    std::optional<Quantiles> first_token{};
+    std::optional<Quantiles> inter_token{};
+  };
   struct Row {
     std::string model;
     double seconds = 0;  // of the window
@@ -44,6 +53,7 @@ class RecentTraffic final : private net::Alarm {
     uint64_t output_tokens = 0;
     std::optional<Quantiles> first_token{};  // nothing: no answer came
     std::optional<Quantiles> inter_token{};
+    std::vector<ClassRow> classes{};  // by name
   };
 
   static constexpr conf::Duration kStep = std::chrono::seconds(5);
@@ -59,12 +69,20 @@ class RecentTraffic final : private net::Alarm {
 
  private:
   static constexpr size_t kBuckets = DurationCells::kBounds.size() + 1;
+  struct ClassSums {
+    uint64_t requests = 0;
+    uint64_t prompt_tokens = 0;
+    uint64_t refused = 0;
+    std::array<uint64_t, kBuckets> first_token{};
+    std::array<uint64_t, kBuckets> inter_token{};
+  };
   struct Sums {
     uint64_t requests = 0;
     uint64_t errors = 0;
     uint64_t output_tokens = 0;
     std::array<uint64_t, kBuckets> first_token{};
     std::array<uint64_t, kBuckets> inter_token{};
+    std::map<std::string, ClassSums, std::less<>> classes;
   };
   struct Known {
     conf::TimePoint at;
@@ -73,6 +91,7 @@ class RecentTraffic final : private net::Alarm {
 
   void OnAlarm() override;
   std::map<std::string, Sums> AddUp() const;
+  static std::vector<ClassRow> ClassRows(const Sums& now, const Sums& before);
 
   const Shards shards_;
   std::deque<Known> known_;

@@ -31,11 +31,18 @@ void ShardMetrics::Bind(const Runtime& runtime) {
   const std::lock_guard lock(mutex_);
   bound_ = &runtime;
   by_model_.clear();
+  by_class_.clear();
   by_replica_.clear();
   for (const router::Model& model : runtime.routes().models()) {
     auto& cells_of = models_[model.spec.name];
     if (!cells_of) cells_of = std::make_unique<ModelCells>();
     by_model_.push_back(cells_of.get());
+    std::vector<ClassCells*>& classes = by_class_.emplace_back();
+    for (const config::Band& band : runtime.model(model.id).config->queue.bands) {
+      auto& of_class = cells_of->classes[band.name];
+      if (!of_class) of_class = std::make_unique<ClassCells>();
+      classes.push_back(of_class.get());
+    }
   }
   for (const router::Replica& replica : runtime.routes().replicas()) {
     auto& cells_of = replicas_[replica.spec.identity];
@@ -46,6 +53,10 @@ void ShardMetrics::Bind(const Runtime& runtime) {
 
 ModelCells& ShardMetrics::Earlier(const Runtime& runtime, ModelId id) {
   return *models_.at(runtime.routes().model(id).spec.name);
+}
+
+ClassCells& ShardMetrics::Earlier(const Runtime& runtime, ModelId id, size_t band) {
+  return *Earlier(runtime, id).classes.at(runtime.model(id).config->queue.bands[band].name);
 }
 
 ReplicaCells& ShardMetrics::Earlier(const Runtime& runtime, ReplicaId id) {

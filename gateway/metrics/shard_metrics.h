@@ -77,6 +77,22 @@ struct DemandCells {
   Cell active;        // requests there now
 };
 
+// Of the requests of one class for a model: of those whose priority, their key's or their tenant's, is one
+// band of the model's queue, whether there is a queue or not. See control/demand.h.
+struct ClassCells {
+  Cell came;            // that were let in by all limits
+  Cell came_tokens;     // of their prompts, as estimated
+  Cell active;          // requests there now
+  Cell waiting;         // of these, at the gateway
+  Cell waiting_tokens;  // of their prompts
+  Cell refused;         // for want of room, at once or after they had waited
+  Cell in_time;         // first tokens of streams within the slo.ttft of the model's policy; ...
+  Cell late;            // after it, and
+  Cell hopeless;        // of prompts that take an idle replica longer than that
+  DurationCells time_to_first_token;
+  DurationCells time_per_output_token;
+};
+
 struct ModelCells {
   std::array<Cell, ledger::kEndReasons> requests;  // by end reason
   Cell streams;
@@ -99,6 +115,7 @@ struct ModelCells {
   DurationCells overhead;
   ShadowCells shadow;
   DemandCells demand;
+  std::map<std::string, std::unique_ptr<ClassCells>, std::less<>> classes;  // by band
 };
 
 struct ReplicaCells {
@@ -131,11 +148,15 @@ class ShardMetrics {
   ModelCells& model(const Runtime& runtime, ModelId id) {
     return &runtime == bound_ ? *by_model_[static_cast<size_t>(id)] : Earlier(runtime, id);
   }
+  // `band`: of the model's queue, as configured.
+  ClassCells& of_class(const Runtime& runtime, ModelId id, size_t band) {
+    return &runtime == bound_ ? *by_class_[static_cast<size_t>(id)][band] : Earlier(runtime, id, band);
+  }
   ReplicaCells& replica(const Runtime& runtime, ReplicaId id) {
     return &runtime == bound_ ? *by_replica_[static_cast<size_t>(id)] : Earlier(runtime, id);
   }
 
-  // Any thread: every model and replica that was ever bound, by name.
+  // Any thread: every model, with its classes, and every replica that was ever bound, by name.
   template <class Visit>
   void ForEachModel(Visit visit) const {
     const std::lock_guard lock(mutex_);
@@ -151,6 +172,7 @@ class ShardMetrics {
  private:
   // Of requests that go on with the runtime they began with.
   ModelCells& Earlier(const Runtime& runtime, ModelId id);
+  ClassCells& Earlier(const Runtime& runtime, ModelId id, size_t band);
   ReplicaCells& Earlier(const Runtime& runtime, ReplicaId id);
 
   const Runtime* bound_ = nullptr;  // compared, never followed
@@ -158,6 +180,7 @@ class ShardMetrics {
   std::map<std::string, std::unique_ptr<ModelCells>> models_;
   std::map<std::string, std::unique_ptr<ReplicaCells>> replicas_;
   std::vector<ModelCells*> by_model_;
+  std::vector<std::vector<ClassCells*>> by_class_;  // of each model, by band
   std::vector<ReplicaCells*> by_replica_;
 };
 

@@ -57,6 +57,7 @@ std::string MessageOf(const Exchange& x, const router::Entered& entered) {
 // A refusal burns nothing of any limit.
 Verdict Refuse(Exchange& x, const router::Entered& entered) {
   x.shard.metrics.model(*x.runtime, x.model_id).queue_refusals[static_cast<size_t>(entered.refused)].Add();
+  x.demand.Refused();
   api::ApiError error = api::Make(CodeOf(entered.refused), MessageOf(x, entered));
   error.retry_after = std::max(entered.expected_wait, kShortestRetry);
   x.reservation.Refund();
@@ -67,6 +68,7 @@ Verdict Refuse(Exchange& x, const router::Entered& entered) {
 Verdict OutOfTime(Exchange& x) {
   x.reservation.Refund();
   x.shard.metrics.model(*x.runtime, x.model_id).queue_refusals[0].Add();
+  x.demand.Refused();
   return x.Fail(api::Make(api::Code::kDeadlineExceeded,
                           fmt::format("the time that this request may take has passed while it waited for {}",
                                       x.model().config->name)),
@@ -76,6 +78,7 @@ Verdict OutOfTime(Exchange& x) {
 Verdict WaitedTooLong(Exchange& x) {
   x.reservation.Refund();
   x.shard.metrics.model(*x.runtime, x.model_id).queue_refusals[0].Add();
+  x.demand.Refused();
   if (x.model().policy != nullptr && !LookForRoom(x, x.at.dispatched).expected()) {
     const std::string why = x.model().outlook->why_none();
     return x.Fail(api::Make(api::Code::kNoReplicaStarted,
@@ -161,7 +164,6 @@ net::Task<Turn> AwaitTurn(Exchange& x) {
   conf::TimePoint now = x.at.queued;
   const config::Queue& queue = *x.model().queue;
   const std::shared_ptr<ModelQueue> waits = x.model().waits;
-  const std::string_view priority = x.asked_priority.empty() ? x.principal->priority : x.asked_priority;
   const conf::Duration service =
       waits->LeastService({.whole = !x.facts.stream, .tokens = x.MaxOutput()}, now);
   const conf::TimePoint in_time = *x.deadline - service;
@@ -172,7 +174,7 @@ net::Task<Turn> AwaitTurn(Exchange& x) {
       QueueEntry{.request = x.id,
                  .tenant = x.principal->tenant,
                  .weight = static_cast<double>(x.principal->weight),
-                 .band = queue.bands[queue.BandOf(priority)].name,
+                 .band = queue.bands[queue.BandOf(x.Priority())].name,
                  .cost = QueueCost({.input = x.prompt_tokens_est, .output = x.ExpectedOutput()}),
                  .bytes = x.body.size() + kFootprint,
                  .deadline = std::min(in_time, now + max_wait)},

@@ -201,8 +201,7 @@ net::Task<Verdict> Dispatch(Exchange& x) {
   x.deadline = std::min(x.deadline.value_or(x.until), x.until);
   if (x.body_whole) x.WatchClient();
   if (x.client_gone) co_return x.Gone();  // by now, or while the ledger was waited for
-  if (x.model().outlook)
-    x.demand.Begin(x.shard.metrics.model(*x.runtime, x.model_id).demand, control::WorkOf(x));
+  x.demand.Begin(control::AskOf(x));
   Turn turn{Turn::Outcome::kCome, {}};
   if (!GoesAtOnce(x, start)) {
     turn = co_await AwaitTurn(x);

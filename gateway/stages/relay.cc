@@ -288,6 +288,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
   if (events_before == 0) {
     x_.at.first_token = now;
     x_.attempt->charge().FirstToken(now);
+    x_.demand.FirstToken(now - x_.at.started);
     CallNext(x_, now);
     x_.prefix.Running(x_, now);
   } else {

@@ -115,13 +115,14 @@ void Count(Exchange& x) {
   if (Happened(x.at.queued)) model.queue_time.Observe(x.QueueTime());
   if (Happened(x.at.sent))
     model.overhead.Observe(x.at.sent - x.at.started - x.at.body_wait - x.at.prefill - x.QueueTime());
-  if (Happened(x.at.first_token)) {
-    model.time_to_first_token.Observe(x.at.first_token - x.at.started);
-    if (x.counts.output > 1 && x.events > 1) {
-      model.time_per_output_token.Observe((x.at.last_token - x.at.first_token) /
-                                          static_cast<int64_t>(x.counts.output - 1));
-    }
-  }
+  if (!Happened(x.at.first_token)) return;
+  const conf::Duration first_token = x.at.first_token - x.at.started;
+  std::optional<conf::Duration> between;
+  if (x.counts.output > 1 && x.events > 1)
+    between = (x.at.last_token - x.at.first_token) / static_cast<int64_t>(x.counts.output - 1);
+  model.time_to_first_token.Observe(first_token);
+  if (between) model.time_per_output_token.Observe(*between);
+  x.demand.Answered(first_token, between);
 }
 
 // Our span, where the trace is sampled; after everything that needs the exchange's numbers.

@@ -36,8 +36,8 @@ struct ElasticOptions {
   // By second since the begin: so many replicas, whatever the policy's law would say; the last one stays.
   // Empty: the law decides.
   std::vector<uint32_t> plan;
-  conf::Duration sample_every{};                         // zero: no samples
-  conf::Duration tick = std::chrono::milliseconds(100);  // of the autoscaler, as the gateway's
+  conf::Duration sample_every{};                  // zero: no samples
+  conf::Duration tick = std::chrono::seconds(1);  // of the autoscaler; the gateway's is 100 ms
   uint64_t seed = 1;
 };
 

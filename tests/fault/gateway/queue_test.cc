@@ -42,6 +42,34 @@ TEST(Queue, ARequestWaitsWhereReplicasAreFullAndIsToldHowLong) {
   EXPECT_EQ(q.gateway.Metric(R"(tidegate_queue_requests{model="chat-small",band="normal"})"), 0.0);
 }
 
+TEST(Queue, WhoAsksAndWaitsIsToldByClass) {
+  const EngineProcess engine(Paced("5ms"));
+  const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1, max_requests: 4}"});
+  const std::string low = q.KeyFor("demo", "low");
+  RawClient holder = q.Holder();
+  const std::vector<RawClient> waiters = q.Sent(3, Asking(3, {}, low));
+  ASSERT_TRUE(q.Waiting(3));
+  EXPECT_EQ(q.gateway.Ask(Asking(3, {}, low)).code(), "queue_share_exceeded");
+  const auto metric = [&](const std::string& name, const std::string& band) {
+    return q.gateway.Metric(fmt::format(R"(tidegate_class_{}{{model="chat-small",class="{}"}})", name, band));
+  };
+  EXPECT_EQ(metric("requests_total", "normal"), 1.0);
+  EXPECT_EQ(metric("requests_total", "low"), 4.0);
+  EXPECT_EQ(metric("active_requests", "low"), 3.0);
+  EXPECT_EQ(metric("refused_requests_total", "low"), 1.0);
+  EXPECT_EQ(metric("waiting_prompt_tokens", "normal"), 0.0);
+  EXPECT_GT(*metric("waiting_prompt_tokens", "low"), 0);
+  const Answer traffic = q.gateway.AskAdmin(Get("/admin/v1/traffic", Queued::Credentials()));
+  const Json of_low = traffic.json()["data"][0]["classes"][2];
+  EXPECT_EQ(of_low["class"], "low");
+  EXPECT_GT(of_low["refusals_per_second"], 0) << traffic.body;
+  EXPECT_GT(of_low["prompt_tokens_per_second"], 0);
+  holder.Close();
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] { return metric("active_requests", "low") == 0.0; }));
+  EXPECT_EQ(metric("waiting_prompt_tokens", "low"), 0.0);
+  EXPECT_EQ(metric("time_to_first_token_seconds_count", "low"), 3.0);
+}
+
 TEST(Queue, AClientThatLeavesWhileItWaitsNeverReachesAnEngine) {
   const EngineProcess engine(Paced("5ms"));
   const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});

@@ -61,6 +61,13 @@ TEST_F(TopFault, OneFrameHasAllOfIt) {
   EXPECT_EQ(now["replicas"].size(), 1u);
   EXPECT_TRUE(now["traffic"][0]["first_token_ms"].is_object());
   EXPECT_TRUE(now["traffic"][0]["inter_token_ms"].is_null()) << "the answer came whole";
+  const Json of_class = now["traffic"][0]["classes"][1];
+  EXPECT_EQ(of_class["class"], "normal");
+  EXPECT_GT(of_class["requests_per_second"], 0);
+  EXPECT_TRUE(of_class["first_token_ms"].is_object());
+  EXPECT_TRUE(now["traffic"][0]["classes"][0]["first_token_ms"].is_null()) << "of nobody";
+  EXPECT_EQ(now["scaling"][0]["classes"][1]["requests"], 1);
+  EXPECT_EQ(now["scaling"][0]["classes"][1]["held_requests"], 0);
 }
 
 // The binary in a terminal of 80 columns and 24 rows.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "gateway/net/clock.h"
 #include "tests/unit/gateway/admin/world.h"
 
@@ -33,6 +35,9 @@ class RecentTrafficTest : public testing::Test {
     }
     ADD_FAILURE();
     return {};
+  }
+  ClassCells& of_class(size_t band) {
+    return world_.shard.of_class(*world_.runtime, *world_.runtime->routes().Find("chat-small"), band);
   }
   void Answer(milliseconds first_token) {
     cells().requests[static_cast<size_t>(ledger::EndReason::kDone)].Add();
@@ -67,6 +72,37 @@ TEST_F(RecentTrafficTest, TellsOfTheLastMinuteAndForgetsWhatWasBefore) {
   EXPECT_EQ(later.requests, 0u) << "longer ago than a window";
   EXPECT_FALSE(later.first_token);
   EXPECT_DOUBLE_EQ(later.seconds, 59);
+}
+
+TEST_F(RecentTrafficTest, TellsClassesApart) {
+  conf::TimePoint now = kBegin;
+  traffic_.Step(now);
+  of_class(0).came.Add(3);
+  of_class(0).came_tokens.Add(3000);
+  of_class(0).time_to_first_token.Observe(milliseconds(100));
+  of_class(2).came.Add(5);
+  of_class(2).refused.Add(2);
+  of_class(2).time_to_first_token.Observe(seconds(4));
+  of_class(2).time_per_output_token.Observe(milliseconds(30));
+  const auto row_of = [](const RecentTraffic::Row& row, std::string_view name) {
+    const auto found = std::ranges::find(row.classes, name, &RecentTraffic::ClassRow::name);
+    return found == row.classes.end() ? RecentTraffic::ClassRow() : *found;
+  };
+  const RecentTraffic::Row row = At(now + seconds(2));
+  ASSERT_EQ(row.classes.size(), 3u);
+  EXPECT_EQ(row_of(row, "high").requests, 3u);
+  EXPECT_EQ(row_of(row, "high").prompt_tokens, 3000u);
+  EXPECT_LE(row_of(row, "high").first_token->p99, 0.16);
+  EXPECT_FALSE(row_of(row, "high").inter_token);
+  EXPECT_EQ(row_of(row, "normal").requests, 0u);
+  EXPECT_FALSE(row_of(row, "normal").first_token);
+  EXPECT_EQ(row_of(row, "low").requests, 5u);
+  EXPECT_EQ(row_of(row, "low").refused, 2u);
+  EXPECT_GT(row_of(row, "low").first_token->p50, 2.56);
+  EXPECT_TRUE(row_of(row, "low").inter_token);
+
+  for (size_t i = 0; i < RecentTraffic::kSteps; ++i) traffic_.Step(now += RecentTraffic::kStep);
+  EXPECT_EQ(row_of(At(now), "low").requests, 0u) << "longer ago than a window";
 }
 
 }  // namespace
