@@ -107,6 +107,12 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
               {"model", of_model.empty() ? std::string_view() : models_.Bounded(of_model, max)},
               {"device_kind", kind}});
   }
+  out.Gauge("tidegate_nodes_doubted", "Nodes that take nothing new, by who says so")
+      .Add(static_cast<uint64_t>(std::ranges::count(status.nodes, true, &control::NodeStatus::ours)),
+           {{"by", "tidegate"}})
+      .Add(static_cast<uint64_t>(std::ranges::count(status.nodes, false, &control::NodeStatus::ours)),
+           {{"by", "launcher"}});
+  out.Counter("tidegate_node_suspicions_total", "Times that a node was found silent").Add(status.suspicions);
   out.Counter("tidegate_replica_launches_total", "Replicas that were launched").Add(status.launches);
   out.Counter("tidegate_replica_failures_total", "Replicas that failed").Add(status.failures);
 }

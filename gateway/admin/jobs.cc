@@ -213,6 +213,9 @@ Answer ListNodes(const Operations& operations, const Call& call) {
   if (planner == nullptr) return NotThere(call);
   const scheduler::ClusterState& state = planner->state();
   const scheduler::Cluster& cluster = state.cluster();
+  const control::Status status = operations.scaling();
+  std::map<std::string, std::string> doubts;
+  for (const control::NodeStatus& doubt : status.nodes) doubts[doubt.node] = doubt.why;
   std::vector<ordered_json> all;
   all.reserve(cluster.nodes.size());
   for (scheduler::NodeId id = 0; id < cluster.nodes.size(); ++id) {
@@ -236,6 +239,7 @@ Answer ListNodes(const Operations& operations, const Call& call) {
     }
     all.push_back({{"name", cluster.nodes[id].name},
                    {"health", Name(state.health(id))},
+                   {"health_reason", TextOrNull(doubts[cluster.nodes[id].name])},
                    {"kind", TextOrNull(type.devices > 0 ? cluster.kinds[type.kind].name : "")},
                    {"devices", type.devices},
                    {"free", node.whole_count()},

@@ -113,9 +113,10 @@ int List(const Options& options) {
 int Nodes(const Options& options) {
   return PrintList(
       options, "/admin/v1/nodes",
-      {{"NODE"}, {"HEALTH"}, {"KIND"}, {"DEVICES", true}, {"FREE", true}, {"HELD BY"}},
+      {{"NODE"}, {"HEALTH"}, {"KIND"}, {"DEVICES", true}, {"FREE", true}, {"HELD BY"}, {"REASON"}},
       [](const ordered_json& node) -> std::vector<std::string> {
         std::string holders;
+        const std::string reasons = node["health_reason"].is_null() ? "-" : TextOf(node["health_reason"]);
         for (const ordered_json& device : node["each"]) {
           for (const ordered_json& holder : device["held_by"])
             holders +=
@@ -123,8 +124,13 @@ int Nodes(const Options& options) {
           if (!device["healthy"].get<bool>())
             holders += fmt::format("{}{}:broken", holders.empty() ? "" : " ", TextOf(device["device"]));
         }
-        return {TextOf(node["name"]),    TextOf(node["health"]), TextOf(node["kind"]),
-                TextOf(node["devices"]), TextOf(node["free"]),   holders.empty() ? "-" : holders};
+        return {TextOf(node["name"]),
+                TextOf(node["health"]),
+                TextOf(node["kind"]),
+                TextOf(node["devices"]),
+                TextOf(node["free"]),
+                holders.empty() ? "-" : holders,
+                reasons};
       });
 }
 

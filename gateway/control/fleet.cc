@@ -102,7 +102,7 @@ std::vector<scheduler::autoscale::ReplicaView> Fleet::Views(std::string_view mod
   std::vector<scheduler::autoscale::ReplicaView> views;
   views.reserve(replicas_.size());
   for (const Replica& replica : replicas_) {
-    if (replica.model != model) continue;
+    if (replica.model != model || replica.set_aside) continue;
     const std::optional<ReplicaPhase> phase = PhaseOf(replica.state);
     if (!phase) continue;
     const bool coming = *phase == ReplicaPhase::kPending;

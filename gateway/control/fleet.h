@@ -30,7 +30,7 @@ class Fleet {
 
   void Enter(Replica& replica, State state, std::string why, conf::TimePoint now);
 
-  // As the autoscaler counts them: those that stop are none any more.
+  // As the autoscaler counts them: those that stop are none any more, nor are those that are set aside.
   std::vector<scheduler::autoscale::ReplicaView> Views(std::string_view model) const;
   uint32_t Count(std::string_view model, State state) const;
 

@@ -62,6 +62,9 @@ JobsAround ControlLoop::AroundJobs(const config::Scaling& scaling) {
   };
   around.metered = [this](const std::string& job) { return metering_.UpToNow({.model = {}, .job = job}); };
   around.devices_used_up = around_.devices_used_up;
+  around.may_start_on = [this](std::string node) { return MayStartOn(std::move(node)); };
+  around.untrusted = [this](const std::string& node) { return node_watch_.doubt(node).has_value(); };
+  around.doubts = [this] { return InWords(); };
   around.launcher = launcher_.get();
   around.cluster = &planning_.cluster();
   around.queues = scaling.planning.queues;
@@ -102,6 +105,7 @@ ControlLoop::Pool* ControlLoop::PoolOf(const Replica& replica) {
 
 void ControlLoop::OnAlarm() {
   const conf::TimePoint now = net::Now();
+  WatchNodes(now);
   if (urgent_ || now >= next_decision_) {
     urgent_ = false;
     next_decision_ = now + Meter::kTick;
@@ -211,20 +215,14 @@ void ControlLoop::Fail(Replica& replica, std::string why, conf::TimePoint now) {
   ++failures_;
   log::Warn("replica failed", {{"replica", replica.run}, {"state", Name(replica.state)}, {"why", why}});
   const conf::Duration served = replica.state == State::kReady ? now - replica.since : conf::Duration();
-  if (Pool* pool = PoolOf(replica)) pool->crashes.Failed(why, served, now);
+  // Its node's fault says nothing of the model.
+  Pool* const pool = node_watch_.doubt(replica.grant.node) ? nullptr : PoolOf(replica);
+  if (pool != nullptr) pool->crashes.Failed(why, served, now);
   fleet_.Enter(replica, State::kStopping, std::move(why), now);
 }
 
 void ControlLoop::Place(conf::TimePoint now) {
-  const plugins::launchers::SharedCluster* shared = launcher_->shared();
-  if (shared != nullptr && std::exchange(shared_version_, shared->version) != shared->version) {
-    planning_.See(shared->nodes, now);
-    if (left_out_ != shared->left_out) {
-      left_out_ = shared->left_out;
-      for (const std::string& what : left_out_)
-        log::Warn("cannot be used", {{"launcher", launcher_->name()}, {"what", what}});
-    }
-  }
+  SeeNodes(now);
   for (Replica& replica : fleet_.all()) {
     if (replica.state != State::kWaiting || replica.submitted) continue;
     const Pool* pool = PoolOf(replica);
@@ -247,6 +245,7 @@ void ControlLoop::Place(conf::TimePoint now) {
     if (replica == nullptr) continue;
     replica->unplaced = planning_.Explain(run, now);
     if (replica->unplaced.empty()) replica->unplaced = std::move(why);
+    for (const std::string& sentence : InWords()) replica->unplaced += " " + sentence;
   }
   for (auto& [run, why] : outcome.evicted) {
     if (Replica* const replica = fleet_.FindRun(run)) Retire(*replica, std::move(why), now);

@@ -25,6 +25,7 @@
 #include "gateway/control/history.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
+#include "gateway/control/node_watch.h"
 #include "gateway/control/planning.h"
 #include "gateway/control/signals.h"
 #include "gateway/control/status.h"
@@ -131,13 +132,31 @@ class ControlLoop final : private net::Alarm {
   void TakeOver(const std::vector<FleetEntry>& entries,
                 const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
 
+  // --- nodes.cc: which nodes are trusted ---
+  void WatchNodes(conf::TimePoint now);
+  void SetAside(Replica& replica, conf::TimePoint now);
+  net::Task<void> AskNode(std::string name);
+  net::Task<void> HearNode(std::string name);
+  net::Task<absl::Status> MayStartOn(std::string name);
+  net::Task<void> TellOfNodes();
+  void SeeNodes(conf::TimePoint now);
+  std::vector<NodeStatus> Doubts() const;
+  std::vector<std::string> InWords() const;
+
   net::Loop& loop_;
   const std::unique_ptr<plugins::launchers::Launcher> launcher_;
   const Surroundings around_;
   Planning planning_;
   Jobs jobs_;
-  uint64_t shared_version_ = 0;        // of what the launcher says of a cluster that others use too
-  std::vector<std::string> left_out_;  // by it, as last told
+  NodeWatch node_watch_;                  // of a cluster that others use too
+  uint64_t watched_version_ = 0;          // of what the launcher says of that: what the watch has seen
+  std::set<std::string> suspects_;        // the watch's, once they are in the ledger
+  uint64_t suspects_version_ = 0;         // another with each change
+  std::pair<uint64_t, uint64_t> seen_{};  // versions of both, as the planner was told
+  std::set<std::string> asking_;          // nodes
+  bool telling_ = false;
+  conf::TimePoint next_telling_{};
+  std::vector<std::string> left_out_;  // by the launcher, as last told
   Fleet fleet_;
   Metering metering_;
   ColdStarts cold_starts_;

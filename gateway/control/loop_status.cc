@@ -23,6 +23,8 @@ Status ControlLoop::status(conf::TimePoint now) const {
   out.begun = begun_;
   out.launcher = launcher_->name();
   out.trouble = trouble_;
+  out.nodes = Doubts();
+  out.suspicions = node_watch_.suspicions();
   out.launches = launches_;
   out.failures = failures_;
   out.devices = metering_.totals();

@@ -48,6 +48,8 @@ struct Replica {
   bool started = false;    // it has taken it
   bool ended = false;      // nothing runs of it any more
   bool busy = false;       // a step is under way
+  bool set_aside =
+      false;  // its node is not trusted: another is to be there in its stead, and it is not ended
   conf::TimePoint next_step{};
   conf::TimePoint launched{};
   conf::TimePoint unpublished{};  // kDraining: since when no shard is given it

@@ -47,6 +47,14 @@ struct ModelStatus {
   std::string trouble;  // why there are fewer than are wanted; empty: they come, or are there
 };
 
+// Of one that takes nothing new.
+struct NodeStatus {
+  std::string node;
+  conf::TimePoint since{};
+  std::string why;
+  bool ours = false;  // we do not trust it, and the cluster's manager says nothing against it
+};
+
 struct ColdStart {
   std::string model;
   std::string kind;
@@ -62,7 +70,9 @@ struct Status {
   std::vector<ReplicaStatus> replicas;
   std::vector<ModelStatus> models;
   std::vector<ColdStart> cold_starts;
-  uint64_t launches = 0;  // since the start
+  std::vector<NodeStatus> nodes;
+  uint64_t suspicions = 0;  // of nodes, since the start
+  uint64_t launches = 0;    // likewise
   uint64_t failures = 0;
   // Since then, too: time of devices in microseconds, by tenant, model (empty: jobs) and kind.
   std::map<std::tuple<std::string, std::string, std::string>, int64_t> devices;

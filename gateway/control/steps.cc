@@ -197,6 +197,14 @@ net::Task<void> ControlLoop::Launch(uint32_t id) {
     replica->next_step = net::Now() + kRetry;
     co_return;
   }
+  if (const absl::Status may = co_await MayStartOn(replica->grant.node); !may.ok()) {
+    replica = fleet_.Find(id);
+    replica->last_probe = conf::Std(may.message());
+    replica->next_step = net::Now() + kRetry;
+    co_return;
+  }
+  replica = fleet_.Find(id);
+  if (replica->state != State::kLaunching) co_return;
   replica->asked = true;
   ++launches_;
   log::Info("replica launched",

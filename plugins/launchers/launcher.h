@@ -77,6 +77,7 @@ struct SharedNode {
   std::string kind{};  // of its devices; empty: it has none
   uint32_t devices = 0;
   uint32_t taken = 0;
+  std::string why{};  // it is not healthy; empty where nothing is said of that
   friend bool operator==(const SharedNode&, const SharedNode&) = default;
 };
 struct SharedCluster {
@@ -111,6 +112,12 @@ class Launcher {
 
   // As last seen; null where there are no others.
   virtual const SharedCluster* shared() const { return nullptr; }
+
+  // Whether what starts runs on a node takes a connection now. Unavailable: it does not, with the reason.
+  // Unimplemented: there is nothing that could be asked.
+  virtual gateway::net::Task<absl::Status> AskNode(std::string) {
+    co_return absl::UnimplementedError("its nodes cannot be asked");
+  }
 
   // Called on the control loop when List() would say something new, where the launcher hears of it by itself.
   std::function<void(const std::string& id)> on_change = [](const std::string&) {};

@@ -8,6 +8,8 @@
 
 #include "conf/text.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/connect_deadline.h"
+#include "gateway/net/transport.h"
 
 namespace plugins::launchers {
 namespace {
@@ -20,8 +22,17 @@ constexpr conf::Duration kNodesEvery = std::chrono::seconds(5);
 constexpr conf::Duration kMostWait = std::chrono::seconds(15);
 // After so long by our clock, Slurm's has passed into another second.
 constexpr conf::Duration kNextSecond = std::chrono::milliseconds(1500);
+constexpr conf::Duration kSlurmdPatience = std::chrono::seconds(1);
 // Of a run that asks for no memory and has no devices by which it could be given a share of the node's.
 constexpr int64_t kLeastMemoryMib = 1024;
+
+// What Slurm says of a node that takes no work: its state, what is flagged, and why.
+std::string WhyNot(const slurm::Node& node) {
+  std::string why = fmt::format("Slurm says {}", node.state);
+  for (const std::string& flag : node.flags) why += fmt::format(" {}", flag);
+  if (!node.reason.empty()) why += fmt::format(" ({})", node.reason);
+  return why;
+}
 
 // Nothing to end is as good as having ended it.
 bool IsGone(const absl::Status& status) {
@@ -48,6 +59,7 @@ void SlurmLauncher::Open() {
 Task<void> SlurmLauncher::Close() {
   closed_ = true;
   client_.Abort();
+  asked_.Abort();
   sleep_.Cancel();
   if (open_) co_await stopped_.Wait();
 }
@@ -134,6 +146,8 @@ void SlurmLauncher::Share() {
                      .health = node.health,
                      .kind = type.devices > 0 ? cluster.kinds[type.kind].name : std::string(),
                      .devices = type.devices});
+    if (node.health == scheduler::Health::kHealthy) continue;
+    if (const slurm::Node* const said = NodeOf(node.name)) nodes.back().why = WhyNot(*said);
   }
   for (const slurm::Occupant& occupant : seen.occupants) {
     if (occupant.ours || occupant.preemptible) continue;
@@ -283,6 +297,25 @@ Task<absl::Status> SlurmLauncher::Signal(std::string id, int signal) {
   const absl::Status sent = co_await client_.Signal(run->job, signal);
   if (IsGone(sent)) co_return absl::NotFoundError(fmt::format("run {} does not run any more", id));
   co_return sent.ok() ? sent : Failed(sent);
+}
+
+Task<absl::Status> SlurmLauncher::AskNode(std::string name) {
+  const slurm::Node* const node = NodeOf(name);
+  if (node == nullptr || node->port == 0)
+    co_return absl::UnimplementedError(fmt::format("Slurm does not say where {}'s slurmd listens", name));
+  const std::string port = std::to_string(node->port);
+  const gateway::net::Remote remote{node->address.empty() ? name : node->address, port, nullptr, ""};
+  gateway::net::AbortGroup::Member member(&asked_);
+  gateway::net::Connector connector(loop_.io);
+  gateway::net::ConnectDeadline deadline(loop_.watchdog, connector);
+  deadline.Set(Now() + kSlurmdPatience);
+  if (!member.Begin(connector)) co_return absl::CancelledError();
+  const gateway::net::ConnectResult connected = co_await connector.Connect(remote);
+  if (member.aborted()) co_return absl::CancelledError();
+  if (!connected.error) co_return absl::OkStatus();
+  co_return absl::UnavailableError(
+      fmt::format("its slurmd takes no connection at {}:{}: {}", remote.host, port,
+                  deadline.passed() ? "no answer in time" : connected.error.message()));
 }
 
 Task<absl::StatusOr<std::vector<RunStatus>>> SlurmLauncher::List() {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/net/abort_group.h"
 #include "gateway/net/backoff.h"
 #include "gateway/net/loop.h"
 #include "plugins/launchers/launcher.h"
@@ -58,6 +59,8 @@ class SlurmLauncher final : public Launcher {
   gateway::net::Task<absl::Status> Forget(std::string id) override;
   gateway::net::Task<void> Close() override;
 
+  // By a connection to its slurmd, which is closed at once: slurmd's log tells of it.
+  gateway::net::Task<absl::Status> AskNode(std::string node) override;
   const SharedCluster* shared() const override { return listed_ ? &shared_ : nullptr; }
   // The planner's view of the cluster, with who holds what.
   slurm::View view() const;
@@ -80,6 +83,7 @@ class SlurmLauncher final : public Launcher {
   gateway::net::Loop& loop_;
   const Options options_;
   slurm::Client client_;
+  gateway::net::AbortGroup asked_;  // nodes
   slurm::Runs runs_;
   std::vector<slurm::Node> nodes_;
   std::map<std::string, std::string> addresses_;

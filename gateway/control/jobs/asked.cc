@@ -244,6 +244,7 @@ std::vector<std::string> Jobs::Explain(const Job& job) const {
   if (!job.unplaced.empty()) out.push_back(fmt::format("In the last cycle: {}.", job.unplaced));
   for (std::string& sentence : scheduler::io::InWords(planner.Explain(index, around_.now())))
     out.push_back(std::move(sentence));
+  std::ranges::move(around_.doubts(), std::back_inserter(out));
   return out;
 }
 

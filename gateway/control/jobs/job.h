@@ -95,6 +95,7 @@ struct Job {
   Afterwards afterwards = Afterwards::kWaits;
   uint32_t attempt = 0;
   uint32_t restarts = 0;                    // after failures
+  bool blameless = false;                   // the attempt that ends: its node's fault, and no restart is used
   bool resumes = false;                     // its next start goes on from what was saved
   std::vector<JobMember> members{};         // of this attempt, or the last one; by rank
   std::vector<JobMember> before{};          // of the attempt before

@@ -17,6 +17,7 @@ using scheduler::MemberAt;
 
 constexpr size_t kMaxWrites = 4096;  // that wait for each other
 constexpr conf::Duration kMissing = std::chrono::seconds(3);
+constexpr conf::Duration kLate = std::chrono::seconds(2);  // to end, once told
 constexpr conf::Duration kLookWhileSaving = std::chrono::seconds(1);
 constexpr conf::Duration kLookElse = std::chrono::seconds(15);
 
@@ -185,6 +186,7 @@ void Jobs::Begin(Job& job, std::vector<MemberAt> members, std::string why) {
   job.members.clear();
   job.next.clear();
   ++job.attempt;
+  job.blameless = false;
   job.checkpointed = job.ran_from = {};
   job.started = around_.now();
   for (const MemberAt& at : members) {
@@ -252,6 +254,11 @@ void Jobs::Settle(Job& job) {
     case Afterwards::kResizes:
     case Afterwards::kWaits:
     case Afterwards::kRetries:
+      if (std::exchange(job.blameless, false)) {
+        LeavePlanner(job);
+        Enter(job, JobState::kPending, why, actor);
+        return AskPlanner(job);
+      }
       if (then == Afterwards::kRetries && job.restarts++ >= job.file().job.restart_budget) {
         LeavePlanner(job);
         return Enter(job, JobState::kFailed,
@@ -322,9 +329,43 @@ void Jobs::Observe(const std::vector<RunStatus>& runs) {
   }
 }
 
+std::string Jobs::NodeOf(const JobMember& member) const {
+  const scheduler::NodeId node = member.at.holding.node;
+  return node < around_.cluster->nodes.size() ? around_.cluster->nodes[node].name : std::string();
+}
+
+bool Jobs::IsLate(const Job& job, const JobMember& member) const {
+  const bool ends = job.state == JobState::kSaving || job.state == JobState::kStopping;
+  return ends && member.told && !member.ended && around_.now() - job.since >= kLate;
+}
+
+std::vector<std::string> Jobs::LateNodes() const {
+  std::vector<std::string> nodes;
+  for (const Job& job : jobs_) {
+    for (const JobMember& member : job.members) {
+      if (IsLate(job, member)) nodes.push_back(NodeOf(member));
+    }
+  }
+  return nodes;
+}
+
+// A member that is told to end on a node that does not answer ends when its manager gives the node up; what
+// the others held is not to wait for that. Nothing new is placed there, and the manager keeps its devices
+// for it.
+bool Jobs::IsGivenUp(const Job& job, const JobMember& member) const {
+  return IsLate(job, member) && around_.untrusted(NodeOf(member));
+}
+
 // What its members have come to.
 void Jobs::Look(Job& job) {
   const conf::TimePoint now = around_.now();
+  if (job.state == JobState::kStopping) {
+    for (JobMember& member : job.members) {
+      if (!IsGivenUp(job, member)) continue;
+      member.ended = true;
+      member.why = fmt::format("{} does not answer; it ends with it", NodeOf(member));
+    }
+  }
   const bool coming = job.state == JobState::kStarting;
   if (coming || job.state == JobState::kRunning) {
     if (!job.members.empty() && std::ranges::all_of(job.members, &JobMember::ended_well)) {
@@ -348,7 +389,9 @@ void Jobs::Look(Job& job) {
                       conf::FormatDuration(job.file().start_timeout), late->why.empty() ? "" : ": ",
                       late->why));
     }
-  } else if (job.state == JobState::kSaving && job.all_ended()) {
+  } else if (job.state == JobState::kSaving && std::ranges::all_of(job.members, [&](const JobMember& member) {
+               return member.ended || IsGivenUp(job, member);
+             })) {
     SavedNow(job, now);
     const bool recorded = job.recorded;
     Enter(job, JobState::kStopping, job.why, job.actor);

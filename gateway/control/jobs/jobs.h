@@ -48,6 +48,13 @@ struct JobsAround {
   std::function<net::Task<bool>(const std::string& job)> metered = [](const std::string&) -> net::Task<bool> {
     co_return true;
   };
+  // OK, or Unavailable with the reason why nothing is to be started on a node just now.
+  std::function<net::Task<absl::Status>(std::string node)> may_start_on =
+      [](std::string) -> net::Task<absl::Status> { co_return absl::OkStatus(); };
+  // Nothing can be ended there, nor anything new started.
+  std::function<bool(const std::string& node)> untrusted = [](const std::string&) { return false; };
+  // What is said against nodes, in sentences.
+  std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
   // Why a tenant may start nothing on devices of these kinds now; empty: it may.
   std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)> devices_used_up =
       [](const std::string&, std::span<const std::string>) { return std::string(); };
@@ -113,6 +120,9 @@ class Jobs {
   // In whole sentences how it stands and why.
   std::vector<std::string> Explain(const Job& job) const;
 
+  // Where members stand that were told to end and have not, for some seconds.
+  std::vector<std::string> LateNodes() const;
+
   // What the members of jobs hold, together for each job and kind of device.
   std::vector<Holding> Held() const;
 
@@ -129,6 +139,9 @@ class Jobs {
   void Resize(Job& job, std::vector<scheduler::MemberAt> next, const scheduler::Reason& why);
   void Settle(Job& job);
   void Look(Job& job);
+  bool IsGivenUp(const Job& job, const JobMember& member) const;
+  bool IsLate(const Job& job, const JobMember& member) const;
+  std::string NodeOf(const JobMember& member) const;
   void LeavePlanner(const Job& job);
   void AskPlanner(Job& job);
   void LookAtHeld();

@@ -18,8 +18,9 @@ using nlohmann::ordered_json;
 using plugins::launchers::RunSpec;
 
 constexpr conf::Duration kRetry = std::chrono::seconds(1);
-constexpr size_t kMaxSteps = 256;        // under way at once
-constexpr size_t kMembersInDetail = 64;  // of a record
+constexpr conf::Duration kElsewhere = std::chrono::seconds(2);  // a start whose node does not answer
+constexpr size_t kMaxSteps = 256;                               // under way at once
+constexpr size_t kMembersInDetail = 64;                         // of a record
 
 std::string_view ActionOf(const Job& job) {
   if (job.state == JobState::kStarting) return "job.start";
@@ -171,6 +172,16 @@ net::Task<void> Jobs::Launch(std::string id) {
     absl::StatusOr<RunSpec> spec = SpecOf(*Get(id), rank, meeting, cluster, around_.sources);
     if (!spec.ok())
       co_return End(*Get(id), Afterwards::kFails, std::string(conf::Std(spec.status().message())));
+    const absl::Status may = co_await around_.may_start_on(spec->grant.node);
+    if (Get(id)->version != version) co_return;
+    if (!may.ok()) {
+      Job& job = *Get(id);
+      job.members[rank].why = conf::Std(may.message());
+      job.next_step = around_.now() + kRetry;
+      if (around_.now() - job.since < kElsewhere) co_return;
+      job.blameless = true;
+      co_return End(job, Afterwards::kRetries, std::string(conf::Std(may.message())));
+    }
     Get(id)->members[rank].asked = true;
     const absl::Status started = co_await around_.launcher->Start(*std::move(spec));
     Job& job = *Get(id);

@@ -180,6 +180,7 @@ absl::StatusOr<Node> ReadNode(const dom::object& object, size_t index) {
   Node node;
   node.name = members.Text("name");
   node.address = members.Text("address");
+  node.port = static_cast<uint16_t>(std::min<uint32_t>(members.Count("port"), UINT16_MAX));
   node.state = members.Text("state");
   node.flags = members.Texts("state_flags");
   node.reason = members.Text("reason");

@@ -73,6 +73,7 @@ struct Job {
 struct Node {
   std::string name{};
   std::string address{};
+  uint16_t port = 0;                 // of its slurmd; 0: not told
   std::string state{};               // "idle", "mixed", "allocated", "down", ...
   std::vector<std::string> flags{};  // "DRAIN", "NOT_RESPONDING", ...
   std::string reason{};              // why an operator or Slurm took it out

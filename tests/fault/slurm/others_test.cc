@@ -53,7 +53,8 @@ TEST_F(SlurmTest, JobsOfOthersAreSeenAsWhatTheyHold) {
     EXPECT_THAT(launcher.shared()->nodes, ElementsAre(SharedNode{"node1", Health::kHealthy, "h100", 8, 3},
                                                       SharedNode{"node2", Health::kHealthy, "h100", 8, 3},
                                                       SharedNode{"node3", Health::kHealthy, "h100", 8, 0},
-                                                      SharedNode{"node4", Health::kDraining, "h100", 8, 0}));
+                                                      SharedNode{"node4", Health::kDraining, "h100", 8, 0,
+                                                                 "Slurm says idle DRAIN (fan)"}));
     co_await launcher.Close();
   });
 }

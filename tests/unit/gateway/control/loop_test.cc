@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <list>
+#include <set>
 
 #include "tests/support/http_peer.h"
 #include "tests/support/loop_test.h"
@@ -34,6 +35,10 @@ struct FakeMachine {
   uint16_t port = 0;  // of every run
   absl::Status start = absl::OkStatus();
   bool dies = false;  // at once
+  // A cluster that others use too, of these nodes; empty: it is none.
+  plugins::launchers::SharedCluster shared;
+  std::set<std::string> silent;  // of them
+  int asked = 0;                 // nodes
 
   // What a ledger has of devices; asked on other threads, one after the other.
   std::vector<ledger::DeviceRecord> metered;
@@ -109,11 +114,24 @@ class FakeLauncher final : public plugins::launchers::Launcher {
     std::erase_if(machine_.runs, [&](const RunStatus& run) { return run.id == id; });
     co_return absl::OkStatus();
   }
+  const plugins::launchers::SharedCluster* shared() const override {
+    return machine_.shared.nodes.empty() ? nullptr : &machine_.shared;
+  }
+  net::Task<absl::Status> AskNode(std::string node) override {
+    ++machine_.asked;
+    if (machine_.silent.contains(node)) co_return absl::UnavailableError("refused");
+    co_return absl::OkStatus();
+  }
   net::Task<void> Close() override { co_return; }
 
  private:
   FakeMachine& machine_;
 };
+
+constexpr std::string_view kTwoNodes =
+    "devices: [{name: h100, memory: 80GiB}]\n"
+    "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 4}]\n"
+    "nodes: [{name: \"node{1..2}\", type: server}]\n";
 
 // One process: a runtime, a ledger that is a list, and the loop.
 class Gateway {
@@ -121,13 +139,16 @@ class Gateway {
   Gateway(net::Loop& loop, FakeMachine& machine, const std::string& file, const std::string& policy,
           int devices = 4) {
     conf::Sources sources = FakeSources();
-    sources.file = [policy](const std::string&) { return absl::StatusOr<std::string>(policy); };
-    LoadResult loaded = ParseConfig(
-        With({{"models", "[{name: chat-small}]"},
-              {"tenants", "[{name: search, models: [chat-small]}]"},
-              {"scaling",
-               fmt::format("{{policies: p.yaml, cluster: [{{kind: h100, count: {}}}]}}", devices)}}),
-        "t.yaml", sources);
+    sources.file = [policy](const std::string& path) {
+      return absl::StatusOr<std::string>(path == "nodes.yaml" ? std::string(kTwoNodes) : policy);
+    };
+    const std::string cluster =
+        machine.shared.nodes.empty() ? fmt::format("[{{kind: h100, count: {}}}]", devices) : "nodes.yaml";
+    LoadResult loaded =
+        ParseConfig(With({{"models", "[{name: chat-small}]"},
+                          {"tenants", "[{name: search, models: [chat-small]}]"},
+                          {"scaling", fmt::format("{{policies: p.yaml, cluster: {}}}", cluster)}}),
+                    "t.yaml", sources);
     for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << conf::ToString(problem);
     const config::Scaling scaling = *loaded.config->scaling;
     runtime_ = *Runtime::Build(*std::move(loaded.config), learned(), net::Now());
@@ -340,6 +361,73 @@ TEST(ControlLoop, ALauncherThatRefusesIsAskedAgainOrNot) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return !gateway.trouble().empty(); }));
     EXPECT_THAT(gateway.trouble(), HasSubstr("serve: no such program"));
     co_await gateway.control->Close(false);
+  });
+}
+
+void MakeTwoNodes(FakeMachine& machine) {
+  machine.shared.version = 1;
+  for (const char* name : {"node1", "node2"})
+    machine.shared.nodes.push_back({.name = name, .kind = "h100", .devices = 4});
+}
+
+TEST(ControlLoop, NothingIsStartedOnANodeThatDoesNotAnswerAndItsReasonIsTold) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.Listen();
+    FakeMachine machine;
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    MakeTwoNodes(machine);
+    machine.silent = {"node1"};
+    // Each takes all of a node.
+    Gateway gateway(loop, machine, folder / "f", Policy("{min: 2, max: 2}", "", 4));
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return gateway.served == 1 && gateway.Count(State::kWaiting) == 1; }));
+    EXPECT_EQ(machine.specs.size(), 1u);
+    EXPECT_EQ(machine.specs[0].grant.node, "node2");
+    EXPECT_EQ(std::ranges::count(gateway.events, "node.suspect"), 1);
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      return gateway.why_none().find("node1 takes nothing new: refused.") != std::string::npos;
+    })) << gateway.why_none();
+    const Status status = gateway.control->status(net::Now());
+    EXPECT_EQ(status.nodes.size(), 1u);
+    EXPECT_EQ(status.nodes[0].why, "refused");
+    EXPECT_EQ(status.suspicions, 1u);
+    EXPECT_EQ(gateway.model().failures, 0u) << "no fault of the model";
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ControlLoop, WhatTheManagerSaysIsSilentIsReplacedAndNotEndedAndCountsAgainLater) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.Listen();
+    FakeMachine machine;
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    MakeTwoNodes(machine);
+    Gateway gateway(loop, machine, folder / "f", Policy("{min: 1, max: 1}", "", 4));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    const std::string first = machine.specs[0].id;
+    plugins::launchers::SharedNode& node =
+        machine.shared.nodes[machine.specs[0].grant.node == "node1" ? 0 : 1];
+    node.health = scheduler::Health::kSuspect;
+    node.why = "Slurm says idle NOT_RESPONDING";
+    ++machine.shared.version;
+    EXPECT_FALSE(co_await Eventually(
+        loop, [&] { return machine.specs.size() > 1; }, milliseconds(500)))
+        << "it answers, and the node may be back in a moment";
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 2; }, milliseconds(20'000)));
+    EXPECT_NE(machine.specs[1].grant.node, node.name);
+    EXPECT_EQ(std::ranges::count(machine.calls, "stop " + first), 0) << "it serves beside the other";
+    node.health = scheduler::Health::kHealthy;
+    ++machine.shared.version;
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return machine.runs.size() == 1; }, milliseconds(20'000)))
+        << "one more than is wanted";
+    co_await gateway.control->Close(false);
+    engine.Stop();
   });
 }
 

@@ -1,0 +1,104 @@
+// A node whose slurmd dies without a word, long before Slurm gives it up.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/fault/gateway/scaling.h"
+#include "tests/support/run_cli.h"
+#include "tests/support/slurm_cluster.h"
+
+namespace tests {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr milliseconds kLong{60'000};
+
+class SilentNode : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = SlurmCluster::WhyNot(); !why.empty()) GTEST_SKIP() << why;
+    cluster_ = std::make_unique<SlurmCluster>(SlurmCluster::Options{.nodes = 3});
+    ASSERT_EQ(cluster_->Start(), "");
+    std::ofstream(folder_ / "cluster.yaml")
+        << "devices: [{name: h100, memory: 80GiB}]\n"
+           "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 8}]\n"
+           "nodes: [{name: \"node{1..3}\", type: server}]\n";
+    std::ofstream(folder_ / "token") << cluster_->Token();
+    std::ofstream(folder_ / "key") << kScalingAdminKey;
+  }
+  std::string Section(const std::string& on_exit) const {
+    return fmt::format(
+        "launcher: slurm, cluster: {0}, on_exit: {5}, slurm: {{url: \"http://127.0.0.1:{1}\", user: {2}, "
+        "token: \"file:{3}\", partition: main, logs: {4}/work, directory: {4}/work}}",
+        folder_ / "cluster.yaml", cluster_->rest_port(), cluster_->user(), folder_ / "token",
+        cluster_->folder(), on_exit);
+  }
+  std::string Running() const {
+    return cluster_->Run({"/usr/bin/squeue", "-h", "-t", "PD,R,CG", "-o", "%j %N"});
+  }
+  static Json NodeOf(const Scaled& scaled, const std::string& name) {
+    const Answer answer = scaled.gateway.AskAdmin(Get("/admin/v1/nodes", Scaled::Credentials()));
+    if (answer.status != 200) return Json::object();  // it is not known yet what runs
+    const Json nodes = answer.json()["data"];
+    for (const Json& node : nodes) {
+      if (node["name"] == name) return node;
+    }
+    return Json::object();
+  }
+
+  TempDir folder_;
+  std::unique_ptr<SlurmCluster> cluster_;
+};
+
+TEST_F(SilentNode, TakesNothingNewUntilItAnswersAgainAndTheReasonIsTold) {
+  const uint32_t other =
+      cluster_->Batch({"--nodelist=node3", "--gres=gpu:h100:8", "--mem=1000"}, "sleep 300");
+  ASSERT_TRUE(Within(kLong, [&] { return !Running().empty(); }));
+  ScaledModel model;
+  model.more = "placement: {devices: [{kind: h100, count: 8}]}\n";
+  model.scaling = "{policy: schedule}";
+  model.replicas = "{min: 0, max: 2}";
+  Scaled scaled(model, Section("stop"));
+  ASSERT_TRUE(Within(kLong, [&] { return NodeOf(scaled, "node3").value("free", 8) == 0; }));
+  cluster_->Kill("node1");
+  // Two of a node each: one of them would stand on the dead one.
+  model.replicas = "{min: 2, max: 2}";
+  scaled.WritePolicy(model);
+  const auto begun = std::chrono::steady_clock::now();
+  scaled.gateway.Reload();
+  ASSERT_TRUE(Within(kLong, [&] { return scaled.Names("node.suspect") == 1; }));
+  RecordProperty(
+      "suspect_after_ms",
+      static_cast<int>(
+          std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begun).count()));
+  const auto waits = [&] {
+    const Json row = scaled.Scaling();
+    return row["trouble"].is_string() ? row["trouble"].get<std::string>() : std::string();
+  };
+  EXPECT_TRUE(Within(kLong, [&] { return waits().find("node1 takes nothing new") != std::string::npos; }))
+      << waits();
+  EXPECT_THAT(Running(), Not(HasSubstr("node1"))) << "nothing was even tried there";
+  const CliResult listed =
+      RunCli({"nodes", "--admin", fmt::format("http://127.0.0.1:{}", scaled.gateway.admin_port()),
+              "--key-file", folder_ / "key"});
+  EXPECT_THAT(listed.out, HasSubstr("slurmd"));
+  EXPECT_EQ(NodeOf(scaled, "node1")["health"] == "healthy", false);
+  EXPECT_GE(scaled.gateway.Metric("tidegate_node_suspicions_total").value_or(0), 1);
+
+  cluster_->Run({"/usr/bin/scancel", std::to_string(other)});
+  EXPECT_TRUE(scaled.Becomes(2, "ready", kLong)) << scaled.Replicas() << Running();
+  EXPECT_THAT(Running(), Not(HasSubstr("node1")));
+  EXPECT_EQ(scaled.Scaling()["failed_starts"], 0) << "no fault of the model";
+
+  cluster_->Restart("node1");
+  EXPECT_TRUE(Within(2 * kLong, [&] { return NodeOf(scaled, "node1")["health"] == "healthy"; }))
+      << NodeOf(scaled, "node1");
+  EXPECT_EQ(scaled.Names("node.trust"), 1);
+}
+
+}  // namespace
+}  // namespace tests
