@@ -25,11 +25,24 @@ void RaiseDescriptorLimit() {
   }
 }
 
+// One that comes while the gateway starts stops it as soon as it has; a second one ends it at once.
+volatile std::sig_atomic_t stopped_early = 0;
+void StopEarly(int signal) {
+  stopped_early = 1;
+  std::signal(signal, SIG_DFL);
+}
+
 class Signals {
  public:
   explicit Signals(Process& process)
       : process_(process), set_(process.control().io, SIGTERM, SIGINT, SIGHUP) {
-    Wait();
+    if (stopped_early == 0) {
+      Wait();
+    } else {
+      net::ErrorCode error;
+      set_.clear(error);
+      process_.control().Post([this] { process_.Stop(); });
+    }
   }
 
  private:
@@ -53,6 +66,7 @@ class Signals {
 int Serve(const std::string& path) {
   RaiseDescriptorLimit();
   std::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, StopEarly);
   LoadResult loaded = LoadConfig(path);
   if (!loaded.config) return PrintProblems(loaded.problems, false);
   log::Init(loaded.config->telemetry.log);

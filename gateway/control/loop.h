@@ -127,6 +127,7 @@ class ControlLoop final : private net::Alarm {
   void Compare(const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
   net::Task<void> EndOrphan(std::string run);
   net::Task<void> Begin();
+  bool GivesUp() const;
   net::Task<void> OpenJobs();
   std::vector<Holding> Held() const;
   void TakeOver(const std::vector<FleetEntry>& entries,
@@ -177,8 +178,11 @@ class ControlLoop final : private net::Alarm {
   size_t under_way_ = 0;
   bool urgent_ = false;
   bool looking_ = false;
+  bool looked_ = false;  // once, since it began
   bool begun_ = false;
   bool closing_ = false;
+  bool keep_ = false;             // closing: what runs
+  conf::TimePoint give_up_at_{};  // closing: ending it
 };
 
 }  // namespace gateway::control

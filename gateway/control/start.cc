@@ -20,6 +20,11 @@ constexpr conf::Duration kClosePatience = std::chrono::seconds(30);
 
 }  // namespace
 
+// A gateway that is to leave nothing behind has to know what there is, though it was told to stop meanwhile.
+bool ControlLoop::GivesUp() const {
+  return closing_ && (keep_ || net::Now() >= give_up_at_);
+}
+
 net::Task<void> ControlLoop::Begin() {
   ++under_way_;
   const absl::StatusOr<std::vector<FleetEntry>> known =
@@ -29,7 +34,7 @@ net::Task<void> ControlLoop::Begin() {
                {{"why", conf::Std(known.status().message())}});
   }
   co_await OpenJobs();
-  while (!closing_) {
+  while (!GivesUp()) {
     const absl::StatusOr<std::vector<RunStatus>> runs = co_await launcher_->List();
     if (runs.ok()) {
       TakeOver(known.value_or(std::vector<FleetEntry>()), *runs, net::Now());
@@ -50,7 +55,7 @@ net::Task<void> ControlLoop::Begin() {
 
 // While it is not known which devices jobs hold, none is given to anybody.
 net::Task<void> ControlLoop::OpenJobs() {
-  while (!closing_) {
+  while (!GivesUp()) {
     const absl::Status opened = co_await jobs_.Open();
     if (opened.ok()) co_return;
     trouble_ = conf::Std(opened.message());
@@ -103,13 +108,20 @@ std::vector<Holding> ControlLoop::Held() const {
 
 net::Task<void> ControlLoop::Close(bool keep) {
   closing_ = true;
+  keep_ = keep;
+  give_up_at_ = net::Now() + kClosePatience;
   jobs_.Close();
   Clear();
   pause_.Cancel();
   fetches_.Abort();
   net::Sleep tick(loop_.watchdog);
-  const conf::TimePoint until = net::Now() + kClosePatience;
-  while (!keep && begun_ && !fleet_.all().empty() && net::Now() < until) {
+  while (!begun_ && !GivesUp()) co_await tick.For(kCloseTick);
+  pause_.Cancel();
+  if (!keep && !begun_)
+    log::Error("replicas may be left running: it was not known in time what runs", {{"why", trouble_}});
+  // What nobody knows of is found by a look, and ended too.
+  const auto left = [this] { return !fleet_.all().empty() || !orphans_.empty() || !looked_; };
+  while (!keep && begun_ && left() && !GivesUp()) {
     const conf::TimePoint now = net::Now();
     for (Replica& replica : fleet_.all()) {
       if (replica.state != State::kStopping) fleet_.Enter(replica, State::kStopping, "the gateway ends", now);

@@ -287,7 +287,10 @@ net::Task<void> ControlLoop::Look() {
   --under_way_;
   looking_ = false;
   trouble_ = runs.ok() ? "" : std::string(conf::Std(runs.status().message()));
-  if (runs.ok()) Compare(*runs, net::Now());
+  if (runs.ok()) {
+    looked_ = true;
+    Compare(*runs, net::Now());
+  }
   if (!closing_) Wake();
 }
 

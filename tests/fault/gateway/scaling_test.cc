@@ -102,6 +102,26 @@ TEST(Scaling, WhenTheGatewayEndsItsReplicasDoUnlessTheyAreToBeKept) {
   }
 }
 
+TEST(Scaling, AGatewayThatIsToldToStopWhileItStartsLeavesNoReplicaEither) {
+  const TempDir folder;
+  Scaled scaled({.replicas = "{min: 1, max: 1}"}, "on_exit: stop");
+  for (const int delay : {30, 60, 120, 250, 500}) {
+    if (delay > 30) scaled.gateway.Start();
+    ASSERT_TRUE(scaled.Becomes(1, "ready"));
+    const std::string address = scaled.Replicas()[0]["address"];
+    const auto port = static_cast<uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
+    scaled.gateway.Kill();
+    ASSERT_TRUE(RawClient(port).connected());
+    ChildProcess starting({TIDEGATE_BINARY, "serve", "-c", scaled.gateway.config_path()}, folder / "out");
+    Pause(milliseconds(delay));
+    starting.Signal(SIGTERM);
+    const std::optional<int> status = starting.Wait(std::chrono::seconds(40));
+    if (status == SIGTERM) continue;  // before its main() had begun
+    EXPECT_EQ(status, 0) << delay << starting.Output();
+    EXPECT_FALSE(RawClient(port).connected()) << delay << ": it still serves\n" << starting.Output();
+  }
+}
+
 TEST(Scaling, APolicyThatChangesCountsFromTheNextReloadOn) {
   Scaled scaled({.replicas = "{min: 1, max: 1}"});
   ASSERT_TRUE(scaled.Becomes(1, "ready"));

@@ -1,4 +1,5 @@
-// A node whose slurmd dies without a word, long before Slurm gives it up.
+// A node whose slurmd dies without a word, long before Slurm gives it up; and a gateway that is told to stop
+// while Slurm is away.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -98,6 +99,23 @@ TEST_F(SilentNode, TakesNothingNewUntilItAnswersAgainAndTheReasonIsTold) {
   EXPECT_TRUE(Within(2 * kLong, [&] { return NodeOf(scaled, "node1")["health"] == "healthy"; }))
       << NodeOf(scaled, "node1");
   EXPECT_EQ(scaled.Names("node.trust"), 1);
+}
+
+TEST_F(SilentNode, AGatewayThatIsToldToStopWhileSlurmIsAwayEndsItsReplicasOnceItIsBack) {
+  ScaledModel model;
+  model.more = "placement: {devices: [{kind: h100, count: 1}]}\n";
+  model.replicas = "{min: 1, max: 1}";
+  Scaled scaled(model, Section("stop"));
+  ASSERT_TRUE(scaled.Becomes(1, "ready", kLong));
+  scaled.gateway.Kill();
+  cluster_->Kill("slurmrestd");
+  scaled.gateway.Start();
+  scaled.gateway.process().Signal(SIGTERM);
+  Pause(milliseconds(1'000));
+  EXPECT_TRUE(scaled.gateway.process().Running()) << "it does not know yet what it leaves behind";
+  cluster_->Restart("slurmrestd");
+  EXPECT_EQ(scaled.gateway.process().Wait(kLong), 0);
+  EXPECT_TRUE(Within(kLong, [&] { return Running().empty(); })) << Running();
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ struct FakeMachine {
   std::vector<RunSpec> specs;
   uint16_t port = 0;  // of every run
   absl::Status start = absl::OkStatus();
+  absl::Status list = absl::OkStatus();
   bool dies = false;  // at once
   // A cluster that others use too, of these nodes; empty: it is none.
   plugins::launchers::SharedCluster shared;
@@ -107,6 +108,7 @@ class FakeLauncher final : public plugins::launchers::Launcher {
   }
   net::Task<absl::Status> Signal(std::string, int) override { co_return absl::OkStatus(); }
   net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override {
+    if (!machine_.list.ok()) co_return machine_.list;
     co_return std::vector<RunStatus>(machine_.runs.begin(), machine_.runs.end());
   }
   net::Task<absl::Status> Forget(std::string id) override {
@@ -427,6 +429,38 @@ TEST(ControlLoop, WhatTheManagerSaysIsSilentIsReplacedAndNotEndedAndCountsAgainL
         loop, [&] { return machine.runs.size() == 1; }, milliseconds(20'000)))
         << "one more than is wanted";
     co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ControlLoop, AnEndThatComesBeforeItIsKnownWhatRunsEndsWhatThereIs) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    const tests::TempDir folder;
+    FakeMachine machine;
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.Listen();
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    Gateway before(loop, machine, folder / "f", Policy("{min: 2, max: 2}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 2; }));
+    co_await before.control->Close(true);
+    machine.runs.push_back({.id = "r-chat-small-lost", .state = RunState::kRunning, .host = "127.0.0.1"});
+    EXPECT_EQ(machine.runs.size(), 3u);
+
+    Gateway kept(loop, machine, folder / "f", Policy("{min: 2, max: 2}"));
+    co_await kept.control->Close(true);
+    EXPECT_EQ(machine.runs.size(), 3u) << "as it was told";
+
+    machine.list = absl::UnavailableError("away");
+    Gateway after(loop, machine, folder / "f", Policy("{min: 2, max: 2}"));
+    EXPECT_FALSE(after.control->status(net::Now()).begun);
+    net::Sleep sleep(loop.watchdog);
+    loop.tasks.Spawn([](FakeMachine& there, net::Sleep& pause) -> net::Task<void> {
+      co_await pause.For(milliseconds(300));
+      there.list = absl::OkStatus();
+    }(machine, sleep));
+    co_await after.control->Close(false);
+    EXPECT_THAT(machine.runs, IsEmpty()) << "also what nobody knew of";
+    EXPECT_EQ(machine.specs.size(), 2u) << "nothing was started any more";
     engine.Stop();
   });
 }
