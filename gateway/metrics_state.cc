@@ -107,6 +107,8 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
               {"model", of_model.empty() ? std::string_view() : models_.Bounded(of_model, max)},
               {"device_kind", kind}});
   }
+  out.Gauge("tidegate_devices_faulty", "Devices that nothing new is given, for their faults")
+      .Add(uint64_t{status.faults.size()});
   out.Gauge("tidegate_nodes_doubted", "Nodes that take nothing new, by who says so")
       .Add(static_cast<uint64_t>(std::ranges::count(status.nodes, true, &control::NodeStatus::ours)),
            {{"by", "tidegate"}})

@@ -216,6 +216,9 @@ Answer ListNodes(const Operations& operations, const Call& call) {
   const control::Status status = operations.scaling();
   std::map<std::string, std::string> doubts;
   for (const control::NodeStatus& doubt : status.nodes) doubts[doubt.node] = doubt.why;
+  std::map<std::pair<std::string, size_t>, std::string> faults;
+  for (const plugins::launchers::DeviceFault& fault : status.faults)
+    faults[{fault.node, fault.device}] = fault.why;
   std::vector<ordered_json> all;
   all.reserve(cluster.nodes.size());
   for (scheduler::NodeId id = 0; id < cluster.nodes.size(); ++id) {
@@ -234,6 +237,7 @@ Answer ListNodes(const Operations& operations, const Call& call) {
       std::ranges::sort(holders[d]);
       devices.push_back({{"device", d},
                          {"healthy", node.device[d].healthy},
+                         {"reason", TextOrNull(faults[{cluster.nodes[id].name, d}])},
                          {"free", static_cast<double>(node.device[d].free_milli) / scheduler::kWholeDevice},
                          {"held_by", holders[d]}});
     }

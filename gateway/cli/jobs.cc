@@ -116,21 +116,20 @@ int Nodes(const Options& options) {
       {{"NODE"}, {"HEALTH"}, {"KIND"}, {"DEVICES", true}, {"FREE", true}, {"HELD BY"}, {"REASON"}},
       [](const ordered_json& node) -> std::vector<std::string> {
         std::string holders;
-        const std::string reasons = node["health_reason"].is_null() ? "-" : TextOf(node["health_reason"]);
+        std::string reasons = node["health_reason"].is_null() ? "" : TextOf(node["health_reason"]);
         for (const ordered_json& device : node["each"]) {
           for (const ordered_json& holder : device["held_by"])
             holders +=
                 fmt::format("{}{}:{}", holders.empty() ? "" : " ", TextOf(device["device"]), TextOf(holder));
           if (!device["healthy"].get<bool>())
             holders += fmt::format("{}{}:broken", holders.empty() ? "" : " ", TextOf(device["device"]));
+          if (!device["reason"].is_null())
+            reasons += fmt::format("{}device {}: {}", reasons.empty() ? "" : "; ", TextOf(device["device"]),
+                                   TextOf(device["reason"]));
         }
-        return {TextOf(node["name"]),
-                TextOf(node["health"]),
-                TextOf(node["kind"]),
-                TextOf(node["devices"]),
-                TextOf(node["free"]),
-                holders.empty() ? "-" : holders,
-                reasons};
+        return {TextOf(node["name"]),           TextOf(node["health"]), TextOf(node["kind"]),
+                TextOf(node["devices"]),        TextOf(node["free"]),   holders.empty() ? "-" : holders,
+                reasons.empty() ? "-" : reasons};
       });
 }
 

@@ -106,6 +106,7 @@ ControlLoop::Pool* ControlLoop::PoolOf(const Replica& replica) {
 void ControlLoop::OnAlarm() {
   const conf::TimePoint now = net::Now();
   WatchNodes(now);
+  WatchDevices(now);
   if (urgent_ || now >= next_decision_) {
     urgent_ = false;
     next_decision_ = now + Meter::kTick;
@@ -210,14 +211,15 @@ void ControlLoop::Retire(Replica& replica, std::string why, conf::TimePoint now)
   fleet_.Enter(replica, serves ? State::kDraining : State::kStopping, std::move(why), now);
 }
 
-void ControlLoop::Fail(Replica& replica, std::string why, conf::TimePoint now) {
+void ControlLoop::Fail(Replica& replica, std::string why, conf::TimePoint now, bool blameless) {
   if (replica.state == State::kStopping) return;
   ++failures_;
   log::Warn("replica failed", {{"replica", replica.run}, {"state", Name(replica.state)}, {"why", why}});
   const conf::Duration served = replica.state == State::kReady ? now - replica.since : conf::Duration();
   // Its node's fault says nothing of the model.
-  Pool* const pool = node_watch_.doubt(replica.grant.node) ? nullptr : PoolOf(replica);
-  if (pool != nullptr) pool->crashes.Failed(why, served, now);
+  blameless |= node_watch_.doubt(replica.grant.node).has_value();
+  Pool* const pool = PoolOf(replica);
+  if (pool != nullptr && !blameless) pool->crashes.Failed(why, served, now);
   fleet_.Enter(replica, State::kStopping, std::move(why), now);
 }
 

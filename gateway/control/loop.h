@@ -110,7 +110,7 @@ class ControlLoop final : private net::Alarm {
   void Tell(Pool& pool);
   void Publish(conf::TimePoint now);
   void Retire(Replica& replica, std::string why, conf::TimePoint now);
-  void Fail(Replica& replica, std::string why, conf::TimePoint now);
+  void Fail(Replica& replica, std::string why, conf::TimePoint now, bool blameless = false);
   Pool* PoolOf(const Replica& replica);
 
   // --- steps.cc: what is done about it ---
@@ -132,6 +132,11 @@ class ControlLoop final : private net::Alarm {
   std::vector<Holding> Held() const;
   void TakeOver(const std::vector<FleetEntry>& entries,
                 const std::vector<plugins::launchers::RunStatus>& runs, conf::TimePoint now);
+
+  // --- devices.cc: which devices have a fault ---
+  void WatchDevices(conf::TimePoint now);
+  net::Task<void> TellOfFaults();
+  void Lose(const plugins::launchers::DeviceFault& fault, conf::TimePoint now);
 
   // --- nodes.cc: which nodes are trusted ---
   void WatchNodes(conf::TimePoint now);
@@ -157,6 +162,9 @@ class ControlLoop final : private net::Alarm {
   std::set<std::string> asking_;          // nodes
   bool telling_ = false;
   conf::TimePoint next_telling_{};
+  std::vector<plugins::launchers::DeviceFault> faults_;  // once they are in the ledger
+  bool telling_of_faults_ = false;
+  conf::TimePoint next_faults_{};
   std::vector<std::string> left_out_;  // by the launcher, as last told
   Fleet fleet_;
   Metering metering_;

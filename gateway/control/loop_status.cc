@@ -24,6 +24,7 @@ Status ControlLoop::status(conf::TimePoint now) const {
   out.launcher = launcher_->name();
   out.trouble = trouble_;
   out.nodes = Doubts();
+  out.faults = faults_;
   out.suspicions = node_watch_.suspicions();
   out.launches = launches_;
   out.failures = failures_;

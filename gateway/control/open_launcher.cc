@@ -2,10 +2,28 @@
 
 #include "gateway/control/open_slurm.h"
 #include "gateway/log.h"
+#include "plugins/devices/builtin.h"
+#include "plugins/devices/faults.h"
 #include "plugins/devices/machine.h"
 #include "plugins/launchers/process.h"
 
 namespace gateway::control {
+
+namespace {
+
+// Nothing where there are no devices.
+std::function<std::map<std::string, plugins::devices::Fault>()> FindFaultsOf(
+    const std::vector<plugins::devices::LocalNode>& nodes) {
+  std::vector<plugins::devices::Device> known;
+  for (const plugins::devices::LocalNode& node : nodes)
+    known.insert(known.end(), node.devices.begin(), node.devices.end());
+  if (known.empty()) return nullptr;
+  auto watch =
+      std::make_shared<plugins::devices::FaultWatch>(std::move(known), plugins::devices::BuiltinProbes());
+  return [watch = std::move(watch)] { return watch->Look(); };
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::Loop& loop,
                                                                            const config::Scaling& scaling,
@@ -17,6 +35,7 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::
   options.nodes = scaling.probed ? scaling.probed->nodes : plugins::devices::LocalNodesOf(scaling.nodes);
   if (scaling.probed) {
     for (const std::string& left : scaling.probed->left_out) log::Warn("device not used", {{"why", left}});
+    options.find_faults = FindFaultsOf(scaling.probed->nodes);
   }
   options.first_port = scaling.ports.first;
   options.last_port = scaling.ports.last;

@@ -141,6 +141,24 @@ void Planning::See(const std::vector<plugins::launchers::SharedNode>& nodes, con
       --left;
     }
   }
+  Become(std::move(seen));
+}
+
+void Planning::See(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now) {
+  Begin();
+  scheduler::Snapshot seen = planner_->TakeSnapshot(now);
+  seen.health.resize(seen.cluster.nodes.size());
+  for (size_t n = 0; n < seen.cluster.nodes.size(); ++n) {
+    seen.health[n].broken_devices = 0;
+    for (const plugins::launchers::DeviceFault& fault : faults) {
+      if (fault.node == seen.cluster.nodes[n].name)
+        seen.health[n].broken_devices |= uint32_t{1} << fault.device;
+    }
+  }
+  Become(std::move(seen));
+}
+
+void Planning::Become(scheduler::Snapshot seen) {
   planner_.reset();  // looks at the cluster of the snapshot that it was made from
   seated_ = std::move(seen);
   jobs_.clear();

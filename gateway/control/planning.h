@@ -33,6 +33,9 @@ class Planning {
   // those that only our own description of the cluster has. A node that is not among them is not used.
   void See(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
 
+  // Devices that nothing new is given; what has them keeps them.
+  void See(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now);
+
   struct Start {
     std::string run;
     plugins::launchers::Grant grant;
@@ -64,6 +67,7 @@ class Planning {
  private:
   scheduler::Job JobOf(const std::string& run, const config::ModelPolicy& policy, conf::TimePoint now) const;
   void Begin();
+  void Become(scheduler::Snapshot seen);
 
   const scheduler::Policy policy_;
   std::string first_queue_;

@@ -71,6 +71,7 @@ struct Status {
   std::vector<ModelStatus> models;
   std::vector<ColdStart> cold_starts;
   std::vector<NodeStatus> nodes;
+  std::vector<plugins::launchers::DeviceFault> faults;
   uint64_t suspicions = 0;  // of nodes, since the start
   uint64_t launches = 0;    // likewise
   uint64_t failures = 0;

@@ -24,6 +24,7 @@ Found LookForDevices(const std::vector<Probe>& probes) {
     Found found = probe.look();
     all.devices.insert(all.devices.end(), std::make_move_iterator(found.devices.begin()),
                        std::make_move_iterator(found.devices.end()));
+    all.lost.insert(all.lost.end(), found.lost.begin(), found.lost.end());
     for (const std::string& problem : found.problems)
       all.problems.push_back(fmt::format("{}: {}", probe.name, problem));
   }

@@ -45,6 +45,19 @@ struct GpuInstanceInfo {  // nvmlGpuInstanceInfo_t
   } placement;
 };
 
+struct EventSet_st;
+using EventSet = EventSet_st*;
+struct EventData {  // nvmlEventData_t
+  Handle device;
+  unsigned long long type;
+  unsigned long long data;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+constexpr Return kLost = 15;                  // NVML_ERROR_GPU_IS_LOST
+constexpr Return kResetRequired = 16;         // NVML_ERROR_RESET_REQUIRED
+constexpr unsigned long long kXidEvents = 8;  // nvmlEventTypeXidCriticalError
 constexpr unsigned kTextSize = 96;
 constexpr int kP2pByNvlink = 2;  // NVML_P2P_CAPS_INDEX_NVLINK
 constexpr int64_t kMib = int64_t{1} << 20;
@@ -86,11 +99,18 @@ struct Api {
         mig_by_index(library, "nvmlDeviceGetMigDeviceHandleByIndex"),
         gpu_instance_id(library, "nvmlDeviceGetGpuInstanceId"),
         gpu_instance(library, "nvmlDeviceGetGpuInstanceById"),
-        gpu_instance_info(library, "nvmlGpuInstanceGetInfo") {}
+        gpu_instance_info(library, "nvmlGpuInstanceGetInfo"),
+        remapped_rows(library, "nvmlDeviceGetRemappedRows"),
+        pages_pending(library, "nvmlDeviceGetRetiredPagesPendingStatus"),
+        make_events(library, "nvmlEventSetCreate"),
+        register_events(library, "nvmlDeviceRegisterEvents"),
+        wait_event(library, "nvmlEventSetWait_v2"),
+        free_events(library, "nvmlEventSetFree") {}
 
   // Without these there is nothing to tell.
   bool complete() const { return init && shutdown && count && by_index && name && uuid && memory; }
   bool has_mig() const { return mig_mode && max_mig && mig_by_index; }
+  bool has_events() const { return make_events && register_events && wait_event && free_events; }
   std::string Error(Return code) const {
     const char* const text = error_string ? error_string(code) : nullptr;
     return text ? fmt::format("{} ({})", text, code) : fmt::format("error {}", code);
@@ -112,7 +132,39 @@ struct Api {
   Function<Return(Handle, unsigned*)> gpu_instance_id;
   Function<Return(Handle, unsigned, GpuInstance*)> gpu_instance;
   Function<Return(GpuInstance, GpuInstanceInfo*)> gpu_instance_info;
+  Function<Return(Handle, unsigned*, unsigned*, unsigned*, unsigned*)> remapped_rows;
+  Function<Return(Handle, int*)> pages_pending;
+  Function<Return(EventSet*)> make_events;
+  Function<Return(Handle, unsigned long long, EventSet)> register_events;
+  Function<Return(EventSet, EventData*, unsigned)> wait_event;
+  Function<Return(EventSet)> free_events;
 };
+
+// What is wrong with it. Its memory repairs itself at a reset; where that waits, programs may fail.
+void Examine(const Api& api, Handle handle, Device& device, Found& found) {
+  Memory memory{};
+  const Return answer = api.memory(handle, &memory);
+  if (answer == kLost || answer == kResetRequired) {
+    found.lost.push_back(device.uuid);
+    device.trouble = answer == kLost ? "it is lost: its driver cannot reach it" : "it has to be reset";
+    return;
+  }
+  unsigned corrected = 0;
+  unsigned uncorrected = 0;
+  unsigned pending = 0;
+  unsigned failed = 0;
+  if (api.remapped_rows && api.remapped_rows(handle, &corrected, &uncorrected, &pending, &failed) == 0) {
+    if (failed != 0) {
+      device.trouble = "rows of its memory could not be remapped: it needs service";
+    } else if (pending != 0) {
+      device.trouble = "rows of its memory wait to be remapped: it has to be reset";
+    }
+    return;
+  }
+  int pages = 0;  // before Ampere
+  if (api.pages_pending && api.pages_pending(handle, &pages) == 0 && pages != 0)
+    device.trouble = "pages of its memory wait to be retired: it has to be reset";
+}
 
 std::string Text(const Function<Return(Handle, char*, unsigned)>& get, Handle device) {
   std::array<char, kTextSize> text{};
@@ -180,7 +232,7 @@ std::vector<Instance> InstancesOf(const Api& api, Handle device, std::vector<std
   return instances;
 }
 
-Device Describe(const Api& api, Handle handle, unsigned index, std::vector<std::string>& problems) {
+Device Describe(const Api& api, Handle handle, unsigned index, Found& found) {
   Device device{.vendor = Vendor::kNvidia,
                 .product = Text(api.name, handle),
                 .memory_mib = MemoryMib(api, handle),
@@ -192,7 +244,8 @@ Device Describe(const Api& api, Handle handle, unsigned index, std::vector<std::
   unsigned current = 0;
   unsigned pending = 0;
   device.cut = api.has_mig() && api.mig_mode(handle, &current, &pending) == 0 && current != 0;
-  if (device.cut) device.instances = InstancesOf(api, handle, problems);
+  if (device.cut) device.instances = InstancesOf(api, handle, found.problems);
+  Examine(api, handle, device, found);
   return device;
 }
 
@@ -209,7 +262,53 @@ void JoinByNvlink(const Api& api, const std::vector<Handle>& handles, std::vecto
   }
 }
 
+class NvmlXids final : public XidWatch {
+ public:
+  explicit NvmlXids(Library library) : library_(std::move(library)), api_(library_) {}
+  ~NvmlXids() override {
+    if (events_ != nullptr) api_.free_events(events_);
+    if (begun_) api_.shutdown();
+  }
+
+  bool Begin() {
+    if (!api_.complete() || !api_.has_events() || api_.init() != 0) return false;
+    begun_ = true;
+    unsigned count = 0;
+    if (api_.make_events(&events_) != 0 || api_.count(&count) != 0) return false;
+    bool any = false;
+    for (unsigned i = 0; i < count; ++i) {
+      Handle handle = nullptr;
+      any |= api_.by_index(i, &handle) == 0 && api_.register_events(handle, kXidEvents, events_) == 0;
+    }
+    return any;
+  }
+
+  std::vector<Xid> Take() override {
+    constexpr size_t kMost = 1024;
+    std::vector<Xid> seen;
+    EventData event{};
+    while (seen.size() < kMost && api_.wait_event(events_, &event, 0U) == 0) {
+      if (event.type == kXidEvents) seen.push_back({Text(api_.uuid, event.device), event.data});
+    }
+    return seen;
+  }
+
+ private:
+  const Library library_;
+  const Api api_;
+  EventSet events_ = nullptr;
+  bool begun_ = false;
+};
+
 }  // namespace
+
+std::unique_ptr<XidWatch> XidWatch::Open(const std::string& library_name) {
+  Library library(dlopen(library_name.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!library) return nullptr;
+  auto watch = std::make_unique<NvmlXids>(std::move(library));
+  if (!watch->Begin()) return nullptr;
+  return watch;
+}
 
 Found LookByNvml(const std::string& library_name) {
   const Library library(dlopen(library_name.c_str(), RTLD_NOW | RTLD_LOCAL));
@@ -237,7 +336,7 @@ Found LookByNvml(const std::string& library_name) {
       found.problems.push_back(fmt::format("GPU {} cannot be used: {}", i, api.Error(failed)));
       continue;
     }
-    found.devices.push_back(Describe(api, handle, i, found.problems));
+    found.devices.push_back(Describe(api, handle, i, found));
     handles.push_back(handle);
   }
   JoinByNvlink(api, handles, found.devices);

@@ -17,6 +17,7 @@ namespace plugins::devices {
 struct Found {
   std::vector<Device> devices{};  // in the vendor's own order
   std::vector<std::string> problems{};
+  std::vector<std::string> lost{};  // what of the devices does not work at all: their UUIDs
 };
 
 struct Probe {

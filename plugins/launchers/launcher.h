@@ -86,6 +86,19 @@ struct SharedCluster {
   std::vector<std::string> left_out{};  // what of it cannot be used, and why
 };
 
+// Devices that nothing new should be given.
+struct DeviceFault {
+  std::string node{};
+  uint8_t device = 0;  // its place there
+  std::string why{};
+  bool lost = false;  // what runs on it cannot go on
+  friend bool operator==(const DeviceFault&, const DeviceFault&) = default;
+};
+struct DeviceFaults {
+  uint64_t version = 0;  // another with each change
+  std::vector<DeviceFault> faults{};
+};
+
 class Launcher {
  public:
   virtual ~Launcher() = default;
@@ -112,6 +125,9 @@ class Launcher {
 
   // As last seen; null where there are no others.
   virtual const SharedCluster* shared() const { return nullptr; }
+
+  // As last seen; null where devices are not watched.
+  virtual const DeviceFaults* faults() const { return nullptr; }
 
   // Whether what starts runs on a node takes a connection now. Unavailable: it does not, with the reason.
   // Unimplemented: there is nothing that could be asked.

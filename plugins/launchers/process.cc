@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<ProcessLauncher>> ProcessLauncher::Open(gateway::
   std::unique_ptr<ProcessLauncher> launcher(new ProcessLauncher(loop, std::move(options), std::move(*store)));
   if (absl::Status adopted = launcher->Adopt(); !adopted.ok()) return adopted;
   launcher->Spawn(launcher->LookAtLogs());
+  if (launcher->options_.find_faults) launcher->Spawn(launcher->LookAtDevices());
   return launcher;
 }
 
@@ -253,6 +254,7 @@ Task<absl::Status> ProcessLauncher::Forget(std::string id) {
 Task<void> ProcessLauncher::Close() {
   closing_ = true;
   look_.Cancel();
+  device_look_.Cancel();
   for (const auto& [id, run] : runs_) {
     run->watch.reset();
     run->pause.Cancel();
@@ -424,6 +426,25 @@ Task<void> ProcessLauncher::LookAtLogs() {
       run = runs_.upper_bound(id);  // others may have come and gone
     }
     if (closing_) co_return;
+  }
+}
+
+Task<void> ProcessLauncher::LookAtDevices() {
+  while (!closing_) {
+    const std::map<std::string, devices::Fault> found = co_await OffLoop(loop_, options_.find_faults);
+    std::vector<DeviceFault> faults;
+    for (const devices::LocalNode& node : options_.nodes) {
+      for (size_t place = 0; place < node.devices.size(); ++place) {
+        const auto fault = found.find(devices::KeyOf(node.devices[place]));
+        if (fault == found.end()) continue;
+        faults.push_back({node.name, static_cast<uint8_t>(place), fault->second.why, fault->second.lost});
+      }
+    }
+    if (faults != faults_.faults) {
+      faults_.faults = std::move(faults);
+      ++faults_.version;
+    }
+    if (closing_ || !co_await device_look_.For(options_.fault_look)) co_return;
   }
 }
 

@@ -11,6 +11,7 @@
 // Owner: the control loop; its thread, which never waits for the disk but in Open().
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 
 #include "gateway/net/loop.h"
 #include "gateway/net/process_handle.h"
+#include "plugins/devices/faults.h"
 #include "plugins/launchers/launcher.h"
 #include "plugins/launchers/run_folder.h"
 #include "plugins/launchers/run_members.h"
@@ -37,6 +39,9 @@ class ProcessLauncher final : public Launcher {
     uint16_t last_port = 29'999;
     uint64_t log_bytes = uint64_t{64} << 20;  // of a run's log, and as much again of what was before it
     conf::Duration log_look = std::chrono::seconds(1);
+    // Those of the nodes' devices that have a fault, by devices::KeyOf(); may block. Absent: nobody looks.
+    std::function<std::map<std::string, devices::Fault>()> find_faults{};
+    conf::Duration fault_look = std::chrono::seconds(15);
     conf::Duration leftover_grace = std::chrono::seconds(5);  // for what a first process left behind
   };
 
@@ -51,6 +56,7 @@ class ProcessLauncher final : public Launcher {
   gateway::net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override;
   gateway::net::Task<absl::Status> Forget(std::string id) override;
   gateway::net::Task<void> Close() override;
+  const DeviceFaults* faults() const override { return options_.find_faults ? &faults_ : nullptr; }
 
  private:
   struct Run;
@@ -74,6 +80,7 @@ class ProcessLauncher final : public Launcher {
   gateway::net::Task<void> Conclude(Run& run);
   gateway::net::Task<void> Save(Run& run, RunState state, conf::TimePoint since);
   gateway::net::Task<void> LookAtLogs();
+  gateway::net::Task<void> LookAtDevices();
   gateway::net::Task<void> LookAtUnreadable(Run& run);
   void LookAtUnwatched(Run& run);
 
@@ -83,6 +90,8 @@ class ProcessLauncher final : public Launcher {
   std::map<std::string, std::unique_ptr<Run>> runs_;
   uint16_t next_port_;
   gateway::net::Sleep look_{loop_.watchdog};
+  gateway::net::Sleep device_look_{loop_.watchdog};
+  DeviceFaults faults_;
   size_t background_ = 0;  // tasks
   gateway::net::Event idle_;
   bool closing_ = false;

@@ -329,6 +329,22 @@ void Jobs::Observe(const std::vector<RunStatus>& runs) {
   }
 }
 
+void Jobs::Lose(const plugins::launchers::DeviceFault& fault) {
+  const scheduler::Cluster& cluster = *around_.cluster;
+  for (Job& job : jobs_) {
+    if (job.state != JobState::kStarting && job.state != JobState::kRunning) continue;
+    for (size_t rank = 0; rank < job.members.size(); ++rank) {
+      const scheduler::Holding& holding = job.members[rank].at.holding;
+      if (holding.node >= cluster.nodes.size() || cluster.nodes[holding.node].name != fault.node) continue;
+      if ((holding.devices >> fault.device & 1) == 0) continue;
+      job.blameless = true;
+      End(job, Afterwards::kRetries,
+          fmt::format("member {} has lost device {} of {}: {}", rank, fault.device, fault.node, fault.why));
+      break;
+    }
+  }
+}
+
 std::string Jobs::NodeOf(const JobMember& member) const {
   const scheduler::NodeId node = member.at.holding.node;
   return node < around_.cluster->nodes.size() ? around_.cluster->nodes[node].name : std::string();

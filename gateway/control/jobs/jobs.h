@@ -98,6 +98,8 @@ class Jobs {
   void Unplaced(const std::string& job, std::string why);
   void Observe(const std::vector<plugins::launchers::RunStatus>& runs);
   void Tick();
+  // A device is lost, and with it the members that have it: their jobs start again elsewhere.
+  void Lose(const plugins::launchers::DeviceFault& fault);
 
   // --- steps.cc: what is done about it ---
   void TakeSteps();

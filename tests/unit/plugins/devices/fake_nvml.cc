@@ -1,5 +1,7 @@
 // A library with NVML's functions: four GPUs, of which 0 and 1, and 2 and 3, are joined by NVLink; GPU 3 is
-// cut. FAKE_NVML_FAILS in the environment makes it fail as a driver that is not loaded does.
+// cut. FAKE_NVML_FAILS in the environment makes it fail as a driver that is not loaded does; the file that
+// FAKE_NVML_FAULTS names has what is wrong, as lines such as "remap-failed 0", "remap-pending 1", "pages 2",
+// "lost 1" and "xid 0 79", of which each Xid is told once.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +26,23 @@ struct Instance {
 };
 Instance instances[] = {
     {{3, 0}, "3g.40gb", 4, 4}, {{3, 1}, nullptr, 0, 0}, {{3, 2}, "1g.10gb", 0, 1}, {{3, 3}, "1g.10gb", 1, 1}};
+
+// Whether such a line stands there.
+bool Has(const char* what, unsigned gpu) {
+  const char* const path = std::getenv("FAKE_NVML_FAULTS");
+  std::FILE* const file = path != nullptr ? std::fopen(path, "r") : nullptr;
+  if (file == nullptr) return false;
+  bool has = false;
+  char word[32];
+  unsigned index = 0;
+  for (char line[80]; std::fgets(line, sizeof line, file) != nullptr;)
+    has = has ||
+          (std::sscanf(line, "%31s %u", word, &index) == 2 && std::strcmp(word, what) == 0 && index == gpu);
+  std::fclose(file);
+  return has;
+}
+
+unsigned xids_told = 0;
 
 const Gpu& Of(const void* handle) {
   return *static_cast<const Gpu*>(handle);
@@ -75,6 +94,7 @@ int nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
 }
 int nvmlDeviceGetMemoryInfo(void* device, FakeMemory* memory) {
   const Gpu& gpu = Of(device);
+  if (Has("lost", gpu.index)) return 15;
   const unsigned long long slots = gpu.mig < 0 ? 8 : instances[gpu.mig].slots;
   *memory = {(81'559ULL << 20) * slots / 8, 0, 0};
   return 0;
@@ -108,6 +128,54 @@ int nvmlGpuInstanceGetInfo(void* instance, FakeGpuInstanceInfo* info) {
   const Instance& of = *static_cast<const Instance*>(instance);
   info->start = of.start;
   info->size = of.slots;
+  return 0;
+}
+
+int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
+                              unsigned* failed) {
+  const unsigned gpu = Of(device).index;
+  if (gpu == 2) return 3;  // one that retires pages instead
+  *corrected = *uncorrected = 1;
+  *pending = Has("remap-pending", gpu) ? 1 : 0;
+  *failed = Has("remap-failed", gpu) ? 1 : 0;
+  return 0;
+}
+int nvmlDeviceGetRetiredPagesPendingStatus(void* device, int* pending) {
+  *pending = Has("pages", Of(device).index) ? 1 : 0;
+  return 0;
+}
+
+struct FakeEvent {
+  void* device;
+  unsigned long long type, data;
+  unsigned gpu_instance, compute_instance;
+};
+int nvmlEventSetCreate(void** set) {
+  *set = &xids_told;
+  return 0;
+}
+int nvmlDeviceRegisterEvents(void*, unsigned long long types, void*) {
+  return types == 8 ? 0 : kInvalid;
+}
+int nvmlEventSetWait_v2(void*, FakeEvent* event, unsigned) {
+  const char* const path = std::getenv("FAKE_NVML_FAULTS");
+  std::FILE* const file = path != nullptr ? std::fopen(path, "r") : nullptr;
+  if (file == nullptr) return 10;
+  unsigned nth = 0;
+  unsigned gpu = 0;
+  unsigned xid = 0;
+  int result = 10;  // nothing came in time
+  for (char line[80]; result != 0 && std::fgets(line, sizeof line, file) != nullptr;) {
+    if (std::sscanf(line, "xid %u %u", &gpu, &xid) != 2 || nth++ < xids_told) continue;
+    ++xids_told;
+    *event = {&gpus[gpu], 8, xid, 0, 0};
+    result = 0;
+  }
+  std::fclose(file);
+  return result;
+}
+int nvmlEventSetFree(void*) {
+  xids_told = 0;
   return 0;
 }
 
