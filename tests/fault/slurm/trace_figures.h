@@ -172,11 +172,16 @@ inline void PrintFigures(const TraceWorld& world, const Reconciliation& found) {
       "training: {} times smaller or larger, {} times preempted, {} times started again after a failure; "
       "{} steps, {} done twice\n",
       count("job.resize"), count("job.preempt"), count("job.retry"), steps.done, steps.lost);
+  fmt::print("others: {} devices scavenged at the end, {} times taken for ours and put back into the queue\n",
+             world.Scavenging(), world.Requeued());
+  fmt::print("nodes: {} times found silent, {} times trusted again\n", count("node.suspect"),
+             count("node.trust"));
   fmt::print("{}", RunCli({"usage", "--by", "model", "-c", world.gateway().config_path()}).out);
   testing::Test::RecordProperty("slo_attainment", fmt::format("{:.4f}", attained));
   testing::Test::RecordProperty("replica_gpu_hours", fmt::format("{:.4f}", held.replicas));
   testing::Test::RecordProperty("training_gpu_hours", fmt::format("{:.4f}", held.training));
   testing::Test::RecordProperty("steps_lost", steps.lost);
+  testing::Test::RecordProperty("others_requeued", world.Requeued());
 }
 
 }  // namespace tests

@@ -60,6 +60,8 @@ TEST_F(TraceRun, TenMinutesOfConversationsAreServedBesideTraining) {
     Look();
   });
   ExpectSound(false);
+  EXPECT_EQ(world_->Other(), "RUNNING") << "nobody may take what it holds";
+  EXPECT_GT(world_->Requeued(), 0) << "policy lets Slurm take those for ours";
 }
 
 TEST_F(TraceRun, TheSameWhileGatewayNodeAndControllerAreKilled) {

@@ -1,5 +1,6 @@
 // Ten minutes of recorded conversations, ten times as fast, through the real gateway onto replicas that Slurm
-// starts on four nodes of eight devices, beside a training gang that holds most of them: what is started,
+// starts on four nodes of eight devices, beside a training gang that holds most of them, a job of somebody
+// else that stays where it is, and others that Slurm requeues for who needs their devices: what is started,
 // what is asked of it while it goes on, and what the test wants to know of it.
 #pragma once
 
@@ -8,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -27,6 +30,12 @@ namespace tests {
 
 inline constexpr std::string_view kTraceAdminKey = "a-bootstrap-key-of-enough-characters";
 inline constexpr double kTraceSpeedUp = 10;
+inline constexpr int kTraceScavengers = 6;  // of one device each
+// All tokens of the trace instead of a fifth of them: more than two cores can do in time, so only by hand.
+inline bool TraceIsFull() {
+  const char* const full = std::getenv("TIDEGATE_TRACE_FULL");
+  return full != nullptr && *full != '\0' && std::string_view(full) != "0";
+}
 inline constexpr milliseconds kTraceTtft{2000};
 
 // A step takes 0.1 s. What rank 0 has saved is what the gang goes on from: on USR1, and every 50 steps. One
@@ -58,7 +67,9 @@ class TraceWorld {
   // What it cannot run without; empty: it has all.
   static std::string WhyNot() { return SlurmCluster::WhyNot(); }
 
-  TraceWorld() : ports_(StablePort()) {
+  TraceWorld()
+      : cluster_({.more = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n"}),
+        ports_(StablePort()) {
     std::ofstream(folder_ / "cluster.yaml")
         << "devices: [{name: h100, memory: 80GiB}]\n"
            "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 8}]\n"
@@ -84,6 +95,10 @@ class TraceWorld {
   // Slurm, the gateway and the training, until all of it runs; else why it does not.
   std::string Start() {
     if (std::string said = cluster_.Start(); !said.empty()) return said;
+    other_ = cluster_.Batch(
+        {"--job-name=other", "--nodelist=node4", "--gres=gpu:h100:2", "--mem=1000", "--requeue"},
+        "sleep 3600");
+    if (!Within(kLong, [&] { return Other() == "RUNNING"; })) return "somebody else's job did not start";
     Secret("token", cluster_.Token());
     GatewayConfig config;
     config.port = StablePort();
@@ -93,7 +108,7 @@ class TraceWorld {
         "scaling: {{policies: [{0}/chat-small.yaml, {0}/chat-large.yaml], launcher: slurm, on_exit: keep,\n"
         "  cluster: {0}/cluster.yaml, ports: {1}-{2},\n"
         "  slurm: {{url: \"http://127.0.0.1:{3}\", user: {4}, token: \"file:{0}/token\", partition: main,\n"
-        "    logs: {5}/work, directory: {5}/work}}}}\n",
+        "    preemptible: {{partitions: [scavenge]}}, logs: {5}/work, directory: {5}/work}}}}\n",
         folder_.path(), ports_ + 10'000, ports_ + 10'999, cluster_.rest_port(), cluster_.user(),
         cluster_.folder());
     gateway_ = std::make_unique<GatewayProcess>(config);
@@ -111,10 +126,16 @@ class TraceWorld {
     if (submitted.code != 0) return submitted.err;
     job_ = submitted.out.substr(0, submitted.out.find('\n'));
     if (!Within(kLong, [&] { return Training()["state"] == "running"; })) return "training did not start";
+    for (int i = 0; i < kTraceScavengers; ++i) {
+      scavengers_.push_back(cluster_.Batch({"--job-name=scavenger", "--partition=scavenge", "--requeue",
+                                            "--gres=gpu:h100:1", "--mem=1000", "--cpus-per-task=1"},
+                                           "sleep 3600"));
+    }
     return {};
   }
 
-  // Sends the trace, and calls `meanwhile` again and again until every call has ended.
+  // Sends the trace, and calls `meanwhile` again and again until every call has ended. All of its tokens take
+  // some times as long.
   void Replay(const std::string& window, const std::function<void()>& meanwhile) {
     ChildProcess replay(
         {TIDEGATE_REPLAY_BINARY,
@@ -131,7 +152,7 @@ class TraceWorld {
          "--window",
          window,
          "--scale-tokens",
-         "0.2",
+         TraceIsFull() ? "1" : "0.2",
          "--retries",
          "8",
          "--timeout",
@@ -141,7 +162,7 @@ class TraceWorld {
          "--json",
          folder_ / "report"},
         folder_ / "replay.out");
-    const auto until = std::chrono::steady_clock::now() + 4 * kLong;
+    const auto until = std::chrono::steady_clock::now() + (TraceIsFull() ? 20 : 4) * kLong;
     while (replay.Running() && std::chrono::steady_clock::now() < until) {
       meanwhile();
       Pause(milliseconds(100));
@@ -194,11 +215,31 @@ class TraceWorld {
     }
     return Json::object();
   }
-  // Slurm's jobs that hold something: ids by name.
+  // Of others' jobs: how the one that nobody may take stands, and how often Slurm has put the rest back.
+  std::string Other() const {
+    return cluster_.Run({"/usr/bin/squeue", "-h", "-j", std::to_string(other_), "-o", "%T"});
+  }
+  int Requeued() const {
+    int times = 0;
+    for (const uint32_t job : scavengers_) {
+      const std::string said = cluster_.Run({"/usr/bin/scontrol", "show", "job", std::to_string(job)});
+      const size_t at = said.find("Restarts=");
+      if (at != said.npos) times += std::atoi(said.c_str() + at + 9);
+    }
+    return times;
+  }
+  int Scavenging() const {
+    const std::string said =
+        cluster_.Run({"/usr/bin/squeue", "-h", "-t", "R", "-n", "scavenger", "-o", "%i"});
+    return said.empty() ? 0 : static_cast<int>(1 + std::ranges::count(said, '\n'));
+  }
+  // Slurm's jobs of ours that hold something: ids by name.
   std::multimap<std::string, std::string> Running() const {
     std::multimap<std::string, std::string> jobs;
     std::istringstream said(cluster_.Run({"/usr/bin/squeue", "-h", "-t", "R", "-o", "%j %i"}));
-    for (std::string name, id; said >> name >> id;) jobs.emplace(name, id);
+    for (std::string name, id; said >> name >> id;) {
+      if (name != "other" && name != "scavenger") jobs.emplace(name, id);
+    }
     return jobs;
   }
   // Members of the training that have not ended: their nodes, by name.
@@ -276,6 +317,8 @@ class TraceWorld {
   const uint16_t ports_;
   std::unique_ptr<GatewayProcess> gateway_;
   std::string job_;
+  uint32_t other_ = 0;
+  std::vector<uint32_t> scavengers_;
   std::string said_;
 };
 
