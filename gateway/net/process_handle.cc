@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -47,6 +49,38 @@ std::optional<ProcessEnd> TakeEnd(int pidfd, int flags) {
   return ProcessEnd{.signal = info.si_status};
 }
 
+ProcessEnd EndOf(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return {.signal = WTERMSIG(wait_status)};
+  return {.exit_code = WEXITSTATUS(wait_status)};
+}
+
+// Linux's struct pidfd_info in its first size, which Debian 12's headers do not have yet.
+struct PidfdInfo {
+  uint64_t mask;
+  uint64_t cgroup;
+  std::array<uint32_t, 11> ids;
+  int32_t wait_status;
+};
+constexpr unsigned long kGetInfo = _IOWR(0xFF, 11, PidfdInfo);  // NOLINT(google-runtime-int): ioctl's
+constexpr uint64_t kInfoExit = 1 << 3;
+
+// Once it was reaped.
+std::optional<ProcessEnd> EndByPidfd(int pidfd) {
+  PidfdInfo info{.mask = kInfoExit, .cgroup = 0, .ids = {}, .wait_status = 0};
+  if (ioctl(pidfd, kGetInfo, &info) != 0 || (info.mask & kInfoExit) == 0) return std::nullopt;
+  return EndOf(info.wait_status);
+}
+
+// While it is a zombie. To whom it does not belong the kernel says 0, which then means nothing.
+std::optional<ProcessEnd> EndByProc(pid_t pid, uint64_t start_ticks) {
+  const std::optional<ProcessStat> stat = ReadProcessStat(pid);
+  if (!stat || stat->state != 'Z' || stat->start_ticks != start_ticks) return std::nullopt;
+  struct stat owner{};
+  const bool ours = ::stat(fmt::format("/proc/{}", pid).c_str(), &owner) == 0 && owner.st_uid == geteuid();
+  if (stat->wait_status == 0 && !ours) return std::nullopt;
+  return EndOf(stat->wait_status);
+}
+
 }  // namespace
 
 std::optional<ProcessStat> ParseProcessStat(std::string_view text) {
@@ -64,6 +98,13 @@ std::optional<ProcessStat> ParseProcessStat(std::string_view text) {
     if (int64_t ignored = 0; !TakeNumber(text, ignored)) return std::nullopt;
   }
   if (!TakeNumber(text, stat.start_ticks)) return std::nullopt;
+  constexpr int kBetweenStartAndStatus = 29;  // fields 23 to 51
+  for (int i = 0; i <= kBetweenStartAndStatus; ++i) {
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos) return stat;
+    text.remove_prefix(space + 1);
+  }
+  TakeNumber(text, stat.wait_status);
   return stat;
 }
 
@@ -98,6 +139,12 @@ bool ProcessHandle::Signal(int signal) const {
 
 std::optional<ProcessEnd> ProcessHandle::Reap() const {
   return TakeEnd(pidfd_.get(), WNOHANG);
+}
+
+std::optional<ProcessEnd> ProcessHandle::HowItEnded(pid_t pid, uint64_t start_ticks) const {
+  std::optional<ProcessEnd> end = EndByProc(pid, start_ticks);
+  if (!end) end = EndByPidfd(pidfd_.get());  // it may have been reaped meanwhile
+  return end;
 }
 
 std::optional<ProcessEnd> ProcessHandle::WaitAndReap() const {

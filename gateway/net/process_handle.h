@@ -2,7 +2,8 @@
 // another process is never taken for it. ProcessWatch: its end, on a loop.
 //
 // There is no handler of SIGCHLD and nobody waits for "any child": each child is waited for by its own pidfd.
-// A process that is not our child (an earlier gateway's) tells of its end likewise, but not how it ended.
+// A process that is not our child (an earlier gateway's) tells of its end likewise; how it ended is asked of
+// the kernel, which does not always know.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +26,8 @@ struct ProcessStat {
   pid_t group = 0;
   pid_t session = 0;
   uint64_t start_ticks =
-      0;  // since the machine's boot: with the pid and the boot it names a process for good
+      0;                // since the machine's boot: with the pid and the boot it names a process for good
+  int wait_status = 0;  // of one that has ended, as waitpid() has it; 0, too, where we may not know
   bool gone() const { return state == 'Z' || state == 'X'; }
 };
 std::optional<ProcessStat> ReadProcessStat(pid_t pid);
@@ -53,7 +55,10 @@ class ProcessHandle {
   bool Signal(int signal) const;
   // How a child of ours ended, once; it is a zombie until then. Nothing for one that runs or is not a child.
   std::optional<ProcessEnd> Reap() const;
-  // The same for a child that is about to end: blocks until it has.
+  // How a process ended that is not a child of ours, without reaping it: while it is a zombie, and after that
+  // where Linux is 6.15 or later. Nothing for one that runs, or where it cannot be known.
+  std::optional<ProcessEnd> HowItEnded(pid_t pid, uint64_t start_ticks) const;
+  // Reap for a child that is about to end: blocks until it has.
   std::optional<ProcessEnd> WaitAndReap() const;
 
  private:

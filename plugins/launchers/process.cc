@@ -371,7 +371,8 @@ Task<void> ProcessLauncher::End(Run& run) {
 Task<void> ProcessLauncher::Conclude(Run& run) {
   RunRecord& record = run.record;
   if (run.leader) {
-    const std::optional<gateway::net::ProcessEnd> end = run.leader.Reap();
+    std::optional<gateway::net::ProcessEnd> end = run.leader.Reap();
+    if (!end) end = run.leader.HowItEnded(record.pid, record.start_ticks);
     if (end) {
       record.exit_code = end->exit_code;
       record.signal = end->signal;

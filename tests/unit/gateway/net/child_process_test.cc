@@ -191,6 +191,54 @@ TEST(ProcessHandle, IsOfAProcessThatBeganThen) {
   EXPECT_EQ(BootId().size(), 36u);
 }
 
+// What an earlier gateway has started is no child of this one: it must be known without reaping it.
+TEST_F(ChildProcess, HowItEndedIsKnownWithoutBeingItsParent) {
+  for (const auto& [script, code, signal] :
+       std::vector<std::tuple<std::string, std::optional<int>, std::optional<int>>>{
+           {"exit 7", 7, std::nullopt}, {"exit 0", 0, std::nullopt}, {"kill -9 $$", std::nullopt, SIGKILL}}) {
+    auto held = HeldChild::Make(Script(script));
+    ASSERT_TRUE(held.ok());
+    const pid_t pid = (*held)->pid();
+    const uint64_t began = ReadProcessStat(pid)->start_ticks;
+    auto process = (*held)->Release();
+    ASSERT_TRUE(process.ok());
+    siginfo_t ended{};
+    ASSERT_EQ(waitid(P_PIDFD, static_cast<id_t>(process->fd()), &ended, WEXITED | WNOWAIT), 0);
+    const auto as_zombie = process->HowItEnded(pid, began);
+    ASSERT_TRUE(as_zombie) << script;
+    EXPECT_EQ(as_zombie->exit_code, code);
+    EXPECT_EQ(as_zombie->signal, signal);
+    EXPECT_FALSE(process->HowItEnded(pid, began + 1)) << "that is another process";
+    ASSERT_TRUE(process->Reap());
+    // Only newer kernels remember.
+    if (const auto reaped = process->HowItEnded(pid, began)) {
+      EXPECT_EQ(reaped->exit_code, code);
+      EXPECT_EQ(reaped->signal, signal);
+    }
+  }
+}
+
+TEST_F(ChildProcess, OneThatRunsHasNotEndedAnyhow) {
+  auto held = HeldChild::Make(Script("exec sleep 1000"));
+  const pid_t pid = (*held)->pid();
+  const uint64_t began = ReadProcessStat(pid)->start_ticks;
+  auto process = (*held)->Release();
+  EXPECT_FALSE(process->HowItEnded(pid, began));
+  EXPECT_TRUE(process->Signal(SIGKILL));
+  process->WaitAndReap();
+}
+
+TEST(ProcessStat, SaysHowAZombieEnded) {
+  const auto stat = ParseProcessStat(
+      "7 (a) Z 1 2 3 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0 18446744073709551615 0 0 0 0 0 0 0 4096 "
+      "0 0 0 0 17 1 0 "
+      "0 0 0 0 0 0 0 0 0 0 0 1792");
+  ASSERT_TRUE(stat);
+  EXPECT_EQ(stat->start_ticks, 12'345u);
+  EXPECT_EQ(stat->wait_status, 7 << 8);
+  EXPECT_TRUE(stat->gone());
+}
+
 TEST(ProcessStat, IsReadWhateverTheNameIs) {
   const auto stat =
       ParseProcessStat("7 (a) R (b) S 1 2 3 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 99 1 2");
