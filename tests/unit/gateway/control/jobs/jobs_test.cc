@@ -268,6 +268,23 @@ TEST_F(JobsTest, WhoDoesNotEndAfterTheSignalIsEndedWhenTheGraceIsOver) {
   EXPECT_THAT(world->actions, Contains("start r-1"));
 }
 
+TEST_F(JobsTest, AGangThatMakesRoomDoesNotWaitForAMemberOnANodeThatFellSilent) {
+  const std::string id = world->Submit(std::string(kSaves));
+  world->Settle();
+  ASSERT_EQ(world->State(id), "running");
+  launcher.unreachable = Run(id, 1, 3);
+  world->SubmitReplica("r-1", 2);
+  world->Pass(seconds(3));
+  EXPECT_EQ(world->State(id), "saving") << "the other members have saved; this one may yet";
+  EXPECT_THAT(world->jobs->LateNodes(), ElementsAre("local"));
+
+  world->silent = "local";
+  world->Pass(seconds(3));
+  EXPECT_EQ(world->State(id), "pending");
+  EXPECT_THAT(world->actions, Contains("start r-1"));
+  EXPECT_THAT((*world)[id].members[3].why, HasSubstr("local does not answer"));
+}
+
 TEST_F(JobsTest, ASaveThatIsDoneIsSeenByItsFile) {
   launcher.saves_and_ends = false;
   world->now = conf::TimePoint(std::chrono::system_clock::now().time_since_epoch()) - minutes(5);

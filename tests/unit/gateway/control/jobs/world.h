@@ -65,7 +65,7 @@ class ScriptedLauncher final : public plugins::launchers::Launcher {
   }
   void End(const std::string& id, std::optional<int> code, std::optional<int> signal = std::nullopt) {
     RunStatus& run = runs.at(id);
-    if (run.state == RunState::kEnded) return;
+    if (run.state == RunState::kEnded || id == unreachable) return;
     run.state = RunState::kEnded;
     run.exit_code = code;
     run.signal = signal;
@@ -90,6 +90,7 @@ class ScriptedLauncher final : public plugins::launchers::Launcher {
   absl::Status refuse;
   bool comes_up = true;
   bool saves_and_ends = true;
+  std::string unreachable;  // a run that is told and does not hear
 };
 
 // One machine with eight devices.
@@ -127,6 +128,7 @@ class JobsWorld {
     around.devices_used_up = [this](const std::string& tenant, std::span<const std::string> kinds) {
       return kinds.empty() ? "" : used_up[tenant];
     };
+    around.untrusted = [this](const std::string& node) { return node == silent; };
     around.launcher = &launcher;
     seated_.cluster = Machine();
     seated_.queues = {{.name = "default", .parent = ""}};
@@ -226,6 +228,7 @@ class JobsWorld {
   std::vector<std::string> records;
   std::vector<std::string> actions;
   absl::Status record_result;
+  std::string silent;                          // the node that is not trusted
   std::map<std::string, std::string> used_up;  // by tenant: the budget that is
   std::unique_ptr<gateway::control::Jobs> jobs;
 
