@@ -105,40 +105,57 @@ LimitsSync::Options Named(std::string instance) {
   return options;
 }
 
+FakeRedis& Listening(TestLoop& loop, Store& store) {
+  FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
+  server.Listen();
+  return server;
+}
+
+// Limits that are shared through the server until it is closed.
+struct Gateway {
+  Gateway(TestLoop& loop, const FakeRedis& server, const std::vector<LimitSpec>& specs,
+          LimitsSync::Options options = Named("one"))
+      : redis(loop, Fast(server)) {
+    Fill(limits, specs);
+    sync.emplace(loop, redis, limits, std::move(options));
+  }
+  Task<void> Close() {
+    co_await sync->Stop();
+    co_await redis.Stop();
+  }
+  SharingStatus status() const { return sync->status(); }
+
+  LimitTree limits;
+  RedisClient redis;
+  std::optional<LimitsSync> sync;
+};
+
 TEST(LimitsSync, SharesEveryLimitBetweenGatewaysAndMovesRoomToWhereItIsAskedFor) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
-    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
-    server.Listen();
-    LimitTree one;
-    LimitTree two;
-    Fill(one, {{Dimension::kRequests, 100}, {Dimension::kConcurrency, 8}});
-    Fill(two, {{Dimension::kRequests, 100}, {Dimension::kConcurrency, 8}});
-    RedisClient redis_one(loop, Fast(server));
-    RedisClient redis_two(loop, Fast(server));
-    LimitsSync sync_one(loop, redis_one, one, Named("one"));
-    EXPECT_EQ(ShareOf(one), 0);  // nothing before the first answer
-    EXPECT_EQ(sync_one.status().state, SharingState::kStarting);
-    LimitsSync sync_two(loop, redis_two, two, Named("two"));
-    const auto both = [&] { return ShareOf(one) > 0 && ShareOf(two) > 0; };
+    FakeRedis& server = Listening(loop, store);
+    const std::vector<LimitSpec> limits = {{Dimension::kRequests, 100}, {Dimension::kConcurrency, 8}};
+    Gateway one(loop, server, limits);
+    EXPECT_EQ(ShareOf(one.limits), 0);  // nothing before the first answer
+    EXPECT_EQ(one.status().state, SharingState::kStarting);
+    Gateway two(loop, server, limits, Named("two"));
+    const auto both = [&] { return ShareOf(one.limits) > 0 && ShareOf(two.limits) > 0; };
     EXPECT_TRUE(co_await Eventually(loop, both));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync_one.status().state == SharingState::kShared; }));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync_one.status().gateways == 2; }));
-    EXPECT_LE(ShareOf(one) + ShareOf(two), 100);
-    EXPECT_EQ(sync_one.status().limits, 2u);
-    EXPECT_EQ(sync_one.status().reason, "");
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return one.status().state == SharingState::kShared; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return one.status().gateways == 2; }));
+    EXPECT_LE(ShareOf(one.limits) + ShareOf(two.limits), 100);
+    EXPECT_EQ(one.status().limits, 2u);
+    EXPECT_EQ(one.status().reason, "");
 
     int admitted = 0;
     EXPECT_TRUE(co_await Eventually(loop, [&] {
-      while (Admits(one)) ++admitted;
-      EXPECT_LE(ShareOf(one) + ShareOf(two), 100);
+      while (Admits(one.limits)) ++admitted;
+      EXPECT_LE(ShareOf(one.limits) + ShareOf(two.limits), 100);
       return admitted > 70;
     }));
-    EXPECT_GT(sync_one.status().early_rounds, 0u);
-    co_await sync_one.Stop();
-    co_await sync_two.Stop();
-    co_await redis_one.Stop();
-    co_await redis_two.Stop();
+    EXPECT_GT(one.status().early_rounds, 0u);
+    co_await one.Close();
+    co_await two.Close();
     server.Stop();
   });
 }
@@ -146,8 +163,7 @@ TEST(LimitsSync, SharesEveryLimitBetweenGatewaysAndMovesRoomToWhereItIsAskedFor)
 TEST(LimitsSync, ClaimsForAllLimitsInOneWrite) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
-    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
-    server.Listen();
+    FakeRedis& server = Listening(loop, store);
     LimitTree tree;
     std::vector<LimitSpec> limits;
     for (int i = 0; i < 40; ++i) {
@@ -179,8 +195,7 @@ TEST(LimitsSync, ClaimsForAllLimitsInOneWrite) {
 TEST(LimitsSync, KeepsABudgetsLeaseOverARestartAndTakesANewOneForAWindow) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
-    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
-    server.Listen();
+    FakeRedis& server = Listening(loop, store);
     LimitTree tree;
     Fill(tree, {{Dimension::kRequests, 100}, {Dimension::kBudget, 1000, router::limits::Period::kMonth}});
     RedisClient redis(loop, Fast(server));
@@ -207,24 +222,18 @@ TEST(LimitsSync, KeepsABudgetsLeaseOverARestartAndTakesANewOneForAWindow) {
 TEST(LimitsSync, ReturnsWhatIsNotUsedUpWhenItStopsAndTakesItUpAgainAfterwards) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
-    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
-    server.Listen();
-    LimitTree one;
-    LimitTree two;
+    FakeRedis& server = Listening(loop, store);
     const std::vector<LimitSpec> limits = {{Dimension::kConcurrency, 8},
                                            {Dimension::kRequests, 100, router::limits::Period::kMonth}};
-    Fill(one, limits);
-    Fill(two, limits);
-    RedisClient redis_one(loop, Fast(server));
-    RedisClient redis_two(loop, Fast(server));
-    auto sync_one = std::make_unique<LimitsSync>(loop, redis_one, one, Named("one"));
-    LimitsSync sync_two(loop, redis_two, two, Named("two"));
+    Gateway one(loop, server, limits);
+    Gateway two(loop, server, limits, Named("two"));
+    EXPECT_TRUE(
+        co_await Eventually(loop, [&] { return one.status().gateways == 2 && two.status().gateways == 2; }));
     EXPECT_TRUE(co_await Eventually(
-        loop, [&] { return sync_one->status().gateways == 2 && sync_two.status().gateways == 2; }));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(one, 1) > 30 && ShareOf(two, 1) > 30; }));
-    for (int i = 0; i < 10; ++i) EXPECT_TRUE(Admits(one));
-    co_await sync_one->Stop();
-    EXPECT_FALSE(Admits(one));
+        loop, [&] { return ShareOf(one.limits, 1) > 30 && ShareOf(two.limits, 1) > 30; }));
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(Admits(one.limits));
+    co_await one.sync->Stop();
+    EXPECT_FALSE(Admits(one.limits));
     int64_t kept = 0;
     for (const auto& [key, state] : store.keys) {
       for (const auto& [gateway, lease] : state.leases) {
@@ -235,19 +244,17 @@ TEST(LimitsSync, ReturnsWhatIsNotUsedUpWhenItStopsAndTakesItUpAgainAfterwards) {
 
     int admitted = 0;
     EXPECT_TRUE(co_await Eventually(loop, [&] {
-      while (Admits(two)) ++admitted;
+      while (Admits(two.limits)) ++admitted;
       return admitted == 90;
     })) << admitted;
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(two, 0) == 8; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(two.limits, 0) == 8; }));
 
     // Nothing is left of it for the next process of that name.
-    sync_one = std::make_unique<LimitsSync>(loop, redis_one, one, Named("one"));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync_one->status().gateways == 2; }));
-    EXPECT_FALSE(Admits(one));
-    co_await sync_one->Stop();
-    co_await sync_two.Stop();
-    co_await redis_one.Stop();
-    co_await redis_two.Stop();
+    one.sync.emplace(loop, one.redis, one.limits, Named("one"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return one.status().gateways == 2; }));
+    EXPECT_FALSE(Admits(one.limits));
+    co_await one.Close();
+    co_await two.Close();
     server.Stop();
   });
 }
@@ -255,22 +262,18 @@ TEST(LimitsSync, ReturnsWhatIsNotUsedUpWhenItStopsAndTakesItUpAgainAfterwards) {
 TEST(LimitsSync, ADeadRedisDoesNotHoldUpTheEnd) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
-    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
-    server.Listen();
-    LimitTree tree;
+    FakeRedis& server = Listening(loop, store);
     std::vector<LimitSpec> limits;
     for (int i = 0; i < 2000; ++i) {
       limits.push_back({Dimension::kRequests, 100, router::limits::Period::kDay, fmt::format("model-{}", i)});
     }
-    Fill(tree, limits);
-    RedisClient redis(loop, Fast(server));
-    LimitsSync sync(loop, redis, tree, Named("one"));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().claims >= 2000; }));
+    Gateway gateway(loop, server, limits);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.status().claims >= 2000; }));
     server.silent = true;
     const conf::TimePoint start = Now();
-    co_await sync.Stop();
+    co_await gateway.sync->Stop();
     EXPECT_LT(Now() - start, 1s) << "one command's time-out, whatever the number of limits";
-    co_await redis.Stop();
+    co_await gateway.redis.Stop();
     server.Stop();
   });
 }
@@ -279,36 +282,31 @@ TEST(LimitsSync, DeclaresWhatItDoesWithoutRedisAndIsBackAfterwards) {
   for (const OnLoss on_loss : {OnLoss::kKeepShare, OnLoss::kFailClosed}) {
     RunOnLoop([on_loss](TestLoop& loop) -> Task<void> {
       Store store;
-      FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
-      server.Listen();
-      LimitTree tree;
-      Fill(tree, {{Dimension::kConcurrency, 8}});
-      RedisClient redis(loop, Fast(server));
+      FakeRedis& server = Listening(loop, store);
       std::vector<SharingState> states;
       LimitsSync::Options options = Named("one");
       options.on_loss = on_loss;
       options.on_change = [&](const SharingStatus& status) { states.push_back(status.state); };
-      LimitsSync sync(loop, redis, tree, options);
-      const auto shared = [&] { return sync.status().state == SharingState::kShared; };
-      EXPECT_TRUE(co_await Eventually(loop, [&] { return shared() && ShareOf(tree) == 8; }));
+      Gateway gateway(loop, server, {{Dimension::kConcurrency, 8}}, options);
+      const auto shared = [&] { return gateway.status().state == SharingState::kShared; };
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return shared() && ShareOf(gateway.limits) == 8; }));
 
       server.Stop();
       const SharingState lost =
           on_loss == OnLoss::kKeepShare ? SharingState::kKeepingShares : SharingState::kFailedClosed;
-      EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().state == lost; }));
-      EXPECT_TRUE(sync.status().degraded());
-      EXPECT_THAT(sync.status().reason, HasSubstr("refused"));
-      EXPECT_GT(sync.status().failed_rounds, 0u);
-      EXPECT_EQ(ShareOf(tree), on_loss == OnLoss::kKeepShare ? 8 : 0);
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.status().state == lost; }));
+      EXPECT_TRUE(gateway.status().degraded());
+      EXPECT_THAT(gateway.status().reason, HasSubstr("refused"));
+      EXPECT_GT(gateway.status().failed_rounds, 0u);
+      EXPECT_EQ(ShareOf(gateway.limits), on_loss == OnLoss::kKeepShare ? 8 : 0);
 
       store.loaded = false;  // a restarted server knows no scripts
       server.Listen(server.port());
-      EXPECT_TRUE(co_await Eventually(loop, [&] { return shared() && ShareOf(tree) == 8; }));
-      EXPECT_EQ(sync.status().reason, "");
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return shared() && ShareOf(gateway.limits) == 8; }));
+      EXPECT_EQ(gateway.status().reason, "");
       EXPECT_THAT(states, ::testing::Contains(lost));
       EXPECT_EQ(states.back(), SharingState::kShared);
-      co_await sync.Stop();
-      co_await redis.Stop();
+      co_await gateway.Close();
       server.Stop();
     });
   }
@@ -317,19 +315,14 @@ TEST(LimitsSync, DeclaresWhatItDoesWithoutRedisAndIsBackAfterwards) {
 TEST(LimitsSync, LoadsTheScriptAgainWhenTheServerHasForgottenIt) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
-    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
-    server.Listen();
-    LimitTree tree;
-    Fill(tree, {{Dimension::kConcurrency, 8}});
-    RedisClient redis(loop, Fast(server));
-    LimitsSync sync(loop, redis, tree, Named("one"));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().claims > 0; }));
+    FakeRedis& server = Listening(loop, store);
+    Gateway gateway(loop, server, {{Dimension::kConcurrency, 8}});
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.status().claims > 0; }));
     store.loaded = false;  // SCRIPT FLUSH
     EXPECT_TRUE(co_await Eventually(loop, [&] { return store.loaded; }));
-    EXPECT_GT(sync.status().failed_rounds, 0u);
-    EXPECT_EQ(redis.state().connects, 1u);
-    co_await sync.Stop();
-    co_await redis.Stop();
+    EXPECT_GT(gateway.status().failed_rounds, 0u);
+    EXPECT_EQ(gateway.redis.state().connects, 1u);
+    co_await gateway.Close();
     server.Stop();
   });
 }
@@ -337,26 +330,21 @@ TEST(LimitsSync, LoadsTheScriptAgainWhenTheServerHasForgottenIt) {
 TEST(LimitsSync, FollowsAReloadAndDividesWhatItIsTold) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
-    FakeRedis& server = loop.Make<FakeRedis>(std::ref(store));
-    server.Listen();
-    LimitTree tree;
-    Fill(tree, {{Dimension::kConcurrency, 8}});
-    RedisClient redis(loop, Fast(server));
+    FakeRedis& server = Listening(loop, store);
     LimitsSync::Options options = Named("one");
     options.gateways = 4;
-    LimitsSync sync(loop, redis, tree, options);
-    EXPECT_EQ(ShareOf(tree), 2);
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(tree) == 8; }));
-    Fill(tree, {{Dimension::kConcurrency, 8}, {Dimension::kRequests, 400}});
-    sync.Refresh();
-    EXPECT_EQ(ShareOf(tree, 0), 8);
-    EXPECT_EQ(ShareOf(tree, 1), 100);
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(tree, 1) == 400; }));
-    Fill(tree, {{Dimension::kRequests, 400}});
-    sync.Refresh();
-    EXPECT_EQ(sync.status().limits, 1u);
-    co_await sync.Stop();
-    co_await redis.Stop();
+    Gateway gateway(loop, server, {{Dimension::kConcurrency, 8}}, options);
+    EXPECT_EQ(ShareOf(gateway.limits), 2);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(gateway.limits) == 8; }));
+    Fill(gateway.limits, {{Dimension::kConcurrency, 8}, {Dimension::kRequests, 400}});
+    gateway.sync->Refresh();
+    EXPECT_EQ(ShareOf(gateway.limits, 0), 8);
+    EXPECT_EQ(ShareOf(gateway.limits, 1), 100);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(gateway.limits, 1) == 400; }));
+    Fill(gateway.limits, {{Dimension::kRequests, 400}});
+    gateway.sync->Refresh();
+    EXPECT_EQ(gateway.status().limits, 1u);
+    co_await gateway.Close();
     server.Stop();
   });
 }
@@ -369,15 +357,11 @@ TEST(LimitsSync, SaysWhenTheStoreAnswersNonsense) {
     RunOnLoop([&](TestLoop& loop) -> Task<void> {
       FakeRedis& server = loop.Make<FakeRedis>([&](const RedisCommand&) { return answer; });
       server.Listen();
-      LimitTree tree;
-      Fill(tree, {{Dimension::kConcurrency, 8}});
-      RedisClient redis(loop, Fast(server));
-      LimitsSync sync(loop, redis, tree, Named("one"));
-      EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().failed_rounds > 2; }));
-      EXPECT_THAT(sync.status().reason, HasSubstr(reason));
-      EXPECT_EQ(ShareOf(tree), 0);
-      co_await sync.Stop();
-      co_await redis.Stop();
+      Gateway gateway(loop, server, {{Dimension::kConcurrency, 8}});
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.status().failed_rounds > 2; }));
+      EXPECT_THAT(gateway.status().reason, HasSubstr(reason));
+      EXPECT_EQ(ShareOf(gateway.limits), 0);
+      co_await gateway.Close();
       server.Stop();
     });
   }
