@@ -274,11 +274,14 @@ TEST_F(JobsTest, AGangThatMakesRoomDoesNotWaitForAMemberOnANodeThatFellSilent) {
   ASSERT_EQ(world->State(id), "running");
   launcher.unreachable = Run(id, 1, 3);
   world->SubmitReplica("r-1", 2);
+  world->Settle();
   world->Pass(seconds(3));
   EXPECT_EQ(world->State(id), "saving") << "the other members have saved; this one may yet";
   EXPECT_THAT(world->jobs->LateNodes(), ElementsAre("local"));
 
   world->silent = "local";
+  world->Settle();
+  EXPECT_EQ(world->State(id), "stopping");
   world->Pass(seconds(3));
   EXPECT_EQ(world->State(id), "pending");
   EXPECT_THAT(world->actions, Contains("start r-1"));
