@@ -93,7 +93,7 @@ TIDEGATE_IN_CHILD int RunChild(void* argument) {
   do {
     got = syscall(SYS_read, kGoFd, &go, 1);
   } while (got < 0 && errno == EINTR);
-  if (got != 1) syscall(SYS_exit_group, 0);
+  if (got != 1) syscall(SYS_exit_group, HeldChild::kNeverRan);
   if (plan.directory != nullptr && syscall(SYS_chdir, plan.directory) < 0) GiveUp(report, Step::kDirectory);
   DefaultSignals();
   syscall(SYS_execve, plan.program, plan.argv, plan.env);

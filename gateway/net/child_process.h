@@ -41,6 +41,9 @@ absl::StatusOr<std::string> FindProgram(std::string_view name, std::string_view 
 
 class HeldChild {
  public:
+  // The exit code of one that was not released; not 0, since what it was for has not been done.
+  static constexpr int kNeverRan = 125;
+
   // Unavailable when the system has no room for it.
   static absl::StatusOr<std::unique_ptr<HeldChild>> Make(const ChildSpec& spec);
   // If it was not released: it ends, and is gone.

@@ -227,8 +227,9 @@ TEST_F(JobKinds, WhatWasHandedInIsKeptAndEachAttemptStartedOnceWheneverTheGatewa
   std::set<std::string> ids;
   for (const Json& one : commands_.List(true)) {
     EXPECT_EQ(one["state"], "done") << one;
-    // How one ended that an earlier gateway had started is not known: that is tried again. Nothing else is.
-    EXPECT_EQ(one["attempt"], started[one["id"]]) << one;
+    // An attempt whose gateway was killed before it could begin never ran, and one may be tried again because
+    // nobody knows how it ended; but none runs twice.
+    EXPECT_LE(started[one["id"]], one["attempt"].get<int>()) << one;
     EXPECT_TRUE(ids.insert(one["id"]).second);
   }
   EXPECT_GE(ids.size(), acknowledged.size());

@@ -87,6 +87,9 @@ TEST_F(ChildProcess, OneWhoseMakerIsKilledRunsNothing) {
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return held->ended(); }));
   });
   EXPECT_EQ(Printed(), "");
+  // Where it is known how it ended, it is not as if it had done its work.
+  if (const auto end = held->HowItEnded(pid, stat->start_ticks))
+    EXPECT_EQ(end->exit_code, HeldChild::kNeverRan);
   close(told[0]);
   close(told[1]);
 }
