@@ -215,13 +215,19 @@ std::string Policy(const std::string& replicas, const std::string& more = "", ui
       replicas, count, more);
 }
 
+// What every run of the machine answers with.
+tests::HttpPeer& AnswersOn(FakeMachine& machine, TestLoop& loop) {
+  auto& engine = loop.Make<tests::HttpPeer>();
+  engine.Listen();
+  machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+  return engine;
+}
+
 TEST(ControlLoop, StartsWhatThePolicyWantsAndRecordsItBeforeItIsDone) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     const tests::TempDir folder;
     FakeMachine machine;
-    auto& engine = loop.Make<tests::HttpPeer>();
-    engine.Listen();
-    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
     const std::string policy = Policy("{min: 2, max: 2}", ", env: {A: b}, secret_env: {S: env:S}");
     Gateway gateway(loop, machine, folder / "f", policy);
     gateway.ledger_status = absl::UnavailableError("disk full");
@@ -250,9 +256,7 @@ TEST(ControlLoop, WhatRunsIsTakenOverAfterAKillAndNeverDoubled) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     const tests::TempDir folder;
     FakeMachine machine;
-    auto& engine = loop.Make<tests::HttpPeer>();
-    engine.Listen();
-    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
     Gateway before(loop, machine, folder / "f", Policy("{min: 2, max: 2}", "", 2));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 2; }));
     co_await before.control->Close(true);
@@ -285,9 +289,7 @@ TEST(ControlLoop, WhatDevicesAReplicaHeldIsWrittenDownBeforeTheyAreGivenBackAndG
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     const tests::TempDir folder;
     FakeMachine machine;
-    auto& engine = loop.Make<tests::HttpPeer>();
-    engine.Listen();
-    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
     const conf::TimePoint begun = net::Now();
     Gateway before(loop, machine, folder / "f", Policy("{min: 1, max: 1}", "", 2));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 1; }));
@@ -440,9 +442,7 @@ TEST(ControlLoop, AnEndThatComesBeforeItIsKnownWhatRunsEndsWhatThereIs) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     const tests::TempDir folder;
     FakeMachine machine;
-    auto& engine = loop.Make<tests::HttpPeer>();
-    engine.Listen();
-    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
     Gateway before(loop, machine, folder / "f", Policy("{min: 2, max: 2}"));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 2; }));
     co_await before.control->Close(true);
