@@ -16,7 +16,6 @@
 #include "gateway/net/off_loop.h"
 #include "gateway/state_files.h"
 #include "gateway/thread.h"
-#include "plugins/auth/digest.h"
 
 namespace gateway {
 namespace {
@@ -24,7 +23,6 @@ namespace {
 constexpr conf::Duration kKeyPoll = std::chrono::milliseconds(100);
 constexpr conf::Duration kDiskPoll = std::chrono::seconds(1);
 constexpr conf::Duration kRestoreRetry = std::chrono::seconds(1);
-constexpr size_t kMaxReloadsWaiting = 16;
 constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
 
 uint64_t RandomSeed() {
@@ -113,7 +111,10 @@ Process::Process(std::string config_path)
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
             }),
       outbound_(control_, shared_),
-      reload_turns_(kMaxReloadsWaiting),
+      reloads_(
+          control_, config_path_,
+          [this](Config config, std::string_view actor) { return Replace(std::move(config), actor); },
+          [this](ledger::Event event) { deferred_events_->Add(std::move(event)); }),
       metrics_(operations_),
       key_poll_(control_.watchdog),
       disk_poll_(control_.watchdog) {
@@ -264,7 +265,7 @@ absl::Status Process::OpenAdmin() {
   operations_.outbound = [this] { return outbound_.status(net::Now()); };
   operations_.kv_events = [this] { return kv_events_.status(); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
-  operations_.reloads = [this] { return reloads_; };
+  operations_.reloads = [this] { return reloads_.state(); };
   operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
   operations_.planner = [this] { return scaling_ ? scaling_->planner() : nullptr; };
   operations_.scaling = [this] { return scaling_ ? scaling_->status(net::Now()) : control::Status(); };
@@ -272,7 +273,7 @@ absl::Status Process::OpenAdmin() {
     return scaling_ ? scaling_->history(model) : std::nullopt;
   };
   operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
-  operations_.reload = [this](std::string actor) { return Reload(std::move(actor)); };
+  operations_.reload = [this](std::string actor) { return reloads_.Reload(std::move(actor)); };
   operations_.publish_keys = [this] { PublishKeys(); };
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
                                           config.server.admin_tls ? &certificates_.admin() : nullptr);
@@ -367,79 +368,15 @@ void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {
   }
 }
 
-void Process::StartReload(std::string actor) {
-  control_.tasks.Spawn([](Process& process, std::string who) -> net::Task<void> {
-    (co_await process.Reload(std::move(who))).IgnoreError();
-  }(*this, std::move(actor)));
-}
-
-net::Task<absl::Status> Process::Reload(std::string actor) {
-  if (stopping_) co_return absl::FailedPreconditionError("the gateway is stopping");
-  ++reloading_;
-  absl::Status reloaded = absl::ResourceExhaustedError("too many reloads wait already");
-  if (co_await reload_turns_.Take()) {
-    reloaded = co_await ReloadInTurn(std::move(actor));
-    reload_turns_.Give();
-  }
-  --reloading_;
-  co_return reloaded;
-}
-
-net::Task<absl::Status> Process::ReloadInTurn(std::string actor) {
-  if (stopping_) co_return absl::FailedPreconditionError("the gateway is stopping");
-  Offered offered;
-  absl::Status reloaded = co_await LoadAndApply(actor, offered);
-  if (!reloaded.ok()) RecordRefusal(actor, offered);
-  ++(reloaded.ok() ? reloads_.applied : reloads_.refused);
-  reloads_.last_ok = reloaded.ok();
-  reloads_.last_at = net::Now();
-  reloads_.why = std::string(conf::Std(reloaded.message()));
-  co_return reloaded;
-}
-
-// Who offered what, and never what stands in it.
-void Process::RecordRefusal(std::string_view actor, const Offered& offered) {
-  nlohmann::json detail = {{"problems", offered.problems}};
-  if (!offered.file_sha256.empty()) detail["file_sha256"] = offered.file_sha256;
-  ledger::Event event;
-  event.kind = ledger::Kind::kConfig;
-  event.action = "refused";
-  event.actor = actor;
-  event.subject = config_path_;
-  event.detail = detail.dump();
-  deferred_events_->Add(std::move(event));
-}
-
-net::Task<absl::Status> Process::LoadAndApply(std::string actor, Offered& offered) {
-  conf::Sources sources = conf::SystemSources();
-  sources.file = [&, read = sources.file](const std::string& path) {
-    auto text = read(path);
-    if (text.ok() && path == config_path_)
-      offered.file_sha256 = plugins::auth::ToHex(plugins::auth::Sha256(*text));
-    return text;
-  };
-  LoadResult loaded = LoadConfig(config_path_, sources);
-  if (!loaded.config) {
-    offered.problems = loaded.problems.size();
-    std::string all;
-    for (const conf::Problem& problem : loaded.problems)
-      all.append(all.empty() ? "" : "\n").append(ToString(problem));
-    log::Error("configuration refused; the running one stays", {{"problems", all}});
-    co_return absl::InvalidArgumentError(conf::Abseil(all));
-  }
-  absl::StatusOr<Prepared> prepared = Prepare(*std::move(loaded.config));
-  absl::Status applied = prepared.status();
-  if (applied.ok()) {
-    applied = co_await net::OffLoop(control_, [this, event = RecordOf(*prepared, "reloaded", actor)] {
-      return shared_.ledger->Append(event);
-    });
-  }
-  if (applied.ok()) applied = Apply(*std::move(prepared));
-  if (applied.ok()) {
-    log::Info("configuration applied", {{"sha256", runtime_->hash()}});
-  } else {
-    log::Error("configuration refused; the running one stays", {{"why", conf::Std(applied.message())}});
-  }
+net::Task<absl::Status> Process::Replace(Config config, std::string_view actor) {
+  absl::StatusOr<Prepared> prepared = Prepare(std::move(config));
+  if (!prepared.ok()) co_return prepared.status();
+  const absl::Status recorded = co_await net::OffLoop(
+      control_,
+      [this, event = RecordOf(*prepared, "reloaded", actor)] { return shared_.ledger->Append(event); });
+  if (!recorded.ok()) co_return recorded;
+  absl::Status applied = Apply(*std::move(prepared));
+  if (applied.ok()) log::Info("configuration applied", {{"sha256", runtime_->hash()}});
   co_return applied;
 }
 
@@ -502,6 +439,7 @@ void Process::Run() {
 void Process::Stop() {
   if (stopping_) return;
   stopping_ = true;
+  reloads_.Stop();
   control_.tasks.Spawn(Shutdown());
 }
 
@@ -523,7 +461,7 @@ net::Task<void> Process::Shutdown() {
     for (std::thread& thread : threads_) thread.join();
     return true;
   });
-  while (reloading_ > 0) co_await tick.For(std::chrono::milliseconds(20));
+  while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
   if (scaling_) co_await scaling_->Close(runtime_->config().scaling->on_exit == config::OnExit::kKeep);
   probes_.Stop();
   replica_watch_.Stop();

@@ -4,7 +4,7 @@
 // Start order: configuration → ledger (recovery) → keys → limits (spent budgets restored) → runtime → shards
 // → listeners. Stop order: readiness off → listeners → streams, up to the grace → shards → shares of limits
 // and sinks → ledger.
-// Threads: made and destroyed on the main thread; Reload and Stop on the control loop's.
+// Threads: made and destroyed on the main thread; StartReload and Stop on the control loop's.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "gateway/admin/admin_server.h"
-#include "gateway/admin/turns.h"
 #include "gateway/audit/deferred_events.h"
 #include "gateway/certificates.h"
 #include "gateway/config.h"
@@ -30,6 +29,7 @@
 #include "gateway/operations.h"
 #include "gateway/outbound.h"
 #include "gateway/queue/queue_ticks.h"
+#include "gateway/reloads.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/replicas/probes.h"
 #include "gateway/replicas/replica_watch.h"
@@ -48,11 +48,8 @@ class Process {
   // Runs the control loop until Stop has finished everything.
   void Run();
 
-  // Reads the configuration file again; on a fault the running one stays. One after the other. Control
-  // loop's thread.
-  net::Task<absl::Status> Reload(std::string actor);
-  // The same, without waiting for it: what comes of it is logged.
-  void StartReload(std::string actor);
+  // Reads the configuration file again, without waiting for it. Control loop's thread.
+  void StartReload(std::string actor) { reloads_.Start(std::move(actor)); }
   // Drains and ends. Control loop's thread.
   void Stop();
 
@@ -69,20 +66,13 @@ class Process {
   explicit Process(std::string config_path);
   absl::Status Open(Config config);
   absl::Status OpenAdmin();
-  // What was found of a configuration that is not taken.
-  struct Offered {
-    std::string file_sha256;  // empty: the file could not be read
-    size_t problems = 1;
-  };
   // A configuration of which everything that can fail has been tried, but for its record in the ledger.
   struct Prepared {
     std::shared_ptr<const Runtime> runtime;
     Certificates::Loaded certificates;
     std::vector<Jwks::Planned> issuers;
   };
-  net::Task<absl::Status> ReloadInTurn(std::string actor);
-  net::Task<absl::Status> LoadAndApply(std::string actor, Offered& offered);
-  void RecordRefusal(std::string_view actor, const Offered& offered);
+  net::Task<absl::Status> Replace(Config config, std::string_view actor);
   absl::StatusOr<Prepared> Prepare(Config config);
   ledger::Event RecordOf(const Prepared& prepared, std::string_view action, std::string_view actor) const;
   absl::Status Apply(Prepared prepared);
@@ -122,9 +112,7 @@ class Process {
   std::unique_ptr<DeferredEvents> deferred_events_;
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ControlLoop> scaling_;  // null: nothing is started here
-  ReloadState reloads_;
-  admin::Turns reload_turns_;
-  size_t reloading_ = 0;  // under way, or waiting for their turn
+  Reloads reloads_;
   Operations operations_;
   Metrics metrics_;
   std::unique_ptr<admin::AdminServer> admin_;
