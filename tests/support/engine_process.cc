@@ -1,11 +1,7 @@
 #include "tests/support/engine_process.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cstdlib>
 
@@ -50,18 +46,6 @@ void EngineProcess::Fault(const Json& fault) const {
 
 void EngineProcess::ClearFaults() const {
   RawClient(port_).Ask("DELETE /engine/fault HTTP/1.1\r\nHost: engine\r\n\r\n");
-}
-
-uint16_t FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  bind(fd, reinterpret_cast<sockaddr*>(&address), length);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  close(fd);
-  return ntohs(address.sin_port);
 }
 
 }  // namespace tests

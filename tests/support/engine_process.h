@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/child_process.h"
+#include "tests/support/free_port.h"
 #include "tests/support/raw_client.h"
 #include "tests/support/temp_dir.h"
 
@@ -37,8 +38,5 @@ class EngineProcess {
   uint16_t port_ = 0;
   std::unique_ptr<ChildProcess> process_;
 };
-
-// A port of loopback that nobody listens on.
-uint16_t FreePort();
 
 }  // namespace tests

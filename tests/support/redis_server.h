@@ -1,12 +1,9 @@
 // A real redis-server, where one is installed: on a free port, in a folder of its own, ended with the object.
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +11,8 @@
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "tests/support/free_port.h"
 
 extern char** environ;
 
@@ -77,18 +76,6 @@ class RedisServer {
 
  private:
   static constexpr const char* kBinary = "/usr/bin/redis-server";
-
-  static uint16_t FreePort() {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    bind(fd, reinterpret_cast<sockaddr*>(&address), length);
-    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-    close(fd);
-    return ntohs(address.sin_port);
-  }
 
   std::vector<std::string> more_;
   std::string folder_;

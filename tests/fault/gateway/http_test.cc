@@ -159,8 +159,7 @@ TEST_F(Http, NeverTakesABodyThatItDidNotReadForARequest) {
       "GET /v1/models HTTP/1.1\r\nHost: g\r\nContent-Length: {}\r\n\r\n",
       "POST /nowhere HTTP/1.1\r\nHost: g\r\nContent-Length: {}\r\n\r\n",
       "DELETE /v1/chat/completions HTTP/1.1\r\nHost: g\r\nContent-Length: {}\r\n\r\n",
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nContent-Type: text/plain\r\nContent-Length: "
-      "{}\r\n\r\n",
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nContent-Type: text/csv\r\nContent-Length: {}\r\n\r\n",
       "POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nX-Tidegate-Replica: r0\r\nContent-Length: {}\r\n\r\n",
   };
   for (const std::string& head : heads) {
