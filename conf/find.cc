@@ -1,5 +1,6 @@
 #include "conf/find.h"
 
+#include <algorithm>
 #include <cstring>
 
 #ifdef __SSE2__
@@ -8,31 +9,50 @@
 
 namespace conf {
 
-size_t Find(std::string_view text, std::string_view needle) {
-  size_t at = 0;
 #ifdef __SSE2__
-  constexpr size_t kLanes = 16;
-  if (needle.size() >= 4) {
-    // Sixteen places at a time, by two letters: not the outermost, which in JSON are quotes.
-    const size_t back = needle.size() - 2;
-    const __m128i second = _mm_set1_epi8(needle[1]);
-    const __m128i last_but_one = _mm_set1_epi8(needle[back]);
-    for (; at + needle.size() + kLanes <= text.size(); at += kLanes) {
-      const char* from = text.data() + at;
-      const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 1));
-      const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + back));
-      const __m128i both = _mm_and_si128(_mm_cmpeq_epi8(a, second), _mm_cmpeq_epi8(b, last_but_one));
-      for (auto hits = static_cast<unsigned>(_mm_movemask_epi8(both)); hits != 0; hits &= hits - 1) {
-        const auto i = static_cast<size_t>(__builtin_ctz(hits));
-        if (std::memcmp(from + i, needle.data(), needle.size()) == 0) return at + i;
-      }
+
+namespace {
+
+constexpr size_t kLanes = 16;
+constexpr size_t kMinNeedle = 4;
+
+// In a text of at least the needle's size and kLanes - 2 bytes.
+size_t FindSixteenAtATime(std::string_view text, std::string_view needle) {
+  // By two letters: not the outermost, which in JSON are quotes.
+  const size_t back = needle.size() - 2;
+  const __m128i second = _mm_set1_epi8(needle[1]);
+  const __m128i last_but_one = _mm_set1_epi8(needle[back]);
+  // The last look may overlap the one before it; its last place is past the end.
+  const size_t last = text.size() - needle.size() - (kLanes - 2);
+  for (size_t at = 0;; at = std::min(at + kLanes, last)) {
+    const char* from = text.data() + at;
+    const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 1));
+    const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + back));
+    const __m128i both = _mm_and_si128(_mm_cmpeq_epi8(a, second), _mm_cmpeq_epi8(b, last_but_one));
+    auto hits = static_cast<unsigned>(_mm_movemask_epi8(both));
+    if (at == last) hits &= (1u << (kLanes - 1)) - 1;
+    for (; hits != 0; hits &= hits - 1) {
+      const auto i = static_cast<size_t>(__builtin_ctz(hits));
+      if (std::memcmp(from + i, needle.data(), needle.size()) == 0) return at + i;
     }
+    if (at == last) return std::string_view::npos;
   }
-#endif
-  if (text.size() - at < needle.size()) return std::string_view::npos;
-  const void* hit = memmem(text.data() + at, text.size() - at, needle.data(), needle.size());
-  return hit == nullptr ? std::string_view::npos
-                        : static_cast<size_t>(static_cast<const char*>(hit) - text.data());
 }
+
+}  // namespace
+
+size_t Find(std::string_view text, std::string_view needle) {
+  if (needle.size() >= kMinNeedle && text.size() >= needle.size() + kLanes - 2)
+    return FindSixteenAtATime(text, needle);
+  return text.find(needle);
+}
+
+#else
+
+size_t Find(std::string_view text, std::string_view needle) {
+  return text.find(needle);
+}
+
+#endif
 
 }  // namespace conf

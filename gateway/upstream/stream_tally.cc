@@ -9,6 +9,15 @@ namespace gateway {
 
 namespace {
 
+// How engines that were asked for usage end the events of a chat, but for the one that tells it.
+constexpr std::string_view kNoUsageYet = ",\"usage\":null}";
+
+api::StripPlan StripNoUsageYet(const net::SseEvent& event) {
+  const char* end = event.data.data() + event.data.size();
+  return {.offset = static_cast<size_t>(end - event.raw.data()) - kNoUsageYet.size(),
+          .length = kNoUsageYet.size() - 1};
+}
+
 // Almost every event of a chat says `"finish_reason":null`.
 bool MayFinish(std::string_view data) {
   constexpr std::string_view kKey = "\"finish_reason\":";
@@ -45,10 +54,16 @@ size_t StreamTally::Pass(char* data, size_t n) {
     const net::SseEvent event = net::NextSseEvent(left);
     api::StripPlan plan;
     if (event.has_data) {
-      const bool tells_usage = conf::Contains(event.data, "\"usage\"");
+      const bool none_yet = !event.multi_line && event.data.ends_with(kNoUsageYet);
+      const bool tells_usage = !none_yet && conf::Contains(event.data, "\"usage\"");
       ReadData(event.name, event.data, tells_usage);
-      const bool hides = tells_usage || (event.multi_line && conf::Contains(event.raw, "\"usage\""));
-      if (hide_usage_ && hides) plan = api::StripUsage(event.raw);
+      if (hide_usage_) {
+        if (none_yet) {
+          plan = StripNoUsageYet(event);
+        } else if (tells_usage || (event.multi_line && conf::Contains(event.raw, "\"usage\""))) {
+          plan = api::StripUsage(event.raw);
+        }
+      }
     }
     if (plan.drop_event) continue;
     const size_t at = static_cast<size_t>(event.raw.data() - data);

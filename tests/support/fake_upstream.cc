@@ -26,7 +26,7 @@ FakeUpstream::FakeUpstream(std::string answer, uint16_t port) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
-  bind(listener_, reinterpret_cast<sockaddr*>(&address), length);
+  if (bind(listener_, reinterpret_cast<sockaddr*>(&address), length) != 0) std::abort();
   getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length);
   port_ = ntohs(address.sin_port);
   listen(listener_, answers ? 64 : 0);

@@ -78,7 +78,6 @@ SlurmCluster::SlurmCluster(Options options)
   std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
   for (const char* name : {"state", "spool", "gpus", "work"})
     std::filesystem::create_directory(folder_ / name);
-  std::string gres;
   for (int i = 0; i < options_.gpus; ++i) {
     // A device that everybody may open; its number is all that Slurm looks at.
     std::filesystem::create_symlink("/dev/null", folder_ / fmt::format("gpus/gpu{}", i));

@@ -7,6 +7,7 @@ namespace gateway::net::http {
 namespace {
 
 constexpr uint16_t kMaxSkipped = 4096;
+constexpr size_t kMaxSizeDigits = 15;
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -76,6 +77,8 @@ BodyDecoder::Result BodyDecoder::DecodeChunked(char* data, size_t n) {
       at += take;
       left_ -= take;
       if (left_ == 0) state_ = State::kDataCr;
+    } else if (const size_t line = WholeSizeLine(data + at, n - at); line > 0) {
+      at += line;
     } else if (!DecodeByte(data[at++])) {
       return {out, at, true};
     }
@@ -83,12 +86,36 @@ BodyDecoder::Result BodyDecoder::DecodeChunked(char* data, size_t n) {
   return {out, at, false};
 }
 
+// The size of a chunk, the line end of the chunk before it included, where all of it is there and is plain:
+// how long that is, or 0. Byte by byte it would take as long as the rest of a short chunk.
+size_t BodyDecoder::WholeSizeLine(const char* data, size_t n) {
+  size_t at = 0;
+  if (state_ == State::kDataCr) {
+    if (n < 2 || data[0] != '\r' || data[1] != '\n') return 0;
+    at = 2;
+  } else if (state_ != State::kSize || size_digits_ > 0) {
+    return 0;
+  }
+  uint64_t size = 0;
+  const size_t begin = at;
+  for (; at < n; ++at) {
+    const int digit = HexDigit(data[at]);
+    if (digit < 0) break;
+    if (at - begin == kMaxSizeDigits) return 0;
+    size = size * 16 + static_cast<uint64_t>(digit);
+  }
+  if (size == 0 || n - at < 2 || data[at] != '\r' || data[at + 1] != '\n') return 0;
+  left_ = size;
+  state_ = State::kData;
+  return at + 2;
+}
+
 // One byte of framing; false when it cannot stand there.
 bool BodyDecoder::DecodeByte(char c) {
   switch (state_) {
     case State::kSize: {
       if (const int digit = HexDigit(c); digit >= 0) {
-        if (++size_digits_ > 15) return false;
+        if (++size_digits_ > kMaxSizeDigits) return false;
         left_ = left_ * 16 + static_cast<uint64_t>(digit);
         return true;
       }

@@ -47,6 +47,7 @@ class BodyDecoder {
     kEndLf
   };
 
+  size_t WholeSizeLine(const char* data, size_t n);
   bool DecodeByte(char c);
   Result DecodeChunked(char* data, size_t n);
 
