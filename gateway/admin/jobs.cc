@@ -46,6 +46,17 @@ ordered_json TextOrNull(const std::string& text) {
   return text.empty() ? ordered_json() : ordered_json(text);
 }
 
+// Shares of devices count: a whole number where all that is free is whole.
+ordered_json InDevices(int64_t milli) {
+  if (milli % scheduler::kWholeDevice == 0) return milli / scheduler::kWholeDevice;
+  return static_cast<double>(milli) / scheduler::kWholeDevice;
+}
+
+int64_t FreeMilliOf(const scheduler::DeviceState& device, const scheduler::TypeView& view) {
+  if (!device.healthy) return 0;
+  return device.free_milli + (device.used_slots == 0 ? 0 : FreeComputeMilli(device, view));
+}
+
 ordered_json ShowMembers(const std::vector<JobMember>& members, const scheduler::Cluster& cluster) {
   ordered_json out = ordered_json::array();
   for (size_t rank = 0; rank < members.size(); ++rank) {
@@ -247,7 +258,7 @@ Answer ListNodes(const Operations& operations, const Call& call) {
       devices.push_back({{"device", d},
                          {"healthy", node.device[d].healthy},
                          {"reason", TextOrNull(faults[{cluster.nodes[id].name, d}])},
-                         {"free", static_cast<double>(node.device[d].free_milli) / scheduler::kWholeDevice},
+                         {"free", InDevices(FreeMilliOf(node.device[d], state.view_of(id)))},
                          {"held_by", holders[d]}});
     }
     all.push_back({{"name", cluster.nodes[id].name},
@@ -255,7 +266,7 @@ Answer ListNodes(const Operations& operations, const Call& call) {
                    {"health_reason", TextOrNull(doubts[cluster.nodes[id].name])},
                    {"kind", TextOrNull(type.devices > 0 ? cluster.kinds[type.kind].name : "")},
                    {"devices", type.devices},
-                   {"free", node.whole_count()},
+                   {"free", InDevices(FreeMilli(node, state.view_of(id)))},
                    {"each", std::move(devices)}});
   }
   return ListPage(all, "name", call);

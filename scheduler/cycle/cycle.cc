@@ -43,6 +43,7 @@ Cycle::Cycle(PlanningState& state, conf::TimePoint now, Rng& rng)
       rooms_.push_back(reservation);
       continue;
     }
+    last_.push_back(reservation);
     if (state.policy.backfill.kind == Backfill::kConservative) promises_.push_back(reservation);
     // What was to end by then may have ended before.
     if (reservation.start <= now + state.policy.preemption.grace) due_.push_back(reservation);

@@ -64,6 +64,7 @@ class Cycle {
   Outcome TryStart(JobIndex job);
   // On the nodes that the last cycle reserved for it, if it is about time and it fits there.
   std::vector<MemberAt> PlaceOnReserved(JobIndex job, const NodeSet* keep_off);
+  NodeSet AllBut(const std::vector<NodeId>& nodes) const;
   // Whether room will come, by what was told to stop now or before.
   bool TryPreempt(JobIndex job);
   bool MayPreempt(JobIndex job) const;
@@ -89,6 +90,7 @@ class Cycle {
   bool ReserveFor(JobIndex job, conf::TimePoint not_before, const std::optional<Reservation>& promise);
   std::optional<Reservation> TakePromise(JobIndex job);
   bool Holds(const Reservation& promise);
+  bool IsLate(const Reservation& reservation) const;
   std::optional<Place> NextThatEndsBy(const PendingGroup& group, const Place& after,
                                       conf::TimePoint by) const;
   bool ArrayIsFull(const PendingGroup& group, JobIndex job);
@@ -111,6 +113,7 @@ class Cycle {
   uint32_t max_reservations_;
   uint32_t reserved_in_line_ = 0;      // for the queue, beside advance reservations and room that was made
   std::vector<Reservation> promises_;  // conservative: of the last cycle, whose jobs have not had their turn
+  std::vector<Reservation> last_;      // of the last cycle, room that was made aside
   std::vector<Reservation> due_;       // of the last cycle, about to begin
   std::vector<Release> releases_;
   bool releases_known_ = false;

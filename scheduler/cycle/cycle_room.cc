@@ -59,12 +59,17 @@ std::vector<MemberAt> Cycle::PlaceMembers(JobIndex job, const NodeSet* keep_off)
   return std::move(result.placed);
 }
 
+NodeSet Cycle::AllBut(const std::vector<NodeId>& nodes) const {
+  NodeSet others(s_.state.cluster().nodes.size());
+  for (NodeId node = 0; node < s_.state.cluster().nodes.size(); ++node) others.Add(node);
+  for (const NodeId node : nodes) others.Remove(node);
+  return others;
+}
+
 std::vector<MemberAt> Cycle::PlaceOnReserved(JobIndex job, const NodeSet* keep_off) {
   const auto at = std::ranges::find(due_, job, &Reservation::job);
   if (at == due_.end()) return {};
-  NodeSet others(s_.state.cluster().nodes.size());
-  for (NodeId node = 0; node < s_.state.cluster().nodes.size(); ++node) others.Add(node);
-  for (const NodeId node : at->nodes) others.Remove(node);
+  NodeSet others = AllBut(at->nodes);
   if (keep_off != nullptr) others.AddAll(*keep_off);
   return PlaceMembers(job, &others);
 }
@@ -148,17 +153,27 @@ bool Cycle::Holds(const Reservation& promise) {
     }
   }
   for (const MemberId id : gone) trial_.Evict(id);
-  NodeSet others(s_.state.cluster().nodes.size());
-  for (NodeId node = 0; node < s_.state.cluster().nodes.size(); ++node) others.Add(node);
-  for (const NodeId node : promise.nodes) others.Remove(node);
+  const NodeSet others = AllBut(promise.nodes);
   Rng unused = OwnRng(entry.job);
   const GangResult result = s_.gangs.Place(trial_, s_.PlacerFor(entry), promise.job, entry, &others, unused);
   trial_.Rollback(mark);
   return !result.placed.empty();
 }
 
+// Whether jobs on its nodes should have ended by now.
+bool Cycle::IsLate(const Reservation& reservation) const {
+  return std::ranges::any_of(reservation.nodes, [&](NodeId node) {
+    return std::ranges::any_of(s_.state.on(node), [&](MemberId id) {
+      const JobIndex job = s_.state.member(id).job;
+      return s_.jobs[job].phase == Phase::kRunning && s_.jobs[job].started + s_.ExpectedRun(job) < now_;
+    });
+  });
+}
+
 // A job that was promised a start keeps it unless it can have an earlier one beside the promises to others;
-// the conservative kind promises.
+// the conservative kind promises. A set of nodes on which jobs outlive their estimates is kept unless another
+// comes in half the time: of many jobs some always are about to end by their estimates, and whoever changes
+// to their nodes again and again gives away what had been freed for it.
 bool Cycle::ReserveFor(JobIndex job, conf::TimePoint not_before, const std::optional<Reservation>& promise) {
   const JobEntry& entry = s_.jobs[job];
   const size_t made = reservations_.all().size();
@@ -172,13 +187,27 @@ bool Cycle::ReserveFor(JobIndex job, conf::TimePoint not_before, const std::opti
   for (const auto& [sequence, other] : s_.running) {
     if (!s_.jobs[other].leaving.empty()) EvictLeaving(other);
   }
-  const auto find = [&](conf::TimePoint before) {
+  const NodeSet* const zone = s_.ZoneKeptOff(entry);
+  const auto find_off = [&](const NodeSet* off, conf::TimePoint before) {
     return Reserve(trial_, s_.gangs, s_.PlacerFor(entry), job, entry, s_.ExpectedRun(job), now_, not_before,
-                   Releases(), reservations_, s_.ZoneKeptOff(entry), before);
+                   Releases(), reservations_, off, before);
+  };
+  const auto find = [&](conf::TimePoint before) { return find_off(zone, before); };
+  const auto find_again = [&]() -> std::optional<Reservation> {
+    const auto last = std::ranges::find(last_, job, &Reservation::job);
+    if (last == last_.end() || !IsLate(*last)) return std::nullopt;
+    NodeSet others = AllBut(last->nodes);
+    if (zone != nullptr) others.AddAll(*zone);
+    std::optional<Reservation> kept = find_off(&others, conf::TimePoint::max());
+    if (!kept) return std::nullopt;
+    const conf::TimePoint from = std::max(now_, not_before);
+    std::optional<Reservation> sooner = find(from + (kept->start - from) / 2);
+    return sooner ? sooner : kept;
   };
   std::optional<Reservation> reservation;
   if (promise) reservation = find(promise->start);
   if (promise && !reservation && Holds(*promise)) reservation = promise;
+  if (!reservation) reservation = find_again();
   if (!reservation) reservation = find(conf::TimePoint::max());
   trial_.Rollback(mark);
   reservations_.Truncate(made);

@@ -43,9 +43,20 @@ class Ends {
   Release next_;
 };
 
-void Name(ReleaseFinding& finding, const Job& job) {
-  if (finding.jobs.size() < kNamedJobs) finding.jobs.push_back(job.id);
+// A job that says nothing of its end, as replicas do, ends when someone stops it: what is assumed of it is
+// good enough to plan by, but nothing to tell.
+bool EndIsKnown(const JobEntry& entry) {
+  return entry.phase == Phase::kStopping || entry.job.estimate || entry.job.limit;
+}
+
+void Name(ReleaseFinding& finding, const JobEntry& entry) {
+  if (finding.jobs.size() < kNamedJobs) finding.jobs.push_back(entry.job.id);
   ++finding.count;
+  finding.end_unknown |= !EndIsKnown(entry);
+}
+
+void SetTime(ReleaseFinding& finding, conf::TimePoint at) {
+  if (!finding.end_unknown) finding.at = at;
 }
 
 class Explainer {
@@ -263,11 +274,12 @@ class Explainer {
       if (end == nullptr) break;
       const std::vector<NodeId> freed = board.Release(end->job);
       if (freed.empty()) continue;
-      Name(finding, in_.jobs[end->job].job);
+      Name(finding, in_.jobs[end->job]);
       if (!Holds(board) || !HoldsAt(board, freed)) continue;
-      finding.at = end->at;
-      break;
+      SetTime(finding, end->at);
+      return finding;
     }
+    finding.end_unknown = false;
     return finding;
   }
 
@@ -296,10 +308,11 @@ class Explainer {
         if (end == nullptr) break;
         const int64_t milli = CountedMilli(end->job, refusal);
         if (milli == 0) continue;
-        Name(finding.release, in_.jobs[end->job].job);
+        Name(finding.release, in_.jobs[end->job]);
         excess -= milli;
-        if (excess <= 0) finding.release.at = end->at;
+        if (excess <= 0) SetTime(finding.release, end->at);
       }
+      if (excess > 0) finding.release.end_unknown = false;
       out_.quotas.push_back(std::move(finding));
     }
     if (!out_.quotas.empty()) Blame(WaitCause::kQuota);

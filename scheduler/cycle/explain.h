@@ -109,7 +109,8 @@ struct ReservationFinding {
 struct ReleaseFinding {
   std::vector<std::string> jobs{};  // the first kNamedJobs of them
   uint32_t count = 0;
-  std::optional<conf::TimePoint> at{};  // nothing: not within kMaxReleases ends
+  std::optional<conf::TimePoint> at{};  // nothing: not known, or not within kMaxReleases ends
+  bool end_unknown = false;             // after these there is room, but not all say when they end
 };
 
 struct QuotaFinding {

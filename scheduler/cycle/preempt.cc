@@ -204,7 +204,10 @@ double StopCost(const JobEntry& entry, int64_t stopped_milli, int64_t held_milli
 
 std::vector<Victim> FindVictims(const Preemption& where, JobIndex job, PreemptMode mode, TryPlace fits,
                                 Rng& rng) {
-  return VictimSearch(where, job, mode, fits).Run(rng);
+  using Spares = VictimSearch::Spares;
+  std::vector<Victim> victims = VictimSearch(where, job, mode, Spares::kDeserved, fits).Run(rng);
+  if (!victims.empty() || mode != PreemptMode::kReclaim) return victims;
+  return VictimSearch(where, job, mode, Spares::kNothing, fits).Run(rng);
 }
 
 }  // namespace scheduler

@@ -2,9 +2,11 @@
 //
 // By priority, a job stops preemptible work of lower priority: of its own queue freely, of other queues only
 // what they run beyond what they deserve. By reclaim, a job whose queue stays within what it deserves takes
-// from queues that are beyond theirs and stay at least as well off, in parts of deserved, as its own is then.
-// So each reclaim raises the worst-off of the two, each preemption by priority leaves deserved alone, and no
-// chain of them comes back to where it began. Queues are compared below the lowest queue that holds both.
+// from queues that are beyond theirs, and leaves them what they deserve. Only where jobs are too large for
+// that, a queue that holds no more than half of what it deserves with the job may go further, as long as the
+// others stay at least as well off, in parts of deserved, as its own is then. So each reclaim raises the
+// worst-off of the two, each preemption by priority leaves deserved alone, and no chain of them comes back to
+// where it began. Queues are compared below the lowest queue that holds both.
 //
 // Outline: weigh every job that may be stopped; free quota where that is what lacks; per fabric domain that
 // may hold the gang take, again and again, the node whose victims weigh least per place won, surplus members

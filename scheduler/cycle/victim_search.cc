@@ -118,7 +118,9 @@ bool VictimSearch::Allows(const Candidate& c, KindId kind, int64_t theirs_after,
   const KindId by = tree_.CountedBy(c.ours, our_kind);
   const Standing ours = tree_.standing(c.ours, by);
   const int64_t ours_after = ours.allocated + Total(demand, by);
-  return ours_after <= ours.deserved &&
+  if (ours_after > ours.deserved) return false;
+  if (theirs_after >= theirs.deserved) return true;
+  return spares_ == Spares::kNothing && 2 * ours_after <= ours.deserved &&
          Wide{theirs_after} * ours.deserved >= Wide{ours_after} * theirs.deserved;
 }
 

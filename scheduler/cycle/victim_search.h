@@ -16,7 +16,10 @@ namespace scheduler {
 
 class VictimSearch {
  public:
-  VictimSearch(const Preemption& where, JobIndex job, PreemptMode mode, TryPlace fits)
+  // Whether a reclaim leaves the victims' queues what they deserve, or may go below.
+  enum class Spares : uint8_t { kDeserved, kNothing };
+
+  VictimSearch(const Preemption& where, JobIndex job, PreemptMode mode, Spares spares, TryPlace fits)
       : trial_(where.trial),
         state_(where.trial.state()),
         jobs_(where.jobs),
@@ -27,6 +30,7 @@ class VictimSearch {
         job_(job),
         entry_(where.jobs[job]),
         mode_(mode),
+        spares_(spares),
         fits_(fits),
         start_(where.trial.mark()) {}
 
@@ -114,6 +118,7 @@ class VictimSearch {
   JobIndex job_;
   const JobEntry& entry_;
   PreemptMode mode_;
+  Spares spares_;
   TryPlace fits_;
   Trial::Mark start_;
 

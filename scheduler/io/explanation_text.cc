@@ -58,6 +58,7 @@ constexpr void Fields(A& a, const ReleaseFinding*) {
   a.Required("jobs", &ReleaseFinding::jobs);
   a.Required("count", &ReleaseFinding::count);
   a.Optional("at", &ReleaseFinding::at);
+  a.Optional("end_unknown", &ReleaseFinding::end_unknown);
 }
 
 template <class A>
@@ -136,6 +137,8 @@ std::string At(conf::TimePoint at, conf::TimePoint now) {
   return fmt::format("{} ({})", In(at - now), conf::FormatTime(at).substr(0, 19) + "Z");
 }
 
+constexpr std::string_view kNoEndKnown = "; when that will be is not known";
+
 std::string Ended(const ReleaseFinding& release) {
   if (release.count == 1) return fmt::format("when job {} has ended", release.jobs.front());
   constexpr size_t kShown = 5;
@@ -205,7 +208,9 @@ void AddQuota(std::vector<std::string>& out, const QuotaFinding& finding, conf::
   std::string text =
       fmt::format("{}{} has {} {} and is asked for {} more; {} {}", queue, user, FormatMilli(q.has), kind,
                   FormatMilli(q.asked), SentenceOf(kBounds, q.bound), FormatMilli(q.most));
-  if (finding.release.at) {
+  if (finding.release.end_unknown) {
+    text += fmt::format("; it may have them {}{}", Ended(finding.release), kNoEndKnown);
+  } else if (finding.release.at) {
     text += fmt::format("; it may have them {}, expected {}", Ended(finding.release),
                         At(*finding.release.at, now));
   }
@@ -248,11 +253,15 @@ std::vector<std::string> InWords(const Explanation& e) {
   if (e.release && e.release->at) {
     out.push_back(
         fmt::format("There is room {}, expected {}.", Ended(*e.release), At(*e.release->at, e.as_of)));
+  } else if (e.release && e.release->end_unknown) {
+    out.push_back(fmt::format("There is room {}{}.", Ended(*e.release), kNoEndKnown));
   } else if (e.release) {
     out.push_back(fmt::format(
         "{} jobs that hold what it needs are to end, and still there is no room for it.", e.release->count));
   }
-  if (e.reserved_start) {
+  if (e.reserved_start && e.release && e.release->end_unknown) {
+    out.push_back("The first nodes that they leave are reserved for it.");
+  } else if (e.reserved_start) {
     out.push_back(fmt::format("Its own start is reserved {}.", At(*e.reserved_start, e.as_of)));
   }
   return out;

@@ -130,7 +130,9 @@ TEST(Placement, SharesOfADeviceAreGivenUntilItIsFullAndPaidForAsShares) {
   for (const Json& replica : scaled.Replicas()) {
     if (replica["state"] == "ready") EXPECT_EQ(written.Of(replica["id"], "CUDA_VISIBLE_DEVICES"), "0");
   }
-  const Json device = Json::parse(commands.Run({"nodes", "--json"}).out)[0]["each"][0];
+  const Json node = Json::parse(commands.Run({"nodes", "--json"}).out)[0];
+  EXPECT_NEAR(node["free"].get<double>(), 0.2, 1e-9) << node;
+  const Json device = node["each"][0];
   EXPECT_EQ(device["held_by"].size(), 2u) << device;
   EXPECT_NEAR(device["free"].get<double>(), 0.2, 1e-9);
 
@@ -187,6 +189,11 @@ TEST(Placement, AProbedMachineGivesInstancesAndWholeDevicesByTheirNames) {
   EXPECT_THAT(Sorted(written.All(scaled.Replicas(), "CUDA_VISIBLE_DEVICES")),
               ElementsAre("(not set)", "MIG-3-2", "MIG-3-3"));
   EXPECT_THAT(scaled.Scaling()["trouble"].get<std::string>(), HasSubstr("1g.10gb"));
+  for (const Json& node : Json::parse(commands.Run({"nodes", "--json"}).out)) {
+    if (node["kind"] != "h100-cut") continue;
+    EXPECT_GT(node["free"].get<double>(), 0) << node;  // instances that nobody holds
+    EXPECT_LT(node["free"].get<double>(), 1) << node;
+  }
 
   const std::string job =
       "directory: " + written.folder() +

@@ -72,6 +72,38 @@ TEST(Planner, AJobThatIsAMinuteLateIsNotExpectedToRunTwiceAsLong) {
   EXPECT_LE(w.plan.reserved[0].start, end + hours(6));
 }
 
+// Of many jobs some always are about to end by their estimates: who changes to their nodes whenever his own
+// are late never gets any.
+TEST(Planner, AReservationKeepsItsNodesWhenTheyAreLateUntilOthersComeInHalfTheTime) {
+  PlannerWorld world(EightWay(2));
+  const conf::TimePoint begin = world.now;
+  const auto submit = [&](const std::string& id, uint16_t devices, conf::Duration estimate) {
+    Job job = world.Make(id, Devices(devices));
+    job.estimate = estimate;
+    world.Submit(std::move(job));
+    return world.Run();
+  };
+  const auto reserved_at = [&](conf::Duration since_begin) {
+    world.now = begin + since_begin;
+    world.Run();
+    return world.plan.reserved.at(0).nodes;
+  };
+  submit("late", 1, std::chrono::minutes(60));
+  submit("next", 8, std::chrono::minutes(95));
+  submit("big", 8, std::chrono::minutes(60));
+  submit("small", 7, std::chrono::hours(24));
+  const std::vector<NodeId> of_late = world.NodesOf("late");
+  const std::vector<NodeId> of_next = world.NodesOf("next");
+  ASSERT_NE(of_late, of_next);
+  EXPECT_EQ(reserved_at(std::chrono::minutes(1)), of_late);
+  // Expected 19 minutes from then, since it is late by 21, the other 14.
+  EXPECT_EQ(reserved_at(std::chrono::minutes(81)), of_late);
+  EXPECT_EQ(world.WhyWaits("small"), "behind");
+  // And here 9 minutes and 4.
+  EXPECT_EQ(reserved_at(std::chrono::minutes(91)), of_next);
+  EXPECT_EQ(world.NodesOf("small"), of_late);
+}
+
 TEST(Planner, StrictFifoLetsNothingPass) {
   Policy policy;
   policy.backfill.kind = Backfill::kFifo;

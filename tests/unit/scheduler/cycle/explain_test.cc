@@ -52,6 +52,8 @@ class World {
     return index;
   }
 
+  void SayNothingOfItsEnd(JobIndex job) { jobs_[job].job.estimate.reset(); }
+
   JobIndex Wait(Job job) { return jobs_.Add(std::move(job), 0); }
 
   ExplainInput Of(JobIndex job) const {
@@ -104,6 +106,30 @@ TEST(Explain, NamesTheEndsThatMakeRoomAndWhen) {
   EXPECT_EQ(e.release->at, kNow + std::chrono::hours(5));
   EXPECT_EQ(e.release->count, 1u);  // early alone makes no room for a member of eight
   EXPECT_THAT(e.release->jobs, ElementsAre("late"));
+}
+
+// A replica runs until someone stops it: what is assumed of its end is not told as an expectation.
+TEST(Explain, NoTimeIsToldWhereTheEndThatMakesRoomIsNotKnown) {
+  World world(EightWay(1));
+  const JobIndex replica = world.Run("replica", 0, 0, 8, std::chrono::hours(5));
+  world.SayNothingOfItsEnd(replica);
+  const JobIndex waits = world.Wait(Gang("next", 1, Devices(1)));
+  const Explanation e = Explain(world.Of(waits));
+  ASSERT_TRUE(e.release);
+  EXPECT_THAT(e.release->jobs, ElementsAre("replica"));
+  EXPECT_TRUE(e.release->end_unknown);
+  EXPECT_FALSE(e.release->at);
+  const std::vector<std::string> words = io::InWords(e);
+  EXPECT_THAT(words, Contains("There is room when job replica has ended; when that will be is not known."));
+  EXPECT_EQ(nlohmann::json::parse(io::WriteExplanation(e))["release"]["end_unknown"], true);
+
+  ExplainInput input = world.Of(waits);
+  const std::vector<Reservation> own = {{.job = waits,
+                                         .start = kNow + std::chrono::hours(23),
+                                         .end = kNow + std::chrono::hours(24),
+                                         .nodes = {0}}};
+  input.reservations = own;
+  EXPECT_THAT(io::InWords(Explain(input)), Contains("The first nodes that they leave are reserved for it."));
 }
 
 TEST(Explain, AJobThatNoNodeCanEverTakeIsSaidSo) {

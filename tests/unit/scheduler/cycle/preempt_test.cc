@@ -377,6 +377,11 @@ TEST(Reclaim, LeavesTheOtherNoWorseOff) {
   World world(testing::EightWay(2), kTwoHalves);
   ASSERT_TRUE(world.Start(world.Submit(World::Asks("b", 2, 8))));  // one gang of 16: all or nothing
   EXPECT_TRUE(world.Preempt(world.Submit(World::Asks("a", 1, 4)), PreemptMode::kReclaim).empty());
+  for (const uint16_t devices : {uint16_t{4}, uint16_t{5}}) {  // one stopped leaves b five of its eight
+    World w(testing::EightWay(2), kTwoHalves);
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(w.Start(w.Submit(World::Asks("b", 1, 5))));
+    EXPECT_EQ(w.Preempt(w.Submit(World::Asks("a", 1, devices)), PreemptMode::kReclaim).empty(), devices > 4);
+  }
 }
 
 TEST(Preempt, HigherPriorityDoesNotTakeWhatAnotherQueueDeserves) {
