@@ -35,13 +35,13 @@ const Result* Find(std::span<const Result> results, uint32_t replicas, double lo
 void PrintTable(const Result& result) {
   fmt::print("\n{}; one cache as large as all: {:.1f} % hits\n", result.scenario.name, 100 * result.bound);
   const bool adapters = result.scenario.adapters > 0;
-  fmt::print("{:16} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7}{}\n", "",
+  fmt::print("{:17} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7}{}\n", "",
              "hits %", "TTFT p50", "p90", "p99", "ITL p50", "p99", "total", "p99", "in 2 s%", "spread",
              "retried", "lost", adapters ? "   loads" : "");
   for (size_t i = 0; i < result.reports.size(); ++i) {
     const Report& r = result.reports[i];
     fmt::print(
-        "{:16} {:6.1f} {:8.2f} {:8.2f} {:8.2f} {:8.3f} {:8.3f} {:8.2f} {:8.2f} {:7.1f} {:7.2f} {:7} {:7}{}\n",
+        "{:17} {:6.1f} {:8.2f} {:8.2f} {:8.2f} {:8.3f} {:8.3f} {:8.2f} {:8.2f} {:7.1f} {:7.2f} {:7} {:7}{}\n",
         ComparedPolicies()[i], 100 * r.hit_ratio, r.ttft.p50, r.ttft.p90, r.ttft.p99, r.token_time.p50,
         r.token_time.p99, r.total.mean, r.total.p99, 100 * r.within_slo, r.spread, r.retried,
         r.broken + r.refused, adapters ? fmt::format(" {:7}", r.adapter_loads) : "");
