@@ -25,10 +25,11 @@ using scheduler::engine::Profile;
 // requests that find no room wait at the gateway.
 constexpr std::string_view kTold = "+events";
 constexpr std::string_view kQueued = "+queue";
-constexpr std::array<std::string_view, 14> kCompared = {
-    "round-robin",     "random",      "least-requests", "least-load", "power-of-two",
-    "consistent-hash", "cache-aware", "kv-cost",        "epp",        "epp+queue",
-    "epp+events",      "cost",        "cost+queue",     "cost+events"};
+constexpr std::array<std::string_view, 14> kCompared = {"round-robin", "random",           "least-requests",
+                                                        "least-load",  "power-of-two",     "consistent-hash",
+                                                        "cache-aware", "kv-cost",          "epp",
+                                                        "epp+queue",   "epp+events",       "cost",
+                                                        "cost+queue",  "cost+events+queue"};
 
 // Takes it off the name, if it is there.
 bool TakeOff(std::string_view suffix, std::string_view& policy) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "router/admission/room.h"
+#include "router/admission/turn_plan.h"
 #include "router/handover.h"
 #include "router/pool_watch.h"
 #include "router/sim/quantiles.h"
@@ -114,6 +115,10 @@ class World {
     std::vector<ReplicaId> tried;
     std::optional<TimePoint> first_token;
   };
+  struct Held {
+    uint32_t request = 0;
+    std::vector<PrefixMatch> matches;
+  };
   struct Sample {
     TimePoint at;
     std::vector<std::pair<Telemetry, EngineSignals::Charged>> replicas;
@@ -152,7 +157,7 @@ class World {
   ReplicaStates states_;
   LoadView load_;
   AdmissionQueue queue_;
-  absl::flat_hash_map<WaitTicket, uint32_t> held_;
+  absl::flat_hash_map<WaitTicket, Held> held_;
   scheduler::Rng rng_;
   std::deque<Replica> engines_;
   std::vector<Flight> flights_;
@@ -247,25 +252,30 @@ PickFacts World::FactsOf(uint32_t index, std::span<const PrefixMatch> matches) c
 void World::Come(uint32_t index) {
   if (!options_.queue) return Send(index);
   Deliver();
+  std::array<PrefixMatch, kHolders> matches;
+  const PickFacts facts = FactsOf(index, std::span(matches).first(MatchesFor(index, matches)));
+  const TurnPlan::Going going = TurnPlan(table_, ModelId{0}, load_, now_, rng_).Ask(facts);
   if (held_.empty()) {
     const RoomFound found = LookForRoom(table_, ModelId{0}, load_, 1, now_);
-    if (!found.expected() || found.replicas > 0) return Send(index);
+    if (!found.expected() || (found.replicas > 0 && going.now)) return Send(index);
     next_call_ = now_ + kCallEvery;
   }
-  const Request& request = requests_[index];
+  const double yields = options_.queue->shorter_first * conf::ToSeconds(going.compute);
   const Entered entered =
       queue_.Enter({.tenant = "t",
-                    .cost = static_cast<double>(request.prompt_tokens) + 2 * expected_output_,
-                    .bytes = kTokenBytes * request.prompt_tokens + kFootprint,
-                    .deadline = now_ + options_.queue->max_wait},
+                    .cost = static_cast<double>(facts.prompt_tokens + 2 * facts.output_tokens),
+                    .bytes = kTokenBytes * static_cast<uint64_t>(facts.prompt_tokens) + kFootprint,
+                    .deadline = now_ + options_.queue->max_wait,
+                    .yields = Duration(static_cast<int64_t>(1e9 * yields))},
                    now_);
   if (entered.refused != WaitRefusal::kNone) {
     ++report_.refused;
     return;
   }
-  held_[entered.ticket] = index;
+  held_[entered.ticket] = {index, {facts.cached.begin(), facts.cached.end()}};
   ++report_.held;
   flights_[index].was_held = true;
+  CallWaiting();
 }
 
 // Each turn is used, and charged, before the next is given.
@@ -275,9 +285,14 @@ void World::CallWaiting() {
   while (!held_.empty()) {
     const RoomFound found = LookForRoom(table_, ModelId{0}, load_, 1, now_);
     if (found.expected() && found.replicas == 0) return;
-    const std::optional<Turn> turn = queue_.Next(now_);
+    TurnPlan plan(table_, ModelId{0}, load_, now_, rng_);
+    const std::optional<Turn> turn = queue_.Next(now_, TurnPlan::kLooks, [&](WaitTicket ticket) {
+      const Held& held = held_.at(ticket);
+      return plan.Ask(FactsOf(held.request, held.matches)).now;
+    });
+    if (!turn) return;
     const auto held = held_.find(turn->ticket);
-    const uint32_t index = held->second;
+    const uint32_t index = held->second.request;
     held_.erase(held);
     wait_.push_back(conf::ToSeconds(turn->waited));
     if (turn->expired) {

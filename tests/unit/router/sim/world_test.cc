@@ -277,6 +277,17 @@ TEST(ServingWorld, WhoFindsNoRoomWaitsAtTheGatewayAndIsServed) {
   }
 }
 
+TEST(ServingWorld, WhoWaitsIsServedWhereItsPromptIsHeld) {
+  const auto requests = Conversations(3000, 130);
+  Options options = Pool(4, PolicyKind::kCost);
+  const Report at_once = Simulate(options, requests);
+  options.queue.emplace();
+  const Report waits = Simulate(options, requests);
+  EXPECT_GT(waits.held, requests.size() / 10);
+  EXPECT_GT(waits.hit_ratio, 0.95 * at_once.hit_ratio);
+  EXPECT_LT(waits.ttft.p50, at_once.ttft.p50);
+}
+
 TEST(ServingWorld, AFullQueueRefuses) {
   const auto requests = Conversations(2000, 200);
   Options options = Pool(1, PolicyKind::kCost);
