@@ -206,9 +206,11 @@ void EngineSignals::FirstToken(Stay& stay, conf::TimePoint now) {
   }
   if (stay.loads) return;
   first_token_pace_.Came(seconds);
-  if (stay.alone) first_token_pace_.CameAlone(conf::ToSeconds(now - stay.began));
+  if (stay.alone)
+    first_token_pace_.CameAlone(conf::ToSeconds(now - stay.began), static_cast<double>(stay.work.uncached));
   first_tokens_.store(first_token_pace_.per_second(), kRelaxed);
   alone_.store(first_token_pace_.alone(), kRelaxed);
+  latency_.store(first_token_pace_.latency(), kRelaxed);
   ++tally_.first_tokens;
   tally_.computed_tokens += tokens;
   tally_.computing_seconds += seconds;
@@ -373,6 +375,7 @@ SeenSignals EngineSignals::ReadSeen(conf::TimePoint now) const {
   s.backlog = SeenBacklog(s.waiting, s.prefill_rate, 1, now);
   s.first_tokens = first_tokens_.load(kRelaxed);
   s.alone = alone_.load(kRelaxed);
+  s.latency = latency_.load(kRelaxed);
   if (!telemetry_is_partial_.load(kRelaxed)) s.max_running = max_running_.load(kRelaxed);
   if (!whole) return s;
   s.full_batch = full_batch_.load(kRelaxed);

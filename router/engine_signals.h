@@ -84,6 +84,7 @@ struct SeenSignals {
   double prefill_rate = 1;  // tokens a second
   double first_tokens = 0;  // a second, while somebody waits for one; 0: not measured
   double alone = 0;         // seconds to the first token of who finds nobody waiting
+  double latency = 0;       // of these, those that do not grow with the prompt
   double kv_use = 0;        // 0 to 1, by the engine's word, less what has left since
   double max_running = 0;   // requests; 0: its engine does not say
   double full_batch = 0;    // requests that ran while others queued in the engine, by its word; 0: none seen
@@ -212,6 +213,7 @@ class alignas(64) EngineSignals {
 
   std::atomic<double> first_tokens_{0};  // a second
   std::atomic<double> alone_{0};         // seconds
+  std::atomic<double> latency_{0};       // likewise
   std::atomic<int64_t> ended_{0};        // requests, ever
 
   mutable std::mutex meter_;    // of what follows

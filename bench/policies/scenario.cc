@@ -11,6 +11,7 @@
 #include "router/route_table.h"
 #include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"
+#include "router/sim/shared_cache.h"
 
 namespace bench::policies {
 namespace {
@@ -20,11 +21,22 @@ using router::sim::FaultKind;
 using router::sim::Request;
 using scheduler::engine::Profile;
 
-// With this behind its name, a policy goes by what engines tell of their caches, not by a guess.
+// With these behind its name, a policy goes by what engines tell of their caches, not by a guess; and
+// requests that find no room wait at the gateway.
 constexpr std::string_view kTold = "+events";
-constexpr std::array<std::string_view, 12> kCompared = {
-    "round-robin", "random", "least-requests", "least-load", "power-of-two", "consistent-hash", "cache-aware",
-    "kv-cost",     "epp",    "epp+events",     "cost",       "cost+events"};
+constexpr std::string_view kQueued = "+queue";
+constexpr std::array<std::string_view, 14> kCompared = {"round-robin", "random",           "least-requests",
+                                                        "least-load",  "power-of-two",     "consistent-hash",
+                                                        "cache-aware", "kv-cost",          "epp",
+                                                        "epp+queue",   "epp+events",       "cost",
+                                                        "cost+queue",  "cost+events+queue"};
+
+// Takes it off the name, if it is there.
+bool TakeOff(std::string_view suffix, std::string_view& policy) {
+  const bool there = policy.ends_with(suffix);
+  if (there) policy.remove_suffix(suffix.size());
+  return there;
+}
 
 // From a local disk to the GPU, for a 70B model.
 constexpr std::chrono::milliseconds kAdapterLoad{500};
@@ -116,8 +128,8 @@ std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vecto
       const size_t at = i / kCompared.size();
       router::sim::Options options;
       std::string_view policy = kCompared[i % kCompared.size()];
-      options.kv_events = policy.ends_with(kTold);
-      if (options.kv_events) policy.remove_suffix(kTold.size());
+      if (TakeOff(kQueued, policy)) options.queue.emplace();
+      options.kv_events = TakeOff(kTold, policy);
       options.policy = *router::PolicyByName(policy);
       options.replicas = PoolOf(scenarios[at], profile);
       options.telemetry_age = scenarios[at].telemetry_age;

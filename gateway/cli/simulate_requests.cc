@@ -22,6 +22,7 @@
 #include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/report_json.h"
+#include "router/sim/shared_cache.h"
 #include "router/sim/world.h"
 
 namespace gateway::cli {

@@ -23,6 +23,7 @@
 #include "router/sim/offered_load.h"
 #include "router/sim/scaling_html.h"
 #include "router/sim/scaling_study.h"
+#include "router/sim/shared_cache.h"
 
 namespace gateway::cli {
 namespace {

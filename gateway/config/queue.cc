@@ -49,6 +49,7 @@ void Bind(conf::Object& o, Queue& queue) {
   o.Optional("max_bytes", conf::Size(queue.max_bytes), conf::AtLeast{uint64_t{4096}});
   o.Optional("max_wait", queue.max_wait, conf::Positive());
   o.Optional("busy_for", queue.busy_for, conf::Positive());
+  o.Optional("shorter_first", queue.shorter_first, conf::Range{0.0, 100.0});
   o.Optional("max_running", queue.max_running, conf::AtLeast{1U});
   o.Optional("bands", queue.bands, conf::NotEmpty());
   o.Optional("default_band", queue.default_band, ValidName());

@@ -5,6 +5,7 @@
 #include "gateway/net/clock.h"
 #include "gateway/runtime.h"
 #include "router/admission/room.h"
+#include "router/admission/turn_plan.h"
 
 namespace gateway {
 namespace {
@@ -47,13 +48,26 @@ router::Entered ModelQueue::Enter(const WaiterRef& waiter, const QueueEntry& ent
                                                 .band = IndexOf(entry.band),
                                                 .cost = entry.cost,
                                                 .bytes = entry.bytes,
-                                                .deadline = entry.deadline},
+                                                .deadline = entry.deadline,
+                                                .yields = entry.yields},
                                                now);
   if (entered.refused != router::WaitRefusal::kNone) return entered;
   waiter->ticket = entered.ticket;
   waiters_.emplace(entered.ticket, waiter);
   if (queue_.waiting() == 1) on_waiting_();
   return entered;
+}
+
+std::optional<router::Turn> ModelQueue::NextTurn(const Runtime& runtime, std::optional<router::ModelId> model,
+                                                 conf::TimePoint now) {
+  if (!model) return queue_.Next(now);
+  router::TurnPlan plan(runtime.routes(), *model, runtime.load(), now, ties_);
+  return queue_.Next(now, router::TurnPlan::kLooks, [&](router::WaitTicket ticket) {
+    const Waiter& waiter = *waiters_.at(ticket);
+    router::PickFacts facts = waiter.facts;
+    facts.cached = waiter.cached;
+    return plan.Ask(facts).now;
+  });
 }
 
 void ModelQueue::Call(const Runtime& runtime, conf::TimePoint now, std::optional<router::ReplicaId> freed) {
@@ -69,7 +83,8 @@ void ModelQueue::Call(const Runtime& runtime, conf::TimePoint now, std::optional
       const bool worth_it = room.expected() || runtime.MayStart(*model);
       if (worth_it && room.replicas <= called_) return;
     }
-    const std::optional<router::Turn> turn = queue_.Next(now);
+    // Where nobody has room, they are called to hear why.
+    const std::optional<router::Turn> turn = NextTurn(runtime, model, now);
     if (!turn) return;
     const WaiterRef waiter = waiters_.at(turn->ticket);
     if (turn->expired) {
@@ -146,10 +161,16 @@ QueuePlace::QueuePlace(std::shared_ptr<ModelQueue> queue, net::Loop& loop, const
                        conf::TimePoint now)
     : sleep_(loop.watchdog),
       queue_(std::move(queue)),
-      waiter_(new ModelQueue::Waiter{loop, this, std::string(entry.request), std::string(entry.tenant),
-                                     std::string(entry.band), now}),
-      entry_{waiter_->request, waiter_->tenant, entry.weight,  waiter_->band,
-             entry.cost,       entry.bytes,     entry.deadline} {}
+      waiter_(new ModelQueue::Waiter{loop,
+                                     this,
+                                     std::string(entry.request),
+                                     std::string(entry.tenant),
+                                     std::string(entry.band),
+                                     now,
+                                     {entry.facts.cached.begin(), entry.facts.cached.end()},
+                                     entry.facts}),
+      entry_{waiter_->request, waiter_->tenant, entry.weight,   waiter_->band,
+             entry.cost,       entry.bytes,     entry.deadline, entry.yields} {}
 
 router::Entered QueuePlace::Enter(conf::TimePoint now) {
   const router::Entered entered = queue_->Enter(waiter_, entry_, now);

@@ -1,7 +1,8 @@
 // ModelQueue: the requests of this process that wait for a model, and how they are called when their turn
 // comes.
 //
-// Who goes next is router::AdmissionQueue's to say, whether there is room router::LookForRoom's; here turns
+// Who goes next is router::AdmissionQueue's to say, whether there is room router::LookForRoom's, and who is
+// better off waiting for a busy replica router::TurnPlan's; here turns
 // are handed over the threads: a request waits on its shard, and Call() on any thread wakes it there. Called
 // are only as many at a time as there are replicas with room, each until it has been charged to one, so
 // nobody herds; Call() is made whenever a place may have become free (a first token, an end, a turn used) and
@@ -30,6 +31,7 @@
 #include "gateway/net/transport.h"
 #include "router/admission/queue.h"
 #include "router/admission/service_pace.h"
+#include "router/pick.h"
 #include "router/route_table.h"
 
 namespace gateway {
@@ -46,6 +48,8 @@ struct QueueEntry {
   double cost = 1;     // as router::Arrival counts it
   uint64_t bytes = 0;  // that it holds while it waits
   conf::TimePoint deadline;
+  conf::Duration yields{};    // as router::Arrival counts it
+  router::PickFacts facts{};  // by which a replica will be chosen
 };
 
 class ModelQueue {
@@ -114,6 +118,8 @@ class ModelQueue {
     const std::string tenant;
     const std::string band;
     const conf::TimePoint since;
+    const std::vector<router::PrefixMatch> cached;
+    const router::PickFacts facts;
     router::WaitTicket ticket = 0;
     std::atomic<State> state{State::kWaits};
   };
@@ -124,12 +130,15 @@ class ModelQueue {
   // It waits no more, or has used its turn.
   void Leave(Waiter& waiter, bool used, conf::TimePoint now);
   uint32_t IndexOf(std::string_view band) const;
+  std::optional<router::Turn> NextTurn(const Runtime& runtime, std::optional<router::ModelId> model,
+                                       conf::TimePoint now);
 
   const std::string model_;
   const std::function<void()>& on_waiting_;
   router::AdmissionQueue queue_;
   mutable std::mutex mutex_;
   router::ServicePace service_;
+  scheduler::Rng ties_{1};
   std::vector<std::string> bands_;                              // as the queue knows them
   absl::flat_hash_map<router::WaitTicket, WaiterRef> waiters_;  // and those who were called
   uint32_t called_ = 0;                                         // that have not used their turns yet

@@ -9,6 +9,7 @@
 #include "gateway/shard.h"
 #include "gateway/stages/stages.h"
 #include "router/admission/room.h"
+#include "router/admission/turn_plan.h"
 
 namespace gateway::stages {
 namespace {
@@ -22,6 +23,17 @@ constexpr conf::Duration kShortestRetry = std::chrono::milliseconds(1);
 
 router::RoomFound LookForRoom(const Exchange& x, conf::TimePoint now) {
   return router::LookForRoom(x.runtime->routes(), x.model_id, x.runtime->load(), 1, now);
+}
+
+// Whether it is best served by a replica that has room, as far as is known of its prompt.
+router::TurnPlan::Going AskPlan(Exchange& x, conf::TimePoint now) {
+  x.prefix.Find(x, now);
+  return router::TurnPlan(x.runtime->routes(), x.model_id, x.runtime->load(), now, x.shard.rng)
+      .Ask(x.prefix.Facts(x));
+}
+
+conf::Duration Times(double factor, conf::Duration duration) {
+  return std::chrono::duration_cast<conf::Duration>(factor * duration);
 }
 
 api::Code CodeOf(WaitRefusal refusal) {
@@ -123,12 +135,15 @@ double QueueCost(const router::limits::Usage& usage) {
   return static_cast<double>(std::max<int64_t>(usage.input + 2 * usage.output, 1));
 }
 
-bool GoesAtOnce(const Exchange& x, conf::TimePoint now) {
+bool GoesAtOnce(Exchange& x, conf::TimePoint now) {
   const ModelRuntime& model = x.model();
   if (!model.queue) return true;
   if (model.waits->waiting() > 0) return false;
   const router::RoomFound found = LookForRoom(x, now);
-  if (found.replicas > 0) return true;
+  if (found.replicas > 0) {
+    return router::AllHaveRoom(x.runtime->routes(), x.model_id, x.runtime->load(), now) ||
+           AskPlan(x, now).now;
+  }
   if (!found.expected()) return !x.runtime->MayStart(x.model_id);  // the attempt says why
   return found.rested_at && *found.rested_at >= std::min(*x.deadline, now + model.queue->max_wait);
 }
@@ -177,7 +192,9 @@ net::Task<Turn> AwaitTurn(Exchange& x) {
                  .band = queue.bands[queue.BandOf(x.Priority())].name,
                  .cost = QueueCost({.input = x.prompt_tokens_est, .output = x.ExpectedOutput()}),
                  .bytes = x.body.size() + kFootprint,
-                 .deadline = std::min(in_time, now + max_wait)},
+                 .deadline = std::min(in_time, now + max_wait),
+                 .yields = Times(queue.shorter_first, AskPlan(x, now).compute),
+                 .facts = x.prefix.Facts(x)},
       now);
   if (const router::Entered entered = x.place->Enter(now); entered.refused != WaitRefusal::kNone) {
     x.place.reset();

@@ -20,7 +20,7 @@ net::Task<Verdict> RecordOpen(Exchange& x);
 net::Task<Verdict> Dispatch(Exchange& x);
 net::Task<Verdict> Relay(Exchange& x);
 // Whether it may go to a replica now: nobody waits before it, and some replica has room.
-bool GoesAtOnce(const Exchange& x, conf::TimePoint now);
+bool GoesAtOnce(Exchange& x, conf::TimePoint now);
 // How a wait in the model's queue has ended.
 struct Turn {
   enum class Outcome : uint8_t {

@@ -147,7 +147,7 @@ void AdmissionQueue::Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now
     band.active.insert(&flow);
     band.weight += flow.weight;
   }
-  flow.waiters.emplace(waiter.deadline, waiter.sequence, ticket);
+  flow.waiters.emplace(waiter.due, waiter.sequence, ticket);
   flow.cost += waiter.cost;
   flow.bytes += waiter.bytes;
   band.arrivals.insert({waiter.sequence, waiter.since});
@@ -161,7 +161,7 @@ void AdmissionQueue::Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now
 void AdmissionQueue::Part(WaitTicket ticket, Waiter& waiter, conf::TimePoint now) {
   Band& band = bands_[waiter.band];
   Flow& flow = *waiter.flow;
-  flow.waiters.erase({waiter.deadline, waiter.sequence, ticket});
+  flow.waiters.erase({waiter.due, waiter.sequence, ticket});
   flow.cost -= waiter.cost;
   flow.bytes -= waiter.bytes;
   if (flow.waiters.empty()) {
@@ -188,8 +188,8 @@ Entered AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
   Band& band = bands_[arrival.band];
   Flow& flow = FlowOf(band, arrival.tenant, arrival.weight);
-  const bool first =
-      arrival.deadline && (flow.waiters.empty() || *arrival.deadline < std::get<0>(*flow.waiters.begin()));
+  const conf::TimePoint due = arrival.deadline ? *arrival.deadline + arrival.yields : conf::TimePoint::max();
+  const bool first = arrival.deadline && (flow.waiters.empty() || due < std::get<0>(*flow.waiters.begin()));
   Entered out = Estimate(band, flow, arrival.cost, first ? 0 : flow.cost, now);
   out.refused = RoomFor(band, flow, arrival.bytes);
   if (out.refused != WaitRefusal::kNone) {
@@ -212,7 +212,8 @@ Entered AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now) {
             .bytes = arrival.bytes,
             .sequence = ++last_sequence_,
             .since = now,
-            .deadline = arrival.deadline.value_or(conf::TimePoint::max())};
+            .deadline = arrival.deadline.value_or(conf::TimePoint::max()),
+            .due = due};
   ++flow.tickets;
   Join(out.ticket, waiter, now);
   return out;
@@ -244,24 +245,47 @@ void AdmissionQueue::CountDispatched(Band& band, double cost, conf::TimePoint no
   band.dispatched = std::max(0.0, band.dispatched + cost);
 }
 
-std::optional<Turn> AdmissionQueue::Next(conf::TimePoint now) {
-  const std::lock_guard lock(mutex_);
-  Band* const band = NextBand();
-  if (band == nullptr) return std::nullopt;
-  Flow& flow = **band->active.begin();
-  const WaitTicket ticket = std::get<2>(*flow.waiters.begin());
+Turn AdmissionQueue::Take(Band& band, WaitTicket ticket, conf::TimePoint now) {
   Waiter& waiter = waiters_.at(ticket);
+  Flow& flow = *waiter.flow;
   const Turn turn{.ticket = ticket, .expired = waiter.deadline < now, .waited = now - waiter.since};
   if (!turn.expired) {
     drain_.Dispatched(waiter.cost, now);
-    CountDispatched(*band, waiter.cost, now);
-    band->floor = std::max(band->floor, flow.served);
-    Charge(*band, flow, waiter.cost);
+    CountDispatched(band, waiter.cost, now);
+    band.floor = std::max(band.floor, flow.served);
+    Charge(band, flow, waiter.cost);
   }
   Part(ticket, waiter, now);
   waiter.had_turn = !turn.expired;
   if (turn.expired) Forget(ticket);
   return turn;
+}
+
+std::optional<Turn> AdmissionQueue::Next(conf::TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  Band* const band = NextBand();
+  if (band == nullptr) return std::nullopt;
+  return Take(*band, std::get<2>(*(*band->active.begin())->waiters.begin()), now);
+}
+
+std::optional<Turn> AdmissionQueue::Next(conf::TimePoint now, uint32_t looks, const Fits& fits) {
+  const std::lock_guard lock(mutex_);
+  Band* const first = NextBand();
+  if (first == nullptr) return std::nullopt;
+  std::vector<Band*> order{first};
+  for (Band& band : bands_) {
+    if (&band != first && band.waiting > 0) order.push_back(&band);
+  }
+  for (Band* const band : order) {
+    for (Flow* const flow : band->active) {
+      for (const auto& [due, sequence, ticket] : flow->waiters) {
+        const Waiter& waiter = waiters_.at(ticket);
+        if (waiter.deadline < now || fits(ticket)) return Take(*band, ticket, now);
+        if (--looks == 0) return std::nullopt;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 void AdmissionQueue::PutBack(WaitTicket ticket, conf::TimePoint now) {

@@ -1,7 +1,7 @@
 // Who waits for a model when its replicas are as full as they should be, and who goes next.
 //
 //   bands by urgency ─▶ in a band, tenants by what they were served per weight ─▶ of a tenant, earliest
-//   deadline
+//   deadline, to which is added for how long it lets others pass
 //
 // A band with a reserved share gets that part of what is dispatched while it has work, whatever more urgent
 // bands ask for, and that part of the queue's places; what it leaves unused is anybody's. Tenants are
@@ -20,6 +20,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -54,6 +55,8 @@ struct Arrival {
   uint64_t bytes = 0;  // that it holds while it waits
   // When it must be on its way to a replica at the latest.
   std::optional<conf::TimePoint> deadline{};
+  // Others of its tenant whose deadlines are later by less than this go first.
+  conf::Duration yields{};
 };
 
 enum class WaitRefusal : uint8_t {
@@ -99,6 +102,10 @@ class AdmissionQueue {
   Entered Enter(const Arrival& arrival, conf::TimePoint now);
   // Takes the next one out and charges its tenant; none waits: nothing.
   std::optional<Turn> Next(conf::TimePoint now);
+  // ... the first in order that `fits`, of so many at most; one whose deadline has passed fits, too. `fits`
+  // is asked under the queue's lock.
+  using Fits = std::function<bool(WaitTicket)>;
+  std::optional<Turn> Next(conf::TimePoint now, uint32_t looks, const Fits& fits);
   // The turn that Next gave could not be used: it waits again where it was. Once, and before it leaves.
   void PutBack(WaitTicket ticket, conf::TimePoint now);
   // It waits no more (cancelled, expired), or its turn was used. Forgets the ticket; unknown ones are
@@ -125,9 +132,10 @@ class AdmissionQueue {
     uint64_t sequence = 0;
     conf::TimePoint since{};
     conf::TimePoint deadline = conf::TimePoint::max();
+    conf::TimePoint due = conf::TimePoint::max();  // its deadline, and for how long it yields
     bool had_turn = false;
   };
-  // (deadline, sequence) → its ticket.
+  // (when it is due, sequence) → its ticket.
   using ByDeadline = std::set<std::tuple<conf::TimePoint, uint64_t, WaitTicket>>;
 
   // One tenant in one band.
@@ -169,6 +177,7 @@ class AdmissionQueue {
   void Forget(WaitTicket ticket);
   void Charge(Band& band, Flow& flow, double cost);
   Band* NextBand();
+  Turn Take(Band& band, WaitTicket ticket, conf::TimePoint now);
   void CountDispatched(Band& band, double cost, conf::TimePoint now);
   Entered Estimate(const Band& band, const Flow& flow, double cost, double own_ahead,
                    conf::TimePoint now) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "router/admission/turn_plan.h"
 #include "router/pick.h"
 
 namespace router {
@@ -15,25 +16,35 @@ constexpr double kFewOfRunning = 0.25;
 constexpr double kUnmeasuredWaiting = 64;
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+bool RunsAllItCan(const SeenSignals& s, const RoomSpec& spec) {
+  const double most = spec.max_running > 0 ? spec.max_running : s.max_running;
+  if (most > 0 && s.requests >= most) return true;
+  return s.full_batch > 0 && s.requests >= s.full_batch + std::max(kFewWaiting, kFewOfRunning * s.full_batch);
+}
+
 }  // namespace
 
-bool HasRoom(const SeenSignals& s, const RoomSpec& spec, double spared) {
+bool HasRoom(const SeenSignals& s, const RoomSpec& spec, double spared, WaitsFor waits) {
   if (s.requests < 1) return true;
-  const double most = spec.max_running > 0 ? spec.max_running : s.max_running;
-  if (most > 0 && s.requests >= most) return false;
-  if (s.full_batch > 0 && s.requests >= s.full_batch + std::max(kFewWaiting, kFewOfRunning * s.full_batch))
-    return false;
-  if (s.kv_use >= kFullKv) return false;
+  if (RunsAllItCan(s, spec) || s.kv_use >= kFullKv) return false;
   const double wait = conf::ToSeconds(spec.busy_for) + s.alone + spared;
-  if (s.rate_measured && s.backlog >= wait * s.prefill_rate) return false;
+  const double computed = waits == WaitsFor::kThis ? wait - s.alone + s.latency : wait;
+  if (s.rate_measured && s.backlog >= computed * s.prefill_rate) return false;
   const double few = s.first_tokens > 0 ? std::max(kFewWaiting, wait * s.first_tokens) : kUnmeasuredWaiting;
   return s.waiting < few;
 }
 
 bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen, double spared) {
   if (!model.room) return true;
-  if (replica.room_known) return HasRoom(seen, *model.room, spared);
+  const WaitsFor waits = TurnPlan::Plans(model) ? WaitsFor::kThis : WaitsFor::kAny;
+  if (replica.room_known) return HasRoom(seen, *model.room, spared, waits);
   return model.room->max_running <= 0 || seen.requests < model.room->max_running;
+}
+
+bool IsFull(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen) {
+  if (!model.room || seen.requests < 1) return false;
+  if (replica.room_known) return RunsAllItCan(seen, *model.room);
+  return model.room->max_running > 0 && seen.requests >= model.room->max_running;
 }
 
 RoomFound LookForRoom(const RouteTable& table, ModelId model, const LoadView& load, uint32_t enough,

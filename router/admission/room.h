@@ -24,10 +24,20 @@
 
 namespace router {
 
-// `spared`: seconds of prefill that this replica would save the request, by which it may be busier.
-bool HasRoom(const SeenSignals& seen, const RoomSpec& spec, double spared = 0);
+// Who waits at the gateway for this very replica (see TurnPlan), or for any that has room.
+enum class WaitsFor : uint8_t { kAny, kThis };
+
+// `spared`: seconds of prefill that this replica would save the request, by which it may be busier. Where who
+// waits waits for this replica, it is kept busy with less, so that more can be put in order: beyond
+// `busy_for` only by its latency, not by what prompts take to compute.
+bool HasRoom(const SeenSignals& seen, const RoomSpec& spec, double spared = 0,
+             WaitsFor waits = WaitsFor::kAny);
 // Of this replica, a provider or not, of a model that may have no RoomSpec: then it has room.
 bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen, double spared = 0);
+
+// It has none until an answer ends, however soon the prompts there are computed: it runs as many as it can,
+// or its KV cache is full.
+bool IsFull(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen);
 
 struct RoomFound {
   uint32_t replicas = 0;  // that have room, of those looked at

@@ -249,6 +249,41 @@ std::optional<Choice> ChooseAgain(const PickTrace& trace, const CostWeights& wei
                      trace.considered);
 }
 
+std::optional<Choice> CostPlan::Next(const PickFacts& facts) {
+  std::array<uint32_t, kMaxCandidates> looked_at;
+  std::array<Signals, kMaxCandidates> read;
+  size_t count = 0;
+  for (const uint32_t place : Gather(candidates_, facts, cell_, rng_)) {
+    if (!allows_(place)) continue;
+    Signals& signals = read[count] = candidates_.Read(place);
+    looked_at[count++] = place;
+    const auto there = std::ranges::find(planned_, place, &Planned::place);
+    if (there == planned_.end()) continue;
+    signals.backlog += static_cast<double>(there->tokens);
+    signals.requests += there->requests;
+    signals.waiting += there->requests;
+  }
+  const auto all = std::span(read).first(count);
+  FillUnmeasured(all);
+  CostChoice choice(facts.prompt_tokens, facts.output_tokens, MeanRequests(all), candidates_.cost_weights(),
+                    rng_);
+  for (size_t i = 0; i < count; ++i) {
+    choice.Offer(looked_at[i], all[i], candidates_.CachedAt(looked_at[i], facts),
+                 candidates_.local(looked_at[i]), {});
+  }
+  const std::optional<Choice> best = choice.Take(CostChoice::From::kEverybody, static_cast<uint32_t>(count));
+  if (!best) return best;
+  const int64_t uncached = facts.prompt_tokens - candidates_.CachedAt(best->place, facts);
+  const auto there = std::ranges::find(planned_, best->place, &Planned::place);
+  if (there == planned_.end()) {
+    planned_.push_back({best->place, uncached, 1});
+  } else {
+    there->tokens += uncached;
+    ++there->requests;
+  }
+  return best;
+}
+
 std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& facts, ModelCell& cell,
                                scheduler::Rng& rng) {
   const Places places = Gather(candidates, facts, cell, rng);

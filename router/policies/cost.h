@@ -26,8 +26,10 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "router/pick.h"
@@ -92,6 +94,32 @@ class CostChoice {
 // The choice that PickCost made of what it saw: by the same law, with the same draw. Its place is one in
 // `trace.seen`. None where the policy was another, or nobody was seen.
 std::optional<Choice> ChooseAgain(const PickTrace& trace, const CostWeights& weights);
+
+// Where requests that wait would go, in their order: each where it costs least if all before it stood where
+// they would go. Looks at the candidates that PickCost looks at; no trace is kept.
+class CostPlan {
+ public:
+  // `allows`: places that are looked at.
+  CostPlan(const Candidates& candidates, std::function<bool(uint32_t place)> allows, const ModelCell& cell,
+           scheduler::Rng& rng)
+      : candidates_(candidates), allows_(std::move(allows)), cell_(cell), rng_(rng) {}
+
+  // Of the next one; none where nobody can be used.
+  std::optional<Choice> Next(const PickFacts& facts);
+
+ private:
+  struct Planned {
+    uint32_t place;
+    int64_t tokens;  // uncached
+    uint32_t requests;
+  };
+
+  const Candidates& candidates_;
+  const std::function<bool(uint32_t)> allows_;
+  const ModelCell& cell_;
+  scheduler::Rng& rng_;
+  std::vector<Planned> planned_;
+};
 
 std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& facts, ModelCell& cell,
                                scheduler::Rng& rng);

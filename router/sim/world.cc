@@ -7,12 +7,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <deque>
-#include <list>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "router/admission/room.h"
+#include "router/admission/turn_plan.h"
 #include "router/handover.h"
 #include "router/pool_watch.h"
 #include "router/sim/quantiles.h"
@@ -28,7 +29,10 @@ constexpr TimePoint kBegin{std::chrono::seconds(1'000'000)};
 constexpr size_t kHolders = 16;
 constexpr uint32_t kAffinityTokens = 256;
 constexpr Duration kTick = std::chrono::seconds(1);
-constexpr size_t kTellEvery = 100;  // requests
+constexpr Duration kCallEvery = std::chrono::milliseconds(20);  // while requests wait, as the gateway does
+constexpr uint64_t kTokenBytes = 4;                             // of a prompt that waits
+constexpr uint64_t kFootprint = 8 << 10;                        // ... beside its text
+constexpr size_t kTellEvery = 100;                              // requests
 
 std::string AdapterName(uint32_t adapter) {
   return "a" + std::to_string(adapter);
@@ -41,6 +45,7 @@ RouteTable MakeTable(const Options& options) {
   model.cost = options.cost;
   model.watch.hung_after = options.hung_after;
   if (options.prefills > 0) model.handover = options.handover;
+  if (options.queue) model.room = options.queue->room;
   for (size_t i = 0; i < options.replicas.size(); ++i) {
     ReplicaSpec replica;
     replica.identity = "m/" + std::to_string(i);
@@ -54,6 +59,7 @@ RouteTable MakeTable(const Options& options) {
     of.base = models.front().name;
     of.policy = options.policy;
     of.cost = options.cost;
+    of.room = models.front().room;
   }
   auto table = RouteTable::Build(std::move(models));
   if (!table.ok()) std::abort();
@@ -69,6 +75,7 @@ class World {
         index_({.max_bytes = size_t{64} << 20, .max_members = 1024}),
         states_(&index_),
         load_(table_, states_),
+        queue_(options.queue ? options.queue->admission : AdmissionSpec()),
         rng_(options.seed),
         flights_(requests.size()) {
     for (const engine::Profile& profile : options.replicas) {
@@ -104,8 +111,13 @@ class World {
     Charge prefill;                   // while its prompt is computed elsewhere
     std::optional<size_t> handed_to;  // the replica that will answer, until it has the prompt
     bool handed_over = false;
+    bool was_held = false;  // at the gateway
     std::vector<ReplicaId> tried;
     std::optional<TimePoint> first_token;
+  };
+  struct Held {
+    uint32_t request = 0;
+    std::vector<PrefixMatch> matches;
   };
   struct Sample {
     TimePoint at;
@@ -121,6 +133,10 @@ class World {
   TimePoint Next() const;
   void TakeSample();
   void Deliver();
+  void Come(uint32_t index);
+  size_t MatchesFor(uint32_t index, std::span<PrefixMatch> matches);
+  PickFacts FactsOf(uint32_t index, std::span<const PrefixMatch> matches) const;
+  void CallWaiting();
   void Send(uint32_t index);
   void OnEvent(size_t replica, const engine::Event& event);
   void TakeKvEvents(size_t replica);
@@ -140,6 +156,8 @@ class World {
   prefix::Index index_;
   ReplicaStates states_;
   LoadView load_;
+  AdmissionQueue queue_;
+  absl::flat_hash_map<WaitTicket, Held> held_;
   scheduler::Rng rng_;
   std::deque<Replica> engines_;
   std::vector<Flight> flights_;
@@ -148,6 +166,7 @@ class World {
   TimePoint now_ = kBegin;
   TimePoint next_sample_ = kBegin;
   TimePoint next_tick_ = kBegin + kTick;
+  TimePoint next_call_ = kBegin;
   size_t next_request_ = 0;
   size_t next_fault_ = 0;
   uint64_t open_ = 0;  // requests under way
@@ -157,7 +176,7 @@ class World {
   uint64_t predicted_tokens_ = 0;
   uint64_t offered_tokens_ = 0;
   uint64_t good_ = 0;
-  std::vector<double> ttft_, token_time_, total_;
+  std::vector<double> wait_, ttft_, token_time_, total_;
   Report report_;
 };
 
@@ -171,6 +190,7 @@ TimePoint World::Next() const {
   if (next_fault_ < options_.faults.size()) next = std::min(next, kBegin + options_.faults[next_fault_].at);
   if (!options_.faults.empty()) next = std::min(next, next_tick_);
   if (!on_the_way_.empty()) next = std::min(next, on_the_way_.begin()->first);
+  if (!held_.empty()) next = std::min(next, next_call_);
   return next;
 }
 
@@ -204,28 +224,94 @@ void World::Deliver() {
   }
 }
 
+size_t World::MatchesFor(uint32_t index, std::span<PrefixMatch> matches) {
+  const Request& request = requests_[index];
+  std::array<prefix::Holder, kHolders> holders;
+  const size_t held = index_.Find(request.blocks, now_, holders);
+  const uint32_t whole = request.prompt_tokens / kBlockTokens * kBlockTokens;
+  return MatchesOf(load_, std::span(holders).first(held), request.blocks.size(), whole, matches);
+}
+
+PickFacts World::FactsOf(uint32_t index, std::span<const PrefixMatch> matches) const {
+  const Request& request = requests_[index];
+  const size_t affinity = std::min<size_t>(kAffinityTokens / kBlockTokens, request.blocks.size());
+  return {
+      .tokens = request.prompt_tokens + static_cast<int64_t>(expected_output_),
+      .prompt_tokens = request.prompt_tokens,
+      .output_tokens = static_cast<int64_t>(expected_output_),
+      .whole = ComesWhole(index),
+      .max_output = 4 * int64_t{request.output_tokens},
+      .affinity = affinity > 0 ? request.blocks[affinity - 1] : 0,
+      .cached = matches,
+      .may_hand_over = true,
+      .prefer_room = flights_[index].was_held,
+  };
+}
+
+// What the gateway does with one who comes: stages/admit.cc. Adapters have no queues of their own here.
+void World::Come(uint32_t index) {
+  if (!options_.queue) return Send(index);
+  Deliver();
+  std::array<PrefixMatch, kHolders> matches;
+  const PickFacts facts = FactsOf(index, std::span(matches).first(MatchesFor(index, matches)));
+  const TurnPlan::Going going = TurnPlan(table_, ModelId{0}, load_, now_, rng_).Ask(facts);
+  if (held_.empty()) {
+    const RoomFound found = LookForRoom(table_, ModelId{0}, load_, 1, now_);
+    if (!found.expected() || (found.replicas > 0 && going.now)) return Send(index);
+    next_call_ = now_ + kCallEvery;
+  }
+  const double yields = options_.queue->shorter_first * conf::ToSeconds(going.compute);
+  const Entered entered =
+      queue_.Enter({.tenant = "t",
+                    .cost = static_cast<double>(facts.prompt_tokens + 2 * facts.output_tokens),
+                    .bytes = kTokenBytes * static_cast<uint64_t>(facts.prompt_tokens) + kFootprint,
+                    .deadline = now_ + options_.queue->max_wait,
+                    .yields = Duration(static_cast<int64_t>(1e9 * yields))},
+                   now_);
+  if (entered.refused != WaitRefusal::kNone) {
+    ++report_.refused;
+    return;
+  }
+  held_[entered.ticket] = {index, {facts.cached.begin(), facts.cached.end()}};
+  ++report_.held;
+  flights_[index].was_held = true;
+  CallWaiting();
+}
+
+// Each turn is used, and charged, before the next is given.
+void World::CallWaiting() {
+  if (held_.empty()) return;
+  Deliver();
+  while (!held_.empty()) {
+    const RoomFound found = LookForRoom(table_, ModelId{0}, load_, 1, now_);
+    if (found.expected() && found.replicas == 0) return;
+    TurnPlan plan(table_, ModelId{0}, load_, now_, rng_);
+    const std::optional<Turn> turn = queue_.Next(now_, TurnPlan::kLooks, [&](WaitTicket ticket) {
+      const Held& held = held_.at(ticket);
+      return plan.Ask(FactsOf(held.request, held.matches)).now;
+    });
+    if (!turn) return;
+    const auto held = held_.find(turn->ticket);
+    const uint32_t index = held->second.request;
+    held_.erase(held);
+    wait_.push_back(conf::ToSeconds(turn->waited));
+    if (turn->expired) {
+      ++report_.refused;
+      continue;
+    }
+    Send(index);
+    queue_.Leave(turn->ticket, now_);
+  }
+}
+
 void World::Send(uint32_t index) {
   const Request& request = requests_[index];
   Flight& flight = flights_[index];
-  const size_t affinity = std::min<size_t>(kAffinityTokens / kBlockTokens, request.blocks.size());
-  std::array<prefix::Holder, kHolders> holders;
   std::array<PrefixMatch, kHolders> matches;
   while (true) {
     Deliver();
-    const size_t held = index_.Find(request.blocks, now_, holders);
-    const uint32_t whole = request.prompt_tokens / kBlockTokens * kBlockTokens;
-    const size_t known =
-        MatchesOf(load_, std::span(holders).first(held), request.blocks.size(), whole, matches);
-    const PickFacts facts{
-        .tokens = request.prompt_tokens + static_cast<int64_t>(expected_output_),
-        .prompt_tokens = request.prompt_tokens,
-        .output_tokens = static_cast<int64_t>(expected_output_),
-        .whole = ComesWhole(index),
-        .max_output = 4 * int64_t{request.output_tokens},
-        .affinity = affinity > 0 ? request.blocks[affinity - 1] : 0,
-        .cached = std::span(matches).first(known),
-        .may_hand_over = true,
-    };
+    const size_t known = MatchesFor(index, matches);
+    const PickFacts facts = FactsOf(index, std::span(matches).first(known));
     Pair pair = PickPair(table_, ModelId{request.adapter}, load_, facts, flight.tried, {}, now_, rng_);
     Decision& decision = pair.answer;
     if (!decision.replica || flight.tried.size() > options_.max_retries) {
@@ -421,7 +507,7 @@ void World::Tick() {
 Report World::Run(const std::function<bool(size_t)>& keep_going) {
   std::vector<engine::Event> events;
   size_t told = 0;
-  while (next_request_ < requests_.size() || open_ > 0) {
+  while (next_request_ < requests_.size() || open_ > 0 || !held_.empty()) {
     now_ = Next();
     if (options_.telemetry_age > Duration::zero() && now_ >= next_sample_) {
       TakeSample();
@@ -434,6 +520,8 @@ Report World::Run(const std::function<bool(size_t)>& keep_going) {
       replica.model.Step(now_, events);
       TakeKvEvents(i);
       for (const engine::Event& event : events) OnEvent(i, event);
+      if (std::ranges::any_of(events, [](const engine::Event& e) { return e.first || e.finished; }))
+        CallWaiting();
     }
     while (next_fault_ < options_.faults.size() && kBegin + options_.faults[next_fault_].at <= now_) {
       Strike(options_.faults[next_fault_++]);
@@ -448,7 +536,11 @@ Report World::Run(const std::function<bool(size_t)>& keep_going) {
       Arrive(index);
     }
     while (next_request_ < requests_.size() && kBegin + requests_[next_request_].at <= now_) {
-      Send(static_cast<uint32_t>(next_request_++));
+      Come(static_cast<uint32_t>(next_request_++));
+    }
+    if (!held_.empty() && now_ >= next_call_) {
+      CallWaiting();
+      next_call_ = now_ + kCallEvery;
     }
     if (keep_going && next_request_ >= told + kTellEvery) {
       told = next_request_;
@@ -463,6 +555,7 @@ Report World::Run(const std::function<bool(size_t)>& keep_going) {
   report_.predicted_ratio = share(predicted_tokens_, prompt_tokens_);
   report_.offered_ratio = share(offered_tokens_, prompt_tokens_);
   report_.within_slo = share(good_, report_.requests);
+  report_.wait = QuantilesOf(wait_);
   report_.ttft = QuantilesOf(ttft_);
   report_.token_time = QuantilesOf(token_time_);
   report_.total = QuantilesOf(total_);
@@ -492,31 +585,6 @@ engine::Profile Simulated(engine::Profile profile) {
 Report Simulate(const Options& options, std::span<const Request> requests,
                 const std::function<bool(size_t sent)>& keep_going) {
   return World(options, requests).Run(keep_going);
-}
-
-double SharedCacheHitRatio(std::span<const Request> requests, uint64_t blocks) {
-  std::list<uint64_t> order;  // newest first
-  absl::flat_hash_map<uint64_t, std::list<uint64_t>::iterator> places;
-  uint64_t tokens = 0;
-  uint64_t hits = 0;
-  for (const Request& request : requests) {
-    tokens += request.prompt_tokens;
-    size_t matched = 0;
-    while (matched < request.blocks.size() && places.contains(request.blocks[matched])) ++matched;
-    hits += std::min<uint64_t>(matched * kBlockTokens, request.prompt_tokens - 1);
-    // The last block first, so that it is the older one.
-    for (size_t i = request.blocks.size(); i-- > 0;) {
-      const auto [place, fresh] = places.try_emplace(request.blocks[i]);
-      if (!fresh) order.erase(place->second);
-      order.push_front(request.blocks[i]);
-      place->second = order.begin();
-    }
-    while (order.size() > blocks) {
-      places.erase(order.back());
-      order.pop_back();
-    }
-  }
-  return tokens == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(tokens);
 }
 
 }  // namespace router::sim

@@ -10,10 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "conf/time.h"
+#include "router/admission/queue.h"
+#include "router/admission/room_spec.h"
 #include "router/route_table.h"
 #include "router/sim/quantiles.h"
 #include "scheduler/engine/model.h"
@@ -44,6 +47,14 @@ struct Fault {
   FaultKind kind = FaultKind::kDies;
 };
 
+// Requests that find no room wait, as the gateway has it by default: all of one tenant, in one band.
+struct WaitOptions {
+  AdmissionSpec admission{.max_requests = 10'000, .max_bytes = uint64_t{256} << 20};
+  RoomSpec room;
+  conf::Duration max_wait = std::chrono::minutes(5);
+  double shorter_first = 4;  // times as long as its prompt takes to compute, one lets shorter ones pass
+};
+
 struct Options {
   PolicyKind policy = PolicyKind::kCost;
   CostWeights cost;
@@ -60,8 +71,9 @@ struct Options {
   // So many replicas, the first ones, compute long prompts for the others. 0: everybody does everything.
   uint32_t prefills = 0;
   HandoverSpec handover;
-  double transfer_rate = 200'000;  // tokens a second from one replica to another
-  bool kv_events = false;          // engines tell what their caches hold, instead of the index guessing
+  double transfer_rate = 200'000;    // tokens a second from one replica to another
+  bool kv_events = false;            // engines tell what their caches hold, instead of the index guessing
+  std::optional<WaitOptions> queue;  // nothing: each request is sent the moment it arrives
   uint64_t seed = 1;
 };
 
@@ -69,11 +81,13 @@ struct Report {
   uint64_t requests = 0;
   uint64_t finished = 0;
   uint64_t broken = 0;   // after the first token
-  uint64_t refused = 0;  // nobody could take them
+  uint64_t refused = 0;  // nobody could take them, or not in time
+  uint64_t held = 0;     // waited at the gateway
   uint64_t retried = 0;
   double hit_ratio = 0;        // prompt tokens found in the engines' caches
   double predicted_ratio = 0;  // that the index promised of the chosen replica
   double offered_ratio = 0;    // that it promised of the best holder, chosen or not
+  Quantiles wait;              // seconds at the gateway, of those that were held
   Quantiles ttft;              // seconds
   Quantiles token_time;        // seconds between tokens, mean of each request
   Quantiles total;             // seconds from arrival to the last token
@@ -89,9 +103,5 @@ struct Report {
 // then is of no use.
 Report Simulate(const Options& options, std::span<const Request> requests,
                 const std::function<bool(size_t sent)>& keep_going = {});
-
-// The share of prompt tokens that one LRU cache of so many blocks would have held, every request being
-// computed the moment it arrives: what no routing over caches of that size in all is likely to exceed.
-double SharedCacheHitRatio(std::span<const Request> requests, uint64_t blocks);
 
 }  // namespace router::sim

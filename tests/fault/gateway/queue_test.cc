@@ -375,5 +375,35 @@ TEST(Queue, AnEngineIsKeptJustFullEnoughByItsMeasuredPace) {
   for (RawClient& client : clients) EXPECT_EQ(client.ReadHead().status, 200);
 }
 
+// A prompt of so many words, each with an end of its own.
+std::string AskingWords(int words, int mark) {
+  std::string text;
+  for (int i = 0; i < words; ++i) text += fmt::format("{} ", 100'000 * mark + i);
+  const Json messages = Json::array({{{"role", "user"}, {"content", text}}});
+  return Asking(1, {{"stream", true}, {"messages", messages}});
+}
+
+TEST(Queue, OfATenantsRequestsShorterPromptsPass) {
+  std::vector<std::string> flags = Paced("2ms");
+  flags.back() = "2000";  // prompt tokens a second
+  const EngineProcess engine(flags);
+  const Queued q({.replicas = {engine.port()}});
+  std::vector<RawClient> first = q.Sent(1, AskingWords(200, 1));  // by which the pace is measured
+  EXPECT_EQ(first[0].Read().status, 200);
+  std::vector<RawClient> before = q.Sent(1, AskingWords(2'000, 2));
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return engine.Stat("/requests/received") == 2; }));
+  std::vector<RawClient> lengthy = q.Sent(1, AskingWords(1'500, 3));
+  ASSERT_TRUE(q.Waiting(1));
+  std::vector<RawClient> brief = q.Sent(1, AskingWords(20, 4));
+  ASSERT_TRUE(q.Waiting(2));
+  const Answer passed = brief[0].Read();
+  const Answer let_pass = lengthy[0].Read();
+  ASSERT_EQ(passed.status, 200);
+  ASSERT_EQ(let_pass.status, 200) << "and is served";
+  EXPECT_LE(std::stoi(passed.header("x-tidegate-queue-ms")),
+            std::stoi(let_pass.header("x-tidegate-queue-ms")))
+      << "behind the long one it would have waited for its prompt, too";
+}
+
 }  // namespace
 }  // namespace tests

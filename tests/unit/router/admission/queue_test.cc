@@ -68,6 +68,58 @@ TEST(AdmissionQueue, OfATenantTheEarliestDeadlineGoesFirstThenTheFirstCome) {
   EXPECT_THAT(w.All(), ElementsAre("soon", "later", "whenever", "whenever too"));
 }
 
+TEST(AdmissionQueue, WhoYieldsLetsPassWhoIsDueAtMostSoMuchLater) {
+  Waiting w;
+  w.Enter("long", {.tenant = "a", .deadline = kStart + seconds(60), .yields = seconds(4)});
+  w.now += seconds(3);
+  w.Enter("short", {.tenant = "a", .deadline = w.now + seconds(60)});
+  w.now += seconds(2);
+  w.Enter("short, too late to pass", {.tenant = "a", .deadline = w.now + seconds(60)});
+  w.Enter("other tenant's", {.tenant = "b", .deadline = w.now + seconds(60)});
+  EXPECT_THAT(w.All(), ElementsAre("short", "other tenant's", "long", "short, too late to pass"));
+}
+
+// Work without end of short requests, a tenth more than can be served, holds a long one up for as long as it
+// yields and no longer.
+TEST(AdmissionQueue, WhoYieldsDoesNotStarve) {
+  Waiting w;
+  w.Enter("long", {.tenant = "a", .deadline = kStart + seconds(60), .yields = seconds(4)});
+  int before = 0;
+  for (; w.now < kStart + seconds(50); w.now += milliseconds(100)) {
+    w.Enter("short", {.tenant = "a", .deadline = w.now + seconds(60)});
+    if (before % 10 == 9) w.Enter("short", {.tenant = "a", .deadline = w.now + seconds(60)});
+    if (w.Next() == "long") break;
+    ++before;
+  }
+  EXPECT_GE(before, 40);
+  EXPECT_LE(before, 46);
+}
+
+TEST(AdmissionQueue, WhoFitsGoesFirstAndNobodyIsLookedAtBeyondABound) {
+  Waiting w(Bands({{.name = "high"}, {.name = "low"}}));
+  w.Enter("low a", {.tenant = "a", .band = 1});
+  w.Enter("high a", {.tenant = "a", .band = 0});
+  w.Enter("high b", {.tenant = "b", .band = 0});
+  std::vector<std::string> asked;
+  std::string fits;
+  const auto next = [&](uint32_t looks) {
+    asked.clear();
+    const auto turn = w.queue.Next(w.now, looks, [&](WaitTicket ticket) {
+      asked.push_back(w.names.at(ticket));
+      return asked.back() == fits;
+    });
+    return turn ? w.names.at(turn->ticket) : "";
+  };
+  EXPECT_EQ(next(9), "");
+  EXPECT_THAT(asked, ElementsAre("high a", "high b", "low a"));
+  fits = "low a";
+  EXPECT_EQ(next(2), "");
+  EXPECT_EQ(next(3), "low a");
+  fits = "high b";
+  EXPECT_EQ(next(3), "high b");
+  EXPECT_THAT(w.All(), ElementsAre("high a"));
+}
+
 TEST(AdmissionQueue, TenantsTakeTurnsByWhatTheyWereServedPerWeight) {
   Waiting w;
   for (int i = 0; i < 4; ++i) w.Enter("many", {.tenant = "a", .cost = 10});

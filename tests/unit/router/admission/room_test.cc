@@ -85,6 +85,14 @@ TEST(Room, ARequestHasItUntilItIsSeenThatItWouldWait) {
   EXPECT_TRUE(HasRoom(busy, {.busy_for = 300ms})) << "the bound is the operator's";
   EXPECT_TRUE(HasRoom(busy, {}, 0.1)) << "its cache saves more than it delays";
   EXPECT_FALSE(HasRoom(kSome, {.max_running = 4}));
+  const SeenSignals slow = With([](SeenSignals& s) {
+    s.backlog = 400;
+    s.alone = 0.25;
+    s.latency = 0.1;
+  });
+  EXPECT_TRUE(HasRoom(slow, {}));
+  EXPECT_FALSE(HasRoom(slow, {}, 0, WaitsFor::kThis)) << "what it takes to compute is no latency";
+  EXPECT_TRUE(HasRoom(slow, {}, 0.1, WaitsFor::kThis));
 }
 
 // A server that takes half a second for each request and any number of them at a time: who admitted only what
@@ -92,17 +100,42 @@ TEST(Room, ARequestHasItUntilItIsSeenThatItWouldWait) {
 TEST(Room, LatencyIsNoQueue) {
   FirstTokenPace pace;
   pace.Came(0.5);
-  pace.CameAlone(0.5);
+  pace.CameAlone(0.5, 1'000);
+  pace.CameAlone(0.5, 100);
   double there = 1;
   for (int round = 0; round < 40; ++round) {
     SeenSignals seen = kSome;
     seen.first_tokens = pace.per_second();
     seen.alone = pace.alone();
+    seen.latency = pace.latency();
     seen.requests = seen.waiting = there = 1;
     while (there < 10'000 && HasRoom(seen, {})) seen.requests = seen.waiting = ++there;
     for (double i = 0; i < there; ++i) pace.Came(0.5 / there);
   }
   EXPECT_EQ(there, 10'000);
+}
+
+// What is computed is known by its tokens: only what does not grow with them is latency.
+TEST(Room, TheTimeThatAPromptTakesIsNoLatency) {
+  FirstTokenPace engine;
+  for (const double tokens : {500, 4'000, 1'000, 9'000}) engine.CameAlone(0.05 + tokens / 10'000, tokens);
+  EXPECT_NEAR(engine.latency(), 0.05, 1e-9);
+  EXPECT_GT(engine.alone(), 0.3);
+  FirstTokenPace alike;
+  for (const double tokens : {1'000, 1'010, 990}) alike.CameAlone(0.05 + tokens / 10'000, tokens);
+  EXPECT_NEAR(alike.latency(), 0.15, 0.001) << "prompts that are all alike say nothing of their length";
+}
+
+TEST(Room, AReplicaThatRunsAllItCanIsFullHoweverLittleWaits) {
+  const ModelSpec spec = [] {
+    ModelSpec m = Serving("m", {1});
+    m.room = RoomSpec{};
+    return m;
+  }();
+  const ReplicaSpec& replica = spec.replicas[0];
+  EXPECT_TRUE(IsFull(spec, replica, With([](SeenSignals& s) { s.max_running = s.requests; })));
+  EXPECT_FALSE(IsFull(spec, replica, With([](SeenSignals& s) { s.backlog = 1e9; })));
+  EXPECT_FALSE(IsFull(spec, replica, With([](SeenSignals& s) { s.kv_use = 1; })));
 }
 
 ModelSpec Bounded(size_t replicas, double max_running = 1) {

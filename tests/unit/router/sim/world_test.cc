@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "router/sim/adapter_traffic.h"
+#include "router/sim/shared_cache.h"
 #include "scheduler/engine/presets.h"
 #include "scheduler/rng.h"
 
@@ -262,6 +263,39 @@ TEST(DealOut, ConversationsKeepTheirAdapterAndSomeAreAskedForMore) {
     ++counts[requests[i].adapter];
   }
   EXPECT_GT(counts[1], counts[8]);
+}
+
+TEST(ServingWorld, WhoFindsNoRoomWaitsAtTheGatewayAndIsServed) {
+  const auto requests = Documents(400, 20);
+  for (const std::string_view name : {"cost", "epp", "round-robin"}) {
+    Options options = Pool(4, *PolicyByName(name));
+    options.queue.emplace();
+    const Report report = Simulate(options, requests);
+    EXPECT_EQ(report.finished, requests.size()) << name;
+    EXPECT_GT(report.held, 0u) << name;
+    EXPECT_GT(report.wait.p99, 0) << name;
+  }
+}
+
+TEST(ServingWorld, WhoWaitsIsServedWhereItsPromptIsHeld) {
+  const auto requests = Conversations(3000, 130);
+  Options options = Pool(4, PolicyKind::kCost);
+  const Report at_once = Simulate(options, requests);
+  options.queue.emplace();
+  const Report waits = Simulate(options, requests);
+  EXPECT_GT(waits.held, requests.size() / 10);
+  EXPECT_GT(waits.hit_ratio, 0.95 * at_once.hit_ratio);
+  EXPECT_LT(waits.ttft.p50, at_once.ttft.p50);
+}
+
+TEST(ServingWorld, AFullQueueRefuses) {
+  const auto requests = Conversations(2000, 200);
+  Options options = Pool(1, PolicyKind::kCost);
+  options.queue.emplace();
+  options.queue->admission.max_requests = 10;
+  const Report report = Simulate(options, requests);
+  EXPECT_GT(report.refused, 0u);
+  EXPECT_EQ(report.finished + report.refused, requests.size());
 }
 
 }  // namespace

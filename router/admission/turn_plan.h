@@ -1,0 +1,53 @@
+// Who of those that wait goes now, where some replicas have room and others do not: whoever is best served by
+// one that has. Who is better off waiting for a busy one (it holds the prompt, and the wait is shorter than
+// computing it again elsewhere) stays, and lets those behind it pass; a queue that hands every free place to
+// its first one computes again what another replica holds, has the more to do by that, and stays full.
+//
+// A pass over the waiters in their order: those that stay count for those behind them, as if they stood where
+// they wait for already, so that not all of them wait for the same replica. Nothing is kept from one pass to
+// the next: who waited for a replica that became slow, or went, goes elsewhere. The first one waits at most
+// until its replica has computed what it has: nobody waits for one that runs as many as it can.
+//
+// By the law of the policy `cost`; of models of other policies, of LoRA adapters, with replicas that compute
+// prompts for others, and of requests of sessions whoever is asked goes. Pure but for the shared cells it is
+// given.
+#pragma once
+
+#include <optional>
+
+#include "conf/time.h"
+#include "router/pick.h"
+#include "router/policies/cost.h"
+
+namespace router {
+
+class TurnPlan {
+ public:
+  // Whether it says anything of this model's requests.
+  static bool Plans(const ModelSpec& model);
+
+  // So many are looked at in a pass, at most.
+  static constexpr uint32_t kLooks = 32;
+
+  TurnPlan(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now,
+           scheduler::Rng& rng);
+  TurnPlan(const TurnPlan&) = delete;
+  TurnPlan& operator=(const TurnPlan&) = delete;
+
+  struct Going {
+    bool now = true;
+    conf::Duration compute{};  // of its prompt, where it is best served; zero while that is not known
+  };
+  // Of the next one in order.
+  Going Ask(const PickFacts& facts);
+
+ private:
+  const Model& model_;
+  Candidates candidates_;
+  CostPlan plan_;
+};
+
+// Every replica that is looked at has room, or nobody is asked: no request needs a plan.
+bool AllHaveRoom(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now);
+
+}  // namespace router

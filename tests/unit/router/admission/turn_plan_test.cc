@@ -1,0 +1,99 @@
+#include "router/admission/turn_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "router/admission/room.h"
+#include "tests/unit/router/routing_fixture.h"
+
+namespace router {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr conf::TimePoint kLater = kStart + 10s;
+
+ModelSpec Pool(size_t replicas, PolicyKind policy = PolicyKind::kCost) {
+  ModelSpec spec = Serving("m", std::vector<double>(replicas, 1), policy);
+  spec.room = RoomSpec{};
+  return spec;
+}
+
+// Replicas whose rate is measured: 10,000 tokens a second.
+struct Busy : Routing {
+  explicit Busy(ModelSpec spec) : Routing({std::move(spec)}) {
+    for (uint32_t id = 0; id < table.replicas(ModelId{0}).size(); ++id) {
+      for (const int64_t tokens : {10'000, 1'000}) {
+        Charge charge(load.shared(ReplicaId{id}), Work{.uncached = tokens}, Admission::kAdmitted, kStart);
+        charge.FirstToken(kStart + std::chrono::microseconds(100 * tokens));
+      }
+    }
+  }
+  void Prompt(uint32_t id, int64_t tokens) {
+    there.emplace_back(load.shared(ReplicaId{id}), Work{.uncached = tokens}, Admission::kAdmitted, kLater);
+  }
+  TurnPlan Plan() { return {table, ModelId{0}, load, kLater, rng}; }
+
+  std::vector<Charge> there{};
+};
+
+PickFacts Prompt(int64_t tokens, std::span<const PrefixMatch> cached = {}) {
+  return {.tokens = tokens + 100, .prompt_tokens = tokens, .output_tokens = 100, .cached = cached};
+}
+
+TEST(TurnPlan, WhoSavesMoreThanItWaitsStaysAndLetsOthersPass) {
+  Busy pool(Pool(2));
+  pool.Prompt(0, 30'000);
+  const std::vector<PrefixMatch> long_held{{ReplicaId{0}, 90'000}};
+  const std::vector<PrefixMatch> hardly_held{{ReplicaId{0}, 500}};
+  TurnPlan plan = pool.Plan();
+  // Replica 0 may be busier by the nine seconds that it saves this one.
+  EXPECT_TRUE(plan.Ask(Prompt(91'000, long_held)).now);
+  pool.Prompt(0, 65'000);
+  TurnPlan later = pool.Plan();
+  EXPECT_TRUE(later.Ask(Prompt(1'000, hardly_held)).now) << "it is computed as soon elsewhere";
+}
+
+TEST(TurnPlan, ThoseThatStayCountForThoseBehindThem) {
+  Busy pool(Pool(2));
+  pool.Prompt(0, 5'000);
+  pool.Prompt(1, 9'000);
+  const PickFacts facts = Prompt(2'000);
+  EXPECT_FALSE(pool.Plan().Ask(facts).now) << "both are busy";
+  pool.there.pop_back();
+  TurnPlan plan = pool.Plan();
+  EXPECT_TRUE(plan.Ask(facts).now);
+}
+
+TEST(TurnPlan, SaysHowLongThePromptTakes) {
+  Busy pool(Pool(2));
+  EXPECT_NEAR(conf::ToSeconds(pool.Plan().Ask(Prompt(5'000)).compute), 0.5, 0.3);
+}
+
+TEST(TurnPlan, NobodyWaitsForOneThatRunsAllItCan) {
+  ModelSpec spec = Pool(2);
+  spec.room->max_running = 1;
+  Busy pool(spec);
+  pool.Prompt(0, 10);
+  const std::vector<PrefixMatch> held{{ReplicaId{0}, 90'000}};
+  EXPECT_TRUE(pool.Plan().Ask(Prompt(91'000, held)).now);
+}
+
+TEST(TurnPlan, OtherPoliciesTakeTheirTurns) {
+  Busy pool(Pool(2, PolicyKind::kLeastLoad));
+  pool.Prompt(0, 50'000);
+  pool.Prompt(1, 50'000);
+  EXPECT_TRUE(pool.Plan().Ask(Prompt(1'000)).now);
+  EXPECT_TRUE(AllHaveRoom(pool.table, ModelId{0}, pool.load, kLater));
+}
+
+TEST(TurnPlan, IsNotAskedWhileEverybodyHasRoom) {
+  Busy pool(Pool(2));
+  EXPECT_TRUE(AllHaveRoom(pool.table, ModelId{0}, pool.load, kLater));
+  pool.Prompt(1, 50'000);
+  EXPECT_FALSE(AllHaveRoom(pool.table, ModelId{0}, pool.load, kLater));
+}
+
+}  // namespace
+}  // namespace router
