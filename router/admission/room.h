@@ -35,8 +35,7 @@ bool HasRoom(const SeenSignals& seen, const RoomSpec& spec, double spared = 0,
 // Of this replica, a provider or not, of a model that may have no RoomSpec: then it has room.
 bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen, double spared = 0);
 
-// It has none until an answer ends, however soon the prompts there are computed: it runs as many as it can,
-// or its KV cache is full.
+// It has none until an answer ends, however soon the prompts there are computed: it runs as many as it can.
 bool IsFull(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen);
 
 struct RoomFound {

@@ -18,7 +18,7 @@ TurnPlan::TurnPlan(const RouteTable& table, ModelId model, const LoadView& load,
           candidates_,
           [this, now](uint32_t place) {
             const SeenSignals seen = candidates_.state(place).engine.ReadSeen(now);
-            return !IsFull(model_.spec, candidates_.replica(place).spec, seen);
+            return IsFull(model_.spec, candidates_.replica(place).spec, seen);
           },
           load.cell(model), rng) {}
 

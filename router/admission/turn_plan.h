@@ -5,8 +5,8 @@
 //
 // A pass over the waiters in their order: those that stay count for those behind them, as if they stood where
 // they wait for already, so that not all of them wait for the same replica. Nothing is kept from one pass to
-// the next: who waited for a replica that became slow, or went, goes elsewhere. The first one waits at most
-// until its replica has computed what it has: nobody waits for one that runs as many as it can.
+// the next: who waited for a replica that became slow, or went, goes elsewhere. A replica
+// that runs as many as it can is waited for only as long as the answers there show that one ends soon.
 //
 // By the law of the policy `cost`; of models of other policies, of LoRA adapters, with replicas that compute
 // prompts for others, and of requests of sessions whoever is asked goes. Pure but for the shared cells it is

@@ -111,6 +111,12 @@ void FillUnmeasured(std::span<AdapterStanding> all, double guess) {
   }
 }
 
+// How soon one of those that run there ends, if they are as long as this one's answer: each takes `requests`
+// times the pace a token, and so many end in that time.
+double SecondsToAnEnd(const Signals& signals, const PickFacts& facts) {
+  return static_cast<double>(facts.output_tokens) * signals.pace;
+}
+
 double MeanRequests(std::span<const Signals> all) {
   double sum = 0;
   for (const Signals& signals : all) sum += signals.requests;
@@ -254,14 +260,18 @@ std::optional<Choice> CostPlan::Next(const PickFacts& facts) {
   std::array<Signals, kMaxCandidates> read;
   size_t count = 0;
   for (const uint32_t place : Gather(candidates_, facts, cell_, rng_)) {
-    if (!allows_(place)) continue;
-    Signals& signals = read[count] = candidates_.Read(place);
-    looked_at[count++] = place;
+    Signals signals = candidates_.Read(place);
     const auto there = std::ranges::find(planned_, place, &Planned::place);
-    if (there == planned_.end()) continue;
-    signals.backlog += static_cast<double>(there->tokens);
-    signals.requests += there->requests;
-    signals.waiting += there->requests;
+    const uint32_t before = there == planned_.end() ? 0 : there->requests;
+    if (before > 0) signals.backlog += static_cast<double>(there->tokens);
+    if (full_(place)) {
+      if (!signals.pace_measured || !signals.rate_measured) continue;
+      signals.backlog += (before + 1) * SecondsToAnEnd(signals, facts) * signals.prefill_rate;
+    }
+    signals.requests += before;
+    signals.waiting += before;
+    read[count] = signals;
+    looked_at[count++] = place;
   }
   const auto all = std::span(read).first(count);
   FillUnmeasured(all);

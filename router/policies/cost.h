@@ -99,10 +99,11 @@ std::optional<Choice> ChooseAgain(const PickTrace& trace, const CostWeights& wei
 // they would go. Looks at the candidates that PickCost looks at; no trace is kept.
 class CostPlan {
  public:
-  // `allows`: places that are looked at.
-  CostPlan(const Candidates& candidates, std::function<bool(uint32_t place)> allows, const ModelCell& cell,
+  // `full`: places that take nobody before an answer there has ended. How soon that is counts as wait; where
+  // nothing is measured that says it, nobody waits for them.
+  CostPlan(const Candidates& candidates, std::function<bool(uint32_t place)> full, const ModelCell& cell,
            scheduler::Rng& rng)
-      : candidates_(candidates), allows_(std::move(allows)), cell_(cell), rng_(rng) {}
+      : candidates_(candidates), full_(std::move(full)), cell_(cell), rng_(rng) {}
 
   // Of the next one; none where nobody can be used.
   std::optional<Choice> Next(const PickFacts& facts);
@@ -115,7 +116,7 @@ class CostPlan {
   };
 
   const Candidates& candidates_;
-  const std::function<bool(uint32_t)> allows_;
+  const std::function<bool(uint32_t)> full_;
   const ModelCell& cell_;
   scheduler::Rng& rng_;
   std::vector<Planned> planned_;

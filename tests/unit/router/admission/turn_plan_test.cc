@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "router/admission/room.h"
@@ -71,13 +72,24 @@ TEST(TurnPlan, SaysHowLongThePromptTakes) {
   EXPECT_NEAR(conf::ToSeconds(pool.Plan().Ask(Prompt(5'000)).compute), 0.5, 0.3);
 }
 
-TEST(TurnPlan, NobodyWaitsForOneThatRunsAllItCan) {
+// Nine seconds are saved where the prompt is held. An answer of 100 tokens takes 100 times the pace there.
+TEST(TurnPlan, OneThatRunsAllItCanIsWaitedForWhereAnAnswerEndsSoon) {
+  const std::vector<PrefixMatch> held{{ReplicaId{0}, 90'000}};
   ModelSpec spec = Pool(2);
   spec.room->max_running = 1;
-  Busy pool(spec);
-  pool.Prompt(0, 10);
-  const std::vector<PrefixMatch> held{{ReplicaId{0}, 90'000}};
-  EXPECT_TRUE(pool.Plan().Ask(Prompt(91'000, held)).now);
+  const auto goes_elsewhere = [&](std::optional<conf::Duration> token) {
+    Busy pool(spec);
+    if (token) {
+      Charge charge(pool.load.shared(ReplicaId{0}), Work{.uncached = 10}, Admission::kAdmitted, kStart);
+      charge.FirstToken(kStart + 1ms);
+      charge.LastToken(1001, kStart + 1ms + 1000 * *token);
+    }
+    pool.Prompt(0, 10);
+    return pool.Plan().Ask(Prompt(91'000, held)).now;
+  };
+  EXPECT_TRUE(goes_elsewhere(std::nullopt)) << "nobody knows when";
+  EXPECT_TRUE(goes_elsewhere(1s));
+  EXPECT_FALSE(goes_elsewhere(10ms));
 }
 
 TEST(TurnPlan, OtherPoliciesTakeTheirTurns) {

@@ -278,13 +278,13 @@ TEST(ServingWorld, WhoFindsNoRoomWaitsAtTheGatewayAndIsServed) {
 }
 
 TEST(ServingWorld, WhoWaitsIsServedWhereItsPromptIsHeld) {
-  const auto requests = Conversations(3000, 130);
+  const auto requests = Conversations(3000, 100);
   Options options = Pool(4, PolicyKind::kCost);
   const Report at_once = Simulate(options, requests);
   options.queue.emplace();
   const Report waits = Simulate(options, requests);
   EXPECT_GT(waits.held, requests.size() / 10);
-  EXPECT_GT(waits.hit_ratio, 0.95 * at_once.hit_ratio);
+  EXPECT_GT(waits.hit_ratio, 0.98 * at_once.hit_ratio);
   EXPECT_LT(waits.ttft.p50, at_once.ttft.p50);
 }
 
