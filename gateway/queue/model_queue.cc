@@ -66,7 +66,7 @@ std::optional<router::Turn> ModelQueue::NextTurn(const Runtime& runtime, std::op
     const Waiter& waiter = *waiters_.at(ticket);
     router::PickFacts facts = waiter.facts;
     facts.cached = waiter.cached;
-    return plan.Ask(facts).now;
+    return plan.Ask(runtime.routes().Find(waiter.model).value_or(*model), facts).now;
   });
 }
 
@@ -167,6 +167,7 @@ QueuePlace::QueuePlace(std::shared_ptr<ModelQueue> queue, net::Loop& loop, const
                                      std::string(entry.tenant),
                                      std::string(entry.band),
                                      now,
+                                     std::string(entry.model),
                                      {entry.facts.cached.begin(), entry.facts.cached.end()},
                                      entry.facts}),
       entry_{waiter_->request, waiter_->tenant, entry.weight,   waiter_->band,

@@ -49,6 +49,7 @@ struct QueueEntry {
   uint64_t bytes = 0;  // that it holds while it waits
   conf::TimePoint deadline;
   conf::Duration yields{};    // as router::Arrival counts it
+  std::string_view model{};   // that it asks for: this one, or an adapter on it
   router::PickFacts facts{};  // by which a replica will be chosen
 };
 
@@ -118,6 +119,7 @@ class ModelQueue {
     const std::string tenant;
     const std::string band;
     const conf::TimePoint since;
+    const std::string model;
     const std::vector<router::PrefixMatch> cached;
     const router::PickFacts facts;
     router::WaitTicket ticket = 0;

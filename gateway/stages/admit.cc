@@ -29,7 +29,7 @@ router::RoomFound LookForRoom(const Exchange& x, conf::TimePoint now) {
 router::TurnPlan::Going AskPlan(Exchange& x, conf::TimePoint now) {
   x.prefix.Find(x, now);
   return router::TurnPlan(x.runtime->routes(), x.model_id, x.runtime->load(), now, x.shard.rng)
-      .Ask(x.prefix.Facts(x));
+      .Ask(x.model_id, x.prefix.Facts(x));
 }
 
 conf::Duration Times(double factor, conf::Duration duration) {
@@ -194,6 +194,7 @@ net::Task<Turn> AwaitTurn(Exchange& x) {
                  .bytes = x.body.size() + kFootprint,
                  .deadline = std::min(in_time, now + max_wait),
                  .yields = Times(queue.shorter_first, AskPlan(x, now).compute),
+                 .model = x.model().config->name,
                  .facts = x.prefix.Facts(x)},
       now);
   if (const router::Entered entered = x.place->Enter(now); entered.refused != WaitRefusal::kNone) {

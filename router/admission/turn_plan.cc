@@ -7,27 +7,31 @@
 namespace router {
 
 bool TurnPlan::Plans(const ModelSpec& model) {
-  return model.room && model.policy == PolicyKind::kCost && !model.handover && model.adapter.empty();
+  return model.room && model.policy == PolicyKind::kCost && !model.handover;
 }
 
 TurnPlan::TurnPlan(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now,
                    scheduler::Rng& rng)
-    : model_(table.model(model)),
-      candidates_(model_.spec, table.replicas(model), load, {}, now, true, {.shunned = {.suspected = true}}),
+    : table_(table),
+      load_(load),
+      now_(now),
       plan_(
-          candidates_,
-          [this, now](uint32_t place) {
-            const SeenSignals seen = candidates_.state(place).engine.ReadSeen(now);
-            return IsFull(model_.spec, candidates_.replica(place).spec, seen);
+          [this, model](uint32_t place) {
+            const Replica& replica = table_.replicas(model)[place];
+            return IsFull(table_.model(model).spec, replica.spec, load_[replica.id].engine.ReadSeen(now_));
           },
           load.cell(model), rng) {}
 
-TurnPlan::Going TurnPlan::Ask(const PickFacts& facts) {
-  if (!Plans(model_.spec) || facts.of_session || facts.track != kStable) return {};
-  const std::optional<Choice> best = plan_.Next(facts);
+TurnPlan::Going TurnPlan::Ask(ModelId asked, const PickFacts& facts) {
+  const Model& model = table_.model(asked);
+  if (!Plans(model.spec) || facts.of_session || facts.track != kStable) return {};
+  const Candidates candidates(
+      model.spec, table_.replicas(asked), load_, {}, now_, true,
+      {.shunned = {.suspected = true}, .adapter = {.id = model.adapter, .homes = load_.homes(asked)}});
+  const std::optional<Choice> best = plan_.Next(candidates, facts);
   if (!best) return {};
   const auto compute = std::chrono::duration<double>(std::min(best->terms.compute, 3600.0));
-  return {.now = candidates_.HasRoomFor(best->place, facts),
+  return {.now = candidates.HasRoomFor(best->place, facts),
           .compute = std::chrono::duration_cast<conf::Duration>(compute)};
 }
 

@@ -8,9 +8,8 @@
 // the next: who waited for a replica that became slow, or went, goes elsewhere. A replica
 // that runs as many as it can is waited for only as long as the answers there show that one ends soon.
 //
-// By the law of the policy `cost`; of models of other policies, of LoRA adapters, with replicas that compute
-// prompts for others, and of requests of sessions whoever is asked goes. Pure but for the shared cells it is
-// given.
+// By the law of the policy `cost`; of models of other policies, with replicas that compute prompts for
+// others, and of requests of sessions whoever is asked goes. Pure but for the shared cells it is given.
 #pragma once
 
 #include <optional>
@@ -38,12 +37,13 @@ class TurnPlan {
     bool now = true;
     conf::Duration compute{};  // of its prompt, where it is best served; zero while that is not known
   };
-  // Of the next one in order.
-  Going Ask(const PickFacts& facts);
+  // Of the next one in order, which asks for this plan's model or for an adapter on it.
+  Going Ask(ModelId asked, const PickFacts& facts);
 
  private:
-  const Model& model_;
-  Candidates candidates_;
+  const RouteTable& table_;
+  const LoadView& load_;
+  const conf::TimePoint now_;
   CostPlan plan_;
 };
 

@@ -255,12 +255,12 @@ std::optional<Choice> ChooseAgain(const PickTrace& trace, const CostWeights& wei
                      trace.considered);
 }
 
-std::optional<Choice> CostPlan::Next(const PickFacts& facts) {
+std::optional<Choice> CostPlan::Next(const Candidates& candidates, const PickFacts& facts) {
   std::array<uint32_t, kMaxCandidates> looked_at;
   std::array<Signals, kMaxCandidates> read;
   size_t count = 0;
-  for (const uint32_t place : Gather(candidates_, facts, cell_, rng_)) {
-    Signals signals = candidates_.Read(place);
+  for (const uint32_t place : Gather(candidates, facts, cell_, rng_)) {
+    Signals signals = candidates.Read(place);
     const auto there = std::ranges::find(planned_, place, &Planned::place);
     const uint32_t before = there == planned_.end() ? 0 : there->requests;
     if (before > 0) signals.backlog += static_cast<double>(there->tokens);
@@ -275,15 +275,20 @@ std::optional<Choice> CostPlan::Next(const PickFacts& facts) {
   }
   const auto all = std::span(read).first(count);
   FillUnmeasured(all);
-  CostChoice choice(facts.prompt_tokens, facts.output_tokens, MeanRequests(all), candidates_.cost_weights(),
+  std::array<AdapterStanding, kMaxCandidates> adapters{};
+  if (candidates.adapter().id != AdapterId::kNone) {
+    for (size_t i = 0; i < count; ++i) adapters[i] = candidates.AdapterAt(looked_at[i]);
+    FillUnmeasured(std::span(adapters).first(count), candidates.cost_weights().adapter_load);
+  }
+  CostChoice choice(facts.prompt_tokens, facts.output_tokens, MeanRequests(all), candidates.cost_weights(),
                     rng_);
   for (size_t i = 0; i < count; ++i) {
-    choice.Offer(looked_at[i], all[i], candidates_.CachedAt(looked_at[i], facts),
-                 candidates_.local(looked_at[i]), {});
+    choice.Offer(looked_at[i], all[i], candidates.CachedAt(looked_at[i], facts),
+                 candidates.local(looked_at[i]), adapters[i]);
   }
   const std::optional<Choice> best = choice.Take(CostChoice::From::kEverybody, static_cast<uint32_t>(count));
   if (!best) return best;
-  const int64_t uncached = facts.prompt_tokens - candidates_.CachedAt(best->place, facts);
+  const int64_t uncached = facts.prompt_tokens - candidates.CachedAt(best->place, facts);
   const auto there = std::ranges::find(planned_, best->place, &Planned::place);
   if (there == planned_.end()) {
     planned_.push_back({best->place, uncached, 1});

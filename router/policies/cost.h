@@ -101,12 +101,11 @@ class CostPlan {
  public:
   // `full`: places that take nobody before an answer there has ended. How soon that is counts as wait; where
   // nothing is measured that says it, nobody waits for them.
-  CostPlan(const Candidates& candidates, std::function<bool(uint32_t place)> full, const ModelCell& cell,
-           scheduler::Rng& rng)
-      : candidates_(candidates), full_(std::move(full)), cell_(cell), rng_(rng) {}
+  CostPlan(std::function<bool(uint32_t place)> full, const ModelCell& cell, scheduler::Rng& rng)
+      : full_(std::move(full)), cell_(cell), rng_(rng) {}
 
-  // Of the next one; none where nobody can be used.
-  std::optional<Choice> Next(const PickFacts& facts);
+  // Of the next one; none where nobody can be used. `candidates` are always of the same replicas.
+  std::optional<Choice> Next(const Candidates& candidates, const PickFacts& facts);
 
  private:
   struct Planned {
@@ -115,7 +114,6 @@ class CostPlan {
     uint32_t requests;
   };
 
-  const Candidates& candidates_;
   const std::function<bool(uint32_t)> full_;
   const ModelCell& cell_;
   scheduler::Rng& rng_;

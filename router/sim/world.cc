@@ -254,7 +254,8 @@ void World::Come(uint32_t index) {
   Deliver();
   std::array<PrefixMatch, kHolders> matches;
   const PickFacts facts = FactsOf(index, std::span(matches).first(MatchesFor(index, matches)));
-  const TurnPlan::Going going = TurnPlan(table_, ModelId{0}, load_, now_, rng_).Ask(facts);
+  const TurnPlan::Going going =
+      TurnPlan(table_, ModelId{0}, load_, now_, rng_).Ask(ModelId{requests_[index].adapter}, facts);
   if (held_.empty()) {
     const RoomFound found = LookForRoom(table_, ModelId{0}, load_, 1, now_);
     if (!found.expected() || (found.replicas > 0 && going.now)) return Send(index);
@@ -288,7 +289,7 @@ void World::CallWaiting() {
     TurnPlan plan(table_, ModelId{0}, load_, now_, rng_);
     const std::optional<Turn> turn = queue_.Next(now_, TurnPlan::kLooks, [&](WaitTicket ticket) {
       const Held& held = held_.at(ticket);
-      return plan.Ask(FactsOf(held.request, held.matches)).now;
+      return plan.Ask(ModelId{requests_[held.request].adapter}, FactsOf(held.request, held.matches)).now;
     });
     if (!turn) return;
     const auto held = held_.find(turn->ticket);

@@ -50,10 +50,10 @@ TEST(TurnPlan, WhoSavesMoreThanItWaitsStaysAndLetsOthersPass) {
   const std::vector<PrefixMatch> hardly_held{{ReplicaId{0}, 500}};
   TurnPlan plan = pool.Plan();
   // Replica 0 may be busier by the nine seconds that it saves this one.
-  EXPECT_TRUE(plan.Ask(Prompt(91'000, long_held)).now);
+  EXPECT_TRUE(plan.Ask(ModelId{0}, Prompt(91'000, long_held)).now);
   pool.Prompt(0, 65'000);
   TurnPlan later = pool.Plan();
-  EXPECT_TRUE(later.Ask(Prompt(1'000, hardly_held)).now) << "it is computed as soon elsewhere";
+  EXPECT_TRUE(later.Ask(ModelId{0}, Prompt(1'000, hardly_held)).now) << "it is computed as soon elsewhere";
 }
 
 TEST(TurnPlan, ThoseThatStayCountForThoseBehindThem) {
@@ -61,15 +61,15 @@ TEST(TurnPlan, ThoseThatStayCountForThoseBehindThem) {
   pool.Prompt(0, 5'000);
   pool.Prompt(1, 9'000);
   const PickFacts facts = Prompt(2'000);
-  EXPECT_FALSE(pool.Plan().Ask(facts).now) << "both are busy";
+  EXPECT_FALSE(pool.Plan().Ask(ModelId{0}, facts).now) << "both are busy";
   pool.there.pop_back();
   TurnPlan plan = pool.Plan();
-  EXPECT_TRUE(plan.Ask(facts).now);
+  EXPECT_TRUE(plan.Ask(ModelId{0}, facts).now);
 }
 
 TEST(TurnPlan, SaysHowLongThePromptTakes) {
   Busy pool(Pool(2));
-  EXPECT_NEAR(conf::ToSeconds(pool.Plan().Ask(Prompt(5'000)).compute), 0.5, 0.3);
+  EXPECT_NEAR(conf::ToSeconds(pool.Plan().Ask(ModelId{0}, Prompt(5'000)).compute), 0.5, 0.3);
 }
 
 // Nine seconds are saved where the prompt is held. An answer of 100 tokens takes 100 times the pace there.
@@ -85,7 +85,7 @@ TEST(TurnPlan, OneThatRunsAllItCanIsWaitedForWhereAnAnswerEndsSoon) {
       charge.LastToken(1001, kStart + 1ms + 1000 * *token);
     }
     pool.Prompt(0, 10);
-    return pool.Plan().Ask(Prompt(91'000, held)).now;
+    return pool.Plan().Ask(ModelId{0}, Prompt(91'000, held)).now;
   };
   EXPECT_TRUE(goes_elsewhere(std::nullopt)) << "nobody knows when";
   EXPECT_TRUE(goes_elsewhere(1s));
@@ -96,7 +96,7 @@ TEST(TurnPlan, OtherPoliciesTakeTheirTurns) {
   Busy pool(Pool(2, PolicyKind::kLeastLoad));
   pool.Prompt(0, 50'000);
   pool.Prompt(1, 50'000);
-  EXPECT_TRUE(pool.Plan().Ask(Prompt(1'000)).now);
+  EXPECT_TRUE(pool.Plan().Ask(ModelId{0}, Prompt(1'000)).now);
   EXPECT_TRUE(AllHaveRoom(pool.table, ModelId{0}, pool.load, kLater));
 }
 

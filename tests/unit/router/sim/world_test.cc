@@ -288,6 +288,25 @@ TEST(ServingWorld, WhoWaitsIsServedWhereItsPromptIsHeld) {
   EXPECT_LT(waits.ttft.p50, at_once.ttft.p50);
 }
 
+TEST(ServingWorld, WhoWaitsForAnAdapterIsServedWhereItIsLoaded) {
+  auto requests = Conversations(3000, 40);
+  DealOut(12, requests);
+  Options options = Pool(4, PolicyKind::kCost);
+  options.adapters = 12;
+  for (scheduler::engine::Profile& replica : options.replicas) {
+    replica.max_loras = 3;
+    replica.lora_load = 400ms;
+  }
+  options.queue.emplace();
+  options.queue->room.busy_for = 20ms;
+  const Report waits = Simulate(options, requests);
+  options.policy = PolicyKind::kLeastRequests;
+  const Report blind = Simulate(options, requests);
+  EXPECT_EQ(waits.finished, requests.size());
+  EXPECT_GT(waits.held, requests.size() / 10);
+  EXPECT_LT(waits.adapter_loads, blind.adapter_loads / 4);
+}
+
 TEST(ServingWorld, AFullQueueRefuses) {
   const auto requests = Conversations(2000, 200);
   Options options = Pool(1, PolicyKind::kCost);
