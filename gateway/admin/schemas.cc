@@ -124,10 +124,10 @@ constexpr std::array kShapes = {
     Shape{"JobExplanation", "id:string state:string text:strings"},
     Shape{"JobLog", "id:string rank:whole attempt:whole over:boolean cut:boolean next:whole text:string"},
     Shape{"Device", "device:whole healthy:boolean reason:string? free:number held_by:strings"},
-    Shape{
-        "Node",
-        "name:string health:string health_reason:string? kind:string? devices:whole free:whole each:[Device]",
-        true},
+    Shape{"Node",
+          "name:string health:string health_reason:string? kind:string? devices:whole free:number "
+          "each:[Device]",
+          true},
     Shape{"JobQueue",
           "name:string parent:string? deserved:number used:number asked:number jobs_running:whole "
           "jobs_waiting:whole usage_device_hours:number",

@@ -93,7 +93,7 @@ inline std::string With(const std::map<std::string, std::string>& sections) {
   };
   for (const auto& [name, body] : sections) all[name] = body;
   std::string out;
-  for (const auto& [name, body] : all) out += name + ": " + body + "\n";
+  for (const auto& [name, body] : all) out.append(name).append(": ").append(body).append("\n");
   return out;
 }
 

@@ -53,7 +53,8 @@ void Fits(const json& document, json schema, const json& value, const std::strin
                              : value.is_string()         ? "string"
                              : value.is_array()          ? "array"
                                                          : "object";
-  if (!types.contains(actual)) {
+  // JSON Schema: a whole number is a number.
+  if (!types.contains(actual) && !(actual == "integer" && types.contains("number"))) {
     wrong.push_back(at + " is " + actual);
     return;
   }
