@@ -4,9 +4,12 @@
 
 #include <absl/strings/string_view.h>
 
+#include <charconv>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace conf {
 
@@ -22,6 +25,15 @@ std::string_view Nearest(std::string_view word, std::span<const std::string_view
 
 // `, did you mean "x"?` for the nearest candidate, or empty.
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> candidates);
+
+// Of a whole text: nothing where it is no number, or one that T cannot hold.
+template <class T>
+std::optional<T> ReadNumber(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
 
 // ASCII only; header names and schemes, never human text.
 bool EqualsIgnoreCase(std::string_view a, std::string_view b);

@@ -40,6 +40,10 @@ inline TimePoint FromUnixMicros(int64_t us) {
   constexpr int64_t kMost = INT64_MAX / 1000;
   return TimePoint(std::chrono::microseconds(std::clamp(us, -kMost, kMost)));
 }
+// Whole ones.
+inline int64_t ToMillis(Duration d) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
+}
 inline double ToSeconds(Duration d) {
   return static_cast<double>(d.count()) * 1e-9;
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "conf/text.h"
+#include "conf/time.h"
 #include "gateway/handover/hop.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/http/server.h"
@@ -89,7 +90,7 @@ void AppendOurs(const Exchange& x, std::string& out) {
     if (x.hop && x.hop->computed_at())
       AppendField(out, "x-tidegate-prefill", x.runtime->replica(*x.hop->computed_at()).name());
     out += "x-tidegate-queue-ms: ";
-    AppendNumber(out, std::chrono::duration_cast<std::chrono::milliseconds>(x.QueueTime()).count());
+    AppendNumber(out, conf::ToMillis(x.QueueTime()));
     out += "\r\nx-tidegate-overhead-us: ";
     AppendNumber(out, std::chrono::duration_cast<std::chrono::microseconds>(x.Overhead(net::Now())).count());
     out += "\r\n";

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "router/relaxed.h"
+
 namespace router {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
 // Without word from the engine, an adapter that was not used for so long is taken to be gone.
 constexpr conf::Duration kRemembered = std::chrono::minutes(10);
 constexpr conf::Duration kStaleAfter = std::chrono::seconds(10);

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "router/relaxed.h"
+
 namespace router {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 // Each first token weighs this much less with every later one: the meter follows some two hundred of them.
 // With thirty, noise in the rates of equal replicas costs 4 % of the time to the first token.
-constexpr double kKept = 0.995;
+constexpr double kKeptOfPace = 0.995;
 // A measured rate is kept within these, so that no odd moment blinds the router to a replica.
 constexpr double kMinRate = 10;
 constexpr double kMaxRate = 1e7;
@@ -215,8 +215,8 @@ void EngineSignals::FirstToken(Stay& stay, conf::TimePoint now) {
   tally_.computed_tokens += tokens;
   tally_.computing_seconds += seconds;
   if (tokens < kTelling) return;
-  computed_tokens_ = computed_tokens_ * kKept + tokens;
-  computing_seconds_ = computing_seconds_ * kKept + seconds;
+  computed_tokens_ = computed_tokens_ * kKeptOfPace + tokens;
+  computing_seconds_ = computing_seconds_ * kKeptOfPace + seconds;
   if (computing_seconds_ <= 0 || computed_tokens_ <= 0) return;
   prefill_rate_.store(std::clamp(computed_tokens_ / computing_seconds_, kMinRate, kMaxRate), kRelaxed);
   rate_measured_.store(true, kRelaxed);
@@ -249,8 +249,8 @@ void EngineSignals::LearnPace(const Stay& stay, double token_time) {
     pace_seen_ = true;  // what was inferred gives way to what is seen
     token_seconds_ = token_requests_ = 0;
   }
-  token_seconds_ = token_seconds_ * kKept + Sane(token_time);
-  token_requests_ = token_requests_ * kKept + requests;
+  token_seconds_ = token_seconds_ * kKeptOfPace + Sane(token_time);
+  token_requests_ = token_requests_ * kKeptOfPace + requests;
   pace_.store(token_seconds_ / token_requests_, kRelaxed);
   pace_measured_.store(true, kRelaxed);
   ++tally_.answers;

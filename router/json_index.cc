@@ -9,7 +9,7 @@ namespace {
 
 // Between requests an index stays sized for a text of this many bytes at most (four bytes of index each).
 constexpr size_t kKeptCapacity = size_t{1} << 20;
-constexpr size_t kFirstCapacity = size_t{64} << 10;
+constexpr size_t kFirstBytes = size_t{64} << 10;
 
 int HexValue(std::string_view digits) {
   int value = 0;
@@ -79,7 +79,7 @@ class JsonIndex::Impl {
     const bool shrink = parser_ && parser_->capacity() > kKeptCapacity && text.size() <= kKeptCapacity;
     if (!parser_ || shrink || parser_->capacity() < text.size()) {
       parser_.reset();
-      const size_t capacity = std::max(kFirstCapacity, text.size());
+      const size_t capacity = std::max(kFirstBytes, text.size());
       if (simdjson::get_active_implementation()->create_dom_parser_implementation(capacity, 1, parser_) !=
           simdjson::SUCCESS) {
         parser_.reset();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
 constexpr int64_t kTokensPerBlock = prefix::kBlockBytes / 4;
-constexpr uint32_t kFirstCapacity = 8192;  // blocks, until the engine has said; half a million tokens
+constexpr uint32_t kFirstBlocks = 8192;  // blocks, until the engine has said; half a million tokens
 
 }  // namespace
 
@@ -20,7 +20,7 @@ ReplicaState::ReplicaState(std::string name, prefix::Index* shared)
     : identity(std::move(name)),
       identity_hash(XXH3_64bits(identity.data(), identity.size())),
       index(shared),
-      member(index != nullptr ? index->Join(kFirstCapacity) : std::nullopt) {}
+      member(index != nullptr ? index->Join(kFirstBlocks) : std::nullopt) {}
 
 ReplicaState::~ReplicaState() {
   if (member) index->Leave(*member);

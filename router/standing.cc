@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "router/relaxed.h"
+
 namespace router {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr double kFirstShare = 0.1;
 constexpr conf::Duration kBetweenTrials = std::chrono::milliseconds(500);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "conf/time.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "router/admission/room.h"
@@ -15,12 +16,8 @@ using nlohmann::ordered_json;
 // Of one queue, whatever waits in it.
 constexpr size_t kShown = 100;
 
-int64_t Millis(conf::Duration d) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
-}
-
 ordered_json Millis(const std::optional<conf::Duration>& d) {
-  return d ? ordered_json(Millis(*d)) : ordered_json();
+  return d ? ordered_json(conf::ToMillis(*d)) : ordered_json();
 }
 
 struct Room {
@@ -71,7 +68,7 @@ Answer ListQueues(const Operations&, const Call& call) {
                        {"reserved", spec == config.bands.end() ? 0.0 : spec->reserved},
                        {"waiting", band.waiting},
                        {"bytes", band.bytes},
-                       {"oldest_ms", Millis(band.oldest)}});
+                       {"oldest_ms", conf::ToMillis(band.oldest)}});
     }
     out["model"] = name;
     out["enabled"] = model.queue.has_value();
@@ -90,7 +87,7 @@ Answer ListQueues(const Operations&, const Call& call) {
                                  {"tenant", standing.tenant},
                                  {"band", standing.band},
                                  {"ahead", standing.ahead},
-                                 {"waited_ms", Millis(standing.waited)},
+                                 {"waited_ms", conf::ToMillis(standing.waited)},
                                  {"expected_wait_ms", Millis(standing.expected_wait)},
                                  {"reason", WhyOf(standing, room)}});
     }

@@ -1,6 +1,7 @@
 // The replicas that Tidegate runs, and why there are so many.
 #include <fmt/format.h>
 
+#include "conf/time.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/config/scaling_policy.h"
@@ -10,10 +11,6 @@ namespace {
 
 using control::State;
 using nlohmann::ordered_json;
-
-int64_t Millis(conf::Duration d) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
-}
 
 ordered_json OrNull(const std::string& text) {
   return text.empty() ? ordered_json() : ordered_json(text);
@@ -35,8 +32,8 @@ Answer ListReplicas(const Operations& operations, const Call& call) {
     out["devices"] = ordered_json::array();
     for (const uint8_t device : replica.devices) out["devices"].push_back(std::to_string(device));
     out["address"] = OrNull(replica.address);
-    out["age_ms"] = Millis(call.now - replica.wanted);
-    out["in_state_ms"] = Millis(call.now - replica.since);
+    out["age_ms"] = conf::ToMillis(call.now - replica.wanted);
+    out["in_state_ms"] = conf::ToMillis(call.now - replica.since);
     out["adopted"] = replica.adopted;
     out["outstanding_requests"] = replica.in_flight;
     out["reason"] = replica.why;
@@ -73,8 +70,8 @@ Answer ListScaling(const Operations& operations, const Call& call) {
       if (start.model != model.model) continue;
       out["cold_starts"].push_back({{"device_kind", OrNull(start.kind)},
                                     {"starts", start.starts},
-                                    {"p50_ms", Millis(start.p50)},
-                                    {"p90_ms", Millis(start.p90)}});
+                                    {"p50_ms", conf::ToMillis(start.p50)},
+                                    {"p90_ms", conf::ToMillis(start.p90)}});
     }
     out["classes"] = ordered_json::array();
     for (const control::ClassStatus& of : model.classes) {
@@ -87,7 +84,7 @@ Answer ListScaling(const Operations& operations, const Call& call) {
                                 {"outstanding_requests", of.at_replicas},
                                 {"held_requests", of.waiting},
                                 {"held_prompt_tokens", of.waiting_tokens},
-                                {"oldest_ms", Millis(of.oldest)}});
+                                {"oldest_ms", conf::ToMillis(of.oldest)}});
     }
   }
   return ListPage(all, "model", call);
@@ -104,7 +101,7 @@ Answer ShowScalingHistory(const Operations& operations, const Call& call) {
   out["file"] = history->file;
   out["policy"] = config::ToJson(history->policy);
   out["cold_start_p90_ms"] =
-      history->cold_start ? ordered_json(Millis(*history->cold_start)) : ordered_json();
+      history->cold_start ? ordered_json(conf::ToMillis(*history->cold_start)) : ordered_json();
   out["steps"] = ordered_json::array();
   for (const scheduler::autoscale::Observed& step : history->steps) {
     out["steps"].push_back({{"at", conf::FormatTime(step.at)},

@@ -23,11 +23,11 @@
 namespace gateway::cli {
 namespace {
 
-constexpr auto kFollowInterval = std::chrono::milliseconds(100);
+constexpr auto kTailInterval = std::chrono::milliseconds(100);
 constexpr size_t kTailRecords = 1024;
 constexpr size_t kTailBytes = 1 << 20;
 
-struct Options {
+struct AuditOptions {
   std::shared_ptr<std::string> config;
   std::string ledger;  // the folder itself, without a configuration
   AuditRequest request;
@@ -65,7 +65,7 @@ class Progress {
 };
 
 // Where the ledger is; an exit code when there is none.
-int FindLedger(const Options& options, std::optional<Config>& config, std::string& dir) {
+int FindLedger(const AuditOptions& options, std::optional<Config>& config, std::string& dir) {
   dir = options.ledger;
   if (dir.empty()) {
     config = LoadForState(*options.config, options.json);
@@ -79,7 +79,7 @@ int FindLedger(const Options& options, std::optional<Config>& config, std::strin
   return kFailed;
 }
 
-int ReadRequest(const Options& options, const Config& config, ledger::ExportOptions& out) {
+int ReadRequest(const AuditOptions& options, const Config& config, ledger::ExportOptions& out) {
   const std::vector<FieldProblem> problems = CheckAuditRequest(options.request, config, net::Now(), out);
   for (const FieldProblem& problem : problems) {
     fmt::print(stderr, "tidegate: --{}: {}\n", problem.field, problem.message);
@@ -87,7 +87,7 @@ int ReadRequest(const Options& options, const Config& config, ledger::ExportOpti
   return problems.empty() ? kOk : kUsage;
 }
 
-int Export(const Options& options) {
+int Export(const AuditOptions& options) {
   std::optional<Config> config;
   std::string dir;
   if (const int code = FindLedger(options, config, dir); code != kOk) return code;
@@ -164,7 +164,7 @@ nlohmann::ordered_json ToJson(const ledger::VerifyReport& report) {
   return out;
 }
 
-int Verify(const Options& options) {
+int Verify(const AuditOptions& options) {
   ledger::VerifyOptions wanted;
   if (!options.anchor.empty() && !ReadAnchor(options.anchor, wanted)) {
     fmt::print(stderr, "tidegate: --anchor: \"{}\" is not NUMBER:CHAIN of a checkpoint, 64 hex digits\n",
@@ -209,7 +209,7 @@ int Verify(const Options& options) {
   return report->ok() ? kOk : kFailed;
 }
 
-int Tail(const Options& options) {
+int Tail(const AuditOptions& options) {
   std::optional<Config> config;
   std::string dir;
   if (const int code = FindLedger(options, config, dir); code != kOk) return code;
@@ -238,12 +238,12 @@ int Tail(const Options& options) {
     if (std::fflush(stdout) != 0) return kFailed;
     if (!batch->lines.empty()) continue;
     if (!options.follow) return kOk;
-    std::this_thread::sleep_for(kFollowInterval);
+    std::this_thread::sleep_for(kTailInterval);
   }
 }
 
 CLI::App* AddAction(CLI::App& audit, Run& run, const char* name, const char* what,
-                    const std::shared_ptr<Options>& options, int (*action)(const Options&)) {
+                    const std::shared_ptr<AuditOptions>& options, int (*action)(const AuditOptions&)) {
   CLI::App* command = audit.add_subcommand(name, what);
   options->config = AddConfigOption(*command);
   command->add_option("--ledger", options->ledger, "The ledger's folder, instead of the configuration's");
@@ -257,7 +257,7 @@ void AddAudit(CLI::App& app, Run& run) {
   CLI::App* audit = app.add_subcommand("audit", "Export, verify and follow the ledger");
   audit->require_subcommand(1);
 
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AuditOptions>();
   CLI::App* take =
       AddAction(*audit, run, "export", "Write records to a file, going on where it ends", options, Export);
   AuditRequest& request = options->request;
@@ -280,7 +280,7 @@ void AddAudit(CLI::App& app, Run& run) {
       "  tidegate audit export --since 30d --kind close --tenant search --format csv --out search.csv\n"
       "  tidegate audit export --kind config,key,admin | jq .action");
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<AuditOptions>();
   CLI::App* verify =
       AddAction(*audit, run, "verify", "Prove that no record was changed, removed or moved", options, Verify);
   verify->add_option("--public-key", options->public_key,
@@ -293,7 +293,7 @@ void AddAudit(CLI::App& app, Run& run) {
       "  tidegate audit verify\n"
       "  tidegate audit verify --ledger /backup/ledger --public-key auditor/signing.pub");
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<AuditOptions>();
   CLI::App* tail =
       AddAction(*audit, run, "tail", "Print the last records, as they stand in the ledger", options, Tail);
   tail->add_option("-n,--last", options->last, "How many")->capture_default_str();

@@ -22,9 +22,9 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr size_t kMostFile = 192 * 1024;
-constexpr std::chrono::milliseconds kFollowInterval{500};
+constexpr std::chrono::milliseconds kLogInterval{500};
 
-struct Options {
+struct JobsOptions {
   AdminOptions admin;
   std::string file;
   bool check = false;
@@ -38,7 +38,7 @@ struct Options {
   bool before = false;
   bool follow = false;
 };
-using OptionsRef = std::shared_ptr<Options>;
+using JobsOptionsRef = std::shared_ptr<JobsOptions>;
 
 std::string TextOf(const ordered_json& value) {
   if (value.is_null()) return "-";
@@ -46,7 +46,7 @@ std::string TextOf(const ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-int Submit(const Options& options) {
+int Submit(const JobsOptions& options) {
   const absl::StatusOr<std::string> text = ReadWhole(options.file, kMostFile);
   if (!text.ok()) {
     return Fail(absl::InvalidArgumentError(
@@ -70,7 +70,7 @@ int Submit(const Options& options) {
 }
 
 // A list as JSON or as a table of these members.
-int PrintList(const Options& options, const std::string& target, std::vector<Table::Column> columns,
+int PrintList(const JobsOptions& options, const std::string& target, std::vector<Table::Column> columns,
               std::vector<std::string> (*row)(const ordered_json&)) {
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, target);
   if (!all.ok()) return Fail(all.status());
@@ -84,7 +84,7 @@ int PrintList(const Options& options, const std::string& target, std::vector<Tab
   return kOk;
 }
 
-int List(const Options& options) {
+int List(const JobsOptions& options) {
   std::string target = "/admin/v1/jobs?state=";
   target += Escaped(options.all ? "" : options.state.empty() ? "open" : options.state);
   if (!options.queue.empty()) target += "&queue=" + Escaped(options.queue);
@@ -110,7 +110,7 @@ int List(const Options& options) {
       });
 }
 
-int Nodes(const Options& options) {
+int Nodes(const JobsOptions& options) {
   return PrintList(
       options, "/admin/v1/nodes",
       {{"NODE"}, {"HEALTH"}, {"KIND"}, {"DEVICES", true}, {"FREE", true}, {"HELD BY"}, {"REASON"}},
@@ -133,7 +133,7 @@ int Nodes(const Options& options) {
       });
 }
 
-int Queues(const Options& options) {
+int Queues(const JobsOptions& options) {
   return PrintList(
       options, "/admin/v1/queues",
       {{"QUEUE"},
@@ -153,7 +153,7 @@ int Queues(const Options& options) {
       });
 }
 
-int Explain(const Options& options) {
+int Explain(const JobsOptions& options) {
   const absl::StatusOr<ordered_json> answer =
       AskAdmin(options.admin, "GET", fmt::format("/admin/v1/jobs/{}/explain", Escaped(options.id)));
   if (!answer.ok()) return Fail(answer.status());
@@ -165,13 +165,13 @@ int Explain(const Options& options) {
   return kOk;
 }
 
-absl::StatusOr<ordered_json> AskLog(const Options& options, std::string_view more) {
+absl::StatusOr<ordered_json> AskLog(const JobsOptions& options, std::string_view more) {
   return AskAdmin(options.admin, "GET",
                   fmt::format("/admin/v1/jobs/{}/logs?rank={}&bytes={}{}{}", Escaped(options.id),
                               options.rank, options.bytes, options.before ? "&attempt=before" : "", more));
 }
 
-bool IsOver(const Options& options) {
+bool IsOver(const JobsOptions& options) {
   const absl::StatusOr<ordered_json> job =
       AskAdmin(options.admin, "GET", "/admin/v1/jobs/" + Escaped(options.id));
   const auto state = job.ok() ? control::ParseJobState(TextOf((*job)["state"])) : std::nullopt;
@@ -179,7 +179,7 @@ bool IsOver(const Options& options) {
 }
 
 // What is added, through all attempts, until the job is over.
-int Follow(const Options& options) {
+int Follow(const JobsOptions& options) {
   uint64_t attempt = 0;  // that is printed; 0: none has begun
   uint64_t next = 0;
   while (true) {
@@ -202,11 +202,11 @@ int Follow(const Options& options) {
       if (another) continue;
       if (text.empty() && (*log)["over"].get<bool>()) return kOk;
     }
-    if (text.empty()) std::this_thread::sleep_for(kFollowInterval);
+    if (text.empty()) std::this_thread::sleep_for(kLogInterval);
   }
 }
 
-int Logs(const Options& options) {
+int Logs(const JobsOptions& options) {
   if (options.follow) return Follow(options);
   const absl::StatusOr<ordered_json> answer = AskLog(options, "");
   if (!answer.ok()) return Fail(answer.status());
@@ -218,7 +218,7 @@ int Logs(const Options& options) {
   return printed.ok() ? kOk : Fail(printed);
 }
 
-int Change(const Options& options, std::string_view change) {
+int Change(const JobsOptions& options, std::string_view change) {
   const absl::StatusOr<ordered_json> answer =
       AskAdmin(options.admin, "POST", fmt::format("/admin/v1/jobs/{}:{}", Escaped(options.id), change));
   if (!answer.ok()) return Fail(answer.status());
@@ -229,26 +229,27 @@ int Change(const Options& options, std::string_view change) {
   }
   return kOk;
 }
-int Cancel(const Options& options) {
+int Cancel(const JobsOptions& options) {
   return Change(options, "cancel");
 }
-int Suspend(const Options& options) {
+int Suspend(const JobsOptions& options) {
   return Change(options, "suspend");
 }
-int Resume(const Options& options) {
+int Resume(const JobsOptions& options) {
   return Change(options, "resume");
 }
 
-CLI::App* AddCommand(CLI::App& to, Run& run, const char* name, const char* what, const OptionsRef& options,
-                     int (*action)(const Options&)) {
+CLI::App* AddCommand(CLI::App& to, Run& run, const char* name, const char* what,
+                     const JobsOptionsRef& options, int (*action)(const JobsOptions&)) {
   CLI::App* command = to.add_subcommand(name, what);
   AddAdminOptions(*command, options->admin);
   command->callback([options, action, &run] { run = [options, action] { return action(*options); }; });
   return command;
 }
 
-void AddChange(CLI::App& jobs, Run& run, const char* name, const char* what, int (*action)(const Options&)) {
-  auto options = std::make_shared<Options>();
+void AddChange(CLI::App& jobs, Run& run, const char* name, const char* what,
+               int (*action)(const JobsOptions&)) {
+  auto options = std::make_shared<JobsOptions>();
   CLI::App* command = AddCommand(jobs, run, name, what, options, action);
   command->add_option("id", options->id, "The job's id")->required();
   command->footer(fmt::format("Example:\n  tidegate jobs {} finetune-qwen-7", name));
@@ -262,14 +263,14 @@ void AddJobs(CLI::App& app, Run& run) {
   jobs->footer(
       fmt::format("They ask a running gateway, with the admin key in {} or --key-file.", kAdminKeyVariable));
 
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<JobsOptions>();
   CLI::App* submit =
       AddCommand(*jobs, run, "submit", "Hand in a job file; its jobs' ids are printed", options, Submit);
   submit->add_option("file", options->file, "A job file, as in conf/jobs")->required();
   submit->add_flag("--check", options->check, "Only check the file; no gateway need run");
   submit->footer("Examples:\n  tidegate jobs submit train.yaml\n  tidegate jobs submit train.yaml --check");
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<JobsOptions>();
   CLI::App* list =
       AddCommand(*jobs, run, "list", "List jobs, in the order of their submission", options, List);
   list->add_flag("--all", options->all, "Those that are over, too");
@@ -280,13 +281,13 @@ void AddJobs(CLI::App& app, Run& run) {
   list->add_option("--tenant", options->tenant, "Only this tenant's and those of the tenants below it");
   list->footer("Examples:\n  tidegate jobs list\n  tidegate jobs list --state failed --json");
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<JobsOptions>();
   CLI::App* explain =
       AddCommand(*jobs, run, "explain", "Say how a job stands, and why it waits", options, Explain);
   explain->add_option("id", options->id, "The job's id")->required();
   explain->footer("Example:\n  tidegate jobs explain finetune-qwen-7");
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<JobsOptions>();
   CLI::App* logs =
       AddCommand(*jobs, run, "logs", "Print the end of what a member has written", options, Logs);
   logs->add_option("id", options->id, "The job's id")->required();
@@ -306,13 +307,13 @@ void AddJobs(CLI::App& app, Run& run) {
 
 void AddNodes(CLI::App& app, Run& run) {
   AddCommand(app, run, "nodes", "List the nodes, their devices and who holds them",
-             std::make_shared<Options>(), Nodes)
+             std::make_shared<JobsOptions>(), Nodes)
       ->footer("Examples:\n  tidegate nodes\n  tidegate nodes --admin http://127.0.0.1:9090 --json");
 }
 
 void AddQueues(CLI::App& app, Run& run) {
   AddCommand(app, run, "queues", "List the queues: what each deserves, uses and waits for",
-             std::make_shared<Options>(), Queues)
+             std::make_shared<JobsOptions>(), Queues)
       ->footer("Examples:\n  tidegate queues\n  tidegate queues --json");
 }
 

@@ -20,7 +20,7 @@ namespace {
 namespace auth = plugins::auth;
 using nlohmann::ordered_json;
 
-struct Options {
+struct KeysOptions {
   std::shared_ptr<std::string> config;
   bool json = false;
   KeyRequest request;
@@ -30,7 +30,7 @@ struct Options {
   std::string reason;
   std::string tenant;
 };
-using OptionsRef = std::shared_ptr<Options>;
+using KeysOptionsRef = std::shared_ptr<KeysOptions>;
 
 absl::StatusOr<std::unique_ptr<auth::KeyStore>> OpenStore(const Config& config) {
   std::error_code error;
@@ -59,7 +59,7 @@ void PrintNewKey(const auth::KeyStore& store, const auth::NewKey& key, bool json
              record.expires ? "expires " + conf::FormatTime(*record.expires) : "does not expire", note);
 }
 
-int Create(const Options& options) {
+int Create(const KeysOptions& options) {
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config) return kUsage;
   KeyRequest request = options.request;
@@ -87,7 +87,7 @@ std::string Listed(const std::vector<std::string>& values) {
   return out.empty() ? "all" : out;
 }
 
-int List(const Options& options) {
+int List(const KeysOptions& options) {
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config) return kUsage;
   std::string tenant;
@@ -121,7 +121,7 @@ int List(const Options& options) {
   return kOk;
 }
 
-int Rotate(const Options& options) {
+int Rotate(const KeysOptions& options) {
   const conf::TimePoint now = net::Now();
   auth::Rotation rotation{.changer = {Actor()}};
   if (const auto overlap = conf::ParseDuration(options.overlap)) {
@@ -151,7 +151,7 @@ int Rotate(const Options& options) {
   return kOk;
 }
 
-int Revoke(const Options& options) {
+int Revoke(const KeysOptions& options) {
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config) return kUsage;
   const auto store = OpenStore(*config);
@@ -168,8 +168,8 @@ int Revoke(const Options& options) {
   return kOk;
 }
 
-CLI::App* AddAction(CLI::App& keys, Run& run, const char* name, const char* what, const OptionsRef& options,
-                    int (*action)(const Options&)) {
+CLI::App* AddAction(CLI::App& keys, Run& run, const char* name, const char* what,
+                    const KeysOptionsRef& options, int (*action)(const KeysOptions&)) {
   CLI::App* command = keys.add_subcommand(name, what);
   options->config = AddConfigOption(*command);
   command->add_flag("--json", options->json, "Print JSON");
@@ -184,7 +184,7 @@ void AddKeys(CLI::App& app, Run& run) {
   keys->require_subcommand(1);
   keys->footer("A gateway that runs on the same state_dir takes changes up within a second.");
 
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<KeysOptions>();
   CLI::App* create =
       AddAction(*keys, run, "create", "Make a key; its secret is printed once", options, Create);
   KeyRequest& request = options->request;
@@ -208,12 +208,12 @@ void AddKeys(CLI::App& app, Run& run) {
       "  tidegate keys create --admin operator --name ops\n"
       "  KEY=$(tidegate keys create --tenant search)");
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<KeysOptions>();
   CLI::App* list = AddAction(*keys, run, "list", "List keys, never their secrets", options, List);
   list->add_option("--tenant", options->tenant, "Only this tenant's and those of the tenants below it");
   list->footer("Examples:\n  tidegate keys list\n  tidegate keys list --tenant search --json");
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<KeysOptions>();
   CLI::App* rotate = AddAction(*keys, run, "rotate", "Replace a key by a new one like it", options, Rotate);
   rotate->add_option("id", options->id, "The 10 characters after \"tg-\"")->required();
   rotate->add_option("--overlap", options->overlap, "How long the old key works beside the new one")
@@ -222,7 +222,7 @@ void AddKeys(CLI::App& app, Run& run) {
                      "Of the new key; else it lives as long as the old one was given");
   rotate->footer("Examples:\n  tidegate keys rotate Ab3dE6gH9k --overlap 24h");
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<KeysOptions>();
   CLI::App* revoke = AddAction(*keys, run, "revoke", "Make a key stop working, for good", options, Revoke);
   revoke->add_option("id", options->id, "The 10 characters after \"tg-\"")->required();
   revoke->add_option("--reason", options->reason, "For the ledger");

@@ -19,7 +19,7 @@
 namespace gateway::cli {
 namespace {
 
-namespace routing = router::sim;
+namespace serving = router::sim;
 namespace fs = std::filesystem;
 using Problems = std::vector<conf::Problem>;
 
@@ -28,7 +28,7 @@ constexpr uint32_t kMostClients = 1000;
 constexpr const char* kFormats[] = {"auto", "azure", "mooncake", "servegen"};
 
 struct Calls {
-  std::vector<routing::Call> calls{};
+  std::vector<serving::Call> calls{};
   scheduler::io::LineReport report{};
 };
 
@@ -37,10 +37,10 @@ fs::path ClientFile(const std::string& folder, uint32_t client, std::string_view
 }
 
 // Those that --clients names, or all there are, as they are.
-std::vector<routing::MixPart> PartsOf(const TrafficSource& source, Problems& problems) {
-  std::vector<routing::MixPart> parts;
+std::vector<serving::MixPart> PartsOf(const TrafficSource& source, Problems& problems) {
+  std::vector<serving::MixPart> parts;
   for (const std::string& text : source.clients) {
-    const auto part = routing::ParseMixPart(text);
+    const auto part = serving::ParseMixPart(text);
     if (part && part->client < kMostClients) {
       parts.push_back(*part);
     } else {
@@ -60,12 +60,12 @@ std::vector<routing::MixPart> PartsOf(const TrafficSource& source, Problems& pro
   return parts;
 }
 
-Calls ReadMix(const TrafficSource& source, routing::TrafficWindow window, Problems& problems) {
+Calls ReadMix(const TrafficSource& source, serving::TrafficWindow window, Problems& problems) {
   Calls read;
-  std::vector<routing::MixPart> parts = PartsOf(source, problems);
-  std::vector<routing::ServegenClient> clients;
+  std::vector<serving::MixPart> parts = PartsOf(source, problems);
+  std::vector<serving::ServegenClient> clients;
   std::vector<uint32_t> read_as;  // number of the client's files, by index of `clients`
-  for (routing::MixPart& part : parts) {
+  for (serving::MixPart& part : parts) {
     const auto known = std::ranges::find(read_as, part.client);
     const auto index = static_cast<uint32_t>(known - read_as.begin());
     if (known == read_as.end()) {
@@ -74,8 +74,8 @@ Calls ReadMix(const TrafficSource& source, routing::TrafficWindow window, Proble
       const auto trace_text = ReadFile(trace, problems);
       const auto dataset_text = ReadFile(dataset, problems);
       if (!trace_text || !dataset_text) continue;
-      routing::LoadedClient loaded =
-          routing::ReadServegenClient({trace, *trace_text}, {dataset, *dataset_text});
+      serving::LoadedClient loaded =
+          serving::ReadServegenClient({trace, *trace_text}, {dataset, *dataset_text});
       if (!loaded.client) {
         std::ranges::move(loaded.report.problems, std::back_inserter(problems));
         continue;
@@ -90,7 +90,7 @@ Calls ReadMix(const TrafficSource& source, routing::TrafficWindow window, Proble
   }
   if (!problems.empty()) return read;
   window.max_calls = kMostCalls;
-  auto calls = routing::Mixed(clients, parts, window, source.seed);
+  auto calls = serving::Mixed(clients, parts, window, source.seed);
   if (!calls) {
     Refuse(problems, "--clients", "",
            fmt::format("more than {} requests; make --window or the clients' rates less", kMostCalls));
@@ -100,7 +100,7 @@ Calls ReadMix(const TrafficSource& source, routing::TrafficWindow window, Proble
   return read;
 }
 
-Calls ReadCalls(const TrafficSource& source, const routing::TrafficWindow& window, Problems& problems) {
+Calls ReadCalls(const TrafficSource& source, const serving::TrafficWindow& window, Problems& problems) {
   std::error_code none;
   const bool folder = fs::is_directory(source.path, none);
   if (source.format == "servegen" || (source.format == "auto" && folder)) {
@@ -112,10 +112,10 @@ Calls ReadCalls(const TrafficSource& source, const routing::TrafficWindow& windo
   }
   const std::optional<std::string> text = ReadFile(source.path, problems);
   if (!text || !problems.empty()) return {};
-  const routing::TrafficFormat format = source.format == "auto"    ? routing::TrafficFormatOf(source.path)
-                                        : source.format == "azure" ? routing::TrafficFormat::kAzure
-                                                                   : routing::TrafficFormat::kMooncake;
-  routing::Traffic traffic = routing::ReadTraffic(*text, source.path, format, window);
+  const serving::TrafficFormat format = source.format == "auto"    ? serving::TrafficFormatOf(source.path)
+                                        : source.format == "azure" ? serving::TrafficFormat::kAzure
+                                                                   : serving::TrafficFormat::kMooncake;
+  serving::Traffic traffic = serving::ReadTraffic(*text, source.path, format, window);
   return {.calls = std::move(traffic.calls), .report = std::move(traffic.report)};
 }
 
@@ -136,7 +136,7 @@ std::optional<scheduler::engine::Profile> FindEngine(const std::string& name, Pr
 }
 
 LoadedTraffic LoadTraffic(const TrafficSource& source, Problems problems) {
-  routing::TrafficWindow window;
+  serving::TrafficWindow window;
   ReadTime("--from", source.from, window.from, problems);
   if (!source.window.empty()) ReadTime("--window", source.window, window.length.emplace(), problems);
   const Calls read = ReadCalls(source, window, problems);
@@ -149,10 +149,10 @@ LoadedTraffic LoadTraffic(const TrafficSource& source, Problems problems) {
       return {.code = kUsage};
     }
   }
-  RecordedTraffic traffic{.requests = routing::RequestsOf(read.calls),
+  RecordedTraffic traffic{.requests = serving::RequestsOf(read.calls),
                           .rows = read.report.lines,
                           .left_out = read.report.left_out};
-  for (routing::Request& request : traffic.requests) request.at -= window.from;
+  for (serving::Request& request : traffic.requests) request.at -= window.from;
   if (traffic.requests.empty() || traffic.requests.back().at <= conf::Duration::zero()) {
     fmt::print(stderr, "tidegate: {}: no requests are left to simulate\n", source.path);
     return {.code = kFailed};

@@ -20,11 +20,10 @@ namespace {
 
 using routing::LoggedPick;
 using routing::LoggedRequest;
-using routing::Replay;
 
 constexpr size_t kMaxFile = size_t{1} << 30;
 
-struct Options {
+struct RouteOptions {
   std::shared_ptr<std::string> config;
   std::string log;
   std::string request;
@@ -33,7 +32,7 @@ struct Options {
 };
 
 // The newest first.
-std::optional<std::vector<std::string>> FindLogs(const Options& options) {
+std::optional<std::vector<std::string>> FindLogs(const RouteOptions& options) {
   if (!options.log.empty()) return std::vector{options.log};
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config) return std::nullopt;
@@ -48,7 +47,7 @@ std::optional<std::vector<std::string>> FindLogs(const Options& options) {
 
 // The last line about the wanted request, or about any. Lines that cannot be read, torn by a crash, are
 // passed over.
-std::optional<LoggedRequest> FindIn(std::string_view text, const Options& options) {
+std::optional<LoggedRequest> FindIn(std::string_view text, const RouteOptions& options) {
   while (!text.empty()) {
     if (text.ends_with('\n')) text.remove_suffix(1);
     const size_t begin = text.rfind('\n') + 1;  // npos + 1 is 0
@@ -112,16 +111,16 @@ void PrintPick(const LoggedPick& pick, size_t number, size_t of) {
   }
   fmt::print("{} was chosen of {} looked at: {}{}\n", pick.replica, pick.trace.considered, pick.reason,
              pick.trace.failed_open ? "; all were down, so health was not asked" : "");
-  const Replay replay = ReplayOf(pick);
+  const routing::Replay replay = ReplayOf(pick);
   switch (replay.verdict) {
-    case Replay::Verdict::kAgrees:
+    case routing::Replay::Verdict::kAgrees:
       fmt::print("replay: agrees\n");
       break;
-    case Replay::Verdict::kDiffers:
+    case routing::Replay::Verdict::kDiffers:
       fmt::print("replay: DIFFERS: this version chooses {} at {} ms; {} ms is logged for {}\n",
                  replay.replica, Millis(replay.score), Millis(pick.trace.score), pick.replica);
       break;
-    case Replay::Verdict::kNothingToDo:
+    case routing::Replay::Verdict::kNothingToDo:
       fmt::print("score: {:g}, in the policy's own unit; there is nothing to be reckoned again\n",
                  pick.trace.score);
       break;
@@ -141,17 +140,17 @@ void PrintPlain(const LoggedRequest& logged) {
 // The line, and with each of its choices what it comes to now.
 void PrintJson(LoggedRequest logged) {
   for (size_t i = 0; i < logged.picks.size(); ++i) {
-    const Replay replay = ReplayOf(logged.picks[i]);
+    const routing::Replay replay = ReplayOf(logged.picks[i]);
     nlohmann::ordered_json& out = logged.line["picks"][i]["replay"];
-    if (replay.verdict == Replay::Verdict::kNothingToDo) continue;
-    out["agrees"] = replay.verdict == Replay::Verdict::kAgrees;
+    if (replay.verdict == routing::Replay::Verdict::kNothingToDo) continue;
+    out["agrees"] = replay.verdict == routing::Replay::Verdict::kAgrees;
     out["replica"] = replay.replica;
     out["score"] = replay.score;
   }
   fmt::print("{}\n", AsText(logged.line));
 }
 
-int Explain(const Options& options) {
+int Explain(const RouteOptions& options) {
   if (options.request.empty() == !options.last) {
     fmt::print(stderr, "tidegate: name one request by its id (x-request-id of its answer), or give --last\n");
     return kUsage;
@@ -167,7 +166,7 @@ int Explain(const Options& options) {
     std::optional<LoggedRequest> found = FindIn(*text, options);
     if (!found) continue;
     const bool differs = std::ranges::any_of(found->picks, [](const LoggedPick& pick) {
-      return ReplayOf(pick).verdict == Replay::Verdict::kDiffers;
+      return ReplayOf(pick).verdict == routing::Replay::Verdict::kDiffers;
     });
     options.json ? PrintJson(*std::move(found)) : PrintPlain(*found);
     return differs ? kFailed : kOk;
@@ -183,7 +182,7 @@ void AddRoute(CLI::App& app, Run& run) {
   CLI::App* route = app.add_subcommand("route", "Show why requests went where they went");
   route->require_subcommand(1);
   CLI::App* command = route->add_subcommand("explain", "Make the choices of one request again, from the log");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RouteOptions>();
   options->config = AddConfigOption(*command);
   command->add_option("request", options->request, "Its id, as x-request-id of the answer says");
   command->add_flag("--last", options->last, "The last one that was logged instead");

@@ -30,7 +30,7 @@
 namespace gateway::cli {
 namespace {
 
-struct Options {
+struct SimulateOptions {
   SimulateInput input;
   SnapshotReplay replay;
   RequestsOptions requests;
@@ -54,7 +54,7 @@ struct Dump {
 };
 
 // The options that Load() does not see: files that could not be written in the end, words, times.
-std::vector<conf::Problem> CheckOptions(const Options& options, Dump& dump,
+std::vector<conf::Problem> CheckOptions(const SimulateOptions& options, Dump& dump,
                                         std::optional<sim::Estimates>& estimates) {
   std::vector<conf::Problem> problems;
   estimates = sim::ParseEstimates(options.estimates);
@@ -78,8 +78,9 @@ std::vector<conf::Problem> CheckOptions(const Options& options, Dump& dump,
 }
 
 // One scenario's reports, one for each seed that was not interrupted.
-PolicyRuns RunScenario(const SimulatedSystem& system, const Scenario& scenario, const Options& options,
-                       const sim::Estimates& estimates, Dump* dump, const Interruption& interruption) {
+PolicyRuns RunScenario(const SimulatedSystem& system, const Scenario& scenario,
+                       const SimulateOptions& options, const sim::Estimates& estimates, Dump* dump,
+                       const Interruption& interruption) {
   ProgressBar bar;
   PolicyRuns runs{.name = scenario.name, .reports = {}};
   for (uint32_t i = 0; i < options.seeds && !interruption.seen(); ++i) {
@@ -110,7 +111,7 @@ PolicyRuns RunScenario(const SimulatedSystem& system, const Scenario& scenario, 
 }
 
 // What was asked for, as far as it can be written; the first that could not be.
-absl::Status Write(const Options& options, const Dump& dump, const RunFacts& facts,
+absl::Status Write(const SimulateOptions& options, const Dump& dump, const RunFacts& facts,
                    const std::vector<PolicyRuns>& runs) {
   absl::Status written;
   if (!options.dump.empty() && dump.text) written.Update(WriteWhole(options.dump, *dump.text));
@@ -124,7 +125,7 @@ absl::Status Write(const Options& options, const Dump& dump, const RunFacts& fac
   return written;
 }
 
-int RunAll(const SimulatedSystem& system, const Options& options, const sim::Estimates& estimates,
+int RunAll(const SimulatedSystem& system, const SimulateOptions& options, const sim::Estimates& estimates,
            Dump& dump) {
   const Interruption interruption;
   std::vector<PolicyRuns> runs;
@@ -148,7 +149,7 @@ int RunAll(const SimulatedSystem& system, const Options& options, const sim::Est
   return written.ok() ? kOk : Fail(written);
 }
 
-int Simulate(const Options& options) {
+int Simulate(const SimulateOptions& options) {
   if (!options.replay.snapshot.empty()) {
     SnapshotReplay replay = options.replay;
     replay.seed = options.seed;
@@ -220,7 +221,7 @@ void AddSimulate(CLI::App& app, Run& run) {
       "simulate",
       "Replay recorded jobs on a cluster, or requests on a pool of engines, in virtual time, under the "
       "planner and the routing policies that production runs");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimulateOptions>();
   AddInputOptions(*command, options->input);
   command
       ->add_option("--estimates", options->estimates,

@@ -28,10 +28,10 @@
 namespace gateway::cli {
 namespace {
 
-namespace routing = router::sim;
+namespace serving = router::sim;
 using scheduler::engine::Profile;
 
-constexpr uint32_t kMostReplicas = 4096;
+constexpr uint32_t kMostSimulated = 4096;
 constexpr size_t kMostFaults = 1000;
 constexpr uint32_t kMostAdapters = 10'000;
 // The most that a run may be sped up or slowed down by.
@@ -39,7 +39,7 @@ constexpr double kMostSpeedUp = 1e6;
 
 // What runs: one pool under one load, once for each policy.
 struct Pool {
-  routing::Options options;
+  serving::Options options;
   std::vector<router::PolicyKind> policies;
   Profile profile;
   double speed = 0;  // of all replicas together, in those of `profile`
@@ -47,7 +47,7 @@ struct Pool {
 
 struct PoolRun {
   std::string_view policy;
-  routing::Report report;
+  serving::Report report;
 };
 
 // "3@5m" as the replica and what stands behind the sign.
@@ -60,8 +60,8 @@ std::optional<std::pair<uint32_t, std::string>> AtReplica(const std::string& tex
   return std::pair(replica, text.substr(sign + 1));
 }
 
-void ReadFaults(std::string_view option, const std::vector<std::string>& texts, routing::FaultKind kind,
-                const RequestsOptions& options, routing::Options& out, std::vector<conf::Problem>& problems) {
+void ReadFaults(std::string_view option, const std::vector<std::string>& texts, serving::FaultKind kind,
+                const RequestsOptions& options, serving::Options& out, std::vector<conf::Problem>& problems) {
   for (const std::string& text : texts) {
     const auto at = AtReplica(text, options.replicas);
     const auto time = at ? conf::ParseDuration(at->second) : std::nullopt;
@@ -99,7 +99,7 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
   Pool pool;
   const auto profile = FindEngine(options.engine, problems);
   if (!profile) return pool;
-  pool.profile = routing::Simulated(*profile);
+  pool.profile = serving::Simulated(*profile);
   pool.profile.max_loras = options.max_loras;
   conf::Duration lora_load{};
   ReadTime("--lora-load", options.lora_load, lora_load, problems);
@@ -133,8 +133,8 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
     pool.options.telemetry_age = std::max(pool.options.telemetry_age, conf::Duration(1));
   }
   ReadTime("--ttft-slo", options.slo, pool.options.slo, problems);
-  ReadFaults("--die", options.die, routing::FaultKind::kDies, options, pool.options, problems);
-  ReadFaults("--hang", options.hang, routing::FaultKind::kHangs, options, pool.options, problems);
+  ReadFaults("--die", options.die, serving::FaultKind::kDies, options, pool.options, problems);
+  ReadFaults("--hang", options.hang, serving::FaultKind::kHangs, options, pool.options, problems);
   if (pool.options.faults.size() > kMostFaults) {
     Refuse(problems, "--die", "",
            fmt::format("{} faults, at most {} fit", pool.options.faults.size(), kMostFaults));
@@ -188,7 +188,7 @@ std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& r
   if (options.utilization) json["utilization"] = *options.utilization;
   for (const auto& [policy, report] : runs) {
     nlohmann::ordered_json row{{"policy", policy}};
-    row.update(routing::AsJson(report));
+    row.update(serving::AsJson(report));
     json["policies"].push_back(std::move(row));
   }
   return AsText(json) + '\n';
@@ -196,16 +196,16 @@ std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& r
 
 // Nothing when it was interrupted.
 std::optional<std::vector<PoolRun>> RunPolicies(const Pool& pool,
-                                                const std::vector<routing::Request>& requests,
+                                                const std::vector<serving::Request>& requests,
                                                 const Interruption& interruption) {
   std::vector<PoolRun> runs;
   ProgressBar bar;
   for (const router::PolicyKind policy : pool.policies) {
     const std::string_view name = router::PolicyName(policy);
     bar.Begin(std::string(name));
-    routing::Options options = pool.options;
+    serving::Options options = pool.options;
     options.policy = policy;
-    runs.push_back({name, routing::Simulate(options, requests, [&](size_t sent) {
+    runs.push_back({name, serving::Simulate(options, requests, [&](size_t sent) {
                       bar.Show({.over = sent, .all = requests.size(), .of = "requests", .moment = {}});
                       return !interruption.seen();
                     })});
@@ -243,7 +243,7 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
       ->capture_default_str();
   add(command.add_option("--window", options.source.window, "Its length; to the end when not given"));
   add(command.add_option("--replicas", options.replicas, "Engines that serve it"))
-      ->check(CLI::Range(1u, kMostReplicas))
+      ->check(CLI::Range(1u, kMostSimulated))
       ->capture_default_str();
   add(command.add_option("--prefill", options.prefill,
                          "So many of them, the first, only compute prompts of 1024 tokens and more, and hand "
@@ -295,14 +295,14 @@ int SimulateRequests(const RequestsOptions& options) {
   Pool pool = ReadPool(options, problems);
   LoadedTraffic loaded = LoadTraffic(options.source, std::move(problems));
   if (!loaded.traffic) return loaded.code;
-  std::vector<routing::Request>& requests = loaded.traffic->requests;
+  std::vector<serving::Request>& requests = loaded.traffic->requests;
   uint64_t blocks = 0;
   for (const Profile& replica : pool.options.replicas) blocks += replica.kv_blocks;
-  const double bound = routing::SharedCacheHitRatio(requests, blocks);
+  const double bound = serving::SharedCacheHitRatio(requests, blocks);
   const double speed_up = options.speed_up.value_or(
-      routing::SpeedUpFor(options.utilization.value_or(0.85), pool.speed, requests, pool.profile, bound));
-  requests = routing::Faster(std::move(requests), speed_up);
-  routing::DealOut(options.adapters, requests);
+      serving::SpeedUpFor(options.utilization.value_or(0.85), pool.speed, requests, pool.profile, bound));
+  requests = serving::Faster(std::move(requests), speed_up);
+  serving::DealOut(options.adapters, requests);
 
   const Interruption interruption;
   const auto runs = RunPolicies(pool, requests, interruption);

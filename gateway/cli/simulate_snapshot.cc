@@ -83,7 +83,7 @@ nlohmann::ordered_json AsJson(const Snapshot& snapshot, const Plan& plan) {
   return json;
 }
 
-std::string AsText(const scheduler::Explanation& why, bool json) {
+std::string ExplanationText(const scheduler::Explanation& why, bool json) {
   if (json) return scheduler::io::WriteExplanation(why) + '\n';
   std::string text;
   for (const std::string& sentence : scheduler::io::InWords(why)) text += sentence + '\n';
@@ -114,7 +114,7 @@ int ReplaySnapshot(const SimulateInput& input, const SnapshotReplay& replay) {
                  replay.explain);
       return kFailed;
     }
-    printed = Print(AsText(planner.Explain(job, snapshot.as_of), replay.json));
+    printed = Print(ExplanationText(planner.Explain(job, snapshot.as_of), replay.json));
   } else {
     printed = Print(replay.json ? AsText(AsJson(snapshot, plan)) + "\n" : AsTables(snapshot, plan));
   }

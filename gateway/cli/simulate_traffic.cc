@@ -28,7 +28,7 @@
 namespace gateway::cli {
 namespace {
 
-namespace routing = router::sim;
+namespace serving = router::sim;
 namespace autoscale = scheduler::autoscale;
 using autoscale::Law;
 
@@ -50,7 +50,7 @@ struct Beside {
 };
 
 struct Study {
-  routing::ElasticOptions options;
+  serving::ElasticOptions options;
   std::vector<Beside> beside;
   double hits = 0;
 };
@@ -78,7 +78,7 @@ std::optional<Beside> ReadBeside(const std::string& text) {
 Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& problems) {
   Study study;
   if (const auto profile = FindEngine(options.engine, problems))
-    study.options.engine = routing::Simulated(*profile);
+    study.options.engine = serving::Simulated(*profile);
   if (options.policy.empty()) {
     Refuse(problems, "--policy", "",
            "is needed with --traffic: a file such as conf/policies/scaling/demand.yaml");
@@ -133,12 +133,12 @@ std::string_view LawName(Law law) {
 // A row of the study; nothing when it was interrupted.
 class Runner {
  public:
-  Runner(const Study& study, const std::vector<routing::Request>& requests, const Interruption& interruption)
+  Runner(const Study& study, const std::vector<serving::Request>& requests, const Interruption& interruption)
       : study_(study), requests_(requests), interruption_(interruption) {
-    target_ = std::round(routing::InFlightAt(kTargetBusy, requests, study.options.engine, study.hits));
+    target_ = std::round(serving::InFlightAt(kTargetBusy, requests, study.options.engine, study.hits));
   }
 
-  std::optional<std::vector<routing::SizedBy>> Run() {
+  std::optional<std::vector<serving::SizedBy>> Run() {
     rows_.push_back({fmt::format("{} (the policy)", LawName(study_.options.policy.law)),
                      Simulate("policy", study_.options)});
     for (const Beside& beside : study_.beside) {
@@ -152,7 +152,7 @@ class Runner {
 
  private:
   void Add(const Beside& beside) {
-    routing::ElasticOptions options = study_.options;
+    serving::ElasticOptions options = study_.options;
     const double number = beside.number.value_or(target_);
     options.policy.behavior.reset();
     switch (beside.way) {
@@ -180,21 +180,21 @@ class Runner {
     }
   }
 
-  void AddRow(const std::string& name, const routing::ElasticOptions& options) {
+  void AddRow(const std::string& name, const serving::ElasticOptions& options) {
     rows_.push_back({name, Simulate(name, options)});
   }
 
   bool FindOracle() {
     if (oracle_) return true;
     bar_.Begin("oracle");
-    oracle_ = routing::FindOracle(study_.options, requests_, study_.hits,
+    oracle_ = serving::FindOracle(study_.options, requests_, study_.hits,
                                   [&](size_t arrived) { return Advanced(arrived); });
     return oracle_.has_value();
   }
 
-  routing::ElasticReport Simulate(const std::string& name, const routing::ElasticOptions& options) {
+  serving::ElasticReport Simulate(const std::string& name, const serving::ElasticOptions& options) {
     bar_.Begin(name);
-    return routing::SimulateElastic(options, requests_, [&](size_t arrived) { return Advanced(arrived); });
+    return serving::SimulateElastic(options, requests_, [&](size_t arrived) { return Advanced(arrived); });
   }
 
   bool Advanced(size_t arrived) {
@@ -203,20 +203,20 @@ class Runner {
   }
 
   const Study& study_;
-  const std::vector<routing::Request>& requests_;
+  const std::vector<serving::Request>& requests_;
   const Interruption& interruption_;
   ProgressBar bar_;
   double target_ = 1;
-  std::vector<routing::SizedBy> rows_;
-  std::optional<routing::Oracle> oracle_;
+  std::vector<serving::SizedBy> rows_;
+  std::optional<serving::Oracle> oracle_;
 };
 
-double GpuHours(const Study& study, const routing::ElasticReport& report) {
+double GpuHours(const Study& study, const serving::ElasticReport& report) {
   return report.replica_seconds / 3600 * study.options.engine.devices;
 }
 
 std::string AsTable(const TrafficOptions& options, const Study& study,
-                    const std::vector<routing::SizedBy>& rows, size_t requests) {
+                    const std::vector<serving::SizedBy>& rows, size_t requests) {
   Table table({{"SIZED BY"},
                {"TTFT MET (%)", true},
                {"TOKENS MET (%)", true},
@@ -249,12 +249,12 @@ std::string AsTable(const TrafficOptions& options, const Study& study,
       table.Render());
 }
 
-nlohmann::ordered_json AsJson(const routing::Quantiles& q) {
+nlohmann::ordered_json AsJson(const serving::Quantiles& q) {
   return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
 }
 
 std::string AsJson(const TrafficOptions& options, const Study& study,
-                   const std::vector<routing::SizedBy>& rows, const RecordedTraffic& traffic,
+                   const std::vector<serving::SizedBy>& rows, const RecordedTraffic& traffic,
                    size_t requests) {
   nlohmann::ordered_json json{{"trace", options.source.path},
                               {"rows", traffic.rows},
@@ -293,18 +293,18 @@ std::string AsJson(const TrafficOptions& options, const Study& study,
 }
 
 // The requests that are simulated, or nothing and what to say of it.
-std::optional<std::vector<routing::Request>> Prepare(const TrafficOptions& options,
-                                                     std::vector<routing::Request> requests,
+std::optional<std::vector<serving::Request>> Prepare(const TrafficOptions& options,
+                                                     std::vector<serving::Request> requests,
                                                      std::optional<conf::Duration> loop) {
-  requests = routing::Faster(std::move(requests), options.speed_up);
+  requests = serving::Faster(std::move(requests), options.speed_up);
   const double loops = loop ? conf::ToSeconds(*loop) / std::max(1.0, conf::ToSeconds(requests.back().at)) : 1;
   if (static_cast<double>(requests.size()) * loops * options.copies > static_cast<double>(kMostRequests)) {
     fmt::print(stderr, "tidegate: {}: more than {} requests; make --loop or --copies less\n",
                options.source.path, kMostRequests);
     return std::nullopt;
   }
-  if (loop) requests = routing::Looped(requests, *loop);
-  if (options.copies > 1) requests = routing::Copied(requests, options.copies, kSpread, options.source.seed);
+  if (loop) requests = serving::Looped(requests, *loop);
+  if (options.copies > 1) requests = serving::Copied(requests, options.copies, kSpread, options.source.seed);
   return requests;
 }
 
@@ -362,9 +362,9 @@ int SimulateTraffic(const TrafficOptions& options) {
   if (!loaded.traffic) return loaded.code;
   const auto requests = Prepare(options, std::move(loaded.traffic->requests), loop);
   if (!requests) return kFailed;
-  study.hits = routing::SharedCacheHitRatio(*requests, study.options.engine.kv_blocks);
+  study.hits = serving::SharedCacheHitRatio(*requests, study.options.engine.kv_blocks);
   study.options.initial =
-      routing::InitialFor(*requests, study.options.engine, study.hits, study.options.policy);
+      serving::InitialFor(*requests, study.options.engine, study.hits, study.options.policy);
 
   const Interruption interruption;
   const auto rows = Runner(study, *requests, interruption).Run();
@@ -375,7 +375,7 @@ int SimulateTraffic(const TrafficOptions& options) {
   }
   absl::Status written;
   if (!options.html.empty()) {
-    const routing::StudyFacts facts{.trace = options.source.path,
+    const serving::StudyFacts facts{.trace = options.source.path,
                                     .requests = requests->size(),
                                     .model = study.options.policy.model,
                                     .engine = options.engine,
@@ -383,7 +383,7 @@ int SimulateTraffic(const TrafficOptions& options) {
                                     .cold_start = study.options.cold_start,
                                     .ttft = study.options.policy.ttft,
                                     .attainment = study.options.policy.attainment};
-    written = WriteWhole(options.html, routing::AsHtml(facts, *rows));
+    written = WriteWhole(options.html, serving::AsHtml(facts, *rows));
   }
   written.Update(Print(options.source.json ? AsJson(options, study, *rows, *loaded.traffic, requests->size())
                                            : AsTable(options, study, *rows, requests->size())));

@@ -25,7 +25,7 @@ constexpr conf::Duration kPatience = std::chrono::seconds(2);  // with one call,
 constexpr size_t kActions = 50;
 constexpr size_t kSideways = 8;  // characters
 
-struct Options {
+struct TopOptions {
   AdminOptions admin;
   bool once = false;
 };
@@ -103,7 +103,7 @@ ordered_json ToJson(const Standing& standing) {
           {"actions", standing.actions}};
 }
 
-int PrintOnce(const Options& options) {
+int PrintOnce(const TopOptions& options) {
   const absl::StatusOr<Standing> now = Watch(options.admin).Look();
   if (!now.ok()) return Fail(now.status());
   std::string text;
@@ -148,7 +148,7 @@ std::string Screen(const std::vector<Line>& frame, const View& view, const Termi
   return text + Draw(help, 0, size.columns, true) + "\033[K\033[J";
 }
 
-int Live(const Options& options) {
+int Live(const TopOptions& options) {
   if (!Terminal::IsThere()) {
     return Fail(absl::InvalidArgumentError(
         "standard input and output are no terminal: give --once for one frame as text, or --json"));
@@ -183,7 +183,7 @@ int Live(const Options& options) {
 void AddTop(CLI::App& app, Run& run) {
   CLI::App* command =
       app.add_subcommand("top", "A running gateway live: models, replicas, jobs, devices, last actions");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopOptions>();
   AddAdminOptions(*command, options->admin);
   command->add_flag("--once", options->once, "Print one frame as plain text, whole");
   command->footer(

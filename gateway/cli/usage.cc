@@ -15,7 +15,7 @@
 namespace gateway::cli {
 namespace {
 
-struct Options {
+struct UsageOptions {
   std::shared_ptr<std::string> config;
   UsageRequest request;
   std::string format = "table";
@@ -73,7 +73,7 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
   return table.Render();
 }
 
-int Usage(const Options& options) {
+int Usage(const UsageOptions& options) {
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config) return kUsage;
   ledger::UsageQuery query;
@@ -106,7 +106,7 @@ int Usage(const Options& options) {
 void AddUsage(CLI::App& app, Run& run) {
   CLI::App* command =
       app.add_subcommand("usage", "Show requests, tokens, cost and device-hours, from the ledger");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<UsageOptions>();
   options->config = AddConfigOption(*command);
   UsageRequest& request = options->request;
   request.by = {"tenant", "model"};

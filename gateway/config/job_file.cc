@@ -74,13 +74,6 @@ struct AnyLength {
                : fmt::format("must be longer than 0, at most {}", scheduler::io::kLongestInWords);
   }
 };
-struct UpToADay {
-  std::string operator()(conf::Duration length) const {
-    return conf::Duration::zero() < length && length <= std::chrono::hours(24)
-               ? ""
-               : "must be longer than 0, at most 24h";
-  }
-};
 
 // `members: 4`, or `{min: 2, max: 4}` of a job that runs with fewer, too.
 struct Members {

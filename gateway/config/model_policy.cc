@@ -8,6 +8,7 @@
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/config/scaling_policy.h"
+#include "gateway/config/types.h"
 #include "plugins/auth/digest.h"
 #include "plugins/launchers/visible_devices.h"
 #include "scheduler/engine/presets.h"
@@ -27,15 +28,6 @@ constexpr std::array<std::pair<std::string_view, Spread>, 2> kSpreads = {
 
 constexpr std::array<std::pair<std::string_view, Victim>, 3> kVictims = {
     {{"training", Victim::kTraining}, {"batch", Victim::kBatch}, {"notebook", Victim::kNotebook}}};
-
-constexpr conf::Duration kLongestWait = std::chrono::hours(24);
-
-struct UpToADay {
-  std::string operator()(conf::Duration length) const {
-    return conf::Duration::zero() < length && length <= kLongestWait ? ""
-                                                                     : "must be longer than 0, at most 24h";
-  }
-};
 
 struct KnownPreset {
   std::string operator()(const std::string& name) const {

@@ -232,6 +232,12 @@ bool GlobMatches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
+std::string UpToADay::operator()(conf::Duration length) const {
+  return conf::Duration::zero() < length && length <= std::chrono::hours(24)
+             ? ""
+             : "must be longer than 0, at most 24h";
+}
+
 std::string AbsolutePath::operator()(std::string_view path) const {
   const bool valid = path.starts_with('/') &&
                      std::all_of(path.begin(), path.end(), [](char c) { return c > 0x20 && c < 0x7f; });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conf/secret.h"
+#include "conf/time.h"
 #include "router/api.h"
 
 namespace conf {
@@ -133,6 +134,11 @@ void Write(conf::Writer& writer, const Url& in);
 // A name of a tenant, model or endpoint: 1 to 128 printable ASCII characters without spaces and quotes.
 struct ValidName {
   std::string operator()(std::string_view name) const;
+};
+
+// Of a duration.
+struct UpToADay {
+  std::string operator()(conf::Duration length) const;
 };
 
 // Of a request: begins with "/" and has no spaces.

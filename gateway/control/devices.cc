@@ -15,7 +15,7 @@ namespace {
 
 using plugins::launchers::DeviceFault;
 
-constexpr conf::Duration kRetry = std::chrono::seconds(1);
+constexpr conf::Duration kFaultsRetry = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -43,7 +43,7 @@ net::Task<void> ControlLoop::TellOfFaults() {
     if (!recorded.ok()) {
       log::Error("a device's fault is not recorded, and not acted on; it is tried again",
                  {{"device", subject}, {"why", conf::Std(recorded.message())}});
-      next_faults_ = net::Now() + kRetry;
+      next_faults_ = net::Now() + kFaultsRetry;
       co_return false;
     }
     log::Warn(action, {{"device", subject}, {"why", why}});

@@ -11,7 +11,7 @@
 namespace gateway::control {
 namespace {
 
-constexpr conf::Duration kRetry = std::chrono::seconds(1);
+constexpr conf::Duration kTellRetry = std::chrono::seconds(1);
 constexpr conf::Duration kMinute = std::chrono::minutes(1);
 constexpr size_t kMaxWaiting = 4096;
 constexpr size_t kRecordsAtOnce = 2000;
@@ -40,7 +40,7 @@ net::Task<void> Metering::Run() {
     if (counted) {
       co_await pause_.Until(DeviceMeter::MinuteOf(net::Now()) + kMinute);
     } else {
-      co_await pause_.For(kRetry);
+      co_await pause_.For(kTellRetry);
     }
   }
 }

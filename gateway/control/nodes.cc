@@ -13,7 +13,7 @@
 namespace gateway::control {
 namespace {
 
-constexpr conf::Duration kRetry = std::chrono::seconds(1);
+constexpr conf::Duration kNodesRetry = std::chrono::seconds(1);
 constexpr conf::Duration kLate = std::chrono::seconds(5);  // to come, for a replica
 // What still answers, or may be about to, on a node that is not trusted counts for so long as if it were.
 constexpr conf::Duration kPatience = std::chrono::seconds(10);
@@ -119,7 +119,7 @@ net::Task<void> ControlLoop::TellOfNodes() {
     if (!recorded.ok()) {
       log::Error("what is known of a node is not recorded, and not acted on; it is tried again",
                  {{"node", name}, {"why", conf::Std(recorded.message())}});
-      next_telling_ = net::Now() + kRetry;
+      next_telling_ = net::Now() + kNodesRetry;
       break;
     }
     log::Warn(suspect ? "node not trusted" : "node trusted again", {{"node", name}, {"why", why}});

@@ -14,7 +14,7 @@ namespace {
 using plugins::launchers::RunState;
 using plugins::launchers::RunStatus;
 
-constexpr conf::Duration kRetry = std::chrono::seconds(1);
+constexpr conf::Duration kListRetry = std::chrono::seconds(1);
 constexpr conf::Duration kCloseTick = std::chrono::milliseconds(20);
 constexpr conf::Duration kClosePatience = std::chrono::seconds(30);
 
@@ -47,7 +47,7 @@ net::Task<void> ControlLoop::Begin() {
     trouble_ = conf::Std(runs.status().message());
     log::Error("the launcher does not say what runs; nothing is started before it does",
                {{"launcher", launcher_->name()}, {"why", trouble_}});
-    co_await pause_.For(kRetry);
+    co_await pause_.For(kListRetry);
   }
   --under_way_;
   if (!closing_) Wake();
@@ -60,7 +60,7 @@ net::Task<void> ControlLoop::OpenJobs() {
     if (opened.ok()) co_return;
     trouble_ = conf::Std(opened.message());
     log::Error("it is not known which jobs there are; nothing is started before it is", {{"why", trouble_}});
-    co_await pause_.For(kRetry);
+    co_await pause_.For(kListRetry);
   }
 }
 

@@ -19,7 +19,7 @@ using plugins::launchers::RunSpec;
 using plugins::launchers::RunState;
 using plugins::launchers::RunStatus;
 
-constexpr conf::Duration kRetry = std::chrono::seconds(1);
+constexpr conf::Duration kStepRetry = std::chrono::seconds(1);
 constexpr conf::Duration kProbeTimeout = std::chrono::seconds(2);
 constexpr conf::Duration kShortestProbe = std::chrono::milliseconds(50);
 constexpr conf::Duration kLongestProbe = std::chrono::seconds(1);
@@ -161,7 +161,7 @@ net::Task<bool> ControlLoop::Record(uint32_t id) {
   if (!recorded.ok()) {
     log::Error("action not recorded, and not taken; it is tried again",
                {{"replica", now->run}, {"why", conf::Std(recorded.message())}});
-    now->next_step = net::Now() + kRetry;
+    now->next_step = net::Now() + kStepRetry;
   }
   co_return recorded.ok();
 }
@@ -194,13 +194,13 @@ net::Task<void> ControlLoop::Launch(uint32_t id) {
   if (!saved.ok()) {
     log::Error("replica not launched: the fleet's file cannot be written; it is tried again",
                {{"replica", replica->run}, {"why", conf::Std(saved.message())}});
-    replica->next_step = net::Now() + kRetry;
+    replica->next_step = net::Now() + kStepRetry;
     co_return;
   }
   if (const absl::Status may = co_await MayStartOn(replica->grant.node); !may.ok()) {
     replica = fleet_.Find(id);
     replica->last_probe = conf::Std(may.message());
-    replica->next_step = net::Now() + kRetry;
+    replica->next_step = net::Now() + kStepRetry;
     co_return;
   }
   replica = fleet_.Find(id);
@@ -216,7 +216,7 @@ net::Task<void> ControlLoop::Launch(uint32_t id) {
   if (started.ok() || replica->state != State::kLaunching) co_return;
   if (absl::IsUnavailable(started)) {
     replica->last_probe = conf::Std(started.message());
-    replica->next_step = net::Now() + kRetry;
+    replica->next_step = net::Now() + kStepRetry;
   } else {
     Fail(*replica, std::string(conf::Std(started.message())), net::Now());
   }
@@ -260,7 +260,7 @@ net::Task<void> ControlLoop::Stop(uint32_t id) {
       if (!told.ok())
         log::Warn("replica not stopped; it is tried again",
                   {{"replica", run}, {"why", conf::Std(told.message())}});
-      fleet_.Find(id)->next_step = net::Now() + kRetry;
+      fleet_.Find(id)->next_step = net::Now() + kStepRetry;
       next_look_ = {};
       co_return;
     }
@@ -269,7 +269,7 @@ net::Task<void> ControlLoop::Stop(uint32_t id) {
     const absl::Status forgotten =
         metered ? co_await launcher_->Forget(run) : absl::UnavailableError("what it held is not on disk");
     if (!forgotten.ok()) {
-      fleet_.Find(id)->next_step = net::Now() + kRetry;
+      fleet_.Find(id)->next_step = net::Now() + kStepRetry;
       co_return;
     }
   }

@@ -18,8 +18,8 @@
 namespace gateway::ledger {
 namespace {
 
-constexpr size_t kBatchRecords = 1024;
-constexpr size_t kBatchBytes = 1 << 20;
+constexpr size_t kExportRecords = 1024;
+constexpr size_t kExportBytes = 1 << 20;
 
 struct Column {
   std::string_view name;
@@ -191,7 +191,7 @@ absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions&
   uint64_t seen = 0;
   while (result.records < options.max_records && seen < options.max_seen) {
     absl::StatusOr<Tail::Batch> batch =
-        tail.Read(std::min<uint64_t>(kBatchRecords, options.max_seen - seen), kBatchBytes);
+        tail.Read(std::min<uint64_t>(kExportRecords, options.max_seen - seen), kExportBytes);
     if (!batch.ok()) return batch.status();
     if (batch->lines.empty()) return result;
     seen += batch->lines.size();

@@ -15,10 +15,7 @@
 namespace gateway::ledger {
 namespace {
 
-constexpr int64_t kMinute = 60;  // s
-constexpr int64_t kHour = 3600;  // s
-constexpr int64_t kSecondUs = 1'000'000;
-constexpr size_t kBatchRecords = 65'536;
+constexpr size_t kRebuildRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
 constexpr std::string_view kVersion = "4";
@@ -173,7 +170,7 @@ absl::StatusOr<size_t> Index::Update(size_t max_records) {
 
 absl::Status Index::CatchUp() {
   while (true) {
-    absl::StatusOr<size_t> applied = Update(kBatchRecords);
+    absl::StatusOr<size_t> applied = Update(kRebuildRecords);
     if (!applied.ok()) return applied.status();
     if (*applied == 0) return absl::OkStatus();
   }

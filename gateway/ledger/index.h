@@ -66,6 +66,11 @@ struct LastHeld {
   int64_t device_us = 0;  // what their parts come to; less, where a death came between them
 };
 
+// Of which usage is summed up.
+inline constexpr int64_t kMinute = 60;  // s
+inline constexpr int64_t kHour = 3600;  // s
+inline constexpr int64_t kSecondUs = 1'000'000;
+
 // What it is filled with is index.cc's, what it is asked index_query.cc's.
 class Index {
  public:

@@ -12,10 +12,6 @@
 namespace gateway::ledger {
 namespace {
 
-constexpr int64_t kMinute = 60;  // s
-constexpr int64_t kHour = 3600;  // s
-constexpr int64_t kSecondUs = 1'000'000;
-
 constexpr std::array<std::string_view, kUsageBys> kByNames = {"tenant", "key",  "model", "replica", "api",
                                                               "reason", "hour", "day",   "job"};
 

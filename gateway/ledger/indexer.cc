@@ -10,8 +10,8 @@
 namespace gateway::ledger {
 namespace {
 
-constexpr size_t kBatchRecords = 65'536;
-constexpr int kNice = 10;
+constexpr size_t kUpdateRecords = 65'536;
+constexpr int kIndexerNice = 10;
 
 }  // namespace
 
@@ -41,7 +41,7 @@ bool Indexer::Pause() {
 
 void Indexer::Run() {
   NameThread("index");
-  YieldToShards(kNice);
+  YieldToShards(kIndexerNice);
   std::unique_ptr<Index> index;
   while (true) {
     absl::Status status;
@@ -52,7 +52,7 @@ void Indexer::Run() {
       if (opened.ok()) index = *std::move(opened);
     }
     if (index) {
-      absl::StatusOr<size_t> updated = index->Update(kBatchRecords);
+      absl::StatusOr<size_t> updated = index->Update(kUpdateRecords);
       if (updated.ok()) applied = *updated;
       status = updated.status();
       if (updated.ok()) applied_seq_.store(index->applied_seq(), std::memory_order_relaxed);

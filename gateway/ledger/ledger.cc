@@ -18,8 +18,8 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr int kNice = 5;  // a commit may wait a moment for a request, not the other way round
-constexpr size_t kBatchBytes = 1 << 20;
+constexpr int kCommitterNice = 5;  // a commit may wait a moment for a request, not the other way round
+constexpr size_t kCommitBytes = 1 << 20;
 constexpr auto kFirstRetry = std::chrono::milliseconds(20);
 constexpr auto kLastRetry = std::chrono::milliseconds(500);
 
@@ -284,7 +284,7 @@ absl::Status Ledger::Stop() {
 
 void Ledger::Run() {
   NameThread("ledger");
-  YieldToShards(kNice);
+  YieldToShards(kCommitterNice);
   Steady::time_point retained = Steady::now();
   std::chrono::nanoseconds pause = options_.commit_interval;
   bool failing = false;
@@ -358,7 +358,7 @@ bool Ledger::TakeWork() {
     journals_[shard]->Drain(&cursor_[shard], [&](uint64_t n, std::string_view payload) {
       committer_->AddFrame(shard, n, payload);
       drained_n_[shard] = n;
-      full = committer_->pending_bytes() >= kBatchBytes;
+      full = committer_->pending_bytes() >= kCommitBytes;
       return !full;
     });
     if (full) break;

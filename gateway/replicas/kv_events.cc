@@ -24,7 +24,7 @@ using plugins::kv_events::Sequence;
 using plugins::kv_events::Subscriber;
 using router::prefix::MemberId;
 
-constexpr uint32_t kMaxUnderWay = 8;
+constexpr uint32_t kMaxTokenizing = 8;
 constexpr conf::Duration kTokenizePatience = std::chrono::seconds(2);
 constexpr conf::Duration kRestAfterFailure = std::chrono::seconds(10);
 constexpr conf::Duration kRestWithoutTokenizer = std::chrono::minutes(5);
@@ -239,7 +239,7 @@ KvEvents::Followed* KvEvents::Find(MemberId member) {
 }
 
 void KvEvents::OnComputed() {
-  while (under_way_ < kMaxUnderWay) {
+  while (under_way_ < kMaxTokenizing) {
     std::optional<ComputedPrompt> prompt = computed_.Take();
     if (!prompt) return;
     Followed* const replica = Find(prompt->member);

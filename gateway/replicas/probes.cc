@@ -7,7 +7,7 @@
 namespace gateway {
 namespace {
 
-constexpr conf::Duration kTick = std::chrono::milliseconds(100);
+constexpr conf::Duration kProbeTick = std::chrono::milliseconds(100);
 
 bool IsProbed(const config::Model& model, const config::Endpoint& endpoint) {
   return model.health.probe.value_or(config::HasHealthPath(endpoint.engine));
@@ -34,7 +34,7 @@ void Probes::OnAlarm() {
     if (!IsProbed(model, *runtime_->replica(replica.id).config)) continue;
     if (runtime_->load()[replica.id].health.ClaimDue(now)) loop_.tasks.Spawn(Probe(runtime_, replica.id));
   }
-  SetAfter(kTick);
+  SetAfter(kProbeTick);
 }
 
 net::Task<void> Probes::Probe(std::shared_ptr<const Runtime> runtime, ReplicaId id) {

@@ -8,7 +8,7 @@
 namespace gateway {
 namespace {
 
-constexpr conf::Duration kTick = std::chrono::milliseconds(100);
+constexpr conf::Duration kWatchTick = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void ReplicaWatch::OnAlarm() {
                                      {"is", router::Standing::NameOf(change.is)}});
     }
   }
-  SetAfter(kTick);
+  SetAfter(kWatchTick);
 }
 
 }  // namespace gateway

@@ -14,13 +14,13 @@ using plugins::engines::EngineAdapter;
 using plugins::engines::EngineReport;
 using plugins::engines::EngineSource;
 
-constexpr conf::Duration kTick = std::chrono::milliseconds(100);
+constexpr conf::Duration kScrapeTick = std::chrono::milliseconds(100);
 constexpr conf::Duration kBusy = std::chrono::seconds(1);
 constexpr conf::Duration kIdle = std::chrono::seconds(5);
 constexpr conf::Duration kLongest = std::chrono::seconds(60);  // between scrapes of one that does not answer
 constexpr conf::Duration kTimeout = std::chrono::seconds(2);
 constexpr size_t kMaxAnswer = size_t{4} << 20;
-constexpr uint32_t kMaxUnderWay = 32;
+constexpr uint32_t kMaxScrapes = 32;
 constexpr uint32_t kGone = 3;  // scrapes without an answer: what it had loaded is taken to be lost
 // The index counts in blocks of bytes, engines in tokens; text has about four bytes a token.
 constexpr double kTokensPerBlock = 64;
@@ -57,13 +57,13 @@ void Scrapes::OnAlarm() {
   if (!runtime_) return;
   const conf::TimePoint now = net::Now();
   for (auto& [key, target] : targets_) {
-    if (under_way_ == kMaxUnderWay) break;
+    if (under_way_ == kMaxScrapes) break;
     if (target.asked || target.due > now) continue;
     target.asked = true;
     ++under_way_;
     loop_.tasks.Spawn(Scrape(runtime_, key));
   }
-  SetAfter(kTick);
+  SetAfter(kScrapeTick);
 }
 
 net::Task<void> Scrapes::Scrape(std::shared_ptr<const Runtime> runtime, std::string key) {

@@ -8,23 +8,21 @@
 namespace gateway::routing {
 namespace {
 
-using Json = nlohmann::json;
-
 // By choice, since the events of several come in any order.
 using Texts = std::map<int64_t, std::string>;
 
-void Append(const Json& object, const char* key, std::string& to) {
+void Append(const nlohmann::json& object, const char* key, std::string& to) {
   if (!object.is_object()) return;
   if (const auto found = object.find(key); found != object.end() && found->is_string())
     to += found->get_ref<const std::string&>();
 }
 
 // Of a message, or of the part of one that an event brings.
-void AppendMessage(const Json& message, std::string& to) {
+void AppendMessage(const nlohmann::json& message, std::string& to) {
   Append(message, "reasoning_content", to);
   Append(message, "content", to);
   if (!message.is_object() || !message.contains("tool_calls")) return;
-  for (const Json& call : message["tool_calls"]) {
+  for (const nlohmann::json& call : message["tool_calls"]) {
     if (!call.is_object() || !call.contains("function")) continue;
     Append(call["function"], "name", to);
     Append(call["function"], "arguments", to);
@@ -32,10 +30,10 @@ void AppendMessage(const Json& message, std::string& to) {
 }
 
 // Messages has `content`, Responses `output`, whose items have one.
-void AppendContent(const Json& document, std::string& to) {
+void AppendContent(const nlohmann::json& document, std::string& to) {
   for (const char* list : {"output", "content"}) {
     if (!document.contains(list) || !document[list].is_array()) continue;
-    for (const Json& item : document[list]) {
+    for (const nlohmann::json& item : document[list]) {
       if (!item.is_object()) continue;
       Append(item, "text", to);
       Append(item, "name", to);
@@ -46,10 +44,10 @@ void AppendContent(const Json& document, std::string& to) {
   }
 }
 
-void Take(const Json& document, Texts& texts) {
+void Take(const nlohmann::json& document, Texts& texts) {
   if (!document.is_object()) return;
   if (document.contains("choices") && document["choices"].is_array()) {
-    for (const Json& choice : document["choices"]) {
+    for (const nlohmann::json& choice : document["choices"]) {
       if (!choice.is_object()) continue;
       const auto index = choice.find("index");
       std::string& text =
@@ -63,7 +61,7 @@ void Take(const Json& document, Texts& texts) {
   // An event of Messages or Responses: the one brings an object, the other the text itself. Those that end a
   // part tell all of it once more.
   if (document.contains("delta")) {
-    const Json& delta = document["delta"];
+    const nlohmann::json& delta = document["delta"];
     Append(document, "delta", texts[0]);
     Append(delta, "text", texts[0]);
     Append(delta, "partial_json", texts[0]);
@@ -77,10 +75,10 @@ void Take(const Json& document, Texts& texts) {
 
 std::string AnswerText(std::string_view body, bool stream) {
   Texts texts;
-  if (!stream) Take(Json::parse(body, nullptr, false), texts);
+  if (!stream) Take(nlohmann::json::parse(body, nullptr, false), texts);
   while (stream && !body.empty()) {
     const net::SseEvent event = net::NextSseEvent(body);
-    if (event.has_data) Take(Json::parse(event.data, nullptr, false), texts);
+    if (event.has_data) Take(nlohmann::json::parse(event.data, nullptr, false), texts);
   }
   std::string all;
   for (const auto& [choice, text] : texts) {

@@ -147,7 +147,7 @@ Json ToJson(const ShadowedRequest& shadowed) {
   out["same"] = {{"status", shadowed.answer.status == shadowed.copy.status},
                  {"finish", shadowed.answer.finish == shadowed.copy.finish},
                  {"output_tokens", shadowed.answer.output == shadowed.copy.output}};
-  if (shadowed.texts != Texts::kNotCompared) out["same"]["text"] = shadowed.texts == Texts::kSame;
+  if (shadowed.texts != Compared::kNotCompared) out["same"]["text"] = shadowed.texts == Compared::kSame;
   return out;
 }
 

@@ -41,7 +41,7 @@ struct RoutedRequest {
   ledger::EndReason reason{};
 };
 
-enum class Texts : uint8_t { kSame, kDiffer, kNotCompared };
+enum class Compared : uint8_t { kSame, kDiffer, kNotCompared };
 
 // A copy that went elsewhere, beside the request that it is of.
 struct ShadowedRequest {
@@ -54,7 +54,7 @@ struct ShadowedRequest {
   std::string error;           // why the copy has no answer; empty: it has
   Outcome answer;              // the request's
   Outcome copy;
-  Texts texts = Texts::kNotCompared;
+  Compared texts = Compared::kNotCompared;
 };
 
 using Record = std::variant<RoutedRequest, ShadowedRequest>;

@@ -88,8 +88,8 @@ void Shadow::Compare() {
     if (answer.status == 200 && copy.status == 200 && answer_.whole && copy_.whole) {
       const std::string text = AnswerText(answer_.text, stream_);
       if (!text.empty()) {
-        result_.texts = text == AnswerText(copy_.text, stream_) ? Texts::kSame : Texts::kDiffer;
-        if (result_.texts == Texts::kDiffer) cells.text_differs.Add();
+        result_.texts = text == AnswerText(copy_.text, stream_) ? Compared::kSame : Compared::kDiffer;
+        if (result_.texts == Compared::kDiffer) cells.text_differs.Add();
       }
     }
   }

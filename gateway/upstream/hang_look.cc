@@ -6,19 +6,19 @@
 namespace gateway {
 namespace {
 
-constexpr conf::Duration kBetweenLooks = std::chrono::milliseconds(250);
+constexpr conf::Duration kBetweenHangLooks = std::chrono::milliseconds(250);
 
 }  // namespace
 
 HangLook::HangLook(Exchange& x, net::Abortable& connection)
     : Alarm(x.shard.loop.watchdog), x_(x), connection_(connection) {
-  SetAfter(kBetweenLooks);
+  SetAfter(kBetweenHangLooks);
 }
 
 void HangLook::OnAlarm() {
   if (x_.client_gone) return;
   if (!x_.attempt->MayLeave(net::Now())) {
-    SetAfter(kBetweenLooks);
+    SetAfter(kBetweenHangLooks);
     return;
   }
   left_ = true;

@@ -28,7 +28,7 @@ using router::Event;
 
 constexpr size_t kHeadRoom = 512;  // what we add to a client's head
 constexpr size_t kMaxRefusalBody = 64 * 1024;
-constexpr conf::Duration kBetweenLooks = std::chrono::milliseconds(50);
+constexpr conf::Duration kBetweenClientLooks = std::chrono::milliseconds(50);
 constexpr net::http::HeadLimits kAnswerHead{64 * 1024, 200};
 
 // Fields of a client's request that stop here: its connection's, its credentials, and what we say ourselves.
@@ -82,14 +82,14 @@ bool SaysContextExceeded(std::string_view body) {
 // client has sent meanwhile stands unread before its end, so that no read would tell.
 class ClientLook final : public net::Alarm {
  public:
-  explicit ClientLook(Exchange& x) : Alarm(x.shard.loop.watchdog), x_(x) { SetAfter(kBetweenLooks); }
+  explicit ClientLook(Exchange& x) : Alarm(x.shard.loop.watchdog), x_(x) { SetAfter(kBetweenClientLooks); }
 
  private:
   void OnAlarm() override {
     if (x_.client.HasPeerLeft()) {
       x_.OnClientGone();
     } else {
-      SetAfter(kBetweenLooks);
+      SetAfter(kBetweenClientLooks);
     }
   }
   Exchange& x_;

@@ -49,7 +49,7 @@ struct KeyContextFree {
 using Number = std::unique_ptr<BIGNUM, NumberFree>;
 using Builder = std::unique_ptr<OSSL_PARAM_BLD, BuilderFree>;
 
-const uint8_t* Bytes(std::string_view s) {
+const uint8_t* Octets(std::string_view s) {
   return reinterpret_cast<const uint8_t*>(s.data());
 }
 
@@ -89,8 +89,8 @@ absl::Status ReadRsa(const json& object, Jwk* out) {
   if (!n_bytes.ok()) return n_bytes.status();
   const absl::StatusOr<std::string> e_bytes = Binary(object, "e");
   if (!e_bytes.ok()) return e_bytes.status();
-  const Number n(BN_bin2bn(Bytes(*n_bytes), static_cast<int>(n_bytes->size()), nullptr));
-  const Number e(BN_bin2bn(Bytes(*e_bytes), static_cast<int>(e_bytes->size()), nullptr));
+  const Number n(BN_bin2bn(Octets(*n_bytes), static_cast<int>(n_bytes->size()), nullptr));
+  const Number e(BN_bin2bn(Octets(*e_bytes), static_cast<int>(e_bytes->size()), nullptr));
   const int bits = BN_num_bits(n.get());
   if (!BN_is_odd(n.get())) return Unusable("has an even RSA modulus");
   if (bits < kMinRsaBits || bits > kMaxRsaBits) {
@@ -151,7 +151,7 @@ absl::Status ReadEd25519(const json& object, Jwk* out) {
   const absl::StatusOr<std::string> x = Binary(object, "x");
   if (!x.ok()) return x.status();
   if (x->size() != kEd25519KeyBytes) return Unusable("needs 32 bytes in \"x\" for Ed25519");
-  PublicKey key(EVP_PKEY_new_raw_public_key_ex(nullptr, "ED25519", nullptr, Bytes(*x), x->size()));
+  PublicKey key(EVP_PKEY_new_raw_public_key_ex(nullptr, "ED25519", nullptr, Octets(*x), x->size()));
   if (key == nullptr) {
     ERR_clear_error();
     return Unusable("is not a valid public key of its type");

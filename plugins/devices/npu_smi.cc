@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -41,19 +40,11 @@ std::vector<std::string_view> Words(std::string_view text) {
   return words;
 }
 
-template <class T>
-std::optional<T> Number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // Of "0    / 0          3163 / 65536", of which the last is HBM, or "588  / 7665" without it: the last total.
 std::optional<int64_t> TotalMib(std::string_view cell) {
   const size_t slash = cell.rfind('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  return Number<int64_t>(Trim(cell.substr(slash + 1)));
+  return conf::ReadNumber<int64_t>(Trim(cell.substr(slash + 1)));
 }
 
 }  // namespace
@@ -69,7 +60,7 @@ Found ParseNpuSmi(std::string_view table) {
     // What follows the chips is a table of their processes.
     if (cells[0].starts_with("NPU") && cells[1].starts_with("Process")) break;
     const std::vector<std::string_view> first = Words(cells[0]);
-    if (first.empty() || !Number<uint32_t>(first[0])) continue;
+    if (first.empty() || !conf::ReadNumber<uint32_t>(first[0])) continue;
     if (!begun) {
       if (first.size() < 2 || cells[1].find(':') != std::string_view::npos) {
         found.problems.push_back(

@@ -60,7 +60,7 @@ constexpr Return kResetRequired = 16;         // NVML_ERROR_RESET_REQUIRED
 constexpr unsigned long long kXidEvents = 8;  // nvmlEventTypeXidCriticalError
 constexpr unsigned kTextSize = 96;
 constexpr int kP2pByNvlink = 2;  // NVML_P2P_CAPS_INDEX_NVLINK
-constexpr int64_t kMib = int64_t{1} << 20;
+constexpr int64_t kBytesPerMib = int64_t{1} << 20;
 
 struct CloseLibrary {
   void operator()(void* library) const { dlclose(library); }
@@ -175,7 +175,7 @@ std::string Text(const Function<Return(Handle, char*, unsigned)>& get, Handle de
 
 int64_t MemoryMib(const Api& api, Handle device) {
   Memory memory{};
-  return api.memory(device, &memory) == 0 ? static_cast<int64_t>(memory.total / kMib) : 0;
+  return api.memory(device, &memory) == 0 ? static_cast<int64_t>(memory.total / kBytesPerMib) : 0;
 }
 
 std::optional<uint8_t> NumaOf(const Api& api, Handle device) {

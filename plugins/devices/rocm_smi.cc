@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,17 +15,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kCard = "card";
-constexpr int64_t kMib = int64_t{1} << 20;
+constexpr int64_t kMibBytes = int64_t{1} << 20;
 // A processor's own graphics, which no engine wants, has less.
 constexpr int64_t kLeastMib = 4096;
-
-template <class T>
-std::optional<T> Number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 // The text of a key in whatever case; empty when it has none or says that it does not know.
 std::string Text(const Json& card, std::string_view key) {
@@ -57,7 +48,7 @@ Found ParseRocmSmi(std::string_view text) {
   std::map<uint32_t, const Json*> cards;
   for (const auto& [name, value] : all.items()) {
     if (!std::string_view(name).starts_with(kCard) || !value.is_object()) continue;
-    if (const auto index = Number<uint32_t>(std::string_view(name).substr(kCard.size())))
+    if (const auto index = conf::ReadNumber<uint32_t>(std::string_view(name).substr(kCard.size())))
       cards[*index] = &value;
   }
   Found found;
@@ -66,8 +57,8 @@ Found ParseRocmSmi(std::string_view text) {
     device.kind = KindOf(Vendor::kAmd, device.product);
     device.uuid = Text(*card, "Unique ID");
     device.visible = std::to_string(index);
-    if (const auto bytes = Number<int64_t>(Text(*card, "VRAM Total Memory (B)"))) {
-      device.memory_mib = *bytes / kMib;
+    if (const auto bytes = conf::ReadNumber<int64_t>(Text(*card, "VRAM Total Memory (B)"))) {
+      device.memory_mib = *bytes / kMibBytes;
     } else {
       found.problems.push_back(fmt::format("card{} has no \"VRAM Total Memory (B)\"", index));
     }

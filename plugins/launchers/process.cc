@@ -12,6 +12,7 @@
 #include "gateway/net/off_loop.h"
 #include "gateway/net/transport.h"
 #include "plugins/launchers/run_log.h"
+#include "plugins/launchers/run_start.h"
 
 namespace plugins::launchers {
 namespace {
@@ -24,7 +25,6 @@ using gateway::net::Task;
 // How often it is looked whether those that a first process left behind have ended.
 constexpr conf::Duration kFirstLook = std::chrono::milliseconds(10);
 constexpr conf::Duration kLongestLook = std::chrono::milliseconds(500);
-constexpr size_t kShortestSecret = 6;
 
 std::string SignalWord(int signal) {
   const char* const name = sigabbrev_np(signal);

@@ -40,7 +40,6 @@ constexpr std::array<std::string_view, 17> kInherited{"PATH",
                                                       "HF_HOME",
                                                       "XDG_CACHE_HOME"};
 constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
-constexpr size_t kShortestSecret = 6;  // what is shorter ("1", "INFO") would blot out words
 
 std::string Fill(const std::string& text, const RunSpec& spec, const std::string& port) {
   return absl::StrReplaceAll(text, {{"{port}", port}, {"{node}", spec.grant.node}, {"{id}", spec.id}});

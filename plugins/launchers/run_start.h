@@ -5,6 +5,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@ struct RunPlan {
 // InvalidArgument, in words for whoever wrote it. Nothing is asked of the system.
 absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, uint16_t port,
                                 const std::string& token);
+
+// What is shorter ("1", "INFO") would blot out words.
+inline constexpr size_t kShortestSecret = 6;
 
 struct StartedRun {
   RunRecord record;  // with the process

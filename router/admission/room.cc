@@ -4,22 +4,22 @@
 
 #include "router/admission/turn_plan.h"
 #include "router/pick.h"
+#include "router/relaxed.h"
 
 namespace router {
 namespace {
 
 constexpr double kFullKv = 0.97;
 // A queue is more than these, or than that part of what runs: as for a veto of the policy `cost`.
-constexpr double kFewWaiting = 8;
+constexpr double kFewQueued = 8;
 constexpr double kFewOfRunning = 0.25;
 // Where no first token has come yet.
 constexpr double kUnmeasuredWaiting = 64;
-constexpr auto kRelaxed = std::memory_order_relaxed;
 
 bool RunsAllItCan(const SeenSignals& s, const RoomSpec& spec) {
   const double most = spec.max_running > 0 ? spec.max_running : s.max_running;
   if (most > 0 && s.requests >= most) return true;
-  return s.full_batch > 0 && s.requests >= s.full_batch + std::max(kFewWaiting, kFewOfRunning * s.full_batch);
+  return s.full_batch > 0 && s.requests >= s.full_batch + std::max(kFewQueued, kFewOfRunning * s.full_batch);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ bool HasRoom(const SeenSignals& s, const RoomSpec& spec, double spared, WaitsFor
   const double wait = conf::ToSeconds(spec.busy_for) + s.alone + spared;
   const double computed = waits == WaitsFor::kThis ? wait - s.alone + s.latency : wait;
   if (s.rate_measured && s.backlog >= computed * s.prefill_rate) return false;
-  const double few = s.first_tokens > 0 ? std::max(kFewWaiting, wait * s.first_tokens) : kUnmeasuredWaiting;
+  const double few = s.first_tokens > 0 ? std::max(kFewQueued, wait * s.first_tokens) : kUnmeasuredWaiting;
   return s.waiting < few;
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "scheduler/autoscale/sane.h"
+
 namespace scheduler::autoscale {
 namespace {
 
@@ -12,10 +14,6 @@ constexpr conf::Duration kScheduleEvery = std::chrono::minutes(1);  // cron know
 Behavior BehaviorOf(const ScalingPolicy& policy) {
   if (policy.behavior) return *policy.behavior;
   return policy.law == Law::kHpa ? HpaBehavior() : Behavior{};
-}
-
-double Sane(double value) {
-  return std::isfinite(value) && value > 0 ? value : 0;
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "scheduler/autoscale/sane.h"
+
 namespace scheduler::autoscale {
 namespace {
 
@@ -18,10 +20,6 @@ constexpr double kBacklogOver = 15;  // seconds in which it should be gone
 constexpr double kMostMargin = 0.5;  // of the level
 constexpr double kMostReplicas = 1e9;
 constexpr double kUsualAttainment = 0.99;
-
-double Sane(double value) {
-  return std::isfinite(value) && value > 0 ? value : 0;
-}
 
 // Standard deviations above the mean below which a part of a normal distribution is.
 double Deviations(double part) {

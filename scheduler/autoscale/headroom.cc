@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/autoscale/sane.h"
+
 namespace scheduler::autoscale {
 namespace {
 
@@ -13,10 +15,6 @@ constexpr double kGrowth = 2e-4;       // of demand a second, for all that is al
 constexpr double kFewest = 5;          // first tokens that may be late: fewer tell nothing
 constexpr double kMostHopeless = 0.5;  // of what is allowed
 constexpr double kMostAttainment = 0.9999;
-
-double Sane(double value) {
-  return std::isfinite(value) && value > 0 ? value : 0;
-}
 
 }  // namespace
 

@@ -12,7 +12,8 @@
 namespace scheduler::io {
 namespace {
 
-constexpr size_t kHints = 200;  // problems until which names are suggested: it takes a look at all of them
+constexpr size_t kNodeHints =
+    200;  // problems until which names are suggested: it takes a look at all of them
 constexpr std::string_view kPatternForm =
     "is not a name or a pattern such as gpu-{001..064}, of at most 256 bytes";
 
@@ -34,7 +35,7 @@ class NameList {
   void Expect(const std::string& name, const std::string& pointer) const {
     if (name.empty() || Has(name)) return;
     std::vector<std::string_view> names;
-    if (document_.problem_count() < kHints) {
+    if (document_.problem_count() < kNodeHints) {
       for (const auto& [known, at] : where_) names.push_back(known);
     }
     std::ranges::sort(names);

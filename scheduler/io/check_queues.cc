@@ -13,7 +13,8 @@
 namespace scheduler::io {
 namespace {
 
-constexpr size_t kHints = 100;    // problems until which names are suggested: it takes a look at all of them
+constexpr size_t kQueueHints =
+    100;                          // problems until which names are suggested: it takes a look at all of them
 constexpr size_t kMaxDepth = 16;  // usage is added up along the path for every job
 
 // What a quota holds of a kind, by its name or by all kinds together.
@@ -50,7 +51,7 @@ class QueueCheck {
       if (!index_.contains(parent)) {
         Report(q, "parent", parent,
                fmt::format("unknown queue \"{}\"{}", parent,
-                           document_.problem_count() < kHints ? conf::DidYouMean(parent, names_) : ""));
+                           document_.problem_count() < kQueueHints ? conf::DidYouMean(parent, names_) : ""));
       } else {
         CheckPath(q);
       }

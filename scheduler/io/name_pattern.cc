@@ -8,7 +8,7 @@ namespace scheduler::io {
 namespace {
 
 constexpr uint64_t kMaxNames = 1'000'000;
-constexpr size_t kLongest = 256;  // bytes: a million of them are made
+constexpr size_t kLongestName = 256;  // bytes: a million of them are made
 
 std::optional<uint64_t> Number(std::string_view text) {
   uint64_t number = 0;
@@ -20,7 +20,7 @@ std::optional<uint64_t> Number(std::string_view text) {
 }  // namespace
 
 std::optional<NamePattern> NamePattern::Parse(std::string_view text) {
-  if (text.size() > kLongest) return std::nullopt;
+  if (text.size() > kLongestName) return std::nullopt;
   NamePattern out;
   const size_t open = text.find('{');
   const size_t close = text.find('}');

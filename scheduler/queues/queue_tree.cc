@@ -12,7 +12,7 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr std::string_view kAll = "*";
+constexpr std::string_view kEveryKind = "*";
 constexpr int kStepsPerHalfLife = 32;
 
 int64_t Seconds(conf::TimePoint t) {
@@ -96,8 +96,8 @@ void QueueTree::ReadQuotas(QueueIndex index, const Queue& queue) {
   const auto each = [&](const DeviceQuota& quota, auto set) {
     for (const auto& [name, milli] : quota) {
       const auto kind = std::ranges::find(cluster_->kinds, name, &DeviceKind::name);
-      if (name != kAll && kind == cluster_->kinds.end()) continue;  // FirstDefect names it
-      const KindId id = name == kAll ? kAnyKind : static_cast<KindId>(kind - cluster_->kinds.begin());
+      if (name != kEveryKind && kind == cluster_->kinds.end()) continue;  // FirstDefect names it
+      const KindId id = name == kEveryKind ? kAnyKind : static_cast<KindId>(kind - cluster_->kinds.begin());
       set(Dim(id), milli);
     }
   };

@@ -5,13 +5,13 @@
 namespace gateway::net::http {
 namespace {
 
-constexpr size_t kInitialBuffer = 16 * 1024;
+constexpr size_t kAnswerBuffer = 16 * 1024;
 constexpr size_t kMinimumSpace = 4 * 1024;
 
 }  // namespace
 
 ClientConnection::ClientConnection(Loop& loop, std::unique_ptr<Stream> stream)
-    : Alarm(loop.watchdog), stream_(std::move(stream)), in_(kInitialBuffer) {}
+    : Alarm(loop.watchdog), stream_(std::move(stream)), in_(kAnswerBuffer) {}
 
 void ClientConnection::BeginExchange() {
   ++exchanges_;
@@ -30,7 +30,7 @@ ClientConnection::Status ClientConnection::StatusOf(const ErrorCode& error) cons
 }
 
 void ClientConnection::MakeRoom() {
-  if (in_.space() < kMinimumSpace) in_.Reserve(in_.size() + kInitialBuffer);
+  if (in_.space() < kMinimumSpace) in_.Reserve(in_.size() + kAnswerBuffer);
 }
 
 Task<ClientConnection::Status> ClientConnection::ReadHead(const HeadLimits& limits, bool to_head_request) {

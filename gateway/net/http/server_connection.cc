@@ -9,7 +9,7 @@
 namespace gateway::net::http {
 namespace {
 
-constexpr size_t kInitialBuffer = 16 * 1024;
+constexpr size_t kRequestBuffer = 16 * 1024;
 constexpr size_t kReadAhead = 64 * 1024;
 constexpr size_t kLingerBytes = 1u << 20;
 constexpr conf::Duration kLingerTime = std::chrono::seconds(2);
@@ -29,7 +29,7 @@ ServerConnection::ServerConnection(Loop& loop, std::unique_ptr<Stream> stream, c
     : Alarm(loop.watchdog),
       stream_(std::move(stream)),
       limits_(limits),
-      in_(kInitialBuffer),
+      in_(kRequestBuffer),
       stall_(loop.watchdog, *this) {}
 
 ServerConnection::~ServerConnection() {
@@ -121,7 +121,7 @@ Task<ServerConnection::Status> ServerConnection::ReadHead() {
       co_return Status::kBadHead;
     }
     if (!reading_)
-      in_.Reserve(std::min(in_.size() + kInitialBuffer / 2, limits_.head.bytes + kInitialBuffer));
+      in_.Reserve(std::min(in_.size() + kRequestBuffer / 2, limits_.head.bytes + kRequestBuffer));
     // Only where the head did not come whole: that it does costs no look at the clock.
     if (!began && (!in_.empty() || !armed())) {
       began = true;

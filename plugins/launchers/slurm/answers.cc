@@ -8,6 +8,7 @@
 #include <charconv>
 #include <utility>
 
+#include "conf/text.h"
 #include "plugins/launchers/slurm/hostlist.h"
 
 namespace plugins::launchers::slurm {
@@ -104,19 +105,12 @@ class Members {
   std::string wrong_;
 };
 
-std::optional<uint32_t> NumberOf(std::string_view text) {
-  uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // "8", or "800K" of what is not counted in devices.
 std::optional<uint32_t> AmountOf(std::string_view text) {
   constexpr std::string_view kUnits = "KMGTP";
   const size_t unit = text.empty() ? std::string_view::npos : kUnits.find(text.back());
-  if (unit == std::string_view::npos) return NumberOf(text);
-  const std::optional<uint32_t> number = NumberOf(text.substr(0, text.size() - 1));
+  if (unit == std::string_view::npos) return conf::ReadNumber<uint32_t>(text);
+  const std::optional<uint32_t> number = conf::ReadNumber<uint32_t>(text.substr(0, text.size() - 1));
   if (!number) return std::nullopt;
   uint64_t amount = *number;
   for (size_t i = 0; i <= unit && amount <= UINT32_MAX; ++i) amount *= 1024;

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
+
+#include "conf/text.h"
 
 namespace plugins::launchers::slurm {
 namespace {
@@ -14,20 +15,13 @@ struct Range {
   size_t digits = 0;  // of the first, zeros in front included
 };
 
-std::optional<uint32_t> NumberOf(std::string_view text) {
-  uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // "3" or "001-016".
 std::optional<Range> RangeOf(std::string_view text) {
   const size_t dash = text.find('-');
   const std::string_view low = text.substr(0, dash);
-  const std::optional<uint32_t> first = NumberOf(low);
+  const std::optional<uint32_t> first = conf::ReadNumber<uint32_t>(low);
   const std::optional<uint32_t> last =
-      dash == std::string_view::npos ? first : NumberOf(text.substr(dash + 1));
+      dash == std::string_view::npos ? first : conf::ReadNumber<uint32_t>(text.substr(dash + 1));
   if (!first || !last || *last < *first) return std::nullopt;
   return Range{*first, *last, low.size()};
 }
