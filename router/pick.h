@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "conf/time.h"
 #include "router/cost_terms.h"
@@ -44,6 +45,23 @@ struct PickFacts {
   int64_t handover_from = 0;
   double handover_seconds = 0;
   bool prefer_room = false;  // whoever has room before others; see admission/room.h
+};
+
+// Of a request that waits: facts that own what they view.
+class KeptFacts {
+ public:
+  explicit KeptFacts(const PickFacts& facts)
+      : cached_(facts.cached.begin(), facts.cached.end()), facts_(facts) {
+    facts_.cached = cached_;
+  }
+  KeptFacts(KeptFacts&&) = default;
+  KeptFacts& operator=(KeptFacts&&) = default;
+
+  const PickFacts& get() const { return facts_; }
+
+ private:
+  std::vector<PrefixMatch> cached_;  // moved, its elements stay where they are
+  PickFacts facts_;
 };
 
 // Who holds how much of the prompt: the index's findings as a policy reads them, in tokens. Leaves out who is

@@ -58,33 +58,27 @@ router::Entered ModelQueue::Enter(const WaiterRef& waiter, const QueueEntry& ent
   return entered;
 }
 
-std::optional<router::Turn> ModelQueue::NextTurn(const Runtime& runtime, std::optional<router::ModelId> model,
-                                                 conf::TimePoint now) {
+// Who waits for a model that is gone is called to hear so.
+std::optional<router::Turn> ModelQueue::NextTurn(const Runtime& runtime, conf::TimePoint now) {
+  const std::optional<router::ModelId> model = runtime.routes().Find(model_);
   if (!model) return queue_.Next(now);
-  router::TurnPlan plan(runtime.routes(), *model, runtime.load(), now, ties_);
-  return queue_.Next(now, router::TurnPlan::kLooks, [&](router::WaitTicket ticket) {
-    const Waiter& waiter = *waiters_.at(ticket);
-    router::PickFacts facts = waiter.facts;
-    facts.cached = waiter.cached;
-    return plan.Ask(runtime.routes().Find(waiter.model).value_or(*model), facts).now;
-  });
+  return router::NextToGo(queue_, runtime.routes(), *model, runtime.load(), called_, runtime.MayStart(*model),
+                          now, ties_, [&](router::WaitTicket ticket) {
+                            const Waiter& waiter = *waiters_.at(ticket);
+                            return router::Asking{runtime.routes().Find(waiter.model).value_or(*model),
+                                                  &waiter.facts.get()};
+                          });
 }
 
 void ModelQueue::Call(const Runtime& runtime, conf::TimePoint now, std::optional<router::ReplicaId> freed) {
   if (waiting() == 0) return;
-  const std::optional<router::ModelId> model = runtime.routes().Find(model_);
-  if (model && freed) router::RoomMayBeAt(runtime.routes(), *model, runtime.load(), *freed);
+  if (freed) {
+    if (const std::optional<router::ModelId> model = runtime.routes().Find(model_))
+      router::RoomMayBeAt(runtime.routes(), *model, runtime.load(), *freed);
+  }
   const std::lock_guard lock(mutex_);
   while (queue_.waiting() > 0) {
-    if (model) {
-      const router::RoomFound room =
-          router::LookForRoom(runtime.routes(), *model, runtime.load(), called_ + 1, now);
-      // One may be started for them: who has waited as long as it may wakes by itself.
-      const bool worth_it = room.expected() || runtime.MayStart(*model);
-      if (worth_it && room.replicas <= called_) return;
-    }
-    // Where nobody has room, they are called to hear why.
-    const std::optional<router::Turn> turn = NextTurn(runtime, model, now);
+    const std::optional<router::Turn> turn = NextTurn(runtime, now);
     if (!turn) return;
     const WaiterRef waiter = waiters_.at(turn->ticket);
     if (turn->expired) {
@@ -161,15 +155,9 @@ QueuePlace::QueuePlace(std::shared_ptr<ModelQueue> queue, net::Loop& loop, const
                        conf::TimePoint now)
     : sleep_(loop.watchdog),
       queue_(std::move(queue)),
-      waiter_(new ModelQueue::Waiter{loop,
-                                     this,
-                                     std::string(entry.request),
-                                     std::string(entry.tenant),
-                                     std::string(entry.band),
-                                     now,
-                                     std::string(entry.model),
-                                     {entry.facts.cached.begin(), entry.facts.cached.end()},
-                                     entry.facts}),
+      waiter_(new ModelQueue::Waiter{loop, this, std::string(entry.request), std::string(entry.tenant),
+                                     std::string(entry.band), now, std::string(entry.model),
+                                     router::KeptFacts(entry.facts)}),
       entry_{waiter_->request, waiter_->tenant, entry.weight,   waiter_->band,
              entry.cost,       entry.bytes,     entry.deadline, entry.yields} {}
 

@@ -1,12 +1,11 @@
 // ModelQueue: the requests of this process that wait for a model, and how they are called when their turn
 // comes.
 //
-// Who goes next is router::AdmissionQueue's to say, whether there is room router::LookForRoom's, and who is
-// better off waiting for a busy replica router::TurnPlan's; here turns
-// are handed over the threads: a request waits on its shard, and Call() on any thread wakes it there. Called
-// are only as many at a time as there are replicas with room, each until it has been charged to one, so
-// nobody herds; Call() is made whenever a place may have become free (a first token, an end, a turn used) and
-// by QueueTicks now and then, so a signal that got lost delays nobody for long.
+// Who goes next, and whether there is room for it, is router::NextToGo's to say; here turns are handed over
+// the threads: a request waits on its shard, and Call() on any thread wakes it there. Called are only as many
+// at a time as there are replicas with room, each until it has been charged to one, so nobody herds; Call()
+// is made whenever a place may have become free (a first token, an end, a turn used) and by QueueTicks now
+// and then, so a signal that got lost delays nobody for long.
 //
 // One for each model that was ever configured, by name: it outlives reloads, and so do those who wait in it.
 // Thread-safe: one short lock, which a request that does not wait never takes.
@@ -119,9 +118,8 @@ class ModelQueue {
     const std::string tenant;
     const std::string band;
     const conf::TimePoint since;
-    const std::string model;
-    const std::vector<router::PrefixMatch> cached;
-    const router::PickFacts facts;
+    const std::string model;  // that it asks for
+    const router::KeptFacts facts;
     router::WaitTicket ticket = 0;
     std::atomic<State> state{State::kWaits};
   };
@@ -132,8 +130,7 @@ class ModelQueue {
   // It waits no more, or has used its turn.
   void Leave(Waiter& waiter, bool used, conf::TimePoint now);
   uint32_t IndexOf(std::string_view band) const;
-  std::optional<router::Turn> NextTurn(const Runtime& runtime, std::optional<router::ModelId> model,
-                                       conf::TimePoint now);
+  std::optional<router::Turn> NextTurn(const Runtime& runtime, conf::TimePoint now);
 
   const std::string model_;
   const std::function<void()>& on_waiting_;

@@ -14,6 +14,7 @@
 namespace gateway::stages {
 namespace {
 
+using router::TurnPlan;
 using router::WaitRefusal;
 
 // What a waiting request holds beside its body: its frames, its exchange, its connection's buffers.
@@ -25,11 +26,10 @@ router::RoomFound LookForRoom(const Exchange& x, conf::TimePoint now) {
   return router::LookForRoom(x.runtime->routes(), x.model_id, x.runtime->load(), 1, now);
 }
 
-// Whether it is best served by a replica that has room, as far as is known of its prompt.
-router::TurnPlan::Going AskPlan(Exchange& x, conf::TimePoint now) {
-  x.prefix.Find(x, now);
-  return router::TurnPlan(x.runtime->routes(), x.model_id, x.runtime->load(), now, x.shard.rng)
-      .Ask(x.model_id, x.prefix.Facts(x));
+// No replica has room, nor will one in time: the attempt says why.
+bool HearsWhyAtOnce(const Exchange& x, const router::RoomFound& found, conf::TimePoint now) {
+  if (!found.expected()) return !x.runtime->MayStart(x.model_id);
+  return found.rested_at && *found.rested_at >= std::min(*x.deadline, now + x.model().queue->max_wait);
 }
 
 conf::Duration Times(double factor, conf::Duration duration) {
@@ -135,17 +135,22 @@ double QueueCost(const router::limits::Usage& usage) {
   return static_cast<double>(std::max<int64_t>(usage.input + 2 * usage.output, 1));
 }
 
-bool GoesAtOnce(Exchange& x, conf::TimePoint now) {
+TurnPlan::Going AskPlan(Exchange& x, conf::TimePoint now) {
+  x.prefix.Find(x, now);
+  return TurnPlan(x.runtime->routes(), x.model_id, x.runtime->load(), now, x.shard.rng)
+      .Ask(x.model_id, x.prefix.Facts(x));
+}
+
+TurnPlan::Going GoesAtOnce(Exchange& x, conf::TimePoint now) {
   const ModelRuntime& model = x.model();
-  if (!model.queue) return true;
-  if (model.waits->waiting() > 0) return false;
-  const router::RoomFound found = LookForRoom(x, now);
-  if (found.replicas > 0) {
-    return router::AllHaveRoom(x.runtime->routes(), x.model_id, x.runtime->load(), now) ||
-           AskPlan(x, now).now;
-  }
-  if (!found.expected()) return !x.runtime->MayStart(x.model_id);  // the attempt says why
-  return found.rested_at && *found.rested_at >= std::min(*x.deadline, now + model.queue->max_wait);
+  if (!model.queue) return {};
+  const bool first = model.waits->waiting() == 0;
+  const router::RoomFound found = first ? LookForRoom(x, now) : router::RoomFound();
+  if (found.replicas > 0 && router::AllHaveRoom(x.runtime->routes(), x.model_id, x.runtime->load(), now))
+    return {};
+  TurnPlan::Going going = AskPlan(x, now);
+  if (found.replicas == 0) going.now = first && HearsWhyAtOnce(x, found, now);
+  return going;
 }
 
 void CallNext(const Exchange& x, conf::TimePoint now) {
@@ -174,7 +179,7 @@ Verdict Denied(Exchange& x, const Turn& turn) {
   return OutOfTime(x);
 }
 
-net::Task<Turn> AwaitTurn(Exchange& x) {
+net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration compute) {
   using Outcome = Turn::Outcome;
   conf::TimePoint now = x.at.queued;
   const config::Queue& queue = *x.model().queue;
@@ -193,7 +198,7 @@ net::Task<Turn> AwaitTurn(Exchange& x) {
                  .cost = QueueCost({.input = x.prompt_tokens_est, .output = x.ExpectedOutput()}),
                  .bytes = x.body.size() + kFootprint,
                  .deadline = std::min(in_time, now + max_wait),
-                 .yields = Times(queue.shorter_first, AskPlan(x, now).compute),
+                 .yields = Times(queue.shorter_first, compute),
                  .model = x.model().config->name,
                  .facts = x.prefix.Facts(x)},
       now);

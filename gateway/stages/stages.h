@@ -7,6 +7,7 @@
 #include "gateway/exchange.h"
 #include "gateway/net/task.h"
 #include "gateway/pipeline.h"
+#include "router/admission/turn_plan.h"
 
 namespace gateway::stages {
 
@@ -19,8 +20,10 @@ Verdict Reserve(Exchange& x);
 net::Task<Verdict> RecordOpen(Exchange& x);
 net::Task<Verdict> Dispatch(Exchange& x);
 net::Task<Verdict> Relay(Exchange& x);
-// Whether it may go to a replica now: nobody waits before it, and some replica has room.
-bool GoesAtOnce(Exchange& x, conf::TimePoint now);
+// Whether it may go to a replica now: nobody waits before it, and the replica that serves it best has room.
+router::TurnPlan::Going GoesAtOnce(Exchange& x, conf::TimePoint now);
+// Whether it is best served by a replica that has room, as far as is known of its prompt.
+router::TurnPlan::Going AskPlan(Exchange& x, conf::TimePoint now);
 // How a wait in the model's queue has ended.
 struct Turn {
   enum class Outcome : uint8_t {
@@ -33,7 +36,8 @@ struct Turn {
   Outcome outcome;
   router::Entered entered;  // kRefused: why, and when to come back
 };
-net::Task<Turn> AwaitTurn(Exchange& x);
+// `compute`: of its prompt, as the plan has said.
+net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration compute);
 // What the client is told when no turn has come.
 Verdict Denied(Exchange& x, const Turn& turn);
 // Room may have come free at the replica that serves the request: whoever waits for it is called.

@@ -35,6 +35,18 @@ TurnPlan::Going TurnPlan::Ask(ModelId asked, const PickFacts& facts) {
           .compute = std::chrono::duration_cast<conf::Duration>(compute)};
 }
 
+std::optional<Turn> NextToGo(AdmissionQueue& queue, const RouteTable& table, ModelId model,
+                             const LoadView& load, uint32_t called, bool may_start, conf::TimePoint now,
+                             scheduler::Rng& rng, absl::FunctionRef<Asking(WaitTicket)> who) {
+  const RoomFound room = LookForRoom(table, model, load, called + 1, now);
+  if ((room.expected() || may_start) && room.replicas <= called) return std::nullopt;
+  TurnPlan plan(table, model, load, now, rng);
+  return queue.Next(now, TurnPlan::kLooks, [&](WaitTicket ticket) {
+    const Asking asking = who(ticket);
+    return plan.Ask(asking.model, *asking.facts).now;
+  });
+}
+
 bool AllHaveRoom(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now) {
   if (!TurnPlan::Plans(table.model(model).spec)) return true;
   const auto looks = std::min<uint32_t>(kRoomLooks, static_cast<uint32_t>(table.replicas(model).size()));

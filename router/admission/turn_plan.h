@@ -12,9 +12,12 @@
 // others, and of requests of sessions whoever is asked goes. Pure but for the shared cells it is given.
 #pragma once
 
+#include <absl/functional/function_ref.h>
+
 #include <optional>
 
 #include "conf/time.h"
+#include "router/admission/queue.h"
 #include "router/pick.h"
 #include "router/policies/cost.h"
 
@@ -46,6 +49,17 @@ class TurnPlan {
   const conf::TimePoint now_;
   CostPlan plan_;
 };
+
+// The next of those who wait in the queue that goes, and nobody while those who were `called`, and have not
+// used their turns yet, fill what room there is. Where no replica can be used at all, and none `may_start`,
+// whoever is next goes to hear why. `who` is asked under the queue's lock.
+struct Asking {
+  ModelId model{};  // this one, or an adapter on it
+  const PickFacts* facts = nullptr;
+};
+std::optional<Turn> NextToGo(AdmissionQueue& queue, const RouteTable& table, ModelId model,
+                             const LoadView& load, uint32_t called, bool may_start, conf::TimePoint now,
+                             scheduler::Rng& rng, absl::FunctionRef<Asking(WaitTicket)> who);
 
 // Every replica that is looked at has room, or nobody is asked: no request needs a plan.
 bool AllHaveRoom(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now);

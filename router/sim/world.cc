@@ -117,7 +117,7 @@ class World {
   };
   struct Held {
     uint32_t request = 0;
-    std::vector<PrefixMatch> matches;
+    KeptFacts facts;
   };
   struct Sample {
     TimePoint at;
@@ -273,7 +273,7 @@ void World::Come(uint32_t index) {
     ++report_.refused;
     return;
   }
-  held_[entered.ticket] = {index, {facts.cached.begin(), facts.cached.end()}};
+  held_.emplace(entered.ticket, Held{index, KeptFacts(facts)});
   ++report_.held;
   flights_[index].was_held = true;
   CallWaiting();
@@ -284,13 +284,11 @@ void World::CallWaiting() {
   if (held_.empty()) return;
   Deliver();
   while (!held_.empty()) {
-    const RoomFound found = LookForRoom(table_, ModelId{0}, load_, 1, now_);
-    if (found.expected() && found.replicas == 0) return;
-    TurnPlan plan(table_, ModelId{0}, load_, now_, rng_);
-    const std::optional<Turn> turn = queue_.Next(now_, TurnPlan::kLooks, [&](WaitTicket ticket) {
-      const Held& held = held_.at(ticket);
-      return plan.Ask(ModelId{requests_[held.request].adapter}, FactsOf(held.request, held.matches)).now;
-    });
+    const std::optional<Turn> turn =
+        NextToGo(queue_, table_, ModelId{0}, load_, 0, false, now_, rng_, [&](WaitTicket ticket) {
+          const Held& held = held_.at(ticket);
+          return Asking{ModelId{requests_[held.request].adapter}, &held.facts.get()};
+        });
     if (!turn) return;
     const auto held = held_.find(turn->ticket);
     const uint32_t index = held->second.request;
