@@ -11,6 +11,7 @@
 
 #include "bench/micro/allocations.h"
 #include "router/admission/room.h"
+#include "router/admission/turn_plan.h"
 #include "router/attempt.h"
 
 namespace {
@@ -73,6 +74,44 @@ void BM_LookForRoom(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_LookForRoom)->ArgNames({"replicas", "room"})->ArgsProduct({{8, 4000}, {1, 0}});
+
+// A pass over those who wait, none of whom goes: each holds its prompt at a busy replica and is weighed over
+// all of them. What each place that comes free costs, under the queue's lock, while the pool is busy.
+void BM_TurnPlan(benchmark::State& state) {
+  const auto replicas = static_cast<uint32_t>(state.range(0));
+  router::ModelSpec model;
+  model.name = "m";
+  model.policy = router::PolicyKind::kCost;
+  model.room = router::RoomSpec{};
+  for (uint32_t i = 0; i < replicas; ++i) model.replicas.emplace_back().identity = "m@" + std::to_string(i);
+  const auto table = router::RouteTable::Build({std::move(model)});
+  if (!table.ok()) std::abort();
+  router::ReplicaStates states;
+  const router::LoadView load(*table, states);
+  std::vector<router::Charge> there;
+  for (uint32_t i = 0; i < replicas; ++i) {
+    const auto prompt = [&](int64_t tokens) -> router::Charge& {
+      return there.emplace_back(load.shared(router::ReplicaId{i}), router::Work{.uncached = tokens},
+                                router::Admission::kAdmitted, kNow);
+    };
+    for (const int64_t tokens : {10'000, 1'000})  // its rate is measured
+      prompt(tokens).FirstToken(kNow + std::chrono::microseconds(100 * tokens));
+    if (i > 0) prompt(100'000);
+  }
+  scheduler::Rng rng(1);
+  int64_t gone = 0;
+  for (auto _ : state) {
+    router::TurnPlan plan(*table, router::ModelId{0}, load, kNow + std::chrono::seconds(2), rng);
+    for (uint32_t i = 0; i < static_cast<uint32_t>(state.range(1)); ++i) {
+      const router::PrefixMatch held{router::ReplicaId{1 + i % (replicas - 1)}, 900'000};
+      const router::PickFacts facts{
+          .tokens = 900'300, .prompt_tokens = 900'100, .output_tokens = 300, .cached = {&held, 1}};
+      gone += plan.Ask(router::ModelId{0}, facts).now ? 1 : 0;
+    }
+  }
+  state.counters["gone"] = static_cast<double>(gone);
+}
+BENCHMARK(BM_TurnPlan)->ArgNames({"replicas", "waiting"})->ArgsProduct({{8, 64, 1000}, {1, 32}});
 
 // The whole way to a choice by cost: a prompt of so many blocks is looked up in a full index, candidates are
 // gathered and weighed, the choice is charged and predicted. Each pick is timed for its p99.
