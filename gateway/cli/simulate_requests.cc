@@ -112,6 +112,7 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
   }
   pool.options.prefills = options.prefill;
   ReadSlow(options, pool, problems);
+  if (options.queue) pool.options.queue.emplace();
   for (const std::string& name : options.policies) {
     if (const auto kind = router::PolicyByName(name)) {
       pool.policies.push_back(*kind);
@@ -158,7 +159,8 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
                {"SPREAD", true},
                {"RETRIED", true},
                {"LOST", true},
-               {"LOADS", true}});
+               {"LOADS", true},
+               {"HELD", true}});
   for (const auto& [policy, r] : runs) {
     table.Add({std::string(policy), fmt::format("{:.1f}", 100 * r.hit_ratio),
                fmt::format("{:.2f}", r.ttft.p50), fmt::format("{:.2f}", r.ttft.p90),
@@ -167,7 +169,8 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
                fmt::format("{:.2f}", r.total.p99), fmt::format("{:.1f}", 100 * r.within_slo),
                fmt::format("{:.2f}", r.spread), std::to_string(r.retried),
                std::to_string(r.broken + r.refused),
-               options.adapters > 0 ? std::to_string(r.adapter_loads) : "-"});
+               options.adapters > 0 ? std::to_string(r.adapter_loads) : "-",
+               options.queue ? std::to_string(r.held) : "-"});
   }
   return fmt::format(
       "{}: {} requests at {:.3g} times their rate; {} replicas of {}{}; one cache as large as all would hit "
@@ -179,12 +182,17 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
 
 std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
                    double bound, const RecordedTraffic& traffic) {
-  nlohmann::ordered_json json{
-      {"trace", options.source.path},    {"rows", traffic.rows},
-      {"left_out", traffic.left_out},    {"requests", traffic.requests.size()},
-      {"replicas", options.replicas},    {"prefill", options.prefill},
-      {"engine", options.engine},        {"speed_up", speed_up},
-      {"shared_cache_hit_ratio", bound}, {"policies", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json json{{"trace", options.source.path},
+                              {"rows", traffic.rows},
+                              {"left_out", traffic.left_out},
+                              {"requests", traffic.requests.size()},
+                              {"replicas", options.replicas},
+                              {"prefill", options.prefill},
+                              {"queue", options.queue},
+                              {"engine", options.engine},
+                              {"speed_up", speed_up},
+                              {"shared_cache_hit_ratio", bound},
+                              {"policies", nlohmann::ordered_json::array()}};
   if (options.utilization) json["utilization"] = *options.utilization;
   for (const auto& [policy, report] : runs) {
     nlohmann::ordered_json row{{"policy", policy}};
@@ -248,6 +256,10 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
   add(command.add_option("--prefill", options.prefill,
                          "So many of them, the first, only compute prompts of 1024 tokens and more, and hand "
                          "them over"));
+  add(command.add_flag(
+      "--queue", options.queue,
+      "Requests that find the replicas full wait at the gateway, as they do unless a model's queue "
+      "is turned off; without it each is sent when it comes"));
   add(command.add_option("--engine", options.engine, "What they are: a model and its GPUs, by preset"))
       ->capture_default_str();
   add(command.add_option("--slow", options.slow,

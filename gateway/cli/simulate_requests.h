@@ -17,6 +17,7 @@ struct RequestsOptions {
   TrafficSource source;  // without a path this is not what is asked for
   uint32_t replicas = 8;
   uint32_t prefill = 0;  // of these, for long prompts alone
+  bool queue = false;    // who finds them full waits at the gateway
   std::string engine = "llama-3.3-70b-4xh200";
   std::vector<std::string> slow;      // REPLICA@SPEED
   std::vector<std::string> policies;  // none: all

@@ -60,6 +60,20 @@ TEST_F(CliSimulateRequests, MayKeepSomeReplicasForPromptsAlone) {
   EXPECT_THAT(all.err, HasSubstr("must be less than the 2 replicas: somebody must answer"));
 }
 
+TEST_F(CliSimulateRequests, MayHoldAtTheGatewayWhoFindsTheReplicasFull) {
+  const std::vector<std::string> busy = {"--replicas", "2", "--policies", "cost", "--utilization", "1.5"};
+  const json at_once = Json(busy);
+  EXPECT_EQ(at_once["queue"], false);
+  EXPECT_EQ(at_once["policies"][0]["held"], 0);
+  std::vector<std::string> queued = busy;
+  queued.emplace_back("--queue");
+  const json report = Json(queued);
+  EXPECT_EQ(report["queue"], true);
+  EXPECT_GT(report["policies"][0]["held"], 0);
+  EXPECT_GT(report["policies"][0]["wait_s"]["p50"], 0.0);
+  EXPECT_EQ(report["policies"][0]["finished"].get<int>() + report["policies"][0]["refused"].get<int>(), 200);
+}
+
 TEST_F(CliSimulateRequests, ComparesTheRoutingPoliciesThatWereAskedFor) {
   const json report = Json({"--replicas", "3", "--policies", "cost,round-robin", "--utilization", "0.7"});
   EXPECT_EQ(report["rows"], 200);
