@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -403,6 +404,32 @@ TEST(Queue, OfATenantsRequestsShorterPromptsPass) {
   EXPECT_LE(std::stoi(passed.header("x-tidegate-queue-ms")),
             std::stoi(let_pass.header("x-tidegate-queue-ms")))
       << "behind the long one it would have waited for its prompt, too";
+}
+
+TEST(Queue, ALongPromptIsServedHoweverManyShorterOnesKeepComing) {
+  std::vector<std::string> flags = Paced("2ms");
+  flags.back() = "2000";  // prompt tokens a second
+  const EngineProcess engine(flags);
+  const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});
+  std::vector<RawClient> first = q.Sent(1, AskingWords(200, 1));  // by which the pace is measured
+  EXPECT_EQ(first[0].Read().status, 200);
+  std::atomic<bool> stop{false};
+  std::atomic<int> served{0};
+  std::vector<std::jthread> others;
+  for (int i = 0; i < 4; ++i) {
+    others.emplace_back([&, i] {
+      RawClient client = q.gateway.Connect();
+      for (int mark = 10 + i; !stop; mark += 4) {
+        if (client.Ask(AskingWords(20, mark)).status == 200) ++served;
+      }
+    });
+  }
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] { return served >= 8 && q.Queue()["waiting"] >= 2; }));
+  const int before = served;
+  std::vector<RawClient> lengthy = q.Sent(1, AskingWords(1'500, 3));
+  EXPECT_EQ(lengthy[0].Read(4 * RawClient::kPatience).status, 200) << "while others keep coming";
+  EXPECT_GT(served, before + 4) << "they passed it";
+  stop = true;
 }
 
 }  // namespace
