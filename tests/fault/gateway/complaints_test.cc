@@ -137,7 +137,7 @@ TEST(Complaints, PermitsDoNotLeakUntilAKeyDeadlocks) {
        .model =
            "timeouts: {idle: 200ms, first_byte: 500ms}, breaker: {failures: 1000}, health: {probe: false}"});
   Hammer hammer(gateway.port(), {.clients = 8, .seed = 9, .leave_percent = 50});
-  tests::Pause(milliseconds(1500));
+  EXPECT_TRUE(hammer.Sends(300));
   hammer.Stop();
   ASSERT_TRUE(gateway.Settles());
   engine.ClearFaults();

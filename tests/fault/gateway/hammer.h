@@ -44,6 +44,11 @@ class Hammer {
     }
   }
 
+  // Until so many requests have been sent; false when that takes a minute.
+  bool Sends(uint64_t requests) const {
+    return Within(milliseconds(60'000), [&] { return sent_ >= requests; });
+  }
+
   // After Stop(): answers that came whole, by request id, and how many came with each status.
   const std::map<std::string, Seen>& whole() const { return whole_; }
   const std::map<int, uint64_t>& statuses() const { return statuses_; }

@@ -42,7 +42,7 @@ TEST(Limits, ConcurrencyIsNeverExceededAndNothingLeaksAfterAnyMixOfFailures) {
                                   .model = kImpatient,
                                   .threads = threads});
     Hammer hammer(gateway.port(), {.clients = 12, .seed = static_cast<uint64_t>(threads)});
-    tests::Pause(milliseconds(3500));
+    EXPECT_TRUE(hammer.Sends(500));
     hammer.Stop();
     ASSERT_TRUE(gateway.Settles());
     EXPECT_GT(hammer.statuses().at(429), 0u) << "the limit was never reached";
@@ -74,9 +74,8 @@ TEST(Limits, RequestsAMinuteAreExactUnderConcurrentLoad) {
   EXPECT_TRUE(tests::Within(tests::RawClient::kPatience, [&] {
     return gateway.Metric(
                R"(tidegate_limit_refused_requests_total{tenant="demo",limit="requests_per_minute",model="any",device_kind="any"})") >
-           0;
-  })) << "the limit was never reached";
-  tests::Pause(milliseconds(1000));
+           50;
+  })) << "the limit was hardly reached";
   hammer.Stop();
   ASSERT_TRUE(gateway.Settles());
   std::vector<int64_t> opens;
