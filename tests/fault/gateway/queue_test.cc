@@ -377,11 +377,11 @@ TEST(Queue, AnEngineIsKeptJustFullEnoughByItsMeasuredPace) {
 }
 
 // A prompt of so many words, each with an end of its own.
-std::string AskingWords(int words, int mark) {
+std::string AskingWords(int words, int mark, int tokens = 1) {
   std::string text;
   for (int i = 0; i < words; ++i) text += fmt::format("{} ", 100'000 * mark + i);
   const Json messages = Json::array({{{"role", "user"}, {"content", text}}});
-  return Asking(1, {{"stream", true}, {"messages", messages}});
+  return Asking(tokens, {{"stream", true}, {"messages", messages}});
 }
 
 TEST(Queue, OfATenantsRequestsShorterPromptsPass) {
@@ -411,7 +411,7 @@ TEST(Queue, ALongPromptIsServedHoweverManyShorterOnesKeepComing) {
   flags.back() = "2000";  // prompt tokens a second
   const EngineProcess engine(flags);
   const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});
-  std::vector<RawClient> first = q.Sent(1, AskingWords(200, 1));  // by which the pace is measured
+  std::vector<RawClient> first = q.Sent(1, AskingWords(200, 1, 8));  // by which the pace is measured
   EXPECT_EQ(first[0].Read().status, 200);
   std::atomic<bool> stop{false};
   std::atomic<int> served{0};
@@ -420,13 +420,13 @@ TEST(Queue, ALongPromptIsServedHoweverManyShorterOnesKeepComing) {
     others.emplace_back([&, i] {
       RawClient client = q.gateway.Connect();
       for (int mark = 10 + i; !stop; mark += 4) {
-        if (client.Ask(AskingWords(20, mark)).status == 200) ++served;
+        if (client.Ask(AskingWords(20, mark, 8)).status == 200) ++served;
       }
     });
   }
   EXPECT_TRUE(Within(RawClient::kPatience, [&] { return served >= 8 && q.Queue()["waiting"] >= 2; }));
   const int before = served;
-  std::vector<RawClient> lengthy = q.Sent(1, AskingWords(1'500, 3));
+  std::vector<RawClient> lengthy = q.Sent(1, AskingWords(1'500, 3, 8));
   EXPECT_EQ(lengthy[0].Read(4 * RawClient::kPatience).status, 200) << "while others keep coming";
   EXPECT_GT(served, before + 4) << "they passed it";
   stop = true;
