@@ -47,12 +47,13 @@ struct PickFacts {
   bool prefer_room = false;  // whoever has room before others; see admission/room.h
 };
 
-// Of a request that waits: facts that own what they view.
+// Of a request that waits: facts that own what they view, and keep no log.
 class KeptFacts {
  public:
   explicit KeptFacts(const PickFacts& facts)
       : cached_(facts.cached.begin(), facts.cached.end()), facts_(facts) {
     facts_.cached = cached_;
+    facts_.log = nullptr;
   }
   KeptFacts(KeptFacts&&) = default;
   KeptFacts& operator=(KeptFacts&&) = default;
