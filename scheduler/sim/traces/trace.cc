@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "conf/text.h"
 #include "scheduler/io/bounds.h"
 
 namespace scheduler::sim {
@@ -61,24 +62,12 @@ void SplitAtBlanks(std::string_view line, std::vector<std::string_view>& fields)
   }
 }
 
-namespace {
-
-template <class Number>
-std::optional<Number> Parse(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
-
 std::optional<int64_t> ParseInteger(std::string_view text) {
-  return Parse<int64_t>(text);
+  return conf::ReadNumber<int64_t>(text);
 }
 
 std::optional<double> ParseReal(std::string_view text) {
-  const std::optional<double> value = Parse<double>(text);
+  const std::optional<double> value = conf::ReadNumber<double>(text);
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
