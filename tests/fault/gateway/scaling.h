@@ -13,6 +13,7 @@
 
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
+#include "tests/support/own_ports.h"
 
 namespace tests {
 
@@ -100,12 +101,13 @@ class Scaled {
     std::ofstream(folder_ / "key") << kScalingAdminKey;
     chmod((folder_ / "key").c_str(), 0600);
     config.sections += fmt::format("admin: {{bootstrap_key: \"file:{}\"}}\n", folder_ / "key");
-    config.sections += fmt::format("scaling: {{policies: {}{}{}}}\n", folder_ / "chat.yaml",
-                                   scaling.empty() ? "" : ", ", scaling);
+    config.sections += fmt::format("scaling: {{policies: {}, ports: {}{}{}}}\n", folder_ / "chat.yaml",
+                                   ports_.text(), scaling.empty() ? "" : ", ", scaling);
     return config;
   }
 
   TempDir folder_;
+  OwnPorts ports_;
 
  public:
   GatewayProcess gateway;

@@ -129,7 +129,7 @@ TEST(QueueOverload, AtTwiceTheCapacityGoodputStaysAndRefusalsAreEarly) {
   const Queued q(
       {.replicas = {engine.port()}, .model = fmt::format("queue: {{{}, max_wait: 500ms}}", kQueue)});
   const auto pace = [&](int clients, std::chrono::milliseconds pause_when_refused,
-                        std::vector<double>* refusals) {
+                        std::vector<double>* answers, std::vector<double>* refusals) {
     std::atomic<bool> stop{false};
     std::atomic<uint64_t> served{0};
     std::mutex mutex;
@@ -141,16 +141,16 @@ TEST(QueueOverload, AtTwiceTheCapacityGoodputStaysAndRefusalsAreEarly) {
         while (!stop) {
           const auto begin = steady_clock::now();
           const Answer answer = client.Ask(request);
-          if (answer.status == 200) {
-            ++served;
-            continue;
-          }
-          const double took = Seconds(steady_clock::now() - begin);
-          if (answer.code() != "queue_timeout") {
+          const bool answered = answer.status == 200;
+          if (answered || answer.code() != "queue_timeout") {
             const std::lock_guard lock(mutex);
-            refusals->push_back(took);
+            (answered ? answers : refusals)->push_back(Seconds(steady_clock::now() - begin));
           }
-          Pause(pause_when_refused);
+          if (answered) {
+            ++served;
+          } else {
+            Pause(pause_when_refused);
+          }
         }
       });
     }
@@ -164,14 +164,16 @@ TEST(QueueOverload, AtTwiceTheCapacityGoodputStaysAndRefusalsAreEarly) {
     return per_second;
   };
   // Another build beside us may take a tenth of either figure: the best of three rounds counts.
+  std::vector<double> at_peak;  // how long answers take
+  std::vector<double> beyond;
   std::vector<double> refusals;
   double goodput = 0;
   for (int round = 0; round < 3 && goodput < 0.95; ++round) {
     std::vector<double> none;
-    const double peak = pace(2 * kPlaces, milliseconds(10), &none);
+    const double peak = pace(2 * kPlaces, milliseconds(10), &at_peak, &none);
     EXPECT_TRUE(none.empty());
     // Far more come than half a second of waiting has room for: 25 of 50 a second.
-    goodput = std::max(goodput, pace(100, milliseconds(200), &refusals) / peak);
+    goodput = std::max(goodput, pace(100, milliseconds(200), &beyond, &refusals) / peak);
   }
   ASSERT_GT(refusals.size(), 50u);
   std::ranges::sort(refusals);
@@ -191,9 +193,11 @@ TEST(QueueOverload, AtTwiceTheCapacityGoodputStaysAndRefusalsAreEarly) {
   std::ranges::sort(own);
   testing::Test::RecordProperty("own_p50_ms", fmt::format("{:.2f}", Median(own) * 1e3));
   testing::Test::RecordProperty("own_p99_ms", fmt::format("{:.2f}", own[own.size() * 99 / 100] * 1e3));
+  if (kSanitized) return;  // a hundred clients share its cores with what watches them
   EXPECT_GE(goodput, 0.95);
-  EXPECT_LT(Median(refusals), 0.005);
-  EXPECT_LT(p99, 0.1) << "on a machine that is shared with other builds";
+  // Who is served then waits for one other before it: 160 ms as the engine is paced.
+  EXPECT_LT(Median(refusals), Median(at_peak) / 32);
+  EXPECT_LT(p99, Median(at_peak) * 0.6) << "on a machine that is shared with other builds";
 }
 
 TEST(QueueMemory, TenThousandWaitingCostLessThanAHundredMegabytes) {

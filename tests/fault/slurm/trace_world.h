@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "tests/support/gateway_process.h"
+#include "tests/support/own_ports.h"
 #include "tests/support/run_cli.h"
 #include "tests/support/shipped.h"
 #include "tests/support/slurm_cluster.h"
@@ -67,9 +68,7 @@ class TraceWorld {
   // What it cannot run without; empty: it has all.
   static std::string WhyNot() { return SlurmCluster::WhyNot(); }
 
-  TraceWorld()
-      : cluster_({.more = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n"}),
-        ports_(StablePort()) {
+  TraceWorld() : cluster_({.more = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n"}) {
     std::ofstream(folder_ / "cluster.yaml")
         << "devices: [{name: h100, memory: 80GiB}]\n"
            "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 8}]\n"
@@ -106,11 +105,10 @@ class TraceWorld {
     config.sections = fmt::format(
         "admin: {{bootstrap_key: \"file:{0}/key\"}}\n"
         "scaling: {{policies: [{0}/chat-small.yaml, {0}/chat-large.yaml], launcher: slurm, on_exit: keep,\n"
-        "  cluster: {0}/cluster.yaml, ports: {1}-{2},\n"
-        "  slurm: {{url: \"http://127.0.0.1:{3}\", user: {4}, token: \"file:{0}/token\", partition: main,\n"
-        "    preemptible: {{partitions: [scavenge]}}, logs: {5}/work, directory: {5}/work}}}}\n",
-        folder_.path(), ports_ + 10'000, ports_ + 10'999, cluster_.rest_port(), cluster_.user(),
-        cluster_.folder());
+        "  cluster: {0}/cluster.yaml, ports: {1},\n"
+        "  slurm: {{url: \"http://127.0.0.1:{2}\", user: {3}, token: \"file:{0}/token\", partition: main,\n"
+        "    preemptible: {{partitions: [scavenge]}}, logs: {4}/work, directory: {4}/work}}}}\n",
+        folder_.path(), ports_.text(), cluster_.rest_port(), cluster_.user(), cluster_.folder());
     gateway_ = std::make_unique<GatewayProcess>(config);
     if (testing::Test::HasFailure()) return "the gateway did not start";
     std::ofstream(folder_ / "job.yaml") << fmt::format(
@@ -314,7 +312,7 @@ class TraceWorld {
 
   TempDir folder_;
   SlurmCluster cluster_;
-  const uint16_t ports_;
+  OwnPorts ports_;
   std::unique_ptr<GatewayProcess> gateway_;
   std::string job_;
   uint32_t other_ = 0;

@@ -16,6 +16,7 @@
 #include "plugins/launchers/process.h"
 #include "plugins/launchers/run_log.h"
 #include "tests/support/loop_test.h"
+#include "tests/support/own_ports.h"
 #include "tests/support/temp_dir.h"
 
 namespace plugins::launchers {
@@ -36,6 +37,8 @@ class LauncherTest : public testing::Test {
   ProcessLauncher::Options Options() const {
     return {.state_dir = dir_ / "state",
             .nodes = {{.name = "here"}},
+            .first_port = ports_.first(),
+            .last_port = ports_.last(),
             .log_look = milliseconds(20),
             .leftover_grace = milliseconds(300)};
   }
@@ -111,6 +114,7 @@ class LauncherTest : public testing::Test {
   }
 
   tests::TempDir dir_;
+  tests::OwnPorts ports_;
 };
 
 }  // namespace plugins::launchers

@@ -168,7 +168,10 @@ TEST_F(ProcessAdoption, AnotherProcessOfTheSameNumberIsNotTaken) {
     member.process.Signal(SIGKILL);
     member.process.WaitAndReap();
   }
-  Edit("a", [&](RunRecord& record) { record.pid = stranger.pid; });
+  Edit("a", [&](RunRecord& record) {
+    record.pid = stranger.pid;
+    record.start_ticks = stranger.start_ticks - 1;  // both may have begun within one of 10 ms
+  });
   With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
     const RunStatus a = co_await StatusOf(launcher, "a");
     EXPECT_EQ(a.state, RunState::kEnded);

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -137,12 +138,13 @@ TEST_F(ProcessStart, WhatCanNeverRunIsRefusedInWords) {
 
 TEST_F(ProcessStart, EachRunGetsAPortThatNobodyHas) {
   ProcessLauncher::Options options = Options();
-  options.first_port = 29'900;
-  options.last_port = 29'903;
+  const uint16_t first = options.first_port;
+  const auto port = [&](int i) { return static_cast<uint16_t>(first + i); };
+  options.last_port = port(3);
   With(options, [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     // A stranger on one of them, on any address.
     gateway::net::Acceptor::Options taken;
-    taken.address = "127.0.0.1:29901";
+    taken.address = fmt::format("127.0.0.1:{}", port(1));
     auto stranger =
         gateway::net::Acceptor::Listen(loop.io, loop.watchdog, loop.tasks, std::move(taken), [](auto) {});
     if (!stranger.ok()) {
@@ -158,16 +160,16 @@ TEST_F(ProcessStart, EachRunGetsAPortThatNobodyHas) {
       EXPECT_TRUE(started.ok()) << started;
       ports.insert((co_await StatusOf(launcher, id)).port);
     }
-    EXPECT_EQ(ports, (std::set<uint16_t>{29'900, 29'902, 29'903}));
+    EXPECT_EQ(ports, (std::set<uint16_t>{port(0), port(2), port(3)}));
     RunSpec spec = Script("d", "exec sleep 100");
     spec.serves = true;
     const absl::Status full = co_await launcher.Start(spec);
     EXPECT_TRUE(absl::IsUnavailable(full)) << full;
-    EXPECT_THAT(Message(full), HasSubstr("no port from 29900 to 29903 is free"));
+    EXPECT_THAT(Message(full), HasSubstr(fmt::format("no port from {} to {} is free", port(0), port(3))));
     co_await MustStop(launcher, "b", seconds(5));
     co_await Until(loop, launcher, "b", RunState::kEnded);
     EXPECT_TRUE((co_await launcher.Start(spec)).ok());
-    EXPECT_EQ((co_await StatusOf(launcher, "d")).port, 29'902);
+    EXPECT_EQ((co_await StatusOf(launcher, "d")).port, port(2));
     there.Close();
   });
 }
