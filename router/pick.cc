@@ -336,9 +336,10 @@ bool Candidates::Usable(uint32_t place) const {
 bool Candidates::HasRoomFor(uint32_t place, const PickFacts& facts) const {
   if (!spec_.room) return true;
   const SeenSignals seen = state(place).engine.ReadSeen(now_);
-  const double spared =
-      facts.cached.empty() ? 0 : static_cast<double>(HeldAt(place, facts)) / seen.prefill_rate;
-  return HasRoom(spec_, replicas_[place].spec, seen, spared);
+  const int64_t held = HeldAt(place, facts);
+  return HasRoom(
+      spec_, replicas_[place].spec, seen,
+      {.held = static_cast<double>(held), .computed = static_cast<double>(facts.prompt_tokens - held)});
 }
 
 std::optional<uint32_t> Candidates::PlaceOf(ReplicaId id) const {

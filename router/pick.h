@@ -153,7 +153,7 @@ class Candidates {
   }
   bool Tried(uint32_t place) const;
   bool Usable(uint32_t place) const;
-  // A holder of the prompt's beginning may be busier, by the time that computing the rest alone saves.
+  // See HasRoom().
   bool HasRoomFor(uint32_t place, const PickFacts& facts) const;
   Signals Read(uint32_t place) const { return state(place).engine.Read(now_); }
   const AdapterWanted& adapter() const { return scope_.adapter; }

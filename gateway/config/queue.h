@@ -23,7 +23,7 @@ struct Queue {
   uint32_t max_requests = 10'000;
   uint64_t max_bytes = uint64_t{256} << 20;                  // of waiting requests
   conf::Duration max_wait = std::chrono::minutes(5);         // as for the first byte of an answer
-  conf::Duration busy_for = std::chrono::milliseconds(250);  // of prefill before a replica is full enough
+  conf::Duration busy_for = std::chrono::milliseconds(500);  // of prefill; then a replica is full enough
   // So many times as long as its prompt takes to compute, a request lets shorter ones of its tenant pass.
   double shorter_first = 4;
   std::optional<uint32_t> max_running;  // requests on a replica; absent: what its engine says or shows

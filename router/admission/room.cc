@@ -15,6 +15,8 @@ constexpr double kFewQueued = 8;
 constexpr double kFewOfRunning = 0.25;
 // Where no first token has come yet.
 constexpr double kUnmeasuredWaiting = 64;
+// Of `busy_for`, what may stand before a prompt however long that is.
+constexpr double kAnyone = 0.1;
 
 bool RunsAllItCan(const SeenSignals& s, const RoomSpec& spec) {
   const double most = spec.max_running > 0 ? spec.max_running : s.max_running;
@@ -24,20 +26,26 @@ bool RunsAllItCan(const SeenSignals& s, const RoomSpec& spec) {
 
 }  // namespace
 
-bool HasRoom(const SeenSignals& s, const RoomSpec& spec, double spared, WaitsFor waits) {
+bool HasRoom(const SeenSignals& s, const RoomSpec& spec, const Prompt& prompt, WaitsFor waits) {
   if (s.requests < 1) return true;
   if (RunsAllItCan(s, spec) || s.kv_use >= kFullKv) return false;
-  const double wait = conf::ToSeconds(spec.busy_for) + s.alone + spared;
-  const double computed = waits == WaitsFor::kThis ? wait - s.alone + s.latency : wait;
-  if (s.rate_measured && s.backlog >= computed * s.prefill_rate) return false;
+  const bool any = waits == WaitsFor::kAny;
+  const double busy_for = conf::ToSeconds(spec.busy_for);
+  const double before_anyone = any ? busy_for : kAnyone * busy_for;
+  const double own = prompt.computed / s.prefill_rate;
+  const double spared = prompt.held / s.prefill_rate;
+  const double before = std::max(before_anyone, busy_for - own) + (any ? s.alone : s.latency) + spared;
+  if (s.rate_measured && s.backlog >= before * s.prefill_rate) return false;
+  const double wait = before_anyone + s.alone + spared;
   const double few = s.first_tokens > 0 ? std::max(kFewQueued, wait * s.first_tokens) : kUnmeasuredWaiting;
   return s.waiting < few;
 }
 
-bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen, double spared) {
+bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen,
+             const Prompt& prompt) {
   if (!model.room) return true;
   const WaitsFor waits = TurnPlan::Plans(model) ? WaitsFor::kThis : WaitsFor::kAny;
-  if (replica.room_known) return HasRoom(seen, *model.room, spared, waits);
+  if (replica.room_known) return HasRoom(seen, *model.room, prompt, waits);
   return model.room->max_running <= 0 || seen.requests < model.room->max_running;
 }
 

@@ -8,6 +8,12 @@
 //   - our streams there wait: their backlog over the measured prefill rate, or their number over the first
 //     tokens that come a second, is longer than `busy_for` beyond what a request takes that finds nobody
 //     waiting. Up to eight are no queue, nor 64 where no first token has been seen yet.
+//
+// Where requests wait for the replica that serves each best (see TurnPlan) a tenth of `busy_for` is enough,
+// so that the engine is not idle when those before have begun: what waits here can still be put in order.
+// There it may be more for a short prompt, by what is computed: until that and its own together take
+// `busy_for`, since many short ones are computed in one step, and had better be there for it.
+//
 // So answers that come whole fill a replica only up to a number that somebody has told or that its engine was
 // seen to reach. One that is idle always has room, whatever the meters say; a provider always, but for the
 // operator's bound.
@@ -27,13 +33,17 @@ namespace router {
 // Who waits at the gateway for this very replica (see TurnPlan), or for any that has room.
 enum class WaitsFor : uint8_t { kAny, kThis };
 
-// `spared`: seconds of prefill that this replica would save the request, by which it may be busier. Where who
-// waits waits for this replica, it is kept busy with less, so that more can be put in order: beyond
-// `busy_for` only by its latency, not by what prompts take to compute.
-bool HasRoom(const SeenSignals& seen, const RoomSpec& spec, double spared = 0,
+// The prompt of who asks, in tokens.
+struct Prompt {
+  double held = 0;      // by this replica, which may be busier by as long as they would take to compute
+  double computed = 0;  // the others
+};
+
+bool HasRoom(const SeenSignals& seen, const RoomSpec& spec, const Prompt& prompt = {},
              WaitsFor waits = WaitsFor::kAny);
 // Of this replica, a provider or not, of a model that may have no RoomSpec: then it has room.
-bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen, double spared = 0);
+bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen,
+             const Prompt& prompt = {});
 
 // It has none until an answer ends, however soon the prompts there are computed: it runs as many as it can.
 bool IsFull(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen);

@@ -6,8 +6,9 @@
 namespace router {
 
 struct RoomSpec {
-  conf::Duration busy_for = std::chrono::milliseconds(250);  // of prefill that stands before a new request
-  double max_running = 0;                                    // requests; 0: what the engine can run
+  conf::Duration busy_for =
+      std::chrono::milliseconds(500);  // of prefill, a new request's own included; see HasRoom()
+  double max_running = 0;              // requests; 0: what the engine can run
 };
 
 }  // namespace router

@@ -180,7 +180,7 @@ TEST(QueueConfig, APriorityIsABandOfSomeQueue) {
 TEST(QueueConfig, TheReferenceShowsTheDefaults) {
   std::string text(kConfig);
   text.replace(text.find("{max_running"), std::string::npos,
-               "{max_requests: 10000, max_bytes: 256MiB, max_wait: 5m, busy_for: 250ms}");
+               "{max_requests: 10000, max_bytes: 256MiB, max_wait: 5m, busy_for: 500ms}");
   const config::Queue shown = Parse(text).config->models[0].queue;
   const config::Queue usual;
   EXPECT_EQ(shown.max_requests, usual.max_requests);

@@ -30,10 +30,10 @@ TEST(Room, ARequestHasItUntilItIsSeenThatItWouldWait) {
       {"some run", kSome, true},
       {"thousands run, of which nothing else is known", With([](SeenSignals& s) { s.requests = 5'000; }),
        true},
-      {"a short backlog", With([](SeenSignals& s) { s.backlog = 249; }), true},
-      {"a quarter of a second of prefill", With([](SeenSignals& s) { s.backlog = 250; }), false},
+      {"a short backlog", With([](SeenSignals& s) { s.backlog = 499; }), true},
+      {"half a second of prefill", With([](SeenSignals& s) { s.backlog = 500; }), false},
       {"... where a request alone takes as long", With([](SeenSignals& s) {
-         s.backlog = 499;
+         s.backlog = 749;
          s.alone = 0.25;
        }),
        true},
@@ -81,18 +81,33 @@ TEST(Room, ARequestHasItUntilItIsSeenThatItWouldWait) {
       {"idle, though its meters say otherwise", {.prefill_rate = 10, .kv_use = 1}, true},
   };
   for (const Case& c : cases) EXPECT_EQ(HasRoom(c.seen, {}), c.room) << c.what;
-  const SeenSignals busy = With([](SeenSignals& s) { s.backlog = 250; });
-  EXPECT_TRUE(HasRoom(busy, {.busy_for = 300ms})) << "the bound is the operator's";
-  EXPECT_TRUE(HasRoom(busy, {}, 0.1)) << "its cache saves more than it delays";
+  const SeenSignals busy = With([](SeenSignals& s) { s.backlog = 500; });
+  EXPECT_TRUE(HasRoom(busy, {.busy_for = 600ms})) << "the bound is the operator's";
+  EXPECT_TRUE(HasRoom(busy, {}, {.held = 100})) << "its cache saves more than it delays";
   EXPECT_FALSE(HasRoom(kSome, {.max_running = 4}));
   const SeenSignals slow = With([](SeenSignals& s) {
-    s.backlog = 400;
+    s.backlog = 600;
     s.alone = 0.25;
     s.latency = 0.1;
   });
   EXPECT_TRUE(HasRoom(slow, {}));
-  EXPECT_FALSE(HasRoom(slow, {}, 0, WaitsFor::kThis)) << "what it takes to compute is no latency";
-  EXPECT_TRUE(HasRoom(slow, {}, 0.1, WaitsFor::kThis));
+  EXPECT_FALSE(HasRoom(slow, {}, {}, WaitsFor::kThis)) << "what it takes to compute is no latency";
+  EXPECT_TRUE(HasRoom(slow, {}, {.held = 100}, WaitsFor::kThis));
+}
+
+// Short prompts are there together for the engine's next step; before a long one only so much that the engine
+// does not become idle.
+TEST(Room, WhatStandsBeforeAPromptAndItsOwnCountTogetherWhereItWaitsForThisReplica) {
+  const auto most_before = [](double computed, WaitsFor waits) {
+    SeenSignals seen = kSome;
+    while (HasRoom(seen, {}, {.computed = computed}, waits)) ++seen.backlog;
+    return seen.backlog;
+  };
+  EXPECT_EQ(most_before(10, WaitsFor::kThis), 490);
+  EXPECT_EQ(most_before(400, WaitsFor::kThis), 100);
+  EXPECT_EQ(most_before(460, WaitsFor::kThis), 50);
+  EXPECT_EQ(most_before(100'000, WaitsFor::kThis), 50);
+  EXPECT_EQ(most_before(100'000, WaitsFor::kAny), 500);
 }
 
 // A server that takes half a second for each request and any number of them at a time: who admitted only what
