@@ -44,9 +44,13 @@ class Hammer {
     }
   }
 
-  // Until so many requests have been sent; false when that takes a minute.
-  bool Sends(uint64_t requests) const {
-    return Within(milliseconds(60'000), [&] { return sent_ >= requests; });
+  // Until so many requests have been sent and so many answers have come whole; false when that takes a
+  // minute.
+  bool Sends(uint64_t requests, size_t answers = 0) {
+    return Within(milliseconds(60'000), [&] {
+      const std::lock_guard lock(mutex_);
+      return sent_ >= requests && whole_.size() >= answers;
+    });
   }
 
   // After Stop(): answers that came whole, by request id, and how many came with each status.

@@ -42,11 +42,10 @@ TEST(Limits, ConcurrencyIsNeverExceededAndNothingLeaksAfterAnyMixOfFailures) {
                                   .model = kImpatient,
                                   .threads = threads});
     Hammer hammer(gateway.port(), {.clients = 12, .seed = static_cast<uint64_t>(threads)});
-    EXPECT_TRUE(hammer.Sends(500));
+    EXPECT_TRUE(hammer.Sends(500, 6));
     hammer.Stop();
     ASSERT_TRUE(gateway.Settles());
     EXPECT_GT(hammer.statuses().at(429), 0u) << "the limit was never reached";
-    EXPECT_GT(hammer.whole().size(), 5u);
     if (threads == 1) {
       int running = 0;
       int most = 0;
