@@ -8,13 +8,14 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+
+#include "conf/text.h"
 
 namespace conf {
 namespace {
@@ -186,10 +187,8 @@ const Node::Field* Node::Find(std::string_view key) const {
 
 const Node* Node::Child(std::string_view token) const {
   if (const Field* field = Find(token); field != nullptr) return field->value.get();
-  size_t index = 0;
-  const char* end = token.data() + token.size();
-  const auto [rest, error] = std::from_chars(token.data(), end, index);
-  return error == std::errc{} && rest == end && index < items.size() ? items[index].get() : nullptr;
+  const std::optional<size_t> index = ReadNumber<size_t>(token);
+  return index && *index < items.size() ? items[*index].get() : nullptr;
 }
 
 Parsed ParseYaml(std::string_view text, const ParseLimits& limits) {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "conf/text.h"
 #include "router/facts_keys.h"
 
 namespace router {
@@ -33,10 +34,8 @@ std::string ListKinds(uint8_t accepts) {
 
 // An integral number, also when written as 1e3 or 5.0.
 std::optional<int64_t> ParseInteger(std::string_view raw) {
-  int64_t whole = 0;
-  const auto [rest, error] = std::from_chars(raw.data(), raw.data() + raw.size(), whole);
-  if (error == std::errc{} && rest == raw.data() + raw.size()) {
-    return std::clamp<int64_t>(whole, -static_cast<int64_t>(kMaxCount), static_cast<int64_t>(kMaxCount));
+  if (const std::optional<int64_t> whole = conf::ReadNumber<int64_t>(raw)) {
+    return std::clamp<int64_t>(*whole, -static_cast<int64_t>(kMaxCount), static_cast<int64_t>(kMaxCount));
   }
   double value = 0;
   const auto parsed = std::from_chars(raw.data(), raw.data() + raw.size(), value);

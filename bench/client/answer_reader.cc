@@ -1,8 +1,9 @@
 #include "bench/client/answer_reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
+
+#include "conf/text.h"
 
 namespace bench {
 namespace {
@@ -16,10 +17,8 @@ uint64_t Number(const Json& object, const char* key) {
 }
 
 std::optional<conf::Duration> DurationOf(std::string_view text, conf::Duration unit) {
-  uint32_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return number * unit;
+  const std::optional<uint32_t> number = conf::ReadNumber<uint32_t>(text);
+  return number ? std::optional(*number * unit) : std::nullopt;
 }
 
 std::optional<Usage> ReadUsage(const Json& body) {

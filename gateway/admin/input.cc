@@ -34,9 +34,7 @@ std::string Unknown(std::string_view what, std::string_view name, std::span<cons
 }
 
 bool IsWhole(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
+  return conf::ReadNumber<uint64_t>(text).has_value();
 }
 
 bool IsTexts(const json& value) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 
 #include "conf/text.h"
 #include "gateway/admin/handlers.h"
@@ -179,9 +178,12 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
                                         std::tuple("from", &from, uint64_t{INT64_MAX})}) {
     const std::string text = call.Query(name);
     if (text.empty()) continue;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-    if (error != std::errc() || end != text.data() + text.size() || *out > most)
+    const std::optional<uint64_t> number = conf::ReadNumber<uint64_t>(text);
+    if (number && *number <= most) {
+      *out = *number;
+    } else {
       problems.push_back({name, fmt::format("\"{}\" is not a whole number up to {}", text, most)});
+    }
   }
   const std::string attempt = call.Query("attempt");
   if (!attempt.empty() && attempt != "last" && attempt != "before")

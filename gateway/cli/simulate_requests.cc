@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "conf/text.h"
 #include "conf/time.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/files.h"
@@ -54,10 +55,9 @@ struct PoolRun {
 std::optional<std::pair<uint32_t, std::string>> AtReplica(const std::string& text, uint32_t replicas) {
   const size_t sign = text.find('@');
   if (sign == std::string::npos) return std::nullopt;
-  uint32_t replica = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + sign, replica);
-  if (error != std::errc{} || rest != text.data() + sign || replica >= replicas) return std::nullopt;
-  return std::pair(replica, text.substr(sign + 1));
+  const auto replica = conf::ReadNumber<uint32_t>(std::string_view(text).substr(0, sign));
+  if (!replica || *replica >= replicas) return std::nullopt;
+  return std::pair(*replica, text.substr(sign + 1));
 }
 
 void ReadFaults(std::string_view option, const std::vector<std::string>& texts, serving::FaultKind kind,

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "conf/text.h"
 #include "conf/time.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/files.h"
@@ -63,13 +63,9 @@ std::optional<Beside> ReadBeside(const std::string& text) {
   if (way == std::end(kWays)) return std::nullopt;
   beside.way = way->second;
   if (colon == std::string::npos) return beside;
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, number);
+  const double number = conf::ReadNumber<double>(std::string_view(text).substr(colon + 1)).value_or(0);
   const double most = beside.way == Way::kFixed ? kMostReplicas : 1e6;
-  if (error != std::errc{} || rest != end || beside.way == Way::kOracle || !(number > 0 && number <= most)) {
-    return std::nullopt;
-  }
+  if (beside.way == Way::kOracle || !(number > 0 && number <= most)) return std::nullopt;
   if (beside.way == Way::kFixed && number != std::floor(number)) return std::nullopt;
   beside.number = number;
   return beside;

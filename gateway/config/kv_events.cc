@@ -1,10 +1,10 @@
 #include "gateway/config/kv_events.h"
 
-#include <charconv>
 #include <cstdint>
 #include <string_view>
 
 #include "conf/reader.h"
+#include "conf/text.h"
 
 namespace gateway::config {
 namespace {
@@ -17,10 +17,8 @@ struct SocketUrl {
     const size_t colon = rest.rfind(':');
     const std::string_view host = rest.substr(0, colon);
     const std::string_view digits = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
-    uint16_t port = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-    const bool good = error == std::errc() && end == digits.data() + digits.size() && port > 0 &&
-                      !host.empty() && host.find_first_of("/@*? ") == std::string_view::npos;
+    const bool good = conf::ReadNumber<uint16_t>(digits).value_or(0) > 0 && !host.empty() &&
+                      host.find_first_of("/@*? ") == std::string_view::npos;
     return good ? "" : "must be the address that the gateway is to connect to, such as tcp://10.0.0.5:5557";
   }
 };

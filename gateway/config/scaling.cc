@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -280,8 +279,8 @@ const ModelPolicy* Scaling::Find(std::string_view model) const {
 
 void Read(const conf::Value& value, PortRange& out) {
   const auto port = [](std::string_view text, uint16_t& to) {
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), to);
-    return error == std::errc() && rest == text.data() + text.size() && to >= 1024;
+    to = conf::ReadNumber<uint16_t>(text).value_or(0);
+    return to >= 1024;
   };
   const std::string_view text = value.kind() == conf::Kind::kScalar ? std::string_view(value.text()) : "";
   const size_t dash = text.find('-');

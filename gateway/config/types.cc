@@ -7,7 +7,6 @@
 #include <array>
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
@@ -54,15 +53,14 @@ std::optional<Address> ParseAddress(std::string_view text) {
   if (colon == std::string_view::npos) return std::nullopt;
   std::string host(text.substr(0, colon));
   const std::string_view digits = text.substr(colon + 1);
-  uint16_t port = 0;
-  const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc{} || rest != digits.data() + digits.size()) return std::nullopt;
+  const std::optional<uint16_t> port = conf::ReadNumber<uint16_t>(digits);
+  if (!port) return std::nullopt;
   if (host == "localhost") host = "127.0.0.1";
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
-    return IsIpv6(host) ? std::optional(Address{host, port}) : std::nullopt;
+    return IsIpv6(host) ? std::optional(Address{host, *port}) : std::nullopt;
   }
-  return IsIpv4(host) ? std::optional(Address{host, port}) : std::nullopt;
+  return IsIpv4(host) ? std::optional(Address{host, *port}) : std::nullopt;
 }
 
 std::string Bracketed(const std::string& host) {
@@ -123,10 +121,8 @@ void ReadHeaders(const conf::Value& value, bool secret, std::vector<HeaderType>&
 
 // Boost 1.81's port_number() wraps around.
 std::optional<uint16_t> ParsePort(std::string_view digits) {
-  uint16_t port = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, port);
-  return error == std::errc{} && rest == end && port != 0 ? std::optional(port) : std::nullopt;
+  const std::optional<uint16_t> port = conf::ReadNumber<uint16_t>(digits);
+  return port != 0 ? port : std::nullopt;
 }
 
 // Boost 1.81 takes what follows an authority without a slash for a path.

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <boost/url/parse.hpp>
-#include <charconv>
 #include <cstdint>
+
+#include "conf/text.h"
 
 namespace gateway::net {
 
@@ -29,10 +30,7 @@ absl::StatusOr<Url> ParseUrl(std::string_view text) {
   if (url.host.empty()) return absl::InvalidArgumentError(fmt::format("no host in URL \"{}\"", text));
   url.port = !parsed->has_port() ? (url.tls ? "443" : "80") : std::string(parsed->port());
   // Boost.URL takes any digits, and none.
-  uint16_t port = 0;
-  const char* end = url.port.data() + url.port.size();
-  const auto [rest, wrong] = std::from_chars(url.port.data(), end, port);
-  if (wrong != std::errc{} || rest != end || port == 0) {
+  if (conf::ReadNumber<uint16_t>(url.port).value_or(0) == 0) {
     return absl::InvalidArgumentError(
         fmt::format("port \"{}\" in URL \"{}\": must be 1 to 65535", url.port, text));
   }

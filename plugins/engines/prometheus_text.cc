@@ -1,7 +1,8 @@
 #include "plugins/engines/prometheus_text.h"
 
-#include <charconv>
 #include <limits>
+
+#include "conf/text.h"
 
 namespace plugins::engines {
 namespace {
@@ -18,10 +19,7 @@ std::optional<double> NumberOf(std::string_view text) {
   if (text == "+Inf" || text == "Inf") return std::numeric_limits<double>::infinity();
   if (text == "-Inf") return -std::numeric_limits<double>::infinity();
   if (text.starts_with('+')) text.remove_prefix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return conf::ReadNumber<double>(text);
 }
 
 // Where a quoted text that begins after `from` ends: at its closing quote.

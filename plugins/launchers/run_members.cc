@@ -7,10 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cstring>
 #include <memory>
 
+#include "conf/text.h"
 #include "plugins/launchers/files.h"
 
 namespace plugins::launchers {
@@ -29,10 +28,7 @@ std::vector<pid_t> AllPids() {
   const std::unique_ptr<DIR, CloseDir> proc(opendir("/proc"));
   if (!proc) return pids;
   while (const dirent* entry = readdir(proc.get())) {
-    const char* const end = entry->d_name + std::strlen(entry->d_name);
-    pid_t pid = 0;
-    const auto [stopped, error] = std::from_chars(entry->d_name, end, pid);
-    if (error == std::errc() && stopped == end) pids.push_back(pid);
+    if (const std::optional<pid_t> pid = conf::ReadNumber<pid_t>(entry->d_name)) pids.push_back(*pid);
   }
   std::ranges::sort(pids);
   return pids;

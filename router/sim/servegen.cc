@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "conf/text.h"
 #include "scheduler/io/lines.h"
 #include "scheduler/sim/draws.h"
 
@@ -28,10 +29,8 @@ constexpr double kMostTimes = 1e6;
 constexpr size_t kFields = 6;
 
 std::optional<double> Number(std::string_view text, double least, double most) {
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && rest == text.data() + text.size();
-  return whole && value >= least && value <= most ? std::optional(value) : std::nullopt;
+  const std::optional<double> value = conf::ReadNumber<double>(text);
+  return value >= least && value <= most ? value : std::nullopt;
 }
 
 conf::Duration Seconds(double seconds) {
@@ -235,8 +234,10 @@ std::optional<MixPart> ParseMixPart(std::string_view text) {
     part.times = *times;
     text = text.substr(0, colon);
   }
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), part.client);
-  return error == std::errc{} && rest == text.data() + text.size() ? std::optional(part) : std::nullopt;
+  const auto client = conf::ReadNumber<decltype(part.client)>(text);
+  if (!client) return std::nullopt;
+  part.client = *client;
+  return part;
 }
 
 std::optional<std::vector<Call>> Mixed(std::span<const ServegenClient> clients,

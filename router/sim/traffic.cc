@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <concepts>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/text.h"
 #include "scheduler/io/lines.h"
 
 namespace router::sim {
@@ -23,10 +23,8 @@ constexpr std::string_view kTokens = "a number of tokens, at most 16777216";
 constexpr conf::Duration kLongestTrace = std::chrono::hours(24 * 366 * 100);
 
 std::optional<uint32_t> Tokens(std::string_view text) {
-  uint32_t tokens = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), tokens);
-  const bool whole = error == std::errc{} && rest == text.data() + text.size();
-  return whole && tokens <= kMaxCallTokens ? std::optional(tokens) : std::nullopt;
+  const std::optional<uint32_t> tokens = conf::ReadNumber<uint32_t>(text);
+  return tokens <= kMaxCallTokens ? tokens : std::nullopt;
 }
 
 // "2023-11-16 18:15:46.6805900,374,44"; the time counts from the first line's.

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <vector>
+
+#include "conf/text.h"
 
 namespace scheduler::autoscale {
 namespace {
@@ -33,10 +34,8 @@ std::vector<std::string_view> Split(std::string_view text, char at) {
 }
 
 std::optional<int> Number(std::string_view text) {
-  int number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || rest != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+  const std::optional<int> number = conf::ReadNumber<int>(text);
+  return number >= 0 ? number : std::nullopt;
 }
 
 // "1-5", "*", "*/15", "7" or "10-50/10" as numbers.

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "conf/text.h"
 
 namespace scheduler::io {
 namespace {
@@ -64,10 +65,8 @@ const std::string& CsvRow::Text(std::string_view column) const {
 
 int64_t CsvRow::Whole(std::string_view column, int64_t min, int64_t max) {
   const std::string& text = Text(column);
-  int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc{} && rest == end && number >= min && number <= max) return number;
+  const std::optional<int64_t> number = conf::ReadNumber<int64_t>(text);
+  if (number && *number >= min && *number <= max) return *number;
   Fail(column, fmt::format("expected a whole number between {} and {}, found \"{}\"", min, max, text));
   return min;
 }

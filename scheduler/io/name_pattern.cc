@@ -2,20 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include "conf/text.h"
 
 namespace scheduler::io {
 namespace {
 
 constexpr uint64_t kMaxNames = 1'000'000;
 constexpr size_t kLongestName = 256;  // bytes: a million of them are made
-
-std::optional<uint64_t> Number(std::string_view text) {
-  uint64_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 }  // namespace
 
@@ -32,8 +25,8 @@ std::optional<NamePattern> NamePattern::Parse(std::string_view text) {
   const std::string_view range = text.substr(open + 1, close - open - 1);
   const size_t dots = range.find("..");
   if (dots == std::string_view::npos) return std::nullopt;
-  const auto first = Number(range.substr(0, dots));
-  const auto last = Number(range.substr(dots + 2));
+  const auto first = conf::ReadNumber<uint64_t>(range.substr(0, dots));
+  const auto last = conf::ReadNumber<uint64_t>(range.substr(dots + 2));
   if (!first || !last || *last < *first || *last - *first >= kMaxNames) return std::nullopt;
   out.prefix_ = text.substr(0, open);
   out.suffix_ = text.substr(close + 1);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "conf/text.h"
@@ -41,19 +40,12 @@ absl::Status UnknownKind(std::string_view name) {
   return Invalid(fmt::format("unknown fault \"{}\"{}", name, conf::DidYouMean(name, names)));
 }
 
-std::optional<uint32_t> Number(std::string_view text) {
-  uint32_t value = 0;
-  auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // "0.1", "every:3" or "first:2".
 absl::Status ReadCondition(std::string_view text, Fault& fault) {
   for (auto [prefix, field] :
        {std::pair{std::string_view("every:"), &Fault::every}, {"first:", &Fault::first}}) {
     if (!text.starts_with(prefix)) continue;
-    auto count = Number(text.substr(prefix.size()));
+    auto count = conf::ReadNumber<uint32_t>(text.substr(prefix.size()));
     if (!count || *count == 0)
       return Invalid(fmt::format("fault condition \"@{}\": want a count of at least 1", text));
     fault.*field = *count;
@@ -84,7 +76,7 @@ absl::StatusOr<Fault> ParseFault(std::string_view text) {
   if (kind == nullptr) return UnknownKind(name);
   Fault fault{.kind = kind->kind, .arg = kind->arg, .api = {}};
   if (name.size() < text.size()) {
-    auto arg = Number(text.substr(name.size() + 1));
+    auto arg = conf::ReadNumber<uint32_t>(text.substr(name.size() + 1));
     if (!arg) return Invalid(fmt::format("fault \"{}\": the argument must be a whole number", text));
     fault.arg = *arg;
   }
