@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "router/admission/room.h"
 #include "scheduler/engine/presets.h"
 
 namespace gateway::control {
@@ -50,6 +51,16 @@ Reckoned ReckonCapacity(const std::string& preset, std::span<const router::Engin
   }
   if (measured > 0 && paced) out.by = "what was measured";
   return out;
+}
+
+double OccupiedOf(const router::EngineSignals& engine, const scheduler::autoscale::Capacity& capacity,
+                  const router::RoomSpec& room, conf::Duration inter_token, conf::TimePoint now) {
+  if (router::IsFull(engine.ReadSeen(now), room)) return 1;
+  const router::Signals signals = engine.Read(now);
+  if (signals.requests < 1) return 0;  // what stays in an idle cache keeps nobody busy
+  const double context = signals.kv_use * capacity.kv_tokens / signals.requests;
+  const double most = MostInTime(capacity, context, inter_token);
+  return std::clamp(std::max(signals.requests / most, signals.kv_use), 0.0, 1.0);
 }
 
 }  // namespace gateway::control

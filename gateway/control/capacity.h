@@ -9,6 +9,7 @@
 #include <string>
 
 #include "conf/time.h"
+#include "router/admission/room_spec.h"
 #include "router/engine_signals.h"
 #include "scheduler/autoscale/capacity.h"
 
@@ -22,5 +23,10 @@ struct Reckoned {
 // `preset` empty: none is named.
 Reckoned ReckonCapacity(const std::string& preset, std::span<const router::EngineSignals* const> engines,
                         conf::TimePoint now);
+
+// Of a ready replica, the part of its batch or KV cache that is in use: 0 to 1. One that was seen to be full
+// (router/admission/room.h) is, whatever has been reckoned.
+double OccupiedOf(const router::EngineSignals& engine, const scheduler::autoscale::Capacity& capacity,
+                  const router::RoomSpec& room, conf::Duration inter_token, conf::TimePoint now);
 
 }  // namespace gateway::control

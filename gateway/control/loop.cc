@@ -144,7 +144,8 @@ void ControlLoop::DecideAll(conf::TimePoint now) {
       pool.asked = found == asked.end() ? Asked() : found->second;
       pool.signals = pool.meter.Next(pool.asked, *runtime->model(*id).waits, now);
       Reckon(pool, now);
-      pool.signals.demand.occupied = Occupied(pool, now);
+      const std::optional<router::RoomSpec>& room = runtime->routes().model(*id).spec.room;
+      pool.signals.demand.occupied = Occupied(pool, room.value_or(router::RoomSpec{}), now);
       Decide(pool, now);
       Keep(pool, pool.asked.came, now);
     } else {
@@ -179,17 +180,13 @@ void ControlLoop::Reckon(Pool& pool, conf::TimePoint now) {
 }
 
 // Ready replicas' parts of their batch or KV cache that are in use, summed.
-double ControlLoop::Occupied(const Pool& pool, conf::TimePoint now) const {
+double ControlLoop::Occupied(const Pool& pool, const router::RoomSpec& room, conf::TimePoint now) const {
   const std::string& model = pool.policy.model();
   const scheduler::autoscale::Capacity capacity = around_.outlooks->Get(model)->capacity();
   double sum = 0;
   for (const Replica& replica : fleet_.all()) {
     if (replica.model != model || replica.state != State::kReady || !replica.load) continue;
-    const router::Signals signals = replica.load->engine.Read(now);
-    if (signals.requests < 1) continue;  // what stays in an idle cache keeps nobody busy
-    const double context = signals.kv_use * capacity.kv_tokens / signals.requests;
-    const double most = MostInTime(capacity, context, pool.policy.scaling.inter_token);
-    sum += std::clamp(std::max(signals.requests / most, signals.kv_use), 0.0, 1.0);
+    sum += OccupiedOf(replica.load->engine, capacity, room, pool.policy.scaling.inter_token, now);
   }
   return sum;
 }

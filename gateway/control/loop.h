@@ -105,7 +105,7 @@ class ControlLoop final : private net::Alarm {
   void Decide(Pool& pool, conf::TimePoint now);
   void Reckon(Pool& pool, conf::TimePoint now);
   void Keep(Pool& pool, uint64_t came, conf::TimePoint now);
-  double Occupied(const Pool& pool, conf::TimePoint now) const;
+  double Occupied(const Pool& pool, const router::RoomSpec& room, conf::TimePoint now) const;
   void Place(conf::TimePoint now);
   void Tend(conf::TimePoint now);
   void Tell(Pool& pool);

@@ -18,17 +18,17 @@ constexpr double kUnmeasuredWaiting = 64;
 // Of `busy_for`, what may stand before a prompt however long that is.
 constexpr double kAnyone = 0.1;
 
-bool RunsAllItCan(const SeenSignals& s, const RoomSpec& spec) {
+}  // namespace
+
+bool IsFull(const SeenSignals& s, const RoomSpec& spec) {
   const double most = spec.max_running > 0 ? spec.max_running : s.max_running;
   if (most > 0 && s.requests >= most) return true;
   return s.full_batch > 0 && s.requests >= s.full_batch + std::max(kFewQueued, kFewOfRunning * s.full_batch);
 }
 
-}  // namespace
-
 bool HasRoom(const SeenSignals& s, const RoomSpec& spec, const Prompt& prompt, WaitsFor waits) {
   if (s.requests < 1) return true;
-  if (RunsAllItCan(s, spec) || s.kv_use >= kFullKv) return false;
+  if (IsFull(s, spec) || s.kv_use >= kFullKv) return false;
   const bool any = waits == WaitsFor::kAny;
   const double busy_for = conf::ToSeconds(spec.busy_for);
   const double before_anyone = any ? busy_for : kAnyone * busy_for;
@@ -51,7 +51,7 @@ bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSigna
 
 bool IsFull(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen) {
   if (!model.room || seen.requests < 1) return false;
-  if (replica.room_known) return RunsAllItCan(seen, *model.room);
+  if (replica.room_known) return IsFull(seen, *model.room);
   return model.room->max_running > 0 && seen.requests >= model.room->max_running;
 }
 

@@ -46,6 +46,7 @@ bool HasRoom(const ModelSpec& model, const ReplicaSpec& replica, const SeenSigna
              const Prompt& prompt = {});
 
 // It has none until an answer ends, however soon the prompts there are computed: it runs as many as it can.
+bool IsFull(const SeenSignals& seen, const RoomSpec& spec);
 bool IsFull(const ModelSpec& model, const ReplicaSpec& replica, const SeenSignals& seen);
 
 struct RoomFound {
