@@ -22,6 +22,8 @@ constexpr conf::Duration kNodesEvery = std::chrono::seconds(5);
 constexpr conf::Duration kMostWait = std::chrono::seconds(15);
 // After so long by our clock, Slurm's has passed into another second.
 constexpr conf::Duration kNextSecond = std::chrono::milliseconds(1500);
+// Why a job waits may change without a new stamp: while a run waits, all are asked for so often.
+constexpr conf::Duration kReasonsEvery = std::chrono::seconds(5);
 constexpr conf::Duration kSlurmdPatience = std::chrono::seconds(1);
 // Of a run that asks for no memory and has no devices by which it could be given a share of the node's.
 constexpr int64_t kLeastMemoryMib = 1024;
@@ -104,9 +106,11 @@ Task<absl::Status> SlurmLauncher::RefreshNodes() {
 Task<absl::Status> SlurmLauncher::RefreshJobs(bool all) {
   const uint64_t stamp = runs_.Stamp();
   const conf::TimePoint asked = Now();
-  absl::StatusOr<std::optional<slurm::JobList>> list =
-      co_await client_.Jobs(settled_ && !all ? latest_ + 1 : 0);
+  const bool reasons = runs_.Moving() && asked - all_at_ >= kReasonsEvery;
+  const bool newer = settled_ && !all && !reasons;
+  absl::StatusOr<std::optional<slurm::JobList>> list = co_await client_.Jobs(newer ? latest_ + 1 : 0);
   if (!list.ok()) co_return Failed(list.status());
+  if (!newer) all_at_ = asked;
   health_ = absl::OkStatus();
   jobs_at_ = Now();
   if (!*list) co_return absl::OkStatus();

@@ -94,7 +94,8 @@ class SlurmLauncher final : public Launcher {
   bool listed_ = false;
   int64_t latest_ = 0;  // JobList::latest, and since when
   conf::TimePoint latest_since_{};
-  bool settled_ = false;  // no list can say more of what happened until `latest_`
+  conf::TimePoint all_at_{};  // when all jobs were last asked for
+  bool settled_ = false;      // no list can say more of what happened until `latest_`
   std::set<std::string> changed_;
   conf::TimePoint jobs_at_{};
   conf::TimePoint nodes_at_{};

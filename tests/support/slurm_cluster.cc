@@ -136,7 +136,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
 SlurmdParameters=config_overrides
-SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,bf_interval=1
+SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1
 SlurmdTimeout=5
 KillWait=2
 ReturnToService=2

@@ -72,6 +72,9 @@ TEST_F(SlurmTest, SaysWhyARunWaitsAndWhatCanNeverStart) {
     SlurmLauncher launcher(loop, Options());
     launcher.Open();
     cluster_->Batch({"--nodelist=node2", "--gres=gpu:h100:8", "--mem=1000"}, "sleep 300");
+    // Who comes while that is still pending waits for its priority, and Slurm says so for a minute.
+    EXPECT_TRUE(tests::Within(tests::milliseconds(30'000),
+                              [&] { return cluster_->Run({"/usr/bin/squeue", "-h", "-t", "R"}) != ""; }));
     EXPECT_TRUE((co_await launcher.Start(Spec("waits", "node2", 1, kWait))).ok());
     const auto waits = co_await Until(loop, launcher, "waits", [](const RunStatus& status) {
       return status.why.find("not enough free") != std::string::npos;
