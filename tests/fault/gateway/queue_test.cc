@@ -358,7 +358,8 @@ TEST(Queue, AnEngineIsKeptJustFullEnoughByItsMeasuredPace) {
   flags.insert(flags.end(), {"--no-prefix-caching"});
   const EngineProcess engine(flags);
   // A policy that knows nothing of prefixes, since all of them ask the same.
-  const Queued q({.replicas = {engine.port()}, .model = "queue: {busy_for: 250ms}, routing: {policy: least-load}"});
+  const Queued q(
+      {.replicas = {engine.port()}, .model = "queue: {busy_for: 250ms}, routing: {policy: least-load}"});
   std::string words;
   for (int i = 0; i < 200; ++i) words += fmt::format("{} ", 1'000 + i);
   const Json messages = Json::array({{{"role", "user"}, {"content", words}}});
