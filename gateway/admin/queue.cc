@@ -7,6 +7,7 @@
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "router/admission/room.h"
+#include "router/admission/turn_plan.h"
 
 namespace gateway::admin {
 namespace {
@@ -21,13 +22,14 @@ ordered_json Millis(const std::optional<conf::Duration>& d) {
 }
 
 struct Room {
-  size_t replicas = 0;  // that take requests
-  size_t with_room = 0;
+  size_t replicas = 0;   // that take requests
+  size_t with_room = 0;  // for a short prompt, at least
+  bool planned = false;  // who waits, waits for the replica that serves it best
 };
 
 Room RoomOf(const Runtime& runtime, ModelId model, conf::TimePoint now) {
   const router::ModelSpec& spec = runtime.routes().model(model).spec;
-  Room room;
+  Room room{.planned = router::TurnPlan::Plans(spec)};
   for (const router::Replica& replica : runtime.routes().replicas(model)) {
     const router::ReplicaState& state = runtime.load()[replica.id];
     if (replica.spec.weight <= 0 || !state.health.Usable() || !state.breaker.Allows(now)) continue;
@@ -41,7 +43,8 @@ std::string WhyOf(const ModelQueue::Standing& standing, const Room& room) {
   if (standing.ahead > 0) return fmt::format("about {} requests go first", standing.ahead);
   if (room.replicas == 0) return "no replica can be used";
   if (room.with_room == 0) return fmt::format("none of {} replicas has room", room.replicas);
-  return "its turn has come";
+  return room.planned ? "the replica that serves it best has no room for its prompt yet"
+                      : "its turn has come";
 }
 
 }  // namespace
