@@ -184,7 +184,10 @@ TEST(Placement, AProbedMachineGivesInstancesAndWholeDevicesByTheirNames) {
                        .command = written.command()},
                       "cluster: probe");
   const JobCommands commands(scaled.gateway);
-  ASSERT_TRUE(Within(kLong, [&] { return scaled.Scaling()["ready"] == 2; })) << scaled.Replicas();
+  ASSERT_TRUE(Within(kLong, [&] {
+    const Json now = scaled.Scaling();
+    return now["ready"] == 2 && now["trouble"].is_string();
+  })) << scaled.Replicas();
   EXPECT_EQ(scaled.Scaling()["waiting"], 1) << "there are two such instances";
   EXPECT_THAT(Sorted(written.All(scaled.Replicas(), "CUDA_VISIBLE_DEVICES")),
               ElementsAre("(not set)", "MIG-3-2", "MIG-3-3"));
