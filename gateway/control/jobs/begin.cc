@@ -12,7 +12,6 @@ namespace {
 
 using plugins::launchers::RunStatus;
 using scheduler::AfterStop;
-using scheduler::MemberAt;
 using scheduler::Phase;
 
 // As the planner knew it.

@@ -28,7 +28,6 @@
 namespace tests {
 namespace {
 
-using gateway::ledger::Kind;
 using gateway::ledger::Record;
 
 constexpr milliseconds kSoon{5000};

@@ -21,7 +21,6 @@ using gateway::ledger::Record;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-using testing::UnorderedElementsAre;
 
 constexpr milliseconds kLong = JobCommands::kPatience;
 

@@ -11,7 +11,6 @@ namespace tests {
 namespace {
 
 using std::chrono::steady_clock;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 milliseconds Since(steady_clock::time_point begin) {

@@ -16,7 +16,6 @@ using scheduler::autoscale::ScalingPolicy;
 using scheduler::autoscale::Select;
 using testing::AllOf;
 using testing::ElementsAre;
-using testing::Field;
 using testing::HasSubstr;
 
 constexpr std::string_view kWhole = R"(

@@ -10,7 +10,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using gateway::DeferredEvents;
-using gateway::ledger::Event;
 using gateway::ledger::Kind;
 using gateway::net::Now;
 using gateway::net::Task;

@@ -15,7 +15,6 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 // Forty conversations of five turns each, over 200 seconds.
 class CliSimulateRequests : public testing::Test {

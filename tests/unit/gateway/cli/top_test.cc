@@ -15,7 +15,6 @@ namespace {
 
 using nlohmann::ordered_json;
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 

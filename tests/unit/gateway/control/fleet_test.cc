@@ -20,7 +20,6 @@ using scheduler::autoscale::ReplicaPhase;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 const conf::TimePoint kStart = conf::FromUnixMicros(1'700'000'000'000'000);

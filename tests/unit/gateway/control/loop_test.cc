@@ -21,7 +21,6 @@ using plugins::launchers::RunSpec;
 using plugins::launchers::RunState;
 using plugins::launchers::RunStatus;
 using std::chrono::milliseconds;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using tests::Eventually;

@@ -9,7 +9,6 @@ namespace scheduler {
 namespace {
 
 using namespace testing;
-using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using ::testing::ElementsAre;

@@ -11,7 +11,6 @@ namespace {
 
 using std::chrono::hours;
 using std::chrono::minutes;
-using testing::Devices;
 using testing::EightWay;
 
 // A job that asks for devices only.
