@@ -147,11 +147,13 @@ TEST(Complaints, APermitIsHeldUntilTheStreamEnds) {
   EngineProcess engine = SlowEngine();
   const GatewayProcess gateway({.replicas = {engine.port()}, .tenant = "limits: {concurrency: 1}"});
   RawClient client = gateway.Connect();
-  ASSERT_TRUE(client.Send(Chat({{"stream", true}, {"max_tokens", 20}, {"ignore_eos", true}})));
+  ASSERT_TRUE(client.Send(Chat({{"stream", true}, {"max_tokens", 100}, {"ignore_eos", true}})));
   ASSERT_EQ(client.ReadHead().status, 200);
-  while (auto event = client.ReadEvent()) {
-    if (*event == "data: [DONE]" || event->find("finish_reason\":\"length") != std::string::npos) break;
+  for (int asked = 0; asked < 20; ++asked) {  // and there is more than a second of it to come
+    ASSERT_TRUE(client.ReadEvent());
     EXPECT_EQ(gateway.Ask(Chat()).code(), "concurrency_limit");
+  }
+  while (client.ReadEvent()) {
   }
   EXPECT_TRUE(tests::Within(kSoon, [&] { return gateway.Ask(Chat({{"max_tokens", 1}})).status == 200; }));
 }
