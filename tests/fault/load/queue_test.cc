@@ -25,11 +25,15 @@ double Seconds(steady_clock::duration d) {
   return std::chrono::duration<double>(d).count();
 }
 
-double Median(std::vector<double> values) {
+double Quantile(std::vector<double> values, double q) {
   EXPECT_FALSE(values.empty());
   if (values.empty()) return 0;
   std::ranges::sort(values);
-  return values[values.size() / 2];
+  return values[static_cast<size_t>(static_cast<double>(values.size()) * q)];
+}
+
+double Median(const std::vector<double>& values) {
+  return Quantile(values, 0.5);
 }
 
 // Clients that ask again as soon as they are answered, until they are told to stop.
@@ -176,10 +180,11 @@ TEST(QueueOverload, AtTwiceTheCapacityGoodputStaysAndRefusalsAreEarly) {
     goodput = std::max(goodput, pace(100, milliseconds(200), &beyond, &refusals) / peak);
   }
   ASSERT_GT(refusals.size(), 50u);
-  std::ranges::sort(refusals);
-  const double p99 = refusals[refusals.size() * 99 / 100];
+  const double p90 = Quantile(refusals, 0.90);
+  const double p99 = Quantile(refusals, 0.99);
   testing::Test::RecordProperty("goodput", fmt::format("{:.3f}", goodput));
   testing::Test::RecordProperty("refusal_p50_ms", fmt::format("{:.2f}", Median(refusals) * 1e3));
+  testing::Test::RecordProperty("refusal_p90_ms", fmt::format("{:.2f}", p90 * 1e3));
   testing::Test::RecordProperty("refusal_p99_ms", fmt::format("{:.2f}", p99 * 1e3));
   // What the gateway itself took, from the request's head to the end of the answer: a hundred clients share
   // its cores.
@@ -190,14 +195,16 @@ TEST(QueueOverload, AtTwiceTheCapacityGoodputStaysAndRefusalsAreEarly) {
       own.push_back(static_cast<double>(record.total_us) * 1e-6);
   }
   ASSERT_GT(own.size(), 50u);
-  std::ranges::sort(own);
   testing::Test::RecordProperty("own_p50_ms", fmt::format("{:.2f}", Median(own) * 1e3));
-  testing::Test::RecordProperty("own_p99_ms", fmt::format("{:.2f}", own[own.size() * 99 / 100] * 1e3));
+  testing::Test::RecordProperty("own_p99_ms", fmt::format("{:.2f}", Quantile(own, 0.99) * 1e3));
   if (kSanitized) return;  // a hundred clients share its cores with what watches them
   EXPECT_GE(goodput, 0.95);
   // Who is served then waits for one other before it: 160 ms as the engine is paced.
   EXPECT_LT(Median(refusals), Median(at_peak) / 32);
-  EXPECT_LT(p99, Median(at_peak) * 0.6) << "on a machine that is shared with other builds";
+  // The last hundredth of what clients see is how long the machine stands still, so that is asked of the
+  // gateway alone.
+  EXPECT_LT(p90, Median(at_peak) * 0.25);
+  EXPECT_LT(Quantile(own, 0.99), Median(at_peak) * 0.1);
 }
 
 TEST(QueueMemory, TenThousandWaitingCostLessThanAHundredMegabytes) {
