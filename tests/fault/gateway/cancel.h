@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
@@ -25,11 +27,12 @@ inline constexpr LeavingPhase kLeavingPhases[] = {
     {"while an answer is generated", false, false, 0, false},
 };
 
-// The engine's cancellation is due within 100 ms of the client's leaving; on a machine that is shared with
-// other builds the assertion allows 500 ms.
-inline constexpr milliseconds kCancelWithin{500};
+// When the engine's cancellation is due. A machine that is shared stands still for longer at times, so that
+// one time of three is enough.
+inline constexpr milliseconds kCancelWithin{100};
 
-inline void ClientLeaves(const LeavingPhase& phase) {
+// `took`: from the client's leaving to the engine's cancellation.
+inline void LeaveOnce(const LeavingPhase& phase, milliseconds& took) {
   EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "10ms", "--step-per-sequence", "0s"});
   if (phase.hang) engine.Fault({{"kind", "hang"}});
@@ -47,9 +50,7 @@ inline void ClientLeaves(const LeavingPhase& phase) {
   const auto left_at = std::chrono::steady_clock::now();
   phase.reset ? client.Reset() : client.Close();
   ASSERT_TRUE(Within(RawClient::kPatience, [&] { return engine.Stat("/requests/cancelled") == 1; }));
-  const auto took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - left_at);
-  testing::Test::RecordProperty("cancel_ms", static_cast<int>(took.count()));
-  EXPECT_LT(took, kCancelWithin);
+  took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - left_at);
   const uint64_t generated = engine.Stat("/tokens/generated");
   EXPECT_LT(engine.Stat("/tokens/for_nobody"), 200u) << "of 1000 that were asked for";
 
@@ -64,6 +65,17 @@ inline void ClientLeaves(const LeavingPhase& phase) {
   // The permit came back with it.
   engine.ClearFaults();
   EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
+}
+
+inline void ClientLeaves(const LeavingPhase& phase) {
+  milliseconds least = milliseconds::max();
+  for (int i = 0; i < 3 && least > kCancelWithin; ++i) {
+    milliseconds took = milliseconds::max();
+    LeaveOnce(phase, took);
+    least = std::min(least, took);
+  }
+  testing::Test::RecordProperty("cancel_ms", static_cast<int>(least.count()));
+  EXPECT_LE(least, kCancelWithin);
 }
 
 }  // namespace tests
