@@ -87,14 +87,22 @@ void FakeUpstream::Answer(int connection) {
   }
   if (end == std::string::npos) return;
   std::vector<std::string> answer;
+  bool in_turns = false;
   {
     const std::scoped_lock lock(mutex_);
     seen_.push_back({request.substr(0, end + 4), request.substr(end + 4)});
     answer = answer_;
+    in_turns = in_turns_;
   }
   ++requests_;
   for (size_t i = 0; i < answer.size(); ++i) {
-    if (i > 0) Pause(milliseconds(50));
+    if (i > 0 && in_turns) {
+      while (!turns_.try_acquire_for(milliseconds(20))) {
+        if (stopping_) return;
+      }
+    } else if (i > 0) {
+      Pause(milliseconds(50));
+    }
     send(connection, answer[i].data(), answer[i].size(), MSG_NOSIGNAL);
   }
   shutdown(connection, SHUT_WR);
@@ -114,6 +122,13 @@ void FakeUpstream::Say(std::string answer) {
 void FakeUpstream::SayInPieces(std::vector<std::string> pieces) {
   const std::scoped_lock lock(mutex_);
   answer_ = std::move(pieces);
+  in_turns_ = false;
+}
+
+void FakeUpstream::SayInTurns(std::vector<std::string> pieces) {
+  const std::scoped_lock lock(mutex_);
+  answer_ = std::move(pieces);
+  in_turns_ = true;
 }
 
 std::string FakeUpstream::Request::field(std::string_view name) const {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <semaphore>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -34,6 +35,9 @@ class FakeUpstream {
   void Say(std::string answer);       // from the next request on; not empty
   // The same in pieces, each of which is most likely read before the next is sent.
   void SayInPieces(std::vector<std::string> pieces);
+  // The same, but each piece after the first waits for a call of Next of its own.
+  void SayInTurns(std::vector<std::string> pieces);
+  void Next() { turns_.release(); }
 
  private:
   void Serve();
@@ -42,7 +46,9 @@ class FakeUpstream {
 
   mutable std::mutex mutex_;
   std::vector<std::string> answer_;  // in pieces; guarded by mutex_
+  bool in_turns_ = false;            // guarded by mutex_
   std::vector<Request> seen_;        // guarded by mutex_
+  std::counting_semaphore<> turns_{0};
   int listener_ = -1;
   int filler_[4] = {-1, -1, -1, -1};
   uint16_t port_ = 0;

@@ -22,7 +22,7 @@ TEST(Charge, TakesBackExactlyWhatItPut) {
     a.Reestimate(10);
     EXPECT_EQ(state->load.tokens(), 60);
     Charge moved = std::move(a);
-    EXPECT_FALSE(a);
+    EXPECT_FALSE(a);  // NOLINT(bugprone-use-after-move)
     a.Release();
     EXPECT_EQ(state->load.tokens(), 60);
     b = std::move(moved);
@@ -55,7 +55,7 @@ TEST(Charge, WhatItRunsOnIsHeldUntilItEnds) {
     charge.Hold(prompt, kStart);
     charge.Hold({1, 2, 3}, kStart);  // once
     Charge moved = std::move(charge);
-    charge.Release();
+    charge.Release();  // NOLINT(bugprone-use-after-move)
     fill(1000);
     EXPECT_EQ(holders(), 1u);
     moved.LastToken(30 * 64, kStart);

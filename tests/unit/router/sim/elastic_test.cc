@@ -10,7 +10,6 @@ namespace {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
-namespace autoscale = scheduler::autoscale;
 
 // So many requests a second, of 1,000 tokens and 100.
 void Add(std::vector<Request>& requests, double rate, seconds from, seconds to) {

@@ -82,7 +82,7 @@ class World {
   std::vector<Victim> Preempt(JobIndex job, PreemptMode mode) {
     Trial trial(state_);
     const auto fits = [&](Trial& t) { return Fits(t, job); };
-    const std::vector<Victim> victims =
+    std::vector<Victim> victims =
         FindVictims({trial, jobs_, shapes_, tree_, policy_, now_}, job, mode, fits, rng_);
     if (victims.empty()) {
       EXPECT_EQ(trial.mark(), 0u);
