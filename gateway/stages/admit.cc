@@ -179,7 +179,7 @@ Verdict Denied(Exchange& x, const Turn& turn) {
   return OutOfTime(x);
 }
 
-net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration compute) {
+net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   using Outcome = Turn::Outcome;
   conf::TimePoint now = x.at.queued;
   const config::Queue& queue = *x.model().queue;
@@ -198,7 +198,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration compute) {
                  .cost = QueueCost({.input = x.prompt_tokens_est, .output = x.ExpectedOutput()}),
                  .bytes = x.body.size() + kFootprint,
                  .deadline = std::min(in_time, now + max_wait),
-                 .yields = Times(queue.shorter_first, compute),
+                 .yields = Times(queue.shorter_first, takes),
                  .model = x.model().config->name,
                  .facts = x.prefix.Facts(x)},
       now);

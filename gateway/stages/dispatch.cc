@@ -184,7 +184,7 @@ net::Task<Verdict> ServeWhatMayCome(Exchange& x, Turn turn, conf::TimePoint star
     x.upstream.reset();
     x.attempt.reset();
     x.replica = kNoReplica;
-    turn = co_await AwaitTurn(x, AskPlan(x, net::Now()).compute);
+    turn = co_await AwaitTurn(x, AskPlan(x, net::Now()).takes);
     if (turn.outcome != Turn::Outcome::kCome) co_return Denied(x, turn);
     verdict = co_await Serve(x, turn, x.at.dispatched);
   }
@@ -204,7 +204,7 @@ net::Task<Verdict> Dispatch(Exchange& x) {
   x.demand.Begin(control::AskOf(x));
   Turn turn{Turn::Outcome::kCome, {}};
   if (const router::TurnPlan::Going going = GoesAtOnce(x, start); !going.now) {
-    turn = co_await AwaitTurn(x, going.compute);
+    turn = co_await AwaitTurn(x, going.takes);
     if (turn.outcome != Turn::Outcome::kCome && !MayFallBack(x, turn)) co_return Denied(x, turn);
     start = x.at.dispatched;
   }

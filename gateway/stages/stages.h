@@ -36,8 +36,8 @@ struct Turn {
   Outcome outcome;
   router::Entered entered;  // kRefused: why, and when to come back
 };
-// `compute`: of its prompt, as the plan has said.
-net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration compute);
+// `takes`: until its first token, as the plan has said.
+net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes);
 // What the client is told when no turn has come.
 Verdict Denied(Exchange& x, const Turn& turn);
 // Room may have come free at the replica that serves the request: whoever waits for it is called.

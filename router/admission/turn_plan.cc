@@ -30,9 +30,10 @@ TurnPlan::Going TurnPlan::Ask(ModelId asked, const PickFacts& facts) {
       {.shunned = {.suspected = true}, .adapter = {.id = model.adapter, .homes = load_.homes(asked)}});
   const std::optional<Choice> best = plan_.Next(candidates, facts);
   if (!best) return {};
-  const auto compute = std::chrono::duration<double>(std::min(best->terms.compute, 3600.0));
+  const auto takes =
+      std::chrono::duration<double>(std::min(best->terms.compute + best->terms.adapter, 3600.0));
   return {.now = candidates.HasRoomFor(best->place, facts),
-          .compute = std::chrono::duration_cast<conf::Duration>(compute)};
+          .takes = std::chrono::duration_cast<conf::Duration>(takes)};
 }
 
 std::optional<Turn> NextToGo(AdmissionQueue& queue, const RouteTable& table, ModelId model,

@@ -38,7 +38,9 @@ class TurnPlan {
 
   struct Going {
     bool now = true;
-    conf::Duration compute{};  // of its prompt, where it is best served; zero while that is not known
+    // Until its first token where it is best served, if nobody were before it: its prompt's computation, and
+    // its adapter's loading. Zero while that is not known.
+    conf::Duration takes{};
   };
   // Of the next one in order, which asks for this plan's model or for an adapter on it.
   Going Ask(ModelId asked, const PickFacts& facts);

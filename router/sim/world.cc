@@ -261,7 +261,7 @@ void World::Come(uint32_t index) {
     if (!found.expected() || (found.replicas > 0 && going.now)) return Send(index);
     next_call_ = now_ + kCallEvery;
   }
-  const double yields = options_.queue->shorter_first * conf::ToSeconds(going.compute);
+  const double yields = options_.queue->shorter_first * conf::ToSeconds(going.takes);
   const Entered entered =
       queue_.Enter({.tenant = "t",
                     .cost = static_cast<double>(facts.prompt_tokens + 2 * facts.output_tokens),

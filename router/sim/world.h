@@ -52,7 +52,7 @@ struct WaitOptions {
   AdmissionSpec admission{.max_requests = 10'000, .max_bytes = uint64_t{256} << 20};
   RoomSpec room;
   conf::Duration max_wait = std::chrono::minutes(5);
-  double shorter_first = 4;  // times as long as its prompt takes to compute, one lets shorter ones pass
+  double shorter_first = 4;  // times as long as its prompt and its adapter take, one lets others pass
 };
 
 struct Options {

@@ -23,7 +23,8 @@ ModelSpec Pool(size_t replicas, PolicyKind policy = PolicyKind::kCost) {
 
 // Replicas whose rate is measured: 10,000 tokens a second.
 struct Busy : Routing {
-  explicit Busy(ModelSpec spec) : Routing({std::move(spec)}) {
+  explicit Busy(ModelSpec spec) : Busy(std::vector{std::move(spec)}) {}
+  explicit Busy(std::vector<ModelSpec> specs) : Routing(std::move(specs)) {
     for (uint32_t id = 0; id < table.replicas(ModelId{0}).size(); ++id) {
       for (const int64_t tokens : {10'000, 1'000}) {
         Charge charge(load.shared(ReplicaId{id}), Work{.uncached = tokens}, Admission::kAdmitted, kStart);
@@ -67,9 +68,18 @@ TEST(TurnPlan, ThoseThatStayCountForThoseBehindThem) {
   EXPECT_TRUE(plan.Ask(ModelId{0}, facts).now);
 }
 
-TEST(TurnPlan, SaysHowLongThePromptTakes) {
+TEST(TurnPlan, SaysHowLongThePromptTakesAndItsAdapter) {
   Busy pool(Pool(2));
-  EXPECT_NEAR(conf::ToSeconds(pool.Plan().Ask(ModelId{0}, Prompt(5'000)).compute), 0.5, 0.3);
+  EXPECT_NEAR(conf::ToSeconds(pool.Plan().Ask(ModelId{0}, Prompt(5'000)).takes), 0.5, 0.3);
+  ModelSpec adapter = Pool(0);
+  adapter.name = adapter.adapter = "tuned";
+  adapter.base = "m";
+  Busy tuned({Pool(2), std::move(adapter)});
+  const double load = tuned.table.model(ModelId{1}).spec.cost.adapter_load;
+  const auto takes = [&](ModelId model) {
+    return conf::ToSeconds(tuned.Plan().Ask(model, Prompt(5'000)).takes);
+  };
+  EXPECT_NEAR(takes(ModelId{1}) - takes(ModelId{0}), load, 0.01) << "nobody has it";
 }
 
 // Nine seconds are saved where the prompt is held. An answer of 100 tokens takes 100 times the pace there.
