@@ -35,7 +35,7 @@ class FakeUpstream {
   void Say(std::string answer);       // from the next request on; not empty
   // The same in pieces, each of which is most likely read before the next is sent.
   void SayInPieces(std::vector<std::string> pieces);
-  // The same, but each piece after the first waits for a call of Next of its own.
+  // The same, but each piece after the first waits for a call of Next of its own. Only a POST is answered.
   void SayInTurns(std::vector<std::string> pieces);
   void Next() { turns_.release(); }
 
