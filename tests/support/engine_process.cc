@@ -29,8 +29,18 @@ void EngineProcess::Kill() {
   process_->Wait(RawClient::kPatience);
 }
 
+// An engine that was told to refuse connections refuses these too.
+Answer EngineProcess::Ask(const std::string& request) const {
+  Answer answer;
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] {
+    answer = RawClient(port_).Ask(request);
+    return answer.whole;
+  })) << request;
+  return answer;
+}
+
 Json EngineProcess::Stats() const {
-  return RawClient(port_).Ask(Get("/engine/stats")).json();
+  return Ask(Get("/engine/stats")).json();
 }
 
 uint64_t EngineProcess::Stat(const char* pointer) const {
@@ -40,12 +50,13 @@ uint64_t EngineProcess::Stat(const char* pointer) const {
 }
 
 void EngineProcess::Fault(const Json& fault) const {
-  const Answer answer = RawClient(port_).Ask(Post("/engine/fault", fault.dump()));
+  const Answer answer = Ask(Post("/engine/fault", fault.dump()));
   ASSERT_LT(answer.status, 300) << answer.body;
 }
 
 void EngineProcess::ClearFaults() const {
-  RawClient(port_).Ask("DELETE /engine/fault HTTP/1.1\r\nHost: engine\r\n\r\n");
+  const Answer answer = Ask("DELETE /engine/fault HTTP/1.1\r\nHost: engine\r\n\r\n");
+  ASSERT_LT(answer.status, 300) << answer.body;
 }
 
 }  // namespace tests

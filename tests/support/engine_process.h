@@ -33,6 +33,8 @@ class EngineProcess {
   void ClearFaults() const;
 
  private:
+  Answer Ask(const std::string& request) const;
+
   const std::vector<std::string> flags_;
   TempDir folder_;
   uint16_t port_ = 0;
