@@ -248,11 +248,9 @@ TEST(Complaints, AnUnreachableRedisHangsNobody) {
     const GatewayProcess gateway({.replicas = {engine.port()},
                                   .tenant = "limits: {requests_per_minute: 1000}",
                                   .sections = Redis(port)});
-    for (int i = 0; i < 5; ++i) {
-      const auto before = std::chrono::steady_clock::now();
-      EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
-      EXPECT_LT(std::chrono::steady_clock::now() - before, milliseconds(1000));
-    }
+    const auto before = std::chrono::steady_clock::now();
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
+    EXPECT_LT(std::chrono::steady_clock::now() - before, milliseconds(5000)) << "50 time-outs";
     const GatewayProcess closed({.replicas = {engine.port()},
                                  .tenant = "limits: {requests_per_minute: 1000}",
                                  .sections = Redis(port, "fail-closed")});
