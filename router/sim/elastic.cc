@@ -1,10 +1,7 @@
 #include "router/sim/elastic.h"
 
-#include <absl/container/flat_hash_map.h>
-
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <memory>
@@ -12,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "router/admission/queue.h"
 #include "router/admission/room.h"
 #include "router/pick.h"
+#include "router/sim/late_last.h"
 #include "router/sim/quantiles.h"
 #include "scheduler/autoscale/autoscaler.h"
 #include "scheduler/autoscale/capacity.h"
@@ -30,19 +27,9 @@ namespace engine = scheduler::engine;
 
 constexpr size_t kHolders = 16;
 constexpr Duration kFlap = std::chrono::minutes(5);
-constexpr size_t kTellEvery = 500;          // requests
-constexpr uint32_t kMostHeld = 10'000'000;  // requests: the time limit is what refuses here
-constexpr double kLearn = 0.02;             // weight of one prompt in what the next are expected to hit
-constexpr double kBesideStep = 0.02;        // seconds
+constexpr size_t kTellEvery = 500;  // requests
+constexpr double kLearn = 0.02;     // weight of one prompt in what the next are expected to hit
 constexpr std::string_view kModel = "m";
-
-// Who cannot have a first token in time any more goes behind all who can, but for a part of the turns.
-enum Band : uint32_t { kInTime, kLate };
-const std::vector<BandSpec> kBands = {{.name = "in-time"}, {.name = "late", .reserved = 0.05}};
-
-Duration Seconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
 
 class Pool {
  public:
@@ -53,7 +40,7 @@ class Pool {
         autoscaler_(options.policy),
         index_({.max_bytes = size_t{64} << 20, .max_members = 4096}),
         states_(&index_),
-        queue_({.max_requests = kMostHeld, .max_bytes = UINT64_MAX, .bands = kBands}),
+        queue_(options.policy.ttft, options.policy.hold),
         rng_(options.seed),
         series_(options.sample_every),
         flights_(requests.size()),
@@ -85,10 +72,6 @@ class Pool {
     double work = 0;     // seconds of a replica, that it is reckoned to take
     double prefill = 0;  // of these, until its first token
   };
-  struct Waiter {
-    WaitTicket ticket;
-    uint32_t request;
-  };
 
   TimePoint Arrival(uint32_t request) const { return begin_ + requests_[request].at; }
   double Prefill(uint32_t request) const {
@@ -101,13 +84,6 @@ class Pool {
   void Reroute();
   bool HasRoomSomewhere();
   void Arrive(uint32_t request);
-  void Hold(uint32_t request);
-  std::optional<WaitTicket> Enter(uint32_t request, Band band);
-  void Forget(const Waiter& waiter);
-  bool IsHeld(const Waiter& waiter) const { return held_.contains(waiter.ticket); }
-  void DropGone(std::deque<Waiter>& order);
-  void MoveLate();
-  void LearnBesidePrefill(double seconds);
   void LetIn();
   void DropExpired();
   bool Dispatch(uint32_t request);
@@ -126,7 +102,7 @@ class Pool {
   autoscale::Autoscaler autoscaler_;
   prefix::Index index_;
   ReplicaStates states_;
-  AdmissionQueue queue_;
+  LateLast queue_;
   scheduler::Rng rng_;
   ElasticSeries series_;
   std::vector<Flight> flights_;
@@ -138,18 +114,13 @@ class Pool {
   std::vector<Slot*> serving_;                // by ReplicaId of the table
   std::unique_ptr<RouteTable> table_;         // of those; none: nobody serves
   std::unique_ptr<LoadView> load_;
-  absl::flat_hash_map<WaitTicket, uint32_t> held_;
-  std::deque<Waiter> in_time_;  // by arrival; those that have left are dropped on the way
-  std::deque<Waiter> late_;
   uint32_t last_id_ = 0;
   size_t next_request_ = 0;
   uint64_t open_ = 0;                      // requests at replicas
-  double held_work_ = 0;                   // seconds of a replica
-  double arrived_work_ = 0;                // since the last tick
+  double arrived_work_ = 0;                // seconds of a replica, since the last tick
   autoscale::FirstTokens first_tokens_{};  // likewise
   autoscale::AnswerSizes answers_{256};
   double hits_ = 0;
-  double beside_prefill_ = 0;  // seconds from the gateway's queue to a first token, beyond the prefill
   std::optional<TimePoint> last_down_;
   std::vector<double> wait_, ttft_, token_time_;
   uint64_t first_in_time_ = 0, tokens_in_time_ = 0, both_in_time_ = 0;
@@ -259,86 +230,38 @@ void Pool::Arrive(uint32_t at) {
       autoscale::WorkOf(capacity_, uncached, request.prompt_tokens, answers_.mean(), answers_.written());
   arrived_work_ += flights_[at].work;
   series_.Arrived(flights_[at].work);
-  if (queue_.waiting() > 0 || !HasRoomSomewhere()) return Hold(at);
-  if (!Dispatch(at)) ++report_.refused;
-}
-
-std::optional<WaitTicket> Pool::Enter(uint32_t at, Band band) {
-  const Entered entered =
-      queue_.Enter({.tenant = "t",
-                    .band = band,
-                    .cost = static_cast<double>(requests_[at].prompt_tokens) + 2 * answers_.mean(),
-                    .bytes = 1,
-                    .deadline = Arrival(at) + options_.policy.hold},
-                   now_);
-  if (entered.refused != WaitRefusal::kNone) return std::nullopt;
-  held_[entered.ticket] = at;
-  (band == kLate ? late_ : in_time_).push_back({entered.ticket, at});
-  return entered.ticket;
-}
-
-void Pool::Hold(uint32_t at) {
-  if (!Enter(at, kInTime)) {
-    ++report_.refused;
+  if (queue_.size() == 0 && HasRoomSomewhere()) {
+    if (!Dispatch(at)) ++report_.refused;
     return;
   }
-  ++report_.held;
-  held_work_ += flights_[at].work;
-}
-
-void Pool::Forget(const Waiter& waiter) {
-  queue_.Leave(waiter.ticket, now_);
-  held_.erase(waiter.ticket);
-}
-
-void Pool::DropGone(std::deque<Waiter>& order) {
-  while (!order.empty() && !IsHeld(order.front())) order.pop_front();
-}
-
-// Climbs nine times as far as it falls: it rests where nine of ten are below it.
-void Pool::LearnBesidePrefill(double seconds) {
-  beside_prefill_ += kBesideStep * (seconds > beside_prefill_ ? 0.9 : -0.1);
-  beside_prefill_ = std::clamp(beside_prefill_, 0.0, conf::ToSeconds(options_.policy.ttft) / 2);
-}
-
-void Pool::MoveLate() {
-  for (DropGone(in_time_); !in_time_.empty(); DropGone(in_time_)) {
-    const Waiter first = in_time_.front();
-    const Duration needs = Seconds(Prefill(first.request) + beside_prefill_);
-    if (now_ - Arrival(first.request) + needs <= options_.policy.ttft) return;
-    Forget(first);
-    if (Enter(first.request, kLate)) continue;
-    held_work_ -= flights_[first.request].work;
-    ++report_.refused;
-  }
+  const double cost = request.prompt_tokens + 2 * answers_.mean();
+  const bool waits = queue_.Enter({.request = at,
+                                   .arrived = Arrival(at),
+                                   .work = flights_[at].work,
+                                   .prefill = Prefill(at),
+                                   .cost = cost},
+                                  now_);
+  ++(waits ? report_.held : report_.refused);
 }
 
 void Pool::LetIn() {
-  MoveLate();
-  while (queue_.waiting() > 0 && HasRoomSomewhere()) {
-    const std::optional<Turn> turn = queue_.Next(now_);
-    if (!turn) return;
-    const auto waiter = held_.find(turn->ticket);
-    const uint32_t at = waiter->second;
-    held_.erase(waiter);
-    held_work_ -= flights_[at].work;
+  report_.refused += queue_.MoveLate(now_);
+  while (queue_.size() > 0 && HasRoomSomewhere()) {
+    const std::optional<LateLast::Called> called = queue_.Next(now_);
+    if (!called) return;
+    const uint32_t at = called->who.request;
     wait_.push_back(conf::ToSeconds(now_ - Arrival(at)));
     flights_[at].let_in = now_;
-    if (turn->expired || !Dispatch(at)) ++report_.refused;
-    queue_.Leave(turn->ticket, now_);
+    if (called->expired || !Dispatch(at)) ++report_.refused;
+    queue_.Leave(called->ticket, now_);
   }
 }
 
-// All wait equally long at most, so that the first to come is the first to go.
 void Pool::DropExpired() {
-  for (DropGone(late_); !late_.empty(); DropGone(late_)) {
-    const Waiter first = late_.front();
-    if (now_ - Arrival(first.request) <= options_.policy.hold) return;
-    held_work_ -= flights_[first.request].work;
-    wait_.push_back(conf::ToSeconds(now_ - Arrival(first.request)));
+  queue_.DropExpired(now_, [this](const Waiting& who) {
+    wait_.push_back(conf::ToSeconds(now_ - who.arrived));
     ++report_.refused;
-    Forget(first);
-  }
+  });
 }
 
 void Pool::OnEvent(Slot& slot, const engine::Event& event) {
@@ -352,7 +275,7 @@ void Pool::OnEvent(Slot& slot, const engine::Event& event) {
     flight.charge.Report(Outcome::kGood, now_);
     index_.Confirm(request.blocks, *slot.state->member, now_);
     ttft_.push_back(conf::ToSeconds(now_ - Arrival(at)));
-    if (flight.let_in) LearnBesidePrefill(conf::ToSeconds(now_ - *flight.let_in) - Prefill(at));
+    if (flight.let_in) queue_.LearnBesidePrefill(conf::ToSeconds(now_ - *flight.let_in) - Prefill(at));
     const bool late = now_ - Arrival(at) > options_.policy.ttft;
     series_.FirstToken(ttft_.back(), late);
     Judge(at, late);
@@ -396,17 +319,14 @@ double Pool::Occupied() const {
 }
 
 autoscale::Decision Pool::Decide() {
-  DropGone(in_time_);
-  DropGone(late_);
-  const Waiter* oldest = !late_.empty() ? &late_.front() : !in_time_.empty() ? &in_time_.front() : nullptr;
   const autoscale::Signals signals{
       .demand = {.work = arrived_work_ / conf::ToSeconds(options_.tick),
-                 .backlog = held_work_,
-                 .oldest = oldest == nullptr ? Duration() : now_ - Arrival(oldest->request),
+                 .backlog = queue_.work(),
+                 .oldest = queue_.oldest(now_),
                  .occupied = Occupied(),
                  .first_tokens = std::exchange(first_tokens_, {})},
-      .in_flight = static_cast<double>(open_) + static_cast<double>(held_.size()),
-      .held = static_cast<double>(held_.size())};
+      .in_flight = static_cast<double>(open_) + static_cast<double>(queue_.size()),
+      .held = static_cast<double>(queue_.size())};
   arrived_work_ = 0;
   std::vector<autoscale::ReplicaView> views;
   views.reserve(slots_.size());
@@ -461,7 +381,7 @@ void Pool::Tick() {
   const autoscale::Decision decision = Decide();
   Apply(decision);
   if (!decision.drain.empty() || !decision.take_back.empty()) Reroute();
-  ElasticSample state{.demand = decision.demand, .held = static_cast<uint32_t>(held_.size())};
+  ElasticSample state{.demand = decision.demand, .held = static_cast<uint32_t>(queue_.size())};
   for (const auto& slot : slots_) {
     ++(slot->phase == ReplicaPhase::kReady      ? state.ready
        : slot->phase == ReplicaPhase::kDraining ? state.draining
@@ -489,7 +409,7 @@ void Pool::Finish() {
 ElasticReport Pool::Run(const std::function<bool(size_t)>& keep_going) {
   std::vector<engine::Event> events;
   size_t told = 0;
-  while (next_request_ < requests_.size() || open_ > 0 || !held_.empty()) {
+  while (next_request_ < requests_.size() || open_ > 0 || queue_.size() > 0) {
     now_ = Next();
     bool changed = false;
     for (const auto& slot : slots_) {
@@ -529,48 +449,6 @@ ElasticReport Pool::Run(const std::function<bool(size_t)>& keep_going) {
 ElasticReport SimulateElastic(const ElasticOptions& options, std::span<const Request> requests,
                               const std::function<bool(size_t arrived)>& keep_going) {
   return Pool(options, requests).Run(keep_going);
-}
-
-std::vector<uint32_t> PlanKnowing(std::span<const Request> requests, const engine::Profile& engine,
-                                  double hits, double utilization, uint32_t bucket, uint32_t most) {
-  if (requests.empty()) return {};
-  const autoscale::Capacity c = autoscale::CapacityOf(engine);
-  // Of a full batch of such requests.
-  double tokens = 0;
-  double contexts = 0;
-  for (const Request& request : requests) {
-    tokens += request.output_tokens;
-    contexts += request.output_tokens * (request.prompt_tokens + request.output_tokens / 2.0);
-  }
-  const double context = contexts / tokens;
-  const double batch = std::min(c.max_running, c.kv_tokens / context);
-  const double step = c.step_base + batch * (c.step_sequence + c.context_token * context);
-
-  const auto bucket_of = [&](conf::Duration at) {
-    return static_cast<size_t>(at / std::chrono::seconds(bucket));
-  };
-  std::vector<double> work(bucket_of(requests.back().at) + 1, 0);
-  for (const Request& request : requests) {
-    work[bucket_of(request.at)] += request.prompt_tokens * (1 - hits) * c.prefill_token;
-    // Decoding goes on while the answer is written.
-    const double each = c.step_sequence +
-                        c.context_token * (request.prompt_tokens + request.output_tokens / 2.0) +
-                        c.step_base / batch * (request.prompt_tokens + request.output_tokens / 2.0) / context;
-    const double length = request.output_tokens * step;
-    const size_t first = bucket_of(request.at);
-    const size_t last = std::min(work.size() - 1, first + static_cast<size_t>(length / bucket));
-    const double part = request.output_tokens * each / static_cast<double>(last - first + 1);
-    for (size_t b = first; b <= last; ++b) work[b] += part;
-  }
-  std::vector<uint32_t> plan;
-  plan.reserve(work.size() * bucket);
-  for (size_t b = 0; b < work.size(); ++b) {
-    const double next = b + 1 < work.size() ? work[b + 1] : 0;
-    const double replicas = std::ceil(std::max(work[b], next) / bucket / utilization);
-    plan.insert(plan.end(), bucket,
-                static_cast<uint32_t>(std::clamp(replicas, 1.0, static_cast<double>(most))));
-  }
-  return plan;
 }
 
 }  // namespace router::sim

@@ -71,9 +71,4 @@ struct ElasticReport {
 ElasticReport SimulateElastic(const ElasticOptions& options, std::span<const Request> requests,
                               const std::function<bool(size_t arrived)>& keep_going = {});
 
-// By second: the replicas that keep the work that arrives within `bucket` seconds (the present one, and the
-// next) at `utilization`, at least one: what somebody would run who knows the trace.
-std::vector<uint32_t> PlanKnowing(std::span<const Request> requests, const scheduler::engine::Profile& engine,
-                                  double hits, double utilization, uint32_t bucket, uint32_t most);
-
 }  // namespace router::sim

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "router/sim/world.h"
+#include "router/sim/report.h"
 
 namespace router::sim {
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "router/sim/plan_knowing.h"
 #include "scheduler/autoscale/capacity.h"
 #include "scheduler/rng.h"
 

@@ -16,7 +16,6 @@
 #include "router/admission/turn_plan.h"
 #include "router/handover.h"
 #include "router/pool_watch.h"
-#include "router/sim/quantiles.h"
 
 namespace router::sim {
 namespace {
@@ -77,7 +76,8 @@ class World {
         load_(table_, states_),
         queue_(options.queue ? options.queue->admission : AdmissionSpec()),
         rng_(options.seed),
-        flights_(requests.size()) {
+        flights_(requests.size()),
+        tally_(options.slo) {
     for (const engine::Profile& profile : options.replicas) {
       engine::Profile loaded = profile;
       loaded.load_time = {};
@@ -149,6 +149,7 @@ class World {
   void OnPrefilled(size_t replica, uint32_t index, const engine::Event& event);
   void Arrive(uint32_t index);
   void CountPrompt(size_t replica, uint32_t index, uint32_t cached);
+  Report Made();
 
   Options options_;
   std::span<const Request> requests_;
@@ -171,13 +172,7 @@ class World {
   size_t next_fault_ = 0;
   uint64_t open_ = 0;  // requests under way
   double expected_output_ = 256;
-  uint64_t prompt_tokens_ = 0;
-  uint64_t cached_tokens_ = 0;
-  uint64_t predicted_tokens_ = 0;
-  uint64_t offered_tokens_ = 0;
-  uint64_t good_ = 0;
-  std::vector<double> wait_, ttft_, token_time_, total_;
-  Report report_;
+  Tally tally_;
 };
 
 TimePoint World::Next() const {
@@ -270,11 +265,11 @@ void World::Come(uint32_t index) {
                     .yields = Duration(static_cast<int64_t>(1e9 * yields))},
                    now_);
   if (entered.refused != WaitRefusal::kNone) {
-    ++report_.refused;
+    ++tally_.counts.refused;
     return;
   }
   held_.emplace(entered.ticket, Held{index, KeptFacts(facts)});
-  ++report_.held;
+  ++tally_.counts.held;
   flights_[index].was_held = true;
   CallWaiting();
 }
@@ -293,9 +288,9 @@ void World::CallWaiting() {
     const auto held = held_.find(turn->ticket);
     const uint32_t index = held->second.request;
     held_.erase(held);
-    wait_.push_back(conf::ToSeconds(turn->waited));
+    tally_.Waited(turn->waited);
     if (turn->expired) {
-      ++report_.refused;
+      ++tally_.counts.refused;
       continue;
     }
     Send(index);
@@ -314,13 +309,13 @@ void World::Send(uint32_t index) {
     Pair pair = PickPair(table_, ModelId{request.adapter}, load_, facts, flight.tried, {}, now_, rng_);
     Decision& decision = pair.answer;
     if (!decision.replica || flight.tried.size() > options_.max_retries) {
-      ++report_.refused;
+      ++tally_.counts.refused;
       return;
     }
     const auto at = static_cast<size_t>(*decision.replica);
     Replica& replica = engines_[at];
     flight.tried.push_back(*decision.replica);
-    if (flight.tried.size() > 1) ++report_.retried;
+    if (flight.tried.size() > 1) ++tally_.counts.retried;
     if (replica.dead) {
       decision.charge.Report(Outcome::kBad, now_);
       continue;
@@ -333,17 +328,16 @@ void World::Send(uint32_t index) {
       continue;
     }
     if (!Begin(computes_at, index, flight.handed_over ? 1 : request.output_tokens, 0)) {
-      ++report_.refused;
+      ++tally_.counts.refused;
       return;
     }
-    predicted_tokens_ += static_cast<uint64_t>(computes.cached);
-    if (known > 0) offered_tokens_ += static_cast<uint64_t>(matches[0].tokens);
+    tally_.Chosen(computes.cached, known > 0 ? matches[0].tokens : 0);
     flight.charge = std::move(decision.charge);
     flight.handed_to.reset();
     if (flight.handed_over) {
       flight.prefill = std::move(pair.prefill.charge);
       flight.handed_to = at;
-      ++report_.handed_over;
+      ++tally_.counts.handed_over;
     }
     ++open_;
     return;
@@ -386,8 +380,7 @@ void World::Leave(size_t replica, uint32_t index) {
 
 void World::CountPrompt(size_t at, uint32_t index, uint32_t cached) {
   const Request& request = requests_[index];
-  prompt_tokens_ += request.prompt_tokens;
-  cached_tokens_ += cached;
+  tally_.Prompt(request.prompt_tokens, cached);
   engines_[at].computed += request.prompt_tokens - cached;
 }
 
@@ -434,8 +427,7 @@ void World::OnEvent(size_t at, const engine::Event& event) {
     flight.first_token = now_;
     flight.charge.FirstToken(now_);
     flight.charge.Report(Outcome::kGood, now_);
-    ttft_.push_back(conf::ToSeconds(now_ - arrived));
-    if (now_ - arrived <= options_.slo) ++good_;
+    tally_.FirstToken(now_ - arrived);
     if (!flight.handed_over) CountPrompt(at, index, event.cached_tokens);
     if (!options_.kv_events && !whole) flight.charge.Hold(request.blocks, now_);
   }
@@ -447,12 +439,8 @@ void World::OnEvent(size_t at, const engine::Event& event) {
     }
   }
   flight.charge.LastToken(event.generated, now_);
-  if (event.generated > 1) {
-    token_time_.push_back(conf::ToSeconds(now_ - *flight.first_token) / (event.generated - 1));
-  }
-  total_.push_back(conf::ToSeconds(now_ - arrived));
+  tally_.LastToken(now_ - arrived, now_ - *flight.first_token, event.generated);
   expected_output_ += 0.05 * (event.generated - expected_output_);
-  ++report_.finished;
   Leave(at, index);
 }
 
@@ -473,7 +461,7 @@ void World::LoseAll(size_t at) {
     engines_[at].model.Cancel(index, now_);
     Leave(at, index);
     if (broken) {
-      ++report_.broken;
+      ++tally_.counts.broken;
     } else {
       Send(index);
     }
@@ -501,6 +489,20 @@ void World::Tick() {
     const Standing& standing = load_[static_cast<ReplicaId>(i)].standing;
     if (standing.state() == Standing::State::kHung) LoseAll(i);
   }
+}
+
+Report World::Made() {
+  Report report = tally_.Made(requests_.size(), now_ - kBegin);
+  double most = 0;
+  double sum = 0;
+  for (const Replica& replica : engines_) {
+    most = std::max(most, static_cast<double>(replica.computed));
+    sum += static_cast<double>(replica.computed);
+    report.preemptions += replica.model.counters().preemptions;
+    report.adapter_loads += replica.model.adapters().loads();
+  }
+  if (sum > 0) report.spread = most / (sum / static_cast<double>(engines_.size()));
+  return report;
 }
 
 Report World::Run(const std::function<bool(size_t)>& keep_going) {
@@ -543,32 +545,10 @@ Report World::Run(const std::function<bool(size_t)>& keep_going) {
     }
     if (keep_going && next_request_ >= told + kTellEvery) {
       told = next_request_;
-      if (!keep_going(told)) return report_;
+      if (!keep_going(told)) return {};
     }
   }
-  report_.requests = requests_.size();
-  const auto share = [](uint64_t part, uint64_t whole) {
-    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-  };
-  report_.hit_ratio = share(cached_tokens_, prompt_tokens_);
-  report_.predicted_ratio = share(predicted_tokens_, prompt_tokens_);
-  report_.offered_ratio = share(offered_tokens_, prompt_tokens_);
-  report_.within_slo = share(good_, report_.requests);
-  report_.wait = QuantilesOf(wait_);
-  report_.ttft = QuantilesOf(ttft_);
-  report_.token_time = QuantilesOf(token_time_);
-  report_.total = QuantilesOf(total_);
-  report_.seconds = conf::ToSeconds(now_ - kBegin);
-  double most = 0;
-  double sum = 0;
-  for (const Replica& replica : engines_) {
-    most = std::max(most, static_cast<double>(replica.computed));
-    sum += static_cast<double>(replica.computed);
-    report_.preemptions += replica.model.counters().preemptions;
-    report_.adapter_loads += replica.model.adapters().loads();
-  }
-  if (sum > 0) report_.spread = most / (sum / static_cast<double>(engines_.size()));
-  return report_;
+  return Made();
 }
 
 }  // namespace

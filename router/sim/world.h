@@ -18,7 +18,7 @@
 #include "router/admission/queue.h"
 #include "router/admission/room_spec.h"
 #include "router/route_table.h"
-#include "router/sim/quantiles.h"
+#include "router/sim/report.h"
 #include "scheduler/engine/model.h"
 
 namespace router::sim {
@@ -75,28 +75,6 @@ struct Options {
   bool kv_events = false;            // engines tell what their caches hold, instead of the index guessing
   std::optional<WaitOptions> queue;  // nothing: each request is sent the moment it arrives
   uint64_t seed = 1;
-};
-
-struct Report {
-  uint64_t requests = 0;
-  uint64_t finished = 0;
-  uint64_t broken = 0;   // after the first token
-  uint64_t refused = 0;  // nobody could take them, or not in time
-  uint64_t held = 0;     // waited at the gateway
-  uint64_t retried = 0;
-  double hit_ratio = 0;        // prompt tokens found in the engines' caches
-  double predicted_ratio = 0;  // that the index promised of the chosen replica
-  double offered_ratio = 0;    // that it promised of the best holder, chosen or not
-  Quantiles wait;              // seconds at the gateway, of those that were held
-  Quantiles ttft;              // seconds
-  Quantiles token_time;        // seconds between tokens, mean of each request
-  Quantiles total;             // seconds from arrival to the last token
-  double within_slo = 0;       // share of all requests
-  double spread = 0;           // most busy replica's computed prompt tokens, over the mean
-  double seconds = 0;          // until the last one was done
-  uint64_t preemptions = 0;
-  uint64_t adapter_loads = 0;
-  uint64_t handed_over = 0;  // prompts computed by another replica than the one that answered
 };
 
 // `keep_going` is told now and then how many requests have been sent; false ends the simulation, whose report

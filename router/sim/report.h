@@ -1,0 +1,62 @@
+// What a simulated pool is asked of, and how it is counted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "conf/time.h"
+#include "router/sim/quantiles.h"
+
+namespace router::sim {
+
+struct Report {
+  uint64_t requests = 0;
+  uint64_t finished = 0;
+  uint64_t broken = 0;   // after the first token
+  uint64_t refused = 0;  // nobody could take them, or not in time
+  uint64_t held = 0;     // waited at the gateway
+  uint64_t retried = 0;
+  double hit_ratio = 0;        // prompt tokens found in the engines' caches
+  double predicted_ratio = 0;  // that the index promised of the chosen replica
+  double offered_ratio = 0;    // that it promised of the best holder, chosen or not
+  Quantiles wait;              // seconds at the gateway, of those that were held
+  Quantiles ttft;              // seconds
+  Quantiles token_time;        // seconds between tokens, mean of each request
+  Quantiles total;             // seconds from arrival to the last token
+  double within_slo = 0;       // share of all requests
+  double spread = 0;           // most busy replica's computed prompt tokens, over the mean
+  double seconds = 0;          // until the last one was done
+  uint64_t preemptions = 0;
+  uint64_t adapter_loads = 0;
+  uint64_t handed_over = 0;  // prompts computed by another replica than the one that answered
+};
+
+// Counts while the requests run.
+class Tally {
+ public:
+  explicit Tally(conf::Duration slo) : slo_(slo) {}
+
+  // What only grows: from `finished` to `retried`, and what was handed over.
+  Report counts;
+
+  void Waited(conf::Duration at_gateway);
+  // Tokens of its prompt that the index promised: of the replica that was chosen, and the most of any.
+  void Chosen(int64_t promised, int64_t offered);
+  void Prompt(uint32_t tokens, uint32_t cached);
+  void FirstToken(conf::Duration since_arrival);
+  void LastToken(conf::Duration since_arrival, conf::Duration since_first, uint32_t tokens);
+
+  // `counts`, with what all these come to.
+  Report Made(uint64_t requests, conf::Duration lasted);
+
+ private:
+  const conf::Duration slo_;
+  uint64_t prompt_tokens_ = 0;
+  uint64_t cached_tokens_ = 0;
+  uint64_t predicted_tokens_ = 0;
+  uint64_t offered_tokens_ = 0;
+  uint64_t in_time_ = 0;
+  std::vector<double> wait_, ttft_, token_time_, total_;
+};
+
+}  // namespace router::sim
