@@ -457,8 +457,9 @@ TEST_F(Shadowed, CopiesAreComparedAndNobodyPays) {
 }
 
 TEST_F(Shadowed, WhatFailsThereIsNotTheClientsAffair) {
-  const char* faults[] = {R"({"kind":"500"})", R"({"kind":"hang"})", R"({"kind":"refuse"})",
-                          R"({"kind":"drop","arg":1})"};
+  // Who refuses connections cannot be told otherwise: that comes last.
+  const char* faults[] = {R"({"kind":"500"})", R"({"kind":"hang"})", R"({"kind":"drop","arg":1})",
+                          R"({"kind":"refuse"})"};
   for (const char* fault : faults) {
     other.ClearFaults();
     other.Fault(Json::parse(fault));
