@@ -14,20 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/sanitized.h"
+
 namespace tests {
 
 using std::chrono::milliseconds;
-
-// Built with a sanitizer, whose own memory is in any figure.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 class ChildProcess {
  public:

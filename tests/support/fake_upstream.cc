@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 
 #include "tests/support/child_process.h"
@@ -69,6 +70,16 @@ void FakeUpstream::Serve() {
   }
 }
 
+// A process that was stopped and goes on finds what it was sending sent in part.
+bool FakeUpstream::SendAll(int connection, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno != EINTR) return false;
+    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
 void FakeUpstream::Answer(int connection) {
   std::string request;
   size_t end = std::string::npos;
@@ -104,7 +115,7 @@ void FakeUpstream::Answer(int connection) {
     } else if (i > 0) {
       Pause(milliseconds(50));
     }
-    send(connection, answer[i].data(), answer[i].size(), MSG_NOSIGNAL);
+    if (!SendAll(connection, answer[i])) return;
   }
   shutdown(connection, SHUT_WR);
 }

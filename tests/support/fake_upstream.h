@@ -42,6 +42,7 @@ class FakeUpstream {
  private:
   void Serve();
   void Answer(int connection);
+  static bool SendAll(int connection, std::string_view bytes);
   void FillBacklog();
 
   mutable std::mutex mutex_;

@@ -142,6 +142,7 @@ class DeviceBudget : public testing::Test {
     return Tidegate({"jobs", "submit", file});
   }
   std::string StateOf(const std::string& id) const { return commands_.StateOf(id); }
+  Json Limit() const { return scaled_.Admin("/admin/v1/limits?tenant=demo")["data"][0]; }
   void Budget(const std::string& from, const std::string& to) {
     std::string text = ReadFile(scaled_.gateway.config_path());
     const size_t at = text.find("device_hours: " + from);
@@ -158,7 +159,8 @@ class DeviceBudget : public testing::Test {
 
 TEST_F(DeviceBudget, ThatIsUsedUpRefusesRequestsAndJobsAlsoAfterARestartUntilItGrows) {
   ASSERT_EQ(scaled_.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
-  ASSERT_TRUE(scaled_.Becomes(0, "ready")) << "and what it held is charged";
+  ASSERT_TRUE(scaled_.Becomes(0, "ready"));
+  ASSERT_TRUE(Within(kLong, [&] { return Limit()["used"] >= 1440; })) << "what it held is charged";
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(Within(kLong, [&] { return Tidegate({"jobs", "list"}).code == 0; })) << "it knows what runs";
     const Answer refused = scaled_.gateway.Ask(Chat({{"max_tokens", 3}}));
@@ -171,7 +173,7 @@ TEST_F(DeviceBudget, ThatIsUsedUpRefusesRequestsAndJobsAlsoAfterARestartUntilItG
     EXPECT_THAT(job.err, HasSubstr("device_budget_per_month"));
     if (i == 0) scaled_.gateway.Restart();
   }
-  const Json limit = scaled_.Admin("/admin/v1/limits?tenant=demo")["data"][0];
+  const Json limit = Limit();
   EXPECT_EQ(limit["device"], "gpu");
   EXPECT_EQ(limit["unit"], "device_milliseconds");
   EXPECT_EQ(limit["capacity"], 1440);

@@ -94,9 +94,9 @@ TEST(QueueFairness, AWeightIsAShare) {
                   .model = fmt::format("queue: {{{}}}", kQueue),
                   .tenants = "  - {name: heavy, models: [\"*\"], weight: 3}\n"
                              "  - {name: light, models: [\"*\"]}\n"});
-  Clients heavy(q.gateway, 20, Asking(kTokens, {}, q.KeyFor("heavy")));
+  Clients heavy(q.gateway, 60, Asking(kTokens, {}, q.KeyFor("heavy")));
   Clients light(q.gateway, 20, Asking(kTokens, {}, q.KeyFor("light")));
-  ASSERT_TRUE(q.Waiting(40 - kPlaces));
+  ASSERT_TRUE(q.Waiting(80 - kPlaces));
   EXPECT_NEAR(1 / ServedPerOurs(heavy, light), 3, 0.25);
 }
 

@@ -1,0 +1,17 @@
+// Whether this was built with a sanitizer: its own memory is in any figure, and all takes several times as
+// long.
+#pragma once
+
+namespace tests {
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace tests
