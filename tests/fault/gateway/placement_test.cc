@@ -20,7 +20,6 @@ using gateway::ledger::Kind;
 using gateway::ledger::Record;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr milliseconds kLong = JobCommands::kPatience;
 
