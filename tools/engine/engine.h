@@ -61,6 +61,7 @@ class Engine {
   const Metrics& metrics() const { return metrics_; }
   const Ended& ended() const { return ended_; }
   KvLog* kv_log() { return kv_log_.get(); }
+  const KvLog* kv_log() const { return kv_log_.get(); }
 
  private:
   scheduler::engine::Admission Submit(Job& job, size_t index, conf::TimePoint now);

@@ -29,6 +29,7 @@ void KvLog::End(uint64_t sequence) {
 
 std::vector<KvEvent> KvLog::Take() {
   Absorb();
+  if (!events_.empty()) ++batches_;
   return std::exchange(events_, {});
 }
 

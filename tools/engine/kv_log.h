@@ -36,6 +36,7 @@ class KvLog {
   void End(uint64_t sequence);  // nothing for one that is not known
 
   std::vector<KvEvent> Take();
+  uint64_t batches() const { return batches_; }  // taken that were not empty
 
   uint32_t block_size() const { return block_size_; }
 
@@ -55,6 +56,7 @@ class KvLog {
   absl::flat_hash_map<uint64_t, std::vector<uint64_t>> sequences_;
   absl::flat_hash_map<uint64_t, Content> contents_;
   std::vector<KvEvent> events_;
+  uint64_t batches_ = 0;
 };
 
 }  // namespace tidegate_engine

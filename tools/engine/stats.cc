@@ -83,6 +83,7 @@ std::string Stats::Render(const Engine& engine, std::span<const std::string> lor
               {{"queries", counters.prefix_queries},
                {"hits", counters.prefix_hits},
                {"blocks", engine.model().kv().cached()}}},
+             {"kv_events", {{"batches", engine.kv_log() == nullptr ? 0 : engine.kv_log()->batches()}}},
              {"preemptions", counters.preemptions},
              {"lora",
               {{"loads", engine.model().adapters().loads()},

@@ -67,7 +67,7 @@ double Value(const GatewayProcess& gateway, const std::string& series) {
   return gateway.Metric(series).value_or(0);
 }
 
-// The gateway knows of every block that the engine has, and which text the prompts stand for.
+// The gateway knows of every block that the engine has, and which text so many prompts stand for.
 bool IsExact(const GatewayProcess& gateway, const EngineProcess& engine, double learnt) {
   return Within(RawClient::kPatience, [&] {
     return Value(gateway, "tidegate_exact_replicas") == 1 &&
@@ -108,8 +108,14 @@ struct KvEventsOf : testing::TestWithParam<How> {
     const GatewayProcess gateway({.replicas = {engine.process.port()},
                                   .model = kModel,
                                   .endpoint = events ? engine.Endpoint() : std::string("engine: vllm")});
+    const auto told = [&] {  // a full cache holds as much while an event is under way
+      return Value(gateway, Known("tidegate_kv_event_batches_total")) ==
+             static_cast<double>(engine.process.Stat("/kv_events/batches"));
+    };
     const auto settle = [&](double learnt) {
-      if (events) EXPECT_TRUE(IsExact(gateway, engine.process, learnt));
+      if (!events) return;
+      EXPECT_TRUE(Within(RawClient::kPatience, told));
+      EXPECT_TRUE(IsExact(gateway, engine.process, learnt));
     };
     settle(0);
     double error = 0;

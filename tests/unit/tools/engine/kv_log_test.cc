@@ -31,6 +31,7 @@ TEST(KvLog, TellsWhatStandsInStoredBlocks) {
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].parent, 11u);
   EXPECT_THAT(log.Take(), IsEmpty());
+  EXPECT_EQ(log.batches(), 2u);
 }
 
 TEST(KvLog, KeepsTheOrderOfStoringAndEvicting) {
