@@ -44,12 +44,15 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
 void Ticket::Progress(const Counts& counts) {
   ShardJournal::Slot& slot = journal_->slots_[slot_];
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  slot.input.store(counts.input, kRelaxed);
-  slot.cached.store(counts.cached, kRelaxed);
-  slot.output.store(counts.output, kRelaxed);
+  const uint64_t told = slot.told.load(kRelaxed) + 1;
+  const bool odd = told % 2 == 1;
+  (odd ? slot.odd_input : slot.input).store(counts.input, kRelaxed);
+  (odd ? slot.odd_cached : slot.cached).store(counts.cached, kRelaxed);
+  (odd ? slot.odd_output : slot.output).store(counts.output, kRelaxed);
+  (odd ? slot.odd_cost_micro_usd : slot.cost_micro_usd).store(counts.cost_micro_usd, kRelaxed);
+  slot.told.store(told, std::memory_order_release);
   slot.bytes_in.store(counts.bytes_in, kRelaxed);
   slot.bytes_out.store(counts.bytes_out, kRelaxed);
-  slot.cost_micro_usd.store(counts.cost_micro_usd, kRelaxed);
   slot.ttft_us.store(counts.ttft_us, kRelaxed);
   slot.attempts.store(counts.attempts, kRelaxed);
   slot.source.store(static_cast<uint32_t>(counts.source), kRelaxed);
@@ -220,15 +223,22 @@ CloseRecord ShardJournal::InterruptedNow(uint32_t index, std::string* replica) c
   record.reason = EndReason::kInterrupted;
   constexpr auto kRelaxed = std::memory_order_relaxed;
   record.counts = {
-      .input = slot.input.load(kRelaxed),
-      .cached = slot.cached.load(kRelaxed),
-      .output = slot.output.load(kRelaxed),
-      .cost_micro_usd = slot.cost_micro_usd.load(kRelaxed),
       .bytes_in = slot.bytes_in.load(kRelaxed),
       .bytes_out = slot.bytes_out.load(kRelaxed),
       .ttft_us = slot.ttft_us.load(kRelaxed),
       .attempts = slot.attempts.load(kRelaxed),
       .source = static_cast<TokenSource>(std::min<uint32_t>(slot.source.load(kRelaxed), kTokenSources - 1))};
+  uint64_t told = slot.told.load(std::memory_order_acquire);
+  for (uint64_t before = told + 1; before != told;) {
+    before = told;
+    const bool odd = told % 2 == 1;
+    record.counts.input = (odd ? slot.odd_input : slot.input).load(kRelaxed);
+    record.counts.cached = (odd ? slot.odd_cached : slot.cached).load(kRelaxed);
+    record.counts.output = (odd ? slot.odd_output : slot.output).load(kRelaxed);
+    record.counts.cost_micro_usd = (odd ? slot.odd_cost_micro_usd : slot.cost_micro_usd).load(kRelaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    told = slot.told.load(kRelaxed);
+  }
   record.replica = *replica;
   return record;
 }
@@ -278,13 +288,17 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
     JournalImage::OpenSlot slot;
     word(at + offsetof(Slot, open_n), &slot.open_n);
     if (slot.open_n == 0) continue;
+    uint64_t told;
     uint32_t source;
-    word(at + offsetof(Slot, input), &slot.counts.input);
-    word(at + offsetof(Slot, cached), &slot.counts.cached);
-    word(at + offsetof(Slot, output), &slot.counts.output);
+    word(at + offsetof(Slot, told), &told);
+    const bool odd = told % 2 == 1;
+    word(at + (odd ? offsetof(Slot, odd_input) : offsetof(Slot, input)), &slot.counts.input);
+    word(at + (odd ? offsetof(Slot, odd_cached) : offsetof(Slot, cached)), &slot.counts.cached);
+    word(at + (odd ? offsetof(Slot, odd_output) : offsetof(Slot, output)), &slot.counts.output);
+    word(at + (odd ? offsetof(Slot, odd_cost_micro_usd) : offsetof(Slot, cost_micro_usd)),
+         &slot.counts.cost_micro_usd);
     word(at + offsetof(Slot, bytes_in), &slot.counts.bytes_in);
     word(at + offsetof(Slot, bytes_out), &slot.counts.bytes_out);
-    word(at + offsetof(Slot, cost_micro_usd), &slot.counts.cost_micro_usd);
     word(at + offsetof(Slot, ttft_us), &slot.counts.ttft_us);
     word(at + offsetof(Slot, attempts), &slot.counts.attempts);
     word(at + offsetof(Slot, source), &source);

@@ -140,7 +140,13 @@ class ShardJournal {
     std::atomic<int64_t> cost_micro_usd, ttft_us;
     std::atomic<uint32_t> attempts, source;
     std::array<std::atomic<uint64_t>, kMaxReplica / 8> replica;  // zero-filled text
+    // What must fit together is told here and above in turn, so that whoever dies while it tells leaves one
+    // whole: this while `told` is odd.
+    std::atomic<uint64_t> told;
+    std::atomic<uint64_t> odd_input, odd_cached, odd_output;
+    std::atomic<int64_t> odd_cost_micro_usd;
   };
+  static_assert(sizeof(Slot) == 256, "part of the file's format");
   struct FrameHead {
     uint32_t size;
     uint32_t crc;

@@ -1,6 +1,11 @@
 #include "gateway/ledger/journal.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
 
 #include "tests/unit/gateway/ledger/fixture.h"
 
@@ -19,6 +24,56 @@ class JournalTest : public ::testing::Test {
   const std::string path_ = dir_.Sub("journal-3");
   std::atomic<bool> healthy_{true};
 };
+
+TEST_F(JournalTest, ADeathAtAnyMomentLeavesTokensAndTheirCost) {
+  int whole = 0;
+  for (int round = 0; round < 100; ++round) {
+    int begun[2];
+    ASSERT_EQ(pipe(begun), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto journal = Make();
+      std::optional<Ticket> running = journal->Open(SomeOpen("req"));
+      if (write(begun[1], "x", 1) != 1) _exit(1);
+      for (uint64_t i = 1;; ++i)
+        running->Progress({.input = i, .output = 2 * i, .cost_micro_usd = static_cast<int64_t>(5 * i)});
+    }
+    char byte;
+    ASSERT_EQ(read(begun[0], &byte, 1), 1);
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * (round % 10)));
+    kill(child, SIGKILL);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    close(begun[0]);
+    close(begun[1]);
+    absl::StatusOr<JournalImage> image = ReadJournal(path_);
+    ASSERT_TRUE(image.ok()) << image.status();
+    ASSERT_EQ(image->slots.size(), 1u);
+    const Counts& counts = image->slots[0].counts;
+    EXPECT_EQ(counts.output, 2 * counts.input);
+    EXPECT_EQ(counts.cost_micro_usd, static_cast<int64_t>(5 * counts.input));
+    whole += counts.input > 0 ? 1 : 0;
+  }
+  EXPECT_GT(whole, 0);
+}
+
+TEST_F(JournalTest, WhatIsReadWhileItIsToldFitsTogether) {
+  auto journal = Make();
+  std::optional<Ticket> running = journal->Open(SomeOpen("req"));
+  std::atomic<bool> stop{false};
+  std::thread tells([&] {
+    for (uint64_t i = 1; !stop; ++i)
+      running->Progress({.input = i, .output = 2 * i, .cost_micro_usd = static_cast<int64_t>(5 * i)});
+  });
+  for (int i = 0; i < 10'000; ++i) {
+    journal->ForEachOpen([&](uint64_t, const CloseRecord& so_far) {
+      EXPECT_EQ(so_far.counts.output, 2 * so_far.counts.input);
+      EXPECT_EQ(so_far.counts.cost_micro_usd, static_cast<int64_t>(5 * so_far.counts.input));
+    });
+  }
+  stop = true;
+  tells.join();
+}
 
 TEST_F(JournalTest, WhatWasRecordedIsReadFromTheFileWithoutTheProcess) {
   auto journal = Make();
