@@ -17,6 +17,7 @@ absl::StatusOr<std::optional<SegmentName>> Tail::NextSegment() const {
 }
 
 absl::StatusOr<std::optional<std::string_view>> Tail::NextLine() {
+  std::optional<uint64_t> removed;
   while (true) {
     if (reader_ && lost_.ok()) {
       absl::StatusOr<std::optional<std::string_view>> line = reader_->Next();
@@ -35,8 +36,8 @@ absl::StatusOr<std::optional<std::string_view>> Tail::NextLine() {
     // Lines may have come to the segment's end just before the next one began.
     if (reader_ && lost_.ok() && !std::exchange(last_look_, true)) continue;
     absl::StatusOr<LineReader> reader = LineReader::Open((*next)->path);
-    if (absl::IsNotFound(reader.status()))
-      return std::nullopt;  // removed meanwhile; the next call finds another
+    if (absl::IsNotFound(reader.status()) && std::exchange(removed, (*next)->first_seq) != (*next)->first_seq)
+      continue;  // removed since it was listed
     if (!reader.ok()) return reader.status();
     reader_ = *std::move(reader);
     segment_ = (*next)->first_seq;
