@@ -70,22 +70,16 @@ void ServerConnection::OnAlarm() {
 }
 
 void ServerConnection::StallAlarm::Begin() {
-  looked_ = false;
+  looks_ = -1;
   SetAfter(connection_.limits_.write_stall / kLooks);
 }
 
 void ServerConnection::StallAlarm::OnAlarm() {
-  const conf::Duration patience = connection_.limits_.write_stall;
-  const conf::TimePoint now = Now();
   const uint64_t acknowledged = connection_.stream_->Acknowledged();
-  if (!std::exchange(looked_, true) || acknowledged != acknowledged_) {
-    acknowledged_ = acknowledged;
-    since_ = now;
-  } else if (now - since_ >= patience) {
-    connection_.stream_->Close();
-    return;
-  }
-  SetAfter(patience / kLooks);
+  const bool taken = std::exchange(acknowledged_, acknowledged) != acknowledged;
+  looks_ = looks_ < 0 || taken ? 0 : looks_ + 1;
+  if (looks_ == kLooks) return connection_.stream_->Close();
+  SetAfter(connection_.limits_.write_stall / kLooks);
 }
 
 void ServerConnection::StartRead(Buffer& into) {

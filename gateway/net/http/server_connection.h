@@ -87,7 +87,7 @@ class ServerConnection final : private Completion, private Alarm {
   struct SendAwaiter;
 
   // Closes the connection when a write stands still. Looks now and then, so that a write costs no more than a
-  // store.
+  // store; counts looks, since a process that stood still itself has looked but once.
   class StallAlarm final : public Alarm {
    public:
     StallAlarm(Watchdog& watchdog, ServerConnection& connection) : Alarm(watchdog), connection_(connection) {}
@@ -96,9 +96,8 @@ class ServerConnection final : private Completion, private Alarm {
    private:
     void OnAlarm() override;
     ServerConnection& connection_;
-    bool looked_ = false;
+    int looks_ = -1;  // at which nothing had been taken; before the first one: -1
     uint64_t acknowledged_ = 0;
-    conf::TimePoint since_;  // nothing has been taken
   };
 
   void Complete(ErrorCode error, size_t bytes) override;
