@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <cstdlib>
-
 namespace tests {
 
 void EngineProcess::Start() {
   std::vector<std::string> words{TIDEGATE_ENGINE_BINARY, "--model", "chat-small", "--port",
-                                 std::to_string(port_)};
+                                 std::to_string(port())};
   bool preset = false;
   for (const std::string& flag : flags_) {
     preset = preset || flag == "--preset";
@@ -19,9 +17,8 @@ void EngineProcess::Start() {
   process_ = std::make_unique<ChildProcess>(std::move(words), folder_ / "engine.log");
   const std::string line = process_->WaitForLine("listening on ", RawClient::kPatience);
   ASSERT_FALSE(line.empty()) << "the engine did not start: " << process_->Output();
-  port_ = static_cast<uint16_t>(std::atoi(line.substr(line.rfind(':') + 1).c_str()));
   ASSERT_TRUE(
-      Within(RawClient::kPatience, [&] { return RawClient(port_).Ask(Get("/health")).status == 200; }));
+      Within(RawClient::kPatience, [&] { return RawClient(port()).Ask(Get("/health")).status == 200; }));
 }
 
 void EngineProcess::Kill() {
@@ -33,7 +30,7 @@ void EngineProcess::Kill() {
 Answer EngineProcess::Ask(const std::string& request) const {
   Answer answer;
   EXPECT_TRUE(Within(RawClient::kPatience, [&] {
-    answer = RawClient(port_).Ask(request);
+    answer = RawClient(port()).Ask(request);
     return answer.whole;
   })) << request;
   return answer;

@@ -18,7 +18,7 @@ class EngineProcess {
  public:
   explicit EngineProcess(std::vector<std::string> flags = {}) : flags_(std::move(flags)) { Start(); }
 
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return port_.number(); }
   ChildProcess& process() { return *process_; }
 
   void Kill();
@@ -37,7 +37,7 @@ class EngineProcess {
 
   const std::vector<std::string> flags_;
   TempDir folder_;
-  uint16_t port_ = 0;
+  FreePort port_;
   std::unique_ptr<ChildProcess> process_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "gateway/net/redis_protocol.h"
 #include "gateway/net/transport.h"
+#include "tests/support/free_port.h"
 #include "tests/support/loop_test.h"
 
 namespace tests {
@@ -24,10 +25,9 @@ class FakeRedis {
 
   FakeRedis(gateway::net::Loop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}
 
-  // Listens on `port`, 0 for any.
-  void Listen(uint16_t port = 0, std::shared_ptr<const gateway::net::TlsContext> tls = nullptr) {
+  void Listen(std::shared_ptr<const gateway::net::TlsContext> tls = nullptr) {
     gateway::net::Acceptor::Options options;
-    options.address = fmt::format("127.0.0.1:{}", port);
+    options.address = fmt::format("127.0.0.1:{}", port_.number());
     if (tls) options.tls = [tls] { return tls; };
     auto acceptor = gateway::net::Acceptor::Listen(loop_.io, loop_.watchdog, loop_.tasks, options,
                                                    [this](std::unique_ptr<gateway::net::Stream> stream) {
@@ -35,7 +35,6 @@ class FakeRedis {
                                                    });
     ASSERT_TRUE(acceptor.ok()) << acceptor.status();
     acceptors_.push_back(*std::move(acceptor));
-    port_ = acceptors_.back()->port();
   }
   // Stops listening and cuts every connection.
   void Stop() {
@@ -46,8 +45,9 @@ class FakeRedis {
     for (gateway::net::Stream* stream : streams_) stream->Close();
   }
 
-  gateway::net::Remote remote() const { return {"127.0.0.1", fmt::format("{}", port_), nullptr, {}}; }
-  uint16_t port() const { return port_; }
+  gateway::net::Remote remote() const {
+    return {"127.0.0.1", fmt::format("{}", port_.number()), nullptr, {}};
+  }
   size_t connections() const { return streams_.size(); }
 
   bool silent = false;
@@ -86,7 +86,7 @@ class FakeRedis {
   Handler handler_;
   std::vector<std::unique_ptr<gateway::net::Acceptor>> acceptors_;  // the last one listens
   std::set<gateway::net::Stream*> streams_;
-  uint16_t port_ = 0;
+  FreePort port_;
 };
 
 }  // namespace tests

@@ -1,4 +1,5 @@
-// A port of loopback that nobody listens on.
+// A port of loopback that nobody listens on, and that no one else is given while this lives: it is bound, so
+// that only a server that asks for this very port, and reuses addresses, listens there, as often as it likes.
 #pragma once
 
 #include <netinet/in.h>
@@ -10,16 +11,28 @@
 
 namespace tests {
 
-inline uint16_t FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) std::abort();
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  close(fd);
-  return ntohs(address.sin_port);
-}
+class FreePort {
+ public:
+  FreePort() {
+    const int on = 1;
+    setsockopt(held_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    if (bind(held_, reinterpret_cast<sockaddr*>(&address), length) != 0) std::abort();
+    getsockname(held_, reinterpret_cast<sockaddr*>(&address), &length);
+    number_ = ntohs(address.sin_port);
+  }
+  ~FreePort() { close(held_); }
+  FreePort(const FreePort&) = delete;
+  FreePort& operator=(const FreePort&) = delete;
+
+  uint16_t number() const { return number_; }
+
+ private:
+  int held_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  uint16_t number_ = 0;
+};
 
 }  // namespace tests

@@ -12,6 +12,7 @@
 
 #include "gateway/net/http/server.h"
 #include "gateway/net/url.h"
+#include "tests/support/free_port.h"
 #include "tests/support/loop_test.h"
 
 namespace tests {
@@ -28,20 +29,19 @@ class HttpPeer {
 
   void Listen() {
     gateway::net::http::Server::Options options;
-    options.acceptor.address = fmt::format("127.0.0.1:{}", port_);
+    options.acceptor.address = fmt::format("127.0.0.1:{}", port_.number());
     auto server = gateway::net::http::Server::Listen(
         loop_, std::move(options),
         [this](gateway::net::http::Exchange& exchange) { return Answer(exchange); });
     ASSERT_TRUE(server.ok()) << server.status();
     servers_.push_back(*std::move(server));
-    port_ = servers_.back()->port();
   }
   void Stop() {
     for (auto& server : servers_) server->CloseAll();
   }
 
   gateway::net::Url url(std::string path) const {
-    return {false, "127.0.0.1", fmt::format("{}", port_), std::move(path), {}};
+    return {false, "127.0.0.1", fmt::format("{}", port_.number()), std::move(path), {}};
   }
 
   std::function<int()> status = [] { return 200; };  // 0: no answer at all
@@ -67,7 +67,7 @@ class HttpPeer {
 
   gateway::net::Loop& loop_;
   std::vector<std::unique_ptr<gateway::net::http::Server>> servers_;
-  uint16_t port_ = 0;
+  FreePort port_;
 };
 
 }  // namespace tests

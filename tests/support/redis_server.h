@@ -25,7 +25,6 @@ class RedisServer {
   explicit RedisServer(std::vector<std::string> more = {}) : more_(std::move(more)) {
     std::string pattern = (std::filesystem::temp_directory_path() / "redis-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
-    port_ = FreePort();
   }
   ~RedisServer() {
     Kill();
@@ -38,7 +37,7 @@ class RedisServer {
   bool Start() {
     std::vector<std::string> words{kBinary,
                                    "--port",
-                                   std::to_string(port_),
+                                   std::to_string(port_.number()),
                                    "--bind",
                                    "127.0.0.1",
                                    "--save",
@@ -72,14 +71,14 @@ class RedisServer {
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return port_.number(); }
 
  private:
   static constexpr const char* kBinary = "/usr/bin/redis-server";
 
   std::vector<std::string> more_;
   std::string folder_;
-  uint16_t port_ = 0;
+  FreePort port_;
   pid_t pid_ = -1;
 };
 

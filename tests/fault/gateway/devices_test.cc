@@ -159,8 +159,13 @@ class DeviceBudget : public testing::Test {
 
 TEST_F(DeviceBudget, ThatIsUsedUpRefusesRequestsAndJobsAlsoAfterARestartUntilItGrows) {
   ASSERT_EQ(scaled_.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
-  ASSERT_TRUE(scaled_.Becomes(0, "ready"));
-  ASSERT_TRUE(Within(kLong, [&] { return Limit()["used"] >= 1440; })) << "what it held is charged";
+  // A minute that ends meanwhile leaves what is held after it to nobody.
+  ASSERT_TRUE(Within(kLong, [&] {
+    if (scaled_.Becomes(0, "ready") && Limit()["used"] >= 1440) return true;
+    scaled_.gateway.Ask(Chat({{"max_tokens", 3}}));
+    return false;
+  })) << "what it held is charged";
+  const int launches = scaled_.Names("replica.launch");
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(Within(kLong, [&] { return Tidegate({"jobs", "list"}).code == 0; })) << "it knows what runs";
     const Answer refused = scaled_.gateway.Ask(Chat({{"max_tokens", 3}}));
@@ -178,13 +183,14 @@ TEST_F(DeviceBudget, ThatIsUsedUpRefusesRequestsAndJobsAlsoAfterARestartUntilItG
   EXPECT_EQ(limit["unit"], "device_milliseconds");
   EXPECT_EQ(limit["capacity"], 1440);
   EXPECT_GE(limit["used"], 1440);
-  EXPECT_EQ(scaled_.Names("replica.launch"), 1) << "nothing is started for who is refused";
+  EXPECT_EQ(scaled_.Names("replica.launch"), launches) << "nothing is started for who is refused";
   Budget("0.0004", "1000");
   EXPECT_EQ(scaled_.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
 }
 
 TEST_F(DeviceBudget, ThatIsUsedUpKeepsAJobFromStartingAndSaysSo) {
   Budget("0.0004", "1000");
+  ASSERT_TRUE(Within(kLong, [&] { return Tidegate({"jobs", "list"}).code == 0; })) << "it knows what runs";
   const CliResult first = Submit();
   ASSERT_EQ(first.code, 0) << first.err;
   const CliResult second = Submit();

@@ -188,7 +188,7 @@ TEST_F(Jwt, AFileOfKeysIsTakenUpWhenItChanges) {
   EXPECT_EQ(Ask(gateway, old_token).status, 200) << "the keys known stay";
   std::ofstream(file) << KeySet(NewKey(), "a-longer-key-id");
   EXPECT_TRUE(Admits(gateway, Token(NewKey(), "a-longer-key-id")));
-  EXPECT_EQ(Ask(gateway, old_token).status, 401) << "a key that is withdrawn ends the tokens that it signed";
+  EXPECT_TRUE(ComesToRefuse(gateway, old_token)) << "a key that is withdrawn ends the tokens that it signed";
 }
 
 TEST_F(Jwt, ATokenOfANewKeyIsAdmittedOnceTheKeySetIsFetchedAgain) {
@@ -199,15 +199,17 @@ TEST_F(Jwt, ATokenOfANewKeyIsAdmittedOnceTheKeySetIsFetchedAgain) {
   EXPECT_EQ(provider.requests(), 1u);
   provider.Say(JsonAnswer(KeySet(NewKey(), "k2")));
   const std::string new_token = Token(NewKey(), "k2");
-  EXPECT_EQ(Ask(gateway, new_token).code(), "invalid_api_key");
+  EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {  // once every shard has the keys
+    return Ask(gateway, new_token).code() == "invalid_api_key";
+  }));
   EXPECT_TRUE(Admits(gateway, new_token, kRotation)) << "long before refresh is due";
   EXPECT_TRUE(ComesToRefuse(gateway, old_token));
   EXPECT_LE(provider.requests(), 3u) << "tokens with unknown keys must not make the gateway hammer it";
 }
 
 TEST_F(Jwt, GoesOnWithTheKeysThatItHasWhileTheProviderIsDead) {
-  auto provider = std::make_unique<FakeUpstream>(JsonAnswer(KeySet(OldKey(), "k1")));
-  const uint16_t port = provider->port();
+  const tests::FreePort port;
+  auto provider = std::make_unique<FakeUpstream>(JsonAnswer(KeySet(OldKey(), "k1")), port.number());
   const GatewayConfig config = Config(Section(Url(*provider), "refresh: 10s"));
   GatewayProcess gateway(config);
   ASSERT_TRUE(Admits(gateway, Token(OldKey(), "k1")));
@@ -220,7 +222,7 @@ TEST_F(Jwt, GoesOnWithTheKeysThatItHasWhileTheProviderIsDead) {
   EXPECT_EQ(gateway.Metric("tidegate_config_last_reload_successful"), 1);
   for (int i = 0; i < 8; ++i) EXPECT_EQ(Ask(gateway, Token(OldKey(), "k1")).status, 200);
 
-  provider = std::make_unique<FakeUpstream>(JsonAnswer(KeySet(NewKey(), "k2")), port);
+  provider = std::make_unique<FakeUpstream>(JsonAnswer(KeySet(NewKey(), "k2")), port.number());
   EXPECT_TRUE(Admits(gateway, Token(NewKey(), "k2"), kRotation)) << "it is asked again when it is back";
   EXPECT_LT(gateway.Metric(kAge).value_or(100), 10);
 }
@@ -230,7 +232,8 @@ TEST_F(Jwt, KeysOfAnIssuerThatIsReplacedVerifyNothingOfTheNewOne) {
   GatewayProcess gateway(Config(Section(Url(provider))));
   ASSERT_TRUE(Admits(gateway, Token(OldKey(), "k1")));
   constexpr const char* kOther = "https://other.test/";
-  const std::string nowhere = fmt::format("http://127.0.0.1:{}/jwks.json", tests::FreePort());
+  const tests::FreePort nobody;
+  const std::string nowhere = fmt::format("http://127.0.0.1:{}/jwks.json", nobody.number());
   gateway.WriteConfig(Config(Section(nowhere, "refresh: 10m", kOther)));
   gateway.Reload();
   ASSERT_EQ(gateway.Metric("tidegate_config_last_reload_successful"), 1);
@@ -244,15 +247,15 @@ TEST_F(Jwt, KeysOfAnIssuerThatIsReplacedVerifyNothingOfTheNewOne) {
 TEST_F(Jwt, AProviderIsVerifiedByTheNameThatIsConfigured) {
   // Its certificate is for a name, its address is a number: tls.server_name says what to expect.
   const tests::TlsFiles tls("DNS:login.example.com");
-  const uint16_t port = tests::FreePort();
+  const tests::FreePort port;
   const std::string keys = KeySet(OldKey(), "k1");
   std::ofstream(folder / "jwks") << JsonAnswer(keys);
   const tests::ChildProcess provider(
       {"/bin/sh", "-c",
        fmt::format("cd {} && exec openssl s_server -quiet -HTTP -accept 127.0.0.1:{} -cert {} -key {}",
-                   folder.path(), port, tls.certificate(), tls.key())},
+                   folder.path(), port.number(), tls.certificate(), tls.key())},
       folder / "provider.log");
-  const std::string url = fmt::format("https://127.0.0.1:{}/jwks", port);
+  const std::string url = fmt::format("https://127.0.0.1:{}/jwks", port.number());
   const GatewayProcess named(Config(
       Section(url, fmt::format("tls: {{ca: {}, server_name: login.example.com}}", tls.certificate()))));
   EXPECT_TRUE(Admits(named, Token(OldKey(), "k1")));

@@ -58,8 +58,10 @@ struct Engine {
     return fmt::format("engine: vllm, kv_events: {{url: '{}', replay: '{}', topic: kv}}", url, replay);
   }
 
-  const std::string url = fmt::format("tcp://127.0.0.1:{}", FreePort());
-  const std::string replay = fmt::format("tcp://127.0.0.1:{}", FreePort());
+  const FreePort events;
+  const FreePort replays;
+  const std::string url = fmt::format("tcp://127.0.0.1:{}", events.number());
+  const std::string replay = fmt::format("tcp://127.0.0.1:{}", replays.number());
   EngineProcess process;
 };
 

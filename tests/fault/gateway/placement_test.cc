@@ -291,10 +291,12 @@ TEST_F(MayPreempt, WhereNothingMayAReplicaWaitsSaysForWhatAndStartsOnceThereIsRo
   const Answer ready = scaled_.gateway.AskAdmin(Get("/readyz"));
   EXPECT_EQ(ready.status, 200);
   EXPECT_THAT(ready.body, HasSubstr("model:chat-small"));
-  // Somebody waits, and room comes by itself.
+  // Somebody waits, for longer than that one did, and room comes by itself.
+  scaled_.WritePolicy(Model("[batch]"));
+  scaled_.gateway.Reload();
   RawClient waits = scaled_.gateway.Connect();
   waits.Send(Chat({{"max_tokens", 3}}));
-  ASSERT_TRUE(Within(kLong, [&] { return scaled_.Scaling()["waiting"] == 1; }));
+  ASSERT_TRUE(Within(kLong, [&] { return scaled_.Scaling()["held_requests"] == 1; }));
   ASSERT_EQ(commands_.Run({"jobs", "cancel", notebook}).code, 0);
   EXPECT_EQ(waits.Read().status, 200);
   EXPECT_EQ(commands_.StateOf(training), "running");

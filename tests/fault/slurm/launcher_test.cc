@@ -15,7 +15,7 @@ TEST_F(SlurmTest, RunsWhereThePlannerSaidAndEndsWithinItsGrace) {
     launcher.on_change = [&](const std::string& id) { changes.push_back(id); };
     launcher.Open();
     const std::string script =
-        "echo devices $CUDA_VISIBLE_DEVICES port $1; trap 'echo saved' USR1; trap 'echo bye; exit 7' TERM; " +
+        "trap 'echo saved' USR1; trap 'echo bye; exit 7' TERM; echo devices $CUDA_VISIBLE_DEVICES port $1; " +
         std::string(kWait);
     const absl::Status started = co_await launcher.Start(Spec("chat-small.r1", "node3", 2, script));
     EXPECT_TRUE(started.ok()) << started;

@@ -1,13 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 
 #include "bench/client/samples.h"
 #include "bench/replay/prompt.h"
 #include "bench/replay/reconcile.h"
 #include "bench/replay/traffic_file.h"
+#include "tests/support/temp_dir.h"
 
 namespace bench {
 namespace {
@@ -17,14 +17,15 @@ size_t TokensOf(const std::string& text) {
   return text.size() / 6;
 }
 
-std::string WriteTrace(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + "/" + name;
-  std::ofstream(path) << text;
-  return path;
+std::string WriteTrace(const tests::TempDir& folder, const std::string& name, const std::string& text) {
+  std::ofstream(folder / name) << text;
+  return folder / name;
 }
 
 TEST(TrafficFile, NamesTheLineThatCannotBeRead) {
-  const std::string path = WriteTrace("bad.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,2\n");
+  const tests::TempDir folder;
+  const std::string path =
+      WriteTrace(folder, "bad.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,2\n");
   const auto calls = ReadTrafficFile(path, TrafficFormat::kAzure, {});
   ASSERT_FALSE(calls.ok());
   EXPECT_NE(calls.status().message().find("bad.csv (line 2): TIMESTAMP"), absl::string_view::npos)
@@ -93,13 +94,12 @@ TEST(Reconcile, CountsWhatCommandsPrintAndOnlyWhatWasAdded) {
 }
 
 TEST(Reconcile, ReadsTheCloseRecordsOfALedger) {
-  const std::string dir = testing::TempDir() + "/ledger";
-  std::filesystem::create_directories(dir);
-  std::ofstream(dir + "/1.jsonl") << R"({"seq":1,"kind":"open","model":"m","input":99})" << "\n"
-                                  << R"({"seq":2,"kind":"close","model":"m","input":8,"cached":2,"output":3})"
-                                  << "\n"
-                                  << R"({"seq":3,"kind":"close","mod)";
-  const auto read = ReadLedger(dir);
+  const tests::TempDir dir;
+  std::ofstream(dir / "1.jsonl") << R"({"seq":1,"kind":"open","model":"m","input":99})" << "\n"
+                                 << R"({"seq":2,"kind":"close","model":"m","input":8,"cached":2,"output":3})"
+                                 << "\n"
+                                 << R"({"seq":3,"kind":"close","mod)";
+  const auto read = ReadLedger(dir.path());
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->at("m"), (Tokens{.calls = 1, .input = 8, .cached = 2, .output = 3}));
 }

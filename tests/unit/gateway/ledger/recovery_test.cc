@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/support/sanitized.h"
 #include "tests/unit/gateway/ledger/fixture.h"
 
 namespace gateway::ledger {
@@ -173,6 +174,9 @@ TEST(Recovery, ALedgerCutAtAnyByteSetsTheTornBytesAsideAndGoesOn) {
   std::filesystem::remove(live + "/journal-0");
   const std::string copy = tmp.Sub("copy");
   for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    // Each takes ten times as long under a sanitizer.
+    const bool at_an_end = cut < 2 || bytes.substr(cut - 2, 4).find('\n') != std::string::npos;
+    if (tests::kSanitized && !at_an_end && cut % 7 != 0) continue;
     std::filesystem::remove_all(copy);
     std::filesystem::copy(live, copy);
     Spill(copy + "/" + name, bytes.substr(0, cut));

@@ -90,7 +90,7 @@ bool Admits(const LimitTree& tree) {
 RedisClient::Options Fast(const FakeRedis& server) {
   RedisClient::Options options;
   options.remote = server.remote();
-  options.timeout = 100ms;
+  options.timeout = 1s;
   options.min_backoff = 20ms;
   options.max_backoff = 50ms;
   return options;
@@ -182,9 +182,10 @@ TEST(LimitsSync, ClaimsForAllLimitsInOneWrite) {
     const size_t claims = store.claims;
     const uint64_t rounds = sync.status().rounds;
     const conf::TimePoint start = Now();
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return Now() > start + 400ms; }));
-    EXPECT_LE(store.claims - claims, 40u * 9);
-    EXPECT_GE(sync.status().rounds, rounds + 3);
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return Now() > start + 400ms && sync.status().rounds >= rounds + 3; }));
+    const auto quarters_of_a_lease = static_cast<size_t>((Now() - start) / 50ms);
+    EXPECT_LE(store.claims - claims, 40 * (1 + quarters_of_a_lease));
     EXPECT_EQ(sync.status().state, SharingState::kShared);
     co_await sync.Stop();
     co_await redis.Stop();
@@ -272,7 +273,7 @@ TEST(LimitsSync, ADeadRedisDoesNotHoldUpTheEnd) {
     server.silent = true;
     const conf::TimePoint start = Now();
     co_await gateway.sync->Stop();
-    EXPECT_LT(Now() - start, 1s) << "one command's time-out, whatever the number of limits";
+    EXPECT_LT(Now() - start, 5s) << "one command's time-out, whatever the number of limits";
     co_await gateway.redis.Stop();
     server.Stop();
   });
@@ -301,7 +302,7 @@ TEST(LimitsSync, DeclaresWhatItDoesWithoutRedisAndIsBackAfterwards) {
       EXPECT_EQ(ShareOf(gateway.limits), on_loss == OnLoss::kKeepShare ? 8 : 0);
 
       store.loaded = false;  // a restarted server knows no scripts
-      server.Listen(server.port());
+      server.Listen();
       EXPECT_TRUE(co_await Eventually(loop, [&] { return shared() && ShareOf(gateway.limits) == 8; }));
       EXPECT_EQ(gateway.status().reason, "");
       EXPECT_THAT(states, ::testing::Contains(lost));

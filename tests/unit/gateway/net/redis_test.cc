@@ -12,6 +12,7 @@ namespace gateway::net {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using tests::Eventually;
@@ -29,11 +30,27 @@ std::string Message(const RedisClient::Reply& reply) {
 RedisClient::Options Fast(Remote remote) {
   RedisClient::Options options;
   options.remote = std::move(remote);
-  options.timeout = 200ms;
-  options.connect_timeout = 200ms;
+  options.timeout = 10s;
+  options.connect_timeout = 10s;
   options.min_backoff = 20ms;
   options.max_backoff = 50ms;
   return options;
+}
+
+// Where answers that are late are what is tried; those that are not, on a machine that stands still, may be.
+RedisClient::Options Impatient(Remote remote) {
+  RedisClient::Options options = Fast(std::move(remote));
+  options.timeout = 200ms;
+  options.connect_timeout = 200ms;
+  return options;
+}
+
+Task<bool> ComesToAnswer(TestLoop& loop, RedisClient& client) {
+  for (int i = 0; i < 20; ++i) {
+    if (!co_await Eventually(loop, [&] { return client.state().connected; })) break;
+    if ((co_await client.Command("PING")).ok()) co_return true;
+  }
+  co_return false;
 }
 
 std::optional<std::string> Echo(const RedisCommand& command) {
@@ -146,10 +163,11 @@ TEST(RedisClient, TimesOutRefusesAtOnceAndComesBack) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     FakeRedis& server = loop.Make<FakeRedis>(Echo);
     server.Listen();
-    RedisClient::Options options = Fast(server.remote());
+    RedisClient::Options options = Impatient(server.remote());
     options.min_backoff = options.max_backoff = 500ms;
     RedisClient client(loop, options);
-    EXPECT_TRUE((co_await client.Command("ECHO", "a")).ok());
+    EXPECT_TRUE(co_await ComesToAnswer(loop, client));
+    const uint64_t timeouts = client.state().timeouts;
     server.silent = true;
     const conf::TimePoint start = Now();
     const auto late = co_await client.Command("ECHO", "b");
@@ -160,17 +178,16 @@ TEST(RedisClient, TimesOutRefusesAtOnceAndComesBack) {
     EXPECT_THAT(client.state().reason, HasSubstr("no answer to a command within 200ms"));
 
     EXPECT_EQ((co_await client.Command("ECHO", "c")).status().code(), absl::StatusCode::kUnavailable);
-    EXPECT_EQ(client.state().refused, 1u) << "at once: it was not sent at all";
+    EXPECT_GE(client.state().refused, 1u) << "at once: it was not sent at all";
 
     // A server that accepts and says nothing is not one that is back.
     EXPECT_TRUE(co_await Eventually(loop, [&] { return client.state().breaker == Breaker::kHalfOpen; }));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return client.state().breaker == Breaker::kOpen; }));
     EXPECT_THAT(client.state().reason, HasSubstr("no connection that answers within 200ms"));
     server.silent = false;
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return client.state().connected; }));
-    EXPECT_EQ((co_await client.Command("ECHO", "d"))->text, "d");
+    EXPECT_TRUE(co_await ComesToAnswer(loop, client));
     EXPECT_EQ(client.state().reason, "");
-    EXPECT_EQ(client.state().timeouts, 1u);
+    EXPECT_GT(client.state().timeouts, timeouts);
     co_await client.Stop();
     server.Stop();
   });
@@ -209,9 +226,8 @@ TEST(RedisClient, QueuesWithinBoundsWhileConnectingAndFailsWhatIsLate) {
     EXPECT_EQ((co_await client.Command("ECHO", "late")).status().code(), absl::StatusCode::kDeadlineExceeded);
     server.silent = false;
     server.Cut();
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return client.state().connected; }));
-    EXPECT_TRUE((co_await client.Command("ECHO", "now")).ok());
-    EXPECT_EQ(server.seen, (std::vector<RedisCommand>{{"ECHO", "now"}}));
+    EXPECT_TRUE(co_await ComesToAnswer(loop, client));
+    EXPECT_THAT(server.seen, Each(RedisCommand{"PING"}));
     co_await client.Stop();
     server.Stop();
   });
@@ -238,7 +254,7 @@ TEST(RedisClient, SpeaksTlsAndChecksWhomItSpeaksTo) {
     server_files.certificate = files.certificate();
     server_files.key = files.key();
     FakeRedis& server = loop.Make<FakeRedis>(Echo);
-    server.Listen(0, *TlsContext::Server(server_files));
+    server.Listen(*TlsContext::Server(server_files));
     for (const bool trusted : {true, false}) {
       TlsContext::ClientFiles client_files;
       if (trusted) client_files.ca = files.certificate();
@@ -311,16 +327,14 @@ TEST(RealRedis, StoppedSlowedAndRestartedIsFoundAgainAndNeverWaitedForLonger) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     RedisServer server;
     EXPECT_TRUE(server.Start());
-    RedisClient client(loop, Fast(Of(server)));
-    const auto connected = [&] { return client.state().connected; };
+    RedisClient client(loop, Impatient(Of(server)));
     const std::vector<std::pair<std::string, std::function<void()>>> blows{
         {"SIGSTOP", [&] { server.Signal(SIGSTOP); }},
         {"SIGKILL", [&] { server.Kill(); }},
     };
     const std::vector<std::function<void()>> cures{[&] { server.Signal(SIGCONT); }, [&] { server.Start(); }};
     for (size_t i = 0; i < blows.size(); ++i) {
-      EXPECT_TRUE(co_await Eventually(loop, connected)) << blows[i].first;
-      EXPECT_TRUE((co_await client.Command("PING")).ok());
+      EXPECT_TRUE(co_await ComesToAnswer(loop, client)) << blows[i].first;
       blows[i].second();
       for (int n = 0; n < 3; ++n) {
         const conf::TimePoint start = Now();
@@ -329,14 +343,12 @@ TEST(RealRedis, StoppedSlowedAndRestartedIsFoundAgainAndNeverWaitedForLonger) {
       }
       EXPECT_NE(client.state().breaker, Breaker::kClosed);
       cures[i]();
-      EXPECT_TRUE(co_await Eventually(loop, connected)) << blows[i].first;
-      EXPECT_TRUE((co_await client.Command("PING")).ok());
+      EXPECT_TRUE(co_await ComesToAnswer(loop, client)) << blows[i].first;
     }
     // The server answers nobody for a second; a second client says so, since its answer would come late.
     const auto slow = co_await client.Command("DEBUG", "SLEEP", "1");
     EXPECT_EQ(slow.status().code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_TRUE(co_await Eventually(loop, connected));
-    EXPECT_TRUE((co_await client.Command("PING")).ok());
+    EXPECT_TRUE(co_await ComesToAnswer(loop, client));
     co_await client.Stop();
   });
 }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -499,6 +500,14 @@ TEST(KeyStore, EventsOfANewerVersionAreNotHalfUnderstood) {
   }
 }
 
+// A disk that is slow keeps the lock with whoever has it; a person would try again.
+absl::Status InTheEnd(const std::function<absl::Status()>& change) {
+  while (true) {
+    const absl::Status changed = change();
+    if (!absl::IsDeadlineExceeded(changed)) return changed;
+  }
+}
+
 TEST(KeyStore, TwoProcessesWritingLoseAndRepeatNothing) {
   constexpr int kEach = 40;
   const TempDir dir;
@@ -512,8 +521,9 @@ TEST(KeyStore, TwoProcessesWritingLoseAndRepeatNothing) {
       auto store = KeyStore::Open(path, kNow);
       bool ok = store.ok();
       for (int i = 0; ok && i < kEach; ++i) {
-        const auto key = (*store)->Create(Search(), kNow);
-        ok = key.ok() && (i % 4 != 0 || (*store)->Revoke(key->id, {""}, "", kNow).ok());
+        absl::StatusOr<NewKey> key;
+        ok = InTheEnd([&] { return (key = (*store)->Create(Search(), kNow)).status(); }).ok() &&
+             (i % 4 != 0 || InTheEnd([&] { return (*store)->Revoke(key->id, {""}, "", kNow); }).ok());
       }
       _exit(ok ? 0 : 1);
     }
@@ -522,7 +532,7 @@ TEST(KeyStore, TwoProcessesWritingLoseAndRepeatNothing) {
   const auto reader = OpenStore(path);
   bool refreshes = true;
   for (size_t left = writers.size(); left > 0;) {
-    refreshes = refreshes && reader->Refresh(kNow).ok();
+    refreshes = refreshes && InTheEnd([&] { return reader->Refresh(kNow).status(); }).ok();
     int status = 0;
     if (waitpid(-1, &status, WNOHANG) > 0) {
       --left;

@@ -41,6 +41,10 @@ class ProcessAdoption : public LauncherTest {
     edit(record);
     std::ofstream(Folder(id) + "/run.json") << WriteRecord(record);
   }
+  // No shell, which would become another program and have no mark meanwhile.
+  static RunSpec Sleeper(std::string id) {
+    return {.id = std::move(id), .owner = "chat", .command = {"/bin/sleep", "1000"}};
+  }
   void StartAndLeave(const RunSpec& spec) {
     With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
       co_await MustStart(launcher, spec);
@@ -160,8 +164,8 @@ TEST_F(ProcessAdoption, AStopGoesOnAfterARestart) {
 }
 
 TEST_F(ProcessAdoption, AnotherProcessOfTheSameNumberIsNotTaken) {
-  StartAndLeave(Script("a", "exec sleep 1000"));
-  StartAndLeave(Script("b", "exec sleep 1000"));
+  StartAndLeave(Sleeper("a"));
+  StartAndLeave(Sleeper("b"));
   // As if it had ended and its number were this stranger's: same pid, another beginning.
   const RunRecord stranger = Record("b");
   for (const Member& member : Members("a")) {
@@ -183,8 +187,8 @@ TEST_F(ProcessAdoption, AnotherProcessOfTheSameNumberIsNotTaken) {
 }
 
 TEST_F(ProcessAdoption, ARunOfAnotherBootHasEnded) {
-  StartAndLeave(Script("a", "exec sleep 1000"));
-  StartAndLeave(Script("b", "exec sleep 1000"));
+  StartAndLeave(Sleeper("a"));
+  StartAndLeave(Sleeper("b"));
   Edit("a", [&](RunRecord& record) {
     record = Record("b");
     record.id = "a";
@@ -219,14 +223,14 @@ TEST_F(ProcessAdoption, WhatWasLeftBehindWhileNobodyWatchedIsEnded) {
 }
 
 TEST_F(ProcessAdoption, ARecordThatCannotBeReadIsNamedAndLeftAlone) {
-  StartAndLeave(Script("a", "exec sleep 1000"));
+  StartAndLeave(Sleeper("a"));
   for (const std::string bad : {"", "{\"version\":1}", "{\"version\":7}", "not json", "[]"}) {
     std::ofstream(Folder("a") + "/run.json") << bad;
     With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
       const RunStatus found = co_await StatusOf(launcher, "a");
       EXPECT_EQ(found.state, RunState::kRunning) << bad;  // by its mark
       EXPECT_THAT(found.why, HasSubstr(Folder("a") + "/run.json is no record of a run"));
-      const absl::Status again = co_await launcher.Start(Script("a", "exec sleep 1000"));
+      const absl::Status again = co_await launcher.Start(Sleeper("a"));
       EXPECT_TRUE(absl::IsFailedPrecondition(again)) << again;
     });
     EXPECT_EQ(tests::ReadFile(Folder("a") + "/run.json"), bad);
@@ -245,7 +249,7 @@ TEST_F(ProcessAdoption, ARecordThatCannotBeReadIsNamedAndLeftAlone) {
 }
 
 TEST_F(ProcessAdoption, AnUnreadableRunThatEndsByItselfIsSeen) {
-  StartAndLeave(Script("a", "exec sleep 1000"));
+  StartAndLeave(Sleeper("a"));
   std::ofstream(Folder("a") + "/run.json") << "gone wrong";
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     std::vector<std::string> changed;
