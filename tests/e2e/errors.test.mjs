@@ -6,7 +6,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 
-import { freePort, Stack } from './support/stack.mjs';
+import { eventually, Stack } from './support/stack.mjs';
 
 const HELLO = [{ role: 'user', content: 'Say hello' }];
 const ASK = { model: 'chat-small', messages: HELLO, max_tokens: 4 };
@@ -34,7 +34,7 @@ describe('errors', { timeout: 90_000 }, () => {
       ],
       models: { 'chat-small': { retries: { max: 1, min_per_minute: 1000, backoff: '1ms', max_backoff: '2ms' },
                                 breaker: { failures: 1000 } },
-                gone: { endpoints: [{ name: 'nowhere', url: `http://127.0.0.1:${await freePort()}`, engine: 'vllm' }] } },
+                gone: { endpoints: [{ name: 'nowhere', url: 'http://127.0.0.1:1', engine: 'vllm' }] } },
       tenants: [{ name: 'acme', models: ['*'] }, { name: 'small', models: ['chat-small'] }],
       keys: {
         narrow: { tenant: 'small' },
@@ -147,9 +147,10 @@ describe('errors', { timeout: 90_000 }, () => {
     // Holds the key's one permit; given back as soon as the stream ends.
     const holder = await openai.chat.completions.create({ ...ASK, max_tokens: 50, stream: true });
     await stack.clearFaults();
-    const release = setTimeout(() => holder.controller.abort(), 300);
+    const refusal = eventually('it is refused', () => sent.some(({ status }) => status === 429))
+      .finally(() => holder.controller.abort());
     const answer = await openai.chat.completions.create(ASK);
-    clearTimeout(release);
+    await refusal;
     assert.equal(answer.usage.completion_tokens, 4);
     const refused = sent.filter(({ status }) => status === 429);
     assert.ok(refused.length >= 1, 'it was refused at first');

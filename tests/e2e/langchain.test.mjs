@@ -100,7 +100,8 @@ describe('langchain', { timeout: 60_000 }, () => {
 
   test('a time-out of the client reaches the engine', async () => {
     const { cancelled } = await stack.engineSums();
-    await assert.rejects(chat({ maxTokens: 4000, timeout: 300, modelKwargs: { ignore_eos: true } }).invoke('Go on'), /timed out|timeout/i);
+    const hasty = chat({ maxTokens: 4000, timeout: 300, modelKwargs: { ignore_eos: true } });
+    await stack.impatiently(() => assert.rejects(hasty.invoke('Go on'), /timed out|timeout/i));
     await eventually('cancelled', async () => (await stack.engineSums()).cancelled > cancelled);
   });
 });

@@ -6,7 +6,6 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -20,14 +19,6 @@ function binary(name) {
   const path = process.env[name];
   assert.ok(path, `${name} must name the binary; ctest sets it`);
   return path;
-}
-
-export async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 // A child whose output is kept, for what it says once it is ready and for the report when a test fails.
@@ -108,12 +99,11 @@ export class Stack {
     try {
       const config = await stack.#startEngines(engines, models);
       config.server = {
-        listen: '127.0.0.1:0', admin: `127.0.0.1:${await freePort()}`, threads: 2, shutdown_grace: '2s',
+        listen: '127.0.0.1:0', admin: '127.0.0.1:0', threads: 2, shutdown_grace: '2s',
         state_dir: join(stack.folder, 'state'), ...server,
       };
       config.tenants = tenants ?? [{ name: 'acme', models: ['*'] }];
       config.ledger = ledger;
-      stack.admin = `http://${config.server.admin}`;
       stack.configPath = join(stack.folder, 'tidegate.yaml'); // JSON is YAML
       await writeFile(stack.configPath, JSON.stringify(config, null, 1));
       stack.keys = {};
@@ -193,6 +183,12 @@ export class Stack {
       if (last && Buffer.from(last.body_base64, 'base64').includes(text)) return last;
     }
     return undefined;
+  }
+
+  // A call of a client that loses patience, until the engines have it: on a busy machine it may leave before.
+  async impatiently(call) {
+    const { received } = await this.engineSums();
+    do await call(); while ((await this.engineSums()).received === received);
   }
 
   async clearFaults() {
