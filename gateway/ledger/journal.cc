@@ -46,6 +46,7 @@ void Ticket::Progress(const Counts& counts) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   const uint64_t told = slot.told.load(kRelaxed) + 1;
   const bool odd = told % 2 == 1;
+  std::atomic_thread_fence(std::memory_order_release);  // the last one is told before this one is begun
   (odd ? slot.odd_input : slot.input).store(counts.input, kRelaxed);
   (odd ? slot.odd_cached : slot.cached).store(counts.cached, kRelaxed);
   (odd ? slot.odd_output : slot.output).store(counts.output, kRelaxed);

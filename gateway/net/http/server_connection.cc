@@ -77,7 +77,7 @@ void ServerConnection::StallAlarm::Begin() {
 void ServerConnection::StallAlarm::OnAlarm() {
   const uint64_t acknowledged = connection_.stream_->Acknowledged();
   const bool taken = std::exchange(acknowledged_, acknowledged) != acknowledged;
-  looks_ = looks_ < 0 || taken ? 0 : looks_ + 1;
+  looks_ = taken ? 0 : looks_ + 1;
   if (looks_ == kLooks) return connection_.stream_->Close();
   SetAfter(connection_.limits_.write_stall / kLooks);
 }
