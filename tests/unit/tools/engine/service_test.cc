@@ -82,7 +82,9 @@ class Client {
  private:
   bool ReadMore() {
     char buffer[65536];
-    ssize_t n = ::recv(socket_, buffer, sizeof(buffer), 0);
+    ssize_t n;
+    do n = ::recv(socket_, buffer, sizeof(buffer), 0);
+    while (n < 0 && errno == EINTR);  // of a process that was stopped and goes on
     error_ = n < 0 ? errno : 0;
     if (n <= 0) return false;
     in.append(buffer, static_cast<size_t>(n));
