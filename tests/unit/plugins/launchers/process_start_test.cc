@@ -138,8 +138,12 @@ TEST_F(ProcessStart, WhatCanNeverRunIsRefusedInWords) {
 
 TEST_F(ProcessStart, EachRunGetsAPortThatNobodyHas) {
   ProcessLauncher::Options options = Options();
-  const uint16_t first = options.first_port;
-  const auto port = [&](int i) { return static_cast<uint16_t>(first + i); };
+  const auto port = [&](int i) { return static_cast<uint16_t>(options.first_port + i); };
+  // Connections of who had them before may linger for a minute.
+  const auto is_free = [&](int i) { return gateway::net::PortIsFree(port(i)); };
+  while (options.first_port + 3 < options.last_port &&
+         !(is_free(0) && is_free(1) && is_free(2) && is_free(3)))
+    ++options.first_port;
   options.last_port = port(3);
   With(options, [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     // A stranger on one of them, on any address.
