@@ -41,7 +41,8 @@ struct TlsClient {
 
 class RawClient {
  public:
-  static constexpr milliseconds kPatience{15'000};
+  // The system tries to connect again after 1, 3, 7 and 15 s.
+  static constexpr milliseconds kPatience{30'000};
 
   explicit RawClient(uint16_t port);
   // Over TLS. Without a handshake it is not connected.
