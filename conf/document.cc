@@ -45,21 +45,6 @@ std::string UnescapeToken(std::string_view token) {
 
 }  // namespace
 
-std::string JoinPointer(std::string_view pointer, std::string_view token) {
-  std::string out(pointer);
-  out += '/';
-  for (const char c : token) {
-    if (c == '~') {
-      out += "~0";
-    } else if (c == '/') {
-      out += "~1";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 Kind Value::kind() const {
   return node_->kind;
 }

@@ -13,21 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "conf/node.h"
 #include "conf/problem.h"
 #include "conf/sources.h"
 
 namespace conf {
 
-enum class Kind { kNull, kScalar, kSequence, kMapping };
-
-struct ParseLimits {
-  size_t bytes = 4 << 20;
-  int depth = 64;
-  size_t values = 200'000;
-  size_t problems = 200;  // more are counted, not kept
-};
-
-struct Node;
 class Document;
 
 class Value {
@@ -97,8 +88,5 @@ class Document {
   size_t problem_count_ = 0;
   std::vector<std::string> defaulted_;
 };
-
-// Appends an RFC 6901 token, escaped.
-std::string JoinPointer(std::string_view pointer, std::string_view token);
 
 }  // namespace conf

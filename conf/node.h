@@ -1,14 +1,24 @@
-// The tree behind conf::Document, and the parse that builds it. Inside conf only.
+// The tree behind conf::Document, and the parse that builds it. Other rooms see the tree through conf::Value.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "conf/document.h"
+#include "conf/problem.h"
 
 namespace conf {
+
+enum class Kind { kNull, kScalar, kSequence, kMapping };
+
+struct ParseLimits {
+  size_t bytes = 4 << 20;
+  int depth = 64;
+  size_t values = 200'000;
+  size_t problems = 200;  // more are counted, not kept
+};
 
 // Immutable once parsed; an alias shares its anchor's node.
 struct Node {

@@ -6,6 +6,21 @@
 
 namespace conf {
 
+std::string JoinPointer(std::string_view pointer, std::string_view token) {
+  std::string out(pointer);
+  out += '/';
+  for (const char c : token) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 std::string ToString(const Problem& problem) {
   std::string where = problem.file;
   if (!problem.pointer.empty()) where += ":" + problem.pointer;

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace conf {
@@ -16,6 +17,9 @@ struct Problem {
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };
+
+// Appends an RFC 6901 token, escaped.
+std::string JoinPointer(std::string_view pointer, std::string_view token);
 
 // `tidegate.yaml:/models/2/routing/policy (line 31): unknown policy "prefx", did you mean "prefix"?`
 std::string ToString(const Problem& problem);

@@ -58,7 +58,7 @@ constexpr std::array<std::pair<std::string_view, uint64_t>, 9> kSizeUnits = {{{"
 
 constexpr int64_t kMicro = 1'000'000;
 
-std::string Words(std::span<const std::string_view> words) {
+std::string Listed(std::span<const std::string_view> words) {
   std::vector<std::string> out(words.begin(), words.end());
   return absl::StrJoin(out, ", ");
 }
@@ -198,13 +198,13 @@ void ReadMicroUsd(const Value& value, int64_t& out) {
 std::optional<size_t> ReadWord(const Value& value, std::string_view noun,
                                std::span<const std::string_view> words) {
   if (value.kind() != Kind::kScalar) {
-    value.ErrorExpected(fmt::format("one of {}", Words(words)));
+    value.ErrorExpected(fmt::format("one of {}", Listed(words)));
     return std::nullopt;
   }
   const auto found = std::find(words.begin(), words.end(), value.text());
   if (found != words.end()) return static_cast<size_t>(found - words.begin());
   std::string hint = DidYouMean(value.text(), words);
-  if (hint.empty()) hint = ", expected one of " + Words(words);
+  if (hint.empty()) hint = ", expected one of " + Listed(words);
   value.Error(fmt::format("unknown {} {}{}", noun, value.Found(), hint));
   return std::nullopt;
 }
@@ -249,7 +249,7 @@ Object::~Object() {
   for (const auto& [key, field] : value_->Fields()) {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     std::string hint = DidYouMean(key, known_);
-    if (hint.empty()) hint = ", expected one of " + Words(known_);
+    if (hint.empty()) hint = ", expected one of " + Listed(known_);
     value_->ErrorAtKey(key, fmt::format("unknown key \"{}\"{}", key, hint));
   }
 }

@@ -1,5 +1,5 @@
-// What a configuration refers to outside its text: environment variables, small files and folders. Passed in,
-// so that tests and the fuzzer never touch the machine.
+// What a configuration refers to outside its text: environment variables, small files and folders. They are
+// passed in, so that tests and the fuzzer never touch the machine.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -18,9 +18,5 @@ struct Sources {
   std::function<absl::StatusOr<std::vector<std::string>>(const std::string& path)> folder =
       [](const std::string&) { return absl::NotFoundError("there are no folders"); };
 };
-
-// The process's environment and file system. Only regular files of at most 4 MiB are read; others are an
-// error, so that a FIFO or a device cannot hang or fill the process.
-Sources SystemSources();
 
 }  // namespace conf

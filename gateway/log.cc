@@ -8,25 +8,25 @@
 #include <atomic>
 #include <memory>
 
-#include "gateway/api/json_text.h"
+#include "conf/json_text.h"
 
 namespace gateway::log {
 namespace {
 
 constexpr size_t kQueueLines = 8192;
 
-std::atomic<int> minimum{static_cast<int>(config::LogLevel::kInfo)};
+std::atomic<int> minimum{static_cast<int>(Level::kInfo)};
 bool as_json = false;
 
-spdlog::level::level_enum LevelOf(config::LogLevel level) {
+spdlog::level::level_enum LevelOf(Level level) {
   switch (level) {
-    case config::LogLevel::kDebug:
+    case Level::kDebug:
       return spdlog::level::debug;
-    case config::LogLevel::kInfo:
+    case Level::kInfo:
       return spdlog::level::info;
-    case config::LogLevel::kWarn:
+    case Level::kWarn:
       return spdlog::level::warn;
-    case config::LogLevel::kError:
+    case Level::kError:
       return spdlog::level::err;
   }
   return spdlog::level::info;
@@ -48,7 +48,7 @@ void AppendValue(std::string& out, const Value& value, bool json) {
       [&](const auto& v) {
         if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::string_view>) {
           if (json) {
-            api::AppendQuoted(out, v);
+            conf::AppendQuoted(out, v);
           } else {
             out += v;
           }
@@ -61,9 +61,9 @@ void AppendValue(std::string& out, const Value& value, bool json) {
 
 }  // namespace
 
-void Init(const config::Log& config) {
-  minimum = static_cast<int>(config.level);
-  as_json = config.format == config::LogFormat::kJson;
+void Init(Level least, bool json) {
+  minimum = static_cast<int>(least);
+  as_json = json;
   spdlog::init_thread_pool(kQueueLines, 1);
   auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   auto logger = std::make_shared<spdlog::async_logger>("tidegate", std::move(sink), spdlog::thread_pool(),
@@ -80,19 +80,19 @@ void Flush() {
   spdlog::shutdown();
 }
 
-bool Enabled(config::LogLevel level) {
+bool Enabled(Level level) {
   return static_cast<int>(level) >= minimum.load(std::memory_order_relaxed);
 }
 
-void Write(config::LogLevel level, std::string_view event, Fields fields) {
+void Write(Level level, std::string_view event, Fields fields) {
   if (!Enabled(level)) return;
   std::string line;
   if (as_json) {
     line = "\"event\":";
-    api::AppendQuoted(line, event);
+    conf::AppendQuoted(line, event);
     for (const Field& field : fields) {
       line += ',';
-      api::AppendQuoted(line, field.name);
+      conf::AppendQuoted(line, field.name);
       line += ':';
       AppendValue(line, field.value, true);
     }

@@ -8,12 +8,13 @@
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <variant>
 
-#include "gateway/config/services.h"
-
 namespace gateway::log {
+
+enum class Level : uint8_t { kDebug, kInfo, kWarn, kError };
 
 using Value = std::variant<std::string_view, int64_t, uint64_t, double, bool>;
 
@@ -38,24 +39,24 @@ struct Field {
 using Fields = std::initializer_list<Field>;
 
 // Once, before any thread that logs. Until then lines go to standard error as text.
-void Init(const config::Log& config);
+void Init(Level least, bool json);
 // Writes out what is queued.
 void Flush();
 
-bool Enabled(config::LogLevel level);
-void Write(config::LogLevel level, std::string_view event, Fields fields);
+bool Enabled(Level level);
+void Write(Level level, std::string_view event, Fields fields);
 
 inline void Debug(std::string_view event, Fields fields = {}) {
-  Write(config::LogLevel::kDebug, event, fields);
+  Write(Level::kDebug, event, fields);
 }
 inline void Info(std::string_view event, Fields fields = {}) {
-  Write(config::LogLevel::kInfo, event, fields);
+  Write(Level::kInfo, event, fields);
 }
 inline void Warn(std::string_view event, Fields fields = {}) {
-  Write(config::LogLevel::kWarn, event, fields);
+  Write(Level::kWarn, event, fields);
 }
 inline void Error(std::string_view event, Fields fields = {}) {
-  Write(config::LogLevel::kError, event, fields);
+  Write(Level::kError, event, fields);
 }
 
 void Exception(std::string_view where, const std::exception_ptr& error);

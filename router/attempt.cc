@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "router/admission/room.h"
+#include "router/admission/headroom_search.h"
 
 namespace router {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 using conf::Duration;
 using conf::TimePoint;
 
-constexpr Duration kMinWait = std::chrono::milliseconds(1);  // so that a lost race cannot spin
-constexpr int kRefusals = 400;                               // and above
+constexpr Duration kMinWait = std::chrono::milliseconds(1);  // a lost race must not spin
+constexpr int kRefusals = 400;                               // this status and above
 constexpr int kTooManyRequests = 429;
 constexpr int kUnavailableStatus = 503;
 constexpr int kOverloadedStatus = 529;  // Anthropic's
@@ -21,8 +21,9 @@ bool IsOverload(int status) {
   return status == kTooManyRequests || status == kUnavailableStatus || status == kOverloadedStatus;
 }
 
-// The replica may have taken over what was handed to it, and whoever computed it may have let it go.
-bool MayHaveTaken(const Event& event) {
+// Whether the answering replica may have fetched the transferred prompt, so that the prefill replica no
+// longer keeps it.
+bool MayHaveFetched(const Event& event) {
   return event.kind == Event::Kind::kBroken || event.kind == Event::Kind::kTimedOut ||
          event.kind == Event::Kind::kHung ||
          (event.kind == Event::Kind::kStatus && event.status >= 500 && !IsOverload(event.status));
@@ -34,8 +35,8 @@ std::string_view Event::NameOf(Kind kind) {
   switch (kind) {
     case Kind::kStart:
       return "start";
-    case Kind::kNoTurn:
-      return "no_turn";
+    case Kind::kQueueRefused:
+      return "queue_refused";
     case Kind::kWoke:
       return "woke";
     case Kind::kConnectFailed:
@@ -86,14 +87,14 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
   using Kind = Event::Kind;
   if (ended_) return {.kind = Step::Kind::kCancel};
   Charge& charge = decision_.charge;
-  if (MayHaveTaken(event)) prefilled_ = false;
+  if (MayHaveFetched(event)) prefilled_ = false;
   switch (event.kind) {
     case Kind::kStart:
       load_.cell(primary_).budget.OnRequest();
       return First(now);
-    case Kind::kNoTurn:
+    case Kind::kQueueRefused:
       load_.cell(primary_).budget.OnRequest();
-      if (!PastDeadline(now) && PickFallback(kOnOverloaded, now, Fallbacks::kWithRoom)) return Try(false);
+      if (!PastDeadline(now) && PickFallback(kOnOverloaded, now, Fallbacks::kWithHeadroom)) return Try(false);
       return Fail(AttemptError::kUnavailable);
     case Kind::kWoke:
       return charge ? Try(false) : First(now);
@@ -101,17 +102,17 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
       if (!fresh_ && !first_byte_ && !PastDeadline(now)) return Try(true);
       [[fallthrough]];
     case Kind::kConnectFailed:
-      load_[*decision_.replica].adapters.Forget(now);  // whoever comes back there comes back empty
+      load_[*decision_.replica].adapters.Forget(now);  // a restarted engine has no adapter loaded
       charge.Report(Outcome::kBad, now);
       return Again(kOnUnavailable, AttemptError::kConnectFailed, now);
     case Kind::kStatus:
       return OnStatus(event, now);
     case Kind::kTimedOut:
-      // Out of the client's own time is nobody's fault.
+      // When the client's own deadline has passed, the replica is not at fault.
       if (!PastDeadline(now)) charge.Report(Outcome::kBad, now);
       return Again(kOnTimeout, AttemptError::kTimedOut, now);
     case Kind::kHung:
-      left_hung_ = true;  // new requests keep away already; the breaker has nothing to add
+      left_hung_ = true;  // the outlier status already keeps new requests away; the breaker is not told
       return Again(kOnTimeout, AttemptError::kTimedOut, now);
     case Kind::kFirstByte:
       first_byte_ = true;
@@ -137,7 +138,7 @@ Step Attempt::ResumePrefill(const Event& event, TimePoint now) {
       charge.Report(Outcome::kGood, now);
       prefill_ = {};
       prefilled_ = true;
-      decision_.charge.Arrived(now);
+      decision_.charge.PrefillArrived(now);
       return Try(false);
     case Kind::kReusedClosed:
       if (!fresh_ && !PastDeadline(now)) return Try(true);
@@ -158,7 +159,7 @@ Step Attempt::ResumePrefill(const Event& event, TimePoint now) {
         charge.Rest(event.retry_after, now);
       const Outcome outcome = OutcomeOf(event.status, event.retry_after.has_value());
       charge.Report(outcome, now);
-      // What is wrong with the request is for the replica that answers to say.
+      // A fault of the request itself is reported by the answering replica.
       return PrefillElsewhere(overload || outcome == Outcome::kBad, now);
     }
     case Kind::kClientGone:
@@ -189,14 +190,14 @@ Step Attempt::PrefillElsewhere(bool again, TimePoint now) {
 
 Step Attempt::ComputeHere(TimePoint now) {
   fell_back_ = true;
-  if (table_.model(model_).spec.handover->decodes_whole) {
+  if (table_.model(model_).spec.prefill_transfer->decodes_whole) {
     const Candidates all(table_.model(model_).spec, table_.replicas(model_), load_, {}, now, false);
     decision_.cached = all.HeldAt(*all.PlaceOf(*decision_.replica), facts_);
-    decision_.handed_over = false;
+    decision_.remote_prefill = false;
     Work work = decision_.charge.work();
     work.uncached = facts_.prompt_tokens - decision_.cached;
-    work.handed_over = false;
-    decision_.charge.Become(work, now);
+    work.remote_prefill = false;
+    decision_.charge.ChangeWork(work, now);
     return Try(false);
   }
   Decision whole = Pick(table_, model_, load_, facts_, tried_, now, rng_);
@@ -209,16 +210,16 @@ Step Attempt::ComputeHere(TimePoint now) {
 bool Attempt::MayLeave(TimePoint now) const {
   const ReplicaState* const state = (prefilling() ? prefill_ : decision_).charge.state();
   if (ended_ || first_byte_ || left_hung_ || state == nullptr) return false;
-  if (state->standing.state() != Standing::State::kHung) return false;
+  if (state->outlier.state() != OutlierStatus::State::kHung) return false;
   const ModelSpec& spec = table_.model(model_).spec;
   const TimePoint began = (prefilling() ? prefill_ : decision_).charge.began();
-  if (began > state->standing.since() && now - began < spec.watch.hung_after) return false;
+  if (began > state->outlier.since() && now - began < spec.outliers.hung_after) return false;
   if (retries_ >= retry().max_retries || load_.cell(primary_).budget.available() < 1) return false;
-  if (prefilling() && spec.handover->decodes_whole) return true;
-  const Roles roles = prefilling() ? RolesFor(Part::kPrefill, spec.handover) : kAnswerers;
+  if (prefilling() && spec.prefill_transfer->decodes_whole) return true;
+  const Roles roles = prefilling() ? RolesFor(Part::kPrefill, spec.prefill_transfer) : kAnswerers;
   for (const TrackId track : {facts_.track, kStable}) {
     const Candidates others(spec, table_.replicas(model_), load_, tried_, now, true,
-                            {.track = track, .roles = roles, .shunned = {.suspected = true}});
+                            {.track = track, .roles = roles, .avoid = {.suspected = true}});
     for (uint32_t place = 0; place < others.size(); ++place) {
       if (others.Usable(place)) return true;
     }
@@ -258,7 +259,7 @@ Step Attempt::OnStatus(const Event& event, TimePoint now) {
   charge.Report(outcome, now);
   if (event.status >= kRefusals) charge.LeaveAdapter();
   if (event.model_unknown && table_.model(model_).adapter != AdapterId::kNone) {
-    NoteLacking(now);
+    NoteMissing(now);
     return Again(kOnUnavailable, AttemptError::kNone, now);
   }
   if (event.context_exceeded) return Again(kOnContext, AttemptError::kNone, now);
@@ -267,10 +268,10 @@ Step Attempt::OnStatus(const Event& event, TimePoint now) {
   return {.kind = Step::Kind::kRelay};
 }
 
-void Attempt::NoteLacking(TimePoint now) {
-  load_[*decision_.replica].adapters.Lacks(table_.model(model_).adapter, now);
-  load_.homes(model_)->NoteLacking(now + kLackingFor);
-  lacking_.push_back(*decision_.replica);
+void Attempt::NoteMissing(TimePoint now) {
+  load_[*decision_.replica].adapters.NoteMissing(table_.model(model_).adapter, now);
+  load_.placements(model_)->NoteMissing(now + kMissingFor);
+  missing_.push_back(*decision_.replica);
 }
 
 Step Attempt::Again(FallbackOn condition, AttemptError error, TimePoint now) {
@@ -290,8 +291,8 @@ Step Attempt::Again(FallbackOn condition, AttemptError error, TimePoint now) {
   return has_answer ? Step{.kind = Step::Kind::kRelay} : Fail(error);
 }
 
-// The replica is chosen and charged before the pause, so that the answer in hand is given up only for another
-// try.
+// The replica is chosen and charged before the pause, so that the upstream's own answer is dropped only when
+// there will be another try.
 Step Attempt::BackOff(TimePoint now) {
   const uint32_t doublings = std::min<uint32_t>(retries_ - 1, 20);
   const Duration longest = std::min(retry().backoff * (int64_t{1} << doublings), retry().max_backoff);
@@ -306,26 +307,27 @@ Step Attempt::BackOff(TimePoint now) {
           .why = "pause before a retry"};
 }
 
-// Another model may be served by the same replicas. What is cached there of the prompt was computed for this
-// one, and who only lacks this one's adapter can be asked.
-Pair Attempt::PickOther(ModelId model, TimePoint now) {
+// A fallback model may share replicas with this one. Prefixes cached there belong to this model, and a
+// replica that only misses this model's adapter can be used.
+ReplicaPair Attempt::PickOther(ModelId model, TimePoint now) {
   PickFacts facts = facts_;
   facts.cached = {};
   absl::InlinedVector<ReplicaId, 8> tried;
   std::ranges::copy_if(tried_, std::back_inserter(tried),
-                       [&](ReplicaId id) { return std::ranges::find(lacking_, id) == lacking_.end(); });
-  return PickPair(table_, model, load_, facts, tried, prefills_failed_, now, rng_);
+                       [&](ReplicaId id) { return std::ranges::find(missing_, id) == missing_.end(); });
+  return PickReplicaPair(table_, model, load_, facts, tried, prefills_failed_, now, rng_);
 }
 
 bool Attempt::PickFrom(ModelId model, TimePoint now) {
-  Pair pair;
-  const std::optional<HandoverSpec>& handover = table_.model(model).spec.handover;
-  if (model != primary_ || model != model_ || !handover || handover->at_once) prefilled_ = false;
+  ReplicaPair pair;
+  const std::optional<PrefillTransferSpec>& transfer = table_.model(model).spec.prefill_transfer;
+  if (model != primary_ || model != model_ || !transfer || transfer->at_once) prefilled_ = false;
   if (prefilled_) pair.answer = PickDecode(table_, model, load_, facts_, tried_, now, rng_);
   if (!pair.answer.replica) {
     prefilled_ = false;
-    pair = model == primary_ ? PickPair(table_, model, load_, facts_, tried_, prefills_failed_, now, rng_)
-                             : PickOther(model, now);
+    pair = model == primary_
+               ? PickReplicaPair(table_, model, load_, facts_, tried_, prefills_failed_, now, rng_)
+               : PickOther(model, now);
   }
   if (!pair.answer.replica) {
     none_ = pair.answer.none;
@@ -334,7 +336,7 @@ bool Attempt::PickFrom(ModelId model, TimePoint now) {
   }
   tried_.push_back(*pair.answer.replica);
   decision_ = std::move(pair.answer);
-  if (prefilled_) decision_.charge.Arrived(now);
+  if (prefilled_) decision_.charge.PrefillArrived(now);
   model_ = model;
   prefill_ = {};
   TakePrefill(std::move(pair.prefill));
@@ -351,9 +353,9 @@ bool Attempt::PickFallback(FallbackOn condition, TimePoint now, Fallbacks which)
   while (next_fallback_ < fallbacks.size()) {
     const Fallback& fallback = fallbacks[next_fallback_++];
     if ((fallback.on & condition) == 0) continue;
-    const bool room =
-        which == Fallbacks::kAny || LookForRoom(table_, fallback.model, load_, 1, now).replicas > 0;
-    if (room && PickFrom(fallback.model, now)) return true;
+    const bool usable =
+        which == Fallbacks::kAny || FindHeadroom(table_, fallback.model, load_, 1, now).replicas > 0;
+    if (usable && PickFrom(fallback.model, now)) return true;
   }
   return false;
 }

@@ -1,21 +1,22 @@
-// The life of one request towards its replicas, without I/O: what to do next, given what has happened.
+// What happens between one request and the replicas, as a state machine without I/O: given an event, the next
+// step.
 //
-// The shell starts with Start(), does what each Step says and reports back with the next Event; the machine
-// picks replicas, charges them, tells their breakers, and retries, but only while no byte has gone to the
-// client, on a replica not tried yet, within the model's retry budget and the deadline. Owner: the request,
-// on its shard. Table, view and rng must outlive it.
+// The shell begins with Event::kStart, does what each Step says, and reports back with the next Event. The
+// machine picks and charges replicas, tells their breakers, and retries: only while no byte has gone to the
+// client, on a replica that was not tried yet, within the model's retry budget and the deadline. Owner: the
+// request, on its shard. Table, load view and random source must outlive it.
 //
-// Where its model's queue refuses the request, fallbacks for `overloaded` that have room are all that is
-// tried.
+// When the model's queue refuses the request (kQueueRefused), only fallbacks for `overloaded` that have
+// headroom are tried.
 //
-//   Start ─▶ kTry ─▶ (head) kRelay ─▶ (first byte) kRelay ─▶ (end) kDone
-//              │└─▶ failed: kWait ─▶ kTry another, or a fallback model's; else kRelay (the upstream's own
-//              refusal) or kFail └──▶ client gone, in any state: kCancel
+//   kStart ─▶ kTry ─▶ (status) kRelay ─▶ (first byte) kRelay ─▶ (completed) kDone
+//               ├─▶ (failure) kWait or kTry on another replica or a fallback model; else kRelay of the
+//               upstream's │   own refusal, or kFail └─▶ (client gone, in any state) kCancel
 //
-// Where the pool's prompts may be computed apart (see handover.h), a kTry names the replica that is to do it.
-// The shell does that first, or beside the try where the pool hands over so, and reports how it went to
-// ResumePrefill. When it fails, another prefill replica is named, and in the end nobody: then the replica
-// that answers computes the prompt itself.
+// Where another replica computes the prompt (prefill_transfer.h), kTry names it. The shell sends the prompt
+// there first, or at the same time where the pool works so, and reports the result to ResumePrefill. On a
+// failure the next step names another prefill replica, and in the end none: then the answering replica
+// computes the prompt.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -25,24 +26,24 @@
 #include <string_view>
 
 #include "conf/time.h"
-#include "router/handover.h"
 #include "router/pick.h"
+#include "router/prefill_transfer.h"
 
 namespace router {
 
 struct Event {
   enum class Kind : uint8_t {
     kStart,
-    kNoTurn,         // instead of kStart: the model's queue refuses the request
-    kWoke,           // the time of a kWait has come
-    kConnectFailed,  // refused, unreachable, TLS, time-out of the connect
-    kReusedClosed,   // a kept-alive connection turned out closed before any byte of an answer
-    kStatus,         // the answer's head is here; its body is not yet read
-    kTimedOut,       // the request was sent, and nothing came in time
-    kHung,           // nothing came, and the replica is taken to hang: MayLeave() said so
+    kQueueRefused,   // instead of kStart: the model's queue refused the request
+    kWoke,           // the time of a kWait step has come
+    kConnectFailed,  // refused, unreachable, TLS failure, connect timeout
+    kReusedClosed,   // a reused connection was closed before any byte of an answer
+    kStatus,         // the answer's head has come; its body is not read yet
+    kTimedOut,       // the request was sent and nothing came in time
+    kHung,           // nothing came and the replica hangs: MayLeave() returned true
     kFirstByte,      // a byte of the answer has gone to the client
-    kBroken,         // the answer broke off, or was not HTTP
-    kCompleted,      // the answer is whole
+    kBroken,         // the answer broke off or was not HTTP
+    kCompleted,      // the answer is complete
     kClientGone,
   };
 
@@ -69,24 +70,24 @@ enum class AttemptError : uint8_t {
   kUpstreamBroke,  // before the first byte: 502
   kTimedOut,       // 504
   kDeadline,       // the client's own deadline has passed: 408 or 504
-  kBrokenStream,   // after the first byte: the stream must end with an error in its own form
+  kBrokenStream,   // after the first byte: the stream must end with an error event of its protocol
 };
 std::string_view ErrorName(AttemptError error);
 
 struct Step {
   enum class Kind : uint8_t {
-    kTry,     // send the request to `replica`, dropping any answer in hand
-    kWait,    // until `until`, then report kWoke; drop any answer in hand
-    kRelay,   // pass the answer in hand on to the client, as it is
-    kDone,    // it has ended well
-    kFail,    // it has ended with `error`
+    kTry,     // send the request to `replica`; drop an unread answer
+    kWait,    // until `until`, then report kWoke; drop an unread answer
+    kRelay,   // pass the answer on to the client as it is
+    kDone,    // the request has ended well
+    kFail,    // the request has ended with `error`
     kCancel,  // close the upstream at once
   };
   Kind kind;
   ReplicaId replica{};
   ModelId model{};
-  std::optional<ReplicaId> prefill{};  // kTry: who computes the prompt first
-  bool fresh_connection = false;       // do not take one from the pool; of `prefill`, where that is given
+  std::optional<ReplicaId> prefill{};  // kTry: the replica that computes the prompt first
+  bool fresh_connection = false;       // take no pooled connection; for `prefill` where that is set
   conf::TimePoint until{};             // kWait; and kFail with kUnavailable: when to come back, if known
   AttemptError error = AttemptError::kNone;
   std::string_view why{};  // the pick's reason, or the refusal's; static
@@ -106,46 +107,46 @@ class Attempt {
 
   Step Resume(const Event& event, conf::TimePoint now);
 
-  // How computing the prompt at the last step's `prefill` went: kCompleted, when its answer is there, or any
-  // event that a try may end with; kStatus only of refusals.
+  // The result of computing the prompt at the last step's `prefill` replica: kCompleted, or any event that
+  // ends a try; kStatus for refusals only.
   Step ResumePrefill(const Event& event, conf::TimePoint now);
-  // It is being computed, or its time has not come yet.
+  // Another replica is to compute the prompt and has not finished.
   bool prefilling() const { return prefill_.replica.has_value(); }
-  // It has been computed, and what says where is good for the replica of the next try.
+  // The prompt is computed, and its transfer parameters are valid for the replica of the next try.
   bool prefilled() const { return prefilled_; }
 
-  // Whether a request that waits for its first byte may go elsewhere because its replica is taken to hang:
-  // once, within the budget, and only if somebody else can take it. One that came to find out waits for
-  // hung_after.
+  // Whether a request that waits for its first byte may leave its replica because that hangs: once, within
+  // the retry budget, and only if another replica can take it. A request sent after the hang began (a trial)
+  // waits for hung_after first.
   bool MayLeave(conf::TimePoint now) const;
 
   uint32_t tries() const { return static_cast<uint32_t>(tried_.size()); }
   uint32_t retries() const { return retries_; }
-  ModelId model() const { return model_; }  // the one that serves: the asked one, or a fallback
+  ModelId model() const { return model_; }  // the model that serves: the requested one, or a fallback
   const Decision& decision() const { return decision_; }
-  // Tokens of the prompt that were taken to be held where it is, or was, computed.
-  int64_t predicted_cached() const { return decision_.handed_over ? prefill_cached_ : decision_.cached; }
-  // Prompts that were to be computed apart, and were not.
+  // Tokens of the prompt that the computing replica was taken to hold.
+  int64_t predicted_cached() const { return decision_.remote_prefill ? prefill_cached_ : decision_.cached; }
+  // Another replica was to compute the prompt and did not.
   bool fell_back() const { return fell_back_; }
   Charge& charge() { return decision_.charge; }
 
  private:
   Step First(conf::TimePoint now);
-  // The adapter that is asked for is not known there.
-  void NoteLacking(conf::TimePoint now);
+  // Notes that the replica does not know the requested adapter.
+  void NoteMissing(conf::TimePoint now);
   Step OnStatus(const Event& event, conf::TimePoint now);
-  // After a failed try: elsewhere if that is allowed and possible; else fails with `error`, or, where that is
-  // kNone, relays the answer in hand.
+  // After a failed try: tries another replica if that is allowed and possible. Otherwise fails with `error`,
+  // or relays the upstream's answer where `error` is kNone.
   Step Again(FallbackOn condition, AttemptError error, conf::TimePoint now);
   Step BackOff(conf::TimePoint now);
   bool PickFrom(ModelId model, conf::TimePoint now);
-  Pair PickOther(ModelId model, conf::TimePoint now);
+  ReplicaPair PickOther(ModelId model, conf::TimePoint now);
   void TakePrefill(Decision decision);
-  // Another prefill replica, or none.
+  // Names another prefill replica, or none.
   Step PrefillElsewhere(bool again, conf::TimePoint now);
-  // The replica that was to be handed the prompt computes it itself, where it can.
+  // The answering replica computes the prompt itself, where it can.
   Step ComputeHere(conf::TimePoint now);
-  enum class Fallbacks : uint8_t { kAny, kWithRoom };
+  enum class Fallbacks : uint8_t { kAny, kWithHeadroom };
   bool PickFallback(FallbackOn condition, conf::TimePoint now, Fallbacks which = Fallbacks::kAny);
   Step Try(bool fresh);
   Step End(Step step);
@@ -164,21 +165,22 @@ class Attempt {
   scheduler::Rng& rng_;
 
   Decision decision_;
-  NoneBecause none_ = NoneBecause::kPicked;  // of the last pick that found nobody
+  NoneBecause none_ = NoneBecause::kPicked;  // of the last pick without a replica
   std::optional<conf::TimePoint> retry_at_;  // likewise
-  Decision prefill_;  // of the replica that computes the prompt; without one when none does, or it has
+  Decision prefill_;  // for the prompt; without a replica when none computes it apart, or it is computed
   int64_t prefill_cached_ = 0;
   bool prefilled_ = false;
   bool fell_back_ = false;
   absl::InlinedVector<ReplicaId, 4> prefills_failed_;
   absl::InlinedVector<ReplicaId, 8> tried_;
-  absl::InlinedVector<ReplicaId, 4> lacking_;  // of these, good for other models
+  absl::InlinedVector<ReplicaId, 4>
+      missing_;  // of tried_: miss only the adapter, so other models may use them
   uint32_t retries_ = 0;
   size_t next_fallback_ = 0;
   bool ended_ = false;
-  bool fresh_ = false;       // this try goes over a new connection
-  bool left_hung_ = false;   // it has gone elsewhere because a replica hung
-  bool first_byte_ = false;  // the client has seen some of the answer
+  bool fresh_ = false;       // this try uses a new connection
+  bool left_hung_ = false;   // the request has left a replica that hung
+  bool first_byte_ = false;  // the client has part of the answer
   std::optional<conf::TimePoint> give_up_waiting_;
 };
 

@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <array>
 
-#include "router/admission/room.h"
 #include "router/policies/cache_aware.h"
 #include "router/policies/consistent_hash.h"
 #include "router/policies/cost.h"
 #include "router/policies/epp.h"
 #include "router/policies/kv_cost.h"
-#include "router/policies/least_load.h"
-#include "router/policies/least_requests.h"
-#include "router/policies/power_of_two.h"
-#include "router/policies/random.h"
-#include "router/policies/round_robin.h"
-#include "router/policies/weighted.h"
+#include "router/policies/simple.h"
 
 namespace router {
 namespace {
@@ -24,10 +18,11 @@ constexpr std::array<Policy, kPolicyKinds> kPolicies = {
     PickLeastLoad,      PickRoundRobin, PickPowerOfTwo, PickWeighted, PickRandom, PickLeastRequests,
     PickConsistentHash, PickCacheAware, PickEpp,        PickKvCost,   PickCost};
 
-// Another shard may take a half-open replica's only trial between the choice and the claim.
+// Choices that one pick may make: another shard may take a half-open replica's only trial between the choice
+// and the claim.
 constexpr int kMaxClaims = 4;
 
-// Why nobody is usable, told of the reason that will pass soonest.
+// Says why no replica is usable: of several reasons the one that ends soonest.
 void Explain(const Candidates& candidates, conf::TimePoint now, Decision& decision) {
   bool any = false;
   bool tried = false;
@@ -67,40 +62,40 @@ bool AllDown(const Candidates& candidates) {
 
 bool InTrouble(const ModelCell& cell) {
   return cell.suspected.load(std::memory_order_relaxed) > 0 ||
-         cell.growing.load(std::memory_order_relaxed) > 0;
+         cell.in_slow_start.load(std::memory_order_relaxed) > 0;
 }
 
-// Who is left alone at first, a few replicas of this pool being in trouble or new.
-Shunned ShunnedOf(const Candidates& all, const ModelCell& cell, conf::TimePoint now) {
-  Shunned shunned{.suspected = cell.suspected.load(std::memory_order_relaxed) > 0};
-  if (cell.growing.load(std::memory_order_relaxed) == 0) return shunned;
+// What to avoid at first, while some replicas of this pool are suspected or in slow start.
+Avoidance AvoidanceFor(const Candidates& all, const ModelCell& cell, conf::TimePoint now) {
+  Avoidance avoid{.suspected = cell.suspected.load(std::memory_order_relaxed) > 0};
+  if (cell.in_slow_start.load(std::memory_order_relaxed) == 0) return avoid;
   int64_t requests = 0;
   int64_t others = 0;
   for (uint32_t place = 0; place < all.size(); ++place) {
-    if (all.state(place).standing.InSlowStart(now) || all.state(place).standing.suspected()) continue;
+    if (all.state(place).outlier.InSlowStart(now) || all.state(place).outlier.suspected()) continue;
     if (!all.Usable(place)) continue;
     requests += all.state(place).load.requests();
     ++others;
   }
-  if (others > 0) shunned.mean = static_cast<double>(requests) / static_cast<double>(others);
-  return shunned;
+  if (others > 0) avoid.mean_requests = static_cast<double>(requests) / static_cast<double>(others);
+  return avoid;
 }
 
-// A suspected replica whose time for a trial has come: this request is it.
+// A policy that chooses a suspected replica whose trial is due: this request becomes the trial.
 std::optional<Choice> PickTrial(const Candidates& all, const PickFacts&, ModelCell&, scheduler::Rng&) {
   for (uint32_t place = 0; place < all.size(); ++place) {
-    Standing& standing = all.state(place).standing;
+    OutlierStatus& standing = all.state(place).outlier;
     if (!standing.suspected() || !all.Usable(place) || !standing.ClaimTrial(all.now())) continue;
-    const bool hung = standing.state() == Standing::State::kHung;
+    const bool hung = standing.state() == OutlierStatus::State::kHung;
     return Choice{.place = place,
                   .score = 0,
                   .considered = place + 1,
-                  .reason = hung ? "a trial of a replica that hung" : "a trial of a replica that was slow"};
+                  .reason = hung ? "trial of a replica that hung" : "trial of a replica that was slow"};
   }
   return std::nullopt;
 }
 
-// Somebody in the gateway's zone can be used and is not saturated.
+// Whether some replica of the gateway's zone is usable and not saturated.
 bool OwnZoneSuffices(const Candidates& own) {
   for (uint32_t place = 0; place < own.size(); ++place) {
     if (own.Usable(place) && !Vetoed(own.Read(place))) return true;
@@ -108,7 +103,8 @@ bool OwnZoneSuffices(const Candidates& own) {
   return false;
 }
 
-// A choice becomes a decision when its replica has been claimed and charged.
+// Makes a choice a decision: claims its replica at the breaker and charges it. False when the breaker
+// refuses.
 bool Claim(const Candidates& candidates, const Choice& choice, const LoadView& load, const PickFacts& facts,
            conf::TimePoint now, Decision& decision) {
   const ReplicaId id = candidates.replica(choice.place).id;
@@ -118,17 +114,17 @@ bool Claim(const Candidates& candidates, const Choice& choice, const LoadView& l
   decision.cached = candidates.CachedAt(choice.place, facts);
   const int64_t uncached = facts.prompt_tokens - decision.cached;
   const int64_t held = candidates.HeldAt(choice.place, facts);
-  decision.handed_over = decision.cached > held;
+  decision.remote_prefill = decision.cached > held;
   const Work work{.tokens = facts.tokens,
                   .uncached = uncached,
                   .context = facts.prompt_tokens - held + facts.output_tokens,
-                  .unseen = facts.whole,
+                  .unseen = facts.not_streamed,
                   .output = facts.max_output,
-                  .handed_over = decision.handed_over};
+                  .remote_prefill = decision.remote_prefill};
   const AdapterId adapter = candidates.adapter().id;
   std::optional<double> expected;
   if (adapter != AdapterId::kNone) {
-    const Signals before = candidates.Read(choice.place);
+    const ReplicaSignals before = candidates.Read(choice.place);
     if (before.rate_measured)
       expected = (before.backlog + static_cast<double>(uncached)) / before.prefill_rate;
   }
@@ -152,7 +148,7 @@ bool Choose(const Candidates& candidates, Policy policy, const LoadView& load, c
   return false;
 }
 
-// The replica that the session has used last, while it can be used.
+// Takes the replica that the session used last, if it is usable.
 bool ChooseOfSession(const Candidates& candidates, const LoadView& load, const PickFacts& facts,
                      conf::TimePoint now, Decision& decision) {
   const std::optional<uint32_t> place = candidates.PlaceOf(*facts.of_session);
@@ -171,7 +167,7 @@ PickTrace* NewTrace(const PickFacts& facts, ModelId model, PolicyKind policy, co
   trace.prompt_tokens = facts.prompt_tokens;
   trace.output_tokens = facts.output_tokens;
   trace.part = facts.part;
-  trace.handover_seconds = facts.handover_seconds;
+  trace.remote_prefill_seconds = facts.remote_prefill_seconds;
   return &trace;
 }
 
@@ -184,10 +180,10 @@ void Conclude(const Decision& decision, PickTrace& trace) {
   trace.failed_open = decision.failed_open;
 }
 
-// One model's replicas, and what a request may have of them, in the order in which scopes are tried.
-class Picking {
+// One pick: tries one scope after the other until a replica is chosen and claimed.
+class PickRun {
  public:
-  Picking(const Model& model, std::span<const Replica> replicas, const LoadView& load, const PickFacts& facts,
+  PickRun(const Model& model, std::span<const Replica> replicas, const LoadView& load, const PickFacts& facts,
           std::span<const ReplicaId> tried, conf::TimePoint now, scheduler::Rng& rng, PickTrace* trace)
       : model_(model),
         replicas_(replicas),
@@ -197,15 +193,15 @@ class Picking {
         now_(now),
         rng_(rng),
         trace_(trace),
-        roles_(RolesFor(facts.part, model.spec.handover)) {}
+        roles_(RolesFor(facts.part, model.spec.prefill_transfer)) {}
 
   Decision Run() {
-    const AdapterHomes* const homes = load_.homes(model_.id);
-    const bool lacked = homes != nullptr && homes->AnyLacks(now_);
+    const AdapterPlacements* const placements = load_.placements(model_.id);
+    const bool any_missing = placements != nullptr && placements->AnyMissing(now_);
     if (InTrouble(load_.cell(model_.id)) && TryOut()) return std::move(decision_);
-    if ((lacked || InTrouble(load_.cell(model_.id))) && FromTracks(Leave::kTroubled))
+    if ((any_missing || InTrouble(load_.cell(model_.id))) && FromTracks(Avoid::kTroubled))
       return std::move(decision_);
-    if (FromTracks(Leave::kNobody)) return std::move(decision_);
+    if (FromTracks(Avoid::kNone)) return std::move(decision_);
     if (FromPrefill()) return std::move(decision_);
     const Candidates stable = Look({}, true);
     if (model_.spec.fail_open && tried_.empty() && AllDown(stable)) {
@@ -217,12 +213,12 @@ class Picking {
   }
 
  private:
-  // Who is left alone, though he could be used.
-  enum class Leave : uint8_t { kNobody, kTroubled };
+  // Which usable replicas to avoid.
+  enum class Avoid : uint8_t { kNone, kTroubled };
 
   Candidates Look(Scope scope, bool ask_health) {
     scope.adapter.id = model_.adapter;
-    scope.adapter.homes = load_.homes(model_.id);
+    scope.adapter.placements = load_.placements(model_.id);
     scope.roles = roles_;
     if (trace_ != nullptr) {
       trace_->track = scope.track;
@@ -231,13 +227,13 @@ class Picking {
     return {model_.spec, replicas_, load_, tried_, now_, ask_health, scope, trace_};
   }
 
-  Candidates Look(TrackId track, bool own_zone, Leave leave, const PickFacts* room_for = nullptr) {
+  Candidates Look(TrackId track, bool own_zone, Avoid avoid, const PickFacts* headroom_for = nullptr) {
     Scope scope{.track = track, .own_zone = own_zone};
-    if (leave == Leave::kTroubled) {
-      scope.shunned = ShunnedOf(Look(scope, true), load_.cell(model_.id), now_);
-      scope.adapter.shun_lacking = true;
+    if (avoid == Avoid::kTroubled) {
+      scope.avoid = AvoidanceFor(Look(scope, true), load_.cell(model_.id), now_);
+      scope.adapter.avoid_missing = true;
     }
-    scope.room_for = room_for;
+    scope.headroom_for = headroom_for;
     return Look(scope, true);
   }
 
@@ -246,41 +242,43 @@ class Picking {
                                     load_.cell(model_.id), now_, rng_, decision_);
   }
 
-  // Nobody who is there to answer can be used: better late prompts for others than no answer.
+  // No replica that answers can be used. A prefill replica then serves the whole request: that delays prompts
+  // of others, which is better than no answer.
   bool FromPrefill() {
-    if (!model_.spec.handover || !model_.spec.handover->decodes_whole || facts_.part != Part::kWhole)
+    if (!model_.spec.prefill_transfer || !model_.spec.prefill_transfer->decodes_whole ||
+        facts_.part != Part::kWhole)
       return false;
-    roles_ = RolesFor(Part::kPrefill, model_.spec.handover);
-    decision_.by_prefill = FromTracks(Leave::kNobody);
+    roles_ = RolesFor(Part::kPrefill, model_.spec.prefill_transfer);
+    decision_.by_prefill = FromTracks(Avoid::kNone);
     if (decision_.by_prefill)
-      decision_.reason = "a prefill replica, since nobody else can be used";
+      decision_.reason = "prefill replica, because no other can be used";
     else
-      roles_ = RolesFor(facts_.part, model_.spec.handover);
+      roles_ = RolesFor(facts_.part, model_.spec.prefill_transfer);
     return decision_.by_prefill;
   }
 
-  bool FromTracks(Leave leave) {
-    return (facts_.track != kStable && From(facts_.track, leave)) || From(kStable, leave);
+  bool FromTracks(Avoid avoid) {
+    return (facts_.track != kStable && From(facts_.track, avoid)) || From(kStable, avoid);
   }
 
-  bool From(TrackId track, Leave leave) {
-    const Candidates all = Look(track, false, leave);
+  bool From(TrackId track, Avoid avoid) {
+    const Candidates all = Look(track, false, avoid);
     if (facts_.of_session && ChooseOfSession(all, load_, facts_, now_, decision_)) return true;
-    const bool asks_for_room = facts_.prefer_room && model_.spec.room;
-    return (asks_for_room && Within(track, leave, &facts_)) || Within(track, leave, nullptr);
+    const bool asks_for_headroom = facts_.prefer_headroom && model_.spec.headroom;
+    return (asks_for_headroom && Within(track, avoid, &facts_)) || Within(track, avoid, nullptr);
   }
 
-  bool Within(TrackId track, Leave leave, const PickFacts* room_for) {
+  bool Within(TrackId track, Avoid avoid, const PickFacts* headroom_for) {
     if (model_.zoned && model_.spec.policy != PolicyKind::kCost) {
-      const Candidates own = Look(track, true, leave, room_for);
+      const Candidates own = Look(track, true, avoid, headroom_for);
       if (OwnZoneSuffices(own) && ChooseFrom(own)) return true;
     }
-    return ChooseFrom(Look(track, false, leave, room_for));
+    return ChooseFrom(Look(track, false, avoid, headroom_for));
   }
 
   bool ChooseFrom(const Candidates& candidates) {
     if (trace_ != nullptr) {
-      trace_->seen.clear();
+      trace_->scored.clear();
       trace_->everybody = false;
     }
     const Policy policy = kPolicies[static_cast<size_t>(model_.spec.policy)];
@@ -312,76 +310,20 @@ std::string_view ReasonText(NoneBecause because) {
     case NoneBecause::kAllDown:
       return "every replica is down";
     case NoneBecause::kAllBroken:
-      return "the breakers of all usable replicas are open";
+      return "the circuit breakers of all usable replicas are open";
     case NoneBecause::kAllResting:
-      return "all usable replicas have asked for a pause";
+      return "all usable replicas asked for a pause";
   }
   return "picked";
-}
-
-bool Candidates::Tried(uint32_t place) const {
-  return std::find(tried_.begin(), tried_.end(), replicas_[place].id) != tried_.end();
-}
-
-bool Candidates::Usable(uint32_t place) const {
-  const ReplicaState& s = state(place);
-  const Shunned& shunned = scope_.shunned;
-  if (shunned.suspected && s.standing.suspected()) return false;
-  if (shunned.mean && !s.standing.HasRoom(s.load.requests(), *shunned.mean, now_)) return false;
-  if (scope_.adapter.shun_lacking && s.adapters.IsLacking(scope_.adapter.id, now_)) return false;
-  return InScope(place) && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place) &&
-         (scope_.room_for == nullptr || HasRoomFor(place, *scope_.room_for));
-}
-
-bool Candidates::HasRoomFor(uint32_t place, const PickFacts& facts) const {
-  if (!spec_.room) return true;
-  const SeenSignals seen = state(place).engine.ReadSeen(now_);
-  const int64_t held = HeldAt(place, facts);
-  return HasRoom(
-      spec_, replicas_[place].spec, seen,
-      {.held = static_cast<double>(held), .computed = static_cast<double>(facts.prompt_tokens - held)});
-}
-
-std::optional<uint32_t> Candidates::PlaceOf(ReplicaId id) const {
-  if (replicas_.empty() || id < replicas_.front().id || id > replicas_.back().id) return std::nullopt;
-  return static_cast<uint32_t>(id) - static_cast<uint32_t>(replicas_.front().id);
-}
-
-int64_t Candidates::CachedAt(uint32_t place, const PickFacts& facts) const {
-  const int64_t held = HeldAt(place, facts);
-  const bool handed_over = facts.handover_from > 0 && facts.prompt_tokens - held >= facts.handover_from;
-  return handed_over ? facts.prompt_tokens : held;
-}
-
-int64_t Candidates::HeldAt(uint32_t place, const PickFacts& facts) const {
-  const ReplicaId id = replicas_[place].id;
-  for (const PrefixMatch& match : facts.cached) {
-    if (match.replica == id)
-      return std::clamp<int64_t>(match.tokens, 0, std::max<int64_t>(0, facts.prompt_tokens - 1));
-  }
-  return 0;
-}
-
-size_t MatchesOf(const LoadView& load, std::span<const prefix::Holder> holders, size_t prompt_blocks,
-                 int64_t prompt_tokens, std::span<PrefixMatch> out) {
-  size_t count = 0;
-  for (const prefix::Holder& holder : holders) {
-    if (count == out.size()) break;
-    const std::optional<ReplicaId> id = load.Find(holder.member);
-    if (!id || prompt_blocks == 0) continue;
-    const double share = static_cast<double>(holder.blocks) / static_cast<double>(prompt_blocks);
-    out[count++] = {*id, static_cast<int64_t>(share * static_cast<double>(prompt_tokens))};
-  }
-  return count;
 }
 
 Decision Pick(const RouteTable& table, ModelId model, const LoadView& load, const PickFacts& facts,
               std::span<const ReplicaId> tried, conf::TimePoint now, scheduler::Rng& rng) {
   const Model& of = table.model(model);
   PickTrace* const trace = NewTrace(facts, model, of.spec.policy, now);
-  Decision decision = Picking(of, table.replicas(model), load, facts, tried, now, rng, trace).Run();
-  if (AdapterHomes* const homes = load.homes(model); homes != nullptr && decision.replica)
-    homes->Add(static_cast<uint32_t>(*decision.replica) - of.first_replica);
+  Decision decision = PickRun(of, table.replicas(model), load, facts, tried, now, rng, trace).Run();
+  if (AdapterPlacements* const placements = load.placements(model); placements != nullptr && decision.replica)
+    placements->Add(static_cast<uint32_t>(*decision.replica) - of.first_replica);
   if (trace != nullptr) Conclude(decision, *trace);
   return decision;
 }

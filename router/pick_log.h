@@ -1,7 +1,7 @@
-// What was seen when a replica was chosen, for people: kept for the few requests that are sampled, so that
-// each choice can be looked at, and made again, later.
+// What a policy saw when it chose a replica, for people: recorded for the few sampled requests, so that each
+// choice can be explained, and made again, later.
 //
-// Plain values of the caller's; Pick fills one PickTrace each time that it is asked with a log.
+// Plain values owned by the caller. Pick appends one PickTrace per call that has a log.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,38 @@
 #include <vector>
 
 #include "conf/time.h"
-#include "router/adapters.h"
-#include "router/cost_terms.h"
-#include "router/engine_signals.h"
-#include "router/route_table.h"
+#include "router/load/adapter_slots.h"
+#include "router/load/engine_signals.h"
+#include "router/routes/route_table.h"
 
 namespace router {
 
-// A candidate as the cost policy saw it.
-struct Seen {
+// The terms of a score of the `cost` policy, in seconds; policies/cost.h has the formula. All zero for
+// policies whose score is no time.
+struct CostTerms {
+  double wait = 0;            // until the engine has computed what stands before this prompt
+  double compute = 0;         // computing this prompt's uncached part
+  double decode = 0;          // generating the expected answer
+  double others = 0;          // delay that the computation causes to other requests
+  double pressure = 0;        // use of the KV cache
+  double silence = 0;         // silence beyond what is usual
+  double distance = 0;        // the replica is in another zone
+  double adapter = 0;         // until the request's LoRA adapter is loaded
+  double remote_prefill = 0;  // another replica computes the prompt and transfers it
+  double Sum() const {
+    return wait + compute + decode + others + pressure + silence + distance + adapter + remote_prefill;
+  }
+
+  friend bool operator==(const CostTerms&, const CostTerms&) = default;
+};
+
+// A candidate as the `cost` policy saw it.
+struct ScoredCandidate {
   ReplicaId replica{};
-  Signals signals;
+  ReplicaSignals signals;
   int64_t cached = 0;  // tokens of the prompt
   bool local = true;   // in the gateway's zone
-  AdapterStanding adapter = {};
+  AdapterAvailability adapter = {};
   bool vetoed = false;
   CostTerms terms;
 };
@@ -33,21 +51,21 @@ struct PickTrace {
   ModelId model{};
   PolicyKind policy{};
   conf::TimePoint at;
-  int64_t tokens = 0;  // these three as PickFacts has them
+  int64_t tokens = 0;  // these three as in PickFacts
   int64_t prompt_tokens = 0;
   int64_t output_tokens = 0;
-  Part part = Part::kWhole;     // what the replica was looked for to do
-  double handover_seconds = 0;  // as PickFacts has it
-  TrackId track = kStable;      // whose replicas were looked at
-  bool own_zone = false;        // only those of the gateway's zone were
+  Part part = Part::kWhole;           // the part of the request that the replica serves
+  double remote_prefill_seconds = 0;  // as in PickFacts
+  TrackId track = kStable;            // the track whose replicas were considered
+  bool own_zone = false;              // only replicas of the gateway's zone were
 
-  // Of the cost policy: what it saw, in the order in which it looked.
-  std::vector<Seen> seen;
+  // Of the `cost` policy: its candidates, in the order in which it looked at them.
+  std::vector<ScoredCandidate> scored;
   double mean_requests = 0;
-  bool everybody = false;  // the candidates being saturated, all replicas were looked at
-  uint64_t draw = 0;       // seeds the source that ties were broken by
+  bool everybody = false;  // all candidates were saturated, so it looked at every replica
+  uint64_t draw = 0;       // seed of the random source that breaks ties
 
-  // What came of it.
+  // The decision.
   std::optional<ReplicaId> replica;
   std::string_view reason;  // static
   double score = 0;
@@ -57,7 +75,7 @@ struct PickTrace {
 };
 
 struct PickLog {
-  static constexpr size_t kMax = 16;  // what a request that waits and tries again may leave
+  static constexpr size_t kMax = 16;  // traces of a request that waits and tries again
   std::vector<PickTrace> picks;
 };
 

@@ -1,4 +1,4 @@
-// What is measured of a cluster, live and in the simulator: pure functions with the formulas.
+// The metrics of a cluster, live and in the simulator: pure functions with their formulas.
 //
 // GAR and GFR are named as in Kant's paper; the definitions are here. JTTED has a file of its own (jtted.h).
 #pragma once

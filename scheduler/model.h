@@ -1,8 +1,8 @@
-// What a cluster is made of: node types, nodes, devices and the fabric that joins them.
+// The parts of a cluster: node types, nodes, devices and the fabric that joins them.
 //
 // Plain values, written once by a reader and then only looked at; what changes while jobs come and go stands
-// in cluster_state.h. Units: CPU in milli-cores, memory in MiB, devices in thousandths of one (milli), power
-// in watts. A node's place in `Cluster::nodes` is its id, a kind's in `kinds` and a domain's in
+// in state/cluster_state.h. Units: CPU in milli-cores, memory in MiB, devices in thousandths of one (milli),
+// power in watts. A node's place in `Cluster::nodes` is its id, a kind's in `kinds` and a domain's in
 // `fabric.domains` likewise.
 #pragma once
 
@@ -100,21 +100,12 @@ struct Cluster {
   Fabric fabric{};
 
   const NodeType& type_of(NodeId node) const { return types[nodes[node].type]; }
-  struct TypeView view(TypeId type) const;
-};
-
-// A node type with what its devices can be cut into at hand; points into its cluster.
-struct TypeView {
-  const NodeType* type = nullptr;
-  const PartitionLayout* layout = nullptr;  // null: not at all
-  uint32_t layout_index = kNone;
-  const class DeviceTable* near = nullptr;  // which devices are near each other; of a ClusterState
 };
 
 // The words of Health, as configuration and reports write them.
 std::string_view Name(Health health);
 
-// What is wrong with a cluster that a program put together (a reader reports with lines, before this): an
+// The first defect of a cluster that a program built (readers report theirs earlier, with lines): an
 // index out of range, too many devices or kinds, a level that does not rise towards the root. Empty: nothing.
 std::string FirstDefect(const Cluster& cluster);
 

@@ -1,4 +1,4 @@
-// What a planning cycle decides, with its reasons: the same for people, for the ledger and for the launcher.
+// The decisions of a planning cycle, with their reasons, for people, the ledger and the launcher alike.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "conf/time.h"
-#include "scheduler/state/node_state.h"
+#include "scheduler/holding.h"
 
 namespace scheduler {
 
@@ -28,14 +28,6 @@ enum class ActionKind : uint8_t {
   kStop,     // over its limit, or failed beyond its restart budget
 };
 
-struct MemberAt {
-  uint16_t role = 0;
-  uint32_t rank = 0;
-  Holding holding;
-
-  friend bool operator==(const MemberAt&, const MemberAt&) = default;
-};
-
 struct Action {
   ActionKind kind = ActionKind::kStart;
   std::string job;
@@ -46,13 +38,13 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-// What is kept for a job that waits.
+// Nodes that are kept for a job that waits.
 struct Reserved {
   std::string job;
   conf::TimePoint start{};
   conf::TimePoint end{};  // expected
   std::vector<NodeId> nodes{};
-  std::vector<MemberAt> members{};  // where exactly, if others were told to make room there
+  std::vector<MemberAt> members{};  // where exactly, if others were told to leave for it
 
   friend bool operator==(const Reserved&, const Reserved&) = default;
 };

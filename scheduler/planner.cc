@@ -5,12 +5,18 @@
 #include <utility>
 
 #include "scheduler/cycle/cycle.h"
+#include "scheduler/cycle/planning_snapshot.h"
 #include "scheduler/cycle/planning_state.h"
 
 namespace scheduler {
 
 Planner::Planner(const Cluster& cluster, const std::vector<Queue>& queues, Policy policy)
     : state_(std::make_unique<PlanningState>(cluster, queues, std::move(policy))) {}
+
+Planner::Planner(const Snapshot& snapshot, Policy policy)
+    : state_(std::make_unique<PlanningState>(snapshot.cluster, snapshot.queues, std::move(policy))) {
+  Restore(*state_, snapshot);
+}
 
 Planner::~Planner() = default;
 
@@ -114,11 +120,46 @@ void Planner::SetHealth(NodeId node, Health health, conf::TimePoint now) {
   state_->SetHealth(node, health);
 }
 
+void Planner::UpdateNode(NodeId node, Health health, uint32_t broken_devices, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  state_->SetBrokenDevices(node, broken_devices);
+  state_->SetHealth(node, health);
+}
+
 Plan Planner::Run(conf::TimePoint now, Rng& rng) {
   state_->AdvanceTo(now);
+  state_->planned = now;
   state_->RecoverNodes();
   state_->EndPatience();
-  return Cycle(*state_, now, rng).Run();
+  return RunCycle(*state_, now, rng);
+}
+
+Explanation Planner::Explain(JobIndex job, conf::TimePoint now) const {
+  const PlanningState& s = *state_;
+  ExplainInput input{.state = s.state,
+                     .shapes = s.shapes,
+                     .jobs = s.jobs,
+                     .job = job,
+                     .now = now,
+                     .unknown_estimate = s.policy.backfill.unknown_estimate,
+                     .quotas = {},
+                     .unfinished = {},
+                     .reservations = s.reservations,
+                     .line_stopped_by = s.line_stopped_by};
+  const JobAccount& account = s.accounts[job];
+  const QuotaVerdict verdict = s.queues.Admit(account.account, account.minimum);
+  if (!verdict.admitted()) {
+    input.quotas.push_back(RefusalBy(s.queues, verdict, s.state.cluster(), s.jobs[job].job.user));
+  }
+  for (const std::string& id : s.jobs[job].job.after) {
+    if (s.jobs.Find(id) != kNone) input.unfinished.push_back(id);
+  }
+  return scheduler::Explain(input);
+}
+
+Snapshot Planner::TakeSnapshot(conf::TimePoint now) const {
+  state_->AdvanceTo(now);
+  return scheduler::TakeSnapshot(*state_);
 }
 
 uint64_t Planner::version() const {
@@ -158,7 +199,8 @@ std::optional<conf::TimePoint> Planner::NextDue() const {
   }
   for (const auto& [sequence, job] : state_->held) {
     const JobEntry& entry = state_->jobs[job];
-    if (entry.job.not_before) at(*entry.job.not_before);
+    // One whose time has come waits for other jobs: their ends are told.
+    if (entry.job.not_before && *entry.job.not_before > state_->planned) at(*entry.job.not_before);
   }
   if (!state_->patience.empty()) at(std::get<conf::TimePoint>(*state_->patience.begin()));
   for (const auto& [node, times] : state_->faults) {
@@ -166,6 +208,10 @@ std::optional<conf::TimePoint> Planner::NextDue() const {
       at(times.back() + state_->policy.faults.recover_after);
   }
   return due;
+}
+
+Plan MakePlan(const Snapshot& snapshot, const Policy& policy, conf::TimePoint now, Rng& rng) {
+  return Planner(snapshot, policy).Run(now, rng);
 }
 
 }  // namespace scheduler

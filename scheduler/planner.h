@@ -1,12 +1,11 @@
 // The planner: what to start, stop and move now, and why.
 //
-// MakePlan is a pure function of a snapshot. Planner is the same for those who plan again and again (the
+// MakePlan is a pure function of a snapshot. Planner does the same for callers that plan again and again (the
 // control loop, the simulator): it keeps the state between cycles and is told what happened. Both give the
 // same plan for the same state, time and random source, byte for byte.
 //
-// One cycle: shares → order → per job admission, gang placement, backfill behind reservations → reclaim and
-// preemption → defragmentation → faults, all of it in one Trial, which is committed at the end: the plan is
-// taken to happen. A job that a plan stops holds its devices until Stopped() tells that it has.
+// A cycle (cycle/cycle.h) happens in one Trial, which is committed at the end: the planner takes the plan to
+// happen. A job that a plan stops holds its devices until Stopped() tells that it has stopped.
 #pragma once
 
 #include <memory>
@@ -15,12 +14,12 @@
 #include <vector>
 
 #include "scheduler/cycle/explain.h"
-#include "scheduler/cycle/job_table.h"
 #include "scheduler/plan.h"
 #include "scheduler/policy.h"
 #include "scheduler/queues/queue_tree.h"
 #include "scheduler/rng.h"
 #include "scheduler/snapshot.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 
@@ -42,19 +41,24 @@ class Planner {
   void Stopped(JobIndex job, conf::TimePoint now);       // as a plan told it to
   void Moved(JobIndex job, conf::TimePoint now);         // its members stand at their new places only
   void Checkpointed(JobIndex job, conf::TimePoint now);  // what it has done up to now is safe
-  void Idle(JobIndex job, conf::TimePoint since);        // a notebook that nobody uses any more
-  void Used(JobIndex job, conf::TimePoint now);          // or uses again: starts again if it was suspended
+  void Idle(JobIndex job, conf::TimePoint since);        // a notebook without a user
+  void Used(JobIndex job, conf::TimePoint now);          // its user is back: starts again if it was suspended
   void NodeFault(NodeId node, conf::TimePoint now);      // what ran on it is gone
   void DeviceFault(NodeId node, int device, conf::TimePoint now);
-  // It works again after a fault. Its faults are remembered: it may be suspect still, or quarantined.
+  // The node works again after a fault. Its faults are remembered: it may still be suspect or quarantined.
   void NodeRepaired(NodeId node, conf::TimePoint now);
-  // As someone decides; healthy also mends its devices and forgets its faults.
+  // As a person decides; healthy also mends its devices and forgets its faults.
   void SetHealth(NodeId node, Health health, conf::TimePoint now);
+  // What a cluster manager or a device probe says of the node: its health, and which of its devices are
+  // faulty or gone (bit d). Nothing new is placed there; members keep what they hold, and faults are
+  // remembered. Afterwards the planner is the same as one made from its snapshot with these values in
+  // `health`.
+  void UpdateNode(NodeId node, Health health, uint32_t broken_devices, conf::TimePoint now);
 
   Plan Run(conf::TimePoint now, Rng& rng);
   uint64_t version() const;  // rises with every cycle
 
-  // Why a job waits, by the state now and what the last cycle reserved.
+  // Why a job waits, by the present state and the reservations of the last cycle.
   Explanation Explain(JobIndex job, conf::TimePoint now) const;
 
   Snapshot TakeSnapshot(conf::TimePoint now) const;
@@ -64,16 +68,15 @@ class Planner {
   const ShapeTable& shapes() const;
   const QueueTree& queues() const;
   size_t pending() const;
-  // When a cycle would be due though nothing happens: a limit, an advance start, an idle notebook, the end of
-  // a grace, a suspect node's recovery, the next defragmentation.
+  // When a cycle is due although nothing happens: a limit, an advance start, an idle notebook, the end of a
+  // preferred topology's wait, a suspect node's recovery.
   std::optional<conf::TimePoint> NextDue() const;
 
  private:
   std::unique_ptr<PlanningState> state_;
 };
 
-// The random source of one cycle: what a run with this seed draws at this version, so that a snapshot of it
-// replays.
+// The random source of the cycle with this version in a run with this seed, so that a snapshot replays.
 Rng CycleRng(uint64_t seed, uint64_t version);
 
 Plan MakePlan(const Snapshot& snapshot, const Policy& policy, conf::TimePoint now, Rng& rng);

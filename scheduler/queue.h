@@ -19,7 +19,7 @@ struct Queue {
   std::string parent;            // empty: the root
   DeviceQuota deserved{};        // its own, when it asks for it
   DeviceQuota limit{};           // never above this
-  double over_quota_weight = 1;  // of what others leave
+  double over_quota_weight = 1;  // of what other queues leave
   bool borrows = true;           // may go over deserved
   std::optional<DeviceQuota>
       lends{};               // of deserved, at most this while it does not ask for it itself; absent: all

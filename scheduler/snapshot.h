@@ -1,4 +1,4 @@
-// All that a planning cycle depends on, as one value: dumped to a file, it replays the decision.
+// Everything that a planning cycle depends on, as one value: written to a file, it replays the decision.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "scheduler/learned_demand.h"
 #include "scheduler/model.h"
-#include "scheduler/placement/mix_learner.h"
 #include "scheduler/plan.h"
 #include "scheduler/queue.h"
 #include "scheduler/work.h"
@@ -21,10 +21,10 @@ enum class Phase : uint8_t {
   kPending,  // waits for its (next) start
   kRunning,
   kStopping,   // told to stop, holds its devices until it has
-  kSuspended,  // a notebook that nobody used: starts again when its user comes back
+  kSuspended,  // a notebook without a user: starts again when its user comes back
 };
 
-// What becomes of a job that has stopped.
+// What happens to a job when it has stopped.
 enum class AfterStop : uint8_t { kWaits, kSuspends, kLeaves };
 
 struct JobState {
@@ -35,7 +35,7 @@ struct JobState {
   conf::TimePoint checkpointed{};   // when work was last safe; at a start, the start
   conf::TimePoint stops_at{};       // kStopping: when the grace ends
   AfterStop after_stop = AfterStop::kWaits;
-  std::optional<conf::TimePoint> idle_since{};  // a notebook that nobody uses
+  std::optional<conf::TimePoint> idle_since{};  // a notebook without a user
   bool lost_members = false;                    // to a fault, since the last cycle
   std::vector<MemberAt> leaving{};              // old places of members that are moving, held until they have
   conf::Duration done{};                        // useful run time of earlier runs that a restart keeps
@@ -58,7 +58,7 @@ struct Snapshot {
   // Decayed usage in device-milli-seconds as of `as_of`: (queue, user) → amount.
   std::map<std::pair<std::string, std::string>, double> usage{};
   std::vector<std::string> tenants{};  // in the order of their numbers, which holdings name
-  MixLearner::State demand{};          // what has been asked for so far
+  LearnedDemand demand{};              // what has been asked for so far
   std::vector<Reserved> reserved{};    // by the last cycle
   std::vector<std::string> failed{};   // ids of jobs that failed for good since the last cycle
   conf::TimePoint defragmented{};      // when that was last done

@@ -1,5 +1,4 @@
-// What is asked of a cluster: jobs, what each of their members needs, and how they may be started, stopped
-// and moved.
+// Work for a cluster: jobs, what each of their members needs, and how they may be started, stopped and moved.
 //
 // Plain values. A job is any work: a training gang, an inference model's replicas, a batch or array job, a
 // notebook. Members of one job are alike within a role. Units as in model.h.
@@ -36,7 +35,7 @@ enum class Isolation : uint8_t {
   kNode,    // has the node to itself
 };
 
-// What one member takes, all of it on one node.
+// What one member asks for; it takes all of this on one node.
 struct Ask {
   std::vector<DeviceAsk> devices{};  // in order of preference; empty: none
   int64_t cpu_milli = 0;
@@ -81,7 +80,7 @@ struct Job {
   bool spread = false;         // over failure domains, leaves, then nodes: its members and its array's
   bool anti_affinity = false;  // no two members on one node
   bool preemptible = true;
-  std::vector<WorkClass> never_preempts{};  // what it makes room of at no time, whatever its priority
+  std::vector<WorkClass> never_preempts{};  // classes that it never stops, whatever its priority
   Checkpoint checkpoint{};
   conf::TimePoint submitted{};
   std::optional<conf::Duration> estimate{};     // of its run time, by the user or learned

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "gateway/control/demand.h"
+#include "gateway/shard/demand.h"
 
 namespace {
 
@@ -15,7 +15,7 @@ void DemandCells(benchmark::State& state) {
   gateway::ClassCells of_class;
   const bool waits = state.range(0) != 0;
   for (auto _ : state) {
-    gateway::control::Demand demand;
+    gateway::Demand demand;
     demand.Begin({.model = &model,
                   .of_class = &of_class,
                   .work_ns = 400'000'000,

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "bench/micro/allocations.h"
-#include "router/facts.h"
-#include "router/splice.h"
+#include "router/facts/body_facts.h"
+#include "router/facts/splice.h"
 
 namespace {
 

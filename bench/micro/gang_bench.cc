@@ -10,6 +10,7 @@
 
 #include "bench/micro/allocations.h"
 #include "scheduler/placement/gang.h"
+#include "scheduler/placement/policies.h"
 
 namespace {
 

@@ -39,8 +39,8 @@ LimitTree& Tree(int64_t limits) {
   return trees[limits];
 }
 
-Ask ChatAsk() {
-  Ask ask;
+ReserveRequest ChatAsk() {
+  ReserveRequest ask;
   ask.input_tokens_est = 900;
   ask.output_tokens_bound = 300;
   ask.model_max_output = 4096;
@@ -51,12 +51,12 @@ Ask ChatAsk() {
 void ReserveAndSettle(benchmark::State& state, bool shared, bool bounded) {
   const int org = shared ? 0 : state.thread_index();
   const NodeRef key = Tree(state.range(0)).Resolve("org" + std::to_string(org) + "/team/key");
-  Ask ask = ChatAsk();
+  ReserveRequest ask = ChatAsk();
   if (!bounded) ask.output_tokens_bound.reset();
   conf::TimePoint now = kStart;
   for (auto _ : state) {
     now += std::chrono::microseconds(10);
-    Outcome outcome = Reserve(key, ModelRef::kUnnamed, ask, now);
+    ReserveResult outcome = Reserve(key, ModelRef::kUnnamed, ask, now);
     benchmark::DoNotOptimize(
         std::get<Grant>(outcome).reservation.Settle({.input = 880, .cached_input = 0, .output = 200}));
   }
@@ -67,7 +67,7 @@ void Refuse(benchmark::State& state) {
   LimitTree tree;
   if (!tree.Update(std::vector<NodeSpec>{{"org", {{Dimension::kRequests, 0}}}}).ok()) std::abort();
   const NodeRef node = tree.Resolve("org");
-  const Ask ask = ChatAsk();
+  const ReserveRequest ask = ChatAsk();
   for (auto _ : state) benchmark::DoNotOptimize(Reserve(node, ModelRef::kUnnamed, ask, kStart));
 }
 

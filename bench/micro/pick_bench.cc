@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/micro/allocations.h"
-#include "router/admission/room.h"
-#include "router/admission/turn_plan.h"
+#include "router/admission/dispatch_plan.h"
+#include "router/admission/headroom_search.h"
 #include "router/attempt.h"
 
 namespace {
@@ -49,11 +49,11 @@ BENCHMARK(BM_Pick)->ArgsProduct({benchmark::CreateDenseRange(0, router::kPolicyK
                                  {2, 16, 1000, 4000}});
 
 // What a request pays that need not wait: replicas that have room, and, at worst, none of them.
-void BM_LookForRoom(benchmark::State& state) {
+void BM_FindHeadroom(benchmark::State& state) {
   const auto replicas = static_cast<uint32_t>(state.range(0));
   router::ModelSpec model;
   model.name = "m";
-  model.room = router::RoomSpec{.max_running = 1};
+  model.headroom = router::HeadroomLimits{.max_running = 1};
   for (uint32_t i = 0; i < replicas; ++i) {
     router::ReplicaSpec replica;
     replica.identity = "m@" + std::to_string(i);
@@ -63,26 +63,26 @@ void BM_LookForRoom(benchmark::State& state) {
   if (!table.ok()) std::abort();
   router::ReplicaStates states;
   const router::LoadView load(*table, states);
-  const auto room_at = static_cast<uint32_t>(state.range(1) != 0 ? replicas / 2 : replicas);
+  const auto headroom_hint = static_cast<uint32_t>(state.range(1) != 0 ? replicas / 2 : replicas);
   std::vector<router::Charge> held;
   for (uint32_t i = 0; i < replicas; ++i) {
-    if (i == room_at) continue;
+    if (i == headroom_hint) continue;
     held.emplace_back(load.shared(router::ReplicaId{i}), router::Work{}, router::Admission::kAdmitted, kNow);
   }
   for (auto _ : state) {
-    benchmark::DoNotOptimize(router::LookForRoom(*table, router::ModelId{0}, load, 1, kNow));
+    benchmark::DoNotOptimize(router::FindHeadroom(*table, router::ModelId{0}, load, 1, kNow));
   }
 }
-BENCHMARK(BM_LookForRoom)->ArgNames({"replicas", "room"})->ArgsProduct({{8, 4000}, {1, 0}});
+BENCHMARK(BM_FindHeadroom)->ArgNames({"replicas", "room"})->ArgsProduct({{8, 4000}, {1, 0}});
 
 // A pass over those who wait, each of whom holds its prompt at a busy replica: what a place that comes free
 // costs at most, under the queue's lock.
-void BM_TurnPlan(benchmark::State& state) {
+void BM_DispatchPlan(benchmark::State& state) {
   const auto replicas = static_cast<uint32_t>(state.range(0));
   router::ModelSpec model;
   model.name = "m";
   model.policy = router::PolicyKind::kCost;
-  model.room = router::RoomSpec{};
+  model.headroom = router::HeadroomLimits{};
   for (uint32_t i = 0; i < replicas; ++i) model.replicas.emplace_back().identity = "m@" + std::to_string(i);
   const auto table = router::RouteTable::Build({std::move(model)});
   if (!table.ok()) std::abort();
@@ -100,16 +100,16 @@ void BM_TurnPlan(benchmark::State& state) {
   }
   scheduler::Rng rng(1);
   for (auto _ : state) {
-    router::TurnPlan plan(*table, router::ModelId{0}, load, kNow + std::chrono::seconds(2), rng);
+    router::DispatchPlan plan(*table, router::ModelId{0}, load, kNow + std::chrono::seconds(2), rng);
     for (uint32_t i = 0; i < static_cast<uint32_t>(state.range(1)); ++i) {
       const router::PrefixMatch held{router::ReplicaId{1 + i % (replicas - 1)}, 900'000};
       const router::PickFacts facts{
           .tokens = 900'300, .prompt_tokens = 900'100, .output_tokens = 300, .cached = {&held, 1}};
-      benchmark::DoNotOptimize(plan.Ask(router::ModelId{0}, facts));
+      benchmark::DoNotOptimize(plan.Consider(router::ModelId{0}, facts));
     }
   }
 }
-BENCHMARK(BM_TurnPlan)->ArgNames({"replicas", "waiting"})->ArgsProduct({{8, 64, 1000}, {1, 32}});
+BENCHMARK(BM_DispatchPlan)->ArgNames({"replicas", "waiting"})->ArgsProduct({{8, 64, 1000}, {1, 32}});
 
 // The whole way to a choice by cost: a prompt of so many blocks is looked up in a full index, candidates are
 // gathered and weighed, the choice is charged and predicted. Each pick is timed for its p99.

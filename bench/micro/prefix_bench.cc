@@ -131,7 +131,7 @@ void BM_PrefixDistinctPrompts(benchmark::State& state) {
       for (uint64_t& block : prompt) block = rng.Next();
       index.Predict(prompt, members[static_cast<size_t>(i) % 64], kNow + std::chrono::milliseconds(i));
     }
-    const router::prefix::Stats stats = index.stats();
+    const router::prefix::IndexStats stats = index.stats();
     state.counters["MiB"] = static_cast<double>(stats.bytes) / (1 << 20);
     state.counters["B/entry"] = stats.BytesPerEntry();
     state.counters["full"] = static_cast<double>(stats.entries) / static_cast<double>(stats.capacity);

@@ -7,7 +7,7 @@
 
 #include "bench/micro/allocations.h"
 #include "gateway/net/sse.h"
-#include "gateway/upstream/stream_tally.h"
+#include "gateway/request/stream_tally.h"
 
 namespace {
 

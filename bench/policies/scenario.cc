@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "router/route_table.h"
+#include "router/routes/route_table.h"
 #include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/shared_cache.h"

@@ -15,6 +15,7 @@
 #include "conf/text.h"
 #include "scheduler/placement/mix_learner.h"
 #include "scheduler/placement/placer.h"
+#include "scheduler/placement/policies.h"
 #include "scheduler/planner.h"
 #include "scheduler/sim/until_allocated.h"
 

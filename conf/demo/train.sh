@@ -1,6 +1,6 @@
 #!/bin/sh
-# A member of the demo's training, which learns nothing: it counts its steps. On USR1 it saves, which takes a second, and ends;
-# with --resume it goes on from there, however many members there were.
+# A member of the demo's training. It learns nothing but counts steps. On USR1 it saves, which takes
+# a second, and ends; with --resume it goes on from the saved step, with any number of members.
 mkdir -p "$CHECKPOINT"
 step=0
 if [ "$1" = --resume ] && [ -r "$CHECKPOINT/step" ]; then step=$(cat "$CHECKPOINT/step"); fi

@@ -1,4 +1,4 @@
-// Who calls the admin API: an admin key of the key store, or the bootstrap key of the configuration.
+// The caller of the admin API: an admin key of the key store, or the bootstrap key of the configuration.
 //
 // Pure; control loop's thread.
 #pragma once
@@ -9,7 +9,7 @@
 
 #include "conf/time.h"
 #include "gateway/api/error.h"
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 #include "gateway/net/http/head.h"
 #include "plugins/auth/key_table.h"
 

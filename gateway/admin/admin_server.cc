@@ -20,7 +20,6 @@ using net::http::Verb;
 using plugins::auth::Role;
 
 constexpr size_t kMaxConnections = 256;
-constexpr conf::Duration kCarryRetry = std::chrono::seconds(1);
 
 std::string NewRequestId() {
   std::array<unsigned char, 16> bits{};
@@ -62,7 +61,7 @@ net::http::Server::Refusal RefuseUnread(int status) {
 absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop,
                                                                  const Operations& operations,
                                                                  const config::Address& address,
-                                                                 const TlsHolder* tls) {
+                                                                 const net::TlsHolder* tls) {
   std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations));
   net::http::Server::Options options;
   options.acceptor.address = ToString(address);
@@ -156,8 +155,7 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
 net::Task<Answer> AdminServer::RunRoute(const Route& route, const Call& call) {
   if (route.task != nullptr) co_return co_await route.task(operations_, call);
   if (route.lane == Lane::kLoop) co_return route.run(operations_, call);
-  Turns& turns = route.lane == Lane::kKeys ? keys_ : reads_;
-  if (!co_await turns.Take()) {
+  if (!co_await reads_.Lock()) {
     co_return Refuse(api::Code::kOverloaded, "too many requests of this kind wait already", call.request_id);
   }
   Answer answer = co_await net::OffLoop(loop_, [&]() -> Answer {
@@ -168,29 +166,8 @@ net::Task<Answer> AdminServer::RunRoute(const Route& route, const Call& call) {
       return Refuse(api::Code::kInternalError, "the request could not be answered", call.request_id);
     }
   });
-  if (route.lane == Lane::kKeys) operations_.publish_keys();
-  turns.Give();
+  reads_.Unlock();
   co_return answer;
-}
-
-void AdminServer::CarryKeyEvents() {
-  const bool nothing = operations_.key_events->last() == operations_.shared->keys->Version();
-  if (carrying_ || nothing || net::Now() < carry_again_) return;
-  carrying_ = true;
-  loop_.tasks.Spawn(Carry());
-}
-
-net::Task<void> AdminServer::Carry() {
-  if (co_await keys_.Take()) {
-    const absl::Status carried =
-        co_await net::OffLoop(loop_, [this] { return operations_.key_events->CarryOver(); });
-    keys_.Give();
-    if (!carried.ok()) {
-      carry_again_ = net::Now() + kCarryRetry;
-      log::Warn("key changes are not in the ledger yet", {{"why", conf::Std(carried.message())}});
-    }
-  }
-  carrying_ = false;
 }
 
 void AdminServer::Close() {

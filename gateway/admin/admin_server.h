@@ -1,6 +1,6 @@
 // AdminServer: the listener for operators: liveness, readiness, metrics and the admin API.
 //
-// What may wait for the disk runs on a thread of its own, one at a time of its kind; the rest on the loop.
+// What reads the disk runs on a thread of its own, one at a time; the rest on the loop.
 // Owner: the Process, on its control loop; destroyed after the loop's tasks have ended. Thread: the loop's.
 #pragma once
 
@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "gateway/admin/route.h"
-#include "gateway/admin/turns.h"
+#include "gateway/net/async_mutex.h"
 #include "gateway/net/http/server.h"
-#include "gateway/server.h"
+#include "gateway/net/tls_holder.h"
 
 namespace gateway::admin {
 
@@ -20,34 +20,26 @@ class AdminServer {
   // `operations` and `tls` (null: plain) must outlive it.
   static absl::StatusOr<std::unique_ptr<AdminServer>> Listen(net::Loop& loop, const Operations& operations,
                                                              const config::Address& address,
-                                                             const TlsHolder* tls);
+                                                             const net::TlsHolder* tls);
 
   uint16_t port() const { return server_->port(); }
-
-  // Carries what happened to keys into the ledger, if anything has; at once or as soon as the last try is
-  // over. Any number of calls cost one try.
-  void CarryKeyEvents();
 
   // Ends every connection, after the request that it is at.
   void Close();
 
  private:
   AdminServer(net::Loop& loop, const Operations& operations)
-      : loop_(loop), operations_(operations), keys_(kMaxWaiting), reads_(kMaxWaiting) {}
+      : loop_(loop), operations_(operations), reads_(kMaxWaiting) {}
 
   static constexpr size_t kMaxWaiting = 64;
 
   net::Task<void> Serve(net::http::Exchange& exchange);
   net::Task<Answer> AnswerTo(net::http::Exchange& exchange, Call& call);
   net::Task<Answer> RunRoute(const Route& route, const Call& call);
-  net::Task<void> Carry();
 
   net::Loop& loop_;
   const Operations& operations_;
-  Turns keys_;
-  Turns reads_;
-  bool carrying_ = false;
-  conf::TimePoint carry_again_{};
+  net::AsyncMutex reads_;
   std::unique_ptr<net::http::Server> server_;
 };
 

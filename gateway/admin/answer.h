@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gateway/api/error.h"
-#include "gateway/keys/key_request.h"
+#include "gateway/people/key_request.h"
 
 namespace gateway::admin {
 

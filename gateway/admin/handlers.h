@@ -1,5 +1,4 @@
-// What each route of the admin API does. The routes' table says where each runs; here stands only what it
-// answers.
+// The handlers of the admin API, one for each call. The table of routes says on which thread each runs.
 #pragma once
 
 #include "gateway/admin/route.h"
@@ -23,9 +22,9 @@ Answer ListLimits(const Operations& operations, const Call& call);
 
 Answer ListKeys(const Operations& operations, const Call& call);
 Answer ShowOneKey(const Operations& operations, const Call& call);
-Answer CreateKey(const Operations& operations, const Call& call);
-Answer RotateKey(const Operations& operations, const Call& call);
-Answer RevokeKey(const Operations& operations, const Call& call);
+net::Task<Answer> CreateKey(const Operations& operations, const Call& call);
+net::Task<Answer> RotateKey(const Operations& operations, const Call& call);
+net::Task<Answer> RevokeKey(const Operations& operations, const Call& call);
 
 Answer Usage(const Operations& operations, const Call& call);
 Answer Audit(const Operations& operations, const Call& call);

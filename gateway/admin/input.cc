@@ -7,7 +7,7 @@
 
 #include "conf/text.h"
 #include "plugins/auth/strict_json.h"
-#include "router/api.h"
+#include "router/facts/api.h"
 
 namespace gateway::admin {
 namespace {

@@ -1,4 +1,4 @@
-// What is configured and how it stands: tenants, models, endpoints, limits.
+// The configured tenants, models, endpoints and limits, with their state.
 #include <algorithm>
 
 #include "conf/reader.h"
@@ -52,7 +52,7 @@ ordered_json AdaptersAt(const router::RouteTable& routes, const router::Replica&
     if (model.served_by == replica.model && model.adapter != router::AdapterId::kNone)
       known.emplace_back(model.adapter, model.spec.adapter);
   }
-  const router::AdapterSlots::View view = state.adapters.Look(now);
+  const router::AdapterSlots::Contents view = state.adapters.ReadContents(now);
   if (known.empty() && view.slots == 0) return {};
   size_t others = 0;
   const auto names = [&](const std::vector<router::AdapterId>& ids) {
@@ -64,7 +64,7 @@ ordered_json AdaptersAt(const router::RouteTable& routes, const router::Replica&
     return out;
   };
   ordered_json out = {{"loaded", names(view.loaded)}, {"loading", names(view.loading)}};
-  out["lacking"] = names(view.lacking);
+  out["lacking"] = names(view.missing);
   out["others"] = others;
   out["slots"] = view.slots > 0 ? ordered_json(view.slots) : ordered_json();
   out["load_ms"] = view.load > 0 ? ordered_json(view.load * 1e3) : ordered_json();
@@ -136,7 +136,7 @@ Answer ListEndpoints(const Operations& operations, const Call& call) {
     out["health"] = router::HealthName(state.health.state());
     out["breaker"] = Name(state.breaker.phase(call.now));
     out["resting"] = state.breaker.IsResting(call.now);
-    out["standing"] = router::Standing::NameOf(state.standing.state());
+    out["standing"] = router::OutlierStatus::NameOf(state.outlier.state());
     const std::string_view reason = router::WhyNotUsed(state, replica.spec.weight, call.now);
     out["unused_because"] = reason.empty() ? ordered_json() : ordered_json(reason);
     out["outstanding_requests"] = state.load.requests();

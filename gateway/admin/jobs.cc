@@ -14,9 +14,9 @@
 namespace gateway::admin {
 namespace {
 
-using control::Job;
-using control::JobMember;
 using control::Jobs;
+using control::Member;
+using control::Workload;
 using nlohmann::ordered_json;
 
 constexpr size_t kDefaultLog = 64 * 1024;
@@ -37,7 +37,7 @@ Answer NoSuchJob(const Call& call) {
   return Refuse(api::Code::kNotFound, fmt::format("no job has the id \"{}\"", call.item), call.request_id);
 }
 
-std::string_view WorkOf(const Job& job) {
+std::string_view WorkOf(const Workload& job) {
   return job.file().elements > 0 ? "array" : Name(job.file().job.work);
 }
 
@@ -56,10 +56,10 @@ int64_t FreeMilliOf(const scheduler::DeviceState& device, const scheduler::TypeV
   return device.free_milli + (device.used_slots == 0 ? 0 : FreeComputeMilli(device, view));
 }
 
-ordered_json ShowMembers(const std::vector<JobMember>& members, const scheduler::Cluster& cluster) {
+ordered_json ShowMembers(const std::vector<Member>& members, const scheduler::Cluster& cluster) {
   ordered_json out = ordered_json::array();
   for (size_t rank = 0; rank < members.size(); ++rank) {
-    const JobMember& member = members[rank];
+    const Member& member = members[rank];
     plugins::launchers::Grant grant;
     if (member.at.holding.node < cluster.nodes.size()) grant = control::GrantOf(cluster, member.at.holding);
     out.push_back({{"rank", rank},
@@ -71,20 +71,20 @@ ordered_json ShowMembers(const std::vector<JobMember>& members, const scheduler:
                              : member.running ? "running"
                                               : "starting"},
                    {"exit_code", member.exit_code ? ordered_json(*member.exit_code) : ordered_json()},
-                   {"why", TextOrNull(member.why)}});
+                   {"why", TextOrNull(member.signal ? HowEnded(member) : member.why)}});
   }
   return out;
 }
 
-ordered_json ShowJob(const Job& job, const scheduler::Cluster& cluster, bool whole) {
+ordered_json ShowJob(const Workload& job, const scheduler::Cluster& cluster, bool whole) {
   const scheduler::Job& ask = job.file().job;
   ordered_json out = {
       {"id", job.id},
       {"name", job.file().name},
       {"work", WorkOf(job)},
-      {"state", Name(job.state)},
+      {"state", JobStateOf(job)},
       {"since", conf::FormatTime(job.since)},
-      {"reason", job.state == control::JobState::kPending && !job.unplaced.empty() ? job.unplaced : job.why},
+      {"reason", job.state == control::State::kPending && !job.unplaced.empty() ? job.unplaced : job.why},
       {"queue", ask.queue},
       {"tenant", TextOrNull(ask.tenant)},
       {"user", job.of->user},
@@ -128,24 +128,24 @@ Answer ListJobs(const Operations& operations, const Call& call) {
   const std::string queue = call.Query("queue");
   std::string tenant = call.Query("tenant");
   if (const TenantRuntime* found = call.runtime->FindTenant(tenant)) tenant = found->path;
-  if (!state.empty() && state != "open" && !control::ParseJobState(state)) {
+  if (!state.empty() && state != "open" && !control::IsJobState(state)) {
     return Refuse(api::Code::kInvalidValue,
                   std::vector<FieldProblem>{{"state", fmt::format("\"{}\" is no state of a job", state)}},
                   call.request_id);
   }
-  // A page goes on after its job wherever that stands by now: the list changes while it is read.
-  const std::list<Job>& jobs = operations.jobs()->all();
+  // The next page begins after the last job of this one, wherever that job is by then: the list may change.
+  const std::vector<const Workload*> jobs = operations.jobs()->all();
   std::vector<ordered_json> all;
-  auto at = std::ranges::find(jobs, call.Query("after"), &Job::id);
+  auto at = std::ranges::find(jobs, call.Query("after"), &Workload::id);
   if (at == jobs.end()) {
     at = jobs.begin();
   } else {
-    all.push_back({{"id", at++->id}});
+    all.push_back({{"id", (*at++)->id}});
   }
   for (; at != jobs.end() && all.size() < kMaxPage + 2; ++at) {
-    const Job& job = *at;
+    const Workload& job = **at;
     const std::string& of = job.file().job.tenant;
-    if (state == "open" ? IsOver(job.state) : !state.empty() && Name(job.state) != state) continue;
+    if (state == "open" ? job.over() : !state.empty() && JobStateOf(job) != state) continue;
     if (!queue.empty() && job.file().job.queue != queue) continue;
     if (!tenant.empty() && of != tenant && !of.starts_with(tenant + "/")) continue;
     all.push_back(ShowJob(job, operations.jobs()->cluster(), false));
@@ -155,16 +155,16 @@ Answer ListJobs(const Operations& operations, const Call& call) {
 
 Answer ShowOneJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
-  const Job* const job = operations.jobs()->Find(call.item);
+  const Workload* const job = operations.jobs()->Find(call.item);
   if (job == nullptr) return NoSuchJob(call);
   return Json(ShowJob(*job, operations.jobs()->cluster(), true));
 }
 
 Answer ExplainJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
-  const Job* const job = operations.jobs()->Find(call.item);
+  const Workload* const job = operations.jobs()->Find(call.item);
   if (job == nullptr) return NoSuchJob(call);
-  return Json({{"id", job->id}, {"state", Name(job->state)}, {"text", operations.jobs()->Explain(*job)}});
+  return Json({{"id", job->id}, {"state", JobStateOf(*job)}, {"text", operations.jobs()->Explain(*job)}});
 }
 
 net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
@@ -174,7 +174,7 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
   uint64_t from = 0;
   std::vector<FieldProblem> problems;
   for (const auto& [name, out, most] : {std::tuple("rank", &rank, uint64_t{UINT32_MAX}),
-                                        std::tuple("bytes", &bytes, uint64_t{Jobs::kMostLog}),
+                                        std::tuple("bytes", &bytes, uint64_t{control::kMostLog}),
                                         std::tuple("from", &from, uint64_t{INT64_MAX})}) {
     const std::string text = call.Query(name);
     if (text.empty()) continue;
@@ -189,12 +189,12 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
   if (!attempt.empty() && attempt != "last" && attempt != "before")
     problems.push_back({"attempt", fmt::format("\"{}\" is neither last nor before", attempt)});
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
-  Jobs::WhichLog which{.rank = static_cast<uint32_t>(rank), .before = attempt == "before", .bytes = bytes};
+  control::WhichLog which{.rank = static_cast<uint32_t>(rank), .before = attempt == "before", .bytes = bytes};
   if (!call.Query("from").empty()) which.from = from;
-  const Job* const job = operations.jobs()->Find(call.item);
+  const Workload* const job = operations.jobs()->Find(call.item);
   if (job == nullptr) co_return NoSuchJob(call);
   const uint32_t nth = job->attempt - (which.before ? 1 : 0);
-  const bool over = IsOver(job->state);
+  const bool over = job->over();
   const absl::StatusOr<control::JobLog> log = co_await operations.jobs()->Log(call.item, which);
   if (!log.ok()) co_return Refuse(log.status(), call.request_id);
   co_return Json({{"id", call.item},
@@ -213,7 +213,7 @@ net::Task<Answer> Change(const Operations& operations, const Call& call,
   if (operations.jobs() == nullptr) co_return NotThere(call);
   const absl::Status changed = co_await (operations.jobs()->*change)(call.item, call.actor);
   if (!changed.ok()) co_return Refuse(changed, call.request_id);
-  const Job* const job = operations.jobs()->Find(call.item);
+  const Workload* const job = operations.jobs()->Find(call.item);
   if (job == nullptr) co_return NoSuchJob(call);
   co_return Json(ShowJob(*job, operations.jobs()->cluster(), true));
 }

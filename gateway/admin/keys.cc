@@ -1,12 +1,12 @@
-// API keys: made, listed, rotated, revoked. A change is in the key store's log when it is answered, and in
-// the ledger too unless the ledger fails in between, which carries it over as soon as it can.
+// API keys: made, listed, rotated, revoked. A change is in the store and in force when it is answered, and in
+// the ledger too unless the ledger fails in between, which has it as soon as it can.
 #include <fmt/format.h>
 
 #include "conf/text.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
-#include "gateway/keys/key_request.h"
 #include "gateway/log.h"
+#include "gateway/people/key_request.h"
 
 namespace gateway::admin {
 namespace {
@@ -21,16 +21,25 @@ std::optional<Answer> RefuseUnrecorded(const Operations& operations, const Call&
                 call.request_id);
 }
 
-void Record(const Operations& operations) {
-  if (const absl::Status carried = operations.key_events->CarryOver(); !carried.ok()) {
-    log::Warn("key change is not in the ledger yet; it will be carried over",
+net::Task<void> Record(const Operations& operations) {
+  if (const absl::Status carried = co_await operations.key_events->CarryOver(); !carried.ok()) {
+    log::Warn("a change of a key is not in the ledger yet; it is tried again",
               {{"why", conf::Std(carried.message())}});
   }
 }
 
-Answer ShowNew(const Operations& operations, const Call& call, const auth::NewKey& key) {
-  ordered_json out = ShowKey(**operations.shared->keys->Table()->Find(key.id), call.now);
-  out["secret"] = key.secret;
+// Of the store, or of what was asked for.
+Answer RefuseChange(const absl::Status& why, const Call& call) {
+  if (absl::IsUnavailable(why) || absl::IsResourceExhausted(why) || absl::IsUnknown(why) ||
+      absl::IsDataLoss(why)) {
+    return Refuse(api::Code::kStoreUnavailable, std::string(conf::Std(why.message())), call.request_id);
+  }
+  return Refuse(why, call.request_id);
+}
+
+Answer ShowNew(const Call& call, const Keys::Made& made) {
+  ordered_json out = ShowKey(*made.record, call.now);
+  out["secret"] = made.secret;
   return Json(out, 201);
 }
 
@@ -59,7 +68,7 @@ Answer ShowOneKey(const Operations& operations, const Call& call) {
   return Json(ShowKey(**key, call.now));
 }
 
-Answer CreateKey(const Operations& operations, const Call& call) {
+net::Task<Answer> CreateKey(const Operations& operations, const Call& call) {
   KeyRequest request;
   request.tenant = call.Text("tenant");
   request.role = call.Text("role");
@@ -72,19 +81,20 @@ Answer CreateKey(const Operations& operations, const Call& call) {
     request.limits = limits->dump();
   request.created_by = call.actor;
   if (!request.role.empty() && call.role < auth::Role::kAdmin) {
-    return Refuse(api::Code::kPermissionDenied, "making an admin key takes the role admin", call.request_id);
+    co_return Refuse(api::Code::kPermissionDenied, "making an admin key takes the role admin",
+                     call.request_id);
   }
   auth::KeySpec spec;
   const std::vector<FieldProblem> problems = CheckKeyRequest(request, call.runtime->config(), call.now, spec);
-  if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
-  if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) return *std::move(refused);
-  const absl::StatusOr<auth::NewKey> key = operations.shared->keys->Create(spec, call.now);
-  if (!key.ok()) return Refuse(key.status(), call.request_id);
-  Record(operations);
-  return ShowNew(operations, call, *key);
+  if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
+  if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) co_return *std::move(refused);
+  const absl::StatusOr<Keys::Made> made = co_await operations.shared->keys->Create(spec, call.now);
+  if (!made.ok()) co_return RefuseChange(made.status(), call);
+  co_await Record(operations);
+  co_return ShowNew(call, *made);
 }
 
-Answer RotateKey(const Operations& operations, const Call& call) {
+net::Task<Answer> RotateKey(const Operations& operations, const Call& call) {
   auth::Rotation rotation{.changer = {call.actor, call.role}};
   std::vector<FieldProblem> problems;
   if (const std::string overlap = call.Text("overlap"); !overlap.empty()) {
@@ -103,22 +113,23 @@ Answer RotateKey(const Operations& operations, const Call& call) {
                        expires)});
     }
   }
-  if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
-  if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) return *std::move(refused);
-  const absl::StatusOr<auth::NewKey> key = operations.shared->keys->Rotate(call.item, rotation, call.now);
-  if (!key.ok()) return Refuse(key.status(), call.request_id);
-  Record(operations);
-  return ShowNew(operations, call, *key);
+  if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
+  if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) co_return *std::move(refused);
+  const absl::StatusOr<Keys::Made> made =
+      co_await operations.shared->keys->Rotate(call.item, rotation, call.now);
+  if (!made.ok()) co_return RefuseChange(made.status(), call);
+  co_await Record(operations);
+  co_return ShowNew(call, *made);
 }
 
-Answer RevokeKey(const Operations& operations, const Call& call) {
-  // A key that leaked must stop working even while nothing can be recorded; the store's log has it until
-  // then.
-  const absl::Status revoked =
-      operations.shared->keys->Revoke(call.item, {call.actor, call.role}, call.Text("reason"), call.now);
-  if (!revoked.ok()) return Refuse(revoked, call.request_id);
-  Record(operations);
-  return Json(ShowKey(**operations.shared->keys->Table()->Find(call.item), call.now));
+// A key that leaked must stop working even while nothing can be recorded; the store has the event until then.
+net::Task<Answer> RevokeKey(const Operations& operations, const Call& call) {
+  const auth::Changer changer{call.actor, call.role};
+  const absl::StatusOr<Keys::Revoked> revoked =
+      co_await operations.shared->keys->Revoke(call.item, changer, call.Text("reason"), call.now);
+  if (!revoked.ok()) co_return RefuseChange(revoked.status(), call);
+  co_await Record(operations);
+  co_return Json(ShowKey(*revoked->record, call.now));
 }
 
 }  // namespace gateway::admin

@@ -1,4 +1,4 @@
-// Who waits at the gateway, and why.
+// The requests that wait at the gateway, and why.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 #include "conf/time.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
-#include "router/admission/room.h"
-#include "router/admission/turn_plan.h"
+#include "router/admission/dispatch_plan.h"
+#include "router/load/headroom.h"
 
 namespace gateway::admin {
 namespace {
@@ -24,17 +24,17 @@ ordered_json Millis(const std::optional<conf::Duration>& d) {
 struct Room {
   size_t replicas = 0;   // that take requests
   size_t with_room = 0;  // for a short prompt, at least
-  bool planned = false;  // who waits, waits for the replica that serves it best
+  bool planned = false;  // a request waits for the replica that serves it best
 };
 
 Room RoomOf(const Runtime& runtime, ModelId model, conf::TimePoint now) {
   const router::ModelSpec& spec = runtime.routes().model(model).spec;
-  Room room{.planned = router::TurnPlan::Plans(spec)};
+  Room room{.planned = router::WaitsForBestReplica(spec)};
   for (const router::Replica& replica : runtime.routes().replicas(model)) {
     const router::ReplicaState& state = runtime.load()[replica.id];
     if (replica.spec.weight <= 0 || !state.health.Usable() || !state.breaker.Allows(now)) continue;
     ++room.replicas;
-    if (router::HasRoom(spec, replica.spec, state.engine.ReadSeen(now))) ++room.with_room;
+    if (router::HasHeadroom(spec, replica.spec, state.engine.ReadObserved(now))) ++room.with_room;
   }
   return room;
 }
@@ -55,9 +55,9 @@ Answer ListQueues(const Operations&, const Call& call) {
   for (const ModelRuntime& model : call.runtime->models()) {
     const std::string& name = model.config->name;
     if (!only.empty() && name != only) continue;
-    if (model.config->lora) continue;  // who waits for it waits in its base's
+    if (model.config->lora) continue;  // its requests wait in the queue of its base
     const config::Queue config = model.queue.value_or(config::Queue());
-    const ModelQueue::View view = model.waits->Look(call.now, kShown);
+    const ModelQueue::View view = model.waits->Describe(call.now, kShown);
     const Room room = RoomOf(*call.runtime, *call.runtime->routes().Find(name), call.now);
     ordered_json& out = all.emplace_back();
     uint64_t waiting = 0;

@@ -37,7 +37,7 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
   Readiness readiness;
   std::vector<Condition>& out = readiness.conditions;
   if (operations.shared->draining) {
-    out.push_back({"process", "it was told to stop; requests under way are finished", true});
+    out.push_back({"process", "the gateway is stopping; running requests finish", true});
   }
   if (!operations.shared->ledger->Healthy()) {
     const std::string why = operations.shared->ledger->GetStats().last_error;
@@ -49,7 +49,7 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
   JudgeModels(*operations.runtime(), now, out);
   JudgeScaling(operations.scaling(), out);
   if (const ReloadState reloads = operations.reloads(); !reloads.last_ok) {
-    out.push_back({"config", "the last one was refused, an older one stays: " + reloads.why});
+    out.push_back({"config", "the last configuration was refused, the older one stays: " + reloads.why});
   }
   const OutboundStatus outbound = operations.outbound();
   if (outbound.sharing && outbound.sharing->degraded()) {

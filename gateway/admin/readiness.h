@@ -1,10 +1,10 @@
-// Whether the process can take new work, and what is not as it should be. Control loop's thread; never waits.
+// Whether the process can take new work, and which parts are degraded. Control loop's thread; never waits.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "gateway/operations.h"
+#include "gateway/admin/operations.h"
 
 namespace gateway::admin {
 

@@ -1,4 +1,4 @@
-// Usage and audit: what the ledger says. Both read its files on a thread of their own, beside its writer.
+// Usage and audit, from the ledger. Both read its files on a thread of their own, beside its writer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,15 +7,15 @@
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/audit/ledger_query.h"
+#include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
-#include "gateway/state_files.h"
 
 namespace gateway::admin {
 namespace {
 
 using nlohmann::ordered_json;
 
-// One call looks through so many records at most; the next goes on where it stopped.
+// The most records that one call reads; the next call continues there.
 constexpr uint64_t kMaxSeen = 200'000;
 constexpr size_t kMaxAnswerBytes = 8 << 20;
 
@@ -92,7 +92,7 @@ Answer Audit(const Operations& operations, const Call& call) {
   if (options.kinds.empty() && !request.kinds.empty()) {
     return Refuse(api::Code::kPermissionDenied, "content takes the role admin", call.request_id);
   }
-  // Records are shown as they stand in the ledger, which are lines of JSON.
+  // Records are shown as they are in the ledger, where each is a line of JSON.
   std::string data;
   const uint64_t last = operations.shared->ledger->GetStats().durable_seq;
   const auto result = ledger::Export(LedgerDir(call.runtime->config()), options, [&](std::string_view lines) {

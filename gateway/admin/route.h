@@ -1,5 +1,5 @@
-// The admin API as one table: what is routed, who may call it, what it takes and answers. The dispatcher and
-// the OpenAPI document both read it, so neither can tell something that the other does not do.
+// The admin API as one table: the path, the role, the input and the answer of each call. The dispatcher and
+// the OpenAPI document both read it, so they cannot disagree.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 #include "conf/time.h"
 #include "gateway/admin/answer.h"
+#include "gateway/admin/operations.h"
 #include "gateway/net/http/head.h"
 #include "gateway/net/task.h"
-#include "gateway/operations.h"
 #include "plugins/auth/permissions.h"
 
 namespace gateway::admin {
@@ -36,7 +36,7 @@ struct Call {
   std::string request_id;
   std::string actor;  // the admin key's id, or "bootstrap"
   plugins::auth::Role role = plugins::auth::Role::kNone;
-  std::string item;  // what stands for {…} in the path
+  std::string item;  // the part of the path that {…} stands for
   std::map<std::string, std::string, std::less<>> query;
   nlohmann::json body;  // an object
   std::shared_ptr<const Runtime> runtime;
@@ -48,9 +48,9 @@ struct Call {
   std::vector<std::string> Texts(const char* name) const;
 };
 
-// Where a handler runs: on the control loop; or, since it waits for the disk, on a thread of its own, one of
-// its kind at a time.
-enum class Lane : uint8_t { kLoop, kReads, kKeys };
+// Where a handler runs: on the control loop; or, since it reads the disk, on a thread of its own, one at a
+// time.
+enum class Lane : uint8_t { kLoop, kReads };
 
 struct Route {
   std::string_view name;  // operationId
@@ -70,7 +70,8 @@ struct Route {
 
 std::span<const Route> Routes();
 
-// What a caller must be at least: the route's role; metrics are open unless the configuration protects them.
+// The least role that a caller needs: the route's own; metrics are open unless the configuration protects
+// them.
 plugins::auth::Role RoleFor(const Route& route, const Config& config);
 
 struct Match {

@@ -3,7 +3,7 @@
 
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
-#include "router/api.h"
+#include "router/facts/api.h"
 
 namespace gateway::admin {
 namespace {
@@ -31,8 +31,8 @@ constexpr std::array kKeyQuery = {
     Member{"state", Type::kText, false, "active, expired, revoked or replaced"}, kLimit, kAfter};
 
 constexpr std::array kNewKey = {
-    Member{"tenant", Type::kText, false, "Whose key it is: a tenant's name or path. Either this or role"},
-    Member{"role", Type::kText, false, "An admin key instead: viewer, operator or admin"},
+    Member{"tenant", Type::kText, false, "The tenant of the key: a name or a path. Give either this or role"},
+    Member{"role", Type::kText, false, "Make an admin key with this role: viewer, operator or admin"},
     Member{"name", Type::kText, false, "A label for people"},
     Member{"models", Type::kTexts, false, "Only these of the tenant's models: names or globs"},
     Member{"endpoints", Type::kTexts, false, "Only these endpoints: chat, embeddings, …"},
@@ -66,7 +66,7 @@ constexpr std::array kUsage = {
     kAfter};
 
 constexpr std::array kAudit = {
-    Member{"from_seq", Type::kWhole, false, "The first record; `next_from_seq` of the page before"},
+    Member{"from_seq", Type::kWhole, false, "The first record: `next_from_seq` of the page before"},
     Member{"kind", Type::kText, false, "Kinds, joined by commas: open, close, config, key, admin, …"},
     kSince,
     kUntil,
@@ -76,18 +76,19 @@ constexpr std::array kAudit = {
 
 constexpr std::array kNewJob = {
     Member{"job", Type::kText, true, "A job file: the text of a YAML document, as in conf/jobs"},
-    Member{"file", Type::kText, false, "What problems call it; job when not given"},
+    Member{"file", Type::kText, false, "The name of the file in problems; default: job"},
 };
 
 constexpr std::array kOfJobs = {
     Member{"state", Type::kText, false, "pending, starting, running, …; open: all that are not over"},
-    Member{"queue", Type::kText, false, "Only those of this queue"}, kTenant, kLimit, kAfter};
+    Member{"queue", Type::kText, false, "Only jobs of this queue"}, kTenant, kLimit, kAfter};
 
 constexpr std::array kOfLog = {
-    Member{"rank", Type::kWhole, false, "The member's; 0 when not given"},
-    Member{"bytes", Type::kWhole, false, "At most so many, up to 262144; 65536 when not given"},
-    Member{"from", Type::kWhole, false, "From this byte on, as an answer's next; the end when not given"},
-    Member{"attempt", Type::kText, false, "last, or before: the one before that; last when not given"}};
+    Member{"rank", Type::kWhole, false, "Which member; default: 0"},
+    Member{"bytes", Type::kWhole, false, "How many bytes at most, up to 262144; default: 65536"},
+    Member{"from", Type::kWhole, false,
+           "From this byte on, the `next` of the answer before; default: the end"},
+    Member{"attempt", Type::kText, false, "last, or before for the attempt before that; default: last"}};
 
 constexpr std::span<const Member> kNone = {};
 constexpr int kOk[] = {200};
@@ -97,8 +98,8 @@ constexpr int kOkOrNot[] = {200, 503};
 const std::array kRoutes = {
     Route{"livez", Verb::get, "/livez", "Whether the process runs", Role::kNone, kNone, kNone, "Alive", kOk,
           Lane::kLoop, Livez},
-    Route{"readyz", Verb::get, "/readyz", "Whether it takes new work, and what is degraded", Role::kNone,
-          kNone, kNone, "Readiness", kOkOrNot, Lane::kLoop, Readyz},
+    Route{"readyz", Verb::get, "/readyz", "Whether the gateway takes new work, and which parts are degraded",
+          Role::kNone, kNone, kNone, "Readiness", kOkOrNot, Lane::kLoop, Readyz},
     Route{"metrics", Verb::get, "/metrics", "Metrics in Prometheus' text format", Role::kNone, kNone, kNone,
           "", kOk, Lane::kLoop, MetricsText},
     Route{"openapi", Verb::get, "/admin/v1/openapi.json", "This document", Role::kNone, kNone, kNone,
@@ -110,71 +111,71 @@ const std::array kRoutes = {
     Route{"listEndpoints", Verb::get, "/admin/v1/endpoints", "The endpoints, their health and load",
           Role::kViewer, kOfModel, kNone, "EndpointList", kOk, Lane::kLoop, ListEndpoints},
     Route{"listQueues", Verb::get, "/admin/v1/queue",
-          "Who waits at the gateway, for which model, why and for how long", Role::kViewer, kOfQueue, kNone,
-          "QueueList", kOk, Lane::kLoop, ListQueues},
+          "The requests that wait at the gateway: for which model, why and how long", Role::kViewer, kOfQueue,
+          kNone, "QueueList", kOk, Lane::kLoop, ListQueues},
     Route{"listTraffic", Verb::get, "/admin/v1/traffic",
-          "What each model was asked for in the last minute, and how fast it answered", Role::kViewer,
-          kOfScaled, kNone, "TrafficList", kOk, Lane::kLoop, ListTraffic},
+          "Requests, tokens and latencies of each model over the last minute", Role::kViewer, kOfScaled,
+          kNone, "TrafficList", kOk, Lane::kLoop, ListTraffic},
     Route{"listReplicas", Verb::get, "/admin/v1/replicas",
-          "The replicas that Tidegate runs, where, since when and why", Role::kViewer, kOfScaled, kNone,
+          "The replicas that Tidegate runs: where, since when and why", Role::kViewer, kOfScaled, kNone,
           "ReplicaList", kOk, Lane::kLoop, ListReplicas},
     Route{"listScaling", Verb::get, "/admin/v1/scaling",
-          "What each model is asked for, how many replicas it should have, and why", Role::kViewer, kOfScaled,
-          kNone, "ScalingList", kOk, Lane::kLoop, ListScaling},
+          "Demand and wanted replicas of each model, with the reason", Role::kViewer, kOfScaled, kNone,
+          "ScalingList", kOk, Lane::kLoop, ListScaling},
     Route{"showScalingHistory", Verb::get, "/admin/v1/scaling/{model}/history",
-          "The last hour of what a model was asked for and the replicas it had, and the policy by which",
-          Role::kViewer, kNone, kNone, "ScalingHistory", kOk, Lane::kLoop, ShowScalingHistory},
+          "The last hour of a model: its demand, its replicas and the policy in force", Role::kViewer, kNone,
+          kNone, "ScalingHistory", kOk, Lane::kLoop, ShowScalingHistory},
     Route{"listLimits", Verb::get, "/admin/v1/limits", "The limits and what is used of them", Role::kViewer,
           kOfTenant, kNone, "LimitList", kOk, Lane::kLoop, ListLimits},
     Route{"listKeys", Verb::get, "/admin/v1/keys", "The API keys, never their secrets", Role::kViewer,
           kKeyQuery, kNone, "KeyList", kOk, Lane::kLoop, ListKeys},
     Route{"createKey", Verb::post, "/admin/v1/keys", "Make a key; its secret is shown in this answer only",
-          Role::kOperator, kNone, kNewKey, "NewKey", kCreated, Lane::kKeys, CreateKey},
+          Role::kOperator, kNone, kNewKey, "NewKey", kCreated, Lane::kLoop, nullptr, CreateKey},
     Route{"showKey", Verb::get, "/admin/v1/keys/{id}", "One API key, never its secret", Role::kViewer, kNone,
           kNone, "Key", kOk, Lane::kLoop, ShowOneKey},
     Route{"rotateKey", Verb::post, "/admin/v1/keys/{id}:rotate",
           "Replace a key by a new one like it; its secret is shown in this answer only", Role::kOperator,
-          kNone, kRotation, "NewKey", kCreated, Lane::kKeys, RotateKey},
+          kNone, kRotation, "NewKey", kCreated, Lane::kLoop, nullptr, RotateKey},
     Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Make a key stop working, for good",
-          Role::kOperator, kNone, kRevocation, "Key", kOk, Lane::kKeys, RevokeKey},
+          Role::kOperator, kNone, kRevocation, "Key", kOk, Lane::kLoop, nullptr, RevokeKey},
     Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds", Role::kViewer,
           kUsage, kNone, "UsageList", kOk, Lane::kReads, Usage},
     Route{"audit", Verb::get, "/admin/v1/audit",
-          "Records of the ledger as they stand there; prompts and answers only for the role admin",
-          Role::kOperator, kAudit, kNone, "RecordList", kOk, Lane::kReads, Audit},
-    Route{"submitJob", Verb::post, "/admin/v1/jobs", "Hand in a job file; every element of an array is a job",
+          "Records of the ledger; prompts and answers need the role admin", Role::kOperator, kAudit, kNone,
+          "RecordList", kOk, Lane::kReads, Audit},
+    Route{"submitJob", Verb::post, "/admin/v1/jobs", "Submit a job file; each element of an array is a job",
           Role::kOperator, kNone, kNewJob, "JobSubmission", kCreated, Lane::kLoop, nullptr, SubmitJob},
-    Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs beside inference, in the order of submission",
-          Role::kViewer, kOfJobs, kNone, "JobList", kOk, Lane::kLoop, ListJobs},
+    Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission", Role::kViewer,
+          kOfJobs, kNone, "JobList", kOk, Lane::kLoop, ListJobs},
     Route{"showJob", Verb::get, "/admin/v1/jobs/{id}", "One job, its members and its file", Role::kViewer,
           kNone, kNone, "JobDetail", kOk, Lane::kLoop, ShowOneJob},
     Route{"explainJob", Verb::get, "/admin/v1/jobs/{id}/explain",
-          "How a job stands and why, in whole sentences", Role::kViewer, kNone, kNone, "JobExplanation", kOk,
-          Lane::kLoop, ExplainJob},
+          "The state of a job and why it waits, in sentences", Role::kViewer, kNone, kNone, "JobExplanation",
+          kOk, Lane::kLoop, ExplainJob},
     Route{"readJobLog", Verb::get, "/admin/v1/jobs/{id}/logs",
-          "What a member has written, its end or from a byte on", Role::kViewer, kOfLog, kNone, "JobLog", kOk,
+          "The output of a member: its end, or from a byte on", Role::kViewer, kOfLog, kNone, "JobLog", kOk,
           Lane::kLoop, nullptr, ReadJobLog},
     Route{"cancelJob", Verb::post, "/admin/v1/jobs/{id}:cancel", "End a job for good", Role::kOperator, kNone,
           kNone, "JobDetail", kOk, Lane::kLoop, nullptr, CancelJob},
     Route{"suspendJob", Verb::post, "/admin/v1/jobs/{id}:suspend",
-          "Have a job save and give back what it holds, until it is resumed", Role::kOperator, kNone, kNone,
-          "JobDetail", kOk, Lane::kLoop, nullptr, SuspendJob},
+          "Have a job save its work and release its devices until it is resumed", Role::kOperator, kNone,
+          kNone, "JobDetail", kOk, Lane::kLoop, nullptr, SuspendJob},
     Route{"resumeJob", Verb::post, "/admin/v1/jobs/{id}:resume", "Let a suspended job start again",
           Role::kOperator, kNone, kNone, "JobDetail", kOk, Lane::kLoop, nullptr, ResumeJob},
-    Route{"listNodes", Verb::get, "/admin/v1/nodes", "The nodes, their devices and who holds them",
+    Route{"listNodes", Verb::get, "/admin/v1/nodes", "The nodes, their devices and what holds them",
           Role::kViewer, kPage, kNone, "NodeList", kOk, Lane::kLoop, ListNodes},
     Route{"listJobQueues", Verb::get, "/admin/v1/queues",
-          "The queues that share the devices: what each deserves, uses, waits for and has used",
-          Role::kViewer, kPage, kNone, "JobQueueList", kOk, Lane::kLoop, ListJobQueues},
+          "The queues that share the devices: what each deserves, uses and waits for", Role::kViewer, kPage,
+          kNone, "JobQueueList", kOk, Lane::kLoop, ListJobQueues},
     Route{"showConfig", Verb::get, "/admin/v1/config",
-          "The configuration that is applied; secrets as references", Role::kOperator, kNone, kNone, "Config",
+          "The applied configuration, with secrets as references", Role::kOperator, kNone, kNone, "Config",
           kOk, Lane::kLoop, ShowConfig},
     Route{"reloadConfig", Verb::post, "/admin/v1/config:reload",
-          "Read the configuration file again; when it is not valid the running one stays", Role::kOperator,
+          "Read the configuration file again; if it is not valid, the running one stays", Role::kOperator,
           kNone, kNone, "AppliedConfig", kOk, Lane::kLoop, nullptr, ReloadConfig},
 };
 
-// What stands for {…} in `path`, percent-decoded; nothing when it is another path.
+// The part of `path` that {…} stands for, percent-decoded; nothing when the pattern does not match.
 std::optional<std::string> ItemOf(std::string_view pattern, std::string_view path) {
   const size_t open = pattern.find('{');
   if (open == std::string_view::npos) return pattern == path ? std::optional(std::string()) : std::nullopt;

@@ -1,4 +1,4 @@
-// The replicas that Tidegate runs, and why there are so many.
+// The replicas that Tidegate runs, the demand of each model, and the reasons.
 #include <fmt/format.h>
 
 #include "conf/time.h"
@@ -9,11 +9,17 @@
 namespace gateway::admin {
 namespace {
 
-using control::State;
+using control::ReplicaState;
 using nlohmann::ordered_json;
 
 ordered_json OrNull(const std::string& text) {
   return text.empty() ? ordered_json() : ordered_json(text);
+}
+
+ordered_json DevicesOf(const control::MemberPlace& member) {
+  ordered_json devices = ordered_json::array();
+  for (const uint8_t device : member.devices) devices.push_back(std::to_string(device));
+  return devices;
 }
 
 }  // namespace
@@ -27,10 +33,13 @@ Answer ListReplicas(const Operations& operations, const Call& call) {
     out["id"] = replica.run;
     out["model"] = replica.model;
     out["state"] = Name(replica.state);
-    out["node"] = OrNull(replica.node);
-    out["device_kind"] = OrNull(replica.kind);
-    out["devices"] = ordered_json::array();
-    for (const uint8_t device : replica.devices) out["devices"].push_back(std::to_string(device));
+    const control::MemberPlace leader = replica.members.empty() ? control::MemberPlace() : replica.members[0];
+    out["node"] = OrNull(leader.node);
+    out["device_kind"] = OrNull(leader.kind);
+    out["devices"] = DevicesOf(leader);
+    out["members"] = ordered_json::array();
+    for (const control::MemberPlace& member : replica.members)
+      out["members"].push_back({{"run", member.run}, {"node", member.node}, {"devices", DevicesOf(member)}});
     out["address"] = OrNull(replica.address);
     out["age_ms"] = conf::ToMillis(call.now - replica.wanted);
     out["in_state_ms"] = conf::ToMillis(call.now - replica.since);
@@ -60,8 +69,8 @@ Answer ListScaling(const Operations& operations, const Call& call) {
     out["capacity_by"] = model.capacity;
     out["outstanding_requests"] = model.in_flight;
     out["held_requests"] = model.held;
-    for (size_t s = 0; s < control::kStates; ++s)
-      out[std::string(Name(static_cast<State>(s)))] = model.replicas[s];
+    for (size_t s = 0; s < control::kReplicaStates; ++s)
+      out[std::string(Name(static_cast<ReplicaState>(s)))] = model.replicas[s];
     out["failed_starts"] = model.failures;
     out["next_start"] = model.next_start ? ordered_json(conf::FormatTime(*model.next_start)) : ordered_json();
     out["trouble"] = OrNull(model.trouble);

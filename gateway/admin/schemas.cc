@@ -60,9 +60,11 @@ constexpr std::array kShapes = {
         "output_tokens_per_second:number outstanding_requests:whole waiting:whole first_token_ms:Quantiles? "
         "inter_token_ms:Quantiles? classes:[TrafficOfClass]",
         true},
+    Shape{"ReplicaMember", "run:string node:string devices:strings"},
     Shape{"Replica",
           "id:string model:string state:string node:string? device_kind:string? devices:strings "
-          "address:string? age_ms:whole in_state_ms:whole adopted:boolean outstanding_requests:whole "
+          "members:[ReplicaMember] address:string? age_ms:whole in_state_ms:whole adopted:boolean "
+          "outstanding_requests:whole "
           "reason:string",
           true},
     Shape{"ScalingOfClass",

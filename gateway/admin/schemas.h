@@ -1,4 +1,4 @@
-// What the admin API's answers look like, as JSON Schema.
+// The answers of the admin API as JSON Schema.
 #pragma once
 
 #include <nlohmann/json.hpp>

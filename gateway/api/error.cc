@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "conf/json_text.h"
 #include "conf/text.h"
-#include "gateway/api/json_text.h"
 
 namespace gateway::api {
 namespace {
@@ -71,6 +71,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kNoReplicaStarted, "no_replica_started", 503, kServer, kOverload, true},
     {Code::kDeadlineUnreachable, "deadline_unreachable", 503, kServer, kOverload, true},
     {Code::kLedgerUnavailable, "ledger_unavailable", 503, kServer, kApi, true},
+    {Code::kStoreUnavailable, "store_unavailable", 503, kServer, kApi, true},
     {Code::kLimitsUnavailable, "limits_unavailable", 503, kServer, kApi, true},
     {Code::kIssuerUnavailable, "issuer_unavailable", 503, kServer, kApi, true},
     {Code::kDraining, "draining", 503, kServer, kOverload, true},
@@ -115,9 +116,9 @@ std::string_view AnthropicType(const ApiError& error) {
 
 void AppendMember(std::string& out, std::string_view name, std::string_view value) {
   if (out.back() != '{') out += ',';
-  AppendQuoted(out, name);
+  conf::AppendQuoted(out, name);
   out += ':';
-  AppendQuoted(out, value);
+  conf::AppendQuoted(out, value);
 }
 
 void AppendNullable(std::string& out, std::string_view name, std::string_view value) {

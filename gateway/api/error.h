@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "conf/time.h"
-#include "router/facts.h"
+#include "router/facts/body_facts.h"
 
 namespace gateway::api {
 
@@ -71,6 +71,7 @@ enum class Code : uint8_t {
   kNoReplicaStarted,
   kDeadlineUnreachable,
   kLedgerUnavailable,
+  kStoreUnavailable,
   kLimitsUnavailable,
   kIssuerUnavailable,
   kDraining,

@@ -5,27 +5,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "gateway/api/json_text.h"
+#include "conf/json_text.h"
+#include "conf/json_type.h"
 
 namespace gateway::api {
 namespace {
-
-std::string_view TypeName(Json value) {
-  switch (value.type()) {
-    case simdjson::dom::element_type::ARRAY:
-      return "an array";
-    case simdjson::dom::element_type::OBJECT:
-      return "an object";
-    case simdjson::dom::element_type::STRING:
-      return "a string";
-    case simdjson::dom::element_type::BOOL:
-      return "a boolean";
-    case simdjson::dom::element_type::NULL_VALUE:
-      return "null";
-    default:
-      return "a number";
-  }
-}
 
 template <class T>
 bool ReadAs(Json value, const Path& path, Faults& faults, std::string_view wanted, T& into) {
@@ -50,7 +34,7 @@ bool Faults::Add(Code code, const Path& path, std::string message) {
 bool Faults::WrongType(const Path& path, std::string_view wanted, Json got) {
   const std::string place = path.Text();
   return Add(Code::kInvalidType, path,
-             fmt::format("Invalid type for '{}': expected {}, got {}.", place, wanted, TypeName(got)));
+             fmt::format("Invalid type for '{}': expected {}, got {}.", place, wanted, conf::TypeName(got)));
 }
 
 bool Faults::Missing(const Path& path) {
@@ -80,7 +64,7 @@ bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& f
   }
   if (document.get(root) == simdjson::SUCCESS) return true;
   return faults.Add(Code::kInvalidType, top,
-                    fmt::format("The body must be a JSON object, not {}.", TypeName(document)));
+                    fmt::format("The body must be a JSON object, not {}.", conf::TypeName(document)));
 }
 
 bool Read(Json value, const Path& path, Faults& faults, std::string_view& into) {
@@ -140,14 +124,14 @@ JsonWriter& JsonWriter::Close(char bracket) {
 
 JsonWriter& JsonWriter::Key(std::string_view key) {
   Separate();
-  AppendQuoted(out_, key);
+  conf::AppendQuoted(out_, key);
   out_ += ':';
   return *this;
 }
 
 JsonWriter& JsonWriter::String(std::string_view value) {
   Separate();
-  AppendQuoted(out_, value);
+  conf::AppendQuoted(out_, value);
   return *this;
 }
 

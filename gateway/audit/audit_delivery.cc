@@ -4,20 +4,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/ledger/chain.h"
-#include "gateway/ledger/files.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
 
 namespace gateway {
 namespace {
-
-constexpr size_t kMaxCursorBytes = 128;
 
 bool IsFileName(std::string_view name) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
@@ -27,11 +23,10 @@ bool IsFileName(std::string_view name) {
 }  // namespace
 
 // `SEQ LINK\n`, or `SEQ\n`, as someone may write by hand.
-absl::StatusOr<AuditDelivery::Place> AuditDelivery::LoadCursor(const std::string& path) {
-  const auto text = ledger::ReadFile(path, kMaxCursorBytes);
-  if (absl::IsNotFound(text.status())) return Place{};
-  if (!text.ok()) return text.status();
+absl::StatusOr<AuditDelivery::Place> AuditDelivery::ParsePosition(const Options& options) {
   Place place;
+  const std::optional<std::string>& text = options.position;
+  if (!text) return place;
   const char* const last = text->data() + text->size();
   const auto [end, error] = std::from_chars(text->data(), last, place.seq);
   std::string_view rest(end, static_cast<size_t>(last - end));
@@ -40,13 +35,13 @@ absl::StatusOr<AuditDelivery::Place> AuditDelivery::LoadCursor(const std::string
   if (good && !rest.empty()) {
     place.link = rest.substr(1);
     ledger::Digest link;
-    good = rest.front() == ' ' && ledger::ParseHex(place.link, link.data(), link.size());
+    good = rest.front() == ' ' && conf::ParseHex(place.link, link);
   }
   if (good) return place;
   return absl::DataLossError(fmt::format(
-      "cursor {}: not a sequence number and a link; write the last delivered number there, or remove "
-      "it to deliver all again",
-      path));
+      "the stored position of sink {} is \"{}\", not a sequence number and a link; give the sink another "
+      "name to deliver all again",
+      options.name, *text));
 }
 
 absl::StatusOr<std::unique_ptr<AuditDelivery>> AuditDelivery::Start(
@@ -55,24 +50,19 @@ absl::StatusOr<std::unique_ptr<AuditDelivery>> AuditDelivery::Start(
     return absl::InvalidArgumentError(fmt::format(
         "sink name \"{}\": letters, digits, '-', '_' and '.' only, and no '.' first", options.name));
   }
-  std::error_code error;
-  std::filesystem::create_directories(options.folder, error);
-  if (error) return absl::UnavailableError(fmt::format("make {}: {}", options.folder, error.message()));
-  std::string path = fmt::format("{}/{}.cursor", options.folder, options.name);
-  absl::StatusOr<Place> cursor = LoadCursor(path);
-  if (!cursor.ok()) return cursor.status();
-  return std::unique_ptr<AuditDelivery>(new AuditDelivery(
-      loop, std::move(source), std::move(sink), std::move(options), std::move(path), *std::move(cursor)));
+  absl::StatusOr<Place> begin = ParsePosition(options);
+  if (!begin.ok()) return begin.status();
+  return std::unique_ptr<AuditDelivery>(
+      new AuditDelivery(loop, std::move(source), std::move(sink), std::move(options), *std::move(begin)));
 }
 
 AuditDelivery::AuditDelivery(net::Loop& loop, Source source, std::unique_ptr<plugins::sinks::Sink> sink,
-                             Options options, std::string cursor_path, Place cursor)
+                             Options options, Place begin)
     : loop_(loop),
       source_(std::move(source)),
       sink_(std::move(sink)),
       options_(std::move(options)),
-      cursor_path_(std::move(cursor_path)),
-      cursor_(std::move(cursor)),
+      begin_at_(std::move(begin)),
       backoff_(options_.min_backoff, options_.max_backoff, options_.seed),
       max_records_(std::max<size_t>(1, std::min(options_.batch_records, sink_->limits().records))),
       pause_(loop.watchdog),
@@ -80,7 +70,7 @@ AuditDelivery::AuditDelivery(net::Loop& loop, Source source, std::unique_ptr<plu
       read_at_(net::Now()) {
   status_.name = options_.name;
   status_.target = sink_->Describe();
-  status_.delivered_seq = cursor_.seq;
+  status_.delivered_seq = begin_at_.seq;
   loop_.tasks.Spawn(Run());
 }
 
@@ -142,13 +132,13 @@ net::Task<void> AuditDelivery::Keep() {
   }
 }
 
-// Whether the cursor is of this ledger: a state folder may have been given a new one.
-net::Task<absl::Status> AuditDelivery::CheckCursor() {
-  bool same = cursor_.seq <= source_.last_seq();
-  if (same && !cursor_.link.empty()) {
-    const auto link = co_await net::OffLoop(loop_, [this] { return source_.link(cursor_.seq); });
+// Whether the position is of this ledger: a state folder may have been given a new one.
+net::Task<absl::Status> AuditDelivery::CheckPosition() {
+  bool same = begin_at_.seq <= source_.last_seq();
+  if (same && !begin_at_.link.empty()) {
+    const auto link = co_await net::OffLoop(loop_, [this] { return source_.link(begin_at_.seq); });
     if (!link.ok()) co_return link.status();
-    same = link->empty() || *link == cursor_.link;
+    same = link->empty() || *link == begin_at_.link;
   }
   checked_ = true;
   if (same) co_return absl::OkStatus();
@@ -156,8 +146,9 @@ net::Task<absl::Status> AuditDelivery::CheckCursor() {
     const std::scoped_lock lock(mutex_);
     ++status_.new_ledgers;
     status_.last_error = fmt::format(
-        "cursor {} is of another ledger, at its record {}: this one is delivered from its beginning",
-        cursor_path_, cursor_.seq);
+        "the position of sink {} is of another ledger, at its record {}: this one is delivered from its "
+        "beginning",
+        options_.name, begin_at_.seq);
     status_.last_error_at = net::Now();
     status_.delivered_seq = 0;
   }
@@ -169,7 +160,7 @@ net::Task<absl::Status> AuditDelivery::CheckCursor() {
 net::Task<absl::Status> AuditDelivery::NextBatch() {
   if (count_ > 0) co_return absl::OkStatus();
   if (!checked_) {
-    if (absl::Status checked = co_await CheckCursor(); !checked.ok()) co_return checked;
+    if (absl::Status checked = co_await CheckPosition(); !checked.ok()) co_return checked;
   }
   if (read_.empty()) {
     absl::StatusOr<std::vector<Record>> read = std::vector<Record>();
@@ -219,10 +210,8 @@ net::Task<absl::Status> AuditDelivery::DeliverBatch() {
     co_return delivered;
   }
   const Record& last = batch().back();
-  const std::string cursor = fmt::format("{}{}{}\n", last.seq, last.link.empty() ? "" : " ", last.link);
-  const absl::Status saved =
-      co_await net::OffLoop(loop_, [&] { return ledger::ReplaceFile(cursor_path_, cursor); });
-  Delivered(saved);
+  Delivered(
+      co_await options_.save(fmt::format("{}{}{}\n", last.seq, last.link.empty() ? "" : " ", last.link)));
   co_return absl::OkStatus();
 }
 
@@ -242,8 +231,8 @@ void AuditDelivery::NoteGap() {
   Tell(SinkChange::kMissing);
 }
 
-// A cursor that could not be saved is an error to see, but the sink has the records: go on, and save the next
-// one.
+// A position that could not be saved is an error to see, but the sink has the records: go on, and save the
+// next one.
 void AuditDelivery::Delivered(const absl::Status& saved) {
   backoff_.Reset();
   const bool failing = !saved.ok();

@@ -1,11 +1,11 @@
 // AuditDelivery: carries the ledger's records to one sink, at least once, in order.
 //
-// Reads after its cursor, delivers, and only then writes the cursor (`<folder>/<name>.cursor`, atomically):
-// whatever happens, the records that were not delivered come again, and a few that were may. A sink that
-// fails is tried again with back-off for as long as it takes; the lag is visible. A record is never passed
-// over in silence: what the ledger no longer has, or has damaged, is counted and said.
+// Reads after its position, delivers, and only then saves the position: whatever happens, the records that
+// were not delivered come again, and a few that were may. A sink that fails is tried again with back-off for
+// as long as it takes; the lag is visible. A record is never passed over in silence: what the ledger no
+// longer has, or has damaged, is counted and said.
 //
-// The cursor holds the record's link of the hash chain beside its number. When the ledger's record of that
+// The position holds the record's link of the hash chain beside its number. When the ledger's record of that
 // number is another one, or there is none yet, the ledger is a new one: the sink gets it from its beginning.
 //
 // Owner: the shell; destroyed after Stop() has returned, or after the loop's tasks have ended. Thread: the
@@ -39,7 +39,7 @@ struct SinkStatus {
   uint64_t records = 0;  // delivered since the start
   uint64_t failures = 0;
   uint64_t missing = 0;      // records that were gone from the ledger, or damaged in it, when their turn came
-  uint64_t new_ledgers = 0;  // how often the cursor was found to be another ledger's
+  uint64_t new_ledgers = 0;  // how often the position was found to be another ledger's
   bool failing = false;      // the last try failed
   std::string last_error;
   conf::TimePoint last_error_at;
@@ -63,8 +63,11 @@ class AuditDelivery {
   };
 
   struct Options {
-    std::string name;    // of the sink: letters, digits, `-`, `_`, `.`
-    std::string folder;  // for the cursor; made when it is missing
+    std::string name;  // of the sink: letters, digits, `-`, `_`, `.`
+    // As it was saved last; nothing for a new sink.
+    std::optional<std::string> position = std::nullopt;
+    // Durable when it returns Ok; on the loop.
+    std::function<net::Task<absl::Status>(std::string position)> save;
     size_t batch_records = 500;
     conf::Duration batch_interval = std::chrono::seconds(1);  // between batches that are not full
     conf::Duration min_backoff = std::chrono::milliseconds(200);
@@ -75,8 +78,7 @@ class AuditDelivery {
     std::function<void(SinkChange, const SinkStatus&)> on_change;
   };
 
-  // Reads the cursor and starts. Errors name the file: a cursor that cannot be read is not taken for a new
-  // one.
+  // Errors name the sink: a position that cannot be read is not taken for a new sink's.
   static absl::StatusOr<std::unique_ptr<AuditDelivery>> Start(net::Loop& loop, Source source,
                                                               std::unique_ptr<plugins::sinks::Sink> sink,
                                                               Options options);
@@ -98,7 +100,7 @@ class AuditDelivery {
     uint64_t seq = 0;
     std::string link;  // empty: not known
   };
-  static absl::StatusOr<Place> LoadCursor(const std::string& path);
+  static absl::StatusOr<Place> ParsePosition(const Options& options);
 
   // Closes when the time for the last round is up.
   class Deadline final : public net::Alarm {
@@ -111,11 +113,11 @@ class AuditDelivery {
   };
 
   AuditDelivery(net::Loop& loop, Source source, std::unique_ptr<plugins::sinks::Sink> sink, Options options,
-                std::string cursor_path, Place cursor);
+                Place begin);
 
   net::Task<void> Run();
   net::Task<void> Keep();
-  net::Task<absl::Status> CheckCursor();
+  net::Task<absl::Status> CheckPosition();
   net::Task<absl::Status> NextBatch();
   net::Task<absl::Status> DeliverBatch();
   std::span<const Record> batch() const { return std::span(read_).subspan(begin_, count_); }
@@ -129,14 +131,13 @@ class AuditDelivery {
   const Source source_;
   const std::unique_ptr<plugins::sinks::Sink> sink_;
   const Options options_;
-  const std::string cursor_path_;
-  const Place cursor_;  // at the start
+  const Place begin_at_;
   net::Backoff backoff_;
   size_t max_records_;
   std::vector<Record> read_;  // what the last read gave; in it:
   size_t begin_ = 0;          // the first that is not delivered
   size_t count_ = 0;          // from there, the batch in hand
-  bool checked_ = false;      // the cursor is this ledger's
+  bool checked_ = false;      // the position is this ledger's
   bool full_ = false;         // more records were there than the batch took
   bool closed_ = false;
   bool delivering_ = false;               // the sink has the batch in hand

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "conf/time.h"
-#include "gateway/config.h"
-#include "gateway/keys/key_request.h"
+#include "gateway/api/field_problem.h"
+#include "gateway/config/config.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/index.h"
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "conf/hex.h"
 #include "gateway/ledger/chain.h"
 
 namespace gateway {
@@ -25,7 +26,7 @@ absl::StatusOr<std::vector<plugins::sinks::Record>> SinkSource::Read(uint64_t af
     for (ledger::Tail::Line& line : batch->lines) {
       bytes += line.text.size();
       records.push_back(
-          {line.seq, conf::FromUnixMicros(line.time_us), std::move(line.text), ledger::Hex(line.link)});
+          {line.seq, conf::FromUnixMicros(line.time_us), std::move(line.text), conf::Hex(line.link)});
     }
   }
   return records;
@@ -38,7 +39,7 @@ absl::StatusOr<std::string> SinkSource::Link(uint64_t seq) const {
   if (absl::IsDataLoss(found.status())) return std::string();
   if (!found.ok()) return found.status();
   if (*found == nullptr || (*found)->parts.seq != seq) return std::string();
-  return ledger::Hex((*found)->parts.link);
+  return conf::Hex((*found)->parts.link);
 }
 
 }  // namespace gateway

@@ -51,8 +51,8 @@ absl::StatusOr<conf::Secret> KeyOf(const AdminOptions& options) {
   if (!options.key_file.empty()) {
     absl::StatusOr<std::string> text = ReadWhole(options.key_file, kMostKey);
     if (!text.ok()) {
-      return absl::InvalidArgumentError(conf::Abseil(
-          fmt::format("--key-file {}: {}", options.key_file, conf::Std(text.status().message()))));
+      return absl::InvalidArgumentError(
+          conf::Abseil(fmt::format("--key-file: {}", conf::Std(text.status().message()))));
     }
     key = *std::move(text);
     while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
@@ -91,14 +91,14 @@ void AddAdminOptions(CLI::App& command, AdminOptions& options) {
   options.config = AddConfigOption(command);
   command.add_option(
       "--admin", options.url,
-      "The admin listener, such as http://127.0.0.1:9090, instead of what the configuration says");
+      "URL of the admin listener, such as http://127.0.0.1:9090; default: server.admin of the configuration");
   command.add_option(
       "--key-file", options.key_file,
-      fmt::format("A file with an admin key, instead of the environment's {}", kAdminKeyVariable));
+      fmt::format("A file with an admin key; default: the environment variable {}", kAdminKeyVariable));
   command.add_option("--ca", options.ca,
-                     "With https: certificates to trust, PEM; the system's when not given");
+                     "With https: a PEM file of certificates to trust; default: the system's");
   command.add_option("--server-name", options.server_name,
-                     "With https: the name to verify; the address's when not given");
+                     "With https: the name to verify; default: the host of the URL");
   command.add_flag("--json", options.json, "Print JSON");
 }
 
@@ -137,7 +137,7 @@ absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_v
   const std::string where = request.url.Authority();
 
   absl::StatusOr<net::http::FetchResponse> answer = absl::InternalError("not asked");
-  net::Loop loop([&answer](std::exception_ptr) { answer = absl::InternalError("the call broke off"); });
+  net::Loop loop([&answer](std::exception_ptr) { answer = absl::InternalError("the connection broke"); });
   loop.tasks.Spawn([](net::Loop& on, net::http::FetchRequest asked,
                       absl::StatusOr<net::http::FetchResponse>& out) -> net::Task<void> {
     out = co_await net::http::Fetch(on, std::move(asked));
@@ -151,8 +151,8 @@ absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_v
   if (answer->status >= 300) return ErrorOf(answer->status, answer->body);
   ordered_json read = ordered_json::parse(answer->body, nullptr, false);
   if (read.is_discarded()) {
-    return absl::UnavailableError(
-        conf::Abseil(fmt::format("what answers at {} is no gateway's admin listener", where)));
+    return absl::UnavailableError(conf::Abseil(
+        fmt::format("the answer from {} is not that of an admin listener; check the address", where)));
   }
   return read;
 }

@@ -19,7 +19,7 @@ inline constexpr const char* kAdminKeyVariable = "TIDEGATE_ADMIN_KEY";
 
 struct AdminOptions {
   std::shared_ptr<std::string> config;
-  std::string url;          // instead of what the configuration says
+  std::string url;          // default: server.admin of the configuration
   std::string key_file;     // instead of the environment
   std::string ca;           // of https
   std::string server_name;  // likewise
@@ -30,11 +30,11 @@ struct AdminOptions {
 // -c, --admin, --key-file, --ca, --server-name, --json.
 void AddAdminOptions(CLI::App& command, AdminOptions& options);
 
-// Looks up what the options lead to, so that later calls do not: `url` is where the gateway is.
+// Resolves the options once, so that later calls need not: `url` is then the address of the gateway.
 absl::Status Resolve(AdminOptions& options);
 
-// The answer's body. Errors say what the gateway said: InvalidArgument for what the caller got wrong,
-// FailedPrecondition for what cannot be done now, Unavailable when it was not reached.
+// Returns the body of the answer. Errors carry the gateway's message: InvalidArgument for mistakes of the
+// caller, FailedPrecondition for what cannot be done now, Unavailable when it was not reached.
 absl::StatusOr<nlohmann::ordered_json> AskAdmin(const AdminOptions& options, std::string_view method,
                                                 const std::string& target,
                                                 const nlohmann::json& body = nullptr);

@@ -1,5 +1,5 @@
-// tidegate audit: take records out of the ledger, follow it, and prove that nobody changed it. Reads only,
-// beside a running gateway.
+// tidegate audit: exports records of the ledger, follows it, and checks that nobody changed it. It only
+// reads; a gateway may run at the same time.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,11 +14,11 @@
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/state.h"
+#include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/tail.h"
 #include "gateway/ledger/verify.h"
 #include "gateway/net/clock.h"
-#include "gateway/state_files.h"
 
 namespace gateway::cli {
 namespace {
@@ -75,7 +75,10 @@ int FindLedger(const AuditOptions& options, std::optional<Config>& config, std::
     config.emplace();
   }
   if (std::filesystem::is_directory(dir)) return kOk;
-  fmt::print(stderr, "tidegate: {}: there is no ledger; a gateway makes it when it starts\n", dir);
+  fmt::print(stderr,
+             "tidegate: {}: there is no ledger; start a gateway with this configuration first, or name "
+             "another folder\n",
+             dir);
   return kFailed;
 }
 
@@ -125,7 +128,8 @@ int Export(const AuditOptions& options) {
         {"records", result->records}, {"last_seq", result->last_seq}, {"file", options.out}};
     fmt::print(to_file ? stdout : stderr, "{}\n", summary.dump());
   } else if (to_file) {
-    fmt::print("{}: {} records added, up to number {}\n", options.out, result->records, result->last_seq);
+    fmt::print("{}: {} added, the last with number {}\n", options.out, Counted(result->records, "record"),
+               result->last_seq);
   }
   return kOk;
 }
@@ -167,8 +171,10 @@ nlohmann::ordered_json ToJson(const ledger::VerifyReport& report) {
 int Verify(const AuditOptions& options) {
   ledger::VerifyOptions wanted;
   if (!options.anchor.empty() && !ReadAnchor(options.anchor, wanted)) {
-    fmt::print(stderr, "tidegate: --anchor: \"{}\" is not NUMBER:CHAIN of a checkpoint, 64 hex digits\n",
-               options.anchor);
+    fmt::print(
+        stderr,
+        "tidegate: --anchor: \"{}\" is not NUMBER:CHAIN, the number of a checkpoint and 64 hex digits\n",
+        options.anchor);
     return kUsage;
   }
   std::optional<Config> config;
@@ -200,11 +206,10 @@ int Verify(const AuditOptions& options) {
                bad->line ? fmt::format(" line {}", bad->line) : "",
                bad->seq ? fmt::format(" (record {})", bad->seq) : "", bad->why);
   } else {
-    fmt::print(
-        "{}: good: {} records ({} to {}) in {} segments, {} checkpoints; {} records are not signed yet, {} "
-        "requests are open\n",
-        dir, report->records, report->first_seq, report->last_seq, report->segments, report->checkpoints,
-        report->unsigned_records, report->open_requests);
+    fmt::print("{}: good: {} ({} to {}) in {}, {}; {} not signed yet, {} open\n", dir,
+               Counted(report->records, "record"), report->first_seq, report->last_seq,
+               Counted(report->segments, "segment"), Counted(report->checkpoints, "checkpoint"),
+               Counted(report->unsigned_records, "record"), Counted(report->open_requests, "request"));
   }
   return report->ok() ? kOk : kFailed;
 }
@@ -246,7 +251,7 @@ CLI::App* AddAction(CLI::App& audit, Run& run, const char* name, const char* wha
                     const std::shared_ptr<AuditOptions>& options, int (*action)(const AuditOptions&)) {
   CLI::App* command = audit.add_subcommand(name, what);
   options->config = AddConfigOption(*command);
-  command->add_option("--ledger", options->ledger, "The ledger's folder, instead of the configuration's");
+  command->add_option("--ledger", options->ledger, "The folder of a ledger, instead of the configuration's");
   command->callback([options, action, &run] { run = [options, action] { return action(*options); }; });
   return command;
 }
@@ -259,46 +264,47 @@ void AddAudit(CLI::App& app, Run& run) {
 
   auto options = std::make_shared<AuditOptions>();
   CLI::App* take =
-      AddAction(*audit, run, "export", "Write records to a file, going on where it ends", options, Export);
+      AddAction(*audit, run, "export", "Write records to a file or to standard output", options, Export);
   AuditRequest& request = options->request;
-  take->add_option("--since", request.since, "7d ago, or a time as RFC 3339");
-  take->add_option("--until", request.until, "Likewise, not included");
+  take->add_option("--since", request.since,
+                   "From then on: an age such as 7d, or a time such as 2027-01-31T00:00:00Z");
+  take->add_option("--until", request.until, "Before then, as --since");
   take->add_option("--kind", request.kinds,
-                   "open, close, content, config, key, admin, action, start, stop, ...")
+                   "Only these kinds: open, close, content, config, key, admin, action, start, stop, ...")
       ->delimiter(',');
-  take->add_option("--tenant", request.tenant, "Only this tenant and those below it");
+  take->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   take->add_option("--model", request.model, "Only this model");
-  take->add_option("--from-seq", options->from_seq, "Not before this record");
+  take->add_option("--from-seq", options->from_seq, "From the record with this number on");
   take->add_option("--format", options->format, "jsonl or csv")
       ->check(CLI::IsMember({"jsonl", "csv"}))
       ->capture_default_str();
-  take->add_option("-o,--out", options->out, "The file; standard output when not given");
+  take->add_option("-o,--out", options->out, "The file to write; default: standard output");
   take->add_flag("--json", options->json, "Print the summary as JSON");
   take->footer(
-      "Run it again with the same file to add what is new.\n\n"
+      "With --out, the same command again adds only the new records.\n\n"
       "Examples:\n"
       "  tidegate audit export --since 30d --kind close --tenant search --format csv --out search.csv\n"
       "  tidegate audit export --kind config,key,admin | jq .action");
 
   options = std::make_shared<AuditOptions>();
   CLI::App* verify =
-      AddAction(*audit, run, "verify", "Prove that no record was changed, removed or moved", options, Verify);
+      AddAction(*audit, run, "verify", "Check that no record was changed, removed or moved", options, Verify);
   verify->add_option("--public-key", options->public_key,
-                     "signing.pub as an auditor keeps it; the ledger's own when not given");
-  verify->add_option("--anchor", options->anchor, "NUMBER:CHAIN of a checkpoint that must be in it");
+                     "The signing.pub that an auditor keeps; default: the ledger's own");
+  verify->add_option("--anchor", options->anchor,
+                     "NUMBER:CHAIN of a checkpoint that the ledger must contain");
   verify->add_flag("--json", options->json, "Print the report as JSON");
   verify->footer(
-      "Exit code 1, and the first bad record by name, when it was tampered with.\n\n"
+      "Exit code 1 and the first bad record when the ledger was tampered with.\n\n"
       "Examples:\n"
       "  tidegate audit verify\n"
       "  tidegate audit verify --ledger /backup/ledger --public-key auditor/signing.pub");
 
   options = std::make_shared<AuditOptions>();
-  CLI::App* tail =
-      AddAction(*audit, run, "tail", "Print the last records, as they stand in the ledger", options, Tail);
-  tail->add_option("-n,--last", options->last, "How many")->capture_default_str();
-  tail->add_option("--from-seq", options->from_seq, "From this record on instead");
-  tail->add_flag("-f,--follow", options->follow, "Go on with what is added, until ctrl-C");
+  CLI::App* tail = AddAction(*audit, run, "tail", "Print the last records of the ledger", options, Tail);
+  tail->add_option("-n,--last", options->last, "How many records")->capture_default_str();
+  tail->add_option("--from-seq", options->from_seq, "From the record with this number on, instead of --last");
+  tail->add_flag("-f,--follow", options->follow, "Keep printing new records until ctrl-C");
   tail->footer(
       "Examples:\n  tidegate audit tail -n 100\n  tidegate audit tail -f | jq 'select(.kind==\"close\")'");
 }

@@ -1,12 +1,13 @@
-// tidegate check: validate a configuration and print every error in it.
+// tidegate check: checks a configuration and prints every problem in it.
 #include <fmt/format.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "gateway/cli/commands.h"
+#include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
-#include "gateway/config.h"
+#include "gateway/config/load.h"
 
 namespace gateway::cli {
 namespace {
@@ -23,8 +24,8 @@ int Check(const std::string& path, bool json) {
     out["tenants"] = loaded.config->tenants.size();
     fmt::print("{}\n", out.dump());
   } else {
-    fmt::print("{}: valid; {} models, {} tenants, sha256 {}\n", path, loaded.config->models.size(),
-               loaded.config->tenants.size(), hash);
+    fmt::print("{}: valid; {}, {}, sha256 {}\n", path, Counted(loaded.config->models.size(), "model"),
+               Counted(loaded.config->tenants.size(), "tenant"), hash);
   }
   return kOk;
 }
@@ -36,18 +37,18 @@ int PrintProblems(const std::vector<conf::Problem>& problems, bool json) {
     fmt::print("{}\n", conf::ToJson(problems));
   } else {
     for (const conf::Problem& problem : problems) fmt::print(stderr, "{}\n", ToString(problem));
-    fmt::print(stderr, "{} problem{}\n", problems.size(), problems.size() == 1 ? "" : "s");
+    fmt::print(stderr, "{}\n", Counted(problems.size(), "problem"));
   }
   return kUsage;
 }
 
 void AddCheck(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("check", "Validate a configuration file and print every error in it");
+  CLI::App* command = app.add_subcommand("check", "Check a configuration file and print every problem in it");
   auto path = std::make_shared<std::string>("tidegate.yaml");
   auto json = std::make_shared<bool>(false);
   command->add_option("-c,--config,file", *path, "Configuration file")->capture_default_str();
   command->add_flag("--json", *json, "Print JSON");
+  command->footer("Examples:\n  tidegate check\n  tidegate check conf/minimal.yaml --json");
   command->callback([path, json, &run] { run = [path, json] { return Check(*path, *json); }; });
 }
 

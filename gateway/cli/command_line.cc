@@ -1,12 +1,17 @@
-// The command line: all commands, and which one was called.
+// The command line: declares all commands and runs the one that was called.
 #include "gateway/cli/commands.h"
+
+#include <memory>
+
+#include "gateway/cli/help_formatter.h"
 
 namespace gateway::cli {
 
 int RunCommandLine(int argc, const char* const* argv) {
   CLI::App app("Tidegate: an AI model gateway that schedules the GPUs behind it", "tidegate");
+  app.formatter(std::make_shared<HelpFormatter>());  // the commands that are added take it over
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 could not be done, 2 the call or the configuration is wrong.");
+  app.footer("Exit codes: 0 done, 1 failed, 2 the command line or the configuration is wrong.");
   Run run;
   AddServe(app, run);
   AddCheck(app, run);
@@ -22,6 +27,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddPolicy(app, run);
   AddSimulate(app, run);
   AddVersion(app, run);
+  AddReference(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,6 @@
-// The commands of the one binary. Each is a room of this folder: it declares its options on a CLI11 app and
-// gives what is to run. Exit codes: 0 done, 1 could not be done, 2 the call or the configuration is wrong.
+// The commands of the one binary. Each command has a file of its own that declares its options on a CLI11 app
+// and sets the function to run. Exit codes: 0 done, 1 failed, 2 the command line or the configuration is
+// wrong.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +13,7 @@ inline constexpr int kOk = 0;
 inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
 
-// Does what the arguments say; the exit code.
+// Runs the command that the arguments name; returns the exit code.
 int RunCommandLine(int argc, const char* const* argv);
 
 using Run = std::function<int()>;
@@ -32,5 +33,6 @@ void AddPolicy(CLI::App& app, Run& run);
 void AddTop(CLI::App& app, Run& run);
 void AddSimulate(CLI::App& app, Run& run);
 void AddVersion(CLI::App& app, Run& run);
+void AddReference(CLI::App& app, Run& run);
 
 }  // namespace gateway::cli

@@ -1,5 +1,5 @@
-// tidegate devices: the GPUs and NPUs of this machine, as their vendors' tools tell of them, and how a
-// configuration would name them.
+// tidegate devices: lists the GPUs and NPUs of this machine as the tools of their vendors report them, and
+// shows how a configuration names them.
 #include <fmt/format.h>
 
 #include <memory>
@@ -64,8 +64,7 @@ int ListDevices(bool json) {
   for (const std::string& problem : found.problems) fmt::print(stderr, "tidegate: {}\n", problem);
   if (found.devices.empty()) {
     fmt::print(
-        "no GPU or NPU was found: there is neither libnvidia-ml.so.1, npu-smi nor rocm-smi, or they know of "
-        "none\n");
+        "no GPU or NPU was found: libnvidia-ml.so.1, npu-smi and rocm-smi are missing or list no device\n");
     return kOk;
   }
   Table table(
@@ -80,7 +79,7 @@ int ListDevices(bool json) {
   }
   fmt::print("{}", table.Render());
   for (const std::string& left : machine.left_out) fmt::print("not used: {}\n", left);
-  fmt::print("\nscaling.cluster: probe takes them as they are here; declared they are {}\n",
+  fmt::print("\nIn a configuration: scaling.cluster: probe, or the same declared by hand: {}\n",
              ClusterOf(machine.cluster));
   return kOk;
 }
@@ -88,8 +87,7 @@ int ListDevices(bool json) {
 }  // namespace
 
 void AddDevices(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("devices", "List this machine's GPUs and NPUs, as a configuration would name them");
+  CLI::App* command = app.add_subcommand("devices", "List the GPUs and NPUs of this machine");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
   command->footer("Examples:\n  tidegate devices\n  tidegate devices --json");

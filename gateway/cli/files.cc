@@ -5,13 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
 
-#include "conf/text.h"
+#include "gateway/net/files.h"
 
 namespace gateway::cli {
 namespace {
@@ -20,11 +19,7 @@ std::string Why(int error) {
   return std::generic_category().message(error);
 }
 
-absl::Status Failed(const std::string& path, std::string_view why) {
-  return absl::UnavailableError(conf::Abseil(fmt::format("{}: {}", path, why)));
-}
-
-// Where a link leads to; what does not exist stands for itself.
+// The file that a link leads to; a path that does not exist stands for itself.
 std::string Target(const std::string& path) {
   std::error_code error;
   const std::filesystem::path target = std::filesystem::canonical(path, error);
@@ -39,39 +34,12 @@ bool IsPlain(const struct stat& info) {
   return S_ISREG(info.st_mode);
 }
 
-// All of it; 0 or the error.
-int WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return 0;
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> ReadWhole(const std::string& path, size_t most) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return absl::NotFoundError(conf::Abseil(Why(errno)));
-  std::string text;
-  ssize_t n = 0;
-  int error = 0;
-  do {
-    constexpr size_t kChunk = 1 << 20;
-    const size_t had = text.size();
-    text.resize(had + kChunk);
-    n = read(fd, text.data() + had, kChunk);
-    error = n < 0 ? errno : 0;
-    text.resize(had + static_cast<size_t>(std::max<ssize_t>(n, 0)));
-  } while (text.size() <= most && (n > 0 || error == EINTR));
-  close(fd);
-  if (error != 0) return absl::UnavailableError(conf::Abseil(Why(error)));
-  if (text.size() > most) {
-    return absl::ResourceExhaustedError(conf::Abseil(fmt::format("is longer than {} bytes", most)));
-  }
-  return text;
+  const absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY);
+  if (!file.ok()) return file.status();
+  return net::ReadAll(file->get(), path, most);
 }
 
 std::string WhyNotWritable(const std::string& path) {
@@ -94,25 +62,24 @@ absl::Status WriteWhole(const std::string& path, std::string_view text) {
   const std::string target = Target(path);
   struct stat info{};
   const bool exists = stat(target.c_str(), &info) == 0;
-  const bool direct = exists && !IsPlain(info);
-  const std::string written = direct ? target : Beside(target);
-  const int fd = open(written.c_str(), (direct ? 0 : O_CREAT | O_TRUNC) | O_WRONLY | O_CLOEXEC, 0666);
-  if (fd < 0) return Failed(path, Why(errno));
-  int error = WriteAll(fd, text);
-  if (error == 0 && !direct && fsync(fd) != 0) error = errno;
-  if (error == 0 && !direct && exists && fchmod(fd, info.st_mode & 07777) != 0) error = errno;
-  if (close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && !direct && rename(written.c_str(), target.c_str()) != 0) error = errno;
-  if (error == 0) return absl::OkStatus();
-  if (!direct) unlink(written.c_str());
-  return Failed(path, Why(error));
+  if (exists && !IsPlain(info)) {
+    const absl::StatusOr<net::Fd> file = net::OpenFile(target, O_WRONLY);
+    return file.ok() ? net::WriteAll(file->get(), path, text) : file.status();
+  }
+  const std::string fresh = Beside(target);
+  absl::Status written = net::WriteFile(fresh, text, 0666);
+  if (written.ok() && exists && chmod(fresh.c_str(), info.st_mode & 07777) != 0)
+    written = net::SystemError("set the mode of", fresh, errno);
+  if (written.ok()) written = net::RenameFile(fresh, target);
+  if (!written.ok()) unlink(fresh.c_str());
+  return written;
 }
 
 absl::Status Print(std::string_view text) {
   errno = 0;
   const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (whole && std::fflush(stdout) == 0) return absl::OkStatus();
-  return Failed("standard output", Why(errno));
+  return net::SystemError("write to", "standard output", errno);
 }
 
 }  // namespace gateway::cli

@@ -1,5 +1,5 @@
-// Files that a command reads whole, and files that it leaves when it is done: found fit before the work
-// begins, written beside and renamed, so that there is the old content or the new, never a half.
+// Files that a command reads whole, and files that it writes at its end. A path is checked before the work
+// begins; the file is written beside it and renamed, so that a reader sees the old content or the new.
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,17 +11,17 @@
 
 namespace gateway::cli {
 
-// Errors say only why: the caller names the file. A folder, or more than `most` bytes, is refused.
+// Also from a pipe or a device. A folder, or more than `most` bytes, is an error; errors name the file.
 absl::StatusOr<std::string> ReadWhole(const std::string& path, size_t most);
 
-// Why nothing could be written there, tried out; empty: it can. Leaves nothing behind.
+// The reason why nothing can be written there, found by trying; empty where it can. Leaves nothing behind.
 std::string WhyNotWritable(const std::string& path);
 
-// Replaces the file as a whole and keeps its mode; into what is no plain file (a pipe, a device) it writes
-// directly. "PATH: why" when it cannot; what was there before then still is.
+// Replaces the file as a whole and keeps its mode; writes directly into a pipe or a device. After an error, a
+// file still has its old content.
 absl::Status WriteWhole(const std::string& path, std::string_view text);
 
-// To standard output, all of it, or why not: a full disk behind it is no success.
+// To standard output. A full disk behind it is an error.
 absl::Status Print(std::string_view text);
 
 }  // namespace gateway::cli

@@ -1,5 +1,5 @@
-// tidegate jobs, nodes, queues: the work that a running gateway does beside its replicas, and the machine
-// that they share.
+// tidegate jobs, nodes, queues: the jobs that a running gateway runs beside its replicas, and the nodes and
+// queues that both share.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -13,7 +13,7 @@
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
 #include "gateway/config/job_file.h"
-#include "gateway/control/jobs/job.h"
+#include "gateway/control/workload.h"
 
 namespace gateway::cli {
 namespace {
@@ -49,13 +49,12 @@ std::string TextOf(const ordered_json& value) {
 int Submit(const JobsOptions& options) {
   const absl::StatusOr<std::string> text = ReadWhole(options.file, kMostFile);
   if (!text.ok()) {
-    return Fail(absl::InvalidArgumentError(
-        conf::Abseil(fmt::format("{}: {}", options.file, conf::Std(text.status().message())))));
+    return Fail(absl::InvalidArgumentError(text.status().message()));
   }
   const auto read = config::ReadJobFile(*text, options.file, config::ReferencesOnly());
   if (!read.value) return PrintProblems(read.problems, options.admin.json);
   if (options.check) {
-    if (!options.admin.json) fmt::print("{} is a job file\n", options.file);
+    if (!options.admin.json) fmt::print("{}: valid\n", options.file);
     return kOk;
   }
   const absl::StatusOr<ordered_json> answer =
@@ -89,25 +88,27 @@ int List(const JobsOptions& options) {
   target += Escaped(options.all ? "" : options.state.empty() ? "open" : options.state);
   if (!options.queue.empty()) target += "&queue=" + Escaped(options.queue);
   if (!options.tenant.empty()) target += "&tenant=" + Escaped(options.tenant);
-  return PrintList(
-      options, target,
-      {{"ID"},
-       {"WORK"},
-       {"STATE"},
-       {"QUEUE"},
-       {"USER"},
-       {"MEMBERS", true},
-       {"DEVICES", true},
-       {"SINCE"},
-       {"REASON"}},
-      [](const ordered_json& job) -> std::vector<std::string> {
-        return {
-            TextOf(job["id"]),      TextOf(job["work"]),
-            TextOf(job["state"]),   TextOf(job["queue"]),
-            TextOf(job["user"]),    fmt::format("{}/{}", TextOf(job["members"]), TextOf(job["max_members"])),
-            TextOf(job["devices"]), TextOf(job["since"]).substr(0, 19) + "Z",
-            TextOf(job["reason"])};
-      });
+  return PrintList(options, target,
+                   {{"ID"},
+                    {"WORK"},
+                    {"STATE"},
+                    {"QUEUE"},
+                    {"USER"},
+                    {"MEMBERS", true},
+                    {"DEVICES", true},
+                    {"SINCE"},
+                    {"REASON"}},
+                   [](const ordered_json& job) -> std::vector<std::string> {
+                     return {TextOf(job["id"]),
+                             TextOf(job["work"]),
+                             TextOf(job["state"]),
+                             TextOf(job["queue"]),
+                             TextOf(job["user"]),
+                             fmt::format("{} of {}", TextOf(job["members"]), TextOf(job["max_members"])),
+                             TextOf(job["devices"]),
+                             TextOf(job["since"]).substr(0, 19) + "Z",
+                             TextOf(job["reason"])};
+                   });
 }
 
 int Nodes(const JobsOptions& options) {
@@ -174,11 +175,10 @@ absl::StatusOr<ordered_json> AskLog(const JobsOptions& options, std::string_view
 bool IsOver(const JobsOptions& options) {
   const absl::StatusOr<ordered_json> job =
       AskAdmin(options.admin, "GET", "/admin/v1/jobs/" + Escaped(options.id));
-  const auto state = job.ok() ? control::ParseJobState(TextOf((*job)["state"])) : std::nullopt;
-  return state && control::IsOver(*state);
+  return job.ok() && control::IsOver(TextOf((*job)["state"]));
 }
 
-// What is added, through all attempts, until the job is over.
+// Prints new output through all attempts, until the job has ended.
 int Follow(const JobsOptions& options) {
   uint64_t attempt = 0;  // that is printed; 0: none has begun
   uint64_t next = 0;
@@ -192,7 +192,7 @@ int Follow(const JobsOptions& options) {
       const uint64_t now = (*log)["attempt"].get<uint64_t>();
       const bool another = attempt != 0 && now != attempt;
       if (another && now == attempt + 1) {
-        log = AskLog(options, "&attempt=before" + from());  // what that has written since
+        log = AskLog(options, "&attempt=before" + from());  // its last output
         if (!log.ok()) return Fail(log.status());
       }
       text = (*log)["text"].get<std::string>();
@@ -258,55 +258,57 @@ void AddChange(CLI::App& jobs, Run& run, const char* name, const char* what,
 }  // namespace
 
 void AddJobs(CLI::App& app, Run& run) {
-  CLI::App* jobs = app.add_subcommand("jobs", "Training, batch work and notebooks beside inference");
+  CLI::App* jobs = app.add_subcommand("jobs", "Submit and manage training, batch jobs and notebooks");
   jobs->require_subcommand(1);
   jobs->footer(
-      fmt::format("They ask a running gateway, with the admin key in {} or --key-file.", kAdminKeyVariable));
+      fmt::format("These commands ask a running gateway. They need an admin key in {} or --key-file.",
+                  kAdminKeyVariable));
 
   auto options = std::make_shared<JobsOptions>();
   CLI::App* submit =
-      AddCommand(*jobs, run, "submit", "Hand in a job file; its jobs' ids are printed", options, Submit);
+      AddCommand(*jobs, run, "submit", "Submit a job file and print the ids of its jobs", options, Submit);
   submit->add_option("file", options->file, "A job file, as in conf/jobs")->required();
-  submit->add_flag("--check", options->check, "Only check the file; no gateway need run");
+  submit->add_flag("--check", options->check, "Only check the file; needs no gateway");
   submit->footer("Examples:\n  tidegate jobs submit train.yaml\n  tidegate jobs submit train.yaml --check");
 
   options = std::make_shared<JobsOptions>();
   CLI::App* list =
       AddCommand(*jobs, run, "list", "List jobs, in the order of their submission", options, List);
-  list->add_flag("--all", options->all, "Those that are over, too");
-  list->add_option(
-      "--state", options->state,
-      "Only these: pending, starting, running, saving, stopping, suspended, done, failed, cancelled");
-  list->add_option("--queue", options->queue, "Only those of this queue");
-  list->add_option("--tenant", options->tenant, "Only this tenant's and those of the tenants below it");
+  list->add_flag("--all", options->all, "Also jobs that have ended");
+  list->add_option("--state", options->state,
+                   "Only jobs in this state: pending, starting, running, saving, stopping, suspended, done, "
+                   "failed, cancelled");
+  list->add_option("--queue", options->queue, "Only jobs of this queue");
+  list->add_option("--tenant", options->tenant, "Only jobs of this tenant and the tenants below it");
   list->footer("Examples:\n  tidegate jobs list\n  tidegate jobs list --state failed --json");
 
   options = std::make_shared<JobsOptions>();
   CLI::App* explain =
-      AddCommand(*jobs, run, "explain", "Say how a job stands, and why it waits", options, Explain);
+      AddCommand(*jobs, run, "explain", "Say what state a job is in, and why it waits", options, Explain);
   explain->add_option("id", options->id, "The job's id")->required();
   explain->footer("Example:\n  tidegate jobs explain finetune-qwen-7");
 
   options = std::make_shared<JobsOptions>();
-  CLI::App* logs =
-      AddCommand(*jobs, run, "logs", "Print the end of what a member has written", options, Logs);
+  CLI::App* logs = AddCommand(*jobs, run, "logs", "Print the last output of a member", options, Logs);
   logs->add_option("id", options->id, "The job's id")->required();
-  logs->add_option("--rank", options->rank, "The member's")->capture_default_str();
-  logs->add_option("--bytes", options->bytes, "Its last so many, up to 262144")->capture_default_str();
-  CLI::Option* before = logs->add_flag("--before", options->before, "Of the attempt before the last one");
-  logs->add_flag("-f,--follow", options->follow, "Go on with what is added, until the job is over or ctrl-C")
+  logs->add_option("--rank", options->rank, "Which member")->capture_default_str();
+  logs->add_option("--bytes", options->bytes, "How many bytes from the end, at most 262144")
+      ->capture_default_str();
+  CLI::Option* before =
+      logs->add_flag("--before", options->before, "The output of the attempt before the last one");
+  logs->add_flag("-f,--follow", options->follow, "Keep printing until the job has ended or ctrl-C")
       ->excludes(before);
   logs->footer(
       "Examples:\n  tidegate jobs logs finetune-qwen-7\n  tidegate jobs logs finetune-qwen-7 --rank 3 "
       "--before\n  tidegate jobs logs finetune-qwen-7 --follow");
 
   AddChange(*jobs, run, "cancel", "End a job for good", Cancel);
-  AddChange(*jobs, run, "suspend", "Have a job save and give back what it holds", Suspend);
+  AddChange(*jobs, run, "suspend", "Have a job save its work and release its devices", Suspend);
   AddChange(*jobs, run, "resume", "Let a suspended job start again", Resume);
 }
 
 void AddNodes(CLI::App& app, Run& run) {
-  AddCommand(app, run, "nodes", "List the nodes, their devices and who holds them",
+  AddCommand(app, run, "nodes", "List the nodes, their devices and what runs on each",
              std::make_shared<JobsOptions>(), Nodes)
       ->footer("Examples:\n  tidegate nodes\n  tidegate nodes --admin http://127.0.0.1:9090 --json");
 }

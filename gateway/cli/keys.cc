@@ -1,7 +1,8 @@
-// tidegate keys: make, list, rotate and revoke API keys in the key store of a state folder. No gateway need
-// run; one that does takes the change up within a moment and records it in its ledger.
+// tidegate keys: make, list, rotate and revoke API keys in the store of a state folder. A gateway need not
+// run; one that does follows the change, and the command waits until it has.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -9,10 +10,14 @@
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/state.h"
-#include "gateway/keys/key_request.h"
+#include "gateway/config/state_files.h"
+#include "gateway/log.h"
 #include "gateway/net/clock.h"
-#include "gateway/state_files.h"
-#include "plugins/auth/key_store.h"
+#include "gateway/net/loop.h"
+#include "gateway/people/key_request.h"
+#include "gateway/people/keys.h"
+#include "gateway/process/open_state.h"
+#include "gateway/store/followed.h"
 
 namespace gateway::cli {
 namespace {
@@ -32,30 +37,67 @@ struct KeysOptions {
 };
 using KeysOptionsRef = std::shared_ptr<KeysOptions>;
 
-absl::StatusOr<std::unique_ptr<auth::KeyStore>> OpenStore(const Config& config) {
-  std::error_code error;
-  std::filesystem::create_directories(config.server.state_dir, error);
-  if (error) {
-    return absl::FailedPreconditionError(
-        fmt::format("state_dir {}: {}", config.server.state_dir, error.message()));
+// How long a running gateway may take to follow a change; it looks every 50 ms.
+constexpr conf::Duration kFollowPatience = std::chrono::seconds(2);
+
+// The keys of a state folder, opened for one command.
+class OpenKeys {
+ public:
+  static absl::StatusOr<std::unique_ptr<OpenKeys>> Open(const Config& config) {
+    std::unique_ptr<OpenKeys> open(new OpenKeys(FollowedPath(config)));
+    auto store = OpenState(open->loop_, config.server.state_dir);
+    if (!store.ok()) return store.status();
+    open->store_ = *std::move(store);
+    open->keys_ = std::make_unique<Keys>(open->loop_, *open->store_);
+    if (absl::Status started = open->Await(open->keys_->Start()); !started.ok()) return started;
+    return open;
   }
-  return auth::KeyStore::Open(KeyStorePath(config), net::Now());
-}
+  ~OpenKeys() {
+    if (keys_) keys_->Stop();
+    loop_.Stop();
+    loop_.Run();
+  }
+
+  Keys& keys() { return *keys_; }
+  template <class T>
+  T Await(net::Task<T> task) {
+    return net::Await(loop_, std::move(task));
+  }
+
+  // Back when a gateway that runs on this folder works by the change.
+  void AwaitGateway(uint64_t number) {
+    const store::FollowedBy by = Await(store::AwaitFollowed(loop_, followed_path_, number, kFollowPatience));
+    if (by.answer != store::FollowedBy::Answer::kTimedOut) return;
+    fmt::print(
+        stderr,
+        "tidegate: the change is stored, but the running gateway (process {}) does not work by it after {}. "
+        "It will as soon as it can read the store; its log says what keeps it\n",
+        by.process, conf::FormatDuration(kFollowPatience));
+  }
+
+ private:
+  explicit OpenKeys(std::string followed_path) : followed_path_(std::move(followed_path)) {}
+
+  const std::string followed_path_;
+  net::Loop loop_{[](const std::exception_ptr& error) { log::Exception("keys", error); }};
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<Keys> keys_;
+};
 
 // The secret goes to standard output by itself, so that a script can take it; what to know about it does not.
-void PrintNewKey(const auth::KeyStore& store, const auth::NewKey& key, bool json, std::string_view note) {
-  const auth::KeyRecord& record = **store.Table()->Find(key.id);
+void PrintNewKey(const Keys::Made& made, bool json, std::string_view note) {
+  const auth::KeyRecord& record = *made.record;
   if (json) {
     ordered_json out = ShowKey(record, net::Now());
-    out["secret"] = key.secret;
+    out["secret"] = made.secret;
     fmt::print("{}\n", out.dump());
     return;
   }
-  fmt::print("{}\n", key.secret);
+  fmt::print("{}\n", made.secret);
   std::fflush(stdout);
   const std::string owner = record.tenant.empty() ? fmt::format("admin key, role {}", RoleName(record.role))
                                                   : fmt::format("tenant {}", record.tenant);
-  fmt::print(stderr, "Key {} ({}, {}). {}This is the only time it is shown: keep it now.\n", key.id, owner,
+  fmt::print(stderr, "Key {} ({}, {}). {}This is the only time it is shown: keep it now.\n", record.id, owner,
              record.expires ? "expires " + conf::FormatTime(*record.expires) : "does not expire", note);
 }
 
@@ -73,11 +115,12 @@ int Create(const KeysOptions& options) {
                problem.message);
   }
   if (!problems.empty()) return kUsage;
-  const auto store = OpenStore(*config);
-  if (!store.ok()) return Fail(store.status());
-  const absl::StatusOr<auth::NewKey> key = (*store)->Create(spec, now);
-  if (!key.ok()) return Fail(key.status());
-  PrintNewKey(**store, *key, options.json, "");
+  const auto open = OpenKeys::Open(*config);
+  if (!open.ok()) return Fail(open.status());
+  const absl::StatusOr<Keys::Made> made = (*open)->Await((*open)->keys().Create(spec, now));
+  if (!made.ok()) return Fail(made.status());
+  (*open)->AwaitGateway(made->number);
+  PrintNewKey(*made, options.json, "");
   return kOk;
 }
 
@@ -93,10 +136,10 @@ int List(const KeysOptions& options) {
   std::string tenant;
   if (!options.tenant.empty()) tenant = TenantPath(*config, options.tenant).value_or(options.tenant);
   std::vector<auth::KeyRecordPtr> keys;
-  if (std::filesystem::exists(KeyStorePath(*config))) {
-    const auto store = OpenStore(*config);
-    if (!store.ok()) return Fail(store.status());
-    keys = (*store)->List();
+  if (std::filesystem::exists(config->server.state_dir)) {
+    const auto open = OpenKeys::Open(*config);
+    if (!open.ok()) return Fail(open.status());
+    keys = (*open)->keys().List();
   }
   const conf::TimePoint now = net::Now();
   std::erase_if(keys, [&](const auth::KeyRecordPtr& key) {
@@ -140,11 +183,12 @@ int Rotate(const KeysOptions& options) {
   }
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config) return kUsage;
-  const auto store = OpenStore(*config);
-  if (!store.ok()) return Fail(store.status());
-  const absl::StatusOr<auth::NewKey> key = (*store)->Rotate(options.id, rotation, now);
-  if (!key.ok()) return Fail(key.status());
-  PrintNewKey(**store, *key, options.json,
+  const auto open = OpenKeys::Open(*config);
+  if (!open.ok()) return Fail(open.status());
+  const absl::StatusOr<Keys::Made> made = (*open)->Await((*open)->keys().Rotate(options.id, rotation, now));
+  if (!made.ok()) return Fail(made.status());
+  (*open)->AwaitGateway(made->number);
+  PrintNewKey(*made, options.json,
               rotation.overlap > conf::Duration::zero()
                   ? fmt::format("{} works until {}. ", options.id, conf::FormatTime(now + rotation.overlap))
                   : fmt::format("{} no longer works. ", options.id));
@@ -154,14 +198,15 @@ int Rotate(const KeysOptions& options) {
 int Revoke(const KeysOptions& options) {
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config) return kUsage;
-  const auto store = OpenStore(*config);
-  if (!store.ok()) return Fail(store.status());
+  const auto open = OpenKeys::Open(*config);
+  if (!open.ok()) return Fail(open.status());
   const conf::TimePoint now = net::Now();
-  if (absl::Status revoked = (*store)->Revoke(options.id, {Actor()}, options.reason, now); !revoked.ok()) {
-    return Fail(revoked);
-  }
+  const absl::StatusOr<Keys::Revoked> revoked =
+      (*open)->Await((*open)->keys().Revoke(options.id, {Actor()}, options.reason, now));
+  if (!revoked.ok()) return Fail(revoked.status());
+  (*open)->AwaitGateway(revoked->number);
   if (options.json) {
-    fmt::print("{}\n", ShowKey(**(*store)->Table()->Find(options.id), now).dump());
+    fmt::print("{}\n", ShowKey(*revoked->record, now).dump());
   } else {
     fmt::print("{} is revoked\n", options.id);
   }
@@ -182,7 +227,8 @@ CLI::App* AddAction(CLI::App& keys, Run& run, const char* name, const char* what
 void AddKeys(CLI::App& app, Run& run) {
   CLI::App* keys = app.add_subcommand("keys", "Make, list, rotate and revoke API keys");
   keys->require_subcommand(1);
-  keys->footer("A gateway that runs on the same state_dir takes changes up within a second.");
+  keys->footer(
+      "When a gateway runs on the same state_dir, a command ends once the gateway works by the change.");
 
   auto options = std::make_shared<KeysOptions>();
   CLI::App* create =

@@ -1,8 +1,10 @@
-// How commands speak: tables for people, times and amounts, and who is asking.
+// How commands print: tables for people, counts with their noun, errors; and the name of the user who runs
+// them.
 #pragma once
 
 #include <absl/status/status.h>
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -28,13 +30,16 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// "1 model", "2 models": the count with its noun, whose plural takes an s.
+std::string Counted(uint64_t count, std::string_view noun);
+
 // Indented; bytes that are no UTF-8, as names of files and queues may have, are replaced.
 std::string AsText(const nlohmann::ordered_json& json);
 
-// "cli:" and the name of the user that runs the command: what the ledger says did it.
+// "cli:" and the name of the user who runs the command: the actor in the ledger.
 std::string Actor();
 
-// Prints "tidegate: WHY" to standard error; the exit code that fits: kUsage for what the caller got wrong.
+// Prints "tidegate: WHY" to standard error. Returns kUsage for mistakes of the caller, else kFailed.
 int Fail(const absl::Status& status);
 
 }  // namespace gateway::cli

@@ -1,4 +1,4 @@
-// tidegate policy: check validates policy files of models and prints every error in them; diff tells what one
+// tidegate policy: `check` prints every problem in policy files of models; `diff` shows what a changed policy
 // would have done with the last hour's traffic.
 #include <fmt/format.h>
 
@@ -12,12 +12,13 @@
 #include "gateway/cli/policy_diff.h"
 #include "gateway/cli/problems.h"
 #include "gateway/config/model_policy.h"
+#include "gateway/config/sources.h"
 
 namespace gateway::cli {
 namespace {
 
 int CheckPolicies(const std::vector<std::string>& files, bool json) {
-  const conf::Sources sources = conf::SystemSources();
+  const conf::Sources sources = SystemSources();
   std::vector<conf::Problem> problems;
   std::map<std::string, std::string> owners;  // model → file
   for (const std::string& file : files) {
@@ -35,12 +36,13 @@ int CheckPolicies(const std::vector<std::string>& files, bool json) {
     if (!loaded.value) continue;
     const auto [first, added] = owners.try_emplace(loaded.value->model(), file);
     if (added) continue;
-    problems.push_back({.file = file,
-                        .pointer = "/model",
-                        .line = 0,
-                        .value = loaded.value->model(),
-                        .message = fmt::format("{} has a policy already, {}: one model has one owner",
-                                               loaded.value->model(), first->second)});
+    problems.push_back(
+        {.file = file,
+         .pointer = "/model",
+         .line = 0,
+         .value = loaded.value->model(),
+         .message = fmt::format("the model {} already has a policy, {}; give each model one policy",
+                                loaded.value->model(), first->second)});
   }
   if (!problems.empty()) return PrintProblems(problems, json);
   if (json) {
@@ -50,7 +52,8 @@ int CheckPolicies(const std::vector<std::string>& files, bool json) {
     for (const auto& [model, file] : owners) out["policies"].push_back({{"model", model}, {"file", file}});
     fmt::print("{}\n", out.dump());
   } else {
-    for (const auto& [model, file] : owners) fmt::print("{}: valid; of {}\n", file, model);
+    for (const auto& [model, file] : owners)
+      fmt::print("{}: valid; the policy of the model {}\n", file, model);
   }
   return kOk;
 }
@@ -58,29 +61,31 @@ int CheckPolicies(const std::vector<std::string>& files, bool json) {
 }  // namespace
 
 void AddPolicy(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("policy", "Scaling policies of models");
+  CLI::App* command =
+      app.add_subcommand("policy", "Check scaling policies, and try a changed one on recorded traffic");
   command->require_subcommand(1);
-  CLI::App* check = command->add_subcommand("check", "Validate policy files and print every error in them");
+  CLI::App* check = command->add_subcommand("check", "Check policy files and print every problem in them");
   auto files = std::make_shared<std::vector<std::string>>();
   auto json = std::make_shared<bool>(false);
   check->add_option("files", *files, "Policy files, as in conf/policies/scaling")->required();
   check->add_flag("--json", *json, "Print JSON");
+  check->footer("Example:\n  tidegate policy check conf/policies/scaling/chat-small.yaml");
   check->callback([files, json, &run] { run = [files, json] { return CheckPolicies(*files, *json); }; });
 
   CLI::App* diff = command->add_subcommand(
-      "diff", "What a changed policy would have done over the last hour, beside the one that runs");
+      "diff", "Show what a changed policy would have done with the last hour's traffic");
   auto options = std::make_shared<PolicyDiffOptions>();
-  diff->add_option("file", options->file, "The changed policy, of a model that a running gateway scales")
+  diff->add_option("file", options->file, "The changed policy file; a running gateway must scale its model")
       ->required();
   AddAdminOptions(*diff, options->admin);
   diff->add_option("--cold-start", options->cold_start,
-                   "How long a start takes; what nine of ten took when not given");
+                   "How long a replica takes to start; default: the 90th percentile that was measured");
   diff->footer(
-      "Both laws are run over what the gateway has recorded of the model, up to an hour, in virtual time; "
+      "Runs both policies in virtual time over the traffic of up to an hour that the gateway has recorded.\n"
+      "Changes nothing. Exit codes: 0 done, 1 the gateway does not answer or has recorded nothing yet, 2 "
       "the\n"
-      "first lines say what is simulated and how. Nothing is changed. Exit codes: 0 told, 1 the gateway does "
-      "not\n"
-      "answer or has recorded nothing yet, 2 the file is wrong or no policy runs for its model.");
+      "file is wrong or the gateway has no policy for its model.\n\n"
+      "Example:\n  tidegate policy diff chat-large.yaml");
   diff->callback([options, &run] { run = [options] { return DiffPolicies(*options); }; });
 }
 

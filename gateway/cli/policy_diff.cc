@@ -15,6 +15,7 @@
 #include "gateway/cli/top_frame.h"
 #include "gateway/config/model_policy.h"
 #include "gateway/config/scaling_policy.h"
+#include "gateway/config/sources.h"
 #include "scheduler/autoscale/replay.h"
 
 namespace gateway::cli {
@@ -59,7 +60,7 @@ absl::StatusOr<Recorded> ReadHistory(const ordered_json& answer) {
   return out;
 }
 
-// As it really was, as far as it is told by the steps.
+// The recorded hour itself, as far as its steps show it.
 Replayed AsItWas(std::span<const Observed> steps) {
   Replayed out;
   int64_t before = steps.empty() ? 0 : std::llround(steps.front().there);
@@ -118,9 +119,8 @@ struct Comparison {
   }
   std::string Simulated() const {
     return fmt::format(
-        "starts take {}, {}; there is a place for each; the work that arrived arrives again, each replica "
-        "does "
-        "a second of it a second, and what must wait is served in its order",
+        "a replica starts within {} ({}); every replica finds devices; the recorded work arrives again, each "
+        "replica does one second of it a second, and waiting work is served in order",
         ShortDuration(cold_start), cold_start_by);
   }
 };
@@ -187,7 +187,7 @@ std::string Summary(const Comparison& diff) {
   }
   table.Add({fmt::format("unserved within slo.ttft, {}", conf::FormatDuration(diff.policy.ttft)), "-",
              unserved(old_run), unserved(new_run), "of the work"});
-  table.Add({"given up after cold_start.hold", "-", Percent(old_run.refused, old_run.work),
+  table.Add({"refused after cold_start.hold", "-", Percent(old_run.refused, old_run.work),
              Percent(new_run.refused, new_run.work), "of the work"});
   table.Add(
       {"longest wait", "-", ShortDuration(old_run.longest_wait), ShortDuration(new_run.longest_wait), ""});
@@ -222,14 +222,14 @@ std::string OverTime(const Comparison& diff) {
 }
 
 std::string InWords(const Comparison& diff) {
-  std::string out = fmt::format("{}: the last {} under {}, which runs, and under {}.\n", diff.model,
-                                ShortDuration(conf::Duration(std::llround(diff.seconds() * 1e9))),
+  std::string out = fmt::format("{}: the last {} under the running policy {} and under the new one {}.\n",
+                                diff.model, ShortDuration(conf::Duration(std::llround(diff.seconds() * 1e9))),
                                 diff.recorded->file, diff.file);
   out += fmt::format("Simulated: {}.\n\n", diff.Simulated());
-  if (diff.changes.empty()) out += "Nothing differs that a law goes by.\n";
+  if (diff.changes.empty()) out += "The two policies scale alike: no key that matters differs.\n";
   for (const std::string& change : diff.changes) out += fmt::format("  {}\n", change);
   out += fmt::format(
-      "\n{}\nReplicas that are ready or on their way, and the work that they had (in replicas), UTC:\n\n{}",
+      "\n{}\nReplicas that are ready or starting, and the work for them (in replicas); times are UTC:\n\n{}",
       Summary(diff), OverTime(diff));
   return out;
 }
@@ -245,7 +245,7 @@ int DiffPolicies(const PolicyDiffOptions& options) {
           fmt::format("--cold-start: \"{}\" is not a duration such as 90s", options.cold_start))));
     }
   }
-  const conf::Sources sources = conf::SystemSources();
+  const conf::Sources sources = SystemSources();
   const absl::StatusOr<std::string> text = sources.file(options.file);
   if (!text.ok()) {
     const std::vector<conf::Problem> problems = {
@@ -266,7 +266,8 @@ int DiffPolicies(const PolicyDiffOptions& options) {
   if (!recorded.ok()) return Fail(recorded.status());
   if (recorded->steps.empty()) {
     return Fail(absl::FailedPreconditionError(conf::Abseil(fmt::format(
-        "nothing is recorded of {} yet: the gateway has just started; try again in some seconds", model))));
+        "the gateway has recorded nothing of {} yet, because it has just started; try again in a few seconds",
+        model))));
   }
   const auto running = config::ReadScalingPolicy(recorded->policy.dump(), recorded->file);
   if (!running.value) return PrintProblems(running.problems, options.admin.json);
@@ -274,9 +275,9 @@ int DiffPolicies(const PolicyDiffOptions& options) {
   Comparison diff{
       .model = model, .file = options.file, .recorded = &*recorded, .policy = loaded.value->scaling};
   diff.cold_start = given ? *given : recorded->cold_start.value_or(kUnknownColdStart);
-  diff.cold_start_by = given                  ? "as --cold-start says"
-                       : recorded->cold_start ? "what nine of ten took"
-                                              : "which is a guess: none was measured";
+  diff.cold_start_by = given                  ? "given by --cold-start"
+                       : recorded->cold_start ? "the measured 90th percentile"
+                                              : "a guess: no start was measured";
   diff.changes = Changes(config::ToJson(*running.value), config::ToJson(diff.policy));
   diff.was = AsItWas(recorded->steps);
   diff.running = Replay(*running.value, recorded->steps, diff.cold_start);

@@ -1,4 +1,4 @@
-// Prints what is wrong with a configuration, all of it.
+// Prints every problem of a configuration.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace gateway::cli {
 
-// To standard error as lines, or to standard output as JSON. Returns the exit code.
+// Prints lines to standard error, or JSON to standard output. Returns the exit code.
 int PrintProblems(const std::vector<conf::Problem>& problems, bool json);
 
 }  // namespace gateway::cli

@@ -9,8 +9,8 @@
 
 #include "gateway/cli/commands.h"
 #include "gateway/cli/problems.h"
-#include "gateway/cli/simulate_input.h"
 #include "gateway/cli/simulate_output.h"
+#include "gateway/cli/simulate_problems.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/servegen.h"
 #include "router/sim/traffic.h"
@@ -36,7 +36,7 @@ fs::path ClientFile(const std::string& folder, uint32_t client, std::string_view
   return fs::path(folder) / fmt::format("chunk-{}-{}", client, what);
 }
 
-// Those that --clients names, or all there are, as they are.
+// The clients that --clients names; without it, all clients as they are.
 std::vector<serving::MixPart> PartsOf(const TrafficSource& source, Problems& problems) {
   std::vector<serving::MixPart> parts;
   for (const std::string& text : source.clients) {

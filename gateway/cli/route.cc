@@ -1,5 +1,5 @@
-// tidegate route explain: why a request went where it went, from the routing log. Its choices are made again
-// by the law that the gateway itself goes by.
+// tidegate route explain: why a request went where it went, from the routing log. It makes the choices again
+// with the gateway's own policies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,8 +45,7 @@ std::optional<std::vector<std::string>> FindLogs(const RouteOptions& options) {
   return paths;
 }
 
-// The last line about the wanted request, or about any. Lines that cannot be read, torn by a crash, are
-// passed over.
+// The last line of the wanted request, or of any request. Lines that a crash has cut short are skipped.
 std::optional<LoggedRequest> FindIn(std::string_view text, const RouteOptions& options) {
   while (!text.empty()) {
     if (text.ends_with('\n')) text.remove_suffix(1);
@@ -81,47 +80,47 @@ std::string TableOf(const LoggedPick& pick) {
                {"HANDOVER", true},
                {"TOTAL", true},
                {"VETOED"}});
-  std::vector<router::Seen> rows = pick.trace.seen;
-  std::ranges::sort(rows, {}, [&](const router::Seen& seen) {
+  std::vector<router::ScoredCandidate> rows = pick.trace.scored;
+  std::ranges::sort(rows, {}, [&](const router::ScoredCandidate& seen) {
     return std::tuple(pick.names[static_cast<size_t>(seen.replica)] != pick.replica, seen.vetoed,
                       seen.terms.Sum(), seen.replica);
   });
-  for (const router::Seen& seen : rows) {
+  for (const router::ScoredCandidate& seen : rows) {
     const std::string& name = pick.names[static_cast<size_t>(seen.replica)];
     const router::CostTerms& terms = seen.terms;
     table.Add({name == pick.replica ? "*" : "", name, std::to_string(seen.cached),
                fmt::format("{:.0f}", seen.signals.requests), Millis(terms.wait), Millis(terms.compute),
                Millis(terms.decode), Millis(terms.others), Millis(terms.pressure), Millis(terms.silence),
-               Millis(terms.distance), Millis(terms.adapter), Millis(terms.handover), Millis(terms.Sum()),
-               seen.vetoed ? "saturated" : "no"});
+               Millis(terms.distance), Millis(terms.adapter), Millis(terms.remote_prefill),
+               Millis(terms.Sum()), seen.vetoed ? "saturated" : "no"});
   }
   return table.Render();
 }
 
 void PrintPick(const LoggedPick& pick, size_t number, size_t of) {
-  fmt::print("\nchoice {} of {}: model {}, policy {}, prompt {} tokens, {} expected{}{}{}\n", number, of,
-             pick.model, pick.policy, pick.trace.prompt_tokens, pick.trace.output_tokens,
+  fmt::print("\nchoice {} of {}: model {}, policy {}, prompt {} tokens, answer {} expected{}{}{}\n", number,
+             of, pick.model, pick.policy, pick.trace.prompt_tokens, pick.trace.output_tokens,
              pick.part.empty() ? "" : ", for its " + pick.part,
              pick.track.empty() ? "" : ", track " + pick.track,
              pick.zone.empty() ? "" : ", zone " + pick.zone);
-  if (!pick.trace.seen.empty()) fmt::print("milliseconds:\n{}", TableOf(pick));
+  if (!pick.trace.scored.empty()) fmt::print("milliseconds:\n{}", TableOf(pick));
   if (pick.replica.empty()) {
-    fmt::print("nobody was chosen: {}\n", pick.reason);
+    fmt::print("no replica was chosen: {}\n", pick.reason);
     return;
   }
-  fmt::print("{} was chosen of {} looked at: {}{}\n", pick.replica, pick.trace.considered, pick.reason,
-             pick.trace.failed_open ? "; all were down, so health was not asked" : "");
+  fmt::print("{} was chosen of {}: {}{}\n", pick.replica, Counted(pick.trace.considered, "replica"),
+             pick.reason, pick.trace.failed_open ? "; all were down, so health was ignored" : "");
   const routing::Replay replay = ReplayOf(pick);
-  switch (replay.verdict) {
-    case routing::Replay::Verdict::kAgrees:
-      fmt::print("replay: agrees\n");
+  switch (replay.result) {
+    case routing::Replay::Result::kAgrees:
+      fmt::print("replay: this version makes the same choice\n");
       break;
-    case routing::Replay::Verdict::kDiffers:
-      fmt::print("replay: DIFFERS: this version chooses {} at {} ms; {} ms is logged for {}\n",
+    case routing::Replay::Result::kDiffers:
+      fmt::print("replay: DIFFERS: this version chooses {} at {} ms; the log has {} ms for {}\n",
                  replay.replica, Millis(replay.score), Millis(pick.trace.score), pick.replica);
       break;
-    case routing::Replay::Verdict::kNothingToDo:
-      fmt::print("score: {:g}, in the policy's own unit; there is nothing to be reckoned again\n",
+    case routing::Replay::Result::kNothingToDo:
+      fmt::print("score: {:g}, in the policy's own unit; choices of this policy are not replayed\n",
                  pick.trace.score);
       break;
   }
@@ -131,19 +130,20 @@ void PrintPlain(const LoggedRequest& logged) {
   fmt::print("request {}, {}\n", logged.request, logged.time);
   for (size_t i = 0; i < logged.picks.size(); ++i) PrintPick(logged.picks[i], i + 1, logged.picks.size());
   const nlohmann::ordered_json& outcome = logged.line.at("outcome");
-  fmt::print("\nit ended with status {}, {}, after {:.1f} ms; {} of {} prompt tokens came from the cache\n",
-             outcome.at("status").get<int>(), outcome.at("reason").get<std::string>(),
-             outcome.at("total_ms").get<double>(), outcome.at("cached").get<uint64_t>(),
-             outcome.at("input").get<uint64_t>());
+  fmt::print(
+      "\nthe request ended with status {}, {}, after {:.1f} ms; {} of {} prompt tokens came from the cache\n",
+      outcome.at("status").get<int>(), outcome.at("reason").get<std::string>(),
+      outcome.at("total_ms").get<double>(), outcome.at("cached").get<uint64_t>(),
+      outcome.at("input").get<uint64_t>());
 }
 
-// The line, and with each of its choices what it comes to now.
+// The line as it was logged, with the replay of each choice.
 void PrintJson(LoggedRequest logged) {
   for (size_t i = 0; i < logged.picks.size(); ++i) {
     const routing::Replay replay = ReplayOf(logged.picks[i]);
     nlohmann::ordered_json& out = logged.line["picks"][i]["replay"];
-    if (replay.verdict == routing::Replay::Verdict::kNothingToDo) continue;
-    out["agrees"] = replay.verdict == routing::Replay::Verdict::kAgrees;
+    if (replay.result == routing::Replay::Result::kNothingToDo) continue;
+    out["agrees"] = replay.result == routing::Replay::Result::kAgrees;
     out["replica"] = replay.replica;
     out["score"] = replay.score;
   }
@@ -152,7 +152,7 @@ void PrintJson(LoggedRequest logged) {
 
 int Explain(const RouteOptions& options) {
   if (options.request.empty() == !options.last) {
-    fmt::print(stderr, "tidegate: name one request by its id (x-request-id of its answer), or give --last\n");
+    fmt::print(stderr, "tidegate: give the id of one request (x-request-id of its answer), or --last\n");
     return kUsage;
   }
   const auto paths = FindLogs(options);
@@ -160,19 +160,20 @@ int Explain(const RouteOptions& options) {
   for (const std::string& path : *paths) {
     const absl::StatusOr<std::string> text = ReadWhole(path, kMaxFile);
     if (!text.ok()) {
-      fmt::print(stderr, "tidegate: {}: {}\n", path, conf::Std(text.status().message()));
+      fmt::print(stderr, "tidegate: {}\n", conf::Std(text.status().message()));
       return kFailed;
     }
     std::optional<LoggedRequest> found = FindIn(*text, options);
     if (!found) continue;
     const bool differs = std::ranges::any_of(found->picks, [](const LoggedPick& pick) {
-      return ReplayOf(pick).verdict == routing::Replay::Verdict::kDiffers;
+      return ReplayOf(pick).result == routing::Replay::Result::kDiffers;
     });
     options.json ? PrintJson(*std::move(found)) : PrintPlain(*found);
     return differs ? kFailed : kOk;
   }
-  fmt::print(stderr, "tidegate: {}: {}; decisions are sampled, by routing_log.sample\n", paths->front(),
-             options.last ? "no decision is there" : fmt::format("{} is not there", options.request));
+  fmt::print(stderr, "tidegate: {}: {}; the log has only a sample of the requests, see routing_log.sample\n",
+             paths->front(),
+             options.last ? "the log is empty" : fmt::format("{} is not in the log", options.request));
   return kFailed;
 }
 
@@ -181,15 +182,16 @@ int Explain(const RouteOptions& options) {
 void AddRoute(CLI::App& app, Run& run) {
   CLI::App* route = app.add_subcommand("route", "Show why requests went where they went");
   route->require_subcommand(1);
-  CLI::App* command = route->add_subcommand("explain", "Make the choices of one request again, from the log");
+  CLI::App* command =
+      route->add_subcommand("explain", "Show the choices for one request, and make them again");
   auto options = std::make_shared<RouteOptions>();
   options->config = AddConfigOption(*command);
-  command->add_option("request", options->request, "Its id, as x-request-id of the answer says");
-  command->add_flag("--last", options->last, "The last one that was logged instead");
-  command->add_option("--log", options->log, "This file, instead of the configuration's state folder");
-  command->add_flag("--json", options->json, "Print the logged line, with each choice made again");
+  command->add_option("request", options->request, "The id of the request: x-request-id of its answer");
+  command->add_flag("--last", options->last, "The last request in the log");
+  command->add_option("--log", options->log, "A log file, instead of the one in state_dir");
+  command->add_flag("--json", options->json, "Print the logged line and each replayed choice as JSON");
   command->footer(
-      "Exit code 1 when the request is not in the log, or a choice comes out otherwise now.\n\n"
+      "Exit code 1 when the request is not in the log, or when this version would choose differently.\n\n"
       "Examples:\n"
       "  tidegate route explain --last\n"
       "  tidegate route explain req_0123456789abcdef0123456789abcdef --json\n"

@@ -1,4 +1,4 @@
-// tidegate serve: run the gateway until it is told to stop.
+// tidegate serve: runs the gateway until a signal stops it.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -10,13 +10,14 @@
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/problems.h"
+#include "gateway/config/load.h"
 #include "gateway/log.h"
-#include "gateway/process.h"
+#include "gateway/process/process.h"
 
 namespace gateway::cli {
 namespace {
 
-// As many descriptors as the system grants: each request may hold two.
+// Raises the limit of file descriptors to what the system grants: a request may hold two.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -25,7 +26,7 @@ void RaiseDescriptorLimit() {
   }
 }
 
-// One that comes while the gateway starts stops it as soon as it has; a second one ends it at once.
+// A signal that arrives during the start stops the gateway once it has started; a second one ends it at once.
 volatile std::sig_atomic_t stopped_early = 0;
 void StopEarly(int signal) {
   stopped_early = 1;
@@ -69,7 +70,8 @@ int Serve(const std::string& path) {
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, StopEarly);
   LoadResult loaded = LoadConfig(path);
   if (!loaded.config) return PrintProblems(loaded.problems, false);
-  log::Init(loaded.config->telemetry.log);
+  const config::Log& log = loaded.config->telemetry.log;
+  log::Init(log.level, log.format == config::LogFormat::kJson);
   config::Address admin = loaded.config->server.admin;
   const std::string host = loaded.config->server.listen.front().host;
   absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(*std::move(loaded.config), path);
@@ -97,9 +99,11 @@ int Serve(const std::string& path) {
 }  // namespace
 
 void AddServe(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("serve", "Run the gateway until SIGTERM or ctrl-C; SIGHUP reloads");
+  CLI::App* command = app.add_subcommand(
+      "serve", "Run the gateway until SIGTERM or ctrl-C; SIGHUP reloads the configuration");
   auto path = std::make_shared<std::string>("tidegate.yaml");
   command->add_option("-c,--config", *path, "Configuration file")->capture_default_str();
+  command->footer("Example:\n  tidegate serve --config tidegate.yaml");
   command->callback([path, &run] { run = [path] { return Serve(*path); }; });
 }
 

@@ -1,4 +1,4 @@
-// tidegate simulate: what a cluster would have made of a workload, under one policy or beside another.
+// tidegate simulate: runs a workload in virtual time, under one policy or several beside each other.
 #include <absl/status/status.h>
 #include <fmt/format.h>
 
@@ -18,9 +18,11 @@
 #include "gateway/cli/simulate_fill.h"
 #include "gateway/cli/simulate_input.h"
 #include "gateway/cli/simulate_output.h"
+#include "gateway/cli/simulate_problems.h"
 #include "gateway/cli/simulate_progress.h"
 #include "gateway/cli/simulate_requests.h"
 #include "gateway/cli/simulate_snapshot.h"
+#include "gateway/cli/simulate_system.h"
 #include "gateway/cli/simulate_traffic.h"
 #include "scheduler/io/snapshot_json.h"
 #include "scheduler/sim/report_html.h"
@@ -47,7 +49,7 @@ struct SimulateOptions {
   bool json = false;
 };
 
-// What the first run decides from at --dump-at.
+// The state from which the first run plans at --dump-at.
 struct Dump {
   conf::Duration at{};
   std::optional<std::string> text{};
@@ -110,7 +112,7 @@ PolicyRuns RunScenario(const SimulatedSystem& system, const Scenario& scenario,
   return runs;
 }
 
-// What was asked for, as far as it can be written; the first that could not be.
+// Writes the requested files; returns the first one that could not be written.
 absl::Status Write(const SimulateOptions& options, const Dump& dump, const RunFacts& facts,
                    const std::vector<PolicyRuns>& runs) {
   absl::Status written;
@@ -207,7 +209,7 @@ int Simulate(const SimulateOptions& options) {
   return FillUntilAllocated(system, request);
 }
 
-// An option that would be read and not heeded is refused.
+// Refuses an option that the mode would read and ignore.
 void ExcludeAllBut(CLI::App& command, CLI::Option* mode, const std::set<std::string>& heeded) {
   for (CLI::Option* option : command.get_options()) {
     if (option != mode && !heeded.contains(option->get_name())) mode->excludes(option);
@@ -219,39 +221,43 @@ void ExcludeAllBut(CLI::App& command, CLI::Option* mode, const std::set<std::str
 void AddSimulate(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
       "simulate",
-      "Replay recorded jobs on a cluster, or requests on a pool of engines, in virtual time, under the "
-      "planner and the routing policies that production runs");
+      "Replay recorded jobs or requests in virtual time, with the planner and the policies of production");
   auto options = std::make_shared<SimulateOptions>();
   AddInputOptions(*command, options->input);
   command
-      ->add_option("--estimates", options->estimates,
-                   "What the planner knows of run times: exact, noisy:SIGMA (log-normal) or user")
+      ->add_option(
+          "--estimates", options->estimates,
+          "What the planner knows of run times: exact, noisy:SIGMA (log-normal) or user (the trace's)")
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of all that is random")
+  command->add_option("--seed", options->seed, "Seed of everything random")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--seeds", options->seeds, "Runs with as many seeds; shows mean and spread")
+  command
+      ->add_option("--seeds", options->seeds,
+                   "Number of runs, each with its own seed; the tables show mean and spread")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("--csv", options->csv, "Write the time series to this file");
   command->add_option("--html", options->html, "Write a page with tables and plots to this file");
   command->add_option("--dump", options->dump, "Write a snapshot of the first run to this file");
-  command->add_option("--dump-at", options->dump_at, "What the first cycle after so long decides from")
+  command
+      ->add_option("--dump-at", options->dump_at,
+                   "When --dump is taken: at the first planning cycle after this time")
       ->capture_default_str();
   CLI::Option* snapshot = command->add_option("--snapshot", options->replay.snapshot,
-                                              "Make the decision of this snapshot again, and print it");
-  command->add_option("--explain", options->replay.explain, "Of --snapshot: why this job waits")
+                                              "Plan once from this snapshot and print the plan");
+  command->add_option("--explain", options->replay.explain, "With --snapshot: say why this job waits")
       ->needs(snapshot);
   CLI::Option* fill = command->add_flag(
       "--until-allocated", options->until_allocated,
-      "Instead of time: jobs arrive in random order until 130 % of the devices were asked for");
-  command->add_flag("--strict", options->strict, "Refuse a trace with rows that cannot be simulated");
+      "Without time: jobs arrive in random order until they have asked for 130 % of the devices");
+  command->add_flag("--strict", options->strict, "Fail when rows of the trace cannot be simulated");
   command->add_flag("--json", options->json, "Print JSON");
   std::vector<std::string> routing = {"--help", "--seed", "--strict", "--json"};
   CLI::Option* requests = AddRequestsOptions(*command, options->requests, routing);
   std::vector<std::string> scaling = {"--help", "--policy", "--html", "--seed", "--strict", "--json"};
   CLI::Option* traffic = AddTrafficOptions(*command, options->traffic, scaling);
-  // What --requests and --traffic share is nothing to jobs.
+  // --requests and --traffic share these; jobs do not take them.
   for (const char* const shared : {"--clients", "--from", "--window", "--engine", "--speed-up"}) {
     command->get_option(shared)->remove_needs(requests);
     command->get_option(shared)->excludes(command->get_option("--trace"));

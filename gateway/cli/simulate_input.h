@@ -1,24 +1,13 @@
-// What `tidegate simulate` is asked to simulate: its options, and the cluster, policies and workload that
-// they give.
+// The options of `tidegate simulate` that name the workload, the cluster, the policies and the faults.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
-#include <optional>
+#include <cstdint>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "conf/problem.h"
-#include "scheduler/io/policy_yaml.h"
-#include "scheduler/policy.h"
-#include "scheduler/queue.h"
-#include "scheduler/sim/world.h"
-
 namespace gateway::cli {
-
-namespace sim = scheduler::sim;
 
 struct SimulateInput {
   std::string trace;
@@ -26,7 +15,7 @@ struct SimulateInput {
   double scale = 1;
   uint32_t repeat = 1;
 
-  std::string cluster;  // files; without either so many nodes:
+  std::string cluster;  // files; without either, `nodes` nodes of this form:
   std::string node_list;
   uint32_t nodes = 56;
   uint32_t devices = 8;
@@ -59,44 +48,5 @@ struct SimulateInput {
 };
 
 void AddInputOptions(CLI::App& command, SimulateInput& input);
-
-// What runs once for each seed: a column of the tables.
-struct Scenario {
-  std::string name;
-  bool is_what_if = false;  // stands beside the system as it is
-  scheduler::Cluster cluster;
-  scheduler::Policy policy;
-  std::vector<scheduler::Queue> queues;
-  sim::WorldOptions world;
-};
-
-struct SimulatedSystem {
-  std::vector<Scenario> scenarios;  // one for each policy; of a what-if, the system as it is before it
-  std::string what_if;              // "8 more nodes, quota nlp=64"; empty: nothing
-  sim::Trace trace;
-};
-
-// Reads the files and applies the options; all that is wrong, or nothing and the system. Rows of the trace
-// that were left out are in its report.
-std::vector<conf::Problem> Load(const SimulateInput& input, SimulatedSystem& out);
-
-// The policy of this file (empty: the defaults) as --placement, --backfill and --defragment change it.
-std::optional<scheduler::io::PolicyFile> LoadPolicy(const SimulateInput& input, const std::string& file,
-                                                    const scheduler::Cluster& cluster,
-                                                    std::vector<conf::Problem>& problems);
-
-size_t Devices(const scheduler::Cluster& cluster);
-
-// The whole file, or a problem.
-std::optional<std::string> ReadFile(const std::string& path, std::vector<conf::Problem>& problems);
-
-// A problem of an option: it stands where a file's name would.
-void Refuse(std::vector<conf::Problem>& problems, std::string_view option, std::string_view value,
-            std::string message);
-// Moves a reader's problems to the others; whether there were none.
-bool TakeProblems(std::vector<conf::Problem>& of, std::vector<conf::Problem>& problems);
-// Of an option; an empty text leaves `out` as it is.
-void ReadTime(std::string_view option, const std::string& text, conf::Duration& out,
-              std::vector<conf::Problem>& problems);
 
 }  // namespace gateway::cli

@@ -13,14 +13,14 @@ namespace gateway::cli {
 using scheduler::sim::PolicyRuns;
 using scheduler::sim::RunFacts;
 
-// Of more than one seed, mean and standard deviation.
+// With more than one seed: mean and standard deviation.
 std::string AsTables(const RunFacts& facts, const std::vector<PolicyRuns>& runs);
 std::string AsJson(const RunFacts& facts, const std::vector<PolicyRuns>& runs);
 
 // The time series: a row for each policy, seed and sample.
 std::string AsCsv(const std::vector<PolicyRuns>& runs);
 
-// To standard error: the rows that were left out, the first of them one by one.
+// Prints the rows that were left out to standard error, the first ones each with its problem.
 void PrintLeftOut(const scheduler::io::LineReport& report);
 
 }  // namespace gateway::cli

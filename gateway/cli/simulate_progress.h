@@ -1,4 +1,4 @@
-// How far a simulation has come: one line that is written over, on a terminal only.
+// The progress of a simulation: one line on a terminal that is overwritten, nothing elsewhere.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ struct Advance {
   size_t over = 0;
   size_t all = 0;
   std::string_view of = "jobs";
-  std::string moment;  // "day 61"; empty: there is no telling
+  std::string moment;  // "day 61"; empty: unknown
 };
 
 class ProgressBar {

@@ -16,10 +16,10 @@
 #include "gateway/cli/files.h"
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
-#include "gateway/cli/simulate_input.h"
 #include "gateway/cli/simulate_output.h"
+#include "gateway/cli/simulate_problems.h"
 #include "gateway/cli/simulate_progress.h"
-#include "router/route_table.h"
+#include "router/routes/route_table.h"
 #include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/report_json.h"
@@ -228,7 +228,7 @@ std::optional<std::vector<PoolRun>> RunPolicies(const Pool& pool,
 CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std::vector<std::string>& own) {
   CLI::Option* requests =
       command.add_option("--requests", options.source.path,
-                         "Instead of jobs: recorded inference traffic, to compare routing policies; a file");
+                         "Instead of jobs: recorded requests, to compare routing policies; a file");
   const auto add = [&](CLI::Option* option) {
     option->needs(requests)->group("With --requests");
     own.push_back(option->get_name());
@@ -237,67 +237,67 @@ CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std
   requests->group("With --requests");
   add(command.add_option(
           "--requests-format", options.source.format,
-          "Of it: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
+          "Format: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
           "clients)"))
       ->check(TrafficFormats())
       ->capture_default_str();
   add(command.add_option(
           "--clients", options.source.clients,
-          "Of servegen: CLIENT:TIMES@SHIFT, such as 1:20,5:10@6h: which, how many times its rate, "
-          "how much later; each as it is when not given"))
+          "Clients of servegen: CLIENT:TIMES@SHIFT, such as 1:20,5:10@6h: which client, how many times "
+          "its rate, how much later; default: every client as it is"))
       ->delimiter(',');
-  add(command.add_option("--from", options.source.from,
-                         "Begin of the part that is simulated, in the trace's time"))
+  add(command.add_option("--from", options.source.from, "Start of the part to simulate, in the trace's time"))
       ->capture_default_str();
-  add(command.add_option("--window", options.source.window, "Its length; to the end when not given"));
-  add(command.add_option("--replicas", options.replicas, "Engines that serve it"))
+  add(command.add_option("--window", options.source.window,
+                         "Length of the part to simulate; default: to the end"));
+  add(command.add_option("--replicas", options.replicas, "Number of engines"))
       ->check(CLI::Range(1u, kMostSimulated))
       ->capture_default_str();
   add(command.add_option("--prefill", options.prefill,
-                         "So many of them, the first, only compute prompts of 1024 tokens and more, and hand "
-                         "them over"));
+                         "How many of the engines only compute prompts, of 1024 tokens and more, for the "
+                         "others"));
   add(command.add_flag(
       "--queue", options.queue,
-      "Requests that find the replicas full wait at the gateway, as they do unless a model's queue "
-      "is turned off; without it each is sent when it comes"));
-  add(command.add_option("--engine", options.engine, "What they are: a model and its GPUs, by preset"))
+      "Hold requests at the gateway while the replicas are full, as a model does by default; without this "
+      "option each request is sent at once"));
+  add(command.add_option("--engine", options.engine, "Preset of the engines: a model and its GPUs"))
       ->capture_default_str();
   add(command.add_option("--slow", options.slow,
-                         "REPLICA@SPEED: this one, from 0, is so many times as fast"));
-  add(command.add_option("--policies", options.policies,
-                         "Routing policies to compare; all of them when not given"))
+                         "REPLICA@SPEED: the speed of one replica (numbered from 0) as a factor"));
+  add(command.add_option("--policies", options.policies, "Routing policies to compare; default: all"))
       ->delimiter(',');
   CLI::Option* utilization =
       add(command.add_option(
               "--utilization", options.utilization,
-              "Requests come so fast that they load the pool to this part of what it could do; "
-              "0.85 when neither this nor --speed-up is given"))
+              "Load of the pool, as a part of its capacity; default: 0.85, unless --speed-up is given"))
           ->check(CLI::Range(0.01, 10.0));
-  add(command.add_option("--speed-up", options.speed_up, "Requests come so many times as fast as recorded"))
+  add(command.add_option("--speed-up", options.speed_up,
+                         "Factor by which requests arrive faster than recorded"))
       ->check(CLI::Range(1 / kMostSpeedUp, kMostSpeedUp))
       ->excludes(utilization);
   add(command.add_option("--telemetry-age", options.telemetry_age,
-                         "How old the engines' signals are when read"))
+                         "Age of the engines' signals when they are read"))
       ->capture_default_str();
   add(command.add_option("--telemetry-every", options.telemetry_every,
-                         "Time between two readings of them; 0: at every choice"))
+                         "Time between two readings of the signals; 0: at every choice"))
       ->capture_default_str();
-  add(command.add_option("--die", options.die, "REPLICA@TIME: this one dies, so long after the start"));
+  add(command.add_option("--die", options.die, "REPLICA@TIME: this replica dies, this long after the start"));
   add(command.add_option(
       "--hang", options.hang,
-      "REPLICA@TIME: this one takes requests and says nothing more, so long after the start"));
+      "REPLICA@TIME: this replica accepts requests and never answers, this long after the start"));
   CLI::Option* adapters =
-      add(command.add_option("--adapters", options.adapters,
-                             "LoRA adapters among which the conversations are dealt out, some more popular"))
+      add(command.add_option(
+              "--adapters", options.adapters,
+              "Number of LoRA adapters that the conversations use, some more popular than others"))
           ->check(CLI::Range(1u, kMostAdapters));
   add(command.add_option("--max-loras", options.max_loras, "Adapters that an engine holds at a time"))
       ->needs(adapters)
       ->check(CLI::Range(1u, kMostAdapters))
       ->capture_default_str();
-  add(command.add_option("--lora-load", options.lora_load, "Time that an engine takes to load one"))
+  add(command.add_option("--lora-load", options.lora_load, "Time that an engine takes to load an adapter"))
       ->needs(adapters)
       ->capture_default_str();
-  add(command.add_option("--ttft-slo", options.slo, "A first token counts as in time within this"))
+  add(command.add_option("--ttft-slo", options.slo, "A first token within this time counts as in time"))
       ->capture_default_str();
   return requests;
 }

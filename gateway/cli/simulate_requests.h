@@ -14,10 +14,10 @@
 namespace gateway::cli {
 
 struct RequestsOptions {
-  TrafficSource source;  // without a path this is not what is asked for
+  TrafficSource source;  // without a path this mode is off
   uint32_t replicas = 8;
   uint32_t prefill = 0;  // of these, for long prompts alone
-  bool queue = false;    // who finds them full waits at the gateway
+  bool queue = false;    // requests wait at the gateway while the replicas are full
   std::string engine = "llama-3.3-70b-4xh200";
   std::vector<std::string> slow;      // REPLICA@SPEED
   std::vector<std::string> policies;  // none: all

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/cli/simulate_problems.h"
 #include "scheduler/io/bounds.h"
 #include "scheduler/io/units.h"
 #include "scheduler/placement/policies.h"
@@ -56,7 +57,7 @@ void ApplyShortcuts(const SimulateInput& input, scheduler::Policy& policy, Probl
   if (!input.defragment.empty()) policy.defragment.enabled = input.defragment == "on";
 }
 
-// "fifo-spread" for conf/policies/fifo-spread.yaml, where that tells the files apart.
+// "fifo-spread" for conf/policies/fifo-spread.yaml, unless two files have the same name.
 std::vector<std::string> ShortNames(const std::vector<std::string>& files) {
   std::vector<std::string> names;
   names.reserve(files.size());
@@ -217,20 +218,6 @@ void AddFaults(const SimulateInput& input, Scenario& out, Problems& problems) {
   }
 }
 
-std::string InWords(const SimulateInput& input) {
-  std::vector<std::string> parts;
-  const auto nodes = [](uint32_t count, std::string_view which) {
-    return fmt::format("{} {} node{}", count, which, count == 1 ? "" : "s");
-  };
-  if (input.add_nodes > 0) parts.push_back(nodes(input.add_nodes, "more"));
-  if (input.remove_nodes > 0) parts.push_back(nodes(input.remove_nodes, "fewer"));
-  if (!input.queues.empty()) parts.push_back(fmt::format("queues of {}", input.queues));
-  for (const std::string& quota : input.quotas) parts.push_back("quota " + quota);
-  for (const std::string& fault : input.fail_leaf) parts.push_back(fault + " failed");
-  for (const std::string& drain : input.drain_node) parts.push_back(drain + " drained");
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
 void ChangeSystem(const SimulateInput& input, Scenario& scenario, Problems& problems) {
   if (input.add_nodes + input.remove_nodes > 0) Resize(input, scenario.cluster, problems);
   ChangeQueues(input, scenario.cluster, scenario.queues, problems);
@@ -255,29 +242,42 @@ std::optional<io::PolicyFile> LoadPolicy(const SimulateInput& input, const std::
   return policy;
 }
 
-void LoadScenarios(const SimulateInput& input, const scheduler::Cluster& cluster, SimulatedSystem& out,
-                   Problems& problems) {
-  LoadPolicies(input, cluster, out.scenarios, problems);
+std::string WhatIf(const SimulateInput& input) {
+  std::vector<std::string> parts;
+  const auto nodes = [](uint32_t count, std::string_view which) {
+    return fmt::format("{} {} node{}", count, which, count == 1 ? "" : "s");
+  };
+  if (input.add_nodes > 0) parts.push_back(nodes(input.add_nodes, "more"));
+  if (input.remove_nodes > 0) parts.push_back(nodes(input.remove_nodes, "fewer"));
+  if (!input.queues.empty()) parts.push_back(fmt::format("queues of {}", input.queues));
+  for (const std::string& quota : input.quotas) parts.push_back("quota " + quota);
+  for (const std::string& fault : input.fail_leaf) parts.push_back(fault + " failed");
+  for (const std::string& drain : input.drain_node) parts.push_back(drain + " drained");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void LoadScenarios(const SimulateInput& input, const scheduler::Cluster& cluster,
+                   const std::vector<sim::TraceJob>& jobs, std::vector<Scenario>& out, Problems& problems) {
+  LoadPolicies(input, cluster, out, problems);
   sim::WorldOptions world;
   LoadWorld(input, world, problems);
   if (!problems.empty()) return;
-  for (Scenario& scenario : out.scenarios) {
+  for (Scenario& scenario : out) {
     scenario.cluster = cluster;
     scenario.world = world;
-    if (scenario.queues.empty()) scenario.queues = sim::QueuesOf(out.trace.jobs);
+    if (scenario.queues.empty()) scenario.queues = sim::QueuesOf(jobs);
   }
-  out.what_if = InWords(input);
-  if (out.what_if.empty()) return;
+  if (WhatIf(input).empty()) return;
   // Two policies are compared with it; one is run beside itself without it.
-  if (out.scenarios.size() == 1 && !input.without_base) {
-    Scenario changed = out.scenarios.front();
+  if (out.size() == 1 && !input.without_base) {
+    Scenario changed = out.front();
     changed.name = "what if";
     changed.is_what_if = true;
     ChangeSystem(input, changed, problems);
-    out.scenarios.push_back(std::move(changed));
+    out.push_back(std::move(changed));
     return;
   }
-  for (Scenario& scenario : out.scenarios) ChangeSystem(input, scenario, problems);
+  for (Scenario& scenario : out) ChangeSystem(input, scenario, problems);
 }
 
 }  // namespace gateway::cli

@@ -12,6 +12,8 @@
 #include "gateway/cli/files.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
+#include "gateway/cli/simulate_problems.h"
+#include "gateway/cli/simulate_scenarios.h"
 #include "scheduler/io/explanation_text.h"
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/io/snapshot_json.h"

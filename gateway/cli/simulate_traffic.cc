@@ -16,10 +16,10 @@
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
-#include "gateway/cli/simulate_input.h"
 #include "gateway/cli/simulate_output.h"
+#include "gateway/cli/simulate_problems.h"
 #include "gateway/cli/simulate_progress.h"
-#include "gateway/config/scaling_policy.h"
+#include "gateway/config/model_policy.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/scaling_html.h"
 #include "router/sim/scaling_study.h"
@@ -307,9 +307,10 @@ std::optional<std::vector<serving::Request>> Prepare(const TrafficOptions& optio
 }  // namespace
 
 CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::vector<std::string>& own) {
-  CLI::Option* traffic = command.add_option("--traffic", options.source.path,
-                                            "Instead of jobs: recorded inference traffic, on replicas that "
-                                            "--policy, a scaling policy, starts and stops");
+  CLI::Option* traffic =
+      command.add_option("--traffic", options.source.path,
+                         "Instead of jobs: recorded requests, on replicas that the scaling "
+                         "policy of --policy starts and stops");
   traffic->group("With --traffic");
   const auto add = [&](CLI::Option* option) {
     option->needs(traffic)->group("With --traffic");
@@ -318,29 +319,29 @@ CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::
   add(command
           .add_option(
               "--traffic-format", options.source.format,
-              "Of it: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
+              "Format: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
               "clients)")
           ->check(TrafficFormats())
           ->capture_default_str());
   add(command
           .add_option("--copies", options.copies,
-                      "So many times as many clients: each sends what the trace has, within a minute of it")
+                      "Number of copies of the trace, each shifted by up to a minute")
           ->check(CLI::Range(1u, 10'000u))
           ->capture_default_str());
-  add(command.add_option("--loop", options.loop, "The traffic again and again, for so long"));
+  add(command.add_option("--loop", options.loop, "Repeat the traffic for this time"));
   add(command
-          .add_option("--cold-start", options.cold_start, "From the launch of a replica until it is ready")
+          .add_option("--cold-start", options.cold_start,
+                      "Time from the launch of a replica until it is ready")
           ->capture_default_str());
   add(command
           .add_option("--starts-at", options.starts_at,
-                      "The time of the trace's begin, for the policy's schedule")
+                      "The date at which the trace begins, for the policy's schedule")
           ->capture_default_str());
   add(command
           .add_option(
               "--beside", options.beside,
-              "To compare with: kpa and hpa (their target in flight behind a colon: hpa:24; else what "
-              "keeps a replica busy for 70 %), fixed (the oracle's most; fixed:8), oracle (knows the trace, "
-              "and its replicas are there at once), or none")
+              "Laws to compare with: kpa, hpa (kpa:24 sets the target in flight; default: 70 % busy), fixed "
+              "(fixed:8; default: the oracle's most), oracle (knows the trace, starts at once), or none")
           ->delimiter(',')
           ->capture_default_str());
   for (const char* const shared : {"--clients", "--from", "--window", "--engine", "--speed-up"}) {

@@ -13,7 +13,7 @@
 namespace gateway::cli {
 
 struct TrafficOptions {
-  TrafficSource source;  // without a path this is not what is asked for
+  TrafficSource source;  // without a path this mode is off
   uint32_t copies = 1;
   std::string loop;
   std::string cold_start = "90s";

@@ -1,11 +1,12 @@
 #include "gateway/cli/state.h"
 
 #include "gateway/cli/problems.h"
+#include "gateway/config/load.h"
 
 namespace gateway::cli {
 
 std::optional<Config> LoadForState(const std::string& path, bool json) {
-  conf::Sources sources = conf::SystemSources();
+  conf::Sources sources = SystemSources();
   sources.environment = [system =
                              sources.environment](const std::string& name) -> std::optional<std::string> {
     if (std::optional<std::string> value = system(name)) return value;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 
 namespace gateway::cli {
 

@@ -52,7 +52,7 @@ Terminal::Terminal() {
   now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
   now.c_cc[VMIN] = 0;
   now.c_cc[VTIME] = 0;
-  now.c_cc[VSUSP] = _POSIX_VDISABLE;  // whoever stopped us would be left with this screen
+  now.c_cc[VSUSP] = _POSIX_VDISABLE;  // a stop would leave the shell with this screen
   tcsetattr(STDIN_FILENO, TCSANOW, &now);
   struct sigaction action{};
   action.sa_handler = OnResize;

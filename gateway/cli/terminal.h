@@ -1,7 +1,7 @@
-// Terminal: standard input and output as a screen of our own with keys that come at once, for as long as it
-// lives; then both are as they were, whichever way it ends.
+// Terminal: turns standard input and output into a full screen whose keys arrive at once, for as long as it
+// lives. Its end restores both, however the process leaves.
 //
-// One at a time; main thread. Interrupts still come as signals (interruption.h): whoever waits here sees
+// One at a time; main thread. Interrupts still arrive as signals (interruption.h), and a wait here returns on
 // them.
 #pragma once
 
@@ -18,7 +18,8 @@ namespace gateway::cli {
 
 enum class Key : uint8_t { kNone, kQuit, kUp, kDown, kLeft, kRight, kPageUp, kPageDown, kHome, kEnd, kGone };
 
-// The first key of what a terminal sent, and how many bytes it took; kNone for what means nothing here.
+// The first key in the bytes of a terminal, and how many bytes it took; kNone for keys without a meaning
+// here.
 struct KeyRead {
   Key key = Key::kNone;
   size_t bytes = 0;
@@ -41,7 +42,7 @@ class Terminal {
   };
   Size size() const;
 
-  // Up to `patience`, or until a key or a signal comes. kGone: nobody is there any more.
+  // Up to `patience`, or until a key or a signal comes. kGone: the terminal is closed.
   Key Wait(conf::Duration patience);
   void Write(std::string_view text);
 

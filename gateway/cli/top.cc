@@ -151,7 +151,7 @@ std::string Screen(const std::vector<Line>& frame, const View& view, const Termi
 int Live(const TopOptions& options) {
   if (!Terminal::IsThere()) {
     return Fail(absl::InvalidArgumentError(
-        "standard input and output are no terminal: give --once for one frame as text, or --json"));
+        "standard input and output are not a terminal: use --once for one frame as text, or --json"));
   }
   Watch watch(options.admin);
   absl::StatusOr<Standing> now = watch.Look();
@@ -182,15 +182,16 @@ int Live(const TopOptions& options) {
 
 void AddTop(CLI::App& app, Run& run) {
   CLI::App* command =
-      app.add_subcommand("top", "A running gateway live: models, replicas, jobs, devices, last actions");
+      app.add_subcommand("top", "Show a running gateway live: models, replicas, jobs, devices, last actions");
   auto options = std::make_shared<TopOptions>();
   AddAdminOptions(*command, options->admin);
-  command->add_flag("--once", options->once, "Print one frame as plain text, whole");
+  command->add_flag("--once", options->once, "Print one whole frame as plain text and exit");
   command->footer(
-      "Shows the last minute's rates and times: TTFT to the first token, ITL between tokens. DEMAND is in\n"
-      "replicas, so that READY is the capacity for it. SENT requests are at replicas, HELD ones wait for "
-      "one.\n"
-      "A viewer's key will do; the last actions need an operator's. --json prints one frame, too.");
+      "Rates and times are of the last minute. TTFT is the time to the first token, ITL the time between\n"
+      "tokens. DEMAND counts replicas' worth of work. SENT requests are at a replica, HELD requests wait "
+      "for\n"
+      "one. A viewer's key suffices; the last actions need an operator's. --json also prints one frame.\n\n"
+      "Examples:\n  tidegate top\n  tidegate top --once");
   command->callback([options, &run] {
     run = [options] {
       options->admin.patience = kPatience;

@@ -25,7 +25,7 @@ size_t Characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return !Continues(c); }));
 }
 
-// Nothing that a terminal would obey: neither C0 nor C1 controls.
+// Replaces what a terminal would obey: C0 and C1 control characters.
 std::string Harmless(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -98,7 +98,8 @@ class Columns {
   std::vector<std::vector<Span>> rows_;
 };
 
-// Models go by capital letters and jobs by small ones, in the tables and on the devices that they hold.
+// Gives each model a capital letter and each job a small one, for the tables and for the devices that they
+// hold.
 class Holders {
  public:
   explicit Holders(const Standing& standing) {
@@ -139,7 +140,7 @@ std::string Millis(const ordered_json& row, const char* name, const char* quanti
                  : ShortDuration(conf::Duration(static_cast<int64_t>(std::min(ms, 1e9) * 1e6)));
 }
 
-// How much of what is ready is asked for.
+// The part of the ready replicas that the demand takes.
 Span Load(double demand, double ready) {
   const double part = ready > 0 ? demand / ready : (demand > 0 ? 1 : 0);
   const auto full = static_cast<size_t>(std::lround(std::clamp(part, 0.0, 1.0) * kLoadWidth));
@@ -152,14 +153,24 @@ Span Count(double value, Style when_any) {
   return {fmt::format("{:.0f}", value), value > 0 ? when_any : Style::kDim};
 }
 
+// "1 ready, 1 starting".
+Span Replicas(double ready, double starting, double stopping) {
+  std::string text;
+  for (const auto& [count, state] :
+       {std::pair(ready, "ready"), std::pair(starting, "starting"), std::pair(stopping, "stopping")}) {
+    if (count > 0) text += fmt::format("{}{:.0f} {}", text.empty() ? "" : ", ", count, state);
+  }
+  if (text.empty()) return {"none", Style::kDim};
+  return {std::move(text), starting + stopping > 0 ? Style::kWarn : Style::kGood};
+}
+
 void AddModels(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
   Columns table({{" "},
                  {"MODEL"},
                  {"LOAD"},
                  {"DEMAND", true},
-                 {"READY", true},
+                 {"REPLICAS"},
                  {"WANTED", true},
-                 {"COMING", true},
                  {"HELD", true},
                  {"SENT", true},
                  {"REQ/S", true},
@@ -180,14 +191,13 @@ void AddModels(const Standing& standing, const Holders& holders, std::vector<Lin
           Number(*scaled, "waiting") + Number(*scaled, "launching") + Number(*scaled, "warming");
       cells.push_back(Load(Number(*scaled, "demand"), ready));
       cells.push_back({.text = fmt::format("{:.2f}", Number(*scaled, "demand"))});
-      cells.push_back(Count(ready, Style::kGood));
+      cells.push_back(Replicas(ready, coming, Number(*scaled, "draining") + Number(*scaled, "stopping")));
       cells.push_back(Count(Number(*scaled, "wanted"), Style::kPlain));
-      cells.push_back(Count(coming, Style::kWarn));
       if (const std::string trouble = Text(*scaled, "trouble"); trouble != "-")
         troubles.push_back(
             {{.text = fmt::format("   {}: {}", Harmless(model), trouble), .style = Style::kBad}});
     } else {
-      for (int i = 0; i < 5; ++i) cells.push_back({"-", Style::kDim});
+      for (int i = 0; i < 4; ++i) cells.push_back({"-", Style::kDim});
     }
     cells.push_back(Count(Number(row, "waiting"), Style::kWarn));
     cells.push_back(Count(Number(row, "outstanding_requests"), Style::kPlain));
@@ -247,7 +257,7 @@ void AddJobs(const Standing& standing, const Holders& holders, std::vector<Line>
                  {"FOR", true},
                  {"MEMBERS", true},
                  {"DEVICES", true},
-                 {"START", true},
+                 {"ATTEMPT", true},
                  {"WHY"}});
   for (const ordered_json& row : standing.jobs) {
     const std::optional<conf::TimePoint> since = conf::ParseTime(row.value("since", ""));
@@ -257,7 +267,7 @@ void AddJobs(const Standing& standing, const Holders& holders, std::vector<Line>
                {.text = Text(row, "work")},
                {state, OfState(state)},
                {.text = since ? ShortDuration(standing.at - *since) : "-"},
-               {.text = fmt::format("{}/{}", Text(row, "members"), Text(row, "max_members"))},
+               {.text = fmt::format("{} of {}", Text(row, "members"), Text(row, "max_members"))},
                {.text = Text(row, "devices")},
                {.text = Text(row, "attempt")},
                {Text(row, "reason"), Style::kDim}});
@@ -288,7 +298,7 @@ void AddNodes(const Standing& standing, const Holders& holders, std::vector<Line
     table.Add({{.text = Text(row, "name")},
                {health, OfState(health)},
                {.text = Text(row, "kind")},
-               {.text = fmt::format("{}/{}", Text(row, "free"), Text(row, "devices"))},
+               {.text = fmt::format("{} of {}", Text(row, "free"), Text(row, "devices"))},
                {}});
   }
   out.emplace_back();
@@ -309,7 +319,7 @@ void AddActions(const Standing& standing, std::vector<Line>& out) {
     ordered_json detail = row.value("detail", ordered_json::object());
     if (detail.is_string()) detail = ordered_json::parse(detail.get<std::string>(), nullptr, false);
     table.Add({{.text = ShortDuration(standing.at - at)},
-               {.text = fmt::format("#{}", Text(row, "seq"))},
+               {.text = Text(row, "seq")},
                {.text = Text(row, "action")},
                {.text = Text(row, "subject")},
                {detail.is_object() ? Text(detail, "reason") : "-", Style::kDim}});

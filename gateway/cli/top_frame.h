@@ -1,8 +1,8 @@
-// What `tidegate top` shows, as lines: the models with what they are asked for and how fast they answer,
-// their replicas, the jobs beside them, who holds which device, and what was done last and why.
+// The lines that `tidegate top` shows: models with their demand and latencies, their replicas, jobs, the
+// holder of each device, and the last actions with their reasons.
 //
-// Pure: what a gateway said goes in, lines come out. Texts are shown without control characters, whatever an
-// engine or a name holds.
+// Pure: rows of the admin API go in, lines come out. Control characters in texts are replaced, whatever an
+// engine or a job has put there.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace gateway::cli {
 
-// What a gateway says of itself at one moment: rows of the admin API's lists as they came.
+// The state of a gateway at one moment: rows of the lists of the admin API.
 struct Standing {
   std::string where;
   conf::TimePoint at{};
@@ -33,7 +33,7 @@ enum class Style : uint8_t { kPlain, kTitle, kDim, kGood, kWarn, kBad, kHolder }
 struct Span {
   std::string text;
   Style style = Style::kPlain;
-  uint32_t holder = 0;  // kHolder: whose; each has a colour of its own, as far as there are enough
+  uint32_t holder = 0;  // kHolder: its number; each has a colour of its own while there are enough
 };
 using Line = std::vector<Span>;
 

@@ -1,4 +1,4 @@
-// tidegate usage: who used what, at what cost, and held which devices, from the ledger's index.
+// tidegate usage: requests, tokens, cost and device-hours by tenant, model and more, from the ledger's index.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/state.h"
+#include "gateway/config/state_files.h"
 #include "gateway/net/clock.h"
-#include "gateway/state_files.h"
 
 namespace gateway::cli {
 namespace {
@@ -84,7 +84,8 @@ int Usage(const UsageOptions& options) {
   if (!problems.empty()) return kUsage;
   const std::string dir = LedgerDir(*config);
   if (!std::filesystem::exists(dir)) {
-    fmt::print(stderr, "tidegate: {}: there is no ledger yet; a gateway makes it when it starts\n", dir);
+    fmt::print(stderr,
+               "tidegate: {}: there is no ledger yet; start a gateway with this configuration first\n", dir);
     return kFailed;
   }
   const auto rows = ledger::QueryUsage(dir, query);
@@ -104,24 +105,28 @@ int Usage(const UsageOptions& options) {
 }  // namespace
 
 void AddUsage(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("usage", "Show requests, tokens, cost and device-hours, from the ledger");
+  CLI::App* command = app.add_subcommand("usage", "Show requests, tokens, cost and device-hours");
   auto options = std::make_shared<UsageOptions>();
   options->config = AddConfigOption(*command);
   UsageRequest& request = options->request;
   request.by = {"tenant", "model"};
   request.since = "7d";
-  command->add_option("--by", request.by, "Groups: tenant, key, model, replica, api, reason, hour, day, job")
+  command
+      ->add_option("--by", request.by,
+                   "Columns to group by: tenant, key, model, replica, api, reason, hour, day, job")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--since", request.since, "7d ago, or a time as RFC 3339")->capture_default_str();
-  command->add_option("--until", request.until, "Likewise, not included; now when not given");
-  command->add_option("--tenant", request.tenant, "Only this tenant and those below it");
+  command
+      ->add_option("--since", request.since,
+                   "From then on: an age such as 7d, or a time such as 2027-01-31T00:00:00Z")
+      ->capture_default_str();
+  command->add_option("--until", request.until, "Before then, as --since; default: now");
+  command->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   command->add_option("--model", request.model, "Only this model");
   command->add_option("--format", options->format, "table, csv or json")
       ->check(CLI::IsMember({"table", "csv", "json"}))
       ->capture_default_str();
-  command->add_flag("--json", options->json, "As --format json");
+  command->add_flag("--json", options->json, "The same as --format json");
   command->footer(
       "Examples:\n"
       "  tidegate usage --by tenant,model --since 7d\n"

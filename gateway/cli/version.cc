@@ -1,4 +1,4 @@
-// tidegate version: what this binary is.
+// tidegate version: the version and the compiler of this binary.
 #include <fmt/format.h>
 
 #include <memory>
@@ -12,7 +12,7 @@ void AddVersion(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("version", "Print the version");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
-  command->footer("Examples:\n  tidegate version --json");
+  command->footer("Example:\n  tidegate version --json");
   command->callback([json, &run] {
     run = [json] {
       if (*json) {

@@ -1,7 +1,6 @@
 #include "gateway/config/auth.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "conf/reader.h"
@@ -11,17 +10,11 @@ namespace {
 
 using conf::NotEmpty;
 
-constexpr std::array<std::pair<std::string_view, JwtAlgorithm>, 10> kAlgorithms = {
-    {{"RS256", JwtAlgorithm::kRs256},
-     {"RS384", JwtAlgorithm::kRs384},
-     {"RS512", JwtAlgorithm::kRs512},
-     {"PS256", JwtAlgorithm::kPs256},
-     {"PS384", JwtAlgorithm::kPs384},
-     {"PS512", JwtAlgorithm::kPs512},
-     {"ES256", JwtAlgorithm::kEs256},
-     {"ES384", JwtAlgorithm::kEs384},
-     {"ES512", JwtAlgorithm::kEs512},
-     {"EdDSA", JwtAlgorithm::kEdDsa}}};
+constexpr conf::Word<JwtAlgorithm> kAlgorithms[] = {
+    {"RS256", JwtAlgorithm::kRs256}, {"RS384", JwtAlgorithm::kRs384}, {"RS512", JwtAlgorithm::kRs512},
+    {"PS256", JwtAlgorithm::kPs256}, {"PS384", JwtAlgorithm::kPs384}, {"PS512", JwtAlgorithm::kPs512},
+    {"ES256", JwtAlgorithm::kEs256}, {"ES384", JwtAlgorithm::kEs384}, {"ES512", JwtAlgorithm::kEs512},
+    {"EdDSA", JwtAlgorithm::kEdDsa}};
 
 constexpr std::string_view kFilePrefix = "file:";
 constexpr size_t kMinAdminKeyBytes = 32;
@@ -45,7 +38,7 @@ static void Read(const conf::Value& value, JwtAlgorithm& out) {
     value.Error("\"" + value.text() +
                 "\" is symmetric: a public key could be used to sign tokens; use RS256, ES256 or EdDSA");
   } else if (value.kind() == conf::Kind::kScalar && value.text() == "none") {
-    value.Error("\"none\" would accept tokens that nobody signed; use RS256, ES256 or EdDSA");
+    value.Error("\"none\" would accept unsigned tokens; use RS256, ES256 or EdDSA");
   } else {
     conf::Read(value, conf::Choice(out, "algorithm", kAlgorithms));
   }
@@ -68,7 +61,7 @@ static void Read(const conf::Value& value, Jwks& out) {
   }
   Read(value, out.url);
   if (!out.url.empty() && !out.url.tls() && !IsLoopbackHost(out.url.host)) {
-    value.Error("must be fetched over https; whoever stands in between could replace the keys");
+    value.Error("must be an https URL; over http, an attacker on the network could replace the keys");
   }
 }
 
@@ -96,7 +89,7 @@ static void Bind(conf::Object& o, Jwt& jwt) {
 }
 
 std::string_view Name(JwtAlgorithm algorithm) {
-  return conf::WordOf<JwtAlgorithm>(kAlgorithms, algorithm);
+  return conf::WordOf(kAlgorithms, algorithm);
 }
 
 void Bind(conf::Object& o, Auth& auth) {

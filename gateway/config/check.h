@@ -5,7 +5,7 @@
 #pragma once
 
 #include "conf/document.h"
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 
 namespace gateway::config {
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "gateway/config/adapters.h"
 #include "gateway/config/check.h"
 #include "gateway/config/names.h"
 

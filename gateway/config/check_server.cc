@@ -137,7 +137,7 @@ void CheckAuth(conf::Document& document, const Config& config) {
       break;
     }
   } else if (!auth.keys && auth.jwt.empty()) {
-    document.AddAt("/auth/keys", "", "nobody could call: turn keys on, add a jwt issuer, or both");
+    document.AddAt("/auth/keys", "", "no caller could authenticate; set keys to true, or add a jwt issuer");
   }
 }
 

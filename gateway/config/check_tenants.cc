@@ -6,7 +6,6 @@
 
 #include "gateway/config/check.h"
 #include "gateway/config/names.h"
-#include "gateway/ledger/record.h"
 
 namespace gateway::config {
 namespace {
@@ -95,12 +94,12 @@ void CheckParents(conf::Document& document, const std::vector<Tenant>& tenants) 
     } else if (path.size() > kMaxDepth) {
       document.AddAt(pointer, parent,
                      fmt::format("nests tenants deeper than {} levels: {}", kMaxDepth, chain));
-    } else if (const size_t bytes = PathBytes(tenants, path); bytes > ledger::kMaxTenant) {
+    } else if (const size_t bytes = PathBytes(tenants, path); bytes > kMaxTenantPath) {
       document.AddAt(
           fmt::format("/tenants/{}/name", t), tenants[t].name,
           fmt::format("with its parents' names, joined by \"/\", it takes {} bytes: must be at most "
                       "{}, which is what a record of the ledger holds",
-                      bytes, ledger::kMaxTenant));
+                      bytes, kMaxTenantPath));
     }
   }
 }

@@ -33,7 +33,7 @@ std::string AsksForCut(const scheduler::DeviceAsk& ask, const std::vector<std::s
   if (uncut.empty() || !ask.profile.empty() || ask.kinds.empty()) return {};
   const std::string& kind = ask.kinds.front();
   if (std::ranges::find(uncut, kind) != uncut.end()) return {};
-  return fmt::format("{} is cut into instances, and is given in those; ask for one by profile", kind);
+  return fmt::format("{} is cut into instances; ask for an instance by profile", kind);
 }
 
 void AskForUncut(scheduler::Ask& ask, const std::vector<std::string>& uncut) {

@@ -22,7 +22,7 @@ void Bind(conf::Object& o, DeviceNeed& device) {
   device.ask.milli = static_cast<uint16_t>(std::clamp(share * 1000 + 0.5, 0.0, 999.0));
   const int ways = (device.ask.count > 0) + (device.ask.milli > 0) + !device.ask.profile.empty();
   if (ways == 0) device.ask.count = 1;
-  if (ways > 1) o.Error("gives more than one of count, share and profile");
+  if (ways > 1) o.Error("give only one of count, share and profile");
 }
 
 }  // namespace gateway::config

@@ -26,23 +26,16 @@ constexpr uint32_t kMostMembers = 4096;
 constexpr uint32_t kMostElements = 1000;
 constexpr uint32_t kMostRestarts = 1000;
 
-constexpr std::array<std::pair<std::string_view, WorkClass>, 3> kWork = {
-    {{"training", WorkClass::kTraining}, {"batch", WorkClass::kBatch}, {"notebook", WorkClass::kNotebook}}};
+constexpr conf::Word<WorkClass> kWork[] = {
+    {"training", WorkClass::kTraining}, {"batch", WorkClass::kBatch}, {"notebook", WorkClass::kNotebook}};
 
 // The ranks of conf/policies/scaling.
-constexpr std::array<std::pair<std::string_view, int32_t>, 4> kPriorities = {
-    {{"batch", 0}, {"normal", 100}, {"production", 1'000}, {"critical", 10'000}}};
+constexpr conf::Word<int32_t> kPriorities[] = {
+    {"batch", 0}, {"normal", 100}, {"production", 1'000}, {"critical", 10'000}};
 
-constexpr std::array<std::pair<std::string_view, int>, 10> kSignals = {{{"USR1", SIGUSR1},
-                                                                        {"USR2", SIGUSR2},
-                                                                        {"HUP", SIGHUP},
-                                                                        {"INT", SIGINT},
-                                                                        {"TERM", SIGTERM},
-                                                                        {"SIGUSR1", SIGUSR1},
-                                                                        {"SIGUSR2", SIGUSR2},
-                                                                        {"SIGHUP", SIGHUP},
-                                                                        {"SIGINT", SIGINT},
-                                                                        {"SIGTERM", SIGTERM}}};
+constexpr conf::Word<int> kSignals[] = {
+    {"USR1", SIGUSR1},    {"USR2", SIGUSR2},    {"HUP", SIGHUP},    {"INT", SIGINT},    {"TERM", SIGTERM},
+    {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}, {"SIGHUP", SIGHUP}, {"SIGINT", SIGINT}, {"SIGTERM", SIGTERM}};
 
 // What Tidegate and its launchers tell each member themselves.
 constexpr std::array<std::string_view, 8> kReserved = {"RANK",
@@ -87,7 +80,7 @@ void Bind(conf::Object& o, MemberRange& range) {
   o.Required("min", range.role->min_count, conf::Range{1U, kMostMembers});
   o.Required("max", range.role->count, conf::Range{1U, kMostMembers});
   if (range.role->min_count > range.role->count)
-    o.Error(fmt::format("is {}, above max, {}", range.role->min_count, range.role->count), "min");
+    o.Error(fmt::format("is {}; must be at most max, {}", range.role->min_count, range.role->count), "min");
 }
 
 void Read(const conf::Value& value, Members& members) {
@@ -185,14 +178,15 @@ void CheckEnvironment(conf::Object& o, const JobFile& job) {
         o.Error(fmt::format("\"{}\" is not the name of a variable", name), key);
       } else if (name.starts_with("TIDEGATE_") ||
                  std::ranges::find(kReserved, std::string_view(name)) != kReserved.end()) {
-        o.Error(fmt::format("{} is told to each member by Tidegate; remove it", name), key);
+        o.Error(fmt::format("{} is set by Tidegate for each member; remove it", name), key);
       }
     }
   };
   check(job.env, "env");
   check(job.secret_env, "secret_env");
   for (const auto& [name, value] : job.secret_env) {
-    if (job.env.contains(name)) o.Error(fmt::format("{} stands in secret_env too", name), "env");
+    if (job.env.contains(name))
+      o.Error(fmt::format("{} is in secret_env too; keep one of them", name), "env");
   }
 }
 
@@ -200,9 +194,9 @@ void CheckTogether(conf::Object& o, const JobFile& job) {
   const scheduler::Role& role = job.job.roles.front();
   if (job.job.work == WorkClass::kNotebook) {
     if (role.count != 1) o.Error("must be 1 for a notebook", "members");
-    if (job.elements > 0) o.Error("has no meaning for a notebook", "array");
+    if (job.elements > 0) o.Error("has no effect on a notebook; remove it", "array");
   } else if (o.Has("notebook")) {
-    o.Error("has no effect: the job is none; say work: notebook", "notebook");
+    o.Error("has an effect on notebooks only; set work: notebook, or remove it", "notebook");
   }
   if (role.min_count < role.count && !job.checkpoint.given) {
     o.Error(

@@ -19,7 +19,7 @@ struct SocketUrl {
     const std::string_view digits = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
     const bool good = conf::ReadNumber<uint16_t>(digits).value_or(0) > 0 && !host.empty() &&
                       host.find_first_of("/@*? ") == std::string_view::npos;
-    return good ? "" : "must be the address that the gateway is to connect to, such as tcp://10.0.0.5:5557";
+    return good ? "" : "must be an address that the gateway can connect to, such as tcp://10.0.0.5:5557";
   }
 };
 
@@ -30,7 +30,7 @@ void Bind(conf::Object& o, KvEvents& events) {
   o.Optional("replay", events.replay, SocketUrl());
   o.Optional("topic", events.topic, conf::NotEmpty());
   if (o.reading() && !events.url.empty() && events.url == events.replay)
-    o.Error("is the address of url; engines replay on a socket of its own", "replay");
+    o.Error("is the same address as url; engines replay on a separate socket", "replay");
 }
 
 }  // namespace gateway::config

@@ -1,7 +1,6 @@
 #include "gateway/config/ledger.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "conf/reader.h"
@@ -14,24 +13,16 @@ using conf::NotEmpty;
 using conf::Positive;
 using conf::Range;
 
-constexpr std::array<std::pair<std::string_view, Durability>, 2> kDurabilities = {
-    {{"grouped", Durability::kGrouped}, {"strict", Durability::kStrict}}};
+constexpr conf::Word<Durability> kDurabilities[] = {{"grouped", Durability::kGrouped},
+                                                    {"strict", Durability::kStrict}};
 
 enum class SinkType : uint8_t { kFile, kWebhook, kSyslog };  // in the order of Sink::to
-constexpr std::array<std::pair<std::string_view, SinkType>, 3> kSinkTypes = {
-    {{"file", SinkType::kFile}, {"webhook", SinkType::kWebhook}, {"syslog", SinkType::kSyslog}}};
+constexpr conf::Word<SinkType> kSinkTypes[] = {
+    {"file", SinkType::kFile}, {"webhook", SinkType::kWebhook}, {"syslog", SinkType::kSyslog}};
 
-constexpr std::array<std::pair<std::string_view, uint32_t>, 11> kFacilities = {{{"user", 1},
-                                                                                {"daemon", 3},
-                                                                                {"auth", 4},
-                                                                                {"local0", 16},
-                                                                                {"local1", 17},
-                                                                                {"local2", 18},
-                                                                                {"local3", 19},
-                                                                                {"local4", 20},
-                                                                                {"local5", 21},
-                                                                                {"local6", 22},
-                                                                                {"local7", 23}}};
+constexpr conf::Word<uint32_t> kFacilities[] = {
+    {"user", 1},    {"daemon", 3},  {"auth", 4},    {"local0", 16}, {"local1", 17}, {"local2", 18},
+    {"local3", 19}, {"local4", 20}, {"local5", 21}, {"local6", 22}, {"local7", 23}};
 
 constexpr std::string_view kUnixPrefix = "unix:";
 

@@ -1,19 +1,14 @@
-// `lora` of a model: a LoRA adapter, which is a model of its own for clients, tenants, prices, limits and
-// usage, and is served by the endpoints of its base.
+// `lora` of a model: a LoRA adapter. For clients, tenants, prices, limits and usage it is a model of its own;
+// the endpoints of its base serve it.
 #pragma once
 
 #include <string>
-#include <vector>
-
-#include "conf/document.h"
 
 namespace conf {
 class Object;
 }
 
 namespace gateway::config {
-
-struct Model;
 
 struct Lora {
   std::string base;        // the model whose endpoints serve it
@@ -22,12 +17,5 @@ struct Lora {
 };
 
 void Bind(conf::Object& object, Lora& out);
-
-// What adapters and their bases must agree on.
-void CheckAdapters(conf::Document& document, const std::vector<Model>& models);
-
-// Adapters take over what is said of their bases: how endpoints are chosen among and what is done when they
-// fail, and, where they give none themselves, price, context and max_output_tokens. Of what was checked.
-void TakeFromBases(std::vector<Model>& models);
 
 }  // namespace gateway::config

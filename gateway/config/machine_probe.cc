@@ -30,7 +30,7 @@ absl::StatusOr<plugins::devices::MachineCluster> ProbeThisMachine() {
 }
 
 absl::StatusOr<plugins::devices::MachineCluster> ProbeNothing() {
-  return absl::NotFoundError("the machine is not looked at here");
+  return absl::NotFoundError("this command does not probe the machine");
 }
 
 }  // namespace gateway::config

@@ -56,11 +56,10 @@ const EngineFacts& FactsOf(Engine engine) {
   return kEngineFacts[static_cast<size_t>(engine)];
 }
 
-constexpr std::array<std::pair<std::string_view, FallbackOn>, 4> kConditions = {
-    {{"unavailable", FallbackOn::kUnavailable},
-     {"overloaded", FallbackOn::kOverloaded},
-     {"timeout", FallbackOn::kTimeout},
-     {"context", FallbackOn::kContext}}};
+constexpr conf::Word<FallbackOn> kConditions[] = {{"unavailable", FallbackOn::kUnavailable},
+                                                  {"overloaded", FallbackOn::kOverloaded},
+                                                  {"timeout", FallbackOn::kTimeout},
+                                                  {"context", FallbackOn::kContext}};
 
 // Of a model, as BindServing and `endpoints` have them.
 constexpr std::array<std::string_view, 9> kServing = {
@@ -103,7 +102,7 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
   if (!o.Has("apis")) endpoint.apis = DefaultApis(endpoint.engine);
   RefuseIdleTls(o, endpoint.url, endpoint.tls);
   if (endpoint.kv_events && endpoint.engine != Engine::kVllm && endpoint.engine != Engine::kSglang)
-    o.Error("only vllm and sglang publish them", "kv_events");
+    o.Error("is supported for the engines vllm and sglang only", "kv_events");
 }
 
 static void Bind(conf::Object& o, Timeouts& timeouts) {
@@ -167,7 +166,7 @@ static void Read(const conf::Value& value, Fallback& out) {
 std::string_view Name(Engine engine) {
   return FactsOf(engine).word;
 }
-std::span<const std::pair<std::string_view, Engine>> EngineWords() {
+conf::Words<Engine> EngineWords() {
   return kEngines;
 }
 ApiSet DefaultApis(Engine engine) {
@@ -185,12 +184,24 @@ bool IsEngine(Engine engine) {
   return engine != Engine::kOpenai && engine != Engine::kAnthropic;
 }
 
+std::optional<router::PrefillTransferSpec> HandoverOf(const Model& model) {
+  const auto with_role =
+      std::ranges::find_if(model.endpoints, [](const Endpoint& e) { return e.role != router::Role::kBoth; });
+  if (with_role == model.endpoints.end()) return std::nullopt;
+  const Disaggregation given = model.disaggregation.value_or(Disaggregation());
+  const bool sglang = with_role->engine == Engine::kSglang;
+  return router::PrefillTransferSpec{.min_prompt = given.min_prompt,
+                                     .min_uncached = given.min_uncached,
+                                     .decodes_whole = !sglang,
+                                     .at_once = sglang};
+}
+
 std::optional<Queue> QueueOf(const Model& model) {
   return model.queue.enabled ? std::optional(model.queue) : std::nullopt;
 }
 
 std::string_view Name(FallbackOn condition) {
-  return conf::WordOf<FallbackOn>(kConditions, condition);
+  return conf::WordOf(kConditions, condition);
 }
 
 bool Fallback::When(FallbackOn condition) const {
@@ -225,7 +236,7 @@ void Bind(conf::Object& o, Model& model) {
     o.Optional("endpoints", model.endpoints);
     BindServing(o, model);
     for (const std::string_view key : kServing) {
-      if (o.Has(key)) o.Error("has no place beside lora: the base's serves its adapters too", key);
+      if (o.Has(key)) o.Error("has no effect with lora; the base's setting applies to its adapters", key);
     }
   }
   if (!o.reading()) return;

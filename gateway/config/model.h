@@ -11,6 +11,7 @@
 
 #include "conf/secret.h"
 #include "conf/time.h"
+#include "conf/words.h"
 #include "gateway/config/disaggregation.h"
 #include "gateway/config/kv_events.h"
 #include "gateway/config/lora.h"
@@ -32,7 +33,7 @@ inline constexpr uint16_t kBootstrapPort = 8998;  // SGLang's default
 
 enum class Engine : uint8_t { kVllm, kSglang, kTrtllm, kTgi, kLlamacpp, kOpenai, kAnthropic, kChatOnly };
 std::string_view Name(Engine engine);
-std::span<const std::pair<std::string_view, Engine>> EngineWords();
+conf::Words<Engine> EngineWords();
 ApiSet DefaultApis(Engine engine);
 // Engines that answer GET /health; the others are providers that are judged by their answers alone.
 bool HasHealthPath(Engine engine);
@@ -123,6 +124,8 @@ struct Model {
   bool translate = true;  // messages and responses for endpoints that only know chat
 };
 
+// How the model's endpoints hand prompts over; nothing where no endpoint has a role.
+std::optional<router::PrefillTransferSpec> HandoverOf(const Model& model);
 // The model's queue; nothing where it is switched off.
 std::optional<Queue> QueueOf(const Model& model);
 // Whether the engine serves a LoRA adapter to who names it as the model.

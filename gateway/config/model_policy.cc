@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "conf/reader.h"
 #include "conf/text.h"
@@ -18,16 +17,15 @@
 namespace gateway::config {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Rank>, 4> kRanks = {{{"batch", Rank::kBatch},
-                                                                      {"normal", Rank::kNormal},
-                                                                      {"production", Rank::kProduction},
-                                                                      {"critical", Rank::kCritical}}};
+constexpr conf::Word<Rank> kRanks[] = {{"batch", Rank::kBatch},
+                                       {"normal", Rank::kNormal},
+                                       {"production", Rank::kProduction},
+                                       {"critical", Rank::kCritical}};
 
-constexpr std::array<std::pair<std::string_view, Spread>, 2> kSpreads = {
-    {{"none", Spread::kNone}, {"leaf", Spread::kLeaf}}};
+constexpr conf::Word<Spread> kSpreads[] = {{"none", Spread::kNone}, {"leaf", Spread::kLeaf}};
 
-constexpr std::array<std::pair<std::string_view, Victim>, 3> kVictims = {
-    {{"training", Victim::kTraining}, {"batch", Victim::kBatch}, {"notebook", Victim::kNotebook}}};
+constexpr conf::Word<Victim> kVictims[] = {
+    {"training", Victim::kTraining}, {"batch", Victim::kBatch}, {"notebook", Victim::kNotebook}};
 
 struct KnownPreset {
   std::string operator()(const std::string& name) const {
@@ -47,8 +45,9 @@ void CheckEnvironment(conf::Object& o, const ReplicaTemplate& replica) {
   for (const auto& [name, value] : replica.env) {
     if (!valid(name)) o.Error(fmt::format("\"{}\" is not the name of a variable", name), "env");
     if (plugins::launchers::IsVisibilityVariable(name))
-      o.Error(fmt::format("{} is set by the devices that a replica is given", name), "env");
-    if (replica.secret_env.contains(name)) o.Error(fmt::format("{} stands in secret_env too", name), "env");
+      o.Error(fmt::format("{} is set by Tidegate to the devices of each replica; remove it", name), "env");
+    if (replica.secret_env.contains(name))
+      o.Error(fmt::format("{} is in secret_env too; keep one of them", name), "env");
   }
   for (const auto& [name, value] : replica.secret_env) {
     if (!valid(name)) o.Error(fmt::format("\"{}\" is not the name of a variable", name), "secret_env");
@@ -62,7 +61,7 @@ void Read(const conf::Value& value, Victim& out) {
 }
 
 void Write(conf::Writer& writer, Victim in) {
-  conf::Write(writer, std::string(conf::WordOf<Victim>(kVictims, in)));
+  conf::Write(writer, std::string(conf::WordOf(kVictims, in)));
 }
 
 static void Bind(conf::Object& o, Placement& placement) {
@@ -90,7 +89,8 @@ static void Bind(conf::Object& o, ReplicaTemplate& replica) {
   o.Optional("preset", replica.preset, KnownPreset());
   o.Optional("ready", replica.ready);
   o.Optional("drain", replica.drain, UpToADay());
-  if (!IsEngine(replica.engine)) o.Error("is a provider's: nobody starts that here", "engine");
+  if (!IsEngine(replica.engine))
+    o.Error("is a provider's API, which cannot be started here; name an engine", "engine");
   if (!replica.command.empty() && replica.command.front().empty())
     o.Error("must begin with a program", "command");
   CheckEnvironment(o, replica);
@@ -114,6 +114,18 @@ scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const 
   read.sha256 = plugins::auth::ToHex(plugins::auth::Sha256(text));
   if (read.replica && read.replica->model.empty()) read.replica->model = read.scaling.model;
   out.value = std::move(read);
+  return out;
+}
+
+scheduler::io::Loaded<scheduler::autoscale::ScalingPolicy> ReadScalingPolicy(std::string_view text,
+                                                                             const std::string& file) {
+  const conf::Sources unopened{
+      .environment = [](const std::string&) { return std::optional<std::string>("unopened"); },
+      .file = [](const std::string&) { return absl::StatusOr<std::string>("unopened"); }};
+  scheduler::io::Loaded<ModelPolicy> whole = ReadModelPolicy(text, file, unopened);
+  scheduler::io::Loaded<scheduler::autoscale::ScalingPolicy> out;
+  out.problems = std::move(whole.problems);
+  if (whole.value) out.value = std::move(whole.value->scaling);
   return out;
 }
 

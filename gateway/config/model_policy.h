@@ -17,6 +17,11 @@
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 
+namespace conf {
+class Value;
+class Writer;
+}  // namespace conf
+
 namespace gateway::config {
 
 // Who goes first where not all find a place, as the planner counts it.
@@ -72,5 +77,10 @@ void Write(conf::Writer& writer, Victim in);
 // Time zones are looked up in the system's database, secrets in `sources`.
 scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const std::string& file,
                                                    const conf::Sources& sources);
+
+// The part of a file that decides how many replicas there are, for a caller that starts nothing. Secrets are
+// not read.
+scheduler::io::Loaded<scheduler::autoscale::ScalingPolicy> ReadScalingPolicy(std::string_view text,
+                                                                             const std::string& file);
 
 }  // namespace gateway::config

@@ -27,7 +27,7 @@ void CheckBands(conf::Object& o, const Queue& queue) {
     reserved += band.reserved;
   }
   if (reserved > 1) {
-    o.Error(fmt::format("reserve {:g} of the queue together: must be at most 1", reserved), "bands");
+    o.Error(fmt::format("reserve {:g} of the queue in total; the sum must be at most 1", reserved), "bands");
   }
   if (!queue.default_band.empty() && !names.contains(queue.default_band)) {
     o.Error(fmt::format("\"{}\" is not a band of this queue: must be one of {}", queue.default_band,

@@ -1,7 +1,6 @@
 #include "gateway/config/routing.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "conf/reader.h"
@@ -18,7 +17,7 @@ constexpr Range kWeight{0.0, 1e6};
 constexpr Range kPercent{0.0, 100.0};
 constexpr conf::Duration kLongestSession = std::chrono::hours(24 * 30);
 
-std::span<const std::pair<std::string_view, router::PolicyKind>> Policies() {
+conf::Words<router::PolicyKind> Policies() {
   static const auto words = [] {
     std::vector<std::pair<std::string_view, router::PolicyKind>> all;
     for (const std::string_view name : router::PolicyNames())
@@ -63,7 +62,7 @@ static void Bind(conf::Object& o, EppWeights& weights) {
   o.Optional("prefix", weights.prefix, kWeight);
   o.Optional("lora", weights.lora, kWeight);
   if (weights.queue + weights.kv + weights.prefix <= 0)
-    o.Error("the weights sum to zero; give one scorer more");
+    o.Error("the weights sum to zero; give at least one scorer a weight above 0");
 }
 
 static void Bind(conf::Object& o, CacheAwareLimits& limits) {
@@ -88,7 +87,8 @@ static void Bind(conf::Object& o, Canary& canary) {
   if (!o.reading()) return;
   std::ranges::transform(canary.header, canary.header.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  if (!o.Has("percent") && !o.Has("header")) o.Error("needs a percent or a header, or nobody gets there");
+  if (!o.Has("percent") && !o.Has("header"))
+    o.Error("give percent or header; without them no request reaches it");
   if (o.Has("value") && !o.Has("header")) o.Error("has no effect without a header", "value");
 }
 
@@ -104,7 +104,7 @@ static void Bind(conf::Object& o, Shadow& shadow) {
   o.Optional("bytes", conf::Size(shadow.bytes), Range{uint64_t{1} << 10, uint64_t{16} << 20});
   o.Optional("timeout", shadow.timeout, Positive());
   if (o.reading() && o.Has("model") == o.Has("track"))
-    o.Error("needs either a model or a track to send the copies to");
+    o.Error("give either model or track, where the copies go");
 }
 
 void Bind(conf::Object& o, Routing& routing) {

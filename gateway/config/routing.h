@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "conf/time.h"
-#include "router/route_table.h"
+#include "router/routes/route_table.h"
 
 namespace conf {
 class Object;

@@ -8,17 +8,17 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/document.h"
-#include "conf/problem.h"
 #include "gateway/config/machine_probe.h"
 #include "gateway/config/model_policy.h"
 #include "gateway/config/slurm.h"
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/model.h"
 
-namespace gateway {
-struct Config;
-}
+namespace conf {
+class Object;
+class Value;
+class Writer;
+}  // namespace conf
 
 namespace gateway::config {
 
@@ -76,11 +76,5 @@ void Read(const conf::Value& value, PortRange& out);
 void Read(const conf::Value& value, ClusterSource& out);
 void Write(conf::Writer& writer, const PortRange& in);
 void Write(conf::Writer& writer, const ClusterSource& in);
-
-// Reads the files that the section names, and checks that all agree: one owner for each model, devices and
-// queues that there are, and something that serves each model. What is wrong within a file is added to
-// `problems` under its own name.
-void LoadScaling(conf::Document& document, Config& config, const MachineProbe& probe,
-                 std::vector<conf::Problem>& problems);
 
 }  // namespace gateway::config

@@ -2,22 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "conf/reader.h"
-#include "gateway/config/model_policy.h"
 #include "scheduler/io/units.h"
 
 namespace scheduler::autoscale {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Law>, 4> kLaws = {
-    {{"demand", Law::kDemand}, {"kpa", Law::kKpa}, {"hpa", Law::kHpa}, {"schedule", Law::kSchedule}}};
-constexpr std::array<std::pair<std::string_view, RateUnit>, 2> kUnits = {
-    {{"replicas", RateUnit::kReplicas}, {"percent", RateUnit::kPercent}}};
-constexpr std::array<std::pair<std::string_view, Select>, 3> kSelects = {
-    {{"max", Select::kMax}, {"min", Select::kMin}, {"disabled", Select::kDisabled}}};
+constexpr conf::Word<Law> kLaws[] = {
+    {"demand", Law::kDemand}, {"kpa", Law::kKpa}, {"hpa", Law::kHpa}, {"schedule", Law::kSchedule}};
+constexpr conf::Word<RateUnit> kUnits[] = {{"replicas", RateUnit::kReplicas},
+                                           {"percent", RateUnit::kPercent}};
+constexpr conf::Word<Select> kSelects[] = {
+    {"max", Select::kMax}, {"min", Select::kMin}, {"disabled", Select::kDisabled}};
 
 constexpr uint32_t kMostReplicas = 100'000;
 constexpr double kMostTarget = 1e6;  // requests in flight
@@ -59,7 +57,7 @@ void Bind(conf::Object& o, Replicas& replicas) {
   ScalingPolicy& p = *replicas.policy;
   o.Optional("min", p.min, conf::Range{0u, kMostReplicas});
   o.Required("max", p.max, conf::Range{1u, kMostReplicas});
-  if (p.min > p.max) o.Error(fmt::format("is {}, above max, {}", p.min, p.max), "min");
+  if (p.min > p.max) o.Error(fmt::format("is {}; must be at most max, {}", p.min, p.max), "min");
 }
 
 void Bind(conf::Object& o, Objectives& slo) {
@@ -76,7 +74,8 @@ void BindDemand(conf::Object& o, DemandSettings& law) {
   o.Optional("hold", law.hold, kAnyWait);
   o.Optional("margin", law.margin, conf::Range{0.0, 10.0});
   if (law.down_at >= law.up_at) {
-    o.Error(fmt::format("is {:g}, not below up_at, {:g}: replicas would come and go", law.down_at, law.up_at),
+    o.Error(fmt::format("is {:g}; must be below up_at, {:g}, or replicas would start and stop in turn",
+                        law.down_at, law.up_at),
             "down_at");
   }
 }
@@ -89,7 +88,7 @@ void BindKpa(conf::Object& o, KpaSettings& law) {
   o.Optional("max_scale_up", law.max_scale_up, conf::Range{1.1, 1e6});
   o.Optional("max_scale_down", law.max_scale_down, conf::Range{1.1, 1e6});
   if (law.panic_window > law.stable_window) {
-    o.Error(fmt::format("is {}, longer than stable_window, {}", conf::FormatDuration(law.panic_window),
+    o.Error(fmt::format("is {}; must be at most stable_window, {}", conf::FormatDuration(law.panic_window),
                         conf::FormatDuration(law.stable_window)),
             "panic_window");
   }
@@ -174,7 +173,7 @@ static void BindPolicy(conf::Object& o, ScalingPolicy& p) {
   o.Optional("cold_start", ColdStart{&p});
   o.Optional("idle", Idle{&p});
   if (p.standby > p.max)
-    o.Error(fmt::format("standby is {}, above replicas.max, {}", p.standby, p.max), "idle");
+    o.Error(fmt::format("standby is {}; must be at most replicas.max, {}", p.standby, p.max), "idle");
   o.Optional("schedule", p.schedule);
   for (const ScheduledFloor& floor : p.schedule) {
     if (floor.min <= p.max) continue;
@@ -215,17 +214,6 @@ void BindScaling(conf::Object& object, ScalingPolicy& out) {
 
 nlohmann::json ToJson(const ScalingPolicy& policy) {
   return scheduler::autoscale::Written(policy);
-}
-
-scheduler::io::Loaded<ScalingPolicy> ReadScalingPolicy(std::string_view text, const std::string& file) {
-  const conf::Sources unopened{
-      .environment = [](const std::string&) { return std::optional<std::string>("unopened"); },
-      .file = [](const std::string&) { return absl::StatusOr<std::string>("unopened"); }};
-  scheduler::io::Loaded<ModelPolicy> whole = ReadModelPolicy(text, file, unopened);
-  scheduler::io::Loaded<ScalingPolicy> out;
-  out.problems = std::move(whole.problems);
-  if (whole.value) out.value = std::move(whole.value->scaling);
-  return out;
 }
 
 }  // namespace gateway::config

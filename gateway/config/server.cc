@@ -1,6 +1,5 @@
 #include "gateway/config/server.h"
 
-#include <array>
 #include <utility>
 
 #include "conf/reader.h"
@@ -13,8 +12,7 @@ using conf::NotEmpty;
 using conf::Positive;
 using conf::Range;
 
-constexpr std::array<std::pair<std::string_view, TlsVersion>, 2> kTlsVersions = {
-    {{"1.2", TlsVersion::k12}, {"1.3", TlsVersion::k13}}};
+constexpr conf::Word<TlsVersion> kTlsVersions[] = {{"1.2", TlsVersion::k12}, {"1.3", TlsVersion::k13}};
 
 constexpr uint32_t kMaxThreads = 1024;
 

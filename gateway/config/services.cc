@@ -1,6 +1,5 @@
 #include "gateway/config/services.h"
 
-#include <array>
 #include <utility>
 
 #include "conf/reader.h"
@@ -13,14 +12,13 @@ using conf::NotEmpty;
 using conf::Positive;
 using conf::Range;
 
-constexpr std::array<std::pair<std::string_view, WhenUnavailable>, 2> kWhenUnavailable = {
-    {{"keep-share", WhenUnavailable::kKeepShare}, {"fail-closed", WhenUnavailable::kFailClosed}}};
-constexpr std::array<std::pair<std::string_view, LogLevel>, 4> kLevels = {{{"debug", LogLevel::kDebug},
-                                                                           {"info", LogLevel::kInfo},
-                                                                           {"warn", LogLevel::kWarn},
-                                                                           {"error", LogLevel::kError}}};
-constexpr std::array<std::pair<std::string_view, LogFormat>, 2> kFormats = {
-    {{"json", LogFormat::kJson}, {"text", LogFormat::kText}}};
+constexpr conf::Word<WhenUnavailable> kWhenUnavailable[] = {{"keep-share", WhenUnavailable::kKeepShare},
+                                                            {"fail-closed", WhenUnavailable::kFailClosed}};
+constexpr conf::Word<LogLevel> kLevels[] = {{"debug", LogLevel::kDebug},
+                                            {"info", LogLevel::kInfo},
+                                            {"warn", LogLevel::kWarn},
+                                            {"error", LogLevel::kError}};
+constexpr conf::Word<LogFormat> kFormats[] = {{"json", LogFormat::kJson}, {"text", LogFormat::kText}};
 
 }  // namespace
 
@@ -49,7 +47,7 @@ void Bind(conf::Object& o, Redis& redis) {
              Range{conf::Duration(std::chrono::milliseconds(100)), conf::Duration(std::chrono::minutes(1))});
   o.Optional("when_unavailable", conf::Choice(redis.when_unavailable, "policy", kWhenUnavailable));
   if (redis.timeout >= redis.lease)
-    o.Error("must be shorter than lease, or a lease ends before it can be renewed", "timeout");
+    o.Error("must be shorter than lease, so that a lease can be renewed in time", "timeout");
   if (o.Has("username") && !o.Has("password")) o.Error("needs a password", "username");
   RefuseIdleTls(o, redis.url, redis.tls);
 }

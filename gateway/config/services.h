@@ -9,6 +9,7 @@
 #include "conf/secret.h"
 #include "conf/time.h"
 #include "gateway/config/types.h"
+#include "gateway/log.h"
 
 namespace gateway::config {
 
@@ -28,7 +29,7 @@ struct Redis {
   WhenUnavailable when_unavailable = WhenUnavailable::kKeepShare;
 };
 
-enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
+using LogLevel = log::Level;
 enum class LogFormat : uint8_t { kJson, kText };
 
 struct Log {

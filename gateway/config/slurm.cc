@@ -9,7 +9,7 @@ namespace {
 
 struct NodesPath {
   std::string operator()(const std::string& path) const {
-    return path.starts_with('/') ? "" : "must be an absolute path: it is the nodes', not this machine's";
+    return path.starts_with('/') ? "" : "must be an absolute path, as on the nodes";
   }
 };
 
@@ -18,7 +18,7 @@ struct SocketPath {
   std::string operator()(const std::string& path) const {
     constexpr size_t kLongest = 107;
     if (!path.starts_with('/')) return "must be an absolute path";
-    return path.size() > kLongest ? "is longer than the 107 bytes that a Unix socket can have" : "";
+    return path.size() > kLongest ? "is longer than 107 bytes, the limit for the path of a Unix socket" : "";
   }
 };
 
@@ -34,7 +34,7 @@ struct Word {
 
 struct Words {
   std::string operator()(const std::vector<std::string>& all) const {
-    if (all.empty()) return "must name one at least";
+    if (all.empty()) return "must not be empty";
     for (const std::string& text : all) {
       if (std::string wrong = Word()(text); !wrong.empty()) return wrong;
     }
@@ -65,9 +65,9 @@ void Bind(conf::Object& o, Slurm& slurm) {
   o.Optional("directory", slurm.directory, NodesPath());
   o.Optional("logs", slurm.logs, NodesPath());
   if (!o.reading()) return;
-  if (o.Has("url") == o.Has("socket")) o.Error("wants either url or socket: one way to slurmrestd");
+  if (o.Has("url") == o.Has("socket")) o.Error("give either url or socket of slurmrestd");
   if (o.Has("url") && !o.Has("token"))
-    o.Error("is required with url: over a network, slurmrestd knows us by it", "token");
+    o.Error("is required with url; slurmrestd authenticates the gateway by it", "token");
   RefuseIdleTls(o, slurm.url, slurm.tls);
 }
 

@@ -1,6 +1,5 @@
 #include "gateway/config/tenant.h"
 
-#include <array>
 #include <utility>
 
 #include "conf/reader.h"
@@ -8,10 +7,10 @@
 namespace gateway::config {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Period>, 3> kPeriods = {
-    {{"day", Period::kDay}, {"week", Period::kWeek}, {"month", Period::kMonth}}};
-constexpr std::array<std::pair<std::string_view, StoreContent>, 3> kStoreContent = {
-    {{"none", StoreContent::kNone}, {"prompts", StoreContent::kPrompts}, {"full", StoreContent::kFull}}};
+constexpr conf::Word<Period> kPeriods[] = {
+    {"day", Period::kDay}, {"week", Period::kWeek}, {"month", Period::kMonth}};
+constexpr conf::Word<StoreContent> kStoreContent[] = {
+    {"none", StoreContent::kNone}, {"prompts", StoreContent::kPrompts}, {"full", StoreContent::kFull}};
 
 // A zero is more likely a slip than a wish, and readers differ on whether it means none or no limit.
 struct AboveZero {
@@ -58,7 +57,7 @@ static void Bind(conf::Object& o, Budget& budget) {
   o.Optional("device", budget.device, ValidName());
   if (!o.reading()) return;
   if (!o.Has("usd") && !o.Has("tokens") && !o.Has("device_hours"))
-    o.Error("needs an amount: usd, tokens or device_hours");
+    o.Error("give usd, tokens or device_hours");
   if (o.Has("device") && (o.Has("usd") || o.Has("tokens") || !o.Has("device_hours"))) {
     o.Error(
         "device is the kind of devices that device_hours are of: give it with device_hours alone, and "
@@ -67,7 +66,7 @@ static void Bind(conf::Object& o, Budget& budget) {
 }
 
 std::string_view Name(Period period) {
-  return conf::WordOf<Period>(kPeriods, period);
+  return conf::WordOf(kPeriods, period);
 }
 
 void Bind(conf::Object& o, Tenant& tenant) {

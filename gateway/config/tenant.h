@@ -12,6 +12,9 @@
 
 namespace gateway::config {
 
+// Bytes of a tenant's path: a record of the ledger has room for as many.
+inline constexpr size_t kMaxTenantPath = 256;
+
 // Absent is no limit. Zero is refused: to forbid a model, do not list it.
 struct Limits {
   std::optional<uint64_t> requests_per_minute;

@@ -17,16 +17,16 @@
 namespace gateway::config {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Api>, 10> kApis = {{{"chat", Api::kChat},
-                                                                     {"completions", Api::kCompletions},
-                                                                     {"embeddings", Api::kEmbeddings},
-                                                                     {"responses", Api::kResponses},
-                                                                     {"messages", Api::kMessages},
-                                                                     {"rerank", Api::kRerank},
-                                                                     {"score", Api::kScore},
-                                                                     {"audio", Api::kAudio},
-                                                                     {"images", Api::kImages},
-                                                                     {"tokenize", Api::kTokenize}}};
+constexpr conf::Word<Api> kApis[] = {{"chat", Api::kChat},
+                                     {"completions", Api::kCompletions},
+                                     {"embeddings", Api::kEmbeddings},
+                                     {"responses", Api::kResponses},
+                                     {"messages", Api::kMessages},
+                                     {"rerank", Api::kRerank},
+                                     {"score", Api::kScore},
+                                     {"audio", Api::kAudio},
+                                     {"images", Api::kImages},
+                                     {"tokenize", Api::kTokenize}};
 
 constexpr std::array<std::pair<std::string_view, uint16_t>, 6> kSchemePorts = {
     {{"http", 80}, {"https", 443}, {"redis", 6379}, {"rediss", 6379}, {"udp", 514}, {"tcp", 601}}};
@@ -168,7 +168,7 @@ std::string ToString(const Url& url) {
 }
 
 std::string_view Name(Api api) {
-  return conf::WordOf<Api>(kApis, api);
+  return conf::WordOf(kApis, api);
 }
 
 std::optional<Api> FamilyOf(router::Api api) {

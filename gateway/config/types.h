@@ -11,7 +11,7 @@
 
 #include "conf/secret.h"
 #include "conf/time.h"
-#include "router/api.h"
+#include "router/facts/api.h"
 
 namespace conf {
 class Object;

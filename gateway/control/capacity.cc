@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "router/admission/room.h"
+#include "router/load/headroom.h"
 #include "scheduler/engine/presets.h"
 
 namespace gateway::control {
@@ -26,16 +26,16 @@ Reckoned ReckonCapacity(const std::string& preset, std::span<const router::Engin
   double measured = 0;
   double max_running = 0;
   double kv_tokens = 0;
-  router::Tally sum;
+  router::SpeedTotals sum;
   for (const router::EngineSignals* engine : engines) {
-    const router::Signals signals = engine->Read(now);
+    const router::ReplicaSignals signals = engine->Read(now);
     if (signals.rate_measured && signals.prefill_rate > 0) {
       prefill += signals.prefill_rate;
       ++measured;
     }
     max_running = std::max(max_running, signals.max_running);
     kv_tokens = std::max(kv_tokens, engine->kv_tokens());
-    const router::Tally tally = engine->tally();
+    const router::SpeedTotals tally = engine->totals();
     sum.answers += tally.answers;
     sum.token_seconds += tally.token_seconds;
     sum.token_requests += tally.token_requests;
@@ -54,9 +54,9 @@ Reckoned ReckonCapacity(const std::string& preset, std::span<const router::Engin
 }
 
 double OccupiedOf(const router::EngineSignals& engine, const scheduler::autoscale::Capacity& capacity,
-                  const router::RoomSpec& room, conf::Duration inter_token, conf::TimePoint now) {
-  if (router::IsFull(engine.ReadSeen(now), room)) return 1;
-  const router::Signals signals = engine.Read(now);
+                  const router::HeadroomLimits& room, conf::Duration inter_token, conf::TimePoint now) {
+  if (router::IsFull(engine.ReadObserved(now), room)) return 1;
+  const router::ReplicaSignals signals = engine.Read(now);
   if (signals.requests < 1) return 0;  // what stays in an idle cache keeps nobody busy
   const double context = signals.kv_use * capacity.kv_tokens / signals.requests;
   const double most = MostInTime(capacity, context, inter_token);

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "conf/time.h"
-#include "router/admission/room_spec.h"
-#include "router/engine_signals.h"
+#include "router/load/engine_signals.h"
+#include "router/routes/headroom_limits.h"
 #include "scheduler/autoscale/capacity.h"
 
 namespace gateway::control {
@@ -25,8 +25,8 @@ Reckoned ReckonCapacity(const std::string& preset, std::span<const router::Engin
                         conf::TimePoint now);
 
 // Of a ready replica, the part of its batch or KV cache that is in use: 0 to 1. One that was seen to be full
-// (router/admission/room.h) is, whatever has been reckoned.
+// (router/admission/headroom.h) is, whatever has been reckoned.
 double OccupiedOf(const router::EngineSignals& engine, const scheduler::autoscale::Capacity& capacity,
-                  const router::RoomSpec& room, conf::Duration inter_token, conf::TimePoint now);
+                  const router::HeadroomLimits& room, conf::Duration inter_token, conf::TimePoint now);
 
 }  // namespace gateway::control

@@ -82,7 +82,7 @@ void DeviceMeter::Serve(std::span<const ledger::Served> served, std::span<const 
 
 std::vector<DeviceRecord> DeviceMeter::Next(std::span<const HeldDevices> holdings, const HeldBy& by,
                                             conf::TimePoint until) const {
-  const int64_t end = Millis(until);
+  const int64_t now = Millis(until);
   std::map<Key, std::vector<const HeldDevices*>> groups;
   for (const HeldDevices& holding : holdings) {
     if (holding.milli > 0 && Means(by, holding))
@@ -90,8 +90,15 @@ std::vector<DeviceRecord> DeviceMeter::Next(std::span<const HeldDevices> holding
   }
   std::vector<DeviceRecord> out;
   for (const auto& [key, group] : groups) {
-    int64_t from = end;
-    for (const HeldDevices* holding : group) from = std::min(from, FromOf(*holding));
+    const auto end_of = [now](const HeldDevices& holding) {
+      return holding.until ? std::min(now, Millis(*holding.until)) : now;
+    };
+    int64_t from = now;
+    int64_t end = 0;
+    for (const HeldDevices* holding : group) {
+      from = std::min(from, FromOf(*holding));
+      end = std::max(end, end_of(*holding));
+    }
     const auto weights = weights_.find(key);
     const Weights* served = weights == weights_.end() ? nullptr : &weights->second;
     bool first = true;
@@ -100,7 +107,8 @@ std::vector<DeviceRecord> DeviceMeter::Next(std::span<const HeldDevices> holding
       if (from < begun_ms_) to = std::min(to, begun_ms_);
       int64_t held = 0;
       for (const HeldDevices* holding : group)
-        held += std::max<int64_t>(to - std::max(from, FromOf(*holding)), 0) * holding->milli;
+        held += std::max<int64_t>(std::min(to, end_of(*holding)) - std::max(from, FromOf(*holding)), 0) *
+                holding->milli;
       const bool dead = !first && from < begun_ms_;
       Share(*group.front(), from, to, held, dead ? nullptr : served, out);
       from = to;

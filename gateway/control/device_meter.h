@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -32,8 +33,9 @@ struct HeldDevices {
   std::string job{};     // of a job: its id
   std::string tenant{};  // of a job: its path, or empty
   std::string kind{};
-  int64_t milli = 0;        // thousandths of devices
-  conf::TimePoint since{};  // it holds them
+  int64_t milli = 0;                       // thousandths of devices
+  conf::TimePoint since{};                 // it holds them
+  std::optional<conf::TimePoint> until{};  // it held them: nothing of it runs any more
 };
 
 // Which of a model's replicas, or of jobs, are meant.

@@ -1,7 +1,6 @@
 #include "gateway/control/grant.h"
 
 #include <algorithm>
-#include <set>
 
 namespace gateway::control {
 
@@ -61,17 +60,6 @@ int64_t HeldMilli(const scheduler::Cluster& cluster, const Grant& grant) {
   const scheduler::KindId kind = cluster.type_of(holding->node).kind;
   const scheduler::PartitionLayout& layout = cluster.layouts[cluster.kinds[kind].layout];
   return devices * layout.profiles[holding->profile - 1u].compute * scheduler::kWholeDevice / layout.compute;
-}
-
-std::vector<std::string> KindsOf(const scheduler::Cluster& cluster,
-                                 std::span<const scheduler::DeviceAsk> asks) {
-  std::set<std::string> kinds;
-  for (const scheduler::DeviceAsk& ask : asks) {
-    kinds.insert(ask.kinds.begin(), ask.kinds.end());
-    if (!ask.kinds.empty()) continue;
-    for (const scheduler::DeviceKind& kind : cluster.kinds) kinds.insert(kind.name);
-  }
-  return {kinds.begin(), kinds.end()};
 }
 
 }  // namespace gateway::control

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -22,9 +21,5 @@ std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster,
 
 // Thousandths of devices; of a partition, by the compute of the device that it has. 0: there is no such one.
 int64_t HeldMilli(const scheduler::Cluster& cluster, const plugins::launchers::Grant& grant);
-
-// The kinds of devices that can satisfy one of the asks, in order.
-std::vector<std::string> KindsOf(const scheduler::Cluster& cluster,
-                                 std::span<const scheduler::DeviceAsk> asks);
 
 }  // namespace gateway::control

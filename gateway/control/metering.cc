@@ -55,9 +55,9 @@ net::Task<bool> Metering::UpToNow(HeldBy by) {
 }
 
 net::Task<bool> Metering::Count(HeldBy by, conf::TimePoint until) {
-  if (!co_await turns_.Take()) co_return false;
+  if (!co_await turns_.Lock()) co_return false;
   const bool counted = co_await CountInTurn(std::move(by), until);
-  turns_.Give();
+  turns_.Unlock();
   if (counted == failing_) {
     failing_ = !counted;
     failing_ ? log::Error("time of devices cannot be written down; none is given back before it is")

@@ -19,8 +19,8 @@
 #include <tuple>
 #include <vector>
 
-#include "gateway/admin/turns.h"
 #include "gateway/control/device_meter.h"
+#include "gateway/net/async_mutex.h"
 #include "gateway/net/loop.h"
 
 namespace gateway::control {
@@ -69,7 +69,7 @@ class Metering {
   const conf::TimePoint begun_;
   DeviceMeter meter_;
   DeviceTotals totals_;
-  admin::Turns turns_;
+  net::AsyncMutex turns_;
   net::Sleep pause_;
   std::vector<ledger::DeviceRecord> undecided_;  // which may be on disk, from the front
   bool first_ = true;                            // nothing has been counted yet

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "conf/sources.h"
+#include "gateway/config/sources.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/tls.h"
 #include "plugins/launchers/slurm.h"
@@ -32,7 +33,7 @@ std::function<absl::StatusOr<std::string>()> TokenOf(const conf::Secret& token) 
     return [token]() -> absl::StatusOr<std::string> { return std::string(token.Reveal()); };
   }
   return [path = token.reference().substr(kFile.size())]() -> absl::StatusOr<std::string> {
-    absl::StatusOr<std::string> text = conf::SystemSources().file(path);
+    absl::StatusOr<std::string> text = SystemSources().file(path);
     while (text.ok() && text->ends_with('\n')) text->pop_back();
     return text;
   };

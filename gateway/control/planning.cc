@@ -1,27 +1,20 @@
 #include "gateway/control/planning.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <array>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "gateway/config/cut_devices.h"
-#include "gateway/control/fleet.h"
-#include "gateway/control/grant.h"
 #include "scheduler/io/explanation_text.h"
 #include "scheduler/state/node_state.h"
 
 namespace gateway::control {
 namespace {
 
-using config::Victim;
-using plugins::launchers::Grant;
 using scheduler::Holding;
-using scheduler::WorkClass;
 
-constexpr conf::Duration kLongestRest = std::chrono::seconds(10);  // between cycles, while somebody waits
+constexpr conf::Duration kLongestRest = std::chrono::seconds(10);  // between cycles, while a workload waits
 constexpr uint64_t kSeed = 1;
 
 std::string FirstLeaf(const std::vector<scheduler::Queue>& queues) {
@@ -33,23 +26,11 @@ std::string FirstLeaf(const std::vector<scheduler::Queue>& queues) {
   return {};
 }
 
-std::vector<WorkClass> SparedBy(const std::vector<Victim>& may_preempt) {
-  constexpr std::array<std::pair<WorkClass, Victim>, 4> kOf = {{{WorkClass::kTraining, Victim::kTraining},
-                                                                {WorkClass::kBatch, Victim::kBatch},
-                                                                {WorkClass::kArray, Victim::kBatch},
-                                                                {WorkClass::kNotebook, Victim::kNotebook}}};
-  std::vector<WorkClass> spared;
-  spared.reserve(kOf.size());
-  for (const auto& [work, victim] : kOf) {
-    if (std::ranges::find(may_preempt, victim) == may_preempt.end()) spared.push_back(work);
-  }
-  return spared;
-}
-
 }  // namespace
 
 Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
     : policy_(scaling.planning.policy),
+      queues_(scaling.planning.queues),
       first_queue_(FirstLeaf(scaling.planning.queues)),
       uncut_(config::UncutKinds(scaling)),
       last_(now) {
@@ -58,117 +39,13 @@ Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
   seated_.queues = scaling.planning.queues;
 }
 
-scheduler::Job Planning::JobOf(const std::string& run, const config::ModelPolicy& policy,
-                               conf::TimePoint now) const {
-  const config::Placement& placement = policy.placement;
-  scheduler::Ask ask{.cpu_milli = placement.cpu_milli, .memory_mib = placement.memory_mib};
-  ask.devices.reserve(placement.devices.size());
-  for (const config::DeviceNeed& need : placement.devices) ask.devices.push_back(need.ask);
-  config::AskForUncut(ask, uncut_);
-  scheduler::Job job;
-  job.id = run;
-  job.queue = placement.queue.empty() ? first_queue_ : placement.queue;
-  job.user = "tidegate";
-  job.work = scheduler::WorkClass::kInference;
-  job.priority = static_cast<int32_t>(placement.priority);
-  job.roles = {{.name = "replica", .ask = std::move(ask)}};
-  job.preemptible = false;
-  job.never_preempts = SparedBy(placement.may_preempt);
-  job.array = policy.model();
-  job.spread = placement.spread == config::Spread::kLeaf;
-  job.submitted = now;
-  return job;
-}
-
-bool Planning::Seat(const std::string& run, const config::ModelPolicy& policy, const Grant& grant,
-                    conf::TimePoint since) {
-  const std::optional<Holding> holding = HoldingOf(seated_.cluster, grant);
-  if (!holding) return false;
-  scheduler::JobState job;
-  job.job = JobOf(run, policy, since);
-  job.phase = scheduler::Phase::kRunning;
-  job.members = {{.role = 0, .rank = 0, .holding = *holding}};
-  job.started = job.checkpointed = since;
-  return Seat(std::move(job));
-}
-
-void Planning::Begin() {
-  if (planner_) return;
-  planner_ = std::make_unique<scheduler::Planner>(seated_, policy_);
-  for (const scheduler::JobState& job : seated_.jobs) {
-    if (IsReplicaRun(job.job.id)) jobs_.emplace(job.job.id, planner_->jobs().Find(job.job.id));
+scheduler::Planner& Planning::planner() {
+  if (!planner_) {
+    planner_ = std::make_unique<scheduler::Planner>(seated_, policy_);
+    seated_.jobs.clear();
+    changed_ = true;
   }
-  seated_.jobs.clear();
-}
-
-void Planning::Submit(const std::string& run, const config::ModelPolicy& policy, conf::TimePoint now) {
-  Begin();
-  jobs_.emplace(run, planner_->Submit(JobOf(run, policy, now), now));
-  changed_ = true;
-}
-
-void Planning::Leave(const std::string& run, conf::TimePoint now) {
-  Begin();
-  const auto job = jobs_.find(run);
-  if (job == jobs_.end()) return;
-  planner_->Ended(job->second, now);
-  jobs_.erase(job);
-  changed_ = true;
-}
-
-void Planning::See(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now) {
-  Begin();
-  scheduler::Snapshot seen = planner_->TakeSnapshot(now);
-  std::vector<uint32_t> ours(seen.cluster.nodes.size());
-  for (const scheduler::JobState& job : seen.jobs) {
-    for (const scheduler::MemberAt& member : job.members) ours[member.holding.node] |= member.holding.devices;
-    for (const scheduler::MemberAt& member : job.leaving) ours[member.holding.node] |= member.holding.devices;
-  }
-  std::map<std::string_view, const plugins::launchers::SharedNode*> by_name;
-  for (const plugins::launchers::SharedNode& node : nodes) by_name[node.name] = &node;
-  seen.health.resize(seen.cluster.nodes.size());
-  for (size_t n = 0; n < seen.cluster.nodes.size(); ++n) {
-    scheduler::NodeHealth& health = seen.health[n];
-    const auto found = by_name.find(seen.cluster.nodes[n].name);
-    health.health = found == by_name.end() ? scheduler::Health::kQuarantined : found->second->health;
-    health.broken_devices = 0;
-    const scheduler::NodeType& type = seen.cluster.type_of(static_cast<scheduler::NodeId>(n));
-    const uint32_t devices = type.devices;
-    uint32_t left = 0;
-    if (devices > 0 && found != by_name.end()) {
-      const plugins::launchers::SharedNode& node = *found->second;
-      const uint32_t there = node.kind == seen.cluster.kinds[type.kind].name ? node.devices : 0;
-      left = node.taken + devices - std::min(devices, there);
-    }
-    for (uint32_t d = 0; d < devices && left > 0; ++d) {
-      if ((ours[n] >> d & 1) != 0) continue;
-      health.broken_devices |= uint32_t{1} << d;
-      --left;
-    }
-  }
-  Become(std::move(seen));
-}
-
-void Planning::See(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now) {
-  Begin();
-  scheduler::Snapshot seen = planner_->TakeSnapshot(now);
-  seen.health.resize(seen.cluster.nodes.size());
-  for (size_t n = 0; n < seen.cluster.nodes.size(); ++n) {
-    seen.health[n].broken_devices = 0;
-    for (const plugins::launchers::DeviceFault& fault : faults) {
-      if (fault.node == seen.cluster.nodes[n].name)
-        seen.health[n].broken_devices |= uint32_t{1} << fault.device;
-    }
-  }
-  Become(std::move(seen));
-}
-
-void Planning::Become(scheduler::Snapshot seen) {
-  planner_.reset();  // looks at the cluster of the snapshot that it was made from
-  seated_ = std::move(seen);
-  jobs_.clear();
-  Begin();
-  changed_ = true;
+  return *planner_;
 }
 
 bool Planning::Seat(scheduler::JobState job) {
@@ -181,7 +58,7 @@ bool Planning::Seat(scheduler::JobState job) {
       const scheduler::NodeType& type = cluster.type_of(holding.node);
       if (holding.devices >> type.devices != 0) return false;
       const auto at = nodes.try_emplace(holding.node, scheduler::EmptyNode(cluster, holding.node)).first;
-      const scheduler::TypeView view = cluster.view(cluster.nodes[holding.node].type);
+      const scheduler::TypeView view = ViewOf(cluster, cluster.nodes[holding.node].type);
       if (!scheduler::IsFree(at->second, holding, view)) return false;
       scheduler::Take(at->second, holding, view);
     }
@@ -195,41 +72,77 @@ bool Planning::Seat(scheduler::JobState job) {
   return true;
 }
 
-scheduler::Planner& Planning::planner() {
-  Begin();
-  return *planner_;
+void Planning::Submit(scheduler::Job job, conf::TimePoint now) {
+  planner().Submit(std::move(job), now);
+  changed_ = true;
 }
 
-Planning::Outcome Planning::Run(conf::TimePoint now) {
-  Begin();
-  const std::optional<conf::TimePoint> due = planner_->NextDue();
-  const bool time = (due && *due <= now) || (planner_->pending() > 0 && now - last_ >= kLongestRest);
-  Outcome out;
-  if (!changed_ && !time) return out;
+void Planning::Leave(const std::string& id, conf::TimePoint now) {
+  const scheduler::JobIndex job = planner().jobs().Find(id);
+  if (job == scheduler::kNone) return;
+  planner().Ended(job, now);
+  changed_ = true;
+}
+
+bool Planning::Knows(const std::string& id) {
+  return planner().jobs().Find(id) != scheduler::kNone;
+}
+
+void Planning::UpdateNodes(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now) {
+  const scheduler::ClusterState& state = planner().state();
+  std::map<std::string_view, const plugins::launchers::SharedNode*> by_name;
+  for (const plugins::launchers::SharedNode& node : nodes) by_name[node.name] = &node;
+  for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
+    const auto found = by_name.find(cluster().nodes[n].name);
+    if (found == by_name.end()) {
+      planner().UpdateNode(n, scheduler::Health::kQuarantined, 0, now);
+      continue;
+    }
+    const plugins::launchers::SharedNode& node = *found->second;
+    const scheduler::NodeType& type = cluster().type_of(n);
+    uint32_t ours = 0;
+    for (const scheduler::MemberId member : state.on(n)) ours |= state.member(member).holding.devices;
+    uint32_t left = 0;
+    if (type.devices > 0) {
+      const uint32_t there = node.kind == cluster().kinds[type.kind].name ? node.devices : 0;
+      left = node.taken + type.devices - std::min<uint32_t>(type.devices, there);
+    }
+    uint32_t broken = 0;
+    for (uint32_t d = 0; d < type.devices && left > 0; ++d) {
+      if ((ours >> d & 1) != 0) continue;
+      broken |= uint32_t{1} << d;
+      --left;
+    }
+    planner().UpdateNode(n, node.health, broken, now);
+  }
+  changed_ = true;
+}
+
+void Planning::UpdateFaults(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now) {
+  for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
+    uint32_t broken = 0;
+    for (const plugins::launchers::DeviceFault& fault : faults) {
+      if (fault.node == cluster().nodes[n].name) broken |= uint32_t{1} << fault.device;
+    }
+    planner().UpdateNode(n, planner().state().health(n), broken, now);
+  }
+  changed_ = true;
+}
+
+std::optional<scheduler::Plan> Planning::Run(conf::TimePoint now) {
+  const std::optional<conf::TimePoint> due = planner().NextDue();
+  const bool time = (due && *due <= now) || (planner().pending() > 0 && now - last_ >= kLongestRest);
+  if (!changed_ && !time) return std::nullopt;
   changed_ = false;
   last_ = now;
-  scheduler::Rng rng = scheduler::CycleRng(kSeed, planner_->version());
-  scheduler::Plan plan = planner_->Run(now, rng);
-  for (scheduler::Action& action : plan.actions) {
-    if (!jobs_.contains(action.job)) {
-      out.of_jobs.push_back(std::move(action));
-    } else if (action.kind == scheduler::ActionKind::kStart) {
-      out.starts.push_back({std::move(action.job), GrantOf(cluster(), action.members.front().holding),
-                            std::move(action.why.text)});
-    } else {
-      out.evicted.emplace_back(std::move(action.job), std::move(action.why.text));
-    }
-  }
-  for (auto& [job, reason] : plan.waiting) {
-    (jobs_.contains(job) ? out.unplaced : out.waiting).emplace_back(std::move(job), std::move(reason.text));
-  }
-  return out;
+  scheduler::Rng rng = scheduler::CycleRng(kSeed, planner().version());
+  return planner().Run(now, rng);
 }
 
-std::string Planning::Explain(const std::string& run, conf::TimePoint now) const {
-  const auto job = jobs_.find(run);
-  if (job == jobs_.end()) return {};
-  return fmt::format("{}", fmt::join(scheduler::io::InWords(planner_->Explain(job->second, now)), " "));
+std::vector<std::string> Planning::Explain(const std::string& id, conf::TimePoint now) {
+  const scheduler::JobIndex job = planner().jobs().Find(id);
+  if (job == scheduler::kNone) return {};
+  return scheduler::io::InWords(planner().Explain(job, now));
 }
 
 }  // namespace gateway::control

@@ -1,11 +1,11 @@
-// Planning: the planner as the control loop uses it: replicas are jobs of one member each, by their run's id.
-// Other work (training, batch) stands in the same planner, beside them.
+// Planning: the planner as the control loop uses it: workloads are its jobs, by their ids.
 //
 // Decides nothing: the planner does. One thread; times must not go back.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,64 +17,48 @@ namespace gateway::control {
 
 class Planning {
  public:
-  explicit Planning(const config::Scaling& scaling, conf::TimePoint now);
+  Planning(const config::Scaling& scaling, conf::TimePoint now);
 
-  // Of what ran before this process: takes what it has been given. False: that is not there (any more), or
-  // taken already. Before the first Submit.
-  bool Seat(const std::string& run, const config::ModelPolicy& policy, const plugins::launchers::Grant& grant,
-            conf::TimePoint since);
+  // A workload that ran or waited before this process: it keeps what it has been given. False: that is not
+  // there (any more), or is taken already. Before the first Submit.
+  bool Seat(scheduler::JobState job);
 
-  void Submit(const std::string& run, const config::ModelPolicy& policy, conf::TimePoint now);
-  // It has ended, or is not wanted any more.
-  void Leave(const std::string& run, conf::TimePoint now);
+  void Submit(scheduler::Job job, conf::TimePoint now);
+  // It has ended, or is not wanted any more. Nothing, if the planner does not know it.
+  void Leave(const std::string& id, conf::TimePoint now);
+  bool Knows(const std::string& id);
 
-  // How the nodes of a cluster that others use too are, what they have, and how many devices others hold:
-  // which of them is not ours to say, so the lowest that we have not given away count as gone, and so do
-  // those that only our own description of the cluster has. A node that is not among them is not used.
-  void See(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
+  // The state of the nodes of a cluster that others use too, and how many devices others hold there. Which of
+  // them is not ours to say, so the lowest that we have not given away count as gone, and so do those that
+  // only our own description of the cluster has. A node that is not among them is not used.
+  void UpdateNodes(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
 
   // Devices that nothing new is given; what has them keeps them.
-  void See(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now);
+  void UpdateFaults(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now);
 
-  struct Start {
-    std::string run;
-    plugins::launchers::Grant grant;
-    std::string why;
-  };
-  struct Outcome {
-    std::vector<Start> starts;
-    std::vector<std::pair<std::string, std::string>> unplaced;  // run, and why it waits
-    std::vector<std::pair<std::string, std::string>> evicted;   // run that is to stop, and why
-    std::vector<scheduler::Action> of_jobs;                     // of all other work
-    std::vector<std::pair<std::string, std::string>> waiting;   // job, and why it waits
-  };
-  // Other work: of what ran or waited before this process, as it stood then; false: what it holds is not
-  // there (any more), or taken already. Before the first Submit, and after the replicas.
-  bool Seat(scheduler::JobState job);
-  // For who asks it for other work, and says so.
+  // A cycle, if something has changed since the last one or it is time for one.
+  std::optional<scheduler::Plan> Run(conf::TimePoint now);
+
+  // In whole sentences why it waits; none, if the planner does not know it.
+  std::vector<std::string> Explain(const std::string& id, conf::TimePoint now);
+
+  // For what it is told beside this. Changed() says that it was told something: a cycle is due.
   scheduler::Planner& planner();
   void Changed() { changed_ = true; }
 
-  // A cycle, if something has changed since the last one or it is time for one.
-  Outcome Run(conf::TimePoint now);
-
-  // In whole sentences why it waits.
-  std::string Explain(const std::string& run, conf::TimePoint now) const;
-
-  const scheduler::Planner& planner() const { return *planner_; }
   const scheduler::Cluster& cluster() const { return seated_.cluster; }
+  const std::vector<scheduler::Queue>& queues() const { return queues_; }
+  const std::string& first_queue() const { return first_queue_; }  // a leaf
+  // Kinds of devices that are not cut, where others are (config/cut_devices.h).
+  const std::vector<std::string>& uncut() const { return uncut_; }
 
  private:
-  scheduler::Job JobOf(const std::string& run, const config::ModelPolicy& policy, conf::TimePoint now) const;
-  void Begin();
-  void Become(scheduler::Snapshot seen);
-
   const scheduler::Policy policy_;
-  std::string first_queue_;
-  const std::vector<std::string> uncut_;  // kinds of devices, where others are cut
-  scheduler::Snapshot seated_;            // its cluster is the planner's
+  const std::vector<scheduler::Queue> queues_;
+  const std::string first_queue_;
+  const std::vector<std::string> uncut_;
+  scheduler::Snapshot seated_;  // before the planner begins: what runs; its cluster is the planner's
   std::unique_ptr<scheduler::Planner> planner_;
-  std::map<std::string, scheduler::JobIndex> jobs_;
   bool changed_ = false;
   conf::TimePoint last_{};
 };

@@ -72,7 +72,7 @@ scheduler::autoscale::Signals Meter::Next(const Asked& asked, const ModelQueue& 
   if (queue.waiting() == 0) return signals;
   signals.held = queue.waiting();
   signals.demand.backlog = static_cast<double>(asked.held_work_ns) * 1e-9;
-  for (const ModelQueue::Band& band : queue.Look(now, 0).bands)
+  for (const ModelQueue::Band& band : queue.Describe(now, 0).bands)
     signals.demand.oldest = std::max(signals.demand.oldest, band.oldest);
   return signals;
 }

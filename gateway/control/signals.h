@@ -9,8 +9,8 @@
 #include <string>
 
 #include "gateway/metrics/shard_metrics.h"
-#include "gateway/queue/model_queue.h"
-#include "gateway/runtime.h"
+#include "gateway/shard/model_queue.h"
+#include "gateway/shard/runtime.h"
 #include "scheduler/autoscale/autoscaler.h"
 
 namespace gateway::control {

@@ -10,19 +10,35 @@
 #include <vector>
 
 #include "conf/time.h"
-#include "gateway/control/replica.h"
+#include "plugins/launchers/launcher.h"
 
 namespace gateway::control {
 
-struct ReplicaStatus {
+enum class ReplicaState : uint8_t {
+  kWaiting,    // for a place, or for the next try after failures
+  kLaunching,  // has devices; the launcher is asked
+  kWarming,    // its processes run; it does not answer yet
+  kReady,
+  kDraining,  // takes no new requests
+  kStopping,
+};
+inline constexpr size_t kReplicaStates = 6;
+std::string_view Name(ReplicaState state);
+
+struct MemberPlace {
   std::string run;
-  std::string model;
-  State state = State::kWaiting;
   std::string node;
   std::string kind;  // of its devices; empty: it has none
   std::vector<uint8_t> devices;
-  std::string address;      // HOST:PORT; empty: not known yet
-  conf::TimePoint since{};  // of the state
+};
+
+struct ReplicaStatus {
+  std::string run;  // its id, which is its leader's run
+  std::string model;
+  ReplicaState state = ReplicaState::kWaiting;
+  std::vector<MemberPlace> members;  // the leader first; none while it waits for a place
+  std::string address;               // HOST:PORT; empty: not known yet
+  conf::TimePoint since{};           // of the state
   conf::TimePoint wanted{};
   bool adopted = false;
   uint32_t in_flight = 0;
@@ -57,7 +73,7 @@ struct ModelStatus {
   double held = 0;
   double headroom = 0;               // of the law demand, for first tokens that were late: a part of demand
   std::vector<ClassStatus> classes;  // the most urgent first
-  uint32_t replicas[kStates] = {};
+  uint32_t replicas[kReplicaStates] = {};
   uint32_t failures = 0;                        // of starts, in a row
   std::optional<conf::TimePoint> next_start{};  // not before that, because of them
   std::string trouble;  // why there are fewer than are wanted; empty: they come, or are there

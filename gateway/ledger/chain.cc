@@ -5,34 +5,14 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "conf/hex.h"
+
 namespace gateway::ledger {
 namespace {
 
 constexpr std::string_view kLinkKey = ",\"chain\":\"";
 constexpr std::string_view kLineEnd = "\"}";
 constexpr size_t kSuffix = kLinkKey.size() + 64 + kLineEnd.size();
-constexpr char kHex[] = "0123456789abcdef";
-
-constexpr uint8_t kNoNibble = 0xFF;
-
-// The value of each lower-case hex digit.
-constexpr std::array<uint8_t, 256> kNibbles = [] {
-  std::array<uint8_t, 256> nibbles{};
-  nibbles.fill(kNoNibble);
-  for (uint8_t i = 0; i < 16; ++i) nibbles[static_cast<uint8_t>(kHex[i])] = i;
-  return nibbles;
-}();
-
-uint8_t Nibble(char c) {
-  return kNibbles[static_cast<uint8_t>(c)];
-}
-
-void PutHex(const uint8_t* bytes, size_t size, char* to) {
-  for (size_t i = 0; i < size; ++i) {
-    to[2 * i] = kHex[bytes[i] >> 4];
-    to[2 * i + 1] = kHex[bytes[i] & 15];
-  }
-}
 
 // A broken libcrypto is no state to go on from.
 void Require(int ok) {
@@ -62,23 +42,6 @@ size_t FindValue(std::string_view body, std::string_view key) {
 
 }  // namespace
 
-std::string Hex(const uint8_t* bytes, size_t size) {
-  std::string hex(size * 2, '0');
-  PutHex(bytes, size, hex.data());
-  return hex;
-}
-
-bool ParseHex(std::string_view hex, uint8_t* bytes, size_t size) {
-  if (hex.size() != size * 2) return false;
-  for (size_t i = 0; i < size; ++i) {
-    const uint8_t high = Nibble(hex[2 * i]);
-    const uint8_t low = Nibble(hex[2 * i + 1]);
-    if (high == kNoNibble || low == kNoNibble) return false;
-    bytes[i] = static_cast<uint8_t>(high << 4 | low);
-  }
-  return true;
-}
-
 void Hasher::Free::operator()(void* context) const {
   EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context));
 }
@@ -102,9 +65,7 @@ Digest Hasher::Hash(std::string_view first, std::string_view second) {
 
 Digest FinishLine(std::string* out, size_t begin, const Digest& previous, Hasher& hasher) {
   const Digest link = hasher.Link(previous, std::string_view(*out).substr(begin));
-  std::array<char, 2 * link.size()> hex;
-  PutHex(link.data(), link.size(), hex.data());
-  out->append(kLinkKey).append(hex.data(), hex.size()).append(kLineEnd).push_back('\n');
+  out->append(kLinkKey).append(conf::Hex(link)).append(kLineEnd).push_back('\n');
   return link;
 }
 
@@ -114,7 +75,7 @@ std::optional<LineParts> SplitLine(std::string_view line) {
   parts.body = line.substr(0, line.size() - kSuffix);
   const std::string_view suffix = line.substr(parts.body.size());
   if (suffix.substr(0, kLinkKey.size()) != kLinkKey || suffix.substr(kSuffix - kLineEnd.size()) != kLineEnd ||
-      !ParseHex(suffix.substr(kLinkKey.size(), 64), parts.link.data(), parts.link.size())) {
+      !conf::ParseHex(suffix.substr(kLinkKey.size(), 64), parts.link)) {
     return std::nullopt;
   }
   std::string_view rest = parts.body;

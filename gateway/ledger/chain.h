@@ -17,12 +17,6 @@ namespace gateway::ledger {
 
 using Digest = std::array<uint8_t, 32>;
 
-std::string Hex(const uint8_t* bytes, size_t size);
-inline std::string Hex(const Digest& digest) {
-  return Hex(digest.data(), digest.size());
-}
-bool ParseHex(std::string_view hex, uint8_t* bytes, size_t size);
-
 // SHA-256 through one EVP context that is used again and again. Not shared between threads.
 class Hasher {
  public:

@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "conf/hex.h"
 #include "conf/text.h"
+#include "gateway/net/files.h"
 
 namespace gateway::ledger {
 namespace {
@@ -33,7 +35,7 @@ absl::Status Committer::Ready() {
   state_.segment_begun_us = Now();
   LineWriter(&pending_, state_.next_seq, state_.segment_begun_us, Kind::kSegment)
       .Uint("format", 1)
-      .Text("previous", Hex(state_.link));
+      .Text("previous", conf::Hex(state_.link));
   Finish(0);
   --since_checkpoint_;  // a segment's first record alone is no reason for a checkpoint
   return absl::OkStatus();
@@ -161,7 +163,7 @@ void Committer::AddCheckpoint(bool seal) {
   line.Text("signer", key_->public_key().Fingerprint());
   const Signature signature =
       key_->Sign(CheckpointMessage(state_.link, std::string_view(pending_).substr(begin)));
-  line.Text("signature", Hex(signature.data(), signature.size()));
+  line.Text("signature", conf::Hex(signature));
   Finish(begin);
   checkpoint_ = pending_.substr(begin);
   head_due_ = true;
@@ -200,7 +202,7 @@ absl::Status Committer::Write() {
 }
 
 absl::Status Committer::WriteHead() {
-  absl::Status written = ReplaceFile(options_.dir + "/head.json", checkpoint_);
+  absl::Status written = net::ReplaceFile(options_.dir + "/head.json", checkpoint_);
   if (written.ok()) head_due_ = false;
   return written;
 }
@@ -246,7 +248,7 @@ absl::Status Committer::Retain(bool* more) {
   if (absl::Status written = Write(); !written.ok()) return written;
   if (absl::Status removed = options_.files->Remove(oldest.path); !removed.ok()) return removed;
   *more = true;
-  return SyncDirectory(options_.dir);
+  return net::SyncDirectory(options_.dir);
 }
 
 // False: the oldest segment stays.
@@ -256,7 +258,7 @@ absl::StatusOr<bool> Committer::RecordRemoval(const std::vector<SegmentName>& se
   for (const SegmentName& segment : segments) {
     std::error_code error;
     bytes.push_back(std::filesystem::file_size(segment.path, error));
-    if (error) return SystemError("measure", segment.path, error.value());
+    if (error) return net::SystemError("measure", segment.path, error.value());
     total += bytes.back();
   }
   absl::StatusOr<LineReader> next = LineReader::Open(segments[1].path);

@@ -22,7 +22,7 @@
 
 #include "conf/time.h"
 #include "gateway/ledger/chain.h"
-#include "gateway/ledger/files.h"
+#include "gateway/ledger/file_ops.h"
 #include "gateway/ledger/record.h"
 #include "gateway/ledger/render.h"
 #include "gateway/ledger/segment.h"

@@ -14,6 +14,7 @@
 #include "gateway/ledger/chain.h"
 #include "gateway/ledger/segment.h"
 #include "gateway/ledger/tail.h"
+#include "gateway/net/files.h"
 
 namespace gateway::ledger {
 namespace {
@@ -117,7 +118,7 @@ absl::StatusOr<Resume> FindResume(int fd, const std::string& path, bool csv) {
   while (true) {
     const ssize_t n = pread(fd, chunk, sizeof chunk, static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return SystemError("read", path, errno);
+    if (n < 0) return net::SystemError("read", path, errno);
     if (n == 0) return resume;
     if (at == 0 && chunk[0] != (csv ? 's' : '{')) {
       return absl::InvalidArgumentError(conf::Abseil(fmt::format(
@@ -216,33 +217,26 @@ absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions&
 
 absl::StatusOr<ExportResult> ExportToFile(const std::string& dir, const ExportOptions& options,
                                           const std::string& path) {
-  absl::StatusOr<Fd> file = OpenFile(path, O_CREAT | O_RDWR);
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_CREAT | O_RDWR);
   if (!file.ok()) return file.status();
   const bool csv = options.format == ExportFormat::kCsv;
   absl::StatusOr<Resume> resume = FindResume(file->get(), path, csv);
   if (!resume.ok()) return resume.status();
-  if (ftruncate(file->get(), static_cast<off_t>(resume->bytes)) != 0) return SystemError("cut", path, errno);
-  uint64_t at = resume->bytes;
-  int error = 0;
+  if (ftruncate(file->get(), static_cast<off_t>(resume->bytes)) != 0)
+    return net::SystemError("cut", path, errno);
+  if (lseek(file->get(), 0, SEEK_END) < 0) return net::SystemError("seek in", path, errno);
+  absl::Status written;
   const auto write = [&](std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t n = pwrite(file->get(), text.data(), text.size(), static_cast<off_t>(at));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) {
-        error = errno;
-        return false;
-      }
-      at += static_cast<uint64_t>(n);
-      text.remove_prefix(static_cast<size_t>(n));
-    }
-    return true;
+    written = net::WriteAll(file->get(), path, text);
+    return written.ok();
   };
   ExportOptions rest = options;
   rest.from_seq = std::max(options.from_seq, resume->last_seq + 1);
   absl::StatusOr<ExportResult> result = ExportResult{};
   if (!csv || resume->bytes > 0 || write(CsvHeader())) result = Export(dir, rest, write);
-  if (result.ok() && error == 0 && fsync(file->get()) != 0) error = errno;
-  return error != 0 ? SystemError("write", path, error) : result;
+  if (!written.ok()) return written;
+  if (result.ok() && fsync(file->get()) != 0) return net::SystemError("sync", path, errno);
+  return result;
 }
 
 }  // namespace gateway::ledger

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 #include "conf/time.h"
 #include "gateway/ledger/chain.h"
-#include "gateway/ledger/files.h"
 #include "gateway/ledger/segment.h"
 #include "gateway/ledger/tail.h"
+#include "gateway/net/files.h"
 
 namespace gateway::ledger {
 namespace {
@@ -65,7 +66,7 @@ uint64_t ParseNumber(std::string_view text) {
 
 absl::Status Index::Remove(const std::string& ledger_dir) {
   for (const char* suffix : {"", "-wal", "-shm"}) {
-    if (absl::Status removed = RemoveFile(IndexPath(ledger_dir) + suffix); !removed.ok()) return removed;
+    if (absl::Status removed = net::RemoveFile(IndexPath(ledger_dir) + suffix); !removed.ok()) return removed;
   }
   return absl::OkStatus();
 }
@@ -78,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Index>> Index::Open(const std::string& ledger_dir
 }
 
 absl::StatusOr<std::unique_ptr<Index>> Index::OpenOnce(const std::string& dir) {
-  absl::StatusOr<Database> db = Database::Open(IndexPath(dir));
+  auto db = sqlite::Database::Open(IndexPath(dir), sqlite::Database::Sync::kNormal);
   if (!db.ok()) return db.status();
   std::unique_ptr<Index> index(new Index(dir, *std::move(db)));
   if (absl::Status prepared = index->Prepare(); !prepared.ok()) return prepared;
@@ -89,9 +90,9 @@ absl::StatusOr<std::unique_ptr<Index>> Index::OpenOnce(const std::string& dir) {
 }
 
 absl::Status Index::Prepare() {
-  if (absl::Status made = db_.Execute(kSchema); !made.ok()) return made;
-  const auto prepare = [this](std::optional<Statement>* into, std::string_view sql) {
-    absl::StatusOr<Statement> statement = db_.Prepare(sql);
+  if (absl::Status made = db_->Execute(kSchema); !made.ok()) return made;
+  const auto prepare = [this](std::optional<sqlite::Statement>* into, std::string_view sql) {
+    absl::StatusOr<sqlite::Statement> statement = db_->Prepare(sql);
     if (!statement.ok()) return statement.status();
     *into = *std::move(statement);
     return absl::OkStatus();
@@ -143,15 +144,15 @@ absl::StatusOr<bool> Index::Matches() {
   if (batch->lines.empty()) return false;
   if (batch->lines[0].seq != applied_seq_) return true;  // removed by retention
   const std::optional<LineParts> parts = SplitLine(batch->lines[0].text);
-  return parts && Hex(parts->link) == *link;
+  return parts && conf::Hex(parts->link) == *link;
 }
 
 absl::Status Index::InTransaction(std::string_view begin, const std::function<absl::Status()>& work) {
-  if (absl::Status begun = db_.Execute(std::string(begin)); !begun.ok()) return begun;
+  if (absl::Status begun = db_->Execute(std::string(begin)); !begun.ok()) return begun;
   absl::Status ended = work();
-  if (ended.ok()) ended = db_.Execute("COMMIT");
+  if (ended.ok()) ended = db_->Execute("COMMIT");
   if (ended.ok()) return ended;
-  db_.Execute("ROLLBACK").IgnoreError();
+  db_->Execute("ROLLBACK").IgnoreError();
   text_ids_.clear();
   return ended;
 }
@@ -196,7 +197,7 @@ absl::StatusOr<size_t> Index::Apply(size_t max_records) {
   if (count == 0) return count;
   if (absl::Status added = AddUsages(sums.minutes); !added.ok()) return added;
   if (absl::Status added = AddSpent(&sums.spent); !added.ok()) return added;
-  if (absl::Status set = SetMeta("applied_link", Hex(link)); !set.ok()) return set;
+  if (absl::Status set = SetMeta("applied_link", conf::Hex(link)); !set.ok()) return set;
   if (absl::Status set = SetMeta("applied_seq", std::to_string(tail_->after_seq())); !set.ok()) return set;
   applied_seq_ = tail_->after_seq();
   return count;
@@ -263,7 +264,7 @@ absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text
   if (absl::Status added = AddSpent(spent); !added.ok()) return added;
   const RetentionPart at = ReadRetention(parts.body);
   if (at.part == 1) {
-    if (absl::Status dropped = db_.Execute("DELETE FROM spent WHERE pending = 1"); !dropped.ok())
+    if (absl::Status dropped = db_->Execute("DELETE FROM spent WHERE pending = 1"); !dropped.ok())
       return dropped;
   }
   for (const SpendRow& row : ReadRows(text)) {
@@ -284,7 +285,7 @@ absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text
     }
   }
   if (at.part < at.parts) return absl::OkStatus();
-  return db_.Execute(
+  return db_->Execute(
       fmt::format("DELETE FROM spent WHERE pending = 0 AND origin <= {}; UPDATE spent SET pending = 0 WHERE "
                   "pending = 1",
                   at.to_seq));
@@ -364,7 +365,7 @@ absl::Status Index::InsertSpent(int64_t pending, const SpentPlace& place, const 
   return add_spent_->Bind(11, sums.device_us).Run();
 }
 
-absl::Status Index::InsertUsage(Statement& into, const Row& row, const Sum& sums) {
+absl::Status Index::InsertUsage(sqlite::Statement& into, const Row& row, const Sum& sums) {
   into.Bind(1, row.seconds).Bind(2, row.begin).Bind(3, row.segment);
   for (size_t i = 0; i < row.of.size(); ++i) into.Bind(static_cast<int>(i) + 4, row.of[i]);
   into.Bind(12, sums.requests).Bind(13, sums.errors).Bind(14, sums.input).Bind(15, sums.cached);
@@ -379,7 +380,7 @@ absl::Status Index::Forget() {
   if (!said.ok()) return said.status();
   const uint64_t first = segments->empty() ? 1 : segments->front().first_seq;
   if (first <= std::max<uint64_t>(ParseNumber(*said), 1)) return absl::OkStatus();
-  if (absl::Status dropped = db_.Execute(
+  if (absl::Status dropped = db_->Execute(
           fmt::format("DELETE FROM usage WHERE segment < {0}; DELETE FROM spent WHERE origin < {0}; "
                       "DELETE FROM event WHERE seq < {0}; DELETE FROM held WHERE seq < {0}",
                       first));
@@ -392,7 +393,7 @@ absl::Status Index::Forget() {
 
 absl::StatusOr<int64_t> Index::TextId(std::string_view text) {
   if (const auto found = text_ids_.find(conf::Abseil(text)); found != text_ids_.end()) return found->second;
-  for (std::optional<Statement>* statement : {&find_text_, &insert_text_}) {
+  for (std::optional<sqlite::Statement>* statement : {&find_text_, &insert_text_}) {
     absl::StatusOr<bool> row = (*statement)->Bind(1, text).Step();
     const int64_t id = row.ok() && *row ? (*statement)->Int(0) : 0;
     (*statement)->Reset();
@@ -406,7 +407,7 @@ absl::StatusOr<int64_t> Index::TextId(std::string_view text) {
 }
 
 absl::StatusOr<std::string> Index::Meta(std::string_view name) {
-  absl::StatusOr<Statement> statement = db_.Prepare("SELECT value FROM meta WHERE name = ?");
+  absl::StatusOr<sqlite::Statement> statement = db_->Prepare("SELECT value FROM meta WHERE name = ?");
   if (!statement.ok()) return statement.status();
   absl::StatusOr<bool> row = statement->Bind(1, name).Step();
   if (!row.ok()) return row.status();
@@ -420,8 +421,8 @@ absl::Status Index::ReadApplied() {
 }
 
 absl::Status Index::SetMeta(std::string_view name, std::string_view value) {
-  absl::StatusOr<Statement> statement =
-      db_.Prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)");
+  absl::StatusOr<sqlite::Statement> statement =
+      db_->Prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)");
   if (!statement.ok()) return statement.status();
   return statement->Bind(1, name).Bind(2, value).Run();
 }

@@ -28,8 +28,8 @@
 #include "conf/time.h"
 #include "gateway/ledger/parse.h"
 #include "gateway/ledger/spend.h"
-#include "gateway/ledger/sqlite.h"
 #include "gateway/ledger/tail.h"
+#include "gateway/store/sqlite.h"
 
 namespace gateway::ledger {
 
@@ -133,7 +133,7 @@ class Index {
     Spent spent;
   };
 
-  Index(std::string dir, Database db) : dir_(std::move(dir)), db_(std::move(db)) {}
+  Index(std::string dir, std::unique_ptr<sqlite::Database> db) : dir_(std::move(dir)), db_(std::move(db)) {}
   static absl::StatusOr<std::unique_ptr<Index>> OpenOnce(const std::string& dir);
   absl::Status Prepare();
   absl::StatusOr<bool> Matches();
@@ -148,7 +148,7 @@ class Index {
   absl::StatusOr<Dimensions> DimensionsOf(const CloseFacts& close);
   absl::StatusOr<Dimensions> DimensionsOf(const Record& devices);
   absl::Status AddUsages(const Usages& minutes);
-  absl::Status InsertUsage(Statement& into, const Row& row, const Sum& sums);
+  absl::Status InsertUsage(sqlite::Statement& into, const Row& row, const Sum& sums);
   // Leaves `spent` empty.
   absl::Status AddSpent(Spent* spent);
   absl::Status InsertSpent(int64_t pending, const SpentPlace& place, const Sum& sums);
@@ -162,13 +162,13 @@ class Index {
   absl::Status SetMeta(std::string_view name, std::string_view value);
 
   std::string dir_;
-  Database db_;
+  std::unique_ptr<sqlite::Database> db_;
   RecordParser parser_;
   Record record_;
   std::optional<Tail> tail_;  // where Apply goes on
   uint64_t applied_seq_ = 0;
-  std::optional<Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_, add_spent_,
-      add_held_;
+  std::optional<sqlite::Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_,
+      add_spent_, add_held_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;
 };
 

@@ -65,8 +65,8 @@ std::optional<UsageBy> ParseUsageBy(std::string_view name) {
 
 absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
   if (since_us >= until_us) return absl::OkStatus();
-  absl::StatusOr<Statement> segments =
-      db_.Prepare("SELECT DISTINCT segment FROM usage WHERE seconds = ? AND begin = ?");
+  absl::StatusOr<sqlite::Statement> segments =
+      db_->Prepare("SELECT DISTINCT segment FROM usage WHERE seconds = ? AND begin = ?");
   if (!segments.ok()) return segments.status();
   segments->Bind(1, kMinute).Bind(2, since_us / (kMinute * kSecondUs));
   while (true) {
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
 
 absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
   if (absl::Status read = ReadApplied(); !read.ok()) return read;
-  if (absl::Status emptied = db_.Execute("DELETE FROM edge"); !emptied.ok()) return emptied;
+  if (absl::Status emptied = db_->Execute("DELETE FROM edge"); !emptied.ok()) return emptied;
   const Window window(query.since_us, query.until_us);
   for (const Range& edge : window.edges_us) {
     if (absl::Status read = ReadEdge(edge.begin, edge.end); !read.ok()) return read;
@@ -148,7 +148,7 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
       "sum(requests) + sum(device_us) > 0 ORDER BY {}",
       columns, span(kHour, window.hours), span(kMinute, window.minutes[0]), span(kMinute, window.minutes[1]),
       groups, groups);
-  absl::StatusOr<Statement> statement = db_.Prepare(sql);
+  absl::StatusOr<sqlite::Statement> statement = db_->Prepare(sql);
   if (!statement.ok()) return statement.status();
   statement->Bind(1, query.tenant).Bind(2, query.model);
   std::vector<UsageRow> rows;
@@ -182,7 +182,7 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
 }
 
 absl::StatusOr<std::vector<SpendRow>> Index::SpentSince(int64_t day) {
-  absl::StatusOr<Statement> statement = db_.Prepare(
+  absl::StatusOr<sqlite::Statement> statement = db_->Prepare(
       "SELECT (SELECT text FROM text WHERE id = tenant), (SELECT text FROM text WHERE id = key), "
       "(SELECT text FROM text WHERE id = model), sum(input), sum(output), sum(cost), "
       "(SELECT text FROM text WHERE id = device), sum(device_us) FROM spent "
@@ -207,7 +207,7 @@ absl::StatusOr<std::vector<SpendRow>> Index::SpentSince(int64_t day) {
 }
 
 absl::StatusOr<std::vector<LastHeld>> Index::LastDevices() {
-  absl::StatusOr<Statement> statement = db_.Prepare(
+  absl::StatusOr<sqlite::Statement> statement = db_->Prepare(
       "SELECT model, job, device, from_us, until_us, held_us, device_us FROM held ORDER BY model, job, "
       "device");
   if (!statement.ok()) return statement.status();

@@ -13,7 +13,7 @@
 
 #include "conf/text.h"
 #include "gateway/ledger/crc32c.h"
-#include "gateway/ledger/files.h"
+#include "gateway/net/files.h"
 
 namespace gateway::ledger {
 namespace {
@@ -117,25 +117,25 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::st
                     layout.ring_bytes, layout.slots, RingFor(layout.slots))));
   }
   const std::string fresh = path + ".new";
-  absl::StatusOr<Fd> file = OpenFile(fresh, O_CREAT | O_TRUNC | O_RDWR);
+  absl::StatusOr<net::Fd> file = net::OpenFile(fresh, O_CREAT | O_TRUNC | O_RDWR);
   if (!file.ok()) return file.status();
   std::unique_ptr<ShardJournal> journal(new ShardJournal(layout, healthy));
   journal->head_bytes_ = RoundUp(kHeaderBytes + layout.slots * sizeof(Slot));
   const size_t total = journal->head_bytes_ + layout.ring_bytes;
   // Blocks now, or a full disk would be a SIGBUS later.
   if (const int error = posix_fallocate(file->get(), 0, static_cast<off_t>(total)); error != 0) {
-    return SystemError("reserve space for", fresh, error);
+    return net::SystemError("reserve space for", fresh, error);
   }
   void* head = mmap(nullptr, journal->head_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
-  if (head == MAP_FAILED) return SystemError("map", fresh, errno);
+  if (head == MAP_FAILED) return net::SystemError("map", fresh, errno);
   journal->header_ = static_cast<Header*>(head);
   void* twice = mmap(nullptr, 2 * layout.ring_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (twice == MAP_FAILED) return SystemError("map", fresh, errno);
+  if (twice == MAP_FAILED) return net::SystemError("map", fresh, errno);
   journal->ring_ = static_cast<char*>(twice);
   for (char* half : {journal->ring_, journal->ring_ + layout.ring_bytes}) {
     if (mmap(half, layout.ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(),
              static_cast<off_t>(journal->head_bytes_)) == MAP_FAILED) {
-      return SystemError("map", fresh, errno);
+      return net::SystemError("map", fresh, errno);
     }
   }
   std::memset(journal->ring_, 0, layout.ring_bytes);  // faults every page in now, not under a request
@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::st
   journal->free_slots_.reserve(layout.slots);
   for (uint32_t i = layout.slots; i > 0; --i) journal->free_slots_.push_back(i - 1);
   journal->next_n_ = layout.first_n;
-  if (rename(fresh.c_str(), path.c_str()) != 0) return SystemError("rename to", path, errno);
+  if (rename(fresh.c_str(), path.c_str()) != 0) return net::SystemError("rename to", path, errno);
   return journal;
 }
 
@@ -257,7 +257,7 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
   using Header = ShardJournal::Header;
   using Slot = ShardJournal::Slot;
   constexpr size_t kMaxFile = size_t{2} << 30;
-  absl::StatusOr<std::string> read = ReadFile(path, kMaxFile);
+  absl::StatusOr<std::string> read = net::ReadFile(path, kMaxFile);
   if (!read.ok()) return read.status();
   const auto bad = [&](std::string_view why) {
     return absl::DataLossError(conf::Abseil(fmt::format("{} is no journal: {}", path, why)));

@@ -11,6 +11,7 @@
 
 #include "conf/text.h"
 #include "gateway/ledger/recovery.h"
+#include "gateway/net/files.h"
 #include "gateway/thread.h"
 
 namespace gateway::ledger {
@@ -28,12 +29,12 @@ uint64_t MicrosSince(Steady::time_point begin) {
       std::chrono::duration_cast<std::chrono::microseconds>(Steady::now() - begin).count());
 }
 
-absl::StatusOr<Fd> Lock(const std::string& dir) {
+absl::StatusOr<net::Fd> Lock(const std::string& dir) {
   const std::string path = dir + "/lock";
-  absl::StatusOr<Fd> file = OpenFile(path, O_CREAT | O_RDWR);
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_CREAT | O_RDWR);
   if (!file.ok()) return file;
   if (flock(file->get(), LOCK_EX | LOCK_NB) == 0) return file;
-  if (errno != EWOULDBLOCK) return SystemError("lock", path, errno);
+  if (errno != EWOULDBLOCK) return net::SystemError("lock", path, errno);
   return absl::FailedPreconditionError(conf::Abseil(fmt::format(
       "{} is in use by another process: a ledger has one writer, give each its own state_dir", dir)));
 }
@@ -68,9 +69,9 @@ absl::StatusOr<std::unique_ptr<Ledger>> Ledger::Open(Options options) {
   }
   if (options.files == nullptr) options.files = &FileOps::Posix();
   for (const std::string& dir : {options.dir, options.journal_dir}) {
-    if (absl::Status made = MakeDirectories(dir); !made.ok()) return made;
+    if (absl::Status made = net::MakeDirectories(dir); !made.ok()) return made;
   }
-  absl::StatusOr<Fd> lock = Lock(options.dir);
+  absl::StatusOr<net::Fd> lock = Lock(options.dir);
   if (!lock.ok()) return lock.status();
   absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(options.dir);
   if (!segments.ok()) return segments.status();
@@ -78,8 +79,8 @@ absl::StatusOr<std::unique_ptr<Ledger>> Ledger::Open(Options options) {
   if (!key.ok()) return key.status();
   const std::string public_path = options.dir + "/signing.pub";
   const std::string pem = key->public_key().Pem();
-  if (absl::StatusOr<std::string> have = ReadFile(public_path, 64 * 1024); !have.ok() || *have != pem) {
-    if (absl::Status written = ReplaceFile(public_path, pem, 0644); !written.ok()) return written;
+  if (absl::StatusOr<std::string> have = net::ReadFile(public_path, 64 * 1024); !have.ok() || *have != pem) {
+    if (absl::Status written = net::ReplaceFile(public_path, pem, 0644); !written.ok()) return written;
   }
   absl::StatusOr<Recovered> found =
       Recover(options.dir, options.journal_dir, key->public_key(), options.files);
@@ -89,7 +90,7 @@ absl::StatusOr<std::unique_ptr<Ledger>> Ledger::Open(Options options) {
   return ledger;
 }
 
-Ledger::Ledger(Options options, Fd lock, SigningKey key)
+Ledger::Ledger(Options options, net::Fd lock, SigningKey key)
     : options_(std::move(options)),
       lock_(std::move(lock)),
       key_(std::move(key)),
@@ -171,7 +172,7 @@ void Ledger::Replay(Recovered* found) {
 absl::Status Ledger::MakeJournals(const Recovered& found) {
   for (const std::string& path : found.unreadable_journals) {
     if (rename(path.c_str(), (path + ".unreadable").c_str()) != 0)
-      return SystemError("set aside", path, errno);
+      return net::SystemError("set aside", path, errno);
   }
   std::vector<std::string> kept;
   for (uint32_t shard = 0; shard < options_.shards; ++shard) {
@@ -193,9 +194,9 @@ absl::Status Ledger::MakeJournals(const Recovered& found) {
   }
   for (const std::string& path : found.journal_files) {
     if (std::find(kept.begin(), kept.end(), path) != kept.end()) continue;
-    if (absl::Status removed = RemoveFile(path); !removed.ok()) return removed;
+    if (absl::Status removed = net::RemoveFile(path); !removed.ok()) return removed;
   }
-  return SyncDirectory(options_.journal_dir);
+  return net::SyncDirectory(options_.journal_dir);
 }
 
 void Ledger::OnDurable(Position position, std::function<void(const absl::Status&)> then) {

@@ -141,7 +141,7 @@ class Ledger {
     std::function<void(const absl::Status&)> then;
   };
 
-  Ledger(Options options, Fd lock, SigningKey key);
+  Ledger(Options options, net::Fd lock, SigningKey key);
   absl::Status Begin(Recovered found);
   void Replay(Recovered* found);
   absl::Status MakeJournals(const Recovered& found);
@@ -160,7 +160,7 @@ class Ledger {
   void SetRetention(const absl::Status& status);
 
   const Options options_;
-  const Fd lock_;
+  const net::Fd lock_;
   const SigningKey key_;
   std::atomic<bool> healthy_{true};
   std::vector<std::unique_ptr<ShardJournal>> journals_;

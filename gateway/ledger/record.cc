@@ -2,20 +2,37 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <span>
+
+#include "conf/words.h"
 
 namespace gateway::ledger {
 namespace {
 
 static_assert(sizeof(OpenHead) == 24 && sizeof(CloseHead) == 136 && sizeof(ContentHead) == 32);
 
-constexpr std::array<std::string_view, kKinds> kKindNames = {
-    "open",    "close", "content", "config",  "key",        "admin",     "action",
-    "devices", "start", "stop",    "segment", "checkpoint", "retention", "recovery"};
-constexpr std::array<std::string_view, kEndReasons> kReasonNames = {
-    "done", "length", "client_gone", "upstream_failed", "timed_out", "bad_request", "refused", "interrupted"};
-constexpr std::array<std::string_view, kTokenSources> kSourceNames = {"none", "upstream", "counted",
-                                                                      "estimated"};
+constexpr conf::Word<Kind> kKindWords[] = {
+    {"open", Kind::kOpen},           {"close", Kind::kClose},      {"content", Kind::kContent},
+    {"config", Kind::kConfig},       {"key", Kind::kKey},          {"admin", Kind::kAdmin},
+    {"action", Kind::kAction},       {"devices", Kind::kDevices},  {"start", Kind::kStart},
+    {"stop", Kind::kStop},           {"segment", Kind::kSegment},  {"checkpoint", Kind::kCheckpoint},
+    {"retention", Kind::kRetention}, {"recovery", Kind::kRecovery}};
+constexpr conf::Word<EndReason> kReasonWords[] = {{"done", EndReason::kDone},
+                                                  {"length", EndReason::kLength},
+                                                  {"client_gone", EndReason::kClientGone},
+                                                  {"upstream_failed", EndReason::kUpstreamFailed},
+                                                  {"timed_out", EndReason::kTimedOut},
+                                                  {"bad_request", EndReason::kBadRequest},
+                                                  {"refused", EndReason::kRefused},
+                                                  {"interrupted", EndReason::kInterrupted},
+                                                  {"key_revoked", EndReason::kKeyRevoked}};
+constexpr conf::Word<TokenSource> kSourceWords[] = {{"none", TokenSource::kNone},
+                                                    {"upstream", TokenSource::kUpstream},
+                                                    {"counted", TokenSource::kCounted},
+                                                    {"estimated", TokenSource::kEstimated}};
+static_assert(std::size(kKindWords) == kKinds && std::size(kReasonWords) == kEndReasons &&
+              std::size(kSourceWords) == kTokenSources);
 
 constexpr std::array<size_t, 7> kOpenCaps = {kMaxRequest, kMaxClientRequest, kMaxTenant, kMaxKey,
                                              kMaxModel,   kMaxApi,           kMaxClient};
@@ -42,28 +59,24 @@ bool Take(std::string_view* rest, std::span<const uint16_t> lengths,
 }  // namespace
 
 std::string_view Name(Kind kind) {
-  return kKindNames[static_cast<size_t>(kind)];
+  return conf::WordOf(kKindWords, kind);
 }
 std::string_view Name(EndReason reason) {
-  return kReasonNames[static_cast<size_t>(reason)];
+  return conf::WordOf(kReasonWords, reason);
 }
 std::string_view Name(TokenSource source) {
-  return kSourceNames[static_cast<size_t>(source)];
+  return conf::WordOf(kSourceWords, source);
 }
 std::string_view Name(ContentPart part) {
   return part == ContentPart::kPrompt ? "prompt" : "answer";
 }
 
 std::optional<Kind> ParseKind(std::string_view name) {
-  const auto found = std::find(kKindNames.begin(), kKindNames.end(), name);
-  if (found == kKindNames.end()) return std::nullopt;
-  return static_cast<Kind>(found - kKindNames.begin());
+  return conf::ValueOf(kKindWords, name);
 }
 
 std::optional<EndReason> ParseEndReason(std::string_view name) {
-  const auto found = std::find(kReasonNames.begin(), kReasonNames.end(), name);
-  if (found == kReasonNames.end()) return std::nullopt;
-  return static_cast<EndReason>(found - kReasonNames.begin());
+  return conf::ValueOf(kReasonWords, name);
 }
 
 bool IsError(EndReason reason) {

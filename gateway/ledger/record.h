@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/config/tenant.h"
+
 namespace gateway::ledger {
 
 enum class Kind : uint8_t {
@@ -42,8 +44,9 @@ enum class EndReason : uint8_t {
   kBadRequest,      // the engine refused the request itself (4xx)
   kRefused,         // never admitted: authentication, permission, limit, full queue
   kInterrupted,     // the gateway died or lost the request; counts are those so far
+  kKeyRevoked,      // its key was revoked while it ran
 };
-inline constexpr size_t kEndReasons = 8;
+inline constexpr size_t kEndReasons = 9;
 
 enum class TokenSource : uint8_t { kNone, kUpstream, kCounted, kEstimated };
 inline constexpr size_t kTokenSources = 4;
@@ -140,9 +143,9 @@ struct Event {
   std::string detail = {};  // a JSON object, or empty
 };
 
-inline constexpr size_t kMaxRequest = 64, kMaxClientRequest = 128, kMaxTenant = 256, kMaxKey = 128,
-                        kMaxModel = 128, kMaxApi = 48, kMaxClient = 64, kMaxReplica = 128, kMaxLimit = 128,
-                        kMaxError = 64;
+inline constexpr size_t kMaxRequest = 64, kMaxClientRequest = 128, kMaxTenant = config::kMaxTenantPath,
+                        kMaxKey = 128, kMaxModel = 128, kMaxApi = 48, kMaxClient = 64, kMaxReplica = 128,
+                        kMaxLimit = 128, kMaxError = 64;
 inline constexpr size_t kMaxContent = 256 * 1024;
 inline constexpr size_t kMaxEvent = 256 * 1024;  // all its text; a larger one is refused, not cut
 

@@ -10,9 +10,11 @@
 #include <filesystem>
 #include <system_error>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/ledger/parse.h"
 #include "gateway/ledger/spend.h"
+#include "gateway/net/files.h"
 
 namespace gateway::ledger {
 namespace {
@@ -47,7 +49,7 @@ absl::StatusOr<Tail> ScanTail(const SegmentName& segment, const PublicKey& key) 
     const std::optional<LineParts> parts = SplitLine(**line);
     if (begin == 0 && parts && parts->kind == Name(Kind::kSegment) && parts->seq == segment.first_seq) {
       const std::string_view previous = FindText(parts->body, "previous").value_or("");
-      if (ParseHex(previous, tail.link.data(), tail.link.size())) {
+      if (conf::ParseHex(previous, tail.link)) {
         tail.next_seq = parts->seq;
         tail.begun_us = parts->time_us;
       }
@@ -71,9 +73,9 @@ absl::StatusOr<Tail> ScanTail(const SegmentName& segment, const PublicKey& key) 
     }
     if (parts) said = parts->link;
   }
-  absl::StatusOr<Fd> file = OpenFile(segment.path, O_RDONLY);
+  absl::StatusOr<net::Fd> file = net::OpenFile(segment.path, O_RDONLY);
   if (!file.ok()) return file.status();
-  absl::StatusOr<uint64_t> size = FileSize(file->get(), segment.path);
+  absl::StatusOr<uint64_t> size = net::FileSize(file->get(), segment.path);
   if (!size.ok()) return size.status();
   tail.torn = *size - tail.end;
   return tail;
@@ -81,24 +83,24 @@ absl::StatusOr<Tail> ScanTail(const SegmentName& segment, const PublicKey& key) 
 
 // Copies the bytes after `end` to a file of their own, then cuts them off.
 absl::Status SetAside(const SegmentName& segment, uint64_t end, uint64_t torn, Recovered* into) {
-  absl::StatusOr<Fd> file = OpenFile(segment.path, O_RDWR);
+  absl::StatusOr<net::Fd> file = net::OpenFile(segment.path, O_RDWR);
   if (!file.ok()) return file.status();
   std::string bytes(torn, '\0');
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t n =
         pread(file->get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(end + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return SystemError("read", segment.path, n < 0 ? errno : EIO);
+    if (n <= 0) return net::SystemError("read", segment.path, n < 0 ? errno : EIO);
     done += static_cast<size_t>(n);
   }
   const std::string aside = fmt::format("{}.{}.torn", segment.path, end);
-  if (absl::Status written = ReplaceFile(aside, bytes); !written.ok()) return written;
+  if (absl::Status written = net::ReplaceFile(aside, bytes); !written.ok()) return written;
   if (ftruncate(file->get(), static_cast<off_t>(end)) != 0 || fdatasync(file->get()) != 0) {
-    return SystemError("cut", segment.path, errno);
+    return net::SystemError("cut", segment.path, errno);
   }
   into->torn_bytes += torn;
   into->torn_file = std::filesystem::path(aside).filename().string();
-  into->torn_sha256 = Hex(Hasher().Hash(bytes));
+  into->torn_sha256 = conf::Hex(Hasher().Hash(bytes));
   return absl::OkStatus();
 }
 
@@ -196,7 +198,7 @@ absl::Status FindJournals(const std::string& dir, Recovered* into) {
     }
     into->journal_files.push_back(it->path().string());
   }
-  if (error) return SystemError("list", dir, error.value());
+  if (error) return net::SystemError("list", dir, error.value());
   std::sort(into->journal_files.begin(), into->journal_files.end());
   for (const std::string& path : into->journal_files) {
     absl::StatusOr<JournalImage> image = ReadJournal(path);
@@ -213,13 +215,13 @@ absl::Status FindJournals(const std::string& dir, Recovered* into) {
 
 // The head names the last checkpoint that was on disk: if it is not in the chain, the tail was cut.
 void CompareHead(const std::string& dir, Recovered* into) {
-  absl::StatusOr<std::string> head = ReadFile(dir + "/head.json", LineReader::kMaxLine);
+  absl::StatusOr<std::string> head = net::ReadFile(dir + "/head.json", LineReader::kMaxLine);
   if (!head.ok() || head->empty()) return;
   head->pop_back();
   const std::optional<LineParts> parts = SplitLine(*head);
   if (!parts || parts->seq < into->state.next_seq) return;
   into->lost_below = parts->seq;
-  into->lost_link = Hex(parts->link);
+  into->lost_link = conf::Hex(parts->link);
 }
 
 }  // namespace
@@ -239,7 +241,7 @@ absl::StatusOr<Recovered> Recover(const std::string& dir, const std::string& jou
     }
     if (tail->end == 0) {
       // The process died between making the file and its first record.
-      if (absl::Status removed = RemoveFile(last.path); !removed.ok()) return removed;
+      if (absl::Status removed = net::RemoveFile(last.path); !removed.ok()) return removed;
       segments->pop_back();
       continue;
     }

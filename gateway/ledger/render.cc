@@ -1,51 +1,11 @@
 #include "gateway/ledger/render.h"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
+
+#include "conf/json_text.h"
 
 namespace gateway::ledger {
 namespace {
-
-constexpr char kHex[] = "0123456789abcdef";
-
-// The length of the UTF-8 sequence that begins `s`, or 0 when there is no valid one (overlong forms,
-// surrogates and values above U+10FFFF are not).
-size_t Utf8Length(std::string_view s) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
-  const auto tail = [&](size_t i, unsigned char low = 0x80, unsigned char high = 0xBF) {
-    return i < s.size() && at(i) >= low && at(i) <= high;
-  };
-  const unsigned char lead = at(0);
-  if (lead >= 0xC2 && lead <= 0xDF) return tail(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    const unsigned char low = lead == 0xE0 ? 0xA0 : 0x80;
-    const unsigned char high = lead == 0xED ? 0x9F : 0xBF;
-    return tail(1, low, high) && tail(2) ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    const unsigned char low = lead == 0xF0 ? 0x90 : 0x80;
-    const unsigned char high = lead == 0xF4 ? 0x8F : 0xBF;
-    return tail(1, low, high) && tail(2) && tail(3) ? 4 : 0;
-  }
-  return 0;
-}
-
-// Which bytes stand for themselves in a JSON string.
-constexpr std::array<bool, 256> kPlain = [] {
-  std::array<bool, 256> plain{};
-  for (size_t c = 0x20; c < 0x7F; ++c) plain[c] = c != '"' && c != '\\';
-  return plain;
-}();
-
-// The length of what stands for itself at the beginning of `text`.
-size_t PlainLength(std::string_view text) {
-  const auto plain = [&](size_t i) { return kPlain[static_cast<unsigned char>(text[i])]; };
-  size_t i = 0;
-  while (i + 4 <= text.size() && plain(i) && plain(i + 1) && plain(i + 2) && plain(i + 3)) i += 4;
-  while (i < text.size() && plain(i)) ++i;
-  return i;
-}
 
 template <class Number>
 void AppendNumber(std::string* out, Number value) {
@@ -73,49 +33,6 @@ void Optional(LineWriter& line, std::string_view key, std::string_view value) {
 }
 
 }  // namespace
-
-void AppendEscaped(std::string* out, std::string_view text) {
-  size_t done = 0;
-  while (done < text.size()) {
-    const size_t end = done + PlainLength(text.substr(done));
-    out->append(text, done, end - done);
-    done = end;
-    if (done == text.size()) return;
-    const auto c = static_cast<unsigned char>(text[done]);
-    if (c >= 0x80) {
-      const size_t length = Utf8Length(text.substr(done));
-      if (length == 0) {
-        out->append("\\ufffd");
-        ++done;
-      } else {
-        out->append(text, done, length);
-        done += length;
-      }
-      continue;
-    }
-    switch (c) {
-      case '"':
-        out->append("\\\"");
-        break;
-      case '\\':
-        out->append("\\\\");
-        break;
-      case '\n':
-        out->append("\\n");
-        break;
-      case '\r':
-        out->append("\\r");
-        break;
-      case '\t':
-        out->append("\\t");
-        break;
-      default:
-        out->append("\\u00").push_back(kHex[c >> 4]);
-        out->push_back(kHex[c & 15]);
-    }
-    ++done;
-  }
-}
 
 LineWriter::LineWriter(std::string* out, uint64_t seq, int64_t time_us, Kind kind) : out_(out) {
   out_->append("{\"seq\":");
@@ -151,7 +68,7 @@ LineWriter& LineWriter::Bool(std::string_view key, bool value) {
 LineWriter& LineWriter::Text(std::string_view key, std::string_view value) {
   Key(key);
   out_->push_back('"');
-  AppendEscaped(out_, value);
+  conf::AppendEscaped(*out_, value);
   out_->push_back('"');
   return *this;
 }

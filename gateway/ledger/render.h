@@ -27,9 +27,6 @@ class LineWriter {
   std::string* out_;
 };
 
-// Appends `text` escaped for a JSON string, without the quotes.
-void AppendEscaped(std::string* out, std::string_view text);
-
 // Where in its shard's journal a record stood: number `n` of shard `shard`, from 1. n == 0: nowhere.
 struct Origin {
   uint32_t shard = 0;

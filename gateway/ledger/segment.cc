@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "conf/text.h"
+#include "gateway/net/files.h"
 
 namespace gateway::ledger {
 namespace {
@@ -38,14 +39,14 @@ absl::StatusOr<std::vector<SegmentName>> ListSegments(const std::string& dir) {
     if (bad != std::errc{} || rest != name.data() + kDigits) continue;
     segments.push_back({first_seq, it->path().string()});
   }
-  if (error) return SystemError("list", dir, error.value());
+  if (error) return net::SystemError("list", dir, error.value());
   std::sort(segments.begin(), segments.end(),
             [](const SegmentName& a, const SegmentName& b) { return a.first_seq < b.first_seq; });
   return segments;
 }
 
 absl::StatusOr<LineReader> LineReader::Open(const std::string& path, uint64_t offset) {
-  absl::StatusOr<Fd> file = OpenFile(path, O_RDONLY);
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY);
   if (!file.ok()) return file.status();
   return LineReader(path, *std::move(file), offset);
 }
@@ -77,7 +78,7 @@ absl::StatusOr<std::optional<std::string_view>> LineReader::Next() {
     const ssize_t n = pread(file_.get(), buffer_.data() + filled_, kChunk,
                             static_cast<off_t>(offset_ + (filled_ - begin_)));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return SystemError("read", path_, errno);
+    if (n < 0) return net::SystemError("read", path_, errno);
     if (n == 0) return std::nullopt;
     filled_ += static_cast<size_t>(n);
   }
@@ -86,9 +87,9 @@ absl::StatusOr<std::optional<std::string_view>> LineReader::Next() {
 absl::StatusOr<SegmentWriter> SegmentWriter::Create(const std::string& dir, uint64_t first_seq,
                                                     FileOps* files) {
   const std::string path = SegmentPath(dir, first_seq);
-  absl::StatusOr<Fd> file = files->Create(path);
+  absl::StatusOr<net::Fd> file = files->Create(path);
   if (!file.ok()) return file.status();
-  if (absl::Status synced = SyncDirectory(dir); !synced.ok()) {
+  if (absl::Status synced = net::SyncDirectory(dir); !synced.ok()) {
     unlink(path.c_str());
     return synced;
   }
@@ -97,7 +98,7 @@ absl::StatusOr<SegmentWriter> SegmentWriter::Create(const std::string& dir, uint
 
 absl::StatusOr<SegmentWriter> SegmentWriter::Continue(const std::string& path, uint64_t size,
                                                       FileOps* files) {
-  absl::StatusOr<Fd> file = OpenFile(path, O_RDWR);
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDWR);
   if (!file.ok()) return file.status();
   return SegmentWriter(*std::move(file), size, path, files);
 }

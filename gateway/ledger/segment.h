@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/ledger/files.h"
+#include "gateway/ledger/file_ops.h"
 
 namespace gateway::ledger {
 
@@ -43,11 +43,11 @@ class LineReader {
   const std::string& path() const { return path_; }
 
  private:
-  LineReader(std::string path, Fd file, uint64_t offset)
+  LineReader(std::string path, net::Fd file, uint64_t offset)
       : path_(std::move(path)), file_(std::move(file)), offset_(offset) {}
 
   std::string path_;
-  Fd file_;
+  net::Fd file_;
   std::string buffer_;
   size_t begin_ = 0;   // of the next line in buffer_
   size_t filled_ = 0;  // valid bytes of buffer_
@@ -58,7 +58,7 @@ class LineReader {
 // The file that grows. Owned by the ledger thread.
 class SegmentWriter {
  public:
-  SegmentWriter(Fd file, uint64_t size, std::string path, FileOps* files)
+  SegmentWriter(net::Fd file, uint64_t size, std::string path, FileOps* files)
       : file_(std::move(file)), size_(size), path_(std::move(path)), files_(files) {}
 
   // A new segment, durable as a name.
@@ -77,7 +77,7 @@ class SegmentWriter {
  private:
   void ForgetPages();
 
-  Fd file_;
+  net::Fd file_;
   uint64_t size_;
   uint64_t forgotten_ = 0;  // bytes from the front that may have left the page cache
   std::string path_;

@@ -9,8 +9,9 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "conf/hex.h"
 #include "conf/text.h"
-#include "gateway/ledger/files.h"
+#include "gateway/net/files.h"
 
 namespace gateway::ledger {
 namespace {
@@ -62,7 +63,7 @@ absl::StatusOr<PublicKey> PublicKey::FromPem(std::string_view pem) {
 }
 
 absl::StatusOr<PublicKey> PublicKey::Load(const std::string& path) {
-  absl::StatusOr<std::string> pem = ReadFile(path, 64 * 1024);
+  absl::StatusOr<std::string> pem = net::ReadFile(path, 64 * 1024);
   if (!pem.ok()) return pem.status();
   absl::StatusOr<PublicKey> key = FromPem(*pem);
   if (!key.ok()) {
@@ -90,20 +91,20 @@ std::string PublicKey::Fingerprint() const {
   size_t size = raw.size();
   Require(EVP_PKEY_get_raw_public_key(Pkey(key_), raw.data(), &size) == 1);
   const Digest digest = Hasher().Hash({reinterpret_cast<const char*>(raw.data()), size});
-  return Hex(digest.data(), 8);
+  return conf::Hex(std::span(digest).first(8));
 }
 
 absl::StatusOr<SigningKey> SigningKey::LoadOrCreate(const std::string& dir, bool may_create) {
   const std::string path = dir + "/signing.key";
-  absl::StatusOr<Fd> file = OpenFile(path, O_RDONLY);
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY);
   if (file.ok()) {
     struct stat info{};
-    if (fstat(file->get(), &info) != 0) return SystemError("stat", path, errno);
+    if (fstat(file->get(), &info) != 0) return net::SystemError("stat", path, errno);
     if ((info.st_mode & 077) != 0) {
       return absl::FailedPreconditionError(conf::Abseil(fmt::format(
           "{} has mode {:04o}: only its owner may read it, chmod 600 it", path, info.st_mode & 07777)));
     }
-    absl::StatusOr<std::string> pem = ReadFile(path, 64 * 1024);
+    absl::StatusOr<std::string> pem = net::ReadAll(file->get(), path, 64 * 1024);
     if (!pem.ok()) return pem.status();
     const Bio bio = Reading(*pem);
     std::shared_ptr<void> key = Own(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr));
@@ -123,7 +124,7 @@ absl::StatusOr<SigningKey> SigningKey::LoadOrCreate(const std::string& dir, bool
   Require(key != nullptr);
   const Bio bio(BIO_new(BIO_s_mem()));
   Require(PEM_write_bio_PrivateKey(bio.get(), Pkey(key), nullptr, nullptr, 0, nullptr, nullptr) == 1);
-  if (absl::Status written = ReplaceFile(path, Content(bio.get()), 0600); !written.ok()) return written;
+  if (absl::Status written = net::ReplaceFile(path, Content(bio.get()), 0600); !written.ok()) return written;
   return SigningKey(std::move(key));
 }
 
@@ -149,7 +150,7 @@ bool CheckpointIsSigned(const LineParts& checkpoint, const Digest& previous, con
   if (hex.empty() || hex.back() != '"') return false;
   hex.remove_suffix(1);
   Signature signature;
-  return ParseHex(hex, signature.data(), signature.size()) &&
+  return conf::ParseHex(hex, signature) &&
          key.Verify(CheckpointMessage(previous, checkpoint.body.substr(0, at)), signature);
 }
 

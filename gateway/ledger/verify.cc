@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/ledger/record.h"
 #include "gateway/ledger/segment.h"
+#include "gateway/net/files.h"
 
 namespace gateway::ledger {
 namespace {
@@ -20,7 +22,7 @@ constexpr uint64_t kProgressEvery = 4 << 20;
 
 // Whether a gateway holds the directory, so that the last line may be half written.
 bool InUse(const std::string& dir) {
-  absl::StatusOr<Fd> lock = OpenFile(dir + "/lock", O_RDONLY);
+  absl::StatusOr<net::Fd> lock = net::OpenFile(dir + "/lock", O_RDONLY);
   return lock.ok() && flock(lock->get(), LOCK_SH | LOCK_NB) != 0;
 }
 
@@ -68,13 +70,12 @@ void Verification::CheckSegmentRecord(const LineParts& parts) {
   if (parts.seq != named_seq_)
     return Bad(parts.seq, fmt::format("the file is named for record {}", named_seq_));
   if (next_seq_ == 0) {
-    if (!ParseHex(previous, link_.data(), link_.size()))
-      return Bad(parts.seq, "the chain it continues is not given");
+    if (!conf::ParseHex(previous, link_)) return Bad(parts.seq, "the chain it continues is not given");
     next_seq_ = parts.seq;
     report_.first_seq = parts.seq;
     first_previous_ = previous;
     if (parts.seq == 1 && link_ != Digest{}) Bad(1, "the first record of all must continue nothing");
-  } else if (previous != Hex(link_)) {
+  } else if (previous != conf::Hex(link_)) {
     Bad(parts.seq, "it does not continue the segment before");
   }
 }
@@ -202,7 +203,7 @@ void Verification::CheckEnd(const std::string& dir) {
 
 absl::StatusOr<VerifyReport> Verification::Run(const std::string& dir) {
   // The head before the segments: what it names is on disk already.
-  if (absl::StatusOr<std::string> head = ReadFile(dir + "/head.json", LineReader::kMaxLine);
+  if (absl::StatusOr<std::string> head = net::ReadFile(dir + "/head.json", LineReader::kMaxLine);
       head.ok() && !head->empty()) {
     head->pop_back();
     if (const std::optional<LineParts> parts = SplitLine(*head);
@@ -225,7 +226,7 @@ absl::StatusOr<VerifyReport> Verification::Run(const std::string& dir) {
   report_.unsigned_records =
       report_.last_checkpoint_seq == 0 ? report_.records : report_.last_seq - report_.last_checkpoint_seq;
   report_.open_requests = open_.size();
-  report_.last_link = Hex(link_);
+  report_.last_link = conf::Hex(link_);
   if (options_.progress) options_.progress(total_, total_);
   return report_;
 }

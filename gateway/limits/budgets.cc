@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "gateway/keys/key_limits.h"
 #include "gateway/ledger/index.h"
+#include "gateway/people/key_limits.h"
 #include "router/limits/calendar.h"
 
 namespace gateway {

@@ -1,4 +1,4 @@
-// MetricFamilies: collects the samples of one scrape, and keeps the values of a label within bounds.
+// MetricFamilies: collects the samples of one scrape. LabelValues: bounds the values of a label.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -14,8 +14,8 @@
 
 namespace gateway {
 
-// Lets the first `max` values of a label through, for ever, and calls the rest "other": the series of a
-// process stay bounded, and no counter moves to another series. One thread at a time.
+// Keeps the first `max` values of a label for ever, and replaces all others by "other": the number of series
+// is bounded, and no counter moves to another series. One thread at a time.
 class LabelValues {
  public:
   std::string_view Bounded(std::string_view value, size_t max);
@@ -34,14 +34,13 @@ class MetricFamilies {
  public:
   using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-  // The family that the samples that follow belong to. A name that was given before continues it; `help` is
-  // then not looked at.
+  // Selects the family of the samples that follow. A known name continues its family; its `help` is ignored.
   MetricFamilies& Counter(std::string_view name, std::string_view help);
   MetricFamilies& Gauge(std::string_view name, std::string_view help);
   MetricFamilies& Histogram(std::string_view name, std::string_view help);
   MetricFamilies& Summary(std::string_view name, std::string_view help);
 
-  // Samples with labels that were given before are added up: what "other" stands for.
+  // Samples with the same labels are added up, as "other" needs.
   MetricFamilies& Add(double value, Labels labels = {});
   MetricFamilies& Add(uint64_t value, Labels labels = {}) { return Add(static_cast<double>(value), labels); }
   MetricFamilies& Add(int64_t value, Labels labels = {}) { return Add(static_cast<double>(value), labels); }
@@ -49,7 +48,7 @@ class MetricFamilies {
   MetricFamilies& Add(const HistogramSample& sample, Labels labels = {});
   MetricFamilies& AddSummary(uint64_t count, double sum, Labels labels = {});
 
-  // Those that have samples, in the order they were first named.
+  // The families with samples, in the order of their first selection.
   std::vector<prometheus::MetricFamily> Take();
 
  private:

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "gateway/runtime.h"
-
 namespace gateway {
 
 namespace {
@@ -27,40 +25,40 @@ void TokenCells::Observe(uint64_t tokens) {
   sum.Add(tokens);
 }
 
-void ShardMetrics::Bind(const Runtime& runtime) {
+void ShardMetrics::Bind(const ServedNames& names) {
   const std::lock_guard lock(mutex_);
-  bound_ = &runtime;
+  bound_ = &names;
   by_model_.clear();
   by_class_.clear();
   by_replica_.clear();
-  for (const router::Model& model : runtime.routes().models()) {
-    auto& cells_of = models_[model.spec.name];
+  for (size_t m = 0; m < names.models.size(); ++m) {
+    auto& cells_of = models_[names.models[m]];
     if (!cells_of) cells_of = std::make_unique<ModelCells>();
     by_model_.push_back(cells_of.get());
     std::vector<ClassCells*>& classes = by_class_.emplace_back();
-    for (const config::Band& band : runtime.model(model.id).config->queue.bands) {
-      auto& of_class = cells_of->classes[band.name];
+    for (const std::string& band : names.bands[m]) {
+      auto& of_class = cells_of->classes[band];
       if (!of_class) of_class = std::make_unique<ClassCells>();
       classes.push_back(of_class.get());
     }
   }
-  for (const router::Replica& replica : runtime.routes().replicas()) {
-    auto& cells_of = replicas_[replica.spec.identity];
+  for (const std::string& replica : names.replicas) {
+    auto& cells_of = replicas_[replica];
     if (!cells_of) cells_of = std::make_unique<ReplicaCells>();
     by_replica_.push_back(cells_of.get());
   }
 }
 
-ModelCells& ShardMetrics::Earlier(const Runtime& runtime, ModelId id) {
-  return *models_.at(runtime.routes().model(id).spec.name);
+ModelCells& ShardMetrics::Earlier(const ServedNames& names, ModelId id) {
+  return *models_.at(names.models[static_cast<size_t>(id)]);
 }
 
-ClassCells& ShardMetrics::Earlier(const Runtime& runtime, ModelId id, size_t band) {
-  return *Earlier(runtime, id).classes.at(runtime.model(id).config->queue.bands[band].name);
+ClassCells& ShardMetrics::Earlier(const ServedNames& names, ModelId id, size_t band) {
+  return *Earlier(names, id).classes.at(names.bands[static_cast<size_t>(id)][band]);
 }
 
-ReplicaCells& ShardMetrics::Earlier(const Runtime& runtime, ReplicaId id) {
-  return *replicas_.at(runtime.routes().replica(id).spec.identity);
+ReplicaCells& ShardMetrics::Earlier(const ServedNames& names, ReplicaId id) {
+  return *replicas_.at(names.replicas[static_cast<size_t>(id)]);
 }
 
 }  // namespace gateway

@@ -1,7 +1,8 @@
-// ShardMetrics: what one shard counts, in cells that cost a store to bump and that any thread may read.
+// ShardMetrics: the counters of one shard. A cell costs a store to bump, and any thread may read it.
 //
-// One writer (the shard), relaxed atomics, no read-modify-write. Cells of a model or replica outlive reloads
-// by its name, so that counters never go back. metrics.cc adds the shards up when it is scraped.
+// One writer (the shard), relaxed atomics, no read-modify-write. The cells of a model or replica are kept by
+// its name and outlive reloads, so that counters never decrease. admin/metrics.cc adds the shards up for a
+// scrape.
 #pragma once
 
 #include <array>
@@ -15,12 +16,14 @@
 #include <vector>
 
 #include "conf/time.h"
-#include "gateway/keys/principal.h"
 #include "gateway/ledger/record.h"
+#include "gateway/metrics/served_names.h"
+#include "router/routes/route_table.h"
 
 namespace gateway {
 
-class Runtime;
+using router::ModelId;
+using router::ReplicaId;
 
 class Cell {
  public:
@@ -34,8 +37,8 @@ class Cell {
 
 // Buckets by upper bound; the last is +Inf.
 struct DurationCells {
-  // Seconds: OpenTelemetry's advice for gen_ai durations, with finer steps below 10 ms for what the gateway
-  // adds.
+  // Seconds: OpenTelemetry's buckets for gen_ai durations, with finer steps below 10 ms for the gateway's
+  // overhead.
   static constexpr std::array<double, 20> kBounds = {0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
                                                      0.01,    0.02,   0.04,    0.08,   0.16,  0.32,   0.64,
                                                      1.28,    2.56,   5.12,    10.24,  20.48, 81.92};
@@ -46,7 +49,7 @@ struct DurationCells {
 };
 
 struct TokenCells {
-  // OpenTelemetry's advice for gen_ai.client.token.usage.
+  // OpenTelemetry's buckets for gen_ai.client.token.usage.
   static constexpr std::array<double, 12> kBounds = {1,    4,     16,    64,     256,     1024,
                                                      4096, 16384, 65536, 262144, 1048576, 4194304};
   std::array<Cell, kBounds.size() + 1> buckets;
@@ -55,14 +58,14 @@ struct TokenCells {
   void Observe(uint64_t tokens);
 };
 
-// Of the copies of a model's requests.
+// The shadow copies of a model's requests.
 struct ShadowCells {
   Cell active;
-  Cell skipped;   // not made: too large, too many, nobody to send it to
-  Cell failed;    // without an answer
-  Cell unpaired;  // answered, and the request was not
+  Cell skipped;   // not made: too large, too many, or no replica
+  Cell failed;    // had no answer
+  Cell unpaired;  // had an answer, but the request had none
   Cell compared;
-  Cell status_differs;  // these of compared ones
+  Cell status_differs;  // among the compared, like the next three
   Cell finish_differs;
   Cell output_tokens_differ;
   Cell text_differs;
@@ -70,25 +73,25 @@ struct ShadowCells {
   DurationCells duration;
 };
 
-// What is asked of a model whose replicas are started and stopped by demand; see control/demand.h.
+// The demand for a model with a scaling policy; see shard/demand.h.
 struct DemandCells {
-  Cell work_ns;       // of a replica, that its requests take
-  Cell held_work_ns;  // ... that wait at the gateway now
-  Cell active;        // requests there now
+  Cell work_ns;       // time of one replica that its requests need
+  Cell held_work_ns;  // ... of requests that wait at the gateway now
+  Cell active;        // requests in progress
 };
 
-// Of the requests of one class for a model: of those whose priority, their key's or their tenant's, is one
-// band of the model's queue, whether there is a queue or not. See control/demand.h.
+// The requests of one class for a model. A class is a band of the model's queue, named by the request's
+// priority; it exists without a queue, too. See shard/demand.h.
 struct ClassCells {
-  Cell came;            // that were let in by all limits
+  Cell came;            // admitted by all limits
   Cell came_tokens;     // of their prompts, as estimated
-  Cell active;          // requests there now
-  Cell waiting;         // of these, at the gateway
+  Cell active;          // in progress
+  Cell waiting;         // of these, waiting at the gateway
   Cell waiting_tokens;  // of their prompts
-  Cell refused;         // for want of room, at once or after they had waited
-  Cell in_time;         // first tokens of streams within the slo.ttft of the model's policy; ...
-  Cell late;            // after it, and
-  Cell hopeless;        // of prompts that take an idle replica longer than that
+  Cell refused;         // by the queue, at once or after a wait
+  Cell in_time;         // first tokens of streams within slo.ttft of the model's policy
+  Cell late;            // ... after it
+  Cell hopeless;        // ... of prompts for which an idle replica needs longer than that
   DurationCells time_to_first_token;
   DurationCells time_per_output_token;
 };
@@ -101,11 +104,11 @@ struct ModelCells {
   Cell cost_micro_usd;
   Cell retries;
   Cell fallbacks;
-  Cell handed_over;                    // answers whose prompt another replica computed
-  Cell computed_here;                  // ... was to compute, and failed to
-  Cell by_prefill;                     // answers of prefill replicas, nobody else being there
-  std::array<Cell, 4> queue_refusals;  // by router::WaitRefusal; the first: waited as long as it may
-  TokenCells input_tokens;             // of requests that used any
+  Cell handed_over;                    // answers with a prompt that a prefill replica computed
+  Cell computed_here;                  // ... that a prefill replica failed to compute
+  Cell by_prefill;                     // answers of prefill replicas, for want of others
+  std::array<Cell, 4> queue_refusals;  // by router::QueueRefusal; the first: waited too long
+  TokenCells input_tokens;             // of requests with any
   TokenCells output_tokens;
   DurationCells duration;
   DurationCells time_to_first_token;
@@ -125,8 +128,8 @@ struct ReplicaCells {
   Cell refusals;  // 429 and 503
   Cell errors;    // other 5xx
   Cell timeouts;
-  Cell hung;       // left for another replica, nothing having come from this one
-  Cell cancelled;  // by the client's leaving
+  Cell hung;       // the request left for another replica: this one sent nothing
+  Cell cancelled;  // the client left
 };
 
 struct ShardCells {
@@ -141,22 +144,22 @@ class ShardMetrics {
  public:
   ShardCells cells;
 
-  // Shard's thread, on each swap.
-  void Bind(const Runtime& runtime);
+  // Shard's thread, at each swap of the runtime.
+  void Bind(const ServedNames& names);
 
-  // Shard's thread, by ids of `runtime`: the one that was bound last, or one that was bound before.
-  ModelCells& model(const Runtime& runtime, ModelId id) {
-    return &runtime == bound_ ? *by_model_[static_cast<size_t>(id)] : Earlier(runtime, id);
+  // Shard's thread. `names` are those of the runtime that gave the id: the bound one, or an earlier one.
+  ModelCells& model(const ServedNames& names, ModelId id) {
+    return &names == bound_ ? *by_model_[static_cast<size_t>(id)] : Earlier(names, id);
   }
-  // `band`: of the model's queue, as configured.
-  ClassCells& of_class(const Runtime& runtime, ModelId id, size_t band) {
-    return &runtime == bound_ ? *by_class_[static_cast<size_t>(id)][band] : Earlier(runtime, id, band);
+  // `band`: index in the model's queue.
+  ClassCells& of_class(const ServedNames& names, ModelId id, size_t band) {
+    return &names == bound_ ? *by_class_[static_cast<size_t>(id)][band] : Earlier(names, id, band);
   }
-  ReplicaCells& replica(const Runtime& runtime, ReplicaId id) {
-    return &runtime == bound_ ? *by_replica_[static_cast<size_t>(id)] : Earlier(runtime, id);
+  ReplicaCells& replica(const ServedNames& names, ReplicaId id) {
+    return &names == bound_ ? *by_replica_[static_cast<size_t>(id)] : Earlier(names, id);
   }
 
-  // Any thread: every model, with its classes, and every replica that was ever bound, by name.
+  // Any thread: every model and replica that was ever bound, by name.
   template <class Visit>
   void ForEachModel(Visit visit) const {
     const std::lock_guard lock(mutex_);
@@ -170,13 +173,13 @@ class ShardMetrics {
   }
 
  private:
-  // Of requests that go on with the runtime they began with.
-  ModelCells& Earlier(const Runtime& runtime, ModelId id);
-  ClassCells& Earlier(const Runtime& runtime, ModelId id, size_t band);
-  ReplicaCells& Earlier(const Runtime& runtime, ReplicaId id);
+  // For requests that continue with an earlier runtime.
+  ModelCells& Earlier(const ServedNames& names, ModelId id);
+  ClassCells& Earlier(const ServedNames& names, ModelId id, size_t band);
+  ReplicaCells& Earlier(const ServedNames& names, ReplicaId id);
 
-  const Runtime* bound_ = nullptr;  // compared, never followed
-  mutable std::mutex mutex_;        // guards the maps; taken on a reload and on a scrape
+  const ServedNames* bound_ = nullptr;  // compared only; never dereferenced
+  mutable std::mutex mutex_;            // guards the maps; taken by a reload and a scrape
   std::map<std::string, std::unique_ptr<ModelCells>> models_;
   std::map<std::string, std::unique_ptr<ReplicaCells>> replicas_;
   std::vector<ModelCells*> by_model_;

@@ -18,27 +18,26 @@
 #include <thread>
 #include <utility>
 
-// glibc's clone() by the name under which no sanitizer takes it: they would hold their locks until the child
-// has run its program.
+#include "gateway/net/child_report.h"
+
+// glibc's clone() by the name that no sanitizer intercepts: an interceptor would hold its locks until the
+// child runs its program.
 extern "C" int __clone(int (*fn)(void*), void* stack, int flags, void* arg, ...);  // NOLINT
 
 namespace gateway::net {
 namespace {
 
 constexpr size_t kStackBytes = size_t{64} << 10;
-constexpr int kGoFd = 3;      // of the child: a byte lets it run, an end lets it go
-constexpr int kReportFd = 4;  // of the child: closed by exec
+// The child's descriptors.
+constexpr int kGoFd = 3;  // a byte lets it run, the end of the file ends it
+constexpr int kReportFd = kChildReportFd;
 constexpr int kUntilRunFd = 5;
 constexpr int kAboveChildFds = 16;
 
-enum class Step : int { kHeld, kSession, kFiles, kDirectory, kExec };
+using Step = ChildStep;
+using Report = ChildReport;
 
-struct Report {
-  Step step;
-  int value;  // kHeld: the pid; else an errno
-};
-
-// All that the child needs, made before it is there: it may allocate nothing and lock nothing.
+// Everything that the child needs, made before the clone: the child may allocate nothing and lock nothing.
 struct Plan {
   const char* program;
   char* const* argv;
@@ -49,10 +48,11 @@ struct Plan {
   int go;
   int report;
   int until_run;
+  bool reports;
 };
 
-// In the child, in memory that it shares with its maker, on a stack of its own. System calls only, past the
-// C library and what sanitizers put before it: both would take the child for the maker's thread.
+// In the child, in memory that it shares with its maker, on a stack of its own. Raw system calls only: the C
+// library and the sanitizers would take the child for the maker's thread.
 #define TIDEGATE_IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
 
 TIDEGATE_IN_CHILD void Tell(int fd, Step step, int value) {
@@ -71,7 +71,7 @@ TIDEGATE_IN_CHILD void DefaultSignals() {
   long nothing[8];  // NOLINT(google-runtime-int): machine words
   for (long& word : nothing) word = 0;
   for (int signal = 1; signal < 65; ++signal) syscall(SYS_rt_sigaction, signal, nothing, nullptr, 8);
-  // What came meanwhile is dealt with now, by default.
+  // A signal that came meanwhile has its default effect now.
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, nothing, nullptr, 8);
 }
 
@@ -85,7 +85,7 @@ TIDEGATE_IN_CHILD int RunChild(void* argument) {
       syscall(SYS_dup3, plan.until_run, kUntilRunFd, O_CLOEXEC) < 0)
     GiveUp(report, Step::kFiles);
   report = kReportFd;
-  // Its copy of the other end of `go` is among those, and those of other children that are held.
+  // Closes its copy of the other end of `go`, and those of other held children.
   if (syscall(SYS_close_range, kUntilRunFd + 1, ~0U, 0) < 0) GiveUp(report, Step::kFiles);
   Tell(report, Step::kHeld, static_cast<int>(syscall(SYS_getpid)));
   char go = 0;
@@ -96,6 +96,7 @@ TIDEGATE_IN_CHILD int RunChild(void* argument) {
   if (got != 1) syscall(SYS_exit_group, HeldChild::kNeverRan);
   if (plan.directory != nullptr && syscall(SYS_chdir, plan.directory) < 0) GiveUp(report, Step::kDirectory);
   DefaultSignals();
+  if (plan.reports) syscall(SYS_fcntl, kReportFd, F_SETFD, 0);
   syscall(SYS_execve, plan.program, plan.argv, plan.env);
   GiveUp(report, Step::kExec);
 }
@@ -115,7 +116,7 @@ absl::Status NoRoom(std::string_view what, int error) {
       fmt::format("no process can be started: {}: {}", what, std::generic_category().message(error)));
 }
 
-// Above the numbers that the child gives its own, so that none is overwritten before it was used.
+// Above the numbers of the child's own descriptors, so that dup3 overwrites none that is still needed.
 Fd Above(int fd) {
   return Fd(fcntl(fd, F_DUPFD_CLOEXEC, kAboveChildFds));
 }
@@ -133,7 +134,7 @@ Pipe MakePipe() {
   return {Above(ends[0]), Above(ends[1])};
 }
 
-// The child's next report; nothing when it has none: it runs its program, or is gone.
+// The child's next report; nothing when it runs its program, or is gone.
 std::optional<Report> ReadReport(int fd) {
   Report report{};
   ssize_t n;
@@ -253,7 +254,8 @@ absl::StatusOr<std::unique_ptr<HeldChild>> HeldChild::Make(const ChildSpec& spec
                 .output = core->output.get(),
                 .go = core->go.read.get(),
                 .report = core->report.write.get(),
-                .until_run = core->until_run.get()};
+                .until_run = core->until_run.get(),
+                .reports = spec.reports};
   core->thread = std::thread([c = core.get()] { c->Run(); });
   const std::optional<Report> first = ReadReport(core->report.read.get());
   if (!first) return NoRoom("it ended at once", ECHILD);
@@ -272,10 +274,15 @@ absl::StatusOr<ProcessHandle> HeldChild::Release() {
   const std::string why = std::generic_category().message(failed->value);
   if (failed->step == Step::kDirectory)
     return absl::InvalidArgumentError(fmt::format("the directory {}: {}", core_->spec.directory, why));
+  const ChildSpec& spec = core_->spec;
+  // Not the command's fault, but that of the program that was to start it.
+  if (spec.reports && failed->step != Step::kWrapped)
+    return absl::UnavailableError(fmt::format("{} cannot run {}: {}", spec.program, spec.wraps, why));
+  const std::string& program = spec.reports ? spec.wraps : spec.program;
   if (failed->value == ENOENT)
     return absl::InvalidArgumentError(fmt::format(
-        "{}: {}; if the file is there, what its first line names is not", core_->spec.program, why));
-  return absl::InvalidArgumentError(fmt::format("{} cannot be run: {}", core_->spec.program, why));
+        "{}: {}; if the file is there, the interpreter that its first line names is not", program, why));
+  return absl::InvalidArgumentError(fmt::format("{} cannot be run: {}", program, why));
 }
 
 }  // namespace gateway::net

@@ -1,11 +1,11 @@
-// HeldChild: a process that is there but has not begun to run its program, so that what must be known of it
-// can be written down first.
+// HeldChild: a process that exists but has not begun to run its program, so that its maker can first write
+// down its pid.
 //
 // Make() gives it its pid, session, files and signals; Release() lets it run. If its maker is killed in
 // between, it ends without having run anything. It shares the maker's memory until it runs its program, as
 // with vfork, so that a large process of many threads is neither copied nor stopped; only a thread of the
-// object's own stands still for it. It gets no descriptor but 0 (/dev/null), 1 and 2 (`output`), no ignored
-// or blocked signal, and leads a session and process group of its own.
+// object's own waits for it. It gets no descriptor but 0 (/dev/null), 1 and 2 (`output`) and, if asked, the
+// pipe for its reports; no ignored or blocked signal; and it leads a session and process group of its own.
 //
 // Blocks for the time of a fork, and in Release() of an exec; call it off the loop. One thread at a time.
 #pragma once
@@ -28,31 +28,36 @@ struct ChildSpec {
   std::vector<std::string> argv{};  // with its own name
   std::vector<std::string> env{};   // "NAME=value": the whole environment
   std::string directory{};          // empty: the maker's
-  // Kept until it runs its program, so that a lock that its maker holds is not free while it may still run.
+  // Kept until it runs its program, so that a lock of its maker is not free while it may still run.
   int until_run = -1;
-  int output = -1;  // takes what it prints, errors too; stays the caller's
+  int output = -1;  // takes its output and errors; stays the caller's
+  // The program starts another one and reports over kChildReportFd (child_report.h); Release() waits until it
+  // closes that. `wraps` names the other program in messages.
+  bool reports = false;
+  std::string wraps{};
 };
 
-// The file that a shell would run for `name`: one with a slash as it is, in `directory` if it is relative;
-// else the first of that name in the folders of `search_path`. InvalidArgument, in words for whoever wrote
-// the command, when there is none or it cannot be executed.
+// The file that a shell would run for `name`: a name with a slash as it is, in `directory` if it is relative;
+// else the first file of that name in the folders of `search_path`. InvalidArgument, in words for the author
+// of the command, when there is none or it cannot be executed.
 absl::StatusOr<std::string> FindProgram(std::string_view name, std::string_view search_path,
                                         std::string_view directory);
 
 class HeldChild {
  public:
-  // The exit code of one that was not released; not 0, since what it was for has not been done.
+  // The exit code of a child that was not released; not 0, since its work was not done.
   static constexpr int kNeverRan = 125;
 
   // Unavailable when the system has no room for it.
   static absl::StatusOr<std::unique_ptr<HeldChild>> Make(const ChildSpec& spec);
-  // If it was not released: it ends, and is gone.
+  // A child that was not released ends, and is reaped.
   ~HeldChild();
   HeldChild(const HeldChild&) = delete;
   HeldChild& operator=(const HeldChild&) = delete;
 
   pid_t pid() const;
-  // Returns when the program runs. InvalidArgument when it cannot be run; then the process is gone.
+  // Returns when the program runs, and the one that it wraps. InvalidArgument when either cannot be run; the
+  // process is gone then.
   absl::StatusOr<ProcessHandle> Release();
 
  private:

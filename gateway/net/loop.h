@@ -4,7 +4,10 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <exception>
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "gateway/net/task.h"
 #include "gateway/net/watchdog.h"
@@ -29,5 +32,24 @@ struct Loop {
  private:
   asio::executor_work_guard<IoContext::executor_type> work_{io.get_executor()};
 };
+
+// Runs the loop until `task` has ended: for a start before Run(), a command and a test. Rethrows what it
+// threw. Not from within the loop.
+template <class T>
+T Await(Loop& loop, Task<T> task) {
+  std::optional<T> result;
+  std::exception_ptr error;
+  const auto root = [](Task<T> awaited, std::optional<T>& into, std::exception_ptr& thrown) -> Task<void> {
+    try {
+      into.emplace(co_await awaited);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  };
+  loop.tasks.Spawn(root(std::move(task), result, error));
+  while (!result && !error) loop.io.run_one();
+  if (error) std::rethrow_exception(error);
+  return *std::move(result);
+}
 
 }  // namespace gateway::net

@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
@@ -28,7 +27,7 @@ std::string ReadStart(const char* path) {
   return n > 0 ? std::string(bytes.data(), static_cast<size_t>(n)) : std::string();
 }
 
-// The next word as a number; false when it is none.
+// The next word as a number; false when it is not a number.
 template <class T>
 bool TakeNumber(std::string_view& text, T& out) {
   while (text.starts_with(' ')) text.remove_prefix(1);
@@ -49,38 +48,6 @@ std::optional<ProcessEnd> TakeEnd(int pidfd, int flags) {
   return ProcessEnd{.signal = info.si_status};
 }
 
-ProcessEnd EndOf(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return {.signal = WTERMSIG(wait_status)};
-  return {.exit_code = WEXITSTATUS(wait_status)};
-}
-
-// Linux's struct pidfd_info in its first size, which Debian 12's headers do not have yet.
-struct PidfdInfo {
-  uint64_t mask;
-  uint64_t cgroup;
-  std::array<uint32_t, 11> ids;
-  int32_t wait_status;
-};
-constexpr unsigned long kGetInfo = _IOWR(0xFF, 11, PidfdInfo);  // NOLINT(google-runtime-int): ioctl's
-constexpr uint64_t kInfoExit = 1 << 3;
-
-// Once it was reaped.
-std::optional<ProcessEnd> EndByPidfd(int pidfd) {
-  PidfdInfo info{.mask = kInfoExit, .cgroup = 0, .ids = {}, .wait_status = 0};
-  if (ioctl(pidfd, kGetInfo, &info) != 0 || (info.mask & kInfoExit) == 0) return std::nullopt;
-  return EndOf(info.wait_status);
-}
-
-// While it is a zombie. To whom it does not belong the kernel says 0, which then means nothing.
-std::optional<ProcessEnd> EndByProc(pid_t pid, uint64_t start_ticks) {
-  const std::optional<ProcessStat> stat = ReadProcessStat(pid);
-  if (!stat || stat->state != 'Z' || stat->start_ticks != start_ticks) return std::nullopt;
-  struct stat owner{};
-  const bool ours = ::stat(fmt::format("/proc/{}", pid).c_str(), &owner) == 0 && owner.st_uid == geteuid();
-  if (stat->wait_status == 0 && !ours) return std::nullopt;
-  return EndOf(stat->wait_status);
-}
-
 }  // namespace
 
 std::optional<ProcessStat> ParseProcessStat(std::string_view text) {
@@ -98,13 +65,6 @@ std::optional<ProcessStat> ParseProcessStat(std::string_view text) {
     if (int64_t ignored = 0; !TakeNumber(text, ignored)) return std::nullopt;
   }
   if (!TakeNumber(text, stat.start_ticks)) return std::nullopt;
-  constexpr int kBetweenStartAndStatus = 29;  // fields 23 to 51
-  for (int i = 0; i <= kBetweenStartAndStatus; ++i) {
-    const size_t space = text.find(' ');
-    if (space == std::string_view::npos) return stat;
-    text.remove_prefix(space + 1);
-  }
-  TakeNumber(text, stat.wait_status);
   return stat;
 }
 
@@ -122,7 +82,7 @@ std::optional<ProcessHandle> ProcessHandle::Open(pid_t pid, uint64_t start_ticks
   if (pid <= 0) return std::nullopt;
   ProcessHandle handle(Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))));
   if (!handle) return std::nullopt;
-  // Read after the pidfd is held: if it is the right process now, the pidfd is its.
+  // Read once the pidfd is held: if the number is the right process's now, so is the pidfd.
   const std::optional<ProcessStat> stat = ReadProcessStat(pid);
   if (!stat || stat->start_ticks != start_ticks) return std::nullopt;
   return handle;
@@ -137,14 +97,18 @@ bool ProcessHandle::Signal(int signal) const {
   return syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0) == 0;
 }
 
-std::optional<ProcessEnd> ProcessHandle::Reap() const {
-  return TakeEnd(pidfd_.get(), WNOHANG);
+bool ProcessHandle::Queue(int signal, int value) const {
+  siginfo_t info{};
+  info.si_signo = signal;
+  info.si_code = SI_QUEUE;
+  info.si_pid = getpid();
+  info.si_uid = getuid();
+  info.si_value.sival_int = value;
+  return syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, &info, 0) == 0;
 }
 
-std::optional<ProcessEnd> ProcessHandle::HowItEnded(pid_t pid, uint64_t start_ticks) const {
-  std::optional<ProcessEnd> end = EndByProc(pid, start_ticks);
-  if (!end) end = EndByPidfd(pidfd_.get());  // it may have been reaped meanwhile
-  return end;
+std::optional<ProcessEnd> ProcessHandle::Reap() const {
+  return TakeEnd(pidfd_.get(), WNOHANG);
 }
 
 std::optional<ProcessEnd> ProcessHandle::WaitAndReap() const {

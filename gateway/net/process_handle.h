@@ -1,9 +1,8 @@
 // ProcessHandle: one process of this machine, ours or not, by a pidfd: a number that is used again for
 // another process is never taken for it. ProcessWatch: its end, on a loop.
 //
-// There is no handler of SIGCHLD and nobody waits for "any child": each child is waited for by its own pidfd.
-// A process that is not our child (an earlier gateway's) tells of its end likewise; how it ended is asked of
-// the kernel, which does not always know.
+// SIGCHLD has no handler and nothing waits for "any child": each child is waited for by its own pidfd. A
+// process that is not our child (an earlier gateway's) tells of its end likewise, but not how it ended.
 #pragma once
 
 #include <sys/types.h>
@@ -26,13 +25,12 @@ struct ProcessStat {
   pid_t group = 0;
   pid_t session = 0;
   uint64_t start_ticks =
-      0;                // since the machine's boot: with the pid and the boot it names a process for good
-  int wait_status = 0;  // of one that has ended, as waitpid() has it; 0, too, where we may not know
+      0;  // since the machine's boot: with the pid and the boot it names a process for good
   bool gone() const { return state == 'Z' || state == 'X'; }
 };
 std::optional<ProcessStat> ReadProcessStat(pid_t pid);
 std::optional<ProcessStat> ParseProcessStat(std::string_view text);
-// Of this boot of the machine; empty when it cannot be known.
+// The id of this boot of the machine; empty when it cannot be known.
 std::string BootId();
 
 struct ProcessEnd {
@@ -44,7 +42,7 @@ class ProcessHandle {
  public:
   ProcessHandle() = default;
   explicit ProcessHandle(Fd pidfd) : pidfd_(std::move(pidfd)) {}
-  // Nothing when the process of that number is none, or began at another time.
+  // Nothing when no process has that number, or one that began at another time.
   static std::optional<ProcessHandle> Open(pid_t pid, uint64_t start_ticks);
 
   explicit operator bool() const { return static_cast<bool>(pidfd_); }
@@ -53,11 +51,10 @@ class ProcessHandle {
   bool ended() const;
   // False when it has ended, or is not ours to signal.
   bool Signal(int signal) const;
+  // Likewise, with a value as sigqueue() has it.
+  bool Queue(int signal, int value) const;
   // How a child of ours ended, once; it is a zombie until then. Nothing for one that runs or is not a child.
   std::optional<ProcessEnd> Reap() const;
-  // How a process ended that is not a child of ours, without reaping it: while it is a zombie, and after that
-  // where Linux is 6.15 or later. Nothing for one that runs, or where it cannot be known.
-  std::optional<ProcessEnd> HowItEnded(pid_t pid, uint64_t start_ticks) const;
   // Reap for a child that is about to end: blocks until it has.
   std::optional<ProcessEnd> WaitAndReap() const;
 
@@ -65,8 +62,8 @@ class ProcessHandle {
   Fd pidfd_;
 };
 
-// Calls `on_end` once, on the loop, also for a process that has ended already; not any more once it is
-// destroyed. Loop's thread.
+// Calls `on_end` once, on the loop, also for a process that has ended already; never after its destruction.
+// Loop's thread.
 class ProcessWatch {
  public:
   ProcessWatch(Loop& loop, const ProcessHandle& process, std::function<void()> on_end);
@@ -74,7 +71,7 @@ class ProcessWatch {
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-  // False: the process had no descriptor left to wait with, and nothing will be called.
+  // False: this process had no descriptor left to wait with, and `on_end` will not be called.
   bool works() const { return core_ != nullptr; }
 
  private:

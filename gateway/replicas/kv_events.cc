@@ -25,12 +25,12 @@ using plugins::kv_events::Subscriber;
 using router::prefix::MemberId;
 
 constexpr uint32_t kMaxTokenizing = 8;
-constexpr conf::Duration kTokenizePatience = std::chrono::seconds(2);
+constexpr conf::Duration kTokenizeTimeout = std::chrono::seconds(2);
 constexpr conf::Duration kRestAfterFailure = std::chrono::seconds(10);
 constexpr conf::Duration kRestWithoutTokenizer = std::chrono::minutes(5);
 constexpr size_t kMaxTokenizeAnswer = size_t{16} << 20;
 constexpr size_t kMaxTokens = size_t{1} << 20;
-constexpr size_t kMaxEarly = 16;  // prompts of a replica that has told of no block yet
+constexpr size_t kMaxEarly = 16;  // prompts of a replica before its first event
 constexpr size_t kMaxEarlyText = size_t{128} << 10;
 
 std::string_view Name(Sequence::State state) {
@@ -49,7 +49,7 @@ double UnixNow() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// The ids of a JSON list of numbers, and where each ends.
+// The ids of a JSON list of numbers, and the offset of the end of each.
 struct ListedIds {
   std::vector<uint64_t> ids;
   std::vector<uint64_t> ends;
@@ -75,7 +75,7 @@ std::optional<ListedIds> ReadIds(std::string_view list, uint64_t at) {
   return out;
 }
 
-// The ids of a tokenizer's answer, {"tokens": […]}.
+// The ids in a tokenizer's answer, {"tokens": […]}.
 std::optional<std::vector<uint64_t>> TokensOf(const std::string& answer) {
   simdjson::dom::parser parser;
   simdjson::dom::array list;
@@ -103,8 +103,8 @@ std::string_view Name(Tokenized how) {
   return "";
 }
 
-// One replica, as long as it and its source are configured. Keeps its state alive, and so its place in the
-// index.
+// One replica, while it and its source of events are configured. Keeps the replica's state alive, and with it
+// its place in the index.
 class KvEvents::Followed final : public Subscriber::Listener {
  public:
   Followed(KvEvents& owner, std::shared_ptr<router::ReplicaState> replica, uint64_t salt)
@@ -141,8 +141,8 @@ class KvEvents::Followed final : public Subscriber::Listener {
     }
   }
 
-  // Until a block is known, neither is how long blocks are, and a prompt's first event may be on its way: it
-  // is kept till then. False where it cannot be.
+  // The first event tells the size of blocks. Until it comes, the prompt is kept. False: too many are kept
+  // already.
   bool KeepEarly(ComputedPrompt& prompt) {
     if (early_.size() == kMaxEarly || prompt.text.size() > kMaxEarlyText) return false;
     early_.push_back(std::move(prompt));
@@ -152,7 +152,7 @@ class KvEvents::Followed final : public Subscriber::Listener {
   void OnClear() override { owner_.holdings_.Clear(member()); }
 
   void OnMalformed(const std::string& why) override {
-    owner_.holdings_.Doubt(member());
+    owner_.holdings_.Distrust(member());
     if (std::has_single_bit(++malformed_))
       log::Warn("KV events cannot be read",
                 {{"replica", replica_state->identity}, {"why", why}, {"times", malformed_}});
@@ -161,8 +161,8 @@ class KvEvents::Followed final : public Subscriber::Listener {
   void OnState(Sequence::State state) override {
     if (state == Sequence::State::kReplaying) return;
     const bool heard = state == Sequence::State::kLive;
-    if (heard == owner_.index_.heard(member())) return;
-    owner_.index_.SetHeard(member(), heard);
+    if (heard == owner_.index_.reporting(member())) return;
+    owner_.index_.SetReporting(member(), heard);
     log::Info(heard ? "KV cache known by its engine's events" : "KV events lost; the cache is guessed at",
               {{"replica", replica_state->identity}});
   }
@@ -170,7 +170,7 @@ class KvEvents::Followed final : public Subscriber::Listener {
   const std::shared_ptr<router::ReplicaState> replica_state;
   const uint64_t model_salt;
   std::unique_ptr<Subscriber> subscriber;
-  KvEventsStatus::Replica figures;  // those that are counted here
+  KvEventsStatus::Replica figures;  // counted here
   conf::TimePoint tokenizer_rests_until{};
 
  private:
@@ -265,7 +265,7 @@ void KvEvents::LearnIds(const Followed& replica, const ComputedPrompt& prompt) {
 
 net::Task<void> KvEvents::Tokenize(std::shared_ptr<const Runtime> runtime, ComputedPrompt prompt) {
   const ReplicaRuntime& replica = runtime->replica(*runtime->load().Find(prompt.member));
-  net::http::FetchRequest request = AskReplica(replica, "/tokenize", kTokenizePatience);
+  net::http::FetchRequest request = AskReplica(replica, "/tokenize", kTokenizeTimeout);
   request.method = "POST";
   request.headers.emplace_back("content-type", "application/json");
   request.body =
@@ -275,7 +275,7 @@ net::Task<void> KvEvents::Tokenize(std::shared_ptr<const Runtime> runtime, Compu
       co_await net::http::Fetch(loop_, std::move(request), &fetches_);
   --under_way_;
   Followed* const follows = runtime == runtime_ ? Find(prompt.member) : nullptr;
-  if (follows == nullptr) {  // stopped, or configured anew
+  if (follows == nullptr) {  // stopped, or configured again
     OnComputed();
     co_return;
   }
@@ -284,7 +284,7 @@ net::Task<void> KvEvents::Tokenize(std::shared_ptr<const Runtime> runtime, Compu
   ++tokenized_[static_cast<size_t>(tokens ? Tokenized::kLearnt : Tokenized::kFailed)];
   if (tokens) {
     holdings_.Learn(follows->model_salt, {prompt.blocks, prompt.bytes, *tokens, {}}, net::Now());
-  } else if (!answer.ok() || answer->status != 400) {  // what it does not accept of one prompt
+  } else if (!answer.ok() || answer->status != 400) {  // 400: it rejects this prompt alone
     const bool none = answer.ok() && (answer->status == 404 || answer->status == 405);
     follows->tokenizer_rests_until = net::Now() + (none ? kRestWithoutTokenizer : kRestAfterFailure);
   }

@@ -1,10 +1,10 @@
-// KvEvents: follows the engines that publish what their KV caches hold, on the control loop, never on a
-// request's path. What they say goes to router::prefix::Holdings, and from there to the prefix index.
+// KvEvents: follows the engines that publish the contents of their KV caches, on the control loop, outside
+// the request path. Their events go to router::prefix::KvResidency, and from there to the prefix index.
 //
-// For prompts that came as text it asks the replica that computed them for their tokens (`/tokenize`), a
-// bounded number at a time; shards drop prompts when that does not keep up. A replica whose tokenizer fails
-// is left alone for a while, one that has none for longer; one whose events cannot be heard is predicted
-// again, as replicas without events are.
+// A prompt that came as text is sent to the tokenizer of the replica that computed it (`/tokenize`), a
+// bounded number at a time; shards drop prompts while this falls behind. A replica with a failing tokenizer
+// is not asked for a while, one without a tokenizer for longer. While events of a replica cannot be received,
+// its cache is predicted, as for replicas without events.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -18,10 +18,10 @@
 
 #include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
-#include "gateway/replicas/computed_prompts.h"
-#include "gateway/runtime.h"
+#include "gateway/shard/computed_prompts.h"
+#include "gateway/shard/runtime.h"
 #include "plugins/kv_events/subscriber.h"
-#include "router/prefix/holdings.h"
+#include "router/prefix/kv_residency.h"
 
 namespace gateway {
 
@@ -36,13 +36,13 @@ struct KvEventsStatus {
     plugins::kv_events::Subscriber::Counts counts;
     uint64_t stored = 0;  // blocks
     uint64_t removed = 0;
-    uint64_t cleared = 0;  // times, by the engine's own word
-    size_t blocks = 0;     // held by what is known
-    conf::Duration lag{};  // of the last batch, by both machines' clocks
+    uint64_t cleared = 0;  // times that the engine cleared its cache
+    size_t blocks = 0;     // in its cache, by the events
+    conf::Duration lag{};  // of the last batch; compares two machines' clocks
   };
   std::vector<Replica> replicas;  // by identity
-  router::prefix::HoldingsStats holdings;
-  std::array<uint64_t, kTokenizedWays> tokenized{};  // prompts, by how it went
+  router::prefix::KvResidencyStats holdings;
+  std::array<uint64_t, kTokenizedWays> tokenized{};  // prompts, by result
 };
 
 class KvEvents {
@@ -51,7 +51,7 @@ class KvEvents {
   ~KvEvents();
 
   void Start(std::shared_ptr<const Runtime> runtime);
-  void Stop();  // for good
+  void Stop();  // for ever
   void OnComputed();
 
   KvEventsStatus status() const;
@@ -67,8 +67,8 @@ class KvEvents {
   net::Loop& loop_;
   router::prefix::Index& index_;
   ComputedPrompts& computed_;
-  router::prefix::Holdings holdings_;
-  std::unique_ptr<net::ZmqContext> context_;  // from the first replica that is followed on
+  router::prefix::KvResidency holdings_;
+  std::unique_ptr<net::ZmqContext> context_;  // made for the first replica with events
   std::map<std::string, std::unique_ptr<Followed>, std::less<>> followed_;  // by identity
   std::shared_ptr<const Runtime> runtime_;
   std::array<uint64_t, kTokenizedWays> tokenized_{};

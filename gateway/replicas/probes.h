@@ -1,12 +1,12 @@
-// Probes: asks replicas' health paths from time to time, on the control loop. When to ask and what an answer
-// means is router::Health's to say.
+// Probes: requests the health paths of replicas regularly, on the control loop. router::Health decides when
+// to ask, and what an answer means.
 #pragma once
 
 #include <memory>
 
 #include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
-#include "gateway/runtime.h"
+#include "gateway/shard/runtime.h"
 
 namespace gateway {
 
@@ -15,7 +15,7 @@ class Probes final : private net::Alarm {
   explicit Probes(net::Loop& loop) : Alarm(loop.watchdog), loop_(loop) {}
 
   void Start(std::shared_ptr<const Runtime> runtime);
-  void Stop();  // for good; probes under way end and count for nothing
+  void Stop();  // for ever; running probes end without a result
 
  private:
   void OnAlarm() override;

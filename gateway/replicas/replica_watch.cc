@@ -26,13 +26,13 @@ void ReplicaWatch::OnAlarm() {
   const conf::TimePoint now = net::Now();
   const router::RouteTable& routes = runtime_->routes();
   for (const router::Model& model : routes.models()) {
-    if (model.served_by != model.id) continue;  // its base's replicas, which are looked at there
+    if (model.served_by != model.id) continue;  // an adapter: checked with its base
     changes_.clear();
-    router::PoolWatch::Look(routes, model.id, runtime_->load(), now, changes_);
-    for (const router::PoolWatch::Change& change : changes_) {
+    router::DetectOutliers(routes, model.id, runtime_->load(), now, changes_);
+    for (const router::OutlierChange& change : changes_) {
       log::Warn("replica standing", {{"replica", routes.replica(change.replica).spec.identity},
-                                     {"was", router::Standing::NameOf(change.was)},
-                                     {"is", router::Standing::NameOf(change.is)}});
+                                     {"was", router::OutlierStatus::NameOf(change.was)},
+                                     {"is", router::OutlierStatus::NameOf(change.is)}});
     }
   }
   SetAfter(kWatchTick);

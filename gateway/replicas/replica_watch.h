@@ -1,13 +1,13 @@
-// ReplicaWatch: has every model's replicas looked at, ten times a second, on the control loop. Who hangs or
-// is an outlier is router::PoolWatch's to say; what changes is logged.
+// ReplicaWatch: checks every model's replicas for hangs and outliers ten times a second, on the control loop.
+// router::DetectOutliers decides; this logs the changes.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "gateway/net/loop.h"
-#include "gateway/runtime.h"
-#include "router/pool_watch.h"
+#include "gateway/shard/runtime.h"
+#include "router/outlier_detection.h"
 
 namespace gateway {
 
@@ -15,7 +15,7 @@ class ReplicaWatch final : private net::Alarm {
  public:
   explicit ReplicaWatch(net::Loop& loop) : Alarm(loop.watchdog) {}
 
-  // Looks at once.
+  // The first check is at once.
   void Start(std::shared_ptr<const Runtime> runtime);
   void Stop();
 
@@ -23,7 +23,7 @@ class ReplicaWatch final : private net::Alarm {
   void OnAlarm() override;
 
   std::shared_ptr<const Runtime> runtime_;
-  std::vector<router::PoolWatch::Change> changes_;
+  std::vector<router::OutlierChange> changes_;
 };
 
 }  // namespace gateway

@@ -21,7 +21,7 @@ constexpr conf::Duration kLongest = std::chrono::seconds(60);  // between scrape
 constexpr conf::Duration kTimeout = std::chrono::seconds(2);
 constexpr size_t kMaxAnswer = size_t{4} << 20;
 constexpr uint32_t kMaxScrapes = 32;
-constexpr uint32_t kGone = 3;  // scrapes without an answer: what it had loaded is taken to be lost
+constexpr uint32_t kGone = 3;  // scrapes without an answer: its loaded adapters are taken to be lost
 // The index counts in blocks of bytes, engines in tokens; text has about four bytes a token.
 constexpr double kTokensPerBlock = 64;
 
@@ -70,7 +70,7 @@ net::Task<void> Scrapes::Scrape(std::shared_ptr<const Runtime> runtime, std::str
   const Target asked = targets_.at(key);
   const EngineReport report = co_await Ask(runtime->replica(asked.replicas.front()), *asked.adapter);
   --under_way_;
-  if (runtime != runtime_) co_return;  // others are asked now
+  if (runtime != runtime_) co_return;  // a reload has replaced the targets
   Target& target = targets_.at(key);
   target.asked = false;
   target.failures = report.running ? 0 : target.failures + 1;
@@ -125,7 +125,7 @@ conf::Duration Scrapes::Pause(const Runtime& runtime, const Target& target) {
                                         [&](ReplicaId id) { return runtime.load()[id].load.requests() > 0; });
   conf::Duration pause = busy ? kBusy : kIdle;
   for (uint32_t i = 0; i < std::min(target.failures, 6u); ++i) pause = std::min(2 * pause, kLongest);
-  // A fifth more or less, so that many gateways do not ask at once.
+  // Up to a fifth more or less, so that several gateways do not scrape at the same time.
   const double jitter = 0.8 + 0.4 * rng_.Double();
   return std::chrono::duration_cast<conf::Duration>(pause * jitter);
 }

@@ -1,8 +1,8 @@
-// Scrapes: asks engines how loaded they are, on the control loop, never on a request's path. What they say is
-// read by plugins/engines and weighed by router::EngineSignals; engines that say nothing are left alone.
+// Scrapes: reads the load metrics of engines, on the control loop, outside the request path. plugins/engines
+// parses them, router::EngineSignals weighs them. Engines without metrics are not scraped.
 //
-// A busy engine is asked every second, one that has nothing of ours less often, one that does not answer less
-// often still; all with jitter. An address that serves several models is asked once for all of them.
+// A busy engine is scraped every second, an engine without our requests less often, one that does not answer
+// still less often; all with jitter. An address that serves several models is scraped once for all of them.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -13,7 +13,7 @@
 
 #include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
-#include "gateway/runtime.h"
+#include "gateway/shard/runtime.h"
 #include "plugins/engines/engine.h"
 #include "scheduler/rng.h"
 
@@ -25,7 +25,7 @@ class Scrapes final : private net::Alarm {
       : Alarm(loop.watchdog), loop_(loop), prefixes_(prefixes), rng_(seed) {}
 
   void Start(std::shared_ptr<const Runtime> runtime);
-  void Stop();  // for good; scrapes under way end and count for nothing
+  void Stop();  // for ever; running scrapes end without a result
 
  private:
   // One engine: the replicas behind one address.
@@ -34,7 +34,7 @@ class Scrapes final : private net::Alarm {
     std::vector<ReplicaId> replicas{};
     conf::TimePoint due{};
     uint32_t failures = 0;  // in a row
-    bool asked = false;     // an answer is waited for
+    bool asked = false;     // a scrape is running
   };
 
   void OnAlarm() override;

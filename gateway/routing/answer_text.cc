@@ -8,7 +8,7 @@
 namespace gateway::routing {
 namespace {
 
-// By choice, since the events of several come in any order.
+// By choice: the events of several choices come in any order.
 using Texts = std::map<int64_t, std::string>;
 
 void Append(const nlohmann::json& object, const char* key, std::string& to) {
@@ -17,7 +17,7 @@ void Append(const nlohmann::json& object, const char* key, std::string& to) {
     to += found->get_ref<const std::string&>();
 }
 
-// Of a message, or of the part of one that an event brings.
+// Of a message, or of the part that an event adds to it.
 void AppendMessage(const nlohmann::json& message, std::string& to) {
   Append(message, "reasoning_content", to);
   Append(message, "content", to);
@@ -58,8 +58,8 @@ void Take(const nlohmann::json& document, Texts& texts) {
     }
     return;
   }
-  // An event of Messages or Responses: the one brings an object, the other the text itself. Those that end a
-  // part tell all of it once more.
+  // An event of Messages adds an object, one of Responses the text itself. An event that ends a part repeats
+  // the whole part.
   if (document.contains("delta")) {
     const nlohmann::json& delta = document["delta"];
     Append(document, "delta", texts[0]);

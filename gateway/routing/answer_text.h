@@ -1,7 +1,7 @@
-// What an answer says, without what every answer has of its own (ids, times, how it was cut into events): so
-// that two of them can be compared.
+// The text of an answer, without ids, times and the split into events, which differ from answer to answer: so
+// two answers can be compared.
 //
-// Pure; for the few answers that are compared: it parses and allocates.
+// Pure. It parses and allocates, since only few answers are compared.
 #pragma once
 
 #include <string>
@@ -9,9 +9,8 @@
 
 namespace gateway::routing {
 
-// Of a whole answer, a JSON document or a stream of events, in any of the APIs that generate: the texts of
-// all choices, and the tools that are called with their arguments. Empty where there is none, as of
-// embeddings.
+// The texts of all choices and the called tools with their arguments. `answer` is whole: a JSON document or a
+// stream of events, of any API that generates text. Empty for other APIs, such as embeddings.
 std::string AnswerText(std::string_view body, bool stream);
 
 }  // namespace gateway::routing

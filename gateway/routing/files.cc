@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
+
+#include "gateway/net/files.h"
 
 namespace gateway::routing {
 
@@ -23,9 +24,9 @@ absl::Status LogFiles::Append(std::string_view lines, uint64_t file_bytes, uint3
 
 absl::Status LogFiles::Open() {
   const std::string path = LogPath(state_dir_, 0);
-  auto file = ledger::OpenFile(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC);
+  auto file = net::OpenFile(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC);
   if (!file.ok()) return file.status();
-  const auto size = ledger::FileSize(file->get(), path);
+  const auto size = net::FileSize(file->get(), path);
   if (!size.ok()) return size.status();
   file_ = *std::move(file);
   size_ = *size;
@@ -37,7 +38,7 @@ absl::Status LogFiles::Open() {
 absl::Status LogFiles::Rotate(uint32_t files) {
   file_ = {};
   std::error_code error;
-  // Also those that are too many since fewer are wanted.
+  // Also files beyond the count of a new configuration.
   for (uint32_t n = files; std::filesystem::remove(LogPath(state_dir_, n), error); ++n) continue;
   if (files == 1) {
     std::filesystem::remove(LogPath(state_dir_, 0), error);
@@ -46,20 +47,15 @@ absl::Status LogFiles::Rotate(uint32_t files) {
     error.clear();
     std::filesystem::rename(LogPath(state_dir_, n - 1), LogPath(state_dir_, n), error);
     if (error && error != std::errc::no_such_file_or_directory)
-      return ledger::SystemError("rename", LogPath(state_dir_, n - 1), error.value());
+      return net::SystemError("rename", LogPath(state_dir_, n - 1), error.value());
   }
   return Open();
 }
 
 absl::Status LogFiles::Write(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(file_.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return ledger::SystemError("write", LogPath(state_dir_, 0), errno);
-    text.remove_prefix(static_cast<size_t>(written));
-    size_ += static_cast<uint64_t>(written);
-  }
-  return absl::OkStatus();
+  const absl::Status written = net::WriteAll(file_.get(), LogPath(state_dir_, 0), text);
+  if (written.ok()) size_ += text.size();
+  return written;
 }
 
 }  // namespace gateway::routing

@@ -1,5 +1,5 @@
-// Where the routing log stands: routing.jsonl, the newest lines last, and those that were closed before it,
-// routing.1.jsonl being the latest of these.
+// The files of the routing log: routing.jsonl, with the newest lines last, and older files, of which
+// routing.1.jsonl is the newest.
 #pragma once
 
 #include <absl/status/status.h>
@@ -8,20 +8,20 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/ledger/files.h"
+#include "gateway/net/fd.h"
 
 namespace gateway::routing {
 
-// The path of the n-th file, 0 being the one that is written.
+// The path of the n-th file; 0 is the one that is written.
 std::string LogPath(const std::string& state_dir, uint32_t n);
 
-// Appends whole lines. A file that would grow beyond its size gives way to a new one, and the oldest goes.
-// What a crash has torn is closed by a line end, so that what follows can be read. One thread.
+// Appends whole lines. When a file would exceed its size, a new one begins and the oldest is removed. A line
+// that a crash has cut is ended, so that the lines after it can be read. One thread.
 class LogFiles {
  public:
   explicit LogFiles(std::string state_dir) : state_dir_(std::move(state_dir)) {}
 
-  // After an error the lines may be there in part; the next call begins anew.
+  // After an error a part of the lines may be written; the next call opens the file again.
   absl::Status Append(std::string_view lines, uint64_t file_bytes, uint32_t files);
 
  private:
@@ -30,7 +30,7 @@ class LogFiles {
   absl::Status Write(std::string_view text);
 
   const std::string state_dir_;
-  ledger::Fd file_;
+  net::Fd file_;
   uint64_t size_ = 0;
 };
 

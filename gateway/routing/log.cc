@@ -11,9 +11,9 @@ namespace gateway::routing {
 namespace {
 
 constexpr int kNice = 10;
-// Records are written together that come within this time, or once so many bytes wait: waking for each costs
-// more than writing it.
-constexpr auto kGather = std::chrono::milliseconds(200);
+// Records that come within this time, or until this many bytes are queued, are written together: waking the
+// thread for each record costs more than writing it.
+constexpr auto kGather = std::chrono::milliseconds(50);
 constexpr size_t kGatheredBytes = RoutingLog::kMaxQueuedBytes / 4;
 constexpr size_t kPieceBytes = size_t{32} << 10;  // of a write
 
@@ -68,7 +68,7 @@ void RoutingLog::Run() {
     lock.unlock();
     Write(records, config);
     lock.lock();
-    // Room for others only when these are out: what is being written counts too.
+    // Records that are being written still count as queued.
     queued_bytes_ = 0;
     for (const Record& record : queue_) queued_bytes_ += BytesOf(record);
   }
@@ -90,7 +90,7 @@ void RoutingLog::Write(const std::vector<Record>& records, const config::Routing
     if (status.ok() == !failing_) continue;
     failing_ = !status.ok();
     if (failing_) {
-      log::Error("routing log cannot be written; decisions are dropped",
+      log::Error("routing log cannot be written: decisions are dropped",
                  {{"why", conf::Std(status.message())}});
     } else {
       log::Info("routing log is written again");

@@ -1,8 +1,8 @@
-// RoutingLog: sampled decisions, on their way into files, off the request path: a shard hands one over with a
-// short lock and never waits; rendering and writing are a thread's of its own. What waits is bounded in
-// bytes; what does not fit, or cannot be written, is dropped and counted.
+// RoutingLog: writes sampled routing decisions to files, outside the request path. A shard hands a record
+// over under a short lock and never waits; a thread of its own renders and writes. The queue is bounded in
+// bytes; a record that does not fit, or cannot be written, is dropped and counted.
 //
-// Owner: the process; destroyed when no shard can call it any more. Add() and stats(): any thread.
+// Owner: the process, which destroys it after the shards. Any thread may call Add() and stats().
 #pragma once
 
 #include <condition_variable>
@@ -24,12 +24,12 @@ class RoutingLog {
 
   struct Stats {
     uint64_t written = 0;
-    uint64_t dropped_queue = 0;  // there was no room
-    uint64_t dropped_write = 0;  // the disk did not take them
+    uint64_t dropped_queue = 0;  // the queue was full
+    uint64_t dropped_write = 0;  // the disk refused them
   };
 
   explicit RoutingLog(std::string state_dir);
-  // What waits is written first.
+  // Writes the queued records first.
   ~RoutingLog();
   RoutingLog(const RoutingLog&) = delete;
   RoutingLog& operator=(const RoutingLog&) = delete;
@@ -45,7 +45,7 @@ class RoutingLog {
   LogFiles files_;
   bool failing_ = false;  // the thread's
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable wake_;
   config::RoutingLog config_;
   std::vector<Record> queue_;

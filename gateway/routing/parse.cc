@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What is no number in JSON, an infinite score, stands there as null.
+// An infinite score, which JSON cannot express, is written as null.
 double Number(const Json& object, const char* key) {
   const Json& value = object.at(key);
   return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
@@ -28,10 +28,10 @@ router::CostTerms TermsOf(const Json& json) {
           .silence = Number(json, "silence"),
           .distance = Number(json, "distance"),
           .adapter = json.contains("adapter") ? Number(json, "adapter") : 0,
-          .handover = json.contains("handover") ? Number(json, "handover") : 0};
+          .remote_prefill = json.contains("handover") ? Number(json, "handover") : 0};
 }
 
-router::Signals SignalsOf(const Json& json) {
+router::ReplicaSignals SignalsOf(const Json& json) {
   const Json& scraped = json.at("scraped");
   return {.requests = Number(json, "requests"),
           .waiting = Number(json, "waiting"),
@@ -57,12 +57,12 @@ router::CostWeights WeightsOf(const Json& json) {
           .adapter_load = json.contains("adapter_load") ? Number(json, "adapter_load") : 0};
 }
 
-// Where a candidate has none, the request was for no adapter.
-router::AdapterStanding AdapterOf(const Json& candidate) {
+// Missing when the request was not for an adapter.
+router::AdapterAvailability AdapterOf(const Json& candidate) {
   if (!candidate.contains("adapter")) return {};
   const Json& json = candidate.at("adapter");
-  const auto at = router::AdapterStandingNamed(json.at("standing").get<std::string>());
-  return {.at = at.value_or(router::AdapterStanding::At::kLoaded),
+  const auto state = router::AdapterStateNamed(json.at("standing").get<std::string>());
+  return {.state = state.value_or(router::AdapterAvailability::State::kLoaded),
           .load = Number(json, "load"),
           .wait = json.contains("wait") ? Number(json, "wait") : 0,
           .elapsed = Number(json, "elapsed")};
@@ -74,7 +74,7 @@ LoggedPick PickOf(const Json& json) {
   pick.model = json.at("model").get<std::string>();
   pick.policy = json.at("policy").get<std::string>();
   pick.part = json.value("part", "");
-  trace.handover_seconds = json.value("handover_seconds", 0.0);
+  trace.remote_prefill_seconds = json.value("handover_seconds", 0.0);
   pick.track = json.value("track", "");
   pick.zone = json.value("zone", "");
   pick.replica = json.value("replica", "");
@@ -97,13 +97,13 @@ LoggedPick PickOf(const Json& json) {
   for (const Json& candidate : json.at("candidates")) {
     const auto id = static_cast<router::ReplicaId>(pick.names.size());
     pick.names.push_back(candidate.at("replica").get<std::string>());
-    trace.seen.push_back({.replica = id,
-                          .signals = SignalsOf(candidate.at("signals")),
-                          .cached = candidate.at("cached").get<int64_t>(),
-                          .local = candidate.at("local").get<bool>(),
-                          .adapter = AdapterOf(candidate),
-                          .vetoed = candidate.at("vetoed").get<bool>(),
-                          .terms = TermsOf(candidate.at("terms"))});
+    trace.scored.push_back({.replica = id,
+                            .signals = SignalsOf(candidate.at("signals")),
+                            .cached = candidate.at("cached").get<int64_t>(),
+                            .local = candidate.at("local").get<bool>(),
+                            .adapter = AdapterOf(candidate),
+                            .vetoed = candidate.at("vetoed").get<bool>(),
+                            .terms = TermsOf(candidate.at("terms"))});
   }
   return pick;
 }
@@ -133,15 +133,15 @@ Replay ReplayOf(const LoggedPick& pick) {
   replay.replica = pick.names[choice->place];
   replay.score = choice->score;
   bool same = replay.replica == pick.replica && choice->score == pick.trace.score;
-  // Of each candidate, too: one that would win tomorrow must not be reckoned otherwise today.
+  // The terms of every candidate must agree, not only those of the chosen one.
   scheduler::Rng any(0);
   router::CostChoice law(pick.trace.prompt_tokens, pick.trace.output_tokens, pick.trace.mean_requests,
-                         pick.weights, any, pick.trace.handover_seconds);
-  for (const router::Seen& seen : pick.trace.seen) {
+                         pick.weights, any, pick.trace.remote_prefill_seconds);
+  for (const router::ScoredCandidate& seen : pick.trace.scored) {
     const auto offered = law.Offer(0, seen.signals, seen.cached, seen.local, seen.adapter);
     same = same && offered.terms == seen.terms && offered.vetoed == seen.vetoed;
   }
-  replay.verdict = same ? Replay::Verdict::kAgrees : Replay::Verdict::kDiffers;
+  replay.result = same ? Replay::Result::kAgrees : Replay::Result::kDiffers;
   return replay;
 }
 

@@ -1,4 +1,4 @@
-// A line of the routing log read back, so that its choices can be made again.
+// Reads a line of the routing log back, so that its choices can be repeated.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -23,7 +23,7 @@ struct LoggedPick {
   std::string part;  // "prefill" or "decode"; empty: all of the request
   std::string track;
   std::string zone;
-  std::string replica;  // chosen; empty: none
+  std::string replica;  // the chosen one; empty: none
   std::string reason;
 };
 
@@ -35,18 +35,18 @@ struct LoggedRequest {
   nlohmann::ordered_json line;
 };
 
-// Errors: not a line of this log. Nothing where it is one of another kind.
+// Errors: not a line of this log. None for a line of another kind.
 absl::StatusOr<std::optional<LoggedRequest>> ParseRoute(std::string_view line);
 
-// A pick made once more, of what it saw.
+// A logged choice, repeated with the same inputs.
 struct Replay {
-  enum class Verdict : uint8_t {
+  enum class Result : uint8_t {
     kAgrees,
-    kDiffers,      // today's law, or its weights, chooses or reckons otherwise
-    kNothingToDo,  // nothing was reckoned: another policy, a session's replica, or nobody could be used
+    kDiffers,      // this version, or the weights, give another choice or other terms
+    kNothingToDo,  // no terms were computed: another policy, a session's replica, or no usable replica
   };
-  Verdict verdict = Verdict::kNothingToDo;
-  std::string replica;  // that it chooses now
+  Result result = Result::kNothingToDo;
+  std::string replica;  // the choice now
   double score = 0;
 };
 Replay ReplayOf(const LoggedPick& pick);

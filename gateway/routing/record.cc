@@ -49,10 +49,10 @@ Json ToJson(const router::CostWeights& weights) {
 Json ToJson(const router::CostTerms& terms) {
   return {{"wait", terms.wait},         {"compute", terms.compute},   {"decode", terms.decode},
           {"others", terms.others},     {"pressure", terms.pressure}, {"silence", terms.silence},
-          {"distance", terms.distance}, {"adapter", terms.adapter},   {"handover", terms.handover}};
+          {"distance", terms.distance}, {"adapter", terms.adapter},   {"handover", terms.remote_prefill}};
 }
 
-Json ToJson(const router::Signals& signals) {
+Json ToJson(const router::ReplicaSignals& signals) {
   return {{"requests", signals.requests},
           {"waiting", signals.waiting},
           {"backlog", signals.backlog},
@@ -68,8 +68,8 @@ Json ToJson(const router::Signals& signals) {
             {"kv_use", signals.scraped.kv_use}}}};
 }
 
-Json ToJson(const router::PickTrace& pick, const Runtime& runtime) {
-  const router::RouteTable& routes = runtime.routes();
+Json ToJson(const router::PickTrace& pick, const Routes& by) {
+  const router::RouteTable& routes = *by.table;
   const router::ModelSpec& spec = routes.model(pick.model).spec;
   Json out = {{"time", conf::FormatTime(pick.at)},
               {"model", spec.name},
@@ -79,26 +79,27 @@ Json ToJson(const router::PickTrace& pick, const Runtime& runtime) {
   if (!spec.base.empty()) out["adapter"] = {{"name", spec.adapter}, {"base", spec.base}};
   if (pick.part != router::Part::kWhole) {
     out["part"] = pick.part == router::Part::kPrefill ? "prefill" : "decode";
-    out["handover_seconds"] = pick.handover_seconds;
+    out["handover_seconds"] = pick.remote_prefill_seconds;
   }
   if (pick.track != router::kStable) out["track"] = routes.track_name(pick.track);
-  if (pick.own_zone) out["zone"] = runtime.config().server.zone;
-  if (!pick.seen.empty()) {
+  if (pick.own_zone) out["zone"] = by.names->zone;
+  if (!pick.scored.empty()) {
     out["weights"] = ToJson(spec.cost);
     out["mean_requests"] = pick.mean_requests;
     out["everybody"] = pick.everybody;
-    // As text: numbers of this size are not read back by everybody as they are.
+    // As text: many JSON readers round numbers of this size.
     out["draw"] = fmt::format("{:016x}", pick.draw);
     Json& candidates = out["candidates"] = Json::array();
-    for (const router::Seen& seen : pick.seen) {
-      Json& candidate = candidates.emplace_back(Json{{"replica", runtime.replica(seen.replica).name()},
-                                                     {"cached", seen.cached},
-                                                     {"local", seen.local},
-                                                     {"vetoed", seen.vetoed},
-                                                     {"terms", ToJson(seen.terms)},
-                                                     {"signals", ToJson(seen.signals)}});
+    for (const router::ScoredCandidate& seen : pick.scored) {
+      Json& candidate =
+          candidates.emplace_back(Json{{"replica", by.names->endpoints[static_cast<size_t>(seen.replica)]},
+                                       {"cached", seen.cached},
+                                       {"local", seen.local},
+                                       {"vetoed", seen.vetoed},
+                                       {"terms", ToJson(seen.terms)},
+                                       {"signals", ToJson(seen.signals)}});
       if (!spec.base.empty()) {
-        candidate["adapter"] = {{"standing", router::NameOf(seen.adapter.at)},
+        candidate["adapter"] = {{"standing", router::NameOf(seen.adapter.state)},
                                 {"load", seen.adapter.load},
                                 {"wait", seen.adapter.wait},
                                 {"elapsed", seen.adapter.elapsed}};
@@ -106,7 +107,7 @@ Json ToJson(const router::PickTrace& pick, const Runtime& runtime) {
     }
   }
   if (pick.replica) {
-    out["replica"] = runtime.replica(*pick.replica).name();
+    out["replica"] = by.names->endpoints[static_cast<size_t>(*pick.replica)];
     out["score"] = pick.score;
     out["cached"] = pick.cached;
   }
@@ -117,21 +118,20 @@ Json ToJson(const router::PickTrace& pick, const Runtime& runtime) {
 }
 
 Json ToJson(const RoutedRequest& routed) {
-  const Runtime& runtime = *routed.runtime;
   Json out = {{"kind", "route"},
               {"time", conf::FormatTime(routed.at)},
               {"request", routed.request},
-              {"model", runtime.routes().model(routed.model).spec.name},
+              {"model", routed.routes.table->model(routed.model).spec.name},
               {"session", routed.session}};
   Json& picks = out["picks"] = Json::array();
-  for (const router::PickTrace& pick : routed.picks) picks.push_back(ToJson(pick, runtime));
+  for (const router::PickTrace& pick : routed.picks) picks.push_back(ToJson(pick, routed.routes));
   out["outcome"] = ToJson(routed.outcome);
   out["outcome"]["reason"] = ledger::Name(routed.reason);
   return out;
 }
 
 Json ToJson(const ShadowedRequest& shadowed) {
-  const router::RouteTable& routes = shadowed.runtime->routes();
+  const router::RouteTable& routes = *shadowed.routes.table;
   Json out = {{"kind", "shadow"},
               {"time", conf::FormatTime(shadowed.at)},
               {"request", shadowed.request},
@@ -161,7 +161,7 @@ size_t BytesOf(const Record& record) {
   size_t bytes = sizeof record;
   if (const auto* routed = std::get_if<RoutedRequest>(&record)) {
     for (const router::PickTrace& pick : routed->picks)
-      bytes += sizeof pick + pick.seen.capacity() * sizeof(router::Seen);
+      bytes += sizeof pick + pick.scored.capacity() * sizeof(router::ScoredCandidate);
   }
   return bytes;
 }

@@ -1,7 +1,7 @@
-// One line of the routing log: what a choice of replicas was made by, and what came of it. Names, numbers and
-// reasons only: never a prompt, an answer, a key, a session or a tenant.
+// One line of the routing log: the inputs of a request's choices of replicas, and its outcome. Names, numbers
+// and reasons only: never a prompt, an answer, a key, a session or a tenant.
 //
-// Made on a shard, as plain values; rendered by the log's own thread. parse.h reads it back.
+// Built on a shard, as plain values; rendered by the log's thread. parse.h reads it back.
 #pragma once
 
 #include <cstddef>
@@ -14,28 +14,35 @@
 #include "conf/time.h"
 #include "gateway/api/usage.h"
 #include "gateway/ledger/record.h"
-#include "gateway/runtime.h"
+#include "gateway/metrics/served_names.h"
 #include "router/pick_log.h"
+#include "router/routes/route_table.h"
 
 namespace gateway::routing {
 
-// How a request went, at a replica that served it or a copy of it.
+// How a replica served a request, or its copy.
 struct Outcome {
   int status = 0;
   api::Finish finish = api::Finish::kNone;
-  uint64_t input = 0;  // tokens; 0: not told
+  uint64_t input = 0;  // tokens; 0: not reported
   uint64_t cached = 0;
   uint64_t output = 0;
-  conf::Duration first_token{};  // since it was sent on its way; 0: none came
+  conf::Duration first_token{};  // since the dispatch; 0: none came
   conf::Duration total{};
 };
 
+// The names of ids, from the runtime that routed the request; keeps that runtime alive.
+struct Routes {
+  std::shared_ptr<const router::RouteTable> table;
+  const ServedNames* names = nullptr;
+};
+
 struct RoutedRequest {
-  std::shared_ptr<const Runtime> runtime;
+  Routes routes;
   conf::TimePoint at;
   std::string request;
-  router::ModelId model{};  // that was asked for
-  bool session = false;     // it belongs to one
+  router::ModelId model{};  // the asked model
+  bool session = false;     // the request belongs to a session
   std::vector<router::PickTrace> picks;
   Outcome outcome;
   ledger::EndReason reason{};
@@ -43,14 +50,14 @@ struct RoutedRequest {
 
 enum class Compared : uint8_t { kSame, kDiffer, kNotCompared };
 
-// A copy that went elsewhere, beside the request that it is of.
+// A shadow copy beside its request.
 struct ShadowedRequest {
-  std::shared_ptr<const Runtime> runtime;
+  Routes routes;
   conf::TimePoint at;
   std::string request;
   router::ModelId model{};     // of the request
   router::ModelId to_model{};  // of the copy
-  std::string replica;         // that the copy was sent to; empty: none could be used
+  std::string replica;         // of the copy; empty: none could be used
   std::string error;           // why the copy has no answer; empty: it has
   Outcome answer;              // the request's
   Outcome copy;

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "conf/hex.h"
+
 namespace gateway::telemetry {
 namespace {
 
@@ -62,14 +64,14 @@ json Render(const Span& span) {
   attributes.Add("tidegate.attempts", span.attempts);
 
   json rendered = {
-      {"traceId", Hex(span.context.trace_id)},
-      {"spanId", Hex(span.context.span_id)},
+      {"traceId", conf::Hex(span.context.trace_id)},
+      {"spanId", conf::Hex(span.context.span_id)},
       {"name", span.request_model.empty() ? span.operation : span.operation + " " + span.request_model},
       {"kind", static_cast<int>(span.kind)},
       {"startTimeUnixNano", Nanos(span.start)},
       {"endTimeUnixNano", Nanos(span.end)},
       {"attributes", attributes.Take()}};
-  if (span.parent) rendered["parentSpanId"] = Hex(*span.parent);
+  if (span.parent) rendered["parentSpanId"] = conf::Hex(*span.parent);
   if (!span.context.state.empty()) rendered["traceState"] = span.context.state;
   if (!span.error_type.empty()) rendered["status"] = {{"code", kStatusError}};
   return rendered;

@@ -8,31 +8,14 @@
 #include <cstring>
 #include <span>
 
+#include "conf/hex.h"
+
 namespace gateway::telemetry {
 namespace {
 
 constexpr size_t kTraceparentBytes = 55;
 constexpr size_t kMaxStateBytes = 512;  // what every implementation must pass on; more is dropped
 constexpr size_t kMaxStateMembers = 32;
-constexpr std::string_view kDigits = "0123456789abcdef";
-
-bool ReadHex(std::string_view text, std::span<uint8_t> out) {
-  for (size_t i = 0; i < out.size(); ++i) {
-    const size_t high = kDigits.find(text[2 * i]);
-    const size_t low = kDigits.find(text[2 * i + 1]);
-    if (high == std::string_view::npos || low == std::string_view::npos) return false;
-    out[i] = static_cast<uint8_t>(high << 4 | low);
-  }
-  return true;
-}
-
-void AppendHex(std::string& out, std::span<const uint8_t> bytes) {
-  for (const uint8_t byte : bytes) {
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
-  }
-}
-
 bool IsZero(std::span<const uint8_t> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
 }
@@ -119,15 +102,16 @@ std::optional<TraceContext> ParseTraceContext(std::string_view traceparent, std:
   std::array<uint8_t, 1> flags;
   TraceContext context;
   if (traceparent.size() < kTraceparentBytes || traceparent[2] != '-' || traceparent[35] != '-' ||
-      traceparent[52] != '-' || !ReadHex(traceparent, version) || version[0] == 0xff) {
+      traceparent[52] != '-' || !conf::ParseHex(traceparent.substr(0, 2), version) || version[0] == 0xff) {
     return std::nullopt;
   }
   if (traceparent.size() > kTraceparentBytes && (version[0] == 0 || traceparent[kTraceparentBytes] != '-')) {
     return std::nullopt;
   }
-  if (!ReadHex(traceparent.substr(3), context.trace_id) ||
-      !ReadHex(traceparent.substr(36), context.span_id) || !ReadHex(traceparent.substr(53), flags) ||
-      IsZero(context.trace_id) || IsZero(context.span_id)) {
+  if (!conf::ParseHex(traceparent.substr(3, 32), context.trace_id) ||
+      !conf::ParseHex(traceparent.substr(36, 16), context.span_id) ||
+      !conf::ParseHex(traceparent.substr(53, 2), flags) || IsZero(context.trace_id) ||
+      IsZero(context.span_id)) {
     return std::nullopt;
   }
   context.sampled = (flags[0] & 1) != 0;
@@ -138,9 +122,9 @@ std::optional<TraceContext> ParseTraceContext(std::string_view traceparent, std:
 std::string RenderTraceparent(const TraceContext& context) {
   std::string text = "00-";
   text.reserve(kTraceparentBytes);
-  AppendHex(text, context.trace_id);
+  text += conf::Hex(context.trace_id);
   text += '-';
-  AppendHex(text, context.span_id);
+  text += conf::Hex(context.span_id);
   text += context.sampled ? "-01" : "-00";
   return text;
 }
@@ -150,17 +134,6 @@ TraceId NewTraceId() {
 }
 SpanId NewSpanId() {
   return NewId<SpanId>();
-}
-
-std::string Hex(const TraceId& id) {
-  std::string text;
-  AppendHex(text, id);
-  return text;
-}
-std::string Hex(const SpanId& id) {
-  std::string text;
-  AppendHex(text, id);
-  return text;
 }
 
 Sampler::Sampler(double ratio) {

@@ -32,9 +32,6 @@ std::string RenderTraceparent(const TraceContext& context);
 TraceId NewTraceId();
 SpanId NewSpanId();
 
-std::string Hex(const TraceId& id);
-std::string Hex(const SpanId& id);
-
 // The caller's decision where there is a caller, else a ratio of all traces that every service that knows the
 // trace id decides alike: its last 8 bytes, as OpenTelemetry's TraceIdRatioBased compares them.
 class Sampler {

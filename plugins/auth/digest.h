@@ -1,4 +1,4 @@
-// SHA-256 as the hot path wants it: state on the stack, no allocation, cannot fail. Any thread.
+// SHA-256 for the path of a request: state on the stack, no allocation, cannot fail. Any thread.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ std::string ToHex(const Digest& digest);
 // Exactly 64 lower-case hex digits.
 std::optional<Digest> DigestFromHex(std::string_view hex);
 
-// True when both are equal; takes the same time whatever byte differs first.
+// Whether both are equal. The time taken does not depend on which byte differs first.
 bool EqualInConstantTime(const Digest& a, const Digest& b);
 
 }  // namespace plugins::auth

@@ -25,8 +25,7 @@ struct KindRow {
 };
 constexpr KindRow kKinds[] = {{KeyEvent::Kind::kCreated, "created"},
                               {KeyEvent::Kind::kRotated, "rotated"},
-                              {KeyEvent::Kind::kRevoked, "revoked"},
-                              {KeyEvent::Kind::kTailMoved, "tail_moved"}};
+                              {KeyEvent::Kind::kRevoked, "revoked"}};
 
 bool IsLabel(std::string_view s) {
   return s.size() <= kMaxLabelBytes &&
@@ -121,6 +120,9 @@ ordered_json EncodeRecord(const KeyRecord& r) {
   if (!r.limits.empty()) out["limits"] = ordered_json::parse(r.limits);
   PutText(out, "created_by", r.created_by);
   PutText(out, "rotated_from", r.rotated_from);
+  PutTime(out, "revoked_at", r.revoked_at);
+  PutText(out, "replaced_by", r.replaced_by);
+  PutTime(out, "overlap_until", r.overlap_until);
   return out;
 }
 
@@ -156,6 +158,12 @@ absl::StatusOr<KeyRecord> DecodeRecord(const json& object) {
   if (const json* limits = members.Find("limits")) r.limits = limits->dump();
   r.created_by = members.Text("created_by");
   r.rotated_from = members.Text("rotated_from");
+  r.revoked_at = members.Time("revoked_at");
+  r.replaced_by = members.Text("replaced_by");
+  r.overlap_until = members.Time("overlap_until");
+  if (r.replaced_by.empty() == r.overlap_until.has_value()) {
+    members.Fail("overlap_until", "must stand with replaced_by, and only there");
+  }
   if (absl::Status s = members.Done(); !s.ok()) return s;
   if (absl::Status s = CheckSpec(r); !s.ok()) {
     return absl::DataLossError(fmt::format("key/{}", std::string(s.message())));
@@ -219,9 +227,20 @@ std::string_view KindName(KeyEvent::Kind kind) {
   return "";
 }
 
+std::string EncodeKey(const KeyRecord& record) {
+  return EncodeRecord(record).dump();
+}
+
+absl::StatusOr<KeyRecord> DecodeKey(std::string_view text) {
+  const absl::StatusOr<json> object = ParseStrictObject(text);
+  if (!object.ok()) {
+    return absl::DataLossError(fmt::format("key: {}", std::string(object.status().message())));
+  }
+  return DecodeRecord(*object);
+}
+
 std::string EncodeEvent(const KeyEvent& event) {
   ordered_json out;
-  out["event"] = event.number;
   out["kind"] = KindName(event.kind);
   out["at"] = conf::FormatTime(event.at);
   PutText(out, "by", event.by);
@@ -238,11 +257,6 @@ absl::StatusOr<KeyEvent> DecodeEvent(std::string_view text) {
     return absl::DataLossError(fmt::format("event: {}", std::string(object.status().message())));
   Members members(*object, "event");
   KeyEvent event;
-  if (const json* number = members.Find("event"); number != nullptr && number->is_number_unsigned()) {
-    event.number = number->get<uint64_t>();
-  } else {
-    members.Fail("event", "must be a whole number");
-  }
   const std::string kind = members.Text("kind");
   const auto row =
       std::find_if(std::begin(kKinds), std::end(kKinds), [&](const KindRow& r) { return r.name == kind; });
@@ -277,9 +291,6 @@ absl::StatusOr<KeyEvent> DecodeEvent(std::string_view text) {
 ordered_json Describe(const KeyRecord& record) {
   ordered_json out = EncodeRecord(record);
   out.erase("hash");
-  PutTime(out, "revoked_at", record.revoked_at);
-  PutText(out, "replaced_by", record.replaced_by);
-  PutTime(out, "overlap_until", record.overlap_until);
   return out;
 }
 

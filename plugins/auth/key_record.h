@@ -1,7 +1,7 @@
 // One API key as the store remembers it, and the events that make and change it.
 //
-// A record is immutable once it is in a table. Its JSON forms are two: the stored one, with the hash, for the
-// key log, and the shown one, without it, for the admin API, `keys list` and the ledger.
+// A record is immutable once it is in a table. It has two JSON forms: the stored one, with the hash, and the
+// shown one, without it, for the admin API, `keys list` and the ledger.
 #pragma once
 
 #include <absl/status/status.h>
@@ -53,23 +53,30 @@ struct KeyRecord : KeySpec {
 
 using KeyRecordPtr = std::shared_ptr<const KeyRecord>;
 
+// The stored form, on one line.
+std::string EncodeKey(const KeyRecord& record);
+// Refuses unknown members: a newer version may have written a restriction that this one would not keep.
+absl::StatusOr<KeyRecord> DecodeKey(std::string_view json);
+
 struct KeyEvent {
-  enum class Kind { kCreated, kRotated, kRevoked, kTailMoved };
-  uint64_t number = 0;  // 1, 2, 3, ... without a gap
+  enum class Kind { kCreated, kRotated, kRevoked };
   Kind kind = Kind::kCreated;
   conf::TimePoint at;
   std::string by;                                // who did it
   std::string id;                                // kRotated, kRevoked: the key that stops working
   std::optional<KeyRecord> key;                  // kCreated, kRotated: the key that begins to work
   std::optional<conf::TimePoint> overlap_until;  // kRotated
-  std::string reason;                            // kRevoked; kTailMoved: the file that holds the moved bytes
+  std::string reason;                            // kRevoked
+
+  // The key that the event is told of: each kind of event happens to a key once at most.
+  const std::string& subject() const { return id.empty() && key ? key->id : id; }
 };
 
-std::string_view KindName(KeyEvent::Kind kind);  // "created", "rotated", "revoked", "tail_moved"
+std::string_view KindName(KeyEvent::Kind kind);  // "created", "rotated", "revoked"
 
 // The stored form, on one line.
 std::string EncodeEvent(const KeyEvent& event);
-// Refuses unknown members: a newer version may have written a restriction that this one would not keep.
+// Refuses unknown members likewise.
 absl::StatusOr<KeyEvent> DecodeEvent(std::string_view json);
 
 // The shown forms.

@@ -1,8 +1,7 @@
 // All keys at one moment, and the check that every request passes.
 //
-// A table is immutable: shards hold it by shared_ptr and swap it when KeyStore::Version() moves. A record
-// lives as long as its table; a request that outlives the swap keeps the table (or copies the record's
-// pointer).
+// A table is immutable: shards hold it by shared_ptr and are given another when a key changes. A record lives
+// as long as its table; a request that outlives the swap keeps the table, or copies the record's pointer.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -34,7 +33,8 @@ class KeyTable {
   std::vector<KeyRecordPtr> List() const;
 
   size_t size() const { return records_.size(); }
-  uint64_t version() const { return version_; }  // number of the last event in it
+  // The number of the last change in it, in the store's sequence.
+  uint64_t version() const { return version_; }
 
  private:
   uint64_t version_ = 0;

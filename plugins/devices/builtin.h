@@ -9,7 +9,8 @@ namespace plugins::devices {
 
 std::vector<Probe> BuiltinProbes();
 
-// What all of them find; each problem with its probe's name. Blocks for as long as the vendors' tools take.
+// The devices that all probes find; each problem names its probe. Blocks for as long as the vendors' tools
+// take.
 Found LookForDevices(const std::vector<Probe>& probes = BuiltinProbes());
 
 }  // namespace plugins::devices

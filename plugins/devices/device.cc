@@ -10,11 +10,11 @@
 namespace plugins::devices {
 namespace {
 
-// Words of a product's name that say nothing of what it can do.
+// Words of a product's name that say nothing of its abilities.
 constexpr std::array<std::string_view, 13> kNoise{"nvidia",     "tesla",  "geforce",    "quadro", "amd",
                                                   "instinct",   "radeon", "ascend",     "huawei", "graphics",
                                                   "generation", "(tm)",   "accelerator"};
-// From one of these on, it is about size and shape.
+// From one of these words on, the name tells size and shape.
 constexpr std::array<std::string_view, 9> kForms{"pcie", "sxm", "sxm2", "sxm3", "sxm4",
                                                  "sxm5", "nvl", "mig",  "oam"};
 
@@ -59,7 +59,7 @@ std::string KindOf(Vendor vendor, std::string_view product) {
                   [](char c) { return !absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.'; });
     if (!kind.empty()) kind += '-';
     kind += word;
-    // Others name one product by a number; what follows it is a variant.
+    // Other names have a number for the product, and a variant after it.
     if (vendor != Vendor::kNvidia && std::ranges::any_of(word, [](char c) { return std::isdigit(c) != 0; }))
       break;
   }

@@ -1,4 +1,4 @@
-// A GPU or NPU of a machine, as its vendor's tools tell of it or as configuration declares it.
+// Device: a GPU or NPU of a machine, as its vendor's tools report it or as the configuration declares it.
 #pragma once
 
 #include <array>
@@ -13,34 +13,34 @@ namespace plugins::devices {
 
 enum class Vendor : uint8_t { kNvidia, kAscend, kAmd };
 
-// As configuration and reports write them.
+// The words of configuration and reports.
 inline constexpr std::array<std::pair<std::string_view, Vendor>, 3> kVendorWords{
     {{"nvidia", Vendor::kNvidia}, {"ascend", Vendor::kAscend}, {"amd", Vendor::kAmd}}};
 std::string_view Name(Vendor vendor);
 
-// A part of a device that was cut (MIG): it stands where it was made, the gateway makes none.
+// A part of a device that an operator has cut (MIG). The gateway uses instances and makes none.
 struct Instance {
   std::string profile{};  // "1g.10gb"
   uint8_t start = 0;      // its first memory slot
   int64_t memory_mib = 0;
-  std::string visible{};  // what the runtime calls it: "MIG-…"
+  std::string visible{};  // its name for the runtime: "MIG-…"
 };
 
 struct Device {
   Vendor vendor = Vendor::kNvidia;
-  std::string kind{};     // as cluster files call it: "h100", "ascend-910b"
-  std::string product{};  // as its vendor does
+  std::string kind{};     // its name in cluster files: "h100", "ascend-910b"
+  std::string product{};  // its name by its vendor
   int64_t memory_mib = 0;
   std::string uuid{};
-  std::string visible{};          // what the runtime's variable takes for it: an index, or a UUID
-  std::optional<uint8_t> numa{};  // nothing: not known
+  std::string visible{};          // its name in the runtime's variable: an index, or a UUID
+  std::optional<uint8_t> numa{};  // absent: not known
   uint8_t link_domain = 0;        // devices of one domain reach each other over NVLink, HCCS or XGMI
-  bool cut = false;               // into instances, and cannot be used as a whole
+  bool cut = false;               // into instances, so that it cannot be used as a whole
   std::vector<Instance> instances{};
-  std::string trouble{};  // why it should not be used; empty: nothing is known against it
+  std::string trouble{};  // why it should not be used; empty: no reason is known
 };
 
-// Of a kind as cluster files call it: "ascend-…" and "mi300x" tell; anything else is NVIDIA's.
+// The vendor of a kind, by its name in cluster files: "ascend-…", "mi300x"; any other kind is NVIDIA's.
 Vendor VendorOf(std::string_view kind);
 
 // "NVIDIA H100 80GB HBM3" -> "h100", "910B3" -> "ascend-910b", "AMD Instinct MI300X" -> "mi300x".

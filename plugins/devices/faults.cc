@@ -15,7 +15,7 @@ struct Meaning {
   uint64_t xid;
   std::string_view text;
 };
-// After NVIDIA's catalogue, those after which a GPU needs a reset, a restart of its machine or service.
+// From NVIDIA's catalogue: the Xids after which a GPU needs a reset, a restart of its machine, or service.
 constexpr std::array kMeanings = {
     Meaning{46, "it has stopped processing"},
     Meaning{48, "an ECC error of two bits"},
@@ -71,7 +71,7 @@ std::map<std::string, Fault> FaultWatch::Look() {
     if (now == found.devices.end()) {
       missing_.insert(key);
       if (!missed.contains(key)) continue;  // a tool that failed once
-      // A tool that tells of none at all may be what is broken.
+      // Where a tool reports no device at all, the tool itself may be broken.
       const bool others = std::ranges::any_of(found.devices, of_vendor);
       faults[key] = {.why = others ? "it is lost: its driver does not list it any more"
                                    : "its driver does not answer any more",

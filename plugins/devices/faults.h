@@ -1,10 +1,10 @@
-// FaultWatch: what has happened since to the devices that a gateway gives away: errors that their driver
-// reports, memory that has to be repaired, devices that are gone.
+// FaultWatch: faults of the devices that a gateway gives away: errors that a driver reports, memory that
+// needs repair, devices that are gone.
 //
-// NVIDIA's by NVML: row remapping and page retirement that has failed or waits for a reset, a GPU that is
-// lost, and Xids, of which those that programs cause themselves say nothing against the device. Others by
-// what npu-smi and rocm-smi say of their health. An Xid stays until the process ends, anything else as long
-// as it is so.
+// NVIDIA's devices are watched by NVML: row remapping or page retirement that failed or waits for a reset, a
+// GPU that is lost, and Xids, but for those that programs cause themselves. Other vendors' devices are judged
+// by the health that npu-smi and rocm-smi report. A fault by an Xid stays until the process ends, any other
+// fault as long as it is reported.
 //
 // Any thread, one call at a time.
 #pragma once
@@ -26,23 +26,23 @@ namespace plugins::devices {
 
 struct Fault {
   std::string why{};
-  bool lost = false;  // it does not work any more: what runs on it cannot go on
+  bool lost = false;  // the device does not work any more: a run on it cannot go on
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
-// What a device is known by over looks: its UUID, or what its runtime calls it.
+// The key of a device that stays the same from look to look: its UUID, or its name for the runtime.
 const std::string& KeyOf(const Device& device);
 
-// Nothing: a program's own fault, or a note.
+// What an Xid says of its device; empty: it is a program's own fault, or a note.
 std::string_view MeaningOfXid(uint64_t xid);
 
 class FaultWatch {
  public:
-  // `library`: NVML's, for Xids; what the probes find is compared with `known`.
+  // `library` is NVML's, for Xids. Devices that the probes find are compared with `known`.
   FaultWatch(std::vector<Device> known, std::vector<Probe> probes,
              const std::string& library = "libnvidia-ml.so.1");
 
-  // Those of the known that should not be used, by KeyOf(). Blocks for as long as the vendors' tools take.
+  // The known devices that should not be used, by KeyOf(). Blocks for as long as the vendors' tools take.
   std::map<std::string, Fault> Look();
 
  private:

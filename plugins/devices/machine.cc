@@ -24,7 +24,7 @@ bool CutAlike(const Device& a, const Device& b) {
          });
 }
 
-// The known layout that has all of these profiles: it says how large each is.
+// The known layout that has all of these profiles, with their sizes.
 const PartitionLayout* LayoutWith(const std::vector<Instance>& instances) {
   for (const std::string_view name : scheduler::KnownLayoutNames()) {
     const PartitionLayout* const layout = scheduler::FindKnownLayout(name);
@@ -52,8 +52,8 @@ PartitionLayout Narrow(const PartitionLayout& known, const Device& device) {
   return layout;
 }
 
-// A kind's name stands for how it can be cut, too: those of one product that are cut otherwise than the first
-// are a kind of their own.
+// A kind also fixes how its devices are cut: devices of one product that are cut in another way than the
+// first form a kind of their own.
 void NameApart(std::vector<std::vector<Device>>& groups) {
   std::map<std::string, int> seen;
   for (std::vector<Device>& group : groups) {

@@ -1,8 +1,8 @@
-// A machine as the planner sees it: as many nodes as it has kinds of devices, usually one.
+// A machine as the planner sees it: one node for each kind of its devices, usually one.
 //
-// The planner's nodes have devices of one kind; CPU and memory of a machine of several are shared out by how
-// many devices each has. Devices that are cut into instances are a node of their own, with a layout of just
-// those instances, for the gateway makes none; whole devices are not to be asked for there.
+// A node of the planner has devices of one kind. A machine of several kinds shares its CPUs and memory out
+// among its nodes by their numbers of devices. Devices that are cut into instances form a node of their own,
+// whose layout is just those instances, for the gateway makes none; whole devices cannot be asked for there.
 #pragma once
 
 #include <string>
@@ -18,10 +18,10 @@ struct MachineResources {
   int64_t cpu_milli = 0;
   int64_t memory_mib = 0;
 };
-// Of this machine: its host name, its CPUs and its memory.
+// This machine's host name, CPUs and memory.
 MachineResources ThisMachine();
 
-// A node of this machine: what a launcher goes by.
+// A node of this machine, as a launcher needs it.
 struct LocalNode {
   std::string name{};
   std::vector<Device> devices{};  // in their places
@@ -34,8 +34,8 @@ struct MachineCluster {
 };
 MachineCluster MakeMachineCluster(const MachineResources& machine, const std::vector<Device>& found);
 
-// The nodes of a cluster that is all on this machine, where nothing tells of its devices but their kinds: a
-// runtime numbers them in the order in which they stand there.
+// The nodes of a cluster that is all on this machine and declares no more of its devices than their kinds:
+// the runtime numbers them in the order of the declaration.
 std::vector<LocalNode> LocalNodesOf(const scheduler::Cluster& cluster);
 
 }  // namespace plugins::devices

@@ -57,7 +57,7 @@ Found ParseNpuSmi(std::string_view table) {
     const std::vector<std::string_view> cells = Cells(table.substr(at, end - at));
     at = end + 1;
     if (cells.size() < 3) continue;
-    // What follows the chips is a table of their processes.
+    // After the chips comes a table of their processes.
     if (cells[0].starts_with("NPU") && cells[1].starts_with("Process")) break;
     const std::vector<std::string_view> first = Words(cells[0]);
     if (first.empty() || !conf::ReadNumber<uint32_t>(first[0])) continue;

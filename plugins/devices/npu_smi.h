@@ -1,6 +1,6 @@
 // Ascend NPUs by `npu-smi info`, which prints a table for people: two rows for each chip, the first with its
-// name and health, the second with its bus and memory. Older drivers number chips within a card alone; their
-// logical id, which runtimes take, is their place in the table.
+// name and health, the second with its bus and memory. Older drivers number chips only within a card; the
+// logical id that runtimes take is then the chip's place in the table.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@
 namespace plugins::devices {
 namespace {
 
-// ---- What is used of NVML.
+// ---- The part of NVML that is used.
 
 using Return = int;  // 0: success
 struct Handle_st;
@@ -107,7 +107,7 @@ struct Api {
         wait_event(library, "nvmlEventSetWait_v2"),
         free_events(library, "nvmlEventSetFree") {}
 
-  // Without these there is nothing to tell.
+  // Without these nothing can be reported.
   bool complete() const { return init && shutdown && count && by_index && name && uuid && memory; }
   bool has_mig() const { return mig_mode && max_mig && mig_by_index; }
   bool has_events() const { return make_events && register_events && wait_event && free_events; }
@@ -140,7 +140,7 @@ struct Api {
   Function<Return(EventSet)> free_events;
 };
 
-// What is wrong with it. Its memory repairs itself at a reset; where that waits, programs may fail.
+// The trouble of a device. Memory is repaired at a reset; while a repair waits for one, programs may fail.
 void Examine(const Api& api, Handle handle, Device& device, Found& found) {
   Memory memory{};
   const Return answer = api.memory(handle, &memory);
@@ -190,7 +190,7 @@ std::optional<uint8_t> NumaOf(const Api& api, Handle device) {
   return static_cast<uint8_t>(node);
 }
 
-// Its first memory slot; nothing where the driver tells only administrators.
+// Its first memory slot; absent where the driver tells it to administrators alone.
 std::optional<uint8_t> StartOf(const Api& api, Handle device, Handle mig) {
   unsigned id = 0;
   GpuInstance instance = nullptr;
@@ -226,7 +226,7 @@ std::vector<Instance> InstancesOf(const Api& api, Handle device, std::vector<std
     instance.start = start.value_or(0);
     instances.push_back(std::move(instance));
   }
-  // Where it is not told, their order is: names that differ is all that is needed of it.
+  // Without the driver's word their order serves: the slots only have to differ.
   for (size_t i = 0; i < instances.size() && !placed; ++i) instances[i].start = static_cast<uint8_t>(i);
   std::ranges::sort(instances, {}, &Instance::start);
   return instances;
@@ -249,7 +249,7 @@ Device Describe(const Api& api, Handle handle, unsigned index, Found& found) {
   return device;
 }
 
-// Each joins the domain of the first that it reaches.
+// Each device joins the domain of the first device that it reaches.
 void JoinByNvlink(const Api& api, const std::vector<Handle>& handles, std::vector<Device>& devices) {
   uint8_t domains = 0;
   for (size_t i = 0; i < devices.size(); ++i) {

@@ -1,8 +1,9 @@
-// NVIDIA GPUs by NVML, the driver's own library, opened when it is there: nothing of it is needed to build
-// or run. MIG instances are told with their place; NVLink domains as who reaches whom over it.
+// NVIDIA GPUs by NVML, the driver's own library. It is opened where it exists, and needed neither to build
+// nor to run. MIG instances are reported with their places; devices that reach each other over NVLink share a
+// domain.
 //
-// Declarations are our own, of the few functions that are called, after NVIDIA's API reference; those that a
-// driver does not have yet are done without.
+// The few functions that are called are declared here, after NVIDIA's API reference; a function that an older
+// driver lacks is done without.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,20 @@ namespace plugins::devices {
 
 Found LookByNvml(const std::string& library = "libnvidia-ml.so.1");
 
-// An error that the driver has reported of a GPU, by NVIDIA's number.
+// An error of a GPU that the driver reported, by NVIDIA's number.
 struct Xid {
   std::string uuid{};
   uint64_t number = 0;
 };
 
-// Hears of Xids from when it is opened, and keeps the driver awake. Any thread, one call at a time.
+// Collects the Xids that come after it was opened, and keeps the driver awake. Any thread, one call at a
+// time.
 class XidWatch {
  public:
-  // Null: there is no NVML, or it tells of none.
+  // Null: there is no NVML, or it reports no Xids.
   static std::unique_ptr<XidWatch> Open(const std::string& library = "libnvidia-ml.so.1");
   virtual ~XidWatch() = default;
-  // Since the last call; waits for none.
+  // The Xids since the last call; does not wait for any.
   virtual std::vector<Xid> Take() = 0;
 };
 

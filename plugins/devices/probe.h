@@ -1,8 +1,7 @@
-// Probe: asks one vendor's tools what a machine has.
+// Probe: asks one vendor's tools for the devices of a machine.
 //
-// A machine without that vendor's devices has no library or command to ask: that is no device, not an error.
-// Where there is something to ask and it cannot be understood, `problems` say so, and what was understood
-// counts. Nothing here throws.
+// A machine without the vendor's library or command has none of its devices; that is no error. An answer that
+// cannot be understood is named in `problems`, and the understood part of it counts. Nothing here throws.
 #pragma once
 
 #include <functional>
@@ -17,7 +16,7 @@ namespace plugins::devices {
 struct Found {
   std::vector<Device> devices{};  // in the vendor's own order
   std::vector<std::string> problems{};
-  std::vector<std::string> lost{};  // what of the devices does not work at all: their UUIDs
+  std::vector<std::string> lost{};  // UUIDs of the devices that do not work at all
 };
 
 struct Probe {

@@ -16,10 +16,10 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kCard = "card";
 constexpr int64_t kMibBytes = int64_t{1} << 20;
-// A processor's own graphics, which no engine wants, has less.
+// A processor's integrated graphics has less, and no engine uses it.
 constexpr int64_t kLeastMib = 4096;
 
-// The text of a key in whatever case; empty when it has none or says that it does not know.
+// The text of a key, in any case; empty when it has none, or one that says "unknown".
 std::string Text(const Json& card, std::string_view key) {
   for (const auto& [name, value] : card.items()) {
     if (!conf::EqualsIgnoreCase(name, key) || !value.is_string()) continue;
@@ -29,7 +29,7 @@ std::string Text(const Json& card, std::string_view key) {
   return {};
 }
 
-// The first of the names that says a product: older releases give a number for some.
+// The first of these names that is a product's: older releases give a number for some.
 std::string Product(const Json& card) {
   for (const char* key : {"Card Series", "Device Name", "Card Model"}) {
     if (std::string text = Text(card, key); !text.empty() && !text.starts_with("0x")) return text;

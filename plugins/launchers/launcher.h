@@ -1,12 +1,15 @@
-// Launcher: where what the planner decided runs: as processes of this machine, or through a cluster manager.
+// Launcher: where planned runs become processes: on this machine, or through a cluster manager.
 //
-// A run is one member of a replica or of a job: one command on one node with the devices that it was given.
-// It goes by an id that the caller chooses and journals before it asks, so that every call can be made again:
-// a launcher that has a run of that id starts no other, also after the gateway was killed and started anew.
-// What is really there is what List() says; the caller compares it with what there should be.
+// A run is one member of a workload (a replica, a job): one command on one node with the devices that it was
+// given. The caller chooses its id and stores it before it asks, so every call can be repeated: a launcher
+// that has a run of that id starts no other, also after the gateway was killed and started again. List() says
+// what is really there; the caller compares it with what there should be.
+//
+// A workload of several members is several runs that share a Gang. Each is started, listed and stopped by
+// itself; the caller decides what becomes of the others when one ends.
 //
 // Owner: the control loop; all calls on its thread, one at a time for each run. A launcher does not decide
-// whether a replica is ready: it says where it listens.
+// whether a replica is ready: it says where the replica listens.
 #pragma once
 
 #include <absl/status/status.h>
@@ -25,7 +28,7 @@
 
 namespace plugins::launchers {
 
-// What a run has been given of one node.
+// What a run was given of one node.
 struct Grant {
   std::string node{};              // as the cluster names it
   std::string kind{};              // of its devices; empty: it has none
@@ -38,16 +41,27 @@ struct Grant {
   int64_t memory_mib = 0;
 };
 
+// The place of a run among the members of its workload. By default it is the only one.
+struct Gang {
+  uint32_t rank = 0;  // 0 leads, and serves if the workload does
+  uint32_t size = 1;
+  std::string leader{};      // the address of rank 0, by AddressOf(); empty: the members do not meet
+  uint16_t leader_port = 0;  // where rank 0 expects the others; 0: the members do not meet
+};
+
+// The words of `command` and the values of `env` may name "{port}", "{node}", "{id}", "{rank}", "{size}",
+// "{leader}" and "{leader_port}".
 struct RunSpec {
   std::string id{};     // lower-case letters, digits, '.' and '-', at most 63; never used again
   std::string owner{};  // the model or job, for people
   std::string tenant{};
   Grant grant{};
-  std::vector<std::string> command{};  // "{port}", "{node}" and "{id}" stand for what they name
+  std::vector<std::string> command{};
   std::vector<std::pair<std::string, std::string>> env{};
   std::string directory{};                // where it runs; empty: the launcher's own
   bool serves = false;                    // needs a port
   std::optional<conf::Duration> limit{};  // a cluster manager may end it then; the gateway has its own clock
+  Gang gang{};
 };
 
 enum class RunState : uint8_t {
@@ -57,6 +71,14 @@ enum class RunState : uint8_t {
   kEnded,
 };
 
+// Whose word the times and the exit of a run are.
+enum class Witness : uint8_t {
+  kNobody,    // nothing is known yet
+  kWrapper,   // the run's own wrapper, exact, whether or not a gateway was there
+  kManager,   // the cluster manager, to the second
+  kLauncher,  // the launcher's own look: `ended` may be late by the time between looks
+};
+
 struct RunStatus {
   std::string id{};
   std::string owner{};
@@ -64,34 +86,44 @@ struct RunStatus {
   std::string host{};  // where it listens, if it serves
   uint16_t port = 0;
   conf::TimePoint since{};         // of this state
-  std::optional<int> exit_code{};  // when it has ended by itself
+  std::optional<int> exit_code{};  // when its first process ended by itself
   std::optional<int> signal{};     // or by a signal
   std::string why{};               // a sentence, where something is wrong: why it ended, or does not start
   std::string log{};               // the file that has its output, if there is one
+
+  // From `started` to `ended` the run held its devices. `started` is absent while it has no process, and
+  // where it cannot be known; `ended` is set in kEnded alone, when no process of the run is left.
+  std::optional<conf::TimePoint> started{};
+  std::optional<conf::TimePoint> ended{};
+  Witness witness = Witness::kNobody;
+  Grant grant{};  // `node` empty: not known
+  // The launcher found its processes but no record of it. It runs, and may hold devices: the caller stops it,
+  // or keeps it where it knows what the run is for, before it gives those devices to another.
+  bool orphan = false;
 };
 
-// Of a cluster that others use too: how its nodes are, what they have, and how many devices others hold.
+// A node of a cluster that others use too: its health, its devices, and how many of them others hold.
 struct SharedNode {
   std::string name{};
   scheduler::Health health = scheduler::Health::kHealthy;
   std::string kind{};  // of its devices; empty: it has none
   uint32_t devices = 0;
   uint32_t taken = 0;
-  std::string why{};  // it is not healthy; empty where nothing is said of that
+  std::string why{};  // why it is not healthy; empty where nobody says
   friend bool operator==(const SharedNode&, const SharedNode&) = default;
 };
 struct SharedCluster {
   uint64_t version = 0;  // another with each change
   std::vector<SharedNode> nodes{};
-  std::vector<std::string> left_out{};  // what of it cannot be used, and why
+  std::vector<std::string> left_out{};  // nodes and devices that cannot be used, and why
 };
 
-// Devices that nothing new should be given.
+// A device that no new run should be given.
 struct DeviceFault {
   std::string node{};
-  uint8_t device = 0;  // its place there
+  uint8_t device = 0;  // its place on the node
   std::string why{};
-  bool lost = false;  // what runs on it cannot go on
+  bool lost = false;  // a run on it cannot go on
   friend bool operator==(const DeviceFault&, const DeviceFault&) = default;
 };
 struct DeviceFaults {
@@ -105,40 +137,43 @@ class Launcher {
 
   virtual std::string_view name() const = 0;
 
-  // It has been asked for when this returns; it may run later, or end with a reason. OK for a run that is
-  // there. Errors: what can never be started as it stands (InvalidArgument), or not now (Unavailable, to be
-  // asked again).
+  // When this returns OK the run is asked for; it may start later, or end with a reason. OK for a run that is
+  // there already, whatever its state. Errors: InvalidArgument, it can never be started as it stands;
+  // FailedPrecondition, something of that id is in the way; Unavailable, not now: ask again.
   virtual gateway::net::Task<absl::Status> Start(RunSpec spec) = 0;
 
-  // SIGTERM, and SIGKILL after `grace`, to the run and all that it started. OK for a run that has ended or is
-  // not known.
+  // SIGTERM, and SIGKILL after `grace`, to the run and all that it started. A second call may shorten the
+  // grace. Goes on when the gateway ends. OK for a run that has ended or is not known.
   virtual gateway::net::Task<absl::Status> Stop(std::string id, conf::Duration grace) = 0;
 
-  // A signal to its first process, to save its work. NotFound when it does not run.
+  // Sends a signal to the run's first process, to make it save its work. NotFound when it does not run.
   virtual gateway::net::Task<absl::Status> Signal(std::string id, int signal) = 0;
 
-  // All runs of this gateway that are there, and those that ended and were not forgotten.
+  // All runs of this gateway that are there, orphans too, and those that ended and were not forgotten.
   virtual gateway::net::Task<absl::StatusOr<std::vector<RunStatus>>> List() = 0;
 
-  // What has ended and was seen to: its files may go. OK for a run that is not known; refused while it runs.
+  // Drops a run that has ended, with its files. OK for a run that is not known; refused while it runs.
   virtual gateway::net::Task<absl::Status> Forget(std::string id) = 0;
 
-  // As last seen; null where there are no others.
+  // Where other members of a gang reach the run of that id on that node, before it has started.
+  virtual std::string AddressOf(const std::string& /*id*/, const std::string& node) const { return node; }
+
+  // As last seen; null where the cluster is this gateway's alone.
   virtual const SharedCluster* shared() const { return nullptr; }
 
   // As last seen; null where devices are not watched.
   virtual const DeviceFaults* faults() const { return nullptr; }
 
-  // Whether what starts runs on a node takes a connection now. Unavailable: it does not, with the reason.
-  // Unimplemented: there is nothing that could be asked.
+  // Whether the node's agent takes a connection now. Unavailable: it does not, with the reason.
+  // Unimplemented: nothing can be asked.
   virtual gateway::net::Task<absl::Status> AskNode(std::string) {
     co_return absl::UnimplementedError("its nodes cannot be asked");
   }
 
-  // Called on the control loop when List() would say something new, where the launcher hears of it by itself.
+  // Called on the control loop when List() has news of a run, if the launcher hears of it by itself.
   std::function<void(const std::string& id)> on_change = [](const std::string&) {};
 
-  // Ends what it does in the background, before it is destroyed. Runs go on.
+  // Ends its background tasks; call it before the destructor. Runs go on.
   virtual gateway::net::Task<void> Close() = 0;
 };
 

@@ -3,16 +3,20 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <utility>
 
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
 #include "gateway/net/transport.h"
+#include "plugins/launchers/run_cgroup.h"
 #include "plugins/launchers/run_log.h"
-#include "plugins/launchers/run_start.h"
+#include "plugins/launchers/run_result.h"
+#include "plugins/launchers/wrapper/protocol.h"
 
 namespace plugins::launchers {
 namespace {
@@ -22,13 +26,49 @@ using gateway::net::ProcessHandle;
 using gateway::net::ProcessWatch;
 using gateway::net::Task;
 
-// How often it is looked whether those that a first process left behind have ended.
+// How often members are looked for that no wrapper waits for.
 constexpr conf::Duration kFirstLook = std::chrono::milliseconds(10);
 constexpr conf::Duration kLongestLook = std::chrono::milliseconds(500);
 
 std::string SignalWord(int signal) {
   const char* const name = sigabbrev_np(signal);
   return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+// The wrapper is installed in the folder of the program that runs now.
+std::string WrapperBesideUs() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::string() : (self.parent_path() / wrapper::kName).string();
+}
+
+// The last word on a run's end, in the record; `seen` is when this launcher knew that nothing of it was left.
+void SetEnd(RunRecord& record, const RunResult& result, conf::TimePoint seen, bool killed) {
+  if (result.beginning) record.started = result.beginning->started;
+  if (!record.started) record.started = record.since;
+  if (result.end) {
+    record.exit_code = result.end->exit_code;
+    record.signal = result.end->signal;
+    record.ended = result.end->ended;
+    record.witness = Witness::kWrapper;
+    killed = result.end->killed;
+  } else {
+    record.ended = std::max(seen, *record.started);
+    record.witness = Witness::kLauncher;
+  }
+  record.why.clear();
+  if (record.asked) {
+    if (killed) record.why = "it did not end in the time that it was given, and was killed";
+  } else if (!result.end) {
+    record.why = !record.wrapped ? "it ended; how is not known, for an earlier version started it"
+                 : record.boot == gateway::net::BootId()
+                     ? "its wrapper (tidegate-run) was killed, and the run with it"
+                     : "it ended with the machine, which was started anew since";
+  } else if (record.signal) {
+    record.why = fmt::format("it was ended by {}", SignalWord(*record.signal));
+  } else if (record.exit_code != 0) {
+    record.why = fmt::format("it ended with exit code {}", *record.exit_code);
+  }
 }
 
 }  // namespace
@@ -39,59 +79,89 @@ struct ProcessLauncher::Run {
     record.id = std::move(id);
   }
 
+  bool wrapper_lives() const { return record.wrapped && leader && !leader_ended; }
+
   const RunFolder folder;
   RunRecord record;
   RunState state = RunState::kStarting;
   conf::TimePoint since{};
-  std::string unreadable{};  // why its record cannot be relied on; it is left alone then
-  ProcessHandle leader{};
+  std::string unreadable{};  // why its record cannot be relied on: the launcher does not overwrite it
+  bool orphan = false;
+  ProcessHandle leader{};  // the wrapper; of a run without one, its first process
+  ProcessHandle first{};   // process, below the wrapper
+  pid_t first_pid = 0;
   std::unique_ptr<ProcessWatch> watch{};
   bool leader_ended = false;
-  bool killed = false;  // for it did not end in time
-  bool ending = false;  // a task sees to it
+  bool killed = false;  // for it did not end in time, and not by its wrapper
+  bool ending = false;  // a task ends it
   std::vector<std::string> secrets{};
   bool secrets_known = true;
   gateway::net::Sleep pause;
 };
 
 ProcessLauncher::ProcessLauncher(gateway::net::Loop& loop, Options options, RunStore store)
-    : loop_(loop), options_(std::move(options)), store_(std::move(store)), next_port_(options_.first_port) {}
+    : loop_(loop),
+      options_(std::move(options)),
+      store_(std::move(store)),
+      cgroups_(options_.cgroups ? OpenCgroups(store_.token()) : std::string()),
+      next_port_(options_.first_port) {}
 
 ProcessLauncher::~ProcessLauncher() = default;
 
 absl::StatusOr<std::unique_ptr<ProcessLauncher>> ProcessLauncher::Open(gateway::net::Loop& loop,
                                                                        Options options) {
+  if (options.wrapper.empty()) options.wrapper = WrapperBesideUs();
+  if (access(options.wrapper.c_str(), X_OK) != 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} cannot be run: {}. It belongs beside the program tidegate, which starts runs with it",
+                    options.wrapper, strerror(errno)));
+  }
   absl::StatusOr<RunStore> store = RunStore::Open(options.state_dir);
   if (!store.ok()) return store.status();
   std::unique_ptr<ProcessLauncher> launcher(new ProcessLauncher(loop, std::move(options), std::move(*store)));
   if (absl::Status adopted = launcher->Adopt(); !adopted.ok()) return adopted;
-  launcher->Spawn(launcher->LookAtLogs());
-  if (launcher->options_.find_faults) launcher->Spawn(launcher->LookAtDevices());
+  launcher->Spawn(launcher->CheckRuns());
+  if (launcher->options_.find_faults) launcher->Spawn(launcher->CheckDevices());
   return launcher;
 }
 
-// ---- What an earlier gateway left.
+// ---- Runs of an earlier gateway.
 
 absl::Status ProcessLauncher::Adopt() {
   const absl::StatusOr<std::vector<std::string>> ids = store_.Ids();
   if (!ids.ok()) return ids.status();
-  conf::TimePoint newest{};
+  Found found = FindRuns(store_.token());
+  for (const std::string& id : PopulatedCgroups(cgroups_)) found[id];
   for (const std::string& id : *ids) {
-    AdoptOne(id);
-    const Run* const run = Find(id);
-    if (run == nullptr || run->record.port < options_.first_port || run->record.since < newest) continue;
+    auto processes = found.extract(id);
+    AdoptOne(id, processes ? std::move(processes.mapped()) : std::nullopt, !processes.empty());
+  }
+  for (auto& [id, wrapper] : found) {
+    if (IsRunId(id)) AdoptOrphan(id, std::move(wrapper));
+  }
+  conf::TimePoint newest{};
+  for (const auto& [id, run] : runs_) {
+    if (run->record.port < options_.first_port || run->record.since < newest) continue;
     newest = run->record.since;
     next_port_ = static_cast<uint16_t>(run->record.port + 1);
   }
   return absl::OkStatus();
 }
 
-void ProcessLauncher::AdoptOne(const std::string& id) {
+void ProcessLauncher::AdoptOne(const std::string& id, std::optional<FoundWrapper> wrapper,
+                               bool has_processes) {
   const RunFolder folder = store_.Folder(id);
   absl::StatusOr<RunRecord> record = folder.Load();
   if (absl::IsNotFound(record.status())) {
-    // It was killed while it was started, and had not begun.
-    folder.Remove().IgnoreError();
+    const RunResult result = ReadResultFile(folder.result()).value_or(RunResult());
+    if (has_processes) {
+      AdoptOrphan(id, std::move(wrapper));
+    } else if (result.beginning || result.end) {
+      AdoptEndedOrphan(id, result);
+    } else {
+      // Its gateway was killed while it started the run, which had not begun.
+      folder.Remove().IgnoreError();
+    }
     return;
   }
   Run& run = Insert(id);
@@ -99,46 +169,125 @@ void ProcessLauncher::AdoptOne(const std::string& id) {
     run.unreadable = std::string(record.status().message());
     run.record.why =
         fmt::format("{}. Repair it, or remove it when nothing of the run is left", run.unreadable);
-    run.leader_ended = true;
-    run.state = FindMembers(MarkOf(run)).empty() ? RunState::kEnded : RunState::kRunning;
     run.since = gateway::net::Now();
+    run.state = has_processes ? RunState::kRunning : RunState::kEnded;
+    run.leader_ended = !wrapper;
+    if (wrapper) {
+      run.record.pid = wrapper->pid;
+      run.record.start_ticks = wrapper->start_ticks;
+      TakeLeader(run, std::move(wrapper->process));
+    }
     return;
   }
   run.record = std::move(*record);
   run.state = run.record.state;
   run.since = run.record.since;
   if (run.state == RunState::kEnded) return;
-  const bool same_boot = run.record.boot == gateway::net::BootId();
   std::optional<ProcessHandle> leader;
-  if (same_boot) leader = ProcessHandle::Open(run.record.pid, run.record.start_ticks);
-  if (leader) {
-    run.leader = std::move(*leader);
-    for (const auto& [name, value] : EnvironmentOf(run.record.pid)) {
-      if (value.size() >= kShortestSecret && std::ranges::count(run.record.env_names, name) > 0)
-        run.secrets.push_back(value);
-    }
-    run.secrets_known = run.record.env_names.empty() || !run.secrets.empty();
-    Watch(run);
+  if (run.record.boot == gateway::net::BootId())
+    leader = ProcessHandle::Open(run.record.pid, run.record.start_ticks);
+  if (!leader && wrapper) {
+    // The record is an older one that somebody has put back.
+    run.record.boot = gateway::net::BootId();
+    run.record.pid = wrapper->pid;
+    run.record.start_ticks = wrapper->start_ticks;
+    leader = std::move(wrapper->process);
+  }
+  if (!leader) return AdoptEnded(run);
+  TakeLeader(run, std::move(*leader));
+  if (run.state == RunState::kStopping) {
+    run.ending = true;
+    Spawn(End(run));
+  }
+}
+
+// Its record is gone, but it runs. The wrapper carries a copy, from which the record is written again.
+void ProcessLauncher::AdoptOrphan(const std::string& id, std::optional<FoundWrapper> wrapper) {
+  Run& run = Insert(id);
+  run.orphan = true;
+  run.state = RunState::kRunning;
+  run.since = gateway::net::Now();
+  absl::StatusOr<RunRecord> record = absl::NotFoundError("no wrapper");
+  if (wrapper) record = ReadRecord(wrapper->record);
+  if (record.ok() && record->id == id) run.record = *std::move(record);
+  run.record.boot = gateway::net::BootId();
+  run.record.state = RunState::kRunning;
+  if (!wrapper) {
+    run.leader_ended = true;
+    run.record.cgroup = MakeRunCgroup(cgroups_, id);
+    run.record.why = "its record is gone, and its wrapper too; what it was started for is not known";
+    return;
+  }
+  run.record.command = CommandOf(wrapper->pid);
+  const size_t own_words = std::min<size_t>(run.record.command.size(), wrapper::kFirstWord);
+  run.record.command.erase(run.record.command.begin(),
+                           run.record.command.begin() + static_cast<ptrdiff_t>(own_words));
+  run.record.pid = wrapper->pid;
+  run.record.start_ticks = wrapper->start_ticks;
+  TakeLeader(run, std::move(wrapper->process));
+  run.since = run.record.since = run.record.started.value_or(run.since);
+  run.folder.Make().IgnoreError();  // this and the next: tried again by CheckRuns()
+  run.folder.Save(run.record).IgnoreError();
+}
+
+// Its record is gone, and it ended while no gateway ran; the wrapper's result is left.
+void ProcessLauncher::AdoptEndedOrphan(const std::string& id, const RunResult& result) {
+  Run& run = Insert(id);
+  run.orphan = true;
+  run.leader_ended = true;
+  run.record.boot = gateway::net::BootId();
+  SetEnd(run.record, result, std::min(result.last_alive, gateway::net::Now()), false);
+  run.state = run.record.state = RunState::kEnded;
+  run.since = run.record.since = *run.record.ended;
+  run.folder.Save(run.record).IgnoreError();  // read again, it would end again
+}
+
+// Its leader ended while no gateway ran.
+void ProcessLauncher::AdoptEnded(Run& run) {
+  run.leader_ended = true;
+  run.secrets_known = run.record.env_names.empty();
+  const RunResult result = ReadResultFile(run.folder.result()).value_or(RunResult());
+  if (result.beginning) run.first_pid = result.beginning->child;
+  const bool same_boot = run.record.boot == gateway::net::BootId();
+  if (!result.end && same_boot && !FindMembers(MarkOf(run)).empty()) {
     if (run.state == RunState::kStopping) {
       run.ending = true;
       Spawn(End(run));
+    } else {
+      BeginEnding(run, options_.leftover_grace);
     }
     return;
   }
-  run.leader_ended = true;
-  run.secrets_known = run.record.env_names.empty();
-  if (!run.record.asked) {
-    run.record.why = same_boot ? "it ended while no gateway watched it"
-                               : "it ended with the machine, which was started anew since";
-  }
-  if (same_boot && !FindMembers(MarkOf(run)).empty()) {
-    BeginEnding(run, options_.leftover_grace);
-    return;
+  const conf::TimePoint now = gateway::net::Now();
+  const bool has_trace = result.last_alive > conf::TimePoint();
+  SetEnd(run.record, result, has_trace ? std::min(result.last_alive, now) : now, false);
+  if (run.secrets_known && !run.record.why.empty() && !run.record.asked) {
+    if (const std::string tail = LogTail(run.folder.log(), {}); !tail.empty())
+      run.record.why += "; its last lines: " + tail;
   }
   run.state = run.record.state = RunState::kEnded;
-  run.since = run.record.since = gateway::net::Now();
+  run.since = run.record.since = *run.record.ended;
+  RemoveCgroup(run.record.cgroup);
   // Best effort: read again, it would end again.
-  folder.Save(run.record).IgnoreError();
+  run.folder.Save(run.record).IgnoreError();
+}
+
+// A leader that lives; the rest is learnt from it.
+void ProcessLauncher::TakeLeader(Run& run, ProcessHandle leader) {
+  run.leader = std::move(leader);
+  for (const auto& [name, value] : EnvironmentOf(run.record.pid)) {
+    if (value.size() >= kShortestSecret && std::ranges::count(run.record.env_names, name) > 0)
+      run.secrets.push_back(value);
+  }
+  run.secrets_known = run.record.env_names.empty() || !run.secrets.empty();
+  const absl::StatusOr<RunResult> result = ReadResultFile(run.folder.result());
+  if (result.ok() && result->beginning) {
+    run.record.started = result->beginning->started;
+    run.first_pid = result->beginning->child;
+    if (auto first = ProcessHandle::Open(run.first_pid, result->beginning->child_ticks))
+      run.first = std::move(*first);
+  }
+  Watch(run);
 }
 
 ProcessLauncher::Run& ProcessLauncher::Insert(const std::string& id) {
@@ -156,12 +305,14 @@ RunMark ProcessLauncher::MarkOf(const Run& run) const {
   return {.id = run.record.id,
           .token = store_.token(),
           .log = run.folder.log(),
-          .leader = run.record.pid,
+          .cgroup = run.record.cgroup,
+          .wrapper = run.wrapper_lives() ? run.record.pid : 0,
+          .leader = run.record.wrapped ? run.first_pid : run.record.pid,
           .start_ticks = run.record.start_ticks,
-          .session_is_ours = static_cast<bool>(run.leader)};
+          .session_is_ours = static_cast<bool>(run.record.wrapped ? run.first : run.leader)};
 }
 
-// ---- What is asked.
+// ---- Requests.
 
 Task<absl::Status> ProcessLauncher::Start(RunSpec spec) {
   if (closing_) co_return absl::UnavailableError("the gateway stops");
@@ -183,12 +334,18 @@ Task<absl::Status> ProcessLauncher::Start(RunSpec spec) {
   run.since = gateway::net::Now();
   run.secrets = plan->secrets;
   ++background_;
+  const StartOptions options{.wrapper = options_.wrapper,
+                             .cgroups = cgroups_,
+                             .grace = options_.leftover_grace,
+                             .lock = store_.lock()};
   absl::StatusOr<StartedRun> started = co_await OffLoop(
-      loop_, [&, now = run.since] { return StartRun(std::move(*plan), run.folder, store_.lock(), now); });
+      loop_, [&, now = run.since] { return StartRun(std::move(*plan), run.folder, options, now); });
   absl::Status status = started.status();
   if (status.ok()) {
     run.record = std::move(started->record);
-    run.leader = std::move(started->process);
+    run.leader = std::move(started->wrapper);
+    run.first = std::move(started->first);
+    run.first_pid = started->first_pid;
     run.state = RunState::kRunning;
     run.since = run.record.since = gateway::net::Now();
     if (!closing_) Watch(run);
@@ -206,7 +363,7 @@ Task<absl::Status> ProcessLauncher::Stop(std::string id, conf::Duration grace) {
     co_return absl::UnavailableError(fmt::format("{} is being started; ask again", id));
   run->record.asked = true;
   if (run->ending) {
-    // It may be shortened, never lengthened.
+    // The grace may be shortened, never lengthened.
     run->record.kill_at = std::min(run->record.kill_at, gateway::net::Now() + grace);
     run->pause.Cancel();
   } else {
@@ -217,7 +374,8 @@ Task<absl::Status> ProcessLauncher::Stop(std::string id, conf::Duration grace) {
 
 Task<absl::Status> ProcessLauncher::Signal(std::string id, int signal) {
   const Run* const run = Find(id);
-  if (run == nullptr || !run->leader || run->leader_ended || !run->leader.Signal(signal))
+  const bool runs = run != nullptr && run->leader && !run->leader_ended;
+  if (!runs || !(run->record.wrapped ? run->first : run->leader).Signal(signal))
     co_return absl::NotFoundError(fmt::format("{} does not run", id));
   co_return absl::OkStatus();
 }
@@ -234,11 +392,12 @@ Task<absl::Status> ProcessLauncher::Forget(std::string id) {
   if (run == nullptr) co_return absl::OkStatus();
   if (run->state != RunState::kEnded)
     co_return absl::FailedPreconditionError(fmt::format("{} has not ended", id));
-  // One that is not ours to judge stays, until its owner has taken it away.
+  // A record that cannot be read stays until an operator removes it.
   const RunFolder folder = run->folder;
   const bool unreadable = !run->unreadable.empty();
   ++background_;
-  absl::Status removed = co_await OffLoop(loop_, [&] {
+  absl::Status removed = co_await OffLoop(loop_, [&, cgroup = run->record.cgroup] {
+    RemoveCgroup(cgroup);
     if (unreadable) {
       if (const absl::Status still = folder.Load().status(); !absl::IsNotFound(still))
         return absl::FailedPreconditionError(
@@ -253,8 +412,8 @@ Task<absl::Status> ProcessLauncher::Forget(std::string id) {
 
 Task<void> ProcessLauncher::Close() {
   closing_ = true;
-  look_.Cancel();
-  device_look_.Cancel();
+  check_.Cancel();
+  device_check_.Cancel();
   for (const auto& [id, run] : runs_) {
     run->watch.reset();
     run->pause.Cancel();
@@ -263,6 +422,7 @@ Task<void> ProcessLauncher::Close() {
     idle_.Reset();
     co_await idle_.Wait();
   }
+  RemoveCgroup(cgroups_);  // unless runs are left in it
 }
 
 RunStatus ProcessLauncher::StatusOf(const Run& run) const {
@@ -276,7 +436,16 @@ RunStatus ProcessLauncher::StatusOf(const Run& run) const {
           .exit_code = record.exit_code,
           .signal = record.signal,
           .why = record.why,
-          .log = run.folder.log()};
+          .log = run.folder.log(),
+          .started = record.started,
+          .ended = run.state == RunState::kEnded ? record.ended : std::nullopt,
+          .witness = record.witness,
+          .grant = record.grant,
+          .orphan = run.orphan};
+}
+
+std::string ProcessLauncher::AddressOf(const std::string& /*id*/, const std::string& /*node*/) const {
+  return options_.host;
 }
 
 uint16_t ProcessLauncher::TakePort() {
@@ -285,7 +454,7 @@ uint16_t ProcessLauncher::TakePort() {
     if (run->state != RunState::kEnded) used.insert(run->record.port);
   }
   const int count = options_.last_port - options_.first_port + 1;
-  // From the last one on: one that was found taken after all is not tried again at once.
+  // From the last one on: a port that turned out to be taken is not tried again at once.
   for (int i = 0; i < count; ++i) {
     if (next_port_ < options_.first_port || next_port_ > options_.last_port) next_port_ = options_.first_port;
     const uint16_t port = next_port_++;
@@ -329,82 +498,102 @@ Task<void> ProcessLauncher::Counted(Task<void> task) {
 }
 
 Task<void> ProcessLauncher::End(Run& run) {
-  const auto find = [mark = MarkOf(run)] { return FindMembers(mark); };
-  std::vector<Member> members;
-  if (run.leader_ended && run.state == RunState::kRunning) {
-    // By itself. Most leave nobody behind.
-    members = co_await OffLoop(loop_, find);
-    if (closing_) co_return;
-    if (members.empty()) {
-      co_await Conclude(run);
-      co_return;
+  // Written before anything is told to end, so that a gateway that starts again goes on with it.
+  if (run.state == RunState::kStopping) co_await Save(run, run.state, run.since);
+  if (run.wrapper_lives() && !closing_) co_await AskWrapper(run);
+  if (closing_) co_return;
+  RunResult result = co_await OffLoop(
+      loop_, [file = run.folder.result()] { return ReadResultFile(file).value_or(RunResult()); });
+  // A wrapper that wrote an end was the last process of its run.
+  if (!result.end && !closing_) co_await EndMembers(run);
+  if (!closing_) co_await Conclude(run, std::move(result));
+}
+
+// Has the wrapper end the run, and waits for it. A wrapper that does not act in time (it was stopped by a
+// signal, say) is killed after its run.
+Task<void> ProcessLauncher::AskWrapper(Run& run) {
+  conf::TimePoint asked_for = conf::TimePoint::max();
+  while (!run.leader_ended && !closing_) {
+    const conf::TimePoint now = gateway::net::Now();
+    if (run.record.kill_at < asked_for) {
+      asked_for = run.record.kill_at;
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(asked_for - now).count();
+      run.leader.Queue(SIGTERM, static_cast<int>(std::clamp<int64_t>(left, 0, INT32_MAX)));
+      run.leader.Signal(SIGCONT);
     }
+    const conf::TimePoint late = run.record.kill_at + options_.wrapper_patience;
+    if (now >= late) {
+      const std::vector<Member> members =
+          co_await OffLoop(loop_, [mark = MarkOf(run)] { return FindMembers(mark); });
+      for (const Member& member : members) member.process.Signal(SIGKILL);
+      run.killed = true;
+      if (now >= late + options_.wrapper_patience) run.leader.Signal(SIGKILL);
+    }
+    co_await run.pause.For(now >= late ? options_.wrapper_patience / 4 : late - now);
+    if (run.watch && !run.watch->works() && run.leader.ended()) run.leader_ended = true;
+  }
+}
+
+// Ends what no wrapper ends. Returns when nothing is left.
+Task<void> ProcessLauncher::EndMembers(Run& run) {
+  const auto find = [&run, this] {
+    return OffLoop(loop_, [mark = MarkOf(run)] { return FindMembers(mark); });
+  };
+  std::vector<Member> members = co_await find();
+  if (!members.empty() && run.state == RunState::kRunning && !closing_) {
     run.state = RunState::kStopping;
     run.since = gateway::net::Now();
     run.record.kill_at = run.since + options_.leftover_grace;
+    co_await Save(run, run.state, run.since);
   }
-  // Written before anybody is told, so that a gateway that starts anew goes on with it.
-  co_await Save(run, run.state, run.since);
-  members = co_await OffLoop(loop_, find);
   for (const Member& member : members) member.process.Signal(SIGTERM);
   conf::Duration look = kFirstLook;
-  while (!closing_) {
-    const bool overdue = gateway::net::Now() >= run.record.kill_at;
-    if (run.leader_ended || overdue) {
-      members = co_await OffLoop(loop_, find);
-      if (members.empty() && run.leader_ended) break;
-      if (overdue && !members.empty()) {
-        run.killed = true;
-        for (const Member& member : members) member.process.Signal(SIGKILL);
-      }
+  while (!closing_ && !(members.empty() && run.leader_ended)) {
+    const conf::TimePoint now = gateway::net::Now();
+    const bool overdue = now >= run.record.kill_at;
+    if (overdue) {
+      run.killed = true;
+      KillCgroup(run.record.cgroup);
+      for (const Member& member : members) member.process.Signal(SIGKILL);
     }
-    if (closing_) break;
-    // The end of the first process wakes it; the others' does not.
-    conf::Duration wait = overdue ? look : run.record.kill_at - gateway::net::Now();
-    if (run.leader_ended) wait = std::min(wait, look);
-    if (run.leader_ended || overdue) look = std::min(2 * look, kLongestLook);
+    // The end of a first process wakes this; the others' does not.
+    conf::Duration wait = look;
+    if (!overdue) wait = std::min(wait, run.record.kill_at - now);
+    look = std::min(2 * look, kLongestLook);
     co_await run.pause.For(wait);
+    if (closing_) break;
+    members = co_await find();
   }
-  if (!closing_) co_await Conclude(run);
 }
 
-Task<void> ProcessLauncher::Conclude(Run& run) {
+Task<void> ProcessLauncher::Conclude(Run& run, RunResult result) {
   RunRecord& record = run.record;
-  if (run.leader) {
-    std::optional<gateway::net::ProcessEnd> end = run.leader.Reap();
-    if (!end) end = run.leader.HowItEnded(record.pid, record.start_ticks);
-    if (end) {
-      record.exit_code = end->exit_code;
-      record.signal = end->signal;
-    }
-    std::string why;
-    if (record.asked) {
-      if (run.killed) why = "it did not end in the time that it was given, and was killed";
-    } else if (end && end->signal) {
-      why = fmt::format("it was ended by {}", SignalWord(*end->signal));
-    } else if (end && *end->exit_code != 0) {
-      why = fmt::format("it ended with exit code {}", *end->exit_code);
-    } else if (!end) {
-      why = "it ended; how is not known, for it was started by an earlier gateway";
-    }
-    if (!why.empty() && !record.asked && run.secrets_known) {
+  const std::optional<gateway::net::ProcessEnd> end = run.leader ? run.leader.Reap() : std::nullopt;
+  if (run.unreadable.empty()) {
+    const conf::TimePoint now = gateway::net::Now();
+    // The result is lost, or the run has no wrapper; a wrapper ends with its run's exit code.
+    if (!result.end && end && (end->exit_code || !record.wrapped))
+      result.end = {.ended = now, .exit_code = end->exit_code, .signal = end->signal, .killed = run.killed};
+    SetEnd(record, result, now, run.killed);
+    if (!record.why.empty() && !record.asked && run.secrets_known) {
       const std::string tail = co_await OffLoop(
           loop_, [log = run.folder.log(), secrets = run.secrets] { return LogTail(log, secrets); });
-      if (!tail.empty()) why += "; its last lines: " + tail;
+      if (!tail.empty()) record.why += "; its last lines: " + tail;
     }
-    record.why = std::move(why);
   }
   run.watch.reset();
   run.leader = {};
-  const conf::TimePoint now = gateway::net::Now();
-  co_await Save(run, RunState::kEnded, now);
+  run.first = {};
+  const conf::TimePoint ended = record.ended.value_or(gateway::net::Now());
+  co_await Save(run, RunState::kEnded, ended);
+  co_await OffLoop(loop_, [cgroup = record.cgroup] { return RemoveCgroup(cgroup), true; });
   run.state = RunState::kEnded;
-  run.since = now;
+  run.since = ended;
   run.ending = false;
   on_change(record.id);
 }
 
-// Failing costs what a later gateway would know of it, and nothing else.
+// A failure costs a later gateway the knowledge of it, and nothing else.
 Task<void> ProcessLauncher::Save(Run& run, RunState state, conf::TimePoint since) {
   if (!run.unreadable.empty()) co_return;
   run.record.state = state;
@@ -412,25 +601,40 @@ Task<void> ProcessLauncher::Save(Run& run, RunState state, conf::TimePoint since
   co_await OffLoop(loop_, [record = run.record, folder = run.folder] { return folder.Save(record).ok(); });
 }
 
-Task<void> ProcessLauncher::LookAtLogs() {
-  while (co_await look_.For(options_.log_look)) {
-    for (auto run = runs_.begin(); run != runs_.end() && !closing_;) {
-      const std::string id = run->first;
-      const RunFolder folder = run->second->folder;
-      if (!run->second->unreadable.empty())
-        co_await LookAtUnreadable(*run->second);
-      else
-        LookAtUnwatched(*run->second);
+// Logs that grew too long, records that somebody removed, and runs that nothing wakes this launcher for.
+Task<void> ProcessLauncher::CheckRuns() {
+  while (co_await check_.For(options_.check_interval)) {
+    for (auto next = runs_.begin(); next != runs_.end() && !closing_;) {
+      const std::string id = next->first;
+      Run& run = *next->second;
+      const RunFolder folder = run.folder;
+      const bool runs = run.state == RunState::kRunning && !run.ending;
+      if (runs && !run.leader) {
+        co_await CheckLeaderless(run);
+      } else if (runs && run.watch && !run.watch->works() && run.leader.ended()) {
+        LeaderEnded(run);
+      } else if (runs && run.unreadable.empty() && access(folder.record().c_str(), F_OK) != 0) {
+        co_await OffLoop(
+            loop_, [&folder, record = run.record] { return folder.Make().ok() && folder.Save(record).ok(); });
+      }
       if (LogBytes(folder.log()) > options_.log_bytes) {
         co_await OffLoop(loop_, [&] { return RotateLog(folder.log(), options_.log_bytes).ok(); });
       }
-      run = runs_.upper_bound(id);  // others may have come and gone
+      next = runs_.upper_bound(id);  // others may have come and gone
     }
     if (closing_) co_return;
   }
 }
 
-Task<void> ProcessLauncher::LookAtDevices() {
+// No process is known whose end would tell of the run's.
+Task<void> ProcessLauncher::CheckLeaderless(Run& run) {
+  const bool gone = co_await OffLoop(loop_, [mark = MarkOf(run)] { return FindMembers(mark).empty(); });
+  if (!gone || run.ending || closing_) co_return;
+  run.ending = true;
+  co_await Conclude(run, RunResult());
+}
+
+Task<void> ProcessLauncher::CheckDevices() {
   while (!closing_) {
     const std::map<std::string, devices::Fault> found = co_await OffLoop(loop_, options_.find_faults);
     std::vector<DeviceFault> faults;
@@ -445,24 +649,8 @@ Task<void> ProcessLauncher::LookAtDevices() {
       faults_.faults = std::move(faults);
       ++faults_.version;
     }
-    if (closing_ || !co_await device_look_.For(options_.fault_look)) co_return;
+    if (closing_ || !co_await device_check_.For(options_.fault_interval)) co_return;
   }
-}
-
-// Where there was no descriptor left to wait with.
-void ProcessLauncher::LookAtUnwatched(Run& run) {
-  if (run.watch && !run.watch->works() && !run.leader_ended && run.leader.ended()) LeaderEnded(run);
-}
-
-// Nobody waits for its processes, for it is not known which is the first.
-Task<void> ProcessLauncher::LookAtUnreadable(Run& run) {
-  if (run.state != RunState::kRunning || run.ending) co_return;
-  const std::string id = run.record.id;
-  const bool gone = co_await OffLoop(loop_, [mark = MarkOf(run)] { return FindMembers(mark).empty(); });
-  if (!gone || run.ending) co_return;
-  run.state = RunState::kEnded;
-  run.since = gateway::net::Now();
-  on_change(id);
 }
 
 }  // namespace plugins::launchers

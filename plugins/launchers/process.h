@@ -1,14 +1,15 @@
-// ProcessLauncher: runs as processes of this machine, each leading a session of its own.
+// ProcessLauncher: runs as processes of this machine, each below a wrapper of its own (wrapper/main.cc).
 //
-// A run goes on when the gateway ends, however it ends, and is found again by its record (run_folder.h): its
-// pid counts only with the time at which that process began and the boot of the machine. Nothing runs before
-// its record is on disk (run_start.h), so a kill at any moment neither doubles nor loses a run.
+// A run goes on when the gateway ends, however it ends, and is found again by its record (run_folder.h), or,
+// when that is gone, by its wrapper. A pid counts only with the time at which the process began and the boot
+// of the machine. Nothing runs before its record is on disk (run_start.h), so a kill at any moment neither
+// doubles nor loses a run. How and when it ended is the wrapper's word, on disk before the wrapper goes.
 //
-// A run has ended when none of its processes is left. When the first ends by itself, the others are told to
-// end too. CPU and memory of a grant are not enforced, a grant's devices by what engines keep to
-// (visible_devices.h).
+// A run has ended when none of its processes is left. When the first ends by itself, the wrapper ends the
+// others. Were the wrapper killed, the first process dies with it and this launcher ends the rest. CPU and
+// memory of a grant are not enforced; its devices are enforced by the engines themselves (visible_devices.h).
 //
-// Owner: the control loop; its thread, which never waits for the disk but in Open().
+// Owner: the control loop; its thread, which waits for the disk in Open() alone.
 #pragma once
 
 #include <functional>
@@ -25,6 +26,7 @@
 #include "plugins/launchers/launcher.h"
 #include "plugins/launchers/run_folder.h"
 #include "plugins/launchers/run_members.h"
+#include "plugins/launchers/run_result.h"
 #include "plugins/launchers/run_start.h"
 
 namespace plugins::launchers {
@@ -33,16 +35,19 @@ class ProcessLauncher final : public Launcher {
  public:
   struct Options {
     std::string state_dir{};                  // its own
-    std::vector<devices::LocalNode> nodes{};  // of the cluster, that this machine is
+    std::vector<devices::LocalNode> nodes{};  // the cluster's nodes that this machine is
     std::string host = "127.0.0.1";           // where runs are reached
     uint16_t first_port = 20'000;             // below the ports that the system gives out by itself
     uint16_t last_port = 29'999;
-    uint64_t log_bytes = uint64_t{64} << 20;  // of a run's log, and as much again of what was before it
-    conf::Duration log_look = std::chrono::seconds(1);
-    // Those of the nodes' devices that have a fault, by devices::KeyOf(); may block. Absent: nobody looks.
+    std::string wrapper{};                    // the program tidegate-run; empty: beside this program
+    bool cgroups = true;                      // where they may be made
+    uint64_t log_bytes = uint64_t{64} << 20;  // limit of a run's log, and of the older part that is kept
+    conf::Duration check_interval = std::chrono::seconds(1);  // of runs' logs and records
+    // The nodes' devices that have a fault, by devices::KeyOf(); may block. Absent: nothing is watched.
     std::function<std::map<std::string, devices::Fault>()> find_faults{};
-    conf::Duration fault_look = std::chrono::seconds(15);
-    conf::Duration leftover_grace = std::chrono::seconds(5);  // for what a first process left behind
+    conf::Duration fault_interval = std::chrono::seconds(15);
+    conf::Duration leftover_grace = std::chrono::seconds(5);    // for processes that outlive the first
+    conf::Duration wrapper_patience = std::chrono::seconds(2);  // a wrapper that is later than that is ended
   };
 
   // Finds the runs of an earlier gateway again. Blocks; before the loop serves. Errors name the file.
@@ -56,15 +61,21 @@ class ProcessLauncher final : public Launcher {
   gateway::net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override;
   gateway::net::Task<absl::Status> Forget(std::string id) override;
   gateway::net::Task<void> Close() override;
+  std::string AddressOf(const std::string& id, const std::string& node) const override;
   const DeviceFaults* faults() const override { return options_.find_faults ? &faults_ : nullptr; }
 
  private:
   struct Run;
+  using Found = std::map<std::string, std::optional<FoundWrapper>>;
 
   ProcessLauncher(gateway::net::Loop& loop, Options options, RunStore store);
 
   absl::Status Adopt();
-  void AdoptOne(const std::string& id);
+  void AdoptOne(const std::string& id, std::optional<FoundWrapper> wrapper, bool has_processes);
+  void AdoptOrphan(const std::string& id, std::optional<FoundWrapper> wrapper);
+  void AdoptEndedOrphan(const std::string& id, const RunResult& result);
+  void AdoptEnded(Run& run);
+  void TakeLeader(Run& run, gateway::net::ProcessHandle leader);
   Run& Insert(const std::string& id);
   Run* Find(const std::string& id);
   RunStatus StatusOf(const Run& run) const;
@@ -77,20 +88,22 @@ class ProcessLauncher final : public Launcher {
   void Spawn(gateway::net::Task<void> task);
   gateway::net::Task<void> Counted(gateway::net::Task<void> task);
   gateway::net::Task<void> End(Run& run);
-  gateway::net::Task<void> Conclude(Run& run);
+  gateway::net::Task<void> AskWrapper(Run& run);
+  gateway::net::Task<void> EndMembers(Run& run);
+  gateway::net::Task<void> Conclude(Run& run, RunResult result);
   gateway::net::Task<void> Save(Run& run, RunState state, conf::TimePoint since);
-  gateway::net::Task<void> LookAtLogs();
-  gateway::net::Task<void> LookAtDevices();
-  gateway::net::Task<void> LookAtUnreadable(Run& run);
-  void LookAtUnwatched(Run& run);
+  gateway::net::Task<void> CheckRuns();
+  gateway::net::Task<void> CheckLeaderless(Run& run);
+  gateway::net::Task<void> CheckDevices();
 
   gateway::net::Loop& loop_;
   const Options options_;
   const RunStore store_;
+  const std::string cgroups_;  // empty: none may be made
   std::map<std::string, std::unique_ptr<Run>> runs_;
   uint16_t next_port_;
-  gateway::net::Sleep look_{loop_.watchdog};
-  gateway::net::Sleep device_look_{loop_.watchdog};
+  gateway::net::Sleep check_{loop_.watchdog};
+  gateway::net::Sleep device_check_{loop_.watchdog};
   DeviceFaults faults_;
   size_t background_ = 0;  // tasks
   gateway::net::Event idle_;

@@ -13,17 +13,20 @@
 #include <filesystem>
 #include <thread>
 
-#include "plugins/launchers/files.h"
+#include "gateway/net/files.h"
 #include "plugins/launchers/run_log.h"
 
 namespace plugins::launchers {
 namespace {
 
-using gateway::net::Fd;
+namespace net = gateway::net;
+using net::Fd;
 
 constexpr size_t kMaxRecordBytes = size_t{4} << 20;
 constexpr size_t kMaxIdSize = 63;
 constexpr size_t kTokenBytes = 16;
+constexpr mode_t kFileMode = 0600;
+constexpr mode_t kFolderMode = 0700;
 constexpr int kLockTries = 200;
 constexpr std::chrono::milliseconds kLockPause{10};
 constexpr std::string_view kHex = "0123456789abcdef";
@@ -31,24 +34,23 @@ constexpr std::string_view kHex = "0123456789abcdef";
 absl::StatusOr<std::string> MakeToken(const std::string& path) {
   std::array<unsigned char, kTokenBytes> random{};
   if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-    return SystemError("cannot make", path, errno);
+    return net::SystemError("make", path, errno);
   std::string token;
   for (const unsigned char byte : random) token.append({kHex[byte >> 4], kHex[byte & 15]});
-  if (absl::Status saved = ReplaceFile(path, token + "\n"); !saved.ok()) return saved;
+  if (absl::Status saved = net::ReplaceFile(path, token + "\n", kFileMode); !saved.ok()) return saved;
   return token;
 }
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  absl::StatusOr<std::string> token = ReadSmallFile(path, 256);
+  absl::StatusOr<std::string> token = net::ReadFile(path, 256);
   if (absl::IsNotFound(token.status())) return MakeToken(path);
   if (!token.ok()) return token.status();
   while (token->ends_with('\n')) token->pop_back();
   if (token->size() == 2 * kTokenBytes && token->find_first_not_of(kHex) == std::string::npos) return token;
-  return absl::DataLossError(
-      fmt::format("{} does not hold {} hexadecimal digits; runs are found again by it. Put it back, or "
-                  "remove it when none of "
-                  "them is left",
-                  path, 2 * kTokenBytes));
+  return absl::DataLossError(fmt::format(
+      "{} does not hold {} hexadecimal digits. Runs are found again by this token: restore the file, "
+      "or remove it when no run is left",
+      path, 2 * kTokenBytes));
 }
 
 }  // namespace
@@ -61,15 +63,15 @@ bool IsRunId(std::string_view id) {
 }
 
 absl::Status RunFolder::Make() const {
-  return MakeDirectory(path_);
+  return net::MakeDirectories(path_, kFolderMode);
 }
 
 absl::Status RunFolder::Save(const RunRecord& run) const {
-  return ReplaceFile(record(), WriteRecord(run));
+  return net::ReplaceFile(record(), WriteRecord(run), kFileMode);
 }
 
 absl::StatusOr<RunRecord> RunFolder::Load() const {
-  const absl::StatusOr<std::string> text = ReadSmallFile(record(), kMaxRecordBytes);
+  const absl::StatusOr<std::string> text = net::ReadFile(record(), kMaxRecordBytes);
   if (absl::IsNotFound(text.status())) return text.status();
   if (!text.ok()) return absl::DataLossError(text.status().message());
   absl::StatusOr<RunRecord> run = ReadRecord(*text);
@@ -83,20 +85,21 @@ absl::StatusOr<RunRecord> RunFolder::Load() const {
 }
 
 absl::Status RunFolder::Remove() const {
-  if (unlink(record().c_str()) != 0 && errno != ENOENT) return SystemError("cannot remove", record(), errno);
+  if (unlink(record().c_str()) != 0 && errno != ENOENT) return net::SystemError("remove", record(), errno);
   const std::string rotated = RotatedLog(log());
-  for (const std::string& file : {log(), rotated, log() + ".new", record() + ".new"}) unlink(file.c_str());
+  for (const std::string& file : {result(), log(), rotated, log() + ".new", record() + ".new"})
+    unlink(file.c_str());
   if (rmdir(path_.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY)
-    return SystemError("cannot remove", path_, errno);
+    return net::SystemError("remove", path_, errno);
   return absl::OkStatus();
 }
 
 absl::StatusOr<RunStore> RunStore::Open(const std::string& dir) {
-  if (absl::Status made = MakeDirectory(dir + "/runs"); !made.ok()) return made;
-  absl::StatusOr<Fd> lock = OpenFile(dir + "/lock", O_RDWR | O_CREAT);
+  if (absl::Status made = net::MakeDirectories(dir + "/runs", kFolderMode); !made.ok()) return made;
+  absl::StatusOr<Fd> lock = net::OpenFile(dir + "/lock", O_RDWR | O_CREAT, kFileMode);
   if (!lock.ok()) return lock.status();
-  // A process that a killed gateway was about to start holds it until it has ended, or runs: from here on
-  // what is recorded either runs or is gone.
+  // A process that a killed gateway was about to start holds the lock until it ends or runs: once the lock is
+  // ours, each recorded run either runs or is gone.
   int tries = kLockTries;
   while (flock(lock->get(), LOCK_EX | LOCK_NB) != 0 && --tries > 0) std::this_thread::sleep_for(kLockPause);
   if (tries == 0) {
@@ -115,7 +118,7 @@ absl::StatusOr<std::vector<std::string>> RunStore::Ids() const {
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     if (std::string name = entry->path().filename(); IsRunId(name)) ids.push_back(std::move(name));
   }
-  if (error) return SystemError("cannot read", dir_ + "/runs", error.value());
+  if (error) return net::SystemError("read", dir_ + "/runs", error.value());
   std::ranges::sort(ids);
   return ids;
 }

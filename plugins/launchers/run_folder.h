@@ -1,7 +1,8 @@
-// RunFolder: what is on disk of one run: `run.json`, `log`, `log.1`. RunStore: the folder of all of them,
-// which one gateway at a time has.
+// RunFolder: the files of one run. RunStore: the folder of all runs, which one gateway at a time holds.
 //
-//   DIR/lock, DIR/token, DIR/runs/ID/{run.json,log,log.1}
+//   DIR/lock, DIR/token, DIR/runs/ID/{run.json,result,log,log.1}
+//
+// `run.json` is the gateway's, `result` the wrapper's, and the logs are the run's own.
 //
 // Blocks: off the loop, or before it runs.
 #pragma once
@@ -24,20 +25,21 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
   std::string record() const { return path_ + "/run.json"; }
+  std::string result() const { return path_ + "/result"; }
   std::string log() const { return path_ + "/log"; }
 
   absl::Status Make() const;
   absl::Status Save(const RunRecord& record) const;
-  // NotFound: there is no record. DataLoss: what is there is none, or is another's.
+  // NotFound: there is no record. DataLoss: the file is no record, or another run's.
   absl::StatusOr<RunRecord> Load() const;
-  // Its record first: without one there is no run. What is not ours stays.
+  // The record first: a folder without one is no run. Files of others stay, and so does their folder.
   absl::Status Remove() const;
 
  private:
   std::string path_;
 };
 
-// Whether a run may be called so.
+// Whether this can be the id of a run.
 bool IsRunId(std::string_view id);
 
 class RunStore {
@@ -47,7 +49,7 @@ class RunStore {
 
   // Marks the processes of this store's runs.
   const std::string& token() const { return token_; }
-  // Whoever has a copy of it has the store.
+  // A process that has a copy of this descriptor holds the store.
   int lock() const { return lock_.get(); }
   RunFolder Folder(std::string_view id) const { return RunFolder(dir_ + "/runs/" + std::string(id)); }
   // Names of the folders that are there, in order.

@@ -12,14 +12,17 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "plugins/launchers/files.h"
+#include "gateway/net/files.h"
 
 namespace plugins::launchers {
 namespace {
 
-using gateway::net::Fd;
+namespace net = gateway::net;
+using net::Fd;
 
-// Where the first whole line at or after `from` begins, if one begins soon.
+constexpr mode_t kLogMode = 0600;
+
+// The start of the first whole line at or after `from`, if one begins soon.
 off_t NextLine(int fd, off_t from) {
   if (from == 0) return 0;
   std::array<char, 4096> block;
@@ -32,18 +35,16 @@ absl::Status CopyFrom(int source, off_t from, int target, const std::string& pat
   std::array<char, 65536> block;
   while (true) {
     const ssize_t n = pread(source, block.data(), block.size(), from);
-    if (n < 0) return SystemError("cannot read", path, errno);
+    if (n < 0) return net::SystemError("read", path, errno);
     if (n == 0) return absl::OkStatus();
     from += n;
-    for (ssize_t done = 0; done < n;) {
-      const ssize_t wrote = write(target, block.data() + done, static_cast<size_t>(n - done));
-      if (wrote < 0 && errno != EINTR) return SystemError("cannot write", RotatedLog(path), errno);
-      done += std::max<ssize_t>(wrote, 0);
-    }
+    const absl::Status written =
+        net::WriteAll(target, RotatedLog(path), {block.data(), static_cast<size_t>(n)});
+    if (!written.ok()) return written;
   }
 }
 
-// Text that came from anywhere: control characters out, and what is no UTF-8 replaced.
+// Any bytes as readable text: control characters become spaces, and bytes that are no UTF-8 are replaced.
 std::string Readable(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
@@ -55,7 +56,7 @@ std::string Readable(std::string text) {
 }  // namespace
 
 absl::StatusOr<Fd> OpenLog(const std::string& path) {
-  return OpenFile(path, O_CREAT | O_WRONLY | O_APPEND);
+  return net::OpenFile(path, O_CREAT | O_WRONLY | O_APPEND, kLogMode);
 }
 
 uint64_t LogBytes(const std::string& path) {
@@ -68,11 +69,12 @@ std::string RotatedLog(const std::string& path) {
 }
 
 absl::Status RotateLog(const std::string& path, uint64_t keep_bytes) {
-  absl::StatusOr<Fd> log = OpenFile(path, O_RDWR);
+  absl::StatusOr<Fd> log = net::OpenFile(path, O_RDWR);
   if (!log.ok()) return log.status();
   const std::string fresh = path + ".new";
   absl::Status copied;
-  if (absl::StatusOr<Fd> target = OpenFile(fresh, O_CREAT | O_TRUNC | O_WRONLY); !target.ok()) {
+  if (absl::StatusOr<Fd> target = net::OpenFile(fresh, O_CREAT | O_TRUNC | O_WRONLY, kLogMode);
+      !target.ok()) {
     copied = target.status();
   } else {
     const auto size = static_cast<off_t>(LogBytes(path));
@@ -80,17 +82,17 @@ absl::Status RotateLog(const std::string& path, uint64_t keep_bytes) {
     copied = CopyFrom(log->get(), NextLine(log->get(), from), target->get(), path);
   }
   if (copied.ok() && rename(fresh.c_str(), RotatedLog(path).c_str()) != 0)
-    copied = SystemError("cannot rename to", RotatedLog(path), errno);
+    copied = net::SystemError("rename to", RotatedLog(path), errno);
   if (!copied.ok()) unlink(fresh.c_str());
-  // Also where there was no room for the copy: the log may not fill the disk.
-  if (ftruncate(log->get(), 0) != 0) return SystemError("cannot cut", path, errno);
+  // Also without room for the copy: a log must not fill the disk.
+  if (ftruncate(log->get(), 0) != 0) return net::SystemError("cut", path, errno);
   return copied;
 }
 
 std::string LogTail(const std::string& path, std::span<const std::string> secrets) {
-  const absl::StatusOr<Fd> log = OpenFile(path, O_RDONLY);
+  const absl::StatusOr<Fd> log = net::OpenFile(path, O_RDONLY);
   if (!log.ok()) return {};
-  // More than is shown, so that a secret is whole where it is looked for.
+  // More than is shown, so that a secret at the edge is found whole.
   constexpr uint64_t kRead = 64 << 10;
   const uint64_t size = LogBytes(path);
   std::string text(std::min(size, kRead), '\0');

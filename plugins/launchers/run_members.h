@@ -1,14 +1,17 @@
 // The processes of a run: its first one, and all that it started, wherever they went.
 //
-// A process belongs to a run when it carries the run's mark in the environment with which it began, when it
-// is in the session that the first process leads, or when it prints to the run's log and is in that session's
-// process group. A session's number is only trusted while it cannot be another's: see `session_is_ours`.
-// Reads /proc: blocks for milliseconds where there are thousands of processes; off the loop.
+// While the wrapper of a run lives, all of them descend from it. Without it, a process belongs to the run
+// when it is in the run's cgroup, when it carries the run's mark in the environment with which it began, when
+// it is in the session that the first process led, or when it prints to the run's log and is in that session.
+// A session's number is trusted only while it cannot be another's: see `session_is_ours`. Reads /proc: blocks
+// for milliseconds where there are thousands of processes; off the loop.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,17 +21,15 @@
 
 namespace plugins::launchers {
 
-// The mark, in the environment of all that a run starts.
-inline constexpr std::string_view kRunIdName = "TIDEGATE_RUN_ID";
-inline constexpr std::string_view kRunTokenName = "TIDEGATE_RUN_TOKEN";  // of the state directory
-
 struct RunMark {
   std::string id{};
   std::string token{};
   std::string log{};  // its file
-  pid_t leader = 0;
-  uint64_t start_ticks = 0;  // nothing of it began before
-  // The first process was seen by this gateway, so that its number was not another's since.
+  std::string cgroup{};
+  pid_t wrapper = 0;         // one that lives; it is no member itself
+  pid_t leader = 0;          // the first process
+  uint64_t start_ticks = 0;  // nothing of the run began before
+  // This gateway has seen the first process, so that its number was not another's since.
   bool session_is_ours = false;
 };
 
@@ -37,10 +38,20 @@ struct Member {
   gateway::net::ProcessHandle process;
 };
 
-// Those that have not ended, in the order of their pids.
+// The members that have not ended, in the order of their pids.
 std::vector<Member> FindMembers(const RunMark& mark);
+
+struct FoundWrapper {
+  pid_t pid = 0;
+  uint64_t start_ticks = 0;
+  gateway::net::ProcessHandle process;
+  std::string record;  // as it was given it, in its environment
+};
+// The runs of a state directory that have processes, by id, with their wrappers where those live.
+std::map<std::string, std::optional<FoundWrapper>> FindRuns(const std::string& token);
 
 // NAME and value of what a process began with; empty when it has ended, is another user's, or wrote over it.
 std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid);
+std::vector<std::string> CommandOf(pid_t pid);
 
 }  // namespace plugins::launchers

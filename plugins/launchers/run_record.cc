@@ -1,5 +1,6 @@
 #include "plugins/launchers/run_record.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,9 +13,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
-constexpr std::array<std::pair<std::string_view, RunState>, 3> kStates{
-    {{"running", RunState::kRunning}, {"stopping", RunState::kStopping}, {"ended", RunState::kEnded}}};
+constexpr int kVersion = 2;
+constexpr int kWithoutWrapper = 1;
+constexpr conf::Word<RunState> kStates[] = {
+    {"running", RunState::kRunning}, {"stopping", RunState::kStopping}, {"ended", RunState::kEnded}};
+
+constexpr conf::Word<Witness> kWitnesses[] = {{"nobody", Witness::kNobody},
+                                              {"wrapper", Witness::kWrapper},
+                                              {"manager", Witness::kManager},
+                                              {"launcher", Witness::kLauncher}};
 
 // Takes fields out of an object and remembers the first that is missing or of another type.
 class Fields {
@@ -38,6 +45,23 @@ class Fields {
     int64_t micros = 0;
     Take(key, micros);
     out = conf::FromUnixMicros(micros);
+  }
+  void TakeTime(const char* key, std::optional<conf::TimePoint>& out) {
+    std::optional<int64_t> micros;
+    Take(key, micros);
+    if (micros) out = conf::FromUnixMicros(*micros);
+  }
+  template <class T>
+  void TakeWord(const char* key, conf::Words<std::type_identity_t<T>> words, T& out) {
+    std::string word;
+    Take(key, word);
+    if (const std::optional<T> known = conf::ValueOf<T>(words, word)) {
+      out = *known;
+      return;
+    }
+    std::string all;
+    for (const auto& [name, meaning] : words) all += (all.empty() ? "" : ", ") + std::string(name);
+    Refuse(key, "is none of " + all);
   }
   void Refuse(std::string_view key, std::string_view what) {
     if (problem_.empty()) problem_ = std::string(key) + " " + std::string(what);
@@ -67,8 +91,11 @@ class Fields {
 
 }  // namespace
 
-std::string WriteRecord(const RunRecord& r) {
+std::string WriteRecord(const RunRecord& r, RecordLayout layout) {
   const Grant& g = r.grant;
+  const auto time = [](const std::optional<conf::TimePoint>& at) {
+    return at ? Json(conf::ToUnixMicros(*at)) : Json();
+  };
   const Json json = {
       {"version", kVersion},
       {"id", r.id},
@@ -90,15 +117,21 @@ std::string WriteRecord(const RunRecord& r) {
       {"boot", r.boot},
       {"pid", r.pid},
       {"start_ticks", r.start_ticks},
-      {"state", conf::WordOf<RunState>(kStates, r.state)},
+      {"wrapped", r.wrapped},
+      {"cgroup", r.cgroup},
+      {"state", conf::WordOf(kStates, r.state)},
       {"since", conf::ToUnixMicros(r.since)},
       {"kill_at", conf::ToUnixMicros(r.kill_at)},
       {"asked", r.asked},
       {"exit_code", r.exit_code ? Json(*r.exit_code) : Json()},
       {"signal", r.signal ? Json(*r.signal) : Json()},
       {"why", r.why},
+      {"started", time(r.started)},
+      {"ended", time(r.ended)},
+      {"witness", conf::WordOf(kWitnesses, r.witness)},
   };
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const bool lines = layout == RecordLayout::kLines;
+  return json.dump(lines ? 2 : -1, ' ', false, Json::error_handler_t::replace) + (lines ? "\n" : "");
 }
 
 absl::StatusOr<RunRecord> ReadRecord(std::string_view text) {
@@ -107,11 +140,10 @@ absl::StatusOr<RunRecord> ReadRecord(std::string_view text) {
   Fields fields(json);
   int version = 0;
   fields.Take("version", version);
-  if (fields.problem().empty() && version != kVersion)
+  if (fields.problem().empty() && version != kVersion && version != kWithoutWrapper)
     return absl::DataLossError("it is of version " + std::to_string(version) + ", this program writes " +
                                std::to_string(kVersion));
   RunRecord r;
-  std::string state;
   fields.Take("id", r.id);
   fields.Take("owner", r.owner);
   fields.Take("tenant", r.tenant);
@@ -131,20 +163,22 @@ absl::StatusOr<RunRecord> ReadRecord(std::string_view text) {
   fields.Take("boot", r.boot);
   fields.Take("pid", r.pid);
   fields.Take("start_ticks", r.start_ticks);
-  fields.Take("state", state);
+  fields.TakeWord("state", kStates, r.state);
   fields.TakeTime("since", r.since);
   fields.TakeTime("kill_at", r.kill_at);
   fields.Take("asked", r.asked);
   fields.Take("exit_code", r.exit_code);
   fields.Take("signal", r.signal);
   fields.Take("why", r.why);
-  bool known = false;
-  for (const auto& [word, meaning] : kStates) {
-    if (word != state) continue;
-    r.state = meaning;
-    known = true;
+  if (version == kWithoutWrapper) {
+    r.wrapped = false;
+  } else {
+    fields.Take("wrapped", r.wrapped);
+    fields.Take("cgroup", r.cgroup);
+    fields.TakeTime("started", r.started);
+    fields.TakeTime("ended", r.ended);
+    fields.TakeWord("witness", kWitnesses, r.witness);
   }
-  if (!known) fields.Refuse("state", "is none of running, stopping, ended");
   if (!fields.problem().empty()) return absl::DataLossError(conf::Abseil(fields.problem()));
   return r;
 }

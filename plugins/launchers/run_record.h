@@ -1,7 +1,7 @@
-// RunRecord: what is kept on disk of a run of this machine, so that a gateway that starts anew finds it.
+// RunRecord: what is kept on disk of a run of this machine, so that a gateway that starts again finds it.
 //
-// One JSON file for each run. Values of its environment are not in it. A file that is not one of these is
-// told of and never written over.
+// One JSON file for each run, without the values of its environment. A file that is not such a record is
+// reported and never overwritten. Records of version 1, of runs without a wrapper, are still read.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -27,21 +27,28 @@ struct RunRecord {
   bool serves = false;
   uint16_t port = 0;
 
-  // Its first process, which leads its group and session.
+  // Its wrapper; of a run without one, its first process. Leads its group and session.
   std::string boot{};
   pid_t pid = 0;
   uint64_t start_ticks = 0;
+  bool wrapped = true;
+  std::string cgroup{};  // empty: it has none
 
-  RunState state = RunState::kRunning;  // kStarting is not recorded: there is nothing yet
+  RunState state = RunState::kRunning;  // kStarting is not recorded: nothing runs yet
   conf::TimePoint since{};
   conf::TimePoint kill_at{};  // of one that stops
   bool asked = false;         // it was told to end
   std::optional<int> exit_code{};
   std::optional<int> signal{};
   std::string why{};
+  std::optional<conf::TimePoint> started{};
+  std::optional<conf::TimePoint> ended{};
+  Witness witness = Witness::kNobody;
 };
 
-std::string WriteRecord(const RunRecord& record);
+// On several lines, for people too; or on one, for an environment.
+enum class RecordLayout : uint8_t { kLines, kLine };
+std::string WriteRecord(const RunRecord& record, RecordLayout layout = RecordLayout::kLines);
 // The error says what is wrong with the text, without naming the file.
 absl::StatusOr<RunRecord> ReadRecord(std::string_view text);
 

@@ -1,9 +1,9 @@
 #include "plugins/launchers/run_start.h"
 
-#include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -11,9 +11,12 @@
 #include <utility>
 
 #include "gateway/net/fd.h"
+#include "plugins/launchers/placeholders.h"
+#include "plugins/launchers/run_cgroup.h"
 #include "plugins/launchers/run_log.h"
-#include "plugins/launchers/run_members.h"
+#include "plugins/launchers/run_result.h"
 #include "plugins/launchers/visible_devices.h"
+#include "plugins/launchers/wrapper/protocol.h"
 
 namespace plugins::launchers {
 namespace {
@@ -21,7 +24,7 @@ namespace {
 using gateway::net::Fd;
 using gateway::net::HeldChild;
 
-// What programs need to find their libraries, weights and network; not what a gateway is given for itself.
+// Variables by which programs find their libraries, weights and network; none that holds a gateway's secrets.
 constexpr std::array<std::string_view, 17> kInherited{"PATH",
                                                       "HOME",
                                                       "USER",
@@ -41,10 +44,6 @@ constexpr std::array<std::string_view, 17> kInherited{"PATH",
                                                       "XDG_CACHE_HOME"};
 constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 
-std::string Fill(const std::string& text, const RunSpec& spec, const std::string& port) {
-  return absl::StrReplaceAll(text, {{"{port}", port}, {"{node}", spec.grant.node}, {"{id}", spec.id}});
-}
-
 bool HasNul(const std::string& text) {
   return text.find('\0') != std::string::npos;
 }
@@ -52,7 +51,7 @@ bool HasNul(const std::string& text) {
 absl::Status CheckEnvName(const std::string& name) {
   if (name.empty() || name.find('=') != std::string::npos || HasNul(name))
     return absl::InvalidArgumentError(fmt::format("env: \"{}\" cannot be the name of a variable", name));
-  if (name == kRunIdName || name == kRunTokenName)
+  if (name == wrapper::kIdVariable || name == wrapper::kTokenVariable || name == wrapper::kRecordVariable)
     return absl::InvalidArgumentError(fmt::format("env: {} is set by the launcher", name));
   if (IsVisibilityVariable(name)) {
     return absl::InvalidArgumentError(
@@ -88,8 +87,15 @@ absl::Status CheckDirectory(const std::string& directory) {
                                                 error ? error.message() : "it is not a directory"));
 }
 
-// Everything up to the moment when the process is there and held.
-absl::StatusOr<std::unique_ptr<HeldChild>> Hold(const RunPlan& plan, const RunFolder& folder, int lock) {
+// Without its command, which may be longer than one variable can be; the wrapper's own arguments have that.
+std::string RecordForWrapper(RunRecord record) {
+  record.command.clear();
+  return fmt::format("{}={}", wrapper::kRecordVariable, WriteRecord(record, RecordLayout::kLine));
+}
+
+// Everything up to the moment when the process exists and is held.
+absl::StatusOr<std::unique_ptr<HeldChild>> Hold(RunPlan& plan, const RunFolder& folder,
+                                                const StartOptions& options) {
   if (absl::Status missing = CheckDirectory(plan.record.directory); !missing.ok()) return missing;
   absl::StatusOr<std::string> program =
       gateway::net::FindProgram(plan.argv.front(), plan.search_path, plan.record.directory);
@@ -97,15 +103,29 @@ absl::StatusOr<std::unique_ptr<HeldChild>> Hold(const RunPlan& plan, const RunFo
   if (absl::Status made = folder.Make(); !made.ok()) return made;
   absl::StatusOr<Fd> log = OpenLog(folder.log());
   if (!log.ok()) return log.status();
-  return HeldChild::Make({.program = std::move(*program),
-                          .argv = plan.argv,
+  if (absl::Status made = MakeResultFile(folder.result()); !made.ok()) return made;
+  plan.record.cgroup = MakeRunCgroup(options.cgroups, plan.record.id);
+  const auto grace = std::chrono::duration_cast<std::chrono::milliseconds>(options.grace);
+  std::vector<std::string> argv{wrapper::kName,
+                                plan.record.id,
+                                std::filesystem::absolute(folder.result()).string(),
+                                plan.record.cgroup,
+                                std::to_string(grace.count()),
+                                *program};
+  argv.insert(argv.end(), plan.argv.begin(), plan.argv.end());
+  plan.env.push_back(RecordForWrapper(plan.record));
+  return HeldChild::Make({.program = options.wrapper,
+                          .argv = std::move(argv),
                           .env = plan.env,
                           .directory = plan.record.directory,
-                          .until_run = lock,
-                          .output = log->get()});
+                          .until_run = options.lock,
+                          .output = log->get(),
+                          .reports = true,
+                          .wraps = std::move(*program)});
 }
 
-absl::Status Undo(const RunFolder& folder, const absl::Status& failed) {
+absl::Status Undo(const RunFolder& folder, const std::string& cgroup, const absl::Status& failed) {
+  RemoveCgroup(cgroup);
   const absl::Status removed = folder.Remove();
   if (removed.ok()) return failed;
   return {failed.code(),
@@ -125,23 +145,22 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode
   if (!visible.ok()) return visible.status();
 
   RunPlan plan;
-  const std::string port_text = std::to_string(port);
   plan.argv.reserve(spec.command.size());
-  for (const std::string& word : spec.command) plan.argv.push_back(Fill(word, spec, port_text));
+  for (const std::string& word : spec.command) plan.argv.push_back(FillPlaceholders(word, spec, port));
 
   std::map<std::string, std::string> env;
   for (const std::string_view name : kInherited) {
     if (const char* value = std::getenv(std::string(name).c_str())) env.emplace(name, value);
   }
   for (const auto& [name, value] : spec.env) {
-    std::string filled = Fill(value, spec, port_text);
+    std::string filled = FillPlaceholders(value, spec, port);
     if (filled.size() >= kShortestSecret) plan.secrets.push_back(filled);
     plan.record.env_names.push_back(name);
     env.insert_or_assign(name, std::move(filled));
   }
   for (auto& [name, value] : *visible) env.insert_or_assign(name, std::move(value));
-  env.insert_or_assign(std::string(kRunIdName), spec.id);
-  env.insert_or_assign(std::string(kRunTokenName), token);
+  env.insert_or_assign(wrapper::kIdVariable, spec.id);
+  env.insert_or_assign(wrapper::kTokenVariable, token);
   const auto path = env.find("PATH");
   plan.search_path = path == env.end() ? kDefaultPath : path->second;
   plan.env.reserve(env.size());
@@ -158,9 +177,10 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode
   return plan;
 }
 
-absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, int lock, conf::TimePoint now) {
+absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, const StartOptions& options,
+                                    conf::TimePoint now) {
   // 1. A process that is held. Killed here: it ends by itself, and a folder without a record is no run.
-  absl::StatusOr<std::unique_ptr<HeldChild>> held = Hold(plan, folder, lock);
+  absl::StatusOr<std::unique_ptr<HeldChild>> held = Hold(plan, folder, options);
   absl::Status failed = held.status();
   RunRecord& record = plan.record;
   if (failed.ok()) {
@@ -176,12 +196,24 @@ absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, int l
   }
   if (!failed.ok()) {
     if (held.ok()) held->reset();
-    return Undo(folder, failed);
+    return Undo(folder, record.cgroup, failed);
   }
-  // 3. It runs. Killed from here on: it goes on, and is found again by its record.
+  // 3. It becomes the wrapper, which starts the run. Killed from here on: it goes on, and is found again by
+  // its record, or by what it carries.
   absl::StatusOr<gateway::net::ProcessHandle> process = (*held)->Release();
-  if (!process.ok()) return Undo(folder, process.status());
-  return StartedRun{.record = std::move(record), .process = std::move(*process)};
+  if (!process.ok()) return Undo(folder, record.cgroup, process.status());
+  StartedRun run{.record = std::move(record), .wrapper = std::move(*process), .first = {}, .first_pid = 0};
+  run.record.started = now;
+  // The wrapper has written it before it let go of the reports' pipe.
+  const absl::StatusOr<RunResult> result = ReadResultFile(folder.result());
+  if (result.ok() && result->beginning) {
+    run.record.started = result->beginning->started;
+    run.first_pid = result->beginning->child;
+    if (auto first =
+            gateway::net::ProcessHandle::Open(result->beginning->child, result->beginning->child_ticks))
+      run.first = std::move(*first);
+  }
+  return run;
 }
 
 }  // namespace plugins::launchers

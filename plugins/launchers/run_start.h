@@ -1,5 +1,7 @@
-// Starting a run as a process: what it runs, made of what was asked, and the steps in the order that makes it
-// safe to be killed between any two of them.
+// Starting a run as a process: its command and environment, made of what was asked, and the steps of the
+// start, in an order that is safe when the gateway is killed between any two of them.
+//
+// The only place where processes of runs are started.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,28 +22,37 @@ namespace plugins::launchers {
 struct RunPlan {
   RunRecord record{};  // without the process
   std::vector<std::string> argv{};
-  std::vector<std::string> env{};  // "NAME=value"
-  std::string search_path{};       // its PATH
-  // Values that it was given and that nothing may show.
-  std::vector<std::string> secrets{};
+  std::vector<std::string> env{};      // "NAME=value"
+  std::string search_path{};           // its PATH
+  std::vector<std::string> secrets{};  // values of its environment that nothing may show
 };
 
-// InvalidArgument, in words for whoever wrote it. Nothing is asked of the system.
+// InvalidArgument, in words for the author of the run's command. Asks nothing of the system.
 absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, uint16_t port,
                                 const std::string& token);
 
-// What is shorter ("1", "INFO") would blot out words.
+// A shorter value ("1", "INFO") is no secret: hiding it would blot out words.
 inline constexpr size_t kShortestSecret = 6;
+
+struct StartOptions {
+  std::string wrapper{};   // the program `tidegate-run`
+  std::string cgroups{};   // by OpenCgroups()
+  conf::Duration grace{};  // for processes that outlive the run's first one
+  int lock = -1;           // the store's
+};
 
 struct StartedRun {
   RunRecord record;  // with the process
-  gateway::net::ProcessHandle process;
+  gateway::net::ProcessHandle wrapper;
+  gateway::net::ProcessHandle first;  // of its processes; not set: it has ended already
+  pid_t first_pid = 0;
 };
 
-// Blocks; off the loop. When it fails there is neither a process nor a record. `lock` is the store's.
-absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, int lock, conf::TimePoint now);
+// Blocks; off the loop. When it fails there is neither a process nor a record.
+absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, const StartOptions& options,
+                                    conf::TimePoint now);
 
-// The gateway's own variables that runs get too.
+// The variables of the gateway's own environment that runs get too.
 std::span<const std::string_view> InheritedVariables();
 
 }  // namespace plugins::launchers

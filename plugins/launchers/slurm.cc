@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +10,9 @@
 #include "conf/text.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/connect_deadline.h"
+#include "gateway/net/off_loop.h"
 #include "gateway/net/transport.h"
+#include "plugins/launchers/slurm/results.h"
 
 namespace plugins::launchers {
 namespace {
@@ -20,15 +23,16 @@ using slurm::Runs;
 
 constexpr conf::Duration kNodesEvery = std::chrono::seconds(5);
 constexpr conf::Duration kMostWait = std::chrono::seconds(15);
-// After so long by our clock, Slurm's has passed into another second.
+// After this time by our clock, Slurm's clock has reached another second.
 constexpr conf::Duration kNextSecond = std::chrono::milliseconds(1500);
-// Why a job waits may change without a new stamp: while a run waits, all are asked for so often.
+// The reason why a job waits may change without a new stamp: while a run waits, all jobs are asked for this
+// often.
 constexpr conf::Duration kReasonsEvery = std::chrono::seconds(5);
 constexpr conf::Duration kSlurmdPatience = std::chrono::seconds(1);
-// Of a run that asks for no memory and has no devices by which it could be given a share of the node's.
+// For a run that asks for no memory and has no devices, by which it would get a share of the node's.
 constexpr int64_t kLeastMemoryMib = 1024;
 
-// What Slurm says of a node that takes no work: its state, what is flagged, and why.
+// Why a node takes no work: its state, its flags and the reason that Slurm shows.
 std::string WhyNot(const slurm::Node& node) {
   std::string why = fmt::format("Slurm says {}", node.state);
   for (const std::string& flag : node.flags) why += fmt::format(" {}", flag);
@@ -36,7 +40,7 @@ std::string WhyNot(const slurm::Node& node) {
   return why;
 }
 
-// Nothing to end is as good as having ended it.
+// A job that is gone needs no signal.
 bool IsGone(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsFailedPrecondition(status);
 }
@@ -101,8 +105,8 @@ Task<absl::Status> SlurmLauncher::RefreshNodes() {
   co_return absl::OkStatus();
 }
 
-// What happened in the second of the newest stamp may have happened after a list was made. Once a list was
-// asked for in a later second, only what is newer than that stamp is.
+// A change in the second of the newest stamp may have come after the list was made. Once a list was asked for
+// in a later second, asking for changes after that stamp is enough.
 Task<absl::Status> SlurmLauncher::RefreshJobs(bool all) {
   const uint64_t stamp = runs_.Stamp();
   const conf::TimePoint asked = Now();
@@ -126,8 +130,35 @@ Task<absl::Status> SlurmLauncher::RefreshJobs(bool all) {
   Runs::Outcome outcome = runs_.Apply(jobs_, addresses_, stamp, jobs_at_);
   changed_.insert(outcome.changed.begin(), outcome.changed.end());
   Share();
+  co_await ReadResults();
   co_await Kill(std::move(outcome.kill));
   co_return absl::OkStatus();
+}
+
+// Of runs that have ended. The first time all that there are: slurmctld may have forgotten their jobs while
+// no gateway ran.
+Task<void> SlurmLauncher::ReadResults() {
+  if (options_.logs.empty()) co_return;
+  if (!recalled_) {
+    recalled_ = true;
+    const std::map<std::string, slurm::Result> results = co_await gateway::net::OffLoop(
+        loop_, [this] { return slurm::FindResults(options_.logs, options_.state); });
+    for (const auto& [id, result] : results) {
+      if (runs_.AddResult(id, result.mark, result.times)) changed_.insert(id);
+    }
+  }
+  for (const std::string& id : runs_.WithoutResult()) {
+    if (!read_.insert(id).second) continue;
+    const RunResult result = co_await gateway::net::OffLoop(
+        loop_,
+        [file = slurm::ResultPath(options_.logs, id)] { return ReadResultFile(file).value_or(RunResult()); });
+    if (runs_.AddResult(id, slurm::Mark(), result)) changed_.insert(id);
+  }
+}
+
+std::string SlurmLauncher::AddressOf(const std::string& /*id*/, const std::string& node) const {
+  const slurm::Node* const known = NodeOf(node);
+  return known == nullptr || known->address.empty() ? node : known->address;
 }
 
 slurm::View SlurmLauncher::view() const {
@@ -187,8 +218,8 @@ std::string SlurmLauncher::LogOf(const std::string& id) const {
   return options_.logs.empty() ? std::string() : fmt::format("{}/{}.log", options_.logs, id);
 }
 
-// What a run does not ask for, of CPUs and memory, it gets in proportion to its devices: Slurm's own default
-// is often all of the node's memory, and then the next run waits for it.
+// CPUs and memory that a run does not ask for are given in proportion to its devices: Slurm's own default is
+// often all of the node's memory, and then the next run waits for it.
 absl::StatusOr<slurm::Submission> SlurmLauncher::Compose(const RunSpec& spec, const slurm::Node& node) const {
   slurm::Submission submission;
   submission.run = spec;
@@ -196,6 +227,7 @@ absl::StatusOr<slurm::Submission> SlurmLauncher::Compose(const RunSpec& spec, co
   submission.account = options_.account;
   submission.qos = options_.qos;
   submission.log = LogOf(spec.id);
+  submission.result = slurm::ResultPath(options_.logs, spec.id);
   if (submission.run.directory.empty()) submission.run.directory = options_.directory;
   const auto count = static_cast<uint32_t>(spec.grant.devices.size());
   uint32_t of = 0;
@@ -337,6 +369,10 @@ Task<absl::Status> SlurmLauncher::Forget(std::string id) {
     co_return absl::FailedPreconditionError(fmt::format("run {} has not ended", id));
   }
   runs_.Forget(id);
+  read_.erase(id);
+  if (const std::string result = slurm::ResultPath(options_.logs, id); !result.empty()) {
+    co_await gateway::net::OffLoop(loop_, [&result] { return unlink(result.c_str()); });
+  }
   co_return absl::OkStatus();
 }
 

@@ -1,12 +1,13 @@
 // SlurmLauncher: runs as batch jobs of Slurm, through slurmrestd.
 //
-// Each run is one job on the node that it was given, with devices by GRES; which of the node's devices those
-// are, Slurm says (CUDA_VISIBLE_DEVICES in its environment). Jobs are found again by name and mark, so
-// nothing is kept here that a restart would lose, and a submission whose answer was lost is not made twice.
+// Each run is one job on the node that it was given, with devices by GRES; Slurm chooses which of the node's
+// devices those are (CUDA_VISIBLE_DEVICES in the job's environment). Jobs are found again by name and mark,
+// so a restart loses nothing, and a submission whose answer was lost is not made twice. Where logs are kept,
+// the batch script writes the run's end beside them (slurm/results.h).
 //
 // A list of all jobs is asked for every `poll` (a quarter of it while something starts or stops), nodes every
-// few seconds; while Slurm or slurmrestd is away, less and less often, and nothing that was known is given
-// up. Signals reach every process of a run: slurmrestd knows no other way.
+// few seconds; while Slurm or slurmrestd is away, less and less often, and what was known stays. Signals
+// reach every process of a run: slurmrestd offers nothing else.
 //
 // Thread: the loop's. Construct, Open() once, and Close() before destruction.
 #pragma once
@@ -31,17 +32,18 @@ class SlurmLauncher final : public Launcher {
  public:
   struct Options {
     slurm::Client::Options server{};
-    std::string state{};  // names this gateway's runs: of its state, which outlives the process
+    std::string
+        state{};  // names this gateway's runs; it belongs to the state directory, which outlives the process
     std::string partition{};
-    std::string account{};  // this and the next: empty, the user's own
+    std::string account{};  // this and the next: empty, the user's default
     std::string qos{};
     slurm::Runs::Ports ports{21'000, 21'999};
-    std::vector<std::string> gres{"gpu"};  // names of what counts as devices
-    // What jobs of others in these hold is not taken: Slurm requeues them for ours.
+    std::vector<std::string> gres{"gpu"};  // names of the GRES that are devices
+    // Devices of others' jobs in these count as free: Slurm requeues those jobs for ours.
     std::vector<std::string> preemptible_partitions{};
     std::vector<std::string> preemptible_qos{};
-    std::string directory{};  // where runs that say nothing of it run
-    std::string logs{};       // folder of their output on the nodes; empty: none is kept
+    std::string directory{};  // of runs that name none
+    std::string logs{};       // folder of runs' output and results on the nodes; empty: neither is kept
     conf::Duration poll = std::chrono::seconds(1);
     uint64_t seed = 0;
   };
@@ -58,14 +60,15 @@ class SlurmLauncher final : public Launcher {
   gateway::net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override;
   gateway::net::Task<absl::Status> Forget(std::string id) override;
   gateway::net::Task<void> Close() override;
+  std::string AddressOf(const std::string& id, const std::string& node) const override;
 
-  // By a connection to its slurmd, which is closed at once: slurmd's log tells of it.
+  // Connects to the node's slurmd and closes at once; slurmd logs that.
   gateway::net::Task<absl::Status> AskNode(std::string node) override;
   const SharedCluster* shared() const override { return listed_ ? &shared_ : nullptr; }
-  // The planner's view of the cluster, with who holds what.
+  // The planner's view of the cluster, with the holders of its devices.
   slurm::View view() const;
 
-  // OK, or why what is known is old.
+  // OK, or why the known state is old.
   const absl::Status& health() const { return health_; }
 
  private:
@@ -73,6 +76,7 @@ class SlurmLauncher final : public Launcher {
   gateway::net::Task<absl::Status> Refresh();
   gateway::net::Task<absl::Status> RefreshJobs(bool all);  // also if nothing has changed
   gateway::net::Task<absl::Status> RefreshNodes();
+  gateway::net::Task<void> ReadResults();
   gateway::net::Task<void> Kill(std::vector<uint32_t> jobs);
   absl::StatusOr<slurm::Submission> Compose(const RunSpec& spec, const slurm::Node& node) const;
   absl::Status Failed(const absl::Status& why);
@@ -83,7 +87,7 @@ class SlurmLauncher final : public Launcher {
   gateway::net::Loop& loop_;
   const Options options_;
   slurm::Client client_;
-  gateway::net::AbortGroup asked_;  // nodes
+  gateway::net::AbortGroup asked_;  // connections to nodes
   slurm::Runs runs_;
   std::vector<slurm::Node> nodes_;
   std::map<std::string, std::string> addresses_;
@@ -92,7 +96,9 @@ class SlurmLauncher final : public Launcher {
   SharedCluster shared_;
 
   bool listed_ = false;
-  int64_t latest_ = 0;  // JobList::latest, and since when
+  bool recalled_ = false;       // results of runs that ended before this gateway started
+  std::set<std::string> read_;  // ended runs whose results were looked for
+  int64_t latest_ = 0;          // JobList::latest, and since when
   conf::TimePoint latest_since_{};
   conf::TimePoint all_at_{};  // when all jobs were last asked for
   bool settled_ = false;      // no list can say more of what happened until `latest_`

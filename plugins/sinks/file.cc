@@ -12,8 +12,10 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
+#include "gateway/net/files.h"
 #include "gateway/net/off_loop.h"
 
 namespace plugins::sinks {
@@ -21,30 +23,10 @@ namespace {
 
 constexpr size_t kSeqDigits = 20;
 
-bool WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
 }  // namespace
 
-FileSink::~FileSink() {
-  CloseFile();
-}
-
-void FileSink::CloseFile() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
-absl::Status FileSink::Error(const char* what) const {
-  return absl::UnavailableError(
-      fmt::format("{} {}: {}", what, options_.path, std::generic_category().message(errno)));
+absl::Status FileSink::Error(const char* action) const {
+  return gateway::net::SystemError(action, options_.path, errno);
 }
 
 gateway::net::Task<absl::Status> FileSink::Deliver(std::span<const Record> batch, conf::TimePoint) {
@@ -55,29 +37,32 @@ absl::Status FileSink::Append(std::span<const Record> batch) {
   if (batch.empty()) return absl::OkStatus();
   std::string bytes;
   for (const Record& record : batch) bytes.append(record.line).push_back('\n');
-  if (fd_ >= 0 && Moved()) CloseFile();
-  if (fd_ < 0) {
+  if (file_ && Moved()) file_.Close();
+  if (!file_) {
     if (absl::Status opened = Open(); !opened.ok()) return opened;
   }
   if (size_ > 0 && size_ + bytes.size() > options_.max_bytes) {
     if (absl::Status rotated = Rotate(batch.front().seq - 1); !rotated.ok()) return rotated;
   }
-  if (!WriteAll(fd_, bytes) || fdatasync(fd_) != 0) {
-    const absl::Status failed = Error("write to");
-    // Nothing half written stays; where even that fails, opening it again cuts it.
-    if (ftruncate(fd_, static_cast<off_t>(size_)) != 0) CloseFile();
-    return failed;
+  absl::Status written = gateway::net::WriteAll(file_.get(), options_.path, bytes);
+  if (written.ok() && fdatasync(file_.get()) != 0) written = Error("sync");
+  if (!written.ok()) {
+    // A half-written batch is cut off; where that fails, Open cuts it.
+    if (ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) file_.Close();
+    return written;
   }
   size_ += bytes.size();
   return absl::OkStatus();
 }
 
 absl::Status FileSink::Open() {
-  fd_ = open(options_.path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, options_.mode);
-  if (fd_ < 0) return Error("open");
+  absl::StatusOr<gateway::net::Fd> file =
+      gateway::net::OpenFile(options_.path, O_RDWR | O_CREAT | O_APPEND, options_.mode);
+  if (!file.ok()) return file.status();
+  file_ = *std::move(file);
   struct stat info;
   absl::Status status;
-  if (fstat(fd_, &info) != 0) {
+  if (fstat(file_.get(), &info) != 0) {
     status = Error("stat");
   } else if (!S_ISREG(info.st_mode)) {
     status = absl::InvalidArgumentError(fmt::format("{} is not a regular file", options_.path));
@@ -85,17 +70,17 @@ absl::Status FileSink::Open() {
     size_ = static_cast<uint64_t>(info.st_size);
     status = CutTornLine();
   }
-  if (status.ok()) status = SyncFolder();
-  if (!status.ok()) CloseFile();
+  if (status.ok()) status = gateway::net::SyncParent(options_.path);
+  if (!status.ok()) file_.Close();
   return status;
 }
 
 absl::Status FileSink::CutTornLine() {
   std::array<char, 4096> block;
-  uint64_t end = size_;  // nothing behind it is a line end
+  uint64_t end = size_;  // no line ends behind it
   while (end > 0) {
     const size_t n = std::min<uint64_t>(block.size(), end);
-    if (pread(fd_, block.data(), n, static_cast<off_t>(end - n)) != static_cast<ssize_t>(n))
+    if (pread(file_.get(), block.data(), n, static_cast<off_t>(end - n)) != static_cast<ssize_t>(n))
       return Error("read");
     const size_t line_end = std::string_view(block.data(), n).rfind('\n');
     if (line_end != std::string_view::npos) {
@@ -105,7 +90,7 @@ absl::Status FileSink::CutTornLine() {
     end -= n;
   }
   if (end == size_) return absl::OkStatus();
-  if (ftruncate(fd_, static_cast<off_t>(end)) != 0) return Error("truncate");
+  if (ftruncate(file_.get(), static_cast<off_t>(end)) != 0) return Error("truncate");
   size_ = end;
   return absl::OkStatus();
 }
@@ -119,7 +104,7 @@ absl::Status FileSink::Rotate(uint64_t last_seq) {
     if (errno != EEXIST) return Error("rotate");
     target = fmt::format("{}-{}", base, i);
   }
-  CloseFile();
+  file_.Close();
   RemoveOldest();
   return Open();
 }
@@ -145,19 +130,8 @@ void FileSink::RemoveOldest() const {
 bool FileSink::Moved() const {
   struct stat named;
   struct stat ours;
-  return stat(options_.path.c_str(), &named) != 0 || fstat(fd_, &ours) != 0 || named.st_ino != ours.st_ino ||
-         named.st_dev != ours.st_dev;
-}
-
-absl::Status FileSink::SyncFolder() const {
-  std::string folder = std::filesystem::path(options_.path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return Error("open the folder of");
-  const bool synced = fsync(fd) == 0;
-  const absl::Status status = synced ? absl::OkStatus() : Error("sync the folder of");
-  close(fd);
-  return status;
+  return stat(options_.path.c_str(), &named) != 0 || fstat(file_.get(), &ours) != 0 ||
+         named.st_ino != ours.st_ino || named.st_dev != ours.st_dev;
 }
 
 }  // namespace plugins::sinks

@@ -1,5 +1,5 @@
-// How fast a queue empties while somebody waits in it: cost dispatched per second of backlog, old backlog
-// counting half as much after every half-life. Idle time does not count. Pure; the caller locks.
+// How fast a queue drains: cost dispatched per second in which requests waited. Older time counts half as
+// much after every half-life; time with an empty queue does not count. Pure; the caller locks.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ class DrainRate {
  public:
   static constexpr conf::Duration kHalfLife = std::chrono::seconds(10);
 
-  // Somebody came to wait where nobody did, or the last one left.
+  // The queue is no longer empty, or has become empty.
   void Backlogged(bool backlogged, conf::TimePoint now) {
     Advance(now);
     backlogged_ = backlogged;
@@ -23,7 +23,7 @@ class DrainRate {
     cost_ += cost;
   }
 
-  // Per second; 0: nothing is known yet. Sinks while nothing goes.
+  // 0: nothing measured yet. Falls while requests wait and none is dispatched.
   double PerSecond(conf::TimePoint now) const {
     DrainRate then = *this;
     then.Advance(now);

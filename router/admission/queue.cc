@@ -7,7 +7,7 @@
 namespace router {
 namespace {
 
-constexpr conf::Duration kUnknownPace = std::chrono::seconds(1);
+constexpr conf::Duration kUnknownPace = std::chrono::seconds(1);  // the wait that a refusal names then
 
 conf::Duration Seconds(double seconds) {
   constexpr double kMost = 24 * 3600;
@@ -15,7 +15,7 @@ conf::Duration Seconds(double seconds) {
       std::chrono::duration<double>(std::clamp(seconds, 0.0, kMost)));
 }
 
-// What other bands leave of a bound, where `used` says what each holds of its reserved part.
+// What is left of `bound` after the unused reserved parts of all other bands. `used`: what a band holds.
 template <class Bands, class Used>
 double LeftByOthers(const Bands& bands, const void* own, double bound, Used used) {
   double left = bound;
@@ -28,15 +28,15 @@ double LeftByOthers(const Bands& bands, const void* own, double bound, Used used
 
 }  // namespace
 
-std::string_view CodeName(WaitRefusal refusal) {
+std::string_view CodeName(QueueRefusal refusal) {
   switch (refusal) {
-    case WaitRefusal::kNone:
+    case QueueRefusal::kNone:
       return "none";
-    case WaitRefusal::kQueueFull:
+    case QueueRefusal::kQueueFull:
       return "queue_full";
-    case WaitRefusal::kTenantShare:
+    case QueueRefusal::kTenantShare:
       return "queue_share_exceeded";
-    case WaitRefusal::kTooLate:
+    case QueueRefusal::kTooLate:
       return "deadline_unreachable";
   }
   return "none";
@@ -75,7 +75,7 @@ void AdmissionQueue::Configure(AdmissionSpec spec) {
   spec_ = std::move(spec);
 }
 
-// One who comes back starts where those who wait are, or where it left off if it had more.
+// A tenant that returns starts at the service level of those that wait, or at its own if that is higher.
 AdmissionQueue::Flow& AdmissionQueue::FlowOf(Band& band, std::string_view tenant, double weight) {
   if (band.flows.size() >= band.sweep_at) {
     absl::erase_if(band.flows, [&](const auto& flow) {
@@ -92,23 +92,23 @@ AdmissionQueue::Flow& AdmissionQueue::FlowOf(Band& band, std::string_view tenant
   return *flow;
 }
 
-WaitRefusal AdmissionQueue::RoomFor(const Band& band, const Flow& flow, uint64_t bytes) const {
+QueueRefusal AdmissionQueue::RoomFor(const Band& band, const Flow& flow, uint64_t bytes) const {
   const double places =
       LeftByOthers(bands_, &band, spec_.max_requests, [](const Band& b) { return b.waiting; }) -
       waiting_.load(std::memory_order_relaxed);
   const double space = LeftByOthers(bands_, &band, static_cast<double>(spec_.max_bytes),
                                     [](const Band& b) { return b.bytes; }) -
                        static_cast<double>(bytes_);
-  if (places < 1 || space < static_cast<double>(bytes)) return WaitRefusal::kQueueFull;
+  if (places < 1 || space < static_cast<double>(bytes)) return QueueRefusal::kQueueFull;
   const bool within = static_cast<double>(flow.waiters.size() + 1) <= 2 * places &&
                       static_cast<double>(flow.bytes + bytes) <= 2 * space;
-  return within ? WaitRefusal::kNone : WaitRefusal::kTenantShare;
+  return within ? QueueRefusal::kNone : QueueRefusal::kTenantShare;
 }
 
-// As if costs were a fluid: more urgent bands go first, then all tenants of the band at once, by weight,
-// until this one has had its own; a reserved share bounds how long others can hold it up.
-Entered AdmissionQueue::Estimate(const Band& band, const Flow& flow, double cost, double own_ahead,
-                                 conf::TimePoint now) const {
+// A fluid model: more urgent bands go first, then all tenants of the band in parallel, by weight, until this
+// request is served. A reserved share bounds the delay by other bands.
+QueuePosition AdmissionQueue::Estimate(const Band& band, const Flow& flow, double cost, double own_ahead,
+                                       conf::TimePoint now) const {
   double more_urgent = 0;
   double all = 0;
   for (const Band& other : bands_) {
@@ -118,7 +118,7 @@ Entered AdmissionQueue::Estimate(const Band& band, const Flow& flow, double cost
   const double weights = band.weight + (flow.waiters.empty() ? flow.weight : 0);
   const double others = std::min(band.cost - flow.cost, (own_ahead + cost) * (weights / flow.weight - 1));
   const double in_band = own_ahead + std::max(0.0, others);
-  Entered out;
+  QueuePosition out;
   const double waiting = waiting_.load(std::memory_order_relaxed);
   if (all > 0) {
     const double ahead = (more_urgent + in_band) * waiting / all;
@@ -137,7 +137,7 @@ void AdmissionQueue::Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now
   Flow& flow = *waiter.flow;
   if (waiting_.load(std::memory_order_relaxed) == 0) drain_.Backlogged(true, now);
   if (band.waiting == 0) {
-    // What it left unused while it had no work is not owed to it.
+    // It has no claim to the share that it did not use while it had no work.
     double others = 0;
     for (const Band& b : bands_) others += &b == &band ? 0 : b.dispatched;
     const double share = std::min(band.spec.reserved, 0.99);
@@ -158,16 +158,16 @@ void AdmissionQueue::Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now
   waiting_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void AdmissionQueue::Part(WaitTicket ticket, Waiter& waiter, conf::TimePoint now) {
+void AdmissionQueue::Remove(WaitTicket ticket, Waiter& waiter, conf::TimePoint now) {
   Band& band = bands_[waiter.band];
   Flow& flow = *waiter.flow;
   flow.waiters.erase({waiter.due, waiter.sequence, ticket});
   flow.cost -= waiter.cost;
   flow.bytes -= waiter.bytes;
   if (flow.waiters.empty()) {
-    flow.cost = 0;  // no rounding is carried on
+    flow.cost = 0;  // drops rounding errors
     band.active.erase(&flow);
-    if (band.active.empty()) band.floor = std::max(band.floor, flow.served);  // nobody is owed anything
+    if (band.active.empty()) band.floor = std::max(band.floor, flow.served);  // no tenant is owed service
     band.weight = band.active.empty() ? 0 : band.weight - flow.weight;
   }
   band.arrivals.erase({waiter.sequence, waiter.since});
@@ -183,16 +183,17 @@ void AdmissionQueue::Charge(Band& band, Flow& flow, double cost) {
   if (active) band.active.insert(&flow);
 }
 
-Entered AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now) {
+QueuePosition AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now) {
   assert(arrival.weight > 0 && arrival.cost > 0);
   const std::lock_guard lock(mutex_);
   Band& band = bands_[arrival.band];
   Flow& flow = FlowOf(band, arrival.tenant, arrival.weight);
-  const conf::TimePoint due = arrival.deadline ? *arrival.deadline + arrival.yields : conf::TimePoint::max();
+  const conf::TimePoint due =
+      arrival.deadline ? *arrival.deadline + arrival.order_delay : conf::TimePoint::max();
   const bool first = arrival.deadline && (flow.waiters.empty() || due < std::get<0>(*flow.waiters.begin()));
-  Entered out = Estimate(band, flow, arrival.cost, first ? 0 : flow.cost, now);
+  QueuePosition out = Estimate(band, flow, arrival.cost, first ? 0 : flow.cost, now);
   out.refused = RoomFor(band, flow, arrival.bytes);
-  if (out.refused != WaitRefusal::kNone) {
+  if (out.refused != QueueRefusal::kNone) {
     double all = 0;
     for (const Band& b : bands_) all += b.cost;
     const double pace = drain_.PerSecond(now);
@@ -200,7 +201,7 @@ Entered AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now) {
     return out;
   }
   if (arrival.deadline && now + out.expected_wait > *arrival.deadline) {
-    out.refused = WaitRefusal::kTooLate;
+    out.refused = QueueRefusal::kTooLate;
     out.expected_wait -= std::max(*arrival.deadline - now, conf::Duration::zero());
     return out;
   }
@@ -219,7 +220,7 @@ Entered AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now) {
   return out;
 }
 
-// The one that is furthest behind what is reserved for it, else the most urgent.
+// The band that is furthest behind its reserved share, else the most urgent one.
 AdmissionQueue::Band* AdmissionQueue::NextBand() {
   double all = 0;
   for (const Band& band : bands_) all += band.dispatched;
@@ -245,30 +246,30 @@ void AdmissionQueue::CountDispatched(Band& band, double cost, conf::TimePoint no
   band.dispatched = std::max(0.0, band.dispatched + cost);
 }
 
-Turn AdmissionQueue::Take(Band& band, WaitTicket ticket, conf::TimePoint now) {
+Dispatch AdmissionQueue::Take(Band& band, WaitTicket ticket, conf::TimePoint now) {
   Waiter& waiter = waiters_.at(ticket);
   Flow& flow = *waiter.flow;
-  const Turn turn{.ticket = ticket, .expired = waiter.deadline < now, .waited = now - waiter.since};
-  if (!turn.expired) {
+  const Dispatch dispatch{.ticket = ticket, .expired = waiter.deadline < now, .waited = now - waiter.since};
+  if (!dispatch.expired) {
     drain_.Dispatched(waiter.cost, now);
     CountDispatched(band, waiter.cost, now);
     band.floor = std::max(band.floor, flow.served);
     Charge(band, flow, waiter.cost);
   }
-  Part(ticket, waiter, now);
-  waiter.had_turn = !turn.expired;
-  if (turn.expired) Forget(ticket);
-  return turn;
+  Remove(ticket, waiter, now);
+  waiter.dispatched = !dispatch.expired;
+  if (dispatch.expired) Forget(ticket);
+  return dispatch;
 }
 
-std::optional<Turn> AdmissionQueue::Next(conf::TimePoint now) {
+std::optional<Dispatch> AdmissionQueue::Next(conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
   Band* const band = NextBand();
   if (band == nullptr) return std::nullopt;
   return Take(*band, std::get<2>(*(*band->active.begin())->waiters.begin()), now);
 }
 
-std::optional<Turn> AdmissionQueue::Next(conf::TimePoint now, uint32_t looks, const Fits& fits) {
+std::optional<Dispatch> AdmissionQueue::Next(conf::TimePoint now, uint32_t considered, const Fits& fits) {
   const std::lock_guard lock(mutex_);
   Band* const first = NextBand();
   if (first == nullptr) return std::nullopt;
@@ -281,7 +282,7 @@ std::optional<Turn> AdmissionQueue::Next(conf::TimePoint now, uint32_t looks, co
       for (const auto& [due, sequence, ticket] : flow->waiters) {
         const Waiter& waiter = waiters_.at(ticket);
         if (waiter.deadline < now || fits(ticket)) return Take(*band, ticket, now);
-        if (--looks == 0) return std::nullopt;
+        if (--considered == 0) return std::nullopt;
       }
     }
   }
@@ -291,10 +292,10 @@ std::optional<Turn> AdmissionQueue::Next(conf::TimePoint now, uint32_t looks, co
 void AdmissionQueue::PutBack(WaitTicket ticket, conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
   const auto at = waiters_.find(ticket);
-  if (at == waiters_.end() || !at->second.had_turn) return;
+  if (at == waiters_.end() || !at->second.dispatched) return;
   Waiter& waiter = at->second;
   Band& band = bands_[waiter.band];
-  waiter.had_turn = false;
+  waiter.dispatched = false;
   drain_.Dispatched(-waiter.cost, now);
   CountDispatched(band, -waiter.cost, now);
   Charge(band, *waiter.flow, -waiter.cost);
@@ -305,7 +306,7 @@ void AdmissionQueue::Leave(WaitTicket ticket, conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
   const auto at = waiters_.find(ticket);
   if (at == waiters_.end()) return;
-  if (!at->second.had_turn) Part(ticket, at->second, now);
+  if (!at->second.dispatched) Remove(ticket, at->second, now);
   Forget(ticket);
 }
 
@@ -320,22 +321,22 @@ void AdmissionQueue::Settle(std::string_view tenant, double weight, uint32_t ban
   Charge(bands_[band], FlowOf(bands_[band], tenant, weight), more);
 }
 
-std::optional<Entered> AdmissionQueue::StandingOf(WaitTicket ticket, conf::TimePoint now) const {
+std::optional<QueuePosition> AdmissionQueue::PositionOf(WaitTicket ticket, conf::TimePoint now) const {
   const std::lock_guard lock(mutex_);
   const auto at = waiters_.find(ticket);
-  if (at == waiters_.end() || at->second.had_turn) return std::nullopt;
+  if (at == waiters_.end() || at->second.dispatched) return std::nullopt;
   const Waiter& waiter = at->second;
   double ahead = 0;
   for (const auto& [deadline, sequence, other] : waiter.flow->waiters) {
     if (other == ticket) break;
     ahead += waiters_.at(other).cost;
   }
-  Entered out = Estimate(bands_[waiter.band], *waiter.flow, waiter.cost, ahead, now);
+  QueuePosition out = Estimate(bands_[waiter.band], *waiter.flow, waiter.cost, ahead, now);
   out.ticket = ticket;
   return out;
 }
 
-std::vector<Entered> AdmissionQueue::Standings(size_t most, conf::TimePoint now) const {
+std::vector<QueuePosition> AdmissionQueue::Positions(size_t most, conf::TimePoint now) const {
   struct Line {
     const Band& band;
     const Flow& flow;
@@ -349,7 +350,7 @@ std::vector<Entered> AdmissionQueue::Standings(size_t most, conf::TimePoint now)
       if (lines.size() < most) lines.push_back({band, *flow, flow->waiters.begin()});
     }
   }
-  std::vector<Entered> out;
+  std::vector<QueuePosition> out;
   for (bool more = true; more;) {
     more = false;
     for (Line& line : lines) {
@@ -362,7 +363,7 @@ std::vector<Entered> AdmissionQueue::Standings(size_t most, conf::TimePoint now)
       line.ahead += cost;
     }
   }
-  std::ranges::sort(out, {}, [](const Entered& e) { return std::pair(e.ahead, e.ticket); });
+  std::ranges::sort(out, {}, [](const QueuePosition& e) { return std::pair(e.ahead, e.ticket); });
   return out;
 }
 

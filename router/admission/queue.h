@@ -1,19 +1,19 @@
-// Who waits for a model when its replicas are as full as they should be, and who goes next.
+// The queue of a model whose replicas have no headroom: which request waits, and which goes next.
 //
-//   bands by urgency ─▶ in a band, tenants by what they were served per weight ─▶ of a tenant, earliest
-//   deadline, to which is added for how long it lets others pass
+//   bands by urgency ─▶ in a band, tenants by service received per weight ─▶ of a tenant, the earliest
+//   deadline, after adding to each deadline the time for which the request lets others pass
 //
-// A band with a reserved share gets that part of what is dispatched while it has work, whatever more urgent
-// bands ask for, and that part of the queue's places; what it leaves unused is anybody's. Tenants are
-// compared by virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", OSDI'24): a
-// turn charges its cost divided by the tenant's weight, Settle corrects it when the true cost is known, and
-// one who comes back from idling starts no lower than those who wait, so that nobody saves up turns. Whoever
-// waits alone or where there is room pays nothing for it.
+// A band with a reserved share gets that part of the dispatched cost while it has work, whatever more urgent
+// bands want, and that part of the queue's places; what it does not use is free for all. Tenants are compared
+// by virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", OSDI'24): a dispatch
+// charges its cost divided by the tenant's weight, Settle corrects it when the true cost is known, and a
+// tenant that returns from idling starts no lower than those that wait, so that no tenant saves up service. A
+// tenant that waits alone, or that never waits, is at no disadvantage later.
 //
-// Bounded in requests and bytes; no tenant may hold more than twice the places that are still free, so that
-// one cannot shut the others out. What cannot be dispatched by its deadline at the measured pace is refused
-// at once. Time and costs are arguments. Callable from every shard: one short lock a call, O(log n);
-// waiting() takes none.
+// Bounded in requests and bytes. No tenant may hold more than twice the places that are still free, so that
+// one tenant cannot shut the others out. A request that cannot go before its deadline, at the measured pace,
+// is refused at once. Time and costs are arguments. Callable from every shard: one short lock per call, O(log
+// n); waiting() takes none.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -38,48 +38,49 @@ namespace router {
 
 struct BandSpec {
   std::string name;     // "interactive"
-  double reserved = 0;  // its part of places and of what is dispatched; all bands together at most 1
+  double reserved = 0;  // part of the places and of the dispatched cost; at most 1 over all bands
 };
 
 struct AdmissionSpec {
   uint32_t max_requests = 1'000;
   uint64_t max_bytes = uint64_t{64} << 20;
-  std::vector<BandSpec> bands{{.name = "default"}};  // the most urgent first; at least one
+  std::vector<BandSpec> bands{{.name = "default"}};  // most urgent first; at least one
 };
 
 struct Arrival {
   std::string_view tenant;
   double weight = 1;   // of the tenant, > 0
   uint32_t band = 0;   // below the number of bands
-  double cost = 1;     // weighted tokens: input and twice the output that is expected; > 0
-  uint64_t bytes = 0;  // that it holds while it waits
-  // When it must be on its way to a replica at the latest.
+  double cost = 1;     // weighted tokens: input plus twice the expected output; > 0
+  uint64_t bytes = 0;  // memory that it holds while it waits
+  // The latest time at which it must be on its way to a replica.
   std::optional<conf::TimePoint> deadline{};
-  // Others of its tenant whose deadlines are later by less than this go first.
-  conf::Duration yields{};
+  // Added to the deadline in the order of its tenant: requests whose deadlines are later by less go first.
+  conf::Duration order_delay{};
 };
 
-enum class WaitRefusal : uint8_t {
+enum class QueueRefusal : uint8_t {
   kNone,
-  kQueueFull,    // in requests or bytes, for its band
-  kTenantShare,  // its tenant holds its share of the places already
-  kTooLate,      // its deadline would pass before its turn
+  kQueueFull,    // no place, or no bytes, left for its band
+  kTenantShare,  // its tenant already holds its share of the places
+  kTooLate,      // its deadline would pass first
 };
-std::string_view CodeName(WaitRefusal refusal);  // "queue_full": stable
+std::string_view CodeName(QueueRefusal refusal);  // "queue_full": stable
 
 using WaitTicket = uint64_t;
 
-struct Entered {
-  WaitRefusal refused = WaitRefusal::kNone;
-  WaitTicket ticket = 0;  // unless refused
-  uint32_t ahead = 0;     // about so many go before it
-  conf::Duration
-      expected_wait{};  // zero while the pace is not known; of a refusal: until it is worth another try
+// Where a request stands in the queue, or why it was refused.
+struct QueuePosition {
+  QueueRefusal refused = QueueRefusal::kNone;
+  WaitTicket ticket = 0;           // unless refused
+  uint32_t ahead = 0;              // estimated number of requests that go first
+  conf::Duration expected_wait{};  // 0: pace not known; of a refusal: until another try makes sense
 };
 
-struct Turn {
+// A request that was taken out of the queue, to be sent or, if it expired, to be refused.
+struct Dispatch {
   WaitTicket ticket = 0;
-  bool expired = false;  // its deadline has passed: it goes nowhere
+  bool expired = false;  // its deadline has passed
   conf::Duration waited{};
 };
 
@@ -95,32 +96,33 @@ class AdmissionQueue {
  public:
   explicit AdmissionQueue(AdmissionSpec spec);
 
-  // From now on by this. Who waits keeps its place; a band goes by its name, and one that is gone is emptied
-  // after all others before it is forgotten. Indices of bands are the new spec's.
+  // Applies a new spec. Waiting requests keep their places. Bands are matched by name; one that is gone
+  // drains after all others and is then dropped. Band indices refer to the new spec from now on.
   void Configure(AdmissionSpec spec);
 
-  Entered Enter(const Arrival& arrival, conf::TimePoint now);
-  // Takes the next one out and charges its tenant; none waits: nothing.
-  std::optional<Turn> Next(conf::TimePoint now);
-  // ... the first in order that `fits`, of so many at most; one whose deadline has passed fits, too. `fits`
-  // is asked under the queue's lock.
+  QueuePosition Enter(const Arrival& arrival, conf::TimePoint now);
+  // Takes the next request out and charges its tenant; nothing when none waits.
+  std::optional<Dispatch> Next(conf::TimePoint now);
+  // Takes out the first request that `fits`, considering at most `considered`; an expired request always
+  // fits. `fits` is called under the queue's lock.
   using Fits = std::function<bool(WaitTicket)>;
-  std::optional<Turn> Next(conf::TimePoint now, uint32_t looks, const Fits& fits);
-  // The turn that Next gave could not be used: it waits again where it was. Once, and before it leaves.
+  std::optional<Dispatch> Next(conf::TimePoint now, uint32_t considered, const Fits& fits);
+  // A dispatched request could not be sent: it waits again where it was. Once per dispatch, before Leave.
   void PutBack(WaitTicket ticket, conf::TimePoint now);
-  // It waits no more (cancelled, expired), or its turn was used. Forgets the ticket; unknown ones are
+  // The request no longer waits (cancelled, expired), or was sent. Forgets the ticket; an unknown one is
   // ignored.
   void Leave(WaitTicket ticket, conf::TimePoint now);
-  // What a turn cost in truth, beyond what was charged for it, or below.
+  // Charges the difference between a dispatch's true cost and its charged cost; may be negative.
   void Settle(std::string_view tenant, double weight, uint32_t band, double more);
 
   uint32_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
-  std::optional<Entered> StandingOf(WaitTicket ticket, conf::TimePoint now) const;
-  // Of `most` who wait, every tenant's first ones before its others; who goes next first. For people.
-  std::vector<Entered> Standings(size_t most, conf::TimePoint now) const;
+  std::optional<QueuePosition> PositionOf(WaitTicket ticket, conf::TimePoint now) const;
+  // Up to `most` waiting requests, the next one first; the first ones of every tenant come before further
+  // ones. For people.
+  std::vector<QueuePosition> Positions(size_t most, conf::TimePoint now) const;
   std::vector<BandState> Bands(conf::TimePoint now) const;
   double DrainPerSecond(conf::TimePoint now) const;
-  size_t tenants() const;  // that are remembered
+  size_t tenants() const;  // remembered ones
 
  private:
   struct Flow;
@@ -132,20 +134,20 @@ class AdmissionQueue {
     uint64_t sequence = 0;
     conf::TimePoint since{};
     conf::TimePoint deadline = conf::TimePoint::max();
-    conf::TimePoint due = conf::TimePoint::max();  // its deadline, and for how long it yields
-    bool had_turn = false;
+    conf::TimePoint due = conf::TimePoint::max();  // deadline plus order_delay
+    bool dispatched = false;
   };
-  // (when it is due, sequence) → its ticket.
+  // (due, sequence, ticket)
   using ByDeadline = std::set<std::tuple<conf::TimePoint, uint64_t, WaitTicket>>;
 
-  // One tenant in one band.
+  // A tenant in a band.
   struct Flow {
     std::string tenant;
     double weight = 1;
-    double served = 0;  // virtual: cost per weight
-    double cost = 0;    // of those that wait
+    double served = 0;  // virtual service: cost per weight
+    double cost = 0;    // of its waiting requests
     uint64_t bytes = 0;
-    uint32_t tickets = 0;  // that know it: waiters, and turns in use
+    uint32_t tickets = 0;  // that refer to it: waiting and dispatched requests
     ByDeadline waiters{};
   };
   struct ByServed {
@@ -157,33 +159,33 @@ class AdmissionQueue {
   struct Band {
     BandSpec spec;
     absl::flat_hash_map<std::string, std::unique_ptr<Flow>> flows{};
-    std::set<Flow*, ByServed> active{};                         // with waiters
-    std::set<std::pair<uint64_t, conf::TimePoint>> arrivals{};  // of those that wait: the first is the oldest
-    double floor = 0;                                           // where one who comes back starts at least
-    double dispatched = 0;                                      // of late
+    std::set<Flow*, ByServed> active{};                         // tenants with waiting requests
+    std::set<std::pair<uint64_t, conf::TimePoint>> arrivals{};  // of waiting requests, oldest first
+    double floor = 0;       // least virtual service of a tenant that returns
+    double dispatched = 0;  // recently, decayed
     double cost = 0;
     uint64_t bytes = 0;
-    double weight = 0;  // of the active
+    double weight = 0;  // of the active tenants
     uint32_t waiting = 0;
     size_t sweep_at = 64;
 
-    bool InUse() const;  // somebody waits in it, or uses a turn
+    bool InUse() const;  // it has waiting or dispatched requests
   };
 
   Flow& FlowOf(Band& band, std::string_view tenant, double weight);
-  WaitRefusal RoomFor(const Band& band, const Flow& flow, uint64_t bytes) const;
+  QueueRefusal RoomFor(const Band& band, const Flow& flow, uint64_t bytes) const;
   void Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now);
-  void Part(WaitTicket ticket, Waiter& waiter, conf::TimePoint now);
+  void Remove(WaitTicket ticket, Waiter& waiter, conf::TimePoint now);
   void Forget(WaitTicket ticket);
   void Charge(Band& band, Flow& flow, double cost);
   Band* NextBand();
-  Turn Take(Band& band, WaitTicket ticket, conf::TimePoint now);
+  Dispatch Take(Band& band, WaitTicket ticket, conf::TimePoint now);
   void CountDispatched(Band& band, double cost, conf::TimePoint now);
-  Entered Estimate(const Band& band, const Flow& flow, double cost, double own_ahead,
-                   conf::TimePoint now) const;
+  QueuePosition Estimate(const Band& band, const Flow& flow, double cost, double own_ahead,
+                         conf::TimePoint now) const;
 
   std::atomic<uint32_t> waiting_{0};
-  mutable std::mutex mutex_;  // one that the thread sanitizer sees
+  mutable std::mutex mutex_;  // guards all below; the thread sanitizer does not see into absl::Mutex
   AdmissionSpec spec_;
   std::vector<Band> bands_;
   absl::flat_hash_map<WaitTicket, Waiter> waiters_;

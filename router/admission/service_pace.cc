@@ -36,11 +36,11 @@ ServicePace::Least::Window ServicePace::Least::Read(conf::TimePoint now) const {
   return all.count >= kEnough ? all : Window{};
 }
 
-void ServicePace::FirstByte(conf::Duration took, conf::TimePoint now) {
+void ServicePace::ObserveFirstByte(conf::Duration took, conf::TimePoint now) {
   first_byte_.Note(conf::ToSeconds(took), 0, now);
 }
 
-void ServicePace::Whole(conf::Duration took, int64_t tokens, conf::TimePoint now) {
+void ServicePace::ObserveWhole(conf::Duration took, int64_t tokens, conf::TimePoint now) {
   const auto count = static_cast<double>(std::max<int64_t>(1, tokens));
   whole_.Note(conf::ToSeconds(took) / count, count, now);
 }

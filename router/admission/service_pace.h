@@ -1,8 +1,8 @@
-// What answers have taken of late, at the least: for who asks whether a request could be answered in time if
-// its turn came now. Of streams the time to the first byte; of answers that come whole the fewest tokens that
-// one had, at the least time a token. Each is a bound that one of the last half minute to a minute kept, so a
-// request is only given up when nothing like it could have been in time; nothing is known of fewer than eight
-// answers. Pure; the caller locks.
+// The least time that recent answers took, to tell whether a request could still be answered in time if it
+// went now. For streams: the time to the first byte. For answers that are not streamed: the fewest tokens of
+// one, times the least time per token. Each minimum covers the last 30 to 60 seconds, so a request is given
+// up only when no recent answer would have been in time. Fewer than eight answers say nothing. Pure; the
+// caller locks.
 #pragma once
 
 #include <array>
@@ -15,21 +15,21 @@ namespace router {
 
 class ServicePace {
  public:
-  // The time from the request's last byte to the answer's first.
-  void FirstByte(conf::Duration took, conf::TimePoint now);
-  // ... to the last of an answer that came whole, of so many tokens.
-  void Whole(conf::Duration took, int64_t tokens, conf::TimePoint now);
+  // A stream's first byte came `took` after the request's last byte.
+  void ObserveFirstByte(conf::Duration took, conf::TimePoint now);
+  // The last byte of an answer of `tokens` that was not streamed came `took` after the request's last byte.
+  void ObserveWhole(conf::Duration took, int64_t tokens, conf::TimePoint now);
 
-  // The least that it will take; zero while that is not known.
+  // The least time to be expected; zero while it is not known.
   conf::Duration LeastToFirstByte(conf::TimePoint now) const;
-  // Of an answer of at most so many tokens; 0: without a bound.
+  // For an answer of at most `most_tokens`; 0: unbounded.
   conf::Duration LeastWhole(int64_t most_tokens, conf::TimePoint now) const;
 
  private:
   static constexpr conf::Duration kWindow = std::chrono::seconds(30);
   static constexpr uint32_t kEnough = 8;
 
-  // The least of each of two windows, the running one and the one before it.
+  // Minima of the current window and the one before it.
   struct Least {
     static constexpr double kNone = std::numeric_limits<double>::infinity();
     struct Window {
@@ -38,7 +38,7 @@ class ServicePace {
       double second = kNone;
     };
     void Note(double first, double second, conf::TimePoint now);
-    // By the windows that are not over since long.
+    // Over both windows, unless they are too old.
     Window Read(conf::TimePoint now) const;
 
     std::array<Window, 2> windows{};
@@ -46,7 +46,7 @@ class ServicePace {
   };
 
   Least first_byte_;  // seconds
-  Least whole_;       // seconds a token, and tokens
+  Least whole_;       // seconds per token, and tokens
 };
 
 }  // namespace router

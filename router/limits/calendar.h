@@ -21,7 +21,7 @@ struct PeriodBounds {
   bool Contains(conf::TimePoint t) const { return start <= t && t < end; }
 };
 
-// The period that `t` falls in.
+// The period that contains `t`.
 PeriodBounds BoundsOf(Period period, conf::TimePoint t);
 
 }  // namespace router::limits

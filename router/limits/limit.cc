@@ -62,7 +62,7 @@ void Limit::Settle(const Moment& then, int64_t reserved, int64_t actual) {
   if (shape_ == Shape::kWindow) {
     window_->Add(then.second, actual - reserved);
   } else if (shape_ == Shape::kPeriod && !bounds_.Contains(then.at)) {
-    return;  // it was charged to a period that is over
+    return;  // its period is over
   } else {
     used_ += actual - reserved;
   }
@@ -83,11 +83,11 @@ Limit::Wait Limit::WaitFor(const Moment& now, int64_t amount) {
     if (Used(now) < capacity_) return {Retry::kAfter, kUnknownWait};
     return {Retry::kAtPeriodEnd, bounds_.end - now.at};
   }
-  const int64_t missing = amount - Room(now);
+  const int64_t missing = amount - Remaining(now);
   if (shape_ == Shape::kWindow) {
     return {Retry::kAfter, FromSecond(window_->SecondWhenFreed(missing)) - now.at};
   }
-  // What is only reserved may come back when its request ends.
+  // A reserved amount may come back when its request ends.
   if (missing <= reserved_) return {Retry::kAfter, kUnknownWait};
   return {Retry::kAtPeriodEnd, bounds_.end - now.at};
 }

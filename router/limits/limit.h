@@ -1,7 +1,7 @@
 // One limit: its capacity, this process's share of it, and its counter.
 //
-// Owned by the limit tree and by the plans of reservations in flight; everything but its identity is guarded
-// by the lock of its root organisation. About 200 bytes, and 504 more for a limit per minute.
+// Owned by the limit tree and by the plans of reservations in flight. All but its identity is guarded by the
+// lock of its root organisation. About 200 bytes, and 504 more for a limit per minute.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace router::limits {
 
-// When a charge happens: the time, and the second of it that windows count by.
+// The time of a charge, and its second, which windows count by.
 struct Moment {
   conf::TimePoint at;
   int64_t second = 0;
@@ -37,14 +37,14 @@ class Amounts {
   std::array<int64_t, kDimensions> values_ = {};
 };
 
-// Whether coming again can help a request that was refused.
+// Whether a refused request can succeed later.
 enum class Retry : uint8_t {
   kAfter,        // after retry_after
-  kAtPeriodEnd,  // the budget is spent; retry_after is when its next period begins
+  kAtPeriodEnd,  // when the budget's next period begins, after retry_after
   kNever,        // it asks for more than the whole limit
 };
 
-// How long to wait where nobody can know: until another request ends, or until shares move.
+// The suggested wait where the true one is unknown: until another request ends, or until shares move.
 inline constexpr conf::Duration kUnknownWait = std::chrono::seconds(1);
 
 class Limit {
@@ -63,41 +63,41 @@ class Limit {
   int64_t Capacity() const { return capacity_; }
   void SetCapacity(int64_t capacity) { capacity_ = capacity; }
 
-  // The most that this process may have in use: the capacity, or its share of it.
+  // The most that this process may use: the capacity, or its share of it.
   int64_t Effective() const { return capacity_ < share_ ? capacity_ : share_; }
   int64_t Share() const { return share_; }
   void SetShare(int64_t share) { share_ = share; }
 
-  // What is charged now, reservations in flight included.
+  // The charged amount, reservations in flight included.
   int64_t Used(const Moment& now);
-  int64_t Room(const Moment& now) { return Effective() - Used(now); }
+  int64_t Remaining(const Moment& now) { return Effective() - Used(now); }
   bool Admits(const Moment& now, int64_t amount) {
-    // Time of devices is used up as it passes: what a request will take of it nobody knows.
-    if (spec_.dimension == Dimension::kDeviceBudget) return Room(now) > 0;
-    return amount <= 0 || Room(now) >= amount;
+    // Device time is charged as it passes; what a request will take of it is not known.
+    if (spec_.dimension == Dimension::kDeviceBudget) return Remaining(now) > 0;
+    return amount <= 0 || Remaining(now) >= amount;
   }
 
   void Reserve(const Moment& now, int64_t amount);
-  // Turns what was reserved at `then` into what was used, where it was charged. The excess over the
-  // reservation is charged too and counted in Overrun().
+  // Replaces what was reserved at `then` by what was used, in the window or period of `then`. An excess over
+  // the reservation is charged too, and counted in Overrun().
   void Settle(const Moment& then, int64_t reserved, int64_t actual);
 
-  // What was used at `at`, whoever used it, without a reservation; nothing when that was in another period
-  // than the present one. Budgets only.
+  // Charges use at `at` that was not reserved. Does nothing when `at` is in another period than the present
+  // one. Budgets only.
   void Charge(const Moment& now, conf::TimePoint at, int64_t amount);
 
-  // When `amount` that is not admitted now would be, if nothing else came.
+  // When an `amount` that is refused now would be admitted, if nothing else came.
   struct Wait {
     Retry retry;
     conf::Duration retry_after;
   };
   Wait WaitFor(const Moment& now, int64_t amount);
-  // Until nothing is charged any more; kUnknownWait for concurrency in use.
+  // Time until nothing is charged; kUnknownWait while concurrency is in use.
   conf::Duration UntilReset(const Moment& now);
 
-  // Sets a budget's settled consumption in its present period, which must begin at `start`, to `spent` and
-  // what was settled since Settled() was `before`; what is reserved now stays on top. False, and nothing
-  // happens, for another period or dimension.
+  // Sets a budget's settled consumption in the present period, which must begin at `start`, to `spent` plus
+  // what was settled since Settled() was `before`. Present reservations stay on top. Returns false and does
+  // nothing for another period or dimension.
   bool Restore(const Moment& now, conf::TimePoint start, int64_t spent, int64_t before);
   int64_t Settled(const Moment& now) { return Used(now) - Reserved(now); }
 
@@ -108,11 +108,11 @@ class Limit {
 
   void NoteRefused(int64_t amount);
 
-  // What was asked for since the last call, admitted and refused; counted while the limit is shared.
+  // Amounts admitted and refused since the last call; counted while the limit is shared.
   struct Asked {
     int64_t admitted = 0;
     int64_t refused = 0;
-    int64_t most_used = 0;  // at one moment; of concurrency alone, and whether shared or not
+    int64_t most_used = 0;  // peak; concurrency only, counted whether shared or not
   };
   Asked TakeAsked();
 
@@ -126,8 +126,8 @@ class Limit {
   int64_t capacity_;
   int64_t share_ = kUnshared;
   int64_t used_ = 0;      // gauges and budgets
-  int64_t reserved_ = 0;  // the part of what is charged that is not settled
-  uint64_t overrun_ = 0;  // all excess over reservations since the start
+  int64_t reserved_ = 0;  // the charged part that is not settled
+  uint64_t overrun_ = 0;  // excess over reservations, ever
   uint64_t refusals_ = 0;
   Asked asked_;
   PeriodBounds bounds_;                    // budgets

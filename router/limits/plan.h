@@ -1,9 +1,9 @@
-// What the hot path walks: for each node, and for each model that limits of its path name, the limits that
-// apply.
+// What the hot path walks: the limits that apply to a node, for each model that limits of its path name, and
+// for all other models.
 //
-// Plans are immutable and shared: a node without limits of its own uses its parent's. Reservations hold the
-// plan that they were charged to, so a reload never frees a counter under them. Everything under a root
-// organisation is guarded by the one lock of that root.
+// Plans are immutable and shared: a node without limits of its own uses its parent's. A reservation holds the
+// plan that it was charged to, so a reload never frees a counter under it. One lock per root organisation
+// guards all that is under it.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,16 @@
 
 namespace router::limits {
 
-// A model's name, interned by the tree. The default stands for a model that no limit names.
+// A model's name, interned by the tree. kUnnamed: a model that no limit names.
 enum class ModelRef : uint32_t { kUnnamed = 0 };
 
 // The limits of one path for one model, leaf first.
 struct Plan {
   std::vector<Limit*> limits;
-  bool counts_output = false;  // some limit depends on how many tokens come out
+  bool counts_output = false;  // some limit depends on the number of output tokens
 };
 
-// A root organisation. `latest` keeps the time of charges from going back when threads bring theirs out of
-// order.
+// A root organisation. `latest` keeps the time of charges from going back when threads arrive out of order.
 struct Root {
   std::mutex lock;
   Moment latest;
@@ -54,7 +53,7 @@ struct PlanSet {
   }
 };
 
-// A tenant, team or key, as long as someone holds a NodeRef to it.
+// A tenant, team or key. Lives as long as a NodeRef to it.
 struct Node {
   Node(std::shared_ptr<Root> r, std::string p) : root(std::move(r)), path(std::move(p)) {}
 
@@ -63,8 +62,7 @@ struct Node {
   std::shared_ptr<const PlanSet> plans;  // guarded by root->lock; null once the node is removed
 };
 
-// Resolved once, for example with the key at authentication. Copying it costs a reference count; keep it in
-// place.
+// A handle to a node, resolved once, for example at authentication. A copy costs a reference count.
 class NodeRef {
  public:
   NodeRef() = default;

@@ -1,20 +1,19 @@
-// Money: integer micro-USD. What a request's tokens cost, and how many tokens an amount still buys.
+// Money as integer micro-USD: what a request's tokens cost, and how many tokens an amount buys.
 //
-// Prices are micro-USD per million tokens: 0.15 USD per million tokens (as configuration and providers write
-// it) is 150,000. A request's cost is rounded up once, over its whole sum, so that it is never billed less
-// than it cost and at most one micro-USD more. Intermediate sums are 128 bits wide. Plain values, no thread
-// rules.
+// Prices are in micro-USD per million tokens: 0.15 USD per million tokens, as configuration and providers
+// write it, is 150,000. A request's cost is rounded up once, over its whole sum, so that the bill is never
+// below the cost and at most one micro-USD above it. Intermediate sums have 128 bits. Plain values.
 #pragma once
 
 #include <cstdint>
 
 namespace router::limits {
 
-// Counts beyond these come from a broken engine; they are cut there so that sums cannot overflow.
+// Larger counts come from a broken engine and are cut to these, so that sums cannot overflow.
 inline constexpr int64_t kMaxTokens = 10'000'000'000;
 inline constexpr int64_t kMaxMicroUsd = 1'000'000'000'000;
 
-// What a request really used. `cached_input` is the part of `input` that the engine served from its prefix
+// What a request used, in tokens. `cached_input` is the part of `input` that the engine had in its prefix
 // cache.
 struct Usage {
   int64_t input = 0;
@@ -33,12 +32,12 @@ struct Price {
   // In micro-USD, in [0, kMaxMicroUsd]; rounded up.
   int64_t Cost(const Usage& usage) const;
 
-  // The most output tokens such that they and `input_tokens` cost at most `micro_usd`: kMaxTokens when output
-  // is free, 0 when even the input is too dear.
+  // The most output tokens that, with `input_tokens`, cost at most `micro_usd`: kMaxTokens when output is
+  // free, 0 when the input alone costs more.
   int64_t OutputFor(int64_t micro_usd, int64_t input_tokens) const;
 };
 
-// From USD per million tokens to a Price's unit, rounded to the nearest; 0 for what is negative or no number.
+// Converts USD per million tokens to a Price's unit, rounded to nearest; 0 for a negative value or NaN.
 int64_t MicroUsdFromUsd(double usd);
 
 }  // namespace router::limits

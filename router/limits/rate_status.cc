@@ -15,7 +15,7 @@ RateStatus Rates(const NodeRef& node, ModelRef model, conf::TimePoint now) {
   for (Limit* limit : node->plans->For(model).limits) {
     if (ShapeOf(limit->dimension()) != Shape::kWindow) continue;
     auto& tightest = limit->dimension() == Dimension::kRequests ? status.requests : status.tokens;
-    const int64_t remaining = std::max<int64_t>(limit->Room(moment), 0);
+    const int64_t remaining = std::max<int64_t>(limit->Remaining(moment), 0);
     if (tightest && tightest->remaining <= remaining) continue;
     tightest = {limit->Capacity(), remaining, limit->UntilReset(moment)};
   }

@@ -15,13 +15,13 @@ struct RateStatus {
   struct One {
     int64_t limit = 0;
     int64_t remaining = 0;   // never negative
-    conf::Duration reset{};  // until all of the limit is free again, if nothing comes
+    conf::Duration reset{};  // until the whole limit is free again, if nothing comes
   };
-  std::optional<One> requests;  // nothing: unlimited
-  std::optional<One> tokens;    // total, input or output tokens, whichever has least left
+  std::optional<One> requests;  // none: unlimited
+  std::optional<One> tokens;    // total, input or output tokens, whichever has the least left
 };
 
-// Of the node's whole path. Thread-safe; takes the root's lock.
+// For the node's whole path. Thread-safe; takes the root's lock.
 RateStatus Rates(const NodeRef& node, ModelRef model, conf::TimePoint now);
 
 // As OpenAI prints it: `0s`, `12ms`, `6s`, `1.5s`, `1m0s`, `2h0m30s`; rounded up to whole milliseconds.

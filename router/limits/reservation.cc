@@ -20,16 +20,16 @@ Amounts AmountsOf(int64_t input, int64_t output, int64_t micro_usd) {
   return a;
 }
 
-// How many output tokens fit into `room` of a dimension after the input.
-int64_t OutputWithin(Dimension dimension, int64_t room, int64_t input, const Price& price) {
+// How many output tokens fit into what `remaining` leaves of a dimension after the input.
+int64_t OutputWithin(Dimension dimension, int64_t remaining, int64_t input, const Price& price) {
   switch (dimension) {
     case Dimension::kTokens:
     case Dimension::kTokenBudget:
-      return room - input;
+      return remaining - input;
     case Dimension::kOutputTokens:
-      return room;
+      return remaining;
     case Dimension::kBudget:
-      return price.OutputFor(room, input);
+      return price.OutputFor(remaining, input);
     case Dimension::kRequests:
     case Dimension::kInputTokens:
     case Dimension::kConcurrency:
@@ -39,7 +39,7 @@ int64_t OutputWithin(Dimension dimension, int64_t room, int64_t input, const Pri
   return kMaxTokens;
 }
 
-// Whether a request, or work, that holds such devices is asked by the limit at all.
+// Whether the limit applies to a request or to work that holds such devices.
 bool Concerns(const Limit& limit, std::span<const std::string> devices) {
   if (limit.dimension() != Dimension::kDeviceBudget) return true;
   const std::string& kind = limit.spec().device;
@@ -50,8 +50,8 @@ int64_t Positive(int64_t v, int64_t otherwise) {
   return v > 0 ? std::min(v, kMaxTokens) : otherwise;
 }
 
-// Of limits that refuse, the one that does so longest, and how long.
-struct Verdict {
+// The refusing limit with the longest wait, and that wait.
+struct WorstRefusal {
   const Limit* limit = nullptr;
   int64_t capacity = 0;
   int64_t used = 0;
@@ -66,24 +66,25 @@ struct Verdict {
   }
 };
 
-Refusal RefusalOf(const Verdict& verdict) {
-  return {.limit = verdict.limit->name(),
-          .scope = verdict.limit->scope(),
-          .model = verdict.limit->spec().model,
-          .device = verdict.limit->spec().device,
-          .capacity = verdict.capacity,
-          .used = verdict.used,
-          .asked = verdict.asked,
-          .retry = verdict.wait.retry,
-          .retry_after = verdict.wait.retry_after};
+Refusal RefusalOf(const WorstRefusal& worst) {
+  return {.limit = worst.limit->name(),
+          .dimension = worst.limit->dimension(),
+          .scope = worst.limit->scope(),
+          .model = worst.limit->spec().model,
+          .device = worst.limit->spec().device,
+          .capacity = worst.capacity,
+          .used = worst.used,
+          .asked = worst.asked,
+          .retry = worst.wait.retry,
+          .retry_after = worst.wait.retry_after};
 }
 
 }  // namespace
 
-// One attempt to reserve, under the root's lock.
+// One attempt to reserve. Needs the root's lock.
 class Reserver {
  public:
-  Reserver(const Plan& plan, const Ask& ask, const Moment& now)
+  Reserver(const Plan& plan, const ReserveRequest& ask, const Moment& now)
       : plan_(plan),
         ask_(ask),
         now_(now),
@@ -119,8 +120,8 @@ class Reserver {
     return grant;
   }
 
-  Verdict Refuse() const {
-    Verdict worst;
+  WorstRefusal Refuse() const {
+    WorstRefusal worst;
     for (Limit* limit : plan_.limits) {
       const int64_t asked = amounts_[limit->dimension()];
       if (limit->Admits(now_, asked) || !Concerns(*limit, ask_.devices)) continue;
@@ -133,16 +134,16 @@ class Reserver {
  private:
   static constexpr int64_t kMaxChoices = 1'000'000;
 
-  // The bound, per choice, of a request that sets none: what the model or the operator allows, or the room
-  // that is left when that is less; the floor when even that does not fit, so that the request waits for it.
+  // The bound, per choice, of a request that sets none: what the model and the operator allow, or what the
+  // limits leave if that is less; the floor when that is below it, so that the request waits.
   int64_t ChooseOutput() const {
     if (!plan_.counts_output) return 0;
     const int64_t most = std::min(Positive(ask_.model_max_output, kMaxTokens),
                                   Positive(ask_.output_tokens_default, kMaxTokens));
     int64_t room = kMaxTokens;
-    int64_t empty = kMaxTokens;  // the room if nothing else were charged
+    int64_t empty = kMaxTokens;  // what the limits would leave if nothing else were charged
     for (Limit* limit : plan_.limits) {
-      room = std::min(room, OutputWithin(limit->dimension(), limit->Room(now_), input_, ask_.price));
+      room = std::min(room, OutputWithin(limit->dimension(), limit->Remaining(now_), input_, ask_.price));
       empty = std::min(empty, OutputWithin(limit->dimension(), limit->Effective(), input_, ask_.price));
     }
     const int64_t floor = std::clamp<int64_t>(std::min(ask_.output_tokens_floor, empty / choices_), 1, most);
@@ -150,7 +151,7 @@ class Reserver {
   }
 
   const Plan& plan_;
-  const Ask& ask_;
+  const ReserveRequest& ask_;
   const Moment& now_;
   const int64_t choices_;
   const int64_t input_;
@@ -160,16 +161,16 @@ class Reserver {
   const Amounts amounts_;
 };
 
-Outcome Reserve(const NodeRef& node, ModelRef model, const Ask& ask, conf::TimePoint now) {
+ReserveResult Reserve(const NodeRef& node, ModelRef model, const ReserveRequest& ask, conf::TimePoint now) {
   std::shared_ptr<const PlanSet> plans;
-  Verdict verdict;
+  WorstRefusal worst;
   {
     const std::scoped_lock lock(node->root->lock);
     plans = node->plans;
     if (plans) {
       const Reserver reserver(plans->For(model), ask, node->root->Advance(now));
       if (reserver.Admitted()) return reserver.Charge(std::move(plans));
-      verdict = reserver.Refuse();
+      worst = reserver.Refuse();
     }
   }
   if (!plans) {
@@ -178,7 +179,7 @@ Outcome Reserve(const NodeRef& node, ModelRef model, const Ask& ask, conf::TimeP
     refusal.scope = node.path();
     return refusal;
   }
-  return RefusalOf(verdict);
+  return RefusalOf(worst);
 }
 
 void ChargeDevices(const NodeRef& node, ModelRef model, std::string_view device, int64_t milliseconds,
@@ -197,7 +198,7 @@ void ChargeDevices(const NodeRef& node, ModelRef model, std::string_view device,
 std::optional<Refusal> DevicesUsedUp(const NodeRef& node, std::span<const std::string> devices,
                                      conf::TimePoint now) {
   std::shared_ptr<const PlanSet> plans;
-  Verdict verdict;
+  WorstRefusal worst;
   {
     const std::scoped_lock lock(node->root->lock);
     plans = node->plans;
@@ -205,11 +206,11 @@ std::optional<Refusal> DevicesUsedUp(const NodeRef& node, std::span<const std::s
     const Moment& moment = node->root->Advance(now);
     for (Limit* limit : plans->any_model.limits) {
       if (limit->dimension() != Dimension::kDeviceBudget || !Concerns(*limit, devices)) continue;
-      if (!limit->Admits(moment, 0)) verdict.Take(*limit, 0, moment);
+      if (!limit->Admits(moment, 0)) worst.Take(*limit, 0, moment);
     }
   }
-  if (verdict.limit == nullptr) return std::nullopt;
-  return RefusalOf(verdict);
+  if (worst.limit == nullptr) return std::nullopt;
+  return RefusalOf(worst);
 }
 
 Reservation& Reservation::operator=(Reservation&& other) noexcept {

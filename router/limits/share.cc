@@ -12,15 +12,14 @@
 namespace router::limits {
 namespace {
 
-// A gateway without demand keeps at least this part of an equal share, for the first requests that come.
+// A gateway without demand keeps one part in so many of an equal share, for its next requests.
 constexpr int64_t kIdlePart = 4;
 
 // Longer than any budget period.
 constexpr conf::Duration kWholePeriod = std::chrono::hours(24 * 32);
 
-// What a gateway could use. Of what is used up, as much again as came since the last claim, admitted or not,
-// beside what is in use. Requests that run beside each other are not used up, however many come one after the
-// other: as many as were there at once, and those that were refused.
+// What a gateway could use. Of a consumable limit: what is in use, twice what was admitted since the last
+// claim, and what was refused. Of concurrency, which is not consumed: its peak, and what was refused.
 int64_t Want(const LimitRef& limit, const LimitRef::Demand& demand) {
   return ShapeOf(limit.spec().dimension) == Shape::kGauge
              ? demand.most_used + demand.refused
@@ -31,8 +30,8 @@ conf::TimePoint ToMillis(conf::TimePoint t) {
   return std::chrono::floor<std::chrono::milliseconds>(t);
 }
 
-// Max-min fair: nobody gets more than it wants while another that wants more has less. What nobody wants is
-// dealt out equally, so that a burst need not ask first. Remainders go to the first names.
+// Max-min fair: no gateway gets more than it wants while one that wants more has less. What is left is
+// divided equally, so that a burst need not ask first. Remainders go to the first names.
 int64_t FairTarget(const StoreState& state, const std::string& gateway, int64_t capacity,
                    conf::TimePoint now) {
   struct Member {
@@ -100,7 +99,8 @@ ShareGrant GrantShare(StoreState& state, const Claim& claim, conf::TimePoint exa
   grant.recovering = now < *state.opened + claim.recovery;
   grant.target = grant.recovering ? held : FairTarget(state, claim.gateway, claim.capacity, now);
   if (room < 0) {
-    // Others took the room while this gateway was away. The lease says what it still has until it comes down.
+    // Others took the room while this gateway was away. The lease keeps what it still holds until that
+    // shrinks.
     grant.share = std::max<int64_t>(held + room, 0);
   } else {
     lease.held += std::clamp<int64_t>(grant.target - held, 0, room);

@@ -2,24 +2,22 @@
 //
 // Each gateway may use only its share of the capacity. From time to time it sends a Claim to a common store,
 // which answers with a ShareGrant. The order of steps keeps the sum of shares at or below the capacity at all
-// times: a gateway that has room to give lowers its own share first and claims afterwards; the store counts
-// what is claimed as held and grants growth only from what nobody holds. Only unused room moves.
+// times: a gateway with room to give lowers its own share first and claims afterwards; the store counts the
+// claimed amount as held and grants growth only from what no gateway holds. Only unused room moves.
 //
-// - A claim carries a sequence number, so one that arrives late changes nothing; an answer counts only for
-// the
-//   latest claim.
-// - A gateway that falls silent keeps its lease for ttl + linger, until what it admitted has left the window.
-// For
-//   a budget that is the whole period: its lease stays consumed, and the same gateway takes it up again after
-//   a restart, with its consumption restored from its ledger.
+// - A claim has a sequence number, so a late one changes nothing; an answer counts for the latest claim only.
+// - A silent gateway keeps its lease for ttl + linger, until what it admitted has left the window. For a
+// budget that
+//   is the whole period: its lease stays consumed, and the same gateway takes it up again after a restart,
+//   with its consumption restored from its ledger.
 // - A store that comes back empty grants no growth for `recovery`, in which every gateway registers what it
-// holds.
-//   The next period of a budget begins the same way. The default, one ttl, is exact as long as no gateway
-//   dies in the very minute in which the store loses its data; ttl + linger is exact then too.
-// - Without the store a gateway keeps its last share, or fails closed when its lease has run out. Keeping is
+// holds. The
+//   next period of a budget begins the same way. The default, one ttl, is exact unless a gateway dies in the
+//   very minute in which the store loses its data; ttl + linger is exact then, too.
+// - Without the store a gateway keeps its last share, or fails closed when its lease has expired. Keeping is
 // exact
 //   while the store is gone for all; a gateway that alone is cut off for longer than ttl + linger may hold
-//   room that was given away meanwhile. Failing closed is exact then too.
+//   room that was given away meanwhile. Failing closed is exact then, too.
 //
 // Pure: the shell carries claims and answers (share_script.h is GrantShare() for Redis). A ShareHolder
 // belongs to one thread; the limit behind it is shared as ever.
@@ -38,20 +36,20 @@ namespace router::limits {
 enum class OnLoss : uint8_t { kKeepShare, kFailClosed };
 
 struct SharePolicy {
-  conf::Duration ttl = std::chrono::seconds(5);       // a lease, from when its claim is sent
-  conf::Duration recovery = std::chrono::seconds(5);  // without growth after the store was found empty
-  conf::Duration stream_linger =
-      std::chrono::seconds(60);  // for concurrency: how long streams outlive a lease
-  int64_t initial_share = 0;     // used before the first answer; times the gateways, at most the capacity
+  conf::Duration ttl = std::chrono::seconds(5);       // of a lease, from the time its claim is sent
+  conf::Duration recovery = std::chrono::seconds(5);  // no growth for this long after the store was empty
+  // For concurrency: how long streams outlive a lease.
+  conf::Duration stream_linger = std::chrono::seconds(60);
+  int64_t initial_share = 0;  // before the first answer; over all gateways at most the capacity
   OnLoss on_loss = OnLoss::kKeepShare;
 };
 
 struct Claim {
   std::string gateway;
-  uint64_t seq = 0;    // greater with each claim of this gateway, also over restarts; below 2^53
-  bool first = false;  // of this process: it takes up the lease that is still there under its name
+  uint64_t seq = 0;    // grows with each claim of this gateway, also over restarts; below 2^53
+  bool first = false;  // of this process: takes up a lease that is left under its name
   int64_t capacity = 0;
-  int64_t held = 0;  // what this gateway may use or has in use at this moment
+  int64_t held = 0;  // what this gateway may use or already uses
   int64_t want = 0;  // what it could use
   conf::Duration ttl{};
   conf::Duration linger{};
@@ -59,51 +57,51 @@ struct Claim {
 };
 
 struct ShareGrant {
-  bool accepted = false;  // false: the claim came late; the rest means nothing
+  bool accepted = false;  // false: the claim was late; the rest is meaningless
   int64_t share = 0;      // what the gateway may use from now on
-  int64_t target = 0;     // what it should come down to, where its use allows
+  int64_t target = 0;     // what it should shrink to, as far as its use allows
   int64_t held = 0;       // the sum over all gateways, lingering ones included
   int64_t gateways = 0;   // alive
   bool recovering = false;
 };
 
-// What the store keeps for one limit (and, for a budget, one period).
+// What the store keeps for one limit (for a budget: for one period of it).
 struct StoreState {
   struct Lease {
     uint64_t seq = 0;
     int64_t held = 0;
     int64_t want = 0;
-    conf::TimePoint alive_until;  // then it takes no part in sharing any more
-    conf::TimePoint kept_until;   // then its room is free
+    conf::TimePoint alive_until;  // later it takes no part in sharing
+    conf::TimePoint kept_until;   // later its room is free
   };
-  std::optional<conf::TimePoint>
-      opened;            // when the first claim found it empty, or silent for longer than a ttl
+  // When a claim found it empty, or the latest claim older than a ttl.
+  std::optional<conf::TimePoint> opened;
   conf::TimePoint last;  // the latest claim
   std::map<std::string, Lease> leases;
 };
 
-// The store's side. `now` is the store's own clock; times count in whole milliseconds.
+// The store's side. `now`: the store's clock; times are cut to milliseconds.
 ShareGrant GrantShare(StoreState& state, const Claim& claim, conf::TimePoint now);
 
 // One gateway's side, for one limit.
 class ShareHolder {
  public:
-  // `first_seq` must be beyond every sequence number of earlier processes of this name: Unix microseconds at
-  // the start. For limits per minute and concurrency the name must be new with each process, since a new
-  // process does not know what the old one admitted; for budgets it must stay the same.
+  // `first_seq` must exceed every sequence number of earlier processes of this name: use Unix microseconds at
+  // start. For limits per minute and concurrency each process needs a new name, because it does not know what
+  // the old one admitted; for budgets the name must stay the same.
   ShareHolder(std::string gateway, LimitRef limit, SharePolicy policy, uint64_t first_seq,
               conf::TimePoint now);
 
-  // Gives up what the last answer asked for and is not in use, then says what is held and wanted.
+  // Gives up what the last answer asked back and is not in use, then states what is held and wanted.
   Claim Next(conf::TimePoint now);
 
-  // Takes up the answer to the claim `seq`. False when it came too late to count.
+  // Applies the answer to the claim `seq`. False when it came too late.
   bool Apply(const ShareGrant& grant, uint64_t seq, conf::TimePoint now);
 
-  // To be called at least as often as claims are due, answered or not: acts when the lease has run out.
+  // Acts when the lease has expired. Call at least as often as claims are due, answered or not.
   void Tick(conf::TimePoint now);
 
-  // The lease has run out: the limit stands on its last share, or is closed.
+  // The lease has expired: the limit keeps its last share, or is closed.
   bool Stale(conf::TimePoint now) const { return now >= valid_until_; }
   int64_t share() const { return share_; }
 

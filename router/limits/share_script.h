@@ -1,13 +1,13 @@
 // GrantShare() of share.h as a script for Redis: the same arithmetic, so the same answers.
 //
 //   EVAL kGrantScript 1 KEY gateway seq first capacity held want ttl_ms linger_ms recovery_ms now_ms
-//     KEY       what ShareHolder::StoreKey names, under the deployment's prefix
+//     KEY       ShareHolder::StoreKey with the deployment's prefix
 //     first     1 or 0
-//     now_ms    Unix milliseconds; 0 for the server's own clock, which is what gateways should use
+//     now_ms    Unix milliseconds; 0: the server's own clock, which gateways should use
 //   → {accepted, share, target, held, gateways, recovering}: six integers, as in ShareGrant
 //
 // KEY is a hash: `opened`, `last`, and `g:NAME` → "seq held want alive_until kept_until" for each gateway. It
-// expires by itself when every lease in it has.
+// expires with its last lease.
 #pragma once
 
 #include <string_view>

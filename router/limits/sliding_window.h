@@ -1,9 +1,9 @@
-// An exact sliding minute: what was charged in the last 60 seconds, in a ring of one-second buckets.
+// An exact sliding minute: the amount charged in the last 60 seconds, in a ring of one-second buckets.
 //
-// The total covers the current second and the 60 before it, so it holds everything of the last 60 s and at
-// most one second more: an amount that is admitted while total + amount <= limit never puts more than the
-// limit into any 60 s. What was charged leaves 60 to 61 s after it came. Time never goes back: an earlier
-// second counts as the latest one seen. 504 bytes. Not thread-safe; the owner locks.
+// The total covers the current second and the 60 before it: all of the last 60 s and at most one second more.
+// So an amount admitted while total + amount <= limit never puts more than the limit into any 60 s. A charge
+// leaves the window after 60 to 61 s. Time never goes back: an earlier second counts as the latest one seen.
+// 504 bytes. Not thread-safe; the owner locks.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ class SlidingWindow {
     return total_;
   }
 
-  // Adds to the bucket of `second`, forward to it if it is new; `amount` may be negative to give back.
-  // Nothing happens when that bucket has left the window: what it held no longer counts.
+  // Adds to the bucket of `second`, moving the window forward if it is new; a negative `amount` gives back.
+  // Does nothing when that bucket has left the window.
   void Add(int64_t second, int64_t amount) {
     if (second > head_) Advance(second);
     if (second <= head_ - kSlots) return;
@@ -31,11 +31,12 @@ class SlidingWindow {
     total_ += amount;
   }
 
-  // The first second at which at least `amount` of the present total will have left the window, if nothing
-  // comes; the second at which the window is empty if the total is less. `amount` > 0.
+  // The first second at which at least `amount` of the present total has left the window, if nothing comes;
+  // the second at which the window is empty if the total is less. `amount` > 0.
   int64_t SecondWhenFreed(int64_t amount) const;
 
-  // The first second at which nothing of the present total is left; the present second when it is 0 already.
+  // The first second at which the window is empty, if nothing comes; the present second when it is empty
+  // already.
   int64_t SecondWhenEmpty() const;
 
  private:

@@ -56,13 +56,14 @@ bool LimitSpec::SameLimit(const LimitSpec& other) const {
 absl::Status Validate(const NodeSpec& node) {
   if (node.path.empty() || node.path.front() == '/' || node.path.back() == '/' ||
       node.path.find("//") != std::string::npos) {
-    return Invalid(fmt::format("limits of \"{}\": a path is names joined by single slashes", node.path));
+    return Invalid(
+        fmt::format("limits of \"{}\": the path must be names joined by single slashes", node.path));
   }
   for (size_t i = 0; i < node.limits.size(); ++i) {
     const LimitSpec& spec = node.limits[i];
     const std::string_view name = LimitName(spec.dimension, spec.period);
     if (spec.capacity < 0 || spec.capacity > kMaxCapacity) {
-      return Invalid(fmt::format("limits of \"{}\": {} is {}, it must be between 0 and {}", node.path, name,
+      return Invalid(fmt::format("limits of \"{}\": {} is {}; it must be from 0 to {}", node.path, name,
                                  spec.capacity, kMaxCapacity));
     }
     for (size_t j = 0; j < i; ++j) {

@@ -1,8 +1,7 @@
-// What a limit is, as configuration declares it: a dimension, a capacity, and for budgets a calendar period.
+// A limit as configuration declares it: a dimension, a capacity, and for budgets a calendar period.
 //
-// An absent limit means unlimited; a capacity of 0 means nothing is allowed. Capacities are requests, tokens,
-// concurrent requests, micro-USD or milliseconds of devices, after the dimension. Plain values, no thread
-// rules.
+// An absent limit means unlimited; a capacity of 0 allows nothing. The unit of a capacity follows its
+// dimension: requests, tokens, concurrent requests, micro-USD or milliseconds of devices. Plain values.
 #pragma once
 
 #include <absl/status/status.h>
@@ -25,7 +24,7 @@ enum class Dimension : uint8_t {
   kConcurrency,   // requests between admission and the end of their stream
   kBudget,        // micro-USD per calendar period
   kTokenBudget,   // input and output tokens per calendar period
-  kDeviceBudget,  // milliseconds of devices per calendar period; charged as they pass, by no request
+  kDeviceBudget,  // milliseconds of devices per calendar period; charged as time passes, not per request
 };
 inline constexpr size_t kDimensions = 8;
 
@@ -34,24 +33,24 @@ enum class Shape : uint8_t { kWindow, kGauge, kPeriod };
 Shape ShapeOf(Dimension dimension);
 
 // The name that refusals, metrics and the admin API use: `tokens_per_minute`, `budget_per_month`.
-// `period` is looked at for budgets only.
+// `period` matters for budgets only.
 std::string_view LimitName(Dimension dimension, Period period);
 
-// No capacity may be larger, so that sums of amounts stay far from the end of int64.
+// The largest capacity, so that sums of amounts stay far below the int64 maximum.
 inline constexpr int64_t kMaxCapacity = 1'000'000'000'000'000;
 
 struct LimitSpec {
   Dimension dimension = Dimension::kRequests;
   int64_t capacity = 0;
-  Period period = Period::kDay;  // read for budgets only
-  std::string model = {};        // empty: counts requests for any model
-  std::string device = {};       // of a kDeviceBudget: the kind; empty: any
+  Period period = Period::kDay;  // budgets only
+  std::string model = {};        // empty: all models
+  std::string device = {};       // kDeviceBudget only: the kind; empty: any
 
-  // The same limit of the same node, whatever its capacity: what keeps its counters over a reload.
+  // Whether both are the same limit of a node, whatever the capacity: then its counter survives a reload.
   bool SameLimit(const LimitSpec& other) const;
 };
 
-// One tenant, team or key. `path` names it from its root organisation down: `acme/search/key-1`.
+// One tenant, team or key. `path` begins at its root organisation: `acme/search/key-1`.
 struct NodeSpec {
   std::string path;
   std::vector<LimitSpec> limits;

@@ -100,8 +100,8 @@ absl::Status LimitTree::Update(std::span<const NodeSpec> nodes) {
   for (const NodeSpec& node : nodes) {
     if (absl::Status status = Validate(node); !status.ok()) return status;
     if (!wanted.emplace(node.path, node.limits).second) {
-      return absl::InvalidArgumentError(
-          conf::Abseil(fmt::format("limits of \"{}\" are given twice, join them", node.path)));
+      return absl::InvalidArgumentError(conf::Abseil(
+          fmt::format("limits of \"{}\" are given twice; give all of them in one place", node.path)));
     }
   }
   for (const NodeSpec& node : nodes) {
@@ -128,7 +128,7 @@ absl::StatusOr<NodeRef> LimitTree::AddKey(const NodeSpec& node) {
   const std::string_view parent = ParentPath(node.path);
   if (!entries_.contains(parent)) {
     return absl::NotFoundError(
-        conf::Abseil(fmt::format("no tenant \"{}\" to put \"{}\" under", parent, node.path)));
+        conf::Abseil(fmt::format("no tenant \"{}\"; \"{}\" needs it as its parent", parent, node.path)));
   }
   Changes changes;
   const auto known = entries_.find(node.path);
@@ -185,7 +185,8 @@ void LimitTree::Apply(Changes changes) {
   for (auto& [name, change] : changes) {
     const std::scoped_lock lock(change.root->lock);
     for (auto& [limit, capacity] : change.capacities) limit->SetCapacity(capacity);
-    for (auto& [node, plans] : change.plans) node->plans.swap(plans);  // the old ones go after the lock
+    for (auto& [node, plans] : change.plans)
+      node->plans.swap(plans);  // the old ones are freed after the lock
   }
 }
 

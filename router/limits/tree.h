@@ -1,11 +1,10 @@
 // The tenants' tree and the limits on it.
 //
-// Built from configuration and changed by reloads (Update) and by keys that come and go (AddKey, KeepKeys); a
-// limit that stays the same limit (path, dimension, period, model) keeps its counter and takes its new
-// capacity at once. A limit that is new counts from when it is added; requests already in flight stay charged
-// to the limits that they were admitted by. Thread-safe: structure is guarded by the tree's lock, which no
-// request takes once its NodeRef is resolved; counters by their root's lock, one short section per root on
-// reload.
+// Built from configuration, changed by reloads (Update) and by keys that come and go (AddKey, KeepKeys). A
+// limit that stays the same (path, dimension, period, model) keeps its counter and takes its new capacity at
+// once. A new limit counts from when it is added; requests in flight stay charged to the limits that admitted
+// them. Thread-safe: the tree's lock guards the structure, and no request takes it once its NodeRef is
+// resolved; the root's lock guards counters, with one short section per root on reload.
 #pragma once
 
 #include <absl/status/status.h>
@@ -33,18 +32,18 @@ struct LimitState {
   std::string scope;
   std::string_view name;  // `tokens_per_minute`
   std::string model;      // empty: any
-  std::string device;     // of a budget of devices: the kind; empty: any
+  std::string device;     // of a device budget: the kind; empty: any
   Dimension dimension = Dimension::kRequests;
   int64_t capacity = 0;
-  int64_t effective = 0;  // what this process may use of it
-  int64_t used = 0;       // reserved included
+  int64_t effective = 0;  // the part that this process may use
+  int64_t used = 0;       // reservations included
   int64_t reserved = 0;   // in flight
-  uint64_t overrun = 0;   // all that was used beyond reservations since the start
+  uint64_t overrun = 0;   // use beyond reservations since the start
   uint64_t refusals = 0;
   std::optional<PeriodBounds> period;  // budgets
 };
 
-// One limit from outside the request path: shares and snapshots. Keeps its limit alive.
+// A handle to one limit for code outside the request path: shares and snapshots. Keeps its limit alive.
 class LimitRef {
  public:
   LimitRef(std::shared_ptr<Root> root, std::shared_ptr<Limit> limit)
@@ -62,20 +61,20 @@ class LimitRef {
     int64_t used = 0;
     int64_t admitted = 0;   // since the last call, while shared
     int64_t refused = 0;    // likewise
-    int64_t most_used = 0;  // at one moment since the last call; of concurrency alone
+    int64_t most_used = 0;  // peak since the last call; concurrency only
   };
   Demand TakeDemand(conf::TimePoint now) const;
 
-  // A budget takes up what was spent of it before it, or this process, was there. Settled() is asked first;
-  // then `spent` is found out, of all requests admitted since `period_start`, which must begin the present
-  // period, and at least all that had been settled by then. What is settled meanwhile is not lost. False for
-  // another period or dimension.
+  // Restores a budget's consumption from before this limit, or this process, existed. Call Settled() first;
+  // then sum up `spent` of all requests admitted since `period_start`, the beginning of the present period,
+  // including all that was settled by then. What is settled meanwhile is not lost. False for another period
+  // or dimension.
   int64_t Settled(conf::TimePoint now) const;
   bool Restore(conf::TimePoint period_start, int64_t spent, int64_t settled_before,
                conf::TimePoint now) const;
 
-  // Limits this process to `share` of the capacity; Limit::kUnshared lifts it. What is in use stays in use,
-  // so the return value is what this process really holds: the share, or what is in use if that is more.
+  // Limits this process to `share` of the capacity; Limit::kUnshared lifts that. Amounts in use stay in use,
+  // so it returns what this process really holds: the share, or the amount in use if that is more.
   int64_t SetShare(int64_t share, conf::TimePoint now) const;
 
  private:
@@ -89,21 +88,21 @@ class LimitTree {
   LimitTree(const LimitTree&) = delete;
   LimitTree& operator=(const LimitTree&) = delete;
 
-  // Makes the configured tree exactly `nodes` and the ancestors that their paths imply. Keys added at run
-  // time stay as long as their parent does. On an error nothing changes.
+  // Replaces the configured tree by `nodes` and the ancestors that their paths imply. Keys added at run time
+  // stay while their parent does. On an error nothing changes.
   absl::Status Update(std::span<const NodeSpec> nodes);
 
   // Adds a node at run time, or replaces its limits; its parent must exist.
   absl::StatusOr<NodeRef> AddKey(const NodeSpec& node);
 
-  // Removes the nodes added at run time whose paths are not among `paths`. Requests in flight settle as
-  // usual; new ones by an old NodeRef are refused.
+  // Removes the nodes added at run time that are not among `paths`. Requests in flight settle as usual; new
+  // requests with an old NodeRef are refused.
   void KeepKeys(const std::set<std::string, std::less<>>& paths);
 
   // Empty when there is no such node.
   NodeRef Resolve(std::string_view path) const;
 
-  // The model's number, the same for ever. For configured models only, never for a name that a client sent:
+  // The model's number, which never changes. For configured models only, never for a name that a client sent:
   // each new name takes memory.
   ModelRef Model(std::string_view name);
 
@@ -121,7 +120,7 @@ class LimitTree {
   using Entries = std::map<std::string, Entry, std::less<>>;  // parents come before their children
   using Specs = std::span<const LimitSpec>;
 
-  // What a root's lock will be taken for, prepared outside of it. By the root's name.
+  // The changes under one root, prepared before its lock is taken. By the root's name.
   struct Change {
     std::shared_ptr<Root> root;
     std::vector<std::pair<std::shared_ptr<Limit>, int64_t>> capacities;
@@ -131,7 +130,7 @@ class LimitTree {
   static void Apply(Changes changes);
 
   Change& ChangeOf(const std::shared_ptr<Node>& node, Changes& changes) const;
-  // Creates the node if it is new, and gives it these limits; its plan is compiled later.
+  // Creates the node if it is new and sets its limits; its plan is compiled later.
   void SetLimits(const std::string& path, Specs specs, bool key, Changes& changes);
   void CompilePlan(Entry& entry, Changes& changes);
   Entries::iterator Drop(Entries::iterator entry, Changes& changes);

@@ -1,10 +1,10 @@
-// cache-aware: the law of SGLang's router. Unless the pool is imbalanced (its most loaded replica has more
-// than 32 requests more than the least loaded, and more than 1.1 times as many), the holder of more than half
-// of the prompt, the longest first; else the replica with the fewest requests. Looks at all of them:
-// O(replicas). A model may have other limits.
+// cache-aware: the rule of SGLang's router. While the pool is balanced, the replica that holds the longest
+// part of the prompt, if that is more than half of it; else the replica with the fewest requests. The pool is
+// imbalanced when its most loaded replica has over 32 requests more than the least loaded and over 1.1 times
+// as many. A model may have other limits. Looks at every replica: O(replicas).
 #pragma once
 
-#include "router/pick.h"
+#include "router/candidates.h"
 
 namespace router {
 

@@ -9,7 +9,7 @@
 namespace router {
 namespace {
 
-// Rendezvous: the lowest of -ln(uniform) / weight wins.
+// Weighted rendezvous hashing: the lowest of -ln(uniform) / weight wins.
 double Distance(uint64_t affinity, uint64_t replica, double weight) {
   const uint64_t pair[2] = {affinity, replica};
   const double uniform = (static_cast<double>(XXH3_64bits(pair, sizeof pair) >> 11) + 0.5) * 0x1p-53;
@@ -28,7 +28,7 @@ std::optional<Choice> PickConsistentHash(const Candidates& candidates, const Pic
     weights += candidates.weight(place);
   }
   const uint64_t affinity = facts.affinity != 0 ? facts.affinity : rng.Next();
-  return LeastOf(candidates, rng, "its place on the ring, under its bound", [&](uint32_t place) {
+  return LeastOf(candidates, rng, "first by hash among replicas below their load bound", [&](uint32_t place) {
     const ReplicaState& state = candidates.state(place);
     const double weight = candidates.weight(place);
     const double bound = std::ceil(candidates.spec().consistent_hash.bound * requests * weight / weights);

@@ -1,11 +1,11 @@
-// consistent-hash: requests of one session, or with one prompt beginning (PickFacts::affinity), go to one
-// replica, by weighted rendezvous hashing, which moves no more of them than it must when replicas come and
-// go. Bounded load (Mirrokni, Thorup, Zadimoghaddam): who has more than its bound, 1.25 times its share of
-// the requests unless the model says otherwise, is passed over. Requests without affinity go to any. Looks at
-// all replicas: O(replicas).
+// consistent-hash: requests of one session, or with the same prompt beginning (PickFacts::affinity), go to
+// one replica, by weighted rendezvous hashing: as few of them as possible move when replicas come and go.
+// With bounded load (Mirrokni, Thorup, Zadimoghaddam): a replica with more than its bound, by default 1.25
+// times its fair share of the requests, is passed over. A request without affinity goes to a random replica.
+// Looks at every replica: O(replicas).
 #pragma once
 
-#include "router/pick.h"
+#include "router/candidates.h"
 
 namespace router {
 

@@ -6,20 +6,19 @@
 #include "router/policies/least_of.h"
 
 namespace router {
-
 namespace {
 
 double LoraAffinity(const Candidates& candidates, uint32_t place) {
-  using At = AdapterStanding::At;
-  switch (candidates.AdapterAt(place).at) {
-    case At::kLoaded:
+  using State = AdapterAvailability::State;
+  switch (candidates.AdapterAt(place).state) {
+    case State::kLoaded:
       return 1;
-    case At::kRoom:
+    case State::kFreeSlot:
       return 0.8;
-    case At::kLoading:
+    case State::kLoading:
       return 0.6;
-    case At::kEvicts:
-    case At::kFull:
+    case State::kEvicts:
+    case State::kFull:
       break;
   }
   return 0;

@@ -1,11 +1,11 @@
-// epp: the scorers of llm-d's endpoint picker with its default weights, unless the model has its own: queue
-// 2, KV cache 2, prefix 3, and for LoRA adapters lora-affinity 1: loaded 1, a free slot 0.8, loading 0.6. The
-// queue's score falls from 1 at the shortest to 0 at the longest of the pool, the KV cache's is what is free,
-// the prefix's is the share of the prompt that is held; the highest sum wins, ties at random. It goes by the
-// engines' own telemetry, as its original does. Looks at all of them: O(replicas).
+// epp: the scorers of llm-d's endpoint picker with its default weights, unless the model has others: queue 2,
+// KV cache 2, prefix 3, and for LoRA adapters lora-affinity 1 (loaded 1, a free slot 0.8, loading 0.6). The
+// queue scores 1 at the pool's shortest and 0 at its longest, the KV cache scores its free part, the prefix
+// the share of the prompt that the replica holds. The highest sum wins, ties at random. Like the original it
+// reads the engines' telemetry. Looks at every replica: O(replicas).
 #pragma once
 
-#include "router/pick.h"
+#include "router/candidates.h"
 
 namespace router {
 

@@ -1,8 +1,8 @@
-// kv-cost: the law of NVIDIA Dynamo's KV router at temperature 0: the fewest blocks to compute plus blocks in
-// use, this request's included; ties at random. Looks at all of them: O(replicas).
+// kv-cost: the rule of NVIDIA Dynamo's KV router at temperature 0: the fewest blocks to compute plus blocks
+// in use, this request's included; ties at random. Looks at every replica: O(replicas).
 #pragma once
 
-#include "router/pick.h"
+#include "router/candidates.h"
 
 namespace router {
 

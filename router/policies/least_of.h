@@ -1,11 +1,12 @@
-// The candidate of the lowest score, of equals any: what the policies that look at everybody share.
+// The usable candidate of the lowest score, ties at random: shared by the policies that look at every
+// replica.
 #pragma once
 
-#include "router/pick.h"
+#include "router/candidates.h"
 
 namespace router {
 
-// `score` is a function of the place; only usable ones are asked.
+// `score`: a function of the place, called for usable candidates only.
 template <class Score>
 std::optional<Choice> LeastOf(const Candidates& candidates, scheduler::Rng& rng, std::string_view reason,
                               Score&& score) {

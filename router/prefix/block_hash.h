@@ -1,12 +1,12 @@
-// A prompt as a chain of hashes, one for each full block of its canonical bytes: two prompts have the first n
-// hashes in common exactly when they have the first n blocks in common (XXH3, 64 bits).
+// A prompt as a chain of hashes, one per full block of its canonical bytes: two prompts share their first n
+// hashes exactly when they share their first n blocks (XXH3, 64 bits).
 //
-// The canonical bytes are the prompt's parts in the order in which an engine's chat template puts them
-// (tools, system, messages; or the text of a completion, an embedding, a rerank), each behind its label, so
-// that the same bytes in another part are another prompt. A part is taken as the client wrote it: a next turn
-// repeats them. What is longer than kMaxBlocks blocks is hashed that far.
+// The canonical bytes are the prompt's parts in the order in which a chat template renders them (tools,
+// system, messages; or the text of a completion, an embedding, a rerank), each behind a label, so that the
+// same bytes in another part are another prompt. Each part is hashed as the client wrote it, because the next
+// turn repeats those bytes. Of a longer prompt the first kMaxBlocks blocks are hashed.
 //
-// One per shard, kept between requests: once it has seen a long prompt it allocates no more. Not thread-safe.
+// One per shard, kept between requests: after one long prompt it allocates no more. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "router/facts.h"
+#include "router/facts/body_facts.h"
 
 namespace router::prefix {
 
@@ -25,19 +25,19 @@ class BlockHasher {
  public:
   BlockHasher() { Begin(0); }
 
-  // Begins a prompt. Prompts of another salt (model, LoRA adapter) have no hash in common.
+  // Begins a prompt. Prompts with different salts (model, LoRA adapter) share no hash.
   void Begin(uint64_t salt);
 
-  // More of the prompt; how it is cut into calls makes no difference.
+  // Adds bytes of the prompt, split into calls anywhere.
   void Add(std::string_view bytes);
   void Add(std::span<const uint32_t> token_ids);
 
-  // Begins a part: what follows it is not what it would be behind another label.
+  // Begins a part. The same bytes behind another label have other hashes.
   void Label(uint8_t label);
 
-  // Of every full block so far; valid until the next Begin or Add.
+  // The hashes of all full blocks so far; valid until the next Begin or Add.
   std::span<const uint64_t> blocks() const { return blocks_; }
-  uint64_t bytes() const { return bytes_; }  // hashed or not
+  uint64_t bytes() const { return bytes_; }  // of the prompt so far, hashed or not
 
  private:
   void Close(std::string_view block);

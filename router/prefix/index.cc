@@ -6,7 +6,7 @@ namespace router::prefix {
 namespace {
 
 constexpr conf::Duration kTick = std::chrono::milliseconds(100);
-constexpr uint32_t kSampled = 8;  // blocks, of which the oldest entry gives way
+constexpr uint32_t kSampled = 8;  // blocks whose oldest entry is evicted
 
 // Wraps after 13 years; differences do not.
 uint32_t Ticks(conf::TimePoint t) {
@@ -19,7 +19,7 @@ size_t Place(MemberId member) {
 
 }  // namespace
 
-Index::Index(const Options& options)
+Index::Index(const IndexOptions& options)
     : predicted_ticks_(static_cast<uint32_t>(options.predicted_for / kTick)),
       shards_(std::make_unique<Shard[]>(kShards)),
       members_(std::make_unique<Member[]>(std::clamp(options.max_members, 1u, 65'535u))),
@@ -51,7 +51,7 @@ std::optional<MemberId> Index::Join(uint32_t capacity_blocks) {
   }
   Member& member = members_[Place(id)];
   member.capacity.store(capacity_blocks, std::memory_order_relaxed);
-  member.heard.store(false, std::memory_order_relaxed);
+  member.reporting.store(false, std::memory_order_relaxed);
   member.joined.store(true, std::memory_order_relaxed);
   return id;
 }
@@ -75,27 +75,27 @@ void Index::Clear(MemberId id) {
   for (std::atomic<int32_t>& count : member.counts) count.store(0, std::memory_order_relaxed);
   member.newest.store(next, std::memory_order_relaxed);
   member.oldest.store(next, std::memory_order_relaxed);
-  member.told_since.store(next, std::memory_order_relaxed);
+  member.reported_since.store(next, std::memory_order_relaxed);
   member.began.store(next, std::memory_order_relaxed);
   member.in_use.store(0, std::memory_order_relaxed);
 }
 
-void Index::Doubt(MemberId id) {
+void Index::DistrustReports(MemberId id) {
   Member& member = members_[Place(id)];
   const std::lock_guard lock(member.turning);
-  member.told_since.store(Advance(member), std::memory_order_relaxed);
+  member.reported_since.store(Advance(member), std::memory_order_relaxed);
 }
 
-void Index::SetHeard(MemberId id, bool heard) {
-  members_[Place(id)].heard.store(heard, std::memory_order_relaxed);
+void Index::SetReporting(MemberId id, bool reporting) {
+  members_[Place(id)].reporting.store(reporting, std::memory_order_relaxed);
 }
 
-bool Index::heard(MemberId id) const {
-  return members_[Place(id)].heard.load(std::memory_order_relaxed);
+bool Index::reporting(MemberId id) const {
+  return members_[Place(id)].reporting.load(std::memory_order_relaxed);
 }
 
-bool Index::IsTold(const Entry& entry, const Member& member) {
-  return entry.told && entry.generation >= member.told_since.load(std::memory_order_relaxed);
+bool Index::IsReported(const Entry& entry, const Member& member) {
+  return entry.reported && entry.generation >= member.reported_since.load(std::memory_order_relaxed);
 }
 
 bool Index::InUse(const Entry& entry, const Member& member) {
@@ -104,14 +104,14 @@ bool Index::InUse(const Entry& entry, const Member& member) {
 
 bool Index::Live(const Entry& entry, uint32_t now) const {
   const Member& member = members_[entry.member];
-  if (IsTold(entry, member) && member.heard.load(std::memory_order_relaxed)) return true;
+  if (IsReported(entry, member) && member.reporting.load(std::memory_order_relaxed)) return true;
   if (InUse(entry, member)) return true;
   if (!entry.predicted) return entry.generation >= member.oldest.load(std::memory_order_relaxed);
   return entry.generation >= member.began.load(std::memory_order_relaxed) &&
          static_cast<int32_t>(now - entry.used_at) < static_cast<int32_t>(predicted_ticks_);
 }
 
-// Begins a generation; under the member's lock.
+// Begins a generation. Needs the member's lock.
 uint32_t Index::Advance(Member& member) {
   const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
   if (next - member.oldest.load(std::memory_order_relaxed) >= kGenerations) {
@@ -123,19 +123,19 @@ uint32_t Index::Advance(Member& member) {
   return next;
 }
 
-// The generation to put a prompt into; a new one when so many blocks have been new to the newest that it has
-// its share of the capacity. What is only used again turns nothing, for it pushes nothing out.
-uint32_t Index::Turn(Member& member) {
+// The generation for a prompt's blocks: a new one when the newest has got its share of the capacity in new
+// blocks. Blocks that are only used again begin no generation, because they evict nothing.
+uint32_t Index::Dispatch(Member& member) {
   const uint32_t share = std::max(1u, member.capacity.load(std::memory_order_relaxed) / kShare);
   const uint32_t newest = member.newest.load(std::memory_order_relaxed);
   if (member.fresh.load(std::memory_order_relaxed) < share) return newest;
   const std::lock_guard lock(member.turning);
   const uint32_t next = member.newest.load(std::memory_order_relaxed) + 1;
-  if (next != newest + 1) return next - 1;  // another shard has just turned it
+  if (next != newest + 1) return next - 1;  // another shard has just begun it
   return Advance(member);
 }
 
-// Its live entries.
+// The number of a member's live entries.
 int64_t Index::Count(const Member& member) {
   int64_t sum = member.in_use.load(std::memory_order_relaxed);
   const uint32_t newest = member.newest.load(std::memory_order_relaxed);
@@ -157,23 +157,23 @@ void Index::Trim(Member& member) {
 }
 
 void Index::Predict(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now) {
-  Use(blocks, member, Word::kPredicted, now);
+  Use(blocks, member, Source::kPredicted, now);
 }
 
 void Index::Confirm(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now) {
-  Use(blocks, member, Word::kConfirmed, now);
+  Use(blocks, member, Source::kConfirmed, now);
 }
 
 void Index::Hold(std::span<const uint64_t> blocks, MemberId member, conf::TimePoint now) {
-  Use(blocks, member, Word::kHeld, now);
+  Use(blocks, member, Source::kHeld, now);
 }
 
-// What has no user any more is the last to be evicted. What is not known any more stays so: the replica may
-// have begun anew.
+// A block without users becomes the most recently used. A block that is not known stays unknown: the replica
+// may have restarted meanwhile.
 void Index::Release(std::span<const uint64_t> blocks, MemberId id, uint32_t written) {
   Member& member = members_[Place(id)];
   if (blocks.empty() || !member.joined.load(std::memory_order_relaxed)) return;
-  const uint32_t newest = Turn(member);
+  const uint32_t newest = Dispatch(member);
   auto idle = static_cast<int32_t>(written);
   for (const uint64_t block : blocks) {
     Shard& shard = shards_[block % kShards];
@@ -184,7 +184,7 @@ void Index::Release(std::span<const uint64_t> blocks, MemberId id, uint32_t writ
       if (!InUse(entry, member)) break;
       if (--entry.users > 0) break;
       member.in_use.fetch_sub(1, std::memory_order_relaxed);
-      entry.told = IsTold(entry, member);
+      entry.reported = IsReported(entry, member);
       entry.generation = newest;
       ++idle;
       break;
@@ -195,11 +195,11 @@ void Index::Release(std::span<const uint64_t> blocks, MemberId id, uint32_t writ
   Trim(member);
 }
 
-void Index::Tell(uint64_t block, MemberId member, conf::TimePoint now) {
-  Use({&block, 1}, member, Word::kTold, now);
+void Index::AddReported(uint64_t block, MemberId member, conf::TimePoint now) {
+  Use({&block, 1}, member, Source::kReported, now);
 }
 
-void Index::Retract(uint64_t block, MemberId id) {
+void Index::Remove(uint64_t block, MemberId id) {
   Shard& shard = shards_[block % kShards];
   const std::lock_guard lock(shard.mutex);
   shard.table.Remove(block, [&](const Entry& entry) {
@@ -209,17 +209,17 @@ void Index::Retract(uint64_t block, MemberId id) {
   });
 }
 
-bool Index::Told(uint64_t block, MemberId id) const {
+bool Index::IsReported(uint64_t block, MemberId id) const {
   const Shard& shard = shards_[block % kShards];
   const std::lock_guard lock(shard.mutex);
   for (uint32_t at = shard.table.Head(block); at != 0; at = shard.table[at].next) {
     const Entry& entry = shard.table[at];
-    if (entry.member == static_cast<uint16_t>(id)) return IsTold(entry, members_[Place(id)]);
+    if (entry.member == static_cast<uint16_t>(id)) return IsReported(entry, members_[Place(id)]);
   }
   return false;
 }
 
-// An entry goes; its member has one less.
+// Takes an entry that is about to be dropped out of its member's count.
 void Index::Forget(const Entry& entry) {
   Member& member = members_[entry.member];
   if (entry.predicted) return;
@@ -231,7 +231,7 @@ void Index::Forget(const Entry& entry) {
   member.counts[entry.generation % kGenerations].fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Clears a dead entry away, or else the oldest of those it comes across next.
+// Frees one entry: a dead one, or else the oldest of the next few in the table.
 void Index::MakeRoom(Shard& shard, uint32_t now) {
   Table& table = shard.table;
   uint64_t block = 0;
@@ -252,7 +252,7 @@ void Index::MakeRoom(Shard& shard, uint32_t now) {
   if (!dead) ++shard.displaced;
 }
 
-// The entry's member holds the block in the entry's generation from now on.
+// Records that the member of `fresh` holds the block, in the generation of `fresh`.
 Index::Used Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
   Table& table = shard.table;
   uint32_t live = 0;
@@ -266,7 +266,7 @@ Index::Used Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
     }
     if (entry.member == fresh.member) {
       Member& member = members_[entry.member];
-      entry.told = IsTold(entry, member) || fresh.told;
+      entry.reported = IsReported(entry, member) || fresh.reported;
       const bool computed = entry.predicted && !fresh.predicted;
       const bool in_use = InUse(entry, member);
       const bool held = in_use || fresh.users > 0;
@@ -302,15 +302,15 @@ Index::Used Index::UseBlock(Shard& shard, uint64_t block, const Entry& fresh) {
   return Used::kNew;
 }
 
-void Index::Use(std::span<const uint64_t> blocks, MemberId id, Word word, conf::TimePoint now) {
+void Index::Use(std::span<const uint64_t> blocks, MemberId id, Source source, conf::TimePoint now) {
   Member& member = members_[Place(id)];
   if (blocks.empty() || !member.joined.load(std::memory_order_relaxed)) return;
-  const Entry fresh{.generation = Turn(member),
+  const Entry fresh{.generation = Dispatch(member),
                     .used_at = Ticks(now),
                     .member = static_cast<uint16_t>(id),
-                    .users = word == Word::kHeld ? uint8_t{1} : uint8_t{0},
-                    .predicted = word == Word::kPredicted,
-                    .told = word == Word::kTold};
+                    .users = source == Source::kHeld ? uint8_t{1} : uint8_t{0},
+                    .predicted = source == Source::kPredicted,
+                    .reported = source == Source::kReported};
   int32_t added = 0;
   uint32_t unknown = 0;
   for (const uint64_t block : blocks) {
@@ -344,10 +344,10 @@ size_t Index::Find(std::span<const uint64_t> blocks, conf::TimePoint now, std::s
   };
   const uint32_t ticks = Ticks(now);
   std::array<MemberId, kMaxHolders> found;
-  std::array<Length, 64> seen;  // lengths that were looked at on the way up: later rounds begin there
+  std::array<Length, 64> seen;  // probed lengths on the way up, where later rounds begin
   size_t seen_count = 0;
   size_t known = 0;
-  // Going down from the end, each bisection finds the longest prefix that more replicas hold than the last
+  // Advice down from the end, each bisection finds the longest prefix that more replicas hold than the last
   // one.
   size_t below = blocks.size() + 1;
   for (uint32_t rounds = 0; rounds < kMaxHolders && known < out.size() && below > 1; ++rounds) {
@@ -379,8 +379,8 @@ size_t Index::Find(std::span<const uint64_t> blocks, conf::TimePoint now, std::s
   return known;
 }
 
-Stats Index::stats() const {
-  Stats stats{.bytes = bytes_};
+IndexStats Index::stats() const {
+  IndexStats stats{.bytes = bytes_};
   for (const Shard& shard : std::span(shards_.get(), kShards)) {
     const std::lock_guard lock(shard.mutex);
     stats.capacity += shard.table.capacity();

@@ -1,5 +1,5 @@
-// A map of 64-bit hashes that keeps what was used last, in bounded memory: two generations, of which the
-// older is dropped as a whole when the younger is full. What is found in the older moves to the younger.
+// A map by 64-bit hash that keeps recently used entries in bounded memory: two generations, of which the
+// older is dropped as a whole when the younger is full. A hit in the older moves to the younger.
 //
 // One thread. Holds at most 2 * `per_generation` entries.
 #pragma once
@@ -17,7 +17,7 @@ class RecentMap {
  public:
   explicit RecentMap(size_t per_generation) : per_generation_(per_generation) {}
 
-  // Null when it is not known (any more). Valid until the next call.
+  // Null when unknown or dropped. Valid until the next call.
   Value* Find(uint64_t hash) {
     if (const auto young = young_.find(hash); young != young_.end()) return &young->second;
     const auto old = old_.find(hash);

@@ -5,7 +5,7 @@
 namespace router::prefix {
 namespace {
 
-// Zeroed memory that the system hands out page by page, as it is first written.
+// Zeroed memory, which the system hands out page by page at the first write.
 template <class T>
 T* Allocate(size_t count) {
   void* const memory = std::calloc(count, sizeof(T));
@@ -42,8 +42,8 @@ uint32_t Table::Add(uint64_t block) {
   return entry;
 }
 
-// Closes the gap: each slot that follows, up to the next empty one, moves back if its home lies not behind
-// the gap.
+// Closes the gap: each following slot, up to the next empty one, moves back unless its home lies behind the
+// gap.
 void Table::Vacate(size_t gap) {
   for (size_t slot = gap;;) {
     slot = slot + 1 < slot_count_ ? slot + 1 : 0;

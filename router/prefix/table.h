@@ -1,6 +1,6 @@
-// One part of the prefix index: block hash → the chain of entries that name its holders. Fixed memory, linear
-// probing with backward shifts: it never grows, rehashes or leaves tombstones, so no call takes longer than a
-// chain. Used under its owner's lock.
+// One part of the prefix index: maps a block hash to the chain of entries that name its holders. Fixed
+// memory, linear probing with backward shift deletion: it never grows or rehashes and leaves no tombstones,
+// so a call takes no longer than a chain. The owner locks.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@ namespace router::prefix {
 
 struct Entry {
   uint32_t next = 0;        // in the block's chain; 0: the last
-  uint32_t generation = 0;  // of its member, when it was last used
+  uint32_t generation = 0;  // of its member, at its last use
   uint32_t used_at = 0;     // in ticks
   uint16_t member = 0;
-  uint8_t users = 0;  // requests that run on it, up to 255; 0: it may be evicted
+  uint8_t users = 0;  // running requests that use it, up to 255; 0: it may be evicted
   bool predicted : 1 = false;
-  bool told : 1 = false;  // by the engine itself
+  bool reported : 1 = false;  // by the engine itself
 };
 
 class Table {
  public:
   static constexpr size_t kBytesPerEntry = sizeof(Entry) + 16 * 4 / 3;
 
-  // Room for so many entries; takes BytesFor(entries).
+  // Allocates memory for so many entries: BytesFor(entries).
   void Reserve(uint32_t entries);
   static size_t BytesFor(uint32_t entries) {
     return (size_t{entries} + 1) * sizeof(Entry) + SlotsFor(entries) * sizeof(Slot);
@@ -39,10 +39,10 @@ class Table {
   uint32_t size() const { return size_; }
   uint32_t capacity() const { return capacity_; }
 
-  // Puts a new entry at the head of the block's chain; the table must not be full.
+  // Adds an entry at the head of the block's chain and returns it; the table must not be full.
   uint32_t Add(uint64_t block);
 
-  // Takes out those entries of the block that `dead` names; gives back how many.
+  // Removes the entries of the block for which `dead` is true; returns their number.
   template <class Dead>
   uint32_t Remove(uint64_t block, Dead&& dead) {
     const size_t slot = Seek(block);
@@ -51,7 +51,7 @@ class Table {
     return removed;
   }
 
-  // Calls `visit(block, head)` for the next `count` blocks of an endless round.
+  // Calls `visit(block, head)` for the next `count` blocks of an endless round over the table.
   template <class Visit>
   void Round(uint32_t count, Visit&& visit) {
     for (size_t steps = 0; count > 0 && steps < slot_count_; ++steps) {
@@ -100,11 +100,11 @@ class Table {
   }
 
   Zeroed<Slot> slots_;
-  Zeroed<Entry> entries_;  // from 1 on
+  Zeroed<Entry> entries_;  // index 0 is not used
   size_t slot_count_ = 0;
   size_t hand_ = 0;
   uint32_t capacity_ = 0;
-  uint32_t used_ = 0;  // entries that were ever taken
+  uint32_t used_ = 0;  // entries taken at least once
   uint32_t free_ = 0;
   uint32_t size_ = 0;
 };

@@ -7,14 +7,14 @@
 namespace router::sim {
 namespace {
 
-// Tells conversations apart; the first ones are what many share.
+// The block that identifies a conversation; earlier ones are shared by many.
 constexpr size_t kOpening = 1024 / kBlockTokens;
 
 }  // namespace
 
 void DealOut(uint32_t adapters, std::vector<Request>& requests) {
   if (adapters == 0) return;
-  std::vector<double> shares;  // of the first k together
+  std::vector<double> shares;  // cumulative
   double sum = 0;
   for (uint32_t k = 1; k <= adapters; ++k) shares.push_back(sum += 1.0 / k);
   for (Request& request : requests) {

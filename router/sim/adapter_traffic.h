@@ -1,4 +1,4 @@
-// Recorded traffic, as if it were of many LoRA adapters: conversations are dealt out among them.
+// Spreads recorded traffic over many LoRA adapters, conversation by conversation.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace router::sim {
 
-// Gives each request one of `adapters`, those that begin alike the same one, by Zipf's law: the k-th is asked
-// for 1/k as often as the first. What an adapter computes is nobody else's, so its blocks get hashes of their
-// own.
+// Gives each request one of `adapters`; requests that begin alike get the same one. By Zipf's law: the k-th
+// adapter is requested 1/k as often as the first. KV blocks of one adapter are of no use to another, so block
+// hashes are salted by adapter.
 void DealOut(uint32_t adapters, std::vector<Request>& requests);
 
 }  // namespace router::sim

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "router/admission/room.h"
+#include "router/admission/headroom_search.h"
 #include "router/pick.h"
 #include "router/sim/late_last.h"
 #include "router/sim/quantiles.h"
@@ -28,12 +28,12 @@ namespace engine = scheduler::engine;
 constexpr size_t kHolders = 16;
 constexpr Duration kFlap = std::chrono::minutes(5);
 constexpr size_t kTellEvery = 500;  // requests
-constexpr double kLearn = 0.02;     // weight of one prompt in what the next are expected to hit
+constexpr double kLearn = 0.02;     // weight of one prompt in the expected hit ratio
 constexpr std::string_view kModel = "m";
 
-class Pool {
+class ElasticPool {
  public:
-  Pool(const ElasticOptions& options, std::span<const Request> requests)
+  ElasticPool(const ElasticOptions& options, std::span<const Request> requests)
       : options_(options),
         requests_(requests),
         capacity_(autoscale::CapacityOf(options.engine)),
@@ -61,15 +61,15 @@ class Pool {
     TimePoint launched{};
     TimePoint since{};  // of the phase
     TimePoint ready_at{};
-    std::unique_ptr<engine::Model> model{};  // once it is ready
+    std::unique_ptr<engine::Model> model{};  // from ready on
     std::shared_ptr<ReplicaState> state{};
     std::vector<uint32_t> there{};  // requests
   };
   struct Flight {
     Charge charge;
-    std::optional<TimePoint> let_in;  // when it left the queue
+    std::optional<TimePoint> dispatched;  // when it left the queue
     std::optional<TimePoint> first_token;
-    double work = 0;     // seconds of a replica, that it is reckoned to take
+    double work = 0;     // estimated seconds of a replica
     double prefill = 0;  // of these, until its first token
   };
 
@@ -81,10 +81,10 @@ class Pool {
   void Launch(Duration cold_start);
   void Stop(size_t slot);
   void BecomeReady(Slot& slot);
-  void Reroute();
-  bool HasRoomSomewhere();
+  void RebuildTable();
+  bool HasHeadroomSomewhere();
   void Arrive(uint32_t request);
-  void LetIn();
+  void DispatchWaiting();
   void DropExpired();
   bool Dispatch(uint32_t request);
   void Judge(uint32_t request, bool late);
@@ -110,9 +110,9 @@ class Pool {
   TimePoint now_;
   TimePoint next_tick_;
 
-  std::vector<std::unique_ptr<Slot>> slots_;  // all but those that have stopped
+  std::vector<std::unique_ptr<Slot>> slots_;  // all that have not stopped
   std::vector<Slot*> serving_;                // by ReplicaId of the table
-  std::unique_ptr<RouteTable> table_;         // of those; none: nobody serves
+  std::unique_ptr<RouteTable> table_;         // of serving_; null: none serves
   std::unique_ptr<LoadView> load_;
   uint32_t last_id_ = 0;
   size_t next_request_ = 0;
@@ -127,7 +127,7 @@ class Pool {
   ElasticReport report_;
 };
 
-TimePoint Pool::Next() const {
+TimePoint ElasticPool::Next() const {
   TimePoint next = next_tick_;
   if (next_request_ < requests_.size()) next = std::min(next, Arrival(static_cast<uint32_t>(next_request_)));
   for (const auto& slot : slots_) {
@@ -137,7 +137,7 @@ TimePoint Pool::Next() const {
   return next;
 }
 
-void Pool::Launch(Duration cold_start) {
+void ElasticPool::Launch(Duration cold_start) {
   auto slot = std::make_unique<Slot>();
   slot->id = ++last_id_;
   slot->identity = std::string(kModel) + "/" + std::to_string(slot->id);
@@ -148,12 +148,12 @@ void Pool::Launch(Duration cold_start) {
   report_.most_replicas = std::max(report_.most_replicas, static_cast<uint32_t>(slots_.size()));
 }
 
-void Pool::Stop(size_t at) {
+void ElasticPool::Stop(size_t at) {
   report_.replica_seconds += conf::ToSeconds(now_ - slots_[at]->launched);
   slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-void Pool::BecomeReady(Slot& slot) {
+void ElasticPool::BecomeReady(Slot& slot) {
   slot.phase = ReplicaPhase::kReady;
   slot.since = now_;
   slot.model = std::make_unique<engine::Model>(options_.engine, now_);
@@ -164,12 +164,12 @@ void Pool::BecomeReady(Slot& slot) {
   index_.SetCapacity(*slot.state->member, profile.kv_blocks);
 }
 
-// The table of those that serve now, as a reload of the gateway would make it.
-void Pool::Reroute() {
+// Rebuilds the route table from the ready replicas, as a reload of the gateway does.
+void ElasticPool::RebuildTable() {
   serving_.clear();
   ModelSpec model;
   model.name = kModel;
-  model.room = RoomSpec{};
+  model.headroom = HeadroomLimits{};
   for (const auto& slot : slots_) {
     if (slot->phase != ReplicaPhase::kReady) continue;
     ReplicaSpec replica;
@@ -186,11 +186,11 @@ void Pool::Reroute() {
   load_ = std::make_unique<LoadView>(*table_, states_);
 }
 
-bool Pool::HasRoomSomewhere() {
-  return table_ && LookForRoom(*table_, ModelId{0}, *load_, 1, now_).replicas > 0;
+bool ElasticPool::HasHeadroomSomewhere() {
+  return table_ && FindHeadroom(*table_, ModelId{0}, *load_, 1, now_).replicas > 0;
 }
 
-bool Pool::Dispatch(uint32_t at) {
+bool ElasticPool::Dispatch(uint32_t at) {
   const Request& request = requests_[at];
   std::array<prefix::Holder, kHolders> holders;
   std::array<PrefixMatch, kHolders> matches;
@@ -204,7 +204,7 @@ bool Pool::Dispatch(uint32_t at) {
       .output_tokens = static_cast<int64_t>(answers_.mean()),
       .max_output = 4 * int64_t{request.output_tokens},
       .cached = std::span(matches).first(known),
-      .prefer_room = true,
+      .prefer_headroom = true,
   };
   Decision decision = Pick(*table_, ModelId{0}, *load_, facts, {}, now_, rng_);
   if (!decision.replica) return false;
@@ -222,7 +222,7 @@ bool Pool::Dispatch(uint32_t at) {
   return true;
 }
 
-void Pool::Arrive(uint32_t at) {
+void ElasticPool::Arrive(uint32_t at) {
   const Request& request = requests_[at];
   const double uncached = request.prompt_tokens * (1 - hits_);
   flights_[at].prefill = uncached * capacity_.prefill_token;
@@ -230,7 +230,7 @@ void Pool::Arrive(uint32_t at) {
       autoscale::WorkOf(capacity_, uncached, request.prompt_tokens, answers_.mean(), answers_.written());
   arrived_work_ += flights_[at].work;
   series_.Arrived(flights_[at].work);
-  if (queue_.size() == 0 && HasRoomSomewhere()) {
+  if (queue_.size() == 0 && HasHeadroomSomewhere()) {
     if (!Dispatch(at)) ++report_.refused;
     return;
   }
@@ -244,27 +244,27 @@ void Pool::Arrive(uint32_t at) {
   ++(waits ? report_.held : report_.refused);
 }
 
-void Pool::LetIn() {
+void ElasticPool::DispatchWaiting() {
   report_.refused += queue_.MoveLate(now_);
-  while (queue_.size() > 0 && HasRoomSomewhere()) {
+  while (queue_.size() > 0 && HasHeadroomSomewhere()) {
     const std::optional<LateLast::Called> called = queue_.Next(now_);
     if (!called) return;
     const uint32_t at = called->who.request;
     wait_.push_back(conf::ToSeconds(now_ - Arrival(at)));
-    flights_[at].let_in = now_;
+    flights_[at].dispatched = now_;
     if (called->expired || !Dispatch(at)) ++report_.refused;
     queue_.Leave(called->ticket, now_);
   }
 }
 
-void Pool::DropExpired() {
+void ElasticPool::DropExpired() {
   queue_.DropExpired(now_, [this](const Waiting& who) {
     wait_.push_back(conf::ToSeconds(now_ - who.arrived));
     ++report_.refused;
   });
 }
 
-void Pool::OnEvent(Slot& slot, const engine::Event& event) {
+void ElasticPool::OnEvent(Slot& slot, const engine::Event& event) {
   const auto at = static_cast<uint32_t>(event.id);
   const Request& request = requests_[at];
   Flight& flight = flights_[at];
@@ -275,7 +275,8 @@ void Pool::OnEvent(Slot& slot, const engine::Event& event) {
     flight.charge.Report(Outcome::kGood, now_);
     index_.Confirm(request.blocks, *slot.state->member, now_);
     ttft_.push_back(conf::ToSeconds(now_ - Arrival(at)));
-    if (flight.let_in) queue_.LearnBesidePrefill(conf::ToSeconds(now_ - *flight.let_in) - Prefill(at));
+    if (flight.dispatched)
+      queue_.LearnBesidePrefill(conf::ToSeconds(now_ - *flight.dispatched) - Prefill(at));
     const bool late = now_ - Arrival(at) > options_.policy.ttft;
     series_.FirstToken(ttft_.back(), late);
     Judge(at, late);
@@ -300,14 +301,14 @@ void Pool::OnEvent(Slot& slot, const engine::Event& event) {
   --open_;
 }
 
-// As the gateway does: by what it expected of the prompt.
-void Pool::Judge(uint32_t at, bool late) {
+// Counts a first token for the autoscaler, by the expected prefill as the gateway does.
+void ElasticPool::Judge(uint32_t at, bool late) {
   const bool hopeless = flights_[at].prefill > conf::ToSeconds(options_.policy.ttft);
   first_tokens_.came += 1;
   (hopeless ? first_tokens_.hopeless : first_tokens_.late) += hopeless || late ? 1 : 0;
 }
 
-double Pool::Occupied() const {
+double ElasticPool::Occupied() const {
   double sum = 0;
   for (const Slot* slot : serving_) {
     const auto running = static_cast<double>(slot->model->running());
@@ -318,7 +319,7 @@ double Pool::Occupied() const {
   return sum;
 }
 
-autoscale::Decision Pool::Decide() {
+autoscale::Decision ElasticPool::Decide() {
   const autoscale::Signals signals{
       .demand = {.work = arrived_work_ / conf::ToSeconds(options_.tick),
                  .backlog = queue_.work(),
@@ -342,7 +343,7 @@ autoscale::Decision Pool::Decide() {
   return autoscale::Autoscaler(std::move(policy)).Tick(signals, views, options_.cold_start, now_);
 }
 
-void Pool::CountChange(const autoscale::Decision& decision) {
+void ElasticPool::CountChange(const autoscale::Decision& decision) {
   if (decision.start > 0 || !decision.take_back.empty()) {
     ++report_.ups;
     if (last_down_ && now_ - *last_down_ <= kFlap) ++report_.flaps;
@@ -356,7 +357,7 @@ void Pool::CountChange(const autoscale::Decision& decision) {
   report_.failed_starts += static_cast<uint32_t>(decision.failed.size());
 }
 
-void Pool::Apply(const autoscale::Decision& decision) {
+void ElasticPool::Apply(const autoscale::Decision& decision) {
   CountChange(decision);
   const auto among = [](const std::vector<uint32_t>& ids, uint32_t id) {
     return std::ranges::find(ids, id) != ids.end();
@@ -376,11 +377,11 @@ void Pool::Apply(const autoscale::Decision& decision) {
   for (uint32_t i = 0; i < decision.start; ++i) Launch(options_.cold_start);
 }
 
-void Pool::Tick() {
+void ElasticPool::Tick() {
   DropExpired();
   const autoscale::Decision decision = Decide();
   Apply(decision);
-  if (!decision.drain.empty() || !decision.take_back.empty()) Reroute();
+  if (!decision.drain.empty() || !decision.take_back.empty()) RebuildTable();
   ElasticSample state{.demand = decision.demand, .held = static_cast<uint32_t>(queue_.size())};
   for (const auto& slot : slots_) {
     ++(slot->phase == ReplicaPhase::kReady      ? state.ready
@@ -390,7 +391,7 @@ void Pool::Tick() {
   series_.Tick(now_ - begin_, state);
 }
 
-void Pool::Finish() {
+void ElasticPool::Finish() {
   while (!slots_.empty()) Stop(slots_.size() - 1);
   report_.requests = requests_.size();
   report_.samples = series_.Take();
@@ -406,7 +407,7 @@ void Pool::Finish() {
   if (report_.seconds > 0) report_.mean_replicas = report_.replica_seconds / report_.seconds;
 }
 
-ElasticReport Pool::Run(const std::function<bool(size_t)>& keep_going) {
+ElasticReport ElasticPool::Run(const std::function<bool(size_t)>& keep_going) {
   std::vector<engine::Event> events;
   size_t told = 0;
   while (next_request_ < requests_.size() || open_ > 0 || queue_.size() > 0) {
@@ -417,7 +418,7 @@ ElasticReport Pool::Run(const std::function<bool(size_t)>& keep_going) {
       BecomeReady(*slot);
       changed = true;
     }
-    if (changed) Reroute();
+    if (changed) RebuildTable();
     for (size_t i = slots_.size(); i-- > 0;) {
       Slot& slot = *slots_[i];
       if (slot.model && slot.model->NextStep() <= now_) {
@@ -427,7 +428,7 @@ ElasticReport Pool::Run(const std::function<bool(size_t)>& keep_going) {
       }
       if (slot.phase == ReplicaPhase::kDraining && slot.there.empty()) Stop(i);
     }
-    LetIn();
+    DispatchWaiting();
     while (next_request_ < requests_.size() && Arrival(static_cast<uint32_t>(next_request_)) <= now_) {
       Arrive(static_cast<uint32_t>(next_request_++));
     }
@@ -448,7 +449,7 @@ ElasticReport Pool::Run(const std::function<bool(size_t)>& keep_going) {
 
 ElasticReport SimulateElastic(const ElasticOptions& options, std::span<const Request> requests,
                               const std::function<bool(size_t arrived)>& keep_going) {
-  return Pool(options, requests).Run(keep_going);
+  return ElasticPool(options, requests).Run(keep_going);
 }
 
 }  // namespace router::sim

@@ -1,14 +1,13 @@
 // A pool that an autoscaler sizes, in virtual time: recorded requests behind the production router, its
-// admission queue and the autoscaler that production runs (scheduler/autoscale), on engine models that have
-// to start before they serve, drain before they stop, and are paid for all the while.
+// admission queue and the production autoscaler (scheduler/autoscale), on engine models that take time to
+// start, drain before they stop, and cost replica-seconds all the while.
 //
-// Requests are held at the gateway while no replica has room; those that cannot have a first token in time
-// any more wait behind those that can, and who has been held for as long as the policy says is refused. At
-// each tick the autoscaler hears what arrived, what is held, which first tokens came and who is where, and
-// what it decides is done. A replica takes `cold_start` from its launch until it is ready; one that drains
-// takes no new requests, and stops when its last one is done. What a request will take of a replica is
-// reckoned from its prompt, from the answers so far and from the part of prompts that the engines' caches
-// held so far.
+// Requests are held at the gateway while no replica has headroom. Those that can no longer have a first token
+// in time wait behind those that can, and a request that was held for as long as the policy allows is
+// refused. At each tick the autoscaler gets arrivals, held requests, first tokens and replica states, and its
+// decision is applied. A replica is ready `cold_start` after its launch; a draining one takes no new requests
+// and stops after its last one. The work of a request is estimated from its prompt, from the answers so far,
+// and from the share of prompts that the engines' caches held so far.
 //
 // Pure: the same options and requests give the same report.
 #pragma once
@@ -31,9 +30,9 @@ struct ElasticOptions {
   scheduler::engine::Profile engine;
   scheduler::autoscale::ScalingPolicy policy;
   conf::Duration cold_start = std::chrono::seconds(90);
-  uint32_t initial = 0;         // replicas that are ready at the begin
+  uint32_t initial = 0;         // replicas that are ready at the start
   conf::TimePoint begins_at{};  // for schedules
-  // By second since the begin: so many replicas, whatever the policy's law would say; the last one stays.
+  // The number of replicas in each second since the start, instead of the policy's law; the last entry stays.
   // Empty: the law decides.
   std::vector<uint32_t> plan;
   conf::Duration sample_every{};                  // zero: no samples
@@ -45,29 +44,29 @@ struct ElasticReport {
   uint64_t requests = 0;
   uint64_t finished = 0;
   uint64_t held = 0;     // waited at the gateway
-  uint64_t refused = 0;  // waited too long, or could not be served at all
-  Quantiles wait;        // seconds at the gateway, of those that were held
+  uint64_t refused = 0;  // waited too long, or could not be served
+  Quantiles wait;        // seconds at the gateway, of held requests
   double longest_wait = 0;
   Quantiles ttft;            // seconds
   Quantiles token_time;      // seconds between tokens, mean of each request
-  double ttft_attained = 0;  // share of all requests, those refused included
+  double ttft_attained = 0;  // share of all requests, refused ones included
   double tokens_attained = 0;
   double attained = 0;         // both
   double replica_seconds = 0;  // from launch to stop
   double mean_replicas = 0;
   uint32_t most_replicas = 0;
   uint32_t launches = 0;
-  uint32_t ups = 0;  // ticks at which there were to be more
+  uint32_t ups = 0;  // ticks that raised the number of replicas
   uint32_t downs = 0;
-  uint32_t flaps = 0;       // ups within five minutes of a down
-  uint32_t taken_back = 0;  // replicas that drained and serve again
+  uint32_t flaps = 0;       // ups within five minutes after a down
+  uint32_t taken_back = 0;  // draining replicas that serve again
   uint32_t failed_starts = 0;
   double seconds = 0;
   std::vector<ElasticSample> samples;
 };
 
-// `keep_going` is told now and then how many requests have arrived; false ends the simulation, whose report
-// then is of no use.
+// `keep_going` is called now and then with the number of requests that have arrived; when it returns false
+// the simulation ends with a useless report.
 ElasticReport SimulateElastic(const ElasticOptions& options, std::span<const Request> requests,
                               const std::function<bool(size_t arrived)>& keep_going = {});
 

@@ -9,7 +9,7 @@ namespace {
 using conf::Duration;
 using conf::TimePoint;
 
-constexpr uint32_t kMostHeld = 10'000'000;  // requests: the time limit is what refuses here
+constexpr uint32_t kMostHeld = 10'000'000;  // requests; only the time limit should refuse
 constexpr double kBesideStep = 0.02;        // seconds
 
 // By Band.
@@ -27,9 +27,9 @@ LateLast::LateLast(Duration ttft, Duration hold)
       queue_({.max_requests = kMostHeld, .max_bytes = UINT64_MAX, .bands = kBands}) {}
 
 bool LateLast::Enter(const Waiting& who, Band band, TimePoint now) {
-  const Entered entered = queue_.Enter(
+  const QueuePosition entered = queue_.Enter(
       {.tenant = "t", .band = band, .cost = who.cost, .bytes = 1, .deadline = who.arrived + hold_}, now);
-  if (entered.refused != WaitRefusal::kNone) return false;
+  if (entered.refused != QueueRefusal::kNone) return false;
   held_[entered.ticket] = who;
   (band == kLate ? late_ : in_time_).push_back(entered.ticket);
   return true;
@@ -59,14 +59,14 @@ Waiting LateLast::Forget(WaitTicket ticket, TimePoint now) {
 }
 
 std::optional<LateLast::Called> LateLast::Next(TimePoint now) {
-  const std::optional<Turn> turn = queue_.Next(now);
+  const std::optional<Dispatch> turn = queue_.Next(now);
   if (!turn) return std::nullopt;
   const Waiting who = Take(turn->ticket);
   work_ -= who.work;
   return Called{turn->ticket, who, turn->expired};
 }
 
-// Climbs nine times as far as it falls: it rests where nine of ten are below it.
+// Follows the 90th percentile: rises nine times as fast as it falls.
 void LateLast::LearnBesidePrefill(double seconds) {
   beside_prefill_ += kBesideStep * (seconds > beside_prefill_ ? 0.9 : -0.1);
   beside_prefill_ = std::clamp(beside_prefill_, 0.0, conf::ToSeconds(ttft_) / 2);
@@ -84,7 +84,7 @@ uint32_t LateLast::MoveLate(TimePoint now) {
   return lost;
 }
 
-// All wait equally long at most, so that the first to come is the first to go.
+// All have the same longest wait, so the first to arrive expires first.
 void LateLast::DropExpired(TimePoint now, const std::function<void(const Waiting&)>& dropped) {
   while (const Waiting* first = First(late_)) {
     if (now - first->arrived <= hold_) return;

@@ -1,5 +1,5 @@
-// Who waits at the gateway for a replica of an elastic pool: by arrival, but whoever cannot have a first
-// token in time any more goes behind all who can, but for a part of the turns.
+// The queue at the gateway for a replica of an elastic pool: by arrival, but a request that can no longer
+// have its first token in time goes behind all that can, except for a reserved part of the dispatches.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -18,17 +18,17 @@ namespace router::sim {
 struct Waiting {
   uint32_t request = 0;
   conf::TimePoint arrived{};
-  double work = 0;     // seconds of a replica, that it is reckoned to take
+  double work = 0;     // estimated seconds of a replica
   double prefill = 0;  // seconds of its whole prompt on a replica
-  double cost = 0;     // as AdmissionQueue's
+  double cost = 0;     // as in AdmissionQueue
 };
 
 class LateLast {
  public:
-  // `ttft`: a first token is in time within this. `hold`: nobody waits for longer.
+  // `ttft`: the time within which a first token is in time. `hold`: the longest wait.
   LateLast(conf::Duration ttft, conf::Duration hold);
 
-  // False: it cannot wait.
+  // False: refused.
   bool Enter(const Waiting& who, conf::TimePoint now);
 
   struct Called {
@@ -36,23 +36,23 @@ class LateLast {
     Waiting who;
     bool expired = false;
   };
-  // Whoever goes next; its turn is used once it has been charged, and left with Leave.
+  // Takes the next request out. Call Leave once it is charged to a replica.
   std::optional<Called> Next(conf::TimePoint now);
   void Leave(WaitTicket ticket, conf::TimePoint now) { queue_.Leave(ticket, now); }
 
-  // How long one that was called took to its first token, beyond its own prefill: in time is judged by it.
+  // Learns how long a dispatched request took to its first token beyond its own prefill; predicts lateness.
   void LearnBesidePrefill(double seconds);
-  // Those who cannot be in time any more give way; returns how many are gone, having waited for too long.
+  // Moves requests that can no longer be in time behind the others; returns how many were refused instead.
   uint32_t MoveLate(conf::TimePoint now);
-  // Those who have waited for too long.
+  // Drops requests that have waited too long.
   void DropExpired(conf::TimePoint now, const std::function<void(const Waiting&)>& dropped);
 
   size_t size() const { return held_.size(); }
-  double work() const { return work_; }  // of all, seconds of a replica
+  double work() const { return work_; }  // of all requests, seconds of a replica
   conf::Duration oldest(conf::TimePoint now);
 
  private:
-  using Order = std::deque<WaitTicket>;  // by arrival; those that have left are dropped on the way
+  using Order = std::deque<WaitTicket>;  // by arrival; tickets that have left are dropped in passing
   enum Band : uint32_t { kInTime, kLate };
 
   bool Enter(const Waiting& who, Band band, conf::TimePoint now);

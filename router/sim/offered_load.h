@@ -1,8 +1,8 @@
-// Recorded traffic as the simulation's requests, at any rate, and the load that it is for a pool.
+// Recorded traffic as requests of the simulation, at any rate, and the load that it is for a pool.
 //
-// A load is a share of what the pool could do if it found what one cache as large as all of its own would
-// hold, and always decoded full batches: replica-seconds asked for over replica-seconds there. No routing
-// gets there, so that every policy is past its best at 97 %.
+// The load is the replica-seconds that the requests need, divided by those that the pool has, if it found all
+// that one cache as large as all of its own would hold and always decoded full batches. No routing reaches
+// that, so every policy is past its best at 97 %.
 #pragma once
 
 #include <span>
@@ -14,20 +14,20 @@
 
 namespace router::sim {
 
-// Each block becomes blocks of kBlockTokens, chained. Calls without blocks share nothing; those without a
-// token to read or to write are left out.
+// Splits each block into chained blocks of kBlockTokens. Calls without blocks share nothing; calls without
+// input or output tokens are left out.
 std::vector<Request> RequestsOf(std::span<const Call> calls);
 
-// The same requests, `factor` times as fast.
+// The same requests at `factor` times the rate.
 std::vector<Request> Faster(std::vector<Request> requests, double factor);
 
-// Replica-seconds of one replica with `profile` that the requests ask for, a share `hits` of the prompts'
-// tokens being cached.
+// Seconds that one replica with `profile` needs for the requests, if a share `hits` of their prompt tokens is
+// cached.
 double DemandSeconds(std::span<const Request> requests, const scheduler::engine::Profile& profile,
                      double hits);
 
-// How much faster the requests must come to load as many replicas as `replicas` (0.75 of eight when every
-// second runs at half the rate) by so much.
+// The speed-up at which the requests load `replicas` replicas by `load`. Replicas of half the speed count
+// half, so eight of which every second one is slow count as six.
 double SpeedUpFor(double load, double replicas, std::span<const Request> requests,
                   const scheduler::engine::Profile& profile, double hits);
 

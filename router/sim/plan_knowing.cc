@@ -14,7 +14,7 @@ std::vector<uint32_t> PlanKnowing(std::span<const Request> requests, const engin
                                   double hits, double utilization, uint32_t bucket, uint32_t most) {
   if (requests.empty()) return {};
   const autoscale::Capacity c = autoscale::CapacityOf(engine);
-  // Of a full batch of such requests.
+  // Mean context and step time of a full batch of such requests.
   double tokens = 0;
   double contexts = 0;
   for (const Request& request : requests) {
@@ -31,7 +31,7 @@ std::vector<uint32_t> PlanKnowing(std::span<const Request> requests, const engin
   std::vector<double> work(bucket_of(requests.back().at) + 1, 0);
   for (const Request& request : requests) {
     work[bucket_of(request.at)] += request.prompt_tokens * (1 - hits) * c.prefill_token;
-    // Decoding goes on while the answer is written.
+    // Decoding is spread over the time that the answer takes.
     const double each = c.step_sequence +
                         c.context_token * (request.prompt_tokens + request.output_tokens / 2.0) +
                         c.step_base / batch * (request.prompt_tokens + request.output_tokens / 2.0) / context;

@@ -1,4 +1,4 @@
-// What somebody would run who knows the traffic that will come.
+// The sizing plan of an oracle that knows the traffic in advance.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace router::sim {
 
-// By second: the replicas that keep the work that arrives within `bucket` seconds (the present one, and the
-// next) at `utilization`, at least one.
+// Replicas for each second: as many as keep utilization at `utilization` for the work that arrives in the
+// present and in the next bucket of `bucket` seconds; at least one, at most `most`.
 std::vector<uint32_t> PlanKnowing(std::span<const Request> requests, const scheduler::engine::Profile& engine,
                                   double hits, double utilization, uint32_t bucket, uint32_t most);
 

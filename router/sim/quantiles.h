@@ -1,4 +1,4 @@
-// Mean and quantiles of what was measured; the lower neighbour where a quantile lies between two.
+// Mean and quantiles of samples; a quantile between two samples is the lower one.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ struct Quantiles {
   double mean = 0, p50 = 0, p90 = 0, p99 = 0;
 };
 
-// Sorts `values`; zeros of none.
+// Sorts `values`. All zero when there are none.
 Quantiles QuantilesOf(std::vector<double>& values);
 
 }  // namespace router::sim

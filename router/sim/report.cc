@@ -2,32 +2,32 @@
 
 namespace router::sim {
 
-void Tally::Waited(conf::Duration at_gateway) {
+void ReportBuilder::Waited(conf::Duration at_gateway) {
   wait_.push_back(conf::ToSeconds(at_gateway));
 }
 
-void Tally::Chosen(int64_t promised, int64_t offered) {
+void ReportBuilder::Chosen(int64_t promised, int64_t offered) {
   predicted_tokens_ += static_cast<uint64_t>(promised);
   offered_tokens_ += static_cast<uint64_t>(offered);
 }
 
-void Tally::Prompt(uint32_t tokens, uint32_t cached) {
+void ReportBuilder::Prompt(uint32_t tokens, uint32_t cached) {
   prompt_tokens_ += tokens;
   cached_tokens_ += cached;
 }
 
-void Tally::FirstToken(conf::Duration since_arrival) {
+void ReportBuilder::FirstToken(conf::Duration since_arrival) {
   ttft_.push_back(conf::ToSeconds(since_arrival));
   if (since_arrival <= slo_) ++in_time_;
 }
 
-void Tally::LastToken(conf::Duration since_arrival, conf::Duration since_first, uint32_t tokens) {
+void ReportBuilder::LastToken(conf::Duration since_arrival, conf::Duration since_first, uint32_t tokens) {
   if (tokens > 1) token_time_.push_back(conf::ToSeconds(since_first) / (tokens - 1));
   total_.push_back(conf::ToSeconds(since_arrival));
   ++counts.finished;
 }
 
-Report Tally::Made(uint64_t requests, conf::Duration lasted) {
+Report ReportBuilder::Build(uint64_t requests, conf::Duration lasted) {
   const auto share = [](uint64_t part, uint64_t whole) {
     return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
   };

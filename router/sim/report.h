@@ -1,4 +1,4 @@
-// What a simulated pool is asked of, and how it is counted.
+// The figures of a simulated pool, and how they are counted.
 #pragma once
 
 #include <cstdint>
@@ -13,41 +13,41 @@ struct Report {
   uint64_t requests = 0;
   uint64_t finished = 0;
   uint64_t broken = 0;   // after the first token
-  uint64_t refused = 0;  // nobody could take them, or not in time
+  uint64_t refused = 0;  // no replica could take them, or not in time
   uint64_t held = 0;     // waited at the gateway
   uint64_t retried = 0;
   double hit_ratio = 0;        // prompt tokens found in the engines' caches
-  double predicted_ratio = 0;  // that the index promised of the chosen replica
-  double offered_ratio = 0;    // that it promised of the best holder, chosen or not
-  Quantiles wait;              // seconds at the gateway, of those that were held
+  double predicted_ratio = 0;  // prompt tokens that the index predicted for the chosen replica
+  double offered_ratio = 0;    // prompt tokens that it predicted for the best holder, chosen or not
+  Quantiles wait;              // seconds at the gateway, of held requests
   Quantiles ttft;              // seconds
   Quantiles token_time;        // seconds between tokens, mean of each request
   Quantiles total;             // seconds from arrival to the last token
   double within_slo = 0;       // share of all requests
-  double spread = 0;           // most busy replica's computed prompt tokens, over the mean
-  double seconds = 0;          // until the last one was done
+  double spread = 0;           // computed prompt tokens of the busiest replica over the mean
+  double seconds = 0;          // until the last request ended
   uint64_t preemptions = 0;
   uint64_t adapter_loads = 0;
-  uint64_t handed_over = 0;  // prompts computed by another replica than the one that answered
+  uint64_t remote_prefill = 0;  // prompts computed by another replica than the one that answered
 };
 
-// Counts while the requests run.
-class Tally {
+// Collects samples while the requests run.
+class ReportBuilder {
  public:
-  explicit Tally(conf::Duration slo) : slo_(slo) {}
+  explicit ReportBuilder(conf::Duration slo) : slo_(slo) {}
 
-  // What only grows: from `finished` to `retried`, and what was handed over.
+  // Plain counters, from `finished` to `retried` and remote_prefill; the caller increments them.
   Report counts;
 
   void Waited(conf::Duration at_gateway);
-  // Tokens of its prompt that the index promised: of the replica that was chosen, and the most of any.
+  // Prompt tokens that the index predicted: for the chosen replica, and the most of any.
   void Chosen(int64_t promised, int64_t offered);
   void Prompt(uint32_t tokens, uint32_t cached);
   void FirstToken(conf::Duration since_arrival);
   void LastToken(conf::Duration since_arrival, conf::Duration since_first, uint32_t tokens);
 
-  // `counts`, with what all these come to.
-  Report Made(uint64_t requests, conf::Duration lasted);
+  // `counts` completed by the figures of all samples.
+  Report Build(uint64_t requests, conf::Duration lasted);
 
  private:
   const conf::Duration slo_;

@@ -29,7 +29,7 @@ nlohmann::ordered_json AsJson(const Report& r) {
           {"spread", r.spread},
           {"preemptions", r.preemptions},
           {"adapter_loads", r.adapter_loads},
-          {"handed_over", r.handed_over},
+          {"handed_over", r.remote_prefill},
           {"seconds", r.seconds}};
 }
 

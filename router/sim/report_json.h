@@ -1,4 +1,4 @@
-// A pool's report as JSON: times in seconds, ratios from 0 to 1.
+// A report as JSON: times in seconds, ratios from 0 to 1.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

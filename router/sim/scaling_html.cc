@@ -89,7 +89,7 @@ std::string DemandAndCapacity(const SizedBy& way, const TimeScale& time) {
   return Plot("Demand and capacity", "replicas", time,
               {line("paid for", 0, [](const ElasticSample& s) { return double(s.replicas()); }),
                line("ready", 1, [](const ElasticSample& s) { return double(s.ready); }),
-               line("demand, as reckoned", 2, [](const ElasticSample& s) { return s.demand; }),
+               line("estimated demand", 2, [](const ElasticSample& s) { return s.demand; }),
                line("work that arrived", 3, [](const ElasticSample& s) { return s.work; })});
 }
 
@@ -172,28 +172,28 @@ std::string AsHtml(const StudyFacts& facts, Ways ways) {
   std::string out = scheduler::sim::Heading(title, head);
   out += Section(
       "Figures",
-      "Replicas are paid for from their launch until they have drained. An oracle knows the trace and "
-      "waits for no replica. In time: of all first tokens. Mean and most: replicas. Ups: times at which "
-      "there were to be "
-      "more; a flap is one within five minutes of a decrease. Wait: the longest at the gateway.",
+      "Replicas cost from their launch until they have drained. The oracle knows the trace, and its replicas "
+      "start at once. In time: share of first tokens. Mean and most: number of replicas. Ups: increases of "
+      "the number of replicas; a flap is an increase within five minutes after a decrease. Wait: the longest "
+      "wait at the gateway.",
       Table(facts, ways));
   out += Section(
       fmt::format("Demand and capacity: {}", ways.front().name),
-      "Work is what arrived, in replicas that it keeps busy. What is paid for and not ready starts or "
-      "drains.",
+      "Work: the replicas that the arriving requests keep busy. Replicas that are paid for and not ready are "
+      "starting or draining.",
       DemandAndCapacity(ways.front(), time));
-  out += Section("Replicas", "That are paid for, by each way to size the pool.",
+  out += Section("Replicas", "Replicas that are paid for, by way to size the pool.",
                  ForEach(ways, "Replicas over time", "replicas", time,
                          [](const ElasticSample& s) { return double(s.replicas()); }));
   out += Section(
       "First tokens",
-      fmt::format("Quantiles of each step; shorter ones than {:g} s stand at the bottom. Long series are "
+      fmt::format("Quantiles of each step; times below {:g} s are drawn at the bottom. Long series are "
                   "thinned to {} points, each the mean of its neighbours.",
                   kShortestTtft, kPoints),
       FirstTokens(ways, facts, time, "TTFT, half of the requests within", &ElasticSample::ttft_p50) +
           FirstTokens(ways, facts, time, "TTFT, 99 % of the requests within", &ElasticSample::ttft_p99) +
           ForEach(ways, "First tokens that came late", "late (%)", time, LateShare));
-  out += Section("Waiting at the gateway", "Requests that no replica had room for.",
+  out += Section("Waiting at the gateway", "Requests that wait because no replica has headroom.",
                  ForEach(ways, "Held requests", "requests", time,
                          [](const ElasticSample& s) { return double(s.held); }));
   return scheduler::sim::Page(title, out);

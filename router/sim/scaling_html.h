@@ -1,5 +1,5 @@
-// A page of a study (scaling_study.h): the figures of each way to size the pool, and how demand, capacity,
-// replicas and first tokens went over time. One file that loads nothing.
+// The HTML page of a study (scaling_study.h): a table of each way to size the pool, and plots of demand,
+// capacity, replicas and first tokens over time. One file without external resources.
 #pragma once
 
 #include <span>

@@ -13,23 +13,23 @@
 
 namespace router::sim {
 
-// As many clients: each request is sent `copies` times, from its time up to `spread` later.
+// Multiplies clients: each request is sent `copies` times, within `spread` after its time.
 std::vector<Request> Copied(std::span<const Request> requests, uint32_t copies, conf::Duration spread,
                             uint64_t seed);
-// The requests again and again, for so long.
+// Repeats the requests for `length`.
 std::vector<Request> Looped(std::span<const Request> requests, conf::Duration length);
 
-// Requests in flight on one replica that is busy for this part of its time with such requests: what an
-// operator would find by trying, and give kpa and hpa as their target.
+// Requests in flight on one replica at this utilization by such requests: the target that an operator would
+// find by trial and give to the laws kpa and hpa.
 double InFlightAt(double utilization, std::span<const Request> requests,
                   const scheduler::engine::Profile& engine, double hits);
 
-// Replicas to begin with: those that the first five minutes keep busy for 0.8 of their time, so that the
-// simulation does not begin with a cold start that a pool in operation would not have had.
+// Replicas to begin with: those that the first five minutes keep 80 % busy, so that the simulation does not
+// begin with a cold start that a running pool would not have.
 uint32_t InitialFor(std::span<const Request> requests, const scheduler::engine::Profile& engine, double hits,
                     const scheduler::autoscale::ScalingPolicy& policy);
 
-// A way to size the pool, and what came of it.
+// A way to size the pool, and its result.
 struct SizedBy {
   std::string name;
   ElasticReport report;
@@ -41,10 +41,10 @@ struct Oracle {
   double utilization = 0;
 };
 
-// Who knows the trace, and whose replicas are there at once: of plans that keep replicas busy to one part of
-// their time, in buckets of 10 to 60 s, the one with the fewest replica-seconds of those that attain the
-// policy's `attainment` of first tokens; when none does, the one that attains most. Nothing when
-// `keep_going` says so.
+// An oracle that knows the trace and whose replicas start at once. Of plans with constant utilization in
+// buckets of 10 to 120 s it takes the one with the fewest replica-seconds that attains the policy's
+// `attainment` of first tokens, or the one that attains most when none does. Nothing when `keep_going`
+// returns false.
 std::optional<Oracle> FindOracle(const ElasticOptions& options, std::span<const Request> requests,
                                  double hits, const std::function<bool(size_t)>& keep_going = {});
 

@@ -37,7 +37,7 @@ conf::Duration Seconds(double seconds) {
   return conf::Duration(static_cast<int64_t>(seconds * 1e9));
 }
 
-// What is wrong with the row, or nothing and the window.
+// Reads a row into `window`. Returns what is wrong, or an empty string.
 std::string ReadWindow(std::string_view line, Window& window) {
   std::array<std::string_view, kFields> fields;
   for (size_t i = 0; i < kFields; ++i) {
@@ -49,7 +49,7 @@ std::string ReadWindow(std::string_view line, Window& window) {
     line.remove_prefix(comma == std::string_view::npos ? line.size() : comma + 1);
   }
   const auto from = Number(fields[0], 0, kLongestDay);
-  if (!from) return "begin: expected seconds since the begin of the trace, within a year";
+  if (!from) return "begin: expected seconds since the start of the trace, within a year";
   const auto rate = Number(fields[1], 0, kMostRate);
   if (!rate) return fmt::format("rate: expected requests a second, from 0 to {:g}", kMostRate);
   window = {.from = Seconds(*from), .rate = *rate};
@@ -107,7 +107,7 @@ void ReadSpans(const ServegenFile& file, ServegenClient& client, scheduler::io::
     const std::string pointer = "/" + scheduler::io::Visible(key);
     const auto from = Number(key, 0, kLongestDay);
     if (!from) {
-      wrong(pointer, "expected the begin of a span, in seconds within a year");
+      wrong(pointer, "expected the start of a span, in seconds within a year");
       continue;
     }
     ServegenClient::Span span{.from = Seconds(*from), .input = {}, .output = {}};
@@ -127,14 +127,14 @@ void ReadSpans(const ServegenFile& file, ServegenClient& client, scheduler::io::
       }
       *histogram = *std::move(found);
     }
-    // A span in which nobody sent anything has none.
+    // A span without requests has empty histograms.
     if (read && !span.input.empty() && !span.output.empty()) client.spans.push_back(std::move(span));
   }
   std::ranges::sort(client.spans, {}, &ServegenClient::Span::from);
   if (client.spans.empty() && report.problems.empty()) wrong("", "has no span with tokens of both");
 }
 
-// Marsaglia and Tsang's method; of mean `shape`.
+// A Gamma variate with mean `shape` (Marsaglia and Tsang).
 double Gamma(scheduler::Rng& rng, double shape) {
   if (shape < 1) {
     const double whole = Gamma(rng, shape + 1);
@@ -150,7 +150,7 @@ double Gamma(scheduler::Rng& rng, double shape) {
   }
 }
 
-// Seconds to the next request, at one a second on the mean.
+// Seconds to the next request, with mean 1.
 double Gap(scheduler::Rng& rng, const Window& window) {
   if (window.gaps == Gaps::kGamma) return Gamma(rng, window.shape) / window.shape;
   const double power = 1 / window.shape;
@@ -250,7 +250,7 @@ std::optional<std::vector<Call>> Mixed(std::span<const ServegenClient> clients,
   for (size_t p = 0; p < parts.size(); ++p) {
     const ServegenClient& client = clients[parts[p].client];
     const conf::Duration day = client.length();
-    // Where the client is in its day when the window begins.
+    // The time of the client's day at which the window begins.
     const conf::Duration into = (window.from + day - parts[p].shift % day) % day;
     for (conf::Duration begin = window.from - into; begin < end; begin += day) {
       for (size_t w = 0; w < client.windows.size(); ++w) {

@@ -1,4 +1,4 @@
-// One cache as large as all: what routing is compared with.
+// One cache as large as all replicas' caches together: a bound for routing.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace router::sim {
 
-// The share of prompt tokens that one LRU cache of so many blocks would have held, every request being
-// computed the moment it arrives: what no routing over caches of that size in all is likely to exceed.
+// The share of prompt tokens that one LRU cache of so many blocks holds, if every request is computed when it
+// arrives. Routing over caches of that total size hardly exceeds it.
 double SharedCacheHitRatio(std::span<const Request> requests, uint64_t blocks);
 
 }  // namespace router::sim

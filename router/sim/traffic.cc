@@ -67,7 +67,7 @@ Row ReadMooncake(std::string_view line) {
     return found->get<uint64_t>();
   };
   const auto at = number("timestamp", static_cast<uint64_t>(kLongestTrace / std::chrono::milliseconds(1)));
-  if (!at) return {.defect = "timestamp: expected milliseconds since the begin of the trace"};
+  if (!at) return {.defect = "timestamp: expected milliseconds since the start of the trace"};
   const auto input = number("input_length", kMaxCallTokens);
   if (!input) return {.defect = fmt::format("input_length: expected {}", kTokens)};
   const auto output = number("output_length", kMaxCallTokens);

@@ -1,5 +1,5 @@
-// Traffic: the calls of a recorded hour of inference, by time: how long each prompt and answer was, and,
-// where the trace tells it, which blocks of 512 tokens prompts have in common.
+// Recorded inference traffic: calls by time, with the lengths of prompt and answer and, where the trace has
+// them, the blocks of 512 tokens that prompts share.
 //
 // Pure: texts in, calls out. A row that is malformed, out of bounds or earlier than the one before it is left
 // out, counted and named by file and line.
@@ -21,17 +21,18 @@ inline constexpr uint32_t kTrafficBlockTokens = 512;
 inline constexpr uint32_t kMaxCallTokens = 1u << 24;  // of a prompt, and of an answer
 
 struct Call {
-  conf::Duration at{};  // since the begin of the trace
+  conf::Duration at{};  // since the start of the trace
   uint32_t input = 0;   // tokens
   uint32_t output = 0;
-  std::vector<uint64_t> blocks;  // of kTrafficBlockTokens each, the last one not full; empty: shares nothing
+  std::vector<uint64_t>
+      blocks;  // of kTrafficBlockTokens each, the last may be shorter; empty: shares nothing
 };
 
-// azure: CSV of TIMESTAMP,ContextTokens,GeneratedTokens. mooncake: a JSON object a line with timestamp (ms),
-// input_length, output_length and hash_ids.
+// azure: CSV of TIMESTAMP,ContextTokens,GeneratedTokens. mooncake: one JSON object per line with timestamp
+// (ms), input_length, output_length and hash_ids.
 enum class TrafficFormat : uint8_t { kAzure, kMooncake };
 
-// azure for .csv, mooncake for all else.
+// azure for .csv, mooncake for all other names.
 TrafficFormat TrafficFormatOf(std::string_view path);
 
 struct TrafficWindow {
@@ -41,7 +42,7 @@ struct TrafficWindow {
 };
 
 struct Traffic {
-  std::vector<Call> calls;  // those that begin in the window, in order of time
+  std::vector<Call> calls;  // of the window, by time
   scheduler::io::LineReport report;
 };
 

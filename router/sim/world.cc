@@ -12,10 +12,10 @@
 #include <string>
 #include <utility>
 
-#include "router/admission/room.h"
-#include "router/admission/turn_plan.h"
-#include "router/handover.h"
-#include "router/pool_watch.h"
+#include "router/admission/dispatch_plan.h"
+#include "router/admission/headroom_search.h"
+#include "router/outlier_detection.h"
+#include "router/prefill_transfer.h"
 
 namespace router::sim {
 namespace {
@@ -28,9 +28,9 @@ constexpr TimePoint kBegin{std::chrono::seconds(1'000'000)};
 constexpr size_t kHolders = 16;
 constexpr uint32_t kAffinityTokens = 256;
 constexpr Duration kTick = std::chrono::seconds(1);
-constexpr Duration kCallEvery = std::chrono::milliseconds(20);  // while requests wait, as the gateway does
-constexpr uint64_t kTokenBytes = 4;                             // of a prompt that waits
-constexpr uint64_t kFootprint = 8 << 10;                        // ... beside its text
+constexpr Duration kCallEvery = std::chrono::milliseconds(20);  // while requests wait, as in the gateway
+constexpr uint64_t kTokenBytes = 4;                             // of a waiting prompt
+constexpr uint64_t kFootprint = 8 << 10;                        // of a waiting request, beside its prompt
 constexpr size_t kTellEvery = 100;                              // requests
 
 std::string AdapterName(uint32_t adapter) {
@@ -42,9 +42,9 @@ RouteTable MakeTable(const Options& options) {
   model.name = "m";
   model.policy = options.policy;
   model.cost = options.cost;
-  model.watch.hung_after = options.hung_after;
-  if (options.prefills > 0) model.handover = options.handover;
-  if (options.queue) model.room = options.queue->room;
+  model.outliers.hung_after = options.hung_after;
+  if (options.prefills > 0) model.prefill_transfer = options.prefill_transfer;
+  if (options.queue) model.headroom = options.queue->headroom;
   for (size_t i = 0; i < options.replicas.size(); ++i) {
     ReplicaSpec replica;
     replica.identity = "m/" + std::to_string(i);
@@ -58,16 +58,16 @@ RouteTable MakeTable(const Options& options) {
     of.base = models.front().name;
     of.policy = options.policy;
     of.cost = options.cost;
-    of.room = models.front().room;
+    of.headroom = models.front().headroom;
   }
   auto table = RouteTable::Build(std::move(models));
   if (!table.ok()) std::abort();
   return *std::move(table);
 }
 
-class World {
+class PoolSimulation {
  public:
-  World(const Options& options, std::span<const Request> requests)
+  PoolSimulation(const Options& options, std::span<const Request> requests)
       : options_(options),
         requests_(requests),
         table_(MakeTable(options)),
@@ -77,7 +77,7 @@ class World {
         queue_(options.queue ? options.queue->admission : AdmissionSpec()),
         rng_(options.seed),
         flights_(requests.size()),
-        tally_(options.slo) {
+        report_(options.slo) {
     for (const engine::Profile& profile : options.replicas) {
       engine::Profile loaded = profile;
       loaded.load_time = {};
@@ -87,7 +87,7 @@ class World {
           {.max_running = profile.max_running, .kv_tokens = int64_t{profile.kv_blocks} * profile.block_size});
       index_.SetCapacity(*load_[id].member, profile.kv_blocks);
       if (!options.kv_events) continue;
-      index_.SetHeard(*load_[id].member, true);
+      index_.SetReporting(*load_[id].member, true);
       engines_.back().model.RecordKvChangesTo(&engines_.back().changes);
     }
     std::ranges::sort(options_.faults, {}, &Fault::at);
@@ -96,36 +96,36 @@ class World {
   Report Run(const std::function<bool(size_t)>& keep_going);
 
  private:
-  struct Replica {
-    explicit Replica(engine::Profile profile) : model(std::move(profile), kBegin) {}
+  struct SimulatedReplica {
+    explicit SimulatedReplica(engine::Profile profile) : model(std::move(profile), kBegin) {}
 
     engine::Model model;
     bool dead = false;
     bool hung = false;
     std::vector<uint32_t> there = {};            // requests
     uint64_t computed = 0;                       // prompt tokens
-    std::vector<engine::KvChange> changes = {};  // of its cache, where it tells them
+    std::vector<engine::KvChange> changes = {};  // of its cache, where it reports them
   };
   struct Flight {
     Charge charge;
-    Charge prefill;                   // while its prompt is computed elsewhere
-    std::optional<size_t> handed_to;  // the replica that will answer, until it has the prompt
-    bool handed_over = false;
+    Charge prefill;                    // while its prompt is computed elsewhere
+    std::optional<size_t> answers_at;  // the answering replica, until the prompt has arrived there
+    bool remote_prefill = false;
     bool was_held = false;  // at the gateway
     std::vector<ReplicaId> tried;
     std::optional<TimePoint> first_token;
   };
   struct Held {
     uint32_t request = 0;
-    KeptFacts facts;
+    OwnedPickFacts facts;
   };
   struct Sample {
     TimePoint at;
     std::vector<std::pair<Telemetry, EngineSignals::Charged>> replicas;
-    std::vector<std::vector<std::string>> adapters;  // in use, by replica; empty where there are none at all
+    std::vector<std::vector<std::string>> adapters;  // in use, by replica; empty without adapters
   };
 
-  // Spread evenly, the same ones whatever the policy.
+  // Whether the answer is not streamed: evenly spread, the same requests under every policy.
   bool ComesWhole(uint32_t index) const {
     return std::floor((index + 1) * options_.whole) > std::floor(index * options_.whole);
   }
@@ -160,25 +160,25 @@ class World {
   AdmissionQueue queue_;
   absl::flat_hash_map<WaitTicket, Held> held_;
   scheduler::Rng rng_;
-  std::deque<Replica> engines_;
+  std::deque<SimulatedReplica> engines_;
   std::vector<Flight> flights_;
   std::deque<Sample> samples_;
-  std::multimap<TimePoint, uint32_t> on_the_way_;  // prompts, by when they arrive
+  std::multimap<TimePoint, uint32_t> on_the_way_;  // transferred prompts, by arrival
   TimePoint now_ = kBegin;
   TimePoint next_sample_ = kBegin;
   TimePoint next_tick_ = kBegin + kTick;
   TimePoint next_call_ = kBegin;
   size_t next_request_ = 0;
   size_t next_fault_ = 0;
-  uint64_t open_ = 0;  // requests under way
+  uint64_t open_ = 0;  // requests in flight
   double expected_output_ = 256;
-  Tally tally_;
+  ReportBuilder report_;
 };
 
-TimePoint World::Next() const {
+TimePoint PoolSimulation::Next() const {
   TimePoint next = TimePoint::max();
   if (next_request_ < requests_.size()) next = kBegin + requests_[next_request_].at;
-  for (const Replica& replica : engines_) {
+  for (const SimulatedReplica& replica : engines_) {
     if (!replica.dead && !replica.hung) next = std::min(next, replica.model.NextStep());
   }
   if (options_.telemetry_age > Duration::zero()) next = std::min(next, next_sample_);
@@ -189,7 +189,7 @@ TimePoint World::Next() const {
   return next;
 }
 
-void World::TakeSample() {
+void PoolSimulation::TakeSample() {
   Sample sample{now_, {}, {}};
   for (size_t i = 0; i < engines_.size(); ++i) {
     const engine::Model& model = engines_[i].model;
@@ -203,7 +203,7 @@ void World::TakeSample() {
   samples_.push_back(std::move(sample));
 }
 
-void World::Deliver() {
+void PoolSimulation::Deliver() {
   if (options_.telemetry_age == Duration::zero()) TakeSample();
   while (!samples_.empty() && samples_.front().at + options_.telemetry_age <= now_) {
     for (size_t i = 0; i < engines_.size(); ++i) {
@@ -219,7 +219,7 @@ void World::Deliver() {
   }
 }
 
-size_t World::MatchesFor(uint32_t index, std::span<PrefixMatch> matches) {
+size_t PoolSimulation::MatchesFor(uint32_t index, std::span<PrefixMatch> matches) {
   const Request& request = requests_[index];
   std::array<prefix::Holder, kHolders> holders;
   const size_t held = index_.Find(request.blocks, now_, holders);
@@ -227,70 +227,71 @@ size_t World::MatchesFor(uint32_t index, std::span<PrefixMatch> matches) {
   return MatchesOf(load_, std::span(holders).first(held), request.blocks.size(), whole, matches);
 }
 
-PickFacts World::FactsOf(uint32_t index, std::span<const PrefixMatch> matches) const {
+PickFacts PoolSimulation::FactsOf(uint32_t index, std::span<const PrefixMatch> matches) const {
   const Request& request = requests_[index];
   const size_t affinity = std::min<size_t>(kAffinityTokens / kBlockTokens, request.blocks.size());
   return {
       .tokens = request.prompt_tokens + static_cast<int64_t>(expected_output_),
       .prompt_tokens = request.prompt_tokens,
       .output_tokens = static_cast<int64_t>(expected_output_),
-      .whole = ComesWhole(index),
+      .not_streamed = ComesWhole(index),
       .max_output = 4 * int64_t{request.output_tokens},
       .affinity = affinity > 0 ? request.blocks[affinity - 1] : 0,
       .cached = matches,
-      .may_hand_over = true,
-      .prefer_room = flights_[index].was_held,
+      .may_split = true,
+      .prefer_headroom = flights_[index].was_held,
   };
 }
 
-// What the gateway does with one who comes: stages/admit.cc. Adapters have no queues of their own here.
-void World::Come(uint32_t index) {
+// Admits an arriving request as the gateway does (gateway/request/admit.cc), except that adapters have no
+// queues of their own.
+void PoolSimulation::Come(uint32_t index) {
   if (!options_.queue) return Send(index);
   Deliver();
   std::array<PrefixMatch, kHolders> matches;
   const PickFacts facts = FactsOf(index, std::span(matches).first(MatchesFor(index, matches)));
-  const TurnPlan::Going going =
-      TurnPlan(table_, ModelId{0}, load_, now_, rng_).Ask(ModelId{requests_[index].adapter}, facts);
+  const DispatchPlan::Advice going =
+      DispatchPlan(table_, ModelId{0}, load_, now_, rng_).Consider(ModelId{requests_[index].adapter}, facts);
   if (held_.empty()) {
-    const RoomFound found = LookForRoom(table_, ModelId{0}, load_, 1, now_);
+    const HeadroomFound found = FindHeadroom(table_, ModelId{0}, load_, 1, now_);
     if (!found.expected() || (found.replicas > 0 && going.now)) return Send(index);
     next_call_ = now_ + kCallEvery;
   }
-  const double yields = options_.queue->shorter_first * conf::ToSeconds(going.takes);
-  const Entered entered =
+  const double order_delay = options_.queue->shorter_first * conf::ToSeconds(going.takes);
+  const QueuePosition entered =
       queue_.Enter({.tenant = "t",
                     .cost = static_cast<double>(facts.prompt_tokens + 2 * facts.output_tokens),
                     .bytes = kTokenBytes * static_cast<uint64_t>(facts.prompt_tokens) + kFootprint,
                     .deadline = now_ + options_.queue->max_wait,
-                    .yields = Duration(static_cast<int64_t>(1e9 * yields))},
+                    .order_delay = Duration(static_cast<int64_t>(1e9 * order_delay))},
                    now_);
-  if (entered.refused != WaitRefusal::kNone) {
-    ++tally_.counts.refused;
+  if (entered.refused != QueueRefusal::kNone) {
+    ++report_.counts.refused;
     return;
   }
-  held_.emplace(entered.ticket, Held{index, KeptFacts(facts)});
-  ++tally_.counts.held;
+  held_.emplace(entered.ticket, Held{index, OwnedPickFacts(facts)});
+  ++report_.counts.held;
   flights_[index].was_held = true;
   CallWaiting();
 }
 
-// Each turn is used, and charged, before the next is given.
-void World::CallWaiting() {
+// Each dispatched request is charged before the next one is taken.
+void PoolSimulation::CallWaiting() {
   if (held_.empty()) return;
   Deliver();
   while (!held_.empty()) {
-    const std::optional<Turn> turn =
-        NextToGo(queue_, table_, ModelId{0}, load_, 0, false, now_, rng_, [&](WaitTicket ticket) {
+    const std::optional<Dispatch> turn =
+        NextDispatch(queue_, table_, ModelId{0}, load_, 0, false, now_, rng_, [&](WaitTicket ticket) {
           const Held& held = held_.at(ticket);
-          return Asking{ModelId{requests_[held.request].adapter}, &held.facts.get()};
+          return WaitingRequest{ModelId{requests_[held.request].adapter}, &held.facts.get()};
         });
     if (!turn) return;
     const auto held = held_.find(turn->ticket);
     const uint32_t index = held->second.request;
     held_.erase(held);
-    tally_.Waited(turn->waited);
+    report_.Waited(turn->waited);
     if (turn->expired) {
-      ++tally_.counts.refused;
+      ++report_.counts.refused;
       continue;
     }
     Send(index);
@@ -298,7 +299,7 @@ void World::CallWaiting() {
   }
 }
 
-void World::Send(uint32_t index) {
+void PoolSimulation::Send(uint32_t index) {
   const Request& request = requests_[index];
   Flight& flight = flights_[index];
   std::array<PrefixMatch, kHolders> matches;
@@ -306,56 +307,58 @@ void World::Send(uint32_t index) {
     Deliver();
     const size_t known = MatchesFor(index, matches);
     const PickFacts facts = FactsOf(index, std::span(matches).first(known));
-    Pair pair = PickPair(table_, ModelId{request.adapter}, load_, facts, flight.tried, {}, now_, rng_);
+    ReplicaPair pair =
+        PickReplicaPair(table_, ModelId{request.adapter}, load_, facts, flight.tried, {}, now_, rng_);
     Decision& decision = pair.answer;
     if (!decision.replica || flight.tried.size() > options_.max_retries) {
-      ++tally_.counts.refused;
+      ++report_.counts.refused;
       return;
     }
     const auto at = static_cast<size_t>(*decision.replica);
-    Replica& replica = engines_[at];
+    SimulatedReplica& replica = engines_[at];
     flight.tried.push_back(*decision.replica);
-    if (flight.tried.size() > 1) ++tally_.counts.retried;
+    if (flight.tried.size() > 1) ++report_.counts.retried;
     if (replica.dead) {
       decision.charge.Report(Outcome::kBad, now_);
       continue;
     }
-    flight.handed_over = pair.prefill.replica.has_value();
-    Decision& computes = flight.handed_over ? pair.prefill : decision;
+    flight.remote_prefill = pair.prefill.replica.has_value();
+    Decision& computes = flight.remote_prefill ? pair.prefill : decision;
     const auto computes_at = static_cast<size_t>(*computes.replica);
     if (engines_[computes_at].dead) {
       computes.charge.Report(Outcome::kBad, now_);
       continue;
     }
-    if (!Begin(computes_at, index, flight.handed_over ? 1 : request.output_tokens, 0)) {
-      ++tally_.counts.refused;
+    if (!Begin(computes_at, index, flight.remote_prefill ? 1 : request.output_tokens, 0)) {
+      ++report_.counts.refused;
       return;
     }
-    tally_.Chosen(computes.cached, known > 0 ? matches[0].tokens : 0);
+    report_.Chosen(computes.cached, known > 0 ? matches[0].tokens : 0);
     flight.charge = std::move(decision.charge);
-    flight.handed_to.reset();
-    if (flight.handed_over) {
+    flight.answers_at.reset();
+    if (flight.remote_prefill) {
       flight.prefill = std::move(pair.prefill.charge);
-      flight.handed_to = at;
-      ++tally_.counts.handed_over;
+      flight.answers_at = at;
+      ++report_.counts.remote_prefill;
     }
     ++open_;
     return;
   }
 }
 
-// Engines cache what they write as well, though no prompt of a trace is known to go on with it.
-std::vector<uint64_t> World::WithAnswer(uint32_t index, uint32_t output_tokens) const {
+// Engines cache generated tokens, too, although no prompt of a trace is known to continue them.
+std::vector<uint64_t> PoolSimulation::WithAnswer(uint32_t index, uint32_t output_tokens) const {
   const Request& request = requests_[index];
   std::vector<uint64_t> blocks = request.blocks;
-  if (blocks.size() < request.prompt_tokens / kBlockTokens) return blocks;  // its end is not known
+  if (blocks.size() < request.prompt_tokens / kBlockTokens)
+    return blocks;  // the blocks of its end are not known
   scheduler::Rng names(options_.seed + index);
   const uint64_t all = (uint64_t{request.prompt_tokens} + output_tokens) / kBlockTokens;
   while (blocks.size() < all) blocks.push_back(names.Next());
   return blocks;
 }
 
-bool World::Begin(size_t at, uint32_t index, uint32_t output_tokens, uint32_t given_tokens) {
+bool PoolSimulation::Begin(size_t at, uint32_t index, uint32_t output_tokens, uint32_t given_tokens) {
   const Request& request = requests_[index];
   const engine::Admission admission = engines_[at].model.Submit({.id = index,
                                                                  .prompt_tokens = request.prompt_tokens,
@@ -370,7 +373,7 @@ bool World::Begin(size_t at, uint32_t index, uint32_t output_tokens, uint32_t gi
   return true;
 }
 
-void World::Leave(size_t replica, uint32_t index) {
+void PoolSimulation::Leave(size_t replica, uint32_t index) {
   std::vector<uint32_t>& there = engines_[replica].there;
   there.erase(std::ranges::find(there, index));
   flights_[index].charge.Release();
@@ -378,14 +381,14 @@ void World::Leave(size_t replica, uint32_t index) {
   --open_;
 }
 
-void World::CountPrompt(size_t at, uint32_t index, uint32_t cached) {
+void PoolSimulation::CountPrompt(size_t at, uint32_t index, uint32_t cached) {
   const Request& request = requests_[index];
-  tally_.Prompt(request.prompt_tokens, cached);
+  report_.Prompt(request.prompt_tokens, cached);
   engines_[at].computed += request.prompt_tokens - cached;
 }
 
-// The prompt is computed, and goes on its way to the replica that answers.
-void World::OnPrefilled(size_t at, uint32_t index, const engine::Event& event) {
+// The prompt is computed and is transferred to the answering replica.
+void PoolSimulation::OnPrefilled(size_t at, uint32_t index, const engine::Event& event) {
   Flight& flight = flights_[index];
   flight.prefill.FirstToken(now_);
   flight.prefill.Report(Outcome::kGood, now_);
@@ -400,11 +403,11 @@ void World::OnPrefilled(size_t at, uint32_t index, const engine::Event& event) {
   on_the_way_.emplace(now_ + Duration(static_cast<int64_t>(seconds * 1e9)), index);
 }
 
-void World::Arrive(uint32_t index) {
+void PoolSimulation::Arrive(uint32_t index) {
   Flight& flight = flights_[index];
-  const size_t at = *std::exchange(flight.handed_to, std::nullopt);
+  const size_t at = *std::exchange(flight.answers_at, std::nullopt);
   const Request& request = requests_[index];
-  flight.charge.Arrived(now_);
+  flight.charge.PrefillArrived(now_);
   if (!engines_[at].dead && Begin(at, index, request.output_tokens, request.prompt_tokens)) return;
   flight.charge.Report(Outcome::kBad, now_);
   flight.charge.Release();
@@ -412,11 +415,11 @@ void World::Arrive(uint32_t index) {
   Send(index);
 }
 
-void World::OnEvent(size_t at, const engine::Event& event) {
+void PoolSimulation::OnEvent(size_t at, const engine::Event& event) {
   const auto index = static_cast<uint32_t>(event.id);
   const Request& request = requests_[index];
   Flight& flight = flights_[index];
-  if (flight.handed_to) {
+  if (flight.answers_at) {
     if (event.finished) OnPrefilled(at, index, event);
     return;
   }
@@ -427,8 +430,8 @@ void World::OnEvent(size_t at, const engine::Event& event) {
     flight.first_token = now_;
     flight.charge.FirstToken(now_);
     flight.charge.Report(Outcome::kGood, now_);
-    tally_.FirstToken(now_ - arrived);
-    if (!flight.handed_over) CountPrompt(at, index, event.cached_tokens);
+    report_.FirstToken(now_ - arrived);
+    if (!flight.remote_prefill) CountPrompt(at, index, event.cached_tokens);
     if (!options_.kv_events && !whole) flight.charge.Hold(request.blocks, now_);
   }
   if (!event.finished) return;
@@ -439,63 +442,63 @@ void World::OnEvent(size_t at, const engine::Event& event) {
     }
   }
   flight.charge.LastToken(event.generated, now_);
-  tally_.LastToken(now_ - arrived, now_ - *flight.first_token, event.generated);
+  report_.LastToken(now_ - arrived, now_ - *flight.first_token, event.generated);
   expected_output_ += 0.05 * (event.generated - expected_output_);
   Leave(at, index);
 }
 
-void World::TakeKvEvents(size_t at) {
+void PoolSimulation::TakeKvEvents(size_t at) {
   const prefix::MemberId member = *load_[static_cast<ReplicaId>(at)].member;
   for (const auto& [block, stored] : engines_[at].changes) {
-    stored ? index_.Tell(block, member, now_) : index_.Retract(block, member);
+    stored ? index_.AddReported(block, member, now_) : index_.Remove(block, member);
   }
   engines_[at].changes.clear();
 }
 
-// Whoever has had no token goes elsewhere; the others' answers have broken off.
-void World::LoseAll(size_t at) {
+// Requests without a token go to another replica; the answers of the others break off.
+void PoolSimulation::LoseAll(size_t at) {
   for (const uint32_t index : std::vector<uint32_t>(engines_[at].there)) {
     Flight& flight = flights_[index];
-    (flight.handed_to ? flight.prefill : flight.charge).Report(Outcome::kBad, now_);
+    (flight.answers_at ? flight.prefill : flight.charge).Report(Outcome::kBad, now_);
     const bool broken = flight.first_token.has_value();
     engines_[at].model.Cancel(index, now_);
     Leave(at, index);
     if (broken) {
-      ++tally_.counts.broken;
+      ++report_.counts.broken;
     } else {
       Send(index);
     }
   }
 }
 
-void World::Strike(const Fault& fault) {
-  Replica& replica = engines_[fault.replica];
+void PoolSimulation::Strike(const Fault& fault) {
+  SimulatedReplica& replica = engines_[fault.replica];
   (fault.kind == FaultKind::kDies ? replica.dead : replica.hung) = true;
   if (!replica.dead) return;
   index_.Clear(*load_[static_cast<ReplicaId>(fault.replica)].member);
   LoseAll(fault.replica);
 }
 
-void World::Tick() {
+void PoolSimulation::Tick() {
   for (size_t i = 0; i < engines_.size(); ++i) {
     Health& health = load_[static_cast<ReplicaId>(i)].health;
     if (health.ClaimDue(now_)) {
       health.OnProbe(engines_[i].dead ? ProbeResult::kFailed : ProbeResult::kGood, now_);
     }
   }
-  std::vector<PoolWatch::Change> changes;
-  PoolWatch::Look(table_, ModelId{0}, load_, now_, changes);
+  std::vector<OutlierChange> changes;
+  DetectOutliers(table_, ModelId{0}, load_, now_, changes);
   for (size_t i = 0; i < engines_.size(); ++i) {
-    const Standing& standing = load_[static_cast<ReplicaId>(i)].standing;
-    if (standing.state() == Standing::State::kHung) LoseAll(i);
+    const OutlierStatus& standing = load_[static_cast<ReplicaId>(i)].outlier;
+    if (standing.state() == OutlierStatus::State::kHung) LoseAll(i);
   }
 }
 
-Report World::Made() {
-  Report report = tally_.Made(requests_.size(), now_ - kBegin);
+Report PoolSimulation::Made() {
+  Report report = report_.Build(requests_.size(), now_ - kBegin);
   double most = 0;
   double sum = 0;
-  for (const Replica& replica : engines_) {
+  for (const SimulatedReplica& replica : engines_) {
     most = std::max(most, static_cast<double>(replica.computed));
     sum += static_cast<double>(replica.computed);
     report.preemptions += replica.model.counters().preemptions;
@@ -505,7 +508,7 @@ Report World::Made() {
   return report;
 }
 
-Report World::Run(const std::function<bool(size_t)>& keep_going) {
+Report PoolSimulation::Run(const std::function<bool(size_t)>& keep_going) {
   std::vector<engine::Event> events;
   size_t told = 0;
   while (next_request_ < requests_.size() || open_ > 0 || !held_.empty()) {
@@ -515,7 +518,7 @@ Report World::Run(const std::function<bool(size_t)>& keep_going) {
       next_sample_ += options_.telemetry_every;
     }
     for (size_t i = 0; i < engines_.size(); ++i) {
-      Replica& replica = engines_[i];
+      SimulatedReplica& replica = engines_[i];
       if (replica.dead || replica.hung || replica.model.NextStep() > now_) continue;
       events.clear();
       replica.model.Step(now_, events);
@@ -563,7 +566,7 @@ engine::Profile Simulated(engine::Profile profile) {
 
 Report Simulate(const Options& options, std::span<const Request> requests,
                 const std::function<bool(size_t sent)>& keep_going) {
-  return World(options, requests).Run(keep_going);
+  return PoolSimulation(options, requests).Run(keep_going);
 }
 
 }  // namespace router::sim

@@ -1,13 +1,12 @@
-// One model's autoscaler: what its policy says that there should be, tick by tick, and what to do about it.
+// One model's autoscaler: how many replicas its policy asks for, tick by tick, and what to do about it.
 //
 //   law -> held requests and idleness -> behavior -> floors and bounds -> which replicas
 //
-// Replicas are counted as they are: those that are ready, those on their way (pending, and those for which no
-// place was found), and those that drain. More: draining ones are taken back before new ones are started.
-// Fewer: those without a place go first, then those on their way, then the ready ones with the least to do. A
-// start that takes more than twice what nine of ten took has failed: its place is given back and another one
-// is started. So neither a replica that never gets ready nor one that cannot be placed keeps the count from
-// following demand.
+// Replicas are counted by state: ready, coming (pending, or without a place so far) and draining. To scale
+// up, draining replicas are taken back before new ones are started. To scale down, replicas without a place
+// go first, then coming ones, then the ready ones with the least to do. A start that takes more than twice as
+// long as nine of ten starts took has failed: it is given up and another one is started. So neither a replica
+// that never gets ready nor one that cannot be placed keeps the count from following demand.
 //
 // Pure but for what it remembers. Times must not go back. One owner.
 #pragma once
@@ -26,11 +25,11 @@
 
 namespace scheduler::autoscale {
 
-// Of a model, at a tick.
+// The signals of a model at a tick.
 struct Signals {
   DemandSignals demand{};
   double in_flight = 0;  // requests, at replicas or held
-  double held = 0;       // of these, at the gateway for want of a replica that can take them
+  double held = 0;       // of these, at the gateway until a replica can take them
 };
 
 enum class ReplicaPhase : uint8_t { kPending, kUnplaced, kReady, kDraining };
@@ -45,9 +44,9 @@ struct ReplicaView {
 struct Decision {
   uint32_t wanted = 0;
   double demand = 0;                  // replicas, of the law demand; else what its rule gave
-  std::string_view why;               // static: what the number was decided by
+  std::string_view why;               // static: what decided the number
   double headroom = 0;                // of the law demand: part of demand, for first tokens that were late
-  double late = 0;                    // likewise: share of the last while's first tokens
+  double late = 0;                    // likewise: share of the recent first tokens
   uint32_t start = 0;                 // new replicas
   std::vector<uint32_t> take_back{};  // that drain
   std::vector<uint32_t> drain{};      // that are ready
@@ -59,7 +58,7 @@ class Autoscaler {
  public:
   explicit Autoscaler(ScalingPolicy policy);
 
-  // `cold_start`: what nine of ten starts took; zero: none was measured, and none is given up.
+  // `cold_start`: within which nine of ten starts were ready; zero: none was measured, and none is given up.
   Decision Tick(const Signals& signals, std::span<const ReplicaView> replicas, conf::Duration cold_start,
                 conf::TimePoint now);
 

@@ -1,6 +1,8 @@
-// How fast the number of replicas may change: autoscaling/v2's `behavior`. First what was asked for over the
-// stabilisation windows: down only to the most of it, up only to the least. Then, for each direction, rate
-// limits over what really changed in a period, of which the one that allows most (or least) counts.
+// How fast the number of replicas may change: `behavior` of Kubernetes' autoscaling/v2.
+//
+// First the stabilisation windows: the number falls only to the highest and rises only to the lowest number
+// that was asked for within its window. Then, for each direction, rate limits over the changes in a period;
+// of several limits the one that allows most (or least) counts.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +17,9 @@ class BehaviorLimits {
  public:
   explicit BehaviorLimits(Behavior behavior);
 
-  // How many there may be, of `wanted`, from `current`.
+  // The number of replicas that is allowed when `wanted` are asked for and `current` are there.
   uint32_t Apply(uint32_t current, uint32_t wanted, conf::TimePoint now);
-  // What then became of it.
+  // Records the change that was made.
   void Changed(uint32_t from, uint32_t to, conf::TimePoint now);
 
  private:

@@ -1,7 +1,9 @@
-// What one replica can do, and how much of it a request takes: seconds of the replica, prefill and decoding
-// added. A decoding step costs its base once for all who share it, so that a token's part of it is what the
-// request takes of a full batch: a place among those that may run, or its part of the KV cache, whichever is
-// more. A replica whose requests take one second each second is as busy as it can be.
+// What one replica can do, and how much of it a request takes: seconds of the replica, for prefill and
+// decoding together.
+//
+// All sequences of a decoding step share its base cost, so a token's part of it is the part of a full batch
+// that its request takes: one place of `max_running`, or its part of the KV cache, whichever is more. A
+// replica whose requests take one second each second is fully used.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +24,8 @@ struct Capacity {
 
 Capacity CapacityOf(const engine::Profile& profile);
 
-// Requests that can decode together, each with so many tokens of context, so that a token comes every
-// `inter_token`: one at least, and no more than may run.
+// The number of requests with this much context that can decode together while a token comes every
+// `inter_token`: at least one, at most max_running.
 double MostInTime(const Capacity& capacity, double context, conf::Duration inter_token);
 
 // Seconds, of tokens of the prompt that must be computed and of all, and of the answer's. While it decodes,
@@ -33,7 +35,7 @@ double WorkOf(const Capacity& capacity, double uncached, double prompt, double o
 // that what stands there is `written` on the mean (AnswerSizes), more than half of the mean answer.
 double WorkOf(const Capacity& capacity, double uncached, double prompt, double output, double written);
 
-// How long answers are, by those that have ended; of all of them at first, then of the last few hundred.
+// How long answers are, by those that have ended: at first all of them, then the last few hundred.
 class AnswerSizes {
  public:
   explicit AnswerSizes(double mean)
@@ -41,7 +43,7 @@ class AnswerSizes {
 
   void Add(double output);
   double mean() const { return mean_; }
-  // Tokens of an answer that are there on the mean while one decodes: E[output²] / (2 E[output]).
+  // Mean number of tokens of an answer that are there while it decodes: E[output²] / (2 E[output]).
   double written() const { return square_ / (2 * mean_); }
 
  private:

@@ -35,7 +35,7 @@ double Headroom::Spent() const {
 void Headroom::Learn(const FirstTokens& tokens, bool starting, conf::TimePoint now) {
   const double passed = last_ ? conf::ToSeconds(now - *last_) : 0;
   last_ = now;
-  // Who has waited for a replica has a late first token once it is there.
+  // A request that has waited for a replica gets a late first token once the replica is there.
   if (starting) starting_until_ = now + 2 * ttft_;
   if (!starting_until_ || now > *starting_until_) {
     const double kept = std::exp(-passed / kOver);

@@ -1,6 +1,6 @@
-// Kubernetes' horizontal pod autoscaler, by its published rule for a metric with an average value: what is in
-// flight over the target, rounded up; nothing while that is within the tolerance of what there is. Looks once
-// a sync period. What limits the change is in behavior.h.
+// Kubernetes' horizontal pod autoscaler, by its published rule for a metric with an average value: requests
+// in flight over the target, rounded up; no change while the result is within the tolerance of the present
+// number. It decides once a sync period. behavior.h limits the change.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Hpa {
  public:
   explicit Hpa(const HpaSettings& settings) : settings_(settings) {}
 
-  // At a tick; between two syncs the last answer.
+  // Called at each tick; between two syncs it repeats the last answer.
   uint32_t Decide(double in_flight, uint32_t replicas, conf::TimePoint now);
 
  private:

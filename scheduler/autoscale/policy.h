@@ -18,15 +18,15 @@ enum class Law : uint8_t {
   kDemand,    // ours: what arrives, in seconds of a replica's work (demand.h)
   kKpa,       // Knative's: requests in flight, with a panic mode (kpa.h)
   kHpa,       // Kubernetes': the same against a target, with a tolerance (hpa.h)
-  kSchedule,  // none: what `replicas` and `schedule` say
+  kSchedule,  // no law: only `replicas` and `schedule`
 };
 
 struct DemandSettings {
-  double up_at = 0.90;    // part of what the replicas can do, above which there are more
-  double down_at = 0.80;  // below which there are fewer
+  double up_at = 0.90;    // part of the replicas' capacity above which the law scales up
+  double down_at = 0.80;  // below which it scales down
   conf::Duration window = std::chrono::seconds(60);  // over which demand is measured
-  conf::Duration hold = std::chrono::seconds(60);    // for which fewer must have sufficed
-  double margin = 1;  // standard deviations of what came from what was expected, kept free
+  conf::Duration hold = std::chrono::seconds(60);    // for which fewer replicas must have sufficed
+  double margin = 1;  // standard deviations of arrived from expected work, kept free
 };
 
 struct KpaSettings {
@@ -47,7 +47,7 @@ struct HpaSettings {
 enum class RateUnit : uint8_t { kReplicas, kPercent };
 enum class Select : uint8_t { kMax, kMin, kDisabled };
 
-// At most so much change in each period.
+// The largest change in each period.
 struct RateLimit {
   RateUnit type = RateUnit::kReplicas;
   uint32_t value = 0;
@@ -89,13 +89,13 @@ struct ScalingPolicy {
   HpaSettings hpa{};
   std::optional<Behavior> behavior{};              // none: hpa has HpaBehavior(), the others no limits
   conf::Duration hold = std::chrono::minutes(10);  // how long a request waits for a replica
-  conf::Duration heartbeat{};                      // of streams that do; 0: as others that wait
+  conf::Duration heartbeat{};                      // sent to streams that wait; 0: none
   conf::Duration scale_to_zero_after = std::chrono::minutes(10);  // without traffic
-  uint32_t standby = 1;  // that stay until then, and at least so many while there is any
+  uint32_t standby = 1;  // replicas that stay until then; at least this many while there is any
   std::vector<ScheduledFloor> schedule{};
 };
 
-// The floor of whichever entry has fired last; 0 when none has, within five years.
+// The floor of the entry that fired last; 0 when none has fired within five years.
 uint32_t FloorAt(const std::vector<ScheduledFloor>& schedule, conf::TimePoint now);
 
 }  // namespace scheduler::autoscale

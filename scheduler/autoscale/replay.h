@@ -1,10 +1,10 @@
 // What a policy would have done with traffic that was observed: its law, a queue and cold starts in virtual
 // time.
 //
-// A fluid model. Work arrives as it was observed; each ready replica does a second of it a second; what they
-// cannot do waits, first come first served, and is given up after the policy's `hold`. A start takes
-// `cold_start`, a replica that is not wanted is gone at once, and there is a place for each. Requests in
-// flight and places occupied follow the work that is done, in the proportions that were observed.
+// A fluid model. Work arrives as it was observed; each ready replica does one second of work a second. Work
+// that they cannot do waits, first come, first served, and is refused after the policy's `hold`. A start
+// takes `cold_start` and always finds a place; a replica that is not wanted is gone at once. Requests in
+// flight and occupied places follow the work that is done, in the observed proportions.
 //
 // Pure.
 #pragma once
@@ -17,18 +17,18 @@
 
 namespace scheduler::autoscale {
 
-// Means over one step, of seconds, that ends at `at`.
+// Means over one step of some seconds, which ends at `at`.
 struct Observed {
   conf::TimePoint at{};
   double seconds = 0;
   double work = 0;      // seconds of a replica that arrived in each second
   double arrivals = 0;  // requests, likewise
   double in_flight = 0;
-  double held = 0;      // of these, for want of a replica
+  double held = 0;      // of these, until a replica can take them
   double occupied = 0;  // as in DemandSignals
   double ready = 0;     // replicas
   double there = 0;     // these and those on their way
-  double demand = 0;    // as the law had it
+  double demand = 0;    // by the law
 };
 
 struct ReplayedStep {
@@ -45,10 +45,10 @@ struct Replayed {
   uint32_t starts = 0;
   uint32_t stops = 0;
   uint32_t most = 0;              // ready at once
-  double work = 0;                // that came, seconds of a replica
-  double late = 0;                // of it, done after it had waited longer than slo.ttft
-  double refused = 0;             // of it, given up
-  conf::Duration longest_wait{};  // of what was done or given up
+  double work = 0;                // that arrived, seconds of a replica
+  double late = 0;                // of this, done after it had waited longer than slo.ttft
+  double refused = 0;             // of this, refused
+  conf::Duration longest_wait{};  // of work that was done or refused
 };
 
 // Begins with the replicas that were ready in the first step.

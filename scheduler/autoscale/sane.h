@@ -4,7 +4,7 @@
 
 namespace scheduler::autoscale {
 
-// Of a signal, which may be anything: a finite number that is not negative.
+// A signal may be any number: makes it finite and not negative.
 inline double Sane(double value) {
   return std::isfinite(value) && value > 0 ? value : 0;
 }

@@ -1,5 +1,4 @@
-// Samples of the last while, one a tick, and their means over any shorter while. Bounded by its length in
-// ticks.
+// Recent samples, one a tick, and their means over any shorter time. Bounded by its length in ticks.
 #pragma once
 
 #include <cmath>

@@ -1,9 +1,9 @@
 // Defragmentation: empties nodes that are partly used, so that whole nodes are free for gangs.
 //
-// Partition by partition, the node with the least to move goes first: all of its members must find room on
-// other partly used nodes, never on an empty one. A member for which there is none may have another member
-// make room for it first (up to `depth` of those in a row); that one moves in this round, it in a later one,
-// since every member starts at its new place before it leaves the old.
+// In each partition of nodes, the node with the least to move is emptied first: all of its members must find
+// room on other partly used nodes, never on an empty one. If a member finds none, another member may make
+// room for it, up to `depth` of them in a row. The other one moves in this round and the member in a later
+// round, since every member starts at its new place before it leaves the old one.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "scheduler/cycle/job_table.h"
 #include "scheduler/placement/placer.h"
 #include "scheduler/policy.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 

@@ -43,8 +43,8 @@ class Ends {
   Release next_;
 };
 
-// A job that says nothing of its end, as replicas do, ends when someone stops it: what is assumed of it is
-// good enough to plan by, but nothing to tell.
+// A job without an estimate, such as a replica, ends when it is stopped: the end that is assumed for it is
+// good enough to plan by, but not to be told to a person.
 bool EndIsKnown(const JobEntry& entry) {
   return entry.phase == Phase::kStopping || entry.job.estimate || entry.job.limit;
 }
@@ -349,7 +349,7 @@ void AddRules(std::string& text, std::string_view verb, const std::vector<LabelR
 
 }  // namespace
 
-QuotaRefusal RefusalBy(const QueueTree& tree, const Verdict& verdict, const Cluster& cluster,
+QuotaRefusal RefusalBy(const QueueTree& tree, const QuotaVerdict& verdict, const Cluster& cluster,
                        const std::string& user) {
   constexpr std::array<std::string_view, 5> kBounds = {"none", "limit", "user-limit", "deserved", "lent"};
   QuotaRefusal refusal{.queue = tree.name(verdict.queue),
@@ -361,7 +361,7 @@ QuotaRefusal RefusalBy(const QueueTree& tree, const Verdict& verdict, const Clus
   for (QueueIndex queue = 0; queue < tree.size(); ++queue) {
     if (tree.Under(queue, verdict.queue)) refusal.counts.push_back(queue);
   }
-  if (verdict.bound == Verdict::Bound::kUserLimit) refusal.user = user;
+  if (verdict.bound == QuotaVerdict::Bound::kUserLimit) refusal.user = user;
   return refusal;
 }
 

@@ -1,11 +1,11 @@
-// Why a job waits, as a certificate that can be checked: what it needs, what is free where, which filter
-// keeps it off how many nodes, which quota refuses it, whose reservation it would delay, and which jobs' ends
-// would free it and when.
+// Why a job waits, as findings that can be checked: what it needs, what is free where, which filter excludes
+// how many nodes, which quota refuses it, whose reservation it would delay, and the ends of which jobs would
+// make room, and when.
 //
-// Pure and read-only. The counts per role are necessary conditions: roles are looked at one by one, so a job
-// of several roles may wait although each of them fits alone. Expected times are as good as the estimates of
-// the jobs that run. Takes time in proportion to nodes and to the jobs that have to end, of which at most
-// kMaxReleases are followed.
+// Pure and read-only. The counts per role are necessary conditions: each role is checked alone, so a job of
+// several roles may wait although each of them fits alone. Expected times are as good as the estimates of
+// running jobs. The time it takes is proportional to the nodes and to the jobs that have to end, of which at
+// most kMaxReleases are followed.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 #include <string_view>
 #include <vector>
 
-#include "scheduler/cycle/backfill.h"
-#include "scheduler/cycle/job_table.h"
+#include "scheduler/cycle/reservation.h"
 #include "scheduler/queues/queue_tree.h"
 #include "scheduler/state/cluster_state.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 
-// One bound of one queue that the job would break. Devices in milli.
+// One bound of one queue that the job would exceed. Devices in milli.
 struct QuotaRefusal {
   std::string queue{};
   std::string bound{};  // "limit", "user-limit", "deserved", "lent"
@@ -36,7 +36,7 @@ struct QuotaRefusal {
 
 // What a queue tree refused, with the queues below the one that did; `user` is the job's. The verdict is not
 // kNone.
-QuotaRefusal RefusalBy(const QueueTree& tree, const Verdict& verdict, const Cluster& cluster,
+QuotaRefusal RefusalBy(const QueueTree& tree, const QuotaVerdict& verdict, const Cluster& cluster,
                        const std::string& user);
 
 struct ExplainInput {
@@ -49,7 +49,7 @@ struct ExplainInput {
   std::vector<QuotaRefusal> quotas{};
   std::vector<std::string> unfinished{};        // of the jobs that it comes after
   std::span<const Reservation> reservations{};  // its own among them, if it has one
-  JobIndex line_stopped_by = kNone;             // strict FIFO: who must start first
+  JobIndex line_stopped_by = kNone;             // strict FIFO: the job that must start first
 };
 
 enum class WaitCause : uint8_t {
@@ -88,7 +88,7 @@ struct KindFinding {
   uint32_t total = 0;  // devices of all nodes
 };
 
-// The domain of the required level (or preferred, while it waits for that) that comes nearest to holding the
+// The domain of the required level (or preferred, while it waits for that) that comes closest to holding the
 // job.
 struct DomainFinding {
   std::string level{};

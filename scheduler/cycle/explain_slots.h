@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "scheduler/cycle/job_table.h"
 #include "scheduler/state/cluster_state.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 
@@ -21,8 +21,8 @@ class SlotBoard {
 
   uint64_t total(size_t role) const { return totals_[role]; }
   uint32_t on(size_t role, NodeId node) const { return slots_[role][node]; }
-  // What keeps the role's member off the node, of its alternatives the one that gets furthest; empty:
-  // nothing.
+  // The filter that excludes the role's member from the node; of several alternatives, that of the one that
+  // gets furthest. Empty: none.
   std::string_view obstacle(size_t role, NodeId node) const { return obstacles_[role][node]; }
 
   // The same for an empty cluster all of whose nodes are healthy.

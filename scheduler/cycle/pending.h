@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "conf/time.h"
-#include "scheduler/cycle/job_table.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "scheduler/placement/policies.h"
+
 namespace scheduler {
 namespace {
 
@@ -63,7 +65,7 @@ void PlanningState::Learn(JobIndex job) {
   if (changed) UseMix();
 }
 
-void PlanningState::Learn(const MixLearner::State& known) {
+void PlanningState::Learn(const LearnedDemand& known) {
   learner = MixLearner(known);
   UseMix();
 }
@@ -224,23 +226,31 @@ void PlanningState::LoseMembersOn(NodeId node, uint32_t devices) {
 }
 
 void PlanningState::BreakDevice(NodeId node, int device) {
-  broken_devices[node] |= uint32_t{1} << device;
-  state.SetDeviceHealth(node, device, false);
+  const auto broken = broken_devices.find(node);
+  const uint32_t before = broken == broken_devices.end() ? 0 : broken->second;
+  SetBrokenDevices(node, before | uint32_t{1} << device);
+}
+
+void PlanningState::SetBrokenDevices(NodeId node, uint32_t devices) {
+  const auto broken = broken_devices.find(node);
+  const uint32_t before = broken == broken_devices.end() ? 0 : broken->second;
+  if (before == devices) return;
+  for (int d = 0; d < kMaxDevices; ++d) {
+    if (((before ^ devices) >> d & 1) != 0) state.SetDeviceHealth(node, d, (before >> d & 1) != 0);
+  }
+  if (devices == 0) {
+    broken_devices.erase(broken);
+  } else {
+    broken_devices[node] = devices;
+  }
   UpdateCapacity();
   ++changed;
+  if ((before & ~devices) != 0) ++freed;
 }
 
 void PlanningState::Mend(NodeId node) {
   faults.erase(node);
-  const auto broken = broken_devices.find(node);
-  if (broken == broken_devices.end()) return;
-  for (int d = 0; d < kMaxDevices; ++d) {
-    if ((broken->second >> d & 1) != 0) state.SetDeviceHealth(node, d, true);
-  }
-  broken_devices.erase(broken);
-  UpdateCapacity();
-  ++changed;
-  ++freed;
+  SetBrokenDevices(node, 0);
 }
 
 void PlanningState::RecoverNodes() {

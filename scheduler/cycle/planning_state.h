@@ -1,4 +1,4 @@
-// What the planner knows between two cycles, and how what happens changes it. Inside the planner only.
+// The planner's state between two cycles, and how events change it. Inside the planner only.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/cycle/backfill.h"
-#include "scheduler/cycle/job_table.h"
 #include "scheduler/cycle/pending.h"
+#include "scheduler/cycle/reservation.h"
 #include "scheduler/placement/gang.h"
 #include "scheduler/placement/mix_learner.h"
 #include "scheduler/placement/placer.h"
 #include "scheduler/policy.h"
 #include "scheduler/queues/order.h"
 #include "scheduler/queues/queue_tree.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 
@@ -36,7 +36,7 @@ struct PlanningState {
 
   JobIndex Add(Job job);
   void Learn(JobIndex job);                     // what it asks for, at its arrival
-  void Learn(const MixLearner::State& state);   // of a snapshot
+  void Learn(const LearnedDemand& state);       // of a snapshot
   void Leave(JobIndex job);                     // devices, queue and table
   void Wait(JobIndex job);                      // pending, or held until it may start
   void Run(JobIndex job, conf::TimePoint now);  // its members were assigned and charged
@@ -50,20 +50,21 @@ struct PlanningState {
   // Keeps what it has done up to its last checkpoint, when its present run is over.
   void KeepWork(JobEntry& entry) const;
   void DropLeaving(JobIndex job);  // gives the old places of moved members back
-  // What runs on the node, or on these devices of it, is gone: from gangs a member, from others the job's
+  // The members on the node, or on these of its devices, are gone: a gang has lost members, any other job its
   // run.
   void LoseMembersOn(NodeId node, uint32_t devices = UINT32_MAX);
   void Fault(NodeId node, conf::TimePoint now);
   void BreakDevice(NodeId node, int device);
-  void Mend(NodeId node);  // its devices work again, its faults are forgotten
-  void RecoverNodes();     // suspects without a fault for long enough
+  void SetBrokenDevices(NodeId node, uint32_t devices);  // just these, bit d
+  void Mend(NodeId node);                                // its devices work again, its faults are forgotten
+  void RecoverNodes();                                   // suspects without a fault for long enough
   void AdvanceTo(conf::TimePoint time);
   void SetHealth(NodeId node, Health health);
   void UpdateCapacity();
   void UseMix();
 
   void MakeRoomForSignatures();
-  // Whoever has waited long enough for the nearness that it prefers takes what there is from now on.
+  // A job that has waited long enough for the topology that it prefers accepts any place from now on.
   void EndPatience();
   bool MayStart(const JobEntry& entry, conf::TimePoint now) const;  // dependencies and advance start
   conf::Duration ExpectedRun(JobIndex job) const {
@@ -90,7 +91,7 @@ struct PlanningState {
   std::vector<NodeSet> zone;  // empty, or {inference's nodes, all others}
 
   Pending pending;
-  // Until when jobs wait for the nearness that they prefer; may name jobs that have left.
+  // Until when jobs wait for the topology that they prefer; may name jobs that have left.
   std::set<std::tuple<conf::TimePoint, uint64_t, JobIndex>> patience;
   BySequence held;     // wait for a time or for other jobs
   BySequence running;  // those that stop, too
@@ -106,6 +107,7 @@ struct PlanningState {
   std::map<NodeId, uint32_t> broken_devices;              // bit d
   conf::TimePoint defragmented{};
   conf::TimePoint now{};
+  conf::TimePoint planned = conf::TimePoint::min();  // the last cycle
   uint64_t version = 0;
 
   // Asks that found no room while nothing was freed since, and those that an empty cluster cannot hold: by

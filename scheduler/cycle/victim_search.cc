@@ -1,8 +1,14 @@
 #include "scheduler/cycle/victim_search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <queue>
+#include <span>
 #include <tuple>
+#include <utility>
 
 #include "scheduler/placement/filters.h"
 
@@ -12,8 +18,130 @@ namespace {
 __extension__ using Wide = __int128;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// An inference replica that goes away: seconds of its devices' work that its service is at risk for, when
+// nothing of the service stays.
+constexpr double kServiceRiskSeconds = 600;
+constexpr int kMaxAttempts = 8;  // to place the job, per area, and areas
 
-}  // namespace
+// The search and the stops that it tries.
+//
+// Stops are made in the trial and refunded in the tree at once, so that each is judged by what those before
+// it left; Reset takes them back. Lives for one question.
+class VictimSearch {
+ public:
+  // Whether a reclaim leaves the victims' queues what they deserve, or may go below.
+  enum class Spares : uint8_t { kDeserved, kNothing };
+
+  VictimSearch(const VictimSearchInput& input, JobIndex job, PreemptMode mode, Spares spares, TryPlace fits)
+      : trial_(input.trial),
+        state_(input.trial.state()),
+        jobs_(input.jobs),
+        shapes_(input.shapes),
+        tree_(input.tree),
+        policy_(input.policy),
+        now_(input.now),
+        job_(job),
+        entry_(input.jobs[job]),
+        mode_(mode),
+        spares_(spares),
+        fits_(fits),
+        start_(input.trial.mark()) {}
+
+  std::vector<Victim> Run(Rng& rng);
+
+ private:
+  struct Candidate {
+    JobIndex job = kNone;
+    AccountId account = 0;
+    QueueIndex ours = kNone;        // above the preemptor's queue, beside `theirs`
+    QueueIndex theirs = kNone;      // above the victim's queue; equal to `ours` within one queue
+    int64_t milli = 0;              // held by all its members
+    double weight = 0;              // what the victims' order goes by
+    std::vector<uint32_t> surplus;  // per role, members that may still leave
+    bool stopped = false;           // as a whole
+  };
+
+  // One stop: of some members, or of all that are left.
+  struct Stop {
+    size_t candidate = 0;
+    bool whole = true;
+    std::vector<MemberId> members;
+    double weight = 0;
+    // Once it is made, what the members held.
+    std::vector<Member> stopped{};
+    std::vector<Amount> held{};
+  };
+
+  struct Option {
+    double ratio = std::numeric_limits<double>::infinity();  // weight per place won
+    std::vector<Stop> stops;
+  };
+
+  struct Area {
+    std::vector<NodeId> nodes;
+    double weight = 0;
+    std::vector<Stop> stops;
+  };
+
+  void GatherCandidates(Rng& rng);
+  double WeightOf(const JobEntry& entry, int64_t milli, Rng& rng) const;
+  double WeightOf(const Candidate& c, const std::vector<MemberId>& members, bool whole) const;
+  static int64_t Total(const std::vector<Amount>& amounts, KindId counted_by);
+  std::vector<MemberId> Ordered(std::span<const MemberId> members) const;
+  std::vector<Amount> HeldBy(const std::vector<MemberId>& members) const;
+  int64_t MilliOf(const std::vector<MemberId>& members) const;
+  bool MayStop(const Candidate& c, const std::vector<Amount>& held) const;
+  bool MayStayStopped(const Stop& stop, const std::vector<Amount>& demand) const;
+  bool Allows(const Candidate& c, KindId kind, int64_t theirs_after, const Standing& theirs,
+              const std::vector<Amount>& demand) const;
+
+  std::vector<Area> Areas() const;
+  bool Gather(const Area& area, uint64_t more);
+  Option BestOn(NodeId node, size_t role, uint64_t need);
+  std::vector<Stop> StopsOn(NodeId node, uint64_t need);
+  std::pair<uint16_t, uint32_t> FirstOf(const Stop& stop) const {
+    const Member& member = state_.member(stop.members.front());
+    return {member.role, member.rank};
+  }
+  void Consider(NodeId node, size_t role, uint64_t need, const std::vector<Stop>& stops, Option& best);
+  uint64_t SlotsOn(NodeId node, size_t role) const;
+  uint64_t SlotsOf(const NodeState& state, NodeId node, size_t role) const;
+  bool Allowed(NodeId node, ShapeId shape) const;
+
+  bool FreeQuota();
+  bool Attempt();
+  bool MayHave(const std::vector<Amount>& demand) const;
+  void StopWhole(Stop stop);
+  void Apply(Stop stop);
+  void Reset(const std::vector<Stop>& stops);
+  bool TryArea(const Area& area);
+  bool Prune(bool one_area);
+  uint64_t CountSlots() const;
+  bool SurelyNeeded(const Stop& stop, uint64_t slots) const;
+  size_t VictimCount() const;
+  std::vector<Victim> Report() const;
+
+  Trial& trial_;
+  ClusterState& state_;
+  const JobTable& jobs_;
+  const ShapeTable& shapes_;
+  QueueTree& tree_;
+  const PreemptionPolicy& policy_;
+  conf::TimePoint now_;
+  JobIndex job_;
+  const JobEntry& entry_;
+  PreemptMode mode_;
+  Spares spares_;
+  TryPlace fits_;
+  Trial::Mark start_;
+
+  AccountId account_ = 0;
+  std::vector<Amount> demand_;
+  std::vector<Candidate> candidates_;   // by sequence
+  std::vector<uint32_t> candidate_of_;  // by job
+  std::vector<Stop> stops_;             // evicted in the trial, refunded in the tree
+  Trial::Mark evicted_ = 0;             // the trial with them, before the job is placed
+};
 
 int64_t VictimSearch::Total(const std::vector<Amount>& amounts, KindId counted_by) {
   int64_t sum = 0;
@@ -401,6 +529,200 @@ std::vector<VictimSearch::Area> VictimSearch::Areas() const {
   for (NodeId n = 0; n < state_.cluster().nodes.size(); ++n) all.nodes.push_back(n);
   areas.push_back(std::move(all));
   return areas;
+}
+
+// By priority a job may make room in its own queue's limits.
+bool VictimSearch::FreeQuota() {
+  while (true) {
+    const QuotaVerdict verdict = tree_.Admit(account_, demand_);
+    if (verdict.admitted() || verdict.bound == QuotaVerdict::Bound::kLent) return true;
+    if (mode_ != PreemptMode::kPriority) return false;
+    size_t best = candidates_.size();
+    double least = kInfinite;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      const Candidate& c = candidates_[i];
+      const JobEntry& victim = jobs_[c.job];
+      if (c.stopped || c.milli == 0 || !tree_.Under(victim.queue, verdict.queue)) continue;
+      if (verdict.bound == QuotaVerdict::Bound::kUserLimit && victim.job.user != entry_.job.user) continue;
+      const std::vector<MemberId> members = Ordered(state_.of(c.job));
+      const std::vector<Amount> held = HeldBy(members);
+      if (Total(held, verdict.kind) == 0 || !MayStop(c, held)) continue;
+      const double ratio = c.weight / static_cast<double>(c.milli);
+      if (ratio < least) {
+        least = ratio;
+        best = i;
+      }
+    }
+    if (best == candidates_.size() || VictimCount() == policy_.max_victims) return false;
+    Apply({best, true, Ordered(state_.of(candidates_[best].job)), candidates_[best].weight});
+  }
+}
+
+// Quota and the rules between queues hold for what the job wants at least, and for what it then got.
+bool VictimSearch::Attempt() {
+  if (!MayHave(demand_) || !fits_(trial_)) return false;
+  const std::vector<MemberId> placed = Ordered(state_.of(job_));
+  if (MayHave(HeldBy(placed))) return true;
+  trial_.Rollback(evicted_);
+  return false;
+}
+
+bool VictimSearch::MayHave(const std::vector<Amount>& demand) const {
+  return tree_.Admit(account_, demand).admitted() &&
+         std::ranges::all_of(stops_, [&](const Stop& stop) { return MayStayStopped(stop, demand); });
+}
+
+bool VictimSearch::TryArea(const Area& area) {
+  Reset(area.stops);
+  uint64_t more = std::max<uint64_t>(1, entry_.members / 8);
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    if (Attempt()) return true;
+    if (!Gather(area, more)) return false;
+    more *= 2;
+  }
+  return false;
+}
+
+uint64_t VictimSearch::CountSlots() const {
+  uint64_t count = 0;
+  for (NodeId n = 0; n < state_.cluster().nodes.size(); ++n) count += SlotsOn(n, 0);
+  return count;
+}
+
+// Counting places suffices: without these members back there are `slots`, with them too few.
+bool VictimSearch::SurelyNeeded(const Stop& stop, uint64_t slots) const {
+  std::vector<Holding> back;
+  back.reserve(stop.stopped.size());
+  for (const Member& member : stop.stopped) back.push_back(member.holding);
+  std::ranges::sort(back, {}, &Holding::node);
+  for (size_t i = 0; i < back.size();) {
+    const NodeId node = back[i].node;
+    NodeState state = state_.node(node);
+    for (; i < back.size() && back[i].node == node; ++i) Take(state, back[i], state_.view_of(node));
+    slots -= SlotsOn(node, 0) - std::min(SlotsOn(node, 0), SlotsOf(state, node, 0));
+  }
+  return slots < entry_.job.roles[0].min_count;
+}
+
+// Gives back, from the heaviest, what is not needed, until nothing more can be. The job is placed before and
+// after.
+bool VictimSearch::Prune(bool one_area) {
+  const bool countable = one_area && entry_.shapes.size() == 1 && entry_.shapes[0].size() == 1;
+  bool gave_back = true;
+  while (gave_back) {
+    gave_back = false;
+    trial_.Rollback(evicted_);
+    uint64_t slots = countable ? CountSlots() : 0;
+    std::vector<Stop> left = stops_;
+    std::ranges::sort(left, {}, [](const Stop& stop) {
+      return std::tuple(-stop.weight, stop.candidate, stop.stopped.front().role, stop.stopped.front().rank);
+    });
+    for (size_t i = 0; i < left.size();) {
+      if (countable && SurelyNeeded(left[i], slots)) {
+        ++i;
+        continue;
+      }
+      std::vector<Stop> fewer = left;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      Reset(fewer);
+      if (Attempt()) {
+        gave_back = true;
+        left = std::move(fewer);
+        trial_.Rollback(evicted_);
+        slots = countable ? CountSlots() : 0;
+      } else {
+        Reset(left);
+        ++i;
+      }
+    }
+  }
+  return Attempt();
+}
+
+std::vector<Victim> VictimSearch::Report() const {
+  std::vector<const Stop*> stops;
+  stops.reserve(stops_.size());
+  for (const Stop& stop : stops_) stops.push_back(&stop);
+  std::ranges::sort(stops, {}, &Stop::candidate);  // their members are sorted below
+  std::vector<Victim> victims;
+  std::vector<int64_t> milli;
+  for (const Stop* stop : stops) {
+    const Candidate& c = candidates_[stop->candidate];
+    if (victims.empty() || victims.back().job != c.job) {
+      victims.push_back({.job = c.job, .whole = stop->whole, .members = {}, .why = {}});
+      milli.push_back(0);
+    }
+    Victim& victim = victims.back();
+    for (const Member& m : stop->stopped) victim.members.push_back({m.role, m.rank, m.holding});
+    milli.back() += Total(stop->held, kAnyKind);
+    const int64_t held = c.milli;
+    victim.cost = StopCost(jobs_[c.job], milli.back(), held, victim.whole, now_);
+  }
+  for (Victim& victim : victims) {
+    std::ranges::sort(victim.members, {}, [](const MemberAt& m) { return std::pair(m.role, m.rank); });
+    const JobEntry& entry = jobs_[victim.job];
+    const std::string what =
+        victim.whole ? "stops" : fmt::format("gives up {} members", victim.members.size());
+    victim.why =
+        mode_ == PreemptMode::kReclaim
+            ? Reason{"reclaimed",
+                     fmt::format(
+                         "{}: queue \"{}\" has more than it deserves, and \"{}\" of queue \"{}\", which has "
+                         "less, needs the room; {:.0f} GPU-seconds are lost",
+                         what, tree_.name(entry.queue), entry_.job.id, tree_.name(entry_.queue), victim.cost)}
+            : Reason{"preempted-for",
+                     fmt::format("{}: \"{}\" of priority {} needs the room, this job has priority {}; {:.0f} "
+                                 "GPU-seconds are lost",
+                                 what, entry_.job.id, entry_.job.priority, entry.job.priority, victim.cost)};
+  }
+  return victims;
+}
+
+std::vector<Victim> VictimSearch::Run(Rng& rng) {
+  if (std::ranges::any_of(entry_.shapes, &std::vector<ShapeId>::empty)) return {};
+  account_ = tree_.Account(entry_.queue, entry_.job.user);
+  demand_ = DemandOf(entry_, shapes_, Extent::kMinimum);
+  GatherCandidates(rng);
+  if (candidates_.empty()) return {};
+  std::vector<Area> areas;
+  for (Area& area : Areas()) {
+    Reset({});
+    if (!FreeQuota() || !Gather(area, 0)) continue;
+    for (const Stop& stop : stops_) area.weight += stop.weight;
+    area.stops = stops_;
+    areas.push_back(std::move(area));
+  }
+  std::ranges::sort(areas, {}, [](const Area& a) { return std::pair(a.weight, a.nodes.front()); });
+  if (areas.size() > kMaxAttempts) areas.resize(kMaxAttempts);
+  const bool one_area = !entry_.topology.required;
+  for (const Area& area : areas) {
+    if (TryArea(area) && Prune(one_area) && !stops_.empty()) return Report();
+  }
+  Reset({});
+  return {};
+}
+
+}  // namespace
+
+double StopCost(const JobEntry& entry, int64_t stopped_milli, int64_t held_milli, bool whole,
+                conf::TimePoint now) {
+  const double devices = static_cast<double>(stopped_milli) / kWholeDevice;
+  const Checkpoint& checkpoint = entry.job.checkpoint;
+  double seconds = conf::ToSeconds(checkpoint.restart) + conf::ToSeconds(checkpoint.save);
+  if (whole) seconds += std::max(0.0, conf::ToSeconds(now - entry.checkpointed));
+  if (entry.job.work == WorkClass::kInference && held_milli > 0) {
+    const double part = static_cast<double>(stopped_milli) / static_cast<double>(held_milli);
+    seconds += kServiceRiskSeconds * part;
+  }
+  return devices * seconds;
+}
+
+std::vector<Victim> FindVictims(const VictimSearchInput& input, JobIndex job, PreemptMode mode, TryPlace fits,
+                                Rng& rng) {
+  using Spares = VictimSearch::Spares;
+  std::vector<Victim> victims = VictimSearch(input, job, mode, Spares::kDeserved, fits).Run(rng);
+  if (!victims.empty() || mode != PreemptMode::kReclaim) return victims;
+  return VictimSearch(input, job, mode, Spares::kNothing, fits).Run(rng);
 }
 
 }  // namespace scheduler

@@ -1,133 +1,69 @@
-// The search behind preempt.h: its state, and the stops that it tries. Used by nothing else.
+// The search for victims: which jobs to stop so that one job can start, the fewest, at the least cost.
 //
-// Stops are made in the trial and refunded in the tree at once, so that each is judged by what those before
-// it left; Reset takes them back. Lives for one question.
+// By priority, a job stops preemptible work of lower priority: of its own queue freely, of other queues only
+// what they run beyond what they deserve. By reclaim, a job whose queue stays within what it deserves takes
+// from queues that are beyond theirs, and leaves them what they deserve. Only where jobs are too large for
+// that, a queue that holds no more than half of what it deserves with the job may go further, as long as the
+// others stay at least as well off, in parts of deserved, as its own is then. So each reclaim raises the
+// worst-off of the two, each preemption by priority leaves deserved alone, and no chain of them comes back to
+// where it began. Queues are compared below the lowest queue that holds both.
+//
+// Outline: weigh every job that may be stopped; free quota where that is what lacks; per fabric domain that
+// may hold the gang take, again and again, the node whose victims weigh least per place won, surplus members
+// of elastic gangs before whole jobs; try the domains from the lightest; give back, from the heaviest, every
+// victim without which the job fits, too.
+//
+// Costs are in GPU-seconds of work lost or done again. Pure; same input, same victims.
 #pragma once
 
+#include <absl/functional/function_ref.h>
+
 #include <cstdint>
-#include <limits>
-#include <span>
-#include <utility>
 #include <vector>
 
-#include "scheduler/cycle/preempt.h"
+#include "conf/time.h"
+#include "scheduler/plan.h"
+#include "scheduler/policy.h"
+#include "scheduler/queues/queue_tree.h"
+#include "scheduler/rng.h"
+#include "scheduler/state/cluster_state.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 
-class VictimSearch {
- public:
-  // Whether a reclaim leaves the victims' queues what they deserve, or may go below.
-  enum class Spares : uint8_t { kDeserved, kNothing };
+enum class PreemptMode : uint8_t { kPriority, kReclaim };
 
-  VictimSearch(const Preemption& where, JobIndex job, PreemptMode mode, Spares spares, TryPlace fits)
-      : trial_(where.trial),
-        state_(where.trial.state()),
-        jobs_(where.jobs),
-        shapes_(where.shapes),
-        tree_(where.tree),
-        policy_(where.policy),
-        now_(where.now),
-        job_(job),
-        entry_(where.jobs[job]),
-        mode_(mode),
-        spares_(spares),
-        fits_(fits),
-        start_(where.trial.mark()) {}
-
-  std::vector<Victim> Run(Rng& rng);
-
- private:
-  struct Candidate {
-    JobIndex job = kNone;
-    AccountId account = 0;
-    QueueIndex ours = kNone;        // above the preemptor's queue, beside `theirs`
-    QueueIndex theirs = kNone;      // above the victim's queue; equal to `ours` within one queue
-    int64_t milli = 0;              // held by all its members
-    double weight = 0;              // what the victims' order goes by
-    std::vector<uint32_t> surplus;  // per role, members that may still leave
-    bool stopped = false;           // as a whole
-  };
-
-  // One stop: of some members, or of all that are left.
-  struct Stop {
-    size_t candidate = 0;
-    bool whole = true;
-    std::vector<MemberId> members;
-    double weight = 0;
-    // Once it is made, what the members held.
-    std::vector<Member> stopped{};
-    std::vector<Amount> held{};
-  };
-
-  struct Option {
-    double ratio = std::numeric_limits<double>::infinity();  // weight per place won
-    std::vector<Stop> stops;
-  };
-
-  struct Area {
-    std::vector<NodeId> nodes;
-    double weight = 0;
-    std::vector<Stop> stops;
-  };
-
-  void GatherCandidates(Rng& rng);
-  double WeightOf(const JobEntry& entry, int64_t milli, Rng& rng) const;
-  double WeightOf(const Candidate& c, const std::vector<MemberId>& members, bool whole) const;
-  static int64_t Total(const std::vector<Amount>& amounts, KindId counted_by);
-  std::vector<MemberId> Ordered(std::span<const MemberId> members) const;
-  std::vector<Amount> HeldBy(const std::vector<MemberId>& members) const;
-  int64_t MilliOf(const std::vector<MemberId>& members) const;
-  bool MayStop(const Candidate& c, const std::vector<Amount>& held) const;
-  bool MayStayStopped(const Stop& stop, const std::vector<Amount>& demand) const;
-  bool Allows(const Candidate& c, KindId kind, int64_t theirs_after, const Standing& theirs,
-              const std::vector<Amount>& demand) const;
-
-  std::vector<Area> Areas() const;
-  bool Gather(const Area& area, uint64_t more);
-  Option BestOn(NodeId node, size_t role, uint64_t need);
-  std::vector<Stop> StopsOn(NodeId node, uint64_t need);
-  std::pair<uint16_t, uint32_t> FirstOf(const Stop& stop) const {
-    const Member& member = state_.member(stop.members.front());
-    return {member.role, member.rank};
-  }
-  void Consider(NodeId node, size_t role, uint64_t need, const std::vector<Stop>& stops, Option& best);
-  uint64_t SlotsOn(NodeId node, size_t role) const;
-  uint64_t SlotsOf(const NodeState& state, NodeId node, size_t role) const;
-  bool Allowed(NodeId node, ShapeId shape) const;
-
-  bool FreeQuota();
-  bool Attempt();
-  bool MayHave(const std::vector<Amount>& demand) const;
-  void StopWhole(Stop stop);
-  void Apply(Stop stop);
-  void Reset(const std::vector<Stop>& stops);
-  bool TryArea(const Area& area);
-  bool Prune(bool one_area);
-  uint64_t CountSlots() const;
-  bool SurelyNeeded(const Stop& stop, uint64_t slots) const;
-  size_t VictimCount() const;
-  std::vector<Victim> Report() const;
-
-  Trial& trial_;
-  ClusterState& state_;
-  const JobTable& jobs_;
-  const ShapeTable& shapes_;
-  QueueTree& tree_;
-  const PreemptionPolicy& policy_;
-  conf::TimePoint now_;
-  JobIndex job_;
-  const JobEntry& entry_;
-  PreemptMode mode_;
-  Spares spares_;
-  TryPlace fits_;
-  Trial::Mark start_;
-
-  AccountId account_ = 0;
-  std::vector<Amount> demand_;
-  std::vector<Candidate> candidates_;   // by sequence
-  std::vector<uint32_t> candidate_of_;  // by job
-  std::vector<Stop> stops_;             // evicted in the trial, refunded in the tree
-  Trial::Mark evicted_ = 0;             // the trial with them, before the job is placed
+struct Victim {
+  JobIndex job = kNone;
+  bool whole = true;              // else it shrinks by `members`
+  std::vector<MemberAt> members;  // that stop, by role and rank
+  double cost = 0;                // GPU-seconds
+  Reason why;
 };
+
+// What stopping these members costs: work since the last checkpoint, one checkpoint and one restart, for each
+// device, and for inference replicas the risk to their service, which grows with the part that goes. Members
+// that shrink from an elastic gang lose no work, but the gang regroups.
+double StopCost(const JobEntry& entry, int64_t stopped_milli, int64_t held_milli, bool whole,
+                conf::TimePoint now);
+
+struct VictimSearchInput {
+  Trial& trial;
+  const JobTable& jobs;
+  const ShapeTable& shapes;
+  QueueTree& tree;
+  const PreemptionPolicy& policy;
+  conf::TimePoint now{};
+};
+
+// Places the job in the trial, or leaves the trial as it was.
+using TryPlace = absl::FunctionRef<bool(Trial&)>;
+
+// Victims by order of submission; none: no set of at most policy.max_victims jobs was found, and trial and
+// tree are as before. Else the trial holds the victims evicted and the job placed, and the tree has the
+// victims refunded and the job not yet charged. Each victim is needed: with any one given back it does not
+// fit. Whether this mode is enabled at all is the caller's matter.
+std::vector<Victim> FindVictims(const VictimSearchInput& input, JobIndex job, PreemptMode mode, TryPlace fits,
+                                Rng& rng);
 
 }  // namespace scheduler

@@ -19,7 +19,7 @@ class AdapterCache {
   bool HasSlotFor(uint32_t adapter) const;
   // A sequence that needs it is admitted. True when it has to be loaded.
   bool Acquire(uint32_t adapter);
-  // It runs no more.
+  // A sequence that used it has ended.
   void Release(uint32_t adapter);
 
   uint32_t slots() const { return slots_; }

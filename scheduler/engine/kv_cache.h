@@ -2,7 +2,7 @@
 // ones.
 //
 // A block that is full and whose content is known by its chained hash is shared: any sequence with the same
-// prefix pins it, and when nobody does it stays until it is the least recently used and its place is needed.
+// prefix pins it, and without a pin it stays until it is the least recently used and its place is needed.
 // All other blocks are plain: they have no identity and are only counted, so memory here grows with the
 // cached prefixes alone.
 //
@@ -54,7 +54,8 @@ class KvCache {
   // Gives everything back. The end of a prefix becomes older than its beginning, so it is evicted first.
   void Release(Holding& holding);
 
-  // Appends every change from now on, in order; null: nobody wants to know. The list must outlive the cache.
+  // Appends every change from now on, in order; null: changes are not recorded. The list must outlive the
+  // cache.
   void RecordTo(std::vector<KvChange>* changes) { changes_ = changes; }
 
   uint32_t capacity() const { return capacity_; }

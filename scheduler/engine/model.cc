@@ -83,7 +83,7 @@ Phase Model::Cancel(uint64_t id, TimePoint now) {
   if (auto it = std::find(running_.begin(), running_.end(), sequence); it != running_.end()) {
     running_.erase(it);
     StopUsing(*sequence);
-    // The step under way computes its token whoever is left to read it.
+    // The step under way computes the token of a request even when that has gone.
     uint32_t iterations = sequence->scheduled == sequence->Uncomputed() && sequence->request.output_tokens > 0
                               ? flight_.fused
                               : 0;
@@ -229,7 +229,7 @@ void Model::PreemptYoungest() {
   ++counters_.preemptions;
 }
 
-// How many iterations can be taken at once: nobody finishes before the last one, and there are blocks for
+// How many iterations can be taken at once: no request finishes before the last one, and there are blocks for
 // all.
 uint32_t Model::Fusable() const {
   uint32_t fused = profile_.max_fused_steps;

@@ -15,7 +15,7 @@
 // vLLM v1.
 //
 // A sequence may need a LoRA adapter. While all slots are in use by others it is passed over, not waited for;
-// loading one lengthens the step in which its first sequence is admitted, for everybody in it.
+// loading one lengthens the step in which its first sequence is admitted, for all sequences in it.
 //
 // Pure: no clock, no randomness, no I/O. One owner, no thread safety. All calls must carry times that do not
 // go back. Cost: O(batch) a step; with `max_fused_steps` above 1, runs of steps in which only decoding
@@ -126,7 +126,7 @@ struct Counters {
   uint64_t cancelled_waiting = 0;
   uint64_t cancelled_prefill = 0;
   uint64_t cancelled_decode = 0;
-  uint64_t cancelled_tokens = 0;  // generated for requests that were then cancelled: work for nobody
+  uint64_t cancelled_tokens = 0;  // generated for requests that were then cancelled
 
   uint64_t cancelled() const { return cancelled_waiting + cancelled_prefill + cancelled_decode; }
 };

@@ -30,8 +30,8 @@ inline constexpr int64_t kMostAmount = 1'000'000'000'000;
 inline constexpr double kMostWatts = 1e9;
 inline constexpr double kMostWeight = 1e12;
 
-// What of a cluster that names its parts by number is out of these bounds, or given twice; empty: nothing.
-// After scheduler::FirstDefect.
+// The first amount of a cluster that is out of these bounds, or the first name that is given twice; empty:
+// none. After scheduler::FirstDefect.
 std::string FirstExcess(const Cluster& cluster);
 
 }  // namespace scheduler::io

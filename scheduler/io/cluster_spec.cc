@@ -1,8 +1,8 @@
 #include "scheduler/io/cluster_spec.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
 
+#include "conf/words.h"
 #include "scheduler/io/bounds.h"
 #include "scheduler/io/units.h"
 
@@ -12,11 +12,10 @@ namespace {
 using conf::NotEmpty;
 using conf::Range;
 
-constexpr std::array<std::pair<std::string_view, Health>, 4> kHealth = {
-    {{"healthy", Health::kHealthy},
-     {"suspect", Health::kSuspect},
-     {"draining", Health::kDraining},
-     {"quarantined", Health::kQuarantined}}};
+constexpr conf::Word<Health> kHealth[] = {{"healthy", Health::kHealthy},
+                                          {"suspect", Health::kSuspect},
+                                          {"draining", Health::kDraining},
+                                          {"quarantined", Health::kQuarantined}};
 
 }  // namespace
 

@@ -32,7 +32,7 @@ struct PartitionsSpec {
   std::optional<LayoutSpec> own;
 };
 
-// `numa: 2`, so many groups of equal size, or `numa: [0, 0, 1, 1]`, one for each device.
+// `numa: 2`, the number of groups of equal size, or `numa: [0, 0, 1, 1]`, one for each device.
 struct GroupsSpec {
   uint16_t equal = 1;
   std::vector<uint16_t> of;
@@ -91,7 +91,7 @@ struct ClusterSpec {
 
 void Bind(conf::Object& o, ClusterSpec& spec);
 
-// Reports names that do not exist or are given twice, and what cannot be, to the document.
+// Reports names that do not exist or are given twice, and impossible values, to the document.
 void CheckCluster(conf::Document& document, const ClusterSpec& spec);
 
 }  // namespace scheduler::io

@@ -13,7 +13,7 @@ namespace scheduler::io {
 // does not end.
 std::optional<std::vector<std::string>> SplitCsv(std::string_view line);
 
-// Which column has which name; the first line of a file.
+// The names of the columns: the first line of a file.
 class CsvHeader {
  public:
   explicit CsvHeader(std::vector<std::string> names) : names_(std::move(names)) {}
@@ -27,7 +27,7 @@ class CsvHeader {
   std::vector<std::string> names_;
 };
 
-// One row under its header; what is wrong with it is gathered, the first of it kept.
+// One row under its header; keeps the first thing that is wrong with it.
 class CsvRow {
  public:
   CsvRow(const CsvHeader& header, std::vector<std::string> fields)

@@ -102,11 +102,11 @@ constexpr void Fields(A& a, const Explanation*) {
 
 namespace {
 
-// What each filter says of the nodes that it keeps a member off.
+// What each filter says of the nodes that it excludes.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kObstacles = {
-    {{"kind", "have no such devices"},
-     {"labels", "have other labels"},
-     {"health", "take no work for their health"},
+    {{"kind", "have no devices of that kind"},
+     {"labels", "do not have the labels that it asks for"},
+     {"health", "are not healthy and take no work"},
      {"cpu", "lack free cores"},
      {"memory", "lack free memory"},
      {"isolation", "are shared with others"},
@@ -137,7 +137,7 @@ std::string At(conf::TimePoint at, conf::TimePoint now) {
   return fmt::format("{} ({})", In(at - now), conf::FormatTime(at).substr(0, 19) + "Z");
 }
 
-constexpr std::string_view kNoEndKnown = "; when that will be is not known";
+constexpr std::string_view kNoEndKnown = "; the time is not known";
 
 std::string Ended(const ReleaseFinding& release) {
   if (release.count == 1) return fmt::format("when job {} has ended", release.jobs.front());
@@ -155,24 +155,24 @@ std::string Headline(const Explanation& e) {
     case WaitCause::kNotPending:
       return fmt::format("Job {} does not wait: it is {}.", e.job, Name(e.phase));
     case WaitCause::kNeverFits:
-      return fmt::format("Job {} can never start: not even the empty cluster could hold it.", e.job);
+      return fmt::format("Job {} can never start: it does not fit even on the empty cluster.", e.job);
     case WaitCause::kDependency:
-      return fmt::format("Job {} waits for jobs that it comes after.", e.job);
+      return fmt::format("Job {} waits for other jobs to end.", e.job);
     case WaitCause::kNotBefore:
       return fmt::format("Job {} waits for its own start time.", e.job);
     case WaitCause::kQuota:
-      return fmt::format("Job {} waits: its queue may not have more.", e.job);
+      return fmt::format("Job {} waits: a quota of its queue is used up.", e.job);
     case WaitCause::kCapacity:
-      return fmt::format("Job {} waits: too little is free.", e.job);
+      return fmt::format("Job {} waits: not enough devices, cores or memory are free.", e.job);
     case WaitCause::kTopology:
       return fmt::format("Job {} waits: enough is free, but not within one {}.", e.job, e.domain->level);
     case WaitCause::kReservation:
-      return fmt::format("Job {} waits: what is free is kept for jobs that go first.", e.job);
+      return fmt::format("Job {} waits: the free nodes are reserved for jobs ahead of it.", e.job);
     case WaitCause::kLine:
       return fmt::format("Job {} waits in line behind job {}, which has not started.", e.job,
                          e.line_stopped_by);
     case WaitCause::kNextCycle:
-      return fmt::format("Nothing stands against job {}: the next planning cycle decides.", e.job);
+      return fmt::format("Job {} can start: the next planning cycle places it.", e.job);
   }
   return {};
 }
@@ -193,12 +193,12 @@ void AddRole(std::vector<std::string>& out, const RoleFinding& role, const Expla
                             fmt::join(kept_off, ", ")));
 }
 
-// What each bound of a quota says of its number.
+// How each bound introduces its number.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kBounds = {
-    {{"limit", "its limit is"},
-     {"user-limit", "the limit of each user is"},
+    {{"limit", "the limit is"},
+     {"user-limit", "each user may have"},
      {"deserved", "it does not borrow, and deserves"},
-     {"lent", "without what queues keep from lending there are"}}};
+     {"lent", "not counting what other queues do not lend, there are"}}};
 
 void AddQuota(std::vector<std::string>& out, const QuotaFinding& finding, conf::TimePoint now) {
   const QuotaRefusal& q = finding.refusal;
@@ -206,7 +206,7 @@ void AddQuota(std::vector<std::string>& out, const QuotaFinding& finding, conf::
   const std::string queue = q.queue.empty() ? "The cluster" : "Queue " + q.queue;
   const std::string user = q.user.empty() ? "" : fmt::format(" (user {})", q.user);
   std::string text =
-      fmt::format("{}{} has {} {} and is asked for {} more; {} {}", queue, user, FormatMilli(q.has), kind,
+      fmt::format("{}{} has {} {} and the job asks for {} more; {} {}", queue, user, FormatMilli(q.has), kind,
                   FormatMilli(q.asked), SentenceOf(kBounds, q.bound), FormatMilli(q.most));
   if (finding.release.end_unknown) {
     text += fmt::format("; it may have them {}{}", Ended(finding.release), kNoEndKnown);
@@ -228,14 +228,14 @@ std::vector<std::string> InWords(const Explanation& e) {
                               kind.kind));
   }
   if (e.domain) {
-    out.push_back(fmt::format("It {} one {}: {} comes nearest, with room for {} of {} members{}.",
+    out.push_back(fmt::format("It {} one {}: {} comes closest, with room for {} of {} members{}.",
                               e.domain->until ? "waits for" : "requires", e.domain->level,
                               e.domain->domain.empty() ? "none" : e.domain->domain, e.domain->fit,
                               e.domain->needed,
-                              e.domain->holds_when_empty ? "" : ", and none would hold it even when empty"));
+                              e.domain->holds_when_empty ? "" : ", and none could hold it even when empty"));
   }
   if (e.domain && e.domain->until) {
-    out.push_back(fmt::format("It takes what there is {}.", At(*e.domain->until, e.as_of)));
+    out.push_back(fmt::format("It accepts any place {}.", At(*e.domain->until, e.as_of)));
   }
   if (!e.unfinished.empty()) {
     out.push_back(fmt::format("It comes after {}, which {} not ended.", fmt::join(e.unfinished, ", "),
@@ -246,23 +246,24 @@ std::vector<std::string> InWords(const Explanation& e) {
   }
   for (const QuotaFinding& quota : e.quotas) AddQuota(out, quota, e.as_of);
   for (const ReservationFinding& reservation : e.reservations) {
-    out.push_back(fmt::format("{} node{} with room {} kept for job {}, which starts {}.", reservation.nodes,
-                              reservation.nodes == 1 ? "" : "s", reservation.nodes == 1 ? "is" : "are",
-                              reservation.job, At(reservation.start, e.as_of)));
+    out.push_back(fmt::format("{} node{} with room {} reserved for job {}, which starts {}.",
+                              reservation.nodes, reservation.nodes == 1 ? "" : "s",
+                              reservation.nodes == 1 ? "is" : "are", reservation.job,
+                              At(reservation.start, e.as_of)));
   }
   if (e.release && e.release->at) {
     out.push_back(
-        fmt::format("There is room {}, expected {}.", Ended(*e.release), At(*e.release->at, e.as_of)));
+        fmt::format("There will be room {}, expected {}.", Ended(*e.release), At(*e.release->at, e.as_of)));
   } else if (e.release && e.release->end_unknown) {
-    out.push_back(fmt::format("There is room {}{}.", Ended(*e.release), kNoEndKnown));
+    out.push_back(fmt::format("There will be room {}{}.", Ended(*e.release), kNoEndKnown));
   } else if (e.release) {
-    out.push_back(fmt::format(
-        "{} jobs that hold what it needs are to end, and still there is no room for it.", e.release->count));
+    out.push_back(fmt::format("Even after the expected ends of {} jobs there is not enough room for it.",
+                              e.release->count));
   }
   if (e.reserved_start && e.release && e.release->end_unknown) {
-    out.push_back("The first nodes that they leave are reserved for it.");
+    out.push_back("The first nodes that these jobs leave are reserved for it.");
   } else if (e.reserved_start) {
-    out.push_back(fmt::format("Its own start is reserved {}.", At(*e.reserved_start, e.as_of)));
+    out.push_back(fmt::format("Its start is reserved {}.", At(*e.reserved_start, e.as_of)));
   }
   return out;
 }

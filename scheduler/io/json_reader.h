@@ -30,7 +30,7 @@ using Json = nlohmann::json;
 template <class E>
 inline constexpr int kEnumerators = 0;
 
-// What is wrong in one JSON text, and where. Keeps at most kKept, counts all.
+// The problems of one JSON text with their places. Keeps at most kKept, counts all.
 class JsonFaults {
  public:
   struct Fault {

@@ -38,7 +38,7 @@ class JsonWriter {
   void Key(std::string_view key);  // and what follows it
   void Item();                     // before each item of a list
 
-  // To take back what was written since, for a field that turns out to hold nothing.
+  // Marks a place to which the text can be cut back, for a field that turns out to hold nothing.
   struct Mark {
     size_t size;
     bool first;

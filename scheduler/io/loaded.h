@@ -1,4 +1,4 @@
-// What reading a text gives: the value, or everything that is wrong with it.
+// The result of reading a text: the value, or everything that is wrong with it.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,18 @@
 
 namespace scheduler::io {
 
-// Of a text that is taken as a whole or not at all: there is a value exactly when there are no problems.
+// For a text that is accepted as a whole or not at all: there is a value exactly when there are no problems.
 template <class T>
 struct Loaded {
   std::optional<T> value{};
   std::vector<conf::Problem> problems{};
 };
 
-// Another's bytes, for a message: cut, and what would steer a terminal or is no ASCII is shown by its number.
+// Bytes from outside, for a message: cut; control characters and bytes that are not ASCII are shown as
+// numbers.
 std::string Visible(const std::string& text);
 
-// Of a text in lines, of which a wrong one can be left out. Problems name file and line; the first kShown are
+// For a text in lines, of which wrong ones can be left out. Problems name file and line; the first kShown are
 // kept, all of them are counted.
 struct LineReport {
   static constexpr size_t kShown = 100;

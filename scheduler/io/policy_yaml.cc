@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "conf/reader.h"
@@ -13,7 +12,7 @@
 #include "scheduler/model.h"
 #include "scheduler/placement/policies.h"
 #include "scheduler/queues/order.h"
-#include "scheduler/queues/queue_tree.h"
+#include "scheduler/queues/queue_defects.h"
 
 namespace scheduler {
 namespace {
@@ -30,16 +29,14 @@ struct Lasting {
   }
 };
 
-constexpr std::array<std::pair<std::string_view, Backfill>, 4> kBackfills = {
-    {{"fifo", Backfill::kFifo},
-     {"best-effort", Backfill::kBestEffort},
-     {"easy", Backfill::kEasy},
-     {"conservative", Backfill::kConservative}}};
+constexpr conf::Word<Backfill> kBackfills[] = {{"fifo", Backfill::kFifo},
+                                               {"best-effort", Backfill::kBestEffort},
+                                               {"easy", Backfill::kEasy},
+                                               {"conservative", Backfill::kConservative}};
 
-constexpr std::array<std::pair<std::string_view, VictimOrder>, 3> kVictimOrders = {
-    {{"least-cost", VictimOrder::kLeastCost},
-     {"random", VictimOrder::kRandom},
-     {"youngest", VictimOrder::kYoungest}}};
+constexpr conf::Word<VictimOrder> kVictimOrders[] = {{"least-cost", VictimOrder::kLeastCost},
+                                                     {"random", VictimOrder::kRandom},
+                                                     {"youngest", VictimOrder::kYoungest}};
 
 }  // namespace
 

@@ -14,7 +14,8 @@
 
 #include "scheduler/io/bounds.h"
 #include "scheduler/io/jobs_jsonl.h"
-#include "scheduler/queues/queue_tree.h"
+#include "scheduler/placement/mix_learner.h"
+#include "scheduler/queues/queue_defects.h"
 #include "scheduler/state/node_state.h"
 
 namespace scheduler::io {
@@ -56,7 +57,7 @@ class HoldingCheck {
   std::string Add(const Holding& holding) {
     if (holding.node >= states_.size()) return fmt::format("node {} does not exist", holding.node);
     const std::string& name = cluster_->nodes[holding.node].name;
-    const TypeView view = cluster_->view(cluster_->nodes[holding.node].type);
+    const TypeView view = ViewOf(*cluster_, cluster_->nodes[holding.node].type);
     NodeState& state = states_[holding.node];
     if (holding.devices >> state.devices != 0) {
       return fmt::format("devices {:#x} of node {}, which has {}", holding.devices, name, state.devices);
@@ -131,7 +132,7 @@ std::string DefectOf(const JobState& state, HoldingCheck& holdings) {
 }
 
 // Sums of them must stay numbers.
-std::string DefectOf(const DemandCounts::Item& item, const Cluster& cluster) {
+std::string DefectOf(const DemandCount& item, const Cluster& cluster) {
   const Shape& shape = item.shape;
   const bool in_part = shape.milli > 0 || shape.is_partition();
   if (item.count == 0 || item.count > kMostObserved) return fmt::format("was asked for {} times", item.count);
@@ -154,7 +155,7 @@ std::string DefectOf(const DemandCounts::Item& item, const Cluster& cluster) {
   return {};
 }
 
-std::string DefectOf(const MixLearner::State& demand, const Cluster& cluster) {
+std::string DefectOf(const LearnedDemand& demand, const Cluster& cluster) {
   if (demand.observed > kMostObserved || demand.next > kMostObserved || demand.version > kMostObserved) {
     return "demand: more was observed than can be";
   }
@@ -163,7 +164,7 @@ std::string DefectOf(const MixLearner::State& demand, const Cluster& cluster) {
   }
   for (const auto* items : {&demand.seen, &demand.in_use}) {
     if (items->size() > MixLearner::kMostShapes + 1) return fmt::format("demand: {} shapes", items->size());
-    for (const DemandCounts::Item& item : *items) {
+    for (const DemandCount& item : *items) {
       if (std::string defect = DefectOf(item, cluster); !defect.empty()) return "demand: a shape: " + defect;
     }
   }

@@ -1,4 +1,4 @@
-// Whether a snapshot that came from outside can have been: the planner relies on it.
+// Checks that a snapshot from outside is possible; the planner relies on that.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace scheduler::io {
 
-// The first thing that is impossible, by name; empty: nothing is. Jobs with equal ids, ids of nodes or
+// The first impossible thing, by name; empty: there is none. Jobs with equal ids, ids of nodes or
 // profiles that do not exist, members beyond their role, a device, CPU or memory held twice.
 std::string FirstDefect(const Snapshot& snapshot);
 

@@ -136,18 +136,18 @@ constexpr void Fields(A& a, const Shape*) {
 }
 
 template <class A>
-constexpr void Fields(A& a, const DemandCounts::Item*) {
-  a.Inline(&DemandCounts::Item::shape);
-  a.Required("times", &DemandCounts::Item::count);
+constexpr void Fields(A& a, const DemandCount*) {
+  a.Inline(&DemandCount::shape);
+  a.Required("times", &DemandCount::count);
 }
 
 template <class A>
-constexpr void Fields(A& a, const MixLearner::State*) {
-  a.Optional("seen", &MixLearner::State::seen);
-  a.Optional("in_use", &MixLearner::State::in_use);
-  a.Optional("observed", &MixLearner::State::observed);
-  a.Optional("next", &MixLearner::State::next);
-  a.Optional("version", &MixLearner::State::version);
+constexpr void Fields(A& a, const LearnedDemand*) {
+  a.Optional("seen", &LearnedDemand::seen);
+  a.Optional("in_use", &LearnedDemand::in_use);
+  a.Optional("observed", &LearnedDemand::observed);
+  a.Optional("next", &LearnedDemand::next);
+  a.Optional("version", &LearnedDemand::version);
 }
 
 template <class A>
@@ -207,7 +207,7 @@ struct Dump {
   std::vector<JobState> jobs{};
   std::vector<Usage> usage{};
   std::vector<std::string> tenants{};
-  MixLearner::State demand{};
+  LearnedDemand demand{};
   std::vector<Reserved> reserved{};
   std::vector<std::string> failed{};
   conf::TimePoint defragmented{};

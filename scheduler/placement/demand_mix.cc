@@ -33,20 +33,20 @@ void DemandCounts::Add(const Shape& shape, uint64_t times) {
 }
 
 void DemandCounts::Halve() {
-  std::vector<Item> items = std::exchange(items_, {});
+  std::vector<DemandCount> items = std::exchange(items_, {});
   at_.clear();
-  for (const Item& item : items) {
+  for (const DemandCount& item : items) {
     if (item.count > 1) Add(item.shape, item.count / 2);
   }
 }
 
 DemandMix DemandCounts::Mix(uint64_t version) const {
   uint64_t all = 0;
-  for (const Item& item : items_) all += item.count;
+  for (const DemandCount& item : items_) all += item.count;
   DemandMix mix;
   mix.version = version;
   mix.items.reserve(items_.size());
-  for (const Item& item : items_) {
+  for (const DemandCount& item : items_) {
     mix.items.push_back({item.shape, static_cast<double>(item.count) / static_cast<double>(all)});
   }
   return mix;

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/state/shape.h"
+#include "scheduler/learned_demand.h"
+#include "scheduler/model.h"
+#include "scheduler/shape.h"
 
 namespace scheduler {
 
@@ -30,26 +32,15 @@ Shape DemandOf(const Shape& shape);
 // How often each shape was asked for, in the order of first appearance.
 class DemandCounts {
  public:
-  struct Item {
-    Shape shape;  // as DemandOf gives it
-    uint64_t count = 0;
-
-    friend bool operator==(const Item& a, const Item& b) {
-      return a.count == b.count && a.shape.cpu_milli == b.shape.cpu_milli && a.shape.count == b.shape.count &&
-             a.shape.milli == b.shape.milli && a.shape.kinds == b.shape.kinds &&
-             a.shape.profile == b.shape.profile;
-    }
-  };
-
   void Add(const Shape& shape, uint64_t times);
   void Halve();  // and forget what is 0 then
   DemandMix Mix(uint64_t version) const;
-  const std::vector<Item>& items() const { return items_; }
+  const std::vector<DemandCount>& items() const { return items_; }
 
  private:
   static std::string KeyOf(const Shape& shape);
 
-  std::vector<Item> items_;
+  std::vector<DemandCount> items_;
   absl::flat_hash_map<std::string, size_t> at_;
 };
 

@@ -1,7 +1,7 @@
 // Which devices of a node a member gets: named free functions. Only asked where the shape fits.
 #pragma once
 
-#include "scheduler/placement/policies.h"
+#include "scheduler/placement/placement_policy.h"
 
 namespace scheduler {
 

@@ -6,7 +6,7 @@
 // The rounding makes many ties, and the order in which ties are broken is a part of how well it packs.
 #pragma once
 
-#include "scheduler/placement/policies.h"
+#include "scheduler/placement/placement_policy.h"
 
 namespace scheduler {
 

@@ -16,7 +16,7 @@ bool Holds(const LabelRule& rule, const Labels& labels) {
 bool KindAllows(const Shape& shape, const FixedClass&, const TypeView& view) {
   if (!shape.needs_device()) return true;
   if (view.type->devices == 0 || (shape.kinds >> view.type->kind & 1) == 0) return false;
-  return !shape.is_partition() || shape.profile_on(view) != 0;
+  return !shape.is_partition() || ProfileOn(shape, view) != 0;
 }
 
 bool LabelsAllow(const Shape& shape, const FixedClass& fixed) {

@@ -339,10 +339,10 @@ void GangPlacer::CountAll(Call& call) {
   const auto domains = static_cast<DomainId>(state_->cluster().fabric.domains.size());
   uint64_t short_by = 0;
   for (size_t i = 0; i < needs_.size(); ++i) {
-    const SlotTree::Ask ask{needs_[i].allowed, call.except, call.anti_affinity()};
+    const SlotTree::Query query{needs_[i].allowed, call.except, call.anti_affinity()};
     uint32_t most = 0;
     for (DomainId d = 0; d < domains; ++d) {
-      if (state_->cluster().fabric.domains[d].parent == kNone) trees_[i].Count(call.placer, ask, d);
+      if (state_->cluster().fabric.domains[d].parent == kNone) trees_[i].Count(call.placer, query, d);
     }
     for (DomainId d = 0; d < domains; ++d) {
       if (IsTop(call, d) && IsOpen(call, d)) most = std::max(most, trees_[i].below(d));

@@ -1,20 +1,20 @@
 // Places the members of one job together, or none of them.
 //
-// Members that talk to each other go near each other: to the lowest level of the fabric (a node, a leaf, …)
-// with a domain that holds them all, the tightest such domain, and on the way down the fewest children,
-// largest first. A required level bounds the domain; a preferred one only says that nearness matters. This is
-// how jobs with a topology go, and gangs of eight or more devices or members (E-Binpack's rule). Others go
-// one by one where the policy says: small gangs, replicas and array tasks, jobs that spread, and all under a
-// policy that spreads.
+// Members that communicate are placed near each other: on the lowest level of the fabric (a node, a leaf, …)
+// with a domain that holds them all, in the tightest such domain, and below it on the fewest children,
+// largest first. A required level bounds the domain; a preferred level only says that nearness matters. This
+// holds for jobs with a topology, and for gangs of eight or more devices or members (E-Binpack's rule). Other
+// members are placed one by one by the policy: small gangs, replicas and array tasks, jobs that spread, and
+// all work under a policy that spreads.
 //
-// Roles go in order of size, largest first. All members of a role use the same alternative of devices where
-// one holds them, the first that does; then each node its first that fits. Elastic jobs get as many members
-// as fit, from their minimum up, below one domain of the required level. Members that a running job lacks
-// stay as near to the others as may be.
+// Roles are placed in order of size, largest first. All members of a role use the first alternative of
+// devices that holds them all; if there is none, each node uses the first alternative that fits there.
+// Elastic jobs get as many members as fit, from their minimum up, below one domain of the required level.
+// Members that a running job lacks are placed as near to the others as possible.
 //
-// Exact for jobs of one role: refused only if no domain has the slots (with power budgets on partitions and
-// shares of devices: may also be refused if the first choice of nodes draws too much). With several roles,
-// each domain of the top level is tried, and a few on those below it.
+// Exact for jobs of one role: the job is refused only if no domain has the slots. (With power budgets on
+// partitions and shares of devices it may also be refused if the first choice of nodes draws too much.) With
+// several roles, each domain of the top level is tried, and a few on those below it.
 //
 // Keeps scratch memory between calls; one thread.
 #pragma once
@@ -23,11 +23,11 @@
 #include <span>
 #include <vector>
 
-#include "scheduler/cycle/job_table.h"
 #include "scheduler/placement/placer.h"
 #include "scheduler/placement/spreader.h"
 #include "scheduler/placement/topology.h"
 #include "scheduler/plan.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 
@@ -38,7 +38,7 @@ struct GangResult {
 
 class GangPlacer {
  public:
-  // `arrays`: beside whose members those of a job that spreads are not to stand; may be null.
+  // `arrays`: a job that spreads keeps away from the members of its array; may be null.
   GangPlacer(ClusterState& state, const ShapeTable& shapes, const RunningArrays* arrays = nullptr);
 
   // Tries to place the members of `entry` that do not hold anything yet. On success they are assigned in

@@ -14,10 +14,10 @@
 #include <span>
 #include <vector>
 
-#include "scheduler/cycle/job_table.h"
 #include "scheduler/placement/gang.h"
 #include "scheduler/placement/placer.h"
 #include "scheduler/state/cluster_state.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 

@@ -31,7 +31,7 @@ inline Lefts LeftsOf(const NodeState& state, const TypeView& view) {
   return lefts;
 }
 
-// Takes so many wholly free devices; which ones makes no difference here.
+// Takes `count` wholly free devices; which ones makes no difference here.
 inline void TakeWhole(Lefts& lefts, int count) {
   lefts.whole -= count;
   lefts.sum -= count * kWholeDevice;
@@ -42,7 +42,7 @@ inline void TakeWhole(Lefts& lefts, int count) {
   }
 }
 
-// Takes so many milli of one device.
+// Takes `milli` of one device.
 inline void TakeFrom(Lefts& lefts, size_t device, int milli) {
   lefts.whole -= lefts.of[device] == kWholeDevice;
   lefts.of[device] = static_cast<uint16_t>(lefts.of[device] - milli);

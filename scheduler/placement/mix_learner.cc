@@ -37,9 +37,9 @@ DemandCounts Prior(const Cluster& cluster) {
   return counts;
 }
 
-DemandCounts CountsOf(const std::vector<DemandCounts::Item>& items) {
+DemandCounts CountsOf(const std::vector<DemandCount>& items) {
   DemandCounts counts;
-  for (const DemandCounts::Item& item : items) counts.Add(item.shape, item.count);
+  for (const DemandCount& item : items) counts.Add(item.shape, item.count);
   return counts;
 }
 
@@ -49,15 +49,15 @@ MixLearner::MixLearner(const Cluster& cluster) : seen_(Prior(cluster)) {
   Refresh();
 }
 
-MixLearner::MixLearner(const State& state)
-    : seen_(CountsOf(state.seen)),
-      in_use_(CountsOf(state.in_use)),
-      observed_(state.observed),
-      next_(state.next),
-      version_(state.version),
-      mix_(in_use_.Mix(state.version)) {}
+MixLearner::MixLearner(const LearnedDemand& known)
+    : seen_(CountsOf(known.seen)),
+      in_use_(CountsOf(known.in_use)),
+      observed_(known.observed),
+      next_(known.next),
+      version_(known.version),
+      mix_(in_use_.Mix(known.version)) {}
 
-MixLearner::State MixLearner::state() const {
+LearnedDemand MixLearner::state() const {
   return {seen_.items(), in_use_.items(), observed_, next_, version_};
 }
 

@@ -15,7 +15,7 @@ Weights WeightsOf(const ScoreInput& input) {
   Weights weights{};
   bool any = false;
   for (const DemandMix::Item& item : input.mix.items) {
-    const uint8_t number = item.shape.profile_on(input.view);
+    const uint8_t number = ProfileOn(item.shape, input.view);
     if (number == 0 || number > kMaxProfiles) continue;
     weights[number - size_t{1}] += item.share;
     any = true;
@@ -45,7 +45,7 @@ struct Rank {
 
 DeviceChoice KindestPartition(const ScoreInput& input) {
   const PartitionLayout& layout = *input.view.layout;
-  const PartitionProfile& profile = layout.profiles[input.shape.profile_on(input.view) - 1u];
+  const PartitionProfile& profile = layout.profiles[ProfileOn(input.shape, input.view) - 1u];
   const Weights weights = WeightsOf(input);
   DeviceChoice best;
   Rank best_rank;

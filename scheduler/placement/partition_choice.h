@@ -2,7 +2,7 @@
 // possible.
 #pragma once
 
-#include "scheduler/placement/policies.h"
+#include "scheduler/placement/placement_policy.h"
 
 namespace scheduler {
 

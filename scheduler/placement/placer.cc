@@ -223,7 +223,7 @@ Holding Placer::HoldingOn(NodeId node, ShapeId shape, uint64_t draw) const {
       policy_->devices({s, state_->node(node), view, state_->cluster(), mix_, tables_, draw});
   Holding holding{.node = node,
                   .devices = choice.devices,
-                  .profile = s.profile_on(view),
+                  .profile = ProfileOn(s, view),
                   .start = choice.start,
                   .isolation = s.isolation,
                   .tenant = s.tenant,

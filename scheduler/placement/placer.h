@@ -1,6 +1,6 @@
 // Finds the best node for one member, under a policy.
 //
-// Scores are remembered per shape and class of nodes, so that a decision computes only what is new since the
+// Scores are remembered per shape and class of nodes: a decision computes only what has changed since the
 // last one for the same shape, and looks at classes instead of nodes. The same state, policy, mix and random
 // source give the same choice, whatever was asked before. One thread; must not outlive the state.
 #pragma once
@@ -11,27 +11,12 @@
 #include <span>
 #include <vector>
 
-#include "scheduler/placement/policies.h"
+#include "scheduler/placement/node_set.h"
+#include "scheduler/placement/placement_policy.h"
 #include "scheduler/rng.h"
 #include "scheduler/state/cluster_state.h"
 
 namespace scheduler {
-
-// A set of node ids.
-class NodeSet {
- public:
-  explicit NodeSet(size_t nodes) : words_((nodes + 63) / 64) {}
-  void Add(NodeId node) { words_[node / 64] |= uint64_t{1} << (node % 64); }
-  void Remove(NodeId node) { words_[node / 64] &= ~(uint64_t{1} << (node % 64)); }
-  void AddAll(const NodeSet& other) {
-    for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
-  }
-  void Clear() { words_.assign(words_.size(), 0); }
-  bool Has(NodeId node) const { return (words_[node / 64] >> (node % 64) & 1) != 0; }
-
- private:
-  std::vector<uint64_t> words_;
-};
 
 // Which nodes may be chosen, beside what the shape allows.
 struct Where {
@@ -42,7 +27,7 @@ struct Where {
   bool anywhere() const { return under == kNone && except == nullptr && apart_from == kNone; }
 };
 
-// A place of its own for every node and draw: what is equal in all else goes by it.
+// A pseudo-random rank of the node in this draw; breaks ties.
 uint64_t Lot(uint64_t draw, NodeId node);
 
 class Placer {
@@ -58,7 +43,7 @@ class Placer {
 
   const PlacementPolicy& policy() const { return *policy_; }
 
-  // Where the member should go: by the first of the alternatives that fits anywhere. Nothing: none does.
+  // The best place for the member, by the first alternative that fits anywhere. Nothing: none fits.
   std::optional<Holding> Choose(std::span<const ShapeId> alternatives, const Where& where, Rng& rng);
 
   // What the member would hold on that node; nothing where it does not fit.

@@ -35,12 +35,12 @@ double DotProduct(const ScoreInput& input) {
   const double cpu = static_cast<double>(input.state.free_cpu_milli) / largest.largest_cpu *
                      (static_cast<double>(input.shape.cpu_milli) / largest.largest_cpu);
   const double devices = static_cast<double>(FreeMilli(input.state, input.view)) / largest.largest_milli *
-                         (static_cast<double>(input.shape.device_milli(input.view)) / largest.largest_milli);
+                         (static_cast<double>(DeviceMilli(input.shape, input.view)) / largest.largest_milli);
   return std::trunc(100 * (1 - (cpu + devices) / 2));
 }
 
 double LeastLeftAfter(const ScoreInput& input) {
-  const int64_t milli = FreeMilli(input.state, input.view) - input.shape.device_milli(input.view);
+  const int64_t milli = FreeMilli(input.state, input.view) - DeviceMilli(input.shape, input.view);
   const double left = static_cast<double>(input.state.free_cpu_milli - input.shape.cpu_milli) /
                           input.tables.largest_cpu * 0.5 +
                       static_cast<double>(milli) / input.tables.largest_milli * 0.5;

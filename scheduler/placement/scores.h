@@ -1,7 +1,7 @@
 // How good a node is for a member: named free functions, of which policies are made. Higher is better.
 #pragma once
 
-#include "scheduler/placement/policies.h"
+#include "scheduler/placement/placement_policy.h"
 
 namespace scheduler {
 
@@ -16,7 +16,7 @@ double DotProduct(const ScoreInput& input);      // the ask points where the nod
 double LeastLeftAfter(const ScoreInput& input);  // best-fit: CPU and devices alike
 // gpu-packing: shares onto used devices, then devices of used nodes, then of free nodes.
 double UsedDevicesFirst(const ScoreInput& input);
-// gpu-clustering: to members of its own size; then where nobody is; needs NodeState::sizes.
+// gpu-clustering: beside members of its own size, then on empty nodes; needs NodeState::sizes.
 double AmongItsOwnSize(const ScoreInput& input);
 
 double NoScore(const ScoreInput& input);  // all nodes are equal: random

@@ -17,8 +17,8 @@ void Spreader::FindGroups(DomainId domain) {
   for (const DomainId child : state_->children(domain)) FindGroups(child);
 }
 
-void Spreader::Start(Placer& placer, const Ask& ask, Rng& rng) {
-  ask_ = ask;
+void Spreader::Start(Placer& placer, const Query& query, Rng& rng) {
+  query_ = query;
   draw_ = rng.Next();
   last_ = SIZE_MAX;
   std::ranges::fill(on_node_, 0);
@@ -32,16 +32,16 @@ void Spreader::Start(Placer& placer, const Ask& ask, Rng& rng) {
       ++on_leaf_[state_->cluster().nodes[node].domain];
     }
   };
-  count(ask.job, on_node_);
-  if (ask.beside != nullptr) {
-    for (const JobIndex job : *ask.beside) {
-      if (job != ask.job) count(job, beside_on_node_);
+  count(query.job, on_node_);
+  if (query.beside != nullptr) {
+    for (const JobIndex job : *query.beside) {
+      if (job != query.job) count(job, beside_on_node_);
     }
   }
   groups_.clear();
   const std::vector<Domain>& domains = state_->cluster().fabric.domains;
   for (DomainId d = 0; d < domains.size(); ++d) {
-    if (ask.under == kNone ? domains[d].parent == kNone : d == ask.under) FindGroups(d);
+    if (query.under == kNone ? domains[d].parent == kNone : d == query.under) FindGroups(d);
   }
   for (Group& group : groups_) Refresh(placer, group);
 }
@@ -49,11 +49,11 @@ void Spreader::Start(Placer& placer, const Ask& ask, Rng& rng) {
 void Spreader::Refresh(Placer& placer, Group& group) {
   group.best = kNone;
   for (const NodeId node : state_->nodes_directly_under(group.domain)) {
-    if (closed_[node] != 0 || (ask_.apart && on_node_[node] > 0)) continue;
-    if (ask_.except != nullptr && ask_.except->Has(node)) continue;
-    if (placer.SlotsOn(node, ask_.shape) == 0) continue;
-    const Rank rank{.crowd = ask_.spread ? -int64_t{on_node_[node]} - beside_on_node_[node] : 0,
-                    .suits = placer.SuitabilityOf(node, ask_.shape),
+    if (closed_[node] != 0 || (query_.apart && on_node_[node] > 0)) continue;
+    if (query_.except != nullptr && query_.except->Has(node)) continue;
+    if (placer.SlotsOn(node, query_.shape) == 0) continue;
+    const Rank rank{.crowd = query_.spread ? -int64_t{on_node_[node]} - beside_on_node_[node] : 0,
+                    .suits = placer.SuitabilityOf(node, query_.shape),
                     .lot = Lot(draw_, node)};
     if (group.best != kNone && !(rank > group.rank)) continue;
     group.best = node;
@@ -70,7 +70,7 @@ std::optional<Holding> Spreader::Next(Placer& placer) {
   }
   const auto rank_of = [&](const Group& group) {
     Rank rank = group.rank;
-    if (ask_.spread) rank.crowd -= int64_t{on_leaf_[group.domain]} << 32;
+    if (query_.spread) rank.crowd -= int64_t{on_leaf_[group.domain]} << 32;
     rank.leaf = placer.LeafRank(group.domain);
     return rank;
   };
@@ -86,7 +86,7 @@ std::optional<Holding> Spreader::Next(Placer& placer) {
     }
     if (best == SIZE_MAX) return std::nullopt;
     const NodeId node = groups_[best].best;
-    if (const std::optional<Holding> holding = placer.On(node, {&ask_.shape, 1})) {
+    if (const std::optional<Holding> holding = placer.On(node, {&query_.shape, 1})) {
       last_ = best;
       last_node_ = node;
       return holding;

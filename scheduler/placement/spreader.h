@@ -1,10 +1,10 @@
-// Chooses nodes for the members of one job one after the other, as the policy scores them, where all of them
-// are to be apart from each other: over leaves, then nodes (`spread`), on nodes of their own (`apart`), or
-// because the policy spreads.
+// Chooses nodes for the members of one job one after the other, by the policy's scores, where they are to be
+// apart from each other: over leaves, then nodes (`spread`), on nodes of their own (`apart`), or because the
+// policy spreads.
 //
-// The same choice as looking at every node for every member, but what is best in a leaf group is kept and
-// looked for again only after a member went there. The nodes of one lowest domain are a leaf group. Must not
-// outlive the state; one thread.
+// The choice is the same as by a look at every node for every member. To save time, the best node of each
+// leaf group (the nodes of one lowest domain) is remembered, and found again only after a member was placed
+// there. Must not outlive the state; one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Spreader {
  public:
   explicit Spreader(const ClusterState& state);
 
-  struct Ask {
+  struct Query {
     JobIndex job = 0;
     ShapeId shape = 0;
     DomainId under = kNone;                      // kNone: anywhere
@@ -30,8 +30,8 @@ class Spreader {
     bool apart = false;
     bool spread = false;
   };
-  // Looks at all nodes once. `ask.except` must stay as it is until the next Start.
-  void Start(Placer& placer, const Ask& ask, Rng& rng);
+  // Looks at all nodes once. `query.except` must stay as it is until the next Start.
+  void Start(Placer& placer, const Query& query, Rng& rng);
 
   // What the next member should hold; nothing: it fits nowhere. The caller assigns it to the job before it
   // asks for another.
@@ -56,7 +56,7 @@ class Spreader {
   void Refresh(Placer& placer, Group& group);
 
   const ClusterState* state_;
-  Ask ask_;
+  Query query_;
   uint64_t draw_ = 0;
   size_t last_ = SIZE_MAX;  // the group of what Next gave
   NodeId last_node_ = kNone;

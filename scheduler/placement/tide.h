@@ -10,7 +10,7 @@
 // nothing else but node and shape.
 #pragma once
 
-#include "scheduler/placement/policies.h"
+#include "scheduler/placement/placement_policy.h"
 
 namespace scheduler {
 

@@ -33,7 +33,7 @@ int64_t SlotTree::HeadroomOf(DomainId domain) const {
   return std::llround(budget * 1000) - state_->counters(domain).milliwatts;
 }
 
-void SlotTree::Count(Placer& placer, const Ask& ask, DomainId under) {
+void SlotTree::Count(Placer& placer, const Query& query, DomainId under) {
   const Cluster& cluster = state_->cluster();
   on_.resize(cluster.nodes.size());
   shape_.resize(cluster.nodes.size());
@@ -46,13 +46,14 @@ void SlotTree::Count(Placer& placer, const Ask& ask, DomainId under) {
       headroom = std::min(headroom, HeadroomOf(d));
     }
   }
-  CountBelow(placer, ask, under, headroom);
+  CountBelow(placer, query, under, headroom);
 }
 
 // By counters alone: too few whole devices for one member of any alternative.
-bool SlotTree::HasNothing(const Placer& placer, const Ask& ask, DomainId domain) const {
+bool SlotTree::HasNothing(const Placer& placer, const Query& query, DomainId domain) const {
   const uint32_t whole = state_->counters(domain).whole_devices;
-  return std::ranges::all_of(ask.alternatives, [&](ShapeId id) { return placer.shapes()[id].count > whole; });
+  return std::ranges::all_of(query.alternatives,
+                             [&](ShapeId id) { return placer.shapes()[id].count > whole; });
 }
 
 void SlotTree::Clear(DomainId domain) {
@@ -61,8 +62,9 @@ void SlotTree::Clear(DomainId domain) {
   for (const DomainId child : state_->children(domain)) Clear(child);
 }
 
-SlotTree::Counted SlotTree::CountBelow(Placer& placer, const Ask& ask, DomainId domain, int64_t headroom) {
-  if (HasNothing(placer, ask, domain)) {
+SlotTree::Counted SlotTree::CountBelow(Placer& placer, const Query& query, DomainId domain,
+                                       int64_t headroom) {
+  if (HasNothing(placer, query, domain)) {
     Clear(domain);
     return {};
   }
@@ -74,14 +76,14 @@ SlotTree::Counted SlotTree::CountBelow(Placer& placer, const Ask& ask, DomainId 
   };
   Counted direct;
   for (const NodeId node : state_->nodes_directly_under(domain)) {
-    const Counted on = CountOn(placer, ask, node);
+    const Counted on = CountOn(placer, query, node);
     direct.slots += on.slots;
     direct.milliwatts = std::min(direct.milliwatts, on.milliwatts);
   }
   direct_[domain] = Clamp(bounded(direct));
   Counted all{direct_[domain], direct.milliwatts};
   for (const DomainId child : state_->children(domain)) {
-    const Counted below = CountBelow(placer, ask, child, headroom);
+    const Counted below = CountBelow(placer, query, child, headroom);
     all.slots += below.slots;
     all.milliwatts = std::min(all.milliwatts, below.milliwatts);
   }
@@ -90,17 +92,17 @@ SlotTree::Counted SlotTree::CountBelow(Placer& placer, const Ask& ask, DomainId 
   return all;
 }
 
-SlotTree::Counted SlotTree::CountOn(Placer& placer, const Ask& ask, NodeId node) {
+SlotTree::Counted SlotTree::CountOn(Placer& placer, const Query& query, NodeId node) {
   on_[node] = 0;
-  if (ask.except != nullptr && ask.except->Has(node)) return {};
+  if (query.except != nullptr && query.except->Has(node)) return {};
   uint32_t slots = 0;
-  for (uint32_t i = 0; i < ask.alternatives.size() && slots == 0; ++i) {
-    slots = placer.SlotsOn(node, ask.alternatives[i]);
-    shape_[node] = ask.alternatives[i];
+  for (uint32_t i = 0; i < query.alternatives.size() && slots == 0; ++i) {
+    slots = placer.SlotsOn(node, query.alternatives[i]);
+    shape_[node] = query.alternatives[i];
     alternative_[node] = static_cast<uint8_t>(i);
   }
   if (slots == 0) return {};
-  if (ask.one_per_node) slots = 1;
+  if (query.one_per_node) slots = 1;
   Counted counted{slots};
   if (state_->has_power_budgets()) {
     const Shape& shape = placer.shapes()[shape_[node]];

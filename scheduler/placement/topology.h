@@ -1,9 +1,9 @@
-// How many members of one role each node and each fabric domain could take, and which nodes to use when a
+// How many members of one role each node and each fabric domain can take, and which nodes to use when a
 // domain takes some of them.
 //
-// Counted over the tree once per gang and role, in flat arrays that are kept between calls. Where power has
-// budgets the counts keep to them: exactly for whole devices of one kind, else as an upper bound, since a
-// device that is shared or cut draws its watts once. Must not outlive the state; one thread.
+// Counted over the tree once per gang and role, in flat arrays that are kept between calls. Power budgets
+// bound the counts: exactly for whole devices of one kind, otherwise as an upper bound, since a device that
+// is shared or cut draws its watts once. Must not outlive the state; one thread.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ class SlotTree {
  public:
   explicit SlotTree(const ClusterState& state) : state_(&state) {}
 
-  struct Ask {
+  struct Query {
     std::span<const ShapeId> alternatives{};  // a node takes the first of them that it has room for
     const NodeSet* except = nullptr;
     bool one_per_node = false;
   };
   // Counts below `under`; what was counted elsewhere stays as it was.
-  void Count(Placer& placer, const Ask& ask, DomainId under);
+  void Count(Placer& placer, const Query& query, DomainId under);
 
   uint32_t on(NodeId node) const { return on_[node]; }
   uint32_t below(DomainId domain) const { return below_[domain]; }
@@ -62,10 +62,10 @@ class SlotTree {
     Placer::Suitability suits;
   };
 
-  bool HasNothing(const Placer& placer, const Ask& ask, DomainId domain) const;
+  bool HasNothing(const Placer& placer, const Query& query, DomainId domain) const;
   void Clear(DomainId domain);
-  Counted CountBelow(Placer& placer, const Ask& ask, DomainId domain, int64_t headroom);
-  Counted CountOn(Placer& placer, const Ask& ask, NodeId node);
+  Counted CountBelow(Placer& placer, const Query& query, DomainId domain, int64_t headroom);
+  Counted CountOn(Placer& placer, const Query& query, NodeId node);
   int64_t HeadroomOf(DomainId domain) const;
   void Fill(Placer& placer, std::span<const NodeId> nodes, uint32_t members, std::vector<NodeShare>& shares);
 

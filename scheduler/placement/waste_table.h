@@ -37,7 +37,7 @@ class WasteTable {
   class OnNode {
    public:
     double Devices(const Lefts& lefts) const;  // Σ W, in milli
-    // Σ W of the lefts that `sum` is of, after so many milli of one device that had `left` were taken.
+    // Σ W of the lefts that `sum` is of, after `milli` of one device that had `left` were taken.
     double DevicesAfter(double sum, const Lefts& lefts, uint16_t left, int milli) const;
 
    private:

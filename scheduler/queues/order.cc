@@ -7,7 +7,8 @@
 namespace scheduler {
 namespace {
 
-// Of two users of one queue, who used less goes first; between queues saturation decides long before this.
+// Between two users of one queue, the one who has used less goes first; between queues saturation decides
+// long before this.
 constexpr double kUserPart = 1e-3;
 
 double Hours(conf::Duration d) {

@@ -1,4 +1,4 @@
-// Who goes first: a weighted sum of named terms.
+// The order of the queue: each job is ranked by a weighted sum of named terms.
 //
 // The sum has a part that a job keeps from its submission to its start (OfJob) and a part that its queue and
 // user have in common (OfAccount), which changes only as devices are charged and usage decays. So jobs of one
@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "scheduler/cycle/job_table.h"
 #include "scheduler/policy.h"
 #include "scheduler/queues/queue_tree.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 
@@ -33,7 +33,7 @@ std::span<const OrderTermInfo> OrderTerms();
 // Null for a name that is not in the list.
 const OrderTermInfo* FindOrderTerm(std::string_view name);
 
-// A place in the line. Ties go to who was submitted first.
+// A place in the queue. Ties go to the job that was submitted first.
 struct Rank {
   double score = 0;
   uint64_t sequence = 0;

@@ -1,10 +1,11 @@
-// What may be wrong with queues (queue_tree.h: FirstDefect).
+#include "scheduler/queues/queue_defects.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
-
-#include "scheduler/queues/queue_tree.h"
+#include <utility>
 
 namespace scheduler {
 namespace {
@@ -102,39 +103,6 @@ std::string FirstDefect(const std::vector<Queue>& queues, const Cluster& cluster
                            queue.name, queue.parent, sum, kind, has);
       }
     }
-  }
-  return {};
-}
-
-std::string QueueTree::Explain(const Verdict& verdict) const {
-  const std::string kind =
-      verdict.kind == kAnyKind ? "devices" : fmt::format("{} devices", cluster_->kinds[verdict.kind].name);
-  const auto devices = [](int64_t milli) { return fmt::format("{:g}", static_cast<double>(milli) / 1000); };
-  const std::string has = devices(verdict.has);
-  const std::string asked = devices(verdict.asked);
-  const std::string most = devices(verdict.most);
-  switch (verdict.bound) {
-    case Verdict::Bound::kNone:
-      return "admitted";
-    case Verdict::Bound::kLimit:
-      return fmt::format("queue \"{}\" has {} of its limit of {} {}; {} more would exceed it",
-                         name(verdict.queue), has, most, kind, asked);
-    case Verdict::Bound::kUserLimit:
-      return fmt::format(
-          "user \"{}\" has {} of the {} {} that each user of queue \"{}\" may have; {} more "
-          "would exceed it",
-          accounts_[verdict.account].user, has, most, kind, name(verdict.queue), asked);
-    case Verdict::Bound::kDeserved:
-      return fmt::format(
-          "queue \"{}\" does not borrow and has {} of the {} {} that it deserves; {} more would "
-          "exceed it",
-          name(verdict.queue), has, most, kind, asked);
-    case Verdict::Bound::kLent:
-      return fmt::format(
-          "of {} {} {} {} are in use or kept by queues that do not lend them; {} more would take "
-          "those",
-          most, kind, verdict.queue == root() ? "in the cluster" : "of queue \"" + name(verdict.queue) + "\"",
-          has, asked);
   }
   return {};
 }

@@ -7,6 +7,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "scheduler/queues/fair_share.h"
+
 namespace scheduler {
 namespace {
 
@@ -259,11 +261,11 @@ int64_t QueueTree::MostUnborrowed(QueueIndex queue, size_t dim) const {
   return dim == 0 || cell.names_deserved || !at(queue, 0).names_deserved ? cell.deserved : INT64_MAX;
 }
 
-Verdict QueueTree::Admit(AccountId account, std::span<const Amount> more) const {
+QuotaVerdict QueueTree::Admit(AccountId account, std::span<const Amount> more) const {
   int64_t total = 0;
   for (const Amount& amount : more) total += amount.milli;
   if (total == 0) return {};
-  Verdict verdict = AdmitIn(account, 0, total);
+  QuotaVerdict verdict = AdmitIn(account, 0, total);
   for (const Amount& amount : more) {
     if (!verdict.admitted()) break;
     if (Dim(amount.kind) != 0) verdict = AdmitIn(account, Dim(amount.kind), amount.milli);
@@ -271,11 +273,11 @@ Verdict QueueTree::Admit(AccountId account, std::span<const Amount> more) const 
   return verdict;
 }
 
-Verdict QueueTree::AdmitIn(AccountId account, size_t dim, int64_t milli) const {
-  using Bound = Verdict::Bound;
+QuotaVerdict QueueTree::AdmitIn(AccountId account, size_t dim, int64_t milli) const {
+  using Bound = QuotaVerdict::Bound;
   int64_t claims = milli;
   const auto refuse = [&](Bound bound, AccountId a, QueueIndex q, int64_t has, int64_t most) {
-    return Verdict{bound, q, a, KindOf(dim), has, milli, most};
+    return QuotaVerdict{bound, q, a, KindOf(dim), has, milli, most};
   };
   for (AccountId a = account; a != kNone; a = accounts_[a].parent) {
     const QueueIndex q = accounts_[a].queue;
@@ -293,6 +295,87 @@ Verdict QueueTree::AdmitIn(AccountId account, size_t dim, int64_t milli) const {
   const Cell& top = at(root(), dim);
   if (lends_in_part_ && claims > 0 && top.claimed + claims > capacity_[dim]) {
     return refuse(Bound::kLent, account, root(), top.claimed, capacity_[dim]);
+  }
+  return {};
+}
+
+void QueueTree::ComputeShares() {
+  SumUsage();
+  for (size_t dim = 0; dim < dims_; ++dim) {
+    if (!shared_[dim]) continue;
+    Want(root(), dim);
+    at(root(), dim).share = capacity_[dim];
+    Divide(root(), dim, capacity_[dim]);
+  }
+}
+
+void QueueTree::SumUsage() {
+  for (Node& queue : queues_) queue.usage = 0;
+  for (AccountId id = 0; id < accounts_.size(); ++id) {
+    UserAccount& account = accounts_[id];
+    if (account.queue == kNone || !is_leaf(account.queue)) continue;
+    account.usage = Settled(account);
+    account.settled_at = now_;
+    for (QueueIndex q = account.queue; q != kNone; q = queues_[q].parent) queues_[q].usage += account.usage;
+    if (account.uses == 0 && account.usage == 0) Release(id);
+  }
+}
+
+int64_t QueueTree::Want(QueueIndex queue, size_t dim) {
+  Cell& cell = at(queue, dim);
+  cell.wanted = is_leaf(queue) ? std::max(cell.requested, cell.allocated) : 0;
+  for (const QueueIndex child : queues_[queue].children) cell.wanted += Want(child, dim);
+  cell.wanted = std::min(cell.wanted, cell.limit);
+  if (!queues_[queue].borrows) cell.wanted = std::min(cell.wanted, MostUnborrowed(queue, dim));
+  return cell.wanted;
+}
+
+void QueueTree::Divide(QueueIndex queue, size_t dim, int64_t total) {
+  const std::vector<QueueIndex>& children = queues_[queue].children;
+  std::vector<FairShareClaim> claims;
+  claims.reserve(children.size());
+  for (const QueueIndex child : children) {
+    const Cell& cell = at(child, dim);
+    claims.push_back({.deserved = cell.deserved,
+                      .wanted = cell.wanted,
+                      .kept = cell.kept,
+                      .weight = queues_[child].weight,
+                      .usage = queues_[child].usage});
+  }
+  DivideFairly(claims, total);
+  for (size_t i = 0; i < children.size(); ++i) at(children[i], dim).share = claims[i].share;
+  for (const QueueIndex child : children) Divide(child, dim, at(child, dim).share);
+}
+
+std::string QueueTree::Explain(const QuotaVerdict& verdict) const {
+  const std::string kind =
+      verdict.kind == kAnyKind ? "devices" : fmt::format("{} devices", cluster_->kinds[verdict.kind].name);
+  const auto devices = [](int64_t milli) { return fmt::format("{:g}", static_cast<double>(milli) / 1000); };
+  const std::string has = devices(verdict.has);
+  const std::string asked = devices(verdict.asked);
+  const std::string most = devices(verdict.most);
+  switch (verdict.bound) {
+    case QuotaVerdict::Bound::kNone:
+      return "admitted";
+    case QuotaVerdict::Bound::kLimit:
+      return fmt::format("queue \"{}\" has {} of its limit of {} {}; {} more would exceed it",
+                         name(verdict.queue), has, most, kind, asked);
+    case QuotaVerdict::Bound::kUserLimit:
+      return fmt::format(
+          "user \"{}\" has {} of the {} {} that each user of queue \"{}\" may have; {} more "
+          "would exceed it",
+          accounts_[verdict.account].user, has, most, kind, name(verdict.queue), asked);
+    case QuotaVerdict::Bound::kDeserved:
+      return fmt::format(
+          "queue \"{}\" does not borrow and has {} of the {} {} that it deserves; {} more would "
+          "exceed it",
+          name(verdict.queue), has, most, kind, asked);
+    case QuotaVerdict::Bound::kLent:
+      return fmt::format(
+          "of {} {} {} {} are in use or kept by queues that do not lend them; {} more would take "
+          "those",
+          most, kind, verdict.queue == root() ? "in the cluster" : "of queue \"" + name(verdict.queue) + "\"",
+          has, asked);
   }
   return {};
 }
@@ -352,7 +435,7 @@ std::string QueueTree::Check() const {
       for (const QueueIndex child : queues_[q].children) below += at(child, d).claimed;
       if (allocated[q * dims_ + d] != cell.allocated || cell.below != below ||
           cell.claimed != std::max(below, cell.kept)) {
-        return fmt::format("queue {}: its sums are off", name(q));
+        return fmt::format("queue {}: its sums are wrong", name(q));
       }
     }
   }

@@ -2,15 +2,13 @@
 //
 // Devices are counted in milli, per kind and for all kinds together ("*"); on a cluster of one kind the two
 // are the same. What changes goes up the tree at once (Charge, Request), so that an answer (Admit) takes time
-// in proportion to the depth alone; a trial takes a charge back by the inverse call. Fair shares are computed
-// once a cycle: each queue's min(deserved, wanted), then rounds over what is left by over-quota weight w,
-// corrected by past usage u to max(0, w + (w - u)), both as shares of those who still want (after
-// KAI-Scheduler), level by level.
+// in proportion to the depth alone; a trial takes a charge back by the inverse call. Fair shares
+// (fair_share.h) are computed once a cycle, level by level.
 //
 // Usage halves every half-life, in up to 32 steps, and is kept in whole device-milli-seconds: settling it at
 // any time in between changes nothing, so a tree that was restored from a snapshot goes on exactly alike.
 //
-// Queues are numbered as they were given; the root, which nobody names, comes after them. The cluster must
+// Queues are numbered as they were given; the root, which has no name, comes after them. The cluster must
 // outlive the tree. One thread.
 #pragma once
 
@@ -24,9 +22,9 @@
 #include <vector>
 
 #include "conf/time.h"
-#include "scheduler/cycle/job_table.h"
 #include "scheduler/model.h"
 #include "scheduler/queue.h"
+#include "scheduler/state/job_table.h"
 
 namespace scheduler {
 
@@ -49,7 +47,7 @@ enum class Extent : uint8_t { kWanted, kMinimum };
 std::vector<Amount> DemandOf(const JobEntry& entry, const ShapeTable& shapes, Extent extent);
 
 // Whether a queue may have more, and if not, which queue refuses by which bound.
-struct Verdict {
+struct QuotaVerdict {
   enum class Bound : uint8_t {
     kNone,       // admitted
     kLimit,      // the queue's limit
@@ -76,8 +74,8 @@ struct Standing {
 
 class QueueTree {
  public:
-  // The queues have no defect (below). None: one queue, "default", has everything, whatever name is asked
-  // for.
+  // The queues have no defect (queue_defects.h). None: one queue, "default", has everything, whatever name is
+  // asked for.
   QueueTree(const Cluster& cluster, const std::vector<Queue>& queues, conf::Duration usage_half_life);
 
   uint32_t size() const { return static_cast<uint32_t>(queues_.size()) - 1; }  // without the root
@@ -105,8 +103,8 @@ class QueueTree {
 
   // Whether the account may be charged all of these (each kind once). Where a job may run on several kinds,
   // ask again with what its placement holds.
-  Verdict Admit(AccountId account, std::span<const Amount> more) const;
-  std::string Explain(const Verdict& verdict) const;
+  QuotaVerdict Admit(AccountId account, std::span<const Amount> more) const;
+  std::string Explain(const QuotaVerdict& verdict) const;
 
   // Healthy devices, in milli, by kind. At first those of the cluster's nodes.
   void SetCapacity(std::span<const int64_t> by_kind);
@@ -188,13 +186,12 @@ class QueueTree {
   void AllocateIn(AccountId account, size_t dim, int64_t milli);
   void RequestIn(QueueIndex leaf, std::span<const Amount> wanted, int sign);
   int64_t MostUnborrowed(QueueIndex queue, size_t dim) const;
-  Verdict AdmitIn(AccountId account, size_t dim, int64_t milli) const;
+  QuotaVerdict AdmitIn(AccountId account, size_t dim, int64_t milli) const;
   void Release(AccountId account);
   int64_t Settled(const UserAccount& account) const;
   void SumUsage();
   int64_t Want(QueueIndex queue, size_t dim);
   void Divide(QueueIndex queue, size_t dim, int64_t total);
-  void DivideRest(std::span<const QueueIndex> children, size_t dim, int64_t rest);
 
   const Cluster* cluster_;
   size_t dims_ = 1;
@@ -213,10 +210,5 @@ class QueueTree {
   int64_t step_ = 0;    // seconds between two decays; 0: nothing is remembered
   uint64_t keeps_ = 0;  // what a decay leaves, of 2^32
 };
-
-// What is wrong with queues that a program put together: a name twice or missing, a parent that does not
-// exist, a cycle, a negative number, a kind that the cluster does not have, more deserved or lent than there
-// is above. Empty: nothing.
-std::string FirstDefect(const std::vector<Queue>& queues, const Cluster& cluster);
 
 }  // namespace scheduler

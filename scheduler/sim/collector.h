@@ -1,7 +1,7 @@
 // Adds up what happens in a simulated cluster into a Report.
 //
-// It is told of every change at the moment it happens, after Advance to that moment; between two changes all
-// stands still, so integrals are exact. Bounded: samples by the caller's choice of step, the heat map by its
+// It is told of every change at the moment of the change, after Advance to that moment. Nothing changes in
+// between, so integrals are exact. Bounded: samples by the caller's choice of step, the heat map by its
 // columns, waits by the number of jobs. Owned by the world; one thread.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace scheduler::sim {
 
-// What held device time was for.
+// What the time of held devices was used for.
 enum class Spent : uint8_t { kUseful, kLost, kRestarted, kSaved, kIdle, kOpen };
 
 class Collector {
@@ -27,10 +27,10 @@ class Collector {
   // Until `now` the cluster stood as `state` says, which must not have changed yet.
   void Advance(conf::TimePoint now, const ClusterState& state);
 
-  // A job of so many milli-devices begins (1) or ceases (-1) to wait for room.
+  // A job of `device_milli` devices begins (1) or ceases (-1) to wait for room.
   void Waits(uint32_t queue, int64_t device_milli, int sign);
   void Runs(int sign) { running_ = static_cast<uint32_t>(static_cast<int>(running_) + sign); }
-  // What the queue's jobs hold changes by so many milli-devices.
+  // The devices that the queue's jobs hold change by `change_milli`.
   void Holds(uint32_t queue, int64_t change_milli);
   void Uses(Spent what, double device_hours) { spent_[static_cast<size_t>(what)] += device_hours; }
 
@@ -38,7 +38,7 @@ class Collector {
   void Placed(const Jtted& jtted, int64_t device_milli);
   void Finished(conf::Duration turnaround, conf::Duration run);
 
-  // Ends the account; counts that are the world's are left to it.
+  // Ends the account; the world adds its own counts.
   Report Finish();
 
  private:

@@ -1,6 +1,6 @@
-// What is to happen in a simulated world, in order of time.
+// The coming events of a simulated world, in order of time.
 //
-// Events of one moment go by kind, then subject, so that the order never depends on when they were put in.
+// Events of one moment go by kind, then subject, so that the order never depends on when they were added.
 // An event about a job carries the job's epoch; it is stale when the job has gone on to another one.
 #pragma once
 

@@ -109,7 +109,7 @@ struct Report {
   double lost_h = 0;       // work that a stop threw away
   double restarted_h = 0;  // loading, restoring and saving on demand
   double saved_h = 0;      // periodic checkpoints
-  double idle_h = 0;       // notebooks that nobody used
+  double idle_h = 0;       // notebooks without a user
   double open_h = 0;       // of jobs that had not ended
   double goodput = 1;      // useful, of all of these but open
   double energy_kwh = 0;

@@ -115,7 +115,7 @@ std::string MetricsTable(Runs runs) {
   return out + "</tbody></table></div>\n";
 }
 
-// The share of jobs that waited no longer than so many hours.
+// By hours, the share of jobs that waited no longer.
 std::string WaitsPlot(Runs runs, size_t size, double longest_h) {
   std::vector<Line> lines;
   std::string alt = fmt::format("waits of jobs of {} GPUs", kSizeClassNames[size]);

@@ -6,6 +6,7 @@
 
 #include "scheduler/placement/mix_learner.h"
 #include "scheduler/placement/placer.h"
+#include "scheduler/placement/policies.h"
 
 namespace scheduler::sim {
 namespace {

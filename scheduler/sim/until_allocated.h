@@ -34,7 +34,7 @@ struct UntilAllocatedOptions {
   uint64_t seed = 1;    // order of arrival, ties, lots
   uint64_t naming = 0;  // another order among equal nodes with the same arrivals, as if they were renamed
   double load = 1.3;    // of the cluster's devices, that arrives
-  // Told from time to time what share is done; empty: nobody asks.
+  // Called from time to time with the share that is done; may be empty.
   std::function<void(double)> progress{};
 };
 
@@ -43,7 +43,7 @@ struct UntilAllocated {
   uint32_t arrived = 0;             // members
   uint32_t refused = 0;
 
-  // At so much load, or at the last before it.
+  // At this load, or at the last reading before it.
   double At(size_t percent) const { return allocated[std::min(percent, allocated.size() - 1)]; }
 };
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "scheduler/placement/gang.h"
+#include "scheduler/placement/policies.h"
 #include "scheduler/sim/draws.h"
 
 namespace scheduler::sim {

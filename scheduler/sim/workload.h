@@ -1,4 +1,4 @@
-// What is done to a trace before it is run: faster arrivals, repetition, estimates, and leaving out what the
+// Changes to a trace before it runs: faster arrivals, repetition, estimates, and leaving out what the
 // cluster could never run.
 #pragma once
 

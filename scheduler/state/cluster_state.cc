@@ -37,7 +37,7 @@ ClusterState::ClusterState(const Cluster& cluster, bool tell_sizes_apart)
     : cluster_(&cluster), tell_sizes_apart_(tell_sizes_apart), classes_(cluster.nodes.size()) {
   for (const NodeType& type : cluster.types) near_.emplace_back(type);
   for (size_t t = 0; t < cluster.types.size(); ++t) {
-    views_.push_back(cluster.view(static_cast<TypeId>(t)));
+    views_.push_back(ViewOf(cluster, static_cast<TypeId>(t)));
     views_.back().near = &near_[t];
   }
   const std::vector<Domain>& domains = cluster.fabric.domains;

@@ -1,9 +1,8 @@
-// Who holds what, and what is free: the one mutable thing of the planner.
-//
-// Every change goes through a Trial, which can take it back. Kept up to date with each change, so that no
-// decision copies or scans the cluster: classes of like nodes, free counts up the fabric tree, watts, and
-// totals for the metrics. One thread. The cluster must outlive it. Device counts are in milli where fractions
-// count.
+// The state of the cluster: which member holds which devices, and what is free. The only mutable state that
+// plans are tried on.
+// Every change goes through a Trial, which can take it back. Each change updates the classes of like nodes,
+// the free counts up the fabric tree, watts, and totals for the metrics, so that no decision copies or scans
+// the cluster. One thread. The cluster must outlive it. Device counts are in milli where fractions count.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -16,7 +15,7 @@
 #include "scheduler/state/device_table.h"
 #include "scheduler/state/node_classes.h"
 #include "scheduler/state/node_state.h"
-#include "scheduler/state/shape.h"
+#include "scheduler/state/shape_table.h"
 
 namespace scheduler {
 
@@ -101,7 +100,7 @@ class ClusterState {
   const Member& member(MemberId id) const { return members_[id]; }
   uint32_t member_count() const { return member_count_; }
 
-  // Not journalled: what the world does, not what a plan tries. Never within a trial.
+  // Facts, not plans: not journalled. Never within a trial.
   void SetHealth(NodeId node, Health health);
   void SetDeviceHealth(NodeId node, int device, bool healthy);
 

@@ -1,9 +1,9 @@
-// Nodes that are alike, kept together: what is found out about one of a class is known of all of them.
+// Classes of nodes that are alike: what is found out for one node of a class holds for all of them.
 //
-// A class is what a node is (type, labels, whether it may take work) and what is free on it. Where a type's
-// devices are all alike to each other, their order does not count. A decision looks at the classes, of which
-// there are few, not at the nodes. A class that lost its last node is remembered for a while, since nodes
-// come back to where they were; its id may then be given to another one, under a new generation.
+// A class is what a node is (type, labels, whether it may take work) and what is free on it. Where all
+// devices of a type are alike to each other, their order does not count. A decision looks at the classes, of
+// which there are few, not at the nodes. A class that lost its last node is remembered for a while, since
+// nodes return to earlier states; its id may then be given to another class, under a new generation.
 //
 // Owned by ClusterState, which moves nodes between classes; one thread.
 #pragma once

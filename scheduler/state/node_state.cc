@@ -47,7 +47,7 @@ uint32_t Shares(const NodeState& state, const Shape& shape) {
 uint32_t DeviceSlots(const NodeState& state, const Shape& shape, const TypeView& view) {
   if (shape.count > 0) return WholeDevices(state, shape) / shape.count;
   if (!shape.is_partition()) return Shares(state, shape);
-  const uint8_t number = shape.profile_on(view);
+  const uint8_t number = ProfileOn(shape, view);
   if (number == 0) return 0;
   uint32_t count = 0;
   for (size_t d = 0; d < state.devices; ++d) {

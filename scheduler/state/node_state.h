@@ -1,16 +1,18 @@
 // What is free on one node, and whether, how often and where a member fits into it.
 //
-// Pure functions over small values; the shapes that they are asked about are resolved beforehand (shape.h).
-// A device is whole (all free), shared by fractions, or cut into partitions; which of these, its free share
-// says.
+// Pure functions over small values; the shapes that they are asked about are resolved beforehand
+// (shape_table.h). A device is whole (all free), shared by fractions, or cut into partitions; which of these,
+// its free share says.
 #pragma once
 
 #include <array>
 #include <bit>
 #include <cstdint>
 
+#include "scheduler/holding.h"
 #include "scheduler/model.h"
-#include "scheduler/state/shape.h"
+#include "scheduler/shape.h"
+#include "scheduler/state/type_view.h"
 
 namespace scheduler {
 
@@ -32,35 +34,13 @@ struct NodeState {
   Isolation isolation = Isolation::kNone;  // the strictest that a member on it asked for
   uint8_t devices = 0;
   uint16_t members = 0;
-  uint32_t sizes = 0;  // of its members, one bit each (SizeBit); stays 0 where nobody looks at it
+  uint32_t sizes = 0;  // of its members, one bit each (SizeBit); stays 0 where no policy looks at it
   uint32_t whole = 0;  // bit d: device d is wholly free
   std::array<DeviceState, kMaxDevices> device{};
 
   int whole_count() const { return std::popcount(whole); }
   friend bool operator==(const NodeState&, const NodeState&) = default;
 };
-
-// What one member holds.
-struct Holding {
-  NodeId node = 0;
-  uint32_t devices = 0;  // bit d: a share of device d
-  uint16_t milli = 0;    // of each of them, kWholeDevice for whole ones; 0 for a partition
-  uint8_t profile = 0;   // 1 + index into the layout's profiles; 0: not a partition
-  uint8_t start = 0;     // the partition's first slot
-  Isolation isolation = Isolation::kNone;
-  uint32_t tenant = 0;
-  int64_t cpu_milli = 0;
-  int64_t memory_mib = 0;
-  int32_t device_mib = 0;  // of each device
-
-  friend bool operator==(const Holding&, const Holding&) = default;
-};
-
-// Bit 0: a part of a device; bit k: k whole ones. 0 for a member without devices.
-inline uint32_t SizeBit(const Holding& holding) {
-  if (holding.devices == 0) return 0;
-  return holding.milli == kWholeDevice ? uint32_t{1} << std::popcount(holding.devices) : 1;
-}
 
 // Nothing taken.
 NodeState EmptyNode(const Cluster& cluster, NodeId node);

@@ -26,7 +26,6 @@ using namespace std::chrono_literals;
 using net::Now;
 using net::RedisClient;
 using net::Task;
-using router::limits::Ask;
 using router::limits::Dimension;
 using router::limits::Grant;
 using router::limits::LimitTree;
@@ -34,6 +33,7 @@ using router::limits::ModelRef;
 using router::limits::NodeSpec;
 using router::limits::OnLoss;
 using router::limits::Reservation;
+using router::limits::ReserveRequest;
 using tests::RedisServer;
 
 constexpr int64_t kConcurrency = 60;
@@ -110,14 +110,14 @@ class Gateway {
     while (!stop.stop_requested()) {
       while (!running.empty() && Now() > running.front().began + kStreamTime) End(running);
       while (running.size() < eager) {
-        auto outcome = Reserve(busy, ModelRef::kUnnamed, Ask{}, Now());
+        auto outcome = Reserve(busy, ModelRef::kUnnamed, ReserveRequest{}, Now());
         Grant* grant = std::get_if<Grant>(&outcome);
         if (!grant) break;
         tally_.Began();
         running.push_back({Now(), std::move(grant->reservation)});
       }
       streams = running.size();
-      auto outcome = Reserve(counted, ModelRef::kUnnamed, Ask{}, Now());
+      auto outcome = Reserve(counted, ModelRef::kUnnamed, ReserveRequest{}, Now());
       if (Grant* grant = std::get_if<Grant>(&outcome)) {
         ++tally_.counted;
         grant->reservation.MarkForwarded();
@@ -268,7 +268,7 @@ class Member {
   ~Member() { Stop(); }
 
   bool Admits() {
-    auto outcome = Reserve(tree_.Resolve("acme"), ModelRef::kUnnamed, Ask{}, Now());
+    auto outcome = Reserve(tree_.Resolve("acme"), ModelRef::kUnnamed, ReserveRequest{}, Now());
     Grant* grant = std::get_if<Grant>(&outcome);
     if (grant == nullptr) return false;
     grant->reservation.MarkForwarded();

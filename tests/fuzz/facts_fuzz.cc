@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "router/facts.h"
+#include "router/facts/body_facts.h"
 
 namespace {
 

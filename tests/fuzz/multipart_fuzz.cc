@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "router/multipart.h"
+#include "router/facts/multipart.h"
 
 namespace {
 

@@ -1,6 +1,7 @@
 #include "tests/support/child_process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
@@ -84,6 +85,21 @@ std::string ChildProcess::WaitForLine(std::string_view sign, milliseconds patien
     return true;
   });
   return line;
+}
+
+uint64_t ChildProcess::Waits(std::string_view prefix) const {
+  constexpr std::string_view kSwitches = "voluntary_ctxt_switches:";
+  uint64_t waits = 0;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid_))) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (!name.starts_with(prefix)) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with(kSwitches)) waits += std::stoull(line.substr(kSwitches.size()));
+    }
+  }
+  return waits;
 }
 
 size_t ChildProcess::ResidentBytes() const {

@@ -41,6 +41,9 @@ class ChildProcess {
 
   // Of its own memory, what is in RAM, in bytes; files that it maps are not counted.
   size_t ResidentBytes() const;
+  // How often threads whose names begin with `prefix` have waited so far: their voluntary context switches.
+  // Unlike time, other programs on the machine do not add to it.
+  uint64_t Waits(std::string_view prefix) const;
 
  private:
   const std::string output_;

@@ -20,6 +20,13 @@ class TestLoop : public gateway::net::Loop {
  public:
   using Loop::Loop;
 
+  // Runs until no task does; new ones may follow.
+  void Drain() {
+    bool idle = false;
+    tasks.WhenIdle([&idle] { idle = true; });
+    while (!idle) io.run_one();
+  }
+
   template <class T, class... Args>
   T& Make(Args&&... args) {
     return Keep(std::make_unique<T>(*this, std::forward<Args>(args)...));

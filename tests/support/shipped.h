@@ -2,9 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 
-#include "conf/sources.h"
+#include "tests/support/temp_dir.h"
 
 namespace tests {
 
@@ -17,7 +18,9 @@ inline std::filesystem::path ConfDirectory() {
 
 // `name` below conf/, or a whole path.
 inline std::string ReadShipped(const std::filesystem::path& name) {
-  return conf::SystemSources().file((ConfDirectory() / name).string()).value();
+  const std::filesystem::path path = ConfDirectory() / name;
+  if (!std::filesystem::exists(path)) throw std::runtime_error(path.string() + " does not exist");
+  return ReadFile(path.string());
 }
 
 }  // namespace tests

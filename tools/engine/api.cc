@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/engine/json_text.h"
+#include "conf/json_text.h"
 
 namespace tidegate_engine {
 namespace {
@@ -116,14 +116,14 @@ bool IsModelApi(Api api) {
 }
 
 std::string ErrorBody(Api api, const ApiError& error) {
-  std::string message = Quoted(error.message);
+  std::string message = conf::Quoted(error.message);
   if (api == Api::kMessages || api == Api::kCountTokens) {
     return fmt::format(R"({{"type":"error","error":{{"type":"{}","message":{}}}}})",
                        AnthropicTypeOf(error.status), message);
   }
   std::string_view type = error.type.empty() ? TypeOf(error.status) : std::string_view(error.type);
   return fmt::format(R"({{"error":{{"message":{},"type":"{}","param":{},"code":{}}}}})", message, type,
-                     error.param.empty() ? "null" : Quoted(error.param), error.status);
+                     error.param.empty() ? "null" : conf::Quoted(error.param), error.status);
 }
 
 }  // namespace tidegate_engine

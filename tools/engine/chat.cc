@@ -1,5 +1,5 @@
 // The protocols of /v1/chat/completions and /v1/completions, as vLLM writes them.
-#include "tools/engine/json_text.h"
+#include "conf/json_text.h"
 #include "tools/engine/protocol.h"
 
 namespace tidegate_engine {
@@ -9,7 +9,7 @@ constexpr std::string_view kDone = "data: [DONE]\n\n";
 
 void SetHead(Job& job, std::string_view object) {
   job.chunk_head = fmt::format(R"(data: {{"id":"{}","object":"{}","created":{},"model":{})", job.id, object,
-                               job.created, Quoted(job.model));
+                               job.created, conf::Quoted(job.model));
 }
 
 // Closes the choices and ends the event, with the usage that was asked for.
@@ -44,7 +44,8 @@ void AppendFinish(const Answer& answer, bool last, std::string& out) {
     return;
   }
   fmt::format_to(std::back_inserter(out), R"("logprobs":null,"finish_reason":"{}","stop_reason":{}}})",
-                 FinishName(answer.finish), answer.stopped_by.empty() ? "null" : Quoted(answer.stopped_by));
+                 FinishName(answer.finish),
+                 answer.stopped_by.empty() ? "null" : conf::Quoted(answer.stopped_by));
 }
 
 void OpenChat(Job& job, Events& out) {
@@ -65,7 +66,7 @@ void AppendDelta(const Answer& answer, uint32_t token, std::string& out) {
   int index = answer.CallOf(token);
   if (index < 0) {
     out += "{\"content\":\"";
-    AppendEscaped(out, text);
+    conf::AppendEscaped(out, text);
     out += "\"}";
     return;
   }
@@ -75,11 +76,11 @@ void AppendDelta(const Answer& answer, uint32_t token, std::string& out) {
   if (begins) {
     fmt::format_to(std::back_inserter(out),
                    R"("id":"{}","type":"function","function":{{"name":{},"arguments":")", call.id,
-                   Quoted(call.name));
+                   conf::Quoted(call.name));
   } else {
     out += "\"function\":{\"arguments\":\"";
   }
-  AppendEscaped(out, text);
+  conf::AppendEscaped(out, text);
   out += "\"}}]}";
 }
 
@@ -107,7 +108,7 @@ void AppendCalls(const Answer& answer, std::string& out) {
     if (out.back() != '[') out += ',';
     fmt::format_to(std::back_inserter(out),
                    R"({{"id":"{}","type":"function","function":{{"name":{},"arguments":{}}}}})", call.id,
-                   Quoted(call.name), Quoted(answer.Arguments(call)));
+                   conf::Quoted(call.name), conf::Quoted(answer.Arguments(call)));
   }
   out += ']';
 }
@@ -127,13 +128,13 @@ void EndBody(Job& job, std::string& body) {
 std::string ChatBody(Job& job) {
   std::string body =
       fmt::format(R"({{"id":"{}","object":"chat.completion","created":{},"model":{},"choices":[)", job.id,
-                  job.created, Quoted(job.model));
+                  job.created, conf::Quoted(job.model));
   for (size_t i = 0; i < job.choices.size(); ++i) {
     const Answer& answer = job.choices[i].answer;
     if (i > 0) body += ',';
     fmt::format_to(std::back_inserter(body), R"({{"index":{},"message":{{"role":"assistant","content":)", i);
     if (answer.calls.empty() || answer.content > 0) {
-      AppendQuoted(body, answer.Content());
+      conf::AppendQuoted(body, answer.Content());
     } else {
       body += "null";
     }
@@ -158,7 +159,7 @@ void OpenCompletions(Job& job, Events& out) {
     fmt::format_to(std::back_inserter(event),
                    R"({},"choices":[{{"index":{},"text":{},"logprobs":null,)"
                    R"("finish_reason":null}})",
-                   job.chunk_head, i, Quoted(EchoOf(job, i)));
+                   job.chunk_head, i, conf::Quoted(EchoOf(job, i)));
     EndChunk(job, out, event);
   }
 }
@@ -171,7 +172,7 @@ void CompletionsToken(Job& job, size_t index, Events& out) {
   std::string& event = out.Begin();
   event += job.chunk_head;
   fmt::format_to(std::back_inserter(event), ",\"choices\":[{{\"index\":{},\"text\":\"", index);
-  AppendEscaped(event, choice.answer.Token(token));
+  conf::AppendEscaped(event, choice.answer.Token(token));
   event += "\",";
   AppendFinish(choice.answer, last, event);
   EndChunk(job, out, event);
@@ -180,12 +181,12 @@ void CompletionsToken(Job& job, size_t index, Events& out) {
 std::string CompletionsBody(Job& job) {
   std::string body =
       fmt::format(R"({{"id":"{}","object":"text_completion","created":{},"model":{},"choices":[)", job.id,
-                  job.created, Quoted(job.model));
+                  job.created, conf::Quoted(job.model));
   for (size_t i = 0; i < job.choices.size(); ++i) {
     if (i > 0) body += ',';
     fmt::format_to(std::back_inserter(body), R"({{"index":{},"text":")", i);
-    AppendEscaped(body, EchoOf(job, i));
-    AppendEscaped(body, job.choices[i].answer.Content());
+    conf::AppendEscaped(body, EchoOf(job, i));
+    conf::AppendEscaped(body, job.choices[i].answer.Content());
     body += "\",";
     AppendFinish(job.choices[i].answer, true, body);
   }

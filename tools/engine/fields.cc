@@ -2,28 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "conf/json_type.h"
+
 namespace tidegate_engine {
-namespace {
-
-std::string_view TypeName(Element element) {
-  switch (element.type()) {
-    case simdjson::dom::element_type::ARRAY:
-      return "an array";
-    case simdjson::dom::element_type::OBJECT:
-      return "an object";
-    case simdjson::dom::element_type::STRING:
-      return "a string";
-    case simdjson::dom::element_type::BOOL:
-      return "a boolean";
-    case simdjson::dom::element_type::NULL_VALUE:
-      return "null";
-    default:
-      return "a number";
-  }
-}
-
-}  // namespace
-
 std::optional<Element> Fields::Get(std::string_view key) const {
   Element element;
   if (object_.at_key(key).get(element) != simdjson::SUCCESS || element.is_null()) return std::nullopt;
@@ -40,7 +21,7 @@ bool Fields::Bool(std::string_view key, bool otherwise) const {
   if (!element) return otherwise;
   bool value = otherwise;
   if (element->get(value) != simdjson::SUCCESS) {
-    Fail(key, fmt::format("{} must be a boolean, got {}.", key, TypeName(*element)));
+    Fail(key, fmt::format("{} must be a boolean, got {}.", key, conf::TypeName(*element)));
   }
   return value;
 }
@@ -50,7 +31,7 @@ std::optional<uint32_t> Fields::Uint(std::string_view key, uint32_t least) const
   if (!element) return std::nullopt;
   int64_t value = 0;
   if (element->get(value) != simdjson::SUCCESS) {
-    Fail(key, fmt::format("{} must be an integer, got {}.", key, TypeName(*element)));
+    Fail(key, fmt::format("{} must be an integer, got {}.", key, conf::TypeName(*element)));
     return std::nullopt;
   }
   if (value < least || value > UINT32_MAX) {
@@ -65,7 +46,7 @@ std::optional<std::string_view> Fields::String(std::string_view key) const {
   if (!element) return std::nullopt;
   std::string_view value;
   if (element->get(value) != simdjson::SUCCESS) {
-    Fail(key, fmt::format("{} must be a string, got {}.", key, TypeName(*element)));
+    Fail(key, fmt::format("{} must be a string, got {}.", key, conf::TypeName(*element)));
     return std::nullopt;
   }
   return value;
@@ -76,7 +57,7 @@ std::optional<Fields> Fields::Object(std::string_view key) const {
   if (!element) return std::nullopt;
   simdjson::dom::object value;
   if (element->get(value) != simdjson::SUCCESS) {
-    Fail(key, fmt::format("{} must be an object, got {}.", key, TypeName(*element)));
+    Fail(key, fmt::format("{} must be an object, got {}.", key, conf::TypeName(*element)));
     return std::nullopt;
   }
   return Fields(value, error_);

@@ -1,6 +1,6 @@
 // The protocol of /v1/messages, in Anthropic's form: input_tokens are those that the prefix cache did not
 // hold.
-#include "tools/engine/json_text.h"
+#include "conf/json_text.h"
 #include "tools/engine/protocol.h"
 
 namespace tidegate_engine {
@@ -14,7 +14,7 @@ std::string_view StopReason(const Answer& answer) {
 
 std::string StopFields(const Answer& answer) {
   return fmt::format(R"("stop_reason":"{}","stop_sequence":{})", StopReason(answer),
-                     answer.stopped_by.empty() ? "null" : Quoted(answer.stopped_by));
+                     answer.stopped_by.empty() ? "null" : conf::Quoted(answer.stopped_by));
 }
 
 std::string UsageField(const Job& job) {
@@ -35,7 +35,7 @@ void Open(Job& job, Events& out) {
       "message_start",
       fmt::format(R"({{"type":"message_start","message":{{"id":"{}","type":"message","role":"assistant",)"
                   R"("content":[],"model":{},"stop_reason":null,"stop_sequence":null{}}}}})",
-                  job.id, Quoted(job.model), UsageField(job)));
+                  job.id, conf::Quoted(job.model), UsageField(job)));
   out.Named("ping", R"({"type":"ping"})");
 }
 
@@ -52,7 +52,7 @@ void OpenBlock(Job& job, const Answer& answer, int item, Events& out) {
   if (item >= 0) {
     const Call& call = answer.calls[static_cast<size_t>(item)];
     block = fmt::format(R"({{"type":"tool_use","id":"{}","name":{},"input":{{}}}})", ToolUseId(call),
-                        Quoted(call.name));
+                        conf::Quoted(call.name));
   }
   out.Named(
       "content_block_start",
@@ -71,7 +71,7 @@ void Token(Job& job, size_t index, Events& out) {
       "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":{},\"delta\":{}\"",
       job.items,
       item < 0 ? R"({"type":"text_delta","text":)" : R"({"type":"input_json_delta","partial_json":)");
-  AppendEscaped(event, choice.answer.Token(token));
+  conf::AppendEscaped(event, choice.answer.Token(token));
   event += "\"}}\n\n";
   out.End();
 }
@@ -87,18 +87,18 @@ std::string Body(Job& job) {
   const Answer& answer = job.choices[0].answer;
   std::string content;
   if (answer.calls.empty() || answer.content > 0) {
-    content = fmt::format(R"({{"type":"text","text":{}}})", Quoted(answer.Content()));
+    content = fmt::format(R"({{"type":"text","text":{}}})", conf::Quoted(answer.Content()));
   }
   for (const Call& call : answer.calls) {
     // Arguments that max_tokens has cut are no JSON any more; what is left of them cannot be shown as an
     // object.
     bool whole = Json::accept(answer.Arguments(call));
     fmt::format_to(std::back_inserter(content), R"({}{{"type":"tool_use","id":"{}","name":{},"input":{}}})",
-                   content.empty() ? "" : ",", ToolUseId(call), Quoted(call.name),
+                   content.empty() ? "" : ",", ToolUseId(call), conf::Quoted(call.name),
                    whole ? answer.Arguments(call) : std::string_view("{}"));
   }
   return fmt::format(R"({{"id":"{}","type":"message","role":"assistant","model":{},"content":[{}],{}{}}})",
-                     job.id, Quoted(job.model), content, StopFields(answer), UsageField(job));
+                     job.id, conf::Quoted(job.model), content, StopFields(answer), UsageField(job));
 }
 
 }  // namespace

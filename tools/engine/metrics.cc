@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "tools/engine/json_text.h"
+#include "conf/json_text.h"
 
 namespace tidegate_engine {
 namespace {
@@ -28,7 +28,7 @@ void Declare(std::string_view name, std::string_view type, std::string_view help
 std::string Named(const std::vector<uint32_t>& adapters, std::span<const std::string> loras) {
   std::string list;
   for (const uint32_t adapter : adapters) list += (list.empty() ? "" : ",") + loras[adapter - 1];
-  return Quoted(list);
+  return conf::Quoted(list);
 }
 
 double UnixSeconds(conf::TimePoint t) {
@@ -55,7 +55,7 @@ void Histogram::Write(std::string_view name, std::string_view labels, std::strin
 }
 
 Metrics::Metrics(std::string model_name, conf::TimePoint start)
-    : labels_(fmt::format("model_name={},engine=\"0\"", Quoted(model_name))),
+    : labels_(fmt::format("model_name={},engine=\"0\"", conf::Quoted(model_name))),
       time_to_first_token_(kFirstTokenBounds),
       inter_token_latency_(kInterTokenBounds),
       request_time_(kRequestTimeBounds),

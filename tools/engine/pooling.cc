@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "conf/json_text.h"
 #include "conf/text.h"
-#include "tools/engine/json_text.h"
 #include "tools/engine/prose.h"
 
 namespace tidegate_engine {
@@ -51,7 +51,7 @@ void AppendVector(const std::vector<float>& vector, bool base64, std::string& ou
 
 std::string EmbeddingsBody(const Pooling& request, const Job& job) {
   std::string body = fmt::format(R"({{"id":"{}","object":"list","created":{},"model":{},"data":[)", job.id,
-                                 job.created, Quoted(job.model));
+                                 job.created, conf::Quoted(job.model));
   for (size_t i = 0; i < request.prompts.size(); ++i) {
     fmt::format_to(std::back_inserter(body), R"({}{{"index":{},"object":"embedding","embedding":)",
                    i > 0 ? "," : "", i);
@@ -70,18 +70,18 @@ std::string RerankBody(const Pooling& request, const Job& job) {
   };
   std::sort(order.begin(), order.end(), better);
   if (request.top_n > 0 && request.top_n < order.size()) order.resize(request.top_n);
-  std::string body = fmt::format(R"({{"id":"{}","model":{},"results":[)", job.id, Quoted(job.model));
+  std::string body = fmt::format(R"({{"id":"{}","model":{},"results":[)", job.id, conf::Quoted(job.model));
   for (size_t i : order) {
-    fmt::format_to(std::back_inserter(body),
-                   R"({}{{"index":{},"document":{{"text":{}}},"relevance_score":{}}})",
-                   body.back() == '[' ? "" : ",", i, Quoted(request.documents[i]), Score(request.prompts[i]));
+    fmt::format_to(
+        std::back_inserter(body), R"({}{{"index":{},"document":{{"text":{}}},"relevance_score":{}}})",
+        body.back() == '[' ? "" : ",", i, conf::Quoted(request.documents[i]), Score(request.prompts[i]));
   }
   return body += ']';
 }
 
 std::string ScoreBody(const Pooling& request, const Job& job) {
   std::string body = fmt::format(R"({{"id":"{}","object":"list","created":{},"model":{},"data":[)", job.id,
-                                 job.created, Quoted(job.model));
+                                 job.created, conf::Quoted(job.model));
   for (size_t i = 0; i < request.prompts.size(); ++i) {
     fmt::format_to(std::back_inserter(body), R"({}{{"index":{},"object":"score","score":{}}})",
                    i > 0 ? "," : "", i, Score(request.prompts[i]));

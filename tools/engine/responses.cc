@@ -1,5 +1,5 @@
 // The protocol of /v1/responses: typed events with sequence numbers; the last one carries the whole response.
-#include "tools/engine/json_text.h"
+#include "conf/json_text.h"
 #include "tools/engine/protocol.h"
 
 namespace tidegate_engine {
@@ -8,7 +8,8 @@ namespace {
 std::string MessageItem(const Job& job, std::string_view text, std::string_view status, bool with_part) {
   std::string part;
   if (with_part)
-    part = fmt::format(R"({{"type":"output_text","text":{},"annotations":[],"logprobs":[]}})", Quoted(text));
+    part = fmt::format(R"({{"type":"output_text","text":{},"annotations":[],"logprobs":[]}})",
+                       conf::Quoted(text));
   return fmt::format(R"({{"type":"message","id":"msg_{}","role":"assistant","status":"{}","content":[{}]}})",
                      job.id.substr(5), status, part);
 }
@@ -16,7 +17,7 @@ std::string MessageItem(const Job& job, std::string_view text, std::string_view 
 std::string CallItem(const Call& call, std::string_view arguments, std::string_view status) {
   return fmt::format(
       R"({{"type":"function_call","id":"fc_{}","call_id":"{}","name":{},"arguments":{},"status":"{}"}})",
-      call.id.substr(5), call.id, Quoted(call.name), Quoted(arguments), status);
+      call.id.substr(5), call.id, conf::Quoted(call.name), conf::Quoted(arguments), status);
 }
 
 bool Incomplete(const Job& job) {
@@ -52,7 +53,7 @@ std::string Response(const Job& job, bool ended) {
       R"("parallel_tool_calls":{},"previous_response_id":null,"temperature":1.0,"tool_choice":"auto","tools":[],)"
       R"("top_p":1.0,"background":false,"service_tier":"auto","truncation":"disabled","usage":{},"user":null}})",
       job.id, job.created, status, ended && Incomplete(job) ? R"({"reason":"max_output_tokens"})" : "null",
-      limit, Quoted(job.model), ended ? Output(job) : "", job.request.parallel_tools, usage);
+      limit, conf::Quoted(job.model), ended ? Output(job) : "", job.request.parallel_tools, usage);
 }
 
 // An event of `type` with the further fields, which begin with a comma.
@@ -86,7 +87,7 @@ void CloseItem(Job& job, const Answer& answer, Events& out) {
   std::string_view status = Incomplete(job) ? "incomplete" : "completed";
   std::string item;
   if (job.open_item == -1) {
-    std::string text = Quoted(answer.Content());
+    std::string text = conf::Quoted(answer.Content());
     Send(job, "response.output_text.done", fmt::format(R"({},"text":{},"logprobs":[])", place, text), out);
     Send(job, "response.content_part.done",
          fmt::format(R"({},"part":{{"type":"output_text","text":{},"annotations":[],"logprobs":[]}})", place,
@@ -96,8 +97,8 @@ void CloseItem(Job& job, const Answer& answer, Events& out) {
   } else {
     const Call& call = answer.calls[static_cast<size_t>(job.open_item)];
     Send(job, "response.function_call_arguments.done",
-         fmt::format(R"({},"name":{},"arguments":{})", place, Quoted(call.name),
-                     Quoted(answer.Arguments(call))),
+         fmt::format(R"({},"name":{},"arguments":{})", place, conf::Quoted(call.name),
+                     conf::Quoted(answer.Arguments(call))),
          out);
     item = CallItem(call, answer.Arguments(call), status);
   }
@@ -126,7 +127,7 @@ void Token(Job& job, size_t index, Events& out) {
   if (job.open_item != item) OpenItem(job, choice.answer, item, out);
   if (choice.answer.Token(token).empty()) return;
   Send(job, item < 0 ? "response.output_text.delta" : "response.function_call_arguments.delta",
-       fmt::format(R"({},"delta":{}{})", Place(job, choice.answer), Quoted(choice.answer.Token(token)),
+       fmt::format(R"({},"delta":{}{})", Place(job, choice.answer), conf::Quoted(choice.answer.Token(token)),
                    item < 0 ? R"(,"logprobs":[])" : ""),
        out);
 }

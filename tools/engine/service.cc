@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "conf/json_text.h"
 #include "gateway/net/clock.h"
-#include "tools/engine/json_text.h"
 
 namespace tidegate_engine {
 namespace {
@@ -68,7 +68,7 @@ Service::Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_v
       break;
     case Api::kVersion:
       co_await Reply(exchange, fmt::format(R"({{"version":"{}","preset":{}}})", TIDEGATE_VERSION,
-                                           Quoted(options_.profile.name)));
+                                           conf::Quoted(options_.profile.name)));
       break;
     case Api::kMetrics:
       co_await exchange.Send(200, kPrometheus,
@@ -136,8 +136,8 @@ Service::Task<bool> Service::Models(Exchange& exchange, std::string_view id) {
     const bool lora = std::ranges::find(options_.loras, name) != options_.loras.end();
     return fmt::format(R"({{"id":{},"object":"model","created":{},"owned_by":"vllm","root":{},"parent":{},)"
                        R"("max_model_len":{},"permission":[]}})",
-                       Quoted(name), started_, Quoted(lora ? "/adapters/" + name : own),
-                       lora ? Quoted(own) : "null", engine_.ContextLimit());
+                       conf::Quoted(name), started_, conf::Quoted(lora ? "/adapters/" + name : own),
+                       lora ? conf::Quoted(own) : "null", engine_.ContextLimit());
   };
   if (!id.empty()) co_return co_await Reply(exchange, card(std::string(id)));
   std::string body = R"({"object":"list","data":[)";
@@ -148,7 +148,7 @@ Service::Task<bool> Service::Models(Exchange& exchange, std::string_view id) {
 
 Service::Task<bool> Service::Count(Exchange& exchange, const Counting& request) {
   if (request.api == Api::kDetokenize) {
-    co_return co_await Reply(exchange, fmt::format(R"({{"prompt":{}}})", Quoted(request.text)));
+    co_return co_await Reply(exchange, fmt::format(R"({{"prompt":{}}})", conf::Quoted(request.text)));
   }
   if (request.api == Api::kCountTokens) {
     co_return co_await Reply(exchange, fmt::format(R"({{"input_tokens":{}}})", request.prompt.tokens()));

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "conf/json_text.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/http/fetch.h"
-#include "tools/engine/json_text.h"
 #include "tools/engine/service.h"
 
 namespace tidegate_engine {
@@ -75,9 +75,9 @@ Service::Task<std::optional<ApiError>> Service::Receive(Exchange& exchange, Job&
     fetch.url.host = request.host;
     fetch.url.port = std::to_string(request.port);
     fetch.url.path = "/engine/handover";
-    fetch.body =
-        bootstrap ? fmt::format(R"({{"room":{}}})", *request.room)
-                  : fmt::format(R"({{"engine":{},"block":{}}})", Quoted(request.engine), request.first_block);
+    fetch.body = bootstrap ? fmt::format(R"({{"room":{}}})", *request.room)
+                           : fmt::format(R"({{"engine":{},"block":{}}})", conf::Quoted(request.engine),
+                                         request.first_block);
     fetch.timeout = bootstrap ? options_.handover.wait_for : kTakeTimeout;
     gateway::net::AbortGroup group;
     exchange.OnGone([&group] { group.Abort(); });

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "conf/json_text.h"
 #include "conf/text.h"
 #include "gateway/net/clock.h"
-#include "tools/engine/json_text.h"
 #include "tools/engine/media.h"
 #include "tools/engine/pooling.h"
 #include "tools/engine/service.h"
@@ -179,7 +179,7 @@ Service::Task<void> Service::ServeForm(Exchange& exchange, Api api, const std::o
         exchange, job, [&] { return job.choices[0].answer.text + "\n"; }, "text/plain; charset=utf-8", fault);
   } else {
     auto body = [&] {
-      return fmt::format(R"({{"text":{}{}}})", Quoted(job.choices[0].answer.text), TokensUsage(job));
+      return fmt::format(R"({{"text":{}{}}})", conf::Quoted(job.choices[0].answer.text), TokensUsage(job));
     };
     co_await Run(exchange, job, body, "application/json", fault);
   }

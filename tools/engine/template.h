@@ -1,11 +1,12 @@
-// The chat template: messages of all three dialects (chat, responses, messages), and tools, into a prompt.
+// The chat template: turns messages of all three dialects (chat, responses, messages) and tools into a
+// prompt.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "tools/engine/fields.h"
-#include "tools/engine/request.h"
+#include "tools/engine/generation.h"
 
 namespace tidegate_engine {
 
@@ -15,7 +16,7 @@ void AddTools(const Fields& fields, Prompt& prompt, Generation& out);
 // One message of the given role, with everything in `content`: text, parts, tool results, images.
 void AddMessage(std::string_view role, const Element* content, const Element* tool_calls, Prompt& prompt);
 
-// The array under `key`; sets out.last_user. An error when it is missing or holds what is no message.
+// The array under `key`; sets out.last_user. A missing array, or an item that is not a message, is an error.
 void AddMessages(const Fields& fields, std::string_view key, Prompt& prompt, Generation& out);
 
 // All text of a content field, which is a string or an array of parts.

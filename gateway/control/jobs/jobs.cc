@@ -1,89 +1,606 @@
 #include "gateway/control/jobs/jobs.h"
 
-#include <algorithm>
+#include <absl/cleanup/cleanup.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "gateway/log.h"
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "conf/document.h"
+#include "conf/text.h"
+#include "gateway/config/cut_devices.h"
+#include "gateway/config/device_kinds.h"
+#include "gateway/control/grant.h"
 
 namespace gateway::control {
 namespace {
 
-constexpr size_t kMaxWrites = 4096;  // that wait for each other
+using nlohmann::ordered_json;
+
+constexpr conf::Duration kLookAtBudgets = std::chrono::seconds(1);
+constexpr size_t kMembersInDetail = 64;  // of a record
+
+ledger::Event Asked(std::string_view action, const Workload& job, std::string actor) {
+  ledger::Event event;
+  event.kind = ledger::Kind::kAction;
+  event.action = action;
+  event.actor = std::move(actor);
+  event.subject = job.id;
+  event.tenant = job.file().job.tenant;
+  event.detail = nlohmann::json{{"reason", "an operator asked for it"}, {"state", JobStateOf(job)}}.dump();
+  return event;
+}
+
+absl::Status NoSuchJob(const std::string& id) {
+  return absl::NotFoundError(conf::Abseil(fmt::format("no job has the id \"{}\"", id)));
+}
+
+absl::Status NotNow(const Workload& job, std::string_view what) {
+  return absl::FailedPreconditionError(
+      conf::Abseil(fmt::format("{} is {}, and {}", job.id, JobStateOf(job), what)));
+}
+
+std::string InWords(conf::Duration length) {
+  const int64_t seconds = std::chrono::floor<std::chrono::seconds>(length).count();
+  if (seconds < 60) return fmt::format("{} s", seconds);
+  if (seconds < 3600) return fmt::format("{} min", seconds / 60);
+  return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
+}
+
+// How far it has come, by what it has saved.
+std::string Progress(const Workload& job) {
+  const conf::Duration kept = job.kept();
+  if (job.over() || kept < std::chrono::seconds(1)) return {};
+  const std::optional<conf::Duration>& estimate = job.file().job.estimate;
+  if (!estimate) return fmt::format("{} of its work are saved.", InWords(kept));
+  return fmt::format("{} of the {} that it is estimated to run are saved.", InWords(kept),
+                     InWords(*estimate));
+}
+
+std::string ActionOfEnd(Afterwards then) {
+  switch (then) {
+    case Afterwards::kResizes:
+      return "job.resize";
+    case Afterwards::kWaits:
+      return "job.preempt";
+    case Afterwards::kRetries:
+      return "job.retry";
+    case Afterwards::kSuspends:
+      return "job.suspend";
+    case Afterwards::kEnds:
+    case Afterwards::kFails:
+      return "job.stop";
+    case Afterwards::kCancels:
+      return "job.cancel";
+  }
+  return "job.stop";
+}
+
+conf::TimePoint BeginOfRuns(const Workload& job) {
+  std::optional<conf::TimePoint> began;
+  for (const Member& member : job.members) {
+    if (member.began) began = std::min(began.value_or(*member.began), *member.began);
+  }
+  return began.value_or(job.started);
+}
+
+std::optional<conf::TimePoint> EndOfRuns(const Workload& job) {
+  std::optional<conf::TimePoint> gone;
+  for (const Member& member : job.members) {
+    if (member.gone) gone = std::max(gone.value_or(*member.gone), *member.gone);
+  }
+  return gone;
+}
 
 }  // namespace
 
-Jobs::Jobs(JobsAround around) : around_(std::move(around)), journal_(around_.file), writes_(kMaxWrites) {}
+Jobs::Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Around around)
+    : context_(context),
+      workloads_(workloads),
+      runner_(runner),
+      around_(std::move(around)),
+      saves_(context, workloads, around_.off_loop) {}
 
-const Job* Jobs::Find(const std::string& id) const {
-  const auto at = by_id_.find(id);
-  return at == by_id_.end() ? nullptr : &*at->second;
-}
-
-Job* Jobs::Get(const std::string& id) {
-  const auto at = by_id_.find(id);
-  return at == by_id_.end() ? nullptr : &*at->second;
-}
-
-Job& Jobs::Add(Job job) {
-  jobs_.push_back(std::move(job));
-  by_id_[jobs_.back().id] = std::prev(jobs_.end());
-  return jobs_.back();
-}
-
-void Jobs::Enter(Job& job, JobState state, std::string why, std::string actor) {
-  job.state = state;
-  job.since = around_.now();
-  job.why = std::move(why);
-  job.actor = std::move(actor);
-  job.recorded = job.saved = false;
-  job.next_step = {};
-  job.unplaced.clear();
-  job.withheld = false;
-  for (JobMember& member : job.members) member.told = false;
-  ++job.version;
-  some_ended_ |= IsOver(state);
-  log::Info("job", {{"job", job.id}, {"state", Name(state)}, {"why", job.why}});
-  around_.wake();
-}
-
-// What time alone brings about.
-void Jobs::Tick() {
-  const conf::TimePoint now = around_.now();
-  for (Job& job : jobs_) {
-    if (job.state == JobState::kStarting) {
-      Look(job);
-    } else if (job.state == JobState::kRunning) {
-      const config::JobCheckpoint& by = job.file().checkpoint;
-      const conf::Duration interval = job.file().job.checkpoint.interval;
-      if (by.given && by.saved.empty() && now - std::max(job.checkpointed, job.since) >= interval)
-        SavedNow(job, now);
-    } else if (job.state == JobState::kSaving) {
-      if (now - job.since < job.file().checkpoint.grace) continue;
-      if (job.file().checkpoint.saved.empty()) SavedNow(job, now);
-      StopSaving(job);
-    }
+std::vector<const Workload*> Jobs::all() const {
+  std::vector<const Workload*> jobs;
+  for (const Workload& workload : workloads_.all()) {
+    if (workload.kind == Kind::kJob) jobs.push_back(&workload);
   }
-  WatchFiles();
+  return jobs;
+}
+
+const Workload* Jobs::Find(const std::string& id) const {
+  const Workload* const found = std::as_const(workloads_).Find(id);
+  return found == nullptr || found->kind != Kind::kJob ? nullptr : found;
+}
+
+Workload* Jobs::Get(const std::string& id) {
+  Workload* const found = workloads_.Find(id);
+  return found == nullptr || found->kind != Kind::kJob ? nullptr : found;
+}
+
+void Jobs::Tick() {
+  const conf::TimePoint now = context_.now();
+  for (Workload& workload : workloads_.all()) {
+    if (workload.kind == Kind::kJob) Tick(workload, now);
+  }
+  saves_.Tick();
   LookAtHeld();
   LookAtBudgets();
   DropOver();
 }
 
-// Those that are over longest go when there are too many.
-void Jobs::DropOver() {
-  size_t over =
-      static_cast<size_t>(std::ranges::count_if(jobs_, [](const Job& job) { return IsOver(job.state); }));
-  for (auto job = jobs_.begin(); over > kKeptOver && job != jobs_.end();) {
-    if (!IsOver(job->state) || job->busy || !job->saved) {
-      ++job;
-      continue;
-    }
-    for (const JobMember& member : job->members) to_forget_.push_back(member.run);
-    for (const JobMember& member : job->before) to_forget_.push_back(member.run);
-    unwritten_.Put(job->id, LineOfForgotten(job->id));
-    by_id_.erase(job->id);
-    job = jobs_.erase(job);
-    --over;
+void Jobs::Tick(Workload& job, conf::TimePoint now) {
+  if (job.state == State::kPlaced || job.state == State::kStarting) {
+    if (now - job.since <= job.file().start_timeout) return;
+    const auto there = [](const Member& member) { return member.running || member.ended; };
+    const auto late = std::ranges::find_if_not(job.members, there);
+    if (late == job.members.end()) return;
+    Fail(
+        job,
+        fmt::format("member {} does not run within {}{}{}", late - job.members.begin(),
+                    conf::FormatDuration(job.file().start_timeout), late->why.empty() ? "" : ": ", late->why),
+        Blame::kWorkload);
+  } else if (job.state == State::kRunning) {
+    const config::JobCheckpoint& by = job.file().checkpoint;
+    const conf::Duration interval = job.file().job.checkpoint.interval;
+    if (by.given && by.saved.empty() && now - std::max(job.checkpointed, job.since) >= interval)
+      saves_.SavedNow(job, now);
+  } else if (job.state == State::kSaving) {
+    if (now - job.since < job.file().checkpoint.grace) return;
+    if (job.file().checkpoint.saved.empty()) saves_.SavedNow(job, now);
+    workloads_.StopSaving(job);
   }
+}
+
+// Those that are over longest go when there are too many; a job file goes with the last job that it became.
+void Jobs::DropOver() {
+  std::vector<std::string> over;
+  std::map<const Submission*, size_t> elements;
+  for (const Workload& job : workloads_.all()) {
+    if (job.kind != Kind::kJob) continue;
+    ++elements[job.of.get()];
+    if (job.over()) over.push_back(job.id);
+  }
+  for (size_t left = over.size(), i = 0; left > kKeptOver && i < over.size(); ++i) {
+    Workload& job = *workloads_.Find(over[i]);
+    if (job.busy || !job.saved) continue;
+    const std::shared_ptr<const Submission> of = job.of;
+    workloads_.Drop(job);
+    if (--elements[of.get()] == 0) context_.store->Remove(*of);
+    --left;
+  }
+}
+
+// --- Handing in ---
+
+std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
+  std::vector<conf::Problem> problems =
+      config::CheckJob(job, context_.cluster(), context_.planning->queues());
+  const auto wrong = [&](std::string pointer, const std::string& value, std::string message) {
+    problems.push_back({.file = job.file,
+                        .pointer = std::move(pointer),
+                        .line = 0,
+                        .value = value,
+                        .message = std::move(message)});
+  };
+  if (!job.job.tenant.empty()) {
+    if (const std::optional<std::string> path = around_.tenant_path(job.job.tenant)) {
+      job.job.tenant = *path;
+    } else {
+      wrong("/tenant", job.job.tenant, fmt::format("unknown tenant \"{}\"", job.job.tenant));
+    }
+  }
+  for (size_t i = 0; i < job.job.after.size(); ++i) {
+    const std::string& name = job.job.after[i];
+    const bool known = Find(name) != nullptr || Find(name + ".0") != nullptr;
+    if (known && PrecursorOf(name) != Precursor::kFailed) continue;
+    wrong(fmt::format("/after/{}", i), name,
+          known ? fmt::format("{} did not end well, and what comes after it would never start", name)
+                : fmt::format("no job has the id \"{}\"", name));
+  }
+  const std::vector<scheduler::DeviceAsk>& devices = job.job.roles.front().ask.devices;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (std::string cut = config::AsksForCut(devices[i], context_.planning->uncut()); !cut.empty())
+      wrong(fmt::format("/devices/{}", i), devices[i].kinds.front(), std::move(cut));
+  }
+  if (job.job.queue.empty()) job.job.queue = context_.planning->first_queue();
+  return problems;
+}
+
+absl::Status Jobs::HasRoomFor(size_t count, size_t bytes) const {
+  size_t open = coming_;
+  size_t text = coming_bytes_ + bytes;
+  const Submission* last = nullptr;
+  for (const Workload& job : workloads_.all()) {
+    if (job.kind != Kind::kJob) continue;
+    open += job.over() ? 0 : 1;
+    // Elements of one submission stand together.
+    if (job.of.get() != last) text += job.of->text.size();
+    last = job.of.get();
+  }
+  if (open + count > kMostJobs) {
+    return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
+        "{} jobs are not over, and with {} more there were more than {}", open, count, kMostJobs)));
+  }
+  if (text > kMostText) {
+    return absl::ResourceExhaustedError(
+        conf::Abseil(fmt::format("the job files of all jobs would have {} bytes, more than {}; those of jobs "
+                                 "that are over count until {} others are over, too",
+                                 text, kMostText, kKeptOver)));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Workload> Jobs::JobsOf(const std::shared_ptr<const Submission>& submission) const {
+  const config::JobFile& file = submission->file;
+  std::vector<Workload> made(std::max(1U, file.elements));
+  for (uint32_t element = 0; element < made.size(); ++element) {
+    Workload& one = made[element];
+    one.id = file.elements > 0 ? fmt::format("{}.{}", submission->id, element) : submission->id;
+    one.kind = Kind::kJob;
+    one.of = submission;
+    one.element = element;
+    one.since = one.wanted = submission->at;
+    one.why = "it waits for a place";
+    one.actor = submission->user;
+    one.recorded = one.saved = true;
+  }
+  return made;
+}
+
+net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string file, std::string actor) {
+  Submitted out;
+  auto loaded = config::ReadJobFile(text, file, around_.sources);
+  out.problems = std::move(loaded.problems);
+  if (loaded.value) out.problems = Check(*loaded.value);
+  if (!out.problems.empty()) co_return out;
+  out.used_up = UsedUp(*loaded.value);
+  if (!out.used_up.empty()) co_return out;
+
+  const size_t count = std::max(1U, loaded.value->elements);
+  const size_t bytes = text.size();
+  if (absl::Status room = HasRoomFor(count, bytes); !room.ok()) co_return room;
+  coming_ += count;
+  coming_bytes_ += bytes;
+  const absl::Cleanup come = [&] {
+    coming_ -= count;
+    coming_bytes_ -= bytes;
+  };
+
+  auto submission = std::make_shared<Submission>();
+  submission->number = ++last_number_;
+  submission->id = fmt::format("{}-{}", loaded.value->name, submission->number);
+  submission->text = std::move(text);
+  submission->file = *std::move(loaded.value);
+  submission->user = actor;
+  submission->at = context_.now();
+  std::vector<Workload> made = JobsOf(submission);
+
+  ledger::Event event;
+  event.kind = ledger::Kind::kAction;
+  event.action = "job.submit";
+  event.actor = std::move(actor);
+  event.subject = submission->id;
+  event.tenant = submission->file.job.tenant;
+  event.detail = nlohmann::json{{"name", submission->file.name}, {"jobs", count}}.dump();
+  if (absl::Status recorded = co_await context_.record(std::move(event)); !recorded.ok()) co_return recorded;
+  if (absl::Status kept = co_await SaveNew(*submission, made); !kept.ok()) co_return kept;
+  for (Workload& one : made) {
+    out.jobs.push_back(one.id);
+    workloads_.AskPlanner(workloads_.Add(std::move(one)));
+  }
+  context_.wake();
+  co_return out;
+}
+
+// All of it, or nothing.
+net::Task<absl::Status> Jobs::SaveNew(const Submission& submission, const std::vector<Workload>& made) {
+  context_.store->Put(submission);
+  for (const Workload& one : made) context_.store->Put(one);
+  absl::Status kept = co_await context_.store->Flush();
+  if (kept.ok()) co_return kept;
+  // What has been written all the same is taken back by the next write.
+  context_.store->Remove(submission);
+  for (const Workload& one : made) context_.store->Remove(one);
+  co_return kept;
+}
+
+// --- What operators ask for ---
+
+net::Task<absl::Status> Jobs::Cancel(std::string id, std::string actor) {
+  Workload* job = Get(id);
+  if (job == nullptr) co_return NoSuchJob(id);
+  if (job->over()) co_return NotNow(*job, "cannot be cancelled any more");
+  if (!job->holds()) {
+    if (absl::Status recorded = co_await context_.record(Asked("job.cancel", *job, actor)); !recorded.ok())
+      co_return recorded;
+    job = Get(id);
+    if (job == nullptr || job->over()) co_return NoSuchJob(id);
+  }
+  if (!job->holds()) {
+    workloads_.LeavePlanner(*job);
+    workloads_.Stop(*job, Outcome::kCancelled, fmt::format("cancelled by {}", actor), actor);
+  } else {
+    workloads_.End(*job, Afterwards::kCancels, fmt::format("cancelled by {}", actor), actor);
+  }
+  co_return co_await runner_.Save(id);
+}
+
+net::Task<absl::Status> Jobs::Suspend(std::string id, std::string actor) {
+  Workload* job = Get(id);
+  if (job == nullptr) co_return NoSuchJob(id);
+  if (job->over() || job->suspended()) co_return NotNow(*job, "cannot be suspended");
+  if (!job->holds()) {
+    if (absl::Status recorded = co_await context_.record(Asked("job.suspend", *job, actor)); !recorded.ok())
+      co_return recorded;
+    job = Get(id);
+    if (job == nullptr || job->over()) co_return NoSuchJob(id);
+  }
+  if (job->state == State::kPending) {
+    workloads_.LeavePlanner(*job);
+    workloads_.Stop(*job, Outcome::kSuspended, fmt::format("suspended by {}", actor), actor);
+  } else {
+    workloads_.End(*job, Afterwards::kSuspends, fmt::format("suspended by {}", actor), actor);
+  }
+  co_return co_await runner_.Save(id);
+}
+
+net::Task<absl::Status> Jobs::Resume(std::string id, std::string actor) {
+  Workload* job = Get(id);
+  if (job == nullptr) co_return NoSuchJob(id);
+  if (!job->suspended()) co_return NotNow(*job, "only a suspended job can be resumed");
+  if (absl::Status recorded = co_await context_.record(Asked("job.resume", *job, actor)); !recorded.ok())
+    co_return recorded;
+  job = Get(id);
+  if (job == nullptr) co_return NoSuchJob(id);
+  if (job->suspended()) {
+    workloads_.Enter(*job, State::kPending, fmt::format("resumed by {}: it waits for a place", actor), actor);
+    workloads_.AskPlanner(*job);
+  }
+  co_return co_await runner_.Save(id);
+}
+
+net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
+  const Workload* const job = Find(id);
+  if (job == nullptr) co_return NoSuchJob(id);
+  const std::vector<Member>& members = which.before ? job->before : job->members;
+  if (members.empty())
+    co_return NotNow(*job, which.before ? "had no attempt before" : "has not been started yet");
+  if (which.rank >= members.size()) {
+    co_return absl::InvalidArgumentError(
+        conf::Abseil(fmt::format("rank {}: {} has the ranks 0 to {}", which.rank, id, members.size() - 1)));
+  }
+  const std::string path = members[which.rank].log;
+  if (path.empty()) co_return NotNow(*job, "its launcher does not say where its output is");
+  absl::StatusOr<JobLog> log = JobLog();
+  (co_await around_.off_loop([&] {
+    log = ReadJobLog(path, which);
+    return absl::OkStatus();
+  })).IgnoreError();
+  co_return log;
+}
+
+std::vector<std::string> Jobs::Explain(const Workload& job) const {
+  std::vector<std::string> out = {
+      fmt::format("{} is {} since {}: {}.", job.id, JobStateOf(job), conf::FormatTime(job.since), job.why)};
+  if (std::string progress = Progress(job); !progress.empty()) out.push_back(std::move(progress));
+  if (job.state != State::kPending) {
+    for (size_t rank = 0; job.holds() && rank < job.members.size(); ++rank) {
+      const Member& member = job.members[rank];
+      if (!member.why.empty()) out.push_back(fmt::format("Member {}: {}.", rank, member.why));
+    }
+    return out;
+  }
+  if (job.withheld) out.push_back(fmt::format("It is not placed: {}.", job.unplaced));
+  if (job.held) {
+    if (const std::vector<std::string> awaits = Awaits(job); !awaits.empty())
+      out.push_back(fmt::format("It comes after {}, which has not ended.", fmt::join(awaits, ", ")));
+    if (!job.crashes.MayStart(context_.now()))
+      out.push_back(fmt::format("It is tried again at {}.", conf::FormatTime(job.crashes.next())));
+    return out;
+  }
+  std::vector<std::string> sentences = context_.planning->Explain(job.id, context_.now());
+  if (sentences.empty()) return out;
+  if (!job.unplaced.empty()) out.push_back(fmt::format("In the last cycle: {}.", job.unplaced));
+  std::ranges::move(sentences, std::back_inserter(out));
+  std::ranges::move(around_.doubts(), std::back_inserter(out));
+  return out;
+}
+
+// --- What comes after others, and what a tenant may hold ---
+
+Jobs::Precursor Jobs::PrecursorOf(const std::string& name) const {
+  Precursor all = Precursor::kDone;  // what is forgotten had ended well, or this would have failed by then
+  const auto count = [&all](const Workload& job) {
+    if (job.over() && job.outcome != Outcome::kDone) all = Precursor::kFailed;
+    if (!job.over() && all == Precursor::kDone) all = Precursor::kOpen;
+  };
+  if (const Workload* const job = Find(name)) count(*job);
+  for (const Workload* const element : std::as_const(workloads_).WithPrefix(name + ".")) {
+    if (element->kind == Kind::kJob) count(*element);
+  }
+  return all;
+}
+
+std::vector<std::string> Jobs::Awaits(const Workload& job) const {
+  std::vector<std::string> names;
+  for (const std::string& name : job.file().job.after) {
+    if (PrecursorOf(name) != Precursor::kDone) names.push_back(name);
+  }
+  return names;
+}
+
+// Those for which what they wait for has come, or never will.
+void Jobs::LookAtHeld() {
+  const conf::TimePoint now = context_.now();
+  const bool some_ended = std::exchange(ended_, workloads_.ended()) != workloads_.ended();
+  std::map<std::string_view, Precursor> precursors;  // many come after the same array
+  for (Workload& job : workloads_.all()) {
+    if (job.kind != Kind::kJob || job.state != State::kPending || !job.held || !job.crashes.MayStart(now))
+      continue;
+    if (!some_ended && job.crashes.failures() == 0) continue;
+    bool open = false;
+    for (const std::string& name : job.file().job.after) {
+      const auto [at, added] = precursors.try_emplace(name);
+      if (added) at->second = PrecursorOf(name);
+      open |= at->second == Precursor::kOpen;
+      if (at->second != Precursor::kFailed) continue;
+      workloads_.Stop(job, Outcome::kFailed, fmt::format("{}, which it comes after, did not end well", name));
+      break;
+    }
+    if (!open && job.state == State::kPending) workloads_.AskPlanner(job);
+  }
+}
+
+std::string Jobs::UsedUp(const config::JobFile& file) const {
+  if (file.job.tenant.empty()) return {};
+  std::vector<scheduler::DeviceAsk> asks;
+  for (const scheduler::Role& role : file.job.roles)
+    asks.insert(asks.end(), role.ask.devices.begin(), role.ask.devices.end());
+  return around_.devices_used_up(file.job.tenant, config::KindsOf(cluster(), asks));
+}
+
+// A job that may not start is none of the planner's.
+void Jobs::LookAtBudgets() {
+  const conf::TimePoint now = context_.now();
+  if (now < next_budgets_) return;
+  next_budgets_ = now + kLookAtBudgets;
+  std::map<const Submission*, std::string> known;  // elements of an array are alike
+  for (Workload& job : workloads_.all()) {
+    if (job.kind != Kind::kJob || job.state != State::kPending || job.held) continue;
+    const auto [why, asked] = known.try_emplace(job.of.get());
+    if (asked) why->second = UsedUp(job.file());
+    if (why->second.empty()) {
+      if (std::exchange(job.withheld, false)) workloads_.AskPlanner(job);
+    } else {
+      if (!std::exchange(job.withheld, true)) workloads_.LeavePlanner(job);
+      job.unplaced = why->second;
+    }
+  }
+}
+
+// --- What differs from other workloads ---
+
+scheduler::Job Jobs::AskOf(const Workload& job) const {
+  scheduler::Job ask = job.file().job;
+  ask.id = job.id;
+  ask.user = job.of->user;
+  ask.submitted = job.of->at;
+  if (ask.estimate && job.done > conf::Duration::zero()) {
+    const conf::Duration left = *ask.estimate - job.done;
+    ask.estimate = std::max<conf::Duration>(left, std::chrono::seconds(1)) + ask.checkpoint.restart;
+  }
+  for (scheduler::Role& role : ask.roles) config::AskForUncut(role.ask, context_.planning->uncut());
+  ask.after.clear();  // it is not asked for before those have ended
+  if (job.file().elements > 0) ask.array = job.of->id;
+  return ask;
+}
+
+bool Jobs::MayBePlaced(Workload& job) {
+  job.held = !job.crashes.MayStart(context_.now()) || !Awaits(job).empty();
+  if (job.held) return false;
+  std::string why = UsedUp(job.file());
+  job.withheld = !why.empty();
+  if (job.withheld) job.unplaced = std::move(why);
+  return !job.withheld;
+}
+
+absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, uint32_t rank) const {
+  const config::JobFile& file = job.file();
+  plugins::launchers::RunSpec spec;
+  spec.owner = job.id;
+  spec.tenant = file.job.tenant;
+  spec.command = job.resumes && !file.checkpoint.resume.empty() ? file.checkpoint.resume : file.command;
+  spec.directory = file.directory;
+  spec.limit = file.job.limit;
+  spec.env.reserve(file.env.size() + file.secret_env.size() + 13);
+  const auto tell = [&](std::string name, std::string value) {
+    spec.env.emplace_back(std::move(name), std::move(value));
+  };
+  for (const auto& [name, value] : file.env) tell(name, value);
+  // As references: what they lead to may have changed since the job was handed in.
+  for (const auto& [name, secret] : file.secret_env) {
+    conf::Document document(nlohmann::json(secret.reference()).dump(), file.file, around_.sources);
+    conf::Secret now;
+    conf::Read(document.root(), now);
+    if (document.problem_count() > 0) {
+      return absl::FailedPreconditionError(
+          conf::Abseil(fmt::format("secret_env/{}: {}", name, document.TakeProblems().front().message)));
+    }
+    tell(name, std::string(now.Reveal()));
+  }
+  tell("TIDEGATE_JOB", job.id);
+  tell("TIDEGATE_RUN", job.members[rank].run);
+  tell("TIDEGATE_NODE", NodeOf(cluster(), job.members[rank].at));
+  tell("TIDEGATE_ATTEMPT", std::to_string(job.attempt));
+  tell("TIDEGATE_RESUMES", job.resumes ? "1" : "0");
+  if (file.elements > 0) {
+    tell("TIDEGATE_ARRAY_INDEX", std::to_string(job.element));
+    tell("TIDEGATE_ARRAY_COUNT", std::to_string(file.elements));
+  }
+  return spec;
+}
+
+void Jobs::OnMembersUp(Workload& job) {
+  job.ran_from = context_.now();
+  workloads_.Enter(job, State::kRunning, job.why);
+}
+
+// At its limit a job may still save what it has: somebody may hand it in again.
+bool Jobs::Saves(const Workload& job, Afterwards then) const {
+  const bool comes_back =
+      then == Afterwards::kResizes || then == Afterwards::kWaits || then == Afterwards::kSuspends;
+  return (comes_back || then == Afterwards::kFails) && job.file().checkpoint.given;
+}
+
+void Jobs::Fail(Workload& job, std::string why, Blame blame) {
+  if (blame == Blame::kPlace) job.blameless = true;
+  workloads_.End(job, blame == Blame::kForever ? Afterwards::kFails : Afterwards::kRetries, std::move(why));
+}
+
+std::string Jobs::ActionOf(const Workload& job) const {
+  switch (job.state) {
+    case State::kPlaced:
+    case State::kStarting:
+      return "job.start";
+    case State::kSaving:
+      return ActionOfEnd(job.afterwards);
+    case State::kDraining:  // what has ended by itself is not told to
+      return job.afterwards == Afterwards::kEnds ? std::string() : ActionOfEnd(job.afterwards);
+    default:
+      return {};
+  }
+}
+
+std::string Jobs::DetailOf(const Workload& job, bool ended) const {
+  const scheduler::Cluster& cluster = context_.cluster();
+  ordered_json detail = {{"reason", job.why}, {"attempt", job.attempt}, {"members", job.members.size()}};
+  if (job.state <= State::kStarting) detail["resumes"] = job.resumes;
+  if (job.state == State::kSaving) detail["saves"] = true;
+  ordered_json places = ordered_json::array();
+  std::map<std::string, int64_t> held;
+  for (const Member& member : job.members) {
+    const plugins::launchers::Grant grant = member.at.holding.node < cluster.nodes.size()
+                                                ? GrantOf(cluster, member.at.holding)
+                                                : plugins::launchers::Grant();
+    if (!grant.kind.empty()) held[grant.kind] += HeldMilli(cluster, grant);
+    if (places.size() < kMembersInDetail)
+      places.push_back({{"node", grant.node}, {"kind", grant.kind}, {"devices", grant.devices}});
+  }
+  if (!ended) {
+    detail["places"] = std::move(places);
+  } else {
+    const double seconds = conf::ToSeconds(EndOfRuns(job).value_or(context_.now()) - BeginOfRuns(job));
+    detail["seconds"] = seconds;
+    ordered_json device_seconds = ordered_json::object();
+    for (const auto& [kind, milli] : held) device_seconds[kind] = static_cast<double>(milli) * 1e-3 * seconds;
+    detail["device_seconds"] = std::move(device_seconds);
+    detail["outcome"] = Name(job.afterwards);
+  }
+  return detail.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace gateway::control

@@ -1,70 +1,29 @@
-// Jobs: the work that Tidegate runs beside its replicas, from submission to end. Carries out what the planner
-// decides of it: gangs start together or not at all, what makes room saves first, what is resized or retried
-// starts again.
+// Jobs: the workloads that people hand in, as job files: training gangs, batch and array jobs, notebooks. A
+// job runs when all its members do, saves its work by its checkpoint, and is tried again after a failure.
 //
-// Decides nothing that is the planner's. Nothing is done before it is in the journal and, with its reason, in
-// the ledger; what a process before this one has left running is taken over.
-//
-// Owner: the control loop, on whose thread everything is called. Bounded: kMostJobs that are not over, and
-// the last kKeptOver that are, with kMostText of job files.
+// Owner: the ScalingLoop. Thread: the control loop's. Bounded: kMostJobs that are not over, and the last
+// kKeptOver that are, with kMostText of job files.
 #pragma once
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include <functional>
-#include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "conf/problem.h"
 #include "conf/sources.h"
-#include "gateway/admin/turns.h"
-#include "gateway/control/device_meter.h"
-#include "gateway/control/jobs/job.h"
-#include "gateway/control/jobs/journal.h"
-#include "gateway/control/jobs/unwritten.h"
-#include "gateway/ledger/record.h"
-#include "gateway/net/task.h"
-#include "plugins/launchers/launcher.h"
-#include "scheduler/planner.h"
+#include "gateway/control/jobs/job_log.h"
+#include "gateway/control/jobs/save_watch.h"
+#include "gateway/control/step_runner.h"
+#include "gateway/control/workloads.h"
 
 namespace gateway::control {
-
-// What jobs see and ask of the loop.
-struct JobsAround {
-  std::function<conf::TimePoint()> now;
-  std::function<scheduler::Planner&()> planner;
-  std::function<void()> changed;  // the planner was told something: a cycle is due
-  std::function<void()> wake;
-  std::function<void(net::Task<void>)> spawn;
-  std::function<net::Task<absl::Status>(ledger::Event)> record;  // on disk when it returns
-  std::function<net::Task<absl::Status>(std::function<absl::Status()>)> off_loop;
-  std::function<std::optional<std::string>(const std::string&)> tenant_path;  // nothing: there is none
-  // What the job held up to now is on disk when it returns true.
-  std::function<net::Task<bool>(const std::string& job)> metered = [](const std::string&) -> net::Task<bool> {
-    co_return true;
-  };
-  // OK, or Unavailable with the reason why nothing is to be started on a node just now.
-  std::function<net::Task<absl::Status>(std::string node)> may_start_on =
-      [](std::string) -> net::Task<absl::Status> { co_return absl::OkStatus(); };
-  // Nothing can be ended there, nor anything new started.
-  std::function<bool(const std::string& node)> untrusted = [](const std::string&) { return false; };
-  // What is said against nodes, in sentences.
-  std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
-  // Why a tenant may start nothing on devices of these kinds now; empty: it may.
-  std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)> devices_used_up =
-      [](const std::string&, std::span<const std::string>) { return std::string(); };
-  plugins::launchers::Launcher* launcher = nullptr;
-  const scheduler::Cluster* cluster = nullptr;
-  std::vector<scheduler::Queue> queues{};
-  std::vector<std::string> uncut{};  // kinds of devices, where others are cut (config/cut_devices.h)
-  conf::Sources sources{};
-  std::string file{};  // of the journal
-};
 
 // What came of a job file that was handed in: the jobs that it became, or all that is wrong with it.
 struct Submitted {
@@ -73,151 +32,94 @@ struct Submitted {
   std::vector<conf::Problem> problems{};
 };
 
-struct JobLog {
-  std::string text{};
-  uint64_t next = 0;  // the byte of the output after it
-  bool cut = false;   // there is more before it that was not asked for
-};
-
-class Jobs {
+class Jobs final : public WorkloadKind {
  public:
   static constexpr size_t kMostJobs = 10'000;
   static constexpr size_t kKeptOver = 500;
-  static constexpr size_t kMostText = 64 << 20;   // bytes of job files, of all jobs together
-  static constexpr size_t kMostLog = 256 * 1024;  // bytes of an answer
+  static constexpr size_t kMostText = 64 << 20;  // bytes of job files, of all jobs together
 
-  explicit Jobs(JobsAround around);
+  // What jobs see and ask of the process.
+  struct Around {
+    std::function<net::Task<absl::Status>(std::function<absl::Status()>)> off_loop;
+    std::function<std::optional<std::string>(const std::string&)> tenant_path;  // nothing: there is none
+    // Why a tenant may start nothing on devices of these kinds now; empty: it may.
+    std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)>
+        devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
+    // What is said against nodes, in sentences.
+    std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
+    conf::Sources sources{};
+  };
 
-  // --- begin.cc ---
-  // What the journal says. DataLoss: it is damaged; nothing of it is believed, and nothing may be started.
-  net::Task<absl::Status> Open();
-  // Compares that with what runs, and has each job that is not over seated. Before the planner's first cycle.
-  void TakeOver(const std::vector<plugins::launchers::RunStatus>& runs,
-                const std::function<bool(scheduler::JobState)>& seat);
+  Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Around around);
 
-  // --- What happens. planned.cc: the planner has decided ---
-  void Apply(const scheduler::Action& action);
-  void Unplaced(const std::string& job, std::string why);
-  // --- members.cc: the launcher says what runs. Returns those of jobs that no job has ---
-  std::vector<plugins::launchers::RunStatus> Observe(const std::vector<plugins::launchers::RunStatus>& runs);
-  // --- jobs.cc: time has passed ---
+  // The number of the last submission of any process before this one.
+  void SetLastNumber(uint64_t number) { last_number_ = number; }
+  // What time alone brings about.
   void Tick();
-  // --- lost.cc: a device is lost, and with it the members that have it: their jobs start again elsewhere ---
-  void Lose(const plugins::launchers::DeviceFault& fault);
+  void Close() { saves_.Close(); }
+  size_t under_way() const { return saves_.under_way(); }
 
-  // --- steps.cc: what is done about it ---
-  void TakeSteps();
-  size_t under_way() const { return under_way_; }
-  void Close() { closing_ = true; }  // no new steps; members run on
-
-  // --- What operators ask for; durable when it returns. submit.cc ---
+  // --- What operators ask for; durable when it returns ---
   net::Task<absl::StatusOr<Submitted>> Submit(std::string text, std::string file, std::string actor);
-  // --- asked.cc ---
   net::Task<absl::Status> Cancel(std::string id, std::string actor);
   net::Task<absl::Status> Suspend(std::string id, std::string actor);
   net::Task<absl::Status> Resume(std::string id, std::string actor);
-  struct WhichLog {
-    uint32_t rank = 0;
-    bool before = false;             // of the attempt before
-    std::optional<uint64_t> from{};  // a byte; none: its last `bytes`
-    size_t bytes = kMostLog;         // at most
-  };
-  // Of a member's output. What has been made anew since, and is shorter than `from`, is read from its start.
   net::Task<absl::StatusOr<JobLog>> Log(std::string id, WhichLog which);
   // In whole sentences how it stands and why.
-  std::vector<std::string> Explain(const Job& job) const;
+  std::vector<std::string> Explain(const Workload& job) const;
 
-  // Where members stand that were told to end and have not, for some seconds.
-  std::vector<std::string> LateNodes() const;
+  const scheduler::Cluster& cluster() const { return context_.cluster(); }
+  std::vector<const Workload*> all() const;  // in the order in which they were handed in
+  const Workload* Find(const std::string& id) const;
 
-  // What the members of jobs hold, together for each job and kind of device (devices.cc).
-  std::vector<HeldDevices> Held() const;
-
-  const scheduler::Cluster& cluster() const { return *around_.cluster; }
-  const std::list<Job>& all() const { return jobs_; }
-  const Job* Find(const std::string& id) const;
+  // WorkloadKind
+  scheduler::Job AskOf(const Workload& job) const override;
+  bool MayBePlaced(Workload& job) override;
+  absl::StatusOr<plugins::launchers::RunSpec> SpecOf(const Workload& job, uint32_t rank) const override;
+  void OnMembersUp(Workload& job) override;
+  bool EndsByItself() const override { return true; }
+  bool Saves(const Workload& job, Afterwards then) const override;
+  int SaveSignal(const Workload& job) const override { return job.file().checkpoint.signal; }
+  void OnSaved(Workload& job, conf::TimePoint at) override { saves_.SavedNow(job, at); }
+  conf::Duration StopGrace(const Workload& job) const override { return job.file().stop_grace; }
+  bool GivesUpSilentMembers() const override { return true; }
+  void Fail(Workload& job, std::string why, Blame blame) override;
+  void OnStopped(Workload&) override {}
+  bool KeepsRuns() const override { return true; }
+  std::string ActionOf(const Workload& job) const override;
+  std::string EndOf(const Workload&) const override { return "job.ended"; }
+  std::string DetailOf(const Workload& job, bool ended) const override;
 
  private:
-  Job* Get(const std::string& id);
-  Job& Add(Job job);
-  void Enter(Job& job, JobState state, std::string why, std::string actor = "control");
+  // What has become of those that a name in `after` stands for: a job, or all elements of an array.
+  enum class Precursor : uint8_t { kOpen, kDone, kFailed };
+
+  Workload* Get(const std::string& id);
+  void Tick(Workload& job, conf::TimePoint now);
   void DropOver();
 
-  // --- submit.cc ---
   // What the cluster, tenants and other jobs make wrong of it; fills in what it leaves open.
   std::vector<conf::Problem> Check(config::JobFile& job) const;
   absl::Status HasRoomFor(size_t count, size_t bytes) const;
-  std::vector<Job> JobsOf(const std::shared_ptr<const Submission>& submission) const;
-  net::Task<absl::Status> PersistNew(const Submission& submission, uint64_t number,
-                                     const std::vector<Job>& made);
+  std::vector<Workload> JobsOf(const std::shared_ptr<const Submission>& submission) const;
+  net::Task<absl::Status> SaveNew(const Submission& submission, const std::vector<Workload>& made);
 
-  // --- attempt.cc ---
-  void Begin(Job& job, std::vector<scheduler::MemberAt> members, std::string why);
-  void Resize(Job& job, std::vector<scheduler::MemberAt> next, const scheduler::Reason& why);
-  void End(Job& job, Afterwards then, std::string why, std::string actor = "control");
-  void StopSaving(Job& job);
-  void Settle(Job& job);
-
-  // --- members.cc, planned.cc ---
-  void Look(Job& job);
-  void AskPlanner(Job& job);
-  void LeavePlanner(const Job& job);
-
-  // --- lost.cc ---
-  bool IsGivenUp(const Job& job, const JobMember& member) const;
-  bool IsLate(const Job& job, const JobMember& member) const;
-  std::string NodeOf(const JobMember& member) const;
-
-  // --- after.cc ---
-  // What has become of those that a name in `after` stands for: a job, or all elements of an array.
-  enum class Outcome : uint8_t { kOpen, kDone, kFailed };
-  Outcome OutcomeOf(const std::string& name) const;
-  std::vector<std::string> Awaits(const Job& job) const;
+  Precursor PrecursorOf(const std::string& name) const;
+  std::vector<std::string> Awaits(const Workload& job) const;
   void LookAtHeld();
-
-  // --- devices.cc ---
   std::string UsedUp(const config::JobFile& file) const;
   void LookAtBudgets();
 
-  // --- watched_files.cc ---
-  void SavedNow(Job& job, conf::TimePoint at);
-  void WatchFiles();
-  net::Task<void> LookAtFiles();
-  void UsedAt(const Job& job, std::optional<conf::TimePoint> at);
-  void SavedAt(Job& job, conf::TimePoint at);
-
-  // --- steps.cc ---
-  bool NeedsStep(const Job& job, conf::TimePoint now) const;
-  net::Task<void> Step(std::string id);
-  net::Task<void> Act(std::string id);
-  net::Task<void> Launch(std::string id);
-  net::Task<void> TellToSave(std::string id);
-  net::Task<void> TellToEnd(std::string id);
-  net::Task<void> Finish(std::string id);
-  net::Task<bool> Record(std::string id, std::string action);
-  net::Task<absl::Status> Persist();
-  net::Task<absl::Status> Save(std::string id);
-  net::Task<void> ForgetRuns();
-
-  const JobsAround around_;
-  JobJournal journal_;
-  std::list<Job> jobs_;  // in the order in which they were handed in
-  std::map<std::string, std::list<Job>::iterator> by_id_;
+  const Context& context_;
+  Workloads& workloads_;
+  StepRunner& runner_;
+  const Around around_;
+  SaveWatch saves_;
   uint64_t last_number_ = 0;
   size_t coming_ = 0;  // jobs that are being handed in, and the bytes of their files
   size_t coming_bytes_ = 0;
-  Unwritten unwritten_;
-  uint64_t queued_ = 0;  // times that something has waited, and those of which all is on disk
-  uint64_t written_ = 0;
-  admin::Turns writes_;
-  std::vector<std::string> to_forget_;  // runs
-  conf::TimePoint next_files_{};
   conf::TimePoint next_budgets_{};
-  size_t under_way_ = 0;
-  bool some_ended_ = true;  // jobs, since those that come after others were looked at
-  bool looking_ = false;
-  bool forgetting_ = false;
-  bool closing_ = false;
+  std::optional<uint64_t> ended_{};  // workloads, when those that come after others were last looked at
 };
 
 }  // namespace gateway::control

@@ -43,7 +43,7 @@ JobState StateOf(std::string_view word) {
   return JobState::kOther;
 }
 
-// Reads members of one object and keeps the first thing that is wrong.
+// Reads members of one object and keeps the first problem.
 class Members {
  public:
   Members(const dom::object& object, std::string where) : object_(object), where_(std::move(where)) {}
@@ -51,7 +51,7 @@ class Members {
   std::string Text(std::string_view key) {
     std::string_view text;
     const auto found = object_.at_key(key);
-    if (found.is_null()) return {};  // how Slurm writes an empty text now and then
+    if (found.is_null()) return {};  // Slurm writes some empty texts so
     if (found.get(text) != simdjson::SUCCESS) Wrong(key, "text");
     return std::string(text);
   }
@@ -88,7 +88,7 @@ class Members {
   void Wrong(std::string_view key, std::string_view expected) {
     if (ok()) wrong_ = fmt::format("{}/{}: expected {}", where_, key, expected);
   }
-  // The value, where it was read; else what was wrong with it stands under `key`.
+  // The value, if it could be read; else the problem, with `key`.
   template <class T>
   T Take(std::string_view key, absl::StatusOr<T> value) {
     if (value.ok()) return *std::move(value);
@@ -105,7 +105,7 @@ class Members {
   std::string wrong_;
 };
 
-// "8", or "800K" of what is not counted in devices.
+// "8"; or "800K", for GRES that are not counted in devices.
 std::optional<uint32_t> AmountOf(std::string_view text) {
   constexpr std::string_view kUnits = "KMGTP";
   const size_t unit = text.empty() ? std::string_view::npos : kUnits.find(text.back());
@@ -117,7 +117,7 @@ std::optional<uint32_t> AmountOf(std::string_view text) {
   return static_cast<uint32_t>(std::min<uint64_t>(amount, UINT32_MAX));
 }
 
-// "mem=1000M" of "cpu=2,mem=1000M,node=1"; 0 where it is not there.
+// "mem=1000M" of "cpu=2,mem=1000M,node=1"; 0 where it is missing.
 int64_t MemoryOf(std::string_view tres) {
   const size_t at = tres.starts_with("mem=") ? 0 : tres.find(",mem=");
   if (at == std::string_view::npos) return 0;
@@ -190,7 +190,7 @@ absl::StatusOr<Node> ReadNode(const dom::object& object, size_t index) {
 constexpr int64_t kUnknownJob = 2017;
 constexpr int64_t kDenied = 2002;
 
-// Slurm's errors that no waiting mends: partition, account, QOS, node, size or devices are wrong.
+// Slurm's errors that waiting does not mend: partition, account, QOS, node, size or devices are wrong.
 bool IsFinal(int64_t code) {
   constexpr std::array kFinal = {2000, 2001, 2003, 2004, 2005, 2006, 2008, 2009, 2010, 2012,
                                  2014, 2018, 2025, 2029, 2041, 2044, 2045, 2048, 2050, 2051,
@@ -198,7 +198,7 @@ bool IsFinal(int64_t code) {
   return std::find(kFinal.begin(), kFinal.end(), code) != kFinal.end();
 }
 
-// It is over already, or on its way.
+// The job is over already, or completing.
 bool IsDone(int64_t code) {
   return code == 2021 || code == 2084 || code == 2085 || code == 2086;
 }

@@ -1,7 +1,7 @@
-// What slurmrestd says (openapi v0.0.38, Slurm 22.05 to 23.11), as plain values. Pure.
+// The answers of slurmrestd (openapi v0.0.38, Slurm 22.05 to 23.11) as plain values. Pure.
 //
-// Strict in what is used: a member that is missing or of another type than it should be refuses the whole
-// answer, which then says nothing. What is not used is not looked at. Memory is in MiB.
+// Strict in the members that are used: one that is missing or of another type refuses the whole answer. Other
+// members are ignored. Memory is in MiB.
 #pragma once
 
 #include <absl/status/status.h>
@@ -17,12 +17,12 @@
 
 namespace plugins::launchers::slurm {
 
-// "gpu:h100:2(IDX:0-1)": of a node what it has, of a job what it holds on one node.
+// "gpu:h100:2(IDX:0-1)": devices that a node has, or that a job holds on one node.
 struct Gres {
   std::string name{};  // "gpu"
   std::string type{};  // "h100", or empty
   uint32_t count = 0;
-  std::vector<uint8_t> places{};  // which of the node's, where it is said
+  std::vector<uint8_t> places{};  // which of the node's, where Slurm says so
   friend bool operator==(const Gres&, const Gres&) = default;
 };
 
@@ -30,7 +30,7 @@ enum class JobState : uint8_t {
   kPending,
   kRunning,
   kSuspended,
-  kCompleting,  // is over, but its processes are not all gone, and what it held is not free
+  kCompleting,  // over, but some of its processes are left, and its devices are not free
   kCompleted,
   kFailed,
   kCancelled,
@@ -40,10 +40,10 @@ enum class JobState : uint8_t {
   kPreempted,
   kBootFail,
   kDeadline,
-  kOther,  // a word that is not known
+  kOther,  // an unknown word
 };
 
-// Whether it has processes, or may have some.
+// Whether a job in this state has processes, or may have some.
 bool HoldsDevices(JobState state);
 // Whether it will never run again.
 bool IsOver(JobState state);
@@ -58,22 +58,22 @@ struct Job {
   JobState state = JobState::kOther;
   std::string state_word{};               // as Slurm writes it
   std::string reason{};                   // "Resources", "NonZeroExitCode"; "None"
-  std::vector<std::string> nodes{};       // that it has; none while it waits
-  std::vector<std::vector<Gres>> gres{};  // on each of them, while it has it
-  uint32_t cpus = 0;                      // on all of them together
+  std::vector<std::string> nodes{};       // none while it waits
+  std::vector<std::vector<Gres>> gres{};  // on each node, while the job holds it
+  uint32_t cpus = 0;                      // on all nodes together
   int64_t memory_mib = 0;                 // likewise
-  uint32_t restarts = 0;                  // that Slurm itself has made
+  uint32_t restarts = 0;                  // by Slurm itself
   int32_t wait_status = 0;                // as waitpid tells it
   conf::TimePoint submitted{};
   conf::TimePoint started{};
-  conf::TimePoint ended{};                // of one that is over
+  conf::TimePoint ended{};                // of a job that is over
   std::optional<conf::TimePoint> ends{};  // at the latest
 };
 
 struct Node {
   std::string name{};
   std::string address{};
-  uint16_t port = 0;                 // of its slurmd; 0: not told
+  uint16_t port = 0;                 // of its slurmd; 0: not known
   std::string state{};               // "idle", "mixed", "allocated", "down", ...
   std::vector<std::string> flags{};  // "DRAIN", "NOT_RESPONDING", ...
   std::string reason{};              // why an operator or Slurm took it out
@@ -85,20 +85,20 @@ struct Node {
 
 struct JobList {
   std::vector<Job> jobs{};
-  int64_t latest = 0;  // Unix seconds: the clock of Slurm stood there at least when it answered
+  int64_t latest = 0;  // Unix seconds: a time that Slurm's clock had reached when it answered
 };
 
-// Errors: DataLoss for what is not an answer of this kind; what the answer itself reports, by ErrorOf().
+// Errors: DataLoss for a body that is no such answer; errors that the answer reports, by ErrorOf().
 absl::StatusOr<JobList> ReadJobs(std::string_view body);
 absl::StatusOr<std::vector<Node>> ReadNodes(std::string_view body);
 absl::StatusOr<uint32_t> ReadSubmitted(std::string_view body);
 
-// The first error that an answer reports: InvalidArgument for what Slurm will never take as it stands,
-// NotFound for a job that it does not know, PermissionDenied, FailedPrecondition for a job that is over, and
-// Unavailable for the rest. OK where there is none; DataLoss where it is no answer.
+// The first error that an answer reports: InvalidArgument for a request that Slurm will never take as it
+// stands, NotFound for an unknown job, PermissionDenied, FailedPrecondition for a job that is over, and
+// Unavailable for all others. OK where it reports none; DataLoss where the body is no answer.
 absl::Status ErrorOf(std::string_view body);
 
-// "gpu:h100:2(IDX:0-1),npu:910b:8(S:0-1)"; "(null)" and nothing are no devices.
+// "gpu:h100:2(IDX:0-1),npu:910b:8(S:0-1)"; "(null)" and an empty text are no devices.
 absl::StatusOr<std::vector<Gres>> ReadGres(std::string_view text);
 
 }  // namespace plugins::launchers::slurm

@@ -18,7 +18,7 @@ constexpr int kNotModified = 304;
 constexpr int kUnauthorized = 401;
 constexpr size_t kMaxToken = 16 << 10;
 
-// What an answer of the wrong kind says: an error of Slurm's, or that it is none of its answers.
+// An answer that is not the expected one: Slurm's error, or no answer of Slurm at all.
 absl::Status Refusal(const FetchResponse& response) {
   absl::Status reported = ErrorOf(response.body);
   if (!reported.ok() && !absl::IsDataLoss(reported)) return reported;

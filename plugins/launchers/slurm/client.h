@@ -1,9 +1,9 @@
 // Client: the requests to slurmrestd, over HTTP with a token or over its Unix socket.
 //
 // Thread: the loop's. Errors are those of ErrorOf(), and Unavailable where slurmrestd cannot be reached or
-// does not answer in time: a submission that is Unavailable may have been made all the same. Slurm does not
-// tell an expired token from a controller that is away, so after each such answer the token is read anew for
-// the next request.
+// does not answer in time: a submission that ended so may still have been made. Slurm does not tell an
+// expired token from a controller that is away, so after such an answer the token is read again for the next
+// request.
 #pragma once
 
 #include <absl/status/status.h>
@@ -30,8 +30,8 @@ class Client {
   struct Options {
     gateway::net::Url url{};  // its path, if any, stands before /slurm/v0.0.38
     std::string socket{};     // path of a Unix socket that leads there
-    std::string user{};       // whom jobs are submitted as
-    // May block; asked on a thread of its own. Absent: slurmrestd knows us by the socket.
+    std::string user{};       // the user whom jobs are submitted as
+    // May block; called on a thread of its own. Absent: slurmrestd knows this user by the socket.
     std::function<absl::StatusOr<std::string>()> token{};
     std::shared_ptr<const gateway::net::TlsContext> tls{};
     std::string server_name{};
@@ -44,14 +44,14 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // All jobs; nothing where none has changed since, by Slurm's clock (0: all in any case).
+  // All jobs; nothing where none has changed since that time, by Slurm's clock (0: always all).
   gateway::net::Task<absl::StatusOr<std::optional<JobList>>> Jobs(int64_t since);
   gateway::net::Task<absl::StatusOr<std::vector<Node>>> Nodes();
   gateway::net::Task<absl::StatusOr<uint32_t>> Submit(std::string body);
   // SIGKILL cancels the job: its processes get SIGTERM, and SIGKILL after the cluster's KillWait.
   gateway::net::Task<absl::Status> Signal(uint32_t job, int signal);
 
-  // What is under way ends with Cancelled, and so does all that comes.
+  // Requests under way end with Cancelled, and so do all later ones.
   void Abort() { requests_.Abort(); }
 
   const Options& options() const { return options_; }

@@ -1,7 +1,7 @@
-// The cluster as the planner sees it, from what Slurm says of its nodes, and who holds what of it. Pure.
+// The cluster as the planner sees it, made of Slurm's nodes and of the jobs that hold their devices. Pure.
 //
-// A node belongs to it when it is in the partition that runs are submitted to. Devices are those GRES whose
-// names are configured; a node's kind is the type of the first of them that it has ("h100" of gpu:h100:8).
+// The nodes are those of the partition that runs are submitted to. Devices are the GRES whose names are
+// configured; a node's kind is the type of its first such GRES ("h100" of gpu:h100:8).
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace plugins::launchers::slurm {
 struct ViewOptions {
   std::string partition{};
   std::vector<std::string> gres{"gpu"};
-  // Jobs of others in these may be put back into the queue for ours.
+  // Slurm may put others' jobs in these back into the queue for ours.
   std::vector<std::string> preemptible_partitions{};
   std::vector<std::string> preemptible_qos{};
 };
 
-// What a job has of one node. Where Slurm does not say which devices, the lowest that nobody else has.
+// The part of a node that a job holds. Where Slurm does not name its devices: the lowest free ones.
 struct Holding {
   scheduler::NodeId node = 0;
   std::vector<uint8_t> devices{};
@@ -34,15 +34,15 @@ struct Holding {
 
 struct Occupant {
   uint32_t job = 0;
-  std::string name{};  // of a run of ours, its id
+  std::string name{};  // of one of our runs: its id
   std::string user{};
   std::string partition{};
   std::string qos{};
   bool ours = false;
   bool preemptible = false;
   conf::TimePoint started{};
-  std::optional<conf::TimePoint> ends{};  // at the latest, by its time limit
-  std::vector<Holding> holds{};           // of nodes of this cluster
+  std::optional<conf::TimePoint> ends{};  // by its time limit, at the latest
+  std::vector<Holding> holds{};           // on nodes of this cluster
 };
 
 struct View {
@@ -54,7 +54,8 @@ struct View {
 View ViewOf(const std::vector<Node>& nodes, const std::vector<Job>& jobs, const ViewOptions& options,
             const std::function<bool(const Job&)>& is_ours);
 
-// Down and failed nodes are quarantined, drained ones drain, and one that has not answered lately is suspect.
+// Down and failed nodes are quarantined, drained nodes drain, and a node that has not answered lately is
+// suspect.
 scheduler::Health HealthOf(const Node& node);
 
 }  // namespace plugins::launchers::slurm

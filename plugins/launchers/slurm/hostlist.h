@@ -12,10 +12,10 @@
 
 namespace plugins::launchers::slurm {
 
-inline constexpr size_t kMaxHosts = 65'536;  // what one list may name
+inline constexpr size_t kMaxHosts = 65'536;  // limit of one list
 
-// In the order written; several brackets of one name run like digits, the last fastest. Nothing for an empty
-// text.
+// In the order written; several brackets of one name count like digits, the last one fastest. Empty for an
+// empty text.
 absl::StatusOr<std::vector<std::string>> ExpandHosts(std::string_view text);
 
 // "0-2,5" as {0, 1, 2, 5}: places on a node, each below 256.

@@ -33,7 +33,7 @@ RunState StateOf(const Job& job, bool told_to_stop) {
   }
 }
 
-// What Slurm counts among a process's ends; other failures are of its own.
+// Whether the run's first process ended; other failures are Slurm's.
 bool EndedByItself(const Job& job) {
   return job.state == JobState::kCompleted ||
          (job.state == JobState::kFailed && (job.reason == "NonZeroExitCode" || job.reason == "None"));
@@ -46,7 +46,36 @@ bool Precedes(const Job& a, const Job& b) {
 
 bool SameStatus(const RunStatus& a, const RunStatus& b) {
   return a.state == b.state && a.host == b.host && a.port == b.port && a.since == b.since &&
-         a.exit_code == b.exit_code && a.signal == b.signal && a.why == b.why;
+         a.exit_code == b.exit_code && a.signal == b.signal && a.why == b.why && a.started == b.started &&
+         a.ended == b.ended && a.witness == b.witness;
+}
+
+// What Slurm says that it has, of its first node.
+Grant GrantOf(const Job& job, const std::string& node) {
+  Grant grant;
+  grant.node = node;
+  if (job.gres.empty()) return grant;
+  for (const Gres& gres : job.gres.front()) {
+    grant.kind = gres.type.empty() ? gres.name : gres.type;
+    grant.devices.insert(grant.devices.end(), gres.places.begin(), gres.places.end());
+  }
+  return grant;
+}
+
+std::string WhyEnded(const RunResult::End& end) {
+  if (end.signal) return fmt::format("it was ended by signal {}", *end.signal);
+  return end.exit_code == 0 ? std::string() : fmt::format("it exited with {}", *end.exit_code);
+}
+
+// Its own word goes before slurmctld's, but where Slurm ended it for a reason that the run cannot know.
+void Apply(const RunResult& result, bool by_itself, bool told_to_stop, RunStatus& status) {
+  status.started = result.beginning ? result.beginning->started : status.started;
+  status.ended = status.since = result.end->ended;
+  status.witness = Witness::kWrapper;
+  if (!by_itself) return;
+  status.exit_code = result.end->exit_code;
+  status.signal = result.end->signal;
+  if (status.why.empty() && !told_to_stop) status.why = WhyEnded(*result.end);
 }
 
 }  // namespace
@@ -141,7 +170,9 @@ Runs::Outcome Runs::Apply(const std::vector<Job>& jobs, const std::map<std::stri
     if (run.lost) continue;  // it may come yet
     run.status.state = RunState::kEnded;
     run.status.since = now;
-    if (!run.told_to_stop) run.status.why = fmt::format("Slurm knows job {} no more", run.job);
+    run.status.ended = now;
+    run.status.witness = Witness::kLauncher;
+    if (!run.told_to_stop) run.status.why = fmt::format("Slurm does not know job {} any more", run.job);
     outcome.changed.push_back(id);
   }
   return outcome;
@@ -155,15 +186,23 @@ bool Runs::Update(Run& run, const Job& job, const Mark& mark,
   status.state = StateOf(job, run.told_to_stop);
   status.port = mark.port;
   if (!job.nodes.empty()) run.node = job.nodes.front();
+  status.grant = run.status.grant.devices.empty() ? GrantOf(job, run.node) : run.status.grant;
+  if (HoldsDevices(job.state) || IsOver(job.state)) {
+    if (job.started > conf::TimePoint()) status.started = job.started;
+    status.witness = Witness::kManager;
+  }
   const auto address = addresses.find(run.node);
   status.host = address == addresses.end() ? run.node : address->second;
   if (status.state == RunState::kEnded) {
     status.since = job.ended;
+    status.ended = job.ended;
     status.why = WhyEnded(job, run.told_to_stop);
     if (!job.nodes.empty() && (EndedByItself(job) || run.told_to_stop)) {
       if (WIFEXITED(job.wait_status)) status.exit_code = WEXITSTATUS(job.wait_status);
       if (WIFSIGNALED(job.wait_status)) status.signal = WTERMSIG(job.wait_status);
     }
+    if (run.result)
+      slurm::Apply(*run.result, EndedByItself(job) || run.told_to_stop, run.told_to_stop, status);
   } else {
     status.why = WhyWaiting(job);
     if (status.state == RunState::kStopping) {
@@ -176,6 +215,34 @@ bool Runs::Update(Run& run, const Job& job, const Mark& mark,
   const bool changed = std::exchange(run.lost, false) || !SameStatus(run.status, status);
   run.status = std::move(status);
   return changed;
+}
+
+bool Runs::AddResult(const std::string& id, const Mark& mark, const RunResult& result) {
+  if (!result.end || forgotten_.contains(id)) return false;
+  const bool is_new = !runs_.contains(id);
+  Run& run = runs_[id];
+  if (is_new) {
+    run.status.id = id;
+    run.status.owner = mark.owner;
+    run.status.port = mark.port;
+    run.status.state = RunState::kEnded;
+    run.status.witness = Witness::kLauncher;
+  }
+  if (run.status.state != RunState::kEnded || run.result) return false;
+  run.result = result;
+  // Where slurmctld has no word on it, the run's own is all there is.
+  const bool forgotten = run.status.witness == Witness::kLauncher;
+  if (forgotten) run.status.why.clear();
+  slurm::Apply(result, forgotten || run.status.exit_code || run.status.signal, run.told_to_stop, run.status);
+  return true;
+}
+
+std::vector<std::string> Runs::WithoutResult() const {
+  std::vector<std::string> ids;
+  for (const auto& [id, run] : runs_) {
+    if (run.status.state == RunState::kEnded && !run.result) ids.push_back(id);
+  }
+  return ids;
 }
 
 const Runs::Run* Runs::Find(const std::string& id) const {
@@ -222,6 +289,7 @@ void Runs::Ask(const RunSpec& spec, const std::string& address, uint16_t port, c
   run.status.host = address;
   run.status.port = port;
   run.status.since = now;
+  run.status.grant = spec.grant;
   run.node = spec.grant.node;
   run.stamp = UINT64_MAX;  // no list asked for before the answer says anything of it
   forgotten_.erase(spec.id);

@@ -1,10 +1,13 @@
-// Runs: what a gateway has asked Slurm to run, held against what Slurm says is there. Pure; no request is
+// Runs: the runs that a gateway asked Slurm for, compared with the jobs that Slurm lists. Pure; no request is
 // made here.
 //
-// A job is a run of ours by its mark and user, and goes by its name. Of several jobs with one name the oldest
-// that is not over is the run, and the others are to be cancelled. What a list does not show any more has
-// ended, unless it was submitted after the list was asked for: so each list comes with the stamp that was
-// taken before.
+// A job is a run of ours by its mark and user; its name is the run's id. Of several jobs with one name the
+// oldest that is not over is the run, and the others must be cancelled. A run that a list does not show any
+// more has ended, unless it was submitted after the list was asked for: so each list comes with the stamp
+// that was taken before.
+//
+// Times and exit of a run are slurmctld's, until the run's own result (results.h) is known, which is exact
+// and outlives the job in slurmctld's memory.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +18,7 @@
 
 #include "conf/time.h"
 #include "plugins/launchers/launcher.h"
+#include "plugins/launchers/run_result.h"
 #include "plugins/launchers/slurm/answers.h"
 #include "plugins/launchers/slurm/submission.h"
 
@@ -34,7 +38,8 @@ class Runs {
     RunStatus status{};
     uint32_t job = 0;  // 0: not known to be there
     std::string node{};
-    bool lost = false;  // its submission was not answered: it may be there, or come
+    std::optional<RunResult> result{};  // with its end
+    bool lost = false;                  // its submission was not answered: it may be there, or come
     bool told_to_stop = false;
     std::optional<conf::TimePoint> kill_at{};  // told to end before, and to be killed then
     uint64_t stamp = 0;                        // of its submission
@@ -50,6 +55,12 @@ class Runs {
   uint64_t Stamp() { return ++stamp_; }
   Outcome Apply(const std::vector<Job>& jobs, const std::map<std::string, std::string>& addresses,
                 uint64_t stamp, conf::TimePoint now);
+
+  // What the run itself wrote down; of a run that ended before slurmctld forgot it, or that it never showed
+  // to this gateway. Ended runs alone. True: List() says something new.
+  bool AddResult(const std::string& id, const Mark& mark, const RunResult& result);
+  // Ended runs whose results are not known.
+  std::vector<std::string> WithoutResult() const;
 
   const Run* Find(const std::string& id) const;
   std::vector<RunStatus> List() const;  // without their logs

@@ -7,6 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "plugins/launchers/placeholders.h"
+#include "plugins/launchers/slurm/script.h"
+
 namespace plugins::launchers::slurm {
 namespace {
 
@@ -15,18 +18,6 @@ using Json = nlohmann::json;
 constexpr size_t kMaxId = 63;
 constexpr size_t kMaxScript = 1U << 20;
 constexpr std::string_view kPath = "/usr/local/bin:/usr/bin:/bin";
-
-std::string Quoted(std::string_view word) {
-  std::string quoted = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted += '\'';
-}
 
 bool IsIdCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-';
@@ -68,37 +59,15 @@ std::optional<Mark> ReadMark(std::string_view comment) {
   return Mark{*std::move(state), *std::move(owner), *std::move(tenant), port->get<uint16_t>()};
 }
 
-std::string Substitute(std::string_view word, const RunSpec& run, uint16_t port) {
-  const std::array<std::pair<std::string_view, std::string>, 3> values = {
-      {{"{port}", fmt::format("{}", port)}, {"{node}", run.grant.node}, {"{id}", run.id}}};
-  std::string out;
-  while (!word.empty()) {
-    const auto found = std::find_if(values.begin(), values.end(),
-                                    [word](const auto& value) { return word.starts_with(value.first); });
-    if (found == values.end()) {
-      out += word.front();
-      word.remove_prefix(1);
-    } else {
-      out += found->second;
-      word.remove_prefix(found->first.size());
-    }
-  }
-  return out;
-}
-
-std::string RenderScript(const std::vector<std::string>& command) {
-  std::string script = "#!/bin/sh\nexec";
-  for (const std::string& word : command) script += " " + Quoted(word);
-  return script += '\n';
-}
-
 std::string RenderBody(const Submission& submission) {
   const RunSpec& run = submission.run;
   std::vector<std::string> command;
   command.reserve(run.command.size());
-  for (const std::string& word : run.command) command.push_back(Substitute(word, run, submission.mark.port));
+  for (const std::string& word : run.command)
+    command.push_back(FillPlaceholders(word, run, submission.mark.port));
   Json environment = {{"PATH", kPath}};
-  for (const auto& [name, value] : run.env) environment[name] = Substitute(value, run, submission.mark.port);
+  for (const auto& [name, value] : run.env)
+    environment[name] = FillPlaceholders(value, run, submission.mark.port);
   const std::string log = submission.log.empty() ? "/dev/null" : submission.log;
   Json job = {{"name", run.id},
               {"comment", Render(submission.mark)},
@@ -122,8 +91,11 @@ std::string RenderBody(const Submission& submission) {
   add("gres", submission.gres);
   if (submission.memory_mib > 0) job["memory_per_node"] = submission.memory_mib;
   if (run.limit) job["time_limit"] = WholeMinutes(*run.limit);
-  return Json{{"script", RenderScript(command)}, {"job", std::move(job)}}.dump(
-      -1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  const std::string script =
+      submission.result.empty() ? RenderScript(command)
+                                : RenderScript(command, {submission.result, run.id, Render(submission.mark)});
+  return Json{{"script", script}, {"job", std::move(job)}}.dump(-1, ' ', /*ensure_ascii=*/false,
+                                                                Json::error_handler_t::replace);
 }
 
 std::string FirstDefect(const RunSpec& run) {

@@ -1,5 +1,5 @@
-// Switches as Slurm's topology.conf (topology/tree) names them, and the fabric that they make. Pure:
-// slurmrestd does not show them before 23.02, so the file is read by whoever has it.
+// The switches of Slurm's topology.conf (topology/tree), and the fabric that they form. Pure: the caller
+// reads the file, for slurmrestd does not show switches before 23.02.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -18,12 +18,12 @@ struct Switch {
   std::vector<std::string> switches{};  // of one above others
 };
 
-// Errors name the line. Each switch has nodes or switches that there are, none has two parents, none is its
-// own ancestor.
+// Errors name the line. Each switch has nodes or existing switches, no switch has two parents, and none is
+// its own ancestor.
 absl::StatusOr<std::vector<Switch>> ReadTopology(std::string_view text);
 
-// One fabric over `nodes`, whose domains it sets; nodes that no leaf names stand under the root. Flat where
-// there are no switches.
+// Sets the cluster's fabric and its nodes' domains; nodes that no leaf names belong to the root. Flat without
+// switches.
 void ApplyTopology(const std::vector<Switch>& switches, scheduler::Cluster& cluster);
 
 }  // namespace plugins::launchers::slurm

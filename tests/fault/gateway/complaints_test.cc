@@ -48,27 +48,24 @@ EngineProcess SlowEngine() {
 
 // --- Cost of being in the way ---
 
+// How long a call takes is for bench/proxies to measure. What would lose latency is a wait: for a timer, a
+// disk, another thread. So the waits of the threads that serve are counted.
 TEST(Complaints, LatencyIsNotLostInFrontOfTheEngine) {
   const EngineProcess engine;
-  const GatewayProcess gateway({.replicas = {engine.port()}});
-  RawClient behind = gateway.Connect();
-  RawClient direct(engine.port());
+  GatewayProcess gateway({.replicas = {engine.port()}});
+  RawClient client = gateway.Connect();
   const std::string request = Chat({{"max_tokens", 1}});
-  const auto median = [&](RawClient& client) {
-    std::vector<double> took;
-    for (int i = 0; i < 150; ++i) {
-      const auto begin = std::chrono::steady_clock::now();
-      EXPECT_EQ(client.Ask(request).status, 200);
-      took.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    }
-    std::ranges::nth_element(took, took.begin() + 75);
-    return took[75];
-  };
-  median(behind);  // its connections stand
-  double least = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < 3; ++round) least = std::min(least, median(behind) / median(direct));
-  RecordProperty("of_direct", fmt::format("{:.2f}", least));
-  EXPECT_LT(least, 4) << "of what the engine, which computes nothing here, takes by itself";
+  EXPECT_EQ(client.Ask(request).status, 200);  // its connections stand
+  constexpr uint64_t kCalls = 100;
+  double waits = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < 3; ++round) {
+    const uint64_t before = gateway.process().Waits("shard-");
+    for (uint64_t i = 0; i < kCalls; ++i) EXPECT_EQ(client.Ask(request).status, 200);
+    waits = std::min(waits, static_cast<double>(gateway.process().Waits("shard-") - before) / kCalls);
+  }
+  RecordProperty("waits_per_call", fmt::format("{:.2f}", waits));
+  EXPECT_GT(waits, 1) << "a call waits for its client and for its engine";
+  EXPECT_LT(waits, 3) << "a call waits for its client and for its engine, and for nothing else";
 }
 
 // Of one client that does everything that could leave something behind.
@@ -239,10 +236,10 @@ TEST(Complaints, NoRouteBypassesTheBudget) {
 
 // --- Redis and other stores ---
 
-std::string Redis(uint16_t port, std::string_view when = "keep-share", int gateways = 1) {
-  return fmt::format(
-      "redis: {{url: redis://127.0.0.1:{}, gateways: {}, timeout: 100ms, when_unavailable: {}}}\n", port,
-      gateways, when);
+std::string Redis(uint16_t port, std::string_view when = "keep-share", int gateways = 1,
+                  std::string_view times = "timeout: 100ms") {
+  return fmt::format("redis: {{url: redis://127.0.0.1:{}, gateways: {}, {}, when_unavailable: {}}}\n", port,
+                     gateways, times, when);
 }
 
 TEST(Complaints, AnUnreachableRedisHangsNobody) {
@@ -252,10 +249,9 @@ TEST(Complaints, AnUnreachableRedisHangsNobody) {
   for (const uint16_t port : {deaf.port(), nobody.number()}) {
     const GatewayProcess gateway({.replicas = {engine.port()},
                                   .tenant = "limits: {requests_per_minute: 1000}",
-                                  .sections = Redis(port)});
-    const auto before = std::chrono::steady_clock::now();
+                                  .sections = Redis(port, "keep-share", 1, "timeout: 50s, lease: 60s")});
+    // A client of this test loses its patience long before Redis's time-out.
     for (int i = 0; i < 50; ++i) EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
-    EXPECT_LT(std::chrono::steady_clock::now() - before, milliseconds(5000)) << "50 time-outs";
     const GatewayProcess closed({.replicas = {engine.port()},
                                  .tenant = "limits: {requests_per_minute: 1000}",
                                  .sections = Redis(port, "fail-closed")});

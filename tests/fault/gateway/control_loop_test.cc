@@ -1,14 +1,11 @@
 // The control loop answers the admin API, probes and readiness: nothing that waits for a disk or for another
 // process holds it up.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <string>
 
+#include "gateway/store/sqlite.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 #include "tests/support/silent_peer.h"
@@ -30,16 +27,15 @@ void AnswersAlways(const GatewayProcess& gateway, milliseconds that) {
   }
 }
 
-TEST(ControlLoop, AKeyLogThatAnotherProcessHoldsDoesNotHoldItUp) {
+TEST(ControlLoop, AStoreThatAnotherProcessLocksHoldsUpNeitherItNorARequest) {
   const EngineProcess engine;
   const GatewayProcess gateway({.replicas = {engine.port()}});
-  const std::string log = gateway.state_dir() + "/keys.jsonl";
-  const int fd = open(log.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(flock(fd, LOCK_EX), 0);
-  ASSERT_EQ(futimens(fd, nullptr), 0);  // as after a write: there may be something to read
+  const auto other = gateway::sqlite::Database::Open(gateway.state_dir() + "/state.db",
+                                                     gateway::sqlite::Database::Sync::kFull);
+  ASSERT_TRUE(other.ok()) << other.status();
+  ASSERT_TRUE((*other)->Execute("BEGIN EXCLUSIVE").ok());
   AnswersAlways(gateway, milliseconds(2000));
-  close(fd);
+  EXPECT_EQ(gateway.Ask(Chat()).status, 200);
 }
 
 TEST(ControlLoop, AReloadThatTheLedgerCannotRecordDoesNotHoldItUp) {

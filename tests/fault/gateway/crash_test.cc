@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -145,6 +146,22 @@ TEST(Crash, OneGatewayAStateFolder) {
   EXPECT_TRUE(WIFEXITED(*status) && WEXITSTATUS(*status) == 1) << *status;
   EXPECT_NE(second.Output().find("ledger"), std::string::npos) << second.Output();
   EXPECT_EQ(gateway.Ask(Chat()).status, 200);
+}
+
+// Its listeners for clients stand by then.
+TEST(Crash, AStartThatFailsLateEndsWithAMessage) {
+  const tests::TempDir folder;
+  std::ofstream(folder / "tidegate.yaml") << fmt::format(
+      "server: {{listen: 127.0.0.1:0, admin: \"192.0.2.1:1\", state_dir: {}, threads: 2}}\n"
+      "tenants: [{{name: demo, models: [\"*\"]}}]\n"
+      "models: [{{name: chat-small, endpoints: [{{url: http://127.0.0.1:1, engine: vllm}}]}}]\n",
+      folder / "state");
+  tests::ChildProcess gateway({TIDEGATE_BINARY, "serve", "--config", folder / "tidegate.yaml"},
+                              folder / "log");
+  const std::optional<int> status = gateway.Wait(RawClient::kPatience);
+  ASSERT_TRUE(status);
+  EXPECT_TRUE(WIFEXITED(*status) && WEXITSTATUS(*status) == 1) << *status;
+  EXPECT_NE(gateway.Output().find("192.0.2.1"), std::string::npos) << gateway.Output();
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ TEST_F(JobKinds, WhatCanNeverStartFailsWithTheReason) {
   ASSERT_TRUE(commands_.Comes(not_a_program, "failed"));
   EXPECT_THAT(Reason(not_a_program), HasSubstr("tidegate.yaml"));
   EXPECT_TRUE(Within(kLong, [&] {
-    return commands_.Explain(too_large).find("does not fit on the cluster") != std::string::npos;
+    return commands_.Explain(too_large).find("does not fit even on the empty cluster") != std::string::npos;
   })) << commands_.Explain(too_large);
   EXPECT_EQ(Free(), 4u) << "nothing is held";
 }

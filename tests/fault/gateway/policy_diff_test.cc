@@ -74,10 +74,10 @@ TEST_F(PolicyDiffFault, TellsWhatAnotherPolicyWouldHaveDoneWithTheSameTraffic) {
 
   const CliResult text = Diff(scaled_.PolicyOf(changed), {"--cold-start", "45s"});
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(HasSubstr("starts take 45s, as --cold-start says"), HasSubstr("replica-hours"),
-                              HasSubstr("unserved"), HasSubstr("NEW POLICY")));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("a replica starts within 45s (given by --cold-start)"),
+                              HasSubstr("replica-hours"), HasSubstr("unserved"), HasSubstr("NEW POLICY")));
   const CliResult same = Diff(scaled_.PolicyOf(model_));
-  EXPECT_THAT(same.out, HasSubstr("Nothing differs"));
+  EXPECT_THAT(same.out, HasSubstr("The two policies scale alike"));
 }
 
 TEST_F(PolicyDiffFault, RefusesWrongFilesAndModelsWithoutAPolicy) {

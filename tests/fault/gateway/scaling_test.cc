@@ -166,6 +166,7 @@ pid_t PidOf(const std::string& port) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const std::string command = ReadFile(entry.path() / "cmdline");
+    if (command.starts_with("tidegate-run")) continue;  // the engine's wrapper, which names its command
     if (command.find(std::string("--port") + '\0' + port + '\0') != std::string::npos) return std::stoi(name);
   }
   return 0;

@@ -57,7 +57,7 @@ TEST_F(TopFault, OneFrameHasAllOfIt) {
   }));
   const CliResult frame = RunCli(Args({"--once"}));
   ASSERT_EQ(frame.code, 0) << frame.err;
-  EXPECT_THAT(frame.out, AllOf(HasSubstr("chat-small"), HasSubstr("A A · ·"), HasSubstr("2/4"),
+  EXPECT_THAT(frame.out, AllOf(HasSubstr("chat-small"), HasSubstr("A A · ·"), HasSubstr("2 of 4"),
                                HasSubstr("replica.ready"), HasSubstr("it answers")));
   EXPECT_THAT(frame.out, testing::Not(HasSubstr("\033")));
   const Json now = Json::parse(RunCli(Args({"--json"})).out);

@@ -74,14 +74,13 @@ struct Traces : testing::Test {
     }
     return "";
   }
-  // How long so many requests take, one after the other.
-  static milliseconds Time(const GatewayProcess& gateway, int requests) {
-    const auto begin = std::chrono::steady_clock::now();
+  // Sends so many requests, one after the other. One that waited for a collector's time-out (10 s) would end
+  // the test.
+  static void Ask(const GatewayProcess& gateway, int requests) {
     RawClient client = gateway.Connect();
     for (int i = 0; i < requests; ++i) {
       EXPECT_EQ(client.Ask(Chat({{"max_tokens", 1}}, Sampled())).status, 200);
     }
-    return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
   }
 
   EngineProcess engine;
@@ -159,9 +158,7 @@ TEST_F(Traces, TheCallersDecisionHoldsAndAnotherIsMadeWithoutOne) {
 TEST_F(Traces, ADeadCollectorCostsNoRequestAnything) {
   const tests::FreePort port;
   const GatewayProcess gateway(Config(port.number()));
-  const milliseconds took = Time(gateway, 200);
-  RecordProperty("milliseconds", static_cast<int>(took.count()));
-  EXPECT_LT(took, milliseconds(5000));
+  Ask(gateway, 200);
   EXPECT_TRUE(tests::Within(kGivesUp, [&] { return gateway.Metric(kNotTaken).value_or(0) >= 200; }));
   EXPECT_EQ(gateway.Metric(kSent), 0);
   // It is back: what comes from now on arrives.
@@ -174,9 +171,7 @@ TEST_F(Traces, ADeadCollectorCostsNoRequestAnything) {
 TEST_F(Traces, ASlowCollectorCostsNoRequestAnythingAndSpansAreDroppedWithinABound) {
   const FakeUpstream collector("");  // which takes no connection
   GatewayProcess gateway(Config(collector.port()));
-  const milliseconds took = Time(gateway, 100);
-  RecordProperty("milliseconds", static_cast<int>(took.count()));
-  EXPECT_LT(took, milliseconds(5000));
+  Ask(gateway, 100);
   const size_t before = gateway.process().ResidentBytes();
   RawClient client = gateway.Connect();
   constexpr int kAtOnce = 100;

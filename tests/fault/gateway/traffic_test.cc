@@ -109,8 +109,8 @@ TEST(RouteExplain, EachChoiceByCostIsMadeAgainFromTheLog) {
   const Explained last = Explain(gateway, {"--last"});
   EXPECT_EQ(last.code, 0);
   EXPECT_THAT(last.text, HasSubstr("COMPUTE"));
-  EXPECT_THAT(last.text, HasSubstr("replay: agrees"));
-  EXPECT_THAT(last.text, HasSubstr("was chosen of 3 looked at: least cost in seconds"));
+  EXPECT_THAT(last.text, HasSubstr("replay: this version makes the same choice"));
+  EXPECT_THAT(last.text, HasSubstr("was chosen of 3 replicas: lowest cost in seconds"));
 }
 
 TEST(RouteExplain, AChoiceThatNoLawWouldMakeIsToldOff) {

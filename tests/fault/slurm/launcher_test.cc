@@ -1,4 +1,6 @@
 // Runs through a real Slurm: where they run, that they are never doubled, and what is said of them.
+#include <filesystem>
+
 #include "tests/fault/slurm/slurm_fixture.h"
 
 namespace plugins::launchers {
@@ -139,6 +141,49 @@ TEST_F(SlurmTest, IsReachedOverItsUnixSocket) {
     EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node4", 8, kWait))).ok());
     co_await Until(loop, launcher, "r1", IsRunning);
     co_await launcher.Close();
+  });
+}
+
+class ForgetfulSlurm : public SlurmTest {
+ protected:
+  tests::SlurmCluster::Options ClusterOptions() const override {
+    tests::SlurmCluster::Options options;
+    options.more = "MinJobAge=2\n";
+    return options;
+  }
+};
+
+TEST_F(ForgetfulSlurm, ARunThatEndedWellBeforeAGatewayCameHasEndedWell) {
+  RunOnLoop([this](TestLoop& loop) -> Task<void> {
+    const conf::TimePoint before = Now();
+    {
+      SlurmLauncher first(loop, Options());
+      first.Open();
+      EXPECT_TRUE((co_await first.Start(Spec("done", "node1", 1, "echo ran; sleep 2"))).ok());
+      EXPECT_TRUE((co_await first.Start(Spec("failed", "node2", 1, "sleep 1; exit 3"))).ok());
+      EXPECT_TRUE(LogHas("done", "ran"));
+      co_await Until(loop, first, "failed", IsRunning);
+      co_await first.Close();
+    }
+    EXPECT_TRUE(tests::Within(tests::milliseconds(90'000),
+                              [&] { return cluster_->Run({"/usr/bin/squeue", "-h", "-t", "all"}) == ""; }));
+    SlurmLauncher second(loop, Options());
+    second.Open();
+    const auto done = co_await Until(loop, second, "done", HasEnded);
+    const auto failed = co_await Until(loop, second, "failed", HasEnded);
+    EXPECT_TRUE(done && failed);
+    if (!done || !failed) co_return;
+    EXPECT_EQ(done->exit_code, 0);
+    EXPECT_EQ(done->why, "");
+    EXPECT_EQ(done->witness, Witness::kWrapper);
+    EXPECT_TRUE(done->started && done->ended && *done->started > before);
+    EXPECT_GE(*done->ended - *done->started, 2s);
+    EXPECT_LE(*done->ended, Now());
+    EXPECT_EQ(failed->exit_code, 3);
+    EXPECT_EQ(failed->why, "it exited with 3");
+    EXPECT_TRUE((co_await second.Forget("done")).ok());
+    EXPECT_FALSE(std::filesystem::exists(work() + "/done.result"));
+    co_await second.Close();
   });
 }
 

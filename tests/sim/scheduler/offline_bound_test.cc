@@ -43,7 +43,7 @@ TEST(OfflineBound, IsWhatTheCoresLeave) {
   EXPECT_NEAR(bound->at_100, 50, 0.1);
 }
 
-TEST(OfflineBound, KindsAndSizesThatNoNodeHasCountForNothing) {
+TEST(OfflineBound, IgnoresKindsAndSizesThatNoNodeHas) {
   std::vector<Ask> asks(100, Ask{.devices = {{.count = 1}}});
   for (size_t i = 0; i < asks.size(); i += 2) asks[i].devices[0].count = 8;
   const auto bound = OfflineBoundOf(NodesOf(20, 4, 32'000), asks, kSeed, 1);

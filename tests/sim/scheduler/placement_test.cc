@@ -50,7 +50,7 @@ std::vector<Ask> MixedAsks(Rng& rng) {
   return asks;
 }
 
-TEST(Placement, RenamingNodesChangesLittle) {
+TEST(Placement, NodeNamesHardlyInfluenceHowFullAClusterGets) {
   Rng rng(5);
   const Cluster cluster = MixedCluster(rng);
   const std::vector<Ask> asks = MixedAsks(rng);

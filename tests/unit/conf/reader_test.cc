@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 namespace conf {
@@ -32,8 +31,7 @@ struct Machine {
   std::vector<std::string> tags;
 };
 
-constexpr std::array<std::pair<std::string_view, Color>, 2> kColors = {
-    {{"red", Color::kRed}, {"green", Color::kGreen}}};
+constexpr conf::Word<Color> kColors[] = {{"red", Color::kRed}, {"green", Color::kGreen}};
 
 static void Bind(Object& o, Part& part) {
   o.Required("name", part.name, NotEmpty());

@@ -4,12 +4,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 
 #include "conf/reader.h"
@@ -120,48 +117,6 @@ TEST(Secret, WipeOverwritesTheWholeBuffer) {
   EXPECT_TRUE(text.empty());
   ASSERT_EQ(text.data(), bytes);
   EXPECT_EQ(std::string(bytes, 64), std::string(64, '\0'));
-}
-
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    path_ = testing::TempDir() + "tidegate-sources-XXXXXX";
-    close(mkstemp(path_.data()));
-  }
-  ~TemporaryFile() { unlink(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-TEST(SystemSources, ReadsRegularFilesOnly) {
-  const Sources sources = SystemSources();
-  const TemporaryFile file;
-  std::ofstream(file.path()) << "contents\n";
-  EXPECT_EQ(sources.file(file.path()).value(), "contents\n");
-
-  unlink(file.path().c_str());
-  EXPECT_EQ(Std(sources.file(file.path()).status().message()),
-            "cannot read \"" + file.path() + "\": No such file or directory");
-  ASSERT_EQ(mkfifo(file.path().c_str(), 0600), 0);  // a blocking open would hang here
-  EXPECT_EQ(Std(sources.file(file.path()).status().message()),
-            "cannot read \"" + file.path() + "\": it is not a regular file");
-  EXPECT_FALSE(sources.file("/dev/zero").ok());
-}
-
-TEST(SystemSources, BoundsTheSizeOfAFile) {
-  const TemporaryFile file;
-  ASSERT_EQ(truncate(file.path().c_str(), (4 << 20) + 1), 0);
-  EXPECT_EQ(Std(SystemSources().file(file.path()).status().message()),
-            "cannot read \"" + file.path() + "\": it is larger than 4194304 bytes");
-}
-
-TEST(SystemSources, ReadsTheEnvironment) {
-  ASSERT_EQ(setenv("TIDEGATE_SECRET_TEST", "v", 1), 0);
-  EXPECT_EQ(SystemSources().environment("TIDEGATE_SECRET_TEST"), "v");
-  unsetenv("TIDEGATE_SECRET_TEST");
-  EXPECT_EQ(SystemSources().environment("TIDEGATE_SECRET_TEST"), std::nullopt);
 }
 
 }  // namespace

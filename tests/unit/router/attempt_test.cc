@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "router/pool_watch.h"
+#include "router/outlier_detection.h"
 #include "tests/unit/router/routing_fixture.h"
 
 namespace router {
@@ -66,31 +66,31 @@ struct Unknown : Driver {
   Step SaysUnknown() { return attempt.Resume(Event::Status(404, {}, false, true), now); }
 };
 
-TEST(Attempt, AnAdapterThatAReplicaLacksIsAskedForElsewhereAndNotThereForAWhile) {
+TEST(Attempt, AMissingAdapterIsRetriedElsewhereAndTheReplicaAvoidedForAWhile) {
   Unknown d(AdapterOnTwo());
-  const ReplicaId lacking = d.Send(Of::kStart).replica;
+  const ReplicaId missing = d.Send(Of::kStart).replica;
   const Step second = d.SaysUnknown();
   ASSERT_EQ(second.kind, Kind::kTry);
-  EXPECT_NE(second.replica, lacking);
+  EXPECT_NE(second.replica, missing);
   EXPECT_EQ(d.Answer(200).kind, Kind::kRelay);
   for (int i = 0; i < 8; ++i) EXPECT_EQ(d.routing.PickOf(ModelId{0}).replica, second.replica);
-  EXPECT_EQ(d.routing.load[lacking].breaker.phase(d.now), Breaker::Phase::kClosed);
-  EXPECT_EQ(d.routing.PickOf(ModelId{1}).replica, lacking) << "its base is served there";
-  d.now += kLackingFor;
-  EXPECT_EQ(d.routing.PickOf(ModelId{0}, 1, {}, d.now).replica, lacking);
+  EXPECT_EQ(d.routing.load[missing].breaker.phase(d.now), Breaker::Phase::kClosed);
+  EXPECT_EQ(d.routing.PickOf(ModelId{1}).replica, missing) << "its base is served there";
+  d.now += kMissingFor;
+  EXPECT_EQ(d.routing.PickOf(ModelId{0}, 1, {}, d.now).replica, missing);
 }
 
-TEST(Attempt, AReplicaThatCannotBeReachedHasNothingLoadedAnyMore) {
+TEST(Attempt, AnUnreachableReplicaHasNoAdapterLoaded) {
   Unknown d(AdapterOnTwo());
   const ReplicaId home = d.Send(Of::kStart).replica;
   d.routing.state(static_cast<uint32_t>(home)).adapters.OnReport({.in_use = {}, .slots = 4}, d.now);
   d.attempt.charge().FirstToken(d.now);
-  EXPECT_EQ(d.routing.load[home].adapters.Look(d.now).loaded.size(), 1u);
+  EXPECT_EQ(d.routing.load[home].adapters.ReadContents(d.now).loaded.size(), 1u);
   d.Send(Of::kConnectFailed);
-  EXPECT_TRUE(d.routing.load[home].adapters.Look(d.now).loaded.empty());
+  EXPECT_TRUE(d.routing.load[home].adapters.ReadContents(d.now).loaded.empty());
 }
 
-TEST(Attempt, AnAdapterThatNobodyHasIsAnsweredSo) {
+TEST(Attempt, AnAdapterMissingEverywhereIsAnsweredWithTheUpstreams404) {
   Unknown d(AdapterOnTwo());
   d.Send(Of::kStart);
   EXPECT_EQ(d.SaysUnknown().kind, Kind::kTry);
@@ -98,13 +98,13 @@ TEST(Attempt, AnAdapterThatNobodyHasIsAnsweredSo) {
   d.attempt.charge().Answered(d.now);  // with a refusal
   d.Send(Of::kCompleted);
   for (uint32_t i = 0; i < 2; ++i) {
-    EXPECT_TRUE(d.routing.state(i).adapters.IsLacking(AdapterIdOf("sql"), d.now));
-    EXPECT_TRUE(d.routing.state(i).adapters.Look(d.now).loaded.empty());
+    EXPECT_TRUE(d.routing.state(i).adapters.IsMissing(AdapterIdOf("sql"), d.now));
+    EXPECT_TRUE(d.routing.state(i).adapters.ReadContents(d.now).loaded.empty());
   }
   EXPECT_TRUE(d.routing.PickOf(ModelId{0}).replica) << "the next one asks again: it may be there by now";
 }
 
-TEST(Attempt, AnAdapterThatNobodyHasMayFallBackToItsBaseOnTheSameReplicas) {
+TEST(Attempt, AnAdapterMissingEverywhereMayFallBackToItsBaseOnTheSameReplicas) {
   Unknown d(AdapterOnTwo({{.model = "base"}}));
   d.Send(Of::kStart);
   EXPECT_EQ(d.SaysUnknown().model, ModelId{0});
@@ -113,7 +113,7 @@ TEST(Attempt, AnAdapterThatNobodyHasMayFallBackToItsBaseOnTheSameReplicas) {
   EXPECT_EQ(fallback.model, ModelId{1});
 }
 
-TEST(Attempt, AModelWithoutAnAdapterIsNotAskedForElsewhereWhenItIsUnknown) {
+TEST(Attempt, AnUnknownModelWithoutAnAdapterIsNotRetried) {
   Unknown d({Prompt(Serving("m", {1, 1}))});
   d.Send(Of::kStart);
   EXPECT_EQ(d.SaysUnknown().kind, Kind::kRelay);
@@ -122,17 +122,17 @@ TEST(Attempt, AModelWithoutAnAdapterIsNotAskedForElsewhereWhenItIsUnknown) {
 struct OnAHungReplica : testing::Test {
   static std::vector<ModelSpec> Three() {
     ModelSpec spec = Prompt(Serving("m", {1, 1, 1}, PolicyKind::kLeastRequests));
-    spec.watch.hung_after = 10s;
+    spec.outliers.hung_after = 10s;
     return {spec};
   }
   void Look() {
-    std::vector<PoolWatch::Change> changes;
-    PoolWatch::Look(d.routing.table, ModelId{0}, d.routing.load, d.now, changes);
+    std::vector<OutlierChange> changes;
+    DetectOutliers(d.routing.table, ModelId{0}, d.routing.load, d.now, changes);
   }
   Driver d{Three()};
 };
 
-TEST_F(OnAHungReplica, WhoWaitsForAFirstByteGoesElsewhereOnce) {
+TEST_F(OnAHungReplica, ARequestWithoutAFirstByteLeavesOnce) {
   Look();
   const Step first = d.Send(Of::kStart);
   EXPECT_FALSE(d.attempt.MayLeave(d.now));
@@ -148,7 +148,7 @@ TEST_F(OnAHungReplica, WhoWaitsForAFirstByteGoesElsewhereOnce) {
   EXPECT_FALSE(d.attempt.MayLeave(d.now)) << "the second one hangs too; it stays where it is";
 }
 
-TEST_F(OnAHungReplica, NobodyLeavesForNowhereNorAfterTheFirstByte) {
+TEST_F(OnAHungReplica, NoRequestLeavesWithoutAnotherReplicaOrAfterTheFirstByte) {
   Look();
   const Step first = d.Send(Of::kStart);
   d.now += 11s;
@@ -165,7 +165,7 @@ TEST_F(OnAHungReplica, NobodyLeavesForNowhereNorAfterTheFirstByte) {
   EXPECT_FALSE(d.attempt.MayLeave(d.now));
 }
 
-TEST_F(OnAHungReplica, ATrialWaitsForItsTime) {
+TEST_F(OnAHungReplica, ATrialWaitsForHungAfter) {
   Look();
   const Charge stuck(d.routing.load.shared(ReplicaId{0}), Work{.uncached = 10}, Admission::kAdmitted, d.now);
   d.now += 15s;
@@ -173,7 +173,7 @@ TEST_F(OnAHungReplica, ATrialWaitsForItsTime) {
   d.now += 5s;
   const Step trial = d.Send(Of::kStart);
   ASSERT_EQ(trial.replica, ReplicaId{0});
-  EXPECT_EQ(trial.why, "a trial of a replica that hung");
+  EXPECT_EQ(trial.why, "trial of a replica that hung");
   EXPECT_FALSE(d.attempt.MayLeave(d.now + 9s));
   EXPECT_TRUE(d.attempt.MayLeave(d.now + 10s));
 }
@@ -199,7 +199,7 @@ TEST(Attempt, RetriesOnAnotherReplicaAtMostTwice) {
   }
 }
 
-TEST(Attempt, RetriesServerErrorsAndPassesTheLastOneOn) {
+TEST(Attempt, RetriesServerErrorsAndRelaysTheLastOne) {
   Driver d({Prompt(Serving("m", {1, 1}))});
   const Step first = d.Send(Of::kStart);
   const Step second = d.Answer(500);
@@ -210,7 +210,7 @@ TEST(Attempt, RetriesServerErrorsAndPassesTheLastOneOn) {
   EXPECT_EQ(d.Send(Of::kCompleted).kind, Kind::kDone);
 }
 
-TEST(Attempt, ClientErrorsAreRelayedAndBlameNobody) {
+TEST(Attempt, ClientErrorsAreRelayedAndCountAgainstNoReplica) {
   for (int status : {400, 401, 404, 409, 413, 422, 501}) {
     Driver d({Serving("m", {1, 1})});
     for (int i = 0; i < 20; ++i) {
@@ -234,7 +234,7 @@ TEST(Attempt, AnOverloadedReplicaRestsAsLongAsItAsks) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(d.routing.PickOf().replica, second.replica);
 }
 
-TEST(Attempt, PassesTheUpstreamsOwnRefusalOnWhenNobodyElseIsLeft) {
+TEST(Attempt, RelaysTheUpstreamsRefusalWhenNoOtherReplicaIsLeft) {
   for (int status : {429, 503}) {
     Driver d({Prompt(Serving("m", {1, 1}))});
     d.Send(Of::kStart);
@@ -306,7 +306,7 @@ TEST(Attempt, ASpentBudgetEndsRetries) {
   EXPECT_EQ(d.Send(Of::kConnectFailed).error, AttemptError::kConnectFailed);
 }
 
-TEST(Attempt, ARetryThatFindsNobodyCostsNoBudget) {
+TEST(Attempt, ARetryWithoutAReplicaCostsNoBudget) {
   ModelSpec spec = Prompt(Serving("m", {1}));
   spec.retry.budget = {.share = 0, .min_per_minute = 1, .max_saved = 1};
   Driver d({spec});
@@ -402,15 +402,15 @@ TEST(Attempt, FallsBackInOrderByCondition) {
   }
 }
 
-TEST(Attempt, WhomTheQueueRefusesGoesToAFallbackForOverloadThatHasRoom) {
+TEST(Attempt, ARequestRefusedByTheQueueTriesFallbacksForOverloadWithHeadroom) {
   ModelSpec m = Prompt(Serving("m", {1}));
   m.fallbacks = {{.model = "context", .on = kOnContext}, {.model = "full"}, {.model = "free"}};
   ModelSpec full = Serving("full", {1});
-  full.room = RoomSpec{.max_running = 1};
+  full.headroom = HeadroomLimits{.max_running = 1};
   const std::vector<ModelSpec> models = {m, Serving("context", {1}), full, Serving("free", {1})};
   Driver d(models);
   const Charge holds(d.routing.load.shared(ReplicaId{2}), 1, Admission::kAdmitted);
-  const Step step = d.Send(Of::kNoTurn);
+  const Step step = d.Send(Of::kQueueRefused);
   EXPECT_EQ(step.kind, Kind::kTry);
   EXPECT_EQ(d.routing.table.model(step.model).spec.name, "free");
   EXPECT_EQ(d.routing.load[ReplicaId{0}].load.requests(), 0);
@@ -418,7 +418,7 @@ TEST(Attempt, WhomTheQueueRefusesGoesToAFallbackForOverloadThatHasRoom) {
   Driver none(models);
   none.routing.TakeDown(3);
   const Charge also(none.routing.load.shared(ReplicaId{2}), 1, Admission::kAdmitted);
-  EXPECT_EQ(none.Send(Of::kNoTurn).kind, Kind::kFail);
+  EXPECT_EQ(none.Send(Of::kQueueRefused).kind, Kind::kFail);
   EXPECT_EQ(none.Outstanding(), 1);
 }
 

@@ -34,7 +34,7 @@ TEST(Pick, EveryPolicyGivesEachOfSixteenIdleReplicasItsShare) {
   }
 }
 
-TEST(Pick, EveryPolicyAvoidsWhatCannotServe) {
+TEST(Pick, EveryPolicyAvoidsUnusableReplicas) {
   for (PolicyKind policy : kAllPolicies) {
     Routing routing({Serving("m", {1, 1, 0, 1, 1, 1}, policy)});
     routing.Break(0);
@@ -94,7 +94,7 @@ TEST(Pick, LeastLoadFillsReplicasByWeight) {
   EXPECT_NEAR(static_cast<double>(routing.state(0).load.requests()), 100, 2);
 }
 
-TEST(Pick, RoundRobinDoublesNobodysShareWhenOneIsDown) {
+TEST(Pick, RoundRobinDoublesNoShareWhenOneReplicaIsDown) {
   Routing routing({Serving("m", {1, 1, 1, 1}, PolicyKind::kRoundRobin)});
   routing.TakeDown(1);
   const std::vector<int> shares = Shares(routing, 3000);
@@ -219,9 +219,9 @@ struct Steered {
   Decision last;
 };
 
-struct SteeredBy : testing::TestWithParam<PolicyKind> {};
+struct PickByPolicy : testing::TestWithParam<PolicyKind> {};
 
-TEST_P(SteeredBy, EachTrackHasItsOwnReplicasAndTheStableOnesAreItsResort) {
+TEST_P(PickByPolicy, EachTrackUsesItsOwnReplicasAndFallsBackToStableOnes) {
   Steered pool(GetParam());
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(pool.PickOf(""), ReplicaId{0});
@@ -234,7 +234,7 @@ TEST_P(SteeredBy, EachTrackHasItsOwnReplicasAndTheStableOnesAreItsResort) {
   EXPECT_FALSE(pool.last.failed_open);
 }
 
-TEST_P(SteeredBy, ACanaryNeverServesTheStableTrack) {
+TEST_P(PickByPolicy, ACanaryNeverServesTheStableTrack) {
   Steered pool(GetParam());
   pool.TakeDown(0);
   EXPECT_EQ(pool.PickOf(""), ReplicaId{1}) << "the other zone";
@@ -247,13 +247,13 @@ TEST_P(SteeredBy, ACanaryNeverServesTheStableTrack) {
   EXPECT_FALSE(pool.PickOf(""));
 }
 
-TEST_P(SteeredBy, AnotherZoneIsForWhenTheOwnIsSaturated) {
+TEST_P(PickByPolicy, AnotherZoneIsUsedWhenTheOwnIsSaturated) {
   Steered pool(GetParam());
   const std::vector<Charge> near = pool.Saturate(0);
   EXPECT_EQ(pool.PickOf(""), ReplicaId{1});
 }
 
-TEST_P(SteeredBy, ASessionStaysWithItsReplicaWhileThatCanBeUsed) {
+TEST_P(PickByPolicy, ASessionStaysOnItsReplicaWhileThatIsUsable) {
   Steered pool(GetParam());
   const std::vector<Charge> busy = pool.Saturate(1);
   EXPECT_EQ(pool.PickOf("", ReplicaId{1}), ReplicaId{1});
@@ -264,9 +264,10 @@ TEST_P(SteeredBy, ASessionStaysWithItsReplicaWhileThatCanBeUsed) {
   EXPECT_EQ(pool.PickOf("", ReplicaId{1}), ReplicaId{0});
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, SteeredBy, testing::Values(PolicyKind::kLeastRequests, PolicyKind::kCost));
+INSTANTIATE_TEST_SUITE_P(Policies, PickByPolicy,
+                         testing::Values(PolicyKind::kLeastRequests, PolicyKind::kCost));
 
-TEST(RouteTable, CanariesMustHaveReplicasAndNotMoreThanEverything) {
+TEST(RouteTable, CanariesMustHaveReplicasAndAtMostAllRequests) {
   ModelSpec spec = Serving("m", {1, 1});
   spec.replicas[1].track = "v2";
   spec.canaries = {{.track = "v2", .percent = 60}, {.track = "v3", .percent = 50}};

@@ -35,13 +35,13 @@ struct Crowded : World {
   }
 };
 
-TEST(Nearness, IsOnlyPreferredByWhoDoesNotWaitForIt) {
+TEST(Nearness, IsOnlyPreferredWithoutAWait) {
   Crowded w;
   w.SubmitGang({});
   EXPECT_THAT(w.Run(), ElementsAre("start gang"));
 }
 
-TEST(Nearness, IsWaitedForAndTakenWhenItComes) {
+TEST(Nearness, JobWaitsForItAndStartsThere) {
   Crowded w;
   w.SubmitGang(hours(1));
   EXPECT_THAT(w.Run(), IsEmpty());
@@ -57,7 +57,7 @@ TEST(Nearness, IsWaitedForAndTakenWhenItComes) {
   EXPECT_EQ(leaves[0], leaves[1]);
 }
 
-TEST(Nearness, IsGivenUpWhenTheTimeForItIsOver) {
+TEST(Nearness, IsGivenUpWhenItsWaitIsOver) {
   Crowded w;
   w.SubmitGang(minutes(30));
   EXPECT_THAT(w.Run(), IsEmpty());
@@ -74,7 +74,7 @@ TEST(Nearness, TheTimeCountsFromTheSubmissionNotFromTheFirstCycle) {
   EXPECT_THAT(w.Run(), ElementsAre("start gang"));
 }
 
-TEST(Nearness, ALeafThatNoGangOfThisSizeFitsIsNotWaitedForForEver) {
+TEST(Nearness, DoesNotWaitForeverForALeafThatCannotHoldTheGang) {
   Crowded w;
   Job gang = w.Make("wide", Devices(4), 4);
   gang.topology = {.level = "leaf", .required = false, .wait = minutes(10)};
@@ -84,7 +84,7 @@ TEST(Nearness, ALeafThatNoGangOfThisSizeFitsIsNotWaitedForForEver) {
   EXPECT_THAT(w.Run(), ElementsAre("start wide"));
 }
 
-TEST(Nearness, WhoLeavesWhileWaitingIsForgotten) {
+TEST(Nearness, AJobThatLeavesWhileItWaitsIsForgotten) {
   Crowded w;
   w.SubmitGang(hours(1));
   w.Run();
@@ -95,13 +95,13 @@ TEST(Nearness, WhoLeavesWhileWaitingIsForgotten) {
   EXPECT_THAT(w.Run(), IsEmpty());
 }
 
-TEST(Nearness, TheExplanationSaysUntilWhenItIsWaitedFor) {
+TEST(Nearness, ExplanationSaysHowLongTheJobWaitsForIt) {
   Crowded w;
   w.SubmitGang(hours(1));
   w.Run();
   EXPECT_THAT(io::InWords(w.planner.Explain(w.Find("gang"), w.now)),
-              AllOf(Contains(HasSubstr("It waits for one leaf: leaf-0 comes nearest, with room for 1 of 2")),
-                    Contains(HasSubstr("It takes what there is"))));
+              AllOf(Contains(HasSubstr("It waits for one leaf: leaf-0 comes closest, with room for 1 of 2")),
+                    Contains(HasSubstr("It accepts any place"))));
 }
 
 }  // namespace

@@ -342,5 +342,37 @@ TEST(PlannerProperty, DeterministicFromASnapshot) {
   }
 }
 
+// A planner that is told how a node and its devices are equals one that is built from the resulting snapshot.
+TEST(PlannerProperty, UpdatedNodeEqualsAPlannerBuiltFromTheSnapshot) {
+  constexpr Health kHealths[] = {Health::kHealthy, Health::kHealthy,  Health::kHealthy,
+                                 Health::kSuspect, Health::kDraining, Health::kQuarantined};
+  for (uint64_t seed = 0; seed < kHistories; ++seed) {
+    History h(seed + 2'000);
+    size_t started = 0;
+    for (int step = 0; step < 300; ++step) {
+      h.Happen();
+      const Snapshot before = h.planner.TakeSnapshot(h.now);
+      Snapshot after = before;
+      for (uint64_t updates = h.rng.Uniform(4); updates > 0; --updates) {
+        const auto node = static_cast<NodeId>(h.rng.Uniform(h.cluster.nodes.size()));
+        NodeHealth& health = after.health[node];
+        health.health = kHealths[h.rng.Uniform(std::size(kHealths))];
+        health.broken_devices = h.rng.Uniform(2) == 0 ? 0 : static_cast<uint32_t>(h.rng.Uniform(256));
+        h.planner.UpdateNode(node, health.health, health.broken_devices, h.now);
+        ASSERT_EQ(h.planner.TakeSnapshot(h.now).health[node].faults, before.health[node].faults);
+      }
+      ASSERT_EQ(h.planner.state().Check(), "") << "seed " << seed << " step " << step;
+      const uint64_t draw = h.rng.Next();
+      Rng one(draw);
+      Rng other(draw);
+      const std::string rebuilt = Text(MakePlan(after, h.policy, h.now, other));
+      const Plan told = h.planner.Run(h.now, one);
+      ASSERT_EQ(Text(told), rebuilt) << "seed " << seed << " step " << step;
+      started += static_cast<size_t>(std::ranges::count(told.actions, ActionKind::kStart, &Action::kind));
+    }
+    EXPECT_GT(started, 10u) << "seed " << seed;
+  }
+}
+
 }  // namespace
 }  // namespace scheduler

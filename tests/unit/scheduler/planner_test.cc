@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(Planner, StartsWhatFitsAndSaysWhyTheRestWaits) {
+TEST(Planner, StartsJobsThatFitAndSaysWhyOthersWait) {
   World w(EightWay(2));
   w.Submit(w.Make("a", Devices(8)));
   w.Submit(w.Make("b", Devices(8)));
@@ -74,7 +74,7 @@ TEST(Planner, AJobThatIsAMinuteLateIsNotExpectedToRunTwiceAsLong) {
 
 // Of many jobs some always are about to end by their estimates: who changes to their nodes whenever his own
 // are late never gets any.
-TEST(Planner, AReservationKeepsItsNodesWhenTheyAreLateUntilOthersComeInHalfTheTime) {
+TEST(Planner, KeepsLateReservedNodesUnlessOthersComeInHalfTheTime) {
   PlannerWorld world(EightWay(2));
   const conf::TimePoint begin = world.now;
   const auto submit = [&](const std::string& id, uint16_t devices, conf::Duration estimate) {
@@ -104,7 +104,7 @@ TEST(Planner, AReservationKeepsItsNodesWhenTheyAreLateUntilOthersComeInHalfTheTi
   EXPECT_EQ(world.NodesOf("small"), of_late);
 }
 
-TEST(Planner, StrictFifoLetsNothingPass) {
+TEST(Planner, StrictFifoLetsNoJobOvertake) {
   Policy policy;
   policy.backfill.kind = Backfill::kFifo;
   World w(EightWay(2), policy);
@@ -116,7 +116,7 @@ TEST(Planner, StrictFifoLetsNothingPass) {
   EXPECT_EQ(w.WhyWaits("big"), "first-in-line");
 }
 
-TEST(Planner, WhatCanNeverFitHoldsNobodyUp) {
+TEST(Planner, AJobThatCanNeverFitDelaysNoOther) {
   Policy policy;
   policy.backfill.kind = Backfill::kFifo;
   World w(EightWay(2), policy);
@@ -288,7 +288,7 @@ TEST(Planner, ReplicasLeaveADrainingNodeByStartingElsewhereFirst) {
   EXPECT_THAT(w.NodesOf("replica"), ElementsAre(1 - from));
 }
 
-TEST(Planner, DependentsWaitAndLeaveWhenWhatTheyWaitForFails) {
+TEST(Planner, DependentsLeaveWhenTheirDependencyFails) {
   World w(EightWay(2));
   Job first = w.Make("first", Devices(1));
   first.restart_budget = 0;
@@ -305,7 +305,7 @@ TEST(Planner, DependentsWaitAndLeaveWhenWhatTheyWaitForFails) {
   EXPECT_EQ(w.planner.pending(), 0u);
 }
 
-TEST(Planner, DependentsStartWhenWhatTheyWaitForEndedWell) {
+TEST(Planner, DependentsStartWhenTheirDependencySucceeds) {
   World w(EightWay(2));
   w.Submit(w.Make("first", Devices(1)));
   Job second = w.Make("second", Devices(1));
@@ -334,6 +334,37 @@ TEST(Planner, AnAdvanceReservationStartsOnTime) {
   EXPECT_THAT(w.Run(), IsEmpty());
   w.now += hours(1);
   EXPECT_THAT(w.Run(), ElementsAre("start booked"));
+}
+
+TEST(Planner, NoCycleIsDueForAJobThatWaitsForAnotherAfterItsStartTime) {
+  World w(EightWay(1));
+  w.Submit(w.Make("first", Devices(8)));
+  Job later = w.Make("later", Devices(8));
+  later.after = {"first"};
+  later.not_before = w.now + minutes(30);
+  w.Submit(later);
+  EXPECT_THAT(w.Run(), ElementsAre("start first"));
+  EXPECT_EQ(w.planner.NextDue(), later.not_before);
+  w.now += minutes(30);
+  EXPECT_THAT(w.Run(), IsEmpty());
+  EXPECT_EQ(w.planner.NextDue(), std::nullopt);
+  w.planner.Ended(w.Find("first"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start later"));
+}
+
+TEST(Planner, UpdateNodeTakesAwayDevicesAndGivesThemBackWithoutTouchingMembers) {
+  World w(EightWay(1));
+  w.Submit(w.Make("small", Devices(2)));
+  EXPECT_THAT(w.Run(), ElementsAre("start small"));
+  const Holding held = w.planner.state().member(w.planner.state().of(w.Find("small"))[0]).holding;
+  w.planner.UpdateNode(0, Health::kHealthy, 0xff & ~held.devices, w.now);
+  w.Submit(w.Make("next", Devices(1)));
+  EXPECT_THAT(w.Run(), IsEmpty());
+  EXPECT_EQ(w.NodesOf("small"), (std::vector<NodeId>{0}));
+  w.planner.UpdateNode(0, Health::kQuarantined, 0, w.now);
+  EXPECT_THAT(w.Run(), IsEmpty());
+  w.planner.UpdateNode(0, Health::kHealthy, held.devices, w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start next"));
 }
 
 TEST(Planner, AnArrayRunsAsManyElementsAsItMay) {
@@ -395,7 +426,7 @@ TEST(Planner, ARestartKeepsTheWorkUpToTheLastCheckpoint) {
   EXPECT_EQ(w.planner.jobs().ExpectedRun(w.Find("job"), hours(24)), minutes(41));
 }
 
-TEST(Planner, InferenceKeepsToItsZoneAndOthersKeepOff) {
+TEST(Planner, InferenceStaysInItsZoneAndOtherWorkOutsideOfIt) {
   Policy policy;
   policy.inference_zone = {"leaf-1"};
   World w(EightWay(4, 2), policy);
@@ -409,7 +440,7 @@ TEST(Planner, InferenceKeepsToItsZoneAndOthersKeepOff) {
   EXPECT_THAT(w.NodesOf("training"), ElementsAre(0, 1));
 }
 
-TEST(Planner, DefragmentationEmptiesNodesByMovingWhatCanMove) {
+TEST(Planner, DefragmentationEmptiesNodesByMovingMembers) {
   Policy policy;
   policy.placement = "spread";
   policy.defragment = {.enabled = true, .every = minutes(10)};

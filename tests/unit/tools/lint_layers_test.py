@@ -5,6 +5,7 @@ import importlib.util
 import sys
 import tempfile
 import unittest
+from unittest import mock
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -31,7 +32,7 @@ ALLOWED = [
     ("tools/engine/pump.cc", '#include "tools/engine/engine.h"\n#include "gateway/net/stream.h"\n'),
     ("tests/unit/engine_test.cc", '#include "tools/engine/engine.h"\n#include "tests/support/clock.h"\n'),
     ("bench/load.cc", '#include "gateway/shard.h"\n#include <boost/asio/ip/tcp.hpp>\n'),
-    ("scheduler/long.cc", "int x;\n" * 600),
+    ("scheduler/long.cc", "int x;\n" * 900),
 ]
 
 # (path, text, line, part of the message)
@@ -62,18 +63,83 @@ REFUSED = [
     ("gateway/admin/serve.cc", "#include <boost/asio/ip/tcp.hpp>\n", 1, "transport.cc alone"),
     ("gateway/net/pool.cc", "#include <boost/asio/ssl/stream.hpp>\n", 1, "transport.cc alone"),
     ("gateway/answer.cc", "#include <boost/beast/http/write.hpp>\n", 1, "HTTP parsing"),
-    ("tests/unit/long_test.cc", "int x;\n" * 601, 601, "600 lines"),
+    ("tests/unit/long_test.cc", "int x;\n" * 901, 901, "900 lines"),
+]
+
+# Rooms of two folders, one of which holds a layer of its own and one a folder with rooms of its own.
+FLOORS = {
+    "scheduler": [("model", "policy"), ("state",), ("planner",)],
+    "gateway": [("log",), ("request", "replicas"), ("control",)],
+    "gateway/request": [("exchange",), ("stages",)],
+}
+
+FLOOR_FILES = {
+    "scheduler/model.h": "", "scheduler/policy.h": "", "scheduler/state/table.h": "", "scheduler/state/node.h": "",
+    "scheduler/planner.h": "", "gateway/log.h": "", "gateway/request/exchange.h": "", "gateway/request/stages/send.h": "",
+    "gateway/replicas/fleet.h": "", "gateway/control/loop.h": "", "gateway/net/stream.h": "",
+}
+
+# (path, what it includes, part of the message or None where it may)
+FLOOR_CASES = [
+    ("scheduler/state/table.h", "scheduler/model.h", None),
+    ("scheduler/state/table.h", "scheduler/state/node.h", None),
+    ("scheduler/planner.cc", "scheduler/planner.h", None),
+    ("scheduler/planner.cc", "scheduler/model.h", None),
+    ("scheduler/policy.h", "scheduler/model.h", "scheduler/model is on its own floor; scheduler/policy may include no other room"),
+    ("scheduler/model.cc", "scheduler/state/table.h", "scheduler/state stands above it"),
+    ("scheduler/state/table.cc", "scheduler/planner.h", "scheduler/planner stands above it; scheduler/state may include only model, policy"),
+    ("gateway/request/exchange.h", "gateway/replicas/fleet.h", "gateway/replicas is on its own floor"),
+    ("gateway/control/loop.cc", "gateway/request/stages/send.h", None),
+    ("gateway/control/loop.cc", "gateway/net/stream.h", None),
+    ("gateway/request/exchange.cc", "gateway/request/stages/send.h", "gateway/request/stages stands above it"),
+    ("gateway/request/stages/send.cc", "gateway/request/exchange.h", None),
+]
+
+# (files, the circle as it is told or None)
+CIRCLE_CASES = [
+    ({"scheduler/a.h": '#include "scheduler/b.h"\n', "scheduler/b.h": "", "scheduler/b.cc": '#include "scheduler/b.h"\n'}, None),
+    ({"scheduler/a.h": '#include "scheduler/b.h"\n', "scheduler/b.cc": '\n#include "scheduler/a.h"\n', "scheduler/b.h": ""},
+     "scheduler/a.h:1 scheduler/a → scheduler/b → scheduler/a"),
+    ({"scheduler/a.h": "", "scheduler/a.cc": '\n#include "scheduler/x/b.h"\n', "scheduler/x/b.h": '#include "scheduler/c.h"\n',
+      "scheduler/c.h": '#include "scheduler/a.h"\n', "scheduler/d.h": '#include "scheduler/a.h"\n'},
+     "scheduler/a.cc:2 scheduler/a → scheduler/x/b → scheduler/c → scheduler/a"),
+    ({"router/a.h": '#include "router/b.h"\n', "router/b.h": '#include "router/a.h"\n'}, None),  # not yet
+]
+
+# Methods in one more .cc, and whether that one counts for scheduler::World, which has two already.
+METHODS = [
+    ("namespace scheduler {\nvoid World::Run() {}\n}\n", True),
+    ("namespace scheduler {\nWorld::World(int a) : a_{a}, b_(Make<int>(a)) {\n  Begin();\n}\n}\n", True),
+    ("namespace scheduler {\nstd::map<int, std::function<void(int)>> World::Handlers(\n    int a) const {\n  return {};\n}\n}\n", True),
+    ("namespace scheduler {\nbool World::operator==(const World& other) const {\n  return true;\n}\n}\n", True),
+    ("namespace scheduler {\nstruct Helper { int x = 1; };\nconst Job& World::job() const { return job_; }\n}\n", True),
+    ("namespace scheduler {\n#define BEGIN {\nWorld::~World() = default;\nint World::size() { return 1; }\n}\n", True),
+    ("namespace scheduler {\nnamespace {\nvoid World::Run() {}\n}\n}\n", False),  # of this file alone
+    ("namespace scheduler::sim {\nvoid World::Run() {}\n}\n", False),
+    ("namespace scheduler {\nWorld Make() { return World::Of(1); }\nauto x = World::Of(1);\n}\n", False),
+    ("namespace scheduler {\nint Count(World::Kind kind) {\n  World::Start(kind);\n  return 1;\n}\n}\n", False),
+    ("namespace scheduler {\n// void World::Run() {}\nauto text = \"void World::Run() {}\";\n}\n", False),
+    ("namespace World {}\nnamespace scheduler {\nvoid World::Run() {}\n}\n", False),  # a free function, defined by its full name
 ]
 
 
 class LintLayers(unittest.TestCase):
-    def problems(self, path, text):
+    def setUp(self):
+        for name, value in (("FLOORS", {}), ("NO_CIRCLES", ("scheduler",)), ("WHOLE_CLASSES", ("scheduler",))):
+            patch = mock.patch.object(lint_layers, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def problems_of(self, files):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for name, content in [(header, "#pragma once\n") for header in HEADERS] + [(path, text)]:
+            for name, content in files.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(content, encoding="utf-8")
             return lint_layers.find_problems(root)[0]
+
+    def problems(self, path, text):
+        return self.problems_of({header: "#pragma once\n" for header in HEADERS} | {path: text})
 
     def test_accepts_what_points_leftwards(self):
         for path, text in ALLOWED:
@@ -85,6 +151,48 @@ class LintLayers(unittest.TestCase):
             with self.subTest(path=path, text=text[:60]):
                 found = [what for where, number, what in self.problems(path, text) if (where, number) == (path, line)]
                 self.assertTrue(any(message in what for what in found), found)
+
+    def test_holds_the_order_of_rooms(self):
+        for path, target, message in FLOOR_CASES:
+            with self.subTest(path=path, target=target), mock.patch.object(lint_layers, "FLOORS", FLOORS):
+                found = self.problems_of(FLOOR_FILES | {path: f'\n#include "{target}"\n'})
+                if message is None:
+                    self.assertEqual(found, [])
+                else:
+                    self.assertEqual([(where, line) for where, line, _ in found], [(path, 2)])
+                    self.assertIn(message, found[0][2])
+
+    def test_asks_for_a_floor_for_each_room(self):
+        with mock.patch.object(lint_layers, "FLOORS", FLOORS):
+            (found,) = self.problems_of(FLOOR_FILES | {"scheduler/queues/tree.cc": "", "router/anything.h": ""})
+            self.assertEqual(found[0], "scheduler/queues/tree.cc")
+            self.assertIn("scheduler/queues has no floor", found[2])
+            (found,) = self.problems_of({path: text for path, text in FLOOR_FILES.items() if path != "gateway/log.h"})
+            self.assertIn("gateway/log has a floor in tools/lint_layers, but does not exist", found[2])
+
+    def test_finds_circles_of_files(self):
+        for files, circle in CIRCLE_CASES:
+            with self.subTest(files=files):
+                found = self.problems_of(files)
+                told = [f"{path}:{line} {what.removeprefix('closes a circle of files: ')}" for path, line, what in found]
+                self.assertEqual(told, [] if circle is None else [circle])
+
+    def test_tells_each_circle_once(self):
+        pair = {"scheduler/{0}.h": '#include "scheduler/{1}.h"\n', "scheduler/{1}.h": '#include "scheduler/{0}.h"\n'}
+        files = {path.format(*names): text.format(*names) for names in ("ab", "cd") for path, text in pair.items()}
+        files["scheduler/e.h"] = '#include "scheduler/a.h"\n#include "scheduler/c.h"\n'
+        self.assertEqual([path for path, _, _ in self.problems_of(files)], ["scheduler/a.h", "scheduler/c.h"])
+
+    def test_finds_classes_in_more_than_two_files(self):
+        two = {f"scheduler/{name}.cc": "namespace scheduler {\nvoid World::%s() {}\n}\n" % name for name in ("a", "b")}
+        self.assertEqual(self.problems_of(two), [])
+        for text, counts in METHODS:
+            with self.subTest(text=text):
+                found = self.problems_of(two | {"scheduler/c.cc": text})
+                self.assertEqual([(path, line) for path, line, _ in found], [("scheduler/a.cc", 2)] if counts else [])
+                if counts:
+                    self.assertIn("the methods of scheduler::World stand in 3 files (scheduler/a.cc, scheduler/b.cc, scheduler/c.cc)",
+                                  found[0][2])
 
     def test_exit_code_says_whether_something_was_found(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/admin/world.h"
 #include "tests/unit/gateway/control/jobs/world.h"
 
@@ -20,7 +21,7 @@ constexpr std::string_view kJob = "name: gang\ncommand: [x]\nmembers: 4\ndevices
 
 class AdminJobs : public testing::Test {
  protected:
-  AdminJobs() : jobs(folder, launcher, gateway::net::Now()) {
+  AdminJobs() : jobs(store, launcher, gateway::net::Now()) {
     launcher.logs = folder.path() + "/";
     world.operations.jobs = [this] { return jobs.jobs.get(); };
     world.operations.planner = [this] { return &jobs.planner(); };
@@ -28,11 +29,12 @@ class AdminJobs : public testing::Test {
 
   World world;
   TempDir folder;
+  MemoryStore store;
   ScriptedLauncher launcher;
   JobsWorld jobs;
 };
 
-TEST_F(AdminJobs, AnOperatorHandsInAndEndsWhatAViewerMayOnlySee) {
+TEST_F(AdminJobs, OperatorsSubmitAndCancelJobsThatViewersOnlySee) {
   const std::string viewer = world.AdminKey(Role::kViewer);
   const std::string op = world.AdminKey(Role::kOperator);
   const std::string body = json{{"job", kJob}, {"file", "train.yaml"}}.dump();
@@ -80,7 +82,7 @@ TEST_F(AdminJobs, AnOperatorHandsInAndEndsWhatAViewerMayOnlySee) {
   });
 }
 
-TEST_F(AdminJobs, EveryProblemOfAJobFileIsTold) {
+TEST_F(AdminJobs, ReportsEveryProblemOfAJobFile) {
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const std::string body = json{{"job", "name: a\ncommand: [x]\nqueue: nowhere\ndevices: [{kind: h10}]\n"},
                                   {"file", "train.yaml"}}

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "gateway/admin/handlers.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/admin/world.h"
 #include "tests/unit/gateway/control/jobs/world.h"
 
@@ -128,7 +129,7 @@ TEST(Routes, EachIsFoundByItsPathAndNoneByAnother) {
   }
 }
 
-TEST(OpenApi, AnswersAreAsItSays) {
+TEST(OpenApi, AnswersMatchTheirSchemas) {
   tests::World world;
   world.Serve("demo/search", "chat-small", 3, 4);
   const std::string id = world.AppKey().substr(3, 10);
@@ -148,7 +149,8 @@ TEST(OpenApi, AnswersAreAsItSays) {
   tests::TempDir folder;
   tests::ScriptedLauncher launcher;
   launcher.logs = folder.path() + "/";
-  tests::JobsWorld jobs(folder, launcher, gateway::net::Now());
+  tests::MemoryStore store;
+  tests::JobsWorld jobs(store, launcher, gateway::net::Now());
   constexpr std::string_view kJob = "name: one\ncommand: [x]\ndevices: [{kind: h100}]\n";
   for (int i = 0; i < 3; ++i) (void)jobs.Submit(std::string(kJob));
   jobs.Settle();

@@ -1,5 +1,5 @@
 // Everything that the operator's side works on, without shards and listeners for applications: a ledger and a
-// key store in a folder of its own, a configuration, and states that a test sets as it likes.
+// store with keys in a folder of its own, a loop, a configuration, and states that a test sets as it likes.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,10 +10,13 @@
 #include <string>
 
 #include "gateway/admin/admin_server.h"
+#include "gateway/admin/metrics.h"
+#include "gateway/config/load.h"
+#include "gateway/config/sources.h"
+#include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
-#include "gateway/metrics/metrics.h"
 #include "gateway/net/http/fetch.h"
-#include "gateway/state_files.h"
+#include "gateway/process/open_state.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/temp_dir.h"
 
@@ -26,7 +29,7 @@ inline constexpr std::string_view kBootstrapKey = "bootstrap-0123456789-01234567
 class World {
  public:
   explicit World(std::string_view more = "") {
-    conf::Sources sources = conf::SystemSources();
+    conf::Sources sources = gateway::SystemSources();
     sources.environment = [](const std::string& name) -> std::optional<std::string> {
       if (name == "BOOT") return std::string(kBootstrapKey);
       return std::nullopt;
@@ -53,13 +56,15 @@ models:
     options.dir = gateway::LedgerDir(config);
     options.ring_bytes = 8 << 20;
     shared.ledger = *gateway::ledger::Ledger::Open(options);
-    OpenKeys(gateway::KeyStorePath(config));
-    events_file = gateway::KeyEventsPath(config);
+    store = *gateway::OpenState(loop, config.server.state_dir);
+    shared.keys = std::make_unique<gateway::Keys>(loop, *store);
+    EXPECT_TRUE(Await(shared.keys->Start()).ok());
+    shared.keys->OnTable([this] { ++published; });
     runtime = *gateway::Runtime::Build(*std::move(loaded.config), shared.learned(), gateway::net::Now());
     EXPECT_TRUE(shared.limits.Update(runtime->LimitNodes()).ok());
-    shard.Bind(*runtime);
-    key_events =
-        std::make_unique<gateway::KeyEvents>(*shared.ledger, ledger_dir(), *shared.keys, events_file);
+    shard.Bind(runtime->names());
+    key_events = std::make_unique<gateway::KeyEvents>(loop, *store, *shared.ledger, ledger_dir());
+    EXPECT_TRUE(Await(key_events->Start()).ok());
 
     operations.shared = &shared;
     operations.key_events = key_events.get();
@@ -70,27 +75,42 @@ models:
       reloaded_by = std::move(actor);
       co_return reload_result;
     };
-    operations.publish_keys = [this] { ++published; };
     operations.outbound = [this] { return outbound; };
     operations.kv_events = [] { return gateway::KvEventsStatus(); };
     operations.issuers = [this] { return issuers; };
     operations.metrics = [this] { return metrics.Render(); };
   }
 
-  void OpenKeys(const std::string& path) {
-    shared.keys = *plugins::auth::KeyStore::Open(path, gateway::net::Now());
+  ~World() {
+    shared.keys->Stop();
+    if (key_events) key_events->Stop();
+    loop.Stop();
+    loop.Run();
+    shared.keys.reset();
   }
+
+  // Runs the loop until `task` has ended; not from a coroutine on it.
+  template <class T>
+  T Await(gateway::net::Task<T> task) {
+    return gateway::net::Await(loop, std::move(task));
+  }
+
   std::string ledger_dir() const { return gateway::LedgerDir(runtime->config()); }
 
   std::string AdminKey(plugins::auth::Role role) {
     plugins::auth::KeySpec spec;
     spec.role = role;
-    return shared.keys->Create(spec, gateway::net::Now())->secret;
+    return MakeKey(spec);
   }
   std::string AppKey(const std::string& tenant = "demo/search") {
     plugins::auth::KeySpec spec;
     spec.tenant = tenant;
-    return shared.keys->Create(spec, gateway::net::Now())->secret;
+    return MakeKey(spec);
+  }
+  std::string MakeKey(const plugins::auth::KeySpec& spec) {
+    const auto made = Await(shared.keys->Create(spec, gateway::net::Now()));
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->secret : "";
   }
 
   // All records of a kind, as they stand in the ledger.
@@ -130,15 +150,22 @@ models:
   }
 
   TempDir dir;
+  TestLoop loop{[](const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << "a task threw: " << e.what();
+    }
+  }};
+  std::unique_ptr<gateway::store::Store> store;
   gateway::Shared shared;
   std::shared_ptr<const gateway::Runtime> runtime;
-  std::string events_file;
   std::unique_ptr<gateway::KeyEvents> key_events;
   gateway::ShardMetrics shard;
   gateway::ReloadState reloads;
   absl::Status reload_result;
   std::string reloaded_by;
-  int published = 0;
+  int published = 0;  // tables of keys
   gateway::OutboundStatus outbound;
   std::vector<gateway::Jwks::Status> issuers;
   gateway::Operations operations;
@@ -196,11 +223,12 @@ class AdminClient {
 
 // Runs `body` against an admin listener.
 inline void WithAdmin(World& world, const std::function<gateway::net::Task<void>(AdminClient&)>& body) {
-  RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
-    AdminClient client(loop, world);
+  AdminClient client(world.loop, world);
+  world.Await([&]() -> gateway::net::Task<bool> {
     co_await body(client);
-    client.Close();
-  });
+    co_return true;
+  }());
+  client.Close();
 }
 
 }  // namespace tests

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "gateway/api/json_text.h"
+#include "conf/json_text.h"
 
 namespace gateway::api {
 namespace {
@@ -27,11 +27,12 @@ TEST(ErrorCodes, AreUniqueAndRetryOnlyWhatTheSdksWouldRetry) {
 
 TEST(ErrorCodes, SayTheSameStatusAsTheContract) {
   const std::vector<std::pair<Code, int>> expected = {
-      {Code::kInvalidJson, 400},       {Code::kInvalidApiKey, 401},      {Code::kPermissionDenied, 403},
-      {Code::kModelNotFound, 404},     {Code::kMethodNotAllowed, 405},   {Code::kRequestTooLarge, 413},
-      {Code::kHeaderTooLarge, 431},    {Code::kRateLimitExceeded, 429},  {Code::kInsufficientQuota, 429},
-      {Code::kLedgerUnavailable, 503}, {Code::kUpstreamTimeout, 504},    {Code::kUnsupportedMediaType, 415},
-      {Code::kUnsupportedCoding, 501}, {Code::kUnsupportedVersion, 505}, {Code::kIssuerUnavailable, 503},
+      {Code::kInvalidJson, 400},          {Code::kInvalidApiKey, 401},     {Code::kPermissionDenied, 403},
+      {Code::kModelNotFound, 404},        {Code::kMethodNotAllowed, 405},  {Code::kRequestTooLarge, 413},
+      {Code::kHeaderTooLarge, 431},       {Code::kRateLimitExceeded, 429}, {Code::kInsufficientQuota, 429},
+      {Code::kLedgerUnavailable, 503},    {Code::kStoreUnavailable, 503},  {Code::kUpstreamTimeout, 504},
+      {Code::kUnsupportedMediaType, 415}, {Code::kUnsupportedCoding, 501}, {Code::kUnsupportedVersion, 505},
+      {Code::kIssuerUnavailable, 503},
   };
   for (const auto& [code, status] : expected) EXPECT_EQ(Info(code).status, status) << Info(code).name;
   EXPECT_FALSE(Info(Code::kInsufficientQuota).retry_helps);
@@ -152,7 +153,7 @@ TEST(AppendQuoted, IsValidJsonForAnyBytes) {
   };
   for (const QuoteCase& c : cases) {
     std::string out;
-    AppendQuoted(out, c.bytes);
+    conf::AppendQuoted(out, c.bytes);
     EXPECT_EQ(out, c.quoted) << c.name;
     EXPECT_TRUE(json::accept(out)) << c.name;
   }
@@ -162,7 +163,7 @@ TEST(AppendQuoted, IsValidJsonForEveryPairOfBytes) {
   for (int a = 0; a < 256; ++a) {
     for (int b = 0; b < 256; ++b) {
       std::string out;
-      AppendQuoted(out, std::string{static_cast<char>(a), static_cast<char>(b)});
+      conf::AppendQuoted(out, std::string{static_cast<char>(a), static_cast<char>(b)});
       ASSERT_TRUE(json::accept(out)) << a << ' ' << b;
     }
   }

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <semaphore>
 #include <set>
 
 #include "conf/text.h"
+#include "gateway/net/files.h"
 #include "plugins/sinks/webhook.h"
 #include "tests/support/http_peer.h"
 #include "tests/support/temp_dir.h"
@@ -96,7 +98,12 @@ std::unique_ptr<Sink> To(Log& log, BatchLimits limits = {}) {
 AuditDelivery::Options Fast(const TempDir& folder) {
   AuditDelivery::Options options;
   options.name = "siem";
-  options.folder = folder / "sinks";
+  const std::string path = folder / "sinks/siem.cursor";
+  std::filesystem::create_directories(folder / "sinks");
+  if (std::filesystem::exists(path)) options.position = ReadFile(path);
+  options.save = [path](std::string text) -> Task<absl::Status> {
+    co_return gateway::net::ReplaceFile(path, text);
+  };
   options.batch_interval = 10ms;
   options.min_backoff = 10ms;
   options.max_backoff = 20ms;
@@ -446,7 +453,7 @@ TEST(AuditDelivery, RefusesACursorThatIsNoneAndANameThatIsNoFileName) {
     TempDir folder;
     Tail tail;
     Log log;
-    std::filesystem::create_directory(folder / "sinks");
+    std::filesystem::create_directories(folder / "sinks");
     const std::string link = tail.Link(12);
     for (const std::string& text :
          {std::string(), std::string("12"), std::string("x\n"), std::string("12\n13\n"), std::string("-1\n"),

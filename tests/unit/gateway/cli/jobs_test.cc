@@ -39,7 +39,7 @@ TEST_F(CliJobs, AFileIsCheckedWithoutAGateway) {
   EXPECT_EQ(RunCli({"jobs", "submit", folder_ / "none.yaml", "--check"}).code, 2);
 }
 
-TEST_F(CliJobs, WhatIsMissingIsSaidAndNoKeyIsShown) {
+TEST_F(CliJobs, NamesWhatIsMissingAndShowsNoKey) {
   const std::string key = File("key", "tg-secretsecret\n");
   const std::vector<std::string> nobody = {"--admin", "http://127.0.0.1:1", "--key-file", key};
   for (const std::vector<std::string>& words : {std::vector<std::string>{"jobs", "list"},

@@ -59,7 +59,7 @@ TEST_F(CliSimulateRequests, MayKeepSomeReplicasForPromptsAlone) {
   EXPECT_THAT(all.err, HasSubstr("must be less than the 2 replicas: somebody must answer"));
 }
 
-TEST_F(CliSimulateRequests, MayHoldAtTheGatewayWhoFindsTheReplicasFull) {
+TEST_F(CliSimulateRequests, QueueHoldsRequestsWhileReplicasAreFull) {
   const std::vector<std::string> busy = {"--replicas", "2", "--policies", "cost", "--utilization", "1.5"};
   const json at_once = Json(busy);
   EXPECT_EQ(at_once["queue"], false);
@@ -126,7 +126,7 @@ TEST_F(CliSimulateRequests, RowsThatCannotBeReadAreNamedAndLeftOutOrRefused) {
   EXPECT_EQ(strict.out, "");
 }
 
-TEST_F(CliSimulateRequests, EverythingWrongIsSaidAtOnce) {
+TEST_F(CliSimulateRequests, PrintsEveryProblemAtOnce) {
   const tests::CliResult result = Simulate({"--policies", "cheapest", "--slow", "8@0.5", "--die", "1",
                                             "--hang", "0@soon", "--ttft-slo", "2", "--window", "ever"});
   EXPECT_EQ(result.code, 2);

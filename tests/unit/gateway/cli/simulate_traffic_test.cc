@@ -115,7 +115,7 @@ TEST_F(CliSimulateTraffic, WritesAPageWithPlotsThatLoadsNothing) {
   EXPECT_THAT(nowhere.err, HasSubstr("--html"));
 }
 
-TEST_F(CliSimulateTraffic, NamesAllThatIsWrongAtOnce) {
+TEST_F(CliSimulateTraffic, PrintsEveryProblemAtOnce) {
   std::ofstream(policy_) << "model: m\nreplicas: {min: 9, max: 8}\nscaling: {policy: kpa}\n";
   const tests::CliResult result =
       Simulate({"--engine", "gpt-9", "--beside", "vpa", "--starts-at", "noon", "--cold-start", "soon"});
@@ -125,7 +125,7 @@ TEST_F(CliSimulateTraffic, NamesAllThatIsWrongAtOnce) {
                     HasSubstr("--cold-start"), HasSubstr("/replicas/min"), HasSubstr("/scaling")));
 }
 
-TEST_F(CliSimulateTraffic, RefusesOptionsThatItWouldNotHeed) {
+TEST_F(CliSimulateTraffic, RefusesOptionsThatItWouldIgnore) {
   for (const std::vector<std::string>& more : {std::vector<std::string>{"--nodes", "4"},
                                                {"--replicas", "4"},
                                                {"--policies", "cost"},
@@ -137,7 +137,7 @@ TEST_F(CliSimulateTraffic, RefusesOptionsThatItWouldNotHeed) {
   EXPECT_EQ(tests::RunCli({"simulate", "--traffic", trace_}).code, 2);  // no policy
 }
 
-TEST_F(CliSimulateTraffic, AScheduleGoesByTheTimeAtWhichTheTraceBegins) {
+TEST_F(CliSimulateTraffic, ScheduleStartsAtTheGivenDate) {
   std::ofstream(policy_)
       << "model: m\nreplicas: {min: 1, max: 8}\nscaling: {policy: schedule}\n"
          "schedule: [{cron: '5 8 * * *', timezone: Asia/Shanghai, min: 6}, {cron: '0 0 * * *', min: 0}]\n";

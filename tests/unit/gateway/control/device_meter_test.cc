@@ -68,6 +68,19 @@ TEST_F(DeviceMeterTest, WhatNobodyUsedIsNobodys) {
   EXPECT_THAT(Count({Replica("r-1", 2000, seconds(10))}, seconds(60)), IsEmpty()) << "once";
 }
 
+TEST_F(DeviceMeterTest, WhatHasEndedCountsUntilItsEndHoweverLateThatIsSeen) {
+  Begin(seconds(0));
+  HeldDevices ended = OfJob("train-1", 1000, seconds(10));
+  ended.until = At(seconds(40));
+  EXPECT_THAT(Said(Count({ended}, minutes(50))), ElementsAre("acme/research train-1 h100 10+30=30"));
+  EXPECT_THAT(Count({ended}, minutes(51)), IsEmpty());
+  // Of two replicas, the other goes on.
+  HeldDevices gone = Replica("r-1", 1000, seconds(0));
+  gone.until = At(seconds(20));
+  const std::vector<DeviceRecord> both = Count({gone, Replica("r-2", 1000, seconds(0))}, seconds(60));
+  EXPECT_EQ(Sum(both), 80'000'000);
+}
+
 TEST_F(DeviceMeterTest, ReplicasAreSharedOutByTheTokensOfEachInterval) {
   const std::vector<HeldDevices> held = {Replica("r-1", 1000, seconds(0)), Replica("r-2", 3000, seconds(30))};
   Begin(seconds(0));

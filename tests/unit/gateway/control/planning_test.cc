@@ -1,5 +1,5 @@
-// Replicas in the planner: who gets which devices, who gets none and why, and what a process before this one
-// has given away.
+// Workloads in the planner: which of them get which devices, which get none and why, and what a process
+// before this one has given away.
 #include "gateway/control/planning.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,8 @@
 
 #include <tuple>
 
-#include "tests/unit/gateway/config_fixture.h"
+#include "gateway/control/grant.h"
+#include "tests/unit/gateway/config/config_fixture.h"
 
 namespace gateway::control {
 namespace {
@@ -30,119 +31,156 @@ config::Scaling Machine() {
   return *loaded.config->scaling;
 }
 
-config::ModelPolicy Devices(uint16_t count) {
-  config::ModelPolicy policy;
-  policy.scaling.model = "chat-small";
-  policy.placement.devices = {{{.kinds = {"h100"}, .count = count}}};
-  return policy;
+// A replica of one member that needs so many devices.
+scheduler::Job Replica(std::string id, std::vector<scheduler::DeviceAsk> devices) {
+  scheduler::Job job;
+  job.id = std::move(id);
+  job.queue = "default";
+  job.work = scheduler::WorkClass::kInference;
+  job.preemptible = false;
+  job.submitted = kStart;
+  job.roles = {{.name = "replica", .ask = {.devices = std::move(devices)}}};
+  return job;
+}
+scheduler::Job Replica(std::string id, uint16_t count) {
+  return Replica(std::move(id), {{.kinds = {"h100"}, .count = count}});
+}
+
+struct Outcome {
+  std::vector<std::pair<std::string, Grant>> starts;
+  std::vector<std::pair<std::string, std::string>> waiting;
+  size_t stops = 0;
+};
+Outcome RunCycle(Planning& planning) {
+  Outcome out;
+  const std::optional<scheduler::Plan> plan = planning.Run(kStart);
+  if (!plan) return out;
+  for (const scheduler::Action& action : plan->actions) {
+    if (action.kind != scheduler::ActionKind::kStart) {
+      ++out.stops;
+    } else {
+      out.starts.emplace_back(action.job, GrantOf(planning.cluster(), action.members.front().holding));
+    }
+  }
+  for (const auto& [id, reason] : plan->waiting) out.waiting.emplace_back(id, reason.text);
+  return out;
+}
+
+bool Seat(Planning& planning, scheduler::Job job, const Grant& grant) {
+  const std::optional<scheduler::Holding> holding = HoldingOf(planning.cluster(), grant);
+  if (!holding) return false;
+  scheduler::JobState seat;
+  seat.job = std::move(job);
+  seat.phase = scheduler::Phase::kRunning;
+  seat.members = {{.role = 0, .rank = 0, .holding = *holding}};
+  seat.started = seat.checkpointed = kStart;
+  return planning.Seat(std::move(seat));
 }
 
 TEST(Planning, ReplicasGetDevicesOfTheirOwnUntilThereAreNone) {
   Planning planning(Machine(), kStart);
-  planning.Submit("r-a", Devices(2), kStart);
-  planning.Submit("r-b", Devices(2), kStart);
-  planning.Submit("r-c", Devices(2), kStart);
-  const Planning::Outcome first = planning.Run(kStart);
+  planning.Submit(Replica("r-a", 2), kStart);
+  planning.Submit(Replica("r-b", 2), kStart);
+  planning.Submit(Replica("r-c", 2), kStart);
+  const Outcome first = RunCycle(planning);
   ASSERT_EQ(first.starts.size(), 2u);
-  std::vector<uint8_t> given = first.starts[0].grant.devices;
-  given.insert(given.end(), first.starts[1].grant.devices.begin(), first.starts[1].grant.devices.end());
+  std::vector<uint8_t> given = first.starts[0].second.devices;
+  given.insert(given.end(), first.starts[1].second.devices.begin(), first.starts[1].second.devices.end());
   EXPECT_THAT(given, testing::UnorderedElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(first.starts[0].grant.node, "local");
-  EXPECT_EQ(first.starts[0].grant.kind, "h100");
-  ASSERT_EQ(first.unplaced.size(), 1u);
-  EXPECT_EQ(first.unplaced[0].first, "r-c");
-  EXPECT_FALSE(first.unplaced[0].second.empty());
-  EXPECT_THAT(planning.Run(kStart).starts, IsEmpty()) << "nothing has changed";
+  EXPECT_EQ(first.starts[0].second.node, "local");
+  EXPECT_EQ(first.starts[0].second.kind, "h100");
+  ASSERT_EQ(first.waiting.size(), 1u);
+  EXPECT_EQ(first.waiting[0].first, "r-c");
+  EXPECT_FALSE(first.waiting[0].second.empty());
+  EXPECT_THAT(RunCycle(planning).starts, IsEmpty()) << "nothing has changed";
   planning.Leave("r-a", kStart);
-  const Planning::Outcome then = planning.Run(kStart);
+  const Outcome then = RunCycle(planning);
   ASSERT_EQ(then.starts.size(), 1u);
-  EXPECT_EQ(then.starts[0].run, "r-c");
+  EXPECT_EQ(then.starts[0].first, "r-c");
 }
 
 TEST(Planning, WhatAsksForMoreThanTheClusterWaitsAndIsToldSo) {
   Planning planning(Machine(), kStart);
-  planning.Submit("r-a", Devices(8), kStart);
-  const Planning::Outcome outcome = planning.Run(kStart);
+  planning.Submit(Replica("r-a", 8), kStart);
+  const Outcome outcome = RunCycle(planning);
   EXPECT_THAT(outcome.starts, IsEmpty());
-  EXPECT_THAT(planning.Explain("r-a", kStart), HasSubstr("8 h100"));
-  planning.Submit("r-b", Devices(1), kStart);
-  EXPECT_EQ(planning.Run(kStart).starts.size(), 1u) << "others are served all the same";
+  EXPECT_THAT(planning.Explain("r-a", kStart), testing::Contains(HasSubstr("8 h100")));
+  planning.Submit(Replica("r-b", 1), kStart);
+  EXPECT_EQ(RunCycle(planning).starts.size(), 1u) << "others are served all the same";
 }
 
 TEST(Planning, WhatRanBeforeKeepsItsDevices) {
   Planning planning(Machine(), kStart);
   const Grant grant{.node = "local", .kind = "h100", .devices = {1, 2}};
-  EXPECT_TRUE(planning.Seat("r-old", Devices(2), grant, kStart));
-  EXPECT_FALSE(planning.Seat("r-twice", Devices(2), grant, kStart)) << "they are taken";
-  EXPECT_FALSE(
-      planning.Seat("r-gone", Devices(1), {.node = "elsewhere", .kind = "h100", .devices = {0}}, kStart));
-  EXPECT_FALSE(planning.Seat("r-few", Devices(1), {.node = "local", .kind = "h100", .devices = {4}}, kStart));
-  EXPECT_FALSE(
-      planning.Seat("r-kind", Devices(1), {.node = "local", .kind = "a100", .devices = {0}}, kStart));
-  planning.Submit("r-new", Devices(2), kStart);
-  Planning::Outcome outcome = planning.Run(kStart);
+  EXPECT_TRUE(Seat(planning, Replica("r-old", 2), grant));
+  EXPECT_FALSE(Seat(planning, Replica("r-twice", 2), grant)) << "they are taken";
+  EXPECT_FALSE(Seat(planning, Replica("r-gone", 1), {.node = "elsewhere", .kind = "h100", .devices = {0}}));
+  EXPECT_FALSE(Seat(planning, Replica("r-few", 1), {.node = "local", .kind = "h100", .devices = {4}}));
+  EXPECT_FALSE(Seat(planning, Replica("r-kind", 1), {.node = "local", .kind = "a100", .devices = {0}}));
+  planning.Submit(Replica("r-new", 2), kStart);
+  Outcome outcome = RunCycle(planning);
   ASSERT_EQ(outcome.starts.size(), 1u);
-  EXPECT_THAT(outcome.starts[0].grant.devices, ElementsAre(0, 3));
-  planning.Submit("r-next", Devices(2), kStart);
-  EXPECT_THAT(planning.Run(kStart).starts, IsEmpty());
+  EXPECT_THAT(outcome.starts[0].second.devices, ElementsAre(0, 3));
+  planning.Submit(Replica("r-next", 2), kStart);
+  EXPECT_THAT(RunCycle(planning).starts, IsEmpty());
   planning.Leave("r-old", kStart);
-  outcome = planning.Run(kStart);
+  outcome = RunCycle(planning);
   ASSERT_EQ(outcome.starts.size(), 1u);
-  EXPECT_THAT(outcome.starts[0].grant.devices, ElementsAre(1, 2));
+  EXPECT_THAT(outcome.starts[0].second.devices, ElementsAre(1, 2));
 }
 
 TEST(Planning, SharesOfADeviceAreGivenAndAreKeptByWhatRanBefore) {
-  config::ModelPolicy half = Devices(1);
-  half.placement.devices = {{{.kinds = {"h100"}, .milli = 500, .memory_mib = 0}}};
+  const std::vector<scheduler::DeviceAsk> kHalf = {{.kinds = {"h100"}, .milli = 500, .memory_mib = 0}};
   std::vector<Grant> grants;
   {
     Planning planning(Machine(), kStart);
-    for (int i = 0; i < 8; ++i) planning.Submit("r-" + std::to_string(i), half, kStart);
-    for (const Planning::Start& start : planning.Run(kStart).starts) grants.push_back(start.grant);
+    for (int i = 0; i < 8; ++i) planning.Submit(Replica("r-" + std::to_string(i), kHalf), kStart);
+    for (const auto& [id, grant] : RunCycle(planning).starts) grants.push_back(grant);
   }
   ASSERT_EQ(grants.size(), 8u) << "two on each of four";
   EXPECT_EQ(grants.front().milli, 500);
   Planning next(Machine(), kStart);
   for (int i = 0; i < 8; ++i)
-    EXPECT_TRUE(next.Seat("r-" + std::to_string(i), half, grants[static_cast<size_t>(i)], kStart)) << i;
-  EXPECT_FALSE(next.Seat("r-8", half, grants[0], kStart));
-  next.Submit("r-9", half, kStart);
-  EXPECT_THAT(next.Run(kStart).starts, IsEmpty());
+    EXPECT_TRUE(Seat(next, Replica("r-" + std::to_string(i), kHalf), grants[static_cast<size_t>(i)])) << i;
+  EXPECT_FALSE(Seat(next, Replica("r-8", kHalf), grants[0]));
+  next.Submit(Replica("r-9", kHalf), kStart);
+  EXPECT_THAT(RunCycle(next).starts, IsEmpty());
 }
 
 TEST(Planning, WhatNeedsNoDevicesHasAPlaceEverywhere) {
   Planning planning(Machine(), kStart);
-  for (int i = 0; i < 20; ++i) planning.Submit("r-" + std::to_string(i), {}, kStart);
-  EXPECT_EQ(planning.Run(kStart).starts.size(), 20u);
+  for (int i = 0; i < 20; ++i)
+    planning.Submit(Replica("r-" + std::to_string(i), std::vector<scheduler::DeviceAsk>()), kStart);
+  EXPECT_EQ(RunCycle(planning).starts.size(), 20u);
 }
 
 TEST(Planning, WhatOthersHoldIsNotGivenAndWhatIsOursStays) {
   Planning planning(Machine(), kStart);
-  planning.Submit("r-a", Devices(1), kStart);
-  const Planning::Outcome first = planning.Run(kStart);
+  planning.Submit(Replica("r-a", 1), kStart);
+  const Outcome first = RunCycle(planning);
   ASSERT_EQ(first.starts.size(), 1u);
-  const uint8_t given = first.starts[0].grant.devices[0];
-  planning.See({{"local", scheduler::Health::kHealthy, "h100", 4, 2}}, kStart);
-  planning.Submit("r-b", Devices(2), kStart);
-  planning.Submit("r-c", Devices(1), kStart);
-  const Planning::Outcome second = planning.Run(kStart);
+  const uint8_t given = first.starts[0].second.devices[0];
+  planning.UpdateNodes({{"local", scheduler::Health::kHealthy, "h100", 4, 2}}, kStart);
+  planning.Submit(Replica("r-b", 2), kStart);
+  planning.Submit(Replica("r-c", 1), kStart);
+  const Outcome second = RunCycle(planning);
   ASSERT_EQ(second.starts.size(), 1u) << "of four, others hold two and r-a one";
-  EXPECT_EQ(second.starts[0].run, "r-c");
-  EXPECT_NE(second.starts[0].grant.devices[0], given);
-  EXPECT_THAT(second.evicted, IsEmpty());
-  planning.See({{"local", scheduler::Health::kHealthy, "h100", 4, 0}}, kStart);
-  const Planning::Outcome third = planning.Run(kStart);
+  EXPECT_EQ(second.starts[0].first, "r-c");
+  EXPECT_NE(second.starts[0].second.devices[0], given);
+  EXPECT_EQ(second.stops, 0u);
+  planning.UpdateNodes({{"local", scheduler::Health::kHealthy, "h100", 4, 0}}, kStart);
+  const Outcome third = RunCycle(planning);
   ASSERT_EQ(third.starts.size(), 1u) << "they have gone";
-  EXPECT_EQ(third.starts[0].run, "r-b");
+  EXPECT_EQ(third.starts[0].first, "r-b");
 }
 
 TEST(Planning, NoDeviceIsGivenThatOnlyOurDescriptionOfTheClusterHas) {
   for (const auto& [kind, devices, starts] :
        {std::tuple{"h100", 4u, 4u}, {"h100", 8u, 4u}, {"h100", 3u, 3u}, {"a100", 4u, 0u}, {"", 0u, 0u}}) {
     Planning planning(Machine(), kStart);
-    planning.See({{"local", scheduler::Health::kHealthy, kind, devices, 0}}, kStart);
-    for (int i = 0; i < 5; ++i) planning.Submit("r-" + std::to_string(i), Devices(1), kStart);
-    EXPECT_EQ(planning.Run(kStart).starts.size(), starts) << devices << " of kind " << kind;
+    planning.UpdateNodes({{"local", scheduler::Health::kHealthy, kind, devices, 0}}, kStart);
+    for (int i = 0; i < 5; ++i) planning.Submit(Replica("r-" + std::to_string(i), 1), kStart);
+    EXPECT_EQ(RunCycle(planning).starts.size(), starts) << devices << " of kind " << kind;
   }
 }
 
@@ -151,30 +189,11 @@ TEST(Planning, NothingIsPlacedOnANodeThatIsDownOrUnknown) {
        {std::vector<plugins::launchers::SharedNode>{{"local", scheduler::Health::kQuarantined, "h100", 4, 0}},
         std::vector<plugins::launchers::SharedNode>{}}) {
     Planning planning(Machine(), kStart);
-    planning.See(seen, kStart);
-    planning.Submit("r-a", Devices(1), kStart);
-    EXPECT_THAT(planning.Run(kStart).starts, IsEmpty());
-    planning.See({{"local", scheduler::Health::kHealthy, "h100", 4, 0}}, kStart);
-    EXPECT_EQ(planning.Run(kStart).starts.size(), 1u);
-  }
-}
-
-TEST(Planning, AReplicaPushesAsideOnlyTheWorkThatItsPolicyNames) {
-  for (const bool may : {false, true}) {
-    Planning planning(Machine(), kStart);
-    scheduler::Job training;
-    training.id = "train-1";
-    training.queue = "default";
-    training.roles = {{.name = "member", .ask = {.devices = {{.kinds = {"h100"}, .count = 4}}}}};
-    planning.planner().Submit(training, kStart);
-    planning.Changed();
-    ASSERT_EQ(planning.Run(kStart).of_jobs.size(), 1u);
-    config::ModelPolicy policy = Devices(2);
-    policy.placement.may_preempt = {may ? config::Victim::kTraining : config::Victim::kNotebook};
-    planning.Submit("r-a", policy, kStart);
-    const Planning::Outcome outcome = planning.Run(kStart);
-    EXPECT_EQ(outcome.of_jobs.size(), may ? 1u : 0u);
-    EXPECT_THAT(outcome.evicted, IsEmpty());
+    planning.UpdateNodes(seen, kStart);
+    planning.Submit(Replica("r-a", 1), kStart);
+    EXPECT_THAT(RunCycle(planning).starts, IsEmpty());
+    planning.UpdateNodes({{"local", scheduler::Health::kHealthy, "h100", 4, 0}}, kStart);
+    EXPECT_EQ(RunCycle(planning).starts.size(), 1u);
   }
 }
 

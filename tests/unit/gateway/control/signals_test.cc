@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "gateway/control/demand.h"
+#include "gateway/shard/demand.h"
 #include "tests/unit/gateway/admin/world.h"
 
 namespace gateway::control {
@@ -19,9 +19,9 @@ constexpr conf::Duration kTtft = seconds(2);
 class SignalsTest : public testing::Test {
  protected:
   // A request of the band's class, of 1,000 tokens and half a second of a replica.
-  Ask AskOn(ShardMetrics& shard, size_t band, bool hopeless = false) {
-    return {.model = &shard.model(*world_.runtime, id_).demand,
-            .of_class = &shard.of_class(*world_.runtime, id_, band),
+  RequestDemand AskOn(ShardMetrics& shard, size_t band, bool hopeless = false) {
+    return {.model = &shard.model(world_.runtime->names(), id_).demand,
+            .of_class = &shard.of_class(world_.runtime->names(), id_, band),
             .work_ns = 500'000'000,
             .prompt_tokens = 1000,
             .ttft = kTtft,
@@ -31,7 +31,7 @@ class SignalsTest : public testing::Test {
     const std::vector<const ShardMetrics*> shards = {&world_.shard, &second_};
     return AddUp(shards, *world_.runtime).at("chat-small");
   }
-  void SetUp() override { second_.Bind(*world_.runtime); }
+  void SetUp() override { second_.Bind(world_.runtime->names()); }
 
   tests::World world_;
   ShardMetrics second_;
@@ -86,7 +86,7 @@ TEST_F(SignalsTest, FirstTokensAreJudgedOnceByTheSloAndByWhatOneReplicaCouldDo) 
   hopeless.Begin(AskOn(second_, 0, true));
   hopeless.FirstToken(milliseconds(1));
   Demand of_no_policy;
-  of_no_policy.Begin({.of_class = &second_.of_class(*world_.runtime, id_, 0)});
+  of_no_policy.Begin({.of_class = &second_.of_class(world_.runtime->names(), id_, 0)});
   of_no_policy.FirstToken(seconds(9));
   const Asked asked = Now();
   EXPECT_EQ(asked.in_time, 1u);
@@ -124,10 +124,10 @@ TEST_F(SignalsTest, CellsOfAClassOutliveReloadsByItsName) {
   Demand demand;
   demand.Begin(AskOn(world_.shard, 0));
   const tests::World other("admin: {bootstrap_key: env:BOOT}\n");
-  ClassCells& before = world_.shard.of_class(*world_.runtime, id_, 0);
-  world_.shard.Bind(*other.runtime);
-  EXPECT_EQ(&before, &world_.shard.of_class(*other.runtime, id_, 0));
-  EXPECT_EQ(&before, &world_.shard.of_class(*world_.runtime, id_, 0)) << "of the runtime before";
+  ClassCells& before = world_.shard.of_class(world_.runtime->names(), id_, 0);
+  world_.shard.Bind(other.runtime->names());
+  EXPECT_EQ(&before, &world_.shard.of_class(other.runtime->names(), id_, 0));
+  EXPECT_EQ(&before, &world_.shard.of_class(world_.runtime->names(), id_, 0)) << "of the runtime before";
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "gateway/ledger/parse.h"
 #include "gateway/ledger/segment.h"
 #include "gateway/ledger/verify.h"
+#include "gateway/net/files.h"
 
 namespace gateway::ledger {
 
@@ -171,20 +172,20 @@ inline void ExpectReconciled(const std::string& dir) {
 // A disk that is full, or whose sync fails, for as long as it is told.
 class FailingDisk : public FileOps {
  public:
-  absl::StatusOr<Fd> Create(const std::string& path) override {
-    if (full) return SystemError("create", path, ENOSPC);
+  absl::StatusOr<net::Fd> Create(const std::string& path) override {
+    if (full) return net::SystemError("create", path, ENOSPC);
     return FileOps::Create(path);
   }
   absl::StatusOr<size_t> WriteAt(int fd, const char* data, size_t size, uint64_t offset) override {
     ++writes;
     constexpr size_t kLast = 7;  // a disk that fills up takes part of a write first
     if (!full) return FileOps::WriteAt(fd, data, size, offset);
-    if (size <= kLast || took_last_.exchange(true)) return SystemError("write", "segment", ENOSPC);
+    if (size <= kLast || took_last_.exchange(true)) return net::SystemError("write", "segment", ENOSPC);
     return FileOps::WriteAt(fd, data, kLast, offset);
   }
   absl::Status Sync(int fd) override {
-    if (bad_sync) return SystemError("sync", "segment", EIO);
-    return full ? SystemError("sync", "segment", ENOSPC) : FileOps::Sync(fd);
+    if (bad_sync) return net::SystemError("sync", "segment", EIO);
+    return full ? net::SystemError("sync", "segment", ENOSPC) : FileOps::Sync(fd);
   }
   std::atomic<bool> full{false};
   std::atomic<bool> bad_sync{false};
@@ -199,7 +200,7 @@ class DeadlyDisk : public FileOps {
  public:
   explicit DeadlyDisk(int operations) : left_(operations) {}
 
-  absl::StatusOr<Fd> Create(const std::string& path) override {
+  absl::StatusOr<net::Fd> Create(const std::string& path) override {
     Count();
     return FileOps::Create(path);
   }

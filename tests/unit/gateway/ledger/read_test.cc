@@ -310,14 +310,14 @@ TEST_F(ReadTest, AnIndexThatIsMissingDamagedForeignOrOldIsBuiltAnew) {
   EXPECT_EQ(Ask({}).at(0).requests, 20);
   put(good);
   {
-    absl::StatusOr<Database> db = Database::Open(path);
-    ASSERT_TRUE(db->Execute("UPDATE meta SET value = '0' WHERE name = 'version'; DELETE FROM usage").ok());
+    auto db = gateway::sqlite::Database::Open(path, gateway::sqlite::Database::Sync::kNormal);
+    ASSERT_TRUE((*db)->Execute("UPDATE meta SET value = '0' WHERE name = 'version'; DELETE FROM usage").ok());
   }
   EXPECT_EQ(Ask({}).at(0).requests, 20);
   {
-    absl::StatusOr<Database> db = Database::Open(path);
+    auto db = gateway::sqlite::Database::Open(path, gateway::sqlite::Database::Sync::kNormal);
     ASSERT_TRUE(
-        db->Execute("UPDATE meta SET value = 'ff' WHERE name = 'applied_link'; DELETE FROM usage").ok());
+        (*db)->Execute("UPDATE meta SET value = 'ff' WHERE name = 'applied_link'; DELETE FROM usage").ok());
   }
   EXPECT_EQ(Ask({}).at(0).requests, 20);
 }

@@ -8,6 +8,7 @@
 #include "conf/time.h"
 #include "gateway/ledger/index.h"
 #include "gateway/ledger/spend.h"
+#include "gateway/net/files.h"
 #include "tests/unit/gateway/ledger/fixture.h"
 
 namespace gateway::ledger {
@@ -22,7 +23,7 @@ class ClingingDisk : public FileOps {
  public:
   absl::Status Remove(const std::string& path) override {
     ++asked;
-    return clings ? SystemError("remove", path, EBUSY) : FileOps::Remove(path);
+    return clings ? net::SystemError("remove", path, EBUSY) : FileOps::Remove(path);
   }
   std::atomic<bool> clings{false};
   std::atomic<int> asked{0};

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "conf/hex.h"
 #include "tests/unit/gateway/ledger/fixture.h"
 
 namespace gateway::ledger {
@@ -128,7 +129,7 @@ TEST_F(TamperTest, ATailCutAtAnyRecordBelowTheLastCheckpointIsFound) {
 TEST_F(TamperTest, ATailCutTogetherWithItsHeadIsFoundByAnAnchorKeptElsewhere) {
   const VerifyReport whole = MustVerify(dir_);
   VerifyOptions anchor{.anchor_seq = whole.last_seq};
-  ASSERT_TRUE(ParseHex(whole.last_link, anchor.anchor_link.data(), anchor.anchor_link.size()));
+  ASSERT_TRUE(conf::ParseHex(whole.last_link, anchor.anchor_link));
   EXPECT_TRUE(MustVerify(dir_, anchor).ok());
   const std::string path = SegmentFiles(dir_).back();
   std::vector<std::string> lines = Lines(Slurp(path));

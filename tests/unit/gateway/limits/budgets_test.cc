@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gateway/limits/device_budgets.h"
-#include "gateway/runtime.h"
+#include "gateway/control/device_budgets.h"
+#include "gateway/shard/principals.h"
+#include "gateway/shard/runtime.h"
 #include "router/limits/reservation.h"
 #include "tests/unit/gateway/admin/world.h"
 
@@ -22,10 +23,15 @@ struct BudgetsTest : testing::Test {
     plugins::auth::KeySpec spec;
     spec.tenant = "demo/search";
     spec.limits = key_limits;
-    return world.shared.keys->Create(spec, now)->id;
+    return world.Await(world.shared.keys->Create(spec, now))->record->id;
   }
   std::string Rotate(const std::string& id) {
-    return world.shared.keys->Rotate(id, {.overlap = std::chrono::hours(1)}, now)->id;
+    plugins::auth::Rotation rotation;
+    rotation.overlap = std::chrono::hours(1);
+    return world.Await(world.shared.keys->Rotate(id, rotation, now))->record->id;
+  }
+  void Revoke(const std::string& id) {
+    ASSERT_TRUE(world.Await(world.shared.keys->Revoke(id, {"test"}, "", now)).ok());
   }
   std::shared_ptr<const PrincipalIndex> Publish(conf::Duration later = {}) {
     return BuildPrincipals(*world.runtime, world.shared.keys->Table(), world.shared.limits, now + later);
@@ -101,7 +107,7 @@ TEST_F(BudgetsTest, KeysThatNoLongerWorkLeaveTheTree) {
   ASSERT_TRUE(std::holds_alternative<limits::Grant>(running));
   EXPECT_THAT(Scopes(), testing::IsSupersetOf(
                             {"demo/search/" + stays, "demo/search/" + revoked, "demo/search/" + replaced}));
-  ASSERT_TRUE(world.shared.keys->Revoke(revoked, {"test"}, "", now).ok());
+  Revoke(revoked);
   const auto after = Publish();
   EXPECT_THAT(Scopes(), testing::Not(testing::Contains("demo/search/" + revoked)));
   EXPECT_EQ(after->ForKey(revoked), nullptr);
@@ -111,7 +117,7 @@ TEST_F(BudgetsTest, KeysThatNoLongerWorkLeaveTheTree) {
   EXPECT_EQ(later->ForKey(replaced), nullptr) << "its overlap is over";
   EXPECT_EQ((*later->ForKey(fresh))->node.path(), "demo/search/" + replaced) << "whose limits go on";
   EXPECT_THAT(Scopes(), testing::IsSupersetOf({"demo/search/" + stays, "demo/search/" + replaced}));
-  ASSERT_TRUE(world.shared.keys->Revoke(fresh, {"test"}, "", now).ok());
+  Revoke(fresh);
   Publish(std::chrono::hours(2));
   EXPECT_THAT(Scopes(), testing::Not(testing::Contains("demo/search/" + replaced)));
 }

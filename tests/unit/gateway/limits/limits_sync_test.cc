@@ -18,7 +18,6 @@ using net::Now;
 using net::RedisClient;
 using net::RedisCommand;
 using net::Task;
-using router::limits::Ask;
 using router::limits::Claim;
 using router::limits::Dimension;
 using router::limits::Grant;
@@ -27,6 +26,7 @@ using router::limits::LimitTree;
 using router::limits::ModelRef;
 using router::limits::NodeSpec;
 using router::limits::OnLoss;
+using router::limits::ReserveRequest;
 using router::limits::ShareGrant;
 using ::testing::HasSubstr;
 using tests::Eventually;
@@ -78,7 +78,7 @@ int64_t ShareOf(const LimitTree& tree, size_t i = 0) {
 }
 
 bool Admits(const LimitTree& tree) {
-  Ask ask;
+  ReserveRequest ask;
   auto outcome = Reserve(tree.Resolve("acme"), ModelRef::kUnnamed, ask, Now());
   if (Grant* grant = std::get_if<Grant>(&outcome)) {
     grant->reservation.MarkForwarded();

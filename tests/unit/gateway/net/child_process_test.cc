@@ -87,9 +87,6 @@ TEST_F(ChildProcess, OneWhoseMakerIsKilledRunsNothing) {
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return held->ended(); }));
   });
   EXPECT_EQ(Printed(), "");
-  // Where it is known how it ended, it is not as if it had done its work.
-  if (const auto end = held->HowItEnded(pid, stat->start_ticks))
-    EXPECT_EQ(end->exit_code, HeldChild::kNeverRan);
   close(told[0]);
   close(told[1]);
 }
@@ -146,6 +143,32 @@ TEST_F(ChildProcess, WhatCannotBeRunIsSaid) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
+TEST_F(ChildProcess, AProgramThatStartsAnotherReportsWhetherItCould) {
+  // A shell stands for the wrapper: it has the pipe for reports, and may say so or close it.
+  ChildSpec spec = Script("exec 4>&-; exit 6");
+  spec.reports = true;
+  spec.wraps = "/srv/engine";
+  auto held = HeldChild::Make(spec);
+  ASSERT_TRUE(held.ok()) << held.status();
+  auto process = (*held)->Release();
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(process->WaitAndReap()->exit_code, 6);
+  // Step kWrapped and ENOENT, as two integers of this machine.
+  spec.argv.back() = R"(printf '\005\000\000\000\002\000\000\000' >&4)";
+  held = HeldChild::Make(spec);
+  ASSERT_TRUE(held.ok()) << held.status();
+  absl::Status refused = (*held)->Release().status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("/srv/engine: No such file"));
+  spec.program = "/no/such/wrapper";
+  held = HeldChild::Make(spec);
+  ASSERT_TRUE(held.ok()) << held.status();
+  refused = (*held)->Release().status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("/no/such/wrapper cannot run /srv/engine: No such file"));
+}
+
 TEST_F(ChildProcess, ManyThreadsMayMakeThemAtOnce) {
   std::vector<std::thread> threads;
   std::atomic<int> good = 0;
@@ -192,54 +215,6 @@ TEST(ProcessHandle, IsOfAProcessThatBeganThen) {
   EXPECT_FALSE(ProcessHandle::Open(getpid(), self->start_ticks + 1));
   EXPECT_FALSE(ProcessHandle::Open(0, 0));
   EXPECT_EQ(BootId().size(), 36u);
-}
-
-// What an earlier gateway has started is no child of this one: it must be known without reaping it.
-TEST_F(ChildProcess, HowItEndedIsKnownWithoutBeingItsParent) {
-  for (const auto& [script, code, signal] :
-       std::vector<std::tuple<std::string, std::optional<int>, std::optional<int>>>{
-           {"exit 7", 7, std::nullopt}, {"exit 0", 0, std::nullopt}, {"kill -9 $$", std::nullopt, SIGKILL}}) {
-    auto held = HeldChild::Make(Script(script));
-    ASSERT_TRUE(held.ok());
-    const pid_t pid = (*held)->pid();
-    const uint64_t began = ReadProcessStat(pid)->start_ticks;
-    auto process = (*held)->Release();
-    ASSERT_TRUE(process.ok());
-    siginfo_t ended{};
-    ASSERT_EQ(waitid(P_PIDFD, static_cast<id_t>(process->fd()), &ended, WEXITED | WNOWAIT), 0);
-    const auto as_zombie = process->HowItEnded(pid, began);
-    ASSERT_TRUE(as_zombie) << script;
-    EXPECT_EQ(as_zombie->exit_code, code);
-    EXPECT_EQ(as_zombie->signal, signal);
-    EXPECT_FALSE(process->HowItEnded(pid, began + 1)) << "that is another process";
-    ASSERT_TRUE(process->Reap());
-    // Only newer kernels remember.
-    if (const auto reaped = process->HowItEnded(pid, began)) {
-      EXPECT_EQ(reaped->exit_code, code);
-      EXPECT_EQ(reaped->signal, signal);
-    }
-  }
-}
-
-TEST_F(ChildProcess, OneThatRunsHasNotEndedAnyhow) {
-  auto held = HeldChild::Make(Script("exec sleep 1000"));
-  const pid_t pid = (*held)->pid();
-  const uint64_t began = ReadProcessStat(pid)->start_ticks;
-  auto process = (*held)->Release();
-  EXPECT_FALSE(process->HowItEnded(pid, began));
-  EXPECT_TRUE(process->Signal(SIGKILL));
-  process->WaitAndReap();
-}
-
-TEST(ProcessStat, SaysHowAZombieEnded) {
-  const auto stat = ParseProcessStat(
-      "7 (a) Z 1 2 3 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0 18446744073709551615 0 0 0 0 0 0 0 4096 "
-      "0 0 0 0 17 1 0 "
-      "0 0 0 0 0 0 0 0 0 0 0 1792");
-  ASSERT_TRUE(stat);
-  EXPECT_EQ(stat->start_ticks, 12'345u);
-  EXPECT_EQ(stat->wait_status, 7 << 8);
-  EXPECT_TRUE(stat->gone());
 }
 
 TEST(ProcessStat, IsReadWhateverTheNameIs) {

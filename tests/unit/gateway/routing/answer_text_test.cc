@@ -14,7 +14,7 @@ struct Case {
   std::string text;
 };
 
-TEST(AnswerText, IsWhatTheAnswerSaysInEveryApi) {
+TEST(AnswerText, IsTheTextOfTheAnswerInEveryApi) {
   const Case cases[] = {
       {"chat",
        R"({"id":"a","created":1,"choices":[{"index":0,"message":{"role":"assistant","content":"Hi."}}]})",

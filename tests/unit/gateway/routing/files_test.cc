@@ -17,7 +17,7 @@ std::string Read(const std::string& path) {
   return (std::stringstream() << in.rdbuf()).str();
 }
 
-TEST(RoutingLogFiles, KeepTheNewestLinesWithinTheirBound) {
+TEST(RoutingLogFiles, KeepTheNewestLinesWithinTheLimit) {
   const tests::TempDir dir;
   const std::string state = dir / "";
   LogFiles files(state);
@@ -30,7 +30,7 @@ TEST(RoutingLogFiles, KeepTheNewestLinesWithinTheirBound) {
   EXPECT_FALSE(std::filesystem::exists(LogPath(state, 3)));
 }
 
-TEST(RoutingLogFiles, FewerFilesRemoveThoseThatAreTooMany) {
+TEST(RoutingLogFiles, ASmallerLimitRemovesTheOldestFiles) {
   const tests::TempDir dir;
   const std::string state = dir / "";
   LogFiles files(state);
@@ -41,7 +41,7 @@ TEST(RoutingLogFiles, FewerFilesRemoveThoseThatAreTooMany) {
   for (uint32_t n = 1; n < 6; ++n) EXPECT_FALSE(std::filesystem::exists(LogPath(state, n))) << n;
 }
 
-TEST(RoutingLogFiles, ALineThatACrashHasTornIsClosed) {
+TEST(RoutingLogFiles, ALineCutByACrashIsEnded) {
   const tests::TempDir dir;
   const std::string state = dir / "";
   std::ofstream(LogPath(state, 0)) << "{\"whole\":1}\n{\"to";
@@ -50,7 +50,7 @@ TEST(RoutingLogFiles, ALineThatACrashHasTornIsClosed) {
   EXPECT_EQ(Read(LogPath(state, 0)), "{\"whole\":1}\n{\"to\n{\"next\":1}\n");
 }
 
-TEST(RoutingLogFiles, AFolderThatIsGoneIsToldAndTriedAgain) {
+TEST(RoutingLogFiles, AMissingFolderIsAnErrorAndTriedAgain) {
   const tests::TempDir dir;
   const std::string state = dir / "gone";
   LogFiles files(state);

@@ -10,8 +10,9 @@
 
 #include "gateway/net/clock.h"
 #include "gateway/routing/parse.h"
+#include "gateway/shard/runtime.h"
 #include "tests/support/temp_dir.h"
-#include "tests/unit/gateway/config_fixture.h"
+#include "tests/unit/gateway/config/config_fixture.h"
 
 namespace gateway::routing {
 namespace {
@@ -30,11 +31,11 @@ struct Logging : testing::Test {
   }
   RoutedRequest Request(std::string id, size_t seen = 0) const {
     RoutedRequest routed;
-    routed.runtime = runtime;
+    routed.routes = {{runtime, &runtime->routes()}, &runtime->names()};
     routed.request = std::move(id);
     router::PickTrace& pick = routed.picks.emplace_back();
     pick.policy = router::PolicyKind::kCost;
-    pick.seen.resize(seen);
+    pick.scored.resize(seen);
     pick.reason = "a test's";
     return routed;
   }
@@ -44,11 +45,11 @@ struct Logging : testing::Test {
   router::ReplicaStates replicas;
   TokenEstimates estimates;
   ModelQueues queues;
-  control::Outlooks outlooks;
-  std::shared_ptr<const Runtime> runtime = Build({limits, replicas, estimates, queues, outlooks});
+  ScalingHintsByModel scaling_hints;
+  std::shared_ptr<const Runtime> runtime = Build({limits, replicas, estimates, queues, scaling_hints});
 };
 
-TEST_F(Logging, WhatWaitsIsWrittenBeforeItEnds) {
+TEST_F(Logging, QueuedRecordsAreWrittenBeforeItEnds) {
   const std::string state = dir / "";
   {
     RoutingLog log(state);
@@ -60,26 +61,26 @@ TEST_F(Logging, WhatWaitsIsWrittenBeforeItEnds) {
     const auto logged = ParseRoute(line);
     ASSERT_TRUE(logged.ok()) << logged.status() << line;
     EXPECT_EQ((**logged).request, "req_" + std::to_string(lines));
-    EXPECT_EQ((**logged).picks[0].trace.seen.size(), 3u);
+    EXPECT_EQ((**logged).picks[0].trace.scored.size(), 3u);
   }
   EXPECT_EQ(lines, 500);
 }
 
-TEST_F(Logging, WhatIsBeyondItsBoundIsDroppedAndCounted) {
+TEST_F(Logging, RecordsBeyondTheLimitAreDroppedAndCounted) {
   RoutingLog log(dir / "");
-  log.Add(Request("large", RoutingLog::kMaxQueuedBytes / sizeof(router::Seen) + 1));
+  log.Add(Request("large", RoutingLog::kMaxQueuedBytes / sizeof(router::ScoredCandidate) + 1));
   EXPECT_EQ(log.stats().dropped_queue, 1u);
   log.Add(Request("small"));
   EXPECT_TRUE(Soon([&] { return log.stats().written == 1; }));
 }
 
-TEST_F(Logging, WhatTheDiskDoesNotTakeIsDroppedAndCounted) {
+TEST_F(Logging, RecordsThatTheDiskRefusesAreDroppedAndCounted) {
   RoutingLog log(dir / "no/such/folder");
   log.Add(Request("lost"));
   EXPECT_TRUE(Soon([&] { return log.stats().dropped_write == 1; }));
 }
 
-TEST(ParseRoute, WhatIsNoLineOfTheLogIsTold) {
+TEST(ParseRoute, OtherLinesAreAnError) {
   for (const char* line : {"", "{", "[]", "{}", R"({"kind":"route"})", R"({"kind":"route","picks":[{}]})"}) {
     EXPECT_FALSE(ParseRoute(line).ok()) << line;
   }

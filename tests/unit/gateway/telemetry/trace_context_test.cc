@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "conf/hex.h"
+
 namespace gateway::telemetry {
 namespace {
 
@@ -13,8 +15,8 @@ constexpr std::string_view kParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067
 TEST(TraceContext, ReadsAndWritesTraceparent) {
   const auto context = ParseTraceContext(kParent, "rojo=00f067aa0ba902b7, congo@x=t61rcWkgMzE ,,a/b*-_=1");
   ASSERT_TRUE(context);
-  EXPECT_EQ(Hex(context->trace_id), "4bf92f3577b34da6a3ce929d0e0e4736");
-  EXPECT_EQ(Hex(context->span_id), "00f067aa0ba902b7");
+  EXPECT_EQ(conf::Hex(context->trace_id), "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_EQ(conf::Hex(context->span_id), "00f067aa0ba902b7");
   EXPECT_TRUE(context->sampled);
   EXPECT_EQ(context->state, "rojo=00f067aa0ba902b7, congo@x=t61rcWkgMzE ,,a/b*-_=1");
   EXPECT_EQ(RenderTraceparent(*context), kParent);
@@ -117,8 +119,8 @@ TEST(StartTrace, StaysInTheCallersTraceWithASpanOfItsOwn) {
   for (int i = 0; i < 1000; ++i) {
     const TraceContext root = StartTrace({}, Sampler(0));
     EXPECT_FALSE(root.sampled);
-    distinct.insert(Hex(root.trace_id));
-    distinct.insert(Hex(root.span_id));
+    distinct.insert(conf::Hex(root.trace_id));
+    distinct.insert(conf::Hex(root.span_id));
   }
   EXPECT_EQ(distinct.size(), 2000u);
 }

@@ -28,9 +28,9 @@ using std::chrono::seconds;
 class LauncherTest : public testing::Test {
  protected:
   ~LauncherTest() override {
-    std::error_code none;
-    for (const auto& folder : std::filesystem::directory_iterator(dir_ / "state/runs", none)) {
-      for (const Member& member : Members(folder.path().filename())) member.process.Signal(SIGKILL);
+    for (auto& [id, wrapper] : FindRuns(Token())) {
+      for (const Member& member : Members(id)) member.process.Signal(SIGKILL);
+      if (wrapper) wrapper->process.Signal(SIGKILL);
     }
   }
 
@@ -39,8 +39,10 @@ class LauncherTest : public testing::Test {
             .nodes = {{.name = "here"}},
             .first_port = ports_.first(),
             .last_port = ports_.last(),
-            .log_look = milliseconds(20),
-            .leftover_grace = milliseconds(300)};
+            .wrapper = TIDEGATE_RUN_BINARY,
+            .check_interval = milliseconds(20),
+            .leftover_grace = milliseconds(300),
+            .wrapper_patience = milliseconds(300)};
   }
 
   std::string Token() const {
@@ -51,14 +53,18 @@ class LauncherTest : public testing::Test {
   RunRecord Record(const std::string& id) const {
     return ReadRecord(tests::ReadFile(Folder(id) + "/run.json")).value_or(RunRecord{});
   }
-  // What runs of it, by the mark that its processes carry.
-  std::vector<Member> Members(const std::string& id) const {
-    return FindMembers({.id = id, .token = Token(), .log = Log(id)});
+  pid_t Wrapper(const std::string& id) const {
+    if (const RunRecord record = Record(id); record.pid > 0) return record.pid;
+    const auto runs = FindRuns(Token());
+    const auto found = runs.find(id);
+    return found == runs.end() || !found->second ? 0 : found->second->pid;
   }
-  // Those too that carry none, while its first process is there.
-  std::vector<Member> Session(const std::string& id) const {
-    return FindMembers(
-        {.id = id, .token = Token(), .log = Log(id), .leader = Record(id).pid, .session_is_ours = true});
+  RunResult Result(const std::string& id) const {
+    return ReadResultFile(Folder(id) + "/result").value_or(RunResult{});
+  }
+  // The processes below the run's wrapper; without one, those that carry its mark.
+  std::vector<Member> Members(const std::string& id) const {
+    return FindMembers({.id = id, .token = Token(), .log = Log(id), .wrapper = Wrapper(id)});
   }
   std::string Folder(const std::string& id) const { return dir_ / ("state/runs/" + id); }
   std::string Log(const std::string& id) const { return Folder(id) + "/log"; }

@@ -72,7 +72,7 @@ TEST_F(ProcessEnd, StopEndsAllThatTheRunStartedWhereverItWent) {
                               "sleep 100 & setsid sh -c 'sleep 101; :' & env -i sleep 102 >/dev/null 2>&1 & "
                               "echo ready; wait"));
     std::vector<Member> members;
-    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return (members = Session("a")).size() == 5; }));
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return (members = Members("a")).size() == 5; }));
     EXPECT_TRUE((co_await launcher.Stop("a", seconds(10))).ok());
     EXPECT_EQ((co_await StatusOf(launcher, "a")).state, RunState::kStopping);
     EXPECT_TRUE((co_await launcher.Stop("a", seconds(10))).ok());

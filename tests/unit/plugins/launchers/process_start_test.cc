@@ -31,7 +31,7 @@ TEST_F(ProcessStart, RunsTheCommandInASessionOfItsOwnWithNothingOpenButItsLog) {
     EXPECT_EQ(status.owner, "chat");
     EXPECT_EQ(status.log, Log("a"));
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return !LogText("a").empty(); }));
-    const auto members = Session("a");  // by its mark alone it is not seen while it becomes another program
+    const auto members = Members("a");
     EXPECT_THAT(members, Not(IsEmpty()));
     const auto process = gateway::net::ReadProcessStat(members.front().pid);
     EXPECT_EQ(process->session, members.front().pid);
@@ -80,7 +80,7 @@ TEST_F(ProcessStart, TheSameIdStartsOnce) {
     const RunSpec spec = Script("a", "echo began; exec sleep 100");
     for (int i = 0; i < 3; ++i) EXPECT_TRUE((co_await launcher.Start(spec)).ok());
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return !LogText("a").empty(); }));
-    EXPECT_THAT(Session("a"), SizeIs(1));
+    EXPECT_THAT(Members("a"), SizeIs(1));
     co_await MustStop(launcher, "a", seconds(5));
     co_await Until(loop, launcher, "a", RunState::kEnded);
     EXPECT_TRUE((co_await launcher.Start(spec)).ok());  // also one that has ended
@@ -105,7 +105,9 @@ TEST_F(ProcessStart, WhatCanNeverRunIsRefusedInWords) {
       {"not in PATH", {.id = "a", .command = {"no-such-program"}}, "no program no-such-program in PATH (/"},
       {"not executable", {.id = "a", .command = {plain}}, plain + " is not executable"},
       {"a directory", {.id = "a", .command = {dir_.path()}}, dir_.path() + " is not a file"},
-      {"no interpreter", {.id = "a", .command = {script}}, "what its first line names is not"},
+      {"no interpreter",
+       {.id = "a", .command = {script}},
+       "the interpreter that its first line names is not"},
       {"no command", {.id = "a"}, "command is empty"},
       {"no directory",
        {.id = "a", .command = {"true"}, .directory = "/no/such"},

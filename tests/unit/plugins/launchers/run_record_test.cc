@@ -30,12 +30,16 @@ RunRecord Full() {
           .boot = "b",
           .pid = 4'194'303,
           .start_ticks = 1ULL << 60,
+          .cgroup = "/sys/fs/cgroup/tidegate/a",
           .state = RunState::kStopping,
           .since = conf::FromUnixMicros(1'800'000'000'000'001),
           .kill_at = conf::FromUnixMicros(1'800'000'000'000'002),
           .asked = true,
           .exit_code = 3,
-          .why = "because"};
+          .why = "because",
+          .started = conf::FromUnixMicros(1'800'000'000'000'000),
+          .ended = conf::FromUnixMicros(1'800'000'000'000'003),
+          .witness = Witness::kWrapper};
 }
 
 TEST(RunRecord, IsReadAsItWasWritten) {
@@ -49,6 +53,19 @@ TEST(RunRecord, IsReadAsItWasWritten) {
   EXPECT_EQ(read->kill_at, Full().kill_at);
   EXPECT_EQ(read->exit_code, 3);
   EXPECT_EQ(read->signal, std::nullopt);
+  EXPECT_EQ(read->ended, Full().ended);
+  EXPECT_EQ(read->witness, Witness::kWrapper);
+  EXPECT_EQ(WriteRecord(*ReadRecord(WriteRecord(Full(), RecordLayout::kLine))), text);
+}
+
+TEST(RunRecord, OneOfTheVersionWithoutWrappersIsRead) {
+  auto old = nlohmann::ordered_json::parse(WriteRecord(Full()));
+  old["version"] = 1;
+  for (const char* const key : {"wrapped", "cgroup", "started", "ended", "witness"}) old.erase(key);
+  const absl::StatusOr<RunRecord> read = ReadRecord(old.dump());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_FALSE(read->wrapped);
+  EXPECT_EQ(read->pid, Full().pid);
 }
 
 TEST(RunRecord, EveryFieldHasToBeThereAndOfItsType) {
@@ -63,7 +80,7 @@ TEST(RunRecord, EveryFieldHasToBeThereAndOfItsType) {
     const absl::Status refused = ReadRecord(odd.dump()).status();
     EXPECT_THAT(std::string(refused.message()), HasSubstr(key));
   }
-  for (const char* const text : {R"({"version": 2})", R"({"version": -1})", "3", "", "{"})
+  for (const char* const text : {R"({"version": 3})", R"({"version": -1})", "3", "", "{"})
     EXPECT_FALSE(ReadRecord(text).ok()) << text;
   auto range = whole;
   range["port"] = 65'536;

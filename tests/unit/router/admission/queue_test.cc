@@ -25,13 +25,13 @@ constexpr conf::TimePoint kStart{std::chrono::hours(1'000)};
 struct Waiting {
   explicit Waiting(AdmissionSpec spec = {}) : queue(std::move(spec)) {}
 
-  Entered Enter(const std::string& name, Arrival arrival) {
-    const Entered entered = queue.Enter(arrival, now);
-    if (entered.refused == WaitRefusal::kNone) names[entered.ticket] = name;
+  QueuePosition Enter(const std::string& name, Arrival arrival) {
+    const QueuePosition entered = queue.Enter(arrival, now);
+    if (entered.refused == QueueRefusal::kNone) names[entered.ticket] = name;
     return entered;
   }
   std::string Next() {
-    const std::optional<Turn> turn = queue.Next(now);
+    const std::optional<Dispatch> turn = queue.Next(now);
     if (!turn) return "";
     last = turn->ticket;
     return names.at(turn->ticket) + (turn->expired ? " expired" : "");
@@ -68,9 +68,9 @@ TEST(AdmissionQueue, OfATenantTheEarliestDeadlineGoesFirstThenTheFirstCome) {
   EXPECT_THAT(w.All(), ElementsAre("soon", "later", "whenever", "whenever too"));
 }
 
-TEST(AdmissionQueue, WhoYieldsLetsPassWhoIsDueAtMostSoMuchLater) {
+TEST(AdmissionQueue, OrderDelayLetsLaterDeadlinesPassUpToIt) {
   Waiting w;
-  w.Enter("long", {.tenant = "a", .deadline = kStart + seconds(60), .yields = seconds(4)});
+  w.Enter("long", {.tenant = "a", .deadline = kStart + seconds(60), .order_delay = seconds(4)});
   w.now += seconds(3);
   w.Enter("short", {.tenant = "a", .deadline = w.now + seconds(60)});
   w.now += seconds(2);
@@ -80,10 +80,10 @@ TEST(AdmissionQueue, WhoYieldsLetsPassWhoIsDueAtMostSoMuchLater) {
 }
 
 // Work without end of short requests, a tenth more than can be served, holds a long one up for as long as it
-// yields and no longer.
-TEST(AdmissionQueue, WhoYieldsDoesNotStarve) {
+// order_delay and no longer.
+TEST(AdmissionQueue, OrderDelayDoesNotStarve) {
   Waiting w;
-  w.Enter("long", {.tenant = "a", .deadline = kStart + seconds(60), .yields = seconds(4)});
+  w.Enter("long", {.tenant = "a", .deadline = kStart + seconds(60), .order_delay = seconds(4)});
   int before = 0;
   for (; w.now < kStart + seconds(50); w.now += milliseconds(100)) {
     w.Enter("short", {.tenant = "a", .deadline = w.now + seconds(60)});
@@ -95,7 +95,7 @@ TEST(AdmissionQueue, WhoYieldsDoesNotStarve) {
   EXPECT_LE(before, 46);
 }
 
-TEST(AdmissionQueue, WhoFitsGoesFirstAndNobodyIsLookedAtBeyondABound) {
+TEST(AdmissionQueue, TheFirstFittingRequestGoesWithinABoundedScan) {
   Waiting w(Bands({{.name = "high"}, {.name = "low"}}));
   w.Enter("low a", {.tenant = "a", .band = 1});
   w.Enter("high a", {.tenant = "a", .band = 0});
@@ -120,7 +120,7 @@ TEST(AdmissionQueue, WhoFitsGoesFirstAndNobodyIsLookedAtBeyondABound) {
   EXPECT_THAT(w.All(), ElementsAre("high a"));
 }
 
-TEST(AdmissionQueue, TenantsTakeTurnsByWhatTheyWereServedPerWeight) {
+TEST(AdmissionQueue, TenantsAlternateByServicePerWeight) {
   Waiting w;
   for (int i = 0; i < 4; ++i) w.Enter("many", {.tenant = "a", .cost = 10});
   w.Enter("few", {.tenant = "b", .weight = 2, .cost = 10});
@@ -129,7 +129,7 @@ TEST(AdmissionQueue, TenantsTakeTurnsByWhatTheyWereServedPerWeight) {
   EXPECT_THAT(w.All(), ElementsAre("many", "few", "few", "many", "few", "many", "many"));
 }
 
-TEST(AdmissionQueue, WhoComesBackFromIdlingHasSavedNothingUp) {
+TEST(AdmissionQueue, AReturningTenantHasSavedNoService) {
   Waiting w;
   for (int i = 0; i < 100; ++i) w.Enter("busy", {.tenant = "a", .cost = 10});
   for (int i = 0; i < 90; ++i) w.Next();
@@ -139,7 +139,7 @@ TEST(AdmissionQueue, WhoComesBackFromIdlingHasSavedNothingUp) {
                           "busy", "idle before", "busy", "busy", "busy", "busy", "busy", "busy"));
 }
 
-TEST(AdmissionQueue, WhatATurnCostInTruthCountsForTheNext) {
+TEST(AdmissionQueue, TheTrueCostOfADispatchCountsForTheNext) {
   Waiting w;
   for (const char* tenant : {"a", "b"}) {
     for (int i = 0; i < 3; ++i) w.Enter(tenant, {.tenant = tenant, .cost = 10});
@@ -149,7 +149,7 @@ TEST(AdmissionQueue, WhatATurnCostInTruthCountsForTheNext) {
   EXPECT_THAT(w.All(), ElementsAre("b", "b", "b", "a", "a"));
 }
 
-TEST(AdmissionQueue, ATurnThatCouldNotBeUsedIsTakenAgain) {
+TEST(AdmissionQueue, APutBackRequestIsDispatchedAgain) {
   Waiting w;
   w.Enter("a1", {.tenant = "a"});
   w.Enter("b1", {.tenant = "b"});
@@ -161,7 +161,7 @@ TEST(AdmissionQueue, ATurnThatCouldNotBeUsedIsTakenAgain) {
   EXPECT_THAT(w.All(), ElementsAre("a1", "b1", "a2"));
 }
 
-TEST(AdmissionQueue, WhoLeavesIsNotCalled) {
+TEST(AdmissionQueue, ARequestThatLeavesIsNotDispatched) {
   Waiting w;
   const WaitTicket gone = w.Enter("gone", {.tenant = "a", .bytes = 100}).ticket;
   w.Enter("stays", {.tenant = "a"});
@@ -172,7 +172,7 @@ TEST(AdmissionQueue, WhoLeavesIsNotCalled) {
   EXPECT_EQ(w.queue.waiting(), 0u);
 }
 
-TEST(AdmissionQueue, WhoseDeadlineHasPassedIsToldSoAndChargedNothing) {
+TEST(AdmissionQueue, AnExpiredRequestIsReportedAndNotCharged) {
   Waiting w;
   w.Enter("a1", {.tenant = "a", .cost = 50, .deadline = kStart + seconds(1)});
   w.Enter("a2", {.tenant = "a"});
@@ -181,7 +181,7 @@ TEST(AdmissionQueue, WhoseDeadlineHasPassedIsToldSoAndChargedNothing) {
   EXPECT_THAT(w.All(), ElementsAre("a1 expired", "a2", "b1"));
 }
 
-TEST(AdmissionQueue, WhoWaitsKeepsItsPlaceWhenTheBandsChange) {
+TEST(AdmissionQueue, WaitingRequestsKeepTheirPlacesWhenBandsChange) {
   Waiting w(Bands({{.name = "urgent"}, {.name = "old"}, {.name = "batch"}}));
   w.Enter("batch", {.tenant = "a", .band = 2});
   w.Enter("old", {.tenant = "a", .band = 1});
@@ -191,7 +191,7 @@ TEST(AdmissionQueue, WhoWaitsKeepsItsPlaceWhenTheBandsChange) {
   w.queue.Configure({.max_requests = 4, .bands = {{.name = "batch"}, {.name = "new"}}});
   w.queue.PutBack(called, w.now);
   w.Enter("new", {.tenant = "a", .band = 1});
-  EXPECT_EQ(w.Enter("beyond", {.tenant = "b", .band = 1}).refused, WaitRefusal::kQueueFull);
+  EXPECT_EQ(w.Enter("beyond", {.tenant = "b", .band = 1}).refused, QueueRefusal::kQueueFull);
   EXPECT_THAT(w.All(), ElementsAre("batch", "new", "urgent", "old"));
   w.queue.Configure({.bands = {{.name = "batch"}}});
   w.queue.PutBack(w.last, w.now);  // a turn may outlive its band
@@ -201,45 +201,46 @@ TEST(AdmissionQueue, WhoWaitsKeepsItsPlaceWhenTheBandsChange) {
   EXPECT_EQ(w.queue.Bands(w.now).size(), 1u);
 }
 
-TEST(AdmissionQueue, TheStandingsShowEveryTenantsNextOnes) {
+TEST(AdmissionQueue, PositionsShowTheNextRequestsOfEveryTenant) {
   Waiting w;
   for (int i = 0; i < 100; ++i) w.Enter("many", {.tenant = "many", .cost = 10});
   w.Enter("few", {.tenant = "few", .cost = 10});
-  const std::vector<Entered> standings = w.queue.Standings(10, w.now);
+  const std::vector<QueuePosition> standings = w.queue.Positions(10, w.now);
   ASSERT_EQ(standings.size(), 10u);
-  EXPECT_EQ(std::ranges::count(standings, "few", [&](const Entered& e) { return w.names[e.ticket]; }), 1);
-  EXPECT_TRUE(std::ranges::is_sorted(standings, {}, &Entered::ahead));
+  EXPECT_EQ(std::ranges::count(standings, "few", [&](const QueuePosition& e) { return w.names[e.ticket]; }),
+            1);
+  EXPECT_TRUE(std::ranges::is_sorted(standings, {}, &QueuePosition::ahead));
   EXPECT_LE(standings.front().ahead, 1u);
-  EXPECT_EQ(w.queue.Standings(1'000, w.now).size(), 101u);
+  EXPECT_EQ(w.queue.Positions(1'000, w.now).size(), 101u);
 }
 
 TEST(AdmissionQueue, IsBoundedInRequestsAndBytes) {
   Waiting w({.max_requests = 10, .max_bytes = 1'000});
   for (int i = 0; i < 6; ++i) {
-    EXPECT_EQ(w.Enter("a", {.tenant = "a"}).refused, WaitRefusal::kNone);
+    EXPECT_EQ(w.Enter("a", {.tenant = "a"}).refused, QueueRefusal::kNone);
   }
-  EXPECT_EQ(w.Enter("a", {.tenant = "a"}).refused, WaitRefusal::kNone);
-  EXPECT_EQ(w.Enter("a", {.tenant = "a"}).refused, WaitRefusal::kTenantShare);
-  EXPECT_EQ(w.Enter("b", {.tenant = "b", .bytes = 1'001}).refused, WaitRefusal::kQueueFull);
-  EXPECT_EQ(w.Enter("b", {.tenant = "b", .bytes = 900}).refused, WaitRefusal::kNone);
-  EXPECT_EQ(w.Enter("c", {.tenant = "c", .bytes = 101}).refused, WaitRefusal::kQueueFull);
-  EXPECT_EQ(w.Enter("c", {.tenant = "c", .bytes = 100}).refused, WaitRefusal::kNone);
-  EXPECT_EQ(w.Enter("d", {.tenant = "d"}).refused, WaitRefusal::kNone);
-  EXPECT_EQ(w.Enter("e", {.tenant = "e"}).refused, WaitRefusal::kQueueFull);
+  EXPECT_EQ(w.Enter("a", {.tenant = "a"}).refused, QueueRefusal::kNone);
+  EXPECT_EQ(w.Enter("a", {.tenant = "a"}).refused, QueueRefusal::kTenantShare);
+  EXPECT_EQ(w.Enter("b", {.tenant = "b", .bytes = 1'001}).refused, QueueRefusal::kQueueFull);
+  EXPECT_EQ(w.Enter("b", {.tenant = "b", .bytes = 900}).refused, QueueRefusal::kNone);
+  EXPECT_EQ(w.Enter("c", {.tenant = "c", .bytes = 101}).refused, QueueRefusal::kQueueFull);
+  EXPECT_EQ(w.Enter("c", {.tenant = "c", .bytes = 100}).refused, QueueRefusal::kNone);
+  EXPECT_EQ(w.Enter("d", {.tenant = "d"}).refused, QueueRefusal::kNone);
+  EXPECT_EQ(w.Enter("e", {.tenant = "e"}).refused, QueueRefusal::kQueueFull);
   EXPECT_EQ(w.queue.waiting(), 10u);
 }
 
 TEST(AdmissionQueue, OneTenantCannotShutTheOthersOut) {
   Waiting w({.max_requests = 300});
-  while (w.Enter("flood", {.tenant = "flood"}).refused == WaitRefusal::kNone) {
+  while (w.Enter("flood", {.tenant = "flood"}).refused == QueueRefusal::kNone) {
   }
   EXPECT_LE(w.queue.waiting(), 201u);
   for (int tenant = 0; tenant < 20; ++tenant) {
-    EXPECT_EQ(w.Enter("other", {.tenant = fmt::format("t{}", tenant)}).refused, WaitRefusal::kNone);
+    EXPECT_EQ(w.Enter("other", {.tenant = fmt::format("t{}", tenant)}).refused, QueueRefusal::kNone);
   }
 }
 
-TEST(AdmissionQueue, ABandsReservedPlacesAreKeptForIt) {
+TEST(AdmissionQueue, ReservedPlacesOfABandAreKept) {
   AdmissionSpec spec = Bands({{.name = "interactive", .reserved = 0.2}, {.name = "batch"}});
   spec.max_requests = 100;
   Waiting w(spec);
@@ -249,12 +250,12 @@ TEST(AdmissionQueue, ABandsReservedPlacesAreKeptForIt) {
   EXPECT_EQ(w.queue.waiting(), 80u);
   for (int tenant = 0; tenant < 20; ++tenant) {
     EXPECT_EQ(w.Enter("urgent", {.tenant = fmt::format("t{}", tenant), .band = 0}).refused,
-              WaitRefusal::kNone);
+              QueueRefusal::kNone);
   }
-  EXPECT_EQ(w.Enter("urgent", {.tenant = "more", .band = 0}).refused, WaitRefusal::kQueueFull);
+  EXPECT_EQ(w.Enter("urgent", {.tenant = "more", .band = 0}).refused, QueueRefusal::kQueueFull);
 }
 
-TEST(AdmissionQueue, ALessUrgentBandGetsWhatIsReservedForItAndNobodyStarves) {
+TEST(AdmissionQueue, ALessUrgentBandGetsItsReservedShare) {
   AdmissionSpec spec = Bands({{.name = "interactive"}, {.name = "batch", .reserved = 0.25}});
   spec.max_requests = 10'000;
   Waiting w(spec);
@@ -270,7 +271,7 @@ TEST(AdmissionQueue, ALessUrgentBandGetsWhatIsReservedForItAndNobodyStarves) {
   EXPECT_NEAR(batch, 100, 4);
 }
 
-TEST(AdmissionQueue, AReservedShareThatWasLeftUnusedIsNotOwedLater) {
+TEST(AdmissionQueue, AnUnusedReservedShareIsNotOwedLater) {
   AdmissionSpec spec = Bands({{.name = "interactive"}, {.name = "batch", .reserved = 0.25}});
   spec.max_requests = 10'000;
   Waiting w(spec);
@@ -290,35 +291,36 @@ void Drain(Waiting& w, int turns) {
   }
 }
 
-TEST(AdmissionQueue, WhoCannotMakeItsDeadlineIsRefusedAtOnceAndToldWhenToComeBack) {
+TEST(AdmissionQueue, AnUnreachableDeadlineIsRefusedAtOnceWithARetryTime) {
   Waiting w;
   for (int i = 0; i < 400; ++i) w.Enter("a", {.tenant = "a"});
   EXPECT_EQ(w.Enter("unknown pace", {.tenant = "a", .deadline = kStart + milliseconds(1)}).refused,
-            WaitRefusal::kNone);
+            QueueRefusal::kNone);
   Drain(w, 200);
-  const Entered late = w.Enter("late", {.tenant = "b", .cost = 150, .deadline = w.now + seconds(1)});
-  EXPECT_EQ(late.refused, WaitRefusal::kTooLate);
+  const QueuePosition late = w.Enter("late", {.tenant = "b", .cost = 150, .deadline = w.now + seconds(1)});
+  EXPECT_EQ(late.refused, QueueRefusal::kTooLate);
   EXPECT_NEAR(conf::ToSeconds(late.expected_wait), 0.5, 0.05);
-  const Entered in_time = w.Enter("in time", {.tenant = "b", .cost = 150, .deadline = w.now + seconds(2)});
-  EXPECT_EQ(in_time.refused, WaitRefusal::kNone);
+  const QueuePosition in_time =
+      w.Enter("in time", {.tenant = "b", .cost = 150, .deadline = w.now + seconds(2)});
+  EXPECT_EQ(in_time.refused, QueueRefusal::kNone);
   EXPECT_NEAR(conf::ToSeconds(in_time.expected_wait), 1.5, 0.05);
 }
 
-TEST(AdmissionQueue, TheExpectedWaitIsThatOfAFairShare) {
+TEST(AdmissionQueue, TheExpectedWaitFollowsTheFairShare) {
   Waiting w;
   for (int i = 0; i < 500; ++i) w.Enter("flood", {.tenant = "flood"});
   Drain(w, 100);
-  const Entered small = w.Enter("small", {.tenant = "small"});
+  const QueuePosition small = w.Enter("small", {.tenant = "small"});
   EXPECT_LE(small.expected_wait, milliseconds(20));
   EXPECT_LE(small.ahead, 2u);
-  const Entered last = w.Enter("flood", {.tenant = "flood"});
+  const QueuePosition last = w.Enter("flood", {.tenant = "flood"});
   EXPECT_NEAR(conf::ToSeconds(last.expected_wait), 4.01, 0.05);
-  const std::optional<Entered> standing = w.queue.StandingOf(last.ticket, w.now);
+  const std::optional<QueuePosition> standing = w.queue.PositionOf(last.ticket, w.now);
   ASSERT_TRUE(standing);
   EXPECT_NEAR(standing->ahead, 401, 2);
 }
 
-TEST(AdmissionQueue, APaceThatStallsSinks) {
+TEST(AdmissionQueue, AStalledPaceFalls) {
   Waiting w;
   for (int i = 0; i < 300; ++i) w.Enter("a", {.tenant = "a"});
   Drain(w, 100);
@@ -330,7 +332,7 @@ TEST(AdmissionQueue, APaceThatStallsSinks) {
   EXPECT_EQ(w.queue.DrainPerSecond(w.now + std::chrono::hours(1)), before) << "idling is not slowness";
 }
 
-TEST(AdmissionQueue, IdleTenantsAreForgottenOnceTheyAreOwedNothing) {
+TEST(AdmissionQueue, IdleTenantsAreForgottenOnceTheyHaveNoLead) {
   Waiting w;
   for (int i = 0; i < 100'000; ++i) {
     w.Enter("x", {.tenant = fmt::format("t{}", i)});
@@ -341,7 +343,7 @@ TEST(AdmissionQueue, IdleTenantsAreForgottenOnceTheyAreOwedNothing) {
 
 // Sheng et al. bound what two backlogged tenants' service may differ by, whatever they send: twice the
 // dearest turn.
-TEST(AdmissionQueueProperty, BackloggedTenantsAreServedAlikeWhateverTheySend) {
+TEST(AdmissionQueueProperty, BackloggedTenantsGetEqualServiceWhateverTheySend) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     scheduler::Rng rng(seed);
     AdmissionQueue queue({.max_requests = 100'000, .max_bytes = uint64_t{1} << 40});
@@ -359,13 +361,14 @@ TEST(AdmissionQueueProperty, BackloggedTenantsAreServedAlikeWhateverTheySend) {
         for (int i = 0; waiting[t] < 5 || i < more; ++i) {
           const double cost = 1 + static_cast<double>(rng.Uniform(t == 0 ? 2'000 : 200));
           dearest = std::max(dearest, cost);
-          const Entered in = queue.Enter({.tenant = tenants[t], .weight = weights[t], .cost = cost}, now);
-          ASSERT_EQ(in.refused, WaitRefusal::kNone);
+          const QueuePosition in =
+              queue.Enter({.tenant = tenants[t], .weight = weights[t], .cost = cost}, now);
+          ASSERT_EQ(in.refused, QueueRefusal::kNone);
           who[in.ticket] = {t, cost};
           ++waiting[t];
         }
       }
-      const Turn turn = *queue.Next(now);
+      const Dispatch turn = *queue.Next(now);
       const auto [t, cost] = who.at(turn.ticket);
       --waiting[t];
       if (rng.Uniform(10) == 0) {
@@ -400,18 +403,18 @@ TEST(AdmissionQueueProperty, NothingIsLostOrCountedTwiceFromManyShards) {
         switch (rng.Uniform(4)) {
           case 0:
           case 1: {
-            const Entered in = queue.Enter({.tenant = tenant,
-                                            .band = static_cast<uint32_t>(rng.Uniform(3)),
-                                            .cost = 1.0 + static_cast<double>(rng.Uniform(100)),
-                                            .bytes = rng.Uniform(500)},
-                                           now);
-            if (in.refused != WaitRefusal::kNone) break;
+            const QueuePosition in = queue.Enter({.tenant = tenant,
+                                                  .band = static_cast<uint32_t>(rng.Uniform(3)),
+                                                  .cost = 1.0 + static_cast<double>(rng.Uniform(100)),
+                                                  .bytes = rng.Uniform(500)},
+                                                 now);
+            if (in.refused != QueueRefusal::kNone) break;
             ++inside;
             own.push_back(in.ticket);
             break;
           }
           case 2:
-            if (const std::optional<Turn> turn = queue.Next(now)) {
+            if (const std::optional<Dispatch> turn = queue.Next(now)) {
               if (rng.Uniform(4) == 0) {
                 queue.PutBack(turn->ticket, now);
               } else {
@@ -431,7 +434,8 @@ TEST(AdmissionQueueProperty, NothingIsLostOrCountedTwiceFromManyShards) {
   uint32_t left = 0;
   for (const BandState& band : queue.Bands(kStart + seconds(30))) left += band.waiting;
   EXPECT_EQ(left, queue.waiting());
-  while (const std::optional<Turn> turn = queue.Next(kStart + seconds(30))) queue.Leave(turn->ticket, kStart);
+  while (const std::optional<Dispatch> turn = queue.Next(kStart + seconds(30)))
+    queue.Leave(turn->ticket, kStart);
   for (const BandState& band : queue.Bands(kStart)) {
     EXPECT_EQ(band.waiting, 0u);
     EXPECT_EQ(band.bytes, 0u);

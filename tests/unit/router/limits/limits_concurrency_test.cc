@@ -26,8 +26,8 @@ void RunThreads(auto body) {
   for (int i = 0; i < kThreads; ++i) threads.emplace_back([&body, i] { body(i); });
 }
 
-Ask Tokens(int64_t n) {
-  Ask ask;
+ReserveRequest Tokens(int64_t n) {
+  ReserveRequest ask;
   ask.output_tokens_bound = n;
   return ask;
 }
@@ -49,7 +49,7 @@ TEST(ExactLimits, ThreadsTogetherAdmitTheLimitInEachMinuteAndNotOneMore) {
       // In the first two phases of each minute a part of it, then as much as there is.
       const int tries = phase % 4 < 2 ? 300 : 12'000;
       for (int i = 0; i < tries; ++i) {
-        Outcome outcome = Reserve(node, {}, Tokens(3), now);
+        ReserveResult outcome = Reserve(node, {}, Tokens(3), now);
         Grant* grant = std::get_if<Grant>(&outcome);
         if (grant == nullptr) continue;
         if (i % 3 == 0) {
@@ -61,7 +61,7 @@ TEST(ExactLimits, ThreadsTogetherAdmitTheLimitInEachMinuteAndNotOneMore) {
       }
       // One token at a time until nothing fits: the limit is used to the last token.
       while (phase % 4 >= 2) {
-        Outcome outcome = Reserve(node, {}, Tokens(1), now);
+        ReserveResult outcome = Reserve(node, {}, Tokens(1), now);
         Grant* grant = std::get_if<Grant>(&outcome);
         if (grant == nullptr) break;
         grant->reservation.Settle({.output = 1});
@@ -90,8 +90,8 @@ TEST(ExactLimits, ConcurrencyIsNeverExceededAndEveryPermitComesBack) {
   std::atomic<bool> exceeded = false;
   RunThreads([&](int) {
     for (int i = 0; i < 20'000; ++i) {
-      Outcome a = Reserve(node, {}, Tokens(1), kNow);
-      Outcome b = Reserve(node, {}, Tokens(1), kNow);
+      ReserveResult a = Reserve(node, {}, Tokens(1), kNow);
+      ReserveResult b = Reserve(node, {}, Tokens(1), kNow);
       const int64_t mine = std::holds_alternative<Grant>(a) + std::holds_alternative<Grant>(b);
       if (running.fetch_add(mine) + mine > kPermits) exceeded = true;
       granted += mine;
@@ -104,7 +104,7 @@ TEST(ExactLimits, ConcurrencyIsNeverExceededAndEveryPermitComesBack) {
   EXPECT_EQ(tree.Snapshot(kNow).front().reserved, 0);
 }
 
-TEST(ExactLimits, ARequestThatAnotherLimitRefusesIsSeenByNobody) {
+TEST(ExactLimits, ARequestRefusedByOneLimitIsNeverVisibleInAnother) {
   // Half of the threads are always refused by their own key, after the organisation would have admitted them.
   // The others together need exactly the organisation's limit: a charge that was visible even shortly would
   // refuse one.
@@ -117,7 +117,7 @@ TEST(ExactLimits, ARequestThatAnotherLimitRefusesIsSeenByNobody) {
   RunThreads([&](int thread) {
     const NodeRef node = tree.Resolve(thread % 2 == 0 ? "acme/open" : "acme/closed");
     for (int i = 0; i < 30'000; ++i) {
-      const Outcome outcome = Reserve(node, {}, Tokens(1), kNow);
+      const ReserveResult outcome = Reserve(node, {}, Tokens(1), kNow);
       const bool admitted = std::holds_alternative<Grant>(outcome);
       if (admitted != (thread % 2 == 0)) ++refused;
     }
@@ -154,7 +154,7 @@ TEST(ExactLimits, SurviveReloadsKeysAndReadersUnderLoad) {
       now += std::chrono::milliseconds(random() % 20);
       NodeRef node = tree.Resolve("acme/team/k" + std::to_string(thread));
       if (!node) node = tree.Resolve("acme/team");
-      Outcome outcome = Reserve(node, model, Tokens(static_cast<int64_t>(random() % 5)), now);
+      ReserveResult outcome = Reserve(node, model, Tokens(static_cast<int64_t>(random() % 5)), now);
       if (Grant* grant = std::get_if<Grant>(&outcome)) open.push_back(std::move(grant->reservation));
       Rates(node, model, now);
       if (open.size() > 10) {

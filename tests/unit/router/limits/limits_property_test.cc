@@ -162,14 +162,14 @@ class World {
   void TryOne() {
     const std::string& leaf = leaves_[static_cast<size_t>(Below(static_cast<int64_t>(leaves_.size())))];
     const auto model = static_cast<size_t>(Below(3));
-    Ask ask;
+    ReserveRequest ask;
     ask.price = kPrice;
     ask.input_tokens_est = Below(300);
     ask.model_max_output = Below(2) == 0 ? 0 : 800;
     ask.output_tokens_default = Below(2) == 0 ? 0 : 200;
     if (Below(2) == 0) ask.output_tokens_bound = Below(500);
     const NodeRef node = tree_.Resolve(leaf);
-    Outcome outcome = Reserve(node, models_[model], ask, now_);
+    ReserveResult outcome = Reserve(node, models_[model], ask, now_);
     if (Grant* grant = std::get_if<Grant>(&outcome)) {
       Admit(leaf, kModels[model], std::move(*grant), ask);
       return;
@@ -180,7 +180,7 @@ class World {
     const bool exact = no.retry == Retry::kAtPeriodEnd || no.limit.ends_with("_per_minute");
     if (no.retry == Retry::kNever || !exact || Below(4) != 0) return;
     now_ += no.retry_after;
-    Outcome again = Reserve(node, models_[model], ask, now_);
+    ReserveResult again = Reserve(node, models_[model], ask, now_);
     if (Grant* grant = std::get_if<Grant>(&again)) {
       Admit(leaf, kModels[model], std::move(*grant), ask);
     } else {
@@ -190,7 +190,7 @@ class World {
     }
   }
 
-  void Admit(const std::string& leaf, const std::string& model, Grant grant, const Ask& ask) {
+  void Admit(const std::string& leaf, const std::string& model, Grant grant, const ReserveRequest& ask) {
     ++granted_;
     const Reservation& r = grant.reservation;
     if (grant.output_cap) EXPECT_EQ(*grant.output_cap, r.output_tokens());
@@ -255,7 +255,7 @@ class World {
   int64_t refused_ = 0;
 };
 
-TEST(ExactLimits, NoWindowOrPeriodEverHoldsMoreThanItsLimitAndNothingLeaks) {
+TEST(ExactLimits, NoWindowOrPeriodExceedsItsLimitAndNothingLeaks) {
   int64_t granted = 0;
   int64_t refused = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {

@@ -25,7 +25,7 @@ TEST(RateStatus, NamesTheTightestLimitsOfThePath) {
                                           {Dimension::kConcurrency, 1}}}})
           .ok());
   const NodeRef key = tree.Resolve("acme/key");
-  Ask ask;
+  ReserveRequest ask;
   ask.input_tokens_est = 100;
   ask.output_tokens_bound = 100;
   auto outcome = Reserve(key, tree.Model("big"), ask, now);
@@ -40,7 +40,7 @@ TEST(RateStatus, NamesTheTightestLimitsOfThePath) {
   EXPECT_EQ(Rates(key, {}, now + 61s).requests->reset, 0s);
 }
 
-TEST(RateStatus, IsSilentAboutWhatIsUnlimited) {
+TEST(RateStatus, OmitsUnlimitedDimensions) {
   LimitTree tree;
   ASSERT_TRUE(tree.Update(std::vector<NodeSpec>{{"acme", {{Dimension::kBudget, 5, Period::kDay}}}}).ok());
   const RateStatus status = Rates(tree.Resolve("acme"), {}, conf::TimePoint(5s));

@@ -21,14 +21,14 @@ class Reservations : public testing::Test {
     EXPECT_TRUE(tree_.Update(specs).ok());
     return tree_.Resolve(leaf);
   }
-  static Grant Granted(Outcome outcome) {
+  static Grant Granted(ReserveResult outcome) {
     if (auto* refusal = std::get_if<Refusal>(&outcome)) {
       ADD_FAILURE() << refusal->Message();
       return {};
     }
     return std::get<Grant>(std::move(outcome));
   }
-  static Refusal Refused(Outcome outcome) {
+  static Refusal Refused(ReserveResult outcome) {
     EXPECT_TRUE(std::holds_alternative<Refusal>(outcome)) << "was granted";
     return std::holds_alternative<Refusal>(outcome) ? std::get<Refusal>(std::move(outcome)) : Refusal();
   }
@@ -43,16 +43,16 @@ class Reservations : public testing::Test {
   LimitTree tree_;
 };
 
-Ask Bounded(int64_t input, int64_t output) {
-  Ask ask;
+ReserveRequest Bounded(int64_t input, int64_t output) {
+  ReserveRequest ask;
   ask.input_tokens_est = input;
   ask.output_tokens_bound = output;
   ask.price = kPrice;
   return ask;
 }
 
-Ask Unbounded(int64_t input, int64_t model_max) {
-  Ask ask;
+ReserveRequest Unbounded(int64_t input, int64_t model_max) {
+  ReserveRequest ask;
   ask.input_tokens_est = input;
   ask.model_max_output = model_max;
   ask.price = kPrice;
@@ -120,7 +120,7 @@ TEST_F(Reservations, AForwardedRequestKeepsItsCountWhenItIsRefunded) {
   EXPECT_EQ(Used("acme/search/key", "concurrency"), 0);
 }
 
-TEST_F(Reservations, MovingOneRefundsOnlyWhatIsReplaced) {
+TEST_F(Reservations, MovingOneRefundsOnlyTheReplacedOne) {
   const NodeRef key = Tree({{"acme/search/key", {{Dimension::kConcurrency, 5}}}});
   Reservation a = Granted(Reserve(key, {}, Bounded(1, 1), kNow)).reservation;
   Reservation b = Granted(Reserve(key, {}, Bounded(1, 1), kNow)).reservation;
@@ -133,7 +133,7 @@ TEST_F(Reservations, MovingOneRefundsOnlyWhatIsReplaced) {
   EXPECT_EQ(Used("acme/search/key", "concurrency"), 0);
 }
 
-TEST_F(Reservations, NoMaxTokensIsDemandedAndTheRoomThatIsLeftIsTheBound) {
+TEST_F(Reservations, ARequestWithoutABoundGetsTheRemainingCapacityAsItsBound) {
   const NodeRef key = Tree({{"acme/search/key", {{Dimension::kTokens, 1000}}}});
   Grant first = Granted(Reserve(key, {}, Unbounded(100, 4096), kNow));
   EXPECT_EQ(first.output_cap, 900);
@@ -172,14 +172,14 @@ TEST_F(Reservations, NoBoundIsSetWhereNoLimitCountsOutput) {
   EXPECT_EQ(Granted(Reserve(key, {}, Unbounded(100, 0), kNow)).output_cap, std::nullopt);
 
   const NodeRef paid = Tree({{"acme/search/key", {{Dimension::kBudget, 0, Period::kDay}}}});
-  Ask free = Unbounded(100, 0);
+  ReserveRequest free = Unbounded(100, 0);
   free.price = {};
   EXPECT_EQ(Granted(Reserve(paid, {}, free, kNow)).output_cap, std::nullopt) << "a free model under a budget";
 }
 
-TEST_F(Reservations, ADefaultBoundLeavesRoomForOthersAndAFloorWaitsForIt) {
+TEST_F(Reservations, ADefaultBoundLeavesCapacityForOthersAndAFloorWaitsForIt) {
   const NodeRef key = Tree({{"acme/search/key", {{Dimension::kTokens, 1000}}}});
-  Ask ask = Unbounded(100, 4096);
+  ReserveRequest ask = Unbounded(100, 4096);
   ask.output_tokens_default = 300;
   ask.output_tokens_floor = 200;
   const Grant a = Granted(Reserve(key, {}, ask, kNow));
@@ -197,7 +197,7 @@ TEST_F(Reservations, ADefaultBoundLeavesRoomForOthersAndAFloorWaitsForIt) {
 
 TEST_F(Reservations, SeveralChoicesEachTakeTheirBound) {
   const NodeRef key = Tree({{"acme/search/key", {{Dimension::kTokens, 1000}}}});
-  Ask ask = Unbounded(100, 4096);
+  ReserveRequest ask = Unbounded(100, 4096);
   ask.choices = 4;
   EXPECT_EQ(Granted(Reserve(key, {}, ask, kNow)).output_cap, 225);
   ask.output_tokens_bound = 226;
@@ -206,7 +206,7 @@ TEST_F(Reservations, SeveralChoicesEachTakeTheirBound) {
   Granted(Reserve(key, {}, ask, kNow));
 }
 
-TEST_F(Reservations, SixHundredTokensDoNotFitThroughAHundred) {
+TEST_F(Reservations, ARequestLargerThanItsLimitIsRefusedForGood) {
   const NodeRef key = Tree({{"acme/search/key", {{Dimension::kTokens, 100}}}});
   const Refusal no = Refused(Reserve(key, {}, Bounded(63, 600), kNow));
   EXPECT_EQ(no.limit, "tokens_per_minute");
@@ -242,7 +242,7 @@ TEST_F(Reservations, ASpentBudgetComesBackWithItsNextPeriod) {
   Granted(Reserve(key, {}, Bounded(200, 0), kNow + no.retry_after));
 }
 
-TEST_F(Reservations, ABudgetThatIsOnlyReservedIsWorthWaitingFor) {
+TEST_F(Reservations, ABudgetThatIsReservedButNotSpentIsRetriedSoon) {
   const NodeRef key = Tree({{"acme/search/key", {{Dimension::kBudget, 1000, Period::kDay}}}});
   Grant running = Granted(Reserve(key, {}, Bounded(900, 0), kNow));
   EXPECT_EQ(Refused(Reserve(key, {}, Bounded(200, 0), kNow)).retry, Retry::kAfter);
@@ -250,12 +250,12 @@ TEST_F(Reservations, ABudgetThatIsOnlyReservedIsWorthWaitingFor) {
   Granted(Reserve(key, {}, Bounded(200, 0), kNow));
 }
 
-TEST_F(Reservations, ABudgetOfDevicesIsUsedUpAsTimePassesAndAsksOnlyWhatHoldsThem) {
+TEST_F(Reservations, ADeviceBudgetIsUsedUpByTimeAndAppliesToItsHoldersOnly) {
   const NodeRef key = Tree(
       {{"acme", {{Dimension::kDeviceBudget, 7'200'000, Period::kDay, "", "h100"}}}, {"acme/search/key", {}}});
   const std::vector<std::string> h100 = {"ascend-910b", "h100"};
   const std::vector<std::string> ascend = {"ascend-910b"};
-  Ask ask = Bounded(10, 10);
+  ReserveRequest ask = Bounded(10, 10);
   ask.devices = h100;
   ChargeDevices(key, ModelRef::kUnnamed, "ascend-910b", 7'200'000, kNow, kNow);
   ChargeDevices(key, ModelRef::kUnnamed, "h100", 7'199'999, kNow - 1min, kNow);
@@ -282,10 +282,10 @@ TEST_F(Reservations, ABudgetOfDevicesIsUsedUpAsTimePassesAndAsksOnlyWhatHoldsThe
   EXPECT_EQ(Used("acme", "device_budget_per_day", kNow + no.retry_after), 0) << "it was in yesterday's";
 }
 
-TEST_F(Reservations, ABudgetOfAllDevicesOfOneModelIsThatModelsAlone) {
+TEST_F(Reservations, ADeviceBudgetOfOneModelCountsThatModelOnly) {
   const NodeRef key = Tree({{"acme/search/key", {{Dimension::kDeviceBudget, 1000, Period::kDay, "large"}}}});
   const std::vector<std::string> kinds = {"h100"};
-  Ask ask = Bounded(10, 10);
+  ReserveRequest ask = Bounded(10, 10);
   ask.devices = kinds;
   ChargeDevices(key, tree_.Model("large"), "h100", 600, kNow, kNow);
   ChargeDevices(key, tree_.Model("large"), "ascend-910b", 600, kNow, kNow);
@@ -296,7 +296,7 @@ TEST_F(Reservations, ABudgetOfAllDevicesOfOneModelIsThatModelsAlone) {
   EXPECT_FALSE(DevicesUsedUp(key, kinds, kNow)) << "jobs are no model's";
 }
 
-TEST_F(Reservations, AStreamOverMidnightIsPaidByTheDayItBeganIn) {
+TEST_F(Reservations, AStreamOverMidnightIsPaidByTheDayOnWhichItBegan) {
   const NodeRef key = Tree({{"acme/search/key", {{Dimension::kBudget, 1000, Period::kDay}}}});
   const conf::TimePoint midnight = *conf::ParseTime("2026-11-21");
   Grant late = Granted(Reserve(key, {}, Bounded(900, 0), midnight - 1s));

@@ -42,7 +42,7 @@ StoreState Open() {
   return state;
 }
 
-TEST(ShareGrant, GivesWhatNobodyHoldsAndAsksTheHolderForTheRest) {
+TEST(ShareGrant, GrantsFreeCapacityAndAsksHoldersForTheRest) {
   StoreState store = Open();
   EXPECT_EQ(GrantShare(store, ClaimOf("a", 1, 0, 100), kNow).share, 100);
   const ShareGrant b = GrantShare(store, ClaimOf("b", 1, 0, 100), kNow);
@@ -104,7 +104,7 @@ TEST(ShareGrant, ADeadGatewaysShareIsFreedAfterTtlAndWindow) {
   EXPECT_EQ(GrantShare(store, ClaimOf("b", 67, 0, 100), kNow + 66s).share, 100);
 }
 
-TEST(ShareGrant, AStoreThatNobodyReachedForLongHandsNothingOutBeforeAllAreBack) {
+TEST(ShareGrant, AStoreUnreachableForLongGrantsNothingBeforeAllGatewaysAreBack) {
   StoreState store = Open();
   GrantShare(store, ClaimOf("a", 1, 0, 100), kNow);
   GrantShare(store, ClaimOf("b", 1, 0, 100), kNow);
@@ -114,7 +114,7 @@ TEST(ShareGrant, AStoreThatNobodyReachedForLongHandsNothingOutBeforeAllAreBack) 
   EXPECT_EQ(GrantShare(store, ClaimOf("a", 2, 100, 100), kNow + 5min + 1s).share, 100);
 }
 
-TEST(ShareGrant, AnEmptyStoreRegistersWhatIsHeldBeforeItGivesMore) {
+TEST(ShareGrant, AnEmptyStoreRegistersHeldSharesBeforeItGrantsMore) {
   StoreState store;
   ShareGrant a = GrantShare(store, ClaimOf("a", 9, 60, 100), kNow);
   EXPECT_TRUE(a.recovering);
@@ -127,7 +127,7 @@ TEST(ShareGrant, AnEmptyStoreRegistersWhatIsHeldBeforeItGivesMore) {
   EXPECT_EQ(c.share, 10);
 }
 
-TEST(ShareGrant, WhoReturnsAfterItsShareWasGivenAwayComesDown) {
+TEST(ShareGrant, AGatewayThatReturnsAfterItsShareWasGivenAwayShrinks) {
   StoreState store = Open();
   GrantShare(store, ClaimOf("a", 1, 0, 100), kNow);
   for (uint64_t s = 1; s <= 70; ++s) {
@@ -247,9 +247,9 @@ class Cluster {
 
   void Traffic(Gateway& gateway) {
     for (int64_t i = Below(gateway.appetite + 1); i > 0; --i) {
-      Ask ask;
+      ReserveRequest ask;
       ask.output_tokens_bound = 1 + Below(9);
-      Outcome outcome = Reserve(gateway.node, {}, ask, now_);
+      ReserveResult outcome = Reserve(gateway.node, {}, ask, now_);
       if (Grant* grant = std::get_if<Grant>(&outcome)) {
         grant->reservation.Settle({.output = *ask.output_tokens_bound});
         admitted_.emplace_back(now_, *ask.output_tokens_bound);
@@ -347,7 +347,7 @@ void RunClusters(const LimitSpec& spec, const SharePolicy& policy, const Cluster
   }
 }
 
-TEST(SharedLimits, UseMostOfTheCapacityWhenAllIsWell) {
+TEST(SharedLimits, UseMostOfTheCapacityWithoutFailures) {
   RunClusters(kTokensPerMinute, {}, {}, 15'000);  // 20,000 tokens in 20 minutes at most
 }
 
@@ -375,7 +375,7 @@ TEST(SharedLimits, ABudgetIsExactAcrossDeathsAndItsNextPeriod) {
   RunClusters(budget, {}, {.crashes = true, .late_messages = true}, 1'000);
 }
 
-TEST(ShareHolder, ClosesOnlyWhenToldToAndSaysThatItIsStale) {
+TEST(ShareHolder, FailsClosedOnlyIfConfiguredAndReportsThatItIsStale) {
   for (const OnLoss on_loss : {OnLoss::kKeepShare, OnLoss::kFailClosed}) {
     SharePolicy policy;
     policy.on_loss = on_loss;
@@ -389,8 +389,8 @@ TEST(ShareHolder, ClosesOnlyWhenToldToAndSaysThatItIsStale) {
     gateway.holder->Tick(kNow + 5s);
     EXPECT_TRUE(gateway.holder->Stale(kNow + 5s));
     EXPECT_EQ(gateway.holder->share(), on_loss == OnLoss::kKeepShare ? 1000 : 0);
-    const bool admits =
-        std::holds_alternative<Grant>(Reserve(gateway.node, {}, Ask{.output_tokens_bound = 1}, kNow + 5s));
+    const bool admits = std::holds_alternative<Grant>(
+        Reserve(gateway.node, {}, ReserveRequest{.output_tokens_bound = 1}, kNow + 5s));
     EXPECT_EQ(admits, on_loss == OnLoss::kKeepShare);
   }
 }
@@ -424,7 +424,7 @@ TEST(ShareHolder, ARestartedGatewayTakesItsBudgetUpWhereItsLedgerLeftIt) {
   EXPECT_TRUE(again.first);
   EXPECT_EQ(again.held, 400);
   after.holder->Apply(GrantShare(store, again, kNow + 10min), again.seq, kNow + 10min);
-  Ask ask;
+  ReserveRequest ask;
   ask.output_tokens_bound = 601;
   EXPECT_TRUE(std::holds_alternative<Refusal>(Reserve(after.node, {}, ask, kNow + 10min)));
   ask.output_tokens_bound = 600;
@@ -432,7 +432,7 @@ TEST(ShareHolder, ARestartedGatewayTakesItsBudgetUpWhereItsLedgerLeftIt) {
 }
 
 // One after the other or side by side: what counts for concurrency is how many are there at once.
-TEST(ShareHolder, AsksForConcurrencyByTheMostAtOnceAndNotByHowManyCame) {
+TEST(ShareHolder, ClaimsConcurrencyByItsPeakNotByTheNumberOfRequests) {
   const LimitSpec concurrency{Dimension::kConcurrency, 100};
   Gateway gateway("a", concurrency, {}, 1, kNow);
   StoreState store = Open();
@@ -441,7 +441,9 @@ TEST(ShareHolder, AsksForConcurrencyByTheMostAtOnceAndNotByHowManyCame) {
     EXPECT_TRUE(gateway.holder->Apply(GrantShare(store, claim, kNow), claim.seq, kNow));
     return claim.want;
   };
-  const auto begin = [&] { return std::get<Grant>(Reserve(gateway.node, {}, Ask{}, kNow)).reservation; };
+  const auto begin = [&] {
+    return std::get<Grant>(Reserve(gateway.node, {}, ReserveRequest{}, kNow)).reservation;
+  };
   exchange();
   ASSERT_EQ(gateway.holder->share(), 100);
 
@@ -460,13 +462,13 @@ TEST(ShareHolder, AsksForConcurrencyByTheMostAtOnceAndNotByHowManyCame) {
   EXPECT_EQ(exchange(), 0);
   for (int i = 0; i < 100; ++i) running.push_back(begin());
   for (int i = 0; i < 7; ++i)
-    EXPECT_TRUE(std::holds_alternative<Refusal>(Reserve(gateway.node, {}, Ask{}, kNow)));
+    EXPECT_TRUE(std::holds_alternative<Refusal>(Reserve(gateway.node, {}, ReserveRequest{}, kNow)));
   EXPECT_EQ(exchange(), 100) << "never more than there is";
 }
 
 // Two gateways share the places of one limit: `a` serves one short request after the other, thousands of
 // them, and `b` as many at once as it may. The places follow to where they are in use.
-TEST(SharedLimits, PlacesFollowThoseWhoUseThemThoughOthersServeMoreRequests) {
+TEST(SharedLimits, ConcurrencyFollowsUseNotTheNumberOfRequests) {
   constexpr int64_t kPlaces = 100;
   const LimitSpec concurrency{Dimension::kConcurrency, kPlaces};
   Gateway a("a", concurrency, {}, 1, kNow);
@@ -477,14 +479,14 @@ TEST(SharedLimits, PlacesFollowThoseWhoUseThemThoughOthersServeMoreRequests) {
   for (int round = 0; round < 20; ++round) {
     now += 100ms;
     for (int i = 0; i < 500; ++i) {
-      Outcome one = Reserve(a.node, {}, Ask{}, now);
+      ReserveResult one = Reserve(a.node, {}, ReserveRequest{}, now);
       if (Grant* grant = std::get_if<Grant>(&one)) {
         ASSERT_LT(static_cast<int64_t>(running.size()), kPlaces) << "more at once than the limit";
         grant->reservation.Settle({});
       }
     }
     while (running.size() < 90) {
-      Outcome one = Reserve(b.node, {}, Ask{}, now);
+      ReserveResult one = Reserve(b.node, {}, ReserveRequest{}, now);
       Grant* grant = std::get_if<Grant>(&one);
       if (grant == nullptr) break;
       running.push_back(std::move(grant->reservation));

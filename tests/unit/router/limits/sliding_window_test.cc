@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kNow = 1'795'000'000;
 
-TEST(SlidingWindow, CountsWhatCameInTheLastSixtySeconds) {
+TEST(SlidingWindow, CountsTheLastSixtySeconds) {
   SlidingWindow w;
   w.Add(kNow, 5);
   w.Add(kNow + 30, 7);
@@ -32,7 +32,7 @@ TEST(SlidingWindow, GivesBackToTheSecondThatWasCharged) {
   EXPECT_EQ(w.Total(kNow + 61), 10);
 }
 
-TEST(SlidingWindow, ForgetsARefundOfWhatHasLeft) {
+TEST(SlidingWindow, IgnoresARefundOfAChargeThatHasLeft) {
   SlidingWindow w;
   w.Add(kNow, 100);
   w.Add(kNow + 61, 10);
@@ -48,7 +48,7 @@ TEST(SlidingWindow, NeverGoesBackInTime) {
   EXPECT_EQ(w.Total(kNow), 2);
 }
 
-TEST(SlidingWindow, SaysWhenRoomComes) {
+TEST(SlidingWindow, SaysWhenCapacityIsFreed) {
   SlidingWindow w;
   EXPECT_EQ(w.SecondWhenEmpty(), 0);
   w.Add(kNow, 5);

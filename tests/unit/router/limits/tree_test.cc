@@ -16,8 +16,8 @@ using testing::HasSubstr;
 
 const conf::TimePoint kNow = *conf::ParseTime("2026-11-20T08:30:00Z");
 
-Ask OneToken() {
-  Ask ask;
+ReserveRequest OneToken() {
+  ReserveRequest ask;
   ask.output_tokens_bound = 1;
   ask.price.output = 1'000'000;
   return ask;
@@ -33,20 +33,20 @@ absl::Status Update(LimitTree& tree, std::vector<NodeSpec> nodes) {
   return tree.Update(nodes);
 }
 
-TEST(LimitTree, RefusesSpecsThatMeanNothingAndNamesThem) {
+TEST(LimitTree, RefusesInvalidSpecsAndNamesThem) {
   struct Case {
     std::vector<NodeSpec> nodes;
     const char* message;
   };
   const Case cases[] = {
-      {{{"", {}}}, "limits of \"\": a path is names joined by single slashes"},
-      {{{"a//b", {}}}, "limits of \"a//b\": a path"},
-      {{{"a/", {}}}, "limits of \"a/\": a path"},
-      {{{"a", {{Dimension::kTokens, -1}}}}, "tokens_per_minute is -1, it must be between 0"},
+      {{{"", {}}}, "limits of \"\": the path must be names joined by single slashes"},
+      {{{"a//b", {}}}, "limits of \"a//b\": the path"},
+      {{{"a/", {}}}, "limits of \"a/\": the path"},
+      {{{"a", {{Dimension::kTokens, -1}}}}, "tokens_per_minute is -1; it must be from 0"},
       {{{"a", {{Dimension::kBudget, kMaxCapacity + 1, Period::kDay}}}}, "budget_per_day is 1000000000000001"},
       {{{"a", {{Dimension::kTokens, 1}, {Dimension::kTokens, 2}}}},
        "tokens_per_minute for any model is given twice"},
-      {{{"a", {}}, {"a", {}}}, "limits of \"a\" are given twice, join them"},
+      {{{"a", {}}, {"a", {}}}, "limits of \"a\" are given twice; give all of them in one place"},
   };
   LimitTree tree;
   ASSERT_TRUE(Update(tree, {{"kept", {{Dimension::kTokens, 5}}}}).ok());
@@ -83,7 +83,7 @@ TEST(LimitTree, RequestsInFlightSettleWhatAReloadRemoved) {
   Grant running = Take(key);
   ASSERT_TRUE(Update(tree, {{"acme", {{Dimension::kConcurrency, 1}}}}).ok());
   EXPECT_FALSE(tree.Resolve("acme/k"));
-  const Outcome outcome = Reserve(key, {}, OneToken(), kNow);
+  const ReserveResult outcome = Reserve(key, {}, OneToken(), kNow);
   ASSERT_TRUE(std::holds_alternative<Refusal>(outcome));
   EXPECT_EQ(std::get<Refusal>(outcome).limit, kRemoved);
   EXPECT_EQ(std::get<Refusal>(outcome).Message(), "acme/k: no longer exists");
@@ -135,7 +135,7 @@ TEST(LimitTree, ANewLimitOfATeamReachesItsKeys) {
   EXPECT_TRUE(Admits(key));
 }
 
-TEST(LimitTree, WhatIsSettledWhileABudgetsSpendIsFoundOutIsNotLost) {
+TEST(LimitTree, RestoringABudgetKeepsWhatIsSettledMeanwhile) {
   LimitTree tree;
   ASSERT_TRUE(Update(tree, {{"acme", {{Dimension::kTokenBudget, 100, Period::kDay}}}}).ok());
   const LimitRef budget = tree.Limits().front();
@@ -186,7 +186,7 @@ TEST(LimitTree, TheSnapshotListsEveryLimitInOrder) {
   EXPECT_TRUE(states[0].period);
 }
 
-TEST(LimitTree, AShareBoundsThisProcessAndNeverTakesWhatIsInUse) {
+TEST(LimitTree, AShareBoundsThisProcessAndKeepsAmountsInUse) {
   LimitTree tree;
   ASSERT_TRUE(Update(tree, {{"a", {{Dimension::kConcurrency, 10}}}}).ok());
   const NodeRef a = tree.Resolve("a");
@@ -194,7 +194,7 @@ TEST(LimitTree, AShareBoundsThisProcessAndNeverTakesWhatIsInUse) {
   EXPECT_EQ(limit.SetShare(2, kNow), 2);
   const Grant one = Take(a);
   const Grant two = Take(a);
-  const Outcome refused = Reserve(a, {}, OneToken(), kNow);
+  const ReserveResult refused = Reserve(a, {}, OneToken(), kNow);
   ASSERT_TRUE(std::holds_alternative<Refusal>(refused));
   EXPECT_EQ(std::get<Refusal>(refused).retry, Retry::kAfter);
   EXPECT_EQ(std::get<Refusal>(refused).capacity, 10);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Signals Some(scheduler::Rng& rng) {
+ReplicaSignals Some(scheduler::Rng& rng) {
   return {.requests = rng.Double() * 200,
           .waiting = rng.Double() * 20,
           .backlog = rng.Double() * 1e5,
@@ -27,7 +27,7 @@ Signals Some(scheduler::Rng& rng) {
           .scraped = {}};
 }
 
-double Of(const Signals& signals, double uncached, double output = 300, double mean = 20) {
+double Of(const ReplicaSignals& signals, double uncached, double output = 300, double mean = 20) {
   return CostOf(signals, uncached, output, mean, {}).Sum();
 }
 
@@ -35,16 +35,17 @@ double Of(const Signals& signals, double uncached, double output = 300, double m
 TEST(Cost, IsContinuousInEverySignal) {
   scheduler::Rng rng(1);
   for (int i = 0; i < 2000; ++i) {
-    const Signals at = Some(rng);
+    const ReplicaSignals at = Some(rng);
     const double uncached = rng.Double() * 1e5;
     const double cost = Of(at, uncached);
-    double Signals::* const fields[] = {&Signals::requests,     &Signals::backlog, &Signals::kv_use,
-                                        &Signals::prefill_rate, &Signals::pace,    &Signals::stalled,
-                                        &Signals::waiting};
-    for (double Signals::* const field : fields) {
+    double ReplicaSignals::* const fields[] = {&ReplicaSignals::requests, &ReplicaSignals::backlog,
+                                               &ReplicaSignals::kv_use,   &ReplicaSignals::prefill_rate,
+                                               &ReplicaSignals::pace,     &ReplicaSignals::stalled,
+                                               &ReplicaSignals::waiting};
+    for (double ReplicaSignals::* const field : fields) {
       double last = HUGE_VAL;
       for (const double step : {1e-3, 1e-5, 1e-7}) {
-        Signals moved = at;
+        ReplicaSignals moved = at;
         moved.*field += step * std::max(1e-3, at.*field);
         const double change = std::abs(Of(moved, uncached) - cost);
         EXPECT_LE(change, last + 1e-9);
@@ -58,33 +59,33 @@ TEST(Cost, IsContinuousInEverySignal) {
 TEST(Cost, GrowsWithEverythingThatMakesARequestSlow) {
   scheduler::Rng rng(2);
   for (int i = 0; i < 500; ++i) {
-    const Signals at = Some(rng);
+    const ReplicaSignals at = Some(rng);
     const double cost = Of(at, 5000);
     EXPECT_GT(Of(at, 6000), cost);
-    const auto with = [&](double Signals::* field, double factor) {
-      Signals moved = at;
+    const auto with = [&](double ReplicaSignals::* field, double factor) {
+      ReplicaSignals moved = at;
       moved.*field *= factor;
       return Of(moved, 5000);
     };
-    EXPECT_GE(with(&Signals::requests, 1.1), cost);
-    EXPECT_GE(with(&Signals::backlog, 1.1), cost);
-    EXPECT_GE(with(&Signals::kv_use, 1.05), cost);
-    EXPECT_GE(with(&Signals::stalled, 1.1), cost);
-    EXPECT_LE(with(&Signals::prefill_rate, 1.1), cost);
+    EXPECT_GE(with(&ReplicaSignals::requests, 1.1), cost);
+    EXPECT_GE(with(&ReplicaSignals::backlog, 1.1), cost);
+    EXPECT_GE(with(&ReplicaSignals::kv_use, 1.05), cost);
+    EXPECT_GE(with(&ReplicaSignals::stalled, 1.1), cost);
+    EXPECT_LE(with(&ReplicaSignals::prefill_rate, 1.1), cost);
   }
 }
 
-TEST(Cost, IsItsTermsInSeconds) {
-  const Signals signals{.requests = 12,
-                        .waiting = 2,
-                        .backlog = 4000,
-                        .context = 0,
-                        .kv_use = 0.5,
-                        .prefill_rate = 2000,
-                        .pace = 0.001,
-                        .stalled = 5,
-                        .max_running = 256,
-                        .scraped = {}};
+TEST(Cost, IsTheSumOfItsTermsInSeconds) {
+  const ReplicaSignals signals{.requests = 12,
+                               .waiting = 2,
+                               .backlog = 4000,
+                               .context = 0,
+                               .kv_use = 0.5,
+                               .prefill_rate = 2000,
+                               .pace = 0.001,
+                               .stalled = 5,
+                               .max_running = 256,
+                               .scraped = {}};
   const CostWeights weights{.running = 0.1, .pool = 0.5, .decode = 1, .pressure = 0.15, .usual_silence = 2};
   const CostTerms terms = CostOf(signals, 1000, 100, 4, weights);
   EXPECT_DOUBLE_EQ(terms.wait, 2);
@@ -95,34 +96,34 @@ TEST(Cost, IsItsTermsInSeconds) {
   EXPECT_DOUBLE_EQ(terms.silence, 3);
 }
 
-TEST(Cost, AnAdapterCostsWhatItTakesUntilItIsLoaded) {
-  using At = AdapterStanding::At;
-  const Signals signals{.requests = 12,
-                        .waiting = 2,
-                        .backlog = 0,
-                        .context = 0,
-                        .kv_use = 0,
-                        .prefill_rate = 2000,
-                        .pace = 0.001,
-                        .stalled = 0,
-                        .max_running = 256,
-                        .scraped = {}};
+TEST(Cost, AnAdapterCostsTheTimeUntilItIsLoaded) {
+  using State = AdapterAvailability::State;
+  const ReplicaSignals signals{.requests = 12,
+                               .waiting = 2,
+                               .backlog = 0,
+                               .context = 0,
+                               .kv_use = 0,
+                               .prefill_rate = 2000,
+                               .pace = 0.001,
+                               .stalled = 0,
+                               .max_running = 256,
+                               .scraped = {}};
   const CostWeights weights{.running = 0.1, .pool = 0.5};
-  const auto of = [&](At at, double elapsed = 0, double wait = 0) {
-    return AdapterSeconds({.at = at, .load = 0.4, .wait = wait, .elapsed = elapsed}, signals, 100, 4,
+  const auto of = [&](State state, double elapsed = 0, double wait = 0) {
+    return AdapterSeconds({.state = state, .load = 0.4, .wait = wait, .elapsed = elapsed}, signals, 100, 4,
                           weights);
   };
   const double load = 0.4 * (1 + 0.1 * 10 + 0.5 * 4);
-  EXPECT_EQ(of(At::kLoaded), 0);
-  EXPECT_DOUBLE_EQ(of(At::kLoading, 0.1), 0.3);
-  EXPECT_EQ(of(At::kLoading, 3), 0);
-  EXPECT_DOUBLE_EQ(of(At::kRoom), load);
-  EXPECT_DOUBLE_EQ(of(At::kEvicts), 2 * load);
-  EXPECT_DOUBLE_EQ(of(At::kFull), 2 * load + 100 * 0.001 * 13);
+  EXPECT_EQ(of(State::kLoaded), 0);
+  EXPECT_DOUBLE_EQ(of(State::kLoading, 0.1), 0.3);
+  EXPECT_EQ(of(State::kLoading, 3), 0);
+  EXPECT_DOUBLE_EQ(of(State::kFreeSlot), load);
+  EXPECT_DOUBLE_EQ(of(State::kEvicts), 2 * load);
+  EXPECT_DOUBLE_EQ(of(State::kFull), 2 * load + 100 * 0.001 * 13);
   // Where waits for a slot were measured.
-  EXPECT_DOUBLE_EQ(of(At::kRoom, 0, 30), load);
-  EXPECT_DOUBLE_EQ(of(At::kEvicts, 0, 30), 2 * load + 0.2 * 30);
-  EXPECT_DOUBLE_EQ(of(At::kFull, 0, 30), 2 * load + 30);
+  EXPECT_DOUBLE_EQ(of(State::kFreeSlot, 0, 30), load);
+  EXPECT_DOUBLE_EQ(of(State::kEvicts, 0, 30), 2 * load + 0.2 * 30);
+  EXPECT_DOUBLE_EQ(of(State::kFull, 0, 30), 2 * load + 30);
 }
 
 struct Pool {
@@ -157,7 +158,7 @@ PickFacts Held(const std::vector<PrefixMatch>& matches) {
   return facts;
 }
 
-TEST(Cost, GoesWhereThePrefixIs) {
+TEST(Cost, PrefersTheHolderOfThePrefix) {
   Pool pool(8);
   const std::vector<PrefixMatch> matches = {{ReplicaId{5}, 9000}, {ReplicaId{2}, 500}};
   const Decision decision = pool.PickOf(Held(matches));
@@ -176,7 +177,7 @@ TEST(Cost, LeavesThePrefixWhenItsHolderIsTooBusy) {
   EXPECT_NE(pool.PickOf(Held(matches)).replica, ReplicaId{5});
 }
 
-TEST(Cost, ChargesWhatMustBeComputedSoThatABurstSpreads) {
+TEST(Cost, ChargesUncachedTokensSoThatABurstSpreads) {
   Pool pool(8);
   std::vector<Decision> held;
   for (int i = 0; i < 64; ++i) held.push_back(pool.PickOf(kCold));
@@ -227,7 +228,7 @@ TEST(Cost, ChoosesAmongVetoedReplicasWhenAllAre) {
   EXPECT_EQ(pool.PickOf(Held(matches)).replica, ReplicaId{2});
 }
 
-TEST(Cost, AReplicaThatHangsIsLeftAlone) {
+TEST(Cost, AvoidsAReplicaThatHangs) {
   Pool pool(4);
   const std::vector<PrefixMatch> matches = {{ReplicaId{1}, 9900}};
   const Charge there = pool.Put(1, 100);
@@ -257,7 +258,7 @@ TEST(Cost, LightTrafficIsSpreadOverReplicasOfAboutTheSameSpeed) {
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(pool.routing.state(i).load.requests(), 8);
 }
 
-TEST(Cost, WhoHasNotBeenMeasuredIsNotLeftOut) {
+TEST(Cost, UnmeasuredReplicasAreUsed) {
   Pool pool(4, 100);  // a first guess that is far too low
   std::vector<int> shares(4);
   for (int i = 0; i < 200; ++i) {
@@ -279,7 +280,7 @@ TEST(Cost, LooksAtCandidatesOnlyInALargePool) {
   }
 }
 
-TEST(Cost, ALargePoolFillsEvenlyWithoutLookingAtEverybody) {
+TEST(Cost, ALargePoolFillsEvenlyWithoutLookingAtEveryReplica) {
   Pool pool(500);
   std::vector<Decision> held;
   for (int i = 0; i < 2000; ++i) held.push_back(pool.PickOf(kCold));
@@ -288,7 +289,7 @@ TEST(Cost, ALargePoolFillsEvenlyWithoutLookingAtEverybody) {
   EXPECT_LE(most, 6) << "4 each would be even";
 }
 
-TEST(Cost, FindsTheOneThatIsUsableInALargePool) {
+TEST(Cost, FindsTheOnlyUsableReplicaOfALargePool) {
   Pool pool(300);
   for (uint32_t i = 0; i < 300; ++i) {
     if (i != 123) pool.routing.TakeDown(i);
@@ -297,7 +298,7 @@ TEST(Cost, FindsTheOneThatIsUsableInALargePool) {
 }
 
 // Pools that are looked at whole and such of which candidates are, at random loads, with ties and vetoes.
-TEST(Cost, AChoiceThatWasKeptIsMadeAgain) {
+TEST(Cost, ARecordedChoiceIsMadeAgain) {
   scheduler::Rng loads(9);
   int ties = 0;
   int everybody = 0;
@@ -321,10 +322,10 @@ TEST(Cost, AChoiceThatWasKeptIsMadeAgain) {
     ASSERT_EQ(log.picks.size(), 1u);
     const PickTrace& trace = log.picks[0];
     EXPECT_EQ(trace.replica, decision.replica);
-    EXPECT_EQ(trace.seen.size(), decision.considered);
+    EXPECT_EQ(trace.scored.size(), decision.considered);
     const std::optional<Choice> again = ChooseAgain(trace, {});
     ASSERT_TRUE(again);
-    const Seen& chosen = trace.seen[again->place];
+    const ScoredCandidate& chosen = trace.scored[again->place];
     EXPECT_EQ(chosen.replica, decision.replica);
     EXPECT_EQ(chosen.cached, decision.cached);
     EXPECT_EQ(chosen.terms, decision.terms);
@@ -332,14 +333,14 @@ TEST(Cost, AChoiceThatWasKeptIsMadeAgain) {
     EXPECT_EQ(again->reason, decision.reason);
     everybody += trace.everybody;
     int cheapest = 0;
-    for (const Seen& seen : trace.seen) cheapest += seen.terms.Sum() == decision.score;
+    for (const ScoredCandidate& seen : trace.scored) cheapest += seen.terms.Sum() == decision.score;
     ties += cheapest > 1;
   }
   EXPECT_GT(ties, 10);
   EXPECT_GT(everybody, 10);
 }
 
-TEST(Cost, AChoiceIsOnlyKeptWhereSomebodyWantsToKnow) {
+TEST(Cost, AChoiceIsRecordedOnlyWithALog) {
   Pool pool(4);
   PickLog log;
   PickFacts facts = kCold;
@@ -350,7 +351,7 @@ TEST(Cost, AChoiceIsOnlyKeptWhereSomebodyWantsToKnow) {
   EXPECT_EQ(log.picks.size(), PickLog::kMax);
 }
 
-TEST(Cost, AnotherZoneIsUsedWhenItIsSoMuchBetter) {
+TEST(Cost, AnotherZoneIsUsedWhenItIsBetterByItsCost) {
   ModelSpec spec = Serving("m", {1, 1}, PolicyKind::kCost);
   spec.replicas[0].zone = "west";
   spec.replicas[1].zone = "east";

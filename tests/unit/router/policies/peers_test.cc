@@ -56,7 +56,7 @@ TEST(ConsistentHash, ASessionStaysAndSessionsSpread) {
   for (const auto& [replica, share] : shares) EXPECT_NEAR(share, 500, 100);
 }
 
-TEST(ConsistentHash, MovesOnlyTheSessionsOfAReplicaThatGoes) {
+TEST(ConsistentHash, MovesOnlyTheSessionsOfARemovedReplica) {
   Peer peer(8, PolicyKind::kConsistentHash);
   std::vector<ReplicaId> before;
   for (uint64_t session = 1; session <= 500; ++session)
@@ -72,7 +72,7 @@ TEST(ConsistentHash, MovesOnlyTheSessionsOfAReplicaThatGoes) {
   }
 }
 
-TEST(ConsistentHash, NobodyGetsMoreThanAQuarterAboveItsShare) {
+TEST(ConsistentHash, NoReplicaGetsMoreThanAQuarterAboveItsShare) {
   Peer peer(8, PolicyKind::kConsistentHash);
   std::vector<Decision> held;
   for (int i = 0; i < 400; ++i) held.push_back(peer.PickOf(Prompt({}, 42)));
@@ -98,7 +98,7 @@ TEST(CacheAware, GoesToTheLeastLoadedWhenThePoolIsImbalanced) {
   EXPECT_NE(peer.PickOf(Prompt(held)).replica, ReplicaId{2});
 }
 
-TEST(Epp, ScoresWhereAnAdapterIsLoadedAndWhereThereIsRoomForIt) {
+TEST(Epp, ScoresLoadedAdaptersAndFreeSlots) {
   ModelSpec adapter;
   adapter.name = "adapter";
   adapter.base = "m";
@@ -169,7 +169,7 @@ TEST(PrefixMatches, AreInTokensAndOnlyOfReplicasInTheTable) {
   EXPECT_EQ(matches[0].tokens, 500);
 }
 
-TEST(PrefixMatches, AReplicaThatIsRemovedTakesItsPrefixesAlong) {
+TEST(PrefixMatches, ARemovedReplicaTakesItsPrefixesAlong) {
   prefix::Index index;
   ReplicaStates states(&index);
   const std::vector<uint64_t> prompt = {11, 22, 33};

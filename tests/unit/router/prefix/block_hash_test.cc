@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "router/facts.h"
+#include "router/facts/body_facts.h"
 
 namespace router::prefix {
 namespace {
@@ -42,7 +42,7 @@ TEST(BlockHasher, PromptsShareHashesAsFarAsTheyShareBlocks) {
   }
 }
 
-TEST(BlockHasher, HowBytesAreCutIntoCallsMakesNoDifference) {
+TEST(BlockHasher, SplittingBytesIntoCallsChangesNothing) {
   const std::string text = Text(5 * kBlockBytes + 3);
   for (const size_t step : {size_t{1}, size_t{7}, kBlockBytes - 1, kBlockBytes, kBlockBytes + 1}) {
     BlockHasher hasher;
@@ -52,7 +52,7 @@ TEST(BlockHasher, HowBytesAreCutIntoCallsMakesNoDifference) {
   }
 }
 
-TEST(BlockHasher, ALaterBlockKnowsWhatStoodBeforeIt) {
+TEST(BlockHasher, AHashCoversAllBlocksBefore) {
   const std::string same = Text(kBlockBytes);
   const std::vector<uint64_t> twice = Hash(same + same);
   ASSERT_EQ(twice.size(), 2u);
@@ -81,7 +81,7 @@ TEST(BlockHasher, TokenIdsAreHashedAsTheyAre) {
   EXPECT_NE(hasher.blocks()[1], second);
 }
 
-TEST(BlockHasher, AnEndlessPromptIsHashedSoFarAndNoFurther) {
+TEST(BlockHasher, ALongPromptIsHashedUpToTheMaximum) {
   BlockHasher hasher;
   const std::string megabyte = Text(1 << 20);
   for (int i = 0; i < 5; ++i) hasher.Add(megabyte);

@@ -38,7 +38,7 @@ std::map<MemberId, uint32_t> Find(const Index& index, const std::vector<uint64_t
   return found;
 }
 
-TEST(PrefixIndex, FindsWhoHoldsHowMuch) {
+TEST(PrefixIndex, FindsHoldersAndTheirPrefixLengths) {
   Index index;
   const MemberId a = *index.Join(1000);
   const MemberId b = *index.Join(1000);
@@ -64,7 +64,7 @@ TEST(PrefixIndex, ANewPromptIsMatchedAsFarAsItIsKnown) {
   }
 }
 
-TEST(PrefixIndex, GivesTheLongestHoldersWhenThereAreMoreThanAskedFor) {
+TEST(PrefixIndex, ReturnsTheLongestHoldersWhenThereAreMoreThanAskedFor) {
   Index index;
   const auto prompt = Prompt(1, 64);
   std::vector<MemberId> members;
@@ -77,7 +77,7 @@ TEST(PrefixIndex, GivesTheLongestHoldersWhenThereAreMoreThanAskedFor) {
   for (size_t i = 52; i < 60; ++i) EXPECT_EQ(found.at(members[i]), i + 1);
 }
 
-TEST(PrefixIndex, ForgetsAPredictionThatNobodyConfirms) {
+TEST(PrefixIndex, ForgetsAnUnconfirmedPrediction) {
   Index index({.predicted_for = 30s});
   const MemberId a = *index.Join(1000);
   const auto prompt = Prompt(1, 10);
@@ -119,7 +119,7 @@ TEST(PrefixIndex, AClearedReplicaLearnsAnew) {
   EXPECT_EQ(Find(index, prompt)[a], 5u);
 }
 
-TEST(PrefixIndex, HoldsNoMoreOfAReplicaThanItsCacheHasRoomFor) {
+TEST(PrefixIndex, KeepsNoMoreOfAReplicaThanItsCacheHolds) {
   Index index;
   constexpr uint32_t kCapacity = 1000;
   const MemberId a = *index.Join(kCapacity);
@@ -136,7 +136,7 @@ TEST(PrefixIndex, HoldsNoMoreOfAReplicaThanItsCacheHasRoomFor) {
   EXPECT_EQ(Find(index, bystander)[b], 40u);
 }
 
-TEST(PrefixIndex, WhatIsUsedAgainStaysAndItsBeginningStaysLongest) {
+TEST(PrefixIndex, ReusedBlocksStayAndThePromptsBeginningStaysLongest) {
   Index index;
   const MemberId a = *index.Join(1000);
   const auto hot = Prompt(1, 50);
@@ -150,7 +150,7 @@ TEST(PrefixIndex, WhatIsUsedAgainStaysAndItsBeginningStaysLongest) {
 }
 
 // What is used again moves on to the newest generation; the older ones must then last for longer.
-TEST(PrefixIndex, KeepsAsMuchAsThereIsRoomForHoweverOftenItIsUsedAgain) {
+TEST(PrefixIndex, ReuseDoesNotShrinkWhatIsKept) {
   for (const uint64_t again : {1u, 4u, 20u}) {
     Index index;
     constexpr uint32_t kCapacity = 10'000;
@@ -185,7 +185,7 @@ TEST(PrefixIndex, NeverExceedsItsBytes) {
   for (uint64_t family = 0; family < 20'000; ++family) {
     index.Confirm(Prompt(family, 20), members[family % 8], kNow + std::chrono::milliseconds(100 * family));
   }
-  const Stats stats = index.stats();
+  const IndexStats stats = index.stats();
   EXPECT_EQ(stats.bytes, at_first);
   EXPECT_LE(stats.entries, stats.capacity);
   EXPECT_GT(stats.displaced, 0u);
@@ -199,7 +199,7 @@ TEST(PrefixIndex, NeverExceedsItsBytes) {
   EXPECT_GE(held, 95u);
 }
 
-TEST(PrefixIndex, DeadEntriesMakeRoomBeforeLiveOnes) {
+TEST(PrefixIndex, DeadEntriesAreEvictedBeforeLiveOnes) {
   Index index({.max_bytes = 1 << 20, .max_members = 8});
   const MemberId dead = *index.Join(1'000'000);
   const MemberId a = *index.Join(1'000'000);
@@ -212,7 +212,7 @@ TEST(PrefixIndex, DeadEntriesMakeRoomBeforeLiveOnes) {
   EXPECT_LT(static_cast<double>(index.stats().displaced), 0.01 * static_cast<double>(capacity));
 }
 
-TEST(PrefixIndex, ABlockThatEverybodyHoldsNamesABoundedNumber) {
+TEST(PrefixIndex, ABlockHasABoundedNumberOfHolders) {
   Index index;
   const auto prompt = Prompt(1, 4);
   std::vector<MemberId> members;
@@ -226,7 +226,7 @@ TEST(PrefixIndex, ABlockThatEverybodyHoldsNamesABoundedNumber) {
   EXPECT_EQ(index.stats().entries, prompt.size() * Index::kMaxHolders);
 }
 
-TEST(PrefixIndex, RefusesMoreMembersThanItHasRoomFor) {
+TEST(PrefixIndex, RefusesMoreThanMaxMembers) {
   Index index({.max_members = 2});
   const auto a = index.Join(10);
   ASSERT_TRUE(a && index.Join(10));
@@ -261,7 +261,7 @@ TEST(PrefixIndex, AgreesWithAPlainModelOverRandomPrompts) {
 }
 
 // What runs is pinned in the engine's cache, whatever comes meanwhile.
-TEST(PrefixIndex, WhatARequestRunsOnStaysUntilItEnds) {
+TEST(PrefixIndex, BlocksOfARunningRequestStay) {
   Index index;
   const MemberId a = *index.Join(1000);
   const auto running = Prompt(1, 300);
@@ -282,7 +282,7 @@ TEST(PrefixIndex, WhatARequestRunsOnStaysUntilItEnds) {
   EXPECT_TRUE(Find(index, running, kNow + 1h).empty());
 }
 
-TEST(PrefixIndex, WhoseLastRequestEndedFirstGoesFirst) {
+TEST(PrefixIndex, BlocksWhoseLastRequestEndedFirstAreEvictedFirst) {
   Index index;
   const MemberId a = *index.Join(1000);
   const auto longest = Prompt(1, 200);
@@ -297,7 +297,7 @@ TEST(PrefixIndex, WhoseLastRequestEndedFirstGoesFirst) {
   EXPECT_EQ(Find(index, longest)[a], 200u);
 }
 
-TEST(PrefixIndex, WhatSeveralRunOnStaysUntilTheLastEnds) {
+TEST(PrefixIndex, BlocksOfSeveralRequestsStayUntilTheLastEnds) {
   Index index;
   const MemberId a = *index.Join(1000);
   const auto first = Prompt(1, 100);
@@ -316,7 +316,7 @@ TEST(PrefixIndex, WhatSeveralRunOnStaysUntilTheLastEnds) {
 }
 
 // More than an entry counts: it is given up too early, and never kept for ever.
-TEST(PrefixIndex, ABlockOfVeryManyRunningRequestsIsGivenBack) {
+TEST(PrefixIndex, ABlockWithMoreUsersThanItCountsIsReleased) {
   Index index;
   const MemberId a = *index.Join(100);
   const auto prompt = Prompt(1, 10);
@@ -327,7 +327,7 @@ TEST(PrefixIndex, ABlockOfVeryManyRunningRequestsIsGivenBack) {
   EXPECT_TRUE(Find(index, prompt).empty());
 }
 
-TEST(PrefixIndex, AnAnswerTakesRoomLikeAPrompt) {
+TEST(PrefixIndex, AnAnswerTakesCapacityLikeAPrompt) {
   Index index;
   const MemberId a = *index.Join(1000);
   const auto old = Prompt(1, 100);
@@ -342,7 +342,7 @@ TEST(PrefixIndex, AnAnswerTakesRoomLikeAPrompt) {
   EXPECT_EQ(Find(index, Prompt(109, 10))[a], 10u);
 }
 
-TEST(PrefixIndex, ARequestThatOutlivesItsReplicasCacheBringsNothingBack) {
+TEST(PrefixIndex, ReleaseAfterAClearAddsNothing) {
   Index index;
   const MemberId a = *index.Join(1000);
   const auto prompt = Prompt(1, 20);
@@ -360,7 +360,7 @@ TEST(PrefixIndex, ARequestThatOutlivesItsReplicasCacheBringsNothingBack) {
 }
 
 // Against an engine's own cache, under the same requests.
-TEST(PrefixIndex, GuessesWhatAnEngineEvicts) {
+TEST(PrefixIndex, PredictsTheEnginesEvictions) {
   constexpr uint32_t kBlocks = 4000;
   scheduler::engine::KvCache cache(kBlocks, true);
   Index index;
@@ -397,7 +397,7 @@ TEST(PrefixIndex, GuessesWhatAnEngineEvicts) {
   EXPECT_LT(static_cast<double>(wrong), 0.03 * static_cast<double>(held));
 }
 
-TEST(PrefixIndex, ShardsUseItTogether) {
+TEST(PrefixIndex, IsConsistentUnderConcurrentShards) {
   Index index({.max_bytes = 1 << 20});
   std::vector<MemberId> members;
   for (int i = 0; i < 8; ++i) members.push_back(*index.Join(2000));

@@ -48,7 +48,7 @@ TEST(Elastic, FollowsTrafficUpAndDown) {
   EXPECT_NEAR(report.mean_replicas * report.seconds, report.replica_seconds, 1e-6 * report.replica_seconds);
 }
 
-TEST(Elastic, FromZeroAddsOneColdStartAndLosesNobody) {
+TEST(Elastic, ScaleFromZeroAddsOneColdStartAndLosesNoRequest) {
   std::vector<Request> requests;
   Add(requests, 1, seconds(100), seconds(200));
   ElasticOptions options = Options(0, 4);
@@ -60,7 +60,7 @@ TEST(Elastic, FromZeroAddsOneColdStartAndLosesNobody) {
   EXPECT_LT(report.longest_wait, 95);
 }
 
-TEST(Elastic, WhoHasBeenHeldForTooLongIsRefused) {
+TEST(Elastic, ARequestHeldForTooLongIsRefused) {
   std::vector<Request> requests;
   Add(requests, 1, seconds(10), seconds(110));
   ElasticOptions options = Options(0, 4);
@@ -72,7 +72,7 @@ TEST(Elastic, WhoHasBeenHeldForTooLongIsRefused) {
   EXPECT_LE(report.longest_wait, 62);
 }
 
-TEST(Elastic, WhoIsTooLateAnywayWaitsBehindThoseWhoAreNot) {
+TEST(Elastic, LateRequestsWaitBehindOthers) {
   std::vector<Request> requests;
   Add(requests, 40, seconds(0), seconds(30));  // far more than one replica can do
   Add(requests, 2, seconds(30), seconds(600));
@@ -98,7 +98,7 @@ TEST(Elastic, APlanIsFollowedToTheSecond) {
   EXPECT_EQ(report.ups, 1u);
 }
 
-TEST(Elastic, HowOftenTheLawTicksMattersLittle) {
+TEST(Elastic, TheTickIntervalMattersLittle) {
   std::vector<Request> requests;
   for (int turn = 0; turn < 6; ++turn) {
     Add(requests, 6, seconds(600 * turn), seconds(600 * turn + 300));

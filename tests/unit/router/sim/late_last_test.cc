@@ -29,7 +29,7 @@ std::vector<uint32_t> CallAll(LateLast& queue, conf::TimePoint now) {
   return called;
 }
 
-TEST(LateLast, WhoCannotBeInTimeAnyMoreGoesBehindThoseWhoCanButForAPartOfTheTurns) {
+TEST(LateLast, LateRequestsWaitBehindOthersExceptForAReservedPart) {
   LateLast queue(seconds(2), seconds(60));
   const conf::TimePoint now = kBegin + seconds(3);
   EXPECT_TRUE(queue.Enter(Who(100, seconds(0)), kBegin));
@@ -47,7 +47,7 @@ TEST(LateLast, WhoCannotBeInTimeAnyMoreGoesBehindThoseWhoCanButForAPartOfTheTurn
   EXPECT_EQ(queue.work(), 0);
 }
 
-TEST(LateLast, InTimeMeansWithItsOwnPromptAndWhatOthersTookBesideTheirs) {
+TEST(LateLast, PredictsLatenessByPrefillAndTheLearntExtraTime) {
   LateLast queue(seconds(2), seconds(60));
   const conf::TimePoint now = kBegin + seconds(1);
   EXPECT_TRUE(queue.Enter(Who(1, seconds(0), 0.5), now));
@@ -58,7 +58,7 @@ TEST(LateLast, InTimeMeansWithItsOwnPromptAndWhatOthersTookBesideTheirs) {
   EXPECT_THAT(CallAll(queue, now), ElementsAre(3, 1, 2));
 }
 
-TEST(LateLast, NobodyWaitsForLongerThanAllMay) {
+TEST(LateLast, DropsRequestsAfterTheLongestWait) {
   LateLast queue(seconds(2), seconds(60));
   for (uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(queue.Enter(Who(i, seconds(i)), kBegin + seconds(i)));
   EXPECT_EQ(queue.MoveLate(kBegin + seconds(10)), 0u);

@@ -93,7 +93,7 @@ TEST(Servegen, WhatAClientSendsDoesNotDependOnTheOthersNorOnTheCut) {
   EXPECT_NE(Mix({{}}, {}, 2).front().at, alone.front().at);
 }
 
-TEST(Servegen, RefusesMoreCallsThanItIsAllowed) {
+TEST(Servegen, RefusesMoreCallsThanAllowed) {
   const std::array clients = {*Read(kTrace).client};
   EXPECT_FALSE(Mixed(clients, std::array{MixPart{}}, {.from = {}, .length = {}, .max_calls = 1000}, 1));
   EXPECT_FALSE(

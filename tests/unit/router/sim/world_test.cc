@@ -48,7 +48,7 @@ Options Pool(size_t replicas, PolicyKind policy) {
   return options;
 }
 
-TEST(ServingWorld, EveryRequestEndsUnderEveryPolicy) {
+TEST(ServingSimulation, EveryRequestEndsUnderEveryPolicy) {
   const auto requests = Conversations(1500, 20);
   for (const std::string_view name : PolicyNames()) {
     const Report report = Simulate(Pool(4, *PolicyByName(name)), requests);
@@ -59,7 +59,7 @@ TEST(ServingWorld, EveryRequestEndsUnderEveryPolicy) {
   }
 }
 
-TEST(ServingWorld, TheSameOptionsGiveTheSameReport) {
+TEST(ServingSimulation, TheSameOptionsGiveTheSameReport) {
   const auto requests = Conversations(800, 20);
   const Report a = Simulate(Pool(4, PolicyKind::kCost), requests);
   const Report b = Simulate(Pool(4, PolicyKind::kCost), requests);
@@ -82,7 +82,7 @@ std::vector<Request> Documents(size_t count, double per_second) {
   return requests;
 }
 
-TEST(ServingWorld, PromptsThatAreComputedApartHoldUpNobodysTokens) {
+TEST(ServingSimulation, RemotePrefillDelaysNoTokens) {
   const auto requests = Documents(300, 4);
   for (const std::string_view name : {"cost", "least-load", "epp"}) {
     Options options = Pool(4, *PolicyByName(name));
@@ -90,12 +90,12 @@ TEST(ServingWorld, PromptsThatAreComputedApartHoldUpNobodysTokens) {
     options.prefills = 2;
     const Report split = Simulate(options, requests);
     EXPECT_EQ(split.finished, requests.size()) << name;
-    EXPECT_EQ(split.handed_over, requests.size()) << name;
+    EXPECT_EQ(split.remote_prefill, requests.size()) << name;
     EXPECT_LT(split.token_time.p99, 0.8 * mixed.token_time.p99) << name;
   }
 }
 
-TEST(ServingWorld, WithRolesEveryRequestOutlivesAReplicaOfEither) {
+TEST(ServingSimulation, EveryRequestSurvivesTheLossOfAPrefillOrADecodeReplica) {
   const auto requests = Conversations(1500, 14);
   for (const uint32_t victim : {0U, 3U}) {
     Options options = Pool(4, PolicyKind::kCost);
@@ -108,7 +108,7 @@ TEST(ServingWorld, WithRolesEveryRequestOutlivesAReplicaOfEither) {
   }
 }
 
-TEST(ServingWorld, WhereEnginesTellOfTheirCachesWhatIsPromisedIsFound) {
+TEST(ServingSimulation, WithKvEventsPredictedPrefixesAreFound) {
   const auto requests = Conversations(3000, 20);
   Options options = Pool(4, PolicyKind::kCost);
   // Caches so small that they evict all the time.
@@ -119,7 +119,7 @@ TEST(ServingWorld, WhereEnginesTellOfTheirCachesWhatIsPromisedIsFound) {
   EXPECT_LT(std::abs(told.predicted_ratio - told.hit_ratio), 0.05 * told.hit_ratio);
 }
 
-TEST(ServingWorld, WhatIsGuessedOfCachesIsNearlyAsGoodAsTheirWord) {
+TEST(ServingSimulation, GuessesAreNearlyAsGoodAsKvEvents) {
   const auto requests = Conversations(3000, 20);
   Options options = Pool(4, PolicyKind::kCost);
   for (scheduler::engine::Profile& profile : options.replicas) profile.kv_blocks /= 6;
@@ -131,7 +131,7 @@ TEST(ServingWorld, WhatIsGuessedOfCachesIsNearlyAsGoodAsTheirWord) {
   EXPECT_LT(guessed.total.mean, 1.2 * told.total.mean);
 }
 
-TEST(ServingWorld, CostFindsMorePrefixesThanRoundRobinAndIsSooner) {
+TEST(ServingSimulation, CostFindsMorePrefixesAndIsFasterThanRoundRobin) {
   const auto requests = Conversations(3000, 40);
   const Report cost = Simulate(Pool(8, PolicyKind::kCost), requests);
   const Report turns = Simulate(Pool(8, PolicyKind::kRoundRobin), requests);
@@ -139,7 +139,7 @@ TEST(ServingWorld, CostFindsMorePrefixesThanRoundRobinAndIsSooner) {
   EXPECT_LT(cost.ttft.mean, 0.7 * turns.ttft.mean);
 }
 
-TEST(ServingWorld, NoPolicyBeatsTheSharedCacheByMuch) {
+TEST(ServingSimulation, NoPolicyBeatsTheSharedCacheByMuch) {
   const auto requests = Conversations(3000, 40);
   const Options options = Pool(8, PolicyKind::kCost);
   const double bound = SharedCacheHitRatio(requests, 8 * options.replicas[0].kv_blocks);
@@ -151,7 +151,7 @@ TEST(ServingWorld, NoPolicyBeatsTheSharedCacheByMuch) {
 }
 
 // A gateway that took an answer's whole duration for waiting would see backlogs that are not there.
-TEST(ServingWorld, AnswersThatComeWholeAreSpreadAsWellAsStreams) {
+TEST(ServingSimulation, UnstreamedAnswersAreSpreadAsWellAsStreams) {
   const auto requests = Conversations(3000, 40);
   Options options = Pool(8, PolicyKind::kCost);
   options.telemetry_age = 1s;
@@ -168,7 +168,7 @@ TEST(ServingWorld, AnswersThatComeWholeAreSpreadAsWellAsStreams) {
   }
 }
 
-TEST(ServingWorld, TelemetryASecondOldCostsLittle) {
+TEST(ServingSimulation, TelemetryASecondOldCostsLittle) {
   const auto requests = Conversations(3000, 40);
   Options options = Pool(8, PolicyKind::kCost);
   const Report fresh = Simulate(options, requests);
@@ -178,7 +178,7 @@ TEST(ServingWorld, TelemetryASecondOldCostsLittle) {
   EXPECT_LE(old.total.mean, 1.25 * fresh.total.mean);
 }
 
-TEST(ServingWorld, ReplicasOfHalfTheSpeedAreGivenLess) {
+TEST(ServingSimulation, SlowerReplicasGetLess) {
   const auto requests = Conversations(3000, 30);
   Options options = Pool(4, PolicyKind::kCost);
   for (size_t i = 0; i < 2; ++i) options.replicas[i] = scheduler::engine::SpeedUp(options.replicas[i], 0.5);
@@ -189,7 +189,7 @@ TEST(ServingWorld, ReplicasOfHalfTheSpeedAreGivenLess) {
   EXPECT_LT(cost.ttft.mean, least.ttft.mean);
 }
 
-TEST(ServingWorld, WhoWaitsAtAReplicaThatDiesGoesElsewhere) {
+TEST(ServingSimulation, RequestsAtAReplicaThatDiesAreRetriedElsewhere) {
   const auto requests = Conversations(2000, 30);
   Options options = Pool(4, PolicyKind::kCost);
   options.faults = {{.at = 20s, .replica = 1, .kind = FaultKind::kDies}};
@@ -201,7 +201,7 @@ TEST(ServingWorld, WhoWaitsAtAReplicaThatDiesGoesElsewhere) {
   EXPECT_LT(report.retried, 40u) << "after a few failures nobody is sent there any more";
 }
 
-TEST(ServingWorld, AReplicaThatHangsHoldsUpFewRequests) {
+TEST(ServingSimulation, AReplicaThatHangsDelaysFewRequests) {
   const auto requests = Conversations(2000, 30);
   Options options = Pool(4, PolicyKind::kCost);
   options.faults = {{.at = 20s, .replica = 1, .kind = FaultKind::kHangs}};
@@ -212,7 +212,7 @@ TEST(ServingWorld, AReplicaThatHangsHoldsUpFewRequests) {
   EXPECT_LT(report.retried, 225u / 3);
 }
 
-TEST(SharedCache, HitsWhatIsStillThere) {
+TEST(SharedCache, HitsBlocksThatAreNotEvicted) {
   const auto request = [](std::vector<uint64_t> blocks) {
     const auto tokens = static_cast<uint32_t>(blocks.size()) * kBlockTokens;
     return Request{.at = {}, .prompt_tokens = tokens + 1, .output_tokens = 1, .blocks = std::move(blocks)};
@@ -225,7 +225,7 @@ TEST(SharedCache, HitsWhatIsStillThere) {
   EXPECT_DOUBLE_EQ(SharedCacheHitRatio(requests, 0), 0);
 }
 
-TEST(ServingWorld, RequestsForAdaptersKeepToWhereTheyAreLoaded) {
+TEST(ServingSimulation, AdapterRequestsStayWhereTheAdapterIsLoaded) {
   auto requests = Conversations(1500, 12);
   DealOut(12, requests);
   const auto report = [&](PolicyKind policy) {
@@ -246,7 +246,7 @@ TEST(ServingWorld, RequestsForAdaptersKeepToWhereTheyAreLoaded) {
   EXPECT_LT(cost.ttft.p90, blind.ttft.p90 / 2);
 }
 
-TEST(DealOut, ConversationsKeepTheirAdapterAndSomeAreAskedForMore) {
+TEST(AdapterTraffic, ConversationsKeepTheirAdapterAndPopularityFollowsZipf) {
   auto requests = Conversations(1500, 20);
   const auto plain = requests;
   DealOut(8, requests);
@@ -265,7 +265,7 @@ TEST(DealOut, ConversationsKeepTheirAdapterAndSomeAreAskedForMore) {
   EXPECT_GT(counts[1], counts[8]);
 }
 
-TEST(ServingWorld, WhoFindsNoRoomWaitsAtTheGatewayAndIsServed) {
+TEST(ServingSimulation, RequestsWithoutHeadroomWaitAndAreServed) {
   const auto requests = Documents(400, 20);
   for (const std::string_view name : {"cost", "epp", "round-robin"}) {
     Options options = Pool(4, *PolicyByName(name));
@@ -277,7 +277,7 @@ TEST(ServingWorld, WhoFindsNoRoomWaitsAtTheGatewayAndIsServed) {
   }
 }
 
-TEST(ServingWorld, WhoWaitsIsServedWhereItsPromptIsHeld) {
+TEST(ServingSimulation, WaitingRequestsAreServedWhereTheirPromptIsHeld) {
   const auto requests = Conversations(3000, 100);
   Options options = Pool(4, PolicyKind::kCost);
   const Report at_once = Simulate(options, requests);
@@ -288,7 +288,7 @@ TEST(ServingWorld, WhoWaitsIsServedWhereItsPromptIsHeld) {
   EXPECT_LT(waits.ttft.p50, at_once.ttft.p50);
 }
 
-TEST(ServingWorld, WhoWaitsForAnAdapterIsServedWhereItIsLoaded) {
+TEST(ServingSimulation, WaitingAdapterRequestsAreServedWhereTheAdapterIsLoaded) {
   auto requests = Conversations(3000, 40);
   DealOut(12, requests);
   Options options = Pool(4, PolicyKind::kCost);
@@ -298,7 +298,7 @@ TEST(ServingWorld, WhoWaitsForAnAdapterIsServedWhereItIsLoaded) {
     replica.lora_load = 400ms;
   }
   options.queue.emplace();
-  options.queue->room.busy_for = 20ms;
+  options.queue->headroom.busy_for = 20ms;
   const Report waits = Simulate(options, requests);
   options.policy = PolicyKind::kLeastRequests;
   const Report blind = Simulate(options, requests);
@@ -307,7 +307,7 @@ TEST(ServingWorld, WhoWaitsForAnAdapterIsServedWhereItIsLoaded) {
   EXPECT_LT(waits.adapter_loads, blind.adapter_loads / 4);
 }
 
-TEST(ServingWorld, AFullQueueRefuses) {
+TEST(ServingSimulation, AFullQueueRefuses) {
   const auto requests = Conversations(2000, 200);
   Options options = Pool(1, PolicyKind::kCost);
   options.queue.emplace();

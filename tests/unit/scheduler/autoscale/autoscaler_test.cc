@@ -31,7 +31,7 @@ Signals Working(double replicas) {
   return {.demand = {.work = replicas}, .in_flight = 10 * replicas};
 }
 
-TEST(Autoscaler, CountsThoseOnTheirWay) {
+TEST(Autoscaler, CountsStartingReplicas) {
   Autoscaler scaler(Demand(0, 20));
   const std::vector<ReplicaView> replicas = {Ready(1), In(ReplicaPhase::kPending, 2, kBegin),
                                              In(ReplicaPhase::kPending, 3, kBegin)};
@@ -40,7 +40,7 @@ TEST(Autoscaler, CountsThoseOnTheirWay) {
   EXPECT_EQ(decision.start, 0u);
 }
 
-TEST(Autoscaler, TakesBackWhoDrainsBeforeItStartsAnother) {
+TEST(Autoscaler, ReusesDrainingReplicasBeforeItStartsOthers) {
   Autoscaler scaler(Demand(0, 20));
   const std::vector<ReplicaView> replicas = {Ready(1), In(ReplicaPhase::kDraining, 2, kBegin, 3),
                                              In(ReplicaPhase::kDraining, 3, kBegin, 9)};
@@ -52,7 +52,7 @@ TEST(Autoscaler, TakesBackWhoDrainsBeforeItStartsAnother) {
   EXPECT_EQ(more.start, 1u);
 }
 
-TEST(Autoscaler, GivesUpFirstWhatHasNoPlaceThenWhatIsOnItsWayThenTheIdlest) {
+TEST(Autoscaler, ScalesDownUnplacedThenStartingThenIdlestReplicas) {
   ScalingPolicy policy = Demand(0, 20);
   policy.law = Law::kSchedule;
   policy.min = policy.max = 2;
@@ -64,7 +64,7 @@ TEST(Autoscaler, GivesUpFirstWhatHasNoPlaceThenWhatIsOnItsWayThenTheIdlest) {
   EXPECT_THAT(decision.drain, ElementsAre(2));
 }
 
-TEST(Autoscaler, AReplicaThatCannotBePlacedDoesNotKeepTheCountFromFollowingDemand) {
+TEST(Autoscaler, CountFollowsDemandWhileAReplicaCannotBePlaced) {
   Autoscaler scaler(Demand(1, 20));
   std::vector<ReplicaView> replicas = {Ready(1), Ready(2), In(ReplicaPhase::kUnplaced, 3, kBegin)};
   conf::TimePoint now = kBegin;
@@ -77,7 +77,7 @@ TEST(Autoscaler, AReplicaThatCannotBePlacedDoesNotKeepTheCountFromFollowingDeman
   EXPECT_THAT(decision.cancel, ElementsAre(3));
 }
 
-TEST(Autoscaler, AStartThatTakesTwiceTheUsualTimeIsGivenUpAndMadeAgain) {
+TEST(Autoscaler, ReplacesAStartThatTakesTwiceTheUsualTime) {
   Autoscaler scaler(Demand(0, 20));
   const std::vector<ReplicaView> replicas = {Ready(1), In(ReplicaPhase::kPending, 2, kBegin)};
   const Decision waits = scaler.Tick(Working(1.5), replicas, kColdStart, kBegin + seconds(180));
@@ -106,7 +106,7 @@ TEST(Autoscaler, GoesToZeroOnlyAfterIdling) {
   EXPECT_THAT(decision.drain, ElementsAre(1));
 }
 
-TEST(Autoscaler, AStandbyIsThereWhileThereIsTrafficAndUntilItHasIdled) {
+TEST(Autoscaler, KeepsStandbyDuringTrafficAndUntilItHasIdled) {
   ScalingPolicy policy = Demand(0, 5);
   policy.scale_to_zero_after = minutes(5);
   policy.standby = 2;
@@ -135,7 +135,7 @@ TEST(Autoscaler, OneHeldRequestStartsAReplicaUnderEveryLaw) {
   }
 }
 
-TEST(Autoscaler, WhatIsNoNumberIsNoTraffic) {
+TEST(Autoscaler, TreatsNanAsNoTraffic) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const Law law : {Law::kDemand, Law::kKpa, Law::kHpa}) {
     ScalingPolicy policy = Demand(0, 5);
@@ -152,7 +152,7 @@ TEST(Autoscaler, WhatIsNoNumberIsNoTraffic) {
   }
 }
 
-TEST(Autoscaler, KeepsToItsBoundsAndToTheSchedulesFloor) {
+TEST(Autoscaler, KeepsToMinMaxAndTheScheduledFloor) {
   ScalingPolicy policy = Demand(2, 6);
   policy.schedule = {{.min = 4}};  // fires every minute
   EXPECT_EQ(Autoscaler(policy).Tick({}, {}, kColdStart, kBegin).wanted, 4u);
@@ -165,7 +165,7 @@ TEST(Autoscaler, KeepsToItsBoundsAndToTheSchedulesFloor) {
   EXPECT_EQ(most.why, "replicas.max");
 }
 
-TEST(Autoscaler, BehaviorSlowsTheLawDown) {
+TEST(Autoscaler, BehaviorLimitsTheRateOfChange) {
   ScalingPolicy policy = Demand(0, 50);
   policy.behavior = Behavior{.scale_up = {.policies = {{RateUnit::kReplicas, 2, seconds(60)}}}};
   const Decision decision =

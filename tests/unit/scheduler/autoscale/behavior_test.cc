@@ -50,7 +50,7 @@ TEST(Behavior, CountsWhatChangedInThePeriod) {
   EXPECT_EQ(limits.Apply(6, 100, kNow + seconds(60)), 10u);
 }
 
-TEST(Behavior, WhatThereIsAtTheBeginStabilizesToo) {
+TEST(Behavior, TheInitialCountEntersTheStabilizationWindow) {
   BehaviorLimits limits(HpaBehavior());
   EXPECT_EQ(limits.Apply(10, 3, kNow), 10u);
   EXPECT_EQ(limits.Apply(10, 3, kNow + seconds(299)), 10u);

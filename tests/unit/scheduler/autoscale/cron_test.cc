@@ -70,7 +70,7 @@ TEST(Cron, SaysWhatIsWrong) {
   }
 }
 
-TEST(Cron, TheFloorIsThatOfWhicheverEntryFiredLast) {
+TEST(Cron, TheEntryThatFiredLastSetsTheFloor) {
   const std::vector<ScheduledFloor> schedule = {{.cron = Of("0 8 * * 1-5"), .min = 4},
                                                 {.cron = Of("0 20 * * *"), .min = 1},
                                                 {.cron = Of("0 20 * * *"), .min = 2}};

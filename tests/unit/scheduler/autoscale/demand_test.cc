@@ -75,7 +75,7 @@ TEST(Demand, AHigherAttainmentKeepsMoreFree) {
   EXPECT_NEAR(after_bursts(1) / usual, 3.7190 / 2.3263, 0.01) << "all there can be is 99.99 %";
 }
 
-TEST(Demand, ABatchIsAsLargeAsTokensStillComeInTime) {
+TEST(Demand, TheBatchGrowsWhileTokensMeetTheirTarget) {
   const Capacity capacity{
       .step_base = 0.02, .step_sequence = 1e-4, .context_token = 1e-7, .max_running = 256, .kv_tokens = 1e6};
   EXPECT_DOUBLE_EQ(MostInTime(capacity, 1000, milliseconds(200)), 256) << "as many as may run";
@@ -144,7 +144,7 @@ TEST(Demand, KeepsItsDeviationFree) {
   EXPECT_GT(bursts.demand(), 4.3);
 }
 
-TEST(Demand, WhatNobodySawAColdStartBeforeIsKeptFree) {
+TEST(Demand, KeepsTheGrowthDuringAColdStartFree) {
   const auto growing = [](conf::Duration cold_start) {
     Heard law({}, cold_start);
     double work = 4;
@@ -181,14 +181,14 @@ TEST(Demand, GrowthThatIsNoChanceCountsAtOnce) {
   EXPECT_LT(noisy.demand(), 12);
 }
 
-TEST(Demand, WhatIsOccupiedCountsWhereItIsMoreThanTheReckonedWork) {
+TEST(Demand, OccupancyCountsWhereItExceedsTheEstimatedWork) {
   Heard law;
   EXPECT_EQ(law.Hear(3, 60, 7, {.occupied = 6.5}), 8u);
   EXPECT_EQ(law.demand(), 6.5);
   EXPECT_EQ(Heard().Hear(3, 60, 4, {.occupied = 1}), 4u);
 }
 
-TEST(Demand, ABacklogCountsOnceSomebodyHasWaitedHalfOfWhatAFirstTokenMayTake) {
+TEST(Demand, ABacklogCountsOnceARequestHasWaitedHalfTheTtftTarget) {
   Heard young;
   young.Hear(3, 30, 4, {.backlog = 30, .oldest = milliseconds(900)});
   EXPECT_NEAR(young.demand(), 3, 1e-9);
@@ -197,7 +197,7 @@ TEST(Demand, ABacklogCountsOnceSomebodyHasWaitedHalfOfWhatAFirstTokenMayTake) {
   EXPECT_NEAR(old.demand(), 5, 1e-9);  // 30 s of work in 15 s
 }
 
-TEST(Demand, NothingAndWhatIsNoNumberAreNoDemand) {
+TEST(Demand, ZeroAndNanAreNoDemand) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   Heard law;
   EXPECT_EQ(law.Hear(nan, 200, 3, {.backlog = nan, .oldest = seconds(9)}), 0u);

@@ -52,7 +52,7 @@ TEST(Headroom, HasABound) {
   EXPECT_DOUBLE_EQ(heard.Hear({.came = 50, .late = 50}, 7200), Headroom::kMost);
 }
 
-TEST(Headroom, WhatMayBeLateGoesByTheAttainment) {
+TEST(Headroom, AllowedLatenessFollowsTheAttainment) {
   const FirstTokens tokens{.came = 50, .late = 0.3};
   EXPECT_EQ(Heard(0.99).Hear(tokens, 900), 0);
   EXPECT_GT(Heard(0.995).Hear(tokens, 900), 0.02);
@@ -95,7 +95,7 @@ TEST(Headroom, AnAttainmentThatIsOutOfReachIsNoReason) {
   EXPECT_GT(Heard().Hear({.came = 50, .late = 5, .hopeless = 0.4}, 900), 0.1);
 }
 
-TEST(Headroom, IsTheSameHoweverOftenItIsAsked) {
+TEST(Headroom, DoesNotDependOnHowOftenItIsRead) {
   Headroom often(0.99, kTtft);
   Heard now_and_then;
   conf::TimePoint now{seconds(1'000'000)};
@@ -104,7 +104,7 @@ TEST(Headroom, IsTheSameHoweverOftenItIsAsked) {
   EXPECT_NEAR(often.part(), now_and_then.Hear({.came = 50, .late = 1}, 600), 0.002);
 }
 
-TEST(Headroom, WhatIsNoNumberIsNothing) {
+TEST(Headroom, TreatsNanAsNoHeadroom) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   Heard heard;
   EXPECT_EQ(heard.Hear({.came = nan, .late = nan, .hopeless = -3}, 600), 0);

@@ -66,7 +66,7 @@ TEST(Kpa, AveragesOverItsWindows) {
   EXPECT_TRUE(kpa.panics());
 }
 
-TEST(Kpa, WhatIsNoNumberIsNoTraffic) {
+TEST(Kpa, TreatsNanAsNoTraffic) {
   Kpa kpa({.target = 10});
   for (int s = 0; s < 60; ++s) {
     EXPECT_EQ(kpa.Decide(std::numeric_limits<double>::quiet_NaN(), 1, kNow + seconds(s)), 0u);

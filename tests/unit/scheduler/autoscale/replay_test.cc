@@ -43,7 +43,7 @@ ScalingPolicy Demand(uint32_t min, uint32_t max) {
   return policy;
 }
 
-TEST(Replay, OfAnEmptyHourIsNothing) {
+TEST(Replay, AnEmptyHourNeedsNothing) {
   const Replayed run = Replay(Demand(0, 4), {}, seconds(30));
   EXPECT_TRUE(run.steps.empty());
   EXPECT_EQ(run.replica_seconds, 0);
@@ -71,7 +71,7 @@ TEST(Replay, AColdStartIsAWaitOfItsLength) {
   EXPECT_NEAR(wait(60), 60, 3);
 }
 
-TEST(Replay, WhatWaitsLongerThanItMayIsGivenUp) {
+TEST(Replay, WorkThatWaitsTooLongIsRefused) {
   ScalingPolicy policy = Demand(0, 4);
   policy.hold = seconds(20);
   const Replayed run = Replay(policy, Steady(300, 0.5, 0), seconds(60));
@@ -108,7 +108,7 @@ TEST(Replay, APatientPolicyCostsMoreThanAHastyOne) {
   EXPECT_LE(slow.late, quick.late);
 }
 
-TEST(Replay, OtherLawsGoByRequestsInFlight) {
+TEST(Replay, KpaAndHpaFollowRequestsInFlight) {
   ScalingPolicy kpa = Demand(0, 10);
   kpa.law = Law::kKpa;
   kpa.kpa.target = 2;

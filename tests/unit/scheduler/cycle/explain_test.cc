@@ -7,6 +7,7 @@
 
 #include "scheduler/io/explanation_text.h"
 #include "scheduler/placement/placer.h"
+#include "scheduler/placement/policies.h"
 #include "tests/unit/scheduler/clusters.h"
 
 namespace scheduler {
@@ -109,7 +110,7 @@ TEST(Explain, NamesTheEndsThatMakeRoomAndWhen) {
 }
 
 // A replica runs until someone stops it: what is assumed of its end is not told as an expectation.
-TEST(Explain, NoTimeIsToldWhereTheEndThatMakesRoomIsNotKnown) {
+TEST(Explain, TellsNoTimeWhereTheEndThatMakesRoomIsUnknown) {
   World world(EightWay(1));
   const JobIndex replica = world.Run("replica", 0, 0, 8, std::chrono::hours(5));
   world.SayNothingOfItsEnd(replica);
@@ -120,7 +121,7 @@ TEST(Explain, NoTimeIsToldWhereTheEndThatMakesRoomIsNotKnown) {
   EXPECT_TRUE(e.release->end_unknown);
   EXPECT_FALSE(e.release->at);
   const std::vector<std::string> words = io::InWords(e);
-  EXPECT_THAT(words, Contains("There is room when job replica has ended; when that will be is not known."));
+  EXPECT_THAT(words, Contains("There will be room when job replica has ended; the time is not known."));
   EXPECT_EQ(nlohmann::json::parse(io::WriteExplanation(e))["release"]["end_unknown"], true);
 
   ExplainInput input = world.Of(waits);
@@ -129,10 +130,11 @@ TEST(Explain, NoTimeIsToldWhereTheEndThatMakesRoomIsNotKnown) {
                                          .end = kNow + std::chrono::hours(24),
                                          .nodes = {0}}};
   input.reservations = own;
-  EXPECT_THAT(io::InWords(Explain(input)), Contains("The first nodes that they leave are reserved for it."));
+  EXPECT_THAT(io::InWords(Explain(input)),
+              Contains("The first nodes that these jobs leave are reserved for it."));
 }
 
-TEST(Explain, AJobThatNoNodeCanEverTakeIsSaidSo) {
+TEST(Explain, NamesAJobThatNoNodeCanEverTake) {
   World world(EightWay(2));
   EXPECT_EQ(Explain(world.Of(world.Wait(Gang("a", 3, Devices(8))))).cause, WaitCause::kNeverFits);
   EXPECT_EQ(Explain(world.Of(world.Wait(Gang("b", 1, Devices(9))))).cause, WaitCause::kNeverFits);
@@ -215,8 +217,9 @@ TEST(Explain, NodesKeptForOthersAreNamedWithTheirJob) {
   ASSERT_EQ(e.reservations.size(), 1u);
   EXPECT_EQ(e.reservations[0].job, "first");
   EXPECT_EQ(e.reservations[0].nodes, 2u);
-  EXPECT_THAT(io::InWords(e),
-              Contains(HasSubstr("2 nodes with room are kept for job first, which starts in 1 h 30 min")));
+  EXPECT_THAT(
+      io::InWords(e),
+      Contains(HasSubstr("2 nodes with room are reserved for job first, which starts in 1 h 30 min")));
   input.job = first;
   const Explanation own = Explain(input);
   EXPECT_EQ(own.cause, WaitCause::kNextCycle);
@@ -242,11 +245,11 @@ TEST(Explain, AQuotaSaysHowMuchAndWhoseEndFreesIt) {
   EXPECT_EQ(e.quotas[0].release.at, kNow + std::chrono::hours(4));
   EXPECT_THAT(e.quotas[0].release.jobs, ElementsAre("soon", "then"));
   EXPECT_THAT(io::InWords(e),
-              Contains(AllOf(HasSubstr("Queue nlp has 10 h100 and is asked for 8 more; its limit is 12"),
+              Contains(AllOf(HasSubstr("Queue nlp has 10 h100 and the job asks for 8 more; the limit is 12"),
                              HasSubstr("when 2 jobs have ended (soon, then), expected in 4 h"))));
 }
 
-TEST(Explain, AQueueTreesVerdictBecomesARefusal) {
+TEST(Explain, AQuotaVerdictBecomesARefusal) {
   const Cluster cluster = EightWay(4);
   const std::vector<Queue> queues = {{.name = "research", .parent = "", .limit = {{"*", 12'000}}},
                                      {.name = "nlp", .parent = "research"},
@@ -255,7 +258,7 @@ TEST(Explain, AQueueTreesVerdictBecomesARefusal) {
   const AccountId account = tree.Account(tree.Find("nlp"), "ada");
   tree.Request(account, std::vector<Amount>{{0, 18'000}});
   tree.Charge(account, {0, 10'000});
-  const Verdict verdict = tree.Admit(account, std::vector<Amount>{{0, 8'000}});
+  const QuotaVerdict verdict = tree.Admit(account, std::vector<Amount>{{0, 8'000}});
   ASSERT_FALSE(verdict.admitted());
   const QuotaRefusal refusal = RefusalBy(tree, verdict, cluster, "ada");
   EXPECT_EQ(refusal.queue, "research");
@@ -280,7 +283,7 @@ TEST(Explain, AllCausesAreListedTheStrongestFirst) {
   EXPECT_EQ(e.line_stopped_by, "head");
 }
 
-TEST(Explain, NothingInTheWayAndNotWaitingAreSaidToo) {
+TEST(Explain, CoversJobsThatCanStartAndJobsThatDoNotWait) {
   World world(EightWay(1));
   EXPECT_EQ(Explain(world.Of(world.Wait(Gang("a", 1, Devices(1))))).cause, WaitCause::kNextCycle);
   const Explanation runs = Explain(world.Of(world.Run("b", 0, 0, 1, std::chrono::hours(1))));
@@ -313,7 +316,7 @@ TEST(Explain, EachAlternativeCounts) {
   EXPECT_EQ(e.roles[0].fit_empty, 2u);
 }
 
-TEST(Explain, PowerIsEachNodesOwn) {
+TEST(Explain, ChecksThePowerOfEachNode) {
   Cluster cluster = EightWay(3);
   cluster.nodes[1].power_budget_watts = 600;  // eight idle devices of 70 W, and no more
   World world(std::move(cluster));

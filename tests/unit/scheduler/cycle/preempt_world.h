@@ -8,9 +8,11 @@
 #include <memory>
 #include <set>
 
-#include "scheduler/cycle/preempt.h"
+#include "scheduler/cycle/victim_search.h"
 #include "scheduler/placement/gang.h"
+#include "scheduler/placement/policies.h"
 #include "scheduler/queues/order.h"
+#include "scheduler/queues/queue_defects.h"
 #include "tests/unit/scheduler/clusters.h"
 
 namespace scheduler::testing {

@@ -67,7 +67,7 @@ TEST(Promise, IsGivenUpForAnEarlierStart) {
   EXPECT_EQ(world.Promise().nodes, world.NodesOf("first"));
 }
 
-TEST(Promise, IsMadeAnewWhenItsNodesWillNotBeFreeByThen) {
+TEST(Promise, IsReplacedWhenItsNodesWillNotBeFree) {
   World world;
   const std::vector<NodeId> nodes = world.Promise().nodes;
   world.planner.SetHealth(nodes.at(0), Health::kQuarantined, world.now);

@@ -10,7 +10,7 @@ namespace {
 
 using Adapters = std::vector<uint32_t>;
 
-TEST(AdapterCache, EvictsTheOneThatWasUsedLongestAgo) {
+TEST(AdapterCache, EvictsTheLeastRecentlyUsed) {
   AdapterCache cache(2);
   const std::pair<uint32_t, bool> uses[] = {{1, true}, {2, true}, {1, false}};
   for (const auto& [adapter, loads] : uses) {
@@ -36,7 +36,7 @@ TEST(AdapterCache, KeepsWhatIsInUse) {
   EXPECT_EQ(cache.InUse(), (Adapters{1, 3}));
 }
 
-TEST(AdapterCache, WithoutABoundKeepsAll) {
+TEST(AdapterCache, KeepsAllWithoutABound) {
   AdapterCache cache(0);
   for (uint32_t adapter = 1; adapter <= 100; ++adapter) EXPECT_TRUE(cache.Acquire(adapter));
   EXPECT_EQ(cache.Loaded().size(), 100u);

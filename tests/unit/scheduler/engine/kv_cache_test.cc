@@ -58,7 +58,7 @@ TEST(KvCache, MatchesOnlyAPrefixWithoutAGap) {
   EXPECT_EQ(kv.Match(Hashes{9}), 0u);
 }
 
-TEST(KvCache, CachedBlocksOfNobodyAreAvailable) {
+TEST(KvCache, UnpinnedCachedBlocksAreAvailable) {
   KvCache kv(4, true);
   Fill(kv, {1, 2, 3});
   EXPECT_EQ(kv.used(), 0u);

@@ -417,7 +417,7 @@ TEST(EngineModel, LoadingAnAdapterLengthensItsFirstStepOnly) {
   EXPECT_EQ(run.model.adapters().loads(), 1u);
 }
 
-TEST(EngineModel, WhoseAdapterFindsNoSlotIsPassedOver) {
+TEST(EngineModel, SkipsRequestsWithoutAnAdapterSlot) {
   Drive run(WithAdapters(1));
   SubmitFor(run, 1, 1, 5);
   SubmitFor(run, 2, 2, 1);
@@ -434,7 +434,7 @@ TEST(EngineModel, WhoseAdapterFindsNoSlotIsPassedOver) {
   EXPECT_EQ(run.model.adapters().Loaded(), std::vector<uint32_t>{2});
 }
 
-TEST(EngineModel, WhoLeavesMakesRoomForAnotherAdapter) {
+TEST(EngineModel, AFinishedRequestFreesItsAdapterSlot) {
   Drive run(WithAdapters(1));
   SubmitFor(run, 1, 1, 1000);
   SubmitFor(run, 2, 2, 1);

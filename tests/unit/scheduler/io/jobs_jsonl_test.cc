@@ -170,7 +170,7 @@ TEST(JobsJsonl, WhatALineSaysIsShownAsText) {
   }
 }
 
-TEST(JobsJsonl, LineEndsAndAByteOrderMarkAreNoMatter) {
+TEST(JobsJsonl, AcceptsAnyLineEndsAndAByteOrderMark) {
   const Jobs read = ReadJobs(
       "\xef\xbb\xbf"
       R"({"id":"a","roles":[{}]})"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "scheduler/queues/queue_tree.h"
+#include "scheduler/queues/queue_defects.h"
 #include "tests/unit/scheduler/clusters.h"
 #include "tests/unit/scheduler/io/problems.h"
 
@@ -79,7 +79,7 @@ queues:
   EXPECT_EQ(read.value->queues[1].parent, "a");
 }
 
-TEST(PolicyYaml, WhatIsWrittenReadsBack) {
+TEST(PolicyYaml, ReadsBackWhatItWrote) {
   for (const auto& file : testing::Shipped("policies", ".yaml")) {
     Loaded<PolicyFile> read = ReadPolicy(testing::ReadShipped(file), file.filename());
     ASSERT_TRUE(read.value) << file;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "scheduler/placement/placer.h"
+#include "scheduler/placement/policies.h"
 #include "tests/unit/scheduler/clusters.h"
 
 namespace scheduler {

@@ -1,4 +1,5 @@
 #include "scheduler/placement/gang.h"
+#include "scheduler/placement/policies.h"
 
 #include <gtest/gtest.h>
 
@@ -309,7 +310,7 @@ TEST(Gang, RunsNoMoreArrayTasksAtATimeThanAsked) {
   EXPECT_TRUE(world.Place(index).placed.empty());
 }
 
-TEST(Gang, WhatSpreadsStandsApartFromItsArrayToo) {
+TEST(Gang, SpreadsAwayFromOtherElementsOfItsArray) {
   World world(EightWay(4, 2));
   RunningArrays arrays;
   GangPlacer gangs(world.state, world.shapes, &arrays);
@@ -443,7 +444,7 @@ TEST(Gang, IsWholeBelowItsLevelAndRefusedOnlyWhereNoDomainHoldsIt) {
   EXPECT_GT(shrunk, 50);
 }
 
-TEST(Gang, GoesWhereItGoesWhateverWasTriedBefore) {
+TEST(Gang, PlacementDoesNotDependOnEarlierTrials) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     World used(EightWay(20, 4, 2));
     Rng rng(seed);

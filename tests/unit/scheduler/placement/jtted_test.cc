@@ -1,4 +1,5 @@
 #include "scheduler/placement/jtted.h"
+#include "scheduler/placement/policies.h"
 
 #include <gtest/gtest.h>
 

@@ -77,7 +77,7 @@ TEST(MixLearner, GoesOnAlikeFromItsState) {
 }
 
 TEST(MixLearner, StartsFromAnEmptyState) {
-  MixLearner learner{MixLearner::State{}};
+  MixLearner learner{LearnedDemand{}};
   EXPECT_TRUE(learner.Observe(Whole(1, 1000)));
   EXPECT_EQ(ShareOf(learner.mix(), Whole(1, 1000)), 1);
   EXPECT_GT(learner.state().next, 1u);

@@ -7,6 +7,7 @@
 
 #include "scheduler/placement/mix_learner.h"
 #include "scheduler/placement/placer.h"
+#include "scheduler/placement/policies.h"
 #include "tests/unit/scheduler/clusters.h"
 
 namespace scheduler {

@@ -46,7 +46,7 @@ struct World {
   void Hold(const std::string& profile, const DeviceChoice& choice) {
     scheduler::Take(node,
                     {.devices = choice.devices,
-                     .profile = ShapeOf(profile).profile_on(state.view(0)),
+                     .profile = ProfileOn(ShapeOf(profile), state.view(0)),
                      .start = choice.start},
                     state.view(0));
   }

@@ -18,7 +18,7 @@ using namespace testing;
 struct OneNode {
   explicit OneNode(std::string_view name)
       : cluster(EightWay(1)), shapes(cluster), near(cluster.types[0]), policy(*FindPlacementPolicy(name)) {
-    view = cluster.view(0);
+    view = ViewOf(cluster, 0);
     view.near = &near;
     state = EmptyNode(cluster, 0);
     mix.items = {{DemandOf(ShapeOf(Devices(1))), 1}};
@@ -128,7 +128,7 @@ TEST(Tide, LosesByTheWasteThatItExpects) {
   EXPECT_NEAR(node.Score(Share(500)), 0.5 - level(126, 7.2), 1e-6);
 }
 
-TEST(Tide, KeepsWhatIsTiedToAKindFree) {
+TEST(Tide, KeepsKindsFreeThatDemandIsTiedTo) {
   Cluster cluster = EightWay(2);
   cluster.kinds.push_back(cluster.kinds[0]);
   cluster.kinds[1].name = "a100";
@@ -150,7 +150,7 @@ TEST(Tide, KeepsWhatIsTiedToAKindFree) {
   }
 }
 
-TEST(FixedOrder, SendsTiesToTheSameNodeUntilItIsTakenAway) {
+TEST(FixedOrder, SendsTiesToTheSameNodeUntilItIsExcluded) {
   const Cluster cluster = EightWay(16);
   ClusterState state(cluster);
   ShapeTable shapes(cluster);

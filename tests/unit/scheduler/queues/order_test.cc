@@ -52,7 +52,7 @@ class OrderTest : public ::testing::Test {
 
 using Jobs = std::vector<JobIndex>;
 
-TEST_F(OrderTest, EachTermPutsFirstWhatItSays) {
+TEST_F(OrderTest, EachTermRanksByItsName) {
   Submit("a", 0, 100, 8, 1);
   Submit("a", 5, 200, 1, 9);
   Submit("b", 0, 50, 4, 5);

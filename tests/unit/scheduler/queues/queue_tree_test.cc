@@ -1,4 +1,5 @@
 #include "scheduler/queues/queue_tree.h"
+#include "scheduler/queues/queue_defects.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ void Ask(QueueTree& tree, const char* queue, int64_t milli, KindId kind = 0, con
   tree.Request(tree.Account(tree.Find(queue), user), std::span(&amount, 1));
 }
 
-Verdict Admit(const QueueTree& tree, AccountId account, int64_t milli, KindId kind = 0) {
+QuotaVerdict Admit(const QueueTree& tree, AccountId account, int64_t milli, KindId kind = 0) {
   const Amount amount{kind, milli};
   return tree.Admit(account, std::span(&amount, 1));
 }
@@ -66,15 +67,15 @@ TEST(QueueTree, RefusesByTheBoundThatIsMetAndSaysWhich) {
   const AccountId b2 = tree.Account(tree.Find("b"), "eve");
   const AccountId keeper = tree.Account(tree.Find("keeper"), "kim");
   const AccountId open = tree.Account(tree.Find("free"), "fay");
-  using Bound = Verdict::Bound;
+  using Bound = QuotaVerdict::Bound;
 
   EXPECT_TRUE(Admit(tree, a, 8'000).admitted());
-  const Verdict over = Admit(tree, a, 8'001);
+  const QuotaVerdict over = Admit(tree, a, 8'001);
   EXPECT_EQ(over.bound, Bound::kDeserved);
   EXPECT_THAT(tree.Explain(over), HasSubstr("queue \"a\" does not borrow and has 0 of the 8 devices"));
 
   EXPECT_TRUE(Admit(tree, b, 10'000).admitted());
-  const Verdict user = Admit(tree, b, 10'500);
+  const QuotaVerdict user = Admit(tree, b, 10'500);
   EXPECT_EQ(user.bound, Bound::kUserLimit);
   EXPECT_THAT(tree.Explain(user), HasSubstr("user \"bob\" has 0 of the 10 devices"));
 
@@ -82,14 +83,14 @@ TEST(QueueTree, RefusesByTheBoundThatIsMetAndSaysWhich) {
   EXPECT_EQ(Admit(tree, b2, 8'001).bound, Bound::kLimit);
   EXPECT_EQ(tree.name(Admit(tree, b2, 8'001).queue), "b");
   tree.Charge(b2, {0, 8'000});
-  const Verdict org = Admit(tree, a, 2'001);
+  const QuotaVerdict org = Admit(tree, a, 2'001);
   EXPECT_EQ(org.bound, Bound::kLimit);
   EXPECT_THAT(tree.Explain(org), HasSubstr("queue \"org\" has 18 of its limit of 20 devices; 2.001 more"));
   EXPECT_TRUE(Admit(tree, a, 2'000).admitted());
 
   // 32 less 18 in use less 8 that the keeper does not lend.
   EXPECT_TRUE(Admit(tree, open, 6'000).admitted());
-  const Verdict lent = Admit(tree, open, 6'001);
+  const QuotaVerdict lent = Admit(tree, open, 6'001);
   EXPECT_EQ(lent.bound, Bound::kLent);
   EXPECT_THAT(tree.Explain(lent), HasSubstr("kept by queues that do not lend them"));
   tree.Charge(open, {0, 6'000});
@@ -103,7 +104,7 @@ TEST(QueueTree, ALimitByKindLeavesOtherKindsAlone) {
   QueueTree tree(cluster, {{.name = "q", .parent = "", .limit = {{"a100", 1'000}}}}, kHalfLife);
   const AccountId account = tree.Account(tree.Find("q"), "u");
   EXPECT_TRUE(Admit(tree, account, 9'000, 0).admitted());
-  EXPECT_EQ(Admit(tree, account, 1'001, 1).bound, Verdict::Bound::kLimit);
+  EXPECT_EQ(Admit(tree, account, 1'001, 1).bound, QuotaVerdict::Bound::kLimit);
   EXPECT_TRUE(Admit(tree, account, 9'000, kAnyKind).admitted());
 }
 
@@ -201,7 +202,7 @@ TEST(FairShares, FollowDeservedThenWeightLevelByLevel) {
   }
 }
 
-TEST(FairShares, WhoHasUsedMoreThanItsWeightGetsLessOfTheRest) {
+TEST(FairShares, PastUsageAboveTheWeightLowersTheShare) {
   const Cluster cluster = testing::EightWay(4);
   QueueTree tree(cluster, {{.name = "a", .parent = ""}, {.name = "b", .parent = ""}}, kHalfLife);
   tree.RestoreUsage({{{"a", "u"}, 3e6}, {{"b", "u"}, 1e6}}, At(0));
@@ -268,7 +269,7 @@ TEST(Usage, HalvesEveryHalfLifeAndAccruesWhatIsHeld) {
   EXPECT_EQ(tree.Usage(account), 0);
 }
 
-TEST(Usage, ARestoredTreeGoesOnExactlyAlikeHoweverOftenItWasLookedAt) {
+TEST(Usage, ARestoredTreeContinuesExactlyHoweverOftenItWasRead) {
   const Cluster cluster = testing::EightWay(4);
   const std::vector<Queue> queues = {{.name = "a", .parent = ""}, {.name = "b", .parent = ""}};
   Rng rng(3);
@@ -313,7 +314,7 @@ TEST(Usage, ARestoredTreeGoesOnExactlyAlikeHoweverOftenItWasLookedAt) {
   }
 }
 
-TEST(Usage, AccountsThatNothingIsLeftOfAreForgotten) {
+TEST(Usage, EmptyAccountsAreForgotten) {
   const Cluster cluster = testing::EightWay(4);
   QueueTree tree(cluster, {{.name = "org", .parent = ""}, {.name = "a", .parent = "org"}}, kHalfLife);
   AccountId highest = 0;
@@ -333,7 +334,7 @@ TEST(Usage, AccountsThatNothingIsLeftOfAreForgotten) {
   EXPECT_EQ(tree.Check(), "");
 }
 
-TEST(QueueTree, SetsTwoQueuesApartBelowTheLowestThatHoldsBoth) {
+TEST(QueueTree, ApartGivesTheChildrenOfTheLowestCommonAncestor) {
   const Cluster cluster = testing::EightWay(1);
   const QueueTree tree(cluster,
                        {{.name = "x", .parent = ""},

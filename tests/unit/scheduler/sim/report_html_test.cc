@@ -174,7 +174,7 @@ TEST(ReportHtml, StaysSmallHoweverLongTheTrace) {
   EXPECT_GT(*std::ranges::max_element(lines), 500U);
 }
 
-TEST(ReportHtml, LeavesOutWhatIsNoNumber) {
+TEST(ReportHtml, LeavesOutNan) {
   Report report = SomeReport(20, 2, 2);
   report.samples[3].gar = std::numeric_limits<double>::quiet_NaN();
   const std::string page = AsHtml(kFacts, TwoPolicies(report));

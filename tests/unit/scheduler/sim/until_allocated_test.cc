@@ -54,7 +54,7 @@ UntilAllocated Fill(std::string placement, uint64_t seed, uint64_t naming = 0,
                             {.placement = std::move(placement), .mix = mix, .seed = seed, .naming = naming});
 }
 
-TEST(UntilAllocated, BringsTheLoadToWhatIsAskedForAndNeverFillsMoreThanThat) {
+TEST(UntilAllocated, ReachesTheAskedLoadAndNeverExceedsIt) {
   const UntilAllocated run = Fill("default", 1);
   EXPECT_GE(run.allocated.size(), 130u);
   EXPECT_LE(run.allocated.size(), 132u);
@@ -90,7 +90,7 @@ TEST(UntilAllocated, IsTheSameForTheSameSeed) {
   }
 }
 
-TEST(UntilAllocated, RenamingNodesHardlyChangesTheDefault) {
+TEST(UntilAllocated, NodeNamesHardlyInfluenceTheDefault) {
   for (const size_t percent : {size_t{100}, size_t{130}}) {
     double least = 100;
     double most = 0;

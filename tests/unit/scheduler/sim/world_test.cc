@@ -295,7 +295,7 @@ TEST(World, ADrainedNodeTakesNoNewWork) {
   EXPECT_EQ(report.finished, 2u);
 }
 
-TEST(World, AJobWaitsForThoseItComesAfterAndItsWaitCountsFromThen) {
+TEST(World, AJobWaitsForItsDependenciesAndItsWaitCountsFromThen) {
   const Cluster cluster = EightWay(4);
   TraceJob second = JobOf("b", hours(0), hours(1), 8);
   second.job.after = {"a"};
@@ -341,7 +341,7 @@ TEST(World, QueueSatisfactionIsWhatItHeldOfItsDue) {
   EXPECT_DOUBLE_EQ(report.jain, 1.25 * 1.25 / (2 * (1 + 0.0625)));
 }
 
-TEST(World, EndsThoughSomeJobsNeverDo) {
+TEST(World, EndsAlthoughSomeJobsNeverEnd) {
   const Cluster cluster = EightWay(1);
   TraceJob service = JobOf("s", hours(0), hours(1), 8);
   service.run.reset();

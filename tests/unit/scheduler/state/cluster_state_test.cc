@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "scheduler/placement/placer.h"
+#include "scheduler/placement/policies.h"
 #include "tests/unit/scheduler/clusters.h"
 
 namespace scheduler {

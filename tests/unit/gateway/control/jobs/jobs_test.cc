@@ -8,7 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "gateway/control/jobs/run_spec.h"
+#include "gateway/control/orphans.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/control/jobs/world.h"
 
 namespace tests {
@@ -49,14 +50,16 @@ class JobsTest : public testing::Test {
   // As after kill -9: what was in memory is gone.
   void Restart() {
     const conf::TimePoint now = world ? world->now : conf::TimePoint(std::chrono::hours(24 * 20'000));
+    gateway::config::ModelPolicy policy = world ? world->policy : gateway::config::ModelPolicy();
     world.reset();
-    world = std::make_unique<JobsWorld>(dir, launcher, now);
+    world = std::make_unique<JobsWorld>(store, launcher, now, std::move(policy));
   }
   std::string Run(const std::string& id, uint32_t attempt, uint32_t rank) const {
     return fmt::format("j-{}-{}-{}", id, attempt, rank);
   }
 
   TempDir dir;
+  MemoryStore store;
   ScriptedLauncher launcher;
   std::unique_ptr<JobsWorld> world;
 };
@@ -181,7 +184,7 @@ TEST_F(JobsTest, WhoseTenantHasUsedUpItsDevicesWaitsWithThatReasonAlsoAfterAKill
   const std::string second = world->Submit(file);
   world->Settle();
   ASSERT_EQ(world->State(first), "running");
-  const std::vector<gateway::control::HeldDevices> held = world->jobs->Held();
+  const std::vector<gateway::control::HeldDevices> held = world->workloads.Held(world->now);
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held[0].job, first);
   EXPECT_EQ(held[0].tenant, "acme/research");
@@ -277,7 +280,7 @@ TEST_F(JobsTest, AGangThatMakesRoomDoesNotWaitForAMemberOnANodeThatFellSilent) {
   world->Settle();
   world->Pass(seconds(3));
   EXPECT_EQ(world->State(id), "saving") << "the other members have saved; this one may yet";
-  EXPECT_THAT(world->jobs->LateNodes(), ElementsAre("local"));
+  EXPECT_THAT(world->workloads.LateNodes(), ElementsAre("local"));
 
   world->silent = "local";
   world->Settle();
@@ -511,15 +514,16 @@ TEST_F(JobsTest, WhatEndedWhileNobodyLookedIsSettled) {
   EXPECT_EQ(world->State(id), "done");
 }
 
-TEST_F(JobsTest, ARunThatNoJobHasIsToldOf) {
+TEST_F(JobsTest, ARunThatNoWorkloadHasIsToldOf) {
   launcher.runs["j-lost-1-1-0"] = {.id = "j-lost-1-1-0", .state = RunState::kRunning};
   launcher.runs["r-model-1"] = {.id = "r-model-1", .state = RunState::kRunning};
   world->Submit(std::string(kGang));
   world->Settle();
   ASSERT_EQ(launcher.runs.size(), 6u);
-  const std::vector<RunStatus> unknown = world->jobs->Observe(launcher.Now());
-  ASSERT_EQ(unknown.size(), 1u);
-  EXPECT_EQ(unknown[0].id, "j-lost-1-1-0");
+  std::vector<std::string> unknown;
+  world->reconciler.on_unknown = [&](const RunStatus& run) { unknown.push_back(run.id); };
+  world->reconciler.Compare(launcher.Now(), world->now);
+  EXPECT_THAT(unknown, ElementsAre("j-lost-1-1-0", "r-model-1"));
 }
 
 TEST_F(JobsTest, ElementsOfAnArrayAreToldWhichTheyAreAndSoManyRunAtATime) {
@@ -538,9 +542,8 @@ TEST_F(JobsTest, ElementsOfAnArrayAreToldWhichTheyAreAndSoManyRunAtATime) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(world->State(fmt::format("sweep-1.{}", i)), "done");
 }
 
-TEST_F(JobsTest, NumbersAreNotUsedAgainAndALineThatWasCutOffIsPassedOver) {
+TEST_F(JobsTest, NumbersAreNotUsedAgain) {
   EXPECT_EQ(world->Submit(std::string(kGang)), "gang-1");
-  std::ofstream(dir / "jobs.jsonl", std::ios::app) << R"({"job":"gang-1","of":"ga)";
   Restart();
   EXPECT_EQ(world->State("gang-1"), "pending");
   EXPECT_EQ(world->Submit(std::string(kGang)), "gang-2");
@@ -548,11 +551,193 @@ TEST_F(JobsTest, NumbersAreNotUsedAgainAndALineThatWasCutOffIsPassedOver) {
   EXPECT_EQ(world->State("gang-2"), "pending");
 }
 
-TEST(JobJournal, ADamagedLineIsNamed) {
-  const auto parsed = gateway::control::ParseJobs("{\"last\":3}\n{\"job\":\"a-1\"}\n", Machine());
-  ASSERT_FALSE(parsed.ok());
-  EXPECT_TRUE(absl::IsDataLoss(parsed.status()));
-  EXPECT_THAT(std::string(conf::Std(parsed.status().message())), HasSubstr("line 2"));
+TEST_F(JobsTest, NothingIsDoneThatIsNotInTheStore) {
+  const std::string id = world->Submit(std::string(kGang));
+  store.refuses = absl::ResourceExhaustedError("the disk is full");
+  world->Settle();
+  EXPECT_EQ(world->State(id), "starting");
+  EXPECT_TRUE(launcher.runs.empty());
+  store.refuses = absl::OkStatus();
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_EQ(std::ranges::count(world->records, "job.start gang-1"), 1) << "the ledger had it already";
+}
+
+TEST_F(JobsTest, AWriteWhoseAnswerIsLostIsFoundAgain) {
+  const std::string id = world->Submit(std::string(kGang));
+  store.loses_answer = true;
+  world->Settle();
+  EXPECT_TRUE(launcher.runs.empty()) << "nobody knows whether it is written";
+  store.loses_answer = false;
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "running");
+}
+
+TEST_F(JobsTest, ASubmissionThatCannotBeWrittenLeavesNothing) {
+  store.refuses = absl::ResourceExhaustedError("the disk is full");
+  EXPECT_FALSE(world->TrySubmit(std::string(kGang)).ok());
+  store.refuses = absl::OkStatus();
+  EXPECT_EQ(world->Submit(std::string(kGang)), "gang-2");
+  EXPECT_EQ(store.Count("workload"), 1u);
+  EXPECT_EQ(world->jobs->all().size(), 1u);
+}
+
+TEST_F(JobsTest, DevicesAreChargedFromTheFirstStartToTheLastEndHoweverLateThatIsSeen) {
+  const std::string id = world->Submit(std::string(kGang));
+  const conf::TimePoint begin = world->now;
+  world->Settle();
+  ASSERT_EQ(world->State(id), "running");
+  for (auto& [run, status] : launcher.runs) status.started = begin + seconds(1);
+  world->Pass(seconds(10));
+  ASSERT_EQ(world->workloads.Held(begin).size(), 1u);
+  EXPECT_EQ(world->workloads.Held(begin)[0].since, begin + seconds(1));
+  EXPECT_EQ(world->workloads.Held(begin)[0].milli, 4000);
+  EXPECT_FALSE(world->workloads.Held(begin)[0].until);
+  // All end while no gateway runs, and the next one comes an hour later.
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    launcher.End(Run(id, 1, rank), 0);
+    launcher.runs[Run(id, 1, rank)].ended = begin + seconds(20 + rank);
+  }
+  Restart();
+  world->now += std::chrono::hours(1);
+  world->reconciler.Compare(launcher.Now(), world->now);
+  ASSERT_EQ(world->workloads.Held(begin).size(), 1u);
+  EXPECT_EQ(world->workloads.Held(begin)[0].since, begin + seconds(1));
+  EXPECT_EQ(world->workloads.Held(begin)[0].until, begin + seconds(23));
+  world->Settle();
+  EXPECT_EQ(world->State(id), "done");
+}
+
+TEST_F(JobsTest, ARunWithoutARecordKeepsItsDevicesUntilItHasEnded) {
+  launcher.runs["j-lost-1-1-0"] = {
+      .id = "j-lost-1-1-0",
+      .state = RunState::kRunning,
+      .grant = {.node = "local", .kind = "h100", .devices = {0, 1, 2, 3, 4, 5, 6, 7}},
+      .orphan = true};
+  launcher.unreachable = "j-lost-1-1-0";
+  gateway::control::Orphans orphans(world->context, world->workloads);
+  world->workloads.Use(gateway::control::Kind::kOrphan, orphans);
+  world->reconciler.on_unknown = [&](const RunStatus& run) { orphans.Found(run, true); };
+  world->reconciler.TakeOver({}, launcher.Now());
+  const std::string id = world->Submit(std::string(kGang));
+  world->Settle();
+  EXPECT_THAT(launcher.told, ElementsAre("stop j-lost-1-1-0"));
+  EXPECT_THAT(world->records, Contains("job.stop j-lost-1-1-0"));
+  EXPECT_EQ(world->State(id), "pending") << "all devices are taken";
+  launcher.unreachable.clear();
+  launcher.End("j-lost-1-1-0", std::nullopt, 15);
+  world->Settle();
+  EXPECT_FALSE(launcher.runs.contains("j-lost-1-1-0"));
+  EXPECT_EQ(world->State(id), "running");
+}
+
+class ReplicasTest : public JobsTest {
+ protected:
+  ReplicasTest() {
+    world->policy = Policy();
+    launcher.port = 8000;
+  }
+  static gateway::config::ModelPolicy Policy() {
+    gateway::config::ModelPolicy policy;
+    policy.scaling.model = "m";
+    policy.placement.devices = {{{.kinds = {"h100"}, .count = 8}}};
+    policy.replica.emplace();
+    policy.replica->command = {"serve"};
+    return policy;
+  }
+  void Settle() {
+    for (int i = 0; i < 6; ++i) {
+      world->replicas.Tick();
+      world->Settle();
+      world->replicas.Publish();
+    }
+  }
+  Workload* Find(const std::string& id) { return world->workloads.Find(id); }
+};
+
+TEST_F(ReplicasTest, WhenItDiesItEndsAndTheReasonIsTold) {
+  const std::string id = world->replicas.Add("m", "one is wanted").id;
+  Settle();
+  ASSERT_EQ(launcher.Running(), 1u);
+  EXPECT_EQ(launcher.Env(id, "MASTER_ADDR"), "(not set)") << "it is alone";
+  world->workloads.Enter(*Find(id), gateway::control::State::kRunning, "it answers");
+  Settle();
+  launcher.End(id, 3);
+  Settle();
+  EXPECT_EQ(Find(id), nullptr);
+  EXPECT_TRUE(launcher.runs.empty());
+  EXPECT_THAT(world->failures, ElementsAre(HasSubstr("it exited with 3")));
+  EXPECT_EQ(store.Count("workload"), 0u);
+  world->replicas.Add("m", "one is wanted");
+  Settle();
+  EXPECT_EQ(launcher.Running(), 1u) << "its devices are free again";
+}
+
+TEST_F(ReplicasTest, ARestartAdoptsAllMembersAndAnswersAreAwaitedAnew) {
+  const std::string id = world->replicas.Add("m", "one is wanted").id;
+  Settle();
+  Restart();
+  Settle();
+  ASSERT_NE(Find(id), nullptr);
+  EXPECT_TRUE(Find(id)->adopted);
+  EXPECT_EQ(Find(id)->state, gateway::control::State::kStarting);
+  EXPECT_THAT(world->records, ElementsAre("replica.adopt " + id));
+  for (const auto& [run, starts] : launcher.starts) EXPECT_EQ(starts, 1) << run;
+}
+
+TEST_F(ReplicasTest, AReplicaOfWhichNothingRunsAfterARestartIsForgotten) {
+  const std::string id = world->replicas.Add("m", "one is wanted").id;
+  Settle();
+  launcher.runs.clear();
+  Restart();
+  Settle();
+  EXPECT_EQ(Find(id), nullptr);
+}
+
+TEST_F(ReplicasTest, RunsHaveNamesThatLaunchersTakeAndNoneTwice) {
+  std::set<std::string> runs;
+  for (int i = 0; i < 100; ++i) runs.insert(world->replicas.Add("Org/Model_7B", "why").id);
+  EXPECT_EQ(runs.size(), 100u);
+  runs.insert(world->replicas.Add(std::string(200, 'x'), "why").id + "-255");
+  for (const std::string& run : runs) {
+    EXPECT_LE(run.size(), 63u);
+    EXPECT_EQ(run.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.-"), std::string::npos) << run;
+    EXPECT_TRUE(gateway::control::IsReplicaRun(run));
+  }
+}
+
+TEST_F(ReplicasTest, ReplicasThatStopAreNoneForTheAutoscaler) {
+  using gateway::control::State;
+  using scheduler::autoscale::ReplicaPhase;
+  const uint32_t waiting = world->replicas.Add("m", "").number;
+  Workload& coming = world->replicas.Add("m", "");
+  world->workloads.Enter(coming, State::kStarting, "");
+  world->workloads.Enter(world->replicas.Add("m", ""), State::kRunning, "");
+  world->workloads.Enter(world->replicas.Add("m", ""), State::kDraining, "");
+  world->replicas.Add("other", "");
+  const auto views = world->replicas.Views("m");
+  ASSERT_EQ(views.size(), 3u);
+  EXPECT_EQ(views[0].id, waiting);
+  EXPECT_EQ(views[0].phase, ReplicaPhase::kUnplaced);
+  EXPECT_EQ(views[1].phase, ReplicaPhase::kPending);
+  EXPECT_EQ(views[2].phase, ReplicaPhase::kReady);
+}
+
+TEST_F(ReplicasTest, AReplicaPushesAsideOnlyTheWorkThatItsPolicyNames) {
+  const std::string id =
+      world->Submit("name: t\ncommand: [x]\npriority: batch\ndevices: [{kind: h100, count: 8}]\n");
+  world->Settle();
+  ASSERT_EQ(world->State(id), "running");
+  world->policy.placement.may_preempt = {gateway::config::Victim::kNotebook};
+  Workload& replica = world->replicas.Add("m", "one is wanted");
+  const std::string waits = replica.id;
+  Settle();
+  EXPECT_EQ(world->State(id), "running");
+  world->replicas.Retire(*Find(waits), "not wanted any more");
+  world->policy.placement.may_preempt = {gateway::config::Victim::kTraining};
+  world->replicas.Add("m", "one is wanted");
+  Settle();
+  EXPECT_NE(world->State(id), "running");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Jobs over a real planner and ledgerless: a launcher that does as it is told, a clock that the test moves,
-// and every step taken at once.
+// Workloads over a real planner: a launcher that does as it is told, a store and a ledger in memory, a clock
+// that the test moves, and every step taken at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,13 +12,15 @@
 
 #include "conf/text.h"
 #include "gateway/control/jobs/jobs.h"
+#include "gateway/control/reconciler.h"
+#include "gateway/control/replicas.h"
+#include "gateway/control/step_runner.h"
 #include "scheduler/planner.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/memory_store.h"
 
 namespace tests {
 
-using gateway::control::Job;
-using gateway::control::JobState;
+using gateway::control::Workload;
 using plugins::launchers::RunSpec;
 using plugins::launchers::RunState;
 using plugins::launchers::RunStatus;
@@ -37,6 +39,7 @@ class ScriptedLauncher final : public plugins::launchers::Launcher {
     run.owner = spec.owner;
     run.state = comes_up ? RunState::kRunning : RunState::kStarting;
     run.log = logs + spec.id;
+    if (spec.serves) run.host = "127.0.0.1", run.port = port;
     specs[spec.id] = std::move(spec);
     co_return absl::OkStatus();
   }
@@ -55,6 +58,7 @@ class ScriptedLauncher final : public plugins::launchers::Launcher {
     runs.erase(id);
     co_return absl::OkStatus();
   }
+  std::string AddressOf(const std::string&, const std::string&) const override { return "127.0.0.1"; }
   gateway::net::Task<void> Close() override { co_return; }
 
   std::vector<RunStatus> Now() const {
@@ -88,6 +92,7 @@ class ScriptedLauncher final : public plugins::launchers::Launcher {
   std::vector<std::string> told;
   std::string logs = "/nowhere/";
   absl::Status refuse;
+  uint16_t port = 0;  // where what serves listens
   bool comes_up = true;
   bool saves_and_ends = true;
   std::string unreachable;  // a run that is told and does not hear
@@ -104,47 +109,47 @@ inline scheduler::Cluster Machine() {
   return cluster;
 }
 
-// One gateway's life.
+inline gateway::config::Scaling EightDevices() {
+  gateway::config::Scaling scaling;
+  scaling.nodes = Machine();
+  scaling.planning.queues = {{.name = "default", .parent = ""}};
+  return scaling;
+}
+
+// One gateway's life. The store and the launcher outlive it.
 class JobsWorld {
  public:
-  JobsWorld(const TempDir& dir, ScriptedLauncher& launcher, conf::TimePoint start)
-      : now(start), launcher_(launcher) {
-    gateway::control::JobsAround around;
-    around.now = [this] { return now; };
-    around.planner = [this]() -> scheduler::Planner& { return planner(); };
-    around.changed = [this] { changed_ = true; };
-    around.wake = [] {};
-    around.spawn = [this](gateway::net::Task<void> task) { tasks_.Spawn(std::move(task)); };
-    around.record = [this](gateway::ledger::Event event) -> gateway::net::Task<absl::Status> {
-      if (record_result.ok()) records.push_back(event.action + " " + event.subject);
-      co_return record_result;
-    };
-    around.off_loop = [](std::function<absl::Status()> fn) -> gateway::net::Task<absl::Status> {
-      co_return fn();
-    };
-    around.tenant_path = [](const std::string& name) -> std::optional<std::string> {
-      return name == "research" ? std::optional<std::string>("acme/research") : std::nullopt;
-    };
-    around.devices_used_up = [this](const std::string& tenant, std::span<const std::string> kinds) {
-      return kinds.empty() ? "" : used_up[tenant];
-    };
-    around.untrusted = [this](const std::string& node) { return node == silent; };
-    around.launcher = &launcher;
-    seated_.cluster = Machine();
-    seated_.queues = {{.name = "default", .parent = ""}};
-    seated_.as_of = start;
-    around.cluster = &seated_.cluster;
-    around.queues = seated_.queues;
-    around.sources = gateway::config::ReferencesOnly();
-    around.file = dir / "jobs.jsonl";
-    jobs = std::make_unique<gateway::control::Jobs>(std::move(around));
+  JobsWorld(MemoryStore& store, ScriptedLauncher& launcher, conf::TimePoint start,
+            gateway::config::ModelPolicy of_models = {})
+      : now(start),
+        launcher_(launcher),
+        policy(std::move(of_models)),
+        planning(EightDevices(), start),
+        workload_store(store, planning.cluster()),
+        context{.now = [this] { return now; },
+                .wake = [] {},
+                .spawn = [this](gateway::net::Task<void> task) { tasks_.Spawn(std::move(task)); },
+                .record = [this](gateway::ledger::Event event) -> gateway::net::Task<absl::Status> {
+                  if (record_result.ok()) records.push_back(event.action + " " + event.subject);
+                  co_return record_result;
+                },
+                .launcher = &launcher,
+                .planning = &planning,
+                .store = &workload_store},
+        workloads(context),
+        runner(context, workloads),
+        reconciler(context, workloads),
+        jobs(std::make_unique<gateway::control::Jobs>(context, workloads, runner, Around())),
+        replicas(context, workloads, AroundReplicas()) {
+    workloads.Use(gateway::control::Kind::kJob, *jobs);
+    workloads.Use(gateway::control::Kind::kReplica, replicas);
+    workloads.untrusted = [this](const std::string& node) { return node == silent; };
     tasks_.Spawn([](JobsWorld& world) -> gateway::net::Task<void> {
-      const absl::Status opened = co_await world.jobs->Open();
-      EXPECT_TRUE(opened.ok()) << opened;
-      world.jobs->TakeOver(world.launcher_.Now(), [&world](scheduler::JobState job) {
-        world.seated_.jobs.push_back(std::move(job));
-        return true;
-      });
+      auto known = co_await world.workload_store.Load();
+      EXPECT_TRUE(known.ok()) << known.status();
+      if (!known.ok()) co_return;
+      world.jobs->SetLastNumber(known->last_number);
+      world.reconciler.TakeOver(std::move(known->workloads), world.launcher_.Now());
     }(*this));
   }
 
@@ -158,6 +163,13 @@ class JobsWorld {
       if (!submitted->jobs.empty()) first = submitted->jobs.front();
     }(*this, std::move(text), id));
     return id;
+  }
+  absl::Status TrySubmit(std::string text) {
+    absl::Status result;
+    tasks_.Spawn([](JobsWorld& world, std::string file, absl::Status& out) -> gateway::net::Task<void> {
+      out = (co_await world.jobs->Submit(std::move(file), "job.yaml", "ada")).status();
+    }(*this, std::move(text), result));
+    return result;
   }
   std::vector<std::string> Problems(std::string text) {
     std::vector<std::string> problems;
@@ -182,17 +194,18 @@ class JobsWorld {
   void Settle() {
     for (int i = 0; i < 12; ++i) {
       jobs->Tick();
-      jobs->TakeSteps();
-      jobs->Observe(launcher_.Now());
-      if (!changed_ && !planner().NextDue()) continue;
-      changed_ = false;
-      scheduler::Rng rng = scheduler::CycleRng(1, planner().version());
-      scheduler::Plan plan = planner().Run(now, rng);
-      for (const scheduler::Action& action : plan.actions) {
+      runner.TakeSteps();
+      reconciler.Compare(launcher_.Now(), now);
+      if (planning.planner().NextDue()) planning.Changed();
+      const std::optional<scheduler::Plan> plan = planning.Run(now);
+      if (!plan) continue;
+      for (const scheduler::Action& action : plan->actions) {
         actions.push_back(fmt::format("{} {}", Name(action.kind), action.job));
-        jobs->Apply(action);
+        workloads.Apply(action);
       }
-      for (auto& [job, why] : plan.waiting) jobs->Unplaced(job, why.text);
+      for (const auto& [job, why] : plan->waiting) {
+        if (Workload* const waits = workloads.Find(job)) waits->unplaced = why.text;
+      }
     }
   }
   void Pass(conf::Duration time) {
@@ -200,16 +213,13 @@ class JobsWorld {
     Settle();
   }
 
-  const Job& operator[](const std::string& id) const { return *jobs->Find(id); }
+  const Workload& operator[](const std::string& id) const { return *jobs->Find(id); }
   std::string State(const std::string& id) const {
-    const Job* job = jobs->Find(id);
-    return job == nullptr ? "(gone)" : std::string(Name(job->state));
+    const Workload* job = jobs->Find(id);
+    return job == nullptr ? "(gone)" : std::string(JobStateOf(*job));
   }
-  scheduler::Planner& planner() {
-    if (!planner_) planner_ = std::make_unique<scheduler::Planner>(seated_, scheduler::Policy());
-    return *planner_;
-  }
-  void Changed() { changed_ = true; }
+  scheduler::Planner& planner() { return planning.planner(); }
+  void Changed() { planning.Changed(); }
   // A replica that wants so many devices, at production's priority.
   void SubmitReplica(const std::string& id, uint16_t devices) {
     scheduler::Job job;
@@ -220,8 +230,7 @@ class JobsWorld {
     job.preemptible = false;
     job.submitted = now;
     job.roles = {{.name = "replica", .ask = {.devices = {{.kinds = {"h100"}, .count = devices}}}}};
-    planner().Submit(std::move(job), now);
-    changed_ = true;
+    planning.Submit(std::move(job), now);
   }
 
   conf::TimePoint now;
@@ -230,14 +239,50 @@ class JobsWorld {
   absl::Status record_result;
   std::string silent;                          // the node that is not trusted
   std::map<std::string, std::string> used_up;  // by tenant: the budget that is
-  std::unique_ptr<gateway::control::Jobs> jobs;
 
  private:
+  gateway::control::Jobs::Around Around() {
+    gateway::control::Jobs::Around around;
+    around.off_loop = [](std::function<absl::Status()> fn) -> gateway::net::Task<absl::Status> {
+      co_return fn();
+    };
+    around.tenant_path = [](const std::string& name) -> std::optional<std::string> {
+      return name == "research" ? std::optional<std::string>("acme/research") : std::nullopt;
+    };
+    around.devices_used_up = [this](const std::string& tenant, std::span<const std::string> kinds) {
+      return kinds.empty() ? "" : used_up[tenant];
+    };
+    around.sources = gateway::config::ReferencesOnly();
+    return around;
+  }
+  gateway::control::Replicas::Around AroundReplicas() {
+    gateway::control::Replicas::Around around;
+    around.policy = [this](const std::string&) { return &policy; };
+    around.may_start = [](const std::string&) { return true; };
+    around.on_failure = [this](const std::string&, std::string why, conf::Duration) {
+      failures.push_back(std::move(why));
+    };
+    around.load = [this](const std::string& identity) { return states_.Get(identity); };
+    around.doubted = [](const std::string&) { return false; };
+    around.publish = [](const gateway::Launched&) {};
+    return around;
+  }
+
   ScriptedLauncher& launcher_;
+  router::ReplicaStates states_;
   gateway::net::TaskGroup tasks_{[](std::exception_ptr) { ADD_FAILURE() << "a task threw"; }};
-  scheduler::Snapshot seated_;
-  std::unique_ptr<scheduler::Planner> planner_;
-  bool changed_ = true;
+
+ public:
+  gateway::config::ModelPolicy policy;  // of every model
+  std::vector<std::string> failures;    // of replicas
+  gateway::control::Planning planning;
+  gateway::control::WorkloadStore workload_store;
+  const gateway::control::Context context;
+  gateway::control::Workloads workloads;
+  gateway::control::StepRunner runner;
+  gateway::control::Reconciler reconciler;
+  std::unique_ptr<gateway::control::Jobs> jobs;
+  gateway::control::Replicas replicas;
 };
 
 }  // namespace tests

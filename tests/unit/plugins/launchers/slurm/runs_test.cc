@@ -8,6 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr conf::TimePoint kNow{1'000'000s};
@@ -81,7 +82,78 @@ TEST_F(SlurmRuns, AListAskedForBeforeASubmissionSaysNothingOfIt) {
   EXPECT_EQ(Status("a").state, RunState::kStarting);
   EXPECT_THAT(Apply({}).changed, ElementsAre("a"));
   EXPECT_EQ(Status("a").state, RunState::kEnded);
-  EXPECT_EQ(Status("a").why, "Slurm knows job 7 no more");
+  EXPECT_EQ(Status("a").why, "Slurm does not know job 7 any more");
+}
+
+RunResult ResultOf(int exit_code) {
+  RunResult result;
+  result.beginning = {.child = 1, .child_ticks = 0, .started = kNow - 90s};
+  result.end = {.ended = kNow - 30s, .exit_code = exit_code, .signal = {}, .killed = false};
+  return result;
+}
+
+TEST_F(SlurmRuns, SlurmctldTellsTheTimesOfARunAndWhatItHolds) {
+  Job job = JobOf(1, "a", JobState::kRunning);
+  job.nodes = {"node1"};
+  job.gres = {{{.name = "gpu", .type = "h100", .count = 2, .places = {4, 5}}}};
+  job.started = kNow - 60s;
+  Apply({job});
+  EXPECT_EQ(Status("a").started, kNow - 60s);
+  EXPECT_EQ(Status("a").ended, std::nullopt);
+  EXPECT_EQ(Status("a").witness, Witness::kManager);
+  EXPECT_EQ(Status("a").grant.node, "node1");
+  EXPECT_EQ(Status("a").grant.kind, "h100");
+  EXPECT_THAT(Status("a").grant.devices, ElementsAre(4, 5));
+  job.state = JobState::kCompleted;
+  job.ended = kNow - 1s;
+  job.gres.clear();  // Slurm shows what a job has, not what it had
+  Apply({job});
+  EXPECT_EQ(Status("a").ended, kNow - 1s);
+  EXPECT_THAT(Status("a").grant.devices, ElementsAre(4, 5));
+  EXPECT_EQ(Status("a").witness, Witness::kManager);
+}
+
+TEST_F(SlurmRuns, ARunsOwnResultGoesBeforeSlurmctldsAndStays) {
+  Job job = JobOf(1, "a", JobState::kCompleted);
+  job.started = kNow - 95s;
+  job.ended = kNow - 25s;
+  Apply({job});
+  EXPECT_THAT(runs_.WithoutResult(), ElementsAre("a"));
+  EXPECT_TRUE(runs_.AddResult("a", {}, ResultOf(0)));
+  EXPECT_FALSE(runs_.AddResult("a", {}, ResultOf(0)));
+  EXPECT_THAT(runs_.WithoutResult(), IsEmpty());
+  EXPECT_THAT(Apply({job}).changed, IsEmpty());
+  EXPECT_EQ(Status("a").started, kNow - 90s);
+  EXPECT_EQ(Status("a").ended, kNow - 30s);
+  EXPECT_EQ(Status("a").witness, Witness::kWrapper);
+}
+
+TEST_F(SlurmRuns, ARunThatSlurmctldForgotEndedAsItsResultSays) {
+  Apply({JobOf(1, "seen", JobState::kRunning)});
+  EXPECT_FALSE(runs_.AddResult("seen", {}, ResultOf(3))) << "it runs, as far as Slurm knows";
+  Apply({});
+  EXPECT_THAT(Status("seen").why, HasSubstr("does not know job 1 any more"));
+  EXPECT_TRUE(runs_.AddResult("seen", {}, ResultOf(3)));
+  EXPECT_EQ(Status("seen").exit_code, 3);
+  EXPECT_EQ(Status("seen").why, "it exited with 3");
+  // And one that this gateway never saw.
+  EXPECT_TRUE(runs_.AddResult("before", {"s1", "chat", "demo", 0}, ResultOf(0)));
+  EXPECT_EQ(Status("before").state, RunState::kEnded);
+  EXPECT_EQ(Status("before").owner, "chat");
+  EXPECT_EQ(Status("before").exit_code, 0);
+  EXPECT_EQ(Status("before").why, "");
+  EXPECT_THAT(Apply({}).changed, IsEmpty());
+  runs_.Forget("before");
+  EXPECT_FALSE(runs_.AddResult("before", {}, ResultOf(0)));
+}
+
+TEST_F(SlurmRuns, WhatSlurmDidToARunIsNotOverruledByItsResult) {
+  Job job = JobOf(1, "a", JobState::kTimeout);
+  Apply({job});
+  runs_.AddResult("a", {}, ResultOf(0));
+  EXPECT_EQ(Status("a").exit_code, std::nullopt);
+  EXPECT_THAT(Status("a").why, HasSubstr("time limit"));
+  EXPECT_EQ(Status("a").ended, kNow - 30s);
 }
 
 TEST_F(SlurmRuns, ALostSubmissionIsListedOnlyOnceItIsSeen) {

@@ -187,7 +187,7 @@ TEST(Traces, TimesThatNoClockFollowsAreLeftOut) {
   }
 }
 
-TEST(Traces, ARowThatIsLeftOutDoesNotStandInTheWayOfLaterOnes) {
+TEST(Traces, ASkippedRowDoesNotAffectLaterRows) {
   // Were the first kept in mind, the second would be out of order.
   const Trace trace = ReadSwf(
       "1 9000000000 5 9 8 -1 -1 8 -1 -1 1 1 1 1 1 1 -1 -1\n"

@@ -1,0 +1,31 @@
+#include "conf/hex.h"
+
+#include <absl/strings/escaping.h>
+
+namespace conf {
+namespace {
+
+int ValueOfDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+}  // namespace
+
+std::string Hex(std::span<const uint8_t> bytes) {
+  return absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+bool ParseHex(std::string_view hex, std::span<uint8_t> bytes) {
+  if (hex.size() != 2 * bytes.size()) return false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const int high = ValueOfDigit(hex[2 * i]);
+    const int low = ValueOfDigit(hex[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes[i] = static_cast<uint8_t>(high << 4 | low);
+  }
+  return true;
+}
+
+}  // namespace conf

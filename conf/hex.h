@@ -1,0 +1,17 @@
+// Lower-case hexadecimal text. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace conf {
+
+std::string Hex(std::span<const uint8_t> bytes);
+
+// Fills `bytes` from exactly two lower-case digits for each. Strict, unlike absl::HexStringToBytes, so that
+// one value has one text. After an error `bytes` may be half filled.
+bool ParseHex(std::string_view hex, std::span<uint8_t> bytes);
+
+}  // namespace conf

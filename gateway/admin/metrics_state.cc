@@ -1,0 +1,343 @@
+// Metrics of state: limits, prefix index, scaling, ledger, keys, outbound services, the process itself.
+#include <array>
+
+#include "gateway/admin/metrics.h"
+#include "gateway/admin/process_stats.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "gateway/people/key_request.h"
+
+namespace gateway {
+namespace {
+
+namespace limits = router::limits;
+
+double Seconds(uint64_t us) {
+  return static_cast<double>(us) * 1e-6;
+}
+double Seconds(conf::TimePoint t) {
+  return conf::ToSeconds(t.time_since_epoch());
+}
+
+// Money is kept in micro-USD and shown in USD, time of devices in milliseconds and shown in seconds.
+double Amount(const limits::LimitState& limit, int64_t value) {
+  const double unit = limit.dimension == limits::Dimension::kBudget         ? 1e-6
+                      : limit.dimension == limits::Dimension::kDeviceBudget ? 1e-3
+                                                                            : 1.0;
+  return static_cast<double>(value) * unit;
+}
+
+constexpr std::string_view kUnit =
+    " (in requests, tokens, concurrent requests, USD or device-seconds, by limit)";
+
+}  // namespace
+
+// Limits of tenants only. Limits of keys would make one series per key; the admin API shows them.
+void Metrics::CollectLimits(MetricFamilies& out) const {
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const size_t max = runtime->config().telemetry.metrics.max_label_values;
+  const std::string unit(kUnit);
+  for (const limits::LimitState& limit : operations_.shared->limits.Snapshot(net::Now())) {
+    if (runtime->FindTenant(limit.scope) == nullptr) continue;
+    const std::string_view tenant = tenants_.Bounded(limit.scope, max);
+    const std::string_view model =
+        limit.model.empty() ? std::string_view("any") : models_.Bounded(limit.model, max);
+    const std::initializer_list<std::pair<std::string_view, std::string_view>> labels = {
+        {"tenant", tenant},
+        {"limit", limit.name},
+        {"model", model},
+        {"device_kind", limit.device.empty() ? std::string_view("any") : std::string_view(limit.device)}};
+    out.Gauge("tidegate_limit_capacity", "Capacity of a limit over all gateways" + unit)
+        .Add(Amount(limit, limit.capacity), labels);
+    out.Gauge("tidegate_limit_share", "The part of a limit that this gateway may use now" + unit)
+        .Add(Amount(limit, limit.effective), labels);
+    out.Gauge("tidegate_limit_used", "Part of a limit that is used now, including reservations" + unit)
+        .Add(Amount(limit, limit.used), labels);
+    out.Gauge("tidegate_limit_remaining", "Part of a limit that this gateway may still use now" + unit)
+        .Add(Amount(limit, std::max<int64_t>(limit.effective - limit.used, 0)), labels);
+    out.Counter("tidegate_limit_refused_requests_total", "Requests that a limit refused")
+        .Add(limit.refusals, labels);
+    out.Counter("tidegate_limit_overrun_total", "Use of requests beyond their reservations" + unit)
+        .Add(Amount(limit, static_cast<int64_t>(limit.overrun)), labels);
+  }
+}
+
+void Metrics::CollectPrefixes(MetricFamilies& out) const {
+  const router::prefix::IndexStats stats = operations_.shared->prefixes.stats();
+  out.Gauge("tidegate_prefix_index_bytes", "Memory of the prefix index; it never grows beyond this")
+      .Add(static_cast<double>(stats.bytes));
+  out.Gauge("tidegate_prefix_index_capacity", "Blocks of prompts that the prefix index has room for")
+      .Add(static_cast<double>(stats.capacity));
+  out.Gauge("tidegate_prefix_index_entries", "Blocks of prompts that the prefix index holds")
+      .Add(static_cast<double>(stats.entries));
+  out.Counter("tidegate_prefix_index_displaced_total",
+              "Live blocks that the prefix index dropped because it was full")
+      .Add(static_cast<double>(stats.displaced));
+}
+
+// Replicas that this gateway starts and stops.
+void Metrics::CollectScaling(MetricFamilies& out) const {
+  const control::Status status = operations_.scaling();
+  if (status.launcher.empty()) return;
+  const size_t max = operations_.runtime()->config().telemetry.metrics.max_label_values;
+  for (const control::ModelStatus& row : status.models) {
+    const std::string_view model = models_.Bounded(row.model, max);
+    out.Gauge("tidegate_scaling_demand", "Demand of a model in replicas, by its scaling policy")
+        .Add(row.demand, {{"model", model}});
+    out.Gauge("tidegate_scaling_wanted_replicas", "Replicas that a model should have")
+        .Add(uint64_t{row.wanted}, {{"model", model}});
+    out.Gauge("tidegate_scaling_held_requests", "Requests that wait for a replica")
+        .Add(row.held, {{"model", model}});
+    out.Gauge("tidegate_scaling_failed_starts", "Starts that failed, in a row")
+        .Add(uint64_t{row.failures}, {{"model", model}});
+    out.Gauge("tidegate_scaling_replicas", "Replicas that this gateway runs, by state");
+    for (size_t s = 0; s < control::kReplicaStates; ++s)
+      out.Add(uint64_t{row.replicas[s]},
+              {{"model", model}, {"state", Name(static_cast<control::ReplicaState>(s))}});
+  }
+  for (const control::ColdStart& row : status.cold_starts) {
+    const std::string_view model = models_.Bounded(row.model, max);
+    out.Gauge("tidegate_cold_start_seconds", "Time from launch to readiness of the last starts")
+        .Add(conf::ToSeconds(row.p50), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.5"}})
+        .Add(conf::ToSeconds(row.p90), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.9"}});
+  }
+  for (const auto& [of, us] : status.devices) {
+    const auto& [tenant, of_model, kind] = of;
+    out.Counter("tidegate_device_seconds_total",
+                "Time that devices were held, by the tenant that pays; jobs have no model")
+        .Add(static_cast<double>(us) * 1e-6,
+             {{"tenant", tenants_.Bounded(tenant, max)},
+              {"model", of_model.empty() ? std::string_view() : models_.Bounded(of_model, max)},
+              {"device_kind", kind}});
+  }
+  out.Gauge("tidegate_devices_faulty", "Devices that get no new work because of faults")
+      .Add(uint64_t{status.faults.size()});
+  out.Gauge("tidegate_nodes_doubted", "Nodes that get no new work, by who distrusts them")
+      .Add(static_cast<uint64_t>(std::ranges::count(status.nodes, true, &control::NodeStatus::ours)),
+           {{"by", "tidegate"}})
+      .Add(static_cast<uint64_t>(std::ranges::count(status.nodes, false, &control::NodeStatus::ours)),
+           {{"by", "launcher"}});
+  out.Counter("tidegate_node_suspicions_total", "Times that a node was suspected because it was silent")
+      .Add(status.suspicions);
+  out.Counter("tidegate_replica_launches_total", "Replicas that were launched").Add(status.launches);
+  out.Counter("tidegate_failed_replicas_total", "Replicas that this gateway started and that failed")
+      .Add(status.failures);
+}
+
+// What engines say of their KV caches.
+void Metrics::CollectKvEvents(MetricFamilies& out) const {
+  const KvEventsStatus status = operations_.kv_events();
+  const size_t max = operations_.runtime()->config().telemetry.metrics.max_label_values;
+  uint64_t exact = 0;
+  for (const KvEventsStatus::Replica& replica : status.replicas) {
+    if (replica.state == "exact") ++exact;
+    // model@endpoint
+    const std::string_view identity = replicas_.Bounded(replica.identity, max);
+    const size_t at = identity.find('@');
+    const std::string_view model = identity.substr(0, at);
+    const std::string_view name = at == identity.npos ? identity : identity.substr(at + 1);
+    const auto& [batches, malformed, connects, sequence] = replica.counts;
+    out.Counter("tidegate_kv_event_blocks_total", "KV blocks that an engine reported as stored or removed")
+        .Add(replica.stored, {{"model", model}, {"replica", name}, {"event", "stored"}})
+        .Add(replica.removed, {{"model", model}, {"replica", name}, {"event", "removed"}});
+    out.Counter("tidegate_kv_event_batches_total", "Batches of KV events that an engine published")
+        .Add(batches, {{"model", model}, {"replica", name}});
+    out.Counter("tidegate_kv_event_malformed_total",
+                "Messages from an engine's event socket that were not valid KV events")
+        .Add(malformed, {{"model", model}, {"replica", name}});
+    out.Counter("tidegate_kv_event_connects_total", "Connections made to an engine's event socket")
+        .Add(connects, {{"model", model}, {"replica", name}});
+    out.Counter("tidegate_kv_event_gaps_total", "Times that batches of KV events were missed")
+        .Add(sequence.gaps, {{"model", model}, {"replica", name}});
+    out.Counter("tidegate_kv_event_replays_total",
+                "Times that an engine was asked to replay missed KV events, by result")
+        .Add(sequence.replays - sequence.failed_replays,
+             {{"model", model}, {"replica", name}, {"result", "answered"}})
+        .Add(sequence.failed_replays, {{"model", model}, {"replica", name}, {"result", "failed"}});
+    out.Counter("tidegate_kv_event_clears_total",
+                "Times that the known contents of a replica's KV cache were dropped, by cause")
+        .Add(replica.cleared, {{"model", model}, {"replica", name}, {"by", "engine"}})
+        .Add(sequence.clears, {{"model", model}, {"replica", name}, {"by", "sequence"}});
+    out.Gauge("tidegate_kv_event_lag_seconds",
+              "Age of the last batch of KV events when it was read, by the clocks of both machines")
+        .Add(conf::ToSeconds(replica.lag), {{"model", model}, {"replica", name}});
+    out.Gauge("tidegate_kv_blocks_known", "KV blocks that a replica holds according to its events")
+        .Add(uint64_t{replica.blocks}, {{"model", model}, {"replica", name}});
+  }
+  out.Gauge("tidegate_exact_replicas", "Replicas whose KV cache is known from events, not estimated")
+      .Add(exact);
+  out.Gauge("tidegate_kv_blocks_linked", "KV blocks whose prompt text is known")
+      .Add(uint64_t{status.holdings.links});
+  out.Counter("tidegate_kv_event_orphans_total", "KV blocks that followed an unknown block")
+      .Add(status.holdings.orphans);
+  out.Counter("tidegate_kv_event_untracked_total",
+              "KV blocks that were not tracked because there was no room")
+      .Add(status.holdings.untracked);
+  out.Counter("tidegate_kv_prompts_total",
+              "Prompts that were sent to an engine's tokenizer for KV events, by result");
+  for (size_t how = 0; how < status.tokenized.size(); ++how)
+    out.Add(status.tokenized[how], {{"result", Name(static_cast<Tokenized>(how))}});
+}
+
+void Metrics::CollectRoutingLog(MetricFamilies& out) const {
+  if (!operations_.shared->routing_log) return;
+  const routing::RoutingLog::Stats stats = operations_.shared->routing_log->stats();
+  out.Counter("tidegate_routing_log_records_total", "Routing decisions written to the routing log")
+      .Add(stats.written);
+  out.Counter("tidegate_routing_log_dropped_total", "Routing decisions that the routing log lost, by reason")
+      .Add(stats.dropped_queue, {{"why", "queue"}})
+      .Add(stats.dropped_write, {{"why", "write"}});
+  out.Gauge("tidegate_sticky_sessions_bytes", "Memory of the table of sticky sessions")
+      .Add(operations_.shared->sessions.bytes());
+}
+
+void Metrics::CollectLedger(MetricFamilies& out) const {
+  const ledger::Stats stats = operations_.shared->ledger->GetStats();
+  out.Gauge("tidegate_ledger_healthy", "1 while the ledger takes records; 0: new requests are refused")
+      .Add(stats.healthy);
+  out.Gauge("tidegate_ledger_retention_failing",
+            "1 while the ledger fails to remove segments that retention should remove")
+      .Add(stats.retention_failing);
+  out.Counter("tidegate_ledger_records_total", "Records written to the ledger").Add(stats.records);
+  out.Gauge("tidegate_ledger_durable_seq", "Sequence number of the last record on disk")
+      .Add(stats.durable_seq);
+  out.Summary("tidegate_ledger_commit_seconds", "Time to write and sync a batch of ledger records")
+      .AddSummary(stats.batches, Seconds(stats.commit_us_total));
+  out.Gauge("tidegate_ledger_commit_last_seconds", "Time to write and sync the last batch of ledger records")
+      .Add(Seconds(stats.commit_us_last));
+  out.Gauge("tidegate_ledger_commit_max_seconds",
+            "Longest time to write and sync a batch of ledger records since the start")
+      .Add(Seconds(stats.commit_us_max));
+  out.Gauge("tidegate_ledger_queued_bytes", "Records that wait in the journals for the ledger")
+      .Add(stats.queued_bytes);
+  out.Gauge("tidegate_ledger_lag_seconds", "Longest time that a record may have waited for the ledger")
+      .Add(Seconds(stats.lag_us));
+  out.Gauge("tidegate_ledger_open_requests", "Requests with an open record and no close record yet")
+      .Add(stats.open_requests);
+  out.Counter("tidegate_ledger_refused_opens_total", "Requests that the ledger could not take")
+      .Add(stats.refused_opens);
+  out.Counter("tidegate_ledger_dropped_records_total",
+              "Records of refusals and of content that were dropped because there was no room")
+      .Add(stats.dropped_records);
+}
+
+void Metrics::CollectKeys(MetricFamilies& out) const {
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const conf::TimePoint now = net::Now();
+  std::array<std::array<uint64_t, kKeyStates>, 2> counts = {};
+  uint64_t orphans = 0;
+  for (const plugins::auth::KeyRecordPtr& key : operations_.shared->keys->List()) {
+    const KeyState state = StateOf(*key, now);
+    ++counts[key->tenant.empty() ? 1 : 0][static_cast<size_t>(state)];
+    if (state == KeyState::kActive && !key->tenant.empty() && !runtime->FindTenant(key->tenant)) ++orphans;
+  }
+  out.Gauge("tidegate_keys", "API keys, by kind and state");
+  for (size_t state = 0; state < kKeyStates; ++state) {
+    out.Add(counts[0][state], {{"kind", "application"}, {"state", Name(static_cast<KeyState>(state))}});
+    out.Add(counts[1][state], {{"kind", "admin"}, {"state", Name(static_cast<KeyState>(state))}});
+  }
+  out.Gauge("tidegate_keys_without_tenant", "Active keys whose tenant is no longer configured").Add(orphans);
+  if (operations_.key_events) {
+    out.Gauge("tidegate_key_events_unrecorded", "Changes of keys that the ledger does not have yet")
+        .Add(operations_.key_events->unrecorded());
+  }
+}
+
+void Metrics::CollectServices(MetricFamilies& out) const {
+  const conf::TimePoint now = net::Now();
+  const OutboundStatus outbound = operations_.outbound();
+  for (const SinkStatus& sink : outbound.sinks) {
+    const std::string_view name = sink.name;
+    out.Gauge("tidegate_sink_lag_records", "Audit records that a sink has not received yet")
+        .Add(sink.lag_records, {{"sink", name}});
+    out.Gauge("tidegate_sink_lag_seconds", "Age of the oldest record that a sink has not received yet")
+        .Add(conf::ToSeconds(sink.lag), {{"sink", name}});
+    out.Gauge("tidegate_sink_failing", "1 while the last delivery to a sink failed")
+        .Add(sink.failing, {{"sink", name}});
+    out.Counter("tidegate_sink_records_total", "Audit records delivered to a sink")
+        .Add(sink.records, {{"sink", name}});
+    out.Counter("tidegate_sink_failures_total", "Deliveries to a sink that failed")
+        .Add(sink.failures, {{"sink", name}});
+    out.Counter("tidegate_sink_missing_records_total",
+                "Records that a sink can never receive, because the ledger lost or damaged them")
+        .Add(sink.missing, {{"sink", name}});
+    out.Counter("tidegate_sink_new_ledgers_total",
+                "Times that a sink started over because it had received records of another ledger")
+        .Add(sink.new_ledgers, {{"sink", name}});
+  }
+  if (outbound.sharing) {
+    const SharingStatus& sharing = *outbound.sharing;
+    out.Gauge("tidegate_sharing_state",
+              "1 for the current state of sharing limits through Redis, 0 for the others");
+    for (const SharingState state :
+         {SharingState::kStarting, SharingState::kShared, SharingState::kRecovering,
+          SharingState::kKeepingShares, SharingState::kFailedClosed}) {
+      out.Add(sharing.state == state, {{"state", SharingStateName(state)}});
+    }
+    out.Gauge("tidegate_sharing_gateways", "Gateways that share limits through Redis").Add(sharing.gateways);
+    out.Gauge("tidegate_sharing_round_trip_seconds", "Duration of the last answered round of claims to Redis")
+        .Add(conf::ToSeconds(sharing.round_trip));
+    if (sharing.answered_at.time_since_epoch().count() != 0) {
+      out.Gauge("tidegate_sharing_age_seconds", "Time since the last answered round of claims to Redis")
+          .Add(conf::ToSeconds(now - sharing.answered_at));
+    }
+    out.Counter("tidegate_sharing_rounds_total", "Rounds of claims to Redis").Add(sharing.rounds);
+    out.Counter("tidegate_sharing_failed_rounds_total", "Rounds of claims to Redis that failed")
+        .Add(sharing.failed_rounds);
+  }
+  if (outbound.traces) {
+    const telemetry::OtlpExporter::Status& traces = *outbound.traces;
+    out.Counter("tidegate_spans_sent_total", "Spans that the trace collector accepted").Add(traces.sent);
+    out.Counter("tidegate_spans_dropped_total", "Spans that were dropped, by reason")
+        .Add(traces.dropped_queue, {{"why", "queue_full"}})
+        .Add(traces.dropped_sent, {{"why", "not_taken"}});
+    out.Gauge("tidegate_spans_queued_bytes", "Memory of the spans that wait to be sent")
+        .Add(traces.queued_bytes);
+  }
+}
+
+void Metrics::CollectProcess(MetricFamilies& out) const {
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const ReloadState reloads = operations_.reloads();
+  out.Gauge("tidegate_build_info", "Always 1; the version and the compiler are labels")
+      .Add(true, {{"version", TIDEGATE_VERSION}, {"compiler", __VERSION__}});
+  out.Gauge("tidegate_config_info", "Always 1; the hash of the applied configuration is a label")
+      .Add(true, {{"sha256", runtime->hash()}});
+  out.Gauge("tidegate_config_loaded_timestamp_seconds", "When the configuration was applied")
+      .Add(Seconds(runtime->loaded_at()));
+  out.Gauge("tidegate_config_last_reload_successful",
+            "1 when the last reload was applied; 0 when it was refused and an older configuration stays")
+      .Add(reloads.last_ok);
+  out.Counter("tidegate_config_reloads_total", "Reloads of the configuration, by result")
+      .Add(reloads.applied, {{"result", "applied"}})
+      .Add(reloads.refused, {{"result", "refused"}});
+  out.Gauge("tidegate_disk_low",
+            "1 while the disk has less free space than ledger.min_free_bytes and new requests are refused")
+      .Add(operations_.shared->disk_low.load());
+  for (const Jwks::Status& issuer : operations_.issuers()) {
+    out.Gauge("tidegate_jwks_usable", "1 while the key set of an issuer is usable")
+        .Add(issuer.usable, {{"issuer", issuer.issuer}});
+    if (issuer.age) {
+      out.Gauge("tidegate_jwks_age_seconds",
+                "Time since the key set of an issuer was last fetched or confirmed")
+          .Add(conf::ToSeconds(*issuer.age), {{"issuer", issuer.issuer}});
+    }
+    out.Counter("tidegate_jwks_failures_total", "Fetches of the key set of an issuer that failed")
+        .Add(issuer.failures, {{"issuer", issuer.issuer}});
+  }
+  out.Gauge("tidegate_draining", "1 after the process was told to stop")
+      .Add(operations_.shared->draining.load());
+  out.Counter("tidegate_log_lines_dropped_total", "Log lines that could not be written in time")
+      .Add(log::Dropped());
+
+  const ProcessStats stats = ReadProcessStats();
+  out.Gauge("process_resident_memory_bytes", "Resident memory of the process").Add(stats.resident_bytes);
+  out.Gauge("process_virtual_memory_bytes", "Virtual memory of the process").Add(stats.virtual_bytes);
+  out.Counter("process_cpu_seconds_total", "User and system CPU time of the process").Add(stats.cpu_seconds);
+  out.Gauge("process_open_fds", "Open file descriptors").Add(stats.open_fds);
+  out.Gauge("process_max_fds", "Limit of open file descriptors").Add(stats.max_fds);
+  out.Gauge("process_threads", "Threads of the process").Add(stats.threads);
+  out.Gauge("process_start_time_seconds", "When the process was started").Add(stats.start_time);
+}
+
+}  // namespace gateway

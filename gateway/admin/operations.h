@@ -1,0 +1,69 @@
+// Operations: what metrics, readiness and the admin API may see of the process, and ask of it.
+//
+// The Process fills it in, owns everything that it points to, and outlives its users. Thread: the control
+// loop's; a handler that runs elsewhere uses `shared` only, and of that not the keys.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/admin/outbound_status.h"
+#include "gateway/control/history.h"
+#include "gateway/control/recent_traffic.h"
+#include "gateway/control/status.h"
+#include "gateway/metrics/shard_metrics.h"
+#include "gateway/people/jwks.h"
+#include "gateway/people/key_events.h"
+#include "gateway/replicas/kv_events.h"
+#include "gateway/shard/runtime.h"
+#include "gateway/shard/shared.h"
+
+namespace scheduler {
+class Planner;
+}
+
+namespace gateway {
+
+namespace control {
+class Jobs;
+}
+
+// How the attempts to load a configuration have gone since the start.
+struct ReloadState {
+  uint64_t applied = 0;
+  uint64_t refused = 0;
+  bool last_ok = true;
+  conf::TimePoint last_at{};
+  std::string why;  // the last refusal, all its problems
+};
+
+struct Operations {
+  Shared* shared = nullptr;
+  KeyEvents* key_events = nullptr;
+  std::function<std::shared_ptr<const Runtime>()> runtime;
+  std::function<std::vector<const ShardMetrics*>()> shards;
+  std::function<OutboundStatus()> outbound;
+  std::function<std::vector<Jwks::Status>()> issuers;
+  std::function<KvEventsStatus()> kv_events;
+  std::function<std::string()> metrics;  // in Prometheus' text format
+  std::function<ReloadState()> reloads;
+  std::function<std::vector<RecentTraffic::Row>()> traffic = [] { return std::vector<RecentTraffic::Row>(); };
+  std::function<control::Status()> scaling = [] { return control::Status(); };
+  // Of one model; nothing: no policy is at work for it.
+  std::function<std::optional<control::ScalingHistory>(const std::string& model)> scaling_history =
+      [](const std::string&) { return std::nullopt; };
+  std::function<net::Task<absl::Status>(std::string actor)> reload;
+  // Null while it is not known what runs, and where nothing is scheduled.
+  std::function<control::Jobs*()> jobs = [] { return nullptr; };
+  std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
+};
+
+}  // namespace gateway

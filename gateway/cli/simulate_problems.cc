@@ -1,0 +1,56 @@
+#include "gateway/cli/simulate_problems.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/cli/files.h"
+#include "scheduler/io/bounds.h"
+
+namespace gateway::cli {
+namespace {
+
+namespace io = scheduler::io;
+using Problems = std::vector<conf::Problem>;
+
+constexpr size_t kMostBytes = size_t{1} << 30;  // of one file
+
+}  // namespace
+
+void Refuse(Problems& problems, std::string_view option, std::string_view value, std::string message) {
+  problems.push_back({.file = std::string(option),
+                      .pointer = {},
+                      .line = 0,
+                      .value = std::string(value),
+                      .message = std::move(message)});
+}
+
+bool TakeProblems(Problems& of, Problems& problems) {
+  const bool none = of.empty();
+  std::ranges::move(of, std::back_inserter(problems));
+  return none;
+}
+
+void ReadTime(std::string_view option, const std::string& text, conf::Duration& out, Problems& problems) {
+  if (text.empty()) return;
+  const auto time = conf::ParseDuration(text);
+  if (time && *time <= io::kLongest) {
+    out = *time;
+  } else {
+    Refuse(problems, option, text,
+           fmt::format("\"{}\" must be a duration such as 90d, 12h or 30s, at most {}", text,
+                       io::kLongestInWords));
+  }
+}
+
+std::optional<std::string> ReadFile(const std::string& path, Problems& problems) {
+  absl::StatusOr<std::string> text = ReadWhole(path, kMostBytes);
+  if (text.ok()) return *std::move(text);
+  Refuse(problems, path, {}, std::string(conf::Std(text.status().message())));
+  return std::nullopt;
+}
+
+}  // namespace gateway::cli

@@ -1,0 +1,82 @@
+#include "gateway/config/config.h"
+
+#include <absl/strings/escaping.h>
+#include <openssl/evp.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "conf/reader.h"
+
+namespace gateway {
+
+void Bind(conf::Object& o, Config& config) {
+  o.Required("server", config.server);
+  o.Optional("auth", config.auth);
+  o.Optional("admin", config.admin);
+  o.Required("tenants", config.tenants, conf::NotEmpty());
+  o.Required("models", config.models, conf::NotEmpty());
+  o.Optional("ledger", config.ledger);
+  o.Optional("redis", config.redis);
+  o.Optional("telemetry", config.telemetry);
+  o.Optional("routing_log", config.routing_log);
+  o.Optional("scaling", config.scaling);
+}
+
+const config::Tenant* Config::FindTenant(std::string_view name) const {
+  for (const config::Tenant& tenant : tenants) {
+    if (tenant.name == name) return &tenant;
+  }
+  return nullptr;
+}
+
+const config::Model* Config::FindModel(std::string_view name_or_alias) const {
+  for (const config::Model& model : models) {
+    if (model.name == name_or_alias) return &model;
+    for (const std::string& alias : model.aliases) {
+      if (alias == name_or_alias) return &model;
+    }
+  }
+  return nullptr;
+}
+
+nlohmann::json ToJson(const Config& config) {
+  nlohmann::json out;
+  conf::Writer writer(out);
+  conf::Write(writer, config);
+  conf::Prune(out);
+  return out;
+}
+
+std::string Hash(const Config& config) {
+  std::string canonical = ToJson(config).dump();
+  if (config.scaling) {
+    for (const config::ModelPolicy& policy : config.scaling->models) canonical += policy.sha256;
+  }
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  if (EVP_Digest(canonical.data(), canonical.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
+    throw std::runtime_error("SHA-256 is not available in this build of OpenSSL");
+  }
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest.data()), size));
+}
+
+namespace {
+
+std::string PathOf(const Config& config, const config::Tenant& tenant) {
+  const config::Tenant* parent = tenant.parent.empty() ? nullptr : config.FindTenant(tenant.parent);
+  return parent == nullptr ? tenant.name : PathOf(config, *parent) + "/" + tenant.name;
+}
+
+}  // namespace
+
+std::optional<std::string> TenantPath(const Config& config, std::string_view name_or_path) {
+  for (const config::Tenant& tenant : config.tenants) {
+    std::string path = PathOf(config, tenant);
+    if (tenant.name == name_or_path || path == name_or_path) return path;
+  }
+  return std::nullopt;
+}
+
+}  // namespace gateway

@@ -1,0 +1,47 @@
+#include "gateway/config/sources.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "gateway/net/files.h"
+
+namespace gateway {
+namespace {
+
+constexpr size_t kMaxFileBytes = 4 << 20;
+constexpr size_t kMaxFolderEntries = 10'000;
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  return net::ReadFile(path, kMaxFileBytes);
+}
+
+absl::StatusOr<std::vector<std::string>> ReadFolder(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (names.size() == kMaxFolderEntries) {
+      return absl::UnavailableError(fmt::format("{} has more than {} entries", path, kMaxFolderEntries));
+    }
+    names.push_back(entry->path().filename().string());
+  }
+  if (error) return net::SystemError("read", path, error.value());
+  return names;
+}
+
+std::optional<std::string> Environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+}  // namespace
+
+conf::Sources SystemSources() {
+  return {.environment = Environment, .file = ReadFile, .folder = ReadFolder};
+}
+
+}  // namespace gateway

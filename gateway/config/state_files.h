@@ -1,0 +1,23 @@
+// Where things stand in server.state_dir: one place for the process and the commands that work beside it.
+#pragma once
+
+#include <string>
+
+#include "gateway/config/config.h"
+
+namespace gateway {
+
+// Keys, positions and what else must survive: store/store.h.
+inline std::string StorePath(const std::string& state_dir) {
+  return state_dir + "/state.db";
+}
+// How far the running gateway has followed the store beside it: store/followed.h.
+inline std::string FollowedPath(const Config& config) {
+  return config.server.state_dir + "/followed";
+}
+inline std::string LedgerDir(const Config& config) {
+  return config.server.state_dir + "/ledger";
+}
+// Sampled decisions are in routing.jsonl beside these: routing/files.h.
+
+}  // namespace gateway

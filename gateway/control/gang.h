@@ -1,0 +1,25 @@
+// The place of a run among the members of its workload, and how the run is told.
+//
+// Pure.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "gateway/control/workload.h"
+#include "plugins/launchers/launcher.h"
+#include "scheduler/model.h"
+
+namespace gateway::control {
+
+// Where members meet: a port of the leader's node for one attempt of a workload; another at its next attempt.
+uint16_t MeetingPort(std::string_view workload, uint32_t attempt);
+
+plugins::launchers::Gang GangOf(const Workload& workload, uint32_t rank,
+                                const plugins::launchers::Launcher& launcher,
+                                const scheduler::Cluster& cluster);
+
+// Adds the gang to a run, and to its environment as torchrun and the frameworks after it expect it.
+void JoinGang(plugins::launchers::RunSpec& spec, plugins::launchers::Gang gang);
+
+}  // namespace gateway::control

@@ -1,0 +1,49 @@
+#include "gateway/control/jobs/job_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "gateway/net/files.h"
+
+namespace gateway::control {
+namespace {
+
+// How much of UTF-8 text ends with a whole character; what ends in the middle of one is read with what comes
+// after it.
+size_t WholeCharacters(std::string_view text) {
+  for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
+    const auto c = static_cast<unsigned char>(text[text.size() - back]);
+    if ((c & 0xC0) == 0x80) continue;
+    const size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 1;
+    return length > back ? text.size() - back : text.size();
+  }
+  return text.size();
+}
+
+}  // namespace
+
+absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which) {
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<uint64_t> size = net::FileSize(file->get(), path);
+  if (!size.ok()) return size.status();
+  const uint64_t bytes = std::min(which.bytes, kMostLog);
+  const bool end = !which.from;
+  const uint64_t from = end ? *size - std::min(*size, bytes) : *which.from > *size ? 0 : *which.from;
+  JobLog log;
+  log.cut = end && from > 0;
+  log.text.resize(std::min(*size - from, bytes));
+  const ssize_t n = pread(file->get(), log.text.data(), log.text.size(), static_cast<off_t>(from));
+  if (n < 0) return net::SystemError("read", path, errno);
+  log.text.resize(static_cast<size_t>(n));
+  if (const size_t whole = WholeCharacters(log.text); whole > 0) log.text.resize(whole);
+  log.next = from + log.text.size();
+  if (const size_t line = log.text.find('\n'); log.cut && line != std::string::npos)
+    log.text.erase(0, line + 1);
+  return log;
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,45 @@
+// SaveWatch: what jobs have saved, and whether notebooks are used, by the files whose change says so. It
+// tells the planner.
+//
+// Owner: Jobs. Thread: the control loop's; files are looked at on another.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "gateway/control/workloads.h"
+
+namespace gateway::control {
+
+class SaveWatch {
+ public:
+  using OffLoop = std::function<net::Task<absl::Status>(std::function<absl::Status()>)>;
+
+  SaveWatch(const Context& context, Workloads& workloads, OffLoop off_loop)
+      : context_(context), workloads_(workloads), off_loop_(std::move(off_loop)) {}
+
+  // Looks at the files that are due.
+  void Tick();
+  // What the job has done up to `at` is saved.
+  void SavedNow(Workload& job, conf::TimePoint at);
+  void Close() { closing_ = true; }
+  size_t under_way() const { return under_way_; }
+
+ private:
+  net::Task<void> Look();
+  void UsedAt(const Workload& job, std::optional<conf::TimePoint> at);
+  void SavedAt(Workload& job, conf::TimePoint at);
+
+  const Context& context_;
+  Workloads& workloads_;
+  const OffLoop off_loop_;
+  conf::TimePoint next_files_{};
+  size_t under_way_ = 0;
+  bool looking_ = false;
+  bool closing_ = false;
+};
+
+}  // namespace gateway::control

@@ -1,0 +1,146 @@
+#include "gateway/control/reconciler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/log.h"
+
+namespace gateway::control {
+namespace {
+
+using plugins::launchers::RunState;
+using plugins::launchers::RunStatus;
+
+constexpr conf::Duration kLookEvery = std::chrono::seconds(1);
+constexpr conf::Duration kMissing = std::chrono::seconds(3);  // before a run is taken to be gone
+
+}  // namespace
+
+void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
+  std::map<std::string_view, const RunStatus*> by_id;
+  for (const RunStatus& run : runs) by_id.emplace(run.id, &run);
+  // All of them first: jobs that come after others look for those.
+  for (Workload& one : known) workloads_.Add(std::move(one));
+  std::vector<std::string> ids;  // a replica may be dropped
+  for (const Workload& workload : workloads_.all()) {
+    if (workload.state != State::kStopped) ids.push_back(workload.id);
+  }
+  for (const std::string& id : ids) {
+    Workload& workload = *workloads_.Find(id);
+    const bool starts = workload.state == State::kPlaced || workload.state == State::kStarting;
+    const auto is_there = [&](const Member& member) { return by_id.contains(member.run); };
+    if (workload.kind == Kind::kReplica && std::ranges::none_of(workload.members, is_there)) {
+      workloads_.Drop(workload);
+      continue;
+    }
+    for (Member& member : workload.members) {
+      if (!workload.holds() || member.ended) continue;
+      // What was being started is asked for again: a launcher that has it starts no other.
+      member.started = is_there(member);
+      member.asked = member.started || !starts;
+      if (member.started || starts) continue;
+      member.ended = true;
+      member.why = "it was not there any more when this gateway started";
+    }
+    workload.adopted = workload.holds();
+    if (workload.state == State::kPending && !workloads_.KindOf(workload).MayBePlaced(workload)) continue;
+    const bool seated = context_.planning->Seat(workloads_.SeatOf(workload));
+    log::Info("workload found",
+              {{"workload", workload.id}, {"state", Name(workload.state)}, {"seated", seated}});
+    if (!workload.holds()) continue;
+    // A replica may have stopped answering meanwhile.
+    if (workload.kind == Kind::kReplica && workload.state != State::kDraining)
+      workloads_.Enter(workload, State::kStarting, "it ran when this gateway started");
+    if (!seated) {
+      workloads_.End(workload, workload.kind == Kind::kReplica ? Afterwards::kFails : Afterwards::kWaits,
+                     "the devices that it was given are not there any more");
+    }
+  }
+  Compare(runs, context_.now());
+}
+
+void Reconciler::Tick() {
+  const conf::TimePoint now = context_.now();
+  if (looking_ || now < next_look_) return;
+  next_look_ = now + kLookEvery;
+  context_.spawn(Look());
+}
+
+net::Task<void> Reconciler::Look() {
+  looking_ = true;
+  const conf::TimePoint began = context_.now();
+  const absl::StatusOr<Runs> runs = co_await context_.launcher->List();
+  looking_ = false;
+  trouble_ = runs.ok() ? "" : std::string(conf::Std(runs.status().message()));
+  if (runs.ok()) {
+    looked_ = true;
+    Compare(*runs, began);
+  }
+  context_.wake();
+}
+
+// The launcher does not know it. What was told to end before the launcher was asked is gone; else it may be
+// about to come.
+void Reconciler::Miss(Workload& workload, Member& member, conf::TimePoint began) {
+  if (!workload.holds() || member.ended || !member.started) return;
+  const conf::TimePoint now = context_.now();
+  if (!member.missing) member.missing = now;
+  const bool told =
+      workload.state == State::kDraining && member.told && !workload.busy && member.told_at < began;
+  if (!told && now - *member.missing < kMissing) return;
+  member.ended = true;
+  member.gone = now;
+  member.why = "it is not there any more";
+}
+
+void Reconciler::See(Workload& workload, Member& member, const RunStatus& run) {
+  member.missing.reset();
+  member.log = run.log;
+  if (run.started) member.began = run.started;
+  if (!workload.holds() || member.ended) return;
+  member.started |= !workload.busy;  // what a start that was not answered has brought about
+  member.running = run.state == RunState::kRunning;
+  if (run.port != 0) {
+    member.host = run.host;
+    member.port = run.port;
+  }
+  if (run.state != RunState::kEnded) {
+    if (!run.why.empty()) member.why = run.why;
+    return;
+  }
+  member.ended = true;
+  member.gone = run.ended.value_or(context_.now());
+  member.exit_code = run.exit_code;
+  member.signal = run.signal;
+  member.why = run.why;
+}
+
+void Reconciler::Compare(const Runs& runs, conf::TimePoint began) {
+  std::map<std::string_view, const RunStatus*> by_id;
+  for (const RunStatus& run : runs) {
+    if (IsReplicaRun(run.id) || IsJobRun(run.id)) by_id.emplace(run.id, &run);
+  }
+  std::vector<std::string> ids;  // what is found may drop a workload
+  for (Workload& workload : workloads_.all()) {
+    for (const Member& member : workload.before) by_id.erase(member.run);
+    for (Member& member : workload.members) {
+      const auto found = by_id.find(member.run);
+      if (found == by_id.end()) {
+        Miss(workload, member, began);
+      } else {
+        See(workload, member, *found->second);
+        by_id.erase(found);
+      }
+    }
+    if (workload.holds()) ids.push_back(workload.id);
+  }
+  // Before the planner is told anything: what runs keeps its devices.
+  for (const auto& [id, run] : by_id) on_unknown(*run);
+  for (const std::string& id : ids) workloads_.Look(*workloads_.Find(id));
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,418 @@
+#include "gateway/control/replicas.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "gateway/config/cut_devices.h"
+#include "gateway/control/grant.h"
+#include "gateway/log.h"
+
+namespace gateway::control {
+namespace {
+
+using config::Victim;
+using scheduler::WorkClass;
+using scheduler::autoscale::ReplicaPhase;
+
+// What still answers, or may be about to, on a node that is not trusted counts for so long as if it were.
+constexpr conf::Duration kPatience = std::chrono::seconds(10);
+constexpr conf::Duration kLate = std::chrono::seconds(5);  // to come
+// After a replica was taken out of the routes: by then every shard has the new ones.
+constexpr conf::Duration kShardsKnow = std::chrono::milliseconds(500);
+
+std::vector<WorkClass> SparedBy(const std::vector<Victim>& may_preempt) {
+  constexpr std::array<std::pair<WorkClass, Victim>, 4> kOf = {{{WorkClass::kTraining, Victim::kTraining},
+                                                                {WorkClass::kBatch, Victim::kBatch},
+                                                                {WorkClass::kArray, Victim::kBatch},
+                                                                {WorkClass::kNotebook, Victim::kNotebook}}};
+  std::vector<WorkClass> spared;
+  spared.reserve(kOf.size());
+  for (const auto& [work, victim] : kOf) {
+    if (std::ranges::find(may_preempt, victim) == may_preempt.end()) spared.push_back(work);
+  }
+  return spared;
+}
+
+std::optional<ReplicaPhase> PhaseOf(State state) {
+  switch (state) {
+    case State::kPending:
+      return ReplicaPhase::kUnplaced;
+    case State::kPlaced:
+    case State::kStarting:
+      return ReplicaPhase::kPending;
+    case State::kRunning:
+      return ReplicaPhase::kReady;
+    case State::kSaving:
+      return ReplicaPhase::kDraining;
+    case State::kDraining:
+    case State::kStopped:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool Answers(const Workload& replica, conf::TimePoint now) {
+  return replica.serving.load->health.Usable() &&
+         replica.serving.load->breaker.phase(now) != router::Breaker::Phase::kOpen;
+}
+
+std::shared_ptr<const config::Endpoint> EndpointOf(const Workload& replica,
+                                                   const config::ReplicaTemplate& by) {
+  const Member& leader = replica.members.front();
+  auto endpoint = std::make_shared<config::Endpoint>();
+  endpoint->name = replica.id;
+  endpoint->url = {.scheme = "http", .host = leader.host, .port = leader.port, .path = ""};
+  endpoint->engine = by.engine;
+  endpoint->model = by.model;
+  endpoint->apis = config::DefaultApis(by.engine);
+  return endpoint;
+}
+
+bool Serves(const Workload& replica) {
+  return replica.state == State::kRunning || replica.state == State::kSaving;
+}
+
+// Why a member does not start, as far as that is told.
+std::string Obstacle(const Workload& replica) {
+  const auto late =
+      std::ranges::find_if(replica.members, [](const Member& member) { return !member.why.empty(); });
+  return late == replica.members.end() ? std::string() : late->why;
+}
+
+}  // namespace
+
+std::string_view Name(ReplicaState state) {
+  static constexpr std::array<std::string_view, kReplicaStates> kNames = {"waiting", "launching", "warming",
+                                                                          "ready",   "draining",  "stopping"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+ReplicaState ReplicaStateOf(const Workload& replica) {
+  switch (replica.state) {
+    case State::kPending:
+      return ReplicaState::kWaiting;
+    case State::kPlaced:
+    case State::kStarting:
+      return replica.serving.endpoint ? ReplicaState::kWarming : ReplicaState::kLaunching;
+    case State::kRunning:
+      return ReplicaState::kReady;
+    case State::kSaving:
+      return ReplicaState::kDraining;
+    case State::kDraining:
+    case State::kStopped:
+      break;
+  }
+  return ReplicaState::kStopping;
+}
+
+Workload& Replicas::Add(std::string_view model, std::string why) {
+  Workload replica;
+  // Never used again, by any process: microseconds, and more than the last.
+  last_stamp_ = std::max(last_stamp_ + 1, conf::ToUnixMicros(context_.now()));
+  replica.id = ReplicaId(model, last_stamp_);
+  replica.kind = Kind::kReplica;
+  replica.model = model;
+  replica.since = replica.wanted = context_.now();
+  replica.why = std::move(why);
+  replica.actor = "control";
+  replica.recorded = replica.saved = true;  // nothing is done about it before it has a place
+  replica.held = true;
+  return workloads_.Add(std::move(replica));
+}
+
+void Replicas::Retire(Workload& replica, std::string why) {
+  if (replica.ends()) return;
+  if (replica.holds()) return workloads_.End(replica, Afterwards::kEnds, std::move(why));
+  workloads_.LeavePlanner(replica);
+  workloads_.Drop(replica);
+}
+
+void Replicas::EndAll(const std::string& why) {
+  std::vector<std::string> ids;
+  for (const Workload& workload : workloads_.all()) {
+    if (workload.kind == Kind::kReplica && workload.state != State::kDraining) ids.push_back(workload.id);
+  }
+  for (const std::string& id : ids) {
+    Workload& replica = *workloads_.Find(id);
+    if (!replica.holds()) {
+      Retire(replica, why);
+      continue;
+    }
+    replica.afterwards = Afterwards::kEnds;
+    workloads_.Enter(replica, State::kDraining, why);
+  }
+}
+
+void Replicas::Tick() {
+  const conf::TimePoint now = context_.now();
+  std::vector<std::string> ids;
+  for (const Workload& workload : workloads_.all()) {
+    if (workload.kind == Kind::kReplica) ids.push_back(workload.id);
+  }
+  for (const std::string& id : ids) Tick(*workloads_.Find(id), now);
+}
+
+void Replicas::Tick(Workload& replica, conf::TimePoint now) {
+  const config::ModelPolicy* const policy = around_.policy(replica.model);
+  if (policy == nullptr) return Retire(replica, "its model has no policy any more");
+  const config::ReplicaTemplate& by = *policy->replica;
+  switch (replica.state) {
+    case State::kPending:
+      if (replica.held) workloads_.AskPlanner(replica);
+      break;
+    case State::kPlaced:
+    case State::kStarting:
+      if (now - replica.since <= by.ready.timeout) break;
+      Fail(replica,
+           fmt::format("not ready within {}{}{}", conf::FormatDuration(by.ready.timeout),
+                       Obstacle(replica).empty() ? "" : ": ", Obstacle(replica)),
+           Blame::kWorkload);
+      break;
+    case State::kSaving: {
+      if (replica.serving.unpublished == conf::TimePoint() || now - replica.serving.unpublished < kShardsKnow)
+        break;
+      const uint32_t left = replica.in_flight();
+      if (left == 0) {
+        workloads_.Enter(replica, State::kDraining, "its last request is done");
+      } else if (now - replica.since > by.drain) {
+        workloads_.Enter(
+            replica, State::kDraining,
+            fmt::format("{} requests have not ended within {}", left, conf::FormatDuration(by.drain)));
+      }
+      break;
+    }
+    case State::kRunning:
+    case State::kDraining:
+    case State::kStopped:
+      break;
+  }
+}
+
+void Replicas::Publish() {
+  std::map<std::string, std::vector<std::string>> serving;
+  Launched launched;
+  for (const Workload& replica : workloads_.all()) {
+    if (replica.kind != Kind::kReplica || !replica.serving.endpoint) continue;
+    const bool serves = (replica.state == State::kRunning && replica.recorded) ||
+                        (replica.state == State::kSaving && !replica.recorded);
+    if (!serves) continue;
+    serving[replica.model].push_back(replica.id);
+    launched[replica.model].push_back(replica.serving.endpoint);
+  }
+  if (serving != published_) {
+    published_ = std::move(serving);
+    around_.publish(launched);
+  }
+  for (Workload& replica : workloads_.all()) {
+    const bool out = replica.kind == Kind::kReplica && replica.state == State::kSaving && replica.recorded;
+    if (out && replica.serving.unpublished == conf::TimePoint()) replica.serving.unpublished = context_.now();
+  }
+}
+
+std::vector<scheduler::autoscale::ReplicaView> Replicas::Views(std::string_view model) const {
+  std::vector<scheduler::autoscale::ReplicaView> views;
+  for (const Workload& replica : workloads_.all()) {
+    if (replica.kind != Kind::kReplica || replica.model != model || replica.serving.set_aside) continue;
+    if (const std::optional<ReplicaPhase> phase = PhaseOf(replica.state))
+      views.push_back({replica.number, *phase, replica.since, replica.in_flight()});
+  }
+  return views;
+}
+
+uint32_t Replicas::Count(std::string_view model, ReplicaState state) const {
+  return static_cast<uint32_t>(std::ranges::count_if(workloads_.all(), [&](const Workload& replica) {
+    return replica.kind == Kind::kReplica && replica.model == model && ReplicaStateOf(replica) == state;
+  }));
+}
+
+void Replicas::ForEach(std::string_view model, const std::function<void(Workload&)>& fn) {
+  for (Workload& replica : workloads_.all()) {
+    if (replica.kind == Kind::kReplica && replica.model == model) fn(replica);
+  }
+}
+
+void Replicas::SetAside(
+    const std::function<std::optional<NodeWatch::Doubt>(const std::string& node)>& doubt_of) {
+  const conf::TimePoint now = context_.now();
+  std::vector<std::pair<std::string, std::string>> elsewhere;  // id, and why
+  for (Workload& replica : workloads_.all()) {
+    if (replica.kind != Kind::kReplica) continue;
+    replica.serving.set_aside = false;
+    if (!replica.holds() || replica.state == State::kDraining) continue;
+    for (const Member& member : replica.members) {
+      const std::string node = NodeOf(context_.cluster(), member.at);
+      const std::optional<NodeWatch::Doubt> doubt = doubt_of(node);
+      if (!doubt) continue;
+      const bool comes = replica.state == State::kPlaced || replica.state == State::kStarting;
+      if (comes && !member.started && !replica.busy) {
+        elsewhere.emplace_back(replica.id, fmt::format("nothing starts on {}: {}", node, doubt->why));
+        break;
+      }
+      const bool serves = replica.serving.load && Serves(replica);
+      const bool mute = serves ? !Answers(replica, now) : doubt->ours;
+      replica.serving.set_aside |= mute || now - doubt->since >= kPatience;
+    }
+  }
+  for (auto& [id, why] : elsewhere) Retire(*workloads_.Find(id), std::move(why));
+}
+
+void Replicas::CountRuns(std::map<std::string, NodeWatch::Runs>& runs) const {
+  const conf::TimePoint now = context_.now();
+  for (const Workload& replica : workloads_.all()) {
+    if (replica.kind != Kind::kReplica || replica.members.empty()) continue;
+    NodeWatch::Runs& on = runs[NodeOf(context_.cluster(), replica.members.front().at)];
+    if (Serves(replica) && replica.serving.load) {
+      ++on.serving;
+      on.mute += Answers(replica, now) ? 0 : 1;
+    }
+    const bool comes = replica.state == State::kStarting && replica.members.front().started;
+    if (comes && now - replica.since > kLate) ++on.late;
+  }
+}
+
+std::vector<ReplicaStatus> Replicas::Rows() const {
+  std::vector<ReplicaStatus> rows;
+  for (const Workload& replica : workloads_.all()) {
+    if (replica.kind != Kind::kReplica) continue;
+    ReplicaStatus& row = rows.emplace_back();
+    row.run = replica.id;
+    row.model = replica.model;
+    row.state = ReplicaStateOf(replica);
+    row.since = replica.since;
+    row.wanted = replica.wanted;
+    row.adopted = replica.adopted;
+    row.in_flight = replica.in_flight();
+    row.why = replica.state == State::kPending && !replica.unplaced.empty() ? replica.unplaced : replica.why;
+    if (replica.serving.endpoint) row.address = replica.serving.endpoint->url.authority();
+    for (const Member& member : replica.members) {
+      if (member.at.holding.node >= context_.cluster().nodes.size()) continue;
+      plugins::launchers::Grant grant = GrantOf(context_.cluster(), member.at.holding);
+      row.members.push_back({.run = member.run,
+                             .node = std::move(grant.node),
+                             .kind = std::move(grant.kind),
+                             .devices = std::move(grant.devices)});
+    }
+  }
+  return rows;
+}
+
+scheduler::Job Replicas::AskOf(const Workload& replica) const {
+  scheduler::Job job;
+  job.id = replica.id;
+  job.user = "tidegate";
+  job.work = WorkClass::kInference;
+  job.preemptible = false;
+  job.array = replica.model;
+  job.submitted = replica.wanted;
+  job.queue = context_.planning->first_queue();
+  const config::ModelPolicy* const policy = around_.policy(replica.model);
+  if (policy == nullptr) {  // it is about to end, and stands in the planner until then
+    const auto members = static_cast<uint32_t>(replica.members.size());
+    job.roles = {{.name = "replica", .ask = {}, .count = members, .min_count = members}};
+    return job;
+  }
+  const config::Placement& placement = policy->placement;
+  scheduler::Ask ask{.cpu_milli = placement.cpu_milli, .memory_mib = placement.memory_mib};
+  ask.devices.reserve(placement.devices.size());
+  for (const config::DeviceNeed& need : placement.devices) ask.devices.push_back(need.ask);
+  config::AskForUncut(ask, context_.planning->uncut());
+  if (!placement.queue.empty()) job.queue = placement.queue;
+  job.priority = static_cast<int32_t>(placement.priority);
+  job.roles = {{.name = "replica", .ask = std::move(ask)}};
+  job.never_preempts = SparedBy(placement.may_preempt);
+  job.spread = placement.spread == config::Spread::kLeaf;
+  return job;
+}
+
+bool Replicas::MayBePlaced(Workload& replica) {
+  replica.held = around_.policy(replica.model) == nullptr || !around_.may_start(replica.model);
+  return !replica.held;
+}
+
+absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& replica, uint32_t rank) const {
+  const config::ModelPolicy* const policy = around_.policy(replica.model);
+  if (policy == nullptr) return absl::FailedPreconditionError("its model has no policy any more");
+  const config::ReplicaTemplate& by = *policy->replica;
+  plugins::launchers::RunSpec spec;
+  spec.owner = replica.model;
+  spec.command = by.command;
+  spec.env.reserve(by.env.size() + by.secret_env.size());
+  for (const auto& [name, value] : by.env) spec.env.emplace_back(name, value);
+  for (const auto& [name, value] : by.secret_env) spec.env.emplace_back(name, std::string(value.Reveal()));
+  spec.directory = by.directory;
+  spec.serves = rank == 0;
+  return spec;
+}
+
+void Replicas::OnMembersUp(Workload& replica) {
+  const config::ModelPolicy* const policy = around_.policy(replica.model);
+  if (replica.serving.endpoint || policy == nullptr || replica.members.front().port == 0) return;
+  replica.serving.endpoint = EndpointOf(replica, *policy->replica);
+  replica.serving.load = around_.load(replica.model + "@" + replica.id);
+  context_.wake();
+}
+
+bool Replicas::Saves(const Workload& replica, Afterwards then) const {
+  return then == Afterwards::kEnds && replica.serving.endpoint != nullptr;
+}
+
+void Replicas::Fail(Workload& replica, std::string why, Blame blame) {
+  if (replica.state == State::kDraining) return;
+  ++failures_;
+  log::Warn("replica failed", {{"replica", replica.id}, {"state", Name(replica.state)}, {"why", why}});
+  const conf::Duration served =
+      replica.state == State::kRunning ? context_.now() - replica.since : conf::Duration();
+  // Its node's fault says nothing of the model.
+  const bool doubted = std::ranges::any_of(replica.members, [&](const Member& member) {
+    return around_.doubted(NodeOf(context_.cluster(), member.at));
+  });
+  if (blame != Blame::kPlace && !doubted) around_.on_failure(replica.model, why, served);
+  if (!replica.holds()) return Retire(replica, std::move(why));
+  workloads_.End(replica, Afterwards::kFails, std::move(why));
+}
+
+std::string Replicas::ActionOf(const Workload& replica) const {
+  switch (replica.state) {
+    case State::kPlaced:
+    case State::kStarting:
+      return replica.adopted ? "replica.adopt" : "replica.launch";
+    case State::kRunning:
+      return "replica.ready";
+    case State::kSaving:
+      return "replica.drain";
+    case State::kDraining:
+      return "replica.stop";
+    case State::kPending:
+    case State::kStopped:
+      break;
+  }
+  return {};
+}
+
+std::string Replicas::DetailOf(const Workload& replica, bool) const {
+  nlohmann::ordered_json detail = {{"model", replica.model}, {"reason", replica.why}};
+  nlohmann::ordered_json places = nlohmann::ordered_json::array();
+  for (const Member& member : replica.members) {
+    if (member.at.holding.node >= context_.cluster().nodes.size()) continue;
+    const plugins::launchers::Grant grant = GrantOf(context_.cluster(), member.at.holding);
+    nlohmann::ordered_json place = {{"node", grant.node}};
+    if (!grant.devices.empty()) {
+      place["kind"] = grant.kind;
+      place["devices"] = grant.devices;
+    }
+    places.push_back(std::move(place));
+  }
+  if (places.size() == 1) {
+    detail.update(places.front());
+  } else if (!places.empty()) {
+    detail["members"] = std::move(places);
+  }
+  return detail.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace gateway::control

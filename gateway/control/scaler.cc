@@ -1,0 +1,237 @@
+#include "gateway/control/scaler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gateway/control/capacity.h"
+
+namespace gateway::control {
+namespace {
+
+constexpr double kColdStartQuantile = 0.9;
+// What takes less may take a multiple of it by chance, and has not failed then.
+constexpr conf::Duration kLeastColdStart = std::chrono::seconds(10);
+
+std::string Headroom(const scheduler::autoscale::Decision& decision) {
+  if (decision.headroom < 0.0005) return {};
+  return fmt::format(", {:.1f} % more since {:.2f} % of first tokens were late", 100 * decision.headroom,
+                     100 * decision.late);
+}
+
+std::string_view LawName(scheduler::autoscale::Law law) {
+  static constexpr std::array<std::string_view, 4> kNames = {"demand", "kpa", "hpa", "schedule"};
+  return kNames[static_cast<size_t>(law)];
+}
+
+}  // namespace
+
+void Scaler::Configure(const Runtime& runtime, conf::TimePoint now) {
+  for (auto& [model, pool] : pools_) pool.owned = false;
+  if (!runtime.config().scaling) return;
+  for (const config::ModelPolicy& policy : runtime.config().scaling->models) {
+    const auto [at, added] = pools_.try_emplace(policy.model(), policy);
+    Pool& pool = at->second;
+    pool.owned = true;
+    if (!added && pool.policy.sha256 != policy.sha256) {
+      pool.policy = policy;
+      pool.autoscaler = scheduler::autoscale::Autoscaler(policy.scaling);
+    }
+    if (added) EstimateCapacity(pool, now);
+  }
+}
+
+void Scaler::Decide(conf::TimePoint now) {
+  const std::shared_ptr<const Runtime> runtime = around_.runtime();
+  const std::vector<const ShardMetrics*> shards = around_.shards();
+  const auto asked = AddUp(shards, *runtime);
+  for (auto& [model, pool] : pools_) {
+    const std::optional<ModelId> id = runtime->routes().Find(model);
+    if (pool.owned && id) {
+      const auto found = asked.find(model);
+      pool.asked = found == asked.end() ? Asked() : found->second;
+      pool.signals = pool.meter.Next(pool.asked, *runtime->model(*id).waits, now);
+      EstimateCapacity(pool, now);
+      const std::optional<router::HeadroomLimits>& room = runtime->routes().model(*id).spec.headroom;
+      pool.signals.demand.occupied = Occupied(pool, room.value_or(router::HeadroomLimits{}), now);
+      Decide(pool, now);
+      Keep(pool, now);
+    } else {
+      std::vector<std::string> ids;  // one that waits for a place is dropped at once
+      replicas_.ForEach(model, [&](const Workload& replica) { ids.push_back(replica.id); });
+      for (const std::string& replica : ids)
+        replicas_.Retire(*workloads_.Find(replica), "its model has no policy any more");
+    }
+    Tell(pool);
+  }
+}
+
+void Scaler::Decide(Pool& pool, conf::TimePoint now) {
+  const std::string& model = pool.policy.model();
+  const std::vector<scheduler::autoscale::ReplicaView> views = replicas_.Views(model);
+  conf::Duration cold_start = cold_starts_.Quantile(model, kColdStartQuantile);
+  if (cold_start > conf::Duration::zero()) cold_start = std::max(cold_start, kLeastColdStart);
+  pool.decision = pool.autoscaler.Tick(pool.signals, views, cold_start, now);
+  const scheduler::autoscale::Decision& decision = pool.decision;
+  const std::string why =
+      fmt::format("{} wanted, {} there: {} (demand {:.2f} by {}{}, {:.0f} requests in flight, {:.0f} held)",
+                  decision.wanted, views.size(), decision.why, decision.demand, pool.capacity_by,
+                  Headroom(decision), pool.signals.in_flight, pool.signals.held);
+  const auto with = [this](const std::vector<uint32_t>& numbers, auto fn) {
+    for (const uint32_t number : numbers) {
+      if (Workload* const replica = workloads_.FindNumber(number)) fn(*replica);
+    }
+  };
+  with(decision.failed, [&](Workload& replica) {
+    replicas_.Fail(replica, "its start takes more than twice as long as nine of ten others took",
+                   Blame::kWorkload);
+  });
+  with(decision.take_back, [&](Workload& replica) { workloads_.Enter(replica, State::kRunning, why); });
+  with(decision.drain, [&](Workload& replica) { replicas_.Retire(replica, why); });
+  with(decision.cancel, [&](Workload& replica) { replicas_.Retire(replica, why); });
+  for (uint32_t i = 0; i < decision.start; ++i) replicas_.Add(model, why);
+  replicas_.ForEach(model, [&](const Workload& replica) {
+    if (replica.state == State::kRunning) pool.crashes.Served(now - replica.since);
+  });
+}
+
+void Scaler::EstimateCapacity(Pool& pool, conf::TimePoint now) {
+  std::vector<const router::EngineSignals*> engines;
+  replicas_.ForEach(pool.policy.model(), [&](const Workload& replica) {
+    if (replica.serving.load) engines.push_back(&replica.serving.load->engine);
+  });
+  Reckoned reckoned = ReckonCapacity(pool.policy.replica->preset, engines, now);
+  around_.scaling_hints->Get(pool.policy.model())->SetCapacity(reckoned.capacity);
+  pool.capacity_by = std::move(reckoned.by);
+}
+
+// Ready replicas' parts of their batch or KV cache that are in use, summed.
+double Scaler::Occupied(const Pool& pool, const router::HeadroomLimits& room, conf::TimePoint now) const {
+  const std::string& model = pool.policy.model();
+  const scheduler::autoscale::Capacity capacity = around_.scaling_hints->Get(model)->capacity();
+  double sum = 0;
+  replicas_.ForEach(model, [&](const Workload& replica) {
+    if (replica.state != State::kRunning || !replica.serving.load) return;
+    sum += OccupiedOf(replica.serving.load->engine, capacity, room, pool.policy.scaling.inter_token, now);
+  });
+  return sum;
+}
+
+void Scaler::Keep(Pool& pool, conf::TimePoint now) {
+  const std::string& model = pool.policy.model();
+  const uint32_t ready = replicas_.Count(model, ReplicaState::kReady);
+  uint32_t there = ready;
+  for (const ReplicaState coming : {ReplicaState::kWaiting, ReplicaState::kLaunching, ReplicaState::kWarming})
+    there += replicas_.Count(model, coming);
+  pool.history.Add({.signals = pool.signals,
+                    .came = pool.asked.came,
+                    .ready = ready,
+                    .there = there,
+                    .demand = pool.decision.demand},
+                   now);
+}
+
+// Requests that wait for a replica, and operators, are told why there is none.
+void Scaler::Tell(Pool& pool) {
+  std::string trouble;
+  const std::string& model = pool.policy.model();
+  bool waits = false;
+  replicas_.ForEach(model, [&](const Workload& replica) {
+    if (waits || replica.state != State::kPending) return;
+    waits = true;
+    trouble = replica.unplaced;
+  });
+  if (pool.crashes.failures() > 0 && replicas_.Count(model, ReplicaState::kReady) < pool.decision.wanted) {
+    trouble = fmt::format("{} starts in a row have failed: {}", pool.crashes.failures(), pool.crashes.why());
+  }
+  if (trouble == pool.trouble) return;
+  pool.trouble = trouble;
+  around_.scaling_hints->Get(model)->SetWhyNone(std::move(trouble));
+}
+
+const config::ModelPolicy* Scaler::PolicyOf(const std::string& model) const {
+  const auto pool = pools_.find(model);
+  return pool == pools_.end() ? nullptr : &pool->second.policy;
+}
+
+bool Scaler::MayStart(const std::string& model, conf::TimePoint now) const {
+  const auto pool = pools_.find(model);
+  return pool != pools_.end() && pool->second.crashes.MayStart(now);
+}
+
+void Scaler::OnFailure(const std::string& model, std::string why, conf::Duration served,
+                       conf::TimePoint now) {
+  const auto pool = pools_.find(model);
+  if (pool != pools_.end()) pool->second.crashes.Failed(std::move(why), served, now);
+}
+
+std::vector<ClassStatus> Scaler::ClassesOf(const Pool& pool, conf::TimePoint now) const {
+  std::vector<ClassStatus> rows;
+  const std::shared_ptr<const Runtime> runtime = around_.runtime();
+  const std::optional<ModelId> id = runtime->routes().Find(pool.policy.model());
+  if (!id) return rows;
+  const ModelRuntime& model = runtime->model(*id);
+  const ModelQueue::View queue = model.waits->Describe(now, 0);
+  rows.reserve(model.config->queue.bands.size());
+  for (const config::Band& band : model.config->queue.bands) {
+    ClassStatus& row = rows.emplace_back();
+    row.name = band.name;
+    if (const auto of = pool.asked.classes.find(band.name); of != pool.asked.classes.end()) {
+      const AskedOfClass& asked = of->second;
+      row.came = asked.came;
+      row.refused = asked.refused;
+      row.in_time = asked.in_time;
+      row.late = asked.late;
+      row.hopeless = asked.hopeless;
+      // Shards go on while they are read one cell after the other.
+      row.at_replicas = asked.active - std::min(asked.waiting, asked.active);
+      row.waiting = asked.waiting;
+      row.waiting_tokens = asked.waiting_tokens;
+    }
+    const auto waits = std::ranges::find(queue.bands, band.name, &ModelQueue::Band::name);
+    if (waits != queue.bands.end()) row.oldest = waits->oldest;
+  }
+  return rows;
+}
+
+std::vector<ModelStatus> Scaler::Rows(conf::TimePoint now) const {
+  std::vector<ModelStatus> rows;
+  for (const auto& [model, pool] : pools_) {
+    if (!pool.owned) continue;
+    ModelStatus& row = rows.emplace_back();
+    row.model = model;
+    row.policy = pool.policy.file;
+    row.law = LawName(pool.policy.scaling.law);
+    row.min = pool.policy.scaling.min;
+    row.max = pool.policy.scaling.max;
+    row.demand = pool.decision.demand;
+    row.wanted = pool.decision.wanted;
+    row.why = pool.decision.why;
+    row.capacity = pool.capacity_by;
+    row.in_flight = pool.signals.in_flight;
+    row.held = pool.signals.held;
+    row.headroom = pool.decision.headroom;
+    row.classes = ClassesOf(pool, now);
+    for (size_t s = 0; s < kReplicaStates; ++s)
+      row.replicas[s] = replicas_.Count(model, static_cast<ReplicaState>(s));
+    row.failures = pool.crashes.failures();
+    if (!pool.crashes.MayStart(now)) row.next_start = pool.crashes.next();
+    row.trouble = pool.trouble;
+  }
+  return rows;
+}
+
+std::optional<ScalingHistory> Scaler::HistoryOf(const std::string& model) const {
+  const auto pool = pools_.find(model);
+  if (pool == pools_.end() || !pool->second.owned) return std::nullopt;
+  ScalingHistory out{.file = pool->second.policy.file, .policy = pool->second.policy.scaling};
+  const conf::Duration p90 = cold_starts_.Quantile(model, kColdStartQuantile);
+  if (p90 > conf::Duration::zero()) out.cold_start = p90;
+  const auto& steps = pool->second.history.steps();
+  out.steps.assign(steps.begin(), steps.end());
+  return out;
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,81 @@
+// Scaler: from load to the number of replicas. Ten times a second it adds up what models are asked for and
+// asks each one's autoscaler how many replicas there should be; it has replicas added, retired and failed.
+//
+// Decides nothing itself: laws are pure (scheduler/autoscale).
+//
+// Owner: the ScalingLoop. Thread: the control loop's.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/control/cold_starts.h"
+#include "gateway/control/crash_loop.h"
+#include "gateway/control/history.h"
+#include "gateway/control/replicas.h"
+#include "gateway/control/signals.h"
+#include "gateway/control/status.h"
+#include "gateway/shard/runtime.h"
+
+namespace gateway::control {
+
+class Scaler {
+ public:
+  struct Around {
+    std::function<std::shared_ptr<const Runtime>()> runtime;
+    std::function<std::vector<const ShardMetrics*>()> shards;
+    ScalingHintsByModel* scaling_hints = nullptr;
+  };
+
+  Scaler(Workloads& workloads, Replicas& replicas, const ColdStarts& cold_starts, Around around)
+      : workloads_(workloads), replicas_(replicas), cold_starts_(cold_starts), around_(std::move(around)) {}
+
+  // Policies may have changed.
+  void Configure(const Runtime& runtime, conf::TimePoint now);
+  void Decide(conf::TimePoint now);
+
+  // Its last one, while its replicas end; null: there was none since the start.
+  const config::ModelPolicy* PolicyOf(const std::string& model) const;
+  bool MayStart(const std::string& model, conf::TimePoint now) const;
+  void OnFailure(const std::string& model, std::string why, conf::Duration served, conf::TimePoint now);
+
+  std::vector<ModelStatus> Rows(conf::TimePoint now) const;
+  std::optional<ScalingHistory> HistoryOf(const std::string& model) const;
+
+ private:
+  // One model that has, or had, a policy.
+  struct Pool {
+    explicit Pool(config::ModelPolicy of) : policy(std::move(of)), autoscaler(policy.scaling) {}
+
+    config::ModelPolicy policy;
+    bool owned = true;  // its policy is still configured
+    scheduler::autoscale::Autoscaler autoscaler;
+    Meter meter;
+    Asked asked;  // as of the last tick
+    CrashLoop crashes;
+    scheduler::autoscale::Signals signals;
+    scheduler::autoscale::Decision decision;
+    History history;
+    std::string capacity_by;
+    std::string trouble;
+  };
+
+  void Decide(Pool& pool, conf::TimePoint now);
+  void EstimateCapacity(Pool& pool, conf::TimePoint now);
+  double Occupied(const Pool& pool, const router::HeadroomLimits& room, conf::TimePoint now) const;
+  void Keep(Pool& pool, conf::TimePoint now);
+  void Tell(Pool& pool);
+  std::vector<ClassStatus> ClassesOf(const Pool& pool, conf::TimePoint now) const;
+
+  Workloads& workloads_;
+  Replicas& replicas_;
+  const ColdStarts& cold_starts_;
+  const Around around_;
+  std::map<std::string, Pool> pools_;
+};
+
+}  // namespace gateway::control

@@ -1,0 +1,280 @@
+#include "gateway/control/scaling_loop.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/config/sources.h"
+#include "gateway/control/legacy_files.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
+#include "gateway/store/import.h"
+
+namespace gateway::control {
+namespace {
+
+constexpr conf::Duration kBeginRetry = std::chrono::seconds(1);
+constexpr conf::Duration kCloseTick = std::chrono::milliseconds(20);
+constexpr conf::Duration kClosePatience = std::chrono::seconds(30);
+
+}  // namespace
+
+ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::Launcher> launcher,
+                         const config::Scaling& scaling, Surroundings around)
+    : Alarm(loop.watchdog),
+      loop_(loop),
+      launcher_(std::move(launcher)),
+      around_(std::move(around)),
+      planning_(scaling, net::Now()),
+      store_(*around_.store, planning_.cluster()),
+      context_(MakeContext()),
+      workloads_(context_),
+      runner_(context_, workloads_),
+      reconciler_(context_, workloads_),
+      replicas_(context_, workloads_, AroundReplicas()),
+      jobs_(context_, workloads_, runner_, AroundJobs()),
+      orphans_(context_, workloads_),
+      readiness_(loop, context_, workloads_,
+                 [this](const std::string& model) { return scaler_.PolicyOf(model); }),
+      scaler_(workloads_, replicas_, readiness_.cold_starts(),
+              {.runtime = around_.runtime, .shards = around_.shards, .scaling_hints = around_.scaling_hints}),
+      node_trust_(context_,
+                  [this](std::map<std::string, NodeWatch::Runs>& runs) {
+                    replicas_.CountRuns(runs);
+                    for (const std::string& node : workloads_.LateNodes()) ++runs[node].late;
+                  }),
+      device_faults_(context_,
+                     [this](const plugins::launchers::DeviceFault& fault) { workloads_.Lose(fault); }),
+      metering_(
+          loop, around_.meter(), [this] { return workloads_.Held(began_); },
+          [this](std::span<const ledger::DeviceRecord> records) { around_.charge(records); }),
+      pause_(loop.watchdog),
+      began_(net::Now()) {
+  workloads_.Use(Kind::kReplica, replicas_);
+  workloads_.Use(Kind::kJob, jobs_);
+  workloads_.Use(Kind::kOrphan, orphans_);
+  workloads_.untrusted = [this](const std::string& node) { return node_trust_.doubted(node); };
+  runner_.may_start_on = [this](std::string node) { return node_trust_.MayStartOn(std::move(node)); };
+  runner_.metered = [this](const Workload& workload) {
+    const bool job = workload.kind == Kind::kJob;
+    return metering_.UpToNow({.model = workload.model, .job = job ? workload.id : std::string()});
+  };
+  reconciler_.on_unknown = [this](const plugins::launchers::RunStatus& run) { orphans_.Found(run, !begun_); };
+  launcher_->on_change = [this](const std::string&) {
+    reconciler_.LookSoon();
+    Wake();
+  };
+}
+
+ScalingLoop::~ScalingLoop() = default;
+
+Context ScalingLoop::MakeContext() {
+  return {.now = [] { return net::Now(); },
+          .wake = [this] { Wake(); },
+          .spawn = [this](net::Task<void> task) { loop_.tasks.Spawn(std::move(task)); },
+          .record = around_.record,
+          .launcher = launcher_.get(),
+          .planning = &planning_,
+          .store = &store_};
+}
+
+Replicas::Around ScalingLoop::AroundReplicas() {
+  return {.policy = [this](const std::string& model) { return scaler_.PolicyOf(model); },
+          .may_start = [this](const std::string& model) { return scaler_.MayStart(model, net::Now()); },
+          .on_failure =
+              [this](const std::string& model, std::string why, conf::Duration served) {
+                scaler_.OnFailure(model, std::move(why), served, net::Now());
+              },
+          .load = [this](const std::string& identity) { return around_.replicas->Get(identity); },
+          .doubted = [this](const std::string& node) { return node_trust_.doubted(node); },
+          .publish = around_.publish};
+}
+
+Jobs::Around ScalingLoop::AroundJobs() {
+  Jobs::Around around;
+  around.off_loop = [this](std::function<absl::Status()> fn) { return net::OffLoop(loop_, std::move(fn)); };
+  around.tenant_path = [this](const std::string& name) -> std::optional<std::string> {
+    const TenantRuntime* const tenant = around_.runtime()->FindTenant(name);
+    return tenant == nullptr ? std::nullopt : std::optional<std::string>(tenant->path);
+  };
+  around.devices_used_up = around_.devices_used_up;
+  around.doubts = [this] { return node_trust_.InWords(); };
+  around.sources = SystemSources();
+  return around;
+}
+
+void ScalingLoop::Wake() {
+  if (begun_ && !closing_) SetAfter(conf::Duration::zero());
+}
+
+void ScalingLoop::Start() {
+  Configure(*around_.runtime());
+  beginning_ = true;
+  loop_.tasks.Spawn(Begin());
+}
+
+void ScalingLoop::Configure(const Runtime& runtime) {
+  scaler_.Configure(runtime, net::Now());
+}
+
+void ScalingLoop::OnWaiting() {
+  urgent_ = true;
+  Wake();
+}
+
+// A gateway that is to leave nothing behind has to know what there is, though it was told to stop meanwhile.
+bool ScalingLoop::GivesUp() const {
+  return closing_ && (keep_ || net::Now() >= give_up_at_);
+}
+
+net::Task<absl::StatusOr<KnownWorkloads>> ScalingLoop::Load() {
+  if (!around_.state_dir.empty()) {
+    const absl::Status imported = co_await store::RunImport(
+        *around_.store, around_.state_dir,
+        {.name = "workloads",
+         .files = {kLegacyJobs, kLegacyReplicas},
+         .read = [this](const std::string& folder) { return ReadLegacyFiles(folder, planning_.cluster()); }});
+    if (!imported.ok()) co_return imported;
+  }
+  co_return co_await store_.Load();
+}
+
+net::Task<void> ScalingLoop::Begin() {
+  while (!GivesUp()) {
+    absl::StatusOr<KnownWorkloads> known = co_await Load();
+    absl::StatusOr<Reconciler::Runs> runs = Reconciler::Runs();
+    if (known.ok()) runs = co_await launcher_->List();
+    if (known.ok() && runs.ok()) {
+      jobs_.SetLastNumber(known->last_number);
+      reconciler_.TakeOver(std::move(known->workloads), *runs);
+      reconciler_.SetTrouble({});
+      begun_ = true;
+      loop_.tasks.Spawn(metering_.Run());
+      break;
+    }
+    if (known.ok()) {
+      reconciler_.SetTrouble(std::string(conf::Std(runs.status().message())));
+      log::Error("the launcher does not say what runs; nothing is started before it does",
+                 {{"launcher", launcher_->name()}, {"why", reconciler_.trouble()}});
+    } else {
+      reconciler_.SetTrouble(
+          fmt::format("the store does not say what was started: {}", conf::Std(known.status().message())));
+      log::Error("nothing is started before the store says what was started before",
+                 {{"why", conf::Std(known.status().message())}});
+    }
+    co_await pause_.For(kBeginRetry);
+  }
+  beginning_ = false;
+  Wake();
+}
+
+void ScalingLoop::OnAlarm() {
+  const conf::TimePoint now = net::Now();
+  node_trust_.Tick();
+  replicas_.SetAside([this](const std::string& node) { return node_trust_.DoubtOf(node); });
+  device_faults_.Tick();
+  if (urgent_ || now >= next_decision_) {
+    urgent_ = false;
+    next_decision_ = now + Meter::kTick;
+    scaler_.Decide(now);
+  }
+  replicas_.Tick();
+  jobs_.Tick();
+  node_trust_.UpdatePlanner();
+  Place();
+  replicas_.Publish();
+  runner_.TakeSteps();
+  readiness_.Tick();
+  reconciler_.Tick();
+  SetAfter(Meter::kTick);
+}
+
+// What the planner decides.
+void ScalingLoop::Place() {
+  const conf::TimePoint now = net::Now();
+  const std::optional<scheduler::Plan> plan = planning_.Run(now);
+  if (!plan) return;
+  for (const scheduler::Action& action : plan->actions) workloads_.Apply(action);
+  for (const auto& [id, reason] : plan->waiting) {
+    Workload* const waits = workloads_.Find(id);
+    if (waits == nullptr) continue;
+    waits->unplaced = reason.text;
+    if (waits->kind != Kind::kReplica) continue;
+    std::vector<std::string> sentences = planning_.Explain(id, now);
+    if (sentences.empty()) sentences.push_back(reason.text);
+    std::ranges::move(node_trust_.InWords(), std::back_inserter(sentences));
+    waits->unplaced = fmt::format("{}", fmt::join(sentences, " "));
+  }
+}
+
+size_t ScalingLoop::under_way() const {
+  return runner_.under_way() + jobs_.under_way() + readiness_.under_way() + node_trust_.under_way() +
+         device_faults_.under_way() + (reconciler_.looking() ? 1 : 0) + (beginning_ ? 1 : 0);
+}
+
+net::Task<void> ScalingLoop::Close(bool keep) {
+  closing_ = true;
+  keep_ = keep;
+  give_up_at_ = net::Now() + kClosePatience;
+  runner_.Close(!keep);
+  jobs_.Close();
+  Clear();
+  pause_.Cancel();
+  readiness_.Close();
+  net::Sleep tick(loop_.watchdog);
+  while (!begun_ && !GivesUp()) co_await tick.For(kCloseTick);
+  pause_.Cancel();
+  if (!keep && !begun_) {
+    log::Error("replicas may be left running: it was not known in time what runs",
+               {{"why", reconciler_.trouble()}});
+  }
+  // Runs without a record are found by a look, and ended too.
+  const auto left = [this] {
+    const auto is_job = [](const Workload& workload) { return workload.kind == Kind::kJob; };
+    return !reconciler_.looked() || !std::ranges::all_of(workloads_.all(), is_job);
+  };
+  while (!keep && begun_ && left() && !GivesUp()) {
+    replicas_.EndAll("the gateway ends");
+    runner_.TakeSteps();
+    if (!reconciler_.looking()) {
+      reconciler_.LookSoon();
+      reconciler_.Tick();
+    }
+    co_await tick.For(kCloseTick);
+  }
+  while (under_way() > 0) co_await tick.For(kCloseTick);
+  metering_.Close();
+  if (begun_) (void)co_await metering_.UpToNow({});
+  for (const Workload& workload : workloads_.all()) {
+    if (workload.kind != Kind::kJob)
+      log::Info("left running", {{"workload", workload.id}, {"state", Name(workload.state)}});
+  }
+  co_await launcher_->Close();
+}
+
+Status ScalingLoop::status(conf::TimePoint now) const {
+  Status out;
+  out.begun = begun_;
+  out.launcher = launcher_->name();
+  out.trouble = reconciler_.trouble();
+  out.nodes = node_trust_.Rows();
+  out.faults = device_faults_.known();
+  out.suspicions = node_trust_.suspicions();
+  out.launches = runner_.launches();
+  out.failures = replicas_.failures();
+  out.devices = metering_.totals();
+  out.replicas = replicas_.Rows();
+  out.models = scaler_.Rows(now);
+  const ColdStarts& starts = readiness_.cold_starts();
+  for (const ColdStarts::Row& row : starts.rows()) {
+    out.cold_starts.push_back({row.model, row.kind, row.starts, starts.Quantile(row.model, row.kind, 0.5),
+                               starts.Quantile(row.model, row.kind, 0.9)});
+  }
+  return out;
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,118 @@
+// ScalingLoop: has everything in this room take its turn, ten times a second: what is asked of models becomes
+// replicas that are wanted, the planner gives them and the jobs their places, steps are taken, and what runs
+// is compared with what should.
+//
+// At its beginning it takes over what a process before it has left running. While the store does not say what
+// that is, or the launcher what runs, nothing is started.
+//
+// Owner: the Process. Thread: the control loop's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/control/device_faults.h"
+#include "gateway/control/jobs/jobs.h"
+#include "gateway/control/metering.h"
+#include "gateway/control/node_trust.h"
+#include "gateway/control/orphans.h"
+#include "gateway/control/readiness.h"
+#include "gateway/control/reconciler.h"
+#include "gateway/control/replicas.h"
+#include "gateway/control/scaler.h"
+#include "gateway/control/status.h"
+#include "gateway/control/step_runner.h"
+#include "gateway/ledger/record.h"
+#include "gateway/net/loop.h"
+#include "gateway/shard/runtime.h"
+#include "gateway/store/store.h"
+#include "plugins/launchers/launcher.h"
+
+namespace gateway::control {
+
+// What the loop sees and does of the rest of the process.
+struct Surroundings {
+  std::function<std::shared_ptr<const Runtime>()> runtime;
+  std::function<std::vector<const ShardMetrics*>()> shards;
+  // On disk when it returns.
+  std::function<net::Task<absl::Status>(ledger::Event)> record;
+  // These take requests from now on, and no others that were launched.
+  std::function<void(const Launched&)> publish;
+  router::ReplicaStates* replicas = nullptr;
+  ScalingHintsByModel* scaling_hints = nullptr;
+  // Of the ledger, for who pays for devices; and what is done with that once it is on disk.
+  std::function<std::unique_ptr<MeterLedger>()> meter;
+  std::function<void(std::span<const ledger::DeviceRecord>)> charge;
+  // Why a tenant may start nothing on devices of these kinds now; empty: it may.
+  std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)> devices_used_up;
+  store::Store* store = nullptr;
+  std::string state_dir;  // where version 0.1 kept its files; empty: there are none to import
+};
+
+class ScalingLoop final : private net::Alarm {
+ public:
+  ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::Launcher> launcher,
+              const config::Scaling& scaling, Surroundings around);
+  ~ScalingLoop() override;
+
+  // Takes over what runs, then begins.
+  void Start();
+  // Policies may have changed.
+  void Configure(const Runtime& runtime);
+  // A request has come to wait where none did.
+  void OnWaiting();
+  // Ends; replicas are stopped first unless they are to be kept.
+  net::Task<void> Close(bool keep);
+
+  Status status(conf::TimePoint now) const;
+  // Of a model that has a policy; nothing of others.
+  std::optional<ScalingHistory> history(const std::string& model) const { return scaler_.HistoryOf(model); }
+  // Null until it is known what runs.
+  Jobs* jobs() { return begun_ ? &jobs_ : nullptr; }
+  const scheduler::Planner* planner() { return begun_ ? &planning_.planner() : nullptr; }
+
+ private:
+  Context MakeContext();
+  Replicas::Around AroundReplicas();
+  Jobs::Around AroundJobs();
+  void OnAlarm() override;
+  void Wake();
+
+  net::Task<void> Begin();
+  net::Task<absl::StatusOr<KnownWorkloads>> Load();
+  bool GivesUp() const;
+  void Place();
+  size_t under_way() const;
+
+  net::Loop& loop_;
+  const std::unique_ptr<plugins::launchers::Launcher> launcher_;
+  const Surroundings around_;
+  Planning planning_;
+  WorkloadStore store_;
+  const Context context_;
+  Workloads workloads_;
+  StepRunner runner_;
+  Reconciler reconciler_;
+  Replicas replicas_;
+  Jobs jobs_;
+  Orphans orphans_;
+  Readiness readiness_;
+  Scaler scaler_;
+  NodeTrust node_trust_;
+  DeviceFaults device_faults_;
+  Metering metering_;
+  net::Sleep pause_;
+  const conf::TimePoint began_;
+  conf::TimePoint next_decision_{};
+  bool urgent_ = false;
+  bool beginning_ = false;
+  bool begun_ = false;
+  bool closing_ = false;
+  bool keep_ = false;             // closing: what runs
+  conf::TimePoint give_up_at_{};  // closing: ending it
+};
+
+}  // namespace gateway::control

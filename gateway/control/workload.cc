@@ -1,0 +1,140 @@
+#include "gateway/control/workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace gateway::control {
+namespace {
+
+constexpr std::array<std::string_view, kStates> kStateNames = {"pending", "placed",   "starting", "running",
+                                                               "saving",  "draining", "stopped"};
+constexpr std::array<std::string_view, kAfterwards> kAfterwardsNames = {
+    "resizes", "waits", "retries", "suspends", "ends", "fails", "cancels"};
+constexpr std::array<std::string_view, kOutcomes> kOutcomeNames = {"none", "suspended", "done", "failed",
+                                                                   "cancelled"};
+constexpr std::array<std::string_view, 9> kJobStateNames = {
+    "pending", "starting", "running", "saving", "stopping", "suspended", "done", "failed", "cancelled"};
+
+constexpr std::string_view kReplicaPrefix = "r-";
+constexpr std::string_view kJobPrefix = "j-";
+constexpr size_t kMostOfModel = 40;  // characters, of a run's id
+
+template <class E, size_t N>
+std::optional<E> Parse(const std::array<std::string_view, N>& names, std::string_view name) {
+  const auto at = std::ranges::find(names, name);
+  if (at == names.end()) return std::nullopt;
+  return static_cast<E>(at - names.begin());
+}
+
+// As the launchers want ids: lower-case letters, digits, '.' and '-'.
+std::string SlugOf(std::string_view model) {
+  std::string slug;
+  for (const char c : model.substr(0, kMostOfModel)) {
+    if (c >= 'A' && c <= 'Z') {
+      slug += static_cast<char>(c - 'A' + 'a');
+    } else {
+      slug += (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ? c : '-';
+    }
+  }
+  return slug;
+}
+
+}  // namespace
+
+std::string_view Name(State state) {
+  return kStateNames[static_cast<size_t>(state)];
+}
+std::optional<State> ParseState(std::string_view name) {
+  return Parse<State>(kStateNames, name);
+}
+std::string_view Name(Afterwards afterwards) {
+  return kAfterwardsNames[static_cast<size_t>(afterwards)];
+}
+std::optional<Afterwards> ParseAfterwards(std::string_view name) {
+  return Parse<Afterwards>(kAfterwardsNames, name);
+}
+std::string_view Name(Outcome outcome) {
+  return kOutcomeNames[static_cast<size_t>(outcome)];
+}
+std::optional<Outcome> ParseOutcome(std::string_view name) {
+  return Parse<Outcome>(kOutcomeNames, name);
+}
+
+bool Workload::asked() const {
+  return std::ranges::any_of(members, &Member::asked);
+}
+
+bool Workload::all_ended() const {
+  return std::ranges::all_of(members, &Member::ended);
+}
+
+uint64_t Workload::devices() const {
+  uint64_t count = 0;
+  for (const Member& member : members)
+    count += static_cast<uint64_t>(std::popcount(member.at.holding.devices));
+  return count;
+}
+
+conf::Duration Workload::kept() const {
+  if (kind != Kind::kJob || !holds() || checkpointed == conf::TimePoint()) return done;
+  const conf::Duration restart =
+      done > conf::Duration::zero() ? file().job.checkpoint.restart : conf::Duration::zero();
+  return done + std::max(checkpointed - started - restart, conf::Duration::zero());
+}
+
+uint32_t Workload::in_flight() const {
+  const int64_t requests = serving.load ? serving.load->load.requests() : 0;
+  return static_cast<uint32_t>(std::clamp<int64_t>(requests, 0, UINT32_MAX));
+}
+
+std::string HowEnded(const Member& member) {
+  std::string how = member.exit_code ? fmt::format("exited with {}", *member.exit_code)
+                    : member.signal  ? fmt::format("was ended by signal {}", *member.signal)
+                                     : "ended";
+  if (!member.why.empty()) how += ": " + member.why;
+  return how;
+}
+
+std::string_view JobStateOf(const Workload& job) {
+  switch (job.state) {
+    case State::kPlaced:
+      return Name(State::kStarting);
+    case State::kDraining:
+      return "stopping";
+    case State::kStopped:
+      return Name(job.outcome);
+    default:
+      return Name(job.state);
+  }
+}
+
+bool IsJobState(std::string_view word) {
+  return std::ranges::find(kJobStateNames, word) != kJobStateNames.end();
+}
+
+bool IsOver(std::string_view job_state) {
+  const std::optional<Outcome> outcome = ParseOutcome(job_state);
+  return outcome && *outcome > Outcome::kSuspended;
+}
+
+std::string RunId(const Workload& workload, uint32_t rank) {
+  if (workload.kind == Kind::kJob)
+    return fmt::format("{}{}-{}-{}", kJobPrefix, workload.id, workload.attempt, rank);
+  return rank == 0 ? workload.id : fmt::format("{}-{}", workload.id, rank);
+}
+
+std::string ReplicaId(std::string_view model, int64_t stamp) {
+  return fmt::format("{}{}-{:x}", kReplicaPrefix, SlugOf(model), stamp);
+}
+
+bool IsReplicaRun(std::string_view run) {
+  return run.starts_with(kReplicaPrefix);
+}
+bool IsJobRun(std::string_view run) {
+  return run.starts_with(kJobPrefix);
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,238 @@
+#include "gateway/control/workload_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "conf/text.h"
+
+namespace gateway::control {
+namespace {
+
+using nlohmann::json;
+
+std::string Text(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string KindOf(const scheduler::Cluster& cluster, const scheduler::Holding& holding) {
+  if (holding.devices == 0 || holding.node >= cluster.nodes.size()) return {};
+  return cluster.kinds[cluster.type_of(holding.node).kind].name;
+}
+
+json Written(const scheduler::MemberAt& at, const scheduler::Cluster& cluster) {
+  const scheduler::Holding& holding = at.holding;
+  json out = {{"role", at.role},
+              {"rank", at.rank},
+              {"node", holding.node < cluster.nodes.size() ? cluster.nodes[holding.node].name : ""},
+              {"cpu_milli", holding.cpu_milli},
+              {"memory_mib", holding.memory_mib},
+              {"isolation", static_cast<int>(holding.isolation)}};
+  if (holding.devices != 0) {
+    out["kind"] = KindOf(cluster, holding);
+    out["devices"] = holding.devices;
+    out["milli"] = holding.milli;
+    out["device_mib"] = holding.device_mib;
+  }
+  if (holding.profile != 0) {
+    out["profile"] = holding.profile;
+    out["start"] = holding.start;
+  }
+  return out;
+}
+
+json Written(const std::vector<Member>& members, const scheduler::Cluster& cluster) {
+  json out = json::array();
+  for (const Member& member : members) {
+    json one = Written(member.at, cluster);
+    one["run"] = member.run;
+    if (member.exit_code) one["exit_code"] = *member.exit_code;
+    if (member.signal) one["signal"] = *member.signal;
+    if (!member.why.empty()) one["why"] = member.why;
+    if (!member.log.empty()) one["log"] = member.log;
+    if (member.ended) one["ended"] = true;
+    if (member.began) one["began_us"] = conf::ToUnixMicros(*member.began);
+    if (member.gone) one["gone_us"] = conf::ToUnixMicros(*member.gone);
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+template <class E>
+E Word(std::optional<E> (*parse)(std::string_view), const json& in, const char* key) {
+  const auto word = in.at(key).get<std::string>();
+  const std::optional<E> value = parse(word);
+  if (!value) throw std::invalid_argument(fmt::format("unknown {} \"{}\"", key, word));
+  return *value;
+}
+
+scheduler::MemberAt ReadPlace(const json& in, const scheduler::Cluster& cluster) {
+  scheduler::MemberAt at;
+  at.role = in.at("role").get<uint16_t>();
+  at.rank = in.at("rank").get<uint32_t>();
+  scheduler::Holding& holding = at.holding;
+  const auto node =
+      std::ranges::find(cluster.nodes, in.at("node").get<std::string>(), &scheduler::Node::name);
+  holding.node = node == cluster.nodes.end() ? scheduler::kNone
+                                             : static_cast<scheduler::NodeId>(node - cluster.nodes.begin());
+  holding.cpu_milli = in.at("cpu_milli").get<int64_t>();
+  holding.memory_mib = in.at("memory_mib").get<int64_t>();
+  holding.isolation = static_cast<scheduler::Isolation>(std::clamp(in.at("isolation").get<int>(), 0, 2));
+  holding.devices = in.value("devices", uint32_t{0});
+  holding.milli = in.value("milli", uint16_t{0});
+  holding.device_mib = in.value("device_mib", int32_t{0});
+  holding.profile = in.value("profile", uint8_t{0});
+  holding.start = in.value("start", uint8_t{0});
+  if (in.contains("kind") && in["kind"].get<std::string>() != KindOf(cluster, holding))
+    holding.node = scheduler::kNone;
+  return at;
+}
+
+std::vector<Member> ReadMembers(const json& in, const scheduler::Cluster& cluster) {
+  std::vector<Member> members;
+  members.reserve(in.size());
+  for (const json& one : in) {
+    Member& member = members.emplace_back();
+    member.at = ReadPlace(one, cluster);
+    member.run = one.at("run").get<std::string>();
+    if (one.contains("exit_code")) member.exit_code = one["exit_code"].get<int>();
+    if (one.contains("signal")) member.signal = one["signal"].get<int>();
+    member.why = one.value("why", "");
+    member.log = one.value("log", "");
+    member.ended = one.value("ended", false);
+    if (one.contains("began_us")) member.began = conf::FromUnixMicros(one["began_us"].get<int64_t>());
+    if (one.contains("gone_us")) member.gone = conf::FromUnixMicros(one["gone_us"].get<int64_t>());
+  }
+  return members;
+}
+
+std::shared_ptr<const Submission> ReadSubmission(const std::string& id, const json& in) {
+  auto submission = std::make_shared<Submission>();
+  submission->id = id;
+  submission->number = in.at("number").get<uint64_t>();
+  submission->text = in.at("text").get<std::string>();
+  submission->user = in.at("user").get<std::string>();
+  submission->at = conf::FromUnixMicros(in.at("at_us").get<int64_t>());
+  auto loaded =
+      config::ReadJobFile(submission->text, in.at("file").get<std::string>(), config::ReferencesOnly());
+  if (!loaded.value) throw std::invalid_argument(ToString(loaded.problems.front()));
+  submission->file = *std::move(loaded.value);
+  // As they were resolved then: a file may leave the queue open and name a tenant without its path.
+  submission->file.job.queue = in.at("queue").get<std::string>();
+  submission->file.job.tenant = in.at("tenant").get<std::string>();
+  return submission;
+}
+
+using Submissions = std::map<std::string, std::shared_ptr<const Submission>>;
+
+Workload ReadWorkload(const std::string& id, const json& in, const Submissions& submissions,
+                      const scheduler::Cluster& cluster) {
+  Workload workload;
+  workload.id = id;
+  workload.kind = in.contains("model") ? Kind::kReplica : Kind::kJob;
+  if (workload.kind == Kind::kReplica) {
+    workload.model = in["model"].get<std::string>();
+  } else {
+    const auto of = in.at("of").get<std::string>();
+    const auto submission = submissions.find(of);
+    if (submission == submissions.end())
+      throw std::invalid_argument(fmt::format("its submission {} is missing", of));
+    workload.of = submission->second;
+    workload.element = in.at("element").get<uint32_t>();
+  }
+  workload.state = Word(ParseState, in, "state");
+  workload.outcome = Word(ParseOutcome, in, "outcome");
+  workload.since = conf::FromUnixMicros(in.at("since_us").get<int64_t>());
+  workload.wanted = conf::FromUnixMicros(in.at("wanted_us").get<int64_t>());
+  workload.started = conf::FromUnixMicros(in.at("started_us").get<int64_t>());
+  workload.why = in.at("why").get<std::string>();
+  workload.actor = in.at("actor").get<std::string>();
+  workload.afterwards = Word(ParseAfterwards, in, "afterwards");
+  workload.attempt = in.at("attempt").get<uint32_t>();
+  workload.restarts = in.at("restarts").get<uint32_t>();
+  workload.resumes = in.at("resumes").get<bool>();
+  workload.done = std::chrono::microseconds(in.at("done_us").get<int64_t>());
+  workload.members = ReadMembers(in.at("members"), cluster);
+  workload.before = ReadMembers(in.at("before"), cluster);
+  for (const json& at : in.at("next")) workload.next.push_back(ReadPlace(at, cluster));
+  workload.saved = true;
+  return workload;
+}
+
+auto OrderOf(const Workload& workload) {
+  return std::tuple(workload.kind == Kind::kReplica, workload.of ? workload.of->number : 0, workload.element,
+                    workload.wanted, std::string_view(workload.id));
+}
+
+}  // namespace
+
+std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) {
+  json next = json::array();
+  for (const scheduler::MemberAt& at : workload.next) next.push_back(Written(at, cluster));
+  json out = {{"state", Name(workload.state)},
+              {"outcome", Name(workload.outcome)},
+              {"since_us", conf::ToUnixMicros(workload.since)},
+              {"wanted_us", conf::ToUnixMicros(workload.wanted)},
+              {"started_us", conf::ToUnixMicros(workload.started)},
+              {"why", workload.why},
+              {"actor", workload.actor},
+              {"afterwards", Name(workload.afterwards)},
+              {"attempt", workload.attempt},
+              {"restarts", workload.restarts},
+              {"resumes", workload.resumes},
+              {"done_us", std::chrono::duration_cast<std::chrono::microseconds>(workload.done).count()},
+              {"members", Written(workload.members, cluster)},
+              {"before", Written(workload.before, cluster)},
+              {"next", std::move(next)}};
+  if (workload.kind == Kind::kReplica) {
+    out["model"] = workload.model;
+  } else {
+    out["of"] = workload.of->id;
+    out["element"] = workload.element;
+  }
+  return Text(out);
+}
+
+std::string BodyOf(const Submission& submission) {
+  return Text({{"number", submission.number},
+               {"at_us", conf::ToUnixMicros(submission.at)},
+               {"user", submission.user},
+               {"file", submission.file.file},
+               {"queue", submission.file.job.queue},
+               {"tenant", submission.file.job.tenant},
+               {"text", submission.text}});
+}
+
+std::string BodyOfLast(uint64_t number) {
+  return Text({{"number", number}});
+}
+
+absl::StatusOr<KnownWorkloads> ReadWorkloads(const std::vector<store::Object>& workloads,
+                                             const std::vector<store::Object>& submissions,
+                                             const scheduler::Cluster& cluster) {
+  KnownWorkloads known;
+  Submissions by_id;
+  const store::Object* at = nullptr;
+  try {
+    for (const store::Object& object : submissions) {
+      at = &object;
+      const json body = json::parse(object.body);
+      known.last_number = std::max(known.last_number, body.at("number").get<uint64_t>());
+      if (object.id != kLastSubmission) by_id[object.id] = ReadSubmission(object.id, body);
+    }
+    for (const store::Object& object : workloads) {
+      at = &object;
+      known.workloads.push_back(ReadWorkload(object.id, json::parse(object.body), by_id, cluster));
+    }
+  } catch (const std::exception& error) {
+    return absl::DataLossError(conf::Abseil(fmt::format("{} {}: {}", at->kind, at->id, error.what())));
+  }
+  std::ranges::sort(known.workloads,
+                    [](const Workload& a, const Workload& b) { return OrderOf(a) < OrderOf(b); });
+  return known;
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,128 @@
+#include "gateway/control/workload_store.h"
+
+#include <algorithm>
+
+#include "gateway/store/kinds.h"
+
+namespace gateway::control {
+namespace {
+
+constexpr size_t kMaxWrites = 16'384;            // that wait for each other
+constexpr size_t kMostInWrite = 16'384;          // objects
+constexpr size_t kMostBytes = size_t{32} << 20;  // of them
+
+}  // namespace
+
+WorkloadStore::WorkloadStore(store::Store& store, const scheduler::Cluster& cluster)
+    : store_(store), cluster_(cluster), writes_(kMaxWrites) {}
+
+net::Task<absl::StatusOr<KnownWorkloads>> WorkloadStore::Load() {
+  const absl::StatusOr<store::Listing> workloads = co_await store_.List(store::kWorkload);
+  if (!workloads.ok()) co_return workloads.status();
+  const absl::StatusOr<store::Listing> submissions = co_await store_.List(store::kSubmission);
+  if (!submissions.ok()) co_return submissions.status();
+  versions_.clear();
+  for (const auto* listing : {&*workloads, &*submissions}) {
+    for (const store::Object& object : listing->objects) versions_[{object.kind, object.id}] = object.version;
+  }
+  versions_known_ = true;
+  co_return ReadWorkloads(workloads->objects, submissions->objects, cluster_);
+}
+
+void WorkloadStore::Put(Key key, std::optional<std::string> body) {
+  waiting_[std::move(key)] = std::move(body);
+  ++put_;
+}
+
+void WorkloadStore::Put(const Workload& workload) {
+  Put({store::kWorkload, workload.id}, BodyOf(workload, cluster_));
+}
+
+void WorkloadStore::Put(const Submission& submission) {
+  Put({store::kSubmission, submission.id}, BodyOf(submission));
+  Put({store::kSubmission, kLastSubmission}, BodyOfLast(submission.number));
+}
+
+void WorkloadStore::Remove(const Workload& workload) {
+  Put({store::kWorkload, workload.id}, std::nullopt);
+}
+
+void WorkloadStore::Remove(const Submission& submission) {
+  Put({store::kSubmission, submission.id}, std::nullopt);
+}
+
+net::Task<absl::Status> WorkloadStore::Flush() {
+  const uint64_t mine = put_;
+  if (written_ >= mine) co_return absl::OkStatus();
+  if (!co_await writes_.Lock()) co_return absl::ResourceExhaustedError("too many wait for the store");
+  absl::Status written;
+  while (written_ < mine && written.ok()) written = co_await Write();
+  writes_.Unlock();
+  co_return written;
+}
+
+// As much of what waits as one transaction may have: submissions first, since workloads name them.
+net::Task<absl::Status> WorkloadStore::Write() {
+  if (!versions_known_) {
+    if (absl::Status read = co_await ReadVersions(); !read.ok()) co_return read;
+  }
+  const uint64_t covers = put_;
+  std::vector<store::Write> writes;
+  std::vector<Key> keys;
+  size_t bytes = 0;
+  bool all = true;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const auto version = versions_.find(at->first);
+    if (!at->second && version == versions_.end()) {
+      at = waiting_.erase(at);
+      continue;
+    }
+    bytes += at->second ? at->second->size() : 0;
+    if (!writes.empty() && (writes.size() >= kMostInWrite || bytes > kMostBytes)) {
+      all = false;
+      break;
+    }
+    writes.push_back({.kind = at->first.first,
+                      .id = at->first.second,
+                      .replaces = version == versions_.end() ? 0 : version->second,
+                      .body = at->second});
+    keys.push_back(at->first);
+    ++at;
+  }
+  if (writes.empty()) {
+    written_ = std::max(written_, covers);
+    co_return absl::OkStatus();
+  }
+  // What is put while this is written waits for the next write.
+  std::map<Key, std::optional<std::string>> taken;
+  for (const Key& key : keys) taken.insert(waiting_.extract(key));
+  const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
+  if (!committed.ok()) {
+    versions_known_ = !absl::IsUnknown(committed.status()) && !absl::IsAborted(committed.status());
+    waiting_.merge(taken);
+    co_return committed.status();
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (taken[keys[i]]) {
+      versions_[keys[i]] = committed->VersionOf(i);
+    } else {
+      versions_.erase(keys[i]);
+    }
+  }
+  if (all) written_ = std::max(written_, covers);
+  co_return absl::OkStatus();
+}
+
+net::Task<absl::Status> WorkloadStore::ReadVersions() {
+  std::map<Key, uint64_t> versions;
+  for (const char* kind : {store::kWorkload, store::kSubmission}) {
+    const absl::StatusOr<store::Listing> listing = co_await store_.List(kind);
+    if (!listing.ok()) co_return listing.status();
+    for (const store::Object& object : listing->objects) versions[{object.kind, object.id}] = object.version;
+  }
+  versions_ = std::move(versions);
+  versions_known_ = true;
+  co_return absl::OkStatus();
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,60 @@
+// WorkloadStore: writes the records of workloads to the store, many at a time: all that waits when a write
+// begins goes into one transaction, and of one object only its last body.
+//
+// What could not be written waits for the next write. After a write of which nobody knows whether it came
+// about, the versions are read again first.
+//
+// Owner: the ScalingLoop. Thread: the control loop's. Bounded: one body for each object.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gateway/control/workload_record.h"
+#include "gateway/net/async_mutex.h"
+#include "gateway/store/store.h"
+
+namespace gateway::control {
+
+class WorkloadStore {
+ public:
+  // Both outlive it.
+  WorkloadStore(store::Store& store, const scheduler::Cluster& cluster);
+
+  // What a process before this one has left. DataLoss: nothing of it is believed, and nothing may be started.
+  net::Task<absl::StatusOr<KnownWorkloads>> Load();
+
+  // These wait for the next write.
+  void Put(const Workload& workload);
+  void Put(const Submission& submission);
+  void Remove(const Workload& workload);
+  void Remove(const Submission& submission);
+
+  // All that was put before is on disk when it returns OK.
+  net::Task<absl::Status> Flush();
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // kind, id
+
+  void Put(Key key, std::optional<std::string> body);
+  net::Task<absl::Status> Write();
+  net::Task<absl::Status> ReadVersions();
+
+  store::Store& store_;
+  const scheduler::Cluster& cluster_;
+  std::map<Key, std::optional<std::string>> waiting_;  // nothing: to be removed
+  std::map<Key, uint64_t> versions_;                   // of what is in the store
+  bool versions_known_ = false;
+  uint64_t put_ = 0;      // times that something was put,
+  uint64_t written_ = 0;  // and those of which all is on disk
+  net::AsyncMutex writes_;
+};
+
+}  // namespace gateway::control

@@ -1,0 +1,391 @@
+#include "gateway/control/workloads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "gateway/control/grant.h"
+#include "gateway/log.h"
+
+namespace gateway::control {
+namespace {
+
+using scheduler::ActionKind;
+using scheduler::MemberAt;
+
+constexpr conf::Duration kLate = std::chrono::seconds(2);  // to end, once told
+
+bool SamePlace(const MemberAt& a, const MemberAt& b) {
+  return a.role == b.role && a.rank == b.rank;
+}
+
+}  // namespace
+
+Workload* Workloads::Find(std::string_view id) {
+  const auto at = by_id_.find(id);
+  return at == by_id_.end() ? nullptr : &*at->second;
+}
+
+const Workload* Workloads::Find(std::string_view id) const {
+  const auto at = by_id_.find(id);
+  return at == by_id_.end() ? nullptr : &*at->second;
+}
+
+Workload* Workloads::FindNumber(uint32_t number) {
+  const auto at = std::ranges::find(workloads_, number, &Workload::number);
+  return at == workloads_.end() ? nullptr : &*at;
+}
+
+std::vector<const Workload*> Workloads::WithPrefix(const std::string& prefix) const {
+  std::vector<const Workload*> found;
+  for (auto at = by_id_.lower_bound(prefix); at != by_id_.end() && at->first.starts_with(prefix); ++at)
+    found.push_back(&*at->second);
+  return found;
+}
+
+Workload& Workloads::Add(Workload workload) {
+  Workload& added = workloads_.emplace_back(std::move(workload));
+  added.number = ++last_number_;
+  by_id_[added.id] = std::prev(workloads_.end());
+  return added;
+}
+
+void Workloads::Drop(Workload& workload) {
+  if (KindOf(workload).KeepsRuns()) {
+    for (const Member& member : workload.members) to_forget_.push_back(member.run);
+    for (const Member& member : workload.before) to_forget_.push_back(member.run);
+  }
+  context_.store->Remove(workload);
+  const auto at = by_id_.find(workload.id);
+  workloads_.erase(at->second);
+  by_id_.erase(at);
+}
+
+void Workloads::Enter(Workload& workload, State state, std::string why, std::string actor) {
+  workload.state = state;
+  workload.outcome = Outcome::kNone;
+  workload.since = context_.now();
+  workload.why = std::move(why);
+  workload.actor = std::move(actor);
+  workload.recorded = workload.saved = false;
+  workload.next_step = {};
+  workload.unplaced.clear();
+  workload.withheld = false;
+  workload.serving.unpublished = {};
+  for (Member& member : workload.members) member.told = false;
+  ++workload.version;
+  log::Info("workload", {{"workload", workload.id}, {"state", Name(state)}, {"why", workload.why}});
+  context_.wake();
+}
+
+void Workloads::Stop(Workload& workload, Outcome outcome, std::string why, std::string actor) {
+  Enter(workload, State::kStopped, std::move(why), std::move(actor));
+  workload.outcome = outcome;
+  ++ended_;
+  KindOf(workload).OnStopped(workload);
+}
+
+void Workloads::Place(Workload& workload, std::vector<MemberAt> members, std::string why) {
+  std::ranges::sort(members, {}, [](const MemberAt& at) { return std::pair(at.role, at.rank); });
+  for (const Member& member : workload.before) to_forget_.push_back(member.run);
+  workload.before = std::exchange(workload.members, {});
+  workload.next.clear();
+  ++workload.attempt;
+  workload.blameless = false;
+  workload.started = context_.now();
+  workload.ran_from = workload.checkpointed = {};
+  for (uint32_t rank = 0; rank < members.size(); ++rank) {
+    Member& member = workload.members.emplace_back();
+    member.at = members[rank];
+    member.run = RunId(workload, rank);
+  }
+  Enter(workload, State::kPlaced, std::move(why));
+}
+
+void Workloads::Resize(Workload& workload, std::vector<MemberAt> next, const scheduler::Reason& why) {
+  if (!workload.holds()) return;
+  if (workload.ends() && workload.afterwards > Afterwards::kResizes) return;
+  workload.next = std::move(next);
+  End(workload, Afterwards::kResizes,
+      fmt::format("goes on with {} members instead of {}: {}", workload.next.size(), workload.members.size(),
+                  why.text));
+}
+
+void Workloads::End(Workload& workload, Afterwards then, std::string why, std::string actor) {
+  if (!workload.holds()) return;
+  if (workload.ends() && then < workload.afterwards) return;
+  const bool saves = KindOf(workload).Saves(workload, then);
+  workload.afterwards = then;
+  if (saves && workload.state == State::kRunning)
+    return Enter(workload, State::kSaving, std::move(why), std::move(actor));
+  if (workload.ends() && (saves || workload.state == State::kDraining)) {
+    workload.why = std::move(why);
+    workload.actor = std::move(actor);
+    workload.recorded = workload.saved = false;
+    ++workload.version;
+    return context_.wake();
+  }
+  Enter(workload, State::kDraining, std::move(why), std::move(actor));
+}
+
+void Workloads::StopSaving(Workload& workload) {
+  const bool recorded = workload.recorded;
+  Enter(workload, State::kDraining, workload.why, workload.actor);
+  workload.recorded = recorded;
+}
+
+void Workloads::Settle(Workload& workload) {
+  const conf::TimePoint now = context_.now();
+  const Afterwards then = workload.afterwards;
+  if (workload.checkpointed != conf::TimePoint()) workload.resumes = true;
+  workload.done = workload.kept();
+  std::string why = workload.why;
+  std::string actor = workload.actor;
+  scheduler::Planner& planner = context_.planning->planner();
+  const scheduler::JobIndex index = planner.jobs().Find(workload.id);
+  if (index != scheduler::kNone) {
+    const scheduler::Phase phase = planner.jobs()[index].phase;
+    context_.planning->Changed();
+    if (then == Afterwards::kResizes && phase == scheduler::Phase::kRunning) {
+      planner.Moved(index, now);
+      return Place(workload, std::exchange(workload.next, {}), std::move(why));
+    }
+    if (phase == scheduler::Phase::kStopping) planner.Stopped(index, now);
+  }
+  switch (then) {
+    case Afterwards::kResizes:
+    case Afterwards::kWaits:
+    case Afterwards::kRetries:
+      if (std::exchange(workload.blameless, false)) {
+        LeavePlanner(workload);
+        Enter(workload, State::kPending, std::move(why), std::move(actor));
+        return AskPlanner(workload);
+      }
+      if (then == Afterwards::kRetries && workload.restarts++ >= workload.file().job.restart_budget) {
+        LeavePlanner(workload);
+        return Stop(workload, Outcome::kFailed,
+                    fmt::format("{}; its {} restarts are used up", why, workload.restarts - 1),
+                    std::move(actor));
+      }
+      if (then == Afterwards::kRetries) {
+        LeavePlanner(workload);  // until it may start again
+        const bool ran = workload.ran_from != conf::TimePoint();
+        workload.crashes.Failed(why, ran ? now - workload.ran_from : conf::Duration::zero(), now);
+      }
+      Enter(workload, State::kPending, std::move(why), std::move(actor));
+      if (!context_.planning->Knows(workload.id)) AskPlanner(workload);
+      return;
+    case Afterwards::kSuspends:
+      LeavePlanner(workload);
+      return Stop(workload, Outcome::kSuspended, std::move(why), std::move(actor));
+    case Afterwards::kEnds:
+      LeavePlanner(workload);
+      return Stop(workload, Outcome::kDone, std::move(why), std::move(actor));
+    case Afterwards::kFails:
+      LeavePlanner(workload);
+      return Stop(workload, Outcome::kFailed, std::move(why), std::move(actor));
+    case Afterwards::kCancels:
+      LeavePlanner(workload);
+      return Stop(workload, Outcome::kCancelled, std::move(why), std::move(actor));
+  }
+}
+
+void Workloads::AskPlanner(Workload& workload) {
+  WorkloadKind& kind = KindOf(workload);
+  if (kind.MayBePlaced(workload)) context_.planning->Submit(kind.AskOf(workload), context_.now());
+}
+
+// Whatever the planner still thinks of it.
+void Workloads::LeavePlanner(const Workload& workload) {
+  context_.planning->Leave(workload.id, context_.now());
+}
+
+void Workloads::Apply(const scheduler::Action& action) {
+  Workload* const workload = Find(action.job);
+  if (workload == nullptr) return;
+  switch (action.kind) {
+    case ActionKind::kStart:
+      if (workload->state == State::kPending) {
+        const bool explained = workload->kind == Kind::kReplica;
+        return Place(*workload, action.members,
+                     explained ? fmt::format("{}; {}", workload->why, action.why.text) : action.why.text);
+      }
+      [[fallthrough]];
+    case ActionKind::kMove: {
+      std::vector<MemberAt> next =
+          workload->afterwards == Afterwards::kResizes ? workload->next : std::vector<MemberAt>();
+      if (next.empty()) {
+        for (const Member& member : workload->members) next.push_back(member.at);
+      }
+      for (const MemberAt& to : action.members) {
+        std::erase_if(next, [&](const MemberAt& at) { return SamePlace(at, to); });
+        next.push_back(to);
+      }
+      return Resize(*workload, std::move(next), action.why);
+    }
+    case ActionKind::kShrink: {
+      std::vector<MemberAt> next;
+      for (const Member& member : workload->members) {
+        if (std::ranges::find(action.members, member.at) == action.members.end()) next.push_back(member.at);
+      }
+      return Resize(*workload, std::move(next), action.why);
+    }
+    case ActionKind::kPreempt:
+      return End(*workload, Afterwards::kWaits, action.why.text);
+    case ActionKind::kSuspend:
+      return End(*workload, Afterwards::kSuspends, action.why.text);
+    case ActionKind::kStop:
+      if (!workload->holds()) return Stop(*workload, Outcome::kFailed, action.why.text);
+      return End(*workload, Afterwards::kFails, action.why.text);
+  }
+}
+
+void Workloads::Look(Workload& workload) {
+  const conf::TimePoint now = context_.now();
+  WorkloadKind& kind = KindOf(workload);
+  if (workload.state == State::kDraining) {
+    for (Member& member : workload.members) {
+      if (!IsGivenUp(workload, member)) continue;
+      member.ended = true;
+      member.gone = now;
+      member.why = fmt::format("{} does not answer; it ends with it", NodeOf(context_.cluster(), member.at));
+    }
+    if (!workload.all_ended()) return;
+    workload.next_step = {};
+    return context_.wake();
+  }
+  const bool by_itself = kind.EndsByItself();
+  if (workload.state == State::kSaving && by_itself) {
+    const auto out = [&](const Member& member) { return member.ended || IsGivenUp(workload, member); };
+    if (!std::ranges::all_of(workload.members, out)) return;
+    kind.OnSaved(workload, now);
+    return StopSaving(workload);
+  }
+  if (!workload.holds() || workload.members.empty()) return;
+  if (by_itself && std::ranges::all_of(workload.members, &Member::ended_well))
+    return End(workload, Afterwards::kEnds, "its members have done their work");
+  for (size_t rank = 0; rank < workload.members.size(); ++rank) {
+    const Member& member = workload.members[rank];
+    if (!member.ended || (by_itself && member.ended_well())) continue;
+    std::string how = HowEnded(member);
+    if (workload.kind == Kind::kReplica && !member.log.empty())
+      how += fmt::format(" (its output: {})", member.log);
+    const bool alone = workload.kind == Kind::kReplica && workload.members.size() == 1;
+    return kind.Fail(workload, alone ? "it " + how : fmt::format("member {} {}", rank, how),
+                     Blame::kWorkload);
+  }
+  const auto there = [](const Member& member) { return member.running || member.ended; };
+  if (workload.state == State::kStarting && std::ranges::all_of(workload.members, there))
+    kind.OnMembersUp(workload);
+}
+
+void Workloads::Lose(const plugins::launchers::DeviceFault& fault) {
+  std::vector<std::string> ids;  // a failure may drop a workload
+  for (const Workload& workload : workloads_) {
+    // What saves its work by itself is let do so.
+    const bool ends = workload.state == State::kDraining ||
+                      (workload.state == State::kSaving && KindOf(workload).EndsByItself());
+    if (workload.holds() && !ends) ids.push_back(workload.id);
+  }
+  for (const std::string& id : ids) {
+    Workload& workload = *Find(id);
+    for (size_t rank = 0; rank < workload.members.size(); ++rank) {
+      const MemberAt& at = workload.members[rank].at;
+      if (NodeOf(context_.cluster(), at) != fault.node || (at.holding.devices >> fault.device & 1) == 0)
+        continue;
+      KindOf(workload).Fail(
+          workload,
+          fmt::format("member {} has lost device {} of {}: {}", rank, fault.device, fault.node, fault.why),
+          Blame::kPlace);
+      break;
+    }
+  }
+}
+
+bool Workloads::IsLate(const Workload& workload, const Member& member) const {
+  return workload.ends() && member.told && !member.ended && context_.now() - workload.since >= kLate;
+}
+
+std::vector<std::string> Workloads::LateNodes() const {
+  std::vector<std::string> nodes;
+  for (const Workload& workload : workloads_) {
+    if (!KindOf(workload).GivesUpSilentMembers()) continue;
+    for (const Member& member : workload.members) {
+      if (IsLate(workload, member)) nodes.push_back(NodeOf(context_.cluster(), member.at));
+    }
+  }
+  return nodes;
+}
+
+// A member that is told to end on a node that does not answer ends when its manager gives the node up; what
+// the others held is not to wait for that. Nothing new is placed there, and the manager keeps its devices
+// for it.
+bool Workloads::IsGivenUp(const Workload& workload, const Member& member) const {
+  return KindOf(workload).GivesUpSilentMembers() && IsLate(workload, member) &&
+         untrusted(NodeOf(context_.cluster(), member.at));
+}
+
+// From the first member's start to the last one's end: a member that has ended keeps its devices until the
+// others have. Before the launcher has told when it started, from when it was asked.
+std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
+  std::vector<HeldDevices> held;
+  const scheduler::Cluster& cluster = context_.cluster();
+  const conf::TimePoint now = context_.now();
+  for (const Workload& workload : workloads_) {
+    if (workload.kind == Kind::kOrphan || !workload.holds() || !workload.asked()) continue;
+    std::map<std::string, int64_t> milli;
+    std::optional<conf::TimePoint> began;
+    std::optional<conf::TimePoint> gone;
+    for (const Member& member : workload.members) {
+      if (member.began) began = std::min(began.value_or(*member.began), *member.began);
+      if (member.gone) gone = std::max(gone.value_or(*member.gone), *member.gone);
+      if (member.at.holding.node >= cluster.nodes.size()) continue;
+      const plugins::launchers::Grant grant = GrantOf(cluster, member.at.holding);
+      if (!grant.kind.empty()) milli[grant.kind] += HeldMilli(cluster, grant);
+    }
+    if (!workload.all_ended()) gone.reset();
+    const conf::TimePoint since = began.value_or(workload.started);
+    for (const auto& [kind, sum] : milli) {
+      HeldDevices& holding = held.emplace_back();
+      holding.kind = kind;
+      holding.milli = sum;
+      holding.since = since <= now ? since : no_later;
+      holding.until = gone;
+      if (workload.kind == Kind::kJob) {
+        holding.job = workload.id;
+        holding.tenant = workload.file().job.tenant;
+      } else {
+        holding.run = workload.id;
+        holding.model = workload.model;
+      }
+    }
+  }
+  return held;
+}
+
+scheduler::JobState Workloads::SeatOf(const Workload& workload) const {
+  scheduler::JobState seat;
+  seat.job = KindOf(workload).AskOf(workload);
+  seat.restarts = workload.restarts;
+  if (!workload.holds()) return seat;
+  seat.phase = scheduler::Phase::kRunning;
+  seat.started = seat.checkpointed = workload.started;
+  if (workload.ends() && workload.afterwards == Afterwards::kResizes) {
+    seat.members = workload.next;
+    for (const Member& member : workload.members) {
+      if (std::ranges::find(workload.next, member.at) == workload.next.end())
+        seat.leaving.push_back(member.at);
+    }
+    return seat;
+  }
+  for (const Member& member : workload.members) seat.members.push_back(member.at);
+  if (workload.ends() && workload.afterwards == Afterwards::kWaits) {
+    seat.phase = scheduler::Phase::kStopping;
+    seat.after_stop = scheduler::AfterStop::kWaits;
+    seat.stops_at = context_.now();
+  }
+  return seat;
+}
+
+}  // namespace gateway::control

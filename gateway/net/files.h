@@ -1,0 +1,57 @@
+// Files on the local disk: read whole under a bound, replaced as a whole, created and removed durably. Every
+// room that keeps state in files uses these helpers, so that a crash at any point leaves the old content or
+// the new.
+//
+// All calls block: use them before the loop runs, on a thread of their own or through OffLoop. Errors name
+// the file and the system's reason: "cannot open /var/lib/tidegate/lock: Permission denied". They are
+// NotFound where the file or its folder does not exist, FailedPrecondition where it is of the wrong kind or
+// too large, Unavailable otherwise.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "gateway/net/fd.h"
+
+namespace gateway::net {
+
+// "cannot ACTION PATH: the text of `error`".
+absl::Status SystemError(std::string_view action, std::string_view path, int error);
+
+// Adds O_CLOEXEC. A new file gets `mode` less the umask.
+absl::StatusOr<Fd> OpenFile(const std::string& path, int flags, mode_t mode = 0640);
+absl::StatusOr<uint64_t> FileSize(int fd, std::string_view path);
+
+// The whole content of a regular file; a file of more than `max_bytes` is an error. The content is in one
+// buffer and was never copied, so that a caller who read a secret can wipe it.
+absl::StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes);
+// From the current position to the end, also of a pipe; `path` is for messages.
+absl::StatusOr<std::string> ReadAll(int fd, std::string_view path, size_t max_bytes);
+// At the current position. After an error a part may be written.
+absl::Status WriteAll(int fd, std::string_view path, std::string_view content);
+
+// Creates the file or empties it, writes and syncs it; follows no symbolic link. After an error the file is
+// gone.
+absl::Status WriteFile(const std::string& path, std::string_view content, mode_t mode = 0640);
+// Durable when it returns. A file that is named `to` is replaced.
+absl::Status RenameFile(const std::string& from, const std::string& to);
+// Replaces `path` by way of `path`.new: a reader sees the old content or the new. Durable when it returns;
+// after an error the old content is still there.
+absl::Status ReplaceFile(const std::string& path, std::string_view content, mode_t mode = 0640);
+// A file that does not exist is no error. Not durable: a removed file may come back after a power cut.
+absl::Status RemoveFile(const std::string& path);
+
+// Makes the names in a folder durable.
+absl::Status SyncDirectory(const std::string& directory);
+// Of the folder that holds `path`.
+absl::Status SyncParent(const std::string& path);
+// Durably, with the parents that are missing.
+absl::Status MakeDirectories(const std::string& directory, mode_t mode = 0750);
+
+}  // namespace gateway::net

@@ -1,0 +1,110 @@
+#include "gateway/people/key_limits.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "conf/text.h"
+
+namespace gateway {
+namespace {
+
+namespace limits = router::limits;
+using nlohmann::json;
+
+struct Member {
+  std::string_view name;
+  limits::Dimension dimension;
+};
+constexpr std::array<Member, 5> kRates = {{{"requests_per_minute", limits::Dimension::kRequests},
+                                           {"tokens_per_minute", limits::Dimension::kTokens},
+                                           {"input_tokens_per_minute", limits::Dimension::kInputTokens},
+                                           {"output_tokens_per_minute", limits::Dimension::kOutputTokens},
+                                           {"concurrency", limits::Dimension::kConcurrency}}};
+
+absl::StatusOr<int64_t> Whole(std::string_view name, const json& value) {
+  if (!value.is_number_integer() || value.get<int64_t>() <= 0 ||
+      value.get<int64_t>() > limits::kMaxCapacity) {
+    return absl::InvalidArgumentError(fmt::format("limits.{}: {} is not a whole number from 1 to {}", name,
+                                                  value.dump(), limits::kMaxCapacity));
+  }
+  return value.get<int64_t>();
+}
+
+absl::Status ReadBudget(const json& budget, std::vector<limits::LimitSpec>& out) {
+  if (!budget.is_object())
+    return absl::InvalidArgumentError("limits.budget: not an object such as {\"usd\": 5}");
+  limits::Period period = limits::Period::kMonth;
+  if (const auto it = budget.find("period"); it != budget.end()) {
+    if (*it == "day") {
+      period = limits::Period::kDay;
+    } else if (*it == "week") {
+      period = limits::Period::kWeek;
+    } else if (*it != "month") {
+      return absl::InvalidArgumentError(
+          fmt::format("limits.budget.period: {} is not \"day\", \"week\" or \"month\"", it->dump()));
+    }
+  }
+  bool any = false;
+  for (const auto& [name, value] : budget.items()) {
+    if (name == "usd") {
+      if (!value.is_number() || !(value.get<double>() > 0) || value.get<double>() > 1e9) {
+        return absl::InvalidArgumentError(
+            fmt::format("limits.budget.usd: {} is not an amount above 0", value.dump()));
+      }
+      out.push_back({limits::Dimension::kBudget, std::llround(value.get<double>() * 1e6), period, ""});
+      any = true;
+    } else if (name == "tokens") {
+      auto tokens = Whole("budget.tokens", value);
+      if (!tokens.ok()) return tokens.status();
+      out.push_back({limits::Dimension::kTokenBudget, *tokens, period, ""});
+      any = true;
+    } else if (name != "period") {
+      return absl::InvalidArgumentError(
+          fmt::format("limits.budget.{}: there is usd, tokens and period", name));
+    }
+  }
+  return any ? absl::OkStatus()
+             : absl::InvalidArgumentError("limits.budget: neither usd nor tokens is given");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<limits::LimitSpec>> ParseKeyLimits(std::string_view text) {
+  const json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object()) return absl::InvalidArgumentError("limits: not a JSON object");
+  std::vector<limits::LimitSpec> specs;
+  for (const auto& [name, value] : parsed.items()) {
+    if (name == "budget") {
+      if (absl::Status s = ReadBudget(value, specs); !s.ok()) return s;
+      continue;
+    }
+    const auto* member =
+        std::find_if(kRates.begin(), kRates.end(), [&](const Member& m) { return m.name == name; });
+    if (member == kRates.end()) {
+      std::array<std::string_view, kRates.size() + 1> known;
+      for (size_t i = 0; i < kRates.size(); ++i) known[i] = kRates[i].name;
+      known.back() = "budget";
+      return absl::InvalidArgumentError(
+          fmt::format("limits.{}: there is no such limit{}", name, conf::DidYouMean(name, known)));
+    }
+    auto amount = Whole(name, value);
+    if (!amount.ok()) return amount.status();
+    specs.push_back({member->dimension, *amount, limits::Period::kDay, ""});
+  }
+  return specs;
+}
+
+std::string_view LimitKeyOf(const plugins::auth::KeyTable& keys, std::string_view id) {
+  // A store edited by hand may go round.
+  for (size_t left = keys.size(); left > 0; --left) {
+    const plugins::auth::KeyRecordPtr* key = keys.Find(id);
+    if (key == nullptr || (*key)->rotated_from.empty()) break;
+    id = (*key)->rotated_from;
+  }
+  return id;
+}
+
+}  // namespace gateway

@@ -1,0 +1,47 @@
+// What someone asks for when a key is to be made, checked against the configuration; and a key as operators
+// are shown it. One room for the command line and the admin API, so that both take and tell the same.
+//
+// Pure; any thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/api/field_problem.h"
+#include "gateway/config/config.h"
+#include "plugins/auth/key_record.h"
+
+namespace gateway {
+
+struct KeyRequest {
+  std::string tenant;  // name or path; exactly one of tenant and role
+  std::string role;    // of an admin key: viewer, operator, admin
+  std::string name;
+  std::vector<std::string> models;     // names, aliases or globs
+  std::vector<std::string> endpoints;  // families: chat, embeddings, …
+  std::string expires;                 // "30d", or a time as RFC 3339 or a date
+  std::string priority;                // a band of a queue: low, normal, high, …; empty: the tenant's
+  std::string limits;                  // JSON: key_limits.h
+  std::string created_by;
+};
+
+// Every problem at once; `spec` is complete when there is none.
+std::vector<FieldProblem> CheckKeyRequest(const KeyRequest& request, const Config& config,
+                                          conf::TimePoint now, plugins::auth::KeySpec& spec);
+
+// A moment after `now`, given as how long from now or as a time; nothing for other text.
+std::optional<conf::TimePoint> ParseExpiry(std::string_view text, conf::TimePoint now);
+
+enum class KeyState { kActive, kExpired, kRevoked, kReplaced };
+inline constexpr size_t kKeyStates = 4;
+std::string_view Name(KeyState state);
+KeyState StateOf(const plugins::auth::KeyRecord& key, conf::TimePoint now);
+
+// The record as it may be shown, and its state. Never the secret: there is none to show.
+nlohmann::ordered_json ShowKey(const plugins::auth::KeyRecord& key, conf::TimePoint now);
+
+}  // namespace gateway

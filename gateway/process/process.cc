@@ -1,0 +1,503 @@
+#include "gateway/process/process.h"
+#include "gateway/shard/principals.h"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "conf/text.h"
+#include "gateway/config/state_files.h"
+#include "gateway/control/open_launcher.h"
+#include "gateway/limits/budgets.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/files.h"
+#include "gateway/net/off_loop.h"
+#include "gateway/process/open_state.h"
+#include "gateway/thread.h"
+
+namespace gateway {
+namespace {
+
+constexpr conf::Duration kAbandon = std::chrono::seconds(10);
+constexpr conf::Duration kDiskPoll = std::chrono::seconds(1);
+constexpr conf::Duration kRestoreRetry = std::chrono::seconds(1);
+constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
+
+uint64_t RandomSeed() {
+  uint64_t seed = 0;
+  RAND_bytes(reinterpret_cast<unsigned char*>(&seed), sizeof seed);
+  return seed;
+}
+
+ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
+  ledger::Options options;
+  options.dir = LedgerDir(config);
+  options.shards = shards;
+  options.open_requests_per_shard = config::OpenRequestsPerThread(config.ledger, shards);
+  options.ring_bytes = ledger::ShardJournal::RingFor(options.open_requests_per_shard);
+  options.commit_interval = config.ledger.commit_interval;
+  options.segment_bytes = config.ledger.segment_bytes;
+  options.segment_age = config.ledger.segment_age;
+  options.checkpoint_records = config.ledger.checkpoint.records;
+  options.checkpoint_interval = config.ledger.checkpoint.interval;
+  options.retain_for = config.ledger.retention.age.value_or(conf::Duration::zero());
+  options.retain_bytes = config.ledger.retention.bytes.value_or(0);
+  options.counts_served = config.scaling.has_value();
+  options.version = TIDEGATE_VERSION;
+  options.on_retention_change = [](const absl::Status& status) {
+    if (status.ok()) {
+      log::Info("ledger retention works again");
+    } else {
+      log::Error("ledger keeps segments that it should remove; it tries again",
+                 {{"why", conf::Std(status.message())}});
+    }
+  };
+  options.on_health_change = [](const absl::Status& status) {
+    if (status.ok()) {
+      log::Info("ledger writes again");
+    } else {
+      log::Error("ledger cannot write; new requests are refused", {{"why", conf::Std(status.message())}});
+    }
+  };
+  return options;
+}
+
+// Sections that are fixed while the process runs: listeners, files and connections made at start.
+absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
+  const nlohmann::json before = ToJson(running);
+  const nlohmann::json after = ToJson(wanted);
+  std::string changed;
+  const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
+  for (const char* pointer : {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir",
+                              "/ledger", "/redis", "/telemetry/log", "/telemetry/otlp", "/scaling/launcher",
+                              "/scaling/cluster", "/scaling/planner", "/scaling/ports", "/scaling/slurm"}) {
+    const nlohmann::json::json_pointer at(pointer);
+    const bool had = before.contains(at);
+    if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);
+  }
+  if (running.server.tls.has_value() != wanted.server.tls.has_value()) note("/server/tls");
+  if (running.scaling.has_value() != wanted.scaling.has_value()) note("/scaling");
+  if (running.server.admin_tls.has_value() != wanted.server.admin_tls.has_value()) note("/server/admin_tls");
+  if (changed.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("a reload cannot change {}: restart to apply it; nothing was applied", changed));
+}
+
+// Keeps a copy of the file that was applied last, so that operators know what runs after the file is broken.
+void KeepLastKnownGood(const std::string& from, const std::string& state_dir) {
+  const std::string to = state_dir + "/config.applied.yaml";
+  absl::StatusOr<std::string> text = net::ReadFile(from, conf::ParseLimits().bytes);
+  const absl::Status kept = text.ok() ? net::ReplaceFile(to, *text) : text.status();
+  if (!kept.ok())
+    log::Warn("last known good configuration not kept", {{"file", to}, {"why", conf::Std(kept.message())}});
+}
+
+}  // namespace
+
+Process::Process(std::string config_path)
+    : config_path_(std::move(config_path)),
+      control_([](const std::exception_ptr& error) { log::Exception("control task", error); }),
+      certificates_(control_, [this]() -> const config::Server& { return runtime_->config().server; }),
+      probes_(control_),
+      replica_watch_(control_),
+      scrapes_(control_, shared_.prefixes, RandomSeed()),
+      kv_events_(control_, shared_.prefixes, shared_.computed),
+      queue_ticks_(control_.watchdog, shared_.queues, [this] { return runtime_; }),
+      recent_traffic_(control_.watchdog, [this] { return operations_.shards(); }),
+      jwks_(control_,
+            [this](size_t issuer, const plugins::auth::PublishedKeys& keys) {
+              ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
+            }),
+      outbound_(control_, shared_),
+      reloads_(
+          control_, config_path_,
+          [this](Config config, std::string_view actor) { return Replace(std::move(config), actor); },
+          [this](ledger::Event event) { deferred_events_->Add(std::move(event)); }),
+      metrics_(operations_),
+      disk_poll_(control_.watchdog) {
+  shared_.on_unknown_key_id = [this](size_t issuer) {
+    control_.Post([this, issuer] { jwks_.OnUnknownKeyId(issuer); });
+  };
+  shared_.computed.on_first = [this] { control_.Post([this] { kv_events_.OnComputed(); }); };
+  shared_.queues.on_waiting = [this] {
+    control_.Post([this] {
+      queue_ticks_.Begin();
+      if (scaling_) scaling_->OnWaiting();
+    });
+  };
+}
+
+Process::~Process() {
+  shared_.keys.reset();         // they follow the store
+  shared_.traces.reset();       // it stands on the control loop
+  shared_.routing_log.reset();  // what waits there still holds runtimes
+}
+
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(Config config, std::string config_path) {
+  std::unique_ptr<Process> process(new Process(std::move(config_path)));
+  if (absl::Status opened = process->Open(std::move(config)); !opened.ok()) {
+    process->Abandon();
+    return opened;
+  }
+  return process;
+}
+
+void Process::Abandon() {
+  jwks_.Stop();
+  if (shared_.keys) shared_.keys->Stop();
+  if (key_events_) key_events_->Stop();
+  if (admin_) admin_->Close();
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    servers_[i]->Drain();
+    shards_[i]->loop.Stop();
+    shards_[i]->loop.io.run_for(kAbandon);
+  }
+  control_.tasks.Spawn(outbound_.Stop());
+  control_.Stop();
+  control_.io.run_for(kAbandon);
+}
+
+absl::Status Process::Open(Config config) {
+  std::error_code error;
+  std::filesystem::create_directories(config.server.state_dir, error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        fmt::format("state_dir {}: {}", config.server.state_dir, error.message()));
+  }
+  const uint32_t shards = config.server.threads.value_or(std::max(1u, std::thread::hardware_concurrency()));
+  shared_.state_dir = config.server.state_dir;
+  auto ledger = ledger::Ledger::Open(LedgerOptions(config, shards));
+  if (!ledger.ok()) return ledger.status();
+  shared_.ledger = *std::move(ledger);
+  ledger_opened_ = net::Now();
+  shared_.routing_log = std::make_unique<routing::RoutingLog>(shared_.state_dir);
+  if (absl::Status keys = OpenKeys(); !keys.ok()) return keys;
+
+  const std::vector<config::Address> listen = config.server.listen;
+  absl::StatusOr<Prepared> prepared = Prepare(std::move(config));
+  if (!prepared.ok()) return prepared.status();
+  if (absl::Status recorded = shared_.ledger->Append(RecordOf(*prepared, "loaded", "start")); !recorded.ok())
+    return recorded;
+  if (absl::Status applied = Apply(*std::move(prepared)); !applied.ok()) return applied;
+  const std::string ledger_dir = LedgerDir(runtime_->config());
+  if (absl::Status restored = RestoreBudgets(BudgetsBeside(shared_.limits, {}), *shared_.ledger, ledger_dir,
+                                             *principals_->keys, net::Now());
+      !restored.ok()) {
+    return restored;
+  }
+  if (absl::Status started = outbound_.Start(runtime_->config(), *store_); !started.ok()) return started;
+  indexer_ = std::make_unique<ledger::Indexer>(ledger_dir, kIndexInterval);
+  for (uint32_t i = 0; i < shards; ++i) {
+    shards_.push_back(std::make_unique<Shard>(i, shared_, RandomSeed()));
+    shards_.back()->Swap(runtime_, principals_);
+    for (size_t k = 0; const plugins::auth::PublishedKeys& keys : jwks_.published()) {
+      shards_.back()->SetJwtKeys(k++, keys);
+    }
+    servers_.push_back(std::make_unique<Server>(
+        *shards_.back(), connections_, runtime_->config().server.tls ? &certificates_.listen() : nullptr));
+    for (config::Address address : listen) {
+      if (address.port == 0) address.port = port_;  // the other shards share the port of the first
+      auto port = servers_.back()->Listen(address);
+      if (!port.ok()) return port.status();
+      if (port_ == 0) port_ = *port;
+    }
+  }
+  if (absl::Status opened = OpenAdmin(); !opened.ok()) return opened;
+  return OpenControl();
+}
+
+absl::Status Process::OpenKeys() {
+  auto store = OpenState(control_, shared_.state_dir);
+  if (!store.ok()) return store.status();
+  store_ = *std::move(store);
+  shared_.keys = std::make_unique<Keys>(control_, *store_);
+  if (absl::Status started = net::Await(control_, shared_.keys->Start()); !started.ok()) return started;
+  shared_.keys->OnTable([this] { PublishKeys(); });
+  return absl::OkStatus();
+}
+
+absl::Status Process::OpenControl() {
+  const Config& config = runtime_->config();
+  if (!config.scaling) return absl::OkStatus();
+  auto launcher = control::OpenLauncher(control_, *config.scaling, config.server.state_dir);
+  if (!launcher.ok()) return launcher.status();
+  scaling_ = std::make_unique<control::ScalingLoop>(
+      control_, *std::move(launcher), *config.scaling,
+      control::Surroundings{.runtime = [this] { return runtime_; },
+                            .shards = operations_.shards,
+                            .record = [this](ledger::Event event) -> net::Task<absl::Status> {
+                              co_return co_await net::OffLoop(
+                                  control_, [this, &event] { return shared_.ledger->Append(event); });
+                            },
+                            .publish = [this](const Launched& launched) { Serve(launched); },
+                            .replicas = &shared_.replicas,
+                            .scaling_hints = &shared_.scaling_hints,
+                            .meter =
+                                [this] {
+                                  return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()),
+                                                       ledger_opened_);
+                                },
+                            .charge =
+                                [this](std::span<const ledger::DeviceRecord> records) {
+                                  device_charges_.Charge(records, net::Now());
+                                },
+                            .devices_used_up =
+                                [this](const std::string& tenant, std::span<const std::string> kinds) {
+                                  return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
+                                },
+                            .store = store_.get(),
+                            .state_dir = config.server.state_dir});
+  return absl::OkStatus();
+}
+
+void Process::Serve(const Launched& launched) {
+  absl::StatusOr<std::shared_ptr<const Runtime>> runtime = runtime_->With(launched, shared_.learned());
+  if (!runtime.ok()) {
+    log::Error("replicas cannot be routed to", {{"why", conf::Std(runtime.status().message())}});
+    return;
+  }
+  launched_ = launched;
+  runtime_ = *std::move(runtime);
+  Publish();
+  StartWatching();
+  for (const ModelRuntime& model : runtime_->models())
+    model.waits->WakeNext(runtime_->SupplyOf(model.waits->model()), net::Now());
+}
+
+void Process::StartWatching() {
+  probes_.Start(runtime_);
+  replica_watch_.Start(runtime_);
+  scrapes_.Start(runtime_);
+  kv_events_.Start(runtime_);
+}
+
+absl::Status Process::OpenAdmin() {
+  const Config& config = runtime_->config();
+  deferred_events_ = std::make_unique<DeferredEvents>(control_, *shared_.ledger);
+  key_events_ = std::make_unique<KeyEvents>(control_, *store_, *shared_.ledger, LedgerDir(config));
+  if (absl::Status carried = net::Await(control_, key_events_->Start()); !carried.ok()) return carried;
+  if (absl::Status opened = followed_.Open(FollowedPath(config)); !opened.ok()) return opened;
+  operations_.shared = &shared_;
+  operations_.key_events = key_events_.get();
+  operations_.runtime = [this] { return runtime_; };
+  operations_.shards = [this] {
+    std::vector<const ShardMetrics*> all;
+    all.reserve(shards_.size());
+    for (const std::unique_ptr<Shard>& shard : shards_) all.push_back(&shard->metrics);
+    return all;
+  };
+  operations_.metrics = [this] { return metrics_.Render(); };
+  operations_.outbound = [this] { return outbound_.status(net::Now()); };
+  operations_.kv_events = [this] { return kv_events_.status(); };
+  operations_.issuers = [this] { return jwks_.status(net::Now()); };
+  operations_.reloads = [this] { return reloads_.state(); };
+  operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
+  operations_.planner = [this] { return scaling_ ? scaling_->planner() : nullptr; };
+  operations_.scaling = [this] { return scaling_ ? scaling_->status(net::Now()) : control::Status(); };
+  operations_.scaling_history = [this](const std::string& model) {
+    return scaling_ ? scaling_->history(model) : std::nullopt;
+  };
+  operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
+  operations_.reload = [this](std::string actor) { return reloads_.Reload(std::move(actor)); };
+  auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
+                                          config.server.admin_tls ? &certificates_.admin() : nullptr);
+  if (!admin.ok()) return admin.status();
+  admin_ = *std::move(admin);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
+  if (runtime_) {
+    if (absl::Status fixed = CheckUnchanged(runtime_->config(), config); !fixed.ok()) return fixed;
+  }
+  auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), launched_);
+  if (!runtime.ok()) return runtime.status();
+  auto certificates = Certificates::Load((*runtime)->config().server);
+  if (!certificates.ok()) return certificates.status();
+  auto issuers = jwks_.Plan((*runtime)->config().auth.jwt);
+  if (!issuers.ok()) return issuers.status();
+  return Prepared{*std::move(runtime), *std::move(certificates), *std::move(issuers)};
+}
+
+ledger::Event Process::RecordOf(const Prepared& prepared, std::string_view action,
+                                std::string_view actor) const {
+  ledger::Event event;
+  event.kind = ledger::Kind::kConfig;
+  event.action = action;
+  event.actor = actor;
+  event.subject = config_path_;
+  event.detail = fmt::format("{{\"sha256\":\"{}\"}}", prepared.runtime->hash());
+  return event;
+}
+
+absl::Status Process::Apply(Prepared prepared) {
+  const std::set<std::string> budgets = BudgetIds(shared_.limits);
+  if (absl::Status limits = shared_.limits.Update(prepared.runtime->LimitNodes()); !limits.ok())
+    return limits;
+  // Nothing can fail from here on, so a reload is applied as a whole or not at all.
+  certificates_.Use(std::move(prepared.certificates));
+  jwks_.Start(std::move(prepared.issuers));
+  runtime_ = std::move(prepared.runtime);
+  shared_.routing_log->Configure(runtime_->config().routing_log);
+  for (const ModelRuntime& model : runtime_->models()) {
+    if (model.config->lora) continue;  // its base's
+    model.waits->Configure(model.queue.value_or(config::Queue()));
+  }
+  Publish();
+  outbound_.OnLimits();
+  if (!threads_.empty()) {
+    StartWatching();
+    if (scaling_) scaling_->Configure(*runtime_);
+    control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
+  }
+  KeepLastKnownGood(config_path_, shared_.state_dir);
+  return absl::OkStatus();
+}
+
+void Process::Publish() {
+  principals_ = BuildPrincipals(*runtime_, shared_.keys->Table(), shared_.limits, net::Now());
+  ForEachShard(
+      [runtime = runtime_, principals = principals_, keys = jwks_.published()](Shard& shard, Server&) {
+        shard.Swap(runtime, principals);
+        for (size_t i = 0; i < keys.size(); ++i) shard.SetJwtKeys(i, keys[i]);
+      });
+}
+
+void Process::PublishKeys() {
+  if (!runtime_) return;  // at the start, they are published with the first runtime
+  Publish();
+  TellFollowed();
+  outbound_.OnLimits();
+}
+
+void Process::TellFollowed() {
+  const auto left = std::make_shared<std::atomic<size_t>>(shards_.size());
+  ForEachShard([this, left, number = principals_->keys->version()](Shard&, Server&) {
+    if (left->fetch_sub(1) == 1) control_.Post([this, number] { followed_.Set(number); });
+  });
+}
+
+// Budgets that a reload adds count from then on; what was spent before comes from the ledger.
+net::Task<void> Process::RestoreAdded(std::vector<router::limits::LimitRef> budgets) {
+  net::Sleep pause(control_.watchdog);
+  while (!budgets.empty() && !stopping_) {
+    const absl::Status restored = co_await net::OffLoop(
+        control_, [this, &budgets, dir = LedgerDir(runtime_->config()), keys = principals_->keys] {
+          return RestoreBudgets(budgets, *shared_.ledger, dir, *keys, net::Now());
+        });
+    if (restored.ok()) co_return;
+    log::Error("added budgets do not count yet what was spent before; it is tried again",
+               {{"why", conf::Std(restored.message())}});
+    co_await pause.For(kRestoreRetry);
+  }
+}
+
+void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {
+  // Also before the threads run: what changes between a shard's making and its first turn waits for that
+  // turn.
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    shards_[i]->loop.Post(
+        [fn, shard = shards_[i].get(), server = servers_[i].get()] { fn(*shard, *server); });
+  }
+}
+
+net::Task<absl::Status> Process::Replace(Config config, std::string_view actor) {
+  absl::StatusOr<Prepared> prepared = Prepare(std::move(config));
+  if (!prepared.ok()) co_return prepared.status();
+  const absl::Status recorded = co_await net::OffLoop(
+      control_,
+      [this, event = RecordOf(*prepared, "reloaded", actor)] { return shared_.ledger->Append(event); });
+  if (!recorded.ok()) co_return recorded;
+  absl::Status applied = Apply(*std::move(prepared));
+  if (applied.ok()) log::Info("configuration applied", {{"sha256", runtime_->hash()}});
+  co_return applied;
+}
+
+// Refuses new work while there is still room to record how the running requests end.
+net::Task<void> Process::WatchDisk() {
+  while (!stopping_) {
+    std::error_code error;
+    const std::filesystem::space_info space = std::filesystem::space(shared_.state_dir, error);
+    const bool low = !error && space.available < runtime_->config().ledger.min_free_bytes;
+    if (low != shared_.disk_low.exchange(low)) {
+      if (low) {
+        log::Error("disk nearly full; new requests are refused",
+                   {{"state_dir", shared_.state_dir}, {"available_bytes", space.available}});
+      } else {
+        log::Info("disk has room again", {{"available_bytes", space.available}});
+      }
+    }
+    co_await disk_poll_.For(kDiskPoll);
+  }
+}
+
+void Process::Run() {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    threads_.emplace_back([i, shard = shards_[i].get()] {
+      NameThread(fmt::format("shard-{}", i).c_str());
+      shard->loop.Run();
+    });
+  }
+  StartWatching();
+  if (scaling_) scaling_->Start();
+  recent_traffic_.Begin(net::Now());
+  TellFollowed();
+  certificates_.Start();
+  control_.tasks.Spawn(WatchDisk());
+  control_.Run();
+  indexer_.reset();
+  if (const absl::Status stopped = shared_.ledger->Stop(); !stopped.ok()) {
+    log::Error("ledger did not stop cleanly", {{"why", conf::Std(stopped.message())}});
+  }
+}
+
+void Process::Stop() {
+  if (stopping_) return;
+  stopping_ = true;
+  reloads_.Stop();
+  control_.tasks.Spawn(Shutdown());
+}
+
+net::Task<void> Process::Shutdown() {
+  const conf::Duration grace = runtime_->config().server.shutdown_grace;
+  log::Info("stopping", {{"grace", conf::FormatDuration(grace)}});
+  shared_.draining = true;
+  ForEachShard([](Shard&, Server& server) { server.Drain(); });
+  net::Sleep tick(control_.watchdog);
+  const conf::TimePoint until = net::Now() + grace;
+  while (connections_.open() > 0 && net::Now() < until) co_await tick.For(std::chrono::milliseconds(20));
+  ForEachShard([](Shard& shard, Server& server) {
+    server.CloseAll();
+    shard.shadow_copies.Abort();
+    shard.loop.Stop();
+  });
+  // From here on nothing is admitted or recorded any more.
+  co_await net::OffLoop(control_, [this] {
+    for (std::thread& thread : threads_) thread.join();
+    return true;
+  });
+  while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
+  if (scaling_) co_await scaling_->Close(runtime_->config().scaling->on_exit == config::OnExit::kKeep);
+  probes_.Stop();
+  replica_watch_.Stop();
+  scrapes_.Stop();
+  kv_events_.Stop();
+  jwks_.Stop();
+  certificates_.Stop();
+  disk_poll_.Cancel();
+  deferred_events_->Close();
+  // The sinks can then have every record.
+  (co_await net::OffLoop(control_, [this] { return shared_.ledger->Flush(); })).IgnoreError();
+  co_await outbound_.Stop();
+  shared_.keys->Stop();
+  key_events_->Stop();
+  admin_->Close();
+  control_.Stop();
+}
+
+}  // namespace gateway

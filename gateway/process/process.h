@@ -1,0 +1,133 @@
+// Process: everything that `tidegate serve` runs: the shards with their threads, the control loop, the
+// ledger; and what happens to all of it at start, reload and stop.
+//
+// Start order: configuration → ledger (recovery) → store, keys → limits (spent budgets restored) → runtime →
+// shards → listeners. Stop order: readiness off → listeners → streams, up to the grace → shards → shares of
+// limits and sinks → ledger. Threads: made and destroyed on the main thread; StartReload and Stop on the
+// control loop's.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gateway/admin/admin_server.h"
+#include "gateway/admin/metrics.h"
+#include "gateway/admin/operations.h"
+#include "gateway/audit/deferred_events.h"
+#include "gateway/config/config.h"
+#include "gateway/control/device_budgets.h"
+#include "gateway/control/recent_traffic.h"
+#include "gateway/control/scaling_loop.h"
+#include "gateway/ledger/indexer.h"
+#include "gateway/net/loop.h"
+#include "gateway/people/jwks.h"
+#include "gateway/people/key_events.h"
+#include "gateway/process/certificates.h"
+#include "gateway/process/outbound.h"
+#include "gateway/process/reloads.h"
+#include "gateway/process/server.h"
+#include "gateway/replicas/kv_events.h"
+#include "gateway/replicas/probes.h"
+#include "gateway/replicas/replica_watch.h"
+#include "gateway/replicas/scrapes.h"
+#include "gateway/shard/queue_ticks.h"
+#include "gateway/shard/shared.h"
+#include "gateway/store/followed.h"
+#include "gateway/store/store.h"
+
+namespace gateway {
+
+class Process {
+ public:
+  // Everything is checked and opened, and the ports are bound, before it returns.
+  static absl::StatusOr<std::unique_ptr<Process>> Start(Config config, std::string config_path);
+  ~Process();
+
+  // Runs the control loop until Stop has finished everything.
+  void Run();
+
+  // Reads the configuration file again, without waiting for it. Control loop's thread.
+  void StartReload(std::string actor) { reloads_.Start(std::move(actor)); }
+  // Drains and ends. Control loop's thread.
+  void Stop();
+
+  uint16_t port() const { return port_; }
+  uint16_t admin_port() const { return admin_->port(); }
+  Shared& shared() { return shared_; }
+  net::Loop& control() { return control_; }
+  std::shared_ptr<const Runtime> runtime() const { return runtime_; }
+  std::vector<std::unique_ptr<Shard>>& shards() { return shards_; }
+  const Outbound& outbound() const { return outbound_; }
+  const Jwks& jwks() const { return jwks_; }
+
+ private:
+  explicit Process(std::string config_path);
+  absl::Status Open(Config config);
+  absl::Status OpenKeys();
+  // Ends what a start that failed half-way has begun.
+  void Abandon();
+  absl::Status OpenAdmin();
+  // A configuration of which everything that can fail has been tried, but for its record in the ledger.
+  struct Prepared {
+    std::shared_ptr<const Runtime> runtime;
+    Certificates::Loaded certificates;
+    std::vector<Jwks::Planned> issuers;
+  };
+  net::Task<absl::Status> Replace(Config config, std::string_view actor);
+  absl::StatusOr<Prepared> Prepare(Config config);
+  ledger::Event RecordOf(const Prepared& prepared, std::string_view action, std::string_view actor) const;
+  absl::Status Apply(Prepared prepared);
+  void Publish();
+  // To the shards; commands that wait for it hear of it when all of them have it.
+  void PublishKeys();
+  void TellFollowed();
+  // Beside requests, for the replicas of the runtime.
+  void StartWatching();
+  absl::Status OpenControl();
+  void Serve(const Launched& launched);
+  void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
+  net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
+  net::Task<void> WatchDisk();
+  net::Task<void> Shutdown();
+
+  const std::string config_path_;
+  Shared shared_;
+  net::Loop control_;
+  std::unique_ptr<store::Store> store_;
+  store::Followed followed_;
+  Certificates certificates_;
+  Probes probes_;
+  ReplicaWatch replica_watch_;
+  Scrapes scrapes_;
+  KvEvents kv_events_;
+  QueueTicks queue_ticks_;
+  RecentTraffic recent_traffic_;
+  Jwks jwks_;
+  Outbound outbound_;
+  std::unique_ptr<ledger::Indexer> indexer_;
+  ConnectionCounts connections_;
+  std::shared_ptr<const Runtime> runtime_;
+  Launched launched_;  // replicas that take requests beside the configured ones
+  std::shared_ptr<const PrincipalIndex> principals_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<std::thread> threads_;
+  std::unique_ptr<KeyEvents> key_events_;
+  std::unique_ptr<DeferredEvents> deferred_events_;
+  DeviceCharges device_charges_{shared_.limits};
+  std::unique_ptr<control::ScalingLoop> scaling_;  // null: nothing is started here
+  Reloads reloads_;
+  Operations operations_;
+  Metrics metrics_;
+  std::unique_ptr<admin::AdminServer> admin_;
+  net::Sleep disk_poll_;
+  conf::TimePoint ledger_opened_{};
+  uint16_t port_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace gateway

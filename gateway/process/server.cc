@@ -1,0 +1,175 @@
+#include "gateway/process/server.h"
+
+#include <absl/cleanup/cleanup.h>
+
+#include "conf/text.h"
+#include "gateway/net/clock.h"
+#include "gateway/request/answer.h"
+#include "gateway/request/pipeline.h"
+
+namespace gateway {
+
+using net::http::HeadError;
+using net::http::ServerConnection;
+
+namespace {
+
+api::Code CodeOf(HeadError error) {
+  switch (error) {
+    case HeadError::kTooLarge:
+    case HeadError::kTooManyFields:
+      return api::Code::kHeaderTooLarge;
+    case HeadError::kBadVersion:
+      return api::Code::kUnsupportedVersion;
+    case HeadError::kUnknownCoding:
+      return api::Code::kUnsupportedCoding;
+    case HeadError::kBadExpectation:
+      return api::Code::kExpectationFailed;
+    case HeadError::kNone:
+    case HeadError::kMalformed:
+    case HeadError::kBadFraming:
+      break;
+  }
+  return api::Code::kBadRequest;
+}
+
+}  // namespace
+
+bool ConnectionCounts::Admit(const std::string& ip, const config::ServerLimits& limits) {
+  const std::lock_guard lock(mutex_);
+  uint32_t& of_address = by_address_[ip];
+  if (open_ >= limits.connections || of_address >= limits.connections_per_address) {
+    if (of_address == 0) by_address_.erase(ip);
+    return false;
+  }
+  ++open_;
+  ++of_address;
+  return true;
+}
+
+void ConnectionCounts::Leave(const std::string& ip) {
+  const std::lock_guard lock(mutex_);
+  --open_;
+  const auto it = by_address_.find(ip);
+  if (--it->second == 0) by_address_.erase(it);
+}
+
+size_t ConnectionCounts::open() const {
+  const std::lock_guard lock(mutex_);
+  return open_;
+}
+
+struct Server::Client {
+  Client(Shard& shard, std::unique_ptr<net::Stream> stream, const net::http::ConnectionLimits& limits)
+      : address(stream->PeerAddress()), connection(shard.loop, std::move(stream), limits) {}
+  const std::string address;
+  ServerConnection connection;
+  bool idle = true;
+};
+
+Server::Server(Shard& shard, ConnectionCounts& counts, const net::TlsHolder* tls)
+    : shard_(shard), counts_(counts), tls_(tls) {}
+
+Server::~Server() = default;
+
+absl::StatusOr<uint16_t> Server::Listen(const config::Address& address) {
+  net::Acceptor::Options options;
+  options.address = ToString(address);
+  if (tls_) options.tls = [this] { return tls_->Get(); };
+  options.admit = [this](const std::string& ip) {
+    const bool admitted = counts_.Admit(ip, shard_.runtime()->config().server.limits);
+    if (!admitted) shard_.metrics.cells.connections_refused.Add();
+    return admitted;
+  };
+  options.on_end = [this](const std::string& ip) { counts_.Leave(ip); };
+  auto acceptor = net::Acceptor::Listen(
+      shard_.loop.io, shard_.loop.watchdog, shard_.loop.tasks, std::move(options),
+      [this](std::unique_ptr<net::Stream> stream) { shard_.loop.tasks.Spawn(Serve(std::move(stream))); });
+  if (!acceptor.ok()) return acceptor.status();
+  acceptors_.push_back(*std::move(acceptor));
+  return acceptors_.back()->port();
+}
+
+void Server::Drain() {
+  draining_ = true;
+  for (const auto& acceptor : acceptors_) acceptor->Close();
+  for (Client* client : clients_) {
+    if (client->idle) client->connection.Close();
+  }
+}
+
+void Server::CloseAll() {
+  for (Client* client : clients_) client->connection.Close();
+}
+
+// Connections keep a reference to the limits, so a reload reaches open connections, too.
+void Server::UpdateLimits() {
+  const config::ServerLimits& limits = shard_.runtime()->config().server.limits;
+  limits_.head = {limits.head_bytes, limits.headers};
+  limits_.body_bytes = limits.body_bytes;
+  limits_.idle = limits.idle_timeout;
+  limits_.head_time = limits.header_timeout;
+  limits_.body_time = limits.body_timeout;
+}
+
+net::Task<void> Server::Serve(std::unique_ptr<net::Stream> stream) {
+  UpdateLimits();
+  ShardCells& cells = shard_.metrics.cells;
+  cells.connections_accepted.Add();
+  cells.connections_open.Add();
+  Client client(shard_, std::move(stream), limits_);
+  clients_.insert(&client);
+  while (!draining_ && co_await ServeOne(client)) client.idle = true;
+  clients_.erase(&client);
+  co_await client.connection.Shutdown();
+  cells.connections_open.Sub();
+  counts_.Leave(client.address);
+}
+
+net::Task<bool> Server::ServeOne(Client& client) {
+  using Status = ServerConnection::Status;
+  ServerConnection& connection = client.connection;
+  switch (co_await connection.ReadHead()) {
+    case Status::kOk:
+      break;
+    case Status::kBadHead:
+      shard_.metrics.cells.bad_heads.Add();
+      co_await RefuseHead(connection, CodeOf(connection.bad_head()), Describe(connection.bad_head()));
+      co_return false;
+    case Status::kTimedOut:
+      co_await RefuseHead(connection, api::Code::kRequestTimeout,
+                          "the request's head did not arrive in time");
+      co_return false;
+    default:
+      co_return false;
+  }
+  client.idle = false;
+  ShardCells& cells = shard_.metrics.cells;
+  cells.requests_active.Add();
+  bool reuse;
+  {
+    Exchange x(shard_, connection);
+    x.at.started = net::Now();
+    x.identity.client_address = client.address;
+    x.client.SetReusable(!draining_);
+    co_await RunPipeline(x);
+    reuse = x.keeps_client() && x.outcome.answer_whole && !x.client.gone();
+  }
+  cells.requests_active.Sub();
+  if (connection.EndRequest() && reuse) co_return true;
+  if (!connection.peer_gone()) co_await connection.Linger();
+  co_return false;
+}
+
+// A head that cannot be trusted: answered without a pipeline, and the connection ends.
+net::Task<void> Server::RefuseHead(ServerConnection& connection, api::Code code, std::string_view why) {
+  std::array<char, 36> id;
+  const std::string_view request_id = shard_.NewRequestId(id);
+  const api::ApiError error = api::Make(code, std::string(why));
+  const std::string body = api::RenderError(api::Protocol::kOpenAi, error, request_id);
+  const std::string head = RenderRefusalHead(error, request_id, body.size());
+  const std::array<net::ConstBuffer, 2> parts{net::AsBuffer(head), net::AsBuffer(body)};
+  if (co_await connection.Write(parts)) co_await connection.Linger();
+}
+
+}  // namespace gateway

@@ -1,0 +1,333 @@
+#include "gateway/request/admit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "gateway/net/clock.h"
+#include "gateway/request/estimate_demand.h"
+#include "gateway/request/heartbeat.h"
+#include "gateway/request/stages.h"
+#include "gateway/shard/shard.h"
+#include "router/admission/dispatch_plan.h"
+#include "router/admission/headroom_search.h"
+
+namespace gateway {
+namespace {
+
+using router::DispatchPlan;
+using router::Event;
+using router::QueueRefusal;
+using router::Step;
+
+// The bytes that a waiting request holds besides its body: frames, exchange, buffers of the connection.
+constexpr uint64_t kFootprint = 8 << 10;
+// A client that obeys retry-after cannot spin.
+constexpr conf::Duration kShortestRetry = std::chrono::milliseconds(1);
+
+// How a wait in the model's queue has ended.
+struct Turn {
+  enum class Outcome : uint8_t {
+    kCame,           // and a replica has room
+    kRefused,        // at once, or when it could not be answered in time any more
+    kWaitedTooLong,  // the queue's max_wait has passed
+    kOutOfTime,      // the request's own deadline has passed
+    kClientGone,
+  };
+  Outcome outcome = Outcome::kCame;
+  router::QueuePosition entered{};  // kRefused: why, and when to come back
+};
+
+router::HeadroomFound FindHeadroom(const Exchange& x, conf::TimePoint now) {
+  return router::FindHeadroom(x.runtime->routes(), x.model_id, x.runtime->load(), 1, now);
+}
+
+// Whether no replica will have room in time: the attempt, made at once, says why.
+bool FailsAtOnce(const Exchange& x, const router::HeadroomFound& found, conf::TimePoint now) {
+  if (!found.expected()) return !x.runtime->MayStartReplica(x.model_id);
+  return found.rested_at && *found.rested_at >= std::min(*x.at.deadline, now + x.model().queue->max_wait);
+}
+
+conf::Duration Times(double factor, conf::Duration duration) {
+  return std::chrono::duration_cast<conf::Duration>(factor * duration);
+}
+
+api::Code CodeOf(QueueRefusal refusal) {
+  switch (refusal) {
+    case QueueRefusal::kTenantShare:
+      return api::Code::kQueueShareExceeded;
+    case QueueRefusal::kTooLate:
+      return api::Code::kDeadlineUnreachable;
+    case QueueRefusal::kNone:
+    case QueueRefusal::kQueueFull:
+      break;
+  }
+  return api::Code::kQueueFull;
+}
+
+std::string MessageOf(const Exchange& x, const router::QueuePosition& entered) {
+  const std::string& model = x.model().config->name;
+  switch (entered.refused) {
+    case QueueRefusal::kTenantShare:
+      return fmt::format("{} holds its share of the places in the queue of {} already",
+                         x.identity.principal->tenant, model);
+    case QueueRefusal::kTooLate:
+      return fmt::format(
+          "{} is busy: at the pace measured, this request could not be answered in the time that it has",
+          model);
+    case QueueRefusal::kNone:
+    case QueueRefusal::kQueueFull:
+      break;
+  }
+  return fmt::format("{} is busy, and its queue is full", model);
+}
+
+// A refusal uses nothing of any limit.
+StageResult RefuseByQueue(Exchange& x, const router::QueuePosition& entered) {
+  x.shard.metrics.model(x.runtime->names(), x.model_id)
+      .queue_refusals[static_cast<size_t>(entered.refused)]
+      .Add();
+  x.delivery.demand.Refused();
+  api::ApiError error = api::Make(CodeOf(entered.refused), MessageOf(x, entered));
+  error.retry_after = std::max(entered.expected_wait, kShortestRetry);
+  x.grant.reservation.Refund();
+  error.limit = x.outcome.limit =
+      fmt::format("model:{}/{}", x.model().config->name, CodeName(entered.refused));
+  return x.Fail(std::move(error));
+}
+
+StageResult OutOfTime(Exchange& x) {
+  x.grant.reservation.Refund();
+  x.shard.metrics.model(x.runtime->names(), x.model_id).queue_refusals[0].Add();
+  x.delivery.demand.Refused();
+  return x.Fail(api::Make(api::Code::kDeadlineExceeded,
+                          fmt::format("the time that this request may take has passed while it waited for {}",
+                                      x.model().config->name)),
+                ledger::EndReason::kTimedOut);
+}
+
+StageResult WaitedTooLong(Exchange& x) {
+  x.grant.reservation.Refund();
+  x.shard.metrics.model(x.runtime->names(), x.model_id).queue_refusals[0].Add();
+  x.delivery.demand.Refused();
+  if (x.model().policy != nullptr && !FindHeadroom(x, x.at.dispatched).expected()) {
+    const std::string why = x.model().hints->why_none();
+    return x.Fail(api::Make(api::Code::kNoReplicaStarted,
+                            fmt::format("no replica of {} could be started while the request waited{}{}",
+                                        x.model().config->name, why.empty() ? "" : ": ", why)),
+                  ledger::EndReason::kTimedOut);
+  }
+  api::ApiError error =
+      api::Make(api::Code::kQueueTimeout,
+                fmt::format("{} is busy: the request has waited as long as it may", x.model().config->name));
+  const ModelQueue::View view = x.model().waits->Describe(x.at.dispatched, 0);
+  if (view.expected_wait) error.retry_after = std::max(*view.expected_wait, kShortestRetry);
+  return x.Fail(std::move(error), ledger::EndReason::kTimedOut);
+}
+
+// How long the answer took, at its first byte, or at its last if it is whole.
+std::optional<ModelQueue::Service> ServiceOf(const Exchange& x) {
+  const bool ended = Happened(x.at.ended);
+  const bool whole = !x.body.facts.stream;
+  if (whole != ended || !Happened(x.at.sent) || !Happened(x.at.first_token)) return std::nullopt;
+  if (whole && (!x.outcome.answer_whole || x.outcome.status != 200)) return std::nullopt;
+  return ModelQueue::Service{.whole = whole,
+                             .tokens = static_cast<int64_t>(x.outcome.counts.output),
+                             .took = x.at.first_token - x.at.sent};
+}
+
+// Continues with the latest configuration, if a reload has kept the model.
+void TakeLatestRuntime(Exchange& x) {
+  std::shared_ptr<const Runtime> latest = x.shard.runtime();
+  const std::optional<ModelId> model = latest->routes().Find(x.model().config->name);
+  if (!model) return;
+  x.runtime = std::move(latest);
+  x.model_id = *model;
+}
+
+router::PickFacts PickFactsOf(const Exchange& x) {
+  const int64_t output = x.ExpectedOutput();
+  return {.tokens = x.body.prompt_tokens + output,
+          .prompt_tokens = x.body.prompt_tokens,
+          .output_tokens = output,
+          .not_streamed = !x.body.facts.stream,
+          .max_output = x.MaxOutput(),
+          .affinity = x.delivery.prefix.affinity(),
+          .cached = x.delivery.prefix.matches(),
+          .may_split = x.delivery.transfer.has_value(),
+          .prefer_headroom = x.delivery.place != nullptr};
+}
+
+void Wake(ModelQueue& queue, const Runtime& runtime, conf::TimePoint now) {
+  queue.WakeNext(runtime.SupplyOf(queue.model()), now);
+}
+
+// Whether the replica that serves the request best, as far as is known of its prompt, has room.
+DispatchPlan::Advice AskPlan(Exchange& x, conf::TimePoint now) {
+  x.delivery.prefix.Find(x.Outgoing(), now);
+  return DispatchPlan(x.runtime->routes(), x.model_id, x.runtime->load(), now, x.shard.rng)
+      .Consider(x.model_id, PickFactsOf(x));
+}
+
+// Whether the request may go to a replica now: no request waits before it, and the best replica has room.
+DispatchPlan::Advice GoesAtOnce(Exchange& x, conf::TimePoint now) {
+  const ModelRuntime& model = x.model();
+  if (!model.queue) return {};
+  const bool first = model.waits->waiting() == 0;
+  const router::HeadroomFound found = first ? FindHeadroom(x, now) : router::HeadroomFound();
+  if (found.replicas > 0 && router::AllHaveHeadroom(x.runtime->routes(), x.model_id, x.runtime->load(), now))
+    return {};
+  DispatchPlan::Advice going = AskPlan(x, now);
+  if (found.replicas == 0) going.now = first && FailsAtOnce(x, found, now);
+  return going;
+}
+
+// Tells the client why no turn has come.
+StageResult Deny(Exchange& x, const Turn& turn) {
+  switch (turn.outcome) {
+    case Turn::Outcome::kCame:
+      return StageResult::kContinue;
+    case Turn::Outcome::kClientGone:
+      return x.Gone();
+    case Turn::Outcome::kRefused:
+      return RefuseByQueue(x, turn.entered);
+    case Turn::Outcome::kWaitedTooLong:
+      return WaitedTooLong(x);
+    case Turn::Outcome::kOutOfTime:
+      break;
+  }
+  return OutOfTime(x);
+}
+
+// Waits in the model's queue. `takes`: the time to its first token, as the plan has said.
+net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
+  using Outcome = Turn::Outcome;
+  conf::TimePoint now = x.at.queued;
+  const config::Queue& queue = *x.model().queue;
+  const std::shared_ptr<ModelQueue> waits = x.model().waits;
+  const conf::Duration service =
+      waits->LeastService({.whole = !x.body.facts.stream, .tokens = x.MaxOutput()}, now);
+  const conf::TimePoint in_time = *x.at.deadline - service;
+  const bool cold = x.runtime->MayStartReplica(x.model_id) && !FindHeadroom(x, now).expected();
+  const conf::Duration max_wait = cold ? x.model().policy->scaling.hold : queue.max_wait;
+  x.delivery.place = std::make_unique<QueuePlace>(
+      waits, x.shard.loop,
+      QueueEntry{.request = x.identity.id,
+                 .tenant = x.identity.principal->tenant,
+                 .weight = static_cast<double>(x.identity.principal->weight),
+                 .band = queue.bands[queue.BandOf(x.identity.Priority())].name,
+                 .cost = QueueCost({.input = x.body.prompt_tokens, .output = x.ExpectedOutput()}),
+                 .bytes = x.body.text.size() + kFootprint,
+                 .deadline = std::min(in_time, now + max_wait),
+                 .order_delay = Times(queue.shorter_first, takes),
+                 .model = x.model().config->name,
+                 .facts = PickFactsOf(x)},
+      now);
+  if (const router::QueuePosition entered = x.delivery.place->Enter(now);
+      entered.refused != QueueRefusal::kNone) {
+    x.delivery.place.reset();
+    co_return Turn{Outcome::kRefused, entered};
+  }
+  Wake(*waits, *x.shard.runtime(), now);  // a request may have left since FindHeadroom()
+  x.delivery.demand.Hold();
+  Heartbeat heartbeat(x, cold ? x.model().policy->scaling.heartbeat : conf::Duration());
+  x.client.cancel().SetRunning(x.delivery.place.get());
+  QueuePlace::Outcome outcome = co_await x.delivery.place->Wait();
+  while (outcome == QueuePlace::Outcome::kTurn) {
+    TakeLatestRuntime(x);
+    now = net::Now();
+    const router::HeadroomFound found = FindHeadroom(x, now);
+    if (found.replicas > 0 || (!found.expected() && !x.runtime->MayStartReplica(x.model_id))) break;
+    x.delivery.place->PutBack(now);
+    Wake(*waits, *x.runtime, now);
+    outcome = co_await x.delivery.place->Wait();
+  }
+  x.client.cancel().SetRunning(nullptr);
+  x.delivery.demand.LetGo();
+  co_await heartbeat.Stop();
+  x.at.dispatched = net::Now();
+  if (outcome == QueuePlace::Outcome::kTurn && !x.client.gone()) co_return Turn{Outcome::kCame, {}};
+  x.delivery.place.reset();
+  Wake(*waits, *x.shard.runtime(), x.at.dispatched);
+  if (x.client.gone()) co_return Turn{Outcome::kClientGone, {}};
+  if (x.at.dispatched >= *x.at.deadline) co_return Turn{Outcome::kOutOfTime, {}};
+  if (x.at.dispatched < in_time) co_return Turn{Outcome::kWaitedTooLong, {}};
+  router::QueuePosition late{.refused = QueueRefusal::kTooLate};
+  late.expected_wait = waits->Describe(x.at.dispatched, 0).expected_wait.value_or(kShortestRetry);
+  co_return Turn{Outcome::kRefused, late};
+}
+
+// Whether another model may serve a request that the queue has refused.
+bool MayFallBack(const Exchange& x, const Turn& turn) {
+  return (turn.outcome == Turn::Outcome::kRefused || turn.outcome == Turn::Outcome::kWaitedTooLong) &&
+         router::FallsBackOn(router::kOnOverloaded, x.runtime->routes().model(x.model_id).spec);
+}
+
+// Begins the attempt: chooses the first replica, by what is known of the prompt.
+StageResult BeginAttempt(Exchange& x, const Turn& turn, conf::TimePoint start) {
+  Delivery& delivery = x.delivery;
+  const OutgoingRequest request = x.Outgoing();
+  const bool came = turn.outcome == Turn::Outcome::kCame;
+  if (request.route().spec.prefill_transfer && CanSplitPrefill(request))
+    delivery.transfer.emplace(request, delivery.prefix, x.at);
+  delivery.prefix.Find(request, start);
+  router::PickFacts facts = PickFactsOf(x);
+  delivery.steering.Steer(request, facts, start);
+  delivery.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.at.deadline,
+                           x.shard.rng);
+  delivery.step =
+      delivery.attempt->Resume(Event::Of(came ? Event::Kind::kStart : Event::Kind::kQueueRefused), start);
+  if (!came && delivery.step->kind != Step::Kind::kTry) return Deny(x, turn);
+  if (delivery.place) {
+    delivery.place->UseTurn(start);
+    Wake(delivery.place->queue(), *x.shard.runtime(), start);
+  }
+  return StageResult::kContinue;
+}
+
+}  // namespace
+
+double QueueCost(const router::limits::Usage& usage) {
+  return static_cast<double>(std::max<int64_t>(usage.input + 2 * usage.output, 1));
+}
+
+void WakeNext(const Exchange& x, conf::TimePoint now) {
+  if (x.delivery.replica == kNoReplica) return;
+  const router::Replica& replica = x.runtime->routes().replica(x.delivery.replica);
+  ModelQueue& queue = *x.runtime->model(replica.model).waits;
+  if (queue.waiting() == 0) return;
+  if (const auto service = ServiceOf(x)) queue.RecordService(*service, now);
+  const std::shared_ptr<const Runtime> latest = x.shard.runtime();
+  queue.WakeNext(latest->SupplyOf(queue.model()), now,
+                 latest == x.runtime ? std::optional(x.delivery.replica) : std::nullopt);
+}
+
+net::Task<StageResult> AdmitAgain(Exchange& x) {
+  // Both refer to the routes that the request came with, and it continues with the latest ones.
+  x.delivery.upstream.reset();
+  x.delivery.attempt.reset();
+  x.delivery.replica = kNoReplica;
+  const Turn turn = co_await AwaitTurn(x, AskPlan(x, net::Now()).takes);
+  if (turn.outcome != Turn::Outcome::kCame) co_return Deny(x, turn);
+  co_return BeginAttempt(x, turn, x.at.dispatched);
+}
+
+net::Task<StageResult> stages::Admit(Exchange& x) {
+  conf::TimePoint start = net::Now();
+  x.at.queued = x.at.dispatched = start;
+  x.at.until = x.at.started +
+               std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
+  x.at.deadline = std::min(x.at.deadline.value_or(x.at.until), x.at.until);
+  if (x.body.whole) x.client.Watch();
+  if (x.client.gone()) co_return x.Gone();  // it may have left while the ledger was waited for
+  x.delivery.demand.Begin(EstimateDemand(x));
+  Turn turn;
+  if (const DispatchPlan::Advice going = GoesAtOnce(x, start); !going.now) {
+    turn = co_await AwaitTurn(x, going.takes);
+    if (turn.outcome != Turn::Outcome::kCame && !MayFallBack(x, turn)) co_return Deny(x, turn);
+    start = x.at.dispatched;
+  }
+  co_return BeginAttempt(x, turn, start);
+}
+
+}  // namespace gateway

@@ -1,0 +1,210 @@
+#include "gateway/request/answer.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+#include "conf/text.h"
+#include "conf/time.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/http/server.h"
+#include "gateway/request/chunk_size.h"
+#include "gateway/shard/shard.h"
+#include "router/limits/rate_status.h"
+
+namespace gateway {
+namespace {
+
+using net::AsBuffer;
+using net::ConstBuffer;
+using net::http::FieldId;
+using net::http::Head;
+
+constexpr std::string_view kEventStream = "text/event-stream; charset=utf-8";
+constexpr std::string_view kJson = "application/json";
+
+void AppendNumber(std::string& out, int64_t n) {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), n).ptr;
+  out.append(digits.data(), end);
+}
+
+void AppendField(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+void AppendStatusLine(std::string& out, int status) {
+  if (status == 200) {
+    out += "HTTP/1.1 200 OK\r\n";
+    return;
+  }
+  out += "HTTP/1.1 ";
+  AppendNumber(out, status);
+  out.append(" ").append(net::http::ReasonPhrase(status)).append("\r\n");
+}
+
+bool StartsWithIgnoreCase(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && conf::EqualsIgnoreCase(text.substr(0, prefix.size()), prefix);
+}
+
+// Fields of an upstream's answer that are not passed on: those of its connection, and those that the gateway
+// writes.
+bool IsDroppedFromAnswer(const net::http::Field& field, std::string_view connection) {
+  switch (field.id) {
+    case FieldId::content_length:
+    case FieldId::content_type:
+    case FieldId::server:
+    case FieldId::set_cookie:
+      return true;
+    case FieldId::unknown:
+      if (field.name.size() > 2 && (field.name[0] | 0x20) == 'x' && field.name[1] == '-') {
+        if (conf::EqualsIgnoreCase(field.name, "x-request-id") ||
+            StartsWithIgnoreCase(field.name, "x-ratelimit-") ||
+            StartsWithIgnoreCase(field.name, "x-tidegate-")) {
+          return true;
+        }
+      }
+      return conf::EqualsIgnoreCase(field.name, "request-id") || net::http::IsHopByHop(field, connection);
+    default:
+      return net::http::IsHopByHop(field, connection);
+  }
+}
+
+void AppendRate(std::string& out, std::string_view what, const router::limits::RateStatus::One& rate) {
+  out.append("x-ratelimit-limit-").append(what).append(": ");
+  AppendNumber(out, rate.limit);
+  out.append("\r\nx-ratelimit-remaining-").append(what).append(": ");
+  AppendNumber(out, rate.remaining);
+  out.append("\r\nx-ratelimit-reset-").append(what).append(": ");
+  router::limits::ResetText reset;
+  out.append(router::limits::FormatReset(rate.reset, reset)).append("\r\n");
+}
+
+// The gateway's own fields.
+void AppendOwnFields(const Exchange& x, std::string& out) {
+  AppendField(out, x.identity.protocol() == api::Protocol::kAnthropic ? "request-id" : "x-request-id",
+              x.identity.id);
+  if (x.grant.rates.requests) AppendRate(out, "requests", *x.grant.rates.requests);
+  if (x.grant.rates.tokens) AppendRate(out, "tokens", *x.grant.rates.tokens);
+  if (x.delivery.replica != kNoReplica) {
+    AppendField(out, "x-tidegate-replica", x.runtime->replica(x.delivery.replica).name());
+    if (const auto& transfer = x.delivery.transfer; transfer && transfer->computed_at())
+      AppendField(out, "x-tidegate-prefill", x.runtime->replica(*transfer->computed_at()).name());
+    out += "x-tidegate-queue-ms: ";
+    AppendNumber(out, conf::ToMillis(x.at.QueueTime()));
+    out += "\r\nx-tidegate-overhead-us: ";
+    AppendNumber(out, ToMicros(x.at.Overhead(net::Now())));
+    out += "\r\n";
+  }
+}
+
+void AppendEnd(const Exchange& x, BodyFraming framing, std::string& out) {
+  if (framing.length) {
+    out += "content-length: ";
+    AppendNumber(out, static_cast<int64_t>(*framing.length));
+    out += "\r\n";
+  } else if (x.client.knows_chunks()) {
+    out += "transfer-encoding: chunked\r\n";
+  }
+  out += x.keeps_client() ? "\r\n" : "connection: close\r\n\r\n";
+}
+
+}  // namespace
+
+void RenderRelayedHead(const Exchange& x, const Head* upstream, int status, std::string_view content_type,
+                       BodyFraming framing, std::string& out) {
+  AppendStatusLine(out, status);
+  AppendField(out, "content-type", content_type);
+  if (upstream) {
+    const std::string_view connection = upstream->Find(FieldId::connection);
+    for (const net::http::Field& field : upstream->fields) {
+      if (!IsDroppedFromAnswer(field, connection)) AppendField(out, field.name, field.value);
+    }
+  }
+  AppendOwnFields(x, out);
+  AppendEnd(x, framing, out);
+}
+
+net::Task<bool> SendOwn(Exchange& x, int status, std::string_view content_type, std::string_view body) {
+  std::string& head = x.answer_head;
+  head.clear();
+  AppendStatusLine(head, status);
+  AppendField(head, "content-type", content_type);
+  AppendOwnFields(x, head);
+  if (x.outcome.error) {
+    for (const api::ErrorHeader& field : api::ErrorHeaders(*x.outcome.error))
+      AppendField(head, field.name, field.value);
+  }
+  AppendEnd(x, {body.size()}, head);
+  x.outcome.status = status;
+  x.delivery.head_sent = true;
+  x.outcome.answer_whole = true;
+  x.outcome.counts.bytes_out += body.size();
+  const std::array<ConstBuffer, 2> parts{AsBuffer(head), AsBuffer(body)};
+  const net::IoResult written = co_await x.client.connection().Write(parts);
+  co_return static_cast<bool>(written);
+}
+
+net::Task<void> SendError(Exchange& x) {
+  const api::ApiError& error = *x.outcome.error;
+  if (x.client.gone()) co_return;
+  if (!x.delivery.head_sent) {
+    const std::string body = api::RenderError(x.identity.protocol(), error, x.identity.id);
+    co_await SendOwn(x, error.status, kJson, body);
+    co_return;
+  }
+  if (!x.delivery.stream_begun) {
+    // A part of a whole answer was sent: only a cut connection shows that the rest is missing.
+    x.client.SetReusable(false);
+    x.client.connection().ResetOnClose();
+    co_return;
+  }
+  // The message ends properly, so that the client may send its next request on this connection.
+  const std::string event = api::RenderStreamError(x.identity.protocol(), error, x.identity.id);
+  x.outcome.answer_whole = co_await WriteStreamPiece(x, event, true);
+}
+
+std::string RenderRefusalHead(const api::ApiError& error, std::string_view request_id, size_t length) {
+  std::string head;
+  AppendStatusLine(head, error.status);
+  AppendField(head, "content-type", kJson);
+  AppendField(head, "x-request-id", request_id);
+  for (const api::ErrorHeader& field : api::ErrorHeaders(error)) AppendField(head, field.name, field.value);
+  head += "content-length: ";
+  AppendNumber(head, static_cast<int64_t>(length));
+  return head += "\r\nconnection: close\r\n\r\n";
+}
+
+net::Task<bool> WriteStreamPiece(Exchange& x, std::string_view piece, bool last) {
+  std::array<char, kChunkSizeRoom> size;
+  std::array<ConstBuffer, 3> parts;
+  size_t n = 0;
+  x.outcome.counts.bytes_out += piece.size();
+  if (!x.client.knows_chunks()) {
+    parts[n++] = AsBuffer(piece);
+  } else {
+    if (!piece.empty()) {
+      parts[n++] = ConstBuffer(size.data(), RenderChunkSize(piece.size(), size.data()));
+      parts[n++] = AsBuffer(piece);
+    }
+    const std::string_view end = last ? "\r\n0\r\n\r\n" : "\r\n";
+    parts[n++] = AsBuffer(piece.empty() ? end.substr(2) : end);
+  }
+  const net::IoResult written =
+      co_await x.client.connection().Write(std::span<const ConstBuffer>(parts.data(), n));
+  co_return static_cast<bool>(written);
+}
+
+net::Task<bool> SendHeartbeat(Exchange& x) {
+  if (!x.delivery.head_sent) {
+    x.answer_head.clear();
+    RenderRelayedHead(x, nullptr, 200, kEventStream, {}, x.answer_head);
+    x.delivery.head_sent = x.delivery.stream_begun = true;
+    x.outcome.status = 200;
+    if (!co_await x.client.connection().Write(AsBuffer(x.answer_head))) co_return false;
+  }
+  co_return co_await WriteStreamPiece(x, ": waiting\n\n", false);
+}
+
+}  // namespace gateway

@@ -1,0 +1,95 @@
+// authenticate: finds the principal of the request by its credential.
+#include "gateway/net/clock.h"
+#include "gateway/request/stages.h"
+#include "gateway/shard/shard.h"
+#include "plugins/auth/credential.h"
+
+namespace gateway::stages {
+namespace {
+
+namespace auth = plugins::auth;
+
+// No `www-authenticate` is sent: no SDK reads it.
+StageResult Refuse(Exchange& x, api::Code code, std::string message) {
+  x.shard.metrics.cells.auth_failures.Add();
+  return x.Fail(code, std::move(message));
+}
+
+StageResult ByKey(Exchange& x, std::string_view secret) {
+  const PrincipalIndex& index = x.shard.principals();
+  const auth::Verdict check = auth::Check(*index.keys, secret, x.at.started);
+  switch (check.kind) {
+    case auth::Verdict::Kind::kOk:
+      break;
+    case auth::Verdict::Kind::kUnknown:
+      return Refuse(x, api::Code::kInvalidApiKey, check.Message());
+    case auth::Verdict::Kind::kExpired:
+      return Refuse(x, api::Code::kKeyExpired, check.Message());
+    case auth::Verdict::Kind::kRevoked:
+    case auth::Verdict::Kind::kReplaced:
+      return Refuse(x, api::Code::kKeyRevoked, check.Message());
+  }
+  const PrincipalRef* principal = index.ForKey(check.id);
+  if (!principal) {
+    return Refuse(x, api::Code::kPermissionDenied,
+                  check.record->role == auth::Role::kNone
+                      ? "the tenant of this key is not configured on this gateway"
+                      : "this is an administrator's key; it works on the admin listener only");
+  }
+  x.identity.principal = *principal;
+  x.key_watch.Begin(x.shard.running_calls, x.identity.principal->key);
+  return StageResult::kContinue;
+}
+
+StageResult ByToken(Exchange& x, std::string_view token) {
+  auth::JwtAuthenticator* authenticator = x.shard.jwt();
+  if (!authenticator)
+    return Refuse(x, api::Code::kInvalidApiKey, "this gateway takes no bearer tokens, only its keys");
+  const auth::JwtAuthenticator::Outcome outcome = authenticator->Check(token, x.at.started);
+  if (!outcome.result.ok()) {
+    if (outcome.result.refusal == auth::JwtRefusal::kUnknownKey) x.shard.OnUnknownKeyId(outcome.issuer);
+    if (outcome.result.refusal == auth::JwtRefusal::kNoKeys)
+      return x.Fail(api::Code::kIssuerUnavailable, outcome.result.message);
+    const bool expired = outcome.result.refusal == auth::JwtRefusal::kExpired;
+    return Refuse(x, expired ? api::Code::kKeyExpired : api::Code::kInvalidApiKey, outcome.result.message);
+  }
+  x.identity.principal = x.shard.PrincipalFor(outcome.result.identity);
+  if (!x.identity.principal) {
+    return Refuse(x, api::Code::kPermissionDenied,
+                  "the tenant of this token is not configured on this gateway");
+  }
+  return StageResult::kContinue;
+}
+
+}  // namespace
+
+StageResult Authenticate(Exchange& x) {
+  auth::CredentialReader reader;
+  for (const net::http::Field& field : x.client.head().fields) reader.Header(field.name, field.value);
+  const auth::Credential& credential = reader.Result();
+  StageResult result = StageResult::kContinue;
+  switch (credential.state) {
+    case auth::Credential::State::kFound:
+      result = auth::Classify(credential.value) == auth::CredentialKind::kJwt ? ByToken(x, credential.value)
+                                                                              : ByKey(x, credential.value);
+      break;
+    case auth::Credential::State::kMissing: {
+      const std::string& anonymous = x.runtime->config().auth.anonymous_tenant;
+      if (anonymous.empty()) return Refuse(x, api::Code::kMissingApiKey, std::string(credential.message));
+      x.identity.principal = *x.shard.principals().ForTenant(anonymous);
+      break;
+    }
+    case auth::Credential::State::kMalformed:
+    case auth::Credential::State::kConflict:
+      return Refuse(x, api::Code::kInvalidApiKey, std::string(credential.message));
+  }
+  if (result != StageResult::kContinue) return result;
+  if (const auto family = config::FamilyOf(x.identity.spec->api);
+      family && !x.identity.principal->apis.Has(*family)) {
+    x.shard.metrics.cells.permission_failures.Add();
+    return x.Fail(api::Code::kPermissionDenied, "this key may not use " + std::string(x.identity.spec->path));
+  }
+  return StageResult::kContinue;
+}
+
+}  // namespace gateway::stages

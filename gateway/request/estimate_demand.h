@@ -1,0 +1,12 @@
+// The demand of a request on its model's replicas, estimated before it is sent.
+#pragma once
+
+#include "gateway/request/exchange.h"
+#include "gateway/shard/demand.h"
+
+namespace gateway {
+
+// Of a request that its limits have admitted. Shard's thread.
+RequestDemand EstimateDemand(const Exchange& x);
+
+}  // namespace gateway

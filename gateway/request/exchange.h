@@ -1,0 +1,160 @@
+// Exchange: one request and all that is known of it on its way through the pipeline.
+//
+// Its fields stand in groups, each a struct of its own, so that the parts below (the upstream, the prompt's
+// prefix, the traffic rules, …) take what they need and know nothing of the exchange. Stages are functions
+// over the whole exchange; they fill it in the order of pipeline.cc.
+//
+// Owner: the coroutine that serves the connection; made for each request, destroyed with it. Thread: its
+// shard's.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/api/error.h"
+#include "gateway/api/usage.h"
+#include "gateway/ledger/journal.h"
+#include "gateway/ledger/record.h"
+#include "gateway/request/client.h"
+#include "gateway/request/failure.h"
+#include "gateway/request/identity.h"
+#include "gateway/request/outgoing_request.h"
+#include "gateway/request/prompt_prefix.h"
+#include "gateway/request/request_body.h"
+#include "gateway/request/serve/prefill_transfer.h"
+#include "gateway/request/serve/upstream.h"
+#include "gateway/request/timeline.h"
+#include "gateway/request/traffic_steering.h"
+#include "gateway/shard/demand.h"
+#include "gateway/shard/queue_place.h"
+#include "gateway/shard/running_calls.h"
+#include "gateway/shard/runtime.h"
+#include "router/attempt.h"
+#include "router/limits/rate_status.h"
+#include "router/limits/reservation.h"
+
+namespace gateway {
+
+// What a stage says of the request.
+enum class StageResult : uint8_t {
+  kContinue,
+  kAnswered,  // the client has its answer; the stages that follow are not needed
+  kFailed,    // x.outcome.error says why; without an error the client is gone
+};
+
+// What the request was granted: set by `reserve` and `open_record`.
+struct Grant {
+  router::limits::Reservation reservation;
+  std::optional<int64_t> output_cap;  // bound of the answer's tokens, by the limits and the model
+  router::limits::RateStatus rates;   // told to the client
+  ledger::Ticket ticket;              // of the ledger's open record
+  bool charged = false;               // the reservation is settled
+};
+
+// How the request is served: set by `admit` and `serve`.
+struct Delivery {
+  Demand demand;
+  std::unique_ptr<QueuePlace> place;  // set if the request found no room: it waits or has waited
+  PromptPrefix prefix;
+  routing::TrafficSteering steering;
+  std::optional<router::Attempt> attempt;
+  std::optional<router::Step> step;  // what the attempt wants next; set by `admit` for `serve`
+  std::optional<PrefillTransfer>
+      transfer;                      // where the pool computes prompts apart, and the request may be split
+  std::optional<Upstream> upstream;  // the current try, and the answer in hand
+  ReplicaId replica = kNoReplica;    // of the current try
+  bool head_sent = false;            // the client has the head of an answer
+  bool stream_begun = false;         // ... and of a stream, so that an error must be told as an event
+};
+
+// How the request went.
+struct RequestOutcome {
+  int status = 0;
+  ledger::EndReason reason = ledger::EndReason::kDone;
+  std::optional<api::ApiError> error;
+  std::string limit;  // that refused the request
+  bool answer_whole = false;
+  ledger::Counts counts;
+  uint64_t events = 0;  // of a stream
+  api::Finish finish = api::Finish::kNone;
+  std::string answer_text;  // kept where the tenant's policy stores answers, within the ledger's bound
+  uint64_t answer_bytes = 0;
+};
+
+struct Exchange {
+  // A revoked key ends the request as the client's leaving does, but that the client is told.
+  class KeyWatch final : public RunningCalls::Call {
+   public:
+    explicit KeyWatch(Exchange& x) : x_(x) {}
+    bool revoked() const { return revoked_; }
+
+   private:
+    void OnRevoked() override {
+      revoked_ = true;
+      x_.client.Leave();
+    }
+    Exchange& x_;
+    bool revoked_ = false;
+  };
+
+  Exchange(Shard& shard, net::http::ServerConnection& connection);
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // So that a stage can write `return x.Fail(...)`.
+  StageResult Fail(api::Code code, std::string message, std::string param = {}) {
+    return Fail(api::Make(code, std::move(message), std::move(param)));
+  }
+  StageResult Fail(api::ApiError error, ledger::EndReason reason = ledger::EndReason::kRefused) {
+    outcome.error = std::move(error);
+    outcome.reason = reason;
+    return StageResult::kFailed;
+  }
+  StageResult Fail(Failure failure) { return Fail(std::move(failure.error), failure.reason); }
+  // The client has left: no answer is sent.
+  StageResult Gone() {
+    client.MarkGone();
+    outcome.reason = ledger::EndReason::kClientGone;
+    return StageResult::kFailed;
+  }
+
+  const ModelRuntime& model() const { return runtime->model(model_id); }
+  // For the parts that send the request or learn from it; valid while `runtime` stays.
+  OutgoingRequest Outgoing() { return {shard, runtime, model_id, client, identity, body, grant.output_cap}; }
+  bool keeps_client() const { return client.KeepsConnection(delivery.stream_begun); }
+
+  // Output tokens that the answer is expected to have, over all choices.
+  int64_t ExpectedOutput() const;
+  // The mean of recent answers, over all choices, and the mean share of one choice that exists while it is
+  // generated.
+  router::TokenEstimate::Completion MeanOutput() const;
+  // The bound of its output tokens; 0: unknown.
+  int64_t MaxOutput() const;
+
+  // Sets the counts from the events that have passed, where the engine has not reported its usage.
+  void CountFromEvents();
+  router::limits::Usage Used() const;
+  // Prices the counts and writes them to the journal, so that they survive the process.
+  void RecordProgress();
+  // Keeps a piece of the answer where the tenant's policy stores answers, or a copy's answer is compared with
+  // it.
+  void KeepAnswer(std::string_view piece);
+
+  Shard& shard;
+  std::shared_ptr<const Runtime> runtime;  // a request that has waited continues with the latest
+  ModelId model_id = kNoModel;             // the asked model; set by `read_facts`
+
+  Client client;
+  Identity identity;
+  KeyWatch key_watch{*this};  // begun by `authenticate`
+  Timeline at;
+  RequestBody body;
+  Grant grant;
+  Delivery delivery;
+  RequestOutcome outcome;
+  std::string answer_head;  // a buffer
+};
+
+}  // namespace gateway

@@ -1,0 +1,50 @@
+// Identity: what a request is called, which API it calls, and for whom.
+//
+// Part of the exchange. The views are of the client's head, which lives as long as the exchange.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/api/error.h"
+#include "gateway/people/principal.h"
+#include "gateway/telemetry/trace_context.h"
+#include "router/facts/api.h"
+
+namespace gateway {
+
+struct Identity {
+  Identity() = default;
+  Identity(const Identity&) = delete;  // `id` is a view of `id_text`
+  Identity& operator=(const Identity&) = delete;
+
+  std::array<char, 36> id_text;
+  std::string_view id;                 // ours: x-request-id
+  std::string_view client_request_id;  // the client's own
+  std::string client_address;
+  std::string_view asked_priority;                // x-priority; empty: its key's
+  std::optional<telemetry::TraceContext> trace;   // our span; none: tracing is off
+  std::optional<telemetry::TraceContext> caller;  // the client's span
+
+  // Set by `route`:
+  const router::ApiSpec* spec = nullptr;
+  std::string path_model_id;     // of /v1/models/{id}
+  bool anthropic_lists = false;  // the list of models has Anthropic's form
+
+  // Set by `authenticate`:
+  PrincipalRef principal;
+
+  api::Protocol protocol() const {
+    const bool anthropic = anthropic_lists || (spec && spec->protocol == router::Protocol::kAnthropic);
+    return anthropic ? api::Protocol::kAnthropic : api::Protocol::kOpenAi;
+  }
+  // The band in which the request waits: the one that it asks for, or else its key's.
+  std::string_view Priority() const { return asked_priority.empty() ? principal->priority : asked_priority; }
+  std::string_view tenant() const {
+    return principal ? std::string_view(principal->tenant) : std::string_view();
+  }
+};
+
+}  // namespace gateway

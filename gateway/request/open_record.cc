@@ -1,0 +1,74 @@
+// open_record: writes the ledger's open record. From here on the request is in the ledger, whatever happens
+// to this process.
+#include <boost/asio/post.hpp>
+
+#include "gateway/request/stages.h"
+#include "gateway/shard/shard.h"
+
+namespace gateway::stages {
+namespace {
+
+// Strict durability: the request is not forwarded before its open record is on disk.
+net::Task<bool> Durable(Exchange& x) {
+  ledger::Ledger& ledger = *x.shard.shared.ledger;
+  const ledger::Position position = x.grant.ticket.position();
+  if (ledger.IsDurable(position)) co_return true;
+  if (x.body.whole) x.client.Watch();
+  net::Event done;
+  bool ok = false;
+  ledger.OnDurable(position, [&](const absl::Status& status) {
+    // Runs on the ledger's thread; this frame waits for the post.
+    x.shard.loop.Post([&done, &ok, good = status.ok()] {
+      ok = good;
+      done.Set();
+    });
+  });
+  co_await done.Wait();
+  co_return ok;
+}
+
+// Only where the tenant's policy stores prompts. A form's files are never stored.
+void StorePrompt(Exchange& x) {
+  if (x.identity.principal->store_content == config::StoreContent::kNone || x.body.form) return;
+  x.grant.ticket.Content({.time_us = conf::ToUnixMicros(x.at.started),
+                          .part = ledger::ContentPart::kPrompt,
+                          .text = x.body.text.substr(0, ledger::kMaxContent),
+                          .full_bytes = x.body.text.size()});
+}
+
+}  // namespace
+
+net::Task<StageResult> OpenRecord(Exchange& x) {
+  const ledger::OpenRecord record = OpenRecordOf(x);
+  std::optional<ledger::Ticket> ticket;
+  if (!x.shard.shared.disk_low.load(std::memory_order_relaxed)) ticket = x.shard.journal.Open(record);
+  if (ticket) {
+    x.grant.ticket = *std::move(ticket);
+    x.outcome.counts.bytes_in = x.client.connection().request_bytes();
+    const bool strict = x.runtime->config().ledger.durability == config::Durability::kStrict;
+    StorePrompt(x);
+    if (!strict || co_await Durable(x)) co_return StageResult::kContinue;
+  }
+  x.shard.metrics.cells.ledger_refusals.Add();
+  co_return x.Fail(
+      api::Code::kLedgerUnavailable,
+      "the audit ledger cannot take this request now, and none is served without being recorded");
+}
+
+ledger::OpenRecord OpenRecordOf(const Exchange& x) {
+  ledger::OpenRecord record;
+  record.time_us = conf::ToUnixMicros(x.at.started);
+  record.request = x.identity.id;
+  record.client_request = x.identity.client_request_id;
+  if (x.identity.principal) {
+    record.tenant = x.identity.principal->tenant;
+    record.key = x.identity.principal->key;
+  }
+  if (x.model_id != kNoModel) record.model = x.runtime->routes().model(x.model_id).spec.name;
+  if (x.identity.spec) record.api = x.identity.spec->name;
+  record.client = x.identity.client_address;
+  record.stream = x.body.facts.stream;
+  return record;
+}
+
+}  // namespace gateway::stages

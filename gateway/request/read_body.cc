@@ -1,0 +1,75 @@
+// read_body: reads the body within its limits: whole, or, of a form with files, up to the model's name.
+#include <fmt/format.h>
+
+#include "conf/text.h"
+#include "gateway/net/clock.h"
+#include "gateway/request/form_reader.h"
+#include "gateway/request/stages.h"
+#include "gateway/shard/shard.h"
+
+namespace gateway::stages {
+namespace {
+
+bool Begins(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && conf::EqualsIgnoreCase(text.substr(0, prefix.size()), prefix);
+}
+
+// A body without a type is taken for JSON, as the engines do.
+bool IsJson(std::string_view content_type) {
+  return content_type.empty() || Begins(content_type, "application/json");
+}
+
+// A body that fails before the ledger's open record is a refused request, unless the client has left.
+StageResult Refuse(Exchange& x, Failure failure) {
+  if (failure.reason != ledger::EndReason::kClientGone) failure.reason = ledger::EndReason::kRefused;
+  return x.Fail(std::move(failure));
+}
+
+// Keeps all that is read: the bytes before the model's name are sent when its replica is known.
+net::Task<StageResult> ReadForm(Exchange& x, std::string_view content_type) {
+  const std::optional<std::string> boundary = router::MultipartScanner::BoundaryOf(content_type);
+  if (!boundary) {
+    co_return x.Fail(api::Code::kInvalidMultipart,
+                     "Content-Type multipart/form-data needs one valid boundary");
+  }
+  x.body.form.emplace(*boundary);
+  // The field `stream` counts only if it comes before the model's name, or in the same piece.
+  FormReader reader(x.client, x.body, x.at, x.shard.metrics.cells,
+                    x.runtime->config().server.limits.body_bytes);
+  while (!x.body.whole && !x.body.form->field(router::FormField::kModel)) {
+    std::string_view piece;
+    if (!co_await reader.Next(piece)) co_return Refuse(x, *reader.failure());
+  }
+  x.body.text = x.body.form_text;
+  co_return StageResult::kContinue;
+}
+
+}  // namespace
+
+net::Task<StageResult> ReadBody(Exchange& x) {
+  const std::string_view content_type = x.client.head().Find(net::http::FieldId::content_type);
+  const router::BodyKind kind = x.identity.spec->body;
+  const bool is_form = Begins(content_type, "multipart/form-data");
+  if (is_form && kind != router::BodyKind::kJson) co_return co_await ReadForm(x, content_type);
+  if (kind == router::BodyKind::kMultipart || is_form || !IsJson(content_type)) {
+    x.client.SetReusable(false);
+    co_return x.Fail(
+        api::Code::kUnsupportedMediaType,
+        fmt::format("Content-Type must be {}",
+                    kind == router::BodyKind::kMultipart ? "multipart/form-data" : "application/json"));
+  }
+  const conf::TimePoint before = net::Now();
+  const uint64_t most = x.runtime->config().server.limits.body_bytes;
+  const auto status = co_await x.client.connection().ReadBody(most);
+  x.at.body_wait = net::Now() - before;
+  if (status != net::http::ServerConnection::Status::kOk) {
+    x.client.SetReusable(false);  // the rest of the body is still to come
+    x.shard.metrics.cells.bad_bodies.Add();
+    co_return Refuse(x, BodyFailure(status, most));
+  }
+  x.body.text = x.client.connection().body();
+  x.body.whole = true;
+  co_return StageResult::kContinue;
+}
+
+}  // namespace gateway::stages

@@ -1,0 +1,28 @@
+// RequestBody: the client's body and what was read from it.
+//
+// Part of the exchange.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "router/facts/body_facts.h"
+#include "router/facts/multipart.h"
+
+namespace gateway {
+
+struct RequestBody {
+  // Set by `read_body`:
+  std::optional<router::MultipartScanner> form;  // of a multipart body, whose files stream through
+  bool whole = false;                            // read to its end
+  std::string_view text;                         // the body; of a form: what was read to find the model
+  std::string form_text;                         // what was read of a form so far; holds `text` of a form
+
+  // Set by `read_facts`:
+  router::BodyFacts facts;
+  int64_t prompt_tokens = 0;  // estimated, until the engine reports them
+};
+
+}  // namespace gateway

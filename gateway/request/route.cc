@@ -1,0 +1,92 @@
+// route: finds the API that the request calls, and reads the gateway's own header fields.
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "conf/text.h"
+#include "gateway/net/clock.h"
+#include "gateway/request/stages.h"
+#include "gateway/shard/shard.h"
+
+namespace gateway::stages {
+namespace {
+
+using net::http::Field;
+using net::http::FieldId;
+using net::http::Head;
+using net::http::Verb;
+
+constexpr std::string_view kReserved = "x-tidegate-";
+constexpr size_t kMaxClientRequestId = 128;
+
+bool HasPrefix(std::string_view name, std::string_view prefix) {
+  return name.size() >= prefix.size() && conf::EqualsIgnoreCase(name.substr(0, prefix.size()), prefix);
+}
+
+// Reads the fields that are for the gateway itself, in one pass.
+StageResult ReadOwnFields(Exchange& x, const Head& head) {
+  std::string_view traceparent;
+  std::string_view tracestate;
+  for (const Field& field : head.fields) {
+    if (field.id != FieldId::unknown) continue;
+    if (HasPrefix(field.name, kReserved)) {
+      return x.Fail(
+          api::Code::kReservedHeader,
+          fmt::format("header {}: names that begin with x-tidegate- are the gateway's own", field.name));
+    }
+    if (conf::EqualsIgnoreCase(field.name, "x-request-id")) {
+      x.identity.client_request_id = field.value.substr(0, kMaxClientRequestId);
+    } else if (conf::EqualsIgnoreCase(field.name, "x-priority")) {
+      x.identity.asked_priority = field.value;
+    } else if (conf::EqualsIgnoreCase(field.name, "x-stainless-timeout")) {
+      double seconds = 0;
+      const auto [rest, error] =
+          std::from_chars(field.value.data(), field.value.data() + field.value.size(), seconds);
+      if (error == std::errc{} && seconds > 0 && seconds < 86400) {
+        x.at.deadline = x.at.started + conf::Duration(static_cast<int64_t>(seconds * 1e9));
+      }
+    } else if (conf::EqualsIgnoreCase(field.name, "traceparent")) {
+      traceparent = field.value;
+    } else if (conf::EqualsIgnoreCase(field.name, "tracestate")) {
+      tracestate = field.value;
+    }
+  }
+  if (x.shard.shared.sampler) {
+    x.identity.caller = telemetry::ParseTraceContext(traceparent, tracestate);
+    x.identity.trace = telemetry::StartTrace(x.identity.caller, *x.shard.shared.sampler);
+  }
+  return StageResult::kContinue;
+}
+
+}  // namespace
+
+StageResult Route(Exchange& x) {
+  const Head& head = x.client.head();
+  if (head.target.empty() || head.target.front() != '/') {
+    return x.Fail(api::Code::kBadRequest, "the request target must be a path; this is not a forward proxy");
+  }
+  std::optional<router::Route> route = router::MatchPath(head.target);
+  if (!route) {
+    return x.Fail(api::Code::kNotFound, fmt::format("there is no endpoint {} {}", head.method_text,
+                                                    head.target.substr(0, head.target.find('?'))));
+  }
+  x.identity.spec = route->spec;
+  x.identity.path_model_id = std::move(route->model_id);
+  // The list of models is shared by both protocols: this header tells which form the client expects.
+  if (x.identity.spec->api == router::Api::kModels && !head.Find("anthropic-version").empty())
+    x.identity.anthropic_lists = true;
+  const bool get = x.identity.spec->method == router::Method::kGet;
+  if (head.method != (get ? Verb::get : Verb::post)) {
+    return x.Fail(api::Code::kMethodNotAllowed,
+                  fmt::format("{} {} is not a method of this endpoint; use {}", head.method_text,
+                              x.identity.spec->path, get ? "GET" : "POST"));
+  }
+  if (const StageResult verdict = ReadOwnFields(x, head); verdict != StageResult::kContinue) return verdict;
+  if (x.shard.shared.draining.load(std::memory_order_relaxed)) {
+    x.client.SetReusable(false);
+    return x.Fail(api::Code::kDraining, "this gateway is shutting down; another one will take the request");
+  }
+  return StageResult::kContinue;
+}
+
+}  // namespace gateway::stages

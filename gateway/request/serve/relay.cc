@@ -1,0 +1,444 @@
+#include "gateway/request/serve/relay.h"
+
+#include <array>
+#include <optional>
+
+#include "conf/text.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/sse.h"
+#include "gateway/request/admit.h"
+#include "gateway/request/answer.h"
+#include "gateway/request/charge.h"
+#include "gateway/request/chunk_size.h"
+#include "gateway/request/heartbeat.h"
+#include "gateway/request/serve/hang_watch.h"
+#include "gateway/request/serve/translator.h"
+#include "gateway/request/stream_tally.h"
+#include "gateway/shard/shard.h"
+
+namespace gateway {
+namespace {
+
+using net::AsBuffer;
+using net::ConstBuffer;
+using net::http::ClientConnection;
+using net::http::FieldId;
+using router::Event;
+using Kind = RelayEnd::Kind;
+using Status = ClientConnection::Status;
+
+// An answer up to this size is read whole and sent in one piece.
+constexpr size_t kWholeAnswer = 256 * 1024;
+// The end of a larger answer, which holds its usage.
+constexpr size_t kTail = 4096;
+// A larger event is an error.
+constexpr size_t kMaxEvent = 8u << 20;
+// The time in which a replica must end its message after the last event.
+constexpr conf::Duration kEndOfMessage = std::chrono::seconds(2);
+
+void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
+  if (!usage) return;
+  x.outcome.counts.input = usage->input;
+  x.outcome.counts.cached = x.delivery.transfer ? x.delivery.transfer->CachedOf(*usage) : usage->cached_input;
+  x.outcome.counts.output = usage->output;
+  x.outcome.counts.source = ledger::TokenSource::kUpstream;
+}
+
+RelayEnd Whole(Exchange& x) {
+  x.outcome.reason =
+      x.outcome.finish == api::Finish::kLength ? ledger::EndReason::kLength : ledger::EndReason::kDone;
+  return {Kind::kWhole, Event::Of(Event::Kind::kCompleted)};
+}
+
+RelayEnd ClientLeft() {
+  return {Kind::kClientLeft, Event::Of(Event::Kind::kClientGone)};
+}
+
+RelayEnd Broken(Status status, std::string_view message) {
+  const bool late = status == Status::kTimedOut;
+  return {Kind::kBroken, Event::Of(late ? Event::Kind::kTimedOut : Event::Kind::kBroken), message};
+}
+
+// The answer exceeds a limit of the gateway, which is not the replica's fault.
+RelayEnd GiveUp(Exchange& x, api::Code code, std::string message) {
+  x.Fail(api::Make(code, std::move(message)), ledger::EndReason::kTimedOut);
+  return {Kind::kGivenUp, Event::Of(Event::Kind::kClientGone)};
+}
+
+// The client is about to get the first byte: from now on no other replica can be tried.
+void NoteFirstByte(Exchange& x, conf::TimePoint now) {
+  x.delivery.attempt->Resume(Event::Of(Event::Kind::kFirstByte), now);
+}
+
+// --- Whole answers ---
+
+net::Task<RelayEnd> RelayRefusal(Exchange& x) {
+  const UpstreamRefusal& refusal = x.delivery.upstream->refusal();
+  const RelayEnd end{Kind::kWhole, Event::Of(Event::Kind::kCompleted)};
+  x.outcome.status = refusal.status;
+  const auto reason = refusal.status < 500 && refusal.status != 429 ? ledger::EndReason::kBadRequest
+                                                                    : ledger::EndReason::kUpstreamFailed;
+  // The client's credentials are good. Those of the gateway are the operator's to correct.
+  if (refusal.status == 401 || refusal.status == 403) {
+    x.Fail(api::Make(api::Code::kUpstreamError, "the replica does not accept the gateway's credentials"),
+           ledger::EndReason::kUpstreamFailed);
+    co_return end;
+  }
+  if (x.delivery.head_sent || x.delivery.upstream->carry() != Carry::kAsIs || refusal.body.empty()) {
+    x.Fail(api::FromUpstream(refusal.status, refusal.body), reason);
+    co_return end;
+  }
+  x.answer_head.clear();
+  RenderRelayedHead(x, nullptr, refusal.status, refusal.content_type, {refusal.body.size()}, x.answer_head);
+  x.delivery.head_sent = true;
+  x.outcome.counts.bytes_out += refusal.body.size();
+  Charge(x);
+  const std::array<ConstBuffer, 2> parts{AsBuffer(x.answer_head), AsBuffer(refusal.body)};
+  if (!co_await x.client.connection().Write(parts)) co_return ClientLeft();
+  x.outcome.reason = reason;
+  co_return end;
+}
+
+// Sends an answer that was read whole.
+net::Task<RelayEnd> SendWhole(Exchange& x, std::string_view body) {
+  ClientConnection& upstream = x.delivery.upstream->connection();
+  x.at.first_token = x.at.last_token = net::Now();
+  x.delivery.prefix.Computed(x.Outgoing(), x.delivery.replica, x.delivery.attempt->model(), x.at.first_token);
+  // The whole answer of an API that generates nothing is its first token. Of others the charge ignores this.
+  x.delivery.attempt->charge().FirstToken(x.at.first_token);
+  TakeUsage(x, api::UsageFromJson(body));
+  x.outcome.finish = api::FinishFromJson(body);
+  x.RecordProgress();
+  std::string translated;
+  if (x.delivery.upstream->carry() != Carry::kAsIs) {
+    api::Translated<std::string> made =
+        TranslateAnswer(x.Outgoing(), x.at.started, *x.delivery.upstream, body);
+    if (auto* error = std::get_if<api::ApiError>(&made)) {
+      x.Fail(std::move(*error), ledger::EndReason::kUpstreamFailed);
+      co_return RelayEnd{Kind::kWhole, Event::Of(Event::Kind::kBroken)};
+    }
+    translated = std::get<std::string>(std::move(made));
+    body = translated;
+  }
+  const net::http::Head& head = upstream.head();
+  x.outcome.status = head.status;
+  x.outcome.counts.bytes_out += body.size();
+  x.KeepAnswer(body);
+  x.answer_head.clear();
+  RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {body.size()}, x.answer_head);
+  x.delivery.head_sent = true;
+  Charge(x);
+  const std::array<ConstBuffer, 2> parts{AsBuffer(x.answer_head), AsBuffer(body)};
+  if (!co_await x.client.connection().Write(parts)) co_return ClientLeft();
+  co_return Whole(x);
+}
+
+// Sends an answer too large to be read whole, piece by piece. Keeps its end, which holds the usage.
+net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view so_far, std::optional<uint64_t> length) {
+  ClientConnection& upstream = x.delivery.upstream->connection();
+  const conf::Duration idle = x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle;
+  std::string tail;
+  const auto keep = [&](std::string_view piece) {
+    tail.append(piece.substr(piece.size() > kTail ? piece.size() - kTail : 0));
+    if (tail.size() > 4 * kTail) tail.erase(0, tail.size() - kTail);
+  };
+  x.at.first_token = net::Now();
+  x.delivery.prefix.Computed(x.Outgoing(), x.delivery.replica, x.delivery.attempt->model(), x.at.first_token);
+  NoteFirstByte(x, x.at.first_token);
+  keep(so_far);
+  x.outcome.counts.bytes_out += so_far.size();
+  x.KeepAnswer(so_far);
+  // The head of the answer is written already; its first piece comes with it.
+  const std::array<ConstBuffer, 2> first{AsBuffer(x.answer_head),
+                                         AsBuffer(length ? so_far : std::string_view())};
+  if (!co_await x.client.connection().Write(first)) co_return ClientLeft();
+  if (!length && !so_far.empty() && !co_await WriteStreamPiece(x, so_far, false)) co_return ClientLeft();
+  upstream.Take(upstream.payload().size());
+  while (!upstream.done()) {
+    const conf::TimePoint now = net::Now();
+    if (now >= x.at.until)
+      co_return GiveUp(x, api::Code::kDeadlineExceeded, "the time that this answer may take has passed");
+    const Status status = co_await upstream.ReadSome(std::min(now + idle, x.at.until));
+    if (status != Status::kOk) co_return Broken(status, "the replica broke off within its answer");
+    const std::string_view piece = upstream.payload();
+    keep(piece);
+    x.KeepAnswer(piece);
+    bool written = true;
+    if (!length) {
+      written = piece.empty() || co_await WriteStreamPiece(x, piece, false);
+    } else {
+      x.outcome.counts.bytes_out += piece.size();
+      written = static_cast<bool>(co_await x.client.connection().Write(AsBuffer(piece)));
+    }
+    if (!written) co_return ClientLeft();
+    upstream.Take(piece.size());
+  }
+  x.at.last_token = net::Now();
+  TakeUsage(x, api::UsageFromJson(tail));
+  x.outcome.finish = api::FinishFromJson(tail);
+  x.RecordProgress();
+  Charge(x);
+  if (!length && !co_await WriteStreamPiece(x, {}, true)) co_return ClientLeft();
+  co_return Whole(x);
+}
+
+net::Task<RelayEnd> RelayBody(Exchange& x) {
+  ClientConnection& upstream = x.delivery.upstream->connection();
+  const conf::Duration idle = x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle;
+  // A translation needs the whole answer, within the bound of an event.
+  const size_t whole = x.delivery.upstream->carry() == Carry::kAsIs ? kWholeAnswer : kMaxEvent;
+  upstream.KeepHead();
+  while (!upstream.done() && upstream.payload().size() < whole) {
+    const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.at.until));
+    if (status != Status::kOk) co_return Broken(status, "the replica broke off within its answer");
+  }
+  if (upstream.done()) co_return co_await SendWhole(x, upstream.payload());
+  if (x.delivery.upstream->carry() != Carry::kAsIs)
+    co_return Broken(Status::kMalformed, "the replica's answer is too large");
+  const net::http::Head& head = upstream.head();
+  const std::optional<uint64_t> length = head.content_length;
+  if (!length && !x.client.knows_chunks())
+    x.client.SetReusable(false);  // the answer ends with the connection
+  x.outcome.status = head.status;
+  x.delivery.head_sent = true;
+  x.answer_head.clear();
+  RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {length}, x.answer_head);
+  co_return co_await SendPieces(x, upstream.payload(), length);
+}
+
+// --- Streams ---
+
+// In these APIs the client chooses whether a stream reports its usage. The gateway always asks the engine for
+// it.
+bool HidesUsage(const Exchange& x) {
+  const bool optional = x.identity.spec->api == router::Api::kChatCompletions ||
+                        x.identity.spec->api == router::Api::kCompletions;
+  return optional && !x.body.facts.usage_asked;
+}
+
+class StreamRelay {
+ public:
+  explicit StreamRelay(Exchange& x)
+      : x_(x),
+        upstream_(x.delivery.upstream->connection()),
+        tally_(x.delivery.upstream->carry() == Carry::kAsIs ? x.identity.spec->api
+                                                            : router::Api::kChatCompletions,
+               HidesUsage(x)),
+        limits_(x.runtime->config().server.limits),
+        idle_(x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle),
+        first_byte_(x.runtime->model(x.delivery.attempt->model()).config->timeouts.first_byte) {
+    if (x.delivery.upstream->carry() != Carry::kAsIs)
+      translator_ = MakeStreamTranslator(x.Outgoing(), x.at.started, *x.delivery.upstream);
+  }
+
+  net::Task<RelayEnd> Run() {
+    x_.shard.metrics.cells.streams_active.Add();
+    const RelayEnd end = co_await Loop();
+    x_.shard.metrics.cells.streams_active.Sub();
+    co_return end;
+  }
+
+ private:
+  net::Task<RelayEnd> Loop();
+  net::Task<Status> Read(bool first);
+  bool Ended() const { return tally_.finished() || (upstream_.done() && !tally_.needs_marker()); }
+  void Note(conf::TimePoint now, uint64_t events_before);
+  // The client's form of the first `whole` bytes, which are whole events; valid until the next call.
+  std::string_view Convert(size_t whole);
+  net::Task<bool> Send(std::string_view piece, bool last);
+  std::optional<RelayEnd> CheckLimits(conf::TimePoint now);
+
+  Exchange& x_;
+  ClientConnection& upstream_;
+  net::SseFramer framer_;
+  StreamTally tally_;
+  const config::ServerLimits& limits_;
+  const conf::Duration idle_;
+  const conf::Duration first_byte_;
+  bool left_hung_ = false;
+  std::unique_ptr<StreamTranslator> translator_;
+  std::string translated_;
+};
+
+void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
+  if (tally_.events() == events_before) return;
+  if (events_before == 0) {
+    x_.at.first_token = now;
+    x_.delivery.attempt->charge().FirstToken(now);
+    x_.delivery.demand.FirstToken(now - x_.at.started);
+    WakeNext(x_, now);
+    x_.delivery.prefix.Running(x_.Outgoing(), x_.delivery.replica, x_.delivery.attempt->model(),
+                               x_.delivery.attempt->charge(), now);
+  } else {
+    x_.delivery.attempt->charge().Token(now);
+    x_.at.max_gap = std::max(x_.at.max_gap, now - x_.at.last_token);
+  }
+  x_.at.last_token = now;
+  x_.outcome.events = tally_.events();
+  x_.outcome.finish = tally_.finish();
+  if (tally_.output_told()) {
+    TakeUsage(x_, tally_.usage());
+  } else {
+    if (tally_.usage()) {
+      x_.body.prompt_tokens = static_cast<int64_t>(tally_.usage()->input);
+      x_.outcome.counts.cached = x_.delivery.transfer ? x_.delivery.transfer->CachedOf(*tally_.usage())
+                                                      : tally_.usage()->cached_input;
+    }
+    x_.CountFromEvents();
+  }
+  x_.outcome.counts.ttft_us = ToMicros(x_.at.first_token - x_.at.started);
+  x_.RecordProgress();
+}
+
+std::string_view StreamRelay::Convert(size_t whole) {
+  char* data = upstream_.payload_data();
+  const size_t kept = tally_.Pass(data, whole);
+  std::string_view events(data, kept);
+  if (!translator_) return events;
+  translated_.clear();
+  while (!events.empty()) {
+    const net::SseEvent event = net::NextSseEvent(events);
+    if (!event.has_data) continue;
+    if (event.data == "[DONE]") {
+      translator_->OnDone(translated_);
+    } else {
+      translator_->OnData(event.data, translated_);
+    }
+  }
+  return translated_;
+}
+
+net::Task<bool> StreamRelay::Send(std::string_view piece, bool last) {
+  if (x_.delivery.stream_begun) co_return co_await WriteStreamPiece(x_, piece, last);
+  // The head goes out with the first events, in one write.
+  const net::http::Head& head = upstream_.head();
+  x_.outcome.status = head.status;
+  x_.delivery.stream_begun = true;
+  x_.delivery.head_sent = true;
+  x_.answer_head.clear();
+  RenderRelayedHead(x_, &head, head.status, "text/event-stream; charset=utf-8", {}, x_.answer_head);
+  std::array<char, kChunkSizeRoom> size;
+  std::array<ConstBuffer, 4> parts{AsBuffer(x_.answer_head)};
+  size_t n = 1;
+  const bool chunked = x_.client.knows_chunks();
+  if (!piece.empty()) {
+    if (chunked) parts[n++] = ConstBuffer(size.data(), RenderChunkSize(piece.size(), size.data()));
+    parts[n++] = AsBuffer(piece);
+    if (chunked && !last) parts[n++] = AsBuffer("\r\n");
+  }
+  if (chunked && last) parts[n++] = AsBuffer(piece.empty() ? "0\r\n\r\n" : "\r\n0\r\n\r\n");
+  x_.outcome.counts.bytes_out += piece.size();
+  co_return static_cast<bool>(
+      co_await x_.client.connection().Write(std::span<const ConstBuffer>(parts.data(), n)));
+}
+
+std::optional<RelayEnd> StreamRelay::CheckLimits(conf::TimePoint now) {
+  if (now > std::min(x_.at.started + limits_.stream_time, x_.at.until))
+    return GiveUp(x_, api::Code::kStreamLimit, "the stream has lasted as long as this gateway allows");
+  if (x_.outcome.counts.bytes_out > limits_.stream_bytes)
+    return GiveUp(x_, api::Code::kStreamLimit, "the stream has sent as much as this gateway allows");
+  return std::nullopt;
+}
+
+net::Task<RelayEnd> StreamRelay::Loop() {
+  bool first = true;
+  Status status = Status::kOk;
+  while (true) {
+    const uint64_t events_before = tally_.events();
+    const size_t whole = framer_.Whole(upstream_.payload());
+    // Whole events that came before a failure are sent, unless the client has nothing yet: then another
+    // replica can be tried.
+    if (status != Status::kOk && (whole == 0 || !x_.delivery.head_sent)) {
+      RelayEnd end = Broken(status, status == Status::kTimedOut ? "the replica fell silent within its stream"
+                                                                : "the replica broke off within its stream");
+      if (left_hung_) end.event = Event::Of(Event::Kind::kHung);
+      co_return end;
+    }
+    if (whole > 0) {
+      const std::string_view out = Convert(whole);
+      x_.KeepAnswer(out);
+      const conf::TimePoint now = net::Now();
+      Note(now, events_before);
+      if (first && tally_.events() > 0) {
+        first = false;
+        NoteFirstByte(x_, now);
+      }
+      const bool reported_failure =
+          tally_.failed() || (translator_ && translator_->state() == api::StreamState::kFailed);
+      const bool ended = Ended() || reported_failure;
+      if (ended) Charge(x_);
+      if ((!out.empty() || ended) && !co_await Send(out, ended)) co_return ClientLeft();
+      if (!x_.delivery.head_sent) upstream_.KeepHead();  // nothing of these events was for the client
+      upstream_.Take(whole);
+      framer_.Taken(whole);
+      if (reported_failure) {
+        // The client has the engine's own words, in a message that is whole.
+        co_return RelayEnd{Kind::kReported, Event::Of(Event::Kind::kBroken),
+                           "the engine reported an error in its stream"};
+      }
+      if (ended) break;
+      if (const auto exceeded = CheckLimits(now)) co_return *exceeded;
+      if (status != Status::kOk) continue;
+    } else if (upstream_.done()) {
+      // The body has ended without the marker that ends a whole answer.
+      if (tally_.needs_marker() || !upstream_.payload().empty()) {
+        co_return Broken(Status::kClosed, "the replica ended its stream before the answer was whole");
+      }
+      if (!co_await Send({}, true)) co_return ClientLeft();
+      break;
+    } else if (upstream_.payload().size() > kMaxEvent) {
+      co_return Broken(Status::kMalformed, "the replica sent an event larger than this gateway relays");
+    }
+    if (!x_.delivery.head_sent)
+      upstream_.KeepHead();  // sent with the first event: until then another replica can be tried
+    status = co_await Read(first);
+  }
+  // The client has the last event. The end of the message is read so that the connection can be used again.
+  const conf::TimePoint until = net::Now() + kEndOfMessage;
+  while (status == Status::kOk && !upstream_.done()) {
+    upstream_.Take(upstream_.payload().size());
+    status = co_await upstream_.ReadSome(until);
+  }
+  co_return Whole(x_);
+}
+
+// Engines send the head at once and then queue the request: until the first event, the wait is the same as
+// before the head.
+net::Task<Status> StreamRelay::Read(bool first) {
+  if (!first) co_return co_await upstream_.ReadSome(net::Now() + idle_);
+  Heartbeat heartbeat(x_);
+  const HangWatch watch(x_.shard.loop.watchdog, *x_.delivery.attempt, x_.client.cancel(), upstream_);
+  const Status status = co_await upstream_.ReadSome(net::Now() + first_byte_);
+  left_hung_ = watch.left();
+  co_await heartbeat.Stop();
+  co_return status;
+}
+
+bool IsEventStream(std::string_view content_type) {
+  constexpr std::string_view kType = "text/event-stream";
+  return content_type.size() >= kType.size() &&
+         conf::EqualsIgnoreCase(content_type.substr(0, kType.size()), kType);
+}
+
+}  // namespace
+
+net::Task<RelayEnd> Relay(Exchange& x) {
+  Upstream& upstream = *x.delivery.upstream;
+  if (upstream.refusal().status > 0) co_return co_await RelayRefusal(x);
+  x.client.cancel().SetRunning(&upstream.connection());
+  const std::string_view content_type = upstream.connection().head().Find(FieldId::content_type);
+  std::optional<RelayEnd> end;
+  if (IsEventStream(content_type)) {
+    StreamRelay relay(x);
+    end = co_await relay.Run();
+  } else if (x.delivery.stream_begun) {
+    // Heartbeats have begun a stream, and the replica answers with one document.
+    end = Broken(Status::kMalformed, "the replica did not answer with a stream");
+  } else {
+    end = co_await RelayBody(x);
+  }
+  x.client.cancel().SetRunning(nullptr);
+  co_return *end;
+}
+
+}  // namespace gateway

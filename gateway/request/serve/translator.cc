@@ -1,0 +1,71 @@
+#include "gateway/request/serve/translator.h"
+
+#include "gateway/api/anthropic.h"
+#include "gateway/api/responses.h"
+
+namespace gateway {
+namespace {
+
+template <class Stream>
+class Adapter final : public StreamTranslator {
+ public:
+  template <class Identity>
+  explicit Adapter(Identity identity) : stream_(std::move(identity)) {}
+  void OnData(std::string_view chunk, std::string& out) override { stream_.OnData(chunk, out); }
+  void OnDone(std::string& out) override { stream_.OnDone(out); }
+  void OnError(const api::ApiError& error, std::string& out) override { stream_.OnError(error, out); }
+  api::StreamState state() const override { return stream_.state(); }
+
+ private:
+  Stream stream_;
+};
+
+api::MessageIdentity MessageOf(const OutgoingRequest& request, const Upstream& upstream) {
+  api::MessageIdentity identity;
+  identity.id = "msg_" + std::string(request.identity.id.substr(4));
+  identity.model = request.body.facts.model.view();
+  identity.request_id = request.identity.id;
+  identity.show_thinking = upstream.chat().show_thinking;
+  identity.input_tokens_estimate = static_cast<uint64_t>(request.body.prompt_tokens);
+  return identity;
+}
+
+api::ResponseIdentity ResponseOf(const OutgoingRequest& request, conf::TimePoint started,
+                                 const Upstream& upstream) {
+  api::ResponseIdentity identity;
+  identity.id = "resp_" + std::string(request.identity.id.substr(4));
+  identity.model = request.body.facts.model.view();
+  identity.request_id = request.identity.id;
+  identity.echo = upstream.chat().echo;
+  identity.created_at = conf::ToUnixMicros(started) / 1'000'000;
+  return identity;
+}
+
+}  // namespace
+
+std::unique_ptr<StreamTranslator> MakeStreamTranslator(const OutgoingRequest& request,
+                                                       conf::TimePoint started, const Upstream& upstream) {
+  if (upstream.carry() == Carry::kMessagesAsChat) {
+    return std::make_unique<Adapter<api::MessagesStream>>(MessageOf(request, upstream));
+  }
+  return std::make_unique<Adapter<api::ResponsesStream>>(ResponseOf(request, started, upstream));
+}
+
+api::Translated<std::string> TranslateAnswer(const OutgoingRequest& request, conf::TimePoint started,
+                                             const Upstream& upstream, std::string_view chat) {
+  switch (upstream.carry()) {
+    case Carry::kMessagesAsChat:
+      return api::MessageFromChat(chat, MessageOf(request, upstream));
+    case Carry::kResponsesAsChat:
+      return api::ResponseFromChat(chat, ResponseOf(request, started, upstream));
+    case Carry::kCountAsTokenize:
+      if (const std::optional<uint64_t> count = api::CountFromTokenize(chat))
+        return api::RenderTokenCount(*count);
+      return api::Make(api::Code::kUpstreamError, "the replica did not say how many tokens the request has");
+    case Carry::kAsIs:
+      break;
+  }
+  return std::string(chat);
+}
+
+}  // namespace gateway

@@ -1,0 +1,333 @@
+#include "gateway/request/serve/upstream.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+#include "conf/text.h"
+#include "gateway/api/anthropic.h"
+#include "gateway/api/responses.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/connect_deadline.h"
+#include "gateway/request/chunk_size.h"
+#include "gateway/request/serve/hang_watch.h"
+
+namespace gateway {
+namespace {
+
+using net::AsBuffer;
+using net::ConstBuffer;
+using net::http::ClientConnection;
+using net::http::Field;
+using net::http::FieldId;
+using router::Event;
+
+constexpr size_t kHeadRoom = 512;  // what we add to a client's head
+constexpr size_t kMaxRefusalBody = 64 * 1024;
+constexpr net::http::HeadLimits kAnswerHeadLimits{64 * 1024, 200};
+
+// Fields of a client's request that are not passed on: those of its connection, its credentials, and those
+// that the gateway writes itself. Compressed answers cannot be metered, so the gateway asks for none.
+bool IsDropped(const Field& field, std::string_view connection, bool traced) {
+  switch (field.id) {
+    case FieldId::host:
+    case FieldId::content_length:
+    case FieldId::authorization:
+    case FieldId::cookie:
+    case FieldId::accept_encoding:
+    case FieldId::expect:
+      return true;
+    case FieldId::unknown:
+      return conf::EqualsIgnoreCase(field.name, "x-api-key") ||
+             conf::EqualsIgnoreCase(field.name, "api-key") ||
+             conf::EqualsIgnoreCase(field.name, "x-request-id") ||
+             (traced && (conf::EqualsIgnoreCase(field.name, "traceparent") ||
+                         conf::EqualsIgnoreCase(field.name, "tracestate"))) ||
+             (!connection.empty() && net::http::HasToken(connection, field.name));
+    default:
+      return net::http::IsHopByHop(field, connection);
+  }
+}
+
+std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
+  double value = 0;
+  const auto read = [&](std::string_view text) {
+    return !text.empty() &&
+           std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc{} && value >= 0 &&
+           value < 1e6;
+  };
+  if (read(head.Find("retry-after-ms"))) return conf::Duration(static_cast<int64_t>(value * 1e6));
+  if (read(head.Find(FieldId::retry_after))) return conf::Duration(static_cast<int64_t>(value * 1e9));
+  return std::nullopt;
+}
+
+// Engines also answer 404 to a path that they do not serve; that answer names no model.
+bool SaysModelUnknown(std::string_view body) {
+  return body.find("model") != std::string_view::npos || body.find("adapter") != std::string_view::npos;
+}
+
+bool SaysContextExceeded(std::string_view body) {
+  for (const std::string_view sign : {"context_length_exceeded", "maximum context length", "max_model_len"}) {
+    if (body.find(sign) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Upstream::Upstream(const OutgoingRequest& request, const UpstreamTry& which)
+    : request_(request),
+      try_(which),
+      model_(request.runtime->model(which.model)),
+      name_(request.runtime->routes().NameAt(which.model, which.replica)),
+      replica_(request.runtime->replica(which.replica.id)) {}
+
+std::optional<Failure> Upstream::Prepare() {
+  const config::ApiSet& known = replica_.config->apis;
+  const RequestBody& body = request_.body;
+  if (!model_.config->translate || body.form) return std::nullopt;
+  const std::string model(name_.name);
+  const router::Api asked = request_.identity.spec->api;
+  std::optional<api::Translated<api::ChatRequest>> made;
+  const bool count = asked == router::Api::kCountTokens;
+  if ((asked == router::Api::kMessages || count) && !known.Has(config::Api::kMessages)) {
+    carry_ = count ? Carry::kCountAsTokenize : Carry::kMessagesAsChat;
+    made = count ? api::TokenizeFromMessages(body.text, {.model = model})
+                 : api::ChatFromMessages(body.text, {.model = model});
+  } else if (asked == router::Api::kResponses && !known.Has(config::Api::kResponses)) {
+    carry_ = Carry::kResponsesAsChat;
+    made = api::ChatFromResponses(body.text, model);
+  }
+  if (!made) return std::nullopt;
+  if (auto* fault = std::get_if<api::ApiError>(&*made))
+    return Failure{std::move(*fault), ledger::EndReason::kBadRequest};
+  chat_ = std::get<api::ChatRequest>(std::move(*made));
+  const bool capped = request_.output_cap && carry_ == Carry::kResponsesAsChat;
+  if (capped || !try_.members.empty()) {
+    router::SpliceRequest splice{
+        .ask_usage = false, .members = try_.members, .only_prompt = try_.only_prompt};
+    if (capped) splice.output_cap = request_.output_cap;
+    router::BodyFacts facts;
+    chat_.body.append(net::Buffer::kPadding, '\0');
+    const std::string_view text(chat_.body.data(), chat_.body.size() - net::Buffer::kPadding);
+    request_.shard.scanner.Scan(text, router::Api::kChatCompletions, facts);
+    chat_.body = router::PlanSplices(router::Api::kChatCompletions, facts, splice).Apply(text);
+  }
+  return std::nullopt;
+}
+
+net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* form) {
+  Event event = co_await Connect(fresh, now);
+  if (event.kind != Event::Kind::kStart) co_return event;
+  event = co_await WriteRequest(form);
+  if (event.kind == Event::Kind::kStart) event = co_await ReadAnswer();
+  try_.cancel.SetRunning(nullptr);
+  co_return event;
+}
+
+net::Task<Event> Upstream::Connect(bool fresh, conf::TimePoint now) {
+  ShardCells& cells = request_.shard.metrics.cells;
+  pool_ = request_.shard.PoolFor(replica_);
+  if (!fresh) connection_ = pool_->TakeIdle(now);
+  if (connection_) {
+    cells.upstream_reuses.Add();
+  } else {
+    net::Connector connector(request_.shard.loop.io);
+    net::ConnectDeadline deadline(request_.shard.loop.watchdog, connector);
+    conf::Duration time = model_.config->timeouts.connect;
+    if (try_.deadline) time = std::min(time, *try_.deadline - now);
+    deadline.SetAfter(std::max(time, conf::Duration::zero()));
+    try_.cancel.SetRunning(&connector);
+    net::ConnectResult connected = co_await connector.Connect(replica_.remote);
+    try_.cancel.SetRunning(nullptr);
+    if (try_.cancel.cancelled()) co_return Event::Of(Event::Kind::kClientGone);
+    if (connected.error) co_return Event::Of(Event::Kind::kConnectFailed);
+    cells.upstream_connections.Add();
+    connection_ = std::make_unique<ClientConnection>(request_.shard.loop, std::move(connected.stream));
+  }
+  connection_->BeginExchange();
+  try_.cancel.SetRunning(connection_.get());
+  co_return Event::Of(Event::Kind::kStart);
+}
+
+void Upstream::RenderHead(size_t body_size, bool chunked) {
+  const net::http::Head& client = request_.client.head();
+  std::string_view path;
+  switch (carry_) {
+    case Carry::kAsIs:
+      path = client.target;
+      break;
+    case Carry::kMessagesAsChat:
+    case Carry::kResponsesAsChat:
+      path = "/v1/chat/completions";
+      break;
+    case Carry::kCountAsTokenize:
+      path = "/tokenize";
+      break;
+  }
+  head_.clear();
+  head_.reserve(kHeadRoom + request_.client.head_bytes());
+  head_ += client.method_text;
+  head_.append(" ")
+      .append(replica_.config->url.path)
+      .append(path)
+      .append(" HTTP/1.1\r\n")
+      .append(replica_.fields);
+  const std::optional<telemetry::TraceContext>& trace = request_.identity.trace;
+  const std::string_view connection = client.Find(FieldId::connection);
+  for (const Field& field : client.fields) {
+    if (!IsDropped(field, connection, trace.has_value()))
+      head_.append(field.name).append(": ").append(field.value).append("\r\n");
+  }
+  head_.append("x-request-id: ").append(request_.identity.id).append("\r\n");
+  if (trace) {
+    head_.append("traceparent: ").append(telemetry::RenderTraceparent(*trace)).append("\r\n");
+    if (!trace->state.empty()) head_.append("tracestate: ").append(trace->state).append("\r\n");
+  }
+  if (chunked) {
+    head_ += "transfer-encoding: chunked\r\n\r\n";
+  } else {
+    fmt::format_to(std::back_inserter(head_), "content-length: {}\r\n\r\n", body_size);
+  }
+}
+
+size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
+  if (carry_ != Carry::kAsIs) {
+    RenderHead(chat_.body.size(), false);
+    pieces[0] = AsBuffer(chat_.body);
+    return 1;
+  }
+  const RequestBody& body = request_.body;
+  router::SpliceRequest splice;
+  if (body.facts.model.view() != name_.name) splice.upstream_model_json = name_.json;
+  splice.output_cap = request_.output_cap;
+  splice.members = try_.members;
+  splice.only_prompt = try_.only_prompt;
+  splices_ = router::PlanSplices(request_.identity.spec->api, body.facts, splice);
+  RenderHead(splices_.ResultSize(body.text.size()), false);
+  std::array<std::string_view, router::kMaxPieces> views;
+  const size_t n = splices_.Gather(body.text, views);
+  for (size_t i = 0; i < n; ++i) pieces[i] = AsBuffer(views[i]);
+  return n;
+}
+
+conf::TimePoint Upstream::ReplyDeadline() const {
+  const conf::TimePoint until = net::Now() + model_.config->timeouts.first_byte;
+  return try_.deadline ? std::min(until, *try_.deadline) : until;
+}
+
+net::Task<Event> Upstream::WriteRequest(FormReader* form) {
+  if (form) co_return co_await StreamForm(*form);
+  connection_->SetTimeoutAt(ReplyDeadline());
+  std::array<ConstBuffer, 1 + router::kMaxPieces> pieces;
+  const size_t n = 1 + PlanJsonBody(std::span(pieces).subspan(1));
+  pieces[0] = AsBuffer(head_);
+  const net::IoResult written = co_await connection_->Write(std::span(pieces).first(n));
+  sent_ = net::Now();
+  co_return written ? Event::Of(Event::Kind::kStart) : Lost(written);
+}
+
+// Passes a form on as it comes in. What was read is kept, within the body limit, so that it can be sent
+// again. The replica's time does not run while the client is waited for.
+net::Task<Event> Upstream::StreamForm(FormReader& form) {
+  const bool chunked = !request_.client.head().content_length;
+  if (const net::IoResult written = co_await SendFormSoFar(form.client(), chunked); !written)
+    co_return Lost(written);
+  while (!request_.body.whole) {
+    std::string_view piece;
+    connection_->ClearTimeout();
+    if (!co_await form.Next(piece)) co_return Event::Of(Event::Kind::kClientGone);
+    if (const net::IoResult written = co_await SendFormPiece(form.client(), piece, chunked); !written)
+      co_return Lost(written);
+  }
+  form.client().Watch();
+  sent_ = net::Now();
+  connection_->SetTimeoutAt(ReplyDeadline());
+  co_return Event::Of(Event::Kind::kStart);
+}
+
+// With the head, and with the replica's name of the model in place of the client's.
+net::Task<net::IoResult> Upstream::SendFormSoFar(Client& client, bool chunked) {
+  const std::string_view model = name_.name;
+  const router::ByteRange range = request_.body.facts.model_range;
+  RenderHead(chunked ? 0 : *client.head().content_length - range.size + model.size(), chunked);
+  const std::string_view sent = request_.body.form_text;
+  const std::array<std::string_view, 3> parts{sent.substr(0, range.begin), model, sent.substr(range.end())};
+  std::array<char, kChunkSizeRoom> size;
+  std::array<ConstBuffer, 6> pieces;
+  size_t n = 0;
+  pieces[n++] = AsBuffer(head_);
+  if (chunked) {
+    const size_t total = parts[0].size() + parts[1].size() + parts[2].size();
+    pieces[n++] = ConstBuffer(size.data(), RenderChunkSize(total, size.data()));
+  }
+  for (const std::string_view part : parts) pieces[n++] = AsBuffer(part);
+  // A form that is sent again goes out whole.
+  if (chunked) pieces[n++] = AsBuffer(request_.body.whole ? "\r\n0\r\n\r\n" : "\r\n");
+  connection_->SetTimeoutAt(ReplyDeadline());
+  const ClientPoll poll(request_.shard.loop.watchdog, client);
+  co_return co_await connection_->Write(std::span(pieces).first(n));
+}
+
+// An empty piece ends the form.
+net::Task<net::IoResult> Upstream::SendFormPiece(Client& client, std::string_view piece, bool chunked) {
+  std::array<char, kChunkSizeRoom> size;
+  std::array<ConstBuffer, 3> pieces;
+  size_t n = 0;
+  if (chunked && !piece.empty())
+    pieces[n++] = ConstBuffer(size.data(), RenderChunkSize(piece.size(), size.data()));
+  if (!piece.empty()) pieces[n++] = AsBuffer(piece);
+  if (chunked) pieces[n++] = AsBuffer(piece.empty() ? "0\r\n\r\n" : "\r\n");
+  if (n == 0) co_return net::IoResult{};
+  connection_->SetTimeoutAt(ReplyDeadline());
+  const ClientPoll poll(request_.shard.loop.watchdog, client);
+  co_return co_await connection_->Write(std::span(pieces).first(n));
+}
+
+Event Upstream::Lost(ClientConnection::Status status) const {
+  using Status = ClientConnection::Status;
+  if (try_.cancel.cancelled()) return Event::Of(Event::Kind::kClientGone);
+  if (status == Status::kTimedOut) return Event::Of(Event::Kind::kTimedOut);
+  const bool stale = status == Status::kClosed && connection_->reused() && !connection_->answered();
+  return Event::Of(stale ? Event::Kind::kReusedClosed : Event::Kind::kBroken);
+}
+
+net::Task<Event> Upstream::ReadAnswer() {
+  using Status = ClientConnection::Status;
+  std::optional<HangWatch> watch(std::in_place, request_.shard.loop.watchdog, try_.attempt, try_.cancel,
+                                 *connection_);
+  Status status = co_await connection_->ReadHead(kAnswerHeadLimits);
+  const bool left = watch->left();
+  watch.reset();
+  answered_ = net::Now();
+  if (left) co_return Event::Of(Event::Kind::kHung);
+  if (status != Status::kOk) co_return Lost(status);
+  const net::http::Head& head = connection_->head();
+  const int code = head.status;
+  if (code < 400) {
+    connection_->ClearTimeout();
+    co_return Event::Status(code);
+  }
+  const std::optional<conf::Duration> retry_after = RetryAfterOf(head);
+  refusal_ = {code, std::string(head.Find(FieldId::content_type)), {}};
+  while (true) {
+    refusal_.body.append(connection_->payload().substr(0, kMaxRefusalBody - refusal_.body.size()));
+    connection_->Take(connection_->payload().size());
+    if (connection_->done() || refusal_.body.size() == kMaxRefusalBody) break;
+    status = co_await connection_->ReadSome();
+    if (status != Status::kOk) co_return Lost(status);
+  }
+  connection_->ClearTimeout();
+  co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body),
+                          code == 404 && SaysModelUnknown(refusal_.body));
+}
+
+void Upstream::Release(conf::TimePoint now) {
+  if (!connection_) return;
+  try_.cancel.SetRunning(nullptr);
+  if (connection_->EndExchange()) pool_->Return(std::move(connection_), now);
+  connection_.reset();
+}
+
+}  // namespace gateway

@@ -1,0 +1,34 @@
+// The stages of the pipeline, in its order (pipeline.cc), and what several of them share. Each stage has a
+// file of its name.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "gateway/ledger/record.h"
+#include "gateway/net/task.h"
+#include "gateway/request/exchange.h"
+
+namespace gateway::stages {
+
+StageResult Route(Exchange& x);
+StageResult Authenticate(Exchange& x);
+net::Task<StageResult> AnswerModels(Exchange& x);
+net::Task<StageResult> ReadBody(Exchange& x);
+StageResult ReadFacts(Exchange& x);
+StageResult Reserve(Exchange& x);
+net::Task<StageResult> OpenRecord(Exchange& x);
+net::Task<StageResult> Admit(Exchange& x);
+net::Task<StageResult> Serve(Exchange& x);
+
+// How every request ends.
+void Settle(Exchange& x);
+void Close(Exchange& x);
+void Signal(Exchange& x);
+
+// Names of the models that this caller may use, for errors.
+std::vector<std::string_view> AllowedModels(const Exchange& x);
+// What the ledger's open record says of the request.
+ledger::OpenRecord OpenRecordOf(const Exchange& x);
+
+}  // namespace gateway::stages

@@ -1,0 +1,122 @@
+#include "gateway/request/stream_tally.h"
+
+#include <cstring>
+
+#include "conf/find.h"
+#include "gateway/net/sse.h"
+
+namespace gateway {
+
+namespace {
+
+// With usage asked for, engines end every event of a chat so, except the one that reports it.
+constexpr std::string_view kNoUsageYet = ",\"usage\":null}";
+
+api::StripPlan StripNoUsageYet(const net::SseEvent& event) {
+  const char* end = event.data.data() + event.data.size();
+  return {.offset = static_cast<size_t>(end - event.raw.data()) - kNoUsageYet.size(),
+          .length = kNoUsageYet.size() - 1};
+}
+
+// Almost every event of a chat has `"finish_reason":null`.
+bool MayFinish(std::string_view data) {
+  constexpr std::string_view kKey = "\"finish_reason\":";
+  for (size_t at = conf::Find(data, kKey); at != std::string_view::npos;) {
+    const std::string_view value = data.substr(at + kKey.size());
+    if (!value.starts_with("null") && !value.starts_with(" null")) return true;
+    const size_t next = conf::Find(value, kKey);
+    if (next == std::string_view::npos) return false;
+    at += kKey.size() + next;
+  }
+  return false;
+}
+
+}  // namespace
+
+StreamTally::Dialect StreamTally::DialectOf(router::Api api) {
+  switch (api) {
+    case router::Api::kChatCompletions:
+    case router::Api::kCompletions:
+      return Dialect::kChat;
+    case router::Api::kMessages:
+      return Dialect::kMessages;
+    case router::Api::kResponses:
+      return Dialect::kResponses;
+    default:
+      return Dialect::kOther;
+  }
+}
+
+size_t StreamTally::Pass(char* data, size_t n) {
+  std::string_view left(data, n);
+  size_t kept = 0;
+  while (!left.empty()) {
+    const net::SseEvent event = net::NextSseEvent(left);
+    api::StripPlan plan;
+    if (event.has_data) {
+      const bool none_yet = !event.multi_line && event.data.ends_with(kNoUsageYet);
+      const bool tells_usage = !none_yet && conf::Contains(event.data, "\"usage\"");
+      ReadData(event.name, event.data, tells_usage);
+      if (hide_usage_) {
+        if (none_yet) {
+          plan = StripNoUsageYet(event);
+        } else if (tells_usage || (event.multi_line && conf::Contains(event.raw, "\"usage\""))) {
+          plan = api::StripUsage(event.raw);
+        }
+      }
+    }
+    if (plan.drop_event) continue;
+    const size_t at = static_cast<size_t>(event.raw.data() - data);
+    const size_t head = plan.length > 0 ? plan.offset : event.raw.size();
+    if (kept != at) std::memmove(data + kept, data + at, head);
+    kept += head;
+    if (plan.length > 0) {
+      const size_t tail = event.raw.size() - plan.offset - plan.length;
+      std::memmove(data + kept, data + at + plan.offset + plan.length, tail);
+      kept += tail;
+    }
+  }
+  return kept;
+}
+
+void StreamTally::ReadData(std::string_view event, std::string_view data, bool tells_usage) {
+  if (dialect_ == Dialect::kChat && data == "[DONE]") {
+    finished_ = true;
+    return;
+  }
+  ++events_;
+  switch (dialect_) {
+    case Dialect::kChat:
+      failed_ = failed_ || data.starts_with("{\"error\"") || event == "error";
+      if (MayFinish(data)) finish_ = api::FinishFromJson(data);
+      break;
+    case Dialect::kMessages:
+      finished_ = finished_ || event == "message_stop";
+      failed_ = failed_ || event == "error";
+      if (event == "message_delta") finish_ = api::FinishFromJson(data);
+      break;
+    case Dialect::kResponses:
+      failed_ = failed_ || event == "response.failed" || event == "error";
+      if (event == "response.completed" || event == "response.incomplete") {
+        finished_ = true;
+        finish_ = api::FinishFromJson(data);
+      }
+      break;
+    case Dialect::kOther:
+      break;
+  }
+  if (tells_usage) {
+    if (const std::optional<api::Usage> usage = api::UsageFromJson(data)) {
+      // Messages reports the input at the start and the output at the end.
+      const uint64_t input = usage_ ? usage_->input : 0;
+      const uint64_t cached = usage_ ? usage_->cached_input : 0;
+      usage_ = usage;
+      if (usage_->input == 0) {
+        usage_->input = input;
+        usage_->cached_input = cached;
+      }
+    }
+  }
+}
+
+}  // namespace gateway

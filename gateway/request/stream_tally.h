@@ -1,0 +1,57 @@
+// StreamTally: reads the events of a streamed answer as they pass: counts them, takes the usage that the
+// engine reports, removes the usage that the client did not ask for, and knows whether the stream has ended
+// by its protocol's rules.
+//
+// Works in place on whole events. Thread: the shard's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "gateway/api/usage.h"
+#include "router/facts/api.h"
+
+namespace gateway {
+
+class StreamTally {
+ public:
+  // `hide_usage`: the gateway asked the engine for usage, and the client did not.
+  StreamTally(router::Api api, bool hide_usage) : dialect_(DialectOf(api)), hide_usage_(hide_usage) {}
+
+  // Reads the whole events at data[0, n), removes what is hidden, and returns the number of bytes that
+  // remain.
+  size_t Pass(char* data, size_t n);
+
+  // The marker or event that ends a whole stream of this protocol has passed.
+  bool finished() const { return finished_; }
+  // The engine reported an error in the stream.
+  bool failed() const { return failed_; }
+  // Whether the protocol has such a marker: an answer without it is not whole.
+  bool needs_marker() const { return dialect_ != Dialect::kOther; }
+
+  uint64_t events() const { return events_; }  // with data; markers do not count
+  const std::optional<api::Usage>& usage() const { return usage_; }
+  // Whether usage() includes the output: Messages reports the input first, and the output at the end.
+  bool output_told() const {
+    return usage_ && (dialect_ != Dialect::kMessages || finish_ != api::Finish::kNone);
+  }
+  api::Finish finish() const { return finish_; }
+
+ private:
+  enum class Dialect : uint8_t { kChat, kMessages, kResponses, kOther };
+  static Dialect DialectOf(router::Api api);
+
+  void ReadData(std::string_view event, std::string_view data, bool tells_usage);
+
+  const Dialect dialect_;
+  const bool hide_usage_;
+  bool finished_ = false;
+  bool failed_ = false;
+  uint64_t events_ = 0;
+  std::optional<api::Usage> usage_;
+  api::Finish finish_ = api::Finish::kNone;
+};
+
+}  // namespace gateway

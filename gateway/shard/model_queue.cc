@@ -1,0 +1,166 @@
+#include "gateway/shard/model_queue.h"
+
+#include <algorithm>
+
+#include "router/admission/dispatch_plan.h"
+#include "router/admission/headroom_search.h"
+
+namespace gateway {
+namespace {
+
+router::AdmissionSpec SpecOf(const config::Queue& config) {
+  router::AdmissionSpec spec{config.max_requests, config.max_bytes, {}};
+  for (const config::Band& band : config.bands) spec.bands.push_back({band.name, band.reserved});
+  return spec;
+}
+
+std::optional<conf::Duration> Known(conf::Duration wait, double pace) {
+  return pace > 0 ? std::optional(wait) : std::nullopt;
+}
+
+}  // namespace
+
+ModelQueue::ModelQueue(std::string model, const std::function<void()>& on_waiting)
+    : model_(std::move(model)), on_waiting_(on_waiting), queue_(SpecOf({})) {
+  const std::lock_guard lock(mutex_);
+  for (const config::Band& band : config::Queue().bands) bands_.push_back(band.name);
+}
+
+void ModelQueue::Configure(const config::Queue& config) {
+  const std::lock_guard lock(mutex_);
+  queue_.Configure(SpecOf(config));
+  bands_.clear();
+  for (const config::Band& band : config.bands) bands_.push_back(band.name);
+}
+
+// A band that a reload has removed counts as the least urgent one.
+uint32_t ModelQueue::IndexOf(std::string_view band) const {
+  const auto found = std::ranges::find(bands_, band) - bands_.begin();
+  return static_cast<uint32_t>(std::min<ptrdiff_t>(found, std::ssize(bands_) - 1));
+}
+
+router::QueuePosition ModelQueue::Enter(const WaiterRef& waiter, const QueueEntry& entry,
+                                        conf::TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  const router::QueuePosition entered = queue_.Enter({.tenant = entry.tenant,
+                                                      .weight = entry.weight,
+                                                      .band = IndexOf(entry.band),
+                                                      .cost = entry.cost,
+                                                      .bytes = entry.bytes,
+                                                      .deadline = entry.deadline,
+                                                      .order_delay = entry.order_delay},
+                                                     now);
+  if (entered.refused != router::QueueRefusal::kNone) return entered;
+  waiter->ticket = entered.ticket;
+  waiters_.emplace(entered.ticket, waiter);
+  if (queue_.waiting() == 1) on_waiting_();
+  return entered;
+}
+
+// Waiters of a model that is no longer configured are woken, and told so.
+std::optional<router::Dispatch> ModelQueue::NextTurn(const ModelSupply& supply, conf::TimePoint now) {
+  if (!supply.model) return queue_.Next(now);
+  return router::NextDispatch(queue_, supply.routes, *supply.model, supply.load, called_, supply.may_start,
+                              now, ties_, [&](router::WaitTicket ticket) {
+                                const Waiter& waiter = *waiters_.at(ticket);
+                                return router::WaitingRequest{
+                                    supply.routes.Find(waiter.model).value_or(*supply.model),
+                                    &waiter.facts.get()};
+                              });
+}
+
+void ModelQueue::WakeNext(const ModelSupply& supply, conf::TimePoint now,
+                          std::optional<router::ReplicaId> freed) {
+  if (waiting() == 0) return;
+  if (freed && supply.model) router::HintHeadroomAt(supply.routes, *supply.model, supply.load, *freed);
+  const std::lock_guard lock(mutex_);
+  while (queue_.waiting() > 0) {
+    const std::optional<router::Dispatch> turn = NextTurn(supply, now);
+    if (!turn) return;
+    const WaiterRef waiter = waiters_.at(turn->ticket);
+    if (turn->expired) {
+      waiters_.erase(turn->ticket);
+    } else {
+      ++called_;
+    }
+    waiter->state.store(turn->expired ? TurnState::kExpired : TurnState::kCalled, std::memory_order_release);
+    waiter->loop.Post([waiter] {
+      if (waiter->sleep) waiter->sleep->Cancel();
+    });
+  }
+}
+
+void ModelQueue::PutBack(Waiter& waiter, conf::TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  waiter.state.store(TurnState::kWaiting, std::memory_order_relaxed);
+  queue_.PutBack(waiter.ticket, now);
+  --called_;
+  if (queue_.waiting() == 1) on_waiting_();
+}
+
+void ModelQueue::Leave(Waiter& waiter, bool used, conf::TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  if (waiters_.erase(waiter.ticket) == 0) return;
+  if (waiter.state.load(std::memory_order_relaxed) == TurnState::kCalled) {
+    --called_;
+    if (!used) queue_.PutBack(waiter.ticket, now);  // gives its tenant back what the turn was charged
+  }
+  queue_.Leave(waiter.ticket, now);
+}
+
+void ModelQueue::RecordService(const Service& service, conf::TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  if (service.whole) {
+    service_.ObserveWhole(service.took, service.tokens, now);
+  } else {
+    service_.ObserveFirstByte(service.took, now);
+  }
+}
+
+conf::Duration ModelQueue::LeastService(const Service& asked, conf::TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  return asked.whole ? service_.LeastWhole(asked.tokens, now) : service_.LeastToFirstByte(now);
+}
+
+void ModelQueue::Settle(std::string_view tenant, double weight, std::string_view band, double more) {
+  const std::lock_guard lock(mutex_);
+  queue_.Settle(tenant, weight, IndexOf(band), more);
+}
+
+ModelQueue::View ModelQueue::Describe(conf::TimePoint now, size_t most) const {
+  const std::lock_guard lock(mutex_);
+  View view;
+  view.drain_per_second = queue_.DrainPerSecond(now);
+  double cost = 0;
+  for (const router::BandState& band : queue_.Bands(now)) {
+    view.bands.push_back({std::string(band.name), band.waiting, band.bytes, band.oldest});
+    cost += band.cost;
+  }
+  if (view.drain_per_second > 0) {
+    view.expected_wait = std::chrono::duration_cast<conf::Duration>(
+        std::chrono::duration<double>(std::min(cost / view.drain_per_second, 86400.0)));
+  }
+  for (const router::QueuePosition& standing : queue_.Positions(most, now)) {
+    const Waiter& waiter = *waiters_.at(standing.ticket);
+    view.requests.push_back({waiter.request, waiter.tenant, waiter.band, standing.ahead, now - waiter.since,
+                             Known(standing.expected_wait, view.drain_per_second)});
+  }
+  return view;
+}
+
+std::shared_ptr<ModelQueue> ModelQueues::Get(const std::string& model) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<ModelQueue>& queue = by_model_[model];
+  if (!queue) queue = std::make_shared<ModelQueue>(model, on_waiting);
+  return queue;
+}
+
+std::vector<std::shared_ptr<ModelQueue>> ModelQueues::All() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<ModelQueue>> all;
+  all.reserve(by_model_.size());
+  for (const auto& [model, queue] : by_model_) all.push_back(queue);
+  return all;
+}
+
+}  // namespace gateway

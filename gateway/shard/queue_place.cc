@@ -1,0 +1,62 @@
+#include "gateway/shard/queue_place.h"
+
+#include <utility>
+
+#include "gateway/net/clock.h"
+
+namespace gateway {
+
+QueuePlace::QueuePlace(std::shared_ptr<ModelQueue> queue, net::Loop& loop, const QueueEntry& entry,
+                       conf::TimePoint now)
+    : sleep_(loop.watchdog),
+      queue_(std::move(queue)),
+      waiter_(new ModelQueue::Waiter{loop, &sleep_, std::string(entry.request), std::string(entry.tenant),
+                                     std::string(entry.band), now, std::string(entry.model),
+                                     router::OwnedPickFacts(entry.facts)}),
+      entry_{waiter_->request, waiter_->tenant, entry.weight,   waiter_->band,
+             entry.cost,       entry.bytes,     entry.deadline, entry.order_delay} {}
+
+router::QueuePosition QueuePlace::Enter(conf::TimePoint now) {
+  const router::QueuePosition entered = queue_->Enter(waiter_, entry_, now);
+  entered_ = entered.refused == router::QueueRefusal::kNone;
+  return entered;
+}
+
+net::Task<QueuePlace::Outcome> QueuePlace::Wait() {
+  while (!aborted_) {
+    switch (waiter_->state.load(std::memory_order_acquire)) {
+      case ModelQueue::TurnState::kCalled:
+        co_return Outcome::kTurn;
+      case ModelQueue::TurnState::kExpired:
+        co_return Outcome::kExpired;
+      case ModelQueue::TurnState::kWaiting:
+        break;
+    }
+    if (net::Now() >= entry_.deadline) co_return Outcome::kExpired;
+    co_await sleep_.Until(entry_.deadline);
+  }
+  co_return Outcome::kAborted;
+}
+
+void QueuePlace::Abort() {
+  aborted_ = true;
+  sleep_.Cancel();
+}
+
+void QueuePlace::Leave(conf::TimePoint now, bool used) {
+  if (!std::exchange(entered_, false)) return;
+  used_ = used;
+  queue_->Leave(*waiter_, used, now);
+}
+
+QueuePlace::~QueuePlace() {
+  waiter_->sleep = nullptr;
+  if (entered_) Leave(net::Now(), false);
+}
+
+void QueuePlace::Settle(double cost) {
+  if (std::exchange(used_, false))
+    queue_->Settle(entry_.tenant, entry_.weight, entry_.band, cost - entry_.cost);
+}
+
+}  // namespace gateway

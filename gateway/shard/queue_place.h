@@ -1,0 +1,49 @@
+// QueuePlace: one request's place in a model's queue, and then its turn.
+//
+// Owner: the exchange, on its shard. Leaves the queue when it is destroyed.
+#pragma once
+
+#include <memory>
+
+#include "gateway/net/loop.h"
+#include "gateway/net/task.h"
+#include "gateway/net/transport.h"
+#include "gateway/shard/model_queue.h"
+
+namespace gateway {
+
+class QueuePlace final : public net::Abortable {
+ public:
+  enum class Outcome : uint8_t { kTurn, kExpired, kAborted };
+
+  QueuePlace(std::shared_ptr<ModelQueue> queue, net::Loop& loop, const QueueEntry& entry,
+             conf::TimePoint now);
+  ~QueuePlace();
+
+  // Once, before any other call: the request is refused, or waits from now on.
+  router::QueuePosition Enter(conf::TimePoint now);
+  // Ends with the request's turn, its deadline, or Abort().
+  net::Task<Outcome> Wait();
+  // The turn cannot be used now: the request waits again where it was. The caller wakes the next waiter.
+  void PutBack(conf::TimePoint now) { queue_->PutBack(*waiter_, now); }
+  // The request has been charged to a replica. The caller wakes the next waiter.
+  void UseTurn(conf::TimePoint now) { Leave(now, true); }
+  // Replaces the estimated cost of a used turn by the true one.
+  void Settle(double cost);
+
+  ModelQueue& queue() { return *queue_; }
+  void Abort() override;
+
+ private:
+  void Leave(conf::TimePoint now, bool used);
+
+  net::Sleep sleep_;
+  const std::shared_ptr<ModelQueue> queue_;
+  const ModelQueue::WaiterRef waiter_;
+  const QueueEntry entry_;  // its texts are the waiter's
+  bool entered_ = false;
+  bool used_ = false;
+  bool aborted_ = false;
+};
+
+}  // namespace gateway

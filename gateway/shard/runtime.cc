@@ -1,0 +1,322 @@
+#include "gateway/shard/runtime.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+
+#include "gateway/config/device_kinds.h"
+#include "gateway/people/jwks.h"
+
+namespace gateway {
+namespace {
+
+namespace limits = router::limits;
+
+limits::Period PeriodOf(config::Period period) {
+  switch (period) {
+    case config::Period::kDay:
+      return limits::Period::kDay;
+    case config::Period::kWeek:
+      return limits::Period::kWeek;
+    case config::Period::kMonth:
+      return limits::Period::kMonth;
+  }
+  return limits::Period::kMonth;
+}
+
+uint8_t MaskOf(const config::Fallback& fallback) {
+  unsigned mask = 0;
+  if (fallback.When(config::FallbackOn::kUnavailable)) mask |= router::kOnUnavailable;
+  if (fallback.When(config::FallbackOn::kOverloaded)) mask |= router::kOnOverloaded;
+  if (fallback.When(config::FallbackOn::kTimeout)) mask |= router::kOnTimeout;
+  if (fallback.When(config::FallbackOn::kContext)) mask |= router::kOnContext;
+  return static_cast<uint8_t>(mask);
+}
+
+router::ReplicaSpec SpecOf(const config::Model& model, const config::Endpoint& endpoint) {
+  router::ReplicaSpec replica;
+  replica.identity = model.name + "@" + endpoint.name;
+  replica.url = ToString(endpoint.url);
+  replica.engine = std::string(Name(endpoint.engine));
+  replica.upstream_model = endpoint.model;
+  replica.weight = endpoint.weight;
+  replica.zone = endpoint.zone;
+  replica.track = endpoint.track;
+  replica.role = endpoint.role;
+  replica.headroom_known = config::IsEngine(endpoint.engine);
+  return replica;
+}
+
+router::ModelSpec SpecOf(const config::Model& model) {
+  router::ModelSpec spec;
+  spec.name = model.name;
+  spec.aliases = model.aliases;
+  if (model.lora) {
+    spec.base = model.lora->base;
+    spec.adapter = model.lora->adapter;
+  }
+  spec.policy = model.routing.policy;
+  spec.cost = model.routing.cost;
+  spec.epp = model.routing.epp;
+  spec.cache_aware = model.routing.cache_aware;
+  spec.consistent_hash = model.routing.consistent_hash;
+  for (const config::Canary& canary : model.routing.canaries)
+    spec.canaries.push_back({canary.track, canary.percent});
+  if (model.routing.sticky) spec.sticky_for = model.routing.sticky->ttl;
+  for (const config::Fallback& fallback : model.fallbacks)
+    spec.fallbacks.push_back({fallback.model, MaskOf(fallback)});
+  spec.timeouts = {model.timeouts.connect, model.timeouts.first_byte, model.timeouts.idle,
+                   model.timeouts.total};
+  spec.retry.max_retries = model.retries.max;
+  spec.retry.budget.share = model.retries.budget;
+  spec.retry.budget.min_per_minute = model.retries.min_per_minute;
+  spec.retry.backoff = model.retries.backoff;
+  spec.retry.max_backoff = model.retries.max_backoff;
+  spec.breaker.consecutive_failures = model.breaker.failures;
+  spec.breaker.open_for = model.breaker.open;
+  spec.breaker.max_open_for = model.breaker.max_open;
+  spec.breaker.trials = model.breaker.probes;
+  spec.health.interval = model.health.interval;
+  spec.health.rise = model.health.rise;
+  spec.health.fall = model.health.fall;
+  spec.outliers = {.hung_after = model.watch.hung_after,
+                   .slow_factor = model.watch.slow_factor,
+                   .slow_for = model.watch.slow_for,
+                   .eject = model.watch.eject,
+                   .max_eject = model.watch.max_eject,
+                   .slow_start = model.watch.slow_start};
+  const std::optional<config::Queue> queue = config::QueueOf(model);
+  if (queue) spec.headroom = {queue->busy_for, static_cast<double>(queue->max_running.value_or(0))};
+  spec.prefill_transfer = config::HandoverOf(model);
+  if (model.max_output_tokens) spec.max_output = *model.max_output_tokens;
+  return spec;
+}
+
+void AppendField(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+absl::StatusOr<ReplicaRuntime> BuildReplica(const config::Endpoint& endpoint) {
+  ReplicaRuntime replica;
+  replica.config = &endpoint;
+  replica.remote.host = endpoint.url.host;
+  replica.remote.port = std::to_string(endpoint.url.port);
+  if (endpoint.url.tls()) {
+    const config::ClientTls& tls = endpoint.tls;
+    auto context = net::TlsContext::Client({tls.ca, tls.certificate, tls.key, !tls.insecure_skip_verify});
+    if (!context.ok()) return context.status();
+    replica.remote.tls = *std::move(context);
+    replica.remote.server_name = tls.server_name;
+  }
+  // All models behind one address share its connections. The TLS context is part of the key: a reload renews
+  // it.
+  replica.pool_key = fmt::format("{}|{}|{}", ToString(endpoint.url), replica.remote.server_name,
+                                 fmt::ptr(replica.remote.tls.get()));
+  AppendField(replica.fields, "host", endpoint.url.authority());
+  if (!endpoint.api_key.empty()) {
+    if (endpoint.engine == config::Engine::kAnthropic) {
+      AppendField(replica.fields, "x-api-key", endpoint.api_key.Reveal());
+    } else {
+      AppendField(replica.fields, "authorization", "Bearer " + std::string(endpoint.api_key.Reveal()));
+    }
+  }
+  for (const config::Header& header : endpoint.headers)
+    AppendField(replica.fields, header.name, header.value);
+  for (const config::SecretHeader& header : endpoint.secret_headers) {
+    AppendField(replica.fields, header.name, header.value.Reveal());
+  }
+  return replica;
+}
+
+std::vector<bool> ModelsMatching(const router::RouteTable& routes, const std::vector<std::string>& patterns) {
+  std::vector<bool> allowed(routes.models().size());
+  for (size_t i = 0; i < allowed.size(); ++i) {
+    const router::ModelSpec& spec = routes.models()[i].spec;
+    for (const std::string& pattern : patterns) {
+      allowed[i] = allowed[i] || config::GlobMatches(pattern, spec.name);
+      for (const std::string& alias : spec.aliases)
+        allowed[i] = allowed[i] || config::GlobMatches(pattern, alias);
+    }
+  }
+  return allowed;
+}
+
+void AddLimits(const config::Limits& from, const std::string& model, std::vector<limits::LimitSpec>& to) {
+  const auto add = [&](limits::Dimension dimension, const auto& capacity) {
+    if (capacity) to.push_back({dimension, static_cast<int64_t>(*capacity), limits::Period::kDay, model});
+  };
+  add(limits::Dimension::kRequests, from.requests_per_minute);
+  add(limits::Dimension::kTokens, from.tokens_per_minute);
+  add(limits::Dimension::kInputTokens, from.input_tokens_per_minute);
+  add(limits::Dimension::kOutputTokens, from.output_tokens_per_minute);
+  add(limits::Dimension::kConcurrency, from.concurrency);
+}
+
+}  // namespace
+
+std::shared_ptr<router::TokenEstimate> TokenEstimates::Get(const std::string& model) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<router::TokenEstimate>& estimate = by_model_[model];
+  if (!estimate) estimate = std::make_shared<router::TokenEstimate>();
+  return estimate;
+}
+
+absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, const Learned& learned,
+                                                              conf::TimePoint now, const Launched& launched) {
+  std::shared_ptr<Runtime> runtime(new Runtime);
+  runtime->config_ = std::make_shared<const Config>(std::move(config));
+  runtime->hash_ = Hash(*runtime->config_);
+  runtime->loaded_at_ = now;
+  for (const config::Model& model : runtime->config_->models) {
+    for (const config::Endpoint& endpoint : model.endpoints) {
+      auto replica = BuildReplica(endpoint);
+      if (!replica.ok()) return replica.status();
+      runtime->connections_.emplace(&endpoint, *std::move(replica));
+    }
+  }
+  auto issuers = BuildIssuers(runtime->config_->auth.jwt);
+  if (!issuers.ok()) return issuers.status();
+  runtime->issuers_ = *std::move(issuers);
+  if (absl::Status assembled = runtime->Assemble(launched, learned); !assembled.ok()) return assembled;
+  return runtime;
+}
+
+absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::With(const Launched& launched,
+                                                             const Learned& learned) const {
+  std::shared_ptr<Runtime> runtime(new Runtime);
+  runtime->config_ = config_;
+  runtime->hash_ = hash_;
+  runtime->loaded_at_ = loaded_at_;
+  runtime->connections_ = connections_;
+  runtime->issuers_ = issuers_;
+  if (absl::Status assembled = runtime->Assemble(launched, learned); !assembled.ok()) return assembled;
+  return runtime;
+}
+
+absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned) {
+  const Config& c = *config_;
+  launched_ = launched;
+  std::vector<router::ModelSpec> specs;
+  specs.reserve(c.models.size());
+  for (const config::Model& model : c.models) {
+    router::ModelSpec& spec = specs.emplace_back(SpecOf(model));
+    const auto add = [&](const config::Endpoint& endpoint, ReplicaRuntime replica) {
+      spec.replicas.push_back(SpecOf(model, endpoint));
+      replicas_.push_back(std::move(replica));
+    };
+    for (const config::Endpoint& endpoint : model.endpoints) add(endpoint, connections_.at(&endpoint));
+    const auto more = launched_.find(model.name);
+    if (more == launched_.end()) continue;
+    for (const std::shared_ptr<const config::Endpoint>& endpoint : more->second) {
+      auto replica = BuildReplica(*endpoint);
+      if (!replica.ok()) return replica.status();
+      add(*endpoint, *std::move(replica));
+    }
+  }
+  auto routes = router::RouteTable::Build(std::move(specs), c.server.zone);
+  if (!routes.ok()) return routes.status();
+  routes_ = *std::move(routes);
+  load_ = std::make_unique<router::LoadView>(routes_, learned.replicas);
+
+  for (const config::Model& model : c.models) {
+    const limits::Price price{model.price.input, model.price.cached_input, model.price.output};
+    // A request for an adapter waits in the queue of its base, whose replicas serve it.
+    const std::string& serves = model.lora ? model.lora->base : model.name;
+    ModelRuntime& made = models_.emplace_back(
+        ModelRuntime{&model, learned.limits.Model(model.name), price, learned.estimates.Get(model.name),
+                     config::QueueOf(model), learned.queues.Get(serves)});
+    made.policy = c.scaling ? c.scaling->Find(serves) : nullptr;
+    if (made.policy == nullptr) continue;
+    made.hints = learned.scaling_hints.Get(serves);
+    std::vector<scheduler::DeviceAsk> asks;
+    asks.reserve(made.policy->placement.devices.size());
+    for (const config::DeviceNeed& need : made.policy->placement.devices) asks.push_back(need.ask);
+    made.devices = config::KindsOf(c.scaling->nodes, asks);
+  }
+  AddTenants();
+  CollectNames();
+  return absl::OkStatus();
+}
+
+void Runtime::CollectNames() {
+  names_.zone = config_->server.zone;
+  for (const ModelRuntime& model : models_) {
+    names_.models.push_back(model.config->name);
+    std::vector<std::string>& bands = names_.bands.emplace_back();
+    for (const config::Band& band : model.config->queue.bands) bands.push_back(band.name);
+  }
+  for (const router::Replica& replica : routes_.replicas()) {
+    names_.replicas.push_back(replica.spec.identity);
+    names_.endpoints.push_back(this->replica(replica.id).name());
+  }
+}
+
+// A parent may stand after its children in the file. The configuration check has ruled out cycles.
+void Runtime::AddTenants() {
+  const Config& c = *config_;
+  std::function<size_t(const config::Tenant&)> add = [&](const config::Tenant& tenant) {
+    for (size_t i = 0; i < tenants_.size(); ++i) {
+      if (tenants_[i].config == &tenant) return i;
+    }
+    TenantRuntime made{&tenant, tenant.name, std::vector<bool>(c.models.size()), config::ApiSet::All()};
+    if (!tenant.parent.empty()) {
+      const TenantRuntime& parent = tenants_[add(*c.FindTenant(tenant.parent))];
+      made.path = parent.path + "/" + tenant.name;
+      made.models = parent.models;
+      made.apis = parent.apis;
+    }
+    if (tenant.models) {
+      // A child may use those models of its own list that its parent may use.
+      std::vector<bool> own = ModelsMatching(routes_, *tenant.models);
+      for (size_t i = 0; i < own.size(); ++i) own[i] = own[i] && (tenant.parent.empty() || made.models[i]);
+      made.models = std::move(own);
+    }
+    if (tenant.endpoints) made.apis = made.apis & *tenant.endpoints;
+    tenants_.push_back(std::move(made));
+    return tenants_.size() - 1;
+  };
+  for (const config::Tenant& tenant : c.tenants) add(tenant);
+}
+
+ModelSupply Runtime::SupplyOf(std::string_view model) const {
+  const std::optional<ModelId> id = routes_.Find(model);
+  return {.routes = routes_, .load = *load_, .model = id, .may_start = id && MayStartReplica(*id)};
+}
+
+const TenantRuntime* Runtime::FindTenant(std::string_view name_or_path) const {
+  for (const TenantRuntime& tenant : tenants_) {
+    if (tenant.path == name_or_path || tenant.config->name == name_or_path) return &tenant;
+  }
+  return nullptr;
+}
+
+std::vector<limits::NodeSpec> Runtime::LimitNodes() const {
+  std::vector<limits::NodeSpec> nodes;
+  for (const TenantRuntime& tenant : tenants_) {
+    limits::NodeSpec node{tenant.path, {}};
+    AddLimits(tenant.config->limits, "", node.limits);
+    for (const auto& [model, per_model] : tenant.config->per_model) {
+      const config::Model* found = config_->FindModel(model);
+      AddLimits(per_model, found ? found->name : model, node.limits);
+    }
+    for (const config::Budget& budget : tenant.config->budgets) {
+      const limits::Period period = PeriodOf(budget.period);
+      if (budget.device_hours) {
+        constexpr double kHour = 3'600'000;  // ms
+        node.limits.push_back({limits::Dimension::kDeviceBudget, std::llround(*budget.device_hours * kHour),
+                               period, budget.model, budget.device});
+      }
+      if (budget.micro_usd)
+        node.limits.push_back({limits::Dimension::kBudget, *budget.micro_usd, period, budget.model});
+      if (budget.tokens) {
+        node.limits.push_back(
+            {limits::Dimension::kTokenBudget, static_cast<int64_t>(*budget.tokens), period, budget.model});
+      }
+    }
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+}  // namespace gateway

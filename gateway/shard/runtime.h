@@ -1,0 +1,138 @@
+// Runtime: one configuration, compiled for the shards: routes, replicas, tenants. Immutable. A reload builds
+// a new runtime and swaps it in shard by shard; running requests keep the one that they began with.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gateway/config/config.h"
+#include "gateway/metrics/served_names.h"
+#include "gateway/net/transport.h"
+#include "gateway/people/principal.h"
+#include "gateway/shard/model_queue.h"
+#include "gateway/shard/scaling_hints.h"
+#include "plugins/auth/jwt_authenticator.h"
+#include "router/facts/token_estimate.h"
+#include "router/limits/price.h"
+#include "router/limits/spec.h"
+#include "router/limits/tree.h"
+#include "router/load/replica_load.h"
+#include "router/routes/route_table.h"
+
+namespace gateway {
+
+struct ModelRuntime {
+  const config::Model* config;
+  router::limits::ModelRef limits;
+  router::limits::Price price;
+  std::shared_ptr<router::TokenEstimate> estimate;  // learned; survives reloads
+  std::optional<config::Queue> queue;               // none: requests never wait for this model
+  std::shared_ptr<ModelQueue> waits;                // its waiting requests; survives reloads
+  const config::ModelPolicy* policy = nullptr;      // its own or its base's; null: only configured endpoints
+  std::shared_ptr<const ScalingHints> hints{};      // null without a policy
+  std::vector<std::string> devices{};               // kinds of devices that its replicas may hold
+};
+
+struct ReplicaRuntime {
+  const config::Endpoint* config;
+  std::string pool_key;  // identifies the connections that this replica may use
+  net::Remote remote;
+  std::string fields;  // "host: …\r\nauthorization: …\r\n", sent with every request
+
+  const std::string& name() const { return config->name; }
+};
+
+struct TenantRuntime {
+  const config::Tenant* config;
+  std::string path;
+  std::vector<bool> models;  // by ModelId; the parent's unless the tenant lists its own
+  config::ApiSet apis;
+};
+
+// The estimates of every model that was ever configured, by name. Thread-safe.
+class TokenEstimates {
+ public:
+  std::shared_ptr<router::TokenEstimate> Get(const std::string& model);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<router::TokenEstimate>> by_model_;
+};
+
+// State that is learned from traffic and outlives a configuration.
+struct Learned {
+  router::limits::LimitTree& limits;
+  router::ReplicaStates& replicas;
+  TokenEstimates& estimates;
+  ModelQueues& queues;
+  ScalingHintsByModel& scaling_hints;
+};
+
+// Replicas that Tidegate has started and that take requests now, by model. They serve beside configured
+// endpoints.
+using Launched = std::map<std::string, std::vector<std::shared_ptr<const config::Endpoint>>, std::less<>>;
+
+class Runtime {
+ public:
+  // Errors: TLS files that do not load. Adds entries to `learned`, and changes none.
+  static absl::StatusOr<std::shared_ptr<const Runtime>> Build(Config config, const Learned& learned,
+                                                              conf::TimePoint now,
+                                                              const Launched& launched = {});
+  // The same configuration with other launched replicas. TLS contexts of the configured endpoints are shared.
+  absl::StatusOr<std::shared_ptr<const Runtime>> With(const Launched& launched, const Learned& learned) const;
+
+  const Config& config() const { return *config_; }
+  const std::string& hash() const { return hash_; }
+  const ServedNames& names() const { return names_; }
+  conf::TimePoint loaded_at() const { return loaded_at_; }
+  const router::RouteTable& routes() const { return routes_; }
+  const router::LoadView& load() const { return *load_; }
+  const ModelRuntime& model(ModelId id) const { return models_[static_cast<size_t>(id)]; }
+  const ReplicaRuntime& replica(ReplicaId id) const { return replicas_[static_cast<size_t>(id)]; }
+  std::span<const ModelRuntime> models() const { return models_; }
+  std::span<const ReplicaRuntime> replicas() const { return replicas_; }
+  std::span<const TenantRuntime> tenants() const { return tenants_; }
+  // Whether a request that finds no replica of the model waits because one may be started for it. It does not
+  // wait where it may fall back to another model.
+  bool MayStartReplica(ModelId id) const {
+    return model(id).policy != nullptr &&
+           !router::FallsBackOn(router::kOnUnavailable, routes_.model(id).spec);
+  }
+  // What serves the model of this name now, for its queue.
+  ModelSupply SupplyOf(std::string_view model) const;
+  // By name or by path; null when there is none.
+  const TenantRuntime* FindTenant(std::string_view name_or_path) const;
+
+  // The issuers whose bearer tokens are accepted; null when there are none.
+  std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers() const { return issuers_; }
+
+  // The tenants' limits, for LimitTree::Update.
+  std::vector<router::limits::NodeSpec> LimitNodes() const;
+
+ private:
+  Runtime() = default;
+  absl::Status Assemble(const Launched& launched, const Learned& learned);
+  void AddTenants();
+  void CollectNames();
+
+  std::shared_ptr<const Config> config_;
+  std::string hash_;
+  ServedNames names_;
+  conf::TimePoint loaded_at_;
+  router::RouteTable routes_;
+  std::unique_ptr<router::LoadView> load_;
+  std::vector<ModelRuntime> models_;
+  std::vector<ReplicaRuntime> replicas_;
+  std::map<const config::Endpoint*, ReplicaRuntime> connections_;  // of configured endpoints
+  Launched launched_;                                              // owns what replicas_ point to
+  std::vector<TenantRuntime> tenants_;
+  std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers_;
+};
+
+}  // namespace gateway

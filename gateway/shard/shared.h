@@ -1,0 +1,52 @@
+// Shared: the state that all shards of the process share. Each member is thread-safe by itself.
+//
+// Owner: the Process, which creates it before the shards and destroys it after them.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gateway/ledger/ledger.h"
+#include "gateway/people/keys.h"
+#include "gateway/routing/log.h"
+#include "gateway/shard/computed_prompts.h"
+#include "gateway/shard/model_queue.h"
+#include "gateway/shard/runtime.h"
+#include "gateway/telemetry/otlp.h"
+#include "gateway/telemetry/trace_context.h"
+#include "router/limits/tree.h"
+#include "router/load/replica_load.h"
+#include "router/routes/sessions.h"
+
+namespace gateway {
+
+struct Shared {
+  router::limits::LimitTree limits;
+  router::prefix::Index prefixes;
+  router::ReplicaStates replicas{&prefixes};
+  router::Sessions sessions;
+  TokenEstimates estimates;
+  ComputedPrompts computed;
+  ModelQueues queues;
+  ScalingHintsByModel scaling_hints;
+  std::unique_ptr<ledger::Ledger> ledger;
+  std::unique_ptr<Keys> keys;                       // the control loop's; shards have their PrincipalIndex
+  std::unique_ptr<telemetry::OtlpExporter> traces;  // null: no tracing
+  std::optional<telemetry::Sampler> sampler;        // set when `traces` is
+  std::string state_dir;
+  std::unique_ptr<routing::RoutingLog> routing_log;
+
+  // Called by any shard: a token names a key that its issuer's key set does not hold.
+  std::function<void(size_t issuer)> on_unknown_key_id = [](size_t) {};
+  std::atomic<bool> draining{false};
+  std::atomic<bool> limits_failed_closed{
+      false};                         // Redis is unreachable, and the configuration admits nothing then
+  std::atomic<bool> disk_low{false};  // less space is free than ledger.min_free_bytes
+
+  Learned learned() { return {limits, replicas, estimates, queues, scaling_hints}; }
+};
+
+}  // namespace gateway

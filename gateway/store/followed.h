@@ -1,0 +1,42 @@
+// How far a running gateway has followed the store, told to commands beside it through a small file.
+//
+// A command that has changed something waits until the gateway works by it: `tidegate keys create` prints a
+// key that the gateway accepts. The gateway holds a lock on the file while it runs, so that a file which a
+// killed gateway left behind is not waited for.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <string>
+
+#include "conf/time.h"
+#include "gateway/net/fd.h"
+#include "gateway/net/loop.h"
+
+namespace gateway::store {
+
+// The gateway's side. Owner: the process; its only one on a path. Thread: one.
+class Followed {
+ public:
+  // Makes the file, mode 0600, and locks it. FailedPrecondition when another process has it.
+  absl::Status Open(const std::string& path);
+  // Everything up to this change is in force. A file that cannot be written is tried again with the next
+  // call.
+  void Set(uint64_t number);
+
+ private:
+  net::Fd file_;
+};
+
+struct FollowedBy {
+  enum class Answer { kNobody, kInForce, kTimedOut };
+  Answer answer = Answer::kNobody;
+  int process = 0;  // the gateway's, unless kNobody
+};
+
+// The command's side: waits until the gateway of that file, if one runs, has followed to `number`.
+net::Task<FollowedBy> AwaitFollowed(net::Loop& loop, std::string path, uint64_t number,
+                                    conf::Duration patience);
+
+}  // namespace gateway::store

@@ -1,0 +1,317 @@
+#include "gateway/store/sqlite_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/net/fd.h"
+
+namespace gateway::store {
+namespace {
+
+constexpr int64_t kApplicationId = 0x54474154;  // "TGAT", in the file's header
+constexpr int64_t kSchema = 1;
+
+constexpr char kMakeSchema[] =
+    "CREATE TABLE objects (version INTEGER PRIMARY KEY, kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT, "
+    "UNIQUE (kind, id));"
+    "CREATE INDEX removed ON objects (version) WHERE body IS NULL;"
+    "CREATE TABLE sequence (last INTEGER NOT NULL, forgotten INTEGER NOT NULL);"
+    "INSERT INTO sequence (last, forgotten) VALUES (0, 0);"
+    "PRAGMA application_id = 1413955924; PRAGMA user_version = 1;";
+static_assert(kApplicationId == 1413955924 && kSchema == 1);
+
+int64_t Signed(uint64_t number) {
+  return static_cast<int64_t>(number);
+}
+uint64_t Unsigned(int64_t number) {
+  return static_cast<uint64_t>(number);
+}
+
+// SQLite would make it readable by others; and an open file descriptor of it would, when it is closed,
+// release the locks that SQLite holds.
+absl::Status MakeOrCheckFile(const std::string& path) {
+  const auto failed = [&](const char* what) {
+    return absl::UnavailableError(fmt::format("{}: cannot {}: {}", path, what, std::strerror(errno)));
+  };
+  if (mknod(path.c_str(), S_IFREG | 0600, 0) == 0) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    const net::Fd dir(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (dir.get() < 0 || fsync(dir.get()) != 0) return failed("sync its folder");
+    return absl::OkStatus();
+  }
+  if (errno == ENOSPC || errno == EDQUOT)
+    return absl::ResourceExhaustedError(fmt::format("{}: the disk is full; free space on it", path));
+  if (errno != EEXIST) return failed("make it");
+  struct stat found;
+  if (lstat(path.c_str(), &found) != 0) return failed("look at it");
+  if (!S_ISREG(found.st_mode)) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: is not a regular file; move it away, or choose another state_dir", path));
+  }
+  if ((found.st_mode & 077) != 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: mode {:o} lets other users read or change it; run chmod 600 {}", path,
+                    found.st_mode & 07777, path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(Options options) {
+  if (absl::Status file = MakeOrCheckFile(options.path); !file.ok()) return file;
+  auto db = sqlite::Database::Open(options.path, sqlite::Database::Sync::kFull);
+  if (!db.ok()) return db.status();
+  std::unique_ptr<SqliteFile> file(new SqliteFile(std::move(options), *std::move(db)));
+  file->SetBusyTimeout(file->options_.busy_timeout);
+  if (absl::Status schema = file->CheckOrMakeSchema(); !schema.ok()) return schema;
+  if (absl::Status prepared = file->Prepare(); !prepared.ok()) return prepared;
+  return file;
+}
+
+absl::Status SqliteFile::CheckOrMakeSchema() {
+  if (absl::Status limit = db_->Execute("PRAGMA journal_size_limit = 4194304"); !limit.ok()) return limit;
+  absl::StatusOr<int64_t> tables = db_->QueryInt("SELECT count(*) FROM sqlite_master");
+  if (!tables.ok()) return tables.status();
+  if (*tables == 0) {
+    if (absl::Status begun = db_->Execute("BEGIN IMMEDIATE"); !begun.ok()) return begun;
+    tables = db_->QueryInt("SELECT count(*) FROM sqlite_master");  // another process may have been first
+    absl::Status made = tables.status();
+    if (made.ok() && *tables == 0) made = db_->Execute(kMakeSchema);
+    if (made.ok()) made = db_->Execute("COMMIT");
+    if (!made.ok()) {
+      Rollback();
+      return made;
+    }
+  }
+  const absl::StatusOr<int64_t> application = db_->QueryInt("PRAGMA application_id");
+  if (!application.ok()) return application.status();
+  if (*application != kApplicationId) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: is a database of another program; move it away, or choose another state_dir", options_.path));
+  }
+  const absl::StatusOr<int64_t> schema = db_->QueryInt("PRAGMA user_version");
+  if (!schema.ok()) return schema.status();
+  if (*schema != kSchema) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: has schema {}, and tidegate {} knows schema {} only; run the version that wrote it or a later "
+        "one, or restore the backup made before the upgrade",
+        options_.path, *schema, TIDEGATE_VERSION, kSchema));
+  }
+  absl::StatusOr<sqlite::Statement> check = db_->Prepare("PRAGMA quick_check(1)");
+  if (!check.ok()) return check.status();
+  const absl::StatusOr<bool> row = check->Step();
+  if (!row.ok()) return row.status();
+  if (!*row || check->Text(0) != "ok") {
+    return absl::DataLossError(
+        fmt::format("{}: is damaged ({}); restore the file from a backup", options_.path, check->Text(0)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteFile::Prepare() {
+  const std::pair<std::optional<sqlite::Statement>*, const char*> statements[] = {
+      {&get_, "SELECT version, body FROM objects WHERE kind = ? AND id = ? AND body IS NOT NULL"},
+      {&list_, "SELECT id, version, body FROM objects WHERE kind = ? AND body IS NOT NULL ORDER BY id"},
+      {&changes_, "SELECT version, kind, id, body FROM objects WHERE version > ? ORDER BY version LIMIT ?"},
+      {&put_, "INSERT OR REPLACE INTO objects (version, kind, id, body) VALUES (?, ?, ?, ?)"},
+      {&version_, "SELECT version FROM objects WHERE kind = ? AND id = ? AND body IS NOT NULL"},
+      {&sequence_, "SELECT last, forgotten FROM sequence"},
+      {&set_sequence_, "UPDATE sequence SET last = ?, forgotten = ?"},
+      {&forget_, "DELETE FROM objects WHERE body IS NULL AND version <= ?"},
+      {&data_version_, "PRAGMA data_version"}};
+  for (const auto& [into, sql] : statements) {
+    absl::StatusOr<sqlite::Statement> statement = db_->Prepare(sql);
+    if (!statement.ok()) {
+      return absl::DataLossError(
+          fmt::format("{}; its tables are not those of schema {}: restore the file from a backup",
+                      conf::Std(statement.status().message()), kSchema));
+    }
+    *into = *std::move(statement);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SqliteFile::Sequence> SqliteFile::ReadSequence() {
+  const absl::StatusOr<bool> row = sequence_->Step();
+  Sequence sequence;
+  if (row.ok() && *row) sequence = {Unsigned(sequence_->Int(0)), Unsigned(sequence_->Int(1))};
+  sequence_->Reset();
+  if (!row.ok()) return row.status();
+  if (!*row) {
+    return absl::DataLossError(
+        fmt::format("{}: its sequence of changes is gone; restore the file from a backup", options_.path));
+  }
+  return sequence;
+}
+
+absl::StatusOr<uint64_t> SqliteFile::LastNumber() {
+  const absl::StatusOr<Sequence> sequence = ReadSequence();
+  if (!sequence.ok()) return sequence.status();
+  return sequence->last;
+}
+
+absl::StatusOr<int64_t> SqliteFile::DataVersion() {
+  const absl::StatusOr<bool> row = data_version_->Step();
+  const int64_t version = row.ok() && *row ? data_version_->Int(0) : 0;
+  data_version_->Reset();
+  if (!row.ok()) return row.status();
+  return version;
+}
+
+absl::StatusOr<std::optional<Object>> SqliteFile::Get(const std::string& kind, const std::string& id) {
+  get_->Bind(1, std::string_view(kind)).Bind(2, std::string_view(id));
+  const absl::StatusOr<bool> row = get_->Step();
+  std::optional<Object> found;
+  if (row.ok() && *row) found = Object{kind, id, Unsigned(get_->Int(0)), get_->Text(1)};
+  get_->Reset();
+  if (!row.ok()) return row.status();
+  return found;
+}
+
+absl::StatusOr<Listing> SqliteFile::List(const std::string& kind) {
+  if (absl::Status begun = db_->Execute("BEGIN"); !begun.ok()) return begun;
+  Listing listing;
+  const absl::Status read = [&]() -> absl::Status {
+    const absl::StatusOr<Sequence> sequence = ReadSequence();
+    if (!sequence.ok()) return sequence.status();
+    listing.number = sequence->last;
+    list_->Bind(1, std::string_view(kind));
+    while (true) {
+      const absl::StatusOr<bool> row = list_->Step();
+      if (!row.ok()) return row.status();
+      if (!*row) return absl::OkStatus();
+      listing.objects.push_back({kind, list_->Text(0), Unsigned(list_->Int(1)), list_->Text(2)});
+    }
+  }();
+  list_->Reset();
+  Rollback();
+  if (!read.ok()) return read;
+  return listing;
+}
+
+absl::StatusOr<ChangeList> SqliteFile::Changes(const std::string& kind, uint64_t after) {
+  if (absl::Status begun = db_->Execute("BEGIN"); !begun.ok()) return begun;
+  ChangeList list;
+  const absl::Status read = [&]() -> absl::Status {
+    const absl::StatusOr<Sequence> sequence = ReadSequence();
+    if (!sequence.ok()) return sequence.status();
+    if (after < sequence->forgotten) {
+      return absl::OutOfRangeError(
+          fmt::format("{}: removals up to change {} are forgotten, and changes after {} were asked for",
+                      options_.path, sequence->forgotten, after));
+    }
+    if (after > sequence->last) {
+      return absl::OutOfRangeError(fmt::format(
+          "{}: has {} changes, and those after {} were asked for; it is another store or an older "
+          "copy of it",
+          options_.path, sequence->last, after));
+    }
+    changes_->Bind(1, Signed(after)).Bind(2, Signed(options_.page));
+    list.number = after;
+    size_t rows = 0;
+    while (true) {
+      const absl::StatusOr<bool> row = changes_->Step();
+      if (!row.ok()) return row.status();
+      if (!*row) break;
+      ++rows;
+      list.number = Unsigned(changes_->Int(0));
+      if (changes_->Text(1) != kind) continue;
+      list.changes.push_back(
+          {list.number, changes_->Text(2),
+           changes_->IsNull(3) ? std::nullopt : std::optional<std::string>(changes_->Text(3))});
+    }
+    list.more = rows == options_.page && list.number < sequence->last;
+    if (!list.more) list.number = sequence->last;
+    return absl::OkStatus();
+  }();
+  changes_->Reset();
+  Rollback();
+  if (!read.ok()) return read;
+  return list;
+}
+
+absl::StatusOr<uint64_t> SqliteFile::VersionOf(const std::string& kind, const std::string& id) {
+  version_->Bind(1, std::string_view(kind)).Bind(2, std::string_view(id));
+  const absl::StatusOr<bool> row = version_->Step();
+  const uint64_t version = row.ok() && *row ? Unsigned(version_->Int(0)) : 0;
+  version_->Reset();
+  if (!row.ok()) return row.status();
+  return version;
+}
+
+absl::StatusOr<Committed> SqliteFile::Commit(const std::vector<Write>& writes) {
+  if (absl::Status checked = CheckWrites(writes); !checked.ok()) return checked;
+  if (absl::Status begun = db_->Execute("BEGIN IMMEDIATE"); !begun.ok()) return begun;
+  absl::StatusOr<Committed> written = WriteAll(writes);
+  if (!written.ok()) {
+    Rollback();
+    return written;
+  }
+  const absl::Status committed = db_->Execute("COMMIT");
+  if (committed.ok()) return written;
+  Rollback();
+  // A full disk stops a commit before its last record. After any other failure, a restart may find it whole.
+  if (absl::IsResourceExhausted(committed)) return committed;
+  return absl::UnknownError(
+      fmt::format("{}; whether the change was kept is not known: look before trying again",
+                  conf::Std(committed.message())));
+}
+
+absl::StatusOr<Committed> SqliteFile::WriteAll(const std::vector<Write>& writes) {
+  absl::StatusOr<Sequence> sequence = ReadSequence();
+  if (!sequence.ok()) return sequence.status();
+  Committed committed{sequence->last + 1, sequence->last + writes.size()};
+  bool removes = false;
+  for (const Write& write : writes) {
+    const absl::StatusOr<uint64_t> version = VersionOf(write.kind, write.id);
+    if (!version.ok()) return version.status();
+    if (*version != write.replaces) {
+      const auto words = [](uint64_t v) {
+        return v == 0 ? std::string("none") : fmt::format("version {}", v);
+      };
+      return absl::AbortedError(
+          fmt::format("{} \"{}\": {} is stored, and the change expects {}: somebody else was "
+                      "first; read it again",
+                      write.kind, write.id, words(*version), words(write.replaces)));
+    }
+    put_->Bind(1, Signed(++sequence->last))
+        .Bind(2, std::string_view(write.kind))
+        .Bind(3, std::string_view(write.id));
+    if (write.body) {
+      put_->Bind(4, std::string_view(*write.body));
+    } else {
+      put_->BindNull(4);
+      removes = true;
+    }
+    if (absl::Status put = put_->Run(); !put.ok()) return put;
+  }
+  if (removes) {
+    if (absl::Status forgotten = Forget(*sequence); !forgotten.ok()) return forgotten;
+  }
+  set_sequence_->Bind(1, Signed(sequence->last)).Bind(2, Signed(sequence->forgotten));
+  if (absl::Status set = set_sequence_->Run(); !set.ok()) return set;
+  return committed;
+}
+
+absl::Status SqliteFile::Forget(Sequence& sequence) {
+  if (sequence.last <= options_.kept_removals) return absl::OkStatus();
+  const uint64_t until = sequence.last - options_.kept_removals;
+  if (absl::Status run = forget_->Bind(1, Signed(until)).Run(); !run.ok()) return run;
+  if (db_->changed_rows() > 0) sequence.forgotten = until;
+  return absl::OkStatus();
+}
+
+void SqliteFile::Rollback() {
+  if (db_->in_transaction()) db_->Execute("ROLLBACK").IgnoreError();
+}
+
+}  // namespace gateway::store

@@ -1,0 +1,73 @@
+// SqliteFile: the store in one SQLite file, synchronously. sqlite_store.h gives it a thread and a queue.
+//
+// All objects stand in one table whose row number is the version, which makes it the list of changes as well.
+// A removed object leaves a row without a body, so that followers see the removal; the last `kept_removals`
+// changes' removals are kept. A transaction takes the file's write lock before it reads a version, so several
+// processes may write at once.
+//
+// Thread: one. Every call may block on the disk, and for the busy timeout on another process' lock.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/store/sqlite.h"
+#include "gateway/store/store.h"
+
+namespace gateway::store {
+
+class SqliteFile {
+ public:
+  struct Options {
+    std::string path;
+    uint64_t kept_removals = 100'000;  // changes
+    size_t page = 1'000;               // changes that Changes() tells at once
+    conf::Duration busy_timeout = std::chrono::seconds(5);
+  };
+
+  // Makes the file, mode 0600, when it is missing. Refuses, and names the file: one that others may read
+  // (FailedPrecondition), one that a newer version or another program made (FailedPrecondition), one that is
+  // damaged or not a database (DataLoss).
+  static absl::StatusOr<std::unique_ptr<SqliteFile>> Open(Options options);
+
+  // As Store's.
+  absl::StatusOr<std::optional<Object>> Get(const std::string& kind, const std::string& id);
+  absl::StatusOr<Listing> List(const std::string& kind);
+  absl::StatusOr<ChangeList> Changes(const std::string& kind, uint64_t after);
+  absl::StatusOr<Committed> Commit(const std::vector<Write>& writes);
+
+  absl::StatusOr<uint64_t> LastNumber();
+  // A number that another connection's commit changes, and this one's do not. Cheap: no read of the file.
+  absl::StatusOr<int64_t> DataVersion();
+  void SetBusyTimeout(conf::Duration timeout) { db_->SetBusyTimeout(timeout); }
+
+ private:
+  struct Sequence {
+    uint64_t last = 0;
+    uint64_t forgotten = 0;  // removals up to this number may be forgotten
+  };
+
+  SqliteFile(Options options, std::unique_ptr<sqlite::Database> db)
+      : options_(std::move(options)), db_(std::move(db)) {}
+
+  absl::Status CheckOrMakeSchema();
+  absl::Status Prepare();
+  absl::StatusOr<Sequence> ReadSequence();
+  absl::StatusOr<uint64_t> VersionOf(const std::string& kind, const std::string& id);
+  absl::StatusOr<Committed> WriteAll(const std::vector<Write>& writes);
+  absl::Status Forget(Sequence& sequence);
+  void Rollback();
+
+  const Options options_;
+  std::unique_ptr<sqlite::Database> db_;
+  std::optional<sqlite::Statement> get_, list_, changes_, put_, version_, sequence_, set_sequence_, forget_,
+      data_version_;
+};
+
+}  // namespace gateway::store

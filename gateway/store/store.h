@@ -1,0 +1,124 @@
+// Store: the durable state that is not history: keys, workloads, cordons, positions of sinks. One interface;
+// the backends are SQLite (sqlite_store.h) and, for several gateways, PostgreSQL.
+//
+// An object is (kind, id, version, body). All changes have numbers in one sequence, 1, 2, 3, …; the version
+// of an object is the number of the change that wrote it, so a version is never used twice, even when an
+// object is removed and made again. A write names the version that it replaces.
+//
+// A copy in memory is loaded by List and kept current by Changes (follower.h does both). Changes tells the
+// last state of each object that changed, not each state between: an object that was written three times
+// appears once. What must be seen step by step is written as objects of their own.
+//
+// Errors, the same from every backend:
+//   Aborted            an object has another version than the write names; nothing was written
+//   InvalidArgument    the write is malformed: an empty kind or id, a body that is too large
+//   ResourceExhausted  no space is left for the change, or too many operations wait; nothing was written
+//   Unavailable        the store does not answer, or another process locks it; nothing was written
+//   Unknown            the store failed during the commit; read before trying again
+//   OutOfRange         (Changes) the removals after that number are forgotten: List again
+//   DataLoss           the store is damaged
+//
+// Thread: made, used and destroyed on one loop's thread, which no call blocks. Nothing that serves a request
+// asks the store: shards read copies.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/net/task.h"
+
+namespace gateway::store {
+
+inline constexpr size_t kMaxNameBytes = 512;      // of a kind and of an id
+inline constexpr size_t kMaxBodyBytes = 1 << 20;  // of one object
+
+struct Object {
+  std::string kind;
+  std::string id;
+  uint64_t version = 0;
+  std::string body;
+
+  bool operator==(const Object&) const = default;
+};
+
+struct Write {
+  std::string kind;
+  std::string id;
+  uint64_t replaces = 0;            // the version that is there now; 0: no such object
+  std::optional<std::string> body;  // absent: the object is removed
+
+  static Write Create(std::string kind, std::string id, std::string body) {
+    return {std::move(kind), std::move(id), 0, std::move(body)};
+  }
+  static Write Replace(const Object& old, std::string body) {
+    return {old.kind, old.id, old.version, std::move(body)};
+  }
+  static Write Remove(const Object& old) { return {old.kind, old.id, old.version, std::nullopt}; }
+};
+
+// The numbers that the writes of one transaction were given, in their order.
+struct Committed {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  uint64_t VersionOf(size_t write) const { return first + write; }
+};
+
+struct Listing {
+  uint64_t number = 0;          // the last change that the objects show
+  std::vector<Object> objects;  // by id
+};
+
+struct Change {
+  uint64_t number = 0;
+  std::string id;
+  std::optional<std::string> body;  // absent: the object was removed
+
+  bool operator==(const Change&) const = default;
+};
+
+struct ChangeList {
+  uint64_t number = 0;          // the last change that is told, or that concerns other kinds
+  std::vector<Change> changes;  // by number
+  bool more = false;            // there are more now: ask again, after `number`
+};
+
+class Store {
+ public:
+  // Told on the loop's thread that there are changes up to `number`, whoever made them.
+  class Listener {
+   public:
+    virtual void OnChange(uint64_t number) = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  virtual ~Store() = default;
+
+  // Nothing when there is none.
+  virtual net::Task<absl::StatusOr<std::optional<Object>>> Get(std::string kind, std::string id) = 0;
+
+  // All objects of a kind at one moment.
+  virtual net::Task<absl::StatusOr<Listing>> List(std::string kind) = 0;
+
+  // What changed of a kind after the change `after`: up to a page, and then `more`. A copy shows all of a
+  // transaction once there is no more.
+  virtual net::Task<absl::StatusOr<ChangeList>> Changes(std::string kind, uint64_t after) = 0;
+
+  // All writes or none; at least one, and an object at most once. Durable when it returns Ok.
+  virtual net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes) = 0;
+
+  // A listener is told of every change from now on, within 100 ms. It must be removed before it goes.
+  virtual void Add(Listener& listener) = 0;
+  virtual void Remove(Listener& listener) = 0;
+};
+
+// What every backend checks before it writes.
+absl::Status CheckWrites(const std::vector<Write>& writes);
+
+}  // namespace gateway::store

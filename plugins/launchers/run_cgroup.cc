@@ -1,0 +1,101 @@
+#include "plugins/launchers/run_cgroup.h"
+
+#include <absl/strings/str_split.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "conf/text.h"
+#include "gateway/net/files.h"
+
+namespace plugins::launchers {
+namespace {
+
+constexpr size_t kMaxFile = size_t{1} << 20;
+constexpr size_t kTokenPart = 16;  // enough to tell state directories apart
+
+std::string ReadProc(const std::string& path) {
+  return gateway::net::ReadFile(path, kMaxFile).value_or("");
+}
+
+// Where the cgroup2 hierarchy is mounted; empty where it is not.
+std::string Mount() {
+  const std::string mounts = ReadProc("/proc/self/mounts");
+  for (const auto line : absl::StrSplit(mounts, '\n')) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    if (words.size() > 2 && words[2] == "cgroup2") return words[1];
+  }
+  return {};
+}
+
+// The gateway's own cgroup within it; empty where it has none.
+std::string OwnPath() {
+  const std::string cgroups = ReadProc("/proc/self/cgroup");
+  for (const auto line : absl::StrSplit(cgroups, '\n')) {
+    const std::string text(line);
+    if (text.starts_with("0::/")) return text.substr(3);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string OpenCgroups(std::string_view token) {
+  const std::string mount = Mount();
+  const std::string own = OwnPath();
+  if (mount.empty() || own.empty()) return {};
+  const std::string cgroups =
+      fmt::format("{}{}/tidegate-{}", mount, own == "/" ? "" : own, token.substr(0, kTokenPart));
+  if (mkdir(cgroups.c_str(), 0755) != 0 && errno != EEXIST) return {};
+  // Moving a process needs the right to write here and in the common ancestor, which is the gateway's own.
+  const bool usable = access((cgroups + "/cgroup.procs").c_str(), W_OK) == 0 &&
+                      access(fmt::format("{}{}/cgroup.procs", mount, own).c_str(), W_OK) == 0;
+  return usable ? cgroups : std::string();
+}
+
+std::string MakeRunCgroup(const std::string& cgroups, const std::string& id) {
+  if (cgroups.empty()) return {};
+  std::string cgroup = fmt::format("{}/{}", cgroups, id);
+  return mkdir(cgroup.c_str(), 0755) == 0 || errno == EEXIST ? cgroup : std::string();
+}
+
+std::vector<std::string> PopulatedCgroups(const std::string& cgroups) {
+  std::vector<std::string> ids;
+  if (cgroups.empty()) return ids;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(cgroups, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->is_directory(error) && !CgroupPids(entry->path()).empty())
+      ids.push_back(entry->path().filename());
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
+std::vector<pid_t> CgroupPids(const std::string& cgroup) {
+  std::vector<pid_t> pids;
+  if (cgroup.empty()) return pids;
+  const std::string text = ReadProc(cgroup + "/cgroup.procs");
+  for (const auto line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    if (const std::optional<pid_t> pid = conf::ReadNumber<pid_t>(conf::Std(line))) pids.push_back(*pid);
+  }
+  return pids;
+}
+
+bool KillCgroup(const std::string& cgroup) {
+  if (cgroup.empty()) return false;
+  const absl::StatusOr<gateway::net::Fd> file = gateway::net::OpenFile(cgroup + "/cgroup.kill", O_WRONLY);
+  return file.ok() && write(file->get(), "1", 1) == 1;
+}
+
+void RemoveCgroup(const std::string& cgroup) {
+  if (!cgroup.empty()) rmdir(cgroup.c_str());
+}
+
+}  // namespace plugins::launchers

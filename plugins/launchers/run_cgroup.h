@@ -1,0 +1,30 @@
+// The cgroup (v2) of a run: a process cannot leave it by itself, whatever session or environment it gives
+// itself, so that all of a run is found and ended even when its wrapper was killed.
+//
+// Cgroups are made below the gateway's own, which needs root or a delegated subtree. Without that the wrapper
+// alone holds a run together. No controller is enabled: nothing is limited. Blocks: off the loop.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plugins::launchers {
+
+// The folder for the runs of the state directory with this token, made if need be; empty: none may be made.
+std::string OpenCgroups(std::string_view token);
+
+// In that folder. Empty: it could not be made.
+std::string MakeRunCgroup(const std::string& cgroups, const std::string& id);
+// Ids of those that have processes.
+std::vector<std::string> PopulatedCgroups(const std::string& cgroups);
+
+std::vector<pid_t> CgroupPids(const std::string& cgroup);
+// SIGKILL to all of its processes at once. False: it is gone, or has no such file (Linux before 5.14).
+bool KillCgroup(const std::string& cgroup);
+// Of a run that has ended; one that is gone is no error.
+void RemoveCgroup(const std::string& cgroup);
+
+}  // namespace plugins::launchers

@@ -1,0 +1,28 @@
+// Results: what the batch scripts of runs have written down of them, beside their logs: `LOGS/ID.result`,
+// laid out like the result file of the process launcher (run_result.h).
+//
+// slurmctld forgets a job some minutes after its end (MinJobAge) and counts in seconds; a result stays until
+// the run is forgotten. It is read where the folder of the logs is one that the gateway sees too. Whoever may
+// write into that folder may write results: it is a folder of the user whom runs are submitted as.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "plugins/launchers/run_result.h"
+#include "plugins/launchers/slurm/submission.h"
+
+namespace plugins::launchers::slurm {
+
+// Empty where no logs are kept.
+std::string ResultPath(const std::string& logs, const std::string& id);
+
+struct Result {
+  Mark mark{};
+  RunResult times{};
+};
+// The results of ended runs of the gateway with this state, by id. Blocks; an unreadable folder has none.
+std::map<std::string, Result> FindResults(const std::string& logs, const std::string& state);
+
+}  // namespace plugins::launchers::slurm

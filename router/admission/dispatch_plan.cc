@@ -1,0 +1,57 @@
+#include "router/admission/dispatch_plan.h"
+
+#include <algorithm>
+
+#include "router/admission/headroom_search.h"
+#include "router/load/headroom.h"
+
+namespace router {
+
+DispatchPlan::DispatchPlan(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now,
+                           scheduler::Rng& rng)
+    : table_(table),
+      load_(load),
+      now_(now),
+      plan_(
+          [this, model](uint32_t place) {
+            const Replica& replica = table_.replicas(model)[place];
+            return IsFull(table_.model(model).spec, replica.spec,
+                          load_[replica.id].engine.ReadObserved(now_));
+          },
+          load.cell(model), rng) {}
+
+DispatchPlan::Advice DispatchPlan::Consider(ModelId asked, const PickFacts& facts) {
+  const Model& model = table_.model(asked);
+  if (!WaitsForBestReplica(model.spec) || facts.of_session || facts.track != kStable) return {};
+  const Candidates candidates(model.spec, table_.replicas(asked), load_, {}, now_, true,
+                              {.avoid = {.suspected = true},
+                               .adapter = {.id = model.adapter, .placements = load_.placements(asked)}});
+  const std::optional<Choice> best = plan_.Next(candidates, facts);
+  if (!best) return {};
+  const auto takes =
+      std::chrono::duration<double>(std::min(best->terms.compute + best->terms.adapter, 3600.0));
+  return {.now = candidates.HasHeadroomFor(best->place, facts),
+          .takes = std::chrono::duration_cast<conf::Duration>(takes)};
+}
+
+std::optional<Dispatch> NextDispatch(AdmissionQueue& queue, const RouteTable& table, ModelId model,
+                                     const LoadView& load, uint32_t dispatched, bool may_start,
+                                     conf::TimePoint now, scheduler::Rng& rng,
+                                     absl::FunctionRef<WaitingRequest(WaitTicket)> lookup) {
+  const HeadroomFound found = FindHeadroom(table, model, load, dispatched + 1, now);
+  if ((found.expected() || may_start) && found.replicas <= dispatched) return std::nullopt;
+  DispatchPlan plan(table, model, load, now, rng);
+  return queue.Next(now, DispatchPlan::kMaxConsidered, [&](WaitTicket ticket) {
+    const WaitingRequest request = lookup(ticket);
+    return plan.Consider(request.model, *request.facts).now;
+  });
+}
+
+bool AllHaveHeadroom(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now) {
+  if (!WaitsForBestReplica(table.model(model).spec)) return true;
+  const auto scanned =
+      std::min<uint32_t>(kMaxHeadroomScan, static_cast<uint32_t>(table.replicas(model).size()));
+  return FindHeadroom(table, model, load, scanned, now).replicas >= scanned;
+}
+
+}  // namespace router

@@ -1,0 +1,90 @@
+#include "router/facts/body_keys.h"
+
+#include <array>
+
+#include "conf/text.h"
+
+namespace router {
+namespace {
+
+using enum Api;
+
+template <class... A>
+constexpr uint32_t In(A... apis) {
+  return ((1U << static_cast<unsigned>(apis)) | ...);
+}
+
+constexpr uint32_t kAny = (1U << kApiCount) - 1;
+constexpr uint32_t kImages = In(kImageGenerations, kImageEdits, kImageVariations);
+constexpr uint32_t kAnthropicApis = In(kMessages, kCountTokens);
+constexpr uint8_t kAnything = kString | kArray | kObject | kNumber | kBool | kNull;
+constexpr uint32_t kGenerates = In(kChatCompletions, kCompletions);
+
+constexpr std::array<KeySpec, kKeyCount> kKeys = {{
+    {Key::kModel, "model", kString, kAny},
+    {Key::kStream, "stream", kBool | kNull, kAny},
+    {Key::kStreamFormat, "stream_format", kString | kNull, In(kAudioSpeech)},
+    {Key::kStreamOptions, "stream_options", kObject | kNull, kGenerates | In(kResponses)},
+    {Key::kMaxTokens, "max_tokens", kNumber | kNull, kGenerates | In(kMessages)},
+    {Key::kMaxCompletionTokens, "max_completion_tokens", kNumber | kNull, kGenerates},
+    {Key::kMaxOutputTokens, "max_output_tokens", kNumber | kNull, In(kResponses)},
+    {Key::kN, "n", kNumber | kNull, kGenerates | kImages},
+    {Key::kBestOf, "best_of", kNumber | kNull, kGenerates},
+    {Key::kMessages, "messages", kArray, In(kChatCompletions, kTokenize) | kAnthropicApis},
+    {Key::kTools, "tools", kArray | kNull, In(kChatCompletions, kResponses, kTokenize) | kAnthropicApis},
+    {Key::kFunctions, "functions", kArray | kNull, In(kChatCompletions)},
+    {Key::kSystem, "system", kString | kArray | kNull, kAnthropicApis},
+    {Key::kInstructions, "instructions", kString | kArray | kNull, In(kResponses, kAudioSpeech)},
+    {Key::kPrompt, "prompt", kString | kArray | kNull, In(kCompletions, kTokenize) | kImages},
+    {Key::kInput, "input", kString | kArray | kNull, In(kEmbeddings, kResponses, kAudioSpeech)},
+    {Key::kQuery, "query", kString | kArray | kObject, In(kRerank)},
+    {Key::kDocuments, "documents", kArray | kObject, In(kRerank)},
+    {Key::kText1, "text_1", kString | kArray | kObject, In(kScore)},
+    {Key::kText2, "text_2", kString | kArray | kObject, In(kScore)},
+    {Key::kTokens, "tokens", kArray, In(kDetokenize)},
+    {Key::kUser, "user", kString | kNull, kAny},
+    {Key::kSafetyIdentifier, "safety_identifier", kString | kNull, kAny},
+    {Key::kMetadata, "metadata", kObject | kNull, kAnthropicApis},
+    {Key::kPromptCacheKey, "prompt_cache_key", kString | kNull, kAny},
+    {Key::kSessionId, "session_id", kString | kNull, kAny},
+    {Key::kPreviousResponseId, "previous_response_id", kString | kNull, In(kResponses)},
+    {Key::kServiceTier, "service_tier", kString | kNull, kAny},
+    {Key::kPriority, "priority", kNumber | kNull, kAny},
+    {Key::kMinTokens, "min_tokens", kAnything, kGenerates},
+    {Key::kKvTransferParams, "kv_transfer_params", kAnything, kAny},
+    {Key::kBootstrapHost, "bootstrap_host", kAnything, kAny},
+    {Key::kBootstrapPort, "bootstrap_port", kAnything, kAny},
+    {Key::kBootstrapRoom, "bootstrap_room", kAnything, kAny},
+}};
+
+constexpr bool WellFormed() {
+  for (size_t i = 0; i < kKeys.size(); ++i) {
+    if (static_cast<size_t>(kKeys[i].key) != i || kKeys[i].name.size() > kMaxKeyName) return false;
+  }
+  return true;
+}
+static_assert(WellFormed(), "kKeys is indexed by Key");
+
+// The rows whose names have a given length, as bits: most members of a body match no row by length alone.
+constexpr std::array<uint64_t, kMaxKeyName + 1> RowsByLength() {
+  std::array<uint64_t, kMaxKeyName + 1> rows{};
+  for (size_t i = 0; i < kKeys.size(); ++i) rows[kKeys[i].name.size()] |= uint64_t{1} << i;
+  return rows;
+}
+static_assert(kKeyCount <= 64);
+constexpr auto kRowsByLength = RowsByLength();
+
+}  // namespace
+
+const KeySpec* FindKey(std::string_view name, bool& exact) {
+  if (name.size() > kMaxKeyName) return nullptr;
+  for (uint64_t rows = kRowsByLength[name.size()]; rows != 0; rows &= rows - 1) {
+    const KeySpec& spec = kKeys[static_cast<size_t>(__builtin_ctzll(rows))];
+    if ((spec.name.front() | 0x20) != (name.front() | 0x20)) continue;
+    exact = spec.name == name;
+    if (exact || conf::EqualsIgnoreCase(spec.name, name)) return &spec;
+  }
+  return nullptr;
+}
+
+}  // namespace router

@@ -1,0 +1,62 @@
+// How many tokens a request will take, before its engine reports them: ratios learnt per model from earlier
+// reports.
+//
+// One per model, process-wide, lock-free. Estimates serve reservations and load, and metering (marked as
+// estimated) where an engine reports nothing. All values are bounded, so that one absurd report cannot spoil
+// them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+namespace router {
+
+class TokenEstimate {
+ public:
+  static constexpr double kFirstTokensPerByte = 0.25;  // English prose: about 4 bytes per token
+  static constexpr double kFirstTokensPerEvent = 1;
+  static constexpr double kFirstOutput = 256;
+
+  // Tokens of a prompt, at least 1. `token_ids`: number of prompt tokens that are given as ids.
+  int64_t Prompt(uint64_t bytes, uint64_t token_ids = 0, uint32_t media_parts = 0) const;
+
+  // Expected tokens of one completion, at most its bound.
+  int64_t ExpectedOutput(std::optional<int64_t> bound) const;
+
+  // Statistics of the last few hundred completions, for estimates over many requests; ExpectedOutput follows
+  // the last twenty. `mean`: at most the bound. `written`: tokens that a completion has on average while it
+  // is being written, E[output^2] / (2 E[output]), at most half of the bound.
+  struct Completion {
+    double mean = 0;
+    double written = 0;
+  };
+  Completion MeanOutput(std::optional<int64_t> bound) const;
+
+  // Tokens of a prompt that an engine is expected to have cached, by the share of the last prompts' tokens
+  // that engines reported as cached.
+  int64_t Cached(int64_t prompt_tokens) const;
+
+  // Generated tokens, estimated from the number of relayed content events.
+  int64_t OutputOfEvents(uint64_t events) const;
+
+  // Reports of an engine at the end of a request.
+  void LearnPrompt(uint64_t bytes, int64_t prompt_tokens);
+  void LearnCached(int64_t prompt_tokens, int64_t cached_tokens);
+  void LearnOutput(int64_t completion_tokens, uint64_t events);  // events: 0 when not streamed
+
+  double tokens_per_byte() const { return tokens_per_byte_.load(std::memory_order_relaxed); }
+  double tokens_per_event() const { return tokens_per_event_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> tokens_per_byte_{kFirstTokensPerByte};
+  std::atomic<double> tokens_per_event_{kFirstTokensPerEvent};
+  std::atomic<double> output_{kFirstOutput};
+  std::atomic<double> mean_output_{kFirstOutput};
+  std::atomic<double> square_output_{kFirstOutput * kFirstOutput};
+  std::atomic<uint64_t> outputs_{0};
+  std::atomic<double> prompt_{0};  // mean tokens of a prompt
+  std::atomic<double> cached_{0};  // mean cached tokens of a prompt
+};
+
+}  // namespace router

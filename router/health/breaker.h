@@ -1,0 +1,91 @@
+// Circuit breaker: whether a replica may be sent requests, by the results of the last ones.
+//
+// Process-wide, one per replica, called from every shard. A closed breaker costs two relaxed loads; failures
+// and trials take a short lock. Transport errors and 5xx count against the replica. A 429, or a 503 with
+// Retry-After, makes it rest for as long as it asks. All other answers, clients' 4xx included, are neutral or
+// good.
+//
+//   closed ── too many failures ──▶ open ── open_for ──▶ half-open ── good trial ──▶ closed
+//                                    ▲                       └──────── bad trial ──▶ open, for twice as long
+#pragma once
+
+#include <absl/base/thread_annotations.h>
+#include <absl/synchronization/mutex.h>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "conf/time.h"
+
+namespace router {
+
+struct BreakerConfig {
+  uint32_t consecutive_failures = 5;
+  double failure_rate = 0.5;   // share of failures in a window that opens it…
+  uint32_t min_requests = 20;  // …if the window has at least so many requests
+  conf::Duration window = std::chrono::seconds(10);
+  conf::Duration open_for = std::chrono::seconds(5);  // doubles with every failed trial
+  conf::Duration max_open_for = std::chrono::seconds(60);
+  uint32_t trials = 1;                                    // good trials in a row until it closes
+  conf::Duration trial_for = std::chrono::seconds(60);    // a trial without a result is given up after this
+  conf::Duration default_rest = std::chrono::seconds(1);  // for a 429 without Retry-After
+  conf::Duration max_rest = std::chrono::seconds(60);
+};
+
+enum class Outcome : uint8_t { kGood, kBad, kNeutral };
+
+// What an answer's status says of the replica. A 503 with Retry-After is load, not a fault; 501 and 505 say
+// nothing.
+Outcome OutcomeOf(int status, bool has_retry_after);
+
+enum class Admission : uint8_t { kRefused, kAdmitted, kTrial };
+
+class Breaker {
+ public:
+  enum class Phase : uint8_t { kClosed, kOpen, kHalfOpen };
+
+  explicit Breaker(const BreakerConfig& config = {}) : config_(config) {}
+
+  // Applies changed settings; observations stay.
+  void Configure(const BreakerConfig& config);
+
+  // Whether Admit would let a request through. Claims nothing.
+  bool Allows(conf::TimePoint now) const;
+
+  // Claims the right to send one request; every kTrial must be followed by Report or Abandon.
+  Admission Admit(conf::TimePoint now);
+
+  // The result of an admitted request. Late results from before the breaker opened change nothing.
+  void Report(Outcome outcome, Admission admission, conf::TimePoint now);
+  void Abandon(Admission admission) { Report(Outcome::kNeutral, admission, {}); }
+
+  // The replica asked for a pause (429, 503). Capped; a later, shorter request does not shorten it.
+  void Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now);
+
+  Phase phase(conf::TimePoint now) const;
+
+  // When Allows may become true; not after `now` if it is already.
+  conf::TimePoint RetryAt(conf::TimePoint now) const;
+  bool IsResting(conf::TimePoint now) const;
+
+ private:
+  static int64_t Nanos(conf::TimePoint t) { return t.time_since_epoch().count(); }
+  void Open(conf::TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  std::atomic<bool> closed_{true};
+  std::atomic<int64_t> rest_until_{0};
+  std::atomic<int64_t> open_until_{0};
+  std::atomic<int64_t> trial_until_{0};  // 0: no trial is under way
+  std::atomic<uint32_t> consecutive_{0};
+  std::atomic<uint32_t> good_{0};  // in this window
+
+  absl::Mutex mutex_;
+  BreakerConfig config_ ABSL_GUARDED_BY(mutex_);
+  uint32_t good_trials_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t bad_ ABSL_GUARDED_BY(mutex_) = 0;
+  conf::TimePoint window_start_ ABSL_GUARDED_BY(mutex_){};
+  conf::Duration next_open_for_ ABSL_GUARDED_BY(mutex_){};
+};
+
+}  // namespace router

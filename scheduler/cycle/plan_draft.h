@@ -1,0 +1,71 @@
+// The plan that a cycle is making: the actions so far, and the trial in which all of them have happened.
+//
+// What the draft decides is charged and counted at once, so that each decision is judged by those before it.
+// Finish commits the trial. Inside the planner only; lives for one cycle.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "scheduler/cycle/planning_state.h"
+#include "scheduler/cycle/reservation.h"
+#include "scheduler/plan.h"
+#include "scheduler/rng.h"
+
+namespace scheduler {
+
+class PlanDraft {
+ public:
+  PlanDraft(PlanningState& state, conf::TimePoint now, Rng& rng);
+
+  PlanningState& state() { return s_; }
+  conf::TimePoint now() const { return now_; }
+  Rng& rng() { return rng_; }
+  Trial& trial() { return trial_; }
+
+  // The members stand in the trial already; a job that runs grows by them.
+  void Start(JobIndex job, std::vector<MemberAt> members, Reason why);
+  void Stop(JobIndex job, ActionKind kind, AfterStop after, conf::Duration grace, Reason why);
+  void Shrink(JobIndex job, std::vector<MemberAt> members, Reason why);
+  // In the trial the members stand at their old and their new places.
+  void Move(JobIndex job, const std::vector<MemberAt>& from, std::vector<MemberAt> to, Reason why);
+  // A job that waits leaves for good.
+  void Abandon(JobIndex job, Reason why);
+  void Waits(JobIndex job, Reason why);
+  conf::Duration GraceOf(const JobEntry& entry) const;
+
+  // When the running jobs are expected to end, in order. Good until the next change.
+  const std::vector<Release>& Releases();
+
+  // The members that the job lacks, placed and within the bounds of its queue; surplus members of an elastic
+  // job that exceed them are left out. When there are none, the trial and the random source are as before.
+  std::vector<MemberAt> PlaceMembers(JobIndex job, const NodeSet* keep_off);
+  // Takes surplus members out of `placed` and the trial until the job's queue admits the rest; false: it does
+  // not.
+  bool LeaveOutSurplus(JobIndex job, std::vector<MemberAt>& placed);
+  // Whether the job fits beside what runs, reservations left aside.
+  bool FitsUnreserved(JobIndex job);
+  // Whether the job would not fit even if all else ended; found out once for all jobs that ask alike.
+  bool IsImpossible(JobIndex job);
+
+  // Takes members out of the trial: the old places of the job's members that move, or of all jobs with those
+  // of jobs that stop.
+  void EvictLeaving(JobIndex job);
+  void EvictAllLeaving();
+
+  // Commits the trial.
+  Plan Finish(const std::vector<Reservation>& reservations);
+
+ private:
+  std::vector<Amount> AmountsOf(const std::vector<MemberAt>& members) const;
+
+  PlanningState& s_;
+  conf::TimePoint now_;
+  Rng& rng_;
+  Trial trial_;
+  Plan plan_;
+  std::vector<Release> releases_;
+  bool releases_known_ = false;
+};
+
+}  // namespace scheduler

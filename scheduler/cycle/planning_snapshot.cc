@@ -1,0 +1,109 @@
+#include "scheduler/cycle/planning_snapshot.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace scheduler {
+namespace {
+
+void RestoreJob(PlanningState& s, const JobState& job) {
+  const JobIndex index = s.Add(job.job);
+  JobEntry& entry = s.jobs[index];
+  entry.done = job.done;
+  entry.restarts = job.restarts;
+  entry.phase = job.phase;
+  if (job.phase == Phase::kPending) return s.Wait(index);
+  if (job.phase == Phase::kSuspended) {
+    s.suspended.emplace(entry.sequence, index);
+    return;
+  }
+  Trial trial(s.state);
+  const auto assign = [&](const MemberAt& member) {
+    trial.Assign({.job = index, .role = member.role, .rank = member.rank, .holding = member.holding});
+  };
+  for (const MemberAt& member : job.members) {
+    assign(member);
+    s.Charge(index, member.holding);
+  }
+  for (const MemberAt& member : job.leaving) assign(member);
+  trial.Commit();
+  s.Run(index, job.started);
+  entry.phase = job.phase;
+  entry.checkpointed = job.checkpointed;
+  entry.stops_at = job.stops_at;
+  entry.after_stop = job.after_stop;
+  entry.idle_since = job.idle_since;
+  entry.lost_members = job.lost_members;
+  entry.leaving = job.leaving;
+}
+
+}  // namespace
+
+void Restore(PlanningState& s, const Snapshot& snapshot) {
+  s.version = snapshot.version;
+  s.now = snapshot.as_of;
+  s.defragmented = snapshot.defragmented;
+  s.failed_for_good = snapshot.failed;
+  for (const std::string& tenant : snapshot.tenants) s.shapes.TenantNumber(tenant);
+  s.Learn(snapshot.demand);
+  s.queues.RestoreUsage(snapshot.usage, snapshot.as_of);
+  for (const JobState& job : snapshot.jobs) RestoreJob(s, job);
+  for (NodeId n = 0; n < snapshot.health.size(); ++n) {
+    const NodeHealth& health = snapshot.health[n];
+    s.SetBrokenDevices(n, health.broken_devices);
+    s.SetHealth(n, health.health);
+    if (!health.faults.empty()) s.faults[n] = health.faults;
+  }
+  s.UpdateCapacity();
+  for (const Reserved& reserved : snapshot.reserved) {
+    const JobIndex job = s.jobs.Find(reserved.job);
+    if (job == kNone) continue;
+    s.reservations.push_back({job, reserved.start, reserved.end, reserved.nodes, reserved.members});
+  }
+}
+
+Snapshot TakeSnapshot(const PlanningState& s) {
+  Snapshot snapshot;
+  snapshot.version = s.version;
+  snapshot.as_of = s.now;
+  snapshot.cluster = s.state.cluster();
+  snapshot.queues = s.queue_list;
+  snapshot.usage = s.queues.ExportUsage();
+  snapshot.failed = s.failed_for_good;
+  snapshot.defragmented = s.defragmented;
+  snapshot.tenants = s.shapes.tenants();
+  snapshot.demand = s.learner.state();
+  for (const Reservation& r : s.reservations) {
+    snapshot.reserved.push_back({s.jobs[r.job].job.id, r.start, r.end, r.nodes, r.members});
+  }
+  for (NodeId n = 0; n < snapshot.cluster.nodes.size(); ++n) {
+    NodeHealth health{.health = s.state.health(n), .broken_devices = 0, .faults = {}};
+    if (const auto at = s.broken_devices.find(n); at != s.broken_devices.end())
+      health.broken_devices = at->second;
+    if (const auto at = s.faults.find(n); at != s.faults.end()) health.faults = at->second;
+    snapshot.health.push_back(std::move(health));
+  }
+  std::vector<JobIndex> order;
+  for (JobIndex job = 0; job < s.jobs.bound(); ++job) {
+    if (s.jobs[job].alive) order.push_back(job);
+  }
+  std::ranges::sort(order, {}, [&](JobIndex job) { return s.jobs[job].sequence; });
+  for (const JobIndex job : order) {
+    const JobEntry& entry = s.jobs[job];
+    snapshot.jobs.push_back({.job = entry.job,
+                             .phase = entry.phase,
+                             .members = s.MembersOf(job),
+                             .started = entry.started,
+                             .checkpointed = entry.checkpointed,
+                             .stops_at = entry.stops_at,
+                             .after_stop = entry.after_stop,
+                             .idle_since = entry.idle_since,
+                             .lost_members = entry.lost_members,
+                             .leaving = entry.leaving,
+                             .done = entry.done,
+                             .restarts = entry.restarts});
+  }
+  return snapshot;
+}
+
+}  // namespace scheduler

@@ -1,0 +1,112 @@
+#include "scheduler/cycle/preemption.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace scheduler {
+
+bool Preemption::MayPreempt(JobIndex job) const {
+  if (!s_.policy.preemption.by_priority) return false;
+  const auto lowest = s_.running_by_priority.begin();
+  return lowest != s_.running_by_priority.end() && lowest->first < s_.jobs[job].job.priority;
+}
+
+bool Preemption::MayReclaim(JobIndex job) const {
+  if (!s_.policy.preemption.reclaim) return false;
+  const JobAccount& account = s_.accounts[job];
+  const Standing standing = s_.queues.standing(s_.queues.queue_of(account.account), account.ranked_by);
+  return standing.allocated < standing.deserved;
+}
+
+bool Preemption::StaysWithinDeserved(JobIndex job) const {
+  const JobAccount& account = s_.accounts[job];
+  const Standing standing = s_.queues.standing(s_.queues.queue_of(account.account), account.ranked_by);
+  int64_t more = 0;
+  for (const Amount& amount : account.minimum) more += amount.milli;
+  return standing.allocated + more <= standing.deserved;
+}
+
+// A job that stops is charged until it has stopped, but for the old places of members that moved.
+void Preemption::ChargeHeld(JobIndex job) {
+  for (const MemberId id : s_.state.of(job)) {
+    if (!s_.IsLeaving(s_.state.member(id))) s_.Charge(job, s_.state.member(id).holding);
+  }
+}
+
+void Preemption::ChargeStopping() {
+  for (const auto& [sequence, job] : s_.running) {
+    if (s_.jobs[job].phase == Phase::kStopping) ChargeHeld(job);
+  }
+}
+
+void Preemption::RefundStopping() {
+  for (const auto& [sequence, job] : s_.running) {
+    if (s_.jobs[job].phase != Phase::kStopping) continue;
+    for (const MemberId id : s_.state.of(job)) {
+      if (!s_.IsLeaving(s_.state.member(id))) s_.Refund(job, s_.state.member(id).holding);
+    }
+  }
+}
+
+bool Preemption::TryFor(JobIndex job) {
+  const bool by_priority = MayPreempt(job);
+  const bool reclaims = MayReclaim(job);
+  if (!by_priority && !reclaims) return false;
+
+  const JobEntry& entry = s_.jobs[job];
+  Trial& trial = draft_.trial();
+  const conf::TimePoint now = draft_.now();
+  const conf::TimePoint end = now + s_.ExpectedRun(job);
+  const auto place = [&](Trial& in) {
+    Rng unused = OwnRng(entry.job);
+    const NodeSet* const keep_off = book_.KeepOffToPreempt(entry, now, end);
+    return !s_.gangs.Place(in, s_.PlacerFor(entry), job, entry, keep_off, unused).placed.empty();
+  };
+  const Trial::Mark mark = trial.mark();
+  RefundStopping();
+  draft_.EvictAllLeaving();
+  book_.AssignNominations();
+  const Trial::Mark left = trial.mark();
+  const bool room_comes =
+      place(trial) && s_.queues.Admit(s_.accounts[job].account, s_.accounts[job].minimum).admitted();
+  const bool waits_for_it = room_comes && (by_priority || StaysWithinDeserved(job));
+  std::vector<Victim> victims;
+  bool reclaimed = false;
+  Rng draws = draft_.rng();
+  if (!room_comes) {
+    trial.Rollback(left);
+    const VictimSearchInput input{.trial = trial,
+                                  .jobs = s_.jobs,
+                                  .shapes = s_.shapes,
+                                  .tree = s_.queues,
+                                  .policy = s_.policy.preemption,
+                                  .now = now};
+    if (by_priority) victims = FindVictims(input, job, PreemptMode::kPriority, place, draws);
+    if (victims.empty() && reclaims) {
+      victims = FindVictims(input, job, PreemptMode::kReclaim, place, draws);
+      reclaimed = true;
+    }
+  }
+  const bool makes_room = waits_for_it || !victims.empty();
+  std::vector<MemberAt> members = s_.MembersOf(job);
+  // Jobs that stop hold what they have until their grace is over.
+  trial.Rollback(mark);
+  ChargeStopping();
+  if (!makes_room) return false;
+  draft_.rng() = draws;
+  for (Victim& victim : victims) StopVictim(job, victim, reclaimed);
+  book_.Nominate(job, std::move(members));
+  return true;
+}
+
+void Preemption::StopVictim(JobIndex preemptor, Victim& victim, bool reclaimed) {
+  Reason why{reclaimed ? "reclaimed" : "preempted",
+             fmt::format("makes room for {}: {}", s_.jobs[preemptor].job.id, victim.why.text)};
+  if (!victim.whole) return draft_.Shrink(victim.job, std::move(victim.members), std::move(why));
+  ChargeHeld(victim.job);  // FindVictims refunded it
+  draft_.Stop(victim.job, ActionKind::kPreempt, AfterStop::kWaits, draft_.GraceOf(s_.jobs[victim.job]),
+              std::move(why));
+}
+
+}  // namespace scheduler

@@ -1,0 +1,36 @@
+// Makes room for one job by stopping others: by priority, or to reclaim what the job's queue deserves.
+//
+// Victims hold their devices until their grace is over; the job is nominated for their places and starts
+// there then. Room that others were told to leave already is waited for, not asked for twice. Queues are
+// judged as they will stand when all that stops has stopped; otherwise each job of a queue would take for
+// itself what is due to all of them together. Inside the planner only; lives for one cycle.
+#pragma once
+
+#include "scheduler/cycle/plan_draft.h"
+#include "scheduler/cycle/reservation_book.h"
+#include "scheduler/cycle/victim_search.h"
+
+namespace scheduler {
+
+class Preemption {
+ public:
+  Preemption(PlanDraft& draft, ReservationBook& book) : draft_(draft), s_(draft.state()), book_(book) {}
+
+  // Whether room will come for the job, because of jobs that are told to stop now or were told before.
+  bool TryFor(JobIndex job);
+
+ private:
+  bool MayPreempt(JobIndex job) const;           // by priority
+  bool MayReclaim(JobIndex job) const;           // its queue is below what it deserves
+  bool StaysWithinDeserved(JobIndex job) const;  // its queue, with the job
+  void ChargeHeld(JobIndex job);
+  void ChargeStopping();
+  void RefundStopping();
+  void StopVictim(JobIndex preemptor, Victim& victim, bool reclaimed);
+
+  PlanDraft& draft_;
+  PlanningState& s_;
+  ReservationBook& book_;
+};
+
+}  // namespace scheduler

@@ -1,0 +1,82 @@
+// All nodes that a cycle keeps for jobs that wait: reservations by expected start, and nominations.
+//
+// A nomination holds exact places for a job for which others were told to leave. The job starts just there
+// when they have gone; no other job is placed on these nodes until then, and until the queue has been gone
+// through the nominated job is charged. A nomination that can no longer be met (a node failed, a bound of the
+// queue was lowered) is given up, and its job queues again.
+//
+// Under conservative backfill, the reservations of the last cycle are promises: a job keeps its own unless it
+// can start earlier. Inside the planner only; lives for one cycle.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "scheduler/cycle/plan_draft.h"
+#include "scheduler/cycle/reservation.h"
+
+namespace scheduler {
+
+class ReservationBook {
+ public:
+  explicit ReservationBook(PlanDraft& draft);
+
+  const std::vector<Reservation>& all() const { return reservations_.all(); }
+  bool empty() const { return reservations_.empty(); }
+  conf::TimePoint LastStartBefore(conf::TimePoint to) const { return reservations_.LastStartBefore(to); }
+
+  // Starts the nominated jobs whose places are free, keeps the nominations that can still be met, and gives
+  // up the others.
+  void KeepNominations();
+  void Nominate(JobIndex job, std::vector<MemberAt> members);
+  bool IsNominated(JobIndex job) const;
+  // In the trial, puts the nominated jobs on their places where these are free.
+  void AssignNominations();
+  void RefundNominations();
+
+  // Nodes that the job must keep off; null: none. Good until the next call of any of these.
+  // For a job that runs: other zones and nominations.
+  const NodeSet* KeepOffNominations(const JobEntry& entry);
+  // For a start that lasts over [from, to): reservations, too.
+  const NodeSet* KeepOff(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to);
+  // For a job that preempts: nominated places are taken in the trial already, the nodes around them are not
+  // closed.
+  const NodeSet* KeepOffToPreempt(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to);
+
+  // Places the job on the nodes that the last cycle reserved for it, if the time has nearly come and it fits
+  // there.
+  std::vector<MemberAt> PlaceOnReserved(JobIndex job, const NodeSet* keep_off);
+
+  // What the last cycle promised to the job; its promise is no longer counted among those to others.
+  std::optional<Reservation> TakePromise(JobIndex job);
+  // Counts the promises to others as reservations, until Truncate(the size that it gives).
+  size_t AddPromises();
+  void Truncate(size_t size) { reservations_.Truncate(size); }
+
+  // Makes a reservation for the job; false: it never fits beside those of others.
+  bool Reserve(JobIndex job, conf::TimePoint not_before, const std::optional<Reservation>& promise);
+
+ private:
+  void Add(Reservation nomination);
+  bool StartNominated(const Reservation& nomination);
+  bool Assign(const Reservation& nomination);  // all of it, or nothing
+  bool StillFits(const Reservation& promise);
+  bool IsLate(const Reservation& reservation) const;
+  std::optional<Reservation> Find(JobIndex job, conf::TimePoint not_before, const NodeSet* keep_off,
+                                  conf::TimePoint before);
+  std::optional<Reservation> FindAgain(JobIndex job, conf::TimePoint not_before);
+  NodeSet AllBut(const std::vector<NodeId>& nodes) const;
+
+  PlanDraft& draft_;
+  PlanningState& s_;
+  conf::TimePoint now_;
+  Reservations reservations_;
+  std::vector<Reservation> nominations_;  // of this cycle or before
+  std::vector<Reservation> promises_;     // whose jobs have not had their turn
+  std::vector<Reservation> last_;         // of the last cycle, without nominations
+  std::vector<Reservation> due_;          // of those, the ones about to begin
+  NodeSet kept_off_;                      // scratch: zone, nominations and reservations together
+};
+
+}  // namespace scheduler

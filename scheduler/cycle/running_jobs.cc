@@ -1,0 +1,168 @@
+#include "scheduler/cycle/running_jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "scheduler/cycle/defrag.h"
+
+namespace scheduler {
+namespace {
+
+// Inference replicas, which others could replace, and jobs that resume from a checkpoint.
+bool IsMovable(const JobEntry& entry) {
+  return entry.phase == Phase::kRunning && entry.job.preemptible && entry.leaving.empty() &&
+         !entry.lost_members &&
+         (entry.job.work == WorkClass::kInference || entry.job.checkpoint.interval > conf::Duration::zero());
+}
+
+void RepairGang(PlanDraft& draft, ReservationBook& book, JobIndex job) {
+  PlanningState& s = draft.state();
+  JobEntry& entry = s.jobs[job];
+  entry.lost_members = false;
+  if (entry.restarts > entry.job.restart_budget) {
+    s.failed_for_good.push_back(entry.job.id);
+    return draft.Stop(
+        job, ActionKind::kStop, AfterStop::kLeaves, conf::Duration::zero(),
+        {"restarts-used-up",
+         fmt::format("a fault stopped members, and its {} restarts are used up", entry.job.restart_budget)});
+  }
+  const auto wait_again = [&](std::string why) {
+    draft.Stop(job, ActionKind::kPreempt, AfterStop::kWaits, conf::Duration::zero(),
+               {"node-failed", std::move(why)});
+  };
+  if (!s.policy.faults.hot_swap || entry.members == 1) {
+    return wait_again("a fault stopped members; it starts again from its last checkpoint");
+  }
+  std::vector<MemberAt> placed = draft.PlaceMembers(job, book.KeepOffNominations(entry));
+  if (s.state.of(job).size() < MinMembers(entry.job)) {
+    return wait_again("a fault stopped members, and there is no room to replace them");
+  }
+  entry.started = draft.now();
+  entry.checkpointed = draft.now();
+  if (placed.empty()) return;
+  const size_t count = placed.size();
+  draft.Start(job, std::move(placed),
+              {"hot-swapped",
+               fmt::format("{} members replace those that a fault stopped; the others continue", count)});
+}
+
+void MoveOffDrainingNodes(PlanDraft& draft, ReservationBook& book, JobIndex job) {
+  PlanningState& s = draft.state();
+  const JobEntry& entry = s.jobs[job];
+  std::vector<MemberId> old;
+  for (const MemberId id : s.state.of(job)) {
+    if (s.state.health(s.state.member(id).holding.node) == Health::kDraining) old.push_back(id);
+  }
+  std::ranges::sort(
+      old, {}, [&](MemberId id) { return std::tuple(s.state.member(id).role, s.state.member(id).rank); });
+  // Out of the way, so that the gang is short of just these; then back, to be held until the move is done.
+  Trial& trial = draft.trial();
+  const Trial::Mark mark = trial.mark();
+  std::vector<Member> moved;
+  for (const MemberId id : old) {
+    moved.push_back(s.state.member(id));
+    trial.Evict(id);
+  }
+  Rng draws = draft.rng();
+  GangResult placed =
+      s.gangs.Place(trial, s.PlacerFor(entry), job, entry, book.KeepOffNominations(entry), draws);
+  if (placed.placed.size() != moved.size()) return trial.Rollback(mark);
+  draft.rng() = draws;
+  std::vector<MemberAt> from;
+  for (const Member& member : moved) {
+    trial.Assign(member);
+    from.push_back({member.role, member.rank, member.holding});
+  }
+  draft.Move(job, from, std::move(placed.placed),
+             {"draining", fmt::format("{} members run on nodes that drain", moved.size())});
+}
+
+}  // namespace
+
+void StopOverdueJobs(PlanDraft& draft) {
+  PlanningState& s = draft.state();
+  const conf::TimePoint now = draft.now();
+  for (const auto& [sequence, job] : s.running) {
+    const JobEntry& entry = s.jobs[job];
+    if (entry.phase != Phase::kRunning) continue;
+    if (entry.job.limit && entry.started + *entry.job.limit <= now) {
+      draft.Stop(
+          job, ActionKind::kStop, AfterStop::kLeaves, draft.GraceOf(entry),
+          {"over-limit", fmt::format("has run for its limit of {}", conf::FormatDuration(*entry.job.limit))});
+    } else if (entry.idle_since && entry.job.idle_timeout > conf::Duration::zero() &&
+               *entry.idle_since + entry.job.idle_timeout <= now) {
+      draft.Stop(
+          job, ActionKind::kSuspend, AfterStop::kSuspends, draft.GraceOf(entry),
+          {"idle", fmt::format("nobody has used it for {}", conf::FormatDuration(now - *entry.idle_since))});
+    }
+  }
+}
+
+void RepairGangs(PlanDraft& draft, ReservationBook& book) {
+  PlanningState& s = draft.state();
+  std::vector<JobIndex> broken;
+  for (const auto& [sequence, job] : s.running) {
+    const JobEntry& entry = s.jobs[job];
+    if (entry.phase == Phase::kRunning && entry.lost_members) broken.push_back(job);
+  }
+  for (const JobIndex job : broken) RepairGang(draft, book, job);
+}
+
+void GrowElasticJobs(PlanDraft& draft, const ReservationBook& book) {
+  if (!book.empty()) return;
+  PlanningState& s = draft.state();
+  std::vector<JobIndex> short_of_members;
+  for (const auto& [sequence, job] : s.running) {
+    const JobEntry& entry = s.jobs[job];
+    if (entry.phase == Phase::kRunning && entry.leaving.empty() && s.state.of(job).size() < entry.members) {
+      short_of_members.push_back(job);
+    }
+  }
+  for (const JobIndex job : short_of_members) {
+    std::vector<MemberAt> placed = draft.PlaceMembers(job, s.ZoneKeptOff(s.jobs[job]));
+    if (placed.empty()) continue;
+    const size_t count = placed.size();
+    draft.Start(job, std::move(placed),
+                {"grown", fmt::format("{} more members: no other job waits for the room", count)});
+  }
+}
+
+void LeaveDrainingNodes(PlanDraft& draft, ReservationBook& book) {
+  PlanningState& s = draft.state();
+  std::vector<JobIndex> leaving;
+  for (const auto& [sequence, job] : s.running) {
+    if (!IsMovable(s.jobs[job])) continue;
+    const auto drains = [&](MemberId id) {
+      return s.state.health(s.state.member(id).holding.node) == Health::kDraining;
+    };
+    if (std::ranges::any_of(s.state.of(job), drains)) leaving.push_back(job);
+  }
+  for (const JobIndex job : leaving) MoveOffDrainingNodes(draft, book, job);
+}
+
+void Defragment(PlanDraft& draft, ReservationBook& book) {
+  PlanningState& s = draft.state();
+  const DefragmentPolicy& policy = s.policy.defragment;
+  const conf::TimePoint now = draft.now();
+  if (!policy.enabled || now < s.defragmented + policy.every) return;
+  s.defragmented = now;
+  const auto movable = [&](const Member& member) {
+    const JobEntry& entry = s.jobs[member.job];
+    return IsMovable(entry) && entry.started < now &&
+           (entry.members == 1 || entry.job.work == WorkClass::kInference);
+  };
+  Defragmenter defragmenter(
+      s.jobs, policy, movable, [&](JobIndex job) -> Placer& { return s.PlacerFor(s.jobs[job]); },
+      [&](JobIndex job) { return book.KeepOffNominations(s.jobs[job]); });
+  for (const Relocation& move : defragmenter.Round(draft.trial(), draft.rng())) {
+    const Member& from = move.from;
+    draft.Move(move.job, {{from.role, from.rank, from.holding}}, {{from.role, from.rank, move.to}},
+               {"defragmented", fmt::format("node {} becomes free for jobs that need a whole node",
+                                            s.state.cluster().nodes[from.holding.node].name)});
+  }
+}
+
+}  // namespace scheduler

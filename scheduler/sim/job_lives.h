@@ -1,0 +1,106 @@
+// The jobs of a simulated world: how each arrives, waits, works, is stopped, loses work and ends.
+//
+// A job is named by its place in the trace. One thread; must not outlive the simulation.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "scheduler/plan.h"
+#include "scheduler/sim/simulation.h"
+
+namespace scheduler::sim {
+
+class JobLives {
+ public:
+  explicit JobLives(Simulation& simulation);
+
+  void Arrive(uint32_t job);
+  void Handle(const Event& event);  // of a job
+  void Apply(const Action& action);
+
+  // Jobs with members on the node; their accounts are settled.
+  std::vector<uint32_t> SettleOn(NodeId node);
+  // To a fault, which the planner knows of: work since the last checkpoint is lost, and the jobs that ran
+  // halt until the next plan.
+  void LoseMembers(const std::vector<uint32_t>& jobs);
+  // After a plan: jobs that lost members and that the plan neither stopped nor gave others go on with those
+  // that are left.
+  void ResumeHalted();
+  // At the end of the world: counts the jobs among the first `arrived` that are not over.
+  void CountUnfinished(uint32_t arrived);
+
+  uint32_t active() const { return active_; }  // jobs that hold devices
+  uint32_t over() const { return over_; }
+  bool all_over() const { return over_ + endless_ >= lives_.size(); }  // but for those without a run time
+
+ private:
+  enum class Stage : uint8_t {
+    kAhead,    // not yet submitted
+    kWaiting,  // for room, for other jobs or for its time
+    kRunning,
+    kHalted,    // lost members to a fault, until the next plan
+    kStopping,  // within its grace
+    kSuspended,
+    kOver,
+  };
+
+  struct Life {  // of one job
+    JobIndex index = kNone;
+    uint32_t epoch = 0;  // rises with every change that makes its events stale
+    uint32_t queue = 0;
+    uint32_t unmet = 0;  // jobs that must end before it
+    Stage stage = Stage::kAhead;
+    bool counted_waiting = false;
+    bool saves = false;  // kStopping: what is done will be kept
+    bool idle = false;
+    bool checkpoints = false;  // a periodic one is being saved, until `useful_from`
+    bool was_started = false;
+    conf::TimePoint due{};          // could have started from then on
+    conf::TimePoint settled{};      // its accounts are right up to then
+    conf::TimePoint useful_from{};  // loading, restoring or saving until then
+    conf::Duration done{};          // work, at full size
+    conf::Duration kept{};          // of it, what a fault does not lose
+    double rate = 1;
+    int64_t held_milli = 0;
+    double unsafe_h = 0;  // device-hours of work since the last checkpoint
+  };
+
+  void Settle(uint32_t job);
+  void Start(uint32_t job);                             // or goes on, with more members
+  void Interrupt(uint32_t job, conf::Duration length);  // no work is done for so long
+  void Schedule(uint32_t job);                          // its next events, by what it holds
+  void BeginStop(uint32_t job, conf::Duration grace);
+  void StopDone(uint32_t job);
+  void End(uint32_t job);
+  void Over(uint32_t job, bool well);
+  void BeginCheckpoint(uint32_t job);
+  void CheckpointDone(uint32_t job);
+  void Keep(uint32_t job);  // what is done is safe
+  void Lose(uint32_t job);  // back to the last checkpoint
+  void Move(uint32_t job);
+  void GoIdle(uint32_t job);
+  void ComeBack(uint32_t job);
+  void BecomeDue(uint32_t job);
+  void SetWaiting(uint32_t job, bool waits);
+  void UpdateHeld(uint32_t job);
+  void MeasurePlace(uint32_t job);
+  bool HasContract(uint32_t job) const;
+  conf::Duration RestoreTime(uint32_t job) const;
+  void PushOfJob(EventKind kind, uint32_t job, conf::TimePoint at);
+
+  Simulation& sim_;
+  std::vector<Life> lives_;
+  absl::flat_hash_map<std::string, uint32_t> by_id_;
+  std::vector<std::vector<uint32_t>> dependents_;  // empty where no job waits for another
+  std::vector<uint32_t> by_index_;                 // the planner's number of a job → ours
+  std::vector<uint32_t> halted_;
+  uint32_t active_ = 0;
+  uint32_t endless_ = 0;  // jobs without a run time
+  uint32_t over_ = 0;
+};
+
+}  // namespace scheduler::sim

@@ -1,0 +1,77 @@
+// A store in memory that answers at once, for tests of what is kept in it. What a test sets as `refuses` is
+// what every write ends with.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gateway/store/store.h"
+
+namespace tests {
+
+class MemoryStore final : public gateway::store::Store {
+ public:
+  gateway::net::Task<absl::StatusOr<std::optional<gateway::store::Object>>> Get(std::string kind,
+                                                                                std::string id) override {
+    const auto at = objects.find({kind, id});
+    co_return at == objects.end() ? std::nullopt : std::optional(at->second);
+  }
+
+  gateway::net::Task<absl::StatusOr<gateway::store::Listing>> List(std::string kind) override {
+    if (!lists.ok()) co_return lists;
+    gateway::store::Listing listing;
+    listing.number = number;
+    for (const auto& [key, object] : objects) {
+      if (key.first == kind) listing.objects.push_back(object);
+    }
+    co_return listing;
+  }
+
+  gateway::net::Task<absl::StatusOr<gateway::store::ChangeList>> Changes(std::string, uint64_t) override {
+    co_return absl::UnimplementedError("not in memory");
+  }
+
+  gateway::net::Task<absl::StatusOr<gateway::store::Committed>> Commit(
+      std::vector<gateway::store::Write> writes) override {
+    if (!refuses.ok()) co_return refuses;
+    if (absl::Status checked = CheckWrites(writes); !checked.ok()) co_return checked;
+    for (const gateway::store::Write& write : writes) {
+      const auto at = objects.find({write.kind, write.id});
+      if ((at == objects.end() ? 0 : at->second.version) != write.replaces)
+        co_return absl::AbortedError(write.kind + " " + write.id + " has another version");
+    }
+    const uint64_t first = number + 1;
+    for (gateway::store::Write& write : writes) {
+      ++number;
+      if (write.body) {
+        objects[{write.kind, write.id}] = {write.kind, write.id, number, *std::move(write.body)};
+      } else {
+        objects.erase({write.kind, write.id});
+      }
+    }
+    ++commits;
+    if (loses_answer) co_return absl::UnknownError("the answer was lost");
+    co_return gateway::store::Committed{.first = first, .last = number};
+  }
+
+  void Add(Listener&) override {}
+  void Remove(Listener&) override {}
+
+  size_t Count(const std::string& kind) const {
+    size_t count = 0;
+    for (const auto& [key, object] : objects) count += key.first == kind ? 1 : 0;
+    return count;
+  }
+
+  std::map<std::pair<std::string, std::string>, gateway::store::Object> objects;
+  uint64_t number = 0;
+  uint64_t commits = 0;
+  absl::Status refuses;
+  absl::Status lists;
+  bool loses_answer = false;  // what is written is written, and nobody hears of it
+};
+
+}  // namespace tests

@@ -1,0 +1,26 @@
+#include "conf/hex.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace conf {
+namespace {
+
+TEST(Hex, WritesLowerCaseAndReadsItBack) {
+  const std::array<uint8_t, 4> bytes = {0x00, 0x0f, 0xa0, 0xff};
+  EXPECT_EQ(Hex(bytes), "000fa0ff");
+  std::array<uint8_t, 4> read{};
+  EXPECT_TRUE(ParseHex("000fa0ff", read));
+  EXPECT_EQ(read, bytes);
+  EXPECT_EQ(Hex({}), "");
+}
+
+TEST(Hex, RefusesEveryOtherText) {
+  std::array<uint8_t, 2> read{};
+  for (const char* text : {"", "00", "000", "00000", "00FF", "0x00", "00g0", "00 0", "-100"})
+    EXPECT_FALSE(ParseHex(text, read)) << text;
+}
+
+}  // namespace
+}  // namespace conf

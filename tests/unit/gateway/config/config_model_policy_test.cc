@@ -1,0 +1,202 @@
+// Policy files with replicas, and the section that names them: what is read, what does not fit together, and
+// everything at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "gateway/config/model_policy.h"
+#include "tests/unit/gateway/config/config_fixture.h"
+
+namespace gateway::config {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::IsSupersetOf;
+
+constexpr std::string_view kHead = "model: small\nreplicas: {max: 4}\nscaling: {policy: demand}\n";
+constexpr std::string_view kReplica = "replica: {engine: vllm, command: [serve]}\n";
+
+std::string Policy(std::string_view more = "") {
+  return std::string(kHead) + std::string(kReplica) + std::string(more);
+}
+
+using Files = std::map<std::string, std::string>;
+
+constexpr std::string_view kModels =
+    "[{name: small}, {name: other, endpoints: [{url: http://h:1, engine: vllm}]}]";
+
+LoadResult Load(const Files& files, const std::string& scaling, std::string_view models = kModels,
+                const MachineProbe& probe = ProbeNothing) {
+  conf::Sources sources = FakeSources();
+  sources.file = [&files](const std::string& path) -> absl::StatusOr<std::string> {
+    const auto found = files.find(path);
+    if (found == files.end()) return absl::NotFoundError("cannot read \"" + path + "\"");
+    return found->second;
+  };
+  sources.folder = [&files](const std::string& path) -> absl::StatusOr<std::vector<std::string>> {
+    std::vector<std::string> names;
+    for (const auto& [name, text] : files) {
+      if (name.starts_with(path + "/")) names.push_back(name.substr(path.size() + 1));
+    }
+    return names;
+  };
+  return ParseConfig(With({{"models", std::string(models)}, {"scaling", scaling}}), "t.yaml", sources, probe);
+}
+
+std::vector<std::string> Texts(const std::vector<conf::Problem>& problems) {
+  std::vector<std::string> texts;
+  for (const conf::Problem& problem : problems) texts.push_back(conf::ToString(problem));
+  return texts;
+}
+
+std::vector<std::string> PolicyProblems(const std::string& text) {
+  return Texts(ReadModelPolicy(text, "p.yaml", FakeSources()).problems);
+}
+
+TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
+  const auto loaded = ReadModelPolicy(
+      std::string(kHead) +
+          "cold_start: {hold: 1m, heartbeat: 5s}\n"
+          "placement: {devices: [{kind: h100, count: 2}, {kind: ascend-910b}], cpu: 8, memory: 64GiB, "
+          "priority: critical, queue: prod, spread: leaf, may_preempt: [batch]}\n"
+          "idle: {standby: 1}\n"
+          "replica: {engine: sglang, command: [run, \"{port}\"], env: {A: b}, secret_env: {S: env:S}, "
+          "directory: /srv, model: up, preset: demo, ready: {path: /ready, timeout: 1m}, drain: 30s}\n",
+      "p.yaml", FakeSources());
+  ASSERT_THAT(Texts(loaded.problems), IsEmpty());
+  const ModelPolicy& policy = *loaded.value;
+  EXPECT_EQ(policy.scaling.heartbeat, std::chrono::seconds(5));
+  ASSERT_EQ(policy.placement.devices.size(), 2u);
+  EXPECT_EQ(policy.placement.devices[1].ask.count, 1u);
+  EXPECT_EQ(policy.placement.cpu_milli, 8000);
+  EXPECT_EQ(policy.placement.memory_mib, 64 * 1024);
+  EXPECT_EQ(policy.placement.priority, Rank::kCritical);
+  EXPECT_EQ(policy.placement.spread, Spread::kLeaf);
+  EXPECT_THAT(policy.placement.may_preempt, ElementsAre(Victim::kBatch));
+  EXPECT_EQ(policy.scaling.standby, 1u);
+  EXPECT_EQ(policy.replica->engine, Engine::kSglang);
+  EXPECT_THAT(policy.replica->command, ElementsAre("run", "{port}"));
+  EXPECT_EQ(policy.replica->secret_env.at("S").Reveal(), kSecret);
+  EXPECT_EQ(policy.replica->ready.timeout, std::chrono::minutes(1));
+  EXPECT_EQ(policy.replica->drain, std::chrono::seconds(30));
+}
+
+TEST(ModelPolicy, WhatItDoesNotKnowIsRefusedAndNotIgnored) {
+  for (const char* more : {"placement: {spread: rack}", "placement: {may_preempt: [inference]}",
+                           "placement: {affinity: leaf}", "idle: {stand_by: 1}"}) {
+    EXPECT_THAT(PolicyProblems(Policy(more)), ElementsAre(HasSubstr("unknown"))) << more;
+  }
+  EXPECT_THAT(PolicyProblems(Policy("idle: {standby: 50}")),
+              ElementsAre(HasSubstr("at most replicas.max, 4")));
+  EXPECT_THAT(PolicyProblems(Policy("idle: {standby: 0}")), ElementsAre(HasSubstr("/idle/standby")));
+}
+
+TEST(ModelPolicy, TellsAllThatIsWrongAtOnceAndNoSecret) {
+  const auto problems = PolicyProblems(
+      std::string(kHead) +
+      "placement: {devices: [{kind: h100, count: 0}], priority: urgent}\n"
+      "replica: {engine: openai, command: [], env: {\"1A\": b}, secret_env: {S: hunter2}, preset: llama, "
+      "ready: {path: health, timeout: 0s}, drain: 0s}\n");
+  EXPECT_THAT(problems,
+              IsSupersetOf({HasSubstr("/placement/devices/0/count"), HasSubstr("/placement/priority"),
+                            HasSubstr("/replica/engine"), HasSubstr("/replica/command"),
+                            HasSubstr("/replica/env"), HasSubstr("/replica/secret_env/S"),
+                            HasSubstr("/replica/preset"), HasSubstr("/replica/ready/path"),
+                            HasSubstr("/replica/ready/timeout"), HasSubstr("/replica/drain")}));
+  for (const std::string& problem : problems) EXPECT_THAT(problem, testing::Not(HasSubstr("hunter2")));
+}
+
+TEST(Scaling, TakesWhatTheMachineIsFoundToHaveItsPartitionsToo) {
+  using plugins::devices::Device;
+  const MachineProbe probe = []() -> absl::StatusOr<plugins::devices::MachineCluster> {
+    const Device whole{.kind = "a100", .memory_mib = 80 * 1024, .visible = "GPU-1"};
+    Device cut{.kind = "a100", .memory_mib = 80 * 1024, .visible = "GPU-2"};
+    cut.cut = true;
+    cut.instances = {{.profile = "1g.10gb", .start = 6, .visible = "MIG-1"}};
+    return plugins::devices::MakeMachineCluster({.name = "box", .cpu_milli = 8000, .memory_mib = 1 << 16},
+                                                {whole, cut});
+  };
+  const std::string policy =
+      Policy("placement: {devices: [{kind: a100-cut, profile: 1g.10gb}, {kind: a100}]}\n");
+  const LoadResult found = Load({{"p.yaml", policy}}, "{policies: p.yaml, cluster: probe}", kModels, probe);
+  ASSERT_THAT(Texts(found.problems), IsEmpty());
+  ASSERT_TRUE(found.config->scaling->probed);
+  EXPECT_EQ(found.config->scaling->nodes.nodes.size(), 2u);
+  EXPECT_EQ(found.config->scaling->probed->nodes[1].devices[0].instances[0].visible, "MIG-1");
+  EXPECT_EQ(found.config->scaling->Find("small")->placement.devices[0].ask.profile, "1g.10gb");
+  EXPECT_EQ(ToJson(*found.config)["scaling"]["cluster"], "probe");
+  EXPECT_THAT(
+      Texts(Load({{"p.yaml", Policy()}}, "{policies: p.yaml, cluster: probe}").problems),
+      ElementsAre(testing::AllOf(HasSubstr("/scaling/cluster"), HasSubstr("does not probe the machine"))));
+}
+
+TEST(Scaling, WithoutPoliciesThereAreJobsOnly) {
+  EXPECT_THAT(Texts(Load({}, "{cluster: [{kind: h100, count: 8}]}",
+                         "[{name: small, endpoints: [{url: http://h:1, engine: vllm}]}]")
+                        .problems),
+              IsEmpty());
+}
+
+TEST(Scaling, AModelNeedsEndpointsOrAPolicy) {
+  const LoadResult with = Load({{"p.yaml", Policy()}}, "{policies: p.yaml}");
+  EXPECT_THAT(Texts(with.problems), IsEmpty());
+  ASSERT_TRUE(with.config);
+  EXPECT_EQ(with.config->scaling->nodes.nodes.size(), 1u);
+  EXPECT_NE(with.config->scaling->Find("small"), nullptr);
+  EXPECT_EQ(with.config->scaling->Find("other"), nullptr);
+  EXPECT_THAT(Problems(With({{"models", "[{name: small}]"}})),
+              ElementsAre(AllOf(HasSubstr("/models/0/endpoints"), HasSubstr("is required"))));
+}
+
+TEST(Scaling, OneModelHasOneOwner) {
+  const std::string policy = Policy();
+  EXPECT_THAT(
+      Texts(
+          Load({{"d/a.yaml", policy}, {"d/b.yaml", policy}, {"d/notes.txt", ""}}, "{policies: d}").problems),
+      ElementsAre(AllOf(HasSubstr("d/b.yaml:/model"), HasSubstr("small already has the policy d/a.yaml"))));
+}
+
+TEST(Scaling, WhatDoesNotFitTogetherIsToldWithItsFile) {
+  const std::string of_nobody = "model: smal\nreplicas: {max: 1}\nscaling: {policy: demand}\n" +
+                                std::string("placement: {devices: [{kind: b200}], queue: nowhere}\n");
+  EXPECT_THAT(
+      Texts(Load({{"a.yaml", Policy()}, {"b.yaml", of_nobody}},
+                 "{policies: [a.yaml, b.yaml, c.yaml], cluster: [{kind: h100, count: 8}]}")
+                .problems),
+      IsSupersetOf({AllOf(HasSubstr("b.yaml:/model"), HasSubstr("did you mean \"small\"?")),
+                    AllOf(HasSubstr("b.yaml:/placement/devices/0/kind"), HasSubstr("expected one of h100")),
+                    AllOf(HasSubstr("b.yaml:/placement/queue"), HasSubstr("default")),
+                    AllOf(HasSubstr("b.yaml:/replica"), HasSubstr("is required")),
+                    AllOf(HasSubstr("t.yaml:/scaling/policies/2"), HasSubstr("c.yaml"))}));
+}
+
+TEST(Scaling, AWrongSectionIsRefused) {
+  const Files files = {{"p.yaml", Policy()}};
+  for (const auto& [section, where] : std::map<std::string, std::string>{
+           {"{policies: p.yaml, ports: 30000-20000}", "/scaling/ports"},
+           {"{policies: p.yaml, ports: 80-90}", "/scaling/ports"},
+           {"{policies: p.yaml, launcher: kubernetes}", "/scaling/launcher"},
+           {"{policies: p.yaml, on_exit: leave}", "/scaling/on_exit"},
+           {"{policies: p.yaml, cluster: [{kind: a}, {kind: a}]}", "/scaling/cluster"},
+           {"{policies: p.yaml, cluster: {kind: a}}", "/scaling/cluster"},
+           {"{policies: []}", "/scaling/policies"}}) {
+    EXPECT_THAT(Texts(Load(files, section).problems), testing::Contains(HasSubstr(where))) << section;
+  }
+}
+
+TEST(Scaling, ThePolicyIsPartOfTheHash) {
+  const auto hash = [](const std::string& policy) {
+    const Files files = {{"p.yaml", policy}};
+    return Hash(*Load(files, "{policies: p.yaml}").config);
+  };
+  EXPECT_EQ(hash(Policy()), hash(Policy()));
+  EXPECT_NE(hash(Policy()), hash(Policy("slo: {ttft: 1s}\n")));
+}
+
+}  // namespace
+}  // namespace gateway::config

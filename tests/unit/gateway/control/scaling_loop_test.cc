@@ -1,0 +1,490 @@
+// The control loop with a launcher that does what a test says: what is done, in which order, and what comes
+// of launchers that refuse, replicas that die or never answer, and a process that begins where another ended.
+#include "gateway/control/scaling_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <list>
+#include <set>
+
+#include "tests/support/http_peer.h"
+#include "tests/support/loop_test.h"
+#include "tests/support/memory_store.h"
+#include "tests/unit/gateway/config/config_fixture.h"
+
+namespace gateway::control {
+namespace {
+
+using plugins::launchers::RunSpec;
+using plugins::launchers::RunState;
+using plugins::launchers::RunStatus;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using tests::Eventually;
+using tests::TestLoop;
+
+// What is there outlives it: a machine.
+struct FakeMachine {
+  tests::MemoryStore store;
+  std::list<RunStatus> runs;
+  std::vector<std::string> calls;
+  std::vector<RunSpec> specs;
+  uint16_t port = 0;  // of every run
+  absl::Status start = absl::OkStatus();
+  absl::Status list = absl::OkStatus();
+  bool dies = false;  // at once
+  // A cluster that others use too, of these nodes; empty: it is none.
+  plugins::launchers::SharedCluster shared;
+  std::set<std::string> silent;  // of them
+  int asked = 0;                 // nodes
+
+  // What a ledger has of devices; asked on other threads, one after the other.
+  std::vector<ledger::DeviceRecord> metered;
+  std::atomic<bool> meter_works = true;
+
+  double DeviceSeconds() const {
+    int64_t us = 0;
+    for (const ledger::DeviceRecord& record : metered) us += record.device_us;
+    return static_cast<double>(us) * 1e-6;
+  }
+};
+
+class FakeMeter final : public MeterLedger {
+ public:
+  explicit FakeMeter(FakeMachine& machine) : machine_(machine) {}
+
+  absl::StatusOr<std::vector<ledger::LastHeld>> Last() override {
+    std::vector<ledger::LastHeld> last;
+    if (machine_.metered.empty()) return last;
+    const ledger::DeviceRecord& record = machine_.metered.back();
+    last.push_back({.model = record.model,
+                    .job = record.job,
+                    .device = record.device,
+                    .from_us = record.from_us,
+                    .until_us = record.until_us,
+                    .held_us = record.held_us,
+                    .device_us = record.held_us});
+    return last;
+  }
+  absl::StatusOr<std::vector<ledger::Served>> TakeServed() override { return std::vector<ledger::Served>(); }
+  absl::StatusOr<std::vector<ledger::Served>> ServedBefore(conf::TimePoint) override { return TakeServed(); }
+  absl::Status Append(std::vector<ledger::DeviceRecord> records) override {
+    if (!machine_.meter_works) return absl::UnavailableError("disk full");
+    for (ledger::DeviceRecord& record : records) machine_.metered.push_back(std::move(record));
+    return absl::OkStatus();
+  }
+
+ private:
+  FakeMachine& machine_;
+};
+
+class FakeLauncher final : public plugins::launchers::Launcher {
+ public:
+  explicit FakeLauncher(FakeMachine& machine) : machine_(machine) {}
+
+  std::string_view name() const override { return "fake"; }
+  net::Task<absl::Status> Start(RunSpec spec) override {
+    machine_.calls.push_back("start " + spec.id);
+    if (!machine_.start.ok()) co_return machine_.start;
+    RunStatus run{.id = spec.id, .owner = spec.owner, .state = RunState::kRunning, .host = "127.0.0.1"};
+    run.port = machine_.port;
+    if (machine_.dies) {
+      run.state = RunState::kEnded;
+      run.exit_code = 3;
+    }
+    machine_.runs.push_back(run);
+    machine_.specs.push_back(std::move(spec));
+    co_return absl::OkStatus();
+  }
+  net::Task<absl::Status> Stop(std::string id, conf::Duration) override {
+    machine_.calls.push_back("stop " + id);
+    for (RunStatus& run : machine_.runs) {
+      if (run.id == id) run.state = RunState::kEnded;
+    }
+    co_return absl::OkStatus();
+  }
+  net::Task<absl::Status> Signal(std::string, int) override { co_return absl::OkStatus(); }
+  net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override {
+    if (!machine_.list.ok()) co_return machine_.list;
+    co_return std::vector<RunStatus>(machine_.runs.begin(), machine_.runs.end());
+  }
+  net::Task<absl::Status> Forget(std::string id) override {
+    machine_.calls.push_back("forget " + id);
+    std::erase_if(machine_.runs, [&](const RunStatus& run) { return run.id == id; });
+    co_return absl::OkStatus();
+  }
+  const plugins::launchers::SharedCluster* shared() const override {
+    return machine_.shared.nodes.empty() ? nullptr : &machine_.shared;
+  }
+  net::Task<absl::Status> AskNode(std::string node) override {
+    ++machine_.asked;
+    if (machine_.silent.contains(node)) co_return absl::UnavailableError("refused");
+    co_return absl::OkStatus();
+  }
+  net::Task<void> Close() override { co_return; }
+
+ private:
+  FakeMachine& machine_;
+};
+
+constexpr std::string_view kTwoNodes =
+    "devices: [{name: h100, memory: 80GiB}]\n"
+    "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 4}]\n"
+    "nodes: [{name: \"node{1..2}\", type: server}]\n";
+
+// One process: a runtime, a ledger that is a list, and the loop.
+class Gateway {
+ public:
+  Gateway(net::Loop& loop, FakeMachine& machine, const std::string& policy, int devices = 4) {
+    conf::Sources sources = FakeSources();
+    sources.file = [policy](const std::string& path) {
+      return absl::StatusOr<std::string>(path == "nodes.yaml" ? std::string(kTwoNodes) : policy);
+    };
+    const std::string cluster =
+        machine.shared.nodes.empty() ? fmt::format("[{{kind: h100, count: {}}}]", devices) : "nodes.yaml";
+    LoadResult loaded =
+        ParseConfig(With({{"models", "[{name: chat-small}]"},
+                          {"tenants", "[{name: search, models: [chat-small]}]"},
+                          {"scaling", fmt::format("{{policies: p.yaml, cluster: {}}}", cluster)}}),
+                    "t.yaml", sources);
+    for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << conf::ToString(problem);
+    const config::Scaling scaling = *loaded.config->scaling;
+    runtime_ = *Runtime::Build(*std::move(loaded.config), learned(), net::Now());
+    metrics_.Bind(runtime_->names());
+    Surroundings around;
+    around.runtime = [this] { return runtime_; };
+    around.shards = [this] { return std::vector<const ShardMetrics*>{&metrics_}; };
+    around.record = [this](ledger::Event event) -> net::Task<absl::Status> {
+      if (!ledger_status.ok()) co_return ledger_status;
+      events.push_back(event.action);
+      details.push_back(event.detail);
+      co_return absl::OkStatus();
+    };
+    around.publish = [this](const Launched& launched) {
+      served = launched.empty() ? 0 : launched.at("chat-small").size();
+      runtime_ = *runtime_->With(launched, learned());
+      metrics_.Bind(runtime_->names());
+    };
+    around.replicas = &replicas_;
+    around.scaling_hints = &scaling_hints_;
+    around.meter = [&machine] { return std::make_unique<FakeMeter>(machine); };
+    around.charge = [this](std::span<const ledger::DeviceRecord> records) { charged += records.size(); };
+    around.devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
+    around.store = &machine.store;
+    control = std::make_unique<ScalingLoop>(loop, std::make_unique<FakeLauncher>(machine), scaling,
+                                            std::move(around));
+    control->Start();
+  }
+
+  Learned learned() { return {limits_, replicas_, estimates_, queues_, scaling_hints_}; }
+  ModelStatus model() const { return control->status(net::Now()).models.at(0); }
+  std::vector<ReplicaStatus> replicas() const { return control->status(net::Now()).replicas; }
+  size_t Count(ReplicaState state) const { return model().replicas[static_cast<size_t>(state)]; }
+  std::string why_none() { return scaling_hints_.Get("chat-small")->why_none(); }
+  std::string trouble() const { return model().trouble; }
+
+  std::vector<std::string> events;
+  std::vector<std::string> details;
+  absl::Status ledger_status;
+  size_t served = 0;
+  size_t charged = 0;  // records of devices
+
+ private:
+  router::limits::LimitTree limits_;
+  router::ReplicaStates replicas_;
+  TokenEstimates estimates_;
+  ModelQueues queues_;
+  ScalingHintsByModel scaling_hints_;
+  ShardMetrics metrics_;
+  std::shared_ptr<const Runtime> runtime_;
+
+ public:
+  std::unique_ptr<ScalingLoop> control;
+};
+
+std::string Policy(const std::string& replicas, const std::string& more = "", uint32_t count = 1) {
+  return fmt::format(
+      "model: chat-small\nreplicas: {}\nscaling: {{policy: schedule}}\n"
+      "placement: {{devices: [{{kind: h100, count: {}}}]}}\n"
+      "replica: {{engine: vllm, command: [serve, --port, \"{{port}}\"]{}}}\n",
+      replicas, count, more);
+}
+
+// What every run of the machine answers with.
+tests::HttpPeer& AnswersOn(FakeMachine& machine, TestLoop& loop) {
+  auto& engine = loop.Make<tests::HttpPeer>();
+  engine.Listen();
+  machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+  return engine;
+}
+
+TEST(ScalingLoop, StartsWhatThePolicyWantsAndRecordsItBeforeItIsDone) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    const std::string policy = Policy("{min: 2, max: 2}", ", env: {A: b}, secret_env: {S: env:S}");
+    Gateway gateway(loop, machine, policy);
+    gateway.ledger_status = absl::UnavailableError("disk full");
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.Count(ReplicaState::kLaunching) == 2; }));
+    EXPECT_THAT(machine.calls, IsEmpty()) << "nothing is done that the ledger does not have";
+    gateway.ledger_status = absl::OkStatus();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 2; }));
+    EXPECT_THAT(gateway.events, testing::UnorderedElementsAre("replica.launch", "replica.launch",
+                                                              "replica.ready", "replica.ready"));
+    EXPECT_THAT(gateway.details[0], HasSubstr("2 wanted, 0 there: replicas.min"));
+    EXPECT_THAT(gateway.details[0], HasSubstr("\"node\":\"local\""));
+    EXPECT_EQ(machine.specs.size(), 2u);
+    EXPECT_NE(machine.specs[0].grant.devices, machine.specs[1].grant.devices);
+    EXPECT_EQ(machine.specs[0].env.size(), 2u);
+    EXPECT_EQ(machine.specs[0].env[1].second, kSecret);
+    EXPECT_TRUE(machine.specs[0].serves);
+    EXPECT_EQ(machine.store.Count("workload"), 2u);
+    co_await gateway.control->Close(false);
+    EXPECT_THAT(machine.runs, IsEmpty());
+    EXPECT_EQ(machine.store.Count("workload"), 0u);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, WhatRunsIsTakenOverAfterAKillAndNeverDoubled) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    Gateway before(loop, machine, Policy("{min: 2, max: 2}", "", 2));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 2; }));
+    co_await before.control->Close(true);
+    EXPECT_EQ(machine.runs.size(), 2u);
+    // Two that nobody knows of, one that is no concern of its, and one that has died meanwhile.
+    machine.runs.push_back(
+        {.id = "r-chat-small-lost", .state = RunState::kRunning, .host = "127.0.0.1", .port = 1});
+    machine.runs.push_back({.id = "j-train-3-1-0", .state = RunState::kRunning});
+    machine.runs.push_back({.id = "job-7", .state = RunState::kRunning});
+    machine.runs.front().state = RunState::kEnded;
+    const std::string survivor = std::next(machine.runs.begin())->id;
+    machine.calls.clear();
+
+    Gateway after(loop, machine, Policy("{min: 2, max: 2}", "", 2));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.served == 2 && machine.runs.size() == 3; }));
+    EXPECT_EQ(std::ranges::count(machine.calls, "start " + survivor), 0);
+    EXPECT_EQ(std::ranges::count(machine.calls, "stop r-chat-small-lost"), 1);
+    EXPECT_EQ(std::ranges::count(machine.calls, "stop j-train-3-1-0"), 1);
+    EXPECT_EQ(std::ranges::count(after.events, "job.stop"), 1);
+    EXPECT_EQ(std::ranges::count(machine.calls, "stop job-7"), 0) << "it is neither a replica nor a job's";
+    EXPECT_EQ(machine.specs.size(), 3u) << "one was started, for the one that had died";
+    EXPECT_EQ(std::ranges::count(after.events, "replica.adopt"), 1);
+    for (const ReplicaStatus& replica : after.replicas()) EXPECT_EQ(replica.adopted, replica.run == survivor);
+    co_await after.control->Close(true);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, WhatDevicesAReplicaHeldIsWrittenDownBeforeTheyAreGivenBackAndGoesOnOverARestart) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    const conf::TimePoint begun = net::Now();
+    Gateway before(loop, machine, Policy("{min: 1, max: 1}", "", 2));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 1; }));
+    co_await before.control->Close(true);
+    EXPECT_FALSE(machine.metered.empty()) << "up to its end";
+    EXPECT_EQ(before.charged, machine.metered.size());
+
+    Gateway after(loop, machine, Policy("{min: 0, max: 1}", "", 2));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.served == 1; }));
+    machine.meter_works = false;
+    machine.runs.front().state = RunState::kEnded;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.Count(ReplicaState::kStopping) == 1; }));
+    EXPECT_FALSE(co_await Eventually(
+        loop, [&] { return after.replicas().empty(); }, milliseconds(300)))
+        << "its devices are nobody else's before that is on disk";
+    EXPECT_FALSE(std::ranges::any_of(machine.calls, [](const auto& c) { return c.starts_with("forget "); }));
+    machine.meter_works = true;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.replicas().empty(); }));
+    const double held = machine.DeviceSeconds();
+    EXPECT_GT(held, 0.6) << "two devices";
+    EXPECT_LE(held, 2 * conf::ToSeconds(net::Now() - begun));
+    for (size_t i = 1; i < machine.metered.size(); ++i)
+      EXPECT_EQ(machine.metered[i].from_us, machine.metered[i - 1].until_us)
+          << "nothing twice, nothing left out";
+    co_await after.control->Close(true);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, AReplicaThatDiesIsStartedAgainAfterAPauseAndTheReasonIsTold) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    machine.dies = true;
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.model().failures >= 2; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.trouble().starts_with("2 "); }));
+    EXPECT_THAT(gateway.trouble(), HasSubstr("starts in a row have failed: it exited with 3"));
+    EXPECT_EQ(gateway.why_none(), gateway.trouble());
+    EXPECT_LE(machine.specs.size(), 3u) << "not as fast as it can";
+    EXPECT_TRUE(gateway.model().next_start);
+    co_await gateway.control->Close(false);
+    EXPECT_THAT(machine.runs, IsEmpty());
+  });
+}
+
+TEST(ScalingLoop, AReplicaThatNeverAnswersIsGivenUp) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.status = [] { return 503; };
+    engine.Listen();
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}", ", ready: {path: /ready, timeout: 300ms}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] {  // a start that took all the time was not probed yet
+      return gateway.trouble().find("not ready within 300ms: /ready answers 503") != std::string::npos;
+    })) << gateway.trouble();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.runs.empty(); }));
+    EXPECT_EQ(gateway.served, 0u);
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, ALauncherThatRefusesIsAskedAgainOrNot) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    machine.start = absl::UnavailableError("no port is free");
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.calls.size() == 2; }));
+    EXPECT_EQ(machine.calls[0], machine.calls[1]) << "the same one again";
+    EXPECT_EQ(gateway.model().failures, 0u);
+    machine.start = absl::InvalidArgumentError("serve: no such program");
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return !gateway.trouble().empty(); }));
+    EXPECT_THAT(gateway.trouble(), HasSubstr("serve: no such program"));
+    co_await gateway.control->Close(false);
+  });
+}
+
+void MakeTwoNodes(FakeMachine& machine) {
+  machine.shared.version = 1;
+  for (const char* name : {"node1", "node2"})
+    machine.shared.nodes.push_back({.name = name, .kind = "h100", .devices = 4});
+}
+
+TEST(ScalingLoop, NothingIsStartedOnANodeThatDoesNotAnswerAndItsReasonIsTold) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.Listen();
+    FakeMachine machine;
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    MakeTwoNodes(machine);
+    machine.silent = {"node1"};
+    // Each takes all of a node.
+    Gateway gateway(loop, machine, Policy("{min: 2, max: 2}", "", 4));
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return gateway.served == 1 && gateway.Count(ReplicaState::kWaiting) == 1; }));
+    EXPECT_EQ(machine.specs.size(), 1u);
+    EXPECT_EQ(machine.specs[0].grant.node, "node2");
+    EXPECT_EQ(std::ranges::count(gateway.events, "node.suspect"), 1);
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      return gateway.why_none().find("node1 takes nothing new: refused.") != std::string::npos;
+    })) << gateway.why_none();
+    const Status status = gateway.control->status(net::Now());
+    EXPECT_EQ(status.nodes.size(), 1u);
+    EXPECT_EQ(status.nodes[0].why, "refused");
+    EXPECT_EQ(status.suspicions, 1u);
+    EXPECT_EQ(gateway.model().failures, 0u) << "no fault of the model";
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, WhatTheManagerSaysIsSilentIsReplacedAndNotEndedAndCountsAgainLater) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    auto& engine = loop.Make<tests::HttpPeer>();
+    engine.Listen();
+    FakeMachine machine;
+    machine.port = static_cast<uint16_t>(std::stoi(engine.url("/").port));
+    MakeTwoNodes(machine);
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}", "", 4));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    const std::string first = machine.specs[0].id;
+    plugins::launchers::SharedNode& node =
+        machine.shared.nodes[machine.specs[0].grant.node == "node1" ? 0 : 1];
+    node.health = scheduler::Health::kSuspect;
+    node.why = "Slurm says idle NOT_RESPONDING";
+    ++machine.shared.version;
+    EXPECT_FALSE(co_await Eventually(
+        loop, [&] { return machine.specs.size() > 1; }, milliseconds(500)))
+        << "it answers, and the node may be back in a moment";
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 2; }, milliseconds(20'000)));
+    EXPECT_NE(machine.specs[1].grant.node, node.name);
+    EXPECT_EQ(std::ranges::count(machine.calls, "stop " + first), 0) << "it serves beside the other";
+    node.health = scheduler::Health::kHealthy;
+    ++machine.shared.version;
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return machine.runs.size() == 1; }, milliseconds(20'000)))
+        << "one more than is wanted";
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, AnEndThatComesBeforeItIsKnownWhatRunsEndsWhatThereIs) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    Gateway before(loop, machine, Policy("{min: 2, max: 2}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 2; }));
+    co_await before.control->Close(true);
+    machine.runs.push_back({.id = "r-chat-small-lost", .state = RunState::kRunning, .host = "127.0.0.1"});
+    EXPECT_EQ(machine.runs.size(), 3u);
+
+    Gateway kept(loop, machine, Policy("{min: 2, max: 2}"));
+    co_await kept.control->Close(true);
+    EXPECT_EQ(machine.runs.size(), 3u) << "as it was told";
+
+    machine.list = absl::UnavailableError("away");
+    Gateway after(loop, machine, Policy("{min: 2, max: 2}"));
+    EXPECT_FALSE(after.control->status(net::Now()).begun);
+    net::Sleep sleep(loop.watchdog);
+    loop.tasks.Spawn([](FakeMachine& there, net::Sleep& pause) -> net::Task<void> {
+      co_await pause.For(milliseconds(300));
+      there.list = absl::OkStatus();
+    }(machine, sleep));
+    co_await after.control->Close(false);
+    EXPECT_THAT(machine.runs, IsEmpty()) << "also what nobody knew of";
+    EXPECT_EQ(machine.specs.size(), 2u) << "nothing was started any more";
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, NothingIsStartedWhileTheStoreDoesNotSayWhatWasAndTheReasonIsTold) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    machine.store.lists = absl::DataLossError("state.db: the file is damaged");
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(
+        co_await Eventually(loop, [&] { return !gateway.control->status(net::Now()).trouble.empty(); }));
+    EXPECT_THAT(gateway.control->status(net::Now()).trouble, HasSubstr("state.db: the file is damaged"));
+    EXPECT_THAT(machine.calls, IsEmpty());
+    machine.store.lists = absl::OkStatus();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, WhatAsksForMoreThanTheClusterWaitsWithItsReason) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}", "", 8));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return !gateway.why_none().empty(); }));
+    EXPECT_EQ(gateway.Count(ReplicaState::kWaiting), 1u);
+    EXPECT_EQ(gateway.replicas()[0].why, gateway.why_none());
+    EXPECT_THAT(machine.calls, IsEmpty());
+    co_await gateway.control->Close(false);
+  });
+}
+
+}  // namespace
+}  // namespace gateway::control

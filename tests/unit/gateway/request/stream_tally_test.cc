@@ -1,0 +1,76 @@
+#include "gateway/request/stream_tally.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gateway {
+namespace {
+
+constexpr const char* kBegin = R"(data: {"id":"c","choices":[{"index":0,"delta":{"content":"a"},)";
+
+std::string Event(const std::string& rest) {
+  return kBegin + rest + "\n\n";
+}
+
+// What a client gets of `events` that did not ask for usage.
+std::string Passed(StreamTally& tally, std::string events) {
+  events.resize(tally.Pass(events.data(), events.size()));
+  return events;
+}
+
+TEST(StreamTally, RemovesUsageAnywhereAndKeepsTheRest) {
+  const std::string hidden = Event(R"("finish_reason":null}]})");
+  for (const char* rest :
+       {R"("finish_reason":null}],"usage":null})", R"("finish_reason":null}], "usage": null})",
+        R"("finish_reason":null}],"usage":{"prompt_tokens":3,"completion_tokens":1}})"}) {
+    StreamTally tally(router::Api::kChatCompletions, true);
+    std::string passed = Passed(tally, Event(rest));
+    EXPECT_EQ(passed, hidden) << rest;
+    EXPECT_EQ(tally.events(), 1u);
+    StreamTally open(router::Api::kChatCompletions, false);
+    EXPECT_EQ(Passed(open, Event(rest)), Event(rest));
+  }
+}
+
+TEST(StreamTally, UsageInsideATextIsText) {
+  for (const char* rest : {R"("text":"\"usage\":null}"}]})", R"("text":",\"usage\":null}"}]})"}) {
+    StreamTally tally(router::Api::kChatCompletions, true);
+    EXPECT_EQ(Passed(tally, Event(rest)), Event(rest));
+  }
+}
+
+TEST(StreamTally, AnEventOfSeveralLinesIsChangedAsOne) {
+  StreamTally tally(router::Api::kChatCompletions, true);
+  const std::string events = "data: {\"choices\":[1]\ndata: ,\"usage\":null}\n\n";
+  const std::string passed = Passed(tally, events);
+  EXPECT_EQ(passed.find("usage"), std::string::npos) << passed;
+  EXPECT_TRUE(passed.ends_with("}\n\n")) << passed;
+}
+
+TEST(StreamTally, AnEventWithUsageAloneIsRemovedAndCounted) {
+  StreamTally tally(router::Api::kChatCompletions, true);
+  const std::string text = Event(R"("finish_reason":null}],"usage":null})");
+  const std::string last = Event(R"("finish_reason":"length"}],"usage":null})");
+  const std::string passed =
+      Passed(tally, text + last +
+                        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\n" +
+                        "data: [DONE]\n\n");
+  EXPECT_EQ(passed, Event(R"("finish_reason":null}]})") + Event(R"("finish_reason":"length"}]})") +
+                        "data: [DONE]\n\n");
+  ASSERT_TRUE(tally.usage());
+  EXPECT_EQ(tally.usage()->input, 4u);
+  EXPECT_EQ(tally.usage()->output, 2u);
+  EXPECT_EQ(tally.finish(), api::Finish::kLength);
+  EXPECT_TRUE(tally.finished());
+  EXPECT_EQ(tally.events(), 3u);
+}
+
+TEST(StreamTally, SeesTheFinishOfOneChoiceOfSeveral) {
+  StreamTally tally(router::Api::kChatCompletions, true);
+  Passed(tally, Event(R"("finish_reason":"stop"},{"finish_reason":null}],"usage":null})"));
+  EXPECT_EQ(tally.finish(), api::Finish::kDone);
+}
+
+}  // namespace
+}  // namespace gateway

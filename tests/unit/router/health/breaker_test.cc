@@ -1,0 +1,167 @@
+#include "router/health/breaker.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace router {
+namespace {
+
+using namespace std::chrono_literals;
+using conf::TimePoint;
+using Phase = Breaker::Phase;
+
+constexpr TimePoint kStart{1'000'000s};
+
+void FailUntilOpen(Breaker& breaker, TimePoint now) {
+  for (int i = 0; i < 5; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, now);
+  ASSERT_EQ(breaker.phase(now), Phase::kOpen);
+}
+
+TEST(Breaker, JudgesAnswersByStatus) {
+  struct Case {
+    int status;
+    bool retry_after;
+    Outcome outcome;
+  };
+  for (const Case& c :
+       {Case{200, false, Outcome::kGood}, Case{302, false, Outcome::kGood},
+        Case{400, false, Outcome::kNeutral}, Case{401, false, Outcome::kNeutral},
+        Case{404, false, Outcome::kNeutral}, Case{429, true, Outcome::kNeutral},
+        Case{500, false, Outcome::kBad}, Case{501, false, Outcome::kNeutral}, Case{502, false, Outcome::kBad},
+        Case{503, true, Outcome::kNeutral}, Case{503, false, Outcome::kBad}, Case{504, false, Outcome::kBad},
+        Case{529, false, Outcome::kNeutral}}) {
+    EXPECT_EQ(OutcomeOf(c.status, c.retry_after), c.outcome) << c.status;
+  }
+}
+
+TEST(Breaker, ClientErrorsNeverOpenIt) {
+  Breaker breaker;
+  for (int i = 0; i < 1000; ++i) breaker.Report(OutcomeOf(400 + i % 30, false), Admission::kAdmitted, kStart);
+  EXPECT_EQ(breaker.Admit(kStart), Admission::kAdmitted);
+}
+
+TEST(Breaker, OpensOnConsecutiveFailures) {
+  Breaker breaker;
+  for (int i = 0; i < 4; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart);
+  breaker.Report(Outcome::kGood, Admission::kAdmitted, kStart);
+  for (int i = 0; i < 4; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart);
+  EXPECT_TRUE(breaker.Allows(kStart));
+  breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart);
+  EXPECT_FALSE(breaker.Allows(kStart));
+  EXPECT_EQ(breaker.Admit(kStart), Admission::kRefused);
+  EXPECT_EQ(breaker.RetryAt(kStart), kStart + 5s);
+}
+
+TEST(Breaker, OpensOnARateOfFailuresWithinTheWindowOnly) {
+  for (const auto& [pause, open] : {std::pair(100ms, true), std::pair(11s + 0ms, false)}) {
+    Breaker breaker;
+    TimePoint now = kStart;
+    for (int i = 0; i < 15; ++i) {
+      breaker.Report(Outcome::kBad, Admission::kAdmitted, now);
+      breaker.Report(Outcome::kGood, Admission::kAdmitted, now);
+      now += pause;
+    }
+    EXPECT_EQ(!breaker.Allows(now), open);
+  }
+}
+
+TEST(Breaker, LetsOneTrialThroughAtATime) {
+  Breaker breaker;
+  FailUntilOpen(breaker, kStart);
+  const TimePoint later = kStart + 5s;
+  EXPECT_EQ(breaker.phase(later), Phase::kHalfOpen);
+  EXPECT_EQ(breaker.Admit(later), Admission::kTrial);
+  EXPECT_EQ(breaker.Admit(later), Admission::kRefused);
+  EXPECT_EQ(breaker.RetryAt(later), later + 1s);
+  breaker.Abandon(Admission::kTrial);
+  EXPECT_EQ(breaker.Admit(later), Admission::kTrial);
+  breaker.Report(Outcome::kGood, Admission::kTrial, later);
+  EXPECT_EQ(breaker.phase(later), Phase::kClosed);
+  EXPECT_EQ(breaker.Admit(later), Admission::kAdmitted);
+}
+
+TEST(Breaker, ASilentTrialIsGivenUp) {
+  Breaker breaker;
+  FailUntilOpen(breaker, kStart);
+  EXPECT_EQ(breaker.Admit(kStart + 5s), Admission::kTrial);
+  EXPECT_EQ(breaker.Admit(kStart + 64s), Admission::kRefused);
+  EXPECT_EQ(breaker.Admit(kStart + 65s), Admission::kTrial);
+}
+
+TEST(Breaker, BacksOffExponentiallyUpToItsCap) {
+  Breaker breaker;
+  TimePoint now = kStart;
+  FailUntilOpen(breaker, now);
+  for (const conf::Duration expected : std::vector<conf::Duration>{5s, 10s, 20s, 40s, 60s, 60s}) {
+    EXPECT_EQ(breaker.RetryAt(now) - now, expected);
+    now = breaker.RetryAt(now);
+    ASSERT_EQ(breaker.Admit(now), Admission::kTrial);
+    breaker.Report(Outcome::kBad, Admission::kTrial, now);
+  }
+  now = breaker.RetryAt(now);
+  ASSERT_EQ(breaker.Admit(now), Admission::kTrial);
+  breaker.Report(Outcome::kGood, Admission::kTrial, now);
+  FailUntilOpen(breaker, now);
+  EXPECT_EQ(breaker.RetryAt(now) - now, 5s);
+}
+
+TEST(Breaker, LateResultsOfOldRequestsChangeNothingWhileOpen) {
+  Breaker breaker;
+  FailUntilOpen(breaker, kStart);
+  for (int i = 0; i < 100; ++i) breaker.Report(Outcome::kGood, Admission::kAdmitted, kStart);
+  EXPECT_EQ(breaker.phase(kStart), Phase::kOpen);
+  for (int i = 0; i < 100; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart + 4s);
+  EXPECT_EQ(breaker.RetryAt(kStart), kStart + 5s);
+}
+
+TEST(Breaker, RestsAsLongAsAskedAndNoLongerThanItsCap) {
+  Breaker breaker;
+  breaker.Rest(3s, kStart);
+  breaker.Rest(1s, kStart);
+  EXPECT_FALSE(breaker.Allows(kStart + 2999ms));
+  EXPECT_TRUE(breaker.IsResting(kStart));
+  EXPECT_TRUE(breaker.Allows(kStart + 3s));
+  EXPECT_EQ(breaker.phase(kStart), Phase::kClosed);
+  breaker.Rest(24h, kStart + 10s);
+  EXPECT_EQ(breaker.RetryAt(kStart + 10s), kStart + 70s);
+  Breaker unsaid;
+  unsaid.Rest(std::nullopt, kStart);
+  EXPECT_EQ(unsaid.RetryAt(kStart), kStart + 1s);
+}
+
+TEST(Breaker, SeveralTrialsMustSucceedWhenSoConfigured) {
+  Breaker breaker({.trials = 2});
+  FailUntilOpen(breaker, kStart);
+  const TimePoint later = kStart + 5s;
+  ASSERT_EQ(breaker.Admit(later), Admission::kTrial);
+  breaker.Report(Outcome::kGood, Admission::kTrial, later);
+  EXPECT_EQ(breaker.phase(later), Phase::kHalfOpen);
+  ASSERT_EQ(breaker.Admit(later), Admission::kTrial);
+  breaker.Report(Outcome::kGood, Admission::kTrial, later);
+  EXPECT_EQ(breaker.phase(later), Phase::kClosed);
+}
+
+TEST(Breaker, OnlyOneShardGetsTheTrial) {
+  for (int round = 0; round < 50; ++round) {
+    Breaker breaker;
+    FailUntilOpen(breaker, kStart);
+    std::atomic<int> trials{0};
+    std::vector<std::thread> shards;
+    for (int i = 0; i < 4; ++i) {
+      shards.emplace_back([&] {
+        for (int n = 0; n < 100; ++n) {
+          breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart + 5s);
+          breaker.Report(Outcome::kGood, Admission::kAdmitted, kStart + 5s);
+          if (breaker.Admit(kStart + 5s) == Admission::kTrial) ++trials;
+        }
+      });
+    }
+    for (std::thread& shard : shards) shard.join();
+    EXPECT_EQ(trials, 1);
+  }
+}
+
+}  // namespace
+}  // namespace router
