@@ -97,7 +97,8 @@ std::vector<DeviceRecord> DeviceMeter::Next(std::span<const HeldDevices> holding
     int64_t end = 0;
     for (const HeldDevices* holding : group) {
       from = std::min(from, FromOf(*holding));
-      end = std::max(end, end_of(*holding));
+      const bool known = holding->until || !holding->alive;
+      end = std::max(end, known ? end_of(*holding) : std::min(now, Millis(*holding->alive)));
     }
     const auto weights = weights_.find(key);
     const Weights* served = weights == weights_.end() ? nullptr : &weights->second;

@@ -36,6 +36,9 @@ struct HeldDevices {
   int64_t milli = 0;                       // thousandths of devices
   conf::TimePoint since{};                 // it holds them
   std::optional<conf::TimePoint> until{};  // it held them: nothing of it runs any more
+  // It was last seen to hold them; later than that nothing is counted of it while its end is not known.
+  // Absent: it holds them now.
+  std::optional<conf::TimePoint> alive{};
 };
 
 // Which of a model's replicas, or of jobs, are meant.

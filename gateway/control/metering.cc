@@ -13,6 +13,8 @@ namespace {
 
 constexpr conf::Duration kTellRetry = std::chrono::seconds(1);
 constexpr conf::Duration kMinute = std::chrono::minutes(1);
+// After a whole minute: by then it is known who was there at its end.
+constexpr conf::Duration kHindsight = std::chrono::seconds(3);
 constexpr size_t kMaxWaiting = 4096;
 constexpr size_t kRecordsAtOnce = 2000;
 
@@ -35,10 +37,10 @@ Metering::Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
 
 net::Task<void> Metering::Run() {
   while (!closed_) {
-    const bool counted = co_await Count({}, DeviceMeter::MinuteOf(net::Now()));
+    const bool counted = co_await Count({}, DeviceMeter::MinuteOf(net::Now() - kHindsight));
     if (closed_) break;
     if (counted) {
-      co_await pause_.Until(DeviceMeter::MinuteOf(net::Now()) + kMinute);
+      co_await pause_.Until(DeviceMeter::MinuteOf(net::Now() - kHindsight) + kMinute + kHindsight);
     } else {
       co_await pause_.For(kTellRetry);
     }

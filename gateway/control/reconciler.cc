@@ -101,6 +101,7 @@ void Reconciler::See(Workload& workload, Member& member, const RunStatus& run) {
   member.missing.reset();
   member.log = run.log;
   if (run.started) member.began = run.started;
+  if (run.alive) member.alive = run.alive;
   if (!workload.holds() || member.ended) return;
   member.started |= !workload.busy;  // what a start that was not answered has brought about
   member.running = run.state == RunState::kRunning;

@@ -101,6 +101,7 @@ struct Member {
   std::string host{};  // where it listens, if it serves
   uint16_t port = 0;
   std::optional<conf::TimePoint> began{};  // it held its devices from then
+  std::optional<conf::TimePoint> alive{};  // and then; its end may not be known yet
   std::optional<conf::TimePoint> gone{};   // until then
 
   bool ended_well() const { return ended && exit_code == 0; }

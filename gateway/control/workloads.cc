@@ -337,7 +337,10 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
     std::map<std::string, int64_t> milli;
     std::optional<conf::TimePoint> began;
     std::optional<conf::TimePoint> gone;
+    std::optional<conf::TimePoint> alive;
     for (const Member& member : workload.members) {
+      const std::optional<conf::TimePoint>& seen = member.gone ? member.gone : member.alive;
+      if (seen) alive = std::max(alive.value_or(*seen), *seen);
       if (member.began) began = std::min(began.value_or(*member.began), *member.began);
       if (member.gone) gone = std::max(gone.value_or(*member.gone), *member.gone);
       if (member.at.holding.node >= cluster.nodes.size()) continue;
@@ -352,6 +355,7 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
       holding.milli = sum;
       holding.since = since <= now ? since : no_later;
       holding.until = gone;
+      holding.alive = alive;
       if (workload.kind == Kind::kJob) {
         holding.job = workload.id;
         holding.tenant = workload.file().job.tenant;

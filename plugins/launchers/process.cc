@@ -85,6 +85,7 @@ struct ProcessLauncher::Run {
   RunRecord record;
   RunState state = RunState::kStarting;
   conf::TimePoint since{};
+  conf::TimePoint alive{};   // last seen
   std::string unreadable{};  // why its record cannot be relied on: the launcher does not overwrite it
   bool orphan = false;
   ProcessHandle leader{};  // the wrapper; of a run without one, its first process
@@ -193,7 +194,8 @@ void ProcessLauncher::AdoptOne(const std::string& id, std::optional<FoundWrapper
     run.record.start_ticks = wrapper->start_ticks;
     leader = std::move(wrapper->process);
   }
-  if (!leader) return AdoptEnded(run);
+  // One that nobody has waited for yet is no more.
+  if (!leader || leader->ended()) return AdoptEnded(run);
   TakeLeader(run, std::move(*leader));
   if (run.state == RunState::kStopping) {
     run.ending = true;
@@ -383,7 +385,12 @@ Task<absl::Status> ProcessLauncher::Signal(std::string id, int signal) {
 Task<absl::StatusOr<std::vector<RunStatus>>> ProcessLauncher::List() {
   std::vector<RunStatus> all;
   all.reserve(runs_.size());
-  for (const auto& [id, run] : runs_) all.push_back(StatusOf(*run));
+  const conf::TimePoint now = gateway::net::Now();
+  for (const auto& [id, run] : runs_) {
+    // The end of a leader may not have been heard of yet.
+    if (!run->leader_ended && !(run->leader && run->leader.ended())) run->alive = now;
+    all.push_back(StatusOf(*run));
+  }
   co_return all;
 }
 
@@ -439,6 +446,8 @@ RunStatus ProcessLauncher::StatusOf(const Run& run) const {
           .log = run.folder.log(),
           .started = record.started,
           .ended = run.state == RunState::kEnded ? record.ended : std::nullopt,
+          .alive =
+              run.state == RunState::kEnded ? std::nullopt : std::optional(std::max(run.alive, record.since)),
           .witness = record.witness,
           .grant = record.grant,
           .orphan = run.orphan};

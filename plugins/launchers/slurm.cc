@@ -359,7 +359,11 @@ Task<absl::StatusOr<std::vector<RunStatus>>> SlurmLauncher::List() {
     if (absl::Status status = co_await Refresh(); !status.ok()) co_return status;
   }
   std::vector<RunStatus> all = runs_.List();
-  for (RunStatus& status : all) status.log = LogOf(status.id);
+  for (RunStatus& status : all) {
+    status.log = LogOf(status.id);
+    if (status.started && status.state != RunState::kEnded)
+      status.alive = std::max(jobs_at_, *status.started);
+  }
   co_return all;
 }
 

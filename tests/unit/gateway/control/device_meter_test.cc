@@ -68,6 +68,22 @@ TEST_F(DeviceMeterTest, WhatNobodyUsedIsNobodys) {
   EXPECT_THAT(Count({Replica("r-1", 2000, seconds(10))}, seconds(60)), IsEmpty()) << "once";
 }
 
+TEST_F(DeviceMeterTest, WhatMayHaveEndedCountsUntilItWasLastSeenAndItsEndIsExact) {
+  Begin(seconds(0));
+  HeldDevices job = OfJob("train-1", 1000, seconds(10));
+  job.alive = At(seconds(50));
+  EXPECT_THAT(Said(Count({job}, seconds(60))), ElementsAre("acme/research train-1 h100 10+40=40"));
+  EXPECT_THAT(Count({job}, seconds(61)), IsEmpty()) << "it has not been seen since";
+  job.until = At(milliseconds(51'500));
+  EXPECT_THAT(Said(Count({job}, seconds(120))), ElementsAre("acme/research train-1 h100 50+1.5=1.5"));
+  // Another replica that was seen earlier goes on until the end of the one that is counted to its end.
+  HeldDevices gone = Replica("r-1", 1000, seconds(100));
+  gone.until = At(seconds(110));
+  HeldDevices goes_on = Replica("r-2", 1000, seconds(100));
+  goes_on.alive = At(seconds(109));
+  EXPECT_EQ(Sum(Count({gone, goes_on}, seconds(115), {.model = "chat"})), 20'000'000);
+}
+
 TEST_F(DeviceMeterTest, WhatHasEndedCountsUntilItsEndHoweverLateThatIsSeen) {
   Begin(seconds(0));
   HeldDevices ended = OfJob("train-1", 1000, seconds(10));

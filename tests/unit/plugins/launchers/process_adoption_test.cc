@@ -65,6 +65,47 @@ class ProcessAdoption : public LauncherTest {
   }
 };
 
+TEST_F(ProcessAdoption, ARunThatEndedWhileNoGatewayLookedIsNeverSaidToRun) {
+  StartAndLeave(Script("a", "while [ ! -e " + dir_ / "end" + " ]; do sleep 0.01; done; exit 4"));
+  std::ofstream(dir_ / "end") << "now";
+  // Its wrapper stays a zombie: nobody waits for it.
+  const auto deadline = std::chrono::steady_clock::now() + seconds(20);
+  while (!Result("a").end && std::chrono::steady_clock::now() < deadline) usleep(1000);
+  const RunResult result = Result("a");
+  ASSERT_TRUE(result.end);
+  const std::optional<gateway::net::ProcessHandle> wrapper =
+      gateway::net::ProcessHandle::Open(Wrapper("a"), Record("a").start_ticks);
+  ASSERT_TRUE(wrapper) << "it was waited for";
+  while (!wrapper->ended()) {
+  }
+  With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
+    const RunStatus found = co_await StatusOf(launcher, "a");
+    EXPECT_EQ(found.state, RunState::kEnded);
+    EXPECT_EQ(found.exit_code, 4);
+    EXPECT_EQ(found.witness, Witness::kWrapper);
+    EXPECT_EQ(found.ended, result.end->ended);
+    EXPECT_FALSE(found.alive);
+  });
+}
+
+TEST_F(ProcessAdoption, ARunIsSaidToBeAliveAsLongAsItIs) {
+  With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    co_await MustStart(launcher, Sleeper("a"));
+    const conf::TimePoint before = gateway::net::Now();
+    const RunStatus runs = co_await StatusOf(launcher, "a");
+    EXPECT_TRUE(runs.alive && *runs.alive >= before);
+    const auto wrapper = gateway::net::ProcessHandle::Open(Wrapper("a"), Record("a").start_ticks);
+    kill(Wrapper("a"), SIGKILL);
+    while (!wrapper->ended()) {
+    }
+    const conf::TimePoint after = gateway::net::Now();
+    const RunStatus unheard = co_await StatusOf(launcher, "a");
+    EXPECT_NE(unheard.state, RunState::kEnded);
+    EXPECT_TRUE(unheard.alive && *unheard.alive <= after);
+    EXPECT_EQ((co_await Until(loop, launcher, "a", RunState::kEnded)).state, RunState::kEnded);
+  });
+}
+
 TEST_F(ProcessAdoption, ARunIsFoundAgainWithItsPortAndItsEnd) {
   RunSpec spec = Script("a", "trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done");
   spec.serves = true;
