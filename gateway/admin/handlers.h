@@ -38,6 +38,8 @@ net::Task<Answer> CancelJob(const Operations& operations, const Call& call);
 net::Task<Answer> SuspendJob(const Operations& operations, const Call& call);
 net::Task<Answer> ResumeJob(const Operations& operations, const Call& call);
 Answer ListNodes(const Operations& operations, const Call& call);
+net::Task<Answer> CordonNode(const Operations& operations, const Call& call);
+net::Task<Answer> UncordonNode(const Operations& operations, const Call& call);
 Answer ListJobQueues(const Operations& operations, const Call& call);
 
 Answer ShowConfig(const Operations& operations, const Call& call);

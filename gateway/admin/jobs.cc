@@ -8,6 +8,7 @@
 #include "conf/text.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/control/cordons.h"
 #include "gateway/control/grant.h"
 #include "gateway/control/jobs/jobs.h"
 
@@ -230,47 +231,127 @@ net::Task<Answer> ResumeJob(const Operations& operations, const Call& call) {
   return Change(operations, call, &Jobs::Resume);
 }
 
+namespace {
+
+// What is said of nodes and devices beside the planner's own books.
+struct Sayings {
+  explicit Sayings(const control::Status& status) {
+    for (const control::NodeStatus& doubt : status.nodes) nodes[doubt.node] = doubt.why;
+    for (const plugins::launchers::DeviceFault& fault : status.faults)
+      devices[{fault.node, fault.device}] = fault.why;
+    for (const control::Cordon& cordon : status.cordons) {
+      const std::string why = control::WhyOf(cordon);
+      if (cordon.device) {
+        cordoned_devices[{cordon.node, *cordon.device}] = why;
+      } else {
+        cordoned_nodes[cordon.node] = why;
+      }
+    }
+  }
+
+  // An operator's word, and what else is said.
+  template <class Key>
+  static std::string Why(const std::map<Key, std::string>& cordoned, const std::map<Key, std::string>& said,
+                         const Key& key) {
+    const auto by = cordoned.find(key);
+    const auto also = said.find(key);
+    if (by == cordoned.end()) return also == said.end() ? std::string() : also->second;
+    return also == said.end() ? by->second : fmt::format("{}; {}", by->second, also->second);
+  }
+
+  using Device = std::pair<std::string, size_t>;
+  std::map<std::string, std::string> nodes, cordoned_nodes;
+  std::map<Device, std::string> devices, cordoned_devices;
+};
+
+ordered_json ShowNode(const scheduler::Planner& planner, scheduler::NodeId id, const Sayings& sayings) {
+  const scheduler::ClusterState& state = planner.state();
+  const scheduler::Cluster& cluster = state.cluster();
+  const scheduler::NodeType& type = cluster.type_of(id);
+  const scheduler::NodeState& node = state.node(id);
+  const std::string& name = cluster.nodes[id].name;
+  std::vector<std::vector<std::string>> holders(type.devices);
+  for (const scheduler::MemberId member : state.on(id)) {
+    const scheduler::Member& held = state.member(member);
+    for (size_t d = 0; d < holders.size(); ++d) {
+      if ((held.holding.devices >> d & 1) != 0 && holders[d].size() < kShownHolders)
+        holders[d].push_back(planner.jobs()[held.job].job.id);
+    }
+  }
+  ordered_json devices = ordered_json::array();
+  for (size_t d = 0; d < holders.size(); ++d) {
+    std::ranges::sort(holders[d]);
+    const Sayings::Device device(name, d);
+    const bool cordoned = sayings.cordoned_devices.contains(device);
+    const bool faulty = sayings.devices.contains(device);
+    devices.push_back(
+        {{"device", d},
+         {"healthy", node.device[d].healthy || (cordoned && !faulty)},
+         {"cordoned", cordoned},
+         {"reason", TextOrNull(Sayings::Why(sayings.cordoned_devices, sayings.devices, device))},
+         {"free", InDevices(FreeMilliOf(node.device[d], state.view_of(id)))},
+         {"held_by", holders[d]}});
+  }
+  const bool cordoned = sayings.cordoned_nodes.contains(name);
+  return {{"name", name},
+          {"health", cordoned ? std::string_view("cordoned") : Name(state.health(id))},
+          {"health_reason", TextOrNull(Sayings::Why(sayings.cordoned_nodes, sayings.nodes, name))},
+          {"kind", TextOrNull(type.devices > 0 ? cluster.kinds[type.kind].name : "")},
+          {"devices", type.devices},
+          {"free", InDevices(FreeMilli(node, state.view_of(id)))},
+          {"each", std::move(devices)}};
+}
+
+net::Task<Answer> ChangeCordon(const Operations& operations, const Call& call,
+                               net::Task<absl::Status> (control::Cordons::*change)(control::Cordon)) {
+  if (operations.cordons() == nullptr) co_return NotThere(call);
+  control::Cordon cordon{
+      .node = call.item, .reason = call.Text("reason"), .by = call.actor, .since = call.now};
+  if (const auto device = call.body.find("device"); device != call.body.end()) {
+    const auto place = device->get<uint64_t>();
+    if (place >= scheduler::kMaxDevices) {
+      co_return Refuse(api::Code::kInvalidValue,
+                       std::vector<FieldProblem>{{"device", fmt::format("{} is no place of a device: 0 to {}",
+                                                                        place, scheduler::kMaxDevices - 1)}},
+                       call.request_id);
+    }
+    cordon.device = static_cast<uint8_t>(place);
+  }
+  const absl::Status changed = co_await (operations.cordons()->*change)(std::move(cordon));
+  if (!changed.ok()) co_return Refuse(changed, call.request_id);
+  const scheduler::Planner& planner = *operations.planner();
+  const auto& nodes = planner.state().cluster().nodes;
+  const auto node = std::ranges::find(nodes, call.item, &scheduler::Node::name);
+  if (node == nodes.end()) {  // one that was lifted, of a node that the cluster does not have any more
+    co_return Json({{"name", call.item},
+                    {"health", "gone"},
+                    {"health_reason", nullptr},
+                    {"kind", nullptr},
+                    {"devices", 0},
+                    {"free", 0},
+                    {"each", ordered_json::array()}});
+  }
+  co_return Json(
+      ShowNode(planner, static_cast<scheduler::NodeId>(node - nodes.begin()), Sayings(operations.scaling())));
+}
+
+}  // namespace
+
+net::Task<Answer> CordonNode(const Operations& operations, const Call& call) {
+  return ChangeCordon(operations, call, &control::Cordons::Set);
+}
+net::Task<Answer> UncordonNode(const Operations& operations, const Call& call) {
+  return ChangeCordon(operations, call, &control::Cordons::Lift);
+}
+
 Answer ListNodes(const Operations& operations, const Call& call) {
   const scheduler::Planner* const planner = operations.planner();
   if (planner == nullptr) return NotThere(call);
-  const scheduler::ClusterState& state = planner->state();
-  const scheduler::Cluster& cluster = state.cluster();
-  const control::Status status = operations.scaling();
-  std::map<std::string, std::string> doubts;
-  for (const control::NodeStatus& doubt : status.nodes) doubts[doubt.node] = doubt.why;
-  std::map<std::pair<std::string, size_t>, std::string> faults;
-  for (const plugins::launchers::DeviceFault& fault : status.faults)
-    faults[{fault.node, fault.device}] = fault.why;
+  const Sayings sayings(operations.scaling());
   std::vector<ordered_json> all;
-  all.reserve(cluster.nodes.size());
-  for (scheduler::NodeId id = 0; id < cluster.nodes.size(); ++id) {
-    const scheduler::NodeType& type = cluster.type_of(id);
-    const scheduler::NodeState& node = state.node(id);
-    std::vector<std::vector<std::string>> holders(type.devices);
-    for (const scheduler::MemberId member : state.on(id)) {
-      const scheduler::Member& held = state.member(member);
-      for (size_t d = 0; d < holders.size(); ++d) {
-        if ((held.holding.devices >> d & 1) != 0 && holders[d].size() < kShownHolders)
-          holders[d].push_back(planner->jobs()[held.job].job.id);
-      }
-    }
-    ordered_json devices = ordered_json::array();
-    for (size_t d = 0; d < holders.size(); ++d) {
-      std::ranges::sort(holders[d]);
-      devices.push_back({{"device", d},
-                         {"healthy", node.device[d].healthy},
-                         {"reason", TextOrNull(faults[{cluster.nodes[id].name, d}])},
-                         {"free", InDevices(FreeMilliOf(node.device[d], state.view_of(id)))},
-                         {"held_by", holders[d]}});
-    }
-    all.push_back({{"name", cluster.nodes[id].name},
-                   {"health", Name(state.health(id))},
-                   {"health_reason", TextOrNull(doubts[cluster.nodes[id].name])},
-                   {"kind", TextOrNull(type.devices > 0 ? cluster.kinds[type.kind].name : "")},
-                   {"devices", type.devices},
-                   {"free", InDevices(FreeMilli(node, state.view_of(id)))},
-                   {"each", std::move(devices)}});
-  }
+  const size_t nodes = planner->state().cluster().nodes.size();
+  all.reserve(nodes);
+  for (scheduler::NodeId id = 0; id < nodes; ++id) all.push_back(ShowNode(*planner, id, sayings));
   return ListPage(all, "name", call);
 }
 

@@ -33,8 +33,9 @@ class Planner;
 namespace gateway {
 
 namespace control {
+class Cordons;
 class Jobs;
-}
+}  // namespace control
 
 // How the attempts to load a configuration have gone since the start.
 struct ReloadState {
@@ -63,6 +64,7 @@ struct Operations {
   std::function<net::Task<absl::Status>(std::string actor)> reload;
   // Null while it is not known what runs, and where nothing is scheduled.
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
+  std::function<control::Cordons*()> cordons = [] { return nullptr; };
   std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
 };
 

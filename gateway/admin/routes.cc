@@ -90,6 +90,11 @@ constexpr std::array kOfLog = {
            "From this byte on, the `next` of the answer before; default: the end"},
     Member{"attempt", Type::kText, false, "last, or before for the attempt before that; default: last"}};
 
+constexpr std::array kOfCordon = {
+    Member{"device", Type::kWhole, false, "The place of a device on the node; default: the whole node"},
+    Member{"reason", Type::kText, false, "For people"}};
+constexpr std::array kOfUncordon = {kOfCordon[0]};
+
 constexpr std::span<const Member> kNone = {};
 constexpr int kOk[] = {200};
 constexpr int kCreated[] = {201};
@@ -164,6 +169,12 @@ const std::array kRoutes = {
           Role::kOperator, kNone, kNone, "JobDetail", kOk, Lane::kLoop, nullptr, ResumeJob},
     Route{"listNodes", Verb::get, "/admin/v1/nodes", "The nodes, their devices and what holds them",
           Role::kViewer, kPage, kNone, "NodeList", kOk, Lane::kLoop, ListNodes},
+    Route{"cordonNode", Verb::post, "/admin/v1/nodes/{name}:cordon",
+          "Have a node, or one of its devices, take nothing new; what runs there goes on", Role::kOperator,
+          kNone, kOfCordon, "Node", kOk, Lane::kLoop, nullptr, CordonNode},
+    Route{"uncordonNode", Verb::post, "/admin/v1/nodes/{name}:uncordon",
+          "Let a cordoned node, or device, take new work again", Role::kOperator, kNone, kOfUncordon, "Node",
+          kOk, Lane::kLoop, nullptr, UncordonNode},
     Route{"listJobQueues", Verb::get, "/admin/v1/queues",
           "The queues that share the devices: what each deserves, uses and waits for", Role::kViewer, kPage,
           kNone, "JobQueueList", kOk, Lane::kLoop, ListJobQueues},

@@ -125,7 +125,8 @@ constexpr std::array kShapes = {
         "devices:whole attempt:whole restarts:whole runs:[JobMember] file:string"},
     Shape{"JobExplanation", "id:string state:string text:strings"},
     Shape{"JobLog", "id:string rank:whole attempt:whole over:boolean cut:boolean next:whole text:string"},
-    Shape{"Device", "device:whole healthy:boolean reason:string? free:number held_by:strings"},
+    Shape{"Device",
+          "device:whole healthy:boolean cordoned:boolean reason:string? free:number held_by:strings"},
     Shape{"Node",
           "name:string health:string health_reason:string? kind:string? devices:whole free:number "
           "each:[Device]",

@@ -37,6 +37,8 @@ struct JobsOptions {
   uint32_t bytes = 64 * 1024;
   bool before = false;
   bool follow = false;
+  std::optional<uint32_t> device;
+  std::string reason;
 };
 using JobsOptionsRef = std::shared_ptr<JobsOptions>;
 
@@ -122,8 +124,11 @@ int Nodes(const JobsOptions& options) {
           for (const ordered_json& holder : device["held_by"])
             holders +=
                 fmt::format("{}{}:{}", holders.empty() ? "" : " ", TextOf(device["device"]), TextOf(holder));
-          if (!device["healthy"].get<bool>())
-            holders += fmt::format("{}{}:broken", holders.empty() ? "" : " ", TextOf(device["device"]));
+          const char* const word = !device["healthy"].get<bool>()   ? "broken"
+                                   : device["cordoned"].get<bool>() ? "cordoned"
+                                                                    : nullptr;
+          if (word != nullptr)
+            holders += fmt::format("{}{}:{}", holders.empty() ? "" : " ", TextOf(device["device"]), word);
           if (!device["reason"].is_null())
             reasons += fmt::format("{}device {}: {}", reasons.empty() ? "" : "; ", TextOf(device["device"]),
                                    TextOf(device["reason"]));
@@ -132,6 +137,29 @@ int Nodes(const JobsOptions& options) {
                 TextOf(node["devices"]),        TextOf(node["free"]),   holders.empty() ? "-" : holders,
                 reasons.empty() ? "-" : reasons};
       });
+}
+
+int ChangeCordon(const JobsOptions& options, bool sets) {
+  json body = json::object();
+  if (options.device) body["device"] = *options.device;
+  if (!options.reason.empty()) body["reason"] = options.reason;
+  const absl::StatusOr<ordered_json> answer =
+      AskAdmin(options.admin, "POST",
+               fmt::format("/admin/v1/nodes/{}:{}", Escaped(options.id), sets ? "cordon" : "uncordon"), body);
+  if (!answer.ok()) return Fail(answer.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", answer->dump());
+  } else {
+    fmt::print("{}{} {}\n", options.device ? fmt::format("device {} of ", *options.device) : "", options.id,
+               sets ? "takes nothing new" : "takes new work again");
+  }
+  return kOk;
+}
+int Cordon(const JobsOptions& options) {
+  return ChangeCordon(options, true);
+}
+int Uncordon(const JobsOptions& options) {
+  return ChangeCordon(options, false);
 }
 
 int Queues(const JobsOptions& options) {
@@ -308,9 +336,32 @@ void AddJobs(CLI::App& app, Run& run) {
 }
 
 void AddNodes(CLI::App& app, Run& run) {
-  AddCommand(app, run, "nodes", "List the nodes, their devices and what runs on each",
-             std::make_shared<JobsOptions>(), Nodes)
-      ->footer("Examples:\n  tidegate nodes\n  tidegate nodes --admin http://127.0.0.1:9090 --json");
+  CLI::App* nodes = app.add_subcommand("nodes", "List the nodes, or set some aside for maintenance");
+  auto listed = std::make_shared<JobsOptions>();
+  AddAdminOptions(*nodes, listed->admin);
+  nodes->require_subcommand(0, 1);
+  nodes->callback([listed, nodes, &run] {
+    if (nodes->get_subcommands().empty()) run = [listed] { return Nodes(*listed); };
+  });
+  nodes->footer("Examples:\n  tidegate nodes\n  tidegate nodes --admin http://127.0.0.1:9090 --json");
+
+  const auto add = [&](const char* name, const char* what, int (*action)(const JobsOptions&)) {
+    auto options = std::make_shared<JobsOptions>();
+    CLI::App* command = AddCommand(*nodes, run, name, what, options, action);
+    command->add_option("node", options->id, "The node's name")->required();
+    command->add_option("--device", options->device, "Only this device: its place on the node, from 0");
+    return std::pair(command, options);
+  };
+  const auto [cordon, of_cordon] =
+      add("cordon", "Have a node, or a device, take nothing new; what runs there goes on", Cordon);
+  cordon->add_option("--reason", of_cordon->reason, "For people");
+  cordon->footer(
+      "Examples:\n  tidegate nodes cordon node-7 --reason \"its fan is replaced\"\n"
+      "  tidegate nodes cordon node-7 --device 3");
+  const auto [uncordon, of_uncordon] =
+      add("uncordon", "Let a cordoned node, or device, take new work again", Uncordon);
+  uncordon->footer(
+      "Examples:\n  tidegate nodes uncordon node-7\n  tidegate nodes uncordon node-7 --device 3");
 }
 
 void AddQueues(CLI::App& app, Run& run) {

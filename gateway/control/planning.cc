@@ -37,6 +37,7 @@ Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
   seated_.as_of = now;
   seated_.cluster = scaling.nodes;
   seated_.queues = scaling.planning.queues;
+  said_.resize(seated_.cluster.nodes.size());
 }
 
 scheduler::Planner& Planning::planner() {
@@ -44,6 +45,9 @@ scheduler::Planner& Planning::planner() {
     planner_ = std::make_unique<scheduler::Planner>(seated_, policy_);
     seated_.jobs.clear();
     changed_ = true;
+    for (scheduler::NodeId n = 0; n < said_.size(); ++n) {
+      if (said_[n].is_cordoned || said_[n].cordoned != 0) Tell(n, last_);
+    }
   }
   return *planner_;
 }
@@ -94,8 +98,10 @@ void Planning::UpdateNodes(const std::vector<plugins::launchers::SharedNode>& no
   for (const plugins::launchers::SharedNode& node : nodes) by_name[node.name] = &node;
   for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
     const auto found = by_name.find(cluster().nodes[n].name);
+    said_[n].gone = 0;
     if (found == by_name.end()) {
-      planner().UpdateNode(n, scheduler::Health::kQuarantined, 0, now);
+      said_[n].health = scheduler::Health::kQuarantined;
+      Tell(n, now);
       continue;
     }
     const plugins::launchers::SharedNode& node = *found->second;
@@ -107,26 +113,49 @@ void Planning::UpdateNodes(const std::vector<plugins::launchers::SharedNode>& no
       const uint32_t there = node.kind == cluster().kinds[type.kind].name ? node.devices : 0;
       left = node.taken + type.devices - std::min<uint32_t>(type.devices, there);
     }
-    uint32_t broken = 0;
     for (uint32_t d = 0; d < type.devices && left > 0; ++d) {
       if ((ours >> d & 1) != 0) continue;
-      broken |= uint32_t{1} << d;
+      said_[n].gone |= uint32_t{1} << d;
       --left;
     }
-    planner().UpdateNode(n, node.health, broken, now);
+    said_[n].health = node.health;
+    Tell(n, now);
   }
   changed_ = true;
 }
 
 void Planning::UpdateFaults(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now) {
   for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
-    uint32_t broken = 0;
+    said_[n].faulty = 0;
     for (const plugins::launchers::DeviceFault& fault : faults) {
-      if (fault.node == cluster().nodes[n].name) broken |= uint32_t{1} << fault.device;
+      if (fault.node == cluster().nodes[n].name) said_[n].faulty |= uint32_t{1} << fault.device;
     }
-    planner().UpdateNode(n, planner().state().health(n), broken, now);
+    Tell(n, now);
   }
   changed_ = true;
+}
+
+void Planning::UpdateCordons(const std::vector<Cordon>& cordons, conf::TimePoint now) {
+  for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
+    said_[n].cordoned = 0;
+    said_[n].is_cordoned = false;
+    for (const Cordon& cordon : cordons) {
+      if (cordon.node != cluster().nodes[n].name) continue;
+      said_[n].is_cordoned |= !cordon.device.has_value();
+      said_[n].cordoned |= cordon.device ? uint32_t{1} << *cordon.device : 0;
+    }
+    if (planner_) Tell(n, now);
+  }
+  changed_ = true;
+}
+
+// A suspect node takes nothing new, and what runs on it stays.
+void Planning::Tell(scheduler::NodeId node, conf::TimePoint now) {
+  const Said& said = said_[node];
+  const scheduler::Health otherwise = said.health.value_or(cluster().nodes[node].health);
+  const bool sets_aside = said.is_cordoned && otherwise == scheduler::Health::kHealthy;
+  planner().UpdateNode(node, sets_aside ? scheduler::Health::kSuspect : otherwise,
+                       said.gone | said.faulty | said.cordoned, now);
 }
 
 std::optional<scheduler::Plan> Planning::Run(conf::TimePoint now) {

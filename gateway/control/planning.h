@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gateway/config/scaling.h"
+#include "gateway/control/cordon.h"
 #include "plugins/launchers/launcher.h"
 #include "scheduler/planner.h"
 
@@ -36,6 +37,10 @@ class Planning {
   // Devices that nothing new is given; what has them keeps them.
   void UpdateFaults(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now);
 
+  // Nodes and devices that nothing new is given, whatever else is said of them; what has them keeps them.
+  // Also before the planner begins.
+  void UpdateCordons(const std::vector<Cordon>& cordons, conf::TimePoint now);
+
   // A cycle, if something has changed since the last one or it is time for one.
   std::optional<scheduler::Plan> Run(conf::TimePoint now);
 
@@ -53,12 +58,23 @@ class Planning {
   const std::vector<std::string>& uncut() const { return uncut_; }
 
  private:
+  // What is said of a node.
+  struct Said {
+    std::optional<scheduler::Health> health{};  // by the launcher; absent: it says nothing
+    uint32_t gone = 0;                          // devices: others hold them, or they are not there
+    uint32_t faulty = 0;                        // devices
+    uint32_t cordoned = 0;                      // devices
+    bool is_cordoned = false;                   // all of it
+  };
+  void Tell(scheduler::NodeId node, conf::TimePoint now);
+
   const scheduler::Policy policy_;
   const std::vector<scheduler::Queue> queues_;
   const std::string first_queue_;
   const std::vector<std::string> uncut_;
   scheduler::Snapshot seated_;  // before the planner begins: what runs; its cluster is the planner's
   std::unique_ptr<scheduler::Planner> planner_;
+  std::vector<Said> said_;  // by node
   bool changed_ = false;
   conf::TimePoint last_{};
 };

@@ -49,6 +49,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
                   }),
       device_faults_(context_,
                      [this](const plugins::launchers::DeviceFault& fault) { workloads_.Lose(fault); }),
+      cordons_(loop, *around_.store, context_),
       metering_(
           loop, around_.meter(), [this] { return workloads_.Held(began_); },
           [this](std::span<const ledger::DeviceRecord> records) { around_.charge(records); }),
@@ -102,7 +103,11 @@ Jobs::Around ScalingLoop::AroundJobs() {
     return tenant == nullptr ? std::nullopt : std::optional<std::string>(tenant->path);
   };
   around.devices_used_up = around_.devices_used_up;
-  around.doubts = [this] { return node_trust_.InWords(); };
+  around.doubts = [this] {
+    std::vector<std::string> sentences = node_trust_.InWords();
+    std::ranges::move(cordons_.InWords(), std::back_inserter(sentences));
+    return sentences;
+  };
   around.sources = SystemSources();
   return around;
 }
@@ -140,6 +145,7 @@ net::Task<absl::StatusOr<KnownWorkloads>> ScalingLoop::Load() {
          .read = [this](const std::string& folder) { return ReadLegacyFiles(folder, planning_.cluster()); }});
     if (!imported.ok()) co_return imported;
   }
+  if (const absl::Status cordons = co_await cordons_.Start(); !cordons.ok()) co_return cordons;
   co_return co_await store_.Load();
 }
 
@@ -247,6 +253,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
     co_await tick.For(kCloseTick);
   }
   while (under_way() > 0) co_await tick.For(kCloseTick);
+  cordons_.Stop();
   metering_.Close();
   if (begun_) (void)co_await metering_.UpToNow({});
   for (const Workload& workload : workloads_.all()) {
@@ -263,6 +270,7 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   out.trouble = reconciler_.trouble();
   out.nodes = node_trust_.Rows();
   out.faults = device_faults_.known();
+  out.cordons = cordons_.all();
   out.suspicions = node_trust_.suspicions();
   out.launches = runner_.launches();
   out.failures = replicas_.failures();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/control/cordons.h"
 #include "gateway/control/device_faults.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
@@ -72,6 +73,7 @@ class ScalingLoop final : private net::Alarm {
   std::optional<ScalingHistory> history(const std::string& model) const { return scaler_.HistoryOf(model); }
   // Null until it is known what runs.
   Jobs* jobs() { return begun_ ? &jobs_ : nullptr; }
+  Cordons* cordons() { return begun_ ? &cordons_ : nullptr; }
   const scheduler::Planner* planner() { return begun_ ? &planning_.planner() : nullptr; }
 
  private:
@@ -103,6 +105,7 @@ class ScalingLoop final : private net::Alarm {
   Scaler scaler_;
   NodeTrust node_trust_;
   DeviceFaults device_faults_;
+  Cordons cordons_;
   Metering metering_;
   net::Sleep pause_;
   const conf::TimePoint began_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "gateway/control/cordon.h"
 #include "plugins/launchers/launcher.h"
 
 namespace gateway::control {
@@ -104,6 +105,7 @@ struct Status {
   std::vector<ColdStart> cold_starts;
   std::vector<NodeStatus> nodes;
   std::vector<plugins::launchers::DeviceFault> faults;
+  std::vector<Cordon> cordons;
   uint64_t suspicions = 0;  // of nodes, since the start
   uint64_t launches = 0;    // likewise
   uint64_t failures = 0;

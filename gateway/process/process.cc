@@ -297,6 +297,7 @@ absl::Status Process::OpenAdmin() {
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_.state(); };
   operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
+  operations_.cordons = [this] { return scaling_ ? scaling_->cordons() : nullptr; };
   operations_.planner = [this] { return scaling_ ? scaling_->planner() : nullptr; };
   operations_.scaling = [this] { return scaling_ ? scaling_->status(net::Now()) : control::Status(); };
   operations_.scaling_history = [this](const std::string& model) {

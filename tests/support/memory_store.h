@@ -30,8 +30,14 @@ class MemoryStore final : public gateway::store::Store {
     co_return listing;
   }
 
-  gateway::net::Task<absl::StatusOr<gateway::store::ChangeList>> Changes(std::string, uint64_t) override {
-    co_return absl::UnimplementedError("not in memory");
+  gateway::net::Task<absl::StatusOr<gateway::store::ChangeList>> Changes(std::string kind,
+                                                                         uint64_t after) override {
+    gateway::store::ChangeList list;
+    list.number = number;
+    for (const auto& [of, change] : changes) {
+      if (of == kind && change.number > after) list.changes.push_back(change);
+    }
+    co_return list;
   }
 
   gateway::net::Task<absl::StatusOr<gateway::store::Committed>> Commit(
@@ -46,6 +52,7 @@ class MemoryStore final : public gateway::store::Store {
     const uint64_t first = number + 1;
     for (gateway::store::Write& write : writes) {
       ++number;
+      changes.emplace_back(write.kind, gateway::store::Change{number, write.id, write.body});
       if (write.body) {
         objects[{write.kind, write.id}] = {write.kind, write.id, number, *std::move(write.body)};
       } else {
@@ -67,6 +74,7 @@ class MemoryStore final : public gateway::store::Store {
   }
 
   std::map<std::pair<std::string, std::string>, gateway::store::Object> objects;
+  std::vector<std::pair<std::string, gateway::store::Change>> changes;  // with their kinds
   uint64_t number = 0;
   uint64_t commits = 0;
   absl::Status refuses;

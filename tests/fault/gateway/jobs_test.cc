@@ -160,5 +160,28 @@ TEST_F(JobsFault, AfterAKillGangsAreTakenOverAndNothingIsDoubled) {
   EXPECT_TRUE(gateway().Verify().ok());
 }
 
+TEST_F(JobsFault, ACordonOutlivesAKillAndWhatRunsThereGoesOn) {
+  const std::string id = Submit("members: 1\ndevices: [{kind: gpu, count: 6}]\n");
+  ASSERT_TRUE(Comes(id, "running"));
+  ASSERT_TRUE(Within(kLong, [&] { return Started(1).size() == 1; }));
+  const CliResult cordoned = Tidegate({"nodes", "cordon", "local", "--reason", "its fan is replaced"});
+  EXPECT_EQ(cordoned.code, 0) << cordoned.err;
+  gateway().Kill();
+  gateway().Start();
+  ASSERT_TRUE(Comes(id, "running")) << gateway().process().Output();
+  EXPECT_THAT(Tidegate({"nodes"}).out,
+              testing::AllOf(HasSubstr("cordoned"), HasSubstr("its fan is replaced")));
+  const std::string second = Submit("members: 1\ndevices: [{kind: gpu, count: 1}]\n");
+  EXPECT_TRUE(Within(kLong, [&] {
+    return Tidegate({"jobs", "explain", second}).out.find("local takes nothing new") != std::string::npos;
+  })) << Tidegate({"jobs", "explain", second}).out;
+  EXPECT_EQ(Show(second)["state"], "pending");
+  EXPECT_EQ(Started(1).size(), 1u);
+  EXPECT_EQ(Tidegate({"nodes", "uncordon", "local"}).code, 0);
+  EXPECT_TRUE(Comes(second, "running")) << Tidegate({"jobs", "explain", second}).out;
+  EXPECT_EQ(Tidegate({"nodes", "uncordon", "local"}).code, 1) << "it is not cordoned";
+  EXPECT_THAT(Actions("local"), testing::ElementsAre("node.cordon", "node.uncordon"));
+}
+
 }  // namespace
 }  // namespace tests

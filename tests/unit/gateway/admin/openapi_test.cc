@@ -6,6 +6,7 @@
 #include <set>
 
 #include "gateway/admin/handlers.h"
+#include "gateway/control/cordons.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/admin/world.h"
 #include "tests/unit/gateway/control/jobs/world.h"
@@ -159,6 +160,9 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
   std::ofstream(folder / "j-one-1-1-0") << "step 1\n";
   world.operations.jobs = [&] { return jobs.jobs.get(); };
   world.operations.planner = [&] { return &jobs.planner(); };
+  gateway::control::Cordons cordons(world.loop, store, jobs.context);
+  ASSERT_TRUE(world.Await(cordons.Start()).ok());
+  world.operations.cordons = [&] { return &cordons; };
   const std::map<std::string_view, std::string> job_of = {{"suspendJob", "one-2"}, {"resumeJob", "one-3"}};
   const json document = Document();
   tests::WithAdmin(world, [&](tests::AdminClient& client) -> Task<void> {
@@ -167,9 +171,11 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
       std::string path(route.path);
       if (const size_t open = path.find('{'); open != std::string::npos) {
         const bool is_job = path.find("/jobs/") != std::string::npos;
+        const bool is_node = path.find("/nodes/") != std::string::npos;
         const auto job = job_of.find(route.name);
         path.replace(open, path.find('}') - open + 1,
-                     !is_job               ? id
+                     is_node               ? "local"
+                     : !is_job             ? id
                      : job == job_of.end() ? "one-1"
                                            : job->second);
       }

@@ -1,0 +1,139 @@
+#include "gateway/control/cordons.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/log.h"
+#include "gateway/store/kinds.h"
+
+namespace gateway::control {
+
+Cordons::Cordons(net::Loop& loop, store::Store& store, const Context& context)
+    : store_(store),
+      context_(context),
+      follower_(loop, store, store::kCordon,
+                {.replace = [this](const std::vector<store::Object>& all) { Replace(all); },
+                 .apply = [this](const std::vector<store::Change>& changes) { Apply(changes); }}) {}
+
+net::Task<absl::Status> Cordons::Start() {
+  if (started_) co_return absl::OkStatus();
+  const absl::Status started = co_await follower_.Start();
+  started_ = started.ok();
+  co_return started;
+}
+
+void Cordons::Replace(const std::vector<store::Object>& all) {
+  cordons_.clear();
+  for (const store::Object& object : all) Take(object.id, object.version, object.body);
+  Tell();
+}
+
+void Cordons::Apply(const std::vector<store::Change>& changes) {
+  for (const store::Change& change : changes) {
+    if (change.body) {
+      Take(change.id, change.number, *change.body);
+    } else {
+      cordons_.erase(change.id);
+    }
+  }
+  Tell();
+}
+
+// One whose reason cannot be read still keeps its node free.
+void Cordons::Take(const std::string& id, uint64_t version, const std::string& body) {
+  absl::StatusOr<Cordon> cordon = ReadCordon(id, body);
+  if (!cordon.ok()) {
+    log::Error("a stored cordon cannot be read",
+               {{"cordon", id}, {"why", conf::Std(cordon.status().message())}});
+    const std::optional<Cordon> named = CordonOfId(id);
+    if (!named) return;
+    cordon = *named;
+  }
+  cordons_[id] = {*std::move(cordon), version};
+}
+
+void Cordons::Tell() {
+  context_.planning->UpdateCordons(all(), context_.now());
+  context_.wake();
+}
+
+std::vector<Cordon> Cordons::all() const {
+  std::vector<Cordon> all;
+  all.reserve(cordons_.size());
+  for (const auto& [id, stored] : cordons_) all.push_back(stored.cordon);
+  return all;
+}
+
+std::vector<std::string> Cordons::InWords() const {
+  std::vector<std::string> sentences;
+  sentences.reserve(cordons_.size());
+  for (const auto& [id, stored] : cordons_)
+    sentences.push_back(
+        fmt::format("{} takes nothing new: {}.", PlaceOf(stored.cordon), WhyOf(stored.cordon)));
+  return sentences;
+}
+
+absl::Status Cordons::Check(const Cordon& cordon) const {
+  const scheduler::Cluster& cluster = context_.cluster();
+  const auto node = std::ranges::find(cluster.nodes, cordon.node, &scheduler::Node::name);
+  if (node == cluster.nodes.end())
+    return absl::NotFoundError(conf::Abseil(fmt::format("no node has the name \"{}\"", cordon.node)));
+  const uint8_t devices = cluster.types[node->type].devices;
+  if (!cordon.device || *cordon.device < devices) return absl::OkStatus();
+  return absl::NotFoundError(conf::Abseil(devices == 0
+                                              ? fmt::format("{} has no devices", cordon.node)
+                                              : fmt::format("{} has the devices 0 to {}, and no device {}",
+                                                            cordon.node, devices - 1, *cordon.device)));
+}
+
+net::Task<absl::Status> Cordons::Set(Cordon cordon) {
+  if (absl::Status known = Check(cordon); !known.ok()) co_return known;
+  if (absl::Status recorded = co_await Record(kCordonAction, cordon); !recorded.ok()) co_return recorded;
+  const std::string id = IdOf(cordon);
+  const auto there = cordons_.find(id);
+  co_return co_await Commit({.kind = store::kCordon,
+                             .id = id,
+                             .replaces = there == cordons_.end() ? 0 : there->second.version,
+                             .body = BodyOf(cordon)});
+}
+
+// Also of a node that the cluster does not have any more.
+net::Task<absl::Status> Cordons::Lift(Cordon cordon) {
+  const std::string id = IdOf(cordon);
+  if (!cordons_.contains(id)) {
+    if (absl::Status known = Check(cordon); !known.ok()) co_return known;
+    co_return absl::FailedPreconditionError(conf::Abseil(fmt::format("{} is not cordoned", PlaceOf(cordon))));
+  }
+  if (absl::Status recorded = co_await Record(kUncordonAction, cordon); !recorded.ok()) co_return recorded;
+  const auto there = cordons_.find(id);
+  if (there == cordons_.end()) co_return absl::OkStatus();  // lifted meanwhile
+  co_return co_await Commit(
+      {.kind = store::kCordon, .id = id, .replaces = there->second.version, .body = std::nullopt});
+}
+
+net::Task<absl::Status> Cordons::Record(std::string_view action, const Cordon& cordon) {
+  ledger::Event event;
+  event.kind = ledger::Kind::kAction;
+  event.action = action;
+  event.actor = cordon.by;
+  event.subject = IdOf(cordon);
+  event.detail = nlohmann::json{{"reason", cordon.reason}}.dump(-1, ' ', false,
+                                                                nlohmann::json::error_handler_t::replace);
+  co_return co_await context_.record(std::move(event));
+}
+
+net::Task<absl::Status> Cordons::Commit(store::Write write) {
+  std::vector<store::Write> writes;
+  writes.push_back(std::move(write));
+  const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
+  if (absl::IsAborted(committed.status()))
+    co_return absl::UnavailableError("somebody else has changed this cordon at the same time; try again");
+  if (!committed.ok()) co_return committed.status();
+  co_return co_await follower_.CatchUp();
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,60 @@
+// Cordons: the nodes and devices that operators have set aside. They take nothing new; what runs there goes
+// on. They stand in the store, so that they outlive the gateway, and are followed there, whoever sets them.
+//
+// Owner: the ScalingLoop; stopped before it is destroyed. Thread: the control loop's.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gateway/control/context.h"
+#include "gateway/control/cordon.h"
+#include "gateway/net/loop.h"
+#include "gateway/store/follower.h"
+
+namespace gateway::control {
+
+class Cordons {
+ public:
+  // All outlive it.
+  Cordons(net::Loop& loop, store::Store& store, const Context& context);
+
+  // Tells the planner of those that are there, and of changes from then on. Until it has returned Ok nothing
+  // may be placed; it may be asked again.
+  net::Task<absl::Status> Start();
+  void Stop() { follower_.Stop(); }
+
+  // In the ledger, in the store and in force when they return. NotFound: the cluster has no such node or
+  // device; FailedPrecondition: it is not cordoned; and the store's errors.
+  net::Task<absl::Status> Set(Cordon cordon);
+  net::Task<absl::Status> Lift(Cordon cordon);
+
+  std::vector<Cordon> all() const;
+  // For those who wait.
+  std::vector<std::string> InWords() const;
+
+ private:
+  struct Stored {
+    Cordon cordon;
+    uint64_t version = 0;
+  };
+
+  void Replace(const std::vector<store::Object>& all);
+  void Apply(const std::vector<store::Change>& changes);
+  void Take(const std::string& id, uint64_t version, const std::string& body);
+  void Tell();
+  absl::Status Check(const Cordon& cordon) const;
+  net::Task<absl::Status> Record(std::string_view action, const Cordon& cordon);
+  net::Task<absl::Status> Commit(store::Write write);
+
+  store::Store& store_;
+  const Context& context_;
+  store::Follower follower_;
+  std::map<std::string, Stored> cordons_;  // by id
+  bool started_ = false;
+};
+
+}  // namespace gateway::control

@@ -1,0 +1,153 @@
+// Nodes and devices that operators have set aside.
+#include "gateway/control/cordons.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gateway/control/grant.h"
+#include "gateway/store/kinds.h"
+#include "gateway/store/sqlite_store.h"
+#include "tests/support/loop_test.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/gateway/control/jobs/world.h"
+
+namespace tests {
+namespace {
+
+using gateway::control::Cordon;
+using gateway::control::Cordons;
+using gateway::control::Planning;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const conf::TimePoint kStart = conf::FromUnixMicros(1'700'000'000'000'000);
+
+// One gateway's life over a store that outlives it.
+struct Gateway {
+  Gateway(TestLoop& loop, const std::string& path)
+      : store(*gateway::store::OpenSqliteStore(loop, {.file = {.path = path}})),
+        planning(EightDevices(), kStart),
+        workload_store(*store, planning.cluster()),
+        context{.now = [] { return kStart; },
+                .wake = [] {},
+                .spawn = [&loop](gateway::net::Task<void> task) { loop.tasks.Spawn(std::move(task)); },
+                .record = [this](gateway::ledger::Event event) -> gateway::net::Task<absl::Status> {
+                  if (record_result.ok())
+                    records.push_back(event.action + " " + event.subject + " by " + event.actor);
+                  co_return record_result;
+                },
+                .launcher = nullptr,
+                .planning = &planning,
+                .store = &workload_store},
+        cordons(loop, *store, context) {}
+  ~Gateway() { cordons.Stop(); }
+
+  // The devices that a new job of that many is given; none: it waits.
+  std::vector<uint8_t> Place(const std::string& id, uint16_t devices) {
+    scheduler::Job job;
+    job.id = id;
+    job.queue = "default";
+    job.submitted = kStart;
+    job.roles = {{.name = "member", .ask = {.devices = {{.kinds = {"h100"}, .count = devices}}}}};
+    planning.Submit(std::move(job), kStart);
+    return PlaceOf(id);
+  }
+  std::vector<uint8_t> PlaceOf(const std::string& id) {
+    const std::optional<scheduler::Plan> plan = planning.Run(kStart);
+    for (const scheduler::Action& action : plan ? plan->actions : std::vector<scheduler::Action>()) {
+      if (action.job == id)
+        return gateway::control::GrantOf(planning.cluster(), action.members.front().holding).devices;
+    }
+    return {};
+  }
+
+  std::unique_ptr<gateway::store::Store> store;
+  Planning planning;
+  gateway::control::WorkloadStore workload_store;
+  std::vector<std::string> records;
+  absl::Status record_result;
+  const gateway::control::Context context;
+  Cordons cordons;
+};
+
+Cordon Of(std::optional<uint8_t> device, const std::string& node = "local") {
+  return {.node = node, .device = device, .reason = "its fan is replaced", .by = "ada", .since = kStart};
+}
+
+TEST(Cordons, ACordonedDeviceTakesNothingNewUntilItIsLiftedAlsoAfterARestart) {
+  const TempDir dir;
+  tests::RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
+    {
+      Gateway before(loop, dir / "state.db");
+      EXPECT_TRUE((co_await before.cordons.Start()).ok());
+      for (uint8_t device = 0; device < 6; ++device) {
+        const absl::Status set = co_await before.cordons.Set(Of(device));
+        EXPECT_TRUE(set.ok()) << set;
+      }
+      EXPECT_THAT(before.Place("j-1", 2), ElementsAre(6, 7));
+      EXPECT_EQ(before.records.front(), "node.cordon local/0 by ada");
+    }
+    Gateway after(loop, dir / "state.db");
+    EXPECT_TRUE((co_await after.cordons.Start()).ok());
+    EXPECT_THAT(after.Place("j-2", 3), IsEmpty()) << "two devices are not cordoned";
+    EXPECT_THAT(after.cordons.InWords().front(),
+                HasSubstr("device 0 of local takes nothing new: cordoned by ada: its fan is replaced"));
+    const absl::Status lifted = co_await after.cordons.Lift(Of(3));
+    EXPECT_TRUE(lifted.ok()) << lifted;
+    EXPECT_THAT(after.PlaceOf("j-2"), ElementsAre(3, 6, 7));
+    EXPECT_EQ(after.cordons.all().size(), 5u);
+  });
+}
+
+TEST(Cordons, ACordonedNodeTakesNothingNewAndWhatRunsThereStays) {
+  const TempDir dir;
+  tests::RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
+    Gateway gateway(loop, dir / "state.db");
+    EXPECT_TRUE((co_await gateway.cordons.Start()).ok());
+    EXPECT_THAT(gateway.Place("j-1", 2), testing::SizeIs(2));
+    EXPECT_TRUE((co_await gateway.cordons.Set(Of(std::nullopt))).ok());
+    EXPECT_THAT(gateway.Place("j-2", 1), IsEmpty());
+    const std::optional<scheduler::Plan> plan = gateway.planning.Run(kStart);
+    if (plan) EXPECT_THAT(plan->actions, IsEmpty());
+    EXPECT_TRUE(gateway.planning.Knows("j-1"));
+    EXPECT_TRUE((co_await gateway.cordons.Lift(Of(std::nullopt))).ok());
+    EXPECT_EQ(gateway.planning.planner().state().health(0), scheduler::Health::kHealthy);
+  });
+}
+
+TEST(Cordons, WhatACordonNamesMustBeThereAndWhatIsLiftedMustBeCordoned) {
+  const TempDir dir;
+  tests::RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
+    Gateway gateway(loop, dir / "state.db");
+    EXPECT_TRUE((co_await gateway.cordons.Start()).ok());
+    const absl::Status node = co_await gateway.cordons.Set(Of(std::nullopt, "elsewhere"));
+    EXPECT_TRUE(absl::IsNotFound(node)) << node;
+    const absl::Status device = co_await gateway.cordons.Set(Of(8));
+    EXPECT_TRUE(absl::IsNotFound(device)) << device;
+    EXPECT_THAT(std::string(device.message()), HasSubstr("the devices 0 to 7"));
+    EXPECT_TRUE(absl::IsFailedPrecondition(co_await gateway.cordons.Lift(Of(1))));
+    gateway.record_result = absl::UnavailableError("the disk is full");
+    EXPECT_FALSE((co_await gateway.cordons.Set(Of(1))).ok());
+    EXPECT_THAT(gateway.cordons.all(), IsEmpty()) << "what the ledger does not have is not done";
+  });
+}
+
+TEST(Cordons, ANodeStaysCordonedWhateverItsLauncherSaysOfIt) {
+  Planning planning(EightDevices(), kStart);
+  planning.UpdateCordons({Of(std::nullopt), Of(2)}, kStart);
+  (void)planning.planner();
+  planning.UpdateNodes({{.name = "local", .kind = "h100", .devices = 8}}, kStart);
+  EXPECT_EQ(planning.planner().state().health(0), scheduler::Health::kSuspect);
+  planning.UpdateFaults({{.node = "local", .device = 5, .why = "Xid 79"}}, kStart);
+  EXPECT_EQ(planning.planner().state().health(0), scheduler::Health::kSuspect);
+  for (const size_t device : {size_t{2}, size_t{5}})
+    EXPECT_FALSE(planning.planner().state().node(0).device[device].healthy);
+  planning.UpdateCordons({}, kStart);
+  EXPECT_EQ(planning.planner().state().health(0), scheduler::Health::kHealthy);
+  EXPECT_TRUE(planning.planner().state().node(0).device[2].healthy);
+  EXPECT_FALSE(planning.planner().state().node(0).device[5].healthy);
+}
+
+}  // namespace
+}  // namespace tests
