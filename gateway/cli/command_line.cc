@@ -23,6 +23,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddDevices(app, run);
   AddQueues(app, run);
   AddTop(app, run);
+  AddState(app, run);
   AddRoute(app, run);
   AddPolicy(app, run);
   AddSimulate(app, run);

@@ -28,6 +28,7 @@ void AddJobs(CLI::App& app, Run& run);
 void AddNodes(CLI::App& app, Run& run);
 void AddDevices(CLI::App& app, Run& run);
 void AddQueues(CLI::App& app, Run& run);
+void AddState(CLI::App& app, Run& run);
 void AddRoute(CLI::App& app, Run& run);
 void AddPolicy(CLI::App& app, Run& run);
 void AddTop(CLI::App& app, Run& run);

@@ -15,8 +15,15 @@ inline std::string StorePath(const std::string& state_dir) {
 inline std::string FollowedPath(const Config& config) {
   return config.server.state_dir + "/followed";
 }
+inline std::string LedgerDir(const std::string& state_dir) {
+  return state_dir + "/ledger";
+}
 inline std::string LedgerDir(const Config& config) {
-  return config.server.state_dir + "/ledger";
+  return LedgerDir(config.server.state_dir);
+}
+// Of the process launcher: plugins/launchers/run_folder.h.
+inline std::string LauncherDir(const std::string& state_dir) {
+  return state_dir + "/launcher";
 }
 // Sampled decisions are in routing.jsonl beside these: routing/files.h.
 

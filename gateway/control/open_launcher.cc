@@ -1,5 +1,6 @@
 #include "gateway/control/open_launcher.h"
 
+#include "gateway/config/state_files.h"
 #include "gateway/control/open_slurm.h"
 #include "gateway/log.h"
 #include "plugins/devices/builtin.h"
@@ -31,7 +32,7 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::
   if (scaling.launcher == config::LauncherKind::kSlurm) return OpenSlurm(loop, scaling, state_dir);
   using plugins::launchers::ProcessLauncher;
   ProcessLauncher::Options options;
-  options.state_dir = state_dir + "/launcher";
+  options.state_dir = LauncherDir(state_dir);
   options.nodes = scaling.probed ? scaling.probed->nodes : plugins::devices::LocalNodesOf(scaling.nodes);
   if (scaling.probed) {
     for (const std::string& left : scaling.probed->left_out) log::Warn("device not used", {{"why", left}});

@@ -11,8 +11,14 @@
 
 namespace gateway {
 
+// The file or folder that shows that a gateway has kept a store in this state folder; empty: nothing does,
+// and a store may begin here.
+std::string TraceOfStore(const std::string& state_dir);
+
 // Makes the folder and the store when they are missing, and takes over what an earlier version left there.
-// Blocks; before anything is served.
+// Blocks; before anything is served, and before the ledger is made. DataLoss: the store is damaged, or it is
+// gone and something else shows that there was one; nothing has been changed, and the message says what
+// rebuilds it.
 absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const std::string& state_dir);
 
 }  // namespace gateway

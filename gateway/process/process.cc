@@ -17,6 +17,7 @@
 #include "gateway/net/clock.h"
 #include "gateway/net/files.h"
 #include "gateway/net/off_loop.h"
+#include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
 #include "gateway/thread.h"
 
@@ -32,39 +33,6 @@ uint64_t RandomSeed() {
   uint64_t seed = 0;
   RAND_bytes(reinterpret_cast<unsigned char*>(&seed), sizeof seed);
   return seed;
-}
-
-ledger::Options LedgerOptions(const Config& config, uint32_t shards) {
-  ledger::Options options;
-  options.dir = LedgerDir(config);
-  options.shards = shards;
-  options.open_requests_per_shard = config::OpenRequestsPerThread(config.ledger, shards);
-  options.ring_bytes = ledger::ShardJournal::RingFor(options.open_requests_per_shard);
-  options.commit_interval = config.ledger.commit_interval;
-  options.segment_bytes = config.ledger.segment_bytes;
-  options.segment_age = config.ledger.segment_age;
-  options.checkpoint_records = config.ledger.checkpoint.records;
-  options.checkpoint_interval = config.ledger.checkpoint.interval;
-  options.retain_for = config.ledger.retention.age.value_or(conf::Duration::zero());
-  options.retain_bytes = config.ledger.retention.bytes.value_or(0);
-  options.counts_served = config.scaling.has_value();
-  options.version = TIDEGATE_VERSION;
-  options.on_retention_change = [](const absl::Status& status) {
-    if (status.ok()) {
-      log::Info("ledger retention works again");
-    } else {
-      log::Error("ledger keeps segments that it should remove; it tries again",
-                 {{"why", conf::Std(status.message())}});
-    }
-  };
-  options.on_health_change = [](const absl::Status& status) {
-    if (status.ok()) {
-      log::Info("ledger writes again");
-    } else {
-      log::Error("ledger cannot write; new requests are refused", {{"why", conf::Std(status.message())}});
-    }
-  };
-  return options;
 }
 
 // Sections that are fixed while the process runs: listeners, files and connections made at start.
@@ -169,9 +137,13 @@ absl::Status Process::Open(Config config) {
     return absl::FailedPreconditionError(
         fmt::format("state_dir {}: {}", config.server.state_dir, error.message()));
   }
-  const uint32_t shards = config.server.threads.value_or(std::max(1u, std::thread::hardware_concurrency()));
+  const uint32_t shards = ShardsOf(config);
   shared_.state_dir = config.server.state_dir;
-  auto ledger = ledger::Ledger::Open(LedgerOptions(config, shards));
+  // Before there is a ledger: one without a store means that the store was lost.
+  auto store = OpenState(control_, shared_.state_dir);
+  if (!store.ok()) return store.status();
+  store_ = *std::move(store);
+  auto ledger = ledger::Ledger::Open(LedgerOptions(config));
   if (!ledger.ok()) return ledger.status();
   shared_.ledger = *std::move(ledger);
   ledger_opened_ = net::Now();
@@ -212,9 +184,6 @@ absl::Status Process::Open(Config config) {
 }
 
 absl::Status Process::OpenKeys() {
-  auto store = OpenState(control_, shared_.state_dir);
-  if (!store.ok()) return store.status();
-  store_ = *std::move(store);
   shared_.keys = std::make_unique<Keys>(control_, *store_);
   if (absl::Status started = net::Await(control_, shared_.keys->Start()); !started.ok()) return started;
   shared_.keys->OnTable([this] { PublishKeys(); });

@@ -1,7 +1,7 @@
 // Process: everything that `tidegate serve` runs: the shards with their threads, the control loop, the
 // ledger; and what happens to all of it at start, reload and stop.
 //
-// Start order: configuration → ledger (recovery) → store, keys → limits (spent budgets restored) → runtime →
+// Start order: configuration → store → ledger (recovery) → keys → limits (spent budgets restored) → runtime →
 // shards → listeners. Stop order: readiness off → listeners → streams, up to the grace → shards → shares of
 // limits and sinks → ledger. Threads: made and destroyed on the main thread; StartReload and Stop on the
 // control loop's.

@@ -60,6 +60,11 @@ void Followed::Set(uint64_t number) {
   if (file_) WriteNumber(file_.get(), number).IgnoreError();
 }
 
+uint64_t LastFollowed(const std::string& path) {
+  const net::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return file ? ReadNumber(file.get()) : 0;
+}
+
 net::Task<FollowedBy> AwaitFollowed(net::Loop& loop, std::string path, uint64_t number,
                                     conf::Duration patience) {
   const net::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));

@@ -29,6 +29,9 @@ class Followed {
   net::Fd file_;
 };
 
+// How far a gateway had come by the file that it left behind; 0: it does not say.
+uint64_t LastFollowed(const std::string& path);
+
 struct FollowedBy {
   enum class Answer { kNobody, kInForce, kTimedOut };
   Answer answer = Answer::kNobody;

@@ -132,8 +132,7 @@ absl::Status Database::Error(std::string_view what) const {
         "{}: another process keeps it locked; end the command that uses it, or try again", path_));
   }
   if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
-    return absl::DataLossError(
-        fmt::format("{}: {} ({}); restore the file from a backup", path_, sqlite3_errmsg(db_), what));
+    return absl::DataLossError(fmt::format("{}: {} ({})", path_, sqlite3_errmsg(db_), what));
   }
   if (code == SQLITE_IOERR || code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_PERM) {
     return absl::UnavailableError(fmt::format("{}: {}{}{} ({})", path_, sqlite3_errmsg(db_),

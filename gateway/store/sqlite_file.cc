@@ -1,17 +1,14 @@
 #include "gateway/store/sqlite_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "conf/text.h"
-#include "gateway/net/fd.h"
+#include "gateway/net/files.h"
 
 namespace gateway::store {
 namespace {
@@ -35,23 +32,22 @@ uint64_t Unsigned(int64_t number) {
   return static_cast<uint64_t>(number);
 }
 
-// SQLite would make it readable by others; and an open file descriptor of it would, when it is closed,
-// release the locks that SQLite holds.
-absl::Status MakeOrCheckFile(const std::string& path) {
-  const auto failed = [&](const char* what) {
-    return absl::UnavailableError(fmt::format("{}: cannot {}: {}", path, what, std::strerror(errno)));
-  };
-  if (mknod(path.c_str(), S_IFREG | 0600, 0) == 0) {
-    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    const net::Fd dir(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (dir.get() < 0 || fsync(dir.get()) != 0) return failed("sync its folder");
-    return absl::OkStatus();
-  }
+// SQLite would make it readable by others. One that is there is left as it is.
+absl::Status MakeFile(const std::string& path) {
+  if (mknod(path.c_str(), S_IFREG | 0600, 0) == 0) return net::SyncParent(path);
+  if (errno == EEXIST) return absl::OkStatus();
   if (errno == ENOSPC || errno == EDQUOT)
     return absl::ResourceExhaustedError(fmt::format("{}: the disk is full; free space on it", path));
-  if (errno != EEXIST) return failed("make it");
-  struct stat found;
-  if (lstat(path.c_str(), &found) != 0) return failed("look at it");
+  return net::SystemError("make", path, errno);
+}
+
+// Without opening it: closing it again would release the locks that SQLite holds.
+absl::Status CheckFile(const std::string& path, bool may_be_new) {
+  struct stat found{};
+  if (lstat(path.c_str(), &found) != 0) {
+    if (errno == ENOENT) return absl::DataLossError(fmt::format("{}: is missing", path));
+    return net::SystemError("look at", path, errno);
+  }
   if (!S_ISREG(found.st_mode)) {
     return absl::FailedPreconditionError(
         fmt::format("{}: is not a regular file; move it away, or choose another state_dir", path));
@@ -61,13 +57,18 @@ absl::Status MakeOrCheckFile(const std::string& path) {
         fmt::format("{}: mode {:o} lets other users read or change it; run chmod 600 {}", path,
                     found.st_mode & 07777, path));
   }
+  // SQLite would drop the log of changes beside it.
+  if (found.st_size == 0 && !may_be_new) return absl::DataLossError(fmt::format("{}: is empty", path));
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(Options options) {
-  if (absl::Status file = MakeOrCheckFile(options.path); !file.ok()) return file;
+  if (options.may_be_new) {
+    if (absl::Status made = MakeFile(options.path); !made.ok()) return made;
+  }
+  if (absl::Status file = CheckFile(options.path, options.may_be_new); !file.ok()) return file;
   auto db = sqlite::Database::Open(options.path, sqlite::Database::Sync::kFull);
   if (!db.ok()) return db.status();
   std::unique_ptr<SqliteFile> file(new SqliteFile(std::move(options), *std::move(db)));
@@ -81,6 +82,8 @@ absl::Status SqliteFile::CheckOrMakeSchema() {
   if (absl::Status limit = db_->Execute("PRAGMA journal_size_limit = 4194304"); !limit.ok()) return limit;
   absl::StatusOr<int64_t> tables = db_->QueryInt("SELECT count(*) FROM sqlite_master");
   if (!tables.ok()) return tables.status();
+  if (*tables == 0 && !options_.may_be_new)
+    return absl::DataLossError(fmt::format("{}: holds nothing", options_.path));
   if (*tables == 0) {
     if (absl::Status begun = db_->Execute("BEGIN IMMEDIATE"); !begun.ok()) return begun;
     tables = db_->QueryInt("SELECT count(*) FROM sqlite_master");  // another process may have been first
@@ -110,9 +113,10 @@ absl::Status SqliteFile::CheckOrMakeSchema() {
   if (!check.ok()) return check.status();
   const absl::StatusOr<bool> row = check->Step();
   if (!row.ok()) return row.status();
-  if (!*row || check->Text(0) != "ok") {
-    return absl::DataLossError(
-        fmt::format("{}: is damaged ({}); restore the file from a backup", options_.path, check->Text(0)));
+  std::string found = *row ? check->Text(0) : "it cannot be checked";
+  if (found != "ok") {
+    std::ranges::replace(found, '\n', ' ');
+    return absl::DataLossError(fmt::format("{}: is damaged ({})", options_.path, found));
   }
   return absl::OkStatus();
 }
@@ -131,9 +135,8 @@ absl::Status SqliteFile::Prepare() {
   for (const auto& [into, sql] : statements) {
     absl::StatusOr<sqlite::Statement> statement = db_->Prepare(sql);
     if (!statement.ok()) {
-      return absl::DataLossError(
-          fmt::format("{}; its tables are not those of schema {}: restore the file from a backup",
-                      conf::Std(statement.status().message()), kSchema));
+      return absl::DataLossError(fmt::format("{}; its tables are not those of schema {}",
+                                             conf::Std(statement.status().message()), kSchema));
     }
     *into = *std::move(statement);
   }
@@ -147,10 +150,16 @@ absl::StatusOr<SqliteFile::Sequence> SqliteFile::ReadSequence() {
   sequence_->Reset();
   if (!row.ok()) return row.status();
   if (!*row) {
-    return absl::DataLossError(
-        fmt::format("{}: its sequence of changes is gone; restore the file from a backup", options_.path));
+    return absl::DataLossError(fmt::format("{}: its sequence of changes is gone", options_.path));
   }
   return sequence;
+}
+
+absl::Status SqliteFile::SkipTo(uint64_t number) {
+  const absl::StatusOr<Sequence> sequence = ReadSequence();
+  if (!sequence.ok()) return sequence.status();
+  if (sequence->last >= number) return absl::OkStatus();
+  return set_sequence_->Bind(1, Signed(number)).Bind(2, Signed(number)).Run();
 }
 
 absl::StatusOr<uint64_t> SqliteFile::LastNumber() {

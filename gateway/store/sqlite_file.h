@@ -29,6 +29,8 @@ class SqliteFile {
     uint64_t kept_removals = 100'000;  // changes
     size_t page = 1'000;               // changes that Changes() tells at once
     conf::Duration busy_timeout = std::chrono::seconds(5);
+    // Whether a store may begin here. If not, a file that is missing, or that holds nothing, is damaged.
+    bool may_be_new = true;
   };
 
   // Makes the file, mode 0600, when it is missing. Refuses, and names the file: one that others may read
@@ -41,6 +43,9 @@ class SqliteFile {
   absl::StatusOr<Listing> List(const std::string& kind);
   absl::StatusOr<ChangeList> Changes(const std::string& kind, uint64_t after);
   absl::StatusOr<Committed> Commit(const std::vector<Write>& writes);
+
+  // Numbers up to this one count as given: for a store that goes on where another one ended.
+  absl::Status SkipTo(uint64_t number);
 
   absl::StatusOr<uint64_t> LastNumber();
   // A number that another connection's commit changes, and this one's do not. Cheap: no read of the file.

@@ -20,7 +20,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr conf::Duration kLookAtBudgets = std::chrono::seconds(1);
-constexpr size_t kMembersInDetail = 64;  // of a record
+constexpr size_t kMembersInDetail = 64;     // of a record
+constexpr size_t kMostDetail = 192 * 1024;  // of a record that has a job file
 
 ledger::Event Asked(std::string_view action, const Workload& job, std::string actor) {
   ledger::Event event;
@@ -31,6 +32,18 @@ ledger::Event Asked(std::string_view action, const Workload& job, std::string ac
   event.tenant = job.file().job.tenant;
   event.detail = nlohmann::json{{"reason", "an operator asked for it"}, {"state", JobStateOf(job)}}.dump();
   return event;
+}
+
+// With the job file, so that the ledger alone says what was handed in; a file that is too large is left out.
+std::string DetailOfSubmission(const Submission& submission, size_t jobs) {
+  ordered_json detail = {{"name", submission.file.name}, {"jobs", jobs},
+                         {"number", submission.number},  {"queue", submission.file.job.queue},
+                         {"file", submission.file.file}, {"text", submission.text}};
+  const auto as_text = [&] { return detail.dump(-1, ' ', false, ordered_json::error_handler_t::replace); };
+  std::string text = as_text();
+  if (text.size() <= kMostDetail) return text;
+  detail.erase("text");
+  return as_text();
 }
 
 absl::Status NoSuchJob(const std::string& id) {
@@ -285,7 +298,7 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   event.actor = std::move(actor);
   event.subject = submission->id;
   event.tenant = submission->file.job.tenant;
-  event.detail = nlohmann::json{{"name", submission->file.name}, {"jobs", count}}.dump();
+  event.detail = DetailOfSubmission(*submission, count);
   if (absl::Status recorded = co_await context_.record(std::move(event)); !recorded.ok()) co_return recorded;
   if (absl::Status kept = co_await SaveNew(*submission, made); !kept.ok()) co_return kept;
   for (Workload& one : made) {
@@ -598,7 +611,11 @@ std::string Jobs::DetailOf(const Workload& job, bool ended) const {
     ordered_json device_seconds = ordered_json::object();
     for (const auto& [kind, milli] : held) device_seconds[kind] = static_cast<double>(milli) * 1e-3 * seconds;
     detail["device_seconds"] = std::move(device_seconds);
-    detail["outcome"] = Name(job.afterwards);
+    const bool fails = job.afterwards == Afterwards::kRetries && !job.blameless;
+    const bool used_up = fails && job.restarts >= job.file().job.restart_budget;
+    detail["outcome"] = Name(used_up ? Afterwards::kFails : job.afterwards);
+    detail["restarts"] = job.restarts + (fails && !used_up ? 1 : 0);
+    detail["resumes"] = job.resumes || job.checkpointed != conf::TimePoint();
   }
   return detail.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

@@ -55,8 +55,8 @@ models:
     gateway::ledger::Options options;
     options.dir = gateway::LedgerDir(config);
     options.ring_bytes = 8 << 20;
-    shared.ledger = *gateway::ledger::Ledger::Open(options);
     store = *gateway::OpenState(loop, config.server.state_dir);
+    shared.ledger = *gateway::ledger::Ledger::Open(options);
     shared.keys = std::make_unique<gateway::Keys>(loop, *store);
     EXPECT_TRUE(Await(shared.keys->Start()).ok());
     shared.keys->OnTable([this] { ++published; });

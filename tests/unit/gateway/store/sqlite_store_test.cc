@@ -120,13 +120,13 @@ TEST(SqliteStore, AFileThatIsNoStoreIsNamedAndLeftAsItIs) {
     absl::StatusCode code;
     const char* words;
   } cases[] = {
-      {"garbage", garbage, absl::StatusCode::kDataLoss, "restore"},
+      {"garbage", garbage, absl::StatusCode::kDataLoss, "not a database"},
       {"of another program", foreign, absl::StatusCode::kFailedPrecondition, "another program"},
       {"of a newer version", newer, absl::StatusCode::kFailedPrecondition, "schema 2"},
-      {"without its table", without_table, absl::StatusCode::kDataLoss, "restore"},
-      {"without its sequence", without_sequence, absl::StatusCode::kDataLoss, "restore"},
-      {"cut", shorten, absl::StatusCode::kDataLoss, "restore"},
-      {"overwritten", overwrite, absl::StatusCode::kDataLoss, "restore"},
+      {"without its table", without_table, absl::StatusCode::kDataLoss, "not those of schema 1"},
+      {"without its sequence", without_sequence, absl::StatusCode::kDataLoss, "sequence of changes is gone"},
+      {"cut", shorten, absl::StatusCode::kDataLoss, "malformed"},
+      {"overwritten", overwrite, absl::StatusCode::kDataLoss, "is damaged"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.what);

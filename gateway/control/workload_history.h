@@ -1,0 +1,96 @@
+// WorkloadHistory: the records of workloads, put together again after the store was lost: from what the
+// ledger tells of jobs and replicas, from what the launcher says is there, and from what can still be read of
+// the damaged store.
+//
+// What runs decides: a run that is there belongs to its job or replica, whatever else says. The ledger
+// decides about the rest; a record of the damaged store counts as long as neither contradicts it.
+//
+// Pure. Used by `tidegate state rebuild`, while no gateway runs.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/control/workload.h"
+#include "gateway/ledger/parse.h"
+#include "gateway/store/store.h"
+#include "plugins/launchers/launcher.h"
+#include "plugins/launchers/run_record.h"
+#include "scheduler/model.h"
+
+namespace gateway::control {
+
+class WorkloadHistory {
+ public:
+  explicit WorkloadHistory(const scheduler::Cluster& cluster) : cluster_(cluster) {}
+
+  // A record of the ledger; in order. Those that tell nothing of workloads are passed over.
+  void Take(const ledger::Record& record);
+
+  struct Found {
+    std::vector<store::Object> stored;  // what can be read of the damaged store
+    std::vector<plugins::launchers::RunStatus> runs;
+    // What the launcher keeps of a run.
+    std::function<absl::StatusOr<plugins::launchers::RunRecord>(const std::string& run)> record_of;
+  };
+  struct Rebuilt {
+    std::vector<store::Write> writes;
+    std::vector<std::string> replicas{};  // that run
+    std::vector<std::string> running{};   // jobs
+    std::vector<std::string> waiting{};   // likewise, and suspended ones
+    uint64_t over = 0;                    // likewise, that have ended
+    // Running jobs whose job file is lost: they run on with what their runs were given, and start no more.
+    std::vector<std::string> without_file{};
+    std::vector<std::string> lost{};  // waiting jobs whose job file is lost
+    std::vector<std::string> left{};  // runs that nothing is known of: the gateway ends them when it starts
+  };
+  Rebuilt Rebuild(const Found& found) const;
+
+ private:
+  // A job as the ledger tells of it.
+  struct Past {
+    std::string of;
+    uint32_t element = 0;
+    State state = State::kPending;  // kRunning stands for all in which it holds devices and is to go on
+    Outcome outcome = Outcome::kNone;
+    Afterwards afterwards = Afterwards::kWaits;
+    uint32_t attempt = 0;
+    uint32_t members = 0;
+    uint32_t restarts = 0;
+    bool resumes = false;
+    conf::TimePoint since{};
+    conf::TimePoint started{};
+    std::string why{};
+    std::string actor{};
+    std::vector<plugins::launchers::Grant>
+        places{};  // of its members, for a launcher that does not know them
+
+    bool holds() const { return state == State::kRunning || state == State::kDraining; }
+  };
+  struct Replica {
+    std::string model;
+    std::vector<plugins::launchers::Grant> places{};
+    bool ends = false;  // it is not wanted any more
+  };
+  using Pasts = std::map<std::string, Past>;
+  class Rebuilding;
+
+  void TakeSubmission(const ledger::Record& record);
+  void TakeJob(const ledger::Record& record);
+  void TakeReplica(const ledger::Record& record);
+  static void Settle(Past& job, Afterwards then);
+
+  const scheduler::Cluster& cluster_;
+  std::map<std::string, std::shared_ptr<const Submission>> submissions_;  // whose files are known
+  Pasts jobs_;
+  std::map<std::string, Replica> replicas_;
+  uint64_t last_number_ = 0;
+};
+
+}  // namespace gateway::control

@@ -1,0 +1,311 @@
+#include "gateway/process/rebuild_state.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/audit/stored_position.h"
+#include "gateway/config/state_files.h"
+#include "gateway/control/cordon.h"
+#include "gateway/control/open_launcher.h"
+#include "gateway/control/workload_record.h"
+#include "gateway/ledger/tail.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/files.h"
+#include "gateway/process/ledger_options.h"
+#include "gateway/process/open_state.h"
+#include "gateway/store/followed.h"
+#include "gateway/store/kinds.h"
+#include "gateway/store/salvage.h"
+#include "gateway/store/sqlite_file.h"
+#include "plugins/auth/key_record.h"
+#include "plugins/launchers/run_folder.h"
+
+namespace gateway {
+namespace {
+
+using nlohmann::json;
+
+constexpr conf::Duration kLauncherPatience = std::chrono::seconds(30);
+constexpr conf::Duration kLauncherPause = std::chrono::milliseconds(200);
+constexpr size_t kRecordsAtOnce = 4096;
+constexpr size_t kBytesAtOnce = 4 << 20;
+constexpr size_t kKindWithin = 96;
+constexpr size_t kMaxPosition = 256;
+constexpr char kDamaged[] = ".damaged-";
+constexpr char kRebuilt[] = ".rebuilt";
+
+bool IsThere(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// --- What is wrong with the store ---
+
+// Whether what stands in a file that is sound as a database can be read.
+absl::Status CheckObjects(store::SqliteFile& file, const Config& config) {
+  const auto keys = file.List(store::kKey);
+  if (!keys.ok()) return keys.status();
+  for (const store::Object& key : keys->objects) {
+    if (const auto read = plugins::auth::DecodeKey(key.body); !read.ok())
+      return absl::DataLossError(fmt::format("key {}: {}", key.id, conf::Std(read.status().message())));
+  }
+  const auto workloads = file.List(store::kWorkload);
+  if (!workloads.ok()) return workloads.status();
+  const auto submissions = file.List(store::kSubmission);
+  if (!submissions.ok()) return submissions.status();
+  const scheduler::Cluster none;
+  return control::ReadWorkloads(workloads->objects, submissions->objects,
+                                config.scaling ? config.scaling->nodes : none)
+      .status();
+}
+
+// DataLoss says what is wrong; Ok: nothing is.
+absl::Status CheckStore(const std::string& path, const Config& config) {
+  store::SqliteFile::Options options;
+  options.path = path;
+  options.may_be_new = false;
+  const auto file = store::SqliteFile::Open(std::move(options));
+  return file.ok() ? CheckObjects(**file, config) : file.status();
+}
+
+// --- What is known ---
+
+class Histories {
+ public:
+  explicit Histories(const scheduler::Cluster& cluster) : workloads(cluster) {}
+
+  absl::Status Read(const std::string& ledger_dir) {
+    if (!IsThere(ledger_dir)) return absl::OkStatus();
+    ledger::Tail tail(ledger_dir, 0);
+    ledger::RecordParser parser;
+    ledger::Record record;
+    while (true) {
+      const auto batch = tail.Read(kRecordsAtOnce, kBytesAtOnce);
+      if (!batch.ok()) return batch.status();
+      if (batch->lines.empty()) return absl::OkStatus();
+      records += batch->lines.size();
+      for (const ledger::Tail::Line& line : batch->lines) {
+        const std::string_view head = std::string_view(line.text).substr(0, kKindWithin);
+        const bool tells = head.find("\"kind\":\"key\"") != std::string_view::npos ||
+                           head.find("\"kind\":\"action\"") != std::string_view::npos;
+        // A record that is damaged tells nothing; `audit verify` names it.
+        if (tells && parser.Parse(line.text, &record).ok()) Take(record);
+      }
+    }
+  }
+
+  uint64_t records = 0;
+  KeyHistory keys;
+  control::WorkloadHistory workloads;
+  std::map<std::string, std::optional<std::string>> cordons;  // bodies; none: lifted
+
+ private:
+  void Take(const ledger::Record& record) {
+    keys.Take(record);
+    workloads.Take(record);
+    std::optional<control::Cordon> cordon = control::CordonOfId(record.subject);
+    if (!cordon) return;
+    if (record.action == control::kUncordonAction) cordons[record.subject].reset();
+    if (record.action != control::kCordonAction) return;
+    const json detail = json::parse(record.detail, nullptr, false);
+    if (detail.is_object()) cordon->reason = detail.value("reason", "");
+    cordon->by = record.actor;
+    cordon->since = conf::FromUnixMicros(record.time_us);
+    cordons[record.subject] = BodyOf(*cordon);
+  }
+};
+
+net::Task<absl::StatusOr<std::vector<plugins::launchers::RunStatus>>> ListRuns(
+    net::Loop& loop, plugins::launchers::Launcher& launcher) {
+  const conf::TimePoint until = net::Now() + kLauncherPatience;
+  net::Sleep pause(loop.watchdog);
+  while (true) {
+    auto runs = co_await launcher.List();
+    if (runs.ok() || net::Now() >= until) {
+      co_await launcher.Close();
+      co_return runs;
+    }
+    co_await pause.For(kLauncherPause);
+  }
+}
+
+absl::StatusOr<std::vector<plugins::launchers::RunStatus>> FindRuns(net::Loop& loop, const Config& config) {
+  if (!config.scaling) return std::vector<plugins::launchers::RunStatus>();
+  const auto launcher = control::OpenLauncher(loop, *config.scaling, config.server.state_dir);
+  if (!launcher.ok()) return launcher.status();
+  return net::Await(loop, ListRuns(loop, **launcher));
+}
+
+// --- The files ---
+
+// A try that was killed has put the log of changes aside, and not yet the file.
+absl::Status TakeBackLog(const std::string& path) {
+  struct stat file{};
+  if (IsThere(path + "-wal") || stat(path.c_str(), &file) != 0) return absl::OkStatus();
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path();
+    struct stat aside{};
+    const bool same = name.starts_with(path + kDamaged) && stat(name.c_str(), &aside) == 0 &&
+                      aside.st_ino == file.st_ino && aside.st_dev == file.st_dev;
+    if (same && IsThere(name + "-wal")) return net::RenameFile(name + "-wal", path + "-wal");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteStore(const std::string& path, uint64_t number, const std::vector<store::Write>& writes) {
+  for (const char* part : {"", "-wal", "-shm"}) {
+    if (absl::Status removed = net::RemoveFile(path + part); !removed.ok()) return removed;
+  }
+  store::SqliteFile::Options options;
+  options.path = path;
+  const auto file = store::SqliteFile::Open(std::move(options));
+  if (!file.ok()) return file.status();
+  if (absl::Status skipped = (*file)->SkipTo(number); !skipped.ok()) return skipped;
+  return writes.empty() ? absl::OkStatus() : (*file)->Commit(writes).status();
+}
+
+// `fresh` takes the place of `path`, whose content stays under the name `aside`.
+absl::Status PutInPlace(const std::string& path, const std::string& fresh, const std::string& aside) {
+  if (IsThere(path) && link(path.c_str(), aside.c_str()) != 0 &&
+      std::rename(path.c_str(), aside.c_str()) != 0)
+    return net::SystemError("rename " + path + " to", aside, errno);
+  // The log of one database would be taken for the other's.
+  if (IsThere(path + "-wal")) {
+    if (absl::Status renamed = net::RenameFile(path + "-wal", aside + "-wal"); !renamed.ok()) return renamed;
+  }
+  if (absl::Status removed = net::RemoveFile(path + "-shm"); !removed.ok()) return removed;
+  return net::RenameFile(fresh, path);
+}
+
+std::string AsideOf(const std::string& path, conf::TimePoint now) {
+  std::string at = conf::FormatTime(now).substr(0, 19);
+  std::erase_if(at, [](char c) { return c == '-' || c == ':'; });
+  std::string name = path + kDamaged + at;
+  for (int i = 2; IsThere(name); ++i) name = fmt::format("{}{}{}.{}", path, kDamaged, at, i);
+  return name;
+}
+
+// --- What is written ---
+
+void TakeCordons(const Histories& histories, const std::vector<store::Object>& stored, RebuiltState& out,
+                 std::vector<store::Write>& writes) {
+  std::map<std::string, std::optional<std::string>> cordons = histories.cordons;
+  for (const store::Object& object : stored) {
+    if (object.kind == store::kCordon && control::ReadCordon(object.id, object.body).ok())
+      cordons.try_emplace(object.id, object.body);
+  }
+  for (auto& [id, body] : cordons) {
+    if (!body) continue;
+    writes.push_back(store::Write::Create(store::kCordon, id, *std::move(body)));
+    ++out.cordons;
+  }
+}
+
+// The ledger does not say how far its readers have come.
+void TakePositions(const Config& config, const std::vector<store::Object>& stored, RebuiltState& out,
+                   std::vector<store::Write>& writes) {
+  std::vector<std::string> known;
+  for (const store::Object& object : stored) {
+    if (object.kind == store::kImport)
+      writes.push_back(store::Write::Create(object.kind, object.id, object.body));
+    if (object.kind != store::kPosition || object.body.size() > kMaxPosition) continue;
+    writes.push_back(store::Write::Create(object.kind, object.id, object.body));
+    known.push_back(object.id);
+  }
+  out.positions = known.size();
+  for (const config::Sink& sink : config.ledger.sinks) {
+    if (std::ranges::find(known, ReaderOfSink(sink.name)) == known.end()) out.sinks_anew.push_back(sink.name);
+  }
+}
+
+absl::Status WriteDown(const Config& config, const RebuiltState& state) {
+  auto ledger = ledger::Ledger::Open(LedgerOptions(config));
+  if (!ledger.ok()) return ledger.status();
+  ledger::Event event;
+  event.kind = ledger::Kind::kAdmin;
+  event.action = "state.rebuild";
+  event.actor = "cli";
+  event.subject = StorePath(config.server.state_dir);
+  event.detail = json{{"damage", state.damage},
+                      {"kept_as", state.kept_as},
+                      {"keys", state.keys},
+                      {"lost_keys", state.lost_keys.size()},
+                      {"replicas", state.workloads.replicas.size()},
+                      {"running_jobs", state.workloads.running.size()},
+                      {"waiting_jobs", state.workloads.waiting.size()}}
+                     .dump(-1, ' ', false, json::error_handler_t::replace);
+  const absl::Status recorded = (*ledger)->Append(event);
+  const absl::Status stopped = (*ledger)->Stop();
+  return recorded.ok() ? stopped : recorded;
+}
+
+}  // namespace
+
+absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config) {
+  const std::string path = StorePath(config.server.state_dir);
+  if (!IsThere(path) && TraceOfStore(config.server.state_dir).empty()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: nothing shows that a gateway has kept its state here, so there is nothing to rebuild", path));
+  }
+  const uint64_t followed = store::LastFollowed(FollowedPath(config));
+  store::Followed lock;  // held for as long as this runs
+  if (absl::Status locked = lock.Open(FollowedPath(config)); !locked.ok()) return locked;
+  lock.Set(followed);
+  if (absl::Status taken = TakeBackLog(path); !taken.ok()) return taken;
+
+  RebuiltState out;
+  const absl::Status damage = CheckStore(path, config);
+  if (damage.ok()) {
+    return absl::FailedPreconditionError(fmt::format("{}: is sound, so there is nothing to rebuild", path));
+  }
+  if (!absl::IsDataLoss(damage)) return damage;
+  out.damage = conf::Std(damage.message());
+
+  const absl::StatusOr<store::Salvaged> salvaged = store::Salvage(path);
+  if (!salvaged.ok()) return salvaged.status();
+  out.read_whole = salvaged->complete;
+  const scheduler::Cluster none;
+  Histories histories(config.scaling ? config.scaling->nodes : none);
+  if (absl::Status read = histories.Read(LedgerDir(config)); !read.ok()) return read;
+  out.ledger_records = histories.records;
+  auto runs = FindRuns(loop, config);
+  if (!runs.ok()) return runs.status();
+
+  KeyHistory::Rebuilt keys = histories.keys.Rebuild(salvaged->objects, net::Now());
+  std::vector<store::Write> writes = std::move(keys.writes);
+  out.keys = keys.kept;
+  out.lost_keys = std::move(keys.lost);
+  out.workloads = histories.workloads.Rebuild(
+      {.stored = salvaged->objects, .runs = *std::move(runs), .record_of = [&](const std::string& run) {
+         return plugins::launchers::RunFolder(LauncherDir(config.server.state_dir) + "/runs/" + run).Load();
+       }});
+  std::ranges::move(out.workloads.writes, std::back_inserter(writes));
+  out.workloads.writes.clear();
+  TakeCordons(histories, salvaged->objects, out, writes);
+  TakePositions(config, salvaged->objects, out, writes);
+
+  const std::string aside = AsideOf(path, net::Now());
+  if (IsThere(path)) out.kept_as = aside;
+  const uint64_t skipped = std::max(salvaged->last, followed);
+  if (absl::Status written = WriteStore(path + kRebuilt, skipped, writes); !written.ok()) return written;
+  out.number = skipped + writes.size();
+  if (absl::Status recorded = WriteDown(config, out); !recorded.ok()) return recorded;
+  if (absl::Status exchanged = PutInPlace(path, path + kRebuilt, aside); !exchanged.ok()) return exchanged;
+  return out;
+}
+
+}  // namespace gateway

@@ -1,0 +1,37 @@
+// Rebuilds the store of a state folder that was damaged or lost, from what can be read of it, from the ledger
+// and from what runs. The damaged file stays, under another name.
+//
+// Killed at any point it leaves the damaged store or the rebuilt one, and can be run again.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gateway/config/config.h"
+#include "gateway/control/workload_history.h"
+#include "gateway/net/loop.h"
+#include "gateway/people/key_history.h"
+
+namespace gateway {
+
+struct RebuiltState {
+  std::string damage;       // what was wrong with the store
+  std::string kept_as;      // where the damaged file is now; empty: there was none
+  bool read_whole = false;  // nothing of the damaged file was unreadable
+  uint64_t ledger_records = 0;
+  uint64_t number = 0;  // at which the sequence of changes goes on
+  uint64_t keys = 0;
+  std::vector<KeyHistory::Key> lost_keys;
+  control::WorkloadHistory::Rebuilt workloads;  // without its writes
+  uint64_t cordons = 0;
+  uint64_t positions = 0;               // of readers of the ledger
+  std::vector<std::string> sinks_anew;  // that get the ledger from its beginning
+};
+
+// FailedPrecondition: a gateway runs with this state folder, or the store is sound. Blocks.
+absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config);
+
+}  // namespace gateway
