@@ -1,5 +1,6 @@
 // The protocols of /v1/chat/completions and /v1/completions, as vLLM writes them.
 #include "conf/json_text.h"
+#include "conf/words.h"
 #include "tools/engine/protocol.h"
 
 namespace tidegate_engine {
@@ -196,16 +197,11 @@ std::string CompletionsBody(Job& job) {
 
 }  // namespace
 
+constexpr conf::Word<Finish> kFinishes[] = {
+    {"length", Finish::kLength}, {"tool_calls", Finish::kToolCalls}, {"stop", Finish::kStop}};
+
 std::string_view FinishName(Finish finish) {
-  switch (finish) {
-    case Finish::kLength:
-      return "length";
-    case Finish::kToolCalls:
-      return "tool_calls";
-    case Finish::kStop:
-      break;
-  }
-  return "stop";
+  return conf::WordOf(kFinishes, finish);
 }
 
 const Protocol& ProtocolOf(Api api) {

@@ -1,5 +1,7 @@
 #include "tools/engine/handover.h"
 
+#include "conf/words.h"
+
 namespace tidegate_engine {
 
 HandoverRequest ReadHandover(const Fields& fields) {
@@ -55,16 +57,11 @@ std::optional<uint32_t> Held::Take(uint64_t first_block, conf::TimePoint now) {
   return tokens;
 }
 
+constexpr conf::Word<Role> kRoles[] = {
+    {"prefill", Role::kPrefill}, {"decode", Role::kDecode}, {"both", Role::kBoth}};
+
 std::string_view RoleName(Role role) {
-  switch (role) {
-    case Role::kPrefill:
-      return "prefill";
-    case Role::kDecode:
-      return "decode";
-    case Role::kBoth:
-      break;
-  }
-  return "both";
+  return conf::WordOf(kRoles, role);
 }
 
 }  // namespace tidegate_engine

@@ -111,7 +111,7 @@ std::string Metrics::Render(const scheduler::engine::Model& model, conf::TimePoi
   counter("engine:prompts_taken_total", handovers.taken, "Prompts that other engines have taken.");
   counter("engine:prompts_received_total", handovers.received, "Prompts taken from other engines.");
   counter("engine:prompts_recomputed_total", handovers.recomputed,
-          "Prompts that another engine was to have computed, and that could not be had.");
+          "Prompts that another engine should have computed, but that could not be fetched.");
 
   Declare("vllm:request_success_total", "counter", "Count of successfully processed requests.", out);
   for (auto [reason, count] : {std::pair{"stop", stopped_}, {"length", at_length_}, {"abort", aborted_}}) {

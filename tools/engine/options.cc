@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <string>
@@ -81,7 +82,7 @@ Profile MakeProfile(const std::string& preset, const Overrides& with) {
 
 void AddProfileFlags(CLI::App& app, std::string& preset, Overrides& with) {
   app.add_option("--preset", preset,
-                 "What to be like: demo, instant, or MODEL-[Nx]GPU such as llama-3.1-8b-h100")
+                 "The preset to simulate: demo, instant, or MODEL-[Nx]GPU such as llama-3.1-8b-h100")
       ->capture_default_str();
   app.add_option("--speed-up", with.speed_up, "Divides every delay")->check(CLI::PositiveNumber);
   app.add_option("--load-time", with.load_time, "Until ready, before --speed-up; /health answers 503 (10s)");
@@ -122,6 +123,16 @@ bool Options::Serves(Api api) const {
   return std::find(only.begin(), only.end(), ApiName(api)) != only.end();
 }
 
+std::optional<ApiError> Options::CheckModel(std::string_view model) const {
+  const bool known =
+      std::ranges::find(models, model) != models.end() || std::ranges::find(loras, model) != loras.end();
+  if (model.empty() || known) return std::nullopt;
+  return ApiError{.status = 404,
+                  .type = {},
+                  .message = fmt::format("The model `{}` does not exist.", model),
+                  .param = "model"};
+}
+
 std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_code) {
   Options options;
   Overrides overrides;
@@ -137,7 +148,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   app.add_option("--port", options.port, "Port; 0: any free one, printed once it listens")
       ->capture_default_str();
   app.add_option("--model", options.models, "Name it answers to; repeat for aliases (demo-model)");
-  app.add_option("--lora", options.loras, "Names of LoRA adapters that it serves, too; repeat, or a,b")
+  app.add_option("--lora", options.loras, "Names of LoRA adapters that it also serves; repeat, or a,b")
       ->delimiter(',');
   app.add_option("--seed", options.seed, "Another seed gives other answers");
   app.add_option(
@@ -150,8 +161,8 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   app.add_option("--fault", faults,
                  "KIND[:ARG][@PROBABILITY|@every:N|@first:N]; see README.md for the kinds");
   app.add_option("--kv-events", options.kv_events.url,
-                 "Where to publish what the KV cache holds, as vLLM does: tcp://ADDRESS:PORT");
-  app.add_option("--kv-events-replay", options.kv_events.replay, "Where to send missed batches again")
+                 "Address to publish KV events on, as vLLM does: tcp://ADDRESS:PORT");
+  app.add_option("--kv-events-replay", options.kv_events.replay, "Address to replay missed batches on")
       ->needs("--kv-events");
   app.add_option("--kv-events-topic", options.kv_events.topic, "Topic of the messages")->needs("--kv-events");
   app.add_option("--kv-events-buffer", options.kv_events.buffer, "Batches kept to be sent again")
@@ -165,10 +176,10 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
                  "nixl: as vLLM, by kv_transfer_params; bootstrap: as SGLang, by a room (nixl)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, HandoverKind>{
           {"nixl", HandoverKind::kNixl}, {"bootstrap", HandoverKind::kBootstrap}}));
-  app.add_option("--transfer-rate", options.handover.transfer_rate, "Tokens that come over in a second (1e6)")
+  app.add_option("--transfer-rate", options.handover.transfer_rate, "Transferred tokens per second (1e6)")
       ->check(CLI::PositiveNumber);
   app.add_option("--handover-wait", transfer_wait, "How long the two engines of a room wait (30s)");
-  app.add_option("--handover-hold", hold_for, "How long a prompt is held for somebody else (480s)");
+  app.add_option("--handover-hold", hold_for, "How long a prompt is held for another engine (480s)");
   AddProfileFlags(app, preset, overrides);
   try {
     app.parse(argc, argv);

@@ -1,10 +1,10 @@
 // The command line of tidegate-engine.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "scheduler/engine/model.h"
@@ -29,6 +29,8 @@ struct Options {
   KvEventOptions kv_events;  // without a URL: none are published
 
   bool Serves(Api api) const;
+  // The error for a model that the engine does not have; an empty name stands for its first model.
+  std::optional<ApiError> CheckModel(std::string_view model) const;
 };
 
 // The options, or the exit code with which to end: 0 after --help, 2 for a wrong command line, which has been

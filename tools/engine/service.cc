@@ -20,25 +20,30 @@ bool TakesForm(Api api) {
   return api == Api::kTranscriptions || api == Api::kImageEdits;
 }
 
+std::string NewId(Draw& ids) {
+  const uint64_t high = ids.Next();
+  return fmt::format("{:016x}{:016x}", high, ids.Next());
+}
+
 }  // namespace
 
 Service::Service(gateway::net::Loop& loop, Options options)
-    : loop_(loop),
-      options_(std::move(options)),
+    : options_(std::move(options)),
       engine_(options_.profile, options_.models.front(), Now(), !options_.kv_events.url.empty()),
       pump_(loop, engine_),
       faults_(options_.seed),
       ids_(static_cast<uint64_t>(conf::ToUnixNanos(Now()))),
+      transfer_(loop, options_.handover, options_.profile.block_size, NewId(ids_), stats_),
+      jobs_(loop, options_, engine_, pump_, transfer_, stats_, ids_),
       started_(conf::ToUnixMicros(Now()) / 1'000'000) {
   for (const Fault& fault : options_.faults) faults_.Add(fault);
-  engine_id_ = fmt::format("{:016x}{:016x}", ids_.Next(), ids_.Next());
 }
 
 void Service::PublishKvEvents(KvPublisher& publisher) {
   pump_.OnStepped([this, &publisher] { publisher.Publish(engine_.kv_log()->Take(), Now()); });
 }
 
-Service::Task<void> Service::Handle(Exchange& exchange) {
+Task<void> Service::Handle(Exchange& exchange) {
   std::string_view rest;
   Api api = FindApi(exchange.head().target, &rest);
   bool counted = IsModelApi(api);
@@ -54,14 +59,14 @@ Service::Task<void> Service::Handle(Exchange& exchange) {
     error = ApiError{.status = 503, .type = {}, .message = "The model is still loading.", .param = {}};
   }
   if (error) {
-    co_await Fail(exchange, api, *error);
+    co_await Fail(exchange, stats_, api, *error);
   } else {
     co_await Dispatch(exchange, api, rest, fault);
   }
 }
 
-Service::Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_view rest,
-                                      const std::optional<Fault>& fault) {
+Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_view rest,
+                             const std::optional<Fault>& fault) {
   switch (api) {
     case Api::kHealth:
       co_await exchange.Send(engine_.Ready(Now()) ? 200 : 503, {}, "");
@@ -71,41 +76,33 @@ Service::Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_v
                                            conf::Quoted(options_.profile.name)));
       break;
     case Api::kMetrics:
-      co_await exchange.Send(200, kPrometheus,
-                             engine_.metrics().Render(engine_.model(), Now(), options_.loras, handovers_));
+      co_await exchange.Send(
+          200, kPrometheus,
+          engine_.metrics().Render(engine_.model(), Now(), options_.loras, transfer_.counts()));
       break;
     case Api::kStats:
-      co_await Reply(exchange, stats_.Render(engine_, options_.loras, faults_, handovers_, held_.size(),
-                                             connections_()));
+      co_await Reply(exchange, stats_.Render(engine_, options_.loras, faults_, transfer_.counts(),
+                                             transfer_.held(), connections_()));
       break;
     case Api::kFault:
       co_await ChangeFaults(exchange);
       break;
     case Api::kHandover:
-      co_await HandOver(exchange);
+      co_await transfer_.HandOver(exchange);
       break;
     case Api::kModels:
       co_await Models(exchange, rest);
       break;
     default:
       if (TakesForm(api)) {
-        co_await ServeForm(exchange, api, fault);
+        co_await jobs_.ServeForm(exchange, api, fault);
       } else {
-        co_await Serve(
+        co_await jobs_.Serve(
             exchange, api,
             ParseRequest(api, exchange.body(), options_.profile.block_size, engine_.kv_log() != nullptr),
             fault);
       }
   }
-}
-
-Service::Task<bool> Service::Reply(Exchange& exchange, std::string body) {
-  co_return co_await exchange.Send(200, kJson, body);
-}
-
-Service::Task<bool> Service::Fail(Exchange& exchange, Api api, const ApiError& error) {
-  if (IsModelApi(api)) stats_.Refused();
-  co_return co_await exchange.Send(error.status, kJson, ErrorBody(api, error));
 }
 
 std::optional<ApiError> Service::CheckMethod(Api api, std::string_view method) const {
@@ -119,18 +116,8 @@ std::optional<ApiError> Service::CheckMethod(Api api, std::string_view method) c
   return ApiError{.status = 405, .type = {}, .message = "Method Not Allowed", .param = {}};
 }
 
-std::optional<ApiError> Service::CheckModel(std::string_view model) const {
-  bool known = std::find(options_.models.begin(), options_.models.end(), model) != options_.models.end();
-  known = known || std::ranges::find(options_.loras, model) != options_.loras.end();
-  if (model.empty() || known) return std::nullopt;
-  return ApiError{.status = 404,
-                  .type = {},
-                  .message = fmt::format("The model `{}` does not exist.", model),
-                  .param = "model"};
-}
-
-Service::Task<bool> Service::Models(Exchange& exchange, std::string_view id) {
-  if (auto error = CheckModel(id)) co_return co_await Fail(exchange, Api::kModels, *error);
+Task<bool> Service::Models(Exchange& exchange, std::string_view id) {
+  if (auto error = options_.CheckModel(id)) co_return co_await Fail(exchange, stats_, Api::kModels, *error);
   auto card = [this](const std::string& name) {
     const std::string& own = options_.models.front();
     const bool lora = std::ranges::find(options_.loras, name) != options_.loras.end();
@@ -146,21 +133,8 @@ Service::Task<bool> Service::Models(Exchange& exchange, std::string_view id) {
   co_return co_await Reply(exchange, body + "]}");
 }
 
-Service::Task<bool> Service::Count(Exchange& exchange, const Counting& request) {
-  if (request.api == Api::kDetokenize) {
-    co_return co_await Reply(exchange, fmt::format(R"({{"prompt":{}}})", conf::Quoted(request.text)));
-  }
-  if (request.api == Api::kCountTokens) {
-    co_return co_await Reply(exchange, fmt::format(R"({{"input_tokens":{}}})", request.prompt.tokens()));
-  }
-  co_return co_await Reply(
-      exchange,
-      fmt::format(R"({{"count":{},"max_model_len":{},"tokens":[{}],"token_strs":null}})",
-                  request.prompt.tokens(), engine_.ContextLimit(), fmt::join(request.prompt.ids(), ",")));
-}
-
-// POST adds a fault, or with {"clear":true} removes all, as DELETE does; all answer with what is there then.
-Service::Task<bool> Service::ChangeFaults(Exchange& exchange) {
+// POST adds a fault, or with {"clear":true} removes all, as DELETE does; every method answers with the list.
+Task<bool> Service::ChangeFaults(Exchange& exchange) {
   if (exchange.method() == "DELETE") faults_.Clear();
   if (exchange.method() == "POST") {
     Json json = Json::parse(exchange.body(), nullptr, false);
@@ -170,7 +144,7 @@ Service::Task<bool> Service::ChangeFaults(Exchange& exchange) {
       auto fault = FaultFromJson(json);
       if (!fault.ok()) {
         co_return co_await Fail(
-            exchange, Api::kFault,
+            exchange, stats_, Api::kFault,
             {.status = 400, .type = {}, .message = std::string(fault.status().message()), .param = {}});
       }
       faults_.Add(*std::move(fault));
@@ -181,9 +155,9 @@ Service::Task<bool> Service::ChangeFaults(Exchange& exchange) {
   co_return co_await Reply(exchange, Json{{"faults", list}}.dump() + "\n");
 }
 
-Service::Task<bool> Service::FailEarly(Exchange& exchange, Api api, const Fault& fault) {
+Task<bool> Service::FailEarly(Exchange& exchange, Api api, const Fault& fault) {
   if (fault.kind == FaultKind::kHang) {
-    co_await AwaitLeaving(exchange);
+    co_await AwaitLeaving(exchange, stats_);
     co_return true;
   }
   int status = fault.kind == FaultKind::k500   ? 500
@@ -193,17 +167,10 @@ Service::Task<bool> Service::FailEarly(Exchange& exchange, Api api, const Fault&
   if (status == 0) co_return false;
   Headers headers = kJson;
   if (status == 429) headers.emplace_back("retry-after", std::to_string(fault.arg));
-  ApiError error{.status = status, .type = {}, .message = "The engine was told to fail.", .param = {}};
+  ApiError error{
+      .status = status, .type = {}, .message = "The engine has a fault for this request.", .param = {}};
   co_await exchange.Send(status, headers, ErrorBody(api, error));
   co_return true;
-}
-
-Service::Task<void> Service::AwaitLeaving(Exchange& exchange) {
-  gateway::net::Event left;
-  exchange.OnGone([&left] { left.Set(); });
-  co_await left.Wait();
-  stats_.LeftHanging();
-  exchange.CloseAfter();
 }
 
 }  // namespace tidegate_engine

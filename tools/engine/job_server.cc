@@ -1,5 +1,5 @@
-// Requests that go through the model: made into a job, run, and answered whole or event by event; and the
-// faults that show only then.
+#include "tools/engine/job_server.h"
+
 #include <absl/strings/escaping.h>
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 #include "gateway/net/clock.h"
 #include "tools/engine/media.h"
 #include "tools/engine/pooling.h"
-#include "tools/engine/service.h"
 
 namespace tidegate_engine {
 namespace {
@@ -52,9 +51,34 @@ std::string ImagesBody(const Job& job, uint32_t n) {
   return body + "]" + TokensUsage(job) + "}";
 }
 
+// Appends the generated tokens that are not sent, choice by choice in turn, up to a bound. True when a fault
+// is due.
+bool Render(Job& job, const Protocol& protocol, uint64_t until, uint64_t& sent, Events& out) {
+  while (job.HasUnsent() && out.size() < kRenderAtOnce) {
+    for (size_t i = 0; i < job.choices.size(); ++i) {
+      Choice& choice = job.choices[i];
+      if (choice.sent >= choice.generated) continue;
+      if (sent++ >= until) return true;
+      ++choice.sent;
+      protocol.token(job, i, out);
+    }
+  }
+  return job.finished() && !job.HasUnsent() && sent <= until && until != UINT64_MAX;
+}
+
 }  // namespace
 
-void Service::Prepare(Api api, Job& job, std::string_view model, const std::optional<Fault>& fault) {
+JobServer::JobServer(gateway::net::Loop& loop, const Options& options, Engine& engine, Pump& pump,
+                     PromptTransfer& transfer, Stats& stats, Draw& ids)
+    : loop_(loop),
+      options_(options),
+      engine_(engine),
+      pump_(pump),
+      transfer_(transfer),
+      stats_(stats),
+      ids_(ids) {}
+
+void JobServer::Prepare(Api api, Job& job, std::string_view model, const std::optional<Fault>& fault) {
   std::string_view prefix = api <= Api::kMessages         ? ProtocolOf(api).id_prefix
                             : api == Api::kEmbeddings     ? "embd-"
                             : api == Api::kTranscriptions ? "trsc-"
@@ -68,7 +92,7 @@ void Service::Prepare(Api api, Job& job, std::string_view model, const std::opti
   job.endless = Is(fault, FaultKind::kEndless);
 }
 
-void Service::AddPrompts(const std::vector<Prompt>& prompts, uint32_t n, bool answers, Job& job) {
+void JobServer::AddPrompts(const std::vector<Prompt>& prompts, uint32_t n, bool answers, Job& job) {
   uint64_t limit = engine_.ContextLimit();
   for (const Prompt& prompt : prompts) {
     for (uint32_t i = 0; i < n; ++i) {
@@ -84,10 +108,9 @@ void Service::AddPrompts(const std::vector<Prompt>& prompts, uint32_t n, bool an
   }
 }
 
-Service::Task<void> Service::Serve(Exchange& exchange, Api api, Request request,
-                                   const std::optional<Fault>& fault) {
+Task<void> JobServer::Serve(Exchange& exchange, Api api, Request request, const std::optional<Fault>& fault) {
   if (auto* error = std::get_if<ApiError>(&request)) {
-    co_await Fail(exchange, api, *error);
+    co_await Fail(exchange, stats_, api, *error);
     co_return;
   }
   std::string_view model = std::visit(
@@ -96,8 +119,8 @@ Service::Task<void> Service::Serve(Exchange& exchange, Api api, Request request,
         return {};
       },
       request);
-  if (auto error = CheckModel(model)) {
-    co_await Fail(exchange, api, *error);
+  if (auto error = options_.CheckModel(model)) {
+    co_await Fail(exchange, stats_, api, *error);
     co_return;
   }
   if (auto* counting = std::get_if<Counting>(&request)) {
@@ -107,26 +130,7 @@ Service::Task<void> Service::Serve(Exchange& exchange, Api api, Request request,
   Job job;
   Prepare(api, job, model, fault);
   if (auto* generation = std::get_if<Generation>(&request)) {
-    job.request = std::move(*generation);
-    if (auto error = CheckHandover(job.request)) {
-      co_await Fail(exchange, api, *error);
-      co_return;
-    }
-    if (OnlyPrefills()) {
-      job.request.max_tokens = 1;
-      job.request.stream = false;
-    }
-    AddPrompts(job.request.prompts, job.request.n, true, job);
-    if (auto error = co_await Receive(exchange, job)) {
-      co_await Fail(exchange, api, *error);
-      co_return;
-    }
-    if (exchange.gone()) {
-      exchange.CloseAfter();
-      co_return;
-    }
-    const Protocol& protocol = ProtocolOf(api);
-    co_await Run(exchange, job, [&] { return protocol.body(job); }, "application/json", fault);
+    co_await Generate(exchange, api, std::move(*generation), job, fault);
   } else if (auto* pooling = std::get_if<Pooling>(&request)) {
     AddPrompts(pooling->prompts, 1, false, job);
     co_await Run(exchange, job, [&] { return PoolingBody(*pooling, job); }, "application/json", fault);
@@ -143,8 +147,44 @@ Service::Task<void> Service::Serve(Exchange& exchange, Api api, Request request,
   }
 }
 
-// Transcriptions and image edits: the model runs over the file's bytes and the prompt.
-Service::Task<void> Service::ServeForm(Exchange& exchange, Api api, const std::optional<Fault>& fault) {
+Task<bool> JobServer::Count(Exchange& exchange, const Counting& request) {
+  if (request.api == Api::kDetokenize) {
+    co_return co_await Reply(exchange, fmt::format(R"({{"prompt":{}}})", conf::Quoted(request.text)));
+  }
+  if (request.api == Api::kCountTokens) {
+    co_return co_await Reply(exchange, fmt::format(R"({{"input_tokens":{}}})", request.prompt.tokens()));
+  }
+  co_return co_await Reply(
+      exchange,
+      fmt::format(R"({{"count":{},"max_model_len":{},"tokens":[{}],"token_strs":null}})",
+                  request.prompt.tokens(), engine_.ContextLimit(), fmt::join(request.prompt.ids(), ",")));
+}
+
+Task<void> JobServer::Generate(Exchange& exchange, Api api, Generation generation, Job& job,
+                               const std::optional<Fault>& fault) {
+  job.request = std::move(generation);
+  if (auto error = transfer_.Check(job.request)) {
+    co_await Fail(exchange, stats_, api, *error);
+    co_return;
+  }
+  if (transfer_.OnlyPrefills()) {
+    job.request.max_tokens = 1;
+    job.request.stream = false;
+  }
+  AddPrompts(job.request.prompts, job.request.n, true, job);
+  if (auto error = co_await transfer_.Receive(exchange, job)) {
+    co_await Fail(exchange, stats_, api, *error);
+    co_return;
+  }
+  if (exchange.gone()) {
+    exchange.CloseAfter();
+    co_return;
+  }
+  const Protocol& protocol = ProtocolOf(api);
+  co_await Run(exchange, job, [&] { return protocol.body(job); }, "application/json", fault);
+}
+
+Task<void> JobServer::ServeForm(Exchange& exchange, Api api, const std::optional<Fault>& fault) {
   auto form = ParseForm(exchange.head().Find("content-type"), exchange.body());
   std::string_view file_name = api == Api::kTranscriptions ? "file" : "image";
   std::optional<ApiError> error;
@@ -156,10 +196,10 @@ Service::Task<void> Service::ServeForm(Exchange& exchange, Api api, const std::o
                      .message = fmt::format("The form has no part `{}`.", file_name),
                      .param = std::string(file_name)};
   } else {
-    error = CheckModel(FindPart(*form, "model"));
+    error = options_.CheckModel(FindPart(*form, "model"));
   }
   if (error) {
-    co_await Fail(exchange, api, *error);
+    co_await Fail(exchange, stats_, api, *error);
     co_return;
   }
   Job job;
@@ -186,10 +226,10 @@ Service::Task<void> Service::ServeForm(Exchange& exchange, Api api, const std::o
 }
 
 // Submits the job and answers it, with `body` when it is to be whole.
-Service::Task<void> Service::Run(Exchange& exchange, Job& job, std::function<std::string()> body,
-                                 std::string_view content_type, const std::optional<Fault>& fault) {
+Task<void> JobServer::Run(Exchange& exchange, Job& job, std::function<std::string()> body,
+                          std::string_view content_type, const std::optional<Fault>& fault) {
   if (auto error = engine_.Start(job, Now())) {
-    co_await Fail(exchange, job.request.api, *error);
+    co_await Fail(exchange, stats_, job.request.api, *error);
     co_return;
   }
   exchange.OnGone([this, &job] {
@@ -207,8 +247,8 @@ Service::Task<void> Service::Run(Exchange& exchange, Job& job, std::function<std
     exchange.CloseAfter();
     co_return;
   }
-  if (auto error = co_await Offer(exchange, job)) {
-    co_await Fail(exchange, job.request.api, *error);
+  if (auto error = co_await transfer_.Offer(exchange, job)) {
+    co_await Fail(exchange, stats_, job.request.api, *error);
     co_return;
   }
   if (exchange.gone()) {
@@ -232,7 +272,7 @@ Service::Task<void> Service::Run(Exchange& exchange, Job& job, std::function<std
 }
 
 // Until a whole answer is generated or the client has left.
-Service::Task<void> Service::AwaitEnd(Job& job) {
+Task<void> JobServer::AwaitEnd(Job& job) {
   while (!job.finished()) {
     co_await job.progress.Wait();
     job.progress.Reset();
@@ -244,7 +284,7 @@ Service::Task<void> Service::AwaitEnd(Job& job) {
   for (Choice& choice : job.choices) choice.sent = choice.generated;
 }
 
-Service::Task<void> Service::Stream(Exchange& exchange, Job& job, const std::optional<Fault>& fault) {
+Task<void> JobServer::Stream(Exchange& exchange, Job& job, const std::optional<Fault>& fault) {
   static const Headers kEventStream{{"content-type", "text/event-stream; charset=utf-8"},
                                     {"cache-control", "no-cache"}};
   const Protocol& protocol = ProtocolOf(job.request.api);
@@ -291,21 +331,7 @@ Service::Task<void> Service::Stream(Exchange& exchange, Job& job, const std::opt
   exchange.CloseAfter();
 }
 
-// Writes what is generated and not sent, choice by choice in turn, up to a bound. True when a fault is due.
-bool Service::Render(Job& job, const Protocol& protocol, uint64_t until, uint64_t& sent, Events& out) {
-  while (job.HasUnsent() && out.size() < kRenderAtOnce) {
-    for (size_t i = 0; i < job.choices.size(); ++i) {
-      Choice& choice = job.choices[i];
-      if (choice.sent >= choice.generated) continue;
-      if (sent++ >= until) return true;
-      ++choice.sent;
-      protocol.token(job, i, out);
-    }
-  }
-  return job.finished() && !job.HasUnsent() && sent <= until && until != UINT64_MAX;
-}
-
-Service::Task<void> Service::BreakStream(Exchange& exchange, Job& job, const Fault& fault, Events& out) {
+Task<void> JobServer::BreakStream(Exchange& exchange, Job& job, const Fault& fault, Events& out) {
   engine_.Withdraw(job, Now());
   exchange.CloseAfter();
   if (fault.kind == FaultKind::kBadChunk) out.Raw("zz\r\ndata: {\r\n");
@@ -316,10 +342,10 @@ Service::Task<void> Service::BreakStream(Exchange& exchange, Job& job, const Fau
   }
   co_await exchange.connection().Write(AsBuffer(out.bytes()));
   if (fault.kind == FaultKind::kDrop) exchange.Reset();
-  if (fault.kind == FaultKind::kStall) co_await AwaitLeaving(exchange);
+  if (fault.kind == FaultKind::kStall) co_await AwaitLeaving(exchange, stats_);
 }
 
-Service::Task<void> Service::BreakAnswer(Exchange& exchange, const Fault& fault, std::string_view body) {
+Task<void> JobServer::BreakAnswer(Exchange& exchange, const Fault& fault, std::string_view body) {
   std::string_view half = body.substr(0, body.size() / 2);
   if (fault.kind == FaultKind::kBadJson) {
     co_await exchange.Send(200, {{"content-type", "application/json"}}, half);
@@ -327,7 +353,7 @@ Service::Task<void> Service::BreakAnswer(Exchange& exchange, const Fault& fault,
   }
   exchange.CloseAfter();
   if (fault.kind == FaultKind::kStall) {
-    co_await AwaitLeaving(exchange);
+    co_await AwaitLeaving(exchange, stats_);
     co_return;
   }
   std::string bytes = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
@@ -341,7 +367,7 @@ Service::Task<void> Service::BreakAnswer(Exchange& exchange, const Fault& fault,
   if (fault.kind == FaultKind::kDrop) exchange.Reset();
 }
 
-Service::Task<bool> Service::SlowHead(Exchange& exchange, std::string head, uint32_t milliseconds) {
+Task<bool> JobServer::SlowHead(Exchange& exchange, std::string head, uint32_t milliseconds) {
   exchange.CloseAfter();
   gateway::net::Sleep sleep(loop_.watchdog);
   for (const char& byte : head) {
