@@ -103,7 +103,7 @@ CIRCLE_CASES = [
     ({"scheduler/a.h": "", "scheduler/a.cc": '\n#include "scheduler/x/b.h"\n', "scheduler/x/b.h": '#include "scheduler/c.h"\n',
       "scheduler/c.h": '#include "scheduler/a.h"\n', "scheduler/d.h": '#include "scheduler/a.h"\n'},
      "scheduler/a.cc:2 scheduler/a → scheduler/x/b → scheduler/c → scheduler/a"),
-    ({"router/a.h": '#include "router/b.h"\n', "router/b.h": '#include "router/a.h"\n'}, None),  # not yet
+    ({"router/a.h": '#include "router/b.h"\n', "router/b.h": '#include "router/a.h"\n'}, "router/a.h:1 router/a → router/b → router/a"),
 ]
 
 # Methods in one more .cc, and whether that one counts for scheduler::World, which has two already.
@@ -125,10 +125,9 @@ METHODS = [
 
 class LintLayers(unittest.TestCase):
     def setUp(self):
-        for name, value in (("FLOORS", {}), ("NO_CIRCLES", ("scheduler",)), ("WHOLE_CLASSES", ("scheduler",))):
-            patch = mock.patch.object(lint_layers, name, value)
-            patch.start()
-            self.addCleanup(patch.stop)
+        patch = mock.patch.object(lint_layers, "FLOORS", {})
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def problems_of(self, files):
         with tempfile.TemporaryDirectory() as folder:
@@ -182,6 +181,14 @@ class LintLayers(unittest.TestCase):
         files = {path.format(*names): text.format(*names) for names in ("ab", "cd") for path, text in pair.items()}
         files["scheduler/e.h"] = '#include "scheduler/a.h"\n#include "scheduler/c.h"\n'
         self.assertEqual([path for path, _, _ in self.problems_of(files)], ["scheduler/a.h", "scheduler/c.h"])
+
+    def test_looks_for_circles_and_spread_classes_in_every_folder(self):
+        for folder in ("gateway/cli", "gateway/limits", "plugins/auth", "tools/engine", "tests/unit"):
+            with self.subTest(folder=folder):
+                files = {f"{folder}/{name}.cc": "namespace n {\nvoid World::%s() {}\n}\n" % name for name in "abc"}
+                files |= {f"{folder}/p.h": f'#include "{folder}/q.h"\n', f"{folder}/q.h": f'#include "{folder}/p.h"\n'}
+                found = self.problems_of(files)
+                self.assertEqual([path for path, _, _ in found], [f"{folder}/p.h", f"{folder}/a.cc"])
 
     def test_finds_classes_in_more_than_two_files(self):
         two = {f"scheduler/{name}.cc": "namespace scheduler {\nvoid World::%s() {}\n}\n" % name for name in ("a", "b")}
