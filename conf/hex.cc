@@ -1,7 +1,5 @@
 #include "conf/hex.h"
 
-#include <absl/strings/escaping.h>
-
 namespace conf {
 namespace {
 
@@ -14,7 +12,17 @@ int ValueOfDigit(char c) {
 }  // namespace
 
 std::string Hex(std::span<const uint8_t> bytes) {
-  return absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  std::string hex(2 * bytes.size(), '\0');
+  WriteHex(bytes, hex.data());
+  return hex;
+}
+
+void WriteHex(std::span<const uint8_t> bytes, char* to) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  for (const uint8_t byte : bytes) {
+    *to++ = kDigits[byte >> 4];
+    *to++ = kDigits[byte & 15];
+  }
 }
 
 bool ParseHex(std::string_view hex, std::span<uint8_t> bytes) {

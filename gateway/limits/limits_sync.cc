@@ -8,7 +8,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "conf/hex.h"
 #include "conf/text.h"
+#include "conf/words.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "router/limits/share_script.h"
@@ -36,9 +38,7 @@ const std::string& ScriptSha() {
     std::array<unsigned char, SHA_DIGEST_LENGTH> digest;
     SHA1(reinterpret_cast<const unsigned char*>(router::limits::kGrantScript.data()),
          router::limits::kGrantScript.size(), digest.data());
-    std::string text;
-    for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
-    return text;
+    return conf::Hex(digest);
   }();
   return hex;
 }
@@ -88,20 +88,14 @@ bool ReadGrant(const net::RedisReply& reply, ShareGrant& grant) {
 
 }  // namespace
 
+constexpr conf::Word<SharingState> kSharingStates[] = {{"starting", SharingState::kStarting},
+                                                       {"shared", SharingState::kShared},
+                                                       {"recovering", SharingState::kRecovering},
+                                                       {"keeping-shares", SharingState::kKeepingShares},
+                                                       {"failed-closed", SharingState::kFailedClosed}};
+
 std::string_view SharingStateName(SharingState state) {
-  switch (state) {
-    case SharingState::kStarting:
-      return "starting";
-    case SharingState::kShared:
-      return "shared";
-    case SharingState::kRecovering:
-      return "recovering";
-    case SharingState::kKeepingShares:
-      return "keeping-shares";
-    case SharingState::kFailedClosed:
-      return "failed-closed";
-  }
-  return "unknown";
+  return conf::WordOf(kSharingStates, state);
 }
 
 struct LimitsSync::Entry {

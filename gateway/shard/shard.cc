@@ -3,6 +3,10 @@
 
 #include <absl/container/flat_hash_set.h>
 
+#include <algorithm>
+#include <bit>
+
+#include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/log.h"
 
@@ -65,12 +69,11 @@ std::shared_ptr<net::http::Pool> Shard::PoolFor(const ReplicaRuntime& replica) {
 }
 
 std::string_view Shard::NewRequestId(std::array<char, 36>& text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  text[0] = 'r', text[1] = 'e', text[2] = 'q', text[3] = '_';
-  for (size_t word = 0; word < 2; ++word) {
-    uint64_t bits = rng.Next();
-    for (size_t i = 0; i < 16; ++i, bits >>= 4) text[4 + word * 16 + i] = kHex[bits & 15];
-  }
+  static constexpr std::string_view kPrefix = "req_";
+  const std::array<uint64_t, 2> random{rng.Next(), rng.Next()};
+  const auto bytes = std::bit_cast<std::array<uint8_t, sizeof(random)>>(random);
+  static_assert(kPrefix.size() + 2 * bytes.size() == std::tuple_size_v<std::array<char, 36>>);
+  conf::WriteHex(bytes, std::ranges::copy(kPrefix, text.data()).out);
   return {text.data(), text.size()};
 }
 

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "conf/hex.h"
 #include "gateway/net/files.h"
 #include "plugins/launchers/run_log.h"
 
@@ -29,14 +30,12 @@ constexpr mode_t kFileMode = 0600;
 constexpr mode_t kFolderMode = 0700;
 constexpr int kLockTries = 200;
 constexpr std::chrono::milliseconds kLockPause{10};
-constexpr std::string_view kHex = "0123456789abcdef";
 
 absl::StatusOr<std::string> MakeToken(const std::string& path) {
   std::array<unsigned char, kTokenBytes> random{};
   if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
     return net::SystemError("make", path, errno);
-  std::string token;
-  for (const unsigned char byte : random) token.append({kHex[byte >> 4], kHex[byte & 15]});
+  std::string token = conf::Hex(random);
   if (absl::Status saved = net::ReplaceFile(path, token + "\n", kFileMode); !saved.ok()) return saved;
   return token;
 }
@@ -46,7 +45,8 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   if (absl::IsNotFound(token.status())) return MakeToken(path);
   if (!token.ok()) return token.status();
   while (token->ends_with('\n')) token->pop_back();
-  if (token->size() == 2 * kTokenBytes && token->find_first_not_of(kHex) == std::string::npos) return token;
+  std::array<uint8_t, kTokenBytes> value{};
+  if (conf::ParseHex(*token, value)) return token;
   return absl::DataLossError(fmt::format(
       "{} does not hold {} hexadecimal digits. Runs are found again by this token: restore the file, "
       "or remove it when no run is left",

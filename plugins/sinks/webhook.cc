@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "conf/hex.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/http/fetch.h"
 
@@ -24,9 +25,7 @@ std::string HmacSha256(std::string_view secret, std::string_view message) {
   unsigned int size = 0;
   HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
        reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest.data(), &size);
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) fmt::format_to(std::back_inserter(hex), "{:02x}", digest[i]);
-  return hex;
+  return conf::Hex({digest.data(), size});
 }
 
 // Without the query, where some services want their token.

@@ -14,6 +14,9 @@ TEST(Hex, WritesLowerCaseAndReadsItBack) {
   EXPECT_TRUE(ParseHex("000fa0ff", read));
   EXPECT_EQ(read, bytes);
   EXPECT_EQ(Hex({}), "");
+  std::array<char, 8> text{};
+  WriteHex(bytes, text.data());
+  EXPECT_EQ(std::string_view(text.data(), text.size()), "000fa0ff");
 }
 
 TEST(Hex, RefusesEveryOtherText) {
