@@ -1,7 +1,5 @@
 #include "gateway/process/server.h"
 
-#include <absl/cleanup/cleanup.h>
-
 #include "conf/text.h"
 #include "gateway/net/clock.h"
 #include "gateway/request/answer.h"
@@ -59,18 +57,8 @@ size_t ConnectionCounts::open() const {
   return open_;
 }
 
-struct Server::Client {
-  Client(Shard& shard, std::unique_ptr<net::Stream> stream, const net::http::ConnectionLimits& limits)
-      : address(stream->PeerAddress()), connection(shard.loop, std::move(stream), limits) {}
-  const std::string address;
-  ServerConnection connection;
-  bool idle = true;
-};
-
 Server::Server(Shard& shard, ConnectionCounts& counts, const net::TlsHolder* tls)
     : shard_(shard), counts_(counts), tls_(tls) {}
-
-Server::~Server() = default;
 
 absl::StatusOr<uint16_t> Server::Listen(const config::Address& address) {
   net::Acceptor::Options options;
@@ -82,24 +70,7 @@ absl::StatusOr<uint16_t> Server::Listen(const config::Address& address) {
     return admitted;
   };
   options.on_end = [this](const std::string& ip) { counts_.Leave(ip); };
-  auto acceptor = net::Acceptor::Listen(
-      shard_.loop.io, shard_.loop.watchdog, shard_.loop.tasks, std::move(options),
-      [this](std::unique_ptr<net::Stream> stream) { shard_.loop.tasks.Spawn(Serve(std::move(stream))); });
-  if (!acceptor.ok()) return acceptor.status();
-  acceptors_.push_back(*std::move(acceptor));
-  return acceptors_.back()->port();
-}
-
-void Server::Drain() {
-  draining_ = true;
-  for (const auto& acceptor : acceptors_) acceptor->Close();
-  for (Client* client : clients_) {
-    if (client->idle) client->connection.Close();
-  }
-}
-
-void Server::CloseAll() {
-  for (Client* client : clients_) client->connection.Close();
+  return listener_.Listen(std::move(options));
 }
 
 // Connections keep a reference to the limits, so a reload reaches open connections, too.
@@ -112,24 +83,21 @@ void Server::UpdateLimits() {
   limits_.body_time = limits.body_timeout;
 }
 
-net::Task<void> Server::Serve(std::unique_ptr<net::Stream> stream) {
+void Server::OnOpen() {
   UpdateLimits();
-  ShardCells& cells = shard_.metrics.cells;
-  cells.connections_accepted.Add();
-  cells.connections_open.Add();
-  Client client(shard_, std::move(stream), limits_);
-  clients_.insert(&client);
-  while (!draining_ && co_await ServeOne(client)) client.idle = true;
-  clients_.erase(&client);
-  co_await client.connection.Shutdown();
-  cells.connections_open.Sub();
+  shard_.metrics.cells.connections_accepted.Add();
+  shard_.metrics.cells.connections_open.Add();
+}
+
+void Server::OnClosed(const Client& client) {
+  shard_.metrics.cells.connections_open.Sub();
   counts_.Leave(client.address);
 }
 
-net::Task<bool> Server::ServeOne(Client& client) {
+net::Task<bool> Server::Serve(Client& client, ServerConnection::Status head) {
   using Status = ServerConnection::Status;
   ServerConnection& connection = client.connection;
-  switch (co_await connection.ReadHead()) {
+  switch (head) {
     case Status::kOk:
       break;
     case Status::kBadHead:
@@ -143,7 +111,6 @@ net::Task<bool> Server::ServeOne(Client& client) {
     default:
       co_return false;
   }
-  client.idle = false;
   ShardCells& cells = shard_.metrics.cells;
   cells.requests_active.Add();
   bool reuse;
@@ -151,7 +118,7 @@ net::Task<bool> Server::ServeOne(Client& client) {
     Exchange x(shard_, connection);
     x.at.started = net::Now();
     x.identity.client_address = client.address;
-    x.client.SetReusable(!draining_);
+    x.client.SetReusable(!listener_.draining());
     co_await RunPipeline(x);
     reuse = x.keeps_client() && x.outcome.answer_whole && !x.client.gone();
   }

@@ -1,5 +1,4 @@
-// Server: one shard's listener: accepts clients, reads their requests one after another, and runs each
-// through the pipeline.
+// Server: the listener of one shard, whose requests run through the pipeline.
 //
 // Thread: the shard's, but for the address counts, which all shards share.
 #pragma once
@@ -9,13 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_set>
-#include <vector>
 
 #include "gateway/api/error.h"
-#include "gateway/net/http/server_connection.h"
+#include "gateway/net/http/listener.h"
 #include "gateway/net/tls_holder.h"
-#include "gateway/net/transport.h"
 #include "gateway/shard/shard.h"
 
 namespace gateway {
@@ -33,24 +29,24 @@ class ConnectionCounts {
   absl::flat_hash_map<std::string, uint32_t> by_address_;
 };
 
-class Server {
+class Server final : private net::http::Listener::Handler {
  public:
   Server(Shard& shard, ConnectionCounts& counts, const net::TlsHolder* tls);
-  ~Server();
 
   // The port that was bound: `address` may ask for any.
   absl::StatusOr<uint16_t> Listen(const config::Address& address);
 
   // Takes no new connections and ends the idle ones; requests under way go on.
-  void Drain();
+  void Drain() { listener_.Drain(); }
   // Ends the remaining connections.
-  void CloseAll();
+  void CloseAll() { listener_.CloseAll(); }
 
  private:
-  struct Client;
+  using Client = net::http::Listener::Client;
 
-  net::Task<void> Serve(std::unique_ptr<net::Stream> stream);
-  net::Task<bool> ServeOne(Client& client);
+  void OnOpen() override;
+  void OnClosed(const Client& client) override;
+  net::Task<bool> Serve(Client& client, net::http::ServerConnection::Status head) override;
   net::Task<void> RefuseHead(net::http::ServerConnection& connection, api::Code code, std::string_view why);
   void UpdateLimits();
 
@@ -58,9 +54,7 @@ class Server {
   ConnectionCounts& counts_;
   const net::TlsHolder* tls_;
   net::http::ConnectionLimits limits_;
-  std::vector<std::unique_ptr<net::Acceptor>> acceptors_;
-  std::unordered_set<Client*> clients_;
-  bool draining_ = false;
+  net::http::Listener listener_{shard_.loop, limits_, *this};
 };
 
 }  // namespace gateway

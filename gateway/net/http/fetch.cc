@@ -15,11 +15,11 @@ absl::Status Failure(ClientConnection::Status status, const Url& url) {
   using Status = ClientConnection::Status;
   switch (status) {
     case Status::kTimedOut:
-      return absl::DeadlineExceededError(fmt::format("{}: no whole answer in time", url.Authority()));
+      return absl::DeadlineExceededError(fmt::format("{}: no complete answer in time", url.Authority()));
     case Status::kMalformed:
       return absl::DataLossError(fmt::format("{}: the answer is not HTTP", url.Authority()));
     default:
-      return absl::DataLossError(fmt::format("{}: closed before the answer was whole", url.Authority()));
+      return absl::DataLossError(fmt::format("{}: closed before the answer was complete", url.Authority()));
   }
 }
 

@@ -213,7 +213,7 @@ std::string_view Describe(HeadError error) {
              "line ends, "
              "no folded lines";
     case HeadError::kBadVersion:
-      return "only HTTP/1.0 and HTTP/1.1 are spoken here";
+      return "only HTTP/1.0 and HTTP/1.1 are supported";
     case HeadError::kUnknownCoding:
       return "the only transfer coding accepted is chunked";
     case HeadError::kBadExpectation:

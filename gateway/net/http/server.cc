@@ -137,44 +137,19 @@ void Exchange::Reset() {
 }
 
 Server::Server(Loop& loop, Options options, Handler handler)
-    : loop_(loop), options_(std::move(options)), handler_(std::move(handler)) {}
+    : options_(std::move(options)), handler_(std::move(handler)), listener_(loop, options_.limits, *this) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Listen(Loop& loop, Options options, Handler handler) {
   std::unique_ptr<Server> server(new Server(loop, std::move(options), std::move(handler)));
-  auto acceptor = Acceptor::Listen(loop.io, loop.watchdog, loop.tasks, server->options_.acceptor,
-                                   [s = server.get()](std::unique_ptr<Stream> stream) {
-                                     s->loop_.tasks.Spawn(s->Serve(std::move(stream)));
-                                   });
-  if (!acceptor.ok()) return acceptor.status();
-  server->acceptor_ = *std::move(acceptor);
+  const absl::StatusOr<uint16_t> port = server->listener_.Listen(server->options_.acceptor);
+  if (!port.ok()) return port.status();
+  server->port_ = *port;
   return server;
 }
 
-Server::~Server() = default;
-
-void Server::Close() {
-  closing_ = true;
-  acceptor_->Close();
-}
-
-void Server::CloseAll() {
-  Close();
-  for (ServerConnection* connection : connections_) connection->Close();
-}
-
-Task<void> Server::Serve(std::unique_ptr<Stream> stream) {
-  ServerConnection connection(loop_, std::move(stream), options_.limits);
-  connections_.insert(&connection);
-  while (!closing_ && co_await ServeOne(connection)) {
-  }
-  connections_.erase(&connection);
-  co_await connection.Shutdown();
-}
-
-Task<bool> Server::ServeOne(ServerConnection& connection) {
+Task<bool> Server::Serve(Listener::Client& client, ServerConnection::Status status) {
   using Status = ServerConnection::Status;
-  Status status = co_await connection.ReadHead();
-  if (status == Status::kClosed) co_return false;
+  ServerConnection& connection = client.connection;
   Exchange exchange(connection);
   if (status == Status::kOk) status = co_await connection.ReadBody(options_.limits.body_bytes);
   if (status == Status::kClosed) co_return false;

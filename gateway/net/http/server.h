@@ -1,7 +1,7 @@
 // Server: a plain HTTP server over one loop: the admin listener, the demo engine, a test's upstream. The
 // proxy has a pipeline of its own over the same ServerConnection.
 //
-// Thread: the loop's. Close() stops accepting and ends idle connections; running exchanges end by themselves
+// Thread: the loop's. Close() stops accepting and ends idle connections; running exchanges end by themselves,
 // or with CloseAll().
 #pragma once
 
@@ -11,10 +11,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "gateway/net/http/listener.h"
 #include "gateway/net/http/server_connection.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/transport.h"
@@ -60,7 +60,7 @@ class Exchange {
 
 std::string_view ReasonPhrase(int status);
 
-class Server {
+class Server final : private Listener::Handler {
  public:
   struct Refusal {
     std::string content_type;
@@ -76,24 +76,20 @@ class Server {
   using Handler = std::function<Task<void>(Exchange&)>;
 
   static absl::StatusOr<std::unique_ptr<Server>> Listen(Loop& loop, Options options, Handler handler);
-  ~Server();
 
-  uint16_t port() const { return acceptor_->port(); }
-  void Close();
-  void CloseAll();
-  size_t connections() const { return connections_.size(); }
+  uint16_t port() const { return port_; }
+  void Close() { listener_.Drain(); }
+  void CloseAll() { listener_.CloseAll(); }
+  size_t connections() const { return listener_.connections(); }
 
  private:
   Server(Loop& loop, Options options, Handler handler);
-  Task<void> Serve(std::unique_ptr<Stream> stream);
-  Task<bool> ServeOne(ServerConnection& connection);
+  Task<bool> Serve(Listener::Client& client, ServerConnection::Status head) override;
 
-  Loop& loop_;
-  Options options_;
-  Handler handler_;
-  std::unique_ptr<Acceptor> acceptor_;
-  std::unordered_set<ServerConnection*> connections_;
-  bool closing_ = false;
+  const Options options_;
+  const Handler handler_;
+  Listener listener_;
+  uint16_t port_ = 0;
 };
 
 }  // namespace gateway::net::http
