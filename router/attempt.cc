@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "conf/words.h"
 #include "router/admission/headroom_search.h"
 
 namespace router {
@@ -31,56 +32,34 @@ bool MayHaveFetched(const Event& event) {
 
 }  // namespace
 
+constexpr conf::Word<Event::Kind> kEventKinds[] = {{"start", Event::Kind::kStart},
+                                                   {"queue_refused", Event::Kind::kQueueRefused},
+                                                   {"woke", Event::Kind::kWoke},
+                                                   {"connect_failed", Event::Kind::kConnectFailed},
+                                                   {"reused_closed", Event::Kind::kReusedClosed},
+                                                   {"status", Event::Kind::kStatus},
+                                                   {"timed_out", Event::Kind::kTimedOut},
+                                                   {"hung", Event::Kind::kHung},
+                                                   {"first_byte", Event::Kind::kFirstByte},
+                                                   {"broken", Event::Kind::kBroken},
+                                                   {"completed", Event::Kind::kCompleted},
+                                                   {"client_gone", Event::Kind::kClientGone}};
+
 std::string_view Event::NameOf(Kind kind) {
-  switch (kind) {
-    case Kind::kStart:
-      return "start";
-    case Kind::kQueueRefused:
-      return "queue_refused";
-    case Kind::kWoke:
-      return "woke";
-    case Kind::kConnectFailed:
-      return "connect_failed";
-    case Kind::kReusedClosed:
-      return "reused_closed";
-    case Kind::kStatus:
-      return "status";
-    case Kind::kTimedOut:
-      return "timed_out";
-    case Kind::kHung:
-      return "hung";
-    case Kind::kFirstByte:
-      return "first_byte";
-    case Kind::kBroken:
-      return "broken";
-    case Kind::kCompleted:
-      return "completed";
-    case Kind::kClientGone:
-      return "client_gone";
-  }
-  return "";
+  return conf::WordOf(kEventKinds, kind);
 }
 
+constexpr conf::Word<AttemptError> kAttemptErrors[] = {{"none", AttemptError::kNone},
+                                                       {"no_replica", AttemptError::kNoReplica},
+                                                       {"unavailable", AttemptError::kUnavailable},
+                                                       {"connect_failed", AttemptError::kConnectFailed},
+                                                       {"upstream_broke", AttemptError::kUpstreamBroke},
+                                                       {"timed_out", AttemptError::kTimedOut},
+                                                       {"deadline", AttemptError::kDeadline},
+                                                       {"broken_stream", AttemptError::kBrokenStream}};
+
 std::string_view ErrorName(AttemptError error) {
-  switch (error) {
-    case AttemptError::kNone:
-      return "none";
-    case AttemptError::kNoReplica:
-      return "no_replica";
-    case AttemptError::kUnavailable:
-      return "unavailable";
-    case AttemptError::kConnectFailed:
-      return "connect_failed";
-    case AttemptError::kUpstreamBroke:
-      return "upstream_broke";
-    case AttemptError::kTimedOut:
-      return "timed_out";
-    case AttemptError::kDeadline:
-      return "deadline";
-    case AttemptError::kBrokenStream:
-      return "broken_stream";
-  }
-  return "none";
+  return conf::WordOf(kAttemptErrors, error);
 }
 
 Step Attempt::Resume(const Event& event, TimePoint now) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "conf/words.h"
 #include "router/policies/cache_aware.h"
 #include "router/policies/consistent_hash.h"
 #include "router/policies/cost.h"
@@ -299,22 +300,16 @@ class PickRun {
 
 }  // namespace
 
+constexpr conf::Word<NoneBecause> kNoneReasons[] = {
+    {"picked", NoneBecause::kPicked},
+    {"the model has no replica that takes requests", NoneBecause::kNoReplicas},
+    {"every usable replica has been tried", NoneBecause::kAllTried},
+    {"every replica is down", NoneBecause::kAllDown},
+    {"the circuit breakers of all usable replicas are open", NoneBecause::kAllBroken},
+    {"all usable replicas asked for a pause", NoneBecause::kAllResting}};
+
 std::string_view ReasonText(NoneBecause because) {
-  switch (because) {
-    case NoneBecause::kPicked:
-      return "picked";
-    case NoneBecause::kNoReplicas:
-      return "the model has no replica that takes requests";
-    case NoneBecause::kAllTried:
-      return "every usable replica has been tried";
-    case NoneBecause::kAllDown:
-      return "every replica is down";
-    case NoneBecause::kAllBroken:
-      return "the circuit breakers of all usable replicas are open";
-    case NoneBecause::kAllResting:
-      return "all usable replicas asked for a pause";
-  }
-  return "picked";
+  return conf::WordOf(kNoneReasons, because);
 }
 
 Decision Pick(const RouteTable& table, ModelId model, const LoadView& load, const PickFacts& facts,

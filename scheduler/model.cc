@@ -1,5 +1,7 @@
 #include "scheduler/model.h"
 
+#include "conf/words.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,18 +94,13 @@ void GroupIntoLeaves(Cluster& cluster, int nodes_per_leaf, int leaves_per_spine)
   }
 }
 
+constexpr conf::Word<Health> kHealths[] = {{"healthy", Health::kHealthy},
+                                           {"suspect", Health::kSuspect},
+                                           {"draining", Health::kDraining},
+                                           {"quarantined", Health::kQuarantined}};
+
 std::string_view Name(Health health) {
-  switch (health) {
-    case Health::kHealthy:
-      return "healthy";
-    case Health::kSuspect:
-      return "suspect";
-    case Health::kDraining:
-      return "draining";
-    case Health::kQuarantined:
-      return "quarantined";
-  }
-  return "";
+  return conf::WordOf(kHealths, health);
 }
 
 }  // namespace scheduler

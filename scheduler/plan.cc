@@ -1,23 +1,15 @@
 #include "scheduler/plan.h"
 
+#include "conf/words.h"
+
 namespace scheduler {
 
+constexpr conf::Word<ActionKind> kActions[] = {
+    {"start", ActionKind::kStart}, {"preempt", ActionKind::kPreempt}, {"shrink", ActionKind::kShrink},
+    {"move", ActionKind::kMove},   {"suspend", ActionKind::kSuspend}, {"stop", ActionKind::kStop}};
+
 std::string_view Name(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kStart:
-      return "start";
-    case ActionKind::kPreempt:
-      return "preempt";
-    case ActionKind::kShrink:
-      return "shrink";
-    case ActionKind::kMove:
-      return "move";
-    case ActionKind::kSuspend:
-      return "suspend";
-    case ActionKind::kStop:
-      return "stop";
-  }
-  return "";
+  return conf::WordOf(kActions, kind);
 }
 
 }  // namespace scheduler

@@ -1,31 +1,23 @@
 #include "scheduler/snapshot.h"
 
+#include "conf/words.h"
+
 namespace scheduler {
 
+constexpr conf::Word<Phase> kPhases[] = {{"pending", Phase::kPending},
+                                         {"running", Phase::kRunning},
+                                         {"stopping", Phase::kStopping},
+                                         {"suspended", Phase::kSuspended}};
+
 std::string_view Name(Phase phase) {
-  switch (phase) {
-    case Phase::kPending:
-      return "pending";
-    case Phase::kRunning:
-      return "running";
-    case Phase::kStopping:
-      return "stopping";
-    case Phase::kSuspended:
-      return "suspended";
-  }
-  return "";
+  return conf::WordOf(kPhases, phase);
 }
 
+constexpr conf::Word<AfterStop> kAfterStops[] = {
+    {"waits", AfterStop::kWaits}, {"suspends", AfterStop::kSuspends}, {"leaves", AfterStop::kLeaves}};
+
 std::string_view Name(AfterStop after) {
-  switch (after) {
-    case AfterStop::kWaits:
-      return "waits";
-    case AfterStop::kSuspends:
-      return "suspends";
-    case AfterStop::kLeaves:
-      return "leaves";
-  }
-  return "";
+  return conf::WordOf(kAfterStops, after);
 }
 
 }  // namespace scheduler

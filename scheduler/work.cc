@@ -1,33 +1,24 @@
 #include "scheduler/work.h"
 
+#include "conf/words.h"
+
 namespace scheduler {
 
+constexpr conf::Word<WorkClass> kWorkClasses[] = {{"training", WorkClass::kTraining},
+                                                  {"inference", WorkClass::kInference},
+                                                  {"batch", WorkClass::kBatch},
+                                                  {"array", WorkClass::kArray},
+                                                  {"notebook", WorkClass::kNotebook}};
+
 std::string_view Name(WorkClass work) {
-  switch (work) {
-    case WorkClass::kTraining:
-      return "training";
-    case WorkClass::kInference:
-      return "inference";
-    case WorkClass::kBatch:
-      return "batch";
-    case WorkClass::kArray:
-      return "array";
-    case WorkClass::kNotebook:
-      return "notebook";
-  }
-  return "";
+  return conf::WordOf(kWorkClasses, work);
 }
 
+constexpr conf::Word<Isolation> kIsolations[] = {
+    {"none", Isolation::kNone}, {"tenant", Isolation::kTenant}, {"node", Isolation::kNode}};
+
 std::string_view Name(Isolation isolation) {
-  switch (isolation) {
-    case Isolation::kNone:
-      return "none";
-    case Isolation::kTenant:
-      return "tenant";
-    case Isolation::kNode:
-      return "node";
-  }
-  return "";
+  return conf::WordOf(kIsolations, isolation);
 }
 
 int64_t DeviceMilli(const DeviceAsk& ask) {

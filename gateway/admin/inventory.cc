@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "conf/reader.h"
+#include "conf/words.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 
@@ -32,16 +33,13 @@ std::string_view Name(config::StoreContent content) {
                                                   : "prompts";
 }
 
+constexpr conf::Word<router::Breaker::Phase> kBreakerPhases[] = {
+    {"closed", router::Breaker::Phase::kClosed},
+    {"open", router::Breaker::Phase::kOpen},
+    {"half_open", router::Breaker::Phase::kHalfOpen}};
+
 std::string_view Name(router::Breaker::Phase phase) {
-  switch (phase) {
-    case router::Breaker::Phase::kClosed:
-      return "closed";
-    case router::Breaker::Phase::kOpen:
-      return "open";
-    case router::Breaker::Phase::kHalfOpen:
-      return "half_open";
-  }
-  return "";
+  return conf::WordOf(kBreakerPhases, phase);
 }
 
 // The configured ones, by their names at the engine, and how many others are there.

@@ -11,6 +11,7 @@
 
 #include "conf/text.h"
 #include "conf/time.h"
+#include "conf/words.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/files.h"
 #include "gateway/cli/interruption.h"
@@ -112,18 +113,11 @@ Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& probl
   return study;
 }
 
+constexpr conf::Word<Law> kLaws[] = {
+    {"demand", Law::kDemand}, {"kpa", Law::kKpa}, {"hpa", Law::kHpa}, {"schedule", Law::kSchedule}};
+
 std::string_view LawName(Law law) {
-  switch (law) {
-    case Law::kDemand:
-      return "demand";
-    case Law::kKpa:
-      return "kpa";
-    case Law::kHpa:
-      return "hpa";
-    case Law::kSchedule:
-      return "schedule";
-  }
-  return "";
+  return conf::WordOf(kLaws, law);
 }
 
 // A row of the study; nothing when it was interrupted.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "conf/words.h"
 #include "gateway/net/clock.h"
 
 namespace gateway::net {
@@ -14,16 +15,13 @@ constexpr size_t kReadBytes = 16 << 10;
 
 }  // namespace
 
+constexpr conf::Word<RedisClient::Breaker> kBreakerStates[] = {
+    {"closed", RedisClient::Breaker::kClosed},
+    {"open", RedisClient::Breaker::kOpen},
+    {"half-open", RedisClient::Breaker::kHalfOpen}};
+
 std::string_view BreakerName(RedisClient::Breaker breaker) {
-  switch (breaker) {
-    case RedisClient::Breaker::kClosed:
-      return "closed";
-    case RedisClient::Breaker::kOpen:
-      return "open";
-    case RedisClient::Breaker::kHalfOpen:
-      return "half-open";
-  }
-  return "unknown";
+  return conf::WordOf(kBreakerStates, breaker);
 }
 
 RedisClient::RedisClient(Loop& loop, Options options)
@@ -236,7 +234,7 @@ Task<absl::Status> RedisClient::Answer() {
   while (true) {
     Reply reply = co_await NextReply();
     if (!reply.ok()) co_return reply.status();
-    if (pending_.empty()) co_return Unavailable("an answer came that nobody asked for");
+    if (pending_.empty()) co_return Unavailable("an answer came without a command");
     ++answered_here_;
     ++state_.commands;
     Resolve(std::move(reply));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "conf/words.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/replicas/ask_replica.h"
@@ -33,16 +34,12 @@ constexpr size_t kMaxTokens = size_t{1} << 20;
 constexpr size_t kMaxEarly = 16;  // prompts of a replica before its first event
 constexpr size_t kMaxEarlyText = size_t{128} << 10;
 
+constexpr conf::Word<Sequence::State> kSequenceStates[] = {{"connecting", Sequence::State::kDown},
+                                                           {"catching_up", Sequence::State::kReplaying},
+                                                           {"exact", Sequence::State::kLive}};
+
 std::string_view Name(Sequence::State state) {
-  switch (state) {
-    case Sequence::State::kDown:
-      return "connecting";
-    case Sequence::State::kReplaying:
-      return "catching_up";
-    case Sequence::State::kLive:
-      return "exact";
-  }
-  return "";
+  return conf::WordOf(kSequenceStates, state);
 }
 
 double UnixNow() {
@@ -91,16 +88,11 @@ std::optional<std::vector<uint64_t>> TokensOf(const std::string& answer) {
 
 }  // namespace
 
+constexpr conf::Word<Tokenized> kTokenizedResults[] = {
+    {"learnt", Tokenized::kLearnt}, {"failed", Tokenized::kFailed}, {"skipped", Tokenized::kSkipped}};
+
 std::string_view Name(Tokenized how) {
-  switch (how) {
-    case Tokenized::kLearnt:
-      return "learnt";
-    case Tokenized::kFailed:
-      return "failed";
-    case Tokenized::kSkipped:
-      return "skipped";
-  }
-  return "";
+  return conf::WordOf(kTokenizedResults, how);
 }
 
 // One replica, while it and its source of events are configured. Keeps the replica's state alive, and with it

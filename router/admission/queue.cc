@@ -1,5 +1,7 @@
 #include "router/admission/queue.h"
 
+#include "conf/words.h"
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -28,18 +30,14 @@ double LeftByOthers(const Bands& bands, const void* own, double bound, Used used
 
 }  // namespace
 
+constexpr conf::Word<QueueRefusal> kQueueRefusalCodes[] = {
+    {"none", QueueRefusal::kNone},
+    {"queue_full", QueueRefusal::kQueueFull},
+    {"queue_share_exceeded", QueueRefusal::kTenantShare},
+    {"deadline_unreachable", QueueRefusal::kTooLate}};
+
 std::string_view CodeName(QueueRefusal refusal) {
-  switch (refusal) {
-    case QueueRefusal::kNone:
-      return "none";
-    case QueueRefusal::kQueueFull:
-      return "queue_full";
-    case QueueRefusal::kTenantShare:
-      return "queue_share_exceeded";
-    case QueueRefusal::kTooLate:
-      return "deadline_unreachable";
-  }
-  return "none";
+  return conf::WordOf(kQueueRefusalCodes, refusal);
 }
 
 AdmissionQueue::AdmissionQueue(AdmissionSpec spec) : spec_(std::move(spec)) {

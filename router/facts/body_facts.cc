@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "conf/text.h"
+#include "conf/words.h"
 #include "router/facts/body_keys.h"
 
 namespace router {
@@ -412,28 +413,19 @@ Failure Reader::ReadMetadata() {
 
 }  // namespace
 
+constexpr conf::Word<FactsErrorCode> kFactsErrorCodes[] = {
+    {"invalid_json", FactsErrorCode::kInvalidJson},
+    {"invalid_type", FactsErrorCode::kInvalidType},
+    {"missing_model", FactsErrorCode::kMissingModel},
+    {"duplicate_key", FactsErrorCode::kDuplicateKey},
+    {"ambiguous_key", FactsErrorCode::kAmbiguousKey},
+    {"not_an_object", FactsErrorCode::kNotAnObject},
+    {"too_deep", FactsErrorCode::kTooDeep},
+    {"invalid_utf8", FactsErrorCode::kInvalidUtf8},
+    {"invalid_multipart", FactsErrorCode::kInvalidMultipart}};
+
 std::string_view CodeName(FactsErrorCode code) {
-  switch (code) {
-    case FactsErrorCode::kInvalidJson:
-      return "invalid_json";
-    case FactsErrorCode::kInvalidType:
-      return "invalid_type";
-    case FactsErrorCode::kMissingModel:
-      return "missing_model";
-    case FactsErrorCode::kDuplicateKey:
-      return "duplicate_key";
-    case FactsErrorCode::kAmbiguousKey:
-      return "ambiguous_key";
-    case FactsErrorCode::kNotAnObject:
-      return "not_an_object";
-    case FactsErrorCode::kTooDeep:
-      return "too_deep";
-    case FactsErrorCode::kInvalidUtf8:
-      return "invalid_utf8";
-    case FactsErrorCode::kInvalidMultipart:
-      return "invalid_multipart";
-  }
-  return "invalid_json";
+  return conf::WordOf(kFactsErrorCodes, code);
 }
 
 std::string_view BoundKeyName(BoundKey key) {

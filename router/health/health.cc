@@ -1,17 +1,14 @@
 #include "router/health/health.h"
 
+#include "conf/words.h"
+
 namespace router {
 
+constexpr conf::Word<HealthState> kHealthWords[] = {
+    {"unknown", HealthState::kUnknown}, {"up", HealthState::kUp}, {"down", HealthState::kDown}};
+
 std::string_view HealthName(HealthState state) {
-  switch (state) {
-    case HealthState::kUnknown:
-      return "unknown";
-    case HealthState::kUp:
-      return "up";
-    case HealthState::kDown:
-      return "down";
-  }
-  return "unknown";
+  return conf::WordOf(kHealthWords, state);
 }
 
 void Health::Configure(const HealthConfig& config) {

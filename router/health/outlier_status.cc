@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conf/words.h"
 #include "router/relaxed.h"
 
 namespace router {
@@ -12,16 +13,12 @@ constexpr conf::Duration kBetweenSlowTrials = std::chrono::milliseconds(500);
 
 }  // namespace
 
+constexpr conf::Word<OutlierStatus::State> kOutlierStates[] = {{"good", OutlierStatus::State::kGood},
+                                                               {"hung", OutlierStatus::State::kHung},
+                                                               {"ejected", OutlierStatus::State::kEjected}};
+
 std::string_view OutlierStatus::NameOf(State state) {
-  switch (state) {
-    case State::kGood:
-      return "good";
-    case State::kHung:
-      return "hung";
-    case State::kEjected:
-      return "ejected";
-  }
-  return "good";
+  return conf::WordOf(kOutlierStates, state);
 }
 
 bool OutlierStatus::ClaimTrial(conf::TimePoint now) {

@@ -1,17 +1,14 @@
 #include "router/routes/roles.h"
 
+#include "conf/words.h"
+
 namespace router {
 
+constexpr conf::Word<Role> kRoles[] = {
+    {"both", Role::kBoth}, {"prefill", Role::kPrefill}, {"decode", Role::kDecode}};
+
 std::string_view RoleName(Role role) {
-  switch (role) {
-    case Role::kBoth:
-      return "both";
-    case Role::kPrefill:
-      return "prefill";
-    case Role::kDecode:
-      return "decode";
-  }
-  return "both";
+  return conf::WordOf(kRoles, role);
 }
 
 Roles RolesFor(Part part, const std::optional<PrefillTransferSpec>& spec) {
