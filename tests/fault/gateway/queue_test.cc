@@ -10,12 +10,7 @@
 namespace tests {
 namespace {
 
-using std::chrono::steady_clock;
 using testing::HasSubstr;
-
-milliseconds Since(steady_clock::time_point begin) {
-  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
-}
 
 TEST(Queue, ARequestWaitsWhereReplicasAreFullAndIsToldHowLong) {
   const EngineProcess engine(Paced("5ms"));
@@ -104,21 +99,17 @@ TEST(Queue, ADeadlineThatCannotBeMadeIsRefusedAtOnce) {
   const EngineProcess engine(Paced("10ms"));
   const Queued q(
       {.replicas = {engine.port()}, .tenant = "priority: high", .model = "queue: {max_running: 1}"});
-  const auto begin = steady_clock::now();
   std::vector<RawClient> others = q.Sent(12, Asking(40));  // 400 ms each, one after the other
   ASSERT_TRUE(Within(RawClient::kPatience, [&] { return engine.Stat("/requests/completed") >= 2; }));
-  const auto for_two = Since(begin);
   ASSERT_GT(q.Queue()["drain_per_second"], 0);
-  const auto asked = steady_clock::now();
   const Answer refused = q.gateway.Ask(Asking(40, {}, "X-Priority: low\r\nX-Stainless-Timeout: 0.5\r\n"));
-  EXPECT_LT(Since(asked), for_two / 2) << "before one of those that run there ends";
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.code(), "deadline_unreachable") << refused.body;
   EXPECT_EQ(refused.header("x-should-retry"), "true");
   ASSERT_NE(refused.header("retry-after-ms"), "");
   const int retry = std::stoi(refused.header("retry-after-ms"));
   EXPECT_GT(retry, 500) << "seven or more that take 400 ms each stand before it";
-  EXPECT_LT(milliseconds(retry), 10 * for_two) << "twice what ten take at that pace";
+  EXPECT_EQ(q.gateway.CloseOf(refused.header("x-request-id")).queue_us, 0) << "it did not wait at all";
   EXPECT_EQ(
       q.gateway.Metric(R"(tidegate_queue_refusals_total{model="chat-small",code="deadline_unreachable"})"),
       1.0);

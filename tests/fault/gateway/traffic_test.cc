@@ -459,6 +459,20 @@ TEST_F(Shadowed, CopiesAreComparedAndNobodyPays) {
   }
 }
 
+TEST_F(Shadowed, NoAnswerWaitsForACopyThatHangs) {
+  other.Fault({{"kind", "hang"}});
+  GatewayProcess gateway(Config("percent: 100, timeout: 10m"));
+  for (int i = 0; i < 6; ++i) {
+    const Answer answer = gateway.Ask(Chat({{"max_tokens", 3}, {"stream", i % 2 == 0}}));
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_TRUE(answer.whole);
+  }
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] {
+    return gateway.Metric("tidegate_shadow_active{model=\"chat-small\"}") == 6.0;
+  })) << "all answers came while their copies were still running";
+  EXPECT_EQ(gateway.Stop(), 0);
+}
+
 TEST_F(Shadowed, WhatFailsThereIsNotTheClientsAffair) {
   // Who refuses connections cannot be told otherwise: that comes last.
   const char* faults[] = {R"({"kind":"500"})", R"({"kind":"hang"})", R"({"kind":"drop","arg":1})",
@@ -467,13 +481,11 @@ TEST_F(Shadowed, WhatFailsThereIsNotTheClientsAffair) {
     other.ClearFaults();
     other.Fault(Json::parse(fault));
     const GatewayProcess gateway(Config("percent: 100, timeout: 300ms"));
-    const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < 6; ++i) {
       const Answer answer = gateway.Ask(Chat({{"max_tokens", 3}, {"stream", i % 2 == 0}}));
       EXPECT_EQ(answer.status, 200) << fault;
       EXPECT_TRUE(answer.whole) << fault;
     }
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << fault;
     EXPECT_TRUE(Within(RawClient::kPatience, [&] {
       return Results(gateway, "failed") + Results(gateway, "compared") + Results(gateway, "skipped") == 6;
     })) << fault;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/net/clock.h"
 #include "tests/support/loop_test.h"
 #include "tests/unit/gateway/ledger/fixture.h"
 
@@ -11,7 +10,6 @@ namespace {
 using namespace std::chrono_literals;
 using gateway::DeferredEvents;
 using gateway::ledger::Kind;
-using gateway::net::Now;
 using gateway::net::Task;
 using tests::Eventually;
 using tests::RunOnLoop;
@@ -27,12 +25,13 @@ struct Deferred : testing::Test {
   gateway::ledger::TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   gateway::ledger::FailingDisk disk;
+  conf::Duration append_timeout = 3s;
   std::unique_ptr<gateway::ledger::Ledger> ledger;
 
   void Open() {
     gateway::ledger::Options options = gateway::ledger::SmallOptions(dir);
     options.files = &disk;
-    options.append_timeout = 3s;
+    options.append_timeout = append_timeout;
     ledger = gateway::ledger::MustOpen(options);
   }
 };
@@ -48,15 +47,12 @@ TEST_F(Deferred, EventsAreRecordedInOrder) {
 }
 
 TEST_F(Deferred, TheLoopGoesOnWhileTheDiskTakesNothingAndTheEventIsRecordedThen) {
+  append_timeout = 1h;  // the disk takes the event only because the loop goes on meanwhile
   Open();
   disk.full = true;
   RunOnLoop([&](TestLoop& loop) -> Task<void> {
     auto& events = loop.Make<DeferredEvents>(*ledger);
-    const auto began = Now();
     events.Add({.kind = Kind::kConfig, .action = "refused"});
-    gateway::net::Sleep sleep(loop.watchdog);
-    for (int i = 0; i < 5; ++i) co_await sleep.For(1ms);
-    EXPECT_LT(Now() - began, 2s) << "an append waits for 3s";
     EXPECT_TRUE(co_await Eventually(loop, [&] { return !ledger->Healthy(); }));
     disk.full = false;
   });

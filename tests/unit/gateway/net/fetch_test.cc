@@ -43,7 +43,6 @@ TEST(Fetch, EndsWithItsGroupWhereverItStands) {
       EXPECT_TRUE(absl::IsCancelled(answer.status())) << answer.status();
       ++ended;
     };
-    const conf::TimePoint start = Now();
     for (const bool tls : {true, false, true, false}) loop.tasks.Spawn(fetch(tls));
     Sleep pause(loop.watchdog);
     co_await pause.For(50ms);
@@ -52,7 +51,6 @@ TEST(Fetch, EndsWithItsGroupWhereverItStands) {
     group.Abort();
     co_await fetch(false);  // and one that comes too late
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return ended == 7; }));
-    EXPECT_LT(Now() - start, 5s);
   });
 }
 

@@ -170,10 +170,12 @@ TEST(RedisClient, TimesOutRefusesAtOnceAndComesBack) {
     const uint64_t timeouts = client.state().timeouts;
     server.silent = true;
     const conf::TimePoint start = Now();
+    const uint64_t failures = client.state().failures;
     const auto late = co_await client.Command("ECHO", "b");
     EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_GE(Now() - start, 200ms);
-    EXPECT_LT(Now() - start, 1s) << "one time-out, on a machine that stands still at times";
+    EXPECT_EQ(client.state().timeouts, timeouts + 1);
+    EXPECT_EQ(client.state().failures, failures + 1) << "it is not tried on another connection";
     EXPECT_EQ(client.state().breaker, Breaker::kOpen);
     EXPECT_THAT(client.state().reason, HasSubstr("no answer to a command within 200ms"));
 
@@ -337,9 +339,9 @@ TEST(RealRedis, StoppedSlowedAndRestartedIsFoundAgainAndNeverWaitedForLonger) {
       EXPECT_TRUE(co_await ComesToAnswer(loop, client)) << blows[i].first;
       blows[i].second();
       for (int n = 0; n < 3; ++n) {
-        const conf::TimePoint start = Now();
-        EXPECT_FALSE((co_await client.Command("PING")).ok()) << blows[i].first;
-        EXPECT_LT(Now() - start, 1s) << blows[i].first;
+        const absl::Status status = (co_await client.Command("PING")).status();
+        EXPECT_TRUE(absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status))
+            << blows[i].first << status;
       }
       EXPECT_NE(client.state().breaker, Breaker::kClosed);
       cures[i]();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,9 +64,10 @@ TEST_F(SlurmResults, TheScriptEndsAsItsCommandAndWritesItDown) {
 }
 
 TEST_F(SlurmResults, ASignalToTheWholeJobIsTheCommandsToHandle) {
-  const pid_t shell =
-      Begin("a", "trap 'exit 7' TERM; echo >" + (dir_ / "ready") + "; while :; do sleep 0.01; done");
-  while (access((dir_ / "ready").c_str(), F_OK) != 0) usleep(1000);
+  const std::string ready = dir_ / "ready";
+  ASSERT_EQ(mkfifo(ready.c_str(), 0600), 0);
+  const pid_t shell = Begin("a", "trap 'exit 7' TERM; echo >" + ready + "; while :; do sleep 0.01; done");
+  std::ifstream(ready).get();  // ends when the shell has set its trap
   EXPECT_THAT(Found(), IsEmpty()) << "it runs";
   kill(-shell, SIGTERM);
   EXPECT_EQ(WEXITSTATUS(Await(shell)), 7);
