@@ -48,9 +48,9 @@ net::http::Server::Refusal RefuseUnread(int status) {
       case 501:
         return {api::Code::kUnsupportedCoding, "the only transfer coding accepted is chunked"};
       case 505:
-        return {api::Code::kUnsupportedVersion, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+        return {api::Code::kUnsupportedVersion, "only HTTP/1.0 and HTTP/1.1 are supported"};
       default:
-        return {api::Code::kBadRequest, "the request is not HTTP as it is accepted here"};
+        return {api::Code::kBadRequest, "the request is not valid HTTP/1.1"};
     }
   }();
   return {"application/json", Refuse(code, message, NewRequestId()).body};
@@ -112,15 +112,15 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
 net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& call) {
   Match match = FindRoute(exchange.head().method, exchange.path());
   if (match.route == nullptr && match.allow.empty()) {
-    co_return Refuse(
-        api::Code::kNotFound,
-        fmt::format("there is no {}; /admin/v1/openapi.json says what there is", exchange.path()),
-        call.request_id);
+    co_return Refuse(api::Code::kNotFound,
+                     fmt::format("unknown path {}; /admin/v1/openapi.json lists the paths", exchange.path()),
+                     call.request_id);
   }
   if (match.route == nullptr) {
-    Answer answer = Refuse(
-        api::Code::kMethodNotAllowed,
-        fmt::format("{} takes {}, not {}", exchange.path(), match.allow, exchange.method()), call.request_id);
+    Answer answer =
+        Refuse(api::Code::kMethodNotAllowed,
+               fmt::format("{} takes the method {}, not {}", exchange.path(), match.allow, exchange.method()),
+               call.request_id);
     answer.allow = std::move(match.allow);
     co_return answer;
   }
@@ -135,10 +135,10 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
     call.actor = std::get<Caller>(caller).actor;
     call.role = std::get<Caller>(caller).role;
     if (call.role < least) {
-      co_return Refuse(
-          api::Code::kPermissionDenied,
-          fmt::format("this takes the role {}, and the key has {}", RoleName(least), RoleName(call.role)),
-          call.request_id);
+      co_return Refuse(api::Code::kPermissionDenied,
+                       fmt::format("this call needs the role {}, and the key has the role {}",
+                                   RoleName(least), RoleName(call.role)),
+                       call.request_id);
     }
   }
   if (!exchange.body().empty() && !IsJson(exchange.head().Find(net::http::FieldId::content_type))) {

@@ -29,7 +29,7 @@ std::string Unknown(std::string_view what, std::string_view name, std::span<cons
     all.append(all.empty() ? "" : ", ").append(member.name);
   }
   std::string hint = conf::DidYouMean(name, names);
-  if (hint.empty()) hint = all.empty() ? "; there is none here" : "; there is " + all;
+  if (hint.empty()) hint = all.empty() ? "; none is known here" : "; known: " + all;
   return fmt::format("unknown {}{}", what, hint);
 }
 

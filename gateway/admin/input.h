@@ -28,7 +28,7 @@ inline constexpr size_t kDefaultPage = 100;
 inline constexpr size_t kMaxPage = 1000;
 inline constexpr Member kLimit{"limit", Type::kWhole, false,
                                "How many at most: 1 to 1000, 100 when not given"};
-inline constexpr Member kAfter{"after", Type::kText, false, "The `next` of the page before"};
+inline constexpr Member kAfter{"after", Type::kText, false, "`next` of the previous page"};
 
 // {"object":"list","data":[…],"has_more":…,"next":…} of what stands after `after`, which names an entry by
 // its member `key`.

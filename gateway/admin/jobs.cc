@@ -25,13 +25,12 @@ constexpr size_t kShownHolders = 64;  // of one device
 
 Answer NotThere(const Call& call) {
   if (call.runtime->config().scaling) {
-    return Refuse(api::Code::kOverloaded, "it is not known yet what runs; try again in a moment",
+    return Refuse(api::Code::kOverloaded,
+                  "the gateway has just started and does not know yet what runs; try again in a moment",
                   call.request_id);
   }
-  return Refuse(
-      api::Code::kConflict,
-      "this gateway schedules nothing: its configuration has no section scaling, which says on what",
-      call.request_id);
+  return Refuse(api::Code::kConflict, "this gateway runs no jobs: its configuration has no section scaling",
+                call.request_id);
 }
 
 Answer NoSuchJob(const Call& call) {
@@ -188,7 +187,7 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
   }
   const std::string attempt = call.Query("attempt");
   if (!attempt.empty() && attempt != "last" && attempt != "before")
-    problems.push_back({"attempt", fmt::format("\"{}\" is neither last nor before", attempt)});
+    problems.push_back({"attempt", fmt::format("\"{}\" must be last or before", attempt)});
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   control::WhichLog which{.rank = static_cast<uint32_t>(rank), .before = attempt == "before", .bytes = bytes};
   if (!call.Query("from").empty()) which.from = from;

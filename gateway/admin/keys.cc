@@ -17,13 +17,13 @@ using nlohmann::ordered_json;
 // Nothing is changed that could not be recorded.
 std::optional<Answer> RefuseUnrecorded(const Operations& operations, const Call& call) {
   if (operations.shared->ledger->Healthy()) return std::nullopt;
-  return Refuse(api::Code::kLedgerUnavailable, "the ledger takes no records, and a change must be recorded",
-                call.request_id);
+  return Refuse(api::Code::kLedgerUnavailable,
+                "the ledger cannot record the change now; try again when it can", call.request_id);
 }
 
 net::Task<void> Record(const Operations& operations) {
   if (const absl::Status carried = co_await operations.key_events->CarryOver(); !carried.ok()) {
-    log::Warn("a change of a key is not in the ledger yet; it is tried again",
+    log::Warn("the ledger does not have a change of a key yet; it is tried again",
               {{"why", conf::Std(carried.message())}});
   }
 }
@@ -81,7 +81,7 @@ net::Task<Answer> CreateKey(const Operations& operations, const Call& call) {
     request.limits = limits->dump();
   request.created_by = call.actor;
   if (!request.role.empty() && call.role < auth::Role::kAdmin) {
-    co_return Refuse(api::Code::kPermissionDenied, "making an admin key takes the role admin",
+    co_return Refuse(api::Code::kPermissionDenied, "only the role admin may make an admin key",
                      call.request_id);
   }
   auth::KeySpec spec;
@@ -109,7 +109,7 @@ net::Task<Answer> RotateKey(const Operations& operations, const Call& call) {
     if (!rotation.expires) {
       problems.push_back(
           {"expires",
-           fmt::format("\"{}\" is neither a duration such as 30d nor a time such as 2027-01-31T00:00:00Z",
+           fmt::format("\"{}\" must be a duration such as 30d or a time such as 2027-01-31T00:00:00Z",
                        expires)});
     }
   }

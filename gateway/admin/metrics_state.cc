@@ -112,7 +112,8 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
   }
   out.Gauge("tidegate_devices_faulty", "Devices that get no new work because of faults")
       .Add(uint64_t{status.faults.size()});
-  out.Gauge("tidegate_nodes_doubted", "Nodes that get no new work, by who distrusts them")
+  out.Gauge("tidegate_nodes_doubted",
+            "Nodes that get no new work, by the part that distrusts them: tidegate or launcher")
       .Add(static_cast<uint64_t>(std::ranges::count(status.nodes, true, &control::NodeStatus::ours)),
            {{"by", "tidegate"}})
       .Add(static_cast<uint64_t>(std::ranges::count(status.nodes, false, &control::NodeStatus::ours)),
@@ -325,8 +326,7 @@ void Metrics::CollectProcess(MetricFamilies& out) const {
     out.Counter("tidegate_jwks_failures_total", "Fetches of the key set of an issuer that failed")
         .Add(issuer.failures, {{"issuer", issuer.issuer}});
   }
-  out.Gauge("tidegate_draining", "1 after the process was told to stop")
-      .Add(operations_.shared->draining.load());
+  out.Gauge("tidegate_draining", "1 while the process shuts down").Add(operations_.shared->draining.load());
   out.Counter("tidegate_log_lines_dropped_total", "Log lines that could not be written in time")
       .Add(log::Dropped());
 

@@ -41,7 +41,7 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
   }
   if (!operations.shared->ledger->Healthy()) {
     const std::string why = operations.shared->ledger->GetStats().last_error;
-    out.push_back({"ledger", why.empty() ? "it takes no records" : why, true});
+    out.push_back({"ledger", why.empty() ? "it cannot write records" : why, true});
   }
   if (operations.shared->disk_low) {
     out.push_back({"disk", "less than ledger.min_free_bytes is free; new requests are refused", true});

@@ -90,7 +90,7 @@ Answer Audit(const Operations& operations, const Call& call) {
   options.max_seen = kMaxSeen;
   options.kinds = KindsFor(call.role, std::move(options.kinds));
   if (options.kinds.empty() && !request.kinds.empty()) {
-    return Refuse(api::Code::kPermissionDenied, "content takes the role admin", call.request_id);
+    return Refuse(api::Code::kPermissionDenied, "only the role admin may read content", call.request_id);
   }
   // Records are shown as they are in the ledger, where each is a line of JSON.
   std::string data;

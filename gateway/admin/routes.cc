@@ -45,13 +45,13 @@ constexpr std::array kNewKey = {
 
 constexpr std::array kRotation = {
     Member{"overlap", Type::kText, false, "How long the old key works beside the new one; 0 when not given"},
-    Member{"expires", Type::kText, false, "Of the new key; else it lives as long as the old one was given"},
+    Member{"expires", Type::kText, false, "Expiry of the new key; default: the lifetime of the old one"},
 };
 
-constexpr std::array kRevocation = {Member{"reason", Type::kText, false, "For the ledger"}};
+constexpr std::array kRevocation = {Member{"reason", Type::kText, false, "The reason, for the ledger"}};
 
-constexpr Member kSince{"since", Type::kText, false, "7d ago, or a time as RFC 3339"};
-constexpr Member kUntil{"until", Type::kText, false, "Likewise, not included"};
+constexpr Member kSince{"since", Type::kText, false, "The begin: an age such as 7d, or a time as RFC 3339"};
+constexpr Member kUntil{"until", Type::kText, false, "The end, likewise; not included"};
 constexpr Member kTenant{"tenant", Type::kText, false, "A tenant's name or path: it and everything below it"};
 constexpr Member kModel{"model", Type::kText, false, "Only this model"};
 
@@ -66,7 +66,7 @@ constexpr std::array kUsage = {
     kAfter};
 
 constexpr std::array kAudit = {
-    Member{"from_seq", Type::kWhole, false, "The first record: `next_from_seq` of the page before"},
+    Member{"from_seq", Type::kWhole, false, "The first record: `next_from_seq` of the previous page"},
     Member{"kind", Type::kText, false, "Kinds, joined by commas: open, close, config, key, admin, …"},
     kSince,
     kUntil,
@@ -80,15 +80,15 @@ constexpr std::array kNewJob = {
 };
 
 constexpr std::array kOfJobs = {
-    Member{"state", Type::kText, false, "pending, starting, running, …; open: all that are not over"},
+    Member{"state", Type::kText, false, "pending, starting, running, …; open: all that have not ended"},
     Member{"queue", Type::kText, false, "Only jobs of this queue"}, kTenant, kLimit, kAfter};
 
 constexpr std::array kOfLog = {
-    Member{"rank", Type::kWhole, false, "Which member; default: 0"},
+    Member{"rank", Type::kWhole, false, "The rank of the member; default: 0"},
     Member{"bytes", Type::kWhole, false, "How many bytes at most, up to 262144; default: 65536"},
     Member{"from", Type::kWhole, false,
-           "From this byte on, the `next` of the answer before; default: the end"},
-    Member{"attempt", Type::kText, false, "last, or before for the attempt before that; default: last"}};
+           "The first byte, such as `next` of the previous answer; default: the end"},
+    Member{"attempt", Type::kText, false, "last, or before for the previous attempt; default: last"}};
 
 constexpr std::array kOfCordon = {
     Member{"device", Type::kWhole, false, "The place of a device on the node; default: the whole node"},
@@ -141,8 +141,8 @@ const std::array kRoutes = {
     Route{"rotateKey", Verb::post, "/admin/v1/keys/{id}:rotate",
           "Replace a key by a new one like it; its secret is shown in this answer only", Role::kOperator,
           kNone, kRotation, "NewKey", kCreated, Lane::kLoop, nullptr, RotateKey},
-    Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Make a key stop working, for good",
-          Role::kOperator, kNone, kRevocation, "Key", kOk, Lane::kLoop, nullptr, RevokeKey},
+    Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Revoke a key for good", Role::kOperator,
+          kNone, kRevocation, "Key", kOk, Lane::kLoop, nullptr, RevokeKey},
     Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds", Role::kViewer,
           kUsage, kNone, "UsageList", kOk, Lane::kReads, Usage},
     Route{"audit", Verb::get, "/admin/v1/audit",
@@ -163,8 +163,8 @@ const std::array kRoutes = {
     Route{"cancelJob", Verb::post, "/admin/v1/jobs/{id}:cancel", "End a job for good", Role::kOperator, kNone,
           kNone, "JobDetail", kOk, Lane::kLoop, nullptr, CancelJob},
     Route{"suspendJob", Verb::post, "/admin/v1/jobs/{id}:suspend",
-          "Have a job save its work and release its devices until it is resumed", Role::kOperator, kNone,
-          kNone, "JobDetail", kOk, Lane::kLoop, nullptr, SuspendJob},
+          "Suspend a job: it saves its work and releases its devices until it is resumed", Role::kOperator,
+          kNone, kNone, "JobDetail", kOk, Lane::kLoop, nullptr, SuspendJob},
     Route{"resumeJob", Verb::post, "/admin/v1/jobs/{id}:resume", "Let a suspended job start again",
           Role::kOperator, kNone, kNone, "JobDetail", kOk, Lane::kLoop, nullptr, ResumeJob},
     Route{"listNodes", Verb::get, "/admin/v1/nodes", "The nodes, their devices and what holds them",

@@ -196,7 +196,7 @@ ordered_json Build() {
   schemas["Record"] = {
       {"type", "object"},
       {"description",
-       "A record of the ledger as it stands there; which members it has depends on "
+       "A record in the form of the ledger; its members depend on "
        "its kind"},
       {"properties",
        {{"seq", {{"type", "integer"}}},

@@ -47,7 +47,7 @@ Answer ShowConfig(const Operations& operations, const Call& call) {
 net::Task<Answer> ReloadConfig(const Operations& operations, const Call& call) {
   if (!operations.shared->ledger->Healthy()) {
     co_return Refuse(api::Code::kLedgerUnavailable,
-                     "the ledger takes no records, and a change must be recorded", call.request_id);
+                     "the ledger cannot record the change now; try again when it can", call.request_id);
   }
   const absl::Status applied = co_await operations.reload(call.actor);
   if (applied.ok()) co_return Json(Applied(*operations.runtime()));

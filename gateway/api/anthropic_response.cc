@@ -58,7 +58,7 @@ Translated<std::string> MessageFromChat(std::string_view chat, const MessageIden
   ChatPiece piece;
   if (auto error = reader.Read(chat, piece)) return *std::move(error);
   if (!piece.has_choice || piece.finish_reason.empty() || IsFailedFinish(piece.finish_reason)) {
-    return Make(Code::kUpstreamError, "The model's engine sent an answer that is not whole.");
+    return Make(Code::kUpstreamError, "The model's engine sent an incomplete answer.");
   }
   std::string out;
   out.reserve(chat.size() + 256);

@@ -71,9 +71,9 @@ std::string_view MeaningOf(Code code) {
     case Code::kInsufficientQuota:
       return "A budget is used up. It starts anew with its next period.";
     case Code::kConcurrencyLimit:
-      return "The tenant or the key has as many requests running as it may.";
+      return "The tenant or the key has reached its limit of concurrent requests.";
     case Code::kConnectionLimit:
-      return "The client has as many connections open as it may.";
+      return "The client's address has reached its limit of connections.";
     case Code::kQueueFull:
       return "The queue of the model is full.";
     case Code::kQueueShareExceeded:
@@ -96,7 +96,7 @@ std::string_view MeaningOf(Code code) {
     case Code::kOverloaded:
       return "The replicas of the model are overloaded and refused the request.";
     case Code::kQueueTimeout:
-      return "The request waited for a replica longer than it may.";
+      return "The request waited for a replica longer than allowed.";
     case Code::kNoReplicaStarted:
       return "No replica of the model started within `cold_start.hold`; the message says why.";
     case Code::kDeadlineUnreachable:

@@ -94,7 +94,7 @@ Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseId
   ChatPiece piece;
   if (auto error = reader.Read(chat, piece)) return *std::move(error);
   if (!piece.has_choice || piece.finish_reason.empty() || IsFailedFinish(piece.finish_reason)) {
-    return Make(Code::kUpstreamError, "The model's engine sent an answer that is not whole.");
+    return Make(Code::kUpstreamError, "The model's engine sent an incomplete answer.");
   }
   const ResponseState state = StateFromFinish(piece.finish_reason);
   std::string output;

@@ -55,7 +55,7 @@ void ResponsesStream::OnData(std::string_view chunk, std::string& out) {
   if (piece_.usage) usage_ = piece_.usage;
   if (!started_) Start(out);
   if (IsFailedFinish(piece_.finish_reason)) {
-    return OnError(Make(Code::kUpstreamError, "The model's engine gave the generation up."), out);
+    return OnError(Make(Code::kUpstreamError, "The model's engine stopped the generation."), out);
   }
   if (!piece_.finish_reason.empty()) finish_reason_ = piece_.finish_reason;
   held_ += piece_.content.size() + piece_.reasoning.size() + piece_.refusal.size();
@@ -80,7 +80,7 @@ void ResponsesStream::OnDone(std::string& out) {
   if (state_ != StreamState::kRunning) return;
   if (finish_reason_.empty()) {
     return OnError(
-        Make(Code::kStreamInterrupted, "The model's engine ended the stream before the answer was whole."),
+        Make(Code::kStreamInterrupted, "The model's engine ended the stream before the answer was complete."),
         out);
   }
   const ResponseState state = StateFromFinish(finish_reason_);

@@ -223,8 +223,9 @@ void AuditDelivery::NoteGap() {
   {
     const std::scoped_lock lock(mutex_);
     status_.missing += gone;
-    status_.last_error = fmt::format(
-        "{} records from {} on were not delivered: gone from the ledger, or damaged in it", gone, expected);
+    status_.last_error =
+        fmt::format("{} records from {} on were not delivered: they are removed from the ledger or damaged",
+                    gone, expected);
     status_.last_error_at = net::Now();
     status_.delivered_seq += gone;
   }

@@ -37,8 +37,8 @@ void ReadMoment(const std::string& field, const std::string& text, conf::TimePoi
     out = conf::ToUnixMicros(*at);
   } else {
     problems.push_back(
-        {field, fmt::format("\"{}\" is neither a duration such as 7d nor a time such as 2027-01-31T00:00:00Z",
-                            text)});
+        {field,
+         fmt::format("\"{}\" must be a duration such as 7d or a time such as 2027-01-31T00:00:00Z", text)});
   }
 }
 

@@ -32,7 +32,8 @@ absl::StatusOr<net::Url> AddressOf(const AdminOptions& options) {
   }
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config)
-    return absl::InvalidArgumentError("the configuration says where the gateway is; or give --admin");
+    return absl::InvalidArgumentError(
+        "correct the configuration, or give the address of the gateway with --admin");
   net::Url url;
   url.tls = config->server.admin_tls.has_value();
   url.host = config->server.admin.host;
@@ -152,7 +153,7 @@ absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_v
   ordered_json read = ordered_json::parse(answer->body, nullptr, false);
   if (read.is_discarded()) {
     return absl::UnavailableError(conf::Abseil(
-        fmt::format("the answer from {} is not that of an admin listener; check the address", where)));
+        fmt::format("the answer from {} does not come from an admin listener; check the address", where)));
   }
   return read;
 }

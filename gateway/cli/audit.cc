@@ -267,14 +267,14 @@ void AddAudit(CLI::App& app, Run& run) {
       AddAction(*audit, run, "export", "Write records to a file or to standard output", options, Export);
   AuditRequest& request = options->request;
   take->add_option("--since", request.since,
-                   "From then on: an age such as 7d, or a time such as 2027-01-31T00:00:00Z");
-  take->add_option("--until", request.until, "Before then, as --since");
+                   "The begin: an age such as 7d, or a time such as 2027-01-31T00:00:00Z");
+  take->add_option("--until", request.until, "The end, not included; in the form of --since");
   take->add_option("--kind", request.kinds,
                    "Only these kinds: open, close, content, config, key, admin, action, start, stop, ...")
       ->delimiter(',');
   take->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   take->add_option("--model", request.model, "Only this model");
-  take->add_option("--from-seq", options->from_seq, "From the record with this number on");
+  take->add_option("--from-seq", options->from_seq, "The number of the first record");
   take->add_option("--format", options->format, "jsonl or csv")
       ->check(CLI::IsMember({"jsonl", "csv"}))
       ->capture_default_str();
@@ -295,7 +295,7 @@ void AddAudit(CLI::App& app, Run& run) {
                      "NUMBER:CHAIN of a checkpoint that the ledger must contain");
   verify->add_flag("--json", options->json, "Print the report as JSON");
   verify->footer(
-      "Exit code 1 and the first bad record when the ledger was tampered with.\n\n"
+      "When a record was changed, prints the first bad one; exit code 1.\n\n"
       "Examples:\n"
       "  tidegate audit verify\n"
       "  tidegate audit verify --ledger /backup/ledger --public-key auditor/signing.pub");
@@ -303,7 +303,7 @@ void AddAudit(CLI::App& app, Run& run) {
   options = std::make_shared<AuditOptions>();
   CLI::App* tail = AddAction(*audit, run, "tail", "Print the last records of the ledger", options, Tail);
   tail->add_option("-n,--last", options->last, "How many records")->capture_default_str();
-  tail->add_option("--from-seq", options->from_seq, "From the record with this number on, instead of --last");
+  tail->add_option("--from-seq", options->from_seq, "The number of the first record, instead of --last");
   tail->add_flag("-f,--follow", options->follow, "Keep printing new records until ctrl-C");
   tail->footer(
       "Examples:\n  tidegate audit tail -n 100\n  tidegate audit tail -f | jq 'select(.kind==\"close\")'");

@@ -312,18 +312,17 @@ void AddJobs(CLI::App& app, Run& run) {
 
   options = std::make_shared<JobsOptions>();
   CLI::App* explain =
-      AddCommand(*jobs, run, "explain", "Say what state a job is in, and why it waits", options, Explain);
+      AddCommand(*jobs, run, "explain", "Explain the state of a job and why it waits", options, Explain);
   explain->add_option("id", options->id, "The job's id")->required();
   explain->footer("Example:\n  tidegate jobs explain finetune-qwen-7");
 
   options = std::make_shared<JobsOptions>();
   CLI::App* logs = AddCommand(*jobs, run, "logs", "Print the last output of a member", options, Logs);
   logs->add_option("id", options->id, "The job's id")->required();
-  logs->add_option("--rank", options->rank, "Which member")->capture_default_str();
+  logs->add_option("--rank", options->rank, "The rank of the member")->capture_default_str();
   logs->add_option("--bytes", options->bytes, "How many bytes from the end, at most 262144")
       ->capture_default_str();
-  CLI::Option* before =
-      logs->add_flag("--before", options->before, "The output of the attempt before the last one");
+  CLI::Option* before = logs->add_flag("--before", options->before, "The output of the previous attempt");
   logs->add_flag("-f,--follow", options->follow, "Keep printing until the job has ended or ctrl-C")
       ->excludes(before);
   logs->footer(
@@ -331,7 +330,7 @@ void AddJobs(CLI::App& app, Run& run) {
       "--before\n  tidegate jobs logs finetune-qwen-7 --follow");
 
   AddChange(*jobs, run, "cancel", "End a job for good", Cancel);
-  AddChange(*jobs, run, "suspend", "Have a job save its work and release its devices", Suspend);
+  AddChange(*jobs, run, "suspend", "Suspend a job: it saves its work and releases its devices", Suspend);
   AddChange(*jobs, run, "resume", "Let a suspended job start again", Resume);
 }
 

@@ -70,8 +70,8 @@ class OpenKeys {
     if (by.answer != store::FollowedBy::Answer::kTimedOut) return;
     fmt::print(
         stderr,
-        "tidegate: the change is stored, but the running gateway (process {}) does not work by it after {}. "
-        "It will as soon as it can read the store; its log says what keeps it\n",
+        "tidegate: the change is stored, but the running gateway (process {}) has not applied it after {}. "
+        "It applies the change as soon as it can read the store; its log has the reason\n",
         by.process, conf::FormatDuration(kFollowPatience));
   }
 
@@ -177,7 +177,7 @@ int Rotate(const KeysOptions& options) {
     rotation.expires = ParseExpiry(options.expires, now);
     if (!rotation.expires) {
       return Fail(absl::InvalidArgumentError(fmt::format(
-          "--expires: \"{}\" is neither a duration such as 30d nor a time such as 2027-01-31T00:00:00Z",
+          "--expires: \"{}\" must be a duration such as 30d or a time such as 2027-01-31T00:00:00Z",
           options.expires)));
     }
   }
@@ -228,14 +228,15 @@ void AddKeys(CLI::App& app, Run& run) {
   CLI::App* keys = app.add_subcommand("keys", "Make, list, rotate and revoke API keys");
   keys->require_subcommand(1);
   keys->footer(
-      "When a gateway runs on the same state_dir, a command ends once the gateway works by the change.");
+      "When a gateway runs on the same state_dir, a command ends once the gateway has applied the change.");
 
   auto options = std::make_shared<KeysOptions>();
   CLI::App* create =
       AddAction(*keys, run, "create", "Make a key; its secret is printed once", options, Create);
   KeyRequest& request = options->request;
-  create->add_option("--tenant", request.tenant, "Whose key it is: a tenant's name or path");
-  create->add_option("--admin", request.role, "An admin key instead: viewer, operator or admin");
+  create->add_option("--tenant", request.tenant, "The tenant of the key: a name or a path");
+  create->add_option("--admin", request.role,
+                     "Make an admin key with this role instead: viewer, operator or admin");
   create->add_option("--name", request.name, "A label for people");
   create->add_option("--models", request.models, "Only these of the tenant's models: names or globs")
       ->delimiter(',');
@@ -256,7 +257,7 @@ void AddKeys(CLI::App& app, Run& run) {
 
   options = std::make_shared<KeysOptions>();
   CLI::App* list = AddAction(*keys, run, "list", "List keys, never their secrets", options, List);
-  list->add_option("--tenant", options->tenant, "Only this tenant's and those of the tenants below it");
+  list->add_option("--tenant", options->tenant, "Only keys of this tenant and of the tenants below it");
   list->footer("Examples:\n  tidegate keys list\n  tidegate keys list --tenant search --json");
 
   options = std::make_shared<KeysOptions>();
@@ -265,11 +266,11 @@ void AddKeys(CLI::App& app, Run& run) {
   rotate->add_option("--overlap", options->overlap, "How long the old key works beside the new one")
       ->capture_default_str();
   rotate->add_option("--expires", options->expires,
-                     "Of the new key; else it lives as long as the old one was given");
+                     "Expiry of the new key; default: the lifetime of the old one");
   rotate->footer("Examples:\n  tidegate keys rotate Ab3dE6gH9k --overlap 24h");
 
   options = std::make_shared<KeysOptions>();
-  CLI::App* revoke = AddAction(*keys, run, "revoke", "Make a key stop working, for good", options, Revoke);
+  CLI::App* revoke = AddAction(*keys, run, "revoke", "Revoke a key for good", options, Revoke);
   revoke->add_option("id", options->id, "The 10 characters after \"tg-\"")->required();
   revoke->add_option("--reason", options->reason, "For the ledger");
   revoke->footer("Examples:\n  tidegate keys revoke Ab3dE6gH9k --reason leaked");

@@ -108,7 +108,7 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
   pool.options.replicas.assign(options.replicas, pool.profile);
   if (options.prefill > 0 && options.prefill >= options.replicas) {
     Refuse(problems, "--prefill", std::to_string(options.prefill),
-           fmt::format("must be less than the {} replicas: somebody must answer", options.replicas));
+           fmt::format("must be less than the {} replicas: at least one must answer", options.replicas));
   }
   pool.options.prefills = options.prefill;
   ReadSlow(options, pool, problems);

@@ -118,9 +118,10 @@ void AddUsage(CLI::App& app, Run& run) {
       ->capture_default_str();
   command
       ->add_option("--since", request.since,
-                   "From then on: an age such as 7d, or a time such as 2027-01-31T00:00:00Z")
+                   "The begin: an age such as 7d, or a time such as 2027-01-31T00:00:00Z")
       ->capture_default_str();
-  command->add_option("--until", request.until, "Before then, as --since; default: now");
+  command->add_option("--until", request.until,
+                      "The end, not included; in the form of --since; default: now");
   command->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   command->add_option("--model", request.model, "Only this model");
   command->add_option("--format", options->format, "table, csv or json")

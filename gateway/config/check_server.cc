@@ -147,10 +147,9 @@ void CheckLedger(conf::Document& document, const Config& config) {
   std::set<std::string> paths;
   for (size_t i = 0; i < sinks.size(); ++i) {
     if (!sinks[i].name.empty() && !names.insert(sinks[i].name).second) {
-      document.AddAt(
-          fmt::format("/ledger/sinks/{}/name", i), sinks[i].name,
-          fmt::format("sink \"{}\" is given twice; the name is what its place in the ledger is kept under",
-                      sinks[i].name));
+      document.AddAt(fmt::format("/ledger/sinks/{}/name", i), sinks[i].name,
+                     fmt::format("sink \"{}\" is given twice; the name identifies its position in the ledger",
+                                 sinks[i].name));
     }
     const auto* file = std::get_if<FileSink>(&sinks[i].to);
     if (file != nullptr && !file->path.empty() && !paths.insert(file->path).second) {

@@ -35,7 +35,7 @@ net::Task<bool> DeviceFaults::Record(std::string action, DeviceFault fault, std:
   const std::string subject = event.subject;
   const absl::Status recorded = co_await context_.record(std::move(event));
   if (!recorded.ok()) {
-    log::Error("a device's fault is not recorded, and not acted on; it is tried again",
+    log::Error("a device's fault is not recorded, so it is not applied; it is tried again",
                {{"device", subject}, {"why", conf::Std(recorded.message())}});
     next_ = context_.now() + kFaultsRetry;
     co_return false;

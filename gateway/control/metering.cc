@@ -62,8 +62,8 @@ net::Task<bool> Metering::Count(HeldBy by, conf::TimePoint until) {
   turns_.Unlock();
   if (counted == failing_) {
     failing_ = !counted;
-    failing_ ? log::Error("time of devices cannot be written down; none is given back before it is")
-             : log::Info("time of devices is written down again");
+    failing_ ? log::Error("device time cannot be recorded; no device is released before it is")
+             : log::Info("device time is recorded again");
   }
   co_return counted;
 }

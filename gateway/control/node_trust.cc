@@ -81,7 +81,7 @@ net::Task<void> NodeTrust::Tell() {
                        .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     const absl::Status recorded = co_await context_.record(std::move(event));
     if (!recorded.ok()) {
-      log::Error("what is known of a node is not recorded, and not acted on; it is tried again",
+      log::Error("a node's change of trust is not recorded, so it is not applied; it is tried again",
                  {{"node", name}, {"why", conf::Std(recorded.message())}});
       next_telling_ = context_.now() + kNodesRetry;
       break;
@@ -133,8 +133,9 @@ std::vector<std::string> NodeTrust::InWords() const {
   const std::vector<NodeStatus> rows = Rows();
   std::vector<std::string> sentences;
   for (size_t i = 0; i < std::min(rows.size(), kMost); ++i)
-    sentences.push_back(fmt::format("{} takes nothing new: {}.", rows[i].node, rows[i].why));
-  if (rows.size() > kMost) sentences.push_back(fmt::format("Nor do {} others.", rows.size() - kMost));
+    sentences.push_back(fmt::format("{} takes no new work: {}.", rows[i].node, rows[i].why));
+  if (rows.size() > kMost)
+    sentences.push_back(fmt::format("{} other nodes take none either.", rows.size() - kMost));
   return sentences;
 }
 

@@ -20,7 +20,7 @@ void Orphans::Found(const plugins::launchers::RunStatus& run, bool seats) {
   workload.state = State::kDraining;
   workload.afterwards = Afterwards::kEnds;
   workload.since = workload.wanted = workload.started = context_.now();
-  workload.why = "no record says what it was started for";
+  workload.why = "it has no record";
   workload.actor = "control";
   workload.saved = true;
   Member member;
@@ -33,7 +33,7 @@ void Orphans::Found(const plugins::launchers::RunStatus& run, bool seats) {
   workload.members.push_back(std::move(member));
   const Workload& added = workloads_.Add(std::move(workload));
   const bool seated = seats && holding && context_.planning->Seat(workloads_.SeatOf(added));
-  log::Warn("run without a record found, and ended", {{"run", run.id}, {"seated", seated}});
+  log::Warn("a run without a record is ended", {{"run", run.id}, {"seated", seated}});
 }
 
 // Never asked for anew: it stands in the planner where it runs.
@@ -54,7 +54,7 @@ scheduler::Job Orphans::AskOf(const Workload& workload) const {
 }
 
 absl::StatusOr<plugins::launchers::RunSpec> Orphans::SpecOf(const Workload& workload, uint32_t) const {
-  return absl::FailedPreconditionError(fmt::format("{} is not to be started", workload.id));
+  return absl::FailedPreconditionError(fmt::format("{} has no record, so it cannot be started", workload.id));
 }
 
 void Orphans::Fail(Workload& workload, std::string why, Blame) {

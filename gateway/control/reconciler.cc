@@ -44,7 +44,7 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
       member.asked = member.started || !starts;
       if (member.started || starts) continue;
       member.ended = true;
-      member.why = "it was not there any more when this gateway started";
+      member.why = "it had gone when this gateway started";
     }
     workload.adopted = workload.holds();
     if (workload.state == State::kPending && !workloads_.KindOf(workload).MayBePlaced(workload)) continue;
@@ -57,7 +57,7 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
       workloads_.Enter(workload, State::kStarting, "it ran when this gateway started");
     if (!seated) {
       workloads_.End(workload, workload.kind == Kind::kReplica ? Afterwards::kFails : Afterwards::kWaits,
-                     "the devices that it was given are not there any more");
+                     "its devices do not exist any more");
     }
   }
   Compare(runs, context_.now());

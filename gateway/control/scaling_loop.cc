@@ -164,12 +164,12 @@ net::Task<void> ScalingLoop::Begin() {
     }
     if (known.ok()) {
       reconciler_.SetTrouble(std::string(conf::Std(runs.status().message())));
-      log::Error("the launcher does not say what runs; nothing is started before it does",
+      log::Error("the launcher does not report what runs; nothing is started before it does",
                  {{"launcher", launcher_->name()}, {"why", reconciler_.trouble()}});
     } else {
       reconciler_.SetTrouble(
           fmt::format("the store does not say what was started: {}", conf::Std(known.status().message())));
-      log::Error("nothing is started before the store says what was started before",
+      log::Error("nothing is started before the store can be read",
                  {{"why", conf::Std(known.status().message())}});
     }
     co_await pause_.For(kBeginRetry);
@@ -235,7 +235,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   while (!begun_ && !GivesUp()) co_await tick.For(kCloseTick);
   pause_.Cancel();
   if (!keep && !begun_) {
-    log::Error("replicas may be left running: it was not known in time what runs",
+    log::Error("replicas may be left running: the launcher did not report in time what runs",
                {{"why", reconciler_.trouble()}});
   }
   // Runs without a record are found by a look, and ended too.

@@ -37,7 +37,7 @@ struct ReplicaStatus {
   std::string run;  // its id, which is its leader's run
   std::string model;
   ReplicaState state = ReplicaState::kWaiting;
-  std::vector<MemberPlace> members;  // the leader first; none while it waits for a place
+  std::vector<MemberPlace> members;  // the leader first; none while it waits for devices
   std::string address;               // HOST:PORT; empty: not known yet
   conf::TimePoint since{};           // of the state
   conf::TimePoint wanted{};

@@ -84,7 +84,7 @@ net::Task<void> StepRunner::Act(std::string id) {
     workload = workloads_.Find(id);
     if (workload == nullptr || workload->version != version) co_return;
     if (!persisted.ok()) {
-      log::Error("what is to be done cannot be written down, and is not done; it is tried again",
+      log::Error("a step cannot be recorded, so it is not carried out; it is tried again",
                  {{"workload", id}, {"why", conf::Std(persisted.message())}});
       workload->next_step = context_.now() + kRetry;
       co_return;
@@ -259,7 +259,7 @@ net::Task<void> StepRunner::Finish(std::string id) {
   if (std::string action = kind.EndOf(*workloads_.Find(id)); !action.empty()) {
     const absl::Status recorded = co_await Record(id, std::move(action), true);
     if (!recorded.ok()) {
-      log::Error("an end is not recorded, and nothing is given back; it is tried again",
+      log::Error("an end is not recorded, so no device is released; it is tried again",
                  {{"workload", id}, {"why", conf::Std(recorded.message())}});
       co_return again();
     }
@@ -268,7 +268,7 @@ net::Task<void> StepRunner::Finish(std::string id) {
   workloads_.Settle(*workloads_.Find(id));
   if (workloads_.Find(id) != nullptr) co_return;
   if (const absl::Status removed = co_await context_.store->Flush(); !removed.ok())
-    log::Error("the record of what has ended stays for now",
+    log::Error("the record of an ended workload is not removed yet",
                {{"workload", id}, {"why", conf::Std(removed.message())}});
 }
 

@@ -54,7 +54,7 @@ void WorkloadStore::Remove(const Submission& submission) {
 net::Task<absl::Status> WorkloadStore::Flush() {
   const uint64_t mine = put_;
   if (written_ >= mine) co_return absl::OkStatus();
-  if (!co_await writes_.Lock()) co_return absl::ResourceExhaustedError("too many wait for the store");
+  if (!co_await writes_.Lock()) co_return absl::ResourceExhaustedError("too many writes wait for the store");
   absl::Status written;
   while (written_ < mine && written.ok()) written = co_await Write();
   writes_.Unlock();

@@ -249,7 +249,8 @@ void Workloads::Look(Workload& workload) {
       if (!IsGivenUp(workload, member)) continue;
       member.ended = true;
       member.gone = now;
-      member.why = fmt::format("{} does not answer; it ends with it", NodeOf(context_.cluster(), member.at));
+      member.why =
+          fmt::format("{} does not answer; it counts as ended", NodeOf(context_.cluster(), member.at));
     }
     if (!workload.all_ended()) return;
     workload.next_step = {};

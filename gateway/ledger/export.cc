@@ -121,8 +121,9 @@ absl::StatusOr<Resume> FindResume(int fd, const std::string& path, bool csv) {
     if (n < 0) return net::SystemError("read", path, errno);
     if (n == 0) return resume;
     if (at == 0 && chunk[0] != (csv ? 's' : '{')) {
-      return absl::InvalidArgumentError(conf::Abseil(fmt::format(
-          "{} is no {} export that could be continued: give another file", path, csv ? "CSV" : "JSONL")));
+      return absl::InvalidArgumentError(
+          conf::Abseil(fmt::format("{} is not a {} export, so it cannot be continued: give another file",
+                                   path, csv ? "CSV" : "JSONL")));
     }
     for (ssize_t i = 0; i < n; ++i) {
       const char c = chunk[i];

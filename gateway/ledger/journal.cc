@@ -260,7 +260,7 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
   absl::StatusOr<std::string> read = net::ReadFile(path, kMaxFile);
   if (!read.ok()) return read.status();
   const auto bad = [&](std::string_view why) {
-    return absl::DataLossError(conf::Abseil(fmt::format("{} is no journal: {}", path, why)));
+    return absl::DataLossError(conf::Abseil(fmt::format("{} is not a journal: {}", path, why)));
   };
   if (read->size() < ShardJournal::kHeaderBytes) return bad("too short");
   const char* data = read->data();

@@ -111,7 +111,7 @@ void KeyEvents::Apply(const std::vector<store::Change>& changes) {
 void KeyEvents::Take(const std::string& id, uint64_t version, const std::string& body) {
   absl::StatusOr<auth::KeyEvent> event = auth::DecodeEvent(body);
   if (!event.ok()) {
-    log::Error("a change of a key cannot be read; the ledger does not have it",
+    log::Error("a change of a key cannot be read, so the ledger does not have it",
                {{"event", id}, {"why", conf::Std(event.status().message())}});
     return;
   }

@@ -63,11 +63,10 @@ absl::Status ReadBudget(const json& budget, std::vector<limits::LimitSpec>& out)
       any = true;
     } else if (name != "period") {
       return absl::InvalidArgumentError(
-          fmt::format("limits.budget.{}: there is usd, tokens and period", name));
+          fmt::format("limits.budget.{}: unknown key, expected one of usd, tokens, period", name));
     }
   }
-  return any ? absl::OkStatus()
-             : absl::InvalidArgumentError("limits.budget: neither usd nor tokens is given");
+  return any ? absl::OkStatus() : absl::InvalidArgumentError("limits.budget: give usd or tokens");
 }
 
 }  // namespace
@@ -88,7 +87,7 @@ absl::StatusOr<std::vector<limits::LimitSpec>> ParseKeyLimits(std::string_view t
       for (size_t i = 0; i < kRates.size(); ++i) known[i] = kRates[i].name;
       known.back() = "budget";
       return absl::InvalidArgumentError(
-          fmt::format("limits.{}: there is no such limit{}", name, conf::DidYouMean(name, known)));
+          fmt::format("limits.{}: unknown limit{}", name, conf::DidYouMean(name, known)));
     }
     auto amount = Whole(name, value);
     if (!amount.ok()) return amount.status();

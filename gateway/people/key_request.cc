@@ -127,7 +127,7 @@ class Checker {
     const std::optional<conf::TimePoint> at = ParseExpiry(request_.expires, now_);
     if (!at) {
       Add("expires",
-          fmt::format("\"{}\" is neither a duration such as 30d nor a time such as 2027-01-31T00:00:00Z",
+          fmt::format("\"{}\" must be a duration such as 30d or a time such as 2027-01-31T00:00:00Z",
                       request_.expires));
     } else if (*at <= now_) {
       Add("expires", fmt::format("{} has passed already", conf::FormatTime(*at)));

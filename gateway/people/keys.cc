@@ -23,7 +23,7 @@ store::Write Written(const auth::KeyRecord& record, uint64_t replaces) {
 
 absl::Status TooManyAttempts(const std::string& id) {
   return absl::UnavailableError(
-      fmt::format("API key {} is changed by others all the time; nothing was changed, try again", id));
+      fmt::format("API key {} is being changed by other commands; nothing was changed, try again", id));
 }
 
 }  // namespace
@@ -36,9 +36,9 @@ Keys::Keys(net::Loop& loop, store::Store& store)
                  .on_health =
                      [](const absl::Status& status) {
                        if (status.ok()) {
-                         log::Info("changes of keys are followed again");
+                         log::Info("changes of keys can be read again");
                        } else {
-                         log::Error("changes of keys cannot be followed; the keys known stay in force",
+                         log::Error("changes of keys cannot be read; the known keys stay in force",
                                     {{"why", conf::Std(status.message())}});
                        }
                      }}) {}

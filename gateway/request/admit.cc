@@ -73,8 +73,7 @@ std::string MessageOf(const Exchange& x, const router::QueuePosition& entered) {
                          x.identity.principal->tenant, model);
     case QueueRefusal::kTooLate:
       return fmt::format(
-          "{} is busy: at the pace measured, this request could not be answered in the time that it has",
-          model);
+          "{} is busy: at the measured pace, this request cannot be answered before its deadline", model);
     case QueueRefusal::kNone:
     case QueueRefusal::kQueueFull:
       break;
@@ -119,7 +118,7 @@ StageResult WaitedTooLong(Exchange& x) {
   }
   api::ApiError error =
       api::Make(api::Code::kQueueTimeout,
-                fmt::format("{} is busy: the request has waited as long as it may", x.model().config->name));
+                fmt::format("{} is busy: the request has waited as long as allowed", x.model().config->name));
   const ModelQueue::View view = x.model().waits->Describe(x.at.dispatched, 0);
   if (view.expected_wait) error.retry_after = std::max(*view.expected_wait, kShortestRetry);
   return x.Fail(std::move(error), ledger::EndReason::kTimedOut);

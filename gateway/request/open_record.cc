@@ -50,9 +50,8 @@ net::Task<StageResult> OpenRecord(Exchange& x) {
     if (!strict || co_await Durable(x)) co_return StageResult::kContinue;
   }
   x.shard.metrics.cells.ledger_refusals.Add();
-  co_return x.Fail(
-      api::Code::kLedgerUnavailable,
-      "the audit ledger cannot take this request now, and none is served without being recorded");
+  co_return x.Fail(api::Code::kLedgerUnavailable,
+                   "the ledger cannot record this request now, and no request is served without a record");
 }
 
 ledger::OpenRecord OpenRecordOf(const Exchange& x) {

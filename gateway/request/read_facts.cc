@@ -72,7 +72,7 @@ StageResult ReadFacts(Exchange& x) {
     x.shard.metrics.cells.bad_bodies.Add();
     return x.Fail(
         api::Code::kUnsupportedParameter,
-        "kv_transfer_params and bootstrap_* are not for callers of this model: the gateway says where "
+        "kv_transfer_params and bootstrap_* must not be given for this model: the gateway decides where "
         "a prompt is computed");
   }
   if (std::optional<api::ApiError> wrong = CheckPriority(x)) return x.Fail(*std::move(wrong));

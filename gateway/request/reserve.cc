@@ -30,7 +30,7 @@ StageResult RefuseByLimit(Exchange& x, const limits::Refusal& refusal) {
   x.shard.metrics.cells.limit_refusals.Add();
   if (x.shard.shared.limits_failed_closed.load(std::memory_order_relaxed)) {
     return x.Fail(api::Code::kLimitsUnavailable,
-                  "the store that gateways share their limits through is gone, and this gateway admits "
+                  "Redis, through which the gateways share limits, does not answer, and this gateway admits "
                   "nothing without it");
   }
   api::ApiError error = api::Make(CodeOf(refusal), refusal.Message());

@@ -60,10 +60,10 @@ void SetEnd(RunRecord& record, const RunResult& result, conf::TimePoint seen, bo
   if (record.asked) {
     if (killed) record.why = "it did not end in the time that it was given, and was killed";
   } else if (!result.end) {
-    record.why = !record.wrapped ? "it ended; how is not known, for an earlier version started it"
-                 : record.boot == gateway::net::BootId()
-                     ? "its wrapper (tidegate-run) was killed, and the run with it"
-                     : "it ended with the machine, which was started anew since";
+    record.why =
+        !record.wrapped ? "it ended; its exit status is unknown, because an earlier version started it"
+        : record.boot == gateway::net::BootId() ? "its wrapper (tidegate-run) was killed, and the run with it"
+                                                : "it ended with the machine, which was started anew since";
   } else if (record.signal) {
     record.why = fmt::format("it was ended by {}", SignalWord(*record.signal));
   } else if (record.exit_code != 0) {
@@ -217,7 +217,7 @@ void ProcessLauncher::AdoptOrphan(const std::string& id, std::optional<FoundWrap
   if (!wrapper) {
     run.leader_ended = true;
     run.record.cgroup = MakeRunCgroup(cgroups_, id);
-    run.record.why = "its record is gone, and its wrapper too; what it was started for is not known";
+    run.record.why = "its record and its wrapper are gone; its workload is unknown";
     return;
   }
   run.record.command = CommandOf(wrapper->pid);

@@ -89,14 +89,14 @@ void StopOverdueJobs(PlanDraft& draft) {
     const JobEntry& entry = s.jobs[job];
     if (entry.phase != Phase::kRunning) continue;
     if (entry.job.limit && entry.started + *entry.job.limit <= now) {
-      draft.Stop(
-          job, ActionKind::kStop, AfterStop::kLeaves, draft.GraceOf(entry),
-          {"over-limit", fmt::format("has run for its limit of {}", conf::FormatDuration(*entry.job.limit))});
+      draft.Stop(job, ActionKind::kStop, AfterStop::kLeaves, draft.GraceOf(entry),
+                 {"over-limit",
+                  fmt::format("has reached its time limit of {}", conf::FormatDuration(*entry.job.limit))});
     } else if (entry.idle_since && entry.job.idle_timeout > conf::Duration::zero() &&
                *entry.idle_since + entry.job.idle_timeout <= now) {
-      draft.Stop(
-          job, ActionKind::kSuspend, AfterStop::kSuspends, draft.GraceOf(entry),
-          {"idle", fmt::format("nobody has used it for {}", conf::FormatDuration(now - *entry.idle_since))});
+      draft.Stop(job, ActionKind::kSuspend, AfterStop::kSuspends, draft.GraceOf(entry),
+                 {"idle",
+                  fmt::format("it has not been used for {}", conf::FormatDuration(now - *entry.idle_since))});
     }
   }
 }

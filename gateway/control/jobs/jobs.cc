@@ -67,8 +67,8 @@ std::string Progress(const Workload& job) {
   const conf::Duration kept = job.kept();
   if (job.over() || kept < std::chrono::seconds(1)) return {};
   const std::optional<conf::Duration>& estimate = job.file().job.estimate;
-  if (!estimate) return fmt::format("{} of its work are saved.", InWords(kept));
-  return fmt::format("{} of the {} that it is estimated to run are saved.", InWords(kept),
+  if (!estimate) return fmt::format("Its checkpoint holds {} of work.", InWords(kept));
+  return fmt::format("Its checkpoint holds {} of its estimated run time of {}.", InWords(kept),
                      InWords(*estimate));
 }
 
@@ -211,7 +211,7 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
     const bool known = Find(name) != nullptr || Find(name + ".0") != nullptr;
     if (known && PrecursorOf(name) != Precursor::kFailed) continue;
     wrong(fmt::format("/after/{}", i), name,
-          known ? fmt::format("{} did not end well, and what comes after it would never start", name)
+          known ? fmt::format("{} failed or was cancelled, so this job would never start", name)
                 : fmt::format("no job has the id \"{}\"", name));
   }
   const std::vector<scheduler::DeviceAsk>& devices = job.job.roles.front().ask.devices;
@@ -236,12 +236,12 @@ absl::Status Jobs::HasRoomFor(size_t count, size_t bytes) const {
   }
   if (open + count > kMostJobs) {
     return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
-        "{} jobs are not over, and with {} more there were more than {}", open, count, kMostJobs)));
+        "{} jobs have not ended; with {} more they would exceed the limit of {}", open, count, kMostJobs)));
   }
   if (text > kMostText) {
     return absl::ResourceExhaustedError(
-        conf::Abseil(fmt::format("the job files of all jobs would have {} bytes, more than {}; those of jobs "
-                                 "that are over count until {} others are over, too",
+        conf::Abseil(fmt::format("the job files of all jobs would take {} bytes, above the limit of {}; the "
+                                 "files of the last {} ended jobs count, too",
                                  text, kMostText, kKeptOver)));
   }
   return absl::OkStatus();
@@ -257,7 +257,7 @@ std::vector<Workload> Jobs::JobsOf(const std::shared_ptr<const Submission>& subm
     one.of = submission;
     one.element = element;
     one.since = one.wanted = submission->at;
-    one.why = "it waits for a place";
+    one.why = "it waits for devices";
     one.actor = submission->user;
     one.recorded = one.saved = true;
   }
@@ -370,7 +370,7 @@ net::Task<absl::Status> Jobs::Resume(std::string id, std::string actor) {
   job = Get(id);
   if (job == nullptr) co_return NoSuchJob(id);
   if (job->suspended()) {
-    workloads_.Enter(*job, State::kPending, fmt::format("resumed by {}: it waits for a place", actor), actor);
+    workloads_.Enter(*job, State::kPending, fmt::format("resumed by {}: it waits for devices", actor), actor);
     workloads_.AskPlanner(*job);
   }
   co_return co_await runner_.Save(id);
@@ -412,12 +412,12 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
     if (const std::vector<std::string> awaits = Awaits(job); !awaits.empty())
       out.push_back(fmt::format("It comes after {}, which has not ended.", fmt::join(awaits, ", ")));
     if (!job.crashes.MayStart(context_.now()))
-      out.push_back(fmt::format("It is tried again at {}.", conf::FormatTime(job.crashes.next())));
+      out.push_back(fmt::format("The next attempt starts at {}.", conf::FormatTime(job.crashes.next())));
     return out;
   }
   std::vector<std::string> sentences = context_.planning->Explain(job.id, context_.now());
   if (sentences.empty()) return out;
-  if (!job.unplaced.empty()) out.push_back(fmt::format("In the last cycle: {}.", job.unplaced));
+  if (!job.unplaced.empty()) out.push_back(fmt::format("The last planning cycle: {}.", job.unplaced));
   std::ranges::move(sentences, std::back_inserter(out));
   std::ranges::move(around_.doubts(), std::back_inserter(out));
   return out;
@@ -461,7 +461,8 @@ void Jobs::LookAtHeld() {
       if (added) at->second = PrecursorOf(name);
       open |= at->second == Precursor::kOpen;
       if (at->second != Precursor::kFailed) continue;
-      workloads_.Stop(job, Outcome::kFailed, fmt::format("{}, which it comes after, did not end well", name));
+      workloads_.Stop(job, Outcome::kFailed,
+                      fmt::format("{}, which it comes after, failed or was cancelled", name));
       break;
     }
     if (!open && job.state == State::kPending) workloads_.AskPlanner(job);

@@ -157,7 +157,7 @@ net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view so_far, std::option
   while (!upstream.done()) {
     const conf::TimePoint now = net::Now();
     if (now >= x.at.until)
-      co_return GiveUp(x, api::Code::kDeadlineExceeded, "the time that this answer may take has passed");
+      co_return GiveUp(x, api::Code::kDeadlineExceeded, "the answer took longer than allowed");
     const Status status = co_await upstream.ReadSome(std::min(now + idle, x.at.until));
     if (status != Status::kOk) co_return Broken(status, "the replica broke off within its answer");
     const std::string_view piece = upstream.payload();

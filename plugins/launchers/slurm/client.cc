@@ -23,7 +23,7 @@ absl::Status Refusal(const FetchResponse& response) {
   absl::Status reported = ErrorOf(response.body);
   if (!reported.ok() && !absl::IsDataLoss(reported)) return reported;
   if (response.status == kUnauthorized)
-    return absl::UnavailableError("slurmrestd does not take our user and token");
+    return absl::UnavailableError("slurmrestd refuses the configured user and token");
   return absl::UnavailableError(fmt::format("slurmrestd answered {} without a reason", response.status));
 }
 

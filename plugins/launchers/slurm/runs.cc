@@ -83,7 +83,7 @@ void Apply(const RunResult& result, bool by_itself, bool told_to_stop, RunStatus
 std::string WhyWaiting(const Job& job) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kWords = {{
       {"Resources", "its node has not enough free"},
-      {"Priority", "others go first"},
+      {"Priority", "other jobs go first"},
       {"Dependency", "another job of its name has not ended"},
       {"ReqNodeNotAvail", "its node is down, drained or reserved"},
       {"BeginTime", "Slurm starts it later"},

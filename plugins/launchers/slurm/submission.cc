@@ -117,9 +117,10 @@ std::string FirstDefect(const RunSpec& run) {
       return defect(fmt::format("\"{}\" cannot stand in an environment", name));
     }
   }
-  if (run.grant.node.empty()) return defect("was given no node");
-  if (run.grant.milli != 1000) return defect("wants a share of a device; Slurm gives whole ones");
-  if (!run.grant.partition.empty()) return defect("wants a cut device; through Slurm they come whole");
+  if (run.grant.node.empty()) return defect("has no node");
+  if (run.grant.milli != 1000) return defect("asks for a share of a device; Slurm gives whole devices only");
+  if (!run.grant.partition.empty())
+    return defect("asks for a partition of a device; Slurm gives whole devices only");
   return {};
 }
 

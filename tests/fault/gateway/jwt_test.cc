@@ -185,7 +185,7 @@ TEST_F(Jwt, AFileOfKeysIsTakenUpWhenItChanges) {
   ASSERT_TRUE(Admits(gateway, old_token));
   std::ofstream(file) << "{ this is no key set";
   ASSERT_TRUE(tests::Within(RawClient::kPatience, [&] { return gateway.Metric(kFailures).value_or(0) > 0; }));
-  EXPECT_EQ(Ask(gateway, old_token).status, 200) << "the keys known stay";
+  EXPECT_EQ(Ask(gateway, old_token).status, 200) << "the known keys stay";
   std::ofstream(file) << KeySet(NewKey(), "a-longer-key-id");
   EXPECT_TRUE(Admits(gateway, Token(NewKey(), "a-longer-key-id")));
   EXPECT_TRUE(ComesToRefuse(gateway, old_token)) << "a key that is withdrawn ends the tokens that it signed";

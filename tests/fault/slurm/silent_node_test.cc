@@ -80,7 +80,7 @@ TEST_F(SilentNode, TakesNothingNewUntilItAnswersAgainAndTheReasonIsTold) {
     const Json row = scaled.Scaling();
     return row["trouble"].is_string() ? row["trouble"].get<std::string>() : std::string();
   };
-  EXPECT_TRUE(Within(kLong, [&] { return waits().find("node1 takes nothing new") != std::string::npos; }))
+  EXPECT_TRUE(Within(kLong, [&] { return waits().find("node1 takes no new work") != std::string::npos; }))
       << waits();
   EXPECT_THAT(Running(), Not(HasSubstr("node1"))) << "nothing was even tried there";
   const CliResult listed =

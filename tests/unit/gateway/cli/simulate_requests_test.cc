@@ -56,7 +56,7 @@ TEST_F(CliSimulateRequests, MayKeepSomeReplicasForPromptsAlone) {
   EXPECT_GT(report["policies"][0]["handed_over"], 0);
   const tests::CliResult all = Simulate({"--replicas", "2", "--prefill", "2"});
   EXPECT_EQ(all.code, 2);
-  EXPECT_THAT(all.err, HasSubstr("must be less than the 2 replicas: somebody must answer"));
+  EXPECT_THAT(all.err, HasSubstr("must be less than the 2 replicas: at least one must answer"));
 }
 
 TEST_F(CliSimulateRequests, QueueHoldsRequestsWhileReplicasAreFull) {

@@ -487,9 +487,9 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "found the text "
        "\"siem:514\" in quotes"},
       {With({{"ledger", "{sinks: [{name: s, type: file, path: p}, {name: s, type: file, path: p}]}"}}),
-       "t.yaml:/ledger/sinks/1/name (line 1): sink \"s\" is given twice; the name is what its place in the "
-       "ledger is "
-       "kept under|t.yaml:/ledger/sinks/1/path (line 1): \"p\" is written by another sink already"},
+       "t.yaml:/ledger/sinks/1/name (line 1): sink \"s\" is given twice; the name identifies its "
+       "position in the ledger|t.yaml:/ledger/sinks/1/path (line 1): \"p\" is written by another sink "
+       "already"},
       {With({{"redis", "{url: http://r, gateways: 2}"}}),
        "t.yaml:/redis/url (line 2): expected a URL that begins with redis:// or rediss://, found http://"},
       {With({{"redis", "{url: redis://r/1, gateways: 2}"}}),

@@ -385,7 +385,7 @@ TEST(ScalingLoop, NothingIsStartedOnANodeThatDoesNotAnswerAndItsReasonIsTold) {
     EXPECT_EQ(machine.specs[0].grant.node, "node2");
     EXPECT_EQ(std::ranges::count(gateway.events, "node.suspect"), 1);
     EXPECT_TRUE(co_await Eventually(loop, [&] {
-      return gateway.why_none().find("node1 takes nothing new: refused.") != std::string::npos;
+      return gateway.why_none().find("node1 takes no new work: refused.") != std::string::npos;
     })) << gateway.why_none();
     const Status status = gateway.control->status(net::Now());
     EXPECT_EQ(status.nodes.size(), 1u);

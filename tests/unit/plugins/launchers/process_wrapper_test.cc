@@ -266,7 +266,7 @@ TEST_F(ProcessWrapper, ProcessesWithoutRecordAndWrapperAreReportedUntilTheyAreEn
     EXPECT_EQ(found.state, RunState::kRunning);
     EXPECT_TRUE(found.orphan);
     EXPECT_EQ(found.grant.node, "");
-    EXPECT_THAT(found.why, HasSubstr("its record is gone"));
+    EXPECT_THAT(found.why, HasSubstr("its record and its wrapper are gone"));
     co_await MustStop(launcher, "a", seconds(5));
     co_await Until(loop, launcher, "a", RunState::kEnded);
     EXPECT_THAT(Members("a"), IsEmpty());

@@ -109,7 +109,7 @@ TEST_F(JobsTest, AMemberThatFailsStopsTheOthersAndTheGangStartsAgainUntilItsRest
   launcher.End(Run(id, 1, 2), 3);
   world->Settle();
   EXPECT_EQ(world->State(id), "pending") << "after a failure it waits a second";
-  EXPECT_THAT(world->jobs->Explain((*world)[id]), Contains(HasSubstr("tried again at")));
+  EXPECT_THAT(world->jobs->Explain((*world)[id]), Contains(HasSubstr("The next attempt starts at")));
   world->Pass(seconds(1));
   EXPECT_EQ(world->State(id), "running");
   EXPECT_EQ((*world)[id].attempt, 2u);
@@ -172,10 +172,11 @@ TEST_F(JobsTest, WhatComesAfterAJobThatFailsNeverStarts) {
   launcher.End(Run(one, 1, 0), 1);
   world->Settle();
   EXPECT_EQ(world->State(next), "failed");
-  EXPECT_THAT((*world)[next].why, HasSubstr("one-1, which it comes after, did not end well"));
+  EXPECT_THAT((*world)[next].why, HasSubstr("one-1, which it comes after, failed or was cancelled"));
   EXPECT_EQ(world->State(last), "failed");
-  EXPECT_THAT(world->Problems("name: late\ncommand: [train]\nafter: [one-1, gone-7]\n"),
-              ElementsAre(HasSubstr("one-1 did not end well"), HasSubstr("no job has the id \"gone-7\"")));
+  EXPECT_THAT(
+      world->Problems("name: late\ncommand: [train]\nafter: [one-1, gone-7]\n"),
+      ElementsAre(HasSubstr("one-1 failed or was cancelled"), HasSubstr("no job has the id \"gone-7\"")));
 }
 
 TEST_F(JobsTest, WhoseTenantHasUsedUpItsDevicesWaitsWithThatReasonAlsoAfterAKill) {
@@ -384,7 +385,7 @@ TEST_F(JobsTest, WhatIsSavedCountsInTheNextAttemptsEstimate) {
   ASSERT_EQ((*world)[id].attempt, 2u);
   EXPECT_EQ(left(), minutes(200)) << "40 minutes are saved";
   EXPECT_THAT(world->jobs->Explain((*world)[id]),
-              Contains("40 min of the 4 h 0 min that it is estimated to run are saved."));
+              Contains("Its checkpoint holds 40 min of its estimated run time of 4 h 0 min."));
   world->Pass(minutes(10));
   ASSERT_TRUE(world->Ask(world->jobs->Suspend(id, "ada")).ok());
   world->Settle();
@@ -392,7 +393,7 @@ TEST_F(JobsTest, WhatIsSavedCountsInTheNextAttemptsEstimate) {
   Restart();
   world->Settle();
   EXPECT_THAT(world->jobs->Explain((*world)[id]),
-              Contains("50 min of the 4 h 0 min that it is estimated to run are saved."));
+              Contains("Its checkpoint holds 50 min of its estimated run time of 4 h 0 min."));
   ASSERT_TRUE(world->Ask(world->jobs->Resume(id, "ada")).ok());
   world->Settle();
   ASSERT_EQ(world->State(id), "running");

@@ -69,7 +69,7 @@ TEST(SlurmSubmission, NamesWhatCanNeverBeSubmitted) {
                         Case{[](RunSpec& r) { r.env.emplace_back("A=B", "c"); }, "environment"},
                         Case{[](RunSpec& r) { r.grant.node.clear(); }, "no node"},
                         Case{[](RunSpec& r) { r.grant.milli = 500; }, "share of a device"},
-                        Case{[](RunSpec& r) { r.grant.partition = "1g.10gb"; }, "cut device"}}) {
+                        Case{[](RunSpec& r) { r.grant.partition = "1g.10gb"; }, "a partition of a device"}}) {
     RunSpec run = Spec();
     c.spoil(run);
     EXPECT_THAT(FirstDefect(run), HasSubstr(c.why));
