@@ -61,7 +61,8 @@ TEST(HttpServer, CloseEndsIdleConnectionsAndLetsARunningRequestEnd) {
     held.holds = true;
     const std::unique_ptr<Stream> busy = co_await ConnectTo(loop, *held.server);
     EXPECT_FALSE((co_await busy->Write(AsBuffer(kRequest))).error);
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return held.begun == 2 && held.server->connections() == 3; }));
+    EXPECT_TRUE(
+        co_await Eventually(loop, [&] { return held.begun == 2 && held.server->connections() == 3; }));
 
     held.server->Close();
     EXPECT_EQ(co_await ReadSome(*fresh), "");
