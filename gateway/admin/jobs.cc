@@ -67,9 +67,7 @@ ordered_json ShowMembers(const std::vector<Member>& members, const scheduler::Cl
                    {"node", grant.node},
                    {"kind", TextOrNull(grant.kind)},
                    {"devices", grant.devices},
-                   {"state", member.ended     ? "ended"
-                             : member.running ? "running"
-                                              : "starting"},
+                   {"state", MemberStateOf(member)},
                    {"exit_code", member.exit_code ? ordered_json(*member.exit_code) : ordered_json()},
                    {"why", TextOrNull(member.signal ? HowEnded(member) : member.why)}});
   }

@@ -38,8 +38,16 @@ Answer ListReplicas(const Operations& operations, const Call& call) {
     out["device_kind"] = OrNull(leader.kind);
     out["devices"] = DevicesOf(leader);
     out["members"] = ordered_json::array();
-    for (const control::MemberPlace& member : replica.members)
-      out["members"].push_back({{"run", member.run}, {"node", member.node}, {"devices", DevicesOf(member)}});
+    for (size_t rank = 0; rank < replica.members.size(); ++rank) {
+      const control::MemberPlace& member = replica.members[rank];
+      out["members"].push_back({{"rank", rank},
+                                {"run", member.run},
+                                {"node", member.node},
+                                {"device_kind", OrNull(member.kind)},
+                                {"devices", DevicesOf(member)},
+                                {"state", member.state},
+                                {"reason", OrNull(member.why)}});
+    }
     out["address"] = OrNull(replica.address);
     out["age_ms"] = conf::ToMillis(call.now - replica.wanted);
     out["in_state_ms"] = conf::ToMillis(call.now - replica.since);
@@ -109,6 +117,8 @@ Answer ShowScalingHistory(const Operations& operations, const Call& call) {
   out["model"] = call.item;
   out["file"] = history->file;
   out["policy"] = config::ToJson(history->policy);
+  out["members"] = history->members;
+  out["devices_per_replica"] = history->devices;
   out["cold_start_p90_ms"] =
       history->cold_start ? ordered_json(conf::ToMillis(*history->cold_start)) : ordered_json();
   out["steps"] = ordered_json::array();

@@ -60,7 +60,9 @@ constexpr std::array kShapes = {
         "output_tokens_per_second:number outstanding_requests:whole waiting:whole first_token_ms:Quantiles? "
         "inter_token_ms:Quantiles? classes:[TrafficOfClass]",
         true},
-    Shape{"ReplicaMember", "run:string node:string devices:strings"},
+    Shape{"ReplicaMember",
+          "rank:whole run:string node:string device_kind:string? devices:strings state:string "
+          "reason:string?"},
     Shape{"Replica",
           "id:string model:string state:string node:string? device_kind:string? devices:strings "
           "members:[ReplicaMember] address:string? age_ms:whole in_state_ms:whole adopted:boolean "
@@ -84,7 +86,8 @@ constexpr std::array kShapes = {
           "at:time seconds:number work:number arrivals_per_second:number outstanding_requests:number "
           "held_requests:number occupied:number ready:number there:number demand:number"},
     Shape{"ScalingHistory",
-          "model:string file:string policy:object cold_start_p90_ms:whole? steps:[ScalingStep]"},
+          "model:string file:string policy:object members:whole devices_per_replica:number "
+          "cold_start_p90_ms:whole? steps:[ScalingStep]"},
     Shape{"Limit",
           "id:string scope:string limit:string model:string? device:string? unit:string capacity:whole "
           "share:whole used:whole "

@@ -33,12 +33,16 @@ constexpr conf::Duration kUnknownColdStart = std::chrono::seconds(90);  // as th
 struct Recorded {
   std::string file;
   nlohmann::json policy;
+  uint32_t members = 1;  // of a replica
+  double devices = 0;    // likewise
   std::optional<conf::Duration> cold_start{};
   std::vector<Observed> steps{};
 };
 
 absl::StatusOr<Recorded> ReadHistory(const ordered_json& answer) {
   Recorded out{.file = answer.value("file", ""), .policy = answer.value("policy", ordered_json::object())};
+  out.members = answer.value("members", 1U);
+  out.devices = answer.value("devices_per_replica", 0.0);
   if (const auto p90 = answer.find("cold_start_p90_ms"); p90 != answer.end() && p90->is_number())
     out.cold_start = std::chrono::milliseconds(p90->get<int64_t>());
   const ordered_json steps = answer.value("steps", ordered_json::array());
@@ -105,6 +109,7 @@ struct Comparison {
   std::string file;  // the new policy's
   const Recorded* recorded = nullptr;
   ScalingPolicy policy;  // the new one
+  double devices = 0;    // of one of its replicas
   conf::Duration cold_start{};
   std::string cold_start_by{};
   std::vector<std::string> changes{};
@@ -118,10 +123,13 @@ struct Comparison {
     return sum;
   }
   std::string Simulated() const {
-    return fmt::format(
+    std::string text = fmt::format(
         "a replica starts within {} ({}); every replica finds devices; the recorded work arrives again, each "
         "replica does one second of it a second, and waiting work is served in order",
         ShortDuration(cold_start), cold_start_by);
+    if (devices != recorded->devices)
+      text += "; a replica with other devices is taken to be as fast as those that were recorded";
+    return text;
   }
 };
 
@@ -138,19 +146,21 @@ ordered_json SummaryOf(const Replayed& run, bool served) {
 }
 
 ordered_json ToJson(const Comparison& diff) {
-  ordered_json out = {{"model", diff.model},
-                      {"running_file", diff.recorded->file},
-                      {"file", diff.file},
-                      {"seconds", diff.seconds()},
-                      {"simulated", diff.Simulated()},
-                      {"cold_start_s", conf::ToSeconds(diff.cold_start)},
-                      {"cold_start_measured", diff.recorded->cold_start.has_value()},
-                      {"changes", diff.changes},
-                      {"work_replica_seconds", diff.running.work},
-                      {"as_it_was", SummaryOf(diff.was, false)},
-                      {"running", SummaryOf(diff.running, true)},
-                      {"changed", SummaryOf(diff.changed, true)},
-                      {"steps", ordered_json::array()}};
+  ordered_json out = {
+      {"model", diff.model},
+      {"running_file", diff.recorded->file},
+      {"file", diff.file},
+      {"seconds", diff.seconds()},
+      {"simulated", diff.Simulated()},
+      {"cold_start_s", conf::ToSeconds(diff.cold_start)},
+      {"cold_start_measured", diff.recorded->cold_start.has_value()},
+      {"changes", diff.changes},
+      {"devices_per_replica", {{"running", diff.recorded->devices}, {"changed", diff.devices}}},
+      {"work_replica_seconds", diff.running.work},
+      {"as_it_was", SummaryOf(diff.was, false)},
+      {"running", SummaryOf(diff.running, true)},
+      {"changed", SummaryOf(diff.changed, true)},
+      {"steps", ordered_json::array()}};
   for (size_t i = 0; i < diff.recorded->steps.size(); ++i) {
     const Observed& was = diff.recorded->steps[i];
     out["steps"].push_back({{"at", conf::FormatTime(was.at)},
@@ -176,9 +186,16 @@ std::string Summary(const Comparison& diff) {
   const Replayed& new_run = diff.changed;
   Table table({{""}, {"AS IT WAS", true}, {"RUNNING POLICY", true}, {"NEW POLICY", true}, {"", true}});
   const auto hours = [](const Replayed& run) { return fmt::format("{:.3f}", run.replica_seconds / 3600); };
+  const auto held = [](const Replayed& run, double devices) {
+    return fmt::format("{:.3f}", run.replica_seconds / 3600 * devices);
+  };
   const auto unserved = [](const Replayed& run) { return Percent(run.late + run.refused, run.work); };
   table.Add({"replica-hours", hours(diff.was), hours(old_run), hours(new_run),
              Difference(old_run.replica_seconds, new_run.replica_seconds)});
+  if (const double before = diff.recorded->devices; before > 0 || diff.devices > 0) {
+    table.Add({"device-hours", held(diff.was, before), held(old_run, before), held(new_run, diff.devices),
+               Difference(old_run.replica_seconds * before, new_run.replica_seconds * diff.devices)});
+  }
   for (const auto& [name, member] :
        {std::pair("starts", &Replayed::starts), std::pair("stops", &Replayed::stops),
         std::pair("most ready at once", &Replayed::most)}) {
@@ -278,7 +295,10 @@ int DiffPolicies(const PolicyDiffOptions& options) {
   diff.cold_start_by = given                  ? "given by --cold-start"
                        : recorded->cold_start ? "the measured 90th percentile"
                                               : "a guess: no start was measured";
+  diff.devices = config::DevicesOf(*loaded.value);
   diff.changes = Changes(config::ToJson(*running.value), config::ToJson(diff.policy));
+  if (const uint32_t members = loaded.value->placement.members; members != recorded->members)
+    diff.changes.push_back(fmt::format("placement.members: {} -> {}", recorded->members, members));
   diff.was = AsItWas(recorded->steps);
   diff.running = Replay(*running.value, recorded->steps, diff.cold_start);
   diff.changed = Replay(diff.policy, recorded->steps, diff.cold_start);

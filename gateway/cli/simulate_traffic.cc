@@ -52,6 +52,8 @@ struct Beside {
 
 struct Study {
   serving::ElasticOptions options;
+  uint32_t members = 1;  // of a replica
+  double gpus = 1;       // of a replica, by the policy, or by the engine's preset where that names none
   std::vector<Beside> beside;
   double hits = 0;
 };
@@ -80,10 +82,15 @@ Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& probl
     Refuse(problems, "--policy", "",
            "is needed with --traffic: a file such as conf/policies/scaling/demand.yaml");
   } else if (const std::optional<std::string> text = ReadFile(options.policy, problems)) {
-    auto policy = config::ReadScalingPolicy(*text, options.policy);
+    auto policy = config::ReadUnopenedPolicy(*text, options.policy);
     std::ranges::move(policy.problems, std::back_inserter(problems));
-    if (policy.value) study.options.policy = *std::move(policy.value);
+    if (policy.value) {
+      study.members = policy.value->placement.members;
+      study.gpus = config::DevicesOf(*policy.value);
+      study.options.policy = std::move(policy.value->scaling);
+    }
   }
+  if (study.gpus == 0) study.gpus = study.options.engine.devices;
   ReadTime("--cold-start", options.cold_start, study.options.cold_start, problems);
   if (const auto begins = conf::ParseTime(options.starts_at)) {
     study.options.begins_at = *begins;
@@ -202,7 +209,17 @@ class Runner {
 };
 
 double GpuHours(const Study& study, const serving::ElasticReport& report) {
-  return report.replica_seconds / 3600 * study.options.engine.devices;
+  return report.replica_seconds / 3600 * study.gpus;
+}
+
+// "2 members, 16 GPUs; the engine's speed is that of 4"; empty: nothing is to be said of it.
+std::string SizeOf(const Study& study) {
+  std::string text;
+  if (study.members > 1) text = fmt::format("{} members, {:g} GPUs", study.members, study.gpus);
+  const uint32_t modelled = study.options.engine.devices;
+  if (study.gpus == modelled) return text;
+  if (text.empty()) text = fmt::format("{:g} GPU{}", study.gpus, study.gpus == 1 ? "" : "s");
+  return fmt::format("{}; the engine's speed is that of {}", text, modelled);
 }
 
 std::string AsTable(const TrafficOptions& options, const Study& study,
@@ -231,10 +248,13 @@ std::string AsTable(const TrafficOptions& options, const Study& study,
                std::to_string(r.refused), fmt::format("{:.2f}", r.ttft.p50),
                fmt::format("{:.2f}", r.ttft.p99)});
   }
+  const std::string size = SizeOf(study);
   return fmt::format(
-      "{}: {} requests in {:.1f} h; replicas of {}, {} to start one; first tokens within {}, the next within "
+      "{}: {} requests in {:.1f} h; replicas of {}{}, {} to start one; first tokens within {}, the next "
+      "within "
       "{}\n\n{}",
-      options.source.path, requests, rows.front().report.seconds / 3600, options.engine, options.cold_start,
+      options.source.path, requests, rows.front().report.seconds / 3600, options.engine,
+      size.empty() ? "" : fmt::format(" ({})", size), options.cold_start,
       conf::FormatDuration(study.options.policy.ttft), conf::FormatDuration(study.options.policy.inter_token),
       table.Render());
 }
@@ -252,7 +272,9 @@ std::string AsJson(const TrafficOptions& options, const Study& study,
                               {"requests", requests},
                               {"model", study.options.policy.model},
                               {"engine", options.engine},
-                              {"gpus_per_replica", study.options.engine.devices},
+                              {"members", study.members},
+                              {"gpus_per_replica", study.gpus},
+                              {"engine_gpus", study.options.engine.devices},
                               {"cold_start_s", conf::ToSeconds(study.options.cold_start)},
                               {"ttft_slo_s", conf::ToSeconds(study.options.policy.ttft)},
                               {"inter_token_slo_s", conf::ToSeconds(study.options.policy.inter_token)},
@@ -370,7 +392,7 @@ int SimulateTraffic(const TrafficOptions& options) {
                                     .requests = requests->size(),
                                     .model = study.options.policy.model,
                                     .engine = options.engine,
-                                    .gpus = study.options.engine.devices,
+                                    .gpus = study.gpus,
                                     .cold_start = study.options.cold_start,
                                     .ttft = study.options.policy.ttft,
                                     .attainment = study.options.policy.attainment};

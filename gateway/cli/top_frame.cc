@@ -17,6 +17,7 @@ using Rows = std::vector<ordered_json>;
 
 constexpr size_t kLoadWidth = 8;
 constexpr uint32_t kLetters = 26;
+constexpr size_t kShownMembers = 3;  // of a replica
 
 bool Continues(char c) {
   return (static_cast<uint8_t>(c) & 0xC0) == 0x80;
@@ -226,21 +227,45 @@ conf::Duration MillisOf(const ordered_json& row, const char* name) {
   return std::chrono::milliseconds(static_cast<int64_t>(Number(row, name)));
 }
 
+// "n1 + n2" and "0,1 + 0,1": of the members of a replica, one after the other.
+struct Places {
+  std::string nodes;
+  std::string devices;
+};
+
+Places PlacesOf(const ordered_json& replica) {
+  std::vector<ordered_json> members = replica.value("members", std::vector<ordered_json>());
+  if (members.size() < 2) members = {replica};
+  Places out;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const char* const plus = i > 0 ? " + " : "";
+    if (i == kShownMembers) {
+      out.nodes += fmt::format(" + {} more", members.size() - i);
+      out.devices += " + ...";
+      break;
+    }
+    std::string devices;
+    for (const ordered_json& device : members[i].value("devices", ordered_json::array()))
+      devices += (devices.empty() ? "" : ",") + Harmless(device.get<std::string>());
+    out.nodes += plus + Text(members[i], "node");
+    out.devices += plus + (devices.empty() ? "-" : devices);
+  }
+  return out;
+}
+
 void AddReplicas(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
   if (standing.replicas.empty()) return;
   Columns table(
       {{" "}, {"REPLICA"}, {"STATE"}, {"FOR", true}, {"NODE"}, {"DEVICES"}, {"SENT", true}, {"WHY"}});
   for (const ordered_json& row : standing.replicas) {
-    std::string devices;
-    for (const ordered_json& device : row.value("devices", ordered_json::array()))
-      devices += (devices.empty() ? "" : ",") + Harmless(device.get<std::string>());
+    const Places places = PlacesOf(row);
     const std::string state = Text(row, "state");
     table.Add({holders.Of(row.value("id", "")),
                {.text = Text(row, "id")},
                {state, OfState(state)},
                {.text = ShortDuration(MillisOf(row, "in_state_ms"))},
-               {.text = Text(row, "node")},
-               {.text = devices.empty() ? "-" : devices},
+               {.text = places.nodes},
+               {.text = places.devices},
                Count(Number(row, "outstanding_requests"), Style::kPlain),
                {Text(row, "reason"), Style::kDim}});
   }

@@ -11,8 +11,8 @@
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/config/device_need.h"
+#include "gateway/config/gang.h"
 #include "gateway/config/types.h"
-#include "scheduler/io/bounds.h"
 #include "scheduler/io/jobs_jsonl.h"
 #include "scheduler/io/units.h"
 
@@ -38,14 +38,12 @@ constexpr conf::Word<int> kSignals[] = {
     {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}, {"SIGHUP", SIGHUP}, {"SIGINT", SIGINT}, {"SIGTERM", SIGTERM}};
 
 // What Tidegate and its launchers tell each member themselves.
-constexpr std::array<std::string_view, 8> kReserved = {"RANK",
-                                                       "WORLD_SIZE",
-                                                       "LOCAL_RANK",
-                                                       "MASTER_ADDR",
-                                                       "MASTER_PORT",
-                                                       "CUDA_VISIBLE_DEVICES",
-                                                       "ASCEND_RT_VISIBLE_DEVICES",
-                                                       "HIP_VISIBLE_DEVICES"};
+bool IsReserved(std::string_view name) {
+  static constexpr std::array<std::string_view, 3> kDevices = {
+      "CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"};
+  return name.starts_with("TIDEGATE_") || IsGangVariable(name) ||
+         std::ranges::find(kDevices, name) != kDevices.end();
+}
 
 struct JobName {
   std::string operator()(std::string_view name) const {
@@ -57,14 +55,6 @@ struct JobName {
                       "must be 1 to {} lower-case letters, digits and '-', and neither begin nor end "
                       "with '-'",
                       kMostOfName);
-  }
-};
-
-struct AnyLength {
-  std::string operator()(conf::Duration length) const {
-    return conf::Duration::zero() < length && length <= scheduler::io::kLongest
-               ? ""
-               : fmt::format("must be longer than 0, at most {}", scheduler::io::kLongestInWords);
   }
 };
 
@@ -98,18 +88,6 @@ void Read(const conf::Value& value, Members& members) {
 void Write(conf::Writer& writer, const Members& members) {
   if (members.role->min_count == members.role->count) return conf::Write(writer, members.role->count);
   conf::Write(writer, MemberRange{members.role});
-}
-
-struct Nearness {
-  scheduler::Topology* topology;
-};
-
-void Bind(conf::Object& o, Nearness& nearness) {
-  scheduler::Topology& topology = *nearness.topology;
-  o.Required("level", topology.level, ValidName());
-  o.Optional("required", topology.required);
-  o.Optional("wait", topology.wait, AnyLength());
-  if (topology.required && o.Has("wait")) o.Error("has no effect where the level is required", "wait");
 }
 
 struct Saving {
@@ -176,8 +154,7 @@ void CheckEnvironment(conf::Object& o, const JobFile& job) {
     for (const auto& [name, value] : variables) {
       if (!IsVariable(name)) {
         o.Error(fmt::format("\"{}\" is not the name of a variable", name), key);
-      } else if (name.starts_with("TIDEGATE_") ||
-                 std::ranges::find(kReserved, std::string_view(name)) != kReserved.end()) {
+      } else if (IsReserved(name)) {
         o.Error(fmt::format("{} is set by Tidegate for each member; remove it", name), key);
       }
     }
@@ -292,14 +269,13 @@ std::vector<conf::Problem> CheckJob(const JobFile& job, const scheduler::Cluster
   std::set<std::string_view> inner;
   std::vector<std::string_view> leaves;
   std::vector<std::string_view> kinds;
-  std::vector<std::string_view> levels = {"node"};
+  const std::vector<std::string_view> levels = LevelsOf(cluster);
   for (const scheduler::Queue& queue : queues) inner.insert(queue.parent);
   for (const scheduler::Queue& queue : queues) {
     if (!inner.contains(queue.name)) leaves.push_back(queue.name);
   }
   kinds.reserve(cluster.kinds.size());
   for (const scheduler::DeviceKind& kind : cluster.kinds) kinds.push_back(kind.name);
-  levels.insert(levels.end(), cluster.fabric.levels.begin(), cluster.fabric.levels.end());
   check("/queue", job.job.queue, "queue that takes work", leaves);
   check("/topology/level", job.job.topology.level, "level", levels);
   const std::vector<scheduler::DeviceAsk>& devices = job.job.roles.front().ask.devices;

@@ -12,9 +12,12 @@
 
 #include "conf/text.h"
 #include "gateway/config/cut_devices.h"
+#include "gateway/config/gang.h"
 #include "gateway/config/names.h"
 #include "plugins/launchers/slurm/topology.h"
+#include "scheduler/cycle/explain.h"
 #include "scheduler/io/cluster_yaml.h"
+#include "scheduler/placement/empty_cluster.h"
 
 namespace gateway::config {
 namespace {
@@ -231,6 +234,36 @@ class Loader {
                 : fmt::format("unknown kind \"{}\"; expected one of {}", kind, fmt::join(names, ", ")));
     }
     CheckQueue(policy);
+    CheckMembers(policy);
+  }
+
+  // A replica of one member may wait for a larger node. One of several is spread over what is described, and
+  // never starts where that cannot hold all of them.
+  void CheckMembers(const ModelPolicy& policy) {
+    const Placement& placement = policy.placement;
+    if (placement.members == 1 || scaling_.nodes.nodes.empty() || !complete_) return;
+    const std::string& level = placement.topology.level;
+    const std::vector<std::string_view> levels = LevelsOf(scaling_.nodes);
+    if (!level.empty() && std::ranges::find(levels, level) == levels.end()) {
+      return Wrong(policy, "/placement/topology/level", level,
+                   fmt::format("unknown level \"{}\"; expected one of {}", level, fmt::join(levels, ", ")));
+    }
+    scheduler::Job job = AskOf(policy);
+    AskForUncut(job.roles.front().ask, UncutKinds(scaling_));
+    scheduler::EmptyCluster empty(scaling_.nodes);
+    if (empty.Holds(job)) return;
+    scheduler::Role& role = job.roles.front();
+    const std::string each = scheduler::InWords(role.ask);
+    while (role.count > 0 && !empty.Holds(job)) role.min_count = --role.count;
+    if (role.count == 0) {
+      return Wrong(policy, "/placement/devices", "",
+                   fmt::format("no node of the cluster holds a member with {}; ask for less", each));
+    }
+    Wrong(policy, "/placement/members", std::to_string(placement.members),
+          fmt::format("{} members with {} each do not fit {}, even if nothing else ran; at most {} {}",
+                      placement.members, each,
+                      placement.topology.required ? fmt::format("in one {}", level) : "in the cluster",
+                      role.count, role.count == 1 ? "does" : "do"));
   }
 
   void CheckQueue(const ModelPolicy& policy) {

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "conf/reader.h"
 #include "conf/text.h"
+#include "gateway/config/gang.h"
 #include "gateway/config/scaling_policy.h"
 #include "gateway/config/types.h"
 #include "plugins/auth/digest.h"
@@ -16,6 +19,10 @@
 
 namespace gateway::config {
 namespace {
+
+using scheduler::WorkClass;
+
+constexpr uint32_t kMostReplicaMembers = 64;  // of one replica
 
 constexpr conf::Word<Rank> kRanks[] = {{"batch", Rank::kBatch},
                                        {"normal", Rank::kNormal},
@@ -54,6 +61,47 @@ void CheckEnvironment(conf::Object& o, const ReplicaTemplate& replica) {
   }
 }
 
+std::vector<WorkClass> SparedBy(const std::vector<Victim>& may_preempt) {
+  constexpr std::array<std::pair<WorkClass, Victim>, 4> kOf = {{{WorkClass::kTraining, Victim::kTraining},
+                                                                {WorkClass::kBatch, Victim::kBatch},
+                                                                {WorkClass::kArray, Victim::kBatch},
+                                                                {WorkClass::kNotebook, Victim::kNotebook}}};
+  std::vector<WorkClass> spared;
+  spared.reserve(kOf.size());
+  for (const auto& [work, victim] : kOf) {
+    if (std::ranges::find(may_preempt, victim) == may_preempt.end()) spared.push_back(work);
+  }
+  return spared;
+}
+
+// What a replica of one member cannot use, and what one of several must not set.
+void CheckMembers(conf::Document& document, const ModelPolicy& policy) {
+  if (!policy.replica) return;
+  const ReplicaTemplate& replica = *policy.replica;
+  if (policy.placement.members > 1) {
+    const auto check = [&](const auto& variables, std::string_view key) {
+      for (const auto& [name, value] : variables) {
+        if (IsGangVariable(name))
+          document.AddAt(fmt::format("/replica/{}/{}", key, name), name,
+                         fmt::format("{} is set by Tidegate for each member; remove it", name));
+      }
+    };
+    check(replica.env, "env");
+    check(replica.secret_env, "secret_env");
+    return;
+  }
+  if (!replica.worker_command.empty()) {
+    document.AddAt("/replica/worker_command", replica.worker_command.front(),
+                   "has no effect on a replica of one member; set placement.members, or remove it");
+  }
+  for (size_t i = 0; i < replica.command.size(); ++i) {
+    if (replica.command[i].find("{leader") == std::string::npos) continue;
+    document.AddAt(fmt::format("/replica/command/{}", i), replica.command[i],
+                   "names the leader, and a replica of one member has none; set placement.members, or "
+                   "remove it");
+  }
+}
+
 }  // namespace
 
 void Read(const conf::Value& value, Victim& out) {
@@ -65,6 +113,8 @@ void Write(conf::Writer& writer, Victim in) {
 }
 
 static void Bind(conf::Object& o, Placement& placement) {
+  o.Optional("members", placement.members, conf::Range{1U, kMostReplicaMembers});
+  o.Optional("topology", Nearness{&placement.topology});
   o.Optional("devices", placement.devices);
   o.Optional("cpu", scheduler::io::Cores(placement.cpu_milli));
   o.Optional("memory", scheduler::io::Mebibytes(placement.memory_mib));
@@ -72,6 +122,14 @@ static void Bind(conf::Object& o, Placement& placement) {
   o.Optional("spread", conf::Choice(placement.spread, "spread", kSpreads));
   o.Optional("may_preempt", placement.may_preempt);
   o.Optional("queue", placement.queue, conf::NotEmpty());
+  if (placement.members == 1 && !placement.topology.level.empty()) {
+    o.Error("says how near the members of a replica stand, and a replica has one; set members, or remove it",
+            "topology");
+  }
+  if (placement.members > 1 && placement.spread != Spread::kNone && !placement.topology.required) {
+    o.Error("would take the members of a replica apart, too; give topology with required: true, or remove it",
+            "spread");
+  }
 }
 
 static void Bind(conf::Object& o, ReadyCheck& ready) {
@@ -82,6 +140,7 @@ static void Bind(conf::Object& o, ReadyCheck& ready) {
 static void Bind(conf::Object& o, ReplicaTemplate& replica) {
   o.Required("engine", conf::Choice(replica.engine, "engine", EngineWords()));
   o.Required("command", replica.command, conf::NotEmpty());
+  o.Optional("worker_command", replica.worker_command, conf::NotEmpty());
   o.Optional("env", replica.env);
   o.Optional("secret_env", replica.secret_env);
   o.Optional("directory", replica.directory, conf::NotEmpty());
@@ -93,6 +152,8 @@ static void Bind(conf::Object& o, ReplicaTemplate& replica) {
     o.Error("is a provider's API, which cannot be started here; name an engine", "engine");
   if (!replica.command.empty() && replica.command.front().empty())
     o.Error("must begin with a program", "command");
+  if (!replica.worker_command.empty() && replica.worker_command.front().empty())
+    o.Error("must begin with a program", "worker_command");
   CheckEnvironment(o, replica);
 }
 
@@ -102,11 +163,41 @@ static void Bind(conf::Object& o, ModelPolicy& policy) {
   o.Optional("replica", policy.replica);
 }
 
+scheduler::Job AskOf(const ModelPolicy& policy) {
+  const Placement& placement = policy.placement;
+  scheduler::Ask ask{.cpu_milli = placement.cpu_milli, .memory_mib = placement.memory_mib};
+  ask.devices.reserve(placement.devices.size());
+  for (const DeviceNeed& need : placement.devices) ask.devices.push_back(need.ask);
+  scheduler::Job job;
+  job.user = "tidegate";
+  job.work = WorkClass::kInference;
+  job.preemptible = false;
+  job.array = policy.model();
+  job.queue = placement.queue;
+  job.priority = static_cast<int32_t>(placement.priority);
+  job.roles = {{.name = placement.members > 1 ? "member" : "replica",
+                .ask = std::move(ask),
+                .count = placement.members,
+                .min_count = placement.members}};
+  job.topology = placement.topology;
+  job.never_preempts = SparedBy(placement.may_preempt);
+  job.spread = placement.spread == Spread::kLeaf;
+  return job;
+}
+
+double DevicesOf(const ModelPolicy& policy) {
+  const Placement& placement = policy.placement;
+  if (placement.devices.empty()) return 0;
+  return placement.members * static_cast<double>(scheduler::DeviceMilli(placement.devices.front().ask)) /
+         scheduler::kWholeDevice;
+}
+
 scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const std::string& file,
                                                    const conf::Sources& sources) {
   conf::Document document(text, file, sources);
   ModelPolicy read;
   if (document.parsed()) conf::Read(document.root(), read);
+  if (document.problem_count() == 0) CheckMembers(document, read);
   scheduler::io::Loaded<ModelPolicy> out;
   out.problems = document.TakeProblems();
   if (!out.problems.empty()) return out;
@@ -117,12 +208,16 @@ scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const 
   return out;
 }
 
-scheduler::io::Loaded<scheduler::autoscale::ScalingPolicy> ReadScalingPolicy(std::string_view text,
-                                                                             const std::string& file) {
+scheduler::io::Loaded<ModelPolicy> ReadUnopenedPolicy(std::string_view text, const std::string& file) {
   const conf::Sources unopened{
       .environment = [](const std::string&) { return std::optional<std::string>("unopened"); },
       .file = [](const std::string&) { return absl::StatusOr<std::string>("unopened"); }};
-  scheduler::io::Loaded<ModelPolicy> whole = ReadModelPolicy(text, file, unopened);
+  return ReadModelPolicy(text, file, unopened);
+}
+
+scheduler::io::Loaded<scheduler::autoscale::ScalingPolicy> ReadScalingPolicy(std::string_view text,
+                                                                             const std::string& file) {
+  scheduler::io::Loaded<ModelPolicy> whole = ReadUnopenedPolicy(text, file);
   scheduler::io::Loaded<scheduler::autoscale::ScalingPolicy> out;
   out.problems = std::move(whole.problems);
   if (whole.value) out.value = std::move(whole.value->scaling);

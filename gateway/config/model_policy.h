@@ -16,6 +16,7 @@
 #include "gateway/config/model.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
+#include "scheduler/work.h"
 
 namespace conf {
 class Value;
@@ -33,7 +34,11 @@ enum class Spread : uint8_t { kNone, kLeaf };
 // Work that may have to make way for a replica. Others' replicas never do.
 enum class Victim : uint8_t { kTraining, kBatch, kNotebook };
 
+// Of one replica: a gang of members, of which the first leads and serves. Devices, cores and memory are each
+// member's.
 struct Placement {
+  uint32_t members = 1;
+  scheduler::Topology topology;     // of the members of one replica
   std::vector<DeviceNeed> devices;  // any of these, in order of preference; empty: none is needed
   int64_t cpu_milli = 0;
   int64_t memory_mib = 0;
@@ -48,10 +53,12 @@ struct ReadyCheck {
   conf::Duration timeout = std::chrono::minutes(10);
 };
 
-// How one replica is started and ended. In the command, {port}, {node} and {id} stand for what they name.
+// How one replica is started and ended. In commands and in the environment, the placeholders of
+// plugins/launchers/placeholders.h stand for what they name.
 struct ReplicaTemplate {
   Engine engine = Engine::kVllm;
   std::vector<std::string> command;
+  std::vector<std::string> worker_command;  // of the members that do not lead; empty: the command
   std::map<std::string, std::string> env;
   std::map<std::string, conf::Secret> secret_env;
   std::string directory;  // where it runs; empty: the launcher's own
@@ -74,12 +81,21 @@ struct ModelPolicy {
 void Read(const conf::Value& value, Victim& out);
 void Write(conf::Writer& writer, Victim in);
 
+// What the planner is asked for, for one replica. Its id, its time of submission and, where the policy names
+// none, its queue are the caller's.
+scheduler::Job AskOf(const ModelPolicy& policy);
+
+// That one replica holds, those of all its members: by its first choice, shares as parts; 0: it needs none.
+double DevicesOf(const ModelPolicy& policy);
+
 // Time zones are looked up in the system's database, secrets in `sources`.
 scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const std::string& file,
                                                    const conf::Sources& sources);
 
-// The part of a file that decides how many replicas there are, for a caller that starts nothing. Secrets are
-// not read.
+// For a caller that starts nothing: secrets are not read.
+scheduler::io::Loaded<ModelPolicy> ReadUnopenedPolicy(std::string_view text, const std::string& file);
+
+// Likewise, of the part that decides how many replicas there are.
 scheduler::io::Loaded<scheduler::autoscale::ScalingPolicy> ReadScalingPolicy(std::string_view text,
                                                                              const std::string& file);
 

@@ -44,6 +44,8 @@ class History {
 struct ScalingHistory {
   std::string file;  // of the policy
   scheduler::autoscale::ScalingPolicy policy;
+  uint32_t members = 1;                        // of a replica
+  double devices = 0;                          // of a replica, those of all its members
   std::optional<conf::Duration> cold_start{};  // what nine of ten starts took; nothing: none was measured
   std::vector<scheduler::autoscale::Observed> steps{};
 };

@@ -93,7 +93,7 @@ void Reconciler::Miss(Workload& workload, Member& member, conf::TimePoint began)
       workload.state == State::kDraining && member.told && !workload.busy && member.told_at < began;
   if (!told && now - *member.missing < kMissing) return;
   member.ended = true;
-  member.gone = now;
+  member.gone = member.noticed = now;
   member.why = "it is not there any more";
 }
 
@@ -114,7 +114,8 @@ void Reconciler::See(Workload& workload, Member& member, const RunStatus& run) {
     return;
   }
   member.ended = true;
-  member.gone = run.ended.value_or(context_.now());
+  member.noticed = context_.now();
+  member.gone = run.ended.value_or(*member.noticed);
   member.exit_code = run.exit_code;
   member.signal = run.signal;
   member.why = run.why;

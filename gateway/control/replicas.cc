@@ -15,8 +15,6 @@
 namespace gateway::control {
 namespace {
 
-using config::Victim;
-using scheduler::WorkClass;
 using scheduler::autoscale::ReplicaPhase;
 
 // What still answers, or may be about to, on a node that is not trusted counts for so long as if it were.
@@ -24,19 +22,6 @@ constexpr conf::Duration kPatience = std::chrono::seconds(10);
 constexpr conf::Duration kLate = std::chrono::seconds(5);  // to come
 // After a replica was taken out of the routes: by then every shard has the new ones.
 constexpr conf::Duration kShardsKnow = std::chrono::milliseconds(500);
-
-std::vector<WorkClass> SparedBy(const std::vector<Victim>& may_preempt) {
-  constexpr std::array<std::pair<WorkClass, Victim>, 4> kOf = {{{WorkClass::kTraining, Victim::kTraining},
-                                                                {WorkClass::kBatch, Victim::kBatch},
-                                                                {WorkClass::kArray, Victim::kBatch},
-                                                                {WorkClass::kNotebook, Victim::kNotebook}}};
-  std::vector<WorkClass> spared;
-  spared.reserve(kOf.size());
-  for (const auto& [work, victim] : kOf) {
-    if (std::ranges::find(may_preempt, victim) == may_preempt.end()) spared.push_back(work);
-  }
-  return spared;
-}
 
 std::optional<ReplicaPhase> PhaseOf(State state) {
   switch (state) {
@@ -77,11 +62,25 @@ bool Serves(const Workload& replica) {
   return replica.state == State::kRunning || replica.state == State::kSaving;
 }
 
-// Why a member does not start, as far as that is told.
-std::string Obstacle(const Workload& replica) {
-  const auto late =
-      std::ranges::find_if(replica.members, [](const Member& member) { return !member.why.empty(); });
-  return late == replica.members.end() ? std::string() : late->why;
+// Why a member does not start, as far as that is told: one that does not run yet before one that does not
+// answer.
+std::string Obstacle(const Workload& replica, const scheduler::Cluster& cluster) {
+  const Member* late = nullptr;
+  for (const Member& member : replica.members) {
+    if (member.why.empty()) continue;
+    if (late == nullptr || (late->running && !member.running)) late = &member;
+  }
+  if (late == nullptr) return {};
+  if (replica.members.size() == 1) return late->why;
+  return fmt::format("member {} on {}: {}", late - replica.members.data(), NodeOf(cluster, late->at),
+                     late->why);
+}
+
+// A member that does not lead may listen, too.
+bool NamesPort(const plugins::launchers::RunSpec& spec) {
+  const auto names = [](std::string_view text) { return text.find("{port}") != std::string_view::npos; };
+  return std::ranges::any_of(spec.command, names) ||
+         std::ranges::any_of(spec.env, [&](const auto& variable) { return names(variable.second); });
 }
 
 }  // namespace
@@ -166,13 +165,15 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
       if (replica.held) workloads_.AskPlanner(replica);
       break;
     case State::kPlaced:
-    case State::kStarting:
+    case State::kStarting: {
       if (now - replica.since <= by.ready.timeout) break;
+      const std::string obstacle = Obstacle(replica, context_.cluster());
       Fail(replica,
            fmt::format("not ready within {}{}{}", conf::FormatDuration(by.ready.timeout),
-                       Obstacle(replica).empty() ? "" : ": ", Obstacle(replica)),
+                       obstacle.empty() ? "" : ": ", obstacle),
            Blame::kWorkload);
       break;
+    }
     case State::kSaving: {
       if (replica.serving.unpublished == conf::TimePoint() || now - replica.serving.unpublished < kShardsKnow)
         break;
@@ -265,13 +266,22 @@ void Replicas::CountRuns(std::map<std::string, NodeWatch::Runs>& runs) const {
   const conf::TimePoint now = context_.now();
   for (const Workload& replica : workloads_.all()) {
     if (replica.kind != Kind::kReplica || replica.members.empty()) continue;
-    NodeWatch::Runs& on = runs[NodeOf(context_.cluster(), replica.members.front().at)];
+    const auto on = [&](const Member& member) -> NodeWatch::Runs& {
+      return runs[NodeOf(context_.cluster(), member.at)];
+    };
+    const Member& leader = replica.members.front();
     if (Serves(replica) && replica.serving.load) {
-      ++on.serving;
-      on.mute += Answers(replica, now) ? 0 : 1;
+      ++on(leader).serving;
+      on(leader).mute += Answers(replica, now) ? 0 : 1;
     }
-    const bool comes = replica.state == State::kStarting && replica.members.front().started;
-    if (comes && now - replica.since > kLate) ++on.late;
+    if (replica.state != State::kStarting || now - replica.since <= kLate) continue;
+    if (std::ranges::all_of(replica.members, &Member::running)) {
+      ++on(leader).late;  // it does not answer
+      continue;
+    }
+    for (const Member& member : replica.members) {
+      if (member.started && !member.running) ++on(member).late;
+    }
   }
 }
 
@@ -295,37 +305,31 @@ std::vector<ReplicaStatus> Replicas::Rows() const {
       row.members.push_back({.run = member.run,
                              .node = std::move(grant.node),
                              .kind = std::move(grant.kind),
-                             .devices = std::move(grant.devices)});
+                             .devices = std::move(grant.devices),
+                             .state = MemberStateOf(member),
+                             .why = member.ended ? HowEnded(member) : member.why});
     }
   }
   return rows;
 }
 
 scheduler::Job Replicas::AskOf(const Workload& replica) const {
-  scheduler::Job job;
-  job.id = replica.id;
-  job.user = "tidegate";
-  job.work = WorkClass::kInference;
-  job.preemptible = false;
-  job.array = replica.model;
-  job.submitted = replica.wanted;
-  job.queue = context_.planning->first_queue();
   const config::ModelPolicy* const policy = around_.policy(replica.model);
-  if (policy == nullptr) {  // it is about to end, and stands in the planner until then
-    const auto members = static_cast<uint32_t>(replica.members.size());
-    job.roles = {{.name = "replica", .ask = {}, .count = members, .min_count = members}};
-    return job;
+  scheduler::Job job;
+  if (policy != nullptr) {
+    job = config::AskOf(*policy);
+    config::AskForUncut(job.roles.front().ask, context_.planning->uncut());
+  } else {  // it is about to end, and stands in the planner until then
+    job.work = scheduler::WorkClass::kInference;
+    job.preemptible = false;
+    job.roles = {{.name = "replica"}};
   }
-  const config::Placement& placement = policy->placement;
-  scheduler::Ask ask{.cpu_milli = placement.cpu_milli, .memory_mib = placement.memory_mib};
-  ask.devices.reserve(placement.devices.size());
-  for (const config::DeviceNeed& need : placement.devices) ask.devices.push_back(need.ask);
-  config::AskForUncut(ask, context_.planning->uncut());
-  if (!placement.queue.empty()) job.queue = placement.queue;
-  job.priority = static_cast<int32_t>(placement.priority);
-  job.roles = {{.name = "replica", .ask = std::move(ask)}};
-  job.never_preempts = SparedBy(placement.may_preempt);
-  job.spread = placement.spread == config::Spread::kLeaf;
+  // One that has its members keeps as many, whatever the policy has become.
+  if (replica.holds())
+    job.roles.front().count = job.roles.front().min_count = static_cast<uint32_t>(replica.members.size());
+  job.id = replica.id;
+  job.submitted = replica.wanted;
+  if (job.queue.empty()) job.queue = context_.planning->first_queue();
   return job;
 }
 
@@ -340,12 +344,12 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
   const config::ReplicaTemplate& by = *policy->replica;
   plugins::launchers::RunSpec spec;
   spec.owner = replica.model;
-  spec.command = by.command;
+  spec.command = rank > 0 && !by.worker_command.empty() ? by.worker_command : by.command;
   spec.env.reserve(by.env.size() + by.secret_env.size());
   for (const auto& [name, value] : by.env) spec.env.emplace_back(name, value);
   for (const auto& [name, value] : by.secret_env) spec.env.emplace_back(name, std::string(value.Reveal()));
   spec.directory = by.directory;
-  spec.serves = rank == 0;
+  spec.serves = rank == 0 || NamesPort(spec);
   return spec;
 }
 

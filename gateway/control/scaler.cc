@@ -226,7 +226,11 @@ std::vector<ModelStatus> Scaler::Rows(conf::TimePoint now) const {
 std::optional<ScalingHistory> Scaler::HistoryOf(const std::string& model) const {
   const auto pool = pools_.find(model);
   if (pool == pools_.end() || !pool->second.owned) return std::nullopt;
-  ScalingHistory out{.file = pool->second.policy.file, .policy = pool->second.policy.scaling};
+  const config::ModelPolicy& policy = pool->second.policy;
+  ScalingHistory out{.file = policy.file,
+                     .policy = policy.scaling,
+                     .members = policy.placement.members,
+                     .devices = config::DevicesOf(policy)};
   const conf::Duration p90 = cold_starts_.Quantile(model, kColdStartQuantile);
   if (p90 > conf::Duration::zero()) out.cold_start = p90;
   const auto& steps = pool->second.history.steps();

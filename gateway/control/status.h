@@ -31,6 +31,8 @@ struct MemberPlace {
   std::string node;
   std::string kind;  // of its devices; empty: it has none
   std::vector<uint8_t> devices;
+  std::string_view state;  // as MemberStateOf says
+  std::string why;         // how it ended, or why it does not start
 };
 
 struct ReplicaStatus {

@@ -98,6 +98,10 @@ std::string HowEnded(const Member& member) {
   return how;
 }
 
+std::string_view MemberStateOf(const Member& member) {
+  return member.ended ? "ended" : member.running ? "running" : "starting";
+}
+
 std::string_view JobStateOf(const Workload& job) {
   switch (job.state) {
     case State::kPlaced:

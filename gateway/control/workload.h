@@ -100,9 +100,10 @@ struct Member {
   std::string log{};
   std::string host{};  // where it listens, if it serves
   uint16_t port = 0;
-  std::optional<conf::TimePoint> began{};  // it held its devices from then
-  std::optional<conf::TimePoint> alive{};  // and then; its end may not be known yet
-  std::optional<conf::TimePoint> gone{};   // until then
+  std::optional<conf::TimePoint> began{};    // it held its devices from then
+  std::optional<conf::TimePoint> alive{};    // and then; its end may not be known yet
+  std::optional<conf::TimePoint> gone{};     // until then
+  std::optional<conf::TimePoint> noticed{};  // that it has ended, by this process
 
   bool ended_well() const { return ended && exit_code == 0; }
 };
@@ -172,6 +173,9 @@ struct Workload {
 
 // "exited with 3", "was ended by signal 9", and what the launcher adds to that.
 std::string HowEnded(const Member& member);
+
+// "starting", "running" or "ended".
+std::string_view MemberStateOf(const Member& member);
 
 // The words of a job's state for people: of one that is stopped, its outcome.
 std::string_view JobStateOf(const Workload& job);

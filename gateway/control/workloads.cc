@@ -15,9 +15,34 @@ using scheduler::ActionKind;
 using scheduler::MemberAt;
 
 constexpr conf::Duration kLate = std::chrono::seconds(2);  // to end, once told
+// A member that exits may do so because another was lost, whose end is then noticed within this time.
+constexpr conf::Duration kFirstEnd = std::chrono::milliseconds(500);
+constexpr conf::Duration kSameTime = std::chrono::milliseconds(100);
+constexpr conf::TimePoint kNeverGone = conf::TimePoint::max();
 
 bool SamePlace(const MemberAt& a, const MemberAt& b) {
   return a.role == b.role && a.rank == b.rank;
+}
+
+// The rank of the member that failed first: the others may have ended because of it. Of those that ended at
+// about the same time, one that was ended by a signal rather than one that has exited.
+std::optional<size_t> FirstFailed(const std::vector<Member>& members, bool may_end_well) {
+  const auto gone = [](const Member& member) { return member.gone.value_or(kNeverGone); };
+  std::optional<conf::TimePoint> earliest;
+  const auto failed = [&](const Member& member) {
+    return member.ended && !(may_end_well && member.ended_well());
+  };
+  for (const Member& member : members) {
+    if (failed(member)) earliest = std::min(earliest.value_or(kNeverGone), gone(member));
+  }
+  std::optional<size_t> first;
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    const Member& member = members[rank];
+    if (!failed(member) || gone(member) - *earliest > kSameTime) continue;
+    const auto key = [&](size_t of) { return std::pair(!members[of].signal, gone(members[of])); };
+    if (!first || key(rank) < key(*first)) first = rank;
+  }
+  return first;
 }
 
 }  // namespace
@@ -266,15 +291,18 @@ void Workloads::Look(Workload& workload) {
   if (!workload.holds() || workload.members.empty()) return;
   if (by_itself && std::ranges::all_of(workload.members, &Member::ended_well))
     return End(workload, Afterwards::kEnds, "its members have done their work");
-  for (size_t rank = 0; rank < workload.members.size(); ++rank) {
-    const Member& member = workload.members[rank];
-    if (!member.ended || (by_itself && member.ended_well())) continue;
+  if (const std::optional<size_t> rank = FirstFailed(workload.members, by_itself)) {
+    const Member& member = workload.members[*rank];
+    const bool gang = workload.kind == Kind::kReplica && workload.members.size() > 1;
+    const bool may_follow = gang && !member.signal && !workload.all_ended();
+    if (may_follow && member.noticed && now - *member.noticed < kFirstEnd) return;
     std::string how = HowEnded(member);
     if (workload.kind == Kind::kReplica && !member.log.empty())
       how += fmt::format(" (its output: {})", member.log);
-    const bool alone = workload.kind == Kind::kReplica && workload.members.size() == 1;
-    return kind.Fail(workload, alone ? "it " + how : fmt::format("member {} {}", rank, how),
-                     Blame::kWorkload);
+    std::string who = fmt::format("member {}", *rank);
+    if (workload.kind == Kind::kReplica)
+      who = gang ? fmt::format("member {} on {}", *rank, NodeOf(context_.cluster(), member.at)) : "it";
+    return kind.Fail(workload, fmt::format("{} {}", who, how), Blame::kWorkload);
   }
   const auto there = [](const Member& member) { return member.running || member.ended; };
   if (workload.state == State::kStarting && std::ranges::all_of(workload.members, there))

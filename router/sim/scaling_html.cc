@@ -164,8 +164,8 @@ std::string AsHtml(const StudyFacts& facts, Ways ways) {
   const TimeScale time = TimeOf(ways);
   std::string head = Fact("traffic", fmt::format("{}, {} requests in {:.1f} h", facts.trace, facts.requests,
                                                  ways.front().report.seconds / 3600));
-  head +=
-      Fact("replicas", fmt::format("{}, {} GPU{} each", facts.engine, facts.gpus, facts.gpus > 1 ? "s" : ""));
+  head += Fact("replicas",
+               fmt::format("{}, {:g} GPU{} each", facts.engine, facts.gpus, facts.gpus == 1 ? "" : "s"));
   head += Fact("to start one", conf::FormatDuration(facts.cold_start));
   head += Fact("objective", fmt::format("{:g} % of first tokens within {}", 100 * facts.attainment,
                                         conf::FormatDuration(facts.ttft)));

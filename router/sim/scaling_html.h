@@ -14,7 +14,7 @@ struct StudyFacts {
   size_t requests = 0;
   std::string model{};
   std::string engine{};
-  uint32_t gpus = 1;  // of a replica
+  double gpus = 1;  // of a replica
   conf::Duration cold_start{};
   conf::Duration ttft{};  // within which a first token is in time
   double attainment = 0.99;

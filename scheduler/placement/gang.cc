@@ -275,14 +275,17 @@ bool GangPlacer::OneByOne(Call& call, DomainId under) {
   return true;
 }
 
+// The running jobs of its array, from which a job that spreads keeps away; null: none.
+const std::set<JobIndex>* GangPlacer::Beside(const Call& call) const {
+  if (arrays_ == nullptr || !call.entry.job.spread) return nullptr;
+  const auto array = arrays_->find(call.entry.job.array);
+  return array == arrays_->end() ? nullptr : &array->second;
+}
+
 // One by one, apart from each other.
 uint32_t GangPlacer::Spread(Call& call, Need& need, DomainId under, uint32_t members) {
   uint32_t placed = 0;
-  const std::set<JobIndex>* beside = nullptr;
-  if (arrays_ != nullptr && call.entry.job.spread) {
-    const auto array = arrays_->find(call.entry.job.array);
-    if (array != arrays_->end()) beside = &array->second;
-  }
+  const std::set<JobIndex>* const beside = Beside(call);
   for (const ShapeId shape : need.allowed) {
     if (placed == members) break;
     spreader_.Start(call.placer,
@@ -314,19 +317,29 @@ uint32_t GangPlacer::Follow(Call& call, Need& need, DomainId under, uint32_t mem
   return members;
 }
 
-// Spreads, but within one domain of the required level: the one with the most room first.
+// Spreads, but within one domain of the required level: the one with the fewest members of its array first,
+// then the one with the most room.
 bool GangPlacer::SpreadBelowOne(Call& call) {
   CountAll(call);
   candidates_.clear();
-  const auto domains = static_cast<DomainId>(state_->cluster().fabric.domains.size());
-  for (DomainId d = 0; d < domains; ++d) {
+  const std::vector<Domain>& domains = state_->cluster().fabric.domains;
+  std::vector<uint32_t> crowd(domains.size());
+  if (const std::set<JobIndex>* const beside = Beside(call)) {
+    for (const JobIndex job : *beside) {
+      for (const MemberId id : state_->of(job)) {
+        DomainId d = state_->cluster().nodes[state_->member(id).holding.node].domain;
+        for (; d != kNone; d = domains[d].parent) ++crowd[d];
+      }
+    }
+  }
+  for (DomainId d = 0; d < domains.size(); ++d) {
     if (!IsTop(call, d) || !IsOpen(call, d)) continue;
     bool holds = true;
     for (size_t i = 0; i < needs_.size(); ++i) holds &= trees_[i].below(d) >= needs_[i].least;
     if (holds) candidates_.push_back({.slots = trees_.front().below(d), .id = d});
   }
-  std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) {
-    return a.slots != b.slots ? a.slots > b.slots : a.id < b.id;
+  std::ranges::sort(candidates_, [&](const Candidate& a, const Candidate& b) {
+    return std::tuple(crowd[a.id], b.slots, a.id) < std::tuple(crowd[b.id], a.slots, b.id);
   });
   for (size_t i = 0; i < candidates_.size(); ++i) {
     if (OneByOne(call, candidates_[i].id) && !call.result.placed.empty()) return true;

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -78,6 +79,7 @@ class GangPlacer {
   void ForbidNodes(Call& call);
 
   bool OneByOne(Call& call, DomainId under);
+  const std::set<JobIndex>* Beside(const Call& call) const;
   uint32_t Spread(Call& call, Need& need, DomainId under, uint32_t members);
   uint32_t Follow(Call& call, Need& need, DomainId under, uint32_t members);
   bool SpreadBelowOne(Call& call);

@@ -7,60 +7,13 @@
 #include <cmath>
 #include <set>
 
-#include "scheduler/placement/gang.h"
-#include "scheduler/placement/policies.h"
+#include "scheduler/placement/empty_cluster.h"
 #include "scheduler/sim/draws.h"
 
 namespace scheduler::sim {
 namespace {
 
 constexpr std::string_view kNoisy = "noisy";
-
-// Whether the empty, healthy cluster holds each kind of job; asks are judged once.
-class EmptyCluster {
- public:
-  explicit EmptyCluster(const Cluster& cluster)
-      : cluster_(Healthy(cluster)),
-        state_(cluster_),
-        shapes_(cluster_),
-        table_(shapes_),
-        placer_(state_, shapes_, *FindPlacementPolicy("binpack")),
-        gangs_(state_, shapes_) {}
-
-  bool Holds(const Job& job) {
-    const JobIndex index = table_.Add(job, 0);
-    const JobEntry& entry = table_[index];
-    if (entry.signature >= known_.size()) known_.resize(entry.signature + 1, kUnknown);
-    char& known = known_[entry.signature];
-    if (known == kUnknown) {
-      Trial trial(state_);
-      Rng rng(1);
-      known = gangs_.Place(trial, placer_, index, entry, nullptr, rng).placed.empty() ? kNo : kYes;
-      trial.Rollback(0);
-    }
-    const bool holds = known == kYes;
-    table_.Erase(index);
-    return holds;
-  }
-
- private:
-  static constexpr char kUnknown = 0;
-  static constexpr char kNo = 1;
-  static constexpr char kYes = 2;
-
-  static Cluster Healthy(Cluster cluster) {
-    for (Node& node : cluster.nodes) node.health = Health::kHealthy;
-    return cluster;
-  }
-
-  Cluster cluster_;
-  ClusterState state_;
-  ShapeTable shapes_;
-  JobTable table_;
-  Placer placer_;
-  GangPlacer gangs_;
-  std::vector<char> known_;
-};
 
 std::set<std::string, std::less<>> LeavesOf(std::span<const Queue> queues) {
   std::set<std::string, std::less<>> leaves;

@@ -106,6 +106,36 @@ void AddProfileFlags(CLI::App& app, std::string& preset, Overrides& with) {
   app.add_flag("--no-prefix-caching", with.no_prefix_caching, "Compute every prompt whole");
 }
 
+void AddGangFlags(CLI::App& app, GangOptions& gang, std::string& worker_of, std::string& join_within) {
+  CLI::Option* const workers =
+      app.add_option("--workers", gang.workers, "Workers that join it before it is ready; it ends with them")
+          ->check(CLI::Range(1U, 1000U));
+  CLI::Option* const at = app.add_option("--workers-at", gang.workers_at, "Port where they join it")
+                              ->check(CLI::Range(1, 65'535));
+  workers->needs(at);
+  at->needs(workers);
+  CLI::Option* const worker =
+      app.add_option("--worker-of", worker_of,
+                     "HOST:PORT where a leader's workers join it: serves nothing, joins once it has loaded, "
+                     "ends with the leader");
+  for (const char* const served : {"--listen", "--port", "--workers", "--kv-events", "--role"})
+    worker->excludes(served);
+  app.add_option("--join-within", join_within, "How long it tries to join (10m)")->needs(worker);
+}
+
+void SetLeader(const std::string& worker_of, GangOptions& gang) {
+  const size_t colon = worker_of.rfind(':');
+  const std::string host = worker_of.substr(0, colon);
+  const auto port = conf::ReadNumber<uint16_t>(
+      std::string_view(worker_of).substr(std::min(colon, worker_of.size() - 1) + 1));
+  if (colon == std::string::npos || host.empty() || !port || *port == 0) {
+    throw CLI::ValidationError("--worker-of",
+                               fmt::format("\"{}\" is not HOST:PORT, as 10.0.0.5:30100 is", worker_of));
+  }
+  gang.leader_host = host;
+  gang.leader_port = std::to_string(*port);
+}
+
 std::vector<std::string> ApiNames() {
   std::vector<std::string> names;
   for (const Route& route : Routes()) {
@@ -180,9 +210,14 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       ->check(CLI::PositiveNumber);
   app.add_option("--handover-wait", transfer_wait, "How long the two engines of a room wait (30s)");
   app.add_option("--handover-hold", hold_for, "How long a prompt is held for another engine (480s)");
+  std::string worker_of;
+  std::string join_within;
+  AddGangFlags(app, options.gang, worker_of, join_within);
   AddProfileFlags(app, preset, overrides);
   try {
     app.parse(argc, argv);
+    if (!worker_of.empty()) SetLeader(worker_of, options.gang);
+    if (!join_within.empty()) options.gang.join_within = DurationOf("--join-within", join_within);
     options.profile = MakeProfile(preset, overrides);
     if (!transfer_wait.empty()) options.handover.wait_for = DurationOf("--handover-wait", transfer_wait);
     if (!hold_for.empty()) options.handover.hold_for = DurationOf("--handover-hold", hold_for);

@@ -9,6 +9,7 @@
 
 #include "scheduler/engine/model.h"
 #include "tools/engine/fault.h"
+#include "tools/engine/gang.h"
 #include "tools/engine/handover.h"
 #include "tools/engine/kv_publisher.h"
 
@@ -27,6 +28,7 @@ struct Options {
   std::vector<Fault> faults;
   HandoverOptions handover;
   KvEventOptions kv_events;  // without a URL: none are published
+  GangOptions gang;
 
   bool Serves(Api api) const;
   // The error for a model that the engine does not have; an empty name stands for its first model.

@@ -43,6 +43,10 @@ void Service::PublishKvEvents(KvPublisher& publisher) {
   pump_.OnStepped([this, &publisher] { publisher.Publish(engine_.kv_log()->Take(), Now()); });
 }
 
+bool Service::Ready() const {
+  return engine_.Ready(Now()) && complete_();
+}
+
 Task<void> Service::Handle(Exchange& exchange) {
   std::string_view rest;
   Api api = FindApi(exchange.head().target, &rest);
@@ -55,7 +59,7 @@ Task<void> Service::Handle(Exchange& exchange) {
     if (co_await FailEarly(exchange, api, *fault)) co_return;
   }
   std::optional<ApiError> error = CheckMethod(api, exchange.method());
-  if (!error && counted && !engine_.Ready(Now())) {
+  if (!error && counted && !Ready()) {
     error = ApiError{.status = 503, .type = {}, .message = "The model is still loading.", .param = {}};
   }
   if (error) {
@@ -69,7 +73,7 @@ Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_view rest,
                              const std::optional<Fault>& fault) {
   switch (api) {
     case Api::kHealth:
-      co_await exchange.Send(engine_.Ready(Now()) ? 200 : 503, {}, "");
+      co_await exchange.Send(Ready() ? 200 : 503, {}, "");
       break;
     case Api::kVersion:
       co_await Reply(exchange, fmt::format(R"({{"version":"{}","preset":{}}})", TIDEGATE_VERSION,

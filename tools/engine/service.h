@@ -31,11 +31,14 @@ class Service {
   void SetConnections(std::function<size_t()> count) { connections_ = std::move(count); }
   // Call it before the first request; `publisher` outlives the service's work. Needs Options::kv_events.
   void PublishKvEvents(KvPublisher& publisher);
+  // Whether all of its gang is there: called for each request; until then the engine is loading.
+  void SetComplete(std::function<bool()> complete) { complete_ = std::move(complete); }
   // The address at which other engines reach this one.
   void SetAddress(std::string host, uint16_t port) { transfer_.SetAddress(std::move(host), port); }
   void Stop() { pump_.Stop(); }
 
  private:
+  bool Ready() const;
   Task<void> Dispatch(Exchange& exchange, Api api, std::string_view rest, const std::optional<Fault>& fault);
   std::optional<ApiError> CheckMethod(Api api, std::string_view method) const;
   Task<bool> Models(Exchange& exchange, std::string_view id);
@@ -52,6 +55,7 @@ class Service {
   PromptTransfer transfer_;
   JobServer jobs_;
   std::function<size_t()> connections_ = [] { return size_t{0}; };
+  std::function<bool()> complete_ = [] { return true; };
   int64_t started_;
 };
 

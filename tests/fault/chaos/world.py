@@ -61,13 +61,18 @@ class World:
 
     # ---- Configuration.
 
-    def write(self, least, most):
+    def write(self, least, most, members=1):
         with open(self.policy + ".new", "w", encoding="utf-8") as file:
             command = [self.engine, "--port", "{port}", "--model", "chat-small", "--preset", "instant"]
+            workers = ""
+            if members > 1:
+                command += ["--workers", str(members - 1), "--workers-at", "{leader_port}"]
+                worker = [self.engine, "--preset", "instant", "--worker-of", "{leader}:{leader_port}"]
+                workers = f"worker_command: {json.dumps(worker)}, "
             file.write(f"model: chat-small\nreplicas: {{min: {least}, max: {most}}}\n"
                        "scaling: {policy: demand, window: 5s, hold: 1s}\nidle: {scale_to_zero_after: 1s}\n"
-                       "placement: {devices: [{kind: gpu, count: 1}]}\n"
-                       f"replica: {{engine: vllm, command: {json.dumps(command)}, env: {{CHAOS: \"{self.folder}\"}}}}\n")
+                       f"placement: {{members: {members}, devices: [{{kind: gpu, count: 1}}]}}\n"
+                       f"replica: {{engine: vllm, command: {json.dumps(command)}, {workers}env: {{CHAOS: \"{self.folder}\"}}}}\n")
         os.replace(file.name, self.policy)
         with open(self.config + ".new", "w", encoding="utf-8") as file:
             file.write(f"server: {{listen: 127.0.0.1:0, admin: 127.0.0.1:0, threads: 2, state_dir: {self.state}, "

@@ -76,6 +76,11 @@ TEST_F(PolicyDiffFault, TellsWhatAnotherPolicyWouldHaveDoneWithTheSameTraffic) {
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, AllOf(HasSubstr("a replica starts within 45s (given by --cold-start)"),
                               HasSubstr("replica-hours"), HasSubstr("unserved"), HasSubstr("NEW POLICY")));
+  const CliResult larger =
+      Diff(scaled_.PolicyOf(model_) + "placement: {members: 2, devices: [{kind: h100, count: 8}]}\n");
+  EXPECT_EQ(larger.code, 0) << larger.err;
+  EXPECT_THAT(larger.out, AllOf(HasSubstr("placement.members: 1 -> 2"), HasSubstr("device-hours"),
+                                HasSubstr("as fast as those that were recorded")));
   const CliResult same = Diff(scaled_.PolicyOf(model_));
   EXPECT_THAT(same.out, HasSubstr("The two policies scale alike"));
 }

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -15,6 +19,19 @@ namespace tests {
 namespace {
 
 using testing::HasSubstr;
+
+// All nodes are this machine.
+pid_t EngineOf(const std::string& run) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!ReadFile(entry.path() / "cmdline").starts_with(TIDEGATE_ENGINE_BINARY)) continue;
+    if (ReadFile(entry.path() / "environ").find(fmt::format("SLURM_JOB_NAME={}{}", run, '\0')) !=
+        std::string::npos)
+      return std::stoi(name);
+  }
+  return 0;
+}
 
 class SlurmGateway : public testing::Test {
  protected:
@@ -67,6 +84,56 @@ TEST_F(SlurmGateway, AReplicaIsABatchJobThatAKilledGatewayTakesOver) {
   scaled.gateway.Reload();
   EXPECT_EQ(scaled.gateway.Metric("tidegate_config_reloads_total{result=\"refused\"}"), 1)
       << "a reload that would be without effect is not applied";
+}
+
+TEST_F(SlurmGateway, AReplicaOfTwoMembersIsTwoBatchJobsUnderOneSwitchAndIsReplacedWhole) {
+  std::ofstream(folder_ / "topology.conf") << "SwitchName=leaf1 Nodes=node[1,3]\n"
+                                              "SwitchName=leaf2 Nodes=node[2,4]\n"
+                                              "SwitchName=spine Switches=leaf[1-2]\n";
+  ScaledModel model;
+  model.replicas = "{min: 1, max: 1}";
+  model.more =
+      "placement: {members: 2, devices: [{kind: h100, count: 8}], topology: {level: leaf, required: true}}\n";
+  model.flags = {"--preset", "instant", "--workers", "1", "--workers-at", "{leader_port}"};
+  model.replica =
+      fmt::format("worker_command: [\"{}\", --preset, instant, --worker-of, \"{{leader}}:{{leader_port}}\"]",
+                  TIDEGATE_ENGINE_BINARY);
+  Scaled scaled(model, Section(fmt::format(", topology: {}", folder_ / "topology.conf")));
+  constexpr milliseconds kLong{60'000};
+  ASSERT_TRUE(scaled.Becomes(1, "ready", kLong)) << scaled.Replicas();
+  const Json before = scaled.Replicas()[0];
+  const std::string id = before["id"];
+  ASSERT_EQ(before["members"].size(), 2u) << before;
+  std::set<std::string> nodes;
+  for (const Json& member : before["members"]) nodes.insert(member["node"].get<std::string>());
+  EXPECT_THAT(nodes,
+              testing::AnyOf(testing::ElementsAre("node1", "node3"), testing::ElementsAre("node2", "node4")));
+  EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
+  const std::string running = Jobs("R");
+  EXPECT_EQ(std::ranges::count(running, '\n'), 1) << running;
+
+  scaled.gateway.Restart();
+  ASSERT_TRUE(scaled.Becomes(1, "ready", kLong)) << scaled.Replicas();
+  EXPECT_EQ(Jobs("R"), running) << "both are taken over";
+  EXPECT_EQ(scaled.Replicas()[0]["id"], id);
+
+  const std::string worker = before["members"][1]["run"];
+  const pid_t pid = EngineOf(worker);
+  ASSERT_GT(pid, 0) << worker;
+  kill(pid, SIGKILL);
+  ASSERT_TRUE(Within(kLong, [&] {
+    const Json all = scaled.Replicas();
+    Pause(milliseconds(50));
+    return all.size() == 1 && all[0]["id"] != id && all[0]["state"] == "ready";
+  })) << scaled.Replicas();
+  EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
+  std::string why;
+  for (const auto& action : scaled.Actions()) {
+    if (action.action == "replica.stop" && action.subject == id) why = action.detail;
+  }
+  EXPECT_THAT(why, HasSubstr(fmt::format("member 1 on {}", before["members"][1]["node"].get<std::string>())));
+  EXPECT_TRUE(scaled.gateway.Settles());
+  scaled.KeepNothing();
 }
 
 TEST_F(SlurmGateway, AGangThatAsksForOneLeafStandsUnderOneSwitch) {

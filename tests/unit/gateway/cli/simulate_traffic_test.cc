@@ -65,6 +65,22 @@ TEST_F(CliSimulateTraffic, SizesByThePolicyBesideOtherLaws) {
   EXPECT_LE(oracle["gpu_hours"].get<double>(), policy["gpu_hours"].get<double>());
 }
 
+TEST_F(CliSimulateTraffic, AReplicaOfSeveralMembersHoldsTheDevicesOfAllOfThem) {
+  std::ofstream(policy_, std::ios::app) << "placement: {members: 2, devices: [{kind: h100, count: 8}]}\n";
+  const tests::CliResult result =
+      Simulate({"--engine", "llama-3.3-70b-4xa100", "--beside", "none", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report["members"], 2);
+  EXPECT_EQ(report["gpus_per_replica"], 16);
+  EXPECT_EQ(report["engine_gpus"], 4);
+  const json& policy = report["sized_by"][0];
+  EXPECT_NEAR(policy["gpu_hours"].get<double>(),
+              16 * policy["mean_replicas"].get<double>() * policy["seconds"].get<double>() / 3600, 0.2);
+  EXPECT_THAT(Simulate({"--engine", "llama-3.3-70b-4xa100", "--beside", "none"}).out,
+              HasSubstr("(2 members, 16 GPUs; the engine's speed is that of 4)"));
+}
+
 TEST_F(CliSimulateTraffic, PrintsATable) {
   const tests::CliResult result = Simulate({"--beside", "none", "--copies", "2", "--loop", "20m"});
   EXPECT_EQ(result.code, 0) << result.err;

@@ -65,6 +65,19 @@ TEST(TopFrame, ShowsModelsReplicasJobsDevicesAndActions) {
   EXPECT_THAT(frame, testing::ContainsRegex("4.00s +7  job.resize  tune-1  goes on with 2"));
 }
 
+TEST(TopFrame, AReplicaOfSeveralMembersShowsTheNodesOfAllOfThem) {
+  Standing now = Loop();
+  const auto with = [&](int members) {
+    now.replicas[0]["members"] = ordered_json::array();
+    for (int i = 1; i <= members; ++i)
+      now.replicas[0]["members"].push_back({{"node", "n" + std::to_string(i)}, {"devices", {"4", "5"}}});
+    return Joined(now);
+  };
+  EXPECT_THAT(with(2), testing::ContainsRegex("r-1 +ready +1m02s +n1 \\+ n2 +4,5 \\+ 4,5 +9  it answers"));
+  EXPECT_THAT(with(5), HasSubstr("n1 + n2 + n3 + 2 more"));
+  EXPECT_THAT(with(1), testing::ContainsRegex("r-1 +ready +1m02s +local +4,5 +9"));
+}
+
 TEST(TopFrame, SaysWhyThereAreNoActionsAndWhatIsDegraded) {
   Standing now = Loop();
   now.actions.clear();

@@ -5,8 +5,10 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "gateway/config/model_policy.h"
+#include "tests/support/shipped.h"
 #include "tests/unit/gateway/config/config_fixture.h"
 
 namespace gateway::config {
@@ -84,6 +86,64 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
   EXPECT_EQ(policy.replica->secret_env.at("S").Reveal(), kSecret);
   EXPECT_EQ(policy.replica->ready.timeout, std::chrono::minutes(1));
   EXPECT_EQ(policy.replica->drain, std::chrono::seconds(30));
+}
+
+constexpr std::string_view kGangReplica =
+    "replica: {engine: vllm, command: [serve, --at, \"{leader}:{leader_port}\"], "
+    "worker_command: [serve, --headless]}\n";
+
+TEST(ModelPolicy, AReplicaMayHaveSeveralMembersNearEachOther) {
+  const auto loaded =
+      ReadModelPolicy(std::string(kHead) +
+                          "placement: {members: 2, devices: [{kind: h100, count: 8}], cpu: 8, spread: leaf, "
+                          "topology: {level: leaf, required: true}}\n" +
+                          std::string(kGangReplica),
+                      "p.yaml", FakeSources());
+  ASSERT_THAT(Texts(loaded.problems), IsEmpty());
+  EXPECT_EQ(loaded.value->placement.members, 2u);
+  EXPECT_THAT(loaded.value->replica->worker_command, ElementsAre("serve", "--headless"));
+  const scheduler::Job job = AskOf(*loaded.value);
+  ASSERT_EQ(job.roles.size(), 1u);
+  EXPECT_EQ(job.roles[0].count, 2u);
+  EXPECT_EQ(job.roles[0].min_count, 2u) << "all of them or none";
+  EXPECT_EQ(job.roles[0].ask.devices[0].count, 8u) << "of each member";
+  EXPECT_EQ(job.roles[0].ask.cpu_milli, 8000);
+  EXPECT_EQ(job.topology.level, "leaf");
+  EXPECT_TRUE(job.topology.required);
+  EXPECT_TRUE(job.spread);
+  EXPECT_EQ(job.work, scheduler::WorkClass::kInference);
+
+  const auto single = ReadModelPolicy(Policy(), "p.yaml", FakeSources());
+  EXPECT_EQ(AskOf(*single.value).roles[0].count, 1u);
+}
+
+TEST(ModelPolicy, WhatSuitsNoReplicaOfSoManyMembersIsRefusedAtItsPlace) {
+  const std::string gang(kGangReplica);
+  const std::string alone(kReplica);
+  for (const auto& [text, where, what] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"placement: {members: 0}\n" + alone, "p.yaml:/placement/members", "between 1 and 64"},
+           {"placement: {members: 65}\n" + gang, "p.yaml:/placement/members", "between 1 and 64"},
+           {"placement: {members: two}\n" + gang, "p.yaml:/placement/members", "number"},
+           {"placement: {topology: {level: leaf}}\n" + alone, "p.yaml:/placement/topology", "set members"},
+           {"placement: {members: 2, topology: {required: true}}\n" + gang, "p.yaml:/placement/topology",
+            "level"},
+           {"placement: {members: 2, topology: {level: leaf, required: true, wait: 5m}}\n" + gang,
+            "p.yaml:/placement/topology/wait", "no effect where the level is required"},
+           {"placement: {members: 2, spread: leaf}\n" + gang, "p.yaml:/placement/spread", "required: true"},
+           {"replica: {engine: vllm, command: [serve], worker_command: [serve]}\n",
+            "p.yaml:/replica/worker_command", "set placement.members"},
+           {gang, "p.yaml:/replica/command/2", "names the leader"},
+           {"placement: {members: 2}\nreplica: {engine: vllm, command: [serve], worker_command: [\"\"]}\n",
+            "p.yaml:/replica/worker_command", "begin with a program"},
+           {"placement: {members: 2}\nreplica: {engine: vllm, command: [serve], env: {RANK: \"0\"}}\n",
+            "p.yaml:/replica/env/RANK", "set by Tidegate for each member"},
+           {"placement: {members: 2}\nreplica: {engine: vllm, command: [serve], "
+            "secret_env: {MASTER_ADDR: env:S}}\n",
+            "p.yaml:/replica/secret_env/MASTER_ADDR", "set by Tidegate for each member"}}) {
+    EXPECT_THAT(PolicyProblems(std::string(kHead) + text),
+                testing::Contains(AllOf(testing::StartsWith(where), HasSubstr(what))))
+        << text;
+  }
 }
 
 TEST(ModelPolicy, WhatItDoesNotKnowIsRefusedAndNotIgnored) {
@@ -173,6 +233,48 @@ TEST(Scaling, WhatDoesNotFitTogetherIsToldWithItsFile) {
                     AllOf(HasSubstr("b.yaml:/placement/queue"), HasSubstr("default")),
                     AllOf(HasSubstr("b.yaml:/replica"), HasSubstr("is required")),
                     AllOf(HasSubstr("t.yaml:/scaling/policies/2"), HasSubstr("c.yaml"))}));
+}
+
+TEST(Scaling, AReplicaThatTheClusterCanNeverHoldIsToldAtTheLoad) {
+  const std::string cluster =
+      "devices: [{name: h100, memory: 80GiB}]\n"
+      "types: [{name: box, cpu: 64, memory: 512GiB, device: h100, count: 8}]\n"
+      "nodes: [{name: \"n{1..6}\", type: box, domain: \"leaf-{1..2}\"}]\n"
+      "fabric:\n  levels: [leaf, all]\n"
+      "  domains: [{name: \"leaf-{1..2}\", level: leaf, parent: all}, {name: all, level: all}]\n";
+  const auto problems = [&](const std::string& placement) {
+    return Texts(Load({{"p.yaml", std::string(kHead) + "placement: " + placement +
+                                      "\nreplica: {engine: vllm, command: [serve]}\n"},
+                       {"nodes.yaml", cluster}},
+                      "{policies: p.yaml, cluster: nodes.yaml}")
+                     .problems);
+  };
+  EXPECT_THAT(
+      problems("{members: 3, devices: [{kind: h100, count: 8}], topology: {level: leaf, required: true}}"),
+      IsEmpty());
+  EXPECT_THAT(problems("{members: 6, devices: [{count: 8}], topology: {level: leaf}}"), IsEmpty())
+      << "it only prefers one leaf";
+  EXPECT_THAT(problems("{members: 4, devices: [{count: 8}], topology: {level: leaf, required: true}}"),
+              ElementsAre(AllOf(HasSubstr("p.yaml:/placement/members"), HasSubstr("in one leaf"),
+                                HasSubstr("at most 3 do"))));
+  EXPECT_THAT(problems("{members: 7, devices: [{count: 8}]}"),
+              ElementsAre(AllOf(HasSubstr("p.yaml:/placement/members"), HasSubstr("in the cluster"),
+                                HasSubstr("at most 6 do"))));
+  EXPECT_THAT(problems("{members: 2, devices: [{kind: h100, count: 16}]}"),
+              ElementsAre(AllOf(HasSubstr("p.yaml:/placement/devices"), HasSubstr("16 h100"))));
+  EXPECT_THAT(problems("{members: 2, devices: [{count: 8}], topology: {level: rack}}"),
+              ElementsAre(AllOf(HasSubstr("p.yaml:/placement/topology/level"), HasSubstr("\"rack\""),
+                                HasSubstr("node, leaf, all"))));
+}
+
+TEST(Scaling, TheShippedPolicyOfTwoNodesFitsTheShippedCluster) {
+  const LoadResult loaded =
+      Load({{"p.yaml", tests::ReadShipped("policies/scaling/two-nodes.yaml")},
+            {"nodes.yaml", tests::ReadShipped("clusters/h100-2048.yaml")}},
+           "{policies: p.yaml, cluster: nodes.yaml}",
+           "[{name: small, endpoints: [{url: http://h:1, engine: vllm}]}, {name: llama-3.1-405b}]");
+  ASSERT_THAT(Texts(loaded.problems), IsEmpty());
+  EXPECT_EQ(loaded.config->scaling->Find("llama-3.1-405b")->placement.members, 2u);
 }
 
 TEST(Scaling, AWrongSectionIsRefused) {

@@ -35,7 +35,8 @@ struct FakeMachine {
   uint16_t port = 0;  // of every run
   absl::Status start = absl::OkStatus();
   absl::Status list = absl::OkStatus();
-  bool dies = false;  // at once
+  bool dies = false;          // at once
+  bool slow_workers = false;  // members that do not lead are asked for, and do not run
   // A cluster that others use too, of these nodes; empty: it is none.
   plugins::launchers::SharedCluster shared;
   std::set<std::string> silent;  // of them
@@ -90,7 +91,11 @@ class FakeLauncher final : public plugins::launchers::Launcher {
     machine_.calls.push_back("start " + spec.id);
     if (!machine_.start.ok()) co_return machine_.start;
     RunStatus run{.id = spec.id, .owner = spec.owner, .state = RunState::kRunning, .host = "127.0.0.1"};
-    run.port = machine_.port;
+    if (spec.serves) run.port = machine_.port;
+    if (machine_.slow_workers && spec.gang.rank > 0) {
+      run.state = RunState::kStarting;
+      run.why = "it waits for its turn";
+    }
     if (machine_.dies) {
       run.state = RunState::kEnded;
       run.exit_code = 3;
@@ -483,6 +488,205 @@ TEST(ScalingLoop, WhatAsksForMoreThanTheClusterWaitsWithItsReason) {
     EXPECT_EQ(gateway.replicas()[0].why, gateway.why_none());
     EXPECT_THAT(machine.calls, IsEmpty());
     co_await gateway.control->Close(false);
+  });
+}
+
+// Replicas of two members, each of which takes all of a node.
+std::string GangPolicy(const std::string& replicas = "{min: 1, max: 1}", const std::string& more = "") {
+  return fmt::format(
+      "model: chat-small\nreplicas: {}\nscaling: {{policy: schedule}}\n"
+      "placement: {{members: 2, devices: [{{kind: h100, count: 4}}]}}\n"
+      "replica: {{engine: vllm, command: [serve, --port, \"{{port}}\"], worker_command: [work]{}}}\n",
+      replicas, more);
+}
+
+std::string Variable(const RunSpec& spec, std::string_view name) {
+  for (const auto& [key, value] : spec.env) {
+    if (key == name) return value;
+  }
+  return "(not set)";
+}
+
+RunStatus& RunOf(FakeMachine& machine, const std::string& id) {
+  return *std::ranges::find(machine.runs, id, &RunStatus::id);
+}
+
+void Ends(RunStatus& run, conf::TimePoint at) {
+  run.state = RunState::kEnded;
+  run.ended = at;
+}
+
+size_t Calls(const FakeMachine& machine, const std::string& call) {
+  return static_cast<size_t>(std::ranges::count(machine.calls, call));
+}
+
+// Of the stops that the ledger has.
+std::string StopReason(const Gateway& gateway) {
+  for (size_t i = 0; i < gateway.events.size(); ++i) {
+    if (gateway.events[i] == "replica.stop") return gateway.details[i];
+  }
+  return {};
+}
+
+TEST(ReplicaMembers, StartTogetherKnowEachOtherAndTheLeaderServes) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    MakeTwoNodes(machine);
+    Gateway gateway(loop, machine, GangPolicy());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    EXPECT_EQ(machine.specs.size(), 2u);
+    const RunSpec& leader = machine.specs[0];
+    const RunSpec& worker = machine.specs[1];
+    EXPECT_TRUE(leader.serves);
+    EXPECT_FALSE(worker.serves);
+    EXPECT_THAT(leader.command, testing::ElementsAre("serve", "--port", "{port}"));
+    EXPECT_THAT(worker.command, testing::ElementsAre("work"));
+    EXPECT_NE(leader.grant.node, worker.grant.node);
+    EXPECT_EQ(worker.grant.devices.size(), 4u);
+    for (const RunSpec& spec : machine.specs) {
+      EXPECT_EQ(spec.gang.size, 2u);
+      EXPECT_EQ(spec.gang.leader, leader.grant.node);
+      EXPECT_EQ(spec.gang.leader_port, leader.gang.leader_port);
+      EXPECT_EQ(Variable(spec, "RANK"), std::to_string(spec.gang.rank));
+      EXPECT_EQ(Variable(spec, "WORLD_SIZE"), "2");
+      EXPECT_EQ(Variable(spec, "MASTER_ADDR"), leader.grant.node);
+      EXPECT_EQ(Variable(spec, "MASTER_PORT"), std::to_string(leader.gang.leader_port));
+    }
+    EXPECT_EQ(worker.gang.rank, 1u);
+    EXPECT_EQ(std::ranges::count(gateway.events, "replica.launch"), 1) << "one replica";
+    EXPECT_THAT(gateway.details[0], HasSubstr("\"members\":[{\"node\":"));
+    const std::vector<ReplicaStatus> rows = gateway.replicas();
+    EXPECT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].members.size(), 2u);
+    EXPECT_EQ(rows[0].members[1].state, "running");
+    EXPECT_EQ(gateway.control->status(net::Now()).launches, 1u);
+    co_await gateway.control->Close(false);
+    EXPECT_THAT(machine.runs, IsEmpty());
+    engine.Stop();
+  });
+}
+
+TEST(ReplicaMembers, WithoutACommandOfTheirOwnWorkersRunTheLeadersAndGetAPortWhereItNamesOne) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    MakeTwoNodes(machine);
+    std::string policy = GangPolicy();
+    policy.replace(policy.find(", worker_command: [work]"), 24, "");
+    Gateway gateway(loop, machine, policy);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    EXPECT_EQ(machine.specs.size(), 2u);
+    EXPECT_EQ(machine.specs[1].command, machine.specs[0].command);
+    EXPECT_TRUE(machine.specs[1].serves);
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ReplicaMembers, NoneServesBeforeAllRunAndTheOneThatIsLateIsNamed) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    MakeTwoNodes(machine);
+    machine.slow_workers = true;
+    Gateway gateway(loop, machine, GangPolicy("{min: 1, max: 1}", ", ready: {timeout: 2s}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.trouble().starts_with("1 "); }));
+    EXPECT_EQ(gateway.served, 0u) << "its leader would answer";
+    EXPECT_THAT(gateway.trouble(), HasSubstr("not ready within 2s: member 1 on " +
+                                             machine.specs[1].grant.node + ": it waits for its turn"));
+    machine.slow_workers = false;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ReplicaMembers, WhenOneDiesTheWholeReplicaIsReplacedAndTheReasonNamesIt) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    MakeTwoNodes(machine);
+    Gateway gateway(loop, machine, GangPolicy());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    const std::string first = machine.specs[0].id;
+    const std::string node = machine.specs[1].grant.node;
+    RunOf(machine, first + "-1").signal = 9;
+    Ends(RunOf(machine, first + "-1"), net::Now());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.specs.size() == 4 && gateway.served == 1; }));
+    EXPECT_EQ(Calls(machine, "stop " + first), 1u) << "the leader, which still ran";
+    EXPECT_EQ(Calls(machine, "stop " + first + "-1"), 0u);
+    EXPECT_THAT(StopReason(gateway), HasSubstr("member 1 on " + node + " was ended by signal 9"));
+    EXPECT_NE(machine.specs[2].id, first);
+    EXPECT_EQ(machine.specs[3].id, machine.specs[2].id + "-1");
+    EXPECT_EQ(machine.runs.size(), 2u);
+    EXPECT_EQ(gateway.control->status(net::Now()).failures, 1u);
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ReplicaMembers, TheReasonNamesTheMemberThatEndedFirstNotTheOneThatIsSeenFirst) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    MakeTwoNodes(machine);
+    Gateway gateway(loop, machine, GangPolicy());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    const std::string id = machine.specs[0].id;
+    const conf::TimePoint killed = net::Now();
+    RunOf(machine, id).exit_code = 3;
+    Ends(RunOf(machine, id), killed + milliseconds(1));
+    RunOf(machine, id + "-1").signal = 9;
+    Ends(RunOf(machine, id + "-1"), killed);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return !StopReason(gateway).empty(); }));
+    EXPECT_THAT(StopReason(gateway), HasSubstr("member 1 on "));
+    EXPECT_THAT(StopReason(gateway), HasSubstr("was ended by signal 9"));
+
+    // A leader that nobody has left behind.
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.specs.size() == 4 && gateway.served == 1; }));
+    gateway.events.clear();
+    gateway.details.clear();
+    const std::string next = machine.specs[2].id;
+    RunOf(machine, next).exit_code = 3;
+    Ends(RunOf(machine, next), net::Now());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return !StopReason(gateway).empty(); }));
+    EXPECT_THAT(StopReason(gateway), HasSubstr("member 0 on "));
+    EXPECT_THAT(StopReason(gateway), HasSubstr("exited with 3"));
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ReplicaMembers, AreTakenOverTogetherAfterAKill) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    MakeTwoNodes(machine);
+    Gateway before(loop, machine, GangPolicy());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 1; }));
+    co_await before.control->Close(true);
+    EXPECT_EQ(machine.runs.size(), 2u);
+    machine.calls.clear();
+
+    Gateway after(loop, machine, GangPolicy());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.served == 1; }));
+    EXPECT_THAT(machine.calls, IsEmpty()) << "nothing is started or stopped";
+    EXPECT_EQ(std::ranges::count(after.events, "replica.adopt"), 1);
+    EXPECT_EQ(after.replicas()[0].members.size(), 2u);
+    co_await after.control->Close(true);
+
+    // One of them has gone meanwhile.
+    const std::string first = machine.specs[0].id;
+    std::erase_if(machine.runs, [&](const RunStatus& run) { return run.id == first + "-1"; });
+    Gateway last(loop, machine, GangPolicy());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.specs.size() == 4 && last.served == 1; }));
+    EXPECT_EQ(Calls(machine, "stop " + first), 1u);
+    EXPECT_THAT(StopReason(last), HasSubstr("member 1 on "));
+    EXPECT_THAT(StopReason(last), HasSubstr("was not there any more when this gateway started"));
+    co_await last.control->Close(false);
+    EXPECT_THAT(machine.runs, IsEmpty());
+    engine.Stop();
   });
 }
 

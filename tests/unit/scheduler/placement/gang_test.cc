@@ -1,6 +1,7 @@
 #include "scheduler/placement/gang.h"
 #include "scheduler/placement/policies.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -331,6 +332,30 @@ TEST(Gang, SpreadsAwayFromOtherElementsOfItsArray) {
     if (i == 2) EXPECT_EQ(std::set({leaf(nodes.begin()->first), leaf(nodes.rbegin()->first)}).size(), 2u);
   }
   EXPECT_EQ(nodes, (std::map<NodeId, int>{{0, 1}, {1, 1}, {2, 1}, {3, 1}}));
+}
+
+TEST(Gang, ThoseThatSpreadBelowOneLeafTakeLeavesThatTheirArrayDoesNotHave) {
+  World world(EightWay(9, 3));
+  RunningArrays arrays;
+  GangPlacer gangs(world.state, world.shapes, &arrays);
+  std::vector<DomainId> leaves;
+  for (int i = 0; i < 3; ++i) {
+    Job replica = Within("leaf", Gang(Devices(2), 2));
+    replica.work = WorkClass::kInference;
+    replica.array = "chat-large";
+    replica.spread = true;
+    const JobIndex job = world.Add(replica);
+    Trial trial(world.state);
+    const GangResult result = gangs.Place(trial, world.placer, job, world.jobs[job], nullptr, world.rng);
+    trial.Commit();
+    arrays[replica.array].insert(job);
+    EXPECT_EQ(PerNode(result).size(), 2u) << "its members stand on different nodes";
+    const std::map<DomainId, int> leaf = PerLeaf(world, result);
+    ASSERT_EQ(leaf.size(), 1u) << "of one leaf";
+    leaves.push_back(leaf.begin()->first);
+    world.Occupy(8, 1);  // the last leaf has the least room
+  }
+  EXPECT_THAT(leaves, ::testing::UnorderedElementsAre(0, 1, 2));
 }
 
 TEST(Gang, MightFitIsNecessary) {
