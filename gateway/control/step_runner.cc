@@ -207,7 +207,7 @@ net::Task<void> StepRunner::TellToSave(std::string id) {
     if (rank >= workload.members.size() || workload.state != State::kSaving) co_return;
     Member& member = workload.members[rank];
     if (!member.started || member.ended || member.told) continue;
-    member.told = true;
+    member.told = member.signalled = true;
     const std::string run = member.run;
     const absl::Status told = co_await context_.launcher->Signal(run, signal);
     if (told.ok() || absl::IsNotFound(told)) continue;
@@ -222,7 +222,7 @@ net::Task<void> StepRunner::TellToEnd(std::string id) {
     Member& member = workload.members[rank];
     if (!member.asked) member.ended = true;
     if (member.ended || member.told) continue;
-    member.told = true;
+    member.told = member.signalled = true;
     const std::string run = member.run;
     const conf::Duration grace = workloads_.KindOf(workload).StopGrace(workload);
     const absl::Status told = co_await context_.launcher->Stop(run, grace);

@@ -90,7 +90,8 @@ struct Member {
   bool asked = false;    // the launcher was asked to start it
   bool started = false;  // the launcher has taken it
   bool running = false;
-  bool told = false;  // to save, or to end: what the state asks for
+  bool told = false;       // to save, or to end: what the state asks for
+  bool signalled = false;  // it was told either, in whichever state
   bool ended = false;
   conf::TimePoint told_at{};
   std::optional<conf::TimePoint> missing{};  // since when the launcher does not know it

@@ -269,6 +269,10 @@ void Workloads::Apply(const scheduler::Action& action) {
 void Workloads::Look(Workload& workload) {
   const conf::TimePoint now = context_.now();
   WorkloadKind& kind = KindOf(workload);
+  if (WasDoneBefore(workload)) {
+    workload.afterwards = Afterwards::kEnds;
+    workload.why = "its members have done their work";
+  }
   if (workload.state == State::kDraining) {
     for (Member& member : workload.members) {
       if (!IsGivenUp(workload, member)) continue;
@@ -330,6 +334,15 @@ void Workloads::Lose(const plugins::launchers::DeviceFault& fault) {
       break;
     }
   }
+}
+
+// Of one that is to make way and to come back: it has ended well before anybody told it. After a restart it
+// is not known who was told.
+bool Workloads::WasDoneBefore(const Workload& workload) const {
+  return workload.ends() && workload.afterwards < Afterwards::kEnds && !workload.adopted &&
+         KindOf(workload).EndsByItself() &&
+         std::ranges::all_of(
+             workload.members, [](const Member& member) { return member.ended_well() && !member.signalled; });
 }
 
 bool Workloads::IsLate(const Workload& workload, const Member& member) const {

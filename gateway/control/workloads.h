@@ -83,6 +83,7 @@ class Workloads {
 
  private:
   void Resize(Workload& workload, std::vector<scheduler::MemberAt> next, const scheduler::Reason& why);
+  bool WasDoneBefore(const Workload& workload) const;
   bool IsLate(const Workload& workload, const Member& member) const;
   bool IsGivenUp(const Workload& workload, const Member& member) const;
 

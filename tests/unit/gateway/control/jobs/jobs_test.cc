@@ -257,6 +257,23 @@ TEST_F(JobsTest, APreemptedGangSavesMakesRoomAndResumes) {
   EXPECT_NE(launcher.Env(Run(id, 2, 0), "MASTER_PORT"), launcher.Env(Run(id, 1, 0), "MASTER_PORT"));
 }
 
+TEST_F(JobsTest, AJobThatIsDoneBeforeItIsToldToMakeRoomIsNotStartedAgain) {
+  const std::string id = world->Submit("name: gang\ncommand: [work]\ndevices: [{kind: h100, count: 8}]\n");
+  world->Settle();
+  ASSERT_EQ(world->State(id), "running");
+  store.refuses = absl::ResourceExhaustedError("the disk is full");
+  world->SubmitReplica("r-1", 2);
+  world->Settle();
+  ASSERT_EQ(world->State(id), "stopping");
+  EXPECT_THAT(launcher.told, testing::IsEmpty()) << "the store does not have it";
+  launcher.End(Run(id, 1, 0), 0);
+  world->Settle();
+  store.refuses = absl::OkStatus();
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "done");
+  EXPECT_EQ(launcher.starts.size(), 1u);
+}
+
 TEST_F(JobsTest, WhoDoesNotEndAfterTheSignalIsEndedWhenTheGraceIsOver) {
   launcher.saves_and_ends = false;
   const std::string id = world->Submit(std::string(kSaves));
