@@ -1,8 +1,8 @@
-// The Messages API for engines that know only chat completions: requests one way, answers and streams the
-// other.
+// The Messages API for engines that only have chat completions: translates requests, answers and streams.
 //
-// Pure, without I/O; one stream object serves one answer on one thread. What chat cannot say is refused with
-// the path of the field, never dropped in silence; members that neither API defines (an engine's own) pass
+// Pure, without I/O; one stream object serves one answer on one thread. What chat cannot express is refused
+// with the path of the field, never dropped silently; members that neither API defines (an engine's own) pass
+// unchanged.
 // unchanged.
 #pragma once
 
@@ -27,29 +27,29 @@ struct MessagesOptions {
 
 Translated<ChatRequest> ChatFromMessages(std::string_view body, const MessagesOptions& options);
 
-// What the answer carries that the engine does not know.
+// The parts of the answer that the engine does not know.
 struct MessageIdentity {
   std::string id;          // `msg_…`
   std::string model;       // the name that the client asked for
-  std::string request_id;  // told in stream errors
+  std::string request_id;  // for stream errors
   bool show_thinking = false;
-  uint64_t input_tokens_estimate = 0;  // told at a stream's start, where the engine has not counted yet
+  uint64_t input_tokens_estimate = 0;  // for a stream's start, if the engine has not counted yet
 };
 
-// A tool's arguments that are no JSON object (an engine's slip, or an answer cut short) become
-// `{"raw_arguments": "…"}`, so that nothing the model said is lost.
+// A tool's arguments that are not a JSON object (an error of the engine, or an answer cut short) become
+// `{"raw_arguments": "…"}`, so that nothing is lost.
 Translated<std::string> MessageFromChat(std::string_view chat, const MessageIdentity& identity);
 
-// `count_tokens` by way of the engine: the body for its `/tokenize`, the count in its answer, the client's
-// answer.
+// `count_tokens` by the engine's `/tokenize`: the body of that request, the count in its answer, and the
+// answer for the client.
 Translated<ChatRequest> TokenizeFromMessages(std::string_view body, const MessagesOptions& options);
 std::optional<uint64_t> CountFromTokenize(std::string_view answer);
 std::string RenderTokenCount(uint64_t input_tokens);
 // For engines without `/tokenize`. An image counts as a fixed 1,000 tokens.
 uint64_t EstimateTokens(const ChatRequest& request, double bytes_per_token);
 
-// Turns chat chunks into Messages events. Content blocks are strictly one after another, as the SDKs expect:
-// of tool calls that an engine interleaves, one is streamed and the others wait, in at most kMaxHeld bytes.
+// Translates chat chunks to Messages events. Content blocks strictly follow one another, as the SDKs expect:
+// of interleaved tool calls one is streamed and the others wait, in at most kMaxHeld bytes.
 //
 // The upstream's `[DONE]` goes to OnDone; an upstream that ends without it goes to OnError, and OnDone itself
 // fails the stream when no finish reason came before. After kDone or kFailed nothing more is written.
@@ -98,7 +98,7 @@ class MessagesStream {
   size_t blocks_ = 0;        // content blocks begun; the open one is the last
   std::vector<Tool> tools_;  // in the order of appearance
   size_t tool_ = 0;          // the one that is streamed or comes next
-  std::string late_text_;    // came while a tool call was open and unfinished
+  std::string late_text_;    // arrived while a tool call was open
   size_t held_ = 0;
   std::string finish_reason_;
   std::string stop_text_;

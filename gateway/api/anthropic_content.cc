@@ -102,7 +102,8 @@ bool MessagesContent::User(Json content, const Path& path) {
   return true;
 }
 
-// Tool results are written at once, because chat wants them right behind the calls; all else is collected.
+// Tool results are written at once, because chat expects them right after the calls; other parts are
+// collected.
 bool MessagesContent::UserBlocks(JsonArray blocks, const Path& path) {
   size_t i = 0;
   for (const Json element : blocks) {

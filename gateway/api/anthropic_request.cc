@@ -11,14 +11,14 @@
 namespace gateway::api {
 namespace {
 
-// What the Messages API offers and chat has no word for. Refused unless null.
+// Parameters of the Messages API that chat does not have. Refused unless null.
 constexpr auto kRefused = std::to_array<std::string_view>(
     {"container", "context_management", "mcp_servers", "inference_geo", "fallbacks"});
-// Chat's own members, which would change the shape of the answer under the translation.
+// Chat's own parameters that would change the form of the answer during the translation.
 constexpr auto kChatOnly = std::to_array<std::string_view>(
     {"n", "stream_options", "logprobs", "top_logprobs", "functions", "function_call", "response_format",
      "stop", "max_completion_tokens", "modalities", "audio", "echo", "best_of", "parallel_tool_calls"});
-// Without meaning for an engine, and without loss when they are left out.
+// Parameters without meaning for an engine; leaving them out loses nothing.
 constexpr auto kDropped = std::to_array<std::string_view>(
     {"cache_control", "service_tier", "thinking", "output_config", "output_format", "stream", "model",
      "system", "messages", "tools", "tool_choice", "metadata"});

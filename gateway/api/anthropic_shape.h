@@ -1,4 +1,4 @@
-// The parts of a Message that its whole form and its stream have in common. For this folder alone.
+// The parts that a Message has as a whole and as a stream. Only for this folder.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ void WriteMessagesUsage(JsonWriter& json, const Usage& usage);
 // The members `stop_reason` and `stop_sequence`.
 void WriteStop(JsonWriter& json, std::string_view reason, std::string_view stop_text);
 
-// The engine's id of a tool call, or one made from the message's where it gave none.
+// The engine's id of a tool call, or, without one, an id made from the message's.
 std::string ToolUseId(std::string_view given, std::string_view message_id, size_t number);
 
 }  // namespace gateway::api

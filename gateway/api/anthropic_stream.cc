@@ -119,7 +119,7 @@ void MessagesStream::FlushLateText(std::string& out) {
   late_text_.clear();
 }
 
-// Files a piece under its call. False for a piece of a call that has closed, or of too many calls.
+// Adds a piece to its call. False for a piece of a closed call, and for too many calls.
 bool MessagesStream::TakeToolCall(const ChatToolCall& call) {
   auto tool =
       std::find_if(tools_.begin(), tools_.end(), [&](const Tool& t) { return t.index == call.index; });
@@ -137,7 +137,7 @@ bool MessagesStream::TakeToolCall(const ChatToolCall& call) {
   return true;
 }
 
-// Writes what the current call holds, and moves on when it is whole and another waits (or all is ending).
+// Writes what the current call holds; moves on when it is complete and another waits (or the stream ends).
 void MessagesStream::PumpTools(bool ending, std::string& out) {
   while (ToolPending()) {
     Tool& tool = tools_[tool_];

@@ -1,5 +1,5 @@
-// What an engine that knows only chat completions is asked, and what it answers: the ground that the
-// translations of the Messages and Responses APIs stand on.
+// Chat completions as the base of the translations: the request to an engine that has no other API, and its
+// answer.
 //
 // Views point into the reader's parser or the text that was read, and hold until the next Read. One reader
 // serves one answer or stream at a time, on one thread.
@@ -33,7 +33,7 @@ struct ChatRequest {
   bool stream = false;
   bool show_thinking = false;  // the client asked to see what the model thinks (Messages only)
   std::string echo;            // Responses only: members that its answer repeats, as JSON without braces
-  size_t text_bytes = 0;       // of prompt, tools included: what an estimate of tokens goes by
+  size_t text_bytes = 0;       // of the prompt and the tools; for the estimate of tokens
   size_t images = 0;
 };
 
@@ -51,14 +51,14 @@ struct ChatPiece {
   std::string_view refusal;
   std::vector<ChatToolCall> tool_calls;
   std::string_view finish_reason;  // empty: not ended
-  std::string_view stop_text;      // the stop sequence that ended it, where the engine tells
+  std::string_view stop_text;      // the stop sequence that ended it, if the engine reports it
   std::optional<Usage> usage;
   bool has_choice = false;
 };
 
 class ChatReader {
  public:
-  // An error is the upstream's own (`{"error":…}`), or kUpstreamError for text that is no chat answer.
+  // kUpstreamError: the upstream's own error (`{"error":…}`), or text that is not a chat answer.
   std::optional<ApiError> Read(std::string_view json, ChatPiece& piece);
 
  private:
@@ -67,14 +67,14 @@ class ChatReader {
   simdjson::dom::parser parser_;
 };
 
-// Whether generation ended because the engine failed rather than because the answer is whole.
+// Whether generation ended because the engine failed, not because the answer is complete.
 bool IsFailedFinish(std::string_view finish_reason);
 
-// An upstream's error answer, to be told in another protocol: its status, and its message, type and code
-// where the body has them in one of the usual forms.
+// An upstream's error answer, for another protocol: its status, and its message, type and code if the body
+// has them in one of the usual forms.
 ApiError FromUpstream(int status, std::string_view body);
 
-// Follows the pieces of a JSON text and knows when the outermost object or array has closed.
+// Reads a JSON text piece by piece; knows when the outermost object or array has closed.
 class CompletionScan {
  public:
   void Feed(std::string_view piece);

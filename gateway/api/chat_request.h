@@ -1,4 +1,4 @@
-// What a chat request is written from in both other APIs alike. For this folder alone.
+// The parts of a chat request that the translations of both other APIs share. Only for this folder.
 //
 // Functions append to `request.body`; those that return false have recorded a fault.
 #pragma once

@@ -1,10 +1,9 @@
-// Every way in which a call can be refused or fail, told in the form of the protocol that the client speaks.
+// Every refusal and failure of a call, in the form of the client's protocol.
 //
 // One table (error.cc) gives each stable code its HTTP status, its type in both protocols, and whether the
-// same request may succeed when it is sent again. The SDKs choose their exception class by status and retry
-// 408, 409, 429 and 5xx unless `x-should-retry` says otherwise, so the table says it. Pure values, callable
-// from every thread. Messages are shown to the caller: they name what was wrong and what would be right,
-// never a secret.
+// same request may succeed later. The SDKs choose their exception class by status and retry 408, 409, 429 and
+// 5xx unless `x-should-retry` says otherwise, so the table decides it. Pure values, callable from every
+// thread. Messages are for the caller: they name the problem and the correct form, never a secret.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ namespace gateway::api {
 enum class Protocol : uint8_t { kOpenAi, kAnthropic };
 
 enum class Code : uint8_t {
-  kBadRequest,  // not HTTP as we accept it
+  kBadRequest,  // not valid HTTP
   kInvalidJson,
   kNestingTooDeep,
   kInvalidMultipart,
@@ -59,7 +58,7 @@ enum class Code : uint8_t {
   kConnectionLimit,
   kQueueFull,
   kQueueShareExceeded,
-  kClientClosed,  // in the ledger only: nobody is left to read it
+  kClientClosed,  // only in the ledger: the client has left
   kInternalError,
   kUnsupportedCoding,
   kUpstreamError,
@@ -95,8 +94,7 @@ const CodeInfo& Info(Code code);
 
 struct ApiError {
   int status = 500;
-  std::string
-      type;  // OpenAI's; Anthropic's follows from `code`, or from `status` for a code that is not ours
+  std::string type;  // OpenAI's; Anthropic's follows from `code`, or from `status` for a foreign code
   std::string code;
   std::string message;
   std::string param;  // JSON path of the offending field, e.g. `messages[2].content[0].type`

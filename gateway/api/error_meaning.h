@@ -1,4 +1,4 @@
-// What each error code means, in a sentence for people: the reference page of error codes shows it.
+// The meaning of each error code, in one sentence: for the reference page of error codes.
 #pragma once
 
 #include <string_view>

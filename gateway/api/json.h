@@ -1,9 +1,9 @@
-// Reading and writing JSON for the translations between protocols.
+// Reads and writes JSON for the translations between protocols.
 //
-// Reading is simdjson's DOM: no recursion, bounded depth, UTF-8 checked, members in their order, subtrees
-// that pass unchanged written back as they were. `Faults` holds the first thing found wrong, with its path,
-// so that a translation is a chain of calls that each return false after a fault. Writing appends to a string
-// and needs no tree. Nothing here throws or outlives the parser that it came from.
+// Reading is simdjson's DOM: no recursion, bounded depth, UTF-8 checked, members in order, and unchanged
+// subtrees are written back as they were. `Faults` holds the first fault with its path, so that a translation
+// is a chain of calls that each return false after a fault. Writing appends to a string and needs no tree.
+// Nothing here throws, or outlives its parser.
 #pragma once
 
 #include <simdjson.h>
@@ -25,8 +25,7 @@ using JsonObject = simdjson::dom::object;
 // No document that Tidegate itself parses may nest deeper.
 inline constexpr size_t kMaxNesting = 128;
 
-// Where a value stands: a chain through the callers' frames, put into words only when something is wrong
-// there.
+// The place of a value: a chain through the callers' frames, converted to text only for a fault.
 struct Path {
   const Path* parent = nullptr;
   std::string_view key;  // empty: an array's element

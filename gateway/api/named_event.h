@@ -1,5 +1,4 @@
-// One server-sent event with a name: opened with its type, closed when it goes out of scope. For this folder
-// alone.
+// One server-sent event with a name: begins with its type, and ends with its scope. Only for this folder.
 #pragma once
 
 #include <fmt/format.h>

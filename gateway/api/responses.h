@@ -1,9 +1,8 @@
-// The Responses API for engines that know only chat completions: requests one way, answers and streams the
-// other.
+// The Responses API for engines that only have chat completions: translates requests, answers and streams.
 //
 // Pure, without I/O; one stream object serves one answer on one thread. Tidegate keeps no conversation, so
-// what needs one (`store`, `previous_response_id`, `conversation`, item references) is refused, like the
-// tools that OpenAI runs itself; members that neither API defines (an engine's own) pass unchanged.
+// fields that need one (`store`, `previous_response_id`, `conversation`, item references) are refused, like
+// the tools that OpenAI runs itself; members that neither API defines (an engine's own) pass unchanged.
 #pragma once
 
 #include <cstddef>
@@ -22,23 +21,23 @@ namespace gateway::api {
 // `model` is the name by which the engine knows the model.
 Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_view model);
 
-// What the answer carries that the engine does not know.
+// The parts of the answer that the engine does not know.
 struct ResponseIdentity {
   std::string id;          // `resp_…`
   std::string model;       // the name that the client asked for
-  std::string request_id;  // told in stream errors
+  std::string request_id;  // for stream errors
   std::string echo;        // ChatRequest::echo
   int64_t created_at = 0;  // seconds since the Unix epoch
 };
 
 Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseIdentity& identity);
 
-// Turns chat chunks into Responses events, numbered from 0. The closing events repeat the whole answer, so it
-// is kept, in at most kMaxHeld bytes; what exceeds that fails the stream.
+// Translates chat chunks to Responses events, numbered from 0. The last events repeat the whole answer, so it
+// is kept, in at most kMaxHeld bytes; a longer answer fails the stream.
 //
 // The upstream's `[DONE]` goes to OnDone; an upstream that ends without it goes to OnError, and OnDone itself
-// fails the stream when no finish reason came before. A failure is told twice, as `response.failed` for those
-// who read events and as `error` for the SDK, which throws. After either nothing more is written.
+// fails the stream when no finish reason came before. A failure is reported twice: as `response.failed` for
+// clients that read events, and as `error` for the SDK, which throws. After either nothing more is written.
 class ResponsesStream {
  public:
   static constexpr size_t kMaxHeld = 16 << 20;

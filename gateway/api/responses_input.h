@@ -1,4 +1,4 @@
-// The conversation of a Responses request, in chat form. For this folder alone.
+// The conversation of a Responses request in chat form. Only for this folder.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@
 namespace gateway::api {
 namespace {
 
-// What needs a conversation or a service that Tidegate does not keep. Refused unless null, false or empty.
+// Parameters that need a stored conversation or a service of OpenAI. Refused unless null, false or empty.
 struct Refusal {
   std::string_view key;
   std::string_view why;
@@ -27,15 +27,15 @@ constexpr auto kStateless = std::to_array<Refusal>({
     {"top_logprobs", "is not supported for this model"},
     {"context_management", "is not supported for this model"},
 });
-// Chat's own members, which would change the shape of the answer under the translation.
+// Chat's own parameters that would change the form of the answer during the translation.
 constexpr auto kChatOnly = std::to_array<std::string_view>(
     {"n", "messages", "logprobs", "functions", "function_call", "response_format", "stop", "max_tokens",
      "max_completion_tokens", "modalities", "audio", "echo", "best_of", "reasoning_effort"});
-// Read elsewhere, or without meaning for an engine and without loss when left out.
+// Parameters that are read elsewhere, or that lose nothing when they are left out.
 constexpr auto kDropped = std::to_array<std::string_view>(
     {"model", "input", "instructions", "metadata", "stream_options", "service_tier", "prompt_cache_key",
      "prompt_cache_retention", "prompt_cache_options", "safety_identifier"});
-// Repeated in the answer, with what stands there when the request says nothing.
+// Repeated in the answer; the values are the defaults.
 struct Echo {
   std::string_view key;
   std::string_view otherwise;

@@ -1,4 +1,4 @@
-// The parts of a Response that its whole form and its stream have in common. For this folder alone.
+// The parts that a Response has as a whole and as a stream. Only for this folder.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace gateway::api {
 
-// How a Response stands: its status, and what the status calls for.
+// The state of a Response: its status, and the members that depend on it.
 struct ResponseState {
   std::string_view status;             // in_progress, completed, incomplete, failed
   std::string_view incomplete_reason;  // max_output_tokens, content_filter

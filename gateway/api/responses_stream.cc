@@ -10,7 +10,7 @@
 namespace gateway::api {
 namespace {
 
-// How each kind of spoken part is named in items and events, in the order of ResponsesStream::Kind.
+// The names of each kind of part in items and events, in the order of ResponsesStream::Kind.
 struct PartNames {
   std::string_view id_prefix;
   std::string_view type;
@@ -141,7 +141,7 @@ void ResponsesStream::Text(Kind kind, std::string_view text, std::string& out) {
 }
 
 // Calls stay open until the end, because an engine may interleave them. False for a call that does not begin
-// with its name, or is one too many.
+// with its name, and for too many calls.
 bool ResponsesStream::TakeToolCall(const ChatToolCall& call, std::string& out) {
   auto found = std::find_if(items_.begin(), items_.end(), [&](const Item& item) {
     return item.kind == Kind::kCall && item.call_index == call.index;
@@ -227,7 +227,7 @@ void ResponsesStream::CloseItem(size_t index, std::string_view status, std::stri
   item.closed = true;
 }
 
-// Items that are whole, for the object that ends the stream.
+// The complete items, for the object that ends the stream.
 std::string ResponsesStream::Output() const {
   std::string output;
   JsonWriter json(output);

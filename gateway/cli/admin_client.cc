@@ -37,7 +37,7 @@ absl::StatusOr<net::Url> AddressOf(const AdminOptions& options) {
   net::Url url;
   url.tls = config->server.admin_tls.has_value();
   url.host = config->server.admin.host;
-  // Where it listens on all addresses it listens on this one.
+  // A gateway that listens on all addresses listens on the loopback address, too.
   if (url.host == "0.0.0.0") url.host = "127.0.0.1";
   if (url.host == "::") url.host = "::1";
   url.port = std::to_string(config->server.admin.port);

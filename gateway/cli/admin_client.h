@@ -1,5 +1,5 @@
-// A running gateway, as commands ask it: through its admin listener, found by the configuration file or by
-// its address, with an admin key that comes from the environment or a file and is never printed.
+// The connection of a command to a running gateway: through its admin listener, found by the configuration
+// file or by its address, with an admin key from the environment or a file that is never printed.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -24,7 +24,7 @@ struct AdminOptions {
   std::string ca;           // of https
   std::string server_name;  // likewise
   bool json = false;
-  conf::Duration patience = std::chrono::seconds(30);  // with one call
+  conf::Duration patience = std::chrono::seconds(30);  // for one call
 };
 
 // -c, --admin, --key-file, --ca, --server-name, --json.
@@ -34,7 +34,7 @@ void AddAdminOptions(CLI::App& command, AdminOptions& options);
 absl::Status Resolve(AdminOptions& options);
 
 // Returns the body of the answer. Errors carry the gateway's message: InvalidArgument for mistakes of the
-// caller, FailedPrecondition for what cannot be done now, Unavailable when it was not reached.
+// caller, FailedPrecondition for what cannot be done now, Unavailable if the gateway was not reached.
 absl::StatusOr<nlohmann::ordered_json> AskAdmin(const AdminOptions& options, std::string_view method,
                                                 const std::string& target,
                                                 const nlohmann::json& body = nullptr);

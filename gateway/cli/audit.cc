@@ -29,7 +29,7 @@ constexpr size_t kTailBytes = 1 << 20;
 
 struct AuditOptions {
   std::shared_ptr<std::string> config;
-  std::string ledger;  // the folder itself, without a configuration
+  std::string ledger;  // the folder, if no configuration is used
   AuditRequest request;
   std::string format = "jsonl";
   std::string out;
@@ -41,7 +41,7 @@ struct AuditOptions {
   bool json = false;
 };
 
-// One line on a terminal that is written over again and again; nothing elsewhere.
+// One line on a terminal that is overwritten again and again; nothing elsewhere.
 class Progress {
  public:
   explicit Progress(bool shown) : shown_(shown && isatty(STDERR_FILENO) == 1) {}
@@ -64,7 +64,7 @@ class Progress {
   std::chrono::steady_clock::time_point drawn_at_;
 };
 
-// Where the ledger is; an exit code when there is none.
+// Finds the ledger; an exit code if there is none.
 int FindLedger(const AuditOptions& options, std::optional<Config>& config, std::string& dir) {
   dir = options.ledger;
   if (dir.empty()) {
@@ -220,7 +220,7 @@ int Tail(const AuditOptions& options) {
   if (const int code = FindLedger(options, config, dir); code != kOk) return code;
   uint64_t after = options.from_seq > 0 ? options.from_seq - 1 : 0;
   if (options.from_seq == 0) {
-    // Where the end is, only the last segment need be read for.
+    // Reads only the last segment, to find the end.
     const auto segments = ledger::ListSegments(dir);
     if (!segments.ok()) return Fail(segments.status());
     if (!segments->empty()) {

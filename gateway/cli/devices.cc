@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 using plugins::devices::Device;
 using plugins::devices::Found;
 
-// As `scaling.cluster` takes it.
+// In the form of `scaling.cluster`.
 std::string ClusterOf(const scheduler::Cluster& cluster) {
   std::string out;
   for (const scheduler::Node& node : cluster.nodes) {

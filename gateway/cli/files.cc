@@ -19,7 +19,7 @@ std::string Why(int error) {
   return std::generic_category().message(error);
 }
 
-// The file that a link leads to; a path that does not exist stands for itself.
+// The target of a link; a path that does not exist stands for itself.
 std::string Target(const std::string& path) {
   std::error_code error;
   const std::filesystem::path target = std::filesystem::canonical(path, error);

@@ -14,7 +14,7 @@ namespace gateway::cli {
 // Also from a pipe or a device. A folder, or more than `most` bytes, is an error; errors name the file.
 absl::StatusOr<std::string> ReadWhole(const std::string& path, size_t most);
 
-// The reason why nothing can be written there, found by trying; empty where it can. Leaves nothing behind.
+// The reason why the file cannot be written, found by trying; empty if it can. Leaves nothing behind.
 std::string WhyNotWritable(const std::string& path);
 
 // Replaces the file as a whole and keeps its mode; writes directly into a pipe or a device. After an error, a

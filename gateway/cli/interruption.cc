@@ -43,7 +43,7 @@ void Interruption::Obey() const {
   const int signal = signal_seen.load();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
-  std::_Exit(128 + signal);  // where whoever started us blocks it
+  std::_Exit(128 + signal);  // if the signal is blocked
 }
 
 }  // namespace gateway::cli

@@ -1,12 +1,12 @@
-// Ctrl-C while a command works: noted, so that it can stop between two steps and leave nothing half done. A
-// second one ends the process at once.
+// Ctrl-C while a command works: noted, so that the command can stop between two steps and leave nothing half
+// done. A second one ends the process at once.
 #pragma once
 
 #include <csignal>
 
 namespace gateway::cli {
 
-// While it lives SIGINT and SIGTERM are noted, where they are not ignored. One at a time; main thread.
+// During its lifetime, SIGINT and SIGTERM are noted unless they are ignored. One at a time; main thread.
 class Interruption {
  public:
   Interruption();
@@ -15,7 +15,7 @@ class Interruption {
   Interruption& operator=(const Interruption&) = delete;
 
   bool seen() const;
-  // Ends the process by the signal that was seen, so that a shell's loop over it stops, too.
+  // Ends the process by the signal that was seen, so that a shell's loop around it stops, too.
   [[noreturn]] void Obey() const;
 
  private:

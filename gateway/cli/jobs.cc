@@ -70,7 +70,7 @@ int Submit(const JobsOptions& options) {
   return kOk;
 }
 
-// A list as JSON or as a table of these members.
+// A list as JSON, or as a table of these members.
 int PrintList(const JobsOptions& options, const std::string& target, std::vector<Table::Column> columns,
               std::vector<std::string> (*row)(const ordered_json&)) {
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, target);
@@ -206,9 +206,9 @@ bool IsOver(const JobsOptions& options) {
   return job.ok() && control::IsOver(TextOf((*job)["state"]));
 }
 
-// Prints new output through all attempts, until the job has ended.
+// Prints new output of all attempts, until the job has ended.
 int Follow(const JobsOptions& options) {
-  uint64_t attempt = 0;  // that is printed; 0: none has begun
+  uint64_t attempt = 0;  // the attempt whose output is printed; 0: none has begun
   uint64_t next = 0;
   while (true) {
     const auto from = [&] { return fmt::format("&from={}", next); };

@@ -1,5 +1,5 @@
-// tidegate keys: make, list, rotate and revoke API keys in the store of a state folder. A gateway need not
-// run; one that does follows the change, and the command waits until it has.
+// tidegate keys: make, list, rotate and revoke API keys in the store of a state folder. No gateway needs to
+// run; a running one follows the change, and the command waits until it has.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -64,7 +64,7 @@ class OpenKeys {
     return net::Await(loop_, std::move(task));
   }
 
-  // Back when a gateway that runs on this folder works by the change.
+  // Returns when the gateway that runs on this folder has applied the change.
   void AwaitGateway(uint64_t number) {
     const store::FollowedBy by = Await(store::AwaitFollowed(loop_, followed_path_, number, kFollowPatience));
     if (by.answer != store::FollowedBy::Answer::kTimedOut) return;
@@ -84,7 +84,7 @@ class OpenKeys {
   std::unique_ptr<Keys> keys_;
 };
 
-// The secret goes to standard output by itself, so that a script can take it; what to know about it does not.
+// The secret goes to standard output alone, so that a script can take it; remarks go to standard error.
 void PrintNewKey(const Keys::Made& made, bool json, std::string_view note) {
   const auth::KeyRecord& record = *made.record;
   if (json) {

@@ -1,5 +1,5 @@
-// How commands print: tables for people, counts with their noun, errors; and the name of the user who runs
-// them.
+// How commands print: tables for people, counts with their noun, errors; and the name of the user that runs
+// the command.
 #pragma once
 
 #include <absl/status/status.h>
@@ -36,7 +36,7 @@ std::string Counted(uint64_t count, std::string_view noun);
 // Indented; bytes that are no UTF-8, as names of files and queues may have, are replaced.
 std::string AsText(const nlohmann::ordered_json& json);
 
-// "cli:" and the name of the user who runs the command: the actor in the ledger.
+// "cli:" and the name of the user that runs the command: the actor in the ledger.
 std::string Actor();
 
 // Prints "tidegate: WHY" to standard error. Returns kUsage for mistakes of the caller, else kFailed.

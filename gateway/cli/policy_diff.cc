@@ -28,7 +28,7 @@ using scheduler::autoscale::Replayed;
 using scheduler::autoscale::ScalingPolicy;
 
 constexpr size_t kRows = 30;                                            // of the table over time
-constexpr conf::Duration kUnknownColdStart = std::chrono::seconds(90);  // as the law has it
+constexpr conf::Duration kUnknownColdStart = std::chrono::seconds(90);  // the law's default
 
 struct Recorded {
   std::string file;
@@ -64,7 +64,7 @@ absl::StatusOr<Recorded> ReadHistory(const ordered_json& answer) {
   return out;
 }
 
-// The recorded hour itself, as far as its steps show it.
+// The recorded hour, as far as its steps show it.
 Replayed AsItWas(std::span<const Observed> steps) {
   Replayed out;
   int64_t before = steps.empty() ? 0 : std::llround(steps.front().there);
@@ -80,7 +80,7 @@ Replayed AsItWas(std::span<const Observed> steps) {
   return out;
 }
 
-// "scaling.window: 60s -> 5s", for each that differs.
+// "scaling.window: 60s -> 5s", for each difference.
 std::vector<std::string> Changes(const nlohmann::json& running, const nlohmann::json& changed) {
   const nlohmann::json before = running.flatten();
   const nlohmann::json after = changed.flatten();
@@ -211,7 +211,7 @@ std::string Summary(const Comparison& diff) {
   return table.Render();
 }
 
-// Means of as many steps as make one row.
+// The means of the steps of one row.
 std::string OverTime(const Comparison& diff) {
   const std::vector<Observed>& steps = diff.recorded->steps;
   const size_t each = (steps.size() + kRows - 1) / kRows;

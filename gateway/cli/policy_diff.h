@@ -1,5 +1,5 @@
-// tidegate policy diff: what a change of a model's policy would have done over the last hour, beside the
-// policy that runs.
+// tidegate policy diff: the effect of a changed policy on a model's last hour, compared with the policy that
+// runs.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace gateway::cli {
 struct PolicyDiffOptions {
   AdminOptions admin;
   std::string file;
-  std::string cold_start;  // a duration; empty: as it was measured
+  std::string cold_start;  // a duration; empty: the measured one
 };
 
 // The exit code.

@@ -1,5 +1,5 @@
-// Recorded inference traffic as `tidegate simulate --requests` and `--traffic` are given it: a file of calls,
-// or a folder of ServeGen's clients of which a mix is made. Reads files and prints what is wrong with them.
+// Recorded inference traffic for `tidegate simulate --requests` and `--traffic`: a file of calls, or a folder
+// of ServeGen's clients, which are mixed. Reads files and prints their problems.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -38,8 +38,8 @@ struct RecordedTraffic {
 // The formats, as CLI11 checks them.
 CLI::Validator TrafficFormats();
 
-// Either the traffic, or the exit code of the command, which has been told why by then: `problems` are those
-// of its other options.
+// The traffic, or the exit code of the command after its error message; `problems` are those of its other
+// options.
 struct LoadedTraffic {
   std::optional<RecordedTraffic> traffic{};
   int code = 0;

@@ -1,4 +1,4 @@
-// tidegate reference: what the binary knows of itself, as JSON, for the reference pages of docs/.
+// tidegate reference: the facts of the binary as JSON, for the reference pages of docs/.
 #include <fmt/format.h>
 
 #include <memory>

@@ -45,7 +45,7 @@ std::optional<std::vector<std::string>> FindLogs(const RouteOptions& options) {
   return paths;
 }
 
-// The last line of the wanted request, or of any request. Lines that a crash has cut short are skipped.
+// The last line of the wanted request, or of any request. Skips lines that a crash has cut short.
 std::optional<LoggedRequest> FindIn(std::string_view text, const RouteOptions& options) {
   while (!text.empty()) {
     if (text.ends_with('\n')) text.remove_suffix(1);

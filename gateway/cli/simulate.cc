@@ -55,7 +55,7 @@ struct Dump {
   std::optional<std::string> text{};
 };
 
-// The options that Load() does not see: files that could not be written in the end, words, times.
+// Problems that Load() does not find: files that cannot be written, names, times.
 std::vector<conf::Problem> CheckOptions(const SimulateOptions& options, Dump& dump,
                                         std::optional<sim::Estimates>& estimates) {
   std::vector<conf::Problem> problems;
@@ -209,7 +209,7 @@ int Simulate(const SimulateOptions& options) {
   return FillUntilAllocated(system, request);
 }
 
-// Refuses an option that the mode would read and ignore.
+// Refuses an option that the mode would ignore.
 void ExcludeAllBut(CLI::App& command, CLI::Option* mode, const std::set<std::string>& heeded) {
   for (CLI::Option* option : command.get_options()) {
     if (option != mode && !heeded.contains(option->get_name())) mode->excludes(option);

@@ -35,7 +35,7 @@ std::vector<scheduler::Ask> AsksOf(const SimulatedSystem& system) {
   return asks;
 }
 
-// Nothing more is added up once it was interrupted.
+// After an interruption no more is added up.
 Filled Fill(const std::vector<scheduler::Ask>& asks, const Scenario& scenario, const FillRequest& request,
             const Interruption& interruption) {
   Filled filled{.name = scenario.policy.placement, .allocated = {}};
@@ -58,7 +58,7 @@ int Done(const absl::Status& status) {
   return status.ok() ? kOk : Fail(status);
 }
 
-// What keeps the trace from being offered member by member; empty: nothing.
+// The reason why the trace cannot be offered member by member; empty: it can.
 std::string WhyNotOffered(const SimulatedSystem& system) {
   uint64_t members = 0;
   int64_t milli = 0;

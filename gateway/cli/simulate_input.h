@@ -15,7 +15,7 @@ struct SimulateInput {
   double scale = 1;
   uint32_t repeat = 1;
 
-  std::string cluster;  // files; without either, `nodes` nodes of this form:
+  std::string cluster;  // files; without them, `nodes` nodes of this form:
   std::string node_list;
   uint32_t nodes = 56;
   uint32_t devices = 8;

@@ -1,5 +1,5 @@
-// How `tidegate simulate` shows what it found: tables for people, JSON with stable keys, a CSV of the time
-// series, a page with plots.
+// The output of `tidegate simulate`: tables for people, JSON with stable keys, a CSV of the time series, a
+// page with plots.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ std::string AsJson(const RunFacts& facts, const std::vector<PolicyRuns>& runs);
 // The time series: a row for each policy, seed and sample.
 std::string AsCsv(const std::vector<PolicyRuns>& runs);
 
-// Prints the rows that were left out to standard error, the first ones each with its problem.
+// Prints the skipped rows to standard error, the first ones each with its problem.
 void PrintLeftOut(const scheduler::io::LineReport& report);
 
 }  // namespace gateway::cli

@@ -1,5 +1,4 @@
-// What is wrong with the options and the files of `tidegate simulate`: every reader adds its problems to one
-// list.
+// The problems of the options and files of `tidegate simulate`: every reader adds its problems to one list.
 #pragma once
 
 #include <optional>
@@ -15,10 +14,10 @@ namespace gateway::cli {
 // The whole file, of at most 1 GiB, or a problem.
 std::optional<std::string> ReadFile(const std::string& path, std::vector<conf::Problem>& problems);
 
-// A problem of an option: the option stands where the name of a file would.
+// A problem of an option; the option takes the place of a file name.
 void Refuse(std::vector<conf::Problem>& problems, std::string_view option, std::string_view value,
             std::string message);
-// Moves the problems of a reader to the others; true when there were none.
+// Adds the problems of a reader; true if there were none.
 bool TakeProblems(std::vector<conf::Problem>& of, std::vector<conf::Problem>& problems);
 // Reads the duration of an option; an empty text leaves `out` as it is.
 void ReadTime(std::string_view option, const std::string& text, conf::Duration& out,

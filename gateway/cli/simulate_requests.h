@@ -33,7 +33,7 @@ struct RequestsOptions {
   std::string slo = "2s";
 };
 
-// Adds what only --requests needs; gives back --requests itself, and to `own` the names of all of them.
+// Adds the options of --requests; returns --requests itself, and in `own` the names of all of them.
 CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std::vector<std::string>& own);
 
 // The exit code.

@@ -268,7 +268,7 @@ void LoadScenarios(const SimulateInput& input, const scheduler::Cluster& cluster
     if (scenario.queues.empty()) scenario.queues = sim::QueuesOf(jobs);
   }
   if (WhatIf(input).empty()) return;
-  // Two policies are compared with it; one is run beside itself without it.
+  // Two policies are compared with it; one is run with it and without it.
   if (out.size() == 1 && !input.without_base) {
     Scenario changed = out.front();
     changed.name = "what if";

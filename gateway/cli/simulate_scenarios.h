@@ -1,4 +1,4 @@
-// The scenarios of `tidegate simulate`: each policy, or a what-if beside the system as it is.
+// The scenarios of `tidegate simulate`: each policy, or a what-if beside the present system.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ void LoadScenarios(const SimulateInput& input, const scheduler::Cluster& cluster
                    const std::vector<sim::TraceJob>& jobs, std::vector<Scenario>& out,
                    std::vector<conf::Problem>& problems);
 
-// What the options change of the system, in words; empty: nothing.
+// The changes that the options make to the system, in words; empty: none.
 std::string WhatIf(const SimulateInput& input);
 
 // The policy of this file (empty: the defaults) as --placement, --backfill and --defragment change it.

@@ -1,4 +1,4 @@
-// `tidegate simulate --snapshot`: a planning decision made again, from the state that it was made from.
+// `tidegate simulate --snapshot`: repeats a planning decision from the state that it was based on.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,7 @@ enum class Way : uint8_t { kPolicy, kKpa, kHpa, kFixed, kOracle };
 constexpr std::pair<std::string_view, Way> kWays[] = {
     {"kpa", Way::kKpa}, {"hpa", Way::kHpa}, {"fixed", Way::kFixed}, {"oracle", Way::kOracle}};
 
-// "hpa:24": a way, and its number where it is given.
+// "hpa:24": a law, and its number if there is one.
 struct Beside {
   Way way = Way::kPolicy;
   std::optional<double> number;
@@ -304,7 +304,7 @@ std::string AsJson(const TrafficOptions& options, const Study& study,
   return AsText(json) + '\n';
 }
 
-// The requests that are simulated, or nothing and what to say of it.
+// The requests to simulate, or nothing after an error message.
 std::optional<std::vector<serving::Request>> Prepare(const TrafficOptions& options,
                                                      std::vector<serving::Request> requests,
                                                      std::optional<conf::Duration> loop) {

@@ -27,8 +27,8 @@ struct TrafficOptions {
   std::string html;
 };
 
-// Adds what only --traffic needs, after AddRequestsOptions, some of whose options it has too; gives back
-// --traffic itself, and to `own` the names of all that it heeds.
+// Adds the options of --traffic, after AddRequestsOptions, with which it shares some; returns --traffic
+// itself, and in `own` the names of all options that it uses.
 CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::vector<std::string>& own);
 
 // The exit code.

@@ -1,5 +1,5 @@
-// What a command that works on a gateway's state folder opens first: the configuration, for where the folder
-// is and which names there are.
+// The first step of a command on a gateway's state folder: reads the configuration, for the folder and the
+// known names.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,7 @@
 namespace gateway::cli {
 
 // The configuration, without the secrets that only a serving gateway needs: an environment variable that is
-// not set here stands for itself. Nothing, and every problem printed, when it is not valid.
+// not set stands for itself. Nothing, after printing every problem, if it is not valid.
 std::optional<Config> LoadForState(const std::string& path, bool json);
 
 // Declares -c, --config.

@@ -25,7 +25,7 @@ constexpr std::array<std::pair<std::string_view, Key>, 24> kKeys = {
      {"\033[6~", Key::kPageDown}, {"\033[H", Key::kHome}, {"\033[F", Key::kEnd},
      {"\033[1~", Key::kHome},     {"\033[4~", Key::kEnd}, {"\033OF", Key::kEnd}}};
 
-void OnResize(int) {}  // only breaks off a wait
+void OnResize(int) {}  // only interrupts a wait
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Terminal: turns standard input and output into a full screen whose keys arrive at once, for as long as it
-// lives. Its end restores both, however the process leaves.
+// Terminal: turns standard input and output into a full screen with single keys, during its lifetime. Its end
+// restores both, however the process ends.
 //
 // One at a time; main thread. Interrupts still arrive as signals (interruption.h), and a wait here returns on
 // them.
@@ -18,7 +18,7 @@ namespace gateway::cli {
 
 enum class Key : uint8_t { kNone, kQuit, kUp, kDown, kLeft, kRight, kPageUp, kPageDown, kHome, kEnd, kGone };
 
-// The first key in the bytes of a terminal, and how many bytes it took; kNone for keys without a meaning
+// The first key in the bytes of a terminal, and the number of its bytes; kNone for keys without a meaning
 // here.
 struct KeyRead {
   Key key = Key::kNone;
@@ -42,7 +42,7 @@ class Terminal {
   };
   Size size() const;
 
-  // Up to `patience`, or until a key or a signal comes. kGone: the terminal is closed.
+  // Waits up to `patience` for a key or a signal. kGone: the terminal is closed.
   Key Wait(conf::Duration patience);
   void Write(std::string_view text);
 

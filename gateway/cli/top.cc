@@ -30,7 +30,7 @@ struct TopOptions {
   bool once = false;
 };
 
-// Asks a gateway for all that is shown, and remembers what of its ledger it has seen.
+// Reads all rows that are shown, and remembers which records of the ledger it has seen.
 class Watch {
  public:
   explicit Watch(const AdminOptions& admin) : admin_(admin) {}
@@ -49,7 +49,7 @@ class Watch {
     }
     for (const auto& [target, rows] :
          {std::pair("/admin/v1/nodes", &now.nodes), std::pair("/admin/v1/jobs?state=open", &now.jobs)}) {
-      // A gateway that schedules nothing, or does not know yet what runs, refuses these.
+      // A gateway without scaling, or one that has just started, refuses these.
       absl::Status got = List(target, *rows);
       if (!got.ok() && !absl::IsFailedPrecondition(got) && !absl::IsUnavailable(got)) return got;
     }

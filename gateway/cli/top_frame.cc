@@ -26,7 +26,7 @@ size_t Characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return !Continues(c); }));
 }
 
-// Replaces what a terminal would obey: C0 and C1 control characters.
+// Replaces control characters (C0 and C1), which a terminal would execute.
 std::string Harmless(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -141,7 +141,7 @@ std::string Millis(const ordered_json& row, const char* name, const char* quanti
                  : ShortDuration(conf::Duration(static_cast<int64_t>(std::min(ms, 1e9) * 1e6)));
 }
 
-// The part of the ready replicas that the demand takes.
+// The part of the ready replicas' capacity that the demand takes.
 Span Load(double demand, double ready) {
   const double part = ready > 0 ? demand / ready : (demand > 0 ? 1 : 0);
   const auto full = static_cast<size_t>(std::lround(std::clamp(part, 0.0, 1.0) * kLoadWidth));

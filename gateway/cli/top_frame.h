@@ -25,7 +25,7 @@ struct Standing {
   std::vector<nlohmann::ordered_json> nodes{};
   std::vector<nlohmann::ordered_json> jobs{};
   std::vector<nlohmann::ordered_json> actions{};  // the last one first
-  std::string no_actions{};                       // why there are none to be seen; empty: they are
+  std::string no_actions{};                       // why there are none to show; empty: there are
 };
 
 enum class Style : uint8_t { kPlain, kTitle, kDim, kGood, kWarn, kBad, kHolder };
@@ -33,7 +33,7 @@ enum class Style : uint8_t { kPlain, kTitle, kDim, kGood, kWarn, kBad, kHolder }
 struct Span {
   std::string text;
   Style style = Style::kPlain;
-  uint32_t holder = 0;  // kHolder: its number; each has a colour of its own while there are enough
+  uint32_t holder = 0;  // kHolder: its number; each has its own color while there are enough
 };
 using Line = std::vector<Span>;
 

@@ -1,8 +1,8 @@
-// What one replica of a model can do: by what its engines were seen to do, and as long as that is not known,
-// by the preset that the policy names or a first guess.
+// The capacity of one replica of a model: estimated from the measured steps of its engines, or, before there
+// are measurements, from the preset that the policy names or a first guess.
 //
-// Pure. A batch's step takes a base and something for each sequence; the mean step and the mean batch that
-// were seen give the base, the rest stays the preset's.
+// Pure. A step takes a base time plus a time for each sequence of its batch. The measured mean step and mean
+// batch give the base; the other parameters stay those of the preset.
 #pragma once
 
 #include <span>
@@ -20,12 +20,12 @@ struct Reckoned {
   std::string by;  // "preset llama-3.1-8b-h100", "a first guess", "what was measured"
 };
 
-// `preset` empty: none is named.
+// `preset` is empty if the policy names none.
 Reckoned ReckonCapacity(const std::string& preset, std::span<const router::EngineSignals* const> engines,
                         conf::TimePoint now);
 
-// Of a ready replica, the part of its batch or KV cache that is in use: 0 to 1. One that was seen to be full
-// (router/admission/headroom.h) is, whatever has been reckoned.
+// The part of a ready replica's batch or KV cache that is in use, 0 to 1. A replica that was observed to be
+// full (router/admission/headroom.h) counts as full, whatever the estimate says.
 double OccupiedOf(const router::EngineSignals& engine, const scheduler::autoscale::Capacity& capacity,
                   const router::HeadroomLimits& room, conf::Duration inter_token, conf::TimePoint now);
 

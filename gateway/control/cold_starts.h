@@ -1,4 +1,4 @@
-// ColdStarts: what the last starts took, by model and kind of device. Bounded: kKept for each. One thread.
+// ColdStarts: durations of the last starts, by model and kind of device. Bounded: kKept for each. One thread.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class ColdStarts {
     if (of.size() > kKept) of.pop_front();
   }
 
-  // Of the model on this kind; zero: none was measured.
+  // For the model on this kind; zero: no start was measured.
   conf::Duration Quantile(const std::string& model, const std::string& kind, double q) const {
     const auto of = took_.find({model, kind});
     if (of == took_.end()) return {};
@@ -31,7 +31,7 @@ class ColdStarts {
     const double at = q * static_cast<double>(sorted.size() - 1);
     return sorted[static_cast<size_t>(std::clamp(at + 0.5, 0.0, static_cast<double>(sorted.size() - 1)))];
   }
-  // The longest of the model's kinds.
+  // The longest over the model's kinds.
   conf::Duration Quantile(const std::string& model, double q) const {
     conf::Duration longest{};
     for (const auto& [of, took] : took_) {

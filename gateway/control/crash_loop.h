@@ -19,11 +19,11 @@ class CrashLoop {
   static constexpr conf::Duration kLongest = std::chrono::minutes(5);
   static constexpr conf::Duration kServedWell = std::chrono::minutes(1);
 
-  // A replica has failed that had served for so long; zero: it never became ready.
+  // A replica that had served for this long has failed; zero: it never became ready.
   void Failed(std::string why, conf::Duration served, conf::TimePoint now) {
     why_ = std::move(why);
     if (served >= kServedWell) failures_ = 0;
-    if (failures_ > 0 && now < next_) return;  // of several that fail together, one counts
+    if (failures_ > 0 && now < next_) return;  // of several failures at once, one counts
     ++failures_;
     conf::Duration pause = kFirst;
     for (uint32_t i = 1; i < failures_ && pause < kLongest; ++i) pause = std::min(2 * pause, kLongest);

@@ -1,5 +1,5 @@
-// Time of devices between the control loop, which counts it, the ledger, where it stands, and the tenants'
-// budgets in device-hours.
+// Device time on its way from the control loop, which counts it, through the ledger, which keeps it, to the
+// tenants' budgets in device-hours.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace gateway {
 
-// The ledger as it is metered into. `opened` is when it was: requests that ended before are asked of its
-// index. The ledger outlives it.
+// The ledger, as metering uses it. `opened` is the time when it was opened: requests that ended before that
+// time are looked up in its index. The ledger outlives this.
 std::unique_ptr<control::MeterLedger> MeterLedgerOf(ledger::Ledger& ledger, std::string dir,
                                                     conf::TimePoint opened);
 
-// Charges records that are on disk to the budgets of who pays. Budgets count milliseconds: what is less is
-// kept for the next record. One thread.
+// Charges durable records to the budgets of the tenants that pay. Budgets count milliseconds; the rest is
+// carried to the next record. One thread.
 class DeviceCharges {
  public:
   explicit DeviceCharges(router::limits::LimitTree& limits) : limits_(limits) {}
@@ -34,7 +34,8 @@ class DeviceCharges {
   std::map<std::tuple<std::string, std::string, std::string>, int64_t> left_us_;  // tenant, model, kind
 };
 
-// In a sentence, which budget keeps a tenant from holding more devices of these kinds; empty: none.
+// A sentence that names the budget which keeps a tenant from holding more devices of these kinds; empty: none
+// does.
 std::string WhyDevicesUsedUp(const router::limits::LimitTree& limits, const std::string& tenant,
                              std::span<const std::string> kinds, conf::TimePoint now);
 

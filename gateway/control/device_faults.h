@@ -1,5 +1,5 @@
-// DeviceFaults: devices that have a fault take nothing new, once that is in the ledger; what runs on one that
-// is lost is started again elsewhere. What runs on one that only has a fault is left to its own probes.
+// DeviceFaults: a device with a fault gets no new work, once the fault is in the ledger. Work on a lost
+// device is started again elsewhere; work on a device that only has a fault is left to its own probes.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -14,11 +14,11 @@ namespace gateway::control {
 
 class DeviceFaults {
  public:
-  // `on_lost` is told of each device that nothing can run on any more.
+  // `on_lost` is called for each device on which nothing can run any more.
   DeviceFaults(const Context& context, std::function<void(const plugins::launchers::DeviceFault&)> on_lost)
       : context_(context), on_lost_(std::move(on_lost)) {}
 
-  // Takes up what the launcher says.
+  // Reads the launcher's reports.
   void Tick();
 
   const std::vector<plugins::launchers::DeviceFault>& known() const { return known_; }
@@ -30,7 +30,7 @@ class DeviceFaults {
 
   const Context& context_;
   const std::function<void(const plugins::launchers::DeviceFault&)> on_lost_;
-  std::vector<plugins::launchers::DeviceFault> known_;  // once they are in the ledger
+  std::vector<plugins::launchers::DeviceFault> known_;  // those that are in the ledger
   conf::TimePoint next_{};
   bool telling_ = false;
 };

@@ -40,7 +40,7 @@ std::vector<DeviceRecord> DeviceMeter::GoOn(std::span<const ledger::LastHeld> la
   begun_ms_ = Millis(begun);
   std::vector<DeviceRecord> missing;
   for (const ledger::LastHeld& held : last) {
-    // A clock that was put back: what was counted up to then is counted, and time goes on from now.
+    // The clock was put back: the time counted so far stays counted, and counting continues from now.
     int64_t& until = until_ms_[{held.model, held.job, held.device}];
     until = first ? std::min(held.until_us / 1000, begun_ms_) : held.until_us / 1000;
     if (held.device_us >= held.held_us) continue;
@@ -119,7 +119,7 @@ std::vector<DeviceRecord> DeviceMeter::Next(std::span<const HeldDevices> holding
   return out;
 }
 
-// Each tenant's part ends where the sum of the weights up to it does: so the parts leave nothing out.
+// Each tenant's part ends at the running sum of the weights, so that the parts add up exactly.
 void DeviceMeter::Share(const HeldDevices& of, int64_t from_ms, int64_t until_ms, int64_t held_us,
                         const Weights* weights, std::vector<DeviceRecord>& out) const {
   DeviceRecord record{.from_us = from_ms * 1000,

@@ -1,12 +1,12 @@
-// DeviceMeter: from devices that are held to records of who pays for them.
+// DeviceMeter: turns held devices into records that say which tenant pays for them.
 //
-// Time is cut into intervals that end at whole minutes and where something is given back. What the replicas
-// of a model held of one kind of device in an interval is shared out among the tenants that those replicas
-// served in it, by their tokens (ledger::DeviceWeight); where they served nobody it is ledger::kIdle's. What
-// a job held is its tenant's. Parts are whole numbers and make up exactly what was held.
+// Time is cut into intervals that end at whole minutes and at every release of a device. The devices of one
+// kind that a model's replicas held in an interval are shared among the tenants that those replicas served,
+// by tokens (ledger::DeviceWeight); without served requests they belong to ledger::kIdle. A job's devices
+// belong to its tenant. Parts are whole numbers, and their sum is exactly what was held.
 //
-// Where it goes on is what the ledger says of each model, or job, and kind: so nothing is counted twice, and
-// what is held while no gateway runs is counted by the next.
+// Counting continues from the last record of each model, or job, and kind in the ledger: so no time is
+// counted twice, and time that passed while no gateway ran is counted by the next one.
 //
 // Pure: time comes in. Times are cut to milliseconds. One thread.
 #pragma once
@@ -41,7 +41,7 @@ struct HeldDevices {
   std::optional<conf::TimePoint> alive{};
 };
 
-// Which of a model's replicas, or of jobs, are meant.
+// The replicas of a model, or the jobs, that a question is about.
 struct HeldBy {
   std::string model{};
   std::string job{};
@@ -50,25 +50,26 @@ struct HeldBy {
 
 class DeviceMeter {
  public:
-  // Goes on where the ledger ends, `begun` being when this process began. What a death left out between the
-  // records of one interval is what this returns; nobody is known to have used it.
+  // Continues where the ledger ends; `begun` is the start of this process. Returns the records of an interval
+  // that a crash left incomplete; their tenant is not known.
   std::vector<ledger::DeviceRecord> GoOn(std::span<const ledger::LastHeld> last, conf::TimePoint begun);
 
-  // The earliest time at which one of the holdings is to go on; `begun` where there is none before it.
+  // The earliest time from which one of the holdings still has to be counted; `begun` where there is none
+  // before it.
   conf::TimePoint GoesOnAt(std::span<const HeldDevices> holdings) const;
 
-  // By replicas; those that hold nothing are passed over.
+  // By replicas; replicas without devices are skipped.
   void Serve(std::span<const ledger::Served> served, std::span<const HeldDevices> holdings);
 
-  // What was held until `until` and is not yet recorded, by `by`. Until this process began, tokens belong to
-  // the first minute: the gateway had died after it, and served nobody.
+  // The held time until `until` that is not yet recorded, shared by `by`. Tokens that were served before this
+  // process began belong to the first minute, since the gateway died after it.
   std::vector<ledger::DeviceRecord> Next(std::span<const HeldDevices> holdings, const HeldBy& by,
                                          conf::TimePoint until) const;
 
-  // Whoever holds nothing any more is forgotten: who comes after begins later.
+  // Forgets holders that hold nothing any more.
   void KeepOnly(std::span<const HeldDevices> holdings);
 
-  // They are on disk, and count no more.
+  // The records are on disk, and no longer counted here.
   void Written(std::span<const ledger::DeviceRecord> records);
 
   // The last whole minute.

@@ -1,4 +1,4 @@
-// The place of a run among the members of its workload, and how the run is told.
+// The rank of a run among the members of its workload, and the environment that tells the run about it.
 //
 // Pure.
 #pragma once
@@ -12,14 +12,14 @@
 
 namespace gateway::control {
 
-// Where members meet: a port of the leader's node for one attempt of a workload; another at its next attempt.
+// The rendezvous of the members: a port on the leader's node, another one for each attempt.
 uint16_t MeetingPort(std::string_view workload, uint32_t attempt);
 
 plugins::launchers::Gang GangOf(const Workload& workload, uint32_t rank,
                                 const plugins::launchers::Launcher& launcher,
                                 const scheduler::Cluster& cluster);
 
-// Adds the gang to a run, and to its environment as torchrun and the frameworks after it expect it.
+// Adds the gang to a run and to its environment, as torchrun and compatible frameworks expect it.
 void JoinGang(plugins::launchers::RunSpec& spec, plugins::launchers::Gang gang);
 
 }  // namespace gateway::control

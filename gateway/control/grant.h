@@ -1,4 +1,4 @@
-// What a member holds of the planner's cluster, in the launchers' words, and back.
+// The devices that a member holds: from the planner's cluster to the launchers' form, and back.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace gateway::control {
 
 plugins::launchers::Grant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holding);
 
-// Nothing: the cluster has no such node, device or partition (any more).
+// Nothing: the cluster does not have this node, device or partition, or not any more.
 std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster,
                                             const plugins::launchers::Grant& grant);
 
-// Thousandths of devices; of a partition, by the compute of the device that it has. 0: there is no such one.
+// Thousandths of a device; for a partition, by its part of the device's compute. 0: no such partition.
 int64_t HeldMilli(const scheduler::Cluster& cluster, const plugins::launchers::Grant& grant);
 
 }  // namespace gateway::control

@@ -35,7 +35,7 @@ void History::Add(const Tick& tick, conf::TimePoint now) {
   if (steps_.size() > kSteps) steps_.pop_front();
   sums_ = {};
   began_ = now;
-  came_ = std::max(came_, tick.came);  // a request that just ends may be counted twice for a moment
+  came_ = std::max(came_, tick.came);  // an ending request may be counted twice for a moment
 }
 
 }  // namespace gateway::control

@@ -1,5 +1,5 @@
-// History: the last hour of what one model was asked for and how many replicas it had, in steps of some
-// seconds: what a change of its policy is tried on.
+// History: demand and replicas of one model over the last hour, in steps of a few seconds. A changed policy
+// is tried on it.
 //
 // Bounded: kSteps. Owner: the model's pool. Control loop's thread.
 #pragma once
@@ -22,7 +22,7 @@ class History {
 
   struct Tick {
     const scheduler::autoscale::Signals& signals;
-    uint64_t came = 0;  // requests, since the start of the gateway
+    uint64_t came = 0;  // requests since the start of the gateway
     uint32_t ready = 0;
     uint32_t there = 0;
     double demand = 0;
@@ -34,10 +34,10 @@ class History {
 
  private:
   std::deque<scheduler::autoscale::Observed> steps_;
-  scheduler::autoscale::Observed sums_{};  // of the step that is under way, times seconds
+  scheduler::autoscale::Observed sums_{};  // of the current step, times seconds
   std::optional<conf::TimePoint> began_{};
   conf::TimePoint last_{};
-  uint64_t came_ = 0;  // by then
+  uint64_t came_ = 0;  // value at the last tick
 };
 
 // Of one model, as the admin API shows it.
@@ -46,7 +46,7 @@ struct ScalingHistory {
   scheduler::autoscale::ScalingPolicy policy;
   uint32_t members = 1;                        // of a replica
   double devices = 0;                          // of a replica, those of all its members
-  std::optional<conf::Duration> cold_start{};  // what nine of ten starts took; nothing: none was measured
+  std::optional<conf::Duration> cold_start{};  // 90th percentile of the starts; nothing: none was measured
   std::vector<scheduler::autoscale::Observed> steps{};
 };
 

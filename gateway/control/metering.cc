@@ -80,7 +80,7 @@ net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
   co_return co_await Write(meter_.Next(holdings, by, until));
 }
 
-// What the ledger holds already; and at the beginning what was held since its last word.
+// The records that the ledger holds already, and at the start the time since the last of them.
 net::Task<bool> Metering::GoOn() {
   const absl::StatusOr<std::vector<ledger::LastHeld>> last =
       co_await net::OffLoop(loop_, [this] { return ledger_->Last(); });
@@ -129,7 +129,7 @@ void Metering::Tell(std::span<const ledger::DeviceRecord> written) {
   charge_(written);
 }
 
-// Of an interval that is on disk in part it is the first records that are.
+// If only a part of an interval is on disk, it is the part with the first records.
 void Metering::Decide(std::span<const ledger::LastHeld> last) {
   int64_t sum = 0;
   for (size_t i = 0; i < undecided_.size(); ++i) {

@@ -1,12 +1,11 @@
-// Metering: writes down whose the devices are that replicas and jobs hold: once a minute, and before any are
-// given back.
+// Metering: records the device time of replicas and jobs: once a minute, and before a device is released.
 //
-// What is counted is what the plan has given, from when it is asked for until it is given back, a restart of
-// the gateway in between included. Everything follows from the ledger: who was served (DeviceMeter says how
-// that is shared out), and where to go on, after a start and after a write of which nobody knows whether it
-// came about. While the ledger cannot write, nothing is given back, and nothing is lost.
+// A device counts from the moment when its use is requested until it is released, across restarts of the
+// gateway. Everything follows from the ledger: the served tokens (DeviceMeter shares the time by them), and
+// the place to continue after a start and after a write with an unknown outcome. While the ledger cannot
+// write, no device is released, and no time is lost.
 //
-// Owner: the ControlLoop. Thread: the control loop's; the ledger is asked on another.
+// Owner: the ControlLoop. Thread: the control loop's; the ledger works on another thread.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -25,10 +24,10 @@
 
 namespace gateway::control {
 
-// What it asks of the ledger; these block.
+// The calls to the ledger; they block.
 struct MeterLedger {
   virtual ~MeterLedger() = default;
-  // All that was recorded before is decided when it returns.
+  // When it returns, every earlier record is either on disk or will never be.
   virtual absl::StatusOr<std::vector<ledger::LastHeld>> Last() = 0;
   virtual absl::StatusOr<std::vector<ledger::Served>> TakeServed() = 0;
   // By requests that ended from `since` on, before TakeServed began to count.
@@ -36,19 +35,19 @@ struct MeterLedger {
   virtual absl::Status Append(std::vector<ledger::DeviceRecord> records) = 0;
 };
 
-// Time of devices since the process began, in microseconds, by tenant, model (empty: jobs) and kind.
+// Device time since the process began, in microseconds, by tenant, model (empty: jobs) and kind.
 using DeviceTotals = std::map<std::tuple<std::string, std::string, std::string>, int64_t>;
 
 class Metering {
  public:
-  // `holdings` is what is held now; `charge` is told of records that are on disk.
+  // `holdings` returns the devices held now; `charge` is called with records that are on disk.
   Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
            std::function<std::vector<HeldDevices>()> holdings,
            std::function<void(std::span<const ledger::DeviceRecord>)> charge);
 
-  // Counts until it is closed. To be begun when it is known what is held.
+  // Counts until it is closed. Call it when the running workloads are known.
   net::Task<void> Run();
-  // All that `by` holds is on disk up to now when it returns true; on false it is to be asked again.
+  // True: the device time of `by` up to now is on disk. False: call again later.
   net::Task<bool> UpToNow(HeldBy by);
   void Close();
 
@@ -71,9 +70,9 @@ class Metering {
   DeviceTotals totals_;
   net::AsyncMutex turns_;
   net::Sleep pause_;
-  std::vector<ledger::DeviceRecord> undecided_;  // which may be on disk, from the front
+  std::vector<ledger::DeviceRecord> undecided_;  // the first ones may be on disk
   bool first_ = true;                            // nothing has been counted yet
-  bool known_ = false;                           // what is on disk
+  bool known_ = false;                           // the records on disk are known
   bool failing_ = false;
   bool closed_ = false;
 };

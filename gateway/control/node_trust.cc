@@ -95,7 +95,7 @@ net::Task<void> NodeTrust::Tell() {
   context_.wake();
 }
 
-// Those that we do not trust take nothing new.
+// Nodes without trust get no new work.
 void NodeTrust::UpdatePlanner() {
   const plugins::launchers::SharedCluster* const shared = context_.launcher->shared();
   if (shared == nullptr || (told_ == std::pair(shared->version, suspects_version_))) return;

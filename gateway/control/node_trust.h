@@ -1,6 +1,6 @@
-// NodeTrust: which nodes of a cluster that others use too may be given something new. It hears what the
-// launcher and replicas say of them (NodeWatch says what follows), asks those that have fallen silent, and
-// tells the planner once a change is in the ledger.
+// NodeTrust: which nodes of a shared cluster may get new work. It reads the reports of the launcher and of
+// replicas (NodeWatch evaluates them), probes nodes that have fallen silent, and tells the planner once a
+// change is in the ledger.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -21,24 +21,24 @@ namespace gateway::control {
 
 class NodeTrust {
  public:
-  // `count_runs` adds what runs on each node.
+  // `count_runs` adds the runs on each node.
   NodeTrust(const Context& context, std::function<void(std::map<std::string, NodeWatch::Runs>&)> count_runs)
       : context_(context), count_runs_(std::move(count_runs)) {}
 
-  // Takes up what is said of the nodes, and asks those that are due.
+  // Reads the reports about the nodes, and probes those that are due.
   void Tick();
-  // Tells the planner what has changed.
+  // Tells the planner the changes.
   void UpdatePlanner();
 
-  // OK, or Unavailable with the reason why nothing is to be started there just now.
+  // OK, or Unavailable with the reason why nothing may start on the node now.
   net::Task<absl::Status> MayStartOn(std::string node);
-  // Nothing new is placed there: the reason, once it is in the ledger; nothing: it is trusted.
+  // The reason why nothing new is placed on the node, once it is in the ledger; nothing: the node is trusted.
   std::optional<NodeWatch::Doubt> DoubtOf(const std::string& node) const;
-  // Likewise, also while the ledger does not have it yet.
+  // Likewise, but also before it is in the ledger.
   bool doubted(const std::string& node) const { return watch_.doubt(node).has_value(); }
 
   std::vector<NodeStatus> Rows() const;
-  // For those who wait.
+  // Sentences for the explanation of waiting jobs.
   std::vector<std::string> InWords() const;
   uint64_t suspicions() const { return watch_.suspicions(); }  // since the start
   size_t under_way() const { return under_way_; }
@@ -51,10 +51,10 @@ class NodeTrust {
   const Context& context_;
   const std::function<void(std::map<std::string, NodeWatch::Runs>&)> count_runs_;
   NodeWatch watch_;
-  uint64_t watched_version_ = 0;          // of what the launcher says: what the watch has seen
-  std::set<std::string> suspects_;        // the watch's, once they are in the ledger
-  uint64_t suspects_version_ = 0;         // another with each change
-  std::pair<uint64_t, uint64_t> told_{};  // versions of both, as the planner was told
+  uint64_t watched_version_ = 0;          // of the launcher's report that the watch has seen
+  std::set<std::string> suspects_;        // the watch's suspects that are in the ledger
+  uint64_t suspects_version_ = 0;         // rises with each change
+  std::pair<uint64_t, uint64_t> told_{};  // both versions, as the planner knows them
   std::set<std::string> asking_;          // nodes
   std::vector<std::string> left_out_;     // by the launcher, as last logged
   conf::TimePoint next_telling_{};

@@ -1,14 +1,14 @@
-// NodeWatch: which nodes are not to be trusted, before the cluster's own manager gives them up, which takes
-// it half a minute to some minutes.
+// NodeWatch: recognizes nodes that cannot be trusted before the cluster's own manager gives them up, which
+// takes the manager from half a minute to some minutes.
 //
-// A node is suspect when what starts runs there takes no connection, twice, while it does on another node;
-// or, where that cannot be asked, when all of at least two replicas on it have stopped answering at once. So
-// one replica that hangs and a command that ends again and again say nothing against their node, and nor does
-// a network in which nobody is reached. At most half of the nodes are suspect at a time: the only one never
-// is. It is trusted again when it answers, but not before a while that doubles each time, so that one that
-// comes and goes is left alone longer and longer.
+// A node is suspect when its daemon accepts no connection, twice, while another node's does; or, where the
+// daemon cannot be asked, when at least two replicas run there and all stopped answering at once. So a single
+// replica that hangs, a command that ends again and again, and a network in which no node is reached say
+// nothing against a node. At most half of the nodes are suspect at a time, so the only node never is. A
+// suspect is trusted again when it answers, but not before a delay that doubles each time, so that an
+// unstable node is avoided longer and longer.
 //
-// Pure value: signs and times come in. Times must not go back.
+// Pure value: reports and times come in. Times must not go back.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class NodeWatch {
   static constexpr conf::Duration kCompare = std::chrono::seconds(30);        // with another node's answer
   static constexpr conf::Duration kMute =
       std::chrono::seconds(2);  // all replicas, where nothing can be asked
-  static constexpr conf::Duration kFirst = std::chrono::seconds(10);  // suspect at least so long, doubling
+  static constexpr conf::Duration kFirst = std::chrono::seconds(10);  // minimal time of suspicion, doubling
   static constexpr conf::Duration kLongest = std::chrono::minutes(10);
   static constexpr conf::Duration kForgiven =
       std::chrono::minutes(30);  // trusted so long: as if never suspect
@@ -38,14 +38,14 @@ class NodeWatch {
   static constexpr conf::Duration kAskRuns =
       std::chrono::seconds(15);  // what has a replica that is mute or late
 
-  // What the manager says of its nodes; those that it does not name any more are forgotten.
+  // The manager's report of its nodes; nodes that are missing in it are forgotten.
   void See(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
 
-  // Signs. Of nodes that are not known they count for nothing.
+  // Reports. Those about unknown nodes are ignored.
   void Answered(const std::string& node, conf::TimePoint now);
   void Silent(const std::string& node, std::string why, conf::TimePoint now);
   void CannotBeAsked(const std::string& node);
-  // How many replicas on it should answer, and of those how many do not; and how many take long to come.
+  // How many replicas on the node should answer, how many of them do not, and how many start late.
   struct Runs {
     uint32_t serving = 0;
     uint32_t mute = 0;
@@ -53,30 +53,31 @@ class NodeWatch {
   };
   void Replicas(const std::string& node, Runs runs, conf::TimePoint now);
 
-  // What follows from them. After all of a moment's signs.
+  // Evaluates the reports. Call it after all reports of one moment.
   void Judge(conf::TimePoint now);
 
-  // Whom to ask now. What comes of it is told before the next call, or the node is left out of it until then.
+  // The nodes to probe now. Report each result before the next call, or keep the node out of it until then.
   std::vector<std::string> Due(conf::TimePoint now) const;
-  // Before a launch: there is no fresh answer, and it can be asked.
+  // Before a launch: the last answer is not recent, and the node can be probed.
   bool ShouldAsk(const std::string& node, conf::TimePoint now) const;
-  // Whom to ask beside it, so that its silence says something; empty: nobody, or one has answered lately.
+  // The node to probe for comparison, so that silence means something; empty: none, or one has answered
+  // lately.
   std::string ToCompare(const std::string& node, conf::TimePoint now) const;
-  bool IsSilent(const std::string& node) const;  // when it was last asked
-  // Silent just now, while another node answers; the reason. Empty: nothing is known against a launch there.
+  bool IsSilent(const std::string& node) const;  // at the last probe
+  // The node is silent, while another node answers; the reason. Empty: nothing speaks against a launch there.
   std::string WhyNoLaunch(const std::string& node, conf::TimePoint now) const;
 
   struct Doubt {
     conf::TimePoint since{};
     std::string why{};
-    bool ours = false;  // the manager says nothing against it
+    bool ours = false;  // suspected by us alone, not by the manager
     friend bool operator==(const Doubt&, const Doubt&) = default;
   };
-  // Suspect, by us or by the manager, or given up by it; nothing: it is trusted.
+  // Suspected by us or by the manager, or given up by the manager; nothing: the node is trusted.
   std::optional<Doubt> doubt(const std::string& node) const;
   bool suspect(const std::string& node) const;         // by us
   std::set<std::string> suspects() const;              // by us
-  uint64_t suspicions() const { return suspicions_; }  // that there have been, by us
+  uint64_t suspicions() const { return suspicions_; }  // since the start, by us
 
  private:
   struct Node {
@@ -92,9 +93,9 @@ class NodeWatch {
     Runs runs{};
     std::optional<conf::TimePoint> all_mute{};  // since when
     bool suspect = false;
-    bool by_replicas = false;  // and not by its own silence
-    conf::TimePoint since{};   // suspect, or trusted again
-    conf::TimePoint until{};   // suspect at least
+    bool by_replicas = false;  // because of replicas, not by its own silence
+    conf::TimePoint since{};   // when the suspicion began or ended
+    conf::TimePoint until{};   // earliest end of the suspicion
     uint32_t times = 0;
     std::string why{};
   };

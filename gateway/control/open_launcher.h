@@ -12,7 +12,7 @@
 
 namespace gateway::control {
 
-// Finds what an earlier process has started. Blocks; before the loop serves.
+// Finds the runs of earlier processes. Blocks; call it before the loop runs.
 absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::Loop& loop,
                                                                            const config::Scaling& scaling,
                                                                            const std::string& state_dir);

@@ -18,7 +18,7 @@ namespace {
 
 using plugins::launchers::SlurmLauncher;
 
-// What outlives the process and is no other gateway's: this machine's name and the folder of our state.
+// A name that survives a restart and that no other gateway has: the machine's name and the state folder.
 std::string StateName(const std::string& state_dir) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);

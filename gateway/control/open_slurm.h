@@ -12,7 +12,7 @@
 
 namespace gateway::control {
 
-// Asks nothing yet: a Slurm that is away is waited for.
+// Sends no request yet: if Slurm does not answer, the gateway waits for it.
 absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenSlurm(net::Loop& loop,
                                                                         const config::Scaling& scaling,
                                                                         const std::string& state_dir);

@@ -1,5 +1,5 @@
-// Orphans: runs that are a replica's or a job's by their names, and of which no record is left. They are
-// ended, and keep their devices until they have.
+// Orphans: runs that belong to a replica or a job by their names, but have no record any more. They are
+// ended, and keep their devices until they have ended.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -12,7 +12,7 @@ class Orphans final : public WorkloadKind {
  public:
   Orphans(const Context& context, Workloads& workloads) : context_(context), workloads_(workloads) {}
 
-  // Before the planner's first cycle its devices are kept for it: `seats`.
+  // Before the planner's first cycle their devices are reserved: `seats`.
   void Found(const plugins::launchers::RunStatus& run, bool seats);
 
   scheduler::Job AskOf(const Workload& workload) const override;

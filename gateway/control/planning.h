@@ -20,41 +20,41 @@ class Planning {
  public:
   Planning(const config::Scaling& scaling, conf::TimePoint now);
 
-  // A workload that ran or waited before this process: it keeps what it has been given. False: that is not
-  // there (any more), or is taken already. Before the first Submit.
+  // Restores a workload that ran or waited before this process, with the devices that it was given. False:
+  // they do not exist any more, or are taken. Call it before the first Submit.
   bool Seat(scheduler::JobState job);
 
   void Submit(scheduler::Job job, conf::TimePoint now);
-  // It has ended, or is not wanted any more. Nothing, if the planner does not know it.
+  // The workload has ended, or is not wanted any more. Does nothing if the planner does not know it.
   void Leave(const std::string& id, conf::TimePoint now);
   bool Knows(const std::string& id);
 
-  // The state of the nodes of a cluster that others use too, and how many devices others hold there. Which of
-  // them is not ours to say, so the lowest that we have not given away count as gone, and so do those that
-  // only our own description of the cluster has. A node that is not among them is not used.
+  // The state of the nodes of a shared cluster, and how many devices others hold there. We cannot know which
+  // devices those are, so the lowest that we have not given away count as taken, and so do devices that only
+  // our own description of the cluster has. A node that is missing here is not used.
   void UpdateNodes(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
 
-  // Devices that nothing new is given; what has them keeps them.
+  // Devices that get no new work; their holders keep them.
   void UpdateFaults(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now);
 
   // Nodes and devices that nothing new is given, whatever else is said of them; what has them keeps them.
   // Also before the planner begins.
   void UpdateCordons(const std::vector<Cordon>& cordons, conf::TimePoint now);
 
-  // A cycle, if something has changed since the last one or it is time for one.
+  // Plans, if something has changed since the last cycle or the next one is due.
   std::optional<scheduler::Plan> Run(conf::TimePoint now);
 
-  // In whole sentences why it waits; none, if the planner does not know it.
+  // Whole sentences that say why it waits; none if the planner does not know it.
   std::vector<std::string> Explain(const std::string& id, conf::TimePoint now);
 
-  // For what it is told beside this. Changed() says that it was told something: a cycle is due.
+  // For reports that go directly to the planner. Changed() makes a cycle due.
   scheduler::Planner& planner();
   void Changed() { changed_ = true; }
 
   const scheduler::Cluster& cluster() const { return seated_.cluster; }
   const std::vector<scheduler::Queue>& queues() const { return queues_; }
   const std::string& first_queue() const { return first_queue_; }  // a leaf
-  // Kinds of devices that are not cut, where others are (config/cut_devices.h).
+  // Kinds of devices without partitions, where other kinds have them (config/cut_devices.h).
   const std::vector<std::string>& uncut() const { return uncut_; }
 
  private:

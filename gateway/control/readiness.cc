@@ -71,7 +71,7 @@ net::Task<void> Readiness::Probe(std::string id) {
                        : fmt::format("it answers, {:.1f}s after its launch", conf::ToSeconds(took)));
 }
 
-// Of its leader; empty: it has none.
+// The address of its leader; empty: not known.
 std::string Readiness::KindOfDevices(const Workload& replica) const {
   const scheduler::Holding& holding = replica.members.front().at.holding;
   if (holding.node >= context_.cluster().nodes.size()) return {};

@@ -1,5 +1,5 @@
-// Readiness: asks the leaders of replicas that start whether they take requests: a replica runs once its
-// policy's path answers below 300.
+// Readiness: probes the leaders of starting replicas: a replica runs once its policy's path answers with a
+// status below 300.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once

@@ -1,8 +1,8 @@
-// RecentTraffic: what each model was asked for, in all and by class, and how fast it answered in the last
-// minute: rates, and quantiles of the time to a first token and between tokens, from the shards' cells.
+// RecentTraffic: rates of each model over the last minute, in all and by class, and quantiles of the time to
+// a first token and between tokens, from the shards' cells.
 //
-// Keeps what the cells said every few seconds; a window is what has been added since the oldest of that.
-// Quantiles are of histograms: exact to a bucket, evenly spread within it. Bounded: kSteps small sums a
+// Keeps the values of the cells every few seconds; a window is the difference to the oldest of them.
+// Quantiles come from histograms: exact to a bucket, evenly spread within it. Bounded: kSteps small sums a
 // model.
 //
 // Owner: the Process. Thread: the control loop's.
@@ -23,8 +23,8 @@
 
 namespace gateway {
 
-// Smallest value that `q` of all counted ones do not exceed; nothing where none was counted. What lies above
-// the last bound counts as that.
+// The smallest value that `q` of the counted ones do not exceed; nothing without counted values. Values above
+// the last bound count as that bound.
 std::optional<double> QuantileOf(std::span<const double> bounds, std::span<const uint64_t> counts, double q);
 
 class RecentTraffic final : private net::Alarm {
@@ -36,12 +36,12 @@ class RecentTraffic final : private net::Alarm {
     double p90 = 0;
     double p99 = 0;
   };
-  // One class of those who ask for a model (ClassCells).
+  // One class of the model's requests (ClassCells).
   struct ClassRow {
     std::string name;
-    uint64_t requests = 0;  // that came in the window
+    uint64_t requests = 0;  // requests that came in the window
     uint64_t prompt_tokens = 0;
-    uint64_t refused = 0;  // for want of room
+    uint64_t refused = 0;  // because the queue was full
     std::optional<Quantiles> first_token{};
     std::optional<Quantiles> inter_token{};
   };
@@ -62,7 +62,7 @@ class RecentTraffic final : private net::Alarm {
   RecentTraffic(net::Watchdog& watchdog, Shards shards) : Alarm(watchdog), shards_(std::move(shards)) {}
 
   void Begin(conf::TimePoint now);
-  // Every kStep; Begin has an alarm do so.
+  // Call it every kStep; Begin sets an alarm that does.
   void Step(conf::TimePoint now);
   // By model.
   std::vector<Row> Rows(conf::TimePoint now) const;

@@ -23,7 +23,7 @@ constexpr conf::Duration kMissing = std::chrono::seconds(3);  // before a run is
 void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
   std::map<std::string_view, const RunStatus*> by_id;
   for (const RunStatus& run : runs) by_id.emplace(run.id, &run);
-  // All of them first: jobs that come after others look for those.
+  // All of them first: jobs look up the jobs that they come after.
   for (Workload& one : known) workloads_.Add(std::move(one));
   std::vector<std::string> ids;  // a replica may be dropped
   for (const Workload& workload : workloads_.all()) {
@@ -39,7 +39,8 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
     }
     for (Member& member : workload.members) {
       if (!workload.holds() || member.ended) continue;
-      // What was being started is asked for again: a launcher that has it starts no other.
+      // Workloads that were starting are started again: a launcher that already has the run starts no second
+      // one.
       member.started = is_there(member);
       member.asked = member.started || !starts;
       if (member.started || starts) continue;
@@ -83,8 +84,8 @@ net::Task<void> Reconciler::Look() {
   context_.wake();
 }
 
-// The launcher does not know it. What was told to end before the launcher was asked is gone; else it may be
-// about to come.
+// The launcher does not know the run. A run that was to end before the launcher was asked is gone; another
+// may be about to appear.
 void Reconciler::Miss(Workload& workload, Member& member, conf::TimePoint began) {
   if (!workload.holds() || member.ended || !member.started) return;
   const conf::TimePoint now = context_.now();
@@ -103,7 +104,7 @@ void Reconciler::See(Workload& workload, Member& member, const RunStatus& run) {
   if (run.started) member.began = run.started;
   if (run.alive) member.alive = run.alive;
   if (!workload.holds() || member.ended) return;
-  member.started |= !workload.busy;  // what a start that was not answered has brought about
+  member.started |= !workload.busy;  // the result of a start that got no answer
   member.running = run.state == RunState::kRunning;
   if (run.port != 0) {
     member.host = run.host;
@@ -126,7 +127,7 @@ void Reconciler::Compare(const Runs& runs, conf::TimePoint began) {
   for (const RunStatus& run : runs) {
     if (IsReplicaRun(run.id) || IsJobRun(run.id)) by_id.emplace(run.id, &run);
   }
-  std::vector<std::string> ids;  // what is found may drop a workload
+  std::vector<std::string> ids;  // a found run may drop a workload
   for (Workload& workload : workloads_.all()) {
     for (const Member& member : workload.before) by_id.erase(member.run);
     for (Member& member : workload.members) {
@@ -140,7 +141,7 @@ void Reconciler::Compare(const Runs& runs, conf::TimePoint began) {
     }
     if (workload.holds()) ids.push_back(workload.id);
   }
-  // Before the planner is told anything: what runs keeps its devices.
+  // Before the planner plans: running workloads keep their devices.
   for (const auto& [id, run] : by_id) on_unknown(*run);
   for (const std::string& id : ids) workloads_.Look(*workloads_.Find(id));
 }

@@ -1,5 +1,5 @@
-// Reconciler: compares what the launcher says is there with what there should be, once a second and whenever
-// the launcher has news: members that run, have ended or have vanished, and runs that no workload has.
+// Reconciler: compares the runs that the launcher reports with the workloads, once a second and whenever the
+// launcher has news: members that run, have ended or have vanished, and runs without a workload.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -18,24 +18,24 @@ class Reconciler {
 
   Reconciler(const Context& context, Workloads& workloads) : context_(context), workloads_(workloads) {}
 
-  // Told of each run that is ours by its name, and that no workload has.
+  // Called for each run that has one of our names and no workload.
   std::function<void(const plugins::launchers::RunStatus&)> on_unknown =
       [](const plugins::launchers::RunStatus&) {};
 
-  // What a process before this one has left: `known` as the store says, and what runs. Each workload that is
-  // not over is seated in the planner, so that no device is given twice; a replica of which nothing runs is
-  // dropped. Before the planner's first cycle.
+  // Takes over from an earlier process: `known` from the store, and the running members. Each workload that
+  // has not ended gets its place in the planner, so that no device is given twice; a replica without a
+  // running member is dropped. Call it before the planner's first cycle.
   void TakeOver(std::vector<Workload> known, const Runs& runs);
 
-  // Looks if it is time to, or LookSoon() was called.
+  // Looks if a look is due, or if LookSoon() was called.
   void Tick();
   void LookSoon() { next_look_ = {}; }
-  // `began`: when the launcher was asked for that.
+  // `began`: when the launcher was asked.
   void Compare(const Runs& runs, conf::TimePoint began);
 
   bool looking() const { return looking_; }
-  bool looked() const { return looked_; }  // once, since it began
-  // Why the launcher does not say what runs; empty: it does.
+  bool looked() const { return looked_; }  // at least once since the start
+  // The reason why the launcher does not report its runs; empty: it does.
   const std::string& trouble() const { return trouble_; }
   void SetTrouble(std::string why) { trouble_ = std::move(why); }
 

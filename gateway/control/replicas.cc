@@ -17,10 +17,10 @@ namespace {
 
 using scheduler::autoscale::ReplicaPhase;
 
-// What still answers, or may be about to, on a node that is not trusted counts for so long as if it were.
+// A replica on a node without trust that may still answer counts for this long as if the node were trusted.
 constexpr conf::Duration kPatience = std::chrono::seconds(10);
-constexpr conf::Duration kLate = std::chrono::seconds(5);  // to come
-// After a replica was taken out of the routes: by then every shard has the new ones.
+constexpr conf::Duration kLate = std::chrono::seconds(5);  // later than this, a replica counts as late
+// After a replica was removed from the routes: by then every shard has the new routes.
 constexpr conf::Duration kShardsKnow = std::chrono::milliseconds(500);
 
 std::optional<ReplicaPhase> PhaseOf(State state) {
@@ -111,7 +111,7 @@ ReplicaState ReplicaStateOf(const Workload& replica) {
 
 Workload& Replicas::Add(std::string_view model, std::string why) {
   Workload replica;
-  // Never used again, by any process: microseconds, and more than the last.
+  // Unique over all processes: microseconds, and more than the last one.
   last_stamp_ = std::max(last_stamp_ + 1, conf::ToUnixMicros(context_.now()));
   replica.id = ReplicaId(model, last_stamp_);
   replica.kind = Kind::kReplica;
@@ -119,7 +119,7 @@ Workload& Replicas::Add(std::string_view model, std::string why) {
   replica.since = replica.wanted = context_.now();
   replica.why = std::move(why);
   replica.actor = "control";
-  replica.recorded = replica.saved = true;  // nothing is done about it before it has a place
+  replica.recorded = replica.saved = true;  // nothing is recorded before it has devices
   replica.held = true;
   return workloads_.Add(std::move(replica));
 }
@@ -371,7 +371,7 @@ void Replicas::Fail(Workload& replica, std::string why, Blame blame) {
   log::Warn("replica failed", {{"replica", replica.id}, {"state", Name(replica.state)}, {"why", why}});
   const conf::Duration served =
       replica.state == State::kRunning ? context_.now() - replica.since : conf::Duration();
-  // Its node's fault says nothing of the model.
+  // A fault of the node says nothing about the model.
   const bool doubted = std::ranges::any_of(replica.members, [&](const Member& member) {
     return around_.doubted(NodeOf(context_.cluster(), member.at));
   });

@@ -21,7 +21,7 @@
 
 namespace gateway::control {
 
-// How a replica stands, in the words that people see.
+// The state of a replica, in the words that people see.
 ReplicaState ReplicaStateOf(const Workload& replica);
 
 class Replicas final : public WorkloadKind {
@@ -29,42 +29,43 @@ class Replicas final : public WorkloadKind {
   struct Around {
     // Null: the model has no policy any more.
     std::function<const config::ModelPolicy*(const std::string& model)> policy;
-    // After failures, no replica of the model is started before a while.
+    // After failures, no replica of the model is started for a while.
     std::function<bool(const std::string& model)> may_start;
-    // A replica of the model has failed by its own fault, after it had served for so long.
+    // A replica of the model that had served for this long has failed by its own fault.
     std::function<void(const std::string& model, std::string why, conf::Duration served)> on_failure;
     // The state of a replica's requests.
     std::function<std::shared_ptr<router::ReplicaState>(const std::string& identity)> load;
     // Its node is not trusted.
     std::function<bool(const std::string& node)> doubted;
-    // These take requests from now on, and no others that were launched.
+    // From now on requests go to these launched replicas, and to no other launched ones.
     std::function<void(const Launched&)> publish;
   };
 
   Replicas(const Context& context, Workloads& workloads, Around around)
       : context_(context), workloads_(workloads), around_(std::move(around)) {}
 
-  // A new one that waits for a place.
+  // Adds a replica, which waits for devices.
   Workload& Add(std::string_view model, std::string why);
-  // It is not wanted any more: finishes its requests and ends. One that waits for a place is dropped at once.
+  // The replica is not wanted any more: it finishes its requests and ends. One without devices is dropped at
+  // once.
   void Retire(Workload& replica, std::string why);
-  // The gateway ends: no request is waited for.
+  // The gateway ends: running requests are not waited for.
   void EndAll(const std::string& why);
 
-  // What time alone brings about.
+  // Changes that are due by time alone.
   void Tick();
-  // Has those take requests that are ready and, until that is in the ledger, those that are to stop.
+  // Sends requests to replicas that are ready and, until the ledger has it, to those that are to stop.
   void Publish();
 
-  // As the autoscaler counts them: those that stop are none any more, nor are those that are set aside.
+  // As the autoscaler counts them: without stopping replicas and without those that are set aside.
   std::vector<scheduler::autoscale::ReplicaView> Views(std::string_view model) const;
   uint32_t Count(std::string_view model, ReplicaState state) const;
-  // Calls it with each of a model; it must not drop any.
+  // Calls it with each replica of a model; it must drop none.
   void ForEach(std::string_view model, const std::function<void(Workload&)>& fn);
-  // What stands on a node that is not trusted counts for less and less, and is not ended; what was to start
-  // there is started elsewhere.
+  // A replica on a node without trust counts less and less, but is not ended; one that was to start there
+  // starts elsewhere.
   void SetAside(const std::function<std::optional<NodeWatch::Doubt>(const std::string& node)>& doubt_of);
-  // Adds those that should answer, that do not, and that take long to come, by node.
+  // Adds, by node, the replicas that should answer, those that do not, and those that start late.
   void CountRuns(std::map<std::string, NodeWatch::Runs>& runs) const;
   std::vector<ReplicaStatus> Rows() const;
   uint64_t failures() const { return failures_; }  // since the start

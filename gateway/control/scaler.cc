@@ -12,7 +12,7 @@ namespace gateway::control {
 namespace {
 
 constexpr double kColdStartQuantile = 0.9;
-// What takes less may take a multiple of it by chance, and has not failed then.
+// Shorter starts may take a multiple of the usual time by chance, which is no failure.
 constexpr conf::Duration kLeastColdStart = std::chrono::seconds(10);
 
 std::string Headroom(const scheduler::autoscale::Decision& decision) {
@@ -59,7 +59,7 @@ void Scaler::Decide(conf::TimePoint now) {
       Decide(pool, now);
       Keep(pool, now);
     } else {
-      std::vector<std::string> ids;  // one that waits for a place is dropped at once
+      std::vector<std::string> ids;  // a replica without devices is dropped at once
       replicas_.ForEach(model, [&](const Workload& replica) { ids.push_back(replica.id); });
       for (const std::string& replica : ids)
         replicas_.Retire(*workloads_.Find(replica), "its model has no policy any more");
@@ -107,7 +107,7 @@ void Scaler::EstimateCapacity(Pool& pool, conf::TimePoint now) {
   pool.capacity_by = std::move(reckoned.by);
 }
 
-// Ready replicas' parts of their batch or KV cache that are in use, summed.
+// The sum over ready replicas of the used part of their batch or KV cache.
 double Scaler::Occupied(const Pool& pool, const router::HeadroomLimits& room, conf::TimePoint now) const {
   const std::string& model = pool.policy.model();
   const scheduler::autoscale::Capacity capacity = around_.scaling_hints->Get(model)->capacity();
@@ -133,7 +133,7 @@ void Scaler::Keep(Pool& pool, conf::TimePoint now) {
                    now);
 }
 
-// Requests that wait for a replica, and operators, are told why there is none.
+// Gives waiting requests and operators the reason why no replica serves.
 void Scaler::Tell(Pool& pool) {
   std::string trouble;
   const std::string& model = pool.policy.model();
@@ -185,7 +185,7 @@ std::vector<ClassStatus> Scaler::ClassesOf(const Pool& pool, conf::TimePoint now
       row.in_time = asked.in_time;
       row.late = asked.late;
       row.hopeless = asked.hopeless;
-      // Shards go on while they are read one cell after the other.
+      // Shards keep changing while their cells are read one after the other.
       row.at_replicas = asked.active - std::min(asked.waiting, asked.active);
       row.waiting = asked.waiting;
       row.waiting_tokens = asked.waiting_tokens;

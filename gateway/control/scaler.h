@@ -1,5 +1,5 @@
-// Scaler: from load to the number of replicas. Ten times a second it adds up what models are asked for and
-// asks each one's autoscaler how many replicas there should be; it has replicas added, retired and failed.
+// Scaler: from load to the number of replicas. Ten times a second it adds up the load of the models and asks
+// each autoscaler how many replicas there should be; then it adds, retires or fails replicas.
 //
 // Decides nothing itself: laws are pure (scheduler/autoscale).
 //
@@ -34,11 +34,11 @@ class Scaler {
   Scaler(Workloads& workloads, Replicas& replicas, const ColdStarts& cold_starts, Around around)
       : workloads_(workloads), replicas_(replicas), cold_starts_(cold_starts), around_(std::move(around)) {}
 
-  // Policies may have changed.
+  // Call it when policies may have changed.
   void Configure(const Runtime& runtime, conf::TimePoint now);
   void Decide(conf::TimePoint now);
 
-  // Its last one, while its replicas end; null: there was none since the start.
+  // The model's last policy, while its replicas end; null: none since the start.
   const config::ModelPolicy* PolicyOf(const std::string& model) const;
   bool MayStart(const std::string& model, conf::TimePoint now) const;
   void OnFailure(const std::string& model, std::string why, conf::Duration served, conf::TimePoint now);

@@ -131,7 +131,7 @@ void ScalingLoop::OnWaiting() {
   Wake();
 }
 
-// A gateway that is to leave nothing behind has to know what there is, though it was told to stop meanwhile.
+// A gateway that is to stop its workloads has to know them, even if it is stopped while it still finds out.
 bool ScalingLoop::GivesUp() const {
   return closing_ && (keep_ || net::Now() >= give_up_at_);
 }
@@ -199,7 +199,7 @@ void ScalingLoop::OnAlarm() {
   SetAfter(Meter::kTick);
 }
 
-// What the planner decides.
+// Plans and applies the plan.
 void ScalingLoop::Place() {
   const conf::TimePoint now = net::Now();
   const std::optional<scheduler::Plan> plan = planning_.Run(now);
@@ -238,7 +238,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
     log::Error("replicas may be left running: the launcher did not report in time what runs",
                {{"why", reconciler_.trouble()}});
   }
-  // Runs without a record are found by a look, and ended too.
+  // A look finds runs without a record; they are ended, too.
   const auto left = [this] {
     const auto is_job = [](const Workload& workload) { return workload.kind == Kind::kJob; };
     return !reconciler_.looked() || !std::ranges::all_of(workloads_.all(), is_job);

@@ -1,9 +1,9 @@
-// ScalingLoop: has everything in this room take its turn, ten times a second: what is asked of models becomes
-// replicas that are wanted, the planner gives them and the jobs their places, steps are taken, and what runs
-// is compared with what should.
+// ScalingLoop: gives every part of this room its turn, ten times a second: load becomes wanted replicas, the
+// planner places them and the jobs, steps are carried out, and running members are compared with the
+// workloads.
 //
-// At its beginning it takes over what a process before it has left running. While the store does not say what
-// that is, or the launcher what runs, nothing is started.
+// At its start it takes over the workloads of an earlier process. While the store cannot say which they are,
+// or the launcher which run, it starts nothing.
 //
 // Owner: the Process. Thread: the control loop's.
 #pragma once
@@ -34,20 +34,20 @@
 
 namespace gateway::control {
 
-// What the loop sees and does of the rest of the process.
+// The parts of the process that the loop uses.
 struct Surroundings {
   std::function<std::shared_ptr<const Runtime>()> runtime;
   std::function<std::vector<const ShardMetrics*>()> shards;
-  // On disk when it returns.
+  // The event is on disk when it returns.
   std::function<net::Task<absl::Status>(ledger::Event)> record;
-  // These take requests from now on, and no others that were launched.
+  // From now on requests go to these launched replicas, and to no other launched ones.
   std::function<void(const Launched&)> publish;
   router::ReplicaStates* replicas = nullptr;
   ScalingHintsByModel* scaling_hints = nullptr;
-  // Of the ledger, for who pays for devices; and what is done with that once it is on disk.
+  // The ledger for metering, and the receiver of device records that are on disk.
   std::function<std::unique_ptr<MeterLedger>()> meter;
   std::function<void(std::span<const ledger::DeviceRecord>)> charge;
-  // Why a tenant may start nothing on devices of these kinds now; empty: it may.
+  // The reason why a tenant may start nothing on devices of these kinds now; empty: it may.
   std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)> devices_used_up;
   store::Store* store = nullptr;
   std::string state_dir;  // where version 0.1 kept its files; empty: there are none to import
@@ -61,17 +61,17 @@ class ScalingLoop final : private net::Alarm {
 
   // Takes over what runs, then begins.
   void Start();
-  // Policies may have changed.
+  // Call it when policies may have changed.
   void Configure(const Runtime& runtime);
-  // A request has come to wait where none did.
+  // A request has begun to wait for a model without waiting requests.
   void OnWaiting();
   // Ends; replicas are stopped first unless they are to be kept.
   net::Task<void> Close(bool keep);
 
   Status status(conf::TimePoint now) const;
-  // Of a model that has a policy; nothing of others.
+  // For a model with a policy; nothing for others.
   std::optional<ScalingHistory> history(const std::string& model) const { return scaler_.HistoryOf(model); }
-  // Null until it is known what runs.
+  // Null until the running workloads are known.
   Jobs* jobs() { return begun_ ? &jobs_ : nullptr; }
   Cordons* cordons() { return begun_ ? &cordons_ : nullptr; }
   const scheduler::Planner* planner() { return begun_ ? &planning_.planner() : nullptr; }
@@ -114,8 +114,8 @@ class ScalingLoop final : private net::Alarm {
   bool beginning_ = false;
   bool begun_ = false;
   bool closing_ = false;
-  bool keep_ = false;             // closing: what runs
-  conf::TimePoint give_up_at_{};  // closing: ending it
+  bool keep_ = false;             // closing: running workloads stay
+  conf::TimePoint give_up_at_{};  // closing: when to stop ending them
 };
 
 }  // namespace gateway::control

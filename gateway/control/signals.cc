@@ -18,7 +18,7 @@ void Add(const ClassCells& cells, AskedOfClass& sum) {
   sum.waiting_tokens += cells.waiting_tokens.value();
 }
 
-// Of a count that only grows, since the last tick.
+// The increase of a counter since the last tick.
 uint64_t Since(uint64_t now, uint64_t& before) {
   const uint64_t last = std::exchange(before, now);
   return now < last ? 0 : now - last;

@@ -1,5 +1,5 @@
-// What a model is asked for, as the autoscaler wants it and by class: the shards' cells added up, and how
-// they move from one tick to the next.
+// The load of a model, as the autoscaler wants it and by class: the shards' cells added up, and their changes
+// from one tick to the next.
 //
 // Control loop's thread.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace gateway::control {
 
-// Of one class (ClassCells).
+// For one class (ClassCells).
 struct AskedOfClass {
   uint64_t came = 0;  // requests, by now; ...
   uint64_t came_tokens = 0;
@@ -39,7 +39,7 @@ struct Asked {
   std::map<std::string, AskedOfClass, std::less<>> classes;
 };
 
-// By model; adapters are their bases'.
+// By model; an adapter counts as its base.
 std::map<std::string, Asked, std::less<>> AddUp(std::span<const ShardMetrics* const> shards,
                                                 const Runtime& runtime);
 

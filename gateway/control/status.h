@@ -1,4 +1,4 @@
-// How the control loop stands, for metrics, readiness and the admin API: plain values.
+// The state of the control loop for metrics, readiness and the admin API: plain values.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 namespace gateway::control {
 
 enum class ReplicaState : uint8_t {
-  kWaiting,    // for a place, or for the next try after failures
-  kLaunching,  // has devices; the launcher is asked
+  kWaiting,    // for devices, or for the next try after failures
+  kLaunching,  // has devices; the launcher starts it
   kWarming,    // its processes run; it does not answer yet
   kReady,
   kDraining,  // takes no new requests
@@ -29,37 +29,37 @@ std::string_view Name(ReplicaState state);
 struct MemberPlace {
   std::string run;
   std::string node;
-  std::string kind;  // of its devices; empty: it has none
+  std::string kind;  // of its devices; empty: none
   std::vector<uint8_t> devices;
   std::string_view state;  // as MemberStateOf says
   std::string why;         // how it ended, or why it does not start
 };
 
 struct ReplicaStatus {
-  std::string run;  // its id, which is its leader's run
+  std::string run;  // id of the replica, and of its leader's run
   std::string model;
   ReplicaState state = ReplicaState::kWaiting;
   std::vector<MemberPlace> members;  // the leader first; none while it waits for devices
-  std::string address;               // HOST:PORT; empty: not known yet
-  conf::TimePoint since{};           // of the state
+  std::string address;               // HOST:PORT; empty: unknown
+  conf::TimePoint since{};           // when the state began
   conf::TimePoint wanted{};
   bool adopted = false;
   uint32_t in_flight = 0;
   std::string why;
 };
 
-// What one class of those who ask for a model asks for (ClassCells).
+// The load of one class of a model's requests (ClassCells).
 struct ClassStatus {
   std::string name;          // of the band
   uint64_t came = 0;         // requests, since the start; ...
-  uint64_t refused = 0;      // for want of room
+  uint64_t refused = 0;      // because the queue was full
   uint64_t in_time = 0;      // first tokens within slo.ttft
   uint64_t late = 0;         // after it
-  uint64_t hopeless = 0;     // of prompts that take an idle replica longer
+  uint64_t hopeless = 0;     // the prompt alone takes an idle replica longer
   uint64_t at_replicas = 0;  // requests, now; ...
   uint64_t waiting = 0;
   uint64_t waiting_tokens = 0;  // of their prompts
-  conf::Duration oldest{};      // that waits
+  conf::Duration oldest{};      // age of the oldest waiting request
 };
 
 struct ModelStatus {
@@ -70,24 +70,24 @@ struct ModelStatus {
   uint32_t max = 0;
   double demand = 0;  // replicas
   uint32_t wanted = 0;
-  std::string why;       // so many
-  std::string capacity;  // by what it is reckoned
+  std::string why;       // the reason for `wanted`
+  std::string capacity;  // how the capacity was estimated
   double in_flight = 0;  // requests
   double held = 0;
-  double headroom = 0;               // of the law demand, for first tokens that were late: a part of demand
+  double headroom = 0;               // of the law `demand`, for late first tokens: a part of demand
   std::vector<ClassStatus> classes;  // the most urgent first
   uint32_t replicas[kReplicaStates] = {};
   uint32_t failures = 0;                        // of starts, in a row
-  std::optional<conf::TimePoint> next_start{};  // not before that, because of them
-  std::string trouble;  // why there are fewer than are wanted; empty: they come, or are there
+  std::optional<conf::TimePoint> next_start{};  // not earlier, because of the failures
+  std::string trouble;                          // why there are fewer replicas than wanted; empty: no problem
 };
 
-// Of one that takes nothing new.
+// A node that gets no new work.
 struct NodeStatus {
   std::string node;
   conf::TimePoint since{};
   std::string why;
-  bool ours = false;  // we do not trust it, and the cluster's manager says nothing against it
+  bool ours = false;  // suspected by us alone, not by the cluster's manager
 };
 
 struct ColdStart {
@@ -99,8 +99,8 @@ struct ColdStart {
 };
 
 struct Status {
-  bool begun = false;    // what ran before is known
-  std::string launcher;  // empty: nothing is scaled here
+  bool begun = false;    // the workloads of earlier processes are known
+  std::string launcher;  // empty: nothing is scaled
   std::string trouble;   // with the launcher; empty: none
   std::vector<ReplicaStatus> replicas;
   std::vector<ModelStatus> models;
@@ -111,7 +111,7 @@ struct Status {
   uint64_t suspicions = 0;  // of nodes, since the start
   uint64_t launches = 0;    // likewise
   uint64_t failures = 0;
-  // Since then, too: time of devices in microseconds, by tenant, model (empty: jobs) and kind.
+  // Device time since the start, in microseconds, by tenant, model (empty: jobs) and kind.
   std::map<std::tuple<std::string, std::string, std::string>, int64_t> devices;
 };
 

@@ -15,7 +15,7 @@ namespace {
 using plugins::launchers::RunSpec;
 
 constexpr conf::Duration kRetry = std::chrono::seconds(1);
-constexpr conf::Duration kElsewhere = std::chrono::seconds(2);  // a start whose node does not answer
+constexpr conf::Duration kElsewhere = std::chrono::seconds(2);  // for a start on a node that does not answer
 constexpr size_t kMaxSteps = 256;                               // under way at once
 
 }  // namespace
@@ -76,7 +76,7 @@ net::Task<void> StepRunner::Step(std::string id) {
 
 net::Task<void> StepRunner::Act(std::string id) {
   Workload* workload = workloads_.Find(id);
-  // What was never asked of a launcher, and is not wanted any more, needs no word.
+  // A workload that was never given to the launcher and is not wanted any more needs no record.
   const bool nothing_ran = workload->state == State::kDraining && !workload->asked();
   if (!nothing_ran && !IsPersisted(*workload)) {
     const uint64_t version = workload->version;
@@ -184,7 +184,7 @@ net::Task<void> StepRunner::Launch(std::string id) {
     const absl::Status started = co_await context_.launcher->Start(*std::move(spec));
     now = workloads_.Find(id);
     const bool same = now->version == version;
-    // Of another attempt by now: that waits for this step before it begins, so the members are the same.
+    // Another attempt may have begun meanwhile: it waits for this step, so the members are the same.
     Member& member = now->members[rank];
     member.started = started.ok();
     if (!same) co_return;
@@ -229,7 +229,7 @@ net::Task<void> StepRunner::TellToEnd(std::string id) {
     Workload& now = *workloads_.Find(id);
     Member& after = now.members[rank];
     if (told.ok()) {
-      // What was asked for and refused may be there or not: the launcher knows by now, and ends it if it is.
+      // A refused start may have happened or not: the launcher knows by now, and ends the run if it exists.
       after.started = true;
       after.told_at = context_.now();
       continue;
@@ -242,7 +242,7 @@ net::Task<void> StepRunner::TellToEnd(std::string id) {
   if (workloads_.Find(id)->all_ended()) co_await Finish(id);
 }
 
-// Nothing of it runs any more. What it held is written down before it is given back.
+// All its runs have ended. The device time is recorded before the devices are released.
 net::Task<void> StepRunner::Finish(std::string id) {
   const auto again = [&] { workloads_.Find(id)->next_step = context_.now() + kRetry; };
   const uint64_t version = workloads_.Find(id)->version;

@@ -1,9 +1,9 @@
-// StepRunner: does what the states of workloads ask for. Each step is a task of its own, one at a time for
-// each workload: first the ledger and the store have what is to be done, written at the same time, and then
-// the launcher is asked.
+// StepRunner: carries out what the states of workloads require. Each step is a task of its own, at most one
+// for each workload at a time: first the step is recorded in the ledger and the store, in parallel, and then
+// the launcher is called.
 //
-// Nothing is done that the ledger and the store do not have: while one of them cannot write, what runs goes
-// on. A step looks again at where its workload stands after everything that it waited for.
+// No step is carried out before both records exist: while the ledger or the store cannot write, running
+// workloads continue. After everything that it waited for, a step checks the workload's state again.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -20,20 +20,20 @@ class StepRunner {
  public:
   StepRunner(const Context& context, Workloads& workloads) : context_(context), workloads_(workloads) {}
 
-  // What the workload held up to now is on disk when it returns true.
+  // True: the device time of the workload up to now is on disk.
   std::function<net::Task<bool>(const Workload&)> metered = [](const Workload&) -> net::Task<bool> {
     co_return true;
   };
-  // OK, or Unavailable with the reason why nothing is to be started on a node just now.
+  // OK, or Unavailable with the reason why nothing may start on a node now.
   std::function<net::Task<absl::Status>(std::string node)> may_start_on =
       [](std::string) -> net::Task<absl::Status> { co_return absl::OkStatus(); };
 
-  // Begins what is due.
+  // Begins the steps that are due.
   void TakeSteps();
-  // The workload as it stands is in the store when it returns OK.
+  // OK: the present state of the workload is in the store.
   net::Task<absl::Status> Save(std::string id);
 
-  // No new steps of jobs, whose members run on, nor of replicas unless they are to be ended.
+  // No new steps of jobs, whose members keep running, nor of replicas unless they are to be ended.
   void Close(bool ends_replicas);
   size_t under_way() const { return under_way_; }
   uint64_t launches() const { return launches_; }  // of replicas, since the start

@@ -1,14 +1,14 @@
-// Workload: one piece of work that Tidegate runs, a replica or a job, from when it is wanted until nothing is
-// left of it. It is a gang of one or more members, each a run of a launcher on one node.
+// Workload: one piece of work that Tidegate runs, a replica or a job, from its request until none of it is
+// left. It is a gang of one or more members, each a run of a launcher on one node.
 //
 //   pending ─▶ placed ─▶ starting ─▶ running ─▶ saving ─▶ draining ─▶ stopped
 //      ▲                     │          │                    ▲ │
 //      │                     └──────────┴────────────────────┘ │
 //      └──────────────── (preempted, resized, tried again) ────┘
 //
-// Members start together or not at all: when one ends, the others are ended too. What a state asks for is
-// done by the StepRunner, one step at a time; the flags say how far that has come. What differs between
-// replicas and jobs is in workload_kind.h.
+// Members start together or not at all: when one ends, the others are ended, too. The StepRunner carries out
+// what a state requires, one step at a time; the flags say how far it has come. The differences between
+// replicas and jobs are in workload_kind.h.
 #pragma once
 
 #include <cstdint>
@@ -31,29 +31,29 @@ namespace gateway::control {
 enum class Kind : uint8_t {
   kReplica,
   kJob,     // training, batch, array, notebook
-  kOrphan,  // runs without a record: they are ended, and hold their devices until then
+  kOrphan,  // a run without a record: it is ended, and holds its devices until then
 };
 
 enum class State : uint8_t {
-  kPending,   // waits for a place, for other workloads, or for its next try
-  kPlaced,    // has devices; not yet on disk
-  kStarting,  // on disk; its members are asked for, until all run and a replica answers
+  kPending,   // for devices, for other workloads, or for its next try
+  kPlaced,    // has devices; not recorded yet
+  kStarting,  // recorded; its members are being started, until all run and a replica answers
   kRunning,
-  kSaving,    // its work is being saved: members were told to save, or a replica's last requests end
-  kDraining,  // its members were told to end
+  kSaving,    // its work is being saved: members save, or a replica's last requests end
+  kDraining,  // its members are being ended
   kStopped,   // holds nothing; its outcome says why
 };
 inline constexpr size_t kStates = 7;
 std::string_view Name(State state);
 std::optional<State> ParseState(std::string_view name);
 
-// What becomes of a workload when its members have ended. The later one wins.
+// What happens to a workload when its members have ended. The later one wins.
 enum class Afterwards : uint8_t {
   kResizes,  // starts again at once, with the members in `next`
-  kWaits,    // makes room: waits for its next start
-  kRetries,  // after a failure: likewise, as often as its restarts allow
+  kWaits,    // made room: waits for its next start
+  kRetries,  // waits for its next start after a failure, within its restarts
   kSuspends,
-  kEnds,  // its work is done, or it is not wanted any more
+  kEnds,  // is done, or not wanted any more
   kFails,
   kCancels,
 };
@@ -61,7 +61,7 @@ inline constexpr size_t kAfterwards = 7;
 std::string_view Name(Afterwards afterwards);
 std::optional<Afterwards> ParseAfterwards(std::string_view name);
 
-// Of a workload that is stopped.
+// The result of a stopped workload.
 enum class Outcome : uint8_t {
   kNone,
   kSuspended,  // until somebody resumes it
@@ -73,13 +73,13 @@ inline constexpr size_t kOutcomes = 5;
 std::string_view Name(Outcome outcome);
 std::optional<Outcome> ParseOutcome(std::string_view name);
 
-// One job file that was handed in; its elements share it.
+// One submitted job file; its elements share it.
 struct Submission {
   std::string id;
-  uint64_t number = 0;  // its id ends with it; never used again
+  uint64_t number = 0;  // the id ends with it; never used again
   std::string text;
   config::JobFile file;
-  std::string user;  // who handed it in: an admin key's id
+  std::string user;  // that submitted it: an admin key's id
   conf::TimePoint at{};
 };
 
@@ -87,17 +87,17 @@ struct Member {
   scheduler::MemberAt at;
   std::string run;
 
-  bool asked = false;    // the launcher was asked to start it
-  bool started = false;  // the launcher has taken it
+  bool asked = false;    // the launcher was called to start it
+  bool started = false;  // the launcher has accepted it
   bool running = false;
-  bool told = false;       // to save, or to end: what the state asks for
-  bool signalled = false;  // it was told either, in whichever state
+  bool told = false;       // it got the signal that the state requires: to save, or to end
+  bool signalled = false;  // it got one of these signals, in any state
   bool ended = false;
   conf::TimePoint told_at{};
-  std::optional<conf::TimePoint> missing{};  // since when the launcher does not know it
+  std::optional<conf::TimePoint> missing{};  // since when the launcher does not report it
   std::optional<int> exit_code{};
   std::optional<int> signal{};  // that ended it
-  std::string why{};            // it ended, or does not start
+  std::string why{};            // the reason of its end, or why it does not start
   std::string log{};
   std::string host{};  // where it listens, if it serves
   uint16_t port = 0;
@@ -114,9 +114,9 @@ struct Serving {
   std::shared_ptr<const config::Endpoint> endpoint{};  // once its leader runs
   std::shared_ptr<router::ReplicaState> load{};        // likewise
   conf::TimePoint next_probe{};
-  conf::TimePoint unpublished{};  // kSaving: since when no shard is given it
+  conf::TimePoint unpublished{};  // kSaving: when it was removed from the routes
   bool probing = false;
-  // Its node is not trusted: another replica is started in its stead, and this one is not ended.
+  // Its node is not trusted: another replica starts in its place, and this one is not ended.
   bool set_aside = false;
 };
 
@@ -126,38 +126,38 @@ struct Workload {
   std::string model{};                     // of a replica
   std::shared_ptr<const Submission> of{};  // of a job
   uint32_t element = 0;                    // of an array
-  uint32_t number = 0;                     // within this process, for the autoscaler; never used again
+  uint32_t number = 0;                     // unique in this process, for the autoscaler; never used again
 
   State state = State::kPending;
   Outcome outcome = Outcome::kNone;
-  conf::TimePoint since{};    // of the state
-  conf::TimePoint wanted{};   // when it came to be
-  conf::TimePoint started{};  // of the attempt: it has devices since
-  std::string why;            // it is in this state
+  conf::TimePoint since{};    // when the state began
+  conf::TimePoint wanted{};   // when it was requested
+  conf::TimePoint started{};  // when the attempt got its devices
+  std::string why;            // the reason of the state
   std::string actor;          // who made it so: "control", or an admin key's id
   Afterwards afterwards = Afterwards::kWaits;
   uint32_t attempt = 0;
   uint32_t restarts = 0;                    // after failures
-  bool blameless = false;                   // the attempt ends by its node's fault, and no restart is used
-  bool resumes = false;                     // its next start goes on from what was saved
-  conf::Duration done{};                    // run time of earlier attempts that it need not run again
+  bool blameless = false;                   // the attempt ends by the node's fault, and uses no restart
+  bool resumes = false;                     // its next start resumes from the checkpoint
+  conf::Duration done{};                    // saved run time of earlier attempts
   std::vector<Member> members{};            // of this attempt, or the last one; by rank
   std::vector<Member> before{};             // of the attempt before
   std::vector<scheduler::MemberAt> next{};  // kResizes
 
   // Of this process only.
-  uint64_t version = 0;   // rises with every change that is worth keeping
-  bool recorded = false;  // what the state asks for is in the ledger
-  bool saved = false;     // as it stands here it is in the store
+  uint64_t version = 0;   // rises with every change to be stored
+  bool recorded = false;  // the ledger has what the state requires
+  bool saved = false;     // the store has the present state
   bool busy = false;      // a step is under way
   bool adopted = false;   // it ran before this process began
-  bool held = false;      // pending, and the planner is not asked yet: for others to end, or after a failure
+  bool held = false;      // pending, not given to the planner yet: for others, or after a failure
   CrashLoop crashes{};
   conf::TimePoint next_step{};
-  conf::TimePoint ran_from{};  // this attempt, all members; not set: it has not come so far
+  conf::TimePoint ran_from{};  // when all members of this attempt ran; zero: not yet
   conf::TimePoint checkpointed{};
-  std::string unplaced{};  // why the last cycle gave it nothing
-  bool withheld = false;   // pending: the planner is not asked; `unplaced` says why
+  std::string unplaced{};  // why the last planning cycle gave it no devices
+  bool withheld = false;   // pending: not given to the planner; `unplaced` says why
   Serving serving{};
 
   const config::JobFile& file() const { return of->file; }
@@ -165,25 +165,25 @@ struct Workload {
   bool ends() const { return state == State::kSaving || state == State::kDraining; }
   bool over() const { return state == State::kStopped && outcome > Outcome::kSuspended; }
   bool suspended() const { return state == State::kStopped && outcome == Outcome::kSuspended; }
-  bool asked() const;  // the launcher, for one of its members
+  bool asked() const;  // the launcher was called for one of its members
   bool all_ended() const;
-  uint64_t devices() const;     // that its members hold
-  conf::Duration kept() const;  // run time that it need not run again if this attempt ends now
+  uint64_t devices() const;     // held by its members
+  conf::Duration kept() const;  // run time that stays saved if this attempt ends now
   uint32_t in_flight() const;   // requests
 };
 
-// "exited with 3", "was ended by signal 9", and what the launcher adds to that.
+// "exited with 3", "was ended by signal 9", and the launcher's remarks.
 std::string HowEnded(const Member& member);
 
 // "starting", "running" or "ended".
 std::string_view MemberStateOf(const Member& member);
 
-// The words of a job's state for people: of one that is stopped, its outcome.
+// The state of a job in words for people; for a stopped job, its outcome.
 std::string_view JobStateOf(const Workload& job);
 bool IsJobState(std::string_view word);
 bool IsOver(std::string_view job_state);
 
-// "j-finetune-7.3-2-0": of a job's attempt; "r-chat-6411f3a0" and "r-chat-6411f3a0-1": of a replica.
+// "j-finetune-7.3-2-0": for a job's attempt; "r-chat-6411f3a0" and "r-chat-6411f3a0-1": for a replica.
 std::string RunId(const Workload& workload, uint32_t rank);
 // "r-chat-small-6411f3a0c2b": `stamp` makes it unique.
 std::string ReplicaId(std::string_view model, int64_t stamp);

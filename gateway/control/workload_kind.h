@@ -1,5 +1,5 @@
-// WorkloadKind: what differs between replicas and jobs: how readiness is seen, how work is saved, what a
-// failure leads to, and what is told of it.
+// WorkloadKind: the differences between replicas and jobs: how readiness is recognized, how work is saved,
+// what a failure leads to, and what the ledger records.
 //
 // Thread: the control loop's.
 #pragma once
@@ -17,50 +17,50 @@ namespace gateway::control {
 
 enum class Blame : uint8_t {
   kWorkload,
-  kPlace,   // its node or a device: it says nothing of the workload
-  kForever  // it can never be started as it stands
+  kPlace,   // its node or a device: no fault of the workload
+  kForever  // it can never be started in this form
 };
 
 class WorkloadKind {
  public:
   virtual ~WorkloadKind() = default;
 
-  // What the planner is asked for.
+  // The request to the planner.
   virtual scheduler::Job AskOf(const Workload& workload) const = 0;
-  // Whether the planner may be asked now; if not, the kind asks again when it may (Workloads::AskPlanner).
+  // Whether it may be given to the planner now; if not, the kind does so later (Workloads::AskPlanner).
   virtual bool MayBePlaced(Workload& workload) = 0;
 
-  // What a member runs: command, environment, folder. The caller fills in its id, its grant and its gang.
-  // An error: it cannot be started as it stands.
+  // What a member runs: command, environment, folder. The caller adds its id, its grant and its gang. An
+  // error: it cannot be started in this form.
   virtual absl::StatusOr<plugins::launchers::RunSpec> SpecOf(const Workload& workload,
                                                              uint32_t rank) const = 0;
 
-  // All members of a workload that starts run, as far as their launcher says.
+  // The launcher reports that all members of a starting workload run.
   virtual void OnMembersUp(Workload& workload) = 0;
-  // Whether its work is done when all its members have ended well; if not, no member may end.
+  // Whether the work is done when all members have ended well; otherwise no member may end.
   virtual bool EndsByItself() const = 0;
-  // Whether there is something to be saved before its members are ended.
+  // Whether there is work to save before the members are ended.
   virtual bool Saves(const Workload& workload, Afterwards then) const = 0;
-  // How it is told to save its work; 0: it is not told.
+  // The signal that makes a member save its work; 0: none.
   virtual int SaveSignal(const Workload& workload) const = 0;
-  // All that can be saved is saved, as of `at`.
+  // Everything that can be saved is saved, as of `at`.
   virtual void OnSaved(Workload& workload, conf::TimePoint at) = 0;
   virtual conf::Duration StopGrace(const Workload& workload) const = 0;
-  // Whether a member that was told to end, on a node that is not trusted, counts as ended.
+  // Whether a member on a node without trust counts as ended once it was to end.
   virtual bool GivesUpSilentMembers() const = 0;
 
-  // Something of it has failed: ends it, and says what becomes of it.
+  // A part of it has failed: ends the workload, and decides what happens to it.
   virtual void Fail(Workload& workload, std::string why, Blame blame) = 0;
   // It holds nothing any more; it may be dropped here.
   virtual void OnStopped(Workload& workload) = 0;
-  // Whether what its runs have written stays readable after it has ended.
+  // Whether the output of its runs stays readable after its end.
   virtual bool KeepsRuns() const = 0;
 
-  // The ledger's word for what the state asks for; empty: that is not recorded.
+  // The ledger's word for the step that the state requires; empty: no record.
   virtual std::string ActionOf(const Workload& workload) const = 0;
-  // And for its end, once all members have ended; empty: likewise.
+  // The ledger's word for its end, once all members have ended; empty: no record.
   virtual std::string EndOf(const Workload& workload) const = 0;
-  // What the ledger has beside the action, as JSON.
+  // The details of the ledger's record, as JSON.
   virtual std::string DetailOf(const Workload& workload, bool ended) const = 0;
 };
 

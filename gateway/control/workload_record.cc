@@ -120,7 +120,7 @@ std::shared_ptr<const Submission> ReadSubmission(const std::string& id, const js
       config::ReadJobFile(submission->text, in.at("file").get<std::string>(), config::ReferencesOnly());
   if (!loaded.value) throw std::invalid_argument(ToString(loaded.problems.front()));
   submission->file = *std::move(loaded.value);
-  // As they were resolved then: a file may leave the queue open and name a tenant without its path.
+  // As resolved at the submission: a file may leave out the queue, and name a tenant without its path.
   submission->file.job.queue = in.at("queue").get<std::string>();
   submission->file.job.tenant = in.at("tenant").get<std::string>();
   return submission;

@@ -1,10 +1,10 @@
-// The records of workloads in the store: what a process that comes after this one, killed at any point, must
-// know of what runs and of which devices are taken.
+// The records of workloads in the store: what the next process, after a kill at any point, must know of
+// running workloads and of taken devices.
 //
-// Two kinds of objects: a workload (store::kWorkload) by its id, and a submission (store::kSubmission), which
-// the elements of an array share, by its own. The submission "last" has the last number that was given.
+// Two kinds of objects: workloads (store::kWorkload) by their ids, and submissions (store::kSubmission),
+// which the elements of an array share. The submission "last" has the last number that was given.
 //
-// Pure. A body that is not what this writes is DataLoss, and the message names the object.
+// Pure. A body of another form is DataLoss, and the message names the object.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -27,11 +27,10 @@ std::string BodyOfLast(uint64_t number);
 
 struct KnownWorkloads {
   uint64_t last_number = 0;         // of a submission
-  std::vector<Workload> workloads;  // jobs in the order in which they were handed in, then replicas by age
+  std::vector<Workload> workloads;  // jobs in the order of submission, then replicas by age
 };
 
-// A member on a node, or with a kind of devices, that the cluster does not have (any more) stands on node
-// kNone.
+// A member on a node, or with a kind of devices, that the cluster does not have any more gets the node kNone.
 absl::StatusOr<KnownWorkloads> ReadWorkloads(const std::vector<store::Object>& workloads,
                                              const std::vector<store::Object>& submissions,
                                              const scheduler::Cluster& cluster);

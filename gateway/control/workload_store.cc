@@ -61,7 +61,7 @@ net::Task<absl::Status> WorkloadStore::Flush() {
   co_return written;
 }
 
-// As much of what waits as one transaction may have: submissions first, since workloads name them.
+// As many waiting objects as one transaction may have: submissions first, since workloads name them.
 net::Task<absl::Status> WorkloadStore::Write() {
   if (!versions_known_) {
     if (absl::Status read = co_await ReadVersions(); !read.ok()) co_return read;
@@ -93,7 +93,7 @@ net::Task<absl::Status> WorkloadStore::Write() {
     written_ = std::max(written_, covers);
     co_return absl::OkStatus();
   }
-  // What is put while this is written waits for the next write.
+  // Objects that are put during this write wait for the next one.
   std::map<Key, std::optional<std::string>> taken;
   for (const Key& key : keys) taken.insert(waiting_.extract(key));
   const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));

@@ -1,8 +1,8 @@
-// WorkloadStore: writes the records of workloads to the store, many at a time: all that waits when a write
-// begins goes into one transaction, and of one object only its last body.
+// WorkloadStore: writes the records of workloads to the store, many at a time: all objects that wait when a
+// write begins go into one transaction, each with its last body only.
 //
-// What could not be written waits for the next write. After a write of which nobody knows whether it came
-// about, the versions are read again first.
+// After a failed write its objects wait for the next one. After a write with an unknown outcome, the versions
+// are read again first.
 //
 // Owner: the ScalingLoop. Thread: the control loop's. Bounded: one body for each object.
 #pragma once
@@ -25,10 +25,10 @@ namespace gateway::control {
 
 class WorkloadStore {
  public:
-  // Both outlive it.
+  // Both must outlive this.
   WorkloadStore(store::Store& store, const scheduler::Cluster& cluster);
 
-  // What a process before this one has left. DataLoss: nothing of it is believed, and nothing may be started.
+  // The records of earlier processes. DataLoss: none of them is used, and nothing may be started.
   net::Task<absl::StatusOr<KnownWorkloads>> Load();
 
   // These wait for the next write.
@@ -37,7 +37,7 @@ class WorkloadStore {
   void Remove(const Workload& workload);
   void Remove(const Submission& submission);
 
-  // All that was put before is on disk when it returns OK.
+  // OK: everything that was put before the call is on disk.
   net::Task<absl::Status> Flush();
 
  private:
@@ -52,8 +52,8 @@ class WorkloadStore {
   std::map<Key, std::optional<std::string>> waiting_;  // nothing: to be removed
   std::map<Key, uint64_t> versions_;                   // of what is in the store
   bool versions_known_ = false;
-  uint64_t put_ = 0;      // times that something was put,
-  uint64_t written_ = 0;  // and those of which all is on disk
+  uint64_t put_ = 0;      // number of puts,
+  uint64_t written_ = 0;  // and of those that are on disk
   net::AsyncMutex writes_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 using scheduler::ActionKind;
 using scheduler::MemberAt;
 
-constexpr conf::Duration kLate = std::chrono::seconds(2);  // to end, once told
+constexpr conf::Duration kLate = std::chrono::seconds(2);  // after this, an ending member is late
 // A member that exits may do so because another was lost, whose end is then noticed within this time.
 constexpr conf::Duration kFirstEnd = std::chrono::milliseconds(500);
 constexpr conf::Duration kSameTime = std::chrono::milliseconds(100);
@@ -221,7 +221,7 @@ void Workloads::AskPlanner(Workload& workload) {
   if (kind.MayBePlaced(workload)) context_.planning->Submit(kind.AskOf(workload), context_.now());
 }
 
-// Whatever the planner still thinks of it.
+// Whatever the planner still believes of it.
 void Workloads::LeavePlanner(const Workload& workload) {
   context_.planning->Leave(workload.id, context_.now());
 }
@@ -316,7 +316,7 @@ void Workloads::Look(Workload& workload) {
 void Workloads::Lose(const plugins::launchers::DeviceFault& fault) {
   std::vector<std::string> ids;  // a failure may drop a workload
   for (const Workload& workload : workloads_) {
-    // What saves its work by itself is let do so.
+    // A workload that saves by itself may finish its save.
     const bool ends = workload.state == State::kDraining ||
                       (workload.state == State::kSaving && KindOf(workload).EndsByItself());
     if (workload.holds() && !ends) ids.push_back(workload.id);
@@ -360,16 +360,16 @@ std::vector<std::string> Workloads::LateNodes() const {
   return nodes;
 }
 
-// A member that is told to end on a node that does not answer ends when its manager gives the node up; what
-// the others held is not to wait for that. Nothing new is placed there, and the manager keeps its devices
-// for it.
+// A member on a node that does not answer ends only when the manager gives the node up; the devices of the
+// other members must not wait for that. Nothing new is placed on the node, and the manager keeps its devices
+// reserved.
 bool Workloads::IsGivenUp(const Workload& workload, const Member& member) const {
   return KindOf(workload).GivesUpSilentMembers() && IsLate(workload, member) &&
          untrusted(NodeOf(context_.cluster(), member.at));
 }
 
 // From the first member's start to the last one's end: a member that has ended keeps its devices until the
-// others have. Before the launcher has told when it started, from when it was asked.
+// others have ended. Before the launcher reports the start, from when it was called.
 std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
   std::vector<HeldDevices> held;
   const scheduler::Cluster& cluster = context_.cluster();

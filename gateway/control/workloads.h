@@ -1,8 +1,8 @@
-// Workloads: all that Tidegate runs or is to run, and the one state machine that they go through.
+// Workloads: everything that Tidegate runs or is going to run, and the one state machine for all of it.
 //
-// Changes state and nothing else: what a state asks for is done by the StepRunner, what the launcher says
-// comes from the Reconciler. Carries out what the planner decides: gangs start together or not at all, what
-// makes room saves first, what is resized or tried again starts again.
+// Changes states and nothing else: the StepRunner carries out what a state requires, and the Reconciler
+// reports what runs. Applies the planner's decisions: gangs start together or not at all, preempted workloads
+// save first, resized and retried ones start again.
 //
 // Owner: the ScalingLoop. Thread: the control loop's. A Workload's address is good until it is dropped.
 #pragma once
@@ -27,7 +27,7 @@ class Workloads {
  public:
   explicit Workloads(const Context& context) : context_(context) {}
 
-  // Each kind once, before the first workload; they outlive it.
+  // Each kind once, before the first workload; kinds outlive this.
   void Use(Kind kind, WorkloadKind& by) { kinds_[static_cast<size_t>(kind)] = &by; }
   WorkloadKind& KindOf(const Workload& workload) const { return *kinds_[static_cast<size_t>(workload.kind)]; }
 
@@ -35,24 +35,24 @@ class Workloads {
   const std::list<Workload>& all() const { return workloads_; }
   Workload* Find(std::string_view id);
   const Workload* Find(std::string_view id) const;
-  Workload* FindNumber(uint32_t number);  // of a replica, as the autoscaler knows it
-  // Those whose ids begin so.
+  Workload* FindNumber(uint32_t number);  // the autoscaler's number of a replica
+  // Workloads whose ids begin with the prefix.
   std::vector<const Workload*> WithPrefix(const std::string& prefix) const;
 
   Workload& Add(Workload workload);
-  // Forgets it, in the store too.
+  // Forgets it, also in the store.
   void Drop(Workload& workload);
 
   // --- Transitions ---
   void Enter(Workload& workload, State state, std::string why, std::string actor = "control");
   void Stop(Workload& workload, Outcome outcome, std::string why, std::string actor = "control");
-  // It has been given devices.
+  // It was given devices.
   void Place(Workload& workload, std::vector<scheduler::MemberAt> members, std::string why);
-  // Its members end, after they have saved where that is worth while and there is time for it.
+  // Ends its members, after a save where there is work to save and time for it.
   void End(Workload& workload, Afterwards then, std::string why, std::string actor = "control");
-  // It has saved, or its time for that is up.
+  // The save has ended, or its time is over.
   void StopSaving(Workload& workload);
-  // All members have ended, and what they held is on disk: what becomes of it.
+  // All members have ended, and their device time is on disk: moves to the next state.
   void Settle(Workload& workload);
 
   // --- The planner ---
@@ -60,25 +60,25 @@ class Workloads {
   void LeavePlanner(const Workload& workload);
   void Apply(const scheduler::Action& action);
 
-  // --- What happens ---
-  // One of its members has started, ended, or was told to end a while ago.
+  // --- Reports ---
+  // A member has started or ended, or is late in ending.
   void Look(Workload& workload);
   void Lose(const plugins::launchers::DeviceFault& fault);
-  // Nothing can be ended on that node, nor anything new started there.
+  // The node does not answer: members there cannot be ended, nor new ones started.
   std::function<bool(const std::string& node)> untrusted = [](const std::string&) { return false; };
-  // Where members stand that were told to end and have not, for some seconds.
+  // Nodes with members that should have ended some seconds ago.
   std::vector<std::string> LateNodes() const;
-  // How many have come to rest since the start: what comes after others looks again when this rises.
+  // How many workloads have ended since the start: dependencies are checked again when this rises.
   uint64_t ended() const { return ended_; }
 
-  // Runs that nobody asks of any more: the launcher is to forget them.
+  // Runs that are not needed any more: the launcher should forget them.
   std::vector<std::string> TakeRunsToForget() { return std::exchange(to_forget_, {}); }
 
-  // What members hold, together for each workload and kind of device. `no_later`: what a clock that was put
-  // back says of the future began then.
+  // The devices that members hold, together for each workload and kind. `no_later`: after a clock was put
+  // back, times in the future count as this.
   std::vector<HeldDevices> Held(conf::TimePoint no_later) const;
 
-  // As the planner is to know it after a restart.
+  // As the planner should know it after a restart.
   scheduler::JobState SeatOf(const Workload& workload) const;
 
  private:
@@ -89,7 +89,7 @@ class Workloads {
 
   const Context& context_;
   WorkloadKind* kinds_[3] = {};
-  std::list<Workload> workloads_;  // in the order in which they came to be wanted
+  std::list<Workload> workloads_;  // in the order of their requests
   std::map<std::string, std::list<Workload>::iterator, std::less<>> by_id_;
   std::vector<std::string> to_forget_;
   uint32_t last_number_ = 0;

@@ -14,7 +14,7 @@ constexpr std::string_view kLinkKey = ",\"chain\":\"";
 constexpr std::string_view kLineEnd = "\"}";
 constexpr size_t kSuffix = kLinkKey.size() + 64 + kLineEnd.size();
 
-// A broken libcrypto is no state to go on from.
+// The process cannot continue with a broken libcrypto.
 void Require(int ok) {
   if (ok != 1) std::abort();
 }
@@ -29,8 +29,8 @@ bool TakeNumber(std::string_view* rest, std::string_view prefix, Number* value) 
   return true;
 }
 
-// The position just after `,"KEY":`, or npos. The first is the ledger's own: text before it is escaped, so
-// that a value cannot contain a quote followed by a colon.
+// The position just after `,"KEY":`, or npos. The first match is the ledger's own field: text before it is
+// escaped, so no value contains a quote followed by a colon.
 size_t FindValue(std::string_view body, std::string_view key) {
   for (size_t at = body.find(key); at != std::string_view::npos; at = body.find(key, at + 1)) {
     const size_t after = at + key.size();

@@ -38,7 +38,7 @@ class Hasher {
 // Finishes the line whose body is out[begin, end): appends its link, which it returns.
 Digest FinishLine(std::string* out, size_t begin, const Digest& previous, Hasher& hasher);
 
-// What can be read off any line without parsing it. Views into the line.
+// The parts of any line that can be found without parsing it. Views into the line.
 struct LineParts {
   uint64_t seq = 0;
   int64_t time_us = 0;

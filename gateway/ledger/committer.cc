@@ -37,7 +37,7 @@ absl::Status Committer::Ready() {
       .Uint("format", 1)
       .Text("previous", conf::Hex(state_.link));
   Finish(0);
-  --since_checkpoint_;  // a segment's first record alone is no reason for a checkpoint
+  --since_checkpoint_;  // the first record of a segment needs no checkpoint
   return absl::OkStatus();
 }
 
@@ -235,7 +235,7 @@ absl::Status Committer::Retain(bool* more) {
   if (options_.retain_bytes == 0 && options_.retain_for == conf::Duration::zero()) return absl::OkStatus();
   absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(options_.dir);
   if (!segments.ok()) return segments.status();
-  // The last segment stays, and so does any that holds the open record of a request still running.
+  // The last segment stays, and so does every segment with the open record of a running request.
   uint64_t oldest_open = state_.next_seq;
   for (const auto& [key, open] : state_.open) oldest_open = std::min(oldest_open, open.seq);
   if (segments->size() < 2 || (*segments)[1].first_seq > oldest_open) return absl::OkStatus();
@@ -274,7 +274,7 @@ absl::StatusOr<bool> Committer::RecordRemoval(const std::vector<SegmentName>& se
   absl::StatusOr<Spend> spent = SpendOf(segments[0].path);
   if (!spent.ok()) return spent.status();
   const std::vector<SpendRow> carried = spent->Carried(DayOf(Now()));
-  // What makes room must be more than what it writes, or it would go round for ever.
+  // A removal must free more than it writes, or retention would never end.
   if (const uint64_t rows = RenderRows(carried.data(), carried.data() + carried.size()).size();
       2 * rows > bytes[0]) {
     return absl::ResourceExhaustedError(conf::Abseil(fmt::format(

@@ -1,10 +1,11 @@
-// The single writer of the segments: gives out sequence numbers, renders and chains records, joins each close
-// to its open, signs checkpoints, begins and seals segments, removes old ones. Used by recovery first, then
-// by the ledger thread, and by no two at once.
+// The single writer of the segments: assigns sequence numbers, renders and chains records, joins each close
+// to its open, signs checkpoints, begins and seals segments, and removes old ones. Used by recovery first and
+// then by the ledger thread, never by both at once.
 //
 //   while there is work:  Ready → Add… → Commit
 //
-// Ready and Commit may fail for want of space; nothing added is lost then, and both may be called again.
+// Ready and Commit may fail when the disk is full; then no added record is lost, and both may be called
+// again.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -43,25 +44,25 @@ struct CommitOptions {
   FileOps* files = nullptr;
 };
 
-// A request that has an open record and no close.
+// A request with an open record and without a close.
 struct OpenRequest {
   uint64_t seq = 0;
   std::string identity;  // as EncodeOpen wrote it
-  uint64_t told = 0;     // of its weight, by TakeServed
+  uint64_t told = 0;     // part of its weight that TakeServed has returned
 };
 
-// Where to go on: what recovery found.
+// The place to continue from, as recovery found it.
 struct ChainState {
   uint64_t next_seq = 1;
-  Digest link{};                         // of the record before
+  Digest link{};                         // of the last record
   std::optional<SegmentWriter> segment;  // nothing: the next record begins one
   int64_t segment_begun_us = 0;
   uint64_t removed_to = 0;                          // the last record that a retention record accounts for
-  std::vector<uint64_t> last_n;                     // per shard, the last number that is in a segment
+  std::vector<uint64_t> last_n;                     // per shard, the last number in a segment
   absl::flat_hash_map<uint64_t, OpenRequest> open;  // by OpenKey
 };
 
-// Tokens, by DeviceWeight, that a replica has read and written for a tenant.
+// The weight (DeviceWeight) of the tokens that a replica has read and written for a tenant.
 struct Served {
   std::string tenant;
   std::string replica;
@@ -76,30 +77,32 @@ class Committer {
  public:
   Committer(CommitOptions options, const SigningKey* key, ChainState state);
 
-  // True when records may be added: what was left is on disk, and there is a segment.
+  // True when records may be added: earlier ones are on disk, and a segment is open.
   absl::Status Ready();
 
-  // A frame of a shard's journal. One that is already in a segment is passed over.
+  // Adds a frame of a shard's journal. A frame that is already in a segment is skipped.
   void AddFrame(uint32_t shard, uint64_t n, std::string_view payload);
   void AddEvent(Event event);
   void AddDevices(const DeviceRecord& record);
   void AddRecovery(std::string_view action, std::string_view detail);
-  // Closes a request that nothing will close any more.
+  // Closes a request that no one else will close.
   void AddInterrupted(uint64_t open_key, const CloseRecord& record);
   void AddCheckpoint(bool seal);
 
-  // Adds what is due (checkpoint, seal), writes all that was added and syncs; then nothing is pending.
+  // Adds records that are due (checkpoint, seal), writes and syncs everything that was added; then nothing is
+  // pending.
   absl::Status Commit();
-  // Removes the oldest segment if policy says so, after a signed record of it that carries on what its closes
-  // spent of budgets that still run. One at a time, so that commits go on in between; `*more`: another may be
-  // due. A segment that could not be removed is tried again by the next call, without another record.
+  // Removes the oldest segment if the policy says so, after a signed record of the removal. The record
+  // carries what the segment's closes spent of budgets that still run. One segment a call, so that commits go
+  // on in between; `*more`: another may be due. After a failed removal the next call tries again, without
+  // another record.
   absl::Status Retain(bool* more);
 
-  // From now on it is summed up whom replicas serve.
+  // From now on served tokens are added up for TakeServed.
   void BeginCounting() { counts_served_ = true; }
-  // Of a request that is still open: what it has used so far.
+  // The use so far of a request that is still open.
   void NoteProgress(uint64_t open_key, const CloseRecord& so_far);
-  // All that was noted or closed since the last call, by tenant and replica.
+  // Everything that was noted or closed since the last call, by tenant and replica.
   std::vector<Served> TakeServed();
 
   size_t pending_bytes() const { return pending_.size(); }

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli) of journal frames: finds pages that a power loss left half written. By hardware where
-// the processor has it. Pure; any thread.
+// CRC-32C (Castagnoli) of journal frames: detects pages that a power failure left half written. In hardware
+// where the processor has it. Pure; any thread.
 #pragma once
 
 #include <cstddef>

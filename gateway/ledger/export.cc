@@ -26,8 +26,8 @@ struct Column {
   std::string_view name;
   std::string Record::* text = nullptr;
   int64_t Record::* number = nullptr;
-  bool optional = false;   // a negative number means that it does not apply
-  Kind of = Kind::kClose;  // a number stands in records of this kind
+  bool optional = false;   // a negative number means: not known
+  Kind of = Kind::kClose;  // records of this kind have the number
 };
 
 constexpr std::array kColumns = {
@@ -85,7 +85,7 @@ bool Wanted(const ExportOptions& options, const Record& record) {
           std::find(options.kinds.begin(), options.kinds.end(), record.kind) != options.kinds.end());
 }
 
-// A segment's records were all drained before the next one began, so they are no younger than its first.
+// A segment begins after all records of the one before were read, so they are not younger than its first.
 absl::StatusOr<uint64_t> FirstSegmentSince(const std::string& dir, uint64_t from_seq, int64_t since_us) {
   absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(dir);
   if (!segments.ok()) return segments.status();
@@ -106,12 +106,12 @@ struct Resume {
   uint64_t last_seq = 0;  // 0: none yet
 };
 
-// Finds the end of the last whole record of an export. Quotes span lines in CSV; a JSON line has no raw
-// newline.
+// Finds the end of the last whole record of an export. A CSV field in quotes may span lines; a JSON line has
+// no raw newline.
 absl::StatusOr<Resume> FindResume(int fd, const std::string& path, bool csv) {
   Resume resume;
   bool quoted = false;
-  bool in_number = true;  // the record's first digits, which are its number
+  bool in_number = true;  // in the number that begins a record
   uint64_t seq = 0;
   uint64_t at = 0;
   char chunk[65536];

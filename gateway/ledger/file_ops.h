@@ -1,5 +1,5 @@
-// FileOps: what the ledger's thread asks of the file system on the commit path. A test replaces it to fill
-// the disk, to fail a sync, or to kill the process between two calls. Any thread.
+// FileOps: the calls to the file system on the commit path. A test replaces it to fill the disk, to fail a
+// sync, or to kill the process between two calls. Any thread.
 #pragma once
 
 #include <absl/status/status.h>

@@ -97,7 +97,7 @@ absl::Status Index::Prepare() {
     *into = *std::move(statement);
     return absl::OkStatus();
   };
-  // A file of another version may lack a column; that is no fault of the system but damage to us.
+  // A file of another version may lack a column; for the index that is damage, not a failure of the system.
   for (const absl::Status& status :
        {prepare(&insert_event_,
                 "INSERT OR IGNORE INTO event (seq,time_us,kind,action,actor,subject,tenant) VALUES "
@@ -127,7 +127,7 @@ absl::Status Index::Prepare() {
   return absl::OkStatus();
 }
 
-// Whether the file is of this version and its last record still stands in the segments.
+// Whether the file is of this version, and its last record is still in the segments.
 absl::StatusOr<bool> Index::Matches() {
   absl::StatusOr<std::string> version = Meta("version");
   absl::StatusOr<std::string> seq = Meta("applied_seq");
@@ -164,7 +164,7 @@ absl::StatusOr<size_t> Index::Update(size_t max_records) {
     if (applied.ok()) count = *applied;
     return applied.status();
   });
-  if (!updated.ok()) tail_.reset();  // it has gone past what was not kept
+  if (!updated.ok()) tail_.reset();  // it has read records that were not applied
   if (!updated.ok()) return updated;
   return count;
 }
@@ -178,10 +178,10 @@ absl::Status Index::CatchUp() {
 }
 
 absl::StatusOr<size_t> Index::Apply(size_t max_records) {
-  // Another process may have gone on since.
+  // Another process may have continued meanwhile.
   if (absl::Status read = ReadApplied(); !read.ok()) return read;
   if (absl::Status forgotten = Forget(); !forgotten.ok()) return forgotten;
-  // A new tail reads its segment from the front; one that stands where we are goes on from there.
+  // A new tail reads its segment from the beginning; the present one continues from here.
   if (!tail_ || tail_->after_seq() != applied_seq_) tail_.emplace(dir_, applied_seq_);
   Sums sums;
   Digest link{};
@@ -258,8 +258,8 @@ absl::Status Index::ApplyDevices(const Tail::Entry& entry, Sums* sums) {
       .Run();
 }
 
-// What the closes of removed segments spent is from here on what their retention record says. Its parts count
-// once the last one is there: a death may have come between them, and all of them again after it.
+// From here on the retention record stands for the closes of the removed segments. Its parts count once the
+// last one is there: after a crash between them, all parts are written again.
 absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text, Spent* spent) {
   if (absl::Status added = AddSpent(spent); !added.ok()) return added;
   const RetentionPart at = ReadRetention(parts.body);
@@ -291,7 +291,7 @@ absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text
                   at.to_seq));
 }
 
-// False for a close that is damaged. Nothing can be summed up from it; `audit verify` names it.
+// False for a damaged close, which cannot be added up; `audit verify` names it.
 bool Index::ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts) {
   if (ReadCloseFacts(parts.body, facts)) return true;
   if (!parser_.Parse(text, &record_).ok()) return false;
@@ -372,7 +372,7 @@ absl::Status Index::InsertUsage(sqlite::Statement& into, const Row& row, const S
   return into.Bind(16, sums.output).Bind(17, sums.cost).Bind(18, sums.device_us).Run();
 }
 
-// Drops what retention removed.
+// Drops the rows of removed segments.
 absl::Status Index::Forget() {
   absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(dir_);
   if (!segments.ok()) return segments.status();

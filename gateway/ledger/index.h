@@ -1,13 +1,12 @@
-// An SQLite file over the segments, for questions of usage: the usage of each minute and of each hour summed
-// up, so that a month is as quick to ask for as a day, and a row for every event. What a question cuts off of
-// a minute is read from the segment itself. What budgets are restored from is summed up beside it, by days of
-// admission, and carried on over removed segments by what their retention records say. It holds nothing of
-// its own: it is filled by sequence number,
-// forgets what retention removed, and is built anew when it is missing, damaged, of another version or over
-// other segments.
+// An index of the segments in SQLite, for questions of usage: sums for each minute and each hour, so that a
+// month is answered as quickly as a day, and a row for every event. The parts of a minute at the ends of a
+// window are read from the segments themselves. It also adds up, by day of admission, what budgets are
+// restored from; for removed segments it uses their retention records. The index is derived from the
+// segments: it is filled in order of sequence numbers, follows retention, and is rebuilt when it is missing,
+// damaged, of another version or of other segments.
 //
-// An Index belongs to one thread; several, in several processes, may be open on one ledger. No lock of the
-// ledger is needed and its thread is never waited for.
+// An Index belongs to one thread; several processes may use one ledger at once. It takes no lock of the
+// ledger and never waits for the ledger's thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -42,59 +41,59 @@ struct UsageQuery {
   std::vector<UsageBy> by = {};  // none: one row of totals
   int64_t since_us = 0;
   int64_t until_us = std::numeric_limits<int64_t>::max();  // not included
-  std::string tenant = {};                                 // it and everything below it; empty: all
+  std::string tenant = {};                                 // this tenant and those below it; empty: all
   std::string model = {};                                  // empty: all
 };
 
 struct UsageRow {
-  std::vector<std::string> group;  // as `by`; an hour or day as RFC 3339 of its begin
+  std::vector<std::string> group;  // in the order of `by`; an hour or a day as RFC 3339 of its begin
   int64_t requests = 0;            // closed, refused ones too
   int64_t errors = 0;
   int64_t input = 0;  // tokens
   int64_t cached = 0;
   int64_t output = 0;
   int64_t cost_micro_usd = 0;
-  std::map<std::string, int64_t> device_us = {};  // held, by the devices' kind
+  std::map<std::string, int64_t> device_us = {};  // device time, by kind of device
 };
 
-// The last interval of which there are records of what a model's replicas, or a job, held.
+// The last interval with device records of a model's replicas, or of a job.
 struct LastHeld {
   std::string model, job, device;
   int64_t from_us = 0;
   int64_t until_us = 0;
-  int64_t held_us = 0;    // as the records say
-  int64_t device_us = 0;  // what their parts come to; less, where a death came between them
+  int64_t held_us = 0;    // according to the records
+  int64_t device_us = 0;  // sum of their parts; less, if a crash left some out
 };
 
-// Of which usage is summed up.
+// The spans of the sums.
 inline constexpr int64_t kMinute = 60;  // s
 inline constexpr int64_t kHour = 3600;  // s
 inline constexpr int64_t kSecondUs = 1'000'000;
 
-// What it is filled with is index.cc's, what it is asked index_query.cc's.
+// index.cc fills it, index_query.cc answers questions.
 class Index {
  public:
   static absl::StatusOr<std::unique_ptr<Index>> Open(const std::string& ledger_dir);
-  // So that the next Open makes it anew.
+  // After this the next Open rebuilds it.
   static absl::Status Remove(const std::string& ledger_dir);
 
-  // Applies up to `max_records` more records in one transaction; how many it did, 0 when there are no more.
+  // Applies up to `max_records` more records in one transaction; returns how many, 0 when there are no more.
   absl::StatusOr<size_t> Update(size_t max_records);
   absl::Status CatchUp();
 
-  // Ordered by group. What is not yet applied is not in it.
+  // Ordered by group; without records that are not yet applied.
   absl::StatusOr<std::vector<UsageRow>> Usage(const UsageQuery& query);
 
-  // As SpentSince below, of what is applied.
+  // As SpentSince below, for the applied records.
   absl::StatusOr<std::vector<SpendRow>> SpentSince(int64_t day);
 
-  // As LastDevices below, of what is applied.
+  // As LastDevices below, for the applied records.
   absl::StatusOr<std::vector<LastHeld>> LastDevices();
 
   uint64_t applied_seq() const { return applied_seq_; }
 
  private:
-  // tenant, key, model, replica, api, reason, job, device: numbers in the table `text`.
+  // tenant, key, model, replica, api, reason, job, device: row ids of the table `text`.
   static constexpr size_t kDimensions = 8;
   using Dimensions = std::array<int64_t, kDimensions>;
   struct Sum {
@@ -102,7 +101,7 @@ class Index {
     void Add(const CloseFacts& close);
     void Add(const Sum& other);
   };
-  // What a row of `usage` is of: sums never mix segments, so that those of a removed one can go with it.
+  // The key of a row of `usage`: sums never mix segments, so that a removed segment's rows can be deleted.
   struct Row {
     int64_t seconds = 0;  // the span: a minute or an hour
     int64_t begin = 0;    // in spans since 1970
@@ -115,7 +114,7 @@ class Index {
     }
   };
   using Usages = absl::flat_hash_map<Row, Sum>;
-  // What a row of `spent` is of.
+  // The key of a row of `spent`.
   struct SpentPlace {
     int64_t day = 0;              // of admission
     int64_t origin = 0;           // the segment of its closes, or the retention record that carries them on
@@ -127,7 +126,7 @@ class Index {
     }
   };
   using Spent = absl::flat_hash_map<SpentPlace, Sum>;
-  // Of the records that a transaction applies.
+  // The sums of the records of one transaction.
   struct Sums {
     Usages minutes;
     Spent spent;
@@ -142,7 +141,7 @@ class Index {
   absl::Status ApplyRecord(const Tail::Entry& entry, Sums* sums);
   absl::Status ApplyDevices(const Tail::Entry& entry, Sums* sums);
   absl::Status ApplyRetention(const LineParts& parts, std::string_view text, Spent* spent);
-  // The facts of a close, views into `text` or into record_.
+  // The fields of a close, views into `text` or into record_.
   bool ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts);
   absl::StatusOr<Dimensions> DimensionsOf(const std::array<std::string_view, kDimensions>& texts);
   absl::StatusOr<Dimensions> DimensionsOf(const CloseFacts& close);
@@ -165,22 +164,22 @@ class Index {
   std::unique_ptr<sqlite::Database> db_;
   RecordParser parser_;
   Record record_;
-  std::optional<Tail> tail_;  // where Apply goes on
+  std::optional<Tail> tail_;  // where Apply continues
   uint64_t applied_seq_ = 0;
   std::optional<sqlite::Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_,
       add_spent_, add_held_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;
 };
 
-// Brings the index up to the present end of the ledger and asks it. Blocks; not for a shard.
+// Brings the index up to the end of the ledger and queries it. Blocks; not for a shard.
 absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query);
 
-// What budgets start from: what the requests admitted since the begin of `day` have used, by tenant, key and
-// model, those of removed segments included. Blocks likewise.
+// The start values of budgets: the use of requests that were admitted since the begin of `day`, by tenant,
+// key and model, including removed segments. Blocks.
 absl::StatusOr<std::vector<SpendRow>> SpentSince(const std::string& ledger_dir, conf::TimePoint day);
 
-// Where whoever meters devices goes on: one for each model and kind, and for each job and kind, as far as
-// records are kept. Blocks likewise.
+// Where metering of devices continues: one for each model and kind, and for each job and kind, as far as
+// records exist. Blocks.
 absl::StatusOr<std::vector<LastHeld>> LastDevices(const std::string& ledger_dir);
 
 }  // namespace gateway::ledger

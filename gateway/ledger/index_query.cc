@@ -1,4 +1,4 @@
-// What the index is asked.
+// The questions that the index answers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct Range {
   int64_t end = 0;  // not included
 };
 
-// A window of time in what answers it: whole hours, the whole minutes beside them, and what is left at its
-// ends in microseconds.
+// A window of time in its parts: whole hours, the whole minutes beside them, and the microseconds at its
+// ends.
 struct Window {
   Range hours;
   std::array<Range, 2> minutes;
@@ -75,7 +75,7 @@ absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
     if (!*more) return absl::OkStatus();
     absl::StatusOr<LineReader> reader =
         LineReader::Open(SegmentPath(dir_, static_cast<uint64_t>(segments->Int(0))));
-    if (absl::IsNotFound(reader.status())) continue;  // retention was here meanwhile
+    if (absl::IsNotFound(reader.status())) continue;  // retention has removed it meanwhile
     if (!reader.ok()) return reader.status();
     while (true) {
       absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
@@ -105,7 +105,7 @@ absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
 
 absl::StatusOr<std::vector<UsageRow>> Index::Usage(const UsageQuery& query) {
   absl::StatusOr<std::vector<UsageRow>> rows = std::vector<UsageRow>();
-  // The sums and the record up to which they go must be of one moment.
+  // The sums and the number of their last record must be read at one moment.
   absl::Status asked = InTransaction("BEGIN", [&] {
     rows = Select(query);
     return rows.status();
@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
     }
     groups += fmt::format("{}, ", i + 1);
   }
-  // Kinds of devices are rows of their own here, and are put together below.
+  // Each kind of device is a row here; they are joined below.
   columns += "(SELECT text FROM text WHERE id = device), ";
   groups += std::to_string(query.by.size() + 1);
   const auto span = [](int64_t seconds, const Range& range) {
@@ -175,7 +175,7 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
     if (const int64_t device_us = statement->Int(column); device_us > 0) row.device_us[device] = device_us;
     if (rows.empty() || rows.back().group != row.group) {
       rows.push_back(std::move(row));
-    } else {  // the requests have no kind, and come first
+    } else {  // requests have no kind, and come first
       rows.back().device_us.merge(row.device_us);
     }
   }
@@ -228,7 +228,7 @@ absl::StatusOr<std::vector<LastHeld>> Index::LastDevices() {
 
 namespace {
 
-// Brings the index up to the present end of the ledger, anew where it must be.
+// Brings the index up to the end of the ledger; rebuilds it if necessary.
 absl::StatusOr<std::unique_ptr<Index>> OpenUpToDate(const std::string& ledger_dir) {
   absl::StatusOr<std::unique_ptr<Index>> index = Index::Open(ledger_dir);
   if (!index.ok()) return index.status();

@@ -1,6 +1,5 @@
-// Keeps the index near the end of the ledger while the gateway runs. Owns a thread of low priority, which
-// reads the segments like any other reader; what fails is tried again at the next interval, with the index
-// opened anew.
+// Keeps the index close to the end of the ledger while the gateway runs. Owns a thread of low priority, which
+// reads the segments like any other reader; after a failure it opens the index again at the next interval.
 #pragma once
 
 #include <atomic>

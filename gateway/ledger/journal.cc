@@ -46,7 +46,7 @@ void Ticket::Progress(const Counts& counts) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   const uint64_t told = slot.told.load(kRelaxed) + 1;
   const bool odd = told % 2 == 1;
-  std::atomic_thread_fence(std::memory_order_release);  // the last one is told before this one is begun
+  std::atomic_thread_fence(std::memory_order_release);  // the last write is visible before this one begins
   (odd ? slot.odd_input : slot.input).store(counts.input, kRelaxed);
   (odd ? slot.odd_cached : slot.cached).store(counts.cached, kRelaxed);
   (odd ? slot.odd_output : slot.output).store(counts.output, kRelaxed);
@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::st
   std::unique_ptr<ShardJournal> journal(new ShardJournal(layout, healthy));
   journal->head_bytes_ = RoundUp(kHeaderBytes + layout.slots * sizeof(Slot));
   const size_t total = journal->head_bytes_ + layout.ring_bytes;
-  // Blocks now, or a full disk would be a SIGBUS later.
+  // Allocates now, since a full disk would be a SIGBUS later.
   if (const int error = posix_fallocate(file->get(), 0, static_cast<off_t>(total)); error != 0) {
     return net::SystemError("reserve space for", fresh, error);
   }

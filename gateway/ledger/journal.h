@@ -1,12 +1,12 @@
-// A shard's journal: a memory-mapped file in which the shard leaves its records for the ledger thread, and in
-// which they survive the death of the process, since the pages belong to the kernel. No system call, lock or
-// allocation on the shard's side.
+// A shard's journal: a memory-mapped file through which the shard hands its records to the ledger thread.
+// Records survive the death of the process, since the pages belong to the kernel. The shard makes no system
+// call, takes no lock and allocates nothing.
 //
 //   file = header page | slots | ring
 //
-// The ring holds frames {u32 size, u32 crc32c(n, payload), u64 n, payload, padding to 8}; n counts the
-// shard's records for ever. It is mapped twice in a row, so that a frame that wraps is contiguous. A slot
-// belongs to one open request and holds what it has used so far.
+// The ring holds frames {u32 size, u32 crc32c(n, payload), u64 n, payload, padding to 8}; n counts all
+// records of the shard. The ring is mapped twice in a row, so that a frame that wraps is contiguous. A slot
+// belongs to one open request and holds its use so far.
 //
 // Owner: the Ledger. Threads: one producer (the shard) and one consumer (the ledger thread); counters may be
 // read by any. Bounded: when the ring or the slots are full, Open refuses; the close of an open request
@@ -32,14 +32,14 @@ namespace gateway::ledger {
 class ShardJournal;
 struct JournalImage;
 
-// The place of an open record, by which to learn when it is durable.
+// The place of an open record, to learn when it is durable.
 struct Position {
   uint32_t shard = 0;
   uint64_t n = 0;
 };
 
-// An open request. Belongs to its shard's thread and must not outlive the ledger. Dropped without Close, the
-// request is closed as interrupted with its counts so far, so that no path can lose it.
+// An open request. Belongs to its shard's thread and must not outlive the ledger. Destroyed without Close,
+// the request is closed as interrupted with its counts so far, so that no path can lose it.
 class Ticket {
  public:
   Ticket() = default;
@@ -47,9 +47,9 @@ class Ticket {
   Ticket& operator=(Ticket&& other) noexcept;
   ~Ticket() { Abandon(); }
 
-  // What would be billed if the process died now. Cheap enough for every event of a stream.
+  // The use that is billed if the process dies now. Cheap enough for every event of a stream.
   void Progress(const Counts& counts);
-  // The replica at work, for the same purpose.
+  // The replica that serves now, for the same purpose.
   void SetReplica(std::string_view replica);
   // Stores a prompt or an answer, cut at kMaxContent bytes; false when the journal has no room to spare.
   bool Content(const ContentRecord& record);
@@ -77,10 +77,10 @@ struct JournalLayout {
 
 class ShardJournal {
  public:
-  // The least ring for so many open requests.
+  // The smallest ring for this many open requests.
   static uint64_t RingFor(uint32_t slots);
 
-  // Makes the file anew, with all its blocks, in place of any there. `healthy` is the ledger's and outlives
+  // Replaces the file by a new one with all its blocks allocated. `healthy` is the ledger's and outlives
   // this.
   static absl::StatusOr<std::unique_ptr<ShardJournal>> Create(const std::string& path,
                                                               const JournalLayout& layout,
@@ -93,7 +93,7 @@ class ShardJournal {
 
   // Nothing when the ledger is unhealthy, every slot is taken or the ring is full: answer 503.
   std::optional<Ticket> Open(const OpenRecord& record);
-  // A request that was refused before it was admitted: one close without an open. False, and counted, when
+  // A request that was refused before it was admitted: a close without an open. False, and counted, when
   // there is no room; refusals never take the room of a close.
   bool Refuse(const OpenRecord& of, const CloseRecord& record);
 
@@ -104,14 +104,14 @@ class ShardJournal {
   // Calls `visit(n, payload)` for the frames from `*cursor` on until it returns false, and moves the cursor.
   template <class Visit>
   void Drain(uint64_t* cursor, Visit&& visit);
-  // Gives the room of everything before `cursor` back.
+  // Frees everything before `cursor`.
   void Release(uint64_t cursor);
 
   // --- Any thread ---
   uint64_t pending_bytes() const;
   uint64_t committed() const { return header_->committed.load(std::memory_order_acquire); }
-  // `visit(n, so far)` for each open request: the number of its open record, and what would be billed if the
-  // process died now. Views live for the call.
+  // Calls `visit(n, so far)` for each open request: the number of its open record, and its use so far. Views
+  // live for the call.
   template <class Visit>
   void ForEachOpen(Visit&& visit) const;
   uint32_t open_requests() const { return open_requests_.load(std::memory_order_relaxed); }
@@ -140,8 +140,8 @@ class ShardJournal {
     std::atomic<int64_t> cost_micro_usd, ttft_us;
     std::atomic<uint32_t> attempts, source;
     std::array<std::atomic<uint64_t>, kMaxReplica / 8> replica;  // zero-filled text
-    // What must fit together is told here and above in turn, so that whoever dies while it tells leaves one
-    // whole: this while `told` is odd.
+    // Use is written here and above in turn, so that a process that dies while it writes leaves one whole:
+    // this one while `told` is odd.
     std::atomic<uint64_t> told;
     std::atomic<uint64_t> odd_input, odd_cached, odd_output;
     std::atomic<int64_t> odd_cost_micro_usd;
@@ -206,7 +206,7 @@ void ShardJournal::ForEachOpen(Visit&& visit) const {
   }
 }
 
-// What a journal of a process that is gone holds.
+// The content of a journal whose process is gone.
 struct JournalImage {
   struct Frame {
     uint64_t n = 0;
@@ -219,7 +219,7 @@ struct JournalImage {
   };
   uint32_t shard = 0;
   uint64_t last_n = 0;            // the highest number given out, as far as the file knows
-  std::vector<Frame> frames;      // not known to be in a segment, in order
+  std::vector<Frame> frames;      // perhaps not in a segment yet, in order
   std::vector<OpenSlot> slots;    // of requests that were open, or were closing
   uint64_t unreadable_bytes = 0;  // of frames that a power loss destroyed
 };

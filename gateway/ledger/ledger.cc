@@ -293,7 +293,7 @@ void Ledger::Run() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      // A failing disk is tried again after a pause, however many wake us.
+      // A failing disk is tried again after a pause, no matter how many callers wake the thread.
       wake_.wait_for(lock, pause, [&] { return stopping_ || (woken_ && !failing); });
       woken_ = false;
       if (stopping_) break;
@@ -373,7 +373,7 @@ bool Ledger::TakeWork() {
   return full;
 }
 
-// Whoever asked waits for it, or has gone and will not look.
+// The caller waits for it, or has stopped waiting and never looks.
 void Ledger::TakeServed(Queued& entry) {
   for (size_t i = 0; i < journals_.size(); ++i) {
     journals_[i]->ForEachOpen([&](uint64_t n, const CloseRecord& so_far) {
@@ -436,7 +436,7 @@ void Ledger::Settle() {
   RunWaiters(absl::OkStatus());
 }
 
-// Those whose record is on disk; when `status` says that nothing more will be for now, the others with it.
+// Calls waiters whose record is on disk; with an error in `status`, the other waiters, too.
 void Ledger::RunWaiters(const absl::Status& status) {
   std::vector<std::pair<std::function<void(const absl::Status&)>, absl::Status>> run;
   {
@@ -453,7 +453,7 @@ void Ledger::RunWaiters(const absl::Status& status) {
   for (const auto& [then, outcome] : run) then(outcome);
 }
 
-// Whoever waits in Append or Flush waits for nothing any more.
+// Callers of Append and Flush stop waiting.
 void Ledger::Abandon() {
   const std::lock_guard lock(mutex_);
   for (const std::shared_ptr<Queued>& entry : queue_) entry->abandoned = true;

@@ -1,13 +1,13 @@
-// The ledger of a gateway: what every request used, what every administrator changed, in one hash-chained
-// sequence of records on disk. README.md says how it looks there.
+// The ledger of a gateway: the use of every request and every change by an operator, as one hash-chained
+// sequence of records on disk. README.md describes the format.
 //
 // Owner: the process; one Ledger per directory, kept by a lock on it. It owns a thread, which is the only
 // writer of the segments, and a journal for each shard. Shards talk to their own journal; other threads use
 // Append.
 //
 // Failures: Open fails when the directory cannot be used. After that no write error is fatal: Healthy() turns
-// false, opens are refused, what runs may finish, its records wait in the journals (which always have room
-// for every close), and all is written when the disk takes it again.
+// false, opens are refused, running requests may finish, and their records wait in the journals (which always
+// have room for every close) until the disk accepts them again.
 #pragma once
 
 #include <absl/status/status.h>
@@ -50,7 +50,7 @@ struct Options {
   conf::Duration append_timeout = std::chrono::seconds(5);
   conf::Duration stop_timeout = std::chrono::seconds(5);
   uint64_t event_queue_bytes = 4 << 20;
-  bool counts_served = false;                                 // TakeServed will be asked
+  bool counts_served = false;                                 // TakeServed will be called
   std::string version;                                        // of the process, for its start record
   std::function<void(const absl::Status&)> on_health_change;  // on the ledger thread
   // When retention begins to fail, or works again; on the ledger thread. The ledger is healthy all the same.
@@ -73,13 +73,13 @@ struct Stats {
   uint64_t refused_opens = 0;
   uint64_t dropped_records = 0;  // refusals and content for which there was no room
   std::string last_error;
-  bool retention_failing = false;  // segments stay that policy would remove
+  bool retention_failing = false;  // segments stay that retention should remove
 };
 
 class Ledger {
  public:
-  // Recovers what a process before left, writes it and the start record, then begins. FailedPrecondition when
-  // another process holds the directory.
+  // Recovers the records of an earlier process, writes them and the start record, then begins.
+  // FailedPrecondition when another process holds the directory.
   static absl::StatusOr<std::unique_ptr<Ledger>> Open(Options options);
   ~Ledger();
   Ledger(const Ledger&) = delete;
@@ -91,34 +91,34 @@ class Ledger {
   // False: refuse new work with 503.
   bool Healthy() const { return healthy_.load(std::memory_order_relaxed); }
 
-  // Strict durability: forward nothing before the open record is on disk. `then` runs on the ledger thread,
-  // with OK as soon as it is, or Unavailable when the disk fails or the ledger stops first. At most one for
-  // each open request.
+  // For strict durability: a request is forwarded only after its open record is on disk. `then` runs on the
+  // ledger thread, with OK at that moment, or Unavailable when the disk fails or the ledger stops first. At
+  // most one for each open request.
   void OnDurable(Position position, std::function<void(const absl::Status&)> then);
   bool IsDurable(Position position) const {
     return durable_n_[position.shard].load(std::memory_order_acquire) >= position.n;
   }
 
   // Records a change of configuration, keys or administration, or a scheduling action, and returns when it is
-  // on disk. Any thread but a shard's; blocks up to `append_timeout`. InvalidArgument: the detail is no JSON
-  // object or the whole is larger than kMaxEvent. ResourceExhausted: the queue is full. Unavailable: the disk
-  // does not take it; the message says whether it may still be written.
+  // on disk. Any thread but a shard's; blocks up to `append_timeout`. InvalidArgument: the detail is not a
+  // JSON object, or the record is larger than kMaxEvent. ResourceExhausted: the queue is full. Unavailable:
+  // the disk does not take it; the message says whether it may still be written.
   absl::Status Append(Event event);
 
-  // As one: in this order, nothing between them, and on disk when it returns. After an error they may be on
-  // disk, or some of them, from the front; a Flush that succeeds afterwards decides it. Likewise blocks.
+  // Appends several as one: in this order, with nothing between them, all on disk when it returns. After an
+  // error the first few of them, or all, may be on disk; a later Flush that succeeds decides it. Blocks.
   absl::Status Append(std::vector<DeviceRecord> records);
 
-  // Whom replicas have served since the last call, requests that are still open included: what is recorded
-  // before the call. Only where Options::counts_served; likewise blocks.
+  // The tokens that replicas served since the last call, by tenant, including requests that are still open:
+  // everything recorded before the call. Only with Options::counts_served. Blocks.
   absl::StatusOr<std::vector<Served>> TakeServed();
 
   // Returns when everything recorded before the call is on disk; Unavailable after `append_timeout`.
   absl::Status Flush();
 
-  // Writes what is left and the stop record, and ends the thread. What the disk does not take within
-  // `stop_timeout` stays in the journals for the next start. No shard may record after this; the destructor
-  // calls it.
+  // Writes the waiting records and the stop record, and ends the thread. Records that the disk does not take
+  // within `stop_timeout` stay in the journals for the next start. No shard may record after this; the
+  // destructor calls it.
   absl::Status Stop();
 
   Stats GetStats() const;
@@ -127,7 +127,7 @@ class Ledger {
  private:
   struct Queued {
     Event event{};
-    std::vector<DeviceRecord> devices{};  // instead
+    std::vector<DeviceRecord> devices{};  // if not empty, in place of an event
     bool barrier = false;                 // nothing to write
     bool takes_served = false;            // a barrier that does
     std::vector<Served> served{};

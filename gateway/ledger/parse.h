@@ -1,5 +1,5 @@
-// A line of a segment read back, for the index, the export, the sinks and recovery. Fields that a line leaves
-// out have the defaults; fields that this version does not know are passed over.
+// Reads a line of a segment, for the index, the export, the sinks and recovery. Fields that a line leaves out
+// have the defaults; fields that this version does not know are skipped.
 #pragma once
 
 #include <absl/status/status.h>
@@ -18,7 +18,7 @@ struct Record {
   int64_t time_us = 0;
   Kind kind = Kind::kAdmin;
   uint64_t open_seq = 0;
-  int64_t open_time_us = 0;  // of a close: when the request was admitted; 0: it does not say
+  int64_t open_time_us = 0;  // of a close: when the request was admitted; 0: unknown
   std::string request, client_request, tenant, key, model, api, client;
   bool stream = false;
   std::string reason, source, served_model, replica, prefill, limit, error;
@@ -32,7 +32,7 @@ struct Record {
   bool cut = false;
 };
 
-// What usage is summed up from. Views into the line, or into a Record.
+// The fields that usage is summed up from. Views into the line, or into a Record.
 struct CloseFacts {
   std::string_view tenant, key, model, replica, api, reason;
   int64_t input = 0, cached = 0, output = 0, cost_micro_usd = 0;
@@ -40,8 +40,8 @@ struct CloseFacts {
 };
 CloseFacts FactsOf(const Record& record);
 
-// Reads them off the body of a close (chain.h's LineParts) in one pass and without a parser: a closing
-// gateway writes thousands of these a second. False when a text has escapes, which RecordParser undoes.
+// Reads them from the body of a close (chain.h's LineParts) in one pass without a parser: a busy gateway
+// writes thousands of closes a second. False when a text has escapes, which RecordParser decodes.
 bool ReadCloseFacts(std::string_view body, CloseFacts* facts);
 
 // Holds the parser's buffers; one per thread.
@@ -50,7 +50,7 @@ class RecordParser {
   RecordParser();
   ~RecordParser();
 
-  // Fills `record`; InvalidArgument for a line that is no record of a known kind.
+  // Fills `record`; InvalidArgument for a line that is not a record of a known kind.
   absl::Status Parse(std::string_view line, Record* record);
 
  private:

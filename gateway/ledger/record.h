@@ -1,6 +1,5 @@
-// What the ledger records: the records as callers give them, their names, and the compact form in which a
-// shard hands them to the ledger thread through its journal. The form on disk is render.h's; reading it back
-// is parse.h's.
+// The records of the ledger: as callers give them, their names, and the compact form in which a shard hands
+// them to the ledger thread through its journal. render.h writes the form on disk; parse.h reads it.
 //
 // Times are microseconds since the Unix epoch, durations microseconds, money integer micro-USD, sizes bytes.
 // Views need only live for the call. Strings longer than their cap (below) are cut when encoded. Pure; any
@@ -37,13 +36,13 @@ inline constexpr size_t kKinds = 14;
 
 enum class EndReason : uint8_t {
   kDone,            // the engine finished
-  kLength,          // cut at the token limit
+  kLength,          // stopped at the token limit
   kClientGone,      // the client left first
   kUpstreamFailed,  // no replica could answer, or one failed after the first byte
   kTimedOut,        // a deadline of ours or the client's
   kBadRequest,      // the engine refused the request itself (4xx)
   kRefused,         // never admitted: authentication, permission, limit, full queue
-  kInterrupted,     // the gateway died or lost the request; counts are those so far
+  kInterrupted,     // the gateway died or lost the request; the counts are those until then
   kKeyRevoked,      // its key was revoked while it ran
 };
 inline constexpr size_t kEndReasons = 9;
@@ -75,7 +74,7 @@ struct OpenRecord {
   bool stream = false;
 };
 
-// What a request has used so far; updated in place while it runs.
+// The use of a request so far; updated in place while it runs.
 struct Counts {
   uint64_t input = 0;  // tokens
   uint64_t cached = 0;
@@ -83,53 +82,54 @@ struct Counts {
   int64_t cost_micro_usd = 0;
   uint64_t bytes_in = 0;  // of the client's request, of our answer
   uint64_t bytes_out = 0;
-  int64_t ttft_us = -1;  // to the first token; -1: none came
+  int64_t ttft_us = -1;  // to the first token; -1: none
   uint32_t attempts = 0;
   TokenSource source = TokenSource::kNone;
 };
 
-// Who and what for is the open record's, and the ledger joins it.
+// The tenant, key and model are in the open record; the ledger joins the two.
 struct CloseRecord {
   int64_t time_us = 0;
   EndReason reason = EndReason::kDone;
   uint16_t status = 0;  // HTTP status sent; 0: none was
   Counts counts = {};
-  int64_t queue_us = -1;     // -1 in any of these: does not apply
+  int64_t queue_us = -1;     // -1 in any of these: not known
   int64_t itl_mean_us = -1;  // between tokens
   int64_t itl_max_us = -1;
   int64_t total_us = -1;
   int64_t overhead_us = -1;            // spent in the gateway itself
-  std::string_view served_model = {};  // what the engine was asked for
+  std::string_view served_model = {};  // the model's name at the engine
   std::string_view replica = {};
-  std::string_view prefill = {};  // the replica that computed the prompt, where that is another
+  std::string_view prefill = {};  // the replica that computed the prompt, if it is another one
   std::string_view limit = {};    // the limit that refused it
   std::string_view error = {};    // stable error code of the API
 };
 
-// What a token takes of a device, beside the others: one that the engine reads takes 1, one that it writes
-// kOutputWeight, since that takes a step of the whole batch; one from its cache takes nothing. By it the time
-// of devices is shared out among those whom they served.
+// The weight of a token in the use of a device: 1 for a token that the engine reads, kOutputWeight for one
+// that it writes, since that takes a step of the whole batch, and 0 for one from its cache. Device time is
+// shared among the served tenants by these weights.
 inline constexpr uint64_t kOutputWeight = 4;
 inline uint64_t DeviceWeight(uint64_t input, uint64_t cached, uint64_t output) {
   return (input > cached ? input - cached : 0) + kOutputWeight * output;
 }
 
-// Who pays for devices that a model held while it served nobody: no tenant goes by this name.
+// The payer of device time without served requests: no tenant can have this name.
 inline constexpr std::string_view kIdle = "(idle)";
 
-// What devices of one kind a model's replicas, or a job, held in [from, until), and what of that one tenant
-// pays. Records of one interval, model or job, and kind stand together; their parts make up what was held.
-// Times are whole milliseconds, so that amounts, in thousandths of devices, are whole microseconds.
+// The devices of one kind that a model's replicas, or a job, held in [from, until), and the part that one
+// tenant pays. Records of one interval, of one model or job and one kind, follow each other; their parts add
+// up to what was held. Times are whole milliseconds, so that amounts, in thousandths of devices, are whole
+// microseconds.
 struct DeviceRecord {
   int64_t from_us = 0;  // the record's time
   int64_t until_us = 0;
   std::string tenant{};   // a path, or kIdle
   std::string model{};    // or
-  std::string job{};      // its id
+  std::string job{};      // id of the job
   std::string device{};   // the kind
   int64_t device_us = 0;  // this tenant's part, in microseconds of a whole device
   int64_t held_us = 0;    // of all
-  uint64_t weight = 0;    // of its tokens; 0: it is no matter of tokens
+  uint64_t weight = 0;    // of its tokens; 0: not shared by tokens
 };
 
 // Everything that does not happen on a shard: configuration, keys, administration, scheduling.
@@ -138,7 +138,7 @@ struct Event {
   int64_t time_us = 0;       // 0: when it is written
   std::string action = {};   // created, revoked, loaded, preempted, …
   std::string actor = {};    // who did it: an admin key's id, a subject, "file", "control"
-  std::string subject = {};  // what it was done to
+  std::string subject = {};  // the changed object
   std::string tenant = {};
   std::string detail = {};  // a JSON object, or empty
 };
@@ -201,8 +201,8 @@ size_t EncodeOpen(const OpenRecord& record, char* to, FrameType type = FrameType
 size_t EncodeClose(const CloseRecord& record, uint64_t open_n, char* to);
 size_t EncodeContent(const ContentRecord& record, uint64_t open_n, char* to);
 
-// Views into `payload`, or false for bytes that are no such record. DecodeOpen accepts a refusal too, and
-// tells where the close that follows begins.
+// Views into `payload`, or false for bytes that are not such a record. DecodeOpen also accepts a refusal, and
+// says where the close that follows begins.
 bool DecodeOpen(std::string_view payload, OpenRecord* record, size_t* size);
 bool DecodeClose(std::string_view payload, CloseRecord* record, uint64_t* open_n);
 bool DecodeContent(std::string_view payload, ContentRecord* record, uint64_t* open_n);

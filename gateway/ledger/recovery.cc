@@ -22,7 +22,7 @@ namespace {
 struct Tail {
   uint64_t next_seq = 0;
   Digest link{};
-  uint64_t end = 0;  // bytes of the file that are good
+  uint64_t end = 0;  // bytes of the file that are valid
   bool sealed = false;
   int64_t begun_us = 0;
   std::string checkpoint;  // the body of the last one in this segment, or empty
@@ -30,14 +30,14 @@ struct Tail {
   bool damaged = false;
 };
 
-// Reads the whole of one segment. `next_seq` == 0 afterwards: not even its first line is whole.
+// Reads one whole segment. `next_seq` == 0 afterwards: not even its first line is whole.
 absl::StatusOr<Tail> ScanTail(const SegmentName& segment, const PublicKey& key) {
   absl::StatusOr<LineReader> reader = LineReader::Open(segment.path);
   if (!reader.ok()) return reader.status();
   Hasher hasher;
   Tail tail;
   bool broken = false;
-  Digest said{};  // the link that the line before claims, right or not
+  Digest said{};  // the link that the last line claims, right or wrong
   while (true) {
     const uint64_t begin = reader->offset();
     absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
@@ -81,7 +81,7 @@ absl::StatusOr<Tail> ScanTail(const SegmentName& segment, const PublicKey& key) 
   return tail;
 }
 
-// Copies the bytes after `end` to a file of their own, then cuts them off.
+// Copies the bytes after `end` to another file, then cuts them off.
 absl::Status SetAside(const SegmentName& segment, uint64_t end, uint64_t torn, Recovered* into) {
   absl::StatusOr<net::Fd> file = net::OpenFile(segment.path, O_RDWR);
   if (!file.ok()) return file.status();
@@ -152,7 +152,7 @@ absl::Status CollectOpen(const std::vector<SegmentName>& segments, uint64_t from
         const RetentionPart at = ReadRetention(parts->body);
         if (at.part == at.parts) state->removed_to = std::max(state->removed_to, at.to_seq);
       }
-      // Other kinds stand in no journal, and their details may hold any field.
+      // Records of other kinds come from no journal, and their details may hold any field.
       if (parts->kind != Name(Kind::kOpen) && parts->kind != Name(Kind::kClose) &&
           parts->kind != Name(Kind::kContent)) {
         continue;
@@ -213,7 +213,7 @@ absl::Status FindJournals(const std::string& dir, Recovered* into) {
   return absl::OkStatus();
 }
 
-// The head names the last checkpoint that was on disk: if it is not in the chain, the tail was cut.
+// The head names the last checkpoint that was on disk: if the chain lacks it, the tail was cut.
 void CompareHead(const std::string& dir, Recovered* into) {
   absl::StatusOr<std::string> head = net::ReadFile(dir + "/head.json", LineReader::kMaxLine);
   if (!head.ok() || head->empty()) return;
@@ -240,7 +240,7 @@ absl::StatusOr<Recovered> Recover(const std::string& dir, const std::string& jou
       if (absl::Status moved = SetAside(last, tail->end, tail->torn, &found); !moved.ok()) return moved;
     }
     if (tail->end == 0) {
-      // The process died between making the file and its first record.
+      // The process died after it created the file and before it wrote the first record.
       if (absl::Status removed = net::RemoveFile(last.path); !removed.ok()) return removed;
       segments->pop_back();
       continue;

@@ -1,17 +1,14 @@
-// What the ledger does before it takes its first record: finds where the chain ends, moves a torn tail aside,
-// and gathers what a process that is gone left in its journals. It only looks and sets aside; the Ledger then
-// writes what was found into the chain, so that a death in the middle of recovery is recovered from in the
-// same way.
+// The ledger's work before its first record: finds the end of the chain, moves a torn tail aside, and
+// collects the journals of a process that is gone. It changes nothing else; the Ledger then appends the found
+// records to the chain, so that a crash during recovery is recovered from in the same way.
 //
-// Outline. The last segment is read whole, each line's number and link checked.
-//   - A bad line with no signed checkpoint after it is where the writing stopped: the bytes from there on go
-//   to a
-//     `.torn` file and the segment is cut.
-//   - A bad line that a later, validly signed checkpoint covers is damage done since: nothing is cut, the
-//   chain goes on
-//     after the checkpoint, and `verify` names the line.
+// Outline. Reads the whole last segment, and checks each line's number and link.
+// - A bad line without a signed checkpoint after it is where the writing stopped: the bytes from there on go
+//   to a `.torn` file, and the segment is cut.
+// - A bad line that a later, validly signed checkpoint covers was damaged afterwards: nothing is cut, the
+//   chain continues after the checkpoint, and `verify` names the line.
 // A checkpoint carries the oldest open request and, for each shard, the number of its last record in a
-// segment. From the former on, opens without a close are collected; with the latter, no journal frame is
+// segment. Opens without a close are collected from the former on; with the latter, no journal frame is
 // written twice.
 #pragma once
 

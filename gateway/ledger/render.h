@@ -1,6 +1,6 @@
-// A record as one line of a segment: a JSON object whose fields stand in a fixed order, formatted by hand
-// because this is done for every request. Lines begin {"seq":N,"time_us":T,"kind":"K" and are finished by
-// chain.h, which appends the last field. Fields that do not apply are left out. Pure; any thread.
+// Renders a record as one line of a segment: a JSON object with a fixed order of fields, formatted by hand
+// because this is done for every request. Lines begin {"seq":N,"time_us":T,"kind":"K"; chain.h appends the
+// last field. Fields that do not apply are left out. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class LineWriter {
   std::string* out_;
 };
 
-// Where in its shard's journal a record stood: number `n` of shard `shard`, from 1. n == 0: nowhere.
+// The place of a record in its shard's journal: number `n` of shard `shard`, from 1. n == 0: none.
 struct Origin {
   uint32_t shard = 0;
   uint64_t n = 0;

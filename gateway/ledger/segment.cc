@@ -116,8 +116,8 @@ absl::Status SegmentWriter::Append(std::string_view batch) {
   return absl::OkStatus();
 }
 
-// What is on disk and behind every reader that keeps up need not stay in the page cache, which belongs to
-// those who load models; and the kernel has warm pages for what comes next.
+// Bytes that are on disk and that every active reader has read can leave the page cache: engines that load
+// models need it, and the kernel has free pages for the next records.
 void SegmentWriter::ForgetPages() {
   if (size_ - forgotten_ < 2 * kKeptPages) return;
   const uint64_t until = size_ - kKeptPages;

@@ -22,11 +22,11 @@ struct SegmentName {
 
 std::string SegmentPath(std::string_view dir, uint64_t first_seq);
 
-// In order of sequence; other files are passed over.
+// In order of sequence; other files are ignored.
 absl::StatusOr<std::vector<SegmentName>> ListSegments(const std::string& dir);
 
 // Reads whole lines of a file that another thread or process may be appending to. Not shared between threads.
-// A line longer than kMaxLine is an error, since no record is.
+// A line longer than kMaxLine is an error, since no record is that long.
 class LineReader {
  public:
   static constexpr size_t kMaxLine = 4 * 1024 * 1024;
@@ -36,9 +36,9 @@ class LineReader {
   // The next whole line, without its newline, valid until the next call; nothing when there is none yet.
   absl::StatusOr<std::optional<std::string_view>> Next();
 
-  // Of the line after the one returned last; what stands there may be part of a line.
+  // Where the line after the last returned one begins; the bytes there may be a part of a line.
   uint64_t offset() const { return offset_; }
-  // Bytes after offset() that are no whole line, after Next() returned nothing.
+  // Bytes after offset() that are not a whole line, once Next() has returned nothing.
   uint64_t partial() const { return filled_ - begin_; }
   const std::string& path() const { return path_; }
 
@@ -55,19 +55,19 @@ class LineReader {
   uint64_t offset_;
 };
 
-// The file that grows. Owned by the ledger thread.
+// The growing file. Owned by the ledger thread.
 class SegmentWriter {
  public:
   SegmentWriter(net::Fd file, uint64_t size, std::string path, FileOps* files)
       : file_(std::move(file)), size_(size), path_(std::move(path)), files_(files) {}
 
-  // A new segment, durable as a name.
+  // A new segment; its name is durable.
   static absl::StatusOr<SegmentWriter> Create(const std::string& dir, uint64_t first_seq, FileOps* files);
-  // The last segment, to go on after its first `size` bytes.
+  // Opens the last segment, to append after its first `size` bytes.
   static absl::StatusOr<SegmentWriter> Continue(const std::string& path, uint64_t size, FileOps* files);
 
-  // Writes `batch` at the end and syncs. After a failure the size is as before, and the same batch must be
-  // given again: it is then written anew as a whole, because a failed sync leaves unknown what reached the
+  // Appends `batch` and syncs. After a failure the size is as before, and the caller must give the same batch
+  // again: all of it is written again, because after a failed sync it is unknown which bytes reached the
   // disk.
   absl::Status Append(std::string_view batch);
 

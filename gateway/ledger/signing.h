@@ -25,7 +25,7 @@ class PublicKey {
 
   bool Verify(std::string_view message, const Signature& signature) const;
   std::string Pem() const;
-  // The first 16 hex digits of SHA-256 over the 32 bytes of the key: names the key in checkpoints.
+  // The first 16 hex digits of SHA-256 over the 32 bytes of the key; they identify the key in checkpoints.
   std::string Fingerprint() const;
 
  private:
@@ -36,8 +36,8 @@ class PublicKey {
 
 class SigningKey {
  public:
-  // Loads `dir`/signing.key, or makes it when it is not there and `may_create`. Refuses a key that others may
-  // read.
+  // Loads `dir`/signing.key, or creates it when it is missing and `may_create`. Refuses a key that other
+  // users may read.
   static absl::StatusOr<SigningKey> LoadOrCreate(const std::string& dir, bool may_create);
 
   Signature Sign(std::string_view message) const;
@@ -48,11 +48,10 @@ class SigningKey {
   PublicKey public_;
 };
 
-// What a checkpoint's signature is over: a label, the link before it (32 bytes) and its body up to its
-// signature.
+// The signed bytes of a checkpoint: a label, the link before it (32 bytes) and its body up to the signature.
 std::string CheckpointMessage(const Digest& previous, std::string_view unsigned_body);
 
-// Whether a checkpoint's line carries this key's signature for this place in the chain.
+// Whether a checkpoint's line has a valid signature of this key for this place in the chain.
 bool CheckpointIsSigned(const LineParts& checkpoint, const Digest& previous, const PublicKey& key);
 
 }  // namespace gateway::ledger

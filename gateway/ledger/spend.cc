@@ -45,7 +45,7 @@ std::string_view SpendKey(std::string_view key) {
   return key.starts_with(kBearer) ? std::string_view() : key;
 }
 
-// Days before today differ only where a week or a month begins between them.
+// Days before today can be merged, except where a week or a month begins between them.
 std::optional<int64_t> FoldDay(int64_t day, int64_t today) {
   if (day >= today) return day;
   const int64_t week = StartOf(router::limits::Period::kWeek, today);

@@ -33,7 +33,7 @@ absl::StatusOr<std::optional<std::string_view>> Tail::NextLine() {
       if (!lost_.ok()) return lost_;
       return std::nullopt;
     }
-    // Lines may have come to the segment's end just before the next one began.
+    // Lines may have been appended to the segment just before the next one began.
     if (reader_ && lost_.ok() && !std::exchange(last_look_, true)) continue;
     absl::StatusOr<LineReader> reader = LineReader::Open((*next)->path);
     if (absl::IsNotFound(reader.status()) && std::exchange(removed, (*next)->first_seq) != (*next)->first_seq)
@@ -56,7 +56,7 @@ absl::StatusOr<Tail::Batch> Tail::Read(size_t max_records, size_t max_bytes, uin
     if (!next.ok() && batch.lines.empty()) return next.status();
     if (!next.ok() || *next == nullptr || (*next)->parts.seq > up_to) break;
     if (!parser_->Parse((*next)->text, &record).ok()) {
-      held_.reset();  // it is missed when the next sound one comes
+      held_.reset();  // its gap is reported with the next valid record
       continue;
     }
     const uint64_t seq = (*next)->parts.seq;

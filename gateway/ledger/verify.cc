@@ -48,13 +48,13 @@ class Verification {
   Hasher hasher_;
   std::string segment_;
   uint64_t line_ = 0;
-  uint64_t named_seq_ = 0;  // that the segment's name says
+  uint64_t named_seq_ = 0;  // from the segment's name
   uint64_t next_seq_ = 0;
   Digest link_{};
   bool sealed_ = false;
   absl::flat_hash_set<uint64_t> open_;
   std::string first_previous_;  // the link that the first segment continues
-  uint64_t retained_to_ = 0;    // the last retention record's
+  uint64_t retained_to_ = 0;    // from the last retention record
   std::string retained_link_;
   uint64_t head_seq_ = 0;
   Digest head_link_{};
@@ -181,7 +181,7 @@ void Verification::CheckEnd(const std::string& dir) {
   if (head_seq_ == 0) {
     return Bad(0, "head.json is missing or no checkpoint: without it a cut tail cannot be told from the end");
   }
-  // Beside a running gateway the head may be younger than what was read.
+  // Beside a running gateway the head may be newer than the records that were read.
   if (!head_reached_) {
     return Bad(
         head_seq_,
@@ -192,7 +192,7 @@ void Verification::CheckEnd(const std::string& dir) {
                fmt::format("the anchor, record {}, is not in the chain: it was cut or rewritten",
                            options_.anchor_seq));
   }
-  // A crash between the record and the removal leaves segments that are accounted for already.
+  // After a crash between the record and the removal, some segments are still there.
   const uint64_t removed_to = report_.first_seq - 1;
   if (report_.first_seq > 1 &&
       (retained_to_ < removed_to || (retained_to_ == removed_to && retained_link_ != first_previous_))) {
@@ -202,7 +202,7 @@ void Verification::CheckEnd(const std::string& dir) {
 }
 
 absl::StatusOr<VerifyReport> Verification::Run(const std::string& dir) {
-  // The head before the segments: what it names is on disk already.
+  // Reads the head before the segments: its checkpoint is on disk already.
   if (absl::StatusOr<std::string> head = net::ReadFile(dir + "/head.json", LineReader::kMaxLine);
       head.ok() && !head->empty()) {
     head->pop_back();
@@ -239,7 +239,7 @@ absl::StatusOr<VerifyReport> Verify(const std::string& dir, const PublicKey& key
   absl::StatusOr<VerifyReport> report;
   for (int i = 0; i < kTries; ++i) {
     report = Verification(key, options).Run(dir);
-    // A segment that was listed and then removed by retention: look again.
+    // Retention removed a segment after it was listed: list again.
     if (!absl::IsNotFound(report.status())) break;
   }
   return report;

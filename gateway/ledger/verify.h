@@ -1,9 +1,9 @@
-// Proves that a ledger is what was written: every link, number, checkpoint and seal, and that the whole
-// reaches as far as the head says. Reads only; may run beside the gateway, in any thread or process.
+// Verifies a ledger: every link, number, checkpoint and seal, and that the chain reaches as far as the head
+// says. Only reads; may run beside the gateway, in any thread or process.
 //
-// What it cannot see from the directory alone: a tail that was cut together with a head.json put back to an
-// older one. Against that an auditor keeps a checkpoint elsewhere and gives it as `anchor_*`. Records after
-// the last checkpoint are chained but not yet signed; the report counts them.
+// It cannot detect a cut tail when head.json was replaced by an older one, too. Against that an auditor keeps
+// a checkpoint elsewhere and gives it as `anchor_*`. Records after the last checkpoint are chained but not
+// yet signed; the report counts them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -22,14 +22,14 @@ struct VerifyOptions {
   // A checkpoint (its number and link) that must be in the chain.
   uint64_t anchor_seq = 0;
   Digest anchor_link = {};
-  // Called now and then with bytes read and bytes in all.
+  // Called from time to time with the bytes read and the bytes in all.
   std::function<void(uint64_t done, uint64_t total)> progress = {};
 };
 
 struct Problem {
   std::string segment;  // file name
   uint64_t line = 0;    // from 1; 0: the segment as a whole
-  uint64_t seq = 0;     // that the record has or ought to have; 0: unknown
+  uint64_t seq = 0;     // found or expected; 0: unknown
   std::string why;
 };
 
@@ -48,8 +48,8 @@ struct VerifyReport {
   bool ok() const { return !first_bad.has_value(); }
 };
 
-// Errors only when the directory cannot be read; what is wrong with the ledger is in the report. Stops at the
-// first bad record.
+// Errors only when the directory cannot be read; problems of the ledger are in the report. Stops at the first
+// bad record.
 absl::StatusOr<VerifyReport> Verify(const std::string& dir, const PublicKey& key,
                                     const VerifyOptions& options = {});
 

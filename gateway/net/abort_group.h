@@ -1,6 +1,6 @@
-// AbortGroup: what is under way for one owner and ends early, all of it, when the owner stops.
+// AbortGroup: the running operations of one owner, which all end early when the owner stops.
 //
-// Thread: the loop's. Owner: whoever starts the operations; it outlives them.
+// Thread: the loop's. Owner: the object that starts the operations; it outlives them.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ class AbortGroup {
   AbortGroup(const AbortGroup&) = delete;
   AbortGroup& operator=(const AbortGroup&) = delete;
 
-  // One operation, in its own frame. Without a group it is never aborted.
+  // One operation; stands in its frame. Without a group it is never aborted.
   class Member {
    public:
     explicit Member(AbortGroup* group) : group_(group) {
@@ -27,7 +27,7 @@ class AbortGroup {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // From now on this is what an abort ends, soon after its call; false when it has come already.
+    // The operation that an abort ends; ends soon after the call if the abort was earlier.
     bool Begin(Abortable& step) {
       step_ = &step;
       return !aborted();
@@ -41,7 +41,7 @@ class AbortGroup {
     bool aborted_ = false;
   };
 
-  // Those under way, and any that begins later.
+  // Aborts the running operations, and every later one.
   void Abort() {
     aborted_ = true;
     while (!members_.empty()) {

@@ -1,4 +1,4 @@
-// AsyncMutex: lets one task at a time through, in the order in which they came; how many may wait is bounded.
+// AsyncMutex: lets one task at a time through, in order of arrival; the number of waiting tasks is bounded.
 //
 // Thread: one loop's.
 #pragma once
@@ -13,7 +13,7 @@ class AsyncMutex {
  public:
   explicit AsyncMutex(size_t max_waiting) : max_waiting_(max_waiting) {}
 
-  // False: too many tasks wait already. After true, Unlock() lets the next one through.
+  // False: too many tasks wait already. After true, Unlock() lets the next task through.
   Task<bool> Lock() {
     if (!locked_) {
       locked_ = true;

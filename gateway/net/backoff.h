@@ -1,5 +1,5 @@
-// Backoff: how long to wait before the next try: doubles from `min` to `max`, each wait drawn from its upper
-// half so that many clients that lost the same server do not come back at once. Plain value, one thread.
+// Backoff: the delay before the next try: doubles from `min` to `max`. Each delay is drawn from its upper
+// half, so that many clients that lost the same server do not return at once. Plain value, one thread.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Buffer: contiguous bytes, filled at the back and consumed at the front. Grows by doubling to what is asked.
-// Always has kPadding readable bytes behind its capacity, as SIMD JSON scanning wants.
+// Buffer: contiguous bytes, filled at the back and consumed at the front. Grows by doubling. Always has
+// kPadding readable bytes behind its capacity, as SIMD JSON scanning needs.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ class Buffer {
     begin_ = 0;
   }
 
-  // Room for `n` readable bytes in all. Invalidates views when it grows or compacts.
+  // Makes room for `n` readable bytes in all. Invalidates views when it grows or compacts.
   void Reserve(size_t n) {
     if (n <= capacity_ - begin_) return;
     if (n <= capacity_) return Compact();
@@ -62,7 +62,7 @@ class Buffer {
     end_ += bytes.size();
   }
 
-  // Gives the memory back.
+  // Frees the memory.
   void Release() {
     data_.reset();
     begin_ = end_ = capacity_ = 0;

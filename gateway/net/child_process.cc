@@ -20,7 +20,7 @@
 
 #include "gateway/net/child_report.h"
 
-// glibc's clone() by the name that no sanitizer intercepts: an interceptor would hold its locks until the
+// glibc's clone() under a name that no sanitizer intercepts: an interceptor would hold its locks until the
 // child runs its program.
 extern "C" int __clone(int (*fn)(void*), void* stack, int flags, void* arg, ...);  // NOLINT
 
@@ -37,7 +37,7 @@ constexpr int kAboveChildFds = 16;
 using Step = ChildStep;
 using Report = ChildReport;
 
-// Everything that the child needs, made before the clone: the child may allocate nothing and lock nothing.
+// Everything that the child needs, prepared before the clone: the child must not allocate or lock.
 struct Plan {
   const char* program;
   char* const* argv;
@@ -51,8 +51,8 @@ struct Plan {
   bool reports;
 };
 
-// In the child, in memory that it shares with its maker, on a stack of its own. Raw system calls only: the C
-// library and the sanitizers would take the child for the maker's thread.
+// Runs in the child, in memory that it shares with its maker, on a stack of its own. Raw system calls only:
+// the C library and the sanitizers would take the child for the maker's thread.
 #define TIDEGATE_IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
 
 TIDEGATE_IN_CHILD void Tell(int fd, Step step, int value) {
@@ -71,7 +71,7 @@ TIDEGATE_IN_CHILD void DefaultSignals() {
   long nothing[8];  // NOLINT(google-runtime-int): machine words
   for (long& word : nothing) word = 0;
   for (int signal = 1; signal < 65; ++signal) syscall(SYS_rt_sigaction, signal, nothing, nullptr, 8);
-  // A signal that came meanwhile has its default effect now.
+  // A signal that arrived meanwhile has its default effect now.
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, nothing, nullptr, 8);
 }
 
@@ -85,7 +85,7 @@ TIDEGATE_IN_CHILD int RunChild(void* argument) {
       syscall(SYS_dup3, plan.until_run, kUntilRunFd, O_CLOEXEC) < 0)
     GiveUp(report, Step::kFiles);
   report = kReportFd;
-  // Closes its copy of the other end of `go`, and those of other held children.
+  // Closes the child's copies of the other end of `go`, also those of other held children.
   if (syscall(SYS_close_range, kUntilRunFd + 1, ~0U, 0) < 0) GiveUp(report, Step::kFiles);
   Tell(report, Step::kHeld, static_cast<int>(syscall(SYS_getpid)));
   char go = 0;
@@ -134,7 +134,7 @@ Pipe MakePipe() {
   return {Above(ends[0]), Above(ends[1])};
 }
 
-// The child's next report; nothing when it runs its program, or is gone.
+// The child's next report; nothing when it runs its program, or has ended.
 std::optional<Report> ReadReport(int fd) {
   Report report{};
   ssize_t n;
@@ -156,7 +156,7 @@ absl::StatusOr<std::string> FindProgram(std::string_view name, std::string_view 
                                         std::string_view directory) {
   if (name.empty()) return absl::InvalidArgumentError("the command is empty");
   if (name.find('/') != std::string_view::npos) {
-    // Absolute, for it is run from `directory`.
+    // Absolute, because the program starts in `directory`.
     std::error_code error;
     const std::string path =
         std::filesystem::absolute(std::filesystem::path(directory) / std::filesystem::path(name), error);
@@ -191,14 +191,14 @@ struct HeldChild::Core {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
-    // A handler of ours must not run in the child.
+    // Our signal handlers must not run in the child.
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int made = __clone(&RunChild, static_cast<char*>(stack) + kStackBytes,
                              CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
     const int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (made < 0) Tell(report.write.get(), Step::kSession, error);
-    // From here on only the child's copy keeps it open.
+    // From here on only the child has a copy of the descriptor.
     report.write.Close();
   }
 
@@ -275,7 +275,7 @@ absl::StatusOr<ProcessHandle> HeldChild::Release() {
   if (failed->step == Step::kDirectory)
     return absl::InvalidArgumentError(fmt::format("the directory {}: {}", core_->spec.directory, why));
   const ChildSpec& spec = core_->spec;
-  // Not the command's fault, but that of the program that was to start it.
+  // A fault of the wrapper, not of the command.
   if (spec.reports && failed->step != Step::kWrapped)
     return absl::UnavailableError(fmt::format("{} cannot run {}: {}", spec.program, spec.wraps, why));
   const std::string& program = spec.reports ? spec.wraps : spec.program;

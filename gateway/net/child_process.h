@@ -1,5 +1,5 @@
-// HeldChild: a process that exists but has not begun to run its program, so that its maker can first write
-// down its pid.
+// HeldChild: a process that exists but does not run its program yet, so that its maker can record its pid
+// first.
 //
 // Make() gives it its pid, session, files and signals; Release() lets it run. If its maker is killed in
 // between, it ends without having run anything. It shares the maker's memory until it runs its program, as
@@ -24,15 +24,15 @@
 namespace gateway::net {
 
 struct ChildSpec {
-  std::string program{};            // the file that is run
-  std::vector<std::string> argv{};  // with its own name
+  std::string program{};            // the file to run
+  std::vector<std::string> argv{};  // including argv[0]
   std::vector<std::string> env{};   // "NAME=value": the whole environment
   std::string directory{};          // empty: the maker's
-  // Kept until it runs its program, so that a lock of its maker is not free while it may still run.
+  // Stays open until the child runs its program: a lock of its maker is not released while it may still run.
   int until_run = -1;
-  int output = -1;  // takes its output and errors; stays the caller's
-  // The program starts another one and reports over kChildReportFd (child_report.h); Release() waits until it
-  // closes that. `wraps` names the other program in messages.
+  int output = -1;  // receives its stdout and stderr; stays the caller's
+  // The program starts another one and reports through kChildReportFd (child_report.h); Release() waits until
+  // the program closes it. `wraps` names the other program in messages.
   bool reports = false;
   std::string wraps{};
 };
@@ -48,7 +48,7 @@ class HeldChild {
   // The exit code of a child that was not released; not 0, since its work was not done.
   static constexpr int kNeverRan = 125;
 
-  // Unavailable when the system has no room for it.
+  // Unavailable when the system lacks the resources.
   static absl::StatusOr<std::unique_ptr<HeldChild>> Make(const ChildSpec& spec);
   // A child that was not released ends, and is reaped.
   ~HeldChild();
@@ -56,8 +56,8 @@ class HeldChild {
   HeldChild& operator=(const HeldChild&) = delete;
 
   pid_t pid() const;
-  // Returns when the program runs, and the one that it wraps. InvalidArgument when either cannot be run; the
-  // process is gone then.
+  // Returns when the program runs, and the wrapped one, too. InvalidArgument when either cannot be run; the
+  // process has ended then.
   absl::StatusOr<ProcessHandle> Release();
 
  private:

@@ -1,5 +1,5 @@
-// What a process tells its maker between the fork and the program that it runs. Shared with `tidegate-run`,
-// which is a small C program in all but name: nothing but plain values here.
+// The reports of a process to its maker between the fork and the exec. Shared with `tidegate-run`, which
+// avoids the C++ library: plain values only.
 #pragma once
 
 namespace gateway::net {
@@ -11,8 +11,8 @@ struct ChildReport {
   int value;  // kHeld: the pid; else an errno
 };
 
-// Of a process that HeldChild starts: the end of a pipe that takes its reports. Closed when its program runs,
-// unless ChildSpec::reports says that the program goes on reporting.
+// In a process that HeldChild starts: the write end of a pipe for its reports. Closed when its program runs,
+// unless ChildSpec::reports says that the program reports, too.
 inline constexpr int kChildReportFd = 4;
 
 }  // namespace gateway::net

@@ -18,8 +18,8 @@
 namespace gateway::net {
 namespace {
 
-// A file in memory of a fixed size, in which the command's writes end: a program that never stops talking
-// costs no more.
+// A memory file of a fixed size that takes the command's output: writes beyond it fail, so a program that
+// never stops writing costs no more.
 absl::StatusOr<Fd> OutputFile() {
   Fd file(memfd_create("command", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file || ftruncate(file.get(), kMaxCommandOutput) != 0 ||
@@ -37,7 +37,7 @@ std::string Printed(int fd) {
   return text;
 }
 
-// Tools that print for people print in the language of their environment.
+// Tools print in the language of their environment; this asks for English.
 std::vector<std::string> Environment(std::string_view search_path) {
   std::vector<std::string> env{fmt::format("PATH={}", search_path), "LC_ALL=C"};
   for (const char* name : {"HOME", "LD_LIBRARY_PATH"}) {
@@ -72,7 +72,7 @@ absl::StatusOr<CommandOutput> RunCommand(const std::vector<std::string>& words, 
     ready = poll(&ended, 1, static_cast<int>(std::min<int64_t>(left.count(), 60'000)));
     if (ready < 0 && errno == EINTR) ready = 0;
   }
-  // Not reaped yet, so the group's number is still its own.
+  // The child is not reaped yet, so the number of its group is still its own.
   kill(-pid, SIGKILL);
   const std::optional<ProcessEnd> end = process->WaitAndReap();
   if (ready <= 0) {

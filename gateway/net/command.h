@@ -1,5 +1,5 @@
-// RunCommand: a short program's exit and what it printed, for asking a tool of the system. Blocks; call it
-// off the loop. After `patience` it is killed with all that it started in its process group.
+// RunCommand: runs a short program of the system and returns its exit code and output. Blocks; call it off
+// the loop. After `patience` it kills the program's process group.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,12 +13,12 @@ namespace gateway::net {
 
 struct CommandOutput {
   int exit_code = 0;
-  std::string text;  // both outputs, in the order written
+  std::string text;  // stdout and stderr, in the order written
 };
 
-inline constexpr size_t kMaxCommandOutput = size_t{1} << 20;  // what comes after it fails to be written
+inline constexpr size_t kMaxCommandOutput = size_t{1} << 20;  // writes beyond it fail
 
-// NotFound: there is no such program in this process's PATH. DeadlineExceeded; Unavailable.
+// NotFound: no such program in this process's PATH. DeadlineExceeded; Unavailable.
 absl::StatusOr<CommandOutput> RunCommand(const std::vector<std::string>& words, conf::Duration patience);
 
 }  // namespace gateway::net

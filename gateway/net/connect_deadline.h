@@ -1,4 +1,4 @@
-// Ends a connecting whose time is up; a connection then has an alarm of its own. Lives as long as its
+// Aborts a connect that takes too long; a connected stream has an alarm of its own. Lives as long as its
 // connector.
 #pragma once
 

@@ -1,6 +1,5 @@
-// Datagram: a connected socket for messages that are sent whole or not at all: UDP, or a Unix socket such as
-// /dev/log. Sends never wait. One
-// thread at a time; closed when destroyed.
+// Datagram: a connected socket whose messages are sent whole or not at all: UDP, or a Unix socket such as
+// /dev/log. Send never waits. One thread at a time; closed when destroyed.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -26,7 +25,7 @@ class Datagram {
   // kResourceExhausted while the peer's queue is full; kUnavailable when it is gone; kInvalidArgument when
   // the message is too long for the socket.
   absl::Status Send(std::string_view message) const;
-  // Blocks until the peer's queue has room, is gone, or the time is over.
+  // Blocks until the peer's queue has room, the peer is gone, or the time is over.
   void WaitForRoom(conf::Duration patience) const;
 
  private:

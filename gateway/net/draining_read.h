@@ -1,10 +1,10 @@
-// DrainingRead: a read of a TCP socket that knows when it has read the socket empty.
+// DrainingRead: a read of a TCP socket that recognizes when it has emptied the socket.
 //
-// Asio tries every read before it waits for one, and on a connection that was just read empty that try is a
-// system call in vain: one for each request and each event of a stream. This read asks the kernel along with
-// the bytes whether more are waiting (TCP_INQ, which after the peer's FIN says yes), and tells the reactor to
-// wait at once when none are. A reset that came with the bytes is no more news, so after a report of one
-// every read is tried. It is an operation of Asio's reactor and leans on its detail namespace.
+// Asio tries every read before it waits. On a connection that was just read empty, that try is a wasted
+// system call for each request and each event of a stream. This read asks the kernel along with the bytes
+// whether more are waiting (TCP_INQ, which says yes after the peer's FIN), and tells the reactor to wait at
+// once when none are. A reset that came with the bytes is reported only once, so after such a report every
+// read is tried. It is an operation of Asio's reactor and depends on its detail namespace.
 //
 // Owner: the stream; one read at a time, and none pending when it is destroyed. Thread: the shard's.
 #pragma once
@@ -26,15 +26,14 @@ namespace gateway::net {
 
 using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, IoContext::executor_type>;
 
-// Shows what the reactor knows of a socket.
+// Reads the reactor's state of a socket.
 class ReactorSocket final : public TcpSocket {
  public:
   explicit ReactorSocket(TcpSocket socket) : TcpSocket(std::move(socket)) {}
 
   auto& reactor_data() { return impl_.get_implementation().reactor_data_; }
 
-  // Whether epoll, when it last reported this socket, said that it is broken; what came since, it will
-  // report.
+  // Whether epoll reported this socket as broken the last time; later events will be reported.
   bool ReportedBroken() {
     // The reactor's entry is an operation, in private; its events are kept where operations keep a result.
     const auto* entry = reinterpret_cast<const asio::detail::scheduler_operation*>(reactor_data());
@@ -97,7 +96,7 @@ class DrainingRead final : private asio::detail::reactor_op {
     return Waiting(message) == 0 && !self->socket_.ReportedBroken() ? done_and_exhausted : done;
   }
 
-  // Bytes that wait to be read; not 0 where the kernel does not say.
+  // Bytes that wait to be read; not 0 if the kernel does not say.
   static int Waiting(msghdr& message) {
     const cmsghdr* header = CMSG_FIRSTHDR(&message);
     if (header == nullptr || header->cmsg_level != IPPROTO_TCP || header->cmsg_type != TCP_CM_INQ) return 1;

@@ -5,7 +5,7 @@
 // All calls block: use them before the loop runs, on a thread of their own or through OffLoop. Errors name
 // the file and the system's reason: "cannot open /var/lib/tidegate/lock: Permission denied". They are
 // NotFound where the file or its folder does not exist, FailedPrecondition where it is of the wrong kind or
-// too large, Unavailable otherwise.
+// "cannot ACTION PATH: the text of `error`".
 #pragma once
 
 #include <absl/status/status.h>
@@ -29,20 +29,20 @@ absl::StatusOr<Fd> OpenFile(const std::string& path, int flags, mode_t mode = 06
 absl::StatusOr<uint64_t> FileSize(int fd, std::string_view path);
 
 // The whole content of a regular file; a file of more than `max_bytes` is an error. The content is in one
-// buffer and was never copied, so that a caller who read a secret can wipe it.
+// buffer that was never copied, so that the caller can wipe a secret.
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes);
 // From the current position to the end, also of a pipe; `path` is for messages.
 absl::StatusOr<std::string> ReadAll(int fd, std::string_view path, size_t max_bytes);
 // At the current position. After an error a part may be written.
 absl::Status WriteAll(int fd, std::string_view path, std::string_view content);
 
-// Creates the file or empties it, writes and syncs it; follows no symbolic link. After an error the file is
-// gone.
+// Creates or empties the file, writes it and syncs it; follows no symbolic link. After an error the file is
+// removed.
 absl::Status WriteFile(const std::string& path, std::string_view content, mode_t mode = 0640);
-// Durable when it returns. A file that is named `to` is replaced.
+// Durable when it returns. Replaces an existing file `to`.
 absl::Status RenameFile(const std::string& from, const std::string& to);
-// Replaces `path` by way of `path`.new: a reader sees the old content or the new. Durable when it returns;
-// after an error the old content is still there.
+// Replaces `path` through `path`.new: a reader sees the old content or the new. Durable when it returns;
+// after an error the old content is unchanged.
 absl::Status ReplaceFile(const std::string& path, std::string_view content, mode_t mode = 0640);
 // A file that does not exist is no error. Not durable: a removed file may come back after a power cut.
 absl::Status RemoveFile(const std::string& path);

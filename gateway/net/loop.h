@@ -22,7 +22,7 @@ struct Loop {
 
   // Runs until Stop() and every task has ended.
   void Run();
-  // Loop's thread. Tasks end first: their owners close what they wait for.
+  // Loop's thread. Tasks end first: their owners close the streams that they wait for.
   void Stop();
 
   IoContext io{1};
@@ -33,8 +33,8 @@ struct Loop {
   asio::executor_work_guard<IoContext::executor_type> work_{io.get_executor()};
 };
 
-// Runs the loop until `task` has ended: for a start before Run(), a command and a test. Rethrows what it
-// threw. Not from within the loop.
+// Runs the loop until `task` has ended: for a start before Run(), a command, and a test. Rethrows the task's
+// exception. Not from within the loop.
 template <class T>
 T Await(Loop& loop, Task<T> task) {
   std::optional<T> result;

@@ -1,5 +1,5 @@
-// OffLoop: blocking work (fsync, getaddrinfo) on a thread of its own, so that the loop goes on meanwhile. For
-// what happens a few times a second at most; the caller sees to it that it does not happen without bound.
+// OffLoop: runs blocking work (fsync, getaddrinfo) on a thread of its own, so that the loop continues
+// meanwhile. For work that happens a few times a second at most; the caller bounds it.
 #pragma once
 
 #include <coroutine>
@@ -12,8 +12,8 @@
 
 namespace gateway::net {
 
-// Runs `fn`, which must not throw, and resumes on the loop's thread with what it returned. `fn` and what it
-// refers to live in the awaiting frame.
+// Runs `fn`, which must not throw, and resumes on the loop's thread with its result. `fn` and what it refers
+// to live in the awaiting frame.
 template <class F>
 Task<std::invoke_result_t<F&>> OffLoop(Loop& loop, F fn) {
   struct Awaiter {

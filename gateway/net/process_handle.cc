@@ -82,7 +82,7 @@ std::optional<ProcessHandle> ProcessHandle::Open(pid_t pid, uint64_t start_ticks
   if (pid <= 0) return std::nullopt;
   ProcessHandle handle(Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))));
   if (!handle) return std::nullopt;
-  // Read once the pidfd is held: if the number is the right process's now, so is the pidfd.
+  // Read after the pidfd is open: if the number belongs to the right process now, so does the pidfd.
   const std::optional<ProcessStat> stat = ReadProcessStat(pid);
   if (!stat || stat->start_ticks != start_ticks) return std::nullopt;
   return handle;

@@ -1,8 +1,8 @@
-// ProcessHandle: one process of this machine, ours or not, by a pidfd: a number that is used again for
-// another process is never taken for it. ProcessWatch: its end, on a loop.
+// ProcessHandle: one process of this machine, our child or not, by a pidfd: a reused pid is never taken for
+// it. ProcessWatch: waits for its end, on a loop.
 //
-// SIGCHLD has no handler and nothing waits for "any child": each child is waited for by its own pidfd. A
-// process that is not our child (an earlier gateway's) tells of its end likewise, but not how it ended.
+// SIGCHLD has no handler, and no call waits for "any child": each child is waited for by its own pidfd. The
+// end of a process that is not our child (an earlier gateway's) is seen, too, but not its exit status.
 #pragma once
 
 #include <sys/types.h>
@@ -24,13 +24,12 @@ struct ProcessStat {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
-  uint64_t start_ticks =
-      0;  // since the machine's boot: with the pid and the boot it names a process for good
+  uint64_t start_ticks = 0;  // since the machine's boot; pid, start and boot identify a process for good
   bool gone() const { return state == 'Z' || state == 'X'; }
 };
 std::optional<ProcessStat> ReadProcessStat(pid_t pid);
 std::optional<ProcessStat> ParseProcessStat(std::string_view text);
-// The id of this boot of the machine; empty when it cannot be known.
+// The id of this boot of the machine; empty when unknown.
 std::string BootId();
 
 struct ProcessEnd {
@@ -42,20 +41,21 @@ class ProcessHandle {
  public:
   ProcessHandle() = default;
   explicit ProcessHandle(Fd pidfd) : pidfd_(std::move(pidfd)) {}
-  // Nothing when no process has that number, or one that began at another time.
+  // Nothing when no process has that pid, or one that started at another time.
   static std::optional<ProcessHandle> Open(pid_t pid, uint64_t start_ticks);
 
   explicit operator bool() const { return static_cast<bool>(pidfd_); }
   int fd() const { return pidfd_.get(); }
 
   bool ended() const;
-  // False when it has ended, or is not ours to signal.
+  // False when it has ended, or we may not signal it.
   bool Signal(int signal) const;
   // Likewise, with a value as sigqueue() has it.
   bool Queue(int signal, int value) const;
-  // How a child of ours ended, once; it is a zombie until then. Nothing for one that runs or is not a child.
+  // The exit status of our child, once; it is a zombie until then. Nothing for one that runs or is not our
+  // child.
   std::optional<ProcessEnd> Reap() const;
-  // Reap for a child that is about to end: blocks until it has.
+  // Reap for a child that is about to end: blocks until it has ended.
   std::optional<ProcessEnd> WaitAndReap() const;
 
  private:
@@ -71,7 +71,7 @@ class ProcessWatch {
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-  // False: this process had no descriptor left to wait with, and `on_end` will not be called.
+  // False: no file descriptor is left to wait with, and `on_end` will not be called.
   bool works() const { return core_ != nullptr; }
 
  private:

@@ -126,13 +126,13 @@ Task<void> RedisClient::Send() {
   while (state_.connected && !unsent_.empty()) {
     sending_.clear();
     sending_.swap(unsent_);
-    // A failure shows at the reader too, which ends the connection.
+    // The reader sees the failure, too, and ends the connection.
     if (!co_await stream_->Write(AsBuffer(sending_))) stream_->Close();
   }
   sent_.Set();
 }
 
-// The last step touches nothing of the client: whoever waits for the end may destroy it.
+// The last step must not touch the client: the task that waits for the end may destroy it.
 Task<void> RedisClient::Run() {
   co_await KeepConnected();
   ended_.Set();
@@ -261,7 +261,7 @@ Task<RedisClient::Reply> RedisClient::NextReply() {
   }
 }
 
-// The last step resumes whoever waits.
+// The last step resumes the task that waits for the end.
 void RedisClient::Resolve(Reply reply) {
   const Pending first = pending_.front();
   pending_.pop_front();
@@ -281,7 +281,7 @@ void RedisClient::FailPending(const absl::Status& why) {
   unsent_.clear();
   pending_bytes_ = 0;
   const conf::TimePoint now = Now();
-  // Those that are resumed may queue new commands.
+  // Resumed tasks may queue new commands.
   std::deque<Pending> failed;
   failed.swap(pending_);
   for (const Pending& one : failed) {
@@ -298,7 +298,7 @@ void RedisClient::OnCommandAlarm() {
     stream_->Close();
     return;
   }
-  // Still connecting: nothing of what is pending has been sent.
+  // Still connecting: none of the pending commands has been sent.
   const conf::TimePoint now = Now();
   while (!pending_.empty() && pending_.front().deadline <= now) {
     unsent_.erase(0, pending_.front().bytes);

@@ -1,7 +1,7 @@
 // RedisClient: commands to one Redis server over one connection, pipelined; it reconnects by itself.
 //
-// Each command has a hard time-out, from the call to its reply. RESP answers come in order, so one that does
-// not come in time ends the connection, and everything in flight with it. Behind that stands a breaker:
+// Each command has a hard time-out, from the call to its reply. RESP answers come in order, so a late one
+// ends the connection with everything in flight. A breaker protects the callers:
 //
 // - closed: ready, or connecting with no failure behind it. Commands are sent, or queued until their
 // time-out.
@@ -9,13 +9,13 @@
 // - half-open: connecting again. Commands are refused at once. It closes once AUTH, SELECT and PING are
 //   answered, since a stopped server still accepts connections.
 //
-// Nothing is sent twice: a command that failed may or may not have been carried out.
+// Nothing is sent twice: a failed command may or may not have been executed.
 //
-// Owner: whoever made it; destroyed after Stop() has returned, or after the loop's tasks have ended.
+// Owner: its maker; destroyed after Stop() has returned, or after the loop's tasks have ended.
 // Thread: the loop's.
 // Errors: kUnavailable (refused by the breaker, or the connection was lost), kDeadlineExceeded,
-// kResourceExhausted (too much is queued). What the server answers with an error is a reply of type kError:
-// it is alive.
+// kResourceExhausted (too much is queued). An error reply of the server is a reply of type kError: the server
+// is alive.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -84,15 +84,15 @@ class RedisClient {
     (command.emplace_back(std::forward<Words>(words)), ...);
     return One(std::move(command));
   }
-  // All in one write; as many replies, in order.
+  // Sends all commands in one write; returns as many replies, in order.
   Task<std::vector<Reply>> Pipeline(std::vector<RedisCommand> commands);
 
   const State& state() const { return state_; }
   std::string address() const;
 
-  // Fails what is pending and ends the connection, without waiting for it.
+  // Fails pending commands and ends the connection, without waiting for its end.
   void Close();
-  // Close(), and back when the connection has ended. Once.
+  // Close(), and waits until the connection has ended. Call it once.
   Task<void> Stop();
 
  private:
@@ -119,7 +119,7 @@ class RedisClient {
   Task<Reply> One(RedisCommand command);
   Task<void> Run();
   Task<void> KeepConnected();
-  // Until the connection has ended; says why.
+  // Runs until the connection has ended; returns the reason.
   Task<absl::Status> Connection();
   Task<absl::Status> Shake();
   Task<absl::Status> Answer();

@@ -10,7 +10,7 @@
 namespace gateway::net {
 namespace {
 
-// Where the parser wants the value of `task`: an element of the array above it, or a reply of its own.
+// Where the parser stores the value of `task`: as an element of the array above it, or as a reply.
 RedisReply* Place(const redisReadTask* task) {
   if (!task->parent) return new RedisReply;
   auto* parent = static_cast<RedisReply*>(task->parent->obj);
@@ -45,7 +45,7 @@ void* CreateNil(const redisReadTask* task) {
   return Place(task);
 }
 
-// Asked for whole replies only.
+// Called for whole replies only.
 void Free(void* reply) {
   delete static_cast<RedisReply*>(reply);
 }

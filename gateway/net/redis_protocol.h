@@ -28,7 +28,7 @@ void AppendRedisCommand(std::string& out, const RedisCommand& command);
 
 class RedisReader {
  public:
-  // No array of a reply may have more.
+  // The longest array in a reply.
   static constexpr int kMaxElements = 4096;
 
   // A reply that needs more than `max_bytes` is an error.
@@ -38,7 +38,7 @@ class RedisReader {
   void Feed(std::string_view bytes);
 
   enum class Next : uint8_t { kReply, kMore, kBroken };
-  // After kBroken the reader is of no more use.
+  // After kBroken the reader cannot be used any more.
   Next Take(RedisReply& reply);
   std::string error() const;
 

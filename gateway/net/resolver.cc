@@ -42,8 +42,8 @@ ErrorCode ErrorOf(int gai_error) {
 
 }  // namespace
 
-// What the waiting side and the resolver share; whoever lets go of it last may be either's thread. All but
-// `name` and `io` is the loop's.
+// Shared by the waiting side and the resolver; either thread may release it last. Everything but `name` and
+// `io` belongs to the loop.
 struct Resolver::Wait::State {
   State(IoContext& loop, std::string asked) : io(loop), name(std::move(asked)) {}
 
@@ -161,7 +161,7 @@ Addresses Resolver::LastGood(const std::string& name) {
   return it == names_.end() ? Addresses() : it->second->last_good;
 }
 
-// Null when there is no room, because all names that are known are being looked up.
+// Null when there is no room, because all known names are being looked up.
 Resolver::Name* Resolver::Find(const std::string& name) {
   if (const auto it = names_.find(name); it != names_.end()) return it->second.get();
   if (names_.size() >= options_.max_names) {
@@ -188,7 +188,7 @@ void Resolver::Work() {
     lock.unlock();
     Resolved found = lookup_(name);
     lock.lock();
-    Answer(*names_[name], std::move(found));  // it stays while it is looked up
+    Answer(*names_[name], std::move(found));  // stays while it is looked up
   }
 }
 
@@ -202,7 +202,7 @@ void Resolver::Answer(Name& name, Resolved found) {
   } else if (!name.last_good.empty()) {
     found = {{}, name.last_good};
   }
-  // Under the lock: whoever has not left is there to be told, and so is its loop.
+  // Under the lock: a waiter that has not left still exists, and so does its loop.
   for (const Waiting& waiting : std::exchange(name.waiting, {})) {
     asio::post(waiting->io, [waiting, found] { waiting->Finish(found); });
   }

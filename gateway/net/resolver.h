@@ -1,11 +1,11 @@
-// Resolver: the addresses of a name, looked up on threads of its own, for all loops of the process.
+// Resolver: looks up the addresses of names on threads of its own, for all loops of the process.
 //
-// A look-up cannot be cut short, but a wait for one can: whoever waits leaves, and the answer is kept for the
-// next. Each name is looked up once at a time, a few names at once. What was found is used again for a moment
-// without asking, and, when no name server answers, for as long as none does: a replica does not move because
-// a name server is down. A name that is said not to exist is forgotten.
+// A look-up cannot be interrupted, but a wait for one can: the waiter leaves, and the answer is kept for the
+// next one. Each name is looked up once at a time, a few names at once. An answer is used again for a moment
+// without asking and, when no name server answers, for as long as that lasts: an outage of the name server
+// does not move a replica. A name that does not exist any more is forgotten.
 //
-// Owner: the process. Any thread. Bounded by `max_names`: those that were not asked for longest are
+// Owner: the process. Any thread. Bounded by `max_names`: names that were not asked for longest are
 // forgotten.
 #pragma once
 
@@ -37,13 +37,13 @@ struct Resolved {
 
 class Resolver {
  public:
-  // Blocks. asio::error::host_not_found: there is no such name; any other error: it could not be known.
+  // Blocks. asio::error::host_not_found: the name does not exist; any other error: unknown.
   using Lookup = std::function<Resolved(const std::string& name)>;
   struct Options {
     size_t threads = 4;
     size_t max_names = 1024;
     conf::Duration fresh = std::chrono::seconds(1);            // used without asking again
-    conf::Duration patience = std::chrono::milliseconds(500);  // for an answer, where an older one is known
+    conf::Duration patience = std::chrono::milliseconds(500);  // for a new answer, if an older one is known
   };
 
   explicit Resolver(Options options, Lookup lookup = SystemLookup);
@@ -53,7 +53,7 @@ class Resolver {
 
   // Never destroyed: a look-up may hang when the process ends.
   static Resolver& OfProcess();
-  // By the C library, and so by what the system says: hosts file, DNS, whatever else.
+  // By the C library, with the system's settings: hosts file, DNS, and so on.
   static Resolved SystemLookup(const std::string& name);
 
   // One wait for one name, on one loop's thread. Lives until Get() has returned.
@@ -82,7 +82,7 @@ class Resolver {
     std::vector<Waiting> waiting;
   };
 
-  // What can be answered at once; otherwise `waiting` is told, on its loop, unless it leaves before.
+  // The answer, if it is known at once; otherwise `waiting` gets it, on its loop, unless it leaves before.
   std::optional<Resolved> Ask(const Waiting& waiting);
   void Leave(const Waiting& waiting);
   Addresses LastGood(const std::string& name);

@@ -21,15 +21,15 @@ class SseFramer {
 };
 
 struct SseEvent {
-  std::string_view raw;   // all of it, blank line included
+  std::string_view raw;   // the event, with its blank line
   std::string_view name;  // of the `event:` line; empty when there is none
   std::string_view data;  // of the first `data:` line
   bool has_data = false;
   bool multi_line = false;  // more than one data line
 };
 
-// Takes the next event off the front of `bytes`, which should hold whole events only: what has no end is
-// taken for one.
+// Takes the next event off the front of `bytes`, which should hold whole events only: bytes without an end
+// count as one event.
 SseEvent NextSseEvent(std::string_view& bytes);
 
 }  // namespace gateway::net

@@ -1,6 +1,6 @@
 // Stream: one connected byte stream, plain or TLS, behind one virtual interface.
 //
-// Owner: whoever holds the unique_ptr; destroyed only when no operation is pending. Thread: the shard's.
+// Owner: the holder of the unique_ptr; destroyed only when no operation is pending. Thread: the shard's.
 // At most one read and one write at a time. Close() ends both with an error; it may be called at any time.
 #pragma once
 
@@ -32,8 +32,8 @@ struct IoResult {
   explicit operator bool() const { return !error; }
 };
 
-// Who is told that an operation has ended. Called from the shard's event loop, never inside the call that
-// started the operation.
+// Called when an operation has ended: from the shard's event loop, never inside the call that started the
+// operation.
 class Completion {
  public:
   virtual void Complete(ErrorCode error, size_t bytes) = 0;
@@ -54,20 +54,20 @@ class Stream {
   // All the bytes, or an error. At most kMaxBuffers buffers; they must live until the operation has ended.
   virtual void AsyncWrite(std::span<const ConstBuffer> from, Completion& done) = 0;
 
-  // What can be written at once without waiting; 0 bytes when nothing can.
+  // Writes as many bytes as possible without waiting; may be 0.
   virtual IoResult TryWrite(std::span<const ConstBuffer> from) = 0;
 
-  // Bytes that the peer's host has taken so far, framing of TLS included: it grows as long as somebody reads.
-  // A system call.
+  // Bytes that the peer's host has acknowledged so far, with TLS framing: the number grows as long as the
+  // peer reads. A system call.
   virtual uint64_t Acknowledged() = 0;
 
   // Whether the peer has ended its side, even behind bytes that are not read yet. A system call.
   virtual bool HasPeerEnded() = 0;
 
-  // Whether an idle connection still stands: nothing to read and not closed by the peer.
+  // Whether an idle connection is still usable: nothing to read, and not closed by the peer.
   virtual bool IsQuiet() = 0;
 
-  // TLS says goodbye first where that does not wait; then the socket is closed.
+  // Closes the socket; TLS sends its goodbye first if that does not wait.
   virtual void Close() = 0;
 
   // Sends RST instead of FIN at Close, so that the peer cannot take a cut answer for a whole one.
@@ -76,7 +76,7 @@ class Stream {
   // Sends FIN: nothing more will be written. Nothing after ResetOnClose().
   virtual void EndWriting() = 0;
 
-  // Of an accepted stream the client's IP address, of another the host that it was asked for.
+  // The client's IP address of an accepted stream, else the requested host.
   virtual const std::string& PeerAddress() const = 0;
   // The subject of a verified client certificate, or empty.
   virtual std::string PeerSubject() const { return {}; }
@@ -110,7 +110,8 @@ class ReadAwaiter final : public Completion {
   IoResult result_;
 };
 
-// Writes what the socket takes at once without a trip through the event loop, and waits only for the rest.
+// Writes as much as the socket takes at once without a trip through the event loop, and waits only for the
+// rest.
 class WriteAwaiter final : public Completion {
  public:
   WriteAwaiter(Stream& stream, std::span<const ConstBuffer> from) : stream_(stream), from_(from) {}

@@ -29,8 +29,8 @@ void PromiseBase::operator delete(void* frame, size_t) noexcept {
 
 namespace {
 
-// Coroutine frames come and go a dozen times a request, in few sizes: each thread keeps those it freed, by
-// size and up to a bound.
+// Coroutine frames are allocated and freed a dozen times a request, in few sizes: each thread keeps freed
+// ones, by size and up to a bound.
 class FramePool {
  public:
   ~FramePool() {

@@ -5,8 +5,8 @@
 // after a cancellation. Here an I/O operation suspends straight into its completion, errors are values, and a
 // cancelled operation is one that ended with an error.
 //
-// A suspended task must not be destroyed while an operation of its is pending: close its streams and let it
-// run to its end. TaskGroup counts those that have not ended.
+// A suspended task must not be destroyed while one of its operations is pending: close its streams and let it
+// run to its end. TaskGroup counts the tasks that have not ended.
 #pragma once
 
 #include <coroutine>
@@ -104,7 +104,7 @@ inline Task<void> Promise<void>::get_return_object() noexcept {
 }
 }  // namespace detail
 
-// One thread. Sees the exception of a task that threw, and tells when all have ended.
+// One thread. Receives the exception of a task that threw, and reports when all tasks have ended.
 class TaskGroup {
  public:
   using OnError = std::function<void(std::exception_ptr)>;

@@ -15,7 +15,7 @@ uint64_t AcknowledgedBytes(int socket) {
 
 bool HasPeerEnded(int socket) {
   pollfd state{socket, POLLRDHUP, 0};
-  return poll(&state, 1, 0) > 0;  // an error and a hang-up are told unasked
+  return poll(&state, 1, 0) > 0;  // errors and hang-ups are always reported
 }
 
 }  // namespace gateway::net

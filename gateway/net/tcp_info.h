@@ -8,7 +8,7 @@ namespace gateway::net {
 // Bytes that the peer's host has acknowledged so far; 0 where the kernel does not say.
 uint64_t AcknowledgedBytes(int socket);
 
-// Whether the peer has closed or reset it, also where bytes that came before that are not read yet.
+// Whether the peer has closed or reset the connection, even if earlier bytes are not read yet.
 bool HasPeerEnded(int socket);
 
 }  // namespace gateway::net

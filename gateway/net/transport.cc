@@ -55,8 +55,8 @@ ErrorCode LastError() {
   return {errno, boost::system::system_category()};
 }
 
-// A Unix socket connects at once or not at all. To the reactor it is a descriptor like any other; what is
-// TCP's own (no-delay, acknowledged bytes) fails on it or says 0.
+// A Unix socket connects at once or not at all. The reactor treats it like any other descriptor; calls for
+// TCP alone (no-delay, acknowledged bytes) fail on it or return 0.
 ErrorCode ConnectUnix(Socket& socket, const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -170,8 +170,8 @@ class TlsStream final : public Stream {
   }
 
   void Close() override {
-    // close_notify goes through Asio's memory BIO only with an operation of its own, which would have to be
-    // waited for; HTTP's own framing already tells the peer where a message ends.
+    // Asio's memory BIO sends close_notify only through an operation that would have to be waited for; HTTP's
+    // own framing already shows the peer where a message ends.
     ErrorCode ignored;
     ssl_.next_layer().close(ignored);
   }
@@ -301,12 +301,12 @@ class TcpAcceptor final : public Acceptor {
   Task<void> Run() {
     while (!closed_) {
       Socket socket(acceptor_.get_executor());
-      Tcp::endpoint peer;  // as accept() tells it: a peer that has reset its connection by now has no name
+      Tcp::endpoint peer;  // from accept(): a peer that has reset its connection by now has no name
       const ErrorCode error = co_await AsioAwaiter(
           [&](auto handler) { acceptor_.async_accept(socket, peer, std::move(handler)); });
       if (closed_) co_return;
       if (error) {
-        // Out of descriptors or memory, most likely: connections end meanwhile.
+        // Most likely no descriptors or memory are left: some connections will end meanwhile.
         if (error != asio::error::connection_aborted) {
           retry_.expires_after(std::chrono::milliseconds(50));
           co_await AsioAwaiter([&](auto handler) { retry_.async_wait(std::move(handler)); });

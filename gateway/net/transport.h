@@ -1,4 +1,4 @@
-// Transport: where sockets and TLS are made. The only room that instantiates Asio's socket and SSL templates.
+// Transport: makes sockets and TLS streams. The only room that instantiates Asio's socket and SSL templates.
 //
 // Thread: the shard's. Failures are error codes. TCP_NODELAY is set on every connection.
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace gateway::net {
 
-// What is needed to reach a peer. TLS when `tls` is set. With `socket`, the path of a Unix socket, host and
-// port only name the peer.
+// How to reach a peer. TLS when `tls` is set. With `socket`, the path of a Unix socket, host and port only
+// name the peer.
 struct Remote {
   std::string host;
   std::string port;
@@ -31,7 +31,7 @@ struct ConnectResult {
   std::unique_ptr<Stream> stream;
 };
 
-// Aborts whatever operation currently stands behind it.
+// Aborts the operation that it currently refers to.
 class Abortable {
  public:
   virtual void Abort() = 0;
@@ -42,8 +42,8 @@ class Abortable {
 
 class Resolver;
 
-// Resolves, connects, shakes hands. Lives until Connect() has returned; Abort() makes it return early,
-// wherever it stands. A numeric address is not looked up.
+// Resolves, connects, shakes hands. Lives until Connect() has returned; Abort() makes it return early in
+// every phase. A numeric address is not looked up.
 class Connector final : public Abortable {
  public:
   explicit Connector(IoContext& io);  // names by Resolver::OfProcess()
@@ -57,8 +57,8 @@ class Connector final : public Abortable {
   std::unique_ptr<Impl> impl_;
 };
 
-// Listens on one address with SO_REUSEPORT and hands on each connection once it is ready to be read, TLS
-// handshake included.
+// Listens on one address with SO_REUSEPORT and hands on each connection when it can be read, after the TLS
+// handshake.
 class Acceptor {
  public:
   struct Options {
@@ -67,7 +67,7 @@ class Acceptor {
     conf::Duration handshake_timeout = std::chrono::seconds(10);
     // Asked before the handshake with the peer's address; false closes the connection at once.
     std::function<bool(const std::string& ip)> admit;
-    // Told of a connection that was admitted and ended before it was handed on.
+    // Called for a connection that was admitted and ended before it was handed on.
     std::function<void(const std::string& ip)> on_end;
     int backlog = 4096;
   };
@@ -80,7 +80,7 @@ class Acceptor {
   virtual void Close() = 0;
 };
 
-// Nobody of this machine listens there, on any IPv4 address: a server could now. Any thread.
+// No socket of this machine listens there, on any IPv4 address: a server could now. Any thread.
 bool PortIsFree(uint16_t port);
 
 }  // namespace gateway::net

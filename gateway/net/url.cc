@@ -29,13 +29,13 @@ absl::StatusOr<Url> ParseUrl(std::string_view text) {
   url.host = parsed->host_address();
   if (url.host.empty()) return absl::InvalidArgumentError(fmt::format("no host in URL \"{}\"", text));
   url.port = !parsed->has_port() ? (url.tls ? "443" : "80") : std::string(parsed->port());
-  // Boost.URL takes any digits, and none.
+  // Boost.URL accepts any number of digits, and none.
   if (conf::ReadNumber<uint16_t>(url.port).value_or(0) == 0) {
     return absl::InvalidArgumentError(
         fmt::format("port \"{}\" in URL \"{}\": must be 1 to 65535", url.port, text));
   }
   url.path = std::string(parsed->encoded_path());
-  // It takes what follows the port's digits for a path.
+  // Boost.URL takes the text after the port's digits for a path.
   if (!url.path.empty() && url.path.front() != '/') {
     return absl::InvalidArgumentError(fmt::format("the path of URL \"{}\" must begin with /", text));
   }

@@ -1,4 +1,4 @@
-// Url: an absolute http or https address taken apart. Parsing is Boost.URL's.
+// Url: the parts of an absolute http or https URL. Boost.URL parses it.
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -27,7 +27,7 @@ int64_t Watchdog::TickAt(conf::TimePoint t) {
 
 void Watchdog::Insert(Alarm& alarm) {
   if (count_++ == 0 && !turning_) turned_to_ = TickAt(now_());
-  // A far alarm waits half a turn ahead and is looked at again there.
+  // A distant alarm waits half a turn ahead and is checked again there.
   alarm.slot_tick_ = std::clamp(alarm.due_, turned_to_ + 1, turned_to_ + kSlots / 2);
   Alarm*& head = slots_[static_cast<size_t>(alarm.slot_tick_ % kSlots)];
   alarm.prev_ = nullptr;
@@ -54,7 +54,7 @@ void Watchdog::WakeAt(int64_t tick) {
   wakes_at_ = tick;
   timer_.expires_after(std::max(conf::TimePoint(tick * kTick) - now_(), conf::Duration::zero()));
   timer_.async_wait([this](ErrorCode error) {
-    if (!error && !stopped_) Turn();  // an error: it was set anew
+    if (!error && !stopped_) Turn();  // an error: the timer was set again
   });
 }
 
@@ -63,8 +63,8 @@ void Watchdog::Turn() {
   const int64_t now = TickAt(now_());
   turned_to_ = std::max(turned_to_, now - kSlots);
   while (turned_to_ < now) {
-    // A quarter turn at a time, so that what is put back (at most half a turn ahead) never lands in a slot
-    // that is still to be emptied.
+    // A quarter turn at a time, so that an alarm that is put back (at most half a turn ahead) never lands in
+    // a slot that is still to be emptied.
     const int64_t first = turned_to_ + 1;
     turned_to_ = std::min(now, turned_to_ + kSlots / 4);
     for (int64_t tick = first; tick <= turned_to_; ++tick) Fire(slots_[static_cast<size_t>(tick % kSlots)]);

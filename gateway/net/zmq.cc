@@ -86,8 +86,8 @@ ZmqContext::~ZmqContext() {
   zmq_ctx_term(context_);
 }
 
-// What callbacks keep alive while they destroy the socket. Its descriptors are libzmq's: they are told when
-// to look, and never closed here.
+// Shared state that callbacks keep alive while they destroy the socket. Its descriptors belong to libzmq:
+// they only show when to look, and are never closed here.
 struct ZmqSocket::Core : std::enable_shared_from_this<ZmqSocket::Core> {
   using Descriptor = asio::posix::basic_stream_descriptor<IoContext::executor_type>;
 
@@ -112,7 +112,7 @@ struct ZmqSocket::Core : std::enable_shared_from_this<ZmqSocket::Core> {
     });
   }
 
-  // Readiness is told once: what is not taken now is come back for.
+  // Readiness is reported once: messages that are not taken now need another look.
   void Drain() {
     if (draining) return;
     draining = true;

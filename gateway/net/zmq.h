@@ -1,11 +1,11 @@
-// ZeroMQ sockets on a loop: libzmq's own threads do the network, its readiness is waited for with everything
-// else, and messages are taken on the loop's thread, a bounded number at a time.
+// ZeroMQ sockets on a loop: libzmq's own threads do the network, the loop waits for their readiness, and
+// messages are taken on the loop's thread, a bounded number at a time.
 //
-// Nothing here blocks: what cannot be sent now is not sent. Memory is bounded by `max_queued` messages of
-// `max_message_bytes` a peer. A lost peer is connected to again with back-off, by libzmq, unless it was lost
-// for what it sent (no ZeroMQ, or more than max_message_bytes); one that says nothing for `kSilence`, asked,
-// is lost. Owner: whoever made it, on the loop's thread; callbacks may destroy it. It must be gone before the
-// loop ends and before its context.
+// Nothing here blocks: a message that cannot be sent now is not sent. Memory is bounded by `max_queued`
+// messages of `max_message_bytes` a peer. libzmq reconnects to a lost peer with back-off, unless the peer was
+// dropped for its messages (not ZeroMQ, or longer than max_message_bytes); a peer that does not answer for
+// `kSilence` is lost. Owner: its maker, on the loop's thread; callbacks may destroy it. It must be destroyed
+// before the loop ends and before its context.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -47,7 +47,7 @@ class ZmqSocket {
     size_t max_message_bytes = size_t{4} << 20;
   };
   using OnMessage = std::function<void(std::span<const std::string_view> frames)>;
-  using OnLink = std::function<void(bool up)>;  // a peer has been greeted, or is gone
+  using OnLink = std::function<void(bool up)>;  // a peer has connected, or is gone
 
   static absl::StatusOr<std::unique_ptr<ZmqSocket>> Open(Loop& loop, ZmqContext& context,
                                                          const Options& options, OnMessage on_message,
@@ -60,7 +60,7 @@ class ZmqSocket {
   bool Send(std::span<const std::string_view> frames);
   bool Send(std::initializer_list<std::string_view> frames) { return Send({frames.begin(), frames.size()}); }
 
-  std::string endpoint() const;  // that it is bound to, with the port that was given
+  std::string endpoint() const;  // the bound address, with its port
 
  private:
   struct Core;

@@ -1,29 +1,28 @@
-// KV residency: what engines that publish KV events say that their caches hold, and what that means for the
-// prefix index.
+// KV residency: the contents of engines' KV caches, from the KV events that they publish, and the updates of
+// the prefix index that follow.
 //
-// Engines name blocks of tokens, the index blocks of text. A prompt that is known in both forms links them.
-// From its token ids follow chained hashes of its token blocks (`keys`: our own, since engines hash in
+// Engines name blocks of tokens; the index names blocks of text. A prompt that is known in both forms links
+// them. Its token ids give chained hashes of its token blocks (`keys`: our own, since engines hash in
 // different ways), and each text block is linked to the token block that ends nearest to its own end:
-// exactly, where the bytes of each token are known; otherwise by proportion, between the ends of text blocks
-// that were learnt before (the turns of a conversation) and the end of the prompt.
+// exactly, if the bytes of each token are known; otherwise by proportion, between ends of text blocks that
+// were learned before (the turns of a conversation) and the end of the prompt.
 //
 //   stored    the replica's table gains the block's key; text blocks linked to it are reported to the index
 //   removed   the text blocks reported for it are removed from the index at once
-//   cleared   the table and all that the index has of the replica are emptied
-//   learnt    for every replica that holds the prompt's first token block: text blocks whose token block it
-//   holds
-//             are reported, those whose token block it lacks are removed
+//   cleared   the replica's table and its entries in the index are removed
+//   learned   for every replica with the prompt's first token block: text blocks whose token block it holds
+//             are reported, and those whose token block it lacks are removed
 //
-// A prompt of which a replica lacks even the first block says nothing about that replica: its events may be
-// on their way, the prompt may be older than our knowledge of the replica, or its blocks may differ by more
-// than their tokens (adapters, images, salts; events of such blocks are left out). A prompt that was never
-// learnt stays a guess, as it is without events. So late or missing knowledge costs accuracy, never
-// correctness.
+// If a replica lacks even the first block of a prompt, the prompt says nothing about that replica: its events
+// may be on their way, the prompt may be older than our knowledge of the replica, or its blocks may differ by
+// more than their tokens (adapters, images, salts; events of such blocks are ignored). A prompt that was
+// never learned stays a prediction, as it is without events. So late or missing knowledge costs accuracy,
+// never correctness.
 //
-// Every table entry remembers which text blocks it reported, so that no report outlives its token block.
-// Links of blocks that no replica holds are kept for a while in bounded memory: a replica that stores a known
-// block is then known to hold its text, without tokenising anything again. When all tables together are full,
-// further blocks are not taken.
+// Every table entry remembers the text blocks that it reported, so no report outlives its token block. Links
+// of blocks that no replica holds are kept for a while in bounded memory: when a replica stores a known
+// block, its text is known without another tokenization. When all tables together are full, further blocks
+// are ignored.
 //
 // One thread calls it; the index that it writes to is shared.
 #pragma once

@@ -1,8 +1,8 @@
-// The slots of an engine for LoRA adapters: which are loaded, and which of those are in use. As in vLLM: an
-// adapter is loaded when the first sequence that needs it is admitted, stays until its slot is needed, and of
-// those that no running sequence uses the one that was used longest ago goes first.
+// The LoRA adapter slots of an engine: which adapters are loaded, and which of those are in use. As in vLLM,
+// an adapter is loaded when the first sequence that needs it is admitted, and stays until its slot is needed;
+// then the least recently used adapter without a running sequence is removed.
 //
-// Pure, one owner. Adapters are numbers from 1; slots are few, so all is O(slots).
+// Pure, one owner. Adapters are numbers from 1; there are few slots, so every operation is O(slots).
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ class AdapterCache {
   // `slots` of 0: no bound.
   explicit AdapterCache(uint32_t slots) : slots_(slots) {}
 
-  // Whether a sequence that needs it can be admitted now.
+  // Whether a sequence with this adapter can be admitted now.
   bool HasSlotFor(uint32_t adapter) const;
-  // A sequence that needs it is admitted. True when it has to be loaded.
+  // A sequence with this adapter is admitted. True when the adapter must be loaded.
   bool Acquire(uint32_t adapter);
-  // A sequence that used it has ended.
+  // A sequence with this adapter has ended.
   void Release(uint32_t adapter);
 
   uint32_t slots() const { return slots_; }
   uint64_t loads() const { return loads_; }
   uint64_t evictions() const { return evictions_; }
-  std::vector<uint32_t> Loaded() const;  // used longest ago first
+  std::vector<uint32_t> Loaded() const;  // least recently used first
   std::vector<uint32_t> InUse() const;
 
  private:
@@ -37,7 +37,7 @@ class AdapterCache {
   bool IsFull() const { return slots_ > 0 && loaded_.size() >= slots_; }
 
   uint32_t slots_;
-  std::vector<Slot> loaded_;  // used longest ago first
+  std::vector<Slot> loaded_;  // least recently used first
   uint64_t loads_ = 0;
   uint64_t evictions_ = 0;
 };

@@ -1,10 +1,9 @@
-// The KV memory of one engine, in blocks: what running sequences hold, and the prefixes kept for the next
-// ones.
+// The KV memory of one engine, in blocks: those of running sequences, and prefixes that are kept for later
+// sequences.
 //
-// A block that is full and whose content is known by its chained hash is shared: any sequence with the same
-// prefix pins it, and without a pin it stays until it is the least recently used and its place is needed.
-// All other blocks are plain: they have no identity and are only counted, so memory here grows with the
-// cached prefixes alone.
+// A full block with a known chained hash is shared: any sequence with the same prefix pins it, and without a
+// pin it stays until it is the least recently used and its memory is needed. All other blocks are plain: they
+// have no identity and are only counted, so memory here grows with the cached prefixes alone.
 //
 // Owned by one Model; no thread safety. Every operation is O(blocks touched).
 #pragma once
@@ -26,7 +25,7 @@ struct Holding {
   uint32_t Blocks() const { return static_cast<uint32_t>(shared.size()) + plain; }
 };
 
-// A prefix block has come into the cache, or was evicted from it.
+// A prefix block was stored in the cache, or evicted from it.
 struct KvChange {
   uint64_t hash = 0;
   bool stored = false;
@@ -39,23 +38,22 @@ class KvCache {
   // How many of the first `hashes` are cached, without a gap.
   size_t Match(std::span<const uint64_t> hashes) const;
 
-  // Gives an empty holding the blocks of `hashes`, all of which Match has just found, and `plain` more.
-  // False, with nothing changed but the age of the blocks, when there is no room.
+  // Gives an empty holding the blocks of `hashes`, all of which Match has just found, and `plain` more. False
+  // when there is no room; then only the age of the blocks has changed.
   bool Admit(std::span<const uint64_t> hashes, uint32_t plain, Holding& holding);
 
-  // Adds plain blocks, evicting unreferenced prefixes from the least recently used on. False when there is no
+  // Adds plain blocks, and evicts the least recently used unpinned prefixes for them. False when there is no
   // room.
   bool Reserve(uint32_t plain, Holding& holding);
 
-  // Makes the holding's blocks that are full by now shared under their hashes. A block that another sequence
-  // has published meanwhile is used instead of ours, which is given back.
+  // Makes the full blocks of the holding shared under their hashes. A block that another sequence has
+  // published meanwhile replaces ours, which is freed.
   void Publish(std::span<const uint64_t> full, Holding& holding);
 
-  // Gives everything back. The end of a prefix becomes older than its beginning, so it is evicted first.
+  // Frees all blocks. The end of a prefix becomes older than its beginning, so that it is evicted first.
   void Release(Holding& holding);
 
-  // Appends every change from now on, in order; null: changes are not recorded. The list must outlive the
-  // cache.
+  // Appends every change from now on, in order; null: records no changes. The list must outlive the cache.
   void RecordTo(std::vector<KvChange>* changes) { changes_ = changes; }
 
   uint32_t capacity() const { return capacity_; }

@@ -15,7 +15,7 @@ Duration ToDuration(Nanos nanos) {
   return Duration(std::llround(nanos.count()));
 }
 
-// The sum of `count` iterations of which the first takes `first` and each next one `growth` more.
+// The sum of `count` iterations: the first takes `first`, and each next one `growth` more.
 Nanos Sum(Nanos first, Nanos growth, uint32_t count) {
   double n = count;
   return first * n + growth * (n * (n - 1) / 2);
@@ -83,7 +83,7 @@ Phase Model::Cancel(uint64_t id, TimePoint now) {
   if (auto it = std::find(running_.begin(), running_.end(), sequence); it != running_.end()) {
     running_.erase(it);
     StopUsing(*sequence);
-    // The step under way computes the token of a request even when that has gone.
+    // The running step computes the token of a request even after the request has left.
     uint32_t iterations = sequence->scheduled == sequence->Uncomputed() && sequence->request.output_tokens > 0
                               ? flight_.fused
                               : 0;
@@ -118,7 +118,7 @@ void Model::Begin(TimePoint now) {
   adapter_loads_ = 0;
   bool preempted = false;
   uint32_t budget = ScheduleRunning(profile_.max_batched_tokens, preempted);
-  // What has just been preempted would only be admitted to be preempted again.
+  // A request that was just preempted would be admitted only to be preempted again.
   if (!preempted) budget = ScheduleWaiting(budget);
 
   uint32_t decoding = 0;
@@ -149,7 +149,7 @@ void Model::Begin(TimePoint now) {
   flight_.end = now + ToDuration(Sum(flight_.first, flight_.growth, flight_.fused));
 }
 
-// Returns what is left of the budget.
+// Returns the rest of the budget.
 uint32_t Model::ScheduleRunning(uint32_t budget, bool& preempted) {
   for (size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Sequence* sequence = running_[i];
@@ -184,7 +184,7 @@ uint32_t Model::ScheduleWaiting(uint32_t budget) {
 }
 
 bool Model::AdmitToKv(Sequence& sequence, uint32_t budget) {
-  // At least one token must be computed to have something to sample from.
+  // At least one token must be computed before one can be sampled.
   std::span<const uint64_t> candidates = sequence.request.blocks;
   candidates =
       candidates.first(std::min<size_t>(candidates.size(), (sequence.Tokens() - 1) / profile_.block_size));
@@ -229,8 +229,8 @@ void Model::PreemptYoungest() {
   ++counters_.preemptions;
 }
 
-// How many iterations can be taken at once: no request finishes before the last one, and there are blocks for
-// all.
+// How many iterations can be taken at once: no request finishes before the last one, and the free blocks
+// suffice for all.
 uint32_t Model::Fusable() const {
   uint32_t fused = profile_.max_fused_steps;
   for (const Sequence* sequence : running_) {
@@ -287,7 +287,7 @@ void Model::Complete(std::vector<Event>& events) {
   wake_ = flight_.end;
 }
 
-// A newcomer or a leaver ends a run of fused iterations with the one that is under way.
+// A request that comes or leaves ends a run of fused iterations with the current one.
 void Model::CutShort(TimePoint now) {
   if (flight_.fused == 1) return;
   flight_.fused = std::min(flight_.fused, IterationsBy(now));

@@ -1,26 +1,24 @@
-// A continuous-batching inference engine, as a model that is driven through time by its caller.
+// A simulated inference engine with continuous batching. The caller moves its time.
 //
-// The engine works in steps. Each step computes at most `max_batched_tokens` tokens: first one token for
-// every sequence that decodes and a chunk for every one whose prompt is not computed yet, in order of
-// admission; then, from the head of the waiting queue (first come, first served), as many new sequences as
-// tokens, `max_running` and KV blocks allow. A sequence begins behind the part of its prompt that the prefix
-// cache holds. When a running sequence needs a block and there is none, the youngest running one is
-// preempted: it loses its blocks, goes back to the head of the queue and computes everything again. The step
-// takes
+// The engine works in steps. Each step computes at most `max_batched_tokens` tokens: first one token for each
+// decoding sequence and a chunk for each sequence whose prompt is not complete, in order of admission; then
+// it admits new sequences from the head of the waiting queue (first come, first served), as far as tokens,
+// `max_running` and KV blocks allow. A sequence begins after the part of its prompt that is in the prefix
+// cache. When a running sequence needs a block and none is free, the youngest running one is preempted: it
+// loses its blocks, returns to the head of the queue and computes everything again. The step takes
 //
 //   step_base + step_per_sequence * decoding + per_prefill_token * prompt tokens + per_context_token *
 //   context read
 //
-// and at its end every sequence whose tokens are all computed has one token more. This is the schedule of
-// vLLM v1.
+// and at its end every sequence with all tokens computed has one more token. This is the schedule of vLLM v1.
 //
-// A sequence may need a LoRA adapter. While all slots are in use by others it is passed over, not waited for;
-// loading one lengthens the step in which its first sequence is admitted, for all sequences in it.
+// A sequence may need a LoRA adapter. While other adapters use all slots, the sequence is skipped and does
+// not block the queue; loading an adapter lengthens the step in which its first sequence is admitted, for all
+// sequences of that step.
 //
-// Pure: no clock, no randomness, no I/O. One owner, no thread safety. All calls must carry times that do not
-// go back. Cost: O(batch) a step; with `max_fused_steps` above 1, runs of steps in which only decoding
-// happens are taken at once (the simulator's way), with the same times; under KV pressure a prefix may then
-// be evicted some steps early.
+// Pure: no clock, no randomness, no I/O. One owner, not thread-safe. Times must not go back. Cost: O(batch) a
+// step. With `max_fused_steps` above 1, runs of steps that only decode are computed at once (for the
+// simulator), with the same times; under KV pressure a prefix may then be evicted some steps early.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -48,7 +46,7 @@ struct Profile {
   Nanos step_base{0};
   Nanos step_per_sequence{0};  // for each sequence that decodes
   Nanos per_prefill_token{0};  // 1 / prefill rate
-  Nanos per_context_token{0};  // attention: for each token of context that a decoding sequence reads
+  Nanos per_context_token{0};  // attention: per token of context of a decoding sequence
   uint32_t max_batched_tokens = 8192;
   uint32_t max_running = 256;
   uint32_t max_waiting = 0;  // 0: no bound
@@ -60,7 +58,7 @@ struct Profile {
   Duration load_time{0};
   uint32_t max_loras = 0;  // adapters that are loaded at a time; 0: no bound
   Nanos lora_load{0};      // time of loading one
-  uint32_t devices = 1;    // that one replica takes
+  uint32_t devices = 1;    // of one replica
 };
 
 // All durations divided by `factor`, which must be above 0.
@@ -71,14 +69,13 @@ struct Request {
   uint32_t prompt_tokens = 1;
   uint32_t output_tokens = 1;  // 0: prefill only (embeddings, scores)
   uint32_t adapter = 0;        // LoRA, from 1; 0: none. Its blocks have hashes of their own
-  uint32_t given_tokens = 0;   // of the prompt: computed by another engine, and there from the beginning
-  // Chained hashes of the full blocks of the prompt and, where they are known, of the output after it, so
-  // that the next turn of the conversation finds both. May be shorter, or empty: what has no hash is not
-  // cached.
+  uint32_t given_tokens = 0;   // of the prompt, computed by another engine
+  // Chained hashes of the full blocks of the prompt and, where known, of the output after it, so that the
+  // next turn of the conversation finds both. May be shorter, or empty: blocks without a hash are not cached.
   std::vector<uint64_t> blocks;
 };
 
-// Chained 64-bit hashes of token blocks: each covers its block and all before it.
+// Chained 64-bit hashes of token blocks: each covers its block and all blocks before it.
 class BlockHasher {
  public:
   explicit BlockHasher(uint32_t block_size, uint64_t salt = 0) : block_size_(block_size), hash_(salt) {}
@@ -97,14 +94,14 @@ class BlockHasher {
 
 enum class Admission : uint8_t {
   kAccepted,
-  kQueueFull,  // max_waiting are waiting
+  kQueueFull,  // max_waiting requests wait already
   kTooLong,    // prompt and output exceed max_model_len or the whole KV cache, or there is no prompt
   kDuplicate,  // the id is in use
 };
 
 enum class Phase : uint8_t { kWaiting, kPrefill, kDecode, kUnknown };
 
-// What a step did for one sequence.
+// The result of a step for one sequence.
 struct Event {
   uint64_t id = 0;
   uint32_t tokens = 0;  // new ones; above 1 only in fused steps; 0 only for a finished prefill-only request
@@ -126,7 +123,7 @@ struct Counters {
   uint64_t cancelled_waiting = 0;
   uint64_t cancelled_prefill = 0;
   uint64_t cancelled_decode = 0;
-  uint64_t cancelled_tokens = 0;  // generated for requests that were then cancelled
+  uint64_t cancelled_tokens = 0;  // of requests that were cancelled later
 
   uint64_t cancelled() const { return cancelled_waiting + cancelled_prefill + cancelled_decode; }
 };
@@ -138,15 +135,15 @@ class Model {
 
   Admission Submit(Request request, TimePoint now);
 
-  // The phase in which the request was; kUnknown when there is none with this id (finished, or never seen).
-  // Its blocks are free at once; the step that is under way takes its time all the same.
+  // The phase of the request; kUnknown when there is none with this id (finished, or never seen).
+  // Its blocks are free at once; the duration of the running step does not change.
   Phase Cancel(uint64_t id, TimePoint now);
 
   // When Step is due next; TimePoint::max() when there is nothing to do.
   TimePoint NextStep() const;
 
-  // Ends the step that is under way, if it is due at `now`, and begins the next one at `now`. Appends to
-  // `events`, in order of admission.
+  // Ends the running step if it is due at `now`, and begins the next one. Appends to `events`, in order of
+  // admission.
   void Step(TimePoint now, std::vector<Event>& events);
 
   bool Ready(TimePoint now) const { return now >= ready_at_; }
@@ -166,7 +163,7 @@ class Model {
     Request request;
     Holding holding;
     uint32_t generated = 0;
-    uint32_t computed = 0;   // tokens of prompt and output whose KV is there
+    uint32_t computed = 0;   // tokens of prompt and output whose KV is computed
     uint32_t scheduled = 0;  // tokens in the step under way
     uint32_t cached_tokens = 0;
     bool looked_up = false;

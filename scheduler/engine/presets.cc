@@ -44,8 +44,7 @@ Profile Demo() {
   return demo;
 }
 
-// Prefix caching stays on: it is what makes `cached_tokens` true, and costs less than a microsecond a
-// request.
+// Prefix caching stays on: `cached_tokens` needs it, and it costs less than a microsecond a request.
 Profile Instant() {
   Profile instant{.name = "instant"};
   instant.max_batched_tokens = 1u << 20;

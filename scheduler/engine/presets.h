@@ -1,12 +1,12 @@
-// Engine profiles of known models on known accelerators, derived from public figures; no measurement of ours.
+// Profiles of known models on known accelerators, derived from published figures, not from measurements.
 //
-// Decoding reads all weights once a step, so a step's base time is weights / (bandwidth * 0.75); prefill is
-// bound by arithmetic, 2 FLOP per active parameter and token at 50 % of the dense 16-bit peak. KV takes 2 (K
-// and V) * layers * kv_heads * head_dim * 2 bytes a token, and reading it back is what a token of context
-// costs a decoding sequence. Of the memory, 90 % is used (vLLM's default), less weights and 4 GB a device for
-// activations and graphs. Tensor parallelism over n devices divides all of this by n and adds two all-reduces
-// a layer (12 us each). Each decoding sequence adds 15 us (sampling, scheduling). Loading is 30 s of start-up
-// and compilation plus the weights at 1 GB/s a device.
+// Decoding reads all weights once a step, so the base time of a step is weights / (bandwidth * 0.75). Prefill
+// is bound by arithmetic: 2 FLOP per active parameter and token, at 50 % of the dense 16-bit peak. KV takes 2
+// (K and V) * layers * kv_heads * head_dim * 2 bytes a token; a decoding sequence pays the time to read it
+// for each token of its context. 90 % of the memory is used (vLLM's default), less the weights and 4 GB a
+// device for activations and graphs. Tensor parallelism over n devices divides all of this by n and adds two
+// all-reduces a layer (12 us each). Each decoding sequence adds 15 us (sampling, scheduling). Loading takes
+// 30 s for start-up and compilation, plus the weights at 1 GB/s a device.
 #pragma once
 
 #include <optional>
@@ -41,12 +41,12 @@ std::span<const ModelShape> ModelShapes();
 // The profile of `model` on `count` devices of one kind; nothing when the weights leave no room for KV.
 std::optional<Profile> DeriveProfile(const ModelShape& model, const Accelerator& accelerator, uint32_t count);
 
-// "MODEL-ACCELERATOR" or "MODEL-COUNTxACCELERATOR" (llama-3.3-70b-4xh100) of the tables above, or one of:
+// "MODEL-ACCELERATOR" or "MODEL-COUNTxACCELERATOR" (llama-3.3-70b-4xh100) with names of the tables above, or:
 //   demo     quick enough for a first try on a laptop, slow enough to see it stream; loads in 1 s
 //   instant  no delays at all: a mock for benches
 std::optional<Profile> FindPreset(std::string_view name);
 
-// Names worth offering in a help text.
+// Names for a help text.
 std::vector<std::string_view> PresetNames();
 
 }  // namespace scheduler::engine

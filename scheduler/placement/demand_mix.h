@@ -1,6 +1,6 @@
-// What is typically asked for: shapes and how often, which placement weighs.
+// The typical demand: shapes and their frequencies, which placement weighs.
 //
-// `version` changes with the content: scores that were computed under another one are stale.
+// `version` changes with the content: scores that were computed for another version are invalid.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -25,11 +25,11 @@ struct DemandMix {
   uint64_t version = 0;
 };
 
-// What of a shape counts in a mix: CPU, devices, kinds and profile. Memory, labels, isolation and tenant are
-// left out, so that asks that differ in those only are one item.
+// The parts of a shape that count in a mix: CPU, devices, kinds and profile. Memory, labels, isolation and
+// tenant do not, so requests that differ only in those are one item.
 Shape DemandOf(const Shape& shape);
 
-// How often each shape was asked for, in the order of first appearance.
+// The frequency of each shape, in order of first appearance.
 class DemandCounts {
  public:
   void Add(const Shape& shape, uint64_t times);
@@ -44,19 +44,20 @@ class DemandCounts {
   absl::flat_hash_map<std::string, size_t> at_;
 };
 
-// The mix of a known list of asks.
+// The mix of a known list of requests.
 DemandMix MixOf(std::span<const Shape> asks);
 
-// The items that are typical: the most frequent ones, until `cover` of all asks is covered (FGD's rule, with
-// 0.95). Of equally frequent ones the larger first. Indices into mix.items.
+// The typical items: the most frequent ones that cover `cover` of all requests (FGD's rule, with 0.95). Of
+// equally frequent items the larger first. Indices into mix.items.
 inline constexpr double kTypicalCover = 0.95;
 std::vector<size_t> TypicalItems(const DemandMix& mix, double cover = kTypicalCover);
 
-// Milli of one device that a share or a partition takes on devices of the kind; 0 for other shapes, and where
-// the kind has no such partition.
+// Thousandths of one device that a share or a partition takes on devices of the kind; 0 for other shapes, and
+// where the kind has no such partition.
 uint16_t ShareMilli(const Shape& shape, const Cluster& cluster, KindId kind);
 
-// Devices of any kind that the shape takes, in milli; a partition counts as on the first kind that has it.
+// Thousandths of devices of any kind that the shape takes; a partition counts as on the first kind that has
+// it.
 int64_t DemandMilli(const Shape& shape, const Cluster& cluster);
 
 }  // namespace scheduler

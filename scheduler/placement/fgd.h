@@ -2,8 +2,8 @@
 //
 //   score = trunc(100 · sigmoid((F(node) − F(node after)) / 1000)), a whole number
 //
-// F is fragmentation_table.h's. A share goes to the device with the highest score, of equal ones the first.
-// The rounding makes many ties, and the order in which ties are broken is a part of how well it packs.
+// F is fragmentation_table.h's. A share goes to the device with the highest score; among equals to the first.
+// The rounding makes many ties, and the order in which ties are broken influences how well it packs.
 #pragma once
 
 #include "scheduler/placement/placement_policy.h"

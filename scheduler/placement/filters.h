@@ -1,5 +1,5 @@
-// What no placement may break: kind, labels, health, isolation, room and power. Named free functions over
-// plain values.
+// Hard constraints of every placement: kind, labels, health, isolation, room and power. Named free functions
+// over plain values.
 #pragma once
 
 #include "scheduler/state/cluster_state.h"
@@ -12,14 +12,14 @@ bool TakesWork(const FixedClass& fixed);                        // healthy
 bool HasRoom(const Shape& shape, const NodeState& state,
              const TypeView& view);  // CPU, memory, devices, isolation
 
-// How many of the shape's preferences hold on such nodes.
+// How many of the shape's preferences such nodes satisfy.
 int16_t PreferencesHeld(const Shape& shape, const FixedClass& fixed);
 
-// Watts that one member adds at most on such a node.
+// The most watts that one member adds on such a node.
 double WattsAdded(const Shape& shape, const TypeView& view, const Cluster& cluster);
 
-// The first filter that keeps the shape off the node, by name ("kind", "labels", "health", "isolation",
-// "cpu", "memory", "devices", "power"), or empty.
+// The name of the first filter that excludes the node ("kind", "labels", "health", "isolation", "cpu",
+// "memory", "devices", "power"), or empty.
 std::string_view FirstObstacle(const Shape& shape, const ClusterState& state, NodeId node);
 
 }  // namespace scheduler

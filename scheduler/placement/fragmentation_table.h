@@ -1,12 +1,13 @@
-// FGD's fragmentation of a node under a demand mix (Weng et al., ATC'23), by table.
+// FGD's fragmentation of a node under a demand mix (Weng et al., ATC'23), from a table.
 //
 //   F(node) = Σ_m p_m · f(m)   over the typical items m of the mix, p normalised
-//   f(m)    = all idle milli, where m cannot run: no device asked, wrong kind, too little CPU, or fewer than
-//             its number of devices with as much left as it asks of each; else the idle milli of the devices
-//             with less left than it asks
+//   f(m)    = all idle thousandths, if m cannot run: it asks for no device, the kind is wrong, CPU is
+//   missing,
+//             or fewer devices than it asks for have as much left as it asks of each; otherwise the idle
+//             thousandths of the devices with less left than it asks
 //
-// As F = idle − usable, and usable is a sum over devices of left · (shares that fit) plus whole devices ·
-// (whole asks that fit), F costs one row look-up and one look-up a device. Immutable once built.
+// F = idle − usable, and usable is a sum over devices of left · (shares that fit) plus whole devices · (whole
+// requests that fit); so F costs one row look-up and one look-up per device. Immutable once built.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class FragmentationTable {
   FragmentationTable() = default;
   FragmentationTable(const Cluster& cluster, const DemandMix& mix);
 
-  // In milli; of a node with so much CPU and these devices left.
+  // In thousandths; for a node with this CPU left and these devices.
   double Of(KindId kind, int64_t cpu_milli, const Lefts& lefts) const;
 
  private:

@@ -8,9 +8,9 @@ namespace scheduler {
 namespace {
 
 constexpr int kNodeLevel = -1;       // below the fabric's lowest
-constexpr uint32_t kBig = 8;         // devices or members, from which a gang goes together (E-Binpack)
+constexpr uint32_t kBig = 8;         // devices or members from which a gang is kept together (E-Binpack)
 constexpr uint32_t kTries = 8;       // of candidates on a level that is not the last resort
-constexpr uint32_t kCountFrom = 16;  // members, from which counting first is cheaper than trying
+constexpr uint32_t kCountFrom = 16;  // members from which counting first is cheaper than trying
 
 uint32_t LevelAbove(const Fabric& fabric, DomainId domain) {
   const DomainId parent = fabric.domains[domain].parent;
@@ -74,7 +74,7 @@ bool GangPlacer::MightFit(const JobEntry& entry) const {
   for (size_t r = 0; r < entry.shapes.size(); ++r) {
     uint64_t slots = 0;
     for (const ShapeId shape : entry.shapes[r]) slots += SlotsByCounters((*shapes_)[shape]);
-    // What a running job lacks of its minimum is not known here.
+    // A running job's missing minimum members are not known here.
     if (entry.phase == Phase::kPending && slots < entry.job.roles[r].min_count) return false;
     any |= slots > 0;
   }
@@ -210,7 +210,7 @@ bool GangPlacer::GoesOneByOne(const Call& call) const {
   return call.entry.device_milli < int64_t{kBig} * kWholeDevice && call.entry.members < kBig;
 }
 
-// Round i: the i-th alternative of each role, or its last; after these all of them.
+// Round i: the i-th alternative of each role, or its last; after these, all alternatives.
 void GangPlacer::AllowAlternative(size_t round) {
   size_t alternatives = 1;
   for (const Need& need : needs_) alternatives = std::max(alternatives, need.shapes.size());
@@ -347,7 +347,7 @@ bool GangPlacer::SpreadBelowOne(Call& call) {
   return false;
 }
 
-// Slots of each role everywhere, and how many members are missing at best.
+// Slots of each role everywhere, and the least number of members that would be missing.
 void GangPlacer::CountAll(Call& call) {
   const auto domains = static_cast<DomainId>(state_->cluster().fabric.domains.size());
   uint64_t short_by = 0;
@@ -376,7 +376,7 @@ bool GangPlacer::IsTop(const Call& call, DomainId domain) const {
   return LevelAbove(fabric, domain) > static_cast<uint32_t>(top);
 }
 
-// Whether members may go below the domain, as far as those that run already tie them.
+// Whether members may be placed below the domain, as far as running members bind them.
 bool GangPlacer::IsOpen(const Call& call, DomainId domain) const {
   if (call.held == 0 || call.home == kNone) return true;
   return CommonDomain(state_->cluster().fabric, call.home, domain) == domain;

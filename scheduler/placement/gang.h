@@ -14,7 +14,7 @@
 //
 // Exact for jobs of one role: the job is refused only if no domain has the slots. (With power budgets on
 // partitions and shares of devices it may also be refused if the first choice of nodes draws too much.) With
-// several roles, each domain of the top level is tried, and a few on those below it.
+// several roles, all domains of the top level are tried, and a few on the levels below it.
 //
 // Keeps scratch memory between calls; one thread.
 #pragma once
@@ -39,19 +39,19 @@ struct GangResult {
 
 class GangPlacer {
  public:
-  // `arrays`: a job that spreads keeps away from the members of its array; may be null.
+  // `arrays`: a job that spreads avoids the members of its array; may be null.
   GangPlacer(ClusterState& state, const ShapeTable& shapes, const RunningArrays* arrays = nullptr);
 
-  // Tries to place the members of `entry` that do not hold anything yet. On success they are assigned in
-  // `trial`; else the trial is as before. `except` may be null.
+  // Tries to place the members of `entry` that hold nothing yet. On success they are assigned in `trial`;
+  // otherwise the trial is unchanged. `except` may be null.
   GangResult Place(Trial& trial, Placer& placer, JobIndex job, const JobEntry& entry, const NodeSet* except,
                    Rng& rng);
 
-  // A necessary condition from counters alone, in constant time: false means that it cannot fit now.
+  // A necessary condition, from counters in constant time: false means that the job cannot fit now.
   bool MightFit(const JobEntry& entry) const;
 
  private:
-  // What one role still lacks.
+  // The missing members of one role.
   struct Need {
     uint16_t role = 0;
     uint32_t least = 0;
@@ -70,7 +70,8 @@ class GangPlacer {
     uint32_t id = 0;  // a node or a domain
   };
 
-  // Fills needs_, largest role first, and what the job holds already; false: a role that no node can take.
+  // Fills needs_, largest role first, and the present members of the job; false: no node can take one of the
+  // roles.
   bool Gather(Call& call);
   uint32_t SlotsByCounters(const Shape& shape) const;
   bool FitsByCounters(Call& call) const;

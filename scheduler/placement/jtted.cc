@@ -78,7 +78,7 @@ JttedEstimator::Pairs JttedEstimator::CostOf(std::vector<NodeWeight>& weights) {
   Pairs pairs;
   double cost = 0;
   uint64_t devices = 0;
-  // What is counted among a domain's devices is taken from its parent, where those pairs do not meet.
+  // Devices that are counted in a domain are subtracted from its parent, since those pairs do not meet there.
   const auto cost_at = [&](DomainId domain) {
     return domain == kNone ? 0 : std::pow(kPerLevel, cluster.fabric.domains[domain].level);
   };

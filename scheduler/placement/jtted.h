@@ -1,13 +1,14 @@
-// Kant's JTTED: how much longer a gang's members talk to each other where they stand than they would at best.
+// Kant's JTTED: how much longer communication between a gang's members takes than in the ideal placement.
 //
-// T_est is the mean cost of a pair of the job's devices, by where the two meet: 1/9 within a node (450 GB/s
-// of NVLink against 50 GB/s of network, each way), 1 within a leaf, and 1.27 times as much for every level
-// further up (an all-reduce within one leaf is 27 % faster than one across leaves):
+// T_est is the mean cost over pairs of the job's devices, by the level at which the two meet: 1/9 within a
+// node (450 GB/s of NVLink against 50 GB/s of network, each way), 1 within a leaf, and 1.27 times as much for
+// each level above (an all-reduce within one leaf is 27 % faster than one across leaves):
 //
 //   T_est = Σ_pairs cost(level at which they meet) / pairs,   JTTED = T_est(placement) / T_est(ideal)
 //
-// The ideal is where the same members go on this cluster when it is empty and healthy. Only communication is
-// estimated: computing takes the same time anywhere, so what a job's run time gains is less than this says.
+// The ideal is the placement of the same members on this cluster when it is empty and healthy. Only
+// communication is estimated: computing takes the same time everywhere, so the run time of a job gains less
+// than this ratio.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ class JttedEstimator {
  public:
   JttedEstimator(const ClusterState& state, const ShapeTable& shapes);
 
-  // Of the members that the job holds now.
+  // Of the job's present members.
   Jtted Of(JobIndex job, const JobEntry& entry);
 
  private:

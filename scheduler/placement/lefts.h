@@ -1,4 +1,4 @@
-// What is left of each device of a node, as the scores see it.
+// What is left of each device of a node, in the form that scores need.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace scheduler {
 
-// In milli, by device: of one that is cut, the compute slices that are free; 0 of one that is not healthy.
+// In thousandths, by device; for a device with partitions the free compute slices; 0 for an unhealthy device.
 struct Lefts {
   std::array<uint16_t, kMaxDevices> of{};
   size_t devices = 0;

@@ -1,12 +1,13 @@
-// The demand mix, learnt from the asks that arrive.
+// The demand mix, learned from the requests that arrive.
 //
-// A value: its owner, which takes jobs in, tells it every ask, whether or not it finds room, and passes the
-// mix on when it has changed. What is known at first is a guess worth ten asks: half devices and whole ones,
-// with the CPU that the cluster has for each device. The mix is brought up to date after 30 asks, then each
-// time half as many again have come, and from 1,000 on every 1,000: scores that depend on it hold in between.
+// A value: its owner, which accepts jobs, reports every request, with or without room for it, and passes the
+// mix on when it has changed. The initial guess counts as ten requests: half devices and whole ones, with the
+// cluster's CPU for each device. The mix is updated after 30 requests, then each time when half as many again
+// have arrived, and from 1,000 on every 1,000: scores that depend on it stay valid in between.
 //
-// Bounded: of more than kMostShapes shapes, all counts are halved and those that come to nothing forgotten,
-// so that old demand fades. state() has all of it as plain values; a learner made from them goes on alike.
+// Bounded: with more than kMostShapes shapes, all counts are halved, and those that become zero are
+// forgotten, so that old demand fades. state() returns all of it as plain values; a learner made from them
+// continues in the same way.
 #pragma once
 
 #include <cstdint>

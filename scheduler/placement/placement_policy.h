@@ -1,5 +1,5 @@
-// What a placement policy is made of: how good a node is for a member, which of its devices the member gets,
-// and which of equally good nodes it goes to.
+// The parts of a placement policy: how good a node is for a member, which of its devices the member gets, and
+// which of equally good nodes it goes to.
 //
 // policies.cc has the list of policies.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace scheduler {
 
-// What is computed once for a cluster and mix, by a policy's `prepare`: each has what its scores look at.
+// Tables that a policy's `prepare` computes once for a cluster and a mix: what its scores look up.
 struct PolicyTables {
   double largest_cpu = 1;    // milli, of one node
   double largest_milli = 1;  // of the devices of one node
@@ -30,10 +30,10 @@ struct ScoreInput {
   const Cluster& cluster;
   const DemandMix& mix;
   const PolicyTables& tables;
-  uint64_t draw = 0;  // for devices that are taken by lot: another number for each decision
+  uint64_t draw = 0;  // random, for devices that are drawn: another number for each decision
 };
 
-// Higher is better; only asked where the shape fits. Any finite number, the same for equal input.
+// Higher is better; called only where the shape fits. Any finite number, the same for equal input.
 using Score = double (*)(const ScoreInput&);
 
 // Which devices the member gets, as a mask (one bit for a share or a partition); `start` for a partition.
@@ -58,7 +58,7 @@ struct PlacementPolicy {
   ChooseDevices devices;
   TieBreak tie_break;
   Prepare prepare;
-  bool needs_sizes = false;  // looks at NodeState::sizes: the state must tell sizes apart
+  bool needs_sizes = false;  // uses NodeState::sizes: the state must distinguish sizes
 };
 
 }  // namespace scheduler

@@ -34,11 +34,11 @@ class Placer {
  public:
   Placer(const ClusterState& state, const ShapeTable& shapes, const PlacementPolicy& policy);
 
-  // The mix that policies weigh; scores under another one are forgotten.
+  // The mix that policies weigh; scores for another mix are forgotten.
   void SetMix(DemandMix mix);
   const DemandMix& mix() const { return mix_; }
 
-  // Another order of the nodes, for policies that break ties by one.
+  // Draws another order of the nodes, for policies that break ties by one.
   void SetTieOrder(uint64_t draw) { tie_order_ = draw; }
 
   const PlacementPolicy& policy() const { return *policy_; }

@@ -10,7 +10,7 @@
 namespace scheduler {
 namespace {
 
-// For members without devices, and between nodes with as many: the share of CPU that stays free, in [0, 1].
+// For members without devices, and as a tie-break: the share of CPU that stays free, in [0, 1].
 double CpuLeft(const ScoreInput& input) {
   const int64_t all = std::max<int64_t>(input.view.type->cpu_milli, 1);
   return static_cast<double>(input.state.free_cpu_milli - input.shape.cpu_milli) / static_cast<double>(all);

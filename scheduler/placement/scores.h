@@ -1,4 +1,4 @@
-// How good a node is for a member: named free functions, of which policies are made. Higher is better.
+// Scores of a node for a member: named free functions, of which policies are made. Higher is better.
 #pragma once
 
 #include "scheduler/placement/placement_policy.h"
@@ -6,12 +6,12 @@
 namespace scheduler {
 
 double LeastDevicesLeft(const ScoreInput& input);  // binpack
-// e-binpack: the same, but devices of one link domain are worth four that lie idle on a node in use.
+// e-binpack: the same, but devices of one link domain outweigh four idle devices on a node in use.
 double LeastDevicesLeftLinked(const ScoreInput& input);
 double MostDevicesLeft(const ScoreInput& input);  // spread
 
-// As published beside FGD: whole numbers, so that the order of ties decides much. CPU and devices are taken
-// as shares of the largest node's.
+// As published with FGD: whole numbers, so that the order of ties matters much. CPU and devices are shares of
+// the largest node's.
 double DotProduct(const ScoreInput& input);      // the ask points where the node has little left
 double LeastLeftAfter(const ScoreInput& input);  // best-fit: CPU and devices alike
 // gpu-packing: shares onto used devices, then devices of used nodes, then of free nodes.

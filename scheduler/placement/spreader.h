@@ -1,10 +1,10 @@
-// Chooses nodes for the members of one job one after the other, by the policy's scores, where they are to be
-// apart from each other: over leaves, then nodes (`spread`), on nodes of their own (`apart`), or because the
-// policy spreads.
+// Chooses nodes one after the other for the members of a job that are to be apart from each other, by the
+// policy's scores: over leaves, then nodes (`spread`), on nodes of their own (`apart`), or because the policy
+// spreads.
 //
-// The choice is the same as by a look at every node for every member. To save time, the best node of each
-// leaf group (the nodes of one lowest domain) is remembered, and found again only after a member was placed
-// there. Must not outlive the state; one thread.
+// The choice is the same as with a look at every node for every member. To save time, the best node of each
+// leaf group (the nodes of one lowest domain) is remembered, and computed again only after a member was
+// placed there. Must not outlive the state; one thread.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class Spreader {
   // Looks at all nodes once. `query.except` must stay as it is until the next Start.
   void Start(Placer& placer, const Query& query, Rng& rng);
 
-  // What the next member should hold; nothing: it fits nowhere. The caller assigns it to the job before it
-  // asks for another.
+  // What the next member should hold; nothing: it fits nowhere. The caller assigns it to the job before the
+  // next call.
   std::optional<Holding> Next(Placer& placer);
 
  private:

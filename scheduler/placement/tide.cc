@@ -14,9 +14,9 @@ constexpr double kPriceWeight = 0.2;
 constexpr double kCpuLevel = 0.02;
 constexpr double kDeviceLevel = 0.01;
 constexpr double kUnlinked = 1;
-constexpr double kAlike = 1e-9;  // milli of waste that make no difference
+constexpr double kAlike = 1e-9;  // thousandths of waste that make no difference
 
-// The least Σ W over the devices that a share can go to, and which.
+// The smallest Σ W over the devices that a share can go to, and the device.
 struct Best {
   double waste = std::numeric_limits<double>::infinity();
   size_t device = 0;

@@ -1,9 +1,9 @@
-// How many members of one role each node and each fabric domain can take, and which nodes to use when a
-// domain takes some of them.
+// How many members of one role each node and each fabric domain can take, and which nodes a domain uses for
+// some of them.
 //
 // Counted over the tree once per gang and role, in flat arrays that are kept between calls. Power budgets
 // bound the counts: exactly for whole devices of one kind, otherwise as an upper bound, since a device that
-// is shared or cut draws its watts once. Must not outlive the state; one thread.
+// is shared or partitioned draws its watts once. Must not outlive the state; one thread.
 #pragma once
 
 #include <cstdint>
@@ -33,25 +33,25 @@ class SlotTree {
     const NodeSet* except = nullptr;
     bool one_per_node = false;
   };
-  // Counts below `under`; what was counted elsewhere stays as it was.
+  // Counts below `under`; counts elsewhere stay unchanged.
   void Count(Placer& placer, const Query& query, DomainId under);
 
   uint32_t on(NodeId node) const { return on_[node]; }
   uint32_t below(DomainId domain) const { return below_[domain]; }
   ShapeId shape_at(NodeId node) const { return shape_[node]; }  // where on(node) > 0
 
-  // Appends the nodes for `members` members below a domain that has as many slots: on the way down the
-  // fewest children, largest first and the last one the tightest; on the lowest level the nodes as the
-  // policy likes them, each filled before the next.
+  // Appends the nodes for `members` members below a domain with enough slots: on the way down the fewest
+  // children, largest first and the last one the tightest; on the lowest level the nodes in the policy's
+  // order, each filled before the next.
   void Divide(Placer& placer, DomainId domain, uint32_t members, std::vector<NodeShare>& shares);
 
  private:
   struct Counted {
     uint64_t slots = 0;
-    int64_t milliwatts = INT64_MAX;  // the least that one member adds; 0: does not bound the count
+    int64_t milliwatts = INT64_MAX;  // the least that one member adds; 0: no bound
   };
   struct Child {
-    DomainId domain = kNone;  // kNone: the nodes that stand directly below the parent
+    DomainId domain = kNone;  // kNone: the nodes directly below the parent
     uint32_t slots = 0;
     int64_t free_milli = 0;
   };

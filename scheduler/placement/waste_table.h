@@ -1,21 +1,20 @@
-// The GPU that a node is expected to waste in the end, if the demand mix keeps arriving: what `tide` (tide.h)
-// keeps low.
+// The expected final waste of GPU on a node if the demand mix keeps arriving. `tide` (tide.h) minimizes it.
 //
 //   V(node) = ( Σ_devices W(left) + 0.5 · D(node) ) / 1000, in devices
 //
-// W, the expected final waste of a device. Asks for devices arrive as in the mix, at rate 1 in all, and end
-// at rate ε. On a node whose free CPU admits the items of one row:
+// W, the expected final waste of a device. Requests for devices arrive as in the mix, with the total rate 1,
+// and end at rate ε. On a node whose free CPU admits the items of one row:
 //   W(l) = ( ε·l + Σ_{shares m ≤ l} p_m · W(l − m) ) / ( ε + Σ same p_m )
-//   and for a wholly free device beside k − 1 others the asks for 1 to k whole devices join the denominator:
-//   they leave nothing to waste.
-// Shares are counted in steps of 10 milli, what is left rounded down, what is asked up.
+// For a wholly free device beside k − 1 others, the rates of requests for 1 to k whole devices are added to
+// the denominator: they waste nothing.
+// Sizes are counted in steps of 10 thousandths: what is left is rounded down, requests are rounded up.
 //
-// D, the idle GPU that the node's free CPU will not feed. Let κ be the mix's CPU per GPU and σ² its variance,
-// L what is idle, c the free CPU; d = κL − c, s = 0.1·σ·√L:
+// D, the idle GPU that the node's free CPU cannot feed. κ is the mix's CPU per GPU, σ² its variance, L the
+// idle GPU, c the free CPU; d = κL − c, s = 0.1·σ·√L:
 //   D = E max(0, d + s·Z) / κ = ( d·Φ(d/s) + s·φ(d/s) ) / κ
 //
-// Price of a kind: the part of its capacity that asks tied to some kinds (it among them) will want when all
-// demand equals all capacity; at most 1.
+// The price of a kind: the part of its capacity that requests bound to certain kinds (this one among them)
+// will need when the whole demand equals the whole capacity; at most 1.
 //
 // Immutable once built (under a millisecond for some hundred items).
 #pragma once
@@ -36,8 +35,8 @@ class WasteTable {
   // V of nodes of one kind with one amount of free CPU, for any devices left.
   class OnNode {
    public:
-    double Devices(const Lefts& lefts) const;  // Σ W, in milli
-    // Σ W of the lefts that `sum` is of, after `milli` of one device that had `left` were taken.
+    double Devices(const Lefts& lefts) const;  // Σ W, in thousandths
+    // Σ W after `milli` of a device with `left` are taken; `sum` is Σ W of `lefts`.
     double DevicesAfter(double sum, const Lefts& lefts, uint16_t left, int milli) const;
 
    private:

@@ -1,8 +1,9 @@
 // A program that a test starts: its output goes to a file, and it ends with the object, or with the test
-// process if that is killed. One that dies of a signal that the test did not send, or is told off by a
-// sanitizer, fails the test.
+// process if that is killed. A program that dies of a signal which the test did not send, or that a sanitizer
+// reports, fails the test.
 //
-// Make it on the test's main thread: where setpriv is installed, the child dies with the thread that made it.
+// Create it on the test's main thread: where setpriv is installed, the child dies with the thread that made
+// it.
 #pragma once
 
 #include <sys/types.h>
@@ -30,24 +31,25 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal);
-  // The status as waitpid tells it; nothing when it runs still. Reaps once, answers the same ever after.
+  // The status as waitpid returns it; nothing while it runs. Reaps once, and returns the same status ever
+  // after.
   std::optional<int> Wait(milliseconds patience);
   bool Running() { return !Wait(milliseconds(0)); }
 
   // All that it has written so far.
   std::string Output() const;
-  // The first line that holds `sign`; empty when it did not come in time, or the program ended.
+  // The first line that contains `sign`; empty if it did not come in time, or the program ended.
   std::string WaitForLine(std::string_view sign, milliseconds patience);
 
-  // Of its own memory, what is in RAM, in bytes; files that it maps are not counted.
+  // Its own memory that is in RAM, in bytes, without mapped files.
   size_t ResidentBytes() const;
-  // How often threads whose names begin with `prefix` have waited so far: their voluntary context switches.
+  // The number of waits so far (voluntary context switches) of threads whose names begin with `prefix`.
   // Unlike time, other programs on the machine do not add to it.
   uint64_t Waits(std::string_view prefix) const;
 
  private:
   const std::string output_;
-  size_t before_ = 0;  // what stood in the file when it began
+  size_t before_ = 0;  // size of the file at the start
   pid_t pid_ = -1;
   std::optional<int> status_;
   std::set<int> sent_;  // signals

@@ -26,7 +26,7 @@ void EngineProcess::Kill() {
   process_->Wait(RawClient::kPatience);
 }
 
-// An engine that was told to refuse connections refuses these too.
+// An engine with the fault `refuse` refuses these connections, too.
 Answer EngineProcess::Ask(const std::string& request) const {
   Answer answer;
   EXPECT_TRUE(Within(RawClient::kPatience, [&] {

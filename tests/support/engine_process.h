@@ -1,5 +1,5 @@
-// A real tidegate-engine on a free port of loopback, ended with the object: what it saw, and how it is made
-// to misbehave. Answers to the model chat-small, without delays unless the flags say otherwise.
+// A real tidegate-engine on a free port of loopback, ended with the object: its statistics, and its faults.
+// It serves the model chat-small, without delays unless the flags set some.
 #pragma once
 
 #include <cstdint>

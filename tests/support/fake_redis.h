@@ -1,4 +1,4 @@
-// A scripted Redis server on the test's loop: speaks RESP, answers what the test says.
+// A scripted Redis server on the test's loop: speaks RESP, and answers as the test says.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace tests {
 
 class FakeRedis {
  public:
-  // The raw answer; nothing: none is ever sent. PING is answered without asking unless `silent`.
+  // The raw answer; nothing: none is sent. PING is answered without asking unless `silent`.
   using Handler = std::function<std::optional<std::string>(const gateway::net::RedisCommand&)>;
 
   FakeRedis(gateway::net::Loop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}
@@ -51,7 +51,7 @@ class FakeRedis {
   size_t connections() const { return streams_.size(); }
 
   bool silent = false;
-  size_t reads = 0;  // that brought commands
+  size_t reads = 0;  // reads that brought commands
   std::vector<gateway::net::RedisCommand> seen;
 
  private:

@@ -47,7 +47,7 @@ FakeUpstream::~FakeUpstream() {
   close(listener_);
 }
 
-// Once its queue is full, the system drops what asks to connect.
+// When its queue is full, the system drops new connections.
 void FakeUpstream::FillBacklog() {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -70,7 +70,7 @@ void FakeUpstream::Serve() {
   }
 }
 
-// A process that was stopped and goes on finds what it was sending sent in part.
+// After a stop of the process, an interrupted send is incomplete.
 bool FakeUpstream::SendAll(int connection, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);

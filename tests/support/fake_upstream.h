@@ -1,6 +1,5 @@
-// A server that says exactly what a test tells it, an engine or any other: each request is read whole, kept,
-// and answered with the bytes that were set last, and the connection is closed. On loopback, on a thread of
-// its own.
+// A server with scripted answers, an engine or any other: it reads each request whole, keeps it, sends the
+// bytes that were set last, and closes the connection. On loopback, on a thread of its own.
 #pragma once
 
 #include <atomic>
@@ -20,12 +19,12 @@ class FakeUpstream {
     std::string head;  // with its empty line
     std::string body;
 
-    // The value of a field, whose name is given in lower case as the gateway sends it; "" without it.
+    // The value of a header field, by its name in lower case, as the gateway sends it; "" if it is missing.
     std::string field(std::string_view name) const;
   };
 
-  // `answer`: head and body, as they go over the wire. Empty: the connection is never accepted, and further
-  // ones do not even connect. `port`: 0 for a free one.
+  // `answer`: head and body as on the wire. Empty: accepts no connection, and further ones cannot even
+  // connect. `port`: 0 for a free one.
   explicit FakeUpstream(std::string answer, uint16_t port = 0);
   ~FakeUpstream();
 
@@ -33,9 +32,9 @@ class FakeUpstream {
   uint64_t requests() const { return requests_; }
   std::vector<Request> seen() const;  // all of them, in order
   void Say(std::string answer);       // from the next request on; not empty
-  // The same in pieces, each of which is most likely read before the next is sent.
+  // The same in pieces; most likely each is read before the next is sent.
   void SayInPieces(std::vector<std::string> pieces);
-  // The same, but each piece after the first waits for a call of Next of its own. Only a POST is answered.
+  // The same, but each piece after the first waits for a call of Next. Answers only POST.
   void SayInTurns(std::vector<std::string> pieces);
   void Next() { turns_.release(); }
 

@@ -1,5 +1,5 @@
-// A port of loopback that nobody listens on, and that no one else is given while this lives: it is bound, so
-// that only a server that asks for this very port, and reuses addresses, listens there, as often as it likes.
+// A port of loopback without a listener that nothing else is given during its lifetime: it is bound, so only
+// a server that asks for exactly this port, and reuses addresses, can listen there, as often as it likes.
 #pragma once
 
 #include <netinet/in.h>

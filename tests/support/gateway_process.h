@@ -1,5 +1,5 @@
-// The real `tidegate serve` over a configuration that a test puts together, on free ports of loopback, with a
-// state folder of its own that outlives restarts; and what stands in its ledger.
+// The real `tidegate serve` with a configuration from a test, on free ports of loopback, with its own state
+// folder that outlives restarts; and the records of its ledger.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace tests {
 struct GatewayConfig {
   std::vector<uint16_t> replicas;  // of chat-small, named r0, r1, …
   std::string server = {};
-  std::string tenant = {};  // of `demo`, whom calls without credentials belong to
+  std::string tenant = {};  // of `demo`, the tenant of calls without credentials
   std::string model = {};   // of chat-small
   std::string endpoint = "engine: vllm";
   std::string ledger = {};
@@ -30,7 +30,7 @@ struct GatewayConfig {
   std::string sections = {};  // further sections, as lines
   bool anonymous = true;
   int threads = 2;
-  uint16_t port = 0;                        // where it listens, also after a restart; 0: any
+  uint16_t port = 0;                        // its port, also after a restart; 0: any
   std::string state_dir = {};               // default: in the test's own folder
   std::optional<TlsClient> tls = {};        // with server.tls: how calls here reach it
   std::optional<TlsClient> admin_tls = {};  // with server.admin_tls
@@ -45,7 +45,7 @@ class GatewayProcess {
   RawClient Connect() const { return tls_ ? RawClient(port_, *tls_) : RawClient(port_); }
   Answer Ask(std::string_view request) const { return Connect().Ask(request); }
   Answer AskAdmin(std::string_view request) const;
-  // Of /metrics, by name and labels as they stand there; nothing where there is no such line.
+  // The value of a line of /metrics, by name and labels as they are written; nothing without such a line.
   std::optional<double> Metric(std::string_view series) const;
   ChildProcess& process() { return *process_; }
   const std::string& state_dir() const { return state_dir_; }
@@ -57,18 +57,19 @@ class GatewayProcess {
   void Kill();  // -9
   void Restart() { Kill(), Start(); }
   void WriteConfig(const GatewayConfig& config);
-  // SIGHUP, and waits until it has been acted upon.
+  // Sends SIGHUP, and waits until the reload has ended.
   void Reload();
 
-  // The exit status after SIGTERM as waitpid tells it; nothing when it did not end in time.
+  // The exit status after SIGTERM, as waitpid returns it; nothing if it did not end in time.
   std::optional<int> Stop(milliseconds patience = RawClient::kPatience);
 
   // Everything in the ledger, in order.
   std::vector<gateway::ledger::Record> Records() const;
-  // Waits for the close of the request with this id (x-request-id), or of the client's own id.
+  // Waits for the close of the request with this id (x-request-id), or with the client's own id.
   gateway::ledger::Record CloseOf(std::string_view request,
                                   milliseconds patience = RawClient::kPatience) const;
-  // True when within the time no request is under way, all is in the ledger, and every open has its close.
+  // True when within the time no request is running, the ledger has every record, and every open has its
+  // close.
   bool Settles(milliseconds patience = RawClient::kPatience) const;
   gateway::ledger::VerifyReport Verify() const;
 
@@ -82,8 +83,7 @@ class GatewayProcess {
   std::unique_ptr<ChildProcess> process_;
 };
 
-// Opens without a close, opens with two, and closes of an open that is not there: all empty in a sound
-// ledger.
+// Opens without a close, opens with two, and closes of an unknown open: all empty in a valid ledger.
 struct Unbalanced {
   std::vector<std::string> open;
   std::vector<std::string> twice;

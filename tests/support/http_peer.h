@@ -1,4 +1,4 @@
-// A scripted HTTP peer on the test's loop: keeps what it was asked, answers what the test says.
+// A scripted HTTP peer on the test's loop: keeps the requests, and answers as the test says.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Runs a piece of work in a child process once for each system call that it makes, and kills the child with
-// SIGKILL when it is about to make that call: what a crash at any point leaves behind.
+// Runs a piece of work in a child process once for each of its system calls, and kills the child with SIGKILL
+// just before that call: the state after a crash at any point.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,10 +21,10 @@ class KillAtSyscall {
     std::function<void()> prepare;                   // before each run, in this process
     std::function<void(int acknowledgements)> work;  // in the child; writes what it acknowledges to the pipe
     std::function<void(const std::string& acknowledged)> check;  // after each run, with all that was written
-    int most = 20'000;  // system calls; more are a failure of the test
+    int most = 20'000;  // system calls; a run with more fails the test
   };
 
-  // False: this system does not let a process trace its child.
+  // False: this system does not allow a process to trace its child.
   static bool Run(const Options& options) {
     for (int at = 1; at <= options.most; ++at) {
       SCOPED_TRACE("killed before system call " + std::to_string(at));
@@ -42,7 +42,7 @@ class KillAtSyscall {
  private:
   struct Result {
     bool refused = false;
-    bool ended = false;  // by itself
+    bool ended = false;  // without a kill
     std::string acknowledged;
   };
 
@@ -82,7 +82,7 @@ class KillAtSyscall {
     return result;
   }
 
-  // True: the child ended by itself before it had made so many calls. All its threads count.
+  // True: the child ended before it had made that many calls. The calls of all its threads count.
   static bool Follow(pid_t child, int at) {
     int stops = 0;
     bool killed = false;

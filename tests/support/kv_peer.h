@@ -1,5 +1,5 @@
-// An engine's event sockets, as a test wants them: it publishes what the test says, numbered as the test
-// says, and sends again what the test lets it keep.
+// An engine's event sockets, scripted: it publishes what the test says, with the numbers that the test gives,
+// and replays what the test allows.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class KvPeer {
   KvPeer() {
     live_ = Bind(ZMQ_XPUB, url_);
     replay_ = Bind(ZMQ_ROUTER, replay_url_);
-    const int patience = 50;  // until the next look at whether it is over
+    const int patience = 50;  // until the next check for the end
     zmq_setsockopt(replay_, ZMQ_RCVTIMEO, &patience, sizeof patience);
     replaying_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) Replay();
@@ -39,7 +39,7 @@ class KvPeer {
   const std::string& url() const { return url_; }
   const std::string& replay_url() const { return replay_url_; }
 
-  // Waits until somebody has subscribed.
+  // Waits for a subscriber.
   void AwaitSubscriber() {
     const int patience = 15'000;
     zmq_setsockopt(live_, ZMQ_RCVTIMEO, &patience, sizeof patience);

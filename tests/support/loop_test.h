@@ -1,7 +1,7 @@
-// Runs a test's coroutine on a loop of its own, to the end of everything that it started.
+// Runs a test's coroutine on a loop of its own, until everything that it started has ended.
 //
-// Servers must outlive their connections' tasks, so they are made with TestLoop::Make and go after the last
-// task.
+// Servers must outlive the tasks of their connections, so TestLoop::Make creates them, and they are destroyed
+// after the last task.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class TestLoop : public gateway::net::Loop {
  public:
   using Loop::Loop;
 
-  // Runs until no task does; new ones may follow.
+  // Runs until no task is left; new ones may follow.
   void Drain() {
     bool idle = false;
     tasks.WhenIdle([&idle] { idle = true; });
@@ -42,7 +42,7 @@ class TestLoop : public gateway::net::Loop {
   std::vector<std::shared_ptr<void>> kept_;
 };
 
-// `body` ends by closing what it opened: servers, clients.
+// `body` closes at its end what it opened: servers, clients.
 inline void RunOnLoop(const std::function<gateway::net::Task<void>(TestLoop&)>& body) {
   TestLoop loop([](std::exception_ptr error) {
     try {
@@ -56,7 +56,7 @@ inline void RunOnLoop(const std::function<gateway::net::Task<void>(TestLoop&)>& 
   loop.Run();
 }
 
-// True as soon as `condition` holds; false when it does not within `limit`.
+// True as soon as `condition` holds; false if it does not within `limit`.
 inline gateway::net::Task<bool> Eventually(gateway::net::Loop& loop, std::function<bool()> condition,
                                            conf::Duration limit = std::chrono::seconds(10)) {
   const conf::TimePoint deadline = gateway::net::Now() + limit;

@@ -1,5 +1,5 @@
-// A store in memory that answers at once, for tests of what is kept in it. What a test sets as `refuses` is
-// what every write ends with.
+// A store in memory that answers at once, for tests of its users. If a test sets `refuses`, every write ends
+// with it.
 #pragma once
 
 #include <map>
@@ -79,7 +79,7 @@ class MemoryStore final : public gateway::store::Store {
   uint64_t commits = 0;
   absl::Status refuses;
   absl::Status lists;
-  bool loses_answer = false;  // what is written is written, and nobody hears of it
+  bool loses_answer = false;  // writes succeed, but their answers are lost
 };
 
 }  // namespace tests

@@ -1,5 +1,5 @@
-// A range of ports for what a test's launcher starts. While it lives no other test has them, in this process
-// or in another; they are below those that the system gives to connections.
+// A range of ports for a test's launcher. During its lifetime no other test has it, in this process or in
+// another; it is below the ports that the system gives to connections.
 #pragma once
 
 #include <fmt/format.h>
@@ -34,11 +34,11 @@ class OwnPorts {
 
   uint16_t first() const { return first_; }
   uint16_t last() const { return static_cast<uint16_t>(first_ + kCount - 1); }
-  // As a configuration has it.
+  // In the form of the configuration.
   std::string text() const { return fmt::format("{}-{}", first(), last()); }
 
  private:
-  static constexpr int kFirst = 21'000;  // a configuration that says nothing begins with 20,000
+  static constexpr int kFirst = 21'000;  // the default of the configuration begins with 20,000
   static constexpr int kRanges = 117;
   static constexpr int kCount = 99;
 

@@ -137,7 +137,7 @@ ssize_t RawClient::Receive(char* into, size_t size) {
   if (n > 0) return n;
   const int error = SSL_get_error(tls_.get(), n);
   errno = error == SSL_ERROR_WANT_READ ? EAGAIN : ECONNRESET;
-  // The gateway ends a TLS connection as TCP does, without a word of TLS.
+  // The gateway ends a TLS connection like TCP, without a close_notify.
   const bool orderly = error == SSL_ERROR_ZERO_RETURN ||
                        ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
   return orderly ? 0 : -1;
@@ -198,7 +198,7 @@ void RawClient::Decode() {
       whole_ = true;
       return;
     }
-    // At a chunk's size, or at the CRLF that ends the chunk before it.
+    // At a chunk's size line, or at the CRLF that ends the chunk before it.
     const size_t from = in_.starts_with("\r\n") ? 2 : 0;
     const size_t end = in_.find("\r\n", from);
     if (end == std::string::npos) return;

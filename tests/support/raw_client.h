@@ -23,20 +23,20 @@ struct Answer {
   int status = 0;                              // 0: none came
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
-  bool whole = false;  // its end has come, as its framing says
+  bool whole = false;  // its end has come, according to its framing
 
   std::string header(const std::string& name) const;
-  Json json() const;         // of the body; null when it is none
+  Json json() const;         // the body as JSON; null if it is none
   std::string code() const;  // of an OpenAI error object, or ""
 };
 
-// How a client speaks TLS: whom it believes, and what it shows if it is asked. PEM files.
+// The client's side of TLS: the authority that it trusts, and its own certificate. PEM files.
 struct TlsClient {
   std::string ca;
   std::string certificate = {};
   std::string key = {};
-  std::string name = "127.0.0.1";  // that the server's certificate must have
-  bool tls12 = false;              // nothing newer
+  std::string name = "127.0.0.1";  // expected name of the server's certificate
+  bool tls12 = false;              // at most TLS 1.2
 };
 
 class RawClient {
@@ -55,44 +55,44 @@ class RawClient {
   // False when the peer does not take it, or not all of it in time.
   bool Send(std::string_view bytes, milliseconds patience = kPatience);
 
-  // The next answer, whole. Of one that was cut, what came, with whole == false.
+  // The next answer, whole. Of a cut answer, the received part, with whole == false.
   Answer Read(milliseconds patience = kPatience);
   Answer Ask(std::string_view request) { return Send(request), Read(); }
 
-  // Its head alone; what follows is read by the two below.
+  // Its head alone; the two below read the rest.
   Answer ReadHead(milliseconds patience = kPatience);
   // The next server-sent event, without its blank line; nothing when the stream or the time has ended.
   std::optional<std::string> ReadEvent(milliseconds patience = kPatience);
-  bool ended() const { return whole_; }  // the answer's body has come to its proper end
+  bool ended() const { return whole_; }  // the answer's body has ended properly
 
-  // True when the peer closes, having sent nothing more.
+  // True when the peer closes without sending anything more.
   bool WaitClosed(milliseconds patience = kPatience);
-  bool reset() const { return reset_; }  // it was not an orderly close
+  bool reset() const { return reset_; }  // the close was not orderly
   long peer_serial() const;              // of the server's certificate
 
-  void ShutdownWrite();  // says that nothing more will come, and can still read
+  void ShutdownWrite();  // nothing more will be sent; the client can still read
   void Close();
   void Reset();  // closes with an RST
-  // Closes with the last of `bytes`: whoever has read them can know already that this side is gone.
+  // Closes with the last of `bytes`: when the peer has read them, it can know that this side is gone.
   bool SendAndClose(std::string_view bytes);
-  // A window so small that a peer that writes much must wait; to be called first of all.
+  // A window so small that a peer that writes much must wait; call it first of all.
   static RawClient Narrow(uint16_t port);
 
  private:
   RawClient(uint16_t port, int receive_buffer);
   void Connect(uint16_t port, int receive_buffer);
-  // Reads something; false at the end of the connection or of the time.
+  // Reads some bytes; false at the end of the connection or of the time.
   bool Fill(std::chrono::steady_clock::time_point until);
   void Decode();
   bool Shake(const TlsClient& tls, std::chrono::steady_clock::time_point until);
-  // The result of recv and send, also where the bytes go through TLS: -1 with EAGAIN when it must wait.
+  // The result of recv and send, also through TLS: -1 with EAGAIN when it must wait.
   ssize_t Receive(char* into, size_t size);
   ssize_t Write(std::string_view bytes);
   bool WaitFor(short events, std::chrono::steady_clock::time_point until);
 
   int fd_ = -1;
   std::unique_ptr<SSL, void (*)(SSL*)> tls_{nullptr, nullptr};
-  std::string in_;       // not yet looked at
+  std::string in_;       // not parsed yet
   std::string payload_;  // of the body, not yet taken
   bool chunked_ = false;
   bool until_close_ = false;

@@ -1,4 +1,4 @@
-// A real redis-server, where one is installed: on a free port, in a folder of its own, ended with the object.
+// A real redis-server, if one is installed: on a free port, in its own folder, ended with the object.
 #pragma once
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ class RedisServer {
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
 
-  // Keeps no data over a Kill().
+  // Keeps no data after a Kill().
   bool Start() {
     std::vector<std::string> words{kBinary,
                                    "--port",

@@ -1,4 +1,4 @@
-// The command line as an operator gives it, run in this process: its exit code and what it printed.
+// Runs a command line in this process: its exit code and its output.
 #pragma once
 
 #include <gtest/gtest.h>

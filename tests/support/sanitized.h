@@ -1,5 +1,5 @@
-// Whether this was built with a sanitizer: its own memory is in any figure, and all takes several times as
-// long.
+// Whether this was built with a sanitizer: then every figure includes its memory, and everything takes
+// several times as long.
 #pragma once
 
 namespace tests {

@@ -1,4 +1,4 @@
-// The files of conf/ as they ship, wherever a test is started from within the tree.
+// The files of conf/ as they ship, wherever in the tree a test is started.
 #pragma once
 
 #include <filesystem>

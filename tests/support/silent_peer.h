@@ -1,4 +1,4 @@
-// A server on loopback whose connections stand, and which reads nothing and says nothing, not even in TLS.
+// A server on loopback that keeps its connections, reads nothing and sends nothing, not even in TLS.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class SilentPeer {
 
   uint16_t port() const { return port_; }
 
-  // Connections that wait to be accepted.
+  // Number of connections that wait to be accepted.
   uint32_t callers() const {
     tcp_info info{};
     socklen_t length = sizeof info;

@@ -30,7 +30,7 @@ constexpr std::array kPrograms = {"/usr/sbin/munged", "/usr/sbin/slurmctld", "/u
                                   "/usr/sbin/slurmrestd", "/usr/bin/scontrol"};
 constexpr const char* kPlugins = "/usr/lib/x86_64-linux-gnu/slurm-wlm";
 
-// Slurm's daemons detach what runs the jobs, so what is left is known by its environment or its folder.
+// Slurm's daemons detach the processes of jobs, so these are found by their environment or their folder.
 constexpr const char* kReap = R"(cat > /dev/null
 for turn in 1 2 3; do
   for p in /proc/[0-9]*; do
@@ -74,12 +74,12 @@ std::string SlurmCluster::WhyNot() {
 
 SlurmCluster::SlurmCluster(Options options)
     : options_(std::move(options)), controller_port_(StablePort()), rest_port_(StablePort()) {
-  // Jobs may run as another user, and must reach what they write to.
+  // Jobs may run as another user, and must be able to write their files.
   std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
   for (const char* name : {"state", "spool", "gpus", "work"})
     std::filesystem::create_directory(folder_ / name);
   for (int i = 0; i < options_.gpus; ++i) {
-    // A device that everybody may open; its number is all that Slurm looks at.
+    // A device that every user may open; Slurm looks only at its number.
     std::filesystem::create_symlink("/dev/null", folder_ / fmt::format("gpus/gpu{}", i));
   }
   Write(folder_ / "munge.key", RandomBytes(1024));
@@ -155,7 +155,7 @@ ReturnToService=2
          options.more;
 }
 
-// A shell that waits for the end of this process, and then sees to it that nothing is left.
+// A shell that waits for the end of this process, and then removes everything that is left.
 void SlurmCluster::StartReaper() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
@@ -181,7 +181,7 @@ void SlurmCluster::StartReaper() {
 std::vector<std::string> SlurmCluster::WordsOf(const std::string& daemon) const {
   const std::string conf = "SLURM_CONF=" + (folder_ / "slurm.conf");
   const std::string address = fmt::format("127.0.0.1:{}", rest_port_);
-  const std::string insecure = "SLURMRESTD_SECURITY=disable_user_check";  // it may run as we do
+  const std::string insecure = "SLURMRESTD_SECURITY=disable_user_check";  // it may run as our user
   if (daemon == "munged") {
     return {"/usr/sbin/munged",
             "-F",

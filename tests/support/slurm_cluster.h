@@ -1,6 +1,6 @@
-// A real Slurm, where it is installed: munged, slurmctld, a slurmd for each node and slurmrestd, as whoever
-// runs the test, on free ports of loopback and in a folder of its own. All nodes are this machine, with GPUs
-// of which Slurm believes that they are there.
+// A real Slurm, if it is installed: munged, slurmctld, a slurmd for each node and slurmrestd, as the user of
+// the test, on free ports of loopback and in its own folder. All nodes are this machine, with GPUs that only
+// Slurm believes in.
 //
 // Everything ends with the object, or with the test process if that is killed: jobs and their processes, too.
 #pragma once
@@ -28,7 +28,7 @@ class SlurmCluster {
     std::string more = {};
   };
 
-  // Why it cannot run here; empty: it can.
+  // The reason why it cannot run here; empty: it can.
   static std::string WhyNot();
 
   explicit SlurmCluster(Options options);
@@ -37,22 +37,22 @@ class SlurmCluster {
   SlurmCluster(const SlurmCluster&) = delete;
   SlurmCluster& operator=(const SlurmCluster&) = delete;
 
-  // Starts everything and waits until all nodes are idle; else what the daemons said.
+  // Starts everything and waits until all nodes are idle; otherwise returns the output of the daemons.
   std::string Start();
 
-  uint16_t rest_port() const { return rest_port_; }               // of the slurmrestd that wants a token
+  uint16_t rest_port() const { return rest_port_; }               // of the slurmrestd that requires a token
   std::string socket() const { return folder_ / "rest.socket"; }  // of the one that knows us by the socket
-  std::string user() const;                                       // as whom jobs run
+  std::string user() const;                                       // the user of the jobs
   std::string Token() const;
   const std::string& folder() const { return folder_.path(); }
 
   // The output of one of Slurm's commands, with newlines at its end dropped.
   std::string Run(std::vector<std::string> words) const;
-  // Submits a script's text for somebody else, as far as Tidegate can tell; the job's id.
+  // Submits a script's text as another user, as far as Tidegate can see; the job's id.
   uint32_t Batch(std::vector<std::string> options, std::string_view script) const;
 
-  // By name: "slurmctld", "node1", "slurmrestd". Stop lets it save its state, Kill is kill -9, which loses
-  // what slurmctld has learned in its last seconds. Restart waits for nothing.
+  // By name: "slurmctld", "node1", "slurmrestd". Stop lets it save its state; Kill is kill -9, which loses
+  // what slurmctld has learned in its last seconds. Restart does not wait.
   void Stop(const std::string& daemon);
   void Kill(const std::string& daemon);
   void Restart(const std::string& daemon);

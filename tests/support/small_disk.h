@@ -1,4 +1,4 @@
-// A file system of its own, of 48 MiB, that a test fills; where it may mount one.
+// A file system of 48 MiB that a test can fill; needs the right to mount one.
 #pragma once
 
 #include <sys/mount.h>

@@ -1,5 +1,5 @@
-// A port that nobody listens on, below those that the system gives to connections: so it stays free while its
-// server is down.
+// A port without a listener, below those that the system gives to connections, so that it stays free while
+// its server is down.
 #pragma once
 
 #include <cstdint>

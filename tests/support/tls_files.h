@@ -1,5 +1,5 @@
-// A key and a certificate that it signs itself, in files: its own authority. For 127.0.0.1, or for whatever
-// else a test says.
+// A key and a certificate signed by itself, in files: its own authority. For 127.0.0.1, or for a name that a
+// test gives.
 #pragma once
 
 #include <openssl/evp.h>

@@ -30,7 +30,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// Whether the message has a word, of at least four letters, of the tool's name.
+// Whether the message contains a word of the tool's name that has at least four letters.
 bool Mentions(const std::string& message, const std::string& tool) {
   std::string name = Lower(tool);
   for (size_t begin = 0; begin < name.size();) {
@@ -72,7 +72,7 @@ void AppendCalls(const std::vector<const Tool*>& tools, uint64_t seed, Answer& a
   }
 }
 
-// Keeps `count` tokens; a call of which nothing is left is gone.
+// Keeps `count` tokens; removes calls that lose all of their tokens.
 void Truncate(uint32_t count, Answer& answer) {
   answer.ends.resize(count);
   auto size = count == 0 ? 0 : answer.ends.back();

@@ -1,10 +1,10 @@
-// What the engine answers to a prompt: text and tool calls, cut into tokens, all decided before the first is
-// due.
+// The answer of the engine to a prompt: text and tool calls, cut into tokens, all decided before the first
+// token is due.
 //
 // Deterministic: the same prompt, seed and choice give the same answer. A tool is called when tool_choice
-// demands it, or, when it is left open, when the user's last message has a word of the tool's name in it. A
-// schema is answered by an instance of it. Everything else is prose, of a length drawn from 16 to 200 tokens
-// unless something sets it.
+// demands it, or, with tool_choice "auto", when the user's last message contains a word of the tool's name. A
+// schema is answered by an instance of it. Every other answer is prose of 16 to 200 tokens, unless an option
+// or the request sets its length.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ struct Call {
 struct Answer {
   std::string text;            // content, then the arguments of every call
   uint32_t content = 0;        // bytes of content
-  std::vector<uint32_t> ends;  // of each token in text; one that a stop string swallows is empty
+  std::vector<uint32_t> ends;  // of each token in text; a token inside a stop string is empty
   std::vector<Call> calls;
   Finish finish = Finish::kStop;
-  std::string stopped_by;  // the stop string, when one was met
+  std::string stopped_by;  // the stop string that ended it, if any
 
   uint32_t tokens() const { return static_cast<uint32_t>(ends.size()); }
   std::string_view Token(uint32_t i) const {
@@ -49,7 +49,7 @@ struct Answer {
 struct AnswerOptions {
   uint64_t seed = 0;
   uint32_t fixed_tokens = 0;  // 0: drawn
-  uint32_t context_left = 0;  // tokens that fit behind the prompt
+  uint32_t context_left = 0;  // tokens that fit after the prompt
 };
 
 Answer MakeAnswer(const Generation& request, const Prompt& prompt, uint32_t choice,

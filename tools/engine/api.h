@@ -43,13 +43,12 @@ struct Route {
 
 std::span<const Route> Routes();
 
-// kUnknown for a path that no API has. A query string is ignored. `rest` is what follows a path that takes
-// one.
+// kUnknown for a path of no API. Ignores a query string. `rest`: the rest of a path that has one.
 Api FindApi(std::string_view target, std::string_view* rest = nullptr);
 std::string_view ApiName(Api api);
 std::optional<Api> ApiByName(std::string_view name);
 
-// Whether --only may hide it and faults befall it without being told so: the ones that do a model's work.
+// Whether --only may hide it, and faults apply to it by default: APIs that run the model.
 bool IsModelApi(Api api);
 
 struct ApiError {

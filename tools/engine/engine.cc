@@ -53,7 +53,7 @@ void Engine::Continue(Job& job, conf::TimePoint now) {
     if (sequences_.contains(choice.sequence) || choice.sent < choice.generated) continue;
     choice.sent = choice.generated = 0;
     if (Submit(job, i, now) != Admission::kAccepted)
-      choice.sequence = 0;  // asked again at the next token of another
+      choice.sequence = 0;  // the next token of another sequence asks again
   }
 }
 
@@ -61,7 +61,7 @@ Admission Engine::Submit(Job& job, size_t index, conf::TimePoint now) {
   Choice& choice = job.choices[index];
   choice.sequence = next_sequence_++;
   std::vector<uint64_t> blocks = Blocks(choice);
-  // What an adapter computes of a text is nobody else's.
+  // Blocks that an adapter computes have hashes of their own.
   for (uint64_t& block : blocks) block ^= job.adapter * 0x9e3779b97f4a7c15u;
   if (kv_log_) Log(choice, blocks);
   Admission admission = model_.Submit({.id = choice.sequence,
@@ -76,7 +76,7 @@ Admission Engine::Submit(Job& job, size_t index, conf::TimePoint now) {
   return admission;
 }
 
-// The phase of the choice that had come furthest.
+// The most advanced phase of the choices.
 Phase Engine::Remove(Job& job, conf::TimePoint now) {
   Phase furthest = Phase::kWaiting;
   for (Choice& choice : job.choices) {
@@ -116,7 +116,7 @@ void Engine::Step(conf::TimePoint now, std::vector<Job*>& advanced) {
   }
 }
 
-// What stands in the blocks that the choice may come to fill.
+// The contents of the blocks that the choice may fill.
 void Engine::Log(const Choice& choice, const std::vector<uint64_t>& blocks) {
   std::vector<uint64_t> tokens = choice.prompt->ids();
   for (uint32_t i = 0; i < choice.answer.tokens(); ++i) tokens.push_back(TokenId(choice.answer.Token(i)));
@@ -147,7 +147,7 @@ ApiError Engine::Refusal(Admission admission, uint64_t prompt, uint64_t output) 
   return error;
 }
 
-// Of prompt and answer, so that the next turn of the conversation finds both in the prefix cache.
+// The hashes of prompt and answer, so that the next turn of the conversation finds both in the prefix cache.
 std::vector<uint64_t> Engine::Blocks(const Choice& choice) const {
   if (!model_.profile().prefix_caching) return {};
   if (kv_log_ && choice.prompt->ids().empty()) return {};  // what cannot be told of is not cached

@@ -1,7 +1,7 @@
-// Engine: the model in real time, and the jobs in it. Sockets and timers are the server's; time is an
-// argument here.
+// Engine: the model in real time, and its jobs. Sockets and timers belong to the server; time is an argument
+// here.
 //
-// One thread. A job that was started must live until it is finished or was given to Cancel.
+// One thread. A started job must live until it has finished or was given to Cancel.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -34,23 +34,23 @@ class Engine {
   Engine(scheduler::engine::Profile profile, std::string model_name, conf::TimePoint start,
          bool log_kv = false);
 
-  // Submits every choice of the job, whose answers are made; all or none. The error that the client is to
-  // see.
+  // Submits every choice of the job, all or none; their answers are decided. Returns the error for the
+  // client.
   std::optional<ApiError> Start(Job& job, conf::TimePoint now);
 
-  // The client is gone: what is not finished leaves the model at once.
+  // The client has left: removes unfinished choices from the model at once.
   void Cancel(Job& job, conf::TimePoint now);
 
-  // Takes the job out of the model without counting it as cancelled: a fault ends it.
+  // Removes the job from the model without counting it as cancelled, because a fault ends it.
   void Withdraw(Job& job, conf::TimePoint now);
 
-  // Lets every finished choice of an endless job, all of whose tokens are sent, generate on.
+  // Continues every finished choice of an endless job whose tokens are all sent.
   void Continue(Job& job, conf::TimePoint now);
 
   conf::TimePoint NextStep() const { return model_.NextStep(); }
 
-  // One step. Appends each job that has new tokens or an end to `advanced`, unless its flag says that it is
-  // there; who reads the list clears the flags.
+  // One step. Appends each job with new tokens, or with an end, to `advanced`, unless its flag says that it
+  // is in the list; the reader of the list clears the flags.
   void Step(conf::TimePoint now, std::vector<Job*>& advanced);
 
   // Tokens of prompt and output together.

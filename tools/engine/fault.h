@@ -1,4 +1,4 @@
-// Misbehaviour on demand: which requests it befalls and in which way.
+// Faults on demand: which requests they apply to, and how those fail.
 //
 // As a flag: KIND[:ARG][@P | @every:N | @first:N], for instance stall:5@0.1 or 500@every:3. At run time as
 // JSON, with the fields kind, arg, probability, every, first, and api (a name as in --only, or health or
@@ -20,12 +20,12 @@
 namespace tidegate_engine {
 
 enum class FaultKind : uint8_t {
-  kRefuse,  // the connection is closed as soon as it is accepted
+  kRefuse,  // the connection is closed right after accept
   k500,
   k503,
   k429,          // arg: seconds of Retry-After
   kHang,         // no byte is ever sent
-  kStall,        // arg: tokens after which nothing more comes
+  kStall,        // arg: tokens, after which nothing more is sent
   kDrop,         // arg: tokens after which the connection is reset
   kBadChunk,     // arg: tokens after which the chunked framing breaks
   kBadJson,      // arg: tokens after which an event is cut in its middle
@@ -40,7 +40,7 @@ struct Fault {
   double probability = 1;
   uint32_t every = 0;  // each N-th request; 0: by probability
   uint32_t first = 0;  // only the first N requests; 0: all
-  uint64_t seen = 0;   // requests it might have befallen
+  uint64_t seen = 0;   // requests that it could have applied to
   uint64_t fired = 0;
 };
 
@@ -57,7 +57,8 @@ class Faults {
   bool empty() const { return faults_.empty(); }
   const std::vector<Fault>& list() const { return faults_; }
 
-  // The first that befalls this request, and its argument; refusals are asked for apart, at accept.
+  // The first fault that applies to this request, and its argument; refusals are checked separately, at
+  // accept.
   std::optional<Fault> Pick(Api api);
   bool PickRefusal();
 

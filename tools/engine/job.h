@@ -1,6 +1,6 @@
-// Job: one request under way: what it was asked, what it will answer, and how far that is computed and sent.
+// Job: a running request: its parameters, its answer, and how far that is computed and sent.
 //
-// Owner: the coroutine that serves the request; the engine knows it from Submit until its last token or
+// Owner: the coroutine that serves the request; the engine refers to it from Submit until its last token or
 // Cancel.
 #pragma once
 
@@ -47,11 +47,11 @@ struct Job {
   std::vector<Choice> choices;
   size_t unfinished = 0;
   bool cancelled = false;
-  bool advanced = false;  // in the list of Engine::Step
+  bool advanced = false;  // is in the list of Engine::Step
   conf::TimePoint submitted;
   gateway::net::Event progress;
 
-  // What a streaming protocol remembers between tokens.
+  // State of a streaming protocol between tokens.
   std::string chunk_head;  // the part of every chunk that does not change
   uint64_t event_number = 0;
   int open_item = -2;  // -2: none; -1: content; else the call
@@ -59,7 +59,7 @@ struct Job {
 
   bool finished() const { return unfinished == 0; }
   bool HasUnsent() const;
-  // By what has been sent, or, for a whole answer, by what was generated: the same when all is sent.
+  // Tokens sent or, for a whole answer, generated: the same once all are sent.
   Usage SentUsage() const;
 };
 

@@ -1,8 +1,8 @@
-// KvLog: what happens to the blocks of the model's prefix cache, told with the tokens that stand in them.
+// KvLog: the changes of the blocks in the model's prefix cache, with the tokens of the blocks.
 //
-// The model knows blocks by their hashes alone; a sequence's tokens are kept from its beginning until neither
-// a sequence nor the cache has the block any more. One thread. Memory grows with the blocks of the cache and
-// of the sequences in the model.
+// The model knows only the hashes of blocks. A sequence's tokens are kept from its beginning until neither a
+// sequence nor the cache has the block any more. One thread. Memory grows with the blocks of the cache and of
+// the sequences in the model.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -16,7 +16,7 @@
 
 namespace tidegate_engine {
 
-// Consecutive blocks of a prompt that came into the cache, or blocks that left it.
+// Consecutive blocks of a prompt that were stored in the cache, or blocks that were removed.
 struct KvEvent {
   bool stored = false;
   std::vector<uint64_t> hashes;
@@ -31,12 +31,12 @@ class KvLog {
   // Where the model's cache records its changes.
   std::vector<scheduler::engine::KvChange>& changes() { return changes_; }
 
-  // A sequence that may fill `blocks`, whose tokens begin `tokens`.
+  // Registers a sequence that may fill `blocks`, whose tokens begin `tokens`.
   void Begin(uint64_t sequence, const std::vector<uint64_t>& blocks, std::span<const uint64_t> tokens);
   void End(uint64_t sequence);  // nothing for one that is not known
 
   std::vector<KvEvent> Take();
-  uint64_t batches() const { return batches_; }  // taken that were not empty
+  uint64_t batches() const { return batches_; }  // batches taken that were not empty
 
   uint32_t block_size() const { return block_size_; }
 

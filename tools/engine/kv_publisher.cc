@@ -79,7 +79,8 @@ void KvPublisher::Publish(const std::vector<KvEvent>& events, conf::TimePoint no
   live_->Send({options_.topic, View(number), sent_.back()});
 }
 
-// [client, empty, first number wanted] → [client, empty, number, batch]…, in the end number -1 and no batch.
+// [client, empty, first number wanted] → [client, empty, number, batch]…, at the end number -1 without a
+// batch.
 void KvPublisher::OnReplay(std::span<const std::string_view> frames) {
   if (frames.size() != 3 || frames[2].size() != 8) return;
   uint64_t from = 0;

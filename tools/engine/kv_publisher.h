@@ -1,5 +1,5 @@
-// KvPublisher: the KV log as vLLM publishes it (vllm/distributed/kv_events.py): numbered batches in msgpack
-// on a PUB socket, and on a ROUTER socket the last of them again for whoever missed some.
+// KvPublisher: publishes the KV log as vLLM does (vllm/distributed/kv_events.py): numbered batches in msgpack
+// on a PUB socket, and the last of them again on a ROUTER socket for subscribers that missed some.
 //
 // Loop's thread.
 #pragma once
@@ -33,7 +33,7 @@ class KvPublisher {
   static absl::StatusOr<std::unique_ptr<KvPublisher>> Open(gateway::net::Loop& loop,
                                                            const KvEventOptions& options);
 
-  // As one batch; nothing for no events.
+  // Publishes the events as one batch; nothing if there are none.
   void Publish(const std::vector<KvEvent>& events, conf::TimePoint now);
 
  private:

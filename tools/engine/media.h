@@ -1,4 +1,4 @@
-// Audio and images: forms read, and small but valid files to answer with.
+// Audio and images: parses forms, and makes small but valid files for answers.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -25,7 +25,7 @@ std::string_view FindPart(const std::vector<FormPart>& parts, std::string_view n
 // An image of one pixel, as a PNG file.
 std::string_view TinyPng();
 
-// Silence of about 60 ms a token of the text, as a WAV file (8 kHz, mono, 8 bit; at most a minute).
+// Silence of about 60 ms for each token of the text, as a WAV file (8 kHz, mono, 8 bit; at most a minute).
 std::string MakeWav(std::string_view text);
 
 }  // namespace tidegate_engine

@@ -1,5 +1,4 @@
-// The protocol of /v1/messages, in Anthropic's form: input_tokens are those that the prefix cache did not
-// hold.
+// The protocol of /v1/messages, in Anthropic's form: input_tokens leaves out what the prefix cache held.
 #include "conf/json_text.h"
 #include "tools/engine/protocol.h"
 
@@ -90,8 +89,7 @@ std::string Body(Job& job) {
     content = fmt::format(R"({{"type":"text","text":{}}})", conf::Quoted(answer.Content()));
   }
   for (const Call& call : answer.calls) {
-    // Arguments that max_tokens has cut are no JSON any more; what is left of them cannot be shown as an
-    // object.
+    // Arguments that max_tokens has cut are not JSON any more, so they cannot be shown as an object.
     bool whole = Json::accept(answer.Arguments(call));
     fmt::format_to(std::back_inserter(content), R"({}{{"type":"tool_use","id":"{}","name":{},"input":{}}})",
                    content.empty() ? "" : ",", ToolUseId(call), conf::Quoted(call.name),

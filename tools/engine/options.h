@@ -35,8 +35,7 @@ struct Options {
   std::optional<ApiError> CheckModel(std::string_view model) const;
 };
 
-// The options, or the exit code with which to end: 0 after --help, 2 for a wrong command line, which has been
-// told.
+// The options, or the exit code: 0 after --help, 2 after the message about a wrong command line.
 std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_code);
 
 }  // namespace tidegate_engine

@@ -1,4 +1,4 @@
-// MakeMatch: a recursive-descent walk over a regular expression that writes a match instead of looking for
+// MakeMatch: a recursive-descent walk over a regular expression that writes a match instead of searching for
 // one.
 #include <algorithm>
 #include <cctype>
@@ -28,7 +28,7 @@ class Walk {
     return true;
   }
 
-  // Writes the first alternative; the others are only read.
+  // Writes the first alternative, and skips the others.
   bool Alternatives(std::string& out) {
     if (!Sequence(out)) return false;
     std::string ignored;

@@ -8,8 +8,7 @@
 
 namespace tidegate_engine {
 
-// Vectors are of unit length and depend on the text alone, so the same text has the same vector in every
-// replica.
+// Vectors have unit length and depend on the text alone, so a text has the same vector in every replica.
 std::string PoolingBody(const Pooling& request, const Job& job);
 
 }  // namespace tidegate_engine

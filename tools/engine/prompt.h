@@ -1,4 +1,4 @@
-// A prompt as the model sees it: its tokens counted, hashed block by block, and, where someone asks, listed.
+// A prompt as the model sees it: its tokens are counted, hashed block by block, and, if needed, listed.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 namespace tidegate_engine {
 namespace {
 
-// At most five letters, so that a word with its space is one token; the first ones, of at most four, can also
-// carry the mark that ends a sentence.
+// Words of at most five letters, so that a word with its space is one token. The first ones, of at most four,
+// leave room for the mark that ends a sentence.
 constexpr std::string_view kWords[] = {
     "tide",  "wave",  "port",  "ship",  "boat",  "gate",  "lock",  "flow",  "sea",   "sand",  "wind",
     "rain",  "salt",  "moon",  "time",  "rope",  "mast",  "sail",  "deck",  "hull",  "bay",   "reef",

@@ -1,5 +1,4 @@
-// What the engine says when nothing prescribes it: plausible English of an exact number of tokens, from a
-// seed.
+// Answers without a prescribed form: plausible English of an exact number of tokens, from a seed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Protocol: how one text API writes a job, as a stream of events or as one body. Stateless but for what the
-// job keeps.
+// Protocol: how one text API writes a job, as a stream of events or as one body. Its state is in the job.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,8 +12,7 @@
 
 namespace tidegate_engine {
 
-// Bytes for the wire: each event a chunk of HTTP's own framing, as an engine that flushes every token sends
-// them.
+// Bytes for the wire: each event is an HTTP chunk of its own, like an engine that flushes every token.
 class Events {
  public:
   // The payload of the next event; valid until End().
@@ -47,7 +45,7 @@ class Events {
 
 struct Protocol {
   std::string_view id_prefix;
-  // Before the first token; after token `choice.sent`, which has just been generated; behind the last.
+  // Called before the first token; after token `choice.sent`, which was just generated; after the last token.
   void (*open)(Job& job, Events& out);
   void (*token)(Job& job, size_t choice, Events& out);
   void (*close)(Job& job, Events& out);

@@ -9,14 +9,13 @@ namespace tidegate_engine {
 namespace {
 
 constexpr int kStepsAtOnce = 4096;
-// Steps that are late by less are taken to have been on time, so that timer latency does not slow the engine
-// down.
+// Steps that are late by less count as on time, so that timer latency does not slow the engine down.
 constexpr conf::Duration kForgivenDelay = std::chrono::milliseconds(50);
 
 }  // namespace
 
 void Pump::Kick() {
-  if (running_ || stopped_) return;  // called by a job that is being woken: the loop below sees what it did
+  if (running_ || stopped_) return;  // called by a job that is being woken: the loop below sees the change
   running_ = true;
   RunDue();
   running_ = false;

@@ -1,7 +1,7 @@
-// Pump: runs the engine's steps when they are due and wakes the jobs that have something new.
+// Pump: runs the engine's steps when they are due, and wakes the jobs with new tokens.
 //
 // Loop's thread. A step that is due at once (a profile without delays) runs inside Kick, up to a bound, so
-// that a request of the instant preset is answered without a trip through the event loop.
+// that a request to the instant preset is answered without a trip through the event loop.
 #pragma once
 
 #include <boost/asio/basic_waitable_timer.hpp>
@@ -19,10 +19,10 @@ class Pump {
  public:
   Pump(gateway::net::Loop& loop, Engine& engine) : engine_(engine), timer_(loop.io) {}
 
-  // After anything that may have changed when the next step is due.
+  // Call it after every change that may move the next step.
   void Kick();
   void Stop();
-  // Called after steps, before the jobs that they advanced are woken.
+  // Called after steps, before the jobs with new tokens are woken.
   void OnStepped(std::function<void()> then) { on_stepped_ = std::move(then); }
 
  private:

@@ -65,7 +65,7 @@ class Body {
 
   std::string Model() { return std::string(fields_->String("model").value_or("")); }
 
-  // What all four text APIs share, beside their prompt.
+  // The fields that all four text APIs share, besides the prompt.
   Generation Common() {
     Generation out;
     out.api = api_;

@@ -1,5 +1,5 @@
-// Request bodies, read into what the engine needs of them. Unknown fields are ignored, as vLLM does; a known
-// field of a wrong type or value is refused with vLLM's 400.
+// Parses request bodies. Ignores unknown fields, as vLLM does; refuses a known field of a wrong type or value
+// with vLLM's 400.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Counting {
   std::string text;
 };
 
-// What images and speech need of their JSON bodies.
+// The fields that images and speech need from their JSON bodies.
 struct Media {
   Api api = Api::kImages;
   std::string model;
@@ -43,8 +43,7 @@ struct Media {
 
 using Request = std::variant<ApiError, Generation, Pooling, Counting, Media>;
 
-// `api` is one that takes a JSON body. `block_size` is the engine's; with `keep_ids`
-// prompts list their tokens.
+// `api` takes a JSON body. `block_size` is the engine's; with `keep_ids` prompts list their tokens.
 Request ParseRequest(Api api, std::string_view body, uint32_t block_size, bool keep_ids = false);
 
 }  // namespace tidegate_engine

@@ -80,8 +80,8 @@ class Maker {
     }
   }
 
-  // The alternative merged with what stands beside it. Deep down, one that does not recurse (null) is
-  // preferred.
+  // Merges the alternative with the keywords beside it. Deep in the document a type without recursion (null)
+  // is preferred.
   Json MakeOneOf(const Json& schema, const char* key, const Json& list, int depth) {
     size_t choice = depth > kDepthOfOptionals ? list.size() - 1 : 0;
     for (size_t i = 0; depth > kDepthOfOptionals && i < list.size(); ++i) {
@@ -206,7 +206,7 @@ class Maker {
     double grain = step > 0 ? step : whole ? 1 : 0.01;
     double first = std::ceil(low / grain - 1e-9);
     double last = std::floor(high / grain + 1e-9);
-    // A span too narrow for the grain, such as 0.001 to 0.002, has its lower bound as the answer.
+    // For a range narrower than the grain, such as 0.001 to 0.002, the answer is the lower bound.
     double value =
         last < first ? low : (first + std::floor(draw_.Unit() * (std::min(last - first, 1e9) + 1))) * grain;
     if (whole) return static_cast<int64_t>(std::llround(std::clamp(value, -9e18, 9e18)));

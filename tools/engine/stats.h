@@ -1,4 +1,4 @@
-// What /engine/stats reports, for tests to assert on: how requests ended, and the last one byte for byte.
+// The figures of /engine/stats, for assertions of tests: how requests ended, and the last one byte for byte.
 #pragma once
 
 #include <array>
@@ -21,12 +21,12 @@ class Stats {
  public:
   static constexpr size_t kKeptBody = 64 * 1024;
 
-  // A request to a model API, as it came.
+  // A request to a model API, as received.
   void Received(Api api, gateway::net::http::Exchange& exchange);
   void Refused() { ++refused_; }           // answered with an error of the engine's own
-  void Faulted() { ++faulted_; }           // befallen by a fault
-  void LeftHanging() { ++left_hanging_; }  // the client left a request that a fault kept
-  void Undelivered() { ++undelivered_; }   // generated whole, but the client was gone before it was sent
+  void Faulted() { ++faulted_; }           // answered by a fault
+  void LeftHanging() { ++left_hanging_; }  // the client left while a fault held the request
+  void Undelivered() { ++undelivered_; }   // generated, but the client left before it was sent
 
   std::string Render(const Engine& engine, std::span<const std::string> loras, const Faults& faults,
                      const HandoverCounts& handovers, size_t held, size_t connections) const;

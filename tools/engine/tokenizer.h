@@ -1,10 +1,9 @@
-// A deterministic tokenizer of about four characters a token, the one measure behind every count the engine
-// reports.
+// A deterministic tokenizer with about four characters a token. Every count of the engine is in its tokens.
 //
-// A token is up to six bytes of whole UTF-8 characters; white space that follows anything else begins a new
+// A token is up to six bytes of whole UTF-8 characters; white space after any other character begins a new
 // one, so an English word of up to five letters with the space before it is one token. Ids are the bytes
-// themselves, little-endian in 48 bits, which makes them reversible without a vocabulary; a NUL byte is a
-// token of its own with id 0. Ids from 2^48 on are the marks of the chat template.
+// themselves, little-endian in 48 bits, so they can be reversed without a vocabulary; a NUL byte is a token
+// of its own with id 0. Ids from 2^48 on are the marks of the chat template.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +21,7 @@ enum class Mark : uint64_t { kSystem = uint64_t{1} << 48, kUser, kAssistant, kTo
 size_t TokenLength(std::string_view text);
 
 uint64_t TokenId(std::string_view token);
-// Nothing for an id that no text has.
+// Nothing for an id of no text.
 std::string TokenText(uint64_t id);
 
 template <class F>

@@ -11,8 +11,8 @@
 namespace gateway::control {
 namespace {
 
-// How much of UTF-8 text ends with a whole character; what ends in the middle of one is read with what comes
-// after it.
+// The length of the prefix that ends with a whole UTF-8 character; the rest is read together with what
+// follows it.
 size_t WholeCharacters(std::string_view text) {
   for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
     const auto c = static_cast<unsigned char>(text[text.size() - back]);

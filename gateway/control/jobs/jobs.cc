@@ -62,7 +62,7 @@ std::string InWords(conf::Duration length) {
   return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
 }
 
-// How far it has come, by what it has saved.
+// Progress, as far as it is saved.
 std::string Progress(const Workload& job) {
   const conf::Duration kept = job.kept();
   if (job.over() || kept < std::chrono::seconds(1)) return {};
@@ -168,7 +168,7 @@ void Jobs::Tick(Workload& job, conf::TimePoint now) {
   }
 }
 
-// Those that are over longest go when there are too many; a job file goes with the last job that it became.
+// The jobs that ended first are removed when there are too many; a job file is removed with its last job.
 void Jobs::DropOver() {
   std::vector<std::string> over;
   std::map<const Submission*, size_t> elements;
@@ -187,7 +187,7 @@ void Jobs::DropOver() {
   }
 }
 
-// --- Handing in ---
+// --- Submission ---
 
 std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
   std::vector<conf::Problem> problems =
@@ -315,13 +315,13 @@ net::Task<absl::Status> Jobs::SaveNew(const Submission& submission, const std::v
   for (const Workload& one : made) context_.store->Put(one);
   absl::Status kept = co_await context_.store->Flush();
   if (kept.ok()) co_return kept;
-  // What has been written all the same is taken back by the next write.
+  // The next write takes back what this one may have written.
   context_.store->Remove(submission);
   for (const Workload& one : made) context_.store->Remove(one);
   co_return kept;
 }
 
-// --- What operators ask for ---
+// --- Requests of operators ---
 
 net::Task<absl::Status> Jobs::Cancel(std::string id, std::string actor) {
   Workload* job = Get(id);
@@ -423,10 +423,10 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
   return out;
 }
 
-// --- What comes after others, and what a tenant may hold ---
+// --- Dependencies, and limits of tenants ---
 
 Jobs::Precursor Jobs::PrecursorOf(const std::string& name) const {
-  Precursor all = Precursor::kDone;  // what is forgotten had ended well, or this would have failed by then
+  Precursor all = Precursor::kDone;  // a forgotten job had ended well, or this one would have failed by then
   const auto count = [&all](const Workload& job) {
     if (job.over() && job.outcome != Outcome::kDone) all = Precursor::kFailed;
     if (!job.over() && all == Precursor::kDone) all = Precursor::kOpen;
@@ -446,7 +446,7 @@ std::vector<std::string> Jobs::Awaits(const Workload& job) const {
   return names;
 }
 
-// Those for which what they wait for has come, or never will.
+// Jobs whose dependencies have ended, or can never end well.
 void Jobs::LookAtHeld() {
   const conf::TimePoint now = context_.now();
   const bool some_ended = std::exchange(ended_, workloads_.ended()) != workloads_.ended();
@@ -477,12 +477,12 @@ std::string Jobs::UsedUp(const config::JobFile& file) const {
   return around_.devices_used_up(file.job.tenant, config::KindsOf(cluster(), asks));
 }
 
-// A job that may not start is none of the planner's.
+// A job that may not start yet is not given to the planner.
 void Jobs::LookAtBudgets() {
   const conf::TimePoint now = context_.now();
   if (now < next_budgets_) return;
   next_budgets_ = now + kLookAtBudgets;
-  std::map<const Submission*, std::string> known;  // elements of an array are alike
+  std::map<const Submission*, std::string> known;  // elements of an array have the same answer
   for (Workload& job : workloads_.all()) {
     if (job.kind != Kind::kJob || job.state != State::kPending || job.held) continue;
     const auto [why, asked] = known.try_emplace(job.of.get());
@@ -496,7 +496,7 @@ void Jobs::LookAtBudgets() {
   }
 }
 
-// --- What differs from other workloads ---
+// --- Differences from other workloads ---
 
 scheduler::Job Jobs::AskOf(const Workload& job) const {
   scheduler::Job ask = job.file().job;
@@ -508,7 +508,7 @@ scheduler::Job Jobs::AskOf(const Workload& job) const {
     ask.estimate = std::max<conf::Duration>(left, std::chrono::seconds(1)) + ask.checkpoint.restart;
   }
   for (scheduler::Role& role : ask.roles) config::AskForUncut(role.ask, context_.planning->uncut());
-  ask.after.clear();  // it is not asked for before those have ended
+  ask.after.clear();  // the planner gets the job only after these have ended
   if (job.file().elements > 0) ask.array = job.of->id;
   return ask;
 }
@@ -535,7 +535,7 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
     spec.env.emplace_back(std::move(name), std::move(value));
   };
   for (const auto& [name, value] : file.env) tell(name, value);
-  // As references: what they lead to may have changed since the job was handed in.
+  // Kept as references: the values behind them may have changed since the submission.
   for (const auto& [name, secret] : file.secret_env) {
     conf::Document document(nlohmann::json(secret.reference()).dump(), file.file, around_.sources);
     conf::Secret now;
@@ -563,7 +563,7 @@ void Jobs::OnMembersUp(Workload& job) {
   workloads_.Enter(job, State::kRunning, job.why);
 }
 
-// At its limit a job may still save what it has: somebody may hand it in again.
+// A job that reaches its limit may still save its work: somebody may submit it again.
 bool Jobs::Saves(const Workload& job, Afterwards then) const {
   const bool comes_back =
       then == Afterwards::kResizes || then == Afterwards::kWaits || then == Afterwards::kSuspends;
@@ -582,7 +582,7 @@ std::string Jobs::ActionOf(const Workload& job) const {
       return "job.start";
     case State::kSaving:
       return ActionOfEnd(job.afterwards);
-    case State::kDraining:  // what has ended by itself is not told to
+    case State::kDraining:  // a member that ended by itself needs no signal
       return job.afterwards == Afterwards::kEnds ? std::string() : ActionOfEnd(job.afterwards);
     default:
       return {};

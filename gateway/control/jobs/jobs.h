@@ -1,8 +1,8 @@
-// Jobs: the workloads that people hand in, as job files: training gangs, batch and array jobs, notebooks. A
-// job runs when all its members do, saves its work by its checkpoint, and is tried again after a failure.
+// Jobs: the workloads that users submit as job files: training gangs, batch and array jobs, notebooks. A job
+// runs when all its members run, saves its work by its checkpoint, and is tried again after a failure.
 //
-// Owner: the ScalingLoop. Thread: the control loop's. Bounded: kMostJobs that are not over, and the last
-// kKeptOver that are, with kMostText of job files.
+// Owner: the ScalingLoop. Thread: the control loop's. Bounded: at most kMostJobs that have not ended, the
+// last kKeptOver that have ended, and kMostText of job files.
 #pragma once
 
 #include <absl/status/status.h>
@@ -25,10 +25,10 @@
 
 namespace gateway::control {
 
-// What came of a job file that was handed in: the jobs that it became, or all that is wrong with it.
+// The result of a submission: the jobs, or every problem of the job file.
 struct Submitted {
   std::vector<std::string> jobs{};
-  std::string used_up{};  // the budget that lets its tenant start nothing now; nothing was handed in
+  std::string used_up{};  // the budget that keeps the tenant from starting; nothing was submitted
   std::vector<conf::Problem> problems{};
 };
 
@@ -38,38 +38,38 @@ class Jobs final : public WorkloadKind {
   static constexpr size_t kKeptOver = 500;
   static constexpr size_t kMostText = 64 << 20;  // bytes of job files, of all jobs together
 
-  // What jobs see and ask of the process.
+  // The parts of the process that jobs use.
   struct Around {
     std::function<net::Task<absl::Status>(std::function<absl::Status()>)> off_loop;
-    std::function<std::optional<std::string>(const std::string&)> tenant_path;  // nothing: there is none
-    // Why a tenant may start nothing on devices of these kinds now; empty: it may.
+    std::function<std::optional<std::string>(const std::string&)> tenant_path;  // nothing: no such tenant
+    // The reason why a tenant may start nothing on devices of these kinds now; empty: it may.
     std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)>
         devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
-    // What is said against nodes, in sentences.
+    // The reasons why nodes are not trusted, in sentences.
     std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
     conf::Sources sources{};
   };
 
   Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Around around);
 
-  // The number of the last submission of any process before this one.
+  // The number of the last submission of any earlier process.
   void SetLastNumber(uint64_t number) { last_number_ = number; }
-  // What time alone brings about.
+  // Changes that are due by time alone.
   void Tick();
   void Close() { saves_.Close(); }
   size_t under_way() const { return saves_.under_way(); }
 
-  // --- What operators ask for; durable when it returns ---
+  // --- Requests of operators; durable when the call returns ---
   net::Task<absl::StatusOr<Submitted>> Submit(std::string text, std::string file, std::string actor);
   net::Task<absl::Status> Cancel(std::string id, std::string actor);
   net::Task<absl::Status> Suspend(std::string id, std::string actor);
   net::Task<absl::Status> Resume(std::string id, std::string actor);
   net::Task<absl::StatusOr<JobLog>> Log(std::string id, WhichLog which);
-  // In whole sentences how it stands and why.
+  // The state of the job and the reason for it, in whole sentences.
   std::vector<std::string> Explain(const Workload& job) const;
 
   const scheduler::Cluster& cluster() const { return context_.cluster(); }
-  std::vector<const Workload*> all() const;  // in the order in which they were handed in
+  std::vector<const Workload*> all() const;  // in the order of submission
   const Workload* Find(const std::string& id) const;
 
   // WorkloadKind
@@ -91,14 +91,14 @@ class Jobs final : public WorkloadKind {
   std::string DetailOf(const Workload& job, bool ended) const override;
 
  private:
-  // What has become of those that a name in `after` stands for: a job, or all elements of an array.
+  // The state of the jobs that a name in `after` stands for: one job, or all elements of an array.
   enum class Precursor : uint8_t { kOpen, kDone, kFailed };
 
   Workload* Get(const std::string& id);
   void Tick(Workload& job, conf::TimePoint now);
   void DropOver();
 
-  // What the cluster, tenants and other jobs make wrong of it; fills in what it leaves open.
+  // Problems with the cluster, the tenants and other jobs; fills in the defaults.
   std::vector<conf::Problem> Check(config::JobFile& job) const;
   absl::Status HasRoomFor(size_t count, size_t bytes) const;
   std::vector<Workload> JobsOf(const std::shared_ptr<const Submission>& submission) const;
@@ -116,10 +116,10 @@ class Jobs final : public WorkloadKind {
   const Around around_;
   SaveWatch saves_;
   uint64_t last_number_ = 0;
-  size_t coming_ = 0;  // jobs that are being handed in, and the bytes of their files
+  size_t coming_ = 0;  // jobs that are being submitted, and the size of their files
   size_t coming_bytes_ = 0;
   conf::TimePoint next_budgets_{};
-  std::optional<uint64_t> ended_{};  // workloads, when those that come after others were last looked at
+  std::optional<uint64_t> ended_{};  // ended workloads, when dependencies were last checked
 };
 
 }  // namespace gateway::control

@@ -21,7 +21,7 @@ bool MayHaveSaved(const Workload& job) {
   return runs && !job.file().checkpoint.saved.empty();
 }
 
-// A notebook is suspended when at most a quarter of its idle_timeout has passed once more.
+// A notebook is suspended at the latest a quarter of its idle_timeout after that has passed.
 conf::Duration LookEvery(const Workload& job) {
   if (MayHaveSaved(job) && job.state == State::kSaving) return kLookWhileSaving;
   if (!MayBeIdle(job)) return kLookElse;
@@ -60,7 +60,7 @@ net::Task<void> SaveWatch::Look() {
   struct Watched {
     std::string job;
     std::string path;
-    bool use = false;  // else its change is a save
+    bool use = false;  // else: a change of the file is a save
     std::optional<conf::TimePoint> changed{};
   };
   std::vector<Watched> watched;
@@ -93,8 +93,8 @@ net::Task<void> SaveWatch::Look() {
   }
 }
 
-// Where there is no such file, nobody has used it since it runs. The planner is told of no idleness that may
-// end before it looks: that would be out of date by then.
+// Without the file, the notebook was not used since its start. The planner hears of idleness only shortly
+// before it looks, since older news could be out of date.
 void SaveWatch::UsedAt(const Workload& job, std::optional<conf::TimePoint> at) {
   if (!MayBeIdle(job)) return;
   const conf::TimePoint idle = std::max(at.value_or(job.since), job.since);

@@ -1,7 +1,7 @@
-// SaveWatch: what jobs have saved, and whether notebooks are used, by the files whose change says so. It
-// tells the planner.
+// SaveWatch: watches the files whose changes show that a job has saved its work, or that a notebook is in
+// use, and tells the planner.
 //
-// Owner: Jobs. Thread: the control loop's; files are looked at on another.
+// Owner: Jobs. Thread: the control loop's; files are read on another thread.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,9 +21,9 @@ class SaveWatch {
   SaveWatch(const Context& context, Workloads& workloads, OffLoop off_loop)
       : context_(context), workloads_(workloads), off_loop_(std::move(off_loop)) {}
 
-  // Looks at the files that are due.
+  // Checks the files that are due.
   void Tick();
-  // What the job has done up to `at` is saved.
+  // The job's work up to `at` is saved.
   void SavedNow(Workload& job, conf::TimePoint at);
   void Close() { closing_ = true; }
   size_t under_way() const { return under_way_; }

@@ -86,8 +86,8 @@ BodyDecoder::Result BodyDecoder::DecodeChunked(char* data, size_t n) {
   return {out, at, false};
 }
 
-// The size of a chunk, the line end of the chunk before it included, where all of it is there and is plain:
-// how long that is, or 0. Byte by byte it would take as long as the rest of a short chunk.
+// The size line of a chunk, with the line end of the chunk before it, if all of it is in the data and has no
+// extension: its length, or 0. Byte by byte it would take as long as the rest of a short chunk.
 size_t BodyDecoder::WholeSizeLine(const char* data, size_t n) {
   size_t at = 0;
   if (state_ == State::kDataCr) {
@@ -110,7 +110,7 @@ size_t BodyDecoder::WholeSizeLine(const char* data, size_t n) {
   return at + 2;
 }
 
-// One byte of framing; false when it cannot stand there.
+// One byte of framing; false when it is not allowed here.
 bool BodyDecoder::DecodeByte(char c) {
   switch (state_) {
     case State::kSize: {
@@ -154,7 +154,8 @@ bool BodyDecoder::DecodeByte(char c) {
       state_ = State::kTrailerLine;
       return true;
     case State::kTrailerLine:
-      // Dropped, as a proxy may. A line feed alone ends no line: not everybody would see an end there.
+      // Trailers are dropped, as a proxy may. A bare line feed ends no line, since other parsers may not see
+      // an end there.
       if (c == '\n' || ++skipped_ > kMaxSkipped) return false;
       if (c == '\r') state_ = State::kTrailerLf;
       return true;

@@ -58,7 +58,7 @@ Task<ClientConnection::Status> ClientConnection::ReadHead(const HeadLimits& limi
   }
 }
 
-// Decodes what stands in the buffer from raw_begin on, in place.
+// Decodes the bytes in the buffer from raw_begin on, in place.
 ClientConnection::Status ClientConnection::DecodeFrom(size_t raw_begin) {
   const size_t raw = in_.size() - raw_begin;
   if (decoder_.done()) {
@@ -68,7 +68,7 @@ ClientConnection::Status ClientConnection::DecodeFrom(size_t raw_begin) {
   }
   const BodyDecoder::Result r = decoder_.Decode(in_.data() + raw_begin, raw);
   excess_ |= r.malformed || r.consumed < raw;
-  in_.Truncate(raw_begin + r.payload);  // what came before a malformed chunk stands
+  in_.Truncate(raw_begin + r.payload);  // bytes before a malformed chunk stay valid
   return r.malformed ? Status::kMalformed : Status::kOk;
 }
 

@@ -1,8 +1,8 @@
-// ClientConnection: one connection to a server, carrying one exchange at a time: request out, head and
-// payload in, payload always contiguous.
+// ClientConnection: one connection to a server, with one exchange at a time: writes the request, reads the
+// head and the payload; the payload is always contiguous.
 //
-// Abort() may be called at any time: what is pending ends with an error at once and the connection is closed.
-// Thread: the loop's. Destroyed only when nothing is pending.
+// Abort() may be called at any time: the pending operation ends with an error at once, and the connection is
+// closed. Thread: the loop's. Destroyed only when nothing is pending.
 #pragma once
 
 #include <memory>
@@ -24,13 +24,13 @@ class ClientConnection final : public Abortable, private Alarm {
 
   enum class Status : uint8_t {
     kOk,
-    kClosed,     // the peer ended it before the message was whole
+    kClosed,     // the peer closed before the message was complete
     kMalformed,  // not HTTP
     kTimedOut,
     kAborted,  // by Abort()
   };
 
-  // co_await Write(buffers) -> IoResult. StatusOf() says why one has failed.
+  // co_await Write(buffers) -> IoResult. StatusOf() gives the reason of a failure.
   auto Write(std::span<const ConstBuffer> from) { return stream_->Write(from); }
   Status StatusOf(const ErrorCode& error) const;
 
@@ -51,20 +51,20 @@ class ClientConnection final : public Abortable, private Alarm {
   // co_await ReadSome() -> Status: more payload, or done() turned true, or an error. Drops the head.
   class ReadSomeAwaiter;
   ReadSomeAwaiter ReadSome();
-  // At the latest at `until`, with kTimedOut. That ends with this read: while what came is passed on to
-  // somebody slow, no time of the server's runs.
+  // Ends the next read at `until`, with kTimedOut. Applies to one read: while its bytes go to a slow client,
+  // the server's time does not run.
   ReadSomeAwaiter ReadSome(conf::TimePoint until);
 
-  // Ends whatever is pending with kTimedOut when nothing clears or moves it before.
+  // Ends the pending operation with kTimedOut unless the deadline is cleared or moved first.
   void SetTimeoutAt(conf::TimePoint at) { Set(at); }
   void ClearTimeout() { Clear(); }
 
   void Abort() override;
 
-  // The exchange is over. True when the connection can carry another.
+  // Ends the exchange. True when the connection can carry another one.
   bool EndExchange();
 
-  // Whether an idle connection still stands; a system call.
+  // Whether an idle connection is still open; a system call.
   bool IsQuiet() { return stream_->IsQuiet(); }
   bool reused() const { return exchanges_ > 1; }
   void BeginExchange();

@@ -1,4 +1,4 @@
-// Fetch: one whole request and answer on a connection of its own: probes, webhooks, key sets, traces.
+// Fetch: one complete request and answer on a connection of its own: for probes, webhooks, key sets, traces.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -19,7 +19,7 @@ namespace gateway::net::http {
 struct FetchRequest {
   std::string method = "GET";
   Url url;
-  std::string socket{};  // path of a Unix socket that leads there; else by the URL's host and port
+  std::string socket{};  // path of a Unix socket; empty: host and port of the URL
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
   conf::Duration timeout = std::chrono::seconds(10);  // of the whole exchange

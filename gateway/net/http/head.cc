@@ -67,8 +67,8 @@ class Collector final : public beast::http::basic_parser<kRequest> {
   bool too_many_fields_ = false;
 };
 
-// The end of the head (past its empty line), 0 when it is not there yet, npos for a line that ends in a bare
-// LF or continues the one before.
+// The end of the head (after its empty line), 0 when it is incomplete, npos for a line that ends in a bare LF
+// or continues the line before.
 size_t FindEnd(std::string_view bytes, size_t& scanned) {
   size_t at = scanned;
   while (true) {
@@ -76,8 +76,7 @@ size_t FindEnd(std::string_view bytes, size_t& scanned) {
     if (!found) return 0;
     const size_t lf = static_cast<size_t>(static_cast<const char*>(found) - bytes.data());
     if (lf == 0 || bytes[lf - 1] != '\r') return std::string_view::npos;
-    if (lf >= 3 && bytes[lf - 2] == '\n')
-      return lf + 1;  // what follows is the body, which may begin as it likes
+    if (lf >= 3 && bytes[lf - 2] == '\n') return lf + 1;  // the bytes after it are the body
     if (lf + 1 < bytes.size() && (bytes[lf + 1] == ' ' || bytes[lf + 1] == '\t'))
       return std::string_view::npos;
     if (lf + 1 == bytes.size()) return 0;  // look at this line's end again: a fold may follow
@@ -96,7 +95,8 @@ HeadError ReadContentLength(std::string_view value, Head& head) {
   return HeadError::kNone;
 }
 
-// One that we do not know, or no list of codings at all, or one that nobody sends but to be read in two ways.
+// True for an unknown coding, for something that is not a list of codings, and for a list that only an
+// attacker sends, because two parsers may read it differently.
 HeadError OtherCoding(std::string_view value) {
   constexpr std::string_view kListMarks = "!#$%&'*+-.^_`|~, \t;=\"";
   bool unknown = false;
@@ -170,7 +170,7 @@ HeadResult Parse(std::string_view bytes, const HeadLimits& limits, size_t& scann
   parser.put(boost::asio::const_buffer(bytes.data(), end), error);
   if (parser.too_many_fields()) return {State::kError, HeadError::kTooManyFields};
   if (error == beast::http::error::bad_version) return {State::kError, HeadError::kBadVersion};
-  // Framing first: Beast's own refusals of it are told apart from a malformed head.
+  // Framing first: Beast's own framing errors differ from a malformed head.
   const HeadError framing = ReadFraming(head, kRequest);
   if (framing != HeadError::kNone) return {State::kError, framing};
   if (error == beast::http::error::bad_content_length || error == beast::http::error::bad_transfer_encoding) {

@@ -7,8 +7,8 @@
 namespace gateway::net::http {
 namespace {
 
-// A connection used this recently is not asked whether it still stands: a server that closes it meanwhile is
-// met by the retry on a fresh one.
+// A connection that was used this recently is not checked: if the server has closed it meanwhile, the request
+// is retried on a new one.
 constexpr conf::Duration kTrusted = std::chrono::seconds(1);
 
 }  // namespace

@@ -34,19 +34,19 @@ class Exchange {
   std::string_view query() const;  // behind the '?'
   std::string_view body() const { return connection_.body(); }
 
-  // Whole answer with Content-Length. False when the client is gone.
+  // A whole answer with Content-Length. False when the client has left.
   Task<bool> Send(int status, const Headers& headers, std::string_view body);
 
-  // Streamed answer, chunked.
+  // A streamed answer, chunked.
   Task<bool> Start(int status, const Headers& headers);
   Task<bool> Write(std::string_view piece);
   Task<bool> Finish();
 
-  // Called once when the client leaves before the answer is whole.
+  // Called once if the client leaves before the answer is complete.
   void OnGone(std::function<void()> fn) { connection_.WatchPeer(std::move(fn)); }
   bool gone() const { return connection_.peer_gone(); }
 
-  // Ends the connection after this exchange; with reset, so that the peer sees an error.
+  // Ends the connection after this exchange; Reset makes the peer see an error.
   void CloseAfter() { close_ = true; }
   void Reset();
   ServerConnection& connection() { return connection_; }
@@ -70,7 +70,7 @@ class Server final : private Listener::Handler {
     Acceptor::Options acceptor;
     ConnectionLimits limits;
     std::string server_name;  // of the Server header; none when empty
-    // What to say to a request that could not be read; the reason phrase as plain text when absent.
+    // The answer to a request that could not be read; default: the reason phrase as plain text.
     std::function<Refusal(int status)> refuse;
   };
   using Handler = std::function<Task<void>(Exchange&)>;

@@ -13,7 +13,7 @@ constexpr size_t kRequestBuffer = 16 * 1024;
 constexpr size_t kReadAhead = 64 * 1024;
 constexpr size_t kLingerBytes = 1u << 20;
 constexpr conf::Duration kLingerTime = std::chrono::seconds(2);
-constexpr int kLooks = 8;  // at a write, in the time that it may stand still
+constexpr int kLooks = 8;  // checks of a write during write_stall
 
 }  // namespace
 
@@ -116,7 +116,7 @@ Task<ServerConnection::Status> ServerConnection::ReadHead() {
     }
     if (!reading_)
       in_.Reserve(std::min(in_.size() + kRequestBuffer / 2, limits_.head.bytes + kRequestBuffer));
-    // Only where the head did not come whole: that it does costs no look at the clock.
+    // Only for an incomplete head: a complete one needs no look at the clock.
     if (!began && (!in_.empty() || !armed())) {
       began = true;
       SetAfter(limits_.head_time);
@@ -162,14 +162,14 @@ Task<ServerConnection::Status> ServerConnection::ReadBody(size_t limit) {
   co_return co_await ReadFramedBody(limit);
 }
 
-// Moves what came in behind the head, also by a read that stood pending since the request before, to body_.
+// Moves bytes behind the head, also those of a read that was pending since the last request, to body_.
 void ServerConnection::TakeAhead() {
   body_.Append(in_.view().substr(head_bytes_));
   in_.Truncate(head_bytes_);
 }
 
-// What came behind a body belongs to the next request. It goes back behind the head where it has room: a read
-// that stands pending there goes on behind it. Otherwise it waits, and nothing is read until it was taken.
+// Bytes behind a body belong to the next request. They go back behind the head where there is room, and a
+// pending read continues behind them. Otherwise they wait, and nothing is read until they are taken.
 void ServerConnection::KeepExcess(std::string_view excess) {
   if (excess.size() <= in_.space()) {
     in_.Append(excess);
@@ -212,7 +212,7 @@ Task<ServerConnection::Status> ServerConnection::ReadBodyPiece(std::string_view&
   body_.Clear();
   body_.Reserve(kReadAhead);
   TakeAhead();
-  // Only waiting for the client counts, not what is done with the pieces meanwhile.
+  // Counts only the time of waiting for the client, not the time in which the pieces are processed.
   const conf::TimePoint began = Now();
   Set(began + body_time_left_);
   while (true) {
@@ -248,7 +248,7 @@ bool ServerConnection::EndRequest() {
   in_request_ = false;
   const bool whole = decoder_.done();
   body_view_ = {};
-  // A read that timed out still stands, and what comes goes where it began.
+  // A read that timed out is still pending, and its bytes go where it began.
   if (body_.capacity() > kReadAhead && reading_ != &body_) {
     body_.Release();
   } else {

@@ -1,8 +1,8 @@
-// ServerConnection: one accepted connection: heads and bodies in, answers out, and the client's leaving
-// noticed at once, in every phase.
+// ServerConnection: one accepted connection: reads heads and bodies, writes answers, and notices in every
+// phase when the client leaves.
 //
-// While a request is worked on, a read stands pending on the socket: it is the next request's first read, and
-// it is how a disconnect is seen. What a pipelining client sends ahead stays in the buffer until its turn.
+// While a request is worked on, a read is pending on the socket: it is the first read of the next request,
+// and it detects a disconnect. Bytes that a pipelining client sends ahead stay in the buffer until its turn.
 //
 // Owner: the coroutine that serves the connection. Thread: the loop's.
 #pragma once
@@ -26,7 +26,7 @@ struct ConnectionLimits {
   conf::Duration idle = std::chrono::seconds(75);         // between requests
   conf::Duration head_time = std::chrono::seconds(20);    // first byte to end of head
   conf::Duration body_time = std::chrono::seconds(120);   // waited for one body, all its pieces together
-  conf::Duration write_stall = std::chrono::seconds(60);  // a write of which the client takes nothing more
+  conf::Duration write_stall = std::chrono::seconds(60);  // without progress of a write
 };
 
 class ServerConnection final : private Completion, private Alarm {
@@ -36,41 +36,41 @@ class ServerConnection final : private Completion, private Alarm {
 
   enum class Status : uint8_t { kOk, kClosed, kTimedOut, kBadHead, kTooLarge, kMalformed };
 
-  // The next request's head. kBadHead: bad_head() says why; the connection must be closed after the answer.
+  // The next request's head. kBadHead: bad_head() gives the reason; close the connection after the answer.
   Task<Status> ReadHead();
   const Head& head() const { return head_; }
   HeadError bad_head() const { return bad_head_; }
   size_t head_bytes() const { return head_bytes_; }
 
-  // The whole body, at most `limit` bytes, followed by Buffer::kPadding readable ones. Asks for it with 100
-  // Continue when the client waits for that. The view lasts until EndRequest().
+  // The whole body, at most `limit` bytes, followed by Buffer::kPadding readable ones. Sends 100 Continue if
+  // the client waits for it. The view lasts until EndRequest().
   Task<Status> ReadBody(size_t limit);
   std::string_view body() const { return body_view_; }
   bool body_read() const { return decoder_.done(); }  // to its end, or there was none
 
-  // The next piece of a body that is not wanted whole: empty at its end. Valid until the next call.
+  // The next piece of a body that is read piece by piece: empty at its end. Valid until the next call.
   Task<Status> ReadBodyPiece(std::string_view& piece);
 
-  // From now until EndRequest(): `on_gone` is called once if the client leaves.
+  // From now until EndRequest(), `on_gone` is called once if the client leaves.
   void WatchPeer(std::function<void()> on_gone);
   bool peer_gone() const { return peer_gone_; }
-  // Whether it has left while its body is not wholly read, and nothing watches for that. A system call.
+  // Whether the client has left while its body is not completely read and no read is pending. A system call.
   bool HasPeerLeft() { return read_error_.failed() || stream_->HasPeerEnded(); }
 
-  // co_await Write(buffers) -> IoResult. A client that takes nothing for write_stall is closed; one that
-  // reads slowly, but does read, is not. Also while a body is read.
+  // co_await Write(buffers) -> IoResult. A client that takes nothing for write_stall is closed; a slow reader
+  // is not, also while a body is read.
   auto Write(std::span<const ConstBuffer> from);
   auto Write(const ConstBuffer& from);
 
-  // Forgets the request. False when the connection cannot carry another one (its body was not read).
+  // Forgets the request. False when the connection cannot carry another one, because its body was not read.
   bool EndRequest();
 
-  // Reads and drops what the client still sends, for a moment, so that it reads our last answer before the
+  // Reads and drops the client's bytes for a moment, so that the client reads the last answer before the
   // close resets it.
   Task<void> Linger();
 
   void Close() { stream_->Close(); }
-  // Closing will be seen as an error by the peer, so that a cut answer is not taken for a whole one.
+  // The peer will see the close as an error, so that it does not take a cut answer for a whole one.
   void ResetOnClose() {
     reset_ = true;
     stream_->ResetOnClose();
@@ -86,8 +86,8 @@ class ServerConnection final : private Completion, private Alarm {
   struct FillAwaiter;
   struct SendAwaiter;
 
-  // Closes the connection when a write stands still. Looks now and then, so that a write costs no more than a
-  // store; counts looks, since a process that stood still itself has looked but once.
+  // Closes the connection when a write makes no progress. Checks now and then, so that a write costs no more
+  // than a store; counts checks, not time, since a process that was stopped itself has checked only once.
   class StallAlarm final : public Alarm {
    public:
     StallAlarm(Watchdog& watchdog, ServerConnection& connection) : Alarm(watchdog), connection_(connection) {}
@@ -96,7 +96,7 @@ class ServerConnection final : private Completion, private Alarm {
    private:
     void OnAlarm() override;
     ServerConnection& connection_;
-    int looks_ = -1;  // at which nothing had been taken; before the first one: -1
+    int looks_ = -1;  // checks without progress; -1: before the first one
     uint64_t acknowledged_ = 0;
   };
 
