@@ -7,7 +7,7 @@
 
 namespace gateway {
 
-// For whoever looks at the process with top, perf or a debugger. At most 15 characters.
+// The thread's name in top, perf and debuggers. At most 15 characters.
 inline void NameThread(const char* name) {
   pthread_setname_np(pthread_self(), name);
 }

@@ -1,4 +1,4 @@
-// What models were asked for of late, and how fast they answered.
+// The recent load of models, and the speed of their answers.
 #include <algorithm>
 
 #include "gateway/admin/handlers.h"

@@ -22,7 +22,7 @@ bool IsFileName(std::string_view name) {
 
 }  // namespace
 
-// `SEQ LINK\n`, or `SEQ\n`, as someone may write by hand.
+// `SEQ LINK\n`, or `SEQ\n` if it was written by hand.
 absl::StatusOr<AuditDelivery::Place> AuditDelivery::ParsePosition(const Options& options) {
   Place place;
   const std::optional<std::string>& text = options.position;
@@ -92,7 +92,7 @@ void AuditDelivery::Wake() {
 
 void AuditDelivery::Close() {
   if (std::exchange(closed_, true)) return;
-  // Either may run on to the end, and to that of this object.
+  // Either may run until the end of this object.
   delivering_ ? sink_->Close() : pause_.Cancel();
 }
 
@@ -103,7 +103,7 @@ net::Task<void> AuditDelivery::Stop(conf::TimePoint until) {
   co_await ended_.Wait();
 }
 
-// The last step touches nothing of this object: whoever waits for the end may destroy it.
+// The last step must not touch this object: the task that waits for the end may destroy it.
 net::Task<void> AuditDelivery::Run() {
   co_await Keep();
   deadline_.Clear();
@@ -156,7 +156,7 @@ net::Task<absl::Status> AuditDelivery::CheckPosition() {
   co_return absl::OkStatus();
 }
 
-// A batch that failed is kept: it goes out again as it was, so that the peer can know it.
+// A failed batch is kept and sent again unchanged, so that the peer can recognize it.
 net::Task<absl::Status> AuditDelivery::NextBatch() {
   if (count_ > 0) co_return absl::OkStatus();
   if (!checked_) {

@@ -1,12 +1,12 @@
 // AuditDelivery: carries the ledger's records to one sink, at least once, in order.
 //
-// Reads after its position, delivers, and only then saves the position: whatever happens, the records that
-// were not delivered come again, and a few that were may. A sink that fails is tried again with back-off for
-// as long as it takes; the lag is visible. A record is never passed over in silence: what the ledger no
-// longer has, or has damaged, is counted and said.
+// Reads after its position, delivers, and only then saves the position: so every record that was not
+// delivered comes again, and a few delivered ones may. A failing sink is tried again with back-off without
+// end; the lag is visible. A record is never skipped silently: records that are removed from the ledger or
+// damaged are counted and reported.
 //
-// The position holds the record's link of the hash chain beside its number. When the ledger's record of that
-// number is another one, or there is none yet, the ledger is a new one: the sink gets it from its beginning.
+// The position holds the record's link of the hash chain beside its number. If the ledger's record of that
+// number is another one, or does not exist yet, the ledger is a new one: the sink gets it from its beginning.
 //
 // Owner: the shell; destroyed after Stop() has returned, or after the loop's tasks have ended. Thread: the
 // loop's, except status(). Memory: what one read of the source gave.

@@ -1,9 +1,9 @@
-// DeferredEvents: events for the ledger that change nothing, so that nobody has to wait until they are on
+// DeferredEvents: events for the ledger that change nothing, so that no caller has to wait until they are on
 // disk: each is written on a thread of its own, one at a time and in order, and tried again while the ledger
-// cannot take it. One whose fate was in doubt may then stand there twice.
+// cannot take it. An event whose write had an unknown outcome may then be in the ledger twice.
 //
-// At most kMaxWaiting wait; what comes beyond is told in the log alone. Owner: the Process, on its control
-// loop; destroyed after the loop's tasks have ended. Thread: the loop's.
+// At most kMaxWaiting wait; further ones are only logged. Owner: the Process, on its control loop; destroyed
+// after the loop's tasks have ended. Thread: the loop's.
 #pragma once
 
 #include <deque>

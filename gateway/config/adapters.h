@@ -1,5 +1,5 @@
-// LoRA adapters and the models that serve them: what they must agree on, and what an adapter takes from its
-// base.
+// LoRA adapters and the models that serve them: the checks between the two, and the settings that an adapter
+// takes from its base.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ namespace gateway::config {
 // Reports to the document at the value that is wrong.
 void CheckAdapters(conf::Document& document, const std::vector<Model>& models);
 
-// Copies to each adapter how its base chooses endpoints and handles failures, and, where the adapter gives
-// none, price, context and max_output_tokens. The models have passed CheckAdapters.
+// Copies to each adapter the base's settings of routing and failures, and its price, context and
+// max_output_tokens where the adapter has none. The models have passed CheckAdapters.
 void TakeFromBases(std::vector<Model>& models);
 
 }  // namespace gateway::config

@@ -1,4 +1,4 @@
-// Section `auth`: how a caller proves who it is. Section `admin`: how the first operator does.
+// Section `auth`: the credentials of callers. Section `admin`: the credential of the first operator.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace gateway::config {
 
-// Only asymmetric ones: `none` and HMAC are refused, since a public key must never be taken for a shared
+// Only asymmetric algorithms: `none` and HMAC are refused, since a public key must never be used as a shared
 // secret.
 enum class JwtAlgorithm : uint8_t {
   kRs256,
@@ -28,10 +28,10 @@ enum class JwtAlgorithm : uint8_t {
 };
 std::string_view Name(JwtAlgorithm algorithm);  // as in a JWT's `alg`
 
-// A key set is not asked for more often than this, whatever tokens come.
+// The shortest interval between two fetches of a key set, whatever tokens arrive.
 inline constexpr conf::Duration kLeastRefresh = std::chrono::seconds(10);
 
-// Where the key set is: exactly one of the two.
+// The source of the key set: exactly one of the two.
 struct Jwks {
   Url url;
   std::string file;
@@ -39,8 +39,8 @@ struct Jwks {
   friend bool operator==(const Jwks&, const Jwks&) = default;
 };
 
-// From a claim to a tenant: through `values` when the claim's value is listed there; when `values` is empty,
-// the value is itself the tenant's name. Otherwise the token is refused.
+// Maps a claim to a tenant: through `values` if they are given, otherwise the claim's value is the tenant's
+// name. A token without a tenant is refused.
 struct JwtTenant {
   std::string claim = "tenant";
   std::map<std::string, std::string> values;

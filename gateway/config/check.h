@@ -1,7 +1,7 @@
-// What the sections of a configuration must agree on: names that refer to each other, listeners, files.
+// Checks between sections of a configuration: names that refer to each other, listeners, files.
 //
-// Each check reports to the document at the value that is wrong. Values that were not read keep their
-// defaults, so a check leaves empty names alone: their problem is reported already.
+// Each check reports to the document at the wrong value. Values that were not read keep their defaults, so a
+// check ignores empty names: their problem is reported already.
 #pragma once
 
 #include "conf/document.h"

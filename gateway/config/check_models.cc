@@ -13,7 +13,7 @@
 namespace gateway::config {
 namespace {
 
-// Who has a name first: a model by its own name, or by an alias.
+// The first owner of a name: a model by its own name, or by an alias.
 struct Claim {
   size_t model;
   bool alias;

@@ -1,4 +1,4 @@
-// What the sections about routing must agree on: tracks and their endpoints, zones, where copies go.
+// Checks between sections about routing: tracks and their endpoints, zones, targets of copies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void CheckCanaries(conf::Document& document, size_t m, const Model& model, const
   for (size_t c = 0; c < model.routing.canaries.size(); ++c) {
     const Canary& canary = model.routing.canaries[c];
     const std::string pointer = fmt::format("/models/{}/routing/canaries/{}", m, c);
-    sum += canary.percent <= 100 ? canary.percent : 0;  // told already
+    sum += canary.percent <= 100 ? canary.percent : 0;  // reported already
     if (canary.track.empty()) continue;
     if (!tracks.Has(canary.track)) {
       document.AddAt(pointer + "/track", canary.track, Unknown(tracks, canary.track));

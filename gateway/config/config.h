@@ -47,11 +47,11 @@ void Bind(conf::Object& object, Config& out);
 // references.
 nlohmann::json ToJson(const Config& config);
 
-// SHA-256 in lower-case hex over the canonical form of ToJson: sorted keys, no spaces; and over the policy
-// files that it names. Secret values have no part.
+// SHA-256 in lower-case hex over the canonical form of ToJson (sorted keys, no spaces) and over the policy
+// files that it names. Secret values are not part of it.
 std::string Hash(const Config& config);
 
-// "demo/search" for the tenant that is named so or has this path; nothing when there is none.
+// "demo/search" for the tenant with this name or path; nothing when there is none.
 std::optional<std::string> TenantPath(const Config& config, std::string_view name_or_path);
 
 }  // namespace gateway

@@ -1,5 +1,5 @@
-// Devices that a probe found cut into instances. The gateway neither makes instances nor undoes them, so such
-// a device is given in those that it has, and never whole nor in shares.
+// Devices that a probe found cut into instances. The gateway neither makes nor removes instances, so such a
+// device is given only by its instances, never whole nor in shares.
 //
 // Pure.
 #pragma once
@@ -12,13 +12,13 @@
 
 namespace gateway::config {
 
-// The kinds whose devices are not cut; empty where none is cut at all.
+// The kinds of devices without instances; empty where no kind has any.
 std::vector<std::string> UncutKinds(const Scaling& scaling);
 
-// What is wrong with an ask for devices of a kind that is cut; empty: nothing.
+// The problem of a request for a kind that is cut; empty: none.
 std::string AsksForCut(const scheduler::DeviceAsk& ask, const std::vector<std::string>& uncut);
 
-// Whole devices and shares of any kind are those of a kind that is not cut.
+// Restricts whole devices and shares of any kind to kinds that are not cut.
 void AskForUncut(scheduler::Ask& ask, const std::vector<std::string>& uncut);
 
 }  // namespace gateway::config

@@ -1,4 +1,4 @@
-// Which kinds of devices can satisfy what a workload asks for. Pure; any thread.
+// The kinds of devices that can satisfy a workload's request. Pure; any thread.
 #pragma once
 
 #include <span>

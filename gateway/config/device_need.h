@@ -1,4 +1,4 @@
-// What one replica, or one member of a job, needs of devices: whole ones of one node, a share of one, or a
+// The devices that one replica, or one member of a job, needs: whole ones of one node, a share of one, or a
 // partition of one that is cut.
 //
 // Plain value.

@@ -37,7 +37,7 @@ constexpr conf::Word<int> kSignals[] = {
     {"USR1", SIGUSR1},    {"USR2", SIGUSR2},    {"HUP", SIGHUP},    {"INT", SIGINT},    {"TERM", SIGTERM},
     {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}, {"SIGHUP", SIGHUP}, {"SIGINT", SIGINT}, {"SIGTERM", SIGTERM}};
 
-// What Tidegate and its launchers tell each member themselves.
+// Variables that Tidegate and its launchers set for each member.
 bool IsReserved(std::string_view name) {
   static constexpr std::array<std::string_view, 3> kDevices = {
       "CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"};

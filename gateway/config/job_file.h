@@ -1,7 +1,7 @@
-// A job file, as in conf/jobs/*.yaml: work that Tidegate runs beside inference, a training gang, a batch or
-// array job, a notebook: what it asks of the cluster, and how its members are started, saved and ended.
+// A job file, as in conf/jobs/*.yaml: work that Tidegate runs beside inference (a training gang, a batch or
+// array job, a notebook): the devices that it needs, and how its members are started, saved and ended.
 //
-// Plain value. Whether the cluster has what is asked for is checked apart (CheckJob), where a cluster is.
+// Plain value. CheckJob checks it against a cluster.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@
 
 namespace gateway::config {
 
-// How members save their work when they are to make way.
+// How members save their work before they make room.
 struct JobCheckpoint {
   bool given = false;
   int signal = 0;                                   // to each member's first process
   conf::Duration grace = std::chrono::seconds(60);  // until they are ended, saved or not
-  std::string saved;  // a file that is written anew when all is saved; empty: members end by then
-  std::vector<std::string> resume;  // what is run from the second start on; empty: the command
+  std::string saved;                // a file that is written when all is saved; empty: members end by then
+  std::vector<std::string> resume;  // the command from the second start on; empty: the same
 };
 
-// In commands, "{node}" and "{id}" stand for what they name.
+// In commands, "{node}" and "{id}" are replaced.
 struct JobFile {
   std::string file;
   std::string name;
@@ -44,18 +44,18 @@ struct JobFile {
   uint32_t elements = 0;                                   // of an array; 0: it is none
   std::string activity;  // of a notebook: the file whose change is its use; empty: its output
 
-  // What the planner is asked for; its id, user and time of submission are the submission's.
+  // The request to the planner; its id, user and time come with the submission.
   scheduler::Job job;
 };
 
-// For whoever only looks at a job file: its secrets stay references, whether they lead somewhere or not.
+// For callers that only read a job file: its secrets stay unresolved references.
 const conf::Sources& ReferencesOnly();
 
 // Secrets are looked up in `sources`.
 scheduler::io::Loaded<JobFile> ReadJobFile(std::string_view text, const std::string& file,
                                            const conf::Sources& sources);
 
-// What the cluster does not have of what the job names: its queue, kinds of devices, level of the fabric.
+// Names in the job that the cluster does not have: queue, kinds of devices, level of the fabric.
 std::vector<conf::Problem> CheckJob(const JobFile& job, const scheduler::Cluster& cluster,
                                     const std::vector<scheduler::Queue>& queues);
 

@@ -1,4 +1,4 @@
-// `kv_events` of an endpoint: where its engine publishes what its KV cache holds.
+// `kv_events` of an endpoint: the address at which its engine publishes the contents of its KV cache.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace gateway::config {
 
 struct KvEvents {
   std::string url;     // tcp://HOST:PORT, of the PUB socket
-  std::string replay;  // likewise, of the ROUTER socket; empty: what was missed is not asked for
+  std::string replay;  // of the ROUTER socket; empty: missed batches are not replayed
   std::string topic;   // only messages whose topic begins so
 };
 

@@ -1,4 +1,4 @@
-// Section `ledger`: how durable the record of every call is, how long it is kept, and who else is sent it.
+// Section `ledger`: the durability of the records, their retention, and their sinks.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ struct Ledger {
 
 void Bind(conf::Object& object, Ledger& out);
 
-// Connections come to threads by chance, so that none has fewer places than kLeastOpenPerThread.
+// Connections are spread over threads at random, so no thread has fewer places than kLeastOpenPerThread.
 inline constexpr uint32_t kLeastOpenPerThread = 4096;
 uint32_t OpenRequestsPerThread(const Ledger& ledger, uint32_t threads);
 

@@ -12,7 +12,7 @@ namespace gateway::config {
 
 struct Lora {
   std::string base;        // the model whose endpoints serve it
-  std::string adapter;     // what the engines call it; when not given: the model's own name
+  std::string adapter;     // its name at the engines; default: the model's own name
   bool own_price = false;  // the model gives a price
 };
 

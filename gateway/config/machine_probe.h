@@ -1,4 +1,4 @@
-// What this machine has, for `scaling.cluster: probe`.
+// The devices of this machine, for `scaling.cluster: probe`.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -9,14 +9,14 @@
 
 namespace gateway::config {
 
-// NotFound: it has no devices, or none that anybody knows of; the message says what was tried.
+// NotFound: the machine has no known devices; the message lists the tools that were tried.
 using MachineProbe = std::function<absl::StatusOr<plugins::devices::MachineCluster>()>;
 
-// Looks once in a process's life: what runs on devices goes by the places that they had then. Blocks for as
-// long as the vendors' tools take.
+// Probes once in the life of the process, because running work refers to devices by their places at that
+// time. Blocks for as long as the vendors' tools take.
 absl::StatusOr<plugins::devices::MachineCluster> ProbeThisMachine();
 
-// Where a machine is not to be looked at.
+// For commands that must not probe the machine.
 absl::StatusOr<plugins::devices::MachineCluster> ProbeNothing();
 
 }  // namespace gateway::config

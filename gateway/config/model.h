@@ -1,4 +1,5 @@
-// Section `models`: what can be called, where it is served, what it costs, and what to do when it fails.
+// Section `models`: names that can be called, the endpoints that serve them, their prices, and their
+// failures.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ namespace gateway::config {
 // Micro-USD per million tokens. In the file: USD per million tokens, with at most six decimals.
 struct Price {
   int64_t input = 0;
-  int64_t cached_input = 0;  // when not given: as input
+  int64_t cached_input = 0;  // default: as input
   int64_t output = 0;
 };
 
@@ -39,18 +40,18 @@ ApiSet DefaultApis(Engine engine);
 bool HasHealthPath(Engine engine);
 
 struct Endpoint {
-  std::string name;  // when not given: host:port and path of the URL
+  std::string name;  // default: host:port and path of the URL
   Url url;
   Engine engine = Engine::kVllm;
-  std::string model;  // the name that the engine knows; when not given: the model's own
+  std::string model;  // the name at the engine; default: the model's own
   uint32_t weight = 1;
-  std::string zone;   // where it stands; when not given: where the gateway does
-  std::string track;  // when not given: the stable one
+  std::string zone;   // default: the gateway's
+  std::string track;  // default: stable
   conf::Secret api_key;
   std::vector<Header> headers;
   std::vector<SecretHeader> secret_headers;
   ClientTls tls;
-  ApiSet apis;  // when not given: DefaultApis(engine)
+  ApiSet apis;  // default: DefaultApis(engine)
   std::optional<KvEvents> kv_events;
   router::Role role = router::Role::kBoth;
   std::optional<uint16_t> bootstrap_port;  // of an sglang prefill; absent: kBootstrapPort
@@ -128,7 +129,7 @@ struct Model {
 std::optional<router::PrefillTransferSpec> HandoverOf(const Model& model);
 // The model's queue; nothing where it is switched off.
 std::optional<Queue> QueueOf(const Model& model);
-// Whether the engine serves a LoRA adapter to who names it as the model.
+// Whether the engine serves a LoRA adapter to a request that names it as the model.
 bool ServesAdapters(Engine engine);
 // Whether the engine is one of ours, which says or shows how busy it is.
 bool IsEngine(Engine engine);

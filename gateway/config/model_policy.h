@@ -1,4 +1,4 @@
-// A policy file of one model, as in conf/policies/scaling: how many replicas there should be, what each
+// The policy file of one model, as in conf/policies/scaling: how many replicas there should be, what each
 // needs, and how one is started and ended.
 #pragma once
 
@@ -25,13 +25,13 @@ class Writer;
 
 namespace gateway::config {
 
-// Who goes first where not all find a place, as the planner counts it.
+// Priorities for the planner, when not all workloads have room.
 enum class Rank : int32_t { kBatch = 0, kNormal = 100, kProduction = 1'000, kCritical = 10'000 };
 
-// Over what the replicas of a model stand apart where there is a choice: a fault there takes few of them.
+// What the replicas of a model are spread over if there is a choice, so that one fault hits few of them.
 enum class Spread : uint8_t { kNone, kLeaf };
 
-// Work that may have to make way for a replica. Others' replicas never do.
+// The kinds of work that may have to make room for a replica. Replicas of other models never do.
 enum class Victim : uint8_t { kTraining, kBatch, kNotebook };
 
 // Of one replica: a gang of members, of which the first leads and serves. Devices, cores and memory are each
@@ -63,7 +63,7 @@ struct ReplicaTemplate {
   std::map<std::string, conf::Secret> secret_env;
   std::string directory;  // where it runs; empty: the launcher's own
   std::string model;      // the name that the engine knows; when not given: the model's own
-  std::string preset;     // what one can do until that is measured (scheduler/engine/presets.h)
+  std::string preset;     // estimates its capacity until that is measured (scheduler/engine/presets.h)
   ReadyCheck ready;
   conf::Duration drain = std::chrono::minutes(10);  // that its last requests may take
 };

@@ -14,8 +14,8 @@
 
 namespace gateway::config {
 
-// Sorted, without empty ones. `complete` is false when one could not be read: then an unknown name is no
-// news.
+// Sorted, without empty ones. `complete` is false when one could not be read: then an unknown name is not
+// reported.
 class Names {
  public:
   template <class Range, class Project>

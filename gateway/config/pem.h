@@ -1,4 +1,4 @@
-// Certificates and keys as they stand in PEM files: whether they can be used, before a listener needs them.
+// Checks of certificates and keys in PEM files, before a listener needs them.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace gateway::config {
 
-// What is wrong, or an empty string. Never repeats what stands in the files.
+// The problem, or an empty string. Never repeats the contents of the files.
 std::string WrongCertificate(std::string_view pem);
 std::string WrongPrivateKey(std::string_view pem);
 std::string WrongKeyPair(std::string_view certificate_pem, std::string_view key_pem);  // of two valid ones

@@ -1,4 +1,4 @@
-// Section `queue` of a model: who waits at the gateway, for how long, and in which order.
+// Section `queue` of a model: which requests wait at the gateway, for how long, and in which order.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct Queue {
   uint64_t max_bytes = uint64_t{256} << 20;                  // of waiting requests
   conf::Duration max_wait = std::chrono::minutes(5);         // as for the first byte of an answer
   conf::Duration busy_for = std::chrono::milliseconds(500);  // of prefill; then a replica is full enough
-  // So many times as long as its prompt takes to compute, and its adapter to load, a request lets those of
-  // its tenant pass that take less.
+  // A request lets shorter requests of its tenant pass for at most this many times the duration of its own
+  // prompt computation and adapter load.
   double shorter_first = 4;
   std::optional<uint32_t> max_running;  // requests on a replica; absent: what its engine says or shows
   std::vector<Band> bands{{"high"}, {"normal", 0.1}, {"low", 0.05}};  // the most urgent first

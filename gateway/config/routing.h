@@ -1,5 +1,5 @@
-// Section `routing` of a model (how its endpoints are chosen among, and the operator's say in it) and section
-// `routing_log` (what is kept of that).
+// Section `routing` of a model (how an endpoint is chosen, and the operator's rules) and section
+// `routing_log` (which choices are recorded).
 #pragma once
 
 #include <cstdint>

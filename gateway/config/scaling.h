@@ -1,5 +1,5 @@
-// Section `scaling`: the models whose replicas Tidegate starts and stops itself, by which policies, on which
-// devices and through what.
+// Section `scaling`: the models whose replicas Tidegate starts and stops itself, their policies, their
+// devices and the launcher.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace gateway::config {
 enum class LauncherKind : uint8_t { kProcess, kSlurm };
 std::string_view Name(LauncherKind launcher);
 
-// What becomes of replicas when the gateway is told to end.
+// What happens to replicas when the gateway stops.
 enum class OnExit : uint8_t { kStop, kKeep };
 
 struct PortRange {
@@ -42,9 +42,9 @@ struct DeviceOption {
 };
 void Bind(conf::Object& object, DeviceOption& out);
 
-// Where replicas may run: nodes of a file as in conf/clusters, or this machine with the devices that its
-// vendors' tools tell of (`probe`), those that are declared, or none. Through Slurm: a file, whose nodes go
-// by Slurm's names.
+// The nodes for replicas: those of a file as in conf/clusters, or this machine with the devices that the
+// vendors' tools find (`probe`) or that are declared, or none. With Slurm: a file, with Slurm's names of the
+// nodes.
 struct ClusterSource {
   std::string file;
   std::vector<DeviceOption> devices;
@@ -61,7 +61,7 @@ struct Scaling {
   PortRange ports;      // of replicas on each machine
   OnExit on_exit = OnExit::kStop;
 
-  // What those files say.
+  // The contents of those files.
   std::vector<ModelPolicy> models;
   scheduler::Cluster nodes;
   std::optional<plugins::devices::MachineCluster> probed;

@@ -18,7 +18,7 @@ enum class WhenUnavailable : uint8_t { kKeepShare, kFailClosed };
 struct Redis {
   Url url;  // redis://HOST:PORT or rediss://; its path is empty
   uint32_t gateways =
-      0;  // that share the limits, at most: until Redis first answers, each uses that part of them
+      0;  // most gateways that share the limits: until Redis first answers, each uses that part
   uint32_t database = 0;
   std::string username;
   conf::Secret password;

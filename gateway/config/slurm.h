@@ -1,4 +1,4 @@
-// Section `scaling.slurm`: where slurmrestd is, as whom and for which partition jobs are submitted.
+// Section `scaling.slurm`: the address of slurmrestd, and the user and partition of submitted jobs.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gateway::config {
 
-// Jobs of others in these make room for ours: Slurm is set to requeue them (PreemptMode=REQUEUE).
+// Jobs of these partitions and QOS make room for ours: Slurm is set to requeue them (PreemptMode=REQUEUE).
 struct Preemptible {
   std::vector<std::string> partitions;
   std::vector<std::string> qos;
@@ -18,7 +18,7 @@ struct Preemptible {
 struct Slurm {
   Url url;  // of slurmrestd: this, or the path of its Unix socket
   std::string socket;
-  std::string user;    // as whom jobs are submitted, and whose are ours
+  std::string user;    // the user that submits our jobs
   conf::Secret token;  // of that user; a file: is read anew when it is refused
   ClientTls tls;
   std::string name;  // of this gateway's runs; empty: by its machine and state_dir

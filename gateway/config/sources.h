@@ -1,4 +1,4 @@
-// The process's environment and file system, for what a configuration refers to.
+// The process's environment and file system, for references in a configuration.
 #pragma once
 
 #include "conf/sources.h"

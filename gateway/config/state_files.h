@@ -1,4 +1,4 @@
-// Where things stand in server.state_dir: one place for the process and the commands that work beside it.
+// The paths in server.state_dir: one place for the process and the commands that work beside it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Section `tenants`: a tree of who may call what, and how much.
+// Section `tenants`: the tree of tenants, the models that each may use, and its limits.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace gateway::config {
 
-// Bytes of a tenant's path: a record of the ledger has room for as many.
+// The longest path of a tenant, in bytes: a record of the ledger has room for it.
 inline constexpr size_t kMaxTenantPath = 256;
 
 // Absent is no limit. Zero is refused: to forbid a model, do not list it.

@@ -11,7 +11,7 @@ namespace gateway::config {
 
 struct Watch {
   conf::Duration hung_after = std::chrono::seconds(30);  // of silence, at least; 0: nobody is taken to hang
-  double slow_factor = 4;                                // times the others' median; 0: nobody is ejected
+  double slow_factor = 4;                                // times the others' median; 0: no replica is ejected
   conf::Duration slow_for = std::chrono::seconds(30);    // until one is ejected
   conf::Duration eject = std::chrono::seconds(30);       // doubles each time
   conf::Duration max_eject = std::chrono::minutes(10);

@@ -168,7 +168,7 @@ net::Task<void> LimitsSync::Stop() {
   co_await ended_.Wait();
 }
 
-// The last step touches nothing of this object: whoever waits for the end may destroy it.
+// The last step must not touch this object: the task that waits for the end may destroy it.
 net::Task<void> LimitsSync::Run() {
   co_await Keep();
   co_await ReturnShares();

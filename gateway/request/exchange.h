@@ -48,7 +48,7 @@ enum class StageResult : uint8_t {
 struct Grant {
   router::limits::Reservation reservation;
   std::optional<int64_t> output_cap;  // bound of the answer's tokens, by the limits and the model
-  router::limits::RateStatus rates;   // told to the client
+  router::limits::RateStatus rates;   // for the headers of the answer
   ledger::Ticket ticket;              // of the ledger's open record
   bool charged = false;               // the reservation is settled
 };

@@ -1,4 +1,4 @@
-// Identity: what a request is called, which API it calls, and for whom.
+// Identity: the id of a request, the API that it calls, and its tenant.
 //
 // Part of the exchange. The views are of the client's head, which lives as long as the exchange.
 #pragma once

@@ -55,7 +55,7 @@ class Follower final : private Store::Listener {
   const Copy copy_;
   net::Sleep pause_;
   uint64_t number_ = 0;
-  uint64_t wanted_ = 0;     // the last change that was told
+  uint64_t wanted_ = 0;     // the last change that was reported
   bool following_ = false;  // Follow() runs
   bool listening_ = false;
   bool stopped_ = false;

@@ -69,7 +69,7 @@ net::Task<void> OtlpExporter::Stop() {
   co_await ended_.Wait();
 }
 
-// The last step touches nothing of this object: whoever waits for the end may destroy it.
+// The last step must not touch this object: the task that waits for the end may destroy it.
 net::Task<void> OtlpExporter::Run() {
   co_await Keep();
   ended_.Set();

@@ -17,7 +17,7 @@
 
 namespace plugins::auth {
 
-// Who changes a key. Only the role admin changes an admin key.
+// The actor that changes a key. Only the role admin changes an admin key.
 struct Changer {
   std::string by{};
   Role role = Role::kAdmin;

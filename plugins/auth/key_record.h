@@ -20,7 +20,7 @@
 
 namespace plugins::auth {
 
-// What whoever creates a key decides.
+// The parts of a key that its creator chooses.
 struct KeySpec {
   std::string tenant;       // an application key's tenant path; empty for an admin key
   Role role = Role::kNone;  // an admin key's role; kNone for an application key
@@ -62,13 +62,13 @@ struct KeyEvent {
   enum class Kind { kCreated, kRotated, kRevoked };
   Kind kind = Kind::kCreated;
   conf::TimePoint at;
-  std::string by;                                // who did it
+  std::string by;                                // the actor
   std::string id;                                // kRotated, kRevoked: the key that stops working
   std::optional<KeyRecord> key;                  // kCreated, kRotated: the key that begins to work
   std::optional<conf::TimePoint> overlap_until;  // kRotated
   std::string reason;                            // kRevoked
 
-  // The key that the event is told of: each kind of event happens to a key once at most.
+  // The key that the event is about: each kind of event happens to a key at most once.
   const std::string& subject() const { return id.empty() && key ? key->id : id; }
 };
 

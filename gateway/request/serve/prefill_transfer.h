@@ -69,7 +69,7 @@ class PrefillTransfer {
   // A prefill replica computed the prompt, but did not say where it can be fetched.
   bool in_vain() const { return in_vain_; }
 
-  // Of a failure that is the request's own fault: what the client is told.
+  // The answer for the client, if the failure is the request's own fault.
   const UpstreamRefusal& refusal() const { return refusal_; }
   const std::optional<Failure>& request_failure() const { return request_failure_; }
 

@@ -1,5 +1,5 @@
-// What users of other gateways complain of, one test each. Where another suite looks closer, its check is
-// called here too, so that each complaint can be found, and runs, under its own name.
+// Complaints of users of other gateways, one test each. Where another suite has a closer check, it is called
+// here, too, so that each complaint can be found, and runs, under its own name.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

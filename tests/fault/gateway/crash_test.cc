@@ -1,4 +1,4 @@
-// The process dies at any point, or is asked to go: the ledger knows every request, and what it used.
+// The process dies at any point, or is stopped: the ledger has every request and its use.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Who pays for devices, through the real gateway: what a replica and a job held is in the ledger to the
-// millisecond, kills included, and a budget in device-hours ends what it pays for.
+// Device time through the real gateway: the time of a replica and of a job is in the ledger to the
+// millisecond, kills included, and a used-up budget in device-hours ends its work.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@
 
 namespace tests {
 
-// What a client that saw its answer whole was told.
+// The figures that a client with a complete answer was told.
 struct Seen {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;

@@ -1,5 +1,5 @@
-// HTTP as strangers speak it: what a proxy must refuse, what it must bear, and that nothing of a refused
-// request ever reaches an engine.
+// HTTP from strangers: requests that a proxy must refuse, requests that it must accept, and that no part of a
+// refused request ever reaches an engine.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The job commands of `tidegate`, asked of a gateway that runs, as its operator would.
+// The job commands of `tidegate` on a running gateway, as an operator runs them.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// LoRA adapters over real engines: where their requests go, what is known of what engines have loaded, and
-// what becomes of those that an engine lacks.
+// LoRA adapters over real engines: where their requests go, which adapters the gateway takes engines to have
+// loaded, and requests for adapters that an engine lacks.
 #include <gmock/gmock.h>
 
 #include <map>

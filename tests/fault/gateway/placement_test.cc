@@ -1,5 +1,5 @@
-// What a policy says of placement, through the real gateway: where its replicas are started, what each of
-// them finds in its environment, who makes room for it, and what becomes of those for which there is none.
+// Placement rules of a policy through the real gateway: the nodes of its replicas, their environment, the
+// work that makes room for them, and replicas without room.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Waiting at the gateway where nothing is configured of it: who is held back by what is seen, who is not, and
-// where a refusal goes.
+// Waiting at the gateway without a configured queue: which requests are held back by observed load, which are
+// not, and where refused requests go.
 #include "tests/fault/gateway/queued.h"
 
 namespace tests {

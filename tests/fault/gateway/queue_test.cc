@@ -1,4 +1,5 @@
-// Waiting at the gateway: who waits, who goes next, who is told to come back, and what a wait survives.
+// Waiting at the gateway: which requests wait, in which order they are served, which are refused, and what a
+// wait survives.
 #include "tests/fault/gateway/queued.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Reloads of a running gateway: what is refused changes nothing, and is in the ledger with who offered it.
+// Reloads of a running gateway: a refused one changes nothing, and the ledger has it with its actor.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

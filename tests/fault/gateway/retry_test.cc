@@ -1,4 +1,4 @@
-// Replicas that fail: what the client must not notice, and what it must be told.
+// Replicas that fail: failures that clients must not notice, and failures that they must be told.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

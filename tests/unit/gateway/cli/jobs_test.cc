@@ -1,4 +1,4 @@
-// tidegate jobs, nodes, queues: what is told without a gateway, and why one was not reached.
+// tidegate jobs, nodes, queues: their messages without a gateway, and for one that was not reached.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

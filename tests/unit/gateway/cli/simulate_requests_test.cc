@@ -1,4 +1,4 @@
-// `tidegate simulate --requests` as an operator runs it: what it prints, and what it refuses.
+// `tidegate simulate --requests` as an operator runs it: its output, and the options that it refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// `tidegate simulate` as an operator runs it: what it prints and writes, and what it refuses.
+// `tidegate simulate` as an operator runs it: its output and files, and the options that it refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -396,7 +396,7 @@ TEST_F(CliSimulate, JobsWithoutAQueueAreInTheDefaultOne) {
   EXPECT_EQ(Json()["policies"][0]["runs"][0]["queues"][0]["name"], "default");
 }
 
-// As somebody does it who sees that it runs: once the signal no longer ends the process by itself.
+// Like an operator who sees that it runs: once the signal no longer ends the process by itself.
 void InterruptOnceHandled(int) {
   struct sigaction now{};
   if (sigaction(SIGINT, nullptr, &now) == 0 && now.sa_handler != SIG_DFL) kill(getpid(), SIGINT);

@@ -1,4 +1,4 @@
-// `tidegate simulate --traffic` as an operator runs it: what it prints, and what it refuses.
+// `tidegate simulate --traffic` as an operator runs it: its output, and the options that it refuses.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Ten minutes of traffic, of which the second half is three times as much.
+// Ten minutes of traffic; the second half has three times the rate.
 class CliSimulateTraffic : public testing::Test {
  protected:
   CliSimulateTraffic() {

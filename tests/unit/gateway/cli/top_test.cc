@@ -1,4 +1,4 @@
-// tidegate top: what a gateway says becomes lines; keys; and what is said without a gateway or a terminal.
+// tidegate top: lines from the rows of a gateway, keys, and messages without a gateway or a terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
