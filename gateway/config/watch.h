@@ -10,7 +10,7 @@ class Object;
 namespace gateway::config {
 
 struct Watch {
-  conf::Duration hung_after = std::chrono::seconds(30);  // of silence, at least; 0: nobody is taken to hang
+  conf::Duration hung_after = std::chrono::seconds(30);  // of silence, at least; 0: no replica hangs
   double slow_factor = 4;                                // times the others' median; 0: no replica is ejected
   conf::Duration slow_for = std::chrono::seconds(30);    // until one is ejected
   conf::Duration eject = std::chrono::seconds(30);       // doubles each time

@@ -72,7 +72,7 @@ class Planning {
   const std::vector<scheduler::Queue> queues_;
   const std::string first_queue_;
   const std::vector<std::string> uncut_;
-  scheduler::Snapshot seated_;  // before the planner begins: what runs; its cluster is the planner's
+  scheduler::Snapshot seated_;  // before the planner begins: running workloads, and the planner's cluster
   std::unique_ptr<scheduler::Planner> planner_;
   std::vector<Said> said_;  // by node
   bool changed_ = false;

@@ -41,7 +41,7 @@ class SlurmCluster {
   std::string Start();
 
   uint16_t rest_port() const { return rest_port_; }               // of the slurmrestd that requires a token
-  std::string socket() const { return folder_ / "rest.socket"; }  // of the one that knows us by the socket
+  std::string socket() const { return folder_ / "rest.socket"; }  // of the one that trusts the socket
   std::string user() const;                                       // the user of the jobs
   std::string Token() const;
   const std::string& folder() const { return folder_.path(); }

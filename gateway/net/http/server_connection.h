@@ -25,7 +25,7 @@ struct ConnectionLimits {
   size_t body_bytes = 64u << 20;
   conf::Duration idle = std::chrono::seconds(75);         // between requests
   conf::Duration head_time = std::chrono::seconds(20);    // first byte to end of head
-  conf::Duration body_time = std::chrono::seconds(120);   // waited for one body, all its pieces together
+  conf::Duration body_time = std::chrono::seconds(120);   // spent waiting for one body, all pieces together
   conf::Duration write_stall = std::chrono::seconds(60);  // without progress of a write
 };
 
