@@ -132,7 +132,7 @@ void WorkloadHistory::TakeSubmission(const ledger::Record& record) {
     job.of = record.subject;
     job.element = element;
     job.since = conf::FromUnixMicros(record.time_us);
-    job.why = "it waits for a place";
+    job.why = "it waits for devices";
     job.actor = record.actor;
   }
 }

@@ -70,7 +70,7 @@ absl::Status Check(const RunSpec& spec) {
   for (const std::string& word : spec.command) {
     if (HasNul(word)) return absl::InvalidArgumentError("the command has a zero byte");
     if (!spec.serves && word.find("{port}") != std::string::npos)
-      return absl::InvalidArgumentError(fmt::format("\"{}\" names a port, and the run serves nothing", word));
+      return absl::InvalidArgumentError(fmt::format("\"{}\" names a port, but the run has none", word));
   }
   for (const auto& [name, value] : spec.env) {
     if (absl::Status bad = CheckEnvName(name); !bad.ok()) return bad;

@@ -120,7 +120,7 @@ TEST_F(ProcessStart, WhatCanNeverRunIsRefusedInWords) {
       {"no device",
        {.id = "a", .grant = {.devices = {0}}, .command = {"true"}},
        "no device 0; this machine has 0"},
-      {"no port", {.id = "a", .command = {"true", "{port}"}}, "the run serves nothing"},
+      {"no port", {.id = "a", .command = {"true", "{port}"}}, "the run has none"},
       {"devices by hand",
        {.id = "a", .command = {"true"}, .env = {{"CUDA_VISIBLE_DEVICES", "0"}}},
        "CUDA_VISIBLE_DEVICES is set by the launcher"},
