@@ -21,6 +21,11 @@ using plugins::auth::Role;
 
 constexpr size_t kMaxConnections = 256;
 
+// What supervisors and scrapers ask: answered however many connections there are.
+bool IsHealth(std::string_view path) {
+  return path == "/livez" || path == "/readyz" || path == "/metrics";
+}
+
 std::string NewRequestId() {
   std::array<unsigned char, 16> bits{};
   RAND_bytes(bits.data(), bits.size());
@@ -67,6 +72,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop
   options.acceptor.address = ToString(address);
   if (tls) options.acceptor.tls = [tls] { return tls->Get(); };
   options.limits.body_bytes = kMaxBody;
+  options.max_connections = kMaxConnections;
   options.refuse = RefuseUnread;
   auto server = net::http::Server::Listen(
       loop, std::move(options),
@@ -82,7 +88,7 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   call.now = net::Now();
   call.runtime = operations_.runtime();
   const Answer answer =
-      server_->connections() > kMaxConnections
+      server_->connections() > kMaxConnections && !IsHealth(exchange.path())
           ? Refuse(api::Code::kConnectionLimit, "too many connections to the admin listener", call.request_id)
           : co_await AnswerTo(exchange, call);
   const std::string_view method = exchange.method();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
@@ -51,6 +52,12 @@ struct BufferSpan {
   const_iterator end() const { return last; }
 };
 
+// Asio's own condition writes 64 KiB at a time, each with a trip through the loop.
+struct WriteAll {
+  static constexpr size_t kAtOnce = 16u << 20;
+  size_t operator()(ErrorCode error, size_t) const { return error ? 0 : kAtOnce; }
+};
+
 ErrorCode LastError() {
   return {errno, boost::system::system_category()};
 }
@@ -85,7 +92,8 @@ class PlainStream final : public Stream {
   void AsyncRead(MutableBuffer into, Completion& done) override { read_.Start(into, done); }
 
   void AsyncWrite(std::span<const ConstBuffer> from, Completion& done) override {
-    asio::async_write(socket_, BufferSpan{from.data(), from.data() + from.size()}, Handler{&done});
+    asio::async_write(socket_, BufferSpan{from.data(), from.data() + from.size()}, WriteAll(),
+                      Handler{&done});
   }
 
   IoResult TryWrite(std::span<const ConstBuffer> from) override {
@@ -163,8 +171,15 @@ class TlsStream final : public Stream {
   bool HasPeerEnded() override { return net::HasPeerEnded(ssl_.next_layer().native_handle()); }
 
   bool IsQuiet() override {
-    if (SSL_pending(ssl_.native_handle()) > 0) return false;
+    // Asio may have read more than the record that was asked for: its bytes stand in the BIO. A session
+    // ticket among them is taken in here and says nothing.
     char byte;
+    SSL* const ssl = ssl_.native_handle();
+    if (BIO_ctrl_pending(SSL_get_rbio(ssl)) > 0 || SSL_pending(ssl) > 0) {
+      ERR_clear_error();
+      const int peeked = SSL_peek(ssl, &byte, 1);
+      if (peeked > 0 || SSL_get_error(ssl, peeked) != SSL_ERROR_WANT_READ) return false;
+    }
     const ssize_t n = recv(ssl_.next_layer().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   }

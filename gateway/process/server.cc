@@ -25,6 +25,8 @@ api::Code CodeOf(HeadError error) {
       return api::Code::kExpectationFailed;
     case HeadError::kNone:
     case HeadError::kMalformed:
+    case HeadError::kBadHost:
+    case HeadError::kBadTarget:
     case HeadError::kBadFraming:
       break;
   }
@@ -135,7 +137,9 @@ net::Task<void> Server::RefuseHead(ServerConnection& connection, api::Code code,
   const api::ApiError error = api::Make(code, std::string(why));
   const std::string body = api::RenderError(api::Protocol::kOpenAi, error, request_id);
   const std::string head = RenderRefusalHead(error, request_id, body.size());
-  const std::array<net::ConstBuffer, 2> parts{net::AsBuffer(head), net::AsBuffer(body)};
+  const bool bodiless = connection.is_head_request();
+  const std::array<net::ConstBuffer, 2> parts{net::AsBuffer(head),
+                                              net::AsBuffer(bodiless ? std::string_view() : body)};
   if (co_await connection.Write(parts)) co_await connection.Linger();
 }
 

@@ -3,11 +3,65 @@
 #include <algorithm>
 #include <cstring>
 
+#include "conf/text.h"
+
 namespace gateway::net::http {
 namespace {
 
 constexpr uint16_t kMaxSkipped = 4096;
 constexpr size_t kMaxSizeDigits = 15;
+// Of a request: extensions that no payload has paid for. A signature of 85 bytes for each 64 KiB is free.
+constexpr uint32_t kMaxExcess = 16 * 1024;
+constexpr uint64_t kFreePerChunk = 16;
+constexpr uint64_t kPayloadPerFreeByte = 8;
+
+// Fields that frame, route, describe or authenticate a message (RFC 9110, 6.5.1): an intermediary that merged
+// such a trailer into the head would see another message than the gateway.
+constexpr std::string_view kForbidden[] = {"te",
+                                           "host",
+                                           "range",
+                                           "cookie",
+                                           "expect",
+                                           "trailer",
+                                           "upgrade",
+                                           "connection",
+                                           "keep-alive",
+                                           "set-cookie",
+                                           "api-key",
+                                           "x-api-key",
+                                           "content-type",
+                                           "content-range",
+                                           "cache-control",
+                                           "max-forwards",
+                                           "authorization",
+                                           "content-length",
+                                           "content-encoding",
+                                           "transfer-encoding",
+                                           "proxy-authenticate",
+                                           "proxy-authorization"};
+
+static_assert([] {
+  for (const std::string_view name : kForbidden) {
+    if (name.size() > kMaxForbiddenName) return false;
+  }
+  return true;
+}());
+
+bool IsForbidden(std::string_view name) {
+  for (const std::string_view forbidden : kForbidden) {
+    if (forbidden.size() == name.size() && conf::EqualsIgnoreCase(forbidden, name)) return true;
+  }
+  return false;
+}
+
+bool IsTokenChar(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+}
+
+bool IsControl(char c) {
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+}
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -20,7 +74,7 @@ int HexDigit(char c) {
 
 BodyDecoder BodyDecoder::ForRequest(const Head& head) {
   BodyDecoder d;
-  d.refuse_extensions_ = true;
+  d.strict_ = true;
   if (head.chunked) {
     d.framing_ = Framing::kChunked;
     d.done_ = false;
@@ -35,7 +89,7 @@ BodyDecoder BodyDecoder::ForRequest(const Head& head) {
 BodyDecoder BodyDecoder::ForResponse(const Head& head, bool to_head_request) {
   if (!ResponseHasBody(head, to_head_request)) return {};
   BodyDecoder d = ForRequest(head);
-  d.refuse_extensions_ = false;
+  d.strict_ = false;
   if (!head.chunked && !head.content_length) {
     d.framing_ = Framing::kUntilClose;
     d.done_ = false;
@@ -124,20 +178,29 @@ bool BodyDecoder::DecodeByte(char c) {
         state_ = State::kSizeLf;
         return true;
       }
-      if (refuse_extensions_ || (c != ';' && c != ' ' && c != '\t')) return false;
-      state_ = State::kExtension;
-      return true;
+      [[fallthrough]];
     }
+    case State::kSizeSpace:
+      // Space before an extension is bad, but legal. A request's size with nothing but space behind it is
+      // not.
+      if (c == ' ' || c == '\t') {
+        state_ = State::kSizeSpace;
+        return ++skipped_ <= kMaxSkipped;
+      }
+      if (c == '\r' && !strict_) {
+        state_ = State::kSizeLf;
+        return true;
+      }
+      state_ = State::kExtension;
+      return c == ';' || !strict_;
     case State::kExtension:
-      if (c == '\n' || ++skipped_ > kMaxSkipped) return false;
-      if (c == '\r') state_ = State::kSizeLf;
-      return true;
+      if (c == '\r') {
+        state_ = State::kSizeLf;
+        return true;
+      }
+      return c != '\n' && !(strict_ && IsControl(c)) && ++skipped_ <= kMaxSkipped;
     case State::kSizeLf:
-      if (c != '\n') return false;
-      size_digits_ = 0;
-      skipped_ = 0;
-      state_ = left_ > 0 ? State::kData : State::kTrailer;
-      return true;
+      return c == '\n' && EndSizeLine();
     case State::kDataCr:
       state_ = State::kDataLf;
       return c == '\r';
@@ -150,9 +213,11 @@ bool BodyDecoder::DecodeByte(char c) {
         state_ = State::kEndLf;
         return true;
       }
-      if (c == '\n' || ++skipped_ > kMaxSkipped) return false;
-      state_ = State::kTrailerLine;
-      return true;
+      name_size_ = 0;
+      state_ = State::kTrailerName;
+      return c != '\n' && TakeTrailerName(c);
+    case State::kTrailerName:
+      return c != '\n' && TakeTrailerName(c);
     case State::kTrailerLine:
       // Trailers are dropped, as a proxy may. A bare line feed ends no line, since other parsers may not see
       // an end there.
@@ -169,6 +234,35 @@ bool BodyDecoder::DecodeByte(char c) {
       break;
   }
   return false;
+}
+
+// A chunk pays for some of its extension, so that small chunks with large extensions cost their sender.
+bool BodyDecoder::EndSizeLine() {
+  if (strict_ && skipped_ > 0) {
+    const uint64_t free = kFreePerChunk + left_ / kPayloadPerFreeByte;
+    excess_ += static_cast<uint32_t>(skipped_ > free ? skipped_ - free : 0);
+    if (excess_ > kMaxExcess) return false;
+  }
+  size_digits_ = 0;
+  skipped_ = 0;
+  state_ = left_ > 0 ? State::kData : State::kTrailer;
+  return true;
+}
+
+// One byte of a trailer line up to its colon.
+bool BodyDecoder::TakeTrailerName(char c) {
+  if (++skipped_ > kMaxSkipped) return false;
+  if (c == ':' && name_size_ > 0) {
+    state_ = State::kTrailerLine;
+    return !strict_ || !IsForbidden({name_.data(), name_size_});
+  }
+  if (!strict_ && c == '\r') {
+    state_ = State::kTrailerLf;  // a line without a colon, of an engine
+    return true;
+  }
+  if (strict_ && !IsTokenChar(c)) return false;
+  if (name_size_ < name_.size()) name_[name_size_++] = c;
+  return true;
 }
 
 bool BodyDecoder::OnEof() {

@@ -1,12 +1,19 @@
 // BodyDecoder: turns the framed bytes of one HTTP/1.x message body into payload, in place and sans-IO.
+//
+// Chunk extensions and trailers are dropped. A request's are checked first: its extensions may not outweigh
+// its payload by much, and its trailers may not name fields that frame, route or authenticate a message.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
 #include "gateway/net/http/head.h"
 
 namespace gateway::net::http {
+
+// The longest name of a field that no trailer may have.
+inline constexpr size_t kMaxForbiddenName = 19;
 
 class BodyDecoder {
  public:
@@ -36,12 +43,14 @@ class BodyDecoder {
  private:
   enum class State : uint8_t {
     kSize,
+    kSizeSpace,
     kExtension,
     kSizeLf,
     kData,
     kDataCr,
     kDataLf,
     kTrailer,
+    kTrailerName,
     kTrailerLine,
     kTrailerLf,
     kEndLf
@@ -49,15 +58,20 @@ class BodyDecoder {
 
   size_t WholeSizeLine(const char* data, size_t n);
   bool DecodeByte(char c);
+  bool EndSizeLine();
+  bool TakeTrailerName(char c);
   Result DecodeChunked(char* data, size_t n);
 
   Framing framing_ = Framing::kNone;
   State state_ = State::kSize;
   bool done_ = true;
-  bool refuse_extensions_ = false;
+  bool strict_ = false;  // of a request
   uint8_t size_digits_ = 0;
-  uint16_t skipped_ = 0;  // bytes of this chunk's extensions, or of all trailers: each is bounded
+  uint8_t name_size_ = 0;  // of this trailer's name, as far as it is kept
+  uint16_t skipped_ = 0;   // bytes of this chunk's extensions, or of all trailers: each is bounded
+  uint32_t excess_ = 0;    // bytes of extensions that no payload has paid for
   uint64_t left_ = 0;
+  std::array<char, kMaxForbiddenName + 1> name_;
 };
 
 }  // namespace gateway::net::http

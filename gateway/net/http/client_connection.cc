@@ -7,6 +7,7 @@ namespace {
 
 constexpr size_t kAnswerBuffer = 16 * 1024;
 constexpr size_t kMinimumSpace = 4 * 1024;
+constexpr int kMaxInterim = 16;  // 1xx answers before one final
 
 }  // namespace
 
@@ -34,12 +35,16 @@ void ClientConnection::MakeRoom() {
 }
 
 Task<ClientConnection::Status> ClientConnection::ReadHead(const HeadLimits& limits, bool to_head_request) {
+  int interim = 0;
   while (true) {
     const HeadResult parsed = ParseResponseHead(in_.view(), limits, scanned_, head_);
     if (parsed.state == HeadResult::State::kError) co_return Status::kMalformed;
     if (parsed.state == HeadResult::State::kDone) {
       scanned_ = 0;
-      if (head_.status >= 100 && head_.status < 200 && head_.status != 101) {
+      // Nobody asked for another protocol: what follows a 101 is no HTTP.
+      if (head_.status < 100 || head_.status == 101 || head_.status > 599) co_return Status::kMalformed;
+      if (head_.status < 200) {
+        if (++interim > kMaxInterim) co_return Status::kMalformed;
         in_.Consume(parsed.consumed);
         continue;
       }

@@ -34,7 +34,8 @@ class ClientConnection final : public Abortable, private Alarm {
   auto Write(std::span<const ConstBuffer> from) { return stream_->Write(from); }
   Status StatusOf(const ErrorCode& error) const;
 
-  // The response's head; interim 1xx answers are skipped. Views last until the first ReadSome().
+  // The response's head; interim 1xx answers are skipped, a 101 is malformed. Views last until the first
+  // ReadSome().
   Task<Status> ReadHead(const HeadLimits& limits, bool to_head_request = false);
   const Head& head() const { return head_; }
   // Whether any byte of the response has come.
@@ -64,7 +65,7 @@ class ClientConnection final : public Abortable, private Alarm {
   // Ends the exchange. True when the connection can carry another one.
   bool EndExchange();
 
-  // Whether an idle connection is still open; a system call.
+  // Whether an idle connection is open and the server has sent nothing since its last answer; a system call.
   bool IsQuiet() { return stream_->IsQuiet(); }
   bool reused() const { return exchanges_ > 1; }
   void BeginExchange();

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "conf/text.h"
+#include "gateway/net/http/authority.h"
 
 namespace gateway::net::http {
 namespace {
@@ -118,6 +119,7 @@ HeadError ReadFraming(Head& head, bool request) {
   bool keep = false;
   bool coding = false;
   int hosts = 0;
+  std::string_view host;
   for (const Field& field : head.fields) {
     HeadError error = HeadError::kNone;
     switch (field.id) {
@@ -143,6 +145,7 @@ HeadError ReadFraming(Head& head, bool request) {
         break;
       case FieldId::host:
         ++hosts;
+        host = field.value;
         break;
       default:
         break;
@@ -151,6 +154,12 @@ HeadError ReadFraming(Head& head, bool request) {
   }
   if (head.chunked && (head.content_length || head.version < 11)) return HeadError::kBadFraming;
   if (request && (hosts > 1 || (hosts == 0 && head.version == 11))) return HeadError::kMalformed;
+  if (request && hosts == 1 && !IsAuthority(host)) return HeadError::kBadHost;
+  if (request && !head.target.empty() && head.target.front() != '/' && head.target != "*") {
+    const std::optional<std::string_view> origin = OriginFormOf(head.target, host);
+    if (!origin) return HeadError::kBadTarget;
+    head.target = *origin;
+  }
   head.keep_alive = !close && (head.version == 11 || keep);
   return HeadError::kNone;
 }
@@ -159,12 +168,11 @@ template <bool kRequest>
 HeadResult Parse(std::string_view bytes, const HeadLimits& limits, size_t& scanned, Head& head) {
   using State = HeadResult::State;
   const size_t end = FindEnd(bytes, scanned);
+  if (end == 0 && bytes.size() <= limits.bytes) return {State::kNeedMore};
+  head = Head{};  // also of a head that is refused: nothing of the one before may be taken for its own
   if (end == std::string_view::npos) return {State::kError, HeadError::kBadFraming};
-  if (end > limits.bytes || (end == 0 && bytes.size() > limits.bytes))
-    return {State::kError, HeadError::kTooLarge};
-  if (end == 0) return {State::kNeedMore};
+  if (end == 0 || end > limits.bytes) return {State::kError, HeadError::kTooLarge};
 
-  head = Head{};
   Collector<kRequest> parser(head, limits);
   error_code error;
   parser.put(boost::asio::const_buffer(bytes.data(), end), error);
@@ -204,6 +212,11 @@ std::string_view Describe(HeadError error) {
       return "";
     case HeadError::kMalformed:
       return "the request head is not valid HTTP/1.1";
+    case HeadError::kBadHost:
+      return "Host must be a host name or an IP address, with or without a port";
+    case HeadError::kBadTarget:
+      return "the request target must be a path, or an absolute URL of the host that Host names; this is not "
+             "a forward proxy";
     case HeadError::kTooLarge:
       return "the request head is larger than this server accepts";
     case HeadError::kTooManyFields:

@@ -1,7 +1,8 @@
 // Head: the start line and fields of an HTTP/1.x message as views into the bytes they were read from.
 //
 // Parsing is Beast's, sans-IO; what Beast lets pass and a proxy must not (bare LF, obs-fold, doubled
-// Content-Length, Transfer-Encoding beside Content-Length, unknown codings) is refused here.
+// Content-Length, Transfer-Encoding beside Content-Length, unknown codings, a Host that is none) is refused
+// here.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -28,7 +29,7 @@ struct Head {
   // Requests
   Verb method = Verb::unknown;
   std::string_view method_text;
-  std::string_view target;
+  std::string_view target;  // in origin form, also where it was sent in absolute form
   // Responses
   int status = 0;
   std::string_view reason;
@@ -50,6 +51,8 @@ struct Head {
 enum class HeadError : uint8_t {
   kNone,
   kMalformed,       // 400
+  kBadHost,         // 400
+  kBadTarget,       // 400
   kTooLarge,        // 431: head bytes
   kTooManyFields,   // 431
   kBadFraming,      // 400: what a smuggler would send

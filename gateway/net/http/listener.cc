@@ -1,5 +1,6 @@
 #include "gateway/net/http/listener.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace gateway::net::http {
@@ -26,12 +27,22 @@ void Listener::CloseAll() {
   for (Client* client : clients_) client->connection.Close();
 }
 
+void Listener::CloseOneWaiting() {
+  const auto longest = std::ranges::find_if(waiting_, [](const Client* client) { return client != nullptr; });
+  if (longest == waiting_.end()) return;
+  std::exchange(*longest, nullptr)->connection.Close();
+}
+
 Task<void> Listener::Serve(std::unique_ptr<Stream> stream) {
   handler_.OnOpen();
   Client client(loop_, std::move(stream), limits_);
   clients_.insert(&client);
+  if (max_connections_ > 0 && clients_.size() > max_connections_) CloseOneWaiting();
   while (!draining_) {
+    std::list<Client*>::iterator waiting;
+    if (max_connections_ > 0) waiting = waiting_.insert(waiting_.end(), &client);
     const ServerConnection::Status head = co_await client.connection.ReadHead();
+    if (max_connections_ > 0) waiting_.erase(waiting);
     if (head == ServerConnection::Status::kClosed) break;
     client.idle = false;
     if (!co_await handler_.Serve(client, head)) break;

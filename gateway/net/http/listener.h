@@ -6,6 +6,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <list>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -40,6 +41,10 @@ class Listener {
   Listener(Loop& loop, const ConnectionLimits& limits, Handler& handler)
       : loop_(loop), limits_(limits), handler_(handler) {}
 
+  // Beyond so many the connection that has waited longest for a request is closed for each new one; 0: any
+  // number. Connections on which a request is answered are not closed. Before the first Listen.
+  void SetMaxConnections(size_t most) { max_connections_ = most; }
+
   // Listens on one more address; returns its port.
   absl::StatusOr<uint16_t> Listen(Acceptor::Options options);
 
@@ -53,12 +58,15 @@ class Listener {
 
  private:
   Task<void> Serve(std::unique_ptr<Stream> stream);
+  void CloseOneWaiting();
 
   Loop& loop_;
   const ConnectionLimits& limits_;
   Handler& handler_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::unordered_set<Client*> clients_;
+  std::list<Client*> waiting_;  // of these, those without a request, the longest first; null: it is closed
+  size_t max_connections_ = 0;
   bool draining_ = false;
 };
 

@@ -5,13 +5,6 @@
 #include "gateway/net/clock.h"
 
 namespace gateway::net::http {
-namespace {
-
-// A connection that was used this recently is not checked: if the server has closed it meanwhile, the request
-// is retried on a new one.
-constexpr conf::Duration kTrusted = std::chrono::seconds(1);
-
-}  // namespace
 
 Pool::Pool(Loop& loop, Remote remote, Options options)
     : Alarm(loop.watchdog), remote_(std::move(remote)), options_(options) {}
@@ -20,8 +13,9 @@ std::unique_ptr<ClientConnection> Pool::TakeIdle(conf::TimePoint now) {
   while (!idle_.empty()) {
     std::unique_ptr<ClientConnection> connection = std::move(idle_.back());
     idle_.pop_back();
-    const conf::Duration idle = now - connection->idle_since();
-    if (idle < kTrusted || (idle < options_.idle_time && connection->IsQuiet())) return connection;
+    // However short it was idle: what a server has written since its last answer would be taken for the next
+    // one, and that may be another client's.
+    if (now - connection->idle_since() < options_.idle_time && connection->IsQuiet()) return connection;
   }
   return nullptr;
 }

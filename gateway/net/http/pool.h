@@ -19,7 +19,7 @@ class Pool final : private Alarm {
 
   Pool(Loop& loop, Remote remote, Options options);
 
-  // An idle connection that is still open, or nothing.
+  // An idle connection that is open and has nothing to read, or nothing.
   std::unique_ptr<ClientConnection> TakeIdle(conf::TimePoint now);
 
   // Takes a connection back after EndExchange() said it may carry another.

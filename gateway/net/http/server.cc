@@ -106,8 +106,7 @@ std::string_view Exchange::query() const {
 Task<bool> Exchange::Send(int status, const Headers& headers, std::string_view body) {
   answered_ = true;
   const std::string head = RenderHead(status, headers, false, body.size(), close_);
-  const bool bodiless = this->head().method == Verb::head;
-  const std::array<ConstBuffer, 2> parts{AsBuffer(head), AsBuffer(bodiless ? std::string_view() : body)};
+  const std::array<ConstBuffer, 2> parts{AsBuffer(head), AsBuffer(bodiless() ? std::string_view() : body)};
   co_return static_cast<bool>(co_await connection_.Write(parts));
 }
 
@@ -118,7 +117,7 @@ Task<bool> Exchange::Start(int status, const Headers& headers) {
 }
 
 Task<bool> Exchange::Write(std::string_view piece) {
-  if (piece.empty()) co_return !gone();
+  if (piece.empty() || bodiless()) co_return !gone();
   std::array<char, 24> size;
   const auto end = fmt::format_to_n(size.data(), size.size(), "{:x}\r\n", piece.size()).out;
   const std::array<ConstBuffer, 3> parts{ConstBuffer(size.data(), static_cast<size_t>(end - size.data())),
@@ -127,6 +126,7 @@ Task<bool> Exchange::Write(std::string_view piece) {
 }
 
 Task<bool> Exchange::Finish() {
+  if (bodiless()) co_return !gone();
   co_return static_cast<bool>(co_await connection_.Write(AsBuffer("0\r\n\r\n")));
 }
 
@@ -137,7 +137,9 @@ void Exchange::Reset() {
 }
 
 Server::Server(Loop& loop, Options options, Handler handler)
-    : options_(std::move(options)), handler_(std::move(handler)), listener_(loop, options_.limits, *this) {}
+    : options_(std::move(options)), handler_(std::move(handler)), listener_(loop, options_.limits, *this) {
+  listener_.SetMaxConnections(options_.max_connections);
+}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Listen(Loop& loop, Options options, Handler handler) {
   std::unique_ptr<Server> server(new Server(loop, std::move(options), std::move(handler)));

@@ -34,7 +34,7 @@ class Exchange {
   std::string_view query() const;  // behind the '?'
   std::string_view body() const { return connection_.body(); }
 
-  // A whole answer with Content-Length. False when the client has left.
+  // A whole answer with Content-Length; only its head for HEAD. False when the client has left.
   Task<bool> Send(int status, const Headers& headers, std::string_view body);
 
   // A streamed answer, chunked.
@@ -53,6 +53,8 @@ class Exchange {
 
  private:
   friend class Server;
+  bool bodiless() const { return connection_.is_head_request(); }
+
   ServerConnection& connection_;
   bool answered_ = false;
   bool close_ = false;
@@ -69,7 +71,8 @@ class Server final : private Listener::Handler {
   struct Options {
     Acceptor::Options acceptor;
     ConnectionLimits limits;
-    std::string server_name;  // of the Server header; none when empty
+    std::string server_name;     // of the Server header; none when empty
+    size_t max_connections = 0;  // as in Listener::SetMaxConnections
     // The answer to a request that could not be read; default: the reason phrase as plain text.
     std::function<Refusal(int status)> refuse;
   };

@@ -11,8 +11,10 @@ namespace {
 
 constexpr size_t kRequestBuffer = 16 * 1024;
 constexpr size_t kReadAhead = 64 * 1024;
-constexpr size_t kLingerBytes = 1u << 20;
-constexpr conf::Duration kLingerTime = std::chrono::seconds(2);
+// Most libraries send the whole body before they read: a client has the time for that until it falls silent.
+constexpr size_t kLingerBytes = 64u << 20;
+constexpr conf::Duration kLingerSilence = std::chrono::seconds(2);
+constexpr conf::Duration kLingerTime = std::chrono::seconds(30);
 constexpr int kLooks = 8;  // checks of a write during write_stall
 
 }  // namespace
@@ -140,10 +142,10 @@ Task<bool> ServerConnection::SendContinue() {
   co_return static_cast<bool>(co_await Write(AsBuffer("HTTP/1.1 100 Continue\r\n\r\n")));
 }
 
-Task<ServerConnection::Status> ServerConnection::ReadBody(size_t limit) {
+Task<ServerConnection::Status> ServerConnection::ReadBody(size_t limit, BodyRoom* room) {
   if (decoder_.done()) co_return Status::kOk;
   if (head_.content_length.value_or(0) > limit) co_return Status::kTooLarge;
-  if (head_.content_length && head_bytes_ + *head_.content_length <= in_.size() + in_.space()) {
+  if (body_fits()) {
     const size_t length = static_cast<size_t>(*head_.content_length);
     if (in_.size() < head_bytes_ + length) {
       if (!co_await SendContinue()) co_return Status::kClosed;
@@ -159,7 +161,7 @@ Task<ServerConnection::Status> ServerConnection::ReadBody(size_t limit) {
     body_view_ = in_.view().substr(head_bytes_, length);
     co_return Status::kOk;
   }
-  co_return co_await ReadFramedBody(limit);
+  co_return co_await ReadFramedBody(limit, room);
 }
 
 // Moves bytes behind the head, also those of a read that was pending since the last request, to body_.
@@ -179,10 +181,12 @@ void ServerConnection::KeepExcess(std::string_view excess) {
 }
 
 // Bodies that are chunked or do not fit behind their head: read into body_, decoded in place.
-Task<ServerConnection::Status> ServerConnection::ReadFramedBody(size_t limit) {
+Task<ServerConnection::Status> ServerConnection::ReadFramedBody(size_t limit, BodyRoom* room) {
+  size_t granted = static_cast<size_t>(std::min<uint64_t>(head_.content_length.value_or(kReadAhead), limit));
+  if (room && !room->GrowTo(granted)) co_return Status::kNoRoom;
   if (!co_await SendContinue()) co_return Status::kClosed;
   body_.Clear();
-  body_.Reserve(static_cast<size_t>(std::min<uint64_t>(head_.content_length.value_or(kReadAhead), limit)));
+  body_.Reserve(granted);
   TakeAhead();
   SetAfter(limits_.body_time);
   size_t decoded_to = 0;
@@ -195,6 +199,10 @@ Task<ServerConnection::Status> ServerConnection::ReadFramedBody(size_t limit) {
     body_.Truncate(decoded_to);
     if (decoded_to > limit) co_return Status::kTooLarge;
     if (decoder_.done()) break;
+    if (body_.size() + kReadAhead > granted && !head_.content_length) {
+      granted = body_.size() + 2 * kReadAhead;
+      if (room && !room->GrowTo(granted)) co_return Status::kNoRoom;
+    }
     if (body_.space() < 4096) body_.Reserve(body_.size() + kReadAhead);
     if (!co_await Fill(body_)) co_return timed_out_ ? Status::kTimedOut : Status::kClosed;
     TakeAhead();
@@ -242,6 +250,11 @@ void ServerConnection::WatchPeer(std::function<void()> on_gone) {
   }
 }
 
+void ServerConnection::DropBody() {
+  body_view_ = {};
+  if (reading_ != &body_) body_.Release();
+}
+
 bool ServerConnection::EndRequest() {
   on_gone_ = nullptr;
   if (!in_request_) return false;
@@ -264,11 +277,12 @@ Task<void> ServerConnection::Linger() {
   stream_->EndWriting();
   timed_out_ = false;
   in_.Clear();
-  SetAfter(kLingerTime);
+  const conf::TimePoint until = Now() + kLingerTime;
   size_t dropped = 0;
   while (dropped < kLingerBytes) {
     if (!reading_) in_.Clear();
-    if (!co_await Fill(in_)) break;
+    Set(std::min(Now() + kLingerSilence, until));
+    if (!co_await Fill(in_) || Now() >= until) break;
     dropped += in_.size();
   }
   Clear();

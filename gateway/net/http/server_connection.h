@@ -14,6 +14,7 @@
 #include "conf/time.h"
 #include "gateway/net/buffer.h"
 #include "gateway/net/http/body_decoder.h"
+#include "gateway/net/http/body_room.h"
 #include "gateway/net/http/head.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/stream.h"
@@ -34,18 +35,37 @@ class ServerConnection final : private Completion, private Alarm {
   ServerConnection(Loop& loop, std::unique_ptr<Stream> stream, const ConnectionLimits& limits);
   ~ServerConnection() override;
 
-  enum class Status : uint8_t { kOk, kClosed, kTimedOut, kBadHead, kTooLarge, kMalformed };
+  enum class Status : uint8_t {
+    kOk,
+    kClosed,
+    kTimedOut,
+    kBadHead,
+    kTooLarge,  // than the limit
+    kNoRoom,    // for it now
+    kMalformed
+  };
 
   // The next request's head. kBadHead: bad_head() gives the reason; close the connection after the answer.
   Task<Status> ReadHead();
   const Head& head() const { return head_; }
   HeadError bad_head() const { return bad_head_; }
   size_t head_bytes() const { return head_bytes_; }
+  // The answer must have no body. Known also of a head that was refused.
+  bool is_head_request() const { return in_.view().starts_with("HEAD "); }
+
+  // Whether the body takes no memory beyond the connection's own buffer.
+  bool body_fits() const {
+    return decoder_.done() ||
+           (head_.content_length && head_bytes_ + *head_.content_length <= in_.size() + in_.space());
+  }
 
   // The whole body, at most `limit` bytes, followed by Buffer::kPadding readable ones. Sends 100 Continue if
-  // the client waits for it. The view lasts until EndRequest().
-  Task<Status> ReadBody(size_t limit);
+  // the client waits for it. The view lasts until EndRequest(). `room` is asked before memory beyond the
+  // connection's own buffer is taken; null: there is room.
+  Task<Status> ReadBody(size_t limit, BodyRoom* room = nullptr);
   std::string_view body() const { return body_view_; }
+  // Frees a whole body that nobody looks at any more; body() is empty then.
+  void DropBody();
   bool body_read() const { return decoder_.done(); }  // to its end, or there was none
 
   // The next piece of a body that is read piece by piece: empty at its end. Valid until the next call.
@@ -65,8 +85,8 @@ class ServerConnection final : private Completion, private Alarm {
   // Forgets the request. False when the connection cannot carry another one, because its body was not read.
   bool EndRequest();
 
-  // Reads and drops the client's bytes for a moment, so that the client reads the last answer before the
-  // close resets it.
+  // Ends this side, then reads and drops the client's bytes, up to a bound and a time, so that the client
+  // reads the last answer before a close would reset it.
   Task<void> Linger();
 
   void Close() { stream_->Close(); }
@@ -104,7 +124,7 @@ class ServerConnection final : private Completion, private Alarm {
   void OnAlarm() override;
   void StartRead(Buffer& into);
   FillAwaiter Fill(Buffer& into);
-  Task<Status> ReadFramedBody(size_t limit);
+  Task<Status> ReadFramedBody(size_t limit, BodyRoom* room);
   Task<bool> SendContinue();
   void TakeAhead();
   void KeepExcess(std::string_view excess);

@@ -37,9 +37,9 @@ TEST(BodyDecoder, JoinsChunksInPlaceWhateverTheSplit) {
 }
 
 TEST(BodyDecoder, RefusesBadChunking) {
-  for (const char* bytes :
-       {"\r\n", "x\r\n", "5\nhello", "5\r\nhelloX", "5\r\nhello\r\r", "5;ext\r\nhello\r\n",
-        "FFFFFFFFFFFFFFFF\r\n", " 5\r\nhello", "0\r\n\r\r", "0x5\r\nhello"}) {
+  for (const char* bytes : {"\r\n", "x\r\n", "5\nhello", "5\r\nhelloX", "5\r\nhello\r\r", "5 \r\nhello\r\n",
+                            "5;e\nhello\r\n", "5;e\x01x\r\nhello\r\n", "5 ext\r\nhello\r\n",
+                            "FFFFFFFFFFFFFFFF\r\n", " 5\r\nhello", "0\r\n\r\r", "0x5\r\nhello"}) {
     EXPECT_EQ(DecodeIn(bytes, 64, BodyDecoder::ForRequest(Chunked())), "malformed") << bytes;
   }
 }
@@ -61,6 +61,44 @@ TEST(BodyDecoder, TakesExtensionsAndTrailersOfResponsesAndDropsThem) {
             "ok");
   EXPECT_EQ(DecodeIn("2;" + std::string(8000, 'a'), 8000, BodyDecoder::ForResponse(Chunked(), false)),
             "malformed");
+}
+
+TEST(BodyDecoder, TakesExtensionsOfRequestsAndDropsThem) {
+  const std::string signature = ";chunk-signature=" + std::string(64, 'f');
+  std::string chunks;
+  std::string payload;
+  for (int i = 0; i < 500; ++i) {
+    chunks += "400" + signature + "\r\n" + std::string(0x400, 'x') + "\r\n";
+    payload += std::string(0x400, 'x');
+  }
+  EXPECT_EQ(DecodeIn(chunks + "0" + signature + "\r\n\r\n", 77, BodyDecoder::ForRequest(Chunked())), payload);
+  for (const char* bytes : {"2;a\r\nok\r\n0\r\n\r\n", "2 ; a=\"b;\tc\"\r\nok\r\n0;z\r\n\r\n"})
+    EXPECT_EQ(DecodeIn(bytes, 1, BodyDecoder::ForRequest(Chunked())), "ok") << bytes;
+}
+
+TEST(BodyDecoder, ExtensionsOfARequestMayNotOutweighItsPayload) {
+  std::string chunks;
+  for (int i = 0; i < 100; ++i) chunks += "1;" + std::string(1000, 'e') + "\r\nx\r\n";
+  EXPECT_EQ(DecodeIn(chunks + "0\r\n\r\n", 100, BodyDecoder::ForRequest(Chunked())), "malformed");
+  EXPECT_EQ(
+      DecodeIn("1;" + std::string(5000, 'e') + "\r\nx\r\n0\r\n\r\n", 100, BodyDecoder::ForRequest(Chunked())),
+      "malformed");
+}
+
+TEST(BodyDecoder, RefusesTrailersThatFrameOrRouteOrAuthenticate) {
+  const auto with = [](const std::string& trailer) { return "2\r\nok\r\n0\r\n" + trailer + "\r\n\r\n"; };
+  for (const char* trailer :
+       {"Content-Length: 5", "transfer-encoding: chunked", "Host: elsewhere", "Authorization: Bearer x",
+        "x-api-key: k", "Content-Type: text/plain", "Content-Encoding: gzip", "Cookie: a=b", "TE: x",
+        "Connection: close", "X-Fine: 1\r\nTrailer: x", "Proxy-Authorization: x", "no colon", ": empty",
+        " folded: x", "sp ace: x", "tab\t: x"}) {
+    for (const size_t step : {1u, 64u})
+      EXPECT_EQ(DecodeIn(with(trailer), step, BodyDecoder::ForRequest(Chunked())), "malformed") << trailer;
+  }
+  for (const char* trailer : {"X-Checksum: none", "Digest:", "content-lengthy: 1", "x: y\r\nz: w"})
+    EXPECT_EQ(DecodeIn(with(trailer), 1, BodyDecoder::ForRequest(Chunked())), "ok") << trailer;
+  // An engine's are dropped, whatever they are.
+  EXPECT_EQ(DecodeIn(with("Content-Length: 5"), 1, BodyDecoder::ForResponse(Chunked(), false)), "ok");
 }
 
 TEST(BodyDecoder, BoundsTheExtensionsOfEachChunkAndTheTrailersOfAMessage) {

@@ -1,5 +1,6 @@
 #include "gateway/net/http/client_connection.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/error.hpp>
@@ -82,6 +83,47 @@ TEST(ClientConnection, KnowsAnAnswerThatIsCutFromOneThatIsWhole) {
       while (status == Status::kOk && !connection.done()) status = co_await connection.ReadSome();
       EXPECT_EQ(status, c.last);
       EXPECT_EQ(connection.EndExchange(), c.reusable);
+    });
+  }
+}
+
+// What follows a 101 is another protocol's, and the client asked for none.
+TEST(ClientConnection, AnAnswerThatIsNoAnswerIsMalformed) {
+  std::string many;
+  for (int i = 0; i < 20; ++i) many += "HTTP/1.1 103 Early Hints\r\n\r\n";
+  const std::string whole = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+  for (const std::string& answer :
+       {std::string("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"),
+        std::string("HTTP/1.1 099 Odd\r\n\r\n"), std::string("HTTP/1.1 999 Odd\r\n\r\n"), many + whole}) {
+    SCOPED_TRACE(answer.substr(0, 40));
+    tests::RunOnLoop([&](TestLoop& loop) -> Task<void> {
+      ClientConnection connection(loop, std::make_unique<ScriptedStream>(loop, std::vector{answer}));
+      connection.BeginExchange();
+      EXPECT_EQ(co_await connection.ReadHead(kLimits), Status::kMalformed);
+      EXPECT_FALSE(connection.EndExchange());
+    });
+  }
+}
+
+TEST(ClientConnection, BytesBeyondTheFramingEndTheConnection) {
+  const std::string next = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen";
+  const std::vector<std::vector<std::string>> answers = {
+      {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab" + next},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na", "b" + next},
+      {std::string(kChunked) + "2\r\nab\r\n0\r\n\r\n" + next},
+      {"HTTP/1.1 204 No Content\r\n\r\n" + next},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n\n"},
+  };
+  for (const auto& pieces : answers) {
+    SCOPED_TRACE(pieces.front());
+    tests::RunOnLoop([&](TestLoop& loop) -> Task<void> {
+      ClientConnection connection(loop, std::make_unique<ScriptedStream>(loop, pieces));
+      connection.BeginExchange();
+      Status status = co_await connection.ReadHead(kLimits);
+      while (status == Status::kOk && !connection.done()) status = co_await connection.ReadSome();
+      EXPECT_EQ(status, Status::kOk);
+      EXPECT_THAT(connection.payload(), testing::Not(testing::HasSubstr("stolen")));
+      EXPECT_FALSE(connection.EndExchange());
     });
   }
 }

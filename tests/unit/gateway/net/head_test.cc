@@ -103,12 +103,69 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"SpaceBeforeColon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n", HeadError::kMalformed},
         Refusal{"NoHost", "GET / HTTP/1.1\r\n\r\n", HeadError::kMalformed},
         Refusal{"TwoHosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", HeadError::kMalformed},
+        Refusal{"HostWithAPath", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", HeadError::kBadHost},
+        Refusal{"HostWithCredentials", "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", HeadError::kBadHost},
+        Refusal{"HostWithAList", "GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", HeadError::kBadHost},
+        Refusal{"HostWithASpace", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", HeadError::kBadHost},
+        Refusal{"EmptyHost", "GET / HTTP/1.1\r\nHost: \r\n\r\n", HeadError::kBadHost},
+        Refusal{"HostWithoutAName", "GET / HTTP/1.1\r\nHost: :80\r\n\r\n", HeadError::kBadHost},
+        Refusal{"HostWithABadPort", "GET / HTTP/1.1\r\nHost: a:99999\r\n\r\n", HeadError::kBadHost},
+        Refusal{"HostWithAnEmptyPort", "GET / HTTP/1.1\r\nHost: a:\r\n\r\n", HeadError::kBadHost},
+        Refusal{"HostWithAnOpenBracket", "GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", HeadError::kBadHost},
+        Refusal{"HostWithABracketedName", "GET / HTTP/1.1\r\nHost: [name]\r\n\r\n", HeadError::kBadHost},
+        Refusal{"HostInHttp10", "GET / HTTP/1.0\r\nHost: a\"b\r\n\r\n", HeadError::kBadHost},
+        Refusal{"AbsoluteTargetOfAnother", "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+                HeadError::kBadTarget},
+        Refusal{"AbsoluteTargetOfAnotherPort", "GET http://a:81/ HTTP/1.1\r\nHost: a\r\n\r\n",
+                HeadError::kBadTarget},
+        Refusal{"AbsoluteTargetWithCredentials", "GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+                HeadError::kBadTarget},
+        Refusal{"AbsoluteTargetOfAnotherScheme", "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+                HeadError::kBadTarget},
+        Refusal{"AbsoluteTargetWithoutAHost", "GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n",
+                HeadError::kBadTarget},
+        Refusal{"AuthorityForm", "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", HeadError::kBadTarget},
         Refusal{"NulInField", std::string("GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n", 35),
                 HeadError::kMalformed},
         Refusal{"BadVersion", "GET / HTTP/3.0\r\nHost: a\r\n\r\n", HeadError::kBadVersion},
         Refusal{"BadExpectation", "GET / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\n\r\n",
                 HeadError::kBadExpectation}),
     [](const auto& info) { return info.param.name; });
+
+TEST(RequestHead, TakesHostsAsTheyAre) {
+  for (const char* host : {"a", "a.example.com", "a:8080", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:8443",
+                           "my_service.default.svc", "[::ffff:10.0.0.1]:1"}) {
+    Head head;
+    EXPECT_EQ(ParseRequest("GET / HTTP/1.1\r\nHost: " + std::string(host) + "\r\n\r\n", head).state,
+              HeadResult::State::kDone)
+        << host;
+  }
+}
+
+TEST(RequestHead, AnAbsoluteTargetOfItsHostStandsForItsPath) {
+  const struct {
+    std::string target, host, path;
+  } cases[] = {{"http://a/v1/models?x=1", "a", "/v1/models?x=1"},
+               {"HTTP://A.example:8080/x", "a.Example:8080", "/x"},
+               {"https://a:443/x", "a", "/x"},
+               {"http://a/x", "a:80", "/x"},
+               {"http://[::1]:9/x", "[::1]:9", "/x"},
+               {"http://a", "a", "/"}};
+  for (const auto& c : cases) {
+    const std::string bytes = "GET " + c.target + " HTTP/1.1\r\nHost: " + c.host + "\r\n\r\n";
+    Head head;
+    ASSERT_EQ(ParseRequest(bytes, head).state, HeadResult::State::kDone) << c.target;
+    EXPECT_EQ(head.target, c.path) << c.target;
+  }
+}
+
+TEST(RequestHead, OfAHeadThatIsRefusedNothingOfTheOneBeforeIsLeft) {
+  Head head;
+  ASSERT_EQ(ParseRequest("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", head).state, HeadResult::State::kDone);
+  EXPECT_EQ(ParseRequest("GET /" + std::string(70000, 'a'), head).error, HeadError::kTooLarge);
+  EXPECT_NE(head.method, Verb::head);
+  EXPECT_TRUE(head.fields.empty());
+}
 
 TEST(RequestHead, IsBoundedInBytesAndFields) {
   Head head;
