@@ -182,6 +182,7 @@ Step Attempt::ComputeHere(TimePoint now) {
   Decision whole = Pick(table_, model_, load_, facts_, tried_, now, rng_);
   if (!whole.replica) return Fail(AttemptError::kUpstreamBroke);
   tried_.push_back(*whole.replica);
+  ++tries_;
   decision_ = std::move(whole);
   return Try(false);
 }
@@ -265,6 +266,10 @@ Step Attempt::Again(FallbackOn condition, AttemptError error, TimePoint now) {
       return BackOff(now);
     }
     if (PickFallback(condition, now)) return Try(false);
+    if (same_model && PickTriedAgain(condition, error, now)) {
+      ++retries_;
+      return BackOff(now);
+    }
     budget.Refund();
   }
   return has_answer ? Step{.kind = Step::Kind::kRelay} : Fail(error);
@@ -314,12 +319,24 @@ bool Attempt::PickFrom(ModelId model, TimePoint now) {
     return false;
   }
   tried_.push_back(*pair.answer.replica);
+  ++tries_;
   decision_ = std::move(pair.answer);
   if (prefilled_) decision_.charge.PrefillArrived(now);
   model_ = model;
   prefill_ = {};
   TakePrefill(std::move(pair.prefill));
   return true;
+}
+
+bool Attempt::PickTriedAgain(FallbackOn condition, AttemptError error, TimePoint now) {
+  const bool undone =
+      error == AttemptError::kConnectFailed || (error == AttemptError::kNone && condition == kOnOverloaded);
+  if (!undone || table_.model(model_).spec.prefill_transfer) return false;
+  const absl::InlinedVector<ReplicaId, 8> before = tried_;
+  tried_.assign(missing_.begin(), missing_.end());
+  if (PickFrom(model_, now)) return true;
+  tried_ = before;
+  return false;
 }
 
 void Attempt::TakePrefill(Decision decision) {

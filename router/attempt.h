@@ -3,7 +3,8 @@
 //
 // The shell begins with Event::kStart, does what each Step says, and reports back with the next Event. The
 // machine picks and charges replicas, tells their breakers, and retries: only while no byte has gone to the
-// client, on a replica that was not tried yet, within the model's retry budget and the deadline. Owner: the
+// client, within the model's retry budget and the deadline: on a replica that was not tried yet, or, where
+// there is none and nothing was done (no connection, 503), on one that was. Owner: the
 // request, on its shard. Table, load view and random source must outlive it.
 //
 // When the model's queue refuses the request (kQueueRefused), only fallbacks for `overloaded` that have
@@ -120,7 +121,7 @@ class Attempt {
   // waits for hung_after first.
   bool MayLeave(conf::TimePoint now) const;
 
-  uint32_t tries() const { return static_cast<uint32_t>(tried_.size()); }
+  uint32_t tries() const { return tries_; }
   uint32_t retries() const { return retries_; }
   ModelId model() const { return model_; }  // the model that serves: the requested one, or a fallback
   const Decision& decision() const { return decision_; }
@@ -140,6 +141,8 @@ class Attempt {
   Step Again(FallbackOn condition, AttemptError error, conf::TimePoint now);
   Step BackOff(conf::TimePoint now);
   bool PickFrom(ModelId model, conf::TimePoint now);
+  // A replica that was tried, where the others were, too, and the failure says that nothing was done.
+  bool PickTriedAgain(FallbackOn condition, AttemptError error, conf::TimePoint now);
   ReplicaPair PickOther(ModelId model, conf::TimePoint now);
   void TakePrefill(Decision decision);
   // Names another prefill replica, or none.
@@ -175,6 +178,7 @@ class Attempt {
   absl::InlinedVector<ReplicaId, 8> tried_;
   absl::InlinedVector<ReplicaId, 4>
       missing_;  // of tried_: miss only the adapter, so other models may use them
+  uint32_t tries_ = 0;
   uint32_t retries_ = 0;
   size_t next_fallback_ = 0;
   bool ended_ = false;

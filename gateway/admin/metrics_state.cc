@@ -312,6 +312,8 @@ void Metrics::CollectProcess(MetricFamilies& out) const {
   out.Counter("tidegate_config_reloads_total", "Reloads of the configuration, by result")
       .Add(reloads.applied, {{"result", "applied"}})
       .Add(reloads.refused, {{"result", "refused"}});
+  out.Gauge("tidegate_body_memory_bytes", "Memory that the bodies of running requests have been granted")
+      .Add(operations_.shared->body_memory.bytes());
   out.Gauge("tidegate_disk_low",
             "1 while the disk has less free space than ledger.min_free_bytes and new requests are refused")
       .Add(operations_.shared->disk_low.load());

@@ -23,6 +23,17 @@ void JudgeModels(const Runtime& runtime, conf::TimePoint now, std::vector<Condit
   }
 }
 
+void JudgeCredentials(const Runtime& runtime, std::vector<Condition>& out) {
+  for (const router::Replica& replica : runtime.routes().replicas()) {
+    const int status = runtime.load()[replica.id].refused_credentials.load(std::memory_order_relaxed);
+    if (status == 0) continue;
+    out.push_back({"endpoint:" + replica.spec.identity,
+                   fmt::format("it answers {}: it refuses the gateway's credentials; correct its api_key or "
+                               "secret_headers",
+                               status)});
+  }
+}
+
 void JudgeScaling(const control::Status& status, std::vector<Condition>& out) {
   if (!status.launcher.empty() && !status.trouble.empty())
     out.push_back({"launcher:" + status.launcher, status.trouble});
@@ -47,6 +58,7 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
     out.push_back({"disk", "less than ledger.min_free_bytes is free; new requests are refused", true});
   }
   JudgeModels(*operations.runtime(), now, out);
+  JudgeCredentials(*operations.runtime(), out);
   JudgeScaling(operations.scaling(), out);
   if (const ReloadState reloads = operations.reloads(); !reloads.last_ok) {
     out.push_back({"config", "the last configuration was refused, the older one stays: " + reloads.why});

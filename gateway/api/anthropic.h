@@ -22,7 +22,8 @@ namespace gateway::api {
 struct MessagesOptions {
   std::string_view model;  // the name by which the engine knows the model
   bool forward_thinking =
-      false;  // give earlier thinking back to the model (`reasoning_content`), else drop it
+      false;            // give earlier thinking back to the model (`reasoning_content`), else drop it
+  bool padded = false;  // as in ParseObject
 };
 
 Translated<ChatRequest> ChatFromMessages(std::string_view body, const MessagesOptions& options);

@@ -53,7 +53,7 @@ class MessagesTranslator {
 bool MessagesTranslator::Translate(std::string_view body, bool tokenize) {
   simdjson::dom::parser parser;
   JsonObject root;
-  if (!BeginChat(body, options_.model, parser, request_, faults_, root)) return false;
+  if (!BeginChat(body, options_.model, parser, request_, faults_, root, options_.padded)) return false;
   if (!MessagesContent(options_, request_, faults_).Write(root)) return false;
   if (const auto tools = Find(root, "tools"); tools && !Tools(*tools, Path() / "tools")) return false;
   if (tokenize) {

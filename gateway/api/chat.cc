@@ -105,6 +105,13 @@ ApiError FromUpstream(int status, std::string_view body) {
   return error;
 }
 
+bool IsErrorObject(std::string_view body) {
+  simdjson::dom::parser parser;
+  Faults faults;
+  JsonObject root;
+  return ParseObject(parser, body, faults, root);
+}
+
 void CompletionScan::Feed(std::string_view piece) {
   for (const char c : piece) {
     if (in_string_) {

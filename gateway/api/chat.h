@@ -73,6 +73,8 @@ bool IsFailedFinish(std::string_view finish_reason);
 // An upstream's error answer, for another protocol: its status, and its message, type and code if the body
 // has them in one of the usual forms.
 ApiError FromUpstream(int status, std::string_view body);
+// Whether it has one of those forms, so that a client's library can read it as it is.
+bool IsErrorObject(std::string_view body);
 
 // Reads a JSON text piece by piece; knows when the outermost object or array has closed.
 class CompletionScan {

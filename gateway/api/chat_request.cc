@@ -5,9 +5,9 @@
 namespace gateway::api {
 
 bool BeginChat(std::string_view body, std::string_view model, simdjson::dom::parser& parser,
-               ChatRequest& request, Faults& faults, JsonObject& root) {
+               ChatRequest& request, Faults& faults, JsonObject& root, bool padded) {
   const Path top;
-  if (!ParseObject(parser, body, faults, root)) return false;
+  if (!ParseObject(parser, body, faults, root, padded)) return false;
   if (const std::string_view twice = DuplicateKey(root); !twice.empty()) {
     return faults.Add(Code::kDuplicateKey, top / twice, fmt::format("'{}' is given twice.", twice));
   }

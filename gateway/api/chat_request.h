@@ -12,7 +12,7 @@ namespace gateway::api {
 
 // Reads `body` into `root`, which holds until the parser is used again, and begins a request to `model`.
 bool BeginChat(std::string_view body, std::string_view model, simdjson::dom::parser& parser,
-               ChatRequest& request, Faults& faults, JsonObject& root);
+               ChatRequest& request, Faults& faults, JsonObject& root, bool padded);
 
 // The member `stream`; a stream asks for its usage.
 bool WriteStream(Json value, const Path& path, ChatRequest& request, Faults& faults);

@@ -34,6 +34,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kDuplicateKey, "duplicate_key", 400, kInvalid, kInvalid, false},
     {Code::kUnsupportedParameter, "unsupported_parameter", 400, kInvalid, kInvalid, false},
     {Code::kReservedHeader, "reserved_header", 400, kInvalid, kInvalid, false},
+    {Code::kPreviousResponseNotFound, "previous_response_not_found", 400, kInvalid, kInvalid, false},
     {Code::kContextLengthExceeded, "context_length_exceeded", 400, kInvalid, kInvalid, false},
     {Code::kContentPolicyViolation, "content_policy_violation", 400, kInvalid, kInvalid, false},
     {Code::kMissingApiKey, "missing_api_key", 401, kAuthentication, kAuthentication, false},
@@ -57,6 +58,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kInsufficientQuota, "insufficient_quota", 429, "insufficient_quota", "billing_error", false},
     {Code::kConcurrencyLimit, "concurrency_limit", 429, kRate, kRate, true},
     {Code::kConnectionLimit, "connection_limit", 429, kRate, kRate, true},
+    {Code::kBodyMemoryLimit, "body_memory_limit", 429, kRate, kRate, true},
     {Code::kQueueFull, "queue_full", 429, kRate, kRate, true},
     {Code::kQueueShareExceeded, "queue_share_exceeded", 429, kRate, kRate, true},
     {Code::kClientClosed, "client_closed", 499, kInvalid, kInvalid, false},
@@ -67,6 +69,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kStreamLimit, "stream_limit", 502, kServer, kApi, false},
     {Code::kUpstreamUnavailable, "upstream_unavailable", 503, kServer, kApi, true},
     {Code::kOverloaded, "overloaded", 503, kServer, kOverload, true},
+    {Code::kMemoryExhausted, "memory_exhausted", 503, kServer, kOverload, true},
     {Code::kQueueTimeout, "queue_timeout", 503, kServer, kOverload, true},
     {Code::kNoReplicaStarted, "no_replica_started", 503, kServer, kOverload, true},
     {Code::kDeadlineUnreachable, "deadline_unreachable", 503, kServer, kOverload, true},
@@ -134,6 +137,10 @@ Code CodeOf(router::FactsErrorCode code) {
     case router::FactsErrorCode::kInvalidType:
     case router::FactsErrorCode::kNotAnObject:
       return Code::kInvalidType;
+    case router::FactsErrorCode::kInvalidValue:
+      return Code::kInvalidValue;
+    case router::FactsErrorCode::kUnsupportedMember:
+      return Code::kUnsupportedParameter;
     case router::FactsErrorCode::kMissingModel:
       return Code::kMissingModel;
     case router::FactsErrorCode::kDuplicateKey:
@@ -231,7 +238,7 @@ std::vector<ErrorHeader> ErrorHeaders(const ApiError& error) {
 }
 
 ApiError FromFacts(const router::FactsError& error) {
-  return Make(CodeOf(error.code), error.message, std::string(error.param));
+  return Make(CodeOf(error.code), error.message, error.path.empty() ? std::string(error.param) : error.path);
 }
 
 }  // namespace gateway::api

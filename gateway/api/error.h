@@ -33,6 +33,7 @@ enum class Code : uint8_t {
   kDuplicateKey,
   kUnsupportedParameter,
   kReservedHeader,
+  kPreviousResponseNotFound,
   kContextLengthExceeded,
   kContentPolicyViolation,
   kMissingApiKey,
@@ -56,6 +57,7 @@ enum class Code : uint8_t {
   kInsufficientQuota,
   kConcurrencyLimit,
   kConnectionLimit,
+  kBodyMemoryLimit,
   kQueueFull,
   kQueueShareExceeded,
   kClientClosed,  // only in the ledger: the client has left
@@ -66,6 +68,7 @@ enum class Code : uint8_t {
   kStreamLimit,
   kUpstreamUnavailable,
   kOverloaded,
+  kMemoryExhausted,
   kQueueTimeout,
   kNoReplicaStarted,
   kDeadlineUnreachable,

@@ -28,6 +28,8 @@ std::string_view MeaningOf(Code code) {
       return "The gateway cannot translate this field for the engines of the model, or does not allow it.";
     case Code::kReservedHeader:
       return "The request carries a header that only the gateway may set.";
+    case Code::kPreviousResponseNotFound:
+      return "`previous_response_id` names no response that this gateway has relayed to the tenant.";
     case Code::kContextLengthExceeded:
       return "The prompt and the requested answer exceed the context of the model.";
     case Code::kContentPolicyViolation:
@@ -74,6 +76,8 @@ std::string_view MeaningOf(Code code) {
       return "The tenant or the key has reached its limit of concurrent requests.";
     case Code::kConnectionLimit:
       return "The client's address has reached its limit of connections.";
+    case Code::kBodyMemoryLimit:
+      return "The bodies of the running requests of the tenant take all of its `body_memory`.";
     case Code::kQueueFull:
       return "The queue of the model is full.";
     case Code::kQueueShareExceeded:
@@ -95,6 +99,8 @@ std::string_view MeaningOf(Code code) {
       return "No replica of the model could be reached.";
     case Code::kOverloaded:
       return "The replicas of the model are overloaded and refused the request.";
+    case Code::kMemoryExhausted:
+      return "The bodies of all running requests take all of `server.limits.body_memory`.";
     case Code::kQueueTimeout:
       return "The request waited for a replica longer than allowed.";
     case Code::kNoReplicaStarted:

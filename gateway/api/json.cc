@@ -45,7 +45,8 @@ bool Faults::Unsupported(const Path& path, std::string_view why) {
   return Add(Code::kUnsupportedParameter, path, fmt::format("'{}' {}.", path.Text(), why));
 }
 
-bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& faults, JsonObject& root) {
+bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& faults, JsonObject& root,
+                 bool padded) {
   const Path top;
   if (parser.capacity() < text.size() || parser.max_depth() != kMaxNesting) {
     if (parser.allocate(text.size(), kMaxNesting) != simdjson::SUCCESS) {
@@ -53,7 +54,7 @@ bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& f
     }
   }
   Json document;
-  const simdjson::error_code error = parser.parse(text.data(), text.size()).get(document);
+  const simdjson::error_code error = parser.parse(text.data(), text.size(), !padded).get(document);
   if (error == simdjson::DEPTH_ERROR) {
     return faults.Add(Code::kNestingTooDeep, top,
                       fmt::format("The JSON document nests deeper than {} levels.", kMaxNesting));

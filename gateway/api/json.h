@@ -49,7 +49,9 @@ struct Faults {
 
 // Parses `text` into `root`, which stays valid until the parser is used again. A fault is one of
 // kInvalidJson, kNestingTooDeep, or kInvalidType for a document that is not an object.
-bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& faults, JsonObject& root);
+// `padded`: simdjson::SIMDJSON_PADDING bytes behind the text can be read, so that it need not be copied.
+bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& faults, JsonObject& root,
+                 bool padded = false);
 
 // Typed reads: a fault when the value is of another type.
 bool Read(Json value, const Path& path, Faults& faults, std::string_view& into);

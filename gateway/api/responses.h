@@ -19,7 +19,8 @@
 namespace gateway::api {
 
 // `model` is the name by which the engine knows the model.
-Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_view model);
+// `padded`: as in ParseObject.
+Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_view model, bool padded = false);
 
 // The parts of the answer that the engine does not know.
 struct ResponseIdentity {

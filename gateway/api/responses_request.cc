@@ -59,7 +59,7 @@ class ResponsesTranslator {
   ResponsesTranslator(std::string_view model, ChatRequest& request)
       : model_(model), request_(request), json_(request.body) {}
 
-  bool Translate(std::string_view body);
+  bool Translate(std::string_view body, bool padded);
   ApiError fault() && { return *std::move(faults_.first); }
 
  private:
@@ -77,10 +77,10 @@ class ResponsesTranslator {
   Faults faults_;
 };
 
-bool ResponsesTranslator::Translate(std::string_view body) {
+bool ResponsesTranslator::Translate(std::string_view body, bool padded) {
   simdjson::dom::parser parser;
   JsonObject root;
-  if (!BeginChat(body, model_, parser, request_, faults_, root)) return false;
+  if (!BeginChat(body, model_, parser, request_, faults_, root, padded)) return false;
   if (!ResponsesInput(request_, faults_).Write(root)) return false;
   for (const auto field : root) {
     if (!field.value.is_null() && !Member(field.key, field.value, Path() / field.key)) return false;
@@ -236,10 +236,10 @@ bool ResponsesTranslator::Include(Json value, const Path& path) {
 
 }  // namespace
 
-Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_view model) {
+Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_view model, bool padded) {
   ChatRequest request;
   ResponsesTranslator translator(model, request);
-  if (!translator.Translate(body)) return std::move(translator).fault();
+  if (!translator.Translate(body, padded)) return std::move(translator).fault();
   return request;
 }
 

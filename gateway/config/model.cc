@@ -65,12 +65,13 @@ constexpr conf::Word<FallbackOn> kConditions[] = {{"unavailable", FallbackOn::kU
 constexpr std::array<std::string_view, 9> kServing = {
     "endpoints", "routing", "timeouts", "retries", "breaker", "health", "watch", "queue", "translate"};
 
-// Applications send /v1/...; an endpoint's URL is what stands before it.
-struct BeforeV1 {
-  std::string operator()(const Url& url) const {
-    return url.path.ends_with("/v1") ? "must not end with /v1; it is part of each request's own path" : "";
+// Whether a segment of the path is a version, as in `/api/v3` and `/v1beta/openai`.
+bool HasVersion(std::string_view path) {
+  for (size_t at = path.find("/v"); at != std::string_view::npos; at = path.find("/v", at + 1)) {
+    if (at + 2 < path.size() && path[at + 2] >= '0' && path[at + 2] <= '9') return true;
   }
-};
+  return false;
+}
 
 }  // namespace
 
@@ -83,7 +84,7 @@ static void Bind(conf::Object& o, Price& price) {
 
 static void Bind(conf::Object& o, Endpoint& endpoint) {
   o.Optional("name", endpoint.name, ValidName());
-  o.Required("url", endpoint.url, BeforeV1());
+  o.Required("url", endpoint.url);
   o.Required("engine", conf::Choice(endpoint.engine, "engine", kEngines));
   o.Optional("model", endpoint.model, NotEmpty());
   o.Optional("weight", endpoint.weight, Range{0U, 1000U});
@@ -92,12 +93,15 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
   o.Optional("api_key", endpoint.api_key);
   o.Optional("headers", endpoint.headers);
   o.Optional("secret_headers", endpoint.secret_headers);
+  o.Optional("pass_headers", HeaderNames{&endpoint.pass_headers});
   o.Optional("tls", endpoint.tls);
   o.Optional("apis", endpoint.apis, NotEmpty());
   o.Optional("kv_events", endpoint.kv_events);
   o.Optional("role", conf::Choice(endpoint.role, "role", kRoles));
   o.Optional("bootstrap_port", endpoint.bootstrap_port, AtLeast{uint16_t{1}});
   if (!o.reading()) return;
+  // Clients' libraries want the /v1; here it is part of each request's own path.
+  if (endpoint.url.path.ends_with("/v1")) endpoint.url.path.resize(endpoint.url.path.size() - 3);
   if (!o.Has("name") && !endpoint.url.empty()) endpoint.name = endpoint.url.authority() + endpoint.url.path;
   if (!o.Has("apis")) endpoint.apis = DefaultApis(endpoint.engine);
   RefuseIdleTls(o, endpoint.url, endpoint.tls);
@@ -184,6 +188,11 @@ bool IsEngine(Engine engine) {
   return engine != Engine::kOpenai && engine != Engine::kAnthropic;
 }
 
+std::string_view TargetBehind(const Url& url, std::string_view target) {
+  if (target.starts_with("/v1/") && HasVersion(url.path)) target.remove_prefix(3);
+  return target;
+}
+
 std::optional<router::PrefillTransferSpec> HandoverOf(const Model& model) {
   const auto with_role =
       std::ranges::find_if(model.endpoints, [](const Endpoint& e) { return e.role != router::Role::kBoth; });
@@ -229,6 +238,7 @@ void Bind(conf::Object& o, Model& model) {
   o.Optional("max_output_tokens", model.max_output_tokens, AtLeast{1U});
   o.Optional("context", model.context, AtLeast{1U});
   o.Optional("fallbacks", model.fallbacks);
+  o.Optional("parameters", model.parameters);
   if (!model.lora && !o.Has("lora")) {
     o.Optional("endpoints", model.endpoints, NotEmpty());
     BindServing(o, model);

@@ -16,6 +16,7 @@
 #include "gateway/config/disaggregation.h"
 #include "gateway/config/kv_events.h"
 #include "gateway/config/lora.h"
+#include "gateway/config/parameters.h"
 #include "gateway/config/queue.h"
 #include "gateway/config/routing.h"
 #include "gateway/config/types.h"
@@ -50,6 +51,7 @@ struct Endpoint {
   conf::Secret api_key;
   std::vector<Header> headers;
   std::vector<SecretHeader> secret_headers;
+  std::vector<std::string> pass_headers;  // of the client's, beyond those of the engine's list; lower case
   ClientTls tls;
   ApiSet apis;  // default: DefaultApis(engine)
   std::optional<KvEvents> kv_events;
@@ -122,6 +124,7 @@ struct Model {
   std::optional<Disaggregation> disaggregation;
   Queue queue;
   std::vector<Fallback> fallbacks;
+  Parameters parameters;  // of requests' bodies
   bool translate = true;  // messages and responses for endpoints that only know chat
 };
 
@@ -133,6 +136,9 @@ std::optional<Queue> QueueOf(const Model& model);
 bool ServesAdapters(Engine engine);
 // Whether the engine is one of ours, which says or shows how busy it is.
 bool IsEngine(Engine engine);
+// The path under which an endpoint serves `target`, without what its URL's path is put before: a URL whose
+// path holds a version (`/api/v3`, `/v1beta/openai`) stands for /v1 itself.
+std::string_view TargetBehind(const Url& url, std::string_view target);
 
 void Bind(conf::Object& object, Model& out);
 

@@ -64,6 +64,7 @@ static void Bind(conf::Object& o, ServerLimits& limits) {
   o.Optional("head_bytes", conf::Size(limits.head_bytes), Range{uint64_t{1} << 10, uint64_t{1} << 20});
   o.Optional("headers", limits.headers, Range{8U, 1000U});
   o.Optional("body_bytes", conf::Size(limits.body_bytes), Range{uint64_t{1} << 10, uint64_t{1} << 32});
+  o.Optional("body_memory", conf::Size(limits.body_memory), Range{uint64_t{1} << 20, uint64_t{1} << 40});
   o.Optional("connections", limits.connections, AtLeast{1U});
   o.Optional("connections_per_address", limits.connections_per_address, AtLeast{1U});
   o.Optional("idle_timeout", limits.idle_timeout, Positive());
@@ -72,6 +73,12 @@ static void Bind(conf::Object& o, ServerLimits& limits) {
   o.Optional("total_timeout", limits.total_timeout, Positive());
   o.Optional("stream_time", limits.stream_time, Positive());
   o.Optional("stream_bytes", conf::Size(limits.stream_bytes), AtLeast{uint64_t{1} << 10});
+  if (!o.reading() || limits.body_memory >= limits.body_bytes) return;
+  if (!o.Has("body_memory")) {
+    limits.body_memory = limits.body_bytes;
+  } else {
+    o.Error("must not be less than body_bytes, or the largest bodies would never be read", "body_memory");
+  }
 }
 
 void Bind(conf::Object& o, Server& server) {

@@ -28,6 +28,7 @@ struct ServerLimits {
   uint64_t head_bytes = 64 << 10;
   uint32_t headers = 100;
   uint64_t body_bytes = 64 << 20;
+  uint64_t body_memory = 1 << 30;  // bodies of all running requests
   uint32_t connections = 16384;
   uint32_t connections_per_address = 4096;
   conf::Duration idle_timeout = std::chrono::minutes(2);     // between requests on a kept-alive connection

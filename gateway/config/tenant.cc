@@ -33,6 +33,7 @@ struct DeviceHours {
 struct TenantLimits {
   Limits* any_model;
   std::map<std::string, Limits>* per_model;
+  std::optional<uint64_t>* body_memory;
 };
 
 void Bind(conf::Object& o, Limits& limits) {
@@ -45,6 +46,7 @@ void Bind(conf::Object& o, Limits& limits) {
 
 static void Bind(conf::Object& o, TenantLimits& limits) {
   Bind(o, *limits.any_model);
+  o.Optional("body_memory", conf::Size(*limits.body_memory), conf::AtLeast{uint64_t{1} << 20});
   o.Optional("per_model", *limits.per_model);
 }
 
@@ -74,8 +76,9 @@ void Bind(conf::Object& o, Tenant& tenant) {
   o.Optional("parent", tenant.parent, ValidName());
   o.Optional("models", tenant.models, conf::NotEmpty());
   o.Optional("endpoints", tenant.endpoints, conf::NotEmpty());
-  o.Optional("limits", TenantLimits{&tenant.limits, &tenant.per_model});
+  o.Optional("limits", TenantLimits{&tenant.limits, &tenant.per_model, &tenant.body_memory});
   o.Optional("budget", conf::OneOrMany(tenant.budgets), conf::NotEmpty());
+  o.Optional("parameters", tenant.parameters);
   o.Optional("store_content", conf::Choice(tenant.store_content, "policy", kStoreContent));
   o.Optional("priority", tenant.priority, ValidName());
   o.Optional("weight", tenant.weight, conf::Range{1U, kMaxShare});

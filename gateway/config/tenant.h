@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/config/parameters.h"
 #include "gateway/config/types.h"
 
 namespace gateway::config {
@@ -49,7 +50,9 @@ struct Tenant {
   std::optional<ApiSet> endpoints;                 // absent: the parent's, and all of them for a root
   Limits limits;                                   // over any model, all descendants included
   std::map<std::string, Limits> per_model;         // `limits.per_model`, by model name
+  std::optional<uint64_t> body_memory;             // `limits.body_memory`; absent: half of the server's
   std::vector<Budget> budgets;
+  Parameters parameters;  // of its requests' bodies, and of those of tenants below it
   StoreContent store_content = StoreContent::kNone;
   std::string priority = "normal";  // the band that its requests wait in, by name
   uint32_t weight = 1;              // share of what is dispatched from a queue, beside other tenants

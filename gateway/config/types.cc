@@ -95,6 +95,12 @@ std::string WrongHeaderName(const std::string& lower, bool secret) {
   return {};
 }
 
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return text;
+}
+
 template <class HeaderType>
 void ReadHeaders(const conf::Value& value, bool secret, std::vector<HeaderType>& out) {
   if (value.kind() != conf::Kind::kMapping) {
@@ -104,9 +110,7 @@ void ReadHeaders(const conf::Value& value, bool secret, std::vector<HeaderType>&
   out.clear();
   std::set<std::string> names;
   for (const auto& [key, field] : value.Fields()) {
-    std::string lower = key;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    const std::string lower = Lower(key);
     std::string wrong = WrongHeaderName(lower, secret);
     if (wrong.empty() && !names.insert(lower).second) wrong = "is given twice; header names ignore case";
     if (!wrong.empty()) {
@@ -307,6 +311,30 @@ void Read(const conf::Value& value, std::vector<Header>& out) {
 }
 void Read(const conf::Value& value, std::vector<SecretHeader>& out) {
   ReadHeaders(value, true, out);
+}
+
+void Read(const conf::Value& value, const HeaderNames& names) {
+  std::vector<std::string> read;
+  conf::Read(value, read);
+  names.out->clear();
+  for (const std::string& name : read) {
+    std::string lower = Lower(name);
+    std::string wrong = WrongHeaderName(lower, false);
+    if (lower == "x-request-id" || lower == "accept-encoding")
+      wrong = "is a header that Tidegate sets itself; remove it";
+    else if (std::find(kCredentialHeaders.begin(), kCredentialHeaders.end(), lower) !=
+             kCredentialHeaders.end())
+      wrong = "carries a credential of the client, which no engine may see; remove it";
+    if (!wrong.empty()) {
+      value.Error(fmt::format("\"{}\" {}", name, wrong));
+    } else if (std::find(names.out->begin(), names.out->end(), lower) == names.out->end()) {
+      names.out->push_back(std::move(lower));
+    }
+  }
+}
+
+void Write(conf::Writer& writer, const HeaderNames& names) {
+  conf::Write(writer, *names.out);
 }
 
 void Bind(conf::Object& o, ClientTls& tls) {

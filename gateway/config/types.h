@@ -110,6 +110,13 @@ struct SecretHeader {
   conf::Secret value;
 };
 
+// Names of a client's headers that are passed on, in lower case.
+struct HeaderNames {
+  std::vector<std::string>* out;
+};
+void Read(const conf::Value& value, const HeaderNames& names);
+void Write(conf::Writer& writer, const HeaderNames& names);
+
 // Refuses a `tls` that would have no effect because `url` is not over TLS.
 void RefuseIdleTls(conf::Object& object, const Url& url, const ClientTls& tls);
 

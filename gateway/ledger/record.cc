@@ -68,7 +68,8 @@ std::string_view Name(TokenSource source) {
   return conf::WordOf(kSourceWords, source);
 }
 std::string_view Name(ContentPart part) {
-  return part == ContentPart::kPrompt ? "prompt" : "answer";
+  constexpr std::array<std::string_view, kContentParts> kNames = {"prompt", "answer", "upstream_error"};
+  return kNames[static_cast<size_t>(part)];
 }
 
 std::optional<Kind> ParseKind(std::string_view name) {
@@ -195,7 +196,7 @@ bool DecodeContent(std::string_view payload, ContentRecord* record, uint64_t* op
   ContentHead head;
   if (payload.size() < sizeof head) return false;
   std::memcpy(&head, payload.data(), sizeof head);
-  if (head.type != static_cast<uint8_t>(FrameType::kContent) || head.part > 1 ||
+  if (head.type != static_cast<uint8_t>(FrameType::kContent) || head.part >= kContentParts ||
       payload.size() - sizeof head < head.length) {
     return false;
   }

@@ -19,7 +19,7 @@ namespace gateway::ledger {
 enum class Kind : uint8_t {
   kOpen,        // a request was admitted
   kClose,       // it ended; or, without an open, a request that was refused before it was admitted
-  kContent,     // a prompt or an answer, where the tenant's policy says so
+  kContent,     // a prompt or an answer, where the tenant's policy says so; an engine's error
   kConfig,      // configuration loaded, reloaded or refused
   kKey,         // key created, rotated, revoked, expired
   kAdmin,       // any other change by an administrator
@@ -50,7 +50,12 @@ inline constexpr size_t kEndReasons = 9;
 enum class TokenSource : uint8_t { kNone, kUpstream, kCounted, kEstimated };
 inline constexpr size_t kTokenSources = 4;
 
-enum class ContentPart : uint8_t { kPrompt, kAnswer };
+enum class ContentPart : uint8_t {
+  kPrompt,
+  kAnswer,
+  kUpstreamError,  // an engine's error that the client was not shown
+};
+inline constexpr size_t kContentParts = 3;
 
 std::string_view Name(Kind kind);
 std::string_view Name(EndReason reason);
@@ -147,6 +152,7 @@ inline constexpr size_t kMaxRequest = 64, kMaxClientRequest = 128, kMaxTenant = 
                         kMaxKey = 128, kMaxModel = 128, kMaxApi = 48, kMaxClient = 64, kMaxReplica = 128,
                         kMaxLimit = 128, kMaxError = 64;
 inline constexpr size_t kMaxContent = 256 * 1024;
+inline constexpr size_t kMaxUpstreamError = 4096;
 inline constexpr size_t kMaxEvent = 256 * 1024;  // all its text; a larger one is refused, not cut
 
 // --- The journal's form of a record. ---

@@ -33,6 +33,7 @@ struct Principal {
   std::string priority;  // the most urgent band that its requests may wait in
   uint32_t weight = 1;   // of its tenant
   config::StoreContent store_content = config::StoreContent::kNone;
+  std::vector<config::Parameters> parameters;  // of its tenant and those above, the root's first; none empty
 
   bool MayUse(ModelId model) const { return models[static_cast<size_t>(model)]; }
 };

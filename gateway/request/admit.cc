@@ -25,6 +25,9 @@ constexpr uint64_t kFootprint = 8 << 10;
 // A client that obeys retry-after cannot spin.
 constexpr conf::Duration kShortestRetry = std::chrono::milliseconds(1);
 
+// A replica that asks for a longer pause is not waited for: the client is told how long.
+constexpr conf::Duration kLongestRest = std::chrono::seconds(2);
+
 // How a wait in the model's queue has ended.
 struct Turn {
   enum class Outcome : uint8_t {
@@ -45,7 +48,9 @@ router::HeadroomFound FindHeadroom(const Exchange& x, conf::TimePoint now) {
 // Whether no replica will have room in time: the attempt, made at once, says why.
 bool FailsAtOnce(const Exchange& x, const router::HeadroomFound& found, conf::TimePoint now) {
   if (!found.expected()) return !x.runtime->MayStartReplica(x.model_id);
-  return found.rested_at && *found.rested_at >= std::min(*x.at.deadline, now + x.model().queue->max_wait);
+  return found.rested_at &&
+         *found.rested_at >=
+             std::min(*x.at.deadline, now + std::min(x.model().queue->max_wait, kLongestRest));
 }
 
 conf::Duration Times(double factor, conf::Duration duration) {

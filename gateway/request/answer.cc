@@ -48,24 +48,43 @@ bool StartsWithIgnoreCase(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && conf::EqualsIgnoreCase(text.substr(0, prefix.size()), prefix);
 }
 
-// Fields of an upstream's answer that are not passed on: those of its connection, and those that the gateway
-// writes.
+// Names without a FieldId, by their first character. They speak for the engine's host, its provider's edge or
+// the account that the gateway uses there, not for this gateway; or the gateway writes them itself.
+bool IsNotForClients(std::string_view name) {
+  const auto is = [name](std::string_view other) { return conf::EqualsIgnoreCase(name, other); };
+  switch (name.front() | 0x20) {
+    case 'a':
+      return is("anthropic-organization-id") || StartsWithIgnoreCase(name, "anthropic-ratelimit-");
+    case 'c':
+      return StartsWithIgnoreCase(name, "cf-");
+    case 'n':
+      return is("nel");
+    case 'o':
+      return is("openai-organization") || is("openai-project");
+    case 'r':
+      return is("request-id") || is("report-to") || is("reporting-endpoints");
+    case 'x':
+      return is("x-request-id") || StartsWithIgnoreCase(name, "x-ratelimit-") ||
+             StartsWithIgnoreCase(name, "x-tidegate-") || is("x-powered-by");
+    default:
+      return false;
+  }
+}
+
+// Fields of an upstream's answer that are not passed on: those of its connection, and those that are not for
+// clients.
 bool IsDroppedFromAnswer(const net::http::Field& field, std::string_view connection) {
   switch (field.id) {
+    case FieldId::alt_svc:
     case FieldId::content_length:
     case FieldId::content_type:
     case FieldId::server:
     case FieldId::set_cookie:
+    case FieldId::set_cookie2:
+    case FieldId::strict_transport_security:
       return true;
     case FieldId::unknown:
-      if (field.name.size() > 2 && (field.name[0] | 0x20) == 'x' && field.name[1] == '-') {
-        if (conf::EqualsIgnoreCase(field.name, "x-request-id") ||
-            StartsWithIgnoreCase(field.name, "x-ratelimit-") ||
-            StartsWithIgnoreCase(field.name, "x-tidegate-")) {
-          return true;
-        }
-      }
-      return conf::EqualsIgnoreCase(field.name, "request-id") || net::http::IsHopByHop(field, connection);
+      return IsNotForClients(field.name) || net::http::IsHopByHop(field, connection);
     default:
       return net::http::IsHopByHop(field, connection);
   }
@@ -113,7 +132,7 @@ void AppendEnd(const Exchange& x, BodyFraming framing, std::string& out) {
 }  // namespace
 
 void RenderRelayedHead(const Exchange& x, const Head* upstream, int status, std::string_view content_type,
-                       BodyFraming framing, std::string& out) {
+                       BodyFraming framing, std::string& out, std::optional<conf::Duration> retry_after) {
   AppendStatusLine(out, status);
   AppendField(out, "content-type", content_type);
   if (upstream) {
@@ -121,6 +140,11 @@ void RenderRelayedHead(const Exchange& x, const Head* upstream, int status, std:
     for (const net::http::Field& field : upstream->fields) {
       if (!IsDroppedFromAnswer(field, connection)) AppendField(out, field.name, field.value);
     }
+  }
+  if (retry_after) {
+    api::ApiError error;
+    error.retry_after = retry_after;
+    for (const api::ErrorHeader& field : api::ErrorHeaders(error)) AppendField(out, field.name, field.value);
   }
   AppendOwnFields(x, out);
   AppendEnd(x, framing, out);
@@ -140,6 +164,8 @@ net::Task<bool> SendOwn(Exchange& x, int status, std::string_view content_type, 
   x.outcome.status = status;
   x.delivery.head_sent = true;
   x.outcome.answer_whole = true;
+  // To HEAD a body would be the beginning of the next answer.
+  if (x.client.connection().is_head_request()) body = {};
   x.outcome.counts.bytes_out += body.size();
   const std::array<ConstBuffer, 2> parts{AsBuffer(head), AsBuffer(body)};
   const net::IoResult written = co_await x.client.connection().Write(parts);

@@ -22,8 +22,10 @@ struct BodyFraming {
 // Appends the head of a relayed answer: the upstream's fields, without those of its connection and those that
 // the gateway writes itself, then the gateway's. `upstream` is null when the stream began before the upstream
 // answered.
+// `retry_after`: of a refusal.
 void RenderRelayedHead(const Exchange& x, const net::http::Head* upstream, int status,
-                       std::string_view content_type, BodyFraming framing, std::string& out);
+                       std::string_view content_type, BodyFraming framing, std::string& out,
+                       std::optional<conf::Duration> retry_after = std::nullopt);
 
 // Sends a whole answer of the gateway's own.
 net::Task<bool> SendOwn(Exchange& x, int status, std::string_view content_type, std::string_view body);

@@ -26,6 +26,36 @@ Failure BodyFailure(Status status, uint64_t most) {
   }
 }
 
+Failure RoomFailure(const BodyMemory::Hold& room) {
+  constexpr conf::Duration kComeBack = std::chrono::seconds(1);
+  Failure failure;
+  switch (room.refusal()) {
+    case BodyMemory::Refusal::kTenantBodies:
+      failure.error =
+          api::Make(api::Code::kConcurrencyLimit,
+                    fmt::format("{}: as many requests with large bodies run as its concurrency allows",
+                                room.refusing_tenant()));
+      failure.error.limit = room.refusing_tenant() + "/concurrency";
+      break;
+    case BodyMemory::Refusal::kTenantBytes:
+      failure.error =
+          api::Make(api::Code::kBodyMemoryLimit,
+                    fmt::format("{}: the bodies of its running requests take all the memory that they may",
+                                room.refusing_tenant()));
+      failure.error.limit = room.refusing_tenant() + "/body_memory";
+      break;
+    case BodyMemory::Refusal::kProcess:
+    case BodyMemory::Refusal::kNone:
+      failure.error =
+          api::Make(api::Code::kMemoryExhausted,
+                    "the bodies of running requests take all the memory that this gateway has for them");
+      failure.error.limit = "server/body_memory";
+      break;
+  }
+  failure.error.retry_after = kComeBack;
+  return failure;
+}
+
 net::Task<bool> FormReader::Next(std::string_view& piece) {
   const conf::TimePoint before = net::Now();
   const Status status = co_await client_.connection().ReadBodyPiece(piece);
@@ -35,6 +65,11 @@ net::Task<bool> FormReader::Next(std::string_view& piece) {
     client_.SetReusable(false);  // the rest of the body is still to come
     cells_.bad_bodies.Add();
     failure_ = BodyFailure(fits ? status : Status::kTooLarge, most_);
+    co_return false;
+  }
+  if (!body_.room->GrowTo(body_.form_text.size() + piece.size())) {
+    client_.SetReusable(false);
+    failure_ = RoomFailure(*body_.room);
     co_return false;
   }
   body_.whole = piece.empty();

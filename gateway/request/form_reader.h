@@ -20,6 +20,9 @@ namespace gateway {
 // reason is that of an admitted request.
 Failure BodyFailure(net::http::ServerConnection::Status status, uint64_t most);
 
+// Why it has no room.
+Failure RoomFailure(const BodyMemory::Hold& room);
+
 class FormReader {
  public:
   // `most`: the bytes that the body may have.

@@ -1,8 +1,10 @@
 // read_facts: scans the body for what it asks for, and checks that the caller may ask for it.
+#include <absl/container/inlined_vector.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "gateway/request/parameter_policy.h"
 #include "gateway/request/stages.h"
 #include "gateway/shard/shard.h"
 
@@ -14,6 +16,14 @@ void TakeForm(Exchange& x) {
   x.body.facts.model = router::BodyText(std::string(*form.field(router::FormField::kModel)));
   x.body.facts.model_range = form.range(router::FormField::kModel);
   x.body.facts.stream = form.stream();
+}
+
+// An engine would answer 400, or 500, after the request has waited in the queue and taken its place there.
+bool LacksMessages(const Exchange& x) {
+  const router::Api api = x.identity.spec->api;
+  const bool needs = api == router::Api::kChatCompletions || api == router::Api::kMessages ||
+                     api == router::Api::kCountTokens;
+  return needs && x.body.facts.part(router::PromptPart::kMessages).empty();
 }
 
 // A caller may ask for a less urgent band than its key's, not for a more urgent one.
@@ -39,15 +49,34 @@ std::optional<api::ApiError> CheckPriority(const Exchange& x) {
                   x.identity.asked_priority.substr(0, 64), fmt::join(allowed, ", ")));
 }
 
-// Whether the model's replicas, or a fallback's, fetch KV caches from each other: the caller may not say from
-// which.
-bool HandsOver(const Exchange& x) {
-  const router::RouteTable& routes = x.runtime->routes();
-  const router::Model& model = routes.model(x.model_id);
-  return model.spec.prefill_transfer ||
-         std::ranges::any_of(model.fallbacks, [&](const router::Fallback& fallback) {
-           return routes.model(fallback.model).spec.prefill_transfer.has_value();
-         });
+// Policies speak of JSON bodies; a form's fields are few and pass.
+std::optional<api::ApiError> ApplyPolicies(Exchange& x) {
+  absl::InlinedVector<const config::Parameters*, 4> policies;
+  for (const config::Parameters& policy : x.identity.principal->parameters) policies.push_back(&policy);
+  policies.insert(policies.end(), x.model().parameters.begin(), x.model().parameters.end());
+  const size_t own = policies.size();
+  for (const router::Fallback& fallback : x.runtime->routes().model(x.model_id).fallbacks) {
+    const auto& theirs = x.runtime->model(fallback.model).parameters;
+    policies.insert(policies.end(), theirs.begin(), theirs.end());
+  }
+  if (policies.empty() || x.body.form) return std::nullopt;
+  if (auto refused = CheckParameters(x.shard.scanner, x.body.text, policies)) return refused;
+  auto forced =
+      ForceParameters(x.shard.scanner, x.body.text, x.body.facts.insert_at, Policies(policies).first(own));
+  if (!forced) return std::nullopt;
+  x.body.forced_text = *std::move(forced);
+  const size_t size = x.body.forced_text.size();
+  x.body.forced_text.append(net::Buffer::kPadding, '\0');
+  x.body.text = std::string_view(x.body.forced_text).substr(0, size);
+  x.client.connection().DropBody();
+  const auto error = x.shard.scanner.Scan(x.body.text, x.identity.spec->api, x.body.facts);
+  return error ? std::optional(api::FromFacts(*error)) : std::nullopt;
+}
+
+// Engines and providers tell the stored response to whoever names its id.
+bool GoesOnFromAnothers(const Exchange& x) {
+  const std::string_view response = x.body.facts.previous_response.view();
+  return !response.empty() && !x.shard.shared.response_owners.Owns(response, x.identity.tenant());
 }
 
 }  // namespace
@@ -68,12 +97,26 @@ StageResult ReadFacts(Exchange& x) {
     return x.Fail(api::ModelNotFound(asked, AllowedModels(x)));
   }
   x.model_id = *found;
-  if (x.body.facts.has_transfer_members && HandsOver(x)) {
+  if (LacksMessages(x)) {
+    x.shard.metrics.cells.bad_bodies.Add();
+    return x.Fail(api::Code::kMissingParameter, "messages must be given, as an array", "messages");
+  }
+  if (x.body.facts.has_transfer_members) {
     x.shard.metrics.cells.bad_bodies.Add();
     return x.Fail(
         api::Code::kUnsupportedParameter,
-        "kv_transfer_params and bootstrap_* must not be given for this model: the gateway decides where "
-        "a prompt is computed");
+        "kv_transfer_params and bootstrap_* are not for callers: the gateway says where a prompt is "
+        "computed");
+  }
+  if (std::optional<api::ApiError> refused = ApplyPolicies(x)) {
+    x.shard.metrics.cells.bad_bodies.Add();
+    return x.Fail(*std::move(refused));
+  }
+  if (GoesOnFromAnothers(x)) {
+    x.shard.metrics.cells.permission_failures.Add();
+    return x.Fail(api::Code::kPreviousResponseNotFound,
+                  "this gateway knows no such response of your tenant; send the conversation itself",
+                  "previous_response_id");
   }
   if (std::optional<api::ApiError> wrong = CheckPriority(x)) return x.Fail(*std::move(wrong));
   x.body.facts.stream = x.body.facts.stream && x.identity.spec->can_stream;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/limits/body_memory.h"
 #include "router/facts/body_facts.h"
 #include "router/facts/multipart.h"
 
@@ -15,12 +16,14 @@ namespace gateway {
 
 struct RequestBody {
   // Set by `read_body`:
+  std::optional<BodyMemory::Hold> room;  // the memory that it takes; none: its connection's own buffer
   std::optional<router::MultipartScanner> form;  // of a multipart body, whose files stream through
   bool whole = false;                            // read to its end
   std::string_view text;                         // the body; of a form: what was read to find the model
   std::string form_text;                         // what was read of a form so far; holds `text` of a form
 
   // Set by `read_facts`:
+  std::string forced_text;  // the body with what policies force; then it is `text`
   router::BodyFacts facts;
   int64_t prompt_tokens = 0;  // estimated, until the engine reports them
 };

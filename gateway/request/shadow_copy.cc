@@ -172,7 +172,8 @@ bool ShadowCopy::Prepare(const OutgoingRequest& request, const config::Shadow& c
   head = fmt::format(
       "POST {}{} HTTP/1.1\r\n{}content-type: application/json\r\nx-request-id: {}\r\nx-tidegate-shadow: "
       "1\r\ncontent-length: {}\r\n\r\n",
-      to.config->url.path, request.client.head().target, to.fields, request.identity.id, body.size());
+      to.config->url.path, config::TargetBehind(to.config->url, request.client.head().target), to.fields,
+      request.identity.id, body.size());
   return true;
 }
 

@@ -17,6 +17,7 @@ PrincipalRef ForTenantItself(const TenantRuntime& tenant, router::limits::LimitT
   principal->priority = tenant.config->priority;
   principal->weight = tenant.config->weight;
   principal->store_content = tenant.config->store_content;
+  principal->parameters = tenant.parameters;
   return principal;
 }
 

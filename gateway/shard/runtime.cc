@@ -98,8 +98,8 @@ void AppendField(std::string& out, std::string_view name, std::string_view value
 }
 
 absl::StatusOr<ReplicaRuntime> BuildReplica(const config::Endpoint& endpoint) {
-  ReplicaRuntime replica;
-  replica.config = &endpoint;
+  ReplicaRuntime replica{
+      .config = &endpoint, .pool_key = {}, .remote = {}, .fields = {}, .passed = PassedFields(endpoint)};
   replica.remote.host = endpoint.url.host;
   replica.remote.port = std::to_string(endpoint.url.port);
   if (endpoint.url.tls()) {
@@ -226,6 +226,9 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned)
     ModelRuntime& made = models_.emplace_back(
         ModelRuntime{&model, learned.limits.Model(model.name), price, learned.estimates.Get(model.name),
                      config::QueueOf(model), learned.queues.Get(serves)});
+    for (const config::Model* of : {&model, model.lora ? c.FindModel(model.lora->base) : nullptr}) {
+      if (of != nullptr && !of->parameters.empty()) made.parameters.push_back(&of->parameters);
+    }
     made.policy = c.scaling ? c.scaling->Find(serves) : nullptr;
     if (made.policy == nullptr) continue;
     made.hints = learned.scaling_hints.Get(serves);
@@ -259,13 +262,15 @@ void Runtime::AddTenants() {
     for (size_t i = 0; i < tenants_.size(); ++i) {
       if (tenants_[i].config == &tenant) return i;
     }
-    TenantRuntime made{&tenant, tenant.name, std::vector<bool>(c.models.size()), config::ApiSet::All()};
+    TenantRuntime made{&tenant, tenant.name, std::vector<bool>(c.models.size()), config::ApiSet::All(), {}};
     if (!tenant.parent.empty()) {
       const TenantRuntime& parent = tenants_[add(*c.FindTenant(tenant.parent))];
       made.path = parent.path + "/" + tenant.name;
       made.models = parent.models;
       made.apis = parent.apis;
+      made.parameters = parent.parameters;
     }
+    if (!tenant.parameters.empty()) made.parameters.push_back(tenant.parameters);
     if (tenant.models) {
       // A child may use those models of its own list that its parent may use.
       std::vector<bool> own = ModelsMatching(routes_, *tenant.models);

@@ -16,6 +16,7 @@
 #include "gateway/net/transport.h"
 #include "gateway/people/principal.h"
 #include "gateway/shard/model_queue.h"
+#include "gateway/shard/passed_fields.h"
 #include "gateway/shard/scaling_hints.h"
 #include "plugins/auth/jwt_authenticator.h"
 #include "router/facts/token_estimate.h"
@@ -37,6 +38,7 @@ struct ModelRuntime {
   const config::ModelPolicy* policy = nullptr;      // its own or its base's; null: only configured endpoints
   std::shared_ptr<const ScalingHints> hints{};      // null without a policy
   std::vector<std::string> devices{};               // kinds of devices that its replicas may hold
+  std::vector<const config::Parameters*> parameters{};  // its own and its base's; none empty
 };
 
 struct ReplicaRuntime {
@@ -44,6 +46,7 @@ struct ReplicaRuntime {
   std::string pool_key;  // identifies the connections that this replica may use
   net::Remote remote;
   std::string fields;  // "host: …\r\nauthorization: …\r\n", sent with every request
+  PassedFields passed;
 
   const std::string& name() const { return config->name; }
 };
@@ -53,6 +56,7 @@ struct TenantRuntime {
   std::string path;
   std::vector<bool> models;  // by ModelId; the parent's unless the tenant lists its own
   config::ApiSet apis;
+  std::vector<config::Parameters> parameters;  // its own and those above, the root's first; none empty
 };
 
 // The estimates of every model that was ever configured, by name. Thread-safe.

@@ -10,10 +10,12 @@
 #include <string>
 
 #include "gateway/ledger/ledger.h"
+#include "gateway/limits/body_memory.h"
 #include "gateway/people/keys.h"
 #include "gateway/routing/log.h"
 #include "gateway/shard/computed_prompts.h"
 #include "gateway/shard/model_queue.h"
+#include "gateway/shard/response_owners.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/telemetry/otlp.h"
 #include "gateway/telemetry/trace_context.h"
@@ -25,9 +27,11 @@ namespace gateway {
 
 struct Shared {
   router::limits::LimitTree limits;
+  BodyMemory body_memory;
   router::prefix::Index prefixes;
   router::ReplicaStates replicas{&prefixes};
   router::Sessions sessions;
+  ResponseOwners response_owners;
   TokenEstimates estimates;
   ComputedPrompts computed;
   ModelQueues queues;

@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, kBoundKeyCount> kBoundNames = {"max_token
                                                                       "max_output_tokens"};
 constexpr size_t kMinMediaBytes = 1024;  // a shorter "data" member counts as text
 constexpr double kMaxCount = 1e12;       // larger counts are cut to this
+constexpr double kTwoTo63 = 9223372036854775808.0;
 
 std::string ListKinds(uint8_t accepts) {
   constexpr std::array<std::string_view, 6> kNames = {"a string", "an array",  "an object",
@@ -33,18 +34,21 @@ std::string ListKinds(uint8_t accepts) {
   return out;
 }
 
+struct Integer {
+  std::optional<int64_t> value;  // none: it is none, or out of range
+  bool out_of_range = false;     // no engine that counts in 64 bits could read it
+};
+
 // An integer, also when it is written as 1e3 or 5.0.
-std::optional<int64_t> ParseInteger(std::string_view raw) {
+Integer ParseInteger(std::string_view raw) {
   if (const std::optional<int64_t> whole = conf::ReadNumber<int64_t>(raw)) {
-    return std::clamp<int64_t>(*whole, -static_cast<int64_t>(kMaxCount), static_cast<int64_t>(kMaxCount));
+    return {std::clamp<int64_t>(*whole, -static_cast<int64_t>(kMaxCount), static_cast<int64_t>(kMaxCount))};
   }
   double value = 0;
   const auto parsed = std::from_chars(raw.data(), raw.data() + raw.size(), value);
-  if (parsed.ec == std::errc::result_out_of_range) {
-    return static_cast<int64_t>(raw.front() == '-' ? -kMaxCount : kMaxCount);
-  }
-  if (value != std::trunc(value)) return std::nullopt;
-  return static_cast<int64_t>(std::clamp(value, -kMaxCount, kMaxCount));
+  if (parsed.ec == std::errc::result_out_of_range || std::abs(value) >= kTwoTo63) return {{}, true};
+  if (value != std::trunc(value)) return {};
+  return {static_cast<int64_t>(std::clamp(value, -kMaxCount, kMaxCount))};
 }
 
 // Counts text, media and numbers of a prompt.
@@ -71,7 +75,7 @@ struct PromptVisitor : JsonVisitor {
 class Reader {
  public:
   Reader(std::string_view text, std::span<const uint32_t> positions, Api api, BodyFacts& facts)
-      : text_(text), cursor_(text, positions), api_(api), facts_(facts) {}
+      : text_(text), positions_(positions), cursor_(text, positions), api_(api), facts_(facts) {}
 
   Failure ReadBody();
   Failure Check(JsonError error) const;
@@ -96,10 +100,12 @@ class Reader {
     return Check(cursor_.SkipValue(depth, nobody));
   }
   Failure Malformed() const { return Check(JsonError::kMalformed); }
+  Failure BadEscape() const;
   Failure DecodeName(ByteRange key, std::string_view& name);
   ByteRange From(size_t begin) const { return {begin, cursor_.TrimmedEnd() - begin}; }
 
   std::string_view text_;
+  std::span<const uint32_t> positions_;
   JsonCursor cursor_;
   Api api_;
   BodyFacts& facts_;
@@ -120,6 +126,8 @@ Failure Reader::Check(JsonError error) const {
     case JsonError::kUnclosedString:
       return FactsError{FactsErrorCode::kInvalidJson, "",
                         "the body is not valid JSON: a string is not closed"};
+    case JsonError::kBadEscape:
+      return BadEscape();
     case JsonError::kTooLarge:
       return FactsError{FactsErrorCode::kInvalidJson, "", "the body is too large to be read"};
     case JsonError::kMalformed:
@@ -127,6 +135,14 @@ Failure Reader::Check(JsonError error) const {
   }
   return FactsError{FactsErrorCode::kInvalidJson, "",
                     fmt::format("the body is not valid JSON near byte {}", cursor_.offset())};
+}
+
+// Of the string before the cursor.
+Failure Reader::BadEscape() const {
+  std::string path = JsonPathAt(text_, positions_, cursor_.last_offset());
+  std::string message =
+      fmt::format("{}: the string has an escape that JSON does not know, or half a surrogate pair", path);
+  return FactsError{FactsErrorCode::kInvalidJson, "", std::move(message), std::move(path)};
 }
 
 Failure Reader::ReadBody() {
@@ -164,6 +180,11 @@ Failure Reader::ReadMember(ByteRange key) {
   if (Failure failure = DecodeName(key, name)) return failure;
   bool exact = false;
   const KeySpec* spec = FindKey(name, exact);
+  if (spec != nullptr && IsRefused(*spec, api_)) {
+    return FactsError{FactsErrorCode::kUnsupportedMember, spec->name,
+                      fmt::format("{} is no parameter of this API; its bound of the answer is {}", spec->name,
+                                  SpecOf(api_).bound)};
+  }
   if (spec == nullptr || !Means(*spec, api_)) return Skip(1);
   if (!exact) {
     return FactsError{FactsErrorCode::kAmbiguousKey, spec->name,
@@ -222,6 +243,10 @@ Failure Reader::ReadValue(const KeySpec& spec) {
       return ReadBound(spec, BoundKey::kMaxCompletionTokens);
     case Key::kMaxOutputTokens:
       return ReadBound(spec, BoundKey::kMaxOutputTokens);
+    case Key::kMaxNewTokens:
+    case Key::kMaxTokensToSample:
+    case Key::kNumPredict:
+      return Skip(1);
     case Key::kN:
     case Key::kBestOf:
       if (Failure failure = ReadCount(spec, count, 0)) return failure;
@@ -255,8 +280,11 @@ Failure Reader::ReadValue(const KeySpec& spec) {
     case Key::kPromptCacheKey:
       return ReadText(facts_.prompt_cache_key);
     case Key::kSessionId:
-    case Key::kPreviousResponseId:
       return ReadText(facts_.session);
+    case Key::kPreviousResponseId:
+      if (Failure failure = ReadText(facts_.previous_response)) return failure;
+      facts_.session = facts_.previous_response;
+      return std::nullopt;
     case Key::kServiceTier:
       return ReadText(facts_.service_tier);
     case Key::kPriority:
@@ -278,9 +306,15 @@ Failure Reader::ReadValue(const KeySpec& spec) {
 Failure Reader::ReadCount(const KeySpec& spec, std::optional<int64_t>& value, int64_t least) {
   const std::string_view raw = cursor_.TakeToken().In(text_);
   if (!IsJsonNumber(raw)) return Malformed();
-  value = ParseInteger(raw);
+  const Integer integer = ParseInteger(raw);
+  value = integer.value;
   if (value && *value >= least) return std::nullopt;
-  return FactsError{FactsErrorCode::kInvalidType, spec.name,
+  if (integer.out_of_range) {
+    return FactsError{FactsErrorCode::kInvalidValue, spec.name,
+                      fmt::format("{} must be an integer of 64 bits", spec.name)};
+  }
+  const FactsErrorCode code = value ? FactsErrorCode::kInvalidValue : FactsErrorCode::kInvalidType;
+  return FactsError{code, spec.name,
                     least == INT64_MIN
                         ? fmt::format("{} must be an integer", spec.name)
                         : fmt::format("{} must be an integer of at least {}", spec.name, least)};
@@ -289,10 +323,9 @@ Failure Reader::ReadCount(const KeySpec& spec, std::optional<int64_t>& value, in
 Failure Reader::ReadBound(const KeySpec& spec, BoundKey key) {
   OutputBound& bound = facts_.bounds[static_cast<size_t>(key)];
   const size_t begin = cursor_.offset();
-  if (Failure failure = ReadCount(spec, bound.value, -1)) return failure;
+  if (Failure failure = ReadCount(spec, bound.value, 0)) return failure;
   bound.present = true;
   bound.range = From(begin);
-  if (*bound.value < 0) bound.value.reset();
   return std::nullopt;
 }
 
@@ -305,7 +338,7 @@ Failure Reader::ReadText(BodyText& out) {
     return std::nullopt;
   }
   std::string decoded;
-  if (!UnescapeJson(raw, decoded)) return Malformed();
+  if (!UnescapeJson(raw, decoded)) return BadEscape();
   out = BodyText(std::move(decoded));
   return std::nullopt;
 }
@@ -416,6 +449,8 @@ Failure Reader::ReadMetadata() {
 constexpr conf::Word<FactsErrorCode> kFactsErrorCodes[] = {
     {"invalid_json", FactsErrorCode::kInvalidJson},
     {"invalid_type", FactsErrorCode::kInvalidType},
+    {"invalid_value", FactsErrorCode::kInvalidValue},
+    {"unsupported_member", FactsErrorCode::kUnsupportedMember},
     {"missing_model", FactsErrorCode::kMissingModel},
     {"duplicate_key", FactsErrorCode::kDuplicateKey},
     {"ambiguous_key", FactsErrorCode::kAmbiguousKey},
@@ -446,6 +481,32 @@ std::optional<FactsError> FactsScanner::Scan(std::string_view body, Api api, Bod
   Reader reader(body, index_.positions(), api, facts);
   if (error != JsonError::kNone) return reader.Check(error);
   return reader.ReadBody();
+}
+
+std::vector<BodyMember> FactsScanner::Members(std::string_view body) const {
+  std::vector<BodyMember> members;
+  JsonCursor cursor(body, index_.positions());
+  JsonVisitor nobody;
+  if (!cursor.Take('{') || cursor.Take('}')) return members;
+  do {
+    ByteRange key;
+    if (!cursor.TakeKey(key)) return members;
+    BodyMember& member = members.emplace_back();
+    const std::string_view raw = key.In(body);
+    if (raw.find('\\') == std::string_view::npos || !UnescapeJson(raw, member.name)) member.name = raw;
+    member.value.begin = cursor.offset();
+    if (cursor.SkipValue(1, nobody) != JsonError::kNone) return members;
+    member.value.size = cursor.TrimmedEnd() - member.value.begin;
+  } while (cursor.Take(','));
+  return members;
+}
+
+JsonCursor FactsScanner::CursorOf(std::string_view body, ByteRange value) const {
+  const std::span<const uint32_t> all = index_.positions();
+  const auto begin = std::lower_bound(all.begin(), all.end(), value.begin);
+  const auto end = std::lower_bound(begin, all.end(), value.end());
+  return {body.substr(0, value.end()),
+          all.subspan(static_cast<size_t>(begin - all.begin()), static_cast<size_t>(end - begin))};
 }
 
 }  // namespace router

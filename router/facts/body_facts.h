@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "router/facts/api.h"
 #include "router/facts/json_index.h"
@@ -21,6 +22,8 @@ namespace router {
 enum class FactsErrorCode : uint8_t {
   kInvalidJson,
   kInvalidType,
+  kInvalidValue,
+  kUnsupportedMember,
   kMissingModel,
   kDuplicateKey,
   kAmbiguousKey,  // differs from a known member only in case; engines disagree whether it is that member
@@ -35,6 +38,7 @@ struct FactsError {
   FactsErrorCode code;
   std::string_view param;  // the faulty member, or empty; static text
   std::string message;
+  std::string path = {};  // of a value deeper down, in place of `param`: `messages[2].content`
 };
 
 // A string of the body: a view of it, or a decoded copy where it has escapes.
@@ -59,7 +63,7 @@ std::string_view BoundKeyName(BoundKey key);
 
 struct OutputBound {
   bool present = false;          // a null is present without a value
-  std::optional<int64_t> value;  // none: unbounded (null, or llama.cpp's -1)
+  std::optional<int64_t> value;  // none: unbounded (null)
   ByteRange range;               // of the value
 };
 
@@ -98,6 +102,7 @@ struct BodyFacts {
   BodyText user;  // user, safety_identifier, or metadata.user_id
   BodyText prompt_cache_key;
   BodyText session;  // session_id or previous_response_id
+  BodyText previous_response;
   BodyText service_tier;
   std::optional<int64_t> priority;
   bool uses_tools = false;
@@ -109,10 +114,21 @@ struct BodyFacts {
   std::optional<int64_t> MaxOutputTokens() const;
 };
 
+// A member of a body's object.
+struct BodyMember {
+  std::string name;  // decoded
+  ByteRange value;
+};
+
 class FactsScanner {
  public:
   // Reads `body` as a request to `api`. On an error `facts` holds what was read before it.
   std::optional<FactsError> Scan(std::string_view body, Api api, BodyFacts& facts);
+
+  // Of the body that was scanned last, without an error: all its members, in order, and a cursor that passes
+  // over one value.
+  std::vector<BodyMember> Members(std::string_view body) const;
+  JsonCursor CursorOf(std::string_view body, ByteRange value) const;
 
  private:
   JsonIndex index_;

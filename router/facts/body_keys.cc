@@ -19,15 +19,21 @@ constexpr uint32_t kImages = In(kImageGenerations, kImageEdits, kImageVariations
 constexpr uint32_t kAnthropicApis = In(kMessages, kCountTokens);
 constexpr uint8_t kAnything = kString | kArray | kObject | kNumber | kBool | kNull;
 constexpr uint32_t kGenerates = In(kChatCompletions, kCompletions);
+constexpr uint32_t kWrites = kGenerates | In(kMessages, kResponses);
 
 constexpr std::array<KeySpec, kKeyCount> kKeys = {{
     {Key::kModel, "model", kString, kAny},
     {Key::kStream, "stream", kBool | kNull, kAny},
     {Key::kStreamFormat, "stream_format", kString | kNull, In(kAudioSpeech)},
     {Key::kStreamOptions, "stream_options", kObject | kNull, kGenerates | In(kResponses)},
-    {Key::kMaxTokens, "max_tokens", kNumber | kNull, kGenerates | In(kMessages)},
-    {Key::kMaxCompletionTokens, "max_completion_tokens", kNumber | kNull, kGenerates},
-    {Key::kMaxOutputTokens, "max_output_tokens", kNumber | kNull, In(kResponses)},
+    {Key::kMaxTokens, "max_tokens", kNumber | kNull, kGenerates | In(kMessages), In(kResponses)},
+    {Key::kMaxCompletionTokens, "max_completion_tokens", kNumber | kNull, kGenerates,
+     In(kMessages, kResponses)},
+    {Key::kMaxOutputTokens, "max_output_tokens", kNumber | kNull, In(kResponses), kGenerates | In(kMessages)},
+    // Bounds of engines' own APIs. One that stood beside the API's own would be obeyed unseen.
+    {Key::kMaxNewTokens, "max_new_tokens", kAnything, 0, kWrites},
+    {Key::kMaxTokensToSample, "max_tokens_to_sample", kAnything, 0, kWrites},
+    {Key::kNumPredict, "num_predict", kAnything, 0, kWrites},
     {Key::kN, "n", kNumber | kNull, kGenerates | kImages},
     {Key::kBestOf, "best_of", kNumber | kNull, kGenerates},
     {Key::kMessages, "messages", kArray, In(kChatCompletions, kTokenize) | kAnthropicApis},

@@ -16,6 +16,9 @@ enum class Key : uint8_t {
   kMaxTokens,
   kMaxCompletionTokens,
   kMaxOutputTokens,
+  kMaxNewTokens,
+  kMaxTokensToSample,
+  kNumPredict,
   kN,
   kBestOf,
   kMessages,
@@ -70,7 +73,8 @@ struct KeySpec {
   Key key;
   std::string_view name;
   uint8_t accepts;
-  uint32_t apis;  // a bit per Api that gives the member a meaning; elsewhere it passes unread
+  uint32_t apis;         // a bit per Api that gives the member a meaning; elsewhere it passes unread
+  uint32_t refused = 0;  // ... and per Api that does not have it, although some engine obeys it
 };
 
 inline constexpr size_t kMaxKeyName = 32;  // the longest name in the table
@@ -80,6 +84,9 @@ const KeySpec* FindKey(std::string_view name, bool& exact);
 
 inline bool Means(const KeySpec& spec, Api api) {
   return (spec.apis >> static_cast<unsigned>(api) & 1U) != 0;
+}
+inline bool IsRefused(const KeySpec& spec, Api api) {
+  return (spec.refused >> static_cast<unsigned>(api) & 1U) != 0;
 }
 
 }  // namespace router

@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace router {
 namespace {
@@ -137,6 +138,78 @@ bool IsJsonNumber(std::string_view text) {
 
 bool IsJsonLiteral(std::string_view text) {
   return text == "true" || text == "false" || text == "null";
+}
+
+bool EscapesAreValid(std::string_view raw) {
+  for (size_t at = raw.find('\\'); at != std::string_view::npos; at = raw.find('\\', at)) {
+    if (at + 1 == raw.size()) return false;
+    if (raw[at + 1] != 'u') {
+      if (SimpleEscape(raw[at + 1]) == '\0') return false;
+      at += 2;
+      continue;
+    }
+    const int code = UnicodeEscape(raw, at + 2);
+    if (code < 0 || (code >= 0xdc00 && code < 0xe000)) return false;
+    at += 6;
+    if (code < 0xd800 || code >= 0xe000) continue;
+    if (raw.substr(at, 2) != "\\u") return false;
+    const int low = UnicodeEscape(raw, at + 2);
+    if (low < 0xdc00 || low >= 0xe000) return false;
+    at += 6;
+  }
+  return true;
+}
+
+std::string JsonPathAt(std::string_view text, std::span<const uint32_t> positions, size_t offset) {
+  constexpr size_t kShown = 64;  // of a name
+  struct Level {
+    bool is_object;
+    bool at_name;
+    std::string_view name;
+    size_t index;
+  };
+  std::vector<Level> levels;
+  for (const uint32_t position : positions) {
+    if (position > offset) break;
+    Level* const level = levels.empty() ? nullptr : &levels.back();
+    switch (text[position]) {
+      case '{':
+      case '[':
+        levels.push_back({text[position] == '{', true, {}, 0});
+        break;
+      case '}':
+      case ']':
+        if (level) levels.pop_back();
+        break;
+      case ',':
+        if (level) {
+          level->at_name = true;
+          ++level->index;
+        }
+        break;
+      case ':':
+        if (level) level->at_name = false;
+        break;
+      case '"':
+        if (level && level->is_object && level->at_name) {
+          const size_t end = text.find('"', position + 1);
+          level->name = text.substr(position + 1, std::min(end - position - 1, kShown));
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  std::string path;
+  for (const Level& level : levels) {
+    if (!level.is_object) {
+      path += '[' + std::to_string(level.index) + ']';
+    } else {
+      if (!path.empty()) path += '.';
+      path += level.name;
+    }
+  }
+  return path;
 }
 
 bool UnescapeJson(std::string_view raw, std::string& out) {

@@ -4,7 +4,7 @@
 // simdjson's first stage finds the structure (and invalid UTF-8, unclosed strings, raw control characters) at
 // several GB/s. The walk is linear in the number of structural characters, and iterative, so that depth costs
 // no stack. Owner: one JsonIndex per shard, reused for every body; not thread-safe. The text must outlive the
-// walk. Escapes in strings that nobody reads are not checked.
+// walk.
 #pragma once
 
 #include <array>
@@ -27,7 +27,15 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-enum class JsonError : uint8_t { kNone, kMalformed, kUnclosedString, kInvalidUtf8, kTooDeep, kTooLarge };
+enum class JsonError : uint8_t {
+  kNone,
+  kMalformed,
+  kUnclosedString,
+  kBadEscape,  // in the string before the cursor
+  kInvalidUtf8,
+  kTooDeep,
+  kTooLarge
+};
 
 inline constexpr size_t kMaxJsonDepth = 512;
 
@@ -42,7 +50,7 @@ class JsonIndex {
   // that a shard keeps a few MiB at most between requests.
   JsonError Build(std::string_view text);
 
-  std::span<const uint32_t> positions() const { return positions_; }
+  std::span<const uint32_t> positions() const { return positions_; }  // ascending
 
  private:
   class Impl;
@@ -57,6 +65,15 @@ struct JsonVisitor {
   void Number(std::string_view raw) { (void)raw; }
 };
 
+// Whether all escapes between a string's quotes are JSON's, and none is half a surrogate pair.
+bool EscapesAreValid(std::string_view raw);
+inline bool IsValidString(std::string_view raw) {
+  return raw.find('\\') == std::string_view::npos || EscapesAreValid(raw);
+}
+
+// Where the value or name at `offset` stands in an indexed text: `messages[2].content`. Slow; for errors.
+std::string JsonPathAt(std::string_view text, std::span<const uint32_t> positions, size_t offset);
+
 // A position in an indexed text. Every step checks the grammar of what it passes.
 class JsonCursor {
  public:
@@ -66,6 +83,8 @@ class JsonCursor {
   // The structural character here, or NUL at the end of the text.
   char Peek() const { return at_ < positions_.size() ? text_[positions_[at_]] : '\0'; }
   size_t offset() const { return at_ < positions_.size() ? positions_[at_] : text_.size(); }
+  // Of what the cursor has passed last.
+  size_t last_offset() const { return at_ > 0 ? positions_[at_ - 1] : 0; }
   bool AtEnd() const { return at_ == positions_.size(); }
   bool Take(char c) {
     if (Peek() != c) return false;
@@ -93,7 +112,7 @@ class JsonCursor {
     const ByteRange quoted = TakeToken();
     if (!Quoted(quoted)) return false;
     key = {quoted.begin + 1, quoted.size - 2};
-    return Take(':');
+    return IsValidString(key.In(text_)) && Take(':');
   }
 
   // Skips one value of any kind; `depth` containers are open around it.
@@ -147,7 +166,9 @@ JsonError JsonCursor::SkipValue(size_t depth, Visitor& visitor) {
       const std::string_view raw = token.In(text_);
       if (first == '"') {
         if (!Quoted(token)) return JsonError::kMalformed;
-        visitor.String(raw.substr(1, raw.size() - 2));
+        const std::string_view inside = raw.substr(1, raw.size() - 2);
+        if (!IsValidString(inside)) return JsonError::kBadEscape;
+        visitor.String(inside);
       } else if (first == '-' || (first >= '0' && first <= '9')) {
         if (!IsJsonNumber(raw)) return JsonError::kMalformed;
         visitor.Number(raw);

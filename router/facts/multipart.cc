@@ -92,7 +92,10 @@ std::optional<std::string> MultipartScanner::BoundaryOf(std::string_view content
     std::string_view name;
     std::string_view value;
     if (!TakeParameter(parameters, name, value)) return std::nullopt;
-    if (!conf::EqualsIgnoreCase(name, "boundary")) continue;
+    // Readers differ on what else may stand here: one takes `boundary*` for the boundary. A charset is sent
+    // by some clients, and changes nothing.
+    if (conf::EqualsIgnoreCase(name, "charset")) continue;
+    if (!conf::EqualsIgnoreCase(name, "boundary")) return std::nullopt;
     if (boundary || value.empty() || value.size() > kMaxBoundary || value.back() == ' ') return std::nullopt;
     for (char c : value) {
       if (!IsBoundaryChar(c)) return std::nullopt;
@@ -104,6 +107,12 @@ std::optional<std::string> MultipartScanner::BoundaryOf(std::string_view content
 
 MultipartScanner::MultipartScanner(std::string_view boundary) : delimiter_("\r\n--" + std::string(boundary)) {
   matched_ = 2;  // the first boundary has no line end before it
+}
+
+std::string MultipartScanner::quoted_boundary() const {
+  const std::string_view boundary = std::string_view(delimiter_).substr(4);
+  const bool token = boundary.find_first_of("(),/:=? ") == std::string_view::npos;
+  return token ? std::string(boundary) : '"' + std::string(boundary) + '"';
 }
 
 MultipartScanner::State MultipartScanner::Feed(std::string_view bytes) {

@@ -28,11 +28,15 @@ class MultipartScanner {
 
   enum class State : uint8_t { kMore, kDone, kFailed };
 
-  // The boundary parameter of a multipart/form-data Content-Type. Nothing for another type, or for a boundary
-  // that is missing, given twice, or has characters that RFC 2046 does not allow.
+  // The boundary parameter of a multipart/form-data Content-Type. Nothing for another type, for a boundary
+  // that is missing, given twice, or has characters that RFC 2046 does not allow, and for any other parameter
+  // but `charset`.
   static std::optional<std::string> BoundaryOf(std::string_view content_type);
 
   explicit MultipartScanner(std::string_view boundary);
+
+  // As the value of a parameter, in quotes where it needs them.
+  std::string quoted_boundary() const;
 
   // Scans the next bytes of the body, split anywhere. After kDone or kFailed it ignores them.
   State Feed(std::string_view bytes);

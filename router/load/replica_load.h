@@ -70,6 +70,8 @@ struct ReplicaState {
   Health health;
   OutlierStatus outlier;
   OutlierMemory outlier_memory;
+  std::atomic<int> refused_credentials{0};   // the status of its last answer, where that was 401 or 403
+  std::atomic<bool> no_usage_option{false};  // it refuses stream_options
   prefix::Index* const index;
   const std::optional<prefix::MemberId> member;  // in the index; none: its prefixes are not tracked
 };

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "conf/text.h"
+#include "gateway/api/answer_member.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/sse.h"
 #include "gateway/request/admit.h"
@@ -70,6 +71,19 @@ void NoteFirstByte(Exchange& x, conf::TimePoint now) {
   x.delivery.attempt->Resume(Event::Of(Event::Kind::kFirstByte), now);
 }
 
+api::PublicModelName PublicNameOf(const Exchange& x) {
+  return api::PublicModelName(x.body.facts.model.view());
+}
+
+// Only the tenant that made a stored response may go on from it.
+void NoteOwner(const Exchange& x, std::string_view response) {
+  if (!response.empty()) x.shard.shared.response_owners.Note(response, x.identity.tenant());
+}
+
+bool MakesResponses(const Exchange& x) {
+  return x.identity.spec->api == router::Api::kResponses && x.delivery.upstream->carry() == Carry::kAsIs;
+}
+
 // --- Whole answers ---
 
 net::Task<RelayEnd> RelayRefusal(Exchange& x) {
@@ -80,16 +94,30 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
                                                                     : ledger::EndReason::kUpstreamFailed;
   // The client's credentials are good. Those of the gateway are the operator's to correct.
   if (refusal.status == 401 || refusal.status == 403) {
-    x.Fail(api::Make(api::Code::kUpstreamError, "the replica does not accept the gateway's credentials"),
-           ledger::EndReason::kUpstreamFailed);
+    api::ApiError error =
+        api::Make(api::Code::kUpstreamError, "the replica does not accept the gateway's credentials");
+    error.should_retry = false;
+    x.Fail(std::move(error), ledger::EndReason::kUpstreamFailed);
     co_return end;
   }
-  if (x.delivery.head_sent || x.delivery.upstream->carry() != Carry::kAsIs || refusal.body.empty()) {
-    x.Fail(api::FromUpstream(refusal.status, refusal.body), reason);
+  // A page of a proxy, or a traceback: no client's library can read it, and it may say more than clients
+  // should know.
+  const bool readable = api::IsErrorObject(refusal.body);
+  if (!readable && !refusal.body.empty()) {
+    x.grant.ticket.Content({.time_us = conf::ToUnixMicros(net::Now()),
+                            .part = ledger::ContentPart::kUpstreamError,
+                            .text = std::string_view(refusal.body).substr(0, ledger::kMaxUpstreamError),
+                            .full_bytes = refusal.body.size()});
+  }
+  if (x.delivery.head_sent || x.delivery.upstream->carry() != Carry::kAsIs || !readable) {
+    api::ApiError error = api::FromUpstream(refusal.status, refusal.body);
+    error.retry_after = refusal.retry_after;
+    x.Fail(std::move(error), reason);
     co_return end;
   }
   x.answer_head.clear();
-  RenderRelayedHead(x, nullptr, refusal.status, refusal.content_type, {refusal.body.size()}, x.answer_head);
+  RenderRelayedHead(x, nullptr, refusal.status, refusal.content_type, {refusal.body.size()}, x.answer_head,
+                    refusal.retry_after);
   x.delivery.head_sent = true;
   x.outcome.counts.bytes_out += refusal.body.size();
   Charge(x);
@@ -110,6 +138,10 @@ net::Task<RelayEnd> SendWhole(Exchange& x, std::string_view body) {
   x.outcome.finish = api::FinishFromJson(body);
   x.RecordProgress();
   std::string translated;
+  body = PublicNameOf(x).InDocument(body, translated);
+  if (MakesResponses(x)) {
+    if (const auto id = api::FindAnswerMember(body, "id")) NoteOwner(x, id->In(body).substr(1, id->size - 2));
+  }
   if (x.delivery.upstream->carry() != Carry::kAsIs) {
     api::Translated<std::string> made =
         TranslateAnswer(x.Outgoing(), x.at.started, *x.delivery.upstream, body);
@@ -182,13 +214,26 @@ net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view so_far, std::option
   co_return Whole(x);
 }
 
+bool IsBinary(std::string_view content_type) {
+  for (const std::string_view type : {"audio/", "image/", "video/", "application/octet-stream"}) {
+    if (content_type.size() >= type.size() &&
+        conf::EqualsIgnoreCase(content_type.substr(0, type.size()), type))
+      return true;
+  }
+  return false;
+}
+
 net::Task<RelayEnd> RelayBody(Exchange& x) {
   ClientConnection& upstream = x.delivery.upstream->connection();
   const conf::Duration idle = x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle;
   // A translation needs the whole answer, within the bound of an event.
   const size_t whole = x.delivery.upstream->carry() == Carry::kAsIs ? kWholeAnswer : kMaxEvent;
   upstream.KeepHead();
+  // Sound and images are played and drawn as they come.
+  const bool at_once =
+      x.delivery.upstream->carry() == Carry::kAsIs && IsBinary(upstream.head().Find(FieldId::content_type));
   while (!upstream.done() && upstream.payload().size() < whole) {
+    if (at_once && !upstream.payload().empty()) break;
     const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.at.until));
     if (status != Status::kOk) co_return Broken(status, "the replica broke off within its answer");
   }
@@ -196,14 +241,21 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   if (x.delivery.upstream->carry() != Carry::kAsIs)
     co_return Broken(Status::kMalformed, "the replica's answer is too large");
   const net::http::Head& head = upstream.head();
-  const std::optional<uint64_t> length = head.content_length;
+  std::string renamed;
+  const std::string_view begin = PublicNameOf(x).InDocument(upstream.payload(), renamed);
+  std::optional<uint64_t> length = head.content_length;
+  if (length) *length += begin.size() - upstream.payload().size();
+  if (MakesResponses(x)) {
+    if (const auto id = api::FindAnswerMember(begin, "id"))
+      NoteOwner(x, id->In(begin).substr(1, id->size - 2));
+  }
   if (!length && !x.client.knows_chunks())
     x.client.SetReusable(false);  // the answer ends with the connection
   x.outcome.status = head.status;
   x.delivery.head_sent = true;
   x.answer_head.clear();
   RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {length}, x.answer_head);
-  co_return co_await SendPieces(x, upstream.payload(), length);
+  co_return co_await SendPieces(x, begin, length);
 }
 
 // --- Streams ---
@@ -224,6 +276,7 @@ class StreamRelay {
         tally_(x.delivery.upstream->carry() == Carry::kAsIs ? x.identity.spec->api
                                                             : router::Api::kChatCompletions,
                HidesUsage(x)),
+        public_name_(PublicNameOf(x)),
         limits_(x.runtime->config().server.limits),
         idle_(x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle),
         first_byte_(x.runtime->model(x.delivery.attempt->model()).config->timeouts.first_byte) {
@@ -252,6 +305,8 @@ class StreamRelay {
   ClientConnection& upstream_;
   net::SseFramer framer_;
   StreamTally tally_;
+  api::PublicModelName public_name_;
+  bool owner_noted_ = false;
   const config::ServerLimits& limits_;
   const conf::Duration idle_;
   const conf::Duration first_byte_;
@@ -294,7 +349,11 @@ std::string_view StreamRelay::Convert(size_t whole) {
   char* data = upstream_.payload_data();
   const size_t kept = tally_.Pass(data, whole);
   std::string_view events(data, kept);
-  if (!translator_) return events;
+  if (!owner_noted_ && !events.empty()) {
+    owner_noted_ = true;
+    if (MakesResponses(x_)) NoteOwner(x_, api::TextInEvents(events, "id"));
+  }
+  if (!translator_) return public_name_.InEvents(events, translated_);
   translated_.clear();
   while (!events.empty()) {
     const net::SseEvent event = net::NextSseEvent(events);

@@ -91,6 +91,22 @@ bool BrokeOff(AttemptError error) {
          error == AttemptError::kBrokenStream;
 }
 
+// Whether the replica takes the gateway's credentials: no request can help if it does not, so the operator is
+// told.
+void NoteCredentials(const Exchange& x, const Step& step, const Event& event) {
+  if (event.kind != Event::Kind::kStatus) return;
+  const bool refused = event.status == 401 || event.status == 403;
+  std::atomic<int>& noted = x.runtime->load()[step.replica].refused_credentials;
+  const int before = noted.load(std::memory_order_relaxed);
+  if (before == (refused ? event.status : 0) || (!refused && event.status >= 400)) return;
+  noted.store(refused ? event.status : 0, std::memory_order_relaxed);
+  if (!refused) return;
+  log::Error("replica refuses the gateway's credentials: correct api_key or secret_headers of its endpoint",
+             {{"request_id", x.identity.id},
+              {"replica", x.runtime->replica(step.replica).name()},
+              {"status", event.status}});
+}
+
 net::Task<Event> SendTry(Exchange& x, const Step& step, conf::TimePoint now) {
   Delivery& delivery = x.delivery;
   const OutgoingRequest request = x.Outgoing();
@@ -133,6 +149,7 @@ net::Task<Event> SendTry(Exchange& x, const Step& step, conf::TimePoint now) {
     x.at.answered = *upstream.answered();
     x.at.upstream_wait += x.at.answered - x.at.sent;
   }
+  NoteCredentials(x, step, event);
   if (!delivery.transfer || !delivery.transfer->failure()) {
     RecordReplicaFailure(x.shard, *x.runtime, x.identity.id, step.replica, "replica failed", event);
   }

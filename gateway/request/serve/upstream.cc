@@ -8,6 +8,7 @@
 #include "conf/text.h"
 #include "gateway/api/anthropic.h"
 #include "gateway/api/responses.h"
+#include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/connect_deadline.h"
 #include "gateway/request/chunk_size.h"
@@ -26,29 +27,6 @@ using router::Event;
 constexpr size_t kHeadRoom = 512;  // what we add to a client's head
 constexpr size_t kMaxRefusalBody = 64 * 1024;
 constexpr net::http::HeadLimits kAnswerHeadLimits{64 * 1024, 200};
-
-// Fields of a client's request that are not passed on: those of its connection, its credentials, and those
-// that the gateway writes itself. Compressed answers cannot be metered, so the gateway asks for none.
-bool IsDropped(const Field& field, std::string_view connection, bool traced) {
-  switch (field.id) {
-    case FieldId::host:
-    case FieldId::content_length:
-    case FieldId::authorization:
-    case FieldId::cookie:
-    case FieldId::accept_encoding:
-    case FieldId::expect:
-      return true;
-    case FieldId::unknown:
-      return conf::EqualsIgnoreCase(field.name, "x-api-key") ||
-             conf::EqualsIgnoreCase(field.name, "api-key") ||
-             conf::EqualsIgnoreCase(field.name, "x-request-id") ||
-             (traced && (conf::EqualsIgnoreCase(field.name, "traceparent") ||
-                         conf::EqualsIgnoreCase(field.name, "tracestate"))) ||
-             (!connection.empty() && net::http::HasToken(connection, field.name));
-    default:
-      return net::http::IsHopByHop(field, connection);
-  }
-}
 
 std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
   double value = 0;
@@ -93,11 +71,11 @@ std::optional<Failure> Upstream::Prepare() {
   const bool count = asked == router::Api::kCountTokens;
   if ((asked == router::Api::kMessages || count) && !known.Has(config::Api::kMessages)) {
     carry_ = count ? Carry::kCountAsTokenize : Carry::kMessagesAsChat;
-    made = count ? api::TokenizeFromMessages(body.text, {.model = model})
-                 : api::ChatFromMessages(body.text, {.model = model});
+    made = count ? api::TokenizeFromMessages(body.text, {.model = model, .padded = true})
+                 : api::ChatFromMessages(body.text, {.model = model, .padded = true});
   } else if (asked == router::Api::kResponses && !known.Has(config::Api::kResponses)) {
     carry_ = Carry::kResponsesAsChat;
-    made = api::ChatFromResponses(body.text, model);
+    made = api::ChatFromResponses(body.text, model, true);
   }
   if (!made) return std::nullopt;
   if (auto* fault = std::get_if<api::ApiError>(&*made))
@@ -117,7 +95,32 @@ std::optional<Failure> Upstream::Prepare() {
   return std::nullopt;
 }
 
+bool Upstream::AddsUsageOption() const {
+  const router::Api api = request_.identity.spec->api;
+  const bool has_option = carry_ == Carry::kMessagesAsChat || carry_ == Carry::kResponsesAsChat ||
+                          api == router::Api::kChatCompletions || api == router::Api::kCompletions;
+  return has_option && request_.body.facts.stream && !request_.body.facts.usage_asked && !try_.only_prompt &&
+         !state().no_usage_option.load(std::memory_order_relaxed);
+}
+
+bool Upstream::RefusesUsageOption(const Event& event) const {
+  const bool refused = event.kind == Event::Kind::kStatus && (event.status == 400 || event.status == 422);
+  return refused && AddsUsageOption() && refusal_.body.find("stream_options") != std::string::npos;
+}
+
 net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* form) {
+  Event event = co_await SendOnce(fresh, now, form);
+  if (!RefusesUsageOption(event)) co_return event;
+  // Older engines know no such option. What they stream is counted.
+  state().no_usage_option.store(true, std::memory_order_relaxed);
+  log::Warn("replica refuses stream_options: it is asked without them from now on",
+            {{"request_id", request_.identity.id}, {"replica", replica_.name()}});
+  Release(now);
+  refusal_ = {};
+  co_return co_await SendOnce(false, net::Now(), form);
+}
+
+net::Task<Event> Upstream::SendOnce(bool fresh, conf::TimePoint now, FormReader* form) {
   Event event = co_await Connect(fresh, now);
   if (event.kind != Event::Kind::kStart) co_return event;
   event = co_await WriteRequest(form);
@@ -171,17 +174,26 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
   head_ += client.method_text;
   head_.append(" ")
       .append(replica_.config->url.path)
-      .append(path)
+      .append(config::TargetBehind(replica_.config->url, path))
       .append(" HTTP/1.1\r\n")
       .append(replica_.fields);
+  // What was read is what is sent: of two types, or of odd parameters, the engine might take others.
+  if (request_.body.form) {
+    head_.append("content-type: multipart/form-data; boundary=")
+        .append(request_.body.form->quoted_boundary())
+        .append("\r\n");
+  } else {
+    head_ += "content-type: application/json\r\n";
+  }
   const std::optional<telemetry::TraceContext>& trace = request_.identity.trace;
   const std::string_view connection = client.Find(FieldId::connection);
   for (const Field& field : client.fields) {
-    if (!IsDropped(field, connection, trace.has_value()))
+    if (replica_.passed.Passes(field, connection, trace.has_value()))
       head_.append(field.name).append(": ").append(field.value).append("\r\n");
   }
-  head_.append("x-request-id: ").append(request_.identity.id).append("\r\n");
-  if (trace) {
+  if (replica_.passed.writes_request_id())
+    head_.append("x-request-id: ").append(request_.identity.id).append("\r\n");
+  if (trace && replica_.passed.writes_trace()) {
     head_.append("traceparent: ").append(telemetry::RenderTraceparent(*trace)).append("\r\n");
     if (!trace->state.empty()) head_.append("tracestate: ").append(trace->state).append("\r\n");
   }
@@ -193,7 +205,12 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
 }
 
 size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
+  const bool asks_usage = AddsUsageOption();
   if (carry_ != Carry::kAsIs) {
+    constexpr std::string_view kOption = ",\"stream_options\":{\"include_usage\":true}";
+    const bool without = request_.body.facts.stream && !asks_usage;
+    const size_t option = without ? chat_.body.find(kOption) : std::string::npos;
+    if (option != std::string::npos) chat_.body.erase(option, kOption.size());
     RenderHead(chat_.body.size(), false);
     pieces[0] = AsBuffer(chat_.body);
     return 1;
@@ -201,6 +218,7 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
   const RequestBody& body = request_.body;
   router::SpliceRequest splice;
   if (body.facts.model.view() != name_.name) splice.upstream_model_json = name_.json;
+  splice.ask_usage = asks_usage;
   splice.output_cap = request_.output_cap;
   splice.members = try_.members;
   splice.only_prompt = try_.only_prompt;
@@ -310,7 +328,7 @@ net::Task<Event> Upstream::ReadAnswer() {
     co_return Event::Status(code);
   }
   const std::optional<conf::Duration> retry_after = RetryAfterOf(head);
-  refusal_ = {code, std::string(head.Find(FieldId::content_type)), {}};
+  refusal_ = {code, std::string(head.Find(FieldId::content_type)), {}, retry_after};
   while (true) {
     refusal_.body.append(connection_->payload().substr(0, kMaxRefusalBody - refusal_.body.size()));
     connection_->Take(connection_->payload().size());

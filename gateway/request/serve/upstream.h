@@ -36,6 +36,7 @@ struct UpstreamRefusal {
   int status = 0;  // 0: none
   std::string content_type;
   std::string body;
+  std::optional<conf::Duration> retry_after = {};
 };
 
 // One try: where it goes, what ends it, and what it adds to the client's request.
@@ -82,6 +83,7 @@ class Upstream {
   }
 
  private:
+  net::Task<router::Event> SendOnce(bool fresh_connection, conf::TimePoint now, FormReader* form);
   net::Task<router::Event> Connect(bool fresh, conf::TimePoint now);
   net::Task<router::Event> WriteRequest(FormReader* form);
   net::Task<router::Event> ReadAnswer();
@@ -90,6 +92,11 @@ class Upstream {
   net::Task<net::IoResult> SendFormPiece(Client& client, std::string_view piece, bool chunked);
   void RenderHead(size_t body_size, bool chunked);
   size_t PlanJsonBody(std::span<net::ConstBuffer> pieces);
+  router::ReplicaState& state() const { return request_.runtime->load()[try_.replica.id]; }
+  // Whether the body asks for usage although the client did not, ...
+  bool AddsUsageOption() const;
+  // ... and the replica has refused it for that.
+  bool RefusesUsageOption(const router::Event& event) const;
   // The time by which the replica must have taken what is written, or have begun its answer.
   conf::TimePoint ReplyDeadline() const;
   router::Event Lost(net::http::ClientConnection::Status status) const;

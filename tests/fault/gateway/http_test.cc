@@ -81,7 +81,16 @@ TEST_F(Http, RefusesWhatASmugglerWouldSend) {
       {"a NUL in a value", with(std::string("X-A: b\0c\r\n", 10), body)},
       {"chunks under HTTP/1.0",
        fmt::format("POST /v1/chat/completions HTTP/1.0\r\nHost: g\r\n{}\r\n{}", te, zero)},
-      {"a chunk extension", with(te, fmt::format("{:x};a=b\r\n{}\r\n{}", body.size(), body, zero))},
+      {"a chunk extension in a bare line",
+       with(te, fmt::format("{:x};a\n{}\r\n{}", body.size(), body, zero))},
+      {"a chunk size with a space behind it",
+       with(te, fmt::format("{:x} \r\n{}\r\n{}", body.size(), body, zero))},
+      {"a trailer that frames", with(te, "0\r\nContent-Length: 5\r\n\r\n")},
+      {"a trailer that authenticates", with(te, "0\r\nAuthorization: Bearer x\r\n\r\n")},
+      {"a host with a path", "POST /v1/chat/completions HTTP/1.1\r\nHost: g/x\r\n" + length + "\r\n" + body},
+      {"a host with a bad port",
+       "POST /v1/chat/completions HTTP/1.1\r\nHost: g:x\r\n" + length + "\r\n" + body},
+      {"an empty host", "POST /v1/chat/completions HTTP/1.1\r\nHost: \r\n" + length + "\r\n" + body},
       {"a chunk size that is no number", with(te, "zz\r\n" + zero)},
       {"a signed chunk size", with(te, "-1\r\n" + zero)},
       {"a chunk size beyond 64 bits", with(te, "10000000000000002\r\n" + zero)},
@@ -171,6 +180,52 @@ TEST_F(Http, NeverTakesABodyThatItDidNotReadForARequest) {
     ExpectNothingMore(client);
   }
   EXPECT_EQ(engine.Stat("/requests/received"), 0u);
+}
+
+TEST_F(Http, TakesAbsoluteTargetsOfItsHostAndChunkExtensions) {
+  const GatewayProcess gateway({.replicas = {engine.port()}});
+  const std::string body = ChatBody({{"max_tokens", 2}}).dump();
+  RawClient client = gateway.Connect();
+  const Answer absolute = client.Ask(
+      fmt::format("POST http://gateway/v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: "
+                  "application/json\r\nContent-Length: {}\r\n\r\n{}",
+                  body.size(), body));
+  EXPECT_EQ(absolute.status, 200) << absolute.body;
+  const Answer extended = client.Ask(
+      fmt::format("{}Transfer-Encoding: chunked\r\n\r\n{:x};chunk-signature=\"a;b\"\r\n{}\r\n0;x\r\n\r\n",
+                  kPath, body.size(), body));
+  EXPECT_EQ(extended.status, 200) << extended.body;
+  EXPECT_EQ(engine.Stats()["last_request"]["body_bytes"], body.size());
+}
+
+// A body would be read as the answer to the next request.
+TEST_F(Http, HeadNeverGetsABody) {
+  const GatewayProcess gateway({.replicas = {engine.port()}, .anonymous = false});
+  const std::string hosted = "HTTP/1.1\r\nHost: gateway\r\n";
+  for (const std::string path : {"/v1/models", "/v1/chat/completions", "/nowhere"}) {
+    SCOPED_TRACE(path);
+    RawClient client = gateway.Connect();
+    ASSERT_TRUE(client.Send("HEAD " + path + " " + hosted + "\r\nGET /v1/models " + hosted + "\r\n"));
+    const Answer head = client.ReadHead();
+    EXPECT_GE(head.status, 400);
+    EXPECT_NE(head.header("content-length"), "0") << "it says what GET would have got";
+    EXPECT_EQ(client.ReadHead().status, 401) << "what follows is the answer to GET";
+    RawClient alone = gateway.Connect();
+    ASSERT_TRUE(alone.Send("HEAD " + path + " " + hosted + "Connection: close\r\n\r\n"));
+    alone.ShutdownWrite();
+    EXPECT_EQ(alone.ReadHead().status, head.status);
+    EXPECT_TRUE(alone.WaitClosed(milliseconds(5000))) << "bytes followed the head";
+  }
+  for (const std::string& bad :
+       {std::string("HEAD /v1/models HTTP/1.1\r\n\r\n"), "HEAD /" + std::string(80'000, 'a')}) {
+    for (const uint16_t port : {gateway.port(), gateway.admin_port()}) {
+      RawClient client(port);
+      ASSERT_TRUE(client.Send(bad));
+      EXPECT_GE(client.ReadHead().status, 400);
+      client.ShutdownWrite();
+      EXPECT_TRUE(client.WaitClosed(milliseconds(5000))) << "bytes followed the head";
+    }
+  }
 }
 
 TEST_F(Http, AnswersPipelinedRequestsInOrder) {
@@ -457,7 +512,8 @@ TEST_F(Http, WhatBelongsToAConnectionStaysOnIt) {
     EXPECT_EQ(answer.header(name), "") << name;
   }
 
-  const GatewayProcess inward({.replicas = {engine.port()}});
+  const GatewayProcess inward(
+      {.replicas = {engine.port()}, .endpoint = "engine: vllm, pass_headers: [x-public, x-private]"});
   EXPECT_EQ(
       inward
           .Ask(Chat({},

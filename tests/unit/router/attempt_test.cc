@@ -311,8 +311,45 @@ TEST(Attempt, ARetryWithoutAReplicaCostsNoBudget) {
   spec.retry.budget = {.share = 0, .min_per_minute = 1, .max_saved = 1};
   Driver d({spec});
   d.Send(Of::kStart);
-  EXPECT_EQ(d.Send(Of::kConnectFailed).kind, Kind::kFail);
+  EXPECT_EQ(d.Send(Of::kBroken).kind, Kind::kFail);
   EXPECT_EQ(d.routing.load.cell(ModelId{0}).budget.available(), 1);
+}
+
+TEST(Attempt, RetriesOnTheOnlyReplicaWhereNothingWasDone) {
+  for (const bool refused : {true, false}) {
+    ModelSpec spec = Serving("m", {1});
+    spec.retry.backoff = 100ms;
+    Driver d({spec});
+    const auto fail = [&] { return refused ? d.Send(Of::kConnectFailed) : d.Answer(503); };
+    const Step first = d.Send(Of::kStart);
+    for (uint32_t i = 1; i <= spec.retry.max_retries; ++i) {
+      const Step pause = fail();
+      ASSERT_EQ(pause.kind, Kind::kWait);
+      EXPECT_EQ(pause.replica, first.replica);
+      EXPECT_GE(pause.until, d.now + 50ms) << "not at once";
+      d.now = pause.until;
+      EXPECT_EQ(d.Send(Of::kWoke).kind, Kind::kTry);
+      EXPECT_EQ(d.attempt.retries(), i);
+      EXPECT_EQ(d.attempt.tries(), i + 1);
+    }
+    EXPECT_EQ(fail().kind, refused ? Kind::kFail : Kind::kRelay);
+    if (!refused) d.Send(Of::kCompleted);
+    EXPECT_EQ(d.Outstanding(), 0);
+  }
+}
+
+TEST(Attempt, DoesNotAskTheOnlyReplicaAgainForWhatItMayHaveDone) {
+  for (const Of failure : {Of::kTimedOut, Of::kBroken}) {
+    Driver d({Prompt(Serving("m", {1}))});
+    d.Send(Of::kStart);
+    EXPECT_EQ(d.Send(failure).kind, Kind::kFail);
+  }
+  Driver failed({Prompt(Serving("m", {1}))});
+  failed.Send(Of::kStart);
+  EXPECT_EQ(failed.Answer(500).kind, Kind::kRelay);
+  Driver resting({Prompt(Serving("m", {1}))});
+  resting.Send(Of::kStart);
+  EXPECT_EQ(resting.Answer(429, 20s).kind, Kind::kRelay) << "it asked for a pause";
 }
 
 TEST(Attempt, StartsNothingAfterTheDeadline) {
@@ -372,7 +409,7 @@ TEST(Attempt, FallsBackInOrderByCondition) {
     Driver d(models);
     d.Send(Of::kStart);
     EXPECT_EQ(serves(d, d.Send(Of::kConnectFailed)), "other");
-    EXPECT_EQ(d.Send(Of::kConnectFailed).error, AttemptError::kConnectFailed);
+    EXPECT_EQ(d.Send(Of::kBroken).error, AttemptError::kUpstreamBroke);
   }
   {
     Driver d(models);

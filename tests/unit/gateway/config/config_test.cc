@@ -77,6 +77,35 @@ TEST(Config, FillsWhatFollowsFromOtherFields) {
   EXPECT_EQ(result.config->tenants.at(0).budgets.at(1).model, "n");
 }
 
+TEST(Config, PathsHeadersAndParametersAreReadAndWritten) {
+  const LoadResult result = Parse(With(
+      {{"models",
+        "[{name: m, parameters: {deny: [logit_bias]}, endpoints: [{url: http://h/v1, engine: vllm, "
+        "pass_headers: "
+        "[X-Team, x-team]}, {url: http://g/api/v3, engine: openai}, {url: http://k/gw, engine: vllm}]}]"},
+       {"tenants",
+        "[{name: t, models: ['*'], limits: {body_memory: 64MiB}, parameters: {allow: [seed], force: {seed: "
+        "7, tier: "
+        "'1', top: 0.5, echo: true}, tools: [function], media_hosts: ['*.x']}}]"}}));
+  ASSERT_THAT(result.problems, IsEmpty());
+  const config::Model& m = result.config->models.at(0);
+  EXPECT_EQ(m.endpoints[0].url.path, "");
+  EXPECT_EQ(m.endpoints[0].pass_headers, std::vector<std::string>{"x-team"});
+  EXPECT_EQ(config::TargetBehind(m.endpoints[0].url, "/v1/x"), "/v1/x");
+  EXPECT_EQ(config::TargetBehind(m.endpoints[1].url, "/v1/x"), "/x");
+  EXPECT_EQ(config::TargetBehind(m.endpoints[1].url, "/tokenize"), "/tokenize");
+  EXPECT_EQ(config::TargetBehind(m.endpoints[2].url, "/v1/x"), "/v1/x");
+  const config::Tenant& t = result.config->tenants.at(0);
+  EXPECT_EQ(t.body_memory, 64U << 20);
+  ASSERT_EQ(t.parameters.force.size(), 4U);
+  const nlohmann::json written = ToJson(*result.config);
+  EXPECT_EQ(written["tenants"][0]["parameters"]["force"],
+            (nlohmann::json{{"seed", 7}, {"tier", "1"}, {"top", 0.5}, {"echo", true}}));
+  const LoadResult again = Parse(written.dump());
+  ASSERT_THAT(again.problems, IsEmpty());
+  EXPECT_EQ(ToJson(*again.config), written);
+}
+
 TEST(Config, AnAdapterHasFromItsBaseWhatItDoesNotSayItself) {
   const LoadResult result = Parse(With(
       {{"models",
@@ -135,6 +164,9 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/server/threads (line 2): must be between 1 and 1024, or auto for one per core"},
       {OneServer("listen: 127.0.0.1:80, limits: {body_bytes: 5GiB}"),
        "t.yaml:/server/limits/body_bytes (line 2): must be between 1024 and 4294967296"},
+      {OneServer("listen: 127.0.0.1:80, limits: {body_bytes: 64MiB, body_memory: 32MiB}"),
+       "t.yaml:/server/limits/body_memory (line 2): must not be less than body_bytes, or the largest bodies "
+       "would never be read"},
       {OneServer("listen: 127.0.0.1:80, limits: {connections: 0}"),
        "t.yaml:/server/limits/connections (line 2): must be at least 1"},
       {OneServer("listen: 127.0.0.1:80, tls: {certificate: a.crt, key: other.key}"),
@@ -222,6 +254,16 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "\"requests_per_minute\"?"},
       {OneTenant("limits: {per_model: {smal: {concurrency: 1}}}"),
        R"(t.yaml:/tenants/0/limits/per_model/smal (line 3): unknown model "smal", did you mean "small"?)"},
+      {OneTenant("limits: {body_memory: 5}"),
+       "t.yaml:/tenants/0/limits/body_memory (line 3): must be at least 1048576"},
+      {OneTenant("parameters: {allow: [seed, top_k], deny: [top_k, model]}"),
+       "t.yaml:/tenants/0/parameters/deny (line 3): \"top_k\" is allowed and denied; remove one|"
+       "t.yaml:/tenants/0/parameters/deny (line 3): model cannot be denied; every request has one"},
+      {OneTenant("parameters: {force: {model: x, seed: [1]}}"),
+       "t.yaml:/tenants/0/parameters/force/model (line 3): cannot be forced; the gateway reads it from the "
+       "request|"
+       "t.yaml:/tenants/0/parameters/force/seed (line 3): expected text, a number, true or false, found a "
+       "list"},
       {OneTenant("budget: {period: day}"),
        "t.yaml:/tenants/0/budget (line 3): give usd, tokens or device_hours"},
       {OneTenant("budget: {usd: 5}"), "t.yaml:/tenants/0/budget/period (line 3): is required"},
@@ -426,9 +468,20 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
       {OneEndpoint("url: http://:80"), "t.yaml:/models/0/endpoints/0/url (line 1): has no host"},
       {OneEndpoint("url: http://h:70000"),
        "t.yaml:/models/0/endpoints/0/url (line 1): has a port that is not between 1 and 65535"},
-      {OneEndpoint("url: http://h/v1/"),
-       "t.yaml:/models/0/endpoints/0/url (line 1): must not end with /v1; it is part of each request's own "
-       "path"},
+      {With({{"models",
+              "[{name: small, endpoints: [{url: http://h, engine: vllm}, {url: 'http://h/v1/', engine: "
+              "tgi}]}]"}}),
+       "t.yaml:/models/0/endpoints/1/url (line 1): http://h is listed twice, first at /models/0/endpoints/0; "
+       "use weight "
+       "to prefer it"},
+      {OneEndpoint("url: http://h, pass_headers: [Cookie, host, X-Fine, 'a b', x-request-id]"),
+       "t.yaml:/models/0/endpoints/0/pass_headers (line 1): \"Cookie\" carries a credential of the client, "
+       "which no engine may see; remove it|"
+       "t.yaml:/models/0/endpoints/0/pass_headers (line 1): \"host\" is a header that Tidegate sets itself; "
+       "remove it|"
+       "t.yaml:/models/0/endpoints/0/pass_headers (line 1): \"a b\" is not the name of an HTTP header|"
+       "t.yaml:/models/0/endpoints/0/pass_headers (line 1): \"x-request-id\" is a header that Tidegate sets "
+       "itself; remove it"},
       {OneEndpoint("url: http://h, api_key: hunter2"),
        "t.yaml:/models/0/endpoints/0/api_key (line 1): a secret is given by reference only, env:NAME or "
        "file:PATH, so "

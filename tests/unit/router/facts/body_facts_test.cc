@@ -109,9 +109,9 @@ TEST(Facts, ReadsBoundsAsEnginesWriteThem) {
     std::string_view text;
     std::optional<int64_t> value;
   };
-  for (const Case& c : {Case{"16", 16}, Case{"1e3", 1000}, Case{"5.0", 5}, Case{"null", std::nullopt},
-                        Case{"-1", std::nullopt}, Case{"0", 0}, Case{"1e300", 1'000'000'000'000},
-                        Case{"99999999999999999999", 1'000'000'000'000}}) {
+  for (const Case& c :
+       {Case{"16", 16}, Case{"1e3", 1000}, Case{"5.0", 5}, Case{"null", std::nullopt}, Case{"0", 0},
+        Case{"1e15", 1'000'000'000'000}, Case{"9223372036854775807", 1'000'000'000'000}}) {
     const Scanned s("{\"model\":\"m\",\"max_tokens\": " + std::string(c.text) + " }");
     ASSERT_FALSE(s.error) << c.text;
     EXPECT_TRUE(s.facts.bound(BoundKey::kMaxTokens).present);
@@ -142,9 +142,14 @@ TEST(Facts, RefusesBadBodiesWithAStableCode) {
       {R"({"model":"m","stream_options":{"include_usage":1}})", "invalid_type",
        "stream_options.include_usage"},
       {R"({"model":"m","n":1.5})", "invalid_type", "n"},
-      {R"({"model":"m","n":-1})", "invalid_type", "n"},
+      {R"({"model":"m","n":-1})", "invalid_value", "n"},
       {R"({"model":"m","max_tokens":"5"})", "invalid_type", "max_tokens"},
-      {R"({"model":"m","max_tokens":-2})", "invalid_type", "max_tokens"},
+      {R"({"model":"m","max_tokens":-2})", "invalid_value", "max_tokens"},
+      {R"({"model":"m","max_tokens":-1})", "invalid_value", "max_tokens"},
+      {R"({"model":"m","max_tokens":1e400})", "invalid_value", "max_tokens"},
+      {R"({"model":"m","max_tokens":99999999999999999999})", "invalid_value", "max_tokens"},
+      {R"({"model":"m","n":1e300})", "invalid_value", "n"},
+      {R"({"model":"m","priority":-99999999999999999999})", "invalid_value", "priority"},
       {R"({"model":"m","messages":"hi"})", "invalid_type", "messages"},
       {R"({"model":"m","user":5})", "invalid_type", "user"},
       {R"({"model":"m","priority":0.5})", "invalid_type", "priority"},
@@ -192,6 +197,55 @@ TEST(Facts, RefusesBadBodiesWithAStableCode) {
     EXPECT_EQ(s.error->param, c.param) << c.body;
     EXPECT_FALSE(s.error->message.empty());
   }
+}
+
+// Parsers differ on them: one refuses, one replaces, one keeps half a surrogate and fails when it writes it.
+TEST(Facts, RefusesStringsThatEnginesReadDifferentlyAndSaysWhere) {
+  const struct {
+    std::string_view body, path;
+  } cases[] = {
+      {R"({"model":"m","messages":[{"role":"user","content":"a\xb"}]})", "messages[0].content"},
+      {R"({"model":"m","messages":[{"a":1},{"b":[true,{"c":"\ud800"}]}]})", "messages[1].b[1].c"},
+      {R"({"model":"m","messages":["\ud83d\n"]})", "messages[0]"},
+      {R"({"model":"m","x":{"y":"\udc00"}})", "x.y"},
+      {R"({"model":"m","x":"\u12g4"})", "x"},
+      {R"({"model":"m","x":"\u12"})", "x"},
+      {R"({"model":"\ud800"})", "model"},
+      {R"({"model":"m","tools":[{"function":{"description":"\q"}}]})", "tools[0].function.description"},
+      {R"({"model":"m","user":"\ud800\ud800"})", "user"},
+  };
+  for (const auto& c : cases) {
+    const Scanned s(c.body);
+    ASSERT_TRUE(s.error) << c.body;
+    EXPECT_EQ(s.error->code, FactsErrorCode::kInvalidJson) << c.body;
+    EXPECT_EQ(s.error->path, c.path) << c.body;
+    EXPECT_TRUE(s.error->message.starts_with(c.path)) << s.error->message;
+  }
+  EXPECT_TRUE(Scanned(R"({"model":"m","x":{"\ud800":1}})").error);
+  EXPECT_FALSE(Scanned(R"({"model":"m","x":"\ud83d\ude00 \u00e9 \"\\\/\b\f\n\r\t","\u0061":1})").error);
+}
+
+// An engine that obeys both takes the larger, or the one that was not lowered.
+TEST(Facts, RefusesBoundsThatTheApiDoesNotHave) {
+  const struct {
+    Api api;
+    std::string_view body, param;
+  } cases[] = {
+      {Api::kChatCompletions, R"({"model":"m","max_tokens":50,"max_output_tokens":50})", "max_output_tokens"},
+      {Api::kCompletions, R"({"model":"m","max_output_tokens":null})", "max_output_tokens"},
+      {Api::kMessages, R"({"model":"m","max_tokens":5,"max_completion_tokens":50})", "max_completion_tokens"},
+      {Api::kResponses, R"({"model":"m","max_output_tokens":5,"max_tokens":50})", "max_tokens"},
+      {Api::kChatCompletions, R"({"model":"m","max_new_tokens":50})", "max_new_tokens"},
+      {Api::kCompletions, R"({"model":"m","num_predict":50})", "num_predict"},
+  };
+  for (const auto& c : cases) {
+    const Scanned s(c.body, c.api);
+    ASSERT_TRUE(s.error) << c.body;
+    EXPECT_EQ(CodeName(s.error->code), "unsupported_member");
+    EXPECT_EQ(s.error->param, c.param);
+  }
+  EXPECT_FALSE(Scanned(R"({"model":"m","max_tokens":5,"max_completion_tokens":50})").error);
+  EXPECT_FALSE(Scanned(R"({"model":"m","max_new_tokens":5,"input":"x"})", Api::kEmbeddings).error);
 }
 
 TEST(Facts, PassesMembersThatTheEndpointDoesNotKnow) {

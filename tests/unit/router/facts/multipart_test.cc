@@ -138,10 +138,20 @@ TEST(Multipart, ReadsTheBoundaryOfAContentType) {
       {"multipart/form-data; boundary=\"a \"", std::nullopt},
       {"multipart/form-data; boundary=a@b", std::nullopt},
       {"multipart/mixed; boundary=abc", std::nullopt},
+      // Python's email package takes these for the boundary.
+      {"multipart/form-data; boundary=a; boundary*=utf-8''b", std::nullopt},
+      {"multipart/form-data; boundary*=utf-8''b; boundary=a", std::nullopt},
+      {"multipart/form-data; boundary=a; boundary*0=b", std::nullopt},
+      {"multipart/form-data; boundary=a; start=b", std::nullopt},
       {"application/json", std::nullopt},
   };
   for (const Case& c : cases) EXPECT_EQ(MultipartScanner::BoundaryOf(c.type), c.boundary) << c.type;
   EXPECT_FALSE(MultipartScanner::BoundaryOf("multipart/form-data; boundary=" + std::string(71, 'a')));
+}
+
+TEST(Multipart, WritesItsBoundaryWithQuotesWhereItNeedsThem) {
+  EXPECT_EQ(MultipartScanner("----x'1").quoted_boundary(), "----x'1");
+  EXPECT_EQ(MultipartScanner("a b:c").quoted_boundary(), "\"a b:c\"");
 }
 
 }  // namespace

@@ -57,7 +57,6 @@ TEST(Splice, ChangesOnlyWhatItMust) {
       {R"({"model":"m"})", R"({"max_output_tokens":10,"model":"m"})", cap, Api::kResponses},
       {R"({"model":"m","input":"x"})", R"({"model":"m","input":"x"})", cap, Api::kEmbeddings},
       {R"({"model":"m","max_tokens":9})", R"({"model":"m","max_tokens":9})", cap},
-      {R"({"model":"m","max_tokens":-1})", R"({"model":"m","max_tokens":10})", cap},
       {R"({"model":"m","max_tokens":null,"max_completion_tokens":1e3})",
        R"({"model":"m","max_tokens":10,"max_completion_tokens":10})", cap},
       {R"({"model":"m"})", R"({"max_tokens":1,"model":"m"})", prompt},
@@ -109,7 +108,7 @@ std::string RandomBody(scheduler::Rng& rng) {
   maybe(
       {"null", "{}", "{ }", R"({"a":[]})", R"({"include_usage":false ,"b":1})", R"({"include_usage": true})"},
       "stream_options");
-  maybe({"1", "100", "null", "-1"}, "max_tokens");
+  maybe({"1", "100", "null", "0"}, "max_tokens");
   maybe({"5", "5000", "null"}, "max_completion_tokens");
   maybe({"{\"model\":\"not me\"}", "[1,{\"stream\":true}]", "\"x\\u0041\""}, "extra");
   maybe({R"([{"role":"user","content":"model"}])"}, "messages");
