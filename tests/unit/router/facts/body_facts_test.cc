@@ -248,6 +248,18 @@ TEST(Facts, RefusesBoundsThatTheApiDoesNotHave) {
   EXPECT_FALSE(Scanned(R"({"model":"m","max_new_tokens":5,"input":"x"})", Api::kEmbeddings).error);
 }
 
+// Escapes are looked for in blocks: one may begin in any place of a block and end in the next.
+TEST(Facts, FindsABadEscapeWhereverItStands) {
+  for (size_t before = 0; before < 200; ++before) {
+    const std::string text(before, 'x');
+    for (const std::string_view good : {"\\n", "\\\\", "\\\\\\\"", "\\u00e9", "\\ud83d\\ude00", "\\\\u12"})
+      EXPECT_TRUE(EscapesAreValid(text + std::string(good) + text)) << before << good;
+    for (const std::string_view bad : {"\\x", "\\\\\\x", "\\u12", "\\ud83d", "\\ud83d\\u0041", "\\ude00"})
+      EXPECT_FALSE(EscapesAreValid(text + std::string(bad) + text)) << before << bad;
+    EXPECT_FALSE(EscapesAreValid(text + "\\"));
+  }
+}
+
 TEST(Facts, PassesMembersThatTheEndpointDoesNotKnow) {
   const Scanned s(R"({"model":"m","input":[1,2],"documents":7,"x":1,"x":2,"Extra":null,"max_tokens":"five"})",
                   Api::kEmbeddings);
