@@ -88,7 +88,7 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
       return OnStatus(event, now);
     case Kind::kTimedOut:
       // When the client's own deadline has passed, the replica is not at fault.
-      if (!PastDeadline(now)) charge.Report(Outcome::kBad, now);
+      if (!PastDeadline(now)) charge.Report(Outcome::kBad, now, facts_.caller);
       return Again(kOnTimeout, AttemptError::kTimedOut, now);
     case Kind::kHung:
       left_hung_ = true;  // the outlier status already keeps new requests away; the breaker is not told
@@ -97,7 +97,7 @@ Step Attempt::Resume(const Event& event, TimePoint now) {
       first_byte_ = true;
       return {.kind = Step::Kind::kRelay};
     case Kind::kBroken:
-      charge.Report(Outcome::kBad, now);
+      charge.Report(Outcome::kBad, now, facts_.caller);
       return Again(kOnUnavailable, AttemptError::kUpstreamBroke, now);
     case Kind::kCompleted:
       return End({.kind = Step::Kind::kDone});
@@ -123,11 +123,13 @@ Step Attempt::ResumePrefill(const Event& event, TimePoint now) {
       if (!fresh_ && !PastDeadline(now)) return Try(true);
       [[fallthrough]];
     case Kind::kConnectFailed:
-    case Kind::kBroken:
       charge.Report(Outcome::kBad, now);
       return PrefillElsewhere(true, now);
+    case Kind::kBroken:
+      charge.Report(Outcome::kBad, now, facts_.caller);
+      return PrefillElsewhere(true, now);
     case Kind::kTimedOut:
-      if (!PastDeadline(now)) charge.Report(Outcome::kBad, now);
+      if (!PastDeadline(now)) charge.Report(Outcome::kBad, now, facts_.caller);
       return PrefillElsewhere(true, now);
     case Kind::kHung:
       left_hung_ = true;
@@ -137,7 +139,7 @@ Step Attempt::ResumePrefill(const Event& event, TimePoint now) {
       if (overload && (event.retry_after || event.status != kUnavailableStatus))
         charge.Rest(event.retry_after, now);
       const Outcome outcome = OutcomeOf(event.status, event.retry_after.has_value());
-      charge.Report(outcome, now);
+      charge.Report(outcome, now, facts_.caller);
       // A fault of the request itself is reported by the answering replica.
       return PrefillElsewhere(overload || outcome == Outcome::kBad, now);
     }
@@ -236,7 +238,7 @@ Step Attempt::OnStatus(const Event& event, TimePoint now) {
   if (overload && (event.retry_after || event.status != kUnavailableStatus))
     charge.Rest(event.retry_after, now);
   const Outcome outcome = OutcomeOf(event.status, event.retry_after.has_value());
-  charge.Report(outcome, now);
+  charge.Report(outcome, now, facts_.caller);
   if (event.status >= kRefusals) charge.LeaveAdapter();
   if (event.model_unknown && table_.model(model_).adapter != AdapterId::kNone) {
     NoteMissing(now);
@@ -346,13 +348,17 @@ void Attempt::TakePrefill(Decision decision) {
 
 bool Attempt::PickFallback(FallbackOn condition, TimePoint now, Fallbacks which) {
   const std::vector<Fallback>& fallbacks = table_.model(primary_).fallbacks;
+  bool entered = false;
   while (next_fallback_ < fallbacks.size()) {
     const Fallback& fallback = fallbacks[next_fallback_++];
     if ((fallback.on & condition) == 0) continue;
     const bool usable =
         which == Fallbacks::kAny || FindHeadroom(table_, fallback.model, load_, 1, now).replicas > 0;
-    if (usable && PickFrom(fallback.model, now)) return true;
+    if (!usable || (gate_ != nullptr && !gate_->Enter(fallback.model, now))) continue;
+    entered = gate_ != nullptr;
+    if (PickFrom(fallback.model, now)) return true;
   }
+  if (entered) gate_->Leave(now);
   return false;
 }
 

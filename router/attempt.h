@@ -94,11 +94,23 @@ struct Step {
   std::string_view why{};  // the pick's reason, or the refusal's; static
 };
 
+// Who may be served by which fallback: the caller's rights, and the limits that its request claims.
+class FallbackGate {
+ public:
+  virtual ~FallbackGate() = default;
+  // Whether the fallback may serve the request, which from now on claims that model's limits.
+  virtual bool Enter(ModelId fallback, conf::TimePoint now) = 0;
+  // No fallback serves it: it claims the limits of the model that it asked for.
+  virtual void Leave(conf::TimePoint now) = 0;
+};
+
 class Attempt {
  public:
+  // `gate`: null, and every fallback may serve. It outlives the attempt.
   Attempt(const RouteTable& table, const LoadView& load, ModelId model, const PickFacts& facts,
-          std::optional<conf::TimePoint> deadline, scheduler::Rng& rng)
-      : table_(table),
+          std::optional<conf::TimePoint> deadline, scheduler::Rng& rng, FallbackGate* gate = nullptr)
+      : gate_(gate),
+        table_(table),
         load_(load),
         primary_(model),
         model_(model),
@@ -159,6 +171,7 @@ class Attempt {
   bool PastDeadline(conf::TimePoint now) const { return deadline_ && now >= *deadline_; }
   const RetryPolicy& retry() const { return table_.model(primary_).spec.retry; }
 
+  FallbackGate* const gate_;
   const RouteTable& table_;
   const LoadView& load_;
   const ModelId primary_;

@@ -43,6 +43,7 @@ struct PickFacts {
   // seconds that this is expected to take.
   int64_t remote_prefill_from = 0;
   double remote_prefill_seconds = 0;
+  CallerId caller = kAnyCaller;  // whose doing a failure may be
   bool prefer_headroom = false;  // replicas with headroom before others; see load/headroom.h
 };
 

@@ -5,6 +5,7 @@
 
 #include "gateway/api/anthropic.h"
 #include "gateway/api/usage.h"
+#include "gateway/api/usage_scan.h"
 
 namespace gateway::api {
 namespace {
@@ -27,14 +28,35 @@ std::string Embeddings() {
   return body + R"(0.1]}],"model":"e","usage":{"prompt_tokens":812,"total_tokens":812}})";
 }
 
-void UsageScan(benchmark::State& state, const std::string& text) {
+void WholeScan(benchmark::State& state, const std::string& text) {
   for (auto _ : state) benchmark::DoNotOptimize(UsageFromJson(text));
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
 }
-BENCHMARK_CAPTURE(UsageScan, chunk_without, kChunk);
-BENCHMARK_CAPTURE(UsageScan, chunk_with_null, kNullChunk);
-BENCHMARK_CAPTURE(UsageScan, usage_chunk, kUsageChunk);
-BENCHMARK_CAPTURE(UsageScan, embeddings_650kB, Embeddings());
+BENCHMARK_CAPTURE(WholeScan, chunk_without, kChunk);
+BENCHMARK_CAPTURE(WholeScan, chunk_with_null, kNullChunk);
+BENCHMARK_CAPTURE(WholeScan, usage_chunk, kUsageChunk);
+BENCHMARK_CAPTURE(WholeScan, embeddings_650kB, Embeddings());
+
+std::string PromptLogprobs() {
+  std::string body = R"({"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{)"
+                     R"("prompt_tokens":9000,"completion_tokens":2},"prompt_logprobs":[null)";
+  for (int i = 0; i < 9'000; ++i) body += R"(,{"3923":{"logprob":-0.0123,"rank":1,"decoded_token":" lock"}})";
+  return body + "]}";
+}
+
+// An answer that passes in pieces of 16 KiB, read as it flows.
+void PiecesScan(benchmark::State& state, const std::string& text) {
+  constexpr size_t kPiece = 16 * 1024;
+  for (auto _ : state) {
+    UsageScan scan;
+    for (size_t at = 0; at < text.size(); at += kPiece) scan.Feed(std::string_view(text).substr(at, kPiece));
+    benchmark::DoNotOptimize(scan.usage());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
+}
+BENCHMARK_CAPTURE(PiecesScan, embeddings_650kB, Embeddings());
+BENCHMARK_CAPTURE(PiecesScan, prompt_logprobs_600kB, PromptLogprobs());
+BENCHMARK_CAPTURE(WholeScan, prompt_logprobs_600kB, PromptLogprobs());
 
 void UsageStrip(benchmark::State& state, const std::string& text) {
   for (auto _ : state) benchmark::DoNotOptimize(StripUsage(text));

@@ -89,6 +89,20 @@ Answer ListTenants(const Operations&, const Call& call) {
   return ListPage(all, "path", call);
 }
 
+// In USD, as in the configuration; null where there is none.
+ordered_json PriceOf(const config::Price& price) {
+  const auto usd = [](const std::optional<int64_t>& micro_usd) {
+    return micro_usd ? ordered_json(conf::FormatMicroUsd(*micro_usd)) : ordered_json();
+  };
+  return {{"input", usd(price.input)},
+          {"cached_input", usd(price.cached_input)},
+          {"cache_write", usd(price.cache_write)},
+          {"output", usd(price.output)},
+          {"image", usd(price.image)},
+          {"audio_second", usd(price.audio_second)},
+          {"characters", usd(price.characters)}};
+}
+
 Answer ListModels(const Operations&, const Call& call) {
   std::vector<ordered_json> all;
   for (const config::Model& model : call.runtime->config().models) {
@@ -96,10 +110,7 @@ Answer ListModels(const Operations&, const Call& call) {
     out["name"] = model.name;
     out["aliases"] = model.aliases;
     out["routing"] = router::PolicyName(model.routing.policy);
-    // USD per million tokens, as in the configuration.
-    out["price"] = {{"input", conf::FormatMicroUsd(model.price.input)},
-                    {"cached_input", conf::FormatMicroUsd(model.price.cached_input)},
-                    {"output", conf::FormatMicroUsd(model.price.output)}};
+    out["price"] = PriceOf(model.price);
     out["context"] = model.context ? ordered_json(*model.context) : ordered_json();
     out["max_output_tokens"] =
         model.max_output_tokens ? ordered_json(*model.max_output_tokens) : ordered_json();

@@ -27,7 +27,9 @@ constexpr std::array kShapes = {
           "path:string name:string parent:string? models:strings endpoints:strings priority:string "
           "weight:whole store_content:string",
           true},
-    Shape{"Price", "input:string cached_input:string output:string"},
+    Shape{"Price",
+          "input:string? cached_input:string? cache_write:string? output:string? image:string? "
+          "audio_second:string? characters:string?"},
     Shape{"Lora", "base:string adapter:string"},
     Shape{"Model",
           "name:string aliases:strings routing:string price:Price context:whole? max_output_tokens:whole? "

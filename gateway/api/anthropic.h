@@ -22,8 +22,9 @@ namespace gateway::api {
 struct MessagesOptions {
   std::string_view model;  // the name by which the engine knows the model
   bool forward_thinking =
-      false;            // give earlier thinking back to the model (`reasoning_content`), else drop it
-  bool padded = false;  // as in ParseObject
+      false;                // give earlier thinking back to the model (`reasoning_content`), else drop it
+  bool padded = false;      // as in ParseObject
+  bool knows_top_k = true;  // the engine takes chat's sampling parameters, and `top_k` beside them
 };
 
 Translated<ChatRequest> ChatFromMessages(std::string_view body, const MessagesOptions& options);
@@ -41,9 +42,17 @@ struct MessageIdentity {
 // `{"raw_arguments": "…"}`, so that nothing is lost.
 Translated<std::string> MessageFromChat(std::string_view chat, const MessageIdentity& identity);
 
-// `count_tokens` by the engine's `/tokenize`: the body of that request, the count in its answer, and the
-// answer for the client.
-Translated<ChatRequest> TokenizeFromMessages(std::string_view body, const MessagesOptions& options);
+// `count_tokens` by way of the engine: the body for its `/tokenize`, the count in its answer, the client's
+// answer. Engines differ in what they tokenize: a conversation under its template (vLLM), or one text, which
+// then is all that the conversation says.
+enum class Tokenizer : uint8_t {
+  kMessages,  // {"messages", "tools"} -> {"count"}
+  kPrompt,    // {"prompt"} -> {"count"} (SGLang)
+  kContent,   // {"content"} -> {"tokens"} (llama.cpp)
+  kInputs,    // {"inputs"} -> [token, …] (TGI)
+};
+Translated<ChatRequest> TokenizeFromMessages(std::string_view body, const MessagesOptions& options,
+                                             Tokenizer tokenizer = Tokenizer::kMessages);
 std::optional<uint64_t> CountFromTokenize(std::string_view answer);
 std::string RenderTokenCount(uint64_t input_tokens);
 // For engines without `/tokenize`. An image counts as a fixed 1,000 tokens.

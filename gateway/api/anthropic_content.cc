@@ -26,14 +26,17 @@ bool MessagesContent::Write(JsonObject root) {
     const Path content_path = at / "content";
     const auto content = Find(message, "content");
     if (!content) return faults_.Missing(content_path);
-    if (role != "user" && role != "assistant") {
-      return faults_.Add(
-          Code::kInvalidValue, at / "role",
-          fmt::format("'{}' must be \"user\" or \"assistant\", not \"{}\"; a system prompt goes into "
-                      "the top-level 'system'.",
-                      (at / "role").Text(), role));
+    if (role == "user") {
+      if (!User(*content, content_path)) return false;
+    } else if (role == "assistant") {
+      if (!Assistant(*content, content_path)) return false;
+    } else if (role == "system") {  // what is said to the model in the midst of a conversation
+      if (!System(*content, content_path)) return false;
+    } else {
+      return faults_.Add(Code::kInvalidValue, at / "role",
+                         fmt::format("'{}' must be \"user\", \"assistant\" or \"system\", not \"{}\".",
+                                     (at / "role").Text(), role));
     }
-    if (!(role == "user" ? User(*content, content_path) : Assistant(*content, content_path))) return false;
   }
   json_.Close(']');
   return true;

@@ -12,16 +12,18 @@ namespace gateway::api {
 namespace {
 
 // Parameters of the Messages API that chat does not have. Refused unless null.
-constexpr auto kRefused = std::to_array<std::string_view>(
-    {"container", "context_management", "mcp_servers", "inference_geo", "fallbacks"});
+constexpr auto kRefused =
+    std::to_array<std::string_view>({"container", "mcp_servers", "inference_geo", "fallbacks"});
 // Chat's own parameters that would change the form of the answer during the translation.
 constexpr auto kChatOnly = std::to_array<std::string_view>(
     {"n", "stream_options", "logprobs", "top_logprobs", "functions", "function_call", "response_format",
      "stop", "max_completion_tokens", "modalities", "audio", "echo", "best_of", "parallel_tool_calls"});
-// Parameters without meaning for an engine; leaving them out loses nothing.
-constexpr auto kDropped = std::to_array<std::string_view>(
-    {"cache_control", "service_tier", "thinking", "output_config", "output_format", "stream", "model",
-     "system", "messages", "tools", "tool_choice", "metadata"});
+// Parameters without meaning for an engine; leaving them out loses nothing. `betas` names forms of requests
+// and answers; the parameters that such a form adds are read, or refused, by themselves.
+constexpr auto kDropped =
+    std::to_array<std::string_view>({"betas", "anthropic_beta", "anthropic_version", "cache_control",
+                                     "service_tier", "thinking", "output_config", "output_format", "stream",
+                                     "model", "system", "messages", "tools", "tool_choice", "metadata"});
 
 bool Among(std::string_view key, std::span<const std::string_view> keys) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
@@ -43,6 +45,7 @@ class MessagesTranslator {
   bool ToolChoice(Json value, const Path& path);
   bool Format(Json value, const Path& path);
   bool OutputConfig(Json value, const Path& path);
+  bool ContextManagement(Json value, const Path& path);
 
   const MessagesOptions& options_;
   ChatRequest& request_;
@@ -99,6 +102,9 @@ bool MessagesTranslator::Member(std::string_view key, Json value, const Path& pa
   if (key == "tool_choice") return ToolChoice(value, path);
   if (key == "output_format") return Format(value, path);
   if (key == "output_config") return OutputConfig(value, path);
+  if (key == "context_management") return ContextManagement(value, path);
+  if (key == "top_k" && !options_.knows_top_k)
+    return faults_.Unsupported(path, "is not known to this model's engine");
   if (Among(key, kDropped)) return true;
   json_.Key(key).Copy(value);
   return true;
@@ -176,6 +182,64 @@ bool MessagesTranslator::OutputConfig(Json value, const Path& path) {
   return true;
 }
 
+// Edits that leave earlier thinking or tools' results out of long conversations. Without them the model sees
+// at least what it would have seen. Others change what is said, and nothing here can make them.
+bool MessagesTranslator::ContextManagement(Json value, const Path& path) {
+  JsonObject management;
+  if (!Read(value, path, faults_, management)) return false;
+  for (const auto member : management) {
+    if (member.key != "edits" && !member.value.is_null())
+      return faults_.Unsupported(path / member.key, "is not supported for this model");
+  }
+  const auto edits = Find(management, "edits");
+  if (!edits) return true;
+  const Path at = path / "edits";
+  JsonArray list;
+  if (!Read(*edits, at, faults_, list)) return false;
+  size_t i = 0;
+  for (const Json element : list) {
+    const Path edit_path = at[i++];
+    JsonObject edit;
+    std::string_view type;
+    if (!Read(element, edit_path, faults_, edit) || !Require(edit, "type", edit_path, faults_, type))
+      return false;
+    if (type.starts_with("clear_thinking_") || type.starts_with("clear_tool_uses_")) continue;
+    return faults_.Unsupported(
+        edit_path / "type", fmt::format("has the value \"{}\", which is not supported for this model", type));
+  }
+  return true;
+}
+
+void AppendText(Json value, std::string& text) {
+  std::string_view string;
+  JsonObject object;
+  JsonArray array;
+  if (value.get(string) == simdjson::SUCCESS) {
+    if (!text.empty()) text += '\n';
+    text += string;
+  } else if (value.get(object) == simdjson::SUCCESS) {
+    for (const auto member : object) {
+      if (member.key == "type" || member.key == "image_url") continue;
+      AppendText(member.value, text);
+    }
+  } else if (value.get(array) == simdjson::SUCCESS) {
+    for (const Json element : array) AppendText(element, text);
+  }
+}
+
+// All that a chat request says to the model: roles, texts, calls, and the tools as they are described.
+std::string TextOf(std::string_view chat) {
+  simdjson::dom::parser parser;
+  Faults faults;
+  JsonObject root;
+  std::string text;
+  if (!ParseObject(parser, chat, faults, root)) return text;
+  for (const char* const member : {"tools", "messages"}) {
+    if (const auto value = Find(root, member)) AppendText(*value, text);
+  }
+  return text;
+}
+
 Translated<ChatRequest> Run(std::string_view body, const MessagesOptions& options, bool tokenize) {
   ChatRequest request;
   MessagesTranslator translator(options, request);
@@ -189,8 +253,30 @@ Translated<ChatRequest> ChatFromMessages(std::string_view body, const MessagesOp
   return Run(body, options, false);
 }
 
-Translated<ChatRequest> TokenizeFromMessages(std::string_view body, const MessagesOptions& options) {
-  return Run(body, options, true);
+Translated<ChatRequest> TokenizeFromMessages(std::string_view body, const MessagesOptions& options,
+                                             Tokenizer tokenizer) {
+  Translated<ChatRequest> made = Run(body, options, true);
+  auto* const request = std::get_if<ChatRequest>(&made);
+  if (request == nullptr || tokenizer == Tokenizer::kMessages) return made;
+  const std::string text = TextOf(request->body);
+  request->body.clear();
+  JsonWriter json(request->body);
+  json.Open('{');
+  switch (tokenizer) {
+    case Tokenizer::kPrompt:
+      json.Key("model").String(options.model).Key("prompt").String(text);
+      break;
+    case Tokenizer::kContent:
+      json.Key("content").String(text).Key("add_special").Bool(true);
+      break;
+    case Tokenizer::kInputs:
+      json.Key("inputs").String(text);
+      break;
+    case Tokenizer::kMessages:
+      break;
+  }
+  json.Close('}');
+  return made;
 }
 
 }  // namespace gateway::api

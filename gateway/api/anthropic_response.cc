@@ -87,12 +87,15 @@ Translated<std::string> MessageFromChat(std::string_view chat, const MessageIden
 
 std::optional<uint64_t> CountFromTokenize(std::string_view answer) {
   simdjson::dom::parser parser;
+  JsonArray tokens;
+  if (simdjson::dom::element document; parser.parse(answer).get(document) == simdjson::SUCCESS) {
+    if (document.get(tokens) == simdjson::SUCCESS) return std::distance(tokens.begin(), tokens.end());
+  }
   Faults faults;
   JsonObject root;
   if (!ParseObject(parser, answer, faults, root)) return std::nullopt;
   uint64_t count = 0;
   if (root.at_key("count").get(count) == simdjson::SUCCESS) return count;
-  JsonArray tokens;
   if (root.at_key("tokens").get(tokens) == simdjson::SUCCESS)
     return std::distance(tokens.begin(), tokens.end());
   return std::nullopt;

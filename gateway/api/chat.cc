@@ -112,6 +112,19 @@ bool IsErrorObject(std::string_view body) {
   return ParseObject(parser, body, faults, root);
 }
 
+bool SaysModelUnknown(std::string_view body, std::string_view model) {
+  simdjson::dom::parser parser;
+  Faults faults;
+  JsonObject root;
+  if (!ParseObject(parser, body, faults, root)) return false;
+  JsonObject object;
+  const JsonObject error = root.at_key("error").get(object) == simdjson::SUCCESS ? object : root;
+  if (StringOr(error, "code") == "model_not_found") return true;
+  if (StringOr(error, "type") != "NotFoundError") return false;  // vLLM's, whose code repeats the status
+  return StringOr(error, "param") == "model" ||
+         StringOr(error, "message") == fmt::format("The model `{}` does not exist.", model);
+}
+
 void CompletionScan::Feed(std::string_view piece) {
   for (const char c : piece) {
     if (in_string_) {

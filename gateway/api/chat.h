@@ -76,6 +76,10 @@ ApiError FromUpstream(int status, std::string_view body);
 // Whether it has one of those forms, so that a client's library can read it as it is.
 bool IsErrorObject(std::string_view body);
 
+// Whether a 404 says, by its code, that the engine has no model of this name. A message may quote the caller,
+// and engines also answer 404 to a path that they do not serve.
+bool SaysModelUnknown(std::string_view body, std::string_view model);
+
 // Reads a JSON text piece by piece; knows when the outermost object or array has closed.
 class CompletionScan {
  public:

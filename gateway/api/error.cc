@@ -42,6 +42,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kKeyExpired, "key_expired", 401, kAuthentication, kAuthentication, false},
     {Code::kKeyRevoked, "key_revoked", 401, kAuthentication, kAuthentication, false},
     {Code::kPermissionDenied, "permission_denied", 403, kPermission, kPermission, false},
+    {Code::kModelUnpriced, "model_unpriced", 403, kPermission, kPermission, false},
     {Code::kNotFound, "not_found", 404, kInvalid, kMissing, false},
     {Code::kModelNotFound, "model_not_found", 404, kInvalid, kMissing, false},
     {Code::kUnsupportedEndpoint, "unsupported_endpoint", 404, kInvalid, kMissing, false},

@@ -41,6 +41,7 @@ enum class Code : uint8_t {
   kKeyExpired,
   kKeyRevoked,
   kPermissionDenied,
+  kModelUnpriced,
   kNotFound,
   kModelNotFound,
   kUnsupportedEndpoint,

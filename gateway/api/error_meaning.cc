@@ -44,6 +44,8 @@ std::string_view MeaningOf(Code code) {
       return "The key was revoked.";
     case Code::kPermissionDenied:
       return "The key may not use this model or endpoint, or has no role that suffices.";
+    case Code::kModelUnpriced:
+      return "The call has no price, and a budget in money applies to the key.";
     case Code::kNotFound:
       return "The path or the object does not exist.";
     case Code::kModelNotFound:

@@ -1,21 +1,16 @@
 #include "gateway/api/usage.h"
 
-#include <simdjson.h>
-
-#include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "conf/find.h"
-#include "router/limits/price.h"
+#include "gateway/api/usage_scan.h"
 
 namespace gateway::api {
 namespace {
 
 constexpr std::string_view kUsageKey = "\"usage\"";
-constexpr size_t kTail = 4096;       // where `usage` stands in a large body, when it stands at its end
-constexpr size_t kMaxObject = 4096;  // no engine's usage object is a tenth of this
-constexpr int kMaxCandidates = 16;   // keys of that name looked at before giving up: bounds hostile bodies
+constexpr size_t kTail = 4096;      // where `usage` stands in a large body, when it stands at its end
+constexpr int kMaxCandidates = 16;  // keys of that name looked at before giving up: bounds hostile bodies
 constexpr auto kNowhere = std::string_view::npos;
 
 bool IsSpace(char c) {
@@ -170,7 +165,8 @@ std::string_view EnclosingKey(std::string_view text, size_t i) {
 struct Member {
   size_t key = kNowhere;  // its opening quote
   size_t value = 0;
-  size_t end = 0;  // just past the value
+  size_t end = 0;        // just past the value
+  bool gave_up = false;  // there are more keys of that name
 };
 
 enum class Wanted : uint8_t { kCounts, kMember };
@@ -180,7 +176,8 @@ enum class Wanted : uint8_t { kCounts, kMember };
 Member FindUsage(std::string_view text, size_t first, Wanted wanted) {
   const bool counts = wanted == Wanted::kCounts;
   size_t before = text.size();
-  for (int tried = 0; tried < kMaxCandidates && before > first; ++tried) {
+  for (int tried = 0; before > first; ++tried) {
+    if (tried == kMaxCandidates) return {.gave_up = true};
     const size_t key = FindLast(text, kUsageKey, before);
     if (key == kNowhere) break;
     before = key;
@@ -191,91 +188,12 @@ Member FindUsage(std::string_view text, size_t first, Wanted wanted) {
     const size_t end = SkipValue(text, value);
     if (end == kNowhere) continue;
     const size_t depth = ClosingDepth(text, end);
-    if (depth == 1) return {key, value, end};
+    if (depth == 1) return {key, value, end, false};
     if (depth != 2 || !counts) continue;
     const std::string_view wrapper = EnclosingKey(text, key);
-    if (wrapper == "response" || wrapper == "message") return {key, value, end};
+    if (wrapper == "response" || wrapper == "message") return {key, value, end, false};
   }
   return {};
-}
-
-using Object = simdjson::ondemand::object;
-
-// Reads an unsigned count into `into`; anything else leaves it.
-bool Count(simdjson::simdjson_result<simdjson::ondemand::value> value, uint64_t& into) {
-  uint64_t count = 0;
-  if (value.get_uint64().get(count) != simdjson::SUCCESS) return false;
-  into = std::min<uint64_t>(count, router::limits::kMaxTokens);  // no answer has more; sums stay sums
-  return true;
-}
-
-void ReadDetails(simdjson::simdjson_result<simdjson::ondemand::value> value, std::string_view name,
-                 uint64_t& into) {
-  Object details;
-  if (value.get_object().get(details) != simdjson::SUCCESS) return;
-  for (auto field : details) {
-    std::string_view key;
-    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return;
-    if (key == name) Count(field.value(), into);
-  }
-}
-
-struct Counts {
-  Usage usage;
-  uint64_t total = 0;
-  uint64_t cache_read = 0;
-  uint64_t cache_created = 0;
-  bool any = false;
-};
-
-bool ReadCounts(Object object, Counts& counts) {
-  for (auto field : object) {
-    std::string_view key;
-    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return false;
-    auto value = field.value();
-    if (key == "prompt_tokens" || key == "input_tokens") {
-      counts.any |= Count(value, counts.usage.input);
-    } else if (key == "completion_tokens" || key == "output_tokens") {
-      counts.any |= Count(value, counts.usage.output);
-    } else if (key == "total_tokens") {
-      counts.any |= Count(value, counts.total);
-    } else if (key == "prompt_tokens_details" || key == "input_tokens_details") {
-      ReadDetails(value, "cached_tokens", counts.usage.cached_input);
-    } else if (key == "completion_tokens_details" || key == "output_tokens_details") {
-      ReadDetails(value, "reasoning_tokens", counts.usage.reasoning);
-    } else if (key == "cache_read_input_tokens") {
-      Count(value, counts.cache_read);
-    } else if (key == "cache_creation_input_tokens") {
-      Count(value, counts.cache_created);
-    }
-  }
-  return true;
-}
-
-std::optional<Usage> ParseUsage(std::string_view object) {
-  if (object.size() > kMaxObject) return std::nullopt;
-  std::array<char, kMaxObject + simdjson::SIMDJSON_PADDING> padded;
-  std::copy(object.begin(), object.end(), padded.begin());
-  std::fill_n(padded.begin() + static_cast<ptrdiff_t>(object.size()), simdjson::SIMDJSON_PADDING, ' ');
-  thread_local simdjson::ondemand::parser parser;
-  simdjson::ondemand::document document;
-  if (parser.iterate(padded.data(), object.size(), padded.size()).get(document) != simdjson::SUCCESS) {
-    return std::nullopt;
-  }
-  Object fields;
-  Counts counts;
-  if (document.get_object().get(fields) != simdjson::SUCCESS || !ReadCounts(fields, counts) || !counts.any) {
-    return std::nullopt;
-  }
-  Usage usage = counts.usage;
-  if (counts.cache_read > 0 || counts.cache_created > 0) {
-    usage.input += counts.cache_read + counts.cache_created;
-    usage.cached_input = counts.cache_read;
-  }
-  if (usage.input == 0 && counts.total > usage.output) usage.input = counts.total - usage.output;
-  usage.cached_input = std::min(usage.cached_input, usage.input);
-  usage.reasoning = std::min(usage.reasoning, usage.output);
-  return usage;
 }
 
 // The value of the key at `key`, if it is a string: without its quotes. Empty for null and all else.
@@ -331,13 +249,18 @@ std::optional<Usage> UsageFromJson(std::string_view text) {
   if (text.size() > 2 * kTail) {
     const std::string_view tail = text.substr(text.size() - kTail);
     const Member member = FindUsage(tail, 0, Wanted::kCounts);
-    if (member.key != kNowhere) return ParseUsage(tail.substr(member.value, member.end - member.value));
+    if (member.key != kNowhere) return ReadUsage(tail.substr(member.value, member.end - member.value));
   }
   const size_t first = conf::Find(text, kUsageKey);
   if (first == kNowhere) return std::nullopt;
-  const Member member = FindUsage(text, first, Wanted::kCounts);
-  if (member.key == kNowhere) return std::nullopt;
-  return ParseUsage(text.substr(member.value, member.end - member.value));
+  if (text.size() <= 2 * kTail) {
+    const Member member = FindUsage(text, first, Wanted::kCounts);
+    if (member.key != kNowhere) return ReadUsage(text.substr(member.value, member.end - member.value));
+    if (!member.gave_up) return std::nullopt;
+  }
+  UsageScan scan;  // it stands early, or the key stands often: prompts' log probabilities can be made of it
+  scan.Feed(text);
+  return scan.whole() ? scan.usage() : std::nullopt;
 }
 
 Finish FinishFromJson(std::string_view text) {

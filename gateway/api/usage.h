@@ -5,33 +5,20 @@
 // never taken for the member, because its quotes would be escaped; one deeper in the document (in a tool's
 // input, say) is recognized by the brackets that follow it. Only the bytes of the object itself are parsed
 // (simdjson on-demand, with a parser per thread). Pure functions, callable from every thread, without
-// allocation after a thread's first call.
+// allocation after a thread's first call. usage_scan.h reads an answer that comes in pieces.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string_view>
 
+#include "gateway/api/usage_counts.h"
+
 namespace gateway::api {
-
-// In tokens. One meaning for all protocols: `input` is the whole prompt, `cached_input` its part from a
-// cache; `output` is everything that was generated, `reasoning` the part of it that was thought. (Anthropic's
-// own input_tokens leaves out the cached part; it is added here.)
-struct Usage {
-  uint64_t input = 0;
-  uint64_t cached_input = 0;
-  uint64_t output = 0;
-  uint64_t reasoning = 0;
-
-  bool operator==(const Usage&) const = default;
-};
 
 // The usage of chat, completions, embeddings, rerank, messages or responses, body or event; nothing if the
 // text has none, or `null`, or something other than an object of counts.
 std::optional<Usage> UsageFromJson(std::string_view text);
-
-enum class Finish : uint8_t { kNone, kDone, kLength };
 
 // Why generation ended, from the last `finish_reason` or `stop_reason` that is not null, or from the status
 // of a Responses object; kNone while it has not. Of several choices, one that was cut short makes it kLength.

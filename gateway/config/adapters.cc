@@ -79,7 +79,10 @@ void TakeFromBases(std::vector<Model>& models) {
     model.watch = base.watch;
     model.queue = base.queue;
     model.translate = base.translate;
-    if (!model.lora->own_price) model.price = base.price;
+    if (!model.lora->own_price) {
+      model.price = base.price;
+      model.unpriced = base.unpriced;
+    }
     if (!model.context) model.context = base.context;
     if (!model.max_output_tokens) model.max_output_tokens = base.max_output_tokens;
   }

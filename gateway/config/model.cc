@@ -61,6 +61,9 @@ constexpr conf::Word<FallbackOn> kConditions[] = {{"unavailable", FallbackOn::kU
                                                   {"timeout", FallbackOn::kTimeout},
                                                   {"context", FallbackOn::kContext}};
 
+constexpr conf::Word<Unpriced> kUnpricedWords[] = {{"refuse", Unpriced::kRefuse},
+                                                   {"allow", Unpriced::kAllow}};
+
 // Of a model, as BindServing and `endpoints` have them.
 constexpr std::array<std::string_view, 9> kServing = {
     "endpoints", "routing", "timeouts", "retries", "breaker", "health", "watch", "queue", "translate"};
@@ -76,10 +79,24 @@ bool HasVersion(std::string_view path) {
 }  // namespace
 
 static void Bind(conf::Object& o, Price& price) {
-  o.Required("input", conf::Money(price.input));
+  o.Optional("input", conf::Money(price.input));
   o.Optional("cached_input", conf::Money(price.cached_input));
-  o.Required("output", conf::Money(price.output));
-  if (o.reading() && !o.Has("cached_input")) price.cached_input = price.input;
+  o.Optional("cache_write", conf::Money(price.cache_write));
+  o.Optional("output", conf::Money(price.output));
+  o.Optional("image", conf::Money(price.image));
+  o.Optional("audio_second", conf::Money(price.audio_second));
+  o.Optional("characters", conf::Money(price.characters));
+  if (!o.reading()) return;
+  if (!o.Has("input")) {
+    for (const std::string_view key : {"cached_input", "cache_write", "output"}) {
+      if (o.Has(key))
+        o.Error("needs input beside it: tokens that are written follow some that are read", key);
+    }
+    if (!o.Has("image") && !o.Has("audio_second") && !o.Has("characters"))
+      o.Error("give input, and output where the model generates text; or image, audio_second or characters");
+  }
+  if (!price.cached_input) price.cached_input = price.input;
+  if (!price.cache_write) price.cache_write = price.input;
 }
 
 static void Bind(conf::Object& o, Endpoint& endpoint) {
@@ -167,6 +184,35 @@ static void Read(const conf::Value& value, Fallback& out) {
   Bind(object, out);
 }
 
+bool HasPriceFor(const Price& price, router::Api api) {
+  switch (api) {
+    case router::Api::kChatCompletions:
+    case router::Api::kCompletions:
+    case router::Api::kResponses:
+    case router::Api::kMessages:
+      return price.input && price.output;
+    case router::Api::kEmbeddings:
+    case router::Api::kRerank:
+    case router::Api::kScore:
+      return price.input.has_value();
+    case router::Api::kAudioTranscriptions:
+    case router::Api::kAudioTranslations:
+      return price.audio_second.has_value();
+    case router::Api::kAudioSpeech:
+      return price.characters.has_value();
+    case router::Api::kImageGenerations:
+    case router::Api::kImageEdits:
+    case router::Api::kImageVariations:
+      return price.image.has_value();
+    case router::Api::kCountTokens:
+    case router::Api::kTokenize:
+    case router::Api::kDetokenize:
+    case router::Api::kModels:
+      break;
+  }
+  return true;  // it is free for everybody
+}
+
 std::string_view Name(Engine engine) {
   return FactsOf(engine).word;
 }
@@ -183,6 +229,10 @@ bool HasHealthPath(Engine engine) {
 bool ServesAdapters(Engine engine) {
   return engine == Engine::kVllm || engine == Engine::kSglang || engine == Engine::kTgi ||
          engine == Engine::kChatOnly;
+}
+bool KnowsCacheSalt(Engine engine, router::Api api) {
+  return engine == Engine::kVllm && (api == router::Api::kChatCompletions ||
+                                     api == router::Api::kCompletions || api == router::Api::kResponses);
 }
 bool IsEngine(Engine engine) {
   return engine != Engine::kOpenai && engine != Engine::kAnthropic;
@@ -235,6 +285,7 @@ void Bind(conf::Object& o, Model& model) {
   o.Optional("aliases", model.aliases);
   o.Optional("lora", model.lora);
   o.Optional("price", model.price);
+  o.Optional("unpriced", conf::Choice(model.unpriced, "policy", kUnpricedWords));
   o.Optional("max_output_tokens", model.max_output_tokens, AtLeast{1U});
   o.Optional("context", model.context, AtLeast{1U});
   o.Optional("fallbacks", model.fallbacks);

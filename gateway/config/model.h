@@ -21,15 +21,23 @@
 #include "gateway/config/routing.h"
 #include "gateway/config/types.h"
 #include "gateway/config/watch.h"
+#include "router/facts/api.h"
 
 namespace gateway::config {
 
-// Micro-USD per million tokens. In the file: USD per million tokens, with at most six decimals.
+// Micro-USD per million tokens or characters, or each. In the file: USD, with at most six decimals. What is
+// not given has no price: it is free, and refused where a budget in money applies.
 struct Price {
-  int64_t input = 0;
-  int64_t cached_input = 0;  // default: as input
-  int64_t output = 0;
+  std::optional<int64_t> input;
+  std::optional<int64_t> cached_input;  // when not given: as input
+  std::optional<int64_t> cache_write;   // tokens that the engine is asked to keep; when not given: as input
+  std::optional<int64_t> output;
+  std::optional<int64_t> image;         // each that is made
+  std::optional<int64_t> audio_second;  // each of sound that is read
+  std::optional<int64_t> characters;    // per million that are spoken
 };
+
+enum class Unpriced : uint8_t { kRefuse, kAllow };
 
 inline constexpr uint16_t kBootstrapPort = 8998;  // SGLang's default
 
@@ -112,6 +120,7 @@ struct Model {
   std::vector<std::string> aliases;
   std::optional<Lora> lora;  // absent: it has endpoints of its own
   Price price;
+  Unpriced unpriced = Unpriced::kRefuse;  // calls without a price, where a budget in money applies
   std::optional<uint32_t> max_output_tokens;
   std::optional<uint32_t> context;  // tokens, input and output together
   std::vector<Endpoint> endpoints;
@@ -128,12 +137,16 @@ struct Model {
   bool translate = true;  // messages and responses for endpoints that only know chat
 };
 
+// Whether everything that a call of this API uses has a price.
+bool HasPriceFor(const Price& price, router::Api api);
 // How the model's endpoints hand prompts over; nothing where no endpoint has a role.
 std::optional<router::PrefillTransferSpec> HandoverOf(const Model& model);
 // The model's queue; nothing where it is switched off.
 std::optional<Queue> QueueOf(const Model& model);
 // Whether the engine serves a LoRA adapter to a request that names it as the model.
 bool ServesAdapters(Engine engine);
+// Whether the engine keeps prompts with different salts apart in its cache, for this API.
+bool KnowsCacheSalt(Engine engine, router::Api api);
 // Whether the engine is one of ours, which says or shows how busy it is.
 bool IsEngine(Engine engine);
 // The path under which an endpoint serves `target`, without what its URL's path is put before: a URL whose

@@ -82,6 +82,13 @@ void Bind(conf::Object& o, Tenant& tenant) {
   o.Optional("store_content", conf::Choice(tenant.store_content, "policy", kStoreContent));
   o.Optional("priority", tenant.priority, ValidName());
   o.Optional("weight", tenant.weight, conf::Range{1U, kMaxShare});
+  o.Optional("share_prefixes", conf::OneOrMany(tenant.share_prefixes), conf::NotEmpty());
+  if (!o.reading()) return;
+  if (tenant.share_prefixes.size() > 1)
+    o.Error("must name one group; a prompt is cached for one group of tenants", "share_prefixes");
+  for (const std::string& group : tenant.share_prefixes) {
+    if (const std::string wrong = ValidName()(group); !wrong.empty()) o.Error(wrong, "share_prefixes");
+  }
 }
 
 }  // namespace gateway::config

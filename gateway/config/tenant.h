@@ -56,6 +56,8 @@ struct Tenant {
   StoreContent store_content = StoreContent::kNone;
   std::string priority = "normal";  // the band that its requests wait in, by name
   uint32_t weight = 1;              // share of what is dispatched from a queue, beside other tenants
+  // The group whose tenants use each other's cached prompts; empty: the parent's, or the tenant's own alone.
+  std::vector<std::string> share_prefixes;
 };
 
 void Bind(conf::Object& object, Limits& out);

@@ -30,7 +30,8 @@ constexpr conf::Word<EndReason> kReasonWords[] = {{"done", EndReason::kDone},
 constexpr conf::Word<TokenSource> kSourceWords[] = {{"none", TokenSource::kNone},
                                                     {"upstream", TokenSource::kUpstream},
                                                     {"counted", TokenSource::kCounted},
-                                                    {"estimated", TokenSource::kEstimated}};
+                                                    {"estimated", TokenSource::kEstimated},
+                                                    {"bound", TokenSource::kBound}};
 static_assert(std::size(kKindWords) == kKinds && std::size(kReasonWords) == kEndReasons &&
               std::size(kSourceWords) == kTokenSources);
 

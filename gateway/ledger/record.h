@@ -47,8 +47,8 @@ enum class EndReason : uint8_t {
 };
 inline constexpr size_t kEndReasons = 9;
 
-enum class TokenSource : uint8_t { kNone, kUpstream, kCounted, kEstimated };
-inline constexpr size_t kTokenSources = 4;
+enum class TokenSource : uint8_t { kNone, kUpstream, kCounted, kEstimated, kBound };
+inline constexpr size_t kTokenSources = 5;
 
 enum class ContentPart : uint8_t {
   kPrompt,

@@ -14,6 +14,7 @@
 #include "gateway/config/types.h"
 #include "plugins/auth/key_table.h"
 #include "plugins/auth/permissions.h"
+#include "router/health/breaker.h"
 #include "router/limits/plan.h"
 #include "router/routes/route_table.h"
 
@@ -34,6 +35,9 @@ struct Principal {
   uint32_t weight = 1;   // of its tenant
   config::StoreContent store_content = config::StoreContent::kNone;
   std::vector<config::Parameters> parameters;  // of its tenant and those above, the root's first; none empty
+
+  router::CallerId caller = router::kAnyCaller;  // its tenant, as breakers tell callers apart
+  std::string cache_salt;                        // of its tenant's cache domain, in hex; empty: the only one
 
   bool MayUse(ModelId model) const { return models[static_cast<size_t>(model)]; }
 };

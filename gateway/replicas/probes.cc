@@ -52,6 +52,7 @@ net::Task<void> Probes::Probe(std::shared_ptr<const Runtime> runtime, ReplicaId 
   router::Health& health = runtime->load()[id].health;
   const router::HealthState before = health.state();
   health.OnProbe(result, net::Now());
+  if (result != router::ProbeResult::kGood) runtime->load()[id].breaker.OnProbeFailed(net::Now());
   if (health.state() != before) {
     log::Info("replica health", {{"replica", runtime->routes().replica(id).spec.identity},
                                  {"was", router::HealthName(before)},

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "gateway/net/clock.h"
+#include "gateway/request/claim.h"
 #include "gateway/request/estimate_demand.h"
 #include "gateway/request/heartbeat.h"
 #include "gateway/request/stages.h"
@@ -159,6 +160,7 @@ router::PickFacts PickFactsOf(const Exchange& x) {
           .affinity = x.delivery.prefix.affinity(),
           .cached = x.delivery.prefix.matches(),
           .may_split = x.delivery.transfer.has_value(),
+          .caller = x.identity.principal->caller,
           .prefer_headroom = x.delivery.place != nullptr};
 }
 
@@ -277,8 +279,9 @@ StageResult BeginAttempt(Exchange& x, const Turn& turn, conf::TimePoint start) {
   delivery.prefix.Find(request, start);
   router::PickFacts facts = PickFactsOf(x);
   delivery.steering.Steer(request, facts, start);
+  if (!request.route().fallbacks.empty()) delivery.fallback_gate = std::make_unique<FallbackClaims>(x);
   delivery.attempt.emplace(x.runtime->routes(), x.runtime->load(), x.model_id, facts, x.at.deadline,
-                           x.shard.rng);
+                           x.shard.rng, delivery.fallback_gate.get());
   delivery.step =
       delivery.attempt->Resume(Event::Of(came ? Event::Kind::kStart : Event::Kind::kQueueRefused), start);
   if (!came && delivery.step->kind != Step::Kind::kTry) return Deny(x, turn);

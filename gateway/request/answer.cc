@@ -76,6 +76,7 @@ bool IsNotForClients(std::string_view name) {
 bool IsDroppedFromAnswer(const net::http::Field& field, std::string_view connection) {
   switch (field.id) {
     case FieldId::alt_svc:
+    case FieldId::content_encoding:  // it is undone
     case FieldId::content_length:
     case FieldId::content_type:
     case FieldId::server:

@@ -1,25 +1,43 @@
 #include "gateway/request/charge.h"
 
+#include "gateway/net/clock.h"
+
 namespace gateway {
 namespace {
 
-// What the engine reported teaches the model's estimates. What it did not report is taken from the events
-// that passed, and marked so.
-void CompleteCounts(Exchange& x) {
+// What the engine reported teaches the asked model's estimates. Text that was shown teaches how many tokens
+// it is, unless some was thought and hidden.
+void Learn(const Exchange& x) {
   const ledger::Counts& counts = x.outcome.counts;
-  if (counts.source == ledger::TokenSource::kUpstream) {
-    if (x.body.facts.prompt_bytes > 0 && x.model_id != kNoModel) {
-      router::TokenEstimate& estimate = *x.model().estimate;
-      estimate.LearnPrompt(x.body.facts.prompt_bytes, static_cast<int64_t>(counts.input));
-      estimate.LearnCached(static_cast<int64_t>(counts.input), static_cast<int64_t>(counts.cached));
-      if (counts.output > 0)
-        estimate.LearnOutput(static_cast<int64_t>(counts.output) / x.body.facts.n, x.outcome.events);
-    }
-    return;
+  const bool fell_back = x.delivery.attempt && x.delivery.attempt->model() != x.model_id;
+  if (x.body.facts.prompt_bytes == 0 || x.model_id == kNoModel || fell_back) return;
+  router::TokenEstimate& estimate = *x.model().estimate;
+  estimate.LearnPrompt(x.body.facts.prompt_bytes, static_cast<int64_t>(counts.input));
+  estimate.LearnCached(static_cast<int64_t>(counts.input), static_cast<int64_t>(counts.cached));
+  if (counts.output == 0) return;
+  const int64_t choices = x.body.facts.choices();
+  const int64_t each = static_cast<int64_t>(counts.output) / choices;
+  const uint64_t shown = x.outcome.reasoning == 0 ? x.outcome.text_bytes / static_cast<uint64_t>(choices) : 0;
+  estimate.LearnOutput(each, shown);
+  if (!x.body.facts.MaxOutputTokens() && x.outcome.finish == api::Finish::kDone)
+    estimate.LearnUnbounded(each);
+}
+
+// What the engine did not report of work that it did is taken from what was sent, or from the bound of what
+// it may have generated unseen: never nothing.
+void CompleteCounts(Exchange& x) {
+  ledger::Counts& counts = x.outcome.counts;
+  if (counts.source == ledger::TokenSource::kUpstream) return Learn(x);
+  if (counts.source != ledger::TokenSource::kNone || !Happened(x.at.sent)) return;
+  const bool dropped = x.outcome.reason == ledger::EndReason::kClientGone ||
+                       x.outcome.reason == ledger::EndReason::kTimedOut ||
+                       x.outcome.reason == ledger::EndReason::kKeyRevoked;
+  if (!dropped && !x.outcome.answering) return;
+  if (x.body.facts.stream) {
+    x.CountText();
+  } else {
+    x.CountBound(net::Now());
   }
-  const bool worked = Happened(x.at.first_token) || x.outcome.reason == ledger::EndReason::kClientGone ||
-                      x.outcome.reason == ledger::EndReason::kTimedOut;
-  if (Happened(x.at.sent) && worked) x.CountFromEvents();
 }
 
 }  // namespace
@@ -27,7 +45,12 @@ void CompleteCounts(Exchange& x) {
 void Charge(Exchange& x) {
   if (x.grant.charged) return;
   x.grant.charged = true;
-  CompleteCounts(x);
+  if (x.identity.spec && IsFree(x.identity.spec->api)) {
+    x.outcome.counts.input = x.outcome.counts.cached = x.outcome.counts.output = 0;
+    x.outcome.counts.source = ledger::TokenSource::kNone;
+  } else {
+    CompleteCounts(x);
+  }
   x.grant.reservation.Settle(x.Used());
 }
 

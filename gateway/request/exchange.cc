@@ -9,11 +9,22 @@ namespace {
 
 constexpr size_t kHeadRoom = 1024;
 
+// No engine writes one answer faster, so that a request that is dropped at once is not charged its whole
+// bound.
+constexpr double kFastestTokensPerSecond = 5000;
+
 // Of one choice, by the client or by the gateway.
 std::optional<int64_t> OutputBound(const Exchange& x) {
   std::optional<int64_t> bound = x.body.facts.MaxOutputTokens();
   if (x.grant.output_cap) bound = std::min(bound.value_or(*x.grant.output_cap), *x.grant.output_cap);
   return bound;
+}
+
+// Never more than what any limit counts, whatever the request asks for.
+int64_t OfAllChoices(int64_t tokens, const router::BodyFacts& facts) {
+  int64_t all = 0;
+  const bool overflows = __builtin_mul_overflow(tokens, facts.choices(), &all);
+  return overflows ? router::limits::kMaxTokens : std::min(all, router::limits::kMaxTokens);
 }
 
 // APIs whose answers are complete as soon as the prompt is computed.
@@ -31,36 +42,94 @@ Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection)
 
 int64_t Exchange::ExpectedOutput() const {
   if (identity.spec->bound.empty()) return 0;
-  return model().estimate->ExpectedOutput(OutputBound(*this)) * body.facts.n;
+  return OfAllChoices(model().estimate->ExpectedOutput(OutputBound(*this)), body.facts);
 }
 
 router::TokenEstimate::Completion Exchange::MeanOutput() const {
   if (identity.spec->bound.empty()) return {};
   router::TokenEstimate::Completion one = model().estimate->MeanOutput(OutputBound(*this));
-  one.mean *= static_cast<double>(body.facts.n);
+  one.mean *= static_cast<double>(body.facts.choices());
   return one;
 }
 
 int64_t Exchange::MaxOutput() const {
   if (GeneratesNothing(identity.spec->api)) return 1;
-  return identity.spec->bound.empty() ? 0 : OutputBound(*this).value_or(0) * body.facts.n;
+  return identity.spec->bound.empty() ? 0 : OfAllChoices(OutputBound(*this).value_or(0), body.facts);
 }
 
-void Exchange::CountFromEvents() {
+void Exchange::CountText() {
   outcome.counts.input = static_cast<uint64_t>(body.prompt_tokens);
-  outcome.counts.output = static_cast<uint64_t>(model().estimate->OutputOfEvents(outcome.events));
+  outcome.counts.output =
+      static_cast<uint64_t>(model().estimate->OutputOfText(outcome.text_bytes, outcome.text_events));
   outcome.counts.source =
-      outcome.events > 0 ? ledger::TokenSource::kCounted : ledger::TokenSource::kEstimated;
+      outcome.text_events > 0 ? ledger::TokenSource::kCounted : ledger::TokenSource::kEstimated;
+}
+
+void Exchange::CountBytes(uint64_t bytes) {
+  outcome.counts.input = static_cast<uint64_t>(body.prompt_tokens);
+  outcome.counts.source = ledger::TokenSource::kEstimated;
+  if (identity.spec->bound.empty()) return;
+  outcome.counts.source = ledger::TokenSource::kCounted;
+  const int64_t by_bytes = std::max<int64_t>(model().estimate->OutputOfText(bytes, 1), 1);
+  const int64_t bound = MaxOutput();
+  outcome.counts.output = static_cast<uint64_t>(bound > 0 ? std::min(by_bytes, bound) : by_bytes);
+}
+
+void Exchange::CountBound(conf::TimePoint now) {
+  outcome.counts.input = static_cast<uint64_t>(body.prompt_tokens);
+  outcome.counts.source = ledger::TokenSource::kBound;
+  if (identity.spec->bound.empty()) return;
+  const config::Model& config = *model().config;
+  int64_t most = OutputBound(*this).value_or(config.max_output_tokens.value_or(
+      config.context.value_or(static_cast<uint32_t>(model().estimate->LikelyMaximum()))));
+  if (Happened(at.sent)) {
+    const double seconds = std::max(conf::ToSeconds(now - at.sent), 0.0);
+    most = std::min(most, 1 + static_cast<int64_t>(seconds * kFastestTokensPerSecond));
+  }
+  outcome.counts.output = static_cast<uint64_t>(OfAllChoices(std::max<int64_t>(most, 1), body.facts));
+}
+
+router::limits::Usage Exchange::Units() const {
+  router::limits::Usage units;
+  switch (identity.spec->api) {
+    case router::Api::kImageGenerations:
+    case router::Api::kImageEdits:
+    case router::Api::kImageVariations:
+      units.images = body.Images();
+      break;
+    case router::Api::kAudioSpeech:
+      units.characters = body.Characters();
+      break;
+    case router::Api::kAudioTranscriptions:
+    case router::Api::kAudioTranslations:
+      units.audio_ms = outcome.audio_ms ? static_cast<int64_t>(*outcome.audio_ms)
+                                        : body.MostAudioMs(client.head().content_length);
+      break;
+    default:
+      break;
+  }
+  return units;
 }
 
 router::limits::Usage Exchange::Used() const {
-  return {static_cast<int64_t>(outcome.counts.input), static_cast<int64_t>(outcome.counts.cached),
-          static_cast<int64_t>(outcome.counts.output)};
+  // Without an answer nothing was made, and with one all that was asked for.
+  const bool worked = identity.spec != nullptr && (outcome.answering || outcome.counts.output > 0);
+  router::limits::Usage used = worked ? Units() : router::limits::Usage{};
+  used.input = static_cast<int64_t>(outcome.counts.input);
+  used.cached_input = static_cast<int64_t>(outcome.counts.cached);
+  used.output = static_cast<int64_t>(outcome.counts.output);
+  used.cache_written = static_cast<int64_t>(outcome.cache_written);
+  return used;
+}
+
+bool Exchange::HidesCached() const {
+  // Anthropic caches what the caller marks, and counts it apart from the rest of the prompt.
+  const bool marked = runtime->replica(delivery.replica).config->engine == config::Engine::kAnthropic;
+  return !identity.cache_salt().empty() && !delivery.upstream->salted() && !marked;
 }
 
 void Exchange::RecordProgress() {
-  // By the price of the asked model, also when a fallback serves.
-  if (model_id != kNoModel) outcome.counts.cost_micro_usd = model().price.Cost(Used());
+  if (model_id != kNoModel) outcome.counts.cost_micro_usd = served().price.Cost(Used());
   grant.ticket.Progress(outcome.counts);
 }
 

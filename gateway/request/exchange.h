@@ -37,6 +37,11 @@
 
 namespace gateway {
 
+// Counting tokens generates none, and takes nothing of a device: nobody is charged for it.
+inline bool IsFree(router::Api api) {
+  return api == router::Api::kCountTokens || api == router::Api::kTokenize || api == router::Api::kDetokenize;
+}
+
 // What a stage says of the request.
 enum class StageResult : uint8_t {
   kContinue,
@@ -59,6 +64,7 @@ struct Delivery {
   std::unique_ptr<QueuePlace> place;  // set if the request found no room: it waits or has waited
   PromptPrefix prefix;
   routing::TrafficSteering steering;
+  std::unique_ptr<router::FallbackGate> fallback_gate;  // where the model has fallbacks; the attempt asks it
   std::optional<router::Attempt> attempt;
   std::optional<router::Step> step;  // what the attempt wants next; set by `admit` for `serve`
   std::optional<PrefillTransfer>
@@ -77,7 +83,13 @@ struct RequestOutcome {
   std::string limit;  // that refused the request
   bool answer_whole = false;
   ledger::Counts counts;
-  uint64_t events = 0;  // of a stream
+  uint64_t events = 0;               // of a stream
+  uint64_t text_bytes = 0;           // of text that the answer has shown
+  uint64_t text_events = 0;          // of `events`, those that had any
+  uint64_t reasoning = 0;            // tokens that the engine reported as thought
+  uint64_t cache_written = 0;        // ... as kept in its cache
+  std::optional<uint64_t> audio_ms;  // of sound that the engine reported
+  bool answering = false;            // a replica has begun an answer that is no refusal, and so has worked
   api::Finish finish = api::Finish::kNone;
   std::string answer_text;  // kept where the tenant's policy stores answers, within the ledger's bound
   uint64_t answer_bytes = 0;
@@ -133,9 +145,22 @@ struct Exchange {
   // The bound of its output tokens; 0: unknown.
   int64_t MaxOutput() const;
 
-  // Sets the counts from the events that have passed, where the engine has not reported its usage.
-  void CountFromEvents();
+  // Sets the counts from the text that has passed, where the engine has not reported its usage.
+  void CountText();
+  // Sets them by the bytes of an answer that reports nothing and shows no text that is known.
+  void CountBytes(uint64_t bytes);
+  // Sets them to the most that the engine can have generated unseen, where its answer never came.
+  void CountBound(conf::TimePoint now);
+  // The model that serves: the asked one, or a fallback.
+  const ModelRuntime& served() const {
+    return delivery.attempt ? runtime->model(delivery.attempt->model()) : model();
+  }
+  // What the request uses beside tokens, as far as it is known or bounded: images, sound, characters.
+  router::limits::Usage Units() const;
   router::limits::Usage Used() const;
+  // Whether the client is not told what the cache of the replica in hand held: it may be another tenant's
+  // prompt.
+  bool HidesCached() const;
   // Prices the counts and writes them to the journal, so that they survive the process.
   void RecordProgress();
   // Keeps a piece of the answer where the tenant's policy stores answers, or a copy's answer is compared with

@@ -42,6 +42,10 @@ struct Identity {
   }
   // The band in which the request waits: the one that it asks for, or else its key's.
   std::string_view Priority() const { return asked_priority.empty() ? principal->priority : asked_priority; }
+  // Of the tenant's cache domain; empty: there is only one.
+  std::string_view cache_salt() const {
+    return principal ? std::string_view(principal->cache_salt) : std::string_view();
+  }
   std::string_view tenant() const {
     return principal ? std::string_view(principal->tenant) : std::string_view();
   }

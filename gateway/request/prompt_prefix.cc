@@ -32,7 +32,7 @@ void PromptPrefix::Find(const OutgoingRequest& request, conf::TimePoint now) {
     return;
   }
   router::prefix::BlockHasher& hasher = request.shard.block_hasher;
-  const uint64_t salt = router::prefix::SaltOf(model.spec.name, {});
+  const uint64_t salt = router::prefix::SaltOf(model.spec.name, request.identity.cache_salt());
   const std::span<const uint64_t> blocks =
       router::prefix::HashPrompt(request.body.facts, request.body.text, salt, hasher);
   blocks_.assign(blocks.begin(), blocks.end());

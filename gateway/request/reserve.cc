@@ -1,6 +1,9 @@
 // reserve: reserves the request in all limits of the caller's path, or in none.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "gateway/request/claim.h"
 #include "gateway/request/stages.h"
 #include "gateway/shard/shard.h"
 
@@ -9,9 +12,8 @@ namespace {
 
 namespace limits = router::limits;
 
-// Where a limit on tokens applies, a request without a bound on its output gets one: the rest of the limit,
-// or at most this, where neither the model's max_output_tokens nor its context is configured.
-constexpr int64_t kUnknownMaximum = 4096;
+// A sliding minute frees what was charged in it within this time, but for the grain of a second.
+constexpr conf::Duration kWindow = std::chrono::minutes(1);
 
 api::Code CodeOf(const limits::Refusal& refusal) {
   if (!refusal.dimension) return api::Code::kRateLimitExceeded;
@@ -33,9 +35,18 @@ StageResult RefuseByLimit(Exchange& x, const limits::Refusal& refusal) {
                   "Redis, through which the gateways share limits, does not answer, and this gateway admits "
                   "nothing without it");
   }
+  if (refusal.limit == limits::kUnpriced) {
+    return x.Fail(
+        api::Code::kModelUnpriced,
+        fmt::format("{} of {} has no price, and a budget in money applies to {}: the operator sets one "
+                    "under models.price, or unpriced: allow",
+                    x.identity.spec->name, x.model().config->name, refusal.scope));
+  }
   api::ApiError error = api::Make(CodeOf(refusal), refusal.Message());
   error.should_retry = refusal.RetryHelps();
-  if (refusal.retry_after.count() > 0) error.retry_after = refusal.retry_after;
+  const bool window = refusal.dimension && limits::ShapeOf(*refusal.dimension) == limits::Shape::kWindow;
+  if (refusal.retry_after.count() > 0)
+    error.retry_after = window ? std::min(refusal.retry_after, kWindow) : refusal.retry_after;
   error.limit = fmt::format("{}/{}", refusal.scope, refusal.limit);
   x.outcome.limit = error.limit;
   return x.Fail(std::move(error));
@@ -45,18 +56,7 @@ StageResult RefuseByLimit(Exchange& x, const limits::Refusal& refusal) {
 
 StageResult Reserve(Exchange& x) {
   const ModelRuntime& model = x.model();
-  limits::ReserveRequest ask;
-  ask.input_tokens_est = x.body.prompt_tokens;
-  ask.output_tokens_bound = x.body.facts.MaxOutputTokens();
-  // No answer is longer than the context: an engine refuses a request for more.
-  ask.model_max_output = model.config->max_output_tokens.value_or(model.config->context.value_or(0));
-  if (ask.model_max_output == 0) ask.output_tokens_default = kUnknownMaximum;
-  ask.choices = x.body.facts.n;
-  ask.price = model.price;
-  ask.devices = model.devices;
-  const bool generates = !x.identity.spec->bound.empty();
-  if (!generates) ask.output_tokens_bound = 0;
-
+  const limits::ReserveRequest ask = ClaimOf(x, model);
   limits::ReserveResult outcome =
       limits::Reserve(x.identity.principal->node, model.limits, ask, x.at.started);
   // Set for refusals too: the client learns from them when to come back.
@@ -64,12 +64,7 @@ StageResult Reserve(Exchange& x) {
   if (const auto* refusal = std::get_if<limits::Refusal>(&outcome)) return RefuseByLimit(x, *refusal);
   auto& grant = std::get<limits::Grant>(outcome);
   x.grant.reservation = std::move(grant.reservation);
-  if (!generates) return StageResult::kContinue;
-  x.grant.output_cap = grant.output_cap;
-  // The engine must not exceed what was reserved.
-  if (const auto maximum = model.config->max_output_tokens) {
-    x.grant.output_cap = std::min<int64_t>(x.grant.output_cap.value_or(*maximum), *maximum);
-  }
+  SetOutputCap(x, model, grant.output_cap);
   return StageResult::kContinue;
 }
 

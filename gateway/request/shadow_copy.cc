@@ -167,6 +167,7 @@ bool ShadowCopy::Prepare(const OutgoingRequest& request, const config::Shadow& c
   const router::UpstreamName name = routes.NameAt(model, route);
   if (request.body.facts.model.view() != name.name) splice.upstream_model_json = name.json;
   splice.output_cap = request.output_cap;
+  if (config::KnowsCacheSalt(to.config->engine, api)) splice.cache_salt = request.identity.cache_salt();
   body = router::PlanSplices(api, request.body.facts, splice).Apply(request.body.text);
   // Of the client's head, only the path goes along: its fields are meant for the model that it named.
   head = fmt::format(

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "conf/find.h"
+#include "gateway/api/usage_scan.h"
 #include "gateway/net/sse.h"
 
 namespace gateway {
@@ -47,6 +48,19 @@ StreamTally::Dialect StreamTally::DialectOf(router::Api api) {
   }
 }
 
+TextCount::Form StreamTally::FormOf(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::kMessages:
+      return TextCount::Form::kMessages;
+    case Dialect::kResponses:
+      return TextCount::Form::kResponses;
+    case Dialect::kChat:
+    case Dialect::kOther:
+      break;
+  }
+  return TextCount::Form::kChat;
+}
+
 size_t StreamTally::Pass(char* data, size_t n) {
   std::string_view left(data, n);
   size_t kept = 0;
@@ -55,8 +69,14 @@ size_t StreamTally::Pass(char* data, size_t n) {
     api::StripPlan plan;
     if (event.has_data) {
       const bool none_yet = !event.multi_line && event.data.ends_with(kNoUsageYet);
-      const bool tells_usage = !none_yet && conf::Contains(event.data, "\"usage\"");
-      ReadData(event.name, event.data, tells_usage);
+      const bool same = text_.Add(event.data);
+      if (!same) tells_usage_ = !none_yet && conf::Contains(event.data, "\"usage\"");
+      const bool tells_usage = tells_usage_;
+      ReadData(event.name, event.data, tells_usage, same);
+      if (tells_usage && hide_cached_) {
+        api::UsageScan hider(true);
+        hider.Pass(data + (event.data.data() - data), event.data.size());
+      }
       if (hide_usage_) {
         if (none_yet) {
           plan = StripNoUsageYet(event);
@@ -79,7 +99,7 @@ size_t StreamTally::Pass(char* data, size_t n) {
   return kept;
 }
 
-void StreamTally::ReadData(std::string_view event, std::string_view data, bool tells_usage) {
+void StreamTally::ReadData(std::string_view event, std::string_view data, bool tells_usage, bool same) {
   if (dialect_ == Dialect::kChat && data == "[DONE]") {
     finished_ = true;
     return;
@@ -88,7 +108,8 @@ void StreamTally::ReadData(std::string_view event, std::string_view data, bool t
   switch (dialect_) {
     case Dialect::kChat:
       failed_ = failed_ || data.starts_with("{\"error\"") || event == "error";
-      if (MayFinish(data)) finish_ = api::FinishFromJson(data);
+      if (!same) may_finish_ = MayFinish(data);
+      if (may_finish_) finish_ = api::FinishFromJson(data);
       break;
     case Dialect::kMessages:
       finished_ = finished_ || event == "message_stop";

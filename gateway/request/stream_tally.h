@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "gateway/api/usage.h"
+#include "gateway/request/text_count.h"
 #include "router/facts/api.h"
 
 namespace gateway {
@@ -18,7 +19,12 @@ namespace gateway {
 class StreamTally {
  public:
   // `hide_usage`: the gateway asked the engine for usage, and the client did not.
-  StreamTally(router::Api api, bool hide_usage) : dialect_(DialectOf(api)), hide_usage_(hide_usage) {}
+  // `hide_cached`: the client is not told how many tokens of its prompt a cache held.
+  StreamTally(router::Api api, bool hide_usage, bool hide_cached = false)
+      : dialect_(DialectOf(api)),
+        hide_usage_(hide_usage),
+        hide_cached_(hide_cached),
+        text_(FormOf(dialect_)) {}
 
   // Reads the whole events at data[0, n), removes what is hidden, and returns the number of bytes that
   // remain.
@@ -32,6 +38,8 @@ class StreamTally {
   bool needs_marker() const { return dialect_ != Dialect::kOther; }
 
   uint64_t events() const { return events_; }  // with data; markers do not count
+  // What the answers to all choices have shown.
+  const TextCount& text() const { return text_; }
   const std::optional<api::Usage>& usage() const { return usage_; }
   // Whether usage() includes the output: Messages reports the input first, and the output at the end.
   bool output_told() const {
@@ -42,11 +50,16 @@ class StreamTally {
  private:
   enum class Dialect : uint8_t { kChat, kMessages, kResponses, kOther };
   static Dialect DialectOf(router::Api api);
+  static TextCount::Form FormOf(Dialect dialect);
 
-  void ReadData(std::string_view event, std::string_view data, bool tells_usage);
+  void ReadData(std::string_view event, std::string_view data, bool tells_usage, bool same);
 
   const Dialect dialect_;
   const bool hide_usage_;
+  const bool hide_cached_;
+  TextCount text_;
+  bool tells_usage_ = false;  // the last event
+  bool may_finish_ = false;   // likewise
   bool finished_ = false;
   bool failed_ = false;
   uint64_t events_ = 0;

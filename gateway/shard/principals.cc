@@ -1,14 +1,23 @@
 #include "gateway/shard/principals.h"
 
+#include <algorithm>
 #include <set>
 
 #include "gateway/people/key_limits.h"
 #include "gateway/shard/runtime.h"
+#include "plugins/auth/digest.h"
+#include "router/prefix/block_hash.h"
 
 namespace gateway {
 namespace {
 
-PrincipalRef ForTenantItself(const TenantRuntime& tenant, router::limits::LimitTree& limits) {
+// The same in every gateway that shares engines. No tenant can choose the domain of another.
+std::string CacheSaltOf(const std::string& domain) {
+  constexpr size_t kHexDigits = 32;
+  return plugins::auth::ToHex(plugins::auth::Sha256("tidegate cache domain " + domain)).substr(0, kHexDigits);
+}
+
+PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, router::limits::LimitTree& limits) {
   auto principal = std::make_shared<Principal>();
   principal->tenant = tenant.path;
   principal->node = limits.Resolve(tenant.path);
@@ -18,6 +27,8 @@ PrincipalRef ForTenantItself(const TenantRuntime& tenant, router::limits::LimitT
   principal->weight = tenant.config->weight;
   principal->store_content = tenant.config->store_content;
   principal->parameters = tenant.parameters;
+  principal->caller = std::max<router::CallerId>(router::prefix::SaltOf(tenant.path, {}), 1);
+  if (salted) principal->cache_salt = CacheSaltOf(tenant.cache_domain);
   return principal;
 }
 
@@ -87,7 +98,7 @@ std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
                                                       conf::TimePoint now) {
   auto index = std::make_shared<PrincipalIndex>();
   for (const TenantRuntime& tenant : runtime.tenants()) {
-    const PrincipalRef principal = ForTenantItself(tenant, limits);
+    const PrincipalRef principal = ForTenantItself(tenant, runtime.has_cache_domains(), limits);
     index->by_tenant[tenant.path] = principal;
     index->by_tenant.try_emplace(tenant.config->name, principal);
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -13,6 +14,9 @@ namespace {
 
 namespace limits = router::limits;
 
+// No tenant's path begins so.
+const std::string kSharedDomain = "/";
+
 limits::Period PeriodOf(config::Period period) {
   switch (period) {
     case config::Period::kDay:
@@ -23,6 +27,16 @@ limits::Period PeriodOf(config::Period period) {
       return limits::Period::kMonth;
   }
   return limits::Period::kMonth;
+}
+
+limits::Price PriceOf(const config::Price& price) {
+  return {.input = price.input.value_or(0),
+          .cached_input = price.cached_input.value_or(0),
+          .output = price.output.value_or(0),
+          .cache_write = price.cache_write.value_or(0),
+          .image = price.image.value_or(0),
+          .audio_second = price.audio_second.value_or(0),
+          .characters = price.characters.value_or(0)};
 }
 
 uint8_t MaskOf(const config::Fallback& fallback) {
@@ -201,6 +215,7 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned)
   specs.reserve(c.models.size());
   for (const config::Model& model : c.models) {
     router::ModelSpec& spec = specs.emplace_back(SpecOf(model));
+    spec.breaker.several_callers = c.tenants.size() > 1;
     const auto add = [&](const config::Endpoint& endpoint, ReplicaRuntime replica) {
       spec.replicas.push_back(SpecOf(model, endpoint));
       replicas_.push_back(std::move(replica));
@@ -220,7 +235,7 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned)
   load_ = std::make_unique<router::LoadView>(routes_, learned.replicas);
 
   for (const config::Model& model : c.models) {
-    const limits::Price price{model.price.input, model.price.cached_input, model.price.output};
+    const limits::Price price = PriceOf(model.price);
     // A request for an adapter waits in the queue of its base, whose replicas serve it.
     const std::string& serves = model.lora ? model.lora->base : model.name;
     ModelRuntime& made = models_.emplace_back(
@@ -262,15 +277,19 @@ void Runtime::AddTenants() {
     for (size_t i = 0; i < tenants_.size(); ++i) {
       if (tenants_[i].config == &tenant) return i;
     }
-    TenantRuntime made{&tenant, tenant.name, std::vector<bool>(c.models.size()), config::ApiSet::All(), {}};
+    TenantRuntime made{&tenant, tenant.name, std::vector<bool>(c.models.size()), config::ApiSet::All(),
+                       {},      {}};
     if (!tenant.parent.empty()) {
       const TenantRuntime& parent = tenants_[add(*c.FindTenant(tenant.parent))];
       made.path = parent.path + "/" + tenant.name;
       made.models = parent.models;
       made.apis = parent.apis;
       made.parameters = parent.parameters;
+      if (parent.cache_domain.starts_with(kSharedDomain)) made.cache_domain = parent.cache_domain;
     }
     if (!tenant.parameters.empty()) made.parameters.push_back(tenant.parameters);
+    if (!tenant.share_prefixes.empty()) made.cache_domain = kSharedDomain + tenant.share_prefixes.front();
+    if (made.cache_domain.empty()) made.cache_domain = made.path;
     if (tenant.models) {
       // A child may use those models of its own list that its parent may use.
       std::vector<bool> own = ModelsMatching(routes_, *tenant.models);
@@ -282,6 +301,9 @@ void Runtime::AddTenants() {
     return tenants_.size() - 1;
   };
   for (const config::Tenant& tenant : c.tenants) add(tenant);
+  has_cache_domains_ = std::ranges::any_of(tenants_, [&](const TenantRuntime& tenant) {
+    return tenant.cache_domain != tenants_.front().cache_domain;
+  });
 }
 
 ModelSupply Runtime::SupplyOf(std::string_view model) const {

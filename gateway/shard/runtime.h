@@ -57,6 +57,7 @@ struct TenantRuntime {
   std::vector<bool> models;  // by ModelId; the parent's unless the tenant lists its own
   config::ApiSet apis;
   std::vector<config::Parameters> parameters;  // its own and those above, the root's first; none empty
+  std::string cache_domain;                    // tenants of one domain use each other's cached prompts
 };
 
 // The estimates of every model that was ever configured, by name. Thread-safe.
@@ -113,6 +114,9 @@ class Runtime {
   // By name or by path; null when there is none.
   const TenantRuntime* FindTenant(std::string_view name_or_path) const;
 
+  // Whether prompts are cached for more than one domain of tenants, so that they have to be told apart.
+  bool has_cache_domains() const { return has_cache_domains_; }
+
   // The issuers whose bearer tokens are accepted; null when there are none.
   std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers() const { return issuers_; }
 
@@ -136,6 +140,7 @@ class Runtime {
   std::map<const config::Endpoint*, ReplicaRuntime> connections_;  // of configured endpoints
   Launched launched_;                                              // owns what replicas_ point to
   std::vector<TenantRuntime> tenants_;
+  bool has_cache_domains_ = false;
   std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers_;
 };
 

@@ -17,7 +17,7 @@ namespace {
 using Failure = std::optional<FactsError>;
 
 constexpr std::array<std::string_view, kBoundKeyCount> kBoundNames = {"max_tokens", "max_completion_tokens",
-                                                                      "max_output_tokens"};
+                                                                      "max_output_tokens", "n_predict"};
 constexpr size_t kMinMediaBytes = 1024;  // a shorter "data" member counts as text
 constexpr double kMaxCount = 1e12;       // larger counts are cut to this
 constexpr double kTwoTo63 = 9223372036854775808.0;
@@ -207,9 +207,12 @@ Failure Reader::ReadMember(ByteRange key) {
   if (spec->key == Key::kStreamOptions) {
     facts_.stream_options = From(begin);
     facts_.stream_options_null = true;
-  } else if (spec->key >= Key::kMaxTokens && spec->key <= Key::kMaxOutputTokens) {
+  } else if (spec->key >= Key::kMaxTokens && spec->key <= Key::kNPredict) {
     const auto bound = static_cast<size_t>(spec->key) - static_cast<size_t>(Key::kMaxTokens);
     facts_.bounds[bound] = {true, std::nullopt, From(begin)};
+  } else if (spec->key == Key::kCacheSalt) {
+    facts_.cache_salt = From(begin);
+    facts_.cache_salt_null = true;
   } else if (spec->key >= Key::kKvTransferParams) {
     facts_.has_transfer_members = true;
   }
@@ -247,10 +250,16 @@ Failure Reader::ReadValue(const KeySpec& spec) {
     case Key::kMaxTokensToSample:
     case Key::kNumPredict:
       return Skip(1);
+    case Key::kNPredict:
+      return ReadBound(spec, BoundKey::kNPredict);
     case Key::kN:
     case Key::kBestOf:
       if (Failure failure = ReadCount(spec, count, 0)) return failure;
-      facts_.n = std::max(facts_.n, static_cast<uint32_t>(std::min<int64_t>(*count, UINT32_MAX)));
+      if (*count > kMaxN) {
+        return FactsError{FactsErrorCode::kInvalidValue, spec.name,
+                          fmt::format("{} must be at most {}, not {}", spec.name, kMaxN, *count)};
+      }
+      facts_.n = std::max(facts_.n, static_cast<uint32_t>(*count));
       return std::nullopt;
     case Key::kMessages:
       return ReadPrompt(spec, PromptPart::kMessages);
@@ -292,6 +301,10 @@ Failure Reader::ReadValue(const KeySpec& spec) {
     case Key::kMinTokens:
       if (Failure failure = Skip(1)) return failure;
       facts_.min_tokens = From(begin);
+      return std::nullopt;
+    case Key::kCacheSalt:
+      if (Failure failure = Skip(1)) return failure;
+      facts_.cache_salt = From(begin);
       return std::nullopt;
     case Key::kKvTransferParams:
     case Key::kBootstrapHost:
@@ -351,16 +364,16 @@ Failure Reader::ReadPrompt(const KeySpec& spec, std::optional<PromptPart> part) 
   uint32_t inputs = 1;
   if (counted && api_ != Api::kResponses && cursor_.Take('[')) {
     inputs = 0;
-    bool of_numbers = false;
+    bool of_numbers = true;  // one prompt, as token ids
     if (!cursor_.Take(']')) {
       do {
-        of_numbers = KindOf(cursor_.Peek()) == kNumber;
+        of_numbers = of_numbers && KindOf(cursor_.Peek()) == kNumber;
         if (Failure failure = Check(cursor_.SkipValue(2, visitor))) return failure;
         ++inputs;
       } while (cursor_.Take(','));
       if (!cursor_.Take(']')) return Malformed();
     }
-    if (of_numbers) inputs = 1;
+    if (of_numbers && inputs > 0) inputs = 1;
   } else if (Failure failure = Check(cursor_.SkipValue(1, visitor))) {
     return failure;
   }
@@ -469,7 +482,11 @@ std::string_view BoundKeyName(BoundKey key) {
 
 std::optional<int64_t> BodyFacts::MaxOutputTokens() const {
   std::optional<int64_t> most;
-  for (const OutputBound& bound : bounds) {
+  if (bound(BoundKey::kNPredict).present && !bound(BoundKey::kNPredict).value) return most;
+  for (size_t key = 0; key < kBoundKeyCount; ++key) {
+    if (key == static_cast<size_t>(BoundKey::kNPredict) && !most)
+      continue;  // only one engine would stop there
+    const OutputBound& bound = bounds[key];
     if (bound.present && bound.value) most = std::max(most.value_or(0), *bound.value);
   }
   return most;

@@ -57,8 +57,9 @@ class BodyText {
 };
 
 // The members that bound the output. Engines differ in which of two wins.
-enum class BoundKey : uint8_t { kMaxTokens, kMaxCompletionTokens, kMaxOutputTokens };
-inline constexpr size_t kBoundKeyCount = 3;
+// `n_predict` is llama.cpp's, which obeys it over the API's own; other engines ignore it.
+enum class BoundKey : uint8_t { kMaxTokens, kMaxCompletionTokens, kMaxOutputTokens, kNPredict };
+inline constexpr size_t kBoundKeyCount = 4;
 std::string_view BoundKeyName(BoundKey key);
 
 struct OutputBound {
@@ -86,10 +87,12 @@ struct BodyFacts {
   ByteRange include_usage;            // of its value; empty when absent
   bool usage_asked = false;
 
-  ByteRange min_tokens;               // of the value; empty when absent
+  ByteRange min_tokens;  // of the value; empty when absent
+  ByteRange cache_salt;  // likewise
+  bool cache_salt_null = false;
   bool has_transfer_members = false;  // has members with which engines transfer KV caches
 
-  uint32_t n = 1;  // completions asked for: the larger of n and best_of
+  uint32_t n = 1;  // completions asked for, of each prompt: the larger of n and best_of
   std::array<OutputBound, kBoundKeyCount> bounds;
 
   std::array<ByteRange, kPromptPartCount> prompt_parts;
@@ -110,8 +113,11 @@ struct BodyFacts {
   const OutputBound& bound(BoundKey key) const { return bounds[static_cast<size_t>(key)]; }
   const ByteRange& part(PromptPart part) const { return prompt_parts[static_cast<size_t>(part)]; }
 
-  // The most output tokens of one completion, whichever bound the engine obeys; none: unbounded.
+  // The most output tokens of one completion, whichever bound the engine obeys; none: unbounded. A bound that
+  // not every engine obeys does not count where it stands alone.
   std::optional<int64_t> MaxOutputTokens() const;
+  // Completions asked for, of all prompts.
+  int64_t choices() const { return int64_t{n} * (inputs > 1 ? inputs : 1); }
 };
 
 // A member of a body's object.
@@ -119,6 +125,10 @@ struct BodyMember {
   std::string name;  // decoded
   ByteRange value;
 };
+
+// More completions of one prompt are refused: no client needs them, and one request would reserve a day's
+// tokens.
+inline constexpr int64_t kMaxN = 128;
 
 class FactsScanner {
  public:

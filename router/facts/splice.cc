@@ -29,14 +29,27 @@ void PlanUsage(const BodyFacts& facts, SplicePlan& plan) {
 
 void PlanBound(const BodyFacts& facts, int64_t cap, std::string_view insert_key, SplicePlan& plan) {
   bool bounded = false;
-  for (const OutputBound& bound : facts.bounds) {
+  for (size_t key = 0; key < kBoundKeyCount; ++key) {
+    const OutputBound& bound = facts.bounds[key];
     if (!bound.present) continue;
-    bounded = true;
+    bounded =
+        bounded || key != static_cast<size_t>(BoundKey::kNPredict);  // most engines do not obey that one
     if (!bound.value || *bound.value > cap) {
       plan.Add(Splice::Number(bound.range.begin, bound.range.size, "", cap, ""));
     }
   }
   if (!bounded) plan.Add(Splice::Number(facts.insert_at, 0, BoundPrefix(insert_key), cap, ","));
+}
+
+void PlanSalt(const BodyFacts& facts, std::string_view salt, SplicePlan& plan) {
+  const ByteRange given = facts.cache_salt;
+  if (given.empty()) {
+    plan.Add(Splice::Text(facts.insert_at, 0, "\"cache_salt\":\"", salt, "\","));
+  } else if (facts.cache_salt_null) {
+    plan.Add(Splice::Text(given.begin, given.size, "\"", salt, "\""));
+  } else {
+    plan.Add(Splice::Text(given.begin + 1, 0, "", salt, "."));
+  }
 }
 
 // Lets the engine generate one token, without a stream.
@@ -56,6 +69,18 @@ Splice Splice::Number(size_t at, size_t remove, std::string_view prefix, int64_t
   char* out = std::copy(prefix.begin(), prefix.end(), splice.inside_.data());
   out = std::to_chars(out, splice.inside_.data() + splice.inside_.size(), number).ptr;
   out = std::copy(suffix.begin(), suffix.end(), out);
+  splice.inside_size_ = static_cast<uint8_t>(out - splice.inside_.data());
+  return splice;
+}
+
+Splice Splice::Text(size_t at, size_t remove, std::string_view prefix, std::string_view text,
+                    std::string_view suffix) {
+  Splice splice(at, remove, {});
+  char* out = splice.inside_.data();
+  for (const std::string_view part : {prefix, text, suffix}) {
+    const size_t room = static_cast<size_t>(splice.inside_.data() + splice.inside_.size() - out);
+    out = std::copy_n(part.begin(), std::min(part.size(), room), out);
+  }
   splice.inside_size_ = static_cast<uint8_t>(out - splice.inside_.data());
   return splice;
 }
@@ -105,6 +130,7 @@ SplicePlan PlanSplices(Api api, const BodyFacts& facts, const SpliceRequest& req
     plan.Add(Splice(facts.model_range.begin, facts.model_range.size, request.upstream_model_json));
   }
   if (!request.members.empty()) plan.Add(Splice(facts.insert_at, 0, request.members));
+  if (!request.cache_salt.empty()) PlanSalt(facts, request.cache_salt, plan);
   if (request.only_prompt) {
     PlanOnlyPrompt(facts, SpecOf(api).bound, plan);
     return plan;

@@ -27,6 +27,10 @@ class Splice {
   static Splice Number(size_t at, size_t remove, std::string_view prefix, int64_t number,
                        std::string_view suffix);
 
+  // Likewise; together at most 56 bytes.
+  static Splice Text(size_t at, size_t remove, std::string_view prefix, std::string_view text,
+                     std::string_view suffix);
+
   std::string_view text() const {
     return inside_size_ > 0 ? std::string_view(inside_.data(), inside_size_) : outside_;
   }
@@ -40,7 +44,7 @@ class Splice {
   uint8_t inside_size_ = 0;
 };
 
-inline constexpr size_t kMaxSplices = 8;
+inline constexpr size_t kMaxSplices = 12;
 inline constexpr size_t kMaxPieces = 2 * kMaxSplices + 1;
 
 class SplicePlan {
@@ -70,7 +74,10 @@ struct SpliceRequest {
   std::optional<int64_t> output_cap{};     // larger bounds are lowered to it; without a bound one is inserted
   std::string_view bound_key{};            // the member to insert; empty: the API's own (ApiSpec::bound)
   std::string_view members{};              // `"name":value,` to insert; members that the body lacks
-  bool only_prompt = false;                // only compute the prompt: one token, no stream
+  // Of the engine's cache, without anything to escape; empty: none is added. The caller's own stands behind
+  // it.
+  std::string_view cache_salt{};
+  bool only_prompt = false;  // only compute the prompt: one token, no stream
 };
 
 SplicePlan PlanSplices(Api api, const BodyFacts& facts, const SpliceRequest& request);

@@ -17,7 +17,13 @@ struct Range {
   double high;
 };
 constexpr Range kTokensPerByte{0.02, 2};
-constexpr Range kTokensPerEvent{0.1, 64};
+// Of text that is shown. Other samples are of answers that were thought in part, and teach nothing.
+constexpr Range kTokensPerTextByte{0.1, 1};
+constexpr uint64_t kMinTextBytes = 64;
+// The quantile of long answers: with this step it rises by a twentieth when one is longer, and falls by a
+// nineteenth of that when one is not, so that it rests where one of twenty is longer.
+constexpr double kLongShare = 0.95;
+constexpr double kLongStep = 0.05;
 constexpr Range kOutput{1, 131072};
 constexpr Range kSquareOutput{1, kOutput.high* kOutput.high};
 constexpr Range kPrompt{0, 1e8};
@@ -63,8 +69,18 @@ int64_t TokenEstimate::Cached(int64_t prompt_tokens) const {
   return static_cast<int64_t>(share * std::min(static_cast<double>(prompt_tokens), kMaxTokens));
 }
 
-int64_t TokenEstimate::OutputOfEvents(uint64_t events) const {
-  return Tokens(static_cast<double>(events) * tokens_per_event());
+int64_t TokenEstimate::OutputOfText(uint64_t bytes, uint64_t events) const {
+  const double by_text = static_cast<double>(bytes) * tokens_per_text_byte();
+  return Tokens(std::max(by_text, static_cast<double>(events)));
+}
+
+int64_t TokenEstimate::LongOutput() const {
+  return Tokens(long_output_.load(std::memory_order_relaxed));
+}
+
+int64_t TokenEstimate::LikelyMaximum() const {
+  constexpr int64_t kLeast = 4096;
+  return std::clamp<int64_t>(4 * LongOutput(), kLeast, static_cast<int64_t>(kOutput.high));
 }
 
 void TokenEstimate::LearnPrompt(uint64_t bytes, int64_t prompt_tokens) {
@@ -79,7 +95,7 @@ void TokenEstimate::LearnCached(int64_t prompt_tokens, int64_t cached_tokens) {
   Learn(cached_, static_cast<double>(std::min(cached_tokens, prompt_tokens)), kPrompt);
 }
 
-void TokenEstimate::LearnOutput(int64_t completion_tokens, uint64_t events) {
+void TokenEstimate::LearnOutput(int64_t completion_tokens, uint64_t text_bytes) {
   if (completion_tokens < 0) return;
   const auto output = static_cast<double>(completion_tokens);
   Learn(output_, output, kOutput);
@@ -87,10 +103,21 @@ void TokenEstimate::LearnOutput(int64_t completion_tokens, uint64_t events) {
   const auto count = static_cast<double>(outputs_.fetch_add(1, std::memory_order_relaxed) + 1);
   Learn(mean_output_, output, kOutput, std::max(kSlowGain, 1 / count));
   Learn(square_output_, output * output, kSquareOutput, std::max(kSlowGain, 1 / count));
-  if (events > 0) {
-    Learn(tokens_per_event_, static_cast<double>(completion_tokens) / static_cast<double>(events),
-          kTokensPerEvent);
-  }
+  if (text_bytes < kMinTextBytes) return;
+  const double per_byte = output / static_cast<double>(text_bytes);
+  if (per_byte < kTokensPerTextByte.low || per_byte > kTokensPerTextByte.high) return;
+  Learn(tokens_per_text_byte_, per_byte, kTokensPerTextByte);
+}
+
+void TokenEstimate::LearnUnbounded(int64_t completion_tokens) {
+  if (completion_tokens < 0) return;
+  const auto output = static_cast<double>(completion_tokens);
+  double current = long_output_.load(std::memory_order_relaxed);
+  double next = 0;
+  do {
+    const double change = output > current ? kLongStep : -kLongStep * (1 - kLongShare) / kLongShare;
+    next = std::clamp(current * (1 + change), kOutput.low, kOutput.high);
+  } while (!long_output_.compare_exchange_weak(current, next, std::memory_order_relaxed));
 }
 
 }  // namespace router

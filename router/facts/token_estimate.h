@@ -15,8 +15,9 @@ namespace router {
 class TokenEstimate {
  public:
   static constexpr double kFirstTokensPerByte = 0.25;  // English prose: about 4 bytes per token
-  static constexpr double kFirstTokensPerEvent = 1;
+  static constexpr double kFirstTokensPerTextByte = 0.25;
   static constexpr double kFirstOutput = 256;
+  static constexpr double kFirstLongOutput = 512;
 
   // Tokens of a prompt, at least 1. `token_ids`: number of prompt tokens that are given as ids.
   int64_t Prompt(uint64_t bytes, uint64_t token_ids = 0, uint32_t media_parts = 0) const;
@@ -37,21 +38,33 @@ class TokenEstimate {
   // that engines reported as cached.
   int64_t Cached(int64_t prompt_tokens) const;
 
-  // Generated tokens, estimated from the number of relayed content events.
-  int64_t OutputOfEvents(uint64_t events) const;
+  // Generated tokens, by the text that was shown: its bytes, and the events that it came in, each of which
+  // has at least one token.
+  int64_t OutputOfText(uint64_t bytes, uint64_t events) const;
+
+  // What 19 of 20 completions without a bound of their own have stayed within.
+  int64_t LongOutput() const;
+
+  // What a completion of which no bound is known is taken to stay within: well above LongOutput.
+  int64_t LikelyMaximum() const;
 
   // Reports of an engine at the end of a request.
   void LearnPrompt(uint64_t bytes, int64_t prompt_tokens);
   void LearnCached(int64_t prompt_tokens, int64_t cached_tokens);
-  void LearnOutput(int64_t completion_tokens, uint64_t events);  // events: 0 when not streamed
+  // `text_bytes`: those of the text that these tokens have shown, all of it; 0 where some of it was hidden,
+  // or it was not counted.
+  void LearnOutput(int64_t completion_tokens, uint64_t text_bytes);
+  // Of a completion that ended by itself and that nothing bounded.
+  void LearnUnbounded(int64_t completion_tokens);
 
   double tokens_per_byte() const { return tokens_per_byte_.load(std::memory_order_relaxed); }
-  double tokens_per_event() const { return tokens_per_event_.load(std::memory_order_relaxed); }
+  double tokens_per_text_byte() const { return tokens_per_text_byte_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<double> tokens_per_byte_{kFirstTokensPerByte};
-  std::atomic<double> tokens_per_event_{kFirstTokensPerEvent};
+  std::atomic<double> tokens_per_text_byte_{kFirstTokensPerTextByte};
   std::atomic<double> output_{kFirstOutput};
+  std::atomic<double> long_output_{kFirstLongOutput};
   std::atomic<double> mean_output_{kFirstOutput};
   std::atomic<double> square_output_{kFirstOutput * kFirstOutput};
   std::atomic<uint64_t> outputs_{0};

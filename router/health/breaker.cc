@@ -44,7 +44,12 @@ Admission Breaker::Admit(TimePoint now) {
   return Admission::kTrial;
 }
 
-void Breaker::Report(Outcome outcome, Admission admission, TimePoint now) {
+void Breaker::Callers::Add(CallerId caller) {
+  enough = enough || caller == kAnyCaller || (first != kAnyCaller && first != caller);
+  if (first == kAnyCaller) first = caller;
+}
+
+void Breaker::Report(Outcome outcome, Admission admission, TimePoint now, CallerId caller) {
   const bool trial = admission == Admission::kTrial;
   if (!trial && outcome == Outcome::kNeutral) return;
   if (!trial && outcome == Outcome::kGood) {
@@ -71,17 +76,33 @@ void Breaker::Report(Outcome outcome, Admission admission, TimePoint now) {
   if (now - window_start_ > config_.window) {
     window_start_ = now;
     bad_ = 0;
+    in_window_ = {};
     good_.store(0, std::memory_order_relaxed);
   }
   ++bad_;
+  if (consecutive_.load(std::memory_order_relaxed) == 0) in_a_row_ = {};
+  in_a_row_.Add(caller);
+  in_window_.Add(caller);
   const uint32_t total = bad_ + good_.load(std::memory_order_relaxed);
   const bool too_many =
       consecutive_.fetch_add(1, std::memory_order_relaxed) + 1 >= config_.consecutive_failures;
   const bool too_often = total >= config_.min_requests && bad_ >= config_.failure_rate * total;
-  if (too_many || too_often) Open(now);
+  const bool any = !config_.several_callers;
+  if ((too_many && (any || in_a_row_.enough)) || (too_often && (any || in_window_.enough))) {
+    Open(now);
+  } else if (too_many || too_often) {
+    suspected_until_.store(Nanos(now + config_.window), std::memory_order_relaxed);
+  }
+}
+
+void Breaker::OnProbeFailed(TimePoint now) {
+  if (!Suspected(now)) return;
+  const absl::MutexLock lock(&mutex_);
+  if (closed_.load(std::memory_order_relaxed)) Open(now);
 }
 
 void Breaker::Open(TimePoint now) {
+  suspected_until_.store(0, std::memory_order_relaxed);
   good_trials_ = 0;
   const Duration open_for = std::max(next_open_for_, config_.open_for);
   next_open_for_ = std::min(open_for * 2, config_.max_open_for);

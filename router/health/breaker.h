@@ -5,6 +5,10 @@
 // Retry-After, makes it rest for as long as it asks. All other answers, clients' 4xx included, are neutral or
 // good.
 //
+// What an engine makes of a request may be the caller's doing: with `several_callers`, such failures open it
+// when more than one caller has had them, or when a health probe fails, too. Nobody else can connect for the
+// replica, so that a failed connection counts whoever wanted it.
+//
 //   closed ── too many failures ──▶ open ── open_for ──▶ half-open ── good trial ──▶ closed
 //                                    ▲                       └──────── bad trial ──▶ open, for twice as long
 #pragma once
@@ -31,7 +35,12 @@ struct BreakerConfig {
   conf::Duration trial_for = std::chrono::seconds(60);    // a trial without a result is given up after this
   conf::Duration default_rest = std::chrono::seconds(1);  // for a 429 without Retry-After
   conf::Duration max_rest = std::chrono::seconds(60);
+  bool several_callers = false;  // failures of one caller alone do not open it
 };
+
+// Whose requests failed: a hash of the tenant. kAnyCaller: the failure is nobody's doing but the replica's.
+using CallerId = uint64_t;
+inline constexpr CallerId kAnyCaller = 0;
 
 enum class Outcome : uint8_t { kGood, kBad, kNeutral };
 
@@ -57,8 +66,14 @@ class Breaker {
   Admission Admit(conf::TimePoint now);
 
   // The result of an admitted request. Late results from before the breaker opened change nothing.
-  void Report(Outcome outcome, Admission admission, conf::TimePoint now);
+  void Report(Outcome outcome, Admission admission, conf::TimePoint now, CallerId caller = kAnyCaller);
   void Abandon(Admission admission) { Report(Outcome::kNeutral, admission, {}); }
+
+  // One caller's failures would have opened it, and wait for a probe to agree.
+  bool Suspected(conf::TimePoint now) const {
+    return suspected_until_.load(std::memory_order_relaxed) > Nanos(now);
+  }
+  void OnProbeFailed(conf::TimePoint now);
 
   // The replica asked for a pause (429, 503). Capped; a later, shorter request does not shorten it.
   void Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now);
@@ -70,6 +85,14 @@ class Breaker {
   bool IsResting(conf::TimePoint now) const;
 
  private:
+  // The callers of a row of failures.
+  struct Callers {
+    CallerId first = kAnyCaller;
+    bool enough = false;  // to blame the replica
+
+    void Add(CallerId caller);
+  };
+
   static int64_t Nanos(conf::TimePoint t) { return t.time_since_epoch().count(); }
   void Open(conf::TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -77,6 +100,7 @@ class Breaker {
   std::atomic<int64_t> rest_until_{0};
   std::atomic<int64_t> open_until_{0};
   std::atomic<int64_t> trial_until_{0};  // 0: no trial is under way
+  std::atomic<int64_t> suspected_until_{0};
   std::atomic<uint32_t> consecutive_{0};
   std::atomic<uint32_t> good_{0};  // in this window
 
@@ -84,6 +108,8 @@ class Breaker {
   BreakerConfig config_ ABSL_GUARDED_BY(mutex_);
   uint32_t good_trials_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t bad_ ABSL_GUARDED_BY(mutex_) = 0;
+  Callers in_a_row_ ABSL_GUARDED_BY(mutex_);   // of the consecutive failures
+  Callers in_window_ ABSL_GUARDED_BY(mutex_);  // of this window's
   conf::TimePoint window_start_ ABSL_GUARDED_BY(mutex_){};
   conf::Duration next_open_for_ ABSL_GUARDED_BY(mutex_){};
 };

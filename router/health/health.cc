@@ -28,6 +28,11 @@ conf::TimePoint Health::next_probe() const {
   return next_;
 }
 
+void Health::ProbeSoon(conf::TimePoint now) {
+  const absl::MutexLock lock(&mutex_);
+  if (now < next_) next_ = now;
+}
+
 void Health::OnProbe(ProbeResult result, conf::TimePoint now) {
   const absl::MutexLock lock(&mutex_);
   probing_ = false;

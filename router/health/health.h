@@ -46,6 +46,9 @@ class Health {
   // When ClaimDue will be true, if no probe is under way.
   conf::TimePoint next_probe() const;
 
+  // Something speaks against the replica: the next probe is due now.
+  void ProbeSoon(conf::TimePoint now);
+
   void OnProbe(ProbeResult result, conf::TimePoint now);
 
   // A request has just succeeded.

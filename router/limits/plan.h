@@ -24,6 +24,7 @@ enum class ModelRef : uint32_t { kUnnamed = 0 };
 struct Plan {
   std::vector<Limit*> limits;
   bool counts_output = false;  // some limit depends on the number of output tokens
+  bool counts_money = false;   // some limit is a budget in money
 };
 
 // A root organisation. `latest` keeps the time of charges from going back when threads arrive out of order.

@@ -19,14 +19,22 @@ Usage Sane(Usage usage) {
   usage.input = std::clamp<int64_t>(usage.input, 0, kMaxTokens);
   usage.cached_input = std::clamp<int64_t>(usage.cached_input, 0, usage.input);
   usage.output = std::clamp<int64_t>(usage.output, 0, kMaxTokens);
+  usage.cache_written = std::clamp<int64_t>(usage.cache_written, 0, usage.input - usage.cached_input);
+  for (int64_t* const count : {&usage.images, &usage.audio_ms, &usage.characters})
+    *count = std::clamp<int64_t>(*count, 0, kMaxTokens);
   return usage;
 }
 
 int64_t Price::Cost(const Usage& raw) const {
   const Usage usage = Sane(raw);
-  const Wide sum = Wide(usage.input - usage.cached_input) * NonNegative(input) +
+  constexpr Wide kMilliseconds = 1000;
+  const Wide sum = Wide(usage.input - usage.cached_input - usage.cache_written) * NonNegative(input) +
                    Wide(usage.cached_input) * NonNegative(cached_input) +
-                   Wide(usage.output) * NonNegative(output);
+                   Wide(usage.cache_written) * NonNegative(cache_write) +
+                   Wide(usage.output) * NonNegative(output) +
+                   Wide(usage.images) * NonNegative(image) * kPerPrice +
+                   Wide(usage.audio_ms) * NonNegative(audio_second) * (kPerPrice / kMilliseconds) +
+                   Wide(usage.characters) * NonNegative(characters);
   return static_cast<int64_t>(std::min<Wide>((sum + kPerPrice - 1) / kPerPrice, kMaxMicroUsd));
 }
 

@@ -14,20 +14,28 @@ inline constexpr int64_t kMaxTokens = 10'000'000'000;
 inline constexpr int64_t kMaxMicroUsd = 1'000'000'000'000;
 
 // What a request used, in tokens. `cached_input` is the part of `input` that the engine had in its prefix
-// cache.
+// cache, `cache_written` the part that it was asked to keep there. What is not counted in tokens follows.
 struct Usage {
   int64_t input = 0;
   int64_t cached_input = 0;
   int64_t output = 0;
+  int64_t cache_written = 0;
+  int64_t images = 0;      // made
+  int64_t audio_ms = 0;    // of sound, read
+  int64_t characters = 0;  // of text, spoken
 };
 
 // Negative counts become 0, counts beyond kMaxTokens are cut, cached_input is at most input.
 Usage Sane(Usage usage);
 
 struct Price {
-  int64_t input = 0;  // micro-USD per million tokens, all three
+  int64_t input = 0;  // micro-USD per million tokens, like the next three
   int64_t cached_input = 0;
   int64_t output = 0;
+  int64_t cache_write = 0;
+  int64_t image = 0;         // micro-USD each
+  int64_t audio_second = 0;  // micro-USD each
+  int64_t characters = 0;    // micro-USD per million
 
   // In micro-USD, in [0, kMaxMicroUsd]; rounded up.
   int64_t Cost(const Usage& usage) const;

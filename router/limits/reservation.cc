@@ -8,12 +8,13 @@
 namespace router::limits {
 namespace {
 
-Amounts AmountsOf(int64_t input, int64_t output, int64_t micro_usd) {
+// `window_output`: the output as limits per minute count it.
+Amounts AmountsOf(int64_t input, int64_t output, int64_t window_output, int64_t micro_usd) {
   Amounts a;
   a[Dimension::kRequests] = 1;
-  a[Dimension::kTokens] = input + output;
+  a[Dimension::kTokens] = input + window_output;
   a[Dimension::kInputTokens] = input;
-  a[Dimension::kOutputTokens] = output;
+  a[Dimension::kOutputTokens] = window_output;
   a[Dimension::kConcurrency] = 1;
   a[Dimension::kBudget] = micro_usd;
   a[Dimension::kTokenBudget] = input + output;
@@ -21,7 +22,7 @@ Amounts AmountsOf(int64_t input, int64_t output, int64_t micro_usd) {
 }
 
 // How many output tokens fit into what `remaining` leaves of a dimension after the input.
-int64_t OutputWithin(Dimension dimension, int64_t remaining, int64_t input, const Price& price) {
+int64_t OutputWithin(Dimension dimension, int64_t remaining, int64_t input, const ReserveRequest& ask) {
   switch (dimension) {
     case Dimension::kTokens:
     case Dimension::kTokenBudget:
@@ -29,7 +30,7 @@ int64_t OutputWithin(Dimension dimension, int64_t remaining, int64_t input, cons
     case Dimension::kOutputTokens:
       return remaining;
     case Dimension::kBudget:
-      return price.OutputFor(remaining, input);
+      return ask.price.OutputFor(remaining - ask.price.Cost(ask.units), input);
     case Dimension::kRequests:
     case Dimension::kInputTokens:
     case Dimension::kConcurrency:
@@ -44,6 +45,11 @@ bool Concerns(const Limit& limit, std::span<const std::string> devices) {
   if (limit.dimension() != Dimension::kDeviceBudget) return true;
   const std::string& kind = limit.spec().device;
   return kind.empty() ? !devices.empty() : std::ranges::find(devices, kind) != devices.end();
+}
+
+int64_t OfAll(int64_t each, int64_t choices) {
+  int64_t all = 0;
+  return __builtin_mul_overflow(each, choices, &all) ? kMaxTokens : std::min(all, kMaxTokens);
 }
 
 int64_t Positive(int64_t v, int64_t otherwise) {
@@ -88,13 +94,13 @@ class Reserver {
       : plan_(plan),
         ask_(ask),
         now_(now),
-        choices_(std::clamp<int64_t>(ask.choices, 1, kMaxChoices)),
+        choices_(std::clamp<int64_t>(ask.choices, 1, kMaxTokens)),
         input_(std::clamp<int64_t>(ask.input_tokens_est, 0, kMaxTokens)),
-        per_choice_(ask.output_tokens_bound ? std::clamp<int64_t>(*ask.output_tokens_bound, 0, kMaxTokens)
-                                            : ChooseOutput()),
-        output_(std::min(per_choice_ * choices_, kMaxTokens)),
-        micro_usd_(ask.price.Cost({.input = input_, .cached_input = 0, .output = output_})),
-        amounts_(AmountsOf(input_, output_, micro_usd_)) {}
+        each_(ChooseOutput()),
+        output_(OfAll(each_.budgets, choices_)),
+        window_output_(OfAll(each_.windows, choices_)),
+        micro_usd_(CostOf(ask, input_, output_)),
+        amounts_(AmountsOf(input_, output_, window_output_, micro_usd_)) {}
 
   bool Admitted() const {
     return std::all_of(plan_.limits.begin(), plan_.limits.end(), [&](Limit* limit) {
@@ -103,22 +109,26 @@ class Reserver {
   }
 
   Grant Charge(std::shared_ptr<const PlanSet> plans) const {
-    for (Limit* limit : plan_.limits) limit->Reserve(now_, amounts_[limit->dimension()]);
     Grant grant;
-    Reservation& r = grant.reservation;
-    r.plans_ = std::move(plans);
+    grant.reservation.plans_ = std::move(plans);
+    Charge(grant.reservation);
+    grant.output_cap = each_.cap;
+    return grant;
+  }
+
+  // `r`, which has no claim any more, gets this one.
+  void Charge(Reservation& r) const {
+    for (Limit* limit : plan_.limits) limit->Reserve(now_, amounts_[limit->dimension()]);
     r.plan_ = &plan_;
     r.at_ = now_;
     r.price_ = ask_.price;
     r.input_ = input_;
     r.output_ = output_;
+    r.window_output_ = window_output_;
     r.micro_usd_ = micro_usd_;
-    const bool needs_bound = !ask_.output_tokens_bound && plan_.counts_output;
-    if (needs_bound && per_choice_ < Positive(ask_.model_max_output, kMaxTokens)) {
-      grant.output_cap = per_choice_;
-    }
-    return grant;
   }
+
+  std::optional<int64_t> output_cap() const { return each_.cap; }
 
   WorstRefusal Refuse() const {
     WorstRefusal worst;
@@ -132,22 +142,63 @@ class Reserver {
   }
 
  private:
-  static constexpr int64_t kMaxChoices = 1'000'000;
+  // Of one choice.
+  struct Output {
+    int64_t budgets = 0;         // what budgets reserve
+    int64_t windows = 0;         // what limits per minute reserve
+    std::optional<int64_t> cap;  // the bound that the request needs
+  };
+
+  static int64_t CostOf(const ReserveRequest& ask, int64_t input, int64_t output) {
+    Usage usage = ask.units;
+    usage.input = input;
+    usage.output = output;
+    return ask.price.Cost(usage);
+  }
+
+  // What is left for one choice's output, and what would be left if nothing else were charged.
+  struct Room {
+    int64_t now = kMaxTokens;
+    int64_t empty = kMaxTokens;
+  };
+  template <class Counts>
+  Room RoomIn(const Counts& counts) const {
+    Room room;
+    for (Limit* limit : plan_.limits) {
+      if (!counts(ShapeOf(limit->dimension()))) continue;
+      room.now = std::min(room.now, OutputWithin(limit->dimension(), limit->Remaining(now_), input_, ask_));
+      room.empty = std::min(room.empty, OutputWithin(limit->dimension(), limit->Effective(), input_, ask_));
+    }
+    return {room.now / choices_, room.empty / choices_};
+  }
 
   // The bound, per choice, of a request that sets none: what the model and the operator allow, or what the
-  // limits leave if that is less; the floor when that is below it, so that the request waits.
-  int64_t ChooseOutput() const {
-    if (!plan_.counts_output) return 0;
-    const int64_t most = std::min(Positive(ask_.model_max_output, kMaxTokens),
-                                  Positive(ask_.output_tokens_default, kMaxTokens));
-    int64_t room = kMaxTokens;
-    int64_t empty = kMaxTokens;  // what the limits would leave if nothing else were charged
-    for (Limit* limit : plan_.limits) {
-      room = std::min(room, OutputWithin(limit->dimension(), limit->Remaining(now_), input_, ask_.price));
-      empty = std::min(empty, OutputWithin(limit->dimension(), limit->Effective(), input_, ask_.price));
+  // limits leave if that is less; the floor when that is below it, so that the request waits. Limits per
+  // minute reserve what is usual, where that is known, since they get the rest back soon.
+  Output ChooseOutput() const {
+    if (ask_.output_tokens_bound) {
+      const int64_t bound = std::clamp<int64_t>(*ask_.output_tokens_bound, 0, kMaxTokens);
+      return {bound, bound, std::nullopt};
     }
-    const int64_t floor = std::clamp<int64_t>(std::min(ask_.output_tokens_floor, empty / choices_), 1, most);
-    return std::clamp(room / choices_, floor, most);
+    if (!plan_.counts_output) return {};
+    const int64_t model = Positive(ask_.model_max_output, kMaxTokens);
+    const int64_t most = std::min(model, Positive(ask_.output_tokens_default, kMaxTokens));
+    if (ask_.output_tokens_usual <= 0) {
+      const int64_t each = Bounded(RoomIn([](Shape) { return true; }), ask_.output_tokens_floor, most);
+      return {each, each, each < model ? std::optional(each) : std::nullopt};
+    }
+    const Room periods = RoomIn([](Shape shape) { return shape == Shape::kPeriod; });
+    const bool budgets = periods.empty < kMaxTokens / choices_;
+    const int64_t by_budgets = budgets ? Bounded(periods, ask_.output_tokens_floor, most) : kMaxTokens;
+    const int64_t usual = std::min(ask_.output_tokens_usual, std::min(by_budgets, model));
+    const int64_t by_windows = std::min(
+        by_budgets, Bounded(RoomIn([](Shape shape) { return shape == Shape::kWindow; }), usual, kMaxTokens));
+    const bool bounds = by_windows < (budgets ? model : most);
+    return {by_windows, std::min(usual, by_windows), bounds ? std::optional(by_windows) : std::nullopt};
+  }
+
+  static int64_t Bounded(const Room& room, int64_t floor, int64_t most) {
+    return std::clamp(room.now, std::clamp<int64_t>(std::min(floor, room.empty), 1, most), most);
   }
 
   const Plan& plan_;
@@ -155,8 +206,9 @@ class Reserver {
   const Moment& now_;
   const int64_t choices_;
   const int64_t input_;
-  const int64_t per_choice_;
+  const Output each_;
   const int64_t output_;
+  const int64_t window_output_;
   const int64_t micro_usd_;
   const Amounts amounts_;
 };
@@ -168,7 +220,9 @@ ReserveResult Reserve(const NodeRef& node, ModelRef model, const ReserveRequest&
     const std::scoped_lock lock(node->root->lock);
     plans = node->plans;
     if (plans) {
-      const Reserver reserver(plans->For(model), ask, node->root->Advance(now));
+      const Plan& plan = plans->For(model);
+      if (plan.counts_money && !ask.priced) return Refusal{.limit = kUnpriced, .scope = node.path()};
+      const Reserver reserver(plan, ask, node->root->Advance(now));
       if (reserver.Admitted()) return reserver.Charge(std::move(plans));
       worst = reserver.Refuse();
     }
@@ -222,6 +276,7 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
   price_ = other.price_;
   input_ = other.input_;
   output_ = other.output_;
+  window_output_ = other.window_output_;
   micro_usd_ = other.micro_usd_;
   forwarded_ = other.forwarded_;
   return *this;
@@ -238,9 +293,31 @@ void Reservation::Refund() {
   if (plans_) Close({}, 0, forwarded_);
 }
 
+bool Reservation::MoveTo(ModelRef model, const ReserveRequest& ask, Move move, conf::TimePoint now,
+                         std::optional<int64_t>& output_cap) {
+  if (!plans_) return true;
+  const std::scoped_lock lock(plans_->root->lock);
+  const Plan& to = plans_->For(model);
+  const bool always = move == Move::kAlways;
+  if (to.counts_money && !ask.priced && !always) return false;
+  // The claim of its own would stand in its way.
+  const Amounts reserved = AmountsOf(input_, output_, window_output_, micro_usd_);
+  for (Limit* limit : plan_->limits) limit->Settle(at_, reserved[limit->dimension()], 0);
+  const Moment& moment = plans_->root->Advance(now);
+  const Reserver reserver(to, ask, moment);
+  if (always || reserver.Admitted()) {
+    reserver.Charge(*this);
+    output_cap = reserver.output_cap();
+    return true;
+  }
+  at_ = moment;
+  for (Limit* limit : plan_->limits) limit->Reserve(moment, reserved[limit->dimension()]);
+  return false;
+}
+
 void Reservation::Close(const Usage& actual, int64_t cost, bool forwarded) {
-  const Amounts reserved = AmountsOf(input_, output_, micro_usd_);
-  Amounts used = AmountsOf(actual.input, actual.output, cost);
+  const Amounts reserved = AmountsOf(input_, output_, window_output_, micro_usd_);
+  Amounts used = AmountsOf(actual.input, actual.output, actual.output, cost);
   used[Dimension::kRequests] = forwarded ? 1 : 0;
   used[Dimension::kConcurrency] = 0;
   {
@@ -254,6 +331,7 @@ void Reservation::Close(const Usage& actual, int64_t cost, bool forwarded) {
 
 std::string Refusal::Message() const {
   if (limit == kRemoved) return fmt::format("{}: no longer exists", scope);
+  if (limit == kUnpriced) return fmt::format("{} has a budget in money, and this has no price", scope);
   const std::string where = model.empty() ? scope : fmt::format("{} for model {}", scope, model);
   if (limit.starts_with("device_budget")) {
     constexpr double kHour = 3'600'000;  // ms

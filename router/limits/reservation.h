@@ -26,10 +26,16 @@ struct ReserveRequest {
   int64_t input_tokens_est = 0;
   std::optional<int64_t> output_tokens_bound;  // the request's own bound (max_tokens), per choice
   int64_t output_tokens_default = 0;  // the bound for a request that sets none; 0: the model's maximum
-  int64_t output_tokens_floor = 1;    // a request waits rather than be bounded below this
-  int64_t model_max_output = 0;       // 0: unknown
+  // What almost all answers to requests without a bound stay within: what limits per minute reserve for one.
+  // A longer answer is settled, and bounded only by what such a limit leaves. 0: not known, the bound is
+  // reserved.
+  int64_t output_tokens_usual = 0;
+  int64_t output_tokens_floor = 1;  // a request waits rather than be bounded below this
+  int64_t model_max_output = 0;     // 0: unknown
   int64_t choices = 1;
   Price price = {};
+  bool priced = true;  // false: no budget in money admits it
+  Usage units = {};    // what is not counted in tokens
   // The kinds of devices that the model holds; empty: device budgets do not apply.
   std::span<const std::string> devices = {};
 };
@@ -50,6 +56,13 @@ class Reservation {
   // permit. Returns the cost in micro-USD, which is all that it does on an empty reservation.
   int64_t Settle(const Usage& actual);
 
+  // Claims what `ask` wants of another model instead of what is reserved, since that model serves the
+  // request. False, and nothing has changed, where its limits refuse; kAlways leaves them no choice.
+  // `output_cap` becomes the new grant's.
+  enum class Move : uint8_t { kIfAdmitted, kAlways };
+  bool MoveTo(ModelRef model, const ReserveRequest& ask, Move move, conf::TimePoint now,
+              std::optional<int64_t>& output_cap);
+
   // Gives back everything, except the request's count if it was forwarded. Does nothing on an empty
   // reservation.
   void Refund();
@@ -68,6 +81,7 @@ class Reservation {
   Price price_;
   int64_t input_ = 0;
   int64_t output_ = 0;
+  int64_t window_output_ = 0;  // reserved by limits per minute
   int64_t micro_usd_ = 0;
   bool forwarded_ = false;
 };
@@ -97,6 +111,9 @@ struct Refusal {
   // For the error object: `acme/search: tokens_per_minute is 1000, 800 used, 300 asked`.
   std::string Message() const;
 };
+
+// Refusal::limit where a budget in money applies and the model has no price for what is asked.
+inline constexpr std::string_view kUnpriced = "unpriced";
 
 // Refusal::limit when the node was removed while the request still held it.
 inline constexpr std::string_view kRemoved = "removed";

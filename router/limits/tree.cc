@@ -25,6 +25,9 @@ Plan PlanFor(std::string_view model, const std::vector<std::shared_ptr<Limit>>& 
     if (limit->spec().model.empty() || limit->spec().model == model) plan.limits.push_back(limit.get());
   }
   if (inherited) plan.limits.insert(plan.limits.end(), inherited->limits.begin(), inherited->limits.end());
+  plan.counts_money = std::any_of(plan.limits.begin(), plan.limits.end(), [](const Limit* limit) {
+    return limit->dimension() == Dimension::kBudget;
+  });
   plan.counts_output = std::any_of(plan.limits.begin(), plan.limits.end(), [](const Limit* limit) {
     switch (limit->dimension()) {
       case Dimension::kTokens:

@@ -107,16 +107,17 @@ void Charge::LastToken(int64_t generated, conf::TimePoint now) {
   state_->engine.LearnPace(request_, conf::ToSeconds(now - *first) / static_cast<double>(generated - 1));
 }
 
-void Charge::Report(Outcome outcome, conf::TimePoint now) {
+void Charge::Report(Outcome outcome, conf::TimePoint now, CallerId caller) {
   if (!state_) return;
   if (!reported_) {
-    state_->breaker.Report(outcome, admission_, now);
+    state_->breaker.Report(outcome, admission_, now, caller);
   } else if (reported_ == Outcome::kGood && outcome == Outcome::kBad) {
-    state_->breaker.Report(outcome, Admission::kAdmitted, now);
+    state_->breaker.Report(outcome, Admission::kAdmitted, now, caller);
   } else {
     return;
   }
   reported_ = outcome;
+  if (outcome == Outcome::kBad && state_->breaker.Suspected(now)) state_->health.ProbeSoon(now);
   if (outcome == Outcome::kGood) state_->health.OnTraffic();
 }
 

@@ -139,7 +139,7 @@ class Charge {
   void LastToken(int64_t generated, conf::TimePoint now);
 
   // Tells the breaker how the request went. The first report counts, and after a good one a bad one.
-  void Report(Outcome outcome, conf::TimePoint now);
+  void Report(Outcome outcome, conf::TimePoint now, CallerId caller = kAnyCaller);
 
   // The replica asked for a pause (429, 503).
   void Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now);

@@ -30,10 +30,11 @@ std::string Render(const GatewayConfig& c, std::string_view state_dir) {
   std::string text = fmt::format(
       "server: {{listen: 127.0.0.1:{}, admin: 127.0.0.1:0, threads: {}, state_dir: {}{}}}\n"
       "tenants:\n  - {{name: demo{}{}}}\n{}"
-      "models:\n  - {{name: chat-small, price: {{input: 1, output: 2}}{}{}}}\n{}",
+      "models:\n  - {{name: chat-small{}{}{}}}\n{}",
       c.port, c.threads, state_dir, Joined(c.server),
       c.tenant.find("models:") == std::string::npos ? ", models: [\"*\"]" : "", Joined(c.tenant), c.tenants,
-      endpoints.empty() ? "" : fmt::format(", endpoints: [{}]", endpoints), Joined(c.model), c.models);
+      Joined(c.price), endpoints.empty() ? "" : fmt::format(", endpoints: [{}]", endpoints), Joined(c.model),
+      c.models);
   if (c.anonymous) text += "auth: {anonymous_tenant: demo}\n";
   if (!c.ledger.empty()) text += fmt::format("ledger: {{{}}}\n", c.ledger);
   return text + c.sections;

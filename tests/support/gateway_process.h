@@ -24,6 +24,7 @@ struct GatewayConfig {
   std::string tenant = {};  // of `demo`, the tenant of calls without credentials
   std::string model = {};   // of chat-small
   std::string endpoint = "engine: vllm";
+  std::string price = "price: {input: 1, output: 2}";  // of chat-small; empty: none
   std::string ledger = {};
   std::string tenants = {};   // further tenants, each as "  - {…}\n"
   std::string models = {};    // further models, likewise

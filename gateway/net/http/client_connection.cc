@@ -22,6 +22,7 @@ void ClientConnection::BeginExchange() {
   answered_ = false;
   response_bytes_ = 0;
   decoder_ = BodyDecoder();
+  content_.reset();
 }
 
 ClientConnection::Status ClientConnection::StatusOf(const ErrorCode& error) const {
@@ -52,6 +53,17 @@ Task<ClientConnection::Status> ClientConnection::ReadHead(const HeadLimits& limi
       keep_alive_ = head_.keep_alive;
       excess_ = false;
       decoder_ = BodyDecoder::ForResponse(head_, to_head_request);
+      content_.reset();
+      switch (ContentDecoder::CodingOf(head_.Find(FieldId::content_encoding))) {
+        case ContentDecoder::Coding::kNone:
+          break;
+        case ContentDecoder::Coding::kDeflated:
+          CopyHead();  // what is decoded may need another buffer
+          content_ = std::make_unique<ContentDecoder>();
+          break;
+        case ContentDecoder::Coding::kUnknown:
+          co_return Status::kMalformed;
+      }
       co_return DecodeFrom(head_bytes_);
     }
     MakeRoom();
@@ -74,11 +86,24 @@ ClientConnection::Status ClientConnection::DecodeFrom(size_t raw_begin) {
   const BodyDecoder::Result r = decoder_.Decode(in_.data() + raw_begin, raw);
   excess_ |= r.malformed || r.consumed < raw;
   in_.Truncate(raw_begin + r.payload);  // bytes before a malformed chunk stay valid
+  if (content_ && DecodeContentFrom(raw_begin) != Status::kOk) return Status::kMalformed;
   return r.malformed ? Status::kMalformed : Status::kOk;
 }
 
+// Replaces the payload from `begin` on by what it decodes to.
+ClientConnection::Status ClientConnection::DecodeContentFrom(size_t begin) {
+  decoded_.clear();
+  if (!content_->Decode(in_.view().substr(begin), decoded_)) return Status::kMalformed;
+  in_.Truncate(begin);
+  in_.Append(decoded_);
+  return decoder_.done() && !content_->whole() ? Status::kClosed : Status::kOk;
+}
+
 void ClientConnection::KeepHead() {
-  if (decoder_.done() || head_bytes_ == 0) return;
+  if (!decoder_.done() && head_bytes_ > 0 && !content_) CopyHead();
+}
+
+void ClientConnection::CopyHead() {
   const char* from = in_.data();
   kept_head_.assign(from, head_bytes_);
   const auto move = [&](std::string_view& view) {

@@ -11,6 +11,7 @@
 #include "conf/time.h"
 #include "gateway/net/buffer.h"
 #include "gateway/net/http/body_decoder.h"
+#include "gateway/net/http/content_decoder.h"
 #include "gateway/net/http/head.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/stream.h"
@@ -48,6 +49,8 @@ class ClientConnection final : public Abortable, private Alarm {
   // Keeps the head's views valid over ReadSome(), by a copy of its bytes.
   void KeepHead();
   bool done() const { return decoder_.done(); }
+  // The payload was sent in a content coding, and is decoded here.
+  bool coded() const { return content_ != nullptr; }
 
   // co_await ReadSome() -> Status: more payload, or done() turned true, or an error. Drops the head.
   class ReadSomeAwaiter;
@@ -77,6 +80,8 @@ class ClientConnection final : public Abortable, private Alarm {
  private:
   void OnAlarm() override;
   Status DecodeFrom(size_t raw_begin);
+  Status DecodeContentFrom(size_t begin);
+  void CopyHead();
   void MakeRoom();
 
   std::unique_ptr<Stream> stream_;
@@ -86,6 +91,8 @@ class ClientConnection final : public Abortable, private Alarm {
   std::string kept_head_;
   size_t scanned_ = 0;
   BodyDecoder decoder_;
+  std::unique_ptr<ContentDecoder> content_;  // of an answer in a coding
+  std::string decoded_;                      // a buffer
   bool keep_alive_ = false;
   bool excess_ = false;  // bytes behind the message's end
   bool answered_ = false;

@@ -5,6 +5,8 @@
 
 #include "conf/text.h"
 #include "gateway/api/answer_member.h"
+#include "gateway/api/anthropic.h"
+#include "gateway/api/usage_scan.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/sse.h"
 #include "gateway/request/admit.h"
@@ -15,6 +17,7 @@
 #include "gateway/request/serve/hang_watch.h"
 #include "gateway/request/serve/translator.h"
 #include "gateway/request/stream_tally.h"
+#include "gateway/request/text_count.h"
 #include "gateway/shard/shard.h"
 
 namespace gateway {
@@ -30,8 +33,6 @@ using Status = ClientConnection::Status;
 
 // An answer up to this size is read whole and sent in one piece.
 constexpr size_t kWholeAnswer = 256 * 1024;
-// The end of a larger answer, which holds its usage.
-constexpr size_t kTail = 4096;
 // A larger event is an error.
 constexpr size_t kMaxEvent = 8u << 20;
 // The time in which a replica must end its message after the last event.
@@ -43,7 +44,51 @@ void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
   x.outcome.counts.cached = x.delivery.transfer ? x.delivery.transfer->CachedOf(*usage) : usage->cached_input;
   x.outcome.counts.output = usage->output;
   x.outcome.counts.source = ledger::TokenSource::kUpstream;
+  x.outcome.reasoning = usage->reasoning;
+  x.outcome.cache_written = usage->cache_written;
+  if (usage->audio_ms > 0) x.outcome.audio_ms = usage->audio_ms;
 }
+
+// Where a whole answer reports no usage, what it shows is counted.
+void CountWhole(Exchange& x, std::string_view body) {
+  if (x.identity.spec->bound.empty()) return x.CountBytes(0);
+  TextCount text(x.identity.spec->api == router::Api::kMessages ? TextCount::Form::kMessages
+                                                                : TextCount::Form::kChat);
+  text.Add(body);
+  if (text.bytes() == 0) return x.CountBytes(body.size());
+  x.outcome.text_bytes = text.bytes();
+  x.outcome.text_events = text.events();
+  x.CountText();
+}
+
+// Reads the usage of an answer while its pieces pass.
+class PieceMeter {
+ public:
+  PieceMeter(Exchange& x, bool hide_cached) : x_(x), scan_(hide_cached) {}
+  ~PieceMeter() { Tell(); }
+  PieceMeter(const PieceMeter&) = delete;
+  PieceMeter& operator=(const PieceMeter&) = delete;
+
+  void Pass(char* data, size_t n) {
+    scan_.Pass(data, n);
+    bytes_ += n;
+  }
+  // However the answer has ended, also where it broke off.
+  void Tell() {
+    x_.outcome.finish = scan_.finish();
+    if (scan_.usage()) {
+      TakeUsage(x_, scan_.usage());
+    } else {
+      x_.CountBytes(bytes_);
+    }
+    x_.RecordProgress();
+  }
+
+ private:
+  Exchange& x_;
+  api::UsageScan scan_;
+  uint64_t bytes_ = 0;
+};
 
 RelayEnd Whole(Exchange& x) {
   x.outcome.reason =
@@ -127,6 +172,14 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
   co_return end;
 }
 
+// The engine counts no tokens: their number is estimated.
+net::Task<RelayEnd> SendCount(Exchange& x) {
+  const uint64_t count =
+      api::EstimateTokens(x.delivery.upstream->chat(), 1 / x.model().estimate->tokens_per_byte());
+  if (!co_await SendOwn(x, 200, "application/json", api::RenderTokenCount(count))) co_return ClientLeft();
+  co_return Whole(x);
+}
+
 // Sends an answer that was read whole.
 net::Task<RelayEnd> SendWhole(Exchange& x, std::string_view body) {
   ClientConnection& upstream = x.delivery.upstream->connection();
@@ -135,8 +188,13 @@ net::Task<RelayEnd> SendWhole(Exchange& x, std::string_view body) {
   // The whole answer of an API that generates nothing is its first token. Of others the charge ignores this.
   x.delivery.attempt->charge().FirstToken(x.at.first_token);
   TakeUsage(x, api::UsageFromJson(body));
+  if (x.outcome.counts.source != ledger::TokenSource::kUpstream) CountWhole(x, body);
   x.outcome.finish = api::FinishFromJson(body);
   x.RecordProgress();
+  if (x.HidesCached()) {
+    api::UsageScan hider(true);
+    hider.Pass(upstream.payload_data(), body.size());
+  }
   std::string translated;
   body = PublicNameOf(x).InDocument(body, translated);
   if (MakesResponses(x)) {
@@ -165,26 +223,22 @@ net::Task<RelayEnd> SendWhole(Exchange& x, std::string_view body) {
   co_return Whole(x);
 }
 
-// Sends an answer too large to be read whole, piece by piece. Keeps its end, which holds the usage.
-net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view so_far, std::optional<uint64_t> length) {
+// Sends an answer too large to be read whole, piece by piece. `begin`: what has come with the head, as the
+// client gets it; `meter` has read it.
+net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view begin, std::optional<uint64_t> length,
+                               PieceMeter& meter) {
   ClientConnection& upstream = x.delivery.upstream->connection();
   const conf::Duration idle = x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle;
-  std::string tail;
-  const auto keep = [&](std::string_view piece) {
-    tail.append(piece.substr(piece.size() > kTail ? piece.size() - kTail : 0));
-    if (tail.size() > 4 * kTail) tail.erase(0, tail.size() - kTail);
-  };
   x.at.first_token = net::Now();
   x.delivery.prefix.Computed(x.Outgoing(), x.delivery.replica, x.delivery.attempt->model(), x.at.first_token);
   NoteFirstByte(x, x.at.first_token);
-  keep(so_far);
-  x.outcome.counts.bytes_out += so_far.size();
-  x.KeepAnswer(so_far);
+  x.outcome.counts.bytes_out += begin.size();
+  x.KeepAnswer(begin);
   // The head of the answer is written already; its first piece comes with it.
   const std::array<ConstBuffer, 2> first{AsBuffer(x.answer_head),
-                                         AsBuffer(length ? so_far : std::string_view())};
+                                         AsBuffer(length ? begin : std::string_view())};
   if (!co_await x.client.connection().Write(first)) co_return ClientLeft();
-  if (!length && !so_far.empty() && !co_await WriteStreamPiece(x, so_far, false)) co_return ClientLeft();
+  if (!length && !begin.empty() && !co_await WriteStreamPiece(x, begin, false)) co_return ClientLeft();
   upstream.Take(upstream.payload().size());
   while (!upstream.done()) {
     const conf::TimePoint now = net::Now();
@@ -193,7 +247,7 @@ net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view so_far, std::option
     const Status status = co_await upstream.ReadSome(std::min(now + idle, x.at.until));
     if (status != Status::kOk) co_return Broken(status, "the replica broke off within its answer");
     const std::string_view piece = upstream.payload();
-    keep(piece);
+    meter.Pass(upstream.payload_data(), piece.size());
     x.KeepAnswer(piece);
     bool written = true;
     if (!length) {
@@ -206,9 +260,7 @@ net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view so_far, std::option
     upstream.Take(piece.size());
   }
   x.at.last_token = net::Now();
-  TakeUsage(x, api::UsageFromJson(tail));
-  x.outcome.finish = api::FinishFromJson(tail);
-  x.RecordProgress();
+  meter.Tell();
   Charge(x);
   if (!length && !co_await WriteStreamPiece(x, {}, true)) co_return ClientLeft();
   co_return Whole(x);
@@ -228,6 +280,7 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   const conf::Duration idle = x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle;
   // A translation needs the whole answer, within the bound of an event.
   const size_t whole = x.delivery.upstream->carry() == Carry::kAsIs ? kWholeAnswer : kMaxEvent;
+  x.outcome.answering = true;
   upstream.KeepHead();
   // Sound and images are played and drawn as they come.
   const bool at_once =
@@ -241,9 +294,11 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   if (x.delivery.upstream->carry() != Carry::kAsIs)
     co_return Broken(Status::kMalformed, "the replica's answer is too large");
   const net::http::Head& head = upstream.head();
+  PieceMeter meter(x, x.HidesCached());
+  meter.Pass(upstream.payload_data(), upstream.payload().size());
   std::string renamed;
   const std::string_view begin = PublicNameOf(x).InDocument(upstream.payload(), renamed);
-  std::optional<uint64_t> length = head.content_length;
+  std::optional<uint64_t> length = upstream.coded() ? std::nullopt : head.content_length;
   if (length) *length += begin.size() - upstream.payload().size();
   if (MakesResponses(x)) {
     if (const auto id = api::FindAnswerMember(begin, "id"))
@@ -255,7 +310,7 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   x.delivery.head_sent = true;
   x.answer_head.clear();
   RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {length}, x.answer_head);
-  co_return co_await SendPieces(x, begin, length);
+  co_return co_await SendPieces(x, begin, length, meter);
 }
 
 // --- Streams ---
@@ -275,7 +330,7 @@ class StreamRelay {
         upstream_(x.delivery.upstream->connection()),
         tally_(x.delivery.upstream->carry() == Carry::kAsIs ? x.identity.spec->api
                                                             : router::Api::kChatCompletions,
-               HidesUsage(x)),
+               HidesUsage(x), x.HidesCached()),
         public_name_(PublicNameOf(x)),
         limits_(x.runtime->config().server.limits),
         idle_(x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle),
@@ -329,7 +384,10 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
     x_.at.max_gap = std::max(x_.at.max_gap, now - x_.at.last_token);
   }
   x_.at.last_token = now;
+  x_.outcome.answering = true;
   x_.outcome.events = tally_.events();
+  x_.outcome.text_bytes = tally_.text().bytes();
+  x_.outcome.text_events = tally_.text().events();
   x_.outcome.finish = tally_.finish();
   if (tally_.output_told()) {
     TakeUsage(x_, tally_.usage());
@@ -339,7 +397,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
       x_.outcome.counts.cached = x_.delivery.transfer ? x_.delivery.transfer->CachedOf(*tally_.usage())
                                                       : tally_.usage()->cached_input;
     }
-    x_.CountFromEvents();
+    x_.CountText();
   }
   x_.outcome.counts.ttft_us = ToMicros(x_.at.first_token - x_.at.started);
   x_.RecordProgress();
@@ -484,6 +542,7 @@ bool IsEventStream(std::string_view content_type) {
 net::Task<RelayEnd> Relay(Exchange& x) {
   Upstream& upstream = *x.delivery.upstream;
   if (upstream.refusal().status > 0) co_return co_await RelayRefusal(x);
+  if (upstream.carry() == Carry::kCountHere) co_return co_await SendCount(x);
   x.client.cancel().SetRunning(&upstream.connection());
   const std::string_view content_type = upstream.connection().head().Find(FieldId::content_type);
   std::optional<RelayEnd> end;

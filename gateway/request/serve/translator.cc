@@ -62,6 +62,7 @@ api::Translated<std::string> TranslateAnswer(const OutgoingRequest& request, con
       if (const std::optional<uint64_t> count = api::CountFromTokenize(chat))
         return api::RenderTokenCount(*count);
       return api::Make(api::Code::kUpstreamError, "the replica did not say how many tokens the request has");
+    case Carry::kCountHere:
     case Carry::kAsIs:
       break;
   }

@@ -40,9 +40,22 @@ std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
   return std::nullopt;
 }
 
-// Engines also answer 404 to a path that they do not serve; that answer names no model.
-bool SaysModelUnknown(std::string_view body) {
-  return body.find("model") != std::string_view::npos || body.find("adapter") != std::string_view::npos;
+api::Tokenizer TokenizerOf(config::Engine engine) {
+  switch (engine) {
+    case config::Engine::kSglang:
+      return api::Tokenizer::kPrompt;
+    case config::Engine::kLlamacpp:
+      return api::Tokenizer::kContent;
+    case config::Engine::kTgi:
+      return api::Tokenizer::kInputs;
+    default:
+      return api::Tokenizer::kMessages;
+  }
+}
+
+// OpenAI refuses it; engines of one's own all know it.
+bool KnowsTopK(const ReplicaRuntime& replica) {
+  return replica.config->engine != config::Engine::kOpenai;
 }
 
 bool SaysContextExceeded(std::string_view body) {
@@ -70,9 +83,12 @@ std::optional<Failure> Upstream::Prepare() {
   std::optional<api::Translated<api::ChatRequest>> made;
   const bool count = asked == router::Api::kCountTokens;
   if ((asked == router::Api::kMessages || count) && !known.Has(config::Api::kMessages)) {
-    carry_ = count ? Carry::kCountAsTokenize : Carry::kMessagesAsChat;
-    made = count ? api::TokenizeFromMessages(body.text, {.model = model, .padded = true})
-                 : api::ChatFromMessages(body.text, {.model = model, .padded = true});
+    const bool tokenizes = known.Has(config::Api::kTokenize);
+    carry_ = !count ? Carry::kMessagesAsChat : tokenizes ? Carry::kCountAsTokenize : Carry::kCountHere;
+    made = count ? api::TokenizeFromMessages(body.text, {.model = model, .padded = true},
+                                             TokenizerOf(replica_.config->engine))
+                 : api::ChatFromMessages(
+                       body.text, {.model = model, .padded = true, .knows_top_k = KnowsTopK(replica_)});
   } else if (asked == router::Api::kResponses && !known.Has(config::Api::kResponses)) {
     carry_ = Carry::kResponsesAsChat;
     made = api::ChatFromResponses(body.text, model, true);
@@ -81,10 +97,12 @@ std::optional<Failure> Upstream::Prepare() {
   if (auto* fault = std::get_if<api::ApiError>(&*made))
     return Failure{std::move(*fault), ledger::EndReason::kBadRequest};
   chat_ = std::get<api::ChatRequest>(std::move(*made));
-  const bool capped = request_.output_cap && carry_ == Carry::kResponsesAsChat;
-  if (capped || !try_.members.empty()) {
+  const bool capped =
+      request_.output_cap && (carry_ == Carry::kResponsesAsChat || carry_ == Carry::kMessagesAsChat);
+  const std::string_view salt = CacheSalt(router::Api::kChatCompletions);
+  if (capped || !try_.members.empty() || (!salt.empty() && !count)) {
     router::SpliceRequest splice{
-        .ask_usage = false, .members = try_.members, .only_prompt = try_.only_prompt};
+        .ask_usage = false, .members = try_.members, .cache_salt = salt, .only_prompt = try_.only_prompt};
     if (capped) splice.output_cap = request_.output_cap;
     router::BodyFacts facts;
     chat_.body.append(net::Buffer::kPadding, '\0');
@@ -93,6 +111,11 @@ std::optional<Failure> Upstream::Prepare() {
     chat_.body = router::PlanSplices(router::Api::kChatCompletions, facts, splice).Apply(text);
   }
   return std::nullopt;
+}
+
+std::string_view Upstream::CacheSalt(router::Api api) const {
+  if (!config::KnowsCacheSalt(replica_.config->engine, api)) return {};
+  return request_.identity.cache_salt();
 }
 
 bool Upstream::AddsUsageOption() const {
@@ -109,6 +132,10 @@ bool Upstream::RefusesUsageOption(const Event& event) const {
 }
 
 net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* form) {
+  if (carry_ == Carry::kCountHere) {
+    sent_ = answered_ = now;
+    co_return Event::Status(200);
+  }
   Event event = co_await SendOnce(fresh, now, form);
   if (!RefusesUsageOption(event)) co_return event;
   // Older engines know no such option. What they stream is counted.
@@ -168,6 +195,8 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
     case Carry::kCountAsTokenize:
       path = "/tokenize";
       break;
+    case Carry::kCountHere:
+      break;
   }
   head_.clear();
   head_.reserve(kHeadRoom + request_.client.head_bytes());
@@ -191,6 +220,7 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
     if (replica_.passed.Passes(field, connection, trace.has_value()))
       head_.append(field.name).append(": ").append(field.value).append("\r\n");
   }
+  head_ += "accept-encoding: identity\r\n";
   if (replica_.passed.writes_request_id())
     head_.append("x-request-id: ").append(request_.identity.id).append("\r\n");
   if (trace && replica_.passed.writes_trace()) {
@@ -222,6 +252,7 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
   splice.output_cap = request_.output_cap;
   splice.members = try_.members;
   splice.only_prompt = try_.only_prompt;
+  splice.cache_salt = CacheSalt(request_.identity.spec->api);
   splices_ = router::PlanSplices(request_.identity.spec->api, body.facts, splice);
   RenderHead(splices_.ResultSize(body.text.size()), false);
   std::array<std::string_view, router::kMaxPieces> views;
@@ -338,7 +369,7 @@ net::Task<Event> Upstream::ReadAnswer() {
   }
   connection_->ClearTimeout();
   co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body),
-                          code == 404 && SaysModelUnknown(refusal_.body));
+                          code == 404 && api::SaysModelUnknown(refusal_.body, name_.name));
 }
 
 void Upstream::Release(conf::TimePoint now) {

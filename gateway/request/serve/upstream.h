@@ -28,6 +28,7 @@ enum class Carry : uint8_t {
   kMessagesAsChat,
   kResponsesAsChat,
   kCountAsTokenize,
+  kCountHere,  // the engine counts no tokens: the gateway estimates them, and asks nobody
 };
 
 // A refusal of the replica (400 and above), read whole, so that another replica can be tried before it is
@@ -67,6 +68,11 @@ class Upstream {
   net::Task<router::Event> Send(bool fresh_connection, conf::TimePoint now, FormReader* form = nullptr);
 
   Carry carry() const { return carry_; }
+  // Whether the engine's cache keeps the prompts of the caller's cache domain apart.
+  bool salted() const {
+    return !CacheSalt(carry_ == Carry::kAsIs ? request_.identity.spec->api : router::Api::kChatCompletions)
+                .empty();
+  }
   const api::ChatRequest& chat() const { return chat_; }
   net::http::ClientConnection& connection() { return *connection_; }
   const UpstreamRefusal& refusal() const { return refusal_; }
@@ -91,6 +97,8 @@ class Upstream {
   net::Task<net::IoResult> SendFormSoFar(Client& client, bool chunked);
   net::Task<net::IoResult> SendFormPiece(Client& client, std::string_view piece, bool chunked);
   void RenderHead(size_t body_size, bool chunked);
+  // What keeps the caller's prompts apart in the engine's cache, as the engine is asked by `api`; or nothing.
+  std::string_view CacheSalt(router::Api api) const;
   size_t PlanJsonBody(std::span<net::ConstBuffer> pieces);
   router::ReplicaState& state() const { return request_.runtime->load()[try_.replica.id]; }
   // Whether the body asks for usage although the client did not, ...

@@ -504,5 +504,53 @@ TEST(Attempt, AnySequenceOfEventsEndsWithoutLoadAndWithinItsTries) {
   }
 }
 
+// Lets only some fallbacks serve, and tells whose limits the request claims.
+struct Gate final : FallbackGate {
+  bool Enter(ModelId fallback, conf::TimePoint) override {
+    if (fallback != allowed) return false;
+    claims = fallback;
+    return true;
+  }
+  void Leave(conf::TimePoint) override { claims = ModelId{0}; }
+
+  ModelId allowed{};
+  ModelId claims{0};
+};
+
+TEST(Attempt, OnlyFallbacksThatTheCallerMayUseServe) {
+  ModelSpec m = Prompt(Serving("m", {1}));
+  m.fallbacks = {{.model = "dear"}, {.model = "fair"}};
+  Routing routing({m, Prompt(Serving("dear", {1})), Prompt(Serving("fair", {1}))});
+  for (const ModelId allowed : {ModelId{2}, ModelId{0}}) {
+    Gate gate;
+    gate.allowed = allowed;
+    scheduler::Rng rng{3};
+    Attempt attempt(routing.table, routing.load, ModelId{0}, {.tokens = 10}, {}, rng, &gate);
+    EXPECT_EQ(attempt.Resume(Event::Of(Of::kStart), kStart).model, ModelId{0});
+    const Step next = attempt.Resume(Event::Of(Of::kConnectFailed), kStart);
+    if (allowed == ModelId{2}) {
+      EXPECT_EQ(next.kind, Kind::kTry);
+      EXPECT_EQ(next.model, ModelId{2});
+      EXPECT_EQ(gate.claims, ModelId{2});
+    } else {
+      EXPECT_EQ(next.kind, Kind::kFail);
+      EXPECT_EQ(gate.claims, ModelId{0});
+    }
+  }
+}
+
+TEST(Attempt, AFallbackThatCannotServeGivesTheClaimBack) {
+  ModelSpec m = Prompt(Serving("m", {1}));
+  m.fallbacks = {{.model = "empty"}};
+  Routing routing({m, Prompt(Serving("empty", {}))});
+  Gate gate;
+  gate.allowed = ModelId{1};
+  scheduler::Rng rng{3};
+  Attempt attempt(routing.table, routing.load, ModelId{0}, {.tokens = 10}, {}, rng, &gate);
+  attempt.Resume(Event::Of(Of::kStart), kStart);
+  EXPECT_EQ(attempt.Resume(Event::Of(Of::kConnectFailed), kStart).kind, Kind::kFail);
+  EXPECT_EQ(gate.claims, ModelId{0});
+}
+
 }  // namespace
 }  // namespace router

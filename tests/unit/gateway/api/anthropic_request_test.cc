@@ -129,7 +129,12 @@ TEST(ChatFromMessages, NamesWhatItCannotSayByItsPath) {
       {R"({"messages":[1]})", "invalid_type", "messages[0]"},
       {R"({"messages":[{"content":"x"}]})", "missing_required_parameter", "messages[0].role"},
       {R"({"messages":[{"role":"user"}]})", "missing_required_parameter", "messages[0].content"},
-      {R"({"messages":[{"role":"system","content":"x"}]})", "invalid_value", "messages[0].role"},
+      {R"({"messages":[{"role":"tool","content":"x"}]})", "invalid_value", "messages[0].role"},
+      {R"({"context_management":{"edits":[{"type":"clear_thinking_20251015"},{"type":"compact_20260112"}]},)" +
+           user + "}",
+       "unsupported_parameter", "context_management.edits[1].type"},
+      {R"({"context_management":{"window":5},)" + user + "}", "unsupported_parameter",
+       "context_management.window"},
       {R"({"messages":[{"role":"user","content":7}]})", "invalid_type", "messages[0].content"},
       {R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})", "missing_required_parameter",
        "messages[0].content[0].text"},
@@ -179,6 +184,50 @@ TEST(ChatFromMessages, RefusesTenThousandLevels) {
     body += "}";
     EXPECT_EQ(std::get<ApiError>(ChatFromMessages(body, {.model = "m"})).code, "nesting_too_deep");
   }
+}
+
+// As Claude Code sends them.
+TEST(ChatFromMessages, LeavesOutWhatAgentsSendAndNothingIsLostBy) {
+  const auto request = std::get<ChatRequest>(ChatFromMessages(
+      R"({"model":"c","max_tokens":32000,"stream":true,"betas":["context-management-2025-06-27"],
+          "anthropic_version":"2023-06-01","thinking":{"type":"adaptive"},
+          "context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},
+                                         {"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens","value":9}}]},
+          "metadata":{"user_id":"u"},
+          "messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes?"},
+                      {"role":"system","content":"The file has changed."},
+                      {"role":"user","content":[{"type":"text","text":"go on","cache_control":{"type":"ephemeral"}}]}]})",
+      {.model = "engine"}));
+  EXPECT_EQ(json::parse(request.body),
+            json::parse(R"({"model":"engine","max_tokens":32000,"stream":true,"user":"u",
+                "stream_options":{"include_usage":true},
+                "messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes?"},
+                            {"role":"system","content":"The file has changed."},
+                            {"role":"user","content":"go on"}]})"));
+}
+
+TEST(ChatFromMessages, TopKIsRefusedWhereTheEngineDoesNotKnowIt) {
+  constexpr const char* kBody = R"({"max_tokens":5,"top_k":40,"messages":[{"role":"user","content":"hi"}]})";
+  const auto known = std::get<ChatRequest>(ChatFromMessages(kBody, {.model = "m"}));
+  EXPECT_EQ(json::parse(known.body)["top_k"], 40);
+  const auto refused = std::get<ApiError>(ChatFromMessages(kBody, {.model = "m", .knows_top_k = false}));
+  EXPECT_EQ(refused.code, "unsupported_parameter");
+  EXPECT_EQ(refused.param, "top_k");
+}
+
+TEST(CountTokens, AsksEachEngineInItsOwnWords) {
+  constexpr const char* kBody = R"({"model":"c","max_tokens":5,"system":"be brief","messages":[
+      {"role":"user","content":[{"type":"text","text":"hello"},
+                                {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}]})";
+  const auto asked = [&](Tokenizer tokenizer) {
+    return json::parse(
+        std::get<ChatRequest>(TokenizeFromMessages(kBody, {.model = "engine"}, tokenizer)).body);
+  };
+  const std::string text = "system\nbe brief\nuser\nhello";
+  EXPECT_EQ(asked(Tokenizer::kPrompt), (json{{"model", "engine"}, {"prompt", text}}));
+  EXPECT_EQ(asked(Tokenizer::kContent), (json{{"content", text}, {"add_special", true}}));
+  EXPECT_EQ(asked(Tokenizer::kInputs), (json{{"inputs", text}}));
+  EXPECT_EQ(CountFromTokenize(R"([{"id":1,"text":"be"},{"id":2,"text":" brief"}])"), 2u);
 }
 
 TEST(CountTokens, GoesThroughTheEnginesTokenizer) {

@@ -386,7 +386,11 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/models/0/price/input (line 1): expected an amount in USD of at least 0 with at most six "
        "decimals, such "
        "as 0.15, found \"-0.1\""},
-      {OneModel("price: {input: 1}"), "t.yaml:/models/0/price/output (line 1): is required"},
+      {OneModel("price: {input: 1, output: 1, cached_input: 1, image: 0.04}"), ""},
+      {OneModel("price: {image: 1, output: 1}"),
+       "t.yaml:/models/0/price/output (line 1): needs input beside it: tokens that are written follow some "
+       "that "
+       "are read"},
       {OneModel("max_output_tokens: 10, context: 5"),
        "t.yaml:/models/0/max_output_tokens (line 1): must not be more than context"},
       {OneModel("timeouts: {first_byte: 1h}"),

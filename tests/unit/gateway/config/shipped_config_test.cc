@@ -119,10 +119,14 @@ TEST(ShippedConfig, TheReferenceShowsEveryOption) {
   const std::regex index("/[0-9]+");
   std::map<std::string, size_t> missing;
   for (const std::string& pointer : result.defaulted) ++missing[std::regex_replace(pointer, index, "/N")];
-  const std::map<std::string, size_t> entries = {
-      {"/tenants/N", 3},           {"/tenants/N/limits", 3}, {"/tenants/N/budget", 2},
-      {"/tenants/N/budget/N", 2},  {"/models/N", 3},         {"/models/N/routing/shadows/N", 2},
-      {"/models/N/endpoints/N", 4}};
+  const std::map<std::string, size_t> entries = {{"/tenants/N", 3},
+                                                 {"/tenants/N/limits", 3},
+                                                 {"/tenants/N/budget", 2},
+                                                 {"/tenants/N/budget/N", 2},
+                                                 {"/models/N", 3},
+                                                 {"/models/N/routing/shadows/N", 2},
+                                                 {"/models/N/endpoints/N", 4},
+                                                 {"/models/N/price", 3}};
   for (const auto& [pointer, count] : missing) {
     if (pointer.starts_with("/ledger/sinks/N/")) continue;
     if (pointer == "/scaling/slurm") continue;  // of another launcher; examples/slurm.yaml shows it

@@ -143,6 +143,8 @@ TEST(Facts, RefusesBadBodiesWithAStableCode) {
        "stream_options.include_usage"},
       {R"({"model":"m","n":1.5})", "invalid_type", "n"},
       {R"({"model":"m","n":-1})", "invalid_value", "n"},
+      {R"({"model":"m","n":129})", "invalid_value", "n"},
+      {R"({"model":"m","best_of":4294967297})", "invalid_value", "best_of"},
       {R"({"model":"m","max_tokens":"5"})", "invalid_type", "max_tokens"},
       {R"({"model":"m","max_tokens":-2})", "invalid_value", "max_tokens"},
       {R"({"model":"m","max_tokens":-1})", "invalid_value", "max_tokens"},

@@ -159,5 +159,22 @@ TEST(Splice, EveryOtherByteStaysAsItWas) {
   }
 }
 
+TEST(Splice, SaltsTheCacheBeforeTheCallersOwnSalt) {
+  const SpliceRequest salted{.ask_usage = false, .cache_salt = "00ff"};
+  EXPECT_EQ(Spliced(R"({"model":"m"})", salted), R"({"cache_salt":"00ff","model":"m"})");
+  EXPECT_EQ(Spliced(R"({"model":"m","cache_salt": "mine"})", salted),
+            R"({"model":"m","cache_salt": "00ff.mine"})");
+  EXPECT_EQ(Spliced(R"({"model":"m","cache_salt":""})", salted), R"({"model":"m","cache_salt":"00ff."})");
+  EXPECT_EQ(Spliced(R"({"model":"m","cache_salt":null})", salted), R"({"model":"m","cache_salt":"00ff"})");
+}
+
+TEST(Splice, LowersABoundThatOnlyOneEngineObeysAndAddsTheApisOwn) {
+  const SpliceRequest cap{.ask_usage = false, .output_cap = 20};
+  EXPECT_EQ(Spliced(R"({"model":"m","n_predict":5000})", cap),
+            R"({"max_tokens":20,"model":"m","n_predict":20})");
+  EXPECT_EQ(Spliced(R"({"model":"m","n_predict":null,"max_tokens":5})", cap),
+            R"({"model":"m","n_predict":20,"max_tokens":5})");
+}
+
 }  // namespace
 }  // namespace router

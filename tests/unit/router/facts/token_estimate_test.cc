@@ -18,18 +18,42 @@ TEST(TokenEstimate, StartsFromSaneValues) {
   EXPECT_EQ(estimate.ExpectedOutput(std::nullopt), 256);
   EXPECT_EQ(estimate.ExpectedOutput(16), 16);
   EXPECT_EQ(estimate.ExpectedOutput(100'000), 256);
-  EXPECT_EQ(estimate.OutputOfEvents(40), 40);
+  EXPECT_EQ(estimate.OutputOfText(160, 12), 40);
+  EXPECT_EQ(estimate.OutputOfText(16, 12), 12) << "each event with text has a token";
+  EXPECT_EQ(estimate.LongOutput(), 512);
 }
 
 TEST(TokenEstimate, LearnsAModelsRatios) {
   TokenEstimate estimate;
   for (int i = 0; i < 200; ++i) {
     estimate.LearnPrompt(1000, 500);
-    estimate.LearnOutput(1000, 500);
+    estimate.LearnOutput(1000, 2500);
   }
   EXPECT_NEAR(static_cast<double>(estimate.Prompt(10'000)), 5'000, 50);
-  EXPECT_NEAR(static_cast<double>(estimate.OutputOfEvents(100)), 200, 2);
+  EXPECT_NEAR(static_cast<double>(estimate.OutputOfText(500, 1)), 200, 2);
   EXPECT_NEAR(static_cast<double>(estimate.ExpectedOutput(std::nullopt)), 1000, 10);
+}
+
+TEST(TokenEstimate, NeverLearnsFromWhatWasNotShown) {
+  TokenEstimate estimate;
+  for (int i = 0; i < 200; ++i) {
+    estimate.LearnOutput(2000, 100);  // most of it was thought, and hidden
+    estimate.LearnOutput(3, 4000);    // the report is of something else
+    estimate.LearnOutput(500, 0);
+  }
+  EXPECT_EQ(estimate.OutputOfText(196, 49), 49);
+}
+
+TEST(TokenEstimate, KnowsWhatAlmostAllAnswersStayWithin) {
+  TokenEstimate estimate;
+  for (int round = 0; round < 50; ++round) {
+    for (int64_t output = 1; output <= 100; ++output) estimate.LearnUnbounded((output * 37) % 101 * 10);
+  }
+  EXPECT_NEAR(static_cast<double>(estimate.LongOutput()), 950, 100);
+  for (int i = 0; i < 10'000; ++i) estimate.LearnUnbounded(std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(estimate.LongOutput(), 131'072);
+  for (int i = 0; i < 10'000; ++i) estimate.LearnUnbounded(0);
+  EXPECT_EQ(estimate.LongOutput(), 1);
 }
 
 TEST(TokenEstimate, EstimatesTheLengthOfAnAnswerWhileItIsWritten) {
@@ -89,7 +113,7 @@ TEST(TokenEstimate, BoundsTheEffectOfAbsurdReports) {
     estimate.LearnOutput(-5, 1);
   }
   EXPECT_LE(estimate.tokens_per_byte(), 2);
-  EXPECT_LE(estimate.tokens_per_event(), 64);
+  EXPECT_LE(estimate.tokens_per_text_byte(), 1);
   EXPECT_LE(estimate.ExpectedOutput(std::nullopt), 131'072);
   EXPECT_GT(estimate.Prompt(std::numeric_limits<uint64_t>::max()), 0);
 }

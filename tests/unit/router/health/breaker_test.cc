@@ -163,5 +163,41 @@ TEST(Breaker, OnlyOneShardGetsTheTrial) {
   }
 }
 
+TEST(Breaker, OneCallersBadRequestsOpenItForNobody) {
+  Breaker breaker({.consecutive_failures = 3, .several_callers = true});
+  const auto fail = [&](CallerId caller) {
+    breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, caller);
+  };
+  for (int i = 0; i < 100; ++i) fail(7);
+  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kClosed);
+  EXPECT_TRUE(breaker.Suspected(kStart));
+  fail(8);
+  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kOpen) << "two callers have seen it fail";
+}
+
+TEST(Breaker, AProbeThatFailsTooOpensItForOneCallersFailures) {
+  Breaker breaker({.consecutive_failures = 3, .several_callers = true});
+  breaker.OnProbeFailed(kStart);
+  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kClosed) << "nothing else speaks against it";
+  for (int i = 0; i < 3; ++i) breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, 7);
+  breaker.OnProbeFailed(kStart);
+  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kOpen);
+}
+
+TEST(Breaker, FailuresThatNoCallerCausesCountAtOnce) {
+  Breaker breaker({.consecutive_failures = 3, .several_callers = true});
+  for (int i = 0; i < 2; ++i) breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, 7);
+  breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart);
+  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kOpen);
+}
+
+TEST(Breaker, AGoodAnswerForgetsWhoseRequestsFailed) {
+  Breaker breaker({.consecutive_failures = 3, .several_callers = true});
+  breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, 7);
+  breaker.Report(Outcome::kGood, breaker.Admit(kStart), kStart, 7);
+  for (int i = 0; i < 5; ++i) breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, 8);
+  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kClosed) << "the failures in a row are one caller's";
+}
+
 }  // namespace
 }  // namespace router

@@ -19,6 +19,22 @@ TEST(Price, RoundsARequestUpOnce) {
   EXPECT_EQ(kMini.Cost({.input = 1000, .cached_input = 1000}), 75);
 }
 
+TEST(Price, CountsWhatIsNoToken) {
+  const Price price{.input = 100,
+                    .cached_input = 10,
+                    .cache_write = 125,
+                    .image = 40'000,
+                    .audio_second = 100,
+                    .characters = 15'000'000};
+  EXPECT_EQ(price.Cost({.images = 3}), 120'000);
+  EXPECT_EQ(price.Cost({.audio_ms = 90'500}), 9'050);
+  EXPECT_EQ(price.Cost({.audio_ms = 1}), 1);
+  EXPECT_EQ(price.Cost({.characters = 10}), 150);
+  EXPECT_EQ(price.Cost({.input = 1'000'000, .cached_input = 500'000, .cache_written = 300'000}), 20 + 5 + 38)
+      << "written tokens cost more, cached ones less";
+  EXPECT_EQ(price.Cost({.images = -3, .audio_ms = -1, .characters = -1}), 0);
+}
+
 TEST(Price, SurvivesCountsThatNoEngineCanMean) {
   constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
   const Price dear{.input = kHuge, .cached_input = kHuge, .output = kHuge};

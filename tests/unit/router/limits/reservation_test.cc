@@ -356,5 +356,97 @@ TEST_F(Reservations, TimesThatArriveOutOfOrderDoNotReopenTheWindow) {
   Granted(Reserve(key, {}, Bounded(0, 0), kNow + 61s));
 }
 
+ReserveRequest Usual(int64_t input, int64_t usual, int64_t model_max = 0) {
+  ReserveRequest ask = Unbounded(input, model_max);
+  ask.output_tokens_usual = usual;
+  ask.output_tokens_default = 4096;
+  return ask;
+}
+
+TEST_F(Reservations, ALimitPerMinuteReservesWhatAnswersUsuallyTake) {
+  const NodeRef key = Tree({{"acme", {{Dimension::kTokens, 1000}}}});
+  Grant first = Granted(Reserve(key, {}, Usual(100, 200), kNow));
+  EXPECT_EQ(Used("acme", "tokens_per_minute"), 300);
+  EXPECT_EQ(first.output_cap, 900) << "no longer answer fits into the minute";
+  Grant second = Granted(Reserve(key, {}, Usual(100, 200), kNow));
+  EXPECT_EQ(second.output_cap, 600);
+  Grant third = Granted(Reserve(key, {}, Usual(100, 200), kNow));
+  const Refusal no = Refused(Reserve(key, {}, Usual(100, 200), kNow));
+  EXPECT_EQ(no.retry, Retry::kAfter) << "it waits rather than be cut to less than is usual";
+  first.reservation.Settle({.input = 100, .output = 450});
+  EXPECT_EQ(Used("acme", "tokens_per_minute"), 1150) << "a longer answer is charged";
+}
+
+TEST_F(Reservations, AnAnswerIsBoundedOnlyWhereItsLimitWouldBeOvershot) {
+  const NodeRef key = Tree({{"acme", {{Dimension::kTokens, 200'000}}}});
+  EXPECT_EQ(Granted(Reserve(key, {}, Usual(100, 200), kNow)).output_cap, std::nullopt);
+  EXPECT_EQ(Granted(Reserve(key, {}, Usual(100, 200, 32'000), kNow)).output_cap, std::nullopt);
+  EXPECT_EQ(Granted(Reserve(key, {}, Usual(100, 200, 300'000), kNow)).output_cap, 200'000 - 2 * 300 - 100);
+  EXPECT_EQ(Granted(Reserve(key, {}, Usual(100, 500'000, 1000), kNow)).reservation.output_tokens(), 1000);
+}
+
+TEST_F(Reservations, ABudgetReservesTheWholeBoundOfAnAnswer) {
+  const NodeRef key =
+      Tree({{"acme", {{Dimension::kTokenBudget, 10'000, Period::kDay}, {Dimension::kTokens, 50'000}}}});
+  const Grant grant = Granted(Reserve(key, {}, Usual(100, 200), kNow));
+  EXPECT_EQ(Used("acme", "token_budget_per_day"), 4196);
+  EXPECT_EQ(Used("acme", "tokens_per_minute"), 300);
+  EXPECT_EQ(grant.output_cap, 4096);
+}
+
+TEST_F(Reservations, AClaimMovesToTheModelThatServes) {
+  ASSERT_TRUE(tree_
+                  .Update(std::vector<NodeSpec>{
+                      {"acme",
+                       {{Dimension::kTokens, 1000},
+                        {.dimension = Dimension::kTokens, .capacity = 100, .model = "small"},
+                        {.dimension = Dimension::kRequests, .capacity = 1, .model = "big"},
+                        {Dimension::kConcurrency, 2}}}})
+                  .ok());
+  const NodeRef key = tree_.Resolve("acme");
+  const ModelRef small = tree_.Model("small");
+  const ModelRef big = tree_.Model("big");
+  using Move = Reservation::Move;
+  std::optional<int64_t> cap;
+  Grant one = Granted(Reserve(key, small, Bounded(10, 50), kNow));
+  EXPECT_TRUE(one.reservation.MoveTo(big, Bounded(10, 900), Move::kIfAdmitted, kNow, cap));
+  EXPECT_EQ(Used("acme", "concurrency"), 1);
+  Grant two = Granted(Reserve(key, small, Bounded(10, 50), kNow));
+  EXPECT_FALSE(two.reservation.MoveTo(big, Bounded(10, 10), Move::kIfAdmitted, kNow, cap)) << "one a minute";
+  EXPECT_TRUE(two.reservation.MoveTo(small, Bounded(10, 60), Move::kAlways, kNow, cap));
+  EXPECT_EQ(Used("acme", "concurrency"), 2);
+  one.reservation.Settle({.input = 10, .output = 20});
+  two.reservation.Refund();
+  EXPECT_EQ(Used("acme", "concurrency"), 0);
+  int64_t tokens = 0;
+  for (const LimitState& s : tree_.Snapshot(kNow)) {
+    if (s.dimension == Dimension::kTokens) tokens += s.used;
+    EXPECT_EQ(s.reserved, 0) << s.name << s.model;
+  }
+  EXPECT_EQ(tokens, 30) << "of the limit over all models";
+}
+
+TEST_F(Reservations, ABudgetInMoneyAdmitsNothingWithoutAPrice) {
+  const NodeRef key =
+      Tree({{"acme", {{Dimension::kBudget, 1000, Period::kMonth}}}, {"free", {{Dimension::kTokens, 100}}}});
+  ReserveRequest ask = Bounded(1, 1);
+  ask.priced = false;
+  EXPECT_EQ(Refused(Reserve(tree_.Resolve("acme"), {}, ask, kNow)).limit, kUnpriced);
+  EXPECT_EQ(Used("acme", "budget_per_month"), 0);
+  Granted(Reserve(tree_.Resolve("free"), {}, ask, kNow));
+}
+
+TEST_F(Reservations, ImagesAndSoundAreReservedInMoney) {
+  const NodeRef key = Tree({{"acme", {{Dimension::kBudget, 100'000, Period::kMonth}}}});
+  ReserveRequest ask;
+  ask.output_tokens_bound = 0;
+  ask.price = {.image = 40'000};
+  ask.units = {.images = 2};
+  Grant grant = Granted(Reserve(key, {}, ask, kNow));
+  EXPECT_EQ(Used("acme", "budget_per_month"), 80'000);
+  Refused(Reserve(key, {}, ask, kNow));
+  EXPECT_EQ(grant.reservation.Settle({.images = 1}), 40'000);
+}
+
 }  // namespace
 }  // namespace router::limits

@@ -1,0 +1,57 @@
+#include "gateway/request/claim.h"
+
+#include <algorithm>
+
+#include "gateway/shard/shard.h"
+
+namespace gateway {
+
+using Move = router::limits::Reservation::Move;
+
+router::limits::ReserveRequest ClaimOf(const Exchange& x, const ModelRuntime& model) {
+  const config::Model& config = *model.config;
+  router::limits::ReserveRequest ask;
+  if (!IsFree(x.identity.spec->api)) ask.input_tokens_est = x.body.prompt_tokens;
+  ask.output_tokens_bound = x.body.facts.MaxOutputTokens();
+  if (ask.output_tokens_bound && config.max_output_tokens)  // to which it is lowered
+    ask.output_tokens_bound = std::min<int64_t>(*ask.output_tokens_bound, *config.max_output_tokens);
+  // No answer is longer than the context: an engine refuses a request for more.
+  ask.model_max_output = config.max_output_tokens.value_or(config.context.value_or(0));
+  if (ask.model_max_output == 0) ask.output_tokens_default = model.estimate->LikelyMaximum();
+  ask.output_tokens_usual = model.estimate->LongOutput();
+  ask.choices = x.body.facts.choices();
+  ask.price = model.price;
+  ask.priced =
+      config.unpriced == config::Unpriced::kAllow || config::HasPriceFor(config.price, x.identity.spec->api);
+  ask.units = x.Units();
+  ask.devices = model.devices;
+  if (x.identity.spec->bound.empty()) ask.output_tokens_bound = 0;
+  return ask;
+}
+
+void SetOutputCap(Exchange& x, const ModelRuntime& model, std::optional<int64_t> granted) {
+  if (x.identity.spec->bound.empty()) return;
+  // The engine must not exceed what was reserved.
+  if (const auto maximum = model.config->max_output_tokens)
+    granted = std::min<int64_t>(granted.value_or(*maximum), *maximum);
+  x.grant.output_cap = granted;
+}
+
+bool FallbackClaims::Enter(router::ModelId fallback, conf::TimePoint now) {
+  if (!x_.identity.principal->MayUse(fallback)) return false;
+  const ModelRuntime& model = x_.runtime->model(fallback);
+  std::optional<int64_t> cap;
+  if (!x_.grant.reservation.MoveTo(model.limits, ClaimOf(x_, model), Move::kIfAdmitted, now, cap))
+    return false;
+  SetOutputCap(x_, model, cap);
+  return true;
+}
+
+void FallbackClaims::Leave(conf::TimePoint now) {
+  const ModelRuntime& model = x_.model();
+  std::optional<int64_t> cap;
+  x_.grant.reservation.MoveTo(model.limits, ClaimOf(x_, model), Move::kAlways, now, cap);
+  SetOutputCap(x_, model, cap);
+}
+
+}  // namespace gateway

@@ -1,0 +1,32 @@
+// Claim: what a request claims of the limits and the price of a model that may serve it: the asked one, or a
+// fallback that the caller may use.
+#pragma once
+
+#include <optional>
+
+#include "conf/time.h"
+#include "gateway/request/exchange.h"
+#include "router/attempt.h"
+#include "router/limits/reservation.h"
+
+namespace gateway {
+
+// What the request wants of this model's limits.
+router::limits::ReserveRequest ClaimOf(const Exchange& x, const ModelRuntime& model);
+
+// Bounds the answer by what the limits have granted and by the model's own maximum.
+void SetOutputCap(Exchange& x, const ModelRuntime& model, std::optional<int64_t> granted);
+
+// Admits fallbacks by the caller's rights and their limits. Owned by the exchange.
+class FallbackClaims final : public router::FallbackGate {
+ public:
+  explicit FallbackClaims(Exchange& x) : x_(x) {}
+
+  bool Enter(router::ModelId fallback, conf::TimePoint now) override;
+  void Leave(conf::TimePoint now) override;
+
+ private:
+  Exchange& x_;
+};
+
+}  // namespace gateway
