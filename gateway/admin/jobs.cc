@@ -74,7 +74,9 @@ ordered_json ShowMembers(const std::vector<Member>& members, const scheduler::Cl
   return out;
 }
 
-ordered_json ShowJob(const Workload& job, const scheduler::Cluster& cluster, bool whole) {
+// `reader`: of the whole job; its file has its variables, which operators alone see.
+ordered_json ShowJob(const Workload& job, const scheduler::Cluster& cluster,
+                     std::optional<plugins::auth::Role> reader = {}) {
   const scheduler::Job& ask = job.file().job;
   ordered_json out = {
       {"id", job.id},
@@ -94,9 +96,9 @@ ordered_json ShowJob(const Workload& job, const scheduler::Cluster& cluster, boo
       {"devices", job.holds() ? job.devices() : 0},
       {"attempt", job.attempt},
       {"restarts", job.restarts}};
-  if (!whole) return out;
+  if (!reader) return out;
   out["runs"] = ShowMembers(job.members, cluster);
-  out["file"] = job.of->text;
+  out["file"] = *reader >= plugins::auth::Role::kOperator ? ordered_json(job.of->text) : ordered_json();
   return out;
 }
 
@@ -146,7 +148,7 @@ Answer ListJobs(const Operations& operations, const Call& call) {
     if (state == "open" ? job.over() : !state.empty() && JobStateOf(job) != state) continue;
     if (!queue.empty() && job.file().job.queue != queue) continue;
     if (!tenant.empty() && of != tenant && !of.starts_with(tenant + "/")) continue;
-    all.push_back(ShowJob(job, operations.jobs()->cluster(), false));
+    all.push_back(ShowJob(job, operations.jobs()->cluster()));
   }
   return ListPage(all, "id", call);
 }
@@ -155,7 +157,7 @@ Answer ShowOneJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
   const Workload* const job = operations.jobs()->Find(call.item);
   if (job == nullptr) return NoSuchJob(call);
-  return Json(ShowJob(*job, operations.jobs()->cluster(), true));
+  return Json(ShowJob(*job, operations.jobs()->cluster(), call.role));
 }
 
 Answer ExplainJob(const Operations& operations, const Call& call) {
@@ -213,7 +215,7 @@ net::Task<Answer> Change(const Operations& operations, const Call& call,
   if (!changed.ok()) co_return Refuse(changed, call.request_id);
   const Workload* const job = operations.jobs()->Find(call.item);
   if (job == nullptr) co_return NoSuchJob(call);
-  co_return Json(ShowJob(*job, operations.jobs()->cluster(), true));
+  co_return Json(ShowJob(*job, operations.jobs()->cluster(), call.role));
 }
 
 }  // namespace

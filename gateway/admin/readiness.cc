@@ -59,7 +59,9 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
   }
   JudgeModels(*operations.runtime(), now, out);
   JudgeCredentials(*operations.runtime(), out);
-  JudgeScaling(operations.scaling(), out);
+  const control::Status scaling = operations.scaling();
+  JudgeScaling(scaling, out);
+  if (!scaling.run_warning.empty()) readiness.warnings.push_back({"runs", scaling.run_warning});
   if (const ReloadState reloads = operations.reloads(); !reloads.last_ok) {
     out.push_back({"config", "the last configuration was refused, the older one stays: " + reloads.why});
   }
@@ -84,11 +86,13 @@ ordered_json ToJson(const Readiness& readiness, const Operations& operations) {
   ordered_json out;
   out["ready"] = readiness.ready;
   out["status"] = !readiness.ready ? "unavailable" : readiness.conditions.empty() ? "ok" : "degraded";
-  out["degraded"] = ordered_json::array();
-  for (const Condition& condition : readiness.conditions) {
-    out["degraded"].push_back(
-        {{"part", condition.part}, {"detail", condition.detail}, {"fatal", condition.fatal}});
-  }
+  const auto add = [&](const char* list, const std::vector<Condition>& conditions) {
+    out[list] = ordered_json::array();
+    for (const Condition& one : conditions)
+      out[list].push_back({{"part", one.part}, {"detail", one.detail}, {"fatal", one.fatal}});
+  };
+  add("degraded", readiness.conditions);
+  add("warnings", readiness.warnings);
   out["config_sha256"] = operations.runtime()->hash();
   out["version"] = TIDEGATE_VERSION;
   return out;

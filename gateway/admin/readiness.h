@@ -18,11 +18,12 @@ struct Condition {
 struct Readiness {
   bool ready = true;
   std::vector<Condition> conditions;  // empty: all is well
+  std::vector<Condition> warnings;    // all is well, and could be safer
 };
 
 Readiness Judge(const Operations& operations, conf::TimePoint now);
 
-// {"ready":true,"status":"degraded","degraded":[{"part","detail","fatal"}],…}
+// {"ready":true,"status":"degraded","degraded":[{"part","detail","fatal"}],"warnings":[…],…}
 nlohmann::ordered_json ToJson(const Readiness& readiness, const Operations& operations);
 
 }  // namespace gateway::admin

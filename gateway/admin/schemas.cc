@@ -22,7 +22,8 @@ constexpr std::array kShapes = {
     Shape{"Alive", "status:string"},
     Shape{"Condition", "part:string detail:string fatal:boolean"},
     Shape{"Readiness",
-          "ready:boolean status:string degraded:[Condition] config_sha256:string version:string"},
+          "ready:boolean status:string degraded:[Condition] warnings:[Condition] config_sha256:string "
+          "version:string"},
     Shape{"Tenant",
           "path:string name:string parent:string? models:strings endpoints:strings priority:string "
           "weight:whole store_content:string",
@@ -127,7 +128,7 @@ constexpr std::array kShapes = {
         "JobDetail",
         "id:string name:string work:string state:string since:time reason:string queue:string tenant:string? "
         "user:string priority:whole submitted:time members:whole min_members:whole max_members:whole "
-        "devices:whole attempt:whole restarts:whole runs:[JobMember] file:string"},
+        "devices:whole attempt:whole restarts:whole runs:[JobMember] file:string?"},
     Shape{"JobExplanation", "id:string state:string text:strings"},
     Shape{"JobLog", "id:string rank:whole attempt:whole over:boolean cut:boolean next:whole text:string"},
     Shape{"Device",

@@ -12,7 +12,9 @@
 #include "gateway/cli/problems.h"
 #include "gateway/config/load.h"
 #include "gateway/log.h"
+#include "gateway/process/become_user.h"
 #include "gateway/process/process.h"
+#include "plugins/launchers/broker/broker.h"
 
 namespace gateway::cli {
 namespace {
@@ -68,13 +70,21 @@ int Serve(const std::string& path) {
   RaiseDescriptorLimit();
   std::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, StopEarly);
+  // First of all: nothing that it may not have is there yet.
+  std::unique_ptr<plugins::launchers::Broker> broker = plugins::launchers::Broker::Split();
   LoadResult loaded = LoadConfig(path);
   if (!loaded.config) return PrintProblems(loaded.problems, false);
   const config::Log& log = loaded.config->telemetry.log;
   log::Init(log.level, log.format == config::LogFormat::kJson);
+  if (absl::Status become = BecomeUser(loaded.config->server); !become.ok()) {
+    fmt::print(stderr, "tidegate: {}\n", conf::Std(become.message()));
+    return kFailed;
+  }
+  KeepMemoryPrivate();
   config::Address admin = loaded.config->server.admin;
   const std::string host = loaded.config->server.listen.front().host;
-  absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(*std::move(loaded.config), path);
+  absl::StatusOr<std::unique_ptr<Process>> process =
+      Process::Start(*std::move(loaded.config), path, std::move(broker));
   if (!process.ok()) {
     log::Flush();
     fmt::print(stderr, "tidegate: {}\n", conf::Std(process.status().message()));

@@ -85,8 +85,11 @@ void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("planner", scaling.planner, conf::NotEmpty());
   o.Optional("ports", scaling.ports);
   o.Optional("on_exit", conf::Choice(scaling.on_exit, "choice", kOnExit));
+  o.Optional("runs", scaling.runs);
   const bool through_slurm = scaling.launcher == LauncherKind::kSlurm;
   if (through_slurm && !o.Has("slurm")) o.Error("is required with launcher: slurm", "slurm");
+  if (through_slurm && o.Has("runs"))
+    o.Error("has no effect with launcher: slurm, where Slurm decides whom runs become", "runs");
   if (!through_slurm && o.Has("slurm")) o.Error("has no effect without launcher: slurm", "slurm");
   if (through_slurm && scaling.cluster.file.empty()) {
     o.Error("must be a file with launcher: slurm, which lists the nodes by Slurm's names", "cluster");

@@ -10,6 +10,7 @@
 
 #include "gateway/config/machine_probe.h"
 #include "gateway/config/model_policy.h"
+#include "gateway/config/runs.h"
 #include "gateway/config/slurm.h"
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/model.h"
@@ -60,6 +61,7 @@ struct Scaling {
   std::string planner;  // a file as in conf/policies; empty: its defaults, one queue
   PortRange ports;      // of replicas on each machine
   OnExit on_exit = OnExit::kStop;
+  Runs runs;
 
   // The contents of those files.
   std::vector<ModelPolicy> models;

@@ -86,6 +86,7 @@ void Bind(conf::Object& o, Server& server) {
   o.Optional("admin", server.admin);
   o.Optional("threads", ThreadCount{&server.threads});
   o.Optional("state_dir", server.state_dir, NotEmpty());
+  o.Optional("user", server.user, NotEmpty());
   o.Optional("zone", server.zone, ValidName());
   o.Optional("tls", server.tls);
   o.Optional("admin_tls", server.admin_tls);

@@ -1,8 +1,12 @@
 #include "gateway/config/tenant.h"
 
+#include <absl/strings/str_split.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "conf/reader.h"
+#include "conf/text.h"
 
 namespace gateway::config {
 namespace {
@@ -71,6 +75,17 @@ std::string_view Name(Period period) {
   return conf::WordOf(kPeriods, period);
 }
 
+bool MayNameSecret(const std::vector<Tenant>& tenants, std::string_view path, std::string_view reference) {
+  if (reference.find("/..") != reference.npos) return false;  // it leads elsewhere than it looks
+  for (const auto name : absl::StrSplit(conf::Abseil(path), '/')) {
+    const auto tenant = std::ranges::find(tenants, conf::Std(name), &Tenant::name);
+    if (tenant == tenants.end()) continue;
+    const auto lists = [&](const std::string& glob) { return GlobMatches(glob, reference); };
+    if (std::ranges::any_of(tenant->job_secrets, lists)) return true;
+  }
+  return false;
+}
+
 void Bind(conf::Object& o, Tenant& tenant) {
   o.Required("name", tenant.name, ValidName());
   o.Optional("parent", tenant.parent, ValidName());
@@ -82,6 +97,8 @@ void Bind(conf::Object& o, Tenant& tenant) {
   o.Optional("store_content", conf::Choice(tenant.store_content, "policy", kStoreContent));
   o.Optional("priority", tenant.priority, ValidName());
   o.Optional("weight", tenant.weight, conf::Range{1U, kMaxShare});
+  o.Optional("run_as", tenant.run_as, conf::NotEmpty());
+  o.Optional("job_secrets", tenant.job_secrets);
   o.Optional("share_prefixes", conf::OneOrMany(tenant.share_prefixes), conf::NotEmpty());
   if (!o.reading()) return;
   if (tenant.share_prefixes.size() > 1)

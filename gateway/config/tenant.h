@@ -58,7 +58,13 @@ struct Tenant {
   uint32_t weight = 1;              // share of what is dispatched from a queue, beside other tenants
   // The group whose tenants use each other's cached prompts; empty: the parent's, or the tenant's own alone.
   std::vector<std::string> share_prefixes;
+  std::string run_as;  // whom its jobs become on this machine; empty: its parent's, or scaling.runs.user
+  std::vector<std::string> job_secrets;  // globs of the references that its jobs may name, as in env:TEAM_*
 };
+
+// Whether jobs of the tenant with that path may name a secret, as in "env:NAME" or "file:PATH": it or one of
+// its ancestors lists it. Jobs of no tenant may name none.
+bool MayNameSecret(const std::vector<Tenant>& tenants, std::string_view path, std::string_view reference);
 
 void Bind(conf::Object& object, Limits& out);
 void Bind(conf::Object& object, Tenant& out);

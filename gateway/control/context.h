@@ -8,6 +8,7 @@
 
 #include "conf/time.h"
 #include "gateway/control/planning.h"
+#include "gateway/control/run_users.h"
 #include "gateway/control/workload_store.h"
 #include "gateway/ledger/record.h"
 #include "gateway/net/task.h"
@@ -23,6 +24,7 @@ struct Context {
   plugins::launchers::Launcher* launcher = nullptr;
   Planning* planning = nullptr;
   WorkloadStore* store = nullptr;
+  const RunUsers* users = nullptr;
 
   const scheduler::Cluster& cluster() const { return planning->cluster(); }
 };

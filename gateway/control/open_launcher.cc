@@ -26,9 +26,9 @@ std::function<std::map<std::string, plugins::devices::Fault>()> FindFaultsOf(
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::Loop& loop,
-                                                                           const config::Scaling& scaling,
-                                                                           const std::string& state_dir) {
+absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(
+    net::Loop& loop, const config::Scaling& scaling, const std::string& state_dir, const RunUsers& users,
+    plugins::launchers::Broker* broker) {
   if (scaling.launcher == config::LauncherKind::kSlurm) return OpenSlurm(loop, scaling, state_dir);
   using plugins::launchers::ProcessLauncher;
   ProcessLauncher::Options options;
@@ -40,6 +40,15 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::
   }
   options.first_port = scaling.ports.first;
   options.last_port = scaling.ports.last;
+  options.limits = {.processes = scaling.runs.processes,
+                    .open_files = scaling.runs.open_files,
+                    .file_bytes = uint64_t{scaling.runs.file_gib.value_or(0)} << 30};
+  options.log_bytes = uint64_t{scaling.runs.log_mib} << 20;
+  if (broker != nullptr && !users.names().empty()) {
+    options.make_host = [&](const std::string& token, const std::string& wrapper) {
+      return broker->MakeHost(token, wrapper, users.names());
+    };
+  }
   auto launcher = ProcessLauncher::Open(loop, std::move(options));
   if (!launcher.ok()) return launcher.status();
   return *std::move(launcher);

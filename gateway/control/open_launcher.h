@@ -7,14 +7,17 @@
 #include <string>
 
 #include "gateway/config/scaling.h"
+#include "gateway/control/run_users.h"
 #include "gateway/net/loop.h"
+#include "plugins/launchers/broker/broker.h"
 #include "plugins/launchers/launcher.h"
 
 namespace gateway::control {
 
 // Finds the runs of earlier processes. Blocks; call it before the loop runs.
-absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(net::Loop& loop,
-                                                                           const config::Scaling& scaling,
-                                                                           const std::string& state_dir);
+// `broker` starts the runs that become other users, which `users` tells of; null when there are none.
+absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(
+    net::Loop& loop, const config::Scaling& scaling, const std::string& state_dir, const RunUsers& users,
+    plugins::launchers::Broker* broker);
 
 }  // namespace gateway::control

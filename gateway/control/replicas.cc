@@ -349,6 +349,7 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
   for (const auto& [name, value] : by.env) spec.env.emplace_back(name, value);
   for (const auto& [name, value] : by.secret_env) spec.env.emplace_back(name, std::string(value.Reveal()));
   spec.directory = by.directory;
+  spec.user = context_.users->replicas();
   spec.serves = rank == 0 || NamesPort(spec);
   return spec;
 }

@@ -80,7 +80,8 @@ Context ScalingLoop::MakeContext() {
           .record = around_.record,
           .launcher = launcher_.get(),
           .planning = &planning_,
-          .store = &store_};
+          .store = &store_,
+          .users = &around_.users};
 }
 
 Replicas::Around ScalingLoop::AroundReplicas() {
@@ -101,6 +102,9 @@ Jobs::Around ScalingLoop::AroundJobs() {
   around.tenant_path = [this](const std::string& name) -> std::optional<std::string> {
     const TenantRuntime* const tenant = around_.runtime()->FindTenant(name);
     return tenant == nullptr ? std::nullopt : std::optional<std::string>(tenant->path);
+  };
+  around.may_name_secret = [this](const std::string& path, std::string_view reference) {
+    return config::MayNameSecret(around_.runtime()->config().tenants, path, reference);
   };
   around.devices_used_up = around_.devices_used_up;
   around.doubts = [this] {
@@ -268,6 +272,7 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   out.begun = begun_;
   out.launcher = launcher_->name();
   out.trouble = reconciler_.trouble();
+  out.run_warning = around_.users.trouble();
   out.nodes = node_trust_.Rows();
   out.faults = device_faults_.known();
   out.cordons = cordons_.all();

@@ -23,6 +23,7 @@
 #include "gateway/control/readiness.h"
 #include "gateway/control/reconciler.h"
 #include "gateway/control/replicas.h"
+#include "gateway/control/run_users.h"
 #include "gateway/control/scaler.h"
 #include "gateway/control/status.h"
 #include "gateway/control/step_runner.h"
@@ -50,6 +51,7 @@ struct Surroundings {
   // The reason why a tenant may start nothing on devices of these kinds now; empty: it may.
   std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)> devices_used_up;
   store::Store* store = nullptr;
+  RunUsers users;
   std::string state_dir;  // where version 0.1 kept its files; empty: there are none to import
 };
 

@@ -99,9 +99,10 @@ struct ColdStart {
 };
 
 struct Status {
-  bool begun = false;    // the workloads of earlier processes are known
-  std::string launcher;  // empty: nothing is scaled
-  std::string trouble;   // with the launcher; empty: none
+  bool begun = false;       // what ran before is known
+  std::string launcher;     // empty: nothing is scaled here
+  std::string trouble;      // with the launcher; empty: none
+  std::string run_warning;  // why runs can do what the gateway can; empty: they cannot
   std::vector<ReplicaStatus> replicas;
   std::vector<ModelStatus> models;
   std::vector<ColdStart> cold_starts;

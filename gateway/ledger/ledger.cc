@@ -12,6 +12,7 @@
 #include "conf/text.h"
 #include "gateway/ledger/recovery.h"
 #include "gateway/net/files.h"
+#include "gateway/net/resource_owner.h"
 #include "gateway/thread.h"
 
 namespace gateway::ledger {
@@ -35,8 +36,10 @@ absl::StatusOr<net::Fd> Lock(const std::string& dir) {
   if (!file.ok()) return file;
   if (flock(file->get(), LOCK_EX | LOCK_NB) == 0) return file;
   if (errno != EWOULDBLOCK) return net::SystemError("lock", path, errno);
-  return absl::FailedPreconditionError(conf::Abseil(fmt::format(
-      "{} is in use by another process: a ledger has one writer, give each its own state_dir", dir)));
+  const std::string owner = net::LockOwner(path);
+  return absl::FailedPreconditionError(conf::Abseil(
+      fmt::format("{} is in use by {}: a ledger has one writer, give each gateway its own state_dir", dir,
+                  owner.empty() ? "another process" : owner)));
 }
 
 size_t EventBytes(const Event& event) {

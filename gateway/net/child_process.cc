@@ -48,6 +48,8 @@ struct Plan {
   int go;
   int report;
   int until_run;
+  int given;
+  bool gives;
   bool reports;
 };
 
@@ -82,11 +84,12 @@ TIDEGATE_IN_CHILD int RunChild(void* argument) {
   if (syscall(SYS_dup3, plan.null, 0, 0) < 0 || syscall(SYS_dup3, plan.output, 1, 0) < 0 ||
       syscall(SYS_dup3, plan.output, 2, 0) < 0 || syscall(SYS_dup3, plan.go, kGoFd, O_CLOEXEC) < 0 ||
       syscall(SYS_dup3, plan.report, kReportFd, O_CLOEXEC) < 0 ||
-      syscall(SYS_dup3, plan.until_run, kUntilRunFd, O_CLOEXEC) < 0)
+      syscall(SYS_dup3, plan.until_run, kUntilRunFd, O_CLOEXEC) < 0 ||
+      syscall(SYS_dup3, plan.given, kGivenFd, plan.gives ? 0 : O_CLOEXEC) < 0)
     GiveUp(report, Step::kFiles);
   report = kReportFd;
-  // Closes the child's copies of the other end of `go`, also those of other held children.
-  if (syscall(SYS_close_range, kUntilRunFd + 1, ~0U, 0) < 0) GiveUp(report, Step::kFiles);
+  // Closes its copy of the other end of `go`, and those of other held children.
+  if (syscall(SYS_close_range, kGivenFd + 1, ~0U, 0) < 0) GiveUp(report, Step::kFiles);
   Tell(report, Step::kHeld, static_cast<int>(syscall(SYS_getpid)));
   char go = 0;
   long got;  // NOLINT(google-runtime-int): a system call's
@@ -94,7 +97,8 @@ TIDEGATE_IN_CHILD int RunChild(void* argument) {
     got = syscall(SYS_read, kGoFd, &go, 1);
   } while (got < 0 && errno == EINTR);
   if (got != 1) syscall(SYS_exit_group, HeldChild::kNeverRan);
-  if (plan.directory != nullptr && syscall(SYS_chdir, plan.directory) < 0) GiveUp(report, Step::kDirectory);
+  if (plan.directory != nullptr && !plan.reports && syscall(SYS_chdir, plan.directory) < 0)
+    GiveUp(report, Step::kDirectory);
   DefaultSignals();
   if (plan.reports) syscall(SYS_fcntl, kReportFd, F_SETFD, 0);
   syscall(SYS_execve, plan.program, plan.argv, plan.env);
@@ -216,6 +220,7 @@ struct HeldChild::Core {
   Fd null;
   Fd output;
   Fd until_run;
+  Fd given;
   Pipe go;
   Pipe report;
   void* stack = MAP_FAILED;
@@ -240,9 +245,11 @@ absl::StatusOr<std::unique_ptr<HeldChild>> HeldChild::Make(const ChildSpec& spec
   core->null = Above(null.get());
   core->output = Above(spec.output);
   core->until_run = Above(spec.until_run < 0 ? null.get() : spec.until_run);
+  core->given = Above(spec.given < 0 ? null.get() : spec.given);
   core->go = MakePipe();
   core->report = MakePipe();
-  if (!core->null || !core->output || !core->until_run || !core->go.write || !core->report.write)
+  if (!core->null || !core->output || !core->until_run || !core->given || !core->go.write ||
+      !core->report.write)
     return NoRoom("descriptors", errno);
   core->stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (core->stack == MAP_FAILED) return NoRoom("memory", errno);
@@ -255,6 +262,8 @@ absl::StatusOr<std::unique_ptr<HeldChild>> HeldChild::Make(const ChildSpec& spec
                 .go = core->go.read.get(),
                 .report = core->report.write.get(),
                 .until_run = core->until_run.get(),
+                .given = core->given.get(),
+                .gives = spec.given >= 0,
                 .reports = spec.reports};
   core->thread = std::thread([c = core.get()] { c->Run(); });
   const std::optional<Report> first = ReadReport(core->report.read.get());
@@ -272,10 +281,12 @@ absl::StatusOr<ProcessHandle> HeldChild::Release() {
   if (!failed) return process;
   process.WaitAndReap();
   const std::string why = std::generic_category().message(failed->value);
-  if (failed->step == Step::kDirectory)
-    return absl::InvalidArgumentError(fmt::format("the directory {}: {}", core_->spec.directory, why));
   const ChildSpec& spec = core_->spec;
-  // A fault of the wrapper, not of the command.
+  if (failed->step == Step::kDirectory)
+    return absl::InvalidArgumentError(fmt::format("the directory {}: {}", spec.directory, why));
+  if (failed->step == Step::kUser)
+    return absl::UnavailableError(fmt::format("{} cannot become another user: {}", spec.program, why));
+  // Not the command's fault, but that of the program that was to start it.
   if (spec.reports && failed->step != Step::kWrapped)
     return absl::UnavailableError(fmt::format("{} cannot run {}: {}", spec.program, spec.wraps, why));
   const std::string& program = spec.reports ? spec.wraps : spec.program;

@@ -5,7 +5,8 @@
 // between, it ends without having run anything. It shares the maker's memory until it runs its program, as
 // with vfork, so that a large process of many threads is neither copied nor stopped; only a thread of the
 // object's own waits for it. It gets no descriptor but 0 (/dev/null), 1 and 2 (`output`) and, if asked, the
-// pipe for its reports; no ignored or blocked signal; and it leads a session and process group of its own.
+// pipe for its reports and the one that it is given; no ignored or blocked signal; and it leads a session and
+// process group of its own.
 //
 // Blocks for the time of a fork, and in Release() of an exec; call it off the loop. One thread at a time.
 #pragma once
@@ -27,12 +28,13 @@ struct ChildSpec {
   std::string program{};            // the file to run
   std::vector<std::string> argv{};  // including argv[0]
   std::vector<std::string> env{};   // "NAME=value": the whole environment
-  std::string directory{};          // empty: the maker's
-  // Stays open until the child runs its program: a lock of its maker is not released while it may still run.
+  std::string directory{};          // empty: the maker's; with `reports`, the program goes there by itself
+  // Kept until it runs its program, so that a lock of its maker is not free while it may still run.
   int until_run = -1;
-  int output = -1;  // receives its stdout and stderr; stays the caller's
-  // The program starts another one and reports through kChildReportFd (child_report.h); Release() waits until
-  // the program closes it. `wraps` names the other program in messages.
+  int output = -1;  // takes its output and errors; stays the caller's
+  int given = -1;   // the program finds it as kGivenFd; stays the caller's
+  // The program starts another one and reports over kChildReportFd (child_report.h); Release() waits until it
+  // closes that. `wraps` names the other program in messages.
   bool reports = false;
   std::string wraps{};
 };
@@ -42,6 +44,8 @@ struct ChildSpec {
 // of the command, when there is none or it cannot be executed.
 absl::StatusOr<std::string> FindProgram(std::string_view name, std::string_view search_path,
                                         std::string_view directory);
+
+inline constexpr int kGivenFd = 6;
 
 class HeldChild {
  public:

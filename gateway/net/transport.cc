@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/write.hpp>
@@ -23,6 +24,7 @@
 
 #include "gateway/net/draining_read.h"
 #include "gateway/net/resolver.h"
+#include "gateway/net/resource_owner.h"
 #include "gateway/net/tcp_info.h"
 
 namespace gateway::net {
@@ -273,46 +275,63 @@ class TcpAcceptor final : public Acceptor {
         acceptor_(io),
         retry_(io) {}
 
+  ~TcpAcceptor() override { Leave(); }
+
   absl::Status Open() {
-    const auto colon = options_.address.rfind(':');
-    if (colon == std::string::npos) {
-      return absl::InvalidArgumentError(fmt::format("listen address {}: no port", options_.address));
+    if (!options_.socket) {
+      absl::StatusOr<std::shared_ptr<ListeningSocket>> own =
+          ListeningSocket::Open(options_.address, options_.backlog);
+      if (!own.ok()) return own.status();
+      options_.socket = *std::move(own);
     }
-    std::string host = options_.address.substr(0, colon);
-    if (host.size() >= 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+    const int copy = fcntl(options_.socket->fd(), F_DUPFD_CLOEXEC, 0);
+    Tcp::endpoint endpoint;
+    auto size = static_cast<socklen_t>(endpoint.capacity());
     ErrorCode error;
-    const asio::ip::address ip =
-        host.empty() ? asio::ip::address(asio::ip::address_v6::any())
-                     : asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
-    if (error)
-      return absl::InvalidArgumentError(
-          fmt::format("listen address {}: not an IP address", options_.address));
-    const Tcp::endpoint endpoint(ip, static_cast<uint16_t>(std::atoi(options_.address.c_str() + colon + 1)));
-    using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-    if (!error) acceptor_.set_option(ReusePort(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(options_.backlog, error);
-    if (error)
-      return absl::UnavailableError(fmt::format("listen on {}: {}", options_.address, error.message()));
-    tasks_.Spawn(Run());
+    if (copy < 0 || getsockname(copy, endpoint.data(), &size) != 0) {
+      error = ErrorCode(errno, boost::system::system_category());
+    } else {
+      acceptor_.assign(endpoint.protocol(), copy, error);
+    }
+    if (error) return absl::UnavailableError(fmt::format("cannot listen: {}", error.message()));
+    member_ = options_.socket->Join([self = handed_, executor = acceptor_.get_executor(),
+                                     protocol = endpoint.protocol()](Fd fd, std::string ip) {
+      asio::post(executor, [self, executor, protocol, fd = std::move(fd), ip = std::move(ip)]() mutable {
+        if (self->acceptor == nullptr) return;  // it has been closed
+        Socket socket(executor);
+        ErrorCode failed;
+        socket.assign(protocol, fd.Release(), failed);
+        if (!failed) self->acceptor->Take(std::move(socket), std::move(ip));
+      });
+    });
+    port_ = options_.socket->port();
+    if (options_.accepts) tasks_.Spawn(Run());
     return absl::OkStatus();
   }
 
-  uint16_t port() const override {
-    ErrorCode ignored;
-    return acceptor_.local_endpoint(ignored).port();
-  }
+  uint16_t port() const override { return port_; }
 
   void Close() override {
     closed_ = true;
+    Leave();
     ErrorCode ignored;
     acceptor_.close(ignored);
     retry_.cancel();
+    options_.socket.reset();  // the port is free when the last one has closed
   }
 
  private:
+  // What others reach it by; its own thread alone looks inside.
+  struct Handed {
+    TcpAcceptor* acceptor;
+  };
+
+  void Leave() {
+    handed_->acceptor = nullptr;
+    if (member_ && options_.socket) options_.socket->Leave(*member_);
+    member_.reset();
+  }
+
   Task<void> Run() {
     while (!closed_) {
       Socket socket(acceptor_.get_executor());
@@ -329,14 +348,23 @@ class TcpAcceptor final : public Acceptor {
         continue;
       }
       std::string ip = peer.address().to_string();
-      if (options_.admit && !options_.admit(ip)) continue;
-      std::shared_ptr<const TlsContext> tls = options_.tls ? options_.tls() : nullptr;
-      if (!tls) {
-        on_stream_(std::make_unique<PlainStream>(std::move(socket), std::move(ip)));
+      if (const ListeningSocket::Take take = options_.socket->Next(*member_)) {
+        ErrorCode failed;
+        take(Fd(socket.release(failed)), std::move(ip));
       } else {
-        tasks_.Spawn(Secure(std::make_unique<TlsStream>(std::move(socket), std::move(ip), std::move(tls)),
-                            on_stream_));
+        Take(std::move(socket), std::move(ip));
       }
+    }
+  }
+
+  void Take(Socket socket, std::string ip) {
+    if (options_.admit && !options_.admit(ip)) return;
+    std::shared_ptr<const TlsContext> tls = options_.tls ? options_.tls() : nullptr;
+    if (!tls) {
+      on_stream_(std::make_unique<PlainStream>(std::move(socket), std::move(ip)));
+    } else {
+      tasks_.Spawn(
+          Secure(std::make_unique<TlsStream>(std::move(socket), std::move(ip), std::move(tls)), on_stream_));
     }
   }
 
@@ -358,10 +386,62 @@ class TcpAcceptor final : public Acceptor {
   asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
                              Executor>
       retry_;
+  const std::shared_ptr<Handed> handed_ = std::make_shared<Handed>(Handed{this});
+  std::optional<size_t> member_;
+  uint16_t port_ = 0;
   bool closed_ = false;
 };
 
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<ListeningSocket>> ListeningSocket::Open(const std::string& address,
+                                                                       int backlog) {
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos)
+    return absl::InvalidArgumentError(fmt::format("listen address {}: no port", address));
+  std::string host = address.substr(0, colon);
+  if (host.size() >= 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  ErrorCode error;
+  const asio::ip::address ip = host.empty()
+                                   ? asio::ip::address(asio::ip::address_v6::any())
+                                   : asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+  if (error) return absl::InvalidArgumentError(fmt::format("listen address {}: not an IP address", address));
+  Tcp::endpoint endpoint(ip, static_cast<uint16_t>(std::atoi(address.c_str() + colon + 1)));
+  Fd socket(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  if (!socket || setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      bind(socket.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
+      listen(socket.get(), backlog) != 0 || getsockname(socket.get(), endpoint.data(), &size) != 0) {
+    const int failed = errno;
+    std::string why = std::generic_category().message(failed);
+    if (const std::string owner = failed == EADDRINUSE ? PortOwner(endpoint.port()) : ""; !owner.empty())
+      why = fmt::format("the port is taken by {}; end that, or listen on another port", owner);
+    return absl::UnavailableError(fmt::format("cannot listen on {}: {}", address, why));
+  }
+  return std::shared_ptr<ListeningSocket>(new ListeningSocket(std::move(socket), endpoint.port()));
+}
+
+size_t ListeningSocket::Join(Take take) {
+  const std::lock_guard lock(mutex_);
+  members_.push_back(std::move(take));
+  return members_.size() - 1;
+}
+
+void ListeningSocket::Leave(size_t member) {
+  const std::lock_guard lock(mutex_);
+  members_[member] = nullptr;
+}
+
+ListeningSocket::Take ListeningSocket::Next(size_t caller) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < members_.size(); ++i) {
+    turn_ = (turn_ + 1) % members_.size();
+    if (turn_ == caller) return nullptr;
+    if (members_[turn_]) return members_[turn_];
+  }
+  return nullptr;
+}
 
 struct Connector::Impl {
   Impl(IoContext& io, Resolver& resolver) : name(resolver, io), socket(io) {}

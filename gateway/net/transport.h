@@ -7,8 +7,11 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
+#include "gateway/net/fd.h"
 #include "gateway/net/stream.h"
 #include "gateway/net/task.h"
 #include "gateway/net/tls.h"
@@ -57,12 +60,40 @@ class Connector final : public Abortable {
   std::unique_ptr<Impl> impl_;
 };
 
-// Listens on one address with SO_REUSEPORT and hands on each connection when it can be read, after the TLS
-// handshake.
+// One listening socket of this process, which no other process can share. Several acceptors may take its
+// connections, in turn: each accepts, and hands what is not its own to the one whose turn it is. Any thread.
+class ListeningSocket {
+ public:
+  // 127.0.0.1:8080, [::1]:8080, :8080. Unavailable: another process has the port, which the error names.
+  static absl::StatusOr<std::shared_ptr<ListeningSocket>> Open(const std::string& address,
+                                                               int backlog = 4096);
+
+  uint16_t port() const { return port_; }
+  int fd() const { return socket_.get(); }
+
+  using Take = std::function<void(Fd, std::string ip)>;  // any thread
+  size_t Join(Take take);
+  void Leave(size_t member);
+  // Whose turn it is; nothing when that is the caller's, or nobody is left.
+  Take Next(size_t caller);
+
+ private:
+  ListeningSocket(Fd socket, uint16_t port) : socket_(std::move(socket)), port_(port) {}
+
+  const Fd socket_;
+  const uint16_t port_;
+  std::mutex mutex_;
+  std::vector<Take> members_;  // those that have left are empty
+  size_t turn_ = 0;
+};
+
+// Hands on each connection of a listener once it is ready to be read, TLS handshake included.
 class Acceptor {
  public:
   struct Options {
-    std::string address;                                     // 127.0.0.1:8080, [::1]:8080, :8080
+    std::string address;                                     // of a listener of its own, ...
+    std::shared_ptr<ListeningSocket> socket;                 // or one that it shares
+    bool accepts = true;                                     // false: it takes only what others hand to it
     std::function<std::shared_ptr<const TlsContext>()> tls;  // asked at each accept; absent: plain
     conf::Duration handshake_timeout = std::chrono::seconds(10);
     // Asked before the handshake with the peer's address; false closes the connection at once.

@@ -28,6 +28,8 @@ constexpr conf::Duration kAbandon = std::chrono::seconds(10);
 constexpr conf::Duration kDiskPoll = std::chrono::seconds(1);
 constexpr conf::Duration kRestoreRetry = std::chrono::seconds(1);
 constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
+// Each connection wakes all that accept. One alone would make all wait while it is busy.
+constexpr uint32_t kAcceptingShards = 4;
 
 uint64_t RandomSeed() {
   uint64_t seed = 0;
@@ -67,8 +69,9 @@ void KeepLastKnownGood(const std::string& from, const std::string& state_dir) {
 
 }  // namespace
 
-Process::Process(std::string config_path)
+Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Broker> broker)
     : config_path_(std::move(config_path)),
+      broker_(std::move(broker)),
       control_([](const std::exception_ptr& error) { log::Exception("control task", error); }),
       certificates_(control_, [this]() -> const config::Server& { return runtime_->config().server; }),
       probes_(control_),
@@ -106,8 +109,9 @@ Process::~Process() {
   shared_.routing_log.reset();  // what waits there still holds runtimes
 }
 
-absl::StatusOr<std::unique_ptr<Process>> Process::Start(Config config, std::string config_path) {
-  std::unique_ptr<Process> process(new Process(std::move(config_path)));
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(Config config, std::string config_path,
+                                                        std::unique_ptr<plugins::launchers::Broker> broker) {
+  std::unique_ptr<Process> process(new Process(std::move(config_path), std::move(broker)));
   if (absl::Status opened = process->Open(std::move(config)); !opened.ok()) {
     process->Abandon();
     return opened;
@@ -164,6 +168,14 @@ absl::Status Process::Open(Config config) {
   }
   if (absl::Status started = outbound_.Start(runtime_->config(), *store_); !started.ok()) return started;
   indexer_ = std::make_unique<ledger::Indexer>(ledger_dir, kIndexInterval);
+  std::vector<std::shared_ptr<net::ListeningSocket>> listeners;
+  for (config::Address address : listen) {
+    if (address.port == 0) address.port = port_;  // all share the port of the first
+    auto listener = net::ListeningSocket::Open(ToString(address));
+    if (!listener.ok()) return listener.status();
+    if (port_ == 0) port_ = (*listener)->port();
+    listeners.push_back(*std::move(listener));
+  }
   for (uint32_t i = 0; i < shards; ++i) {
     shards_.push_back(std::make_unique<Shard>(i, shared_, RandomSeed()));
     shards_.back()->Swap(runtime_, principals_);
@@ -172,11 +184,9 @@ absl::Status Process::Open(Config config) {
     }
     servers_.push_back(std::make_unique<Server>(
         *shards_.back(), connections_, runtime_->config().server.tls ? &certificates_.listen() : nullptr));
-    for (config::Address address : listen) {
-      if (address.port == 0) address.port = port_;  // the other shards share the port of the first
-      auto port = servers_.back()->Listen(address);
-      if (!port.ok()) return port.status();
-      if (port_ == 0) port_ = *port;
+    for (const std::shared_ptr<net::ListeningSocket>& listener : listeners) {
+      if (absl::Status joined = servers_.back()->Listen(listener, i < kAcceptingShards); !joined.ok())
+        return joined;
     }
   }
   if (absl::Status opened = OpenAdmin(); !opened.ok()) return opened;
@@ -193,7 +203,11 @@ absl::Status Process::OpenKeys() {
 absl::Status Process::OpenControl() {
   const Config& config = runtime_->config();
   if (!config.scaling) return absl::OkStatus();
-  auto launcher = control::OpenLauncher(control_, *config.scaling, config.server.state_dir);
+  absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr);
+  if (!users.ok()) return users.status();
+  if (!users->trouble().empty()) log::Warn("runs can do what the gateway can", {{"why", users->trouble()}});
+  auto launcher =
+      control::OpenLauncher(control_, *config.scaling, config.server.state_dir, *users, broker_.get());
   if (!launcher.ok()) return launcher.status();
   scaling_ = std::make_unique<control::ScalingLoop>(
       control_, *std::move(launcher), *config.scaling,
@@ -220,6 +234,7 @@ absl::Status Process::OpenControl() {
                                   return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
                                 },
                             .store = store_.get(),
+                            .users = *std::move(users),
                             .state_dir = config.server.state_dir});
   return absl::OkStatus();
 }

@@ -38,13 +38,16 @@
 #include "gateway/shard/shared.h"
 #include "gateway/store/followed.h"
 #include "gateway/store/store.h"
+#include "plugins/launchers/broker/broker.h"
 
 namespace gateway {
 
 class Process {
  public:
   // Everything is checked and opened, and the ports are bound, before it returns.
-  static absl::StatusOr<std::unique_ptr<Process>> Start(Config config, std::string config_path);
+  // `broker`: what starts runs as other users; null: nothing may.
+  static absl::StatusOr<std::unique_ptr<Process>> Start(
+      Config config, std::string config_path, std::unique_ptr<plugins::launchers::Broker> broker = nullptr);
   ~Process();
 
   // Runs the control loop until Stop has finished everything.
@@ -65,7 +68,7 @@ class Process {
   const Jwks& jwks() const { return jwks_; }
 
  private:
-  explicit Process(std::string config_path);
+  Process(std::string config_path, std::unique_ptr<plugins::launchers::Broker> broker);
   absl::Status Open(Config config);
   absl::Status OpenKeys();
   // Ends what a start that failed half-way has begun.
@@ -95,6 +98,7 @@ class Process {
   net::Task<void> Shutdown();
 
   const std::string config_path_;
+  const std::unique_ptr<plugins::launchers::Broker> broker_;
   Shared shared_;
   net::Loop control_;
   std::unique_ptr<store::Store> store_;

@@ -62,9 +62,10 @@ size_t ConnectionCounts::open() const {
 Server::Server(Shard& shard, ConnectionCounts& counts, const net::TlsHolder* tls)
     : shard_(shard), counts_(counts), tls_(tls) {}
 
-absl::StatusOr<uint16_t> Server::Listen(const config::Address& address) {
+absl::Status Server::Listen(std::shared_ptr<net::ListeningSocket> socket, bool accepts) {
   net::Acceptor::Options options;
-  options.address = ToString(address);
+  options.socket = std::move(socket);
+  options.accepts = accepts;
   if (tls_) options.tls = [this] { return tls_->Get(); };
   options.admit = [this](const std::string& ip) {
     const bool admitted = counts_.Admit(ip, shard_.runtime()->config().server.limits);
@@ -72,7 +73,7 @@ absl::StatusOr<uint16_t> Server::Listen(const config::Address& address) {
     return admitted;
   };
   options.on_end = [this](const std::string& ip) { counts_.Leave(ip); };
-  return listener_.Listen(std::move(options));
+  return listener_.Listen(std::move(options)).status();
 }
 
 // Connections keep a reference to the limits, so a reload reaches open connections, too.

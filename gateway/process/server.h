@@ -33,8 +33,8 @@ class Server final : private net::http::Listener::Handler {
  public:
   Server(Shard& shard, ConnectionCounts& counts, const net::TlsHolder* tls);
 
-  // The port that was bound: `address` may ask for any.
-  absl::StatusOr<uint16_t> Listen(const config::Address& address);
+  // Takes its turn at the connections of a listener that all shards share; `accepts`: and accepts for others.
+  absl::Status Listen(std::shared_ptr<net::ListeningSocket> socket, bool accepts);
 
   // Takes no new connections and ends the idle ones; requests under way go on.
   void Drain() { listener_.Drain(); }

@@ -59,6 +59,7 @@ struct RunSpec {
   std::vector<std::string> command{};
   std::vector<std::pair<std::string, std::string>> env{};
   std::string directory{};                // where it runs; empty: the launcher's own
+  std::string user{};                     // of the machine, whom it becomes; empty: the launcher's own
   bool serves = false;                    // needs a port
   std::optional<conf::Duration> limit{};  // a cluster manager may end it then; the gateway has its own clock
   Gang gang{};
@@ -160,6 +161,12 @@ class Launcher {
 
   // Where other members of a gang reach the run of that id on that node, before it has started.
   virtual std::string AddressOf(const std::string& /*id*/, const std::string& node) const { return node; }
+
+  // Whether it is the run that listens on its port, not a process that took it first. FailedPrecondition: it
+  // is another, which the error names; Unimplemented: that cannot be told.
+  virtual gateway::net::Task<absl::Status> CheckPort(std::string) {
+    co_return absl::UnimplementedError("who listens there cannot be told");
+  }
 
   // As last seen; null where the cluster is this gateway's alone.
   virtual const SharedCluster* shared() const { return nullptr; }

@@ -13,7 +13,7 @@
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
 #include "gateway/net/transport.h"
-#include "plugins/launchers/run_cgroup.h"
+#include "plugins/launchers/local_run_host.h"
 #include "plugins/launchers/run_log.h"
 #include "plugins/launchers/run_result.h"
 #include "plugins/launchers/wrapper/protocol.h"
@@ -33,13 +33,6 @@ constexpr conf::Duration kLongestLook = std::chrono::milliseconds(500);
 std::string SignalWord(int signal) {
   const char* const name = sigabbrev_np(signal);
   return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
-}
-
-// The wrapper is installed in the folder of the program that runs now.
-std::string WrapperBesideUs() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string() : (self.parent_path() / wrapper::kName).string();
 }
 
 // The last word on a run's end, in the record; `seen` is when this launcher knew that nothing of it was left.
@@ -71,6 +64,13 @@ void SetEnd(RunRecord& record, const RunResult& result, conf::TimePoint seen, bo
   }
 }
 
+// The wrapper is installed in the folder of the program that runs now.
+std::string WrapperBesideUs() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::string() : (self.parent_path() / wrapper::kName).string();
+}
+
 }  // namespace
 
 struct ProcessLauncher::Run {
@@ -100,11 +100,18 @@ struct ProcessLauncher::Run {
   gateway::net::Sleep pause;
 };
 
-ProcessLauncher::ProcessLauncher(gateway::net::Loop& loop, Options options, RunStore store)
+// A process of another user is not ours to signal; its wrapper passes on what it can catch.
+bool ProcessLauncher::Tell(const Run& run, int signal) {
+  if (!run.record.wrapped) return run.leader.Signal(signal);
+  return run.first.Signal(signal) || (signal != SIGKILL && signal != SIGSTOP && run.leader.Signal(signal));
+}
+
+ProcessLauncher::ProcessLauncher(gateway::net::Loop& loop, Options options, RunStore store,
+                                 std::unique_ptr<RunHost> host)
     : loop_(loop),
       options_(std::move(options)),
       store_(std::move(store)),
-      cgroups_(options_.cgroups ? OpenCgroups(store_.token()) : std::string()),
+      host_(std::move(host)),
       next_port_(options_.first_port) {}
 
 ProcessLauncher::~ProcessLauncher() = default;
@@ -119,7 +126,16 @@ absl::StatusOr<std::unique_ptr<ProcessLauncher>> ProcessLauncher::Open(gateway::
   }
   absl::StatusOr<RunStore> store = RunStore::Open(options.state_dir);
   if (!store.ok()) return store.status();
-  std::unique_ptr<ProcessLauncher> launcher(new ProcessLauncher(loop, std::move(options), std::move(*store)));
+  absl::StatusOr<std::unique_ptr<RunHost>> host;
+  if (options.make_host) {
+    host = options.make_host(store->token(), options.wrapper);
+  } else {
+    host = std::make_unique<LocalRunHost>(LocalRunHost::Options{
+        .token = store->token(), .wrapper = options.wrapper, .cgroups = options.cgroups});
+  }
+  if (!host.ok()) return host.status();
+  std::unique_ptr<ProcessLauncher> launcher(
+      new ProcessLauncher(loop, std::move(options), *std::move(store), *std::move(host)));
   if (absl::Status adopted = launcher->Adopt(); !adopted.ok()) return adopted;
   launcher->Spawn(launcher->CheckRuns());
   if (launcher->options_.find_faults) launcher->Spawn(launcher->CheckDevices());
@@ -131,8 +147,7 @@ absl::StatusOr<std::unique_ptr<ProcessLauncher>> ProcessLauncher::Open(gateway::
 absl::Status ProcessLauncher::Adopt() {
   const absl::StatusOr<std::vector<std::string>> ids = store_.Ids();
   if (!ids.ok()) return ids.status();
-  Found found = FindRuns(store_.token());
-  for (const std::string& id : PopulatedCgroups(cgroups_)) found[id];
+  Found found = host_->FindRuns();
   for (const std::string& id : *ids) {
     auto processes = found.extract(id);
     AdoptOne(id, processes ? std::move(processes.mapped()) : std::nullopt, !processes.empty());
@@ -216,7 +231,7 @@ void ProcessLauncher::AdoptOrphan(const std::string& id, std::optional<FoundWrap
   run.record.state = RunState::kRunning;
   if (!wrapper) {
     run.leader_ended = true;
-    run.record.cgroup = MakeRunCgroup(cgroups_, id);
+    run.record.cgroup = host_->MakeCgroup(id, {});
     run.record.why = "its record and its wrapper are gone; its workload is unknown";
     return;
   }
@@ -251,7 +266,7 @@ void ProcessLauncher::AdoptEnded(Run& run) {
   const RunResult result = ReadResultFile(run.folder.result()).value_or(RunResult());
   if (result.beginning) run.first_pid = result.beginning->child;
   const bool same_boot = run.record.boot == gateway::net::BootId();
-  if (!result.end && same_boot && !FindMembers(MarkOf(run)).empty()) {
+  if (!result.end && same_boot && host_->Signal(MarkOf(run), 0) > 0) {
     if (run.state == RunState::kStopping) {
       run.ending = true;
       Spawn(End(run));
@@ -269,7 +284,7 @@ void ProcessLauncher::AdoptEnded(Run& run) {
   }
   run.state = run.record.state = RunState::kEnded;
   run.since = run.record.since = *run.record.ended;
-  RemoveCgroup(run.record.cgroup);
+  host_->RemoveCgroup(run.record.cgroup);
   // Best effort: read again, it would end again.
   run.folder.Save(run.record).IgnoreError();
 }
@@ -277,11 +292,6 @@ void ProcessLauncher::AdoptEnded(Run& run) {
 // A leader that lives; the rest is learnt from it.
 void ProcessLauncher::TakeLeader(Run& run, ProcessHandle leader) {
   run.leader = std::move(leader);
-  for (const auto& [name, value] : EnvironmentOf(run.record.pid)) {
-    if (value.size() >= kShortestSecret && std::ranges::count(run.record.env_names, name) > 0)
-      run.secrets.push_back(value);
-  }
-  run.secrets_known = run.record.env_names.empty() || !run.secrets.empty();
   const absl::StatusOr<RunResult> result = ReadResultFile(run.folder.result());
   if (result.ok() && result->beginning) {
     run.record.started = result->beginning->started;
@@ -289,6 +299,11 @@ void ProcessLauncher::TakeLeader(Run& run, ProcessHandle leader) {
     if (auto first = ProcessHandle::Open(run.first_pid, result->beginning->child_ticks))
       run.first = std::move(*first);
   }
+  for (const auto& [name, value] : host_->EnvironmentOf(run.first ? run.first_pid : run.record.pid)) {
+    if (value.size() >= kShortestSecret && std::ranges::count(run.record.env_names, name) > 0)
+      run.secrets.push_back(value);
+  }
+  run.secrets_known = run.record.env_names.empty() || !run.secrets.empty();
   Watch(run);
 }
 
@@ -305,7 +320,6 @@ ProcessLauncher::Run* ProcessLauncher::Find(const std::string& id) {
 
 RunMark ProcessLauncher::MarkOf(const Run& run) const {
   return {.id = run.record.id,
-          .token = store_.token(),
           .log = run.folder.log(),
           .cgroup = run.record.cgroup,
           .wrapper = run.wrapper_lives() ? run.record.pid : 0,
@@ -328,7 +342,14 @@ Task<absl::Status> ProcessLauncher::Start(RunSpec spec) {
     co_return absl::UnavailableError(
         fmt::format("no port from {} to {} is free", options_.first_port, options_.last_port));
   }
-  absl::StatusOr<RunPlan> plan = PlanRun(std::move(spec), options_.nodes, port, store_.token());
+  std::optional<RunUser> user;
+  if (!spec.user.empty()) {
+    absl::StatusOr<RunUser> known = host_->UserOf(spec.user);
+    if (!known.ok()) co_return known.status();
+    user = *std::move(known);
+  }
+  absl::StatusOr<RunPlan> plan =
+      PlanRun(std::move(spec), options_.nodes, port, store_.token(), user ? &*user : nullptr);
   if (!plan.ok()) co_return plan.status();
 
   Run& run = Insert(id);
@@ -336,12 +357,12 @@ Task<absl::Status> ProcessLauncher::Start(RunSpec spec) {
   run.since = gateway::net::Now();
   run.secrets = plan->secrets;
   ++background_;
-  const StartOptions options{.wrapper = options_.wrapper,
-                             .cgroups = cgroups_,
-                             .grace = options_.leftover_grace,
+  const StartOptions options{.grace = options_.leftover_grace,
+                             .log_bytes = options_.log_bytes,
+                             .limits = options_.limits,
                              .lock = store_.lock()};
   absl::StatusOr<StartedRun> started = co_await OffLoop(
-      loop_, [&, now = run.since] { return StartRun(std::move(*plan), run.folder, options, now); });
+      loop_, [&, now = run.since] { return StartRun(std::move(*plan), run.folder, *host_, options, now); });
   absl::Status status = started.status();
   if (status.ok()) {
     run.record = std::move(started->record);
@@ -377,8 +398,7 @@ Task<absl::Status> ProcessLauncher::Stop(std::string id, conf::Duration grace) {
 Task<absl::Status> ProcessLauncher::Signal(std::string id, int signal) {
   const Run* const run = Find(id);
   const bool runs = run != nullptr && run->leader && !run->leader_ended;
-  if (!runs || !(run->record.wrapped ? run->first : run->leader).Signal(signal))
-    co_return absl::NotFoundError(fmt::format("{} does not run", id));
+  if (!runs || !Tell(*run, signal)) co_return absl::NotFoundError(fmt::format("{} does not run", id));
   co_return absl::OkStatus();
 }
 
@@ -404,7 +424,7 @@ Task<absl::Status> ProcessLauncher::Forget(std::string id) {
   const bool unreadable = !run->unreadable.empty();
   ++background_;
   absl::Status removed = co_await OffLoop(loop_, [&, cgroup = run->record.cgroup] {
-    RemoveCgroup(cgroup);
+    host_->RemoveCgroup(cgroup);
     if (unreadable) {
       if (const absl::Status still = folder.Load().status(); !absl::IsNotFound(still))
         return absl::FailedPreconditionError(
@@ -415,6 +435,19 @@ Task<absl::Status> ProcessLauncher::Forget(std::string id) {
   if (removed.ok()) runs_.erase(id);
   if (--background_ == 0) idle_.Set();
   co_return removed;
+}
+
+Task<absl::Status> ProcessLauncher::CheckPort(std::string id) {
+  const Run* const run = Find(id);
+  if (run == nullptr || run->record.port == 0)
+    co_return absl::NotFoundError(fmt::format("{} does not run", id));
+  const uint16_t port = run->record.port;
+  const gateway::net::PortUse use = co_await OffLoop(
+      loop_, [host = host_.get(), mark = MarkOf(*run), port] { return host->LookAtPort(mark, port); });
+  if (!use.taken || use.by_one_of_these) co_return absl::OkStatus();
+  const std::string owner = co_await OffLoop(loop_, [port] { return gateway::net::PortOwner(port); });
+  co_return absl::FailedPreconditionError(
+      fmt::format("its port {} is taken by {}, which is none of its processes", port, owner));
 }
 
 Task<void> ProcessLauncher::Close() {
@@ -429,7 +462,7 @@ Task<void> ProcessLauncher::Close() {
     idle_.Reset();
     co_await idle_.Wait();
   }
-  RemoveCgroup(cgroups_);  // unless runs are left in it
+  host_->RemoveCgroup(host_->cgroups());  // unless runs are left in it
 }
 
 RunStatus ProcessLauncher::StatusOf(const Run& run) const {
@@ -532,9 +565,7 @@ Task<void> ProcessLauncher::AskWrapper(Run& run) {
     }
     const conf::TimePoint late = run.record.kill_at + options_.wrapper_patience;
     if (now >= late) {
-      const std::vector<Member> members =
-          co_await OffLoop(loop_, [mark = MarkOf(run)] { return FindMembers(mark); });
-      for (const Member& member : members) member.process.Signal(SIGKILL);
+      co_await SignalMembers(run, SIGKILL);
       run.killed = true;
       if (now >= late + options_.wrapper_patience) run.leader.Signal(SIGKILL);
     }
@@ -545,34 +576,38 @@ Task<void> ProcessLauncher::AskWrapper(Run& run) {
 
 // Ends what no wrapper ends. Returns when nothing is left.
 Task<void> ProcessLauncher::EndMembers(Run& run) {
-  const auto find = [&run, this] {
-    return OffLoop(loop_, [mark = MarkOf(run)] { return FindMembers(mark); });
-  };
-  std::vector<Member> members = co_await find();
-  if (!members.empty() && run.state == RunState::kRunning && !closing_) {
+  size_t left = co_await SignalMembers(run, 0);
+  if (left > 0 && run.state == RunState::kRunning && !closing_) {
     run.state = RunState::kStopping;
     run.since = gateway::net::Now();
     run.record.kill_at = run.since + options_.leftover_grace;
     co_await Save(run, run.state, run.since);
   }
-  for (const Member& member : members) member.process.Signal(SIGTERM);
+  if (left > 0) left = co_await SignalMembers(run, SIGTERM);
   conf::Duration look = kFirstLook;
-  while (!closing_ && !(members.empty() && run.leader_ended)) {
+  while (!closing_ && !(left == 0 && run.leader_ended)) {
     const conf::TimePoint now = gateway::net::Now();
     const bool overdue = now >= run.record.kill_at;
-    if (overdue) {
-      run.killed = true;
-      KillCgroup(run.record.cgroup);
-      for (const Member& member : members) member.process.Signal(SIGKILL);
-    }
     // The end of a first process wakes this; the others' does not.
     conf::Duration wait = look;
     if (!overdue) wait = std::min(wait, run.record.kill_at - now);
     look = std::min(2 * look, kLongestLook);
+    if (overdue) {
+      run.killed = true;
+      co_await OffLoop(
+          loop_, [host = host_.get(), cgroup = run.record.cgroup] { return host->KillCgroup(cgroup), true; });
+      co_await SignalMembers(run, SIGKILL);
+    }
     co_await run.pause.For(wait);
     if (closing_) break;
-    members = co_await find();
+    left = co_await SignalMembers(run, 0);
   }
+}
+
+// To all of its processes; returns how many there were.
+Task<size_t> ProcessLauncher::SignalMembers(Run& run, int signal) {
+  co_return co_await OffLoop(
+      loop_, [host = host_.get(), mark = MarkOf(run), signal] { return host->Signal(mark, signal); });
 }
 
 Task<void> ProcessLauncher::Conclude(Run& run, RunResult result) {
@@ -595,7 +630,8 @@ Task<void> ProcessLauncher::Conclude(Run& run, RunResult result) {
   run.first = {};
   const conf::TimePoint ended = record.ended.value_or(gateway::net::Now());
   co_await Save(run, RunState::kEnded, ended);
-  co_await OffLoop(loop_, [cgroup = record.cgroup] { return RemoveCgroup(cgroup), true; });
+  co_await OffLoop(loop_,
+                   [host = host_.get(), cgroup = record.cgroup] { return host->RemoveCgroup(cgroup), true; });
   run.state = RunState::kEnded;
   run.since = ended;
   run.ending = false;
@@ -610,7 +646,7 @@ Task<void> ProcessLauncher::Save(Run& run, RunState state, conf::TimePoint since
   co_await OffLoop(loop_, [record = run.record, folder = run.folder] { return folder.Save(record).ok(); });
 }
 
-// Logs that grew too long, records that somebody removed, and runs that nothing wakes this launcher for.
+// Records that somebody removed, and runs that nothing wakes this launcher for.
 Task<void> ProcessLauncher::CheckRuns() {
   while (co_await check_.For(options_.check_interval)) {
     for (auto next = runs_.begin(); next != runs_.end() && !closing_;) {
@@ -626,9 +662,6 @@ Task<void> ProcessLauncher::CheckRuns() {
         co_await OffLoop(
             loop_, [&folder, record = run.record] { return folder.Make().ok() && folder.Save(record).ok(); });
       }
-      if (LogBytes(folder.log()) > options_.log_bytes) {
-        co_await OffLoop(loop_, [&] { return RotateLog(folder.log(), options_.log_bytes).ok(); });
-      }
       next = runs_.upper_bound(id);  // others may have come and gone
     }
     if (closing_) co_return;
@@ -637,8 +670,7 @@ Task<void> ProcessLauncher::CheckRuns() {
 
 // No process is known whose end would tell of the run's.
 Task<void> ProcessLauncher::CheckLeaderless(Run& run) {
-  const bool gone = co_await OffLoop(loop_, [mark = MarkOf(run)] { return FindMembers(mark).empty(); });
-  if (!gone || run.ending || closing_) co_return;
+  if (co_await SignalMembers(run, 0) > 0 || run.ending || closing_) co_return;
   run.ending = true;
   co_await Conclude(run, RunResult());
 }

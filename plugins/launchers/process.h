@@ -6,8 +6,9 @@
 // doubles nor loses a run. How and when it ended is the wrapper's word, on disk before the wrapper goes.
 //
 // A run has ended when none of its processes is left. When the first ends by itself, the wrapper ends the
-// others. Were the wrapper killed, the first process dies with it and this launcher ends the rest. CPU and
-// memory of a grant are not enforced; its devices are enforced by the engines themselves (visible_devices.h).
+// others. Were the wrapper killed, the first process dies with it and this launcher ends the rest. CPU of a
+// grant is not enforced, its memory where the run has a cgroup that can; its devices are enforced by the
+// engines themselves (visible_devices.h).
 //
 // Owner: the control loop; its thread, which waits for the disk in Open() alone.
 #pragma once
@@ -25,6 +26,7 @@
 #include "plugins/devices/faults.h"
 #include "plugins/launchers/launcher.h"
 #include "plugins/launchers/run_folder.h"
+#include "plugins/launchers/run_host.h"
 #include "plugins/launchers/run_members.h"
 #include "plugins/launchers/run_result.h"
 #include "plugins/launchers/run_start.h"
@@ -33,14 +35,19 @@ namespace plugins::launchers {
 
 class ProcessLauncher final : public Launcher {
  public:
+  // The host of the runs with that token, above each of which `wrapper` stands.
+  using MakeHost = std::function<absl::StatusOr<std::unique_ptr<RunHost>>(const std::string& token,
+                                                                          const std::string& wrapper)>;
   struct Options {
     std::string state_dir{};                  // its own
     std::vector<devices::LocalNode> nodes{};  // the cluster's nodes that this machine is
     std::string host = "127.0.0.1";           // where runs are reached
     uint16_t first_port = 20'000;             // below the ports that the system gives out by itself
     uint16_t last_port = 29'999;
+    MakeHost make_host{};                     // empty: runs have the rights of this process
     std::string wrapper{};                    // the program tidegate-run; empty: beside this program
     bool cgroups = true;                      // where they may be made
+    RunLimits limits{};                       // of each run; its memory is its grant's
     uint64_t log_bytes = uint64_t{64} << 20;  // limit of a run's log, and of the older part that is kept
     conf::Duration check_interval = std::chrono::seconds(1);  // of runs' logs and records
     // The nodes' devices that have a fault, by devices::KeyOf(); may block. Absent: nothing is watched.
@@ -60,6 +67,7 @@ class ProcessLauncher final : public Launcher {
   gateway::net::Task<absl::Status> Signal(std::string id, int signal) override;
   gateway::net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override;
   gateway::net::Task<absl::Status> Forget(std::string id) override;
+  gateway::net::Task<absl::Status> CheckPort(std::string id) override;
   gateway::net::Task<void> Close() override;
   std::string AddressOf(const std::string& id, const std::string& node) const override;
   const DeviceFaults* faults() const override { return options_.find_faults ? &faults_ : nullptr; }
@@ -68,7 +76,7 @@ class ProcessLauncher final : public Launcher {
   struct Run;
   using Found = std::map<std::string, std::optional<FoundWrapper>>;
 
-  ProcessLauncher(gateway::net::Loop& loop, Options options, RunStore store);
+  ProcessLauncher(gateway::net::Loop& loop, Options options, RunStore store, std::unique_ptr<RunHost> host);
 
   absl::Status Adopt();
   void AdoptOne(const std::string& id, std::optional<FoundWrapper> wrapper, bool has_processes);
@@ -80,6 +88,8 @@ class ProcessLauncher final : public Launcher {
   Run* Find(const std::string& id);
   RunStatus StatusOf(const Run& run) const;
   RunMark MarkOf(const Run& run) const;
+  // Sends its first process a signal. False: it has ended, or is not ours to signal that.
+  static bool Tell(const Run& run, int signal);
 
   uint16_t TakePort();  // 0: none is free
   void Watch(Run& run);
@@ -90,6 +100,7 @@ class ProcessLauncher final : public Launcher {
   gateway::net::Task<void> End(Run& run);
   gateway::net::Task<void> AskWrapper(Run& run);
   gateway::net::Task<void> EndMembers(Run& run);
+  gateway::net::Task<size_t> SignalMembers(Run& run, int signal);
   gateway::net::Task<void> Conclude(Run& run, RunResult result);
   gateway::net::Task<void> Save(Run& run, RunState state, conf::TimePoint since);
   gateway::net::Task<void> CheckRuns();
@@ -99,7 +110,7 @@ class ProcessLauncher final : public Launcher {
   gateway::net::Loop& loop_;
   const Options options_;
   const RunStore store_;
-  const std::string cgroups_;  // empty: none may be made
+  const std::unique_ptr<RunHost> host_;
   std::map<std::string, std::unique_ptr<Run>> runs_;
   uint16_t next_port_;
   gateway::net::Sleep check_{loop_.watchdog};

@@ -44,6 +44,11 @@ std::string OwnPath() {
   return {};
 }
 
+bool Write(const std::string& file, std::string_view text) {
+  const absl::StatusOr<gateway::net::Fd> open = gateway::net::OpenFile(file, O_WRONLY);
+  return open.ok() && write(open->get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
 }  // namespace
 
 std::string OpenCgroups(std::string_view token) {
@@ -56,13 +61,24 @@ std::string OpenCgroups(std::string_view token) {
   // Moving a process needs the right to write here and in the common ancestor, which is the gateway's own.
   const bool usable = access((cgroups + "/cgroup.procs").c_str(), W_OK) == 0 &&
                       access(fmt::format("{}{}/cgroup.procs", mount, own).c_str(), W_OK) == 0;
-  return usable ? cgroups : std::string();
+  if (!usable) return {};
+  for (const std::string_view controller : {"+pids", "+memory"}) {
+    Write(fmt::format("{}{}/cgroup.subtree_control", mount, own == "/" ? "" : own), controller);
+    Write(cgroups + "/cgroup.subtree_control", controller);
+  }
+  return cgroups;
 }
 
-std::string MakeRunCgroup(const std::string& cgroups, const std::string& id) {
+std::string MakeRunCgroup(const std::string& cgroups, const std::string& id, const RunLimits& limits) {
   if (cgroups.empty()) return {};
   std::string cgroup = fmt::format("{}/{}", cgroups, id);
-  return mkdir(cgroup.c_str(), 0755) == 0 || errno == EEXIST ? cgroup : std::string();
+  if (mkdir(cgroup.c_str(), 0755) != 0 && errno != EEXIST) return {};
+  if (limits.processes > 0) Write(cgroup + "/pids.max", std::to_string(limits.processes));
+  if (limits.memory_mib > 0) {
+    Write(cgroup + "/memory.max", std::to_string(limits.memory_mib << 20));
+    Write(cgroup + "/memory.oom.group", "1");
+  }
+  return cgroup;
 }
 
 std::vector<std::string> PopulatedCgroups(const std::string& cgroups) {
@@ -90,8 +106,7 @@ std::vector<pid_t> CgroupPids(const std::string& cgroup) {
 
 bool KillCgroup(const std::string& cgroup) {
   if (cgroup.empty()) return false;
-  const absl::StatusOr<gateway::net::Fd> file = gateway::net::OpenFile(cgroup + "/cgroup.kill", O_WRONLY);
-  return file.ok() && write(file->get(), "1", 1) == 1;
+  return Write(cgroup + "/cgroup.kill", "1");
 }
 
 void RemoveCgroup(const std::string& cgroup) {

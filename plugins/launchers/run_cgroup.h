@@ -2,7 +2,8 @@
 // itself, so that all of a run is found and ended even when its wrapper was killed.
 //
 // Cgroups are made below the gateway's own, which needs root or a delegated subtree. Without that the wrapper
-// alone holds a run together. No controller is enabled: nothing is limited. Blocks: off the loop.
+// alone holds a run together. Processes and memory are limited where the system gives the gateway's own
+// cgroup these controllers. Blocks: off the loop.
 #pragma once
 
 #include <sys/types.h>
@@ -11,13 +12,15 @@
 #include <string_view>
 #include <vector>
 
+#include "plugins/launchers/run_user.h"
+
 namespace plugins::launchers {
 
 // The folder for the runs of the state directory with this token, made if need be; empty: none may be made.
 std::string OpenCgroups(std::string_view token);
 
 // In that folder. Empty: it could not be made.
-std::string MakeRunCgroup(const std::string& cgroups, const std::string& id);
+std::string MakeRunCgroup(const std::string& cgroups, const std::string& id, const RunLimits& limits);
 // Ids of those that have processes.
 std::vector<std::string> PopulatedCgroups(const std::string& cgroups);
 

@@ -112,6 +112,7 @@ std::string WriteRecord(const RunRecord& r, RecordLayout layout) {
       {"command", r.command},
       {"env_names", r.env_names},
       {"directory", r.directory},
+      {"user", r.user},
       {"serves", r.serves},
       {"port", r.port},
       {"boot", r.boot},
@@ -175,6 +176,7 @@ absl::StatusOr<RunRecord> ReadRecord(std::string_view text) {
   } else {
     fields.Take("wrapped", r.wrapped);
     fields.Take("cgroup", r.cgroup);
+    fields.Take("user", r.user);
     fields.TakeTime("started", r.started);
     fields.TakeTime("ended", r.ended);
     fields.TakeWord("witness", kWitnesses, r.witness);

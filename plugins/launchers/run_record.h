@@ -24,6 +24,7 @@ struct RunRecord {
   std::vector<std::string> command{};
   std::vector<std::string> env_names{};  // that it was given
   std::string directory{};
+  std::string user{};  // whom it became; empty: the gateway's
   bool serves = false;
   uint16_t port = 0;
 

@@ -10,9 +10,9 @@
 #include <system_error>
 #include <utility>
 
+#include "gateway/net/child_process.h"
 #include "gateway/net/fd.h"
 #include "plugins/launchers/placeholders.h"
-#include "plugins/launchers/run_cgroup.h"
 #include "plugins/launchers/run_log.h"
 #include "plugins/launchers/run_result.h"
 #include "plugins/launchers/visible_devices.h"
@@ -22,7 +22,6 @@ namespace plugins::launchers {
 namespace {
 
 using gateway::net::Fd;
-using gateway::net::HeldChild;
 
 // Variables by which programs find their libraries, weights and network; none that holds a gateway's secrets.
 constexpr std::array<std::string_view, 17> kInherited{"PATH",
@@ -90,13 +89,16 @@ absl::Status CheckDirectory(const std::string& directory) {
 // Without its command, which may be longer than one variable can be; the wrapper's own arguments have that.
 std::string RecordForWrapper(RunRecord record) {
   record.command.clear();
-  return fmt::format("{}={}", wrapper::kRecordVariable, WriteRecord(record, RecordLayout::kLine));
+  return WriteRecord(record, RecordLayout::kLine);
 }
 
 // Everything up to the moment when the process exists and is held.
-absl::StatusOr<std::unique_ptr<HeldChild>> Hold(RunPlan& plan, const RunFolder& folder,
-                                                const StartOptions& options) {
-  if (absl::Status missing = CheckDirectory(plan.record.directory); !missing.ok()) return missing;
+absl::StatusOr<std::unique_ptr<HeldRun>> Hold(RunPlan& plan, const RunFolder& folder, RunHost& host,
+                                              const StartOptions& options) {
+  // Where the run is another user's, it is for that user to go there.
+  if (plan.record.user.empty()) {
+    if (absl::Status missing = CheckDirectory(plan.record.directory); !missing.ok()) return missing;
+  }
   absl::StatusOr<std::string> program =
       gateway::net::FindProgram(plan.argv.front(), plan.search_path, plan.record.directory);
   if (!program.ok()) return program.status();
@@ -104,28 +106,28 @@ absl::StatusOr<std::unique_ptr<HeldChild>> Hold(RunPlan& plan, const RunFolder& 
   absl::StatusOr<Fd> log = OpenLog(folder.log());
   if (!log.ok()) return log.status();
   if (absl::Status made = MakeResultFile(folder.result()); !made.ok()) return made;
-  plan.record.cgroup = MakeRunCgroup(options.cgroups, plan.record.id);
-  const auto grace = std::chrono::duration_cast<std::chrono::milliseconds>(options.grace);
-  std::vector<std::string> argv{wrapper::kName,
-                                plan.record.id,
-                                std::filesystem::absolute(folder.result()).string(),
-                                plan.record.cgroup,
-                                std::to_string(grace.count()),
-                                *program};
-  argv.insert(argv.end(), plan.argv.begin(), plan.argv.end());
-  plan.env.push_back(RecordForWrapper(plan.record));
-  return HeldChild::Make({.program = options.wrapper,
-                          .argv = std::move(argv),
-                          .env = plan.env,
-                          .directory = plan.record.directory,
-                          .until_run = options.lock,
-                          .output = log->get(),
-                          .reports = true,
-                          .wraps = std::move(*program)});
+  RunLimits limits = options.limits;
+  limits.memory_mib = plan.record.user.empty() ? 0 : plan.record.grant.memory_mib;
+  plan.record.cgroup = host.MakeCgroup(plan.record.id, limits);
+  return host.Hold({.id = plan.record.id,
+                    .user = plan.record.user,
+                    .program = *std::move(program),
+                    .argv = plan.argv,
+                    .env = plan.env,
+                    .directory = plan.record.directory,
+                    .cgroup = plan.record.cgroup,
+                    .record = RecordForWrapper(plan.record),
+                    .result = std::filesystem::absolute(folder.result()).string(),
+                    .log = std::filesystem::absolute(folder.log()).string(),
+                    .log_bytes = options.log_bytes,
+                    .grace = options.grace,
+                    .limits = limits},
+                   log->get(), options.lock);
 }
 
-absl::Status Undo(const RunFolder& folder, const std::string& cgroup, const absl::Status& failed) {
-  RemoveCgroup(cgroup);
+absl::Status Undo(const RunFolder& folder, RunHost& host, const std::string& cgroup,
+                  const absl::Status& failed) {
+  host.RemoveCgroup(cgroup);
   const absl::Status removed = folder.Remove();
   if (removed.ok()) return failed;
   return {failed.code(),
@@ -139,7 +141,7 @@ std::span<const std::string_view> InheritedVariables() {
 }
 
 absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, uint16_t port,
-                                const std::string& token) {
+                                const std::string& token, const RunUser* user) {
   if (absl::Status bad = Check(spec); !bad.ok()) return bad;
   auto visible = VisibleDevices(spec.grant, nodes);
   if (!visible.ok()) return visible.status();
@@ -151,6 +153,11 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode
   std::map<std::string, std::string> env;
   for (const std::string_view name : kInherited) {
     if (const char* value = std::getenv(std::string(name).c_str())) env.emplace(name, value);
+  }
+  if (user != nullptr) {
+    env["HOME"] = user->home;
+    env["USER"] = env["LOGNAME"] = user->name;
+    env.erase("XDG_CACHE_HOME");
   }
   for (const auto& [name, value] : spec.env) {
     std::string filled = FillPlaceholders(value, spec, port);
@@ -172,36 +179,35 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode
   plan.record.grant = std::move(spec.grant);
   plan.record.command = std::move(spec.command);
   plan.record.directory = std::move(spec.directory);
+  if (user != nullptr) plan.record.user = user->name;
   plan.record.serves = spec.serves;
   plan.record.port = port;
   return plan;
 }
 
-absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, const StartOptions& options,
-                                    conf::TimePoint now) {
+absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, RunHost& host,
+                                    const StartOptions& options, conf::TimePoint now) {
   // 1. A process that is held. Killed here: it ends by itself, and a folder without a record is no run.
-  absl::StatusOr<std::unique_ptr<HeldChild>> held = Hold(plan, folder, options);
+  absl::StatusOr<std::unique_ptr<HeldRun>> held = Hold(plan, folder, host, options);
   absl::Status failed = held.status();
   RunRecord& record = plan.record;
   if (failed.ok()) {
-    const auto stat = gateway::net::ReadProcessStat((*held)->pid());
     record.boot = gateway::net::BootId();
     record.pid = (*held)->pid();
     record.since = now;
     record.state = RunState::kRunning;
-    if (stat) record.start_ticks = stat->start_ticks;
+    record.start_ticks = (*held)->start_ticks();
     // 2. Its record, durable. Killed here: it ends by itself, before a later gateway gets the lock.
-    failed =
-        stat ? folder.Save(record) : absl::UnavailableError("the process was ended while it was started");
+    failed = folder.Save(record);
   }
   if (!failed.ok()) {
     if (held.ok()) held->reset();
-    return Undo(folder, record.cgroup, failed);
+    return Undo(folder, host, record.cgroup, failed);
   }
   // 3. It becomes the wrapper, which starts the run. Killed from here on: it goes on, and is found again by
   // its record, or by what it carries.
   absl::StatusOr<gateway::net::ProcessHandle> process = (*held)->Release();
-  if (!process.ok()) return Undo(folder, record.cgroup, process.status());
+  if (!process.ok()) return Undo(folder, host, record.cgroup, process.status());
   StartedRun run{.record = std::move(record), .wrapper = std::move(*process), .first = {}, .first_pid = 0};
   run.record.started = now;
   // The wrapper has written it before it let go of the reports' pipe.

@@ -12,10 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "gateway/net/child_process.h"
 #include "plugins/devices/machine.h"
 #include "plugins/launchers/launcher.h"
 #include "plugins/launchers/run_folder.h"
+#include "plugins/launchers/run_host.h"
+#include "plugins/launchers/run_user.h"
 
 namespace plugins::launchers {
 
@@ -28,17 +29,18 @@ struct RunPlan {
 };
 
 // InvalidArgument, in words for the author of the run's command. Asks nothing of the system.
+// `user`: whom the run becomes; null: it stays the gateway's user.
 absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, uint16_t port,
-                                const std::string& token);
+                                const std::string& token, const RunUser* user);
 
 // A shorter value ("1", "INFO") is no secret: hiding it would blot out words.
 inline constexpr size_t kShortestSecret = 6;
 
 struct StartOptions {
-  std::string wrapper{};   // the program `tidegate-run`
-  std::string cgroups{};   // by OpenCgroups()
   conf::Duration grace{};  // for processes that outlive the run's first one
-  int lock = -1;           // the store's
+  uint64_t log_bytes = 0;  // limit of its log, and of the older part that is kept
+  RunLimits limits{};
+  int lock = -1;  // the store's
 };
 
 struct StartedRun {
@@ -49,8 +51,8 @@ struct StartedRun {
 };
 
 // Blocks; off the loop. When it fails there is neither a process nor a record.
-absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, const StartOptions& options,
-                                    conf::TimePoint now);
+absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, RunHost& host,
+                                    const StartOptions& options, conf::TimePoint now);
 
 // The variables of the gateway's own environment that runs get too.
 std::span<const std::string_view> InheritedVariables();

@@ -26,7 +26,7 @@ size_t WholeCharacters(std::string_view text) {
 }  // namespace
 
 absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which) {
-  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY);
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY | O_NOFOLLOW);
   if (!file.ok()) return file.status();
   const absl::StatusOr<uint64_t> size = net::FileSize(file->get(), path);
   if (!size.ok()) return size.status();

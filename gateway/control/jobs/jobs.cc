@@ -206,6 +206,15 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
       wrong("/tenant", job.job.tenant, fmt::format("unknown tenant \"{}\"", job.job.tenant));
     }
   }
+  if (const auto user = context_.users->OfJob(job.job.tenant); !user.ok())
+    wrong("/tenant", job.job.tenant, std::string(user.status().message()));
+  for (const auto& [name, secret] : job.secret_env) {
+    if (around_.may_name_secret(job.job.tenant, secret.reference())) continue;
+    wrong(fmt::format("/secret_env/{}", name), secret.reference(),
+          job.job.tenant.empty()
+              ? "a job that names a secret needs a tenant whose job_secrets list it"
+              : fmt::format("{} is not listed in job_secrets of tenant {}", secret.reference(), job.job.tenant));
+  }
   for (size_t i = 0; i < job.job.after.size(); ++i) {
     const std::string& name = job.job.after[i];
     const bool known = Find(name) != nullptr || Find(name + ".0") != nullptr;
@@ -529,6 +538,9 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   spec.tenant = file.job.tenant;
   spec.command = job.resumes && !file.checkpoint.resume.empty() ? file.checkpoint.resume : file.command;
   spec.directory = file.directory;
+  absl::StatusOr<std::string> user = context_.users->OfJob(file.job.tenant);
+  if (!user.ok()) return user.status();
+  spec.user = *std::move(user);
   spec.limit = file.job.limit;
   spec.env.reserve(file.env.size() + file.secret_env.size() + 13);
   const auto tell = [&](std::string name, std::string value) {
@@ -537,6 +549,11 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   for (const auto& [name, value] : file.env) tell(name, value);
   // Kept as references: the values behind them may have changed since the submission.
   for (const auto& [name, secret] : file.secret_env) {
+    if (!around_.may_name_secret(file.job.tenant, secret.reference())) {
+      return absl::FailedPreconditionError(conf::Abseil(
+          fmt::format("secret_env/{}: {} is not listed in job_secrets of tenant {} any more", name,
+                      secret.reference(), file.job.tenant)));
+    }
     conf::Document document(nlohmann::json(secret.reference()).dump(), file.file, around_.sources);
     conf::Secret now;
     conf::Read(document.root(), now);

@@ -42,6 +42,9 @@ class Jobs final : public WorkloadKind {
   struct Around {
     std::function<net::Task<absl::Status>(std::function<absl::Status()>)> off_loop;
     std::function<std::optional<std::string>(const std::string&)> tenant_path;  // nothing: no such tenant
+    // Whether a tenant's jobs may name that secret, as in "env:NAME" or "file:PATH".
+    std::function<bool(const std::string& tenant, std::string_view reference)> may_name_secret =
+        [](const std::string&, std::string_view) { return false; };
     // The reason why a tenant may start nothing on devices of these kinds now; empty: it may.
     std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)>
         devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };

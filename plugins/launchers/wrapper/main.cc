@@ -9,18 +9,26 @@
 //   SIGTERM queued with a value   ends the run: SIGTERM to all of it, SIGKILL after that many milliseconds
 //   any other signal              goes to the run's first process
 //
-// When the first process ends, the rest of the run is ended too, with the grace of the command line. The
-// program links libc alone, allocates little and has one thread: there is one for each run. See protocol.h
-// for arguments and files.
+// When the first process ends, the rest of the run is ended too, with the grace of the command line. What the
+// run prints goes through the wrapper, which keeps no more of it than it was told to.
+//
+// Where the run has a user of its own, the wrapper is the gateway's user, to whom the run can do nothing, and
+// keeps one right: to signal the run. The program links libc alone, allocates little and has one thread:
+// there is one for each run. See protocol.h for arguments and files.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -44,6 +52,8 @@ constexpr int64_t kKillAgain = kSecond / 20;
 constexpr int64_t kShortestBeat = kSecond;
 constexpr int64_t kLongestBeat = 60 * kSecond;
 constexpr int kNeverRan = 125;
+constexpr size_t kMaxGroups = 64;
+constexpr size_t kChunk = 65536;  // of output
 
 int64_t Clock(clockid_t clock) {
   timespec now{};
@@ -154,35 +164,206 @@ void SignalAll(int signal) {
   free(all);
 }
 
+// ---- Who it is.
+
+struct Identity {
+  bool set = false;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  size_t groups = 0;
+  gid_t group[kMaxGroups]{};
+};
+
+// "UID:GID[,GROUP...]"; empty: nobody else.
+Identity ReadIdentity(const char* text) {
+  Identity out;
+  if (*text == '\0') return out;
+  out.set = true;
+  char* end = nullptr;
+  out.uid = static_cast<uid_t>(strtoul(text, &end, 10));
+  if (*end == ':') out.gid = static_cast<gid_t>(strtoul(end + 1, &end, 10));
+  while (*end == ',' && out.groups < kMaxGroups)
+    out.group[out.groups++] = static_cast<gid_t>(strtoul(end + 1, &end, 10));
+  return out;
+}
+
+bool KeepRights(uint32_t rights) {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct data[2]{};
+  data[0].effective = data[0].permitted = rights;
+  return syscall(SYS_capset, &header, data) == 0;
+}
+
+constexpr uint32_t Right(int capability) {
+  return uint32_t{1} << capability;
+}
+constexpr uint32_t kToSignal = Right(CAP_KILL);
+constexpr uint32_t kToBecome = kToSignal | Right(CAP_SETUID) | Right(CAP_SETGID);
+
+bool Become(const Identity& who) {
+  return setgroups(who.groups, who.group) == 0 && setresgid(who.gid, who.gid, who.gid) == 0 &&
+         setresuid(who.uid, who.uid, who.uid) == 0;
+}
+
+// ---- What it prints.
+
+// The run's output, read from a pipe and appended to a file that is put aside when it is full.
+class Log {
+ public:
+  Log(const char* path, uint64_t limit) : path_(path), limit_(limit) {}
+
+  // The file is the wrapper's own output.
+  bool Open() {
+    struct stat info{};
+    if (fstat(STDOUT_FILENO, &info) == 0) size_ = static_cast<uint64_t>(info.st_size);
+    return pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) == 0;
+  }
+  int from() const { return pipe_[0]; }
+  // In the child: output and errors.
+  bool Attach() const {
+    const int flags = fcntl(pipe_[1], F_GETFL);
+    return fcntl(pipe_[1], F_SETFL, flags & ~O_NONBLOCK) == 0 && dup2(pipe_[1], STDOUT_FILENO) >= 0 &&
+           dup2(pipe_[1], STDERR_FILENO) >= 0;
+  }
+  void CloseWriter() {
+    close(pipe_[1]);
+    pipe_[1] = -1;
+  }
+
+  // Takes what is there. False: nobody can write any more.
+  bool Pump() {
+    static char chunk[kChunk];
+    for (int i = 0; i < 16; ++i) {  // so that a flood does not keep the wrapper from its signals
+      const ssize_t n = read(pipe_[0], chunk, sizeof chunk);
+      if (n > 0) {
+        Append(chunk, static_cast<size_t>(n));
+      } else {
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
+      }
+    }
+    return true;
+  }
+  void Drain() {
+    pollfd readable{.fd = pipe_[0], .events = POLLIN, .revents = 0};
+    // What others hold of the pipe is not waited for; a pipe holds at most a megabyte.
+    for (int i = 0; i < 16 && poll(&readable, 1, 0) > 0 && (readable.revents & POLLIN) != 0; ++i) {
+      if (!Pump()) break;
+    }
+  }
+
+ private:
+  void Append(const char* bytes, size_t size) {
+    if (lost_ > 0) {
+      char line[128];
+      const int length =
+          snprintf(line, sizeof line, "\n[tidegate-run: %llu bytes of output were lost: no room]\n",
+                   static_cast<unsigned long long>(lost_));  // NOLINT(google-runtime-int)
+      if (!Write(line, static_cast<size_t>(length))) {
+        lost_ += size;
+        return;
+      }
+      lost_ = 0;
+    }
+    if (!Write(bytes, size)) lost_ += size;
+  }
+
+  // The file is never over its limit, and the next one begins with a line.
+  bool Write(const char* bytes, size_t size) {
+    if (size_ + size > limit_ && size_ > 0) {
+      const size_t room = limit_ > size_ ? limit_ - size_ : 0;
+      const void* const line = memrchr(bytes, '\n', room);
+      const size_t head =
+          line == nullptr ? 0 : static_cast<size_t>(static_cast<const char*>(line) + 1 - bytes);
+      if (head > 0 && !WriteAll(bytes, head)) return false;
+      bytes += head;
+      size -= head;
+      PutAside();
+    }
+    if (size > limit_) {
+      bytes += size - limit_;
+      size = limit_;
+    }
+    return WriteAll(bytes, size);
+  }
+
+  bool WriteAll(const char* bytes, size_t size) {
+    const ssize_t wrote = size == 0 ? 0 : write(STDOUT_FILENO, bytes, size);
+    if (wrote > 0) size_ += static_cast<uint64_t>(wrote);
+    return wrote == static_cast<ssize_t>(size);
+  }
+
+  void PutAside() {
+    char aside[4096];
+    snprintf(aside, sizeof aside, "%s.1", path_);
+    if (rename(path_, aside) != 0 && errno != ENOENT) return Empty();
+    const int fresh = open(path_, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fresh < 0) return Empty();
+    dup2(fresh, STDOUT_FILENO);
+    dup2(fresh, STDERR_FILENO);
+    close(fresh);
+    size_ = 0;
+  }
+  // There is no room for another file.
+  void Empty() {
+    if (ftruncate(STDOUT_FILENO, 0) == 0) size_ = 0;
+  }
+
+  const char* const path_;
+  const uint64_t limit_;
+  int pipe_[2]{-1, -1};
+  uint64_t size_ = 0;
+  uint64_t lost_ = 0;
+};
+
 // ---- The run.
 
 class Run {
  public:
-  explicit Run(char** argv) : argv_(argv), grace_(strtoll(argv[wrapper::kGrace], nullptr, 10) * 1000) {}
+  explicit Run(char** argv)
+      : argv_(argv),
+        grace_(strtoll(argv[wrapper::kGrace], nullptr, 10) * 1000),
+        owner_(ReadIdentity(argv[wrapper::kOwner])),
+        user_(ReadIdentity(argv[wrapper::kUser])),
+        log_(argv[wrapper::kLog], strtoull(argv[wrapper::kLogBytes], nullptr, 10)) {}
 
   void Start() {
+    ReadEnvironment();
+    // Both are opened while this may, and used by who may not.
+    if (has_cgroup()) {
+      cgroup_procs_ = OpenCgroup("cgroup.procs");
+      cgroup_kill_ = OpenCgroup("cgroup.kill");
+    }
+    BecomeOwner();
     result_ = open(argv_[wrapper::kResult], O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (result_ < 0) GiveUp(ChildStep::kFiles);
+    if (result_ < 0 || !log_.Open()) GiveUp(ChildStep::kFiles);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) GiveUp(ChildStep::kSession);
     started_ = Clock(CLOCK_REALTIME);
     began_ = Passed();
     const pid_t self = getpid();
     child_ = fork();
     if (child_ < 0) GiveUp(ChildStep::kSession);
-    if (child_ == 0) Become(self);
+    if (child_ == 0) BecomeRun(self);
+    if (user_.set && !KeepRights(kToSignal)) GiveUp(ChildStep::kUser);
     Process process{};
     ReadProcess(child_, process);
     WriteLine(0, "{\"run\":\"%s\",\"child\":%d,\"child_ticks\":%llu,\"started\":%lld}\n", argv_[wrapper::kId],
               child_, static_cast<unsigned long long>(process.start_ticks),  // NOLINT(google-runtime-int)
               static_cast<long long>(started_));                             // NOLINT(google-runtime-int)
+    log_.CloseWriter();
+    explicit_bzero(environment_, environment_size_);
+    free(environment_);
+    free(variables_);
     close(kChildReportFd);
     fdatasync(result_);
-    // Neither keeps a file system busy that the run may have been given for itself.
+    // It keeps no file system busy that the run may have been given for itself.
     (void)!chdir("/");
   }
 
   // Returns when nothing of the run is left.
   void Wait(const sigset_t& signals) {
+    pollfd waits[] = {
+        {.fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN, .revents = 0},
+        {.fd = log_.from(), .events = POLLIN, .revents = 0}};
     while (Reap()) {
       const int64_t now = Passed();
       if (ended_ && deadline_ == kNever) End(now + grace_);
@@ -191,8 +372,12 @@ class Run {
         deadline_ = now + kKillAgain;
       }
       if (now >= next_beat_) Beat(now);
-      TakeSignal(signals, (deadline_ < next_beat_ ? deadline_ : next_beat_) - now);
+      const int64_t patience = (deadline_ < next_beat_ ? deadline_ : next_beat_) - now;
+      poll(waits, 2, patience > 0 ? static_cast<int>(patience / 1000 + 1) : 0);
+      TakeSignals(waits[0].fd);
+      if (waits[1].fd >= 0 && waits[1].revents != 0 && !log_.Pump()) waits[1].fd = -1;
     }
+    log_.Drain();
   }
 
   // How the first process ended, as a shell has it.
@@ -212,35 +397,87 @@ class Run {
   }
 
  private:
+  void ReadEnvironment() {
+    struct stat info{};
+    if (fstat(wrapper::kEnvironmentFd, &info) != 0) GiveUp(ChildStep::kFiles);
+    environment_size_ = static_cast<size_t>(info.st_size);
+    environment_ = static_cast<char*>(malloc(environment_size_ + 1));
+    if (environment_ == nullptr ||
+        pread(wrapper::kEnvironmentFd, environment_, environment_size_, 0) != info.st_size)
+      GiveUp(ChildStep::kFiles);
+    close(wrapper::kEnvironmentFd);
+    size_t count = 0;
+    for (size_t i = 0; i < environment_size_; ++i) count += environment_[i] == '\0';
+    variables_ = static_cast<char**>(calloc(count + 1, sizeof(char*)));
+    if (variables_ == nullptr) GiveUp(ChildStep::kFiles);
+    char* next = environment_;
+    for (size_t i = 0; i < count; ++i, next += strlen(next) + 1) variables_[i] = next;
+  }
+
+  // From here on it has the owner's rights to files, and may still become the run's user.
+  void BecomeOwner() {
+    if (!user_.set) return;
+    prctl(PR_SET_KEEPCAPS, 1);
+    if (!Become(owner_) || !KeepRights(kToBecome)) GiveUp(ChildStep::kUser);
+    prctl(PR_SET_DUMPABLE, 0);
+  }
+
   // In the child.
-  [[noreturn]] void Become(pid_t parent) {
+  [[noreturn]] void BecomeRun(pid_t parent) {
     if (setsid() < 0) GiveUp(ChildStep::kSession);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kNeverRan);  // it was killed before
     JoinCgroup();
-    unsetenv(wrapper::kRecordVariable);
+    if (!log_.Attach()) GiveUp(ChildStep::kFiles);
+    SetLimits();
+    if (user_.set && (!Become(user_) || !KeepRights(0))) GiveUp(ChildStep::kUser);
+    if (user_.set && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) GiveUp(ChildStep::kUser);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);           // another user would have forgotten it
+    if (getppid() != parent) _exit(kNeverRan);  // it was killed before
+    if (argv_[wrapper::kDirectory][0] != '\0' && chdir(argv_[wrapper::kDirectory]) != 0)
+      GiveUp(ChildStep::kDirectory);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    execve(argv_[wrapper::kProgram], argv_ + wrapper::kFirstWord, environ);
+    execve(argv_[wrapper::kProgram], argv_ + wrapper::kFirstWord, variables_);
     GiveUp(ChildStep::kWrapped);
+  }
+
+  // "PROCESSES:FILES:FILE_BYTES:OOM_SCORE". A limit that the system refuses is above its own.
+  void SetLimits() const {
+    constexpr int kKinds[] = {RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_FSIZE};
+    const char* text = argv_[wrapper::kLimits];
+    for (const int kind : kKinds) {
+      if (*text != ':' && *text != '\0') {
+        char* end = nullptr;
+        const rlim_t limit = strtoull(text, &end, 10);
+        text = end;
+        rlimit now{};
+        getrlimit(static_cast<__rlimit_resource>(kind), &now);
+        if (limit < now.rlim_max) now.rlim_max = limit;
+        if (now.rlim_cur > now.rlim_max || kind == RLIMIT_NOFILE) now.rlim_cur = now.rlim_max;
+        setrlimit(static_cast<__rlimit_resource>(kind), &now);
+      }
+      if (*text == ':') ++text;
+    }
+    if (*text == '\0') return;
+    const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)!write(fd, text, strlen(text));
+    close(fd);
   }
 
   bool has_cgroup() const { return argv_[wrapper::kCgroup][0] != '\0'; }
 
-  bool WriteCgroup(const char* file, const char* text) const {
+  int OpenCgroup(const char* file) const {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", argv_[wrapper::kCgroup], file);
-    const int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    const bool wrote = write(fd, text, strlen(text)) > 0;
-    close(fd);
-    return wrote;
+    return open(path, O_WRONLY | O_CLOEXEC);
   }
 
   // Without it the run still descends from the wrapper; a wrapper that is killed would leave strays unfound.
   void JoinCgroup() const {
-    if (has_cgroup() && !WriteCgroup("cgroup.procs", "0"))
+    if (has_cgroup() && write(cgroup_procs_, "0", 1) != 1)
       fprintf(stderr, "%s: cannot join the cgroup %s: %s\n", wrapper::kName, argv_[wrapper::kCgroup],
               strerror(errno));
   }
@@ -296,7 +533,7 @@ class Run {
 
   void Kill() {
     killed_ = true;
-    if (has_cgroup()) WriteCgroup("cgroup.kill", "1");
+    if (cgroup_kill_ >= 0) (void)!write(cgroup_kill_, "1", 1);
     SignalAll(SIGKILL);
   }
 
@@ -306,26 +543,34 @@ class Run {
     next_beat_ = now + (pause < kShortestBeat ? kShortestBeat : pause > kLongestBeat ? kLongestBeat : pause);
   }
 
-  void TakeSignal(const sigset_t& signals, int64_t patience) {
-    const timespec timeout{.tv_sec = patience > 0 ? patience / kSecond : 0,
-                           .tv_nsec = patience > 0 ? patience % kSecond * 1000 : 0};
-    siginfo_t info{};
-    const int signal = sigtimedwait(&signals, &info, &timeout);
-    if (signal <= 0 || signal == SIGCHLD) return;
-    if (signal == SIGTERM && info.si_code == SI_QUEUE) {
-      const int64_t deadline = Passed() + int64_t{info.si_value.sival_int} * 1000;
-      if (deadline_ == kNever) {
-        End(deadline);
-      } else if (deadline < deadline_) {
-        deadline_ = deadline;
+  void TakeSignals(int fd) {
+    signalfd_siginfo info{};
+    while (read(fd, &info, sizeof info) == sizeof info) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGCHLD) continue;
+      if (signal == SIGTERM && info.ssi_code == SI_QUEUE) {
+        const int64_t deadline = Passed() + int64_t{info.ssi_int} * 1000;
+        if (deadline_ == kNever) {
+          End(deadline);
+        } else if (deadline < deadline_) {
+          deadline_ = deadline;
+        }
+      } else if (!ended_) {
+        kill(child_, signal);
       }
-    } else if (!ended_) {
-      kill(child_, signal);
     }
   }
 
   char** const argv_;
   const int64_t grace_;
+  const Identity owner_;
+  const Identity user_;
+  Log log_;
+  char* environment_ = nullptr;
+  size_t environment_size_ = 0;
+  char** variables_ = nullptr;
+  int cgroup_procs_ = -1;
+  int cgroup_kill_ = -1;
   int result_ = -1;
   pid_t child_ = 0;
   int64_t started_ = 0;  // by the calendar
@@ -348,6 +593,7 @@ int main(int argc, char** argv) {
   sigfillset(&signals);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   fcntl(kChildReportFd, F_SETFD, FD_CLOEXEC);
+  fcntl(wrapper::kEnvironmentFd, F_SETFD, FD_CLOEXEC);
   Run run(argv);
   run.Start();
   run.Wait(signals);

@@ -1,16 +1,38 @@
-// What the launcher and `tidegate-run`, the wrapper of a run, agree on: its arguments, the variables that
-// name a run, and the layout of its result file. Plain values only: the wrapper links nothing but libc.
+// What the launcher and `tidegate-run`, the wrapper of a run, agree on: its arguments, its descriptors, the
+// variables that name a run, and the layout of its result file. Plain values only: the wrapper links nothing
+// but libc.
 #pragma once
 
 namespace plugins::launchers::wrapper {
 
-// tidegate-run ID RESULT CGROUP GRACE_MS PROGRAM ARGV0 [ARGV...]
+// tidegate-run ID RESULT LOG LOG_BYTES CGROUP GRACE_MS OWNER USER LIMITS DIRECTORY PROGRAM ARGV0 [ARGV...]
 //
-// RESULT: the file, made beforehand with room for both of its blocks. CGROUP: the folder of the run's cgroup,
-// or empty. GRACE_MS: what processes that outlive the run's first one are given between SIGTERM and SIGKILL.
-enum Argument : int { kId = 1, kResult, kCgroup, kGrace, kProgram, kFirstWord };
+// RESULT: the file, made beforehand with room for both of its blocks. LOG: the file that the wrapper's output
+// is, LOG_BYTES its limit; what is over goes to LOG.1, in place of what was there. CGROUP: the folder of the
+// run's cgroup, or empty. GRACE_MS: what processes that outlive the run's first one are given between SIGTERM
+// and SIGKILL. OWNER: "UID:GID" of the gateway, whom the wrapper becomes; USER: "UID:GID[,GROUP...]" whom the
+// run becomes; both empty: everybody stays who they are. LIMITS: "PROCESSES:FILES:FILE_BYTES:OOM_SCORE", each
+// may be empty. DIRECTORY: where the run's first process begins, or empty.
+enum Argument : int {
+  kId = 1,
+  kResult,
+  kLog,
+  kLogBytes,
+  kCgroup,
+  kGrace,
+  kOwner,
+  kUser,
+  kLimits,
+  kDirectory,
+  kProgram,
+  kFirstWord
+};
 
 inline constexpr char kName[] = "tidegate-run";
+
+// The run's environment, "NAME=value" each with a zero byte, is read from this descriptor: it may hold
+// secrets, and a wrapper with rights must not be told by it how to load its libraries.
+inline constexpr int kEnvironmentFd = 6;
 
 // In the environment of the wrapper and, but for the last, of all that it starts.
 inline constexpr char kIdVariable[] = "TIDEGATE_RUN_ID";

@@ -81,7 +81,7 @@ class World:
                        "auth: {anonymous_tenant: demo}\n"
                        f"admin: {{bootstrap_key: \"file:{self.folder}/key\"}}\n"
                        f"scaling: {{policies: {self.policy}, ports: {self.first_port}-{self.first_port + 99}, "
-                       f"on_exit: {self.on_exit}, cluster: [{{kind: gpu, count: {DEVICES}}}]}}\n")
+                       f"on_exit: {self.on_exit}, runs: {{same_user: true}}, cluster: [{{kind: gpu, count: {DEVICES}}}]}}\n")
         os.replace(file.name, self.config)
 
     # ---- The gateway.

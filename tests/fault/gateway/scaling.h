@@ -101,8 +101,11 @@ class Scaled {
     std::ofstream(folder_ / "key") << kScalingAdminKey;
     chmod((folder_ / "key").c_str(), 0600);
     config.sections += fmt::format("admin: {{bootstrap_key: \"file:{}\"}}\n", folder_ / "key");
-    config.sections += fmt::format("scaling: {{policies: {}, ports: {}{}{}}}\n", folder_ / "chat.yaml",
-                                   ports_.text(), scaling.empty() ? "" : ", ", scaling);
+    // Most tests are not about whom jobs become.
+    const bool runs = scaling.find("runs:") != scaling.npos || scaling.find("slurm") != scaling.npos;
+    config.sections +=
+        fmt::format("scaling: {{policies: {}, ports: {}{}{}{}}}\n", folder_ / "chat.yaml", ports_.text(),
+                    scaling.empty() ? "" : ", ", scaling, runs ? "" : ", runs: {same_user: true}");
     return config;
   }
 

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/support/small_disk.h"
 #include "tests/support/temp_dir.h"
 
 namespace plugins::launchers {
@@ -21,31 +20,10 @@ class RunLog : public testing::Test {
   const std::string log_ = dir_ / "log";
 };
 
-TEST_F(RunLog, RotationKeepsItsEndInWholeLinesAndAppendsGoOn) {
-  const auto writer = OpenLog(log_);
-  ASSERT_TRUE(writer.ok());
-  const auto print = [&](const std::string& text) {
-    EXPECT_EQ(write(writer->get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  };
-  print("one\ntwo\nthree\n");
-  ASSERT_TRUE(RotateLog(log_, 8).ok());  // "o\nthree\n"
-  EXPECT_EQ(tests::ReadFile(RotatedLog(log_)), "three\n");
-  EXPECT_EQ(tests::ReadFile(log_), "");
-  print("four\n");
-  EXPECT_EQ(tests::ReadFile(log_), "four\n");
-  ASSERT_TRUE(RotateLog(log_, 100).ok());
-  EXPECT_EQ(tests::ReadFile(RotatedLog(log_)), "four\n");
-}
-
-TEST_F(RunLog, IsCutAlsoWhereThereIsNoRoomForItsEnd) {
-  const tests::SmallDisk disk;
-  if (!disk.mounted()) GTEST_SKIP() << "may not mount a file system here";
-  const std::string log = disk.path() + "/log";
-  std::ofstream(log) << std::string(1 << 20, 'x');
-  disk.Fill();
-  EXPECT_FALSE(RotateLog(log, 1 << 20).ok());
-  EXPECT_EQ(LogBytes(log), 0u);
-  EXPECT_FALSE(std::filesystem::exists(log + ".new"));
+TEST_F(RunLog, FollowsNoLink) {
+  std::filesystem::create_symlink(dir_ / "elsewhere", log_);
+  EXPECT_FALSE(OpenLog(log_).ok());
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "elsewhere"));
 }
 
 TEST_F(RunLog, ItsTailIsBoundedAndShowsNoSecret) {

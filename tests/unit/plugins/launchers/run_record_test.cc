@@ -61,7 +61,7 @@ TEST(RunRecord, IsReadAsItWasWritten) {
 TEST(RunRecord, OneOfTheVersionWithoutWrappersIsRead) {
   auto old = nlohmann::ordered_json::parse(WriteRecord(Full()));
   old["version"] = 1;
-  for (const char* const key : {"wrapped", "cgroup", "started", "ended", "witness"}) old.erase(key);
+  for (const char* const key : {"wrapped", "cgroup", "user", "started", "ended", "witness"}) old.erase(key);
   const absl::StatusOr<RunRecord> read = ReadRecord(old.dump());
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_FALSE(read->wrapped);

@@ -135,7 +135,8 @@ class JobsWorld {
                 },
                 .launcher = &launcher,
                 .planning = &planning,
-                .store = &workload_store},
+                .store = &workload_store,
+                .users = &users},
         workloads(context),
         runner(context, workloads),
         reconciler(context, workloads),
@@ -277,6 +278,7 @@ class JobsWorld {
   std::vector<std::string> failures;    // of replicas
   gateway::control::Planning planning;
   gateway::control::WorkloadStore workload_store;
+  const gateway::control::RunUsers users;
   const gateway::control::Context context;
   gateway::control::Workloads workloads;
   gateway::control::StepRunner runner;

@@ -1,0 +1,29 @@
+// What stands under `scaling.runs`: whom the processes of replicas and jobs become on this machine, and how
+// much of it each may use.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace conf {
+class Object;
+}  // namespace conf
+
+namespace gateway::config {
+
+// The user that runs become where none is named and this machine has it.
+inline constexpr char kDefaultRunUser[] = "tidegate-run";
+
+struct Runs {
+  std::string user;           // of the machine; empty: kDefaultRunUser, if there is one
+  bool same_user = false;     // jobs of tenants may be the gateway's own user where it may not change users
+  uint32_t processes = 8192;  // of each run, and of its user where it has no cgroup; threads count
+  uint32_t open_files = 65536;
+  std::optional<uint32_t> file_gib;  // of each file that a run writes
+  uint32_t log_mib = 64;             // of a run's log, and of the older part that is kept
+};
+
+void Bind(conf::Object& object, Runs& out);
+
+}  // namespace gateway::config

@@ -1,0 +1,41 @@
+// LocalRunHost: runs with the rights of this process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plugins/launchers/run_host.h"
+
+namespace plugins::launchers {
+
+class LocalRunHost final : public RunHost {
+ public:
+  struct Options {
+    std::string token{};           // marks the processes of the runs
+    std::string wrapper{};         // the program tidegate-run
+    bool cgroups = true;           // where they may be made
+    std::vector<RunUser> users{};  // whom runs may become
+    uid_t owner = 0;               // whom their wrappers become then: the gateway's user
+    gid_t owner_group = 0;
+  };
+  explicit LocalRunHost(Options options);
+
+  const std::string& cgroups() const override { return cgroups_; }
+  absl::StatusOr<RunUser> UserOf(const std::string& name) const override;
+  absl::StatusOr<std::unique_ptr<HeldRun>> Hold(const RunOrder& order, int log, int until_run) override;
+  std::map<std::string, std::optional<FoundWrapper>> FindRuns() override;
+  size_t Signal(const RunMark& mark, int signal) override;
+  gateway::net::PortUse LookAtPort(const RunMark& mark, uint16_t port) override;
+  std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) override;
+  std::string MakeCgroup(const std::string& id, const RunLimits& limits) override;
+  void KillCgroup(const std::string& cgroup) override;
+  void RemoveCgroup(const std::string& cgroup) override;
+
+ private:
+  bool MaySignal(pid_t pid) const;
+
+  const Options options_;
+  const std::string cgroups_;  // empty: none may be made
+};
+
+}  // namespace plugins::launchers

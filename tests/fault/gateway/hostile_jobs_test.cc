@@ -1,0 +1,163 @@
+// Invariant "Isolated", as a hostile tenant sees it: its jobs are another user's, name no secret that was not given to
+// them, and reach neither the gateway nor another tenant's jobs.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "plugins/launchers/run_user.h"
+#include "tests/fault/gateway/job_commands.h"
+
+namespace tests {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Numbers that are nobody's on this machine, and no other test's that runs beside this one.
+const std::string kRuns = std::to_string(70'000 + getpid() % 2'000 * 2);
+const std::string kOther = std::to_string(70'001 + getpid() % 2'000 * 2);
+
+class HostileJobs : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!plugins::launchers::MayChangeUsers())
+      GTEST_SKIP() << "this process may not start others as other users";
+    // Where jobs of any user may write, and what they must not read.
+    chmod(std::string(folder_.path()).c_str(), 0777);
+    std::ofstream(folder_ / "signing.key") << "the signing key";
+    chmod((folder_ / "signing.key").c_str(), 0600);
+    setenv("TIDEGATE_TEST_GIVEN", "a-secret-of-demo", 1);
+    setenv("TIDEGATE_TEST_ADMIN_KEY", "the-admin-key", 1);
+    GatewayConfig config;
+    config.tenant = "job_secrets: [\"env:TIDEGATE_TEST_GIVEN\", \"file:/given/*\"]";
+    config.tenants = fmt::format("  - {{name: other, models: [\"*\"], run_as: \"{}\"}}\n", kOther);
+    scaled_ = std::make_unique<Scaled>(
+        ScaledModel{.replicas = "{min: 0, max: 1}"},
+        fmt::format("cluster: [{{kind: gpu, count: 4}}], runs: {{user: \"{}\"}}", kRuns), config);
+    commands_ = std::make_unique<JobCommands>(scaled_->gateway);
+    EXPECT_TRUE(Within(kPatience, [&] { return commands_->Run({"jobs", "list"}).code == 0; }));
+  }
+  void TearDown() override {
+    if (commands_) EXPECT_TRUE(commands_->CancelAll());
+    unsetenv("TIDEGATE_TEST_GIVEN");
+    unsetenv("TIDEGATE_TEST_ADMIN_KEY");
+  }
+
+  std::string Submit(const std::string& name, const std::string& script,
+                     const std::string& more = "tenant: demo\n") {
+    std::ofstream(folder_ / (name + ".sh")) << script;
+    return commands_->Submit(
+        fmt::format("name: {0}\ndirectory: {1}\ncommand: [/bin/sh, {0}.sh]\nrestarts: 0\n{2}", name,
+                    folder_.path(), more));
+  }
+  std::string Refused(const std::string& text) {
+    std::ofstream(folder_ / "wrong.yaml") << text;
+    const CliResult result = commands_->Run({"jobs", "submit", folder_ / "wrong.yaml"});
+    EXPECT_NE(result.code, 0) << text;
+    return result.err;
+  }
+  std::string OutputOf(const std::string& id) {
+    EXPECT_TRUE(commands_->Comes(id, "done"));
+    return commands_->Run({"jobs", "logs", id}).out;
+  }
+
+  static constexpr milliseconds kPatience = JobCommands::kPatience;
+  TempDir folder_;
+  std::unique_ptr<Scaled> scaled_;
+  std::unique_ptr<JobCommands> commands_;
+};
+
+TEST_F(HostileJobs, AHostileJobGetsNowhere) {
+  const std::string victim = Submit("victim", "echo up; exec sleep 1000", "tenant: other\n");
+  ASSERT_TRUE(commands_->Comes(victim, "running"));
+  ASSERT_TRUE(Within(kPatience, [&] { return !commands_->Run({"jobs", "logs", victim}).out.empty(); }));
+  const std::string hostile = Submit(
+      "hostile",
+      fmt::format("id -u\nexec 2>/dev/null\n"
+                  "cat {0}/signing.key\n"                                    // what its gateway may read
+                  "cat {1}/*/* {1}/* {1}/launcher/token; ls {1}\n"           // state_dir
+                  "cat /proc/{2}/environ /proc/{2}/maps; ls /proc/{2}/fd\n"  // the gateway's memory
+                  "kill -0 {2} && echo signalled\nkill -9 {2}\n"
+                  "env | grep -i admin_key\n"
+                  "for p in $(ls /proc | grep '^[0-9]'); do\n"
+                  "  if [ \"$(stat -c %u /proc/$p)\" != {3} ]; then\n"
+                  "    kill -0 $p && echo \"may signal $p\"; cat /proc/$p/environ && echo \"may read $p\"\n"
+                  "  fi\ndone\n"
+                  "for d in /sys/fs/cgroup/cgroup.procs; do echo $$ >$d && echo escaped; done\n"
+                  "echo over\n",
+                  folder_.path(), scaled_->gateway.state_dir(), scaled_->gateway.process().pid(), kRuns));
+  EXPECT_EQ(OutputOf(hostile), kRuns + "\nover\n");
+  EXPECT_EQ(commands_->Show(victim)["state"], "running");
+  EXPECT_EQ(scaled_->gateway.Ask(Get("/v1/models")).status, 200);
+}
+
+TEST_F(HostileJobs, AJobCannotListenWhereTheGatewayDoes) {
+  const std::string id =
+      Submit("thief", fmt::format("python3 -c '\nimport socket\ns = socket.socket()\n"
+                                  "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n"
+                                  "try:\n  s.bind((\"127.0.0.1\", {}))\n  s.listen()\n  print(\"listens\")\n"
+                                  "except OSError as e: print(\"refused\")'\n",
+                                  scaled_->gateway.port()));
+  EXPECT_EQ(OutputOf(id), "refused\n");
+}
+
+TEST_F(HostileJobs, AJobNamesNoSecretThatItsTenantWasNotGiven) {
+  const std::string head = "name: x\ncommand: [x]\n";
+  EXPECT_THAT(Refused(head + "tenant: demo\nsecret_env: {X: env:TIDEGATE_TEST_ADMIN_KEY}\n"),
+              HasSubstr("env:TIDEGATE_TEST_ADMIN_KEY is not listed in job_secrets of tenant demo"));
+  EXPECT_THAT(Refused(head + "tenant: other\nsecret_env: {X: env:TIDEGATE_TEST_GIVEN}\n"),
+              HasSubstr("job_secrets"));
+  EXPECT_THAT(Refused(head + "secret_env: {X: env:TIDEGATE_TEST_GIVEN}\n"), HasSubstr("job_secrets"));
+  EXPECT_THAT(Refused(head + "tenant: demo\nsecret_env: {X: \"file:/given/../etc/passwd\"}\n"),
+              HasSubstr("job_secrets"));
+  const std::string given =
+      Submit("given", "echo $X\n", "tenant: demo\nsecret_env: {X: env:TIDEGATE_TEST_GIVEN}\n");
+  EXPECT_EQ(OutputOf(given), "a-secret-of-demo\n");
+}
+
+TEST_F(HostileJobs, ALogThatWasMadeALinkIsNotRead) {
+  const std::string id = Submit("linker", "echo up; exec sleep 1000");
+  ASSERT_TRUE(commands_->Comes(id, "running"));
+  const std::string run = fmt::format("{}/launcher/runs", scaled_->gateway.state_dir());
+  for (const auto& entry : std::filesystem::directory_iterator(run)) {
+    std::filesystem::remove(entry.path() / "log");
+    std::filesystem::create_symlink(folder_ / "signing.key", entry.path() / "log");
+  }
+  EXPECT_THAT(commands_->Run({"jobs", "logs", id}).out, Not(HasSubstr("signing")));
+}
+
+TEST_F(HostileJobs, AReplicaIsTheUserOfRunsToo) {
+  scaled_->WritePolicy({.replicas = "{min: 1, max: 1}"});
+  scaled_->gateway.Reload();
+  ASSERT_TRUE(scaled_->Becomes(1, "ready"));
+  EXPECT_EQ(scaled_->gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
+  scaled_->gateway.Restart();
+  ASSERT_TRUE(scaled_->Becomes(1, "ready"));
+}
+
+TEST(HostileJobsOfTheSameUser, JobsOfTenantsAreRefusedWhereTheGatewayMayNotChangeUsers) {
+  // The user that runs become by default is not there, or the gateway is not root.
+  if (plugins::launchers::MayChangeUsers() && plugins::launchers::FindRunUser("tidegate-run").ok())
+    GTEST_SKIP() << "this machine has the user of runs";
+  Scaled scaled({.replicas = "{min: 0, max: 1}"},
+                "cluster: [{kind: gpu, count: 4}], runs: {same_user: false}");
+  const JobCommands commands(scaled.gateway);
+  EXPECT_TRUE(Within(JobCommands::kPatience, [&] { return commands.Run({"jobs", "list"}).code == 0; }));
+  const TempDir folder;
+  std::ofstream(folder / "job.yaml") << "name: x\ncommand: [/bin/true]\ntenant: demo\n";
+  const CliResult result = commands.Run({"jobs", "submit", folder / "job.yaml"});
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("same_user"));
+  const Json ready = scaled.gateway.AskAdmin(Get("/readyz")).json();
+  EXPECT_EQ(ready["ready"], true);
+  ASSERT_EQ(ready["warnings"].size(), 1u);
+  EXPECT_THAT(ready["warnings"][0]["detail"].get<std::string>(), HasSubstr("same_user"));
+}
+
+}  // namespace
+}  // namespace tests
