@@ -2,8 +2,10 @@
 #include "gateway/cli/commands.h"
 
 #include <memory>
+#include <system_error>
 
 #include "gateway/cli/help_formatter.h"
+#include "gateway/cli/output.h"
 
 namespace gateway::cli {
 
@@ -34,7 +36,11 @@ int RunCommandLine(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;
   }
-  return run();
+  try {
+    return CheckOutput(run());
+  } catch (const std::system_error& error) {  // of printing
+    return OutputFailed(error.code().value());
+  }
 }
 
 }  // namespace gateway::cli

@@ -1,10 +1,14 @@
 // tidegate keys: make, list, rotate and revoke API keys in the store of a state folder. No gateway needs to
 // run; a running one follows the change, and the command waits until it has.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
@@ -94,11 +98,32 @@ void PrintNewKey(const Keys::Made& made, bool json, std::string_view note) {
     return;
   }
   fmt::print("{}\n", made.secret);
-  std::fflush(stdout);
+  if (!OutputWritten()) return;
   const std::string owner = record.tenant.empty() ? fmt::format("admin key, role {}", RoleName(record.role))
                                                   : fmt::format("tenant {}", record.tenant);
   fmt::print(stderr, "Key {} ({}, {}). {}This is the only time it is shown: keep it now.\n", record.id, owner,
              record.expires ? "expires " + conf::FormatTime(*record.expires) : "does not expire", note);
+}
+
+// A secret that nobody has seen must not stay valid.
+int PrintOrRevoke(OpenKeys& open, const Keys::Made& made, bool json, std::string_view note) {
+  int error = 0;
+  try {
+    PrintNewKey(made, json, note);
+    errno = 0;
+    if (OutputWritten()) return kOk;
+    error = errno;
+  } catch (const std::system_error& failed) {
+    error = failed.code().value();
+  }
+  std::clearerr(stdout);
+  const auto revoked =
+      open.Await(open.keys().Revoke(made.record->id, {Actor()}, "its secret could not be shown", net::Now()));
+  fmt::print(stderr, "tidegate: {} {}\n", made.record->id,
+             revoked.ok() ? "is revoked, for its secret could not be shown"
+                          : "could not be shown, nor revoked: revoke it with tidegate keys revoke");
+  if (revoked.ok()) open.AwaitGateway(revoked->number);
+  return OutputFailed(error == 0 ? EIO : error);
 }
 
 int Create(const KeysOptions& options) {
@@ -120,8 +145,7 @@ int Create(const KeysOptions& options) {
   const absl::StatusOr<Keys::Made> made = (*open)->Await((*open)->keys().Create(spec, now));
   if (!made.ok()) return Fail(made.status());
   (*open)->AwaitGateway(made->number);
-  PrintNewKey(*made, options.json, "");
-  return kOk;
+  return PrintOrRevoke(**open, *made, options.json, "");
 }
 
 std::string Listed(const std::vector<std::string>& values) {
@@ -165,6 +189,9 @@ int List(const KeysOptions& options) {
 }
 
 int Rotate(const KeysOptions& options) {
+  // The older key ends with this, so that there must be somebody who sees the new one.
+  if (const int flags = fcntl(STDOUT_FILENO, F_GETFL); flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+    return OutputFailed(EBADF);
   const conf::TimePoint now = net::Now();
   auth::Rotation rotation{.changer = {Actor()}};
   if (const auto overlap = conf::ParseDuration(options.overlap)) {
@@ -188,11 +215,11 @@ int Rotate(const KeysOptions& options) {
   const absl::StatusOr<Keys::Made> made = (*open)->Await((*open)->keys().Rotate(options.id, rotation, now));
   if (!made.ok()) return Fail(made.status());
   (*open)->AwaitGateway(made->number);
-  PrintNewKey(*made, options.json,
-              rotation.overlap > conf::Duration::zero()
-                  ? fmt::format("{} works until {}. ", options.id, conf::FormatTime(now + rotation.overlap))
-                  : fmt::format("{} no longer works. ", options.id));
-  return kOk;
+  return PrintOrRevoke(
+      **open, *made, options.json,
+      rotation.overlap > conf::Duration::zero()
+          ? fmt::format("{} works until {}. ", options.id, conf::FormatTime(now + rotation.overlap))
+          : fmt::format("{} no longer works. ", options.id));
 }
 
 int Revoke(const KeysOptions& options) {

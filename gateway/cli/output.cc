@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
@@ -67,6 +70,23 @@ std::string Actor() {
 int Fail(const absl::Status& status) {
   fmt::print(stderr, "tidegate: {}\n", conf::Std(status.message()));
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? kUsage : kFailed;
+}
+
+bool OutputWritten() {
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
+int OutputFailed(int error) {
+  const std::string why = std::generic_category().message(error);
+  std::fputs(fmt::format("tidegate: the output cannot be written: {}\n", why).c_str(), stderr);
+  return kFailed;
+}
+
+int CheckOutput(int code) {
+  errno = 0;
+  if (OutputWritten()) return code;
+  const int failed = OutputFailed(errno == 0 ? EIO : errno);
+  return code == kOk ? failed : code;
 }
 
 }  // namespace gateway::cli

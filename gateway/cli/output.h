@@ -39,6 +39,13 @@ std::string AsText(const nlohmann::ordered_json& json);
 // "cli:" and the name of the user that runs the command: the actor in the ledger.
 std::string Actor();
 
+// Whether all that was printed has been written. OutputFailed() says so, with the reason, and returns
+// kFailed.
+bool OutputWritten();
+int OutputFailed(int error);
+// `code`, unless that was kOk and the output could not be written.
+int CheckOutput(int code);
+
 // Prints "tidegate: WHY" to standard error. Returns kUsage for mistakes of the caller, else kFailed.
 int Fail(const absl::Status& status);
 

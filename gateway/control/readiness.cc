@@ -47,8 +47,12 @@ net::Task<void> Readiness::Probe(std::string id) {
   request.timeout = kTimeout;
   replica->serving.probing = true;
   ++under_way_;
+  const std::string run = replica->members.front().run;
   const absl::StatusOr<net::http::FetchResponse> answer =
       co_await net::http::Fetch(loop_, std::move(request), &fetches_);
+  // A process that took the port first would be handed prompts.
+  absl::Status port = absl::OkStatus();
+  if (answer.ok() && answer->status < 300) port = co_await context_.launcher->CheckPort(run);
   --under_way_;
   replica = workloads_.Find(id);
   if (replica == nullptr) co_return;
@@ -56,9 +60,11 @@ net::Task<void> Readiness::Probe(std::string id) {
   if (!Comes(*replica)) co_return;
   const conf::TimePoint now = context_.now();
   const conf::Duration took = now - replica->since;
-  if (!answer.ok() || answer->status >= 300) {
-    replica->members.front().why = answer.ok() ? fmt::format("{} answers {}", path, answer->status)
-                                               : std::string(conf::Std(answer.status().message()));
+  const bool another = absl::IsFailedPrecondition(port);
+  if (!answer.ok() || answer->status >= 300 || another) {
+    replica->members.front().why = another       ? std::string(conf::Std(port.message()))
+                                   : answer.ok() ? fmt::format("{} answers {}", path, answer->status)
+                                                 : std::string(conf::Std(answer.status().message()));
     replica->serving.next_probe = now + std::clamp(took / 20, kShortestPause, kLongestPause);
     co_return;
   }
@@ -71,7 +77,7 @@ net::Task<void> Readiness::Probe(std::string id) {
                        : fmt::format("it answers, {:.1f}s after its launch", conf::ToSeconds(took)));
 }
 
-// The address of its leader; empty: not known.
+// Of its leader; empty: it has none.
 std::string Readiness::KindOfDevices(const Workload& replica) const {
   const scheduler::Holding& holding = replica.members.front().at.holding;
   if (holding.node >= context_.cluster().nodes.size()) return {};

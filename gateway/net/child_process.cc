@@ -286,7 +286,7 @@ absl::StatusOr<ProcessHandle> HeldChild::Release() {
     return absl::InvalidArgumentError(fmt::format("the directory {}: {}", spec.directory, why));
   if (failed->step == Step::kUser)
     return absl::UnavailableError(fmt::format("{} cannot become another user: {}", spec.program, why));
-  // Not the command's fault, but that of the program that was to start it.
+  // A fault of the wrapper, not of the command.
   if (spec.reports && failed->step != Step::kWrapped)
     return absl::UnavailableError(fmt::format("{} cannot run {}: {}", spec.program, spec.wraps, why));
   const std::string& program = spec.reports ? spec.wraps : spec.program;

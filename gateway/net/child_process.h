@@ -31,7 +31,7 @@ struct ChildSpec {
   std::string directory{};          // empty: the maker's; with `reports`, the program goes there by itself
   // Kept until it runs its program, so that a lock of its maker is not free while it may still run.
   int until_run = -1;
-  int output = -1;  // takes its output and errors; stays the caller's
+  int output = -1;  // receives its stdout and stderr; stays the caller's
   int given = -1;   // the program finds it as kGivenFd; stays the caller's
   // The program starts another one and reports over kChildReportFd (child_report.h); Release() waits until it
   // closes that. `wraps` names the other program in messages.

@@ -4,7 +4,7 @@
 
 namespace gateway::net {
 
-enum class ChildStep : int { kHeld, kSession, kFiles, kDirectory, kExec, kUser, kWrapped };
+enum class ChildStep : int { kHeld, kSession, kFiles, kDirectory, kExec, kWrapped, kUser };
 
 struct ChildReport {
   ChildStep step;

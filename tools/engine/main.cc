@@ -14,6 +14,7 @@
 #include "gateway/net/http/server.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/transport.h"
+#include "gateway/net/standard_descriptors.h"
 #include "tools/engine/gang.h"
 #include "tools/engine/options.h"
 #include "tools/engine/service.h"
@@ -132,6 +133,7 @@ int Work(const tidegate_engine::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  gateway::net::OpenStandardDescriptors();
   std::signal(SIGPIPE, SIG_IGN);
   int exit_code = 0;
   auto options = tidegate_engine::ParseOptions(argc, argv, exit_code);

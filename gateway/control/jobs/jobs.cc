@@ -275,9 +275,15 @@ std::vector<Workload> Jobs::JobsOf(const std::shared_ptr<const Submission>& subm
 
 net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string file, std::string actor) {
   Submitted out;
-  auto loaded = config::ReadJobFile(text, file, around_.sources);
+  // Secrets are looked up once it is clear that its tenant may name them: their absence is a secret, too.
+  auto loaded = config::ReadJobFile(text, file, config::ReferencesOnly());
   out.problems = std::move(loaded.problems);
   if (loaded.value) out.problems = Check(*loaded.value);
+  if (out.problems.empty()) {
+    loaded = config::ReadJobFile(text, file, around_.sources);
+    out.problems = std::move(loaded.problems);
+    if (loaded.value) out.problems = Check(*loaded.value);
+  }
   if (!out.problems.empty()) co_return out;
   out.used_up = UsedUp(*loaded.value);
   if (!out.used_up.empty()) co_return out;

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <fstream>
+#include <optional>
 
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
-#include "tests/support/run_cli.h"
 
 namespace tests {
 namespace {
@@ -17,14 +18,17 @@ using testing::HasSubstr;
 
 class SecondGateway : public testing::Test {
  protected:
-  // How it ends, when it has the first one's configuration but for what is replaced.
-  CliResult Start(const std::string& what, const std::string& by) {
-    std::string text = ReadFile(first_.config_path());
-    const size_t at = text.find(what);
-    EXPECT_NE(at, text.npos) << text;
-    text.replace(at, what.size(), by);
-    std::ofstream(folder_ / "second.yaml") << text;
-    return RunCli({"serve", "--config", folder_ / "second.yaml"});
+  struct Result {
+    std::optional<int> code;
+    std::string output;
+  };
+  // How it ends, when its configuration is that.
+  Result Start(const std::string& config) {
+    std::ofstream(folder_ / "second.yaml") << config;
+    ChildProcess second({TIDEGATE_BINARY, "serve", "--config", folder_ / "second.yaml"},
+                        folder_ / "second.log");
+    const std::optional<int> code = second.Wait(RawClient::kPatience);
+    return {code ? std::optional(WEXITSTATUS(*code)) : std::nullopt, second.Output()};
   }
   std::string First() { return fmt::format("process {} (tidegate)", first_.process().pid()); }
 
@@ -38,19 +42,18 @@ TEST_F(SecondGateway, OnTheSamePortIsRefusedAndSaysWhoHasIt) {
   std::string text = ReadFile(first_.config_path());
   text.replace(text.find("listen: 127.0.0.1:0"), 19, "listen: " + listens);
   text.replace(text.find(first_.state_dir()), first_.state_dir().size(), folder_ / "state");
-  std::ofstream(folder_ / "second.yaml") << text;
-  const CliResult second = RunCli({"serve", "--config", folder_ / "second.yaml"});
+  const Result second = Start(text);
   EXPECT_EQ(second.code, 1);
-  EXPECT_THAT(second.err, HasSubstr(listens));
-  EXPECT_THAT(second.err, HasSubstr(First()));
+  EXPECT_THAT(second.output, HasSubstr(listens));
+  EXPECT_THAT(second.output, HasSubstr(First()));
   for (int i = 0; i < 20; ++i) EXPECT_EQ(first_.Ask(Chat({{"max_tokens", 1}})).status, 200);
 }
 
 TEST_F(SecondGateway, OnTheSameStateIsRefusedAndSaysWhoHasIt) {
-  const CliResult second = Start("threads: 2", "threads: 1");
+  const Result second = Start(ReadFile(first_.config_path()));
   EXPECT_EQ(second.code, 1);
-  EXPECT_THAT(second.err, HasSubstr(first_.state_dir()));
-  EXPECT_THAT(second.err, HasSubstr(First()));
+  EXPECT_THAT(second.output, HasSubstr(first_.state_dir()));
+  EXPECT_THAT(second.output, HasSubstr(First()));
   EXPECT_EQ(first_.Ask(Chat({{"max_tokens", 1}})).status, 200);
 }
 

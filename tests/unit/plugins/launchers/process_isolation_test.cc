@@ -1,4 +1,5 @@
 // Runs that are other users': what a hostile one can do to the gateway, to its files and to other runs.
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,9 +17,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Numbers that are nobody's.
-constexpr char kUser[] = "64123";
-constexpr char kOtherUser[] = "64124";
+// Numbers that are nobody's, and no other test's that runs beside this one: its jobs may kill all of theirs.
+const std::string kUser = std::to_string(61'184 + getpid() % 2'000 * 2);
+const std::string kOtherUser = std::to_string(61'185 + getpid() % 2'000 * 2);
 
 class ProcessIsolation : public LauncherTest {
  protected:
@@ -42,7 +43,7 @@ class ProcessIsolation : public LauncherTest {
   }
 
   // What a script prints that runs to its end.
-  std::string OutputOf(const std::string& script, const char* user = kUser) {
+  std::string OutputOf(const std::string& script, const std::string& user = kUser) {
     const std::string id = "hostile" + std::to_string(++runs_);
     With(Brokered(), [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
       co_await MustStart(launcher, As(user, Script(id, script)));
@@ -58,7 +59,7 @@ class ProcessIsolation : public LauncherTest {
 TEST_F(ProcessIsolation, ARunIsItsUserAndCanBecomeNobodyElse) {
   const std::string out =
       OutputOf("id -u; id -g; id -G; grep -E '^(CapPrm|CapEff|CapAmb|NoNewPrivs)' /proc/self/status");
-  EXPECT_THAT(out, HasSubstr("64123\n64123\n64123\n"));
+  EXPECT_THAT(out, HasSubstr(fmt::format("{0}\n{0}\n{0}\n", kUser)));
   EXPECT_THAT(out, HasSubstr("CapPrm:\t0000000000000000\n"));
   EXPECT_THAT(out, HasSubstr("CapEff:\t0000000000000000\n"));
   EXPECT_THAT(out, HasSubstr("CapAmb:\t0000000000000000\n"));
@@ -71,7 +72,7 @@ TEST_F(ProcessIsolation, ARunHasNoDescriptorAndNoVariableOfTheGateway) {
   unsetenv("TIDEGATE_ADMIN_KEY");
   EXPECT_TRUE(out.starts_with("0 1 2 3 \n")) << out;  // 3: the folder that `ls` reads
   EXPECT_THAT(out, Not(HasSubstr("tg-admin-secret")));
-  EXPECT_THAT(out, HasSubstr("\nUSER=64123\n"));
+  EXPECT_THAT(out, HasSubstr(fmt::format("\nUSER={}\n", kUser)));
 }
 
 TEST_F(ProcessIsolation, ARunReadsNeitherFilesNorMemoryOfTheGatewayAndSignalsNobody) {

@@ -1,0 +1,82 @@
+// Commands whose output is closed, full or gone: no file takes what they print, each ends with its exit code
+// and a message, and a secret that nobody saw is not valid.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/support/engine_process.h"
+#include "tests/support/gateway_process.h"
+
+namespace tests {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class ClosedOutput : public testing::Test {
+ protected:
+  struct Result {
+    int code = 0;
+    std::string err;
+  };
+  // Of a shell's line, in which TIDEGATE stands for the program and CONFIG for the configuration.
+  Result Shell(std::string line) const {
+    const auto replace = [&](const std::string& what, const std::string& by) {
+      for (size_t at = 0; (at = line.find(what, at)) != line.npos; at += by.size())
+        line.replace(at, what.size(), by);
+    };
+    replace("TIDEGATE", TIDEGATE_BINARY);
+    replace("CONFIG", gateway_.config_path());
+    const std::string err = folder_ / "err";
+    const int status =
+        std::system(fmt::format("( {} ) 2>{}", line, err).c_str());  // NOLINT: a test's own line
+    return {WEXITSTATUS(status), ReadFile(err)};
+  }
+  Json Keys() const {
+    EXPECT_EQ(Shell(fmt::format("TIDEGATE keys list --config CONFIG --json >{}", folder_ / "keys")).code, 0);
+    return Json::parse(ReadFile(folder_ / "keys"));
+  }
+
+  TempDir folder_;
+  const EngineProcess engine_;
+  GatewayProcess gateway_{{.replicas = {engine_.port()}}};
+};
+
+TEST_F(ClosedOutput, ASecretIsWrittenIntoNoFileAndIsNotValid) {
+  int made = 0;
+  for (const std::string out : {">&-", ">/dev/full", "| true"}) {
+    // A pipe's reader ends first.
+    const std::string command = out == "| true"
+                                    ? "{ sleep 0.3; TIDEGATE keys create --config CONFIG --tenant demo; "
+                                      "echo $? >&2; } | true"
+                                    : "TIDEGATE keys create --config CONFIG --tenant demo " + out;
+    const Result result = Shell(command);
+    if (out != "| true") EXPECT_EQ(result.code, 1) << out;
+    EXPECT_THAT(result.err, HasSubstr("the output cannot be written")) << out;
+    EXPECT_THAT(result.err, HasSubstr("is revoked, for its secret could not be shown")) << out;
+    const Json keys = Keys();
+    EXPECT_EQ(keys.size(), static_cast<size_t>(++made));
+    for (const Json& key : keys) EXPECT_EQ(key["state"], "revoked") << out;
+  }
+  EXPECT_EQ(std::system(fmt::format("grep -rqa 'sk-' {}/state.db*", gateway_.state_dir()).c_str()) == 0,
+            false);
+  gateway_.Restart();
+  EXPECT_EQ(gateway_.Ask(Get("/v1/models")).status, 200);
+}
+
+TEST_F(ClosedOutput, EveryCommandSaysThatItsOutputCannotBeWritten) {
+  for (const std::string command :
+       {"keys list --config CONFIG", "keys list --config CONFIG --json", "version", "reference errors"}) {
+    for (const std::string out : {">&-", ">/dev/full"}) {
+      const Result result = Shell(fmt::format("TIDEGATE {} {}", command, out));
+      EXPECT_EQ(result.code, 1) << command << out;
+      EXPECT_THAT(result.err, HasSubstr("the output cannot be written")) << command << out;
+      EXPECT_THAT(result.err, Not(HasSubstr("terminate"))) << command << out;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tests
