@@ -7,6 +7,7 @@
 // walk.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -67,9 +68,6 @@ struct JsonVisitor {
 
 // Whether all escapes between a string's quotes are JSON's, and none is half a surrogate pair.
 bool EscapesAreValid(std::string_view raw);
-inline bool IsValidString(std::string_view raw) {
-  return raw.find('\\') == std::string_view::npos || EscapesAreValid(raw);
-}
 
 // Where the value or name at `offset` stands in an indexed text: `messages[2].content`. Slow; for errors.
 std::string JsonPathAt(std::string_view text, std::span<const uint32_t> positions, size_t offset);
@@ -112,7 +110,7 @@ class JsonCursor {
     const ByteRange quoted = TakeToken();
     if (!Quoted(quoted)) return false;
     key = {quoted.begin + 1, quoted.size - 2};
-    return IsValidString(key.In(text_)) && Take(':');
+    return HasValidEscapes(key) && Take(':');
   }
 
   // Skips one value of any kind; `depth` containers are open around it.
@@ -126,9 +124,16 @@ class JsonCursor {
     return token.size >= 2 && text_[token.begin] == '"' && text_[token.end() - 1] == '"';
   }
 
+  // Strings are passed from left to right, so that one search for backslashes serves all of them.
+  bool HasValidEscapes(ByteRange inside) {
+    if (backslash_ < inside.begin) backslash_ = std::min(text_.find('\\', inside.begin), text_.size());
+    return backslash_ >= inside.end() || EscapesAreValid(inside.In(text_));
+  }
+
   std::string_view text_;
   std::span<const uint32_t> positions_;
   size_t at_ = 0;
+  size_t backslash_ = 0;  // the first one from some place before the cursor on
 };
 
 // Whether `text` is exactly a JSON number, or exactly true, false or null.
@@ -167,7 +172,7 @@ JsonError JsonCursor::SkipValue(size_t depth, Visitor& visitor) {
       if (first == '"') {
         if (!Quoted(token)) return JsonError::kMalformed;
         const std::string_view inside = raw.substr(1, raw.size() - 2);
-        if (!IsValidString(inside)) return JsonError::kBadEscape;
+        if (!HasValidEscapes({token.begin + 1, inside.size()})) return JsonError::kBadEscape;
         visitor.String(inside);
       } else if (first == '-' || (first >= '0' && first <= '9')) {
         if (!IsJsonNumber(raw)) return JsonError::kMalformed;
