@@ -16,8 +16,9 @@ namespace gateway::config {
 inline constexpr char kDefaultRunUser[] = "tidegate-run";
 
 struct Runs {
-  std::string user;           // of the machine; empty: kDefaultRunUser, if there is one
-  bool same_user = false;     // jobs of tenants may be the gateway's own user where it may not change users
+  std::string user;  // of the machine; empty: kDefaultRunUser, if there is one
+  bool same_user =
+      false;  // jobs of tenants may be the gateway's own user, as all runs are where `user` is empty
   uint32_t processes = 8192;  // of each run, and of its user where it has no cgroup; threads count
   uint32_t open_files = 65536;
   std::optional<uint32_t> file_gib;  // of each file that a run writes

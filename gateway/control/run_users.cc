@@ -16,6 +16,13 @@ absl::StatusOr<RunUsers> RunUsers::Of(const Config& config, bool may_change) {
   const config::Runs& runs = config.scaling->runs;
   users.same_user_ = runs.same_user;
   const bool named = !runs.user.empty();
+  if (!named && runs.same_user) {
+    users.trouble_ =
+        "replicas and jobs run as the gateway's own user, as scaling.runs.same_user says: a job can do all "
+        "that "
+        "the gateway can";
+    return users;
+  }
   const std::string name = named ? runs.user : config::kDefaultRunUser;
   const absl::StatusOr<plugins::launchers::RunUser> user = plugins::launchers::FindRunUser(name);
   if (named && !user.ok())

@@ -16,7 +16,7 @@ using scheduler::MemberAt;
 
 constexpr conf::Duration kLate = std::chrono::seconds(2);  // after this, an ending member is late
 // A member that exits may do so because another was lost, whose end is then noticed within this time.
-constexpr conf::Duration kFirstEnd = std::chrono::milliseconds(500);
+constexpr conf::Duration kFirstEnd = std::chrono::seconds(2);
 constexpr conf::Duration kSameTime = std::chrono::milliseconds(100);
 constexpr conf::TimePoint kNeverGone = conf::TimePoint::max();
 

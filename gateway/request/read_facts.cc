@@ -115,7 +115,8 @@ StageResult ReadFacts(Exchange& x) {
   if (GoesOnFromAnothers(x)) {
     x.shard.metrics.cells.permission_failures.Add();
     return x.Fail(api::Code::kPreviousResponseNotFound,
-                  "this gateway knows no such response of your tenant; send the conversation itself",
+                  "previous_response_id: this gateway knows no such response of your tenant; send the "
+                  "conversation itself",
                   "previous_response_id");
   }
   if (std::optional<api::ApiError> wrong = CheckPriority(x)) return x.Fail(*std::move(wrong));

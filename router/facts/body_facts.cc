@@ -208,6 +208,8 @@ Failure Reader::ReadMember(ByteRange key) {
     facts_.stream_options = From(begin);
     facts_.stream_options_null = true;
   } else if (spec->key >= Key::kMaxTokens && spec->key <= Key::kNPredict) {
+    static_assert(static_cast<size_t>(Key::kNPredict) - static_cast<size_t>(Key::kMaxTokens) + 1 ==
+                  kBoundKeyCount);
     const auto bound = static_cast<size_t>(spec->key) - static_cast<size_t>(Key::kMaxTokens);
     facts_.bounds[bound] = {true, std::nullopt, From(begin)};
   } else if (spec->key == Key::kCacheSalt) {

@@ -30,11 +30,11 @@ constexpr std::array<KeySpec, kKeyCount> kKeys = {{
     {Key::kMaxCompletionTokens, "max_completion_tokens", kNumber | kNull, kGenerates,
      In(kMessages, kResponses)},
     {Key::kMaxOutputTokens, "max_output_tokens", kNumber | kNull, In(kResponses), kGenerates | In(kMessages)},
+    {Key::kNPredict, "n_predict", kNumber | kNull, kGenerates, In(kMessages, kResponses)},
     // Bounds of engines' own APIs. One that stood beside the API's own would be obeyed unseen.
     {Key::kMaxNewTokens, "max_new_tokens", kAnything, 0, kWrites},
     {Key::kMaxTokensToSample, "max_tokens_to_sample", kAnything, 0, kWrites},
     {Key::kNumPredict, "num_predict", kAnything, 0, kWrites},
-    {Key::kNPredict, "n_predict", kNumber | kNull, kGenerates, In(kMessages, kResponses)},
     {Key::kN, "n", kNumber | kNull, kGenerates | kImages},
     {Key::kBestOf, "best_of", kNumber | kNull, kGenerates},
     {Key::kMessages, "messages", kArray, In(kChatCompletions, kTokenize) | kAnthropicApis},

@@ -16,10 +16,10 @@ enum class Key : uint8_t {
   kMaxTokens,
   kMaxCompletionTokens,
   kMaxOutputTokens,
+  kNPredict,  // from kMaxTokens to here: in the order of BoundKey
   kMaxNewTokens,
   kMaxTokensToSample,
   kNumPredict,
-  kNPredict,
   kN,
   kBestOf,
   kMessages,

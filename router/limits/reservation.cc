@@ -191,10 +191,12 @@ class Reserver {
     const bool budgets = periods.empty < kMaxTokens / choices_;
     const int64_t by_budgets = budgets ? Bounded(periods, ask_.output_tokens_floor, most) : kMaxTokens;
     const int64_t usual = std::min(ask_.output_tokens_usual, std::min(by_budgets, model));
-    const int64_t by_windows = std::min(
+    const int64_t room = std::min(
         by_budgets, Bounded(RoomIn([](Shape shape) { return shape == Shape::kWindow; }), usual, kMaxTokens));
-    const bool bounds = by_windows < (budgets ? model : most);
-    return {by_windows, std::min(usual, by_windows), bounds ? std::optional(by_windows) : std::nullopt};
+    const int64_t each = std::min(room, model);
+    // The longest answer that there may be; of a model that does not say, the operator's guess.
+    const int64_t longest = budgets || ask_.model_max_output > 0 ? model : most;
+    return {each, std::min(usual, each), room < longest ? std::optional(each) : std::nullopt};
   }
 
   static int64_t Bounded(const Room& room, int64_t floor, int64_t most) {

@@ -22,7 +22,8 @@ describe('accounting', { timeout: 60_000 }, () => {
   before(async () => {
     stack = await Stack.start({
       engines: [['--speed-up', '20'], ['--speed-up', '20'], { model: 'chat-large', kind: 'chat-only', flags: ['--speed-up', '20', '--only', 'chat'] }],
-      tenants: [{ name: 'acme', models: ['*'], limits: { requests_per_minute: 100_000, tokens_per_minute: 50_000_000 } },
+      // One cache domain: every client is told what its prompt had in a cache.
+      tenants: [{ name: 'acme', models: ['*'], share_prefixes: 'acme', limits: { requests_per_minute: 100_000, tokens_per_minute: 50_000_000 } },
                 { name: 'search', parent: 'acme' }],
       keys: { search: { tenant: 'acme/search' } },
     });

@@ -13,8 +13,8 @@
 
 #include "gateway/net/http/server.h"
 #include "gateway/net/loop.h"
-#include "gateway/net/transport.h"
 #include "gateway/net/standard_descriptors.h"
+#include "gateway/net/transport.h"
 #include "tools/engine/gang.h"
 #include "tools/engine/options.h"
 #include "tools/engine/service.h"

@@ -211,9 +211,9 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
   for (const auto& [name, secret] : job.secret_env) {
     if (around_.may_name_secret(job.job.tenant, secret.reference())) continue;
     wrong(fmt::format("/secret_env/{}", name), secret.reference(),
-          job.job.tenant.empty()
-              ? "a job that names a secret needs a tenant whose job_secrets list it"
-              : fmt::format("{} is not listed in job_secrets of tenant {}", secret.reference(), job.job.tenant));
+          job.job.tenant.empty() ? "a job that names a secret needs a tenant whose job_secrets list it"
+                                 : fmt::format("{} is not listed in job_secrets of tenant {}",
+                                               secret.reference(), job.job.tenant));
   }
   for (size_t i = 0; i < job.job.after.size(); ++i) {
     const std::string& name = job.job.after[i];
@@ -556,9 +556,9 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   // Kept as references: the values behind them may have changed since the submission.
   for (const auto& [name, secret] : file.secret_env) {
     if (!around_.may_name_secret(file.job.tenant, secret.reference())) {
-      return absl::FailedPreconditionError(conf::Abseil(
-          fmt::format("secret_env/{}: {} is not listed in job_secrets of tenant {} any more", name,
-                      secret.reference(), file.job.tenant)));
+      return absl::FailedPreconditionError(
+          conf::Abseil(fmt::format("secret_env/{}: {} is not listed in job_secrets of tenant {} any more",
+                                   name, secret.reference(), file.job.tenant)));
     }
     conf::Document document(nlohmann::json(secret.reference()).dump(), file.file, around_.sources);
     conf::Secret now;

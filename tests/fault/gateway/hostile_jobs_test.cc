@@ -1,5 +1,5 @@
-// Invariant "Isolated", as a hostile tenant sees it: its jobs are another user's, name no secret that was not given to
-// them, and reach neither the gateway nor another tenant's jobs.
+// Invariant "Isolated", as a hostile tenant sees it: its jobs are another user's, name no secret that was not
+// given to them, and reach neither the gateway nor another tenant's jobs.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -519,6 +519,7 @@ struct Gate final : FallbackGate {
 
 TEST(Attempt, OnlyFallbacksThatTheCallerMayUseServe) {
   ModelSpec m = Prompt(Serving("m", {1}));
+  m.retry.max_retries = 0;  // it would be asked again
   m.fallbacks = {{.model = "dear"}, {.model = "fair"}};
   Routing routing({m, Prompt(Serving("dear", {1})), Prompt(Serving("fair", {1}))});
   for (const ModelId allowed : {ModelId{2}, ModelId{0}}) {
@@ -541,6 +542,7 @@ TEST(Attempt, OnlyFallbacksThatTheCallerMayUseServe) {
 
 TEST(Attempt, AFallbackThatCannotServeGivesTheClaimBack) {
   ModelSpec m = Prompt(Serving("m", {1}));
+  m.retry.max_retries = 0;
   m.fallbacks = {{.model = "empty"}};
   Routing routing({m, Prompt(Serving("empty", {}))});
   Gate gate;

@@ -683,7 +683,7 @@ TEST(ReplicaMembers, AreTakenOverTogetherAfterAKill) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.specs.size() == 4 && last.served == 1; }));
     EXPECT_EQ(Calls(machine, "stop " + first), 1u);
     EXPECT_THAT(StopReason(last), HasSubstr("member 1 on "));
-    EXPECT_THAT(StopReason(last), HasSubstr("was not there any more when this gateway started"));
+    EXPECT_THAT(StopReason(last), HasSubstr("had gone when this gateway started"));
     co_await last.control->Close(false);
     EXPECT_THAT(machine.runs, IsEmpty());
     engine.Stop();

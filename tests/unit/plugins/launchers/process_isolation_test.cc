@@ -24,6 +24,9 @@ const std::string kOtherUser = std::to_string(61'185 + getpid() % 2'000 * 2);
 class ProcessIsolation : public LauncherTest {
  protected:
   void SetUp() override {
+#if __has_feature(thread_sanitizer)
+    GTEST_SKIP() << "the sanitizer starts no threads in a process that was forked beside others";
+#endif
     if (!MayChangeUsers()) GTEST_SKIP() << "this process may not start others as other users";
   }
 
