@@ -17,7 +17,9 @@ using scheduler::MemberAt;
 constexpr conf::Duration kLate = std::chrono::seconds(2);  // after this, an ending member is late
 // A member that exits may do so because another was lost, whose end is then noticed within this time.
 constexpr conf::Duration kFirstEnd = std::chrono::seconds(2);
-constexpr conf::Duration kSameTime = std::chrono::milliseconds(100);
+// Of two that ended so near to each other, the one that a signal ended was the first: a cluster manager tells
+// times to the second.
+constexpr conf::Duration kSameTime = std::chrono::milliseconds(1500);
 constexpr conf::TimePoint kNeverGone = conf::TimePoint::max();
 
 bool SamePlace(const MemberAt& a, const MemberAt& b) {

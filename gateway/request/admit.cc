@@ -159,7 +159,7 @@ router::PickFacts PickFactsOf(const Exchange& x) {
           .max_output = x.MaxOutput(),
           .affinity = x.delivery.prefix.affinity(),
           .cached = x.delivery.prefix.matches(),
-          .may_split = x.delivery.transfer.has_value(),
+          .may_split = x.delivery.transfer != nullptr,
           .caller = x.identity.principal->caller,
           .prefer_headroom = x.delivery.place != nullptr};
 }
@@ -275,7 +275,7 @@ StageResult BeginAttempt(Exchange& x, const Turn& turn, conf::TimePoint start) {
   const OutgoingRequest request = x.Outgoing();
   const bool came = turn.outcome == Turn::Outcome::kCame;
   if (request.route().spec.prefill_transfer && CanSplitPrefill(request))
-    delivery.transfer.emplace(request, delivery.prefix, x.at);
+    delivery.transfer = std::make_unique<PrefillTransfer>(request, delivery.prefix, x.at);
   delivery.prefix.Find(request, start);
   router::PickFacts facts = PickFactsOf(x);
   delivery.steering.Steer(request, facts, start);

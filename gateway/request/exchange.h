@@ -67,8 +67,8 @@ struct Delivery {
   std::unique_ptr<router::FallbackGate> fallback_gate;  // where the model has fallbacks; the attempt asks it
   std::optional<router::Attempt> attempt;
   std::optional<router::Step> step;  // what the attempt wants next; set by `admit` for `serve`
-  std::optional<PrefillTransfer>
-      transfer;                      // where the pool computes prompts apart, and the request may be split
+  // Where the pool computes prompts apart, and the request may be split.
+  std::unique_ptr<PrefillTransfer> transfer;
   std::optional<Upstream> upstream;  // the current try, and the answer in hand
   ReplicaId replica = kNoReplica;    // of the current try
   bool head_sent = false;            // the client has the head of an answer

@@ -167,7 +167,7 @@ net::Task<StepEnd> ComputePrompt(Exchange& x, const Step& step, conf::TimePoint 
 }
 
 net::Task<StepEnd> RunStep(Exchange& x, const Step& step, conf::TimePoint now) {
-  std::optional<PrefillTransfer>& transfer = x.delivery.transfer;
+  const std::unique_ptr<PrefillTransfer>& transfer = x.delivery.transfer;
   if (step.kind == Step::Kind::kWait) {
     if (x.delivery.upstream) x.delivery.upstream->Release(now);
     Pause pause(x.shard.loop.watchdog, x.client.cancel());
