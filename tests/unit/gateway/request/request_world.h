@@ -70,6 +70,7 @@ class RequestWorld {
     for (const auto& server : servers_) server->CloseAll();
     shard->loop.Stop();
     shard->loop.Run();
+    servers_.clear();
     shard.reset();
   }
 
