@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "conf/document.h"
+#include "conf/fields.h"
 #include "conf/time.h"
-#include "conf/words.h"
 #include "conf/writer.h"
 
 namespace conf {
@@ -45,6 +45,8 @@ void Read(const Value& value, uint32_t& out);
 void Read(const Value& value, uint16_t& out);
 void Read(const Value& value, Duration& out);  // "500ms"
 
+template <HasWords E>
+void Read(const Value& value, E& out);
 template <Bindable T>
 void Read(const Value& value, T& out);
 template <class T>
@@ -127,6 +129,18 @@ class Object {
   void Optional(std::string_view key, T&& field, const Checks&... checks) {
     Field(key, false, field, checks...);
   }
+
+  // As data that is also read from JSON lists its fields (fields.h).
+  template <class T>
+  void Always(std::string_view key, T& field) {
+    Field(key, false, field);
+  }
+  template <class T>
+  void Inline(T& field) {
+    Bind(*this, field);
+  }
+  template <class T>
+  void NotWritten(const T&) {}
 
   bool reading() const { return value_.has_value(); }
   bool Has(std::string_view key) const;  // reading: the file gives it
@@ -225,6 +239,11 @@ void Read(const Value& value, const Choice<E>& field) {
     *field.out = field.words[*index].second;
 }
 
+template <HasWords E>
+void Read(const Value& value, E& out) {
+  Read(value, Choice<E>(out, "word", WordsOf(E{})));
+}
+
 template <class T>
 void Read(const Value& value, const OneOrMany<T>& field) {
   if (value.kind() == Kind::kSequence) {
@@ -294,6 +313,11 @@ void Write(Writer& writer, const Money<T>& field) {
 template <class E>
 void Write(Writer& writer, const Choice<E>& field) {
   Write(writer, std::string(WordOf<E>(field.words, *field.out)));
+}
+
+template <HasWords E>
+void Write(Writer& writer, E in) {
+  Write(writer, std::string(WordOf<E>(WordsOf(in), in)));
 }
 
 template <class T>

@@ -99,6 +99,10 @@ constexpr conf::Word<Health> kHealths[] = {{"healthy", Health::kHealthy},
                                            {"draining", Health::kDraining},
                                            {"quarantined", Health::kQuarantined}};
 
+conf::Words<Health> WordsOf(Health) {
+  return kHealths;
+}
+
 std::string_view Name(Health health) {
   return conf::WordOf(kHealths, health);
 }

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/words.h"
+
 namespace scheduler {
 
 using NodeId = uint32_t;
@@ -103,6 +105,7 @@ struct Cluster {
 };
 
 // The words of Health, as configuration and reports write them.
+conf::Words<Health> WordsOf(Health);
 std::string_view Name(Health health);
 
 // The first defect of a cluster that a program built (readers report theirs earlier, with lines): an

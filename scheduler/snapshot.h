@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "conf/words.h"
 #include "scheduler/learned_demand.h"
 #include "scheduler/model.h"
 #include "scheduler/plan.h"
@@ -64,7 +65,9 @@ struct Snapshot {
   conf::TimePoint defragmented{};      // when that was last done
 };
 
+conf::Words<Phase> WordsOf(Phase);
 std::string_view Name(Phase phase);
+conf::Words<AfterStop> WordsOf(AfterStop);
 std::string_view Name(AfterStop after);
 
 }  // namespace scheduler

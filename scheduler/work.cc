@@ -10,12 +10,20 @@ constexpr conf::Word<WorkClass> kWorkClasses[] = {{"training", WorkClass::kTrain
                                                   {"array", WorkClass::kArray},
                                                   {"notebook", WorkClass::kNotebook}};
 
+conf::Words<WorkClass> WordsOf(WorkClass) {
+  return kWorkClasses;
+}
+
 std::string_view Name(WorkClass work) {
   return conf::WordOf(kWorkClasses, work);
 }
 
 constexpr conf::Word<Isolation> kIsolations[] = {
     {"none", Isolation::kNone}, {"tenant", Isolation::kTenant}, {"node", Isolation::kNode}};
+
+conf::Words<Isolation> WordsOf(Isolation) {
+  return kIsolations;
+}
 
 std::string_view Name(Isolation isolation) {
   return conf::WordOf(kIsolations, isolation);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "conf/words.h"
 #include "scheduler/model.h"
 
 namespace scheduler {
@@ -93,7 +94,9 @@ struct Job {
   uint32_t restart_budget = 3;                  // faults survived before the job fails
 };
 
+conf::Words<WorkClass> WordsOf(WorkClass);
 std::string_view Name(WorkClass work);
+conf::Words<Isolation> WordsOf(Isolation);
 std::string_view Name(Isolation isolation);
 
 // Devices that a job holds when all its members run, in milli. For alternatives, of the first.

@@ -1,4 +1,5 @@
 #include "gateway/api/answer_member.h"
+#include "conf/json_text.h"
 
 #include <algorithm>
 #include <vector>
@@ -114,9 +115,7 @@ std::string_view PublicModelName::InDocument(std::string_view json, std::string&
   const std::optional<router::ByteRange> range = PathIn(json);
   if (!range) return json;
   changed.clear();
-  changed.append(json.substr(0, range->begin))
-      .append(router::QuoteJson(name_))
-      .append(json.substr(range->end()));
+  changed.append(json.substr(0, range->begin)).append(conf::Quoted(name_)).append(json.substr(range->end()));
   return changed;
 }
 
@@ -131,7 +130,7 @@ std::string_view PublicModelName::InEvents(std::string_view events, std::string&
     if (events.substr(line).starts_with(kData)) {
       const size_t from = line + kData.size();
       if (const auto range = PathIn(events.substr(from, end - from))) {
-        out.append(events.substr(copied, from + range->begin - copied)).append(router::QuoteJson(name_));
+        out.append(events.substr(copied, from + range->begin - copied)).append(conf::Quoted(name_));
         copied = from + range->end();
       }
     }

@@ -84,7 +84,7 @@ bool MessagesTranslator::Member(std::string_view key, Json value, const Path& pa
   if (key == "stop_sequences") {
     JsonArray stops;
     if (!Read(value, path, faults_, stops)) return false;
-    if (stops.size() > 0) json_.Key("stop").Copy(value);
+    if (stops.size() > 0) json_.Key("stop").Raw(Minified(value));
     return true;
   }
   JsonObject object;
@@ -106,7 +106,7 @@ bool MessagesTranslator::Member(std::string_view key, Json value, const Path& pa
   if (key == "top_k" && !options_.knows_top_k)
     return faults_.Unsupported(path, "is not known to this model's engine");
   if (Among(key, kDropped)) return true;
-  json_.Key(key).Copy(value);
+  json_.Key(key).Raw(Minified(value));
   return true;
 }
 
@@ -126,13 +126,14 @@ bool MessagesTranslator::Tool(JsonObject tool, const Path& path) {
   std::string_view name;
   if (!Require(tool, "name", path, faults_, name)) return false;
   json_.Open('{').Key("type").String("function").Key("function").Open('{').Key("name").String(name);
-  if (const auto description = Find(tool, "description")) json_.Key("description").Copy(*description);
+  if (const auto description = Find(tool, "description"))
+    json_.Key("description").Raw(Minified(*description));
   const auto schema = Find(tool, "input_schema");
   if (!schema) return faults_.Missing(path / "input_schema");
   JsonObject object;
   if (!Read(*schema, path / "input_schema", faults_, object)) return false;
-  json_.Key("parameters").Copy(object);
-  if (const auto strict = Find(tool, "strict")) json_.Key("strict").Copy(*strict);
+  json_.Key("parameters").Raw(Minified(object));
+  if (const auto strict = Find(tool, "strict")) json_.Key("strict").Raw(Minified(*strict));
   json_.Close('}').Close('}');
   return true;
 }
@@ -169,8 +170,14 @@ bool MessagesTranslator::Format(Json value, const Path& path) {
   const auto schema = Find(format, "schema");
   if (!schema) return faults_.Missing(path / "schema");
   json_.Key("response_format").Open('{').Key("type").String("json_schema").Key("json_schema").Open('{');
-  json_.Key("name").String("output").Key("schema").Copy(*schema).Key("strict").Bool(true).Close('}').Close(
-      '}');
+  json_.Key("name")
+      .String("output")
+      .Key("schema")
+      .Raw(Minified(*schema))
+      .Key("strict")
+      .Bool(true)
+      .Close('}')
+      .Close('}');
   return true;
 }
 
@@ -178,7 +185,7 @@ bool MessagesTranslator::OutputConfig(Json value, const Path& path) {
   JsonObject config;
   if (!Read(value, path, faults_, config)) return false;
   if (const auto format = Find(config, "format"); format && !Format(*format, path / "format")) return false;
-  if (const auto effort = Find(config, "effort")) json_.Key("reasoning_effort").Copy(*effort);
+  if (const auto effort = Find(config, "effort")) json_.Key("reasoning_effort").Raw(Minified(*effort));
   return true;
 }
 

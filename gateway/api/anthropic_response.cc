@@ -44,7 +44,7 @@ void WriteToolUse(JsonWriter& json, const ChatToolCall& call, std::string_view i
   if (call.arguments.empty()) {
     json.Raw("{}");
   } else if (ParseObject(parser, call.arguments, faults, input)) {
-    json.Copy(input);
+    json.Raw(Minified(input));
   } else {
     json.Open('{').Key("raw_arguments").String(call.arguments).Close('}');
   }

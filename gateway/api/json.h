@@ -2,8 +2,7 @@
 //
 // Reading is simdjson's DOM: no recursion, bounded depth, UTF-8 checked, members in order, and unchanged
 // subtrees are written back as they were. `Faults` holds the first fault with its path, so that a translation
-// is a chain of calls that each return false after a fault. Writing appends to a string and needs no tree.
-// Nothing here throws, or outlives its parser.
+// is a chain of calls that each return false after a fault. Nothing here throws, or outlives its parser.
 #pragma once
 
 #include <simdjson.h>
@@ -14,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "conf/json_writer.h"
 #include "gateway/api/error.h"
 
 namespace gateway::api {
@@ -70,27 +70,14 @@ bool Require(JsonObject object, std::string_view key, const Path& path, Faults& 
 // The first key that an object has twice, or empty. For the few members of a request's top level.
 std::string_view DuplicateKey(JsonObject object);
 
-// Appends JSON to a string. The comma is put where the last byte calls for one, so writers can be nested
-// freely.
-class JsonWriter {
- public:
-  explicit JsonWriter(std::string& out) : out_(out) {}
+using conf::JsonWriter;
 
-  JsonWriter& Open(char bracket);
-  JsonWriter& Close(char bracket);
-  JsonWriter& Key(std::string_view key);
-  JsonWriter& String(std::string_view value);
-  JsonWriter& Number(uint64_t value);
-  JsonWriter& Bool(bool value);
-  JsonWriter& Null();
-  JsonWriter& Raw(std::string_view json);
-  JsonWriter& Copy(Json value);  // unchanged but for whitespace
-  JsonWriter& Copy(JsonObject value);
-
- private:
-  void Separate();
-
-  std::string& out_;
-};
+// A value as it was but for whitespace, for JsonWriter::Raw.
+inline std::string Minified(Json value) {
+  return simdjson::minify(value);
+}
+inline std::string Minified(JsonObject value) {
+  return simdjson::minify(value);
+}
 
 }  // namespace gateway::api

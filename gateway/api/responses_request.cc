@@ -90,7 +90,7 @@ bool ResponsesTranslator::Translate(std::string_view body, bool padded) {
   for (const Echo& member : kEchoes) {
     echo.Key(member.key);
     if (const auto value = Find(root, member.key)) {
-      echo.Copy(*value);
+      echo.Raw(Minified(*value));
     } else {
       echo.Raw(member.otherwise);
     }
@@ -112,7 +112,7 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
   }
   if (key == "stream") return WriteStream(value, path, request_, faults_);
   if (key == "max_output_tokens") {
-    json_.Key("max_tokens").Copy(value);
+    json_.Key("max_tokens").Raw(Minified(value));
     return true;
   }
   if (key == "tools") {
@@ -125,7 +125,7 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
   if (key == "truncation") return Truncation(value, path);
   if (key == "include") return Include(value, path);
   if (std::find(kDropped.begin(), kDropped.end(), key) != kDropped.end()) return true;
-  json_.Key(key).Copy(value);
+  json_.Key(key).Raw(Minified(value));
   return true;
 }
 
@@ -141,7 +141,7 @@ bool ResponsesTranslator::Tool(JsonObject tool, const Path& path) {
   if (!Require(tool, "name", path, faults_, name)) return false;
   json_.Open('{').Key("type").String("function").Key("function").Open('{').Key("name").String(name);
   for (const std::string_view key : {"description", "parameters", "strict"}) {
-    if (const auto member = Find(tool, key)) json_.Key(key).Copy(*member);
+    if (const auto member = Find(tool, key)) json_.Key(key).Raw(Minified(*member));
   }
   json_.Close('}').Close('}');
   return true;
@@ -173,7 +173,7 @@ bool ResponsesTranslator::ToolChoice(Json value, const Path& path) {
 bool ResponsesTranslator::TextOptions(Json value, const Path& path) {
   JsonObject text;
   if (!Read(value, path, faults_, text)) return false;
-  if (const auto verbosity = Find(text, "verbosity")) json_.Key("verbosity").Copy(*verbosity);
+  if (const auto verbosity = Find(text, "verbosity")) json_.Key("verbosity").Raw(Minified(*verbosity));
   const auto found = Find(text, "format");
   if (!found) return true;
   const Path format_path = path / "format";
@@ -197,7 +197,7 @@ bool ResponsesTranslator::TextOptions(Json value, const Path& path) {
   if (!Require(format, "name", format_path, faults_, name)) return false;
   json_.Key("response_format").Open('{').Key("type").String("json_schema").Key("json_schema").Open('{');
   for (const std::string_view key : {"name", "description", "schema", "strict"}) {
-    if (const auto member = Find(format, key)) json_.Key(key).Copy(*member);
+    if (const auto member = Find(format, key)) json_.Key(key).Raw(Minified(*member));
   }
   json_.Close('}').Close('}');
   return true;
@@ -206,7 +206,7 @@ bool ResponsesTranslator::TextOptions(Json value, const Path& path) {
 bool ResponsesTranslator::Reasoning(Json value, const Path& path) {
   JsonObject reasoning;
   if (!Read(value, path, faults_, reasoning)) return false;
-  if (const auto effort = Find(reasoning, "effort")) json_.Key("reasoning_effort").Copy(*effort);
+  if (const auto effort = Find(reasoning, "effort")) json_.Key("reasoning_effort").Raw(Minified(*effort));
   return true;
 }
 

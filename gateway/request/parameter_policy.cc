@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "conf/json_text.h"
 #include "conf/text.h"
 
 namespace gateway {
@@ -135,7 +136,7 @@ std::optional<std::string> ForceParameters(const router::FactsScanner& scanner, 
   std::string out(body.substr(0, insert_at));
   for (const config::ForcedParameter* one : forced) {
     if (std::ranges::find(members, one->name, &BodyMember::name) == members.end())
-      out += fmt::format("{}:{},", router::QuoteJson(one->name), one->json);
+      out += fmt::format("{}:{},", conf::Quoted(one->name), one->json);
   }
   size_t copied = insert_at;
   for (const BodyMember& member : members) {

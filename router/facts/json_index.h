@@ -143,9 +143,6 @@ bool IsJsonLiteral(std::string_view text);
 // Decodes the text between a string's quotes. False for a bad escape or half a surrogate pair.
 bool UnescapeJson(std::string_view raw, std::string& out);
 
-// `text` as a JSON string with its quotes; bytes from 0x80 up pass unchanged.
-std::string QuoteJson(std::string_view text);
-
 template <class Visitor>
 JsonError JsonCursor::SkipValue(size_t depth, Visitor& visitor) {
   std::array<bool, kMaxJsonDepth> is_object;

@@ -69,7 +69,7 @@ class SplicePlan {
 
 // The changes that a route wants in a body.
 struct SpliceRequest {
-  std::string_view upstream_model_json{};  // quoted and escaped (QuoteJson); empty: the model's name stays
+  std::string_view upstream_model_json{};  // quoted and escaped (conf::Quoted); empty: the model's name stays
   bool ask_usage = true;                   // usage in the last event of a stream
   std::optional<int64_t> output_cap{};     // larger bounds are lowered to it; without a bound one is inserted
   std::string_view bound_key{};            // the member to insert; empty: the API's own (ApiSpec::bound)

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "conf/json_text.h"
 #include "conf/text.h"
 #include "router/facts/json_index.h"
 
@@ -120,7 +121,8 @@ absl::StatusOr<RouteTable> RouteTable::Build(std::vector<ModelSpec> specs, std::
                 AdapterId::kNone,
                 {}};
     for (ReplicaSpec& replica : std::exchange(spec.replicas, {})) {
-      std::string quoted = replica.upstream_model.empty() ? std::string() : QuoteJson(replica.upstream_model);
+      std::string quoted =
+          replica.upstream_model.empty() ? std::string() : conf::Quoted(replica.upstream_model);
       const bool local = zone.empty() || replica.zone.empty() || replica.zone == zone;
       model.zoned |= !local;
       table.replicas_.push_back({static_cast<ReplicaId>(table.replicas_.size()), id,
@@ -168,7 +170,7 @@ std::string RouteTable::ServeByBase(Model& model) {
   model.zoned = base.zoned;
   model.spec.prefill_transfer = base.spec.prefill_transfer;
   model.adapter = AdapterIdOf(model.spec.adapter);
-  model.adapter_json = QuoteJson(model.spec.adapter);
+  model.adapter_json = conf::Quoted(model.spec.adapter);
   return {};
 }
 

@@ -369,11 +369,23 @@ Explanation Explain(const ExplainInput& input) {
   return Explainer(input).Run();
 }
 
+constexpr conf::Word<WaitCause> kWaitCauses[] = {{"not-pending", WaitCause::kNotPending},
+                                                 {"never-fits", WaitCause::kNeverFits},
+                                                 {"dependency", WaitCause::kDependency},
+                                                 {"not-before", WaitCause::kNotBefore},
+                                                 {"quota", WaitCause::kQuota},
+                                                 {"capacity", WaitCause::kCapacity},
+                                                 {"topology", WaitCause::kTopology},
+                                                 {"reservation", WaitCause::kReservation},
+                                                 {"line", WaitCause::kLine},
+                                                 {"next-cycle", WaitCause::kNextCycle}};
+
+conf::Words<WaitCause> WordsOf(WaitCause) {
+  return kWaitCauses;
+}
+
 std::string_view Name(WaitCause cause) {
-  constexpr std::array<std::string_view, 10> kNames = {
-      "not-pending", "never-fits", "dependency",  "not-before", "quota",
-      "capacity",    "topology",   "reservation", "line",       "next-cycle"};
-  return kNames[static_cast<size_t>(cause)];
+  return conf::WordOf(kWaitCauses, cause);
 }
 
 std::string InWords(const Ask& ask) {

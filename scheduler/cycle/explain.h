@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/words.h"
 #include "scheduler/cycle/reservation.h"
 #include "scheduler/queues/queue_tree.h"
 #include "scheduler/state/cluster_state.h"
@@ -143,6 +144,7 @@ struct Explanation {
 
 Explanation Explain(const ExplainInput& input);
 
+conf::Words<WaitCause> WordsOf(WaitCause);
 std::string_view Name(WaitCause cause);
 
 // "8 h100 or a100, 64 cores, 512 GiB"

@@ -4,102 +4,105 @@
 
 #include <array>
 
+#include "conf/json_fields.h"
 #include "conf/time.h"
-#include "scheduler/io/json_writer.h"
 #include "scheduler/io/units.h"
 
+namespace scheduler {
+
+template <class O>
+constexpr void Bind(O& o, Obstacle& t) {
+  o.Required("filter", t.filter);
+  o.Required("nodes", t.nodes);
+}
+
+template <class O>
+constexpr void Bind(O& o, RoleFinding& t) {
+  o.Required("role", t.role);
+  o.Required("each", t.each);
+  o.Required("wanted", t.wanted);
+  o.Required("needed", t.needed);
+  o.Required("fit_now", t.fit_now);
+  o.Required("fit_unreserved", t.fit_unreserved);
+  o.Required("fit_empty", t.fit_empty);
+  o.Required("nodes_with_room", t.nodes_with_room);
+  o.Required("obstacles", t.obstacles);
+}
+
+template <class O>
+constexpr void Bind(O& o, KindFinding& t) {
+  o.Required("kind", t.kind);
+  o.Required("free", t.free);
+  o.Required("total", t.total);
+}
+
+template <class O>
+constexpr void Bind(O& o, DomainFinding& t) {
+  o.Required("level", t.level);
+  o.Required("domain", t.domain);
+  o.Required("fit", t.fit);
+  o.Required("needed", t.needed);
+  o.Required("holds_when_empty", t.holds_when_empty);
+  o.Optional("until", t.until);
+}
+
+template <class O>
+constexpr void Bind(O& o, ReservationFinding& t) {
+  o.Required("job", t.job);
+  o.Required("start", t.start);
+  o.Required("nodes", t.nodes);
+}
+
+template <class O>
+constexpr void Bind(O& o, ReleaseFinding& t) {
+  o.Required("jobs", t.jobs);
+  o.Required("count", t.count);
+  o.Optional("at", t.at);
+  o.Optional("end_unknown", t.end_unknown);
+}
+
+template <class O>
+constexpr void Bind(O& o, QuotaRefusal& t) {
+  o.Required("queue", t.queue);
+  o.Required("bound", t.bound);
+  o.Required("kind", t.kind);
+  o.Required("has_milli", t.has);
+  o.Required("asked_milli", t.asked);
+  o.Required("most_milli", t.most);
+  o.Optional("counts", t.counts);
+  o.Optional("user", t.user);
+}
+
+template <class O>
+constexpr void Bind(O& o, QuotaFinding& t) {
+  o.Inline(t.refusal);
+  o.Required("release", t.release);
+}
+
+template <class O>
+constexpr void Bind(O& o, Explanation& t) {
+  o.Required("job", t.job);
+  o.Required("cause", t.cause);
+  o.Required("causes", t.causes);
+  o.Required("phase", t.phase);
+  o.Required("as_of", t.as_of);
+  o.Required("submitted", t.submitted);
+  o.Required("nodes", t.nodes);
+  o.Required("roles", t.roles);
+  o.Required("kinds", t.kinds);
+  o.Optional("domain", t.domain);
+  o.Optional("quotas", t.quotas);
+  o.Optional("unfinished", t.unfinished);
+  o.Optional("not_before", t.not_before);
+  o.Optional("reservations", t.reservations);
+  o.Optional("reserved_start", t.reserved_start);
+  o.Optional("line_stopped_by", t.line_stopped_by);
+  o.Optional("release", t.release);
+}
+
+}  // namespace scheduler
+
 namespace scheduler::io {
-
-template <class A>
-constexpr void Fields(A& a, const Obstacle*) {
-  a.Required("filter", &Obstacle::filter);
-  a.Required("nodes", &Obstacle::nodes);
-}
-
-template <class A>
-constexpr void Fields(A& a, const RoleFinding*) {
-  a.Required("role", &RoleFinding::role);
-  a.Required("each", &RoleFinding::each);
-  a.Required("wanted", &RoleFinding::wanted);
-  a.Required("needed", &RoleFinding::needed);
-  a.Required("fit_now", &RoleFinding::fit_now);
-  a.Required("fit_unreserved", &RoleFinding::fit_unreserved);
-  a.Required("fit_empty", &RoleFinding::fit_empty);
-  a.Required("nodes_with_room", &RoleFinding::nodes_with_room);
-  a.Required("obstacles", &RoleFinding::obstacles);
-}
-
-template <class A>
-constexpr void Fields(A& a, const KindFinding*) {
-  a.Required("kind", &KindFinding::kind);
-  a.Required("free", &KindFinding::free);
-  a.Required("total", &KindFinding::total);
-}
-
-template <class A>
-constexpr void Fields(A& a, const DomainFinding*) {
-  a.Required("level", &DomainFinding::level);
-  a.Required("domain", &DomainFinding::domain);
-  a.Required("fit", &DomainFinding::fit);
-  a.Required("needed", &DomainFinding::needed);
-  a.Required("holds_when_empty", &DomainFinding::holds_when_empty);
-  a.Optional("until", &DomainFinding::until);
-}
-
-template <class A>
-constexpr void Fields(A& a, const ReservationFinding*) {
-  a.Required("job", &ReservationFinding::job);
-  a.Required("start", &ReservationFinding::start);
-  a.Required("nodes", &ReservationFinding::nodes);
-}
-
-template <class A>
-constexpr void Fields(A& a, const ReleaseFinding*) {
-  a.Required("jobs", &ReleaseFinding::jobs);
-  a.Required("count", &ReleaseFinding::count);
-  a.Optional("at", &ReleaseFinding::at);
-  a.Optional("end_unknown", &ReleaseFinding::end_unknown);
-}
-
-template <class A>
-constexpr void Fields(A& a, const QuotaRefusal*) {
-  a.Required("queue", &QuotaRefusal::queue);
-  a.Required("bound", &QuotaRefusal::bound);
-  a.Required("kind", &QuotaRefusal::kind);
-  a.Required("has_milli", &QuotaRefusal::has);
-  a.Required("asked_milli", &QuotaRefusal::asked);
-  a.Required("most_milli", &QuotaRefusal::most);
-  a.Optional("counts", &QuotaRefusal::counts);
-  a.Optional("user", &QuotaRefusal::user);
-}
-
-template <class A>
-constexpr void Fields(A& a, const QuotaFinding*) {
-  a.Inline(&QuotaFinding::refusal);
-  a.Required("release", &QuotaFinding::release);
-}
-
-template <class A>
-constexpr void Fields(A& a, const Explanation*) {
-  a.Required("job", &Explanation::job);
-  a.Required("cause", &Explanation::cause);
-  a.Required("causes", &Explanation::causes);
-  a.Required("phase", &Explanation::phase);
-  a.Required("as_of", &Explanation::as_of);
-  a.Required("submitted", &Explanation::submitted);
-  a.Required("nodes", &Explanation::nodes);
-  a.Required("roles", &Explanation::roles);
-  a.Required("kinds", &Explanation::kinds);
-  a.Optional("domain", &Explanation::domain);
-  a.Optional("quotas", &Explanation::quotas);
-  a.Optional("unfinished", &Explanation::unfinished);
-  a.Optional("not_before", &Explanation::not_before);
-  a.Optional("reservations", &Explanation::reservations);
-  a.Optional("reserved_start", &Explanation::reserved_start);
-  a.Optional("line_stopped_by", &Explanation::line_stopped_by);
-  a.Optional("release", &Explanation::release);
-}
-
 namespace {
 
 // What each filter says of the nodes that it excludes.
@@ -270,8 +273,8 @@ std::vector<std::string> InWords(const Explanation& e) {
 
 std::string WriteExplanation(const Explanation& explanation) {
   std::string out;
-  JsonWriter writer(out);
-  WriteJson(writer, explanation);
+  conf::JsonWriter writer(out);
+  conf::WriteJson(writer, explanation);
   return out;
 }
 

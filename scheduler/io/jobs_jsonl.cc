@@ -11,11 +11,11 @@
 
 namespace scheduler::io {
 
-template <class A>
-constexpr void Fields(A& a, const TimedJob*) {
-  a.Inline(&TimedJob::job);
-  a.Optional("run", &TimedJob::run);
-  a.NotWritten(&TimedJob::line);
+template <class O>
+constexpr void Bind(O& o, TimedJob& t) {
+  o.Inline(t.job);
+  o.Optional("run", t.run);
+  o.NotWritten(t.line);
 }
 
 namespace {
@@ -93,9 +93,10 @@ class JobLines {
 
   void Read(std::string_view line, int number) {
     ++out_.report.lines;
-    JsonFaults faults;
+    conf::JsonFaults faults;
     TimedJob job;
-    if (const std::optional<Json> json = ParseJson(line, faults)) ReadJson(*json, job, faults);
+    if (const std::optional<conf::Json> json = conf::ParseJson(line, faults))
+      conf::ReadJson(*json, job, faults);
     if (faults.count() == 0) Check(job, faults);
     if (faults.count() == 0) {
       first_line_.emplace(job.job.id, number);
@@ -104,7 +105,7 @@ class JobLines {
       return;
     }
     ++out_.report.left_out;
-    for (const JsonFaults::Fault& fault : faults.faults()) {
+    for (const conf::JsonFaults::Fault& fault : faults.faults()) {
       out_.report.Add({file_, fault.pointer, number, fault.value, fault.message});
     }
   }
@@ -112,7 +113,7 @@ class JobLines {
   Jobs Take() { return std::move(out_); }
 
  private:
-  void Check(const TimedJob& job, JsonFaults& faults) const {
+  void Check(const TimedJob& job, conf::JsonFaults& faults) const {
     if (std::string defect = FirstDefect(job.job); !defect.empty()) faults.Add(std::move(defect));
     if (std::string defect = DefectOfLength("run", job.run); !defect.empty()) faults.Add(std::move(defect));
     if (const auto at = first_line_.find(job.job.id); at != first_line_.end()) {
@@ -159,8 +160,8 @@ Jobs ReadJobs(std::string_view text, const std::string& file) {
 }
 
 void WriteJob(const TimedJob& job, std::string& out) {
-  JsonWriter writer(out);
-  WriteJson(writer, job);
+  conf::JsonWriter writer(out);
+  conf::WriteJson(writer, job);
   out += '\n';
 }
 

@@ -3,178 +3,169 @@
 #include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "scheduler/io/jobs_jsonl.h"
 #include "scheduler/io/snapshot_check.h"
 #include "scheduler/io/work_json.h"
 
-namespace scheduler::io {
+namespace scheduler {
 
-template <>
-inline constexpr std::array kEnumerators<Health> = {Health::kHealthy, Health::kSuspect, Health::kDraining,
-                                                    Health::kQuarantined};
-template <>
-inline constexpr std::array kEnumerators<Phase> = {Phase::kPending, Phase::kRunning, Phase::kStopping,
-                                                   Phase::kSuspended};
-
-template <>
-inline constexpr std::array kEnumerators<AfterStop> = {AfterStop::kWaits, AfterStop::kSuspends,
-                                                       AfterStop::kLeaves};
-
-template <class A>
-constexpr void Fields(A& a, const PartitionProfile*) {
-  a.Required("name", &PartitionProfile::name);
-  a.Optional("compute", &PartitionProfile::compute);
-  a.Optional("slots", &PartitionProfile::slots);
-  a.Optional("starts", &PartitionProfile::starts);
+template <class O>
+constexpr void Bind(O& o, PartitionProfile& t) {
+  o.Required("name", t.name);
+  o.Optional("compute", t.compute);
+  o.Optional("slots", t.slots);
+  o.Optional("starts", t.starts);
 }
 
-template <class A>
-constexpr void Fields(A& a, const PartitionLayout*) {
-  a.Required("name", &PartitionLayout::name);
-  a.Optional("compute", &PartitionLayout::compute);
-  a.Optional("slots", &PartitionLayout::slots);
-  a.Optional("profiles", &PartitionLayout::profiles);
+template <class O>
+constexpr void Bind(O& o, PartitionLayout& t) {
+  o.Required("name", t.name);
+  o.Optional("compute", t.compute);
+  o.Optional("slots", t.slots);
+  o.Optional("profiles", t.profiles);
 }
 
-template <class A>
-constexpr void Fields(A& a, const DeviceKind*) {
-  a.Required("name", &DeviceKind::name);
-  a.Optional("memory_mib", &DeviceKind::memory_mib);
-  a.Optional("idle_watts", &DeviceKind::idle_watts);
-  a.Optional("busy_watts", &DeviceKind::busy_watts);
-  a.Optional("layout", &DeviceKind::layout);
+template <class O>
+constexpr void Bind(O& o, DeviceKind& t) {
+  o.Required("name", t.name);
+  o.Optional("memory_mib", t.memory_mib);
+  o.Optional("idle_watts", t.idle_watts);
+  o.Optional("busy_watts", t.busy_watts);
+  o.Optional("layout", t.layout);
 }
 
-template <class A>
-constexpr void Fields(A& a, const NodeType*) {
-  a.Required("name", &NodeType::name);
-  a.Optional("cpu_milli", &NodeType::cpu_milli);
-  a.Optional("memory_mib", &NodeType::memory_mib);
-  a.Optional("kind", &NodeType::kind);
-  a.Optional("devices", &NodeType::devices);
-  a.Optional("link_domain", &NodeType::link_domain);
-  a.Optional("numa", &NodeType::numa);
-  a.Optional("idle_watts", &NodeType::idle_watts);
+template <class O>
+constexpr void Bind(O& o, NodeType& t) {
+  o.Required("name", t.name);
+  o.Optional("cpu_milli", t.cpu_milli);
+  o.Optional("memory_mib", t.memory_mib);
+  o.Optional("kind", t.kind);
+  o.Optional("devices", t.devices);
+  o.Optional("link_domain", t.link_domain);
+  o.Optional("numa", t.numa);
+  o.Optional("idle_watts", t.idle_watts);
 }
 
-template <class A>
-constexpr void Fields(A& a, const Node*) {
-  a.Required("name", &Node::name);
-  a.Optional("type", &Node::type);
-  a.Optional("domain", &Node::domain);
-  a.Optional("labels", &Node::labels);
-  a.Optional("health", &Node::health);
-  a.Optional("power_budget_watts", &Node::power_budget_watts);
+template <class O>
+constexpr void Bind(O& o, Node& t) {
+  o.Required("name", t.name);
+  o.Optional("type", t.type);
+  o.Optional("domain", t.domain);
+  o.Optional("labels", t.labels);
+  o.Optional("health", t.health);
+  o.Optional("power_budget_watts", t.power_budget_watts);
 }
 
-template <class A>
-constexpr void Fields(A& a, const Domain*) {
-  a.Required("name", &Domain::name);
-  a.Optional("level", &Domain::level);
-  a.Optional("parent", &Domain::parent);
-  a.Optional("power_budget_watts", &Domain::power_budget_watts);
+template <class O>
+constexpr void Bind(O& o, Domain& t) {
+  o.Required("name", t.name);
+  o.Optional("level", t.level);
+  o.Optional("parent", t.parent);
+  o.Optional("power_budget_watts", t.power_budget_watts);
 }
 
-template <class A>
-constexpr void Fields(A& a, const NodeHealth*) {
-  a.Optional("health", &NodeHealth::health);
-  a.Optional("broken_devices", &NodeHealth::broken_devices);
-  a.Optional("faults", &NodeHealth::faults);
+template <class O>
+constexpr void Bind(O& o, NodeHealth& t) {
+  o.Optional("health", t.health);
+  o.Optional("broken_devices", t.broken_devices);
+  o.Optional("faults", t.faults);
 }
 
-template <class A>
-constexpr void Fields(A& a, const Queue*) {
-  a.Required("name", &Queue::name);
-  a.Optional("parent", &Queue::parent);
-  a.Optional("deserved", &Queue::deserved);
-  a.Optional("limit", &Queue::limit);
-  a.Optional("over_quota_weight", &Queue::over_quota_weight);
-  a.Optional("borrows", &Queue::borrows);
-  a.Optional("lends", &Queue::lends);
-  a.Optional("user_limit", &Queue::user_limit);
+template <class O>
+constexpr void Bind(O& o, Queue& t) {
+  o.Required("name", t.name);
+  o.Optional("parent", t.parent);
+  o.Optional("deserved", t.deserved);
+  o.Optional("limit", t.limit);
+  o.Optional("over_quota_weight", t.over_quota_weight);
+  o.Optional("borrows", t.borrows);
+  o.Optional("lends", t.lends);
+  o.Optional("user_limit", t.user_limit);
 }
 
-template <class A>
-constexpr void Fields(A& a, const Holding*) {
-  a.Optional("node", &Holding::node);
-  a.Optional("devices", &Holding::devices);
-  a.Optional("milli", &Holding::milli);
-  a.Optional("profile", &Holding::profile);
-  a.Optional("start", &Holding::start);
-  a.Optional("isolation", &Holding::isolation);
-  a.Optional("tenant", &Holding::tenant);
-  a.Optional("cpu_milli", &Holding::cpu_milli);
-  a.Optional("memory_mib", &Holding::memory_mib);
-  a.Optional("device_mib", &Holding::device_mib);
+template <class O>
+constexpr void Bind(O& o, Holding& t) {
+  o.Optional("node", t.node);
+  o.Optional("devices", t.devices);
+  o.Optional("milli", t.milli);
+  o.Optional("profile", t.profile);
+  o.Optional("start", t.start);
+  o.Optional("isolation", t.isolation);
+  o.Optional("tenant", t.tenant);
+  o.Optional("cpu_milli", t.cpu_milli);
+  o.Optional("memory_mib", t.memory_mib);
+  o.Optional("device_mib", t.device_mib);
 }
 
-template <class A>
-constexpr void Fields(A& a, const MemberAt*) {
-  a.Optional("role", &MemberAt::role);
-  a.Optional("rank", &MemberAt::rank);
-  a.Inline(&MemberAt::holding);
+template <class O>
+constexpr void Bind(O& o, MemberAt& t) {
+  o.Optional("role", t.role);
+  o.Optional("rank", t.rank);
+  o.Inline(t.holding);
 }
 
 // Of an ask that is only counted: the rest is left out there, too.
-template <class A>
-constexpr void Fields(A& a, const Shape*) {
-  a.Optional("cpu_milli", &Shape::cpu_milli);
-  a.NotWritten(&Shape::memory_mib);
-  a.Optional("devices", &Shape::count);
-  a.Optional("milli", &Shape::milli);
-  a.NotWritten(&Shape::device_mib);
-  a.Optional("kinds", &Shape::kinds);
-  a.Optional("profile", &Shape::profile);
-  a.NotWritten(&Shape::require);
-  a.NotWritten(&Shape::avoid);
-  a.NotWritten(&Shape::prefer);
-  a.NotWritten(&Shape::isolation);
-  a.NotWritten(&Shape::tenant);
+template <class O>
+constexpr void Bind(O& o, Shape& t) {
+  o.Optional("cpu_milli", t.cpu_milli);
+  o.NotWritten(t.memory_mib);
+  o.Optional("devices", t.count);
+  o.Optional("milli", t.milli);
+  o.NotWritten(t.device_mib);
+  o.Optional("kinds", t.kinds);
+  o.Optional("profile", t.profile);
+  o.NotWritten(t.require);
+  o.NotWritten(t.avoid);
+  o.NotWritten(t.prefer);
+  o.NotWritten(t.isolation);
+  o.NotWritten(t.tenant);
 }
 
-template <class A>
-constexpr void Fields(A& a, const DemandCount*) {
-  a.Inline(&DemandCount::shape);
-  a.Required("times", &DemandCount::count);
+template <class O>
+constexpr void Bind(O& o, DemandCount& t) {
+  o.Inline(t.shape);
+  o.Required("times", t.count);
 }
 
-template <class A>
-constexpr void Fields(A& a, const LearnedDemand*) {
-  a.Optional("seen", &LearnedDemand::seen);
-  a.Optional("in_use", &LearnedDemand::in_use);
-  a.Optional("observed", &LearnedDemand::observed);
-  a.Optional("next", &LearnedDemand::next);
-  a.Optional("version", &LearnedDemand::version);
+template <class O>
+constexpr void Bind(O& o, LearnedDemand& t) {
+  o.Optional("seen", t.seen);
+  o.Optional("in_use", t.in_use);
+  o.Optional("observed", t.observed);
+  o.Optional("next", t.next);
+  o.Optional("version", t.version);
 }
 
-template <class A>
-constexpr void Fields(A& a, const Reserved*) {
-  a.Required("job", &Reserved::job);
-  a.Required("start", &Reserved::start);
-  a.Required("end", &Reserved::end);
-  a.Optional("nodes", &Reserved::nodes);
-  a.Optional("members", &Reserved::members);
+template <class O>
+constexpr void Bind(O& o, Reserved& t) {
+  o.Required("job", t.job);
+  o.Required("start", t.start);
+  o.Required("end", t.end);
+  o.Optional("nodes", t.nodes);
+  o.Optional("members", t.members);
 }
 
-template <class A>
-constexpr void Fields(A& a, const JobState*) {
-  a.Inline(&JobState::job);
-  a.Optional("phase", &JobState::phase);
-  a.Optional("members", &JobState::members);
-  a.Optional("started", &JobState::started);
-  a.Optional("checkpointed", &JobState::checkpointed);
-  a.Optional("stops_at", &JobState::stops_at);
-  a.Optional("after_stop", &JobState::after_stop);
-  a.Optional("idle_since", &JobState::idle_since);
-  a.Optional("lost_members", &JobState::lost_members);
-  a.Optional("leaving", &JobState::leaving);
-  a.Optional("done", &JobState::done);
-  a.Optional("restarts", &JobState::restarts);
+template <class O>
+constexpr void Bind(O& o, JobState& t) {
+  o.Inline(t.job);
+  o.Optional("phase", t.phase);
+  o.Optional("members", t.members);
+  o.Optional("started", t.started);
+  o.Optional("checkpointed", t.checkpointed);
+  o.Optional("stops_at", t.stops_at);
+  o.Optional("after_stop", t.after_stop);
+  o.Optional("idle_since", t.idle_since);
+  o.Optional("lost_members", t.lost_members);
+  o.Optional("leaving", t.leaving);
+  o.Optional("done", t.done);
+  o.Optional("restarts", t.restarts);
 }
 
+}  // namespace scheduler
+
+namespace scheduler::io {
 namespace {
 
 struct Usage {
@@ -183,11 +174,11 @@ struct Usage {
   double amount = 0;
 };
 
-template <class A>
-constexpr void Fields(A& a, const Usage*) {
-  a.Optional("queue", &Usage::queue);
-  a.Optional("user", &Usage::user);
-  a.Required("amount", &Usage::amount);
+template <class O>
+constexpr void Bind(O& o, Usage& t) {
+  o.Optional("queue", t.queue);
+  o.Optional("user", t.user);
+  o.Required("amount", t.amount);
 }
 
 // The file's own object: lists at its top, so that each item has its line.
@@ -213,27 +204,27 @@ struct Dump {
   conf::TimePoint defragmented{};
 };
 
-template <class A>
-constexpr void Fields(A& a, const Dump*) {
-  a.Required("format", &Dump::format);
-  a.Required("format_version", &Dump::format_version);
-  a.Required("version", &Dump::version);
-  a.Required("as_of", &Dump::as_of);
-  a.Optional("layouts", &Dump::layouts);
-  a.Optional("kinds", &Dump::kinds);
-  a.Optional("types", &Dump::types);
-  a.Optional("levels", &Dump::levels);
-  a.Optional("domains", &Dump::domains);
-  a.Optional("nodes", &Dump::nodes);
-  a.Optional("health", &Dump::health);
-  a.Optional("queues", &Dump::queues);
-  a.Optional("jobs", &Dump::jobs);
-  a.Optional("usage", &Dump::usage);
-  a.Optional("tenants", &Dump::tenants);
-  a.Optional("demand", &Dump::demand);
-  a.Optional("reserved", &Dump::reserved);
-  a.Optional("failed", &Dump::failed);
-  a.Optional("defragmented", &Dump::defragmented);
+template <class O>
+constexpr void Bind(O& o, Dump& t) {
+  o.Required("format", t.format);
+  o.Required("format_version", t.format_version);
+  o.Required("version", t.version);
+  o.Required("as_of", t.as_of);
+  o.Optional("layouts", t.layouts);
+  o.Optional("kinds", t.kinds);
+  o.Optional("types", t.types);
+  o.Optional("levels", t.levels);
+  o.Optional("domains", t.domains);
+  o.Optional("nodes", t.nodes);
+  o.Optional("health", t.health);
+  o.Optional("queues", t.queues);
+  o.Optional("jobs", t.jobs);
+  o.Optional("usage", t.usage);
+  o.Optional("tenants", t.tenants);
+  o.Optional("demand", t.demand);
+  o.Optional("reserved", t.reserved);
+  o.Optional("failed", t.failed);
+  o.Optional("defragmented", t.defragmented);
 }
 
 Dump ToDump(const Snapshot& s) {
@@ -280,10 +271,11 @@ Snapshot FromDump(Dump dump) {
 }
 
 // Before all else: a file of another kind would only give hundreds of unknown keys.
-void CheckHeader(const Json& json, JsonFaults& faults) {
-  if (!json.is_object() || json.value("format", Json()) != kSnapshotFormat) {
+void CheckHeader(const conf::Json& json, conf::JsonFaults& faults) {
+  if (!json.is_object() || json.value("format", conf::Json()) != kSnapshotFormat) {
     faults.Add(fmt::format("is not a snapshot: its format is not \"{}\"", kSnapshotFormat));
-  } else if (const Json version = json.value("format_version", Json()); version != kSnapshotFormatVersion) {
+  } else if (const conf::Json version = json.value("format_version", conf::Json());
+             version != kSnapshotFormatVersion) {
     faults.Add(
         fmt::format("has format_version {}, this build reads {}", version.dump(), kSnapshotFormatVersion));
   }
@@ -293,19 +285,19 @@ void CheckHeader(const Json& json, JsonFaults& faults) {
 
 std::string WriteSnapshot(const Snapshot& snapshot) {
   std::string out;
-  JsonWriter writer(out, JsonWriter::Layout::kItemPerLine);
-  WriteJson(writer, ToDump(snapshot));
+  conf::JsonWriter writer(out, conf::JsonWriter::Layout::kItemPerLine);
+  conf::WriteJson(writer, ToDump(snapshot));
   out += '\n';
   return out;
 }
 
 Loaded<Snapshot> ReadSnapshot(std::string_view text, const std::string& file) {
   Loaded<Snapshot> out;
-  JsonFaults faults;
+  conf::JsonFaults faults;
   Dump dump;
-  if (const std::optional<Json> json = ParseJson(text, faults)) {
+  if (const std::optional<conf::Json> json = conf::ParseJson(text, faults)) {
     CheckHeader(*json, faults);
-    if (faults.count() == 0) ReadJson(*json, dump, faults);
+    if (faults.count() == 0) conf::ReadJson(*json, dump, faults);
   }
   if (faults.count() == 0) {
     Snapshot snapshot = FromDump(std::move(dump));
@@ -315,7 +307,7 @@ Loaded<Snapshot> ReadSnapshot(std::string_view text, const std::string& file) {
       faults.Add(std::move(defect));
     }
   }
-  for (const JsonFaults::Fault& fault : faults.faults()) {
+  for (const conf::JsonFaults::Fault& fault : faults.faults()) {
     out.problems.push_back({file, Visible(fault.pointer), 0, Visible(fault.value), Visible(fault.message)});
   }
   return out;

@@ -1,99 +1,90 @@
 // The fields of work.h as JSON has them: names and units are the structs' own.
 #pragma once
 
-#include <array>
-
-#include "scheduler/io/json_reader.h"
-#include "scheduler/io/json_writer.h"
+#include "conf/json_fields.h"
+#include "conf/json_reader.h"
 #include "scheduler/work.h"
 
-namespace scheduler::io {
+namespace scheduler {
 
-template <>
-inline constexpr std::array kEnumerators<WorkClass> = {
-    WorkClass::kTraining, WorkClass::kInference, WorkClass::kBatch, WorkClass::kArray, WorkClass::kNotebook};
-template <>
-inline constexpr std::array kEnumerators<Isolation> = {Isolation::kNone, Isolation::kTenant,
-                                                       Isolation::kNode};
-
-template <class A>
-constexpr void Fields(A& a, const DeviceAsk*) {
-  a.Optional("kinds", &DeviceAsk::kinds);
-  a.Optional("count", &DeviceAsk::count);
-  a.Optional("milli", &DeviceAsk::milli);
-  a.Optional("profile", &DeviceAsk::profile);
-  a.Optional("memory_mib", &DeviceAsk::memory_mib);
+template <class O>
+constexpr void Bind(O& o, DeviceAsk& t) {
+  o.Optional("kinds", t.kinds);
+  o.Optional("count", t.count);
+  o.Optional("milli", t.milli);
+  o.Optional("profile", t.profile);
+  o.Optional("memory_mib", t.memory_mib);
 }
 
-template <class A>
-constexpr void Fields(A& a, const LabelRule*) {
-  a.Required("key", &LabelRule::key);
-  a.Required("values", &LabelRule::values);
+template <class O>
+constexpr void Bind(O& o, LabelRule& t) {
+  o.Required("key", t.key);
+  o.Required("values", t.values);
 }
 
-template <class A>
-constexpr void Fields(A& a, const Ask*) {
-  a.Optional("devices", &Ask::devices);
-  a.Optional("cpu_milli", &Ask::cpu_milli);
-  a.Optional("memory_mib", &Ask::memory_mib);
-  a.Optional("require", &Ask::require);
-  a.Optional("avoid", &Ask::avoid);
-  a.Optional("prefer", &Ask::prefer);
-  a.Optional("isolation", &Ask::isolation);
+template <class O>
+constexpr void Bind(O& o, Ask& t) {
+  o.Optional("devices", t.devices);
+  o.Optional("cpu_milli", t.cpu_milli);
+  o.Optional("memory_mib", t.memory_mib);
+  o.Optional("require", t.require);
+  o.Optional("avoid", t.avoid);
+  o.Optional("prefer", t.prefer);
+  o.Optional("isolation", t.isolation);
 }
 
-template <class A>
-constexpr void Fields(A& a, const Role*) {
-  a.Optional("name", &Role::name);
-  a.Optional("count", &Role::count);
-  a.Always("min_count", &Role::min_count);
-  a.Inline(&Role::ask);
+template <class O>
+constexpr void Bind(O& o, Role& t) {
+  o.Optional("name", t.name);
+  o.Optional("count", t.count);
+  o.Always("min_count", t.min_count);
+  o.Inline(t.ask);
 }
 
 // Without min_count a role is a gang: all of its members or none.
-inline void ReadJson(const Json& in, Role& out, JsonFaults& faults) {
-  ReadJson<Role>(in, out, faults);
+inline void ReadJson(const conf::Json& in, Role& out, conf::JsonFaults& faults) {
+  conf::ReadJson<Role>(in, out, faults);
   if (in.is_object() && !in.contains("min_count")) out.min_count = out.count;
 }
 
-template <class A>
-constexpr void Fields(A& a, const Topology*) {
-  a.Optional("level", &Topology::level);
-  a.Optional("required", &Topology::required);
-  a.Optional("wait", &Topology::wait);
+template <class O>
+constexpr void Bind(O& o, Topology& t) {
+  o.Optional("level", t.level);
+  o.Optional("required", t.required);
+  o.Optional("wait", t.wait);
 }
 
-template <class A>
-constexpr void Fields(A& a, const Checkpoint*) {
-  a.Optional("interval", &Checkpoint::interval);
-  a.Optional("save", &Checkpoint::save);
-  a.Optional("restart", &Checkpoint::restart);
+template <class O>
+constexpr void Bind(O& o, Checkpoint& t) {
+  o.Optional("interval", t.interval);
+  o.Optional("save", t.save);
+  o.Optional("restart", t.restart);
 }
 
-template <class A>
-constexpr void Fields(A& a, const Job*) {
-  a.Required("id", &Job::id);
-  a.Optional("queue", &Job::queue);
-  a.Optional("user", &Job::user);
-  a.Optional("tenant", &Job::tenant);
-  a.Optional("work", &Job::work);
-  a.Optional("priority", &Job::priority);
-  a.Optional("submitted", &Job::submitted);
-  a.Required("roles", &Job::roles);
-  a.Optional("topology", &Job::topology);
-  a.Optional("spread", &Job::spread);
-  a.Optional("anti_affinity", &Job::anti_affinity);
-  a.Optional("preemptible", &Job::preemptible);
-  a.Optional("never_preempts", &Job::never_preempts);
-  a.Optional("checkpoint", &Job::checkpoint);
-  a.Optional("estimate", &Job::estimate);
-  a.Optional("limit", &Job::limit);
-  a.Optional("not_before", &Job::not_before);
-  a.Optional("after", &Job::after);
-  a.Optional("array", &Job::array);
-  a.Optional("max_running", &Job::max_running);
-  a.Optional("idle_timeout", &Job::idle_timeout);
-  a.Optional("restart_budget", &Job::restart_budget);
+template <class O>
+constexpr void Bind(O& o, Job& t) {
+  o.Required("id", t.id);
+  o.Optional("queue", t.queue);
+  o.Optional("user", t.user);
+  o.Optional("tenant", t.tenant);
+  o.Optional("work", t.work);
+  o.Optional("priority", t.priority);
+  o.Optional("submitted", t.submitted);
+  o.Required("roles", t.roles);
+  o.Optional("topology", t.topology);
+  o.Optional("spread", t.spread);
+  o.Optional("anti_affinity", t.anti_affinity);
+  o.Optional("preemptible", t.preemptible);
+  o.Optional("never_preempts", t.never_preempts);
+  o.Optional("checkpoint", t.checkpoint);
+  o.Optional("estimate", t.estimate);
+  o.Optional("limit", t.limit);
+  o.Optional("not_before", t.not_before);
+  o.Optional("after", t.after);
+  o.Optional("array", t.array);
+  o.Optional("max_running", t.max_running);
+  o.Optional("idle_timeout", t.idle_timeout);
+  o.Optional("restart_budget", t.restart_budget);
 }
 
-}  // namespace scheduler::io
+}  // namespace scheduler

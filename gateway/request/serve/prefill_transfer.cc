@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "conf/json_text.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/request/serve/prefill_answer.h"
@@ -104,7 +105,7 @@ net::Task<void> PrefillTransfer::Begin(const router::Step& step, router::Attempt
   const uint64_t room = request_.shard.rng.Next() >> 1;
   fmt::format_to(
       std::back_inserter(members_), R"("bootstrap_host":{},"bootstrap_port":{},"bootstrap_room":{},)",
-      router::QuoteJson(prefill.url.host), prefill.bootstrap_port.value_or(config::kBootstrapPort), room);
+      conf::Quoted(prefill.url.host), prefill.bootstrap_port.value_or(config::kBootstrapPort), room);
   // The answering replica cannot answer without it, so that no answer comes from another computation.
   computed_at_ = step.prefill;
   beside_ = true;

@@ -1,4 +1,5 @@
 #include "router/facts/body_facts.h"
+#include "conf/json_text.h"
 
 #include <gtest/gtest.h>
 
@@ -317,7 +318,7 @@ TEST(Facts, AgreesWithAFullParserOnEveryTruncationAndByteFlip) {
 TEST(JsonText, QuotesWhatItUnescapes) {
   std::string all;
   for (int c = 1; c < 128; ++c) all.push_back(static_cast<char>(c));
-  const std::string quoted = QuoteJson(all);
+  const std::string quoted = conf::Quoted(all);
   EXPECT_EQ(nlohmann::json::parse(quoted), all);
   std::string back;
   ASSERT_TRUE(UnescapeJson(std::string_view(quoted).substr(1, quoted.size() - 2), back));

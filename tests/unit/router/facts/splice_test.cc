@@ -1,3 +1,4 @@
+#include "conf/json_text.h"
 #include "router/facts/splice.h"
 
 #include <gtest/gtest.h>
@@ -121,7 +122,7 @@ std::string RandomBody(scheduler::Rng& rng) {
 TEST(Splice, ApplyingThenParsingEqualsParsingThenEditing) {
   scheduler::Rng rng(1);
   const std::string upstream = "org/\"quoted\" \xc3\xa9\n";
-  const std::string quoted = QuoteJson(upstream);
+  const std::string quoted = conf::Quoted(upstream);
   for (int round = 0; round < 20'000; ++round) {
     const std::string body = RandomBody(rng);
     SpliceRequest request;

@@ -1,4 +1,4 @@
-#include "scheduler/io/json_reader.h"
+#include "conf/json_reader.h"
 
 #include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
@@ -10,34 +10,34 @@
 #include "conf/document.h"
 #include "conf/text.h"
 
-namespace scheduler::io {
+namespace conf {
 namespace {
 
-constexpr size_t kShownBytes = 80;
+constexpr size_t kShownOfJson = 80;
 constexpr int kMaxDepth = 64;
 constexpr double kMaxSeconds = 9.2e9;  // what nanoseconds in 64 bits hold
 
 std::string Shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);  // ASCII: may be cut anywhere
-  if (text.size() > kShownBytes) text = text.substr(0, kShownBytes) + "...";
+  if (text.size() > kShownOfJson) text = text.substr(0, kShownOfJson) + "...";
   return text;
 }
 
-// Whole numbers exactly, where conf::ParseDuration goes by way of a double.
-std::optional<conf::Duration> ExactDuration(std::string_view text) {
+// Whole numbers exactly, where ParseDuration goes by way of a double.
+std::optional<Duration> ExactDuration(std::string_view text) {
   int64_t number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(rest, static_cast<size_t>(end - rest));
-  if (error == std::errc{} && number >= 0 && unit == "ns") return conf::Duration(number);
+  if (error == std::errc{} && number >= 0 && unit == "ns") return Duration(number);
   if (error == std::errc{} && number >= 0 && unit == "us" && number < INT64_MAX / 1'000)
-    return conf::Duration(number * 1'000);
+    return Duration(number * 1'000);
   if (error == std::errc{} && number >= 0 && unit == "ms" && number < INT64_MAX / 1'000'000)
-    return conf::Duration(number * 1'000'000);
-  return conf::ParseDuration(text);
+    return Duration(number * 1'000'000);
+  return ParseDuration(text);
 }
 
-std::optional<conf::Duration> Seconds(const Json& in, double min) {
+std::optional<Duration> Seconds(const Json& in, double min) {
   if (in.is_number_integer()) {
     const auto whole = in.get<int64_t>();
     if (std::abs(static_cast<double>(whole)) >= kMaxSeconds || static_cast<double>(whole) < min)
@@ -46,7 +46,7 @@ std::optional<conf::Duration> Seconds(const Json& in, double min) {
   }
   const auto seconds = in.get<double>();
   if (!(std::abs(seconds) < kMaxSeconds) || seconds < min) return std::nullopt;
-  return conf::Duration(std::llround(seconds * 1e9));
+  return Duration(std::llround(seconds * 1e9));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ std::optional<conf::Duration> Seconds(const Json& in, double min) {
 void JsonFaults::Add(std::string message, const Json* value) {
   if (++count_ > kKept) return;
   std::string pointer;
-  for (const std::string& token : path_) pointer = conf::JoinPointer(pointer, token);
+  for (const std::string& token : path_) pointer = JoinPointer(pointer, token);
   faults_.push_back({std::move(pointer), value == nullptr || value->is_structured() ? "" : Shown(*value),
                      std::move(message)});
 }
@@ -70,7 +70,7 @@ void JsonFaults::Expected(std::string_view what, const Json& found) {
 void JsonFaults::Unknown(std::string_view noun, const Json& found,
                          const std::vector<std::string_view>& words) {
   std::string hint =
-      found.is_string() ? conf::DidYouMean(found.get_ref<const std::string&>(), words) : std::string();
+      found.is_string() ? DidYouMean(found.get_ref<const std::string&>(), words) : std::string();
   if (hint.empty()) hint = fmt::format(", expected one of {}", fmt::join(words, ", "));
   Add(fmt::format("unknown {} {}{}", noun, Shown(found), hint), &found);
 }
@@ -156,8 +156,8 @@ void ReadJson(const Json& in, uint64_t& out, JsonFaults& faults) {
   }
 }
 
-void ReadJson(const Json& in, conf::Duration& out, JsonFaults& faults) {
-  std::optional<conf::Duration> read;
+void ReadJson(const Json& in, Duration& out, JsonFaults& faults) {
+  std::optional<Duration> read;
   if (in.is_number()) read = Seconds(in, 0);
   if (in.is_string()) read = ExactDuration(in.get_ref<const std::string&>());
   if (read) {
@@ -167,12 +167,12 @@ void ReadJson(const Json& in, conf::Duration& out, JsonFaults& faults) {
   }
 }
 
-void ReadJson(const Json& in, conf::TimePoint& out, JsonFaults& faults) {
-  std::optional<conf::TimePoint> read;
+void ReadJson(const Json& in, TimePoint& out, JsonFaults& faults) {
+  std::optional<TimePoint> read;
   if (in.is_number()) {
-    if (const auto since = Seconds(in, -kMaxSeconds)) read = conf::TimePoint(*since);
+    if (const auto since = Seconds(in, -kMaxSeconds)) read = TimePoint(*since);
   }
-  if (in.is_string()) read = conf::ParseTime(in.get_ref<const std::string&>());
+  if (in.is_string()) read = ParseTime(in.get_ref<const std::string&>());
   if (read) {
     out = *read;
   } else {
@@ -180,17 +180,17 @@ void ReadJson(const Json& in, conf::TimePoint& out, JsonFaults& faults) {
   }
 }
 
-void ReportUnknownKeys(const Json& in, const std::vector<std::string_view>& known, JsonFaults& faults) {
-  for (const auto& [key, value] : in.items()) {
-    if (std::ranges::find(known, key) != known.end()) continue;
-    if (faults.full()) {
-      faults.Add({});
+void FieldReader::ReportUnknownKeys() const {
+  for (const auto& [key, value] : in_->items()) {
+    if (std::ranges::find(known_, key) != known_.end()) continue;
+    if (faults_->full()) {
+      faults_->Add({});
       continue;
     }
-    std::string hint = conf::DidYouMean(key, known);
-    if (hint.empty()) hint = fmt::format(", expected one of {}", fmt::join(known, ", "));
-    faults.Add(fmt::format("unknown key {}{}", Shown(Json(key)), hint));
+    std::string hint = DidYouMean(key, known_);
+    if (hint.empty()) hint = fmt::format(", expected one of {}", fmt::join(known_, ", "));
+    faults_->Add(fmt::format("unknown key {}{}", Shown(Json(key)), hint));
   }
 }
 
-}  // namespace scheduler::io
+}  // namespace conf

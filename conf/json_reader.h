@@ -1,9 +1,4 @@
-// Reads structs from JSON by the same list of fields that json_writer.h writes them by.
-//
-//   template <class A> void Fields(A& a, const Topology*) {
-//     a.Optional("level", &Topology::level);
-//     a.Optional("required", &Topology::required);
-//   }
+// Reads structs from JSON by the fields that they list (fields.h); json_fields.h has the other way.
 //
 // Every problem is kept with its JSON pointer, and reading goes on: unknown and repeated keys, values of
 // another type, numbers that do not fit, unknown words. A field with a problem keeps its default. Times are
@@ -20,15 +15,12 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/fields.h"
 #include "conf/time.h"
 
-namespace scheduler::io {
+namespace conf {
 
 using Json = nlohmann::json;
-
-// All values of an enum whose words Name() gives; specialised beside its Fields.
-template <class E>
-inline constexpr int kEnumerators = 0;
 
 // The problems of one JSON text with their places. Keeps at most kKept, counts all.
 class JsonFaults {
@@ -65,8 +57,8 @@ std::optional<Json> ParseJson(std::string_view text, JsonFaults& faults);
 void ReadJson(const Json& in, std::string& out, JsonFaults& faults);
 void ReadJson(const Json& in, bool& out, JsonFaults& faults);
 void ReadJson(const Json& in, double& out, JsonFaults& faults);
-void ReadJson(const Json& in, conf::Duration& out, JsonFaults& faults);
-void ReadJson(const Json& in, conf::TimePoint& out, JsonFaults& faults);
+void ReadJson(const Json& in, Duration& out, JsonFaults& faults);
+void ReadJson(const Json& in, TimePoint& out, JsonFaults& faults);
 // Whole numbers between the bounds.
 std::optional<int64_t> ReadWhole(const Json& in, int64_t min, int64_t max, JsonFaults& faults);
 void ReadJson(const Json& in, uint64_t& out, JsonFaults& faults);
@@ -78,16 +70,15 @@ void ReadJson(const Json& in, T& out, JsonFaults& faults) {
   if (whole) out = static_cast<T>(*whole);
 }
 
-template <class E>
-  requires std::is_enum_v<E>
+template <HasWords E>
 void ReadJson(const Json& in, E& out, JsonFaults& faults) {
   std::vector<std::string_view> words;
-  for (const E e : kEnumerators<E>) {
-    if (in.is_string() && Name(e) == in.get_ref<const std::string&>()) {
-      out = e;
+  for (const auto& [word, value] : WordsOf(E{})) {
+    if (in.is_string() && word == in.get_ref<const std::string&>()) {
+      out = value;
       return;
     }
-    words.push_back(Name(e));
+    words.push_back(word);
   }
   faults.Unknown("word", in, words);
 }
@@ -99,58 +90,51 @@ void ReadJson(const Json& in, std::map<std::string, T>& out, JsonFaults& faults)
 template <class T>
 void ReadJson(const Json& in, std::optional<T>& out, JsonFaults& faults);
 
-template <class T>
-class ObjectReader {
+template <HasFields T>
+void ReadJson(const Json& in, T& out, JsonFaults& faults);
+
+// The fields of one struct while it is read, with those of the structs that stand inline in it.
+class FieldReader {
  public:
-  ObjectReader(const Json& in, T& out, JsonFaults& faults, std::vector<std::string_view>& known)
-      : in_(&in), out_(&out), faults_(&faults), known_(&known) {}
+  FieldReader(const Json& in, JsonFaults& faults) : in_(&in), faults_(&faults) {}
 
   template <class M>
-  void Required(std::string_view key, M T::* member) {
-    if (!Read(key, member)) faults_->Add("\"" + std::string(key) + "\" is required");
+  void Required(std::string_view key, M& field) {
+    if (!Read(key, field)) faults_->Add("\"" + std::string(key) + "\" is required");
   }
   template <class M>
-  void Optional(std::string_view key, M T::* member) {
-    Read(key, member);
+  void Optional(std::string_view key, M& field) {
+    Read(key, field);
   }
-  // May be left out, is never left out when written: what its absence means is not the field's default.
   template <class M>
-  void Always(std::string_view key, M T::* member) {
-    Read(key, member);
+  void Always(std::string_view key, M& field) {
+    Read(key, field);
   }
-  // The member's fields stand among this object's own.
   template <class M>
-  void NotWritten(M T::*) {}
+  void Inline(M& field) {
+    Bind(*this, field);
+  }
+  template <class M>
+  void NotWritten(const M&) {}
 
-  template <class M>
-  void Inline(M T::* member) {
-    ObjectReader<M> inner(*in_, out_->*member, *faults_, *known_);
-    Fields(inner, static_cast<const M*>(nullptr));
-  }
+  void ReportUnknownKeys() const;
 
  private:
   template <class M>
-  bool Read(std::string_view key, M T::* member) {
-    known_->push_back(key);
+  bool Read(std::string_view key, M& field) {
+    known_.push_back(key);
     const auto at = in_->find(std::string(key));
     if (at == in_->end()) return false;
     faults_->Enter(key);
-    ReadJson(*at, out_->*member, *faults_);
+    ReadJson(*at, field, *faults_);
     faults_->Leave();
     return true;
   }
 
   const Json* in_;
-  T* out_;
   JsonFaults* faults_;
-  std::vector<std::string_view>* known_;
+  std::vector<std::string_view> known_;
 };
-
-void ReportUnknownKeys(const Json& in, const std::vector<std::string_view>& known, JsonFaults& faults);
-
-template <class T>
-concept HasFields = std::is_class_v<T> &&
-                    requires(ObjectReader<T>& reader) { Fields(reader, static_cast<const T*>(nullptr)); };
 
 template <HasFields T>
 void ReadJson(const Json& in, T& out, JsonFaults& faults) {
@@ -158,10 +142,9 @@ void ReadJson(const Json& in, T& out, JsonFaults& faults) {
     faults.Expected("an object", in);
     return;
   }
-  std::vector<std::string_view> known;
-  ObjectReader<T> reader(in, out, faults, known);
-  Fields(reader, static_cast<const T*>(nullptr));
-  ReportUnknownKeys(in, known, faults);
+  FieldReader reader(in, faults);
+  Bind(reader, out);
+  reader.ReportUnknownKeys();
 }
 
 template <class T>
@@ -198,4 +181,4 @@ void ReadJson(const Json& in, std::optional<T>& out, JsonFaults& faults) {
   ReadJson(in, out.emplace(), faults);
 }
 
-}  // namespace scheduler::io
+}  // namespace conf
