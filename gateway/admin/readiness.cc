@@ -55,7 +55,9 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
     out.push_back({"ledger", why.empty() ? "it cannot write records" : why, true});
   }
   if (operations.shared->disk_low) {
-    out.push_back({"disk", "less than ledger.min_free_bytes is free; new requests are refused", true});
+    out.push_back(
+        {"disk", "less than ledger.min_free_bytes is free; new requests are refused, and nothing is started",
+         true});
   }
   JudgeModels(*operations.runtime(), now, out);
   JudgeCredentials(*operations.runtime(), out);

@@ -56,6 +56,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kInvalidConfig, "invalid_config", 422, kInvalid, kInvalid, false},
     {Code::kHeaderTooLarge, "header_too_large", 431, kInvalid, "request_too_large", false},
     {Code::kRateLimitExceeded, "rate_limit_exceeded", 429, kRate, kRate, true},
+    {Code::kTooManyFailedAttempts, "too_many_failed_attempts", 429, kRate, kRate, false},
     {Code::kInsufficientQuota, "insufficient_quota", 429, "insufficient_quota", "billing_error", false},
     {Code::kConcurrencyLimit, "concurrency_limit", 429, kRate, kRate, true},
     {Code::kConnectionLimit, "connection_limit", 429, kRate, kRate, true},

@@ -55,6 +55,7 @@ enum class Code : uint8_t {
   kInvalidConfig,
   kHeaderTooLarge,
   kRateLimitExceeded,
+  kTooManyFailedAttempts,
   kInsufficientQuota,
   kConcurrencyLimit,
   kConnectionLimit,

@@ -72,6 +72,9 @@ std::string_view MeaningOf(Code code) {
       return "The head of the request is larger than `server.limits.head_bytes` or has too many headers.";
     case Code::kRateLimitExceeded:
       return "A limit on requests or tokens per minute is used up; `retry-after` says when to try again.";
+    case Code::kTooManyFailedAttempts:
+      return "Too many calls from this address had no valid key or token (`auth.failed_per_minute`). Correct "
+             "the key; calls with a valid one are served at once.";
     case Code::kInsufficientQuota:
       return "A budget is used up. It starts anew with its next period.";
     case Code::kConcurrencyLimit:

@@ -12,6 +12,7 @@
 #include "gateway/cli/problems.h"
 #include "gateway/config/load.h"
 #include "gateway/log.h"
+#include "gateway/net/bus_error.h"
 #include "gateway/process/become_user.h"
 #include "gateway/process/process.h"
 #include "plugins/launchers/broker/broker.h"
@@ -68,6 +69,7 @@ class Signals {
 
 int Serve(const std::string& path) {
   RaiseDescriptorLimit();
+  net::ExplainBusErrors();
   std::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, StopEarly);
   // First of all: nothing that it may not have is there yet.

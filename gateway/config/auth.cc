@@ -95,6 +95,7 @@ std::string_view Name(JwtAlgorithm algorithm) {
 void Bind(conf::Object& o, Auth& auth) {
   o.Optional("keys", auth.keys);
   o.Optional("jwt", auth.jwt);
+  o.Optional("failed_per_minute", auth.failed_per_minute, conf::Range{0U, 1'000'000U});
   o.Optional("anonymous_tenant", auth.anonymous_tenant, ValidName());
 }
 

@@ -60,6 +60,8 @@ struct Jwt {
 struct Auth {
   bool keys = true;
   std::vector<Jwt> jwt;
+  // Calls of one address without a valid key or token; more get 429. 0: no limit.
+  uint32_t failed_per_minute = 60;
   std::string anonymous_tenant;  // empty: a call without credentials is refused. Loopback listeners only.
 };
 

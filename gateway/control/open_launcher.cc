@@ -1,8 +1,15 @@
 #include "gateway/control/open_launcher.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
 #include "gateway/config/state_files.h"
 #include "gateway/control/open_slurm.h"
 #include "gateway/log.h"
+#include "gateway/net/files.h"
 #include "plugins/devices/builtin.h"
 #include "plugins/devices/faults.h"
 #include "plugins/devices/machine.h"
@@ -24,11 +31,39 @@ std::function<std::map<std::string, plugins::devices::Fault>()> FindFaultsOf(
   return [watch = std::move(watch)] { return watch->Look(); };
 }
 
+// Of logs, where the configuration does not say it.
+constexpr uint64_t kMostLogs = uint64_t{16} << 30;
+
+dev_t DiskOf(const std::string& path) {
+  struct stat found{};
+  return stat(path.c_str(), &found) == 0 ? found.st_dev : 0;
+}
+
+// What runs print leaves room for the gateway's records: output is lost before requests would be refused.
+void BoundLogs(const Config& config, plugins::launchers::ProcessLauncher::Options& options) {
+  const config::Runs& runs = config.scaling->runs;
+  options.logs_dir = runs.logs_dir;
+  options.log_bytes = uint64_t{runs.log_mib} << 20;
+  std::string folder = config.server.state_dir;
+  if (!runs.logs_dir.empty()) {
+    folder = runs.logs_dir;
+    net::MakeDirectories(folder, 0700).IgnoreError();  // the launcher says what is wrong with it
+  }
+  if (DiskOf(folder) == DiskOf(config.server.state_dir))
+    options.log_floor = config.ledger.min_free_bytes + config.ledger.min_free_bytes / 4;
+  std::error_code error;
+  const std::filesystem::space_info disk = std::filesystem::space(folder, error);
+  options.logs_bytes = runs.logs_mib ? uint64_t{*runs.logs_mib} << 20
+                       : error       ? kMostLogs
+                                     : std::min<uint64_t>(kMostLogs, disk.capacity / 4);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(
-    net::Loop& loop, const config::Scaling& scaling, const std::string& state_dir, const RunUsers& users,
-    plugins::launchers::Broker* broker) {
+    net::Loop& loop, const Config& config, const RunUsers& users, plugins::launchers::Broker* broker) {
+  const config::Scaling& scaling = *config.scaling;
+  const std::string& state_dir = config.server.state_dir;
   if (scaling.launcher == config::LauncherKind::kSlurm) return OpenSlurm(loop, scaling, state_dir);
   using plugins::launchers::ProcessLauncher;
   ProcessLauncher::Options options;
@@ -43,7 +78,7 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(
   options.limits = {.processes = scaling.runs.processes,
                     .open_files = scaling.runs.open_files,
                     .file_bytes = uint64_t{scaling.runs.file_gib.value_or(0)} << 30};
-  options.log_bytes = uint64_t{scaling.runs.log_mib} << 20;
+  BoundLogs(config, options);
   if (broker != nullptr && !users.names().empty()) {
     options.make_host = [&](const std::string& token, const std::string& wrapper) {
       return broker->MakeHost(token, wrapper, users.names());

@@ -1,4 +1,4 @@
-// The launcher that the configuration names.
+// The launcher that the configuration names, which has the section `scaling`.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "gateway/config/scaling.h"
+#include "gateway/config/config.h"
 #include "gateway/control/run_users.h"
 #include "gateway/net/loop.h"
 #include "plugins/launchers/broker/broker.h"
@@ -17,7 +17,6 @@ namespace gateway::control {
 // Finds the runs of earlier processes. Blocks; call it before the loop runs.
 // `broker` starts the runs that become other users, which `users` tells of; null when there are none.
 absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(
-    net::Loop& loop, const config::Scaling& scaling, const std::string& state_dir, const RunUsers& users,
-    plugins::launchers::Broker* broker);
+    net::Loop& loop, const Config& config, const RunUsers& users, plugins::launchers::Broker* broker);
 
 }  // namespace gateway::control

@@ -19,7 +19,6 @@ namespace {
 
 constexpr conf::Duration kBeginRetry = std::chrono::seconds(1);
 constexpr conf::Duration kCloseTick = std::chrono::milliseconds(20);
-constexpr conf::Duration kClosePatience = std::chrono::seconds(30);
 
 }  // namespace
 
@@ -60,6 +59,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
   workloads_.Use(Kind::kOrphan, orphans_);
   workloads_.untrusted = [this](const std::string& node) { return node_trust_.doubted(node); };
   runner_.may_start_on = [this](std::string node) { return node_trust_.MayStartOn(std::move(node)); };
+  runner_.no_room = around_.no_room;
   runner_.metered = [this](const Workload& workload) {
     const bool job = workload.kind == Kind::kJob;
     return metering_.UpToNow({.model = workload.model, .job = job ? workload.id : std::string()});
@@ -107,6 +107,7 @@ Jobs::Around ScalingLoop::AroundJobs() {
     return config::MayNameSecret(around_.runtime()->config().tenants, path, reference);
   };
   around.devices_used_up = around_.devices_used_up;
+  around.no_room = around_.no_room;
   around.doubts = [this] {
     std::vector<std::string> sentences = node_trust_.InWords();
     std::ranges::move(cordons_.InWords(), std::back_inserter(sentences));
@@ -203,8 +204,21 @@ void ScalingLoop::OnAlarm() {
   SetAfter(Meter::kTick);
 }
 
+// Of all that the planner would look at.
+void ScalingLoop::SetUnplaced(const std::string& why) {
+  for (Workload& workload : workloads_.all()) {
+    if (workload.state == State::kPending && !workload.withheld && !workload.held) workload.unplaced = why;
+  }
+}
+
 // Plans and applies the plan.
 void ScalingLoop::Place() {
+  if (const std::string why = around_.no_room(); !why.empty()) {
+    short_of_room_ = true;
+    SetUnplaced(fmt::format("nothing starts: {}", why));
+    return;
+  }
+  if (std::exchange(short_of_room_, false)) SetUnplaced({});
   const conf::TimePoint now = net::Now();
   const std::optional<scheduler::Plan> plan = planning_.Run(now);
   if (!plan) return;

@@ -50,6 +50,8 @@ struct Surroundings {
   std::function<void(std::span<const ledger::DeviceRecord>)> charge;
   // The reason why a tenant may start nothing on devices of these kinds now; empty: it may.
   std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)> devices_used_up;
+  // Why nothing may start, since its records would have no room; empty: it may.
+  std::function<std::string()> no_room = [] { return std::string(); };
   store::Store* store = nullptr;
   RunUsers users;
   std::string state_dir;  // where version 0.1 kept its files; empty: there are none to import
@@ -57,6 +59,9 @@ struct Surroundings {
 
 class ScalingLoop final : private net::Alarm {
  public:
+  // How long Close() waits for replicas that it ends.
+  static constexpr conf::Duration kClosePatience = std::chrono::seconds(30);
+
   ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::Launcher> launcher,
               const config::Scaling& scaling, Surroundings around);
   ~ScalingLoop() override;
@@ -89,6 +94,7 @@ class ScalingLoop final : private net::Alarm {
   net::Task<absl::StatusOr<KnownWorkloads>> Load();
   bool GivesUp() const;
   void Place();
+  void SetUnplaced(const std::string& why);
   size_t under_way() const;
 
   net::Loop& loop_;
@@ -113,6 +119,7 @@ class ScalingLoop final : private net::Alarm {
   const conf::TimePoint began_;
   conf::TimePoint next_decision_{};
   bool urgent_ = false;
+  bool short_of_room_ = false;  // of the disk: nothing is placed
   bool beginning_ = false;
   bool begun_ = false;
   bool closing_ = false;

@@ -170,6 +170,11 @@ net::Task<void> StepRunner::Launch(std::string id) {
     spec->grant = GrantOf(context_.cluster(), now->members[rank].at.holding);
     if (now->kind == Kind::kJob || now->members.size() > 1)
       JoinGang(*spec, GangOf(*now, rank, *context_.launcher, context_.cluster()));
+    if (std::string why = now->asked() ? std::string() : no_room(); !why.empty()) {
+      now->members[rank].why = fmt::format("nothing starts: {}", why);
+      now->next_step = context_.now() + kRetry;
+      co_return;
+    }
     const absl::Status may = co_await may_start_on(spec->grant.node);
     now = workloads_.Find(id);
     if (now->version != version) co_return;

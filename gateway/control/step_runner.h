@@ -27,6 +27,8 @@ class StepRunner {
   // OK, or Unavailable with the reason why nothing may start on a node now.
   std::function<net::Task<absl::Status>(std::string node)> may_start_on =
       [](std::string) -> net::Task<absl::Status> { co_return absl::OkStatus(); };
+  // Why nothing may start now; empty: it may.
+  std::function<std::string()> no_room = [] { return std::string(); };
 
   // Begins the steps that are due.
   void TakeSteps();

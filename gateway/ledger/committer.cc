@@ -13,6 +13,10 @@
 namespace gateway::ledger {
 namespace {
 
+// Thousands of records: running requests, runs and keys come to an end in it.
+constexpr uint64_t kRoom = uint64_t{4} << 20;
+constexpr uint64_t kLeastRoom = uint64_t{64} << 10;
+
 int64_t Micros(conf::Duration d) {
   return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
 }
@@ -39,6 +43,15 @@ absl::Status Committer::Ready() {
   Finish(0);
   --since_checkpoint_;  // the first record of a segment needs no checkpoint
   return absl::OkStatus();
+}
+
+uint64_t Committer::Room() const {
+  return std::clamp(options_.segment_bytes / 16, kLeastRoom, kRoom);
+}
+
+// On a full disk the segment goes on beyond its size, in the room that it has, until there can be another.
+bool Committer::MaySeal() {
+  return !net::IsDiskFull(SegmentWriter::MakeSpare(options_.dir, Room(), options_.files));
 }
 
 void Committer::Finish(size_t begin) {
@@ -179,7 +192,7 @@ absl::Status Committer::Commit() {
     const bool old = now - state_.segment_begun_us >= Micros(options_.segment_age);
     const bool due = since_checkpoint_ >= options_.checkpoint_records ||
                      now - checkpoint_us_ >= Micros(options_.checkpoint_interval);
-    if (full || old) {
+    if ((full || old) && MaySeal()) {
       AddCheckpoint(true);
     } else if (due && since_checkpoint_ > 0) {
       AddCheckpoint(false);
@@ -195,7 +208,10 @@ absl::Status Committer::Write() {
     durable_seq_ = state_.next_seq - 1;
     if (sealing_) {
       sealing_ = false;
+      state_.segment->GiveRoomBack();
       state_.segment.reset();
+    } else {
+      state_.segment->KeepRoom(Room());
     }
   }
   return head_due_ ? WriteHead() : absl::OkStatus();
@@ -204,7 +220,8 @@ absl::Status Committer::Write() {
 absl::Status Committer::WriteHead() {
   absl::Status written = net::ReplaceFile(options_.dir + "/head.json", checkpoint_);
   if (written.ok()) head_due_ = false;
-  return written;
+  // The head before it stays: the same tail is guarded, but for its last records.
+  return net::IsDiskFull(written) ? absl::OkStatus() : written;
 }
 
 // Rows of 200 bytes, commonly; at most 3,200, so that a record stays below LineReader::kMaxLine.

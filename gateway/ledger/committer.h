@@ -5,7 +5,7 @@
 //   while there is work:  Ready → Add… → Commit
 //
 // Ready and Commit may fail when the disk is full; then no added record is lost, and both may be called
-// again.
+// again. They rarely do: the segment, and the file of the next one, keep room of their own on the disk.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -119,6 +119,8 @@ class Committer {
   void CountServed(OpenRequest& request, const OpenRecord& of, const CloseRecord& record);
   absl::Status Write();
   absl::Status WriteHead();
+  uint64_t Room() const;
+  bool MaySeal();
   absl::StatusOr<bool> RecordRemoval(const std::vector<SegmentName>& segments);
   void AddRetention(uint64_t from_seq, uint64_t to_seq, std::string_view last_link,
                     const std::vector<SpendRow>& spent);

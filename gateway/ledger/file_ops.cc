@@ -27,6 +27,12 @@ absl::Status FileOps::Sync(int fd) {
   return absl::OkStatus();
 }
 
+absl::Status FileOps::Reserve(int fd, uint64_t offset, uint64_t bytes) {
+  if (fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0)
+    return net::SystemError("reserve room for", "segment", errno);
+  return absl::OkStatus();
+}
+
 absl::Status FileOps::Remove(const std::string& path) {
   return net::RemoveFile(path);
 }

@@ -21,6 +21,8 @@ class FileOps {
   // The number of bytes written, from 1 to `size`.
   virtual absl::StatusOr<size_t> WriteAt(int fd, const char* data, size_t size, uint64_t offset);
   virtual absl::Status Sync(int fd);
+  // Takes the disk's blocks for bytes after the file's end, which stays where it is.
+  virtual absl::Status Reserve(int fd, uint64_t offset, uint64_t bytes);
   virtual absl::Status Remove(const std::string& path);
 
   static FileOps& Posix();

@@ -96,7 +96,10 @@ Position Ticket::position() const {
 }
 
 ShardJournal::ShardJournal(const JournalLayout& layout, const std::atomic<bool>* healthy)
-    : layout_(layout), ring_mask_(layout.ring_bytes - 1), healthy_(healthy) {}
+    : layout_(layout),
+      ring_mask_(layout.ring_bytes - 1),
+      healthy_(healthy),
+      head_bytes_(RoundUp(kHeaderBytes + layout.slots * sizeof(Slot))) {}
 
 ShardJournal::~ShardJournal() {
   if (header_ != nullptr) munmap(header_, head_bytes_);
@@ -105,6 +108,32 @@ ShardJournal::~ShardJournal() {
 
 uint64_t ShardJournal::RingFor(uint32_t slots) {
   return std::bit_ceil(std::max<uint64_t>(kMinRing, 2 * uint64_t{slots} * kCloseRoom));
+}
+
+absl::Status ShardJournal::Map(int file, const std::string& path) {
+  const size_t total = head_bytes_ + layout_.ring_bytes;
+  // Allocates now, since a full disk would be a SIGBUS later.
+  if (const int error = posix_fallocate(file, 0, static_cast<off_t>(total)); error != 0) {
+    const absl::Status failed = net::SystemError("reserve space for", path, error);
+    return net::IsDiskFull(failed)
+               ? absl::ResourceExhaustedError(conf::Abseil(
+                     fmt::format("{}: it needs {} bytes; free them", conf::Std(failed.message()), total)))
+               : failed;
+  }
+  void* head = mmap(nullptr, head_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (head == MAP_FAILED) return net::SystemError("map", path, errno);
+  header_ = static_cast<Header*>(head);
+  slots_ = reinterpret_cast<Slot*>(static_cast<char*>(head) + kHeaderBytes);
+  void* twice = mmap(nullptr, 2 * layout_.ring_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (twice == MAP_FAILED) return net::SystemError("map", path, errno);
+  ring_ = static_cast<char*>(twice);
+  for (char* half : {ring_, ring_ + layout_.ring_bytes}) {
+    if (mmap(half, layout_.ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+             static_cast<off_t>(head_bytes_)) == MAP_FAILED) {
+      return net::SystemError("map", path, errno);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::string& path,
@@ -120,23 +149,9 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::st
   absl::StatusOr<net::Fd> file = net::OpenFile(fresh, O_CREAT | O_TRUNC | O_RDWR);
   if (!file.ok()) return file.status();
   std::unique_ptr<ShardJournal> journal(new ShardJournal(layout, healthy));
-  journal->head_bytes_ = RoundUp(kHeaderBytes + layout.slots * sizeof(Slot));
-  const size_t total = journal->head_bytes_ + layout.ring_bytes;
-  // Allocates now, since a full disk would be a SIGBUS later.
-  if (const int error = posix_fallocate(file->get(), 0, static_cast<off_t>(total)); error != 0) {
-    return net::SystemError("reserve space for", fresh, error);
-  }
-  void* head = mmap(nullptr, journal->head_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
-  if (head == MAP_FAILED) return net::SystemError("map", fresh, errno);
-  journal->header_ = static_cast<Header*>(head);
-  void* twice = mmap(nullptr, 2 * layout.ring_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (twice == MAP_FAILED) return net::SystemError("map", fresh, errno);
-  journal->ring_ = static_cast<char*>(twice);
-  for (char* half : {journal->ring_, journal->ring_ + layout.ring_bytes}) {
-    if (mmap(half, layout.ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->get(),
-             static_cast<off_t>(journal->head_bytes_)) == MAP_FAILED) {
-      return net::SystemError("map", fresh, errno);
-    }
+  if (absl::Status mapped = journal->Map(file->get(), fresh); !mapped.ok()) {
+    unlink(fresh.c_str());
+    return mapped;
   }
   std::memset(journal->ring_, 0, layout.ring_bytes);  // faults every page in now, not under a request
   auto* header = new (journal->header_) Header{};
@@ -147,13 +162,61 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::st
   header->ring_bytes = layout.ring_bytes;
   header->first_n = layout.first_n;
   header->last_n.store(layout.first_n - 1, std::memory_order_relaxed);
-  journal->slots_ = reinterpret_cast<Slot*>(static_cast<char*>(head) + kHeaderBytes);
-  for (uint32_t i = 0; i < layout.slots; ++i) new (journal->slots_ + i) Slot{};
-  journal->free_slots_.reserve(layout.slots);
-  for (uint32_t i = layout.slots; i > 0; --i) journal->free_slots_.push_back(i - 1);
-  journal->next_n_ = layout.first_n;
+  journal->TakeSlots();
   if (rename(fresh.c_str(), path.c_str()) != 0) return net::SystemError("rename to", path, errno);
   return journal;
+}
+
+absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Reopen(const std::string& path,
+                                                                   const JournalLayout& layout, bool recorded,
+                                                                   const std::atomic<bool>* healthy) {
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDWR | O_NOFOLLOW);
+  if (!file.ok()) return file.status();
+  std::unique_ptr<ShardJournal> journal(new ShardJournal(layout, healthy));
+  const absl::StatusOr<uint64_t> size = net::FileSize(file->get(), path);
+  if (!size.ok()) return size.status();
+  Header had{};
+  const bool read = pread(file->get(), static_cast<void*>(&had), sizeof had, 0) == ssize_t{sizeof had};
+  if (!read || had.magic != kMagic || had.version != kVersion || had.shard != layout.shard ||
+      had.slots != layout.slots || had.ring_bytes != layout.ring_bytes ||
+      *size != journal->head_bytes_ + layout.ring_bytes ||
+      had.committed.load() - had.consumed.load() > layout.ring_bytes) {
+    return absl::NotFoundError(conf::Abseil(fmt::format("{} is a journal of another layout", path)));
+  }
+  if (absl::Status mapped = journal->Map(file->get(), path); !mapped.ok()) return mapped;
+  // Faults every page in now, not under a request.
+  volatile char* const ring = journal->ring_;
+  for (uint64_t at = 0; at < layout.ring_bytes; at += kPage) ring[at] = ring[at];
+  Header& header = *journal->header_;
+  journal->write_ = header.committed.load(std::memory_order_relaxed);
+  journal->held_until_ = journal->write_;
+  if (recorded) header.consumed.store(journal->write_, std::memory_order_release);
+  header.last_n.store(layout.first_n - 1, std::memory_order_relaxed);
+  journal->consumed_seen_ = header.consumed.load(std::memory_order_relaxed);
+  journal->TakeSlots();
+  if (recorded) journal->FreeHeldSlots();
+  return journal;
+}
+
+void ShardJournal::TakeSlots() {
+  free_slots_.reserve(layout_.slots);
+  for (uint32_t i = layout_.slots; i > 0; --i) {
+    if (slots_[i - 1].open_n.load(std::memory_order_relaxed) != 0) {
+      held_slots_.push_back(i - 1);
+      continue;
+    }
+    new (slots_ + i - 1) Slot{};
+    free_slots_.push_back(i - 1);
+  }
+  next_n_ = layout_.first_n;
+}
+
+void ShardJournal::FreeHeldSlots() {
+  for (const uint32_t slot : held_slots_) {
+    new (slots_ + slot) Slot{};
+    free_slots_.push_back(slot);
+  }
+  held_slots_.clear();
 }
 
 bool ShardJournal::HasRoom(size_t bytes, size_t reserved_for) {
@@ -177,6 +240,8 @@ uint64_t ShardJournal::Commit(size_t payload) {
 
 std::optional<Ticket> ShardJournal::Open(const OpenRecord& record) {
   const uint32_t open = open_requests_.load(std::memory_order_relaxed);
+  if (!held_slots_.empty() && header_->consumed.load(std::memory_order_acquire) >= held_until_)
+    FreeHeldSlots();
   if (!healthy_->load(std::memory_order_relaxed) || free_slots_.empty() ||
       !HasRoom(Framed(kMaxOpenPayload), open + 1)) {
     refused_opens_.fetch_add(1, std::memory_order_relaxed);

@@ -85,6 +85,12 @@ class ShardJournal {
   static absl::StatusOr<std::unique_ptr<ShardJournal>> Create(const std::string& path,
                                                               const JournalLayout& layout,
                                                               const std::atomic<bool>* healthy);
+  // Goes on with the file of an earlier process, so that a restart takes no room on the disk. `recorded`: all
+  // of its records are in segments; if not, they keep their place until Release(). NotFound: there is no file
+  // of this layout.
+  static absl::StatusOr<std::unique_ptr<ShardJournal>> Reopen(const std::string& path,
+                                                              const JournalLayout& layout, bool recorded,
+                                                              const std::atomic<bool>* healthy);
   ~ShardJournal();
   ShardJournal(const ShardJournal&) = delete;
   ShardJournal& operator=(const ShardJournal&) = delete;
@@ -96,6 +102,8 @@ class ShardJournal {
   // A request that was refused before it was admitted: a close without an open. False, and counted, when
   // there is no room; refusals never take the room of a close.
   bool Refuse(const OpenRecord& of, const CloseRecord& record);
+  // Counts one that is not recorded.
+  void DropRefusal() { dropped_records_.fetch_add(1, std::memory_order_relaxed); }
 
   uint32_t shard() const { return layout_.shard; }
 
@@ -159,6 +167,9 @@ class ShardJournal {
   static constexpr size_t kCloseRoom = (sizeof(FrameHead) + kMaxClosePayload + 7) & ~size_t{7};
 
   ShardJournal(const JournalLayout& layout, const std::atomic<bool>* healthy);
+  absl::Status Map(int file, const std::string& path);
+  void TakeSlots();
+  void FreeHeldSlots();
   char* At(uint64_t position) const { return ring_ + (position & ring_mask_); }
   bool HasRoom(size_t bytes, size_t reserved_for);
   uint64_t Commit(size_t payload);
@@ -168,15 +179,17 @@ class ShardJournal {
   const JournalLayout layout_;
   const uint64_t ring_mask_;
   const std::atomic<bool>* healthy_;
+  const size_t head_bytes_;
   Header* header_ = nullptr;
   Slot* slots_ = nullptr;
   char* ring_ = nullptr;
-  size_t head_bytes_ = 0;
   // The producer's own.
   uint64_t write_ = 0;
   uint64_t consumed_seen_ = 0;
   uint64_t next_n_ = 0;
   std::vector<uint32_t> free_slots_;
+  std::vector<uint32_t> held_slots_;  // an earlier process', until what it wrote is released, ...
+  uint64_t held_until_ = 0;           // which ends here
   std::atomic<uint32_t> open_requests_{0};
   std::atomic<uint64_t> refused_opens_{0};
   std::atomic<uint64_t> dropped_records_{0};

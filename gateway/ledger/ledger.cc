@@ -56,6 +56,12 @@ size_t DeviceBytes(const std::vector<DeviceRecord>& records) {
   return bytes;
 }
 
+absl::Status NoRoomToBegin(const std::string& journal) {
+  return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
+      "{} cannot be made while the records of the last process wait for room: free some space on the disk",
+      journal)));
+}
+
 std::string JournalPath(const std::string& dir, uint32_t shard) {
   return fmt::format("{}/journal-{}", dir, shard);
 }
@@ -121,9 +127,15 @@ absl::Status Ledger::Begin(Recovered found) {
   if (absl::Status ready = committer_->Ready(); !ready.ok()) return ready;
   Replay(&found);
   committer_->AddCheckpoint(false);
-  if (absl::Status written = committer_->Commit(); !written.ok()) return written;
-  if (absl::Status made = MakeJournals(found); !made.ok()) return made;
-  Settle();
+  // On a full disk it begins all the same: what it found waits to be written, and opens are refused.
+  const absl::Status written = committer_->Commit();
+  if (!written.ok() && !net::IsDiskFull(written)) return written;
+  if (absl::Status made = MakeJournals(found, written.ok()); !made.ok()) return made;
+  if (written.ok()) {
+    Settle();
+  } else {
+    SetHealth(written);
+  }
   if (options_.counts_served) committer_->BeginCounting();
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();
@@ -172,7 +184,8 @@ void Ledger::Replay(Recovered* found) {
   }
 }
 
-absl::Status Ledger::MakeJournals(const Recovered& found) {
+// `recorded`: everything that was found in journals is in segments now.
+absl::Status Ledger::MakeJournals(const Recovered& found, bool recorded) {
   for (const std::string& path : found.unreadable_journals) {
     if (rename(path.c_str(), (path + ".unreadable").c_str()) != 0)
       return net::SystemError("set aside", path, errno);
@@ -184,17 +197,21 @@ absl::Status Ledger::MakeJournals(const Recovered& found) {
       if (image.shard == shard) last_n = std::max(last_n, image.last_n);
     }
     kept.push_back(JournalPath(options_.journal_dir, shard));
-    absl::StatusOr<std::unique_ptr<ShardJournal>> journal =
-        ShardJournal::Create(kept.back(),
-                             {.shard = shard,
-                              .slots = options_.open_requests_per_shard,
-                              .ring_bytes = options_.ring_bytes,
-                              .first_n = last_n + 1},
-                             &healthy_);
+    const JournalLayout layout{.shard = shard,
+                               .slots = options_.open_requests_per_shard,
+                               .ring_bytes = options_.ring_bytes,
+                               .first_n = last_n + 1};
+    auto journal = ShardJournal::Reopen(kept.back(), layout, recorded, &healthy_);
+    if (absl::IsNotFound(journal.status())) {
+      if (!recorded) return NoRoomToBegin(kept.back());
+      journal = ShardJournal::Create(kept.back(), layout, &healthy_);
+    }
     if (!journal.ok()) return journal.status();
     journals_.push_back(*std::move(journal));
+    cursor_[shard] = journals_.back()->committed();
     drained_n_[shard] = last_n;
   }
+  if (!recorded) return absl::OkStatus();
   for (const std::string& path : found.journal_files) {
     if (std::find(kept.begin(), kept.end(), path) != kept.end()) continue;
     if (absl::Status removed = net::RemoveFile(path); !removed.ok()) return removed;
@@ -211,9 +228,10 @@ void Ledger::OnDurable(Position position, std::function<void(const absl::Status&
 
 absl::Status Ledger::Append(Event event) {
   if (event.kind != Kind::kConfig && event.kind != Kind::kKey && event.kind != Kind::kAdmin &&
-      event.kind != Kind::kAction) {
-    return absl::InvalidArgumentError(conf::Abseil(fmt::format(
-        "a record of kind {} is the ledger's own: append config, key, admin or action", Name(event.kind))));
+      event.kind != Kind::kAction && event.kind != Kind::kRefusals) {
+    return absl::InvalidArgumentError(conf::Abseil(
+        fmt::format("a record of kind {} is the ledger's own: append config, key, admin, action or refusals",
+                    Name(event.kind))));
   }
   if (!event.detail.empty()) {
     const nlohmann::json detail = nlohmann::json::parse(event.detail, nullptr, false);

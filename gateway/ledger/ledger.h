@@ -144,7 +144,7 @@ class Ledger {
   Ledger(Options options, net::Fd lock, SigningKey key);
   absl::Status Begin(Recovered found);
   void Replay(Recovered* found);
-  absl::Status MakeJournals(const Recovered& found);
+  absl::Status MakeJournals(const Recovered& found, bool recorded);
   absl::Status Enqueue(std::shared_ptr<Queued> entry);
   void Run();
   // One batch. `*more`: it was cut at the batch size, do not wait for the next.

@@ -13,11 +13,11 @@ namespace {
 static_assert(sizeof(OpenHead) == 24 && sizeof(CloseHead) == 136 && sizeof(ContentHead) == 32);
 
 constexpr conf::Word<Kind> kKindWords[] = {
-    {"open", Kind::kOpen},           {"close", Kind::kClose},      {"content", Kind::kContent},
-    {"config", Kind::kConfig},       {"key", Kind::kKey},          {"admin", Kind::kAdmin},
-    {"action", Kind::kAction},       {"devices", Kind::kDevices},  {"start", Kind::kStart},
-    {"stop", Kind::kStop},           {"segment", Kind::kSegment},  {"checkpoint", Kind::kCheckpoint},
-    {"retention", Kind::kRetention}, {"recovery", Kind::kRecovery}};
+    {"open", Kind::kOpen},           {"close", Kind::kClose},       {"content", Kind::kContent},
+    {"config", Kind::kConfig},       {"key", Kind::kKey},           {"admin", Kind::kAdmin},
+    {"action", Kind::kAction},       {"devices", Kind::kDevices},   {"start", Kind::kStart},
+    {"stop", Kind::kStop},           {"segment", Kind::kSegment},   {"checkpoint", Kind::kCheckpoint},
+    {"retention", Kind::kRetention}, {"recovery", Kind::kRecovery}, {"refusals", Kind::kRefusals}};
 constexpr conf::Word<EndReason> kReasonWords[] = {{"done", EndReason::kDone},
                                                   {"length", EndReason::kLength},
                                                   {"client_gone", EndReason::kClientGone},

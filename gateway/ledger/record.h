@@ -31,8 +31,9 @@ enum class Kind : uint8_t {
   kCheckpoint,  // signed; the last record of a sealed segment
   kRetention,   // segments were removed by policy
   kRecovery,    // what the ledger found and did after an unclean end
+  kRefusals,    // calls without a valid credential, added up
 };
-inline constexpr size_t kKinds = 14;
+inline constexpr size_t kKinds = 15;
 
 enum class EndReason : uint8_t {
   kDone,            // the engine finished

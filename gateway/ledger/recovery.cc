@@ -94,12 +94,15 @@ absl::Status SetAside(const SegmentName& segment, uint64_t end, uint64_t torn, R
     done += static_cast<size_t>(n);
   }
   const std::string aside = fmt::format("{}.{}.torn", segment.path, end);
-  if (absl::Status written = net::ReplaceFile(aside, bytes); !written.ok()) return written;
+  const absl::Status written = net::ReplaceFile(aside, bytes);
+  // Without room for a copy, its hash is kept alone: a disk that filled up in the middle of a write leaves
+  // such bytes, and the records are in the journals still.
+  if (!written.ok() && !net::IsDiskFull(written)) return written;
   if (ftruncate(file->get(), static_cast<off_t>(end)) != 0 || fdatasync(file->get()) != 0) {
     return net::SystemError("cut", segment.path, errno);
   }
   into->torn_bytes += torn;
-  into->torn_file = std::filesystem::path(aside).filename().string();
+  if (written.ok()) into->torn_file = std::filesystem::path(aside).filename().string();
   into->torn_sha256 = conf::Hex(Hasher().Hash(bytes));
   return absl::OkStatus();
 }

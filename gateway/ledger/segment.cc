@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +28,10 @@ constexpr uint64_t kKeptPages = 4 << 20;  // bytes
 
 std::string SegmentPath(std::string_view dir, uint64_t first_seq) {
   return fmt::format("{}/{:020}{}", dir, first_seq, kExtension);
+}
+
+std::string SparePath(std::string_view dir) {
+  return fmt::format("{}/next-segment", dir);
 }
 
 absl::StatusOr<std::vector<SegmentName>> ListSegments(const std::string& dir) {
@@ -87,13 +93,29 @@ absl::StatusOr<std::optional<std::string_view>> LineReader::Next() {
 absl::StatusOr<SegmentWriter> SegmentWriter::Create(const std::string& dir, uint64_t first_seq,
                                                     FileOps* files) {
   const std::string path = SegmentPath(dir, first_seq);
-  absl::StatusOr<net::Fd> file = files->Create(path);
+  const bool spare =
+      renameat2(AT_FDCWD, SparePath(dir).c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0;
+  absl::StatusOr<net::Fd> file = spare ? net::OpenFile(path, O_RDWR) : files->Create(path);
   if (!file.ok()) return file.status();
   if (absl::Status synced = net::SyncDirectory(dir); !synced.ok()) {
     unlink(path.c_str());
     return synced;
   }
   return SegmentWriter(*std::move(file), 0, path, files);
+}
+
+absl::Status SegmentWriter::MakeSpare(const std::string& dir, uint64_t room, FileOps* files) {
+  const std::string path = SparePath(dir);
+  if (struct stat found{}; lstat(path.c_str(), &found) == 0) {
+    if (S_ISREG(found.st_mode) && found.st_size == 0) return absl::OkStatus();
+    if (absl::Status removed = net::RemoveFile(path); !removed.ok()) return removed;
+  }
+  absl::StatusOr<net::Fd> file = files->Create(path);
+  if (!file.ok()) return file.status();
+  const absl::Status reserved = files->Reserve(file->get(), 0, room);
+  if (!net::IsDiskFull(reserved)) return absl::OkStatus();  // some file systems cannot
+  unlink(path.c_str());
+  return reserved;
 }
 
 absl::StatusOr<SegmentWriter> SegmentWriter::Continue(const std::string& path, uint64_t size,
@@ -114,6 +136,15 @@ absl::Status SegmentWriter::Append(std::string_view batch) {
   size_ += batch.size();
   ForgetPages();
   return absl::OkStatus();
+}
+
+void SegmentWriter::KeepRoom(uint64_t bytes) {
+  if (reserved_ >= size_ + bytes / 2) return;
+  if (files_->Reserve(file_.get(), size_, bytes).ok()) reserved_ = size_ + bytes;
+}
+
+void SegmentWriter::GiveRoomBack() {
+  if (reserved_ > size_ && ftruncate(file_.get(), static_cast<off_t>(size_)) == 0) reserved_ = size_;
 }
 
 // Bytes that are on disk and that every active reader has read can leave the page cache: engines that load

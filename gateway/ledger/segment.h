@@ -21,6 +21,8 @@ struct SegmentName {
 };
 
 std::string SegmentPath(std::string_view dir, uint64_t first_seq);
+// A file that is to be the next segment, made beforehand.
+std::string SparePath(std::string_view dir);
 
 // In order of sequence; other files are ignored.
 absl::StatusOr<std::vector<SegmentName>> ListSegments(const std::string& dir);
@@ -61,8 +63,10 @@ class SegmentWriter {
   SegmentWriter(net::Fd file, uint64_t size, std::string path, FileOps* files)
       : file_(std::move(file)), size_(size), path_(std::move(path)), files_(files) {}
 
-  // A new segment; its name is durable.
+  // A new segment, made of the spare file if there is one; its name is durable.
   static absl::StatusOr<SegmentWriter> Create(const std::string& dir, uint64_t first_seq, FileOps* files);
+  // Makes the spare file, with room of its own, unless it is there.
+  static absl::Status MakeSpare(const std::string& dir, uint64_t room, FileOps* files);
   // Opens the last segment, to append after its first `size` bytes.
   static absl::StatusOr<SegmentWriter> Continue(const std::string& path, uint64_t size, FileOps* files);
 
@@ -70,6 +74,12 @@ class SegmentWriter {
   // again: all of it is written again, because after a failed sync it is unknown which bytes reached the
   // disk.
   absl::Status Append(std::string_view batch);
+
+  // Takes room on the disk for that many bytes after the end, so that a full disk takes records still. It is
+  // taken anew when half of it is used; without room on the disk, when there is some again.
+  void KeepRoom(uint64_t bytes);
+  // Nothing more is appended.
+  void GiveRoomBack();
 
   uint64_t size() const { return size_; }
   const std::string& path() const { return path_; }
@@ -80,6 +90,7 @@ class SegmentWriter {
   net::Fd file_;
   uint64_t size_;
   uint64_t forgotten_ = 0;  // bytes from the front that may have left the page cache
+  uint64_t reserved_ = 0;   // bytes from the front that have their room on the disk
   std::string path_;
   FileOps* files_;
 };

@@ -1,5 +1,6 @@
 #include "gateway/net/files.h"
 
+#include <absl/strings/cord.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@ namespace gateway::net {
 namespace {
 
 constexpr size_t kChunkBytes = 64 << 10;
+constexpr char kNoRoom[] = "tidegate/disk-full";
 
 absl::Status TooLarge(std::string_view path, size_t max_bytes) {
   return absl::FailedPreconditionError(
@@ -26,7 +28,13 @@ absl::Status TooLarge(std::string_view path, size_t max_bytes) {
 absl::Status SystemError(std::string_view action, std::string_view path, int error) {
   const std::string message =
       fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(error));
-  return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
+  absl::Status status = error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
+  if (error == ENOSPC || error == EDQUOT) status.SetPayload(kNoRoom, absl::Cord());
+  return status;
+}
+
+bool IsDiskFull(const absl::Status& status) {
+  return status.GetPayload(kNoRoom).has_value();
 }
 
 absl::StatusOr<Fd> OpenFile(const std::string& path, int flags, mode_t mode) {

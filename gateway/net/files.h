@@ -23,6 +23,8 @@ namespace gateway::net {
 
 // "cannot ACTION PATH: the text of `error`".
 absl::Status SystemError(std::string_view action, std::string_view path, int error);
+// Whether that error was that the disk, or the user's part of it, has no room.
+bool IsDiskFull(const absl::Status& status);
 
 // Adds O_CLOEXEC. A new file gets `mode` less the umask.
 absl::StatusOr<Fd> OpenFile(const std::string& path, int flags, mode_t mode = 0640);

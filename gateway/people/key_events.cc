@@ -81,7 +81,15 @@ net::Task<absl::Status> KeyEvents::Start() {
   SetAfter(kCheck);
   // What comes from now on is new, and this process alone writes the ledger.
   if (pending_.empty()) sure_ = true;
-  co_return co_await CarryOver();
+  const absl::Status carried = co_await CarryOver();
+  const bool full = absl::IsResourceExhausted(carried) || !ledger_.Healthy();
+  if (carried.ok() || !full) co_return carried;
+  // A full disk is no reason not to start: they are carried over when there is room.
+  failing_ = true;
+  log::Warn("changes of keys are not in the ledger yet; it is tried again",
+            {{"why", conf::Std(carried.message())}});
+  SetAfter(kRetry);
+  co_return absl::OkStatus();
 }
 
 void KeyEvents::Stop() {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <openssl/rand.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -26,6 +25,8 @@ namespace {
 
 constexpr conf::Duration kAbandon = std::chrono::seconds(10);
 constexpr conf::Duration kDiskPoll = std::chrono::seconds(1);
+constexpr conf::Duration kRecordAttempts = std::chrono::minutes(1);
+constexpr conf::Duration kRecordsPatience = std::chrono::seconds(25);  // at the end; sinks have 5 s of it
 constexpr conf::Duration kRestoreRetry = std::chrono::seconds(1);
 constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
 // Each connection wakes all that accept. One alone would make all wait while it is busy.
@@ -43,9 +44,10 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   const nlohmann::json after = ToJson(wanted);
   std::string changed;
   const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
-  for (const char* pointer : {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir",
-                              "/ledger", "/redis", "/telemetry/log", "/telemetry/otlp", "/scaling/launcher",
-                              "/scaling/cluster", "/scaling/planner", "/scaling/ports", "/scaling/slurm"}) {
+  for (const char* pointer :
+       {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger", "/redis",
+        "/telemetry/log", "/telemetry/otlp", "/scaling/launcher", "/scaling/cluster", "/scaling/planner",
+        "/scaling/ports", "/scaling/runs", "/scaling/slurm"}) {
     const nlohmann::json::json_pointer at(pointer);
     const bool had = before.contains(at);
     if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);
@@ -120,6 +122,8 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(Config config, std::stri
 }
 
 void Process::Abandon() {
+  stopping_ = true;
+  if (deferred_events_) deferred_events_->Close();
   jwks_.Stop();
   if (shared_.keys) shared_.keys->Stop();
   if (key_events_) key_events_->Stop();
@@ -143,6 +147,8 @@ absl::Status Process::Open(Config config) {
   }
   const uint32_t shards = ShardsOf(config);
   shared_.state_dir = config.server.state_dir;
+  disk_room_ = std::make_unique<DiskRoom>(shared_.state_dir);
+  disk_room_->Begin(config.ledger.min_free_bytes);
   // Before there is a ledger: one without a store means that the store was lost.
   auto store = OpenState(control_, shared_.state_dir);
   if (!store.ok()) return store.status();
@@ -157,13 +163,23 @@ absl::Status Process::Open(Config config) {
   const std::vector<config::Address> listen = config.server.listen;
   absl::StatusOr<Prepared> prepared = Prepare(std::move(config));
   if (!prepared.ok()) return prepared.status();
-  if (absl::Status recorded = shared_.ledger->Append(RecordOf(*prepared, "loaded", "start")); !recorded.ok())
+  // A ledger that cannot write yet is no reason to stay away: it refuses requests, and the record follows.
+  deferred_events_ = std::make_unique<DeferredEvents>(control_, *shared_.ledger);
+  ledger::Event loaded_event = RecordOf(*prepared, "loaded", "start");
+  budgets_known_ = shared_.ledger->Healthy();
+  if (!budgets_known_) {
+    deferred_events_->Add(std::move(loaded_event));
+  } else if (absl::Status recorded = shared_.ledger->Append(std::move(loaded_event)); !recorded.ok()) {
     return recorded;
+  }
   if (absl::Status applied = Apply(*std::move(prepared)); !applied.ok()) return applied;
   const std::string ledger_dir = LedgerDir(runtime_->config());
-  if (absl::Status restored = RestoreBudgets(BudgetsBeside(shared_.limits, {}), *shared_.ledger, ledger_dir,
-                                             *principals_->keys, net::Now());
-      !restored.ok()) {
+  std::vector<router::limits::LimitRef> budgets = BudgetsBeside(shared_.limits, {});
+  if (!budgets_known_) {
+    control_.tasks.Spawn(RestoreAdded(std::move(budgets)));
+  } else if (absl::Status restored =
+                 RestoreBudgets(budgets, *shared_.ledger, ledger_dir, *principals_->keys, net::Now());
+             !restored.ok()) {
     return restored;
   }
   if (absl::Status started = outbound_.Start(runtime_->config(), *store_); !started.ok()) return started;
@@ -190,6 +206,7 @@ absl::Status Process::Open(Config config) {
     }
   }
   if (absl::Status opened = OpenAdmin(); !opened.ok()) return opened;
+  LookAtDisk();
   return OpenControl();
 }
 
@@ -206,8 +223,7 @@ absl::Status Process::OpenControl() {
   absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr);
   if (!users.ok()) return users.status();
   if (!users->trouble().empty()) log::Warn("runs can do what the gateway can", {{"why", users->trouble()}});
-  auto launcher =
-      control::OpenLauncher(control_, *config.scaling, config.server.state_dir, *users, broker_.get());
+  auto launcher = control::OpenLauncher(control_, config, *users, broker_.get());
   if (!launcher.ok()) return launcher.status();
   scaling_ = std::make_unique<control::ScalingLoop>(
       control_, *std::move(launcher), *config.scaling,
@@ -233,6 +249,7 @@ absl::Status Process::OpenControl() {
                                 [this](const std::string& tenant, std::span<const std::string> kinds) {
                                   return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
                                 },
+                            .no_room = [this] { return disk_room_->trouble(); },
                             .store = store_.get(),
                             .users = *std::move(users),
                             .state_dir = config.server.state_dir});
@@ -262,7 +279,6 @@ void Process::StartWatching() {
 
 absl::Status Process::OpenAdmin() {
   const Config& config = runtime_->config();
-  deferred_events_ = std::make_unique<DeferredEvents>(control_, *shared_.ledger);
   key_events_ = std::make_unique<KeyEvents>(control_, *store_, *shared_.ledger, LedgerDir(config));
   if (absl::Status carried = net::Await(control_, key_events_->Start()); !carried.ok()) return carried;
   if (absl::Status opened = followed_.Open(FollowedPath(config)); !opened.ok()) return opened;
@@ -375,11 +391,12 @@ net::Task<void> Process::RestoreAdded(std::vector<router::limits::LimitRef> budg
         control_, [this, &budgets, dir = LedgerDir(runtime_->config()), keys = principals_->keys] {
           return RestoreBudgets(budgets, *shared_.ledger, dir, *keys, net::Now());
         });
-    if (restored.ok()) co_return;
+    if (restored.ok()) break;
     log::Error("added budgets do not count yet what was spent before; it is tried again",
                {{"why", conf::Std(restored.message())}});
     co_await pause.For(kRestoreRetry);
   }
+  budgets_known_ = true;
 }
 
 void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {
@@ -404,21 +421,25 @@ net::Task<absl::Status> Process::Replace(Config config, std::string_view actor) 
 }
 
 // Refuses new work while there is still room to record how the running requests end.
+void Process::LookAtDisk() {
+  const bool room = disk_room_->Look(runtime_->config().ledger.min_free_bytes);
+  shared_.disk_low = !room || !budgets_known_;
+}
+
 net::Task<void> Process::WatchDisk() {
   while (!stopping_) {
-    std::error_code error;
-    const std::filesystem::space_info space = std::filesystem::space(shared_.state_dir, error);
-    const bool low = !error && space.available < runtime_->config().ledger.min_free_bytes;
-    if (low != shared_.disk_low.exchange(low)) {
-      if (low) {
-        log::Error("disk nearly full; new requests are refused",
-                   {{"state_dir", shared_.state_dir}, {"available_bytes", space.available}});
-      } else {
-        log::Info("disk has room again", {{"available_bytes", space.available}});
-      }
-    }
+    LookAtDisk();
+    if (net::Now() >= attempts_recorded_ + kRecordAttempts) RecordAttempts();
     co_await disk_poll_.For(kDiskPoll);
   }
+}
+
+// None while the disk is low; they are added up until it has room.
+void Process::RecordAttempts() {
+  if (shared_.disk_low) return;
+  attempts_recorded_ = net::Now();
+  if (std::optional<ledger::Event> event = shared_.failed_attempts.Take(attempts_recorded_))
+    deferred_events_->Add(*std::move(event));
 }
 
 void Process::Run() {
@@ -435,6 +456,7 @@ void Process::Run() {
   certificates_.Start();
   control_.tasks.Spawn(WatchDisk());
   control_.Run();
+  end_deadline_.WaitsFor("the ledger, its index and the store");
   indexer_.reset();
   if (const absl::Status stopped = shared_.ledger->Stop(); !stopped.ok()) {
     log::Error("ledger did not stop cleanly", {{"why", conf::Std(stopped.message())}});
@@ -444,6 +466,10 @@ void Process::Run() {
 void Process::Stop() {
   if (stopping_) return;
   stopping_ = true;
+  const Config& config = runtime_->config();
+  const bool ends_replicas = config.scaling && config.scaling->on_exit == config::OnExit::kStop;
+  end_deadline_.Begin(config.server.shutdown_grace + kRecordsPatience +
+                      (ends_replicas ? control::ScalingLoop::kClosePatience : conf::Duration::zero()));
   reloads_.Stop();
   control_.tasks.Spawn(Shutdown());
 }
@@ -461,12 +487,15 @@ net::Task<void> Process::Shutdown() {
     shard.shadow_copies.Abort();
     shard.loop.Stop();
   });
+  end_deadline_.WaitsFor("the shards");
   // From here on nothing is admitted or recorded any more.
   co_await net::OffLoop(control_, [this] {
     for (std::thread& thread : threads_) thread.join();
     return true;
   });
+  end_deadline_.WaitsFor("a reload");
   while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
+  end_deadline_.WaitsFor("replicas and steps of jobs");
   if (scaling_) co_await scaling_->Close(runtime_->config().scaling->on_exit == config::OnExit::kKeep);
   probes_.Stop();
   replica_watch_.Stop();
@@ -475,7 +504,9 @@ net::Task<void> Process::Shutdown() {
   jwks_.Stop();
   certificates_.Stop();
   disk_poll_.Cancel();
+  RecordAttempts();
   deferred_events_->Close();
+  end_deadline_.WaitsFor("the last records");
   // The sinks can then have every record.
   (co_await net::OffLoop(control_, [this] { return shared_.ledger->Flush(); })).IgnoreError();
   co_await outbound_.Stop();

@@ -27,6 +27,8 @@
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
 #include "gateway/process/certificates.h"
+#include "gateway/process/disk_room.h"
+#include "gateway/process/end_deadline.h"
 #include "gateway/process/outbound.h"
 #include "gateway/process/reloads.h"
 #include "gateway/process/server.h"
@@ -94,9 +96,12 @@ class Process {
   void Serve(const Launched& launched);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
+  void LookAtDisk();
+  void RecordAttempts();
   net::Task<void> WatchDisk();
   net::Task<void> Shutdown();
 
+  EndDeadline end_deadline_;  // first: it watches over the end of all others
   const std::string config_path_;
   const std::unique_ptr<plugins::launchers::Broker> broker_;
   Shared shared_;
@@ -128,7 +133,10 @@ class Process {
   Operations operations_;
   Metrics metrics_;
   std::unique_ptr<admin::AdminServer> admin_;
+  std::unique_ptr<DiskRoom> disk_room_;
   net::Sleep disk_poll_;
+  conf::TimePoint attempts_recorded_{};
+  bool budgets_known_ = true;  // what was spent before this start counts
   conf::TimePoint ledger_opened_{};
   uint16_t port_ = 0;
   bool stopping_ = false;

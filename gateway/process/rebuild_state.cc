@@ -142,8 +142,7 @@ net::Task<absl::StatusOr<std::vector<plugins::launchers::RunStatus>>> ListRuns(
 
 absl::StatusOr<std::vector<plugins::launchers::RunStatus>> FindRuns(net::Loop& loop, const Config& config) {
   if (!config.scaling) return std::vector<plugins::launchers::RunStatus>();
-  const auto launcher =
-      control::OpenLauncher(loop, *config.scaling, config.server.state_dir, control::RunUsers(), nullptr);
+  const auto launcher = control::OpenLauncher(loop, config, control::RunUsers(), nullptr);
   if (!launcher.ok()) return launcher.status();
   return net::Await(loop, ListRuns(loop, **launcher));
 }

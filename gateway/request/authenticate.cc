@@ -1,4 +1,6 @@
 // authenticate: finds the principal of the request by its credential.
+#include <fmt/format.h>
+
 #include "gateway/net/clock.h"
 #include "gateway/request/stages.h"
 #include "gateway/shard/shard.h"
@@ -9,10 +11,21 @@ namespace {
 
 namespace auth = plugins::auth;
 
-// No `www-authenticate` is sent: no SDK reads it.
+// No `www-authenticate` is sent: no SDK reads it. The credential was looked at all the same: a good call is
+// never held up by bad ones from its address.
 StageResult Refuse(Exchange& x, api::Code code, std::string message) {
   x.shard.metrics.cells.auth_failures.Add();
-  return x.Fail(code, std::move(message));
+  x.outcome.failed_attempt = true;
+  const uint32_t per_minute = x.runtime->config().auth.failed_per_minute;
+  const std::optional<conf::Duration> wait = x.shard.shared.failed_attempts.Count(
+      x.identity.client_address, api::Info(code).name, per_minute, x.at.started);
+  if (!wait) return x.Fail(code, std::move(message));
+  api::ApiError error = api::Make(
+      api::Code::kTooManyFailedAttempts,
+      fmt::format("more than {} calls a minute from this address had no valid key or token; the last one: {}",
+                  per_minute, message));
+  error.retry_after = *wait;
+  return x.Fail(std::move(error));
 }
 
 StageResult ByKey(Exchange& x, std::string_view secret) {

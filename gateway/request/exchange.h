@@ -80,7 +80,8 @@ struct RequestOutcome {
   int status = 0;
   ledger::EndReason reason = ledger::EndReason::kDone;
   std::optional<api::ApiError> error;
-  std::string limit;  // that refused the request
+  std::string limit;            // that refused the request
+  bool failed_attempt = false;  // without a valid credential: the ledger has it added up with others
   bool answer_whole = false;
   ledger::Counts counts;
   uint64_t events = 0;               // of a stream

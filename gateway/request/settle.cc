@@ -170,8 +170,12 @@ void Close(Exchange& x) {
     Count(x);
     ticket.Close(record);
   } else if (x.outcome.error && x.identity.spec) {
-    // It was never admitted: a close record without an open one.
-    x.shard.journal.Refuse(OpenRecordOf(x), CloseRecordOf(x));
+    // It was never admitted: a close record without an open one. What is left of a disk is for what ends.
+    if (x.shard.shared.disk_low.load(std::memory_order_relaxed)) {
+      x.shard.journal.DropRefusal();
+    } else if (!x.outcome.failed_attempt) {
+      x.shard.journal.Refuse(OpenRecordOf(x), CloseRecordOf(x));
+    }
     Count(x);
   }
 }

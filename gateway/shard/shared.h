@@ -11,6 +11,7 @@
 
 #include "gateway/ledger/ledger.h"
 #include "gateway/limits/body_memory.h"
+#include "gateway/limits/failed_attempts.h"
 #include "gateway/people/keys.h"
 #include "gateway/routing/log.h"
 #include "gateway/shard/computed_prompts.h"
@@ -28,6 +29,7 @@ namespace gateway {
 struct Shared {
   router::limits::LimitTree limits;
   BodyMemory body_memory;
+  FailedAttempts failed_attempts;
   router::prefix::Index prefixes;
   router::ReplicaStates replicas{&prefixes};
   router::Sessions sessions;

@@ -112,6 +112,22 @@ void Database::SetBusyTimeout(conf::Duration timeout) {
   sqlite3_busy_timeout(db_, static_cast<int>(ms));
 }
 
+absl::Status Database::KeepRoom(int64_t log_bytes, int step) {
+  if (absl::Status begun = Execute("BEGIN IMMEDIATE"); !begun.ok()) return begun;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_CHUNK_SIZE, &step);
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_JOURNAL_POINTER, static_cast<void*>(&log));
+  int code = SQLITE_OK;
+  if (log != nullptr && log->pMethods != nullptr) {
+    int whole = static_cast<int>(log_bytes);
+    log->pMethods->xFileControl(log, SQLITE_FCNTL_CHUNK_SIZE, &whole);
+    code = log->pMethods->xFileControl(log, SQLITE_FCNTL_SIZE_HINT, &log_bytes);
+  }
+  if (absl::Status ended = Execute("ROLLBACK"); !ended.ok()) return ended;
+  return code == SQLITE_OK ? absl::OkStatus()
+                           : absl::ResourceExhaustedError(fmt::format("{}: no room to keep", path_));
+}
+
 bool Database::in_transaction() const {
   return sqlite3_get_autocommit(db_) == 0;
 }

@@ -63,6 +63,9 @@ class Database {
   absl::StatusOr<int64_t> QueryInt(std::string_view sql);
   // How long a statement waits for another process' lock.
   void SetBusyTimeout(conf::Duration timeout);
+  // Takes room on the disk for the write-ahead log, that many bytes, while no other process writes; and lets
+  // the file grow by `step` bytes at once. A full disk then takes changes still.
+  absl::Status KeepRoom(int64_t log_bytes, int step);
   bool in_transaction() const;
   int64_t changed_rows() const;  // by the last statement
   const std::string& path() const { return path_; }

@@ -16,6 +16,14 @@ namespace {
 constexpr int64_t kApplicationId = 0x54474154;  // "TGAT", in the file's header
 constexpr int64_t kSchema = 1;
 
+// Of the log. It is copied into the file well before it is full, and then written from its beginning again.
+constexpr int64_t kLogRoom = int64_t{4} << 20;
+constexpr int kLogPages = 512;       // of 4 KiB, before it is copied
+constexpr int kFileStep = 1 << 20;   // bytes by which the file grows
+constexpr int64_t kFreePages = 128;  // fewer are filled up ...
+constexpr int kFreeBytes = 1 << 20;  // by so much
+constexpr uint32_t kCommitsALook = 64;
+
 constexpr char kMakeSchema[] =
     "CREATE TABLE objects (version INTEGER PRIMARY KEY, kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT, "
     "UNIQUE (kind, id));"
@@ -75,11 +83,14 @@ absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(Options options) {
   file->SetBusyTimeout(file->options_.busy_timeout);
   if (absl::Status schema = file->CheckOrMakeSchema(); !schema.ok()) return schema;
   if (absl::Status prepared = file->Prepare(); !prepared.ok()) return prepared;
+  file->KeepRoom();
   return file;
 }
 
 absl::Status SqliteFile::CheckOrMakeSchema() {
-  if (absl::Status limit = db_->Execute("PRAGMA journal_size_limit = 4194304"); !limit.ok()) return limit;
+  const std::string bounds =
+      fmt::format("PRAGMA journal_size_limit = {}; PRAGMA wal_autocheckpoint = {}", kLogRoom, kLogPages);
+  if (absl::Status bounded = db_->Execute(bounds); !bounded.ok()) return bounded;
   absl::StatusOr<int64_t> tables = db_->QueryInt("SELECT count(*) FROM sqlite_master");
   if (!tables.ok()) return tables.status();
   if (*tables == 0 && !options_.may_be_new)
@@ -119,6 +130,27 @@ absl::Status SqliteFile::CheckOrMakeSchema() {
     return absl::DataLossError(fmt::format("{}: is damaged ({})", options_.path, found));
   }
   return absl::OkStatus();
+}
+
+// Best effort: without room there is none to keep, and the next change may be refused.
+void SqliteFile::KeepRoom() {
+  commits_ = 0;
+  db_->KeepRoom(kLogRoom, kFileStep).IgnoreError();
+  FreePages().IgnoreError();
+}
+
+// A table that is dropped leaves its pages to others. Two transactions: pages must have been written once to
+// have their room.
+absl::Status SqliteFile::FreePages() {
+  const absl::StatusOr<int64_t> free = db_->QueryInt("PRAGMA freelist_count");
+  if (!free.ok() || *free >= kFreePages) return free.status();
+  const absl::Status made =
+      db_->Execute(fmt::format("BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS room (bytes BLOB); "
+                               "INSERT INTO room VALUES (zeroblob({})); COMMIT",
+                               kFreeBytes));
+  Rollback();
+  const absl::Status dropped = db_->Execute("DROP TABLE IF EXISTS room");
+  return made.ok() ? dropped : made;
 }
 
 absl::Status SqliteFile::Prepare() {
@@ -266,7 +298,10 @@ absl::StatusOr<Committed> SqliteFile::Commit(const std::vector<Write>& writes) {
     return written;
   }
   const absl::Status committed = db_->Execute("COMMIT");
-  if (committed.ok()) return written;
+  if (committed.ok()) {
+    if (++commits_ >= kCommitsALook) KeepRoom();
+    return written;
+  }
   Rollback();
   // A full disk stops a commit before its last record. After any other failure, a restart may find it whole.
   if (absl::IsResourceExhausted(committed)) return committed;

@@ -5,6 +5,9 @@
 // changes' removals are kept. A transaction takes the file's write lock before it reads a version, so several
 // processes may write at once.
 //
+// A full disk takes some more changes: the write-ahead log has room of its own, and the file has free pages.
+// Both are taken when the file is opened, and again while there is room.
+//
 // Thread: one. Every call may block on the disk, and for the busy timeout on another process' lock.
 #pragma once
 
@@ -67,10 +70,13 @@ class SqliteFile {
   absl::StatusOr<uint64_t> VersionOf(const std::string& kind, const std::string& id);
   absl::StatusOr<Committed> WriteAll(const std::vector<Write>& writes);
   absl::Status Forget(Sequence& sequence);
+  void KeepRoom();
+  absl::Status FreePages();
   void Rollback();
 
   const Options options_;
   std::unique_ptr<sqlite::Database> db_;
+  uint32_t commits_ = 0;  // since room was looked after
   std::optional<sqlite::Statement> get_, list_, changes_, put_, version_, sequence_, set_sequence_, forget_,
       data_version_;
 };

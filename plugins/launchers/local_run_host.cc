@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<HeldRun>> LocalRunHost::Hold(const RunOrder& orde
       order.id,
       order.result,
       order.log,
-      std::to_string(order.log_bytes),
+      fmt::format("{}:{}", order.log_bytes, order.log_floor),
       order.cgroup,
       std::to_string(grace.count()),
       std::move(owner),

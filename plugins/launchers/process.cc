@@ -15,6 +15,7 @@
 #include "gateway/net/transport.h"
 #include "plugins/launchers/local_run_host.h"
 #include "plugins/launchers/run_log.h"
+#include "plugins/launchers/run_logs.h"
 #include "plugins/launchers/run_result.h"
 #include "plugins/launchers/wrapper/protocol.h"
 
@@ -124,7 +125,7 @@ absl::StatusOr<std::unique_ptr<ProcessLauncher>> ProcessLauncher::Open(gateway::
         fmt::format("{} cannot be run: {}. It belongs beside the program tidegate, which starts runs with it",
                     options.wrapper, strerror(errno)));
   }
-  absl::StatusOr<RunStore> store = RunStore::Open(options.state_dir);
+  absl::StatusOr<RunStore> store = RunStore::Open(options.state_dir, options.logs_dir);
   if (!store.ok()) return store.status();
   absl::StatusOr<std::unique_ptr<RunHost>> host;
   if (options.make_host) {
@@ -359,6 +360,7 @@ Task<absl::Status> ProcessLauncher::Start(RunSpec spec) {
   ++background_;
   const StartOptions options{.grace = options_.leftover_grace,
                              .log_bytes = options_.log_bytes,
+                             .log_floor = options_.log_floor,
                              .limits = options_.limits,
                              .lock = store_.lock()};
   absl::StatusOr<StartedRun> started = co_await OffLoop(
@@ -665,7 +667,16 @@ Task<void> ProcessLauncher::CheckRuns() {
       next = runs_.upper_bound(id);  // others may have come and gone
     }
     if (closing_) co_return;
+    if (options_.logs_bytes > 0) co_await CheckLogs();
   }
+}
+
+Task<void> ProcessLauncher::CheckLogs() {
+  std::vector<KeptLog> logs;
+  logs.reserve(runs_.size());
+  for (const auto& [id, run] : runs_)
+    logs.push_back({.path = run->folder.log(), .runs = run->state != RunState::kEnded, .since = run->since});
+  co_await OffLoop(loop_, [&logs, most = options_.logs_bytes] { return TrimLogs(logs, most); });
 }
 
 // No process is known whose end would tell of the run's.

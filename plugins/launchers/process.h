@@ -48,7 +48,10 @@ class ProcessLauncher final : public Launcher {
     std::string wrapper{};                    // the program tidegate-run; empty: beside this program
     bool cgroups = true;                      // where they may be made
     RunLimits limits{};                       // of each run; its memory is its grant's
+    std::string logs_dir{};                   // of the runs' logs; empty: each in its run's folder
     uint64_t log_bytes = uint64_t{64} << 20;  // limit of a run's log, and of the older part that is kept
+    uint64_t logs_bytes = 0;                  // limit of all logs together (run_logs.h); 0: none
+    uint64_t log_floor = 0;  // where less of the disk is free, output is lost instead of kept
     conf::Duration check_interval = std::chrono::seconds(1);  // of runs' logs and records
     // The nodes' devices that have a fault, by devices::KeyOf(); may block. Absent: nothing is watched.
     std::function<std::map<std::string, devices::Fault>()> find_faults{};
@@ -104,6 +107,7 @@ class ProcessLauncher final : public Launcher {
   gateway::net::Task<void> Conclude(Run& run, RunResult result);
   gateway::net::Task<void> Save(Run& run, RunState state, conf::TimePoint since);
   gateway::net::Task<void> CheckRuns();
+  gateway::net::Task<void> CheckLogs();
   gateway::net::Task<void> CheckLeaderless(Run& run);
   gateway::net::Task<void> CheckDevices();
 

@@ -94,8 +94,11 @@ absl::Status RunFolder::Remove() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<RunStore> RunStore::Open(const std::string& dir) {
+absl::StatusOr<RunStore> RunStore::Open(const std::string& dir, const std::string& logs) {
   if (absl::Status made = net::MakeDirectories(dir + "/runs", kFolderMode); !made.ok()) return made;
+  if (!logs.empty()) {
+    if (absl::Status made = net::MakeDirectories(logs, kFolderMode); !made.ok()) return made;
+  }
   absl::StatusOr<Fd> lock = net::OpenFile(dir + "/lock", O_RDWR | O_CREAT, kFileMode);
   if (!lock.ok()) return lock.status();
   // A process that a killed gateway was about to start holds the lock until it ends or runs: once the lock is
@@ -108,7 +111,13 @@ absl::StatusOr<RunStore> RunStore::Open(const std::string& dir) {
   }
   absl::StatusOr<std::string> token = ReadToken(dir + "/token");
   if (!token.ok()) return token.status();
-  return RunStore(dir, std::move(*lock), std::move(*token));
+  return RunStore(dir, logs, std::move(*lock), std::move(*token));
+}
+
+RunFolder RunStore::Folder(std::string_view id) const {
+  std::string path = fmt::format("{}/runs/{}", dir_, id);
+  return logs_.empty() ? RunFolder(std::move(path))
+                       : RunFolder(std::move(path), fmt::format("{}/{}.log", logs_, id));
 }
 
 absl::StatusOr<std::vector<std::string>> RunStore::Ids() const {

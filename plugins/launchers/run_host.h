@@ -37,6 +37,7 @@ struct RunOrder {
   std::string result{};             // absolute paths
   std::string log{};
   uint64_t log_bytes = 0;
+  uint64_t log_floor = 0;
   conf::Duration grace{};
   RunLimits limits{};
 };

@@ -120,6 +120,7 @@ absl::StatusOr<std::unique_ptr<HeldRun>> Hold(RunPlan& plan, const RunFolder& fo
                     .result = std::filesystem::absolute(folder.result()).string(),
                     .log = std::filesystem::absolute(folder.log()).string(),
                     .log_bytes = options.log_bytes,
+                    .log_floor = options.log_floor,
                     .grace = options.grace,
                     .limits = limits},
                    log->get(), options.lock);

@@ -39,6 +39,7 @@ inline constexpr size_t kShortestSecret = 6;
 struct StartOptions {
   conf::Duration grace{};  // for processes that outlive the run's first one
   uint64_t log_bytes = 0;  // limit of its log, and of the older part that is kept
+  uint64_t log_floor = 0;  // bytes of the disk that it leaves free
   RunLimits limits{};
   int lock = -1;  // the store's
 };

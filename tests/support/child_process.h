@@ -31,6 +31,8 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal);
+  // It may die of that signal.
+  void Expect(int signal) { sent_.insert(signal); }
   // The status as waitpid returns it; nothing while it runs. Reaps once, and returns the same status ever
   // after.
   std::optional<int> Wait(milliseconds patience);

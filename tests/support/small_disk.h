@@ -1,9 +1,11 @@
-// A file system of 48 MiB that a test can fill; needs the right to mount one.
+// A small file system that a test can fill; needs the right to mount one.
 #pragma once
 
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -13,7 +15,10 @@ namespace tests {
 
 class SmallDisk {
  public:
-  SmallDisk() { mounted_ = mount("tidegate-test", folder_.path().c_str(), "tmpfs", 0, "size=48m") == 0; }
+  explicit SmallDisk(int mib = 48) {
+    const std::string size = "size=" + std::to_string(mib) + "m";
+    mounted_ = mount("tidegate-test", folder_.path().c_str(), "tmpfs", 0, size.c_str()) == 0;
+  }
   ~SmallDisk() {
     if (mounted_) umount2(folder_.path().c_str(), MNT_DETACH);
   }
@@ -23,10 +28,14 @@ class SmallDisk {
   bool mounted() const { return mounted_; }
   const std::string& path() const { return folder_.path(); }
 
-  void Fill() const {
-    std::ofstream out(folder_ / "filler", std::ios::binary);
-    const std::string block(64 * 1024, 'f');
-    while (out.write(block.data(), static_cast<std::streamsize>(block.size())) && out.flush()) {
+  uint64_t free() const { return std::filesystem::space(path()).available; }
+
+  // Until no more than that is free, to the last page.
+  void Fill(uint64_t leave = 0) const {
+    std::ofstream out(folder_ / "filler", std::ios::binary | std::ios::app);
+    const std::string page(4096, 'f');
+    while (free() > leave && out.write(page.data(), static_cast<std::streamsize>(page.size())) &&
+           out.flush()) {
     }
   }
   void Empty() const { unlink((folder_ / "filler").c_str()); }

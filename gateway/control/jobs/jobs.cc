@@ -291,6 +291,8 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   const size_t count = std::max(1U, loaded.value->elements);
   const size_t bytes = text.size();
   if (absl::Status room = HasRoomFor(count, bytes); !room.ok()) co_return room;
+  if (const std::string why = around_.no_room(); !why.empty())
+    co_return absl::UnavailableError(fmt::format("no job is taken on: {}", why));
   coming_ += count;
   coming_bytes_ += bytes;
   const absl::Cleanup come = [&] {
@@ -428,6 +430,10 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
       out.push_back(fmt::format("It comes after {}, which has not ended.", fmt::join(awaits, ", ")));
     if (!job.crashes.MayStart(context_.now()))
       out.push_back(fmt::format("The next attempt starts at {}.", conf::FormatTime(job.crashes.next())));
+    return out;
+  }
+  if (const std::string why = around_.no_room(); !why.empty()) {
+    out.push_back(fmt::format("Nothing starts: {}.", why));
     return out;
   }
   std::vector<std::string> sentences = context_.planning->Explain(job.id, context_.now());

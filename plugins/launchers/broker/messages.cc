@@ -48,6 +48,7 @@ void to_json(json& out, const RunOrder& order) {
          {"result", order.result},
          {"log", order.log},
          {"log_bytes", order.log_bytes},
+         {"log_floor", order.log_floor},
          {"grace", order.grace.count()},
          {"limits", order.limits}};
 }
@@ -64,6 +65,7 @@ void from_json(const json& in, RunOrder& order) {
   in.at("result").get_to(order.result);
   in.at("log").get_to(order.log);
   in.at("log_bytes").get_to(order.log_bytes);
+  in.at("log_floor").get_to(order.log_floor);
   order.grace = conf::Duration(in.at("grace").get<conf::Duration::rep>());
   in.at("limits").get_to(order.limits);
 }

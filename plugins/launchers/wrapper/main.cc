@@ -30,6 +30,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -53,7 +54,8 @@ constexpr int64_t kShortestBeat = kSecond;
 constexpr int64_t kLongestBeat = 60 * kSecond;
 constexpr int kNeverRan = 125;
 constexpr size_t kMaxGroups = 64;
-constexpr size_t kChunk = 65536;  // of output
+constexpr size_t kChunk = 65536;    // of output
+constexpr uint64_t kFirst = 65536;  // bytes of output that are kept also where the disk is short of room
 
 int64_t Clock(clockid_t clock) {
   timespec now{};
@@ -210,7 +212,12 @@ bool Become(const Identity& who) {
 // The run's output, read from a pipe and appended to a file that is put aside when it is full.
 class Log {
  public:
-  Log(const char* path, uint64_t limit) : path_(path), limit_(limit) {}
+  // `bounds`: "LIMIT:FLOOR".
+  Log(const char* path, const char* bounds) : path_(path) {
+    char* end = nullptr;
+    limit_ = strtoull(bounds, &end, 10);
+    floor_ = *end == ':' ? strtoull(end + 1, nullptr, 10) : 0;
+  }
 
   // The file is the wrapper's own output.
   bool Open() {
@@ -249,22 +256,44 @@ class Log {
     for (int i = 0; i < 16 && poll(&readable, 1, 0) > 0 && (readable.revents & POLLIN) != 0; ++i) {
       if (!Pump()) break;
     }
+    TellLost();
   }
 
  private:
   void Append(const char* bytes, size_t size) {
-    if (lost_ > 0) {
-      char line[128];
-      const int length =
-          snprintf(line, sizeof line, "\n[tidegate-run: %llu bytes of output were lost: no room]\n",
-                   static_cast<unsigned long long>(lost_));  // NOLINT(google-runtime-int)
-      if (!Write(line, static_cast<size_t>(length))) {
-        lost_ += size;
-        return;
-      }
-      lost_ = 0;
+    if (!HasRoom()) {
+      lost_ += size;
+      return;
+    }
+    if (!TellLost()) {
+      lost_ += size;
+      return;
     }
     if (!Write(bytes, size)) lost_ += size;
+  }
+
+  // False: not even for that is there room.
+  bool TellLost() {
+    if (lost_ == 0) return true;
+    char line[128];
+    const int length =
+        snprintf(line, sizeof line, "\n[tidegate-run: %llu bytes of output were lost: no room]\n",
+                 static_cast<unsigned long long>(lost_));  // NOLINT(google-runtime-int)
+    if (!Write(line, static_cast<size_t>(length))) return false;
+    lost_ = 0;
+    return true;
+  }
+
+  // The disk belongs to others, too: the older part goes before output is lost.
+  bool HasRoom() const {
+    if (floor_ == 0 || size_ < kFirst || DiskHasRoom()) return true;
+    char aside[4096];
+    snprintf(aside, sizeof aside, "%s.1", path_);
+    return unlink(aside) == 0 && DiskHasRoom();
+  }
+  bool DiskHasRoom() const {
+    struct statvfs disk{};
+    return fstatvfs(STDOUT_FILENO, &disk) != 0 || uint64_t{disk.f_bavail} * uint64_t{disk.f_frsize} >= floor_;
   }
 
   // The file is never over its limit, and the next one begins with a line.
@@ -309,7 +338,8 @@ class Log {
   }
 
   const char* const path_;
-  const uint64_t limit_;
+  uint64_t limit_ = 0;
+  uint64_t floor_ = 0;
   int pipe_[2]{-1, -1};
   uint64_t size_ = 0;
   uint64_t lost_ = 0;
@@ -324,7 +354,7 @@ class Run {
         grace_(strtoll(argv[wrapper::kGrace], nullptr, 10) * 1000),
         owner_(ReadIdentity(argv[wrapper::kOwner])),
         user_(ReadIdentity(argv[wrapper::kUser])),
-        log_(argv[wrapper::kLog], strtoull(argv[wrapper::kLogBytes], nullptr, 10)) {}
+        log_(argv[wrapper::kLog], argv[wrapper::kLogBytes]) {}
 
   void Start() {
     ReadEnvironment();

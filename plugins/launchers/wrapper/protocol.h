@@ -8,11 +8,13 @@ namespace plugins::launchers::wrapper {
 // tidegate-run ID RESULT LOG LOG_BYTES CGROUP GRACE_MS OWNER USER LIMITS DIRECTORY PROGRAM ARGV0 [ARGV...]
 //
 // RESULT: the file, made beforehand with room for both of its blocks. LOG: the file that the wrapper's output
-// is, LOG_BYTES its limit; what is over goes to LOG.1, in place of what was there. CGROUP: the folder of the
-// run's cgroup, or empty. GRACE_MS: what processes that outlive the run's first one are given between SIGTERM
-// and SIGKILL. OWNER: "UID:GID" of the gateway, whom the wrapper becomes; USER: "UID:GID[,GROUP...]" whom the
-// run becomes; both empty: everybody stays who they are. LIMITS: "PROCESSES:FILES:FILE_BYTES:OOM_SCORE", each
-// may be empty. DIRECTORY: where the run's first process begins, or empty.
+// is, LOG_BYTES "LIMIT:FLOOR": what is over its limit goes to LOG.1, in place of what was there; while less
+// than FLOOR bytes of its disk are free, output beyond the first 64 KiB is lost, and the log says how much.
+// CGROUP: the folder of the run's cgroup, or empty. GRACE_MS: what processes that outlive the run's first one
+// are given between SIGTERM and SIGKILL. OWNER: "UID:GID" of the gateway, whom the wrapper becomes; USER:
+// "UID:GID[,GROUP...]" whom the run becomes; both empty: everybody stays who they are. LIMITS:
+// "PROCESSES:FILES:FILE_BYTES:OOM_SCORE", each may be empty. DIRECTORY: where the run's first process begins,
+// or empty.
 enum Argument : int {
   kId = 1,
   kResult,

@@ -1,0 +1,88 @@
+// Floods of calls without a valid key: they take neither the disk nor the place of those who have one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_process.h"
+#include "tests/support/gateway_process.h"
+#include "tests/support/run_cli.h"
+#include "tests/support/small_disk.h"
+
+namespace tests {
+namespace {
+
+using gateway::ledger::Kind;
+using gateway::ledger::Record;
+
+std::string MakeKey(const GatewayProcess& gateway) {
+  const CliResult made = RunCli({"keys", "create", "--tenant", "demo", "--config", gateway.config_path()});
+  EXPECT_EQ(made.code, 0) << made.err;
+  return made.out.substr(0, made.out.find('\n'));
+}
+
+std::string With(const std::string& secret) {
+  return "Authorization: Bearer " + secret + "\r\n";
+}
+
+std::vector<Record> Refusals(const GatewayProcess& gateway) {
+  std::vector<Record> found = gateway.Records();
+  std::erase_if(found, [](const Record& record) { return record.kind != Kind::kRefusals; });
+  return found;
+}
+
+TEST(FailedAttempts, AFloodIsOneRecordAndSlowsDownNobodyWithAKey) {
+  const EngineProcess engine;
+  GatewayProcess gateway({.replicas = {engine.port()}, .anonymous = false});
+  const std::string key = MakeKey(gateway);
+  int unauthorized = 0;
+  int limited = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Answer answer = gateway.Ask(i % 2 == 0 ? Chat() : Chat({}, With("tg-nobody")));
+    if (answer.status == 401) ++unauthorized;
+    if (answer.status != 429) continue;
+    ++limited;
+    EXPECT_EQ(answer.code(), "too_many_failed_attempts");
+    EXPECT_GE(std::stoi(answer.header("retry-after")), 1);
+    EXPECT_EQ(answer.header("x-should-retry"), "false");
+  }
+  EXPECT_EQ(unauthorized + limited, 200);
+  EXPECT_GE(unauthorized, 59);  // and one that asked whether it serves
+  EXPECT_GT(limited, 0);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}}, With(key))).status, 200);
+  EXPECT_EQ(gateway.Stop(), 0);
+  for (const Record& record : gateway.Records())
+    EXPECT_FALSE(record.kind == Kind::kClose && record.tenant.empty()) << record.error;
+  const std::vector<Record> refusals = Refusals(gateway);
+  ASSERT_FALSE(refusals.empty());
+  uint64_t failures = 0;
+  for (const Record& record : refusals) {
+    const Json detail = Json::parse(record.detail);
+    failures += detail["failures"].get<uint64_t>();
+    EXPECT_EQ(detail["addresses"][0]["address"], "127.0.0.1");
+    EXPECT_GT(detail["addresses"][0]["codes"]["invalid_api_key"], 0);
+  }
+  EXPECT_EQ(failures, 201u);
+  EXPECT_LE(refusals.size(), 2u);
+  EXPECT_TRUE(gateway.Verify().ok());
+}
+
+TEST(FailedAttempts, NoneIsWrittenWhileTheDiskIsLow) {
+  const SmallDisk disk(64);
+  if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a file system";
+  const EngineProcess engine;
+  GatewayProcess gateway({.replicas = {engine.port()},
+                          .ledger = "min_free_bytes: 1MiB",
+                          .sections = "auth: {failed_per_minute: 0}\n",
+                          .anonymous = false,
+                          .state_dir = disk.path() + "/state"});
+  disk.Fill();
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return gateway.Metric("tidegate_disk_low") == 1; }));
+  const size_t before = gateway.Records().size();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(gateway.Ask(Chat()).status, 401);
+  EXPECT_EQ(gateway.Stop(), 0);
+  for (const Record& record : gateway.Records())
+    EXPECT_FALSE(record.kind == Kind::kRefusals || record.kind == Kind::kClose);
+  EXPECT_LE(gateway.Records().size(), before + 2) << "its stop";
+}
+
+}  // namespace
+}  // namespace tests
