@@ -155,6 +155,7 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
     problems.push_back(std::move(problem));
   }
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
+  if (!route.read.empty()) read_records_.Note(route, call);
   co_return co_await RunRoute(route, call);
 }
 

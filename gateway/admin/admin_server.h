@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "gateway/admin/read_records.h"
 #include "gateway/admin/route.h"
 #include "gateway/net/async_mutex.h"
 #include "gateway/net/http/server.h"
@@ -40,6 +41,7 @@ class AdminServer {
   net::Loop& loop_;
   const Operations& operations_;
   net::AsyncMutex reads_;
+  ReadRecords read_records_{operations_};
   std::unique_ptr<net::http::Server> server_;
 };
 

@@ -328,7 +328,7 @@ void Metrics::CollectProcess(MetricFamilies& out) const {
     out.Counter("tidegate_jwks_failures_total", "Fetches of the key set of an issuer that failed")
         .Add(issuer.failures, {{"issuer", issuer.issuer}});
   }
-  out.Gauge("tidegate_draining", "1 while the process shuts down").Add(operations_.shared->draining.load());
+  out.Gauge("tidegate_draining", "1 while the process shuts down").Add(operations_.shared->stopping.load());
   out.Counter("tidegate_log_lines_dropped_total", "Log lines that could not be written in time")
       .Add(log::Dropped());
 

@@ -62,6 +62,12 @@ struct Operations {
   std::function<std::optional<control::ScalingHistory>(const std::string& model)> scaling_history =
       [](const std::string&) { return std::nullopt; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
+  // Writes an event to the ledger, later where it cannot be written now.
+  std::function<void(ledger::Event)> record = [](const ledger::Event&) {};
+  // The keys of stored content have changed. Any thread.
+  std::function<void()> content_erased = [] {};
+  // Why the ledger is not the one that the store knows; empty: it is.
+  std::function<std::string()> ledger_trouble = [] { return std::string(); };
   // Null while it is not known what runs, and where nothing is scheduled.
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };

@@ -47,13 +47,18 @@ void JudgeScaling(const control::Status& status, std::vector<Condition>& out) {
 Readiness Judge(const Operations& operations, conf::TimePoint now) {
   Readiness readiness;
   std::vector<Condition>& out = readiness.conditions;
-  if (operations.shared->draining) {
-    out.push_back({"process", "the gateway is stopping; running requests finish", true});
+  if (operations.shared->stopping) {
+    out.push_back({"process",
+                   operations.shared->draining ? "the gateway is stopping; running requests finish"
+                                               : "the gateway will stop; until then it serves requests",
+                   true});
   }
   if (!operations.shared->ledger->Healthy()) {
     const std::string why = operations.shared->ledger->GetStats().last_error;
     out.push_back({"ledger", why.empty() ? "it cannot write records" : why, true});
   }
+  if (std::string trouble = operations.ledger_trouble(); !trouble.empty())
+    out.push_back({"ledger", std::move(trouble)});
   if (operations.shared->disk_low) {
     out.push_back(
         {"disk", "less than ledger.min_free_bytes is free; new requests are refused, and nothing is started",

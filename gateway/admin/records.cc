@@ -6,6 +6,7 @@
 
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/audit/content_erasure.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
@@ -33,6 +34,21 @@ std::vector<ledger::Kind> KindsFor(plugins::auth::Role role, std::vector<ledger:
   }
   std::erase(wanted, ledger::Kind::kContent);
   return wanted;
+}
+
+absl::Status RecordContentRead(const Operations& operations, const Call& call,
+                               const ledger::ExportOptions& options, const ledger::ExportResult& result) {
+  ledger::Event event;
+  event.kind = ledger::Kind::kAdmin;
+  event.action = "content.read";
+  event.actor = call.actor;
+  event.tenant = options.tenant;
+  event.detail = ordered_json{{"texts", result.shown},
+                              {"model", options.model},
+                              {"from_seq", options.from_seq},
+                              {"to_seq", result.last_seq}}
+                     .dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return operations.shared->ledger->Append(std::move(event));
 }
 
 }  // namespace
@@ -85,6 +101,8 @@ Answer Audit(const Operations& operations, const Call& call) {
   if (options.max_records < 1 || options.max_records > kMaxPage) {
     problems.push_back({"limit", fmt::format("{} is not from 1 to {}", options.max_records, kMaxPage)});
   }
+  if (const std::string content = call.Query("content"); !content.empty() && content != "open")
+    problems.push_back({"content", fmt::format("\"{}\" must be open, or not be given", content)});
   if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   options.from_seq = Whole(call, "from_seq", 1);
   options.max_seen = kMaxSeen;
@@ -92,6 +110,10 @@ Answer Audit(const Operations& operations, const Call& call) {
   if (options.kinds.empty() && !request.kinds.empty()) {
     return Refuse(api::Code::kPermissionDenied, "only the role admin may read content", call.request_id);
   }
+  const bool opens = call.Query("content") == "open";
+  if (opens && call.role < plugins::auth::Role::kAdmin)
+    return Refuse(api::Code::kPermissionDenied, "only the role admin may read content", call.request_id);
+  if (opens) options.content = operations.shared->content_keys.get();
   // Records are shown as they are in the ledger, where each is a line of JSON.
   std::string data;
   const uint64_t last = operations.shared->ledger->GetStats().durable_seq;
@@ -100,10 +122,25 @@ Answer Audit(const Operations& operations, const Call& call) {
     return data.size() < kMaxAnswerBytes;
   });
   if (!result.ok()) return Refuse(result.status(), call.request_id);
+  if (result->shown > 0) {
+    // Nobody reads what others wrote without a record.
+    if (const absl::Status recorded = RecordContentRead(operations, call, options, *result); !recorded.ok())
+      return Refuse(recorded, call.request_id);
+  }
   std::replace(data.begin(), data.end(), '\n', ',');
   if (!data.empty()) data.pop_back();
   return {.body = fmt::format("{{\"object\":\"list\",\"data\":[{}],\"has_more\":{},\"next_from_seq\":{}}}\n",
                               data, result->last_seq < last, result->last_seq + 1)};
+}
+
+Answer EraseStored(const Operations& operations, const Call& call) {
+  const std::string named = call.Text("tenant");
+  const std::string tenant = TenantPath(call.runtime->config(), named).value_or(named);
+  const auto erased = EraseContent(*operations.shared->content_keys, *operations.shared->ledger,
+                                   {tenant, call.actor, call.Text("reason")}, call.now);
+  operations.content_erased();
+  if (!erased.ok()) return Refuse(erased.status(), call.request_id);
+  return Json(*erased);
 }
 
 }  // namespace gateway::admin

@@ -66,6 +66,8 @@ struct Route {
   Answer (*run)(const Operations&, const Call&);
   // In its place, on the control loop: for what waits there without holding it up.
   net::Task<Answer> (*task)(const Operations&, const Call&) = nullptr;
+  // The action of the record that the ledger gets of the reader; empty: none.
+  std::string_view read = {};
 };
 
 std::span<const Route> Routes();

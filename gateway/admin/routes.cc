@@ -72,7 +72,13 @@ constexpr std::array kAudit = {
     kUntil,
     kTenant,
     kModel,
+    Member{"content", Type::kText, false,
+           "open: prompts and answers as text, which leaves a record; default: as they are stored, sealed"},
     kLimit};
+
+constexpr std::array kErasure = {
+    Member{"tenant", Type::kText, true, "A tenant's name or path: it and the tenants below it"},
+    Member{"reason", Type::kText, false, "The reason, for the ledger"}};
 
 constexpr std::array kNewJob = {
     Member{"job", Type::kText, true, "A job file: the text of a YAML document, as in conf/jobs"},
@@ -147,7 +153,10 @@ const std::array kRoutes = {
           kUsage, kNone, "UsageList", kOk, Lane::kReads, Usage},
     Route{"audit", Verb::get, "/admin/v1/audit",
           "Records of the ledger; prompts and answers need the role admin", Role::kOperator, kAudit, kNone,
-          "RecordList", kOk, Lane::kReads, Audit},
+          "RecordList", kOk, Lane::kReads, Audit, nullptr, "audit.read"},
+    Route{"eraseContent", Verb::post, "/admin/v1/content:erase",
+          "Destroy the keys of a tenant's stored prompts and answers, and of the tenants below it",
+          Role::kAdmin, kNone, kErasure, "ErasedContent", kOk, Lane::kReads, EraseStored},
     Route{"submitJob", Verb::post, "/admin/v1/jobs", "Submit a job file; each element of an array is a job",
           Role::kOperator, kNone, kNewJob, "JobSubmission", kCreated, Lane::kLoop, nullptr, SubmitJob},
     Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission", Role::kViewer,
@@ -159,7 +168,7 @@ const std::array kRoutes = {
           kOk, Lane::kLoop, ExplainJob},
     Route{"readJobLog", Verb::get, "/admin/v1/jobs/{id}/logs",
           "The output of a member: its end, or from a byte on", Role::kOperator, kOfLog, kNone, "JobLog", kOk,
-          Lane::kLoop, nullptr, ReadJobLog},
+          Lane::kLoop, nullptr, ReadJobLog, "job.read_log"},
     Route{"cancelJob", Verb::post, "/admin/v1/jobs/{id}:cancel", "End a job for good", Role::kOperator, kNone,
           kNone, "JobDetail", kOk, Lane::kLoop, nullptr, CancelJob},
     Route{"suspendJob", Verb::post, "/admin/v1/jobs/{id}:suspend",

@@ -142,6 +142,8 @@ constexpr std::array kShapes = {
           "jobs_waiting:whole usage_device_hours:number",
           true},
     Shape{"RecordList", "object:string data:[Record] has_more:boolean next_from_seq:whole"},
+    Shape{"ErasedKey", "tenant:string key:string"},
+    Shape{"ErasedContent", "tenant:string at:time erased:[ErasedKey]"},
     Shape{"AppliedConfig", "sha256:string loaded_at:time"},
     Shape{"Reloads", "applied:whole refused:whole last_ok:boolean last_at:time? why:string"},
     Shape{"Config", "sha256:string loaded_at:time reloads:Reloads config:object"},

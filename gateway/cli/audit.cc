@@ -3,22 +3,25 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "conf/text.h"
 #include "gateway/audit/ledger_query.h"
+#include "gateway/cli/audit_erase.h"
+#include "gateway/cli/audit_verify.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
+#include "gateway/cli/recorded_read.h"
 #include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/tail.h"
-#include "gateway/ledger/verify.h"
 #include "gateway/net/clock.h"
+#include "gateway/process/ledger_options.h"
 
 namespace gateway::cli {
 namespace {
@@ -33,11 +36,11 @@ struct AuditOptions {
   AuditRequest request;
   std::string format = "jsonl";
   std::string out;
-  std::string public_key;
-  std::string anchor;
+  VerifyCommand verify;
   uint64_t last = 10;
   uint64_t from_seq = 0;
   bool follow = false;
+  bool open_content = false;
   bool json = false;
 };
 
@@ -45,8 +48,10 @@ struct AuditOptions {
 class Progress {
  public:
   explicit Progress(bool shown) : shown_(shown && isatty(STDERR_FILENO) == 1) {}
-  ~Progress() {
-    if (drawn_) fmt::print(stderr, "\r\033[K");
+  ~Progress() { Clear(); }
+
+  void Clear() {
+    if (std::exchange(drawn_, false)) fmt::print(stderr, "\r\033[K");
   }
 
   void Draw(const std::string& text) {
@@ -90,14 +95,54 @@ int ReadRequest(const AuditOptions& options, const Config& config, ledger::Expor
   return problems.empty() ? kOk : kUsage;
 }
 
+// Leaves a record of the reader. A ledger that was named by its folder is nobody's to record in.
+absl::Status RecordReader(const AuditOptions& options, const Config& config, std::string_view action,
+                          const std::string& tenant) {
+  if (!options.ledger.empty() && !options.open_content) return absl::OkStatus();
+  const AuditRequest& request = options.request;
+  ledger::Event event;
+  event.kind = ledger::Kind::kAdmin;
+  event.action = action;
+  event.actor = Actor();
+  event.tenant = tenant;
+  event.detail =
+      nlohmann::ordered_json{{"kinds", request.kinds}, {"since", request.since},
+                             {"until", request.until}, {"model", request.model},
+                             {"out", options.out},     {"content", options.open_content ? "open" : ""}}
+          .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return RecordRead(config, std::move(event));
+}
+
+// Texts are not shown without a record; for the rest a warning must do.
+int CheckRecorded(const AuditOptions& options, const absl::Status& recorded) {
+  if (recorded.ok()) return kOk;
+  fmt::print(stderr, "tidegate: the ledger gets no record of this: {}\n", conf::Std(recorded.message()));
+  return options.open_content ? kFailed : kOk;
+}
+
 int Export(const AuditOptions& options) {
   std::optional<Config> config;
   std::string dir;
   if (const int code = FindLedger(options, config, dir); code != kOk) return code;
   ledger::ExportOptions wanted;
+  std::unique_ptr<ledger::ContentKeys> keys;
+  if (options.open_content) {
+    if (!options.ledger.empty()) config = LoadForState(*options.config, options.json);
+    if (!config) return kUsage;
+    ledger::ContentKeys::Options of = ContentKeyOptions(*config);
+    of.may_write = false;
+    auto opened = ledger::ContentKeys::Open(std::move(of));
+    if (!opened.ok()) return Fail(opened.status());
+    keys = *std::move(opened);
+    wanted.content = keys.get();
+  }
   if (const int code = ReadRequest(options, *config, wanted); code != kOk) return code;
   wanted.format = options.format == "csv" ? ledger::ExportFormat::kCsv : ledger::ExportFormat::kJsonLines;
   wanted.from_seq = std::max<uint64_t>(options.from_seq, 1);
+  if (const int code = CheckRecorded(options, RecordReader(options, *config, "audit.export", wanted.tenant));
+      code != kOk) {
+    return code;
+  }
   const bool to_file = !options.out.empty() && options.out != "-";
   absl::StatusOr<ledger::ExportResult> result;
   {
@@ -134,90 +179,26 @@ int Export(const AuditOptions& options) {
   return kOk;
 }
 
-// "SEQ:HEX": a checkpoint's number and chain value that an auditor kept.
-bool ReadAnchor(std::string_view text, ledger::VerifyOptions& out) {
-  const size_t colon = text.find(':');
-  if (colon == std::string_view::npos || text.size() - colon - 1 != 2 * out.anchor_link.size()) return false;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + colon, out.anchor_seq);
-  if (error != std::errc{} || end != text.data() + colon || out.anchor_seq == 0) return false;
-  for (size_t i = 0; i < out.anchor_link.size(); ++i) {
-    const char* at = text.data() + colon + 1 + 2 * i;
-    const auto [stop, wrong] = std::from_chars(at, at + 2, out.anchor_link[i], 16);
-    if (wrong != std::errc{} || stop != at + 2) return false;
-  }
-  return true;
-}
-
-nlohmann::ordered_json ToJson(const ledger::VerifyReport& report) {
-  nlohmann::ordered_json out = {{"ok", report.ok()}};
-  if (report.first_bad) {
-    out["first_bad"] = {{"segment", report.first_bad->segment},
-                        {"line", report.first_bad->line},
-                        {"seq", report.first_bad->seq},
-                        {"why", report.first_bad->why}};
-  }
-  out["records"] = report.records;
-  out["segments"] = report.segments;
-  out["first_seq"] = report.first_seq;
-  out["last_seq"] = report.last_seq;
-  out["last_chain"] = report.last_link;
-  out["checkpoints"] = report.checkpoints;
-  out["last_checkpoint_seq"] = report.last_checkpoint_seq;
-  out["unsigned_records"] = report.unsigned_records;
-  out["open_requests"] = report.open_requests;
-  return out;
-}
-
 int Verify(const AuditOptions& options) {
-  ledger::VerifyOptions wanted;
-  if (!options.anchor.empty() && !ReadAnchor(options.anchor, wanted)) {
-    fmt::print(
-        stderr,
-        "tidegate: --anchor: \"{}\" is not NUMBER:CHAIN, the number of a checkpoint and 64 hex digits\n",
-        options.anchor);
-    return kUsage;
-  }
+  VerifyCommand command = options.verify;
   std::optional<Config> config;
-  std::string dir;
-  if (const int code = FindLedger(options, config, dir); code != kOk) return code;
-  const std::string key_path = options.public_key.empty() ? dir + "/signing.pub" : options.public_key;
-  const auto key = ledger::PublicKey::Load(key_path);
-  if (!key.ok()) {
-    fmt::print(stderr, "tidegate: {}\n", conf::Std(key.status().message()));
-    return kFailed;
-  }
-  absl::StatusOr<ledger::VerifyReport> report;
-  {
-    Progress progress(true);
-    wanted.progress = [&](uint64_t done, uint64_t total) {
-      progress.Draw(
-          fmt::format("{} of {} MiB, {}%", done >> 20, total >> 20, total == 0 ? 100 : done * 100 / total));
-    };
-    report = ledger::Verify(dir, *key, wanted);
-  }
-  if (!report.ok()) {
-    fmt::print(stderr, "tidegate: {}\n", conf::Std(report.status().message()));
-    return kFailed;
-  }
-  if (options.json) {
-    fmt::print("{}\n", ToJson(*report).dump());
-  } else if (const auto& bad = report->first_bad) {
-    fmt::print("{}: BAD at {}{}{}: {}\n", dir, bad->segment,
-               bad->line ? fmt::format(" line {}", bad->line) : "",
-               bad->seq ? fmt::format(" (record {})", bad->seq) : "", bad->why);
-  } else {
-    fmt::print("{}: good: {} ({} to {}) in {}, {}; {} not signed yet, {} open\n", dir,
-               Counted(report->records, "record"), report->first_seq, report->last_seq,
-               Counted(report->segments, "segment"), Counted(report->checkpoints, "checkpoint"),
-               Counted(report->unsigned_records, "record"), Counted(report->open_requests, "request"));
-  }
-  return report->ok() ? kOk : kFailed;
+  if (const int code = FindLedger(options, config, command.dir); code != kOk) return code;
+  if (options.ledger.empty()) command.config = &*config;
+  command.json = options.json;
+  Progress progress(true);
+  command.progress = [&](uint64_t done, uint64_t total) {
+    progress.Draw(
+        fmt::format("{} of {} MiB, {}%", done >> 20, total >> 20, total == 0 ? 100 : done * 100 / total));
+  };
+  command.finished = [&] { progress.Clear(); };
+  return VerifyLedger(command);
 }
 
 int Tail(const AuditOptions& options) {
   std::optional<Config> config;
   std::string dir;
   if (const int code = FindLedger(options, config, dir); code != kOk) return code;
+  CheckRecorded(options, RecordReader(options, *config, "audit.tail", ""));
   uint64_t after = options.from_seq > 0 ? options.from_seq - 1 : 0;
   if (options.from_seq == 0) {
     // Reads only the last segment, to find the end.
@@ -259,7 +240,7 @@ CLI::App* AddAction(CLI::App& audit, Run& run, const char* name, const char* wha
 }  // namespace
 
 void AddAudit(CLI::App& app, Run& run) {
-  CLI::App* audit = app.add_subcommand("audit", "Export, verify and follow the ledger");
+  CLI::App* audit = app.add_subcommand("audit", "Export, verify and follow the ledger; erase stored content");
   audit->require_subcommand(1);
 
   auto options = std::make_shared<AuditOptions>();
@@ -275,13 +256,16 @@ void AddAudit(CLI::App& app, Run& run) {
   take->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   take->add_option("--model", request.model, "Only this model");
   take->add_option("--from-seq", options->from_seq, "The number of the first record");
+  take->add_flag("--open-content", options->open_content,
+                 "Prompts and answers as text, not as they are stored, sealed; needs the gateway's keys");
   take->add_option("--format", options->format, "jsonl or csv")
       ->check(CLI::IsMember({"jsonl", "csv"}))
       ->capture_default_str();
   take->add_option("-o,--out", options->out, "The file to write; default: standard output");
   take->add_flag("--json", options->json, "Print the summary as JSON");
   take->footer(
-      "With --out, the same command again adds only the new records.\n\n"
+      "With --out, the same command again adds only the new records. The ledger gets a record of each "
+      "export.\n\n"
       "Examples:\n"
       "  tidegate audit export --since 30d --kind close --tenant search --format csv --out search.csv\n"
       "  tidegate audit export --kind config,key,admin | jq .action");
@@ -289,16 +273,21 @@ void AddAudit(CLI::App& app, Run& run) {
   options = std::make_shared<AuditOptions>();
   CLI::App* verify =
       AddAction(*audit, run, "verify", "Check that no record was changed, removed or moved", options, Verify);
-  verify->add_option("--public-key", options->public_key,
-                     "The signing.pub that an auditor keeps; default: the ledger's own");
-  verify->add_option("--anchor", options->anchor,
+  verify->add_option(
+      "--public-key", options->verify.public_key,
+      "The signing.pub that an auditor keeps elsewhere; default: the ledger's own, with a warning");
+  verify->add_option("--checkpoints", options->verify.checkpoints,
+                     "A file with checkpoints that were kept elsewhere, such as a sink's; may be repeated");
+  verify->add_option("--anchor", options->verify.anchor,
                      "NUMBER:CHAIN of a checkpoint that the ledger must contain");
   verify->add_flag("--json", options->json, "Print the report as JSON");
   verify->footer(
-      "When a record was changed, prints the first bad one; exit code 1.\n\n"
+      "When a record was changed, prints the first bad one; exit code 1. What lies beside the ledger can be\n"
+      "replaced with it, so it warns of what it could compare with nothing from elsewhere.\n\n"
       "Examples:\n"
       "  tidegate audit verify\n"
-      "  tidegate audit verify --ledger /backup/ledger --public-key auditor/signing.pub");
+      "  tidegate audit verify --ledger /backup/ledger --public-key auditor/signing.pub \\\n"
+      "    --checkpoints /archive/ledger.jsonl");
 
   options = std::make_shared<AuditOptions>();
   CLI::App* tail = AddAction(*audit, run, "tail", "Print the last records of the ledger", options, Tail);
@@ -307,6 +296,7 @@ void AddAudit(CLI::App& app, Run& run) {
   tail->add_flag("-f,--follow", options->follow, "Keep printing new records until ctrl-C");
   tail->footer(
       "Examples:\n  tidegate audit tail -n 100\n  tidegate audit tail -f | jq 'select(.kind==\"close\")'");
+  AddEraseContent(*audit, run);
 }
 
 }  // namespace gateway::cli

@@ -45,7 +45,8 @@ class Signals {
     } else {
       net::ErrorCode error;
       set_.clear(error);
-      process_.control().Post([this] { process_.Stop(); });
+      // Nobody was told yet that it serves.
+      process_.control().Post([this] { process_.Stop(conf::Duration::zero()); });
     }
   }
 
@@ -55,7 +56,9 @@ class Signals {
       if (error) return;
       if (signal != SIGHUP) {
         set_.clear(error);  // a second one ends the process at once, as the system does by default
-        process_.Stop();
+        // A supervisor's signal: load balancers may need a moment to see it. At a terminal nobody does.
+        process_.Stop(signal == SIGTERM ? process_.runtime()->config().server.shutdown_delay
+                                        : conf::Duration::zero());
         return;
       }
       process_.StartReload("SIGHUP");

@@ -100,6 +100,7 @@ void Bind(conf::Object& o, Ledger& ledger) {
   o.Optional("retention", ledger.retention);
   o.Optional("checkpoint", ledger.checkpoint);
   o.Optional("sinks", ledger.sinks);
+  o.Optional("content_key", conf::OneOrMany(ledger.content_key));
   if (ledger.retention.bytes && *ledger.retention.bytes < 2 * ledger.segment_bytes) {
     o.Error("retention.bytes must be at least twice segment_bytes, since whole segments are dropped",
             "retention");

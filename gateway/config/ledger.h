@@ -62,6 +62,9 @@ struct Ledger {
   Retention retention;
   Checkpoint checkpoint;
   std::vector<Sink> sinks;
+  // Master keys of stored prompts and answers: the first wraps the tenants' keys, the others, which came
+  // before it, unwrap them. Empty: one in state_dir.
+  std::vector<conf::Secret> content_key;
 };
 
 void Bind(conf::Object& object, Ledger& out);

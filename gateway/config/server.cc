@@ -92,6 +92,7 @@ void Bind(conf::Object& o, Server& server) {
   o.Optional("admin_tls", server.admin_tls);
   o.Optional("limits", server.limits);
   o.Optional("heartbeat", server.heartbeat);
+  o.Optional("shutdown_delay", server.shutdown_delay);
   o.Optional("shutdown_grace", server.shutdown_grace);
 }
 

@@ -50,7 +50,9 @@ struct Server {
   std::optional<ServerTls> admin_tls;  // of `admin`
   ServerLimits limits;
   conf::Duration heartbeat = std::chrono::seconds(15);  // between SSE comments while a stream waits; 0: none
-  conf::Duration shutdown_grace = std::chrono::seconds(30);  // for streams to finish after SIGTERM
+  // From SIGTERM on, /readyz says 503, and requests are still served for so long; 0: not at all.
+  conf::Duration shutdown_delay = std::chrono::seconds(5);
+  conf::Duration shutdown_grace = std::chrono::seconds(30);  // then, for streams to finish
 };
 
 void Bind(conf::Object& object, Server& out);

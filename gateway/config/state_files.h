@@ -21,6 +21,14 @@ inline std::string LedgerDir(const std::string& state_dir) {
 inline std::string LedgerDir(const Config& config) {
   return LedgerDir(config.server.state_dir);
 }
+// Keys of stored prompts and answers, and the key that wraps them where none is configured:
+// ledger/content_keys.h. Not beside the ledger, so that a copy of the ledger has no key.
+inline std::string ContentKeysPath(const std::string& state_dir) {
+  return state_dir + "/content_keys.json";
+}
+inline std::string ContentMasterPath(const std::string& state_dir) {
+  return state_dir + "/content.key";
+}
 // Of the process launcher: plugins/launchers/run_folder.h.
 inline std::string LauncherDir(const std::string& state_dir) {
   return state_dir + "/launcher";

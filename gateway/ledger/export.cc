@@ -1,5 +1,6 @@
 #include "gateway/ledger/export.h"
 
+#include <absl/strings/escaping.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "conf/text.h"
 #include "conf/time.h"
@@ -71,6 +74,8 @@ constexpr std::array kColumns = {
     Column{"device_us", nullptr, &Record::device_us, false, Kind::kDevices},
     Column{"held_us", nullptr, &Record::held_us, false, Kind::kDevices},
     Column{"weight", nullptr, &Record::weight, false, Kind::kDevices},
+    Column{"content_key", &Record::content_key},
+    Column{"note", &Record::note},
 };
 
 bool Below(std::string_view tenant, std::string_view path) {
@@ -99,6 +104,40 @@ absl::StatusOr<uint64_t> FirstSegmentSince(const std::string& dir, uint64_t from
     from_seq = segment.first_seq;
   }
   return from_seq;
+}
+
+// Sets the text of a sealed record, or the note why there is none.
+void OpenContent(const ContentKeys& keys, Record& record) {
+  std::string sealed;
+  if (const ContentKeyRef key = keys.Find(record.content_key)) {
+    std::optional<std::string> text;
+    if (absl::Base64Unescape(conf::Abseil(record.sealed), &sealed)) text = key->Open(sealed);
+    if (text) {
+      record.text = *std::move(text);
+    } else {
+      record.note = "it cannot be opened with its key: it was changed";
+    }
+  } else if (const std::optional<ContentKeys::Erased> erased = keys.WhenErased(record.content_key)) {
+    record.note =
+        fmt::format("erased: its key was destroyed at {} by {}", conf::FormatTime(erased->at), erased->by);
+  } else {
+    record.note = fmt::format("its key {} is not in the file of content keys", record.content_key);
+  }
+}
+
+// The line with the text, or the note, in place of what is sealed.
+std::string OpenedLine(std::string_view line, const Record& record) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::parse(line, nullptr, false);
+  if (!out.is_object()) return std::string(line);
+  const nlohmann::ordered_json chain = out.value("chain", nlohmann::ordered_json());
+  for (const char* member : {"sealed", "chain"}) out.erase(member);
+  if (record.note.empty()) {
+    out["text"] = record.text;
+  } else {
+    out["note"] = record.note;
+  }
+  out["chain"] = chain;
+  return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 struct Resume {
@@ -204,8 +243,14 @@ absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions&
       result.last_seq = line.seq;
       if (!Wanted(options, record)) continue;
       ++result.records;
+      const bool open = options.content != nullptr && !record.sealed.empty();
+      if (open) OpenContent(*options.content, record);
+      if (record.kind == Kind::kContent && (record.sealed.empty() || (open && record.note.empty())))
+        ++result.shown;
       if (options.format == ExportFormat::kCsv) {
         AppendCsv(&text, record);
+      } else if (open) {
+        text.append(OpenedLine(line.text, record)).push_back('\n');
       } else {
         text.append(line.text).push_back('\n');
       }

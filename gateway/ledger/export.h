@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/ledger/content_keys.h"
 #include "gateway/ledger/parse.h"
 
 namespace gateway::ledger {
@@ -24,6 +25,7 @@ enum class ExportFormat { kJsonLines, kCsv };
 struct ExportResult {
   uint64_t records = 0;   // written by this call
   uint64_t last_seq = 0;  // last record that was read; continue with from_seq = last_seq + 1
+  uint64_t shown = 0;     // of the written ones, prompts and answers that can be read
 };
 
 struct ExportOptions {
@@ -37,6 +39,9 @@ struct ExportOptions {
   // Stops after this many records were written, or read.
   uint64_t max_records = std::numeric_limits<uint64_t>::max();
   uint64_t max_seen = std::numeric_limits<uint64_t>::max();
+  // Puts the text of prompts and answers in place of their sealed form, or a `note` that says why there is
+  // none; the line is then no longer the one that was hashed. Null: they stay sealed.
+  const ContentKeys* content = nullptr;
   // Called from time to time with the progress.
   std::function<void(const ExportResult&)> progress = {};
 };

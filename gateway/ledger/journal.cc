@@ -71,8 +71,7 @@ void Ticket::SetReplica(std::string_view replica) {
 }
 
 bool Ticket::Content(const ContentRecord& record) {
-  const size_t size = sizeof(ContentHead) + std::min(record.text.size(), kMaxContent);
-  if (!journal_->HasRoom(ShardJournal::Framed(size), journal_->open_requests())) {
+  if (!journal_->HasRoom(ShardJournal::Framed(ContentPayload(record)), journal_->open_requests())) {
     journal_->dropped_records_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }

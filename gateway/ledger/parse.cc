@@ -64,6 +64,8 @@ const absl::flat_hash_map<std::string_view, Field>& Fields() {
       {"subject", {.text = &Record::subject}},
       {"part", {.text = &Record::part}},
       {"text", {.text = &Record::text}},
+      {"content_key", {.text = &Record::content_key}},
+      {"sealed", {.text = &Record::sealed}},
       {"cut", {.flag = &Record::cut}},
   };
   return *fields;

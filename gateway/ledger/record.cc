@@ -128,17 +128,32 @@ size_t EncodeClose(const CloseRecord& record, uint64_t open_n, char* to) {
   return static_cast<size_t>(end - to);
 }
 
+size_t ContentPayload(const ContentRecord& record) {
+  const size_t sealing = record.key == nullptr ? 0 : record.key->id().size() + ContentKey::kOverhead;
+  return sizeof(ContentHead) + std::min(record.text.size(), kMaxContent) + sealing;
+}
+
 size_t EncodeContent(const ContentRecord& record, uint64_t open_n, char* to) {
-  const size_t length = std::min(record.text.size(), kMaxContent);
+  const std::string_view text = record.text.substr(0, kMaxContent);
+  const std::string_view key = record.key == nullptr ? std::string_view() : record.key->id();
+  const size_t length = text.size() + (record.key == nullptr ? 0 : ContentKey::kOverhead);
   const ContentHead head{.type = static_cast<uint8_t>(FrameType::kContent),
                          .part = static_cast<uint8_t>(record.part),
+                         .key_length = static_cast<uint16_t>(key.size()),
                          .length = static_cast<uint32_t>(length),
                          .open_n = open_n,
                          .time_us = record.time_us,
                          .full_bytes = std::max<uint64_t>(record.full_bytes, record.text.size())};
   std::memcpy(to, &head, sizeof head);
-  if (length > 0) std::memcpy(to + sizeof head, record.text.data(), length);
-  return sizeof head + length;
+  char* body = to + sizeof head;
+  if (record.key != nullptr) {
+    std::memcpy(body, key.data(), key.size());
+    body += key.size();
+    record.key->Seal(text, body);
+  } else if (!text.empty()) {
+    std::memcpy(body, text.data(), text.size());
+  }
+  return static_cast<size_t>(body - to) + length;
 }
 
 bool DecodeOpen(std::string_view payload, OpenRecord* record, size_t* size) {
@@ -198,13 +213,15 @@ bool DecodeContent(std::string_view payload, ContentRecord* record, uint64_t* op
   if (payload.size() < sizeof head) return false;
   std::memcpy(&head, payload.data(), sizeof head);
   if (head.type != static_cast<uint8_t>(FrameType::kContent) || head.part >= kContentParts ||
-      payload.size() - sizeof head < head.length) {
+      payload.size() - sizeof head < uint64_t{head.key_length} + head.length ||
+      (head.key_length > 0 && head.length < ContentKey::kOverhead)) {
     return false;
   }
   *open_n = head.open_n;
   record->time_us = head.time_us;
   record->part = static_cast<ContentPart>(head.part);
-  record->text = payload.substr(sizeof head, head.length);
+  record->sealed_by = payload.substr(sizeof head, head.key_length);
+  record->text = payload.substr(sizeof head + head.key_length, head.length);
   record->full_bytes = head.full_bytes;
   return true;
 }

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "gateway/config/tenant.h"
+#include "gateway/ledger/content_key.h"
 
 namespace gateway::ledger {
 
@@ -184,7 +185,7 @@ struct CloseHead {
 struct ContentHead {
   uint8_t type;
   uint8_t part;
-  uint16_t unused = 0;
+  uint16_t key_length = 0;  // of the name of the key, which stands before the text; 0: the text is not sealed
   uint32_t length;
   uint64_t open_n;
   int64_t time_us;
@@ -199,9 +200,16 @@ inline constexpr size_t kMaxClosePayload =
 struct ContentRecord {
   int64_t time_us = 0;
   ContentPart part = ContentPart::kPrompt;
-  std::string_view text = {};
+  std::string_view text = {};  // when it is written, the text itself
   uint64_t full_bytes = 0;
+  const ContentKey* key = nullptr;  // when it is written: seals the text; null: it stays as it is
+  std::string_view sealed_by = {};  // when it is read: the name of the key; `text` is then sealed
+
+  // Of the text that is stored.
+  uint64_t kept_bytes() const { return text.size() - (sealed_by.empty() ? 0 : ContentKey::kOverhead); }
 };
+// The size of what EncodeContent writes.
+size_t ContentPayload(const ContentRecord& record);
 
 // Write the payload at `to`, which must have room for the record's maximum, and return its size.
 size_t EncodeOpen(const OpenRecord& record, char* to, FrameType type = FrameType::kOpen);

@@ -19,7 +19,7 @@
 namespace gateway::ledger {
 namespace {
 
-struct Tail {
+struct SegmentEnd {
   uint64_t next_seq = 0;
   Digest link{};
   uint64_t end = 0;  // bytes of the file that are valid
@@ -31,11 +31,11 @@ struct Tail {
 };
 
 // Reads one whole segment. `next_seq` == 0 afterwards: not even its first line is whole.
-absl::StatusOr<Tail> ScanTail(const SegmentName& segment, const PublicKey& key) {
+absl::StatusOr<SegmentEnd> ScanTail(const SegmentName& segment, const PublicKey& key) {
   absl::StatusOr<LineReader> reader = LineReader::Open(segment.path);
   if (!reader.ok()) return reader.status();
   Hasher hasher;
-  Tail tail;
+  SegmentEnd tail;
   bool broken = false;
   Digest said{};  // the link that the last line claims, right or wrong
   while (true) {
@@ -237,7 +237,7 @@ absl::StatusOr<Recovered> Recover(const std::string& dir, const std::string& jou
   std::string checkpoint;
   while (!segments->empty()) {
     const SegmentName& last = segments->back();
-    absl::StatusOr<Tail> tail = ScanTail(last, key);
+    absl::StatusOr<SegmentEnd> tail = ScanTail(last, key);
     if (!tail.ok()) return tail.status();
     if (tail->torn > 0) {
       if (absl::Status moved = SetAside(last, tail->end, tail->torn, &found); !moved.ok()) return moved;
@@ -261,7 +261,7 @@ absl::StatusOr<Recovered> Recover(const std::string& dir, const std::string& jou
     break;
   }
   if (checkpoint.empty() && segments->size() > 1) {
-    absl::StatusOr<Tail> before = ScanTail((*segments)[segments->size() - 2], key);
+    absl::StatusOr<SegmentEnd> before = ScanTail((*segments)[segments->size() - 2], key);
     if (!before.ok()) return before.status();
     checkpoint = before->checkpoint;
   }

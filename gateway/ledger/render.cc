@@ -1,8 +1,11 @@
 #include "gateway/ledger/render.h"
 
+#include <absl/strings/escaping.h>
+
 #include <charconv>
 
 #include "conf/json_text.h"
+#include "conf/text.h"
 
 namespace gateway::ledger {
 namespace {
@@ -123,7 +126,13 @@ void RenderContent(std::string* out, uint64_t seq, Origin origin, uint64_t open_
   line.Uint("open_seq", open_seq);
   Identity(line, of);
   line.Text("part", Name(record.part)).Uint("bytes", record.full_bytes);
-  line.Bool("cut", record.full_bytes > record.text.size()).Text("text", record.text);
+  line.Bool("cut", record.full_bytes > record.kept_bytes());
+  if (record.sealed_by.empty()) {
+    line.Text("text", record.text);
+  } else {
+    line.Text("content_key", record.sealed_by)
+        .Raw("sealed", '"' + absl::Base64Escape(conf::Abseil(record.text)) + '"');
+  }
 }
 
 void RenderDevices(std::string* out, uint64_t seq, const DeviceRecord& record) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -20,15 +21,9 @@ namespace {
 
 constexpr uint64_t kProgressEvery = 4 << 20;
 
-// Whether a gateway holds the directory, so that the last line may be half written.
-bool InUse(const std::string& dir) {
-  absl::StatusOr<net::Fd> lock = net::OpenFile(dir + "/lock", O_RDONLY);
-  return lock.ok() && flock(lock->get(), LOCK_SH | LOCK_NB) != 0;
-}
-
 class Verification {
  public:
-  Verification(const PublicKey& key, const VerifyOptions& options) : key_(key), options_(options) {}
+  Verification(const PublicKey& key, const VerifyOptions& options);
 
   absl::StatusOr<VerifyReport> Run(const std::string& dir);
 
@@ -36,6 +31,7 @@ class Verification {
   absl::Status ReadSegment(const SegmentName& segment, bool last);
   void CheckLine(std::string_view line);
   void CheckSegmentRecord(const LineParts& parts);
+  void CompareKept(const LineParts& parts);
   void CheckEnd(const std::string& dir);
   void Bad(uint64_t seq, std::string why) {
     if (!report_.first_bad) report_.first_bad = Problem{segment_, line_, seq, std::move(why)};
@@ -59,10 +55,43 @@ class Verification {
   uint64_t head_seq_ = 0;
   Digest head_link_{};
   bool head_reached_ = false;
-  bool anchor_reached_ = false;
+  struct Kept {
+    KeptCheckpoints::Checkpoint checkpoint;
+    size_t place;  // in VerifyOptions::kept
+  };
+  std::vector<Kept> kept_;  // by number
+  size_t next_kept_ = 0;
   uint64_t done_ = 0;
   uint64_t total_ = 0;
 };
+
+Verification::Verification(const PublicKey& key, const VerifyOptions& options)
+    : key_(key), options_(options) {
+  for (size_t place = 0; place < options.kept.size(); ++place) {
+    report_.compared.push_back({.where = options.kept[place].where});
+    for (const KeptCheckpoints::Checkpoint& checkpoint : options.kept[place].checkpoints)
+      kept_.push_back({checkpoint, place});
+  }
+  std::ranges::sort(kept_, {}, [](const Kept& kept) { return kept.checkpoint.seq; });
+}
+
+// A record may be kept in several places.
+void Verification::CompareKept(const LineParts& parts) {
+  for (; next_kept_ < kept_.size() && kept_[next_kept_].checkpoint.seq <= parts.seq; ++next_kept_) {
+    const auto& [checkpoint, place] = kept_[next_kept_];
+    Compared& compared = report_.compared[place];
+    if (checkpoint.seq < report_.first_seq) {
+      ++compared.removed;
+    } else if (checkpoint.link == link_) {
+      ++compared.found;
+      compared.newest = checkpoint.seq;
+    } else {
+      return Bad(parts.seq, fmt::format("it is not the record that {} has under this number: the ledger was "
+                                        "replaced, or rewritten up to here",
+                                        compared.where));
+    }
+  }
+}
 
 void Verification::CheckSegmentRecord(const LineParts& parts) {
   const std::string_view previous = FindText(parts.body, "previous").value_or("");
@@ -122,7 +151,8 @@ void Verification::CheckLine(std::string_view line) {
   }
   link_ = parts->link;
   if (parts->seq == head_seq_) head_reached_ = link_ == head_link_;
-  if (parts->seq == options_.anchor_seq) anchor_reached_ = link_ == options_.anchor_link;
+  CompareKept(*parts);
+  if (bad()) return;
   report_.last_seq = parts->seq;
   ++report_.records;
   ++next_seq_;
@@ -187,10 +217,13 @@ void Verification::CheckEnd(const std::string& dir) {
         head_seq_,
         fmt::format("head.json names checkpoint {}, which is not in the chain: the tail is cut", head_seq_));
   }
-  if (options_.anchor_seq >= report_.first_seq && options_.anchor_seq != 0 && !anchor_reached_) {
-    return Bad(options_.anchor_seq,
-               fmt::format("the anchor, record {}, is not in the chain: it was cut or rewritten",
-                           options_.anchor_seq));
+  if (next_kept_ < kept_.size()) {
+    const Kept& missing = kept_[next_kept_];
+    return Bad(
+        missing.checkpoint.seq,
+        fmt::format("{} has checkpoint {}, and the ledger ends with record {}: the tail is cut, or the "
+                    "ledger was replaced",
+                    report_.compared[missing.place].where, missing.checkpoint.seq, report_.last_seq));
   }
   // After a crash between the record and the removal, some segments are still there.
   const uint64_t removed_to = report_.first_seq - 1;
@@ -232,6 +265,27 @@ absl::StatusOr<VerifyReport> Verification::Run(const std::string& dir) {
 }
 
 }  // namespace
+
+bool InUse(const std::string& dir) {
+  absl::StatusOr<net::Fd> lock = net::OpenFile(dir + "/lock", O_RDONLY);
+  return lock.ok() && flock(lock->get(), LOCK_SH | LOCK_NB) != 0;
+}
+
+absl::StatusOr<KeptCheckpoints> ReadKeptCheckpoints(const std::string& path) {
+  absl::StatusOr<LineReader> reader = LineReader::Open(path);
+  if (!reader.ok()) return reader.status();
+  KeptCheckpoints kept{.where = path, .checkpoints = {}};
+  while (true) {
+    absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
+    if (!line.ok()) return line.status();
+    if (!*line) return kept;
+    const size_t begin = (*line)->find("{\"seq\":");
+    if (begin == std::string_view::npos) continue;
+    const std::optional<LineParts> parts = SplitLine((*line)->substr(begin));
+    if (parts && parts->kind == Name(Kind::kCheckpoint))
+      kept.checkpoints.push_back({.seq = parts->seq, .link = parts->link});
+  }
+}
 
 absl::StatusOr<VerifyReport> Verify(const std::string& dir, const PublicKey& key,
                                     const VerifyOptions& options) {

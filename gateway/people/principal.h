@@ -12,6 +12,7 @@
 
 #include "gateway/config/tenant.h"
 #include "gateway/config/types.h"
+#include "gateway/ledger/content_keys.h"
 #include "plugins/auth/key_table.h"
 #include "plugins/auth/permissions.h"
 #include "router/health/breaker.h"
@@ -34,6 +35,7 @@ struct Principal {
   std::string priority;  // the most urgent band that its requests may wait in
   uint32_t weight = 1;   // of its tenant
   config::StoreContent store_content = config::StoreContent::kNone;
+  ledger::ContentKeyRef content_key;           // of its tenant: seals what is stored; null: nothing is stored
   std::vector<config::Parameters> parameters;  // of its tenant and those above, the root's first; none empty
 
   router::CallerId caller = router::kAnyCaller;  // its tenant, as breakers tell callers apart

@@ -13,6 +13,13 @@ uint32_t ShardsOf(const Config& config) {
   return config.server.threads.value_or(std::max(1U, std::thread::hardware_concurrency()));
 }
 
+ledger::ContentKeys::Options ContentKeyOptions(const Config& config) {
+  ledger::ContentKeys::Options options{.path = ContentKeysPath(config.server.state_dir),
+                                       .master_path = ContentMasterPath(config.server.state_dir)};
+  for (const conf::Secret& secret : config.ledger.content_key) options.masters.emplace_back(secret.Reveal());
+  return options;
+}
+
 ledger::Options LedgerOptions(const Config& config) {
   const uint32_t shards = ShardsOf(config);
   ledger::Options options;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gateway/config/config.h"
+#include "gateway/ledger/content_keys.h"
 #include "gateway/ledger/ledger.h"
 
 namespace gateway {
@@ -12,5 +13,6 @@ namespace gateway {
 uint32_t ShardsOf(const Config& config);
 
 ledger::Options LedgerOptions(const Config& config);
+ledger::ContentKeys::Options ContentKeyOptions(const Config& config);
 
 }  // namespace gateway

@@ -127,6 +127,8 @@ void Process::Abandon() {
   jwks_.Stop();
   if (shared_.keys) shared_.keys->Stop();
   if (key_events_) key_events_->Stop();
+  if (stored_events_) stored_events_->Stop();
+  if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (admin_) admin_->Close();
   for (size_t i = 0; i < servers_.size(); ++i) {
     servers_[i]->Drain();
@@ -157,6 +159,9 @@ absl::Status Process::Open(Config config) {
   if (!ledger.ok()) return ledger.status();
   shared_.ledger = *std::move(ledger);
   ledger_opened_ = net::Now();
+  auto content_keys = ledger::ContentKeys::Open(ContentKeyOptions(config));
+  if (!content_keys.ok()) return content_keys.status();
+  shared_.content_keys = *std::move(content_keys);
   shared_.routing_log = std::make_unique<routing::RoutingLog>(shared_.state_dir);
   if (absl::Status keys = OpenKeys(); !keys.ok()) return keys;
 
@@ -279,6 +284,11 @@ void Process::StartWatching() {
 
 absl::Status Process::OpenAdmin() {
   const Config& config = runtime_->config();
+  stored_events_ = std::make_unique<StoredEvents>(control_, *store_, *shared_.ledger);
+  if (absl::Status carried = net::Await(control_, stored_events_->Start()); !carried.ok()) return carried;
+  checkpoint_copy_ = std::make_unique<CheckpointCopy>(control_, *store_, LedgerDir(config));
+  if (absl::Status compared = net::Await(control_, checkpoint_copy_->Start()); !compared.ok())
+    return compared;
   key_events_ = std::make_unique<KeyEvents>(control_, *store_, *shared_.ledger, LedgerDir(config));
   if (absl::Status carried = net::Await(control_, key_events_->Start()); !carried.ok()) return carried;
   if (absl::Status opened = followed_.Open(FollowedPath(config)); !opened.ok()) return opened;
@@ -296,6 +306,9 @@ absl::Status Process::OpenAdmin() {
   operations_.kv_events = [this] { return kv_events_.status(); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_.state(); };
+  operations_.record = [this](ledger::Event event) { deferred_events_->Add(std::move(event)); };
+  operations_.content_erased = [this] { control_.Post([this] { Publish(); }); };
+  operations_.ledger_trouble = [this] { return checkpoint_copy_->trouble(); };
   operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
   operations_.cordons = [this] { return scaling_ ? scaling_->cordons() : nullptr; };
   operations_.planner = [this] { return scaling_ ? scaling_->planner() : nullptr; };
@@ -322,6 +335,9 @@ absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
   if (!certificates.ok()) return certificates.status();
   auto issuers = jwks_.Plan((*runtime)->config().auth.jwt);
   if (!issuers.ok()) return issuers.status();
+  std::vector<std::string> tenants;
+  for (const TenantRuntime& tenant : (*runtime)->tenants()) tenants.push_back(tenant.path);
+  if (absl::Status made = shared_.content_keys->Ensure(tenants); !made.ok()) return made;
   return Prepared{*std::move(runtime), *std::move(certificates), *std::move(issuers)};
 }
 
@@ -361,7 +377,8 @@ absl::Status Process::Apply(Prepared prepared) {
 }
 
 void Process::Publish() {
-  principals_ = BuildPrincipals(*runtime_, shared_.keys->Table(), shared_.limits, net::Now());
+  principals_ = BuildPrincipals(*runtime_, shared_.keys->Table(), shared_.limits, net::Now(),
+                                shared_.content_keys.get());
   ForEachShard(
       [runtime = runtime_, principals = principals_, keys = jwks_.published()](Shard& shard, Server&) {
         shard.Swap(runtime, principals);
@@ -463,23 +480,24 @@ void Process::Run() {
   }
 }
 
-void Process::Stop() {
-  if (stopping_) return;
-  stopping_ = true;
+void Process::Stop(conf::Duration delay) {
+  if (shared_.stopping.exchange(true)) return;
   const Config& config = runtime_->config();
   const bool ends_replicas = config.scaling && config.scaling->on_exit == config::OnExit::kStop;
-  end_deadline_.Begin(config.server.shutdown_grace + kRecordsPatience +
+  end_deadline_.Begin(delay + config.server.shutdown_grace + kRecordsPatience +
                       (ends_replicas ? control::ScalingLoop::kClosePatience : conf::Duration::zero()));
   reloads_.Stop();
-  control_.tasks.Spawn(Shutdown());
+  control_.tasks.Spawn(Shutdown(delay));
 }
 
-net::Task<void> Process::Shutdown() {
+net::Task<void> Process::Shutdown(conf::Duration delay) {
   const conf::Duration grace = runtime_->config().server.shutdown_grace;
-  log::Info("stopping", {{"grace", conf::FormatDuration(grace)}});
+  log::Info("stopping", {{"delay", conf::FormatDuration(delay)}, {"grace", conf::FormatDuration(grace)}});
+  net::Sleep tick(control_.watchdog);
+  if (delay > conf::Duration::zero()) co_await tick.For(delay);
+  stopping_ = true;
   shared_.draining = true;
   ForEachShard([](Shard&, Server& server) { server.Drain(); });
-  net::Sleep tick(control_.watchdog);
   const conf::TimePoint until = net::Now() + grace;
   while (connections_.open() > 0 && net::Now() < until) co_await tick.For(std::chrono::milliseconds(20));
   ForEachShard([](Shard& shard, Server& server) {
@@ -507,6 +525,8 @@ net::Task<void> Process::Shutdown() {
   RecordAttempts();
   deferred_events_->Close();
   end_deadline_.WaitsFor("the last records");
+  stored_events_->Stop();
+  checkpoint_copy_->Stop();
   // The sinks can then have every record.
   (co_await net::OffLoop(control_, [this] { return shared_.ledger->Flush(); })).IgnoreError();
   co_await outbound_.Stop();

@@ -2,9 +2,9 @@
 // ledger; and what happens to all of it at start, reload and stop.
 //
 // Start order: configuration → store → ledger (recovery) → keys → limits (spent budgets restored) → runtime →
-// shards → listeners. Stop order: readiness off → listeners → streams, up to the grace → shards → shares of
-// limits and sinks → ledger. Threads: made and destroyed on the main thread; StartReload and Stop on the
-// control loop's.
+// shards → listeners. Stop order: readiness off → the delay → listeners → streams, up to the grace → shards →
+// shares of limits and sinks → ledger. Threads: made and destroyed on the main thread; StartReload and Stop
+// on the control loop's.
 #pragma once
 
 #include <absl/status/status.h>
@@ -18,6 +18,7 @@
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
 #include "gateway/audit/deferred_events.h"
+#include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
 #include "gateway/control/device_budgets.h"
 #include "gateway/control/recent_traffic.h"
@@ -27,6 +28,7 @@
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
 #include "gateway/process/certificates.h"
+#include "gateway/process/checkpoint_copy.h"
 #include "gateway/process/disk_room.h"
 #include "gateway/process/end_deadline.h"
 #include "gateway/process/outbound.h"
@@ -57,8 +59,9 @@ class Process {
 
   // Reads the configuration file again, without waiting for it. Control loop's thread.
   void StartReload(std::string actor) { reloads_.Start(std::move(actor)); }
-  // Drains and ends. Control loop's thread.
-  void Stop();
+  // Says at once that it takes no new work, serves what comes all the same for `delay`, then drains and ends.
+  // Control loop's thread.
+  void Stop(conf::Duration delay);
 
   uint16_t port() const { return port_; }
   uint16_t admin_port() const { return admin_->port(); }
@@ -99,7 +102,7 @@ class Process {
   void LookAtDisk();
   void RecordAttempts();
   net::Task<void> WatchDisk();
-  net::Task<void> Shutdown();
+  net::Task<void> Shutdown(conf::Duration delay);
 
   EndDeadline end_deadline_;  // first: it watches over the end of all others
   const std::string config_path_;
@@ -127,6 +130,8 @@ class Process {
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
   std::unique_ptr<DeferredEvents> deferred_events_;
+  std::unique_ptr<StoredEvents> stored_events_;
+  std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ScalingLoop> scaling_;  // null: nothing is started here
   Reloads reloads_;

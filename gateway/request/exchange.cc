@@ -141,4 +141,10 @@ void Exchange::KeepAnswer(std::string_view piece) {
   text.append(piece.substr(0, ledger::kMaxContent - std::min(text.size(), ledger::kMaxContent)));
 }
 
+void Exchange::StoreContent(ledger::ContentRecord record) {
+  if (!identity.principal || !identity.principal->content_key) return;
+  record.key = identity.principal->content_key.get();
+  grant.ticket.Content(record);
+}
+
 }  // namespace gateway

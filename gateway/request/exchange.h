@@ -167,6 +167,8 @@ struct Exchange {
   // Keeps a piece of the answer where the tenant's policy stores answers, or a copy's answer is compared with
   // it.
   void KeepAnswer(std::string_view piece);
+  // Sealed under the key of its tenant; nothing is stored without one.
+  void StoreContent(ledger::ContentRecord record);
 
   Shard& shard;
   std::shared_ptr<const Runtime> runtime;  // a request that has waited continues with the latest

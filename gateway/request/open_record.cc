@@ -30,10 +30,10 @@ net::Task<bool> Durable(Exchange& x) {
 // Only where the tenant's policy stores prompts. A form's files are never stored.
 void StorePrompt(Exchange& x) {
   if (x.identity.principal->store_content == config::StoreContent::kNone || x.body.form) return;
-  x.grant.ticket.Content({.time_us = conf::ToUnixMicros(x.at.started),
-                          .part = ledger::ContentPart::kPrompt,
-                          .text = x.body.text.substr(0, ledger::kMaxContent),
-                          .full_bytes = x.body.text.size()});
+  x.StoreContent({.time_us = conf::ToUnixMicros(x.at.started),
+                  .part = ledger::ContentPart::kPrompt,
+                  .text = x.body.text.substr(0, ledger::kMaxContent),
+                  .full_bytes = x.body.text.size()});
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ void Close(Exchange& x) {
     x.RecordProgress();
     const ledger::CloseRecord record = CloseRecordOf(x);
     if (x.outcome.answer_bytes > 0) {
-      ticket.Content({.time_us = record.time_us,
+      x.StoreContent({.time_us = record.time_us,
                       .part = ledger::ContentPart::kAnswer,
                       .text = x.outcome.answer_text,
                       .full_bytes = x.outcome.answer_bytes});

@@ -17,7 +17,8 @@ std::string CacheSaltOf(const std::string& domain) {
   return plugins::auth::ToHex(plugins::auth::Sha256("tidegate cache domain " + domain)).substr(0, kHexDigits);
 }
 
-PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, router::limits::LimitTree& limits) {
+PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, router::limits::LimitTree& limits,
+                             ledger::ContentKeyRef content_key) {
   auto principal = std::make_shared<Principal>();
   principal->tenant = tenant.path;
   principal->node = limits.Resolve(tenant.path);
@@ -26,6 +27,7 @@ PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, router::l
   principal->priority = tenant.config->priority;
   principal->weight = tenant.config->weight;
   principal->store_content = tenant.config->store_content;
+  principal->content_key = std::move(content_key);
   principal->parameters = tenant.parameters;
   principal->caller = std::max<router::CallerId>(router::prefix::SaltOf(tenant.path, {}), 1);
   if (salted) principal->cache_salt = CacheSaltOf(tenant.cache_domain);
@@ -94,11 +96,13 @@ PrincipalRef BearerPrincipal(const Principal& tenant, const plugins::auth::JwtId
 
 std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
                                                       std::shared_ptr<const plugins::auth::KeyTable> keys,
-                                                      router::limits::LimitTree& limits,
-                                                      conf::TimePoint now) {
+                                                      router::limits::LimitTree& limits, conf::TimePoint now,
+                                                      const ledger::ContentKeys* content_keys) {
   auto index = std::make_shared<PrincipalIndex>();
   for (const TenantRuntime& tenant : runtime.tenants()) {
-    const PrincipalRef principal = ForTenantItself(tenant, runtime.has_cache_domains(), limits);
+    const PrincipalRef principal =
+        ForTenantItself(tenant, runtime.has_cache_domains(), limits,
+                        content_keys == nullptr ? nullptr : content_keys->For(tenant.path));
     index->by_tenant[tenant.path] = principal;
     index->by_tenant.try_emplace(tenant.config->name, principal);
   }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "gateway/ledger/content_keys.h"
 #include "gateway/ledger/ledger.h"
 #include "gateway/limits/body_memory.h"
 #include "gateway/limits/failed_attempts.h"
@@ -39,6 +40,7 @@ struct Shared {
   ModelQueues queues;
   ScalingHintsByModel scaling_hints;
   std::unique_ptr<ledger::Ledger> ledger;
+  std::unique_ptr<ledger::ContentKeys> content_keys;
   std::unique_ptr<Keys> keys;                       // the control loop's; shards have their PrincipalIndex
   std::unique_ptr<telemetry::OtlpExporter> traces;  // null: no tracing
   std::optional<telemetry::Sampler> sampler;        // set when `traces` is
@@ -47,7 +49,8 @@ struct Shared {
 
   // Called by any shard: a token names a key that its issuer's key set does not hold.
   std::function<void(size_t issuer)> on_unknown_key_id = [](size_t) {};
-  std::atomic<bool> draining{false};
+  std::atomic<bool> stopping{false};  // it will end: no load balancer should send new requests
+  std::atomic<bool> draining{false};  // it takes no new requests any more
   std::atomic<bool> limits_failed_closed{
       false};                         // Redis is unreachable, and the configuration admits nothing then
   std::atomic<bool> disk_low{false};  // less space is free than ledger.min_free_bytes

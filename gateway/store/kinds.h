@@ -5,7 +5,9 @@ namespace gateway::store {
 
 inline constexpr char kKey[] = "key";             // people: an API key, its secret hashed
 inline constexpr char kKeyEvent[] = "key_event";  // people: a change of a key that is not in the ledger yet
-inline constexpr char kPosition[] = "position";   // how far a reader of the ledger has come; id: the reader
+inline constexpr char kLedgerEvent[] = "ledger_event";  // audit: what a command did; not in the ledger yet
+inline constexpr char kCheckpoint[] = "checkpoint";     // process: the last one of a ledger; id: the ledger
+inline constexpr char kPosition[] = "position";  // how far a reader of the ledger has come; id: the reader
 inline constexpr char kImport[] = "import";      // import.h: files of an earlier version that were taken over
 inline constexpr char kWorkload[] = "workload";  // control: a replica or a job, and its members
 inline constexpr char kSubmission[] = "submission";  // control: a job file that was handed in

@@ -31,7 +31,9 @@ std::string Render(const GatewayConfig& c, std::string_view state_dir) {
       "server: {{listen: 127.0.0.1:{}, admin: 127.0.0.1:0, threads: {}, state_dir: {}{}}}\n"
       "tenants:\n  - {{name: demo{}{}}}\n{}"
       "models:\n  - {{name: chat-small{}{}{}}}\n{}",
-      c.port, c.threads, state_dir, Joined(c.server),
+      c.port, c.threads, state_dir,
+      Joined(c.server) +
+          (c.server.find("shutdown_delay:") == std::string::npos ? ", shutdown_delay: 0s" : ""),
       c.tenant.find("models:") == std::string::npos ? ", models: [\"*\"]" : "", Joined(c.tenant), c.tenants,
       Joined(c.price), endpoints.empty() ? "" : fmt::format(", endpoints: [{}]", endpoints), Joined(c.model),
       c.models);

@@ -20,9 +20,9 @@ namespace tests {
 // Members in YAML's flow form, without braces: "heartbeat: 100ms, limits: {headers: 20}".
 struct GatewayConfig {
   std::vector<uint16_t> replicas;  // of chat-small, named r0, r1, …
-  std::string server = {};
-  std::string tenant = {};  // of `demo`, the tenant of calls without credentials
-  std::string model = {};   // of chat-small
+  std::string server = {};         // shutdown_delay is 0s unless it is given
+  std::string tenant = {};         // of `demo`, the tenant of calls without credentials
+  std::string model = {};          // of chat-small
   std::string endpoint = "engine: vllm";
   std::string price = "price: {input: 1, output: 2}";  // of chat-small; empty: none
   std::string ledger = {};

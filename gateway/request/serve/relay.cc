@@ -149,10 +149,10 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
   // should know.
   const bool readable = api::IsErrorObject(refusal.body);
   if (!readable && !refusal.body.empty()) {
-    x.grant.ticket.Content({.time_us = conf::ToUnixMicros(net::Now()),
-                            .part = ledger::ContentPart::kUpstreamError,
-                            .text = std::string_view(refusal.body).substr(0, ledger::kMaxUpstreamError),
-                            .full_bytes = refusal.body.size()});
+    x.StoreContent({.time_us = conf::ToUnixMicros(net::Now()),
+                    .part = ledger::ContentPart::kUpstreamError,
+                    .text = std::string_view(refusal.body).substr(0, ledger::kMaxUpstreamError),
+                    .full_bytes = refusal.body.size()});
   }
   if (x.delivery.head_sent || x.delivery.upstream->carry() != Carry::kAsIs || !readable) {
     api::ApiError error = api::FromUpstream(refusal.status, refusal.body);

@@ -99,7 +99,7 @@ export class Stack {
     try {
       const config = await stack.#startEngines(engines, models);
       config.server = {
-        listen: '127.0.0.1:0', admin: '127.0.0.1:0', threads: 2, shutdown_grace: '2s',
+        listen: '127.0.0.1:0', admin: '127.0.0.1:0', threads: 2, shutdown_delay: '0s', shutdown_grace: '2s',
         state_dir: join(stack.folder, 'state'), ...server,
       };
       config.tenants = tenants ?? [{ name: 'acme', models: ['*'] }];

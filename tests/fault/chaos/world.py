@@ -76,7 +76,7 @@ class World:
         os.replace(file.name, self.policy)
         with open(self.config + ".new", "w", encoding="utf-8") as file:
             file.write(f"server: {{listen: 127.0.0.1:0, admin: 127.0.0.1:0, threads: 2, state_dir: {self.state}, "
-                       "shutdown_grace: 1s}\n"
+                       "shutdown_delay: 0s, shutdown_grace: 1s}\n"
                        "tenants: [{name: demo, models: [\"*\"]}]\nmodels: [{name: chat-small}]\n"
                        "auth: {anonymous_tenant: demo}\n"
                        f"admin: {{bootstrap_key: \"file:{self.folder}/key\"}}\n"

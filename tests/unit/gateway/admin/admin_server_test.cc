@@ -270,6 +270,73 @@ TEST(AdminRecords, UsageIsGroupedAndAuditIsPaged) {
   });
 }
 
+TEST(AdminRecords, ReadersLeaveARecordOncePerWindowAndOthersTheirOwn) {
+  World world;
+  world.Serve("demo/search", "chat-small", 100, 20);
+  const std::string key = world.AdminKey(Role::kOperator);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    for (const std::string& bearer : {std::string(kBoot), std::string(kBoot), key}) {
+      EXPECT_EQ((co_await client.Call("GET", "/admin/v1/audit?kind=close&limit=1", bearer)).status, 200);
+    }
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/audit?kind=close&limit=1&from_seq=2", kBoot)).status,
+              200);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/audit?kind=open", kBoot)).status, 200);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/usage", kBoot)).status, 200);
+  });
+  std::vector<std::string> readers;
+  for (const tests::json& record : world.Records(gateway::ledger::Kind::kAdmin)) {
+    EXPECT_EQ(record["action"], "audit.read");
+    readers.push_back(record["actor"].get<std::string>() + " " + record["detail"].value("kind", ""));
+  }
+  EXPECT_EQ(readers,
+            (std::vector<std::string>{"bootstrap close", key.substr(3, 10) + " close", "bootstrap open"}));
+}
+
+TEST(AdminRecords, ContentIsOpenedForTheRoleAdminAloneAndEachTimeRecorded) {
+  World world;
+  constexpr char kPrompt[] = "the patient's name is Ada";
+  gateway::ledger::OpenRecord open{.time_us = 1, .request = "req_1", .tenant = "demo/search"};
+  auto ticket = world.shared.ledger->Shard(0).Open(open);
+  ticket->Content({.part = gateway::ledger::ContentPart::kPrompt,
+                   .text = kPrompt,
+                   .key = world.shared.content_keys->For("demo/search").get()});
+  ticket->Close({.time_us = 2});
+  ASSERT_TRUE(world.shared.ledger->Flush().ok());
+  const std::string key = world.AdminKey(Role::kOperator);
+  bool published = false;
+  world.operations.content_erased = [&] { published = true; };
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const std::string path = "/admin/v1/audit?kind=content";
+    Reply reply = co_await client.Call("GET", path, kBoot);
+    EXPECT_EQ(reply.status, 200) << reply.text;
+    EXPECT_THAT(reply.text, Not(HasSubstr("patient")));
+    EXPECT_EQ((co_await client.Call("GET", path + "&content=open", key)).status, 403);
+    EXPECT_EQ((co_await client.Call("GET", path + "&content=shut", kBoot)).status, 400);
+    for (int i = 0; i < 2; ++i) {
+      reply = co_await client.Call("GET", path + "&content=open", kBoot);
+      EXPECT_EQ(reply.body["data"][0]["text"], kPrompt) << reply.text;
+    }
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/content:erase", key, R"({"tenant":"demo"})")).status,
+              403);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/content:erase", kBoot, R"({"tenant":"no"})")).status,
+              404);
+    reply = co_await client.Call("POST", "/admin/v1/content:erase", kBoot,
+                                 R"({"tenant":"search","reason":"request 4711"})");
+    EXPECT_EQ(reply.status, 200) << reply.text;
+    EXPECT_EQ(reply.body["erased"].size(), 1u);
+    reply = co_await client.Call("GET", path + "&content=open", kBoot);
+    EXPECT_THAT(reply.text, AllOf(HasSubstr("erased"), Not(HasSubstr("patient"))));
+  });
+  EXPECT_TRUE(published);
+  std::vector<std::string> actions;
+  for (const tests::json& record : world.Records(gateway::ledger::Kind::kAdmin)) {
+    actions.push_back(record["action"]);
+    EXPECT_THAT(record.dump(), Not(HasSubstr("patient")));
+  }
+  EXPECT_EQ(std::ranges::count(actions, "content.read"), 2) << "what is erased was not read";
+  EXPECT_EQ(std::ranges::count(actions, "content.erase"), 1);
+}
+
 TEST(AdminReadiness, SaysWhatIsDegraded) {
   struct Case {
     const char* what;
@@ -278,7 +345,7 @@ TEST(AdminReadiness, SaysWhatIsDegraded) {
     const char* part;
   };
   const std::vector<Case> cases = {
-      {"draining", [](World& w) { w.shared.draining = true; }, 503, "process"},
+      {"stopping", [](World& w) { w.shared.stopping = true; }, 503, "process"},
       {"disk", [](World& w) { w.shared.disk_low = true; }, 503, "disk"},
       {"ledger", [](World& w) { EXPECT_TRUE(w.shared.ledger->Stop().ok()); }, 503, "ledger"},
       {"reload", [](World& w) { w.reloads.last_ok = false; }, 200, "config"},

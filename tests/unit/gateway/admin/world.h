@@ -16,6 +16,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
 #include "gateway/net/http/fetch.h"
+#include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/temp_dir.h"
@@ -57,6 +58,8 @@ models:
     options.ring_bytes = 8 << 20;
     store = *gateway::OpenState(loop, config.server.state_dir);
     shared.ledger = *gateway::ledger::Ledger::Open(options);
+    shared.content_keys = *gateway::ledger::ContentKeys::Open(gateway::ContentKeyOptions(config));
+    EXPECT_TRUE(shared.content_keys->Ensure({"demo", "demo/search"}).ok());
     shared.keys = std::make_unique<gateway::Keys>(loop, *store);
     EXPECT_TRUE(Await(shared.keys->Start()).ok());
     shared.keys->OnTable([this] { ++published; });
@@ -77,6 +80,9 @@ models:
     };
     operations.outbound = [this] { return outbound; };
     operations.kv_events = [] { return gateway::KvEventsStatus(); };
+    operations.record = [this](gateway::ledger::Event event) {
+      EXPECT_TRUE(shared.ledger->Append(event).ok());
+    };
     operations.issuers = [this] { return issuers; };
     operations.metrics = [this] { return metrics.Render(); };
   }

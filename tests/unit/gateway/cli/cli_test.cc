@@ -160,6 +160,45 @@ TEST(CliAudit, ExportsGoesOnAndVerifies) {
   EXPECT_EQ(cli.With({"audit", "verify", "--anchor", "7"}).code, 2);
 }
 
+TEST(CliAudit, VerifySaysWhatItCouldNotCompareAndFindsACutTailByCheckpointsFromElsewhere) {
+  tests::World world;
+  world.Serve("demo/search", "chat-small", 100, 20);
+  ASSERT_TRUE(world.shared.ledger->Stop().ok());
+  const Cli cli(world.dir.path());
+  const std::string ledger = world.ledger_dir();
+  const Result alone = cli.With({"audit", "verify"});
+  EXPECT_EQ(alone.code, 0);
+  EXPECT_THAT(alone.err, AllOf(HasSubstr("--public-key"), HasSubstr("no checkpoint from elsewhere")));
+  EXPECT_EQ(json::parse(cli.With({"audit", "verify", "--json"}).out)["not_compared"].size(), 2u);
+
+  // As a sink, and syslog, write it.
+  const std::string head = tests::ReadFile(ledger + "/head.json");
+  const std::string kept = world.dir / "archive.jsonl";
+  std::ofstream(kept) << "{\"seq\":1,\"kind\":\"open\"}\nNov 20 host tidegate: " << head;
+  const std::string key = world.dir / "auditor.pub";
+  std::filesystem::copy_file(ledger + "/signing.pub", key);
+  const std::vector<std::string> audited = {"audit",        "verify", "--ledger",      ledger,
+                                            "--public-key", key,      "--checkpoints", kept};
+  const Result whole = cli(audited);
+  EXPECT_EQ(whole.code, 0) << whole.out << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr("compared with " + kept + ": 1 checkpoint"));
+  EXPECT_EQ(whole.err, "");
+  EXPECT_EQ(cli({"audit", "verify", "--ledger", ledger, "--checkpoints", key}).code, 1)
+      << "has no checkpoint";
+
+  // Another gateway's ledger in its place, with its own key and head.
+  tests::World other;
+  other.Serve("demo", "chat-small", 1, 2);
+  ASSERT_TRUE(other.shared.ledger->Stop().ok());
+  std::filesystem::remove_all(ledger);
+  std::filesystem::copy(other.ledger_dir(), ledger);
+  EXPECT_EQ(cli.With({"audit", "verify"}).code, 0) << "this much cannot be seen from state_dir alone";
+  const Result replaced = cli({"audit", "verify", "--ledger", ledger, "--checkpoints", kept});
+  EXPECT_EQ(replaced.code, 1);
+  EXPECT_THAT(replaced.out, HasSubstr("replaced"));
+  EXPECT_THAT(cli(audited).out, HasSubstr("signature"));
+}
+
 TEST(Cli, EveryCommandHelpsWithAnExample) {
   const Cli cli;
   const json commands = json::parse(cli({"reference", "commands"}).out);

@@ -128,8 +128,8 @@ TEST_F(TamperTest, ATailCutAtAnyRecordBelowTheLastCheckpointIsFound) {
 
 TEST_F(TamperTest, ATailCutTogetherWithItsHeadIsFoundByAnAnchorKeptElsewhere) {
   const VerifyReport whole = MustVerify(dir_);
-  VerifyOptions anchor{.anchor_seq = whole.last_seq};
-  ASSERT_TRUE(conf::ParseHex(whole.last_link, anchor.anchor_link));
+  VerifyOptions anchor{.kept = {{.where = "the auditor", .checkpoints = {{.seq = whole.last_seq}}}}};
+  ASSERT_TRUE(conf::ParseHex(whole.last_link, anchor.kept[0].checkpoints[0].link));
   EXPECT_TRUE(MustVerify(dir_, anchor).ok());
   const std::string path = SegmentFiles(dir_).back();
   std::vector<std::string> lines = Lines(Slurp(path));

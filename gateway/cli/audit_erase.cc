@@ -1,0 +1,86 @@
+// tidegate audit erase-content: destroys the key under which prompts and answers of a tenant are sealed. A
+// running gateway does it; where none runs, the command does.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "conf/text.h"
+#include "gateway/audit/content_erasure.h"
+#include "gateway/cli/admin_client.h"
+#include "gateway/cli/audit_erase.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/output.h"
+#include "gateway/cli/state.h"
+#include "gateway/config/state_files.h"
+#include "gateway/ledger/verify.h"
+#include "gateway/net/clock.h"
+#include "gateway/process/ledger_options.h"
+
+namespace gateway::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct EraseOptions {
+  AdminOptions admin;
+  std::string tenant;
+  std::string reason;
+};
+
+// Holds the ledger meanwhile, so that no gateway starts.
+absl::StatusOr<ordered_json> EraseHere(const Config& config, const EraseOptions& options) {
+  auto ledger = ledger::Ledger::Open(LedgerOptions(config));
+  if (!ledger.ok()) return ledger.status();
+  auto keys = ledger::ContentKeys::Open(ContentKeyOptions(config));
+  if (!keys.ok()) return keys.status();
+  const std::string tenant = TenantPath(config, options.tenant).value_or(options.tenant);
+  auto erased = EraseContent(**keys, **ledger, {tenant, Actor(), options.reason}, net::Now());
+  const absl::Status stopped = (*ledger)->Stop();
+  if (erased.ok() && !stopped.ok()) return stopped;
+  return erased;
+}
+
+int Erase(const EraseOptions& options) {
+  const std::optional<Config> config = LoadForState(*options.admin.config, options.admin.json);
+  if (!config) return kUsage;
+  const absl::StatusOr<ordered_json> erased =
+      ledger::InUse(LedgerDir(*config))
+          ? AskAdmin(options.admin, "POST", "/admin/v1/content:erase",
+                     nlohmann::json{{"tenant", options.tenant}, {"reason", options.reason}})
+          : EraseHere(*config, options);
+  if (!erased.ok()) return Fail(erased.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", erased->dump());
+    return kOk;
+  }
+  for (const ordered_json& one : (*erased)["erased"]) {
+    fmt::print("{}: stored prompts and answers cannot be read any more; the key {} is destroyed\n",
+               one.value("tenant", ""), one.value("key", ""));
+  }
+  if (!OutputWritten()) return kOk;
+  fmt::print(stderr,
+             "tidegate: not erased: copies of content_keys.json in backups, and what was exported or stored "
+             "before this gateway sealed content\n");
+  return kOk;
+}
+
+}  // namespace
+
+void AddEraseContent(CLI::App& audit, Run& run) {
+  auto options = std::make_shared<EraseOptions>();
+  CLI::App* erase = audit.add_subcommand(
+      "erase-content", "Destroy the key of a tenant's stored prompts and answers; the ledger stays whole");
+  AddAdminOptions(*erase, options->admin);
+  erase->add_option("tenant", options->tenant, "A tenant's name or path: it and the tenants below it")
+      ->required();
+  erase->add_option("--reason", options->reason, "For the ledger");
+  erase->footer(
+      "It cannot be undone. Content that is stored later gets a new key.\n\n"
+      "Examples:\n  tidegate audit erase-content search --reason 'request 4711'");
+  erase->callback([options, &run] { run = [options] { return Erase(*options); }; });
+}
+
+}  // namespace gateway::cli

@@ -1,0 +1,266 @@
+#include "gateway/ledger/content_keys.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "conf/hex.h"
+#include "conf/text.h"
+#include "gateway/ledger/chain.h"
+#include "gateway/net/files.h"
+
+namespace gateway::ledger {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t kMaxFile = 64 << 20;
+constexpr size_t kMaxMaster = 4096;
+constexpr size_t kIdDigits = 16;
+constexpr mode_t kOwnerOnly = 0600;
+
+std::span<const uint8_t> AsBytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// A name for the key that tells nothing about it.
+std::string NameOf(const ContentKey::Bytes& bytes) {
+  const Digest digest =
+      Hasher().Hash("tidegate-content-key-id\n", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return conf::Hex(digest).substr(0, kIdDigits);
+}
+
+ContentKeyRef MakeKey(const ContentKey::Bytes& bytes) {
+  return std::make_shared<const ContentKey>(NameOf(bytes), bytes);
+}
+
+ContentKeyRef NewKey() {
+  ContentKey::Bytes bytes = ContentKey::RandomBytes();
+  ContentKeyRef key = MakeKey(bytes);
+  OPENSSL_cleanse(bytes.data(), bytes.size());
+  return key;
+}
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
+    text.remove_suffix(1);
+  return text;
+}
+
+absl::StatusOr<ContentKeyRef> ReadKeyText(std::string_view text, const std::string& where) {
+  ContentKey::Bytes bytes;
+  if (!conf::ParseHex(Trimmed(text), bytes)) {
+    return absl::InvalidArgumentError(conf::Abseil(fmt::format(
+        "{} must be 64 lower-case hexadecimal digits, such as openssl rand -hex 32 prints", where)));
+  }
+  ContentKeyRef key = MakeKey(bytes);
+  OPENSSL_cleanse(bytes.data(), bytes.size());
+  return key;
+}
+
+// NotFound when it is missing.
+absl::StatusOr<std::string> ReadPrivate(const std::string& path, size_t most) {
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY | O_NOFOLLOW);
+  if (!file.ok()) return file.status();
+  struct stat info{};
+  if (fstat(file->get(), &info) != 0) return net::SystemError("stat", path, errno);
+  if ((info.st_mode & 077) != 0) {
+    return absl::FailedPreconditionError(conf::Abseil(fmt::format(
+        "{} has mode {:04o}: only its owner may read it, chmod 600 it", path, info.st_mode & 07777)));
+  }
+  return net::ReadAll(file->get(), path, most);
+}
+
+// Overwrites what the replaced file was, unless it has another name still, as in a backup by hard links.
+void Shred(int fd) {
+  struct stat info{};
+  if (fstat(fd, &info) != 0 || info.st_nlink > 0) return;
+  const std::string zeros(static_cast<size_t>(info.st_size), '\0');
+  for (size_t at = 0; at < zeros.size();) {
+    const ssize_t written = pwrite(fd, zeros.data() + at, zeros.size() - at, static_cast<off_t>(at));
+    if (written <= 0) return;
+    at += static_cast<size_t>(written);
+  }
+  fdatasync(fd);
+}
+
+bool IsOrBelow(std::string_view tenant, std::string_view path) {
+  return tenant == path ||
+         (tenant.size() > path.size() && tenant.starts_with(path) && tenant[path.size()] == '/');
+}
+
+absl::Status Unreadable(const std::string& path) {
+  return absl::DataLossError(
+      conf::Abseil(fmt::format("{} cannot be read: restore it from a backup; moved aside, new keys are made "
+                               "and what was sealed under the "
+                               "old ones cannot be read",
+                               path)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ContentKeys>> ContentKeys::Open(Options options) {
+  std::unique_ptr<ContentKeys> keys(new ContentKeys(std::move(options)));
+  if (absl::Status masters = keys->ReadMasters(); !masters.ok()) return masters;
+  if (absl::Status read = keys->Read(); !read.ok()) return read;
+  if (keys->old_master_ && keys->options_.may_write) {
+    if (absl::Status written = keys->Write(keys->keys_, keys->erased_); !written.ok()) return written;
+  }
+  return keys;
+}
+
+absl::Status ContentKeys::ReadMasters() {
+  for (size_t i = 0; i < options_.masters.size(); ++i) {
+    absl::StatusOr<ContentKeyRef> key =
+        ReadKeyText(options_.masters[i], fmt::format("ledger.content_key, number {},", i + 1));
+    if (!key.ok()) return key.status();
+    masters_.push_back(*std::move(key));
+  }
+  return ReadMaster();
+}
+
+// One that was made earlier still unwraps where another is configured now.
+absl::Status ContentKeys::ReadMaster() {
+  absl::StatusOr<std::string> text = ReadPrivate(options_.master_path, kMaxMaster);
+  if (text.ok()) {
+    absl::StatusOr<ContentKeyRef> key = ReadKeyText(*text, options_.master_path);
+    OPENSSL_cleanse(text->data(), text->size());
+    if (!key.ok()) return key.status();
+    masters_.push_back(*std::move(key));
+    return absl::OkStatus();
+  }
+  if (!absl::IsNotFound(text.status())) return text.status();
+  if (!masters_.empty() || !options_.may_write || access(options_.path.c_str(), F_OK) == 0)
+    return absl::OkStatus();
+  masters_.push_back(NewKey());
+  std::string hex = conf::Hex(masters_.front()->bytes()) + "\n";
+  absl::Status written = net::ReplaceFile(options_.master_path, hex, kOwnerOnly);
+  OPENSSL_cleanse(hex.data(), hex.size());
+  return written;
+}
+
+absl::Status ContentKeys::Read() {
+  absl::StatusOr<std::string> text = ReadPrivate(options_.path, kMaxFile);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  if (!text.ok()) return text.status();
+  const ordered_json file = ordered_json::parse(*text, nullptr, false);
+  try {
+    if (!file.is_object() || file.at("version").get<int>() != 1) return Unreadable(options_.path);
+    for (const ordered_json& entry : file.at("keys")) {
+      const std::string id = entry.at("id");
+      const std::string hex = entry.at("wrapped");
+      std::string wrapped(hex.size() / 2, '\0');
+      if (!conf::ParseHex(hex, {reinterpret_cast<uint8_t*>(wrapped.data()), wrapped.size()}))
+        return Unreadable(options_.path);
+      std::optional<std::string> raw;
+      for (size_t i = 0; i < masters_.size() && !raw; ++i) {
+        raw = masters_[i]->Open(wrapped);
+        old_master_ = old_master_ || (raw && i > 0);
+      }
+      ContentKey::Bytes bytes;
+      if (!raw || raw->size() != bytes.size()) {
+        return absl::FailedPreconditionError(
+            conf::Abseil(fmt::format("{}: the key {} is wrapped under another master key: give that one in "
+                                     "ledger.content_key, after the "
+                                     "new one, or restore {}",
+                                     options_.path, id, options_.master_path)));
+      }
+      std::ranges::copy(AsBytes(*raw), bytes.begin());
+      OPENSSL_cleanse(raw->data(), raw->size());
+      keys_[entry.at("tenant").get<std::string>()] = std::make_shared<const ContentKey>(id, bytes);
+      OPENSSL_cleanse(bytes.data(), bytes.size());
+    }
+    for (const ordered_json& entry : file.at("erased")) {
+      erased_.push_back({.id = entry.at("id"),
+                         .tenant = entry.at("tenant"),
+                         .at = conf::FromUnixMicros(entry.at("at_us").get<int64_t>()),
+                         .by = entry.at("by")});
+    }
+  } catch (const nlohmann::json::exception&) {
+    return Unreadable(options_.path);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ContentKeys::Write(const ByTenant& keys, const std::vector<Erased>& erased) const {
+  ordered_json file = {{"version", 1}, {"keys", ordered_json::array()}, {"erased", ordered_json::array()}};
+  for (const auto& [tenant, key] : keys) {
+    const std::string_view raw(reinterpret_cast<const char*>(key->bytes().data()), key->bytes().size());
+    file["keys"].push_back({{"tenant", tenant},
+                            {"id", key->id()},
+                            {"wrapped", conf::Hex(AsBytes(masters_.front()->Seal(raw)))}});
+  }
+  for (const Erased& one : erased) {
+    file["erased"].push_back(
+        {{"tenant", one.tenant}, {"id", one.id}, {"at_us", conf::ToUnixMicros(one.at)}, {"by", one.by}});
+  }
+  const absl::StatusOr<net::Fd> old = net::OpenFile(options_.path, O_RDWR | O_NOFOLLOW);
+  if (absl::Status written = net::ReplaceFile(options_.path, file.dump() + "\n", kOwnerOnly); !written.ok())
+    return written;
+  if (old.ok()) Shred(old->get());
+  return absl::OkStatus();
+}
+
+absl::Status ContentKeys::Ensure(const std::vector<std::string>& tenants) {
+  const std::lock_guard lock(mutex_);
+  ByTenant keys = keys_;
+  for (const std::string& tenant : tenants) {
+    if (!keys.contains(tenant)) keys[tenant] = NewKey();
+  }
+  if (keys.size() == keys_.size()) return absl::OkStatus();
+  if (absl::Status written = Write(keys, erased_); !written.ok()) return written;
+  keys_ = std::move(keys);
+  return absl::OkStatus();
+}
+
+ContentKeyRef ContentKeys::For(std::string_view tenant) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = keys_.find(tenant);
+  return found == keys_.end() ? nullptr : found->second;
+}
+
+ContentKeyRef ContentKeys::Find(std::string_view id) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [tenant, key] : keys_) {
+    if (key->id() == id) return key;
+  }
+  return nullptr;
+}
+
+std::optional<ContentKeys::Erased> ContentKeys::WhenErased(std::string_view id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(erased_, id, &Erased::id);
+  if (found == erased_.end()) return std::nullopt;
+  return *found;
+}
+
+absl::StatusOr<std::vector<ContentKeys::Erased>> ContentKeys::Erase(std::string_view tenant,
+                                                                    std::string_view by,
+                                                                    conf::TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  ByTenant keys = keys_;
+  std::vector<Erased> gone;
+  for (auto& [path, key] : keys) {
+    if (!IsOrBelow(path, tenant)) continue;
+    gone.push_back({.id = key->id(), .tenant = path, .at = now, .by = std::string(by)});
+    key = NewKey();
+  }
+  if (gone.empty()) return gone;
+  std::vector<Erased> erased = erased_;
+  erased.insert(erased.end(), gone.begin(), gone.end());
+  if (absl::Status written = Write(keys, erased); !written.ok()) return written;
+  keys_ = std::move(keys);
+  erased_ = std::move(erased);
+  return gone;
+}
+
+}  // namespace gateway::ledger

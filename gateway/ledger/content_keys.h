@@ -1,0 +1,82 @@
+// ContentKeys: the keys of all tenants under which stored prompts and answers are sealed (content_key.h), in
+// one file, each wrapped under a master key; and the list of those that were destroyed. The file is not the
+// ledger's: a copy of the ledger has no key, and the file can be kept in backups that end sooner.
+//
+// To destroy a key, the file is written without it and what the file was is overwritten in place, as far as
+// the file system and the disk do that. Copies of the file elsewhere are the operator's to end.
+//
+// Owner: the process, or a command that reads or erases while no gateway runs. Thread-safe; Ensure, Erase and
+// Open block on the disk.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/ledger/content_key.h"
+
+namespace gateway::ledger {
+
+using ContentKeyRef = std::shared_ptr<const ContentKey>;
+
+class ContentKeys {
+ public:
+  struct Options {
+    std::string path;         // of the file
+    std::string master_path;  // the master key that is made where none is configured: 64 hex digits
+    // Configured master keys, as 64 hex digits: the first wraps, all unwrap. Empty: the one at master_path.
+    std::vector<std::string> masters = {};
+    bool may_write = true;  // false: for a reader; nothing is made, and a missing file has no keys
+  };
+  struct Erased {
+    std::string id;
+    std::string tenant;
+    conf::TimePoint at;
+    std::string by;
+  };
+
+  // Keys that are wrapped under another than the first master key are wrapped anew. FailedPrecondition: no
+  // master key fits, or other users can read a file.
+  static absl::StatusOr<std::unique_ptr<ContentKeys>> Open(Options options);
+
+  // Makes keys for those of the tenants that have none; on disk when it returns.
+  absl::Status Ensure(const std::vector<std::string>& tenants);
+  // The key of a tenant; null: Ensure was not called for it.
+  ContentKeyRef For(std::string_view tenant) const;
+
+  // The key with that name; null: it is not there, or was erased.
+  ContentKeyRef Find(std::string_view id) const;
+  // Nothing when no such key was erased.
+  std::optional<Erased> WhenErased(std::string_view id) const;
+
+  // Destroys the keys of a tenant and of those below it, and gives each a new one. Returns what was
+  // destroyed.
+  absl::StatusOr<std::vector<Erased>> Erase(std::string_view tenant, std::string_view by,
+                                            conf::TimePoint now);
+
+ private:
+  using ByTenant = std::map<std::string, ContentKeyRef, std::less<>>;
+
+  explicit ContentKeys(Options options) : options_(std::move(options)) {}
+  absl::Status ReadMasters();
+  absl::Status ReadMaster();
+  absl::Status Read();
+  absl::Status Write(const ByTenant& keys, const std::vector<Erased>& erased) const;
+
+  const Options options_;
+  std::vector<ContentKeyRef> masters_;
+  bool old_master_ = false;  // a key was wrapped under another than the first
+  mutable std::mutex mutex_;
+  ByTenant keys_;
+  std::vector<Erased> erased_;
+};
+
+}  // namespace gateway::ledger
