@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/open_launcher.h"
@@ -450,7 +451,7 @@ void Process::Stop() {
 
 net::Task<void> Process::Shutdown() {
   const conf::Duration grace = runtime_->config().server.shutdown_grace;
-  log::Info("stopping", {{"grace", conf::FormatDuration(grace)}});
+  log::Info("stopping", {{"grace", conf::InWords(grace)}});
   shared_.draining = true;
   ForEachShard([](Shard&, Server& server) { server.Drain(); });
   net::Sleep tick(control_.watchdog);
