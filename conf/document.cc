@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "conf/node.h"
+#include "conf/shown.h"
+#include "conf/text.h"
 
 namespace conf {
 namespace {
@@ -13,25 +15,27 @@ namespace {
 constexpr size_t kShownBytes = 80;
 constexpr size_t kMaxDefaulted = 10'000;
 
-// Makes control characters visible, so that a problem stays on its line wherever it is printed.
-std::string Visible(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 // Cut to a readable length, at a character's boundary.
 std::string Shown(std::string_view text) {
   size_t cut = std::min(text.size(), kShownBytes);
   while (cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) ++cut;
   return std::string(text.substr(0, cut)) + (cut < text.size() ? "..." : "");
+}
+
+// The line, from 1, that holds the byte at `at`.
+int LineAt(std::string_view text, size_t at) {
+  return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n'));
+}
+
+// The first line that is not UTF-8. No character of UTF-8 has a line's end inside.
+int InvalidLine(std::string_view text) {
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (!simdjson::validate_utf8(text.data() + begin, end - begin)) break;
+    begin = end + 1;
+  }
+  return LineAt(text, std::min(begin, text.size()));
 }
 
 std::string UnescapeToken(std::string_view token) {
@@ -113,11 +117,11 @@ void Value::ErrorAtKey(std::string_view key, std::string_view message) const {
 Document::Document(std::string_view text, std::string file, const Sources& sources, ParseLimits limits)
     : file_(std::move(file)), sources_(sources), limits_(limits), root_(std::make_shared<Node>()) {
   if (text.size() > limits_.bytes) {
-    Add("", 0, "", fmt::format("is {} bytes long, at most {} are accepted", text.size(), limits_.bytes));
+    Add("", LineAt(text, limits_.bytes), "", fmt::format("is {} bytes long, at most {} are accepted", text.size(), limits_.bytes));
     return;
   }
   if (!simdjson::validate_utf8(text.data(), text.size())) {
-    Add("", 0, "", "is not valid UTF-8");
+    Add("", InvalidLine(text), "", "is not valid UTF-8");
     return;
   }
   Parsed parsed = ParseYaml(text, limits_);
@@ -159,14 +163,41 @@ void Document::AddAt(std::string_view pointer, std::string_view value, std::stri
 
 std::vector<Problem> Document::TakeProblems() {
   if (problem_count_ > problems_.size()) {
+    const int line = problems_.empty() ? 0 : problems_.back().line;
     problems_.push_back(
-        {file_, "", 0, "", fmt::format("{} more problems are not shown", problem_count_ - problems_.size())});
+        {file_, "", line, "", fmt::format("{} more problems are not shown", problem_count_ - problems_.size())});
   }
   return std::move(problems_);
 }
 
+std::string Document::HintElsewhere(std::string_view key) const {
+  const auto last = [](std::string_view path) { return path.substr(path.rfind('.') + 1); };  // npos + 1 is 0
+  std::vector<std::string_view> names;
+  names.reserve(known_keys_.size());
+  for (const std::string_view path : known_keys_) {
+    std::string_view name = last(path);
+    if (name.ends_with("[]")) name.remove_suffix(2);
+    names.push_back(name);
+  }
+  const std::string_view near = std::ranges::find(names, key) != names.end() ? key : conf::Nearest(key, names);
+  const auto found = std::ranges::find(names, near);
+  if (near.empty() || found == names.end()) return {};
+  std::string_view path = known_keys_[static_cast<size_t>(found - names.begin())];
+  if (path.ends_with("[]")) path.remove_suffix(2);
+  return fmt::format(", did you mean {}?", path);
+}
+
 void Document::NoteDefault(std::string pointer) {
   if (defaulted_.size() < kMaxDefaulted) defaulted_.push_back(std::move(pointer));
+}
+
+void AddLines(std::string_view text, std::vector<Problem>& problems) {
+  const Sources none;
+  Document document(text, "", none);
+  if (!document.parsed()) return;
+  for (Problem& problem : problems) {
+    if (problem.line == 0) problem.line = document.Nearest(problem.pointer).line();
+  }
 }
 
 }  // namespace conf

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -75,6 +76,12 @@ class Document {
   size_t problem_count() const { return problem_count_; }
   std::vector<Problem> TakeProblems();
 
+  // The keys that the readers of this kind of document know, as paths ("models[].retries.max"), which must
+  // outlive it.
+  void KnowKeys(std::span<const std::string_view> paths) { known_keys_ = paths; }
+  // `, did you mean server.listen?` where the key, or a near one, belongs elsewhere; else empty.
+  std::string HintElsewhere(std::string_view key) const;
+
   void NoteDefault(std::string pointer);
   std::vector<std::string> TakeDefaulted() { return std::move(defaulted_); }
 
@@ -87,6 +94,10 @@ class Document {
   std::vector<Problem> problems_;
   size_t problem_count_ = 0;
   std::vector<std::string> defaulted_;
+  std::span<const std::string_view> known_keys_;
 };
+
+// Gives each problem without a line the line of its pointer in `text`, from which its values were read.
+void AddLines(std::string_view text, std::vector<Problem>& problems);
 
 }  // namespace conf

@@ -177,6 +177,18 @@ class Builder : public YAML::EventHandler {
   std::shared_ptr<const Node> root_;
 };
 
+// The first line up to `last` that is indented by a tab, from 1; 0: none.
+int LineWithTab(std::string_view text, int last) {
+  for (int line = 1; line <= last && !text.empty(); ++line) {
+    const std::string_view one = text.substr(0, text.find('\n'));
+    const size_t content = one.find_first_not_of(" \t");
+    if (content != std::string_view::npos && one.substr(0, content).find('\t') != std::string_view::npos)
+      return line;
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+  }
+  return 0;
+}
+
 }  // namespace
 
 const Node::Field* Node::Find(std::string_view key) const {
@@ -204,7 +216,12 @@ Parsed ParseYaml(std::string_view text, const ParseLimits& limits) {
   } catch (const Refused& refused) {
     out.problems.push_back({"", refused.pointer, refused.line, "", refused.message});
   } catch (const YAML::Exception& error) {
-    out.problems.push_back({"", "", error.mark.line + 1, "", "is not well-formed YAML: " + error.msg});
+    const int line = error.mark.line + 1;
+    if (const int tab = LineWithTab(text, line); tab > 0) {
+      out.problems.push_back({"", "", tab, "", "is indented by a tab, which YAML does not allow; use spaces"});
+    } else {
+      out.problems.push_back({"", "", line, "", "is not well-formed YAML: " + error.msg});
+    }
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 
 namespace conf {
@@ -37,8 +38,10 @@ void ReadInteger(const Value& value, Int& out) {
   Int parsed = 0;
   const auto [rest, error] = std::from_chars(text.data(), end, parsed);
   if (error == std::errc::result_out_of_range && rest == end) {
-    value.Error(
-        fmt::format("{} is too large, expected at most {}", value.text(), std::numeric_limits<Int>::max()));
+    const bool small = text.starts_with('-');
+    value.Error(fmt::format("{} is too {}, expected at {} {}", value.text(), small ? "small" : "large",
+                            small ? "least" : "most",
+                            small ? std::numeric_limits<Int>::min() : std::numeric_limits<Int>::max()));
   } else if (error != std::errc{} || rest != end || zero_led) {
     value.ErrorExpected(expected);
   } else {
@@ -57,6 +60,17 @@ constexpr std::array<std::pair<std::string_view, uint64_t>, 9> kSizeUnits = {{{"
                                                                               {"GB", 1'000'000'000}}};
 
 constexpr int64_t kMicro = 1'000'000;
+
+// A number with so many digits before its point is out of range, where its unit is known.
+constexpr size_t kManyDigits = 6;
+
+// Whether `text` fails only because its number is too large: with a small one in its place it is read.
+template <class Parse>
+bool IsTooLarge(std::string_view text, const Parse& parse) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits < kManyDigits) return false;
+  return parse("1" + std::string(text.substr(digits))).has_value();
+}
 
 std::string Listed(std::span<const std::string_view> words) {
   std::vector<std::string> out(words.begin(), words.end());
@@ -117,6 +131,8 @@ void Read(const Value& value, Duration& out) {
       value.kind() == Kind::kScalar ? ParseDuration(value.text()) : std::nullopt;
   if (parsed) {
     out = *parsed;
+  } else if (value.kind() == Kind::kScalar && IsTooLarge(value.text(), ParseDuration)) {
+    value.Error(fmt::format("{} is too large, expected at most 106000d", value.text()));
   } else {
     value.ErrorExpected("a duration with a unit, such as 500ms, 30s or 5m");
   }
@@ -180,6 +196,8 @@ void ReadSize(const Value& value, uint64_t& out) {
       value.kind() == Kind::kScalar ? ParseSize(value.text()) : std::nullopt;
   if (parsed) {
     out = *parsed;
+  } else if (value.kind() == Kind::kScalar && IsTooLarge(value.text(), ParseSize)) {
+    value.Error(fmt::format("{} is too large, expected at most 8388607TiB", value.text()));
   } else {
     value.ErrorExpected("a size in bytes, such as 1048576, 64KiB or 1GiB");
   }
@@ -190,6 +208,8 @@ void ReadMicroUsd(const Value& value, int64_t& out) {
       value.kind() == Kind::kScalar ? ParseMicroUsd(value.text()) : std::nullopt;
   if (parsed) {
     out = *parsed;
+  } else if (value.kind() == Kind::kScalar && IsTooLarge(value.text(), ParseMicroUsd)) {
+    value.Error(fmt::format("{} is too large, expected at most 9000000000000", value.text()));
   } else {
     value.ErrorExpected("an amount in USD of at least 0 with at most six decimals, such as 0.15");
   }
@@ -219,7 +239,7 @@ std::string TooSmall(double min) {
   return fmt::format("must be at least {}", min);
 }
 std::string TooSmall(Duration min) {
-  return fmt::format("must be at least {}", FormatDuration(min));
+  return fmt::format("must be at least {}", InWords(min));
 }
 std::string NotBetween(int64_t min, int64_t max) {
   return fmt::format("must be between {} and {}", min, max);
@@ -231,7 +251,7 @@ std::string NotBetween(double min, double max) {
   return fmt::format("must be between {} and {}", min, max);
 }
 std::string NotBetween(Duration min, Duration max) {
-  return fmt::format("must be between {} and {}", FormatDuration(min), FormatDuration(max));
+  return fmt::format("must be between {} and {}", InWords(min), InWords(max));
 }
 
 }  // namespace internal
@@ -249,6 +269,7 @@ Object::~Object() {
   for (const auto& [key, field] : value_->Fields()) {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     std::string hint = DidYouMean(key, known_);
+    if (hint.empty()) hint = value_->document().HintElsewhere(key);
     if (hint.empty()) hint = ", expected one of " + Listed(known_);
     value_->ErrorAtKey(key, fmt::format("unknown key \"{}\"{}", key, hint));
   }

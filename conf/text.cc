@@ -26,13 +26,23 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+size_t CommonPrefix(std::string_view a, std::string_view b) {
+  const auto alike = [](char x, char y) { return Lower(x) == Lower(y); };
+  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end(), alike).first - a.begin());
+}
+
+// Words that begin alike may differ more: "retry" and "retries", "llama" and "llamacpp".
+constexpr size_t kBeginning = 4;
+
 }  // namespace
 
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::string_view best;
-  size_t best_distance = std::max<size_t>(word.size() / 3, 2) + 1;
+  const size_t usual = std::max<size_t>(word.size() / 3, 2);
+  size_t best_distance = std::max<size_t>(usual, 3) + 1;
   for (std::string_view candidate : candidates) {
     const size_t distance = EditDistance(word, candidate);
+    if (distance > usual && CommonPrefix(word, candidate) < kBeginning) continue;
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;

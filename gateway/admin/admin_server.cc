@@ -58,7 +58,8 @@ net::http::Server::Refusal RefuseUnread(int status) {
         return {api::Code::kBadRequest, "the request is not valid HTTP/1.1"};
     }
   }();
-  return {"application/json", Refuse(code, message, NewRequestId()).body};
+  const std::string id = NewRequestId();
+  return {"application/json", Refuse(code, message, id).body, {{"x-request-id", id}}};
 }
 
 }  // namespace
@@ -156,25 +157,36 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   }
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   if (!route.read.empty()) read_records_.Note(route, call);
-  co_return co_await RunRoute(route, call);
+  call.read = [this](std::function<void()> work) { return ReadInTurn(std::move(work)); };
+  try {
+    co_return co_await RunRoute(route, call);
+  } catch (const std::exception& error) {
+    log::Error("admin request failed", {{"path", route.path}, {"what", error.what()}});
+  }
+  co_return Refuse(api::Code::kInternalError, "the request could not be answered", call.request_id);
 }
 
 net::Task<Answer> AdminServer::RunRoute(const Route& route, const Call& call) {
   if (route.task != nullptr) co_return co_await route.task(operations_, call);
   if (route.lane == Lane::kLoop) co_return route.run(operations_, call);
-  if (!co_await reads_.Lock()) {
-    co_return Refuse(api::Code::kOverloaded, "too many requests of this kind wait already", call.request_id);
-  }
-  Answer answer = co_await net::OffLoop(loop_, [&]() -> Answer {
+  Answer answer;
+  const bool done = co_await call.read([&] { answer = route.run(operations_, call); });
+  co_return done ? std::move(answer) : RefuseCrowded(call.request_id);
+}
+
+net::Task<bool> AdminServer::ReadInTurn(std::function<void()> work) {
+  if (!co_await reads_.Lock()) co_return false;
+  const std::exception_ptr failed = co_await net::OffLoop(loop_, [&work]() -> std::exception_ptr {
     try {
-      return route.run(operations_, call);
-    } catch (const std::exception& error) {
-      log::Error("admin request failed", {{"path", route.path}, {"what", error.what()}});
-      return Refuse(api::Code::kInternalError, "the request could not be answered", call.request_id);
+      work();
+      return nullptr;
+    } catch (...) {
+      return std::current_exception();
     }
   });
   reads_.Unlock();
-  co_return answer;
+  if (failed) std::rethrow_exception(failed);
+  co_return true;
 }
 
 void AdminServer::Close() {

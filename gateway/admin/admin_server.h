@@ -1,11 +1,13 @@
 // AdminServer: the listener for operators: liveness, readiness, metrics and the admin API.
 //
-// What reads the disk runs on a thread of its own, one at a time; the rest on the loop.
+// What reads the disk runs on a thread of its own, one at a time, and a long search in steps, between which
+// others have their turn; the rest runs on the loop.
 // Owner: the Process, on its control loop; destroyed after the loop's tasks have ended. Thread: the loop's.
 #pragma once
 
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <memory>
 
 #include "gateway/admin/read_records.h"
@@ -37,6 +39,7 @@ class AdminServer {
   net::Task<void> Serve(net::http::Exchange& exchange);
   net::Task<Answer> AnswerTo(net::http::Exchange& exchange, Call& call);
   net::Task<Answer> RunRoute(const Route& route, const Call& call);
+  net::Task<bool> ReadInTurn(std::function<void()> work);
 
   net::Loop& loop_;
   const Operations& operations_;

@@ -1,6 +1,7 @@
 #include "gateway/admin/answer.h"
 
 #include "conf/text.h"
+#include "gateway/api/coded_status.h"
 
 namespace gateway::admin {
 
@@ -37,8 +38,13 @@ Answer Refuse(api::Code code, const std::vector<FieldProblem>& problems, std::st
   return answer;
 }
 
+Answer RefuseCrowded(std::string_view request_id) {
+  return Refuse(api::Code::kOverloaded, "too many requests of this kind wait already", request_id);
+}
+
 Answer Refuse(const absl::Status& status, std::string_view request_id) {
   const auto code = [&] {
+    if (const std::optional<api::Code> own = api::CodeOf(status)) return *own;
     switch (status.code()) {
       case absl::StatusCode::kInvalidArgument:
         return api::Code::kInvalidValue;

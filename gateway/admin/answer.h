@@ -29,7 +29,11 @@ Answer Refuse(api::Code code, std::string message, std::string_view request_id);
 // the first one's.
 Answer Refuse(api::Code code, const std::vector<FieldProblem>& problems, std::string_view request_id);
 
-// By the status's code: NotFound is 404, FailedPrecondition 409, InvalidArgument 400, the rest 503 or 500.
+// Too many calls wait for the readers' thread.
+Answer RefuseCrowded(std::string_view request_id);
+
+// The status's own error code (api::WithCode); else NotFound is 404, FailedPrecondition 409, InvalidArgument
+// 400, the rest 503 or 500.
 Answer Refuse(const absl::Status& status, std::string_view request_id);
 
 }  // namespace gateway::admin

@@ -27,7 +27,7 @@ net::Task<Answer> RotateKey(const Operations& operations, const Call& call);
 net::Task<Answer> RevokeKey(const Operations& operations, const Call& call);
 
 Answer Usage(const Operations& operations, const Call& call);
-Answer Audit(const Operations& operations, const Call& call);
+net::Task<Answer> Audit(const Operations& operations, const Call& call);
 Answer EraseStored(const Operations& operations, const Call& call);
 
 net::Task<Answer> SubmitJob(const Operations& operations, const Call& call);

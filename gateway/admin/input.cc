@@ -37,6 +37,10 @@ bool IsWhole(std::string_view text) {
   return conf::ReadNumber<uint64_t>(text).has_value();
 }
 
+bool IsDigits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 bool IsTexts(const json& value) {
   return value.is_array() &&
          std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_string(); });
@@ -77,7 +81,8 @@ std::vector<FieldProblem> ReadQuery(std::string_view text, std::span<const Membe
     if (member == nullptr) {
       problems.push_back({*name, Unknown("parameter", *name, members)});
     } else if (member->type == Type::kWhole && !IsWhole(*value)) {
-      problems.push_back({*name, fmt::format("\"{}\" is not a whole number", *value)});
+      problems.push_back({*name, fmt::format("\"{}\" is {}", *value,
+                                             IsDigits(*value) ? "too large" : "not a whole number")});
     } else if (!query.emplace(*name, *value).second) {
       problems.push_back({*name, "is given twice"});
     }

@@ -33,8 +33,13 @@ Answer NotThere(const Call& call) {
                 call.request_id);
 }
 
-Answer NoSuchJob(const Call& call) {
-  return Refuse(api::Code::kNotFound, fmt::format("no job has the id \"{}\"", call.item), call.request_id);
+Answer NoSuchJob(const Operations& operations, const Call& call) {
+  const std::vector<const Workload*> elements = operations.jobs()->ElementsOf(call.item);
+  return Refuse(api::Code::kNotFound,
+                elements.empty() ? fmt::format("no job has the id \"{}\"", call.item)
+                                 : fmt::format("{} is an array; name one of its elements, such as {}",
+                                               call.item, elements.front()->id),
+                call.request_id);
 }
 
 std::string_view WorkOf(const Workload& job) {
@@ -102,6 +107,30 @@ ordered_json ShowJob(const Workload& job, const scheduler::Cluster& cluster,
   return out;
 }
 
+// An array as a whole, as the job that was submitted.
+ordered_json ShowArray(const std::string& id, const std::vector<const Workload*>& elements,
+                       const scheduler::Cluster& cluster, plugins::auth::Role reader) {
+  ordered_json out = ShowJob(*elements.front(), cluster, reader);
+  const auto open = std::ranges::find_if_not(elements, &Workload::over);
+  out["id"] = id;
+  if (open != elements.end()) {
+    out["state"] = JobStateOf(**open);
+    out["reason"] = (*open)->why;
+  }
+  size_t members = 0;
+  uint64_t devices = 0;
+  for (const Workload* const element : elements) {
+    if (!element->holds()) continue;
+    members += element->members.size();
+    devices += element->devices();
+  }
+  out["members"] = members;
+  out["max_members"] = scheduler::Members(elements.front()->file().job) * elements.size();
+  out["devices"] = devices;
+  out["runs"] = ordered_json::array();
+  return out;
+}
+
 }  // namespace
 
 net::Task<Answer> SubmitJob(const Operations& operations, const Call& call) {
@@ -156,14 +185,14 @@ Answer ListJobs(const Operations& operations, const Call& call) {
 Answer ShowOneJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
   const Workload* const job = operations.jobs()->Find(call.item);
-  if (job == nullptr) return NoSuchJob(call);
+  if (job == nullptr) return NoSuchJob(operations, call);
   return Json(ShowJob(*job, operations.jobs()->cluster(), call.role));
 }
 
 Answer ExplainJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
   const Workload* const job = operations.jobs()->Find(call.item);
-  if (job == nullptr) return NoSuchJob(call);
+  if (job == nullptr) return NoSuchJob(operations, call);
   return Json({{"id", job->id}, {"state", JobStateOf(*job)}, {"text", operations.jobs()->Explain(*job)}});
 }
 
@@ -192,7 +221,7 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
   control::WhichLog which{.rank = static_cast<uint32_t>(rank), .before = attempt == "before", .bytes = bytes};
   if (!call.Query("from").empty()) which.from = from;
   const Workload* const job = operations.jobs()->Find(call.item);
-  if (job == nullptr) co_return NoSuchJob(call);
+  if (job == nullptr) co_return NoSuchJob(operations, call);
   const uint32_t nth = job->attempt - (which.before ? 1 : 0);
   const bool over = job->over();
   const absl::StatusOr<control::JobLog> log = co_await operations.jobs()->Log(call.item, which);
@@ -213,9 +242,12 @@ net::Task<Answer> Change(const Operations& operations, const Call& call,
   if (operations.jobs() == nullptr) co_return NotThere(call);
   const absl::Status changed = co_await (operations.jobs()->*change)(call.item, call.actor);
   if (!changed.ok()) co_return Refuse(changed, call.request_id);
-  const Workload* const job = operations.jobs()->Find(call.item);
-  if (job == nullptr) co_return NoSuchJob(call);
-  co_return Json(ShowJob(*job, operations.jobs()->cluster(), call.role));
+  const scheduler::Cluster& cluster = operations.jobs()->cluster();
+  if (const Workload* const job = operations.jobs()->Find(call.item))
+    co_return Json(ShowJob(*job, cluster, call.role));
+  const std::vector<const Workload*> elements = operations.jobs()->ElementsOf(call.item);
+  if (elements.empty()) co_return NoSuchJob(operations, call);
+  co_return Json(ShowArray(call.item, elements, cluster, call.role));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ void JudgeModels(const Runtime& runtime, conf::TimePoint now, std::vector<Condit
     });
     if (any) continue;
     out.push_back(
-        {"model:" + model.spec.name, fmt::format("none of its {} endpoints is up", replicas.size())});
+        {"model:" + model.spec.name, replicas.size() == 1 ? "its endpoint is not up" : fmt::format("none of its {} endpoints is up", replicas.size())});
   }
 }
 
@@ -59,6 +59,8 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
   }
   if (std::string trouble = operations.ledger_trouble(); !trouble.empty())
     out.push_back({"ledger", std::move(trouble)});
+  if (std::string why = operations.shared->keys->trouble(); !why.empty())
+    out.push_back({"keys", std::move(why)});
   if (operations.shared->disk_low) {
     out.push_back(
         {"disk", "less than ledger.min_free_bytes is free; new requests are refused, and nothing is started",
@@ -100,6 +102,7 @@ ordered_json ToJson(const Readiness& readiness, const Operations& operations) {
   };
   add("degraded", readiness.conditions);
   add("warnings", readiness.warnings);
+  out["scaling"] = operations.runtime()->config().scaling.has_value();
   out["config_sha256"] = operations.runtime()->hash();
   out["version"] = TIDEGATE_VERSION;
   return out;

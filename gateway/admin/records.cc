@@ -1,8 +1,9 @@
-// Usage and audit, from the ledger. Both read its files on a thread of their own, beside its writer.
+// Usage and audit, from the ledger. Both read its files on the readers' thread, beside its writer.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
@@ -19,6 +20,8 @@ using nlohmann::ordered_json;
 // The most records that one call reads; the next call continues there.
 constexpr uint64_t kMaxSeen = 200'000;
 constexpr size_t kMaxAnswerBytes = 8 << 20;
+// ... and in one turn: some ten milliseconds of parsing, after which other calls are served.
+constexpr uint64_t kStep = 2'000;
 
 uint64_t Whole(const Call& call, std::string_view name, uint64_t otherwise) {
   const std::string text = call.Query(name);
@@ -88,7 +91,7 @@ Answer Usage(const Operations& operations, const Call& call) {
   return Json(out);
 }
 
-Answer Audit(const Operations& operations, const Call& call) {
+net::Task<Answer> Audit(const Operations& operations, const Call& call) {
   AuditRequest request;
   request.since = call.Query("since");
   request.until = call.Query("until");
@@ -103,34 +106,53 @@ Answer Audit(const Operations& operations, const Call& call) {
   }
   if (const std::string content = call.Query("content"); !content.empty() && content != "open")
     problems.push_back({"content", fmt::format("\"{}\" must be open, or not be given", content)});
-  if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
+  if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   options.from_seq = Whole(call, "from_seq", 1);
   options.max_seen = kMaxSeen;
   options.kinds = KindsFor(call.role, std::move(options.kinds));
   if (options.kinds.empty() && !request.kinds.empty()) {
-    return Refuse(api::Code::kPermissionDenied, "only the role admin may read content", call.request_id);
+    co_return Refuse(api::Code::kPermissionDenied, "only the role admin may read content", call.request_id);
   }
   const bool opens = call.Query("content") == "open";
   if (opens && call.role < plugins::auth::Role::kAdmin)
-    return Refuse(api::Code::kPermissionDenied, "only the role admin may read content", call.request_id);
+    co_return Refuse(api::Code::kPermissionDenied, "only the role admin may read content", call.request_id);
   if (opens) options.content = operations.shared->content_keys.get();
   // Records are shown as they are in the ledger, where each is a line of JSON.
   std::string data;
-  const uint64_t last = operations.shared->ledger->GetStats().durable_seq;
-  const auto result = ledger::Export(LedgerDir(call.runtime->config()), options, [&](std::string_view lines) {
+  const auto take = [&data](std::string_view lines) {
     data += lines;
     return data.size() < kMaxAnswerBytes;
-  });
-  if (!result.ok()) return Refuse(result.status(), call.request_id);
-  if (result->shown > 0) {
+  };
+  const uint64_t last = operations.shared->ledger->GetStats().durable_seq;
+  const std::string dir = LedgerDir(call.runtime->config());
+  std::optional<ledger::ExportSteps> steps;
+  absl::StatusOr<bool> more = true;
+  while (more.ok() && *more) {
+    const bool read = co_await call.read([&] {
+      if (!steps) {
+        absl::StatusOr<ledger::ExportSteps> begun = ledger::ExportSteps::Begin(dir, options);
+        if (!begun.ok()) {
+          more = begun.status();
+          return;
+        }
+        steps.emplace(*std::move(begun));
+      }
+      more = steps->Step(kStep, take);
+    });
+    if (!read) co_return RefuseCrowded(call.request_id);
+  }
+  if (!more.ok()) co_return Refuse(more.status(), call.request_id);
+  const ledger::ExportResult& result = steps->result();
+  if (result.shown > 0) {
     // Nobody reads what others wrote without a record.
-    if (const absl::Status recorded = RecordContentRead(operations, call, options, *result); !recorded.ok())
-      return Refuse(recorded, call.request_id);
+    if (const absl::Status recorded = RecordContentRead(operations, call, options, result); !recorded.ok())
+      co_return Refuse(recorded, call.request_id);
   }
   std::replace(data.begin(), data.end(), '\n', ',');
   if (!data.empty()) data.pop_back();
-  return {.body = fmt::format("{{\"object\":\"list\",\"data\":[{}],\"has_more\":{},\"next_from_seq\":{}}}\n",
-                              data, result->last_seq < last, result->last_seq + 1)};
+  co_return Answer{
+      .body = fmt::format("{{\"object\":\"list\",\"data\":[{}],\"has_more\":{},\"next_from_seq\":{}}}\n",
+                          data, result.last_seq < last, result.last_seq + 1)};
 }
 
 Answer EraseStored(const Operations& operations, const Call& call) {

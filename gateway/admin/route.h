@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -41,6 +42,10 @@ struct Call {
   nlohmann::json body;  // an object
   std::shared_ptr<const Runtime> runtime;
   conf::TimePoint now;
+
+  // Runs work that reads the disk on the readers' thread, in turn with that of other calls. What takes long does
+  // it in steps. False: too many wait already, and nothing was done.
+  std::function<net::Task<bool>(std::function<void()>)> read;
 
   // Empty when it is not given.
   std::string Query(std::string_view name) const;

@@ -22,8 +22,8 @@ constexpr std::array kShapes = {
     Shape{"Alive", "status:string"},
     Shape{"Condition", "part:string detail:string fatal:boolean"},
     Shape{"Readiness",
-          "ready:boolean status:string degraded:[Condition] warnings:[Condition] config_sha256:string "
-          "version:string"},
+          "ready:boolean status:string degraded:[Condition] warnings:[Condition] scaling:boolean "
+          "config_sha256:string version:string"},
     Shape{"Tenant",
           "path:string name:string parent:string? models:strings endpoints:strings priority:string "
           "weight:whole store_content:string",
@@ -111,7 +111,7 @@ constexpr std::array kShapes = {
     Shape{"UsageRow",
           "tenant:string* key:string* model:string* replica:string* api:string* reason:string* hour:time* "
           "day:time* "
-          "requests:whole errors:whole input_tokens:whole cached_tokens:whole output_tokens:whole "
+          "requests:whole errors:whole failed:whole input_tokens:whole cached_tokens:whole output_tokens:whole "
           "cost_micro_usd:whole job:string* device_seconds:DeviceSeconds"},
     Shape{"UsageList", "object:string since:time? until:time? data:[UsageRow] has_more:boolean next:string*"},
     Shape{"JobSubmission", "object:string jobs:strings"},

@@ -63,6 +63,8 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kBodyMemoryLimit, "body_memory_limit", 429, kRate, kRate, true},
     {Code::kQueueFull, "queue_full", 429, kRate, kRate, true},
     {Code::kQueueShareExceeded, "queue_share_exceeded", 429, kRate, kRate, true},
+    {Code::kTooManyJobs, "too_many_jobs", 429, kRate, kRate, true},
+    {Code::kTooManyReloads, "too_many_reloads", 429, kRate, kRate, true},
     {Code::kClientClosed, "client_closed", 499, kInvalid, kInvalid, false},
     {Code::kInternalError, "internal_error", 500, kServer, kApi, true},
     {Code::kUnsupportedCoding, "unsupported_transfer_coding", 501, kInvalid, kInvalid, false},

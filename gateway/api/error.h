@@ -62,6 +62,8 @@ enum class Code : uint8_t {
   kBodyMemoryLimit,
   kQueueFull,
   kQueueShareExceeded,
+  kTooManyJobs,
+  kTooManyReloads,
   kClientClosed,  // only in the ledger: the client has left
   kInternalError,
   kUnsupportedCoding,

@@ -87,6 +87,10 @@ std::string_view MeaningOf(Code code) {
       return "The queue of the model is full.";
     case Code::kQueueShareExceeded:
       return "The tenant already holds its share of the queue of the model.";
+    case Code::kTooManyJobs:
+      return "The jobs that have not ended, or their files, reach the gateway's limit.";
+    case Code::kTooManyReloads:
+      return "Other reloads of the configuration wait already.";
     case Code::kClientClosed:
       return "The client closed the connection before the answer was complete. Only the ledger shows this "
              "code.";

@@ -16,8 +16,9 @@ struct Figure {
   std::string_view name;
   int64_t UsageRow::* value;
 };
-constexpr std::array<Figure, 6> kFigures = {{{"requests", &UsageRow::requests},
+constexpr std::array<Figure, 7> kFigures = {{{"requests", &UsageRow::requests},
                                              {"errors", &UsageRow::errors},
+                                             {"failed", &UsageRow::failed},
                                              {"input_tokens", &UsageRow::input},
                                              {"cached_tokens", &UsageRow::cached},
                                              {"output_tokens", &UsageRow::output},

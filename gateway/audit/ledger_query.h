@@ -50,7 +50,7 @@ std::vector<std::string> SplitList(std::string_view text);
 // The kinds of devices that were held.
 std::set<std::string> DeviceKindsIn(const std::vector<ledger::UsageRow>& rows);
 
-// One object for each row: the groups by their names, then requests, errors, input_tokens, cached_tokens,
+// One object for each row: the groups by their names, then requests, errors, failed, input_tokens, cached_tokens,
 // output_tokens, cost_micro_usd, and device_seconds, an object by kind.
 std::vector<nlohmann::ordered_json> UsageJson(const ledger::UsageQuery& query,
                                               const std::vector<ledger::UsageRow>& rows);

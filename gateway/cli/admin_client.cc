@@ -81,7 +81,7 @@ absl::Status ErrorOf(int status, const std::string& body) {
       message = error.value("message", message);
     }
   }
-  if (status >= 500) return absl::UnavailableError(message);
+  if (status >= 500 || status == 429) return absl::UnavailableError(message);
   if (status == 409) return absl::FailedPreconditionError(message);
   return absl::InvalidArgumentError(message);
 }
@@ -110,8 +110,15 @@ absl::Status Resolve(AdminOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_view method,
-                                      const std::string& target, const json& body) {
+namespace {
+
+struct Asked {
+  net::http::FetchResponse response;
+  std::string where;
+};
+
+absl::StatusOr<Asked> Send(const AdminOptions& options, std::string_view method, const std::string& target,
+                           const json& body) {
   const absl::StatusOr<conf::Secret> key = KeyOf(options);
   if (!key.ok()) return key.status();
   absl::StatusOr<net::Url> url = AddressOf(options);
@@ -149,13 +156,33 @@ absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_v
     return absl::UnavailableError(conf::Abseil(
         fmt::format("the gateway at {} does not answer: {}", where, conf::Std(answer.status().message()))));
   }
-  if (answer->status >= 300) return ErrorOf(answer->status, answer->body);
-  ordered_json read = ordered_json::parse(answer->body, nullptr, false);
+  return Asked{*std::move(answer), where};
+}
+
+absl::StatusOr<ordered_json> BodyOf(const Asked& asked) {
+  ordered_json read = ordered_json::parse(asked.response.body, nullptr, false);
   if (read.is_discarded()) {
-    return absl::UnavailableError(conf::Abseil(
-        fmt::format("the answer from {} does not come from an admin listener; check the address", where)));
+    return absl::UnavailableError(conf::Abseil(fmt::format(
+        "the answer from {} does not come from an admin listener; check the address", asked.where)));
   }
   return read;
+}
+
+}  // namespace
+
+absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_view method,
+                                      const std::string& target, const json& body) {
+  const absl::StatusOr<Asked> asked = Send(options, method, target, body);
+  if (!asked.ok()) return asked.status();
+  if (asked->response.status >= 300) return ErrorOf(asked->response.status, asked->response.body);
+  return BodyOf(*asked);
+}
+
+absl::StatusOr<ordered_json> AskReadiness(const AdminOptions& options) {
+  const absl::StatusOr<Asked> asked = Send(options, "GET", "/readyz", nullptr);
+  if (!asked.ok()) return asked.status();
+  const int status = asked->response.status;
+  return status == 200 || status == 503 ? BodyOf(*asked) : ErrorOf(status, asked->response.body);
 }
 
 absl::StatusOr<std::vector<ordered_json>> ListAdmin(const AdminOptions& options, const std::string& target) {

@@ -4,17 +4,39 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "conf/document.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
 #include "gateway/config/load.h"
+#include "gateway/config/sources.h"
+#include "gateway/process/start_check.h"
 
 namespace gateway::cli {
 namespace {
 
+std::vector<conf::Problem> ProblemsOf(const std::vector<StartFinding>& findings, const std::string& path,
+                                      bool stop) {
+  std::vector<conf::Problem> out;
+  for (const StartFinding& finding : findings) {
+    if (finding.stops != stop) continue;
+    out.push_back({.file = path,
+                   .pointer = finding.pointer,
+                   .line = 0,
+                   .value = finding.value,
+                   .message = finding.message});
+  }
+  if (const auto text = SystemSources().file(path); text.ok()) conf::AddLines(*text, out);
+  return out;
+}
+
 int Check(const std::string& path, bool json) {
   const LoadResult loaded = LoadConfig(path);
   if (!loaded.config) return PrintProblems(loaded.problems, json);
+  const std::vector<StartFinding> findings = CheckStart(*loaded.config);
+  if (const auto problems = ProblemsOf(findings, path, true); !problems.empty())
+    return PrintProblems(problems, json);
+  const std::vector<conf::Problem> warnings = ProblemsOf(findings, path, false);
   const std::string hash = Hash(*loaded.config);
   if (json) {
     nlohmann::ordered_json out;
@@ -22,10 +44,13 @@ int Check(const std::string& path, bool json) {
     out["sha256"] = hash;
     out["models"] = loaded.config->models.size();
     out["tenants"] = loaded.config->tenants.size();
+    out["warnings"] = nlohmann::ordered_json::parse(conf::ToJson(warnings));
     fmt::print("{}\n", out.dump());
   } else {
-    fmt::print("{}: valid; {}, {}, sha256 {}\n", path, Counted(loaded.config->models.size(), "model"),
-               Counted(loaded.config->tenants.size(), "tenant"), hash);
+    for (const conf::Problem& warning : warnings) fmt::print(stderr, "warning: {}\n", ToString(warning));
+    fmt::print("{}: valid; {}, {}{}, sha256 {}\n", path, Counted(loaded.config->models.size(), "model"),
+               Counted(loaded.config->tenants.size(), "tenant"),
+               warnings.empty() ? "" : ", " + Counted(warnings.size(), "warning"), hash);
   }
   return kOk;
 }
@@ -48,7 +73,10 @@ void AddCheck(CLI::App& app, Run& run) {
   auto json = std::make_shared<bool>(false);
   command->add_option("-c,--config,file", *path, "Configuration file")->capture_default_str();
   command->add_flag("--json", *json, "Print JSON");
-  command->footer("Examples:\n  tidegate check\n  tidegate check conf/minimal.yaml --json");
+  command->footer(
+      "Warnings tell what this machine lacks: a port that is taken, a folder that this user may not write, rights "
+      "for\nthe jobs of tenants. They do not change the exit code.\n\n"
+      "Examples:\n  tidegate check\n  tidegate check conf/minimal.yaml --json");
   command->callback([path, json, &run] { run = [path, json] { return Check(*path, *json); }; });
 }
 

@@ -329,7 +329,7 @@ void AddJobs(CLI::App& app, Run& run) {
       "Examples:\n  tidegate jobs logs finetune-qwen-7\n  tidegate jobs logs finetune-qwen-7 --rank 3 "
       "--before\n  tidegate jobs logs finetune-qwen-7 --follow");
 
-  AddChange(*jobs, run, "cancel", "End a job for good", Cancel);
+  AddChange(*jobs, run, "cancel", "End a job for good, or an array with all its elements", Cancel);
   AddChange(*jobs, run, "suspend", "Suspend a job: it saves its work and releases its devices", Suspend);
   AddChange(*jobs, run, "resume", "Let a suspended job start again", Resume);
 }

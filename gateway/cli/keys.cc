@@ -10,6 +10,7 @@
 #include <memory>
 #include <system_error>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
@@ -18,6 +19,7 @@
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/loop.h"
+#include "gateway/people/key_limits.h"
 #include "gateway/people/key_request.h"
 #include "gateway/people/keys.h"
 #include "gateway/process/open_state.h"
@@ -76,7 +78,7 @@ class OpenKeys {
         stderr,
         "tidegate: the change is stored, but the running gateway (process {}) has not applied it after {}. "
         "It applies the change as soon as it can read the store; its log has the reason\n",
-        by.process, conf::FormatDuration(kFollowPatience));
+        by.process, conf::InWords(kFollowPatience));
   }
 
  private:
@@ -175,14 +177,14 @@ int List(const KeysOptions& options) {
     fmt::print("{}\n", out.dump());
     return kOk;
   }
-  Table table({{"ID"}, {"TENANT"}, {"NAME"}, {"STATE"}, {"CREATED"}, {"ENDS"}, {"MODELS"}, {"ENDPOINTS"}});
+  Table table({{"ID"}, {"TENANT"}, {"NAME"}, {"STATE"}, {"CREATED"}, {"ENDS"}, {"MODELS"}, {"ENDPOINTS"}, {"LIMITS"}});
   for (const auth::KeyRecordPtr& key : keys) {
     const bool admin = key->tenant.empty();
     table.Add({key->id, admin ? fmt::format("({})", RoleName(key->role)) : key->tenant, key->name,
                std::string(Name(StateOf(*key, now))), conf::FormatTime(key->created).substr(0, 19) + "Z",
                key->EndsAt() ? conf::FormatTime(*key->EndsAt()).substr(0, 19) + "Z" : "never",
                admin ? "-" : Listed(key->permissions.models),
-               admin ? "-" : Listed(key->permissions.endpoints)});
+               admin ? "-" : Listed(key->permissions.endpoints), LimitsInWords(key->limits)});
   }
   fmt::print("{}", table.Render());
   return kOk;

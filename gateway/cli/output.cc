@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
 
@@ -23,6 +24,11 @@ size_t Characters(std::string_view text) {
 }
 
 }  // namespace
+
+void Table::Add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = conf::Visible(cell);
+  rows_.push_back(std::move(row));
+}
 
 std::string Table::Render() const {
   std::vector<size_t> widths;
@@ -68,7 +74,15 @@ std::string Actor() {
 }
 
 int Fail(const absl::Status& status) {
-  fmt::print(stderr, "tidegate: {}\n", conf::Std(status.message()));
+  std::string_view left = conf::Std(status.message());
+  std::string text;
+  for (bool more = true; more;) {  // the lines of a message are its own
+    const size_t end = left.find('\n');
+    more = end != std::string_view::npos;
+    text.append(conf::Visible(left.substr(0, end))).append(more ? "\n" : "");
+    if (more) left.remove_prefix(end + 1);
+  }
+  fmt::print(stderr, "tidegate: {}\n", text);
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? kUsage : kFailed;
 }
 

@@ -22,7 +22,8 @@ class Table {
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // Without characters that a terminal would obey.
+  void Add(std::vector<std::string> row);
   std::string Render() const;
 
  private:

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "conf/reader.h"
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/files.h"
@@ -202,7 +203,7 @@ std::string Summary(const Comparison& diff) {
     table.Add({name, std::to_string(diff.was.*member), std::to_string(old_run.*member),
                std::to_string(new_run.*member), ""});
   }
-  table.Add({fmt::format("unserved within slo.ttft, {}", conf::FormatDuration(diff.policy.ttft)), "-",
+  table.Add({fmt::format("unserved within slo.ttft, {}", conf::InWords(diff.policy.ttft)), "-",
              unserved(old_run), unserved(new_run), "of the work"});
   table.Add({"refused after cold_start.hold", "-", Percent(old_run.refused, old_run.work),
              Percent(new_run.refused, new_run.work), "of the work"});

@@ -159,6 +159,13 @@ int Explain(const RouteOptions& options) {
   if (!paths) return kUsage;
   for (const std::string& path : *paths) {
     const absl::StatusOr<std::string> text = ReadWhole(path, kMaxFile);
+    if (options.log.empty() && !std::filesystem::exists(path)) {
+      fmt::print(stderr,
+                 "tidegate: {}: there is no routing log yet. Write routing_log: {{sample: 1}} into the "
+                 "configuration, reload it, and send a request; the log then has each request with its choices\n",
+                 path);
+      return kFailed;
+    }
     if (!text.ok()) {
       fmt::print(stderr, "tidegate: {}\n", conf::Std(text.status().message()));
       return kFailed;

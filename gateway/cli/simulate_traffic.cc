@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "conf/time.h"
 #include "conf/words.h"
@@ -255,7 +256,7 @@ std::string AsTable(const TrafficOptions& options, const Study& study,
       "{}\n\n{}",
       options.source.path, requests, rows.front().report.seconds / 3600, options.engine,
       size.empty() ? "" : fmt::format(" ({})", size), options.cold_start,
-      conf::FormatDuration(study.options.policy.ttft), conf::FormatDuration(study.options.policy.inter_token),
+      conf::InWords(study.options.policy.ttft), conf::InWords(study.options.policy.inter_token),
       table.Render());
 }
 

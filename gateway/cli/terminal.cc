@@ -67,6 +67,11 @@ Terminal::~Terminal() {
   sigaction(SIGWINCH, &before_resize_, nullptr);
 }
 
+size_t Terminal::ColumnsOfOutput() {
+  winsize window{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
+}
+
 Terminal::Size Terminal::size() const {
   winsize window{};
   Size size;

@@ -35,6 +35,8 @@ class Terminal {
 
   // Both ends are one.
   static bool IsThere();
+  // Of standard output; 0: it is no terminal, so that lines may be of any length.
+  static size_t ColumnsOfOutput();
 
   struct Size {
     size_t columns = 80;

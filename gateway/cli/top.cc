@@ -37,19 +37,22 @@ class Watch {
 
   absl::StatusOr<Standing> Look() {
     Standing now{.where = admin_.url, .at = net::Now()};
-    if (const auto ready = AskAdmin(admin_, "GET", "/readyz"); ready.ok()) {
+    bool schedules = true;
+    if (const auto ready = AskReadiness(admin_); ready.ok()) {
+      schedules = ready->value("scaling", true);
       for (const ordered_json& condition : ready->value("degraded", ordered_json::array()))
         now.degraded.push_back(
             fmt::format("{}: {}", condition.value("part", ""), condition.value("detail", "")));
     }
     for (const auto& [target, rows] :
          {std::pair("/admin/v1/traffic", &now.traffic), std::pair("/admin/v1/scaling", &now.scaling),
-          std::pair("/admin/v1/replicas", &now.replicas)}) {
+          std::pair("/admin/v1/replicas", &now.replicas), std::pair("/admin/v1/endpoints", &now.endpoints)}) {
       if (absl::Status got = List(target, *rows); !got.ok()) return got;
     }
     for (const auto& [target, rows] :
          {std::pair("/admin/v1/nodes", &now.nodes), std::pair("/admin/v1/jobs?state=open", &now.jobs)}) {
-      // A gateway without scaling, or one that has just started, refuses these.
+      if (!schedules) continue;
+      // A gateway that has just started refuses these.
       absl::Status got = List(target, *rows);
       if (!got.ok() && !absl::IsFailedPrecondition(got) && !absl::IsUnavailable(got)) return got;
     }
@@ -97,6 +100,7 @@ ordered_json ToJson(const Standing& standing) {
           {"degraded", standing.degraded},
           {"traffic", standing.traffic},
           {"scaling", standing.scaling},
+          {"endpoints", standing.endpoints},
           {"replicas", standing.replicas},
           {"jobs", standing.jobs},
           {"nodes", standing.nodes},
@@ -110,7 +114,7 @@ int PrintOnce(const TopOptions& options) {
   if (options.admin.json) {
     text = AsText(ToJson(*now)) + "\n";
   } else {
-    for (const Line& line : FrameOf(*now)) text += Draw(line, 0, 0, false) + "\n";
+    for (const Line& line : FrameOf(*now, Terminal::ColumnsOfOutput())) text += Draw(line, 0, 0, false) + "\n";
   }
   const absl::Status printed = Print(text);
   return printed.ok() ? kOk : Fail(printed);
@@ -143,7 +147,7 @@ std::string Screen(const std::vector<Line>& frame, const View& view, const Termi
     if (view.down + row < frame.size()) text += Draw(frame[view.down + row], view.right, size.columns, true);
     text += "\033[K\r\n";
   }
-  const Line help = {trouble.empty() ? Span{" q quit   arrows, PgUp, PgDn move", Style::kDim}
+  const Line help = {trouble.empty() ? Span{" q quit   arrows, PgUp, PgDn move   right: all columns", Style::kDim}
                                      : Span{" " + trouble, Style::kBad}};
   return text + Draw(help, 0, size.columns, true) + "\033[K\033[J";
 }
@@ -160,10 +164,12 @@ int Live(const TopOptions& options) {
   {
     Terminal terminal;
     View view;
-    std::vector<Line> frame = FrameOf(*now);
+    Standing shown = *now;
     std::string trouble;
     conf::TimePoint next = net::Now() + kEvery;
     while (!interruption.seen()) {
+      // Who looks to the right wants the columns that the width leaves out.
+      const std::vector<Line> frame = FrameOf(shown, view.right == 0 ? terminal.size().columns : 0);
       terminal.Write(Screen(frame, view, terminal.size(), trouble));
       const Key key = terminal.Wait(next - net::Now());
       if (key == Key::kQuit || key == Key::kGone) return kOk;
@@ -171,7 +177,7 @@ int Live(const TopOptions& options) {
       if (net::Now() < next || interruption.seen()) continue;
       now = watch.Look();
       trouble = now.ok() ? std::string() : std::string(conf::Std(now.status().message()));
-      if (now.ok()) frame = FrameOf(*now);
+      if (now.ok()) shown = *std::move(now);
       next = net::Now() + kEvery;
     }
   }
@@ -182,7 +188,7 @@ int Live(const TopOptions& options) {
 
 void AddTop(CLI::App& app, Run& run) {
   CLI::App* command =
-      app.add_subcommand("top", "Show a running gateway live: models, replicas, jobs, devices, last actions");
+      app.add_subcommand("top", "Show a running gateway live: models, endpoints or replicas, jobs, devices, last actions");
   auto options = std::make_shared<TopOptions>();
   AddAdminOptions(*command, options->admin);
   command->add_flag("--once", options->once, "Print one whole frame as plain text and exit");

@@ -55,14 +55,54 @@ const ordered_json* Find(const Rows& rows, const char* key, const std::string& v
   return at == rows.end() ? nullptr : &*at;
 }
 
-// Columns as wide as their widest cell, two spaces between.
+// The text in lines of at most `width` characters, broken between words. A longer word is broken itself.
+std::vector<std::string> WordLines(std::string_view text, size_t width) {
+  std::vector<std::string> lines;
+  std::string line;
+  while (!text.empty()) {
+    std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    while (!word.empty()) {
+      const size_t room = width - std::min(width, line.empty() ? 0 : Characters(line) + 1);
+      if (Characters(word) <= room) {
+        line.append(line.empty() ? "" : " ").append(word);
+        break;
+      }
+      if (!line.empty()) {
+        lines.push_back(std::exchange(line, {}));
+        continue;
+      }
+      size_t bytes = 0;
+      for (size_t taken = 0; bytes < word.size() && (taken < width || Continues(word[bytes])); ++bytes)
+        taken += Continues(word[bytes]) ? 0 : 1;
+      lines.emplace_back(word.substr(0, bytes));
+      word.remove_prefix(bytes);
+    }
+  }
+  if (!line.empty()) lines.push_back(std::move(line));
+  return lines;
+}
+
+// A sentence on its own.
+void AddText(std::vector<Line>& out, const Span& span, size_t width) {
+  if (width == 0) {
+    out.push_back({span});
+    return;
+  }
+  for (std::string& line : WordLines(span.text, width)) out.push_back({{std::move(line), span.style}});
+}
+
+// Columns as wide as their widest cell, two spaces between. Where the terminal is narrower, those with the
+// highest rank are left out, and a last column of reasons goes on below its row.
 class Columns {
  public:
   struct Title {
     std::string text;
     bool number = false;
+    int rank = 0;          // 0: never left out
+    bool reasons = false;  // of the last column
   };
-  explicit Columns(std::vector<Title> titles) : titles_(std::move(titles)) {}
+  Columns(std::vector<Title> titles, size_t width) : titles_(std::move(titles)), width_(width) {}
 
   void Add(std::vector<Span> row) { rows_.push_back(std::move(row)); }
 
@@ -74,19 +114,56 @@ class Columns {
       for (const auto& row : rows_) width = std::max(width, Characters(row[c].text));
       widths.push_back(width);
     }
+    std::vector<bool> shown(titles_.size(), true);
+    const bool reasons = titles_.back().reasons;
+    const bool narrow = width_ > 0 && Sum(widths, shown) > width_;
+    const bool below = narrow && reasons;
+    if (below) shown.back() = false;
+    while (narrow && Sum(widths, shown) > width_ && LeaveOut(shown)) {
+    }
     std::vector<Span> titles;
     titles.reserve(titles_.size());
     for (const Title& title : titles_) titles.push_back({title.text, Style::kTitle});
-    out.push_back(Padded(titles, widths));
-    for (const auto& row : rows_) out.push_back(Padded(row, widths));
+    out.push_back(Padded(titles, widths, shown));
+    for (const auto& row : rows_) {
+      out.push_back(Padded(row, widths, shown));
+      if (below && row.back().text != "-") AddReason(row.back(), out);
+    }
   }
 
  private:
-  Line Padded(const std::vector<Span>& cells, const std::vector<size_t>& widths) const {
+  static constexpr size_t kIndent = 4;
+
+  static size_t Sum(const std::vector<size_t>& widths, const std::vector<bool>& shown) {
+    size_t sum = 0;
+    for (size_t c = 0; c < widths.size(); ++c) sum += shown[c] ? widths[c] + (sum > 0 ? 2 : 0) : 0;
+    return sum;
+  }
+
+  // False: all that is left stays.
+  bool LeaveOut(std::vector<bool>& shown) const {
+    size_t out = titles_.size();
+    for (size_t c = 0; c < titles_.size(); ++c) {
+      if (!shown[c] || titles_[c].rank == 0) continue;
+      if (out == titles_.size() || titles_[c].rank > titles_[out].rank) out = c;
+    }
+    if (out == titles_.size()) return false;
+    shown[out] = false;
+    return true;
+  }
+
+  void AddReason(const Span& reason, std::vector<Line>& out) const {
+    for (std::string& line : WordLines(reason.text, width_ > 2 * kIndent ? width_ - kIndent : width_))
+      out.push_back({{.text = std::string(kIndent, ' ')}, {std::move(line), reason.style}});
+  }
+
+  Line Padded(const std::vector<Span>& cells, const std::vector<size_t>& widths,
+              const std::vector<bool>& shown) const {
     Line line;
     for (size_t c = 0; c < cells.size(); ++c) {
+      if (!shown[c]) continue;
       const std::string padding(widths[c] - Characters(cells[c].text), ' ');
-      const bool last = c + 1 == cells.size();
+      const bool last = std::find(shown.begin() + static_cast<ptrdiff_t>(c) + 1, shown.end(), true) == shown.end();
       line.push_back({.text = titles_[c].number ? padding : ""});
       line.push_back(cells[c]);
       line.push_back(
@@ -96,6 +173,7 @@ class Columns {
   }
 
   std::vector<Title> titles_;
+  size_t width_;
   std::vector<std::vector<Span>> rows_;
 };
 
@@ -165,23 +243,22 @@ Span Replicas(double ready, double starting, double stopping) {
   return {std::move(text), starting + stopping > 0 ? Style::kWarn : Style::kGood};
 }
 
-void AddModels(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
-  Columns table({{" "},
-                 {"MODEL"},
-                 {"LOAD"},
-                 {"DEMAND", true},
-                 {"REPLICAS"},
-                 {"WANTED", true},
-                 {"HELD", true},
-                 {"SENT", true},
-                 {"REQ/S", true},
-                 {"ERR/S", true},
-                 {"TOK/S", true},
-                 {"TTFT P50", true},
-                 {"P99", true},
-                 {"ITL P50", true},
-                 {"WHY"}});
-  std::vector<Line> troubles;
+void AddModels(const Standing& standing, const Holders& holders, size_t width, std::vector<Line>& out) {
+  const bool scales = !standing.scaling.empty();
+  std::vector<Columns::Title> titles = {{" "}, {"MODEL"}};
+  if (scales)
+    titles.insert(titles.end(), {{"LOAD", false, 3}, {"DEMAND", true, 4}, {"REPLICAS"}, {"WANTED", true, 2}});
+  titles.insert(titles.end(), {{"HELD", true},
+                               {"SENT", true},
+                               {"REQ/S", true},
+                               {"ERR/S", true, 1},
+                               {"TOK/S", true},
+                               {"TTFT P50", true},
+                               {"P99", true, 5},
+                               {"ITL P50", true, 6}});
+  if (scales) titles.push_back({.text = "WHY", .reasons = true});
+  Columns table(std::move(titles), width);
+  std::vector<std::string> troubles;
   for (const ordered_json& row : standing.traffic) {
     const std::string model = row.value("model", "");
     const ordered_json* const scaled = Find(standing.scaling, "model", model);
@@ -195,9 +272,8 @@ void AddModels(const Standing& standing, const Holders& holders, std::vector<Lin
       cells.push_back(Replicas(ready, coming, Number(*scaled, "draining") + Number(*scaled, "stopping")));
       cells.push_back(Count(Number(*scaled, "wanted"), Style::kPlain));
       if (const std::string trouble = Text(*scaled, "trouble"); trouble != "-")
-        troubles.push_back(
-            {{.text = fmt::format("   {}: {}", Harmless(model), trouble), .style = Style::kBad}});
-    } else {
+        troubles.push_back(fmt::format("{}: {}", Harmless(model), trouble));
+    } else if (scales) {
       for (int i = 0; i < 4; ++i) cells.push_back({"-", Style::kDim});
     }
     cells.push_back(Count(Number(row, "waiting"), Style::kWarn));
@@ -209,17 +285,20 @@ void AddModels(const Standing& standing, const Holders& holders, std::vector<Lin
     cells.push_back({.text = Millis(row, "first_token_ms", "p50")});
     cells.push_back({.text = Millis(row, "first_token_ms", "p99")});
     cells.push_back({.text = Millis(row, "inter_token_ms", "p50")});
-    cells.push_back({scaled != nullptr ? Text(*scaled, "reason") : "-", Style::kDim});
+    if (scales) cells.push_back({scaled != nullptr ? Text(*scaled, "reason") : "-", Style::kDim});
     table.Add(std::move(cells));
   }
   table.AppendTo(out);
-  std::ranges::move(troubles, std::back_inserter(out));
+  for (const std::string& trouble : troubles) AddText(out, {trouble, Style::kBad}, width);
 }
 
 Style OfState(const std::string& state) {
-  if (state == "ready" || state == "running" || state == "done" || state == "healthy") return Style::kGood;
-  if (state == "failed" || state == "stopping" || state == "quarantined" || state == "down")
-    return Style::kBad;
+  for (const std::string_view good : {"ready", "running", "done", "healthy", "up", "closed"}) {
+    if (state == good) return Style::kGood;
+  }
+  for (const std::string_view bad : {"failed", "stopping", "quarantined", "down", "open"}) {
+    if (state == bad) return Style::kBad;
+  }
   return Style::kWarn;
 }
 
@@ -253,10 +332,51 @@ Places PlacesOf(const ordered_json& replica) {
   return out;
 }
 
-void AddReplicas(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
+// Of the models that nothing scales: their configured endpoints.
+void AddEndpoints(const Standing& standing, const Holders& holders, size_t width, std::vector<Line>& out) {
+  Columns table({{" "},
+                 {"ENDPOINT"},
+                 {"HEALTH"},
+                 {"BREAKER"},
+                 {"ENGINE", false, 2},
+                 {"SENT", true},
+                 {"TOKENS", true, 1},
+                 {.text = "WHY", .reasons = true}},
+                width);
+  bool any = false;
+  for (const ordered_json& row : standing.endpoints) {
+    const std::string model = row.value("model", "");
+    if (Find(standing.scaling, "model", model) != nullptr) continue;
+    any = true;
+    const std::string health = Text(row, "health");
+    const bool rests = row.value("resting", false);
+    const std::string breaker = rests ? "resting" : Text(row, "breaker");
+    const std::string why = Text(row, "unused_because");
+    table.Add({holders.OfModel(model),
+               {.text = Text(row, "name")},
+               {health, OfState(health)},
+               {breaker == "half_open" ? "half open" : breaker, OfState(breaker)},
+               {.text = Text(row, "engine")},
+               Count(Number(row, "outstanding_requests"), Style::kPlain),
+               Count(Number(row, "outstanding_tokens"), Style::kPlain),
+               {why, why == "-" ? Style::kDim : Style::kWarn}});
+  }
+  if (!any) return;
+  out.emplace_back();
+  table.AppendTo(out);
+}
+
+void AddReplicas(const Standing& standing, const Holders& holders, size_t width, std::vector<Line>& out) {
   if (standing.replicas.empty()) return;
-  Columns table(
-      {{" "}, {"REPLICA"}, {"STATE"}, {"FOR", true}, {"NODE"}, {"DEVICES"}, {"SENT", true}, {"WHY"}});
+  Columns table({{" "},
+                 {"REPLICA"},
+                 {"STATE"},
+                 {"FOR", true},
+                 {"NODE"},
+                 {"DEVICES"},
+                 {"SENT", true, 1},
+                 {.text = "WHY", .reasons = true}},
+                width);
   for (const ordered_json& row : standing.replicas) {
     const Places places = PlacesOf(row);
     const std::string state = Text(row, "state");
@@ -273,17 +393,18 @@ void AddReplicas(const Standing& standing, const Holders& holders, std::vector<L
   table.AppendTo(out);
 }
 
-void AddJobs(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
+void AddJobs(const Standing& standing, const Holders& holders, size_t width, std::vector<Line>& out) {
   if (standing.jobs.empty()) return;
   Columns table({{" "},
                  {"JOB"},
-                 {"WORK"},
+                 {"WORK", false, 1},
                  {"STATE"},
                  {"FOR", true},
                  {"MEMBERS", true},
-                 {"DEVICES", true},
-                 {"ATTEMPT", true},
-                 {"WHY"}});
+                 {"DEVICES", true, 2},
+                 {"ATTEMPT", true, 3},
+                 {.text = "WHY", .reasons = true}},
+                width);
   for (const ordered_json& row : standing.jobs) {
     const std::optional<conf::TimePoint> since = conf::ParseTime(row.value("since", ""));
     const std::string state = Text(row, "state");
@@ -303,7 +424,7 @@ void AddJobs(const Standing& standing, const Holders& holders, std::vector<Line>
 
 void AddNodes(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
   if (standing.nodes.empty()) return;
-  Columns table({{"NODE"}, {"HEALTH"}, {"KIND"}, {"FREE", true}, {"DEVICES"}});
+  Columns table({{"NODE"}, {"HEALTH"}, {"KIND"}, {"FREE", true}, {"DEVICES"}}, 0);
   std::vector<Line> strips;
   for (const ordered_json& row : standing.nodes) {
     Line& strip = strips.emplace_back();
@@ -332,13 +453,13 @@ void AddNodes(const Standing& standing, const Holders& holders, std::vector<Line
   for (size_t n = 0; n < strips.size(); ++n) std::ranges::move(strips[n], std::back_inserter(out[first + n]));
 }
 
-void AddActions(const Standing& standing, std::vector<Line>& out) {
+void AddActions(const Standing& standing, size_t width, std::vector<Line>& out) {
   if (!standing.no_actions.empty()) {
     out.emplace_back();
-    out.push_back({{fmt::format("Last actions: {}", Harmless(standing.no_actions)), Style::kDim}});
+    AddText(out, {fmt::format("Last actions: {}", Harmless(standing.no_actions)), Style::kDim}, width);
   }
   if (standing.actions.empty()) return;
-  Columns table({{"AGO", true}, {"RECORD", true}, {"ACTION"}, {"OF"}, {"WHY"}});
+  Columns table({{"AGO", true}, {"RECORD", true, 1}, {"ACTION"}, {"OF"}, {.text = "WHY", .reasons = true}}, width);
   for (const ordered_json& row : standing.actions) {
     const auto at = conf::FromUnixMicros(static_cast<int64_t>(Number(row, "time_us")));
     ordered_json detail = row.value("detail", ordered_json::object());
@@ -353,7 +474,7 @@ void AddActions(const Standing& standing, std::vector<Line>& out) {
   table.AppendTo(out);
 }
 
-Line Heading(const Standing& standing) {
+void AddHeading(const Standing& standing, size_t width, std::vector<Line>& out) {
   double devices = 0;
   double free = 0;
   for (const ordered_json& node : standing.nodes) {
@@ -369,12 +490,22 @@ Line Heading(const Standing& standing) {
   Line line = {{"tidegate top", Style::kTitle},
                {.text = fmt::format("  {}  {:02}:{:02}:{:02}", Harmless(standing.where), local.tm_hour,
                                     local.tm_min, local.tm_sec)}};
-  if (devices > 0) {
-    line.push_back(
-        {.text = fmt::format("  {:.0f} devices: {:.0f} with replicas, {:.0f} with jobs, {:.0f} free", devices,
-                             std::max(devices - free - lent, 0.0), lent, free)});
+  if (devices <= 0) {
+    out.push_back(std::move(line));
+    return;
   }
-  return line;
+  const std::string held =
+      fmt::format("{:.0f} {}: {:.0f} with replicas, {:.0f} with jobs, {:.0f} free", devices,
+                  devices == 1 ? "device" : "devices", std::max(devices - free - lent, 0.0), lent, free);
+  size_t used = 2 + Characters(held);
+  for (const Span& span : line) used += Characters(span.text);
+  if (width > 0 && used > width) {
+    out.push_back(std::move(line));
+    AddText(out, {.text = held}, width);
+  } else {
+    line.push_back({.text = "  " + held});
+    out.push_back(std::move(line));
+  }
 }
 
 std::string_view EscapeOf(const Span& span) {
@@ -413,17 +544,19 @@ std::string ShortDuration(conf::Duration duration) {
   return fmt::format("{}d{:02}h", s / 86'400, s % 86'400 / 3600);
 }
 
-std::vector<Line> FrameOf(const Standing& standing) {
+std::vector<Line> FrameOf(const Standing& standing, size_t width) {
   const Holders holders(standing);
-  std::vector<Line> out = {Heading(standing)};
+  std::vector<Line> out;
+  AddHeading(standing, width, out);
   for (const std::string& what : standing.degraded)
-    out.push_back({{fmt::format("degraded: {}", Harmless(what)), Style::kBad}});
+    AddText(out, {fmt::format("degraded: {}", Harmless(what)), Style::kBad}, width);
   out.emplace_back();
-  AddModels(standing, holders, out);
-  AddReplicas(standing, holders, out);
-  AddJobs(standing, holders, out);
+  AddModels(standing, holders, width, out);
+  AddEndpoints(standing, holders, width, out);
+  AddReplicas(standing, holders, width, out);
+  AddJobs(standing, holders, width, out);
   AddNodes(standing, holders, out);
-  AddActions(standing, out);
+  AddActions(standing, width, out);
   return out;
 }
 

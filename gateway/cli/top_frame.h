@@ -1,5 +1,8 @@
-// The lines that `tidegate top` shows: models with their demand and latencies, their replicas, jobs, the
-// holder of each device, and the last actions with their reasons.
+// The lines that `tidegate top` shows: models with their demand and latencies, their replicas or configured
+// endpoints, jobs, the holder of each device, and the last actions with their reasons.
+//
+// In a narrow terminal, tables leave out their least important columns, and reasons go on below their row,
+// broken between words.
 //
 // Pure: rows of the admin API go in, lines come out. Control characters in texts are replaced, whatever an
 // engine or a job has put there.
@@ -21,6 +24,7 @@ struct Standing {
   std::vector<std::string> degraded{};
   std::vector<nlohmann::ordered_json> traffic{};
   std::vector<nlohmann::ordered_json> scaling{};
+  std::vector<nlohmann::ordered_json> endpoints{};
   std::vector<nlohmann::ordered_json> replicas{};
   std::vector<nlohmann::ordered_json> nodes{};
   std::vector<nlohmann::ordered_json> jobs{};
@@ -37,7 +41,8 @@ struct Span {
 };
 using Line = std::vector<Span>;
 
-std::vector<Line> FrameOf(const Standing& standing);
+// For a terminal of so many columns; 0: whole tables, however wide.
+std::vector<Line> FrameOf(const Standing& standing, size_t width = 0);
 
 // Characters `from` to `from + width` of a line; width 0: all of it. With `color`, in the escapes of a
 // terminal.

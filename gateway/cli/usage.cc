@@ -33,14 +33,14 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
     for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     columns.push_back({std::move(title)});
   }
-  for (const char* title : {"REQUESTS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST (USD)"}) {
+  for (const char* title : {"REQUESTS", "REFUSED", "FAILED", "INPUT", "CACHED", "OUTPUT", "COST (USD)"}) {
     columns.push_back({title, true});
   }
   const std::set<std::string> kinds = DeviceKindsIn(rows);
   for (const std::string& kind : kinds) columns.push_back({kind + " (HOURS)", true});
   Table table(std::move(columns));
   const auto add = [&](std::vector<std::string> cells, const ledger::UsageRow& row) {
-    for (const int64_t value : {row.requests, row.errors, row.input, row.cached, row.output}) {
+    for (const int64_t value : {row.requests, row.errors - row.failed, row.failed, row.input, row.cached, row.output}) {
       cells.push_back(std::to_string(value));
     }
     cells.push_back(fmt::format("{}.{:06}", row.cost_micro_usd / 1'000'000, row.cost_micro_usd % 1'000'000));
@@ -59,6 +59,7 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
     add(std::move(groups), row);
     total.requests += row.requests;
     total.errors += row.errors;
+    total.failed += row.failed;
     total.input += row.input;
     total.cached += row.cached;
     total.output += row.output;
@@ -129,6 +130,9 @@ void AddUsage(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "The same as --format json");
   command->footer(
+      "REFUSED requests are errors of the caller: credentials, rights, limits, a request that the engine "
+      "refused.\n"
+      "FAILED ones are errors of an engine or of the gateway: failures, timeouts, interruptions.\n\n"
       "Examples:\n"
       "  tidegate usage --by tenant,model --since 7d\n"
       "  tidegate usage --by tenant,job --since 7d\n"

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "conf/reader.h"
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/config/device_need.h"
 #include "gateway/config/gang.h"
@@ -109,7 +110,7 @@ void Bind(conf::Object& o, Saving& saving) {
   o.Optional("resume", by.resume, conf::NotEmpty());
   if (o.Has("save") && saving.contract->save > by.grace) {
     o.Error(fmt::format("takes {}, longer than grace, {}: it would be cut off",
-                        conf::FormatDuration(saving.contract->save), conf::FormatDuration(by.grace)),
+                        conf::InWords(saving.contract->save), conf::InWords(by.grace)),
             "save");
   }
   saving.contract->save = std::min(saving.contract->save, by.grace);

@@ -11,6 +11,14 @@
 
 namespace gateway {
 
+namespace {
+
+constexpr std::string_view kKnownKeys[] = {
+#include "gateway/config/known_keys.inc"
+};
+
+}  // namespace
+
 LoadResult LoadConfig(const std::string& path, const conf::Sources& sources,
                       const config::MachineProbe& probe) {
   const absl::StatusOr<std::string> text = sources.file(path);
@@ -28,6 +36,7 @@ LoadResult ParseConfig(std::string_view text, const std::string& file, const con
                        const config::MachineProbe& probe) {
   LoadResult out;
   conf::Document document(text, file, sources);
+  document.KnowKeys(kKnownKeys);
   Config config;
   std::vector<conf::Problem> elsewhere;  // in files that this one names
   if (document.parsed()) {

@@ -14,10 +14,9 @@
 #include "gateway/config/cut_devices.h"
 #include "gateway/config/gang.h"
 #include "gateway/config/names.h"
+#include "gateway/config/never_fits.h"
 #include "plugins/launchers/slurm/topology.h"
-#include "scheduler/cycle/explain.h"
 #include "scheduler/io/cluster_yaml.h"
-#include "scheduler/placement/empty_cluster.h"
 
 namespace gateway::config {
 namespace {
@@ -250,20 +249,8 @@ class Loader {
     }
     scheduler::Job job = AskOf(policy);
     AskForUncut(job.roles.front().ask, UncutKinds(scaling_));
-    scheduler::EmptyCluster empty(scaling_.nodes);
-    if (empty.Holds(job)) return;
-    scheduler::Role& role = job.roles.front();
-    const std::string each = scheduler::InWords(role.ask);
-    while (role.count > 0 && !empty.Holds(job)) role.min_count = --role.count;
-    if (role.count == 0) {
-      return Wrong(policy, "/placement/devices", "",
-                   fmt::format("no node of the cluster holds a member with {}; ask for less", each));
-    }
-    Wrong(policy, "/placement/members", std::to_string(placement.members),
-          fmt::format("{} members with {} each do not fit {}, even if nothing else ran; at most {} {}",
-                      placement.members, each,
-                      placement.topology.required ? fmt::format("in one {}", level) : "in the cluster",
-                      role.count, role.count == 1 ? "does" : "do"));
+    if (const auto never = FindNeverFits(scaling_.nodes, scaling_.planning.queues, std::move(job)))
+      Wrong(policy, "/placement" + never->pointer, never->value, never->message);
   }
 
   void CheckQueue(const ModelPolicy& policy) {
@@ -282,11 +269,14 @@ class Loader {
 
   void Wrong(const ModelPolicy& policy, std::string pointer, std::string value, std::string message) {
     complete_ = false;
-    problems_.push_back({.file = policy.file,
+    std::vector<conf::Problem> one;
+    one.push_back({.file = policy.file,
                          .pointer = std::move(pointer),
                          .line = 0,
-                         .value = std::move(value),
-                         .message = std::move(message)});
+                   .value = std::move(value),
+                   .message = std::move(message)});
+    if (const auto text = document_.sources().file(policy.file); text.ok()) conf::AddLines(*text, one);
+    problems_.push_back(std::move(one.front()));
   }
 
   conf::Document& document_;

@@ -102,6 +102,27 @@ void CheckMembers(conf::Document& document, const ModelPolicy& policy) {
   }
 }
 
+bool IsDigits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Replicas that all listen on one port cannot run beside each other.
+void CheckPort(conf::Document& document, const ModelPolicy& policy) {
+  if (!policy.replica || policy.scaling.max < 2) return;
+  const std::vector<std::string>& command = policy.replica->command;
+  for (size_t i = 0; i < command.size(); ++i) {
+    constexpr std::string_view kOption = "--port";
+    const std::string_view word = command[i];
+    const bool with_value = word.starts_with("--port=") && IsDigits(word.substr(kOption.size() + 1));
+    const bool before_value = word == kOption && i + 1 < command.size() && IsDigits(command[i + 1]);
+    if (!with_value && !before_value) continue;
+    document.AddAt(fmt::format("/replica/command/{}", with_value ? i : i + 1), command[with_value ? i : i + 1],
+                   fmt::format("is the same port for each of up to {} replicas; write \"{{port}}\", which Tidegate "
+                               "replaces by a port of each replica's own",
+                               policy.scaling.max));
+  }
+}
+
 }  // namespace
 
 void Read(const conf::Value& value, Victim& out) {
@@ -197,7 +218,10 @@ scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const 
   conf::Document document(text, file, sources);
   ModelPolicy read;
   if (document.parsed()) conf::Read(document.root(), read);
-  if (document.problem_count() == 0) CheckMembers(document, read);
+  if (document.problem_count() == 0) {
+    CheckMembers(document, read);
+    CheckPort(document, read);
+  }
   scheduler::io::Loaded<ModelPolicy> out;
   out.problems = document.TakeProblems();
   if (!out.problems.empty()) return out;

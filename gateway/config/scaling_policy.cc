@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/reader.h"
+#include "conf/shown.h"
 #include "scheduler/io/units.h"
 
 namespace scheduler::autoscale {
@@ -26,8 +27,8 @@ struct Within {
   std::string operator()(conf::Duration length) const {
     return least <= length && length <= most
                ? ""
-               : fmt::format("must be from {} to {}", conf::FormatDuration(least),
-                             conf::FormatDuration(most));
+               : fmt::format("must be from {} to {}", conf::InWords(least),
+                             conf::InWords(most));
   }
 };
 
@@ -88,8 +89,8 @@ void BindKpa(conf::Object& o, KpaSettings& law) {
   o.Optional("max_scale_up", law.max_scale_up, conf::Range{1.1, 1e6});
   o.Optional("max_scale_down", law.max_scale_down, conf::Range{1.1, 1e6});
   if (law.panic_window > law.stable_window) {
-    o.Error(fmt::format("is {}; must be at most stable_window, {}", conf::FormatDuration(law.panic_window),
-                        conf::FormatDuration(law.stable_window)),
+    o.Error(fmt::format("is {}; must be at most stable_window, {}", conf::InWords(law.panic_window),
+                        conf::InWords(law.stable_window)),
             "panic_window");
   }
 }

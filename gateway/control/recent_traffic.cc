@@ -65,7 +65,7 @@ std::map<std::string, RecentTraffic::Sums> RecentTraffic::AddUp() const {
         if (ledger::IsError(static_cast<ledger::EndReason>(reason)))
           sum.errors += cells.requests[reason].value();
       }
-      sum.output_tokens += cells.output_tokens.sum.value();
+      sum.output_tokens += cells.output_flow.value();
       Add(sum.first_token, cells.time_to_first_token);
       Add(sum.inter_token, cells.time_per_output_token);
       for (const auto& [band, of_class] : cells.classes) {

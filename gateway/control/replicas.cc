@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "conf/shown.h"
 #include "gateway/config/cut_devices.h"
 #include "gateway/control/grant.h"
 #include "gateway/log.h"
@@ -169,7 +170,7 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
       if (now - replica.since <= by.ready.timeout) break;
       const std::string obstacle = Obstacle(replica, context_.cluster());
       Fail(replica,
-           fmt::format("not ready within {}{}{}", conf::FormatDuration(by.ready.timeout),
+           fmt::format("not ready within {}{}{}", conf::InWords(by.ready.timeout),
                        obstacle.empty() ? "" : ": ", obstacle),
            Blame::kWorkload);
       break;
@@ -183,7 +184,7 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
       } else if (now - replica.since > by.drain) {
         workloads_.Enter(
             replica, State::kDraining,
-            fmt::format("{} requests have not ended within {}", left, conf::FormatDuration(by.drain)));
+            fmt::format("{} requests have not ended within {}", left, conf::InWords(by.drain)));
       }
       break;
     }

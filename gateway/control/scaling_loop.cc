@@ -223,11 +223,10 @@ void ScalingLoop::Place() {
   const std::optional<scheduler::Plan> plan = planning_.Run(now);
   if (!plan) return;
   for (const scheduler::Action& action : plan->actions) workloads_.Apply(action);
+  workloads_.NoteWaiting(plan->waiting);
   for (const auto& [id, reason] : plan->waiting) {
     Workload* const waits = workloads_.Find(id);
-    if (waits == nullptr) continue;
-    waits->unplaced = reason.text;
-    if (waits->kind != Kind::kReplica) continue;
+    if (waits == nullptr || waits->kind != Kind::kReplica) continue;
     std::vector<std::string> sentences = planning_.Explain(id, now);
     if (sentences.empty()) sentences.push_back(reason.text);
     std::ranges::move(node_trust_.InWords(), std::back_inserter(sentences));

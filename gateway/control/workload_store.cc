@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gateway/api/coded_status.h"
 #include "gateway/store/kinds.h"
 
 namespace gateway::control {
@@ -54,11 +55,14 @@ void WorkloadStore::Remove(const Submission& submission) {
 net::Task<absl::Status> WorkloadStore::Flush() {
   const uint64_t mine = put_;
   if (written_ >= mine) co_return absl::OkStatus();
-  if (!co_await writes_.Lock()) co_return absl::ResourceExhaustedError("too many writes wait for the store");
   absl::Status written;
-  while (written_ < mine && written.ok()) written = co_await Write();
-  writes_.Unlock();
-  co_return written;
+  if (co_await writes_.Lock()) {
+    while (written_ < mine && written.ok()) written = co_await Write();
+    writes_.Unlock();
+  } else {
+    written = absl::ResourceExhaustedError("too many writes wait for the store");
+  }
+  co_return api::WithCode(std::move(written), api::Code::kStoreUnavailable);
 }
 
 // As many waiting objects as one transaction may have: submissions first, since workloads name them.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "gateway/control/grant.h"
@@ -226,6 +227,24 @@ void Workloads::AskPlanner(Workload& workload) {
 // Whatever the planner still believes of it.
 void Workloads::LeavePlanner(const Workload& workload) {
   context_.planning->Leave(workload.id, context_.now());
+}
+
+void Workloads::NoteWaiting(const std::vector<std::pair<std::string, scheduler::Reason>>& waiting) {
+  std::map<const Submission*, const std::string*> of_arrays;
+  for (const auto& [id, reason] : waiting) {
+    Workload* const waits = Find(id);
+    if (waits == nullptr) continue;
+    waits->unplaced = reason.text;
+    if (waits->kind == Kind::kJob && waits->file().elements > 0) of_arrays[waits->of.get()] = &reason.text;
+  }
+  if (of_arrays.empty()) return;
+  for (Workload& workload : workloads_) {
+    const bool waits = workload.kind == Kind::kJob && workload.state == State::kPending && !workload.held &&
+                       !workload.withheld;
+    if (!waits) continue;
+    if (const auto reason = of_arrays.find(workload.of.get()); reason != of_arrays.end())
+      workload.unplaced = *reason->second;
+  }
 }
 
 void Workloads::Apply(const scheduler::Action& action) {

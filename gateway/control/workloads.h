@@ -59,6 +59,9 @@ class Workloads {
   void AskPlanner(Workload& workload);
   void LeavePlanner(const Workload& workload);
   void Apply(const scheduler::Action& action);
+  // The reasons why workloads were given no devices. Elements of an array ask for the same, so that one that
+  // the cycle did not look at waits for the reason of one that it did.
+  void NoteWaiting(const std::vector<std::pair<std::string, scheduler::Reason>>& waiting);
 
   // --- Reports ---
   // A member has started or ended, or is late in ending.

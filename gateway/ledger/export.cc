@@ -16,13 +16,12 @@
 #include "conf/time.h"
 #include "gateway/ledger/chain.h"
 #include "gateway/ledger/segment.h"
-#include "gateway/ledger/tail.h"
 #include "gateway/net/files.h"
 
 namespace gateway::ledger {
 namespace {
 
-constexpr size_t kExportRecords = 1024;
+constexpr uint64_t kExportRecords = 1024;
 constexpr size_t kExportBytes = 1 << 20;
 
 struct Column {
@@ -219,46 +218,67 @@ void AppendCsv(std::string* out, const Record& record) {
   out->append("\r\n");
 }
 
-absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions& options,
-                                    const std::function<bool(std::string_view)>& out) {
-  absl::StatusOr<uint64_t> from =
+absl::StatusOr<ExportSteps> ExportSteps::Begin(const std::string& dir, ExportOptions options) {
+  const absl::StatusOr<uint64_t> from =
       FirstSegmentSince(dir, std::max<uint64_t>(options.from_seq, 1), options.since_us);
   if (!from.ok()) return from.status();
-  ExportResult result{.records = 0, .last_seq = *from - 1};
-  Tail tail(dir, *from - 1);
-  RecordParser parser;
-  Record record;
+  return ExportSteps(dir, std::move(options), *from);
+}
+
+absl::StatusOr<bool> ExportSteps::Step(uint64_t max_seen, const std::function<bool(std::string_view)>& out) {
   std::string text;
-  uint64_t seen = 0;
-  while (result.records < options.max_records && seen < options.max_seen) {
-    absl::StatusOr<Tail::Batch> batch =
-        tail.Read(std::min<uint64_t>(kExportRecords, options.max_seen - seen), kExportBytes);
-    if (!batch.ok()) return batch.status();
-    if (batch->lines.empty()) return result;
-    seen += batch->lines.size();
-    text.clear();
-    for (const Tail::Line& line : batch->lines) {
-      if (absl::Status parsed = parser.Parse(line.text, &record); !parsed.ok()) return parsed;
-      if (result.records == options.max_records) break;
-      result.last_seq = line.seq;
-      if (!Wanted(options, record)) continue;
-      ++result.records;
-      const bool open = options.content != nullptr && !record.sealed.empty();
-      if (open) OpenContent(*options.content, record);
-      if (record.kind == Kind::kContent && (record.sealed.empty() || (open && record.note.empty())))
-        ++result.shown;
-      if (options.format == ExportFormat::kCsv) {
-        AppendCsv(&text, record);
-      } else if (open) {
-        text.append(OpenedLine(line.text, record)).push_back('\n');
-      } else {
-        text.append(line.text).push_back('\n');
-      }
+  bool more = true;
+  for (uint64_t n = 0; n < max_seen && text.size() < kExportBytes; ++n) {
+    if (result_.records == options_.max_records || seen_ == options_.max_seen) {
+      more = false;
+      break;
     }
-    if (!text.empty() && !out(text)) return result;
-    if (options.progress) options.progress(result);
+    const absl::StatusOr<const Tail::Entry*> next = tail_.Peek();
+    if (!next.ok()) return next.status();
+    if (*next == nullptr) {
+      more = false;
+      break;
+    }
+    ++seen_;
+    Take(**next, text);
+    tail_.Pop();
   }
-  return result;
+  if (!text.empty() && !out(text)) more = false;
+  if (options_.progress) options_.progress(result_);
+  return more;
+}
+
+// Parses only what its time and kind do not rule out: that takes most of the time. A record that is too
+// damaged is left out, as a tail does; `audit verify` names it.
+void ExportSteps::Take(const Tail::Entry& entry, std::string& text) {
+  result_.last_seq = entry.parts.seq;
+  if (entry.parts.time_us < options_.since_us || entry.parts.time_us >= options_.until_us) return;
+  const auto of_kind = [&](Kind kind) { return Name(kind) == entry.parts.kind; };
+  if (!options_.kinds.empty() && std::ranges::none_of(options_.kinds, of_kind)) return;
+  if (!parser_->Parse(entry.text, &record_).ok() || !Wanted(options_, record_)) return;
+  ++result_.records;
+  const bool open = options_.content != nullptr && !record_.sealed.empty();
+  if (open) OpenContent(*options_.content, record_);
+  if (record_.kind == Kind::kContent && (record_.sealed.empty() || (open && record_.note.empty())))
+    ++result_.shown;
+  if (options_.format == ExportFormat::kCsv) {
+    AppendCsv(&text, record_);
+  } else if (open) {
+    text.append(OpenedLine(entry.text, record_)).push_back('\n');
+  } else {
+    text.append(entry.text).push_back('\n');
+  }
+}
+
+absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions& options,
+                                    const std::function<bool(std::string_view)>& out) {
+  absl::StatusOr<ExportSteps> steps = ExportSteps::Begin(dir, options);
+  if (!steps.ok()) return steps.status();
+  while (true) {
+    const absl::StatusOr<bool> more = steps->Step(kExportRecords, out);
+    if (!more.ok()) return more.status();
+    if (!*more) return steps->result();
+  }
 }
 
 absl::StatusOr<ExportResult> ExportToFile(const std::string& dir, const ExportOptions& options,

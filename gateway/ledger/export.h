@@ -11,12 +11,15 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gateway/ledger/content_keys.h"
 #include "gateway/ledger/parse.h"
+#include "gateway/ledger/tail.h"
 
 namespace gateway::ledger {
 
@@ -44,6 +47,30 @@ struct ExportOptions {
   const ContentKeys* content = nullptr;
   // Called from time to time with the progress.
   std::function<void(const ExportResult&)> progress = {};
+};
+
+// An export in steps, so that a long search makes way for other readers between them. Thread: one at a time.
+class ExportSteps {
+ public:
+  static absl::StatusOr<ExportSteps> Begin(const std::string& dir, ExportOptions options);
+
+  // Reads up to `max_seen` further records, and passes what was wanted to `out` at most once. False: there are
+  // no more records, a bound of the options is reached, or `out` returned false.
+  absl::StatusOr<bool> Step(uint64_t max_seen, const std::function<bool(std::string_view)>& out);
+
+  const ExportResult& result() const { return result_; }
+
+ private:
+  void Take(const Tail::Entry& entry, std::string& text);
+  ExportSteps(const std::string& dir, ExportOptions options, uint64_t from_seq)
+      : options_(std::move(options)), tail_(dir, from_seq - 1), result_{.records = 0, .last_seq = from_seq - 1} {}
+
+  ExportOptions options_;
+  Tail tail_;
+  std::unique_ptr<RecordParser> parser_ = std::make_unique<RecordParser>();
+  Record record_;
+  ExportResult result_;
+  uint64_t seen_ = 0;
 };
 
 // Writes to `out`; when that returns false, the export stops without an error.

@@ -48,8 +48,9 @@ struct UsageQuery {
 struct UsageRow {
   std::vector<std::string> group;  // in the order of `by`; an hour or a day as RFC 3339 of its begin
   int64_t requests = 0;            // closed, refused ones too
-  int64_t errors = 0;
-  int64_t input = 0;  // tokens
+  int64_t errors = 0;              // of the caller, and
+  int64_t failed = 0;              // ... of these, by an engine or the gateway
+  int64_t input = 0;               // tokens
   int64_t cached = 0;
   int64_t output = 0;
   int64_t cost_micro_usd = 0;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "conf/text.h"
 #include "conf/time.h"
@@ -14,6 +15,9 @@ namespace {
 
 constexpr std::array<std::string_view, kUsageBys> kByNames = {"tenant", "key",  "model", "replica", "api",
                                                               "reason", "hour", "day",   "job"};
+
+// Ends that are no fault of the caller.
+constexpr std::array kFailures = {EndReason::kUpstreamFailed, EndReason::kTimedOut, EndReason::kInterrupted};
 
 int64_t Up(int64_t value, int64_t unit) {
   return value / unit + (value % unit > 0 ? 1 : 0);
@@ -139,14 +143,18 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
     return fmt::format("SELECT * FROM usage WHERE seconds = {} AND begin >= {} AND begin < {} UNION ALL ",
                        seconds, range.begin, range.end);
   };
+  std::string failures;
+  for (const EndReason reason : kFailures)
+    failures += fmt::format("{}'{}'", failures.empty() ? "" : ", ", Name(reason));
   const std::string sql = fmt::format(
-      "SELECT {}sum(requests), sum(errors), sum(input), sum(cached), sum(output), sum(cost), "
+      "SELECT {}sum(requests), sum(errors), sum(iif(reason IN (SELECT id FROM text WHERE text IN ({})), errors, "
+      "0)), sum(input), sum(cached), sum(output), sum(cost), "
       "sum(device_us) FROM "
       "({}{}{}SELECT * FROM edge) WHERE "
       "(?1 = '' OR tenant IN (SELECT id FROM text WHERE text = ?1 OR substr(text, 1, length(?1) + 1) = ?1 || "
       "'/')) AND (?2 = '' OR model IN (SELECT id FROM text WHERE text = ?2)) GROUP BY {} HAVING "
       "sum(requests) + sum(device_us) > 0 ORDER BY {}",
-      columns, span(kHour, window.hours), span(kMinute, window.minutes[0]), span(kMinute, window.minutes[1]),
+      columns, failures, span(kHour, window.hours), span(kMinute, window.minutes[0]), span(kMinute, window.minutes[1]),
       groups, groups);
   absl::StatusOr<sqlite::Statement> statement = db_->Prepare(sql);
   if (!statement.ok()) return statement.status();
@@ -168,8 +176,9 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
       ++column;
     }
     const std::string device = statement->Text(column++);
-    for (int64_t UsageRow::* sum : {&UsageRow::requests, &UsageRow::errors, &UsageRow::input,
-                                    &UsageRow::cached, &UsageRow::output, &UsageRow::cost_micro_usd}) {
+    for (int64_t UsageRow::* sum : {&UsageRow::requests, &UsageRow::errors, &UsageRow::failed,
+                                    &UsageRow::input, &UsageRow::cached, &UsageRow::output,
+                                    &UsageRow::cost_micro_usd}) {
       row.*sum = statement->Int(column++);
     }
     if (const int64_t device_us = statement->Int(column); device_us > 0) row.device_us[device] = device_us;

@@ -110,6 +110,7 @@ struct ModelCells {
   std::array<Cell, 4> queue_refusals;  // by router::QueueRefusal; the first: waited too long
   TokenCells input_tokens;             // of requests with any
   TokenCells output_tokens;
+  Cell output_flow;  // the same tokens, of streams as they come
   DurationCells duration;
   DurationCells time_to_first_token;
   DurationCells time_per_output_token;

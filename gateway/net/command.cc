@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/net/child_process.h"
 
@@ -77,7 +78,7 @@ absl::StatusOr<CommandOutput> RunCommand(const std::vector<std::string>& words, 
   const std::optional<ProcessEnd> end = process->WaitAndReap();
   if (ready <= 0) {
     return absl::DeadlineExceededError(
-        fmt::format("{} did not end within {}", *program, conf::FormatDuration(patience)));
+        fmt::format("{} did not end within {}", *program, conf::InWords(patience)));
   }
   if (!end || !end->exit_code) {
     return absl::UnavailableError(

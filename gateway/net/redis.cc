@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "conf/words.h"
 #include "gateway/net/clock.h"
@@ -179,7 +180,7 @@ Task<absl::Status> RedisClient::Connection() {
   connect_alarm_.Clear();
   if (connect_late_) {
     status = Unavailable(
-        fmt::format("no connection that answers within {}", conf::FormatDuration(options_.connect_timeout)));
+        fmt::format("no connection that answers within {}", conf::InWords(options_.connect_timeout)));
   }
   if (status.ok() && !closed_) {
     state_.connected = true;
@@ -190,7 +191,7 @@ Task<absl::Status> RedisClient::Connection() {
     status = co_await Answer();
     if (command_late_) {
       status = Unavailable(
-          fmt::format("no answer to a command within {}", conf::FormatDuration(options_.timeout)));
+          fmt::format("no answer to a command within {}", conf::InWords(options_.timeout)));
     }
   }
   if (closed_) status = Unavailable("the client is closed");
@@ -304,7 +305,7 @@ void RedisClient::OnCommandAlarm() {
     unsent_.erase(0, pending_.front().bytes);
     ++state_.timeouts;
     Resolve(absl::DeadlineExceededError(
-        fmt::format("redis {}: not connected within {}", address(), conf::FormatDuration(options_.timeout))));
+        fmt::format("redis {}: not connected within {}", address(), conf::InWords(options_.timeout))));
   }
 }
 

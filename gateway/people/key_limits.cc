@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "conf/reader.h"
 #include "conf/text.h"
 
 namespace gateway {
@@ -13,6 +14,8 @@ namespace {
 
 namespace limits = router::limits;
 using nlohmann::json;
+
+constexpr double kMostUsd = 1e9;
 
 struct Member {
   std::string_view name;
@@ -24,9 +27,16 @@ constexpr std::array<Member, 5> kRates = {{{"requests_per_minute", limits::Dimen
                                            {"output_tokens_per_minute", limits::Dimension::kOutputTokens},
                                            {"concurrency", limits::Dimension::kConcurrency}}};
 
+bool TooLarge(const json& value, double most) {
+  return value.is_number() && value.get<double>() > most;
+}
+
 absl::StatusOr<int64_t> Whole(std::string_view name, const json& value) {
-  if (!value.is_number_integer() || value.get<int64_t>() <= 0 ||
-      value.get<int64_t>() > limits::kMaxCapacity) {
+  if (TooLarge(value, static_cast<double>(limits::kMaxCapacity))) {
+    return absl::InvalidArgumentError(
+        fmt::format("limits.{}: {} is too large, expected at most {}", name, value.dump(), limits::kMaxCapacity));
+  }
+  if (!value.is_number_integer() || value.get<int64_t>() <= 0) {
     return absl::InvalidArgumentError(fmt::format("limits.{}: {} is not a whole number from 1 to {}", name,
                                                   value.dump(), limits::kMaxCapacity));
   }
@@ -50,7 +60,11 @@ absl::Status ReadBudget(const json& budget, std::vector<limits::LimitSpec>& out)
   bool any = false;
   for (const auto& [name, value] : budget.items()) {
     if (name == "usd") {
-      if (!value.is_number() || !(value.get<double>() > 0) || value.get<double>() > 1e9) {
+      if (TooLarge(value, kMostUsd)) {
+        return absl::InvalidArgumentError(fmt::format(
+            "limits.budget.usd: {} is too large, expected at most {:.0f}", value.dump(), kMostUsd));
+      }
+      if (!value.is_number() || !(value.get<double>() > 0)) {
         return absl::InvalidArgumentError(
             fmt::format("limits.budget.usd: {} is not an amount above 0", value.dump()));
       }
@@ -94,6 +108,45 @@ absl::StatusOr<std::vector<limits::LimitSpec>> ParseKeyLimits(std::string_view t
     specs.push_back({member->dimension, *amount, limits::Period::kDay, ""});
   }
   return specs;
+}
+
+std::string LimitsInWords(std::string_view text) {
+  if (text.empty()) return "-";
+  const auto specs = ParseKeyLimits(text);
+  if (!specs.ok()) return std::string(text);
+  std::string out;
+  const auto add = [&out](std::string words) { out.append(out.empty() ? "" : ", ").append(words); };
+  for (const limits::LimitSpec& spec : *specs) {
+    const std::string_view period = spec.period == limits::Period::kDay    ? "day"
+                                    : spec.period == limits::Period::kWeek ? "week"
+                                                                           : "month";
+    switch (spec.dimension) {
+      case limits::Dimension::kRequests:
+        add(fmt::format("{} requests/min", spec.capacity));
+        break;
+      case limits::Dimension::kTokens:
+        add(fmt::format("{} tokens/min", spec.capacity));
+        break;
+      case limits::Dimension::kInputTokens:
+        add(fmt::format("{} input tokens/min", spec.capacity));
+        break;
+      case limits::Dimension::kOutputTokens:
+        add(fmt::format("{} output tokens/min", spec.capacity));
+        break;
+      case limits::Dimension::kConcurrency:
+        add(fmt::format("{} at once", spec.capacity));
+        break;
+      case limits::Dimension::kBudget:
+        add(fmt::format("{} USD/{}", conf::FormatMicroUsd(spec.capacity), period));
+        break;
+      case limits::Dimension::kTokenBudget:
+        add(fmt::format("{} tokens/{}", spec.capacity, period));
+        break;
+      default:
+        break;
+    }
+  }
+  return out;
 }
 
 std::string_view LimitKeyOf(const plugins::auth::KeyTable& keys, std::string_view id) {

@@ -7,6 +7,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,9 @@ namespace gateway {
 
 // InvalidArgument names the member, its value and what would be right.
 absl::StatusOr<std::vector<router::limits::LimitSpec>> ParseKeyLimits(std::string_view json);
+
+// "60 requests/min, 4 at once, 5 USD/day"; "-": none of its own. What cannot be read is shown as it is.
+std::string LimitsInWords(std::string_view json);
 
 // A key that replaces another goes on with its limits and with what was used of them, also while both work:
 // the limits are kept under the id of the first key of the chain. The id itself for one that is not in the

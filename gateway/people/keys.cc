@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "conf/text.h"
@@ -17,6 +18,9 @@ namespace auth = plugins::auth;
 // How often a change is tried when others change the same key at the same time.
 constexpr int kAttempts = 5;
 
+// How often the log repeats that keys cannot be read.
+constexpr conf::Duration kSayAgain = std::chrono::minutes(1);
+
 store::Write Written(const auth::KeyRecord& record, uint64_t replaces) {
   return {store::kKey, record.id, replaces, auth::EncodeKey(record)};
 }
@@ -29,19 +33,39 @@ absl::Status TooManyAttempts(const std::string& id) {
 }  // namespace
 
 Keys::Keys(net::Loop& loop, store::Store& store)
-    : store_(store),
+    : Alarm(loop.watchdog),
+      store_(store),
       follower_(loop, store, store::kKey,
                 {.replace = [this](const std::vector<store::Object>& all) { Replace(all); },
                  .apply = [this](const std::vector<store::Change>& changes) { Apply(changes); },
-                 .on_health =
-                     [](const absl::Status& status) {
-                       if (status.ok()) {
-                         log::Info("changes of keys can be read again");
-                       } else {
-                         log::Error("changes of keys cannot be read; the known keys stay in force",
-                                    {{"why", conf::Std(status.message())}});
-                       }
-                     }}) {}
+                 .on_health = [this](const absl::Status& status) { TakeHealth(status); }}) {}
+
+void Keys::TakeHealth(const absl::Status& health) {
+  health_ = health;
+  if (health_.ok()) {
+    Clear();
+    log::Info("changes of keys can be read again");
+  } else {
+    OnAlarm();
+  }
+}
+
+void Keys::OnAlarm() {
+  log::Error("changes of keys cannot be read; the known keys stay in force",
+             {{"why", conf::Std(health_.message())}});
+  SetAfter(kSayAgain);
+}
+
+std::string Keys::trouble() const {
+  if (!health_.ok())
+    return fmt::format("changes of keys cannot be read, and the known keys stay in force: {}",
+                       conf::Std(health_.message()));
+  const auto refused =
+      std::ranges::count_if(stored_, [](const auto& entry) { return entry.second.record == nullptr; });
+  if (refused == 0) return {};
+  return fmt::format("{} of {} stored keys cannot be read and are refused; {}", refused, stored_.size(),
+                     conf::Std(unreadable_.message()));
+}
 
 net::Task<absl::Status> Keys::Start() {
   if (absl::Status started = co_await follower_.Start(); !started.ok()) co_return started;
@@ -50,6 +74,7 @@ net::Task<absl::Status> Keys::Start() {
 
 void Keys::Stop() {
   follower_.Stop();
+  Clear();
 }
 
 void Keys::Replace(const std::vector<store::Object>& all) {

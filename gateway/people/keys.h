@@ -2,7 +2,8 @@
 //
 // A key is an object of the kind `key`; its change and the event that tells of it (kind `key_event`, on its
 // way to the ledger: key_events.h) are one transaction. The table follows the store, so it also shows what
-// the command line or another gateway has changed. While the store does not answer, the table stays as it is.
+// the command line or another gateway has changed. While the store does not answer, the table stays as it is:
+// trouble() says so, and the log does, at once and then every minute.
 //
 // Owner: the process, or a command for its own run. Thread: the loop's; a table may go to any thread.
 #pragma once
@@ -17,6 +18,7 @@
 
 #include "conf/time.h"
 #include "gateway/net/loop.h"
+#include "gateway/net/watchdog.h"
 #include "gateway/store/follower.h"
 #include "gateway/store/store.h"
 #include "plugins/auth/key_change.h"
@@ -24,7 +26,7 @@
 
 namespace gateway {
 
-class Keys {
+class Keys final : private net::Alarm {
  public:
   // Both must outlive it.
   Keys(net::Loop& loop, store::Store& store);
@@ -55,6 +57,10 @@ class Keys {
   // The last change that the table shows.
   uint64_t number() const { return table_->version(); }
 
+  // Why changes of keys do not come in, or which keys are refused since they cannot be read, for people; empty:
+  // all is well.
+  std::string trouble() const;
+
   // Told when there is a new table.
   void OnTable(std::function<void()> told) { on_table_ = std::move(told); }
 
@@ -64,6 +70,8 @@ class Keys {
     uint64_t version = 0;
   };
 
+  void OnAlarm() override;
+  void TakeHealth(const absl::Status& health);
   void Replace(const std::vector<store::Object>& all);
   void Apply(const std::vector<store::Change>& changes);
   void Take(const std::string& id, uint64_t version, const std::string& body);
@@ -78,6 +86,7 @@ class Keys {
   absl::flat_hash_map<std::string, Stored> stored_;
   std::shared_ptr<const plugins::auth::KeyTable> table_ = std::make_shared<plugins::auth::KeyTable>();
   absl::Status unreadable_;  // the last object that could not be read
+  absl::Status health_;      // of the store, as far as changes of keys can be read
   std::function<void()> on_table_ = [] {};
 };
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/open_launcher.h"
@@ -492,7 +493,7 @@ void Process::Stop(conf::Duration delay) {
 
 net::Task<void> Process::Shutdown(conf::Duration delay) {
   const conf::Duration grace = runtime_->config().server.shutdown_grace;
-  log::Info("stopping", {{"delay", conf::FormatDuration(delay)}, {"grace", conf::FormatDuration(grace)}});
+  log::Info("stopping", {{"delay", conf::InWords(delay)}, {"grace", conf::InWords(grace)}});
   net::Sleep tick(control_.watchdog);
   if (delay > conf::Duration::zero()) co_await tick.For(delay);
   stopping_ = true;

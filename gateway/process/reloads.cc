@@ -1,9 +1,12 @@
 #include "gateway/process/reloads.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/api/coded_status.h"
 #include "gateway/config/sources.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -36,7 +39,9 @@ void Reloads::Start(std::string actor) {
 net::Task<absl::Status> Reloads::Reload(std::string actor) {
   if (stopping_) co_return Stopping();
   ++under_way_;
-  absl::Status reloaded = absl::ResourceExhaustedError("too many reloads wait already");
+  absl::Status reloaded = api::WithCode(
+      absl::ResourceExhaustedError(fmt::format("{} reloads wait already; try again later", kMaxWaiting)),
+      api::Code::kTooManyReloads);
   if (co_await turns_.Lock()) {
     reloaded = co_await InTurn(std::move(actor));
     turns_.Unlock();

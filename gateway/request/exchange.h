@@ -87,6 +87,7 @@ struct RequestOutcome {
   uint64_t events = 0;               // of a stream
   uint64_t text_bytes = 0;           // of text that the answer has shown
   uint64_t text_events = 0;          // of `events`, those that had any
+  uint64_t output_told = 0;          // of counts.output, in the cells already
   uint64_t reasoning = 0;            // tokens that the engine reported as thought
   uint64_t cache_written = 0;        // ... as kept in its cache
   std::optional<uint64_t> audio_ms;  // of sound that the engine reported
@@ -162,7 +163,7 @@ struct Exchange {
   // Whether the client is not told what the cache of the replica in hand held: it may be another tenant's
   // prompt.
   bool HidesCached() const;
-  // Prices the counts and writes them to the journal, so that they survive the process.
+  // Prices the counts, and writes them to the journal, so that they survive the process, and to the cells.
   void RecordProgress();
   // Keeps a piece of the answer where the tenant's policy stores answers, or a copy's answer is compared with
   // it.

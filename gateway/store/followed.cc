@@ -60,6 +60,12 @@ void Followed::Set(uint64_t number) {
   if (file_) WriteNumber(file_.get(), number).IgnoreError();
 }
 
+int GatewayWith(const std::string& path) {
+  const net::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct flock lock = WholeFile();
+  return file && fcntl(file.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
+}
+
 uint64_t LastFollowed(const std::string& path) {
   const net::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   return file ? ReadNumber(file.get()) : 0;

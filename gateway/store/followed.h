@@ -29,6 +29,9 @@ class Followed {
   net::Fd file_;
 };
 
+// The process of the gateway that runs with that file; 0: none does.
+int GatewayWith(const std::string& path);
+
 // How far a gateway had come by the file that it left behind; 0: it does not say.
 uint64_t LastFollowed(const std::string& path);
 

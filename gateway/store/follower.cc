@@ -73,12 +73,22 @@ void Follower::OnChange(uint64_t number) {
   loop_.tasks.Spawn(Follow());
 }
 
+void Follower::OnHealth(const absl::Status& status) {
+  store_health_ = status;
+  ReportHealth();
+}
+
+void Follower::ReportHealth() {
+  const absl::Status& worse = store_health_.ok() ? follow_health_ : store_health_;
+  if (worse.ok() != std::exchange(reported_well_, worse.ok())) copy_.on_health(worse);
+}
+
 net::Task<void> Follower::Follow() {
-  bool well = true;
   while (!stopped_) {
     const absl::Status caught_up = co_await CatchUp();
     if (stopped_) break;
-    if (caught_up.ok() != std::exchange(well, caught_up.ok())) copy_.on_health(caught_up);
+    follow_health_ = caught_up;
+    ReportHealth();
     if (!caught_up.ok()) {
       co_await pause_.For(kRetry);
     } else if (number_ >= wanted_) {

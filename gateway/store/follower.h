@@ -46,6 +46,9 @@ class Follower final : private Store::Listener {
 
  private:
   void OnChange(uint64_t number) override;
+  void OnHealth(const absl::Status& status) override;
+  // Tells the user when the copy begins to fall behind, and when it is current again.
+  void ReportHealth();
   net::Task<absl::Status> Load();
   net::Task<void> Follow();
 
@@ -56,6 +59,9 @@ class Follower final : private Store::Listener {
   net::Sleep pause_;
   uint64_t number_ = 0;
   uint64_t wanted_ = 0;     // the last change that was reported
+  absl::Status store_health_{};
+  absl::Status follow_health_{};
+  bool reported_well_ = true;
   bool following_ = false;  // Follow() runs
   bool listening_ = false;
   bool stopped_ = false;

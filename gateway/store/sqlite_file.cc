@@ -81,6 +81,11 @@ absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(Options options) {
   if (!db.ok()) return db.status();
   std::unique_ptr<SqliteFile> file(new SqliteFile(std::move(options), *std::move(db)));
   file->SetBusyTimeout(file->options_.busy_timeout);
+  struct stat opened{};
+  if (stat(file->options_.path.c_str(), &opened) == 0) {
+    file->device_ = opened.st_dev;
+    file->inode_ = opened.st_ino;
+  }
   if (absl::Status schema = file->CheckOrMakeSchema(); !schema.ok()) return schema;
   if (absl::Status prepared = file->Prepare(); !prepared.ok()) return prepared;
   file->KeepRoom();
@@ -206,6 +211,20 @@ absl::StatusOr<int64_t> SqliteFile::DataVersion() {
   data_version_->Reset();
   if (!row.ok()) return row.status();
   return version;
+}
+
+absl::Status SqliteFile::CheckInPlace() const {
+  struct stat now{};
+  const std::string& path = options_.path;
+  const auto lost = [&path](std::string_view how) {
+    return absl::DataLossError(fmt::format(
+        "{}: {} while the gateway runs; put the file back, or restart the gateway to use the one that is there",
+        path, how));
+  };
+  if (stat(path.c_str(), &now) != 0)
+    return errno == ENOENT ? lost("was removed") : net::SystemError("look at", path, errno);
+  if (now.st_dev != device_ || now.st_ino != inode_) return lost("was replaced by another file");
+  return now.st_size == 0 ? lost("was emptied") : absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<Object>> SqliteFile::Get(const std::string& kind, const std::string& id) {

@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "conf/shown.h"
 #include "gateway/net/clock.h"
 
 namespace gateway::store {
 namespace {
 
 constexpr conf::Duration kLook = std::chrono::milliseconds(50);
+constexpr conf::Duration kLookAtFile = std::chrono::seconds(1);
 constexpr conf::Duration kLeastPatience = std::chrono::milliseconds(1);
 
 size_t BytesOf(const std::vector<Write>& writes) {
@@ -103,7 +105,7 @@ class SqliteStore final : public Store {
         } else {
           result.emplace(absl::UnavailableError(
               fmt::format("{}: no answer within {}: the disk or another process holds it up",
-                          store.options_.file.path, conf::FormatDuration(store.options_.patience))));
+                          store.options_.file.path, conf::InWords(store.options_.patience))));
         }
         store.loop_.Post([waiter] { waiter.resume(); });
       });
@@ -180,27 +182,43 @@ class SqliteStore final : public Store {
     job.run(file_.get());
   }
 
-  // What fails here fails for the next operation, too, which says so.
   void Look() {
     look_again_ = net::Now() + kLook;
+    if (net::Now() >= look_at_file_) {
+      look_at_file_ = net::Now() + kLookAtFile;
+      in_place_ = file_->CheckInPlace();
+    }
     const absl::StatusOr<int64_t> version = file_->DataVersion();
-    if (!version.ok() || *version == data_version_) return;
-    const absl::StatusOr<uint64_t> last = file_->LastNumber();
-    if (!last.ok()) return;
-    data_version_ = *version;
-    Tell(*last);
+    absl::Status read = in_place_.ok() ? version.status() : in_place_;
+    if (version.ok() && *version != data_version_) {
+      const absl::StatusOr<uint64_t> last = file_->LastNumber();
+      if (read.ok()) read = last.status();
+      if (last.ok()) {
+        data_version_ = *version;
+        Tell(*last);
+      }
+    }
+    if (read.ok() != std::exchange(readable_, read.ok())) TellHealth(std::move(read));
   }
 
   void Tell(uint64_t last) {
     if (last == told_) return;
     told_ = last;
+    ToListeners([last](Listener& listener) { listener.OnChange(last); });
+  }
+
+  void TellHealth(absl::Status status) {
+    ToListeners([status = std::move(status)](Listener& listener) { listener.OnHealth(status); });
+  }
+
+  template <class Fn>
+  void ToListeners(Fn tell) {
     const std::weak_ptr<bool> alive = alive_;
-    loop_.Post([this, alive, last] {
+    loop_.Post([this, alive, tell = std::move(tell)] {
       if (alive.expired()) return;
       const std::vector<Listener*> listeners = listeners_;
       for (Listener* listener : listeners) {
-        if (std::find(listeners_.begin(), listeners_.end(), listener) != listeners_.end())
-          listener->OnChange(last);
+        if (std::find(listeners_.begin(), listeners_.end(), listener) != listeners_.end()) tell(*listener);
       }
     });
   }
@@ -217,6 +235,9 @@ class SqliteStore final : public Store {
   uint64_t told_;
   int64_t data_version_;
   conf::TimePoint look_again_{};
+  conf::TimePoint look_at_file_{};
+  absl::Status in_place_{};
+  bool readable_ = true;
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -3,7 +3,8 @@
 // One thread owns the file's only connection and does what stands in a bounded queue, in order. An operation
 // that waits for longer than its patience, behind others or for another process' lock, is refused; one that
 // the disk holds up ends when the disk answers. While there are listeners, the thread looks every 50 ms
-// whether another process has committed something, which costs a few microseconds.
+// whether another process has committed something, which costs a few microseconds, and every second whether
+// the file is still there.
 #pragma once
 
 #include <absl/status/statusor.h>

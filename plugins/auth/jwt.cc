@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "plugins/auth/base64url.h"
 #include "plugins/auth/strict_json.h"
@@ -148,8 +149,8 @@ absl::StatusOr<JwtVerifier> JwtVerifier::Make(IssuerConfig config) {
     }
   }
   if (config.leeway < conf::Duration::zero() || config.leeway > kMaxLeeway) {
-    return bad(fmt::format("leeway: {} must be 0 to {}", conf::FormatDuration(config.leeway),
-                           conf::FormatDuration(kMaxLeeway)));
+    return bad(fmt::format("leeway: {} must be 0 to {}", conf::InWords(config.leeway),
+                           conf::InWords(kMaxLeeway)));
   }
   if (absl::Status s = CheckMapping(config.claims); !s.ok()) {
     return bad(fmt::format("claims/{}", std::string(s.message())));

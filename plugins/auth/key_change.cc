@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "conf/shown.h"
+
 namespace plugins::auth {
 namespace {
 
@@ -24,7 +26,7 @@ absl::Status CheckOverlap(conf::Duration overlap, conf::TimePoint now) {
   if (overlap < conf::Duration::zero()) return absl::InvalidArgumentError("overlap: must not be negative");
   if (overlap <= kLatest - now) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("overlap: {} from now is beyond {}, the last time there is",
-                                                conf::FormatDuration(overlap), conf::FormatTime(kLatest)));
+                                                conf::InWords(overlap), conf::FormatTime(kLatest)));
 }
 
 // When the key that replaces `old` ends.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
@@ -125,7 +126,7 @@ Task<absl::Status> SyslogSink::SendWhenThereIsRoom(const std::string& message, c
     if (!absl::IsResourceExhausted(sent)) co_return sent;
     if (closed_ || gateway::net::Now() >= until) {
       co_return absl::DeadlineExceededError(fmt::format(
-          "{} and took nothing for {}", conf::Std(sent.message()), conf::FormatDuration(until - start)));
+          "{} and took nothing for {}", conf::Std(sent.message()), conf::InWords(until - start)));
     }
     co_await gateway::net::OffLoop(loop_, [this] {
       datagram_->WaitForRoom(kLookAgain);
@@ -188,7 +189,7 @@ Task<absl::Status> SyslogSink::SendStream(std::span<const Record> batch, conf::T
   }
   if (deadline.passed()) {
     co_return absl::DeadlineExceededError(
-        fmt::format("{}: a batch was not taken within {}", Describe(), conf::FormatDuration(until - start)));
+        fmt::format("{}: a batch was not taken within {}", Describe(), conf::InWords(until - start)));
   }
   co_return status;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "conf/shown.h"
 #include "scheduler/sim/page.h"
 #include "scheduler/sim/plot.h"
 
@@ -166,9 +167,9 @@ std::string AsHtml(const StudyFacts& facts, Ways ways) {
                                                  ways.front().report.seconds / 3600));
   head += Fact("replicas",
                fmt::format("{}, {:g} GPU{} each", facts.engine, facts.gpus, facts.gpus == 1 ? "" : "s"));
-  head += Fact("to start one", conf::FormatDuration(facts.cold_start));
+  head += Fact("to start one", conf::InWords(facts.cold_start));
   head += Fact("objective", fmt::format("{:g} % of first tokens within {}", 100 * facts.attainment,
-                                        conf::FormatDuration(facts.ttft)));
+                                        conf::InWords(facts.ttft)));
   std::string out = scheduler::sim::Heading(title, head);
   out += Section(
       "Figures",

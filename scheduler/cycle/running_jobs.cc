@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "conf/shown.h"
 #include "scheduler/cycle/defrag.h"
 
 namespace scheduler {
@@ -91,12 +92,12 @@ void StopOverdueJobs(PlanDraft& draft) {
     if (entry.job.limit && entry.started + *entry.job.limit <= now) {
       draft.Stop(job, ActionKind::kStop, AfterStop::kLeaves, draft.GraceOf(entry),
                  {"over-limit",
-                  fmt::format("has reached its time limit of {}", conf::FormatDuration(*entry.job.limit))});
+                  fmt::format("has reached its time limit of {}", conf::InWords(*entry.job.limit))});
     } else if (entry.idle_since && entry.job.idle_timeout > conf::Duration::zero() &&
                *entry.idle_since + entry.job.idle_timeout <= now) {
       draft.Stop(job, ActionKind::kSuspend, AfterStop::kSuspends, draft.GraceOf(entry),
                  {"idle",
-                  fmt::format("it has not been used for {}", conf::FormatDuration(now - *entry.idle_since))});
+                  fmt::format("it has not been used for {}", conf::InWords(now - *entry.idle_since))});
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "conf/shown.h"
 #include "scheduler/io/bounds.h"
 #include "scheduler/io/lines.h"
 #include "scheduler/io/work_json.h"
@@ -60,7 +61,7 @@ std::string DefectOfTime(std::string_view name, std::optional<conf::TimePoint> a
 
 std::string DefectOfLength(std::string_view name, std::optional<conf::Duration> length) {
   if (!length || (*length >= conf::Duration::zero() && *length <= kLongest)) return {};
-  return fmt::format("{} {} is not between 0s and {}", name, conf::FormatDuration(*length), kLongestInWords);
+  return fmt::format("{} {} is not between 0s and {}", name, conf::InWords(*length), kLongestInWords);
 }
 
 std::string DefectOfTimes(const Job& job) {
@@ -81,8 +82,8 @@ std::string DefectOfTimes(const Job& job) {
     if (std::string defect = DefectOfLength(name, length); !defect.empty()) return defect;
   }
   if (contract.interval > conf::Duration::zero() && contract.interval < kShortestInterval) {
-    return fmt::format("checkpoint/interval {} is shorter than {}", conf::FormatDuration(contract.interval),
-                       conf::FormatDuration(kShortestInterval));
+    return fmt::format("checkpoint/interval {} is shorter than {}", conf::InWords(contract.interval),
+                       conf::InWords(kShortestInterval));
   }
   return {};
 }

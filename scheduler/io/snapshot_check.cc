@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/shown.h"
 #include "scheduler/io/bounds.h"
 #include "scheduler/io/jobs_jsonl.h"
 #include "scheduler/placement/mix_learner.h"
@@ -121,7 +122,7 @@ std::string DefectOf(const JobState& state, HoldingCheck& holdings) {
     if (std::string defect = DefectOfMoment(name, at); !defect.empty()) return defect;
   }
   if (state.done < conf::Duration::zero() || state.done > kLongest) {
-    return fmt::format("done {} is not between 0s and {}", conf::FormatDuration(state.done), kLongestInWords);
+    return fmt::format("done {} is not between 0s and {}", conf::InWords(state.done), kLongestInWords);
   }
   const bool holds = !state.members.empty() || !state.leaving.empty();
   if (holds && (state.phase == Phase::kPending || state.phase == Phase::kSuspended)) {

@@ -9,9 +9,12 @@
 #include <utility>
 
 #include "conf/document.h"
+#include "conf/shown.h"
 #include "conf/text.h"
+#include "gateway/api/coded_status.h"
 #include "gateway/config/cut_devices.h"
 #include "gateway/config/device_kinds.h"
+#include "gateway/config/never_fits.h"
 #include "gateway/control/grant.h"
 
 namespace gateway::control {
@@ -55,21 +58,14 @@ absl::Status NotNow(const Workload& job, std::string_view what) {
       conf::Abseil(fmt::format("{} is {}, and {}", job.id, JobStateOf(job), what)));
 }
 
-std::string InWords(conf::Duration length) {
-  const int64_t seconds = std::chrono::floor<std::chrono::seconds>(length).count();
-  if (seconds < 60) return fmt::format("{} s", seconds);
-  if (seconds < 3600) return fmt::format("{} min", seconds / 60);
-  return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
-}
-
 // Progress, as far as it is saved.
 std::string Progress(const Workload& job) {
   const conf::Duration kept = job.kept();
   if (job.over() || kept < std::chrono::seconds(1)) return {};
   const std::optional<conf::Duration>& estimate = job.file().job.estimate;
-  if (!estimate) return fmt::format("Its checkpoint holds {} of work.", InWords(kept));
-  return fmt::format("Its checkpoint holds {} of its estimated run time of {}.", InWords(kept),
-                     InWords(*estimate));
+  if (!estimate) return fmt::format("Its checkpoint holds {} of work.", conf::InWords(kept));
+  return fmt::format("Its checkpoint holds {} of its estimated run time of {}.", conf::InWords(kept),
+                     conf::InWords(*estimate));
 }
 
 std::string ActionOfEnd(Afterwards then) {
@@ -129,6 +125,14 @@ const Workload* Jobs::Find(const std::string& id) const {
   return found == nullptr || found->kind != Kind::kJob ? nullptr : found;
 }
 
+std::vector<const Workload*> Jobs::ElementsOf(const std::string& array) const {
+  std::vector<const Workload*> elements = std::as_const(workloads_).WithPrefix(array + ".");
+  std::erase_if(elements, [&](const Workload* element) {
+    return element->kind != Kind::kJob || element->of->id != array || element->file().elements == 0;
+  });
+  return elements;
+}
+
 Workload* Jobs::Get(const std::string& id) {
   Workload* const found = workloads_.Find(id);
   return found == nullptr || found->kind != Kind::kJob ? nullptr : found;
@@ -154,7 +158,7 @@ void Jobs::Tick(Workload& job, conf::TimePoint now) {
     Fail(
         job,
         fmt::format("member {} does not run within {}{}{}", late - job.members.begin(),
-                    conf::FormatDuration(job.file().start_timeout), late->why.empty() ? "" : ": ", late->why),
+                    conf::InWords(job.file().start_timeout), late->why.empty() ? "" : ": ", late->why),
         Blame::kWorkload);
   } else if (job.state == State::kRunning) {
     const config::JobCheckpoint& by = job.file().checkpoint;
@@ -229,6 +233,11 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
       wrong(fmt::format("/devices/{}", i), devices[i].kinds.front(), std::move(cut));
   }
   if (job.job.queue.empty()) job.job.queue = context_.planning->first_queue();
+  if (!problems.empty()) return problems;
+  scheduler::Job whole = job.job;
+  for (scheduler::Role& role : whole.roles) config::AskForUncut(role.ask, context_.planning->uncut());
+  if (auto never = config::FindNeverFits(context_.cluster(), context_.planning->queues(), std::move(whole)))
+    wrong(std::move(never->pointer), never->value, std::move(never->message));
   return problems;
 }
 
@@ -243,16 +252,17 @@ absl::Status Jobs::HasRoomFor(size_t count, size_t bytes) const {
     if (job.of.get() != last) text += job.of->text.size();
     last = job.of.get();
   }
+  std::string full;
   if (open + count > kMostJobs) {
-    return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
-        "{} jobs have not ended; with {} more they would exceed the limit of {}", open, count, kMostJobs)));
+    full = fmt::format("{} jobs have not ended; with {} more they would exceed the limit of {}", open, count,
+                       kMostJobs);
+  } else if (text > kMostText) {
+    full = fmt::format("the job files of all jobs would take {} bytes, above the limit of {}; the files of the "
+                       "last {} ended jobs count, too",
+                       text, kMostText, kKeptOver);
   }
-  if (text > kMostText) {
-    return absl::ResourceExhaustedError(
-        conf::Abseil(fmt::format("the job files of all jobs would take {} bytes, above the limit of {}; the "
-                                 "files of the last {} ended jobs count, too",
-                                 text, kMostText, kKeptOver)));
-  }
+  if (!full.empty())
+    return api::WithCode(absl::ResourceExhaustedError(conf::Abseil(full)), api::Code::kTooManyJobs);
   return absl::OkStatus();
 }
 
@@ -284,6 +294,7 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
     out.problems = std::move(loaded.problems);
     if (loaded.value) out.problems = Check(*loaded.value);
   }
+  conf::AddLines(text, out.problems);
   if (!out.problems.empty()) co_return out;
   out.used_up = UsedUp(*loaded.value);
   if (!out.used_up.empty()) co_return out;
@@ -342,7 +353,7 @@ net::Task<absl::Status> Jobs::SaveNew(const Submission& submission, const std::v
 
 net::Task<absl::Status> Jobs::Cancel(std::string id, std::string actor) {
   Workload* job = Get(id);
-  if (job == nullptr) co_return NoSuchJob(id);
+  if (job == nullptr) co_return co_await CancelArray(std::move(id), std::move(actor));
   if (job->over()) co_return NotNow(*job, "cannot be cancelled any more");
   if (!job->holds()) {
     if (absl::Status recorded = co_await context_.record(Asked("job.cancel", *job, actor)); !recorded.ok())
@@ -350,13 +361,42 @@ net::Task<absl::Status> Jobs::Cancel(std::string id, std::string actor) {
     job = Get(id);
     if (job == nullptr || job->over()) co_return NoSuchJob(id);
   }
-  if (!job->holds()) {
-    workloads_.LeavePlanner(*job);
-    workloads_.Stop(*job, Outcome::kCancelled, fmt::format("cancelled by {}", actor), actor);
-  } else {
-    workloads_.End(*job, Afterwards::kCancels, fmt::format("cancelled by {}", actor), actor);
-  }
+  CancelNow(*job, actor);
   co_return co_await runner_.Save(id);
+}
+
+void Jobs::CancelNow(Workload& job, const std::string& actor) {
+  if (!job.holds()) {
+    workloads_.LeavePlanner(job);
+    workloads_.Stop(job, Outcome::kCancelled, fmt::format("cancelled by {}", actor), actor);
+  } else {
+    workloads_.End(job, Afterwards::kCancels, fmt::format("cancelled by {}", actor), actor);
+  }
+}
+
+// All elements that have not ended: one record of the ledger, one write of the store.
+net::Task<absl::Status> Jobs::CancelArray(std::string id, std::string actor) {
+  std::vector<std::string> open;
+  const std::vector<const Workload*> elements = ElementsOf(id);
+  if (elements.empty()) co_return NoSuchJob(id);
+  for (const Workload* const element : elements) {
+    if (!element->over()) open.push_back(element->id);
+  }
+  if (open.empty()) {
+    co_return absl::FailedPreconditionError(
+        conf::Abseil(fmt::format("all elements of {} have ended, and cannot be cancelled any more", id)));
+  }
+  ledger::Event event = Asked("job.cancel", *Find(open.front()), actor);
+  event.subject = id;
+  event.detail = nlohmann::json{{"reason", "an operator asked for it"}, {"jobs", open.size()}}.dump();
+  if (absl::Status recorded = co_await context_.record(std::move(event)); !recorded.ok()) co_return recorded;
+  for (const std::string& element : open) {
+    Workload* const job = Get(element);
+    if (job == nullptr || job->over()) continue;
+    CancelNow(*job, actor);
+    context_.store->Put(*job);
+  }
+  co_return co_await context_.store->Flush();
 }
 
 net::Task<absl::Status> Jobs::Suspend(std::string id, std::string actor) {
@@ -424,7 +464,7 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
     }
     return out;
   }
-  if (job.withheld) out.push_back(fmt::format("It is not placed: {}.", job.unplaced));
+  if (job.withheld || ArrayIsFull(job)) out.push_back(fmt::format("It is not placed: {}.", job.unplaced));
   if (job.held) {
     if (const std::vector<std::string> awaits = Awaits(job); !awaits.empty())
       out.push_back(fmt::format("It comes after {}, which has not ended.", fmt::join(awaits, ", ")));
@@ -436,12 +476,21 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
     out.push_back(fmt::format("Nothing starts: {}.", why));
     return out;
   }
+  if (ArrayIsFull(job)) return out;
   std::vector<std::string> sentences = context_.planning->Explain(job.id, context_.now());
   if (sentences.empty()) return out;
   if (!job.unplaced.empty()) out.push_back(fmt::format("The last planning cycle: {}.", job.unplaced));
   std::ranges::move(sentences, std::back_inserter(out));
   std::ranges::move(around_.doubts(), std::back_inserter(out));
   return out;
+}
+
+// As many of its array run as may, so that free devices do not help it.
+bool Jobs::ArrayIsFull(const Workload& job) const {
+  const uint32_t most = job.file().job.max_running;
+  if (most == 0 || job.unplaced.empty() || job.file().elements == 0) return false;
+  const std::vector<const Workload*> elements = ElementsOf(job.of->id);
+  return std::ranges::count_if(elements, &Workload::holds) >= static_cast<ptrdiff_t>(most);
 }
 
 // --- Dependencies, and limits of tenants ---

@@ -66,6 +66,7 @@ class Jobs final : public WorkloadKind {
 
   // --- Requests of operators; durable when the call returns ---
   net::Task<absl::StatusOr<Submitted>> Submit(std::string text, std::string file, std::string actor);
+  // Of a job, or of all elements of an array.
   net::Task<absl::Status> Cancel(std::string id, std::string actor);
   net::Task<absl::Status> Suspend(std::string id, std::string actor);
   net::Task<absl::Status> Resume(std::string id, std::string actor);
@@ -76,6 +77,8 @@ class Jobs final : public WorkloadKind {
   const scheduler::Cluster& cluster() const { return context_.cluster(); }
   std::vector<const Workload*> all() const;  // in the order of submission
   const Workload* Find(const std::string& id) const;
+  // By the array's own id, without an element's number; none: there is no such array.
+  std::vector<const Workload*> ElementsOf(const std::string& array) const;
 
   // WorkloadKind
   scheduler::Job AskOf(const Workload& job) const override;
@@ -100,6 +103,9 @@ class Jobs final : public WorkloadKind {
   enum class Precursor : uint8_t { kOpen, kDone, kFailed };
 
   Workload* Get(const std::string& id);
+  void CancelNow(Workload& job, const std::string& actor);
+  net::Task<absl::Status> CancelArray(std::string id, std::string actor);
+  bool ArrayIsFull(const Workload& job) const;
   void Tick(Workload& job, conf::TimePoint now);
   void DropOver();
 

@@ -163,7 +163,9 @@ Task<bool> Server::Serve(Listener::Client& client, ServerConnection::Status stat
                                                    : 400;
     const Refusal refusal = options_.refuse ? options_.refuse(code)
                                             : Refusal{"text/plain", std::string(ReasonPhrase(code)) + "\n"};
-    co_await exchange.Send(code, {{"content-type", refusal.content_type}}, refusal.body);
+    Headers headers = {{"content-type", refusal.content_type}};
+    headers.insert(headers.end(), refusal.headers.begin(), refusal.headers.end());
+    co_await exchange.Send(code, headers, refusal.body);
     co_await connection.Linger();
     co_return false;
   }

@@ -67,6 +67,7 @@ class Server final : private Listener::Handler {
   struct Refusal {
     std::string content_type;
     std::string body;
+    Headers headers{};  // further ones
   };
   struct Options {
     Acceptor::Options acceptor;

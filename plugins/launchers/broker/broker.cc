@@ -158,8 +158,12 @@ void ServeBroker(ProcessChannel& channel) {
   Server(channel).Run();
 }
 
+bool Broker::MaySplit() {
+  return MayChangeUsers();
+}
+
 std::unique_ptr<Broker> Broker::Split() {
-  if (!MayChangeUsers()) return nullptr;
+  if (!MaySplit()) return nullptr;
   auto ends = ProcessChannel::MakePair();
   if (!ends) return nullptr;
   const pid_t child = fork();

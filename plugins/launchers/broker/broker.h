@@ -19,6 +19,9 @@ namespace plugins::launchers {
 
 class Broker {
  public:
+  // Whether this process has the rights for one.
+  static bool MaySplit();
+
   // Null: this process has not the rights, or there is no room for another. Before any thread is made.
   static std::unique_ptr<Broker> Split();
 

@@ -48,7 +48,10 @@ TEST(Document, RefusesWhatIsNotOneDocumentOfPlainValues) {
       {"a: &x 1\n*x : 2\n", "d.yaml (line 2): a key must be written out, found an alias"},
       {"a: &x [*x]", "d.yaml:/a/0 (line 1): an alias must not stand inside the value that it repeats"},
       {"a: !!binary aGk=", "d.yaml:/a (line 1): tags are not accepted; write the plain value"},
-      {"a: \xff\xfe", "d.yaml: is not valid UTF-8"},
+      {"a: 1\nb: \xff\xfe", "d.yaml (line 2): is not valid UTF-8"},
+      {"a:\n  b: 1\n\tc: 2\n", "d.yaml (line 3): is indented by a tab, which YAML does not allow; use spaces"},
+      {"a:\n\tb: 1\n", "d.yaml (line 2): is indented by a tab, which YAML does not allow; use spaces"},
+      {"a: {\u202eb: 1, \u202eb: 2}", "d.yaml:/a/\\u202eb (line 1): key \"\\u202eb\" is given twice"},
       {"a: {b: 1, b: 2}", "d.yaml:/a/b (line 1): key \"b\" is given twice"},
       {"\"a\\nb\": {c: 1, c: 2}", "d.yaml:/a\\x0ab/c (line 1): key \"c\" is given twice"},
   };
@@ -65,7 +68,7 @@ TEST(Document, AcceptsEmptyTextAsNothing) {
 
 TEST(Document, BoundsSize) {
   EXPECT_THAT(Problems("a: 12345678", {.bytes = 10}),
-              ElementsAre("d.yaml: is 11 bytes long, at most 10 are accepted"));
+              ElementsAre("d.yaml (line 1): is 11 bytes long, at most 10 are accepted"));
 }
 
 TEST(Document, BoundsDepth) {
@@ -101,13 +104,32 @@ TEST(Document, KeepsABoundedNumberOfProblems) {
   for (int i = 0; i < 10; ++i) document.Add("/a", 1, "", "wrong");
   const std::vector<Problem> problems = document.TakeProblems();
   ASSERT_EQ(problems.size(), 4U);
-  EXPECT_EQ(ToString(problems.back()), "d.yaml: 7 more problems are not shown");
+  EXPECT_EQ(ToString(problems.back()), "d.yaml (line 1): 7 more problems are not shown");
 }
 
 TEST(Document, CutsLongValuesAtACharacter) {
   Document document("a: " + std::string(79, 'x') + "éé", "d.yaml", kNoSources);
   document.Nearest("/a").Error("is long");
   EXPECT_EQ(document.TakeProblems().at(0).value, std::string(79, 'x') + "é...");
+}
+
+TEST(Document, NamesTheLineOfATextThatIsTooLong) {
+  Document document("a: 1\nb: 2\nc: 3\n", "d.yaml", kNoSources, {.bytes = 6});
+  EXPECT_EQ(ToString(document.TakeProblems().at(0)),
+            "d.yaml (line 2): is 15 bytes long, at most 6 are accepted");
+}
+
+TEST(Document, AProblemFoundLaterGetsTheLineOfItsPointer) {
+  std::vector<Problem> problems = {{"j.yaml", "/a/b", 0, "", "is wrong"}, {"j.yaml", "/x/y", 0, "", "is missing"}};
+  AddLines("x: 1\na:\n  b: 2\n", problems);
+  EXPECT_EQ(problems[0].line, 3);
+  EXPECT_EQ(problems[1].line, 1) << "of what is nearest";
+}
+
+TEST(Problem, EscapesWhatATerminalWouldObeyWhereverItStands) {
+  const Problem problem = {"t\x1b.yaml", "/a\u202e", 3, "\x07", "is \u009b wrong"};
+  EXPECT_EQ(ToString(problem), "t\\x1b.yaml:/a\\u202e (line 3): is \\u009b wrong");
+  EXPECT_EQ(ToJson(std::vector{problem}).find_first_of("\x1b\x07"), std::string::npos);
 }
 
 TEST(Problem, IsRenderedForPrograms) {

@@ -149,6 +149,14 @@ TEST(Reader, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
       {"name: x\non: yes", "m.yaml:/on (line 2): expected true or false, found \"yes\""},
       {"name: x\nwait: 5",
        "m.yaml:/wait (line 2): expected a duration with a unit, such as 500ms, 30s or 5m, found \"5\""},
+      {"name: x\nwait: 1000000000000000000s",
+       "m.yaml:/wait (line 2): 1000000000000000000s is too large, expected at most 106000d"},
+      {"name: x\nbytes: 100000000TiB",
+       "m.yaml:/bytes (line 2): 100000000TiB is too large, expected at most 8388607TiB"},
+      {"name: x\ncost: 1000000000000000000",
+       "m.yaml:/cost (line 2): 1000000000000000000 is too large, expected at most 9000000000000"},
+      {"name: x\noffset: -9223372036854775809",
+       "m.yaml:/offset (line 2): -9223372036854775809 is too small, expected at least -9223372036854775808"},
       {"name: x\nwait: 0s", "m.yaml:/wait (line 2): must be longer than 0"},
       {"name: x\nbytes: 1.5MiB",
        "m.yaml:/bytes (line 2): expected a size in bytes, such as 1048576, 64KiB or 1GiB, found \"1.5MiB\""},
@@ -171,6 +179,24 @@ TEST(Reader, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
   for (const auto& [text, problem] : kCases) {
     EXPECT_THAT(ReadMachine(text).problems, ElementsAre(problem)) << text;
   }
+}
+
+TEST(Reader, AKeyAtTheWrongLevelIsToldWhereItBelongs) {
+  constexpr std::string_view kKeys[] = {"server.listen", "models[].retries.max", "models[].retries", "tags[]"};
+  const auto problem = [&](std::string_view text) {
+    const Sources none;
+    Document document(text, "m.yaml", none);
+    document.KnowKeys(kKeys);
+    Machine machine;
+    Read(document.root(), machine);
+    return ToString(document.TakeProblems().at(0));
+  };
+  EXPECT_EQ(problem("name: x\nlisten: 1"),
+            R"(m.yaml:/listen (line 2): unknown key "listen", did you mean server.listen?)");
+  EXPECT_EQ(problem("name: x\nretry: 1"),
+            R"(m.yaml:/retry (line 2): unknown key "retry", did you mean models[].retries?)");
+  EXPECT_EQ(problem("name: x\nprot: 1"), R"(m.yaml:/prot (line 2): unknown key "prot", did you mean "port"?)")
+      << "the same level first";
 }
 
 TEST(Reader, ReportsEveryProblemAndKeepsTheDefaultsOfTheFieldsThatHaveOne) {

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "gateway/admin/readiness.h"
+#include "gateway/api/coded_status.h"
 #include "gateway/store/sqlite_store.h"
 #include "tests/unit/gateway/admin/world.h"
 
@@ -137,7 +141,35 @@ TEST(AdminInput, RefusesWhatIsNotOneJsonObject) {
     const Reply large = co_await client.Call("POST", "/admin/v1/keys", kBoot, std::string(300 * 1024, ' '));
     EXPECT_EQ(large.status, 413) << large.text;
     EXPECT_EQ(large.code(), "request_too_large") << large.text;
+    EXPECT_EQ(large.headers.count("x-request-id"), 1u) << "as every other answer";
+    if (large.headers.contains("x-request-id")) {
+      EXPECT_EQ(large.headers.at("x-request-id"), large.body["error"]["request_id"]);
+    }
     EXPECT_TRUE(world.shared.keys->List().empty());
+  });
+}
+
+TEST(AdminInput, AHeadThatIsTooLargeIsRefusedWithARequestId) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply large = co_await client.Call("GET", "/livez", std::string(128 * 1024, 'k'));
+    EXPECT_EQ(large.status, 431) << large.text;
+    EXPECT_EQ(large.headers.count("x-request-id"), 1u);
+  });
+}
+
+TEST(AdminInput, ANumberThatIsTooLargeIsCalledSo) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    Reply reply = co_await client.Call("GET", "/admin/v1/keys?limit=1000000000000000000000", kBoot);
+    EXPECT_THAT(reply.message(), HasSubstr("too large"));
+    reply = co_await client.Call("POST", "/admin/v1/keys", kBoot,
+                                 R"({"tenant":"search","limits":{"budget":{"usd":1000000000000000000}}})");
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_THAT(reply.message(), AllOf(HasSubstr("1000000000000000000 is too large"), HasSubstr("at most")));
+    reply = co_await client.Call("POST", "/admin/v1/keys", kBoot,
+                                 R"({"tenant":"search","limits":{"requests_per_minute":10000000000000000000}})");
+    EXPECT_THAT(reply.message(), HasSubstr("is too large"));
   });
 }
 
@@ -233,6 +265,41 @@ TEST(AdminConfig, ARefusedReloadReportsEveryProblem) {
   });
 }
 
+TEST(AdminConfig, TooManyReloadsAreNoFailureOfTheLedger) {
+  World world;
+  world.reload_result = gateway::api::WithCode(absl::ResourceExhaustedError("16 reloads wait already"),
+                                               gateway::api::Code::kTooManyReloads);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply reply = co_await client.Call("POST", "/admin/v1/config:reload", kBoot);
+    EXPECT_EQ(reply.status, 429);
+    EXPECT_EQ(reply.code(), "too_many_reloads");
+  });
+}
+
+TEST(AdminRecords, ASlowReaderDoesNotHoldUpOthers) {
+  World world;
+  for (int i = 0; i < 20'000; ++i) world.Serve("demo/search", "chat-small", 1, 1);
+  EXPECT_TRUE(world.shared.ledger->Flush().ok());
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    // So that what follows need not fill the index.
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/usage", kBoot)).status, 200);
+    std::vector<std::string> order;
+    gateway::net::Event slow, quick;
+    const auto ask = [&](std::string name, std::string target, gateway::net::Event& done) -> Task<void> {
+      const Reply reply = co_await client.Call("GET", target, kBoot);
+      EXPECT_EQ(reply.status, 200) << reply.text;
+      order.push_back(name);
+      done.Set();
+    };
+    // It matches nothing, so that it looks at every record.
+    world.loop.tasks.Spawn(ask("audit", "/admin/v1/audit?model=nothing", slow));
+    world.loop.tasks.Spawn(ask("usage", "/admin/v1/usage", quick));
+    co_await slow.Wait();
+    co_await quick.Wait();
+    EXPECT_THAT(order, testing::ElementsAre("usage", "audit"));
+  });
+}
+
 TEST(AdminRecords, UsageIsGroupedAndAuditIsPaged) {
   World world;
   world.Serve("demo/search", "chat-small", 100, 20);
@@ -246,6 +313,7 @@ TEST(AdminRecords, UsageIsGroupedAndAuditIsPaged) {
                                                   {"model", "chat-small"},
                                                   {"requests", 2},
                                                   {"errors", 0},
+                                                  {"failed", 0},
                                                   {"input_tokens", 101},
                                                   {"cached_tokens", 0},
                                                   {"output_tokens", 22},
@@ -349,6 +417,12 @@ TEST(AdminReadiness, SaysWhatIsDegraded) {
       {"disk", [](World& w) { w.shared.disk_low = true; }, 503, "disk"},
       {"ledger", [](World& w) { EXPECT_TRUE(w.shared.ledger->Stop().ok()); }, 503, "ledger"},
       {"reload", [](World& w) { w.reloads.last_ok = false; }, 200, "config"},
+      {"keys",
+       [](World& w) {
+         const std::string path = gateway::StorePath(w.dir.path());
+         std::filesystem::rename(path, path + ".away");
+       },
+       200, "keys"},
       {"redis",
        [](World& w) {
          w.outbound.sharing.emplace();
@@ -378,6 +452,9 @@ TEST(AdminReadiness, SaysWhatIsDegraded) {
       EXPECT_EQ(reply.status, 200);
       EXPECT_EQ(reply.body["status"], "ok");
       c.spoil(world);
+      EXPECT_TRUE(co_await tests::Eventually(world.loop, [&] {
+        return !gateway::admin::Judge(world.operations, gateway::net::Now()).conditions.empty();
+      })) << c.what;
       reply = co_await client.Call("GET", "/readyz");
       EXPECT_EQ(reply.status, c.status) << c.what;
       EXPECT_EQ(reply.body["ready"], c.status == 200) << c.what;

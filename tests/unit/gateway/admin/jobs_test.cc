@@ -85,6 +85,39 @@ TEST_F(AdminJobs, OperatorsSubmitAndCancelJobsThatViewersOnlySee) {
   });
 }
 
+TEST_F(AdminJobs, AnArrayIsCancelledWhole) {
+  const std::string op = world.AdminKey(Role::kOperator);
+  const std::string body =
+      json{{"job", "name: sweep\nwork: batch\ncommand: [x]\ndevices: [{kind: h100, count: 4}]\narray: {count: 5}\n"}}
+          .dump();
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs", op, body)).status, 201);
+    jobs.Settle();
+    EXPECT_EQ(jobs.State("sweep-1.0"), "running");
+    const Reply one = co_await client.Call("GET", "/admin/v1/jobs/sweep-1", op);
+    EXPECT_THAT(one.text, HasSubstr("is an array; name one of its elements, such as sweep-1.0"));
+    const Reply cancelled = co_await client.Call("POST", "/admin/v1/jobs/sweep-1:cancel", op);
+    EXPECT_EQ(cancelled.status, 200) << cancelled.text;
+    EXPECT_EQ(cancelled.body["id"], "sweep-1");
+    EXPECT_EQ(cancelled.body["work"], "array");
+    jobs.Settle();
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(jobs.State(fmt::format("sweep-1.{}", i)), "cancelled") << i;
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs/sweep-1:cancel", op)).status, 409);
+  });
+}
+
+TEST_F(AdminJobs, TooManyJobsAreNoFailureOfTheLedger) {
+  const std::string op = world.AdminKey(Role::kOperator);
+  const std::string body =
+      json{{"job", "name: sweep\ncommand: [x]\ndevices: [{kind: h100, count: 1}]\narray: {count: 1000}\n"}}.dump();
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    Reply last;
+    for (int i = 0; i < 11; ++i) last = co_await client.Call("POST", "/admin/v1/jobs", op, body);
+    EXPECT_EQ(last.status, 429) << last.text;
+    EXPECT_EQ(last.code(), "too_many_jobs");
+  });
+}
+
 TEST_F(AdminJobs, ReportsEveryProblemOfAJobFile) {
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const std::string body = json{{"job", "name: a\ncommand: [x]\nqueue: nowhere\ndevices: [{kind: h10}]\n"},

@@ -58,7 +58,7 @@ TEST(TopFrame, ShowsModelsReplicasJobsDevicesAndActions) {
   EXPECT_THAT(frame, testing::ContainsRegex("A  large +████████ +1.10  1 ready, 1 starting +2 +3 +9 +6.0 "
                                             "+0.0 +288 +1.23s +4.60s +41ms  demand"));
   EXPECT_THAT(frame, testing::ContainsRegex("B  plain +- +- +- +- +0 +0 "));
-  EXPECT_THAT(frame, HasSubstr("   large: no place for one\n"));
+  EXPECT_THAT(frame, HasSubstr("\nlarge: no place for one\n"));
   EXPECT_THAT(frame, testing::ContainsRegex("A  r-1 +ready +1m02s +local +4,5 +9  it answers"));
   EXPECT_THAT(frame, testing::ContainsRegex("a  tune-1 +training +saving +30s +2 of 6 +2 +3  makes room"));
   EXPECT_THAT(frame, testing::ContainsRegex("local +healthy +h100 +1 of 5  · a A x a\\+\n"));
@@ -87,10 +87,55 @@ TEST(TopFrame, SaysWhyThereAreNoActionsAndWhatIsDegraded) {
                                 testing::Contains("degraded: ledger: the disk is full")));
 }
 
-TEST(TopFrame, AGatewayWithoutSchedulingShowsOnlyModels) {
-  Standing now{.where = "x"};
+Standing WithoutScaling() {
+  Standing now{.where = "http://gw:9090"};
   now.traffic = Loop().traffic;
-  EXPECT_THAT(Joined(now), AllOf(HasSubstr("plain"), Not(HasSubstr("NODE")), Not(HasSubstr("JOB"))));
+  now.endpoints = {
+      ordered_json::parse(R"({"id":"large@a","model":"large","name":"a","engine":"vllm","health":"up",
+          "breaker":"closed","resting":false,"unused_because":null,"outstanding_requests":9,
+          "outstanding_tokens":4096})"),
+      ordered_json::parse(R"({"id":"plain@b","model":"plain","name":"b","engine":"openai","health":"unknown",
+          "breaker":"half_open","resting":false,"unused_because":"its breaker is open","outstanding_requests":0,
+          "outstanding_tokens":0})")};
+  return now;
+}
+
+TEST(TopFrame, AGatewayWithoutSchedulingShowsItsEndpointsTheirHealthAndBreakers) {
+  const std::string frame = Joined(WithoutScaling());
+  EXPECT_THAT(frame, AllOf(HasSubstr("plain"), Not(HasSubstr("NODE")), Not(HasSubstr("JOB"))));
+  EXPECT_THAT(frame, AllOf(Not(HasSubstr("WANTED")), Not(HasSubstr("DEMAND")))) << "nobody scales";
+  EXPECT_THAT(frame, testing::ContainsRegex("A  a +up +closed +vllm +9 +4096  -\n"));
+  EXPECT_THAT(frame, testing::ContainsRegex("B  b +unknown +half open +openai +0 +0  its breaker is open\n"));
+}
+
+TEST(TopFrame, EndpointsOfScaledModelsAreTheirReplicas) {
+  Standing now = Loop();
+  now.endpoints = WithoutScaling().endpoints;
+  EXPECT_THAT(Joined(now), Not(testing::ContainsRegex("A  a +up")));
+  EXPECT_THAT(Joined(now), testing::ContainsRegex("B  b +unknown"));
+}
+
+TEST(TopFrame, EightyColumnsHoldWholeWords) {
+  Standing now = Loop();
+  now.degraded = {"ledger: the disk is full, and nothing more can be recorded until somebody frees some of it"};
+  now.scaling[0]["reason"] =
+      "the demand of the last minute is above what one replica serves within the objective for first tokens";
+  now.endpoints = WithoutScaling().endpoints;
+  const auto columns = [](const std::string& line) {
+    return std::ranges::count_if(line, [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
+  };
+  std::string all;
+  for (const Line& line : FrameOf(now, 80)) {
+    const std::string drawn = Draw(line, 0, 0, false);
+    EXPECT_LE(columns(drawn), 80) << drawn;
+    all += drawn + "\n";
+  }
+  EXPECT_THAT(all, testing::ContainsRegex("MODEL +REPLICAS.*TOK/S +TTFT P50"));
+  EXPECT_THAT(all, HasSubstr("1 ready, 1 starting"));
+  EXPECT_THAT(all, HasSubstr("\n    the demand of the last minute is above what one replica serves within the\n"
+                             "    objective for first tokens\n"));
+  EXPECT_THAT(all, HasSubstr("degraded: ledger: the disk is full, and nothing more can be recorded until\n"
+                             "somebody frees some of it\n"));
 }
 
 TEST(TopFrame, ControlCharactersAreReplaced) {

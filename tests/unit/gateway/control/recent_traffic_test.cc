@@ -41,7 +41,7 @@ class RecentTrafficTest : public testing::Test {
   }
   void Answer(milliseconds first_token) {
     cells().requests[static_cast<size_t>(ledger::EndReason::kDone)].Add();
-    cells().output_tokens.Observe(10);
+    cells().output_flow.Add(10);
     cells().time_to_first_token.Observe(first_token);
   }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "gateway/store/kinds.h"
 #include "gateway/store/sqlite_store.h"
 #include "tests/support/loop_test.h"
@@ -191,6 +193,25 @@ TEST(Keys, AKeyThatCannotBeReadStopsTheStartAndStopsWorkingInARunningGateway) {
     EXPECT_THAT(std::string(started.message()), testing::AllOf(HasSubstr(id), HasSubstr("newer")));
     side.keys.Stop();
     fresh.keys.Stop();
+  });
+}
+
+TEST(Keys, AStoreThatIsGoneIsSaidOnceAndTheKnownKeysStay) {
+  const TempDir dir;
+  const std::string path = dir / "state.db";
+  tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
+    Side side(loop, path);
+    co_await Start(side);
+    const auto made = co_await side.keys.Create(Search(), net::Now());
+    EXPECT_EQ(side.keys.trouble(), "");
+    std::filesystem::rename(path, path + ".away");
+    co_await Eventually(loop, [&] { return !side.keys.trouble().empty(); });
+    EXPECT_THAT(side.keys.trouble(), testing::AllOf(HasSubstr("changes of keys cannot be read"),
+                                                    HasSubstr(path), HasSubstr("was removed")));
+    EXPECT_EQ(side.Try(made->secret), Verdict::Kind::kOk);
+    std::filesystem::rename(path + ".away", path);
+    co_await Eventually(loop, [&] { return side.keys.trouble().empty(); });
+    side.keys.Stop();
   });
 }
 

@@ -402,7 +402,7 @@ TEST_F(JobsTest, WhatIsSavedCountsInTheNextAttemptsEstimate) {
   ASSERT_EQ((*world)[id].attempt, 2u);
   EXPECT_EQ(left(), minutes(200)) << "40 minutes are saved";
   EXPECT_THAT(world->jobs->Explain((*world)[id]),
-              Contains("Its checkpoint holds 40 min of its estimated run time of 4 h 0 min."));
+              Contains("Its checkpoint holds 40m of its estimated run time of 4h."));
   world->Pass(minutes(10));
   ASSERT_TRUE(world->Ask(world->jobs->Suspend(id, "ada")).ok());
   world->Settle();
@@ -410,7 +410,7 @@ TEST_F(JobsTest, WhatIsSavedCountsInTheNextAttemptsEstimate) {
   Restart();
   world->Settle();
   EXPECT_THAT(world->jobs->Explain((*world)[id]),
-              Contains("Its checkpoint holds 50 min of its estimated run time of 4 h 0 min."));
+              Contains("Its checkpoint holds 50m of its estimated run time of 4h."));
   ASSERT_TRUE(world->Ask(world->jobs->Resume(id, "ada")).ok());
   world->Settle();
   ASSERT_EQ(world->State(id), "running");
@@ -558,6 +558,48 @@ TEST_F(JobsTest, ElementsOfAnArrayAreToldWhichTheyAreAndSoManyRunAtATime) {
     world->Settle();
   }
   for (int i = 0; i < 5; ++i) EXPECT_EQ(world->State(fmt::format("sweep-1.{}", i)), "done");
+}
+
+TEST_F(JobsTest, EveryWaitingElementOfAnArraySaysTheSameReasonAsItsExplanation) {
+  world->Submit(
+      "name: wide\nwork: batch\ncommand: [x]\ndevices: [{kind: h100, count: 4}]\narray: {count: 6}\n");
+  world->Submit(
+      "name: sweep\nwork: batch\ncommand: [x]\narray: {count: 5, max_running: 2}\n");
+  world->Settle();
+  for (const auto& [array, elements] : {std::pair("wide-1", 6), std::pair("sweep-2", 5)}) {
+    std::string reason;
+    for (int i = 2; i < elements; ++i) {
+      const std::string id = fmt::format("{}.{}", array, i);
+      EXPECT_EQ(world->State(id), "pending");
+      const Workload& job = (*world)[id];
+      EXPECT_NE(job.unplaced, "") << id;
+      if (i > 2) EXPECT_EQ(job.unplaced, reason) << id;
+      reason = job.unplaced;
+      EXPECT_THAT(world->jobs->Explain(job), Contains(testing::HasSubstr(reason))) << id;
+      EXPECT_THAT(world->jobs->Explain(job), testing::Not(Contains(testing::HasSubstr("can start")))) << id;
+    }
+  }
+  EXPECT_EQ((*world)["sweep-2.4"].unplaced, "2 elements of its array run, which is the most allowed");
+}
+
+TEST_F(JobsTest, RefusesWhatCanNeverStartAndSaysWhatCould) {
+  const auto problem = [&](const std::string& text) {
+    const std::vector<std::string> all = world->Problems("name: big\ncommand: [x]\n" + text);
+    return all.empty() ? std::string("(accepted)") : all.front();
+  };
+  EXPECT_EQ(problem("devices: [{kind: h100, count: 16}]\n"),
+            "job.yaml:/devices (line 3): no node of the cluster holds a member with 16 h100; ask for at most 8 a "
+            "member, or spread them over more members");
+  EXPECT_THAT(problem("members: 3\ndevices: [{kind: h100, count: 4}]\n"),
+              testing::HasSubstr("job.yaml:/members (line 3): 3 members with 4 h100 each do not fit in the "
+                                 "cluster, even if nothing else ran; at most 2 do"));
+  EXPECT_THAT(problem("cpu: 100\n"), testing::HasSubstr("ask for less cpu"));
+  EXPECT_THAT(problem("memory: 2TiB\n"), testing::HasSubstr("ask for less memory"));
+  EXPECT_EQ(problem("devices: [{kind: h100, count: 4}]\nmembers: {min: 1, max: 4}\ncheckpoint: {interval: 1h}\n"),
+            "(accepted)")
+      << "it runs with fewer, too";
+  EXPECT_EQ(problem("devices: [{kind: h100, count: 8}]\narray: {count: 20}\n"), "(accepted)")
+      << "its elements need not run at the same time";
 }
 
 TEST_F(JobsTest, NumbersAreNotUsedAgain) {

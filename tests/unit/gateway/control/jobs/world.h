@@ -204,9 +204,7 @@ class JobsWorld {
         actions.push_back(fmt::format("{} {}", Name(action.kind), action.job));
         workloads.Apply(action);
       }
-      for (const auto& [job, why] : plan->waiting) {
-        if (Workload* const waits = workloads.Find(job)) waits->unplaced = why.text;
-      }
+      workloads.NoteWaiting(plan->waiting);
     }
   }
   void Pass(conf::Duration time) {

@@ -1,0 +1,129 @@
+#include "gateway/config/never_fits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "scheduler/cycle/explain.h"
+#include "scheduler/io/units.h"
+#include "scheduler/placement/empty_cluster.h"
+
+namespace gateway::config {
+namespace {
+
+using scheduler::Ask;
+using scheduler::DeviceAsk;
+
+// The greatest number from 0 to `most` for which `holds` is true; it is true up to one number, and then false.
+template <class Holds>
+uint32_t MostThat(uint32_t most, const Holds& holds) {
+  uint32_t fits = 0;
+  while (fits < most) {
+    const uint32_t half = fits + (most - fits + 1) / 2;
+    if (holds(half)) {
+      fits = half;
+    } else {
+      most = half - 1;
+    }
+  }
+  return fits;
+}
+
+// The fewest devices of a kind ("*": of any) that the job holds once it runs.
+int64_t LeastMilli(const scheduler::Role& role, std::string_view kind) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const DeviceAsk& ask : role.ask.devices) {
+    const bool counts = kind == "*" || (ask.kinds.size() == 1 && ask.kinds.front() == kind);
+    least = std::min(least, counts ? scheduler::DeviceMilli(ask) : 0);
+  }
+  return role.ask.devices.empty() ? 0 : least * role.min_count;
+}
+
+std::optional<NeverFits> FindQuota(const std::vector<scheduler::Queue>& queues, const scheduler::Job& job) {
+  std::string name = job.queue;
+  for (size_t depth = 0; depth <= queues.size() && !name.empty(); ++depth) {
+    const auto queue = std::ranges::find(queues, name, &scheduler::Queue::name);
+    if (queue == queues.end()) return std::nullopt;
+    for (const auto& [quota, whose] :
+         {std::pair(&queue->limit, "may have"), std::pair(&queue->user_limit, "gives each user")}) {
+      for (const auto& [kind, most] : *quota) {
+        const int64_t least = LeastMilli(job.roles.front(), kind);
+        if (least <= most) continue;
+        const std::string noun = kind == "*" ? "devices" : kind;
+        return NeverFits{"/queue", job.queue,
+                         fmt::format("the queue {} {} at most {} {}, and this job takes {}; ask for less, or "
+                                     "choose another queue",
+                                     queue->name, whose, scheduler::io::FormatMilli(most), noun,
+                                     scheduler::io::FormatMilli(least))};
+      }
+    }
+    name = queue->parent;
+  }
+  return std::nullopt;
+}
+
+// Of a job of which not even one member fits.
+NeverFits NoMember(scheduler::EmptyCluster& empty, scheduler::Job job) {
+  scheduler::Role& role = job.roles.front();
+  role.count = role.min_count = 1;
+  job.topology = {};
+  const Ask asked = role.ask;
+  const std::string each = scheduler::InWords(asked);
+  const auto holds = [&](Ask ask) {
+    role.ask = std::move(ask);
+    return empty.Holds(job);
+  };
+  if (holds(asked))
+    return {"/topology", "", fmt::format("no place of that level holds a member with {}; remove topology", each)};
+  const uint32_t count = asked.devices.empty() ? 0 : asked.devices.front().count;
+  const uint32_t most = MostThat(count, [&](uint32_t devices) {
+    Ask less = asked;
+    for (DeviceAsk& device : less.devices) device.count = std::min<uint16_t>(device.count, static_cast<uint16_t>(devices));
+    return holds(std::move(less));
+  });
+  if (most > 0) {
+    return {"/devices", std::to_string(count),
+            fmt::format("no node of the cluster holds a member with {}; ask for at most {} a member, or spread "
+                        "them over more members",
+                        each, most)};
+  }
+  Ask devices_only = asked;
+  devices_only.cpu_milli = devices_only.memory_mib = 0;
+  if ((asked.cpu_milli > 0 || asked.memory_mib > 0) && holds(devices_only)) {
+    Ask no_cpu = asked;
+    no_cpu.cpu_milli = 0;
+    const bool by_cpu = holds(no_cpu);
+    return {by_cpu ? "/cpu" : "/memory", "",
+            fmt::format("no node of the cluster holds a member with {}; ask for less {}", each,
+                        by_cpu ? "cpu" : "memory")};
+  }
+  return {"/devices", "", fmt::format("no node of the cluster holds a member with {}; ask for less", each)};
+}
+
+}  // namespace
+
+std::optional<NeverFits> FindNeverFits(const scheduler::Cluster& cluster,
+                                       const std::vector<scheduler::Queue>& queues, scheduler::Job job) {
+  if (cluster.nodes.empty()) return std::nullopt;
+  if (auto quota = FindQuota(queues, job)) return quota;
+  scheduler::EmptyCluster empty(cluster);
+  if (empty.Holds(job)) return std::nullopt;
+  scheduler::Role& role = job.roles.front();
+  const uint32_t wanted = role.min_count;
+  const uint32_t most = MostThat(wanted, [&](uint32_t members) {
+    role.count = role.min_count = members;
+    return empty.Holds(job);
+  });
+  if (most == 0) return NoMember(empty, std::move(job));
+  return NeverFits{
+      "/members", std::to_string(wanted),
+      fmt::format("{} members with {} each do not fit {}, even if nothing else ran; at most {} {}", wanted,
+                  scheduler::InWords(role.ask),
+                  job.topology.required ? fmt::format("in one {}", job.topology.level) : "in the cluster", most,
+                  most == 1 ? "does" : "do")};
+}
+
+}  // namespace gateway::config

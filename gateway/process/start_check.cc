@@ -1,0 +1,92 @@
+#include "gateway/process/start_check.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "conf/text.h"
+#include "gateway/config/state_files.h"
+#include "gateway/control/run_users.h"
+#include "gateway/net/transport.h"
+#include "gateway/store/followed.h"
+#include "plugins/launchers/broker/broker.h"
+
+namespace gateway {
+namespace {
+
+std::string UserName() {
+  const passwd* const entry = getpwuid(geteuid());
+  return entry == nullptr ? std::to_string(geteuid()) : entry->pw_name;
+}
+
+std::string WhyNot(int error) {
+  return std::generic_category().message(error);
+}
+
+// serve makes what is missing of the folder, and writes into it.
+void CheckStateDir(const config::Server& server, std::vector<StartFinding>& out) {
+  const std::filesystem::path folder = std::filesystem::absolute(server.state_dir);
+  const auto found = [&](std::string message, bool stops) {
+    out.push_back({"/server/state_dir", server.state_dir, std::move(message), stops});
+  };
+  std::filesystem::path there = folder;
+  struct stat entry{};
+  while (stat(there.c_str(), &entry) != 0) {
+    if (errno == ENOTDIR || (errno == ENOENT && there.has_parent_path() && there != there.parent_path())) {
+      there = there.parent_path();
+      continue;
+    }
+    return found(fmt::format("cannot be looked at: {}", WhyNot(errno)), false);
+  }
+  if (!S_ISDIR(entry.st_mode)) {
+    return found(there == folder ? "is not a folder; name another, or move the file away"
+                                 : fmt::format("cannot be made, for {} is not a folder", there.native()),
+                 true);
+  }
+  if (access(there.c_str(), W_OK | X_OK | (there == folder ? R_OK : 0)) == 0) return;
+  const int error = errno;
+  const std::string what = there == folder ? "" : fmt::format("cannot be made in {}: ", there.native());
+  if (error == EROFS) return found(what + "the file system is read-only", true);
+  found(fmt::format("{}the user {} may not write there, so serve cannot run as this user; give the folder to "
+                    "the user of the gateway",
+                    what, UserName()),
+        false);
+}
+
+void CheckPorts(const Config& config, std::vector<StartFinding>& out) {
+  const auto check = [&](const std::string& pointer, const config::Address& address) {
+    if (address.port == 0) return;
+    const auto listener = net::ListeningSocket::Open(ToString(address), 1);
+    if (!listener.ok())
+      out.push_back({pointer, ToString(address), std::string(conf::Std(listener.status().message())), false});
+  };
+  for (const config::Address& address : config.server.listen) check("/server/listen", address);
+  check("/server/admin", config.server.admin);
+}
+
+void CheckRuns(const Config& config, std::vector<StartFinding>& out) {
+  const bool may_change = config.server.user.empty() ? plugins::launchers::Broker::MaySplit() : true;
+  const auto users = control::RunUsers::Of(config, may_change);
+  if (!users.ok()) {
+    out.push_back({"/scaling/runs", "", std::string(conf::Std(users.status().message())), true});
+  } else if (!users->trouble().empty()) {
+    out.push_back({"/scaling/runs", "", users->trouble(), false});
+  }
+}
+
+}  // namespace
+
+std::vector<StartFinding> CheckStart(const Config& config) {
+  std::vector<StartFinding> out;
+  CheckStateDir(config.server, out);
+  if (store::GatewayWith(FollowedPath(config)) == 0) CheckPorts(config, out);
+  CheckRuns(config, out);
+  return out;
+}
+
+}  // namespace gateway
