@@ -66,6 +66,7 @@ struct Route {
   Answer (*run)(const Operations&, const Call&);
   // In its place, on the control loop: for what waits there without holding it up.
   net::Task<Answer> (*task)(const Operations&, const Call&) = nullptr;
+  std::optional<plugins::auth::Right> right = std::nullopt;  // that the caller needs beside the role
 };
 
 std::span<const Route> Routes();
