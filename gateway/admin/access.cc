@@ -1,11 +1,17 @@
 #include "gateway/admin/access.h"
 
+#include <algorithm>
+
 #include "plugins/auth/credential.h"
 #include "plugins/auth/digest.h"
 
 namespace gateway::admin {
 
 namespace auth = plugins::auth;
+
+bool Caller::Has(auth::Right right) const {
+  return role == auth::Role::kAdmin || std::ranges::find(rights, right) != rights.end();
+}
 
 std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const Config& config,
                                              const auth::KeyTable& keys, conf::TimePoint now) {
@@ -41,7 +47,7 @@ std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const 
     return api::Make(api::Code::kPermissionDenied,
                      "this is an application's key; the admin API takes keys made with --admin");
   }
-  return Caller{verdict.record->id, verdict.record->role};
+  return Caller{verdict.record->id, verdict.record->role, verdict.record->rights};
 }
 
 }  // namespace gateway::admin

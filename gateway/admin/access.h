@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "conf/time.h"
 #include "gateway/api/error.h"
@@ -18,6 +19,9 @@ namespace gateway::admin {
 struct Caller {
   std::string actor;
   plugins::auth::Role role;
+  std::vector<plugins::auth::Right> rights{};  // beside the role's
+
+  bool Has(plugins::auth::Right right) const;
 };
 
 // The caller, or why there is none. Compared in constant time; the secret is in no message.

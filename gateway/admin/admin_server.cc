@@ -147,6 +147,14 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
                                    RoleName(least), RoleName(call.role)),
                        call.request_id);
     }
+    if (route.right && !std::get<Caller>(caller).Has(*route.right)) {
+      co_return Refuse(
+          api::Code::kPermissionDenied,
+          fmt::format("this call needs the right {}, which the role admin has; another admin key has "
+                      "it when it was made with it (keys create --admin {} --rights {})",
+                      RightName(*route.right), RoleName(call.role), RightName(*route.right)),
+          call.request_id);
+    }
   }
   if (!exchange.body().empty() && !IsJson(exchange.head().Find(net::http::FieldId::content_type))) {
     co_return Refuse(api::Code::kUnsupportedMediaType, "the body must be application/json", call.request_id);

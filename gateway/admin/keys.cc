@@ -72,6 +72,7 @@ net::Task<Answer> CreateKey(const Operations& operations, const Call& call) {
   KeyRequest request;
   request.tenant = call.Text("tenant");
   request.role = call.Text("role");
+  request.rights = call.Texts("rights");
   request.name = call.Text("name");
   request.models = call.Texts("models");
   request.endpoints = call.Texts("endpoints");

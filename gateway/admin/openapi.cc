@@ -1,4 +1,6 @@
 // The OpenAPI 3.1 document, generated from the table that routes.
+#include <fmt/format.h>
+
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/schemas.h"
 #include "gateway/net/http/server.h"
@@ -90,7 +92,9 @@ ordered_json Document() {
       operation["security"] = ordered_json::array();
     } else {
       operation["description"] =
-          "Takes an admin key with the role " + std::string(RoleName(route.role)) + " or above.";
+          route.right ? fmt::format("Takes an admin key with the role admin or the right {}.",
+                                    RightName(*route.right))
+                      : fmt::format("Takes an admin key with the role {} or above.", RoleName(route.role));
     }
     if (ordered_json parameters = Parameters(route); !parameters.empty()) {
       operation["parameters"] = std::move(parameters);

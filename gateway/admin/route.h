@@ -73,6 +73,7 @@ struct Route {
   net::Task<Answer> (*task)(const Operations&, const Call&) = nullptr;
   // The action of the record that the ledger gets of the reader; empty: none.
   std::string_view read = {};
+  std::optional<plugins::auth::Right> right = std::nullopt;  // that the caller needs beside the role
 };
 
 std::span<const Route> Routes();

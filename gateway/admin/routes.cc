@@ -9,6 +9,7 @@ namespace gateway::admin {
 namespace {
 
 using net::http::Verb;
+using plugins::auth::Right;
 using plugins::auth::Role;
 
 constexpr std::array kPage = {kLimit, kAfter};
@@ -33,6 +34,7 @@ constexpr std::array kKeyQuery = {
 constexpr std::array kNewKey = {
     Member{"tenant", Type::kText, false, "The tenant of the key: a name or a path. Give either this or role"},
     Member{"role", Type::kText, false, "Make an admin key with this role: viewer, operator or admin"},
+    Member{"rights", Type::kTexts, false, "What an admin key may do beside its role: submit_jobs"},
     Member{"name", Type::kText, false, "A label for people"},
     Member{"models", Type::kTexts, false, "Only these of the tenant's models: names or globs"},
     Member{"endpoints", Type::kTexts, false, "Only these endpoints: chat, embeddings, …"},
@@ -158,7 +160,8 @@ const std::array kRoutes = {
           "Destroy the keys of a tenant's stored prompts and answers, and of the tenants below it",
           Role::kAdmin, kNone, kErasure, "ErasedContent", kOk, Lane::kReads, EraseStored},
     Route{"submitJob", Verb::post, "/admin/v1/jobs", "Submit a job file; each element of an array is a job",
-          Role::kOperator, kNone, kNewJob, "JobSubmission", kCreated, Lane::kLoop, nullptr, SubmitJob},
+          Role::kViewer, kNone, kNewJob, "JobSubmission", kCreated, Lane::kLoop, nullptr, SubmitJob,
+          Right::kSubmitJobs},
     Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission", Role::kViewer,
           kOfJobs, kNone, "JobList", kOk, Lane::kLoop, ListJobs},
     Route{"showJob", Verb::get, "/admin/v1/jobs/{id}", "One job, its members and, for operators, its file",

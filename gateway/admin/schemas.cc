@@ -97,15 +97,16 @@ constexpr std::array kShapes = {
           "reserved:whole remaining:whole refused_requests:whole overrun:whole period_start:time? "
           "period_end:time?",
           true},
-    Shape{
-        "Key",
-        "id:string tenant:string* role:string* name:string* models:strings* endpoints:strings* created:time "
-        "expires:time* priority:string* limits:object* created_by:string* rotated_from:string* "
-        "revoked_at:time* replaced_by:string* overlap_until:time* state:string",
-        true},
+    Shape{"Key",
+          "id:string tenant:string* role:string* rights:strings* name:string* models:strings* "
+          "endpoints:strings* created:time "
+          "expires:time* priority:string* limits:object* created_by:string* rotated_from:string* "
+          "revoked_at:time* replaced_by:string* overlap_until:time* state:string",
+          true},
     Shape{
         "NewKey",
-        "id:string tenant:string* role:string* name:string* models:strings* endpoints:strings* created:time "
+        "id:string tenant:string* role:string* rights:strings* name:string* models:strings* "
+        "endpoints:strings* created:time "
         "expires:time* priority:string* limits:object* created_by:string* rotated_from:string* state:string "
         "secret:string"},
     Shape{"UsageRow",

@@ -266,6 +266,8 @@ void AddKeys(CLI::App& app, Run& run) {
   create->add_option("--tenant", request.tenant, "The tenant of the key: a name or a path");
   create->add_option("--admin", request.role,
                      "Make an admin key with this role instead: viewer, operator or admin");
+  create->add_option("--rights", request.rights, "What the admin key may do beside its role: submit_jobs")
+      ->delimiter(',');
   create->add_option("--name", request.name, "A label for people");
   create->add_option("--models", request.models, "Only these of the tenant's models: names or globs")
       ->delimiter(',');
@@ -281,7 +283,7 @@ void AddKeys(CLI::App& app, Run& run) {
       "  tidegate keys create --tenant search --models 'chat-*' --endpoints chat,embeddings\n"
       "  tidegate keys create --tenant search --limits '{\"requests_per_minute\":60,\"budget\":{\"usd\":5,"
       "\"period\":\"day\"}}'\n"
-      "  tidegate keys create --admin operator --name ops\n"
+      "  tidegate keys create --admin operator --rights submit_jobs --name ops\n"
       "  KEY=$(tidegate keys create --tenant search)");
 
   options = std::make_shared<KeysOptions>();

@@ -15,6 +15,7 @@
 #include "gateway/config/gang.h"
 #include "gateway/config/names.h"
 #include "gateway/config/never_fits.h"
+#include "gateway/config/pem.h"
 #include "plugins/launchers/slurm/topology.h"
 #include "scheduler/io/cluster_yaml.h"
 
@@ -232,8 +233,25 @@ class Loader {
                 ? fmt::format("the cluster has no devices; describe them under scaling.cluster")
                 : fmt::format("unknown kind \"{}\"; expected one of {}", kind, fmt::join(names, ", ")));
     }
+    if (policy.replica && policy.replica->tls) CheckTls(policy, *policy.replica->tls);
     CheckQueue(policy);
     CheckMembers(policy);
+  }
+
+  void CheckTls(const ModelPolicy& policy, const ClientTls& tls) {
+    const auto check = [&](std::string_view key, const std::string& path,
+                           std::string (*wrong)(std::string_view)) {
+      if (path.empty()) return;
+      const std::string pointer = fmt::format("/replica/tls/{}", key);
+      absl::StatusOr<std::string> text = document_.sources().file(path);
+      if (!text.ok()) return Wrong(policy, pointer, path, std::string(conf::Std(text.status().message())));
+      std::string problem = wrong(*text);
+      conf::Wipe(*text);
+      if (!problem.empty()) Wrong(policy, pointer, path, fmt::format("the file \"{}\" {}", path, problem));
+    };
+    check("ca", tls.ca, WrongCertificate);
+    check("certificate", tls.certificate, WrongCertificate);
+    check("key", tls.key, WrongPrivateKey);
   }
 
   // A replica of one member may wait for a larger node. One of several is spread over what is described, and

@@ -12,6 +12,7 @@
 #include "gateway/config/scaling_policy.h"
 #include "gateway/config/types.h"
 #include "plugins/auth/digest.h"
+#include "plugins/engines/engine_key.h"
 #include "plugins/launchers/visible_devices.h"
 #include "scheduler/engine/presets.h"
 #include "scheduler/io/units.h"
@@ -30,6 +31,9 @@ constexpr conf::Word<Rank> kRanks[] = {{"batch", Rank::kBatch},
                                        {"critical", Rank::kCritical}};
 
 constexpr conf::Word<Spread> kSpreads[] = {{"none", Spread::kNone}, {"leaf", Spread::kLeaf}};
+
+constexpr conf::Word<ReplicaKey> kReplicaKeys[] = {{"generated", ReplicaKey::kGenerated},
+                                                   {"none", ReplicaKey::kNone}};
 
 constexpr conf::Word<Victim> kVictims[] = {
     {"training", Victim::kTraining}, {"batch", Victim::kBatch}, {"notebook", Victim::kNotebook}};
@@ -59,6 +63,49 @@ void CheckEnvironment(conf::Object& o, const ReplicaTemplate& replica) {
   for (const auto& [name, value] : replica.secret_env) {
     if (!valid(name)) o.Error(fmt::format("\"{}\" is not the name of a variable", name), "secret_env");
   }
+}
+
+// A key that the command gives by itself is another than the gateway's, and is seen by every user of the
+// machine.
+void CheckKey(conf::Object& o, const ReplicaTemplate& replica) {
+  if (replica.api_key == ReplicaKey::kNone) return;
+  const plugins::engines::EngineKey* const how = plugins::engines::FindEngineKey(Name(replica.engine));
+  if (how == nullptr) {
+    o.Error(fmt::format("{} cannot demand a key; set it to none, or remove it", Name(replica.engine)),
+            "api_key");
+    return;
+  }
+  const std::string_view variable =
+      how->variable.empty() ? plugins::engines::kReplicaKeyVariable : how->variable;
+  for (const std::string_view own : {variable, std::string_view(plugins::engines::kReplicaKeyVariable)}) {
+    const std::string name(own);
+    const char* const where = replica.env.contains(name)          ? "env"
+                              : replica.secret_env.contains(name) ? "secret_env"
+                                                                  : nullptr;
+    if (where != nullptr)
+      o.Error(fmt::format("{} is set by Tidegate to a key of each replica; remove it, or set api_key: none",
+                          name),
+              where);
+  }
+  const auto check = [&](const std::vector<std::string>& command, std::string_view key) {
+    for (const std::string& word : command) {
+      if (word == "--api-key" || word.starts_with("--api-key=")) {
+        o.Error(
+            fmt::format("{} gives the engine another key than the gateway's, and shows it to every user of "
+                        "the machine; remove it (the engine finds its key in {}), or set api_key: none",
+                        word, variable),
+            key);
+      } else if (how->variable.empty() && word == "sglang.launch_server") {
+        o.Error(
+            fmt::format("SGLang reads no key from its environment; start it as docs/models.md shows, which "
+                        "hands {} over, or set api_key: none",
+                        variable),
+            key);
+      }
+    }
+  };
+  check(replica.command, "command");
+  check(replica.worker_command, "worker_command");
 }
 
 std::vector<WorkClass> SparedBy(const std::vector<Victim>& may_preempt) {
@@ -164,6 +211,10 @@ static void Bind(conf::Object& o, ReplicaTemplate& replica) {
   o.Optional("worker_command", replica.worker_command, conf::NotEmpty());
   o.Optional("env", replica.env);
   o.Optional("secret_env", replica.secret_env);
+  if (!o.Has("api_key") && plugins::engines::FindEngineKey(Name(replica.engine)) == nullptr)
+    replica.api_key = ReplicaKey::kNone;
+  o.Optional("api_key", conf::Choice(replica.api_key, "way to a key", kReplicaKeys));
+  o.Optional("tls", replica.tls);
   o.Optional("directory", replica.directory, conf::NotEmpty());
   o.Optional("model", replica.model, conf::NotEmpty());
   o.Optional("preset", replica.preset, KnownPreset());
@@ -176,6 +227,7 @@ static void Bind(conf::Object& o, ReplicaTemplate& replica) {
   if (!replica.worker_command.empty() && replica.worker_command.front().empty())
     o.Error("must begin with a program", "worker_command");
   CheckEnvironment(o, replica);
+  CheckKey(o, replica);
 }
 
 static void Bind(conf::Object& o, ModelPolicy& policy) {

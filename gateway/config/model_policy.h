@@ -48,6 +48,9 @@ struct Placement {
   std::string queue;  // a leaf of the planner's; empty: its first
 };
 
+// Whether a replica's engine demands a key of its callers, which Tidegate makes for each replica.
+enum class ReplicaKey : uint8_t { kGenerated, kNone };
+
 struct ReadyCheck {
   std::string path = "/health";  // answers below 300 once the replica can take requests
   conf::Duration timeout = std::chrono::minutes(10);
@@ -61,9 +64,11 @@ struct ReplicaTemplate {
   std::vector<std::string> worker_command;  // of the members that do not lead; empty: the command
   std::map<std::string, std::string> env;
   std::map<std::string, conf::Secret> secret_env;
-  std::string directory;  // where it runs; empty: the launcher's own
-  std::string model;      // the name that the engine knows; when not given: the model's own
-  std::string preset;     // estimates its capacity until that is measured (scheduler/engine/presets.h)
+  ReplicaKey api_key = ReplicaKey::kGenerated;  // kNone of an engine that cannot demand one
+  std::optional<ClientTls> tls;                 // what the gateway expects of its certificate; absent: no TLS
+  std::string directory;                        // where it runs; empty: the launcher's own
+  std::string model;   // the name that the engine knows; when not given: the model's own
+  std::string preset;  // estimates its capacity until that is measured (scheduler/engine/presets.h)
   ReadyCheck ready;
   conf::Duration drain = std::chrono::minutes(10);  // that its last requests may take
 };

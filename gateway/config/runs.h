@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace conf {
 class Object;
@@ -17,6 +18,9 @@ inline constexpr char kDefaultRunUser[] = "tidegate-run";
 
 struct Runs {
   std::string user;  // of the machine; empty: kDefaultRunUser, if there is one
+  // Handed out to the jobs of tenants, each to one tenant at a time: names, or ranges as in
+  // "tidegate-run-0..15".
+  std::vector<std::string> users;
   bool same_user =
       false;  // jobs of tenants may be the gateway's own user, as all runs are where `user` is empty
   uint32_t processes = 8192;  // of each run, and of its user where it has no cgroup; threads count
@@ -26,6 +30,9 @@ struct Runs {
   std::optional<uint32_t> logs_mib;  // of all logs together; absent: a quarter of their disk, at most 16 GiB
   std::string logs_dir;              // where logs lie; empty: in state_dir
 };
+
+// Each by itself, in their order; an entry that is no range stands for itself.
+std::vector<std::string> RunUserNames(const std::vector<std::string>& entries);
 
 void Bind(conf::Object& object, Runs& out);
 

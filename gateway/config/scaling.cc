@@ -86,6 +86,10 @@ void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("ports", scaling.ports);
   o.Optional("on_exit", conf::Choice(scaling.on_exit, "choice", kOnExit));
   o.Optional("runs", scaling.runs);
+  o.Optional("device_locks", scaling.device_locks, conf::NotEmpty());
+  if (!scaling.device_locks.empty() && !scaling.cluster.probe)
+    o.Error("has no effect without cluster: probe, for no other devices are claimed; remove it",
+            "device_locks");
   const bool through_slurm = scaling.launcher == LauncherKind::kSlurm;
   if (through_slurm && !o.Has("slurm")) o.Error("is required with launcher: slurm", "slurm");
   if (through_slurm && o.Has("runs"))

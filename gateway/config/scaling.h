@@ -62,6 +62,7 @@ struct Scaling {
   PortRange ports;      // of replicas on each machine
   OnExit on_exit = OnExit::kStop;
   Runs runs;
+  std::string device_locks;  // the folder of plugins/devices/claims.h; empty: its default
 
   // The contents of those files.
   std::vector<ModelPolicy> models;

@@ -8,6 +8,7 @@
 
 #include "conf/time.h"
 #include "gateway/control/planning.h"
+#include "gateway/control/replica_keys.h"
 #include "gateway/control/run_users.h"
 #include "gateway/control/workload_store.h"
 #include "gateway/ledger/record.h"
@@ -25,6 +26,7 @@ struct Context {
   Planning* planning = nullptr;
   WorkloadStore* store = nullptr;
   const RunUsers* users = nullptr;
+  const ReplicaKeys* keys = nullptr;
 
   const scheduler::Cluster& cluster() const { return planning->cluster(); }
 };

@@ -25,6 +25,7 @@ void Orphans::Found(const plugins::launchers::RunStatus& run, bool seats) {
   workload.saved = true;
   Member member;
   member.run = run.id;
+  member.user = run.user;
   member.asked = member.started = true;
   member.at.holding.node = scheduler::kNone;
   member.ended = run.state == plugins::launchers::RunState::kEnded;

@@ -9,18 +9,25 @@
 #include "conf/text.h"
 #include "gateway/control/grant.h"
 #include "gateway/log.h"
-#include "gateway/net/http/fetch.h"
+#include "gateway/net/tls.h"
 
 namespace gateway::control {
 namespace {
 
-constexpr conf::Duration kTimeout = std::chrono::seconds(2);
 constexpr conf::Duration kShortestPause = std::chrono::milliseconds(50);
 constexpr conf::Duration kLongestPause = std::chrono::seconds(1);
 constexpr size_t kMaxProbes = 64;  // at a time
+constexpr size_t kOtherKeys = 31;  // among which a process that took the address has to guess
 
 bool Comes(const Workload& replica) {
   return replica.state == State::kStarting && replica.serving.endpoint != nullptr;
+}
+
+// Leaves the right key and one other.
+void Shorten(ReplicaKeys::Trial& trial) {
+  const size_t other = trial.right == 0 ? 1 : 0;
+  trial.keys = {trial.keys[other], trial.keys[trial.right]};
+  trial.right = 1;
 }
 
 }  // namespace
@@ -40,19 +47,12 @@ net::Task<void> Readiness::Probe(std::string id) {
   Workload* replica = workloads_.Find(id);
   const config::ModelPolicy* const policy = policy_(replica->model);
   if (policy == nullptr) co_return;
-  const std::string path = policy->replica->ready.path;
-  net::http::FetchRequest request;
-  request.url = {false, replica->serving.endpoint->url.host,
-                 std::to_string(replica->serving.endpoint->url.port), path, ""};
-  request.timeout = kTimeout;
   replica->serving.probing = true;
   ++under_way_;
-  const std::string run = replica->members.front().run;
-  const absl::StatusOr<net::http::FetchResponse> answer =
-      co_await net::http::Fetch(loop_, std::move(request), &fetches_);
-  // A process that took the port first would be handed prompts.
-  absl::Status port = absl::OkStatus();
-  if (answer.ok() && answer->status < 300) port = co_await context_.launcher->CheckPort(run);
+  ReplicaKeys::Trial trial;
+  if (replica->keyed) trial = context_.keys->TrialOf(id, kOtherKeys);
+  const Proof proof = co_await Look(replica->members.front().run, policy->replica->ready.path,
+                                    std::move(trial), replica->serving.endpoint);
   --under_way_;
   replica = workloads_.Find(id);
   if (replica == nullptr) co_return;
@@ -60,12 +60,10 @@ net::Task<void> Readiness::Probe(std::string id) {
   if (!Comes(*replica)) co_return;
   const conf::TimePoint now = context_.now();
   const conf::Duration took = now - replica->since;
-  const bool another = absl::IsFailedPrecondition(port);
-  if (!answer.ok() || answer->status >= 300 || another) {
-    replica->members.front().why = another       ? std::string(conf::Std(port.message()))
-                                   : answer.ok() ? fmt::format("{} answers {}", path, answer->status)
-                                                 : std::string(conf::Std(answer.status().message()));
+  if (proof.is != Proof::Is::kGiven) {
+    replica->members.front().why = proof.why;
     replica->serving.next_probe = now + std::clamp(took / 20, kShortestPause, kLongestPause);
+    if (proof.is == Proof::Is::kNever) fail_(*replica, proof.why);
     co_return;
   }
   const std::string kind = KindOfDevices(*replica);
@@ -75,6 +73,38 @@ net::Task<void> Readiness::Probe(std::string id) {
                    replica->adopted
                        ? "it answers"
                        : fmt::format("it answers, {:.1f}s after its launch", conf::ToSeconds(took)));
+}
+
+net::Task<Proof> Readiness::Look(std::string run, std::string path, ReplicaKeys::Trial trial,
+                                 std::shared_ptr<const config::Endpoint> endpoint) {
+  std::shared_ptr<const net::TlsContext> tls;
+  if (endpoint->url.tls()) {
+    const config::ClientTls& files = endpoint->tls;
+    auto made =
+        net::TlsContext::Client({files.ca, files.certificate, files.key, !files.insecure_skip_verify});
+    if (!made.ok()) co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(made.status().message()))};
+    tls = *std::move(made);
+  }
+  const bool keyed = !trial.keys.empty();
+  const absl::StatusOr<int> open = co_await AskLaunched(loop_, *endpoint, path, "", nullptr, tls, &fetches_);
+  if (!open.ok()) co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(open.status().message()))};
+  const bool asks_for_key = keyed && RefusesCaller(*open);
+  if (*open >= 300 && !asks_for_key)
+    co_return Proof{Proof::Is::kNotYet, fmt::format("{} answers {}", path, *open)};
+  // Before it hears the key: a process that took the port first would be handed prompts.
+  const absl::Status port = co_await context_.launcher->CheckPort(std::move(run));
+  if (absl::IsFailedPrecondition(port))
+    co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(port.message()))};
+  if (!keyed) co_return Proof{Proof::Is::kGiven, {}};
+  // Where the launcher has seen who listens, one wrong key is enough to see that keys matter.
+  if (port.ok()) Shorten(trial);
+  const conf::Secret key = trial.keys[trial.right];
+  Proof proof = co_await ProveReplica(loop_, endpoint, std::move(trial), tls, &fetches_);
+  if (proof.is != Proof::Is::kGiven || !asks_for_key) co_return proof;
+  const absl::StatusOr<int> ready = co_await AskLaunched(loop_, *endpoint, path, "", &key, tls, &fetches_);
+  if (!ready.ok()) co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(ready.status().message()))};
+  if (*ready >= 300) co_return Proof{Proof::Is::kNotYet, fmt::format("{} answers {}", path, *ready)};
+  co_return proof;
 }
 
 // Of its leader; empty: it has none.

@@ -1,5 +1,5 @@
-// Readiness: probes the leaders of starting replicas: a replica runs once its policy's path answers with a
-// status below 300.
+// Readiness: probes the leaders of starting replicas. A replica runs once its policy's path answers with a
+// status below 300, it is the run that listens there, and its engine demands the replica's key.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -9,6 +9,7 @@
 
 #include "gateway/config/model_policy.h"
 #include "gateway/control/cold_starts.h"
+#include "gateway/control/replica_proof.h"
 #include "gateway/control/workloads.h"
 #include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
@@ -20,8 +21,15 @@ class Readiness {
   // Null: the model has no policy any more.
   using PolicyOf = std::function<const config::ModelPolicy*(const std::string& model)>;
 
-  Readiness(net::Loop& loop, const Context& context, Workloads& workloads, PolicyOf policy)
-      : loop_(loop), context_(context), workloads_(workloads), policy_(std::move(policy)) {}
+  // A replica that will never be ready.
+  using OnFailure = std::function<void(Workload& replica, std::string why)>;
+
+  Readiness(net::Loop& loop, const Context& context, Workloads& workloads, PolicyOf policy, OnFailure fail)
+      : loop_(loop),
+        context_(context),
+        workloads_(workloads),
+        policy_(std::move(policy)),
+        fail_(std::move(fail)) {}
 
   // Begins the probes that are due.
   void Tick();
@@ -32,12 +40,16 @@ class Readiness {
 
  private:
   net::Task<void> Probe(std::string id);
+  // Asks the engine. `path` is the policy's.
+  net::Task<Proof> Look(std::string run, std::string path, ReplicaKeys::Trial trial,
+                        std::shared_ptr<const config::Endpoint> endpoint);
   std::string KindOfDevices(const Workload& replica) const;
 
   net::Loop& loop_;
   const Context& context_;
   Workloads& workloads_;
   const PolicyOf policy_;
+  const OnFailure fail_;
   ColdStarts cold_starts_;
   net::AbortGroup fetches_;
   size_t under_way_ = 0;

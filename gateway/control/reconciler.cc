@@ -101,6 +101,7 @@ void Reconciler::Miss(Workload& workload, Member& member, conf::TimePoint began)
 void Reconciler::See(Workload& workload, Member& member, const RunStatus& run) {
   member.missing.reset();
   member.log = run.log;
+  member.user = run.user;
   if (run.started) member.began = run.started;
   if (run.alive) member.alive = run.alive;
   if (!workload.holds() || member.ended) return;

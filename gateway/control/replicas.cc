@@ -12,6 +12,7 @@
 #include "gateway/config/cut_devices.h"
 #include "gateway/control/grant.h"
 #include "gateway/log.h"
+#include "plugins/engines/engine_key.h"
 
 namespace gateway::control {
 namespace {
@@ -47,15 +48,17 @@ bool Answers(const Workload& replica, conf::TimePoint now) {
          replica.serving.load->breaker.phase(now) != router::Breaker::Phase::kOpen;
 }
 
-std::shared_ptr<const config::Endpoint> EndpointOf(const Workload& replica,
-                                                   const config::ReplicaTemplate& by) {
+std::shared_ptr<const config::Endpoint> EndpointOf(const Workload& replica, const config::ReplicaTemplate& by,
+                                                   const ReplicaKeys& keys) {
   const Member& leader = replica.members.front();
   auto endpoint = std::make_shared<config::Endpoint>();
   endpoint->name = replica.id;
-  endpoint->url = {.scheme = "http", .host = leader.host, .port = leader.port, .path = ""};
+  endpoint->url = {.scheme = by.tls ? "https" : "http", .host = leader.host, .port = leader.port, .path = ""};
   endpoint->engine = by.engine;
   endpoint->model = by.model;
   endpoint->apis = config::DefaultApis(by.engine);
+  if (by.tls) endpoint->tls = *by.tls;
+  if (replica.keyed) endpoint->api_key = keys.Of(replica.id);
   return endpoint;
 }
 
@@ -335,7 +338,9 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
 }
 
 bool Replicas::MayBePlaced(Workload& replica) {
-  replica.held = around_.policy(replica.model) == nullptr || !around_.may_start(replica.model);
+  const config::ModelPolicy* const policy = around_.policy(replica.model);
+  replica.held = policy == nullptr || !around_.may_start(replica.model);
+  if (policy != nullptr) replica.keyed = policy->replica->api_key == config::ReplicaKey::kGenerated;
   return !replica.held;
 }
 
@@ -349,6 +354,13 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
   spec.env.reserve(by.env.size() + by.secret_env.size());
   for (const auto& [name, value] : by.env) spec.env.emplace_back(name, value);
   for (const auto& [name, value] : by.secret_env) spec.env.emplace_back(name, std::string(value.Reveal()));
+  if (replica.keyed) {
+    const conf::Secret key = context_.keys->Of(replica.id);
+    spec.env.emplace_back(plugins::engines::kReplicaKeyVariable, std::string(key.Reveal()));
+    const plugins::engines::EngineKey* const how = plugins::engines::FindEngineKey(Name(by.engine));
+    if (how != nullptr && !how->variable.empty())
+      spec.env.emplace_back(std::string(how->variable), std::string(key.Reveal()));
+  }
   spec.directory = by.directory;
   spec.user = context_.users->replicas();
   spec.serves = rank == 0 || NamesPort(spec);
@@ -358,7 +370,7 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
 void Replicas::OnMembersUp(Workload& replica) {
   const config::ModelPolicy* const policy = around_.policy(replica.model);
   if (replica.serving.endpoint || policy == nullptr || replica.members.front().port == 0) return;
-  replica.serving.endpoint = EndpointOf(replica, *policy->replica);
+  replica.serving.endpoint = EndpointOf(replica, *policy->replica, *context_.keys);
   replica.serving.load = around_.load(replica.model + "@" + replica.id);
   context_.wake();
 }

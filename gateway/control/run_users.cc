@@ -3,12 +3,29 @@
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <set>
 
 #include "conf/text.h"
 #include "plugins/launchers/run_user.h"
 
 namespace gateway::control {
+namespace {
+
+std::string PathOf(const Config& config, const config::Tenant& tenant) {
+  std::string path = tenant.name;
+  const config::Tenant* at = &tenant;
+  // A circle of parents is refused when the configuration is read.
+  while (at != nullptr && !at->parent.empty()) {
+    path = at->parent + "/" + path;
+    const auto above = std::ranges::find(config.tenants, at->parent, &config::Tenant::name);
+    at = above == config.tenants.end() ? nullptr : &*above;
+  }
+  return path;
+}
+
+}  // namespace
 
 absl::StatusOr<RunUsers> RunUsers::Of(const Config& config, bool may_change) {
   RunUsers users;
@@ -44,31 +61,82 @@ absl::StatusOr<RunUsers> RunUsers::Of(const Config& config, bool may_change) {
     return users;
   }
   users.all_ = name;
+  std::map<uid_t, std::string> known{{user->uid, fmt::format("the one of all runs, {}", name)}};
+  // Each of them is for one purpose: two names of one number would bring together what is to be kept apart.
+  const auto add = [&](const std::string& who, const std::string& where, bool alone) -> absl::Status {
+    const absl::StatusOr<plugins::launchers::RunUser> own = plugins::launchers::FindRunUser(who);
+    if (!own.ok())
+      return absl::FailedPreconditionError(
+          conf::Abseil(fmt::format("{}: {}", where, conf::Std(own.status().message()))));
+    const auto [other, added] = known.try_emplace(own->uid, fmt::format("that of {}", where));
+    if (added || !alone) return absl::OkStatus();
+    return absl::FailedPreconditionError(conf::Abseil(fmt::format(
+        "{}: {} is the same user as {}; name users that are nothing else", where, who, other->second)));
+  };
+  for (const std::string& who : config::RunUserNames(runs.users)) {
+    if (absl::Status added = add(who, "scaling.runs.users", true); !added.ok()) return added;
+    users.handed_out_.push_back(who);
+  }
   for (const config::Tenant& tenant : config.tenants) {
     if (tenant.run_as.empty()) continue;
-    const absl::StatusOr<plugins::launchers::RunUser> own = plugins::launchers::FindRunUser(tenant.run_as);
-    if (!own.ok())
-      return absl::FailedPreconditionError(conf::Abseil(
-          fmt::format("run_as of tenant {}: {}", tenant.name, conf::Std(own.status().message()))));
+    const bool alone = !users.handed_out_.empty();
+    if (absl::Status added = add(tenant.run_as, fmt::format("run_as of tenant {}", tenant.name), alone);
+        !added.ok())
+      return added;
     users.by_tenant_[tenant.name] = tenant.run_as;
+  }
+  const bool shares =
+      users.handed_out_.empty() && std::ranges::any_of(config.tenants, [&](const config::Tenant& tenant) {
+        return users.OwnOf(PathOf(config, tenant)) == nullptr;
+      });
+  if (shares) {
+    users.trouble_ = fmt::format(
+        "jobs of tenants without run_as become {}, as replicas and each other's jobs do, and can signal and "
+        "read "
+        "them; name users for them as scaling.runs.users",
+        name);
   }
   return users;
 }
 
-absl::StatusOr<std::string> RunUsers::OfJob(std::string_view tenant_path) const {
-  if (all_.empty()) {
-    if (!same_user_ && !tenant_path.empty()) return absl::FailedPreconditionError(conf::Abseil(trouble_));
-    return std::string();
-  }
-  std::string user = all_;
+const std::string* RunUsers::OwnOf(std::string_view tenant_path) const {
+  const std::string* user = nullptr;
   for (const auto name : absl::StrSplit(conf::Abseil(tenant_path), '/')) {
-    if (const auto own = by_tenant_.find(conf::Std(name)); own != by_tenant_.end()) user = own->second;
+    if (const auto own = by_tenant_.find(conf::Std(name)); own != by_tenant_.end()) user = &own->second;
   }
   return user;
 }
 
+absl::Status RunUsers::MayRun(std::string_view tenant_path) const {
+  if (!all_.empty() || same_user_ || tenant_path.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(conf::Abseil(trouble_));
+}
+
+absl::StatusOr<std::string> RunUsers::OfJob(std::string_view tenant_path,
+                                            std::span<const UserInUse> in_use) const {
+  if (absl::Status may = MayRun(tenant_path); !may.ok()) return may;
+  if (all_.empty()) return std::string();
+  if (const std::string* const own = OwnOf(tenant_path)) return *own;
+  if (tenant_path.empty() || handed_out_.empty()) return all_;
+  std::set<std::string_view> taken;
+  for (const UserInUse& use : in_use) {
+    const bool from_here = std::ranges::find(handed_out_, use.user) != handed_out_.end();
+    if (from_here && use.tenant == tenant_path) return std::string(use.user);
+    taken.insert(use.user);
+  }
+  // A tenant gets the user that it had before, if it is free: what it left in /tmp is its own then.
+  const size_t first = std::hash<std::string_view>()(tenant_path) % handed_out_.size();
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const std::string& user = handed_out_[(first + i) % handed_out_.size()];
+    if (!taken.contains(user)) return user;
+  }
+  return absl::UnavailableError(conf::Abseil(
+      fmt::format("each of the {} users for jobs (scaling.runs.users) is in use by another tenant's",
+                  handed_out_.size())));
+}
+
 std::vector<std::string> RunUsers::names() const {
-  std::set<std::string> names;
+  std::set<std::string> names(handed_out_.begin(), handed_out_.end());
   if (!all_.empty()) names.insert(all_);
   for (const auto& [tenant, user] : by_tenant_) names.insert(user);
   return {names.begin(), names.end()};

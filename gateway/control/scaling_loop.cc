@@ -37,8 +37,11 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       replicas_(context_, workloads_, AroundReplicas()),
       jobs_(context_, workloads_, runner_, AroundJobs()),
       orphans_(context_, workloads_),
-      readiness_(loop, context_, workloads_,
-                 [this](const std::string& model) { return scaler_.PolicyOf(model); }),
+      readiness_(
+          loop, context_, workloads_, [this](const std::string& model) { return scaler_.PolicyOf(model); },
+          [this](Workload& replica, std::string why) {
+            replicas_.Fail(replica, std::move(why), Blame::kWorkload);
+          }),
       scaler_(workloads_, replicas_, readiness_.cold_starts(),
               {.runtime = around_.runtime, .shards = around_.shards, .scaling_hints = around_.scaling_hints}),
       node_trust_(context_,
@@ -81,7 +84,8 @@ Context ScalingLoop::MakeContext() {
           .launcher = launcher_.get(),
           .planning = &planning_,
           .store = &store_,
-          .users = &around_.users};
+          .users = &around_.users,
+          .keys = &keys_};
 }
 
 Replicas::Around ScalingLoop::AroundReplicas() {
@@ -151,6 +155,9 @@ net::Task<absl::StatusOr<KnownWorkloads>> ScalingLoop::Load() {
     if (!imported.ok()) co_return imported;
   }
   if (const absl::Status cordons = co_await cordons_.Start(); !cordons.ok()) co_return cordons;
+  absl::StatusOr<ReplicaKeys> keys = co_await ReplicaKeys::Load(*around_.store);
+  if (!keys.ok()) co_return keys.status();
+  keys_ = *std::move(keys);
   co_return co_await store_.Load();
 }
 

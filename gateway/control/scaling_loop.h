@@ -102,6 +102,7 @@ class ScalingLoop final : private net::Alarm {
   const Surroundings around_;
   Planning planning_;
   WorkloadStore store_;
+  ReplicaKeys keys_;
   const Context context_;
   Workloads workloads_;
   StepRunner runner_;

@@ -162,10 +162,16 @@ net::Task<void> StepRunner::Launch(std::string id) {
     Workload* now = workloads_.Find(id);
     if (now->members[rank].started) continue;
     absl::StatusOr<RunSpec> spec = kind.SpecOf(*now, rank);
+    if (absl::IsUnavailable(spec.status())) {
+      now->members[rank].why = conf::Std(spec.status().message());
+      now->next_step = context_.now() + kRetry;
+      co_return;
+    }
     if (!spec.ok()) {
       co_return workloads_.KindOf(*now).Fail(*now, std::string(conf::Std(spec.status().message())),
                                              Blame::kForever);
     }
+    now->members[rank].user = spec->user;
     spec->id = now->members[rank].run;
     spec->grant = GrantOf(context_.cluster(), now->members[rank].at.holding);
     if (now->kind == Kind::kJob || now->members.size() > 1)

@@ -99,6 +99,7 @@ struct Member {
   std::optional<int> signal{};  // that ended it
   std::string why{};            // the reason of its end, or why it does not start
   std::string log{};
+  std::string user{};  // of the machine, whom it became; empty: the gateway's, or not known
   std::string host{};  // where it listens, if it serves
   uint16_t port = 0;
   std::optional<conf::TimePoint> began{};    // it held its devices from then
@@ -124,6 +125,7 @@ struct Workload {
   std::string id;
   Kind kind = Kind::kJob;
   std::string model{};                     // of a replica
+  bool keyed = false;                      // of a replica: its engine demands a key (ReplicaKeys)
   std::shared_ptr<const Submission> of{};  // of a job
   uint32_t element = 0;                    // of an array
   uint32_t number = 0;                     // unique in this process, for the autoscaler; never used again

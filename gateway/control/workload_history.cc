@@ -13,6 +13,7 @@
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/workload_record.h"
 #include "gateway/store/kinds.h"
+#include "plugins/engines/engine_key.h"
 
 namespace gateway::control {
 namespace {
@@ -469,6 +470,9 @@ class WorkloadHistory::Rebuilding {
       replica.actor = "control";
       replica.attempt = 1;
       for (const auto& [rank, run] : runs) replica.members.push_back(MemberOf(*run, rank, past.places));
+      const absl::StatusOr<plugins::launchers::RunRecord> record = found_.record_of(leader.id);
+      replica.keyed =
+          record.ok() && std::ranges::count(record->env_names, plugins::engines::kReplicaKeyVariable) > 0;
     }
     out_.replicas.push_back(id);
     workloads_.push_back(std::move(replica));

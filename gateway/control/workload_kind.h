@@ -30,8 +30,8 @@ class WorkloadKind {
   // Whether it may be given to the planner now; if not, the kind does so later (Workloads::AskPlanner).
   virtual bool MayBePlaced(Workload& workload) = 0;
 
-  // What a member runs: command, environment, folder. The caller adds its id, its grant and its gang. An
-  // error: it cannot be started in this form.
+  // What a member runs: command, environment, folder, user. The caller adds its id, its grant and its gang.
+  // Unavailable: not now; any other error: it cannot be started in this form.
   virtual absl::StatusOr<plugins::launchers::RunSpec> SpecOf(const Workload& workload,
                                                              uint32_t rank) const = 0;
 

@@ -135,6 +135,7 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
   workload.kind = in.contains("model") ? Kind::kReplica : Kind::kJob;
   if (workload.kind == Kind::kReplica) {
     workload.model = in["model"].get<std::string>();
+    workload.keyed = in.value("keyed", false);
   } else {
     const auto of = in.at("of").get<std::string>();
     const auto submission = submissions.find(of);
@@ -189,6 +190,7 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
               {"next", std::move(next)}};
   if (workload.kind == Kind::kReplica) {
     out["model"] = workload.model;
+    out["keyed"] = workload.keyed;
   } else {
     out["of"] = workload.of->id;
     out["element"] = workload.element;

@@ -42,6 +42,7 @@ class Checker {
     spec_.name = request_.name;
     spec_.created_by = request_.created_by;
     Owner();
+    Rights();
     Models();
     Endpoints();
     Expiry();
@@ -85,6 +86,18 @@ class Checker {
       spec_.role = *role;
     } else {
       Add("role", fmt::format("unknown role \"{}\"{}", request_.role, Hint(request_.role, kRoles)));
+    }
+  }
+
+  void Rights() {
+    if (request_.role.empty() && !request_.rights.empty())
+      Add("rights", "has no effect on an application's key; an admin key has rights");
+    for (const std::string& name : request_.rights) {
+      if (const std::optional<auth::Right> right = auth::RightFromName(name)) {
+        if (std::ranges::find(spec_.rights, *right) == spec_.rights.end()) spec_.rights.push_back(*right);
+      } else {
+        Add("rights", fmt::format("unknown right \"{}\"{}", name, Hint(name, auth::RightNames())));
+      }
     }
   }
 

@@ -18,8 +18,9 @@
 namespace gateway {
 
 struct KeyRequest {
-  std::string tenant;  // name or path; exactly one of tenant and role
-  std::string role;    // of an admin key: viewer, operator, admin
+  std::string tenant;               // name or path; exactly one of tenant and role
+  std::string role;                 // of an admin key: viewer, operator, admin
+  std::vector<std::string> rights;  // of an admin key: submit_jobs
   std::string name;
   std::vector<std::string> models;     // names, aliases or globs
   std::vector<std::string> endpoints;  // families: chat, embeddings, …

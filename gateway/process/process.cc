@@ -20,6 +20,8 @@
 #include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
 #include "gateway/thread.h"
+#include "plugins/devices/faults.h"
+#include "plugins/launchers/run_user.h"
 
 namespace gateway {
 namespace {
@@ -228,7 +230,8 @@ absl::Status Process::OpenControl() {
   if (!config.scaling) return absl::OkStatus();
   absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr);
   if (!users.ok()) return users.status();
-  if (!users->trouble().empty()) log::Warn("runs can do what the gateway can", {{"why", users->trouble()}});
+  if (!users->trouble().empty()) log::Warn("users of runs are not apart", {{"why", users->trouble()}});
+  if (absl::Status claimed = ClaimDevices(*config.scaling, *users); !claimed.ok()) return claimed;
   auto launcher = control::OpenLauncher(control_, config, *users, broker_.get());
   if (!launcher.ok()) return launcher.status();
   scaling_ = std::make_unique<control::ScalingLoop>(
@@ -259,6 +262,26 @@ absl::Status Process::OpenControl() {
                             .store = store_.get(),
                             .users = *std::move(users),
                             .state_dir = config.server.state_dir});
+  return absl::OkStatus();
+}
+
+// Those that the vendors' tools have found; declared ones may be anything.
+absl::Status Process::ClaimDevices(const config::Scaling& scaling, const control::RunUsers& users) {
+  if (!scaling.probed) return absl::OkStatus();
+  std::vector<std::string> devices;
+  for (const plugins::devices::LocalNode& node : scaling.probed->nodes) {
+    for (const plugins::devices::Device& device : node.devices)
+      devices.push_back(plugins::devices::KeyOf(device));
+  }
+  std::vector<uid_t> ignored;
+  for (const std::string& name : users.names()) {
+    if (const auto user = plugins::launchers::FindRunUser(name); user.ok()) ignored.push_back(user->uid);
+  }
+  auto claims = plugins::devices::DeviceClaims::Take(
+      scaling.device_locks.empty() ? plugins::devices::DefaultClaimFolder() : scaling.device_locks, devices,
+      ignored);
+  if (!claims.ok()) return claims.status();
+  claims_ = *std::move(claims);
   return absl::OkStatus();
 }
 

@@ -42,6 +42,7 @@
 #include "gateway/shard/shared.h"
 #include "gateway/store/followed.h"
 #include "gateway/store/store.h"
+#include "plugins/devices/claims.h"
 #include "plugins/launchers/broker/broker.h"
 
 namespace gateway {
@@ -96,6 +97,7 @@ class Process {
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
   absl::Status OpenControl();
+  absl::Status ClaimDevices(const config::Scaling& scaling, const control::RunUsers& users);
   void Serve(const Launched& launched);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
@@ -107,6 +109,7 @@ class Process {
   EndDeadline end_deadline_;  // first: it watches over the end of all others
   const std::string config_path_;
   const std::unique_ptr<plugins::launchers::Broker> broker_;
+  plugins::devices::DeviceClaims claims_;
   Shared shared_;
   net::Loop control_;
   std::unique_ptr<store::Store> store_;

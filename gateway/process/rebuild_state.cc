@@ -215,6 +215,14 @@ void TakeCordons(const Histories& histories, const std::vector<store::Object>& s
   }
 }
 
+// What keys are made of is nowhere else. Without it, engines that run refuse the gateway, and are replaced.
+void TakeSecrets(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
+  for (const store::Object& object : stored) {
+    if (object.kind == store::kSecret)
+      writes.push_back(store::Write::Create(object.kind, object.id, object.body));
+  }
+}
+
 // The ledger does not say how far its readers have come.
 void TakePositions(const Config& config, const std::vector<store::Object>& stored, RebuiltState& out,
                    std::vector<store::Write>& writes) {
@@ -296,6 +304,7 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   std::ranges::move(out.workloads.writes, std::back_inserter(writes));
   out.workloads.writes.clear();
   TakeCordons(histories, salvaged->objects, out, writes);
+  TakeSecrets(salvaged->objects, writes);
   TakePositions(config, salvaged->objects, out, writes);
 
   const std::string aside = AsideOf(path, net::Now());

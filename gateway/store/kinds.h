@@ -12,5 +12,9 @@ inline constexpr char kImport[] = "import";      // import.h: files of an earlie
 inline constexpr char kWorkload[] = "workload";  // control: a replica or a job, and its members
 inline constexpr char kSubmission[] = "submission";  // control: a job file that was handed in
 inline constexpr char kCordon[] = "cordon";          // control: a node that takes no new work
+inline constexpr char kSecret[] = "secret";          // control: what keys are made of
+
+// Ids of secrets.
+inline constexpr char kReplicaKeys[] = "replica_keys";
 
 }  // namespace gateway::store

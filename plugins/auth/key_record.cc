@@ -111,6 +111,7 @@ ordered_json EncodeRecord(const KeyRecord& r) {
   out["hash"] = ToHex(r.hash);
   PutText(out, "tenant", r.tenant);
   PutText(out, "role", std::string(RoleName(r.role)));
+  for (const Right right : r.rights) out["rights"].push_back(RightName(right));
   PutText(out, "name", r.name);
   if (!r.permissions.models.empty()) out["models"] = r.permissions.models;
   if (!r.permissions.endpoints.empty()) out["endpoints"] = r.permissions.endpoints;
@@ -143,6 +144,13 @@ absl::StatusOr<KeyRecord> DecodeRecord(const json& object) {
       r.role = *known;
     } else {
       members.Fail("role", "must be viewer, operator or admin");
+    }
+  }
+  for (const std::string& name : members.List("rights")) {
+    if (const auto right = RightFromName(name)) {
+      r.rights.push_back(*right);
+    } else {
+      members.Fail("rights", "has a right that this version does not know");
     }
   }
   r.name = members.Text("name");
@@ -196,6 +204,8 @@ absl::Status CheckSpec(const KeySpec& spec) {
     return absl::InvalidArgumentError(
         fmt::format("role: a key is either of tenant \"{}\" or an admin key, not both", spec.tenant));
   }
+  if (spec.role == Role::kNone && !spec.rights.empty())
+    return absl::InvalidArgumentError("rights: only an admin key has rights; an application's key has none");
   if (!spec.tenant.empty() && !IsTenantPath(spec.tenant)) {
     return absl::InvalidArgumentError(fmt::format("tenant: \"{}\" must be {}", spec.tenant, kTenantPathRule));
   }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "conf/time.h"
 #include "plugins/auth/digest.h"
@@ -22,9 +23,10 @@ namespace plugins::auth {
 
 // The parts of a key that its creator chooses.
 struct KeySpec {
-  std::string tenant;       // an application key's tenant path; empty for an admin key
-  Role role = Role::kNone;  // an admin key's role; kNone for an application key
-  std::string name;         // a label for people
+  std::string tenant;         // an application key's tenant path; empty for an admin key
+  Role role = Role::kNone;    // an admin key's role; kNone for an application key
+  std::vector<Right> rights;  // of an admin key, beside its role's
+  std::string name;           // a label for people
   Permissions permissions;
   std::optional<conf::TimePoint> expires;  // first moment at which the key no longer works
   std::string priority;                    // name of a priority class; empty: the tenant's

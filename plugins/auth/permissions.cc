@@ -12,6 +12,12 @@ struct RoleRow {
 constexpr RoleRow kRoles[] = {
     {Role::kViewer, "viewer"}, {Role::kOperator, "operator"}, {Role::kAdmin, "admin"}};
 
+struct RightRow {
+  Right right;
+  std::string_view name;
+};
+constexpr RightRow kRights[] = {{Right::kSubmitJobs, "submit_jobs"}};
+
 constexpr size_t kMaxSegments = 8;
 constexpr size_t kMaxSegmentBytes = 64;
 
@@ -33,6 +39,26 @@ std::optional<Role> RoleFromName(std::string_view name) {
     if (row.name == name) return row.role;
   }
   return std::nullopt;
+}
+
+std::string_view RightName(Right right) {
+  for (const RightRow& row : kRights) {
+    if (row.right == right) return row.name;
+  }
+  return "";
+}
+
+std::optional<Right> RightFromName(std::string_view name) {
+  for (const RightRow& row : kRights) {
+    if (row.name == name) return row.right;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string_view> RightNames() {
+  std::vector<std::string_view> names;
+  for (const RightRow& row : kRights) names.push_back(row.name);
+  return names;
 }
 
 bool Permissions::AllowsModel(std::string_view model) const {

@@ -3,6 +3,7 @@
 // Permissions only ever narrow what the tenant may do; an empty list means "as the tenant".
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,13 @@ enum class Role { kNone, kViewer, kOperator, kAdmin };
 
 std::string_view RoleName(Role role);  // "" for kNone
 std::optional<Role> RoleFromName(std::string_view name);
+
+// What no role but kAdmin, which has all of them, gives by itself: an admin key is given them by name.
+enum class Right : uint8_t { kSubmitJobs };
+
+std::string_view RightName(Right right);  // "submit_jobs"
+std::optional<Right> RightFromName(std::string_view name);
+std::vector<std::string_view> RightNames();
 
 struct Permissions {
   std::vector<std::string> models;     // globs with * and ?; empty: all of the tenant's

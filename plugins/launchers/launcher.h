@@ -49,8 +49,8 @@ struct Gang {
   uint16_t leader_port = 0;  // where rank 0 expects the others; 0: the members do not meet
 };
 
-// The words of `command` and the values of `env` may name "{port}", "{node}", "{id}", "{rank}", "{size}",
-// "{leader}" and "{leader_port}".
+// The words of `command` and the values of `env` may name "{host}", "{port}", "{node}", "{id}", "{rank}",
+// "{size}", "{leader}" and "{leader_port}".
 struct RunSpec {
   std::string id{};     // lower-case letters, digits, '.' and '-', at most 63; never used again
   std::string owner{};  // the model or job, for people
@@ -83,6 +83,7 @@ enum class Witness : uint8_t {
 struct RunStatus {
   std::string id{};
   std::string owner{};
+  std::string user{};  // of the machine, whom it became; empty: the launcher's own, or not known
   RunState state = RunState::kStarting;
   std::string host{};  // where it listens, if it serves
   uint16_t port = 0;

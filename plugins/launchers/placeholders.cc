@@ -6,8 +6,9 @@
 
 namespace plugins::launchers {
 
-std::string FillPlaceholders(std::string_view text, const RunSpec& run, uint16_t port) {
-  return absl::StrReplaceAll(conf::Abseil(text), {{"{port}", std::to_string(port)},
+std::string FillPlaceholders(std::string_view text, const RunSpec& run, const ListenAt& at) {
+  return absl::StrReplaceAll(conf::Abseil(text), {{"{host}", at.host},
+                                                  {"{port}", std::to_string(at.port)},
                                                   {"{node}", run.grant.node},
                                                   {"{id}", run.id},
                                                   {"{rank}", std::to_string(run.gang.rank)},

@@ -1,5 +1,5 @@
-// The placeholders that a run's command and environment may name: {port}, {node}, {id}, {rank}, {size},
-// {leader} and {leader_port}. Braces around anything else stay as they are. Pure.
+// The placeholders that a run's command and environment may name: {host}, {port}, {node}, {id},
+// {rank}, {size}, {leader} and {leader_port}. Braces around anything else stay as they are. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,12 @@
 
 namespace plugins::launchers {
 
-// `port`: where the run itself listens.
-std::string FillPlaceholders(std::string_view text, const RunSpec& run, uint16_t port);
+// Where the run itself listens, if it serves: the address that it should bind, and no other.
+struct ListenAt {
+  std::string host{};
+  uint16_t port = 0;
+};
+
+std::string FillPlaceholders(std::string_view text, const RunSpec& run, const ListenAt& at);
 
 }  // namespace plugins::launchers

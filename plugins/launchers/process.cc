@@ -350,7 +350,8 @@ Task<absl::Status> ProcessLauncher::Start(RunSpec spec) {
     user = *std::move(known);
   }
   absl::StatusOr<RunPlan> plan =
-      PlanRun(std::move(spec), options_.nodes, port, store_.token(), user ? &*user : nullptr);
+      PlanRun(std::move(spec), options_.nodes, {.host = options_.host, .port = port}, store_.token(),
+              user ? &*user : nullptr);
   if (!plan.ok()) co_return plan.status();
 
   Run& run = Insert(id);
@@ -471,6 +472,7 @@ RunStatus ProcessLauncher::StatusOf(const Run& run) const {
   const RunRecord& record = run.record;
   return {.id = record.id,
           .owner = record.owner,
+          .user = record.user,
           .state = run.state,
           .host = record.serves ? options_.host : "",
           .port = record.port,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,19 +52,35 @@ bool Write(const std::string& file, std::string_view text) {
 
 }  // namespace
 
-std::string OpenCgroups(std::string_view token) {
-  const std::string mount = Mount();
-  const std::string own = OwnPath();
-  if (mount.empty() || own.empty()) return {};
-  const std::string cgroups =
-      fmt::format("{}{}/tidegate-{}", mount, own == "/" ? "" : own, token.substr(0, kTokenPart));
+CgroupPlace OwnCgroup() {
+  CgroupPlace place{.mount = Mount(), .own = OwnPath()};
+  const size_t slash = place.own.rfind('/');
+  if (place.mount.empty() || slash == std::string::npos || slash == 0) return place;
+  const std::string above = place.mount + place.own.substr(0, slash);
+  // systemd marks what it has delegated.
+  for (const char* const mark : {"trusted.delegate", "user.delegate"}) {
+    char value[2]{};
+    place.delegated |= getxattr(above.c_str(), mark, value, sizeof value) == 1 && value[0] == '1';
+  }
+  return place;
+}
+
+std::string OpenCgroups(std::string_view token, const CgroupPlace& place) {
+  if (place.mount.empty() || place.own.empty()) return {};
+  std::string home = place.mount + (place.own == "/" ? "" : place.own);
+  const std::string above = home.substr(0, home.rfind('/'));
+  if (place.delegated && CgroupPids(above).empty()) home = above;
+  std::string cgroups = fmt::format("{}/tidegate-{}", home, token.substr(0, kTokenPart));
   if (mkdir(cgroups.c_str(), 0755) != 0 && errno != EEXIST) return {};
-  // Moving a process needs the right to write here and in the common ancestor, which is the gateway's own.
+  // Moving a process needs the right to write here and in the common ancestor.
   const bool usable = access((cgroups + "/cgroup.procs").c_str(), W_OK) == 0 &&
-                      access(fmt::format("{}{}/cgroup.procs", mount, own).c_str(), W_OK) == 0;
+                      access((home + "/cgroup.procs").c_str(), W_OK) == 0;
   if (!usable) return {};
+  // The root alone has no type; it may have processes, too.
+  const bool is_root = access((home + "/cgroup.type").c_str(), F_OK) != 0;
+  if (!is_root && !CgroupPids(home).empty()) return cgroups;
   for (const std::string_view controller : {"+pids", "+memory"}) {
-    Write(fmt::format("{}{}/cgroup.subtree_control", mount, own == "/" ? "" : own), controller);
+    Write(home + "/cgroup.subtree_control", controller);
     Write(cgroups + "/cgroup.subtree_control", controller);
   }
   return cgroups;

@@ -12,7 +12,6 @@
 
 #include "gateway/net/child_process.h"
 #include "gateway/net/fd.h"
-#include "plugins/launchers/placeholders.h"
 #include "plugins/launchers/run_log.h"
 #include "plugins/launchers/run_result.h"
 #include "plugins/launchers/visible_devices.h"
@@ -141,7 +140,7 @@ std::span<const std::string_view> InheritedVariables() {
   return kInherited;
 }
 
-absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, uint16_t port,
+absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, const ListenAt& at,
                                 const std::string& token, const RunUser* user) {
   if (absl::Status bad = Check(spec); !bad.ok()) return bad;
   auto visible = VisibleDevices(spec.grant, nodes);
@@ -149,7 +148,7 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode
 
   RunPlan plan;
   plan.argv.reserve(spec.command.size());
-  for (const std::string& word : spec.command) plan.argv.push_back(FillPlaceholders(word, spec, port));
+  for (const std::string& word : spec.command) plan.argv.push_back(FillPlaceholders(word, spec, at));
 
   std::map<std::string, std::string> env;
   for (const std::string_view name : kInherited) {
@@ -161,7 +160,7 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode
     env.erase("XDG_CACHE_HOME");
   }
   for (const auto& [name, value] : spec.env) {
-    std::string filled = FillPlaceholders(value, spec, port);
+    std::string filled = FillPlaceholders(value, spec, at);
     if (filled.size() >= kShortestSecret) plan.secrets.push_back(filled);
     plan.record.env_names.push_back(name);
     env.insert_or_assign(name, std::move(filled));
@@ -182,7 +181,7 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode
   plan.record.directory = std::move(spec.directory);
   if (user != nullptr) plan.record.user = user->name;
   plan.record.serves = spec.serves;
-  plan.record.port = port;
+  plan.record.port = at.port;
   return plan;
 }
 

@@ -14,6 +14,7 @@
 
 #include "plugins/devices/machine.h"
 #include "plugins/launchers/launcher.h"
+#include "plugins/launchers/placeholders.h"
 #include "plugins/launchers/run_folder.h"
 #include "plugins/launchers/run_host.h"
 #include "plugins/launchers/run_user.h"
@@ -30,7 +31,7 @@ struct RunPlan {
 
 // InvalidArgument, in words for the author of the run's command. Asks nothing of the system.
 // `user`: whom the run becomes; null: it stays the gateway's user.
-absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, uint16_t port,
+absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, const ListenAt& at,
                                 const std::string& token, const RunUser* user);
 
 // A shorter value ("1", "INFO") is no secret: hiding it would blot out words.

@@ -223,6 +223,7 @@ std::string SlurmLauncher::LogOf(const std::string& id) const {
 absl::StatusOr<slurm::Submission> SlurmLauncher::Compose(const RunSpec& spec, const slurm::Node& node) const {
   slurm::Submission submission;
   submission.run = spec;
+  submission.host = node.address.empty() ? node.name : node.address;
   submission.partition = options_.partition;
   submission.account = options_.account;
   submission.qos = options_.qos;

@@ -1,15 +1,12 @@
 #include "plugins/sinks/webhook.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <algorithm>
-#include <array>
 
-#include "conf/hex.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/http/fetch.h"
+#include "plugins/auth/hmac.h"
 
 namespace plugins::sinks {
 
@@ -19,14 +16,6 @@ namespace {
 constexpr size_t kLinkDigits = 16;
 
 }  // namespace
-
-std::string HmacSha256(std::string_view secret, std::string_view message) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned int size = 0;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest.data(), &size);
-  return conf::Hex({digest.data(), size});
-}
 
 // Without the query, where some services want their token.
 std::string WebhookSink::Describe() const {
@@ -59,7 +48,8 @@ gateway::net::Task<absl::Status> WebhookSink::Deliver(std::span<const Record> ba
   if (!options_.signing_secret.empty()) {
     const std::string timestamp = fmt::format("{}", conf::ToUnixMicros(gateway::net::Now()) / 1'000'000);
     add("x-tidegate-timestamp", timestamp);
-    add("x-tidegate-signature", "v1=" + HmacSha256(options_.signing_secret, timestamp + "." + request.body));
+    add("x-tidegate-signature",
+        "v1=" + auth::HmacSha256(options_.signing_secret, timestamp + "." + request.body));
   }
   const auto response = co_await gateway::net::http::Fetch(loop_, std::move(request), &posts_);
   if (!response.ok()) co_return response.status();

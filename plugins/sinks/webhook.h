@@ -58,7 +58,4 @@ class WebhookSink final : public Sink {
   gateway::net::AbortGroup posts_;
 };
 
-// Lower-case hex.
-std::string HmacSha256(std::string_view secret, std::string_view message);
-
 }  // namespace plugins::sinks

@@ -187,6 +187,8 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   app.add_option("--only", options.only, "APIs it knows; all others answer 404")
       ->delimiter(',')
       ->check(CLI::IsMember(ApiNames()));
+  app.add_option("--api-key", options.api_key, "The key that requests below /v1 must carry, as vLLM has it")
+      ->envname("VLLM_API_KEY");
   app.add_flag("--no-usage", no_usage, "Never report usage");
   app.add_option("--fault", faults,
                  "KIND[:ARG][@PROBABILITY|@every:N|@first:N]; see README.md for the kinds");

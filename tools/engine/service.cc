@@ -48,6 +48,10 @@ bool Service::Ready() const {
 }
 
 Task<void> Service::Handle(Exchange& exchange) {
+  if (!IsAllowed(exchange)) {
+    co_await exchange.Send(401, kJson, R"({"error":"Unauthorized"})");
+    co_return;
+  }
   std::string_view rest;
   Api api = FindApi(exchange.head().target, &rest);
   bool counted = IsModelApi(api);
@@ -107,6 +111,13 @@ Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_view rest,
             fault);
       }
   }
+}
+
+// Health, metrics and what only this engine has are open to everybody, as vLLM's are.
+bool Service::IsAllowed(const Exchange& exchange) const {
+  if (options_.api_key.empty() || !exchange.path().starts_with("/v1")) return true;
+  const std::string_view given = exchange.head().Find(gateway::net::http::FieldId::authorization);
+  return given == "Bearer " + options_.api_key;
 }
 
 std::optional<ApiError> Service::CheckMethod(Api api, std::string_view method) const {

@@ -40,6 +40,7 @@ class Service {
  private:
   bool Ready() const;
   Task<void> Dispatch(Exchange& exchange, Api api, std::string_view rest, const std::optional<Fault>& fault);
+  bool IsAllowed(const Exchange& exchange) const;
   std::optional<ApiError> CheckMethod(Api api, std::string_view method) const;
   Task<bool> Models(Exchange& exchange, std::string_view id);
   Task<bool> ChangeFaults(Exchange& exchange);

@@ -210,8 +210,8 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
       wrong("/tenant", job.job.tenant, fmt::format("unknown tenant \"{}\"", job.job.tenant));
     }
   }
-  if (const auto user = context_.users->OfJob(job.job.tenant); !user.ok())
-    wrong("/tenant", job.job.tenant, std::string(user.status().message()));
+  if (const absl::Status may = context_.users->MayRun(job.job.tenant); !may.ok())
+    wrong("/tenant", job.job.tenant, std::string(may.message()));
   for (const auto& [name, secret] : job.secret_env) {
     if (around_.may_name_secret(job.job.tenant, secret.reference())) continue;
     wrong(fmt::format("/secret_env/{}", name), secret.reference(),
@@ -539,12 +539,29 @@ void Jobs::LookAtHeld() {
   }
 }
 
+absl::StatusOr<std::string> Jobs::UserOf(const config::JobFile& file) const {
+  std::vector<UserInUse> in_use;
+  for (const Workload& workload : workloads_.all()) {
+    if (workload.kind == Kind::kReplica) continue;
+    for (const Member& member : workload.members) {
+      if (!member.user.empty() && !member.ended)
+        in_use.push_back({workload.of ? std::string_view(workload.file().job.tenant) : "", member.user});
+    }
+  }
+  return context_.users->OfJob(file.job.tenant, in_use);
+}
+
 std::string Jobs::UsedUp(const config::JobFile& file) const {
   if (file.job.tenant.empty()) return {};
   std::vector<scheduler::DeviceAsk> asks;
   for (const scheduler::Role& role : file.job.roles)
     asks.insert(asks.end(), role.ask.devices.begin(), role.ask.devices.end());
   return around_.devices_used_up(file.job.tenant, config::KindsOf(cluster(), asks));
+}
+
+std::string Jobs::WhyWithheld(const config::JobFile& file) const {
+  const absl::Status user = UserOf(file).status();
+  return absl::IsUnavailable(user) ? std::string(conf::Std(user.message())) : UsedUp(file);
 }
 
 // A job that may not start yet is not given to the planner.
@@ -556,7 +573,7 @@ void Jobs::LookAtBudgets() {
   for (Workload& job : workloads_.all()) {
     if (job.kind != Kind::kJob || job.state != State::kPending || job.held) continue;
     const auto [why, asked] = known.try_emplace(job.of.get());
-    if (asked) why->second = UsedUp(job.file());
+    if (asked) why->second = WhyWithheld(job.file());
     if (why->second.empty()) {
       if (std::exchange(job.withheld, false)) workloads_.AskPlanner(job);
     } else {
@@ -586,7 +603,7 @@ scheduler::Job Jobs::AskOf(const Workload& job) const {
 bool Jobs::MayBePlaced(Workload& job) {
   job.held = !job.crashes.MayStart(context_.now()) || !Awaits(job).empty();
   if (job.held) return false;
-  std::string why = UsedUp(job.file());
+  std::string why = WhyWithheld(job.file());
   job.withheld = !why.empty();
   if (job.withheld) job.unplaced = std::move(why);
   return !job.withheld;
@@ -599,7 +616,7 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   spec.tenant = file.job.tenant;
   spec.command = job.resumes && !file.checkpoint.resume.empty() ? file.checkpoint.resume : file.command;
   spec.directory = file.directory;
-  absl::StatusOr<std::string> user = context_.users->OfJob(file.job.tenant);
+  absl::StatusOr<std::string> user = UserOf(file);
   if (!user.ok()) return user.status();
   spec.user = *std::move(user);
   spec.limit = file.job.limit;

@@ -118,7 +118,11 @@ class Jobs final : public WorkloadKind {
   Precursor PrecursorOf(const std::string& name) const;
   std::vector<std::string> Awaits(const Workload& job) const;
   void LookAtHeld();
+  // Whom its runs become if it starts now. Unavailable: every user is another tenant's.
+  absl::StatusOr<std::string> UserOf(const config::JobFile& file) const;
   std::string UsedUp(const config::JobFile& file) const;
+  // Why it may not start now, whatever devices are free.
+  std::string WhyWithheld(const config::JobFile& file) const;
   void LookAtBudgets();
 
   const Context& context_;

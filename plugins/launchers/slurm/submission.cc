@@ -63,11 +63,10 @@ std::string RenderBody(const Submission& submission) {
   const RunSpec& run = submission.run;
   std::vector<std::string> command;
   command.reserve(run.command.size());
-  for (const std::string& word : run.command)
-    command.push_back(FillPlaceholders(word, run, submission.mark.port));
+  const ListenAt at{.host = submission.host, .port = submission.mark.port};
+  for (const std::string& word : run.command) command.push_back(FillPlaceholders(word, run, at));
   Json environment = {{"PATH", kPath}};
-  for (const auto& [name, value] : run.env)
-    environment[name] = FillPlaceholders(value, run, submission.mark.port);
+  for (const auto& [name, value] : run.env) environment[name] = FillPlaceholders(value, run, at);
   const std::string log = submission.log.empty() ? "/dev/null" : submission.log;
   Json job = {{"name", run.id},
               {"comment", Render(submission.mark)},

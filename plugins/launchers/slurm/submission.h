@@ -30,6 +30,7 @@ std::optional<Mark> ReadMark(std::string_view comment);
 struct Submission {
   RunSpec run{};  // its words with their placeholders
   Mark mark{};
+  std::string host{};  // the address at which it listens, if it serves
   std::string partition{};
   std::string account{};  // this and the next: empty, the user's own
   std::string qos{};

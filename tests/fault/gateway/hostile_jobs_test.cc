@@ -21,9 +21,13 @@ using testing::Not;
 // Numbers that are nobody's on this machine, and no other test's that runs beside this one.
 const std::string kRuns = std::to_string(70'000 + getpid() % 2'000 * 2);
 const std::string kOther = std::to_string(70'001 + getpid() % 2'000 * 2);
+const int kFirstOfTenants = 80'000 + getpid() % 2'000 * 4;
 
 class HostileJobs : public testing::Test {
  protected:
+  virtual std::string Runs() const { return fmt::format("user: \"{}\"", kRuns); }
+  virtual std::string Replicas() const { return "{min: 0, max: 1}"; }
+
   void SetUp() override {
     if (!plugins::launchers::MayChangeUsers())
       GTEST_SKIP() << "this process may not start others as other users";
@@ -35,10 +39,12 @@ class HostileJobs : public testing::Test {
     setenv("TIDEGATE_TEST_ADMIN_KEY", "the-admin-key", 1);
     GatewayConfig config;
     config.tenant = "job_secrets: [\"env:TIDEGATE_TEST_GIVEN\", \"file:/given/*\"]";
-    config.tenants = fmt::format("  - {{name: other, models: [\"*\"], run_as: \"{}\"}}\n", kOther);
+    config.tenants = fmt::format(
+        "  - {{name: other, models: [\"*\"], run_as: \"{}\"}}\n  - {{name: third, models: [\"*\"]}}\n",
+        kOther);
     scaled_ = std::make_unique<Scaled>(
-        ScaledModel{.replicas = "{min: 0, max: 1}"},
-        fmt::format("cluster: [{{kind: gpu, count: 4}}], runs: {{user: \"{}\"}}", kRuns), config);
+        ScaledModel{.replicas = Replicas()},
+        fmt::format("cluster: [{{kind: gpu, count: 4}}], runs: {{{}}}", Runs()), config);
     commands_ = std::make_unique<JobCommands>(scaled_->gateway);
     EXPECT_TRUE(Within(kPatience, [&] { return commands_->Run({"jobs", "list"}).code == 0; }));
   }
@@ -129,6 +135,61 @@ TEST_F(HostileJobs, ALogThatWasMadeALinkIsNotRead) {
     std::filesystem::create_symlink(folder_ / "signing.key", entry.path() / "log");
   }
   EXPECT_THAT(commands_->Run({"jobs", "logs", id}).out, Not(HasSubstr("signing")));
+}
+
+// Two tenants that name no user of their own.
+class HostileJobsOfTenantsWithoutUsers : public HostileJobs {
+ protected:
+  std::string Runs() const override {
+    return fmt::format("user: \"{}\", users: \"{}..{}\"", kRuns, kFirstOfTenants, kFirstOfTenants + 1);
+  }
+  std::string Replicas() const override { return "{min: 1, max: 1}"; }
+  std::string UserOf(const std::string& id) {
+    EXPECT_TRUE(Within(kPatience, [&] { return !commands_->Run({"jobs", "logs", id}).out.empty(); }));
+    const std::string out = commands_->Run({"jobs", "logs", id}).out;
+    return out.substr(0, out.find('\n'));
+  }
+};
+
+TEST_F(HostileJobsOfTenantsWithoutUsers, AJobThatKillsAllThatItMayReachesNoOtherTenantsJob) {
+  const std::string victim = Submit("victim", "id -u; exec sleep 1000", "tenant: third\n");
+  const std::string theirs = UserOf(victim);
+  scaled_->gateway.Restart();
+  ASSERT_TRUE(scaled_->Becomes(1, "ready"));
+  const std::string hostile = Submit("hostile", "id -u; kill -9 -1; echo lives");
+  ASSERT_TRUE(commands_->Comes(hostile, "failed"));
+  EXPECT_NE(UserOf(hostile), theirs) << "it is known who has which user after a restart, too";
+  EXPECT_EQ(commands_->Show(victim)["state"], "running");
+  EXPECT_EQ(scaled_->Replicas()[0]["state"], "ready");
+  EXPECT_EQ(scaled_->gateway.Ask(Get("/v1/models")).status, 200);
+
+  // Two users, of which each has a tenant: the third one's job waits and says why.
+  const std::string mine = Submit("mine", "id -u; exec sleep 1000");
+  EXPECT_NE(UserOf(mine), theirs);
+  const std::string again = Submit("again", "id -u; exec sleep 1000", "tenant: third\n");
+  EXPECT_EQ(UserOf(again), theirs);
+}
+
+TEST_F(HostileJobsOfTenantsWithoutUsers, AJobFindsNoKeyOfAReplicaAndGetsNoAnswerFromIt) {
+  ASSERT_TRUE(scaled_->Becomes(1, "ready"));
+  EXPECT_EQ(scaled_->gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
+  const std::string address = scaled_->Replicas()[0]["address"];
+  const std::string hostile = Submit(
+      "hostile", fmt::format("exec 2>/dev/null\n"
+                             "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | grep -ac 'tgr-[0-9a-f]'\n"
+                             "grep -rac 'tgr-[0-9a-f]' {} | grep -v ':0$'\n"
+                             "python3 -c '\nimport urllib.request, urllib.error\n"
+                             "for path in (\"/health\", \"/v1/models\", \"/v1/chat/completions\"):\n"
+                             "  try: print(urllib.request.urlopen(\"http://{}\" + path).status)\n"
+                             "  except urllib.error.HTTPError as e: print(e.code)'\n",
+                             scaled_->gateway.state_dir(), address));
+  EXPECT_EQ(OutputOf(hostile), "0\n200\n401\n401\n");
+  // It is in nothing that the gateway writes or tells, either.
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(scaled_->gateway.state_dir())) {
+    if (entry.is_regular_file()) EXPECT_THAT(ReadFile(entry.path()), Not(HasSubstr("tgr-"))) << entry.path();
+  }
+  EXPECT_THAT(scaled_->gateway.process().Output(), Not(HasSubstr("tgr-")));
+  EXPECT_THAT(scaled_->Replicas().dump(), Not(HasSubstr("tgr-")));
 }
 
 TEST_F(HostileJobs, AReplicaIsTheUserOfRunsToo) {

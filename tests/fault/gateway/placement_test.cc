@@ -224,6 +224,20 @@ TEST(Placement, AProbedMachineGivesInstancesAndWholeDevicesByTheirNames) {
   }
 }
 
+TEST(Placement, ASecondGatewayWithTheSameDevicesIsRefusedAndSaysWhoHasThem) {
+  const FakeGpus gpus;
+  const Scaled scaled({.replicas = "{min: 0, max: 1}"}, "cluster: probe");
+  const TempDir folder;
+  std::string text = ReadFile(scaled.gateway.config_path());
+  text.replace(text.find(scaled.gateway.state_dir()), scaled.gateway.state_dir().size(), folder / "state");
+  std::ofstream(folder / "second.yaml") << text;
+  ChildProcess second({TIDEGATE_BINARY, "serve", "--config", folder / "second.yaml"}, folder / "log");
+  EXPECT_NE(second.Wait(kLong), 0);
+  EXPECT_THAT(second.Output(), HasSubstr("the device GPU-"));
+  EXPECT_THAT(second.Output(),
+              HasSubstr(fmt::format("process {} (tidegate)", scaled.gateway.process().pid())));
+}
+
 TEST(Placement, WhatCannotBeLookedAtIsSaidAndNothingIsServed) {
   const FakeGpus gpus;
   setenv("FAKE_NVML_FAILS", "1", 1);

@@ -103,9 +103,12 @@ class Scaled {
     config.sections += fmt::format("admin: {{bootstrap_key: \"file:{}\"}}\n", folder_ / "key");
     // Most tests are not about whom jobs become.
     const bool runs = scaling.find("runs:") != scaling.npos || scaling.find("slurm") != scaling.npos;
+    // The devices of the tests' own NVML are the same for all tests.
+    const bool probes = scaling.find("probe") != scaling.npos;
     config.sections +=
-        fmt::format("scaling: {{policies: {}, ports: {}{}{}{}}}\n", folder_ / "chat.yaml", ports_.text(),
-                    scaling.empty() ? "" : ", ", scaling, runs ? "" : ", runs: {same_user: true}");
+        fmt::format("scaling: {{policies: {}, ports: {}{}{}{}{}}}\n", folder_ / "chat.yaml", ports_.text(),
+                    scaling.empty() ? "" : ", ", scaling, runs ? "" : ", runs: {same_user: true}",
+                    probes ? fmt::format(", device_locks: {}", folder_ / "locks") : "");
     return config;
   }
 

@@ -34,9 +34,42 @@ class AdminJobs : public testing::Test {
   JobsWorld jobs;
 };
 
-TEST_F(AdminJobs, OperatorsSubmitAndCancelJobsThatViewersOnlySee) {
+TEST_F(AdminJobs, SubmittingIsARightOfItsOwnThatNoOperatorHasByTheRole) {
+  using plugins::auth::Right;
   const std::string viewer = world.AdminKey(Role::kViewer);
   const std::string op = world.AdminKey(Role::kOperator);
+  const std::string submitter = world.AdminKey(Role::kViewer, {Right::kSubmitJobs});
+  const std::string admin = world.AdminKey(Role::kAdmin);
+  const std::string body = json{{"job", kJob}, {"file", "train.yaml"}}.dump();
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    for (const std::string& key : {viewer, op}) {
+      const Reply refused = co_await client.Call("POST", "/admin/v1/jobs", key, body);
+      EXPECT_EQ(refused.status, 403) << refused.text;
+      EXPECT_EQ(refused.code(), "permission_denied");
+      EXPECT_THAT(refused.text, testing::HasSubstr("submit_jobs"));
+    }
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs", submitter, body)).status, 201);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs", admin, body)).status, 201);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs/gang-1:cancel", submitter, "{}")).status, 403)
+        << "it is no operator";
+    // The right is made with the key, and goes to the key that replaces it.
+    const Reply made = co_await client.Call("POST", "/admin/v1/keys", admin,
+                                            R"({"role":"operator","rights":["submit_jobs"]})");
+    EXPECT_EQ(made.status, 201) << made.text;
+    EXPECT_EQ(made.body["rights"], json({"submit_jobs"}));
+    const Reply rotated = co_await client.Call(
+        "POST", "/admin/v1/keys/" + made.body["id"].get<std::string>() + ":rotate", admin, "{}");
+    EXPECT_EQ(rotated.body["rights"], json({"submit_jobs"}));
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs", rotated.body["secret"], body)).status, 201);
+    for (const char* const wrong :
+         {R"({"role":"operator","rights":["submit"]})", R"({"tenant":"demo","rights":["submit_jobs"]})"})
+      EXPECT_EQ((co_await client.Call("POST", "/admin/v1/keys", admin, wrong)).status, 400) << wrong;
+  });
+}
+
+TEST_F(AdminJobs, OperatorsSubmitAndCancelJobsThatViewersOnlySee) {
+  const std::string viewer = world.AdminKey(Role::kViewer);
+  const std::string op = world.AdminKey(Role::kOperator, {plugins::auth::Right::kSubmitJobs});
   const std::string body = json{{"job", kJob}, {"file", "train.yaml"}}.dump();
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs", viewer, body)).status, 403);

@@ -103,9 +103,10 @@ models:
 
   std::string ledger_dir() const { return gateway::LedgerDir(runtime->config()); }
 
-  std::string AdminKey(plugins::auth::Role role) {
+  std::string AdminKey(plugins::auth::Role role, std::vector<plugins::auth::Right> rights = {}) {
     plugins::auth::KeySpec spec;
     spec.role = role;
+    spec.rights = std::move(rights);
     return MakeKey(spec);
   }
   std::string AppKey(const std::string& tenant = "demo/search") {

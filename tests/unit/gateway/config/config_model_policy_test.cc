@@ -1,5 +1,6 @@
 // Policy files with replicas, and the section that names them: what is read, what does not fit together, and
 // everything at once.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,6 +87,50 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
   EXPECT_EQ(policy.replica->secret_env.at("S").Reveal(), kSecret);
   EXPECT_EQ(policy.replica->ready.timeout, std::chrono::minutes(1));
   EXPECT_EQ(policy.replica->drain, std::chrono::seconds(30));
+}
+
+TEST(ModelPolicy, AReplicasEngineDemandsAKeyUnlessItCannot) {
+  const auto key_of = [](const std::string& engine, const std::string& more = "") {
+    const auto loaded = ReadModelPolicy(
+        std::string(kHead) + fmt::format("replica: {{engine: {}, command: [serve]{}}}\n", engine, more),
+        "p.yaml", FakeSources());
+    EXPECT_THAT(Texts(loaded.problems), IsEmpty());
+    return loaded.value ? loaded.value->replica->api_key : ReplicaKey::kNone;
+  };
+  for (const char* const engine : {"vllm", "sglang", "llamacpp", "tgi"})
+    EXPECT_EQ(key_of(engine), ReplicaKey::kGenerated) << engine;
+  EXPECT_EQ(key_of("trtllm"), ReplicaKey::kNone);
+  EXPECT_EQ(key_of("vllm", ", api_key: none"), ReplicaKey::kNone);
+  EXPECT_EQ(key_of("vllm", ", api_key: none, env: {VLLM_API_KEY: mine}"), ReplicaKey::kNone);
+  for (const auto& [replica, where, what] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"engine: trtllm, command: [serve], api_key: generated", "p.yaml:/replica/api_key",
+            "cannot demand a key"},
+           {"engine: vllm, command: [serve], api_key: mine", "p.yaml:/replica/api_key", "none"},
+           {"engine: vllm, command: [serve], env: {VLLM_API_KEY: x}", "p.yaml:/replica/env",
+            "VLLM_API_KEY is set by"},
+           {"engine: llamacpp, command: [serve], secret_env: {LLAMA_API_KEY: env:S}",
+            "p.yaml:/replica/secret_env", "LLAMA_API_KEY is set by"},
+           {"engine: vllm, command: [serve, --api-key, x]", "p.yaml:/replica/command",
+            "finds its key in VLLM_API_KEY"},
+           {"engine: sglang, command: [python3, -m, sglang.launch_server]", "p.yaml:/replica/command",
+            "hands TIDEGATE_REPLICA_KEY over"}}) {
+    EXPECT_THAT(PolicyProblems(std::string(kHead) + "replica: {" + replica + "}\n"),
+                testing::Contains(AllOf(HasSubstr(where), HasSubstr(what))))
+        << replica;
+  }
+}
+
+TEST(ModelPolicy, AReplicaMayServeOverTlsWhoseFilesAreCheckedBefore) {
+  const std::string tls =
+      std::string(kHead) +
+      "replica: {engine: vllm, command: [serve], tls: {ca: ca.pem, server_name: replicas}}\n";
+  const auto loaded = ReadModelPolicy(tls, "p.yaml", FakeSources());
+  ASSERT_THAT(Texts(loaded.problems), IsEmpty());
+  EXPECT_EQ(loaded.value->replica->tls->server_name, "replicas");
+  EXPECT_THAT(Texts(Load({{"p.yaml", tls}, {"ca.pem", "no certificate"}}, "{policies: p.yaml}").problems),
+              testing::Contains(AllOf(HasSubstr("p.yaml:/replica/tls/ca"), HasSubstr("ca.pem"))));
+  EXPECT_THAT(Texts(Load({{"p.yaml", tls}}, "{policies: p.yaml}").problems),
+              testing::Contains(HasSubstr("p.yaml:/replica/tls/ca")));
 }
 
 constexpr std::string_view kGangReplica =

@@ -170,6 +170,7 @@ class Gateway {
     };
     around.publish = [this](const Launched& launched) {
       served = launched.empty() ? 0 : launched.at("chat-small").size();
+      launched_ = launched;
       runtime_ = *runtime_->With(launched, learned());
       metrics_.Bind(runtime_->names());
     };
@@ -190,6 +191,9 @@ class Gateway {
   size_t Count(ReplicaState state) const { return model().replicas[static_cast<size_t>(state)]; }
   std::string why_none() { return scaling_hints_.Get("chat-small")->why_none(); }
   std::string trouble() const { return model().trouble; }
+  std::string KeyOfFirstReplica() const {
+    return launched_.empty() ? "" : std::string(launched_.at("chat-small")[0]->api_key.Reveal());
+  }
 
   std::vector<std::string> events;
   std::vector<std::string> details;
@@ -204,6 +208,7 @@ class Gateway {
   ModelQueues queues_;
   ScalingHintsByModel scaling_hints_;
   ShardMetrics metrics_;
+  Launched launched_;
   std::shared_ptr<const Runtime> runtime_;
 
  public:
@@ -214,8 +219,8 @@ std::string Policy(const std::string& replicas, const std::string& more = "", ui
   return fmt::format(
       "model: chat-small\nreplicas: {}\nscaling: {{policy: schedule}}\n"
       "placement: {{devices: [{{kind: h100, count: {}}}]}}\n"
-      "replica: {{engine: vllm, command: [serve, --port, \"{{port}}\"]{}}}\n",
-      replicas, count, more);
+      "replica: {{engine: vllm, command: [serve, --port, \"{{port}}\"]{}{}}}\n",
+      replicas, count, more, more.find("api_key") == std::string::npos ? ", api_key: none" : "");
 }
 
 // What every run of the machine answers with.
@@ -282,6 +287,110 @@ TEST(ScalingLoop, WhatRunsIsTakenOverAfterAKillAndNeverDoubled) {
     EXPECT_EQ(std::ranges::count(after.events, "replica.adopt"), 1);
     for (const ReplicaStatus& replica : after.replicas()) EXPECT_EQ(replica.adopted, replica.run == survivor);
     co_await after.control->Close(true);
+    engine.Stop();
+  });
+}
+
+constexpr const char* kKeyed = ", api_key: generated";
+
+std::string KeyOf(const RunSpec& spec, std::string_view variable = "VLLM_API_KEY") {
+  for (const auto& [name, value] : spec.env) {
+    if (name == variable) return value;
+  }
+  return {};
+}
+
+// An engine that demands the key of the run that was started last, as vLLM does.
+void DemandsKey(tests::HttpPeer& engine, FakeMachine& machine) {
+  engine.status = [&engine, &machine] {
+    const tests::HttpPeer::Request& request = engine.seen.back();
+    if (!request.target.starts_with("/v1") || machine.specs.empty()) return 200;
+    const auto given = request.headers.find("authorization");
+    return given != request.headers.end() && given->second == "Bearer " + KeyOf(machine.specs.back()) ? 200
+                                                                                                      : 401;
+  };
+}
+
+TEST(ScalingLoop, AReplicaIsReadyWhenItsEngineDemandsTheKeyThatItWasGiven) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    DemandsKey(engine, machine);
+    Gateway before(loop, machine, Policy("{min: 1, max: 1}", kKeyed));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 1; }));
+    const std::string key = KeyOf(machine.specs[0]);
+    EXPECT_GE(key.size(), 64u);
+    EXPECT_EQ(KeyOf(machine.specs[0], "TIDEGATE_REPLICA_KEY"), key);
+    EXPECT_EQ(before.KeyOfFirstReplica(), key);
+    for (const std::string& detail : before.details) EXPECT_THAT(detail, testing::Not(HasSubstr(key)));
+    for (const auto& [at, object] : machine.store.objects)
+      EXPECT_THAT(object.body, testing::Not(HasSubstr(key)));
+    co_await before.control->Close(true);
+
+    Gateway after(loop, machine, Policy("{min: 1, max: 1}", kKeyed));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.served == 1; }));
+    EXPECT_EQ(machine.specs.size(), 1u) << "it was taken over";
+    EXPECT_EQ(after.KeyOfFirstReplica(), key);
+    EXPECT_EQ(std::ranges::count(after.events, "replica.adopt"), 1);
+    // Another replica has another key.
+    machine.runs.front().state = RunState::kEnded;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.specs.size() == 2; }));
+    EXPECT_NE(KeyOf(machine.specs[1]), key);
+    co_await after.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, AProcessThatAnswersWithoutTheKeyIsHandedNeitherPromptNorKey) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& thief = AnswersOn(machine, loop);
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}", kKeyed));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.model().failures >= 1; }));
+    EXPECT_EQ(gateway.served, 0u);
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      return gateway.trouble().find("without a key") != std::string::npos;
+    })) << gateway.trouble();
+    for (const tests::HttpPeer::Request& request : thief.seen)
+      EXPECT_FALSE(request.headers.contains("authorization"));
+    co_await gateway.control->Close(false);
+    thief.Stop();
+  });
+}
+
+TEST(ScalingLoop, AProcessThatPretendsToDemandAKeyHasToGuessWhichItIs) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& thief = AnswersOn(machine, loop);
+    // It refuses callers without a key, and takes any key. Once in a while the first one is the right one:
+    // then it must not take the next.
+    thief.status = [&thief] {
+      const tests::HttpPeer::Request& request = thief.seen.back();
+      return request.target.starts_with("/v1") && !request.headers.contains("authorization") ? 401 : 200;
+    };
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}", kKeyed));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.model().failures >= 1; }));
+    EXPECT_EQ(gateway.served, 0u);
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      return gateway.trouble().find("with a wrong key") != std::string::npos;
+    })) << gateway.trouble();
+    co_await gateway.control->Close(false);
+    thief.Stop();
+  });
+}
+
+TEST(ScalingLoop, AnEngineThatRefusesItsOwnKeyFailsAtOnceAndSaysWhy) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    engine.status = [&engine] { return engine.seen.back().target.starts_with("/v1") ? 401 : 200; };
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}", kKeyed));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.model().failures >= 1; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      return gateway.trouble().find("refuses the replica's key") != std::string::npos;
+    })) << gateway.trouble();
+    EXPECT_EQ(gateway.served, 0u);
+    co_await gateway.control->Close(false);
     engine.Stop();
   });
 }
@@ -496,7 +605,8 @@ std::string GangPolicy(const std::string& replicas = "{min: 1, max: 1}", const s
   return fmt::format(
       "model: chat-small\nreplicas: {}\nscaling: {{policy: schedule}}\n"
       "placement: {{members: 2, devices: [{{kind: h100, count: 4}}]}}\n"
-      "replica: {{engine: vllm, command: [serve, --port, \"{{port}}\"], worker_command: [work]{}}}\n",
+      "replica: {{engine: vllm, command: [serve, --port, \"{{port}}\"], worker_command: [work], api_key: "
+      "none{}}}\n",
       replicas, more);
 }
 

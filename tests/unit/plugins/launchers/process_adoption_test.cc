@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,9 +51,12 @@ class ProcessAdoption : public LauncherTest {
     waitpid(wrapper, nullptr, 0);
     for (const Member& member : members) {
       member.process.Signal(SIGKILL);
-      while (!member.process.ended()) {
-      }
+      AwaitEnd(member.process);
     }
+  }
+  static void AwaitEnd(const gateway::net::ProcessHandle& process) {
+    pollfd end{.fd = process.fd(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&end, 1, 20'000), 1) << "it does not end";
   }
   static RunSpec Sleeper(std::string id) {
     return {.id = std::move(id), .owner = "chat", .command = {"/bin/sleep", "1000"}};
@@ -69,15 +73,12 @@ TEST_F(ProcessAdoption, ARunThatEndedWhileNoGatewayLookedIsNeverSaidToRun) {
   StartAndLeave(Script("a", "while [ ! -e " + dir_ / "end" + " ]; do sleep 0.01; done; exit 4"));
   std::ofstream(dir_ / "end") << "now";
   // Its wrapper stays a zombie: nobody waits for it.
-  const auto deadline = std::chrono::steady_clock::now() + seconds(20);
-  while (!Result("a").end && std::chrono::steady_clock::now() < deadline) usleep(1000);
-  const RunResult result = Result("a");
-  ASSERT_TRUE(result.end);
   const std::optional<gateway::net::ProcessHandle> wrapper =
       gateway::net::ProcessHandle::Open(Wrapper("a"), Record("a").start_ticks);
   ASSERT_TRUE(wrapper) << "it was waited for";
-  while (!wrapper->ended()) {
-  }
+  AwaitEnd(*wrapper);
+  const RunResult result = Result("a");
+  ASSERT_TRUE(result.end);
   With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
     const RunStatus found = co_await StatusOf(launcher, "a");
     EXPECT_EQ(found.state, RunState::kEnded);
@@ -96,8 +97,7 @@ TEST_F(ProcessAdoption, ARunIsSaidToBeAliveAsLongAsItIs) {
     EXPECT_TRUE(runs.alive && *runs.alive >= before);
     const auto wrapper = gateway::net::ProcessHandle::Open(Wrapper("a"), Record("a").start_ticks);
     kill(Wrapper("a"), SIGKILL);
-    while (!wrapper->ended()) {
-    }
+    AwaitEnd(*wrapper);
     const conf::TimePoint after = gateway::net::Now();
     const RunStatus unheard = co_await StatusOf(launcher, "a");
     EXPECT_NE(unheard.state, RunState::kEnded);

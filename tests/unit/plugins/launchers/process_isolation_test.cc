@@ -227,18 +227,24 @@ TEST_F(ProcessIsolation, TheBrokerStartsNothingAsAnybodyElse) {
 }
 
 TEST_F(ProcessIsolation, TheBrokerSignalsNobodyButRuns) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
   const pid_t stranger = fork();
   if (stranger == 0) {
     setsid();
-    if (setgid(64125) != 0 || setuid(64125) != 0) _exit(1);
+    if (setgid(64125) != 0 || setuid(64125) != 0 || write(ready[1], "r", 1) != 1) _exit(1);
     pause();
     _exit(0);
   }
+  close(ready[1]);
+  char word = 0;
+  ASSERT_EQ(read(ready[0], &word, 1), 1) << "it has not become another user";
+  close(ready[0]);
   const std::unique_ptr<Broker> broker = Broker::Split();
   const auto host = broker->MakeHost("token", TIDEGATE_RUN_BINARY, {kUser});
   ASSERT_TRUE(host.ok()) << host.status();
   // As a gateway that was taken over would say it.
-  while ((*host)->Signal({.id = "a", .leader = stranger, .session_is_ours = true}, 0) == 0) usleep(1000);
+  EXPECT_EQ((*host)->Signal({.id = "a", .leader = stranger, .session_is_ours = true}, 0), 1u);
   (*host)->Signal({.id = "a", .leader = stranger, .session_is_ours = true}, SIGKILL);
   (*host)->KillCgroup("/sys/fs/cgroup");
   EXPECT_TRUE((*host)->EnvironmentOf(getpid()).empty());

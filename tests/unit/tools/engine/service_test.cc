@@ -321,6 +321,21 @@ TEST(EngineService, KnowsOnlyTheApisItIsTold) {
   EXPECT_EQ(status, 200);
 }
 
+TEST(EngineService, DemandsItsKeyBelowV1AsVllmDoes) {
+  Running engine({"--preset", "instant", "--api-key", "the-key"});
+  const auto status = [&](const std::string& target, const std::string& headers) {
+    Client client(engine.port);
+    client.Send("GET", target, "", headers);
+    int code = 0;
+    client.Answer(&code);
+    return code;
+  };
+  EXPECT_EQ(status("/v1/models", "Authorization: Bearer the-key\r\n"), 200);
+  EXPECT_EQ(status("/v1/models", "Authorization: Bearer another\r\n"), 401);
+  EXPECT_EQ(status("/v1/models", ""), 401);
+  EXPECT_EQ(status("/metrics", ""), 200);
+}
+
 TEST(EngineService, ErrorsAreVllms) {
   Running engine({"--preset", "instant", "--max-model-len", "100", "--model", "a", "--model", "b"});
   int status = 0;

@@ -1,0 +1,43 @@
+// ReplicaKeys: the keys that the engines of launched replicas demand of their callers.
+//
+// A replica's key is made of a secret that the store keeps and of the replica's id. So a gateway that starts
+// again, or takes over, knows the keys of what runs, and no record of a replica holds one.
+//
+// Thread: the control loop's.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/secret.h"
+#include "gateway/net/task.h"
+#include "gateway/store/store.h"
+
+namespace gateway::control {
+
+class ReplicaKeys {
+ public:
+  ReplicaKeys() = default;  // knows no key before it is loaded
+  // With the secret of the store, which is made the first time.
+  static net::Task<absl::StatusOr<ReplicaKeys>> Load(store::Store& store);
+
+  conf::Secret Of(std::string_view replica) const;
+
+  // The replica's key among others that its engine must refuse. Only who knows the secret can tell which it
+  // is, and they are the same each time.
+  struct Trial {
+    std::vector<conf::Secret> keys;
+    size_t right = 0;  // the place of its own
+  };
+  Trial TrialOf(std::string_view replica, size_t others) const;
+
+ private:
+  explicit ReplicaKeys(conf::Secret secret) : secret_(std::move(secret)) {}
+  conf::Secret secret_;
+};
+
+}  // namespace gateway::control
