@@ -161,7 +161,7 @@ const std::array kRoutes = {
           Role::kAdmin, kNone, kErasure, "ErasedContent", kOk, Lane::kReads, EraseStored},
     Route{"submitJob", Verb::post, "/admin/v1/jobs", "Submit a job file; each element of an array is a job",
           Role::kViewer, kNone, kNewJob, "JobSubmission", kCreated, Lane::kLoop, nullptr, SubmitJob,
-          Right::kSubmitJobs},
+          {}, Right::kSubmitJobs},
     Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission", Role::kViewer,
           kOfJobs, kNone, "JobList", kOk, Lane::kLoop, ListJobs},
     Route{"showJob", Verb::get, "/admin/v1/jobs/{id}", "One job, its members and, for operators, its file",
