@@ -226,7 +226,7 @@ TEST(Placement, AProbedMachineGivesInstancesAndWholeDevicesByTheirNames) {
 
 TEST(Placement, ASecondGatewayWithTheSameDevicesIsRefusedAndSaysWhoHasThem) {
   const FakeGpus gpus;
-  const Scaled scaled({.replicas = "{min: 0, max: 1}"}, "cluster: probe");
+  Scaled scaled({.replicas = "{min: 0, max: 1}"}, "cluster: probe");
   const TempDir folder;
   std::string text = ReadFile(scaled.gateway.config_path());
   text.replace(text.find(scaled.gateway.state_dir()), scaled.gateway.state_dir().size(), folder / "state");

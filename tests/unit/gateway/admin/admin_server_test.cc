@@ -143,7 +143,7 @@ TEST(AdminInput, RefusesWhatIsNotOneJsonObject) {
     EXPECT_EQ(large.code(), "request_too_large") << large.text;
     EXPECT_EQ(large.headers.count("x-request-id"), 1u) << "as every other answer";
     if (large.headers.contains("x-request-id")) {
-      EXPECT_EQ(large.headers.at("x-request-id"), large.body["error"]["request_id"]);
+      EXPECT_EQ(large.headers.at("x-request-id"), large.body["error"]["request_id"].get<std::string>());
     }
     EXPECT_TRUE(world.shared.keys->List().empty());
   });
