@@ -167,7 +167,9 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   if (!route.read.empty()) read_records_.Note(route, call);
   call.read = [this](std::function<void()> work) { return ReadInTurn(std::move(work)); };
   try {
-    co_return co_await RunRoute(route, call);
+    Answer answer = co_await RunRoute(route, call);
+    if (call.role < Role::kOperator) HideOutput(answer.body);
+    co_return answer;
   } catch (const std::exception& error) {
     log::Error("admin request failed", {{"path", route.path}, {"what", error.what()}});
   }

@@ -2,6 +2,7 @@
 
 #include "conf/text.h"
 #include "gateway/api/coded_status.h"
+#include "plugins/launchers/launcher.h"
 
 namespace gateway::admin {
 
@@ -9,6 +10,15 @@ using nlohmann::ordered_json;
 
 Answer Json(const ordered_json& body, int status) {
   return {.status = status, .body = body.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n"};
+}
+
+void HideOutput(std::string& json) {
+  size_t at = 0;
+  while ((at = json.find(plugins::launchers::kLastLines, at)) != std::string::npos) {
+    size_t end = at;
+    while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+    json.erase(at, end - at);
+  }
 }
 
 Answer Refuse(const api::ApiError& error, std::string_view request_id) {

@@ -29,6 +29,9 @@ Answer Refuse(api::Code code, std::string message, std::string_view request_id);
 // the first one's.
 Answer Refuse(api::Code code, const std::vector<FieldProblem>& problems, std::string_view request_id);
 
+// Takes what runs have printed out of the reasons in a JSON text: output is for operators.
+void HideOutput(std::string& json);
+
 // Too many calls wait for the readers' thread.
 Answer RefuseCrowded(std::string_view request_id);
 

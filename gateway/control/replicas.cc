@@ -185,9 +185,8 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
       if (left == 0) {
         workloads_.Enter(replica, State::kDraining, "its last request is done");
       } else if (now - replica.since > by.drain) {
-        workloads_.Enter(
-            replica, State::kDraining,
-            fmt::format("{} requests have not ended within {}", left, conf::InWords(by.drain)));
+        workloads_.Enter(replica, State::kDraining,
+                         fmt::format("{} requests have not ended within {}", left, conf::InWords(by.drain)));
       }
       break;
     }
@@ -203,7 +202,9 @@ void Replicas::Publish() {
   Launched launched;
   for (const Workload& replica : workloads_.all()) {
     if (replica.kind != Kind::kReplica || !replica.serving.endpoint) continue;
-    const bool serves = (replica.state == State::kRunning && replica.recorded) ||
+    // Where its engine has ended, its port is free for anybody before the last of its processes is gone.
+    const bool listens = replica.members.front().running;
+    const bool serves = (replica.state == State::kRunning && replica.recorded && listens) ||
                         (replica.state == State::kSaving && !replica.recorded);
     if (!serves) continue;
     serving[replica.model].push_back(replica.id);

@@ -99,7 +99,9 @@ std::string HowEnded(const Member& member) {
 }
 
 std::string_view MemberStateOf(const Member& member) {
-  return member.ended ? "ended" : member.running ? "running" : "starting";
+  if (member.ended) return "ended";
+  if (member.running) return "running";
+  return member.began ? "stopping" : "starting";
 }
 
 std::string_view JobStateOf(const Workload& job) {

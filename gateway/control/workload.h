@@ -177,7 +177,7 @@ struct Workload {
 // "exited with 3", "was ended by signal 9", and the launcher's remarks.
 std::string HowEnded(const Member& member);
 
-// "starting", "running" or "ended".
+// "starting", "running", "stopping" or "ended".
 std::string_view MemberStateOf(const Member& member);
 
 // The state of a job in words for people; for a stopped job, its outcome.

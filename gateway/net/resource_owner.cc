@@ -1,12 +1,15 @@
 #include "gateway/net/resource_owner.h"
 
 #include <absl/strings/str_split.h>
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <string_view>
@@ -21,8 +24,29 @@ namespace {
 
 constexpr size_t kMaxTable = size_t{16} << 20;
 
-// As links of /proc/PID/fd have them: "socket:[4711]".
-std::set<std::string> SocketsOn(uint16_t port) {
+// As the tables of sockets have it: each word of four bytes as a number of this machine.
+std::string TableForm(const in6_addr& address) {
+  std::array<uint32_t, 4> words{};
+  std::memcpy(words.data(), &address, sizeof address);
+  return fmt::format("{:08X}{:08X}{:08X}{:08X}", words[0], words[1], words[2], words[3]);
+}
+
+// Where a process listens that gets connections to `host`. Empty: `host` is no number.
+std::set<std::string> PlacesOf(const std::string& host) {
+  const std::string any = TableForm(in6addr_any);
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
+    in6_addr mapped{};
+    inet_pton(AF_INET6, ("::ffff:" + host).c_str(), &mapped);
+    return {fmt::format("{:08X}", INADDR_ANY), fmt::format("{:08X}", v4.s_addr), any, TableForm(mapped)};
+  }
+  in6_addr v6{};
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return {any, TableForm(v6)};
+  return {};
+}
+
+// As links of /proc/PID/fd have them: "socket:[4711]". Without `places`: wherever they listen.
+std::set<std::string> SocketsOn(uint16_t port, const std::set<std::string>& places = {}) {
   std::set<std::string> sockets;
   const std::string suffix = fmt::format(":{:04X}", port);
   for (const char* const table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
@@ -30,21 +54,24 @@ std::set<std::string> SocketsOn(uint16_t port) {
     for (const auto line : absl::StrSplit(text, '\n')) {
       const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
       constexpr std::string_view kListens = "0A";
-      if (words.size() > 9 && words[1].ends_with(suffix) && words[3] == kListens)
+      if (words.size() <= 9 || !words[1].ends_with(suffix) || words[3] != kListens) continue;
+      if (places.empty() || places.contains(words[1].substr(0, words[1].size() - suffix.size())))
         sockets.insert(fmt::format("socket:[{}]", words[9]));
     }
   }
   return sockets;
 }
 
-bool Holds(const std::filesystem::path& process, const std::set<std::string>& sockets) {
+std::set<std::string> HeldBy(const std::filesystem::path& process, const std::set<std::string>& sockets) {
+  std::set<std::string> held;
   std::error_code error;
   for (std::filesystem::directory_iterator fd(process / "fd", error), end; !error && fd != end;
        fd.increment(error)) {
     std::error_code gone;
-    if (sockets.contains(std::filesystem::read_symlink(fd->path(), gone))) return true;
+    std::string link = std::filesystem::read_symlink(fd->path(), gone);
+    if (sockets.contains(link)) held.insert(std::move(link));
   }
-  return false;
+  return held;
 }
 
 std::string NameOf(const std::string& pid) {
@@ -62,18 +89,18 @@ std::string PortOwner(uint16_t port) {
   for (std::filesystem::directory_iterator process("/proc", error), end; !error && process != end;
        process.increment(error)) {
     const std::string pid = process->path().filename();
-    if (!conf::ReadNumber<pid_t>(pid) || !Holds(process->path(), sockets)) continue;
+    if (!conf::ReadNumber<pid_t>(pid) || HeldBy(process->path(), sockets).empty()) continue;
     return NameOf(pid);
   }
   return "a process of another user";
 }
 
-PortUse LookAtPort(uint16_t port, std::span<const pid_t> processes) {
-  const std::set<std::string> sockets = SocketsOn(port);
-  return {.taken = !sockets.empty(),
-          .by_one_of_these = !sockets.empty() && std::ranges::any_of(processes, [&](pid_t pid) {
-            return Holds(fmt::format("/proc/{}", pid), sockets);
-          })};
+PortUse LookAtPort(const std::string& host, uint16_t port, std::span<const pid_t> processes) {
+  const std::set<std::string> sockets = SocketsOn(port, PlacesOf(host));
+  if (sockets.empty()) return {};
+  std::set<std::string> theirs;
+  for (const pid_t pid : processes) theirs.merge(HeldBy(fmt::format("/proc/{}", pid), sockets));
+  return {.taken = true, .by_these = theirs == sockets};
 }
 
 std::string LockOwner(const std::string& path) {

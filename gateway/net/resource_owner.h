@@ -12,12 +12,13 @@ namespace gateway::net {
 // "process 4711 (tidegate)"; "a process of another user" where it may not be looked at; empty: nobody
 // listens. Reads /proc: blocks for milliseconds.
 std::string PortOwner(uint16_t port);
-// Whether somebody listens there on TCP, and whether one of these processes does. Both at one look.
+// Who would get a connection to that address.
 struct PortUse {
-  bool taken = false;
-  bool by_one_of_these = false;
+  bool taken = false;     // a process is seen to listen
+  bool by_these = false;  // these processes alone do
 };
-PortUse LookAtPort(uint16_t port, std::span<const pid_t> processes);
+// `host`: a number. Reads /proc: blocks for milliseconds.
+PortUse LookAtPort(const std::string& host, uint16_t port, std::span<const pid_t> processes);
 // Of a lock by flock(); empty: nobody has it, or it cannot be told.
 std::string LockOwner(const std::string& path);
 

@@ -68,9 +68,12 @@ struct RunSpec {
 enum class RunState : uint8_t {
   kStarting,  // asked for; has no process yet
   kRunning,
-  kStopping,  // was told to end
+  kStopping,  // was told to end; of one that serves also: its first process has ended, and the others do
   kEnded,
 };
+
+// Before what a run printed at last, where a reason has it.
+inline constexpr std::string_view kLastLines = "; its last lines: ";
 
 // Whose word the times and the exit of a run are.
 enum class Witness : uint8_t {
@@ -164,7 +167,8 @@ class Launcher {
   virtual std::string AddressOf(const std::string& /*id*/, const std::string& node) const { return node; }
 
   // Whether it is the run that listens on its port, not a process that took it first. FailedPrecondition: it
-  // is another, which the error names; Unimplemented: that cannot be told.
+  // is another, which the error names; Unavailable: nobody is seen there now; Unimplemented: that cannot be
+  // told.
   virtual gateway::net::Task<absl::Status> CheckPort(std::string) {
     co_return absl::UnimplementedError("who listens there cannot be told");
   }

@@ -55,17 +55,6 @@ std::string Number(uint64_t value) {
   return value == 0 ? std::string() : std::to_string(value);
 }
 
-// Not the owner of its folder, which is root where it may not be looked at.
-std::optional<uid_t> UidOf(pid_t pid) {
-  const std::string status =
-      gateway::net::ReadFile(fmt::format("/proc/{}/status", pid), size_t{64} << 10).value_or("");
-  constexpr std::string_view kLine = "\nUid:\t";
-  const size_t at = status.find(kLine);
-  if (at == std::string::npos) return std::nullopt;
-  const std::string_view rest = std::string_view(status).substr(at + kLine.size());
-  return conf::ReadNumber<uid_t>(rest.substr(0, rest.find('\t')));
-}
-
 std::string IdentityOf(const RunUser& user) {
   std::string text = fmt::format("{}:{}", user.uid, user.gid);
   for (const gid_t group : user.groups) text += fmt::format(",{}", group);
@@ -131,11 +120,8 @@ absl::StatusOr<std::unique_ptr<HeldRun>> LocalRunHost::Hold(const RunOrder& orde
 }
 
 std::map<std::string, std::optional<FoundWrapper>> LocalRunHost::FindRuns() {
-  std::map<std::string, std::optional<FoundWrapper>> runs = launchers::FindRuns(options_.token);
-  // Anybody can say in its variables that it is a wrapper; a run's user is none.
-  for (auto& [id, wrapper] : runs) {
-    if (wrapper && !options_.users.empty() && UidOf(wrapper->pid) != options_.owner) wrapper.reset();
-  }
+  const std::optional<uid_t> owner = options_.users.empty() ? std::nullopt : std::optional(options_.owner);
+  std::map<std::string, std::optional<FoundWrapper>> runs = launchers::FindRuns(options_.token, owner);
   for (const std::string& id : PopulatedCgroups(cgroups_)) runs[id];
   return runs;
 }
@@ -150,12 +136,12 @@ size_t LocalRunHost::Signal(const RunMark& mark, int signal) {
   return members.size();
 }
 
-gateway::net::PortUse LocalRunHost::LookAtPort(const RunMark& mark, uint16_t port) {
+gateway::net::PortUse LocalRunHost::LookAtPort(const RunMark& mark, const std::string& host, uint16_t port) {
   RunMark ours = mark;
   ours.token = options_.token;
   std::vector<pid_t> pids;
   for (const Member& member : FindMembers(ours)) pids.push_back(member.pid);
-  return gateway::net::LookAtPort(port, pids);
+  return gateway::net::LookAtPort(host, port, pids);
 }
 
 // The rights of this process may be greater than those of who asks.

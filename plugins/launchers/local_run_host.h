@@ -25,7 +25,7 @@ class LocalRunHost final : public RunHost {
   absl::StatusOr<std::unique_ptr<HeldRun>> Hold(const RunOrder& order, int log, int until_run) override;
   std::map<std::string, std::optional<FoundWrapper>> FindRuns() override;
   size_t Signal(const RunMark& mark, int signal) override;
-  gateway::net::PortUse LookAtPort(const RunMark& mark, uint16_t port) override;
+  gateway::net::PortUse LookAtPort(const RunMark& mark, const std::string& host, uint16_t port) override;
   std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) override;
   std::string MakeCgroup(const std::string& id, const RunLimits& limits) override;
   void KillCgroup(const std::string& cgroup) override;

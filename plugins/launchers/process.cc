@@ -93,6 +93,7 @@ struct ProcessLauncher::Run {
   ProcessHandle first{};   // process, below the wrapper
   pid_t first_pid = 0;
   std::unique_ptr<ProcessWatch> watch{};
+  std::unique_ptr<ProcessWatch> watch_first{};
   bool leader_ended = false;
   bool killed = false;  // for it did not end in time, and not by its wrapper
   bool ending = false;  // a task ends it
@@ -281,7 +282,7 @@ void ProcessLauncher::AdoptEnded(Run& run) {
   SetEnd(run.record, result, has_trace ? std::min(result.last_alive, now) : now, false);
   if (run.secrets_known && !run.record.why.empty() && !run.record.asked) {
     if (const std::string tail = LogTail(run.folder.log(), {}); !tail.empty())
-      run.record.why += "; its last lines: " + tail;
+      run.record.why.append(kLastLines).append(tail);
   }
   run.state = run.record.state = RunState::kEnded;
   run.since = run.record.since = *run.record.ended;
@@ -320,13 +321,16 @@ ProcessLauncher::Run* ProcessLauncher::Find(const std::string& id) {
 }
 
 RunMark ProcessLauncher::MarkOf(const Run& run) const {
+  std::optional<uid_t> uid;
+  if (const auto user = host_->UserOf(run.record.user); user.ok()) uid = user->uid;
   return {.id = run.record.id,
           .log = run.folder.log(),
           .cgroup = run.record.cgroup,
           .wrapper = run.wrapper_lives() ? run.record.pid : 0,
           .leader = run.record.wrapped ? run.first_pid : run.record.pid,
           .start_ticks = run.record.start_ticks,
-          .session_is_ours = static_cast<bool>(run.record.wrapped ? run.first : run.leader)};
+          .session_is_ours = static_cast<bool>(run.record.wrapped ? run.first : run.leader),
+          .user = uid};
 }
 
 // ---- Requests.
@@ -445,9 +449,13 @@ Task<absl::Status> ProcessLauncher::CheckPort(std::string id) {
   if (run == nullptr || run->record.port == 0)
     co_return absl::NotFoundError(fmt::format("{} does not run", id));
   const uint16_t port = run->record.port;
-  const gateway::net::PortUse use = co_await OffLoop(
-      loop_, [host = host_.get(), mark = MarkOf(*run), port] { return host->LookAtPort(mark, port); });
-  if (!use.taken || use.by_one_of_these) co_return absl::OkStatus();
+  const gateway::net::PortUse use =
+      co_await OffLoop(loop_, [host = host_.get(), mark = MarkOf(*run), address = options_.host, port] {
+        return host->LookAtPort(mark, address, port);
+      });
+  if (use.by_these) co_return absl::OkStatus();
+  if (!use.taken)
+    co_return absl::UnavailableError(fmt::format("nobody is seen to listen on its port {}", port));
   const std::string owner = co_await OffLoop(loop_, [port] { return gateway::net::PortOwner(port); });
   co_return absl::FailedPreconditionError(
       fmt::format("its port {} is taken by {}, which is none of its processes", port, owner));
@@ -459,6 +467,7 @@ Task<void> ProcessLauncher::Close() {
   device_check_.Cancel();
   for (const auto& [id, run] : runs_) {
     run->watch.reset();
+    run->watch_first.reset();
     run->pause.Cancel();
   }
   while (background_ > 0) {
@@ -513,6 +522,17 @@ uint16_t ProcessLauncher::TakePort() {
 
 void ProcessLauncher::Watch(Run& run) {
   run.watch = std::make_unique<ProcessWatch>(loop_, run.leader, [this, &run] { LeaderEnded(run); });
+  if (run.first && run.record.serves)
+    run.watch_first = std::make_unique<ProcessWatch>(loop_, run.first, [this, &run] { FirstEnded(run); });
+}
+
+// Its wrapper ends the rest now. Said before they are gone: the port is free for anybody.
+void ProcessLauncher::FirstEnded(Run& run) {
+  if (run.state != RunState::kRunning || run.ending) return;
+  run.state = RunState::kStopping;
+  run.since = gateway::net::Now();
+  run.record.kill_at = run.since + options_.leftover_grace;
+  on_change(run.record.id);
 }
 
 void ProcessLauncher::LeaderEnded(Run& run) {
@@ -626,10 +646,11 @@ Task<void> ProcessLauncher::Conclude(Run& run, RunResult result) {
     if (!record.why.empty() && !record.asked && run.secrets_known) {
       const std::string tail = co_await OffLoop(
           loop_, [log = run.folder.log(), secrets = run.secrets] { return LogTail(log, secrets); });
-      if (!tail.empty()) record.why += "; its last lines: " + tail;
+      if (!tail.empty()) record.why.append(kLastLines).append(tail);
     }
   }
   run.watch.reset();
+  run.watch_first.reset();
   run.leader = {};
   run.first = {};
   const conf::TimePoint ended = record.ended.value_or(gateway::net::Now());

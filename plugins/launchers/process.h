@@ -97,6 +97,7 @@ class ProcessLauncher final : public Launcher {
   uint16_t TakePort();  // 0: none is free
   void Watch(Run& run);
   void LeaderEnded(Run& run);
+  void FirstEnded(Run& run);
   void BeginEnding(Run& run, conf::Duration grace);
   void Spawn(gateway::net::Task<void> task);
   gateway::net::Task<void> Counted(gateway::net::Task<void> task);

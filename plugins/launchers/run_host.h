@@ -67,8 +67,8 @@ class RunHost {
   virtual std::map<std::string, std::optional<FoundWrapper>> FindRuns() = 0;
   // The processes of a run that have not ended; sends them `signal`, 0: nothing.
   virtual size_t Signal(const RunMark& mark, int signal) = 0;
-  // Who listens on that port: one of its processes, somebody else, or nobody.
-  virtual gateway::net::PortUse LookAtPort(const RunMark& mark, uint16_t port) = 0;
+  // Who gets connections to that address: its processes, somebody else, or nobody that can be seen.
+  virtual gateway::net::PortUse LookAtPort(const RunMark& mark, const std::string& host, uint16_t port) = 0;
   // What a process of a run began with; empty for any other.
   virtual std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) = 0;
 

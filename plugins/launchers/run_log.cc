@@ -37,9 +37,19 @@ absl::StatusOr<Fd> OpenLog(const std::string& path) {
   return net::OpenFile(path, O_CREAT | O_WRONLY | O_APPEND | O_NOFOLLOW, kLogMode);
 }
 
+absl::StatusOr<Fd> OpenLogForReading(const std::string& path) {
+  absl::StatusOr<Fd> log = net::OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!log.ok()) return log.status();
+  struct stat info{};
+  if (fstat(log->get(), &info) != 0) return net::SystemError("stat", path, errno);
+  if (S_ISREG(info.st_mode) && info.st_nlink <= 1) return log;
+  return absl::FailedPreconditionError("cannot read " + path +
+                                       ": it is not a regular file of one name, so it is no log of a run");
+}
+
 uint64_t LogBytes(const std::string& path) {
   struct stat info{};
-  return stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+  return lstat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
 std::string RotatedLog(const std::string& path) {
@@ -47,7 +57,7 @@ std::string RotatedLog(const std::string& path) {
 }
 
 std::string LogTail(const std::string& path, std::span<const std::string> secrets) {
-  const absl::StatusOr<Fd> log = net::OpenFile(path, O_RDONLY);
+  const absl::StatusOr<Fd> log = OpenLogForReading(path);
   if (!log.ok()) return {};
   // More than is shown, so that a secret at the edge is found whole.
   constexpr uint64_t kRead = 64 << 10;

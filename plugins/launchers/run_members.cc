@@ -54,6 +54,7 @@ Carried MarkOf(pid_t pid) {
 }
 
 bool CarriesMark(pid_t pid, const RunMark& mark) {
+  if (mark.user && UidOf(pid) != mark.user) return false;
   const Carried carried = MarkOf(pid);
   return carried.id == mark.id && carried.token == mark.token;
 }
@@ -136,7 +137,19 @@ std::vector<std::string> CommandOf(pid_t pid) {
       gateway::net::ReadFile(fmt::format("/proc/{}/cmdline", pid), kMaxEnvironment).value_or(""));
 }
 
-std::map<std::string, std::optional<FoundWrapper>> FindRuns(const std::string& token) {
+// Not the owner of its folder, which is root where it may not be looked at.
+std::optional<uid_t> UidOf(pid_t pid) {
+  const std::string status =
+      gateway::net::ReadFile(fmt::format("/proc/{}/status", pid), size_t{64} << 10).value_or("");
+  constexpr std::string_view kLine = "\nUid:\t";
+  const size_t at = status.find(kLine);
+  if (at == std::string::npos) return std::nullopt;
+  const std::string_view rest = std::string_view(status).substr(at + kLine.size());
+  return conf::ReadNumber<uid_t>(rest.substr(0, rest.find('\t')));
+}
+
+std::map<std::string, std::optional<FoundWrapper>> FindRuns(const std::string& token,
+                                                            std::optional<uid_t> owner) {
   std::map<std::string, std::optional<FoundWrapper>> runs;
   const Processes all = AllProcesses();
   std::set<pid_t> with_record;
@@ -145,7 +158,7 @@ std::map<std::string, std::optional<FoundWrapper>> FindRuns(const std::string& t
     Carried carried = MarkOf(pid);
     if (carried.token != token || carried.id.empty()) continue;
     std::optional<FoundWrapper>& run = runs[carried.id];
-    if (!carried.record) continue;
+    if (!carried.record || (owner && UidOf(pid) != owner)) continue;
     // A child that has not become its program yet still has its wrapper's environment.
     with_record.insert(pid);
     if (run && run->pid == stat.parent) continue;

@@ -31,6 +31,9 @@ struct RunMark {
   uint64_t start_ticks = 0;  // nothing of the run began before
   // This gateway has seen the first process, so that its number was not another's since.
   bool session_is_ours = false;
+  // Whom the run became. No other's process is believed what its environment says: anybody can write another
+  // run's mark there. Absent: not known.
+  std::optional<uid_t> user{};
 };
 
 struct Member {
@@ -47,8 +50,13 @@ struct FoundWrapper {
   gateway::net::ProcessHandle process;
   std::string record;  // as it was given it, in its environment
 };
-// The runs of a state directory that have processes, by id, with their wrappers where those live.
-std::map<std::string, std::optional<FoundWrapper>> FindRuns(const std::string& token);
+// The runs of a state directory that have processes, by id, with their wrappers where those live. `owner`:
+// whose processes wrappers are, where runs are other users'.
+std::map<std::string, std::optional<FoundWrapper>> FindRuns(const std::string& token,
+                                                            std::optional<uid_t> owner = std::nullopt);
+
+// Nothing when it has ended.
+std::optional<uid_t> UidOf(pid_t pid);
 
 // NAME and value of what a process began with; empty when it has ended, is another user's, or wrote over it.
 std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid);

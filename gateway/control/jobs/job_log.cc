@@ -1,12 +1,12 @@
 #include "gateway/control/jobs/job_log.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "gateway/net/files.h"
+#include "plugins/launchers/run_log.h"
 
 namespace gateway::control {
 namespace {
@@ -26,7 +26,7 @@ size_t WholeCharacters(std::string_view text) {
 }  // namespace
 
 absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which) {
-  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY | O_NOFOLLOW);
+  absl::StatusOr<net::Fd> file = plugins::launchers::OpenLogForReading(path);
   if (!file.ok()) return file.status();
   const absl::StatusOr<uint64_t> size = net::FileSize(file->get(), path);
   if (!size.ok()) return size.status();

@@ -55,8 +55,9 @@ class Server {
     }
     if (ask == "port") {
       const gateway::net::PortUse use =
-          host_->LookAtPort(question.at("mark").get<RunMark>(), question.at("port").get<uint16_t>());
-      return {{"taken", use.taken}, {"by_one_of_these", use.by_one_of_these}};
+          host_->LookAtPort(question.at("mark").get<RunMark>(), question.at("host").get<std::string>(),
+                            question.at("port").get<uint16_t>());
+      return {{"taken", use.taken}, {"by_these", use.by_these}};
     }
     if (ask == "environment") return {{"environment", host_->EnvironmentOf(question.at("pid").get<pid_t>())}};
     if (ask == "make_cgroup")

@@ -97,11 +97,12 @@ size_t BrokeredRunHost::Signal(const RunMark& mark, int signal) {
   return answer.ok() ? answer->body.at("members").get<size_t>() : FindMembers(mark).size();
 }
 
-gateway::net::PortUse BrokeredRunHost::LookAtPort(const RunMark& mark, uint16_t port) {
-  const absl::StatusOr<Answer> answer = Ask({{"ask", "port"}, {"mark", mark}, {"port", port}});
+gateway::net::PortUse BrokeredRunHost::LookAtPort(const RunMark& mark, const std::string& host,
+                                                  uint16_t port) {
+  const absl::StatusOr<Answer> answer =
+      Ask({{"ask", "port"}, {"mark", mark}, {"host", host}, {"port", port}});
   if (!answer.ok()) return {};
-  return {.taken = answer->body.at("taken").get<bool>(),
-          .by_one_of_these = answer->body.at("by_one_of_these").get<bool>()};
+  return {.taken = answer->body.at("taken").get<bool>(), .by_these = answer->body.at("by_these").get<bool>()};
 }
 
 std::vector<std::pair<std::string, std::string>> BrokeredRunHost::EnvironmentOf(pid_t pid) {

@@ -78,6 +78,7 @@ void to_json(json& out, const RunMark& mark) {
          {"leader", mark.leader},
          {"start_ticks", mark.start_ticks},
          {"session_is_ours", mark.session_is_ours}};
+  if (mark.user) out["user"] = *mark.user;
 }
 
 void from_json(const json& in, RunMark& mark) {
@@ -88,6 +89,7 @@ void from_json(const json& in, RunMark& mark) {
   in.at("leader").get_to(mark.leader);
   in.at("start_ticks").get_to(mark.start_ticks);
   in.at("session_is_ours").get_to(mark.session_is_ours);
+  if (in.contains("user")) mark.user = in["user"].get<uid_t>();
 }
 
 json ErrorAnswer(const absl::Status& status) {

@@ -118,10 +118,33 @@ TEST_F(AdminJobs, OperatorsSubmitAndCancelJobsThatViewersOnlySee) {
   });
 }
 
+TEST_F(AdminJobs, WhatAJobPrintedIsInNoReasonThatViewersAreShown) {
+  const std::string viewer = world.AdminKey(Role::kViewer);
+  const std::string op = world.AdminKey(Role::kOperator, {plugins::auth::Right::kSubmitJobs});
+  const std::string body = json{{"job", std::string(kJob) + "restarts: 0\n"}}.dump();
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs", op, body)).status, 201);
+    jobs.Settle();
+    launcher.End("j-gang-1-1-1", 3);
+    launcher.runs.at("j-gang-1-1-1").why = "it ended with exit code 3; its last lines: the \"token\" is 12";
+    jobs.Settle();
+    for (const char* const path :
+         {"/admin/v1/jobs", "/admin/v1/jobs/gang-1", "/admin/v1/jobs/gang-1/explain"}) {
+      const Reply hidden = co_await client.Call("GET", path, viewer);
+      EXPECT_EQ(hidden.status, 200) << path;
+      EXPECT_TRUE(hidden.body.is_object()) << hidden.text;
+      EXPECT_THAT(hidden.text, testing::Not(HasSubstr("token"))) << path;
+    }
+    const Reply shown = co_await client.Call("GET", "/admin/v1/jobs/gang-1", op);
+    EXPECT_THAT(shown.text, HasSubstr("the \\\"token\\\" is 12"));
+  });
+}
+
 TEST_F(AdminJobs, AnArrayIsCancelledWhole) {
-  const std::string op = world.AdminKey(Role::kOperator);
+  const std::string op = world.AdminKey(Role::kOperator, {plugins::auth::Right::kSubmitJobs});
   const std::string body =
-      json{{"job", "name: sweep\nwork: batch\ncommand: [x]\ndevices: [{kind: h100, count: 4}]\narray: {count: 5}\n"}}
+      json{{"job",
+            "name: sweep\nwork: batch\ncommand: [x]\ndevices: [{kind: h100, count: 4}]\narray: {count: 5}\n"}}
           .dump();
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs", op, body)).status, 201);
@@ -140,9 +163,10 @@ TEST_F(AdminJobs, AnArrayIsCancelledWhole) {
 }
 
 TEST_F(AdminJobs, TooManyJobsAreNoFailureOfTheLedger) {
-  const std::string op = world.AdminKey(Role::kOperator);
+  const std::string op = world.AdminKey(Role::kOperator, {plugins::auth::Right::kSubmitJobs});
   const std::string body =
-      json{{"job", "name: sweep\ncommand: [x]\ndevices: [{kind: h100, count: 1}]\narray: {count: 1000}\n"}}.dump();
+      json{{"job", "name: sweep\ncommand: [x]\ndevices: [{kind: h100, count: 1}]\narray: {count: 1000}\n"}}
+          .dump();
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     Reply last;
     for (int i = 0; i < 11; ++i) last = co_await client.Call("POST", "/admin/v1/jobs", op, body);

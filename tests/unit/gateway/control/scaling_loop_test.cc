@@ -341,6 +341,19 @@ TEST(ScalingLoop, AReplicaIsReadyWhenItsEngineDemandsTheKeyThatItWasGiven) {
   });
 }
 
+TEST(ScalingLoop, AReplicaWhoseEngineHasEndedIsSentNothingWhileTheRestOfItEnds) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    machine.runs.front().state = RunState::kStopping;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 0; }));
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
 TEST(ScalingLoop, AProcessThatAnswersWithoutTheKeyIsHandedNeitherPromptNorKey) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;

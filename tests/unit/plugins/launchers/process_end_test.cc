@@ -86,6 +86,29 @@ TEST_F(ProcessEnd, StopEndsAllThatTheRunStartedWhereverItWent) {
   });
 }
 
+TEST_F(ProcessEnd, AServingRunWhoseFirstProcessHasEndedIsSaidToStopBeforeItsOthersAreGone) {
+  ProcessLauncher::Options options = Options();
+  options.leftover_grace = std::chrono::hours(1);
+  With(options, [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    std::vector<std::string> changed;
+    launcher.on_change = [&](const std::string& id) { changed.push_back(id); };
+    RunSpec spec = Script("a",
+                          "(trap '' TERM; echo ready; while :; do sleep 100; done) & "
+                          "while [ ! -e " +
+                              dir_ / "end" + " ]; do sleep 0.01; done; exit 3");
+    spec.serves = true;
+    co_await MustStart(launcher, spec);
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "ready\n"; }));
+    EXPECT_EQ((co_await StatusOf(launcher, "a")).state, RunState::kRunning);
+    std::ofstream(dir_ / "end") << "now";
+    EXPECT_EQ((co_await Until(loop, launcher, "a", RunState::kStopping)).state, RunState::kStopping);
+    EXPECT_THAT(changed, testing::ElementsAre("a"));
+    co_await MustStop(launcher, "a", seconds(0));
+    const RunStatus ended = co_await Until(loop, launcher, "a", RunState::kEnded);
+    EXPECT_EQ(ended.exit_code, 3);
+  });
+}
+
 TEST_F(ProcessEnd, WhatDoesNotEndInTimeIsKilled) {
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher,

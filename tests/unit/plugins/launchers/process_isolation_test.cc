@@ -40,6 +40,14 @@ class ProcessIsolation : public LauncherTest {
     return options;
   }
 
+  static std::string Listens(const std::string& port, const std::string& host = "127.0.0.1") {
+    return fmt::format(
+        "exec python3 -c 'import socket, time; s = socket.create_server((\"{}\", {})); "
+        "print(\"listens\", flush=True); time.sleep(1000)'",
+        host, port);
+  }
+  static std::string Listens(uint16_t port) { return Listens(std::to_string(port)); }
+
   static RunSpec As(std::string user, RunSpec spec) {
     spec.user = std::move(user);
     return spec;
@@ -180,6 +188,48 @@ TEST_F(ProcessIsolation, ARunThatSaysItIsTheWrapperOfAnotherIsNot) {
     EXPECT_EQ(forged.grant.node, "");
     co_await MustStop(launcher, "a", seconds(5));
     co_await Until(loop, launcher, "a", RunState::kEnded);
+  });
+}
+
+TEST_F(ProcessIsolation, AProcessThatTookAPortAndSaysItIsTheRunsIsNot) {
+  With(Brokered(), [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    RunSpec victim = As(kOtherUser, Script("victim", "exec sleep 1000"));
+    victim.serves = true;
+    co_await MustStart(launcher, victim);
+    EXPECT_TRUE(absl::IsUnavailable(co_await launcher.CheckPort("victim"))) << "nobody listens yet";
+    const uint16_t port = (co_await StatusOf(launcher, "victim")).port;
+    co_await MustStart(
+        launcher,
+        As(kUser, Script("thief", fmt::format("export TIDEGATE_RUN_ID=victim; {}", Listens(port)))));
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("thief") == "listens\n"; }));
+    const absl::Status taken = co_await launcher.CheckPort("victim");
+    EXPECT_TRUE(absl::IsFailedPrecondition(taken)) << taken;
+    // Nor does it keep the run from ending.
+    co_await MustStop(launcher, "victim", seconds(5));
+    co_await Until(loop, launcher, "victim", RunState::kEnded);
+    EXPECT_EQ((co_await StatusOf(launcher, "victim")).state, RunState::kEnded);
+    EXPECT_EQ((co_await StatusOf(launcher, "thief")).state, RunState::kRunning);
+    co_await MustStop(launcher, "thief", seconds(5));
+    co_await Until(loop, launcher, "thief", RunState::kEnded);
+  });
+}
+
+TEST_F(ProcessIsolation, ARunThatListensOnItsPortIsKnownWhateverElseListensElsewhere) {
+  With(Brokered(), [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    RunSpec spec = As(kUser, Script("a", Listens("{port}")));
+    spec.serves = true;
+    co_await MustStart(launcher, spec);
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "listens\n"; }));
+    const absl::Status own = co_await launcher.CheckPort("a");
+    EXPECT_TRUE(own.ok()) << own;
+    const std::string port = std::to_string((co_await StatusOf(launcher, "a")).port);
+    co_await MustStart(launcher, As(kOtherUser, Script("other", Listens(port, "127.0.0.2"))));
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("other") == "listens\n"; }));
+    EXPECT_TRUE((co_await launcher.CheckPort("a")).ok()) << "no connection to the run's address goes there";
+    for (const char* const id : {"a", "other"}) {
+      co_await MustStop(launcher, id, seconds(5));
+      co_await Until(loop, launcher, id, RunState::kEnded);
+    }
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,22 @@ TEST_F(RunLog, FollowsNoLink) {
   std::filesystem::create_symlink(dir_ / "elsewhere", log_);
   EXPECT_FALSE(OpenLog(log_).ok());
   EXPECT_FALSE(std::filesystem::exists(dir_ / "elsewhere"));
+}
+
+TEST_F(RunLog, WhatWasPutInItsPlaceIsNotRead) {
+  const std::string secret = dir_ / "secret";
+  std::ofstream(secret) << "the signing key\n";
+  std::filesystem::create_symlink(secret, log_);
+  EXPECT_EQ(Tail(), "");
+  EXPECT_FALSE(OpenLogForReading(log_).ok());
+  std::filesystem::remove(log_);
+  std::filesystem::create_hard_link(secret, log_);
+  EXPECT_EQ(Tail(), "");
+  EXPECT_FALSE(OpenLogForReading(log_).ok());
+  std::filesystem::remove(log_);
+  ASSERT_EQ(mkfifo(log_.c_str(), 0600), 0);
+  EXPECT_EQ(Tail(), "") << "and nobody waits for a writer";
+  EXPECT_FALSE(OpenLogForReading(log_).ok());
 }
 
 TEST_F(RunLog, ItsTailIsBoundedAndShowsNoSecret) {
