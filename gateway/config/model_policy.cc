@@ -88,14 +88,18 @@ void CheckKey(conf::Object& o, const ReplicaTemplate& replica) {
               where);
   }
   const auto check = [&](const std::vector<std::string>& command, std::string_view key) {
+    std::string_view before;
     for (const std::string& word : command) {
+      const bool starts_sglang = word == "sglang.launch_server" ||
+                                 (word == "serve" && (before == "sglang" || before.ends_with("/sglang")));
+      before = word;
       if (word == "--api-key" || word.starts_with("--api-key=")) {
         o.Error(
             fmt::format("{} gives the engine another key than the gateway's, and shows it to every user of "
                         "the machine; remove it (the engine finds its key in {}), or set api_key: none",
                         word, variable),
             key);
-      } else if (how->variable.empty() && word == "sglang.launch_server") {
+      } else if (how->variable.empty() && starts_sglang) {
         o.Error(
             fmt::format("SGLang reads no key from its environment; start it as docs/models.md shows, which "
                         "hands {} over, or set api_key: none",
@@ -163,10 +167,11 @@ void CheckPort(conf::Document& document, const ModelPolicy& policy) {
     const bool with_value = word.starts_with("--port=") && IsDigits(word.substr(kOption.size() + 1));
     const bool before_value = word == kOption && i + 1 < command.size() && IsDigits(command[i + 1]);
     if (!with_value && !before_value) continue;
-    document.AddAt(fmt::format("/replica/command/{}", with_value ? i : i + 1), command[with_value ? i : i + 1],
-                   fmt::format("is the same port for each of up to {} replicas; write \"{{port}}\", which Tidegate "
-                               "replaces by a port of each replica's own",
-                               policy.scaling.max));
+    document.AddAt(
+        fmt::format("/replica/command/{}", with_value ? i : i + 1), command[with_value ? i : i + 1],
+        fmt::format("is the same port for each of up to {} replicas; write \"{{port}}\", which Tidegate "
+                    "replaces by a port of each replica's own",
+                    policy.scaling.max));
   }
 }
 

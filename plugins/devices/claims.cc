@@ -35,13 +35,21 @@ std::string FileName(std::string_view device) {
   return name;
 }
 
-absl::Status MakeFolder(const std::string& folder) {
+absl::Status MakeFolder(const std::string& folder, std::span<const uid_t> ignored) {
   if (mkdir(folder.c_str(), kFolderMode) == 0) {
     chmod(folder.c_str(), kFolderMode);  // whatever the umask
     return absl::OkStatus();
   }
-  if (errno == EEXIST) return absl::OkStatus();
-  return gateway::net::SystemError("make", folder, errno);
+  if (errno != EEXIST) return gateway::net::SystemError("make", folder, errno);
+  struct stat info{};
+  if (lstat(folder.c_str(), &info) != 0) return gateway::net::SystemError("stat", folder, errno);
+  const bool others_remove = (info.st_mode & S_IWOTH) != 0 && (info.st_mode & S_ISVTX) == 0;
+  if (S_ISDIR(info.st_mode) && !others_remove && std::ranges::find(ignored, info.st_uid) == ignored.end())
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "{} cannot hold the claims of devices: it has to be a folder that is no run's user's, and in "
+      "which users cannot remove each other's files (mode 1777); remove it",
+      folder));
 }
 
 absl::Status Taken(const std::string& device, const std::string& path, std::string_view whose) {
@@ -79,7 +87,7 @@ absl::StatusOr<DeviceClaims> DeviceClaims::Take(const std::string& folder,
                                                 std::span<const uid_t> ignored) {
   DeviceClaims claims;
   if (devices.empty()) return claims;
-  if (absl::Status made = MakeFolder(folder); !made.ok()) return made;
+  if (absl::Status made = MakeFolder(folder, ignored); !made.ok()) return made;
   for (const std::string& device : devices) {
     const std::string path = fmt::format("{}/{}.{}", folder, FileName(device), geteuid());
     absl::StatusOr<Fd> file = gateway::net::OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, kFileMode);

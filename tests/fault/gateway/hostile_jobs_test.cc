@@ -28,6 +28,7 @@ class HostileJobs : public testing::Test {
  protected:
   virtual std::string Runs() const { return fmt::format("user: \"{}\"", kRuns); }
   virtual std::string Replicas() const { return "{min: 0, max: 1}"; }
+  virtual std::string Command() const { return {}; }
 
   void SetUp() override {
     if (!plugins::launchers::MayChangeUsers())
@@ -44,7 +45,7 @@ class HostileJobs : public testing::Test {
         "  - {{name: other, models: [\"*\"], run_as: \"{}\"}}\n  - {{name: third, models: [\"*\"]}}\n",
         kOther);
     scaled_ = std::make_unique<Scaled>(
-        ScaledModel{.replicas = Replicas()},
+        ScaledModel{.replicas = Replicas(), .command = Command()},
         fmt::format("cluster: [{{kind: gpu, count: 4}}], runs: {{{}}}", Runs()), config);
     commands_ = std::make_unique<JobCommands>(scaled_->gateway);
     EXPECT_TRUE(Within(kPatience, [&] { return commands_->Run({"jobs", "list"}).code == 0; }));
@@ -95,6 +96,8 @@ TEST_F(HostileJobs, AHostileJobGetsNowhere) {
                   "  if [ \"$(stat -c %u /proc/$p)\" != {3} ]; then\n"
                   "    kill -0 $p && echo \"may signal $p\"; cat /proc/$p/environ && echo \"may read $p\"\n"
                   "  fi\ndone\n"
+                  "python3 -c 'import ctypes\n"
+                  "if ctypes.CDLL(None).ptrace(16, {2}, 0, 0) == 0: print(\"traced\")'\n"
                   "for d in /sys/fs/cgroup/cgroup.procs; do echo $$ >$d && echo escaped; done\n"
                   "echo over\n",
                   folder_.path(), scaled_->gateway.state_dir(), scaled_->gateway.process().pid(), kRuns));
@@ -201,6 +204,58 @@ TEST_F(HostileJobsOfTenantsWithoutUsers, AJobFindsNoKeyOfAReplicaAndGetsNoAnswer
   }
   EXPECT_THAT(scaled_->gateway.process().Output(), Not(HasSubstr("tgr-")));
   EXPECT_THAT(scaled_->Replicas().dump(), Not(HasSubstr("tgr-")));
+}
+
+// A replica whose engine takes its time before it listens.
+class HostileJobsBesideASlowEngine : public HostileJobsOfTenantsWithoutUsers {
+ protected:
+  std::string Command() const override {
+    return fmt::format(
+        "[/bin/sh, -c, \"while [ ! -e {} ]; do sleep 0.05; done; exec {} --port {{port}} --model chat-small "
+        "--preset instant\"]",
+        folder_ / "go", TIDEGATE_ENGINE_BINARY);
+  }
+};
+
+// It knows how the gateway asks, says that it is a process of the replica, and takes the second key.
+TEST_F(HostileJobsBesideASlowEngine, AJobThatTookTheReplicasPortIsHandedNoKeyAndNoPrompt) {
+  const auto replica = [&] {
+    const Json all = scaled_->Replicas();
+    return all.empty() ? Json() : all[0];
+  };
+  ASSERT_TRUE(Within(kPatience, [&] { return replica().is_object() && replica()["address"].is_string(); }));
+  const std::string id = replica()["id"];
+  const std::string address = replica()["address"];
+  const std::string thief =
+      Submit("thief", fmt::format("export TIDEGATE_RUN_ID={}\nexec python3 -uc '\nimport http.server\n"
+                                  "seen = []\n"
+                                  "class Thief(http.server.BaseHTTPRequestHandler):\n"
+                                  "  def do_GET(self):\n"
+                                  "    key = self.headers.get(\"authorization\")\n"
+                                  "    if key and key not in seen: seen.append(key)\n"
+                                  "    ok = self.path == \"/health\" or key and seen.index(key) == 1\n"
+                                  "    print(self.path, key)\n"
+                                  "    self.send_response(200 if ok else 401)\n"
+                                  "    self.send_header(\"content-length\", \"0\")\n"
+                                  "    self.end_headers()\n"
+                                  "  do_POST = do_GET\n"
+                                  "http.server.HTTPServer((\"127.0.0.1\", {}), Thief).serve_forever()'\n",
+                                  id, address.substr(address.find(':') + 1)));
+  EXPECT_TRUE(Within(kPatience, [&] {
+    return replica()["members"][0]["reason"].dump().find("which is none of its processes") !=
+           std::string::npos;
+  })) << replica().dump();
+  EXPECT_EQ(replica()["state"], "warming");
+  const auto heard = [&] { return commands_->Run({"jobs", "logs", thief}).out; };
+  EXPECT_TRUE(Within(kPatience, [&] { return heard().find("/health None\n") != std::string::npos; }))
+      << heard();
+  EXPECT_THAT(heard(), Not(HasSubstr("Bearer")));
+  EXPECT_EQ(commands_->Run({"jobs", "cancel", thief}).code, 0);
+  EXPECT_TRUE(commands_->Comes(thief, "cancelled"));
+  std::ofstream(folder_ / "go") << "now";
+  EXPECT_TRUE(scaled_->Becomes(1, "ready"));
+  EXPECT_EQ(scaled_->Replicas()[0]["id"], id);
+  EXPECT_EQ(scaled_->gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
 }
 
 TEST_F(HostileJobs, AReplicaIsTheUserOfRunsToo) {

@@ -7,6 +7,8 @@
 
 #include <filesystem>
 
+#include "gateway/store/sqlite.h"
+
 namespace tests {
 namespace {
 
@@ -114,6 +116,33 @@ TEST(Scaling, WhenTheGatewayEndsItsReplicasDoUnlessTheyAreToBeKept) {
     EXPECT_EQ(scaled.Replicas()[0]["adopted"], keep);
     scaled.KeepNothing();
   }
+}
+
+TEST(Scaling, AReplicaThatIsTakenOverKeepsItsKeyAndOneWhoseKeyIsLostIsReplaced) {
+  Scaled scaled({.replicas = "{min: 1, max: 1}"}, "on_exit: keep");
+  const auto chat = [&] { return scaled.gateway.Ask(Chat({{"max_tokens", 1}})).status; };
+  ASSERT_TRUE(scaled.Becomes(1, "ready"));
+  const std::string id = scaled.Replicas()[0]["id"];
+  EXPECT_EQ(chat(), 200);
+  scaled.gateway.Restart();
+  ASSERT_TRUE(scaled.Becomes(1, "ready"));
+  EXPECT_EQ(scaled.Replicas()[0]["id"], id);
+  EXPECT_EQ(chat(), 200);
+
+  EXPECT_EQ(scaled.gateway.Stop(std::chrono::seconds(20)), 0);
+  {
+    const auto db = gateway::sqlite::Database::Open(scaled.gateway.state_dir() + "/state.db",
+                                                    gateway::sqlite::Database::Sync::kNormal);
+    ASSERT_TRUE(db.ok()) << db.status();
+    ASSERT_TRUE((*db)->Execute("DELETE FROM objects WHERE kind = 'secret'").ok());
+  }
+  scaled.gateway.Start();
+  EXPECT_TRUE(Within(std::chrono::seconds(40), [&] {
+    const Json all = scaled.Replicas();
+    return all.size() == 1 && all[0]["state"] == "ready" && all[0]["id"] != id;
+  })) << scaled.Replicas().dump();
+  EXPECT_EQ(chat(), 200);
+  scaled.KeepNothing();
 }
 
 TEST(Scaling, AGatewayThatIsToldToStopWhileItStartsLeavesNoReplicaEither) {

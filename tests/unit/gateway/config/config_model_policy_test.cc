@@ -113,6 +113,8 @@ TEST(ModelPolicy, AReplicasEngineDemandsAKeyUnlessItCannot) {
            {"engine: vllm, command: [serve, --api-key, x]", "p.yaml:/replica/command",
             "finds its key in VLLM_API_KEY"},
            {"engine: sglang, command: [python3, -m, sglang.launch_server]", "p.yaml:/replica/command",
+            "hands TIDEGATE_REPLICA_KEY over"},
+           {"engine: sglang, command: [/opt/sglang, serve, --model-path, x]", "p.yaml:/replica/command",
             "hands TIDEGATE_REPLICA_KEY over"}}) {
     EXPECT_THAT(PolicyProblems(std::string(kHead) + "replica: {" + replica + "}\n"),
                 testing::Contains(AllOf(HasSubstr(where), HasSubstr(what))))

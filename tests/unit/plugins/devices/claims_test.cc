@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "tests/support/temp_dir.h"
 
 namespace plugins::devices {
@@ -69,6 +71,28 @@ TEST_F(Claims, ADeviceThatAnotherProcessGivesAwayIsRefusedAndTheProcessNamed) {
   EXPECT_TRUE(Take({"GPU-1"}).ok()) << "nothing is kept of a refused claim";
   End(other);
   EXPECT_TRUE(Take(kDevices).ok()) << "a claim ends with its process";
+}
+
+TEST_F(Claims, AFolderInWhichAJobCouldRemoveClaimsHoldsNone) {
+  constexpr uid_t kRunUser = 64'121;
+  const auto refuses = [&](const std::string& what) {
+    const absl::Status refused = Take({"GPU-1"}, {kRunUser}).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << what << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(folder_));
+  };
+  ASSERT_EQ(mkdir(folder_.c_str(), 0700), 0);
+  EXPECT_TRUE(Take({"GPU-1"}, {kRunUser}).ok());
+  chmod(folder_.c_str(), 0777);
+  refuses("not sticky");
+  chmod(folder_.c_str(), 01777);
+  EXPECT_TRUE(Take({"GPU-1"}, {kRunUser}).ok());
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(folder_.c_str(), kRunUser, kRunUser), 0);
+    refuses("a run's user made it");
+  }
+  std::filesystem::rename(folder_, dir_ / "moved");
+  ASSERT_EQ(symlink((dir_ / "moved").c_str(), folder_.c_str()), 0);
+  refuses("a link");
 }
 
 TEST_F(Claims, AGatewayOfAnotherUserIsSeenAndAJobCannotClaim) {
