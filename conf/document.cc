@@ -117,7 +117,8 @@ void Value::ErrorAtKey(std::string_view key, std::string_view message) const {
 Document::Document(std::string_view text, std::string file, const Sources& sources, ParseLimits limits)
     : file_(std::move(file)), sources_(sources), limits_(limits), root_(std::make_shared<Node>()) {
   if (text.size() > limits_.bytes) {
-    Add("", LineAt(text, limits_.bytes), "", fmt::format("is {} bytes long, at most {} are accepted", text.size(), limits_.bytes));
+    Add("", LineAt(text, limits_.bytes), "",
+        fmt::format("is {} bytes long, at most {} are accepted", text.size(), limits_.bytes));
     return;
   }
   if (!simdjson::validate_utf8(text.data(), text.size())) {
@@ -164,8 +165,8 @@ void Document::AddAt(std::string_view pointer, std::string_view value, std::stri
 std::vector<Problem> Document::TakeProblems() {
   if (problem_count_ > problems_.size()) {
     const int line = problems_.empty() ? 0 : problems_.back().line;
-    problems_.push_back(
-        {file_, "", line, "", fmt::format("{} more problems are not shown", problem_count_ - problems_.size())});
+    problems_.push_back({file_, "", line, "",
+                         fmt::format("{} more problems are not shown", problem_count_ - problems_.size())});
   }
   return std::move(problems_);
 }
@@ -179,7 +180,8 @@ std::string Document::HintElsewhere(std::string_view key) const {
     if (name.ends_with("[]")) name.remove_suffix(2);
     names.push_back(name);
   }
-  const std::string_view near = std::ranges::find(names, key) != names.end() ? key : conf::Nearest(key, names);
+  const std::string_view near =
+      std::ranges::find(names, key) != names.end() ? key : conf::Nearest(key, names);
   const auto found = std::ranges::find(names, near);
   if (near.empty() || found == names.end()) return {};
   std::string_view path = known_keys_[static_cast<size_t>(found - names.begin())];

@@ -18,6 +18,19 @@
 
 namespace conf {
 
+// JSON that is there as text: it is written as it is.
+struct RawJson {
+  std::string text;
+};
+
+// A moment as people are shown it: always with microseconds, as FormatTime writes it.
+struct ShownTime {
+  TimePoint at;
+};
+
+inline void WriteJson(JsonWriter& writer, const RawJson& in) {
+  writer.Raw(in.text);
+}
 inline void WriteJson(JsonWriter& writer, std::string_view in) {
   writer.String(in);
 }
@@ -35,6 +48,7 @@ void WriteJson(JsonWriter& writer, T in) {
   writer.Number(in);
 }
 void WriteJson(JsonWriter& writer, Duration in);
+void WriteJson(JsonWriter& writer, ShownTime in);
 void WriteJson(JsonWriter& writer, TimePoint in);  // RFC 3339, to the nanosecond
 
 template <HasWords E>
@@ -143,6 +157,14 @@ void WriteJson(JsonWriter& writer, const std::optional<T>& in) {
   } else {
     writer.Null();
   }
+}
+
+template <class T>
+std::string ToJsonText(const T& in) {
+  std::string out;
+  JsonWriter writer(out);
+  WriteJson(writer, in);
+  return out;
 }
 
 }  // namespace conf

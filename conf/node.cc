@@ -218,7 +218,8 @@ Parsed ParseYaml(std::string_view text, const ParseLimits& limits) {
   } catch (const YAML::Exception& error) {
     const int line = error.mark.line + 1;
     if (const int tab = LineWithTab(text, line); tab > 0) {
-      out.problems.push_back({"", "", tab, "", "is indented by a tab, which YAML does not allow; use spaces"});
+      out.problems.push_back(
+          {"", "", tab, "", "is indented by a tab, which YAML does not allow; use spaces"});
     } else {
       out.problems.push_back({"", "", line, "", "is not well-formed YAML: " + error.msg});
     }

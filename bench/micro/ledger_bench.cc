@@ -82,7 +82,6 @@ BENCHMARK_F(JournalBench, Progress)(benchmark::State& state) {
 }
 
 void RenderAndChain(benchmark::State& state) {
-  Hasher hasher;
   Digest link{};
   std::string out;
   uint64_t seq = 1;
@@ -94,7 +93,7 @@ void RenderAndChain(benchmark::State& state) {
     } else {
       RenderClose(&out, seq, {0, seq}, seq - 1, kOpen, kClose);
     }
-    if (state.range(1) != 0) link = FinishLine(&out, 0, link, hasher);
+    if (state.range(1) != 0) link = FinishLine(&out, 0, link);
     bytes += out.size();
     ++seq;
   }

@@ -1,5 +1,7 @@
 #include "gateway/admin/answer.h"
 
+#include <nlohmann/json.hpp>
+
 #include "conf/text.h"
 #include "gateway/api/coded_status.h"
 #include "plugins/launchers/launcher.h"
@@ -7,10 +9,6 @@
 namespace gateway::admin {
 
 using nlohmann::ordered_json;
-
-Answer Json(const ordered_json& body, int status) {
-  return {.status = status, .body = body.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n"};
-}
 
 void HideOutput(std::string& json) {
   size_t at = 0;

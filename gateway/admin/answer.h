@@ -2,11 +2,12 @@
 // and every problem of a request at once.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "conf/fields.h"
+#include "conf/json_fields.h"
 #include "gateway/api/error.h"
 #include "gateway/people/key_request.h"
 
@@ -20,7 +21,10 @@ struct Answer {
   std::string allow = {};  // of a 405
 };
 
-Answer Json(const nlohmann::ordered_json& body, int status = 200);
+template <conf::HasFields T>
+Answer Json(const T& body, int status = 200) {
+  return {.status = status, .body = conf::ToJsonText(body) + "\n"};
+}
 
 Answer Refuse(const api::ApiError& error, std::string_view request_id);
 Answer Refuse(api::Code code, std::string message, std::string_view request_id);

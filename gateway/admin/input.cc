@@ -133,7 +133,7 @@ std::vector<std::string> Call::Texts(const char* name) const {
   return found == body.end() ? std::vector<std::string>() : found->get<std::vector<std::string>>();
 }
 
-Answer ListPage(const std::vector<ordered_json>& all, const char* key, const Call& call) {
+std::variant<Page, Answer> PageOf(const std::vector<std::string_view>& keys, const Call& call) {
   size_t limit = kDefaultPage;
   if (const std::string given = call.Query("limit"); !given.empty()) {
     std::from_chars(given.data(), given.data() + given.size(), limit);
@@ -142,24 +142,17 @@ Answer ListPage(const std::vector<ordered_json>& all, const char* key, const Cal
                     {{"limit", fmt::format("{} is not from 1 to {}", given, kMaxPage)}}, call.request_id);
     }
   }
-  auto from = all.begin();
+  auto from = keys.begin();
   if (const std::string after = call.Query("after"); !after.empty()) {
-    from =
-        std::find_if(all.begin(), all.end(), [&](const ordered_json& entry) { return entry[key] == after; });
-    if (from == all.end()) {
+    from = std::ranges::find(keys, after);
+    if (from == keys.end()) {
       return Refuse(api::Code::kInvalidValue,
                     {{"after", fmt::format("\"{}\" is not in the list (any more)", after)}}, call.request_id);
     }
     ++from;
   }
-  const auto to =
-      from + static_cast<ptrdiff_t>(std::min<size_t>(limit, static_cast<size_t>(all.end() - from)));
-  ordered_json out;
-  out["object"] = "list";
-  out["data"] = std::vector<ordered_json>(from, to);
-  out["has_more"] = to != all.end();
-  if (to != all.end()) out["next"] = (*(to - 1))[key];
-  return Json(out);
+  const auto begin = static_cast<size_t>(from - keys.begin());
+  return Page{begin, begin + std::min(limit, keys.size() - begin)};
 }
 
 }  // namespace gateway::admin

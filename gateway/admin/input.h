@@ -7,8 +7,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "gateway/admin/answers/answer_fields.h"
 #include "gateway/admin/route.h"
 
 namespace gateway::admin {
@@ -30,8 +33,29 @@ inline constexpr Member kLimit{"limit", Type::kWhole, false,
                                "How many at most: 1 to 1000, 100 when not given"};
 inline constexpr Member kAfter{"after", Type::kText, false, "`next` of the previous page"};
 
-// {"object":"list","data":[…],"has_more":…,"next":…} of what stands after `after`, which names an entry by
-// its member `key`.
-Answer ListPage(const std::vector<nlohmann::ordered_json>& all, const char* key, const Call& call);
+struct Page {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// What stands after `after`, which names an entry by its key; or why not.
+std::variant<Page, Answer> PageOf(const std::vector<std::string_view>& keys, const Call& call);
+
+template <class T>
+Answer ListPage(std::vector<T> all, std::string T::* key, const Call& call) {
+  std::vector<std::string_view> keys;
+  keys.reserve(all.size());
+  for (const T& entry : all) keys.push_back(entry.*key);
+  const std::variant<Page, Answer> page = PageOf(keys, call);
+  if (const Answer* const refused = std::get_if<Answer>(&page)) return *refused;
+  const auto [begin, end] = std::get<Page>(page);
+  answers::ListOf<T> list;
+  list.has_more = end < all.size();
+  if (list.has_more) list.next = all[end - 1].*key;
+  all.resize(end);
+  all.erase(all.begin(), all.begin() + static_cast<ptrdiff_t>(begin));
+  list.data = std::move(all);
+  return Json(list);
+}
 
 }  // namespace gateway::admin

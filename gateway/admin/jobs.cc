@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "conf/text.h"
+#include "gateway/admin/answers/jobs.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/control/cordons.h"
@@ -15,10 +16,10 @@
 namespace gateway::admin {
 namespace {
 
+using answers::TextOrNull;
 using control::Jobs;
 using control::Member;
 using control::Workload;
-using nlohmann::ordered_json;
 
 constexpr size_t kDefaultLog = 64 * 1024;
 constexpr size_t kShownHolders = 64;  // of one device
@@ -46,13 +47,8 @@ std::string_view WorkOf(const Workload& job) {
   return job.file().elements > 0 ? "array" : Name(job.file().job.work);
 }
 
-ordered_json TextOrNull(const std::string& text) {
-  return text.empty() ? ordered_json() : ordered_json(text);
-}
-
-// Shares of devices count: a whole number where all that is free is whole.
-ordered_json InDevices(int64_t milli) {
-  if (milli % scheduler::kWholeDevice == 0) return milli / scheduler::kWholeDevice;
+// Shares of devices count.
+double InDevices(int64_t milli) {
   return static_cast<double>(milli) / scheduler::kWholeDevice;
 }
 
@@ -61,73 +57,73 @@ int64_t FreeMilliOf(const scheduler::DeviceState& device, const scheduler::TypeV
   return device.free_milli + (device.used_slots == 0 ? 0 : FreeComputeMilli(device, view));
 }
 
-ordered_json ShowMembers(const std::vector<Member>& members, const scheduler::Cluster& cluster) {
-  ordered_json out = ordered_json::array();
+std::vector<answers::JobMember> ShowMembers(const std::vector<Member>& members,
+                                            const scheduler::Cluster& cluster) {
+  std::vector<answers::JobMember> out;
   for (size_t rank = 0; rank < members.size(); ++rank) {
     const Member& member = members[rank];
     plugins::launchers::Grant grant;
     if (member.at.holding.node < cluster.nodes.size()) grant = control::GrantOf(cluster, member.at.holding);
-    out.push_back({{"rank", rank},
-                   {"run", member.run},
-                   {"node", grant.node},
-                   {"kind", TextOrNull(grant.kind)},
-                   {"devices", grant.devices},
-                   {"state", MemberStateOf(member)},
-                   {"exit_code", member.exit_code ? ordered_json(*member.exit_code) : ordered_json()},
-                   {"why", TextOrNull(member.signal ? HowEnded(member) : member.why)}});
+    out.push_back({.rank = rank,
+                   .run = member.run,
+                   .node = grant.node,
+                   .kind = TextOrNull(grant.kind),
+                   .devices = {grant.devices.begin(), grant.devices.end()},
+                   .state = std::string(MemberStateOf(member)),
+                   .exit_code = member.exit_code,
+                   .why = TextOrNull(member.signal ? HowEnded(member) : member.why)});
   }
   return out;
 }
 
-// `reader`: of the whole job; its file has its variables, which operators alone see.
-ordered_json ShowJob(const Workload& job, const scheduler::Cluster& cluster,
-                     std::optional<plugins::auth::Role> reader = {}) {
+answers::Job ShowJob(const Workload& job) {
   const scheduler::Job& ask = job.file().job;
-  ordered_json out = {
-      {"id", job.id},
-      {"name", job.file().name},
-      {"work", WorkOf(job)},
-      {"state", JobStateOf(job)},
-      {"since", conf::FormatTime(job.since)},
-      {"reason", job.state == control::State::kPending && !job.unplaced.empty() ? job.unplaced : job.why},
-      {"queue", ask.queue},
-      {"tenant", TextOrNull(ask.tenant)},
-      {"user", job.of->user},
-      {"priority", ask.priority},
-      {"submitted", conf::FormatTime(job.of->at)},
-      {"members", job.holds() ? job.members.size() : 0},
-      {"min_members", MinMembers(ask)},
-      {"max_members", scheduler::Members(ask)},
-      {"devices", job.holds() ? job.devices() : 0},
-      {"attempt", job.attempt},
-      {"restarts", job.restarts}};
-  if (!reader) return out;
-  out["runs"] = ShowMembers(job.members, cluster);
-  out["file"] = *reader >= plugins::auth::Role::kOperator ? ordered_json(job.of->text) : ordered_json();
+  return {.id = job.id,
+          .name = job.file().name,
+          .work = WorkOf(job),
+          .state = JobStateOf(job),
+          .since = {job.since},
+          .reason = job.state == control::State::kPending && !job.unplaced.empty() ? job.unplaced : job.why,
+          .queue = ask.queue,
+          .tenant = TextOrNull(ask.tenant),
+          .user = job.of->user,
+          .priority = ask.priority,
+          .submitted = {job.of->at},
+          .members = job.holds() ? job.members.size() : 0,
+          .min_members = MinMembers(ask),
+          .max_members = scheduler::Members(ask),
+          .devices = job.holds() ? job.devices() : 0,
+          .attempt = job.attempt,
+          .restarts = job.restarts};
+}
+
+// A job's file has its variables, which operators alone see.
+answers::JobDetail ShowDetail(const Workload& job, const scheduler::Cluster& cluster,
+                              plugins::auth::Role reader) {
+  answers::JobDetail out{.job = ShowJob(job), .runs = ShowMembers(job.members, cluster)};
+  if (reader >= plugins::auth::Role::kOperator) out.file = job.of->text;
   return out;
 }
 
 // An array as a whole, as the job that was submitted.
-ordered_json ShowArray(const std::string& id, const std::vector<const Workload*>& elements,
-                       const scheduler::Cluster& cluster, plugins::auth::Role reader) {
-  ordered_json out = ShowJob(*elements.front(), cluster, reader);
+answers::JobDetail ShowArray(const std::string& id, const std::vector<const Workload*>& elements,
+                             const scheduler::Cluster& cluster, plugins::auth::Role reader) {
+  answers::JobDetail out = ShowDetail(*elements.front(), cluster, reader);
   const auto open = std::ranges::find_if_not(elements, &Workload::over);
-  out["id"] = id;
+  out.job.id = id;
   if (open != elements.end()) {
-    out["state"] = JobStateOf(**open);
-    out["reason"] = (*open)->why;
+    out.job.state = JobStateOf(**open);
+    out.job.reason = (*open)->why;
   }
-  size_t members = 0;
-  uint64_t devices = 0;
+  out.job.members = 0;
+  out.job.devices = 0;
   for (const Workload* const element : elements) {
     if (!element->holds()) continue;
-    members += element->members.size();
-    devices += element->devices();
+    out.job.members += element->members.size();
+    out.job.devices += element->devices();
   }
-  out["members"] = members;
-  out["max_members"] = scheduler::Members(elements.front()->file().job) * elements.size();
-  out["devices"] = devices;
-  out["runs"] = ordered_json::array();
+  out.job.max_members = scheduler::Members(elements.front()->file().job) * elements.size();
+  out.runs.clear();
   return out;
 }
 
@@ -148,7 +144,7 @@ net::Task<Answer> SubmitJob(const Operations& operations, const Call& call) {
   }
   if (!submitted->used_up.empty())
     co_return Refuse(api::Code::kInsufficientQuota, submitted->used_up, call.request_id);
-  co_return Json({{"object", "job.submission"}, {"jobs", submitted->jobs}}, 201);
+  co_return Json(answers::JobSubmission{.jobs = submitted->jobs}, 201);
 }
 
 Answer ListJobs(const Operations& operations, const Call& call) {
@@ -164,12 +160,12 @@ Answer ListJobs(const Operations& operations, const Call& call) {
   }
   // The next page begins after the last job of this one, wherever that job is by then: the list may change.
   const std::vector<const Workload*> jobs = operations.jobs()->all();
-  std::vector<ordered_json> all;
+  std::vector<answers::Job> all;
   auto at = std::ranges::find(jobs, call.Query("after"), &Workload::id);
   if (at == jobs.end()) {
     at = jobs.begin();
   } else {
-    all.push_back({{"id", (*at++)->id}});
+    all.push_back({.id = (*at++)->id});
   }
   for (; at != jobs.end() && all.size() < kMaxPage + 2; ++at) {
     const Workload& job = **at;
@@ -177,23 +173,24 @@ Answer ListJobs(const Operations& operations, const Call& call) {
     if (state == "open" ? job.over() : !state.empty() && JobStateOf(job) != state) continue;
     if (!queue.empty() && job.file().job.queue != queue) continue;
     if (!tenant.empty() && of != tenant && !of.starts_with(tenant + "/")) continue;
-    all.push_back(ShowJob(job, operations.jobs()->cluster()));
+    all.push_back(ShowJob(job));
   }
-  return ListPage(all, "id", call);
+  return ListPage(std::move(all), &answers::Job::id, call);
 }
 
 Answer ShowOneJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
   const Workload* const job = operations.jobs()->Find(call.item);
   if (job == nullptr) return NoSuchJob(operations, call);
-  return Json(ShowJob(*job, operations.jobs()->cluster(), call.role));
+  return Json(ShowDetail(*job, operations.jobs()->cluster(), call.role));
 }
 
 Answer ExplainJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
   const Workload* const job = operations.jobs()->Find(call.item);
   if (job == nullptr) return NoSuchJob(operations, call);
-  return Json({{"id", job->id}, {"state", JobStateOf(*job)}, {"text", operations.jobs()->Explain(*job)}});
+  return Json(answers::JobExplanation{
+      .id = job->id, .state = JobStateOf(*job), .text = operations.jobs()->Explain(*job)});
 }
 
 net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
@@ -226,13 +223,13 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
   const bool over = job->over();
   const absl::StatusOr<control::JobLog> log = co_await operations.jobs()->Log(call.item, which);
   if (!log.ok()) co_return Refuse(log.status(), call.request_id);
-  co_return Json({{"id", call.item},
-                  {"rank", rank},
-                  {"attempt", nth},
-                  {"over", over},
-                  {"cut", log->cut},
-                  {"next", log->next},
-                  {"text", log->text}});
+  co_return Json(answers::JobLog{.id = call.item,
+                                 .rank = rank,
+                                 .attempt = nth,
+                                 .over = over,
+                                 .cut = log->cut,
+                                 .next = log->next,
+                                 .text = log->text});
 }
 
 namespace {
@@ -244,7 +241,7 @@ net::Task<Answer> Change(const Operations& operations, const Call& call,
   if (!changed.ok()) co_return Refuse(changed, call.request_id);
   const scheduler::Cluster& cluster = operations.jobs()->cluster();
   if (const Workload* const job = operations.jobs()->Find(call.item))
-    co_return Json(ShowJob(*job, cluster, call.role));
+    co_return Json(ShowDetail(*job, cluster, call.role));
   const std::vector<const Workload*> elements = operations.jobs()->ElementsOf(call.item);
   if (elements.empty()) co_return NoSuchJob(operations, call);
   co_return Json(ShowArray(call.item, elements, cluster, call.role));
@@ -295,7 +292,7 @@ struct Sayings {
   std::map<Device, std::string> devices, cordoned_devices;
 };
 
-ordered_json ShowNode(const scheduler::Planner& planner, scheduler::NodeId id, const Sayings& sayings) {
+answers::Node ShowNode(const scheduler::Planner& planner, scheduler::NodeId id, const Sayings& sayings) {
   const scheduler::ClusterState& state = planner.state();
   const scheduler::Cluster& cluster = state.cluster();
   const scheduler::NodeType& type = cluster.type_of(id);
@@ -309,28 +306,26 @@ ordered_json ShowNode(const scheduler::Planner& planner, scheduler::NodeId id, c
         holders[d].push_back(planner.jobs()[held.job].job.id);
     }
   }
-  ordered_json devices = ordered_json::array();
+  const bool node_cordoned = sayings.cordoned_nodes.contains(name);
+  answers::Node out{.name = name,
+                    .health = node_cordoned ? std::string_view("cordoned") : Name(state.health(id)),
+                    .health_reason = TextOrNull(Sayings::Why(sayings.cordoned_nodes, sayings.nodes, name)),
+                    .kind = TextOrNull(type.devices > 0 ? cluster.kinds[type.kind].name : ""),
+                    .devices = type.devices,
+                    .free = InDevices(FreeMilli(node, state.view_of(id)))};
   for (size_t d = 0; d < holders.size(); ++d) {
     std::ranges::sort(holders[d]);
     const Sayings::Device device(name, d);
     const bool cordoned = sayings.cordoned_devices.contains(device);
     const bool faulty = sayings.devices.contains(device);
-    devices.push_back(
-        {{"device", d},
-         {"healthy", node.device[d].healthy || (cordoned && !faulty)},
-         {"cordoned", cordoned},
-         {"reason", TextOrNull(Sayings::Why(sayings.cordoned_devices, sayings.devices, device))},
-         {"free", InDevices(FreeMilliOf(node.device[d], state.view_of(id)))},
-         {"held_by", holders[d]}});
+    out.each.push_back({.device = d,
+                        .healthy = node.device[d].healthy || (cordoned && !faulty),
+                        .cordoned = cordoned,
+                        .reason = TextOrNull(Sayings::Why(sayings.cordoned_devices, sayings.devices, device)),
+                        .free = InDevices(FreeMilliOf(node.device[d], state.view_of(id))),
+                        .held_by = holders[d]});
   }
-  const bool cordoned = sayings.cordoned_nodes.contains(name);
-  return {{"name", name},
-          {"health", cordoned ? std::string_view("cordoned") : Name(state.health(id))},
-          {"health_reason", TextOrNull(Sayings::Why(sayings.cordoned_nodes, sayings.nodes, name))},
-          {"kind", TextOrNull(type.devices > 0 ? cluster.kinds[type.kind].name : "")},
-          {"devices", type.devices},
-          {"free", InDevices(FreeMilli(node, state.view_of(id)))},
-          {"each", std::move(devices)}};
+  return out;
 }
 
 net::Task<Answer> ChangeCordon(const Operations& operations, const Call& call,
@@ -354,13 +349,7 @@ net::Task<Answer> ChangeCordon(const Operations& operations, const Call& call,
   const auto& nodes = planner.state().cluster().nodes;
   const auto node = std::ranges::find(nodes, call.item, &scheduler::Node::name);
   if (node == nodes.end()) {  // one that was lifted, of a node that the cluster does not have any more
-    co_return Json({{"name", call.item},
-                    {"health", "gone"},
-                    {"health_reason", nullptr},
-                    {"kind", nullptr},
-                    {"devices", 0},
-                    {"free", 0},
-                    {"each", ordered_json::array()}});
+    co_return Json(answers::Node{.name = call.item, .health = "gone"});
   }
   co_return Json(
       ShowNode(planner, static_cast<scheduler::NodeId>(node - nodes.begin()), Sayings(operations.scaling())));
@@ -379,11 +368,11 @@ Answer ListNodes(const Operations& operations, const Call& call) {
   const scheduler::Planner* const planner = operations.planner();
   if (planner == nullptr) return NotThere(call);
   const Sayings sayings(operations.scaling());
-  std::vector<ordered_json> all;
+  std::vector<answers::Node> all;
   const size_t nodes = planner->state().cluster().nodes.size();
   all.reserve(nodes);
   for (scheduler::NodeId id = 0; id < nodes; ++id) all.push_back(ShowNode(*planner, id, sayings));
-  return ListPage(all, "name", call);
+  return ListPage(std::move(all), &answers::Node::name, call);
 }
 
 Answer ListJobQueues(const Operations& operations, const Call& call) {
@@ -399,23 +388,21 @@ Answer ListJobQueues(const Operations& operations, const Call& call) {
     for (scheduler::QueueIndex q = entry.queue; q != scheduler::kNone; q = tree.parent(q))
       ++(waits ? waiting : running)[q];
   }
-  const auto devices = [](int64_t milli) { return static_cast<double>(milli) / scheduler::kWholeDevice; };
-  std::vector<ordered_json> all;
+  std::vector<answers::JobQueue> all;
   for (scheduler::QueueIndex q = 0; q < tree.size(); ++q) {
     const scheduler::QueueIndex parent = tree.parent(q);
     const scheduler::Standing standing = tree.standing(q, scheduler::kAnyKind);
-    all.push_back(
-        {{"name", tree.name(q)},
-         {"parent", parent == scheduler::kNone || parent == tree.root() ? ordered_json()
-                                                                        : ordered_json(tree.name(parent))},
-         {"deserved", devices(standing.deserved)},
-         {"used", devices(standing.allocated)},
-         {"asked", devices(tree.requested(q, scheduler::kAnyKind))},
-         {"jobs_running", running[q]},
-         {"jobs_waiting", waiting[q]},
-         {"usage_device_hours", static_cast<double>(tree.QueueUsage(q)) / 3'600'000.0}});
+    answers::JobQueue& out = all.emplace_back();
+    out.name = tree.name(q);
+    if (parent != scheduler::kNone && parent != tree.root()) out.parent = tree.name(parent);
+    out.deserved = InDevices(standing.deserved);
+    out.used = InDevices(standing.allocated);
+    out.asked = InDevices(tree.requested(q, scheduler::kAnyKind));
+    out.jobs_running = running[q];
+    out.jobs_waiting = waiting[q];
+    out.usage_device_hours = static_cast<double>(tree.QueueUsage(q)) / 3'600'000.0;
   }
-  return ListPage(all, "name", call);
+  return ListPage(std::move(all), &answers::JobQueue::name, call);
 }
 
 }  // namespace gateway::admin

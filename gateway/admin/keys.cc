@@ -7,12 +7,12 @@
 #include "gateway/admin/input.h"
 #include "gateway/log.h"
 #include "gateway/people/key_request.h"
+#include "gateway/people/shown_key.h"
 
 namespace gateway::admin {
 namespace {
 
 namespace auth = plugins::auth;
-using nlohmann::ordered_json;
 
 // Nothing is changed that could not be recorded.
 std::optional<Answer> RefuseUnrecorded(const Operations& operations, const Call& call) {
@@ -38,9 +38,7 @@ Answer RefuseChange(const absl::Status& why, const Call& call) {
 }
 
 Answer ShowNew(const Call& call, const Keys::Made& made) {
-  ordered_json out = ShowKey(*made.record, call.now);
-  out["secret"] = made.secret;
-  return Json(out, 201);
+  return Json(ShownNewKey{ShowKey(*made.record, call.now), made.secret}, 201);
 }
 
 }  // namespace
@@ -49,13 +47,13 @@ Answer ListKeys(const Operations& operations, const Call& call) {
   std::string tenant = call.Query("tenant");
   if (const TenantRuntime* found = call.runtime->FindTenant(tenant)) tenant = found->path;
   const std::string state = call.Query("state");
-  std::vector<ordered_json> all;
+  std::vector<ShownKey> all;
   for (const auth::KeyRecordPtr& key : operations.shared->keys->List()) {
     if (!tenant.empty() && key->tenant != tenant && !key->tenant.starts_with(tenant + "/")) continue;
     if (!state.empty() && Name(StateOf(*key, call.now)) != state) continue;
     all.push_back(ShowKey(*key, call.now));
   }
-  return ListPage(all, "id", call);
+  return ListPage(std::move(all), &ShownKey::id, call);
 }
 
 Answer ShowOneKey(const Operations& operations, const Call& call) {

@@ -5,7 +5,7 @@
 #include "gateway/admin/process_stats.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
-#include "gateway/people/key_request.h"
+#include "gateway/people/shown_key.h"
 
 namespace gateway {
 namespace {

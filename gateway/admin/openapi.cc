@@ -1,8 +1,8 @@
 // The OpenAPI 3.1 document, generated from the table that routes.
 #include <fmt/format.h>
 
+#include "gateway/admin/answers/process.h"
 #include "gateway/admin/handlers.h"
-#include "gateway/admin/schemas.h"
 #include "gateway/net/http/server.h"
 
 namespace gateway::admin {
@@ -22,10 +22,6 @@ ordered_json TypeOf(Type type) {
       return {{"type", "object"}};
   }
   return {};
-}
-
-ordered_json Reference(std::string_view schema) {
-  return {{"$ref", "#/components/schemas/" + std::string(schema)}};
 }
 
 ordered_json Parameters(const Route& route) {
@@ -60,19 +56,19 @@ ordered_json Body(const Route& route) {
   return {{"required", required}, {"content", {{"application/json", {{"schema", std::move(schema)}}}}}};
 }
 
-ordered_json Responses(const Route& route) {
+ordered_json Responses(const Route& route, conf::JsonSchemas& schemas) {
   ordered_json responses;
   for (const int status : route.statuses) {
     ordered_json& response = responses[std::to_string(status)];
     response["description"] = net::http::ReasonPhrase(status);
-    if (route.schema.empty()) {
+    if (route.schema == nullptr) {
       response["content"]["text/plain"]["schema"] = TypeOf(Type::kText);
     } else {
-      response["content"]["application/json"]["schema"] = Reference(route.schema);
+      response["content"]["application/json"]["schema"] = route.schema(schemas);
     }
   }
   responses["default"] = {{"description", "The error, as the gateway's own API tells it"},
-                          {"content", {{"application/json", {{"schema", Reference("Error")}}}}}};
+                          {"content", {{"application/json", {{"schema", schemas.Of<answers::Error>()}}}}}};
   return responses;
 }
 
@@ -83,6 +79,7 @@ ordered_json Document() {
                       {"version", TIDEGATE_VERSION},
                       {"license", {{"name", "Apache-2.0"}, {"identifier", "Apache-2.0"}}}};
   document["servers"] = ordered_json::array({{{"url", "/"}}});
+  conf::JsonSchemas schemas;
   ordered_json& paths = document["paths"];
   for (const Route& route : Routes()) {
     ordered_json operation;
@@ -100,11 +97,11 @@ ordered_json Document() {
       operation["parameters"] = std::move(parameters);
     }
     if (!route.body.empty()) operation["requestBody"] = Body(route);
-    operation["responses"] = Responses(route);
+    operation["responses"] = Responses(route, schemas);
     paths[std::string(route.path)][route.method == net::http::Verb::get ? "get" : "post"] =
         std::move(operation);
   }
-  document["components"]["schemas"] = Schemas();
+  document["components"]["schemas"] = schemas.named();
   document["components"]["securitySchemes"] = {
       {"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
       {"header", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}};

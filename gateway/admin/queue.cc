@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "conf/time.h"
+#include "gateway/admin/answers/traffic.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "router/admission/dispatch_plan.h"
@@ -12,14 +13,8 @@
 namespace gateway::admin {
 namespace {
 
-using nlohmann::ordered_json;
-
 // Of one queue, whatever waits in it.
 constexpr size_t kShown = 100;
-
-ordered_json Millis(const std::optional<conf::Duration>& d) {
-  return d ? ordered_json(conf::ToMillis(*d)) : ordered_json();
-}
 
 struct Room {
   size_t replicas = 0;   // that take requests
@@ -50,7 +45,7 @@ std::string WhyOf(const ModelQueue::Standing& standing, const Room& room) {
 }  // namespace
 
 Answer ListQueues(const Operations&, const Call& call) {
-  std::vector<ordered_json> all;
+  std::vector<answers::Queue> all;
   const std::string only = call.Query("model");
   for (const ModelRuntime& model : call.runtime->models()) {
     const std::string& name = model.config->name;
@@ -59,43 +54,36 @@ Answer ListQueues(const Operations&, const Call& call) {
     const config::Queue config = model.queue.value_or(config::Queue());
     const ModelQueue::View view = model.waits->Describe(call.now, kShown);
     const Room room = RoomOf(*call.runtime, *call.runtime->routes().Find(name), call.now);
-    ordered_json& out = all.emplace_back();
-    uint64_t waiting = 0;
-    uint64_t bytes = 0;
-    ordered_json bands = ordered_json::array();
+    answers::Queue& out = all.emplace_back();
+    out.model = name;
+    out.enabled = model.queue.has_value();
+    out.max_requests = config.max_requests;
+    out.max_bytes = config.max_bytes;
+    out.drain_per_second = view.drain_per_second;
+    out.replicas = room.replicas;
+    out.replicas_with_room = room.with_room;
     for (const ModelQueue::Band& band : view.bands) {
-      waiting += band.waiting;
-      bytes += band.bytes;
+      out.waiting += band.waiting;
+      out.bytes += band.bytes;
       const auto spec = std::ranges::find(config.bands, band.name, &config::Band::name);
-      bands.push_back({{"name", band.name},
-                       {"reserved", spec == config.bands.end() ? 0.0 : spec->reserved},
-                       {"waiting", band.waiting},
-                       {"bytes", band.bytes},
-                       {"oldest_ms", conf::ToMillis(band.oldest)}});
+      out.bands.push_back({.name = band.name,
+                           .reserved = spec == config.bands.end() ? 0.0 : spec->reserved,
+                           .waiting = band.waiting,
+                           .bytes = band.bytes,
+                           .oldest_ms = conf::ToMillis(band.oldest)});
     }
-    out["model"] = name;
-    out["enabled"] = model.queue.has_value();
-    out["waiting"] = waiting;
-    out["bytes"] = bytes;
-    out["max_requests"] = config.max_requests;
-    out["max_bytes"] = config.max_bytes;
-    out["expected_wait_ms"] = waiting > 0 ? Millis(view.expected_wait) : ordered_json(0);
-    out["drain_per_second"] = view.drain_per_second;
-    out["replicas"] = room.replicas;
-    out["replicas_with_room"] = room.with_room;
-    out["bands"] = std::move(bands);
-    out["requests"] = ordered_json::array();
+    out.expected_wait_ms = out.waiting > 0 ? answers::MillisOrNull(view.expected_wait) : 0;
     for (const ModelQueue::Standing& standing : view.requests) {
-      out["requests"].push_back({{"request_id", standing.request},
-                                 {"tenant", standing.tenant},
-                                 {"band", standing.band},
-                                 {"ahead", standing.ahead},
-                                 {"waited_ms", conf::ToMillis(standing.waited)},
-                                 {"expected_wait_ms", Millis(standing.expected_wait)},
-                                 {"reason", WhyOf(standing, room)}});
+      out.requests.push_back({.request_id = standing.request,
+                              .tenant = standing.tenant,
+                              .band = standing.band,
+                              .ahead = standing.ahead,
+                              .waited_ms = conf::ToMillis(standing.waited),
+                              .expected_wait_ms = answers::MillisOrNull(standing.expected_wait),
+                              .reason = WhyOf(standing, room)});
     }
   }
-  return ListPage(all, "model", call);
+  return ListPage(std::move(all), &answers::Queue::model, call);
 }
 
 }  // namespace gateway::admin

@@ -7,7 +7,7 @@
 namespace gateway::admin {
 namespace {
 
-using nlohmann::ordered_json;
+using answers::Condition;
 
 void JudgeModels(const Runtime& runtime, conf::TimePoint now, std::vector<Condition>& out) {
   for (const router::Model& model : runtime.routes().models()) {
@@ -18,8 +18,9 @@ void JudgeModels(const Runtime& runtime, conf::TimePoint now, std::vector<Condit
       return state.health.Usable() && state.breaker.phase(now) != router::Breaker::Phase::kOpen;
     });
     if (any) continue;
-    out.push_back(
-        {"model:" + model.spec.name, replicas.size() == 1 ? "its endpoint is not up" : fmt::format("none of its {} endpoints is up", replicas.size())});
+    out.push_back({"model:" + model.spec.name,
+                   replicas.size() == 1 ? "its endpoint is not up"
+                                        : fmt::format("none of its {} endpoints is up", replicas.size())});
   }
 }
 
@@ -44,9 +45,9 @@ void JudgeScaling(const control::Status& status, std::vector<Condition>& out) {
 
 }  // namespace
 
-Readiness Judge(const Operations& operations, conf::TimePoint now) {
-  Readiness readiness;
-  std::vector<Condition>& out = readiness.conditions;
+answers::Readiness Judge(const Operations& operations, conf::TimePoint now) {
+  answers::Readiness readiness;
+  std::vector<Condition>& out = readiness.degraded;
   if (operations.shared->stopping) {
     out.push_back({"process",
                    operations.shared->draining ? "the gateway is stopping; running requests finish"
@@ -88,24 +89,11 @@ Readiness Judge(const Operations& operations, conf::TimePoint now) {
   }
   readiness.ready =
       std::none_of(out.begin(), out.end(), [](const Condition& condition) { return condition.fatal; });
+  readiness.status = !readiness.ready ? "unavailable" : out.empty() ? "ok" : "degraded";
+  readiness.scaling = operations.runtime()->config().scaling.has_value();
+  readiness.config_sha256 = operations.runtime()->hash();
+  readiness.version = TIDEGATE_VERSION;
   return readiness;
-}
-
-ordered_json ToJson(const Readiness& readiness, const Operations& operations) {
-  ordered_json out;
-  out["ready"] = readiness.ready;
-  out["status"] = !readiness.ready ? "unavailable" : readiness.conditions.empty() ? "ok" : "degraded";
-  const auto add = [&](const char* list, const std::vector<Condition>& conditions) {
-    out[list] = ordered_json::array();
-    for (const Condition& one : conditions)
-      out[list].push_back({{"part", one.part}, {"detail", one.detail}, {"fatal", one.fatal}});
-  };
-  add("degraded", readiness.conditions);
-  add("warnings", readiness.warnings);
-  out["scaling"] = operations.runtime()->config().scaling.has_value();
-  out["config_sha256"] = operations.runtime()->hash();
-  out["version"] = TIDEGATE_VERSION;
-  return out;
 }
 
 }  // namespace gateway::admin

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 
+#include "gateway/admin/answers/usage.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/audit/content_erasure.h"
@@ -77,17 +78,13 @@ Answer Usage(const Operations& operations, const Call& call) {
   if (!rows.ok()) return Refuse(rows.status(), call.request_id);
   const size_t begin = std::min(after, rows->size());
   const size_t end = std::min(begin + limit, rows->size());
-  const std::vector<ledger::UsageRow> page(rows->begin() + static_cast<ptrdiff_t>(begin),
-                                           rows->begin() + static_cast<ptrdiff_t>(end));
-  ordered_json out;
-  out["object"] = "list";
-  out["since"] = query.since_us == 0 ? ordered_json()
-                                     : ordered_json(conf::FormatTime(conf::FromUnixMicros(query.since_us)));
-  out["until"] = request.until.empty() ? ordered_json()
-                                       : ordered_json(conf::FormatTime(conf::FromUnixMicros(query.until_us)));
-  out["data"] = UsageJson(query, page);
-  out["has_more"] = end < rows->size();
-  if (end < rows->size()) out["next"] = std::to_string(end);
+  answers::UsageList out;
+  if (query.since_us != 0) out.since = {conf::FromUnixMicros(query.since_us)};
+  if (!request.until.empty()) out.until = {conf::FromUnixMicros(query.until_us)};
+  out.data = ShowUsage(
+      query, {rows->begin() + static_cast<ptrdiff_t>(begin), rows->begin() + static_cast<ptrdiff_t>(end)});
+  out.has_more = end < rows->size();
+  if (out.has_more) out.next = std::to_string(end);
   return Json(out);
 }
 

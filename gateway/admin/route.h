@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/json_schema.h"
 #include "conf/time.h"
 #include "gateway/admin/answer.h"
 #include "gateway/admin/operations.h"
@@ -43,8 +44,8 @@ struct Call {
   std::shared_ptr<const Runtime> runtime;
   conf::TimePoint now;
 
-  // Runs work that reads the disk on the readers' thread, in turn with that of other calls. What takes long does
-  // it in steps. False: too many wait already, and nothing was done.
+  // Runs work that reads the disk on the readers' thread, in turn with that of other calls. What takes long
+  // does it in steps. False: too many wait already, and nothing was done.
   std::function<net::Task<bool>(std::function<void()>)> read;
 
   // Empty when it is not given.
@@ -65,8 +66,8 @@ struct Route {
   plugins::auth::Role role;  // at least; kNone: open to everybody
   std::span<const Member> query;
   std::span<const Member> body;
-  std::string_view schema;        // of the answer: a name in schemas.cc
-  std::span<const int> statuses;  // of the answers that are not errors
+  nlohmann::ordered_json (*schema)(conf::JsonSchemas&);  // of the answer; nullptr: it is text
+  std::span<const int> statuses;                         // of the answers that are not errors
   Lane lane;
   Answer (*run)(const Operations&, const Call&);
   // In its place, on the control loop: for what waits there without holding it up.

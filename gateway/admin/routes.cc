@@ -1,8 +1,16 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/admin/answers/inventory.h"
+#include "gateway/admin/answers/jobs.h"
+#include "gateway/admin/answers/process.h"
+#include "gateway/admin/answers/scaling.h"
+#include "gateway/admin/answers/traffic.h"
+#include "gateway/admin/answers/usage.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/audit/content_erasure.h"
+#include "gateway/people/shown_key.h"
 #include "router/facts/api.h"
 
 namespace gateway::admin {
@@ -103,100 +111,117 @@ constexpr std::array kOfCordon = {
     Member{"reason", Type::kText, false, "For people"}};
 constexpr std::array kOfUncordon = {kOfCordon[0]};
 
+template <class T>
+nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
+  return schemas.Of<T>();
+}
+
 constexpr std::span<const Member> kNone = {};
 constexpr int kOk[] = {200};
 constexpr int kCreated[] = {201};
 constexpr int kOkOrNot[] = {200, 503};
 
 const std::array kRoutes = {
-    Route{"livez", Verb::get, "/livez", "Whether the process runs", Role::kNone, kNone, kNone, "Alive", kOk,
-          Lane::kLoop, Livez},
+    Route{"livez", Verb::get, "/livez", "Whether the process runs", Role::kNone, kNone, kNone,
+          Shows<answers::Alive>, kOk, Lane::kLoop, Livez},
     Route{"readyz", Verb::get, "/readyz", "Whether the gateway takes new work, and which parts are degraded",
-          Role::kNone, kNone, kNone, "Readiness", kOkOrNot, Lane::kLoop, Readyz},
+          Role::kNone, kNone, kNone, Shows<answers::Readiness>, kOkOrNot, Lane::kLoop, Readyz},
     Route{"metrics", Verb::get, "/metrics", "Metrics in Prometheus' text format", Role::kNone, kNone, kNone,
-          "", kOk, Lane::kLoop, MetricsText},
+          nullptr, kOk, Lane::kLoop, MetricsText},
     Route{"openapi", Verb::get, "/admin/v1/openapi.json", "This document", Role::kNone, kNone, kNone,
-          "Document", kOk, Lane::kLoop, OpenApi},
+          Shows<answers::Document>, kOk, Lane::kLoop, OpenApi},
     Route{"listTenants", Verb::get, "/admin/v1/tenants", "The tenants and what they may use", Role::kViewer,
-          kPage, kNone, "TenantList", kOk, Lane::kLoop, ListTenants},
+          kPage, kNone, Shows<answers::ListOf<answers::Tenant>>, kOk, Lane::kLoop, ListTenants},
     Route{"listModels", Verb::get, "/admin/v1/models", "The models and what they cost", Role::kViewer, kPage,
-          kNone, "ModelList", kOk, Lane::kLoop, ListModels},
+          kNone, Shows<answers::ListOf<answers::Model>>, kOk, Lane::kLoop, ListModels},
     Route{"listEndpoints", Verb::get, "/admin/v1/endpoints", "The endpoints, their health and load",
-          Role::kViewer, kOfModel, kNone, "EndpointList", kOk, Lane::kLoop, ListEndpoints},
+          Role::kViewer, kOfModel, kNone, Shows<answers::ListOf<answers::Endpoint>>, kOk, Lane::kLoop,
+          ListEndpoints},
     Route{"listQueues", Verb::get, "/admin/v1/queue",
           "The requests that wait at the gateway: for which model, why and how long", Role::kViewer, kOfQueue,
-          kNone, "QueueList", kOk, Lane::kLoop, ListQueues},
+          kNone, Shows<answers::ListOf<answers::Queue>>, kOk, Lane::kLoop, ListQueues},
     Route{"listTraffic", Verb::get, "/admin/v1/traffic",
           "Requests, tokens and latencies of each model over the last minute", Role::kViewer, kOfScaled,
-          kNone, "TrafficList", kOk, Lane::kLoop, ListTraffic},
+          kNone, Shows<answers::ListOf<answers::Traffic>>, kOk, Lane::kLoop, ListTraffic},
     Route{"listReplicas", Verb::get, "/admin/v1/replicas",
           "The replicas that Tidegate runs: where, since when and why", Role::kViewer, kOfScaled, kNone,
-          "ReplicaList", kOk, Lane::kLoop, ListReplicas},
+          Shows<answers::ListOf<answers::Replica>>, kOk, Lane::kLoop, ListReplicas},
     Route{"listScaling", Verb::get, "/admin/v1/scaling",
           "Demand and wanted replicas of each model, with the reason", Role::kViewer, kOfScaled, kNone,
-          "ScalingList", kOk, Lane::kLoop, ListScaling},
+          Shows<answers::ListOf<answers::Scaling>>, kOk, Lane::kLoop, ListScaling},
     Route{"showScalingHistory", Verb::get, "/admin/v1/scaling/{model}/history",
           "The last hour of a model: its demand, its replicas and the policy in force", Role::kViewer, kNone,
-          kNone, "ScalingHistory", kOk, Lane::kLoop, ShowScalingHistory},
+          kNone, Shows<answers::ScalingHistory>, kOk, Lane::kLoop, ShowScalingHistory},
     Route{"listLimits", Verb::get, "/admin/v1/limits", "The limits and what is used of them", Role::kViewer,
-          kOfTenant, kNone, "LimitList", kOk, Lane::kLoop, ListLimits},
+          kOfTenant, kNone, Shows<answers::ListOf<answers::Limit>>, kOk, Lane::kLoop, ListLimits},
     Route{"listKeys", Verb::get, "/admin/v1/keys", "The API keys, never their secrets", Role::kViewer,
-          kKeyQuery, kNone, "KeyList", kOk, Lane::kLoop, ListKeys},
+          kKeyQuery, kNone, Shows<answers::ListOf<ShownKey>>, kOk, Lane::kLoop, ListKeys},
     Route{"createKey", Verb::post, "/admin/v1/keys", "Make a key; its secret is shown in this answer only",
-          Role::kOperator, kNone, kNewKey, "NewKey", kCreated, Lane::kLoop, nullptr, CreateKey},
+          Role::kOperator, kNone, kNewKey, Shows<ShownNewKey>, kCreated, Lane::kLoop, nullptr, CreateKey},
     Route{"showKey", Verb::get, "/admin/v1/keys/{id}", "One API key, never its secret", Role::kViewer, kNone,
-          kNone, "Key", kOk, Lane::kLoop, ShowOneKey},
+          kNone, Shows<ShownKey>, kOk, Lane::kLoop, ShowOneKey},
     Route{"rotateKey", Verb::post, "/admin/v1/keys/{id}:rotate",
           "Replace a key by a new one like it; its secret is shown in this answer only", Role::kOperator,
-          kNone, kRotation, "NewKey", kCreated, Lane::kLoop, nullptr, RotateKey},
+          kNone, kRotation, Shows<ShownNewKey>, kCreated, Lane::kLoop, nullptr, RotateKey},
     Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Revoke a key for good", Role::kOperator,
-          kNone, kRevocation, "Key", kOk, Lane::kLoop, nullptr, RevokeKey},
+          kNone, kRevocation, Shows<ShownKey>, kOk, Lane::kLoop, nullptr, RevokeKey},
     Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds", Role::kViewer,
-          kUsage, kNone, "UsageList", kOk, Lane::kReads, Usage},
+          kUsage, kNone, Shows<answers::UsageList>, kOk, Lane::kReads, Usage},
     Route{"audit", Verb::get, "/admin/v1/audit",
           "Records of the ledger; prompts and answers need the role admin", Role::kOperator, kAudit, kNone,
-          "RecordList", kOk, Lane::kLoop, nullptr, Audit, "audit.read"},
+          Shows<answers::RecordList>, kOk, Lane::kLoop, nullptr, Audit, "audit.read"},
     Route{"eraseContent", Verb::post, "/admin/v1/content:erase",
           "Destroy the keys of a tenant's stored prompts and answers, and of the tenants below it",
-          Role::kAdmin, kNone, kErasure, "ErasedContent", kOk, Lane::kReads, EraseStored},
-    Route{"submitJob", Verb::post, "/admin/v1/jobs", "Submit a job file; each element of an array is a job",
-          Role::kViewer, kNone, kNewJob, "JobSubmission", kCreated, Lane::kLoop, nullptr, SubmitJob,
-          {}, Right::kSubmitJobs},
+          Role::kAdmin, kNone, kErasure, Shows<ErasedContent>, kOk, Lane::kReads, EraseStored},
+    Route{"submitJob",
+          Verb::post,
+          "/admin/v1/jobs",
+          "Submit a job file; each element of an array is a job",
+          Role::kViewer,
+          kNone,
+          kNewJob,
+          Shows<answers::JobSubmission>,
+          kCreated,
+          Lane::kLoop,
+          nullptr,
+          SubmitJob,
+          {},
+          Right::kSubmitJobs},
     Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission", Role::kViewer,
-          kOfJobs, kNone, "JobList", kOk, Lane::kLoop, ListJobs},
+          kOfJobs, kNone, Shows<answers::ListOf<answers::Job>>, kOk, Lane::kLoop, ListJobs},
     Route{"showJob", Verb::get, "/admin/v1/jobs/{id}", "One job, its members and, for operators, its file",
-          Role::kViewer, kNone, kNone, "JobDetail", kOk, Lane::kLoop, ShowOneJob},
+          Role::kViewer, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, ShowOneJob},
     Route{"explainJob", Verb::get, "/admin/v1/jobs/{id}/explain",
-          "The state of a job and why it waits, in sentences", Role::kViewer, kNone, kNone, "JobExplanation",
-          kOk, Lane::kLoop, ExplainJob},
+          "The state of a job and why it waits, in sentences", Role::kViewer, kNone, kNone,
+          Shows<answers::JobExplanation>, kOk, Lane::kLoop, ExplainJob},
     Route{"readJobLog", Verb::get, "/admin/v1/jobs/{id}/logs",
-          "The output of a member: its end, or from a byte on", Role::kOperator, kOfLog, kNone, "JobLog", kOk,
-          Lane::kLoop, nullptr, ReadJobLog, "job.read_log"},
+          "The output of a member: its end, or from a byte on", Role::kOperator, kOfLog, kNone,
+          Shows<answers::JobLog>, kOk, Lane::kLoop, nullptr, ReadJobLog, "job.read_log"},
     Route{"cancelJob", Verb::post, "/admin/v1/jobs/{id}:cancel",
-          "End a job, or all elements of an array, for good", Role::kOperator, kNone,
-          kNone, "JobDetail", kOk, Lane::kLoop, nullptr, CancelJob},
+          "End a job, or all elements of an array, for good", Role::kOperator, kNone, kNone,
+          Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr, CancelJob},
     Route{"suspendJob", Verb::post, "/admin/v1/jobs/{id}:suspend",
           "Suspend a job: it saves its work and releases its devices until it is resumed", Role::kOperator,
-          kNone, kNone, "JobDetail", kOk, Lane::kLoop, nullptr, SuspendJob},
+          kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr, SuspendJob},
     Route{"resumeJob", Verb::post, "/admin/v1/jobs/{id}:resume", "Let a suspended job start again",
-          Role::kOperator, kNone, kNone, "JobDetail", kOk, Lane::kLoop, nullptr, ResumeJob},
+          Role::kOperator, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr, ResumeJob},
     Route{"listNodes", Verb::get, "/admin/v1/nodes", "The nodes, their devices and what holds them",
-          Role::kViewer, kPage, kNone, "NodeList", kOk, Lane::kLoop, ListNodes},
+          Role::kViewer, kPage, kNone, Shows<answers::ListOf<answers::Node>>, kOk, Lane::kLoop, ListNodes},
     Route{"cordonNode", Verb::post, "/admin/v1/nodes/{name}:cordon",
           "Have a node, or one of its devices, take nothing new; what runs there goes on", Role::kOperator,
-          kNone, kOfCordon, "Node", kOk, Lane::kLoop, nullptr, CordonNode},
+          kNone, kOfCordon, Shows<answers::Node>, kOk, Lane::kLoop, nullptr, CordonNode},
     Route{"uncordonNode", Verb::post, "/admin/v1/nodes/{name}:uncordon",
-          "Let a cordoned node, or device, take new work again", Role::kOperator, kNone, kOfUncordon, "Node",
-          kOk, Lane::kLoop, nullptr, UncordonNode},
+          "Let a cordoned node, or device, take new work again", Role::kOperator, kNone, kOfUncordon,
+          Shows<answers::Node>, kOk, Lane::kLoop, nullptr, UncordonNode},
     Route{"listJobQueues", Verb::get, "/admin/v1/queues",
           "The queues that share the devices: what each deserves, uses and waits for", Role::kViewer, kPage,
-          kNone, "JobQueueList", kOk, Lane::kLoop, ListJobQueues},
+          kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop, ListJobQueues},
     Route{"showConfig", Verb::get, "/admin/v1/config",
-          "The applied configuration, with secrets as references", Role::kOperator, kNone, kNone, "Config",
-          kOk, Lane::kLoop, ShowConfig},
+          "The applied configuration, with secrets as references", Role::kOperator, kNone, kNone,
+          Shows<answers::Config>, kOk, Lane::kLoop, ShowConfig},
     Route{"reloadConfig", Verb::post, "/admin/v1/config:reload",
           "Read the configuration file again; if it is not valid, the running one stays", Role::kOperator,
-          kNone, kNone, "AppliedConfig", kOk, Lane::kLoop, nullptr, ReloadConfig},
+          kNone, kNone, Shows<answers::AppliedConfig>, kOk, Lane::kLoop, nullptr, ReloadConfig},
 };
 
 // The part of `path` that {…} stands for, percent-decoded; nothing when the pattern does not match.

@@ -1,29 +1,25 @@
 // The process itself: alive, ready, its configuration.
 #include "conf/text.h"
+#include "gateway/admin/answers/process.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/readiness.h"
 
 namespace gateway::admin {
 namespace {
 
-using nlohmann::ordered_json;
-
-ordered_json Applied(const Runtime& runtime) {
-  ordered_json out;
-  out["sha256"] = runtime.hash();
-  out["loaded_at"] = conf::FormatTime(runtime.loaded_at());
-  return out;
+answers::AppliedConfig Applied(const Runtime& runtime) {
+  return {.sha256 = runtime.hash(), .loaded_at = {runtime.loaded_at()}};
 }
 
 }  // namespace
 
 Answer Livez(const Operations&, const Call&) {
-  return Json({{"status", "ok"}});
+  return Json(answers::Alive());
 }
 
 Answer Readyz(const Operations& operations, const Call& call) {
-  const Readiness readiness = Judge(operations, call.now);
-  return Json(ToJson(readiness, operations), readiness.ready ? 200 : 503);
+  const answers::Readiness readiness = Judge(operations, call.now);
+  return Json(readiness, readiness.ready ? 200 : 503);
 }
 
 Answer MetricsText(const Operations& operations, const Call&) {
@@ -31,16 +27,14 @@ Answer MetricsText(const Operations& operations, const Call&) {
 }
 
 Answer ShowConfig(const Operations& operations, const Call& call) {
-  ordered_json out = Applied(*call.runtime);
   const ReloadState reloads = operations.reloads();
-  out["reloads"] = {
-      {"applied", reloads.applied},
-      {"refused", reloads.refused},
-      {"last_ok", reloads.last_ok},
-      {"last_at", reloads.last_at == conf::TimePoint() ? ordered_json()
-                                                       : ordered_json(conf::FormatTime(reloads.last_at))},
-      {"why", reloads.why}};
-  out["config"] = ToJson(call.runtime->config());
+  answers::Config out{.applied = Applied(*call.runtime),
+                      .reloads = {.applied = reloads.applied,
+                                  .refused = reloads.refused,
+                                  .last_ok = reloads.last_ok,
+                                  .why = reloads.why},
+                      .config = {ToJson(call.runtime->config()).dump()}};
+  if (reloads.last_at != conf::TimePoint()) out.reloads.last_at = {reloads.last_at};
   return Json(out);
 }
 

@@ -1,32 +1,32 @@
 // The recent load of models, and the speed of their answers.
 #include <algorithm>
 
+#include "gateway/admin/answers/traffic.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 
 namespace gateway::admin {
 namespace {
 
-using nlohmann::ordered_json;
-
-ordered_json Millis(const std::optional<RecentTraffic::Quantiles>& quantiles) {
-  if (!quantiles) return {};
-  return {{"p50", quantiles->p50 * 1e3}, {"p90", quantiles->p90 * 1e3}, {"p99", quantiles->p99 * 1e3}};
+std::optional<answers::Quantiles> Millis(const std::optional<RecentTraffic::Quantiles>& quantiles) {
+  if (!quantiles) return std::nullopt;
+  return answers::Quantiles{quantiles->p50 * 1e3, quantiles->p90 * 1e3, quantiles->p99 * 1e3};
 }
 
 // The most urgent first; of a band that is configured no more, nothing.
-ordered_json Classes(const RecentTraffic::Row& row, const config::Queue& queue, double seconds) {
-  ordered_json all = ordered_json::array();
+std::vector<answers::TrafficOfClass> Classes(const RecentTraffic::Row& row, const config::Queue& queue,
+                                             double seconds) {
+  std::vector<answers::TrafficOfClass> all;
   for (const config::Band& band : queue.bands) {
     const auto of = std::ranges::find(row.classes, band.name, &RecentTraffic::ClassRow::name);
     if (of == row.classes.end()) continue;
     const auto rate = [seconds](uint64_t count) { return static_cast<double>(count) / seconds; };
-    all.push_back({{"class", of->name},
-                   {"requests_per_second", rate(of->requests)},
-                   {"prompt_tokens_per_second", rate(of->prompt_tokens)},
-                   {"refusals_per_second", rate(of->refused)},
-                   {"first_token_ms", Millis(of->first_token)},
-                   {"inter_token_ms", Millis(of->inter_token)}});
+    all.push_back({.name = of->name,
+                   .requests_per_second = rate(of->requests),
+                   .prompt_tokens_per_second = rate(of->prompt_tokens),
+                   .refusals_per_second = rate(of->refused),
+                   .first_token_ms = Millis(of->first_token),
+                   .inter_token_ms = Millis(of->inter_token)});
   }
   return all;
 }
@@ -40,24 +40,24 @@ Answer ListTraffic(const Operations& operations, const Call& call) {
     outstanding[call.runtime->routes().model(replica.model).spec.name] +=
         static_cast<uint64_t>(call.runtime->load()[replica.id].load.requests());
   }
-  std::vector<ordered_json> all;
+  std::vector<answers::Traffic> all;
   for (const RecentTraffic::Row& row : operations.traffic()) {
     const std::optional<ModelId> id = call.runtime->routes().Find(row.model);
     if (!id || (!only.empty() && row.model != only)) continue;
     const double seconds = std::max(row.seconds, 1.0);
     const auto rate = [seconds](uint64_t count) { return static_cast<double>(count) / seconds; };
-    all.push_back({{"model", row.model},
-                   {"window_s", row.seconds},
-                   {"requests_per_second", rate(row.requests)},
-                   {"errors_per_second", rate(row.errors)},
-                   {"output_tokens_per_second", rate(row.output_tokens)},
-                   {"outstanding_requests", outstanding[row.model]},
-                   {"waiting", call.runtime->model(*id).waits->waiting()},
-                   {"first_token_ms", Millis(row.first_token)},
-                   {"inter_token_ms", Millis(row.inter_token)},
-                   {"classes", Classes(row, call.runtime->model(*id).config->queue, seconds)}});
+    all.push_back({.model = row.model,
+                   .window_s = row.seconds,
+                   .requests_per_second = rate(row.requests),
+                   .errors_per_second = rate(row.errors),
+                   .output_tokens_per_second = rate(row.output_tokens),
+                   .outstanding_requests = outstanding[row.model],
+                   .waiting = call.runtime->model(*id).waits->waiting(),
+                   .first_token_ms = Millis(row.first_token),
+                   .inter_token_ms = Millis(row.inter_token),
+                   .classes = Classes(row, call.runtime->model(*id).config->queue, seconds)});
   }
-  return ListPage(all, "model", call);
+  return ListPage(std::move(all), &answers::Traffic::model, call);
 }
 
 }  // namespace gateway::admin

@@ -4,9 +4,12 @@
 
 #include <absl/status/statusor.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "conf/fields.h"
+#include "conf/json_fields.h"
 #include "conf/time.h"
 #include "gateway/ledger/content_keys.h"
 #include "gateway/ledger/ledger.h"
@@ -19,9 +22,37 @@ struct ErasureRequest {
   std::string reason;
 };
 
-// {"tenant", "at", "erased": [{"tenant", "key"}]}. NotFound: no such tenant has a key. After Unavailable the
-// keys are destroyed, and the ledger does not have it; the file of keys does.
-absl::StatusOr<nlohmann::ordered_json> EraseContent(ledger::ContentKeys& keys, ledger::Ledger& ledger,
-                                                    const ErasureRequest& request, conf::TimePoint now);
+struct ErasedContentKey {
+  static constexpr std::string_view kSchema = "ErasedKey";
+
+  std::string tenant;
+  std::string key;  // its id
+};
+
+template <class O>
+constexpr void Bind(O& o, ErasedContentKey& erased) {
+  o.Required("tenant", erased.tenant);
+  o.Required("key", erased.key);
+}
+
+struct ErasedContent {
+  static constexpr std::string_view kSchema = "ErasedContent";
+
+  std::string tenant;
+  conf::ShownTime at;
+  std::vector<ErasedContentKey> erased;
+};
+
+template <class O>
+constexpr void Bind(O& o, ErasedContent& content) {
+  o.Required("tenant", content.tenant);
+  o.Required("at", content.at);
+  o.Required("erased", content.erased);
+}
+
+// NotFound: no such tenant has a key. After Unavailable the keys are destroyed, and the ledger does not have
+// it; the file of keys does.
+absl::StatusOr<ErasedContent> EraseContent(ledger::ContentKeys& keys, ledger::Ledger& ledger,
+                                           const ErasureRequest& request, conf::TimePoint now);
 
 }  // namespace gateway

@@ -24,6 +24,11 @@ constexpr std::array<Figure, 7> kFigures = {{{"requests", &UsageRow::requests},
                                              {"output_tokens", &UsageRow::output},
                                              {"cost_micro_usd", &UsageRow::cost_micro_usd}}};
 
+// In the order of UsageBy.
+constexpr std::array<std::optional<std::string> ShownUsage::*, ledger::kUsageBys> kGroups = {
+    &ShownUsage::tenant, &ShownUsage::key,  &ShownUsage::model, &ShownUsage::replica, &ShownUsage::api,
+    &ShownUsage::reason, &ShownUsage::hour, &ShownUsage::day,   &ShownUsage::job};
+
 std::vector<std::string_view> ByNames() {
   std::vector<std::string_view> names;
   names.reserve(ledger::kUsageBys);
@@ -125,15 +130,21 @@ std::set<std::string> DeviceKindsIn(const std::vector<UsageRow>& rows) {
   return kinds;
 }
 
-std::vector<nlohmann::ordered_json> UsageJson(const ledger::UsageQuery& query,
-                                              const std::vector<UsageRow>& rows) {
-  std::vector<nlohmann::ordered_json> out;
+std::vector<ShownUsage> ShowUsage(const ledger::UsageQuery& query, const std::vector<UsageRow>& rows) {
+  std::vector<ShownUsage> out;
+  out.reserve(rows.size());
   for (const UsageRow& row : rows) {
-    nlohmann::ordered_json& entry = out.emplace_back();
-    for (size_t i = 0; i < query.by.size(); ++i) entry[std::string(Name(query.by[i]))] = row.group[i];
-    for (const Figure& figure : kFigures) entry[std::string(figure.name)] = row.*figure.value;
-    nlohmann::ordered_json& devices = entry["device_seconds"] = nlohmann::ordered_json::object();
-    for (const auto& [kind, us] : row.device_us) devices[kind] = static_cast<double>(us) * 1e-6;
+    ShownUsage& shown = out.emplace_back();
+    for (size_t i = 0; i < query.by.size(); ++i)
+      shown.*kGroups[static_cast<size_t>(query.by[i])] = row.group[i];
+    shown.requests = row.requests;
+    shown.errors = row.errors;
+    shown.failed = row.failed;
+    shown.input_tokens = row.input;
+    shown.cached_tokens = row.cached;
+    shown.output_tokens = row.output;
+    shown.cost_micro_usd = row.cost_micro_usd;
+    for (const auto& [kind, us] : row.device_us) shown.device_seconds[kind] = static_cast<double>(us) * 1e-6;
   }
   return out;
 }

@@ -4,7 +4,6 @@
 // Pure; any thread. The asking itself is ledger::QueryUsage and ledger::Export.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "conf/time.h"
 #include "gateway/api/field_problem.h"
+#include "gateway/audit/shown_usage.h"
 #include "gateway/config/config.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/index.h"
@@ -50,10 +50,7 @@ std::vector<std::string> SplitList(std::string_view text);
 // The kinds of devices that were held.
 std::set<std::string> DeviceKindsIn(const std::vector<ledger::UsageRow>& rows);
 
-// One object for each row: the groups by their names, then requests, errors, failed, input_tokens, cached_tokens,
-// output_tokens, cost_micro_usd, and device_seconds, an object by kind.
-std::vector<nlohmann::ordered_json> UsageJson(const ledger::UsageQuery& query,
-                                              const std::vector<ledger::UsageRow>& rows);
+std::vector<ShownUsage> ShowUsage(const ledger::UsageQuery& query, const std::vector<ledger::UsageRow>& rows);
 // The same as RFC 4180, names first; a column of device-seconds for each kind that occurs.
 std::string UsageCsv(const ledger::UsageQuery& query, const std::vector<ledger::UsageRow>& rows);
 

@@ -37,10 +37,11 @@ absl::StatusOr<ordered_json> EraseHere(const Config& config, const EraseOptions&
   auto keys = ledger::ContentKeys::Open(ContentKeyOptions(config));
   if (!keys.ok()) return keys.status();
   const std::string tenant = TenantPath(config, options.tenant).value_or(options.tenant);
-  auto erased = EraseContent(**keys, **ledger, {tenant, Actor(), options.reason}, net::Now());
+  const auto erased = EraseContent(**keys, **ledger, {tenant, Actor(), options.reason}, net::Now());
   const absl::Status stopped = (*ledger)->Stop();
-  if (erased.ok() && !stopped.ok()) return stopped;
-  return erased;
+  if (!erased.ok()) return erased.status();
+  if (!stopped.ok()) return stopped;
+  return ordered_json::parse(conf::ToJsonText(*erased));
 }
 
 int Erase(const EraseOptions& options) {

@@ -22,6 +22,7 @@
 #include "gateway/people/key_limits.h"
 #include "gateway/people/key_request.h"
 #include "gateway/people/keys.h"
+#include "gateway/people/shown_key.h"
 #include "gateway/process/open_state.h"
 #include "gateway/store/followed.h"
 
@@ -94,9 +95,7 @@ class OpenKeys {
 void PrintNewKey(const Keys::Made& made, bool json, std::string_view note) {
   const auth::KeyRecord& record = *made.record;
   if (json) {
-    ordered_json out = ShowKey(record, net::Now());
-    out["secret"] = made.secret;
-    fmt::print("{}\n", out.dump());
+    fmt::print("{}\n", conf::ToJsonText(ShownNewKey{ShowKey(record, net::Now()), made.secret}));
     return;
   }
   fmt::print("{}\n", made.secret);
@@ -172,12 +171,20 @@ int List(const KeysOptions& options) {
     return !tenant.empty() && key->tenant != tenant && !key->tenant.starts_with(tenant + "/");
   });
   if (options.json) {
-    ordered_json out = ordered_json::array();
+    std::vector<ShownKey> out;
     for (const auth::KeyRecordPtr& key : keys) out.push_back(ShowKey(*key, now));
-    fmt::print("{}\n", out.dump());
+    fmt::print("{}\n", conf::ToJsonText(out));
     return kOk;
   }
-  Table table({{"ID"}, {"TENANT"}, {"NAME"}, {"STATE"}, {"CREATED"}, {"ENDS"}, {"MODELS"}, {"ENDPOINTS"}, {"LIMITS"}});
+  Table table({{"ID"},
+               {"TENANT"},
+               {"NAME"},
+               {"STATE"},
+               {"CREATED"},
+               {"ENDS"},
+               {"MODELS"},
+               {"ENDPOINTS"},
+               {"LIMITS"}});
   for (const auth::KeyRecordPtr& key : keys) {
     const bool admin = key->tenant.empty();
     table.Add({key->id, admin ? fmt::format("({})", RoleName(key->role)) : key->tenant, key->name,
@@ -235,7 +242,7 @@ int Revoke(const KeysOptions& options) {
   if (!revoked.ok()) return Fail(revoked.status());
   (*open)->AwaitGateway(revoked->number);
   if (options.json) {
-    fmt::print("{}\n", ShowKey(*revoked->record, now).dump());
+    fmt::print("{}\n", conf::ToJsonText(ShowKey(*revoked->record, now)));
   } else {
     fmt::print("{} is revoked\n", options.id);
   }

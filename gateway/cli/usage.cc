@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "conf/json_fields.h"
 #include "conf/reader.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/cli/commands.h"
@@ -95,8 +96,7 @@ int Usage(const UsageOptions& options) {
   if (format == "csv") {
     fmt::print("{}", UsageCsv(query, *rows));
   } else if (format == "json") {
-    nlohmann::ordered_json out = UsageJson(query, *rows);
-    fmt::print("{}\n", out.dump());
+    fmt::print("{}\n", conf::ToJsonText(ShowUsage(query, *rows)));
   } else {
     fmt::print("{}", AsTable(query, *rows));
   }

@@ -1,13 +1,9 @@
 #include "gateway/config/config.h"
 
-#include <absl/strings/escaping.h>
-#include <openssl/evp.h>
-
-#include <array>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "conf/reader.h"
+#include "plugins/auth/digest.h"
 
 namespace gateway {
 
@@ -54,12 +50,7 @@ std::string Hash(const Config& config) {
   if (config.scaling) {
     for (const config::ModelPolicy& policy : config.scaling->models) canonical += policy.sha256;
   }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned size = 0;
-  if (EVP_Digest(canonical.data(), canonical.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
-    throw std::runtime_error("SHA-256 is not available in this build of OpenSSL");
-  }
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest.data()), size));
+  return plugins::auth::ToHex(plugins::auth::Sha256(canonical));
 }
 
 namespace {

@@ -1,9 +1,6 @@
 #include "gateway/ledger/chain.h"
 
-#include <openssl/evp.h>
-
 #include <charconv>
-#include <cstdlib>
 
 #include "conf/hex.h"
 
@@ -13,11 +10,6 @@ namespace {
 constexpr std::string_view kLinkKey = ",\"chain\":\"";
 constexpr std::string_view kLineEnd = "\"}";
 constexpr size_t kSuffix = kLinkKey.size() + 64 + kLineEnd.size();
-
-// The process cannot continue with a broken libcrypto.
-void Require(int ok) {
-  if (ok != 1) std::abort();
-}
 
 template <class Number>
 bool TakeNumber(std::string_view* rest, std::string_view prefix, Number* value) {
@@ -42,29 +34,12 @@ size_t FindValue(std::string_view body, std::string_view key) {
 
 }  // namespace
 
-void Hasher::Free::operator()(void* context) const {
-  EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context));
-}
-void Hasher::Free::operator()(const void* digest) const {
-  EVP_MD_free(static_cast<EVP_MD*>(const_cast<void*>(digest)));
+Digest Link(const Digest& previous, std::string_view body) {
+  return plugins::auth::Sha256({reinterpret_cast<const char*>(previous.data()), previous.size()}, body);
 }
 
-Hasher::Hasher() : context_(EVP_MD_CTX_new()), sha256_(EVP_MD_fetch(nullptr, "SHA256", nullptr)) {
-  Require(context_ && sha256_ ? 1 : 0);
-}
-
-Digest Hasher::Hash(std::string_view first, std::string_view second) {
-  auto* context = static_cast<EVP_MD_CTX*>(context_.get());
-  Digest digest;
-  Require(EVP_DigestInit_ex2(context, static_cast<const EVP_MD*>(sha256_.get()), nullptr));
-  Require(EVP_DigestUpdate(context, first.data(), first.size()));
-  Require(EVP_DigestUpdate(context, second.data(), second.size()));
-  Require(EVP_DigestFinal_ex(context, digest.data(), nullptr));
-  return digest;
-}
-
-Digest FinishLine(std::string* out, size_t begin, const Digest& previous, Hasher& hasher) {
-  const Digest link = hasher.Link(previous, std::string_view(*out).substr(begin));
+Digest FinishLine(std::string* out, size_t begin, const Digest& previous) {
+  const Digest link = Link(previous, std::string_view(*out).substr(begin));
   out->append(kLinkKey).append(conf::Hex(link)).append(kLineEnd).push_back('\n');
   return link;
 }

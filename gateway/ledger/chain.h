@@ -3,40 +3,25 @@
 //   line  = body ',"chain":"' HEX '"}' '\n'
 //   HEX   = lower-case hex of SHA-256(previous link as 32 bytes, then the bytes of body)
 //
-// The link before the very first record is 32 zero bytes. One Hasher per thread; the functions are pure.
+// The link before the very first record is 32 zero bytes. Pure.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "plugins/auth/digest.h"
+
 namespace gateway::ledger {
 
-using Digest = std::array<uint8_t, 32>;
+using plugins::auth::Digest;
 
-// SHA-256 through one EVP context that is used again and again. Not shared between threads.
-class Hasher {
- public:
-  Hasher();
-  Digest Hash(std::string_view first, std::string_view second = {});
-  Digest Link(const Digest& previous, std::string_view body) {
-    return Hash({reinterpret_cast<const char*>(previous.data()), previous.size()}, body);
-  }
-
- private:
-  struct Free {
-    void operator()(void* context) const;
-    void operator()(const void* digest) const;
-  };
-  std::unique_ptr<void, Free> context_;
-  std::unique_ptr<const void, Free> sha256_;
-};
+// The link of a line after the line with `previous`.
+Digest Link(const Digest& previous, std::string_view body);
 
 // Finishes the line whose body is out[begin, end): appends its link, which it returns.
-Digest FinishLine(std::string* out, size_t begin, const Digest& previous, Hasher& hasher);
+Digest FinishLine(std::string* out, size_t begin, const Digest& previous);
 
 // The parts of any line that can be found without parsing it. Views into the line.
 struct LineParts {

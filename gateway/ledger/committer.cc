@@ -55,7 +55,7 @@ bool Committer::MaySeal() {
 }
 
 void Committer::Finish(size_t begin) {
-  state_.link = FinishLine(&pending_, begin, state_.link, hasher_);
+  state_.link = FinishLine(&pending_, begin, state_.link);
   ++state_.next_seq;
   ++since_checkpoint_;
   ++records_;

@@ -128,7 +128,6 @@ class Committer {
   CommitOptions options_;
   const SigningKey* key_;
   ChainState state_;
-  Hasher hasher_;
   std::string pending_;     // whole lines, not yet on disk
   std::string checkpoint_;  // the last one, for head.json
   bool head_due_ = false;

@@ -34,8 +34,8 @@ std::span<const uint8_t> AsBytes(std::string_view text) {
 
 // A name for the key that tells nothing about it.
 std::string NameOf(const ContentKey::Bytes& bytes) {
-  const Digest digest =
-      Hasher().Hash("tidegate-content-key-id\n", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const Digest digest = plugins::auth::Sha256("tidegate-content-key-id\n",
+                                              {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   return conf::Hex(digest).substr(0, kIdDigits);
 }
 

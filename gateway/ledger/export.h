@@ -54,8 +54,8 @@ class ExportSteps {
  public:
   static absl::StatusOr<ExportSteps> Begin(const std::string& dir, ExportOptions options);
 
-  // Reads up to `max_seen` further records, and passes what was wanted to `out` at most once. False: there are
-  // no more records, a bound of the options is reached, or `out` returned false.
+  // Reads up to `max_seen` further records, and passes what was wanted to `out` at most once. False: there
+  // are no more records, a bound of the options is reached, or `out` returned false.
   absl::StatusOr<bool> Step(uint64_t max_seen, const std::function<bool(std::string_view)>& out);
 
   const ExportResult& result() const { return result_; }
@@ -63,7 +63,9 @@ class ExportSteps {
  private:
   void Take(const Tail::Entry& entry, std::string& text);
   ExportSteps(const std::string& dir, ExportOptions options, uint64_t from_seq)
-      : options_(std::move(options)), tail_(dir, from_seq - 1), result_{.records = 0, .last_seq = from_seq - 1} {}
+      : options_(std::move(options)),
+        tail_(dir, from_seq - 1),
+        result_{.records = 0, .last_seq = from_seq - 1} {}
 
   ExportOptions options_;
   Tail tail_;

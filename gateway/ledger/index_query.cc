@@ -147,15 +147,16 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
   for (const EndReason reason : kFailures)
     failures += fmt::format("{}'{}'", failures.empty() ? "" : ", ", Name(reason));
   const std::string sql = fmt::format(
-      "SELECT {}sum(requests), sum(errors), sum(iif(reason IN (SELECT id FROM text WHERE text IN ({})), errors, "
+      "SELECT {}sum(requests), sum(errors), sum(iif(reason IN (SELECT id FROM text WHERE text IN ({})), "
+      "errors, "
       "0)), sum(input), sum(cached), sum(output), sum(cost), "
       "sum(device_us) FROM "
       "({}{}{}SELECT * FROM edge) WHERE "
       "(?1 = '' OR tenant IN (SELECT id FROM text WHERE text = ?1 OR substr(text, 1, length(?1) + 1) = ?1 || "
       "'/')) AND (?2 = '' OR model IN (SELECT id FROM text WHERE text = ?2)) GROUP BY {} HAVING "
       "sum(requests) + sum(device_us) > 0 ORDER BY {}",
-      columns, failures, span(kHour, window.hours), span(kMinute, window.minutes[0]), span(kMinute, window.minutes[1]),
-      groups, groups);
+      columns, failures, span(kHour, window.hours), span(kMinute, window.minutes[0]),
+      span(kMinute, window.minutes[1]), groups, groups);
   absl::StatusOr<sqlite::Statement> statement = db_->Prepare(sql);
   if (!statement.ok()) return statement.status();
   statement->Bind(1, query.tenant).Bind(2, query.model);
@@ -176,9 +177,9 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
       ++column;
     }
     const std::string device = statement->Text(column++);
-    for (int64_t UsageRow::* sum : {&UsageRow::requests, &UsageRow::errors, &UsageRow::failed,
-                                    &UsageRow::input, &UsageRow::cached, &UsageRow::output,
-                                    &UsageRow::cost_micro_usd}) {
+    for (int64_t UsageRow::* sum :
+         {&UsageRow::requests, &UsageRow::errors, &UsageRow::failed, &UsageRow::input, &UsageRow::cached,
+          &UsageRow::output, &UsageRow::cost_micro_usd}) {
       row.*sum = statement->Int(column++);
     }
     if (const int64_t device_us = statement->Int(column); device_us > 0) row.device_us[device] = device_us;

@@ -34,7 +34,6 @@ struct SegmentEnd {
 absl::StatusOr<SegmentEnd> ScanTail(const SegmentName& segment, const PublicKey& key) {
   absl::StatusOr<LineReader> reader = LineReader::Open(segment.path);
   if (!reader.ok()) return reader.status();
-  Hasher hasher;
   SegmentEnd tail;
   bool broken = false;
   Digest said{};  // the link that the last line claims, right or wrong
@@ -62,7 +61,7 @@ absl::StatusOr<SegmentEnd> ScanTail(const SegmentName& segment, const PublicKey&
       tail.link = said;
     }
     if (!broken && tail.next_seq != 0 && parts && parts->seq == tail.next_seq &&
-        hasher.Link(tail.link, parts->body) == parts->link) {
+        Link(tail.link, parts->body) == parts->link) {
       tail.next_seq = parts->seq + 1;
       tail.link = parts->link;
       tail.end = reader->offset();
@@ -103,7 +102,7 @@ absl::Status SetAside(const SegmentName& segment, uint64_t end, uint64_t torn, R
   }
   into->torn_bytes += torn;
   if (written.ok()) into->torn_file = std::filesystem::path(aside).filename().string();
-  into->torn_sha256 = conf::Hex(Hasher().Hash(bytes));
+  into->torn_sha256 = conf::Hex(plugins::auth::Sha256(bytes));
   return absl::OkStatus();
 }
 

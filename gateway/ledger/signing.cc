@@ -90,7 +90,7 @@ std::string PublicKey::Fingerprint() const {
   Digest raw;
   size_t size = raw.size();
   Require(EVP_PKEY_get_raw_public_key(Pkey(key_), raw.data(), &size) == 1);
-  const Digest digest = Hasher().Hash({reinterpret_cast<const char*>(raw.data()), size});
+  const Digest digest = plugins::auth::Sha256({reinterpret_cast<const char*>(raw.data()), size});
   return conf::Hex(std::span(digest).first(8));
 }
 

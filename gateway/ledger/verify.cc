@@ -41,7 +41,6 @@ class Verification {
   const PublicKey& key_;
   const VerifyOptions& options_;
   VerifyReport report_;
-  Hasher hasher_;
   std::string segment_;
   uint64_t line_ = 0;
   uint64_t named_seq_ = 0;  // from the segment's name
@@ -121,7 +120,7 @@ void Verification::CheckLine(std::string_view line) {
                     parts->seq, next_seq_));
   }
   if (sealed_) return Bad(parts->seq, "it stands after the seal of its segment");
-  if (hasher_.Link(link_, parts->body) != parts->link) {
+  if (Link(link_, parts->body) != parts->link) {
     return Bad(parts->seq, "its content does not match its chain hash: it was changed");
   }
   if (parts->kind == Name(Kind::kCheckpoint)) {

@@ -16,7 +16,6 @@ namespace {
 namespace auth = plugins::auth;
 
 constexpr std::array<std::string_view, 3> kRoles = {"viewer", "operator", "admin"};
-constexpr std::array<std::string_view, kKeyStates> kStates = {"active", "expired", "revoked", "replaced"};
 
 template <class Names>
 std::string Join(const Names& names) {
@@ -189,23 +188,6 @@ std::optional<conf::TimePoint> ParseExpiry(std::string_view text, conf::TimePoin
     return now + *after;
   }
   return conf::ParseTime(text);
-}
-
-std::string_view Name(KeyState state) {
-  return kStates[static_cast<size_t>(state)];
-}
-
-KeyState StateOf(const plugins::auth::KeyRecord& key, conf::TimePoint now) {
-  if (key.revoked_at) return KeyState::kRevoked;
-  if (key.expires && now >= *key.expires) return KeyState::kExpired;
-  if (key.overlap_until && now >= *key.overlap_until) return KeyState::kReplaced;
-  return KeyState::kActive;
-}
-
-nlohmann::ordered_json ShowKey(const plugins::auth::KeyRecord& key, conf::TimePoint now) {
-  nlohmann::ordered_json out = Describe(key);
-  out["state"] = Name(StateOf(key, now));
-  return out;
 }
 
 }  // namespace gateway

@@ -1,10 +1,9 @@
-// What someone asks for when a key is to be made, checked against the configuration; and a key as operators
-// are shown it. One room for the command line and the admin API, so that both take and tell the same.
+// What someone asks for when a key is to be made, checked against the configuration, for the command line and
+// the admin API alike.
 //
 // Pure; any thread.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,13 +35,5 @@ std::vector<FieldProblem> CheckKeyRequest(const KeyRequest& request, const Confi
 
 // A moment after `now`, given as how long from now or as a time; nothing for other text.
 std::optional<conf::TimePoint> ParseExpiry(std::string_view text, conf::TimePoint now);
-
-enum class KeyState { kActive, kExpired, kRevoked, kReplaced };
-inline constexpr size_t kKeyStates = 4;
-std::string_view Name(KeyState state);
-KeyState StateOf(const plugins::auth::KeyRecord& key, conf::TimePoint now);
-
-// The record as it may be shown, and its state. Never the secret: there is none to show.
-nlohmann::ordered_json ShowKey(const plugins::auth::KeyRecord& key, conf::TimePoint now);
 
 }  // namespace gateway

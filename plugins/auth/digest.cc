@@ -11,11 +11,13 @@
 #include "conf/text.h"
 
 namespace plugins::auth {
-Digest Sha256(std::string_view data) {
+
+Digest Sha256(std::string_view first, std::string_view second) {
   Digest out;
   SHA256_CTX context;
   SHA256_Init(&context);
-  SHA256_Update(&context, data.data(), data.size());
+  SHA256_Update(&context, first.data(), first.size());
+  SHA256_Update(&context, second.data(), second.size());
   SHA256_Final(out.data(), &context);
   return out;
 }

@@ -1,4 +1,4 @@
-// SHA-256 for the path of a request: state on the stack, no allocation, cannot fail. Any thread.
+// SHA-256 with its state on the stack: no allocation, cannot fail. Any thread.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@ namespace plugins::auth {
 
 using Digest = std::array<uint8_t, 32>;
 
-Digest Sha256(std::string_view data);
+// Of `first` and then `second`.
+Digest Sha256(std::string_view first, std::string_view second = {});
 
 std::string ToHex(std::string_view bytes);
 std::string ToHex(const Digest& digest);

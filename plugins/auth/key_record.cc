@@ -298,12 +298,6 @@ absl::StatusOr<KeyEvent> DecodeEvent(std::string_view text) {
   return event;
 }
 
-ordered_json Describe(const KeyRecord& record) {
-  ordered_json out = EncodeRecord(record);
-  out.erase("hash");
-  return out;
-}
-
 ordered_json Describe(const KeyEvent& event) {
   ordered_json out = ordered_json::parse(EncodeEvent(event));
   if (const auto key = out.find("key"); key != out.end()) key->erase("hash");

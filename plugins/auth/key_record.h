@@ -82,7 +82,6 @@ std::string EncodeEvent(const KeyEvent& event);
 absl::StatusOr<KeyEvent> DecodeEvent(std::string_view json);
 
 // The shown forms.
-nlohmann::ordered_json Describe(const KeyRecord& record);
 nlohmann::ordered_json Describe(const KeyEvent& event);
 
 }  // namespace plugins::auth

@@ -64,11 +64,10 @@ void WriteAndRead(std::string_view text, RecordParser& parser) {
   open.model = words[3];
   open.client = words[4];
   std::string line;
-  Hasher hasher;
-  const Digest link = (RenderOpen(&line, 7, {}, open), FinishLine(&line, 0, Digest{}, hasher));
+  const Digest link = (RenderOpen(&line, 7, {}, open), FinishLine(&line, 0, Digest{}));
   line.pop_back();
   const auto parts = SplitLine(line);
-  Require(parts && parts->seq == 7 && parts->link == link && hasher.Link(Digest{}, parts->body) == link);
+  Require(parts && parts->seq == 7 && parts->link == link && Link(Digest{}, parts->body) == link);
   Record record;
   Require(parser.Parse(line, &record).ok());
   Require(record.request == words[0] && record.client_request == words[1] && record.tenant == words[2] &&

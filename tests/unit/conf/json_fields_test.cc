@@ -51,7 +51,7 @@ std::string Written(const Cat& cat) {
 const Cat kTom = {"Tom", Mood::kWild, {"fish"}, std::chrono::hours(16), {.length = 7}};
 
 TEST(Fields, AreWrittenInTheirOrderWithoutWhatHasItsDefault) {
-  EXPECT_EQ(Written(kTom), R"({"name":"Tom","mood":"wild","foods":["fish"],"sleeps":"16h","length":7})");
+  EXPECT_EQ(Written(kTom), R"({"name":"Tom","mood":"wild","foods":["fish"],"sleeps":"57600s","length":7})");
   EXPECT_EQ(Written({.name = "Kit"}), R"({"name":"Kit"})");
 }
 

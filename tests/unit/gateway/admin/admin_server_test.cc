@@ -453,7 +453,7 @@ TEST(AdminReadiness, SaysWhatIsDegraded) {
       EXPECT_EQ(reply.body["status"], "ok");
       c.spoil(world);
       EXPECT_TRUE(co_await tests::Eventually(world.loop, [&] {
-        return !gateway::admin::Judge(world.operations, gateway::net::Now()).conditions.empty();
+        return !gateway::admin::Judge(world.operations, gateway::net::Now()).degraded.empty();
       })) << c.what;
       reply = co_await client.Call("GET", "/readyz");
       EXPECT_EQ(reply.status, c.status) << c.what;

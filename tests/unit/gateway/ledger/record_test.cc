@@ -101,13 +101,12 @@ TEST(Render, AnyBytesMakeALineThatIsValidJsonAndReadsBack) {
       {"\",\"chain\":\"0\"}\n{\"seq\":9", "\",\"chain\":\"0\"}\n{\"seq\":9"},
   };
   RecordParser parser;
-  Hasher hasher;
   for (const Case& c : cases) {
     OpenRecord open = SomeOpen("req_1");
     open.client_request = c.bytes;
     std::string line;
     RenderOpen(&line, 7, {.shard = 1, .n = 3}, open);
-    FinishLine(&line, 0, Digest{}, hasher);
+    FinishLine(&line, 0, Digest{});
     ASSERT_EQ(line.find('\n'), line.size() - 1);
     line.pop_back();
     EXPECT_EQ(nlohmann::json::parse(line)["client_request"], c.read);
@@ -124,7 +123,6 @@ TEST(Render, AnyBytesMakeALineThatIsValidJsonAndReadsBack) {
 
 TEST(Parse, TheQuickReaderOfClosesSaysWhatTheParserSaysOrNothing) {
   RecordParser parser;
-  Hasher hasher;
   int quick = 0;
   for (const char* tenant :
        {"acme", "acme/\"team\"", "back\\slash", "gr\xC3\xBC\xC3\x9F", "", "new\nline", "\xFF"}) {
@@ -135,7 +133,7 @@ TEST(Parse, TheQuickReaderOfClosesSaysWhatTheParserSaysOrNothing) {
       close.error = error;
       std::string line;
       RenderClose(&line, 7, {.shard = 1, .n = 3}, 5, open, close);
-      FinishLine(&line, 0, Digest{}, hasher);
+      FinishLine(&line, 0, Digest{});
       line.pop_back();
       Record record;
       ASSERT_TRUE(parser.Parse(line, &record).ok());

@@ -248,7 +248,7 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"as_of 2262-", [](Snapshot& s) { s.as_of = conf::TimePoint::max(); }},
         Break{"started 1969-",
               [](Snapshot& s) { s.jobs[0].started = conf::TimePoint(std::chrono::hours(-1)); }},
-        Break{"limit 315363600s is not between 0s and 3650d",
+        Break{"limit 3650d01h is not between 0s and 3650d",
               [](Snapshot& s) { s.jobs[0].job.limit = std::chrono::hours(87'601); }},
         Break{"1000001 members, at most 1000000 fit",
               [](Snapshot& s) { s.jobs[0].job.roles[0].count = 1'000'001; }}));

@@ -1,0 +1,211 @@
+// What the admin API tells of jobs, and of the nodes and queues that they share with the replicas.
+#pragma once
+
+#include "gateway/admin/answers/answer_fields.h"
+
+namespace gateway::admin::answers {
+
+struct JobSubmission {
+  static constexpr std::string_view kSchema = "JobSubmission";
+
+  std::string object = "job.submission";
+  std::vector<std::string> jobs = {};  // their ids
+};
+
+template <class O>
+constexpr void Bind(O& o, JobSubmission& submission) {
+  o.Required("object", submission.object);
+  o.Required("jobs", submission.jobs);
+}
+
+struct Job {
+  static constexpr std::string_view kSchema = "Job";
+
+  std::string id = {};
+  std::string name = {};
+  std::string_view work = {};
+  std::string_view state = {};
+  Time since = {};
+  std::string reason = {};
+  std::string queue = {};
+  std::optional<std::string> tenant = {};
+  std::string user = {};
+  int64_t priority = 0;
+  Time submitted = {};
+  uint64_t members = 0;
+  uint64_t min_members = 0;
+  uint64_t max_members = 0;
+  uint64_t devices = 0;
+  uint64_t attempt = 0;
+  uint64_t restarts = 0;
+};
+
+template <class O>
+constexpr void Bind(O& o, Job& job) {
+  o.Required("id", job.id);
+  o.Required("name", job.name);
+  o.Required("work", job.work);
+  o.Required("state", job.state);
+  o.Required("since", job.since);
+  o.Required("reason", job.reason);
+  o.Required("queue", job.queue);
+  o.Required("tenant", job.tenant);
+  o.Required("user", job.user);
+  o.Required("priority", job.priority);
+  o.Required("submitted", job.submitted);
+  o.Required("members", job.members);
+  o.Required("min_members", job.min_members);
+  o.Required("max_members", job.max_members);
+  o.Required("devices", job.devices);
+  o.Required("attempt", job.attempt);
+  o.Required("restarts", job.restarts);
+}
+
+struct JobMember {
+  static constexpr std::string_view kSchema = "JobMember";
+
+  uint64_t rank = 0;
+  std::string run = {};
+  std::string node = {};
+  std::optional<std::string> kind = {};
+  std::vector<uint32_t> devices = {};
+  std::string state = {};
+  std::optional<int64_t> exit_code = {};
+  std::optional<std::string> why = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, JobMember& member) {
+  o.Required("rank", member.rank);
+  o.Required("run", member.run);
+  o.Required("node", member.node);
+  o.Required("kind", member.kind);
+  o.Required("devices", member.devices);
+  o.Required("state", member.state);
+  o.Required("exit_code", member.exit_code);
+  o.Required("why", member.why);
+}
+
+struct JobDetail {
+  static constexpr std::string_view kSchema = "JobDetail";
+
+  Job job = {};
+  std::vector<JobMember> runs = {};
+  std::optional<std::string> file = {};  // null for those who may not see its variables
+};
+
+template <class O>
+constexpr void Bind(O& o, JobDetail& detail) {
+  o.Inline(detail.job);
+  o.Required("runs", detail.runs);
+  o.Required("file", detail.file);
+}
+
+struct JobExplanation {
+  static constexpr std::string_view kSchema = "JobExplanation";
+
+  std::string id = {};
+  std::string_view state = {};
+  std::vector<std::string> text = {};  // sentences
+};
+
+template <class O>
+constexpr void Bind(O& o, JobExplanation& explanation) {
+  o.Required("id", explanation.id);
+  o.Required("state", explanation.state);
+  o.Required("text", explanation.text);
+}
+
+struct JobLog {
+  static constexpr std::string_view kSchema = "JobLog";
+
+  std::string id = {};
+  uint64_t rank = 0;
+  uint64_t attempt = 0;
+  bool over = false;
+  bool cut = false;
+  uint64_t next = 0;  // the byte after the last that is shown
+  std::string text = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, JobLog& log) {
+  o.Required("id", log.id);
+  o.Required("rank", log.rank);
+  o.Required("attempt", log.attempt);
+  o.Required("over", log.over);
+  o.Required("cut", log.cut);
+  o.Required("next", log.next);
+  o.Required("text", log.text);
+}
+
+struct Device {
+  static constexpr std::string_view kSchema = "Device";
+
+  uint64_t device = 0;  // its place on the node
+  bool healthy = true;
+  bool cordoned = false;
+  std::optional<std::string> reason = {};
+  double free = 0;
+  std::vector<std::string> held_by = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, Device& device) {
+  o.Required("device", device.device);
+  o.Required("healthy", device.healthy);
+  o.Required("cordoned", device.cordoned);
+  o.Required("reason", device.reason);
+  o.Required("free", device.free);
+  o.Required("held_by", device.held_by);
+}
+
+struct Node {
+  static constexpr std::string_view kSchema = "Node";
+
+  std::string name = {};
+  std::string_view health = {};
+  std::optional<std::string> health_reason = {};
+  std::optional<std::string> kind = {};
+  uint64_t devices = 0;
+  double free = 0;  // devices and shares of devices
+  std::vector<Device> each = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, Node& node) {
+  o.Required("name", node.name);
+  o.Required("health", node.health);
+  o.Required("health_reason", node.health_reason);
+  o.Required("kind", node.kind);
+  o.Required("devices", node.devices);
+  o.Required("free", node.free);
+  o.Required("each", node.each);
+}
+
+struct JobQueue {
+  static constexpr std::string_view kSchema = "JobQueue";
+
+  std::string name = {};
+  std::optional<std::string> parent = {};
+  double deserved = 0;  // devices, as the next two
+  double used = 0;
+  double asked = 0;
+  uint64_t jobs_running = 0;
+  uint64_t jobs_waiting = 0;
+  double usage_device_hours = 0;
+};
+
+template <class O>
+constexpr void Bind(O& o, JobQueue& queue) {
+  o.Required("name", queue.name);
+  o.Required("parent", queue.parent);
+  o.Required("deserved", queue.deserved);
+  o.Required("used", queue.used);
+  o.Required("asked", queue.asked);
+  o.Required("jobs_running", queue.jobs_running);
+  o.Required("jobs_waiting", queue.jobs_waiting);
+  o.Required("usage_device_hours", queue.usage_device_hours);
+}
+
+}  // namespace gateway::admin::answers
