@@ -26,7 +26,7 @@ std::string_view Nearest(std::string_view word, std::span<const std::string_view
 // `, did you mean "x"?` for the nearest candidate, or empty.
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> candidates);
 
-// Of a whole text: nothing where it is no number, or one that T cannot hold.
+// The whole text as a number; nothing where it is none, or one that T cannot hold.
 template <class T>
 std::optional<T> ReadNumber(std::string_view text) {
   T value{};

@@ -1,4 +1,4 @@
-// What happens between one request and the replicas, as a state machine without I/O: given an event, the next
+// One request and the replicas that it tries, as a state machine without I/O: given an event, the next
 // step.
 //
 // The shell begins with Event::kStart, does what each Step says, and reports back with the next Event. The
@@ -94,7 +94,7 @@ struct Step {
   std::string_view why{};  // the pick's reason, or the refusal's; static
 };
 
-// Who may be served by which fallback: the caller's rights, and the limits that its request claims.
+// Decides which fallbacks may serve a request, by the caller's rights and the limits that it claims.
 class FallbackGate {
  public:
   virtual ~FallbackGate() = default;

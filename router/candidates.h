@@ -25,7 +25,7 @@ struct PrefixMatch {
   int64_t tokens;
 };
 
-// What a policy may know of the request.
+// The facts of a request that policies see.
 struct PickFacts {
   int64_t tokens = 1;                        // estimated input plus expected output: the charged load
   int64_t prompt_tokens = 0;                 // 0: not known, the prompt counts as nothing to compute

@@ -59,7 +59,7 @@ struct PickTrace {
   TrackId track = kStable;            // the track whose replicas were considered
   bool own_zone = false;              // only replicas of the gateway's zone were
 
-  // Of the `cost` policy: its candidates, in the order in which it looked at them.
+  // The candidates of the `cost` policy, in the order in which it looked at them.
   std::vector<ScoredCandidate> scored;
   double mean_requests = 0;
   bool everybody = false;  // all candidates were saturated, so it looked at every replica

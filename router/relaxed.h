@@ -4,7 +4,7 @@
 
 namespace router {
 
-// Of cells that many write and each of which is true by itself.
+// For cells that many threads write and that do not depend on each other.
 inline constexpr auto kRelaxed = std::memory_order_relaxed;
 
 }  // namespace router

@@ -1,4 +1,4 @@
-// What the members of a job hold: devices, CPU and memory of one node.
+// The devices, CPU and memory that members of a job hold on one node.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace scheduler {
 
-// What one member holds.
+// The resources that one member holds.
 struct Holding {
   NodeId node = 0;
   uint32_t devices = 0;  // bit d: a share of device d

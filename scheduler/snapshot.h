@@ -25,7 +25,7 @@ enum class Phase : uint8_t {
   kSuspended,  // a notebook without a user: starts again when its user comes back
 };
 
-// What happens to a job when it has stopped.
+// The next state of a job after it has stopped.
 enum class AfterStop : uint8_t { kWaits, kSuspends, kLeaves };
 
 struct JobState {

@@ -36,7 +36,7 @@ enum class Isolation : uint8_t {
   kNode,    // has the node to itself
 };
 
-// What one member asks for; it takes all of this on one node.
+// The request of one member; all of it must fit on one node.
 struct Ask {
   std::vector<DeviceAsk> devices{};  // in order of preference; empty: none
   int64_t cpu_milli = 0;

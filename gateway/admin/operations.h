@@ -58,7 +58,7 @@ struct Operations {
   std::function<ReloadState()> reloads;
   std::function<std::vector<RecentTraffic::Row>()> traffic = [] { return std::vector<RecentTraffic::Row>(); };
   std::function<control::Status()> scaling = [] { return control::Status(); };
-  // Of one model; nothing: no policy is at work for it.
+  // The history of one model; nothing where no policy scales it.
   std::function<std::optional<control::ScalingHistory>(const std::string& model)> scaling_history =
       [](const std::string&) { return std::nullopt; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;

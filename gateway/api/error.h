@@ -131,7 +131,7 @@ struct ErrorHeader {
 // x-should-retry, retry-after-ms and retry-after (rounded up), x-tidegate-limit: those that the error knows.
 std::vector<ErrorHeader> ErrorHeaders(const ApiError& error);
 
-// Of a body whose facts could not be read.
+// The error for a body whose facts could not be read.
 ApiError FromFacts(const router::FactsError& error);
 
 }  // namespace gateway::api

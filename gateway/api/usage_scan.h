@@ -26,7 +26,7 @@ class UsageScan {
   void Feed(std::string_view piece) { Scan(piece.data(), piece.size(), nullptr); }
   void Pass(char* data, size_t n) { Scan(data, n, hide_cached_ ? data : nullptr); }
 
-  // Of the last usage that was whole; nothing before.
+  // The last usage that was whole; nothing before the first.
   const std::optional<Usage>& usage() const { return usage_; }
   Finish finish() const { return finish_; }
   bool whole() const { return ended_; }  // the document has come to its end

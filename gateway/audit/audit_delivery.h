@@ -56,9 +56,9 @@ class AuditDelivery {
     // At most `max` records after `after_seq`, in order; none when there are none yet. Those that are gone or
     // damaged are left out.
     std::function<absl::StatusOr<std::vector<Record>>(uint64_t after_seq, size_t max)> read;
-    // Of the record with this number; empty when it cannot be told (any more).
+    // The link of the record with this number; empty when it is not known (any more).
     std::function<absl::StatusOr<std::string>(uint64_t seq)> link;
-    // Of the last record that is on disk. Any thread.
+    // The number of the last record on disk. Any thread.
     std::function<uint64_t()> last_seq;
   };
 

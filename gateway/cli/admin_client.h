@@ -39,7 +39,7 @@ absl::StatusOr<nlohmann::ordered_json> AskAdmin(const AdminOptions& options, std
                                                 const std::string& target,
                                                 const nlohmann::json& body = nullptr);
 
-// Of /readyz, whose 503 has a body as well.
+// The answer of /readyz; its 503 has a body as well.
 absl::StatusOr<nlohmann::ordered_json> AskReadiness(const AdminOptions& options);
 
 // All pages of a list's data. `target` has a query already, or none.

@@ -23,7 +23,7 @@ struct TrafficSource {
   std::vector<std::string> clients;  // CLIENT:TIMES@SHIFT, of a folder; none: each as it is
   std::string from = "0s";           // durations, as text
   std::string window;                // empty: to the end
-  // Those of `tidegate simulate`.
+  // The options of `tidegate simulate`.
   uint64_t seed = 1;
   bool strict = false;
   bool json = false;

@@ -19,10 +19,10 @@ struct TrafficOptions {
   std::string cold_start = "90s";
   std::string starts_at = "1970-01-01";
   std::vector<std::string> beside = {"kpa", "hpa", "fixed", "oracle"};
-  // Those of `tidegate simulate --requests`.
+  // The options of `tidegate simulate --requests`.
   std::string engine;
   double speed_up = 1;
-  // Those of `tidegate simulate`.
+  // The options of `tidegate simulate`.
   std::string policy;
   std::string html;
 };

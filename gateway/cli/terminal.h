@@ -35,7 +35,7 @@ class Terminal {
 
   // Both ends are one.
   static bool IsThere();
-  // Of standard output; 0: it is no terminal, so that lines may be of any length.
+  // The columns of standard output; 0 where it is no terminal, and lines may have any length.
   static size_t ColumnsOfOutput();
 
   struct Size {

@@ -28,7 +28,7 @@ std::vector<std::string_view> LevelsOf(const scheduler::Cluster& cluster);
 // RANK and its like, by which a member finds the others.
 bool IsGangVariable(std::string_view name);
 
-// Of a duration without a bound of its own.
+// Accepts a duration of any length.
 struct AnyLength {
   std::string operator()(conf::Duration length) const;
 };

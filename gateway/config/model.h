@@ -82,8 +82,8 @@ struct Retries {
   conf::Duration max_backoff = std::chrono::seconds(1);
 };
 
-// Of one endpoint: opens on consecutive failures, lets probes through after a while, longer each time it
-// fails.
+// The circuit breaker of one endpoint: opens on consecutive failures, and lets a probe through after a
+// pause, which grows with each failed probe.
 struct Breaker {
   uint32_t failures = 5;
   conf::Duration open = std::chrono::seconds(5);

@@ -34,8 +34,8 @@ enum class Spread : uint8_t { kNone, kLeaf };
 // The kinds of work that may have to make room for a replica. Replicas of other models never do.
 enum class Victim : uint8_t { kTraining, kBatch, kNotebook };
 
-// Of one replica: a gang of members, of which the first leads and serves. Devices, cores and memory are each
-// member's.
+// Where one replica runs: a gang of members, of which the first leads and serves. Devices, cores and memory
+// are per member.
 struct Placement {
   uint32_t members = 1;
   scheduler::Topology topology;     // of the members of one replica

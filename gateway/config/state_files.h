@@ -29,7 +29,7 @@ inline std::string ContentKeysPath(const std::string& state_dir) {
 inline std::string ContentMasterPath(const std::string& state_dir) {
   return state_dir + "/content.key";
 }
-// Of the process launcher: plugins/launchers/run_folder.h.
+// The folder of the process launcher; plugins/launchers/run_folder.h describes it.
 inline std::string LauncherDir(const std::string& state_dir) {
   return state_dir + "/launcher";
 }

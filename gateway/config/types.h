@@ -143,12 +143,12 @@ struct ValidName {
   std::string operator()(std::string_view name) const;
 };
 
-// Of a duration.
+// Accepts a duration of at most one day.
 struct UpToADay {
   std::string operator()(conf::Duration length) const;
 };
 
-// Of a request: begins with "/" and has no spaces.
+// Accepts a path of a request: it begins with "/" and has no spaces.
 struct AbsolutePath {
   std::string operator()(std::string_view path) const;
 };

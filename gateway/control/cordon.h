@@ -29,7 +29,7 @@ inline constexpr std::string_view kCordonAction = "node.cordon";
 inline constexpr std::string_view kUncordonAction = "node.uncordon";
 
 std::string IdOf(const Cordon& cordon);
-// Of a stored object, and of the ledger's record of it; absent: the id is none of a cordon's.
+// Reads the id of a stored object, which its ledger record has, too; absent where it names no cordon.
 std::optional<Cordon> CordonOfId(std::string_view id);
 
 // "node-7", "device 3 of node-7"; and "cordoned by ada: its fan is replaced".

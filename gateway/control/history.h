@@ -40,7 +40,7 @@ class History {
   uint64_t came_ = 0;  // value at the last tick
 };
 
-// Of one model, as the admin API shows it.
+// The last hour of one model, as the admin API shows it.
 struct ScalingHistory {
   std::string file;  // of the policy
   scheduler::autoscale::ScalingPolicy policy;

@@ -110,7 +110,7 @@ struct Member {
   bool ended_well() const { return ended && exit_code == 0; }
 };
 
-// Of a replica, in this process only.
+// What only this process knows of a replica.
 struct Serving {
   std::shared_ptr<const config::Endpoint> endpoint{};  // once its leader runs
   std::shared_ptr<router::ReplicaState> load{};        // likewise
@@ -147,7 +147,7 @@ struct Workload {
   std::vector<Member> before{};             // of the attempt before
   std::vector<scheduler::MemberAt> next{};  // kResizes
 
-  // Of this process only.
+  // Known to this process only.
   uint64_t version = 0;   // rises with every change to be stored
   bool recorded = false;  // the ledger has what the state requires
   bool saved = false;     // the store has the present state

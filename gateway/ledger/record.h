@@ -205,7 +205,7 @@ struct ContentRecord {
   const ContentKey* key = nullptr;  // when it is written: seals the text; null: it stays as it is
   std::string_view sealed_by = {};  // when it is read: the name of the key; `text` is then sealed
 
-  // Of the text that is stored.
+  // The size of the stored text.
   uint64_t kept_bytes() const { return text.size() - (sealed_by.empty() ? 0 : ContentKey::kOverhead); }
 };
 // The size of what EncodeContent writes.

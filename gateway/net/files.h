@@ -51,9 +51,9 @@ absl::Status RemoveFile(const std::string& path);
 
 // Makes the names in a folder durable.
 absl::Status SyncDirectory(const std::string& directory);
-// Of the folder that holds `path`.
+// Syncs the folder that holds `path`.
 absl::Status SyncParent(const std::string& path);
-// Durably, with the parents that are missing.
+// Makes the folder and its missing parents, durably.
 absl::Status MakeDirectories(const std::string& directory, mode_t mode = 0750);
 
 }  // namespace gateway::net

@@ -18,7 +18,7 @@
 
 namespace gateway::net {
 
-// Of /proc/PID/stat.
+// Fields of /proc/PID/stat.
 struct ProcessStat {
   char state = '?';
   pid_t parent = 0;

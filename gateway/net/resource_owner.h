@@ -12,14 +12,14 @@ namespace gateway::net {
 // "process 4711 (tidegate)"; "a process of another user" where it may not be looked at; empty: nobody
 // listens. Reads /proc: blocks for milliseconds.
 std::string PortOwner(uint16_t port);
-// Who would get a connection to that address.
+// Which processes would accept a connection to an address.
 struct PortUse {
   bool taken = false;     // a process is seen to listen
   bool by_these = false;  // these processes alone do
 };
 // `host`: a number. Reads /proc: blocks for milliseconds.
 PortUse LookAtPort(const std::string& host, uint16_t port, std::span<const pid_t> processes);
-// Of a lock by flock(); empty: nobody has it, or it cannot be told.
+// The process that holds a lock by flock(); empty where none does, or where it is not known.
 std::string LockOwner(const std::string& path);
 
 }  // namespace gateway::net

@@ -77,7 +77,7 @@ class KeyEvents final : private net::Alarm {
   bool failing_ = false;
   bool stopped_ = false;
 
-  // Of Record: one at a time, by turn_.
+  // Used by Record alone, one call at a time (turn_).
   bool sure_ = false;               // recorded_ is what the ledger has
   std::set<std::string> recorded_;  // ids of events found in the ledger
 };

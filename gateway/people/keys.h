@@ -57,11 +57,11 @@ class Keys final : private net::Alarm {
   // The last change that the table shows.
   uint64_t number() const { return table_->version(); }
 
-  // Why changes of keys do not come in, or which keys are refused since they cannot be read, for people; empty:
-  // all is well.
+  // Why changes of keys do not come in, or which keys are refused since they cannot be read, for people;
+  // empty: all is well.
   std::string trouble() const;
 
-  // Told when there is a new table.
+  // Calls `told` for every new table.
   void OnTable(std::function<void()> told) { on_table_ = std::move(told); }
 
  private:

@@ -6,7 +6,7 @@
 
 namespace gateway {
 
-// Of a request that its limits have admitted. Shard's thread.
+// The demand of a request that its limits have admitted. Shard's thread.
 RequestDemand EstimateDemand(const Exchange& x);
 
 }  // namespace gateway

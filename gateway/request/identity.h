@@ -42,7 +42,7 @@ struct Identity {
   }
   // The band in which the request waits: the one that it asks for, or else its key's.
   std::string_view Priority() const { return asked_priority.empty() ? principal->priority : asked_priority; }
-  // Of the tenant's cache domain; empty: there is only one.
+  // The salt of the tenant's cache domain; empty where all tenants share one.
   std::string_view cache_salt() const {
     return principal ? std::string_view(principal->cache_salt) : std::string_view();
   }

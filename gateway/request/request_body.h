@@ -27,7 +27,7 @@ struct RequestBody {
   router::BodyFacts facts;
   int64_t prompt_tokens = 0;  // estimated, until the engine reports them
 
-  // Of requests that are not counted in tokens alone.
+  // For requests that are not counted in tokens alone.
   int64_t Images() const;      // asked for
   int64_t Characters() const;  // of the text that is to be spoken
   // The longest sound, in milliseconds, that so many bytes hold in any coding of speech. Without a length of

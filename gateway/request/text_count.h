@@ -34,7 +34,7 @@ class TextCount {
   const Form form_;
   uint64_t bytes_ = 0;
   uint64_t events_ = 0;
-  // Of the last event that had one text: what stood before the text, the end of which is its key, and behind
+  // The last event with one text: the bytes before the text, which end with its key, and the bytes behind
   // it.
   std::array<char, 512> front_;
   size_t key_size_ = 0;

@@ -89,8 +89,8 @@ struct ChangeList {
 
 class Store {
  public:
-  // Told on the loop's thread that there are changes up to `number`, whoever made them; and that the store
-  // cannot be read any more, with the reason, or (Ok) can be read again.
+  // Hears, on the loop's thread, of changes up to `number` by any process; and that the store cannot be
+  // read any more, with the reason, or (Ok) can be read again.
   class Listener {
    public:
     virtual void OnChange(uint64_t number) = 0;

@@ -11,7 +11,7 @@ namespace plugins::auth {
 
 using Digest = std::array<uint8_t, 32>;
 
-// Of `first` and then `second`.
+// The digest of `first` followed by `second`.
 Digest Sha256(std::string_view first, std::string_view second = {});
 
 std::string ToHex(std::string_view bytes);

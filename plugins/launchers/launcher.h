@@ -100,8 +100,8 @@ struct RunStatus {
   // where it cannot be known; `ended` is set in kEnded alone, when no process of the run is left.
   std::optional<conf::TimePoint> started{};
   std::optional<conf::TimePoint> ended{};
-  // Of one that has not ended: when it was last seen to be there. It may be gone since, and its end not be
-  // known yet. Absent: the launcher does not say.
+  // When a run that has not ended was last seen. It may have ended since, and its end not be known yet.
+  // Absent where the launcher does not say.
   std::optional<conf::TimePoint> alive{};
   Witness witness = Witness::kNobody;
   Grant grant{};  // `node` empty: not known

@@ -37,7 +37,7 @@ std::vector<std::string> PopulatedCgroups(const std::string& cgroups);
 std::vector<pid_t> CgroupPids(const std::string& cgroup);
 // SIGKILL to all of its processes at once. False: it is gone, or has no such file (Linux before 5.14).
 bool KillCgroup(const std::string& cgroup);
-// Of a run that has ended; one that is gone is no error.
+// Removes the cgroup of a run that has ended; one that is gone is no error.
 void RemoveCgroup(const std::string& cgroup);
 
 }  // namespace plugins::launchers

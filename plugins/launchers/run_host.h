@@ -58,7 +58,7 @@ class RunHost {
 
   // Empty: none may be made.
   virtual const std::string& cgroups() const = 0;
-  // Of a name; InvalidArgument when runs may not be that user.
+  // The user with that name; InvalidArgument where runs may not have it.
   virtual absl::StatusOr<RunUser> UserOf(const std::string& name) const = 0;
 
   // `log` is open for appending; `until_run` as of ChildSpec. Unavailable: not now.
@@ -67,9 +67,9 @@ class RunHost {
   virtual std::map<std::string, std::optional<FoundWrapper>> FindRuns() = 0;
   // The processes of a run that have not ended; sends them `signal`, 0: nothing.
   virtual size_t Signal(const RunMark& mark, int signal) = 0;
-  // Who gets connections to that address: its processes, somebody else, or nobody that can be seen.
+  // Whether the run's processes, or others, accept connections to that address.
   virtual gateway::net::PortUse LookAtPort(const RunMark& mark, const std::string& host, uint16_t port) = 0;
-  // What a process of a run began with; empty for any other.
+  // The environment with which a process of a run began; empty for any other process.
   virtual std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) = 0;
 
   // The folder of a run's cgroup; empty: it could not be made.

@@ -41,7 +41,7 @@ absl::Status MakeResultFile(const std::string& path);
 
 // NotFound: there is no such file. A line that is missing or cut leaves its part of the result empty.
 absl::StatusOr<RunResult> ReadResultFile(const std::string& path);
-// Of the file's content alone, without `last_alive`.
+// Reads the file's content alone, without `last_alive`.
 RunResult ParseResult(std::string_view content);
 
 }  // namespace plugins::launchers

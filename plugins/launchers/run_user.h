@@ -29,7 +29,7 @@ absl::StatusOr<RunUser> FindRunUser(const std::string& name);
 // Whether this process may start others as other users, and find and end them.
 bool MayChangeUsers();
 
-// Of each run; 0: the system's own limit.
+// Limits of each run; 0: the system's own.
 struct RunLimits {
   uint64_t processes = 0;   // of the run's user, threads included; of the run alone where it has a cgroup
   uint64_t open_files = 0;  // of each process

@@ -46,7 +46,7 @@ class SyslogSink final : public Sink {
     std::string port = "514";
     std::shared_ptr<const gateway::net::TlsContext> tls;  // kTcp; absent: plain
     SyslogFormat format;
-    // Of a batch over TCP, connecting included; of a wait for room in the queue of a Unix socket.
+    // For a batch over TCP, connecting included; for the wait for room in the queue of a Unix socket.
     conf::Duration timeout = std::chrono::seconds(10);
   };
 

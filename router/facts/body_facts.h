@@ -135,8 +135,8 @@ class FactsScanner {
   // Reads `body` as a request to `api`. On an error `facts` holds what was read before it.
   std::optional<FactsError> Scan(std::string_view body, Api api, BodyFacts& facts);
 
-  // Of the body that was scanned last, without an error: all its members, in order, and a cursor that passes
-  // over one value.
+  // All members of the body that was scanned last without an error, in order; and a cursor that passes over
+  // one value.
   std::vector<BodyMember> Members(std::string_view body) const;
   JsonCursor CursorOf(std::string_view body, ByteRange value) const;
 

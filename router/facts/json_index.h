@@ -81,7 +81,7 @@ class JsonCursor {
   // The structural character here, or NUL at the end of the text.
   char Peek() const { return at_ < positions_.size() ? text_[positions_[at_]] : '\0'; }
   size_t offset() const { return at_ < positions_.size() ? positions_[at_] : text_.size(); }
-  // Of what the cursor has passed last.
+  // The offset of the last token that the cursor passed.
   size_t last_offset() const { return at_ > 0 ? positions_[at_ - 1] : 0; }
   bool AtEnd() const { return at_ == positions_.size(); }
   bool Take(char c) {

@@ -74,8 +74,8 @@ struct SpliceRequest {
   std::optional<int64_t> output_cap{};     // larger bounds are lowered to it; without a bound one is inserted
   std::string_view bound_key{};            // the member to insert; empty: the API's own (ApiSpec::bound)
   std::string_view members{};              // `"name":value,` to insert; members that the body lacks
-  // Of the engine's cache, without anything to escape; empty: none is added. The caller's own stands behind
-  // it.
+  // The salt of the engine's cache, in characters that need no escape; empty: none is added. The caller's own
+  // follows it.
   std::string_view cache_salt{};
   bool only_prompt = false;  // only compute the prompt: one token, no stream
 };

@@ -42,10 +42,10 @@ class TokenEstimate {
   // has at least one token.
   int64_t OutputOfText(uint64_t bytes, uint64_t events) const;
 
-  // What 19 of 20 completions without a bound of their own have stayed within.
+  // The length that 19 of 20 completions without a bound of their own did not exceed.
   int64_t LongOutput() const;
 
-  // What a completion of which no bound is known is taken to stay within: well above LongOutput.
+  // The assumed most of a completion without a known bound: well above LongOutput.
   int64_t LikelyMaximum() const;
 
   // Reports of an engine at the end of a request.
@@ -54,7 +54,7 @@ class TokenEstimate {
   // `text_bytes`: those of the text that these tokens have shown, all of it; 0 where some of it was hidden,
   // or it was not counted.
   void LearnOutput(int64_t completion_tokens, uint64_t text_bytes);
-  // Of a completion that ended by itself and that nothing bounded.
+  // Learns from a completion that ended by itself and had no bound.
   void LearnUnbounded(int64_t completion_tokens);
 
   double tokens_per_byte() const { return tokens_per_byte_.load(std::memory_order_relaxed); }

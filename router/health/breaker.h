@@ -5,7 +5,7 @@
 // Retry-After, makes it rest for as long as it asks. All other answers, clients' 4xx included, are neutral or
 // good.
 //
-// What an engine makes of a request may be the caller's doing: with `several_callers`, such failures open it
+// A failure may be caused by the caller's request: with `several_callers`, such failures open it
 // when more than one caller has had them, or when a health probe fails, too. Nobody else can connect for the
 // replica, so that a failed connection counts whoever wanted it.
 //

@@ -27,7 +27,7 @@ struct Moment {
   }
 };
 
-// What a request takes of each dimension.
+// The amounts that a request takes, by dimension.
 class Amounts {
  public:
   int64_t& operator[](Dimension d) { return values_[static_cast<size_t>(d)]; }

@@ -21,12 +21,12 @@
 
 namespace router::limits {
 
-// What a request wants. Token counts are per choice, except input_tokens_est.
+// The demand of a request. Token counts are per choice, except input_tokens_est.
 struct ReserveRequest {
   int64_t input_tokens_est = 0;
   std::optional<int64_t> output_tokens_bound;  // the request's own bound (max_tokens), per choice
   int64_t output_tokens_default = 0;  // the bound for a request that sets none; 0: the model's maximum
-  // What almost all answers to requests without a bound stay within: what limits per minute reserve for one.
+  // The length that almost all answers without a bound do not exceed; limits per minute reserve it.
   // A longer answer is settled, and bounded only by what such a limit leaves. 0: not known, the bound is
   // reserved.
   int64_t output_tokens_usual = 0;

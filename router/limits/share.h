@@ -65,7 +65,7 @@ struct ShareGrant {
   bool recovering = false;
 };
 
-// What the store keeps for one limit (for a budget: for one period of it).
+// The stored state of one limit (of a budget: of one of its periods).
 struct StoreState {
   struct Lease {
     uint64_t seq = 0;

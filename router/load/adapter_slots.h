@@ -26,7 +26,7 @@
 
 namespace router {
 
-// What a request for an adapter would find at a replica.
+// The state of an adapter at a replica, as a request for it would find it.
 struct AdapterAvailability {
   enum class State : uint8_t {
     kLoaded,    // or the request needs no adapter
@@ -50,7 +50,7 @@ class AdapterSlots {
  public:
   static constexpr size_t kMax = 64;
 
-  // What an engine says of itself.
+  // The engine's own report.
   struct Report {
     std::span<const std::string> in_use = {};  // names of adapters with running or waiting requests
     uint32_t slots = 0;                        // 0: not reported

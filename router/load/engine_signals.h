@@ -26,7 +26,7 @@
 
 namespace router {
 
-// What a request will take of an engine, in tokens; estimates.
+// The estimated load of a request on an engine, in tokens.
 struct Work {
   int64_t tokens = 1;    // input and output: the measure of the least-load policy
   int64_t uncached = 0;  // prompt tokens that must be computed
@@ -51,7 +51,7 @@ struct InFlightRequest {
   bool coming = false;            // its prompt is still being computed elsewhere
 };
 
-// What an engine says of itself, scraped.
+// The engine's own metrics, as scraped.
 struct Telemetry {
   double running = 0;  // requests
   double waiting = 0;  // requests

@@ -27,7 +27,7 @@
 
 namespace router {
 
-// What a waiting request waits for: any replica with headroom, or the one that serves it best.
+// Whether a queued request waits for any replica with headroom, or for the one that serves it best.
 enum class WaitsFor : uint8_t { kAnyReplica, kBestReplica };
 
 // The new request's prompt as this replica sees it, in tokens.

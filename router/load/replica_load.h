@@ -45,7 +45,7 @@ class alignas(64) ReplicaLoad {
   std::atomic<int64_t> tokens_{0};
 };
 
-// What DetectOutliers remembers of a replica from one pass to the next; nobody else reads or writes it.
+// State of DetectOutliers for one replica between two passes; nothing else reads or writes it.
 struct OutlierMemory {
   bool usable = false;           // at the last pass
   SpeedTotals totals;            // when the window, or the ejection, began

@@ -20,7 +20,7 @@
 // The candidates are up to kMaxHolders holders of the prompt's beginning, kDraws random replicas, those that
 // were least loaded in recent picks, and those that had the adapter lately; in small pools all replicas. So
 // the time does not grow with the pool, unless every candidate is unusable or vetoed: then all are looked at.
-// Of replicas within 2 ms and 2 % of the lowest cost the one with the fewest requests is chosen, ties at
+// Among replicas within 2 ms and 2 % of the lowest cost it chooses the one with the fewest requests, ties at
 // random. A replica without measured rates counts as fast as the fastest measured candidate.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The plan that a cycle is making: the actions so far, and the trial in which all of them have happened.
 //
-// What the draft decides is charged and counted at once, so that each decision is judged by those before it.
+// Each decision is charged and counted at once, so that later ones see it.
 // Finish commits the trial. Inside the planner only; lives for one cycle.
 #pragma once
 

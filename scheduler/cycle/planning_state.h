@@ -23,7 +23,7 @@ namespace scheduler {
 
 using BySequence = std::set<std::pair<uint64_t, JobIndex>>;
 
-// What a job counts for in its queue.
+// The charge of a job to its queue.
 struct JobAccount {
   AccountId account = 0;
   std::vector<Amount> wanted;

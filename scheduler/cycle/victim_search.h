@@ -41,9 +41,9 @@ struct Victim {
   Reason why;
 };
 
-// What stopping these members costs: work since the last checkpoint, one checkpoint and one restart, for each
-// device, and for inference replicas the risk to their service, which grows with the part that goes. Members
-// that shrink from an elastic gang lose no work, but the gang regroups.
+// The cost of stopping these members: work since the last checkpoint, one checkpoint and one restart, for
+// each device, and for inference replicas the risk to their service, which grows with the part that goes.
+// Members that shrink from an elastic gang lose no work, but the gang regroups.
 double StopCost(const JobEntry& entry, int64_t stopped_milli, int64_t held_milli, bool whole,
                 conf::TimePoint now);
 

@@ -35,7 +35,7 @@ class JttedEstimator {
  public:
   JttedEstimator(const ClusterState& state, const ShapeTable& shapes);
 
-  // Of the job's present members.
+  // The estimate for the job's present members.
   Jtted Of(JobIndex job, const JobEntry& entry);
 
  private:

@@ -1,4 +1,4 @@
-// What is left of each device of a node, in the form that scores need.
+// The free part of each device of a node, in the form that scores need.
 #pragma once
 
 #include <array>

@@ -46,7 +46,7 @@ class Placer {
   // The best place for the member, by the first alternative that fits anywhere. Nothing: none fits.
   std::optional<Holding> Choose(std::span<const ShapeId> alternatives, const Where& where, Rng& rng);
 
-  // What the member would hold on that node; nothing where it does not fit.
+  // The holding of the member on that node; nothing where it does not fit.
   std::optional<Holding> On(NodeId node, std::span<const ShapeId> alternatives);
 
   // How many members of the shape fit on the node.

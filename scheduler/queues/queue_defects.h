@@ -1,4 +1,4 @@
-// What may be wrong with queues as they are configured.
+// Checks the configuration of queues.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace scheduler {
 
-// What is wrong with queues that a program put together: a name twice or missing, a parent that does not
+// The defects of queues that a program put together: a name twice or missing, a parent that does not
 // exist, a cycle, a negative number, a kind that the cluster does not have, more deserved or lent than there
 // is above. Empty: nothing.
 std::string FirstDefect(const std::vector<Queue>& queues, const Cluster& cluster);

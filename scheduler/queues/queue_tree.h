@@ -66,7 +66,7 @@ struct QuotaVerdict {
   bool admitted() const { return bound == Bound::kNone; }
 };
 
-// What a queue holds of a kind against what it deserves of it.
+// The devices of a kind that a queue holds, and those that it deserves.
 struct Standing {
   int64_t allocated = 0;
   int64_t deserved = 0;
@@ -115,8 +115,8 @@ class QueueTree {
   int64_t allocated(QueueIndex queue, KindId kind) const { return cell(queue, kind).allocated; }
   int64_t requested(QueueIndex queue, KindId kind) const { return cell(queue, kind).requested; }
   int64_t share(QueueIndex queue, KindId kind) const { return cell(queue, SharedBy(kind)).share; }
-  // By what a queue's right to a kind is counted: the kind where it deserves that by name, else all together
-  // where it deserves those.
+  // The kind by which a queue's right to `kind` is counted: `kind` itself where the queue deserves it by
+  // name, else all kinds together where it deserves those.
   KindId CountedBy(QueueIndex queue, KindId kind) const {
     return cell(queue, kind).names_deserved || !at(queue, 0).names_deserved ? kind : kAnyKind;
   }

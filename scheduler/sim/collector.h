@@ -15,7 +15,7 @@
 
 namespace scheduler::sim {
 
-// What the time of held devices was used for.
+// The use of the time of held devices.
 enum class Spent : uint8_t { kUseful, kLost, kRestarted, kSaved, kIdle, kOpen };
 
 class Collector {

@@ -18,7 +18,7 @@ std::string Figure(std::string_view title, std::string_view legend, std::string_
 // Names by their colour, in order.
 std::string Legend(std::span<const std::string> names);
 
-// Of the list at the head of the page.
+// An entry of the list at the head of the page.
 std::string Fact(std::string_view name, std::string_view value);
 std::string Heading(std::string_view title, std::string_view facts);
 

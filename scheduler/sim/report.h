@@ -89,7 +89,7 @@ struct Report {
   double gar_mean = 0;
   double sor_mean = 0;
 
-  // Of jobs.
+  // Waiting times of jobs.
   WaitsOfClass waits{};  // all
   std::array<WaitsOfClass, kSizeClasses> waits_by_size{};
   WaitsOfClass waits_of_large{};  // 8 devices and more
@@ -121,7 +121,7 @@ struct Report {
   HeatMap heat{};
 };
 
-// What was simulated.
+// The simulated cluster, trace and policy.
 struct RunFacts {
   std::string trace{};
   size_t rows = 0;
@@ -147,7 +147,7 @@ struct Metric {
 };
 std::span<const Metric> Metrics();
 
-// Of a metric over seeds.
+// Spread of a metric over seeds.
 struct Spread {
   double mean = 0;
   double deviation = 0;  // of a sample; 0 for one

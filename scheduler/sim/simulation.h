@@ -70,7 +70,7 @@ struct Simulation {
   Report counts;
 };
 
-// What the jobs ask for, and how often: at most `items` shapes, the most frequent ones.
+// The most frequent shapes that jobs ask for, at most `items`, with their counts.
 DemandMix MixOf(const std::vector<TraceJob>& jobs, const Cluster& cluster, size_t items = 32);
 
 }  // namespace scheduler::sim

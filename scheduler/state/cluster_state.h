@@ -31,7 +31,7 @@ struct Member {
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-// What is free below a fabric domain, on nodes that may take work.
+// Free devices below a fabric domain, on nodes that may take work.
 struct DomainCounters {
   uint32_t nodes = 0;
   uint32_t empty_nodes = 0;  // with devices, all of them whole
@@ -49,7 +49,7 @@ struct ClusterTotals {
   int64_t milliwatts = 0;
 };
 
-// What a node is, whatever is free on it.
+// The fixed properties of a node.
 struct FixedClass {
   TypeId type = 0;
   const Labels* labels = nullptr;
@@ -77,7 +77,7 @@ class ClusterState {
 
   // The nodes under a domain, in the cluster's order within each lowest domain.
   std::span<const NodeId> nodes_under(DomainId domain) const;
-  // Those of them that no lower domain holds.
+  // The nodes of the domain that belong to no lower domain.
   std::span<const NodeId> nodes_directly_under(DomainId domain) const {
     return nodes_under(domain).first(direct_[domain]);
   }

@@ -43,9 +43,9 @@ class NodeClasses {
   // Changes when the id is given to another class.
   uint32_t generation(ClassId id) const { return generation_[id]; }
   const NodeClass& operator[](ClassId id) const { return classes_[id]; }
-  // Those that have nodes, in no order that may decide anything.
+  // The classes with nodes. Their order must not influence any decision.
   std::span<const ClassId> live() const { return live_; }
-  // All ids are below this.
+  // Greater than every id.
   uint32_t bound() const { return static_cast<uint32_t>(classes_.size()); }
 
  private:

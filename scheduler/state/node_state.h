@@ -65,7 +65,7 @@ void SetDeviceHealth(NodeState& state, size_t device, bool healthy);
 // Free share of the healthy devices in milli: of partitions, the compute slices that are not held.
 int64_t FreeMilli(const NodeState& state, const TypeView& view);
 
-// Of one device that is cut: the compute slices that are free, in milli.
+// The free compute slices of a partitioned device, in milli.
 uint16_t FreeComputeMilli(const DeviceState& device, const TypeView& view);
 
 // The share of a device that a holding counts for, in milli, over all its devices.

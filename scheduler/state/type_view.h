@@ -24,7 +24,7 @@ inline uint8_t ProfileOn(const Shape& shape, const TypeView& view) {
   return view.layout == nullptr || !shape.is_partition() ? uint8_t{0} : shape.profile[view.layout_index];
 }
 
-// What a member of the shape counts for on such a node, in milli.
+// The size of a member of the shape on such a node, in milli.
 int64_t DeviceMilli(const Shape& shape, const TypeView& view);
 
 }  // namespace scheduler

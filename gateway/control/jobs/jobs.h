@@ -66,7 +66,7 @@ class Jobs final : public WorkloadKind {
 
   // --- Requests of operators; durable when the call returns ---
   net::Task<absl::StatusOr<Submitted>> Submit(std::string text, std::string file, std::string actor);
-  // Of a job, or of all elements of an array.
+  // `id` names a job, or an array with all its elements.
   net::Task<absl::Status> Cancel(std::string id, std::string actor);
   net::Task<absl::Status> Suspend(std::string id, std::string actor);
   net::Task<absl::Status> Resume(std::string id, std::string actor);

@@ -13,7 +13,7 @@ namespace gateway::net::http {
 
 class ContentDecoder {
  public:
-  // Of one answer, decoded.
+  // The bound of one decoded answer.
   static constexpr uint64_t kMostBytes = 64u << 20;
 
   enum class Coding : uint8_t { kNone, kDeflated, kUnknown };
