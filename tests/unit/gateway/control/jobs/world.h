@@ -136,7 +136,8 @@ class JobsWorld {
                 .launcher = &launcher,
                 .planning = &planning,
                 .store = &workload_store,
-                .users = &users},
+                .users = &users,
+                .keys = &keys},
         workloads(context),
         runner(context, workloads),
         reconciler(context, workloads),
@@ -277,6 +278,7 @@ class JobsWorld {
   gateway::control::Planning planning;
   gateway::control::WorkloadStore workload_store;
   const gateway::control::RunUsers users;
+  const gateway::control::ReplicaKeys keys;
   const gateway::control::Context context;
   gateway::control::Workloads workloads;
   gateway::control::StepRunner runner;
