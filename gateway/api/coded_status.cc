@@ -24,7 +24,8 @@ std::optional<Code> CodeOf(const absl::Status& status) {
   if (!payload) return std::nullopt;
   const std::string name(*payload);
   const std::span<const CodeInfo> all = AllCodes();
-  const auto row = std::find_if(all.begin(), all.end(), [&](const CodeInfo& info) { return info.name == name; });
+  const auto row =
+      std::find_if(all.begin(), all.end(), [&](const CodeInfo& info) { return info.name == name; });
   return row == all.end() ? std::nullopt : std::optional(row->code);
 }
 

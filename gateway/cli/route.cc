@@ -160,10 +160,11 @@ int Explain(const RouteOptions& options) {
   for (const std::string& path : *paths) {
     const absl::StatusOr<std::string> text = ReadWhole(path, kMaxFile);
     if (options.log.empty() && !std::filesystem::exists(path)) {
-      fmt::print(stderr,
-                 "tidegate: {}: there is no routing log yet. Write routing_log: {{sample: 1}} into the "
-                 "configuration, reload it, and send a request; the log then has each request with its choices\n",
-                 path);
+      fmt::print(
+          stderr,
+          "tidegate: {}: there is no routing log yet. Write routing_log: {{sample: 1}} into the "
+          "configuration, reload it, and send a request; the log then has each request with its choices\n",
+          path);
       return kFailed;
     }
     if (!text.ok()) {

@@ -95,16 +95,11 @@ class Watch {
 };
 
 ordered_json ToJson(const Standing& standing) {
-  return {{"at", conf::FormatTime(standing.at)},
-          {"gateway", standing.where},
-          {"degraded", standing.degraded},
-          {"traffic", standing.traffic},
-          {"scaling", standing.scaling},
-          {"endpoints", standing.endpoints},
-          {"replicas", standing.replicas},
-          {"jobs", standing.jobs},
-          {"nodes", standing.nodes},
-          {"actions", standing.actions}};
+  return {
+      {"at", conf::FormatTime(standing.at)}, {"gateway", standing.where},   {"degraded", standing.degraded},
+      {"traffic", standing.traffic},         {"scaling", standing.scaling}, {"endpoints", standing.endpoints},
+      {"replicas", standing.replicas},       {"jobs", standing.jobs},       {"nodes", standing.nodes},
+      {"actions", standing.actions}};
 }
 
 int PrintOnce(const TopOptions& options) {
@@ -114,7 +109,8 @@ int PrintOnce(const TopOptions& options) {
   if (options.admin.json) {
     text = AsText(ToJson(*now)) + "\n";
   } else {
-    for (const Line& line : FrameOf(*now, Terminal::ColumnsOfOutput())) text += Draw(line, 0, 0, false) + "\n";
+    for (const Line& line : FrameOf(*now, Terminal::ColumnsOfOutput()))
+      text += Draw(line, 0, 0, false) + "\n";
   }
   const absl::Status printed = Print(text);
   return printed.ok() ? kOk : Fail(printed);
@@ -147,8 +143,9 @@ std::string Screen(const std::vector<Line>& frame, const View& view, const Termi
     if (view.down + row < frame.size()) text += Draw(frame[view.down + row], view.right, size.columns, true);
     text += "\033[K\r\n";
   }
-  const Line help = {trouble.empty() ? Span{" q quit   arrows, PgUp, PgDn move   right: all columns", Style::kDim}
-                                     : Span{" " + trouble, Style::kBad}};
+  const Line help = {trouble.empty()
+                         ? Span{" q quit   arrows, PgUp, PgDn move   right: all columns", Style::kDim}
+                         : Span{" " + trouble, Style::kBad}};
   return text + Draw(help, 0, size.columns, true) + "\033[K\033[J";
 }
 
@@ -187,8 +184,8 @@ int Live(const TopOptions& options) {
 }  // namespace
 
 void AddTop(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("top", "Show a running gateway live: models, endpoints or replicas, jobs, devices, last actions");
+  CLI::App* command = app.add_subcommand(
+      "top", "Show a running gateway live: models, endpoints or replicas, jobs, devices, last actions");
   auto options = std::make_shared<TopOptions>();
   AddAdminOptions(*command, options->admin);
   command->add_flag("--once", options->once, "Print one whole frame as plain text and exit");

@@ -163,7 +163,8 @@ class Columns {
     for (size_t c = 0; c < cells.size(); ++c) {
       if (!shown[c]) continue;
       const std::string padding(widths[c] - Characters(cells[c].text), ' ');
-      const bool last = std::find(shown.begin() + static_cast<ptrdiff_t>(c) + 1, shown.end(), true) == shown.end();
+      const bool last =
+          std::find(shown.begin() + static_cast<ptrdiff_t>(c) + 1, shown.end(), true) == shown.end();
       line.push_back({.text = titles_[c].number ? padding : ""});
       line.push_back(cells[c]);
       line.push_back(
@@ -459,7 +460,8 @@ void AddActions(const Standing& standing, size_t width, std::vector<Line>& out) 
     AddText(out, {fmt::format("Last actions: {}", Harmless(standing.no_actions)), Style::kDim}, width);
   }
   if (standing.actions.empty()) return;
-  Columns table({{"AGO", true}, {"RECORD", true, 1}, {"ACTION"}, {"OF"}, {.text = "WHY", .reasons = true}}, width);
+  Columns table({{"AGO", true}, {"RECORD", true, 1}, {"ACTION"}, {"OF"}, {.text = "WHY", .reasons = true}},
+                width);
   for (const ordered_json& row : standing.actions) {
     const auto at = conf::FromUnixMicros(static_cast<int64_t>(Number(row, "time_us")));
     ordered_json detail = row.value("detail", ordered_json::object());

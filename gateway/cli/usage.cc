@@ -41,7 +41,8 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
   for (const std::string& kind : kinds) columns.push_back({kind + " (HOURS)", true});
   Table table(std::move(columns));
   const auto add = [&](std::vector<std::string> cells, const ledger::UsageRow& row) {
-    for (const int64_t value : {row.requests, row.errors - row.failed, row.failed, row.input, row.cached, row.output}) {
+    for (const int64_t value :
+         {row.requests, row.errors - row.failed, row.failed, row.input, row.cached, row.output}) {
       cells.push_back(std::to_string(value));
     }
     cells.push_back(fmt::format("{}.{:06}", row.cost_micro_usd / 1'000'000, row.cost_micro_usd % 1'000'000));

@@ -289,8 +289,8 @@ class Loader {
     complete_ = false;
     std::vector<conf::Problem> one;
     one.push_back({.file = policy.file,
-                         .pointer = std::move(pointer),
-                         .line = 0,
+                   .pointer = std::move(pointer),
+                   .line = 0,
                    .value = std::move(value),
                    .message = std::move(message)});
     if (const auto text = document_.sources().file(policy.file); text.ok()) conf::AddLines(*text, one);

@@ -17,7 +17,8 @@ namespace {
 using scheduler::Ask;
 using scheduler::DeviceAsk;
 
-// The greatest number from 0 to `most` for which `holds` is true; it is true up to one number, and then false.
+// The greatest number from 0 to `most` for which `holds` is true; it is true up to one number, and then
+// false.
 template <class Holds>
 uint32_t MostThat(uint32_t most, const Holds& holds) {
   uint32_t fits = 0;
@@ -77,18 +78,21 @@ NeverFits NoMember(scheduler::EmptyCluster& empty, scheduler::Job job) {
     return empty.Holds(job);
   };
   if (holds(asked))
-    return {"/topology", "", fmt::format("no place of that level holds a member with {}; remove topology", each)};
+    return {"/topology", "",
+            fmt::format("no place of that level holds a member with {}; remove topology", each)};
   const uint32_t count = asked.devices.empty() ? 0 : asked.devices.front().count;
   const uint32_t most = MostThat(count, [&](uint32_t devices) {
     Ask less = asked;
-    for (DeviceAsk& device : less.devices) device.count = std::min<uint16_t>(device.count, static_cast<uint16_t>(devices));
+    for (DeviceAsk& device : less.devices)
+      device.count = std::min<uint16_t>(device.count, static_cast<uint16_t>(devices));
     return holds(std::move(less));
   });
   if (most > 0) {
-    return {"/devices", std::to_string(count),
-            fmt::format("no node of the cluster holds a member with {}; ask for at most {} a member, or spread "
-                        "them over more members",
-                        each, most)};
+    return {
+        "/devices", std::to_string(count),
+        fmt::format("no node of the cluster holds a member with {}; ask for at most {} a member, or spread "
+                    "them over more members",
+                    each, most)};
   }
   Ask devices_only = asked;
   devices_only.cpu_milli = devices_only.memory_mib = 0;
@@ -122,8 +126,8 @@ std::optional<NeverFits> FindNeverFits(const scheduler::Cluster& cluster,
       "/members", std::to_string(wanted),
       fmt::format("{} members with {} each do not fit {}, even if nothing else ran; at most {} {}", wanted,
                   scheduler::InWords(role.ask),
-                  job.topology.required ? fmt::format("in one {}", job.topology.level) : "in the cluster", most,
-                  most == 1 ? "does" : "do")};
+                  job.topology.required ? fmt::format("in one {}", job.topology.level) : "in the cluster",
+                  most, most == 1 ? "does" : "do")};
 }
 
 }  // namespace gateway::config

@@ -27,8 +27,7 @@ struct Within {
   std::string operator()(conf::Duration length) const {
     return least <= length && length <= most
                ? ""
-               : fmt::format("must be from {} to {}", conf::InWords(least),
-                             conf::InWords(most));
+               : fmt::format("must be from {} to {}", conf::InWords(least), conf::InWords(most));
   }
 };
 

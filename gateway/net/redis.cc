@@ -190,8 +190,7 @@ Task<absl::Status> RedisClient::Connection() {
     Flush();
     status = co_await Answer();
     if (command_late_) {
-      status = Unavailable(
-          fmt::format("no answer to a command within {}", conf::InWords(options_.timeout)));
+      status = Unavailable(fmt::format("no answer to a command within {}", conf::InWords(options_.timeout)));
     }
   }
   if (closed_) status = Unavailable("the client is closed");

@@ -33,8 +33,8 @@ bool TooLarge(const json& value, double most) {
 
 absl::StatusOr<int64_t> Whole(std::string_view name, const json& value) {
   if (TooLarge(value, static_cast<double>(limits::kMaxCapacity))) {
-    return absl::InvalidArgumentError(
-        fmt::format("limits.{}: {} is too large, expected at most {}", name, value.dump(), limits::kMaxCapacity));
+    return absl::InvalidArgumentError(fmt::format("limits.{}: {} is too large, expected at most {}", name,
+                                                  value.dump(), limits::kMaxCapacity));
   }
   if (!value.is_number_integer() || value.get<int64_t>() <= 0) {
     return absl::InvalidArgumentError(fmt::format("limits.{}: {} is not a whole number from 1 to {}", name,

@@ -132,7 +132,8 @@ void Exchange::RecordProgress() {
   if (model_id != kNoModel) {
     outcome.counts.cost_micro_usd = served().price.Cost(Used());
     if (outcome.counts.output > outcome.output_told) {
-      shard.metrics.model(runtime->names(), model_id).output_flow.Add(outcome.counts.output - outcome.output_told);
+      shard.metrics.model(runtime->names(), model_id)
+          .output_flow.Add(outcome.counts.output - outcome.output_told);
       outcome.output_told = outcome.counts.output;
     }
   }

@@ -58,7 +58,7 @@ class Follower final : private Store::Listener {
   const Copy copy_;
   net::Sleep pause_;
   uint64_t number_ = 0;
-  uint64_t wanted_ = 0;     // the last change that was reported
+  uint64_t wanted_ = 0;  // the last change that was reported
   absl::Status store_health_{};
   absl::Status follow_health_{};
   bool reported_well_ = true;

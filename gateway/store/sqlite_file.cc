@@ -217,9 +217,10 @@ absl::Status SqliteFile::CheckInPlace() const {
   struct stat now{};
   const std::string& path = options_.path;
   const auto lost = [&path](std::string_view how) {
-    return absl::DataLossError(fmt::format(
-        "{}: {} while the gateway runs; put the file back, or restart the gateway to use the one that is there",
-        path, how));
+    return absl::DataLossError(
+        fmt::format("{}: {} while the gateway runs; put the file back, or restart the gateway to use the one "
+                    "that is there",
+                    path, how));
   };
   if (stat(path.c_str(), &now) != 0)
     return errno == ENOENT ? lost("was removed") : net::SystemError("look at", path, errno);

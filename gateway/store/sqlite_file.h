@@ -53,7 +53,8 @@ class SqliteFile {
   absl::StatusOr<uint64_t> LastNumber();
   // A number that another connection's commit changes, and this one's do not. Cheap: no read of the file.
   absl::StatusOr<int64_t> DataVersion();
-  // Whether the file still stands at its path. Of one that was removed, nobody else would see what is written.
+  // Whether the file still stands at its path. Of one that was removed, nobody else would see what is
+  // written.
   absl::Status CheckInPlace() const;
   void SetBusyTimeout(conf::Duration timeout) { db_->SetBusyTimeout(timeout); }
 
@@ -78,7 +79,7 @@ class SqliteFile {
 
   const Options options_;
   std::unique_ptr<sqlite::Database> db_;
-  uint32_t commits_ = 0;  // since room was looked after
+  uint32_t commits_ = 0;             // since room was looked after
   uint64_t device_ = 0, inode_ = 0;  // of the file that was opened
   std::optional<sqlite::Statement> get_, list_, changes_, put_, version_, sequence_, set_sequence_, forget_,
       data_version_;

@@ -149,8 +149,8 @@ absl::StatusOr<JwtVerifier> JwtVerifier::Make(IssuerConfig config) {
     }
   }
   if (config.leeway < conf::Duration::zero() || config.leeway > kMaxLeeway) {
-    return bad(fmt::format("leeway: {} must be 0 to {}", conf::InWords(config.leeway),
-                           conf::InWords(kMaxLeeway)));
+    return bad(
+        fmt::format("leeway: {} must be 0 to {}", conf::InWords(config.leeway), conf::InWords(kMaxLeeway)));
   }
   if (absl::Status s = CheckMapping(config.claims); !s.ok()) {
     return bad(fmt::format("claims/{}", std::string(s.message())));

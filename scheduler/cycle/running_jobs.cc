@@ -90,14 +90,14 @@ void StopOverdueJobs(PlanDraft& draft) {
     const JobEntry& entry = s.jobs[job];
     if (entry.phase != Phase::kRunning) continue;
     if (entry.job.limit && entry.started + *entry.job.limit <= now) {
-      draft.Stop(job, ActionKind::kStop, AfterStop::kLeaves, draft.GraceOf(entry),
-                 {"over-limit",
-                  fmt::format("has reached its time limit of {}", conf::InWords(*entry.job.limit))});
+      draft.Stop(
+          job, ActionKind::kStop, AfterStop::kLeaves, draft.GraceOf(entry),
+          {"over-limit", fmt::format("has reached its time limit of {}", conf::InWords(*entry.job.limit))});
     } else if (entry.idle_since && entry.job.idle_timeout > conf::Duration::zero() &&
                *entry.idle_since + entry.job.idle_timeout <= now) {
-      draft.Stop(job, ActionKind::kSuspend, AfterStop::kSuspends, draft.GraceOf(entry),
-                 {"idle",
-                  fmt::format("it has not been used for {}", conf::InWords(now - *entry.idle_since))});
+      draft.Stop(
+          job, ActionKind::kSuspend, AfterStop::kSuspends, draft.GraceOf(entry),
+          {"idle", fmt::format("it has not been used for {}", conf::InWords(now - *entry.idle_since))});
     }
   }
 }

@@ -155,11 +155,10 @@ void Jobs::Tick(Workload& job, conf::TimePoint now) {
     const auto there = [](const Member& member) { return member.running || member.ended; };
     const auto late = std::ranges::find_if_not(job.members, there);
     if (late == job.members.end()) return;
-    Fail(
-        job,
-        fmt::format("member {} does not run within {}{}{}", late - job.members.begin(),
-                    conf::InWords(job.file().start_timeout), late->why.empty() ? "" : ": ", late->why),
-        Blame::kWorkload);
+    Fail(job,
+         fmt::format("member {} does not run within {}{}{}", late - job.members.begin(),
+                     conf::InWords(job.file().start_timeout), late->why.empty() ? "" : ": ", late->why),
+         Blame::kWorkload);
   } else if (job.state == State::kRunning) {
     const config::JobCheckpoint& by = job.file().checkpoint;
     const conf::Duration interval = job.file().job.checkpoint.interval;
@@ -257,9 +256,10 @@ absl::Status Jobs::HasRoomFor(size_t count, size_t bytes) const {
     full = fmt::format("{} jobs have not ended; with {} more they would exceed the limit of {}", open, count,
                        kMostJobs);
   } else if (text > kMostText) {
-    full = fmt::format("the job files of all jobs would take {} bytes, above the limit of {}; the files of the "
-                       "last {} ended jobs count, too",
-                       text, kMostText, kKeptOver);
+    full = fmt::format(
+        "the job files of all jobs would take {} bytes, above the limit of {}; the files of the "
+        "last {} ended jobs count, too",
+        text, kMostText, kKeptOver);
   }
   if (!full.empty())
     return api::WithCode(absl::ResourceExhaustedError(conf::Abseil(full)), api::Code::kTooManyJobs);

@@ -49,7 +49,8 @@ TEST(Document, RefusesWhatIsNotOneDocumentOfPlainValues) {
       {"a: &x [*x]", "d.yaml:/a/0 (line 1): an alias must not stand inside the value that it repeats"},
       {"a: !!binary aGk=", "d.yaml:/a (line 1): tags are not accepted; write the plain value"},
       {"a: 1\nb: \xff\xfe", "d.yaml (line 2): is not valid UTF-8"},
-      {"a:\n  b: 1\n\tc: 2\n", "d.yaml (line 3): is indented by a tab, which YAML does not allow; use spaces"},
+      {"a:\n  b: 1\n\tc: 2\n",
+       "d.yaml (line 3): is indented by a tab, which YAML does not allow; use spaces"},
       {"a:\n\tb: 1\n", "d.yaml (line 2): is indented by a tab, which YAML does not allow; use spaces"},
       {"a: {\u202eb: 1, \u202eb: 2}", "d.yaml:/a/\\u202eb (line 1): key \"\\u202eb\" is given twice"},
       {"a: {b: 1, b: 2}", "d.yaml:/a/b (line 1): key \"b\" is given twice"},
@@ -120,7 +121,8 @@ TEST(Document, NamesTheLineOfATextThatIsTooLong) {
 }
 
 TEST(Document, AProblemFoundLaterGetsTheLineOfItsPointer) {
-  std::vector<Problem> problems = {{"j.yaml", "/a/b", 0, "", "is wrong"}, {"j.yaml", "/x/y", 0, "", "is missing"}};
+  std::vector<Problem> problems = {{"j.yaml", "/a/b", 0, "", "is wrong"},
+                                   {"j.yaml", "/x/y", 0, "", "is missing"}};
   AddLines("x: 1\na:\n  b: 2\n", problems);
   EXPECT_EQ(problems[0].line, 3);
   EXPECT_EQ(problems[1].line, 1) << "of what is nearest";

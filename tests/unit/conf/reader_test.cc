@@ -182,7 +182,8 @@ TEST(Reader, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
 }
 
 TEST(Reader, AKeyAtTheWrongLevelIsToldWhereItBelongs) {
-  constexpr std::string_view kKeys[] = {"server.listen", "models[].retries.max", "models[].retries", "tags[]"};
+  constexpr std::string_view kKeys[] = {"server.listen", "models[].retries.max", "models[].retries",
+                                        "tags[]"};
   const auto problem = [&](std::string_view text) {
     const Sources none;
     Document document(text, "m.yaml", none);

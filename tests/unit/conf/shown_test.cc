@@ -11,7 +11,8 @@ TEST(Shown, WhatATerminalWouldObeyIsEscaped) {
   EXPECT_EQ(Visible("plain, grün, 日本"), "plain, grün, 日本");
   EXPECT_EQ(Visible("a\x1b[31m\n\x7f"), "a\\x1b[31m\\x0a\\x7f");
   EXPECT_EQ(Visible("\u009b31m"), "\\u009b31m") << "a control character of C1";
-  EXPECT_EQ(Visible("a\u202eb\u2066c\u200fd\u061ce\ufefff\u2028g"), "a\\u202eb\\u2066c\\u200fd\\u061ce\\ufefff\\u2028g");
+  EXPECT_EQ(Visible("a\u202eb\u2066c\u200fd\u061ce\ufefff\u2028g"),
+            "a\\u202eb\\u2066c\\u200fd\\u061ce\\ufefff\\u2028g");
   EXPECT_EQ(Visible(Visible("\x1b")), "\\x1b");
   EXPECT_EQ(Visible("\xe2\x80"), "\xe2\x80") << "cut off";
 }

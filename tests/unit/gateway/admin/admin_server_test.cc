@@ -167,8 +167,9 @@ TEST(AdminInput, ANumberThatIsTooLargeIsCalledSo) {
                                  R"({"tenant":"search","limits":{"budget":{"usd":1000000000000000000}}})");
     EXPECT_EQ(reply.status, 400);
     EXPECT_THAT(reply.message(), AllOf(HasSubstr("1000000000000000000 is too large"), HasSubstr("at most")));
-    reply = co_await client.Call("POST", "/admin/v1/keys", kBoot,
-                                 R"({"tenant":"search","limits":{"requests_per_minute":10000000000000000000}})");
+    reply =
+        co_await client.Call("POST", "/admin/v1/keys", kBoot,
+                             R"({"tenant":"search","limits":{"requests_per_minute":10000000000000000000}})");
     EXPECT_THAT(reply.message(), HasSubstr("is too large"));
   });
 }

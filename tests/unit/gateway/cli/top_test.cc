@@ -117,7 +117,8 @@ TEST(TopFrame, EndpointsOfScaledModelsAreTheirReplicas) {
 
 TEST(TopFrame, EightyColumnsHoldWholeWords) {
   Standing now = Loop();
-  now.degraded = {"ledger: the disk is full, and nothing more can be recorded until somebody frees some of it"};
+  now.degraded = {
+      "ledger: the disk is full, and nothing more can be recorded until somebody frees some of it"};
   now.scaling[0]["reason"] =
       "the demand of the last minute is above what one replica serves within the objective for first tokens";
   now.endpoints = WithoutScaling().endpoints;
@@ -132,8 +133,9 @@ TEST(TopFrame, EightyColumnsHoldWholeWords) {
   }
   EXPECT_THAT(all, testing::ContainsRegex("MODEL +REPLICAS.*TOK/S +TTFT P50"));
   EXPECT_THAT(all, HasSubstr("1 ready, 1 starting"));
-  EXPECT_THAT(all, HasSubstr("\n    the demand of the last minute is above what one replica serves within the\n"
-                             "    objective for first tokens\n"));
+  EXPECT_THAT(all,
+              HasSubstr("\n    the demand of the last minute is above what one replica serves within the\n"
+                        "    objective for first tokens\n"));
   EXPECT_THAT(all, HasSubstr("degraded: ledger: the disk is full, and nothing more can be recorded until\n"
                              "somebody frees some of it\n"));
 }

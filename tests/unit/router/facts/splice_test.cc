@@ -1,5 +1,5 @@
-#include "conf/json_text.h"
 #include "router/facts/splice.h"
+#include "conf/json_text.h"
 
 #include <gtest/gtest.h>
 

@@ -563,8 +563,7 @@ TEST_F(JobsTest, ElementsOfAnArrayAreToldWhichTheyAreAndSoManyRunAtATime) {
 TEST_F(JobsTest, EveryWaitingElementOfAnArraySaysTheSameReasonAsItsExplanation) {
   world->Submit(
       "name: wide\nwork: batch\ncommand: [x]\ndevices: [{kind: h100, count: 4}]\narray: {count: 6}\n");
-  world->Submit(
-      "name: sweep\nwork: batch\ncommand: [x]\narray: {count: 5, max_running: 2}\n");
+  world->Submit("name: sweep\nwork: batch\ncommand: [x]\narray: {count: 5, max_running: 2}\n");
   world->Settle();
   for (const auto& [array, elements] : {std::pair("wide-1", 6), std::pair("sweep-2", 5)}) {
     std::string reason;
@@ -587,16 +586,18 @@ TEST_F(JobsTest, RefusesWhatCanNeverStartAndSaysWhatCould) {
     const std::vector<std::string> all = world->Problems("name: big\ncommand: [x]\n" + text);
     return all.empty() ? std::string("(accepted)") : all.front();
   };
-  EXPECT_EQ(problem("devices: [{kind: h100, count: 16}]\n"),
-            "job.yaml:/devices (line 3): no node of the cluster holds a member with 16 h100; ask for at most 8 a "
-            "member, or spread them over more members");
+  EXPECT_EQ(
+      problem("devices: [{kind: h100, count: 16}]\n"),
+      "job.yaml:/devices (line 3): no node of the cluster holds a member with 16 h100; ask for at most 8 a "
+      "member, or spread them over more members");
   EXPECT_THAT(problem("members: 3\ndevices: [{kind: h100, count: 4}]\n"),
               testing::HasSubstr("job.yaml:/members (line 3): 3 members with 4 h100 each do not fit in the "
                                  "cluster, even if nothing else ran; at most 2 do"));
   EXPECT_THAT(problem("cpu: 100\n"), testing::HasSubstr("ask for less cpu"));
   EXPECT_THAT(problem("memory: 2TiB\n"), testing::HasSubstr("ask for less memory"));
-  EXPECT_EQ(problem("devices: [{kind: h100, count: 4}]\nmembers: {min: 1, max: 4}\ncheckpoint: {interval: 1h}\n"),
-            "(accepted)")
+  EXPECT_EQ(
+      problem("devices: [{kind: h100, count: 4}]\nmembers: {min: 1, max: 4}\ncheckpoint: {interval: 1h}\n"),
+      "(accepted)")
       << "it runs with fewer, too";
   EXPECT_EQ(problem("devices: [{kind: h100, count: 8}]\narray: {count: 20}\n"), "(accepted)")
       << "its elements need not run at the same time";
