@@ -29,6 +29,10 @@ inline std::string ContentKeysPath(const std::string& state_dir) {
 inline std::string ContentMasterPath(const std::string& state_dir) {
   return state_dir + "/content.key";
 }
+// A copy of what the keys of replicas are made of, for a store that was lost: control/replica_keys.h.
+inline std::string ReplicaSecretPath(const std::string& state_dir) {
+  return state_dir + "/replica.secret";
+}
 // The folder of the process launcher; plugins/launchers/run_folder.h describes it.
 inline std::string LauncherDir(const std::string& state_dir) {
   return state_dir + "/launcher";

@@ -10,6 +10,7 @@
 
 #include "conf/hex.h"
 #include "conf/text.h"
+#include "gateway/net/files.h"
 #include "gateway/store/kinds.h"
 #include "plugins/auth/hmac.h"
 
@@ -26,6 +27,11 @@ absl::StatusOr<std::string> MakeSecret() {
   return conf::Hex(random);
 }
 
+bool IsSecret(std::string_view text) {
+  std::array<uint8_t, kSecretBytes> bytes{};
+  return conf::ParseHex(text, bytes);
+}
+
 }  // namespace
 
 net::Task<absl::StatusOr<ReplicaKeys>> ReplicaKeys::Load(store::Store& store) {
@@ -34,8 +40,7 @@ net::Task<absl::StatusOr<ReplicaKeys>> ReplicaKeys::Load(store::Store& store) {
         co_await store.Get(store::kSecret, store::kReplicaKeys);
     if (!stored.ok()) co_return stored.status();
     if (*stored) {
-      std::array<uint8_t, kSecretBytes> bytes{};
-      if (!conf::ParseHex((*stored)->body, bytes)) {
+      if (!IsSecret((*stored)->body)) {
         co_return absl::DataLossError(
             fmt::format("the secret {} of the store does not have {} hexadecimal digits", store::kReplicaKeys,
                         2 * kSecretBytes));
@@ -51,6 +56,18 @@ net::Task<absl::StatusOr<ReplicaKeys>> ReplicaKeys::Load(store::Store& store) {
     if (!written.ok() && !(again && absl::IsAborted(written))) co_return written;
   }
   co_return absl::UnavailableError("the store has not kept the secret for the keys of replicas");
+}
+
+absl::Status ReplicaKeys::Keep(const std::string& path) const {
+  const absl::StatusOr<std::string> kept = ReadCopy(path);
+  if (kept.ok() && *kept == secret_.Reveal()) return absl::OkStatus();
+  return net::ReplaceFile(path, secret_.Reveal(), 0600);
+}
+
+absl::StatusOr<std::string> ReplicaKeys::ReadCopy(const std::string& path) {
+  absl::StatusOr<std::string> kept = net::ReadFile(path, 2 * kSecretBytes);
+  if (!kept.ok() || IsSecret(*kept)) return kept;
+  return absl::DataLossError(fmt::format("{}: does not have {} hexadecimal digits", path, 2 * kSecretBytes));
 }
 
 conf::Secret ReplicaKeys::Of(std::string_view replica) const {

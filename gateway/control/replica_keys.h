@@ -1,7 +1,8 @@
 // ReplicaKeys: the keys that the engines of launched replicas demand of their callers.
 //
 // A replica's key is made of a secret that the store keeps and of the replica's id. So a gateway that starts
-// again, or takes over, knows the keys of what runs, and no record of a replica holds one.
+// again, or takes over, knows the keys of what runs, and no record of a replica holds one. A copy of the secret
+// lies beside the store: a store that was lost and rebuilt without it would end every replica that runs.
 //
 // Thread: the control loop's.
 #pragma once
@@ -24,6 +25,11 @@ class ReplicaKeys {
   ReplicaKeys() = default;  // knows no key before it is loaded
   // With the secret of the store, which is made the first time.
   static net::Task<absl::StatusOr<ReplicaKeys>> Load(store::Store& store);
+
+  // Makes the file a copy of the secret, mode 0600. Blocks.
+  absl::Status Keep(const std::string& path) const;
+  // The secret of a copy; NotFound without one, DataLoss when it is no secret. Blocks.
+  static absl::StatusOr<std::string> ReadCopy(const std::string& path);
 
   conf::Secret Of(std::string_view replica) const;
 

@@ -8,6 +8,7 @@
 
 #include "conf/text.h"
 #include "gateway/config/sources.h"
+#include "gateway/config/state_files.h"
 #include "gateway/control/legacy_files.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -158,7 +159,18 @@ net::Task<absl::StatusOr<KnownWorkloads>> ScalingLoop::Load() {
   absl::StatusOr<ReplicaKeys> keys = co_await ReplicaKeys::Load(*around_.store);
   if (!keys.ok()) co_return keys.status();
   keys_ = *std::move(keys);
+  if (!around_.state_dir.empty()) co_await KeepSecret();
   co_return co_await store_.Load();
+}
+
+// Best effort: the copy counts only where the store is lost.
+net::Task<void> ScalingLoop::KeepSecret() {
+  const absl::Status kept = co_await net::OffLoop(
+      loop_, [this, path = ReplicaSecretPath(around_.state_dir)] { return keys_.Keep(path); });
+  if (!kept.ok()) {
+    log::Warn("a store that is lost cannot be rebuilt without ending replicas",
+              {{"why", conf::Std(kept.message())}});
+  }
 }
 
 net::Task<void> ScalingLoop::Begin() {

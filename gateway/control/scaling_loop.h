@@ -54,7 +54,7 @@ struct Surroundings {
   std::function<std::string()> no_room = [] { return std::string(); };
   store::Store* store = nullptr;
   RunUsers users;
-  std::string state_dir;  // where version 0.1 kept its files; empty: there are none to import
+  std::string state_dir;  // for files of version 0.1 and the copy of the replicas' secret; empty: neither
 };
 
 class ScalingLoop final : private net::Alarm {
@@ -92,6 +92,7 @@ class ScalingLoop final : private net::Alarm {
 
   net::Task<void> Begin();
   net::Task<absl::StatusOr<KnownWorkloads>> Load();
+  net::Task<void> KeepSecret();
   bool GivesUp() const;
   void Place();
   void SetUnplaced(const std::string& why);

@@ -237,6 +237,10 @@ uint64_t ShardJournal::Commit(size_t payload) {
   return n;
 }
 
+bool ShardJournal::RingFull() {
+  return !free_slots_.empty() && !HasRoom(Framed(kMaxOpenPayload), open_requests() + 1);
+}
+
 std::optional<Ticket> ShardJournal::Open(const OpenRecord& record) {
   const uint32_t open = open_requests_.load(std::memory_order_relaxed);
   if (!held_slots_.empty() && header_->consumed.load(std::memory_order_acquire) >= held_until_)

@@ -97,8 +97,11 @@ class ShardJournal {
 
   // --- The shard's side ---
 
-  // Nothing when the ledger is unhealthy, every slot is taken or the ring is full: answer 503.
+  // Nothing when the ledger is unhealthy, every slot is taken or the ring is full (RingFull): answer 503.
   std::optional<Ticket> Open(const OpenRecord& record);
+  // Whether Open() has no room only until the consumer has released some, which takes milliseconds while the
+  // ledger is healthy.
+  bool RingFull();
   // A request that was refused before it was admitted: a close without an open. False, and counted, when
   // there is no room; refusals never take the room of a close.
   bool Refuse(const OpenRecord& of, const CloseRecord& record);

@@ -258,7 +258,11 @@ absl::Status Process::OpenControl() {
                                 [this](const std::string& tenant, std::span<const std::string> kinds) {
                                   return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
                                 },
-                            .no_room = [this] { return disk_room_->trouble(); },
+                            .no_room =
+                                [this] {
+                                  LookAtDisk();
+                                  return disk_room_->trouble();
+                                },
                             .store = store_.get(),
                             .users = *std::move(users),
                             .state_dir = config.server.state_dir});
@@ -461,7 +465,7 @@ net::Task<absl::Status> Process::Replace(Config config, std::string_view actor) 
   co_return applied;
 }
 
-// Refuses new work while there is still room to record how the running requests end.
+// Refuses new work while there is still room to record how the running work ends.
 void Process::LookAtDisk() {
   const bool room = disk_room_->Look(runtime_->config().ledger.min_free_bytes);
   shared_.disk_low = !room || !budgets_known_;

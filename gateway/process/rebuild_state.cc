@@ -18,6 +18,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/control/cordon.h"
 #include "gateway/control/open_launcher.h"
+#include "gateway/control/replica_keys.h"
 #include "gateway/control/workload_record.h"
 #include "gateway/ledger/tail.h"
 #include "gateway/net/clock.h"
@@ -215,12 +216,16 @@ void TakeCordons(const Histories& histories, const std::vector<store::Object>& s
   }
 }
 
-// What keys are made of is nowhere else. Without it, engines that run refuse the gateway, and are replaced.
-void TakeSecrets(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
+// Without what the keys of replicas are made of, engines that run refuse the gateway, and are replaced.
+void TakeSecrets(const std::vector<store::Object>& stored, const std::string& state_dir,
+                 std::vector<store::Write>& writes) {
+  absl::StatusOr<std::string> copy = control::ReplicaKeys::ReadCopy(ReplicaSecretPath(state_dir));
   for (const store::Object& object : stored) {
-    if (object.kind == store::kSecret)
+    if (object.kind == store::kSecret && (object.id != store::kReplicaKeys || !copy.ok()))
       writes.push_back(store::Write::Create(object.kind, object.id, object.body));
   }
+  if (copy.ok())
+    writes.push_back(store::Write::Create(store::kSecret, store::kReplicaKeys, *std::move(copy)));
 }
 
 // The ledger does not say how far its readers have come.
@@ -304,7 +309,7 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   std::ranges::move(out.workloads.writes, std::back_inserter(writes));
   out.workloads.writes.clear();
   TakeCordons(histories, salvaged->objects, out, writes);
-  TakeSecrets(salvaged->objects, writes);
+  TakeSecrets(salvaged->objects, config.server.state_dir, writes);
   TakePositions(config, salvaged->objects, out, writes);
 
   const std::string aside = AsideOf(path, net::Now());

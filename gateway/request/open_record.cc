@@ -2,11 +2,29 @@
 // to this process.
 #include <boost/asio/post.hpp>
 
+#include "gateway/net/clock.h"
+#include "gateway/net/watchdog.h"
 #include "gateway/request/stages.h"
 #include "gateway/shard/shard.h"
 
 namespace gateway::stages {
 namespace {
+
+// The ledger's thread makes room in milliseconds, and later on a core that something else keeps busy.
+constexpr conf::Duration kRingPatience = std::chrono::milliseconds(500);
+constexpr conf::Duration kRingPause = std::chrono::milliseconds(2);
+
+bool TakesRecords(const Shared& shared) {
+  return !shared.disk_low.load(std::memory_order_relaxed) && shared.ledger->Healthy();
+}
+
+net::Task<void> AwaitRoomInRing(Exchange& x) {
+  if (x.body.whole) x.client.Watch();
+  const conf::TimePoint until = net::Now() + kRingPatience;
+  net::Sleep pause(x.shard.loop.watchdog);
+  while (x.shard.journal.RingFull() && TakesRecords(x.shard.shared) && !x.client.gone() && net::Now() < until)
+    co_await pause.For(kRingPause);
+}
 
 // Strict durability: the request is not forwarded before its open record is on disk.
 net::Task<bool> Durable(Exchange& x) {
@@ -39,6 +57,10 @@ void StorePrompt(Exchange& x) {
 }  // namespace
 
 net::Task<StageResult> OpenRecord(Exchange& x) {
+  if (x.shard.journal.RingFull() && TakesRecords(x.shard.shared)) {
+    co_await AwaitRoomInRing(x);
+    if (x.client.gone()) co_return x.Gone();
+  }
   const ledger::OpenRecord record = OpenRecordOf(x);
   std::optional<ledger::Ticket> ticket;
   if (!x.shard.shared.disk_low.load(std::memory_order_relaxed)) ticket = x.shard.journal.Open(record);

@@ -60,12 +60,13 @@ class MemoryStore final : public gateway::store::Store {
       }
     }
     ++commits;
+    for (size_t i = 0; i < listeners_.size(); ++i) listeners_[i]->OnChange(number);
     if (loses_answer) co_return absl::UnknownError("the answer was lost");
     co_return gateway::store::Committed{.first = first, .last = number};
   }
 
-  void Add(Listener&) override {}
-  void Remove(Listener&) override {}
+  void Add(Listener& listener) override { listeners_.push_back(&listener); }
+  void Remove(Listener& listener) override { std::erase(listeners_, &listener); }
 
   size_t Count(const std::string& kind) const {
     size_t count = 0;
@@ -80,6 +81,9 @@ class MemoryStore final : public gateway::store::Store {
   absl::Status refuses;
   absl::Status lists;
   bool loses_answer = false;  // writes succeed, but their answers are lost
+
+ private:
+  std::vector<Listener*> listeners_;
 };
 
 }  // namespace tests

@@ -41,7 +41,7 @@ class World:
     # ---- The disk: one of its own where this process may mount one, so that it can be filled.
 
     def mount(self):
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tidegate-chaos", self.state],
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tidegate-chaos", self.state],
                                  capture_output=True, check=False)
         self.disk = mounted.returncode == 0
 
@@ -79,6 +79,7 @@ class World:
                        "shutdown_delay: 0s, shutdown_grace: 1s}\n"
                        "tenants: [{name: demo, models: [\"*\"]}]\nmodels: [{name: chat-small}]\n"
                        "auth: {anonymous_tenant: demo}\n"
+                       "ledger: {min_free_bytes: 4MiB}\n"
                        f"admin: {{bootstrap_key: \"file:{self.folder}/key\"}}\n"
                        f"scaling: {{policies: {self.policy}, ports: {self.first_port}-{self.first_port + 99}, "
                        f"on_exit: {self.on_exit}, runs: {{same_user: true}}, cluster: [{{kind: gpu, count: {DEVICES}}}]}}\n")

@@ -1,11 +1,14 @@
 #include "gateway/control/replica_keys.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <fstream>
 #include <set>
 
 #include "tests/support/loop_test.h"
 #include "tests/support/memory_store.h"
+#include "tests/support/temp_dir.h"
 
 namespace gateway::control {
 namespace {
@@ -27,6 +30,32 @@ TEST(ReplicaKeys, AreTheSameAfterARestartAndAnotherForEachReplicaAndStore) {
     EXPECT_NE(before->Of("r-a-1").Reveal(), before->Of("r-a-2").Reveal());
     EXPECT_NE(before->Of("r-a-1").Reveal(), other->Of("r-a-1").Reveal());
     EXPECT_EQ(fmt::format("{}", before->Of("r-a-1")), "***");
+  });
+}
+
+TEST(ReplicaKeys, ACopyOfTheSecretHasItForALostStoreAndNobodyElseReadsIt) {
+  tests::RunOnLoop([](TestLoop&) -> net::Task<void> {
+    const tests::TempDir folder;
+    const std::string path = folder / "replica.secret";
+    EXPECT_TRUE(absl::IsNotFound(ReplicaKeys::ReadCopy(path).status()));
+    tests::MemoryStore store;
+    const auto keys = co_await ReplicaKeys::Load(store);
+    EXPECT_TRUE(keys->Keep(path).ok());
+    EXPECT_TRUE(keys->Keep(path).ok());
+    struct stat kept{};
+    EXPECT_EQ(stat(path.c_str(), &kept), 0);
+    EXPECT_EQ(kept.st_mode & 07777, 0600u);
+    auto copy = ReplicaKeys::ReadCopy(path);
+    EXPECT_TRUE(copy.ok()) << copy.status();
+    tests::MemoryStore rebuilt;
+    std::vector<store::Write> writes{store::Write::Create("secret", "replica_keys", copy.value_or(""))};
+    EXPECT_TRUE((co_await rebuilt.Commit(std::move(writes))).ok());
+    const auto after = co_await ReplicaKeys::Load(rebuilt);
+    EXPECT_EQ(after->Of("r-a-1").Reveal(), keys->Of("r-a-1").Reveal());
+    std::ofstream(path) << "spoilt";
+    EXPECT_TRUE(absl::IsDataLoss(ReplicaKeys::ReadCopy(path).status()));
+    EXPECT_TRUE(keys->Keep(path).ok()) << "a spoilt copy is made anew";
+    EXPECT_TRUE(ReplicaKeys::ReadCopy(path).ok());
   });
 }
 

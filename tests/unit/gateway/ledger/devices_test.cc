@@ -81,7 +81,7 @@ TEST_F(DevicesTest, StandInTheChainAsTheyWereGivenAndVerify) {
   EXPECT_EQ(record.time_us, kNoon);
   EXPECT_EQ(record.device_us, 40 * kSecond);
   AppendCsv(&csv, record);
-  EXPECT_THAT(csv, testing::HasSubstr(",h100,1764000060000000,40000000,60000000,7\r\n"));
+  EXPECT_THAT(csv, testing::HasSubstr(",h100,1764000060000000,40000000,60000000,7,,\r\n"));
   const VerifyReport report = MustVerify(dir_);
   EXPECT_TRUE(report.ok()) << Why(report);
 }

@@ -60,9 +60,10 @@ class HeadStream final : public net::Stream {
 
 class RequestWorld {
  public:
-  RequestWorld() {
+  explicit RequestWorld(ledger::FileOps* files = &ledger::FileOps::Posix()) {
     ledger::Options options;
     options.dir = dir / "ledger";
+    options.files = files;
     shared.ledger = *ledger::Ledger::Open(options);
     shard.emplace(0, shared, 1);
   }
