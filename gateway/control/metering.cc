@@ -62,10 +62,16 @@ net::Task<bool> Metering::Count(HeldBy by, conf::TimePoint until) {
   turns_.Unlock();
   if (counted == failing_) {
     failing_ = !counted;
-    failing_ ? log::Error("device time cannot be recorded; no device is released before it is")
+    failing_ ? log::Error("device time cannot be recorded; no device is released before it is",
+                          {{"why", trouble_}})
              : log::Info("device time is recorded again");
   }
   co_return counted;
+}
+
+bool Metering::Failed(const absl::Status& why) {
+  trouble_ = conf::Std(why.message());
+  return false;
 }
 
 net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
@@ -74,7 +80,7 @@ net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
   if (holdings.empty()) co_return true;
   const absl::StatusOr<std::vector<ledger::Served>> served =
       co_await net::OffLoop(loop_, [this] { return ledger_->TakeServed(); });
-  if (!served.ok()) co_return false;
+  if (!served.ok()) co_return Failed(served.status());
   if (by.all()) meter_.KeepOnly(holdings);
   meter_.Serve(*served, holdings);
   co_return co_await Write(meter_.Next(holdings, by, until));
@@ -84,7 +90,7 @@ net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
 net::Task<bool> Metering::GoOn() {
   const absl::StatusOr<std::vector<ledger::LastHeld>> last =
       co_await net::OffLoop(loop_, [this] { return ledger_->Last(); });
-  if (!last.ok()) co_return false;
+  if (!last.ok()) co_return Failed(last.status());
   Decide(*last);
   std::vector<ledger::DeviceRecord> missing = meter_.GoOn(*last, begun_);
   known_ = true;
@@ -95,7 +101,7 @@ net::Task<bool> Metering::GoOn() {
       loop_, [this, since = meter_.GoesOnAt(holdings)] { return ledger_->ServedBefore(since); });
   if (!served.ok()) {
     known_ = false;
-    co_return false;
+    co_return Failed(served.status());
   }
   meter_.Serve(*served, holdings);
   first_ = false;
@@ -114,7 +120,7 @@ net::Task<bool> Metering::Write(std::vector<ledger::DeviceRecord> records) {
     if (!written.ok()) {
       known_ = false;
       undecided_ = batch;
-      co_return false;
+      co_return Failed(written);
     }
     Tell(batch);
     begin = end;

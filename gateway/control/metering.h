@@ -56,6 +56,7 @@ class Metering {
  private:
   net::Task<bool> Count(HeldBy by, conf::TimePoint until);
   net::Task<bool> CountInTurn(HeldBy by, conf::TimePoint until);
+  bool Failed(const absl::Status& why);
   net::Task<bool> GoOn();
   net::Task<bool> Write(std::vector<ledger::DeviceRecord> records);
   void Tell(std::span<const ledger::DeviceRecord> written);
@@ -74,6 +75,7 @@ class Metering {
   bool first_ = true;                            // nothing has been counted yet
   bool known_ = false;                           // the records on disk are known
   bool failing_ = false;
+  std::string trouble_;  // the last reason of it
   bool closed_ = false;
 };
 
