@@ -1,8 +1,9 @@
 // ReplicaKeys: the keys that the engines of launched replicas demand of their callers.
 //
 // A replica's key is made of a secret that the store keeps and of the replica's id. So a gateway that starts
-// again, or takes over, knows the keys of what runs, and no record of a replica holds one. A copy of the secret
-// lies beside the store: a store that was lost and rebuilt without it would end every replica that runs.
+// again, or takes over, knows the keys of what runs, and no record of a replica holds one. A copy of the
+// secret lies beside the store: a store that was lost and rebuilt without it would end every replica that
+// runs.
 //
 // Thread: the control loop's.
 #pragma once
