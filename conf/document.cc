@@ -183,7 +183,8 @@ std::string Document::HintElsewhere(std::string_view key) const {
   const std::string_view near =
       std::ranges::find(names, key) != names.end() ? key : conf::Nearest(key, names);
   const auto found = std::ranges::find(names, near);
-  if (near.empty() || found == names.end()) return {};
+  // A name that many have, such as `path`, tells nothing.
+  if (near.empty() || std::ranges::count(names, near) != 1) return {};
   std::string_view path = known_keys_[static_cast<size_t>(found - names.begin())];
   if (path.ends_with("[]")) path.remove_suffix(2);
   return fmt::format(", did you mean {}?", path);

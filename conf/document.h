@@ -79,7 +79,7 @@ class Document {
   // The keys that the readers of this kind of document know, as paths ("models[].retries.max"), which must
   // outlive it.
   void KnowKeys(std::span<const std::string_view> paths) { known_keys_ = paths; }
-  // `, did you mean server.listen?` where the key, or a near one, belongs elsewhere; else empty.
+  // `, did you mean server.listen?` where the key, or a near one, belongs to one other place; else empty.
   std::string HintElsewhere(std::string_view key) const;
 
   void NoteDefault(std::string pointer);

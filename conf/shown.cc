@@ -88,4 +88,8 @@ std::string InWords(Duration value) {
   return fmt::format("{}d{:02}h", whole / 86'400, whole % 86'400 / 3600);
 }
 
+std::string Counted(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 }  // namespace conf

@@ -4,6 +4,7 @@
 // Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,5 +19,8 @@ std::string Visible(std::string_view text);
 // "250ms", "1.21s", "90s", "5m", "3m20s", "2h05m", "14d": the value itself where two or three digits tell it,
 // else rounded. For people: FormatDuration keeps every digit.
 std::string InWords(Duration value);
+
+// "1 model", "2 models". The noun takes an s.
+std::string Counted(uint64_t count, std::string_view noun);
 
 }  // namespace conf

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "conf/shown.h"
 #include "conf/time.h"
 #include "gateway/admin/answers/traffic.h"
 #include "gateway/admin/handlers.h"
@@ -35,9 +36,13 @@ Room RoomOf(const Runtime& runtime, ModelId model, conf::TimePoint now) {
 }
 
 std::string WhyOf(const ModelQueue::Standing& standing, const Room& room) {
-  if (standing.ahead > 0) return fmt::format("about {} requests go first", standing.ahead);
+  if (standing.ahead > 0)
+    return fmt::format("about {} {} first", conf::Counted(standing.ahead, "request"),
+                       standing.ahead == 1 ? "goes" : "go");
   if (room.replicas == 0) return "no replica can be used";
-  if (room.with_room == 0) return fmt::format("none of {} replicas has room", room.replicas);
+  if (room.with_room == 0)
+    return room.replicas == 1 ? "its replica has no room"
+                              : fmt::format("none of {} replicas has room", room.replicas);
   return room.planned ? "the replica that serves it best has no room for its prompt yet"
                       : "its turn has come";
 }

@@ -4,11 +4,12 @@
 
 #include <absl/status/status.h>
 
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "conf/shown.h"
 
 namespace gateway::cli {
 
@@ -31,8 +32,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// "1 model", "2 models": the count with its noun, whose plural takes an s.
-std::string Counted(uint64_t count, std::string_view noun);
+using conf::Counted;
 
 // Indented; bytes that are no UTF-8, as names of files and queues may have, are replaced.
 std::string AsText(const nlohmann::ordered_json& json);

@@ -113,8 +113,9 @@ int FillUntilAllocated(const SimulatedSystem& system, const FillRequest& request
     table.Add(std::move(row));
   }
   const std::string what_if = system.what_if.empty() ? "" : fmt::format("What if: {}\n\n", system.what_if);
-  return Done(Print(fmt::format("{} devices; members in random order, none ends; means of {} seeds\n\n{}{}",
-                                devices, request.seeds, what_if, table.Render())));
+  return Done(Print(fmt::format("{}; members in random order, none ends; means of {}\n\n{}{}",
+                                Counted(devices, "device"), Counted(request.seeds, "seed"), what_if,
+                                table.Render())));
 }
 
 }  // namespace gateway::cli

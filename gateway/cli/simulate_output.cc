@@ -115,8 +115,9 @@ std::string CsvField(const std::string& text) {
 }  // namespace
 
 std::string AsTables(const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
-  std::string out = fmt::format("{}: {} rows, {} left out; {} nodes, {} GPUs; estimates {}\n\n", facts.trace,
-                                facts.rows, facts.left_out, facts.nodes, facts.devices, facts.estimates);
+  std::string out = fmt::format("{}: {}, {} left out; {}, {}; estimates {}\n\n", facts.trace,
+                                Counted(facts.rows, "row"), facts.left_out, Counted(facts.nodes, "node"),
+                                Counted(facts.devices, "GPU"), facts.estimates);
   if (!facts.what_if.empty()) out += fmt::format("What if: {}\n\n", facts.what_if);
   out += MetricsTable(runs);
   out += '\n' + WaitsTable(runs);

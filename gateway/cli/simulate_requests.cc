@@ -173,11 +173,11 @@ std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& 
                options.queue ? std::to_string(r.held) : "-"});
   }
   return fmt::format(
-      "{}: {} requests at {:.3g} times their rate; {} replicas of {}{}; one cache as large as all would hit "
+      "{}: {} at {:.3g} times their rate; {} of {}{}; one cache as large as all would hit "
       "{:.1f} %\n\n{}",
-      options.source.path, requests, speed_up, options.replicas, options.engine,
-      options.prefill > 0 ? fmt::format(", {} for prompts alone", options.prefill) : "", 100 * bound,
-      table.Render());
+      options.source.path, Counted(requests, "request"), speed_up, Counted(options.replicas, "replica"),
+      options.engine, options.prefill > 0 ? fmt::format(", {} for prompts alone", options.prefill) : "",
+      100 * bound, table.Render());
 }
 
 std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,

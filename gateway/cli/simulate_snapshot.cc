@@ -37,9 +37,10 @@ std::string NodesOf(const Snapshot& snapshot, const Action& action) {
 }
 
 std::string AsTables(const Snapshot& snapshot, const Plan& plan) {
-  std::string text = fmt::format("version {} at {}: {} nodes, {} jobs; {} actions\n\n", snapshot.version,
-                                 conf::FormatTime(snapshot.as_of), snapshot.cluster.nodes.size(),
-                                 snapshot.jobs.size(), plan.actions.size());
+  std::string text =
+      fmt::format("version {} at {}: {}, {}; {}\n\n", snapshot.version, conf::FormatTime(snapshot.as_of),
+                  Counted(snapshot.cluster.nodes.size(), "node"), Counted(snapshot.jobs.size(), "job"),
+                  Counted(plan.actions.size(), "action"));
   Table actions({{"ACTION"}, {"JOB"}, {"NODES"}, {"WHY"}});
   for (const Action& action : plan.actions) {
     actions.Add({std::string(Name(action.kind)), action.job, NodesOf(snapshot, action), action.why.text});

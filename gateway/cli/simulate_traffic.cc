@@ -251,10 +251,10 @@ std::string AsTable(const TrafficOptions& options, const Study& study,
   }
   const std::string size = SizeOf(study);
   return fmt::format(
-      "{}: {} requests in {:.1f} h; replicas of {}{}, {} to start one; first tokens within {}, the next "
+      "{}: {} in {:.1f} h; replicas of {}{}, {} to start one; first tokens within {}, the next "
       "within "
       "{}\n\n{}",
-      options.source.path, requests, rows.front().report.seconds / 3600, options.engine,
+      options.source.path, Counted(requests, "request"), rows.front().report.seconds / 3600, options.engine,
       size.empty() ? "" : fmt::format(" ({})", size), options.cold_start,
       conf::InWords(study.options.policy.ttft), conf::InWords(study.options.policy.inter_token),
       table.Render());

@@ -248,15 +248,15 @@ void AddModels(const Standing& standing, const Holders& holders, size_t width, s
   const bool scales = !standing.scaling.empty();
   std::vector<Columns::Title> titles = {{" "}, {"MODEL"}};
   if (scales)
-    titles.insert(titles.end(), {{"LOAD", false, 3}, {"DEMAND", true, 4}, {"REPLICAS"}, {"WANTED", true, 2}});
-  titles.insert(titles.end(), {{"HELD", true},
+    titles.insert(titles.end(), {{"LOAD", false, 5}, {"DEMAND", true, 6}, {"REPLICAS"}, {"WANTED", true, 4}});
+  titles.insert(titles.end(), {{"HELD", true, 1},
                                {"SENT", true},
                                {"REQ/S", true},
-                               {"ERR/S", true, 1},
+                               {"ERR/S", true, 3},
                                {"TOK/S", true},
-                               {"TTFT P50", true},
-                               {"P99", true, 5},
-                               {"ITL P50", true, 6}});
+                               {"TTFT P50", true, 2},
+                               {"P99", true, 7},
+                               {"ITL P50", true, 8}});
   if (scales) titles.push_back({.text = "WHY", .reasons = true});
   Columns table(std::move(titles), width);
   std::vector<std::string> troubles;
@@ -352,7 +352,8 @@ void AddEndpoints(const Standing& standing, const Holders& holders, size_t width
     const std::string health = Text(row, "health");
     const bool rests = row.value("resting", false);
     const std::string breaker = rests ? "resting" : Text(row, "breaker");
-    const std::string why = Text(row, "unused_because");
+    std::string why = Text(row, "unused_because");
+    if (why == health) why = "-";
     table.Add({holders.OfModel(model),
                {.text = Text(row, "name")},
                {health, OfState(health)},

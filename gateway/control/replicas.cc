@@ -186,7 +186,8 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
         workloads_.Enter(replica, State::kDraining, "its last request is done");
       } else if (now - replica.since > by.drain) {
         workloads_.Enter(replica, State::kDraining,
-                         fmt::format("{} requests have not ended within {}", left, conf::InWords(by.drain)));
+                         fmt::format("{} {} not ended within {}", conf::Counted(left, "request"),
+                                     left == 1 ? "has" : "have", conf::InWords(by.drain)));
       }
       break;
     }

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "conf/shown.h"
 #include "gateway/control/grant.h"
 #include "gateway/log.h"
 
@@ -136,8 +137,8 @@ void Workloads::Resize(Workload& workload, std::vector<MemberAt> next, const sch
   if (workload.ends() && workload.afterwards > Afterwards::kResizes) return;
   workload.next = std::move(next);
   End(workload, Afterwards::kResizes,
-      fmt::format("goes on with {} members instead of {}: {}", workload.next.size(), workload.members.size(),
-                  why.text));
+      fmt::format("goes on with {} instead of {}: {}", conf::Counted(workload.next.size(), "member"),
+                  workload.members.size(), why.text));
 }
 
 void Workloads::End(Workload& workload, Afterwards then, std::string why, std::string actor) {

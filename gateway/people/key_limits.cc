@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/reader.h"
+#include "conf/shown.h"
 #include "conf/text.h"
 
 namespace gateway {
@@ -122,16 +123,16 @@ std::string LimitsInWords(std::string_view text) {
                                                                            : "month";
     switch (spec.dimension) {
       case limits::Dimension::kRequests:
-        add(fmt::format("{} requests/min", spec.capacity));
+        add(fmt::format("{}/min", conf::Counted(static_cast<uint64_t>(spec.capacity), "request")));
         break;
       case limits::Dimension::kTokens:
-        add(fmt::format("{} tokens/min", spec.capacity));
+        add(fmt::format("{}/min", conf::Counted(static_cast<uint64_t>(spec.capacity), "token")));
         break;
       case limits::Dimension::kInputTokens:
-        add(fmt::format("{} input tokens/min", spec.capacity));
+        add(fmt::format("{}/min", conf::Counted(static_cast<uint64_t>(spec.capacity), "input token")));
         break;
       case limits::Dimension::kOutputTokens:
-        add(fmt::format("{} output tokens/min", spec.capacity));
+        add(fmt::format("{}/min", conf::Counted(static_cast<uint64_t>(spec.capacity), "output token")));
         break;
       case limits::Dimension::kConcurrency:
         add(fmt::format("{} at once", spec.capacity));
@@ -140,7 +141,7 @@ std::string LimitsInWords(std::string_view text) {
         add(fmt::format("{} USD/{}", conf::FormatMicroUsd(spec.capacity), period));
         break;
       case limits::Dimension::kTokenBudget:
-        add(fmt::format("{} tokens/{}", spec.capacity, period));
+        add(fmt::format("{}/{}", conf::Counted(static_cast<uint64_t>(spec.capacity), "token"), period));
         break;
       default:
         break;

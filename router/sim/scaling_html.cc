@@ -163,8 +163,9 @@ std::string AsHtml(const StudyFacts& facts, Ways ways) {
   const std::string title =
       fmt::format("Sizing {} for {}", facts.model, facts.trace.substr(facts.trace.rfind('/') + 1));
   const TimeScale time = TimeOf(ways);
-  std::string head = Fact("traffic", fmt::format("{}, {} requests in {:.1f} h", facts.trace, facts.requests,
-                                                 ways.front().report.seconds / 3600));
+  std::string head =
+      Fact("traffic", fmt::format("{}, {} in {:.1f} h", facts.trace, conf::Counted(facts.requests, "request"),
+                                  ways.front().report.seconds / 3600));
   head += Fact("replicas",
                fmt::format("{}, {:g} GPU{} each", facts.engine, facts.gpus, facts.gpus == 1 ? "" : "s"));
   head += Fact("to start one", conf::InWords(facts.cold_start));

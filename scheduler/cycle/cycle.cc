@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "conf/shown.h"
 #include "scheduler/cycle/plan_draft.h"
 #include "scheduler/cycle/preemption.h"
 #include "scheduler/cycle/reservation_book.h"
@@ -179,7 +180,8 @@ bool QueueWalk::ArrayIsFull(const PendingGroup& group, JobIndex job) {
   if (group.array.empty() || most == 0) return false;
   const auto running = s_.running_of_array.find(group.array);
   if (running == s_.running_of_array.end() || running->second.size() < most) return false;
-  draft_.Waits(job, {"array", fmt::format("{} elements of its array run, which is the most allowed", most)});
+  draft_.Waits(job, {"array", fmt::format("{} of its array {}, which is the most allowed",
+                                          conf::Counted(most, "element"), most == 1 ? "runs" : "run")});
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "conf/shown.h"
 #include "scheduler/cycle/backfill.h"
 
 namespace scheduler {
@@ -97,10 +98,11 @@ void ReservationBook::Nominate(JobIndex job, std::vector<MemberAt> members) {
 void ReservationBook::Add(Reservation nomination) {
   const JobAccount& account = s_.accounts[nomination.job];
   for (const Amount& amount : account.minimum) s_.queues.Charge(account.account, amount);
-  draft_.Waits(
-      nomination.job,
-      {"reserved", fmt::format("{} nodes are reserved for it from {}, when other jobs have made room",
-                               nomination.nodes.size(), conf::FormatTime(nomination.start))});
+  draft_.Waits(nomination.job,
+               {"reserved", fmt::format("{} {} reserved for it from {}, when other jobs have made room",
+                                        conf::Counted(nomination.nodes.size(), "node"),
+                                        nomination.nodes.size() == 1 ? "is" : "are",
+                                        conf::FormatTime(nomination.start))});
   reservations_.Add(nomination);
   nominations_.push_back(std::move(nomination));
 }
@@ -259,9 +261,11 @@ bool ReservationBook::Reserve(JobIndex job, conf::TimePoint not_before,
     draft_.Waits(job, {"impossible", "never fits beside the nodes that are reserved for other jobs"});
     return false;
   }
-  draft_.Waits(job, {"reserved",
-                     fmt::format("{} nodes are reserved for it from {}, when enough running jobs have ended",
-                                 reservation->nodes.size(), conf::FormatTime(reservation->start))});
+  draft_.Waits(job,
+               {"reserved", fmt::format("{} {} reserved for it from {}, when enough running jobs have ended",
+                                        conf::Counted(reservation->nodes.size(), "node"),
+                                        reservation->nodes.size() == 1 ? "is" : "are",
+                                        conf::FormatTime(reservation->start))});
   reservations_.Add(std::move(*reservation));
   return true;
 }

@@ -45,9 +45,10 @@ void RepairGang(PlanDraft& draft, ReservationBook& book, JobIndex job) {
   entry.checkpointed = draft.now();
   if (placed.empty()) return;
   const size_t count = placed.size();
-  draft.Start(job, std::move(placed),
-              {"hot-swapped",
-               fmt::format("{} members replace those that a fault stopped; the others continue", count)});
+  draft.Start(
+      job, std::move(placed),
+      {"hot-swapped", fmt::format("{} {} what a fault stopped; the others continue",
+                                  conf::Counted(count, "member"), count == 1 ? "replaces" : "replace")});
 }
 
 void MoveOffDrainingNodes(PlanDraft& draft, ReservationBook& book, JobIndex job) {
@@ -78,7 +79,8 @@ void MoveOffDrainingNodes(PlanDraft& draft, ReservationBook& book, JobIndex job)
     from.push_back({member.role, member.rank, member.holding});
   }
   draft.Move(job, from, std::move(placed.placed),
-             {"draining", fmt::format("{} members run on nodes that drain", moved.size())});
+             {"draining", fmt::format("{} {} on nodes that drain", conf::Counted(moved.size(), "member"),
+                                      moved.size() == 1 ? "runs" : "run")});
 }
 
 }  // namespace

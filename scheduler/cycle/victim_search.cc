@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "conf/shown.h"
 #include "scheduler/placement/filters.h"
 
 namespace scheduler {
@@ -662,7 +663,7 @@ std::vector<Victim> VictimSearch::Report() const {
     std::ranges::sort(victim.members, {}, [](const MemberAt& m) { return std::pair(m.role, m.rank); });
     const JobEntry& entry = jobs_[victim.job];
     const std::string what =
-        victim.whole ? "stops" : fmt::format("gives up {} members", victim.members.size());
+        victim.whole ? "stops" : "gives up " + conf::Counted(victim.members.size(), "member");
     victim.why =
         mode_ == PreemptMode::kReclaim
             ? Reason{"reclaimed",

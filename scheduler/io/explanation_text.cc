@@ -5,6 +5,7 @@
 #include <array>
 
 #include "conf/json_fields.h"
+#include "conf/shown.h"
 #include "conf/time.h"
 #include "scheduler/io/units.h"
 
@@ -192,7 +193,8 @@ void AddRole(std::vector<std::string>& out, const RoleFinding& role, const Expla
     kept_off.push_back(fmt::format("{} {}", obstacle.nodes, SentenceOf(kObstacles, obstacle.filter)));
   }
   if (kept_off.empty()) return;
-  out.push_back(fmt::format("{}Of {} nodes, {} have room; {}.", name, e.nodes, role.nodes_with_room,
+  out.push_back(fmt::format("{}Of {}, {} {} room; {}.", name, conf::Counted(e.nodes, "node"),
+                            role.nodes_with_room, role.nodes_with_room == 1 ? "has" : "have",
                             fmt::join(kept_off, ", ")));
 }
 
@@ -249,10 +251,9 @@ std::vector<std::string> InWords(const Explanation& e) {
   }
   for (const QuotaFinding& quota : e.quotas) AddQuota(out, quota, e.as_of);
   for (const ReservationFinding& reservation : e.reservations) {
-    out.push_back(fmt::format("{} node{} with room {} reserved for job {}, which starts {}.",
-                              reservation.nodes, reservation.nodes == 1 ? "" : "s",
-                              reservation.nodes == 1 ? "is" : "are", reservation.job,
-                              At(reservation.start, e.as_of)));
+    out.push_back(fmt::format("{} with room {} reserved for job {}, which starts {}.",
+                              conf::Counted(reservation.nodes, "node"), reservation.nodes == 1 ? "is" : "are",
+                              reservation.job, At(reservation.start, e.as_of)));
   }
   if (e.release && e.release->at) {
     out.push_back(
@@ -260,8 +261,9 @@ std::vector<std::string> InWords(const Explanation& e) {
   } else if (e.release && e.release->end_unknown) {
     out.push_back(fmt::format("There will be room {}{}.", Ended(*e.release), kNoEndKnown));
   } else if (e.release) {
-    out.push_back(fmt::format("Even after the expected ends of {} jobs there is not enough room for it.",
-                              e.release->count));
+    out.push_back(fmt::format("Even after the expected {} of {} there is not enough room for it.",
+                              e.release->count == 1 ? "end" : "ends",
+                              conf::Counted(e.release->count, "job")));
   }
   if (e.reserved_start && e.release && e.release->end_unknown) {
     out.push_back("The first nodes that these jobs leave are reserved for it.");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "conf/shown.h"
 #include "scheduler/metrics.h"
 #include "scheduler/sim/heat_image.h"
 #include "scheduler/sim/page.h"
@@ -258,7 +259,8 @@ std::string HeadingOf(const RunFacts& facts, Runs runs, const std::string& title
   }
   std::string out =
       Fact("trace", fmt::format("{}, {} rows, {} left out", facts.trace, facts.rows, facts.left_out));
-  out += Fact("cluster", fmt::format("{} nodes, {} GPUs", facts.nodes, facts.devices));
+  out += Fact("cluster",
+              fmt::format("{}, {}", conf::Counted(facts.nodes, "node"), conf::Counted(facts.devices, "GPU")));
   out += Fact(runs.size() > 1 ? "policies" : "policy", policies);
   if (!facts.what_if.empty()) out += Fact("what if", facts.what_if);
   out += Fact("run-time estimates", facts.estimates);

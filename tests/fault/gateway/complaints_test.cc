@@ -68,6 +68,37 @@ TEST(Complaints, LatencyIsNotLostInFrontOfTheEngine) {
   EXPECT_LT(waits, 3) << "a call waits for its client and for its engine, and for nothing else";
 }
 
+size_t PeakBytes(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) << 10;
+  }
+  return 0;
+}
+
+TEST(Complaints, EightBodiesOf64MiBAreHeldInAtMostThreeCopies) {
+  if (tests::kSanitized) GTEST_SKIP() << "a sanitizer has copies of its own";
+  constexpr size_t kBodies = 8;
+  constexpr size_t kBytes = 60u << 20;
+  const EngineProcess engine;
+  GatewayProcess gateway({.replicas = {engine.port()},
+                          .server = "limits: {body_memory: 2GiB}",
+                          .tenant = "limits: {body_memory: 2GiB}"});
+  std::string text(kBytes, 'x');
+  for (size_t i = 0; i < text.size(); i += 5) text[i] = ' ';
+  const std::string request =
+      Chat({{"max_tokens", 1}, {"messages", {{{"role", "user"}, {"content", text}}}}});
+  const size_t before = PeakBytes(gateway.process().pid());
+  std::vector<std::thread> clients;
+  for (size_t i = 0; i < kBodies; ++i)
+    clients.emplace_back([&] { EXPECT_NE(gateway.Connect().Ask(request).status, 0); });
+  for (std::thread& client : clients) client.join();
+  const size_t held = PeakBytes(gateway.process().pid()) - before;
+  RecordProperty("copies", fmt::format("{:.2f}", static_cast<double>(held) / (kBodies * kBytes)));
+  EXPECT_LT(held, 3 * kBodies * kBytes);
+  EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
+}
+
 // Of one client that does everything that could leave something behind.
 TEST(Complaints, MemoryDoesNotGrowWithRequestsNorWithNamesThatClientsInvent) {
   const EngineProcess engine;

@@ -74,6 +74,7 @@ TEST_F(PolicyDiffFault, TellsWhatAnotherPolicyWouldHaveDoneWithTheSameTraffic) {
 
   const CliResult text = Diff(scaled_.PolicyOf(changed), {"--cold-start", "45s"});
   EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("\n  replicas.min: 0 -> 2\n")) << "what differs";
   EXPECT_THAT(text.out, AllOf(HasSubstr("a replica starts within 45s (given by --cold-start)"),
                               HasSubstr("replica-hours"), HasSubstr("unserved"), HasSubstr("NEW POLICY")));
   const CliResult larger =

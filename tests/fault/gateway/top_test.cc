@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "tests/fault/gateway/scaling.h"
+#include "tests/support/engine_process.h"
 #include "tests/support/run_cli.h"
 
 namespace tests {
@@ -129,6 +130,38 @@ class InTerminal {
   termios before_{};
   std::string seen_;
 };
+
+TEST(TopWithoutScaling, ShowsEndpointsAndTokensOfRunningStreamsAndIsNeverRefused) {
+  const TempDir folder;
+  std::ofstream(folder / "key") << kScalingAdminKey << "\n";
+  const EngineProcess engine(
+      {"--preset", "demo", "--load-time", "0s", "--step-base", "20ms", "--step-per-sequence", "0s"});
+  GatewayProcess gateway(
+      {.replicas = {engine.port()},
+       .sections = fmt::format("admin: {{bootstrap_key: \"file:{}\"}}\n", folder / "key")});
+  const std::vector<std::string> args = {"top", "--admin",
+                                         fmt::format("http://127.0.0.1:{}", gateway.admin_port()),
+                                         "--key-file", folder / "key"};
+  const auto top = [&](const std::string& more) {
+    std::vector<std::string> all = args;
+    all.push_back(more);
+    return RunCli(all);
+  };
+  RawClient stream = gateway.Connect();
+  stream.Send(Chat({{"stream", true}, {"max_tokens", 2000}, {"ignore_eos", true}}));
+  EXPECT_TRUE(Within(kLong,
+                     [&] {
+                       const Json now = Json::parse(top("--json").out, nullptr, false);
+                       return now["traffic"][0].value("outstanding_requests", 0) == 1 &&
+                              now["traffic"][0].value("output_tokens_per_second", 0.0) > 0;
+                     }))
+      << "the stream still runs: " << top("--json").out;
+  const CliResult frame = top("--once");
+  EXPECT_EQ(frame.code, 0) << frame.err;
+  EXPECT_THAT(frame.out, AllOf(HasSubstr("ENDPOINT"), testing::ContainsRegex("A  r0 +up +closed +vllm +1 ")));
+  EXPECT_THAT(frame.out, testing::Not(AllOf(HasSubstr("WANTED"), HasSubstr("REPLICA"))));
+  EXPECT_EQ(gateway.process().Output().find("status=409"), std::string::npos);
+}
 
 TEST_F(TopFault, IsLiveUntilQAndLeavesTheTerminalAsItWas) {
   InTerminal terminal(Args({}));

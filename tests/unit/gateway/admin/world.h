@@ -138,7 +138,8 @@ models:
   }
 
   // One request that used so many tokens.
-  void Serve(std::string_view tenant, std::string_view model, uint64_t input, uint64_t output) {
+  void Serve(std::string_view tenant, std::string_view model, uint64_t input, uint64_t output,
+             gateway::ledger::EndReason reason = gateway::ledger::EndReason::kDone) {
     gateway::ledger::OpenRecord open;
     open.time_us = conf::ToUnixMicros(gateway::net::Now());
     open.request = "req_1";
@@ -149,6 +150,7 @@ models:
     ASSERT_TRUE(ticket.has_value());
     gateway::ledger::CloseRecord close;
     close.time_us = open.time_us;
+    close.reason = reason;
     close.status = 200;
     close.counts.input = input;
     close.counts.output = output;

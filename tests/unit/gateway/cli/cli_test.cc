@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -5,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gateway/api/error.h"
+#include "gateway/net/transport.h"
 #include "tests/support/run_cli.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/admin/world.h"
@@ -23,11 +25,12 @@ using Result = tests::CliResult;
 class Cli {
  public:
   // Of its own folder when none is given.
-  explicit Cli(const std::string& state_dir = "") {
+  explicit Cli(const std::string& state_dir = "", const std::string& listen = "127.0.0.1:0",
+               const std::string& key = "env:A_SECRET_THAT_IS_NOT_SET_HERE") {
     std::ofstream(path_)
-        << "server: {listen: 127.0.0.1:0, state_dir: " << (state_dir.empty() ? dir_ / "var" : state_dir)
-        << "}\n"
-        << "admin: {bootstrap_key: env:A_SECRET_THAT_IS_NOT_SET_HERE}\n"
+        << "server: {listen: " << listen
+        << ", admin: 127.0.0.1:0, state_dir: " << (state_dir.empty() ? dir_ / "var" : state_dir) << "}\n"
+        << "admin: {bootstrap_key: \"" << key << "\"}\n"
         << "tenants: [{name: demo, models: ['*']}, {name: search, parent: demo}]\n"
         << "models: [{name: chat-small, endpoints: [{url: 'http://127.0.0.1:8000', engine: vllm}]}]\n";
   }
@@ -74,6 +77,20 @@ TEST(CliKeys, TellsEveryProblemAndMakesNothing) {
   EXPECT_EQ(cli.With({"keys", "list", "--json"}).out, "[]\n");
 }
 
+TEST(CliKeys, TheListShowsLimits) {
+  const Cli cli;
+  EXPECT_EQ(cli.With({"keys", "create", "--tenant", "demo", "--limits",
+                      R"({"requests_per_minute":60,"concurrency":4,"budget":{"usd":5,"period":"day"}})"})
+                .code,
+            0);
+  EXPECT_EQ(cli.With({"keys", "create", "--tenant", "demo", "--limits", R"({"requests_per_minute":1})"}).code,
+            0);
+  EXPECT_EQ(cli.With({"keys", "create", "--tenant", "demo"}).code, 0);
+  EXPECT_THAT(cli.With({"keys", "list"}).out,
+              AllOf(HasSubstr("LIMITS"), HasSubstr("5 USD/day, 4 at once, 60 requests/min\n"),
+                    HasSubstr("  1 request/min\n"), HasSubstr("  -\n")));
+}
+
 TEST(CliKeys, RotatesAndRevokes) {
   const Cli cli;
   const json made = json::parse(cli.With({"keys", "create", "--tenant", "demo", "--json"}).out);
@@ -109,9 +126,26 @@ TEST(CliUsage, ShowsWhatTheLedgerHas) {
   EXPECT_EQ(rows[1]["tenant"], "demo/search");
   EXPECT_EQ(rows[1]["output_tokens"], 20);
   EXPECT_EQ(cli.With({"usage", "--by", "tenant", "--format", "csv"}).out,
-            "tenant,requests,errors,input_tokens,cached_tokens,output_tokens,cost_micro_usd\r\n"
-            "demo,1,0,1,0,2,3\r\ndemo/search,1,0,100,0,20,120\r\n");
+            "tenant,requests,errors,failed,input_tokens,cached_tokens,output_tokens,cost_micro_usd\r\n"
+            "demo,1,0,0,1,0,2,3\r\ndemo/search,1,0,0,100,0,20,120\r\n");
   EXPECT_EQ(json::parse(cli.With({"usage", "--tenant", "search", "--json"}).out).size(), 1u);
+}
+
+TEST(CliUsage, ErrorsOfCallersAreToldFromOurs) {
+  using gateway::ledger::EndReason;
+  tests::World world;
+  for (const EndReason reason : {EndReason::kDone, EndReason::kRefused, EndReason::kBadRequest,
+                                 EndReason::kUpstreamFailed, EndReason::kTimedOut, EndReason::kInterrupted})
+    world.Serve("demo", "chat-small", 1, 1, reason);
+  ASSERT_TRUE(world.shared.ledger->Flush().ok());
+  const Cli cli(world.dir.path());
+  const Result table = cli.With({"usage", "--by", "tenant", "--since", "1h"});
+  EXPECT_THAT(table.out,
+              AllOf(HasSubstr("REQUESTS  REFUSED  FAILED"), testing::ContainsRegex("demo +6 +2 +3 ")))
+      << table.err;
+  const json rows = json::parse(cli.With({"usage", "--by", "tenant", "--json"}).out);
+  EXPECT_EQ(rows[0]["errors"], 5);
+  EXPECT_EQ(rows[0]["failed"], 3);
 }
 
 TEST(CliUsage, ExitCodesTellWhatWasWrong) {
@@ -197,6 +231,43 @@ TEST(CliAudit, VerifySaysWhatItCouldNotCompareAndFindsACutTailByCheckpointsFromE
   EXPECT_EQ(replaced.code, 1);
   EXPECT_THAT(replaced.out, HasSubstr("replaced"));
   EXPECT_THAT(cli(audited).out, HasSubstr("signature"));
+}
+
+TEST(CliCheck, FindsAStateDirThatCannotBeUsed) {
+  const tests::TempDir folder;
+  std::ofstream(folder / "file") << "x";
+  std::ofstream(folder / "key") << tests::kBootstrapKey;
+  const std::string key = "file:" + (folder / "key");
+  for (const std::string path : {"file", "file/below/it"}) {
+    const Result checked = Cli(folder / path, "127.0.0.1:0", key).With({"check"});
+    EXPECT_EQ(checked.code, 2) << checked.out;
+    EXPECT_THAT(checked.err, AllOf(HasSubstr("t.yaml:/server/state_dir (line 1): "),
+                                   HasSubstr("is not a folder"), HasSubstr("1 problem\n")));
+  }
+  EXPECT_EQ(Cli("", "127.0.0.1:0", key).With({"check"}).err, "") << "what is missing is made by serve";
+}
+
+TEST(CliCheck, WarnsOfAPortThatIsTaken) {
+  const auto taken = gateway::net::ListeningSocket::Open("127.0.0.1:0", 1);
+  ASSERT_TRUE(taken.ok());
+  const tests::TempDir folder;
+  std::ofstream(folder / "key") << tests::kBootstrapKey;
+  const std::string key = "file:" + (folder / "key");
+  const Cli cli("", fmt::format("127.0.0.1:{}", (*taken)->port()), key);
+  const Result checked = cli.With({"check"});
+  EXPECT_EQ(checked.code, 0) << "it may be another machine's configuration";
+  EXPECT_THAT(checked.err, AllOf(StartsWith("warning: "), HasSubstr("/server/listen (line 1): "),
+                                 HasSubstr("the port is taken")));
+  EXPECT_THAT(checked.out, HasSubstr("1 model, 2 tenants, 1 warning"));
+  const json warnings = json::parse(cli.With({"check", "--json"}).out)["warnings"];
+  EXPECT_EQ(warnings.at(0)["pointer"], "/server/listen");
+}
+
+TEST(CliRoute, WithoutALogItSaysHowToGetOne) {
+  const Result explained = Cli().With({"route", "explain", "--last"});
+  EXPECT_EQ(explained.code, 1);
+  EXPECT_THAT(explained.err,
+              AllOf(HasSubstr("there is no routing log yet"), HasSubstr("routing_log: {sample: 1}")));
 }
 
 TEST(Cli, EveryCommandHelpsWithAnExample) {

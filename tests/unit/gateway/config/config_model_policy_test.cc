@@ -122,6 +122,24 @@ TEST(ModelPolicy, AReplicasEngineDemandsAKeyUnlessItCannot) {
   }
 }
 
+TEST(ModelPolicy, OnePortForSeveralReplicasIsRefused) {
+  const auto problems = [](const std::string& max, const std::string& command) {
+    return PolicyProblems(fmt::format(
+        "model: m\nreplicas: {{max: {}}}\nscaling: {{policy: demand}}\nreplica: {{engine: vllm, command: "
+        "[{}]}}\n",
+        max, command));
+  };
+  for (const char* const command : {"serve, --port, 8000", "serve, --port, \"8000\"", "serve, --port=8000"}) {
+    EXPECT_THAT(
+        problems("2", command),
+        ElementsAre(AllOf(HasSubstr("p.yaml:/replica/command/"), HasSubstr("(line 4)"),
+                          HasSubstr("is the same port for each of up to 2 replicas; write \"{port}\""))))
+        << command;
+    EXPECT_THAT(problems("1", command), IsEmpty()) << command;
+  }
+  EXPECT_THAT(problems("2", "serve, --port, \"{port}\""), IsEmpty());
+}
+
 TEST(ModelPolicy, AReplicaMayServeOverTlsWhoseFilesAreCheckedBefore) {
   const std::string tls =
       std::string(kHead) +

@@ -48,6 +48,14 @@ models:  [{name: chat-small, aliases: [gpt-4o-mini], price: {input: 0.15, cached
   EXPECT_EQ(c.FindTenant("search"), &tenant);
 }
 
+TEST(Config, EmbeddingsNeedNoPriceOfOutput) {
+  const LoadResult result = Parse(OneModel("price: {input: 0.1}"));
+  ASSERT_TRUE(result.config) << conf::ToString(result.problems.at(0));
+  const config::Price& price = result.config->models.at(0).price;
+  EXPECT_TRUE(config::HasPriceFor(price, router::Api::kEmbeddings));
+  EXPECT_FALSE(config::HasPriceFor(price, router::Api::kChatCompletions)) << "what it writes would be free";
+}
+
 TEST(Config, FillsWhatFollowsFromOtherFields) {
   const LoadResult result =
       Parse(With({{"models",
@@ -361,7 +369,7 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/models/0/routing/sticky/ttl (line 1): expected a duration with a unit, such as 500ms, 30s "
        "or 5m, found \"-1s\""},
       {OneModel("routing: {sticky: {ttl: 0s}}"),
-       "t.yaml:/models/0/routing/sticky/ttl (line 1): must be between 1s and 2592000s"},
+       "t.yaml:/models/0/routing/sticky/ttl (line 1): must be between 1s and 30d"},
       {OneModel("routing: {shadows: [{percent: 5}]}"),
        "t.yaml:/models/0/routing/shadows/0 (line 1): give either model or track, where the copies go"},
       {OneModel("aliases: [s], routing: {shadows: [{model: s, percent: 5}]}"),
