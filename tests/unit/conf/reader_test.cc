@@ -183,7 +183,7 @@ TEST(Reader, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
 
 TEST(Reader, AKeyAtTheWrongLevelIsToldWhereItBelongs) {
   constexpr std::string_view kKeys[] = {
-      "server.listen", "models[].retries.max", "models[].retries", "tags[]", "a.path", "b.path"};
+      "server.listen", "models[].retries.max", "models[].retries", "tags[]", "a.level", "b.level"};
   const auto problem = [&](std::string_view text) {
     const Sources none;
     Document document(text, "m.yaml", none);
@@ -196,7 +196,7 @@ TEST(Reader, AKeyAtTheWrongLevelIsToldWhereItBelongs) {
             R"(m.yaml:/listen (line 2): unknown key "listen", did you mean server.listen?)");
   EXPECT_EQ(problem("name: x\nretry: 1"),
             R"(m.yaml:/retry (line 2): unknown key "retry", did you mean models[].retries?)");
-  EXPECT_NE(problem("name: x\npath: 1").find("expected one of"), std::string::npos)
+  EXPECT_NE(problem("name: x\nlevel: 1").find("expected one of"), std::string::npos)
       << "it may belong anywhere";
   EXPECT_EQ(problem("name: x\nprot: 1"), R"(m.yaml:/prot (line 2): unknown key "prot", did you mean "port"?)")
       << "the same level first";
