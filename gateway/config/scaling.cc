@@ -87,13 +87,12 @@ void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("on_exit", conf::Choice(scaling.on_exit, "choice", kOnExit));
   o.Optional("runs", scaling.runs);
   o.Optional("device_locks", scaling.device_locks, conf::NotEmpty());
-  if (!scaling.device_locks.empty() && !scaling.cluster.probe)
-    o.Error("has no effect without cluster: probe, for no other devices are claimed; remove it",
-            "device_locks");
   const bool through_slurm = scaling.launcher == LauncherKind::kSlurm;
   if (through_slurm && !o.Has("slurm")) o.Error("is required with launcher: slurm", "slurm");
   if (through_slurm && o.Has("runs"))
     o.Error("has no effect with launcher: slurm, where Slurm decides whom runs become", "runs");
+  if (through_slurm && o.Has("device_locks"))
+    o.Error("has no effect with launcher: slurm, which gives out the devices; remove it", "device_locks");
   if (!through_slurm && o.Has("slurm")) o.Error("has no effect without launcher: slurm", "slurm");
   if (through_slurm && scaling.cluster.file.empty()) {
     o.Error("must be a file with launcher: slurm, which lists the nodes by Slurm's names", "cluster");

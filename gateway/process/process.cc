@@ -20,7 +20,7 @@
 #include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
 #include "gateway/thread.h"
-#include "plugins/devices/faults.h"
+#include "plugins/devices/machine.h"
 #include "plugins/launchers/run_user.h"
 
 namespace gateway {
@@ -269,13 +269,18 @@ absl::Status Process::OpenControl() {
   return absl::OkStatus();
 }
 
-// Those that the vendors' tools have found; declared ones may be anything.
+// Those that the vendors' tools have found. Declared ones may be anything, so they are claimed where the
+// configuration says it.
 absl::Status Process::ClaimDevices(const config::Scaling& scaling, const control::RunUsers& users) {
-  if (!scaling.probed) return absl::OkStatus();
+  const bool declared = scaling.launcher == config::LauncherKind::kProcess && !scaling.device_locks.empty();
+  if (!scaling.probed && !declared) return absl::OkStatus();
   std::vector<std::string> devices;
-  for (const plugins::devices::LocalNode& node : scaling.probed->nodes) {
-    for (const plugins::devices::Device& device : node.devices)
-      devices.push_back(plugins::devices::KeyOf(device));
+  for (const plugins::devices::LocalNode& node :
+       scaling.probed ? scaling.probed->nodes : plugins::devices::LocalNodesOf(scaling.nodes)) {
+    for (const plugins::devices::Device& device : node.devices) {
+      devices.push_back(device.uuid.empty() ? fmt::format("{}-{}", Name(device.vendor), device.visible)
+                                            : device.uuid);
+    }
   }
   std::vector<uid_t> ignored;
   for (const std::string& name : users.names()) {

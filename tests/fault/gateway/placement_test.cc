@@ -226,16 +226,21 @@ TEST(Placement, AProbedMachineGivesInstancesAndWholeDevicesByTheirNames) {
 
 TEST(Placement, ASecondGatewayWithTheSameDevicesIsRefusedAndSaysWhoHasThem) {
   const FakeGpus gpus;
-  Scaled scaled({.replicas = "{min: 0, max: 1}"}, "cluster: probe");
   const TempDir folder;
-  std::string text = ReadFile(scaled.gateway.config_path());
-  text.replace(text.find(scaled.gateway.state_dir()), scaled.gateway.state_dir().size(), folder / "state");
-  std::ofstream(folder / "second.yaml") << text;
-  ChildProcess second({TIDEGATE_BINARY, "serve", "--config", folder / "second.yaml"}, folder / "log");
-  EXPECT_NE(second.Wait(kLong), 0);
-  EXPECT_THAT(second.Output(), HasSubstr("the device GPU-"));
-  EXPECT_THAT(second.Output(),
-              HasSubstr(fmt::format("process {} (tidegate)", scaled.gateway.process().pid())));
+  const std::string declared =
+      fmt::format("cluster: [{{kind: gpu, count: 4}}], device_locks: {}", folder / "locks");
+  for (const auto& [cluster, device] : {std::pair(std::string("cluster: probe"), "the device GPU-"),
+                                        std::pair(declared, "the device nvidia-0")}) {
+    Scaled scaled({.replicas = "{min: 0, max: 1}"}, cluster);
+    std::string text = ReadFile(scaled.gateway.config_path());
+    text.replace(text.find(scaled.gateway.state_dir()), scaled.gateway.state_dir().size(), folder / "state");
+    std::ofstream(folder / "second.yaml") << text;
+    ChildProcess second({TIDEGATE_BINARY, "serve", "--config", folder / "second.yaml"}, folder / "log");
+    EXPECT_NE(second.Wait(kLong), 0) << cluster;
+    EXPECT_THAT(second.Output(), HasSubstr(device));
+    EXPECT_THAT(second.Output(),
+                HasSubstr(fmt::format("process {} (tidegate)", scaled.gateway.process().pid())));
+  }
 }
 
 TEST(Placement, WhatCannotBeLookedAtIsSaidAndNothingIsServed) {
