@@ -20,6 +20,11 @@ constexpr size_t kRebuildRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
 constexpr std::string_view kVersion = "4";
+// Of its log, which is copied into the file well before that is used up.
+constexpr int64_t kLogRoom = int64_t{2} << 20;
+constexpr int kLogPages = 256;        // of 4 KiB, before it is copied
+constexpr int kFileStep = 256 << 10;  // bytes by which the file grows
+
 constexpr char kSchema[] = R"sql(
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
@@ -89,8 +94,14 @@ absl::StatusOr<std::unique_ptr<Index>> Index::OpenOnce(const std::string& dir) {
   return index;
 }
 
+void Index::KeepRoom() {
+  db_->KeepRoom(kLogRoom, kFileStep).IgnoreError();
+}
+
 absl::Status Index::Prepare() {
   if (absl::Status made = db_->Execute(kSchema); !made.ok()) return made;
+  const std::string copied = fmt::format("PRAGMA wal_autocheckpoint = {}", kLogPages);
+  if (absl::Status bounded = db_->Execute(copied); !bounded.ok()) return bounded;
   const auto prepare = [this](std::optional<sqlite::Statement>* into, std::string_view sql) {
     absl::StatusOr<sqlite::Statement> statement = db_->Prepare(sql);
     if (!statement.ok()) return statement.status();

@@ -75,6 +75,8 @@ inline constexpr int64_t kSecondUs = 1'000'000;
 class Index {
  public:
   static absl::StatusOr<std::unique_ptr<Index>> Open(const std::string& ledger_dir);
+  // Takes room on the disk for its log, so that it follows the ledger on a full disk. Best effort.
+  void KeepRoom();
   // After this the next Open rebuilds it.
   static absl::Status Remove(const std::string& ledger_dir);
 

@@ -49,7 +49,10 @@ void Indexer::Run() {
     if (!index) {
       absl::StatusOr<std::unique_ptr<Index>> opened = Index::Open(dir_);
       status = opened.status();
-      if (opened.ok()) index = *std::move(opened);
+      if (opened.ok()) {
+        index = *std::move(opened);
+        index->KeepRoom();
+      }
     }
     if (index) {
       absl::StatusOr<size_t> updated = index->Update(kUpdateRecords);

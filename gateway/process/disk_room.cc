@@ -32,36 +32,41 @@ double InMib(uint64_t bytes) {
 void DiskRoom::Begin(uint64_t least) {
   const std::optional<uint64_t> free = FreeBytes(state_dir_);
   if (!free || *free >= least) return;
-  net::RemoveFile(ReservePath()).IgnoreError();
+  given_back_ = net::RemoveFile(ReservePath()).ok();
 }
 
 bool DiskRoom::Look(uint64_t least) {
   const std::optional<uint64_t> free = FreeBytes(state_dir_);
-  const bool low = free && *free < least;
+  // What the reserve has given is for work that ends.
+  const uint64_t needed = least + (given_back_ ? kReserve : 0);
+  const bool low = free && *free < needed;
   if (low && trouble_.empty()) {
     log::Error("disk nearly full; new requests are refused, and no job or replica is started",
-               {{"state_dir", state_dir_}, {"available_bytes", *free}, {"min_free_bytes", least}});
+               {{"state_dir", state_dir_}, {"available_bytes", *free}, {"needed_bytes", needed}});
   } else if (!low && !trouble_.empty()) {
     log::Info("disk has room again", {{"available_bytes", free.value_or(0)}});
   }
   trouble_.clear();
   if (low) {
-    trouble_ = fmt::format("the disk of {} has {:.1f} MiB free, less than ledger.min_free_bytes ({:.1f} MiB)",
-                           state_dir_, InMib(*free), InMib(least));
+    trouble_ = fmt::format(
+        "the disk of {} has {:.1f} MiB free, less than {} ({:.1f} MiB)", state_dir_, InMib(*free),
+        given_back_ ? "ledger.min_free_bytes and the reserve for a start" : "ledger.min_free_bytes",
+        InMib(needed));
   } else if (free && *free >= least + kReserve) {
-    MakeReserve();
+    if (MakeReserve()) given_back_ = false;
   }
   return !low;
 }
 
-void DiskRoom::MakeReserve() const {
+// Whether it is there.
+bool DiskRoom::MakeReserve() const {
   struct stat found{};
-  if (lstat(ReservePath().c_str(), &found) == 0 &&
-      uint64_t{static_cast<uint64_t>(found.st_blocks)} * 512 >= kReserve)
-    return;
+  if (lstat(ReservePath().c_str(), &found) == 0 && static_cast<uint64_t>(found.st_blocks) * 512 >= kReserve)
+    return true;
   const auto file = net::OpenFile(ReservePath(), O_CREAT | O_WRONLY | O_NOFOLLOW, 0600);
-  if (file.ok() && posix_fallocate(file->get(), 0, static_cast<off_t>(kReserve)) != 0)
-    unlink(ReservePath().c_str());
+  if (file.ok() && posix_fallocate(file->get(), 0, static_cast<off_t>(kReserve)) == 0) return true;
+  unlink(ReservePath().c_str());
+  return false;
 }
 
 }  // namespace gateway

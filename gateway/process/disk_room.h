@@ -15,24 +15,25 @@ namespace gateway {
 
 class DiskRoom {
  public:
-  static constexpr uint64_t kReserve = uint64_t{8} << 20;
+  static constexpr uint64_t kReserve = uint64_t{10} << 20;
 
   explicit DiskRoom(std::string state_dir) : state_dir_(std::move(state_dir)) {}
 
   // Before anything in state_dir is opened: gives the reserve back if less than `least` bytes are free.
   void Begin(uint64_t least);
-  // Whether at least that many bytes are free. Makes the reserve where it is missing and there is room for
-  // both. What changed since the last look is logged, once.
+  // Whether at least that many bytes are free, and those of a reserve that was given back. Makes the reserve
+  // where it is missing and there is room for both. What changed since the last look is logged, once.
   bool Look(uint64_t least);
   // Why nothing new is taken; empty: there is room.
   const std::string& trouble() const { return trouble_; }
 
  private:
   std::string ReservePath() const { return state_dir_ + "/reserve"; }
-  void MakeReserve() const;
+  bool MakeReserve() const;
 
   const std::string state_dir_;
   std::string trouble_;
+  bool given_back_ = false;  // the reserve, and it is not made again yet
 };
 
 }  // namespace gateway
