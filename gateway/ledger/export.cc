@@ -110,7 +110,7 @@ void OpenContent(const ContentKeys& keys, Record& record) {
   std::string sealed;
   if (const ContentKeyRef key = keys.Find(record.content_key)) {
     std::optional<std::string> text;
-    if (absl::Base64Unescape(conf::Abseil(record.sealed), &sealed)) text = key->Open(sealed);
+    if (absl::Base64Unescape(conf::Abseil(record.ciphertext), &sealed)) text = key->Open(sealed);
     if (text) {
       record.text = *std::move(text);
     } else {
@@ -129,7 +129,7 @@ std::string OpenedLine(std::string_view line, const Record& record) {
   nlohmann::ordered_json out = nlohmann::ordered_json::parse(line, nullptr, false);
   if (!out.is_object()) return std::string(line);
   const nlohmann::ordered_json chain = out.value("chain", nlohmann::ordered_json());
-  for (const char* member : {"sealed", "chain"}) out.erase(member);
+  for (const char* member : {"ciphertext", "chain"}) out.erase(member);
   if (record.note.empty()) {
     out["text"] = record.text;
   } else {
@@ -257,9 +257,9 @@ void ExportSteps::Take(const Tail::Entry& entry, std::string& text) {
   if (!options_.kinds.empty() && std::ranges::none_of(options_.kinds, of_kind)) return;
   if (!parser_->Parse(entry.text, &record_).ok() || !Wanted(options_, record_)) return;
   ++result_.records;
-  const bool open = options_.content != nullptr && !record_.sealed.empty();
+  const bool open = options_.content != nullptr && !record_.ciphertext.empty();
   if (open) OpenContent(*options_.content, record_);
-  if (record_.kind == Kind::kContent && (record_.sealed.empty() || (open && record_.note.empty())))
+  if (record_.kind == Kind::kContent && (record_.ciphertext.empty() || (open && record_.note.empty())))
     ++result_.shown;
   if (options_.format == ExportFormat::kCsv) {
     AppendCsv(&text, record_);

@@ -65,7 +65,7 @@ const absl::flat_hash_map<std::string_view, Field>& Fields() {
       {"part", {.text = &Record::part}},
       {"text", {.text = &Record::text}},
       {"content_key", {.text = &Record::content_key}},
-      {"sealed", {.text = &Record::sealed}},
+      {"ciphertext", {.text = &Record::ciphertext}},
       {"cut", {.flag = &Record::cut}},
   };
   return *fields;

@@ -29,8 +29,8 @@ struct Record {
   std::string job, device;
   int64_t until_us = 0, device_us = 0, held_us = 0, weight = 0;
   std::string part, text;
-  std::string content_key, sealed;  // in place of `text`: the name of the key, and the sealed text in base64
-  std::string note;                 // not in the ledger: why there is no text
+  std::string content_key, ciphertext;  // in place of `text`: the key's name, the sealed text in base64
+  std::string note;                     // not in the ledger: why there is no text
   bool cut = false;
 };
 

@@ -131,7 +131,7 @@ void RenderContent(std::string* out, uint64_t seq, Origin origin, uint64_t open_
     line.Text("text", record.text);
   } else {
     line.Text("content_key", record.sealed_by)
-        .Raw("sealed", '"' + absl::Base64Escape(conf::Abseil(record.text)) + '"');
+        .Raw("ciphertext", '"' + absl::Base64Escape(conf::Abseil(record.text)) + '"');
   }
 }
 

@@ -74,7 +74,7 @@ TEST_F(StoredContent, NoFileOfTheGatewayHasAPromptInClear) {
   gateway->Start();
   EXPECT_THAT(Opened(), HasSubstr(kSecret));
   EXPECT_THAT(Audit({"export", "--kind", "content"}).out,
-              AllOf(HasSubstr("sealed"), Not(HasSubstr("Lovelace"))));
+              AllOf(HasSubstr("ciphertext"), Not(HasSubstr("Lovelace"))));
 }
 
 TEST_F(StoredContent, ARunningGatewayErasesATenantAndSealsWhatComesUnderANewKey) {

@@ -166,7 +166,7 @@ TEST_F(SealedContentTest, NoFileHasItInClearAndOnlyTheKeyOpensIt) {
   EXPECT_EQ(record.content_key, keys->For("acme/search")->id());
   EXPECT_TRUE(record.cut);
   EXPECT_THAT(Exported(nullptr), Not(HasSubstr("patient")));
-  EXPECT_THAT(Exported(keys.get()), AllOf(HasSubstr(kPrompt), Not(HasSubstr("sealed\""))));
+  EXPECT_THAT(Exported(keys.get()), AllOf(HasSubstr(kPrompt), Not(HasSubstr("ciphertext\""))));
   EXPECT_THAT(Exported(keys.get(), ExportFormat::kCsv), HasSubstr(kPrompt));
 }
 
