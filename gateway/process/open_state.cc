@@ -74,7 +74,8 @@ std::string TraceOfStore(const std::string& state_dir) {
   return Exists(token) ? token : std::string();
 }
 
-absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const std::string& state_dir) {
+absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const std::string& state_dir,
+                                                        bool keeps_room) {
   std::error_code error;
   std::filesystem::create_directories(state_dir, error);
   if (error) {
@@ -84,6 +85,7 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const s
   store::SqliteStoreOptions options;
   options.file.path = StorePath(state_dir);
   options.file.may_be_new = trace.empty();
+  options.file.keeps_room = keeps_room;
   auto store = store::OpenSqliteStore(loop, std::move(options));
   if (absl::IsDataLoss(store.status())) return Damaged(store.status(), trace);
   if (!store.ok()) return store.status();

@@ -18,7 +18,8 @@ std::string TraceOfStore(const std::string& state_dir);
 // Makes the folder and the store when they are missing, and takes over what an earlier version left there.
 // Blocks; before anything is served, and before the ledger is made. DataLoss: the store is damaged, or it is
 // gone and something else shows that there was one; nothing has been changed, and the message says what
-// rebuilds it.
-absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const std::string& state_dir);
+// rebuilds it. `keeps_room`: the store can still be changed on a full disk, for a while.
+absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const std::string& state_dir,
+                                                        bool keeps_room = false);
 
 }  // namespace gateway

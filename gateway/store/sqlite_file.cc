@@ -139,6 +139,7 @@ absl::Status SqliteFile::CheckOrMakeSchema() {
 
 // Best effort: without room there is none to keep, and the next change may be refused.
 void SqliteFile::KeepRoom() {
+  if (!options_.keeps_room) return;
   commits_ = 0;
   db_->KeepRoom(kLogRoom, kFileStep).IgnoreError();
   FreePages().IgnoreError();

@@ -5,8 +5,8 @@
 // changes' removals are kept. A transaction takes the file's write lock before it reads a version, so several
 // processes may write at once.
 //
-// A full disk takes some more changes: the write-ahead log has room of its own, and the file has free pages.
-// Both are taken when the file is opened, and again while there is room.
+// With `keeps_room`, a full disk takes some more changes: the write-ahead log has room of its own, and the
+// file has free pages. Both are taken when the file is opened, and again while there is room.
 //
 // Thread: one. Every call may block on the disk, and for the busy timeout on another process' lock.
 #pragma once
@@ -34,6 +34,7 @@ class SqliteFile {
     conf::Duration busy_timeout = std::chrono::seconds(5);
     // Whether a store may begin here. If not, a file that is missing, or that holds nothing, is damaged.
     bool may_be_new = true;
+    bool keeps_room = false;  // for changes on a full disk
   };
 
   // Makes the file, mode 0600, when it is missing. Refuses, and names the file: one that others may read
