@@ -26,7 +26,7 @@ TEST(Queue, ARequestWaitsWhereReplicasAreFullAndIsToldHowLong) {
   ASSERT_EQ(queue["requests"].size(), 1u) << queue;
   EXPECT_EQ(queue["requests"][0]["tenant"], "demo");
   EXPECT_EQ(queue["requests"][0]["band"], "normal");
-  EXPECT_EQ(queue["requests"][0]["reason"], "none of 1 replicas has room");
+  EXPECT_EQ(queue["requests"][0]["reason"], "its replica has no room");
   EXPECT_EQ(q.gateway.Metric(R"(tidegate_queue_requests{model="chat-small",band="normal"})"), 1.0);
   EXPECT_EQ(engine.Stat("/requests/received"), 1u);
   ASSERT_TRUE(Within(RawClient::kPatience, [&] { return q.Queue()["bands"][1]["oldest_ms"] >= 50; }));
