@@ -139,7 +139,7 @@ TEST(Keys, AStoreThatAnotherProcessLocksRefusesChangesAndRequestsAreServed) {
   EXPECT_EQ(gateway.Ask(Chat({}, With(secret))).code(), "key_revoked");
 }
 
-TEST(Keys, AFullDiskRefusesARevocationAndSaysSoAndTheGatewayGoesOn) {
+TEST(Keys, OnAFullDiskKeysAreStillRevokedAndARefusedChangeSaysWhy) {
   const SmallDisk disk;
   if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a file system";
   const EngineProcess engine;
@@ -148,37 +148,32 @@ TEST(Keys, AFullDiskRefusesARevocationAndSaysSoAndTheGatewayGoesOn) {
                                 .anonymous = false,
                                 .state_dir = disk.path() + "/state"});
   const std::string admin = MakeKey(gateway, {"create", "--admin", "admin"});
-  // More than the room that the store keeps for changes on a full disk.
-  std::vector<std::string> secrets;
-  for (int i = 0; i < 1200; ++i) {
-    const Answer made = gateway.AskAdmin(Post("/admin/v1/keys", R"({"tenant":"demo"})", With(admin)));
-    ASSERT_EQ(made.status, 201) << made.body;
-    secrets.push_back(Json::parse(made.body)["secret"]);
-  }
+  const std::string kept = MakeKey(gateway);
+  std::vector<std::string> leaked;
+  for (int i = 0; i < 20; ++i) leaked.push_back(MakeKey(gateway));
   disk.Fill();
-  std::optional<Answer> refused;
-  std::string victim;
-  for (const std::string& secret : secrets) {
-    victim = secret;
+  for (const std::string& secret : leaked) {
     const Answer answer =
         gateway.AskAdmin(Post(fmt::format("/admin/v1/keys/{}:revoke", IdOf(secret)), "{}", With(admin)));
-    if (answer.status == 200) continue;
-    refused = answer;
-    break;
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(gateway.Ask(Chat({}, With(secret))).code(), "key_revoked");
+  }
+  const auto create = [&] {
+    return gateway.AskAdmin(Post("/admin/v1/keys", R"({"tenant":"demo"})", With(admin)));
+  };
+  // The room that the store keeps has an end.
+  std::optional<Answer> refused;
+  for (int i = 0; i < 5000 && !refused; ++i) {
+    if (Answer answer = create(); answer.status != 201) refused = std::move(answer);
   }
   ASSERT_TRUE(refused) << "the disk was not full";
   EXPECT_EQ(refused->status, 503);
-  EXPECT_EQ(refused->code(), "store_unavailable");
-  EXPECT_THAT(refused->body, HasSubstr("disk is full"));
+  EXPECT_THAT(refused->code(), testing::AnyOf("store_unavailable", "ledger_unavailable"));
   EXPECT_EQ(gateway.AskAdmin(Get("/livez")).status, 200);
   disk.Empty();
-  EXPECT_TRUE(Within(RawClient::kPatience, [&] {
-    return gateway.AskAdmin(Post(fmt::format("/admin/v1/keys/{}:revoke", IdOf(victim)), "{}", With(admin)))
-               .status == 200;
-  }));
-  EXPECT_TRUE(Within(RawClient::kPatience,
-                     [&] { return gateway.Ask(Chat({}, With(secrets.back()))).status == 200; }));
-  EXPECT_EQ(gateway.Ask(Chat({}, With(victim))).code(), "key_revoked");
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] { return create().status == 201; }));
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] { return gateway.Ask(Chat({}, With(kept))).status == 200; }));
+  EXPECT_EQ(gateway.Ask(Chat({}, With(leaked.back()))).code(), "key_revoked");
 }
 
 std::string AnthropicStream(const std::string& secret) {
