@@ -50,8 +50,13 @@ constexpr void Bind(O& o, ErasedContent& content) {
   o.Required("erased", content.erased);
 }
 
-// NotFound: no such tenant has a key. After Unavailable the keys are destroyed, and the ledger does not have
-// it; the file of keys does.
+// Tells the ledger of destroyed keys, such as ContentKeys::Unrecorded of an earlier process. A process that
+// ends in between records one twice rather than never.
+absl::Status RecordErasures(ledger::ContentKeys& keys, ledger::Ledger& ledger,
+                            const std::vector<ledger::ContentKeys::Erased>& erased);
+
+// NotFound: no such tenant has a key. After Unavailable the keys are destroyed, and the next start of the
+// gateway tells the ledger.
 absl::StatusOr<ErasedContent> EraseContent(ledger::ContentKeys& keys, ledger::Ledger& ledger,
                                            const ErasureRequest& request, conf::TimePoint now);
 

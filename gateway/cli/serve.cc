@@ -40,11 +40,12 @@ class Signals {
  public:
   explicit Signals(Process& process)
       : process_(process), set_(process.control().io, SIGTERM, SIGINT, SIGHUP) {
+    // While it drains, a signal ends the process at once, as the system does by default.
+    process_.OnDrain([this] { Close(); });
     if (stopped_early == 0) {
       Wait();
     } else {
-      net::ErrorCode error;
-      set_.clear(error);
+      Close();
       // Nobody was told yet that it serves.
       process_.control().Post([this] { process_.Stop(conf::Duration::zero()); });
     }
@@ -54,16 +55,24 @@ class Signals {
   void Wait() {
     set_.async_wait([this](net::ErrorCode error, int signal) {
       if (error) return;
-      if (signal != SIGHUP) {
-        set_.clear(error);  // a second one ends the process at once, as the system does by default
-        // A supervisor's signal: load balancers may need a moment to see it. At a terminal nobody does.
-        process_.Stop(signal == SIGTERM ? process_.runtime()->config().server.shutdown_delay
-                                        : conf::Duration::zero());
-        return;
+      if (signal == SIGHUP) {
+        process_.StartReload("SIGHUP");
+      } else {
+        process_.Stop(DelayOf(signal));
       }
-      process_.StartReload("SIGHUP");
       Wait();
     });
+  }
+
+  void Close() {
+    net::ErrorCode ignored;
+    set_.clear(ignored);
+    set_.cancel(ignored);
+  }
+
+  // A supervisor's signal: load balancers may need a moment to see it. At a terminal nobody does.
+  conf::Duration DelayOf(int signal) const {
+    return signal == SIGTERM ? process_.runtime()->config().server.shutdown_delay : conf::Duration::zero();
   }
 
   Process& process_;

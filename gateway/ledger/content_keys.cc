@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -183,7 +184,9 @@ absl::Status ContentKeys::Read() {
       erased_.push_back({.id = entry.at("id"),
                          .tenant = entry.at("tenant"),
                          .at = conf::FromUnixMicros(entry.at("at_us").get<int64_t>()),
-                         .by = entry.at("by")});
+                         .by = entry.at("by"),
+                         .reason = entry.at("reason"),
+                         .recorded = entry.at("recorded")});
     }
   } catch (const nlohmann::json::exception&) {
     return Unreadable(options_.path);
@@ -192,6 +195,10 @@ absl::Status ContentKeys::Read() {
 }
 
 absl::Status ContentKeys::Write(const ByTenant& keys, const std::vector<Erased>& erased) const {
+  if (masters_.empty()) {
+    return absl::FailedPreconditionError(conf::Abseil(fmt::format(
+        "{} is missing: restore it, or remove {}, which holds no key", options_.master_path, options_.path)));
+  }
   ordered_json file = {{"version", 1}, {"keys", ordered_json::array()}, {"erased", ordered_json::array()}};
   for (const auto& [tenant, key] : keys) {
     const std::string_view raw(reinterpret_cast<const char*>(key->bytes().data()), key->bytes().size());
@@ -200,11 +207,18 @@ absl::Status ContentKeys::Write(const ByTenant& keys, const std::vector<Erased>&
                             {"wrapped", conf::Hex(AsBytes(masters_.front()->Seal(raw)))}});
   }
   for (const Erased& one : erased) {
-    file["erased"].push_back(
-        {{"tenant", one.tenant}, {"id", one.id}, {"at_us", conf::ToUnixMicros(one.at)}, {"by", one.by}});
+    file["erased"].push_back({{"tenant", one.tenant},
+                              {"id", one.id},
+                              {"at_us", conf::ToUnixMicros(one.at)},
+                              {"by", one.by},
+                              {"reason", one.reason},
+                              {"recorded", one.recorded}});
   }
   const absl::StatusOr<net::Fd> old = net::OpenFile(options_.path, O_RDWR | O_NOFOLLOW);
-  if (absl::Status written = net::ReplaceFile(options_.path, file.dump() + "\n", kOwnerOnly); !written.ok())
+  if (absl::Status written = net::ReplaceFile(
+          options_.path, file.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n",
+          kOwnerOnly);
+      !written.ok())
     return written;
   if (old.ok()) Shred(old->get());
   return absl::OkStatus();
@@ -245,13 +259,15 @@ std::optional<ContentKeys::Erased> ContentKeys::WhenErased(std::string_view id) 
 
 absl::StatusOr<std::vector<ContentKeys::Erased>> ContentKeys::Erase(std::string_view tenant,
                                                                     std::string_view by,
+                                                                    std::string_view reason,
                                                                     conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
   ByTenant keys = keys_;
   std::vector<Erased> gone;
   for (auto& [path, key] : keys) {
     if (!IsOrBelow(path, tenant)) continue;
-    gone.push_back({.id = key->id(), .tenant = path, .at = now, .by = std::string(by)});
+    gone.push_back(
+        {.id = key->id(), .tenant = path, .at = now, .by = std::string(by), .reason = std::string(reason)});
     key = NewKey();
   }
   if (gone.empty()) return gone;
@@ -261,6 +277,24 @@ absl::StatusOr<std::vector<ContentKeys::Erased>> ContentKeys::Erase(std::string_
   keys_ = std::move(keys);
   erased_ = std::move(erased);
   return gone;
+}
+
+std::vector<ContentKeys::Erased> ContentKeys::Unrecorded() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Erased> waiting;
+  std::ranges::copy_if(erased_, std::back_inserter(waiting), [](const Erased& one) { return !one.recorded; });
+  return waiting;
+}
+
+absl::Status ContentKeys::MarkRecorded(std::string_view id) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Erased> erased = erased_;
+  const auto found = std::ranges::find(erased, id, &Erased::id);
+  if (found == erased.end() || found->recorded) return absl::OkStatus();
+  found->recorded = true;
+  if (absl::Status written = Write(keys_, erased); !written.ok()) return written;
+  erased_ = std::move(erased);
+  return absl::OkStatus();
 }
 
 }  // namespace gateway::ledger

@@ -41,6 +41,8 @@ class ContentKeys {
     std::string tenant;
     conf::TimePoint at;
     std::string by;
+    std::string reason;
+    bool recorded = false;  // the ledger has it
   };
 
   // Keys that are wrapped under another than the first master key are wrapped anew. FailedPrecondition: no
@@ -60,7 +62,10 @@ class ContentKeys {
   // Destroys the keys of a tenant and of those below it, and gives each a new one. Returns what was
   // destroyed.
   absl::StatusOr<std::vector<Erased>> Erase(std::string_view tenant, std::string_view by,
-                                            conf::TimePoint now);
+                                            std::string_view reason, conf::TimePoint now);
+  // Destroyed keys of which the ledger has no record yet.
+  std::vector<Erased> Unrecorded() const;
+  absl::Status MarkRecorded(std::string_view id);
 
  private:
   using ByTenant = std::map<std::string, ContentKeyRef, std::less<>>;

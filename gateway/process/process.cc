@@ -10,6 +10,7 @@
 
 #include "conf/shown.h"
 #include "conf/text.h"
+#include "gateway/audit/content_erasure.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/open_launcher.h"
 #include "gateway/limits/budgets.h"
@@ -95,7 +96,8 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
           [this](Config config, std::string_view actor) { return Replace(std::move(config), actor); },
           [this](ledger::Event event) { deferred_events_->Add(std::move(event)); }),
       metrics_(operations_),
-      disk_poll_(control_.watchdog) {
+      disk_poll_(control_.watchdog),
+      stop_delay_(control_.watchdog) {
   shared_.on_unknown_key_id = [this](size_t issuer) {
     control_.Post([this, issuer] { jwks_.OnUnknownKeyId(issuer); });
   };
@@ -179,6 +181,14 @@ absl::Status Process::Open(Config config) {
     deferred_events_->Add(std::move(loaded_event));
   } else if (absl::Status recorded = shared_.ledger->Append(std::move(loaded_event)); !recorded.ok()) {
     return recorded;
+  }
+  if (budgets_known_) {
+    const absl::Status recorded =
+        RecordErasures(*shared_.content_keys, *shared_.ledger, shared_.content_keys->Unrecorded());
+    if (!recorded.ok()) {
+      log::Warn("the ledger could not record that content was erased; the next start tries again",
+                {{"why", conf::Std(recorded.message())}});
+    }
   }
   if (absl::Status applied = Apply(*std::move(prepared)); !applied.ok()) return applied;
   const std::string ledger_dir = LedgerDir(runtime_->config());
@@ -514,7 +524,10 @@ void Process::Run() {
 }
 
 void Process::Stop(conf::Duration delay) {
-  if (shared_.stopping.exchange(true)) return;
+  if (shared_.stopping.exchange(true)) {
+    stop_delay_.Cancel();
+    return;
+  }
   const Config& config = runtime_->config();
   const bool ends_replicas = config.scaling && config.scaling->on_exit == config::OnExit::kStop;
   end_deadline_.Begin(delay + config.server.shutdown_grace + kRecordsPatience +
@@ -527,9 +540,10 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   const conf::Duration grace = runtime_->config().server.shutdown_grace;
   log::Info("stopping", {{"delay", conf::InWords(delay)}, {"grace", conf::InWords(grace)}});
   net::Sleep tick(control_.watchdog);
-  if (delay > conf::Duration::zero()) co_await tick.For(delay);
+  if (delay > conf::Duration::zero()) co_await stop_delay_.For(delay);
   stopping_ = true;
   shared_.draining = true;
+  control_.Post(on_drain_);
   ForEachShard([](Shard&, Server& server) { server.Drain(); });
   const conf::TimePoint until = net::Now() + grace;
   while (connections_.open() > 0 && net::Now() < until) co_await tick.For(std::chrono::milliseconds(20));

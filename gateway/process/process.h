@@ -9,9 +9,11 @@
 
 #include <absl/status/status.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gateway/admin/admin_server.h"
@@ -61,8 +63,10 @@ class Process {
   // Reads the configuration file again, without waiting for it. Control loop's thread.
   void StartReload(std::string actor) { reloads_.Start(std::move(actor)); }
   // Says at once that it takes no new work, serves what comes all the same for `delay`, then drains and ends.
-  // Control loop's thread.
+  // Called again, it cuts the delay short. Control loop's thread.
   void Stop(conf::Duration delay);
+  // `then` runs on the control loop when the delay is over.
+  void OnDrain(std::function<void()> then) { on_drain_ = std::move(then); }
 
   uint16_t port() const { return port_; }
   uint16_t admin_port() const { return admin_->port(); }
@@ -143,6 +147,8 @@ class Process {
   std::unique_ptr<admin::AdminServer> admin_;
   std::unique_ptr<DiskRoom> disk_room_;
   net::Sleep disk_poll_;
+  net::Sleep stop_delay_;
+  std::function<void()> on_drain_ = [] {};
   conf::TimePoint attempts_recorded_{};
   bool budgets_known_ = true;  // what was spent before this start counts
   conf::TimePoint ledger_opened_{};

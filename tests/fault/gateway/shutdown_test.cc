@@ -24,9 +24,22 @@ TEST(Shutdown, AfterSigtermReadyzSays503AndCallsAreServedUntilTheDelayIsOver) {
   EXPECT_EQ(gateway.Metric("tidegate_draining"), 1.0);
   EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200) << "on a new connection";
   EXPECT_EQ(kept.Ask(Chat({{"max_tokens", 1}})).status, 200) << "on a kept one";
+  kept.Close();
+  EXPECT_EQ(gateway.Stop(), 0) << "a second signal did not cut the delay short";
+  EXPECT_EQ(gateway.Records().back().kind, gateway::ledger::Kind::kCheckpoint) << "it drained";
+}
+
+TEST(Shutdown, ASignalWhileItDrainsEndsItAtOnce) {
+  const EngineProcess engine({"--preset", "demo", "--load-time", "0s", "--step-base", "1h"});
+  GatewayProcess gateway({.replicas = {engine.port()}, .server = "shutdown_delay: 0s, shutdown_grace: 1h"});
+  RawClient waiting = gateway.Connect();
+  waiting.Send(Chat({{"max_tokens", 1}}));
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return gateway.Metric("tidegate_requests_active") > 0; }));
+  gateway.process().Signal(SIGTERM);
+  ASSERT_TRUE(Leaving(gateway));
   gateway.process().Signal(SIGTERM);
   const std::optional<int> status = gateway.process().Wait(RawClient::kPatience);
-  ASSERT_TRUE(status) << "a second signal did not end it";
+  ASSERT_TRUE(status) << "it waits on";
   EXPECT_TRUE(WIFSIGNALED(*status) && WTERMSIG(*status) == SIGTERM) << *status;
 }
 

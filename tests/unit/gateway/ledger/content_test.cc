@@ -73,7 +73,7 @@ TEST_F(ContentKeysTest, AnErasedTenantGetsANewKeyAndTheOldOneIsNowhere) {
   ASSERT_TRUE(keys->Ensure({"acme", "acme/search", "acmes"}).ok());
   const ContentKeyRef old = keys->For("acme/search");
   const std::string others = keys->For("acmes")->id();
-  const auto erased = keys->Erase("acme", "key_1", conf::FromUnixMicros(1'000'000));
+  const auto erased = keys->Erase("acme", "key_1", "", conf::FromUnixMicros(1'000'000));
   ASSERT_TRUE(erased.ok()) << erased.status();
   EXPECT_EQ(erased->size(), 2u);
   for (int opened = 0; opened < 2; ++opened) {
@@ -85,7 +85,22 @@ TEST_F(ContentKeysTest, AnErasedTenantGetsANewKeyAndTheOldOneIsNowhere) {
     EXPECT_EQ(when->by, "key_1");
     keys = MustOpenKeys();
   }
-  EXPECT_TRUE(keys->Erase("nobody", "key_1", conf::FromUnixMicros(1)).value().empty());
+  EXPECT_TRUE(keys->Erase("nobody", "key_1", "", conf::FromUnixMicros(1)).value().empty());
+}
+
+TEST_F(ContentKeysTest, AnErasureThatWasNotRecordedIsRememberedAcrossAStart) {
+  auto keys = MustOpenKeys();
+  ASSERT_TRUE(keys->Ensure({"acme", "acme/search"}).ok());
+  ASSERT_TRUE(keys->Erase("acme", "key_1", "request 4711", conf::FromUnixMicros(1'000'000)).ok());
+  keys = MustOpenKeys();
+  const std::vector<ContentKeys::Erased> waiting = keys->Unrecorded();
+  ASSERT_EQ(waiting.size(), 2u);
+  EXPECT_EQ(waiting[0].tenant, "acme");
+  EXPECT_EQ(waiting[0].reason, "request 4711");
+  ASSERT_TRUE(keys->MarkRecorded(waiting[0].id).ok());
+  keys = MustOpenKeys();
+  ASSERT_EQ(keys->Unrecorded().size(), 1u);
+  EXPECT_EQ(keys->Unrecorded()[0].tenant, "acme/search");
 }
 
 TEST_F(ContentKeysTest, ANewMasterKeyTakesOverFromTheOldOne) {
@@ -174,7 +189,7 @@ TEST_F(SealedContentTest, AnErasedTenantsContentIsSaidToBeErasedAndTheChainHolds
   const auto keys = MustOpenKeys();
   ASSERT_TRUE(keys->Ensure({"acme/search"}).ok());
   Store(keys->For("acme/search").get());
-  ASSERT_TRUE(keys->Erase("acme", "key_7", conf::FromUnixMicros(1'763'676'000'000'000)).ok());
+  ASSERT_TRUE(keys->Erase("acme", "key_7", "", conf::FromUnixMicros(1'763'676'000'000'000)).ok());
   const std::string opened = Exported(keys.get());
   EXPECT_THAT(opened, AllOf(HasSubstr("erased: its key was destroyed at 2025-11-20"), HasSubstr("by key_7"),
                             Not(HasSubstr("patient"))));
