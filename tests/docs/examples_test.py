@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every command and checks every YAML block of README.md and docs/, against a demo gateway of its own.
+"""Runs every command and checks every YAML block of README.md, SECURITY.md and docs/, against a demo gateway of its own.
 
   TIDEGATE=... TIDEGATE_ENGINE=... tests/docs/examples_test.py [PAGE...]
 
@@ -255,7 +255,7 @@ def check_metrics(demo, checks):
 
 
 def main(arguments):
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
     checks = Checks()
     check_kinds(pages, checks)
     check_links(pages, checks)

@@ -119,6 +119,13 @@ TEST_F(ContentKeysTest, ANewMasterKeyTakesOverFromTheOldOne) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("another master key"));
 }
 
+TEST_F(ContentKeysTest, AFileWithoutKeysMakesNoneWhileItsMasterKeyIsMissing) {
+  ASSERT_TRUE(net::ReplaceFile(options.path, R"({"version":1,"keys":[],"erased":[]})", 0600).ok());
+  const absl::Status refused = MustOpenKeys()->Ensure({"acme"});
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("content.key is missing"));
+}
+
 TEST_F(ContentKeysTest, ALostMasterKeyADamagedFileAndAnOpenOneAreNamedAndNothingIsMadeAnew) {
   ASSERT_TRUE(MustOpenKeys()->Ensure({"acme"}).ok());
   const std::string master = Slurp(options.master_path);
