@@ -61,7 +61,7 @@ constexpr std::array<std::pair<std::string_view, uint64_t>, 9> kSizeUnits = {{{"
 
 constexpr int64_t kMicro = 1'000'000;
 
-// A number with so many digits before its point is out of range, where its unit is known.
+// A number with at least this many digits and a known unit is taken to be out of range.
 constexpr size_t kManyDigits = 6;
 
 // Whether `text` fails only because its number is too large: with a small one in its place it is read.
