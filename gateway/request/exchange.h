@@ -81,7 +81,7 @@ struct RequestOutcome {
   ledger::EndReason reason = ledger::EndReason::kDone;
   std::optional<api::ApiError> error;
   std::string limit;            // that refused the request
-  bool failed_attempt = false;  // without a valid credential: the ledger has it added up with others
+  bool failed_attempt = false;  // without a valid credential: it is counted with others of its address
   bool answer_whole = false;
   ledger::Counts counts;
   uint64_t events = 0;               // of a stream
