@@ -17,8 +17,16 @@ std::string CacheSaltOf(const std::string& domain) {
   return plugins::auth::ToHex(plugins::auth::Sha256("tidegate cache domain " + domain)).substr(0, kHexDigits);
 }
 
-PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, router::limits::LimitTree& limits,
-                             ledger::ContentKeyRef content_key) {
+// Whom the failures of a tenant's requests are blamed on: its organisation, which may make any number of tenants
+// below it, so long as there is another one.
+router::CallerId CallerOf(const Runtime& runtime, std::string_view path) {
+  const auto is_root = [](const TenantRuntime& tenant) { return tenant.path.find('/') == std::string::npos; };
+  if (std::ranges::count_if(runtime.tenants(), is_root) > 1) path = path.substr(0, path.find('/'));
+  return std::max<router::CallerId>(router::prefix::SaltOf(path, {}), 1);
+}
+
+PrincipalRef ForTenantItself(const Runtime& runtime, const TenantRuntime& tenant,
+                             router::limits::LimitTree& limits, ledger::ContentKeyRef content_key) {
   auto principal = std::make_shared<Principal>();
   principal->tenant = tenant.path;
   principal->node = limits.Resolve(tenant.path);
@@ -29,8 +37,8 @@ PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, router::l
   principal->store_content = tenant.config->store_content;
   principal->content_key = std::move(content_key);
   principal->parameters = tenant.parameters;
-  principal->caller = std::max<router::CallerId>(router::prefix::SaltOf(tenant.path, {}), 1);
-  if (salted) principal->cache_salt = CacheSaltOf(tenant.cache_domain);
+  principal->caller = CallerOf(runtime, tenant.path);
+  if (runtime.has_cache_domains()) principal->cache_salt = CacheSaltOf(tenant.cache_domain);
   return principal;
 }
 
@@ -101,7 +109,7 @@ std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
   auto index = std::make_shared<PrincipalIndex>();
   for (const TenantRuntime& tenant : runtime.tenants()) {
     const PrincipalRef principal =
-        ForTenantItself(tenant, runtime.has_cache_domains(), limits,
+        ForTenantItself(runtime, tenant, limits,
                         content_keys == nullptr ? nullptr : content_keys->For(tenant.path));
     index->by_tenant[tenant.path] = principal;
     index->by_tenant.try_emplace(tenant.config->name, principal);

@@ -616,6 +616,22 @@ TEST(Bytes, AnEngineThatRefusesStreamOptionsIsAskedAgainWithoutThemOnce) {
   EXPECT_EQ(gateway.Ask(Chat({{"stream", true}, {"stream_options", {{"include_usage", true}}}})).status, 422);
 }
 
+TEST(Bytes, ACallersBadRequestTurnsUsageOffForNobody) {
+  KeptUpstream engine([](const FakeUpstream::Request& request) {
+    if (request.body.find("no such tool") != std::string::npos)
+      return JsonAnswer(R"({"error":{"message":"unknown tool in {tools, stream_options}"}})", 400);
+    const std::string events = "data: " + ChatAnswer("ok") + "\n\ndata: [DONE]\n\n";
+    return fmt::format("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{}",
+                       events.size(), events);
+  });
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = kNoProbe, .endpoint = "engine: vllm, apis: [chat]"});
+  const Json bad{{"role", "user"}, {"content", "no such tool"}};
+  EXPECT_EQ(gateway.Ask(Chat({{"stream", true}, {"messages", {bad}}})).status, 400);
+  EXPECT_EQ(gateway.Ask(Chat({{"stream", true}})).status, 200);
+  EXPECT_THAT(engine.seen().back().body, HasSubstr("include_usage"));
+}
+
 TEST(Bytes, SoundIsRelayedAsItComes) {
   FakeUpstream engine("unused");
   engine.SayInTurns(

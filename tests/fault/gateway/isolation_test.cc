@@ -187,6 +187,32 @@ TEST(Isolated, OneTenantsBadRequestsTakeNoModelAwayFromOthers) {
   EXPECT_EQ(gateway.Ask(Chat()).code(), "upstream_unavailable") << "two tenants have seen it fail";
 }
 
+TEST(Isolated, TwoTenantsOfOneOrganisationAreOneCaller) {
+  FakeUpstream engine(JsonAnswer(R"({"error":{"message":"cannot identify image file"}})", 500));
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()},
+       .model = "health: {probe: false}, retries: {max: 0}, breaker: {failures: 3, open: 1m}",
+       .tenants = std::string(kOther) + "  - {name: one, parent: other}\n  - {name: two, parent: other}\n"});
+  const std::string one = NewKey(gateway, "other/one");
+  const std::string two = NewKey(gateway, "other/two");
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(gateway.Ask(Chat({}, one)).status, 500);
+    EXPECT_EQ(gateway.Ask(Chat({}, two)).status, 500);
+  }
+  engine.Say(CachedAnswer());
+  EXPECT_EQ(gateway.Ask(Chat()).status, 200);
+}
+
+TEST(Isolated, APauseThatAnEngineAskedOfOneTenantHoldsUpNobodyElse) {
+  FakeUpstream engine("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n");
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = "health: {probe: false}, retries: {max: 0}", .tenants = kOther});
+  const std::string other = NewKey(gateway, "other");
+  EXPECT_EQ(gateway.Ask(Chat()).status, 429);
+  engine.Say(CachedAnswer());
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] { return gateway.Ask(Chat({}, other)).status == 200; }));
+}
+
 TEST(Isolated, AProbeThatFailsTooBlamesTheReplicaForOneTenantsFailures) {
   FakeUpstream engine(JsonAnswer("{}", 500));  // the probe's answer as well
   const GatewayProcess gateway(
