@@ -78,6 +78,9 @@ void CheckRuns(const Config& config, std::vector<StartFinding>& out) {
   } else if (!users->trouble().empty()) {
     out.push_back({"/scaling/runs", "", users->trouble(), false});
   }
+  if (!config.scaling) return;
+  if (std::string why = config::WhyUnclaimed(*config.scaling); !why.empty())
+    out.push_back({"/scaling/device_locks", "", std::move(why), false});
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "gateway/request/claim.h"
 
+#include <absl/container/inlined_vector.h>
+
 #include <algorithm>
 
+#include "gateway/request/parameter_policy.h"
 #include "gateway/shard/shard.h"
 
 namespace gateway {
@@ -37,9 +40,29 @@ void SetOutputCap(Exchange& x, const ModelRuntime& model, std::optional<int64_t>
   x.grant.output_cap = granted;
 }
 
+namespace {
+
+// Whether the body has what the model forces, so that it may be sent to it as it is: it was read, counted and
+// bounded for the asked model.
+bool HasWhatIsForced(const Exchange& x, const ModelRuntime& model) {
+  if (x.body.form || std::ranges::all_of(model.parameters, [](const auto& one) { return one.force.empty(); }))
+    return true;
+  absl::InlinedVector<const config::Parameters*, 4> policies;
+  for (const config::Parameters& policy : x.identity.principal->parameters) policies.push_back(&policy);
+  for (const config::Parameters& policy : model.parameters) policies.push_back(&policy);
+  router::FactsScanner scanner;
+  router::BodyFacts facts;
+  if (scanner.Scan(x.body.text, x.identity.spec->api, facts)) return false;
+  const auto forced = ForceParameters(scanner, x.body.text, facts.insert_at, policies);
+  return !forced || *forced == x.body.text;
+}
+
+}  // namespace
+
 bool FallbackClaims::Enter(router::ModelId fallback, conf::TimePoint now) {
   if (!x_.identity.principal->MayUse(fallback)) return false;
   const ModelRuntime& model = x_.runtime->model(fallback);
+  if (!HasWhatIsForced(x_, model)) return false;
   std::optional<int64_t> cap;
   if (!x_.grant.reservation.MoveTo(model.limits, ClaimOf(x_, model), Move::kIfAdmitted, now, cap))
     return false;

@@ -470,6 +470,31 @@ TEST(NeverFree, AFallbackThatTheKeyMayNotUseDoesNotServe) {
   EXPECT_EQ(Calls(engine), 1u);
 }
 
+TEST(NeverFree, AFallbackServesOnlyBodiesThatHaveWhatItForces) {
+  const FakeUpstream engine(
+      JsonAnswer(ChatAnswer("hi", R"(,"usage":{"prompt_tokens":5,"completion_tokens":6})")));
+  const FreePort down;
+  const GatewayProcess gateway(
+      FallsBack(engine, down.number(), "", ", price: {input: 1, output: 1}, parameters: {force: {seed: 7}}"));
+  EXPECT_NE(gateway.Ask(Chat()).status, 200);
+  EXPECT_NE(gateway.Ask(Chat({{"seed", 8}})).status, 200);
+  EXPECT_EQ(Calls(engine), 0u);
+  EXPECT_EQ(gateway.Ask(Chat({{"seed", 7}})).status, 200);
+  EXPECT_THAT(LastCall(engine).body, HasSubstr("\"seed\":7"));
+}
+
+TEST(NeverFree, EachPromptThatIsGivenAsEmbeddingsIsReserved) {
+  const FakeUpstream engine(
+      JsonAnswer(R"({"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":6}})"));
+  GatewayConfig config = Metered(engine);
+  config.tenant = "limits: {output_tokens_per_minute: 100}";
+  const GatewayProcess gateway(config);
+  Json body{{"model", "chat-small"}, {"prompt_embeds", {"AAAA", "AAAA"}}, {"max_tokens", 50}};
+  EXPECT_EQ(gateway.Ask(Post("/v1/completions", body.dump())).status, 200);
+  body["prompt_embeds"].push_back("AAAA");
+  EXPECT_EQ(gateway.Ask(Post("/v1/completions", body.dump())).status, 429) << "150 tokens";
+}
+
 TEST(NeverFree, AFallbackHasToFitItsOwnLimitsAndBudgets) {
   const FakeUpstream engine(
       JsonAnswer(ChatAnswer("hi", R"(,"usage":{"prompt_tokens":5,"completion_tokens":6})")));

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -20,6 +21,7 @@ namespace tests {
 namespace {
 
 constexpr uint64_t kBindService = uint64_t{1} << 10;
+constexpr const char* kSetpriv = "/usr/bin/setpriv";
 
 // The sets of capabilities by their names in /proc, such as CapEff.
 std::map<std::string, uint64_t> RightsOf(pid_t pid) {
@@ -78,9 +80,33 @@ TEST(Rights, TheBrokerKeepsWhatTheGatewayGivesUpAndARootGatewayIsWarnedOf) {
   EXPECT_THAT(ready["warnings"].dump(), testing::HasSubstr("stays root"));
 }
 
+// What a program of that user without further rights can read of a process.
+std::string ReadOf(pid_t pid, const char* file) {
+  const std::string command = fmt::format(
+      "{} --inh-caps=-all --bounding-set=-all,+net_bind_service head -c 1 /proc/{}/{} 2>&1", kSetpriv, pid, file);
+  FILE* const out = popen(command.c_str(), "r");
+  std::string text;
+  for (int c = 0; out != nullptr && (c = fgetc(out)) != EOF;) text += static_cast<char>(c);
+  if (out != nullptr) pclose(out);
+  return text;
+}
+
+TEST(Rights, AnotherProgramOfTheGatewaysUserReadsNeitherItsVariablesNorItsMemory) {
+  if (geteuid() != 0 || !std::filesystem::exists(kSetpriv)) GTEST_SKIP() << "needs root and setpriv";
+  const FakeUpstream engine(JsonAnswer("{}"));
+  GatewayProcess gateway({.replicas = {engine.port()}});
+  const TempDir folder;
+  const ChildProcess open({kSetpriv, "--inh-caps=-all", "--bounding-set=-all,+net_bind_service", "--",
+                           "/bin/sleep", "1000"},
+                          folder / "log");
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] { return ReadOf(open.pid(), "environ").size() == 1; }))
+      << "it can read others: " << ReadOf(open.pid(), "environ");
+  for (const char* file : {"environ", "mem", "maps"})
+    EXPECT_THAT(ReadOf(gateway.process().pid(), file), testing::HasSubstr("ermission denied")) << file;
+}
+
 // As a unit of systemd with AmbientCapabilities starts it.
 TEST(Rights, AnUnprivilegedUserThatWasGivenRightsGivesThemUpAndIsolatesJobs) {
-  constexpr const char* kSetpriv = "/usr/bin/setpriv";
   if (geteuid() != 0 || !std::filesystem::exists(kSetpriv)) GTEST_SKIP() << "needs root and setpriv";
   const int number = 78'000 + getpid() % 1'000 * 2;
   const TempDir folder;
