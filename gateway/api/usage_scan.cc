@@ -158,13 +158,16 @@ void UsageScan::Scan(const char* data, size_t n, char* writable) {
   if (capturing_ && writable != nullptr) HideBegun(writable + n - captured_now_);
 }
 
-// The piece ends within the object, which may count cached tokens beside the others: it cannot be written anew.
+// The piece ends within the object, which may count cached tokens beside the others: it cannot be written
+// anew.
 void UsageScan::HideBegun(char* begin) {
   constexpr std::string_view kInput = "\"input_tokens\"";
   const std::string_view text(begin, captured_now_);
+  bool hidden = hid_digit_;
   for (size_t at = text.find(kInput); at != std::string_view::npos; at = text.find(kInput, at + 1)) {
-    bool hidden = false;
-    for (size_t i = at + kInput.size(); i < text.size() && (IsDigit(text[i]) || text[i] == ' ' || text[i] == ':'); ++i) {
+    hidden = false;
+    for (size_t i = at + kInput.size();
+         i < text.size() && (IsDigit(text[i]) || text[i] == ' ' || text[i] == ':'); ++i) {
       if (!IsDigit(text[i])) continue;
       begin[i] = hidden ? ' ' : '0';
       hidden = true;
@@ -172,7 +175,7 @@ void UsageScan::HideBegun(char* begin) {
   }
   if (in_string_ || key() != "input_tokens") return;
   hides_number_ = true;
-  hid_digit_ = IsDigit(text.back()) || text.back() == ' ';
+  hid_digit_ = hidden;
 }
 
 void UsageScan::Byte(char c, char* place) {
@@ -281,7 +284,8 @@ void UsageScan::EndString() {
 }
 
 // Whether the number behind the key tells what a cache held. llama.cpp's timings tell it by what was left to
-// compute. Input that is counted beside the cache tells it, too: as EndCapture finds, it can be told all the same.
+// compute. Input that is counted beside the cache tells it, too: as EndCapture finds, it can be told all the
+// same.
 bool UsageScan::Hides() const {
   if (wanted_ == Wanted::kTimings) return key().starts_with("cache") || key().starts_with("prompt");
   return TellsCache(key()) || (key() == "input_tokens" && captured_now_ != captured_);
@@ -303,7 +307,8 @@ void UsageScan::Capture(char c, char* place) {
     if (key_size_ < kMaxKey) key_[key_size_++] = c;
     return;
   }
-  const bool of_number = IsDigit(c) || (hid_digit_ && (c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'));
+  const bool of_number =
+      IsDigit(c) || (hid_digit_ && (c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'));
   if (hides_number_ && place != nullptr && of_number) {
     *place = hid_digit_ ? ' ' : '0';
     hid_digit_ = true;

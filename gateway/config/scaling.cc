@@ -78,9 +78,11 @@ void Bind(conf::Object& o, DeviceOption& option) {
 }
 
 std::string WhyUnclaimed(const Scaling& scaling) {
-  const bool declared = !scaling.cluster.probe && (!scaling.cluster.devices.empty() || !scaling.cluster.file.empty());
+  const bool declared =
+      !scaling.cluster.probe && (!scaling.cluster.devices.empty() || !scaling.cluster.file.empty());
   if (scaling.launcher != LauncherKind::kProcess || !declared || !scaling.device_locks.empty()) return {};
-  return "the devices that scaling.cluster declares are claimed nowhere: another gateway of this machine that "
+  return "the devices that scaling.cluster declares are claimed nowhere: another gateway of this machine "
+         "that "
          "declares them would give them out, too; set scaling.device_locks to one folder for all of them";
 }
 

@@ -10,11 +10,12 @@ constexpr uint64_t kUnseenTokens = 64;
 // A stream of about an event for each token has hidden none.
 constexpr double kTokensOfEvent = 1.25;
 
-// Whether the engine reported far more tokens than the text that was shown can be. No text has more tokens than
-// bytes; of what was thought, some is shown by some engines.
+// Whether the engine reported far more tokens than the text that was shown can be. No text has more tokens
+// than bytes; of what was thought, some is shown by some engines.
 bool HasHidden(const Exchange& x) {
   const RequestOutcome& outcome = x.outcome;
-  if (outcome.counts.output > outcome.text_bytes + kUnseenTokens * static_cast<uint64_t>(x.body.facts.choices()))
+  if (outcome.counts.output >
+      outcome.text_bytes + kUnseenTokens * static_cast<uint64_t>(x.body.facts.choices()))
     return true;
   const auto by_text =
       static_cast<uint64_t>(x.model().estimate->OutputOfText(outcome.text_bytes, outcome.text_events));

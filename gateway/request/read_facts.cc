@@ -128,11 +128,12 @@ StageResult ReadFacts(Exchange& x) {
   }
   if (const auto named = NamesAnothers(x)) {
     x.shard.metrics.cells.permission_failures.Add();
-    return x.Fail(api::Code::kUnsupportedParameter,
-                  fmt::format("{} names what the engine keeps by its id, and several tenants use this gateway: send "
-                              "the content itself",
-                              *named),
-                  std::string(*named));
+    return x.Fail(
+        api::Code::kUnsupportedParameter,
+        fmt::format("{} names what the engine keeps by its id, and several tenants use this gateway: send "
+                    "the content itself",
+                    *named),
+        std::string(*named));
   }
   if (std::optional<api::ApiError> wrong = CheckPriority(x)) return x.Fail(*std::move(wrong));
   x.body.facts.stream = x.body.facts.stream && x.identity.spec->can_stream;

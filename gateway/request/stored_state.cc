@@ -33,8 +33,8 @@ struct StringVisitor : router::JsonVisitor {
   bool found = false;
 };
 
-// Calls `member(name, cursor)` for each member of each object in an array; it passes over the value. `ended` is
-// called behind each object. False: it is no such array.
+// Calls `member(name, cursor)` for each member of each object in an array; it passes over the value. `ended`
+// is called behind each object. False: it is no such array.
 template <class Member, class Ended>
 bool ForEachObject(JsonCursor cursor, std::string_view body, Member member, Ended ended) {
   router::JsonVisitor nobody;

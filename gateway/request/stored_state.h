@@ -11,8 +11,8 @@
 
 namespace gateway {
 
-// The first member that names a conversation, an item, a prompt or a file by its id; nothing where there is none.
-// `previous_response_id` is not among them: its owner is known. `scanner` has scanned `body` last.
+// The first member that names a conversation, an item, a prompt or a file by its id; nothing where there is
+// none. `previous_response_id` is not among them: its owner is known. `scanner` has scanned `body` last.
 std::optional<std::string_view> NamesStoredState(const router::FactsScanner& scanner, std::string_view body);
 
 }  // namespace gateway

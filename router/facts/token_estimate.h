@@ -75,8 +75,8 @@ class TokenEstimate {
   std::atomic<double> square_output_{kFirstOutput * kFirstOutput};
   std::atomic<uint64_t> outputs_{0};
   std::atomic<uint32_t> hidden_left_{0};  // completions until what was hidden is forgotten
-  std::atomic<double> prompt_{0};  // mean tokens of a prompt
-  std::atomic<double> cached_{0};  // mean cached tokens of a prompt
+  std::atomic<double> prompt_{0};         // mean tokens of a prompt
+  std::atomic<double> cached_{0};         // mean cached tokens of a prompt
 };
 
 }  // namespace router

@@ -57,8 +57,8 @@ void CountShown(Exchange& x, std::string_view body) {
   x.outcome.text_events = text.events();
 }
 
-// Where a whole answer reports no usage, what it shows is counted. Where it has thought, that tells whether it
-// shows what it thinks.
+// Where a whole answer reports no usage, what it shows is counted. Where it has thought, that tells whether
+// it shows what it thinks.
 void CountWhole(Exchange& x, std::string_view body) {
   const bool reported = x.outcome.counts.source == ledger::TokenSource::kUpstream;
   if (reported && x.outcome.reasoning == 0) return;

@@ -117,7 +117,7 @@ class Upstream {
   const ReplicaRuntime& replica_;
   Carry carry_ = Carry::kAsIs;
   bool asks_usage_ = false;  // the body that is sent asks for it
-  api::ChatRequest chat_;  // the translated body
+  api::ChatRequest chat_;    // the translated body
   router::SplicePlan splices_;
   std::string head_;
   std::shared_ptr<net::http::Pool> pool_;

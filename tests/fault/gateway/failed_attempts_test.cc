@@ -72,15 +72,16 @@ TEST(FailedAttempts, AFloodIsOneRecordAndSlowsDownNobodyWithAKey) {
 TEST(FailedAttempts, CallsThatAreRefusedBeforeACredentialIsSeenAreOneRecordToo) {
   const EngineProcess engine;
   const FakeUpstream provider(JsonAnswer("{}", 500));
-  GatewayProcess gateway({.replicas = {engine.port()},
-                          .sections = fmt::format(
-                              "auth:\n  jwt:\n    - {{issuer: \"https://id.test/\", audience: [tidegate], "
-                              "algorithms: [ES256], tenant: demo, jwks: \"http://127.0.0.1:{}/jwks.json\"}}\n",
-                              provider.port()),
-                          .anonymous = false});
-  const std::string token = plugins::auth::SignToken(
-      plugins::auth::Signer::For("ES256"), "ES256", R"({"alg":"ES256","kid":"k1"})",
-      R"({"iss":"https://id.test/","aud":"tidegate","sub":"ada","exp":4102444800})");
+  GatewayProcess gateway(
+      {.replicas = {engine.port()},
+       .sections = fmt::format("auth:\n  jwt:\n    - {{issuer: \"https://id.test/\", audience: [tidegate], "
+                               "algorithms: [ES256], tenant: {{claim: tenant, values: {{acme: demo}}}}, "
+                               "jwks: \"http://127.0.0.1:{}/jwks.json\"}}\n",
+                               provider.port()),
+       .anonymous = false});
+  const std::string token =
+      plugins::auth::SignToken(plugins::auth::Signer::For("ES256"), "ES256", R"({"alg":"ES256","kid":"k1"})",
+                               R"({"iss":"https://id.test/","aud":"tidegate","sub":"ada","exp":4102444800})");
   for (int i = 0; i < 40; ++i) {
     EXPECT_EQ(gateway.Ask(Get("/v1/chat/completions")).code(), "method_not_allowed");
     EXPECT_EQ(gateway.Ask(Chat({}, "x-tidegate-replica: r0\r\n")).code(), "reserved_header");

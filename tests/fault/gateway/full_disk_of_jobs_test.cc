@@ -113,10 +113,10 @@ TEST_F(FullDiskOfJobs, AJobThatFillsItsFolderWithFilesHoldsNobodyUpWhereThatIsAn
   const SmallDisk other(16);
   ASSERT_TRUE(other.mounted());
   Serve("");
-  const std::string id = commands_->Submit(
-      fmt::format("name: hoards\ndirectory: {}\nrestarts: 0\ncommand: [/bin/sh, -c, 'i=0; while head -c 65536 "
-                  "/dev/zero >f$i; do i=$((i+1)); done 2>/dev/null; echo full; exec sleep 1000']\n",
-                  other.path()));
+  const std::string id = commands_->Submit(fmt::format(
+      "name: hoards\ndirectory: {}\nrestarts: 0\ncommand: [/bin/sh, -c, 'i=0; while head -c 65536 "
+      "/dev/zero >f$i; do i=$((i+1)); done 2>/dev/null; echo full; exec sleep 1000']\n",
+      other.path()));
   ASSERT_TRUE(Within(kPatience, [&] {
     return commands_->Run({"jobs", "logs", id}).out.find("full") != std::string::npos;
   })) << commands_->Explain(id);

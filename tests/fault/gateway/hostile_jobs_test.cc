@@ -290,9 +290,10 @@ TEST(HostileJobsOfTheSameUser, JobsOfTenantsAreRefusedWhereTheGatewayMayNotChang
   if (plugins::launchers::MayChangeUsers() && plugins::launchers::FindRunUser("tidegate-run").ok())
     GTEST_SKIP() << "this machine has the user of runs";
   const TempDir locks;
-  Scaled scaled({.replicas = "{min: 0, max: 1}"},
-                fmt::format("cluster: [{{kind: gpu, count: 4}}], runs: {{same_user: false}}, device_locks: {}/locks",
-                            locks.path()));
+  Scaled scaled(
+      {.replicas = "{min: 0, max: 1}"},
+      fmt::format("cluster: [{{kind: gpu, count: 4}}], runs: {{same_user: false}}, device_locks: {}/locks",
+                  locks.path()));
   const JobCommands commands(scaled.gateway);
   EXPECT_TRUE(Within(JobCommands::kPatience, [&] { return commands.Run({"jobs", "list"}).code == 0; }));
   const TempDir folder;

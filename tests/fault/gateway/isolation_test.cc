@@ -120,11 +120,13 @@ TEST(Isolated, WhatACacheHeldIsHiddenWhereItMayBeAnotherTenants) {
   }
 }
 
-// What each engine's answers tell of its cache under /v1/messages, whole and streamed, and in the engine's words.
+// What each engine's answers tell of its cache under /v1/messages, whole and streamed, and in the engine's
+// words.
 TEST(Isolated, NoAnswerTellsInItsSumsWhatACacheHeld) {
   constexpr const char* kUsage =
       R"("usage":{"input_tokens":5,"cache_creation_input_tokens":40,"cache_read_input_tokens":512,"output_tokens":7})";
-  constexpr const char* kTimings = R"("timings":{"cache_n":512,"prompt_n":5,"prompt_ms":3.25,"predicted_n":7})";
+  constexpr const char* kTimings =
+      R"("timings":{"cache_n":512,"prompt_n":5,"prompt_ms":3.25,"predicted_n":7})";
   const std::string whole = JsonAnswer(fmt::format(
       R"({{"id":"m","type":"message","role":"assistant","content":[{{"type":"text","text":"hi"}}],)"
       R"("stop_reason":"end_turn",{},{}}})",
@@ -134,7 +136,8 @@ TEST(Isolated, NoAnswerTellsInItsSumsWhatACacheHeld) {
       "event: message_start\ndata: {{\"type\":\"message_start\",\"message\":{{\"id\":\"m\",{}}}}}\n\n"
       "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{"
       "\"type\":\"text_delta\",\"text\":\"hi\"}}}}\n\n"
-      "event: message_delta\ndata: {{\"type\":\"message_delta\",\"delta\":{{\"stop_reason\":\"end_turn\"}},{},{}}}\n\n"
+      "event: message_delta\ndata: "
+      "{{\"type\":\"message_delta\",\"delta\":{{\"stop_reason\":\"end_turn\"}},{},{}}}\n\n"
       "event: message_stop\ndata: {{\"type\":\"message_stop\"}}\n\n",
       kUsage, kUsage, kTimings);
   FakeUpstream engine(whole);
@@ -150,10 +153,12 @@ TEST(Isolated, NoAnswerTellsInItsSumsWhatACacheHeld) {
            .tenants = shares ? "  - {name: other, models: [\"*\"], share_prefixes: [all]}\n" : kOther});
       for (const bool streams : {false, true}) {
         engine.Say(streams ? stream : whole);
-        const Answer answer = gateway.Ask(Post(
-            "/v1/messages",
-            Json{{"model", "chat-small"}, {"max_tokens", 9}, {"stream", streams}, {"messages", {{{"role", "user"}, {"content", "hi"}}}}}
-                .dump()));
+        const Answer answer =
+            gateway.Ask(Post("/v1/messages", Json{{"model", "chat-small"},
+                                                  {"max_tokens", 9},
+                                                  {"stream", streams},
+                                                  {"messages", {{{"role", "user"}, {"content", "hi"}}}}}
+                                                 .dump()));
         ASSERT_EQ(answer.status, 200) << answer.body;
         const Record record = gateway.CloseOf(answer.header("request-id"));
         EXPECT_EQ(record.cached, 512) << "the ledger knows it";

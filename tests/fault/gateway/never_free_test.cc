@@ -264,8 +264,8 @@ TEST(NeverFree, AStreamThatIsLeftBeforeItShowsAnythingIsChargedItsBound) {
     const std::string id = fmt::format("left-{}", begin.size());
     {
       RawClient client = gateway.Connect();
-      ASSERT_TRUE(client.Send(Chat({{"stream", true}, {"max_tokens", 2}, {"n", 3}},
-                                   fmt::format("x-request-id: {}\r\n", id))));
+      ASSERT_TRUE(client.Send(
+          Chat({{"stream", true}, {"max_tokens", 2}, {"n", 3}}, fmt::format("x-request-id: {}\r\n", id))));
       ASSERT_TRUE(Within(RawClient::kPatience, [&] { return Calls(engine) == before + 1; }));
       if (begin.ends_with("\n\n")) EXPECT_TRUE(client.ReadHead().status == 200 && client.ReadEvent());
     }
@@ -286,8 +286,8 @@ TEST(NeverFree, AStreamThatIsLeftWithinItsTextIsChargedItsBoundWhereTheModelHide
     engine.SayInTurns({std::string(kStreamHead) + kTextEvent, "unused"});
     {
       RawClient client = gateway.Connect();
-      EXPECT_TRUE(client.Send(
-          Chat({{"stream", true}, {"max_tokens", 3}}, fmt::format("x-request-id: {}\r\n", id))));
+      EXPECT_TRUE(
+          client.Send(Chat({{"stream", true}, {"max_tokens", 3}}, fmt::format("x-request-id: {}\r\n", id))));
       EXPECT_TRUE(client.ReadHead().status == 200 && client.ReadEvent());
     }
     engine.Next();

@@ -66,8 +66,9 @@ TEST(Rights, AGatewayThatStaysRootHasNoneAndStartsNothingWithMore) {
 TEST(Rights, TheBrokerKeepsWhatTheGatewayGivesUpAndARootGatewayIsWarnedOf) {
   if (!plugins::launchers::MayChangeUsers()) GTEST_SKIP() << "needs the right to change users";
   const std::string user = std::to_string(76'000 + getpid() % 2'000);
-  Scaled scaled({.replicas = "{min: 0, max: 1}"},
-                fmt::format("cluster: [{{kind: gpu, count: 1}}], runs: {{user: \"{0}\", users: [\"{0}9\"]}}", user));
+  Scaled scaled(
+      {.replicas = "{min: 0, max: 1}"},
+      fmt::format("cluster: [{{kind: gpu, count: 1}}], runs: {{user: \"{0}\", users: [\"{0}9\"]}}", user));
   const pid_t pid = scaled.gateway.process().pid();
   ExpectNoRights(pid);
   const pid_t broker = BrokerOf(pid);
@@ -82,8 +83,9 @@ TEST(Rights, TheBrokerKeepsWhatTheGatewayGivesUpAndARootGatewayIsWarnedOf) {
 
 // What a program of that user without further rights can read of a process.
 std::string ReadOf(pid_t pid, const char* file) {
-  const std::string command = fmt::format(
-      "{} --inh-caps=-all --bounding-set=-all,+net_bind_service head -c 1 /proc/{}/{} 2>&1", kSetpriv, pid, file);
+  const std::string command =
+      fmt::format("{} --inh-caps=-all --bounding-set=-all,+net_bind_service head -c 1 /proc/{}/{} 2>&1",
+                  kSetpriv, pid, file);
   FILE* const out = popen(command.c_str(), "r");
   std::string text;
   for (int c = 0; out != nullptr && (c = fgetc(out)) != EOF;) text += static_cast<char>(c);
@@ -96,9 +98,9 @@ TEST(Rights, AnotherProgramOfTheGatewaysUserReadsNeitherItsVariablesNorItsMemory
   const FakeUpstream engine(JsonAnswer("{}"));
   GatewayProcess gateway({.replicas = {engine.port()}});
   const TempDir folder;
-  const ChildProcess open({kSetpriv, "--inh-caps=-all", "--bounding-set=-all,+net_bind_service", "--",
-                           "/bin/sleep", "1000"},
-                          folder / "log");
+  const ChildProcess open(
+      {kSetpriv, "--inh-caps=-all", "--bounding-set=-all,+net_bind_service", "--", "/bin/sleep", "1000"},
+      folder / "log");
   EXPECT_TRUE(Within(RawClient::kPatience, [&] { return ReadOf(open.pid(), "environ").size() == 1; }))
       << "it can read others: " << ReadOf(open.pid(), "environ");
   for (const char* file : {"environ", "mem", "maps"})
@@ -118,7 +120,8 @@ TEST(Rights, AnUnprivilegedUserThatWasGivenRightsGivesThemUpAndIsolatesJobs) {
       << "model: chat-small\nreplicas: {min: 0, max: 1}\nreplica: {engine: vllm, command: [/bin/true]}\n";
   const OwnPorts ports;
   std::ofstream(folder / "tidegate.yaml") << fmt::format(
-      "server: {{listen: 127.0.0.1:0, admin: 127.0.0.1:0, threads: 1, state_dir: {0}/state, shutdown_delay: 0s}}\n"
+      "server: {{listen: 127.0.0.1:0, admin: 127.0.0.1:0, threads: 1, state_dir: {0}/state, shutdown_delay: "
+      "0s}}\n"
       "tenants: [{{name: demo, models: [\"*\"], run_as: \"{2}\"}}]\n"
       "models: [{{name: chat-small}}]\nadmin: {{bootstrap_key: \"file:{0}/key\"}}\n"
       "scaling: {{policies: {0}/chat.yaml, ports: {1}, cluster: [{{kind: gpu, count: 1}}], "
@@ -136,8 +139,9 @@ TEST(Rights, AnUnprivilegedUserThatWasGivenRightsGivesThemUpAndIsolatesJobs) {
   const pid_t broker = BrokerOf(gateway.pid());
   ASSERT_NE(broker, 0);
   const std::string admin = Json::parse(line).value("admin", "");
-  std::ofstream(folder / "job.yaml") << "name: who\ncommand: [/bin/sh, -c, \"id -u; grep Cap /proc/self/status\"]\n"
-                                        "restarts: 0\ntenant: demo\n";
+  std::ofstream(folder / "job.yaml")
+      << "name: who\ncommand: [/bin/sh, -c, \"id -u; grep Cap /proc/self/status\"]\n"
+         "restarts: 0\ntenant: demo\n";
   std::ofstream(folder / "admin_key") << kScalingAdminKey << "\n";
   const auto run = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--admin", "http://" + admin, "--key-file", folder / "admin_key"});
@@ -150,10 +154,12 @@ TEST(Rights, AnUnprivilegedUserThatWasGivenRightsGivesThemUpAndIsolatesJobs) {
   })) << made.err;
   const std::string id = made.out.substr(0, made.out.find('\n'));
   CliResult logs;
-  EXPECT_TRUE(Within(JobCommands::kPatience, [&] {
-    logs = run({"jobs", "logs", id});
-    return logs.out.find("CapAmb") != std::string::npos;
-  })) << logs.out << logs.err << gateway.Output();
+  EXPECT_TRUE(Within(JobCommands::kPatience,
+                     [&] {
+                       logs = run({"jobs", "logs", id});
+                       return logs.out.find("CapAmb") != std::string::npos;
+                     }))
+      << logs.out << logs.err << gateway.Output();
   EXPECT_TRUE(logs.out.starts_with(std::to_string(number + 1) + "\n")) << logs.out;
   EXPECT_THAT(logs.out, testing::HasSubstr("CapEff:\t0000000000000000"));
   gateway.Signal(SIGTERM);

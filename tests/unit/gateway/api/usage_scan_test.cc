@@ -117,17 +117,19 @@ TEST(UsageScan, TellsThePromptAsOneWhereTheCachedTokensAreCountedBesideIt) {
   }
   const std::string responses =
       R"({"usage":{"input_tokens":700,"input_tokens_details":{"cached_tokens":512},"output_tokens":7}})";
-  EXPECT_EQ(Hidden(responses, responses.size()),
-            R"({"usage":{"input_tokens":700,"input_tokens_details":{"cached_tokens":0  },"output_tokens":7}})");
+  EXPECT_EQ(
+      Hidden(responses, responses.size()),
+      R"({"usage":{"input_tokens":700,"input_tokens_details":{"cached_tokens":0  },"output_tokens":7}})");
 }
 
 TEST(UsageScan, HidesWhatTimesTellOfTheCache) {
   const std::string text =
       R"({"choices":[],"timings":{"cache_n":236,"prompt_n":1,"prompt_ms":30.958,"prompt_per_second":-3.2e+10,)"
       R"("predicted_n":35,"predicted_ms":661.064}})";
-  EXPECT_EQ(Hidden(text, text.size()),
-            R"({"choices":[],"timings":{"cache_n":0  ,"prompt_n":0,"prompt_ms":0     ,"prompt_per_second":-0      ,)"
-            R"("predicted_n":35,"predicted_ms":661.064}})");
+  EXPECT_EQ(
+      Hidden(text, text.size()),
+      R"({"choices":[],"timings":{"cache_n":0  ,"prompt_n":0,"prompt_ms":0     ,"prompt_per_second":-0      ,)"
+      R"("predicted_n":35,"predicted_ms":661.064}})");
 }
 
 TEST(UsageScan, TakesHostileDocumentsInOnePass) {

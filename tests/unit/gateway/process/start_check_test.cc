@@ -23,7 +23,8 @@ std::string FoundAt(const std::string& pointer, const std::string& scaling) {
 }
 
 TEST(StartCheck, WarnsOfRunsThatCanDoWhatTheGatewayCan) {
-  EXPECT_THAT(FoundAt("/scaling/runs", "{runs: {same_user: true}}"), HasSubstr("can do all that the gateway can"));
+  EXPECT_THAT(FoundAt("/scaling/runs", "{runs: {same_user: true}}"),
+              HasSubstr("can do all that the gateway can"));
 }
 
 TEST(StartCheck, WarnsOfDevicesThatAnotherGatewayCouldGiveOut) {

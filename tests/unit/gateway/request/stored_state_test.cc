@@ -43,13 +43,14 @@ TEST(StoredState, FindsWhatIsNamedByItsId) {
 }
 
 TEST(StoredState, LeavesWhatARequestSaysItself) {
-  for (const char* members :
-       {R"("input":"conversation")", R"("conversation":null,"prompt":null,"input":[])",
-        R"("input":[{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}])",
-        R"("input":[{"type":"function_call_output","call_id":"c","output":"{\"file_id\":\"x\"}"}])",
-        R"("input":[{"role":"user","content":[{"type":"input_image","file_id":null,"image_url":"data:,"}]}])",
-        R"("tools":[{"type":"function","name":"f","parameters":{"properties":{"file_id":{"type":"string"}}}}])",
-        R"("tools":[{"type":"code_interpreter","container":{"type":"auto"}}])"})
+  for (
+      const char* members :
+      {R"("input":"conversation")", R"("conversation":null,"prompt":null,"input":[])",
+       R"("input":[{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}])",
+       R"("input":[{"type":"function_call_output","call_id":"c","output":"{\"file_id\":\"x\"}"}])",
+       R"("input":[{"role":"user","content":[{"type":"input_image","file_id":null,"image_url":"data:,"}]}])",
+       R"("tools":[{"type":"function","name":"f","parameters":{"properties":{"file_id":{"type":"string"}}}}])",
+       R"("tools":[{"type":"code_interpreter","container":{"type":"auto"}}])"})
     EXPECT_EQ(Named(members), "") << members;
 }
 
