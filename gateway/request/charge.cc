@@ -77,6 +77,7 @@ void CompleteCounts(Exchange& x) {
 void Charge(Exchange& x) {
   if (x.grant.charged) return;
   x.grant.charged = true;
+  x.grant.place.Refund();
   if (x.identity.spec && IsFree(x.identity.spec->api)) {
     x.outcome.counts.input = x.outcome.counts.cached = x.outcome.counts.output = 0;
     x.outcome.counts.source = ledger::TokenSource::kNone;

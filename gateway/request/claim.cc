@@ -10,10 +10,30 @@
 namespace gateway {
 
 using Move = router::limits::Reservation::Move;
+namespace limits = router::limits;
 
-router::limits::ReserveRequest ClaimOf(const Exchange& x, const ModelRuntime& model) {
+std::optional<limits::Refusal> ClaimPlace(Exchange& x) {
+  limits::ReserveRequest ask;
+  ask.output_tokens_bound = 0;  // what it asks for stands in its body
+  limits::ReserveResult outcome = limits::Reserve(x.identity.principal->node, {}, ask, x.at.started);
+  if (auto* refusal = std::get_if<limits::Refusal>(&outcome)) return std::move(*refusal);
+  x.grant.place = std::get<limits::Grant>(std::move(outcome)).reservation;
+  return std::nullopt;
+}
+
+limits::ReserveResult ReserveAll(Exchange& x, const ModelRuntime& model, const limits::ReserveRequest& ask) {
+  if (x.grant.place) {
+    std::optional<int64_t> cap;
+    if (x.grant.place.MoveTo(model.limits, ask, Move::kIfAdmitted, x.at.started, cap))
+      return limits::Grant{std::move(x.grant.place), cap};
+    x.grant.place.Refund();  // the limit that refuses says why
+  }
+  return limits::Reserve(x.identity.principal->node, model.limits, ask, x.at.started);
+}
+
+limits::ReserveRequest ClaimOf(const Exchange& x, const ModelRuntime& model) {
   const config::Model& config = *model.config;
-  router::limits::ReserveRequest ask;
+  limits::ReserveRequest ask;
   if (!IsFree(x.identity.spec->api)) ask.input_tokens_est = x.body.prompt_tokens;
   ask.output_tokens_bound = x.body.facts.MaxOutputTokens();
   if (ask.output_tokens_bound && config.max_output_tokens)  // to which it is lowered

@@ -49,8 +49,11 @@ enum class StageResult : uint8_t {
   kFailed,    // x.outcome.error says why; without an error the client is gone
 };
 
-// What the request was granted: set by `reserve` and `open_record`.
+// What the request was granted: set by `read_body`, `reserve` and `open_record`.
 struct Grant {
+  // Among the concurrent requests of the caller's path, until `reserve` claims the rest as well: of a request
+  // whose body takes memory of its own.
+  router::limits::Reservation place;
   router::limits::Reservation reservation;
   std::optional<int64_t> output_cap;  // bound of the answer's tokens, by the limits and the model
   router::limits::RateStatus rates;   // for the headers of the answer

@@ -421,6 +421,30 @@ TEST(Bytes, ATenantHoldsNoMoreLargeBodiesThanItMayRunRequests) {
   const Answer third = gateway.Ask(head);
   EXPECT_EQ(third.status, 429);
   EXPECT_EQ(third.code(), "concurrency_limit");
+  EXPECT_EQ(third.header("connection"), "close") << "its body is not read";
+  EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).code(), "concurrency_limit")
+      << "they hold the places of its running requests";
+  slow.clear();
+  EXPECT_TRUE(tests::Within(RawClient::kPatience,
+                            [&] { return gateway.Ask(Chat({{"max_tokens", 1}})).status == 200; }));
+}
+
+// What is refused between the place and the rest gives the place back, and counts as no request.
+TEST(Bytes, ALargeBodyTakesItsPlaceAndGivesItBack) {
+  EngineProcess engine;
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .tenant = "limits: {concurrency: 1, requests_per_minute: 3}"});
+  const auto large = [](const char* model) {
+    return Post("/v1/chat/completions",
+                ChatBody({{"model", model}, {"max_tokens", 1}, {"user", std::string(100'000, 'u')}}).dump());
+  };
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(gateway.Ask(large("nobody")).status, 404);
+    EXPECT_EQ(gateway.Ask(Post("/v1/chat/completions", std::string(100'000, '['))).status, 400);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(gateway.Ask(large("chat-small")).status, 200) << i;
+  const Answer fourth = gateway.Ask(large("chat-small"));
+  EXPECT_EQ(fourth.code(), "rate_limit_exceeded") << fourth.body;
 }
 
 // A library that sends its whole body before it reads must be able to send it.
