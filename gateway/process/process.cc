@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <openssl/rand.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -241,7 +242,7 @@ absl::Status Process::OpenKeys() {
 absl::Status Process::OpenControl() {
   const Config& config = runtime_->config();
   if (!config.scaling) return absl::OkStatus();
-  absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr);
+  absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr, geteuid() == 0);
   if (!users.ok()) return users.status();
   if (!users->trouble().empty()) log::Warn("users of runs are not apart", {{"why", users->trouble()}});
   if (absl::Status claimed = ClaimDevices(*config.scaling, *users); !claimed.ok()) return claimed;
