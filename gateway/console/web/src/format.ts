@@ -104,3 +104,8 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 export function listed(words: string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }
+
+// Characters that are not seen, or that turn the text around, as their numbers: a name must not look like another.
+export function visible(text: string): string {
+  return text.replace(/[\p{Cc}\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu, (of) => `\\u${of.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}

@@ -59,8 +59,8 @@ const COLUMNS: Column<LedgerRecord>[] = [
       </span>
     ),
   },
-  { key: 'who', name: 'By', show: (of) => (of.actor ? <Name of={of.actor} /> : of['key'] ? <Name of={String(of['key'])} mono /> : <span class="faint">–</span>) },
-  { key: 'tenant', name: 'Tenant', show: (of) => (of.tenant ? <Name of={of.tenant} /> : <span class="faint">–</span>) },
+  { key: 'who', name: 'By', less: true, show: (of) => (of.actor ? <Name of={of.actor} /> : of['key'] ? <Name of={String(of['key'])} mono /> : <span class="faint">–</span>) },
+  { key: 'tenant', name: 'Tenant', less: true, show: (of) => (of.tenant ? <Name of={of.tenant} /> : <span class="faint">–</span>) },
   { key: 'seq', name: 'Number', number: true, show: (of) => <span class="num">#{of.seq}</span> },
 ];
 

@@ -15,7 +15,7 @@ import { Drawer, openDrawer, opened } from '../ui/drawer';
 import { WhyJob } from '../ui/why';
 
 const COLOURS: [string, string][] = [['holder', 'Holder'], ['tenant', 'Tenant'], ['kind', 'Kind'], ['health', 'Health'], ['age', 'Age']];
-const ZOOMS = [6, 9, 13, 18, 26];
+const ZOOMS = [6, 9, 13, 18, 26, 36];
 
 interface Layout { columns: number; size: number; gap: number; label: number; boxes: { node: Node; at: number; x: number; y: number; width: number; height: number; columns: number }[]; height: number }
 
@@ -25,6 +25,7 @@ export function Cluster() {
   const by = query.value.get('colour') ?? 'holder';
   const filter = query.value.get('find') ?? '';
   const node = opened('node');
+  const [zoom, setZoom] = useState<number | undefined>();
   return (
     <Loaded from={nodes} what="the nodes">
       {(of) => {
@@ -32,21 +33,32 @@ export function Cluster() {
         const places = placesOf(of.data, holdings);
         const [name, device] = (node ?? '').split('/');
         const chosen = of.data.find((each) => each.name === name);
+        const size = zoom ?? zoomFor(places.length);
         return (
           <>
             <div class="tools">
               <Choice label="Colour by" value={by} options={COLOURS} onChange={(colour) => setQuery({ colour: colour === 'holder' ? undefined : colour })} />
               <input type="search" class="filter" aria-label="Find a node or a holder" placeholder="Node or holder" value={filter} onInput={(event) => setQuery({ find: event.currentTarget.value }, true)} />
+              <span class="space" />
+              <div class="zoom" role="group" aria-label="Zoom">
+                <button type="button" aria-label="Smaller" disabled={size === 0} onClick={() => setZoom(size - 1)}>−</button>
+                <button type="button" aria-label="Larger" disabled={size === ZOOMS.length - 1} onClick={() => setZoom(size + 1)}>+</button>
+              </div>
             </div>
             <Summary places={places} />
-            <Map nodes={of.data} places={places} by={by} filter={filter} open={node} />
             <Key places={places} by={by} />
+            <Map nodes={of.data} places={places} by={by} filter={filter} open={node} zoom={size} onZoom={setZoom} />
             {chosen && <NodeDrawer key={chosen.name} node={chosen} device={device === undefined ? undefined : Number(device)} places={places.filter((each) => each.node.name === chosen.name)} />}
           </>
         );
       }}
     </Loaded>
   );
+}
+
+// The largest squares with which the whole map stays in view.
+function zoomFor(devices: number): number {
+  return devices <= 64 ? 5 : devices <= 256 ? 4 : devices <= 1024 ? 3 : devices <= 4096 ? 2 : devices <= 10_000 ? 1 : 0;
 }
 
 function Summary({ places }: { places: DevicePlace[] }) {
@@ -82,11 +94,12 @@ function matches(place: DevicePlace, filter: string): boolean {
   return place.node.name.toLowerCase().includes(wanted) || place.holdings.some((each) => each.id.toLowerCase().includes(wanted));
 }
 
-function Map({ nodes, places, by, filter, open }: { nodes: Node[]; places: DevicePlace[]; by: string; filter: string; open: string | undefined }) {
+function Map({ nodes, places, by, filter, open, zoom, onZoom }: {
+  nodes: Node[]; places: DevicePlace[]; by: string; filter: string; open: string | undefined; zoom: number; onZoom: (to: number) => void;
+}) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
-  const [zoom, setZoom] = useState<number | undefined>();
   const [tip, setTip] = useState<{ place: DevicePlace; x: number; y: number } | undefined>();
   useEffect(() => {
     const resized = new ResizeObserver(() => setWidth(box.current?.clientWidth ?? 0));
@@ -94,8 +107,7 @@ function Map({ nodes, places, by, filter, open }: { nodes: Node[]; places: Devic
     return () => resized.disconnect();
   }, []);
 
-  const auto = places.length <= 128 ? 4 : places.length <= 1024 ? 3 : places.length <= 4096 ? 2 : places.length <= 10_000 ? 1 : 0;
-  const layout = layoutOf(nodes, width, ZOOMS[zoom ?? auto]!);
+  const layout = layoutOf(nodes, width, ZOOMS[zoom]!);
   const colours = theme.value; // drawn again in the other colours
 
   useEffect(() => {
@@ -127,13 +139,9 @@ function Map({ nodes, places, by, filter, open }: { nodes: Node[]; places: Devic
           aria-label={`Map of ${plural(places.length, 'device')} on ${plural(nodes.length, 'node')}; the list below says the same in words`}
           onPointerMove={(event) => { const place = placeAt(event); setTip(place && { place, x: event.offsetX, y: event.offsetY }); }}
           onPointerLeave={() => setTip(undefined)}
-          onWheel={(event) => { if (event.ctrlKey) { event.preventDefault(); setZoom(Math.max(0, Math.min(ZOOMS.length - 1, (zoom ?? auto) - Math.sign(event.deltaY)))); } }}
+          onWheel={(event) => { if (event.ctrlKey) { event.preventDefault(); onZoom(Math.max(0, Math.min(ZOOMS.length - 1, zoom - Math.sign(event.deltaY)))); } }}
           onClick={(event) => { const place = placeAt(event); if (place) openDrawer('node', `${place.node.name}/${place.device}`); }} />
         {tip && <Tip {...tip} width={width} />}
-        <div class="zoom" role="group" aria-label="Zoom">
-          <button type="button" aria-label="Smaller" disabled={(zoom ?? auto) === 0} onClick={() => setZoom((zoom ?? auto) - 1)}>−</button>
-          <button type="button" aria-label="Larger" disabled={(zoom ?? auto) === ZOOMS.length - 1} onClick={() => setZoom((zoom ?? auto) + 1)}>+</button>
-        </div>
       </div>
       <details class="in-words">
         <summary>The nodes as a list</summary>

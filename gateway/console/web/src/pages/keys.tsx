@@ -61,9 +61,9 @@ export function Keys() {
 const COLUMNS: Column<Key>[] = [
   { key: 'name', name: 'Key', wide: true, sort: (key) => key.name || key.id, show: (key) => <span class="two-lines"><Name of={key.name || 'no name'} /><span class="faint mono">{key.id}</span></span> },
   { key: 'tenant', name: 'For', sort: (key) => key.tenant ?? key.role ?? '', show: (key) => (key.tenant ? <Name of={key.tenant} /> : <span>admin API, {key.role}</span>) },
-  { key: 'models', name: 'Models', show: (key) => (key.models?.length ? <Name of={key.models.join(', ')} /> : <span class="faint">{key.tenant ? 'all of the tenant' : '–'}</span>) },
+  { key: 'models', name: 'Models', less: true, show: (key) => (key.models?.length ? <Name of={key.models.join(', ')} /> : <span class="faint">{key.tenant ? 'all of the tenant' : '–'}</span>) },
   { key: 'state', name: 'State', sort: (key) => key.state, show: (key) => <State of={key.state} /> },
-  { key: 'created', name: 'Made', number: true, sort: (key) => Date.parse(key.created), show: (key) => <Time at={key.created} /> },
+  { key: 'created', name: 'Made', less: true, number: true, sort: (key) => Date.parse(key.created), show: (key) => <Time at={key.created} /> },
   { key: 'expires', name: 'Expires', number: true, sort: (key) => (key.expires ? Date.parse(key.expires) : Infinity), show: (key) => <Time at={key.expires} /> },
 ];
 

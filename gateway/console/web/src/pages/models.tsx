@@ -60,15 +60,15 @@ const COLUMNS: Column<Row>[] = [
     key: 'replicas', name: 'Replicas', sort: (row) => row.scaling?.ready ?? -1, number: true,
     show: ({ scaling }) => (scaling ? <Num of={`${scaling.ready} of ${scaling.wanted}`} title={scaling.reason} /> : <span class="faint">not scaled</span>),
   },
-  { key: 'demand', name: 'Demand', number: true, sort: (row) => row.scaling?.demand ?? -1, show: ({ scaling }) => (scaling ? <Num of={short(scaling.demand)} unit="replicas" /> : <span class="faint">–</span>) },
+  { key: 'demand', name: 'Demand', less: true, number: true, sort: (row) => row.scaling?.demand ?? -1, show: ({ scaling }) => (scaling ? <Num of={short(scaling.demand)} unit="replicas" /> : <span class="faint">–</span>) },
   {
     key: 'ttft', name: 'First token, p90', number: true, sort: (row) => quantiles(row.traffic?.first_token_ms)?.p90 ?? -1,
     show: ({ traffic }) => { const of = quantiles(traffic?.first_token_ms); return of ? <Num of={duration(of.p90)} /> : <span class="faint">–</span>; },
   },
   { key: 'tokens', name: 'Tokens', number: true, sort: (row) => row.traffic?.output_tokens_per_second ?? 0, show: ({ traffic }) => <Num of={short(traffic?.output_tokens_per_second ?? 0)} unit="tok/s" /> },
-  { key: 'requests', name: 'Requests', number: true, sort: (row) => row.traffic?.requests_per_second ?? 0, show: ({ traffic }) => <Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" /> },
+  { key: 'requests', name: 'Requests', less: true, number: true, sort: (row) => row.traffic?.requests_per_second ?? 0, show: ({ traffic }) => <Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" /> },
   { key: 'waiting', name: 'Waiting', number: true, sort: (row) => row.traffic?.waiting ?? 0, show: ({ traffic }) => <Num of={short(traffic?.waiting ?? 0)} unit="req" /> },
-  { key: 'price', name: 'Price in / out', number: true, sort: (row) => Number(row.model.price.output ?? 0), show: ({ model }) => (model.price.input || model.price.output ? <Num of={`$${model.price.input ?? 0} / $${model.price.output ?? 0}`} unit="per M tok" /> : <span class="faint">free</span>) },
+  { key: 'price', name: 'Price in / out', less: true, number: true, sort: (row) => Number(row.model.price.output ?? 0), show: ({ model }) => (model.price.input || model.price.output ? <Num of={`$${model.price.input ?? 0} / $${model.price.output ?? 0}`} unit="per M tok" /> : <span class="faint">free</span>) },
 ];
 
 function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
@@ -78,6 +78,8 @@ function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
     <Drawer kind="model" title={<Holder name={model.name} />}>
       {scaling?.trouble && <p class="problem" role="alert">{scaling.trouble}{scaling.next_start && <> It is tried again <Time at={scaling.next_start} />.</>}</p>}
       {scaling && <ScalingPart of={scaling} />}
+      {may('see_replicas') && <Replicas model={model.name} />}
+      <Waiting model={model.name} />
       <h3>Last minute</h3>
       <dl class="facts">
         <Fact label="Requests"><Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" />{(traffic?.errors_per_second ?? 0) > 0 && <>, <Num of={short(traffic!.errors_per_second)} unit="errors/s" /></>}</Fact>
@@ -86,8 +88,6 @@ function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
         <Fact label="First token">{ttft ? <>p50 <Num of={duration(ttft.p50)} />, p90 <Num of={duration(ttft.p90)} />, p99 <Num of={duration(ttft.p99)} /></> : <span class="faint">no traffic</span>}</Fact>
         <Fact label="Between tokens">{itl ? <>p50 <Num of={duration(itl.p50)} />, p99 <Num of={duration(itl.p99)} /></> : <span class="faint">no traffic</span>}</Fact>
       </dl>
-      {may('see_replicas') && <Replicas model={model.name} />}
-      <Waiting model={model.name} />
       <h3>Offer</h3>
       <dl class="facts">
         {model.aliases.length > 0 && <Fact label="Aliases"><bdi>{model.aliases.join(', ')}</bdi></Fact>}

@@ -62,7 +62,7 @@ export function Overview() {
 const STEP_S = 20;
 const HOUR_S = 3600;
 
-interface Hour { times: number[]; held: Map<string, number[]>; demand: number[] }
+interface Hour { times: number[]; held: Map<string, number[]>; demand: (number | null)[] }
 
 // The holders of the last hour: models by their history, jobs by the ledger where this person may read it.
 function useHour(of: OverviewNow): Hour | undefined {
@@ -78,13 +78,13 @@ function useHour(of: OverviewNow): Hour | undefined {
       const end = Math.floor(Date.now() / 1000 / STEP_S) * STEP_S;
       const times = Array.from({ length: HOUR_S / STEP_S + 1 }, (_, at) => end - HOUR_S + at * STEP_S);
       const held = new Map<string, number[]>();
-      const demand = times.map(() => 0);
+      const demand: (number | null)[] = times.map(() => null);
       for (const history of histories) {
         const steps = history.steps.map((step) => ({ at: Date.parse(step.at) / 1000, there: step.there * history.devices_per_replica, demand: step.demand * history.devices_per_replica }));
         const row = times.map((time, index) => {
           const within = steps.filter((step) => step.at > time - STEP_S && step.at <= time);
           const step = within.at(-1) ?? steps.findLast((each) => each.at <= time && each.at > time - 90);
-          if (step) demand[index]! += Math.max(...within.map((each) => each.demand), step.demand);
+          if (step) demand[index] = (demand[index] ?? 0) + Math.max(...within.map((each) => each.demand), step.demand);
           return step?.there ?? 0;
         });
         held.set(history.model, row);
@@ -146,10 +146,11 @@ function Devices({ of }: { of: OverviewNow }) {
           ))
           : held.map((each) => <span key={each.holder} class={`cell held hue-${hueOf(each.holder)}`} style={{ flexGrow: each.devices }} />)}
       </div>
-      <ul class="holders">
-        {held.map((each) => <li key={each.holder}><Holder name={each.holder} /> <Num of={short(each.devices)} unit={each.devices === 1 ? 'device' : 'devices'} /></li>)}
-        <li><span class="holder"><span class="swatch free" aria-hidden="true" />free</span> <Num of={short(free)} unit={free === 1 ? 'device' : 'devices'} /></li>
-      </ul>
+      {!hour && (
+        <ul class="holders">
+          {held.map((each) => <li key={each.holder}><Holder name={each.holder} /> <Num of={short(each.devices)} unit={each.devices === 1 ? 'device' : 'devices'} /></li>)}
+        </ul>
+      )}
       {hour && lines && (
         <Plot stacked times={hour.times} unit="devices" label="Devices by holder over the last hour, with the demand of the models" height={168}
           format={(value) => short(value)}

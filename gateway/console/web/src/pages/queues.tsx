@@ -62,9 +62,9 @@ const QUEUE_COLUMNS: Column<JobQueue>[] = [
       </span>
     ),
   },
-  { key: 'asked', name: 'Asked', number: true, sort: (of) => of.asked, show: (of) => <Num of={short(of.asked)} unit="devices" /> },
+  { key: 'asked', name: 'Asked', less: true, number: true, sort: (of) => of.asked, show: (of) => <Num of={short(of.asked)} unit="devices" /> },
   { key: 'jobs', name: 'Jobs', number: true, sort: (of) => of.jobs_running, show: (of) => <Num of={`${of.jobs_running} run, ${of.jobs_waiting} wait`} /> },
-  { key: 'usage', name: 'Recent use', number: true, sort: (of) => of.usage_device_hours, show: (of) => <Num of={short(of.usage_device_hours)} unit="GPU-h" /> },
+  { key: 'usage', name: 'Recent use', less: true, number: true, sort: (of) => of.usage_device_hours, show: (of) => <Num of={short(of.usage_device_hours)} unit="GPU-h" /> },
 ];
 
 const JOB_COLUMNS: Column<Job>[] = [
@@ -72,9 +72,9 @@ const JOB_COLUMNS: Column<Job>[] = [
   { key: 'state', name: 'State', sort: (of) => of.state, show: (of) => <State of={of.state} /> },
   { key: 'reason', name: 'Why', wide: true, show: (of) => <span class="reason">{of.reason}</span> },
   { key: 'devices', name: 'Devices', number: true, sort: (of) => of.devices, show: (of) => <Num of={String(of.devices)} title={`${of.members} members, from ${of.min_members} to ${of.max_members}`} /> },
-  { key: 'queue', name: 'Queue', sort: (of) => of.queue, show: (of) => <Name of={of.queue} /> },
-  { key: 'tenant', name: 'Tenant', sort: (of) => of.tenant ?? '', show: (of) => (of.tenant ? <Name of={of.tenant} /> : <span class="faint">none</span>) },
-  { key: 'since', name: 'Since', number: true, sort: (of) => -Date.parse(of.since), show: (of) => <Time at={of.since} /> },
+  { key: 'queue', name: 'Queue', less: true, sort: (of) => of.queue, show: (of) => <Name of={of.queue} /> },
+  { key: 'tenant', name: 'Tenant', less: true, sort: (of) => of.tenant ?? '', show: (of) => (of.tenant ? <Name of={of.tenant} /> : <span class="faint">none</span>) },
+  { key: 'since', name: 'Since', less: true, number: true, sort: (of) => -Date.parse(of.since), show: (of) => <Time at={of.since} /> },
 ];
 
 const ENDED = ['done', 'failed', 'cancelled'];

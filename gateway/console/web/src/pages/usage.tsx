@@ -109,7 +109,7 @@ function Total({ label, value, now, before, note }: { label: string; value: stri
       <span class="label">{label}</span>
       <span class="value">{value}</span>
       <span class="faint">
-        {change !== undefined ? `${change >= 0 ? '+' : '−'}${percent(Math.abs(change))} to the time before` : note ?? '\u00a0'}
+        {change !== undefined ? (Math.abs(change) < 0.0005 ? 'as in the time before' : `${change > 0 ? '+' : '−'}${percent(Math.abs(change))} to the time before`) : note ?? '\u00a0'}
         {change !== undefined && note && <><br />{note}</>}
       </span>
     </div>
@@ -126,10 +126,10 @@ function columnsOf(by: string): Column<UsageRow>[] {
     { key: 'cost', name: 'Money', number: true, sort: (row) => row.cost_micro_usd, show: (row) => <Num of={money(row.cost_micro_usd)} /> },
     { key: 'requests', name: 'Requests', number: true, sort: (row) => row.requests, show: (row) => <Num of={short(row.requests)} /> },
     { key: 'input', name: 'Tokens in', number: true, sort: (row) => row.input_tokens, show: (row) => <Num of={short(row.input_tokens)} /> },
-    { key: 'cached', name: 'Cached', number: true, sort: (row) => (row.input_tokens > 0 ? row.cached_tokens / row.input_tokens : 0), show: (row) => (row.input_tokens > 0 ? <Num of={percent(row.cached_tokens / row.input_tokens)} /> : <span class="faint">–</span>) },
+    { key: 'cached', name: 'Cached', less: true, number: true, sort: (row) => (row.input_tokens > 0 ? row.cached_tokens / row.input_tokens : 0), show: (row) => (row.input_tokens > 0 ? <Num of={percent(row.cached_tokens / row.input_tokens)} /> : <span class="faint">–</span>) },
     { key: 'output', name: 'Tokens out', number: true, sort: (row) => row.output_tokens, show: (row) => <Num of={short(row.output_tokens)} /> },
-    { key: 'devices', name: 'Device time', number: true, sort: deviceSeconds, show: (row) => (deviceSeconds(row) > 0 ? <Num of={deviceTime(deviceSeconds(row))} /> : <span class="faint">–</span>) },
-    { key: 'errors', name: 'Errors', number: true, sort: (row) => row.errors, show: (row) => <Num of={short(row.errors)} /> },
+    { key: 'devices', name: 'Device time', less: true, number: true, sort: deviceSeconds, show: (row) => (deviceSeconds(row) > 0 ? <Num of={deviceTime(deviceSeconds(row))} /> : <span class="faint">–</span>) },
+    { key: 'errors', name: 'Errors', less: true, number: true, sort: (row) => row.errors, show: (row) => <Num of={short(row.errors)} /> },
   ];
 }
 
@@ -154,6 +154,9 @@ function Series({ rows, by, step, measure, span }: { rows: UsageRow[]; by: strin
     const rest = sorted.slice(7);
     const all = most.map(([name, values], index) => ({ name, values, colour: `--hue-${by === 'model' ? hueOf(name) : index}`, area: true, steps: true }));
     if (rest.length > 0) all.push({ name: `${rest.length} others`, values: when.map((_, at) => rest.reduce((of, [, values]) => of + values[at]!, 0)), colour: '--hue-7', area: true, steps: true });
+    // A step is as wide as its hour or day; the last one ends now.
+    when.push(Math.max(end + 60, Date.now() / 1000));
+    for (const line of all) line.values.push(line.values.at(-1)!);
     return { times: when, lines: all.filter((line) => total(line.values) > 0) };
   }, [rows, by, step, measure, span]);
   if (lines.length === 0) return null;

@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api';
 import { now } from '../data';
-import { type Quantity, fullTime, relative } from '../format';
+import { type Quantity, fullTime, relative, visible } from '../format';
 import { hueOf } from '../holders';
 import { Icon } from './icons';
 
@@ -45,12 +45,12 @@ export function State({ of, count }: { of: string; count?: number }) {
 
 // A model or a job with its colour.
 export function Holder({ name }: { name: string }) {
-  return <span class="holder"><span class={`swatch hue-${hueOf(name)}`} aria-hidden="true" /><bdi>{name}</bdi></span>;
+  return <span class="holder"><span class={`swatch hue-${hueOf(name)}`} aria-hidden="true" /><bdi>{visible(name)}</bdi></span>;
 }
 
 // What people may have named: shown as text, cut where it is too long, whole on hover.
 export function Name({ of, mono }: { of: string; mono?: boolean }) {
-  return <bdi class={mono ? 'name mono' : 'name'} title={of.length > 24 ? of : undefined}>{of}</bdi>;
+  return <bdi class={mono ? 'name mono' : 'name'} title={of.length > 24 ? visible(of) : undefined}>{visible(of)}</bdi>;
 }
 
 export function Empty({ title, children }: { title: string; children?: Children }) {

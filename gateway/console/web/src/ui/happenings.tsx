@@ -5,6 +5,7 @@ import { plural } from '../format';
 import { type LedgerRecord, actionWords, reasonOf } from '../records';
 import { hrefOf } from '../route';
 import { Empty, Name, Time } from './basics';
+import { Icon } from './icons';
 
 const EVERY_MS = 3000;
 const KEPT = 2000;
@@ -57,7 +58,7 @@ export function useHeld<T>(rows: T[]): { shown: T[]; fresh: number; release: () 
   };
 }
 
-const SHAPES: Record<string, string> = { config: '⚙', key: '⚿', admin: '✎', action: '▸' };
+const ICONS: Record<string, string> = { config: 'settings', key: 'keys', admin: 'audit', action: 'models' };
 
 export function Happenings({ records, most }: { records: LedgerRecord[]; most: number }) {
   const { shown, fresh, release, hold } = useHeld(records);
@@ -69,7 +70,7 @@ export function Happenings({ records, most }: { records: LedgerRecord[]; most: n
         {shown.slice(0, most).map((record) => (
           <li key={record.seq}>
             <Time at={record.time_us / 1000} />
-            <span class="shape" aria-hidden="true">{SHAPES[record.kind] ?? '·'}</span>
+            <Icon name={ICONS[record.kind] ?? 'requests'} />
             <span class="what">
               <span class="deed">{record.subject && <Name of={record.subject} />} <span>{actionWords(record.action ?? record.kind)}</span></span>
               {reasonOf(record) && <span class="reason">{reasonOf(record)}</span>}

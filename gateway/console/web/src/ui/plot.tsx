@@ -46,8 +46,8 @@ export function Plot({ times, lines, unit, label, height = 180, format, stacked 
       cursor: { y: false, points: { show: false } },
       scales: { y: { range: (_plot, _least, most) => [0, Math.max(most * 1.1, 1e-6)] } },
       axes: [
-        { ...axis, values: (_plot, at) => at.map((s) => new Date(s * 1000).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })) },
-        { ...axis, size: 52, values: (_plot, at) => at.map((value) => format(value)) },
+        { ...axis, size: 28, values: (_plot, at) => at.map((s) => new Date(s * 1000).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })) },
+        { ...axis, size: 48, values: (_plot, at) => at.map((value) => format(value)) },
       ],
       series: [
         {},

@@ -11,9 +11,14 @@ export interface Column<Row> {
   sort?: (row: Row) => number | string;
   number?: boolean;
   wide?: boolean; // takes what room is left
+  less?: boolean; // left out where there is little room
 }
 
 const STEP = 200;
+
+function classOf<Row>({ number, wide, less }: Column<Row>): string {
+  return [number && 'right', wide && 'wide', less && 'less'].filter(Boolean).join(' ');
+}
 
 export function Table<Row>({ columns, rows, id, onOpen, open, caption, sorted }: {
   columns: Column<Row>[]; rows: Row[]; id: (row: Row) => string; onOpen?: (row: Row) => void; open?: string; caption: string; sorted?: string;
@@ -43,7 +48,7 @@ export function Table<Row>({ columns, rows, id, onOpen, open, caption, sorted }:
           <thead>
             <tr>
               {columns.map((column) => (
-                <th key={column.key} scope="col" class={`${column.number ? 'right' : ''} ${column.wide ? 'wide' : ''}`}
+                <th key={column.key} scope="col" class={classOf(column)}
                   aria-sort={order === column.key ? 'ascending' : order === `-${column.key}` ? 'descending' : undefined}>
                   {column.sort ? <button type="button" onClick={() => press(column)}>{column.name}</button> : column.name}
                 </th>
@@ -57,7 +62,7 @@ export function Table<Row>({ columns, rows, id, onOpen, open, caption, sorted }:
                 <tr key={key} class={`${onOpen ? 'opens' : ''} ${open === key ? 'open' : ''}`}
                   onClick={onOpen && ((event) => { if (!(event.target as Element).closest('a, button, input')) onOpen(row); })}>
                   {columns.map((column, at) => (
-                    <td key={column.key} data-name={column.name} class={`${column.number ? 'right' : ''} ${column.wide ? 'wide' : ''}`}>
+                    <td key={column.key} data-name={column.name} class={classOf(column)}>
                       {at === 0 && onOpen
                         ? <button type="button" class="row-button" aria-expanded={open === key} onClick={() => onOpen(row)}>{column.show(row)}</button>
                         : column.show(row)}
