@@ -7,6 +7,7 @@ import { Keys } from './pages/keys';
 import { Limits } from './pages/limits';
 import { Models } from './pages/models';
 import { Overview } from './pages/overview';
+import { Playground } from './pages/playground';
 import { Queues } from './pages/queues';
 import { Start } from './pages/start';
 import { Usage } from './pages/usage';
@@ -27,6 +28,7 @@ const ALL: PageOf[] = [
   { path: 'cluster', name: 'Cluster', icon: 'cluster', key: 'c', needs: ['see_cluster'], show: Cluster },
   { path: 'models', name: 'Models', icon: 'models', key: 'm', needs: ['see_models'], show: Models },
   { path: 'queues', name: 'Queues and jobs', icon: 'queues', key: 'q', needs: ['see_jobs'], show: Queues, scoped: true },
+  { path: 'playground', name: 'Playground', icon: 'playground', key: 'p', needs: ['use_playground'], show: Playground, scoped: true },
   { path: 'keys', name: 'Keys', icon: 'keys', key: 'k', needs: ['see_keys', 'see_own_keys'], show: Keys, scoped: true },
   { path: 'usage', name: 'Usage and cost', icon: 'usage', key: 'u', needs: ['see_usage'], show: Usage, ranged: true, scoped: true },
   { path: 'limits', name: 'Budgets and limits', icon: 'limits', key: 'l', needs: ['see_limits'], show: Limits, scoped: true },
