@@ -26,6 +26,10 @@ bool IsHealth(std::string_view path) {
   return path == "/livez" || path == "/readyz" || path == "/metrics";
 }
 
+bool IsCall(std::string_view path) {
+  return IsHealth(path) || path.starts_with("/admin/");
+}
+
 std::string NewRequestId() {
   std::array<unsigned char, 16> bits{};
   RAND_bytes(bits.data(), bits.size());
@@ -100,6 +104,10 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop
 }
 
 net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
+  if (const std::optional<Page> page = FindPage(exchange)) {
+    co_await exchange.Send(page->status, page->headers, page->body);
+    co_return;
+  }
   Call call;
   call.request_id = NewRequestId();
   call.now = net::Now();
@@ -135,6 +143,13 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   if (answer.status == 401) headers.emplace_back("www-authenticate", "Bearer");
   if (server_->connections() > kMaxConnections) exchange.CloseAfter();
   co_await exchange.Send(answer.status, headers, answer.body);
+}
+
+std::optional<Page> AdminServer::FindPage(const net::http::Exchange& exchange) const {
+  const net::http::Head& head = exchange.head();
+  if (head.method != Verb::get && head.method != Verb::head) return std::nullopt;
+  if (server_->connections() > kMaxConnections || IsCall(exchange.path())) return std::nullopt;
+  return operations_.page(exchange.path(), head.Find("accept-encoding"), head.Find("if-none-match"));
 }
 
 net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& call) {

@@ -16,6 +16,7 @@
 
 #include "conf/time.h"
 #include "gateway/admin/outbound_status.h"
+#include "gateway/admin/page.h"
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
@@ -82,6 +83,10 @@ struct Operations {
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };
   std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
+  // The console's pages, at the paths that are no calls.
+  std::function<admin::FindPage> page = [](std::string_view, std::string_view, std::string_view) {
+    return std::nullopt;
+  };
 };
 
 }  // namespace gateway

@@ -13,6 +13,7 @@
 #include "conf/text.h"
 #include "gateway/audit/content_erasure.h"
 #include "gateway/config/state_files.h"
+#include "gateway/console/console.h"
 #include "gateway/control/open_launcher.h"
 #include "gateway/limits/budgets.h"
 #include "gateway/log.h"
@@ -372,6 +373,7 @@ absl::Status Process::OpenAdmin() {
     return scaling_ ? scaling_->history(model) : std::nullopt;
   };
   operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
+  operations_.page = console::Find;
   operations_.reload = [this](std::string actor) { return reloads_.Reload(std::move(actor)); };
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
                                           config.server.admin_tls ? &certificates_.admin() : nullptr);
