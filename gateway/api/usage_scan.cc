@@ -17,8 +17,12 @@ bool TellsCache(std::string_view key) {
   return key == "cached_tokens" || key == "prompt_cache_hit_tokens" || key == "prompt_cache_miss_tokens";
 }
 
-bool IsDigit(char c) {
-  return c >= '0' && c <= '9';
+bool BeginsNumber(char c) {
+  return (c >= '0' && c <= '9') || c == '-';
+}
+
+bool ContinuesNumber(char c) {
+  return BeginsNumber(c) || c == '.' || c == 'e' || c == 'E' || c == '+';
 }
 
 #ifdef __SSE2__
@@ -90,13 +94,16 @@ void UsageScan::Scan(const char* data, size_t n, char* writable) {
     const uint64_t quotes = masks.quotes & ~Escaped(masks.backslashes, escaped);
     const uint64_t within = PrefixParity(quotes) ^ (in_string_ ? ~uint64_t{0} : 0);
     const auto closes = static_cast<uint32_t>(std::popcount(masks.closes & ~within));
-    if (depth_ <= known_depth_ + closes) {  // it may come back to where something is wanted
+    // It may come back to where something is wanted; or is broken: a backslash outside of strings escapes
+    // nothing.
+    if (depth_ <= known_depth_ + closes || (masks.backslashes & ~within) != 0) {
       bytes(at, at + kBlock);
       continue;
     }
     depth_ += static_cast<uint32_t>(std::popcount(masks.opens & ~within)) - closes;
     in_string_ = (within >> 63 & 1) != 0;
     escaped_ = escaped;
+    keeps_text_ = false;  // of a string that began here
   }
 #endif
   bytes(at, n);
@@ -221,9 +228,9 @@ void UsageScan::Capture(char c, char* place) {
     if (key_size_ < kMaxKey) key_[key_size_++] = c;
     return;
   }
-  if (hides_number_ && place != nullptr && IsDigit(c)) {
-    *place = hid_digit_ ? ' ' : '0';
-    hid_digit_ = true;
+  if (hides_number_ && (hid_number_ ? ContinuesNumber(c) : BeginsNumber(c))) {
+    if (place != nullptr) *place = hid_number_ ? ' ' : '0';
+    hid_number_ = true;
     return;
   }
   switch (c) {
@@ -233,7 +240,7 @@ void UsageScan::Capture(char c, char* place) {
       break;
     case ':':
       hides_number_ = TellsCache(key());
-      hid_digit_ = false;
+      hid_number_ = false;
       break;
     case ',':
       hides_number_ = false;

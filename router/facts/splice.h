@@ -59,7 +59,8 @@ class SplicePlan {
 
   std::string Apply(std::string_view body) const;
 
-  // Inserts by position; splices at one position keep the order in which they were added.
+  // Inserts by position; splices at one position keep the order in which they were added. At most
+  // kMaxSplices.
   void Add(const Splice& splice);
 
  private:

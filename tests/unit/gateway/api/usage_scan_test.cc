@@ -91,6 +91,16 @@ TEST(UsageScan, HidesWhatACacheHeldInPiecesOfAnySize) {
   }
 }
 
+TEST(UsageScan, HidesANumberInAnyFormAndNothingElse) {
+  const std::string text =
+      R"({"usage":{"cached_tokens":-1.25e+3,"a":1,"prompt_cache_hit_tokens":true,"prompt_cache_miss_tokens":"7e1"}})";
+  const std::string hidden =
+      R"({"usage":{"cached_tokens":0       ,"a":1,"prompt_cache_hit_tokens":true,"prompt_cache_miss_tokens":"7e1"}})";
+  std::string passed = text;
+  UsageScan(true).Pass(passed.data(), passed.size());
+  EXPECT_EQ(passed, hidden);
+}
+
 TEST(UsageScan, TakesHostileDocumentsInOnePass) {
   std::string open = "{";
   for (int i = 0; i < 50'000; ++i) open += R"("usage":{)";
