@@ -228,9 +228,9 @@ void UsageScan::Capture(char c, char* place) {
     if (key_size_ < kMaxKey) key_[key_size_++] = c;
     return;
   }
-  if (hides_number_ && (hid_number_ ? ContinuesNumber(c) : BeginsNumber(c))) {
-    if (place != nullptr) *place = hid_number_ ? ' ' : '0';
-    hid_number_ = true;
+  if (hides_number_ && (hid_digit_ ? ContinuesNumber(c) : BeginsNumber(c))) {
+    if (place != nullptr) *place = hid_digit_ ? ' ' : '0';
+    hid_digit_ = true;
     return;
   }
   switch (c) {
@@ -240,7 +240,7 @@ void UsageScan::Capture(char c, char* place) {
       break;
     case ':':
       hides_number_ = TellsCache(key());
-      hid_number_ = false;
+      hid_digit_ = false;
       break;
     case ',':
       hides_number_ = false;

@@ -66,7 +66,7 @@ class UsageScan {
   uint32_t capture_depth_ = 0;  // below the object
   size_t captured_ = 0;
   bool hides_number_ = false;
-  bool hid_number_ = false;
+  bool hid_digit_ = false;
   std::array<char, 4096> object_text_;
 
   std::optional<Usage> usage_;

@@ -59,8 +59,7 @@ class SplicePlan {
 
   std::string Apply(std::string_view body) const;
 
-  // Inserts by position; splices at one position keep the order in which they were added. At most
-  // kMaxSplices.
+  // Inserts by position; splices at one position keep the order in which they were added.
   void Add(const Splice& splice);
 
  private:
