@@ -19,8 +19,9 @@ void Learn(const Exchange& x) {
   const int64_t each = static_cast<int64_t>(counts.output) / choices;
   const uint64_t shown = x.outcome.reasoning == 0 ? x.outcome.text_bytes / static_cast<uint64_t>(choices) : 0;
   estimate.LearnOutput(each, shown);
-  if (!x.body.facts.MaxOutputTokens() && x.outcome.finish == api::Finish::kDone)
-    estimate.LearnUnbounded(each);
+  // One that was cut is longer than what is usual, too: its bound was at least that.
+  const bool ended = x.outcome.finish == api::Finish::kDone || x.outcome.finish == api::Finish::kLength;
+  if (!x.body.facts.MaxOutputTokens() && ended) estimate.LearnUnbounded(each);
 }
 
 // What the engine did not report of work that it did is taken from what was sent, or from the bound of what
