@@ -95,9 +95,9 @@ class Process {
   ledger::Event RecordOf(const Prepared& prepared, std::string_view action, std::string_view actor) const;
   absl::Status Apply(Prepared prepared);
   void Publish();
-  // To the shards; commands that wait for it hear of it when all of them have it.
+  // To the shards; waiting commands continue when all shards have it.
   void PublishKeys();
-  void TellFollowed();
+  void PublishFollowed();
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
   absl::Status OpenControl();
@@ -105,7 +105,7 @@ class Process {
   void Serve(const Launched& launched);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
-  void LookAtDisk();
+  void CheckDisk();
   void RecordAttempts();
   net::Task<void> WatchDisk();
   net::Task<void> Shutdown(conf::Duration delay);

@@ -18,8 +18,8 @@ namespace plugins::launchers {
 // Mode 0600, appending; no link is followed.
 absl::StatusOr<gateway::net::Fd> OpenLog(const std::string& path);
 
-// For reading. Refuses what is not a file of one name: whoever may write in a log's folder could put a link
-// there, a second name of another file, or a pipe that nobody writes to.
+// For reading. Refuses anything but a regular file with one name: a run can write in the folder of its log,
+// and could put a link there, a second name of another file, or a pipe without a writer.
 absl::StatusOr<gateway::net::Fd> OpenLogForReading(const std::string& path);
 
 uint64_t LogBytes(const std::string& path);
