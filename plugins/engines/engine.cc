@@ -91,7 +91,7 @@ EngineReport ReadMetrics(std::string_view body, std::span<const Metric> metrics,
 
 void NothingElse(const Sample& /*sample*/, EngineReport& /*report*/) {}
 
-// vLLM: one series per engine core; capacity and adapters stand in labels.
+// vLLM: one series per engine core; capacity and adapters are in labels.
 EngineReport ReadVllm(std::string_view body) {
   static constexpr std::array<Metric, 6> kMetrics = {{
       {"vllm:num_requests_running", &EngineReport::running},

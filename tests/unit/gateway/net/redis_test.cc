@@ -90,7 +90,7 @@ TEST(RedisProtocol, WritesBinarySafeCommands) {
   EXPECT_EQ(bytes, std::string("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\na\0\r\nb\r\n", 31));
 }
 
-TEST(RedisProtocol, RefusesWhatIsNotRespOrTooLarge) {
+TEST(RedisProtocol, RefusesMalformedOrTooLargeReplies) {
   for (const char* bytes : {"HTTP/1.1 400\r\n", "*100000\r\n", "*2147483647\r\n", "*-5\r\n"}) {
     RedisReader reader(1 << 20);
     RedisReply reply;
@@ -231,7 +231,7 @@ TEST(RedisClient, ReconnectsAtOnceWhenAConnectionThatServedIsCut) {
   });
 }
 
-TEST(RedisClient, QueuesWithinBoundsWhileConnectingAndFailsWhatIsLate) {
+TEST(RedisClient, QueuesWithinBoundsWhileConnectingAndFailsLateCommands) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     FakeRedis& server = loop.Make<FakeRedis>(Echo);
     server.Listen();
@@ -269,7 +269,7 @@ TEST(RedisClient, EndsAConnectionThatAnswersWithoutBeingAskedOrNotInResp) {
   }
 }
 
-TEST(RedisClient, SpeaksTlsAndChecksWhomItSpeaksTo) {
+TEST(RedisClient, SpeaksTlsAndVerifiesTheServer) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     const tests::TlsFiles files;
     TlsContext::ServerFiles server_files;
@@ -296,7 +296,7 @@ TEST(RedisClient, SpeaksTlsAndChecksWhomItSpeaksTo) {
   });
 }
 
-TEST(RedisClient, StopFailsWhatIsPendingInEveryState) {
+TEST(RedisClient, StopFailsPendingCommandsInEveryState) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     FakeRedis& server = loop.Make<FakeRedis>([](const RedisCommand&) { return std::nullopt; });
     server.Listen();

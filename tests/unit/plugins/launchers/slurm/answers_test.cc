@@ -32,7 +32,7 @@ const Job& ById(const JobList& list, uint32_t id) {
   return list.jobs.front();
 }
 
-TEST(SlurmAnswers, SayWhatEachJobHoldsAndWhere) {
+TEST(SlurmAnswers, ContainTheDevicesAndNodesOfEachJob) {
   const auto list = ReadJobs(Recorded("jobs.json"));
   ASSERT_TRUE(list.ok()) << list.status();
   const Job& gang = ById(*list, 20);
@@ -88,7 +88,7 @@ TEST(SlurmAnswers, SayWhyAJobWaitsOrHasEnded) {
   EXPECT_EQ(WhyWaiting(ById(*list, 22)), "");
 }
 
-TEST(SlurmAnswers, SayWhatNodesAre) {
+TEST(SlurmAnswers, DescribeNodes) {
   const auto nodes = ReadNodes(Recorded("nodes.json"));
   ASSERT_TRUE(nodes.ok()) << nodes.status();
   ASSERT_EQ(nodes->size(), 4u);
@@ -104,7 +104,7 @@ TEST(SlurmAnswers, SayWhatNodesAre) {
   EXPECT_EQ(drained.memory_mib, 512'000);
 }
 
-TEST(SlurmAnswers, AreRefusedWholeWhenAMemberIsMissingOrOfAnotherType) {
+TEST(SlurmAnswers, AreRefusedWhenAMemberIsMissingOrOfAnotherType) {
   const Json whole = Json::parse(Recorded("jobs.json"));
   for (const char* key : {"job_id", "name", "job_state", "nodes", "comment", "user_name", "exit_code",
                           "gres_detail", "start_time"}) {

@@ -18,7 +18,7 @@ TEST(Hostlist, NamesEveryHostInItsOrder) {
   EXPECT_THAT(*ExpandHosts("r[1-2]n[1-2]-ib"), ElementsAre("r1n1-ib", "r1n2-ib", "r2n1-ib", "r2n2-ib"));
 }
 
-TEST(Hostlist, RefusesWhatIsNone) {
+TEST(Hostlist, RefusesMalformedLists) {
   for (const char* text : {"node[1-2", "node1]", "node[]", "node[a-b]", "node[3-1]", ",node1", "node1,",
                            "a,,b", "node[[1]]", "node[1-]", "node[99999999999]"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ExpandHosts(text).status())) << text;
