@@ -31,8 +31,8 @@ class AdminServer {
   void Close();
 
  private:
-  AdminServer(net::Loop& loop, const Operations& operations)
-      : loop_(loop), operations_(operations), reads_(kMaxWaiting) {}
+  AdminServer(net::Loop& loop, const Operations& operations, bool secure)
+      : loop_(loop), operations_(operations), secure_(secure), reads_(kMaxWaiting) {}
 
   static constexpr size_t kMaxWaiting = 64;
 
@@ -44,6 +44,7 @@ class AdminServer {
 
   net::Loop& loop_;
   const Operations& operations_;
+  const bool secure_;  // it speaks TLS
   net::AsyncMutex reads_;
   ReadRecords read_records_{operations_};
   std::unique_ptr<net::http::Server> server_;

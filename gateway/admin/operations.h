@@ -23,9 +23,11 @@
 #include "gateway/metrics/shard_metrics.h"
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
+#include "gateway/people/sessions.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/shard/shared.h"
+#include "plugins/auth/jwt_authenticator.h"
 
 namespace scheduler {
 class Planner;
@@ -50,6 +52,14 @@ struct ReloadState {
 struct Operations {
   Shared* shared = nullptr;
   KeyEvents* key_events = nullptr;
+  Sessions* sessions = nullptr;  // null: nobody can sign in
+  // What verifies the tokens of the configured issuers; null when there are none.
+  std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
+  std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications
+  // Where the provider ends the session that it has; nothing where it cannot.
+  std::function<std::optional<std::string>(const Session&)> end_at_provider = [](const Session&) {
+    return std::nullopt;
+  };
   std::function<std::shared_ptr<const Runtime>()> runtime;
   std::function<std::vector<const ShardMetrics*>()> shards;
   std::function<OutboundStatus()> outbound;

@@ -18,6 +18,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddServe(app, run);
   AddCheck(app, run);
   AddKeys(app, run);
+  AddConsole(app, run);
   AddUsage(app, run);
   AddAudit(app, run);
   AddJobs(app, run);

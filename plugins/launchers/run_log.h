@@ -19,8 +19,11 @@ namespace plugins::launchers {
 absl::StatusOr<gateway::net::Fd> OpenLog(const std::string& path);
 
 // For reading. Refuses what is not a file of one name: whoever may write in a log's folder could put a link
-// there, a second name of another file, or a pipe that nobody writes to.
-absl::StatusOr<gateway::net::Fd> OpenLogForReading(const std::string& path);
+// there, a second name of another file, or a pipe that nobody writes to. Of this machine's runs also what is
+// not this process' own: their logs are. A cluster's are another user's.
+enum class LogOwner : uint8_t { kThisProcess, kAnyone };
+absl::StatusOr<gateway::net::Fd> OpenLogForReading(const std::string& path,
+                                                   LogOwner owner = LogOwner::kThisProcess);
 
 uint64_t LogBytes(const std::string& path);
 std::string RotatedLog(const std::string& path);  // PATH.1

@@ -43,6 +43,8 @@ constexpr std::array<KeySpec, kKeyCount> kKeys = {{
     {Key::kSystem, "system", kString | kArray | kNull, kAnthropicApis},
     {Key::kInstructions, "instructions", kString | kArray | kNull, In(kResponses, kAudioSpeech)},
     {Key::kPrompt, "prompt", kString | kArray | kNull, In(kCompletions, kTokenize) | kImages},
+    // vLLM's: prompts as embeddings, each of them beside those of `prompt`.
+    {Key::kPromptEmbeds, "prompt_embeds", kString | kArray | kNull, In(kCompletions)},
     {Key::kInput, "input", kString | kArray | kNull, In(kEmbeddings, kResponses, kAudioSpeech)},
     {Key::kQuery, "query", kString | kArray | kObject, In(kRerank)},
     {Key::kDocuments, "documents", kArray | kObject, In(kRerank)},

@@ -28,6 +28,7 @@ enum class Key : uint8_t {
   kSystem,
   kInstructions,
   kPrompt,
+  kPromptEmbeds,
   kInput,
   kQuery,
   kDocuments,

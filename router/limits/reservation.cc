@@ -30,7 +30,7 @@ int64_t OutputWithin(Dimension dimension, int64_t remaining, int64_t input, cons
     case Dimension::kOutputTokens:
       return remaining;
     case Dimension::kBudget:
-      return ask.price.OutputFor(remaining - ask.price.Cost(ask.units), input);
+      return ask.price.ForReserving().OutputFor(remaining - ask.price.Cost(ask.units), input);
     case Dimension::kRequests:
     case Dimension::kInputTokens:
     case Dimension::kConcurrency:
@@ -153,7 +153,7 @@ class Reserver {
     Usage usage = ask.units;
     usage.input = input;
     usage.output = output;
-    return ask.price.Cost(usage);
+    return ask.price.ForReserving().Cost(usage);
   }
 
   // What is left for one choice's output, and what would be left if nothing else were charged.

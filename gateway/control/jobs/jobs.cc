@@ -447,7 +447,7 @@ net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
   if (path.empty()) co_return NotNow(*job, "its launcher does not say where its output is");
   absl::StatusOr<JobLog> log = JobLog();
   (co_await around_.off_loop([&] {
-    log = ReadJobLog(path, which);
+    log = ReadJobLog(path, which, around_.log_owner);
     return absl::OkStatus();
   })).IgnoreError();
   co_return log;

@@ -27,6 +27,8 @@ using router::Event;
 constexpr size_t kHeadRoom = 512;  // what we add to a client's head
 constexpr size_t kMaxRefusalBody = 64 * 1024;
 constexpr net::http::HeadLimits kAnswerHeadLimits{64 * 1024, 200};
+// An engine that knew no stream_options may have been replaced by one that does.
+constexpr conf::Duration kAskUsageAgain = std::chrono::minutes(10);
 
 std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
   double value = 0;
@@ -118,17 +120,17 @@ std::string_view Upstream::CacheSalt(router::Api api) const {
   return request_.identity.cache_salt();
 }
 
-bool Upstream::AddsUsageOption() const {
+bool Upstream::AddsUsageOption(conf::TimePoint now) const {
   const router::Api api = request_.identity.spec->api;
   const bool has_option = carry_ == Carry::kMessagesAsChat || carry_ == Carry::kResponsesAsChat ||
                           api == router::Api::kChatCompletions || api == router::Api::kCompletions;
   return has_option && request_.body.facts.stream && !request_.body.facts.usage_asked && !try_.only_prompt &&
-         !state().no_usage_option.load(std::memory_order_relaxed);
+         state().no_usage_until.load(std::memory_order_relaxed) <= now.time_since_epoch().count();
 }
 
 bool Upstream::RefusesUsageOption(const Event& event) const {
   const bool refused = event.kind == Event::Kind::kStatus && (event.status == 400 || event.status == 422);
-  return refused && AddsUsageOption() && refusal_.body.find("stream_options") != std::string::npos;
+  return refused && asks_usage_ && refusal_.body.find("stream_options") != std::string::npos;
 }
 
 net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* form) {
@@ -136,15 +138,21 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* for
     sent_ = answered_ = now;
     co_return Event::Status(200);
   }
+  asks_usage_ = AddsUsageOption(now);
   Event event = co_await SendOnce(fresh, now, form);
   if (!RefusesUsageOption(event)) co_return event;
   // Older engines know no such option. What they stream is counted.
-  state().no_usage_option.store(true, std::memory_order_relaxed);
-  log::Warn("replica refuses stream_options: it is asked without them from now on",
-            {{"request_id", request_.identity.id}, {"replica", replica_.name()}});
+  asks_usage_ = false;
   Release(now);
   refusal_ = {};
-  co_return co_await SendOnce(false, net::Now(), form);
+  event = co_await SendOnce(false, net::Now(), form);
+  // What is refused either way was the caller's doing, and says nothing of others' requests.
+  if (event.kind != Event::Kind::kStatus || event.status >= 400) co_return event;
+  state().no_usage_until.store((net::Now() + kAskUsageAgain).time_since_epoch().count(),
+                               std::memory_order_relaxed);
+  log::Warn("replica refuses stream_options: it is asked without them for a while",
+            {{"request_id", request_.identity.id}, {"replica", replica_.name()}});
+  co_return event;
 }
 
 net::Task<Event> Upstream::SendOnce(bool fresh, conf::TimePoint now, FormReader* form) {
@@ -235,10 +243,9 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
 }
 
 size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
-  const bool asks_usage = AddsUsageOption();
   if (carry_ != Carry::kAsIs) {
     constexpr std::string_view kOption = ",\"stream_options\":{\"include_usage\":true}";
-    const bool without = request_.body.facts.stream && !asks_usage;
+    const bool without = request_.body.facts.stream && !asks_usage_;
     const size_t option = without ? chat_.body.find(kOption) : std::string::npos;
     if (option != std::string::npos) chat_.body.erase(option, kOption.size());
     RenderHead(chat_.body.size(), false);
@@ -248,7 +255,7 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
   const RequestBody& body = request_.body;
   router::SpliceRequest splice;
   if (body.facts.model.view() != name_.name) splice.upstream_model_json = name_.json;
-  splice.ask_usage = asks_usage;
+  splice.ask_usage = asks_usage_;
   splice.output_cap = request_.output_cap;
   splice.members = try_.members;
   splice.only_prompt = try_.only_prompt;

@@ -421,6 +421,30 @@ TEST(Bytes, ATenantHoldsNoMoreLargeBodiesThanItMayRunRequests) {
   const Answer third = gateway.Ask(head);
   EXPECT_EQ(third.status, 429);
   EXPECT_EQ(third.code(), "concurrency_limit");
+  EXPECT_EQ(third.header("connection"), "close") << "its body is not read";
+  EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).code(), "concurrency_limit")
+      << "they hold the places of its running requests";
+  slow.clear();
+  EXPECT_TRUE(tests::Within(RawClient::kPatience,
+                            [&] { return gateway.Ask(Chat({{"max_tokens", 1}})).status == 200; }));
+}
+
+// What is refused between the place and the rest gives the place back, and counts as no request.
+TEST(Bytes, ALargeBodyTakesItsPlaceAndGivesItBack) {
+  EngineProcess engine;
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .tenant = "limits: {concurrency: 1, requests_per_minute: 3}"});
+  const auto large = [](const char* model) {
+    return Post("/v1/chat/completions",
+                ChatBody({{"model", model}, {"max_tokens", 1}, {"user", std::string(100'000, 'u')}}).dump());
+  };
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(gateway.Ask(large("nobody")).status, 404);
+    EXPECT_EQ(gateway.Ask(Post("/v1/chat/completions", std::string(100'000, '['))).status, 400);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(gateway.Ask(large("chat-small")).status, 200) << i;
+  const Answer fourth = gateway.Ask(large("chat-small"));
+  EXPECT_EQ(fourth.code(), "rate_limit_exceeded") << fourth.body;
 }
 
 // A library that sends its whole body before it reads must be able to send it.
@@ -614,6 +638,22 @@ TEST(Bytes, AnEngineThatRefusesStreamOptionsIsAskedAgainWithoutThemOnce) {
   EXPECT_EQ(engine.seen().size(), 7u) << "it is remembered";
   // What the client itself asks for is its own.
   EXPECT_EQ(gateway.Ask(Chat({{"stream", true}, {"stream_options", {{"include_usage", true}}}})).status, 422);
+}
+
+TEST(Bytes, ACallersBadRequestTurnsUsageOffForNobody) {
+  KeptUpstream engine([](const FakeUpstream::Request& request) {
+    if (request.body.find("no such tool") != std::string::npos)
+      return JsonAnswer(R"({"error":{"message":"unknown tool in {tools, stream_options}"}})", 400);
+    const std::string events = "data: " + ChatAnswer("ok") + "\n\ndata: [DONE]\n\n";
+    return fmt::format("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{}",
+                       events.size(), events);
+  });
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = kNoProbe, .endpoint = "engine: vllm, apis: [chat]"});
+  const Json bad{{"role", "user"}, {"content", "no such tool"}};
+  EXPECT_EQ(gateway.Ask(Chat({{"stream", true}, {"messages", {bad}}})).status, 400);
+  EXPECT_EQ(gateway.Ask(Chat({{"stream", true}})).status, 200);
+  EXPECT_THAT(engine.seen().back().body, HasSubstr("include_usage"));
 }
 
 TEST(Bytes, SoundIsRelayedAsItComes) {

@@ -436,6 +436,16 @@ TEST_F(Reservations, ABudgetInMoneyAdmitsNothingWithoutAPrice) {
   Granted(Reserve(tree_.Resolve("free"), {}, ask, kNow));
 }
 
+TEST_F(Reservations, APromptIsReservedAsIfItWereWrittenToACacheWhereThatIsDearer) {
+  const NodeRef key = Tree({{"acme", {{Dimension::kBudget, 1000, Period::kMonth}}}}, "acme");
+  ReserveRequest ask = Bounded(400, 0);
+  ask.price.cache_write = 2'000'000;
+  Grant granted = Granted(Reserve(key, {}, ask, kNow));
+  EXPECT_EQ(Used("acme", "budget_per_month"), 800);
+  granted.reservation.Settle({.input = 400});
+  EXPECT_EQ(Used("acme", "budget_per_month"), 400) << "none was written";
+}
+
 TEST_F(Reservations, ImagesAndSoundAreReservedInMoney) {
   const NodeRef key = Tree({{"acme", {{Dimension::kBudget, 100'000, Period::kMonth}}}}, "acme");
   ReserveRequest ask;
