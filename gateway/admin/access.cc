@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "conf/text.h"
+#include "plugins/auth/base64url.h"
 #include "plugins/auth/credential.h"
 #include "plugins/auth/digest.h"
 
@@ -19,6 +20,11 @@ using net::http::FieldId;
 constexpr std::string_view kSecureCookie = "__Host-tidegate";
 constexpr std::string_view kPlainCookie = "tidegate";
 constexpr size_t kSecretLength = 43;  // 256 bits as base64url
+// While somebody is at a provider.
+constexpr std::string_view kSecureSignIn = "__Host-tidegate-sign-in";
+constexpr std::string_view kPlainSignIn = "tidegate-sign-in";
+constexpr int kSignInSeconds = 600;
+constexpr size_t kMostPage = 1024;
 
 std::variant<Caller, api::ApiError> ByKey(std::string_view secret, const Credentials& credentials,
                                           conf::TimePoint now) {
@@ -73,6 +79,24 @@ std::string_view Trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+// The value of a cookie in a Cookie header; empty: it has none of that name.
+std::string_view CookieOf(std::string_view cookies, std::string_view name) {
+  for (std::string_view rest = cookies; !rest.empty();) {
+    const size_t end = std::min(rest.find(';'), rest.size());
+    const std::string_view pair = Trimmed(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (pair.starts_with(name) && pair.substr(name.size()).starts_with('='))
+      return pair.substr(name.size() + 1);
+  }
+  return {};
+}
+
+// A page of ours: nothing that a browser would take for another host.
+bool IsOwnPage(std::string_view page) {
+  return page.starts_with('/') && !page.starts_with("//") && page.size() <= kMostPage &&
+         std::ranges::all_of(page, [](char c) { return c > ' ' && c <= '~' && c != '\\'; });
 }
 
 bool IsIpAddress(std::string_view host) {
@@ -147,15 +171,9 @@ bool IsKnownHost(std::string_view host, const Config& config) {
 std::string_view SessionSecretOf(const net::http::Head& head) {
   for (const net::http::Field& field : head.fields) {
     if (field.id != FieldId::cookie) continue;
-    for (std::string_view rest = field.value; !rest.empty();) {
-      const size_t end = std::min(rest.find(';'), rest.size());
-      const std::string_view pair = Trimmed(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      const size_t equals = pair.find('=');
-      if (equals == std::string_view::npos) continue;
-      const std::string_view name = pair.substr(0, equals);
-      const std::string_view value = pair.substr(equals + 1);
-      if ((name == kSecureCookie || name == kPlainCookie) && value.size() == kSecretLength) return value;
+    for (const std::string_view name : {kSecureCookie, kPlainCookie}) {
+      if (const std::string_view value = CookieOf(field.value, name); value.size() == kSecretLength)
+        return value;
     }
   }
   return {};
@@ -165,6 +183,32 @@ std::string_view SessionSecretOf(const net::http::Head& head) {
 std::string SessionCookie(std::string_view secret, bool secure) {
   return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Lax{}{}", secure ? kSecureCookie : kPlainCookie,
                      secret, secure ? "; Secure" : "", secret.empty() ? "; Max-Age=0" : "");
+}
+
+SignInCookie SignInCookieOf(std::string_view cookies) {
+  SignInCookie out;
+  for (const std::string_view name : {kSecureSignIn, kPlainSignIn}) {
+    const std::string_view value = CookieOf(cookies, name);
+    if (value.size() < kSecretLength) continue;
+    out.secret = value.substr(0, kSecretLength);
+    const std::optional<std::string> page =
+        auth::DecodeBase64Url(value.substr(std::min(value.size(), kSecretLength + 1)));
+    if (page && IsOwnPage(*page)) out.page = *page;
+    break;
+  }
+  return out;
+}
+
+std::string SetSignInCookie(const SignInCookie& cookie, bool secure) {
+  return fmt::format("{}={}.{}; Path=/; HttpOnly; SameSite=Lax; Max-Age={}{}",
+                     secure ? kSecureSignIn : kPlainSignIn, cookie.secret,
+                     auth::EncodeBase64Url(IsOwnPage(cookie.page) ? cookie.page : "/"), kSignInSeconds,
+                     secure ? "; Secure" : "");
+}
+
+std::string ClearSignInCookie(bool secure) {
+  return fmt::format("{}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0{}",
+                     secure ? kSecureSignIn : kPlainSignIn, secure ? "; Secure" : "");
 }
 
 }  // namespace gateway::admin

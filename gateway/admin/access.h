@@ -60,4 +60,13 @@ std::string_view SessionSecretOf(const net::http::Head& head);
 // The Set-Cookie for a new session, or (empty secret) for one that has ended.
 std::string SessionCookie(std::string_view secret, bool secure);
 
+// What a browser keeps while it is at a provider: the secret of the attempt, and the page to return to.
+struct SignInCookie {
+  std::string secret;
+  std::string page = "/";
+};
+SignInCookie SignInCookieOf(std::string_view cookies);
+std::string SetSignInCookie(const SignInCookie& cookie, bool secure);
+std::string ClearSignInCookie(bool secure);
+
 }  // namespace gateway::admin

@@ -114,6 +114,7 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   call.runtime = operations_.runtime();
   call.address = exchange.address();
   call.agent = exchange.head().Find(net::http::FieldId::user_agent);
+  call.cookies = exchange.head().Find(net::http::FieldId::cookie);
   call.host = exchange.head().Find(net::http::FieldId::host);
   call.secure = secure_ || call.runtime->config().people.url.tls();
   const Answer answer =
@@ -189,7 +190,9 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   if (!exchange.body().empty() && !IsJson(exchange.head().Find(net::http::FieldId::content_type))) {
     co_return Refuse(api::Code::kUnsupportedMediaType, "the body must be application/json", call.request_id);
   }
-  std::vector<FieldProblem> problems = ReadQuery(exchange.query(), route.query, call.query);
+  std::vector<FieldProblem> problems =
+      ReadQuery(exchange.query(), route.query,
+                route.takes_any_query ? Unknowns::kPassedOver : Unknowns::kRefused, call.query);
   for (FieldProblem& problem : ReadBody(exchange.body(), route.body, call.body)) {
     problems.push_back(std::move(problem));
   }

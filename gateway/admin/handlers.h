@@ -14,6 +14,8 @@ Answer ShowMe(const Operations& operations, const Call& call);
 Answer ListSignInWays(const Operations& operations, const Call& call);
 net::Task<Answer> MakeSignInLink(const Operations& operations, const Call& call);
 net::Task<Answer> RedeemSignInLink(const Operations& operations, const Call& call);
+net::Task<Answer> BeginSignIn(const Operations& operations, const Call& call);
+net::Task<Answer> FinishSignIn(const Operations& operations, const Call& call);
 Answer ListSessions(const Operations& operations, const Call& call);
 net::Task<Answer> EndOwnSession(const Operations& operations, const Call& call);
 net::Task<Answer> EndSession(const Operations& operations, const Call& call);

@@ -62,7 +62,7 @@ std::string WrongType(Type type, const json& value) {
 
 }  // namespace
 
-std::vector<FieldProblem> ReadQuery(std::string_view text, std::span<const Member> members,
+std::vector<FieldProblem> ReadQuery(std::string_view text, std::span<const Member> members, Unknowns unknowns,
                                     std::map<std::string, std::string, std::less<>>& query) {
   std::vector<FieldProblem> problems;
   while (!text.empty()) {
@@ -79,7 +79,7 @@ std::vector<FieldProblem> ReadQuery(std::string_view text, std::span<const Membe
     }
     const Member* member = Find(members, *name);
     if (member == nullptr) {
-      problems.push_back({*name, Unknown("parameter", *name, members)});
+      if (unknowns == Unknowns::kRefused) problems.push_back({*name, Unknown("parameter", *name, members)});
     } else if (member->type == Type::kWhole && !IsWhole(*value)) {
       problems.push_back({*name, fmt::format("\"{}\" is {}", *value,
                                              IsDigits(*value) ? "too large" : "not a whole number")});

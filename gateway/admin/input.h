@@ -18,8 +18,9 @@ namespace gateway::admin {
 
 inline constexpr size_t kMaxBody = 256 * 1024;
 
-// `text` is the part of the target after '?'.
-std::vector<FieldProblem> ReadQuery(std::string_view text, std::span<const Member> members,
+// `text` is the part of the target after '?'. Where strangers add parameters of their own, those are passed over.
+enum class Unknowns : uint8_t { kRefused, kPassedOver };
+std::vector<FieldProblem> ReadQuery(std::string_view text, std::span<const Member> members, Unknowns unknowns,
                                     std::map<std::string, std::string, std::less<>>& query);
 
 // An absent body is an empty object.

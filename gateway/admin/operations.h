@@ -24,6 +24,7 @@
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
 #include "gateway/people/sessions.h"
+#include "gateway/people/sign_in.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/shard/shared.h"
@@ -56,10 +57,7 @@ struct Operations {
   // What verifies the tokens of the configured issuers; null when there are none.
   std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
   std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications
-  // Where the provider ends the session that it has; nothing where it cannot.
-  std::function<std::optional<std::string>(const Session&)> end_at_provider = [](const Session&) {
-    return std::nullopt;
-  };
+  SignIn* sign_in = nullptr;                                    // null: nobody can sign in
   std::function<std::shared_ptr<const Runtime>()> runtime;
   std::function<std::vector<const ShardMetrics*>()> shards;
   std::function<OutboundStatus()> outbound;

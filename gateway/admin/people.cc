@@ -8,6 +8,7 @@
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
+#include "gateway/log.h"
 
 namespace gateway::admin {
 namespace {
@@ -102,6 +103,19 @@ Answer NoSessions(const Call& call) {
   return Refuse(api::Code::kConflict, "nobody can sign in to this gateway", call.request_id);
 }
 
+// A browser that comes from elsewhere is shown a page, not JSON.
+Answer GoTo(std::string page, std::vector<std::string> cookies) {
+  Answer answer{.status = 303, .body = "", .content_type = "text/plain"};
+  answer.fields.emplace_back("location", std::move(page));
+  for (std::string& cookie : cookies) answer.fields.emplace_back("set-cookie", std::move(cookie));
+  return answer;
+}
+
+Answer ToSignInPage(const absl::Status& why, const Call& call) {
+  return GoTo("/sign-in?" + oidc::Form({{"problem", std::string(conf::Std(why.message()))}}),
+              {ClearSignInCookie(call.secure)});
+}
+
 Answer RefuseStore(const absl::Status& why, const Call& call) {
   if (absl::IsNotFound(why)) return Refuse(why, call.request_id);
   return Refuse(api::Code::kStoreUnavailable, std::string(conf::Std(why.message())), call.request_id);
@@ -141,7 +155,7 @@ Answer ListSignInWays(const Operations&, const Call& call) {
   for (const config::Provider& provider : call.runtime->config().people.providers) {
     ways.providers.push_back({.name = provider.name,
                               .label = provider.label.empty() ? provider.name : provider.label,
-                              .url = "/sign-in/" + provider.name});
+                              .url = "/sign-in/with/" + provider.name});
   }
   return Json(ways);
 }
@@ -172,9 +186,41 @@ net::Task<Answer> RedeemSignInLink(const Operations& operations, const Call& cal
       co_await operations.sessions->Begin(*std::move(person), {call.address, call.agent}, {}, call.now);
   if (!begun.ok()) co_return RefuseStore(begun.status(), call);
   Record(operations, "session.begin", begun->session.person.id, begun->session);
-  Answer answer{.status = 303, .body = "", .content_type = "text/plain"};
-  answer.fields = {{"location", "/"}, {"set-cookie", SessionCookie(begun->secret, call.secure)}};
-  co_return answer;
+  co_return GoTo("/", {SessionCookie(begun->secret, call.secure)});
+}
+
+net::Task<Answer> BeginSignIn(const Operations& operations, const Call& call) {
+  if (operations.sign_in == nullptr) co_return NoSessions(call);
+  const absl::StatusOr<SignIn::Started> started = co_await operations.sign_in->Begin(call.item);
+  if (!started.ok()) co_return ToSignInPage(started.status(), call);
+  const std::string page = call.Query("page");
+  co_return GoTo(
+      started->url,
+      {SetSignInCookie({.secret = started->secret, .page = page.empty() ? "/" : page}, call.secure)});
+}
+
+net::Task<Answer> FinishSignIn(const Operations& operations, const Call& call) {
+  if (operations.sign_in == nullptr || operations.sessions == nullptr) co_return NoSessions(call);
+  const SignInCookie cookie = SignInCookieOf(call.cookies);
+  absl::StatusOr<SignIn::Finished> finished =
+      co_await operations.sign_in->Finish({.provider = call.item,
+                                           .code = call.Query("code"),
+                                           .state = call.Query("state"),
+                                           .error = call.Query("error"),
+                                           .secret = cookie.secret},
+                                          call.now);
+  if (!finished.ok()) {
+    log::Warn("sign-in refused", {{"provider", call.item},
+                                  {"why", conf::Std(finished.status().message())},
+                                  {"address", call.address},
+                                  {"request_id", call.request_id}});
+    co_return ToSignInPage(finished.status(), call);
+  }
+  const absl::StatusOr<Sessions::Begun> begun = co_await operations.sessions->Begin(
+      std::move(finished->person), {call.address, call.agent}, std::move(finished->id_token), call.now);
+  if (!begun.ok()) co_return ToSignInPage(begun.status(), call);
+  Record(operations, "session.begin", begun->session.person.id, begun->session);
+  co_return GoTo(cookie.page, {SessionCookie(begun->secret, call.secure), ClearSignInCookie(call.secure)});
 }
 
 Answer ListSessions(const Operations& operations, const Call& call) {
@@ -194,7 +240,9 @@ net::Task<Answer> EndOwnSession(const Operations& operations, const Call& call) 
   const absl::StatusOr<Session> ended = co_await operations.sessions->End(call.caller.session);
   if (!ended.ok()) co_return RefuseStore(ended.status(), call);
   Record(operations, "session.end", call.caller.actor, *ended);
-  Answer answer = Json(answers::EndedSession{.id = ended->id, .url = operations.end_at_provider(*ended)});
+  Answer answer = Json(answers::EndedSession{
+      .id = ended->id,
+      .url = operations.sign_in == nullptr ? std::nullopt : operations.sign_in->EndUrl(*ended)});
   answer.fields = {{"set-cookie", SessionCookie({}, call.secure)}};
   co_return answer;
 }

@@ -49,6 +49,7 @@ struct Call {
   std::string agent;    // its User-Agent
   std::string host;     // as it named us
   bool secure = false;  // it speaks TLS, to us or to what stands in front
+  std::string cookies;  // all that it sent
 
   // Runs work that reads the disk on the readers' thread, in turn with that of other calls. What takes long
   // does it in steps. False: too many wait already, and nothing was done.
@@ -86,6 +87,7 @@ struct Route {
   net::Task<Answer> (*task)(const Operations&, const Call&) = nullptr;
   // The action of the record that the ledger gets of the reader; empty: none.
   std::string_view read = {};
+  bool takes_any_query = false;  // a browser brings what others have added
 };
 
 std::span<const Route> Routes();

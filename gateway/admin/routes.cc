@@ -119,6 +119,13 @@ nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
 constexpr std::span<const Member> kNone = {};
 constexpr std::array kSignInCode = {Member{"code", Type::kText, true, "The code of the link"}};
 
+constexpr std::array kReturnPage = {
+    Member{"page", Type::kText, false, "The page of the console to return to; default: /"}};
+constexpr std::array kFromProvider = {
+    Member{"code", Type::kText, false, "What becomes tokens"},
+    Member{"state", Type::kText, false, "What binds the answer to this browser"},
+    Member{"error", Type::kText, false, "Why there is no code"}};
+
 constexpr int kOk[] = {200};
 constexpr int kCreated[] = {201};
 constexpr int kSeeOther[] = {303};
@@ -142,6 +149,22 @@ const std::array kRoutes = {
           kNone, kNone, Shows<answers::SignInLink>, kCreated, Lane::kLoop, nullptr, MakeSignInLink},
     Route{"redeemSignInLink", Verb::get, "/sign-in/link", "Sign in by a link, for a browser", std::nullopt,
           kSignInCode, kNone, nullptr, kSeeOther, Lane::kLoop, nullptr, RedeemSignInLink},
+    Route{"beginSignIn", Verb::get, "/sign-in/with/{provider}", "Sign in at a provider, for a browser",
+          std::nullopt, kReturnPage, kNone, nullptr, kSeeOther, Lane::kLoop, nullptr, BeginSignIn},
+    Route{"finishSignIn",
+          Verb::get,
+          "/sign-in/with/{provider}/callback",
+          "Come back from a provider",
+          std::nullopt,
+          kFromProvider,
+          kNone,
+          nullptr,
+          kSeeOther,
+          Lane::kLoop,
+          nullptr,
+          FinishSignIn,
+          {},
+          true},
     Route{"listSessions", Verb::get, "/admin/v1/sessions", "The caller's sessions; for admins, all",
           Permission::kSeeSelf, kPage, kNone, Shows<answers::ListOf<answers::PersonSession>>, kOk,
           Lane::kLoop, ListSessions},

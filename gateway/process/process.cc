@@ -95,6 +95,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
               if (admin_tokens_) admin_tokens_->SetKeys(issuer, keys);
             }),
       outbound_(control_, shared_),
+      sign_in_(control_, [this]() -> const Config& { return runtime_->config(); }),
       reloads_(
           control_, config_path_,
           [this](Config config, std::string_view actor) { return Replace(std::move(config), actor); },
@@ -134,6 +135,7 @@ void Process::Abandon() {
   stopping_ = true;
   if (deferred_events_) deferred_events_->Close();
   jwks_.Stop();
+  sign_in_.Stop();
   if (shared_.keys) shared_.keys->Stop();
   if (key_events_) key_events_->Stop();
   if (sessions_) sessions_->Stop();
@@ -347,6 +349,7 @@ absl::Status Process::OpenAdmin() {
   if (absl::Status started = net::Await(control_, sessions_->Start()); !started.ok()) return started;
   operations_.shared = &shared_;
   operations_.sessions = sessions_.get();
+  operations_.sign_in = &sign_in_;
   operations_.tokens = [this] { return admin_tokens_.get(); };
   operations_.port = [this] { return port_; };
   operations_.key_events = key_events_.get();
@@ -424,6 +427,7 @@ absl::Status Process::Apply(Prepared prepared) {
   }
   Publish();
   PublishIssuers();
+  sign_in_.Reset();
   outbound_.OnLimits();
   if (!threads_.empty()) {
     StartWatching();
@@ -604,6 +608,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   shared_.keys->Stop();
   key_events_->Stop();
   sessions_->Stop();
+  sign_in_.Stop();
   admin_->Close();
   control_.Stop();
 }

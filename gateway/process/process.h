@@ -30,6 +30,7 @@
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
 #include "gateway/people/sessions.h"
+#include "gateway/people/sign_in.h"
 #include "gateway/process/certificates.h"
 #include "gateway/process/checkpoint_copy.h"
 #include "gateway/process/disk_room.h"
@@ -139,6 +140,7 @@ class Process {
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
   std::unique_ptr<Sessions> sessions_;
+  SignIn sign_in_;
   std::unique_ptr<plugins::auth::JwtAuthenticator> admin_tokens_;  // null: no issuer is configured
   std::unique_ptr<DeferredEvents> deferred_events_;
   std::unique_ptr<StoredEvents> stored_events_;

@@ -152,7 +152,7 @@ absl::StatusOr<JwtVerifier> JwtVerifier::Make(IssuerConfig config) {
     return bad(
         fmt::format("leeway: {} must be 0 to {}", conf::InWords(config.leeway), conf::InWords(kMaxLeeway)));
   }
-  if (absl::Status s = CheckMapping(config.claims); !s.ok()) {
+  if (absl::Status s = config.maps_claims ? CheckMapping(config.claims) : absl::OkStatus(); !s.ok()) {
     return bad(fmt::format("claims/{}", std::string(s.message())));
   }
   return JwtVerifier(std::move(config));
@@ -176,13 +176,14 @@ JwtResult JwtVerifier::Verify(const ParsedJwt& token, const JwkSet& keys, conf::
     return Refuse(JwtRefusal::kClaim,
                   fmt::format("claim \"sub\" must be text of 1 to {} bytes", kMaxSubjectBytes));
   }
+  identity->key_id = SubjectKeyId(config_.name, subject);
+  identity->issuer = config_.name;
+  if (!config_.maps_claims) return {JwtRefusal::kNone, {}, std::move(identity)};
   absl::StatusOr<Mapped> mapped = MapClaims(token.claims, config_.claims);
   if (!mapped.ok()) {
     return Refuse(absl::IsNotFound(mapped.status()) ? JwtRefusal::kNoTenant : JwtRefusal::kClaim,
                   std::string(mapped.status().message()));
   }
-  identity->key_id = SubjectKeyId(config_.name, subject);
-  identity->issuer = config_.name;
   identity->tenant = std::move(mapped->tenant);
   identity->permissions = std::move(mapped->permissions);
   identity->role = mapped->role;

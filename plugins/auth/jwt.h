@@ -32,6 +32,8 @@ struct IssuerConfig {
   std::vector<std::string> types;       // of which `typ` must be one ("JWT", "at+jwt"); empty: not looked at
   conf::Duration leeway = std::chrono::seconds(60);  // for clocks that differ; at most 5 minutes
   ClaimMapping claims;
+  // Whether a token must belong to a tenant or have a role, by `claims`; ID tokens need not.
+  bool maps_claims = true;
 };
 
 struct JwtIdentity {
