@@ -1,11 +1,12 @@
 // The conversation of a Messages request in chat form. Only for this folder.
 #pragma once
 
+#include <absl/container/flat_hash_set.h>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-#include "absl/container/flat_hash_set.h"
 #include "gateway/api/anthropic.h"
 #include "gateway/api/json.h"
 

@@ -5,10 +5,11 @@
 // client runs becomes a function. `ChatRequest::tools` says what each was, so that calls find their way back.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <string>
 #include <string_view>
 
-#include "absl/container/flat_hash_map.h"
 #include "gateway/api/json.h"
 #include "gateway/api/responses.h"
 
