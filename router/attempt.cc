@@ -137,7 +137,7 @@ Step Attempt::ResumePrefill(const Event& event, TimePoint now) {
     case Kind::kStatus: {
       const bool overload = IsOverload(event.status);
       if (overload && (event.retry_after || event.status != kUnavailableStatus))
-        charge.Rest(event.retry_after, now);
+        charge.Rest(event.retry_after, now, facts_.caller);
       const Outcome outcome = OutcomeOf(event.status, event.retry_after.has_value());
       charge.Report(outcome, now, facts_.caller);
       // A fault of the request itself is reported by the answering replica.
@@ -236,7 +236,7 @@ Step Attempt::OnStatus(const Event& event, TimePoint now) {
   Charge& charge = decision_.charge;
   const bool overload = IsOverload(event.status);
   if (overload && (event.retry_after || event.status != kUnavailableStatus))
-    charge.Rest(event.retry_after, now);
+    charge.Rest(event.retry_after, now, facts_.caller);
   const Outcome outcome = OutcomeOf(event.status, event.retry_after.has_value());
   charge.Report(outcome, now, facts_.caller);
   if (event.status >= kRefusals) charge.LeaveAdapter();

@@ -1,37 +1,38 @@
 #include "gateway/admin/access.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "conf/text.h"
 #include "plugins/auth/credential.h"
 #include "plugins/auth/digest.h"
 
 namespace gateway::admin {
+namespace {
 
 namespace auth = plugins::auth;
+using auth::Role;
+using net::http::FieldId;
 
-bool Caller::Has(auth::Right right) const {
-  return role == auth::Role::kAdmin || std::ranges::find(rights, right) != rights.end();
-}
+// Of a cookie that only https carries, the name says so to the browser, which then lets nothing else set it.
+constexpr std::string_view kSecureCookie = "__Host-tidegate";
+constexpr std::string_view kPlainCookie = "tidegate";
+constexpr size_t kSecretLength = 43;  // 256 bits as base64url
 
-std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const Config& config,
-                                             const auth::KeyTable& keys, conf::TimePoint now) {
-  auth::CredentialReader reader;
-  for (const net::http::Field& field : head.fields) reader.Header(field.name, field.value);
-  const auth::Credential& credential = reader.Result();
-  if (credential.state == auth::Credential::State::kMissing) {
-    return api::Make(api::Code::kMissingApiKey,
-                     "no admin key: send it as 'Authorization: Bearer <key>' or 'x-api-key'; "
-                     "'tidegate keys create --admin ROLE' makes one");
-  }
-  if (credential.state != auth::Credential::State::kFound) {
-    return api::Make(api::Code::kInvalidApiKey, std::string(credential.message));
-  }
-  const conf::Secret& bootstrap = config.admin.bootstrap_key;
+std::variant<Caller, api::ApiError> ByKey(std::string_view secret, const Credentials& credentials,
+                                          conf::TimePoint now) {
+  const conf::Secret& bootstrap = credentials.config.admin.bootstrap_key;
   if (!bootstrap.empty() &&
-      auth::EqualInConstantTime(auth::Sha256(credential.value), auth::Sha256(bootstrap.Reveal()))) {
-    return Caller{"bootstrap", auth::Role::kAdmin};
+      auth::EqualInConstantTime(auth::Sha256(secret), auth::Sha256(bootstrap.Reveal()))) {
+    const bool done = HasAdmin(credentials.keys, now) ||
+                      (credentials.sessions != nullptr && credentials.sessions->AnyWith(Role::kAdmin));
+    if (!done) return Caller{Caller::Kind::kBootstrap, "bootstrap", Authority({{Role::kAdmin, {}}})};
+    return api::Make(api::Code::kKeyRevoked,
+                     "the bootstrap key works only until there is an admin: use an admin key or sign in; "
+                     "'tidegate keys create --admin admin' makes a key on the gateway's machine");
   }
-  const auth::Verdict verdict = Check(keys, credential.value, now);
+  const auth::Verdict verdict = Check(credentials.keys, secret, now);
   switch (verdict.kind) {
     case auth::Verdict::Kind::kOk:
       break;
@@ -43,11 +44,127 @@ std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const 
     case auth::Verdict::Kind::kUnknown:
       return api::Make(api::Code::kInvalidApiKey, verdict.Message());
   }
-  if (verdict.record->role == auth::Role::kNone) {
-    return api::Make(api::Code::kPermissionDenied,
-                     "this is an application's key; the admin API takes keys made with --admin");
+  const auth::KeyRecord& key = *verdict.record;
+  return Caller{.kind = key.role == Role::kNone ? Caller::Kind::kApplication : Caller::Kind::kKey,
+                .actor = key.id,
+                .authority = Authority({{key.role, key.tenant}}, key.rights),
+                .name = key.name};
+}
+
+std::variant<Caller, api::ApiError> ByToken(std::string_view token, const Credentials& credentials,
+                                            conf::TimePoint now) {
+  if (credentials.tokens == nullptr)
+    return api::Make(api::Code::kInvalidApiKey, "this gateway takes no bearer tokens, only its keys");
+  const auth::JwtAuthenticator::Outcome outcome = credentials.tokens->Check(token, now);
+  if (!outcome.result.ok()) {
+    const auth::JwtRefusal refusal = outcome.result.refusal;
+    return api::Make(refusal == auth::JwtRefusal::kNoKeys    ? api::Code::kIssuerUnavailable
+                     : refusal == auth::JwtRefusal::kExpired ? api::Code::kKeyExpired
+                                                             : api::Code::kInvalidApiKey,
+                     outcome.result.message);
   }
-  return Caller{verdict.record->id, verdict.record->role, verdict.record->rights};
+  const auth::JwtIdentity& identity = *outcome.result.identity;
+  return Caller{.kind = Caller::Kind::kToken,
+                .actor = identity.key_id,
+                .authority = Authority({{identity.role, identity.tenant}})};
+}
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+bool IsIpAddress(std::string_view host) {
+  if (host.find(':') != std::string_view::npos) return true;  // nothing else in a valid host has one
+  return !host.empty() && host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const Credentials& credentials,
+                                             conf::TimePoint now) {
+  auth::CredentialReader reader;
+  for (const net::http::Field& field : head.fields) reader.Header(field.name, field.value);
+  const auth::Credential& credential = reader.Result();
+  if (credential.state == auth::Credential::State::kFound) {
+    return auth::Classify(credential.value) == auth::CredentialKind::kJwt
+               ? ByToken(credential.value, credentials, now)
+               : ByKey(credential.value, credentials, now);
+  }
+  if (credential.state != auth::Credential::State::kMissing)
+    return api::Make(api::Code::kInvalidApiKey, std::string(credential.message));
+  const std::string_view secret = SessionSecretOf(head);
+  if (secret.empty()) {
+    return api::Make(api::Code::kMissingApiKey,
+                     "no admin key: send it as 'Authorization: Bearer <key>' or 'x-api-key'; "
+                     "'tidegate keys create --admin ROLE' makes one");
+  }
+  const Session* const session =
+      credentials.sessions == nullptr ? nullptr : credentials.sessions->Find(secret, now);
+  if (session == nullptr) return api::Make(api::Code::kKeyExpired, "this session has ended; sign in again");
+  return Caller{.kind = Caller::Kind::kPerson,
+                .actor = session->person.id,
+                .authority = Authority(session->person.roles, session->person.rights),
+                .name = session->person.name,
+                .session = session->id,
+                .csrf = CsrfTokenOf(secret)};
+}
+
+bool HasAdmin(const auth::KeyTable& keys, conf::TimePoint now) {
+  return std::ranges::any_of(keys.List(), [&](const auth::KeyRecordPtr& key) {
+    const std::optional<conf::TimePoint> end = key->EndsAt();
+    return key->role == Role::kAdmin && !key->revoked_at && (!end || now < *end);
+  });
+}
+
+std::optional<api::ApiError> CheckOwnPage(const net::http::Head& head, const Caller& caller) {
+  if (caller.kind != Caller::Kind::kPerson) return std::nullopt;
+  if (const std::string_view origin = head.Find("origin"); !origin.empty()) {
+    const size_t scheme = origin.find("://");
+    const std::string_view from = scheme == std::string_view::npos ? origin : origin.substr(scheme + 3);
+    if (!conf::EqualsIgnoreCase(from, head.Find(FieldId::host)))
+      return api::Make(api::Code::kPermissionDenied, "this call comes from a page of another origin");
+  }
+  const std::string_view token = head.Find("x-csrf-token");
+  if (auth::EqualInConstantTime(auth::Sha256(token), auth::Sha256(caller.csrf))) return std::nullopt;
+  return api::Make(api::Code::kPermissionDenied,
+                   "a call that changes something needs the header x-csrf-token with the value `csrf` of "
+                   "/admin/v1/me");
+}
+
+std::string_view HostAlone(std::string_view authority) {
+  if (authority.starts_with('[')) return authority.substr(1, authority.find(']') - 1);
+  return authority.substr(0, authority.find(':'));
+}
+
+bool IsKnownHost(std::string_view host, const Config& config) {
+  const std::string_view name = HostAlone(host);
+  return IsIpAddress(name) || conf::EqualsIgnoreCase(name, "localhost") ||
+         (!config.people.url.empty() && conf::EqualsIgnoreCase(name, config.people.url.host));
+}
+
+std::string_view SessionSecretOf(const net::http::Head& head) {
+  for (const net::http::Field& field : head.fields) {
+    if (field.id != FieldId::cookie) continue;
+    for (std::string_view rest = field.value; !rest.empty();) {
+      const size_t end = std::min(rest.find(';'), rest.size());
+      const std::string_view pair = Trimmed(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      const size_t equals = pair.find('=');
+      if (equals == std::string_view::npos) continue;
+      const std::string_view name = pair.substr(0, equals);
+      const std::string_view value = pair.substr(equals + 1);
+      if ((name == kSecureCookie || name == kPlainCookie) && value.size() == kSecretLength) return value;
+    }
+  }
+  return {};
+}
+
+// Lax: a link from a mail opens a page as the person; a form of another page does not act as the person.
+std::string SessionCookie(std::string_view secret, bool secure) {
+  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Lax{}{}", secure ? kSecureCookie : kPlainCookie,
+                     secret, secure ? "; Secure" : "", secret.empty() ? "; Max-Age=0" : "");
 }
 
 }  // namespace gateway::admin

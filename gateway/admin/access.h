@@ -1,31 +1,63 @@
-// The caller of the admin API: an admin key of the key store, or the bootstrap key of the configuration.
+// The caller of the admin API: an admin key or an application's key of the key store, the bootstrap key of
+// the configuration, a token of a configured issuer, or a person with a session.
 //
-// Pure; control loop's thread.
+// Pure but for the session that it keeps alive; control loop's thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "conf/time.h"
 #include "gateway/api/error.h"
 #include "gateway/config/config.h"
 #include "gateway/net/http/head.h"
+#include "gateway/people/permissions.h"
+#include "gateway/people/sessions.h"
+#include "plugins/auth/jwt_authenticator.h"
 #include "plugins/auth/key_table.h"
 
 namespace gateway::admin {
 
 struct Caller {
-  std::string actor;
-  plugins::auth::Role role;
-  std::vector<plugins::auth::Right> rights{};  // beside the role's
+  enum class Kind : uint8_t { kNobody, kKey, kApplication, kBootstrap, kToken, kPerson };
+  Kind kind = Kind::kNobody;
+  std::string actor;  // the key's id, "bootstrap", "jwt:…", "person:…"
+  Authority authority;
+  std::string name{};     // as people call it; empty: not known
+  std::string session{};  // of a person: its public id
+  std::string csrf{};     // of a person: what its state-changing calls must carry
+};
 
-  bool Has(plugins::auth::Right right) const;
+// What callers are known by.
+struct Credentials {
+  const Config& config;
+  const plugins::auth::KeyTable& keys;
+  Sessions* sessions = nullptr;                       // null: nobody can sign in
+  plugins::auth::JwtAuthenticator* tokens = nullptr;  // null: no issuer is configured
 };
 
 // The caller, or why there is none. Compared in constant time; the secret is in no message.
-std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const Config& config,
-                                             const plugins::auth::KeyTable& keys, conf::TimePoint now);
+std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const Credentials& credentials,
+                                             conf::TimePoint now);
+
+// Whether the bootstrap key has done its work: somebody else has the role admin.
+bool HasAdmin(const plugins::auth::KeyTable& keys, conf::TimePoint now);
+
+// A call that changes something and comes by a cookie must come from our own pages. The error, or nothing.
+std::optional<api::ApiError> CheckOwnPage(const net::http::Head& head, const Caller& caller);
+
+// Pages and cookies are only for names that cannot be made to point at us by a stranger's DNS: an IP address,
+// localhost, or the host of `people.url`.
+bool IsKnownHost(std::string_view host, const Config& config);
+
+// host[:port] without its port and brackets.
+std::string_view HostAlone(std::string_view authority);
+
+// The session's secret of the request's cookies; empty: none.
+std::string_view SessionSecretOf(const net::http::Head& head);
+// The Set-Cookie for a new session, or (empty secret) for one that has ended.
+std::string SessionCookie(std::string_view secret, bool secure);
 
 }  // namespace gateway::admin

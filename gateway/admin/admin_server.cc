@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <array>
 
 #include "conf/text.h"
@@ -17,13 +18,16 @@ namespace gateway::admin {
 namespace {
 
 using net::http::Verb;
-using plugins::auth::Role;
 
 constexpr size_t kMaxConnections = 256;
 
 // What supervisors and scrapers ask: answered however many connections there are.
 bool IsHealth(std::string_view path) {
   return path == "/livez" || path == "/readyz" || path == "/metrics";
+}
+
+bool IsCall(std::string_view path) {
+  return IsHealth(path) || path.starts_with("/admin/");
 }
 
 std::string NewRequestId() {
@@ -36,6 +40,17 @@ std::string NewRequestId() {
 bool IsJson(std::string_view content_type) {
   const std::string_view type = content_type.substr(0, content_type.find(';'));
   return type.empty() || conf::EqualsIgnoreCase(type, "application/json");
+}
+
+// What a browser does by itself must not be done in somebody's name.
+std::optional<api::ApiError> CheckSession(const net::http::Head& head, const Call& call) {
+  if (call.caller.kind != Caller::Kind::kPerson) return std::nullopt;
+  if (const std::string_view host = head.Find(net::http::FieldId::host);
+      !IsKnownHost(host, call.runtime->config())) {
+    return api::Make(api::Code::kPermissionDenied,
+                     "a session works at the address of people.url, at localhost and at IP addresses only");
+  }
+  return head.method == Verb::post ? CheckOwnPage(head, call.caller) : std::nullopt;
 }
 
 // A request that could not be read whole has the same errors as one that could.
@@ -68,10 +83,15 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop
                                                                  const Operations& operations,
                                                                  const config::Address& address,
                                                                  const net::TlsHolder* tls) {
-  std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations));
+  std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations, tls != nullptr));
   net::http::Server::Options options;
   options.acceptor.address = ToString(address);
   if (tls) options.acceptor.tls = [tls] { return tls->Get(); };
+  options.acceptor.admit = [&operations](const std::string& ip) {
+    const std::vector<net::AddressRange>& allow = operations.runtime()->config().admin.allow;
+    return allow.empty() ||
+           std::ranges::any_of(allow, [&](const net::AddressRange& range) { return range.Contains(ip); });
+  };
   options.limits.body_bytes = kMaxBody;
   options.max_connections = kMaxConnections;
   options.refuse = RefuseUnread;
@@ -84,10 +104,18 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop
 }
 
 net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
+  if (const std::optional<Page> page = FindPage(exchange)) {
+    co_await exchange.Send(page->status, page->headers, page->body);
+    co_return;
+  }
   Call call;
   call.request_id = NewRequestId();
   call.now = net::Now();
   call.runtime = operations_.runtime();
+  call.address = exchange.address();
+  call.agent = exchange.head().Find(net::http::FieldId::user_agent);
+  call.host = exchange.head().Find(net::http::FieldId::host);
+  call.secure = secure_ || call.runtime->config().people.url.tls();
   const Answer answer =
       server_->connections() > kMaxConnections && !IsHealth(exchange.path())
           ? Refuse(api::Code::kConnectionLimit, "too many connections to the admin listener", call.request_id)
@@ -97,23 +125,31 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
     log::Warn("admin request refused", {{"method", method},
                                         {"path", exchange.path()},
                                         {"status", answer.status},
-                                        {"actor", call.actor},
+                                        {"actor", call.caller.actor},
                                         {"request_id", call.request_id}});
   } else if (exchange.head().method == Verb::post) {
     log::Info("admin request", {{"method", method},
                                 {"path", exchange.path()},
                                 {"status", answer.status},
-                                {"actor", call.actor},
+                                {"actor", call.caller.actor},
                                 {"request_id", call.request_id}});
   }
   net::http::Headers headers = {{"content-type", std::string(answer.content_type)},
                                 {"x-request-id", call.request_id},
                                 {"cache-control", "no-store"}};
   for (const api::ErrorHeader& header : answer.headers) headers.emplace_back(header.name, header.value);
+  for (const auto& [name, value] : answer.fields) headers.emplace_back(name, value);
   if (!answer.allow.empty()) headers.emplace_back("allow", answer.allow);
   if (answer.status == 401) headers.emplace_back("www-authenticate", "Bearer");
   if (server_->connections() > kMaxConnections) exchange.CloseAfter();
   co_await exchange.Send(answer.status, headers, answer.body);
+}
+
+std::optional<Page> AdminServer::FindPage(const net::http::Exchange& exchange) const {
+  const net::http::Head& head = exchange.head();
+  if (head.method != Verb::get && head.method != Verb::head) return std::nullopt;
+  if (server_->connections() > kMaxConnections || IsCall(exchange.path())) return std::nullopt;
+  return operations_.page(exchange.path(), head.Find("accept-encoding"), head.Find("if-none-match"));
 }
 
 net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& call) {
@@ -133,28 +169,22 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   }
   const Route& route = *match.route;
   call.item = std::move(match.item);
-  if (const Role least = RoleFor(route, call.runtime->config()); least != Role::kNone) {
+  if (const std::optional<Permission> needed = PermissionFor(route, call.runtime->config())) {
     const std::shared_ptr<const plugins::auth::KeyTable> keys = operations_.shared->keys->Table();
     std::variant<Caller, api::ApiError> caller =
-        Identify(exchange.head(), call.runtime->config(), *keys, call.now);
+        Identify(exchange.head(), {call.runtime->config(), *keys, operations_.sessions, operations_.tokens()},
+                 call.now);
     if (const auto* refused = std::get_if<api::ApiError>(&caller))
       co_return Refuse(*refused, call.request_id);
-    call.actor = std::get<Caller>(caller).actor;
-    call.role = std::get<Caller>(caller).role;
-    if (call.role < least) {
+    call.caller = std::get<Caller>(std::move(caller));
+    if (!call.caller.authority.May(*needed)) {
       co_return Refuse(api::Code::kPermissionDenied,
-                       fmt::format("this call needs the role {}, and the key has the role {}",
-                                   RoleName(least), RoleName(call.role)),
+                       fmt::format("this call needs {}; the caller has {}", WhoMay(*needed),
+                                   call.caller.authority.InWords()),
                        call.request_id);
     }
-    if (route.right && !std::get<Caller>(caller).Has(*route.right)) {
-      co_return Refuse(
-          api::Code::kPermissionDenied,
-          fmt::format("this call needs the right {}, which the role admin has; another admin key has "
-                      "it when it was made with it (keys create --admin {} --rights {})",
-                      RightName(*route.right), RoleName(call.role), RightName(*route.right)),
-          call.request_id);
-    }
+    if (std::optional<api::ApiError> refused = CheckSession(exchange.head(), call))
+      co_return Refuse(*refused, call.request_id);
   }
   if (!exchange.body().empty() && !IsJson(exchange.head().Find(net::http::FieldId::content_type))) {
     co_return Refuse(api::Code::kUnsupportedMediaType, "the body must be application/json", call.request_id);
@@ -168,7 +198,7 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   call.read = [this](std::function<void()> work) { return ReadInTurn(std::move(work)); };
   try {
     Answer answer = co_await RunRoute(route, call);
-    if (call.role < Role::kOperator) HideOutput(answer.body);
+    if (!call.caller.authority.MayEverywhere(Permission::kReadOutput)) HideOutput(answer.body);
     co_return answer;
   } catch (const std::exception& error) {
     log::Error("admin request failed", {{"path", route.path}, {"what", error.what()}});

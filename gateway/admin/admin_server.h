@@ -31,18 +31,20 @@ class AdminServer {
   void Close();
 
  private:
-  AdminServer(net::Loop& loop, const Operations& operations)
-      : loop_(loop), operations_(operations), reads_(kMaxWaiting) {}
+  AdminServer(net::Loop& loop, const Operations& operations, bool secure)
+      : loop_(loop), operations_(operations), secure_(secure), reads_(kMaxWaiting) {}
 
   static constexpr size_t kMaxWaiting = 64;
 
   net::Task<void> Serve(net::http::Exchange& exchange);
+  std::optional<Page> FindPage(const net::http::Exchange& exchange) const;
   net::Task<Answer> AnswerTo(net::http::Exchange& exchange, Call& call);
   net::Task<Answer> RunRoute(const Route& route, const Call& call);
   net::Task<bool> ReadInTurn(std::function<void()> work);
 
   net::Loop& loop_;
   const Operations& operations_;
+  const bool secure_;  // it speaks TLS
   net::AsyncMutex reads_;
   ReadRecords read_records_{operations_};
   std::unique_ptr<net::http::Server> server_;

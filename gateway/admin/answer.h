@@ -18,7 +18,8 @@ struct Answer {
   std::string body;
   std::string_view content_type = "application/json";
   std::vector<api::ErrorHeader> headers = {};
-  std::string allow = {};  // of a 405
+  std::string allow = {};                                        // of a 405
+  std::vector<std::pair<std::string, std::string>> fields = {};  // of the head, beside the usual ones
 };
 
 template <conf::HasFields T>

@@ -10,6 +10,14 @@ Answer Readyz(const Operations& operations, const Call& call);
 Answer MetricsText(const Operations& operations, const Call& call);
 Answer OpenApi(const Operations& operations, const Call& call);
 
+Answer ShowMe(const Operations& operations, const Call& call);
+Answer ListSignInWays(const Operations& operations, const Call& call);
+net::Task<Answer> MakeSignInLink(const Operations& operations, const Call& call);
+net::Task<Answer> RedeemSignInLink(const Operations& operations, const Call& call);
+Answer ListSessions(const Operations& operations, const Call& call);
+net::Task<Answer> EndOwnSession(const Operations& operations, const Call& call);
+net::Task<Answer> EndSession(const Operations& operations, const Call& call);
+
 Answer ListTenants(const Operations& operations, const Call& call);
 Answer ListModels(const Operations& operations, const Call& call);
 Answer ListEndpoints(const Operations& operations, const Call& call);

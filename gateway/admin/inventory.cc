@@ -6,6 +6,7 @@
 #include "gateway/admin/answers/inventory.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/scope.h"
 
 namespace gateway::admin {
 namespace {
@@ -81,6 +82,7 @@ answers::Price PriceOf(const config::Price& price) {
 Answer ListTenants(const Operations&, const Call& call) {
   std::vector<answers::Tenant> all;
   for (const TenantRuntime& tenant : call.runtime->tenants()) {
+    if (!call.May(Permission::kSeeTenants, tenant.path)) continue;
     all.push_back({.path = tenant.path,
                    .name = tenant.config->name,
                    .parent = answers::TextOrNull(tenant.config->parent),
@@ -96,7 +98,9 @@ Answer ListTenants(const Operations&, const Call& call) {
 
 Answer ListModels(const Operations&, const Call& call) {
   std::vector<answers::Model> all;
+  const VisibleModels visible(call);
   for (const config::Model& model : call.runtime->config().models) {
+    if (!visible.Has(model.name)) continue;
     answers::Model& out = all.emplace_back();
     out.name = model.name;
     out.aliases = model.aliases;
@@ -145,11 +149,10 @@ Answer ListEndpoints(const Operations& operations, const Call& call) {
 }
 
 Answer ListLimits(const Operations& operations, const Call& call) {
-  std::string scope = call.Query("tenant");
-  if (const TenantRuntime* tenant = call.runtime->FindTenant(scope)) scope = tenant->path;
+  const std::string scope = PathOfTenant(call, call.Query("tenant"));
   std::vector<answers::Limit> all;
   for (const router::limits::LimitState& limit : operations.shared->limits.Snapshot(call.now)) {
-    if (!scope.empty() && limit.scope != scope && !limit.scope.starts_with(scope + "/")) continue;
+    if (!IsWithin(limit.scope, scope) || !call.May(Permission::kSeeLimits, limit.scope)) continue;
     answers::Limit& out = all.emplace_back();
     out.id = limit.scope + "|" + std::string(limit.name) + "|" + limit.model +
              (limit.device.empty() ? "" : "|" + limit.device);

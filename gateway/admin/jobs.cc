@@ -9,6 +9,9 @@
 #include "gateway/admin/answers/jobs.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/scope.h"
+#include "gateway/config/job_file.h"
+#include "gateway/config/sources.h"
 #include "gateway/control/cordons.h"
 #include "gateway/control/grant.h"
 #include "gateway/control/jobs/jobs.h"
@@ -35,12 +38,35 @@ Answer NotThere(const Call& call) {
 }
 
 Answer NoSuchJob(const Operations& operations, const Call& call) {
-  const std::vector<const Workload*> elements = operations.jobs()->ElementsOf(call.item);
+  std::vector<const Workload*> elements = operations.jobs()->ElementsOf(call.item);
+  std::erase_if(elements, [&](const Workload* element) {
+    return !call.May(Permission::kSeeJobs, element->file().job.tenant);
+  });
   return Refuse(api::Code::kNotFound,
                 elements.empty() ? fmt::format("no job has the id \"{}\"", call.item)
                                  : fmt::format("{} is an array; name one of its elements, such as {}",
                                                call.item, elements.front()->id),
                 call.request_id);
+}
+
+const std::string& TenantOf(const Workload& job) {
+  return job.file().job.tenant;
+}
+
+// Null where there is none, and where it is none of the caller's.
+const Workload* FindJob(const Operations& operations, const Call& call, Permission permission) {
+  const Workload* const job = operations.jobs()->Find(call.item);
+  return job != nullptr && call.May(permission, TenantOf(*job)) ? job : nullptr;
+}
+
+// A job of a tenant over which the caller may not submit any; empty: there is no such objection.
+std::string WhyNotTheirs(const Call& call, const std::string& file) {
+  const auto loaded = config::ReadJobFile(call.Text("job"), file, config::ReferencesOnly());
+  if (!loaded.value) return {};  // its problems are told when it is submitted
+  const std::string& tenant = loaded.value->job.tenant;
+  if (call.May(Permission::kSubmitJobs, PathOfTenant(call, tenant))) return {};
+  return tenant.empty() ? "tenant: missing; you may submit jobs of your own tenants only"
+                        : fmt::format("tenant: you may submit no jobs of \"{}\"", tenant);
 }
 
 std::string_view WorkOf(const Workload& job) {
@@ -97,18 +123,17 @@ answers::Job ShowJob(const Workload& job) {
           .restarts = job.restarts};
 }
 
-// A job's file has its variables, which operators alone see.
-answers::JobDetail ShowDetail(const Workload& job, const scheduler::Cluster& cluster,
-                              plugins::auth::Role reader) {
+// A job's file has its variables.
+answers::JobDetail ShowDetail(const Workload& job, const scheduler::Cluster& cluster, const Call& call) {
   answers::JobDetail out{.job = ShowJob(job), .runs = ShowMembers(job.members, cluster)};
-  if (reader >= plugins::auth::Role::kOperator) out.file = job.of->text;
+  if (call.May(Permission::kReadOutput, TenantOf(job))) out.file = job.of->text;
   return out;
 }
 
 // An array as a whole, as the job that was submitted.
 answers::JobDetail ShowArray(const std::string& id, const std::vector<const Workload*>& elements,
-                             const scheduler::Cluster& cluster, plugins::auth::Role reader) {
-  answers::JobDetail out = ShowDetail(*elements.front(), cluster, reader);
+                             const scheduler::Cluster& cluster, const Call& call) {
+  answers::JobDetail out = ShowDetail(*elements.front(), cluster, call);
   const auto open = std::ranges::find_if_not(elements, &Workload::over);
   out.job.id = id;
   if (open != elements.end()) {
@@ -133,8 +158,10 @@ net::Task<Answer> SubmitJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) co_return NotThere(call);
   std::string file = call.Text("file");
   if (file.empty()) file = "job";
+  if (const std::string why = WhyNotTheirs(call, file); !why.empty())
+    co_return Refuse(api::Code::kPermissionDenied, why, call.request_id);
   const absl::StatusOr<control::Submitted> submitted =
-      co_await operations.jobs()->Submit(call.Text("job"), file, call.actor);
+      co_await operations.jobs()->Submit(call.Text("job"), file, call.caller.actor);
   if (!submitted.ok()) co_return Refuse(submitted.status(), call.request_id);
   if (!submitted->problems.empty()) {
     std::vector<FieldProblem> problems;
@@ -151,8 +178,7 @@ Answer ListJobs(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
   const std::string state = call.Query("state");
   const std::string queue = call.Query("queue");
-  std::string tenant = call.Query("tenant");
-  if (const TenantRuntime* found = call.runtime->FindTenant(tenant)) tenant = found->path;
+  const std::string tenant = PathOfTenant(call, call.Query("tenant"));
   if (!state.empty() && state != "open" && !control::IsJobState(state)) {
     return Refuse(api::Code::kInvalidValue,
                   std::vector<FieldProblem>{{"state", fmt::format("\"{}\" is no state of a job", state)}},
@@ -169,10 +195,9 @@ Answer ListJobs(const Operations& operations, const Call& call) {
   }
   for (; at != jobs.end() && all.size() < kMaxPage + 2; ++at) {
     const Workload& job = **at;
-    const std::string& of = job.file().job.tenant;
     if (state == "open" ? job.over() : !state.empty() && JobStateOf(job) != state) continue;
     if (!queue.empty() && job.file().job.queue != queue) continue;
-    if (!tenant.empty() && of != tenant && !of.starts_with(tenant + "/")) continue;
+    if (!IsWithin(TenantOf(job), tenant) || !call.May(Permission::kSeeJobs, TenantOf(job))) continue;
     all.push_back(ShowJob(job));
   }
   return ListPage(std::move(all), &answers::Job::id, call);
@@ -180,14 +205,14 @@ Answer ListJobs(const Operations& operations, const Call& call) {
 
 Answer ShowOneJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
-  const Workload* const job = operations.jobs()->Find(call.item);
+  const Workload* const job = FindJob(operations, call, Permission::kSeeJobs);
   if (job == nullptr) return NoSuchJob(operations, call);
-  return Json(ShowDetail(*job, operations.jobs()->cluster(), call.role));
+  return Json(ShowDetail(*job, operations.jobs()->cluster(), call));
 }
 
 Answer ExplainJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) return NotThere(call);
-  const Workload* const job = operations.jobs()->Find(call.item);
+  const Workload* const job = FindJob(operations, call, Permission::kSeeJobs);
   if (job == nullptr) return NoSuchJob(operations, call);
   return Json(answers::JobExplanation{
       .id = job->id, .state = JobStateOf(*job), .text = operations.jobs()->Explain(*job)});
@@ -217,7 +242,7 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   control::WhichLog which{.rank = static_cast<uint32_t>(rank), .before = attempt == "before", .bytes = bytes};
   if (!call.Query("from").empty()) which.from = from;
-  const Workload* const job = operations.jobs()->Find(call.item);
+  const Workload* const job = FindJob(operations, call, Permission::kReadOutput);
   if (job == nullptr) co_return NoSuchJob(operations, call);
   const uint32_t nth = job->attempt - (which.before ? 1 : 0);
   const bool over = job->over();
@@ -234,17 +259,26 @@ net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call) {
 
 namespace {
 
+// The job, or every element of the array; what is not there is for the change itself to say.
+bool MayChange(const Operations& operations, const Call& call) {
+  std::vector<const Workload*> jobs = operations.jobs()->ElementsOf(call.item);
+  if (const Workload* const job = operations.jobs()->Find(call.item)) jobs.push_back(job);
+  return std::ranges::all_of(
+      jobs, [&](const Workload* job) { return call.May(Permission::kChangeJobs, TenantOf(*job)); });
+}
+
 net::Task<Answer> Change(const Operations& operations, const Call& call,
                          net::Task<absl::Status> (Jobs::*change)(std::string, std::string)) {
   if (operations.jobs() == nullptr) co_return NotThere(call);
-  const absl::Status changed = co_await (operations.jobs()->*change)(call.item, call.actor);
+  if (!MayChange(operations, call)) co_return NoSuchJob(operations, call);
+  const absl::Status changed = co_await (operations.jobs()->*change)(call.item, call.caller.actor);
   if (!changed.ok()) co_return Refuse(changed, call.request_id);
   const scheduler::Cluster& cluster = operations.jobs()->cluster();
   if (const Workload* const job = operations.jobs()->Find(call.item))
-    co_return Json(ShowDetail(*job, cluster, call.role));
+    co_return Json(ShowDetail(*job, cluster, call));
   const std::vector<const Workload*> elements = operations.jobs()->ElementsOf(call.item);
   if (elements.empty()) co_return NoSuchJob(operations, call);
-  co_return Json(ShowArray(call.item, elements, cluster, call.role));
+  co_return Json(ShowArray(call.item, elements, cluster, call));
 }
 
 }  // namespace
@@ -332,7 +366,7 @@ net::Task<Answer> ChangeCordon(const Operations& operations, const Call& call,
                                net::Task<absl::Status> (control::Cordons::*change)(control::Cordon)) {
   if (operations.cordons() == nullptr) co_return NotThere(call);
   control::Cordon cordon{
-      .node = call.item, .reason = call.Text("reason"), .by = call.actor, .since = call.now};
+      .node = call.item, .reason = call.Text("reason"), .by = call.caller.actor, .since = call.now};
   if (const auto device = call.body.find("device"); device != call.body.end()) {
     const auto place = device->get<uint64_t>();
     if (place >= scheduler::kMaxDevices) {

@@ -5,6 +5,7 @@
 #include "conf/text.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/scope.h"
 #include "gateway/log.h"
 #include "gateway/people/key_request.h"
 #include "gateway/people/shown_key.h"
@@ -37,6 +38,37 @@ Answer RefuseChange(const absl::Status& why, const Call& call) {
   return Refuse(why, call.request_id);
 }
 
+bool IsOwn(const Call& call, const auth::KeyRecord& key) {
+  return !key.owner.empty() && key.owner == call.caller.actor;
+}
+
+bool MaySee(const Call& call, const auth::KeyRecord& key) {
+  return IsOwn(call, key) || call.May(Permission::kSeeKeys, key.tenant);
+}
+
+Answer NoSuchKey(const Call& call) {
+  return Refuse(api::Code::kNotFound, fmt::format("no API key has the id \"{}\"", call.item),
+                call.request_id);
+}
+
+// Nothing where the caller may change that key, or may change any, so that the store says whether it is
+// there.
+std::optional<Answer> RefuseKeyOfOthers(const Operations& operations, const Call& call) {
+  if (call.caller.authority.MayEverywhere(Permission::kChangeKeys)) return std::nullopt;
+  const std::shared_ptr<const auth::KeyTable> table = operations.shared->keys->Table();
+  const auth::KeyRecordPtr* const key = table->Find(call.item);
+  if (key == nullptr || !MaySee(call, **key)) return NoSuchKey(call);
+  if (IsOwn(call, **key) || call.May(Permission::kChangeKeys, (*key)->tenant)) return std::nullopt;
+  return Refuse(
+      api::Code::kPermissionDenied,
+      fmt::format("{} is not your own key; changing it takes {}", call.item, WhoMay(Permission::kChangeKeys)),
+      call.request_id);
+}
+
+auth::Changer ChangerOf(const Call& call) {
+  return {call.caller.actor, call.caller.authority.MayEverywhere(Permission::kChangeAdminKeys)};
+}
+
 Answer ShowNew(const Call& call, const Keys::Made& made) {
   return Json(ShownNewKey{ShowKey(*made.record, call.now), made.secret}, 201);
 }
@@ -44,12 +76,11 @@ Answer ShowNew(const Call& call, const Keys::Made& made) {
 }  // namespace
 
 Answer ListKeys(const Operations& operations, const Call& call) {
-  std::string tenant = call.Query("tenant");
-  if (const TenantRuntime* found = call.runtime->FindTenant(tenant)) tenant = found->path;
+  const std::string tenant = PathOfTenant(call, call.Query("tenant"));
   const std::string state = call.Query("state");
   std::vector<ShownKey> all;
   for (const auth::KeyRecordPtr& key : operations.shared->keys->List()) {
-    if (!tenant.empty() && key->tenant != tenant && !key->tenant.starts_with(tenant + "/")) continue;
+    if (!IsWithin(key->tenant, tenant) || !MaySee(call, *key)) continue;
     if (!state.empty() && Name(StateOf(*key, call.now)) != state) continue;
     all.push_back(ShowKey(*key, call.now));
   }
@@ -59,10 +90,7 @@ Answer ListKeys(const Operations& operations, const Call& call) {
 Answer ShowOneKey(const Operations& operations, const Call& call) {
   const std::shared_ptr<const auth::KeyTable> table = operations.shared->keys->Table();
   const auth::KeyRecordPtr* key = table->Find(call.item);
-  if (key == nullptr) {
-    return Refuse(api::Code::kNotFound, fmt::format("no API key has the id \"{}\"", call.item),
-                  call.request_id);
-  }
+  if (key == nullptr || !MaySee(call, **key)) return NoSuchKey(call);
   return Json(ShowKey(**key, call.now));
 }
 
@@ -78,10 +106,27 @@ net::Task<Answer> CreateKey(const Operations& operations, const Call& call) {
   request.priority = call.Text("priority");
   if (const auto limits = call.body.find("limits"); limits != call.body.end())
     request.limits = limits->dump();
-  request.created_by = call.actor;
-  if (!request.role.empty() && call.role < auth::Role::kAdmin) {
+  request.created_by = call.caller.actor;
+  if (!request.role.empty() && !call.caller.authority.MayEverywhere(Permission::kChangeAdminKeys)) {
     co_return Refuse(api::Code::kPermissionDenied, "only the role admin may make an admin key",
                      call.request_id);
+  }
+  const std::string owner = call.Text("owner");
+  if (!owner.empty() && owner != "me") {
+    co_return Refuse(
+        api::Code::kInvalidValue,
+        std::vector<FieldProblem>{{"owner", fmt::format("\"{}\" must be me, or not be given", owner)}},
+        call.request_id);
+  }
+  if (request.role.empty()) {
+    const std::string tenant = PathOfTenant(call, request.tenant);
+    const bool others = call.May(Permission::kChangeKeys, tenant);
+    if (!others && !call.May(Permission::kChangeOwnKeys, tenant)) {
+      co_return Refuse(api::Code::kPermissionDenied,
+                       fmt::format("you may make no key of the tenant \"{}\"", request.tenant),
+                       call.request_id);
+    }
+    if (!others || !owner.empty()) request.owner = call.caller.actor;
   }
   auth::KeySpec spec;
   const std::vector<FieldProblem> problems = CheckKeyRequest(request, call.runtime->config(), call.now, spec);
@@ -94,7 +139,8 @@ net::Task<Answer> CreateKey(const Operations& operations, const Call& call) {
 }
 
 net::Task<Answer> RotateKey(const Operations& operations, const Call& call) {
-  auth::Rotation rotation{.changer = {call.actor, call.role}};
+  if (std::optional<Answer> refused = RefuseKeyOfOthers(operations, call)) co_return *std::move(refused);
+  auth::Rotation rotation{.changer = ChangerOf(call)};
   std::vector<FieldProblem> problems;
   if (const std::string overlap = call.Text("overlap"); !overlap.empty()) {
     if (const auto parsed = conf::ParseDuration(overlap)) {
@@ -123,7 +169,8 @@ net::Task<Answer> RotateKey(const Operations& operations, const Call& call) {
 
 // A key that leaked must stop working even while nothing can be recorded; the store has the event until then.
 net::Task<Answer> RevokeKey(const Operations& operations, const Call& call) {
-  const auth::Changer changer{call.actor, call.role};
+  if (std::optional<Answer> refused = RefuseKeyOfOthers(operations, call)) co_return *std::move(refused);
+  const auth::Changer changer = ChangerOf(call);
   const absl::StatusOr<Keys::Revoked> revoked =
       co_await operations.shared->keys->Revoke(call.item, changer, call.Text("reason"), call.now);
   if (!revoked.ok()) co_return RefuseChange(revoked.status(), call);

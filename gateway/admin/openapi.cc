@@ -85,13 +85,12 @@ ordered_json Document() {
     ordered_json operation;
     operation["operationId"] = route.name;
     operation["summary"] = route.summary;
-    if (route.role == plugins::auth::Role::kNone) {
+    if (!route.permission) {
       operation["security"] = ordered_json::array();
     } else {
       operation["description"] =
-          route.right ? fmt::format("Takes an admin key with the role admin or the right {}.",
-                                    RightName(*route.right))
-                      : fmt::format("Takes an admin key with the role {} or above.", RoleName(route.role));
+          fmt::format("Takes the permission {}: {}.", Name(*route.permission), WhoMay(*route.permission));
+      operation["x-permission"] = Name(*route.permission);
     }
     if (ordered_json parameters = Parameters(route); !parameters.empty()) {
       operation["parameters"] = std::move(parameters);
@@ -104,9 +103,11 @@ ordered_json Document() {
   document["components"]["schemas"] = schemas.named();
   document["components"]["securitySchemes"] = {
       {"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
-      {"header", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}};
-  document["security"] =
-      ordered_json::array({{{"bearer", ordered_json::array()}}, {{"header", ordered_json::array()}}});
+      {"header", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}},
+      {"session", {{"type", "apiKey"}, {"in", "cookie"}, {"name", "__Host-tidegate"}}}};
+  document["security"] = ordered_json::array({{{"bearer", ordered_json::array()}},
+                                              {{"header", ordered_json::array()}},
+                                              {{"session", ordered_json::array()}}});
   return document;
 }
 

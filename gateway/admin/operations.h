@@ -16,15 +16,18 @@
 
 #include "conf/time.h"
 #include "gateway/admin/outbound_status.h"
+#include "gateway/admin/page.h"
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
 #include "gateway/metrics/shard_metrics.h"
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
+#include "gateway/people/sessions.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/shard/shared.h"
+#include "plugins/auth/jwt_authenticator.h"
 
 namespace scheduler {
 class Planner;
@@ -49,6 +52,14 @@ struct ReloadState {
 struct Operations {
   Shared* shared = nullptr;
   KeyEvents* key_events = nullptr;
+  Sessions* sessions = nullptr;  // null: nobody can sign in
+  // What verifies the tokens of the configured issuers; null when there are none.
+  std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
+  std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications
+  // Where the provider ends the session that it has; nothing where it cannot.
+  std::function<std::optional<std::string>(const Session&)> end_at_provider = [](const Session&) {
+    return std::nullopt;
+  };
   std::function<std::shared_ptr<const Runtime>()> runtime;
   std::function<std::vector<const ShardMetrics*>()> shards;
   std::function<OutboundStatus()> outbound;
@@ -72,6 +83,10 @@ struct Operations {
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };
   std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
+  // The console's pages, at the paths that are no calls.
+  std::function<admin::FindPage> page = [](std::string_view, std::string_view, std::string_view) {
+    return std::nullopt;
+  };
 };
 
 }  // namespace gateway

@@ -23,7 +23,7 @@ void ReadRecords::Note(const Route& route, const Call& call) {
   ledger::Event event;
   event.kind = ledger::Kind::kAdmin;
   event.action = route.read;
-  event.actor = call.actor;
+  event.actor = call.caller.actor;
   event.subject = call.item;
   event.detail = detail.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   std::string thing = event.actor + '\n' + event.action + '\n' + event.subject + '\n' + event.detail;

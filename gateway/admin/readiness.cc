@@ -72,6 +72,7 @@ answers::Readiness Judge(const Operations& operations, conf::TimePoint now) {
   const control::Status scaling = operations.scaling();
   JudgeScaling(scaling, out);
   if (!scaling.run_warning.empty()) readiness.warnings.push_back({"runs", scaling.run_warning});
+  if (!scaling.device_warning.empty()) readiness.warnings.push_back({"devices", scaling.device_warning});
   if (const ReloadState reloads = operations.reloads(); !reloads.last_ok) {
     out.push_back({"config", "the last configuration was refused, the older one stays: " + reloads.why});
   }

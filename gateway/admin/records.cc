@@ -8,6 +8,7 @@
 #include "gateway/admin/answers/usage.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/scope.h"
 #include "gateway/audit/content_erasure.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/config/state_files.h"
@@ -30,9 +31,9 @@ uint64_t Whole(const Call& call, std::string_view name, uint64_t otherwise) {
   return otherwise;
 }
 
-// Prompts and answers are for the role admin only.
-std::vector<ledger::Kind> KindsFor(plugins::auth::Role role, std::vector<ledger::Kind> wanted) {
-  if (role >= plugins::auth::Role::kAdmin) return wanted;
+// Prompts and answers take a permission of their own.
+std::vector<ledger::Kind> KindsFor(const Call& call, std::vector<ledger::Kind> wanted) {
+  if (call.caller.authority.MayEverywhere(Permission::kReadContent)) return wanted;
   if (wanted.empty()) {
     for (size_t i = 0; i < ledger::kKinds; ++i) wanted.push_back(static_cast<ledger::Kind>(i));
   }
@@ -45,7 +46,7 @@ absl::Status RecordContentRead(const Operations& operations, const Call& call,
   ledger::Event event;
   event.kind = ledger::Kind::kAdmin;
   event.action = "content.read";
-  event.actor = call.actor;
+  event.actor = call.caller.actor;
   event.tenant = options.tenant;
   event.detail = ordered_json{{"texts", result.shown},
                               {"model", options.model},
@@ -62,7 +63,9 @@ Answer Usage(const Operations& operations, const Call& call) {
   request.by = SplitList(call.Query("by"));
   request.since = call.Query("since");
   request.until = call.Query("until");
-  request.tenant = call.Query("tenant");
+  const std::variant<std::string, Answer> tenant = TenantInScope(call, Permission::kSeeUsage);
+  if (const Answer* const refused = std::get_if<Answer>(&tenant)) return *refused;
+  request.tenant = std::get<std::string>(tenant);
   request.model = call.Query("model");
   ledger::UsageQuery query;
   std::vector<FieldProblem> problems = CheckUsageRequest(request, call.runtime->config(), call.now, query);
@@ -106,12 +109,12 @@ net::Task<Answer> Audit(const Operations& operations, const Call& call) {
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   options.from_seq = Whole(call, "from_seq", 1);
   options.max_seen = kMaxSeen;
-  options.kinds = KindsFor(call.role, std::move(options.kinds));
+  options.kinds = KindsFor(call, std::move(options.kinds));
   if (options.kinds.empty() && !request.kinds.empty()) {
     co_return Refuse(api::Code::kPermissionDenied, "only the role admin may read content", call.request_id);
   }
   const bool opens = call.Query("content") == "open";
-  if (opens && call.role < plugins::auth::Role::kAdmin)
+  if (opens && !call.caller.authority.MayEverywhere(Permission::kReadContent))
     co_return Refuse(api::Code::kPermissionDenied, "only the role admin may read content", call.request_id);
   if (opens) options.content = operations.shared->content_keys.get();
   // Records are shown as they are in the ledger, where each is a line of JSON.
@@ -156,7 +159,7 @@ Answer EraseStored(const Operations& operations, const Call& call) {
   const std::string named = call.Text("tenant");
   const std::string tenant = TenantPath(call.runtime->config(), named).value_or(named);
   const auto erased = EraseContent(*operations.shared->content_keys, *operations.shared->ledger,
-                                   {tenant, call.actor, call.Text("reason")}, call.now);
+                                   {tenant, call.caller.actor, call.Text("reason")}, call.now);
   operations.content_erased();
   if (!erased.ok()) return Refuse(erased.status(), call.request_id);
   return Json(*erased);

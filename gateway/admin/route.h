@@ -1,5 +1,5 @@
-// The admin API as one table: the path, the role, the input and the answer of each call. The dispatcher and
-// the OpenAPI document both read it, so they cannot disagree.
+// The admin API as one table: the path, the permission, the input and the answer of each call. The dispatcher
+// and the OpenAPI document both read it, so they cannot disagree.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@
 
 #include "conf/json_schema.h"
 #include "conf/time.h"
+#include "gateway/admin/access.h"
 #include "gateway/admin/answer.h"
 #include "gateway/admin/operations.h"
 #include "gateway/net/http/head.h"
 #include "gateway/net/task.h"
-#include "plugins/auth/permissions.h"
+#include "gateway/people/permissions.h"
 
 namespace gateway::admin {
 
@@ -36,17 +37,27 @@ struct Member {
 // One call, checked against its route: every member is known and of its type.
 struct Call {
   std::string request_id;
-  std::string actor;  // the admin key's id, or "bootstrap"
-  plugins::auth::Role role = plugins::auth::Role::kNone;
+  Caller caller;     // nobody where the route is open
   std::string item;  // the part of the path that {…} stands for
   std::map<std::string, std::string, std::less<>> query;
   nlohmann::json body;  // an object
   std::shared_ptr<const Runtime> runtime;
   conf::TimePoint now;
 
+  // Of the client and its connection.
+  std::string address;
+  std::string agent;    // its User-Agent
+  std::string host;     // as it named us
+  bool secure = false;  // it speaks TLS, to us or to what stands in front
+
   // Runs work that reads the disk on the readers' thread, in turn with that of other calls. What takes long
   // does it in steps. False: too many wait already, and nothing was done.
   std::function<net::Task<bool>(std::function<void()>)> read;
+
+  // Whether the caller has the permission for what belongs to that tenant.
+  bool May(Permission permission, std::string_view tenant) const {
+    return caller.authority.MayFor(permission, tenant);
+  }
 
   // Empty when it is not given.
   std::string Query(std::string_view name) const;
@@ -63,7 +74,8 @@ struct Route {
   net::http::Verb method;
   std::string_view path;  // at most one {…}
   std::string_view summary;
-  plugins::auth::Role role;  // at least; kNone: open to everybody
+  std::optional<Permission>
+      permission;  // that the caller needs, over some tenant at least; none: open to all
   std::span<const Member> query;
   std::span<const Member> body;
   nlohmann::ordered_json (*schema)(conf::JsonSchemas&);  // of the answer; nullptr: it is text
@@ -74,14 +86,12 @@ struct Route {
   net::Task<Answer> (*task)(const Operations&, const Call&) = nullptr;
   // The action of the record that the ledger gets of the reader; empty: none.
   std::string_view read = {};
-  std::optional<plugins::auth::Right> right = std::nullopt;  // that the caller needs beside the role
 };
 
 std::span<const Route> Routes();
 
-// The least role that a caller needs: the route's own; metrics are open unless the configuration protects
-// them.
-plugins::auth::Role RoleFor(const Route& route, const Config& config);
+// What a caller needs: the route's own permission; metrics are open unless the configuration protects them.
+std::optional<Permission> PermissionFor(const Route& route, const Config& config);
 
 struct Match {
   const Route* route = nullptr;

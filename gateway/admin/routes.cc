@@ -3,6 +3,7 @@
 
 #include "gateway/admin/answers/inventory.h"
 #include "gateway/admin/answers/jobs.h"
+#include "gateway/admin/answers/people.h"
 #include "gateway/admin/answers/process.h"
 #include "gateway/admin/answers/scaling.h"
 #include "gateway/admin/answers/traffic.h"
@@ -17,8 +18,6 @@ namespace gateway::admin {
 namespace {
 
 using net::http::Verb;
-using plugins::auth::Right;
-using plugins::auth::Role;
 
 constexpr std::array kPage = {kLimit, kAfter};
 
@@ -51,6 +50,7 @@ constexpr std::array kNewKey = {
            "A band of a queue, such as low, normal or high; the tenant's when not given"},
     Member{"limits", Type::kObject, false,
            "The key's own limits: the members of a tenant's limits, and budget"},
+    Member{"owner", Type::kText, false, "me: a key of the caller's own; always so for members"},
 };
 
 constexpr std::array kRotation = {
@@ -117,111 +117,136 @@ nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
 }
 
 constexpr std::span<const Member> kNone = {};
+constexpr std::array kSignInCode = {Member{"code", Type::kText, true, "The code of the link"}};
+
 constexpr int kOk[] = {200};
 constexpr int kCreated[] = {201};
+constexpr int kSeeOther[] = {303};
 constexpr int kOkOrNot[] = {200, 503};
 
 const std::array kRoutes = {
-    Route{"livez", Verb::get, "/livez", "Whether the process runs", Role::kNone, kNone, kNone,
+    Route{"livez", Verb::get, "/livez", "Whether the process runs", std::nullopt, kNone, kNone,
           Shows<answers::Alive>, kOk, Lane::kLoop, Livez},
     Route{"readyz", Verb::get, "/readyz", "Whether the gateway takes new work, and which parts are degraded",
-          Role::kNone, kNone, kNone, Shows<answers::Readiness>, kOkOrNot, Lane::kLoop, Readyz},
-    Route{"metrics", Verb::get, "/metrics", "Metrics in Prometheus' text format", Role::kNone, kNone, kNone,
+          std::nullopt, kNone, kNone, Shows<answers::Readiness>, kOkOrNot, Lane::kLoop, Readyz},
+    Route{"metrics", Verb::get, "/metrics", "Metrics in Prometheus' text format", std::nullopt, kNone, kNone,
           nullptr, kOk, Lane::kLoop, MetricsText},
-    Route{"openapi", Verb::get, "/admin/v1/openapi.json", "This document", Role::kNone, kNone, kNone,
+    Route{"openapi", Verb::get, "/admin/v1/openapi.json", "This document", std::nullopt, kNone, kNone,
           Shows<answers::Document>, kOk, Lane::kLoop, OpenApi},
-    Route{"listTenants", Verb::get, "/admin/v1/tenants", "The tenants and what they may use", Role::kViewer,
-          kPage, kNone, Shows<answers::ListOf<answers::Tenant>>, kOk, Lane::kLoop, ListTenants},
-    Route{"listModels", Verb::get, "/admin/v1/models", "The models and what they cost", Role::kViewer, kPage,
-          kNone, Shows<answers::ListOf<answers::Model>>, kOk, Lane::kLoop, ListModels},
+    Route{"showMe", Verb::get, "/admin/v1/me", "The caller: roles, permissions, tenants and models",
+          Permission::kSeeSelf, kNone, kNone, Shows<answers::Me>, kOk, Lane::kLoop, ShowMe},
+    Route{"listSignInWays", Verb::get, "/admin/v1/sign-in", "How people sign in", std::nullopt, kNone, kNone,
+          Shows<answers::SignInWays>, kOk, Lane::kLoop, ListSignInWays},
+    Route{"makeSignInLink", Verb::post, "/admin/v1/sign-in:link",
+          "Make a link that signs the caller in, once and within a minute", Permission::kMakeSignInLinks,
+          kNone, kNone, Shows<answers::SignInLink>, kCreated, Lane::kLoop, nullptr, MakeSignInLink},
+    Route{"redeemSignInLink", Verb::get, "/sign-in/link", "Sign in by a link, for a browser", std::nullopt,
+          kSignInCode, kNone, nullptr, kSeeOther, Lane::kLoop, nullptr, RedeemSignInLink},
+    Route{"listSessions", Verb::get, "/admin/v1/sessions", "The caller's sessions; for admins, all",
+          Permission::kSeeSelf, kPage, kNone, Shows<answers::ListOf<answers::PersonSession>>, kOk,
+          Lane::kLoop, ListSessions},
+    Route{"endOwnSession", Verb::post, "/admin/v1/session:end", "Sign out", Permission::kSeeSelf, kNone,
+          kNone, Shows<answers::EndedSession>, kOk, Lane::kLoop, nullptr, EndOwnSession},
+    Route{"endSession", Verb::post, "/admin/v1/sessions/{id}:end", "End a session at once",
+          Permission::kSeeSelf, kNone, kNone, Shows<answers::EndedSession>, kOk, Lane::kLoop, nullptr,
+          EndSession},
+    Route{"listTenants", Verb::get, "/admin/v1/tenants", "The tenants and what they may use",
+          Permission::kSeeTenants, kPage, kNone, Shows<answers::ListOf<answers::Tenant>>, kOk, Lane::kLoop,
+          ListTenants},
+    Route{"listModels", Verb::get, "/admin/v1/models", "The models and what they cost",
+          Permission::kSeeModels, kPage, kNone, Shows<answers::ListOf<answers::Model>>, kOk, Lane::kLoop,
+          ListModels},
     Route{"listEndpoints", Verb::get, "/admin/v1/endpoints", "The endpoints, their health and load",
-          Role::kViewer, kOfModel, kNone, Shows<answers::ListOf<answers::Endpoint>>, kOk, Lane::kLoop,
-          ListEndpoints},
+          Permission::kSeeReplicas, kOfModel, kNone, Shows<answers::ListOf<answers::Endpoint>>, kOk,
+          Lane::kLoop, ListEndpoints},
     Route{"listQueues", Verb::get, "/admin/v1/queue",
-          "The requests that wait at the gateway: for which model, why and how long", Role::kViewer, kOfQueue,
-          kNone, Shows<answers::ListOf<answers::Queue>>, kOk, Lane::kLoop, ListQueues},
+          "The requests that wait at the gateway: for which model, why and how long",
+          Permission::kSeeReplicas, kOfQueue, kNone, Shows<answers::ListOf<answers::Queue>>, kOk, Lane::kLoop,
+          ListQueues},
     Route{"listTraffic", Verb::get, "/admin/v1/traffic",
-          "Requests, tokens and latencies of each model over the last minute", Role::kViewer, kOfScaled,
-          kNone, Shows<answers::ListOf<answers::Traffic>>, kOk, Lane::kLoop, ListTraffic},
+          "Requests, tokens and latencies of each model over the last minute", Permission::kSeeModels,
+          kOfScaled, kNone, Shows<answers::ListOf<answers::Traffic>>, kOk, Lane::kLoop, ListTraffic},
     Route{"listReplicas", Verb::get, "/admin/v1/replicas",
-          "The replicas that Tidegate runs: where, since when and why", Role::kViewer, kOfScaled, kNone,
-          Shows<answers::ListOf<answers::Replica>>, kOk, Lane::kLoop, ListReplicas},
+          "The replicas that Tidegate runs: where, since when and why", Permission::kSeeReplicas, kOfScaled,
+          kNone, Shows<answers::ListOf<answers::Replica>>, kOk, Lane::kLoop, ListReplicas},
     Route{"listScaling", Verb::get, "/admin/v1/scaling",
-          "Demand and wanted replicas of each model, with the reason", Role::kViewer, kOfScaled, kNone,
-          Shows<answers::ListOf<answers::Scaling>>, kOk, Lane::kLoop, ListScaling},
+          "Demand and wanted replicas of each model, with the reason", Permission::kSeeModels, kOfScaled,
+          kNone, Shows<answers::ListOf<answers::Scaling>>, kOk, Lane::kLoop, ListScaling},
     Route{"showScalingHistory", Verb::get, "/admin/v1/scaling/{model}/history",
-          "The last hour of a model: its demand, its replicas and the policy in force", Role::kViewer, kNone,
-          kNone, Shows<answers::ScalingHistory>, kOk, Lane::kLoop, ShowScalingHistory},
-    Route{"listLimits", Verb::get, "/admin/v1/limits", "The limits and what is used of them", Role::kViewer,
-          kOfTenant, kNone, Shows<answers::ListOf<answers::Limit>>, kOk, Lane::kLoop, ListLimits},
-    Route{"listKeys", Verb::get, "/admin/v1/keys", "The API keys, never their secrets", Role::kViewer,
-          kKeyQuery, kNone, Shows<answers::ListOf<ShownKey>>, kOk, Lane::kLoop, ListKeys},
+          "The last hour of a model: its demand, its replicas and the policy in force",
+          Permission::kSeeModels, kNone, kNone, Shows<answers::ScalingHistory>, kOk, Lane::kLoop,
+          ShowScalingHistory},
+    Route{"listLimits", Verb::get, "/admin/v1/limits", "The limits and what is used of them",
+          Permission::kSeeLimits, kOfTenant, kNone, Shows<answers::ListOf<answers::Limit>>, kOk, Lane::kLoop,
+          ListLimits},
+    Route{"listKeys", Verb::get, "/admin/v1/keys", "The API keys, never their secrets",
+          Permission::kSeeOwnKeys, kKeyQuery, kNone, Shows<answers::ListOf<ShownKey>>, kOk, Lane::kLoop,
+          ListKeys},
     Route{"createKey", Verb::post, "/admin/v1/keys", "Make a key; its secret is shown in this answer only",
-          Role::kOperator, kNone, kNewKey, Shows<ShownNewKey>, kCreated, Lane::kLoop, nullptr, CreateKey},
-    Route{"showKey", Verb::get, "/admin/v1/keys/{id}", "One API key, never its secret", Role::kViewer, kNone,
-          kNone, Shows<ShownKey>, kOk, Lane::kLoop, ShowOneKey},
+          Permission::kChangeOwnKeys, kNone, kNewKey, Shows<ShownNewKey>, kCreated, Lane::kLoop, nullptr,
+          CreateKey},
+    Route{"showKey", Verb::get, "/admin/v1/keys/{id}", "One API key, never its secret",
+          Permission::kSeeOwnKeys, kNone, kNone, Shows<ShownKey>, kOk, Lane::kLoop, ShowOneKey},
     Route{"rotateKey", Verb::post, "/admin/v1/keys/{id}:rotate",
-          "Replace a key by a new one like it; its secret is shown in this answer only", Role::kOperator,
-          kNone, kRotation, Shows<ShownNewKey>, kCreated, Lane::kLoop, nullptr, RotateKey},
-    Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Revoke a key for good", Role::kOperator,
-          kNone, kRevocation, Shows<ShownKey>, kOk, Lane::kLoop, nullptr, RevokeKey},
-    Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds", Role::kViewer,
-          kUsage, kNone, Shows<answers::UsageList>, kOk, Lane::kReads, Usage},
+          "Replace a key by a new one like it; its secret is shown in this answer only",
+          Permission::kChangeOwnKeys, kNone, kRotation, Shows<ShownNewKey>, kCreated, Lane::kLoop, nullptr,
+          RotateKey},
+    Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Revoke a key for good",
+          Permission::kChangeOwnKeys, kNone, kRevocation, Shows<ShownKey>, kOk, Lane::kLoop, nullptr,
+          RevokeKey},
+    Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds",
+          Permission::kSeeUsage, kUsage, kNone, Shows<answers::UsageList>, kOk, Lane::kReads, Usage},
     Route{"audit", Verb::get, "/admin/v1/audit",
-          "Records of the ledger; prompts and answers need the role admin", Role::kOperator, kAudit, kNone,
-          Shows<answers::RecordList>, kOk, Lane::kLoop, nullptr, Audit, "audit.read"},
+          "Records of the ledger; prompts and answers need the role admin", Permission::kReadAudit, kAudit,
+          kNone, Shows<answers::RecordList>, kOk, Lane::kLoop, nullptr, Audit, "audit.read"},
     Route{"eraseContent", Verb::post, "/admin/v1/content:erase",
           "Destroy the keys of a tenant's stored prompts and answers, and of the tenants below it",
-          Role::kAdmin, kNone, kErasure, Shows<ErasedContent>, kOk, Lane::kReads, EraseStored},
-    Route{"submitJob",
-          Verb::post,
-          "/admin/v1/jobs",
-          "Submit a job file; each element of an array is a job",
-          Role::kViewer,
-          kNone,
-          kNewJob,
-          Shows<answers::JobSubmission>,
-          kCreated,
-          Lane::kLoop,
-          nullptr,
-          SubmitJob,
-          {},
-          Right::kSubmitJobs},
-    Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission", Role::kViewer,
-          kOfJobs, kNone, Shows<answers::ListOf<answers::Job>>, kOk, Lane::kLoop, ListJobs},
+          Permission::kEraseContent, kNone, kErasure, Shows<ErasedContent>, kOk, Lane::kReads, EraseStored},
+    Route{"submitJob", Verb::post, "/admin/v1/jobs", "Submit a job file; each element of an array is a job",
+          Permission::kSubmitJobs, kNone, kNewJob, Shows<answers::JobSubmission>, kCreated, Lane::kLoop,
+          nullptr, SubmitJob},
+    Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission",
+          Permission::kSeeJobs, kOfJobs, kNone, Shows<answers::ListOf<answers::Job>>, kOk, Lane::kLoop,
+          ListJobs},
     Route{"showJob", Verb::get, "/admin/v1/jobs/{id}", "One job, its members and, for operators, its file",
-          Role::kViewer, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, ShowOneJob},
+          Permission::kSeeJobs, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, ShowOneJob},
     Route{"explainJob", Verb::get, "/admin/v1/jobs/{id}/explain",
-          "The state of a job and why it waits, in sentences", Role::kViewer, kNone, kNone,
+          "The state of a job and why it waits, in sentences", Permission::kSeeJobs, kNone, kNone,
           Shows<answers::JobExplanation>, kOk, Lane::kLoop, ExplainJob},
     Route{"readJobLog", Verb::get, "/admin/v1/jobs/{id}/logs",
-          "The output of a member: its end, or from a byte on", Role::kOperator, kOfLog, kNone,
+          "The output of a member: its end, or from a byte on", Permission::kReadOutput, kOfLog, kNone,
           Shows<answers::JobLog>, kOk, Lane::kLoop, nullptr, ReadJobLog, "job.read_log"},
     Route{"cancelJob", Verb::post, "/admin/v1/jobs/{id}:cancel",
-          "End a job, or all elements of an array, for good", Role::kOperator, kNone, kNone,
+          "End a job, or all elements of an array, for good", Permission::kChangeJobs, kNone, kNone,
           Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr, CancelJob},
     Route{"suspendJob", Verb::post, "/admin/v1/jobs/{id}:suspend",
-          "Suspend a job: it saves its work and releases its devices until it is resumed", Role::kOperator,
-          kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr, SuspendJob},
+          "Suspend a job: it saves its work and releases its devices until it is resumed",
+          Permission::kChangeJobs, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr,
+          SuspendJob},
     Route{"resumeJob", Verb::post, "/admin/v1/jobs/{id}:resume", "Let a suspended job start again",
-          Role::kOperator, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr, ResumeJob},
+          Permission::kChangeJobs, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr,
+          ResumeJob},
     Route{"listNodes", Verb::get, "/admin/v1/nodes", "The nodes, their devices and what holds them",
-          Role::kViewer, kPage, kNone, Shows<answers::ListOf<answers::Node>>, kOk, Lane::kLoop, ListNodes},
+          Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::Node>>, kOk, Lane::kLoop,
+          ListNodes},
     Route{"cordonNode", Verb::post, "/admin/v1/nodes/{name}:cordon",
-          "Have a node, or one of its devices, take nothing new; what runs there goes on", Role::kOperator,
-          kNone, kOfCordon, Shows<answers::Node>, kOk, Lane::kLoop, nullptr, CordonNode},
+          "Have a node, or one of its devices, take nothing new; what runs there goes on",
+          Permission::kMaintain, kNone, kOfCordon, Shows<answers::Node>, kOk, Lane::kLoop, nullptr,
+          CordonNode},
     Route{"uncordonNode", Verb::post, "/admin/v1/nodes/{name}:uncordon",
-          "Let a cordoned node, or device, take new work again", Role::kOperator, kNone, kOfUncordon,
+          "Let a cordoned node, or device, take new work again", Permission::kMaintain, kNone, kOfUncordon,
           Shows<answers::Node>, kOk, Lane::kLoop, nullptr, UncordonNode},
     Route{"listJobQueues", Verb::get, "/admin/v1/queues",
-          "The queues that share the devices: what each deserves, uses and waits for", Role::kViewer, kPage,
-          kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop, ListJobQueues},
+          "The queues that share the devices: what each deserves, uses and waits for",
+          Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop,
+          ListJobQueues},
     Route{"showConfig", Verb::get, "/admin/v1/config",
-          "The applied configuration, with secrets as references", Role::kOperator, kNone, kNone,
+          "The applied configuration, with secrets as references", Permission::kSeeConfig, kNone, kNone,
           Shows<answers::Config>, kOk, Lane::kLoop, ShowConfig},
     Route{"reloadConfig", Verb::post, "/admin/v1/config:reload",
-          "Read the configuration file again; if it is not valid, the running one stays", Role::kOperator,
-          kNone, kNone, Shows<answers::AppliedConfig>, kOk, Lane::kLoop, nullptr, ReloadConfig},
+          "Read the configuration file again; if it is not valid, the running one stays",
+          Permission::kChangeConfig, kNone, kNone, Shows<answers::AppliedConfig>, kOk, Lane::kLoop, nullptr,
+          ReloadConfig},
 };
 
 // The part of `path` that {…} stands for, percent-decoded; nothing when the pattern does not match.
@@ -245,8 +270,9 @@ std::span<const Route> Routes() {
   return kRoutes;
 }
 
-Role RoleFor(const Route& route, const Config& config) {
-  return route.run == MetricsText && config.admin.protect_metrics ? Role::kViewer : route.role;
+std::optional<Permission> PermissionFor(const Route& route, const Config& config) {
+  if (route.run == MetricsText && config.admin.protect_metrics) return Permission::kSeeMetrics;
+  return route.permission;
 }
 
 Match FindRoute(Verb method, std::string_view path) {

@@ -5,6 +5,7 @@
 #include "gateway/admin/answers/scaling.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/scope.h"
 #include "gateway/config/scaling_policy.h"
 
 namespace gateway::admin {
@@ -57,9 +58,10 @@ Answer ListReplicas(const Operations& operations, const Call& call) {
 Answer ListScaling(const Operations& operations, const Call& call) {
   const std::string only = call.Query("model");
   std::vector<answers::Scaling> all;
+  const VisibleModels visible(call);
   const control::Status status = operations.scaling();
   for (const control::ModelStatus& model : status.models) {
-    if (!only.empty() && model.model != only) continue;
+    if ((!only.empty() && model.model != only) || !visible.Has(model.model)) continue;
     const auto in = [&](ReplicaState state) { return model.replicas[static_cast<size_t>(state)]; };
     answers::Scaling& out = all.emplace_back();
     out.model = model.model;
@@ -107,7 +109,8 @@ Answer ListScaling(const Operations& operations, const Call& call) {
 }
 
 Answer ShowScalingHistory(const Operations& operations, const Call& call) {
-  const std::optional<control::ScalingHistory> history = operations.scaling_history(call.item);
+  const std::optional<control::ScalingHistory> history =
+      VisibleModels(call).Has(call.item) ? operations.scaling_history(call.item) : std::nullopt;
   if (!history) {
     return Refuse(api::Code::kNotFound,
                   fmt::format("no policy of this gateway is for a model \"{}\"", call.item), call.request_id);

@@ -43,7 +43,7 @@ net::Task<Answer> ReloadConfig(const Operations& operations, const Call& call) {
     co_return Refuse(api::Code::kLedgerUnavailable,
                      "the ledger cannot record the change now; try again when it can", call.request_id);
   }
-  const absl::Status applied = co_await operations.reload(call.actor);
+  const absl::Status applied = co_await operations.reload(call.caller.actor);
   if (applied.ok()) co_return Json(Applied(*operations.runtime()));
   if (!absl::IsInvalidArgument(applied)) co_return Refuse(applied, call.request_id);
   std::vector<FieldProblem> problems;

@@ -4,6 +4,7 @@
 #include "gateway/admin/answers/traffic.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/scope.h"
 
 namespace gateway::admin {
 namespace {
@@ -40,10 +41,11 @@ Answer ListTraffic(const Operations& operations, const Call& call) {
     outstanding[call.runtime->routes().model(replica.model).spec.name] +=
         static_cast<uint64_t>(call.runtime->load()[replica.id].load.requests());
   }
+  const VisibleModels visible(call);
   std::vector<answers::Traffic> all;
   for (const RecentTraffic::Row& row : operations.traffic()) {
     const std::optional<ModelId> id = call.runtime->routes().Find(row.model);
-    if (!id || (!only.empty() && row.model != only)) continue;
+    if (!id || (!only.empty() && row.model != only) || !visible.Has(row.model)) continue;
     const double seconds = std::max(row.seconds, 1.0);
     const auto rate = [seconds](uint64_t count) { return static_cast<double>(count) / seconds; };
     all.push_back({.model = row.model,

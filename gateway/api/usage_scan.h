@@ -19,7 +19,9 @@ namespace gateway::api {
 
 class UsageScan {
  public:
-  // `hide_cached`: Pass() overwrites how many tokens came from a cache, with a zero of the same length.
+  // `hide_cached`: Pass() overwrites what tells how many tokens came from a cache, with a zero of the same
+  // length. Of an object that counts the cached tokens beside the others (Messages), the whole prompt becomes
+  // input_tokens, so that sums hold; where the object comes in several pieces, zero.
   explicit UsageScan(bool hide_cached = false) : hide_cached_(hide_cached) {}
 
   // The next bytes.
@@ -35,7 +37,7 @@ class UsageScan {
   static constexpr size_t kMaxKey = 32;
   static constexpr uint32_t kKnownDepth = 3;  // that of a choice's finish_reason
 
-  enum class Wanted : uint8_t { kNothing, kUsage, kFinishReason, kStopReason };
+  enum class Wanted : uint8_t { kNothing, kUsage, kTimings, kFinishReason, kStopReason };
 
   void Scan(const char* data, size_t n, char* writable);
   void Byte(char c, char* place);
@@ -45,7 +47,9 @@ class UsageScan {
   void Colon();
   void EndString();
   void Capture(char c, char* place);
-  void EndCapture();
+  void EndCapture(char* end);
+  bool Hides() const;
+  void HideBegun(char* begin);
   std::string_view key() const { return {key_.data(), key_size_}; }
 
   const bool hide_cached_;
@@ -65,6 +69,8 @@ class UsageScan {
   bool capturing_ = false;
   uint32_t capture_depth_ = 0;  // below the object
   size_t captured_ = 0;
+  size_t captured_now_ = 0;  // of this piece
+  bool beside_ = false;      // the object counts cached tokens beside the others
   bool hides_number_ = false;
   bool hid_digit_ = false;
   std::array<char, 4096> object_text_;

@@ -51,7 +51,8 @@ class AuditDelivery {
  public:
   using Record = plugins::sinks::Record;
 
-  // The source of records. read() and link() may wait for the disk: they are called off the loop, one at a time.
+  // The source of records. read() and link() may wait for the disk: they are called off the loop, one at a
+  // time.
   struct Source {
     // At most `max` records after `after_seq`, in order; none when there are none yet. Those that are gone or
     // damaged are left out.
@@ -91,8 +92,9 @@ class AuditDelivery {
   SinkStatus status(conf::TimePoint now) const;  // any thread
 
   void Close();
-  // Delivers the remaining records, until there are none, a delivery fails, or `until`; then as Close(). Back when
-  // nothing is pending: what was under way before and the sink cannot end early, by its own time-out. Once.
+  // Delivers the remaining records, until there are none, a delivery fails, or `until`; then as Close(). Back
+  // when nothing is pending: what was under way before and the sink cannot end early, by its own time-out.
+  // Once.
   net::Task<void> Stop(conf::TimePoint until);
 
  private:

@@ -21,6 +21,7 @@ using Run = std::function<int()>;
 // Adds the command to `app`; `run` is set when it is the one that was called.
 void AddServe(CLI::App& app, Run& run);
 void AddCheck(CLI::App& app, Run& run);
+void AddConsole(CLI::App& app, Run& run);
 void AddKeys(CLI::App& app, Run& run);
 void AddUsage(CLI::App& app, Run& run);
 void AddAudit(CLI::App& app, Run& run);

@@ -19,10 +19,6 @@ constexpr conf::Word<JwtAlgorithm> kAlgorithms[] = {
 constexpr std::string_view kFilePrefix = "file:";
 constexpr size_t kMinAdminKeyBytes = 32;
 
-bool IsLoopbackHost(const std::string& host) {
-  return host == "localhost" || Address{host, 0}.loopback();
-}
-
 struct LongEnough {
   std::string operator()(const conf::Secret& secret) const {
     return secret.Reveal().size() >= kMinAdminKeyBytes
@@ -46,6 +42,20 @@ static void Read(const conf::Value& value, JwtAlgorithm& out) {
 
 static void Write(conf::Writer& writer, const JwtAlgorithm& in) {
   conf::Write(writer, std::string(Name(in)));
+}
+
+static void Read(const conf::Value& value, net::AddressRange& out) {
+  const std::optional<net::AddressRange> range =
+      value.kind() == conf::Kind::kScalar ? net::AddressRange::Parse(value.text()) : std::nullopt;
+  if (range) {
+    out = *range;
+  } else {
+    value.ErrorExpected("an address or a range without bits behind its prefix, such as 10.0.0.0/8");
+  }
+}
+
+static void Write(conf::Writer& writer, const net::AddressRange& in) {
+  conf::Write(writer, in.text());
 }
 
 static void Read(const conf::Value& value, Jwks& out) {
@@ -74,12 +84,19 @@ static void Bind(conf::Object& o, JwtTenant& tenant) {
   o.Optional("values", tenant.values, NotEmpty());
 }
 
+static void Bind(conf::Object& o, JwtRole& role) {
+  o.Required("claim", role.claim, NotEmpty());
+  o.Required("values", role.values, NotEmpty());
+}
+
 static void Bind(conf::Object& o, Jwt& jwt) {
   o.Required("issuer", jwt.issuer, NotEmpty());
   o.Required("audience", conf::OneOrMany(jwt.audience), NotEmpty());
   o.Required("jwks", jwt.jwks);
   o.Required("algorithms", conf::OneOrMany(jwt.algorithms), NotEmpty());
   o.Optional("tenant", jwt.tenant);
+  o.Optional("role", jwt.role);
+  o.Optional("models_claim", jwt.models_claim, NotEmpty());
   o.Optional("leeway", jwt.leeway, conf::Range{conf::Duration(0), conf::Duration(std::chrono::minutes(5))});
   o.Optional("refresh", jwt.refresh, conf::AtLeast{kLeastRefresh});
   o.Optional("tls", jwt.tls);
@@ -102,6 +119,8 @@ void Bind(conf::Object& o, Auth& auth) {
 void Bind(conf::Object& o, Admin& admin) {
   o.Optional("bootstrap_key", admin.bootstrap_key, LongEnough());
   o.Optional("protect_metrics", admin.protect_metrics);
+  o.Optional("insecure", admin.insecure);
+  o.Optional("allow", conf::OneOrMany(admin.allow), NotEmpty());
 }
 
 }  // namespace gateway::config

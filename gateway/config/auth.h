@@ -9,6 +9,8 @@
 #include "conf/secret.h"
 #include "conf/time.h"
 #include "gateway/config/types.h"
+#include "gateway/net/address_range.h"
+#include "plugins/auth/permissions.h"
 
 namespace gateway::config {
 
@@ -46,12 +48,20 @@ struct JwtTenant {
   std::map<std::string, std::string> values;
 };
 
+// Maps a claim to a role of the admin API. A role over a tenant is one over the token's.
+struct JwtRole {
+  std::string claim;  // empty: tokens have no role
+  std::map<std::string, plugins::auth::Role> values;
+};
+
 struct Jwt {
   std::string issuer;
   std::vector<std::string> audience;  // the token must name one of them
   Jwks jwks;
   std::vector<JwtAlgorithm> algorithms;
   JwtTenant tenant;
+  JwtRole role;
+  std::string models_claim;  // names or globs that narrow the tenant's models; empty: not read
   conf::Duration leeway = std::chrono::seconds(30);   // of exp, nbf and iat
   conf::Duration refresh = std::chrono::minutes(10);  // of the key set
   ClientTls tls;                                      // towards jwks.url
@@ -68,6 +78,9 @@ struct Auth {
 struct Admin {
   conf::Secret bootstrap_key;    // empty: admin keys are made by `tidegate keys create --admin` only
   bool protect_metrics = false;  // /metrics takes an admin key too; /livez and /readyz never do
+  bool insecure = false;         // plain HTTP off loopback: keys and sessions can be read on the network
+  // Addresses that may connect to the admin listener; empty: all.
+  std::vector<net::AddressRange> allow;
 };
 
 void Bind(conf::Object& object, Auth& out);

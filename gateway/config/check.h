@@ -11,6 +11,7 @@ namespace gateway::config {
 
 void CheckServer(conf::Document& document, const Config& config);
 void CheckAuth(conf::Document& document, const Config& config);
+void CheckPeople(conf::Document& document, const Config& config);
 void CheckTenants(conf::Document& document, const Config& config);
 void CheckModels(conf::Document& document, const Config& config);
 void CheckDisaggregation(conf::Document& document, const Config& config);

@@ -141,6 +141,32 @@ void CheckAuth(conf::Document& document, const Config& config) {
   }
 }
 
+void CheckPeople(conf::Document& document, const Config& config) {
+  const Server& server = config.server;
+  if (!server.admin.host.empty() && !server.admin.loopback() && !server.admin_tls && !config.admin.insecure) {
+    document.AddAt(
+        "/server/admin", ToString(server.admin),
+        "keys and sessions could be read on the network: set admin_tls, listen on 127.0.0.1, or set "
+        "admin.insecure: true where the network is trusted or something in front speaks TLS");
+  }
+  const Names tenants = TenantNames(config.tenants);
+  std::set<std::string> names;
+  for (size_t i = 0; i < config.people.providers.size(); ++i) {
+    const Provider& provider = config.people.providers[i];
+    if (!provider.name.empty() && !names.insert(provider.name).second) {
+      document.AddAt(
+          fmt::format("/people/providers/{}/name", i), provider.name,
+          fmt::format("\"{}\" is given twice; each provider needs a name of its own", provider.name));
+    }
+    for (size_t r = 0; r < provider.roles.size(); ++r) {
+      const std::string& tenant = provider.roles[r].tenant;
+      if (tenant.empty() || !tenants.complete() || TenantPath(config, tenant)) continue;
+      document.AddAt(fmt::format("/people/providers/{}/roles/{}/tenant", i, r), tenant,
+                     fmt::format("unknown tenant \"{}\"{}", tenant, tenants.Hint(tenant)));
+    }
+  }
+}
+
 void CheckLedger(conf::Document& document, const Config& config) {
   const std::vector<Sink>& sinks = config.ledger.sinks;
   std::set<std::string> names;
@@ -177,6 +203,8 @@ void CheckFiles(conf::Document& document, const Config& config) {
     const auto* webhook = std::get_if<WebhookSink>(&config.ledger.sinks[i].to);
     if (webhook != nullptr) files.Client(fmt::format("/ledger/sinks/{}/tls", i), webhook->tls);
   }
+  for (size_t i = 0; i < config.people.providers.size(); ++i)
+    files.Client(fmt::format("/people/providers/{}/tls", i), config.people.providers[i].tls);
   if (config.redis) files.Client("/redis/tls", config.redis->tls);
   if (config.telemetry.otlp) files.Client("/telemetry/otlp/tls", config.telemetry.otlp->tls);
 }

@@ -11,6 +11,7 @@ void Bind(conf::Object& o, Config& config) {
   o.Required("server", config.server);
   o.Optional("auth", config.auth);
   o.Optional("admin", config.admin);
+  o.Optional("people", config.people);
   o.Required("tenants", config.tenants, conf::NotEmpty());
   o.Required("models", config.models, conf::NotEmpty());
   o.Optional("ledger", config.ledger);

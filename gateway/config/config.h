@@ -12,6 +12,7 @@
 #include "gateway/config/auth.h"
 #include "gateway/config/ledger.h"
 #include "gateway/config/model.h"
+#include "gateway/config/people.h"
 #include "gateway/config/routing.h"
 #include "gateway/config/scaling.h"
 #include "gateway/config/server.h"
@@ -28,6 +29,7 @@ struct Config {
   config::Server server;
   config::Auth auth;
   config::Admin admin;
+  config::People people;
   std::vector<config::Tenant> tenants;
   std::vector<config::Model> models;
   config::Ledger ledger;

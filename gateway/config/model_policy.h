@@ -28,7 +28,8 @@ namespace gateway::config {
 // Priorities for the planner, when not all workloads have room.
 enum class Rank : int32_t { kBatch = 0, kNormal = 100, kProduction = 1'000, kCritical = 10'000 };
 
-// The domains over which a model's replicas are spread if there is a choice, so that one fault hits few of them.
+// The domains over which a model's replicas are spread if there is a choice, so that one fault hits few of
+// them.
 enum class Spread : uint8_t { kNone, kLeaf };
 
 // The kinds of work that may have to make room for a replica. Replicas of other models never do.

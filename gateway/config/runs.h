@@ -25,7 +25,7 @@ struct Runs {
       false;  // jobs of tenants may be the gateway's own user, as all runs are where `user` is empty
   uint32_t processes = 8192;  // of each run, and of its user where it has no cgroup; threads count
   uint32_t open_files = 65536;
-  std::optional<uint32_t> file_gib;  // of each file that a run writes
+  uint32_t file_gib = 256;           // of each file that a run writes
   uint32_t log_mib = 64;             // of a run's log, and of the older part that is kept
   std::optional<uint32_t> logs_mib;  // of all logs together; absent: a quarter of their disk, at most 16 GiB
   std::string logs_dir;              // where logs lie; empty: in state_dir

@@ -77,6 +77,15 @@ void Bind(conf::Object& o, DeviceOption& option) {
   o.Optional("count", option.count, conf::Range{1U, uint32_t{scheduler::kMaxDevices}});
 }
 
+std::string WhyUnclaimed(const Scaling& scaling) {
+  const bool declared =
+      !scaling.cluster.probe && (!scaling.cluster.devices.empty() || !scaling.cluster.file.empty());
+  if (scaling.launcher != LauncherKind::kProcess || !declared || !scaling.device_locks.empty()) return {};
+  return "the devices that scaling.cluster declares are claimed nowhere: another gateway of this machine "
+         "that "
+         "declares them would give them out, too; set scaling.device_locks to one folder for all of them";
+}
+
 void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("policies", conf::OneOrMany(scaling.policies), conf::NotEmpty());
   o.Optional("launcher", conf::Choice(scaling.launcher, "launcher", kLaunchers));

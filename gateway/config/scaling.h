@@ -74,6 +74,9 @@ struct Scaling {
   const ModelPolicy* Find(std::string_view model) const;
 };
 
+// Why a second gateway of this machine could give out the same devices; empty: it could not.
+std::string WhyUnclaimed(const Scaling& scaling);
+
 void Bind(conf::Object& object, Scaling& out);
 void Read(const conf::Value& value, PortRange& out);
 void Read(const conf::Value& value, ClusterSource& out);

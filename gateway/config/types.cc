@@ -244,6 +244,10 @@ std::string AbsolutePath::operator()(std::string_view path) const {
   return valid ? "" : "must be a path that begins with /, such as /health";
 }
 
+bool IsLoopbackHost(const std::string& host) {
+  return host == "localhost" || Address{host, 0}.loopback();
+}
+
 std::string ValidName::operator()(std::string_view name) const {
   const auto valid = [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\'' && c != '*'; };
   if (!name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), valid)) return {};

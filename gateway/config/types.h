@@ -29,6 +29,7 @@ struct Address {
   bool loopback() const;
   friend bool operator==(const Address&, const Address&) = default;
 };
+bool IsLoopbackHost(const std::string& host);  // an address of this machine, or localhost
 std::string ToString(const Address& address);  // "127.0.0.1:8080", "[::1]:8080"
 
 // A URL without credentials, query or fragment. Its port is the scheme's own when the text gives none.

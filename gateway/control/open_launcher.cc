@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(
   options.last_port = scaling.ports.last;
   options.limits = {.processes = scaling.runs.processes,
                     .open_files = scaling.runs.open_files,
-                    .file_bytes = uint64_t{scaling.runs.file_gib.value_or(0)} << 30};
+                    .file_bytes = uint64_t{scaling.runs.file_gib} << 30};
   BoundLogs(config, options);
   if (broker != nullptr && !users.names().empty()) {
     options.make_host = [&](const std::string& token, const std::string& wrapper) {

@@ -27,7 +27,16 @@ std::string PathOf(const Config& config, const config::Tenant& tenant) {
 
 }  // namespace
 
-absl::StatusOr<RunUsers> RunUsers::Of(const Config& config, bool may_change) {
+absl::StatusOr<RunUsers> RunUsers::Of(const Config& config, bool may_change, bool stays_root) {
+  absl::StatusOr<RunUsers> users = Known(config, may_change);
+  if (!users.ok() || !stays_root || !config.scaling) return users;
+  std::string& trouble = users->trouble_;
+  trouble.append(trouble.empty() ? "" : "; ")
+      .append("the gateway stays root: name the user that it becomes as server.user");
+  return users;
+}
+
+absl::StatusOr<RunUsers> RunUsers::Known(const Config& config, bool may_change) {
   RunUsers users;
   if (!config.scaling || config.scaling->launcher != config::LauncherKind::kProcess) return users;
   const config::Runs& runs = config.scaling->runs;

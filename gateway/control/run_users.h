@@ -30,8 +30,8 @@ class RunUsers {
  public:
   // For launchers of other machines: no process changes its user.
   RunUsers() = default;
-  // `may_change`: there is a launch broker.
-  static absl::StatusOr<RunUsers> Of(const Config& config, bool may_change);
+  // `may_change`: there is a launch broker. `stays_root`: the gateway itself is root while it serves.
+  static absl::StatusOr<RunUsers> Of(const Config& config, bool may_change, bool stays_root);
 
   // Empty: the gateway's own user.
   const std::string& replicas() const { return all_; }
@@ -47,6 +47,7 @@ class RunUsers {
   std::vector<std::string> names() const;
 
  private:
+  static absl::StatusOr<RunUsers> Known(const Config& config, bool may_change);
   const std::string* OwnOf(std::string_view tenant_path) const;
 
   std::string all_;

@@ -29,6 +29,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       loop_(loop),
       launcher_(std::move(launcher)),
       env_(std::move(env)),
+      device_warning_(config::WhyUnclaimed(scaling)),
       planning_(scaling, net::Now()),
       store_(*env_.store, planning_.cluster()),
       context_(MakeContext()),
@@ -119,6 +120,7 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
     return sentences;
   };
   env.sources = SystemSources();
+  if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;
   return env;
 }
 
@@ -305,6 +307,7 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   out.launcher = launcher_->name();
   out.trouble = reconciler_.trouble();
   out.run_warning = env_.users.trouble();
+  out.device_warning = device_warning_;
   out.nodes = node_trust_.Rows();
   out.faults = device_faults_.known();
   out.cordons = cordons_.all();

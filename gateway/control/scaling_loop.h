@@ -101,6 +101,7 @@ class ScalingLoop final : private net::Alarm {
   net::Loop& loop_;
   const std::unique_ptr<plugins::launchers::Launcher> launcher_;
   const LoopEnvironment env_;
+  const std::string device_warning_;
   Planning planning_;
   WorkloadStore store_;
   ReplicaKeys keys_;

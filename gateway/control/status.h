@@ -99,10 +99,11 @@ struct ColdStart {
 };
 
 struct Status {
-  bool begun = false;       // what ran before is known
-  std::string launcher;     // empty: nothing is scaled here
-  std::string trouble;      // with the launcher; empty: none
-  std::string run_warning;  // why runs can do what the gateway can; empty: they cannot
+  bool begun = false;          // what ran before is known
+  std::string launcher;        // empty: nothing is scaled here
+  std::string trouble;         // with the launcher; empty: none
+  std::string run_warning;     // why runs can do what the gateway can; empty: they cannot
+  std::string device_warning;  // why another gateway could give out the same devices; empty: none could
   std::vector<ReplicaStatus> replicas;
   std::vector<ModelStatus> models;
   std::vector<ColdStart> cold_starts;

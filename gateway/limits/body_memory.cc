@@ -8,7 +8,7 @@ BodyMemory::Hold::~Hold() {
   memory_.bytes_ -= bytes_;
   for (Link& link : links_) {
     link.account->second.bytes -= bytes_;
-    if (--link.account->second.bodies == 0) memory_.by_tenant_.erase(link.account);
+    if (--link.account->second.holds == 0) memory_.by_tenant_.erase(link.account);
   }
 }
 
@@ -25,15 +25,13 @@ bool BodyMemory::Hold::GrowTo(uint64_t bytes) {
   for (const Link& link : links_) {
     const auto found = begun_ ? link.account : memory_.by_tenant_.find(link.share.tenant);
     const Account held = found == memory_.by_tenant_.end() ? Account() : found->second;
-    if (!begun_ && link.share.bodies > 0 && held.bodies >= link.share.bodies)
-      return Refuse(Refusal::kTenantBodies, link.share.tenant);
     if (held.bytes + more > link.share.bytes) return Refuse(Refusal::kTenantBytes, link.share.tenant);
   }
   if (memory_.bytes_ + more > process_bytes_) return Refuse(Refusal::kProcess, {});
   for (Link& link : links_) {
     if (!begun_) {
       link.account = memory_.by_tenant_.try_emplace(link.share.tenant).first;
-      ++link.account->second.bodies;
+      ++link.account->second.holds;
     }
     link.account->second.bytes += more;
   }

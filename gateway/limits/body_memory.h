@@ -1,6 +1,5 @@
-// BodyMemory: how much memory the bodies of running requests take, in the process and for each tenant, and
-// how many such bodies a tenant has. Asked before a body is read, so that no number of connections makes the
-// process hold more than the budget.
+// BodyMemory: how much memory the bodies of running requests take, in the process and for each tenant. Asked
+// before a body is read, so that no number of connections makes the process hold more than the budget.
 //
 // A body that fits into its connection's own buffer takes nothing. Owner: the process; it outlives all holds.
 // Thread-safe; asked once for a body whose length is known, and once for every 64 KiB of another.
@@ -24,14 +23,13 @@ class BodyMemory {
   struct Share {
     std::string tenant;
     uint64_t bytes = 0;
-    uint32_t bodies = 0;  // at a time; 0: any number
   };
-  enum class Refusal : uint8_t { kNone, kProcess, kTenantBytes, kTenantBodies };
+  enum class Refusal : uint8_t { kNone, kProcess, kTenantBytes };
 
  private:
   struct Account {
     uint64_t bytes = 0;
-    uint32_t bodies = 0;
+    uint32_t holds = 0;
   };
   using Accounts = std::map<std::string, Account, std::less<>>;
 

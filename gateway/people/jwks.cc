@@ -199,6 +199,9 @@ absl::StatusOr<std::shared_ptr<const auth::JwtAuthenticator::Issuers>> BuildIssu
       config.claims.tenant_claim.clear();
       config.claims.tenant_template = "{" + jwt.tenant.claim + "}";
     }
+    config.claims.role_claim = jwt.role.claim;
+    config.claims.roles = jwt.role.values;
+    config.claims.models_claim = jwt.models_claim;
     configs.push_back(std::move(config));
   }
   auto made = auth::JwtAuthenticator::MakeIssuers(std::move(configs));

@@ -40,6 +40,7 @@ class Checker {
   std::vector<FieldProblem> Check() {
     spec_.name = request_.name;
     spec_.created_by = request_.created_by;
+    spec_.owner = request_.owner;
     Owner();
     Rights();
     Models();
@@ -81,7 +82,8 @@ class Checker {
       Add("tenant", fmt::format("unknown tenant \"{}\"{}", request_.tenant, Hint(request_.tenant, names)));
       return;
     }
-    if (const std::optional<auth::Role> role = auth::RoleFromName(request_.role)) {
+    if (const std::optional<auth::Role> role = auth::RoleFromName(request_.role);
+        role && !IsOfTenant(*role)) {
       spec_.role = *role;
     } else {
       Add("role", fmt::format("unknown role \"{}\"{}", request_.role, Hint(request_.role, kRoles)));

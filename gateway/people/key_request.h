@@ -27,6 +27,7 @@ struct KeyRequest {
   std::string priority;                // a band of a queue: low, normal, high, …; empty: the tenant's
   std::string limits;                  // JSON: key_limits.h
   std::string created_by;
+  std::string owner;  // the person whose own key it is; empty: nobody's
 };
 
 // Every problem at once; `spec` is complete when there is none.

@@ -38,7 +38,7 @@ struct Principal {
   ledger::ContentKeyRef content_key;           // of its tenant: seals what is stored; null: nothing is stored
   std::vector<config::Parameters> parameters;  // of its tenant and those above, the root's first; none empty
 
-  router::CallerId caller = router::kAnyCaller;  // its tenant, as breakers tell callers apart
+  router::CallerId caller = router::kAnyCaller;  // as breakers tell callers apart
   std::string cache_salt;                        // of its tenant's cache domain, in hex; empty: the only one
 
   bool MayUse(ModelId model) const { return models[static_cast<size_t>(model)]; }

@@ -38,6 +38,7 @@ ShownKey ShowKey(const plugins::auth::KeyRecord& key, conf::TimePoint now) {
   out.priority = key.priority;
   if (!key.limits.empty()) out.limits = conf::RawJson{key.limits};
   out.created_by = key.created_by;
+  out.owner = key.owner;
   out.rotated_from = key.rotated_from;
   out.revoked_at = Shown(key.revoked_at);
   out.replaced_by = key.replaced_by;

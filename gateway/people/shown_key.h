@@ -34,6 +34,7 @@ struct ShownKey {
   std::string priority;
   std::optional<conf::RawJson> limits;
   std::string created_by;
+  std::string owner;
   std::string rotated_from;
   std::optional<conf::ShownTime> revoked_at;
   std::string replaced_by;
@@ -55,6 +56,7 @@ constexpr void Bind(O& o, ShownKey& key) {
   o.Optional("priority", key.priority);
   o.Optional("limits", key.limits);
   o.Optional("created_by", key.created_by);
+  o.Optional("owner", key.owner);
   o.Optional("rotated_from", key.rotated_from);
   o.Optional("revoked_at", key.revoked_at);
   o.Optional("replaced_by", key.replaced_by);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <openssl/rand.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "conf/text.h"
 #include "gateway/audit/content_erasure.h"
 #include "gateway/config/state_files.h"
+#include "gateway/console/console.h"
 #include "gateway/control/open_launcher.h"
 #include "gateway/limits/budgets.h"
 #include "gateway/log.h"
@@ -35,6 +37,7 @@ constexpr conf::Duration kRestoreRetry = std::chrono::seconds(1);
 constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
 // Each connection wakes all that accept. One alone would make all wait while it is busy.
 constexpr uint32_t kAcceptingShards = 4;
+constexpr size_t kAdminTokenBytes = 1 << 20;  // of tokens that were verified
 
 uint64_t RandomSeed() {
   uint64_t seed = 0;
@@ -89,6 +92,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
       jwks_(control_,
             [this](size_t issuer, const plugins::auth::PublishedKeys& keys) {
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
+              if (admin_tokens_) admin_tokens_->SetKeys(issuer, keys);
             }),
       outbound_(control_, shared_),
       reloads_(
@@ -132,6 +136,7 @@ void Process::Abandon() {
   jwks_.Stop();
   if (shared_.keys) shared_.keys->Stop();
   if (key_events_) key_events_->Stop();
+  if (sessions_) sessions_->Stop();
   if (stored_events_) stored_events_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (admin_) admin_->Close();
@@ -238,7 +243,7 @@ absl::Status Process::OpenKeys() {
 absl::Status Process::OpenControl() {
   const Config& config = runtime_->config();
   if (!config.scaling) return absl::OkStatus();
-  absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr);
+  absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr, geteuid() == 0);
   if (!users.ok()) return users.status();
   if (!users->trouble().empty()) log::Warn("runs share users", {{"why", users->trouble()}});
   if (absl::Status claimed = ClaimDevices(*config.scaling, *users); !claimed.ok()) return claimed;
@@ -335,7 +340,15 @@ absl::Status Process::OpenAdmin() {
   key_events_ = std::make_unique<KeyEvents>(control_, *store_, *shared_.ledger, LedgerDir(config));
   if (absl::Status carried = net::Await(control_, key_events_->Start()); !carried.ok()) return carried;
   if (absl::Status opened = followed_.Open(FollowedPath(config)); !opened.ok()) return opened;
+  sessions_ = std::make_unique<Sessions>(control_, *store_, [this]() -> SessionTerms {
+    const config::PeopleSessions& sessions = runtime_->config().people.sessions;
+    return {sessions.idle, sessions.lifetime};
+  });
+  if (absl::Status started = net::Await(control_, sessions_->Start()); !started.ok()) return started;
   operations_.shared = &shared_;
+  operations_.sessions = sessions_.get();
+  operations_.tokens = [this] { return admin_tokens_.get(); };
+  operations_.port = [this] { return port_; };
   operations_.key_events = key_events_.get();
   operations_.runtime = [this] { return runtime_; };
   operations_.shards = [this] {
@@ -360,6 +373,7 @@ absl::Status Process::OpenAdmin() {
     return scaling_ ? scaling_->history(model) : std::nullopt;
   };
   operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
+  operations_.page = console::Find;
   operations_.reload = [this](std::string actor) { return reloads_.Reload(std::move(actor)); };
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
                                           config.server.admin_tls ? &certificates_.admin() : nullptr);
@@ -409,6 +423,7 @@ absl::Status Process::Apply(Prepared prepared) {
     model.waits->Configure(model.queue.value_or(config::Queue()));
   }
   Publish();
+  PublishIssuers();
   outbound_.OnLimits();
   if (!threads_.empty()) {
     StartWatching();
@@ -427,6 +442,15 @@ void Process::Publish() {
         shard.Swap(runtime, principals);
         for (size_t i = 0; i < keys.size(); ++i) shard.SetJwtKeys(i, keys[i]);
       });
+}
+
+// For the admin listener; the shards have verifiers of their own.
+void Process::PublishIssuers() {
+  admin_tokens_.reset();
+  if (!runtime_->issuers()) return;
+  admin_tokens_ = std::make_unique<plugins::auth::JwtAuthenticator>(runtime_->issuers(), kAdminTokenBytes);
+  for (size_t i = 0; const plugins::auth::PublishedKeys& keys : jwks_.published())
+    admin_tokens_->SetKeys(i++, keys);
 }
 
 void Process::PublishKeys() {
@@ -579,6 +603,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   co_await outbound_.Stop();
   shared_.keys->Stop();
   key_events_->Stop();
+  sessions_->Stop();
   admin_->Close();
   control_.Stop();
 }

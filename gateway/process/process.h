@@ -29,6 +29,7 @@
 #include "gateway/net/loop.h"
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
+#include "gateway/people/sessions.h"
 #include "gateway/process/certificates.h"
 #include "gateway/process/checkpoint_copy.h"
 #include "gateway/process/disk_room.h"
@@ -95,6 +96,7 @@ class Process {
   ledger::Event RecordOf(const Prepared& prepared, std::string_view action, std::string_view actor) const;
   absl::Status Apply(Prepared prepared);
   void Publish();
+  void PublishIssuers();
   // To the shards; waiting commands continue when all shards have it.
   void PublishKeys();
   void PublishFollowed();
@@ -136,6 +138,8 @@ class Process {
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
+  std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<plugins::auth::JwtAuthenticator> admin_tokens_;  // null: no issuer is configured
   std::unique_ptr<DeferredEvents> deferred_events_;
   std::unique_ptr<StoredEvents> stored_events_;
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;

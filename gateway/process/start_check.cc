@@ -71,12 +71,16 @@ void CheckPorts(const Config& config, std::vector<StartFinding>& out) {
 
 void CheckRuns(const Config& config, std::vector<StartFinding>& out) {
   const bool may_change = config.server.user.empty() ? plugins::launchers::Broker::MaySplit() : true;
-  const auto users = control::RunUsers::Of(config, may_change);
+  const bool stays_root = config.server.user.empty() && geteuid() == 0;
+  const auto users = control::RunUsers::Of(config, may_change, stays_root);
   if (!users.ok()) {
     out.push_back({"/scaling/runs", "", std::string(conf::Std(users.status().message())), true});
   } else if (!users->trouble().empty()) {
     out.push_back({"/scaling/runs", "", users->trouble(), false});
   }
+  if (!config.scaling) return;
+  if (std::string why = config::WhyUnclaimed(*config.scaling); !why.empty())
+    out.push_back({"/scaling/device_locks", "", std::move(why), false});
 }
 
 }  // namespace

@@ -5,6 +5,23 @@
 namespace gateway {
 namespace {
 
+// Tokens that no text of an answer stands for: names of tools, marks of turns.
+constexpr uint64_t kUnseenTokens = 64;
+// A stream of about an event for each token has hidden none.
+constexpr double kTokensOfEvent = 1.25;
+
+// Whether the engine reported far more tokens than the text that was shown can be. No text has more tokens
+// than bytes; of what was thought, some is shown by some engines.
+bool HasHidden(const Exchange& x) {
+  const RequestOutcome& outcome = x.outcome;
+  if (outcome.counts.output >
+      outcome.text_bytes + kUnseenTokens * static_cast<uint64_t>(x.body.facts.choices()))
+    return true;
+  const auto by_text =
+      static_cast<uint64_t>(x.model().estimate->OutputOfText(outcome.text_bytes, outcome.text_events));
+  return outcome.reasoning > 0 && by_text + outcome.reasoning / 2 < outcome.counts.output;
+}
+
 // What the engine reported teaches the asked model's estimates. Text that was shown teaches how many tokens
 // it is, unless some was thought and hidden.
 void Learn(const Exchange& x) {
@@ -18,9 +35,23 @@ void Learn(const Exchange& x) {
   const int64_t choices = x.body.facts.choices();
   const int64_t each = static_cast<int64_t>(counts.output) / choices;
   const uint64_t shown = x.outcome.reasoning == 0 ? x.outcome.text_bytes / static_cast<uint64_t>(choices) : 0;
-  estimate.LearnOutput(each, shown);
-  if (!x.body.facts.MaxOutputTokens() && x.outcome.finish == api::Finish::kDone)
-    estimate.LearnUnbounded(each);
+  const bool all_shown = static_cast<double>(counts.output) <=
+                         kTokensOfEvent * static_cast<double>(x.outcome.text_events) + kUnseenTokens / 8.0;
+  estimate.LearnOutput(each, shown, all_shown);
+  if (x.outcome.events > 0 || x.outcome.text_bytes > 0) estimate.LearnHidden(HasHidden(x));
+  // One that was cut is longer than what is usual, too: its bound was at least that.
+  const bool ended = x.outcome.finish == api::Finish::kDone || x.outcome.finish == api::Finish::kLength;
+  if (!x.body.facts.MaxOutputTokens() && ended) estimate.LearnUnbounded(each);
+}
+
+// A stream that ended before the engine reported its output: its text, or the bound of what may have been
+// generated unseen where nothing was shown yet, or the model is known to hide what it thinks.
+void CountDroppedStream(Exchange& x) {
+  x.CountText();
+  const ledger::Counts by_text = x.outcome.counts;
+  if (x.outcome.text_events > 0 && !x.served().estimate->Hides()) return;
+  x.CountBound(net::Now());
+  if (x.outcome.counts.output <= by_text.output) x.outcome.counts = by_text;
 }
 
 // What the engine did not report of work that it did is taken from what was sent, or from the bound of what
@@ -28,11 +59,13 @@ void Learn(const Exchange& x) {
 void CompleteCounts(Exchange& x) {
   ledger::Counts& counts = x.outcome.counts;
   if (counts.source == ledger::TokenSource::kUpstream) return Learn(x);
-  if (counts.source != ledger::TokenSource::kNone || !Happened(x.at.sent)) return;
+  if (!Happened(x.at.sent)) return;
   const bool dropped = x.outcome.reason == ledger::EndReason::kClientGone ||
                        x.outcome.reason == ledger::EndReason::kTimedOut ||
                        x.outcome.reason == ledger::EndReason::kKeyRevoked;
-  if (!dropped && !x.outcome.answering) return;
+  const bool uncounted = counts.source == ledger::TokenSource::kNone;
+  if (dropped && x.body.facts.stream && (uncounted || x.outcome.events > 0)) return CountDroppedStream(x);
+  if (!uncounted || (!dropped && !x.outcome.answering)) return;
   if (x.body.facts.stream) {
     x.CountText();
   } else {
@@ -45,6 +78,7 @@ void CompleteCounts(Exchange& x) {
 void Charge(Exchange& x) {
   if (x.grant.charged) return;
   x.grant.charged = true;
+  x.grant.place.Refund();
   if (x.identity.spec && IsFree(x.identity.spec->api)) {
     x.outcome.counts.input = x.outcome.counts.cached = x.outcome.counts.output = 0;
     x.outcome.counts.source = ledger::TokenSource::kNone;

@@ -1,16 +1,39 @@
 #include "gateway/request/claim.h"
 
+#include <absl/container/inlined_vector.h>
+
 #include <algorithm>
 
+#include "gateway/request/parameter_policy.h"
 #include "gateway/shard/shard.h"
 
 namespace gateway {
 
 using Move = router::limits::Reservation::Move;
+namespace limits = router::limits;
 
-router::limits::ReserveRequest ClaimOf(const Exchange& x, const ModelRuntime& model) {
+std::optional<limits::Refusal> ClaimPlace(Exchange& x) {
+  limits::ReserveRequest ask;
+  ask.output_tokens_bound = 0;  // what it asks for stands in its body
+  limits::ReserveResult outcome = limits::Reserve(x.identity.principal->node, {}, ask, x.at.started);
+  if (auto* refusal = std::get_if<limits::Refusal>(&outcome)) return std::move(*refusal);
+  x.grant.place = std::get<limits::Grant>(std::move(outcome)).reservation;
+  return std::nullopt;
+}
+
+limits::ReserveResult ReserveAll(Exchange& x, const ModelRuntime& model, const limits::ReserveRequest& ask) {
+  if (x.grant.place) {
+    std::optional<int64_t> cap;
+    if (x.grant.place.MoveTo(model.limits, ask, Move::kIfAdmitted, x.at.started, cap))
+      return limits::Grant{std::move(x.grant.place), cap};
+    x.grant.place.Refund();  // the limit that refuses says why
+  }
+  return limits::Reserve(x.identity.principal->node, model.limits, ask, x.at.started);
+}
+
+limits::ReserveRequest ClaimOf(const Exchange& x, const ModelRuntime& model) {
   const config::Model& config = *model.config;
-  router::limits::ReserveRequest ask;
+  limits::ReserveRequest ask;
   if (!IsFree(x.identity.spec->api)) ask.input_tokens_est = x.body.prompt_tokens;
   ask.output_tokens_bound = x.body.facts.MaxOutputTokens();
   if (ask.output_tokens_bound && config.max_output_tokens)  // to which it is lowered
@@ -37,9 +60,29 @@ void SetOutputCap(Exchange& x, const ModelRuntime& model, std::optional<int64_t>
   x.grant.output_cap = granted;
 }
 
+namespace {
+
+// Whether the body has what the model forces, so that it may be sent to it as it is: it was read, counted and
+// bounded for the asked model.
+bool HasWhatIsForced(const Exchange& x, const ModelRuntime& model) {
+  if (x.body.form || std::ranges::all_of(model.parameters, [](const auto& one) { return one.force.empty(); }))
+    return true;
+  absl::InlinedVector<const config::Parameters*, 4> policies;
+  for (const config::Parameters& policy : x.identity.principal->parameters) policies.push_back(&policy);
+  for (const config::Parameters& policy : model.parameters) policies.push_back(&policy);
+  router::FactsScanner scanner;
+  router::BodyFacts facts;
+  if (scanner.Scan(x.body.text, x.identity.spec->api, facts)) return false;
+  const auto forced = ForceParameters(scanner, x.body.text, facts.insert_at, policies);
+  return !forced || *forced == x.body.text;
+}
+
+}  // namespace
+
 bool FallbackClaims::Enter(router::ModelId fallback, conf::TimePoint now) {
   if (!x_.identity.principal->MayUse(fallback)) return false;
   const ModelRuntime& model = x_.runtime->model(fallback);
+  if (!HasWhatIsForced(x_, model)) return false;
   std::optional<int64_t> cap;
   if (!x_.grant.reservation.MoveTo(model.limits, ClaimOf(x_, model), Move::kIfAdmitted, now, cap))
     return false;

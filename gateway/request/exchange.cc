@@ -123,9 +123,7 @@ router::limits::Usage Exchange::Used() const {
 }
 
 bool Exchange::HidesCached() const {
-  // Anthropic caches what the caller marks, and counts it apart from the rest of the prompt.
-  const bool marked = runtime->replica(delivery.replica).config->engine == config::Engine::kAnthropic;
-  return !identity.cache_salt().empty() && !delivery.upstream->salted() && !marked;
+  return !identity.cache_salt().empty() && !delivery.upstream->salted();
 }
 
 void Exchange::RecordProgress() {

@@ -49,8 +49,11 @@ enum class StageResult : uint8_t {
   kFailed,    // x.outcome.error says why; without an error the client is gone
 };
 
-// What the request was granted: set by `reserve` and `open_record`.
+// What the request was granted: set by `read_body`, `reserve` and `open_record`.
 struct Grant {
+  // Among the concurrent requests of the caller's path, until `reserve` claims the rest as well: of a request
+  // whose body takes memory of its own.
+  router::limits::Reservation place;
   router::limits::Reservation reservation;
   std::optional<int64_t> output_cap;  // bound of the answer's tokens, by the limits and the model
   router::limits::RateStatus rates;   // for the headers of the answer
@@ -81,7 +84,7 @@ struct RequestOutcome {
   ledger::EndReason reason = ledger::EndReason::kDone;
   std::optional<api::ApiError> error;
   std::string limit;            // that refused the request
-  bool failed_attempt = false;  // without a valid credential: the ledger has it added up with others
+  bool failed_attempt = false;  // without a valid credential: it is counted with others of its address
   bool answer_whole = false;
   ledger::Counts counts;
   uint64_t events = 0;               // of a stream

@@ -30,13 +30,6 @@ Failure RoomFailure(const BodyMemory::Hold& room) {
   constexpr conf::Duration kComeBack = std::chrono::seconds(1);
   Failure failure;
   switch (room.refusal()) {
-    case BodyMemory::Refusal::kTenantBodies:
-      failure.error =
-          api::Make(api::Code::kConcurrencyLimit,
-                    fmt::format("{}: as many requests with large bodies run as its concurrency allows",
-                                room.refusing_tenant()));
-      failure.error.limit = room.refusing_tenant() + "/concurrency";
-      break;
     case BodyMemory::Refusal::kTenantBytes:
       failure.error =
           api::Make(api::Code::kBodyMemoryLimit,

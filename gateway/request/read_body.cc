@@ -5,6 +5,7 @@
 
 #include "conf/text.h"
 #include "gateway/net/clock.h"
+#include "gateway/request/claim.h"
 #include "gateway/request/form_reader.h"
 #include "gateway/request/stages.h"
 #include "gateway/shard/shard.h"
@@ -35,8 +36,7 @@ StageResult Refuse(Exchange& x, Failure failure) {
   return x.Fail(std::move(failure));
 }
 
-// A tenant may have as many bodies as it may run requests, and no more than half of the memory, unless it is
-// configured.
+// A tenant's bodies take no more than half of the memory, unless it is configured.
 void BeginRoom(Exchange& x) {
   const config::ServerLimits& limits = x.runtime->config().server.limits;
   BodyMemory::Hold& room = x.body.room.emplace(x.shard.shared.body_memory, limits.body_memory);
@@ -45,12 +45,17 @@ void BeginRoom(Exchange& x) {
     const std::string_view tenant = path.substr(0, end);
     if (const TenantRuntime* known = x.runtime->FindTenant(tenant)) {
       const uint64_t usual = std::max(limits.body_memory / 2, limits.body_bytes);
-      room.Add({.tenant = std::string(tenant),
-                .bytes = known->config->body_memory.value_or(usual),
-                .bodies = known->config->limits.concurrency.value_or(0)});
+      room.Add({.tenant = std::string(tenant), .bytes = known->config->body_memory.value_or(usual)});
     }
     if (end == std::string_view::npos) break;
   }
+}
+
+// The body is not read.
+StageResult RefusePlace(Exchange& x, const router::limits::Refusal& refusal) {
+  x.client.SetReusable(false);
+  x.grant.rates = router::limits::Rates(x.identity.principal->node, {}, x.at.started);
+  return RefuseByLimit(x, refusal);
 }
 
 StageResult RefuseForRoom(Exchange& x) {
@@ -72,6 +77,7 @@ net::Task<StageResult> ReadForm(Exchange& x, std::string_view content_type) {
         "than charset");
   }
   x.body.form.emplace(*boundary);
+  if (const auto refusal = ClaimPlace(x)) co_return RefusePlace(x, *refusal);
   BeginRoom(x);
   if (!x.body.room->GrowTo(std::min<uint64_t>(x.client.head().content_length.value_or(0),
                                               x.runtime->config().server.limits.body_bytes)))
@@ -110,7 +116,10 @@ net::Task<StageResult> ReadBody(Exchange& x) {
   }
   const conf::TimePoint before = net::Now();
   const uint64_t most = x.runtime->config().server.limits.body_bytes;
-  if (!x.client.connection().body_fits()) BeginRoom(x);
+  if (!x.client.connection().body_fits()) {
+    if (const auto refusal = ClaimPlace(x)) co_return RefusePlace(x, *refusal);
+    BeginRoom(x);
+  }
   const auto status = co_await x.client.connection().ReadBody(most, x.body.room ? &*x.body.room : nullptr);
   x.at.body_wait = net::Now() - before;
   if (status == net::http::ServerConnection::Status::kNoRoom) co_return RefuseForRoom(x);

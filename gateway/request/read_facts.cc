@@ -6,6 +6,7 @@
 
 #include "gateway/request/parameter_policy.h"
 #include "gateway/request/stages.h"
+#include "gateway/request/stored_state.h"
 #include "gateway/shard/shard.h"
 
 namespace gateway::stages {
@@ -79,6 +80,12 @@ bool GoesOnFromAnothers(const Exchange& x) {
   return !response.empty() && !x.shard.shared.response_owners.Owns(response, x.identity.tenant());
 }
 
+// Where there is one tenant, all that its account keeps is its own.
+std::optional<std::string_view> NamesAnothers(const Exchange& x) {
+  if (x.identity.spec->api != router::Api::kResponses || x.runtime->tenants().size() < 2) return std::nullopt;
+  return NamesStoredState(x.shard.scanner, x.body.text);
+}
+
 }  // namespace
 
 StageResult ReadFacts(Exchange& x) {
@@ -118,6 +125,15 @@ StageResult ReadFacts(Exchange& x) {
                   "previous_response_id: this gateway knows no such response of your tenant; send the "
                   "conversation itself",
                   "previous_response_id");
+  }
+  if (const auto named = NamesAnothers(x)) {
+    x.shard.metrics.cells.permission_failures.Add();
+    return x.Fail(
+        api::Code::kUnsupportedParameter,
+        fmt::format("{} names what the engine keeps by its id, and several tenants use this gateway: send "
+                    "the content itself",
+                    *named),
+        std::string(*named));
   }
   if (std::optional<api::ApiError> wrong = CheckPriority(x)) return x.Fail(*std::move(wrong));
   x.body.facts.stream = x.body.facts.stream && x.identity.spec->can_stream;

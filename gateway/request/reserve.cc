@@ -28,6 +28,8 @@ api::Code CodeOf(const limits::Refusal& refusal) {
   return api::Code::kRateLimitExceeded;
 }
 
+}  // namespace
+
 StageResult RefuseByLimit(Exchange& x, const limits::Refusal& refusal) {
   x.shard.metrics.cells.limit_refusals.Add();
   if (x.shard.shared.limits_failed_closed.load(std::memory_order_relaxed)) {
@@ -52,13 +54,10 @@ StageResult RefuseByLimit(Exchange& x, const limits::Refusal& refusal) {
   return x.Fail(std::move(error));
 }
 
-}  // namespace
-
 StageResult Reserve(Exchange& x) {
   const ModelRuntime& model = x.model();
   const limits::ReserveRequest ask = ClaimOf(x, model);
-  limits::ReserveResult outcome =
-      limits::Reserve(x.identity.principal->node, model.limits, ask, x.at.started);
+  limits::ReserveResult outcome = ReserveAll(x, model, ask);
   // Set for refusals too: the client learns from them when to come back.
   x.grant.rates = limits::Rates(x.identity.principal->node, model.limits, x.at.started);
   if (const auto* refusal = std::get_if<limits::Refusal>(&outcome)) return RefuseByLimit(x, *refusal);

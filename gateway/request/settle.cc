@@ -135,6 +135,14 @@ void Trace(Exchange& x) {
   x.shard.shared.traces->Enqueue(std::move(span));
 }
 
+// Whoever it was has shown no valid credential, if only because it was refused before one was looked for: no
+// number of such calls writes more than one record a minute.
+void CountStranger(const Exchange& x) {
+  if (x.outcome.failed_attempt) return;
+  x.shard.shared.failed_attempts.Count(x.identity.client_address, x.outcome.error->code,
+                                       x.runtime->config().auth.failed_per_minute, x.at.started);
+}
+
 routing::Outcome RoutingOutcomeOf(const Exchange& x) {
   const auto since = [&](conf::TimePoint t) {
     return Happened(t) ? t - x.at.dispatched : conf::Duration::zero();
@@ -171,9 +179,11 @@ void Close(Exchange& x) {
     ticket.Close(record);
   } else if (x.outcome.error && x.identity.spec) {
     // It was never admitted: a close record without an open one. What is left of a disk is for what ends.
-    if (x.shard.shared.disk_low.load(std::memory_order_relaxed)) {
+    if (!x.identity.principal) {
+      CountStranger(x);
+    } else if (x.shard.shared.disk_low.load(std::memory_order_relaxed)) {
       x.shard.journal.DropRefusal();
-    } else if (!x.outcome.failed_attempt) {
+    } else {
       x.shard.journal.Refuse(OpenRecordOf(x), CloseRecordOf(x));
     }
     Count(x);

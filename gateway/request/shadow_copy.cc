@@ -125,6 +125,7 @@ struct ShadowCopy {
   bool stream = false;
   router::Charge charge{};
   ReplicaId replica{};
+  router::CallerId caller = router::kAnyCaller;
   std::string head{};
   std::string body{};
   router::Api api{};
@@ -161,6 +162,7 @@ bool ShadowCopy::Prepare(const OutgoingRequest& request, const config::Shadow& c
   comparison = std::make_shared<ShadowComparison>(request, model, to.name(), most);
   charge = std::move(decision.charge);
   replica = route.id;
+  caller = facts.caller;
   api = request.identity.spec->api;
   until = now + config.timeout;
   router::SpliceRequest splice;
@@ -185,11 +187,11 @@ net::Task<void> ShadowCopy::Send(net::AbortGroup::Member& member) {
   Outcome& outcome = result.outcome;
   outcome.total = now - sent;
   if (result.error.empty()) {
-    charge.Report(router::OutcomeOf(outcome.status, false), now);
+    charge.Report(router::OutcomeOf(outcome.status, false), now, caller);
     if (outcome.status == 200) charge.Answered(now);
     charge.LastToken(static_cast<int64_t>(outcome.output), now);
   } else if (!member.aborted()) {
-    charge.Report(router::Outcome::kBad, now);
+    charge.Report(router::Outcome::kBad, now, caller);
   }
   charge.Release();
   cells->active.Sub();

@@ -26,6 +26,8 @@ void Settle(Exchange& x);
 void Close(Exchange& x);
 void Signal(Exchange& x);
 
+// The limit's refusal of a request, of its place or of all that it asks for.
+StageResult RefuseByLimit(Exchange& x, const router::limits::Refusal& refusal);
 // Names of the models that this caller may use, for errors.
 std::vector<std::string_view> AllowedModels(const Exchange& x);
 // What the ledger's open record says of the request.

@@ -73,7 +73,8 @@ size_t StreamTally::Pass(char* data, size_t n) {
       if (!same) tells_usage_ = !none_yet && conf::Contains(event.data, "\"usage\"");
       const bool tells_usage = tells_usage_;
       ReadData(event.name, event.data, tells_usage, same);
-      if (tells_usage && hide_cached_) {
+      if (hide_cached_ && !same) tells_timings_ = conf::Contains(event.data, "\"timings\"");
+      if (hide_cached_ && (tells_usage || tells_timings_)) {
         api::UsageScan hider(true);
         hider.Pass(data + (event.data.data() - data), event.data.size());
       }
@@ -128,13 +129,13 @@ void StreamTally::ReadData(std::string_view event, std::string_view data, bool t
   }
   if (tells_usage) {
     if (const std::optional<api::Usage> usage = api::UsageFromJson(data)) {
-      // Messages reports the input at the start and the output at the end.
-      const uint64_t input = usage_ ? usage_->input : 0;
-      const uint64_t cached = usage_ ? usage_->cached_input : 0;
+      // Messages reports the input at the start and the output at the end, some with a part of the input.
+      const api::Usage before = usage_.value_or(api::Usage());
       usage_ = usage;
-      if (usage_->input == 0) {
-        usage_->input = input;
-        usage_->cached_input = cached;
+      if (usage_->input < before.input) {
+        usage_->input = before.input;
+        usage_->cached_input = before.cached_input;
+        usage_->cache_written = before.cache_written;
       }
     }
   }

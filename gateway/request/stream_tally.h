@@ -58,8 +58,9 @@ class StreamTally {
   const bool hide_usage_;
   const bool hide_cached_;
   TextCount text_;
-  bool tells_usage_ = false;  // the last event
-  bool may_finish_ = false;   // likewise
+  bool tells_usage_ = false;    // the last event
+  bool tells_timings_ = false;  // likewise; looked for where what was cached is hidden
+  bool may_finish_ = false;     // likewise
   bool finished_ = false;
   bool failed_ = false;
   uint64_t events_ = 0;

@@ -17,8 +17,20 @@ std::string CacheSaltOf(const std::string& domain) {
   return plugins::auth::ToHex(plugins::auth::Sha256("tidegate cache domain " + domain)).substr(0, kHexDigits);
 }
 
-PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, router::limits::LimitTree& limits,
-                             ledger::ContentKeyRef content_key) {
+bool HasOrganisations(const Runtime& runtime) {
+  const auto is_root = [](const TenantRuntime& tenant) { return tenant.path.find('/') == std::string::npos; };
+  return std::ranges::count_if(runtime.tenants(), is_root) > 1;
+}
+
+// Whom the failures of a tenant's requests are blamed on: its organisation, which may make any number of
+// tenants below it, where there is more than one.
+router::CallerId CallerOf(std::string_view path, bool organisations) {
+  if (organisations) path = path.substr(0, path.find('/'));
+  return std::max<router::CallerId>(router::prefix::SaltOf(path, {}), 1);
+}
+
+PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, bool organisations,
+                             router::limits::LimitTree& limits, ledger::ContentKeyRef content_key) {
   auto principal = std::make_shared<Principal>();
   principal->tenant = tenant.path;
   principal->node = limits.Resolve(tenant.path);
@@ -29,7 +41,7 @@ PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, router::l
   principal->store_content = tenant.config->store_content;
   principal->content_key = std::move(content_key);
   principal->parameters = tenant.parameters;
-  principal->caller = std::max<router::CallerId>(router::prefix::SaltOf(tenant.path, {}), 1);
+  principal->caller = CallerOf(tenant.path, organisations);
   if (salted) principal->cache_salt = CacheSaltOf(tenant.cache_domain);
   return principal;
 }
@@ -99,9 +111,10 @@ std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
                                                       router::limits::LimitTree& limits, conf::TimePoint now,
                                                       const ledger::ContentKeys* content_keys) {
   auto index = std::make_shared<PrincipalIndex>();
+  const bool organisations = HasOrganisations(runtime);
   for (const TenantRuntime& tenant : runtime.tenants()) {
     const PrincipalRef principal =
-        ForTenantItself(tenant, runtime.has_cache_domains(), limits,
+        ForTenantItself(tenant, runtime.has_cache_domains(), organisations, limits,
                         content_keys == nullptr ? nullptr : content_keys->For(tenant.path));
     index->by_tenant[tenant.path] = principal;
     index->by_tenant.try_emplace(tenant.config->name, principal);

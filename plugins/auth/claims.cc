@@ -218,7 +218,7 @@ absl::StatusOr<Mapped> MapClaims(const json& claims, const ClaimMapping& mapping
                                            : TenantByTemplate(claims, mapping.tenant_template);
   if (tenant.ok()) {
     mapped.tenant = *std::move(tenant);
-  } else if (!absl::IsNotFound(tenant.status()) || mapped.role == Role::kNone) {
+  } else if (!absl::IsNotFound(tenant.status()) || mapped.role == Role::kNone || IsOfTenant(mapped.role)) {
     return tenant.status();
   }
   return mapped;

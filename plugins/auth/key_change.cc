@@ -48,7 +48,7 @@ absl::StatusOr<std::optional<conf::TimePoint>> ExpiryOfNext(const KeyRecord& old
 }
 
 absl::Status CheckUnrevoked(const KeyRecord& key, const Changer& changer) {
-  if (key.role != Role::kNone && changer.role < Role::kAdmin) {
+  if (key.role != Role::kNone && !changer.may_change_admin_keys) {
     return absl::PermissionDeniedError(
         fmt::format("API key {} is an admin key: changing one takes the role admin", key.id));
   }

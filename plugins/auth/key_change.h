@@ -17,10 +17,10 @@
 
 namespace plugins::auth {
 
-// The actor that changes a key. Only the role admin changes an admin key.
+// The actor that changes a key.
 struct Changer {
   std::string by{};
-  Role role = Role::kAdmin;
+  bool may_change_admin_keys = true;
 };
 
 struct Rotation {

@@ -120,6 +120,7 @@ ordered_json EncodeRecord(const KeyRecord& r) {
   PutText(out, "priority", r.priority);
   if (!r.limits.empty()) out["limits"] = ordered_json::parse(r.limits);
   PutText(out, "created_by", r.created_by);
+  PutText(out, "owner", r.owner);
   PutText(out, "rotated_from", r.rotated_from);
   PutTime(out, "revoked_at", r.revoked_at);
   PutText(out, "replaced_by", r.replaced_by);
@@ -140,7 +141,7 @@ absl::StatusOr<KeyRecord> DecodeRecord(const json& object) {
   }
   r.tenant = members.Text("tenant");
   if (const std::string role = members.Text("role"); !role.empty()) {
-    if (const auto known = RoleFromName(role)) {
+    if (const auto known = RoleFromName(role); known && !IsOfTenant(*known)) {
       r.role = *known;
     } else {
       members.Fail("role", "must be viewer, operator or admin");
@@ -165,6 +166,7 @@ absl::StatusOr<KeyRecord> DecodeRecord(const json& object) {
   r.priority = members.Text("priority");
   if (const json* limits = members.Find("limits")) r.limits = limits->dump();
   r.created_by = members.Text("created_by");
+  r.owner = members.Text("owner");
   r.rotated_from = members.Text("rotated_from");
   r.revoked_at = members.Time("revoked_at");
   r.replaced_by = members.Text("replaced_by");

@@ -32,6 +32,7 @@ struct KeySpec {
   std::string priority;                    // name of a priority class; empty: the tenant's
   std::string limits;  // a JSON object that the gateway interprets, of at most 4 KiB; empty: none of its own
   std::string created_by;
+  std::string owner;  // the person whose own key it is; empty: nobody's
 };
 
 // Text for people: UTF-8, at most 256 bytes, no control characters.

@@ -5,18 +5,13 @@
 namespace plugins::auth {
 namespace {
 
-struct RoleRow {
-  Role role;
-  std::string_view name;
-};
-constexpr RoleRow kRoles[] = {
-    {Role::kViewer, "viewer"}, {Role::kOperator, "operator"}, {Role::kAdmin, "admin"}};
+constexpr conf::Word<Role> kRoles[] = {{"member", Role::kMember},
+                                       {"lead", Role::kLead},
+                                       {"viewer", Role::kViewer},
+                                       {"operator", Role::kOperator},
+                                       {"admin", Role::kAdmin}};
 
-struct RightRow {
-  Right right;
-  std::string_view name;
-};
-constexpr RightRow kRights[] = {{Right::kSubmitJobs, "submit_jobs"}};
+constexpr conf::Word<Right> kRights[] = {{"submit_jobs", Right::kSubmitJobs}};
 
 constexpr size_t kMaxSegments = 8;
 constexpr size_t kMaxSegmentBytes = 64;
@@ -27,37 +22,37 @@ bool IsAlphanumeric(char c) {
 
 }  // namespace
 
+conf::Words<Role> WordsOf(Role) {
+  return kRoles;
+}
+
 std::string_view RoleName(Role role) {
-  for (const RoleRow& row : kRoles) {
-    if (row.role == role) return row.name;
-  }
-  return "";
+  return conf::WordOf(kRoles, role);
 }
 
 std::optional<Role> RoleFromName(std::string_view name) {
-  for (const RoleRow& row : kRoles) {
-    if (row.name == name) return row.role;
-  }
-  return std::nullopt;
+  return conf::ValueOf(kRoles, name);
+}
+
+bool IsOfTenant(Role role) {
+  return role == Role::kMember || role == Role::kLead;
+}
+
+conf::Words<Right> WordsOf(Right) {
+  return kRights;
 }
 
 std::string_view RightName(Right right) {
-  for (const RightRow& row : kRights) {
-    if (row.right == right) return row.name;
-  }
-  return "";
+  return conf::WordOf(kRights, right);
 }
 
 std::optional<Right> RightFromName(std::string_view name) {
-  for (const RightRow& row : kRights) {
-    if (row.name == name) return row.right;
-  }
-  return std::nullopt;
+  return conf::ValueOf(kRights, name);
 }
 
 std::vector<std::string_view> RightNames() {
   std::vector<std::string_view> names;
-  for (const RightRow& row : kRights) names.push_back(row.name);
+  for (const auto& [name, right] : kRights) names.push_back(name);
   return names;
 }
 

@@ -9,17 +9,24 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/words.h"
+
 namespace plugins::auth {
 
-// Roles of the admin API, each including the one before it. kNone: an application's caller.
-enum class Role { kNone, kViewer, kOperator, kAdmin };
+// Roles: over a tenant and those below it (member, lead), or over everything (viewer, operator, admin).
+// kNone: an application's caller. What each may do: gateway/people/permissions.h.
+enum class Role : uint8_t { kNone, kMember, kLead, kViewer, kOperator, kAdmin };
 
+conf::Words<Role> WordsOf(Role);
 std::string_view RoleName(Role role);  // "" for kNone
 std::optional<Role> RoleFromName(std::string_view name);
+// Whether it is a role over a tenant, rather than over everything.
+bool IsOfTenant(Role role);
 
 // What no role but kAdmin, which has all of them, gives by itself: an admin key is given them by name.
 enum class Right : uint8_t { kSubmitJobs };
 
+conf::Words<Right> WordsOf(Right);
 std::string_view RightName(Right right);  // "submit_jobs"
 std::optional<Right> RightFromName(std::string_view name);
 std::vector<std::string_view> RightNames();

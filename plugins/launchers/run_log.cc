@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_replace.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,11 +38,16 @@ absl::StatusOr<Fd> OpenLog(const std::string& path) {
   return net::OpenFile(path, O_CREAT | O_WRONLY | O_APPEND | O_NOFOLLOW, kLogMode);
 }
 
-absl::StatusOr<Fd> OpenLogForReading(const std::string& path) {
+absl::StatusOr<Fd> OpenLogForReading(const std::string& path, LogOwner owner) {
   absl::StatusOr<Fd> log = net::OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!log.ok()) return log.status();
   struct stat info{};
   if (fstat(log->get(), &info) != 0) return net::SystemError("stat", path, errno);
+  if (owner == LogOwner::kThisProcess && info.st_uid != geteuid()) {
+    return absl::FailedPreconditionError(
+        fmt::format("cannot read {}: it belongs to the user {} and not to this one, so it is no log of a run",
+                    path, info.st_uid));
+  }
   if (S_ISREG(info.st_mode) && info.st_nlink <= 1) return log;
   return absl::FailedPreconditionError("cannot read " + path +
                                        ": it is not a regular file of one name, so it is no log of a run");

@@ -87,6 +87,7 @@ class Reader {
   Failure ReadBound(const KeySpec& spec, BoundKey key);
   Failure ReadText(BodyText& out);
   Failure ReadPrompt(const KeySpec& spec, std::optional<PromptPart> part);
+  Failure ReadPromptEmbeds();
   Failure ReadTools(PromptPart part);
   Failure ReadStreamOptions();
   Failure ReadMetadata();
@@ -181,9 +182,13 @@ Failure Reader::ReadMember(ByteRange key) {
   bool exact = false;
   const KeySpec* spec = FindKey(name, exact);
   if (spec != nullptr && IsRefused(*spec, api_)) {
+    const bool counts = spec->key >= Key::kN && spec->key <= Key::kBestOf;
+    if (counts && KindOf(cursor_.Peek()) == kNull) return Skip(1);
     return FactsError{FactsErrorCode::kUnsupportedMember, spec->name,
-                      fmt::format("{} is no parameter of this API; its bound of the answer is {}", spec->name,
-                                  SpecOf(api_).bound)};
+                      counts
+                          ? fmt::format("{} is no parameter of this API, which gives one answer", spec->name)
+                          : fmt::format("{} is no parameter of this API; its bound of the answer is {}",
+                                        spec->name, SpecOf(api_).bound)};
   }
   if (spec == nullptr || !Means(*spec, api_)) return Skip(1);
   if (!exact) {
@@ -255,6 +260,7 @@ Failure Reader::ReadValue(const KeySpec& spec) {
     case Key::kNPredict:
       return ReadBound(spec, BoundKey::kNPredict);
     case Key::kN:
+    case Key::kNCmpl:
     case Key::kBestOf:
       if (Failure failure = ReadCount(spec, count, 0)) return failure;
       if (*count > kMaxN) {
@@ -273,6 +279,8 @@ Failure Reader::ReadValue(const KeySpec& spec) {
       return ReadPrompt(spec, PromptPart::kSystem);
     case Key::kPrompt:
       return ReadPrompt(spec, PromptPart::kPrompt);
+    case Key::kPromptEmbeds:
+      return ReadPromptEmbeds();
     case Key::kInput:
       return ReadPrompt(spec, PromptPart::kInput);
     case Key::kQuery:
@@ -383,6 +391,32 @@ Failure Reader::ReadPrompt(const KeySpec& spec, std::optional<PromptPart> part) 
   const bool token_ids = spec.key == Key::kTokens || spec.key == Key::kPrompt || spec.key == Key::kInput;
   if (token_ids) facts_.prompt_tokens += visitor.numbers;
   if (part) facts_.prompt_parts[static_cast<size_t>(*part)] = From(begin);
+  return std::nullopt;
+}
+
+// Tensors in base64, of a length in tokens that only the engine knows: each counts as a medium.
+Failure Reader::ReadPromptEmbeds() {
+  const uint64_t text = facts_.prompt_bytes;
+  const uint32_t inputs = facts_.inputs;
+  const size_t begin = cursor_.offset();
+  uint32_t embeds = 1;
+  PromptVisitor visitor(facts_);
+  if (cursor_.Take('[')) {
+    embeds = 0;
+    if (!cursor_.Take(']')) {
+      do {
+        if (Failure failure = Check(cursor_.SkipValue(2, visitor))) return failure;
+        ++embeds;
+      } while (cursor_.Take(','));
+      if (!cursor_.Take(']')) return Malformed();
+    }
+  } else if (Failure failure = Check(cursor_.SkipValue(1, visitor))) {
+    return failure;
+  }
+  facts_.prompt_bytes = text;
+  facts_.inputs = inputs + embeds;
+  facts_.media_parts += embeds;
+  facts_.media_bytes += From(begin).size;
   return std::nullopt;
 }
 

@@ -19,6 +19,9 @@ struct Range {
 constexpr Range kTokensPerByte{0.02, 2};
 // Of text that is shown. Other samples are of answers that were thought in part, and teach nothing.
 constexpr Range kTokensPerTextByte{0.1, 1};
+// Of text of most languages and of code; what is said of other samples may include hidden tokens.
+constexpr Range kCommonPerTextByte{0.15, 0.45};
+constexpr uint32_t kHiddenMemory = 1000;  // completions
 constexpr uint64_t kMinTextBytes = 64;
 // The quantile of long answers: with this step it rises by a twentieth when one is longer, and falls by a
 // nineteenth of that when one is not, so that it rests where one of twenty is longer.
@@ -95,7 +98,7 @@ void TokenEstimate::LearnCached(int64_t prompt_tokens, int64_t cached_tokens) {
   Learn(cached_, static_cast<double>(std::min(cached_tokens, prompt_tokens)), kPrompt);
 }
 
-void TokenEstimate::LearnOutput(int64_t completion_tokens, uint64_t text_bytes) {
+void TokenEstimate::LearnOutput(int64_t completion_tokens, uint64_t text_bytes, bool all_shown) {
   if (completion_tokens < 0) return;
   const auto output = static_cast<double>(completion_tokens);
   Learn(output_, output, kOutput);
@@ -105,8 +108,16 @@ void TokenEstimate::LearnOutput(int64_t completion_tokens, uint64_t text_bytes) 
   Learn(square_output_, output * output, kSquareOutput, std::max(kSlowGain, 1 / count));
   if (text_bytes < kMinTextBytes) return;
   const double per_byte = output / static_cast<double>(text_bytes);
-  if (per_byte < kTokensPerTextByte.low || per_byte > kTokensPerTextByte.high) return;
+  const Range plausible = all_shown ? kTokensPerTextByte : kCommonPerTextByte;
+  if (per_byte < plausible.low || per_byte > plausible.high) return;
   Learn(tokens_per_text_byte_, per_byte, kTokensPerTextByte);
+}
+
+void TokenEstimate::LearnHidden(bool hidden) {
+  if (hidden) return hidden_left_.store(kHiddenMemory, std::memory_order_relaxed);
+  uint32_t left = hidden_left_.load(std::memory_order_relaxed);
+  while (left > 0 && !hidden_left_.compare_exchange_weak(left, left - 1, std::memory_order_relaxed)) {
+  }
 }
 
 void TokenEstimate::LearnUnbounded(int64_t completion_tokens) {

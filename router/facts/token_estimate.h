@@ -52,10 +52,16 @@ class TokenEstimate {
   void LearnPrompt(uint64_t bytes, int64_t prompt_tokens);
   void LearnCached(int64_t prompt_tokens, int64_t cached_tokens);
   // `text_bytes`: those of the text that these tokens have shown, all of it; 0 where some of it was hidden,
-  // or it was not counted.
-  void LearnOutput(int64_t completion_tokens, uint64_t text_bytes);
+  // or it was not counted. `all_shown`: it is certain that no token was hidden; else only what is common for
+  // text teaches, since an engine need not say how much was hidden.
+  void LearnOutput(int64_t completion_tokens, uint64_t text_bytes, bool all_shown = false);
+  // Whether a completion had far more tokens than its text.
+  void LearnHidden(bool hidden);
   // Learns from a completion that ended by itself and had no bound.
   void LearnUnbounded(int64_t completion_tokens);
+
+  // Whether completions lately had tokens that were not shown.
+  bool Hides() const { return hidden_left_.load(std::memory_order_relaxed) > 0; }
 
   double tokens_per_byte() const { return tokens_per_byte_.load(std::memory_order_relaxed); }
   double tokens_per_text_byte() const { return tokens_per_text_byte_.load(std::memory_order_relaxed); }
@@ -68,8 +74,9 @@ class TokenEstimate {
   std::atomic<double> mean_output_{kFirstOutput};
   std::atomic<double> square_output_{kFirstOutput * kFirstOutput};
   std::atomic<uint64_t> outputs_{0};
-  std::atomic<double> prompt_{0};  // mean tokens of a prompt
-  std::atomic<double> cached_{0};  // mean cached tokens of a prompt
+  std::atomic<uint32_t> hidden_left_{0};  // completions until what was hidden is forgotten
+  std::atomic<double> prompt_{0};         // mean tokens of a prompt
+  std::atomic<double> cached_{0};         // mean cached tokens of a prompt
 };
 
 }  // namespace router

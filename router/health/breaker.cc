@@ -110,9 +110,13 @@ void Breaker::Open(TimePoint now) {
   closed_.store(false, std::memory_order_release);
 }
 
-void Breaker::Rest(std::optional<Duration> retry_after, TimePoint now) {
-  const Duration rest =
-      std::clamp(retry_after.value_or(config_.default_rest), Duration::zero(), config_.max_rest);
+void Breaker::Rest(std::optional<Duration> retry_after, TimePoint now, CallerId caller) {
+  const absl::MutexLock lock(&mutex_);
+  Duration rest = std::clamp(retry_after.value_or(config_.default_rest), Duration::zero(), config_.max_rest);
+  if (now >= asked_until_) rested_ = {};
+  rested_.Add(caller);
+  asked_until_ = std::max(asked_until_, now + rest);
+  if (config_.several_callers && !rested_.enough) rest = std::min(rest, config_.default_rest);
   const int64_t until = Nanos(now + rest);
   if (rest_until_.load(std::memory_order_relaxed) < until)
     rest_until_.store(until, std::memory_order_relaxed);

@@ -38,7 +38,8 @@ struct BreakerConfig {
   bool several_callers = false;  // failures of one caller alone do not open it
 };
 
-// The caller of the failed requests: a hash of the tenant. kAnyCaller: only the replica can be the cause.
+// The caller of the failed requests: a hash of the organisation. kAnyCaller: only the replica can be the
+// cause.
 using CallerId = uint64_t;
 inline constexpr CallerId kAnyCaller = 0;
 
@@ -75,8 +76,10 @@ class Breaker {
   }
   void OnProbeFailed(conf::TimePoint now);
 
-  // The replica asked for a pause (429, 503). Capped; a later, shorter request does not shorten it.
-  void Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now);
+  // The replica asked for a pause (429, 503). Capped; a later, shorter request does not shorten it. With
+  // `several_callers`, what it asked of one caller alone, whose request may have been too large for it, lasts
+  // for default_rest at most: the whole pause is for all when it asks a second one meanwhile.
+  void Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now, CallerId caller = kAnyCaller);
 
   Phase phase(conf::TimePoint now) const;
 
@@ -108,6 +111,8 @@ class Breaker {
   BreakerConfig config_ ABSL_GUARDED_BY(mutex_);
   uint32_t good_trials_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t bad_ ABSL_GUARDED_BY(mutex_) = 0;
+  Callers rested_ ABSL_GUARDED_BY(mutex_);  // while the pause that was asked for lasts
+  conf::TimePoint asked_until_ ABSL_GUARDED_BY(mutex_){};
   Callers in_a_row_ ABSL_GUARDED_BY(mutex_);   // of the consecutive failures
   Callers in_window_ ABSL_GUARDED_BY(mutex_);  // of this window's
   conf::TimePoint window_start_ ABSL_GUARDED_BY(mutex_){};

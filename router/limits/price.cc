@@ -38,6 +38,12 @@ int64_t Price::Cost(const Usage& raw) const {
   return static_cast<int64_t>(std::min<Wide>((sum + kPerPrice - 1) / kPerPrice, kMaxMicroUsd));
 }
 
+Price Price::ForReserving() const {
+  Price price = *this;
+  price.input = std::max(input, cache_write);
+  return price;
+}
+
 int64_t Price::OutputFor(int64_t micro_usd, int64_t input_tokens) const {
   const Wide left = Wide(micro_usd) * kPerPrice -
                     Wide(std::clamp<int64_t>(input_tokens, 0, kMaxTokens)) * NonNegative(input);

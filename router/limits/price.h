@@ -40,6 +40,9 @@ struct Price {
   // In micro-USD, in [0, kMaxMicroUsd]; rounded up.
   int64_t Cost(const Usage& usage) const;
 
+  // As if the whole prompt were written to a cache, where that is dearer: for what is not known yet.
+  Price ForReserving() const;
+
   // The most output tokens that, with `input_tokens`, cost at most `micro_usd`: kMaxTokens when output is
   // free, 0 when the input alone costs more.
   int64_t OutputFor(int64_t micro_usd, int64_t input_tokens) const;

@@ -128,7 +128,8 @@ class alignas(64) EngineSignals {
   // Takes telemetry and our own counts at the moment of the scrape. NaN and negative numbers count as 0.
   void OnTelemetry(const Telemetry& telemetry, const Charged& then, conf::TimePoint now);
 
-  // The life of one request, reported by its Charge: Begin and End once each, the others at most once between.
+  // The life of one request, reported by its Charge: Begin and End once each, the others at most once
+  // between.
   void Begin(InFlightRequest& request, conf::TimePoint now);
   // The prompt that another replica computed has arrived.
   void PrefillArrived(InFlightRequest& request, conf::TimePoint now);

@@ -121,8 +121,8 @@ void Charge::Report(Outcome outcome, conf::TimePoint now, CallerId caller) {
   if (outcome == Outcome::kGood) state_->health.OnTraffic();
 }
 
-void Charge::Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now) {
-  if (state_) state_->breaker.Rest(retry_after, now);
+void Charge::Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now, CallerId caller) {
+  if (state_) state_->breaker.Rest(retry_after, now, caller);
 }
 
 void Charge::Release() {

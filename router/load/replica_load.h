@@ -69,8 +69,10 @@ struct ReplicaState {
   Health health;
   OutlierStatus outlier;
   OutlierMemory outlier_memory;
-  std::atomic<int> refused_credentials{0};   // the status of its last answer, where that was 401 or 403
-  std::atomic<bool> no_usage_option{false};  // it refuses stream_options
+  std::atomic<int> refused_credentials{0};  // the status of its last answer, where that was 401 or 403
+  // It answers without stream_options what it refuses with them; until then (since the epoch, in nanoseconds)
+  // it is not asked for usage.
+  std::atomic<int64_t> no_usage_until{0};
   prefix::Index* const index;
   const std::optional<prefix::MemberId> member;  // in the index; none: its prefixes are not tracked
 };
@@ -141,7 +143,7 @@ class Charge {
   void Report(Outcome outcome, conf::TimePoint now, CallerId caller = kAnyCaller);
 
   // The replica asked for a pause (429, 503).
-  void Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now);
+  void Rest(std::optional<conf::Duration> retry_after, conf::TimePoint now, CallerId caller);
 
   // Takes the load back. A breaker trial without a report is given back, too.
   void Release();

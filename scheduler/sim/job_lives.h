@@ -27,8 +27,8 @@ class JobLives {
   // To a fault, which the planner knows of: work since the last checkpoint is lost, and the jobs that ran
   // halt until the next plan.
   void FailMembers(const std::vector<uint32_t>& jobs);
-  // After a plan: jobs that lost members and that the plan neither stopped nor gave others continue with those
-  // that are left.
+  // After a plan: jobs that lost members and that the plan neither stopped nor gave others continue with
+  // those that are left.
   void ResumeHalted();
   // At the end of the world: counts the jobs among the first `arrived` that are not over.
   void CountUnfinished(uint32_t arrived);

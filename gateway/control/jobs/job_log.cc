@@ -25,8 +25,9 @@ size_t WholeCharacters(std::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which) {
-  absl::StatusOr<net::Fd> file = plugins::launchers::OpenLogForReading(path);
+absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which,
+                                  plugins::launchers::LogOwner owner) {
+  absl::StatusOr<net::Fd> file = plugins::launchers::OpenLogForReading(path, owner);
   if (!file.ok()) return file.status();
   const absl::StatusOr<uint64_t> size = net::FileSize(file->get(), path);
   if (!size.ok()) return size.status();

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "plugins/launchers/run_log.h"
+
 namespace gateway::control {
 
 inline constexpr size_t kMostLog = 256 * 1024;  // bytes of an answer
@@ -26,6 +28,7 @@ struct WhichLog {
 
 // The end of a file starts at a line's beginning where there is one. A file that was replaced by a shorter
 // one than `from` is read from its start.
-absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which);
+absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which,
+                                  plugins::launchers::LogOwner owner);
 
 }  // namespace gateway::control

@@ -428,7 +428,7 @@ net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
   if (path.empty()) co_return NotNow(*job, "its launcher does not report where its output is");
   absl::StatusOr<JobLog> log = JobLog();
   (co_await env_.off_loop([&] {
-    log = ReadJobLog(path, which);
+    log = ReadJobLog(path, which, env_.log_owner);
     return absl::OkStatus();
   })).IgnoreError();
   co_return log;

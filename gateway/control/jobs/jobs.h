@@ -53,6 +53,7 @@ class Jobs final : public WorkloadKind {
     // The reasons why nodes are not trusted, in sentences.
     std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
     conf::Sources sources{};
+    plugins::launchers::LogOwner log_owner = plugins::launchers::LogOwner::kThisProcess;
   };
 
   Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Environment env);

@@ -47,6 +47,8 @@ std::string_view ReasonPhrase(int status) {
       return "Accepted";
     case 204:
       return "No Content";
+    case 303:
+      return "See Other";
     case 304:
       return "Not Modified";
     case 400:
@@ -152,7 +154,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(Loop& loop, Options optio
 Task<bool> Server::Serve(Listener::Client& client, ServerConnection::Status status) {
   using Status = ServerConnection::Status;
   ServerConnection& connection = client.connection;
-  Exchange exchange(connection);
+  Exchange exchange(connection, client.address);
   if (status == Status::kOk) status = co_await connection.ReadBody(options_.limits.body_bytes);
   if (status == Status::kClosed) co_return false;
   if (status != Status::kOk) {

@@ -26,9 +26,11 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 // One request, read whole, and its answer: either Send(), or Start(), Write()…, Finish().
 class Exchange {
  public:
-  explicit Exchange(ServerConnection& connection) : connection_(connection) {}
+  Exchange(ServerConnection& connection, std::string_view address)
+      : connection_(connection), address_(address) {}
 
   const Head& head() const { return connection_.head(); }
+  std::string_view address() const { return address_; }  // of the peer
   std::string_view method() const { return head().method_text; }
   std::string_view path() const;   // of the target, still percent-encoded
   std::string_view query() const;  // behind the '?'
@@ -56,6 +58,7 @@ class Exchange {
   bool bodiless() const { return connection_.is_head_request(); }
 
   ServerConnection& connection_;
+  const std::string_view address_;
   bool answered_ = false;
   bool close_ = false;
 };

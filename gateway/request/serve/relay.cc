@@ -49,15 +49,26 @@ void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
   if (usage->audio_ms > 0) x.outcome.audio_ms = usage->audio_ms;
 }
 
-// Where a whole answer reports no usage, what it shows is counted.
-void CountWhole(Exchange& x, std::string_view body) {
-  if (x.identity.spec->bound.empty()) return x.CountBytes(0);
+void CountShown(Exchange& x, std::string_view body) {
   TextCount text(x.identity.spec->api == router::Api::kMessages ? TextCount::Form::kMessages
                                                                 : TextCount::Form::kChat);
   text.Add(body);
-  if (text.bytes() == 0) return x.CountBytes(body.size());
   x.outcome.text_bytes = text.bytes();
   x.outcome.text_events = text.events();
+}
+
+// Where a whole answer reports no usage, what it shows is counted. Where it has thought, that tells whether
+// it shows what it thinks.
+void CountWhole(Exchange& x, std::string_view body) {
+  const bool reported = x.outcome.counts.source == ledger::TokenSource::kUpstream;
+  if (reported && x.outcome.reasoning == 0) return;
+  if (x.identity.spec->bound.empty()) {
+    if (!reported) x.CountBytes(0);
+    return;
+  }
+  CountShown(x, body);
+  if (reported) return;
+  if (x.outcome.text_bytes == 0) return x.CountBytes(body.size());
   x.CountText();
 }
 
@@ -188,7 +199,7 @@ net::Task<RelayEnd> SendWhole(Exchange& x, std::string_view body) {
   // The whole answer of an API that generates nothing is its first token. Of others the charge ignores this.
   x.delivery.attempt->charge().FirstToken(x.at.first_token);
   TakeUsage(x, api::UsageFromJson(body));
-  if (x.outcome.counts.source != ledger::TokenSource::kUpstream) CountWhole(x, body);
+  CountWhole(x, body);
   x.outcome.finish = api::FinishFromJson(body);
   x.RecordProgress();
   if (x.HidesCached()) {
@@ -396,6 +407,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
       x_.body.prompt_tokens = static_cast<int64_t>(tally_.usage()->input);
       x_.outcome.counts.cached = x_.delivery.transfer ? x_.delivery.transfer->CachedOf(*tally_.usage())
                                                       : tally_.usage()->cached_input;
+      x_.outcome.cache_written = tally_.usage()->cache_written;
     }
     x_.CountText();
   }

@@ -1,9 +1,10 @@
 #include "gateway/request/serve/upstream.h"
 
+#include <absl/time/time.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "conf/text.h"
 #include "gateway/api/anthropic.h"
@@ -27,17 +28,33 @@ using router::Event;
 constexpr size_t kHeadRoom = 512;  // what we add to a client's head
 constexpr size_t kMaxRefusalBody = 64 * 1024;
 constexpr net::http::HeadLimits kAnswerHeadLimits{64 * 1024, 200};
+// An engine that knew no stream_options may have been replaced by one that does.
+constexpr conf::Duration kAskUsageAgain = std::chrono::minutes(10);
 
-std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
-  double value = 0;
-  const auto read = [&](std::string_view text) {
-    return !text.empty() &&
-           std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc{} && value >= 0 &&
-           value < 1e6;
-  };
-  if (read(head.Find("retry-after-ms"))) return conf::Duration(static_cast<int64_t>(value * 1e6));
-  if (read(head.Find(FieldId::retry_after))) return conf::Duration(static_cast<int64_t>(value * 1e9));
-  return std::nullopt;
+// Nothing for what is more than anybody waits.
+std::optional<conf::Duration> WaitOf(double seconds) {
+  constexpr double kMostSeconds = 1e6;
+  if (!(seconds >= 0 && seconds < kMostSeconds)) return std::nullopt;
+  return conf::Duration(static_cast<int64_t>(seconds * 1e9));
+}
+
+// "Wed, 21 Oct 2015 07:28:00 GMT", as HTTP writes it today. Unix seconds.
+std::optional<int64_t> DateOf(std::string_view text) {
+  absl::Time time;
+  if (!absl::ParseTime("%a, %d %b %Y %H:%M:%S GMT", conf::Abseil(text), &time, nullptr)) return std::nullopt;
+  return absl::ToUnixSeconds(time);
+}
+
+std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head, conf::TimePoint now) {
+  const auto number = [](std::string_view text) { return conf::ReadNumber<double>(text).value_or(-1); };
+  if (const auto wait = WaitOf(number(head.Find("retry-after-ms")) / 1e3)) return wait;
+  const std::string_view text = head.Find(FieldId::retry_after);
+  if (const auto wait = WaitOf(number(text))) return wait;
+  const std::optional<int64_t> until = DateOf(text);
+  if (!until) return std::nullopt;
+  // By the clock that has set it, where the answer tells that one's time.
+  const int64_t from = DateOf(head.Find("date")).value_or(conf::ToUnixMicros(now) / 1'000'000);
+  return WaitOf(std::max(0.0, static_cast<double>(*until) - static_cast<double>(from)));
 }
 
 api::Tokenizer TokenizerOf(config::Engine engine) {
@@ -118,17 +135,17 @@ std::string_view Upstream::CacheSalt(router::Api api) const {
   return request_.identity.cache_salt();
 }
 
-bool Upstream::AddsUsageOption() const {
+bool Upstream::AddsUsageOption(conf::TimePoint now) const {
   const router::Api api = request_.identity.spec->api;
   const bool has_option = carry_ == Carry::kMessagesAsChat || carry_ == Carry::kResponsesAsChat ||
                           api == router::Api::kChatCompletions || api == router::Api::kCompletions;
   return has_option && request_.body.facts.stream && !request_.body.facts.usage_asked && !try_.only_prompt &&
-         !state().no_usage_option.load(std::memory_order_relaxed);
+         state().no_usage_until.load(std::memory_order_relaxed) <= now.time_since_epoch().count();
 }
 
 bool Upstream::RefusesUsageOption(const Event& event) const {
   const bool refused = event.kind == Event::Kind::kStatus && (event.status == 400 || event.status == 422);
-  return refused && AddsUsageOption() && refusal_.body.find("stream_options") != std::string::npos;
+  return refused && asks_usage_ && refusal_.body.find("stream_options") != std::string::npos;
 }
 
 net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* form) {
@@ -136,15 +153,21 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* for
     sent_ = answered_ = now;
     co_return Event::Status(200);
   }
+  asks_usage_ = AddsUsageOption(now);
   Event event = co_await SendOnce(fresh, now, form);
   if (!RefusesUsageOption(event)) co_return event;
   // Older engines know no such option. What they stream is counted.
-  state().no_usage_option.store(true, std::memory_order_relaxed);
-  log::Warn("replica refuses stream_options: it is asked without them from now on",
-            {{"request_id", request_.identity.id}, {"replica", replica_.name()}});
+  asks_usage_ = false;
   Release(now);
   refusal_ = {};
-  co_return co_await SendOnce(false, net::Now(), form);
+  event = co_await SendOnce(false, net::Now(), form);
+  // What is refused either way was the caller's doing, and says nothing of others' requests.
+  if (event.kind != Event::Kind::kStatus || event.status >= 400) co_return event;
+  state().no_usage_until.store((net::Now() + kAskUsageAgain).time_since_epoch().count(),
+                               std::memory_order_relaxed);
+  log::Warn("replica refuses stream_options: it is asked without them for a while",
+            {{"request_id", request_.identity.id}, {"replica", replica_.name()}});
+  co_return event;
 }
 
 net::Task<Event> Upstream::SendOnce(bool fresh, conf::TimePoint now, FormReader* form) {
@@ -235,10 +258,9 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
 }
 
 size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
-  const bool asks_usage = AddsUsageOption();
   if (carry_ != Carry::kAsIs) {
     constexpr std::string_view kOption = ",\"stream_options\":{\"include_usage\":true}";
-    const bool without = request_.body.facts.stream && !asks_usage;
+    const bool without = request_.body.facts.stream && !asks_usage_;
     const size_t option = without ? chat_.body.find(kOption) : std::string::npos;
     if (option != std::string::npos) chat_.body.erase(option, kOption.size());
     RenderHead(chat_.body.size(), false);
@@ -248,7 +270,7 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
   const RequestBody& body = request_.body;
   router::SpliceRequest splice;
   if (body.facts.model.view() != name_.name) splice.upstream_model_json = name_.json;
-  splice.ask_usage = asks_usage;
+  splice.ask_usage = asks_usage_;
   splice.output_cap = request_.output_cap;
   splice.members = try_.members;
   splice.only_prompt = try_.only_prompt;
@@ -358,7 +380,7 @@ net::Task<Event> Upstream::ReadAnswer() {
     connection_->ClearTimeout();
     co_return Event::Status(code);
   }
-  const std::optional<conf::Duration> retry_after = RetryAfterOf(head);
+  const std::optional<conf::Duration> retry_after = RetryAfterOf(head, answered_);
   refusal_ = {code, std::string(head.Find(FieldId::content_type)), {}, retry_after};
   while (true) {
     refusal_.body.append(connection_->payload().substr(0, kMaxRefusalBody - refusal_.body.size()));

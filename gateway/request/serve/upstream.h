@@ -102,7 +102,7 @@ class Upstream {
   size_t PlanJsonBody(std::span<net::ConstBuffer> pieces);
   router::ReplicaState& state() const { return request_.runtime->load()[try_.replica.id]; }
   // Whether the body asks for usage although the client did not, ...
-  bool AddsUsageOption() const;
+  bool AddsUsageOption(conf::TimePoint now) const;
   // ... and the replica has refused it for that.
   bool RefusesUsageOption(const router::Event& event) const;
   // The time by which the replica must have taken what is written, or have begun its answer.
@@ -116,7 +116,8 @@ class Upstream {
   const router::UpstreamName name_;
   const ReplicaRuntime& replica_;
   Carry carry_ = Carry::kAsIs;
-  api::ChatRequest chat_;  // the translated body
+  bool asks_usage_ = false;  // the body that is sent asks for it
+  api::ChatRequest chat_;    // the translated body
   router::SplicePlan splices_;
   std::string head_;
   std::shared_ptr<net::http::Pool> pool_;

@@ -8,14 +8,18 @@
 #include <atomic>
 #include <cctype>
 #include <chrono>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "conf/text.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
 #include "tests/support/kept_upstream.h"
 #include "tests/support/run_cli.h"
+#include "tests/support/temp_dir.h"
 
 namespace tests {
 namespace {
@@ -24,6 +28,7 @@ using gateway::ledger::Record;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 constexpr const char* kNoProbe = "health: {probe: false}, retries: {max: 0}, breaker: {failures: 1000}";
 
@@ -421,6 +426,30 @@ TEST(Bytes, ATenantHoldsNoMoreLargeBodiesThanItMayRunRequests) {
   const Answer third = gateway.Ask(head);
   EXPECT_EQ(third.status, 429);
   EXPECT_EQ(third.code(), "concurrency_limit");
+  EXPECT_EQ(third.header("connection"), "close") << "its body is not read";
+  EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).code(), "concurrency_limit")
+      << "they hold the places of its running requests";
+  slow.clear();
+  EXPECT_TRUE(tests::Within(RawClient::kPatience,
+                            [&] { return gateway.Ask(Chat({{"max_tokens", 1}})).status == 200; }));
+}
+
+// What is refused between the place and the rest gives the place back, and counts as no request.
+TEST(Bytes, ALargeBodyTakesItsPlaceAndGivesItBack) {
+  EngineProcess engine;
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .tenant = "limits: {concurrency: 1, requests_per_minute: 3}"});
+  const auto large = [](const char* model) {
+    return Post("/v1/chat/completions",
+                ChatBody({{"model", model}, {"max_tokens", 1}, {"user", std::string(100'000, 'u')}}).dump());
+  };
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(gateway.Ask(large("nobody")).status, 404);
+    EXPECT_EQ(gateway.Ask(Post("/v1/chat/completions", std::string(100'000, '['))).status, 400);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(gateway.Ask(large("chat-small")).status, 200) << i;
+  const Answer fourth = gateway.Ask(large("chat-small"));
+  EXPECT_EQ(fourth.code(), "rate_limit_exceeded") << fourth.body;
 }
 
 // A library that sends its whole body before it reads must be able to send it.
@@ -543,10 +572,34 @@ TEST(Bytes, AnEnginesRetryAfterReachesTheCallerAndIsNotWaitedFor) {
   const auto before = std::chrono::steady_clock::now();
   const Answer second = gateway.Ask(Chat());
   EXPECT_EQ(second.status, 503) << second.body;
-  EXPECT_NE(second.header("retry-after"), "");
+  const std::optional<int64_t> left = conf::ReadNumber<int64_t>(second.header("retry-after-ms"));
+  ASSERT_TRUE(left) << second.header("retry-after-ms");
+  EXPECT_GT(*left, 0);
+  EXPECT_LE(*left, 20'000) << "what is left of the rest";
+  EXPECT_EQ(second.header("retry-after"), std::to_string((*left + 999) / 1000));
   EXPECT_EQ(Asked(engine).size(), asked);
   if (std::chrono::steady_clock::now() - before > std::chrono::seconds(15))
     ADD_FAILURE() << "it waited for the pause to pass";
+}
+
+TEST(Bytes, AnEnginesRetryAfterMayBeATimeByItsOwnClock) {
+  const std::string date = "Date: Wed, 21 Oct 2015 07:28:00 GMT\r\n";
+  const struct {
+    std::string fields;
+    const char* retry_after;
+  } cases[] = {{date + "Retry-After: Wed, 21 Oct 2015 07:28:20 GMT\r\n", "20"},
+               {date + "Retry-After: Wed, 21 Oct 2015 07:27:00 GMT\r\n", "0"},
+               {date + "Retry-After: Fri, 21 Oct 9998 07:28:00 GMT\r\n", ""},
+               {"Retry-After: 20x\r\n", ""}};
+  for (const auto& c : cases) {
+    const FakeUpstream engine(fmt::format(
+        "HTTP/1.1 429 Too Many\r\nContent-Type: application/json\r\n{}Content-Length: 2\r\n\r\n{{}}",
+        c.fields));
+    const GatewayProcess gateway({.replicas = {engine.port()}, .model = kNoProbe});
+    const Answer answer = gateway.Ask(Chat());
+    EXPECT_EQ(answer.status, 429);
+    EXPECT_EQ(answer.header("retry-after"), c.retry_after) << c.fields;
+  }
 }
 
 TEST(Bytes, RetriesHelpWithASingleEndpoint) {
@@ -591,6 +644,33 @@ TEST(Bytes, AnEngineThatRefusesOurCredentialsIsShownAsThat) {
   EXPECT_THAT(gateway.AskAdmin(Get("/readyz")).body, Not(HasSubstr("401")));
 }
 
+TEST(Bytes, AProbeHasTheEndpointsCredentialsAndTellsWhenTheyAreRefused) {
+  const TempDir folder;
+  std::ofstream(folder / "key") << "sk-of-the-endpoint";
+  std::ofstream(folder / "token") << "token-of-the-team";
+  FakeUpstream engine(JsonAnswer(R"({"error":{"message":"bad key"}})", 403));
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()},
+       .model = "health: {probe: true, path: /ready, interval: 1s, timeout: 900ms}",
+       .endpoint = fmt::format("engine: anthropic, api_key: \"file:{}\", headers: {{x-region: eu}}, "
+                               "secret_headers: {{x-team: \"file:{}\"}}",
+                               folder / "key", folder / "token")});
+  const auto readiness = [&] { return gateway.AskAdmin(Get("/readyz")).body; };
+  EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
+    return readiness().find("it answers 403: it refuses the gateway's credentials") != std::string::npos;
+  })) << readiness();
+  const FakeUpstream::Request probe = engine.seen().front();
+  EXPECT_THAT(probe.head, StartsWith("GET /ready "));
+  EXPECT_EQ(probe.field("x-api-key"), "sk-of-the-endpoint");
+  EXPECT_EQ(probe.field("authorization"), "");
+  EXPECT_EQ(probe.field("x-region"), "eu");
+  EXPECT_EQ(probe.field("x-team"), "token-of-the-team");
+  engine.Say(JsonAnswer("{}"));
+  EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
+    return readiness().find("403") == std::string::npos;
+  })) << readiness();
+}
+
 TEST(Bytes, AnEngineThatRefusesStreamOptionsIsAskedAgainWithoutThemOnce) {
   KeptUpstream engine([](const FakeUpstream::Request& request) {
     if (request.body.find("stream_options") != std::string::npos)
@@ -616,6 +696,22 @@ TEST(Bytes, AnEngineThatRefusesStreamOptionsIsAskedAgainWithoutThemOnce) {
   EXPECT_EQ(gateway.Ask(Chat({{"stream", true}, {"stream_options", {{"include_usage", true}}}})).status, 422);
 }
 
+TEST(Bytes, ACallersBadRequestTurnsUsageOffForNobody) {
+  KeptUpstream engine([](const FakeUpstream::Request& request) {
+    if (request.body.find("no such tool") != std::string::npos)
+      return JsonAnswer(R"({"error":{"message":"unknown tool in {tools, stream_options}"}})", 400);
+    const std::string events = "data: " + ChatAnswer("ok") + "\n\ndata: [DONE]\n\n";
+    return fmt::format("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{}",
+                       events.size(), events);
+  });
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = kNoProbe, .endpoint = "engine: vllm, apis: [chat]"});
+  const Json bad{{"role", "user"}, {"content", "no such tool"}};
+  EXPECT_EQ(gateway.Ask(Chat({{"stream", true}, {"messages", {bad}}})).status, 400);
+  EXPECT_EQ(gateway.Ask(Chat({{"stream", true}})).status, 200);
+  EXPECT_THAT(engine.seen().back().body, HasSubstr("include_usage"));
+}
+
 TEST(Bytes, SoundIsRelayedAsItComes) {
   FakeUpstream engine("unused");
   engine.SayInTurns(
@@ -630,6 +726,32 @@ TEST(Bytes, SoundIsRelayedAsItComes) {
   engine.Next();
   EXPECT_FALSE(client.ReadEvent());
   EXPECT_TRUE(client.ended());
+}
+
+TEST(Bytes, AnImageAndSoundOfAKnownSizeAreRelayedAsTheyCome) {
+  const struct {
+    const char* type;
+    const char* path;
+    const char* body;
+  } cases[] = {{"image/png", "/v1/images/generations", R"({"model":"chat-small","prompt":"a cat"})"},
+               {"audio/wav", "/v1/audio/speech", R"({"model":"chat-small","input":"Hi","voice":"a"})"}};
+  for (const auto& c : cases) {
+    FakeUpstream engine("unused");
+    engine.SayInTurns(
+        {fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: 11\r\n\r\nfirst", c.type),
+         "second"});
+    const GatewayProcess gateway(
+        {.replicas = {engine.port()}, .model = kNoProbe, .endpoint = "engine: vllm, apis: [audio, images]"});
+    RawClient client = gateway.Connect();
+    ASSERT_TRUE(client.Send(Post(c.path, c.body)));
+    const Answer head = client.ReadHead();
+    EXPECT_EQ(head.status, 200) << "before its second half exists";
+    EXPECT_EQ(head.header("content-type"), c.type);
+    EXPECT_EQ(head.header("content-length"), "11");
+    engine.Next();
+    EXPECT_FALSE(client.ReadEvent());
+    EXPECT_TRUE(client.ended());
+  }
 }
 
 TEST(Bytes, AnEndpointsUrlMayHaveAPathWithOrWithoutV1) {

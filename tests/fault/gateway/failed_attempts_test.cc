@@ -1,11 +1,14 @@
 // Floods of calls without a valid key: they take neither the disk nor the place of those who have one.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_process.h"
+#include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
 #include "tests/support/run_cli.h"
 #include "tests/support/small_disk.h"
+#include "tests/unit/plugins/auth/signer.h"
 
 namespace tests {
 namespace {
@@ -63,6 +66,41 @@ TEST(FailedAttempts, AFloodIsOneRecordAndSlowsDownNobodyWithAKey) {
   EXPECT_EQ(failures, 201u);
   EXPECT_LE(refusals.size(), 2u);
   EXPECT_TRUE(gateway.Verify().ok());
+}
+
+// The method and the gateway's own headers are looked at before a credential is.
+TEST(FailedAttempts, CallsThatAreRefusedBeforeACredentialIsSeenAreOneRecordToo) {
+  const EngineProcess engine;
+  const FakeUpstream provider(JsonAnswer("{}", 500));
+  GatewayProcess gateway(
+      {.replicas = {engine.port()},
+       .sections = fmt::format("auth:\n  jwt:\n    - {{issuer: \"https://id.test/\", audience: [tidegate], "
+                               "algorithms: [ES256], tenant: {{claim: tenant, values: {{acme: demo}}}}, "
+                               "jwks: \"http://127.0.0.1:{}/jwks.json\"}}\n",
+                               provider.port()),
+       .anonymous = false});
+  const std::string token =
+      plugins::auth::SignToken(plugins::auth::Signer::For("ES256"), "ES256", R"({"alg":"ES256","kid":"k1"})",
+                               R"({"iss":"https://id.test/","aud":"tidegate","sub":"ada","exp":4102444800})");
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_EQ(gateway.Ask(Get("/v1/chat/completions")).code(), "method_not_allowed");
+    EXPECT_EQ(gateway.Ask(Chat({}, "x-tidegate-replica: r0\r\n")).code(), "reserved_header");
+    EXPECT_EQ(gateway.Ask(Chat({}, With(token))).code(), "issuer_unavailable");
+  }
+  EXPECT_EQ(gateway.Stop(), 0);
+  for (const Record& record : gateway.Records()) EXPECT_NE(record.kind, Kind::kClose) << record.error;
+  uint64_t methods = 0;
+  uint64_t headers = 0;
+  uint64_t issuers = 0;
+  for (const Record& record : Refusals(gateway)) {
+    const Json codes = Json::parse(record.detail)["addresses"][0]["codes"];
+    methods += codes.value("method_not_allowed", uint64_t{0});
+    headers += codes.value("reserved_header", uint64_t{0});
+    issuers += codes.value("issuer_unavailable", uint64_t{0});
+  }
+  EXPECT_EQ(methods, 40u);
+  EXPECT_EQ(headers, 40u);
+  EXPECT_EQ(issuers, 40u);
 }
 
 TEST(FailedAttempts, NoneIsWrittenWhileTheDiskIsLow) {

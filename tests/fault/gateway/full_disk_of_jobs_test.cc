@@ -108,6 +108,25 @@ TEST_F(FullDiskOfJobs, LogsMayLieOnAnotherDisk) {
   EXPECT_TRUE(commands_->Comes(next, "done")) << "its log is full, and its disk is not";
 }
 
+// No file of it is large.
+TEST_F(FullDiskOfJobs, AJobThatFillsItsFolderWithFilesHoldsNobodyUpWhereThatIsAnotherDisk) {
+  const SmallDisk other(16);
+  ASSERT_TRUE(other.mounted());
+  Serve("");
+  const std::string id = commands_->Submit(fmt::format(
+      "name: hoards\ndirectory: {}\nrestarts: 0\ncommand: [/bin/sh, -c, 'i=0; while head -c 65536 "
+      "/dev/zero >f$i; do i=$((i+1)); done 2>/dev/null; echo full; exec sleep 1000']\n",
+      other.path()));
+  ASSERT_TRUE(Within(kPatience, [&] {
+    return commands_->Run({"jobs", "logs", id}).out.find("full") != std::string::npos;
+  })) << commands_->Explain(id);
+  EXPECT_LT(other.free(), uint64_t{1} << 20);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Ask().status, 200);
+  EXPECT_EQ(Ready()["ready"], true);
+  EXPECT_EQ(commands_->Run({"jobs", "cancel", id}).code, 0);
+  EXPECT_TRUE(commands_->Comes(id, "cancelled"));
+}
+
 TEST_F(FullDiskOfJobs, AFloodThatRunsLeavesRoomForRecords) {
   Serve(", log_mib: 1024, logs_mib: 65536", "24MiB");
   const std::string id = Submit("floods", "yes flood");

@@ -151,6 +151,24 @@ TEST_F(HostileJobs, ALogThatWasMadeALinkIsNotRead) {
   }
 }
 
+// It may write in its own folder, if the log lay there, but it is not the gateway's user.
+TEST_F(HostileJobs, AFileOfItsOwnInPlaceOfTheLogIsNotRead) {
+  const std::string id = Submit("forger", "echo up; exec sleep 1000");
+  ASSERT_TRUE(commands_->Comes(id, "running"));
+  const std::string runs = fmt::format("{}/launcher/runs", scaled_->gateway.state_dir());
+  for (const auto& entry : std::filesystem::directory_iterator(runs)) {
+    const std::string log = entry.path() / "log";
+    std::filesystem::remove(log);
+    std::ofstream(log) << "forged";
+    const auto who = static_cast<uid_t>(std::stoul(kRuns));
+    ASSERT_EQ(chown(log.c_str(), who, who), 0);
+    ASSERT_EQ(chmod(log.c_str(), 0644), 0);
+  }
+  const CliResult logs = commands_->Run({"jobs", "logs", id});
+  EXPECT_NE(logs.code, 0);
+  EXPECT_THAT(logs.out, Not(HasSubstr("forged")));
+}
+
 // Two tenants that name no user of their own.
 class HostileJobsOfTenantsWithoutUsers : public HostileJobs {
  protected:
@@ -271,8 +289,11 @@ TEST(HostileJobsOfTheSameUser, JobsOfTenantsAreRefusedWhereTheGatewayMayNotChang
   // The user that runs become by default is not there, or the gateway is not root.
   if (plugins::launchers::MayChangeUsers() && plugins::launchers::FindRunUser("tidegate-run").ok())
     GTEST_SKIP() << "this machine has the user of runs";
-  Scaled scaled({.replicas = "{min: 0, max: 1}"},
-                "cluster: [{kind: gpu, count: 4}], runs: {same_user: false}");
+  const TempDir locks;
+  Scaled scaled(
+      {.replicas = "{min: 0, max: 1}"},
+      fmt::format("cluster: [{{kind: gpu, count: 4}}], runs: {{same_user: false}}, device_locks: {}/locks",
+                  locks.path()));
   const JobCommands commands(scaled.gateway);
   EXPECT_TRUE(Within(JobCommands::kPatience, [&] { return commands.Run({"jobs", "list"}).code == 0; }));
   const TempDir folder;

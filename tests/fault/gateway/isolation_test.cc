@@ -120,6 +120,62 @@ TEST(Isolated, WhatACacheHeldIsHiddenWhereItMayBeAnotherTenants) {
   }
 }
 
+// What each engine's answers tell of its cache under /v1/messages, whole and streamed, and in the engine's
+// words.
+TEST(Isolated, NoAnswerTellsInItsSumsWhatACacheHeld) {
+  constexpr const char* kUsage =
+      R"("usage":{"input_tokens":5,"cache_creation_input_tokens":40,"cache_read_input_tokens":512,"output_tokens":7})";
+  constexpr const char* kTimings =
+      R"("timings":{"cache_n":512,"prompt_n":5,"prompt_ms":3.25,"predicted_n":7})";
+  const std::string whole = JsonAnswer(fmt::format(
+      R"({{"id":"m","type":"message","role":"assistant","content":[{{"type":"text","text":"hi"}}],)"
+      R"("stop_reason":"end_turn",{},{}}})",
+      kUsage, kTimings));
+  const std::string stream = fmt::format(
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+      "event: message_start\ndata: {{\"type\":\"message_start\",\"message\":{{\"id\":\"m\",{}}}}}\n\n"
+      "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{"
+      "\"type\":\"text_delta\",\"text\":\"hi\"}}}}\n\n"
+      "event: message_delta\ndata: "
+      "{{\"type\":\"message_delta\",\"delta\":{{\"stop_reason\":\"end_turn\"}},{},{}}}\n\n"
+      "event: message_stop\ndata: {{\"type\":\"message_stop\"}}\n\n",
+      kUsage, kUsage, kTimings);
+  FakeUpstream engine(whole);
+  for (const char* kind : {"engine: llamacpp, apis: [messages, chat]", "engine: anthropic", "engine: vllm",
+                           "engine: sglang, apis: [messages, chat]"}) {
+    for (const bool shares : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", kind, shares));
+      const GatewayProcess gateway(
+          {.replicas = {engine.port()},
+           .tenant = shares ? "share_prefixes: [all]" : "",
+           .model = kUnprobed,
+           .endpoint = kind,
+           .tenants = shares ? "  - {name: other, models: [\"*\"], share_prefixes: [all]}\n" : kOther});
+      for (const bool streams : {false, true}) {
+        engine.Say(streams ? stream : whole);
+        const Answer answer =
+            gateway.Ask(Post("/v1/messages", Json{{"model", "chat-small"},
+                                                  {"max_tokens", 9},
+                                                  {"stream", streams},
+                                                  {"messages", {{{"role", "user"}, {"content", "hi"}}}}}
+                                                 .dump()));
+        ASSERT_EQ(answer.status, 200) << answer.body;
+        const Record record = gateway.CloseOf(answer.header("request-id"));
+        EXPECT_EQ(record.cached, 512) << "the ledger knows it";
+        EXPECT_EQ(record.input, 557);
+        if (shares) {
+          EXPECT_THAT(answer.body, HasSubstr("512"));
+          continue;
+        }
+        EXPECT_THAT(answer.body, HasSubstr("\"input_tokens\":557"));
+        EXPECT_THAT(answer.body, Not(HasSubstr("512")));
+        EXPECT_THAT(answer.body, Not(HasSubstr("\"input_tokens\":5,")));
+        EXPECT_THAT(answer.body, Not(HasSubstr("\"prompt_n\":5")));
+      }
+    }
+  }
+}
+
 TEST(Isolated, OneTenantsBadRequestsTakeNoModelAwayFromOthers) {
   FakeUpstream engine(JsonAnswer(R"({"error":{"message":"cannot identify image file"}})", 500));
   const GatewayProcess gateway(
@@ -134,6 +190,32 @@ TEST(Isolated, OneTenantsBadRequestsTakeNoModelAwayFromOthers) {
   for (int i = 0; i < 2; ++i) gateway.Ask(Chat());
   for (int i = 0; i < 2; ++i) gateway.Ask(Chat({}, other));
   EXPECT_EQ(gateway.Ask(Chat()).code(), "upstream_unavailable") << "two tenants have seen it fail";
+}
+
+TEST(Isolated, TwoTenantsOfOneOrganisationAreOneCaller) {
+  FakeUpstream engine(JsonAnswer(R"({"error":{"message":"cannot identify image file"}})", 500));
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()},
+       .model = "health: {probe: false}, retries: {max: 0}, breaker: {failures: 3, open: 1m}",
+       .tenants = std::string(kOther) + "  - {name: one, parent: other}\n  - {name: two, parent: other}\n"});
+  const std::string one = NewKey(gateway, "other/one");
+  const std::string two = NewKey(gateway, "other/two");
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(gateway.Ask(Chat({}, one)).status, 500);
+    EXPECT_EQ(gateway.Ask(Chat({}, two)).status, 500);
+  }
+  engine.Say(CachedAnswer());
+  EXPECT_EQ(gateway.Ask(Chat()).status, 200);
+}
+
+TEST(Isolated, APauseThatAnEngineAskedOfOneTenantHoldsUpNobodyElse) {
+  FakeUpstream engine("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n");
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = "health: {probe: false}, retries: {max: 0}", .tenants = kOther});
+  const std::string other = NewKey(gateway, "other");
+  EXPECT_EQ(gateway.Ask(Chat()).status, 429);
+  engine.Say(CachedAnswer());
+  EXPECT_TRUE(Within(RawClient::kPatience, [&] { return gateway.Ask(Chat({}, other)).status == 200; }));
 }
 
 TEST(Isolated, AProbeThatFailsTooBlamesTheReplicaForOneTenantsFailures) {

@@ -245,6 +245,96 @@ TEST(NeverFree, ALongAnswerThatBreaksOffIsChargedByItsUsageOrItsBytes) {
   }
 }
 
+constexpr const char* kStreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+constexpr const char* kRoleEvent =
+    "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
+    "\"finish_reason\":null}]}\n\n";
+constexpr const char* kTextEvent =
+    "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"tide\"},"
+    "\"finish_reason\":null}]}\n\n";
+
+TEST(NeverFree, AStreamThatIsLeftBeforeItShowsAnythingIsChargedItsBound) {
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(Metered(engine));
+  for (const std::string begin : {std::string("HTTP/1.1 200 OK\r\n"), std::string(kStreamHead),
+                                  std::string(kStreamHead) + kRoleEvent}) {
+    SCOPED_TRACE(begin);
+    engine.SayInTurns({begin, "unused"});
+    const size_t before = Calls(engine);
+    const std::string id = fmt::format("left-{}", begin.size());
+    {
+      RawClient client = gateway.Connect();
+      ASSERT_TRUE(client.Send(
+          Chat({{"stream", true}, {"max_tokens", 2}, {"n", 3}}, fmt::format("x-request-id: {}\r\n", id))));
+      ASSERT_TRUE(Within(RawClient::kPatience, [&] { return Calls(engine) == before + 1; }));
+      if (begin.ends_with("\n\n")) EXPECT_TRUE(client.ReadHead().status == 200 && client.ReadEvent());
+    }
+    engine.Next();
+    const Record record = gateway.CloseOf(id);
+    EXPECT_EQ(record.reason, "client_gone");
+    EXPECT_EQ(record.source, "bound");
+    EXPECT_GT(record.input, 0);
+    EXPECT_GE(record.output, 3) << "a token of each choice";
+    EXPECT_LE(record.output, 6);
+  }
+}
+
+TEST(NeverFree, AStreamThatIsLeftWithinItsTextIsChargedItsBoundWhereTheModelHidesWhatItThinks) {
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(Metered(engine));
+  const auto leave = [&](const std::string& id) {
+    engine.SayInTurns({std::string(kStreamHead) + kTextEvent, "unused"});
+    {
+      RawClient client = gateway.Connect();
+      EXPECT_TRUE(
+          client.Send(Chat({{"stream", true}, {"max_tokens", 3}}, fmt::format("x-request-id: {}\r\n", id))));
+      EXPECT_TRUE(client.ReadHead().status == 200 && client.ReadEvent());
+    }
+    engine.Next();
+    return gateway.CloseOf(id);
+  };
+  const Record shown = leave("shown");
+  EXPECT_EQ(shown.output, 1);
+  EXPECT_EQ(shown.source, "counted");
+  // Reported, and shown or not.
+  const auto thought = [](std::string_view member) {
+    return RecordedStream(20, fmt::format("data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":5,"
+                                          "\"completion_tokens\":{}}}}}\n\n",
+                                          member));
+  };
+  engine.Say(thought(R"(21,"completion_tokens_details":{"reasoning_tokens":10})"));
+  gateway.Ask(Chat({{"stream", true}}));
+  EXPECT_EQ(leave("visible").source, "counted") << "what was thought was shown";
+  engine.Say(thought(R"(4000,"completion_tokens_details":{"reasoning_tokens":3980})"));
+  gateway.Ask(Chat({{"stream", true}}));
+  const Record hidden = leave("hidden");
+  EXPECT_EQ(hidden.source, "bound");
+  EXPECT_GE(hidden.output, 2);
+  EXPECT_LE(hidden.output, 3);
+}
+
+TEST(NeverFree, WhatAStreamWroteToACacheHasItsPrice) {
+  const FakeUpstream engine(
+      std::string(kStreamHead) +
+      "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"usage\":{"
+      "\"input_tokens\":10,\"cache_creation_input_tokens\":1000,\"output_tokens\":1}}}\n\n"
+      "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{"
+      "\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n"
+      "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},"
+      "\"usage\":{\"output_tokens\":5}}\n\n"
+      "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+  GatewayConfig config = Metered(engine, kUnprobed, "engine: anthropic");
+  config.price = "price: {input: 1, cache_write: 2, output: 1}";
+  const GatewayProcess gateway(config);
+  const Answer answer = gateway.Ask(Post(
+      "/v1/messages",
+      R"({"model":"chat-small","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]})"));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const Record record = gateway.CloseOf(answer.header("request-id"));
+  EXPECT_EQ(record.input, 1010);
+  EXPECT_EQ(record.cost_micro_usd, 10 + 2 * 1000 + 5);
+}
+
 TEST(NeverFree, TheSameStreamIsAlwaysCountedTheSame) {
   const std::string recorded = RecordedStream(48);
   FakeUpstream engine(recorded);
@@ -295,11 +385,43 @@ TEST(NeverFree, EveryPromptAndEveryChoiceIsReserved) {
       << "a number makes it no single prompt";
 }
 
+TEST(NeverFree, LlamaCppsOwnCountOfChoicesIsReserved) {
+  const FakeUpstream engine(
+      JsonAnswer(ChatAnswer("hi", R"(,"usage":{"prompt_tokens":5,"completion_tokens":6})")));
+  GatewayConfig config = Metered(engine, kUnprobed, "engine: llamacpp");
+  config.tenant = "limits: {output_tokens_per_minute: 100}";
+  const GatewayProcess gateway(config);
+  const Answer refused = gateway.Ask(Chat({{"max_tokens", 10}, {"n", 1}, {"n_cmpl", 11}}));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.body, HasSubstr("110 asked"));
+  EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 10}, {"n_cmpl", 9}})).status, 200);
+  EXPECT_EQ(Calls(engine), 1u);
+  for (const char* path : {"/v1/messages", "/v1/responses"}) {
+    const Answer unknown = gateway.Ask(Post(path, R"({"model":"chat-small","n_cmpl":9})"));
+    EXPECT_EQ(unknown.status, 400) << path;
+    EXPECT_THAT(unknown.body, HasSubstr("n_cmpl")) << path;
+  }
+}
+
+TEST(NeverFree, NoNameOfABoundReachesAnEngineUnlowered) {
+  const FakeUpstream engine(
+      JsonAnswer(ChatAnswer("hi", R"(,"usage":{"prompt_tokens":5,"completion_tokens":6})")));
+  const GatewayProcess gateway(Metered(engine, fmt::format("{}, max_output_tokens: 8", kUnprobed)));
+  const Answer refused = gateway.Ask(Chat({{"max_tokens", 50}, {"max_output_tokens", 50}}));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.code(), "unsupported_parameter");
+  EXPECT_EQ(refused.json()["error"]["param"], "max_output_tokens");
+  EXPECT_EQ(Calls(engine), 0u);
+  ASSERT_EQ(gateway.Ask(Chat({{"max_tokens", 50}, {"max_completion_tokens", 50}})).status, 200);
+  EXPECT_THAT(LastCall(engine).body, HasSubstr(R"("max_tokens":8)"));
+  EXPECT_THAT(LastCall(engine).body, HasSubstr(R"("max_completion_tokens":8)"));
+}
+
 TEST(NeverFree, MoreChoicesThanAnyoneNeedsAreRefused) {
   const FakeUpstream engine("unused");
   const GatewayProcess gateway(Metered(engine));
   for (const char* n : {"129", "4294967296", "4294967297", "1e30"}) {
-    for (const char* name : {"n", "best_of"}) {
+    for (const char* name : {"n", "n_cmpl", "best_of"}) {
       const Answer refused = gateway.Ask(
           Post("/v1/completions", fmt::format(R"({{"model":"chat-small","prompt":"a","{}":{}}})", name, n)));
       EXPECT_EQ(refused.status, 400) << n;
@@ -378,6 +500,31 @@ TEST(NeverFree, AFallbackThatTheKeyMayNotUseDoesNotServe) {
   const Answer refused = gateway.Ask(Chat({}, key));
   EXPECT_NE(refused.status, 200);
   EXPECT_EQ(Calls(engine), 1u);
+}
+
+TEST(NeverFree, AFallbackServesOnlyBodiesThatHaveWhatItForces) {
+  const FakeUpstream engine(
+      JsonAnswer(ChatAnswer("hi", R"(,"usage":{"prompt_tokens":5,"completion_tokens":6})")));
+  const FreePort down;
+  const GatewayProcess gateway(
+      FallsBack(engine, down.number(), "", ", price: {input: 1, output: 1}, parameters: {force: {seed: 7}}"));
+  EXPECT_NE(gateway.Ask(Chat()).status, 200);
+  EXPECT_NE(gateway.Ask(Chat({{"seed", 8}})).status, 200);
+  EXPECT_EQ(Calls(engine), 0u);
+  EXPECT_EQ(gateway.Ask(Chat({{"seed", 7}})).status, 200);
+  EXPECT_THAT(LastCall(engine).body, HasSubstr("\"seed\":7"));
+}
+
+TEST(NeverFree, EachPromptThatIsGivenAsEmbeddingsIsReserved) {
+  const FakeUpstream engine(
+      JsonAnswer(R"({"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":6}})"));
+  GatewayConfig config = Metered(engine);
+  config.tenant = "limits: {output_tokens_per_minute: 100}";
+  const GatewayProcess gateway(config);
+  Json body{{"model", "chat-small"}, {"prompt_embeds", {"AAAA", "AAAA"}}, {"max_tokens", 50}};
+  EXPECT_EQ(gateway.Ask(Post("/v1/completions", body.dump())).status, 200);
+  body["prompt_embeds"].push_back("AAAA");
+  EXPECT_EQ(gateway.Ask(Post("/v1/completions", body.dump())).status, 429) << "150 tokens";
 }
 
 TEST(NeverFree, AFallbackHasToFitItsOwnLimitsAndBudgets) {

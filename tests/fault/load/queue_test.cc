@@ -1,5 +1,5 @@
-// Fairness and overload over real engines: shares of the service, goodput beyond the capacity, and the cost of
-// waiting. Assertions count requests and tokens; measured times are properties, for bench/README.md.
+// Fairness and overload over real engines: shares of the service, goodput beyond the capacity, and the cost
+// of waiting. Assertions count requests and tokens; measured times are properties, for bench/README.md.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 

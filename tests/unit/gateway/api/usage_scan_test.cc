@@ -91,6 +91,57 @@ TEST(UsageScan, HidesWhatACacheHeldInPiecesOfAnySize) {
   }
 }
 
+std::string Hidden(std::string text, size_t size) {
+  UsageScan scan(true);
+  for (size_t at = 0; at < text.size(); at += size)
+    scan.Pass(text.data() + at, std::min(size, text.size() - at));
+  return text;
+}
+
+TEST(UsageScan, TellsThePromptAsOneWhereTheCachedTokensAreCountedBesideIt) {
+  const std::string text =
+      R"({"usage":{"cache_read_input_tokens":512,"input_tokens":5,"cache_creation":{"ephemeral_5m_input_tokens":40},)"
+      R"("cache_creation_input_tokens":40,"output_tokens":7}})";
+  const std::string whole = Hidden(text, text.size());
+  EXPECT_EQ(whole.size(), text.size());
+  EXPECT_TRUE(whole.starts_with(R"({"usage":{"input_tokens":557,"output_tokens":7  )")) << whole;
+  EXPECT_TRUE(whole.ends_with(" }}")) << whole;
+  for (size_t size = 1; size < text.size(); ++size) {
+    const std::string pieces = Hidden(text, size);
+    const auto usage = UsageFromJson(pieces);
+    ASSERT_TRUE(usage) << pieces;
+    EXPECT_EQ(usage->cached_input, 0u) << pieces;
+    EXPECT_EQ(usage->cache_written, 0u) << pieces;
+    EXPECT_TRUE(usage->input == 557 || usage->input == 0) << pieces;
+    EXPECT_EQ(usage->output, 7u) << pieces;
+  }
+  const std::string responses =
+      R"({"usage":{"input_tokens":700,"input_tokens_details":{"cached_tokens":512},"output_tokens":7}})";
+  EXPECT_EQ(
+      Hidden(responses, responses.size()),
+      R"({"usage":{"input_tokens":700,"input_tokens_details":{"cached_tokens":0  },"output_tokens":7}})");
+}
+
+TEST(UsageScan, HidesWhatTimesTellOfTheCache) {
+  const std::string text =
+      R"({"choices":[],"timings":{"cache_n":236,"prompt_n":1,"prompt_ms":30.958,"prompt_per_second":-3.2e+10,)"
+      R"("predicted_n":35,"predicted_ms":661.064}})";
+  EXPECT_EQ(
+      Hidden(text, text.size()),
+      R"({"choices":[],"timings":{"cache_n":0  ,"prompt_n":0,"prompt_ms":0     ,"prompt_per_second":0       ,)"
+      R"("predicted_n":35,"predicted_ms":661.064}})");
+}
+
+TEST(UsageScan, HidesANumberInAnyFormAndNothingElse) {
+  const std::string text =
+      R"({"usage":{"cached_tokens":-1.25e+3,"a":1,"prompt_cache_hit_tokens":true,"prompt_cache_miss_tokens":"7e1"}})";
+  const std::string hidden =
+      R"({"usage":{"cached_tokens":0       ,"a":1,"prompt_cache_hit_tokens":true,"prompt_cache_miss_tokens":"7e1"}})";
+  std::string passed = text;
+  UsageScan(true).Pass(passed.data(), passed.size());
+  EXPECT_EQ(passed, hidden);
+}
+
 TEST(UsageScan, TakesHostileDocumentsInOnePass) {
   std::string open = "{";
   for (int i = 0; i < 50'000; ++i) open += R"("usage":{)";

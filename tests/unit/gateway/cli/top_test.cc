@@ -146,10 +146,12 @@ TEST(TopFrame, ControlCharactersAreReplaced) {
       "bad\033[2J\r\n\x07 engine \xC2\x9B"
       "1m";
   now.jobs[0]["id"] = "t\033]0;x";
+  now.jobs[0]["name"] = "good\u202Elive";
   const std::string frame = Joined(now);
   EXPECT_THAT(frame, Not(HasSubstr("\033")));
   EXPECT_THAT(frame, Not(HasSubstr("\x07")));
   EXPECT_THAT(frame, Not(HasSubstr("\xC2\x9B")));
+  EXPECT_THAT(frame, Not(HasSubstr("\u202E"))) << "it would show the row from right to left";
   EXPECT_THAT(frame, HasSubstr("bad [2J    engine  1m"));
 }
 

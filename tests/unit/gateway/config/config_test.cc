@@ -531,6 +531,8 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "/models/0/endpoints/0"},
       {With({{"models", "[{name: small, endpoints: [{url: http://h, engine: vlm}]}]"}}),
        R"(t.yaml:/models/0/endpoints/0/engine (line 1): unknown engine "vlm", did you mean "vllm"?)"},
+      {With({{"models", "[{name: small, endpoints: [{url: http://h, engine: llama}]}]"}}),
+       R"(t.yaml:/models/0/endpoints/0/engine (line 1): unknown engine "llama", did you mean "llamacpp"?)"},
       // Ledger and services.
       {With({{"ledger", "{durability: strickt}"}}),
        R"(t.yaml:/ledger/durability (line 1): unknown durability "strickt", did you mean "strict"?)"},

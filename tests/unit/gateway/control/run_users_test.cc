@@ -13,14 +13,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 absl::StatusOr<RunUsers> Of(const std::string& runs,
-                            const std::string& tenants = "{name: a, models: [small]}") {
+                            const std::string& tenants = "{name: a, models: [small]}",
+                            bool stays_root = false) {
   LoadResult loaded =
       ParseConfig(With({{"models", "[{name: small, endpoints: [{url: http://h:1, engine: vllm}]}]"},
                         {"tenants", fmt::format("[{}]", tenants)},
                         {"scaling", fmt::format("{{runs: {}}}", runs)}}),
                   "t.yaml", FakeSources());
   for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << conf::ToString(problem);
-  return RunUsers::Of(*loaded.config, true);
+  return RunUsers::Of(*loaded.config, true, stays_root);
 }
 
 TEST(RunUsers, ATenantHasAUserOfItsOwnWhileOneOfItsRunsLives) {
@@ -69,6 +70,15 @@ TEST(RunUsers, WarnsWhenTenantsShareAUser) {
   EXPECT_EQ(Of("{user: \"71000\"}", "{name: a, models: [small], run_as: \"71009\"}, {name: b, parent: a}")
                 ->trouble(),
             "");
+}
+
+TEST(RunUsers, AGatewayThatStaysRootIsTrouble) {
+  const std::string apart = "{user: \"71000\", users: \"71001..71003\"}";
+  const std::string tenants = "{name: a, models: [small]}";
+  EXPECT_EQ(Of(apart, tenants, false)->trouble(), "");
+  EXPECT_THAT(Of(apart, tenants, true)->trouble(), HasSubstr("server.user"));
+  EXPECT_THAT(Of("{same_user: true}", tenants, true)->trouble(),
+              testing::AllOf(HasSubstr("as scaling.runs.same_user says"), HasSubstr("server.user")));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using Refusal = BodyMemory::Refusal;
 struct World {
   BodyMemory memory;
   uint64_t process = 1000;
-  std::vector<BodyMemory::Share> shares = {{"acme", 600, 0}, {"acme/search", 400, 3}};
+  std::vector<BodyMemory::Share> shares = {{"acme", 600}, {"acme/search", 400}};
 
   std::unique_ptr<BodyMemory::Hold> Begin(size_t depth = 2) {
     auto hold = std::make_unique<BodyMemory::Hold>(memory, process);
@@ -49,28 +49,16 @@ TEST(BodyMemory, TheProcessHasABudgetOverAllTenants) {
   const auto one = world.Begin();
   EXPECT_TRUE(one->GrowTo(400));
   BodyMemory::Hold other(world.memory, 500);
-  other.Add({"other", 1000, 0});
+  other.Add({"other", 1000});
   EXPECT_FALSE(other.GrowTo(101));
   EXPECT_EQ(other.refusal(), Refusal::kProcess);
   EXPECT_TRUE(other.GrowTo(100));
 }
 
-TEST(BodyMemory, ATenantHoldsNoMoreBodiesThanItMayRunRequests) {
-  World world;
-  std::vector<std::unique_ptr<BodyMemory::Hold>> holds;
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(holds.emplace_back(world.Begin())->GrowTo(1));
-  const auto fourth = world.Begin();
-  EXPECT_FALSE(fourth->GrowTo(1));
-  EXPECT_EQ(fourth->refusal(), Refusal::kTenantBodies);
-  EXPECT_TRUE(holds[0]->GrowTo(2)) << "one that has begun goes on";
-  holds.pop_back();
-  EXPECT_TRUE(fourth->GrowTo(1));
-}
-
 TEST(BodyMemory, NothingIsHeldInTheEnd) {
   World world;
   world.process = 1'000'000;
-  world.shares = {{"acme", 400'000, 0}, {"acme/search", 300'000, 0}};
+  world.shares = {{"acme", 400'000}, {"acme/search", 300'000}};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&world] {

@@ -106,6 +106,26 @@ TEST(RedisProtocol, RefusesMalformedOrTooLargeReplies) {
   EXPECT_THAT(reader.error(), HasSubstr("larger than 100"));
 }
 
+TEST(RedisProtocol, AReplyIsAsLargeAsAllOfItsElementsWhateverTheSplit) {
+  std::string array = "*20\r\n";
+  for (int i = 0; i < 20; ++i) array += "$10\r\n0123456789\r\n";
+  const std::string bytes = "+OK\r\n" + array;
+  for (const size_t step : {size_t{1}, size_t{30}, bytes.size()}) {
+    for (const size_t most : {size_t{100}, array.size() - 1, array.size()}) {
+      RedisReader reader(most);
+      std::vector<RedisReply> replies;
+      RedisReader::Next next = RedisReader::Next::kMore;
+      for (size_t at = 0; at < bytes.size() && next != RedisReader::Next::kBroken; at += step) {
+        reader.Feed(bytes.substr(at, step));
+        for (RedisReply reply; (next = reader.Take(reply)) == RedisReader::Next::kReply;)
+          replies.push_back(reply);
+      }
+      EXPECT_EQ(next == RedisReader::Next::kBroken, most < array.size()) << step << " " << most;
+      EXPECT_EQ(replies.size(), most < array.size() ? 1u : 2u);
+    }
+  }
+}
+
 TEST(RedisClient, PipelinesInOneWriteAndAnswersInOrder) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     FakeRedis& server = loop.Make<FakeRedis>(Echo);

@@ -66,6 +66,24 @@ TEST(StreamTally, AnEventWithUsageAloneIsRemovedAndCounted) {
   EXPECT_EQ(tally.events(), 3u);
 }
 
+TEST(StreamTally, KeepsWhatMessagesReportsOfTheInputAtTheStart) {
+  for (const char* last : {R"("output_tokens":7)", R"("input_tokens":3,"output_tokens":7)"}) {
+    StreamTally tally(router::Api::kMessages, false);
+    Passed(tally,
+           std::string("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{"
+                       "\"input_tokens\":3,\"cache_creation_input_tokens\":400,"
+                       "\"cache_read_input_tokens\":50,\"output_tokens\":1}}}\n\n"
+                       "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"
+                       "\"stop_reason\":\"end_turn\"},\"usage\":{") +
+               last + "}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+    ASSERT_TRUE(tally.output_told());
+    EXPECT_EQ(tally.usage()->input, 453u);
+    EXPECT_EQ(tally.usage()->cached_input, 50u);
+    EXPECT_EQ(tally.usage()->cache_written, 400u);
+    EXPECT_EQ(tally.usage()->output, 7u);
+  }
+}
+
 TEST(StreamTally, SeesTheFinishOfOneChoiceOfSeveral) {
   StreamTally tally(router::Api::kChatCompletions, true);
   Passed(tally, Event(R"("finish_reason":"stop"},{"finish_reason":null}],"usage":null})"));

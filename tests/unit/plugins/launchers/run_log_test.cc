@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -41,6 +42,15 @@ TEST_F(RunLog, DoesNotReadAReplacedFile) {
   ASSERT_EQ(mkfifo(log_.c_str(), 0600), 0);
   EXPECT_EQ(Tail(), "") << "and nobody waits for a writer";
   EXPECT_FALSE(OpenLogForReading(log_).ok());
+}
+
+TEST_F(RunLog, AnotherUsersFileIsNotRead) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  Write("planted");
+  ASSERT_EQ(chown(log_.c_str(), 71'000, 71'000), 0);
+  EXPECT_EQ(Tail(), "");
+  EXPECT_FALSE(OpenLogForReading(log_).ok());
+  EXPECT_TRUE(OpenLogForReading(log_, LogOwner::kAnyone).ok()) << "the log of a cluster's user";
 }
 
 TEST_F(RunLog, ItsTailIsBoundedAndShowsNoSecret) {

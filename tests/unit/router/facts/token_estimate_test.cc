@@ -44,6 +44,24 @@ TEST(TokenEstimate, NeverLearnsFromWhatWasNotShown) {
   EXPECT_EQ(estimate.OutputOfText(196, 49), 49);
 }
 
+TEST(TokenEstimate, LearnsUncommonTextOnlyWhereNothingCanHaveBeenHidden) {
+  TokenEstimate estimate;
+  for (int i = 0; i < 500; ++i) estimate.LearnOutput(900, 1000);  // half of it may have been thought
+  EXPECT_EQ(estimate.OutputOfText(1000, 1), 250);
+  for (int i = 0; i < 500; ++i) estimate.LearnOutput(900, 1000, true);
+  EXPECT_NEAR(static_cast<double>(estimate.OutputOfText(1000, 1)), 900, 10);
+}
+
+TEST(TokenEstimate, RemembersForAWhileThatTokensWereHidden) {
+  TokenEstimate estimate;
+  EXPECT_FALSE(estimate.Hides());
+  estimate.LearnHidden(true);
+  for (int i = 0; i < 999; ++i) estimate.LearnHidden(false);
+  EXPECT_TRUE(estimate.Hides());
+  estimate.LearnHidden(false);
+  EXPECT_FALSE(estimate.Hides());
+}
+
 TEST(TokenEstimate, KnowsWhatAlmostAllAnswersStayWithin) {
   TokenEstimate estimate;
   for (int round = 0; round < 50; ++round) {

@@ -131,6 +131,20 @@ TEST(Breaker, RestsAsLongAsAskedAndNoLongerThanItsCap) {
   EXPECT_EQ(unsaid.RetryAt(kStart), kStart + 1s);
 }
 
+TEST(Breaker, APauseThatOneCallerWasAskedForIsShortForTheOthers) {
+  Breaker breaker({.several_callers = true});
+  breaker.Rest(60s, kStart, 7);
+  EXPECT_EQ(breaker.RetryAt(kStart), kStart + 1s);
+  breaker.Rest(60s, kStart + 2s, 7);
+  EXPECT_TRUE(breaker.Allows(kStart + 3s)) << "the same again";
+  breaker.Rest(50s, kStart + 4s, 8);
+  EXPECT_EQ(breaker.RetryAt(kStart + 4s), kStart + 54s) << "a second one";
+  breaker.Rest(60s, kStart + 100s, 7);
+  EXPECT_EQ(breaker.RetryAt(kStart + 100s), kStart + 101s) << "the other was asked long ago";
+  breaker.Rest(60s, kStart + 200s);
+  EXPECT_EQ(breaker.RetryAt(kStart + 200s), kStart + 260s) << "it is nobody's doing";
+}
+
 TEST(Breaker, SeveralTrialsMustSucceedWhenSoConfigured) {
   Breaker breaker({.trials = 2});
   FailUntilOpen(breaker, kStart);

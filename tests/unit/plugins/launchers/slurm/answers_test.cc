@@ -51,6 +51,17 @@ TEST(SlurmAnswers, ContainTheDevicesAndNodesOfEachJob) {
   EXPECT_EQ(list->latest, 1795281411);
 }
 
+TEST(SlurmAnswers, NameNoMoreHostsThanMemoryIsMeantFor) {
+  Json answer = Json::parse(Recorded("jobs.json"));
+  Json job = answer["jobs"][1];
+  job["nodes"] = "n[1-65536]";
+  job["gres_detail"] = Json::array();
+  answer["jobs"] = Json(std::vector<Json>(kMaxHostsOfJobs / 65'536, job));
+  EXPECT_TRUE(ReadJobs(answer.dump()).ok());
+  answer["jobs"].push_back(job);
+  EXPECT_THAT(ReadJobs(answer.dump()).status().message(), HasSubstr("more than 1048576 hosts"));
+}
+
 TEST(SlurmAnswers, SayWhyAJobWaitsOrHasEnded) {
   const auto list = ReadJobs(Recorded("jobs.json"));
   ASSERT_TRUE(list.ok()) << list.status();

@@ -32,6 +32,15 @@ TEST(Hostlist, IsBounded) {
   }
 }
 
+TEST(Hostlist, MultipliesNoLongNames) {
+  EXPECT_TRUE(ExpandHosts(std::string(kMaxHostName - 1, 'n') + "[1-9]").ok());
+  for (const std::string& text :
+       {std::string(kMaxHostName, 'n') + "[1-9]", std::string(kMaxHostName + 1, 'n'),
+        "n[" + std::string(300, '0') + "-65535]", "n[1-9]" + std::string(kMaxHostName, 'm')}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ExpandHosts(text).status())) << text;
+  }
+}
+
 TEST(Hostlist, ReadsPlacesOfDevices) {
   EXPECT_THAT(*ExpandPlaces("0-2,5"), ElementsAre(0, 1, 2, 5));
   EXPECT_THAT(*ExpandPlaces("7"), ElementsAre(7));

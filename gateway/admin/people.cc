@@ -1,0 +1,217 @@
+// People: who the caller is, how one signs in, and the sessions.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "conf/text.h"
+#include "gateway/admin/answers/people.h"
+#include "gateway/admin/handlers.h"
+#include "gateway/admin/input.h"
+#include "gateway/admin/scope.h"
+
+namespace gateway::admin {
+namespace {
+
+constexpr conf::Duration kLinkLife = std::chrono::minutes(1);
+
+std::string_view Name(Caller::Kind kind) {
+  switch (kind) {
+    case Caller::Kind::kKey:
+      return "key";
+    case Caller::Kind::kApplication:
+      return "application";
+    case Caller::Kind::kBootstrap:
+      return "bootstrap";
+    case Caller::Kind::kToken:
+      return "token";
+    case Caller::Kind::kPerson:
+      return "person";
+    case Caller::Kind::kNobody:
+      break;
+  }
+  return "nobody";
+}
+
+std::vector<answers::RoleOf> ShowRoles(const std::vector<RoleOver>& roles) {
+  std::vector<answers::RoleOf> out;
+  for (const RoleOver& over : roles) {
+    if (over.role == plugins::auth::Role::kNone) continue;
+    out.push_back({RoleName(over.role), answers::TextOrNull(over.tenant)});
+  }
+  return out;
+}
+
+answers::PersonSession ShowSession(const Session& session, const SessionTerms& terms, const Call& call) {
+  return {.id = session.id,
+          .actor = session.person.id,
+          .name = session.person.name,
+          .email = session.person.email,
+          .provider = session.person.provider,
+          .roles = ShowRoles(session.person.roles),
+          .created = {session.created},
+          .seen = {session.seen},
+          .ends = {EndOf(session, terms)},
+          .address = session.address,
+          .client = session.client,
+          .current = session.id == call.caller.session};
+}
+
+SessionTerms TermsOf(const Call& call) {
+  const config::PeopleSessions& sessions = call.runtime->config().people.sessions;
+  return {sessions.idle, sessions.lifetime};
+}
+
+// Where people open the console.
+std::string AddressOf(const Call& call) {
+  const Config& config = call.runtime->config();
+  if (!config.people.url.empty()) return ToString(config.people.url);
+  return fmt::format("{}://{}", call.secure ? "https" : "http", call.host);
+}
+
+// Where applications call, as far as it is known here: the name by which this call came, at the gateway's
+// port.
+std::string BaseUrlOf(const Call& call, uint16_t port) {
+  const Config& config = call.runtime->config();
+  if (!config.people.api_url.empty()) return ToString(config.people.api_url) + "/v1";
+  config::Address address = config.server.listen.front();
+  if (port != 0) address.port = port;
+  const bool everywhere = address.host == "0.0.0.0" || address.host == "::";
+  const std::string_view host = HostAlone(call.host);
+  const bool ipv6 = host.find(':') != std::string_view::npos;
+  return fmt::format("{}://{}/v1", config.server.tls ? "https" : "http",
+                     everywhere && !host.empty()
+                         ? fmt::format("{}{}{}:{}", ipv6 ? "[" : "", host, ipv6 ? "]" : "", address.port)
+                         : ToString(address));
+}
+
+void Record(const Operations& operations, std::string_view action, const std::string& actor,
+            const Session& session) {
+  ledger::Event event;
+  event.kind = ledger::Kind::kAdmin;
+  event.action = action;
+  event.actor = actor;
+  event.subject = session.person.id;
+  event.detail =
+      nlohmann::ordered_json{
+          {"session", session.id}, {"provider", session.person.provider}, {"address", session.address}}
+          .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  operations.record(std::move(event));
+}
+
+Answer NoSessions(const Call& call) {
+  return Refuse(api::Code::kConflict, "nobody can sign in to this gateway", call.request_id);
+}
+
+Answer RefuseStore(const absl::Status& why, const Call& call) {
+  if (absl::IsNotFound(why)) return Refuse(why, call.request_id);
+  return Refuse(api::Code::kStoreUnavailable, std::string(conf::Std(why.message())), call.request_id);
+}
+
+}  // namespace
+
+Answer ShowMe(const Operations& operations, const Call& call) {
+  const Caller& caller = call.caller;
+  answers::Me me{.actor = caller.actor,
+                 .name = caller.name,
+                 .kind = Name(caller.kind),
+                 .roles = ShowRoles(caller.authority.roles()),
+                 .base_url = BaseUrlOf(call, operations.port())};
+  for (const Permission permission : caller.authority.all())
+    me.permissions.push_back(gateway::Name(permission));
+  const VisibleModels visible(call);
+  for (const TenantRuntime& tenant : call.runtime->tenants()) {
+    if (call.May(Permission::kSeeTenants, tenant.path)) me.tenants.push_back(tenant.path);
+  }
+  std::ranges::sort(me.tenants);
+  for (const config::Model& model : call.runtime->config().models) {
+    if (caller.authority.May(Permission::kSeeModels) && visible.Has(model.name))
+      me.models.push_back(model.name);
+  }
+  if (caller.kind == Caller::Kind::kPerson) {
+    me.csrf = caller.csrf;
+    for (const Session& session : operations.sessions->List(call.now)) {
+      if (session.id == caller.session) me.session_ends = {EndOf(session, TermsOf(call))};
+    }
+  }
+  return Json(me);
+}
+
+Answer ListSignInWays(const Operations&, const Call& call) {
+  answers::SignInWays ways;
+  for (const config::Provider& provider : call.runtime->config().people.providers) {
+    ways.providers.push_back({.name = provider.name,
+                              .label = provider.label.empty() ? provider.name : provider.label,
+                              .url = "/sign-in/" + provider.name});
+  }
+  return Json(ways);
+}
+
+net::Task<Answer> MakeSignInLink(const Operations& operations, const Call& call) {
+  if (operations.sessions == nullptr) co_return NoSessions(call);
+  Person person{.id = call.caller.actor,
+                .name = call.caller.name.empty() ? call.caller.actor : call.caller.name,
+                .provider = "link",
+                .roles = call.caller.authority.roles(),
+                .rights = call.caller.authority.rights()};
+  const conf::TimePoint ends = call.now + kLinkLife;
+  const absl::StatusOr<std::string> code = co_await operations.sessions->MakeCode(std::move(person), ends);
+  if (!code.ok()) co_return RefuseStore(code.status(), call);
+  co_return Json(answers::SignInLink{.url = fmt::format("{}/sign-in/link?code={}", AddressOf(call), *code),
+                                     .ends = {ends}},
+                 201);
+}
+
+net::Task<Answer> RedeemSignInLink(const Operations& operations, const Call& call) {
+  if (operations.sessions == nullptr) co_return NoSessions(call);
+  if (!IsKnownHost(call.host, call.runtime->config()))
+    co_return Refuse(api::Code::kPermissionDenied, "links work at the address of people.url only",
+                     call.request_id);
+  absl::StatusOr<Person> person = co_await operations.sessions->RedeemCode(call.Query("code"), call.now);
+  if (!person.ok()) co_return RefuseStore(person.status(), call);
+  const absl::StatusOr<Sessions::Begun> begun =
+      co_await operations.sessions->Begin(*std::move(person), {call.address, call.agent}, {}, call.now);
+  if (!begun.ok()) co_return RefuseStore(begun.status(), call);
+  Record(operations, "session.begin", begun->session.person.id, begun->session);
+  Answer answer{.status = 303, .body = "", .content_type = "text/plain"};
+  answer.fields = {{"location", "/"}, {"set-cookie", SessionCookie(begun->secret, call.secure)}};
+  co_return answer;
+}
+
+Answer ListSessions(const Operations& operations, const Call& call) {
+  if (operations.sessions == nullptr) return NoSessions(call);
+  const bool all = call.caller.authority.MayEverywhere(Permission::kSeePeople);
+  std::vector<answers::PersonSession> shown;
+  for (const Session& session : operations.sessions->List(call.now)) {
+    if (all || session.person.id == call.caller.actor)
+      shown.push_back(ShowSession(session, TermsOf(call), call));
+  }
+  return ListPage(std::move(shown), &answers::PersonSession::id, call);
+}
+
+net::Task<Answer> EndOwnSession(const Operations& operations, const Call& call) {
+  if (call.caller.kind != Caller::Kind::kPerson)
+    co_return Refuse(api::Code::kConflict, "this call has no session that could end", call.request_id);
+  const absl::StatusOr<Session> ended = co_await operations.sessions->End(call.caller.session);
+  if (!ended.ok()) co_return RefuseStore(ended.status(), call);
+  Record(operations, "session.end", call.caller.actor, *ended);
+  Answer answer = Json(answers::EndedSession{.id = ended->id, .url = operations.end_at_provider(*ended)});
+  answer.fields = {{"set-cookie", SessionCookie({}, call.secure)}};
+  co_return answer;
+}
+
+net::Task<Answer> EndSession(const Operations& operations, const Call& call) {
+  if (operations.sessions == nullptr) co_return NoSessions(call);
+  const std::vector<Session> all = operations.sessions->List(call.now);
+  const auto found = std::ranges::find(all, call.item, &Session::id);
+  const bool may = call.caller.authority.MayEverywhere(Permission::kEndSessions);
+  if (found == all.end() || (!may && found->person.id != call.caller.actor)) {
+    co_return Refuse(api::Code::kNotFound, fmt::format("no session has the id \"{}\"", call.item),
+                     call.request_id);
+  }
+  const absl::StatusOr<Session> ended = co_await operations.sessions->End(call.item);
+  if (!ended.ok()) co_return RefuseStore(ended.status(), call);
+  Record(operations, "session.end", call.caller.actor, *ended);
+  co_return Json(answers::EndedSession{.id = ended->id});
+}
+
+}  // namespace gateway::admin

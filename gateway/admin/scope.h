@@ -1,0 +1,33 @@
+// What of a list a caller sees who has no role over everything: their tenants and those below, and the models
+// that these may use. Pure; control loop's thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "gateway/admin/route.h"
+
+namespace gateway::admin {
+
+// Whether a model is the caller's to see: one that some tenant of theirs may use.
+class VisibleModels {
+ public:
+  explicit VisibleModels(const Call& call);
+  bool Has(std::string_view model) const;
+
+ private:
+  const Runtime& runtime_;
+  bool all_ = false;
+  std::vector<bool> visible_;  // by ModelId
+};
+
+// The tenant that a query is about, as a path: what it names, or the only one that the caller has; empty:
+// all. Otherwise the refusal.
+std::variant<std::string, Answer> TenantInScope(const Call& call, Permission permission);
+
+// The path of a tenant's name or path; what names none stays as it is.
+std::string PathOfTenant(const Call& call, std::string_view name_or_path);
+
+}  // namespace gateway::admin

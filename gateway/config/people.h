@@ -1,0 +1,51 @@
+// Section `people`: where people open the console, how they sign in, and how long they stay signed in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "conf/secret.h"
+#include "conf/time.h"
+#include "gateway/config/auth.h"
+#include "gateway/config/types.h"
+#include "plugins/auth/permissions.h"
+
+namespace gateway::config {
+
+// Gives a role to people whose claim has that value.
+struct RoleRule {
+  std::string claim = "groups";  // a name, or a path such as /realm_access/roles
+  std::string value;             // one text of the claim; "*": whoever has the claim
+  plugins::auth::Role role = plugins::auth::Role::kNone;
+  std::string tenant;                        // name or path, of lead and member; else empty
+  std::vector<plugins::auth::Right> rights;  // beside the role's
+};
+
+// An OpenID Connect provider.
+struct Provider {
+  std::string name;   // in URLs and in ids of people
+  std::string label;  // on the button; empty: the name
+  Url issuer;         // <issuer>/.well-known/openid-configuration is read
+  std::string client_id;
+  conf::Secret client_secret;  // empty: a public client, which PKCE alone protects
+  std::vector<std::string> scopes = {"openid", "profile", "email"};
+  std::vector<JwtAlgorithm> algorithms = {JwtAlgorithm::kRs256, JwtAlgorithm::kEs256};  // of ID tokens
+  std::vector<RoleRule> roles;  // somebody to whom none applies is refused
+  ClientTls tls;
+};
+
+struct PeopleSessions {
+  conf::Duration idle = std::chrono::hours(8);
+  conf::Duration lifetime = std::chrono::hours(24);
+};
+
+struct People {
+  Url url;      // what people open: scheme, host and port; empty: the admin listener, on this machine
+  Url api_url;  // what applications call, for people to copy; empty: made from server.listen
+  PeopleSessions sessions;
+  std::vector<Provider> providers;
+};
+
+void Bind(conf::Object& object, People& out);
+
+}  // namespace gateway::config

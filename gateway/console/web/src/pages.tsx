@@ -1,0 +1,39 @@
+// The pages, in the order of the rail: who sees each, and the key that goes to it after `g`.
+import type { FunctionComponent } from 'preact';
+import { mayAny } from './me';
+import { Audit } from './pages/audit';
+import { Cluster } from './pages/cluster';
+import { Keys } from './pages/keys';
+import { Limits } from './pages/limits';
+import { Models } from './pages/models';
+import { Overview } from './pages/overview';
+import { Playground } from './pages/playground';
+import { Queues } from './pages/queues';
+import { Start } from './pages/start';
+import { Usage } from './pages/usage';
+
+export interface PageOf {
+  path: string; // the first segment
+  name: string;
+  icon: string;
+  key: string;
+  needs: string[]; // one of these permissions
+  show: FunctionComponent;
+  ranged?: boolean; // the time range in the header is for it
+  scoped?: boolean; // likewise the tenant
+}
+
+const ALL: PageOf[] = [
+  { path: '', name: 'Overview', icon: 'overview', key: 'o', needs: ['see_cluster'], show: Overview },
+  { path: 'cluster', name: 'Cluster', icon: 'cluster', key: 'c', needs: ['see_cluster'], show: Cluster },
+  { path: 'models', name: 'Models', icon: 'models', key: 'm', needs: ['see_models'], show: Models },
+  { path: 'queues', name: 'Queues and jobs', icon: 'queues', key: 'q', needs: ['see_jobs'], show: Queues, scoped: true },
+  { path: 'playground', name: 'Playground', icon: 'playground', key: 'p', needs: ['use_playground'], show: Playground, scoped: true },
+  { path: 'keys', name: 'Keys', icon: 'keys', key: 'k', needs: ['see_keys', 'see_own_keys'], show: Keys, scoped: true },
+  { path: 'usage', name: 'Usage and cost', icon: 'usage', key: 'u', needs: ['see_usage'], show: Usage, ranged: true, scoped: true },
+  { path: 'limits', name: 'Budgets and limits', icon: 'limits', key: 'l', needs: ['see_limits'], show: Limits, scoped: true },
+  { path: 'audit', name: 'Audit', icon: 'audit', key: 'a', needs: ['read_audit'], show: Audit, ranged: true, scoped: true },
+  { path: 'start', name: 'Get started', icon: 'start', key: 's', needs: [], show: Start },
+];
+
+export const pages = () => ALL.filter((each) => mayAny(...each.needs));

@@ -1,0 +1,113 @@
+import { useState } from 'preact/hooks';
+import { get } from '../api';
+import { useGet } from '../data';
+import { plural } from '../format';
+import { type LedgerRecord, actionWords, reasonOf } from '../records';
+import { query, range, setQuery, tenant } from '../route';
+import { Button, Copy, Empty, Fact, Loaded, Name, Time } from '../ui/basics';
+import { Drawer, openDrawer, opened } from '../ui/drawer';
+import { useHeld, useTail } from '../ui/happenings';
+import { type Column, Table } from '../ui/table';
+
+const KINDS: [kinds: string, words: string][] = [
+  ['action,config,key,admin', 'Changes and actions'], ['action', 'Actions'], ['key', 'Keys'], ['config', 'Configuration'], ['admin', 'Administration'],
+  ['close', 'Requests that ended'], ['open', 'Requests that began'], ['devices', 'Device time'], ['start,stop,recovery,retention,segment,checkpoint,refusals', 'The ledger itself'],
+];
+
+export function Audit() {
+  const kinds = query.value.get('kind') ?? KINDS[0]![0];
+  const filter = query.value.get('find') ?? '';
+  const tail = useTail(kinds, range.value, { ...(tenant.value ? { tenant: tenant.value } : {}) });
+  const wanted = filter.toLowerCase();
+  const rows = (tail.value ?? []).filter((record) => !wanted || JSON.stringify(record).toLowerCase().includes(wanted));
+  const { shown, fresh, release, hold } = useHeld(rows);
+  const open = opened('record');
+  return (
+    <>
+      <div class="tools">
+        <select aria-label="Kind" value={kinds} onChange={(event) => setQuery({ kind: event.currentTarget.value === KINDS[0]![0] ? undefined : event.currentTarget.value })}>
+          {KINDS.map(([of, words]) => <option key={of} value={of}>{words}</option>)}
+        </select>
+        <input type="search" class="filter" aria-label="Filter records" placeholder="Text in a record" value={filter} onInput={(event) => setQuery({ find: event.currentTarget.value }, true)} />
+        <span class="space" />
+        <Button kind="quiet" onClick={() => save(rows)}>Save as JSON lines</Button>
+      </div>
+      <Loaded from={tail} what="the ledger">
+        {() => (rows.length === 0
+          ? <Empty title={filter ? `No record of this time has “${filter}” in it` : 'No such record in this time'}>Choose a longer time or another kind above.</Empty>
+          : (
+            <div {...hold}>
+              <p class="hint">{fresh > 0 ? <button type="button" class="fresh" onClick={release}>{plural(fresh, 'new record')}</button> : <>{plural(rows.length, 'record')}, newest first; new ones appear by themselves</>}</p>
+              <Table caption="Records" columns={COLUMNS} rows={shown} id={(record) => String(record.seq)} open={open} onOpen={(record) => openDrawer('record', String(record.seq))} />
+            </div>
+          ))}
+      </Loaded>
+      {open && <RecordDrawer key={open} seq={Number(open)} known={rows.find((record) => String(record.seq) === open)} />}
+    </>
+  );
+}
+
+const COLUMNS: Column<LedgerRecord>[] = [
+  { key: 'time', name: 'When', show: (of) => <Time at={of.time_us / 1000} /> },
+  { key: 'kind', name: 'Kind', show: (of) => of.kind },
+  {
+    key: 'what', name: 'What', wide: true,
+    show: (of) => (
+      <span class="two-lines">
+        <span>{of.subject ? <><Name of={of.subject} /> </> : of['model'] ? <><Name of={String(of['model'])} /> </> : null}{of.action ? actionWords(of.action) : of.kind === 'close' ? String(of['reason']) : ''}</span>
+        {of.kind !== 'close' && reasonOf(of) && <span class="reason">{reasonOf(of)}</span>}
+      </span>
+    ),
+  },
+  { key: 'who', name: 'By', less: true, show: (of) => (of.actor ? <Name of={of.actor} /> : of['key'] ? <Name of={String(of['key'])} mono /> : <span class="faint">–</span>) },
+  { key: 'tenant', name: 'Tenant', less: true, show: (of) => (of.tenant ? <Name of={of.tenant} /> : <span class="faint">–</span>) },
+  { key: 'seq', name: 'Number', number: true, show: (of) => <span class="num">#{of.seq}</span> },
+];
+
+function RecordDrawer({ seq, known }: { seq: number; known: LedgerRecord | undefined }) {
+  const found = useGet(known ? null : '/admin/v1/audit', { query: { from_seq: seq, limit: 1 } });
+  const record = known ?? (found.value?.data[0] as unknown as LedgerRecord | undefined);
+  return (
+    <Drawer kind="record" title={`#${seq}`}>
+      {!record || record.seq !== seq ? <Loaded from={found} what="the record">{() => <Empty title="This record is not in the ledger">Retention may have removed it.</Empty>}</Loaded> : (
+        <>
+          <dl class="facts">
+            <Fact label="When"><Time at={record.time_us / 1000} /> <span class="faint">{new Date(record.time_us / 1000).toISOString()}</span></Fact>
+            {Object.entries(record).filter(([key]) => !['seq', 'time_us', 'detail'].includes(key)).map(([key, value]) => (
+              <Fact key={key} label={key.replaceAll('_', ' ')}><bdi>{typeof value === 'object' ? JSON.stringify(value) : String(value)}</bdi></Fact>
+            ))}
+          </dl>
+          {record.detail !== undefined && <><h3>Detail</h3><pre class="file" tabIndex={0}>{JSON.stringify(record.detail, null, 2)}</pre></>}
+          <Neighbours seq={seq} />
+          <p><Copy text={JSON.stringify(record)} label="Copy the record" /></p>
+        </>
+      )}
+    </Drawer>
+  );
+}
+
+function Neighbours({ seq }: { seq: number }) {
+  const [trouble, setTrouble] = useState('');
+  const next = async () => {
+    const list = await get('/admin/v1/audit', {}, { from_seq: seq + 1, limit: 1 });
+    const record = list.data[0];
+    if (record) openDrawer('record', String(record.seq));
+    else setTrouble('This is the last record.');
+  };
+  return (
+    <p class="acts">
+      {seq > 1 && <Button kind="quiet" onClick={() => openDrawer('record', String(seq - 1))}>The one before</Button>}
+      <Button kind="quiet" onClick={() => void next()}>The next one</Button>
+      {trouble && <span class="faint">{trouble}</span>}
+    </p>
+  );
+}
+
+function save(records: LedgerRecord[]) {
+  const url = URL.createObjectURL(new Blob([records.map((record) => `${JSON.stringify(record)}\n`).join('')], { type: 'application/x-ndjson' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = 'tidegate-audit.jsonl';
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

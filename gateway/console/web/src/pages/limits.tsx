@@ -1,0 +1,79 @@
+import type { Limit } from '../api_types';
+import { now, useGet } from '../data';
+import { amount, fullTime, percent, plural, short } from '../format';
+import { hrefOf, tenant } from '../route';
+import { Bar, Empty, Loaded, Name, Num, Section, Time } from '../ui/basics';
+import { type Column, Table } from '../ui/table';
+
+const LOOK = 0.8;
+const ACT = 1;
+
+// The day on which a budget is used up, by what was used since its period began.
+function usedUp(of: Limit, at: number): { words: string; title?: string; tone: '' | 'look' | 'act' } {
+  if (!of.period_start || !of.period_end) return { words: '', tone: '' };
+  const [start, end] = [Date.parse(of.period_start), Date.parse(of.period_end)];
+  if (of.remaining <= 0) return { words: `used up; it begins anew in ${plural(Math.ceil((end - at) / 86_400_000), 'day')}`, title: fullTime(end), tone: 'act' };
+  const rate = of.used / Math.max(at - start, 60_000);
+  if (rate <= 0) return { words: 'nothing used yet', tone: '' };
+  const when = at + of.remaining / rate;
+  if (when >= end) return { words: `lasts: ${percent(Math.min(1, (of.used + rate * (end - at)) / of.capacity))} at this rate by the end`, title: fullTime(end), tone: '' };
+  return { words: `used up about ${new Date(when).toLocaleString(undefined, { weekday: 'short', hour: '2-digit', minute: '2-digit', day: 'numeric', month: 'short', hourCycle: 'h23' })} at this rate`, title: fullTime(when), tone: 'look' };
+}
+
+export function Limits() {
+  const limits = useGet('/admin/v1/limits', { query: { tenant: tenant.value || undefined, limit: 1000 }, everyMs: 3000 });
+  return (
+    <Loaded from={limits} what="the limits">
+      {(of) => {
+        const budgets = of.data.filter((each) => each.period_end !== null);
+        const rates = of.data.filter((each) => each.period_end === null);
+        if (of.data.length === 0) {
+          return <Empty title={tenant.value ? `No limit holds for ${tenant.value} alone` : 'No tenant has a limit'}>Give a tenant <code>limits</code> or a <code>budget</code> in the configuration; a key can have its own when it is made.</Empty>;
+        }
+        return (
+          <>
+            {budgets.length > 0 && (
+              <Section title="Budgets">
+                <ul class="budgets">{budgets.toSorted((one, other) => share(other) - share(one)).map((each) => <Budget key={each.id} of={each} />)}</ul>
+              </Section>
+            )}
+            <Section title="Limits">
+              {rates.length === 0 ? <Empty title="No rate is limited" /> : <Table caption="Limits" columns={COLUMNS} rows={rates} id={(each) => each.id} sorted="-share" />}
+            </Section>
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+const share = (of: Limit) => (of.capacity > 0 ? (of.used + of.reserved) / of.capacity : 0);
+const limitName = (of: Limit) => of.limit.replaceAll('_', ' ');
+
+function Budget({ of }: { of: Limit }) {
+  const { words, title, tone } = usedUp(of, now.value);
+  const used = amount(of.used, of.unit, of.limit);
+  const capacity = amount(of.capacity, of.unit, of.limit);
+  return (
+    <li>
+      <p class="card-head"><span><b><Name of={of.scope} /></b> <span class="faint">{limitName(of)}{of.model && <> of <bdi>{of.model}</bdi></>}{of.device && <> on {of.device}</>}</span></span><span><Num of={used} /> of <Num of={capacity} /></span></p>
+      <Bar value={of.used + of.reserved} limit={of.capacity} look={LOOK} act={ACT} label={`${percent(share(of))} used`} />
+      <p class="under"><span class={tone} title={title}>{words}</span><span class="faint">anew <Time at={of.period_end} /></span></p>
+      {of.reserved > 0 && <p class="faint">{amount(of.reserved, of.unit, of.limit).join(' ')} is reserved by running requests.</p>}
+      {of.refused_requests > 0 && <p class="faint">{plural(of.refused_requests, 'request was', 'requests were')} refused since the gateway started.</p>}
+      <p><a href={hrefOf('usage', { tenant: of.scope.startsWith('key') ? undefined : of.scope, by: 'key' })}>Who uses most</a></p>
+    </li>
+  );
+}
+
+const COLUMNS: Column<Limit>[] = [
+  { key: 'scope', name: 'For', wide: true, sort: (of) => of.scope, show: (of) => <Name of={of.scope} /> },
+  { key: 'limit', name: 'Limit', sort: (of) => of.limit, show: (of) => <span>{limitName(of)}{of.model && <span class="faint"> of <bdi>{of.model}</bdi></span>}</span> },
+  { key: 'used', name: 'Used', number: true, sort: (of) => of.used + of.reserved, show: (of) => <Num of={amount(of.used + of.reserved, of.unit, of.limit)} /> },
+  { key: 'capacity', name: 'Of', number: true, sort: (of) => of.capacity, show: (of) => <Num of={amount(of.capacity, of.unit, of.limit)} /> },
+  {
+    key: 'share', name: 'Share', sort: share, number: true,
+    show: (of) => <span class="with-bar"><Num of={percent(share(of))} /><Bar value={of.used + of.reserved} limit={of.capacity} look={LOOK} act={ACT} label={`${percent(share(of))} of the limit`} /></span>,
+  },
+  { key: 'refused', name: 'Refused', number: true, sort: (of) => of.refused_requests, show: (of) => <Num of={short(of.refused_requests)} unit="req" /> },
+];

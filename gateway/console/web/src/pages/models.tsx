@@ -1,0 +1,193 @@
+import { useState } from 'preact/hooks';
+import type { Model, Replica, Scaling, Traffic } from '../api_types';
+import { useGet } from '../data';
+import { duration, listed, plural, short } from '../format';
+import { hueOf } from '../holders';
+import { may } from '../me';
+import { hrefOf } from '../route';
+import { Bar, Empty, Fact, Holder, Loaded, Name, Num, State, Time } from '../ui/basics';
+import { Drawer, openDrawer, opened } from '../ui/drawer';
+import { Happenings, useTail } from '../ui/happenings';
+import { Plot } from '../ui/plot';
+import { type Column, Table } from '../ui/table';
+import { Why } from '../ui/why';
+
+const EVERY_MS = 2000;
+
+interface Row { model: Model; scaling?: Scaling; traffic?: Traffic }
+interface Quantiles { p50: number; p90: number; p99: number }
+
+const quantiles = (of: unknown) => of as Quantiles | null | undefined;
+
+export function Models() {
+  const models = useGet('/admin/v1/models', { query: { limit: 1000 }, everyMs: 30_000 });
+  const scaling = useGet('/admin/v1/scaling', { query: { limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
+  const traffic = useGet('/admin/v1/traffic', { query: { limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
+  const [filter, setFilter] = useState('');
+  const open = opened('model');
+  return (
+    <Loaded from={models} what="the models">
+      {(of) => {
+        const rows = of.data.filter((model) => [model.name, ...model.aliases].some((name) => name.toLowerCase().includes(filter.toLowerCase()))).map((model): Row => ({
+          model,
+          scaling: scaling.find((each) => each.model === model.name),
+          traffic: traffic.find((each) => each.model === model.name),
+        }));
+        const row = open === undefined ? undefined : rows.find((each) => each.model.name === open);
+        return (
+          <>
+            {of.data.length > 8 && (
+              <input type="search" class="filter" aria-label="Filter models" placeholder="Filter by name or alias" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
+            )}
+            {of.data.length === 0
+              ? <Empty title="No model is configured">Add one under <code>models</code> in the configuration, and reload.</Empty>
+              : rows.length === 0 ? <Empty title={`No model has “${filter}” in its name`} />
+                : <Table caption="Models" columns={COLUMNS} rows={rows} id={(each) => each.model.name} open={open} sorted="name" onOpen={(each) => openDrawer('model', each.model.name)} />}
+            {row && <ModelDrawer key={row.model.name} row={row} />}
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+const COLUMNS: Column<Row>[] = [
+  {
+    key: 'name', name: 'Model', wide: true, sort: (row) => row.model.name,
+    show: ({ model }) => <span class="two-lines"><Holder name={model.name} />{model.aliases.length > 0 && <span class="faint">also <bdi>{listed(model.aliases)}</bdi></span>}</span>,
+  },
+  {
+    key: 'replicas', name: 'Replicas', sort: (row) => row.scaling?.ready ?? -1, number: true,
+    show: ({ scaling }) => (scaling ? <Num of={`${scaling.ready} of ${scaling.wanted}`} title={scaling.reason} /> : <span class="faint">not scaled</span>),
+  },
+  { key: 'demand', name: 'Demand', less: true, number: true, sort: (row) => row.scaling?.demand ?? -1, show: ({ scaling }) => (scaling ? <Num of={short(scaling.demand)} unit="replicas" /> : <span class="faint">–</span>) },
+  {
+    key: 'ttft', name: 'First token, p90', number: true, sort: (row) => quantiles(row.traffic?.first_token_ms)?.p90 ?? -1,
+    show: ({ traffic }) => { const of = quantiles(traffic?.first_token_ms); return of ? <Num of={duration(of.p90)} /> : <span class="faint">–</span>; },
+  },
+  { key: 'tokens', name: 'Tokens', number: true, sort: (row) => row.traffic?.output_tokens_per_second ?? 0, show: ({ traffic }) => <Num of={short(traffic?.output_tokens_per_second ?? 0)} unit="tok/s" /> },
+  { key: 'requests', name: 'Requests', less: true, number: true, sort: (row) => row.traffic?.requests_per_second ?? 0, show: ({ traffic }) => <Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" /> },
+  { key: 'waiting', name: 'Waiting', number: true, sort: (row) => row.traffic?.waiting ?? 0, show: ({ traffic }) => <Num of={short(traffic?.waiting ?? 0)} unit="req" /> },
+  { key: 'price', name: 'Price in / out', less: true, number: true, sort: (row) => Number(row.model.price.output ?? 0), show: ({ model }) => (model.price.input || model.price.output ? <Num of={`$${model.price.input ?? 0} / $${model.price.output ?? 0}`} unit="per M tok" /> : <span class="faint">free</span>) },
+];
+
+function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
+  const ttft = quantiles(traffic?.first_token_ms);
+  const itl = quantiles(traffic?.inter_token_ms);
+  return (
+    <Drawer kind="model" title={<Holder name={model.name} />}>
+      {scaling?.trouble && <p class="problem" role="alert">{scaling.trouble}{scaling.next_start && <> It is tried again <Time at={scaling.next_start} />.</>}</p>}
+      {scaling && <ScalingPart of={scaling} />}
+      {may('see_replicas') && <Replicas model={model.name} />}
+      <Waiting model={model.name} />
+      <h3>Last minute</h3>
+      <dl class="facts">
+        <Fact label="Requests"><Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" />{(traffic?.errors_per_second ?? 0) > 0 && <>, <Num of={short(traffic!.errors_per_second)} unit="errors/s" /></>}</Fact>
+        <Fact label="Output"><Num of={short(traffic?.output_tokens_per_second ?? 0)} unit="tok/s" /></Fact>
+        <Fact label="Running, waiting"><Num of={short(traffic?.outstanding_requests ?? 0)} unit="running" />, <Num of={short(traffic?.waiting ?? 0)} unit="waiting" /></Fact>
+        <Fact label="First token">{ttft ? <>p50 <Num of={duration(ttft.p50)} />, p90 <Num of={duration(ttft.p90)} />, p99 <Num of={duration(ttft.p99)} /></> : <span class="faint">no traffic</span>}</Fact>
+        <Fact label="Between tokens">{itl ? <>p50 <Num of={duration(itl.p50)} />, p99 <Num of={duration(itl.p99)} /></> : <span class="faint">no traffic</span>}</Fact>
+      </dl>
+      <h3>Offer</h3>
+      <dl class="facts">
+        {model.aliases.length > 0 && <Fact label="Aliases"><bdi>{model.aliases.join(', ')}</bdi></Fact>}
+        <Fact label="Context">{model.context ? <Num of={short(Number(model.context))} unit="tokens" /> : <span class="faint">not declared</span>}</Fact>
+        <Fact label="Price">
+          {([['input', model.price.input], ['cached', model.price.cached_input], ['output', model.price.output]] as const).filter(([, of]) => of).map(([name, of], at) => <>{at > 0 && ', '}${of} {name}</>)}
+          {!model.price.input && !model.price.output ? <span class="faint">free</span> : <span class="unit"> per M tokens</span>}
+        </Fact>
+        <Fact label="Routing">{model.routing}</Fact>
+        {model.fallbacks.length > 0 && <Fact label="Fallbacks">{listed(model.fallbacks)}</Fact>}
+        <Fact label="Endpoints">{model.endpoints.join(', ')}</Fact>
+      </dl>
+      {may('read_audit') && <Recent model={model.name} />}
+    </Drawer>
+  );
+}
+
+function ScalingPart({ of }: { of: Scaling }) {
+  const history = useGet('/admin/v1/scaling/{model}/history', { items: { model: of.model }, everyMs: 10_000 }).value;
+  const steps = history?.steps ?? [];
+  return (
+    <>
+      <h3>Replicas</h3>
+      <p class="states">
+        <State of="ready" count={of.ready} />
+        {of.launching + of.warming > 0 && <State of="starting" count={of.launching + of.warming} />}
+        {of.waiting > 0 && <State of="waiting" count={of.waiting} />}
+        {of.draining + of.stopping > 0 && <State of="draining" count={of.draining + of.stopping} />}
+        <span class="faint">wanted {of.wanted}, from {of.min} to {of.max}</span>
+      </p>
+      <Why text={of.reason} />
+      {steps.length > 1 && (
+        <Plot times={steps.map((step) => Date.parse(step.at) / 1000)} unit="replicas" label={`Demand and replicas of ${of.model} over the last hour`} height={120} format={(value) => short(value)}
+          lines={[
+            { name: 'there', values: steps.map((step) => step.there), colour: `--hue-${hueOf(of.model)}`, area: true, steps: true },
+            { name: 'demand', values: steps.map((step) => step.demand), colour: '--text' },
+          ]} />
+      )}
+      {of.cold_starts.length > 0 && (
+        <dl class="facts">
+          {of.cold_starts.map((start) => (
+            <Fact key={start.device_kind ?? ''} label={`Cold start${start.device_kind ? ` on ${start.device_kind}` : ''}`}>
+              p50 <Num of={duration(start.p50_ms)} />, p90 <Num of={duration(start.p90_ms)} /> <span class="faint">of {plural(start.starts, 'start')}</span>
+            </Fact>
+          ))}
+        </dl>
+      )}
+    </>
+  );
+}
+
+function Replicas({ model }: { model: string }) {
+  const replicas = useGet('/admin/v1/replicas', { query: { model, limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
+  if (replicas.length === 0) return null;
+  return <ul class="cards">{replicas.map((each) => <ReplicaCard key={each.id} of={each} />)}</ul>;
+}
+
+function ReplicaCard({ of }: { of: Replica }) {
+  return (
+    <li>
+      <p class="card-head"><Name of={of.id} mono /><State of={of.state} /></p>
+      <p class="faint">
+        {of.node ? <>on <a href={hrefOf('cluster', { open: `node:${of.node}` })}><bdi>{of.node}</bdi></a>{of.devices.length > 0 && <>, {of.device_kind} {of.devices.join(', ')}</>}</> : 'no place yet'}
+        {' · '}{of.outstanding_requests} running{' · '}in this state for <Num of={duration(of.in_state_ms)} />
+      </p>
+      <p>{of.reason}</p>
+    </li>
+  );
+}
+
+function Waiting({ model }: { model: string }) {
+  const queue = useGet('/admin/v1/queue', { query: { model }, everyMs: EVERY_MS }).value?.data[0];
+  if (!queue || queue.waiting === 0) return null;
+  return (
+    <>
+      <h3>Who waits</h3>
+      <dl class="facts">
+        <Fact label="In the queue"><Num of={short(queue.waiting)} unit={`of ${short(queue.max_requests)} places`} /></Fact>
+        <Fact label="Expected wait">{queue.expected_wait_ms === null ? <span class="faint">not known yet</span> : <Num of={duration(queue.expected_wait_ms)} />}</Fact>
+      </dl>
+      <Bar value={queue.waiting} limit={queue.max_requests} look={0.8} act={1} label={`${queue.waiting} of ${queue.max_requests} places are taken`} />
+      <ul class="cards">
+        {queue.requests.slice(0, 20).map((each) => (
+          <li key={each.request_id}>
+            <p class="card-head"><Name of={each.tenant} /><Num of={duration(each.waited_ms)} /></p>
+            <p class="faint">{each.band}, {plural(each.ahead, 'request')} ahead · <code>{each.request_id}</code></p>
+            <p>{each.reason}</p>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Recent({ model }: { model: string }) {
+  const tail = useTail('action', '6h', { model });
+  return (
+    <>
+      <h3>Decisions</h3>
+      <Loaded from={tail} what="the decisions">{(records) => <Happenings records={records} most={15} />}</Loaded>
+    </>
+  );
+}

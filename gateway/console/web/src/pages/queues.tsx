@@ -1,0 +1,242 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { ApiError, get, post } from '../api';
+import type { Job, JobQueue } from '../api_types';
+import { refresh, useGet } from '../data';
+import { plural, short } from '../format';
+import { may } from '../me';
+import { hrefOf, query, setQuery, tenant } from '../route';
+import { Bar, Button, Choice, Empty, Fact, Field, Holder, Loaded, Name, Num, Problem, Section, State, Time } from '../ui/basics';
+import { Confirm, Dialog, useAct } from '../ui/dialog';
+import { Drawer, openDrawer, opened } from '../ui/drawer';
+import { type Column, Table } from '../ui/table';
+import { WhyJob } from '../ui/why';
+
+const EVERY_MS = 3000;
+
+const STATES: [string, string][] = [['open', 'Not ended'], ['pending', 'Waiting'], ['running', 'Running'], ['suspended', 'Suspended'], ['', 'All']];
+
+export function Queues() {
+  const state = query.value.get('state') ?? 'open';
+  const queue = query.value.get('queue') ?? '';
+  const queues = useGet('/admin/v1/queues', { query: { limit: 1000 }, everyMs: EVERY_MS });
+  const jobs = useGet('/admin/v1/jobs', {
+    query: { limit: 1000, state: state === 'all' ? undefined : state, queue: queue || undefined, tenant: tenant.value || undefined }, everyMs: EVERY_MS,
+  });
+  const open = opened('job');
+  const submitting = query.value.get('new') === 'job';
+  return (
+    <>
+      <Section title="Queues">
+        <Loaded from={queues} what="the queues">
+          {(of) => (of.data.length === 0
+            ? <Empty title="No queue shares devices here">Give <code>scaling.cluster</code> devices, and <code>scaling.planner</code> a policy with queues.</Empty>
+            : <Table caption="Queues" columns={QUEUE_COLUMNS} rows={of.data} id={(each) => each.name} open={queue} onOpen={(each) => setQuery({ queue: queue === each.name ? undefined : each.name })} />)}
+        </Loaded>
+      </Section>
+      <Section title={queue ? <>Jobs of <bdi>{queue}</bdi></> : 'Jobs'} aside={may('submit_jobs') && <Button kind="primary" onClick={() => setQuery({ new: 'job' })}>Submit a job</Button>}>
+        <div class="tools">
+          <Choice label="State" value={state === 'all' ? '' : state} options={STATES} onChange={(to) => setQuery({ state: to === 'open' ? undefined : to || 'all' })} />
+          {queue && <Button kind="quiet" onClick={() => setQuery({ queue: undefined })}>All queues</Button>}
+        </div>
+        <Loaded from={jobs} what="the jobs">
+          {(of) => (of.data.length === 0
+            ? <Empty title={state === 'open' ? 'No job waits or runs' : 'No such job'}>{may('submit_jobs') ? 'Submit one with the button above' : 'Ask an operator for the right to submit jobs'}, or with <code>tidegate jobs submit FILE</code>.</Empty>
+            : <Table caption="Jobs" columns={JOB_COLUMNS} rows={of.data} id={(each) => each.id} open={open} onOpen={(each) => openDrawer('job', each.id)} />)}
+        </Loaded>
+      </Section>
+      {open && <JobDrawer key={open} id={open} />}
+      {submitting && <Submit onClose={() => setQuery({ new: undefined })} />}
+    </>
+  );
+}
+
+const QUEUE_COLUMNS: Column<JobQueue>[] = [
+  { key: 'name', name: 'Queue', wide: true, sort: (of) => of.name, show: (of) => <span class="two-lines"><Name of={of.name} />{of.parent && <span class="faint">below <bdi>{of.parent}</bdi></span>}</span> },
+  { key: 'used', name: 'Used', number: true, sort: (of) => of.used, show: (of) => <Num of={short(of.used)} unit="devices" /> },
+  { key: 'deserved', name: 'Deserved', number: true, sort: (of) => of.deserved, show: (of) => <Num of={short(of.deserved)} unit="devices" /> },
+  {
+    key: 'share', name: 'Share', show: (of) => (
+      <span class="with-bar">
+        <Bar value={of.used} limit={Math.max(of.deserved, of.used, of.asked, 1)} mark={of.deserved / Math.max(of.deserved, of.used, of.asked, 1)} label={`${short(of.used)} used of ${short(of.deserved)} deserved, ${short(of.asked)} asked for`} />
+        <span class="faint">{of.used > of.deserved ? `${short(of.used - of.deserved)} borrowed` : of.used < of.deserved && of.asked < of.deserved ? `${short(of.deserved - Math.max(of.used, of.asked))} to lend` : ''}</span>
+      </span>
+    ),
+  },
+  { key: 'asked', name: 'Asked', less: true, number: true, sort: (of) => of.asked, show: (of) => <Num of={short(of.asked)} unit="devices" /> },
+  { key: 'jobs', name: 'Jobs', number: true, sort: (of) => of.jobs_running, show: (of) => <Num of={`${of.jobs_running} run, ${of.jobs_waiting} wait`} /> },
+  { key: 'usage', name: 'Recent use', less: true, number: true, sort: (of) => of.usage_device_hours, show: (of) => <Num of={short(of.usage_device_hours)} unit="GPU-h" /> },
+];
+
+const JOB_COLUMNS: Column<Job>[] = [
+  { key: 'id', name: 'Job', sort: (of) => of.id, show: (of) => <Name of={of.id} /> },
+  { key: 'state', name: 'State', sort: (of) => of.state, show: (of) => <State of={of.state} /> },
+  { key: 'reason', name: 'Why', wide: true, show: (of) => <span class="reason">{of.reason}</span> },
+  { key: 'devices', name: 'Devices', number: true, sort: (of) => of.devices, show: (of) => <Num of={String(of.devices)} title={`${of.members} members, from ${of.min_members} to ${of.max_members}`} /> },
+  { key: 'queue', name: 'Queue', less: true, sort: (of) => of.queue, show: (of) => <Name of={of.queue} /> },
+  { key: 'tenant', name: 'Tenant', less: true, sort: (of) => of.tenant ?? '', show: (of) => (of.tenant ? <Name of={of.tenant} /> : <span class="faint">none</span>) },
+  { key: 'since', name: 'Since', less: true, number: true, sort: (of) => -Date.parse(of.since), show: (of) => <Time at={of.since} /> },
+];
+
+const ENDED = ['done', 'failed', 'cancelled'];
+
+function JobDrawer({ id }: { id: string }) {
+  const job = useGet('/admin/v1/jobs/{id}', { items: { id }, everyMs: EVERY_MS });
+  const [asking, setAsking] = useState<'' | 'cancel' | 'suspend' | 'resume'>('');
+  return (
+    <Drawer kind="job" title={<Name of={id} />}>
+      <Loaded from={job} what="the job">
+        {(of) => (
+          <>
+            <p class="card-head"><State of={of.state} /><span class="faint">since <Time at={of.since} /></span></p>
+            {may('change_jobs') && !ENDED.includes(of.state) && (
+              <p class="acts">
+                {of.state === 'suspended' ? <Button onClick={() => setAsking('resume')}>Resume</Button> : <Button onClick={() => setAsking('suspend')}>Suspend</Button>}
+                <Button kind="danger" onClick={() => setAsking('cancel')}>Cancel the job</Button>
+              </p>
+            )}
+            <h3>Why</h3>
+            <WhyJob id={id} open />
+            <h3>About</h3>
+            <dl class="facts">
+              <Fact label="Holder"><Holder name={of.name} /></Fact>
+              <Fact label="Work">{of.work}</Fact>
+              <Fact label="Queue"><a href={hrefOf('queues', { queue: of.queue })}><bdi>{of.queue}</bdi></a></Fact>
+              <Fact label="Tenant">{of.tenant ? <Name of={of.tenant} /> : <span class="faint">none</span>}</Fact>
+              <Fact label="By"><Name of={of.user} /></Fact>
+              <Fact label="Submitted"><Time at={of.submitted} /></Fact>
+              <Fact label="Members"><Num of={String(of.members)} unit={`of ${of.min_members} to ${of.max_members}`} /></Fact>
+              <Fact label="Devices"><Num of={String(of.devices)} unit={of.devices === 1 ? 'device' : 'devices'} /></Fact>
+              <Fact label="Attempt">{of.attempt}{of.restarts > 0 && <span class="faint">, {plural(of.restarts, 'restart')}</span>}</Fact>
+              <Fact label="Priority">{of.priority}</Fact>
+            </dl>
+            {of.runs.length > 0 && (
+              <>
+                <h3>Members</h3>
+                <ul class="cards">
+                  {of.runs.map((run) => (
+                    <li key={run.run}>
+                      <p class="card-head"><span>rank {run.rank}</span><State of={run.state} /></p>
+                      <p class="faint"><a href={hrefOf('cluster', { open: `node:${run.node}` })}><bdi>{run.node}</bdi></a>{run.devices.length > 0 && <>, {run.kind} {run.devices.join(', ')}</>}</p>
+                      {run.why && <p>{run.why}</p>}
+                      {run.exit_code !== null && <p>It ended with code {run.exit_code}.</p>}
+                    </li>
+                  ))}
+                </ul>
+              </>
+            )}
+            {may('read_output') && <Log id={id} ranks={Math.max(of.runs.length, 1)} />}
+            {of.file && <details><summary>Job file</summary><pre class="file" tabIndex={0}>{of.file}</pre></details>}
+            {asking && <Ask job={of} act={asking} onClose={() => setAsking('')} />}
+          </>
+        )}
+      </Loaded>
+    </Drawer>
+  );
+}
+
+const ASKS = {
+  cancel: { word: 'Cancel the job', will: 'It ends for good; what it has not saved is lost. A job that is to go on later is suspended instead.' },
+  suspend: { word: 'Suspend', will: 'It saves its work and releases its devices, until somebody resumes it.' },
+  resume: { word: 'Resume', will: 'It waits for devices and goes on from what it has saved.' },
+};
+
+function Ask({ job, act, onClose }: { job: Job; act: 'cancel' | 'suspend' | 'resume'; onClose: () => void }) {
+  const run = async () => {
+    if (act === 'cancel') await post('/admin/v1/jobs/{id}:cancel', { id: job.id });
+    else if (act === 'suspend') await post('/admin/v1/jobs/{id}:suspend', { id: job.id });
+    else await post('/admin/v1/jobs/{id}:resume', { id: job.id });
+    refresh('/admin/v1/jobs', '/admin/v1/queues');
+  };
+  return (
+    <Confirm title={<>{ASKS[act].word}: <bdi>{job.id}</bdi></>} word={ASKS[act].word} danger={act === 'cancel'} act={run} onClose={onClose}>
+      <p>{ASKS[act].will}</p>
+      {act === 'cancel' && job.attempt > 0 && <p>It holds {plural(job.devices, 'device')}.</p>}
+    </Confirm>
+  );
+}
+
+// The output of a member, followed while the end is in view.
+function Log({ id, ranks }: { id: string; ranks: number }) {
+  const [rank, setRank] = useState(0);
+  const [before, setBefore] = useState(false);
+  const [log, setLog] = useState<{ text: string; over: boolean; cut: boolean; error?: Error }>({ text: '', over: false, cut: false });
+  const [shown, setShown] = useState(false);
+  const box = useRef<HTMLPreElement>(null);
+  useEffect(() => {
+    if (!shown) return undefined;
+    let over = false;
+    let timer = 0;
+    let text = '';
+    let from: number | undefined;
+    const read = async () => {
+      try {
+        const part = await get('/admin/v1/jobs/{id}/logs', { id }, { rank, from, attempt: before ? 'before' : undefined });
+        if (over) return;
+        text = (from === undefined ? part.text : text + part.text).slice(-512 * 1024);
+        from = part.next;
+        const element = box.current;
+        const follows = !element || element.scrollHeight - element.scrollTop - element.clientHeight < 40;
+        setLog({ text, over: part.over, cut: part.cut });
+        if (follows) requestAnimationFrame(() => box.current?.scrollTo(0, box.current.scrollHeight));
+        if (!part.over) timer = window.setTimeout(read, 1500);
+      } catch (error) {
+        if (!over) setLog({ text, over: true, cut: false, error: error as Error });
+      }
+    };
+    void read();
+    return () => { over = true; clearTimeout(timer); };
+  }, [id, rank, before, shown]);
+  if (!shown) return <p><Button onClick={() => setShown(true)}>Show the output</Button> <span class="faint">The read is recorded.</span></p>;
+  return (
+    <>
+      <h3>Output</h3>
+      <div class="tools">
+        {ranks > 1 && (
+          <select aria-label="Rank" value={rank} onChange={(event) => setRank(Number(event.currentTarget.value))}>
+            {Array.from({ length: ranks }, (_, at) => <option key={at} value={at}>rank {at}</option>)}
+          </select>
+        )}
+        <Choice label="Attempt" value={before ? 'before' : 'last'} options={[['last', 'This attempt'], ['before', 'The one before']]} onChange={(to) => setBefore(to === 'before')} />
+      </div>
+      {log.error ? <Problem error={log.error} /> : (
+        <>
+          {log.cut && <p class="hint">The beginning is not kept.</p>}
+          <pre class="log" ref={box} tabIndex={0} aria-label="Output">{log.text || 'No output yet.'}</pre>
+          <p class="hint">{log.over ? 'This member has ended.' : 'New lines appear as they are written.'}</p>
+        </>
+      )}
+    </>
+  );
+}
+
+const EXAMPLE = `name: finetune
+work: training
+command: [python3, train.py]
+members: {min: 1, max: 4}
+devices: [{count: 1}]
+`;
+
+function Submit({ onClose }: { onClose: () => void }) {
+  const [text, setText] = useState(EXAMPLE);
+  const { busy, error, run } = useAct();
+  const submit = () => run(async () => {
+    const { jobs } = await post('/admin/v1/jobs', {}, { job: text });
+    refresh('/admin/v1/jobs', '/admin/v1/queues');
+    setQuery({ new: undefined, open: jobs[0] && `job:${jobs[0]}` });
+  });
+  const details = error instanceof ApiError ? error.details : [];
+  return (
+    <Dialog title="Submit a job" onClose={onClose}>
+      <form onSubmit={(event) => { event.preventDefault(); void submit(); }}>
+        <Field label="Job file" hint={<>As for <code>tidegate jobs submit</code>. It starts when its members have devices; until then, “why” says what it waits for.</>}
+          problem={error && details.length === 0 ? error.message : undefined}>
+          {(id, described) => (
+            <textarea id={id} class="mono" rows={14} value={text} spellcheck={false} aria-describedby={described} onInput={(event) => setText(event.currentTarget.value)} />
+          )}
+        </Field>
+        {details.length > 0 && <ul class="problems" role="alert">{details.map((each) => <li key={each.param + each.message}><code>{each.param}</code> {each.message}</li>)}</ul>}
+        <footer><Button onClick={onClose}>Close</Button><Button kind="primary" type="submit" disabled={busy}>{busy ? 'Submitting …' : 'Submit'}</Button></footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,55 @@
+import { useEffect, useState } from 'preact/hooks';
+import { call, signedOut } from '../api';
+import { loadMe, me } from '../me';
+import { go } from '../route';
+import { Code } from '../ui/basics';
+
+interface Provider { name: string; label: string; url: string }
+
+export function SignIn() {
+  const [providers, setProviders] = useState<Provider[] | undefined>();
+  const [trouble, setTrouble] = useState('');
+  useEffect(() => {
+    const ask = async () => {
+      try {
+        const list = await (await call('/admin/v1/sign-in')).json() as { providers: Provider[] };
+        setProviders(list.providers);
+        setTrouble('');
+      } catch (error) {
+        setTrouble((error as Error).message);
+      }
+    };
+    void ask();
+    // Somebody may have signed in elsewhere in this browser.
+    const again = () => { if (!document.hidden) void loadMe(); };
+    addEventListener('visibilitychange', again);
+    return () => removeEventListener('visibilitychange', again);
+  }, []);
+  useEffect(() => {
+    if (me.value && !signedOut.value && location.pathname.startsWith('/sign-in')) go('/');
+  }, [me.value, signedOut.value]);
+  const ended = me.value !== null;
+  const failed = new URLSearchParams(location.search).get('error');
+  return (
+    <main class="alone sign-in">
+      <svg class="mark" viewBox="0 0 24 24" width="40" height="40" aria-hidden="true">
+        <path d="M3 10c3 0 3-3 6-3s3 3 6 3 3-3 6-3M3 17c3 0 3-3 6-3s3 3 6 3 3-3 6-3" />
+      </svg>
+      <h1>Sign in to Tidegate</h1>
+      {ended && <p role="status">Your session has ended. What you see after you sign in again is where you were.</p>}
+      {failed && <p class="problem" role="alert"><bdi>{failed}</bdi></p>}
+      {trouble && <p class="problem" role="alert">{trouble}</p>}
+      {providers?.map((each) => (
+        <a key={each.name} class="button primary big" href={`${each.url}${each.url.includes('?') ? '&' : '?'}to=${encodeURIComponent(ended ? location.pathname + location.search : '/')}`}>
+          Continue with <bdi>{each.label}</bdi>
+        </a>
+      ))}
+      {(providers?.length === 0 || (trouble && !providers)) && (
+        <>
+          <p>No sign-in provider is configured. On the gateway's machine, run this and open the link that it prints. The link works once, within one minute.</p>
+          <Code text="tidegate console login" label="The command that prints a link" />
+        </>
+      )}
+    </main>
+  );
+}

@@ -1,0 +1,229 @@
+// What was used and what it cost, by any two of its groups; each row leads to the requests behind it.
+import { useMemo } from 'preact/hooks';
+import type { UsageRow } from '../api_types';
+import { useGet } from '../data';
+import { deviceTime, money, percent, plural, short } from '../format';
+import { may } from '../me';
+import { hrefOf, query, range, setQuery, tenant } from '../route';
+import { Button, Choice, Empty, Loaded, Name, Num, Section, Time } from '../ui/basics';
+import { Drawer, openDrawer, opened } from '../ui/drawer';
+import { Plot } from '../ui/plot';
+import { type LedgerRecord } from '../records';
+import { type Column, Table } from '../ui/table';
+import { useTail } from '../ui/happenings';
+import { hueOf } from '../holders';
+
+const GROUPS: [string, string][] = [['tenant', 'Tenant'], ['model', 'Model'], ['key', 'Key'], ['job', 'Job'], ['api', 'Call'], ['reason', 'Outcome'], ['replica', 'Replica']];
+const MEASURES: [string, string][] = [['cost', 'Money'], ['tokens', 'Tokens'], ['requests', 'Requests'], ['devices', 'Device time']];
+
+const deviceSeconds = (row: UsageRow) => Object.values(row.device_seconds).reduce((sum, each) => sum + Number(each), 0);
+
+function measured(row: UsageRow, measure: string): number {
+  if (measure === 'cost') return row.cost_micro_usd;
+  if (measure === 'tokens') return row.input_tokens + row.output_tokens;
+  if (measure === 'requests') return row.requests;
+  return deviceSeconds(row);
+}
+
+function shown(value: number, measure: string): string {
+  if (measure === 'cost') return money(value);
+  if (measure === 'devices') return deviceTime(value).join('\u00a0');
+  return short(value);
+}
+
+const EMPTY: UsageRow = { requests: 0, errors: 0, failed: 0, input_tokens: 0, cached_tokens: 0, output_tokens: 0, cost_micro_usd: 0, device_seconds: {} };
+
+function sum(rows: UsageRow[]): UsageRow {
+  const total = { ...EMPTY, device_seconds: {} as Record<string, number> };
+  for (const row of rows) {
+    total.requests += row.requests;
+    total.errors += row.errors;
+    total.failed += row.failed;
+    total.input_tokens += row.input_tokens;
+    total.cached_tokens += row.cached_tokens;
+    total.output_tokens += row.output_tokens;
+    total.cost_micro_usd += row.cost_micro_usd;
+    for (const [kind, seconds] of Object.entries(row.device_seconds)) total.device_seconds[kind] = (total.device_seconds[kind] ?? 0) + Number(seconds);
+  }
+  return total;
+}
+
+const SECONDS: Record<string, number> = { '1h': 3600, '24h': 86_400, '7d': 604_800, '30d': 2_592_000, '90d': 7_776_000 };
+
+export function Usage() {
+  const by = query.value.get('by') ?? 'tenant';
+  const measure = query.value.get('measure') ?? 'cost';
+  const span = SECONDS[range.value]!;
+  const step = span <= 604_800 ? 'hour' : 'day';
+  const where = { tenant: tenant.value || undefined, since: range.value };
+  const rows = useGet('/admin/v1/usage', { query: { ...where, by, limit: 1000 }, everyMs: 30_000 });
+  const before = useGet('/admin/v1/usage', { query: { tenant: where.tenant, since: `${(span * 2) / 3600}h`, until: range.value, by, limit: 1000 } });
+  const series = useGet('/admin/v1/usage', { query: { ...where, by: `${step},${by}`, limit: 1000 }, everyMs: 60_000 });
+  const open = opened('row');
+  const csv = `/admin/v1/usage?${new URLSearchParams({ by, since: range.value, limit: '1000', ...(tenant.value ? { tenant: tenant.value } : {}) })}`;
+  return (
+    <>
+      <Loaded from={rows} what="the usage">
+        {(of) => {
+          const total = sum(of.data);
+          const last = before.value ? sum(before.value.data) : undefined;
+          return (
+            <>
+              <div class="totals">
+                <Total label="Money" value={money(total.cost_micro_usd)} now={total.cost_micro_usd} before={last?.cost_micro_usd} />
+                <Total label="Requests" value={short(total.requests)} now={total.requests} before={last?.requests} />
+                <Total label="Tokens in" value={short(total.input_tokens)} now={total.input_tokens} before={last?.input_tokens} note={total.input_tokens > 0 ? `${percent(total.cached_tokens / total.input_tokens)} from cache` : undefined} />
+                <Total label="Tokens out" value={short(total.output_tokens)} now={total.output_tokens} before={last?.output_tokens} />
+                <Total label="Device time" value={deviceTime(deviceSeconds(total)).join('\u00a0')} now={deviceSeconds(total)} before={last && deviceSeconds(last)} />
+                <Total label="Errors" value={short(total.errors)} now={total.errors} before={last?.errors} note={total.requests > 0 ? `${percent(total.errors / total.requests)} of requests` : undefined} />
+              </div>
+              <div class="tools">
+                <Choice label="Group by" value={by} options={GROUPS} onChange={(to) => setQuery({ by: to === 'tenant' ? undefined : to, open: undefined })} />
+                <span class="space" />
+                <Choice label="Measure" value={measure} options={MEASURES} onChange={(to) => setQuery({ measure: to === 'cost' ? undefined : to })} />
+              </div>
+              {of.data.length === 0 ? <Empty title="Nothing was used in this time">Choose a longer time above. The first calls appear here a moment after they end; <a href={hrefOf('start')}>Get started</a> has the lines to paste.</Empty> : (
+                <>
+                  {series.value && <Series rows={series.value.data} by={by} step={step} measure={measure} span={span} />}
+                  <Section title={plural(of.data.length, 'row')} aside={<Button kind="quiet" onClick={() => saveCsv(of.data, by)}>Save as CSV</Button>}>
+                    <Table key={by} caption="Usage" columns={columnsOf(by)} rows={of.data} id={(row) => nameOf(row, by)} sorted="-cost" open={open}
+                      onOpen={(row) => openDrawer('row', nameOf(row, by))} />
+                  </Section>
+                </>
+              )}
+              {open && may('read_audit') && ['tenant', 'model'].includes(by) && <Requests by={by} name={open} />}
+              {open && !(may('read_audit') && ['tenant', 'model'].includes(by)) && <Parts by={by} name={open} rows={of.data} />}
+              <p class="hidden"><a href={csv}>The same from the admin API</a></p>
+            </>
+          );
+        }}
+      </Loaded>
+    </>
+  );
+}
+
+function Total({ label, value, now, before, note }: { label: string; value: string; now: number; before?: number | undefined; note?: string | undefined }) {
+  const change = before !== undefined && before > 0 ? (now - before) / before : undefined;
+  return (
+    <div class="total">
+      <span class="label">{label}</span>
+      <span class="value">{value}</span>
+      <span class="faint">
+        {change !== undefined ? (Math.abs(change) < 0.0005 ? 'as in the time before' : `${change > 0 ? '+' : '−'}${percent(Math.abs(change))} to the time before`) : note ?? '\u00a0'}
+        {change !== undefined && note && <><br />{note}</>}
+      </span>
+    </div>
+  );
+}
+
+const nameOf = (row: UsageRow, by: string) => (row as unknown as Record<string, string>)[by] || '(none)';
+
+const GROUP_NAME: Record<string, string> = Object.fromEntries(GROUPS);
+
+function columnsOf(by: string): Column<UsageRow>[] {
+  return [
+    { key: 'name', name: GROUP_NAME[by] ?? by, wide: true, sort: (row) => nameOf(row, by), show: (row) => <Name of={nameOf(row, by)} /> },
+    { key: 'cost', name: 'Money', number: true, sort: (row) => row.cost_micro_usd, show: (row) => <Num of={money(row.cost_micro_usd)} /> },
+    { key: 'requests', name: 'Requests', number: true, sort: (row) => row.requests, show: (row) => <Num of={short(row.requests)} /> },
+    { key: 'input', name: 'Tokens in', number: true, sort: (row) => row.input_tokens, show: (row) => <Num of={short(row.input_tokens)} /> },
+    { key: 'cached', name: 'Cached', less: true, number: true, sort: (row) => (row.input_tokens > 0 ? row.cached_tokens / row.input_tokens : 0), show: (row) => (row.input_tokens > 0 ? <Num of={percent(row.cached_tokens / row.input_tokens)} /> : <span class="faint">–</span>) },
+    { key: 'output', name: 'Tokens out', number: true, sort: (row) => row.output_tokens, show: (row) => <Num of={short(row.output_tokens)} /> },
+    { key: 'devices', name: 'Device time', less: true, number: true, sort: deviceSeconds, show: (row) => (deviceSeconds(row) > 0 ? <Num of={deviceTime(deviceSeconds(row))} /> : <span class="faint">–</span>) },
+    { key: 'errors', name: 'Errors', less: true, number: true, sort: (row) => row.errors, show: (row) => <Num of={short(row.errors)} /> },
+  ];
+}
+
+function Series({ rows, by, step, measure, span }: { rows: UsageRow[]; by: string; step: 'hour' | 'day'; measure: string; span: number }) {
+  const { times, lines } = useMemo(() => {
+    const stepS = step === 'hour' ? 3600 : 86_400;
+    const end = Math.floor(Date.now() / 1000 / stepS) * stepS;
+    const count = Math.max(2, Math.ceil(span / stepS) + 1);
+    const when = Array.from({ length: count }, (_, at) => end - (count - 1 - at) * stepS);
+    const found = new Map<string, number[]>();
+    for (const row of rows) {
+      const at = when.indexOf(Math.floor(Date.parse(row[step] ?? '') / 1000 / stepS) * stepS);
+      if (at < 0) continue;
+      const name = nameOf(row, by);
+      const values = found.get(name) ?? when.map(() => 0);
+      found.set(name, values);
+      values[at]! += measured(row, measure);
+    }
+    const total = (values: number[]) => values.reduce((all, each) => all + each, 0);
+    const sorted = [...found].sort(([, one], [, other]) => total(other) - total(one));
+    const most = sorted.slice(0, 7);
+    const rest = sorted.slice(7);
+    const all = most.map(([name, values], index) => ({ name, values, colour: `--hue-${by === 'model' ? hueOf(name) : index}`, area: true, steps: true }));
+    if (rest.length > 0) all.push({ name: `${rest.length} others`, values: when.map((_, at) => rest.reduce((of, [, values]) => of + values[at]!, 0)), colour: '--hue-7', area: true, steps: true });
+    // A step is as wide as its hour or day; the last one ends now.
+    when.push(Math.max(end + 60, Date.now() / 1000));
+    for (const line of all) line.values.push(line.values.at(-1)!);
+    return { times: when, lines: all.filter((line) => total(line.values) > 0) };
+  }, [rows, by, step, measure, span]);
+  if (lines.length === 0) return null;
+  return <Plot stacked times={times} lines={lines} unit={`by ${step}`} label={`${measure} by ${step}`} height={200} format={(value) => shown(value, measure)} />;
+}
+
+// The last requests behind a row.
+function Requests({ by, name }: { by: string; name: string }) {
+  const tail = useTail('close', range.value === '1h' ? '1h' : '24h', by === 'tenant' ? { tenant: name } : { model: name });
+  return (
+    <Drawer kind={`requests of this ${by}`} title={<Name of={name} />}>
+      <p class="acts">
+        {by === 'tenant' && <a class="button" href={hrefOf('usage', { tenant: name, by: 'model' })}>By model</a>}
+        {by === 'tenant' && <a class="button" href={hrefOf('usage', { tenant: name, by: 'key' })}>By key</a>}
+        {by === 'model' && <a class="button" href={hrefOf('models', { open: `model:${name}` })}>The model now</a>}
+      </p>
+      <Loaded from={tail} what="the requests">
+        {(records) => (records.length === 0 ? <Empty title="No request has ended lately" /> : <ul class="cards">{records.slice(0, 100).map((each) => <RequestCard key={each.seq} of={each} />)}</ul>)}
+      </Loaded>
+    </Drawer>
+  );
+}
+
+function RequestCard({ of }: { of: LedgerRecord }) {
+  const number = (key: string) => Number(of[key] ?? 0);
+  return (
+    <li>
+      <p class="card-head"><span><Time at={of.time_us / 1000} /> · <Name of={String(of['model'] ?? '')} /></span><span>{String(of['reason'])}</span></p>
+      <p class="faint">
+        {short(number('input'))} in{number('cached') > 0 && `, ${short(number('cached'))} cached`}, {short(number('output'))} out · {money(number('cost_micro_usd'))}
+        {of['ttft_us'] !== undefined && <> · first token {short(number('ttft_us') / 1000)} ms</>}
+        {number('queue_us') > 1000 && <> · waited {short(number('queue_us') / 1000)} ms</>}
+      </p>
+      <p class="faint"><a href={hrefOf('audit', { open: `record:${of.seq}` })}>#{of.seq}</a> <code>{String(of['request'] ?? '')}</code></p>
+    </li>
+  );
+}
+
+function Parts({ by, name, rows }: { by: string; name: string; rows: UsageRow[] }) {
+  const row = rows.find((each) => nameOf(each, by) === name);
+  return (
+    <Drawer kind={by} title={<Name of={name} />}>
+      {row ? (
+        <>
+          <p><Num of={money(row.cost_micro_usd)} /> for <Num of={short(row.requests)} unit="requests" /></p>
+          {by === 'key' && <p><a href={hrefOf('keys', { open: `key:${name}`, state: 'all' })}>The key</a></p>}
+          {by === 'job' && <p><a href={hrefOf('queues', { open: `job:${name}`, state: 'all' })}>The job</a></p>}
+          {Object.entries(row.device_seconds).map(([kind, seconds]) => <p key={kind}><Num of={deviceTime(Number(seconds))} /> of {kind}</p>)}
+        </>
+      ) : <Empty title="Nothing was used here in this time" />}
+    </Drawer>
+  );
+}
+
+// A cell that a spreadsheet would take for a formula begins with a quote.
+function cell(value: string): string {
+  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+function saveCsv(rows: UsageRow[], by: string) {
+  const head = [by, 'requests', 'errors', 'input_tokens', 'cached_tokens', 'output_tokens', 'cost_usd', 'device_seconds'];
+  const lines = rows.map((row) => [cell(nameOf(row, by)), row.requests, row.errors, row.input_tokens, row.cached_tokens, row.output_tokens, (row.cost_micro_usd / 1e6).toFixed(6), deviceSeconds(row).toFixed(3)].join(','));
+  const url = URL.createObjectURL(new Blob([`${[head.join(','), ...lines].join('\n')}\n`], { type: 'text/csv' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = `tidegate-usage-by-${by}-${range.peek()}.csv`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

@@ -1,0 +1,39 @@
+// Who is signed in, and the way out.
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { call, posted } from '../api';
+import { listed } from '../format';
+import { me } from '../me';
+import { Icon } from './icons';
+
+async function signOut() {
+  const { url } = await (await call('/admin/v1/session:end', posted({}))).json() as { url?: string };
+  location.assign(url ?? '/sign-in');
+}
+
+export function Person() {
+  const open = useSignal(false);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const away = (event: Event) => { if (!box.current?.contains(event.target as Node)) open.value = false; };
+    addEventListener('pointerdown', away);
+    return () => removeEventListener('pointerdown', away);
+  }, []);
+  const who = me.value!;
+  const roles = listed(who.roles.map((each) => (each.tenant ? `${each.role} of ${each.tenant}` : each.role)));
+  return (
+    <div class="person" ref={box} onKeyDown={(event) => { if (event.key === 'Escape') open.value = false; }}>
+      <button type="button" class="button quiet person-button" aria-expanded={open.value} aria-label={`Signed in as ${who.name}`} onClick={() => { open.value = !open.value; }}>
+        <span class="initial" aria-hidden="true">{(who.name || who.actor).slice(0, 1).toUpperCase()}</span>
+      </button>
+      {open.value && (
+        <div class="menu">
+          <p><b><bdi>{who.name || who.actor}</bdi></b></p>
+          {who.email && <p class="faint"><bdi>{who.email}</bdi></p>}
+          <p class="faint">{roles || 'no role'}</p>
+          {who.csrf && <button type="button" class="button" onClick={() => void signOut()}><Icon name="out" />Sign out</button>}
+        </div>
+      )}
+    </div>
+  );
+}

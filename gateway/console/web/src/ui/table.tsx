@@ -1,0 +1,85 @@
+// A table that becomes cards on a narrow screen. A row that opens something is a button for the keyboard, too.
+import type { ComponentChildren } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import { whole } from '../format';
+import { Button } from './basics';
+
+export interface Column<Row> {
+  key: string;
+  name: string;
+  show: (row: Row) => ComponentChildren;
+  sort?: (row: Row) => number | string;
+  number?: boolean;
+  wide?: boolean; // takes what room is left
+  less?: boolean; // left out where there is little room
+}
+
+const STEP = 200;
+
+function classOf<Row>({ number, wide, less }: Column<Row>): string {
+  return [number && 'right', wide && 'wide', less && 'less'].filter(Boolean).join(' ');
+}
+
+export function Table<Row>({ columns, rows, id, onOpen, open, caption, sorted }: {
+  columns: Column<Row>[]; rows: Row[]; id: (row: Row) => string; onOpen?: (row: Row) => void; open?: string; caption: string; sorted?: string;
+}) {
+  // A column's key, with '-' in front of it: the greatest first.
+  const [order, setOrder] = useState(sorted ?? '');
+  const [most, setMost] = useState(STEP);
+  const ordered = useMemo(() => {
+    const down = order.startsWith('-');
+    const by = columns.find((column) => column.key === order.replace('-', ''))?.sort;
+    if (!by) return rows;
+    return rows.toSorted((one, other) => {
+      const [a, b] = [by(one), by(other)];
+      const less = typeof a === 'string' || typeof b === 'string' ? String(a).localeCompare(String(b)) : a - b;
+      return down ? -less : less;
+    });
+  }, [rows, order]);
+  const press = (column: Column<Row>) => {
+    const first = column.number ? `-${column.key}` : column.key;
+    setOrder(order === first ? (column.number ? column.key : `-${column.key}`) : first);
+  };
+  return (
+    <>
+      <div class="table-scroll">
+        <table class="table">
+          <caption class="hidden">{caption}</caption>
+          <thead>
+            <tr>
+              {columns.map((column) => (
+                <th key={column.key} scope="col" class={classOf(column)}
+                  aria-sort={order === column.key ? 'ascending' : order === `-${column.key}` ? 'descending' : undefined}>
+                  {column.sort ? <button type="button" onClick={() => press(column)}>{column.name}</button> : column.name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {ordered.slice(0, most).map((row) => {
+              const key = id(row);
+              return (
+                <tr key={key} class={`${onOpen ? 'opens' : ''} ${open === key ? 'open' : ''}`}
+                  onClick={onOpen && ((event) => { if (!(event.target as Element).closest('a, button, input')) onOpen(row); })}>
+                  {columns.map((column, at) => (
+                    <td key={column.key} data-name={column.name} class={classOf(column)}>
+                      {at === 0 && onOpen
+                        ? <button type="button" class="row-button" aria-expanded={open === key} onClick={() => onOpen(row)}>{column.show(row)}</button>
+                        : column.show(row)}
+                    </td>
+                  ))}
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+      {ordered.length > most && (
+        <p class="more">
+          <Button onClick={() => setMost(most + STEP)}>Show {whole(Math.min(STEP, ordered.length - most))} more</Button>
+          <span class="faint"> of {whole(ordered.length)}</span>
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,89 @@
+// Sessions: who is signed in. A session is an object of the store, named by the hash of its secret; the copy
+// in memory follows the store, so that a session which ends anywhere ends here, too.
+//
+// A session slides: each call keeps it alive, and the store has it to within a minute. One that has ended is
+// removed when the next one begins, and once an hour.
+//
+// Owner: the process. Thread: the loop's.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/watchdog.h"
+#include "gateway/people/session.h"
+#include "gateway/store/follower.h"
+#include "gateway/store/store.h"
+
+namespace gateway {
+
+class Sessions final : private net::Alarm {
+ public:
+  // Of one person; the oldest ends when another begins.
+  static constexpr size_t kMaxOfPerson = 20;
+  static constexpr size_t kMax = 50'000;
+
+  // Both must outlive it; `terms` is asked whenever a session is looked up.
+  Sessions(net::Loop& loop, store::Store& store, std::function<SessionTerms()> terms);
+
+  net::Task<absl::Status> Start();
+  void Stop();
+
+  struct Begun {
+    std::string secret;  // the only copy
+    Session session;
+  };
+  struct Client {
+    std::string address;
+    std::string agent;
+  };
+  // Durable when it returns. Errors: the store's; ResourceExhausted: too many sessions.
+  net::Task<absl::StatusOr<Begun>> Begin(Person person, Client client, std::string id_token,
+                                         conf::TimePoint now);
+
+  // A one-time code for that person, valid until then.
+  net::Task<absl::StatusOr<std::string>> MakeCode(Person person, conf::TimePoint ends);
+  // Its person, once. NotFound: there is no such code, it was used, or it has ended.
+  net::Task<absl::StatusOr<Person>> RedeemCode(std::string code, conf::TimePoint now);
+
+  // Null when the secret is no session's, or of one that has ended. Keeps a session alive that is found.
+  const Session* Find(std::string_view secret, conf::TimePoint now);
+
+  // NotFound: there is no such session.
+  net::Task<absl::StatusOr<Session>> End(std::string id);
+
+  // The newest first; those that have ended are left out.
+  std::vector<Session> List(conf::TimePoint now) const;
+  bool AnyWith(plugins::auth::Role role) const;
+
+ private:
+  struct Stored {
+    Session session;
+    uint64_t version = 0;
+  };
+
+  void OnAlarm() override;
+  void Replace(const std::vector<store::Object>& all);
+  void Apply(const std::vector<store::Change>& changes);
+  void Take(const std::string& name, uint64_t version, const std::string& body);
+  net::Task<void> Touch(std::string name);
+  // What of the sessions has to go before another of that person begins.
+  std::vector<store::Write> Removals(const std::string& person, conf::TimePoint now) const;
+  net::Task<void> Sweep();
+
+  net::Loop& loop_;
+  store::Store& store_;
+  const std::function<SessionTerms()> terms_;
+  store::Follower follower_;
+  absl::flat_hash_map<std::string, Stored> stored_;  // by the hash of the secret
+  bool stopped_ = false;
+};
+
+}  // namespace gateway

@@ -1,0 +1,123 @@
+#include "gateway/request/stored_state.h"
+
+#include <string>
+
+namespace gateway {
+namespace {
+
+using router::BodyMember;
+using router::JsonCursor;
+using router::JsonError;
+
+std::string Decoded(std::string_view raw) {
+  std::string text;
+  if (raw.find('\\') == std::string_view::npos || !router::UnescapeJson(raw, text)) text = raw;
+  return text;
+}
+
+// Strings behind `file_id` and `file_ids`, however deep.
+struct FileVisitor : router::JsonVisitor {
+  void Key(std::string_view raw) {
+    const std::string key = Decoded(raw);
+    of_file = key == "file_id" || key == "file_ids";
+  }
+  void String(std::string_view raw) { found = found || (of_file && !raw.empty()); }
+
+  bool of_file = false;
+  bool found = false;
+};
+
+struct StringVisitor : router::JsonVisitor {
+  void String(std::string_view raw) { found = found || !raw.empty(); }
+
+  bool found = false;
+};
+
+// Calls `member(name, cursor)` for each member of each object in an array; it passes over the value. `ended`
+// is called behind each object. False: it is no such array.
+template <class Member, class Ended>
+bool ForEachObject(JsonCursor cursor, std::string_view body, Member member, Ended ended) {
+  router::JsonVisitor nobody;
+  if (!cursor.Take('[')) return false;
+  if (cursor.Take(']')) return true;
+  do {
+    if (!cursor.Take('{')) {
+      if (cursor.SkipValue(2, nobody) != JsonError::kNone) return false;
+      continue;
+    }
+    bool more = !cursor.Take('}');
+    while (more) {
+      router::ByteRange key;
+      if (!cursor.TakeKey(key) || !member(Decoded(key.In(body)), cursor)) return false;
+      more = cursor.Take(',');
+      if (!more && !cursor.Take('}')) return false;
+    }
+    ended();
+  } while (cursor.Take(','));
+  return true;
+}
+
+// An item that has nothing of its own is a reference, with or without a type that says so.
+bool RefersToItems(JsonCursor cursor, std::string_view body) {
+  bool found = false;
+  bool has_id = false;
+  bool has_more = false;
+  FileVisitor files;
+  ForEachObject(
+      cursor, body,
+      [&](const std::string& name, JsonCursor& at) {
+        files.of_file = name == "file_id";
+        if (name == "type" && at.Peek() == '"') {
+          const std::string_view quoted = at.TakeToken().In(body);
+          found = found || Decoded(quoted.substr(1, quoted.size() - 2)) == "item_reference";
+          return true;
+        }
+        has_id = has_id || name == "id";
+        has_more = has_more || (name != "id" && name != "type");
+        return at.SkipValue(3, files) == JsonError::kNone;
+      },
+      [&] {
+        found = found || (has_id && !has_more);
+        has_id = has_more = false;
+      });
+  return found || files.found;
+}
+
+bool ToolsReadFiles(JsonCursor cursor, std::string_view body) {
+  bool found = false;
+  ForEachObject(
+      cursor, body,
+      [&](const std::string& name, JsonCursor& at) {
+        if (name == "vector_store_ids" || (name == "container" && at.Peek() == '"')) {
+          StringVisitor ids;
+          const bool read = at.SkipValue(3, ids) == JsonError::kNone;
+          found = found || ids.found;
+          return read;
+        }
+        FileVisitor files;
+        router::JsonVisitor nobody;
+        if (name != "container") return at.SkipValue(3, nobody) == JsonError::kNone;
+        const bool read = at.SkipValue(3, files) == JsonError::kNone;
+        found = found || files.found;
+        return read;
+      },
+      [] {});
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::string_view> NamesStoredState(const router::FactsScanner& scanner, std::string_view body) {
+  for (const BodyMember& member : scanner.Members(body)) {
+    const std::string_view value = member.value.In(body);
+    if (value == "null") continue;
+    for (const std::string_view name : {"conversation", "prompt"}) {
+      if (member.name == name) return name;
+    }
+    if (member.name == "input" && RefersToItems(scanner.CursorOf(body, member.value), body)) return "input";
+    if (member.name == "tools" && ToolsReadFiles(scanner.CursorOf(body, member.value), body)) return "tools";
+  }
+  return std::nullopt;
+}
+
+}  // namespace gateway

@@ -1,0 +1,18 @@
+// What a request of the Responses API names of what engines and providers keep: they hand it to whoever knows
+// its id, and the gateway cannot tell whose it is.
+//
+// Thread: the shard's.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "router/facts/body_facts.h"
+
+namespace gateway {
+
+// The first member that names a conversation, an item, a prompt or a file by its id; nothing where there is
+// none. `previous_response_id` is not among them: its owner is known. `scanner` has scanned `body` last.
+std::optional<std::string_view> NamesStoredState(const router::FactsScanner& scanner, std::string_view body);
+
+}  // namespace gateway

@@ -1,0 +1,279 @@
+// The console in Chromium, against the real gateway with its engines.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { createWriteStream } from 'node:fs';
+import { rename } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { gunzipSync, brotliDecompressSync } from 'node:zlib';
+import { get as httpGet } from 'node:http';
+import { Browser, assertClean, barriers } from './support/browser.mjs';
+import { Gateway, eventually } from './support/gateway.mjs';
+import { PAGES } from './support/pages.mjs';
+
+const BUDGET = 150_000; // bytes of compressed scripts and styles
+const FIRST_PAINT_MS = 300;
+
+let gateway;
+let browser;
+let page;
+
+before(async () => {
+  [gateway, browser] = await Promise.all([Gateway.start(), Browser.start()]);
+  await gateway.use();
+  page = await browser.open(gateway);
+});
+after(async () => {
+  await browser?.stop();
+  await gateway?.stop();
+});
+
+// An answer as it is on the wire: fetch would decompress it.
+function raw(path, headers = {}, method = 'GET') {
+  return new Promise((resolve, reject) => {
+    httpGet(`${gateway.admin}${path}`, { headers, method }, (answer) => {
+      const parts = [];
+      answer.on('data', (part) => parts.push(part));
+      answer.on('end', () => resolve({ status: answer.statusCode, headers: answer.headers, body: Buffer.concat(parts) }));
+    }).on('error', reject);
+  });
+}
+
+async function assets() {
+  const html = (await raw('/')).body.toString();
+  return [...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map((match) => match[1]);
+}
+
+test('the document forbids scripts and styles that are not the console\'s own', async () => {
+  const { status, headers, body } = await raw('/');
+  assert.equal(status, 200);
+  assert.match(headers['content-type'], /^text\/html/);
+  assert.match(headers['content-security-policy'], /default-src 'self';/);
+  assert.doesNotMatch(headers['content-security-policy'], /unsafe/);
+  assert.match(headers['content-security-policy'], /frame-ancestors 'none'/);
+  assert.equal(headers['x-content-type-options'], 'nosniff');
+  assert.equal(headers['referrer-policy'], 'no-referrer');
+  assert.equal(headers['cache-control'], 'no-cache');
+  assert.doesNotMatch(body.toString(), /<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=/);
+});
+
+test('each page has an address of its own, and other paths stay the API\'s', async () => {
+  for (const path of [...PAGES, '/sign-in', '/models/anything']) assert.equal((await raw(path)).status, 200, path);
+  for (const path of ['/nothing', '/assets/nothing.js', '/index.html']) assert.equal((await raw(path)).status, 404, path);
+  const head = await raw('/', {}, 'HEAD');
+  assert.equal(head.status, 200);
+  assert.equal(head.body.length, 0);
+  assert.equal((await raw('/livez')).headers['content-type'], 'application/json');
+});
+
+test('files are compressed, and stay in the browser\'s cache for as long as they do not change', async () => {
+  for (const path of ['/', ...await assets()]) {
+    const plain = await raw(path);
+    const gzip = await raw(path, { 'accept-encoding': 'gzip, deflate' });
+    const brotli = await raw(path, { 'accept-encoding': 'gzip, deflate, br' });
+    assert.equal(plain.headers['content-encoding'], undefined);
+    assert.deepEqual(gunzipSync(gzip.body), plain.body);
+    assert.deepEqual(brotliDecompressSync(brotli.body), plain.body);
+    assert.equal((await raw(path, { 'accept-encoding': 'br;q=0, gzip;q=0' })).headers['content-encoding'], undefined);
+    const same = await raw(path, { 'accept-encoding': 'br', 'if-none-match': `"other", ${brotli.headers.etag}` });
+    assert.equal(same.status, 304);
+    assert.equal(same.body.length, 0);
+    if (path !== '/') assert.match(brotli.headers['cache-control'], /immutable/);
+  }
+});
+
+test(`scripts and styles take at most ${BUDGET / 1000} kB`, async (t) => {
+  const sizes = { br: 0, gzip: 0 };
+  for (const path of (await assets()).filter((each) => /\.(js|css)$/.test(each))) {
+    for (const coding of Object.keys(sizes)) sizes[coding] += (await raw(path, { 'accept-encoding': coding })).body.length;
+  }
+  t.diagnostic(`brotli ${(sizes.br / 1000).toFixed(1)} kB, gzip ${(sizes.gzip / 1000).toFixed(1)} kB`);
+  assert.ok(sizes.gzip <= BUDGET && sizes.br <= BUDGET);
+});
+
+test('the pages fit the types of this gateway\'s API', async () => {
+  const made = createWriteStream('web/src/made.ts');
+  const { stdout } = await promisify(execFile)(process.execPath, ['web/generate_types.mjs', `${gateway.admin}/admin/v1/openapi.json`], { maxBuffer: 8 << 20 });
+  await new Promise((resolve) => made.end(stdout, resolve));
+  await rename('web/src/made.ts', 'web/src/api_types.ts');
+  await promisify(execFile)('node_modules/.bin/tsc', ['--noEmit', '-p', 'web']).catch((error) => assert.fail(error.stdout));
+});
+
+for (const path of PAGES) {
+  test(`${path} opens, says what it is, and keeps nobody out`, async () => {
+    await page.show(path);
+    await page.locator('.rail-link[aria-current="page"]').waitFor();
+    assert.deepEqual(await barriers(page), []);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    assert.deepEqual(await barriers(page), [], 'in the dark');
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.setViewportSize({ width: 390, height: 844 });
+    const width = await page.evaluate(() => document.scrollingElement.scrollWidth);
+    assert.ok(width <= 390, `at 390 px the page is ${width} px wide`);
+    await page.setViewportSize({ width: 1280, height: 860 });
+    assertClean(page, path);
+  });
+}
+
+test('Overview tells the devices, the models and what happened', async (t) => {
+  await page.show('/');
+  await page.getByText(/of 8 devices|all 8 devices/i).first().waitFor();
+  await page.getByRole('cell', { name: 'chat-small' }).waitFor();
+  await page.locator('.happenings li').first().waitFor();
+  await page.locator('.u-wrap').waitFor();
+  const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
+  t.diagnostic(`first contentful paint after ${Math.round(paint)} ms`);
+  // A machine that does other things takes longer; ten times longer is a fault.
+  assert.ok(paint < FIRST_PAINT_MS * 10);
+});
+
+test('a key is made, shown once and revoked', async () => {
+  await page.show('/keys');
+  await page.getByRole('button', { name: 'Make a key' }).click();
+  await page.getByLabel('Name').fill('from-the-console');
+  await page.getByLabel('Budget a month').fill('nothing');
+  await page.getByText('A number of US dollars, such as 20').waitFor();
+  await page.getByLabel('Budget a month').fill('20');
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  const secret = await page.locator('.secret code').textContent();
+  assert.equal((await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${secret}` } })).status, 200);
+  await page.getByRole('button', { name: 'I have copied it' }).click();
+  await page.getByRole('button', { name: /from-the-console/ }).click();
+  await page.getByRole('button', { name: 'Revoke', exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+  await eventually('the key is refused', async () => (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${secret}` } })).status === 401);
+  assert.ok(!(await page.content()).includes(secret), 'the secret is gone from the page');
+  assertClean(page, 'keys');
+});
+
+test('a job file that is wrong says where', async () => {
+  await page.show('/queues?new=job');
+  await page.getByLabel('Job file').fill('name: x\nwork: batch\ncommand: [true]\ndevices: [{cuont: 1}]\n');
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await page.getByText(/cuont/).last().waitFor();
+  await page.locator('.problems, .field-problem').first().waitFor();
+  page.problems = page.problems.filter((each) => !/status of 4\d\d/.test(each)); // Chromium reports each refused call
+  assertClean(page, 'queues');
+});
+
+test('a node is cordoned and uncordoned from the map, with the reason on it', async () => {
+  const { name } = (await gateway.call('/admin/v1/nodes')).data[0];
+  await page.show(`/cluster?open=node:${encodeURIComponent(name)}`);
+  await page.getByRole('button', { name: 'Cordon' }).click();
+  await page.getByLabel('Reason').fill('new power supply');
+  await page.getByRole('dialog').getByRole('button', { name: 'Cordon' }).click();
+  await page.locator('.drawer').getByText('new power supply').first().waitFor();
+  await page.getByRole('button', { name: 'Uncordon' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Uncordon' }).click();
+  await eventually('the node is in use again', async () => (await gateway.call('/admin/v1/nodes')).data[0].health !== 'cordoned');
+  assertClean(page, 'cluster');
+});
+
+test('the keyboard goes everywhere', async () => {
+  await page.show('/');
+  await page.keyboard.press('g');
+  await page.keyboard.press('m');
+  await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
+  await page.keyboard.press('/');
+  await page.getByRole('combobox').fill('chat-large');
+  await page.getByRole('option', { name: /chat-large/ }).first().waitFor();
+  await page.keyboard.press('Enter');
+  await page.locator('.drawer').getByRole('heading', { name: 'chat-large' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('.drawer').waitFor({ state: 'detached' });
+  await page.goBack();
+  await page.locator('.drawer').getByRole('heading', { name: 'chat-large' }).waitFor();
+});
+
+test('what somebody may not do is not offered', async () => {
+  const viewer = await browser.open(gateway, { key: gateway.viewerKey, permissions: ['see_self', 'see_models', 'see_jobs', 'see_keys', 'see_tenants', 'see_limits', 'see_usage'] });
+  await viewer.show('/models');
+  assert.deepEqual(await viewer.locator('.rail-link:not(.rail-more)').allTextContents(), ['Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started']);
+  await viewer.show('/keys');
+  assert.equal(await viewer.getByRole('button', { name: 'Make a key' }).count(), 0);
+  await viewer.show('/queues?new=job');
+  assert.equal(await viewer.getByRole('button', { name: 'Submit a job' }).count(), 0);
+  await viewer.show('/cluster');
+  await viewer.getByText('This page does not exist, or it is not for you').waitFor();
+  assertClean(viewer, 'a viewer');
+  await viewer.close();
+});
+
+test('hostile names are text', async () => {
+  const names = ['<script>alert(1)</script>', '"><img src=x onerror=alert(2)>', '\u202Etxt.exe', 'x'.repeat(120), "{{7*7}}';--"];
+  for (const name of names) await gateway.call('/admin/v1/keys', { tenant: 'demo/search', name });
+  await page.show('/keys?tenant=demo%2Fsearch');
+  await page.getByText(names[0]).waitFor();
+  await page.getByText(names[1]).waitFor();
+  await page.getByText('\\u202etxt.exe').waitFor(); // what turns the text around is shown as its number
+  assert.equal(await page.locator('main img, main script').count(), 0);
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.ok(await page.evaluate(() => document.scrollingElement.scrollWidth) <= 390);
+  await page.setViewportSize({ width: 1280, height: 860 });
+  const model = (name) => ({ name, aliases: [name], routing: 'prefix', price: { input: null, cached_input: null, cache_write: null, output: null, image: null, audio_second: null, characters: null }, context: null, max_output_tokens: null, endpoints: [], lora: null, fallbacks: [name] });
+  await page.route('**/admin/v1/models?*', (route) => route.fulfill({ json: { object: 'list', data: names.map(model), has_more: false } }));
+  await page.show(`/models?open=${encodeURIComponent(`model:${names[0]}`)}`);
+  await page.locator('.drawer').getByText(names[0]).first().waitFor();
+  await page.show(`/models?find=${encodeURIComponent(names[1])}&tenant=${encodeURIComponent(names[0])}`);
+  await page.unroute('**/admin/v1/models?*');
+  assertClean(page, 'hostile names');
+});
+
+test('10,000 keys, 10,000 jobs, 500 models and 2,048 nodes are shown without a wait', async (t) => {
+  const list = (data) => ({ json: { object: 'list', data, has_more: false } });
+  const at = new Date().toISOString();
+  const many = await browser.open(gateway);
+  const keys = Array.from({ length: 10_000 }, (_, i) => ({ id: `key-${i}`, tenant: 'demo', name: `key ${i}`, created: at, state: 'active' }));
+  const jobs = Array.from({ length: 10_000 }, (_, i) => ({ id: `job-${i}`, name: 'job', work: 'batch', state: 'pending', since: at, reason: 'waits for a device', queue: 'default', tenant: null, user: 'ada', priority: 0, submitted: at, members: 1, min_members: 1, max_members: 1, devices: 1, attempt: 1, restarts: 0 }));
+  const price = { input: '1', cached_input: null, cache_write: null, output: '1', image: null, audio_second: null, characters: null };
+  const models = Array.from({ length: 500 }, (_, i) => ({ name: `model-${i}`, aliases: [], routing: 'prefix', price, context: 4096, max_output_tokens: null, endpoints: ['chat'], lora: null, fallbacks: [] }));
+  const nodes = Array.from({ length: 2048 }, (_, i) => ({ name: `gpu-${i}`, health: 'up', health_reason: null, kind: 'h100', devices: 8, free: 0, each: Array.from({ length: 8 }, (_, device) => ({ device, healthy: true, cordoned: false, reason: null, free: 0, held_by: [`job-${(i * 8 + device) % 10_000}`] })) }));
+  await many.route(/\/admin\/v1\/keys\?/, (route) => route.fulfill(list(keys)));
+  await many.route(/\/admin\/v1\/jobs\?/, (route) => route.fulfill(list(jobs)));
+  await many.route(/\/admin\/v1\/models\?/, (route) => route.fulfill(list(models)));
+  await many.route(/\/admin\/v1\/nodes\?/, (route) => route.fulfill(list(nodes)));
+  for (const [path, text] of [['/keys', 'key-9'], ['/queues', 'job-9'], ['/models', 'model-99'], ['/cluster', 'Map of 16']]) {
+    const began = performance.now();
+    await many.show(path);
+    if (path === '/cluster') await many.getByRole('img', { name: text }).waitFor();
+    else await many.getByText(text, { exact: true }).first().waitFor();
+    t.diagnostic(`${path} after ${Math.round(performance.now() - began)} ms`);
+    assert.ok(performance.now() - began < 10_000, path);
+  }
+  // Finding a node draws all 16,384 devices anew.
+  const ms = await many.evaluate(async () => {
+    const input = document.querySelector('.filter');
+    const began = performance.now();
+    input.value = 'gpu-77';
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+    return performance.now() - began;
+  });
+  t.diagnostic(`16,384 devices are drawn anew in ${Math.round(ms)} ms`);
+  assertClean(many, 'many');
+  await many.close();
+});
+
+test('a gateway that restarts under an open page is missed, and found again', async () => {
+  const open = await browser.open(gateway);
+  await open.show('/');
+  await gateway.end();
+  await open.getByText(/The gateway does not answer. This page is as of/).waitFor();
+  gateway.ended = false;
+  await gateway.serve();
+  await open.locator('.banner').waitFor({ state: 'detached', timeout: 30_000 });
+  await open.getByRole('cell', { name: 'chat-small' }).waitFor();
+  await open.close();
+});
+
+test('who is not signed in is told how to', async () => {
+  const nobody = await browser.open(gateway);
+  await nobody.unroute('**/admin/v1/me');
+  await nobody.setExtraHTTPHeaders({});
+  await nobody.route('**/admin/v1/me', (route) => route.fulfill({ status: 401, json: { error: { code: 'missing_api_key', message: 'no session' } } }));
+  await nobody.route('**/admin/v1/sign-in', (route) => route.fulfill({ json: { providers: [] } }));
+  await nobody.show('/keys');
+  await nobody.getByText('tidegate console login').waitFor();
+  assert.deepEqual(await barriers(nobody), []);
+  await nobody.close();
+});

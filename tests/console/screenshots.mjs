@@ -1,0 +1,36 @@
+// Every page, light and dark, wide and narrow, as PNG files: what changes of the design are judged by.
+//
+//   tests/console/run FOLDER screenshots.mjs OUT
+import { mkdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { Browser } from './support/browser.mjs';
+import { Gateway } from './support/gateway.mjs';
+import { VIEWS } from './support/pages.mjs';
+
+const out = resolve(process.env.CALLED_FROM ?? '.', process.argv[2] ?? 'screenshots');
+const SIZES = [['', 1280, 860], ['-narrow', 390, 844]];
+
+await mkdir(out, { recursive: true });
+const gateway = await Gateway.start();
+try {
+  await gateway.use(40);
+  void gateway.chat('chat-large');
+  const of = { node: (await gateway.call('/admin/v1/nodes')).data[0].name, job: (await gateway.call('/admin/v1/jobs?state=open')).data[0].id };
+  for (const [suffix, width, height] of SIZES) {
+    const browser = await Browser.start({ width, height });
+    const page = await browser.open(gateway);
+    for (const [name, path] of VIEWS) {
+      await page.show(typeof path === 'string' ? path : path(of));
+      for (const colours of ['light', 'dark']) {
+        await page.emulateMedia({ colorScheme: colours });
+        await page.waitForTimeout(600);
+        await page.screenshot({ path: join(out, `${name}${suffix}-${colours}.png`) });
+      }
+      for (const problem of page.problems.splice(0)) console.log(`${name}: ${problem}`);
+    }
+    await browser.stop();
+  }
+  console.log(`${VIEWS.length * SIZES.length * 2} pictures are in ${out}`);
+} finally {
+  await gateway.stop();
+}

@@ -1,0 +1,70 @@
+// Chromium, as a person uses it: one who is signed in, and whose pages are watched for what must not happen.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+
+const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync'];
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+const EVERYTHING = ['see_self', 'see_models', 'see_tenants', 'see_limits', 'see_usage', 'see_own_keys', 'change_own_keys', 'see_keys', 'change_keys',
+  'change_admin_keys', 'see_jobs', 'submit_jobs', 'change_jobs', 'read_output', 'see_cluster', 'see_replicas', 'maintain', 'read_audit', 'read_content',
+  'erase_content', 'see_config', 'change_config', 'see_metrics', 'see_people', 'end_sessions'];
+
+export class Browser {
+  static async start({ width = 1280, height = 860, colours = 'light' } = {}) {
+    const browser = new Browser();
+    browser.folder = await mkdtemp(join(tmpdir(), 'tidegate-chromium-'));
+    browser.context = await chromium.launchPersistentContext(browser.folder, {
+      executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args: FLAGS, viewport: { width, height }, colorScheme: colours,
+      timezoneId: 'Europe/Berlin', locale: 'en-GB', reducedMotion: 'reduce',
+    });
+    browser.context.setDefaultTimeout(15_000);
+    return browser;
+  }
+
+  // A page of somebody with these permissions. Its problems are collected in page.problems.
+  async open(gateway, { permissions = EVERYTHING, key = gateway.adminKey } = {}) {
+    const page = await this.context.newPage();
+    page.problems = [];
+    page.base = gateway.admin;
+    await page.setExtraHTTPHeaders({ authorization: `Bearer ${key}` });
+    await page.route('**/admin/v1/me', (route) => route.fulfill({ json: { actor: 'key-tests', name: 'Ada Lovelace', kind: 'key', roles: [{ role: 'admin' }], permissions, tenants: [] } }));
+    page.on('console', (message) => { if (['error', 'warning'].includes(message.type())) page.problems.push(`console: ${message.text()}`); });
+    page.on('pageerror', (error) => page.problems.push(`error: ${error.stack}`));
+    page.on('dialog', (dialog) => { page.problems.push(`dialog: ${dialog.message()}`); void dialog.dismiss(); });
+    page.on('request', (request) => {
+      const { origin, protocol } = new URL(request.url());
+      if (!['data:', 'blob:'].includes(protocol) && origin !== gateway.admin) page.problems.push(`a request to ${request.url()}`);
+    });
+    page.show = async (path) => {
+      await page.goto(`${gateway.admin}${path}`);
+      await page.locator('main').first().waitFor();
+      await page.waitForFunction(() => document.querySelectorAll('.loading').length === 0 && document.querySelector('main').textContent.length > 0);
+    };
+    return page;
+  }
+
+  async stop() {
+    await this.context.close();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+// What axe finds that keeps people out.
+export async function barriers(page) {
+  // The page's policy forbids scripts in the document; this one comes from outside of it.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  return violations.filter((each) => ['serious', 'critical'].includes(each.impact))
+    .map((each) => `${each.id}: ${each.help}: ${each.nodes.slice(0, 4).map((node) => node.html.slice(0, 160)).join(' | ')}`);
+}
+
+export function assertClean(page, where) {
+  assert.deepEqual(page.problems, [], where);
+}

@@ -1,0 +1,123 @@
+// The demo on free ports and in a folder of its own: a gateway, its engines, a training job and some requests.
+// stop() ends everything that was started, by its process id.
+//
+// TIDEGATE and TIDEGATE_ENGINE name the binaries, TIDEGATE_ROOT the repository.
+import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+
+const START_MS = 30_000;
+const STOP_MS = 30_000;
+const root = process.env.TIDEGATE_ROOT;
+
+function binary(name) {
+  assert.ok(process.env[name], `${name} must name the binary; ctest sets it`);
+  return process.env[name];
+}
+
+async function freePort() {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+export async function eventually(what, check, timeout = 20_000) {
+  const until = performance.now() + timeout;
+  for (;;) {
+    const found = await check().catch(() => undefined);
+    if (found) return found;
+    if (performance.now() > until) assert.fail(`not within ${timeout} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+export class Gateway {
+  static async start() {
+    const gateway = new Gateway();
+    gateway.folder = await mkdtemp(join(tmpdir(), 'tidegate-console-'));
+    const [listen, admin] = [await freePort(), await freePort()];
+    gateway.url = `http://127.0.0.1:${listen}`;
+    gateway.admin = `http://127.0.0.1:${admin}`;
+    gateway.config = join(gateway.folder, 'tidegate.yaml');
+    const demo = await readFile(join(root, 'conf/demo.yaml'), 'utf8');
+    await writeFile(gateway.config, demo
+      .replace('127.0.0.1:8080', `127.0.0.1:${listen}`)
+      .replace('127.0.0.1:9090', `127.0.0.1:${admin}`)
+      .replace(/state_dir: .*/, `state_dir: ${gateway.folder}/state`));
+    const secret = async (...flags) => (await gateway.run('keys', 'create', '--name', 'tests', ...flags)).trim();
+    gateway.key = await secret('--tenant', 'demo/research');
+    gateway.adminKey = await secret('--admin', 'admin');
+    gateway.viewerKey = await secret('--admin', 'viewer');
+    await gateway.serve();
+    return gateway;
+  }
+
+  async serve() {
+    this.output = '';
+    this.process = spawn(binary('TIDEGATE'), ['serve', '--config', this.config], {
+      cwd: root, stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, PATH: `${dirname(binary('TIDEGATE_ENGINE'))}${delimiter}${process.env.PATH}` },
+    });
+    for (const stream of [this.process.stdout, this.process.stderr]) stream.on('data', (data) => { this.output += data; });
+    this.exited = new Promise((resolve) => { this.process.on('exit', (code) => { this.ended = true; resolve(code); }); });
+    process.once('exit', () => { if (!this.ended) this.process.kill('SIGKILL'); });
+    await eventually(`the gateway is ready:\n${this.output}`, async () => (await fetch(`${this.admin}/readyz`)).ok, START_MS);
+  }
+
+  async run(...args) {
+    const { stdout } = await promisify(execFile)(binary('TIDEGATE'), [...args, '--config', this.config], {
+      cwd: root, env: { ...process.env, TIDEGATE_ADMIN_KEY: this.adminKey ?? '' },
+    });
+    return stdout;
+  }
+
+  async call(path, body) {
+    const answer = await fetch(`${this.admin}${path}`, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { authorization: `Bearer ${this.adminKey}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return answer.json();
+  }
+
+  // A training job, and requests of a tenant, until the ledger has them.
+  async use(requests = 6) {
+    const job = (await readFile(join(root, 'conf/demo/training.yaml'), 'utf8')).replace('./var/demo/training', `${this.folder}/training`);
+    await this.call('/admin/v1/jobs', { job });
+    await eventually('a replica answers', async () => (await this.chat('chat-small')).ok, START_MS);
+    await Promise.all(Array.from({ length: requests }, () => this.chat('chat-small')));
+    await eventually('the ledger has the requests', async () => (await this.call('/admin/v1/usage?by=model')).data.some((row) => row.requests > requests));
+  }
+
+  chat(model) {
+    return fetch(`${this.url}/v1/chat/completions`, {
+      method: 'POST', headers: { authorization: `Bearer ${this.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, max_tokens: 24, messages: [{ role: 'user', content: 'Say hello' }] }),
+    });
+  }
+
+  async end() {
+    if (!this.ended) this.process.kill('SIGTERM');
+    const timer = setTimeout(() => this.process.kill('SIGKILL'), STOP_MS);
+    const code = await this.exited;
+    clearTimeout(timer);
+    return code;
+  }
+
+  async stop() {
+    // Jobs outlive a gateway on purpose.
+    for (const job of (await this.call('/admin/v1/jobs?state=open').catch(() => ({ data: [] }))).data) {
+      await this.call(`/admin/v1/jobs/${job.id}:cancel`, {}).catch(() => undefined);
+    }
+    await eventually('the jobs have ended', async () => (await this.call('/admin/v1/jobs?state=open')).data.length === 0).catch(() => undefined);
+    const code = await this.end();
+    await rm(this.folder, { recursive: true, force: true });
+    assert.equal(code, 0, `the gateway ended badly:\n${this.output.slice(-4000)}`);
+  }
+}

@@ -1,0 +1,20 @@
+// Every page, and the views that are worth a look.
+export const PAGES = ['/', '/cluster', '/models', '/queues', '/keys', '/usage', '/limits', '/audit', '/start'];
+
+export const VIEWS = [
+  ['overview', '/'],
+  ['cluster', '/cluster'],
+  ['device', (of) => `/cluster?open=node:${of.node}/0`],
+  ['models', '/models'],
+  ['model', '/models?open=model:chat-small'],
+  ['queues', '/queues'],
+  ['job', (of) => `/queues?open=job:${of.job}`],
+  ['submit', '/queues?new=job'],
+  ['keys', '/keys'],
+  ['new_key', '/keys?new=key'],
+  ['usage', '/usage?range=1h'],
+  ['limits', '/limits'],
+  ['audit', '/audit'],
+  ['record', '/audit?open=record:5'],
+  ['start', '/start'],
+];

@@ -1,0 +1,58 @@
+#include "gateway/request/stored_state.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "gateway/net/buffer.h"
+
+namespace gateway {
+namespace {
+
+std::string Named(const std::string& members) {
+  std::string body = R"({"model":"m",)" + members + "}";
+  const size_t size = body.size();
+  body.append(net::Buffer::kPadding, '\0');
+  const std::string_view text = std::string_view(body).substr(0, size);
+  router::FactsScanner scanner;
+  router::BodyFacts facts;
+  const auto error = scanner.Scan(text, router::Api::kResponses, facts);
+  EXPECT_FALSE(error) << error->message;
+  return std::string(NamesStoredState(scanner, text).value_or(""));
+}
+
+TEST(StoredState, FindsWhatIsNamedByItsId) {
+  const struct {
+    const char* members;
+    const char* named;
+  } cases[] = {
+      {R"("conversation":"conv_1","input":"x")", "conversation"},
+      {R"("conversation":{"id":"conv_1"})", "conversation"},
+      {R"("c\u006fnversation":"conv_1")", "conversation"},
+      {R"("prompt":{"id":"pmpt_1","version":"2"})", "prompt"},
+      {R"("input":[{"type":"item_reference","id":"msg_1"}])", "input"},
+      {R"("input":[{"role":"user","content":"x"},{"id":"msg_1"}])", "input"},
+      {R"("input":[{"id":"msg_1","type":"message"}])", "input"},
+      {R"("input":[{"role":"user","content":[{"type":"input_file","file_id":"file-1"}]}])", "input"},
+      {R"("input":[{"role":"user","content":[{"type":"input_image","file\u005fid":"file-1"}]}])", "input"},
+      {R"("tools":[{"type":"file_search","vector_store_ids":["vs_1"]}])", "tools"},
+      {R"("tools":[{"type":"code_interpreter","container":"cntr_1"}])", "tools"},
+      {R"("tools":[{"type":"code_interpreter","container":{"type":"auto","file_ids":["file-1"]}}])", "tools"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(Named(c.members), c.named) << c.members;
+}
+
+TEST(StoredState, LeavesWhatARequestSaysItself) {
+  for (
+      const char* members :
+      {R"("input":"conversation")", R"("conversation":null,"prompt":null,"input":[])",
+       R"("input":[{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}])",
+       R"("input":[{"type":"function_call_output","call_id":"c","output":"{\"file_id\":\"x\"}"}])",
+       R"("input":[{"role":"user","content":[{"type":"input_image","file_id":null,"image_url":"data:,"}]}])",
+       R"("tools":[{"type":"function","name":"f","parameters":{"properties":{"file_id":{"type":"string"}}}}])",
+       R"("tools":[{"type":"code_interpreter","container":{"type":"auto"}}])"})
+    EXPECT_EQ(Named(members), "") << members;
+}
+
+}  // namespace
+}  // namespace gateway
