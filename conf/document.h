@@ -1,7 +1,7 @@
 // A YAML (or JSON) document as a tree that knows, for each value, its line and its JSON pointer.
 //
 // Parsing never throws. The document collects every problem, its own and its readers', in the order found.
-// What a hostile text can cost is bounded by ParseLimits: size, depth, and values after aliases are followed.
+// ParseLimits bounds the cost of a hostile text: size, depth, and values after aliases are followed.
 // A Value is a cheap view; it must not outlive the Document. Not thread-safe.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the readers, the writers and the schemas of structs share: a struct lists its fields once, in its
+// Fields: the common base of readers, writers and schemas: a struct lists its fields once, in its
 // namespace,
 //
 //   template <class O>

@@ -1,6 +1,6 @@
 // Writes structs as JSON by the fields that they list (fields.h); json_reader.h has the other way.
 //
-// What has its default is left out, so that what is written reads back as the same struct and a line stays
+// Members with their default are left out, so that the text reads back as the same struct and a line stays
 // short. Fields stand in the order of their list, maps in the order of keys.
 #pragma once
 

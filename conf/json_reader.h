@@ -1,6 +1,6 @@
 // Reads structs from JSON by the fields that they list (fields.h); json_fields.h has the other way.
 //
-// Every problem is kept with its JSON pointer, and reading goes on: unknown and repeated keys, values of
+// Every problem is kept with its JSON pointer, and reading continues: unknown and repeated keys, values of
 // another type, numbers that do not fit, unknown words. A field with a problem keeps its default. Times are
 // RFC 3339 or seconds since the epoch, durations a text with a unit or seconds.
 #pragma once

@@ -1,4 +1,4 @@
-// What is wrong with a document, and where: the one form in which configuration errors are shown.
+// Problem: an error in a document and its place: the one form in which configuration errors are shown.
 #pragma once
 
 #include <span>

@@ -16,7 +16,7 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// A character of UTF-8 that a terminal obeys or nobody sees.
+// A character of UTF-8 that controls a terminal or is invisible.
 struct Hidden {
   size_t bytes = 0;  // 0: it is none
   uint32_t code = 0;

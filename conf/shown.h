@@ -12,7 +12,7 @@
 
 namespace conf {
 
-// Escapes control characters as `\x1b`, and characters that change the direction of text or that nobody sees
+// Escapes control characters as `\x1b`, and characters that change the direction of text or are invisible
 // as `\u202e`, so that the shown text is the real one, on one line. Applying it twice changes nothing.
 std::string Visible(std::string_view text);
 

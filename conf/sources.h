@@ -1,5 +1,5 @@
-// What a configuration refers to outside its text: environment variables, small files and folders. They are
-// passed in, so that tests and the fuzzer never touch the machine.
+// Sources: what a configuration takes from outside its text: environment variables, small files and folders.
+// They are passed in, so that tests and the fuzzer never touch the machine.
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -35,7 +35,7 @@ inline int64_t ToUnixMicros(TimePoint t) {
 inline int64_t ToUnixNanos(TimePoint t) {
   return t.time_since_epoch().count();
 }
-// The nearest that a TimePoint can hold (the years 1677 to 2262): what is read may say anything.
+// The nearest that a TimePoint can hold (the years 1677 to 2262): input may have any value.
 inline TimePoint FromUnixMicros(int64_t us) {
   constexpr int64_t kMost = INT64_MAX / 1000;
   return TimePoint(std::chrono::microseconds(std::clamp(us, -kMost, kMost)));

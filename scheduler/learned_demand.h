@@ -1,5 +1,5 @@
-// What has been asked for so far, as a planner learned it (placement/mix_learner.h): plain values, so that a
-// snapshot holds them.
+// Learned demand: the requests so far, as a planner learned them (placement/mix_learner.h): plain values, so
+// that a snapshot holds them.
 #pragma once
 
 #include <cstdint>

@@ -199,7 +199,7 @@ std::optional<conf::TimePoint> Planner::NextDue() const {
   }
   for (const auto& [sequence, job] : state_->held) {
     const JobEntry& entry = state_->jobs[job];
-    // One whose time has come waits for other jobs: their ends are told.
+    // After its start time it waits for other jobs, whose ends are reported.
     if (entry.job.not_before && *entry.job.not_before > state_->planned) at(*entry.job.not_before);
   }
   if (!state_->patience.empty()) at(std::get<conf::TimePoint>(*state_->patience.begin()));

@@ -40,17 +40,17 @@ class Planner {
               conf::TimePoint now);  // by itself: waits again, or leaves when its restarts are used up
   void Stopped(JobIndex job, conf::TimePoint now);       // as a plan told it to
   void Moved(JobIndex job, conf::TimePoint now);         // its members stand at their new places only
-  void Checkpointed(JobIndex job, conf::TimePoint now);  // what it has done up to now is safe
+  void Checkpointed(JobIndex job, conf::TimePoint now);  // its work up to now is saved
   void Idle(JobIndex job, conf::TimePoint since);        // a notebook without a user
   void Used(JobIndex job, conf::TimePoint now);          // its user is back: starts again if it was suspended
-  void NodeFault(NodeId node, conf::TimePoint now);      // what ran on it is gone
+  void NodeFault(NodeId node, conf::TimePoint now);      // its running members are lost
   void DeviceFault(NodeId node, int device, conf::TimePoint now);
   // The node works again after a fault. Its faults are remembered: it may still be suspect or quarantined.
   void NodeRepaired(NodeId node, conf::TimePoint now);
   // As a person decides; healthy also mends its devices and forgets its faults.
   void SetHealth(NodeId node, Health health, conf::TimePoint now);
-  // What a cluster manager or a device probe says of the node: its health, and which of its devices are
-  // faulty or gone (bit d). Nothing new is placed there; members keep what they hold, and faults are
+  // The report of a cluster manager or a device probe on the node: its health, and which of its devices are
+  // faulty or gone (bit d). Nothing new is placed there; members keep their devices, and faults are
   // remembered. Afterwards the planner is the same as one made from its snapshot with these values in
   // `health`.
   void UpdateNode(NodeId node, Health health, uint32_t broken_devices, conf::TimePoint now);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "conf/words.h"
 
 namespace scheduler {
 
@@ -22,6 +23,10 @@ enum class Backfill : uint8_t {
   kEasy,          // the first job that waits has a reservation that others may not delay
   kConservative,  // so have the next `depth` jobs
 };
+inline constexpr conf::Word<Backfill> kBackfillWords[] = {{"fifo", Backfill::kFifo},
+                                                          {"best-effort", Backfill::kBestEffort},
+                                                          {"easy", Backfill::kEasy},
+                                                          {"conservative", Backfill::kConservative}};
 
 enum class VictimOrder : uint8_t { kLeastCost, kRandom, kYoungest };
 
@@ -35,7 +40,7 @@ struct BackfillPolicy {
 
 struct PreemptionPolicy {
   bool by_priority = true;  // higher priority may stop lower
-  bool reclaim = true;      // a queue below its deserved may stop what others run over theirs
+  bool reclaim = true;      // a queue below its deserved share may stop work of queues above theirs
   VictimOrder victims = VictimOrder::kLeastCost;
   conf::Duration grace =
       std::chrono::seconds(30);  // between the signal and the kill, at least a checkpoint's save

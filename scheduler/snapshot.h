@@ -59,7 +59,7 @@ struct Snapshot {
   // Decayed usage in device-milli-seconds as of `as_of`: (queue, user) → amount.
   std::map<std::pair<std::string, std::string>, double> usage{};
   std::vector<std::string> tenants{};  // in the order of their numbers, which holdings name
-  LearnedDemand demand{};              // what has been asked for so far
+  LearnedDemand demand{};              // the requests so far
   std::vector<Reserved> reserved{};    // by the last cycle
   std::vector<std::string> failed{};   // ids of jobs that failed for good since the last cycle
   conf::TimePoint defragmented{};      // when that was last done

@@ -24,7 +24,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr std::array<uint32_t, 4> kGangs = {1, 2, 4, 8};  // devices
-constexpr double kBacklog = 3;                            // times what the pool could do
+constexpr double kBacklog = 3;                            // times the capacity of the pool
 
 // A job for each replica, from its launch to its end; who came last goes first.
 std::vector<TraceJob> Replicas(std::span<const router::sim::ElasticSample> samples, uint32_t devices_each) {

@@ -1,4 +1,4 @@
-// What the devices that a model's replicas do not need just now are worth to training: the production planner
+// The value for training of devices that a model's replicas do not need now: the production planner
 // over a pool that is as large as the model's peak, with the replicas that an autoscaled pool had
 // (router/sim/elastic.h) and a backlog of training that may be preempted.
 #pragma once
@@ -16,7 +16,7 @@ struct Loaning {
   double serving_h = 0;   // device-hours that replicas held
   double lent_h = 0;      // held by training, of the devices that replicas did not use
   double idle_h = 0;      // idle
-  double wasted_h = 0;    // of what was lent: saving, restoring and what a stop threw away
+  double wasted_h = 0;    // of the lent time: saving, restoring, and work lost by stops
   uint32_t reclaims = 0;  // replicas that had to wait for training to leave
   double reclaim_p50_s = 0;
   double reclaim_p95_s = 0;

@@ -1,4 +1,4 @@
-// The autoscaler's laws over recorded traffic, each case beside an oracle, and what was to be shown.
+// The autoscaler's laws over recorded traffic, each case beside an oracle, and the targets.
 #pragma once
 
 #include <chrono>

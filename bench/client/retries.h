@@ -10,7 +10,7 @@
 namespace bench {
 
 // After how long, where `tries` have been made; nothing: it would fail again, or part of an answer has come.
-// What the server says goes before the SDKs' own back-off, half a second, doubled to eight, less up to a
+// The server's word precedes the SDKs' own back-off, half a second, doubled to eight, less up to a
 // quarter.
 std::optional<conf::Duration> RetryAfter(const Answer& answer, uint32_t tries, scheduler::Rng& rng);
 

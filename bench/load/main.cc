@@ -1,4 +1,4 @@
-// bench_load: a closed-loop load of chat completions from one thread: so many callers, each with one call at
+// bench_load: a closed-loop load of chat completions from one thread: many callers, each with one call at
 // a time. Prints what they saw as JSON. Exit codes: 0 no call failed, 1 some did, 2 the call is wrong.
 #include <fmt/format.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// What a request pays to be let in: an API key, a token seen before, and a token seen for the first time.
+// The cost of authentication: an API key, a token seen before, and a token seen for the first time.
 
 #include <benchmark/benchmark.h>
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace http = gateway::net::http;
 
-// What wrk sends, and what the official Python SDK does.
+// Requests of wrk and of the official Python SDK.
 constexpr std::string_view kPlainRequest =
     "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8080\r\ncontent-type: application/json\r\n"
     "authorization: Bearer sk-tidegate-0123456789abcdef0123456789abcdef\r\nContent-Length: 1024\r\n\r\n";

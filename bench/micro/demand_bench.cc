@@ -1,4 +1,4 @@
-// What one request costs its shard for the signals of its model and class: its cells, from its beginning to
+// The cost of one request for the signals of its model and class: its cells, from its beginning to
 // its end, when it goes at once and when it waits before.
 #include <benchmark/benchmark.h>
 

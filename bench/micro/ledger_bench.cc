@@ -1,4 +1,4 @@
-// The ledger's two sides: what a request costs its shard, and what a record costs the ledger thread.
+// The ledger's two sides: the cost of a request on its shard, and of a record on the ledger thread.
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
 
@@ -60,7 +60,7 @@ class JournalBench : public benchmark::Fixture {
   std::unique_ptr<ShardJournal> journal_;
 };
 
-// The ring is emptied as the ledger thread would, which costs the shard nothing but the look at `consumed`.
+// The ring is emptied as the ledger thread would, which costs the shard only a read of `consumed`.
 BENCHMARK_F(JournalBench, OpenProgressClose)(benchmark::State& state) {
   for (auto _ : state) {
     std::optional<Ticket> ticket = journal_->Open(kOpen);

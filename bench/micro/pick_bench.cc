@@ -48,7 +48,7 @@ void BM_Pick(benchmark::State& state) {
 BENCHMARK(BM_Pick)->ArgsProduct({benchmark::CreateDenseRange(0, router::kPolicyKinds - 1, 1),
                                  {2, 16, 1000, 4000}});
 
-// What a request pays that need not wait: replicas that have room, and, at worst, none of them.
+// The cost for a request that need not wait: replicas with room, and, at worst, none.
 void BM_FindHeadroom(benchmark::State& state) {
   const auto replicas = static_cast<uint32_t>(state.range(0));
   router::ModelSpec model;
@@ -111,7 +111,7 @@ void BM_DispatchPlan(benchmark::State& state) {
 }
 BENCHMARK(BM_DispatchPlan)->ArgNames({"replicas", "waiting"})->ArgsProduct({{8, 64, 1000}, {1, 32}});
 
-// The whole way to a choice by cost: a prompt of so many blocks is looked up in a full index, candidates are
+// A whole choice by cost: a prompt of this many blocks is looked up in a full index, candidates are
 // gathered and weighed, the choice is charged and predicted. Each pick is timed for its p99.
 void BM_RouteByCost(benchmark::State& state) {
   const auto replicas = static_cast<size_t>(state.range(0));

@@ -1,4 +1,4 @@
-// The prefix index and what it is fed with: hashing, insertion and look-up at the length of a prompt, alone
+// The prefix index and its inputs: hashing, insertion and look-up at the length of a prompt, alone
 // and from several threads.
 #include <benchmark/benchmark.h>
 
@@ -28,7 +28,7 @@ std::vector<uint64_t> Prompt(uint64_t family, int64_t blocks) {
   return prompt;
 }
 
-// 64 replicas with full caches: what a look-up meets in a gateway that has run for a while.
+// 64 replicas with full caches: the state of a gateway that has run for a while.
 struct Filled {
   Filled() : index({.max_bytes = size_t{64} << 20}) {
     for (int i = 0; i < 64; ++i) members.push_back(*index.Join(8192));

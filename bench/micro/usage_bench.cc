@@ -1,4 +1,4 @@
-// What metering costs an event or a body: the scans that every relayed byte range goes through.
+// The cost of metering for an event or a body: the scans that every relayed byte range goes through.
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -13,7 +13,7 @@ namespace bench::policies {
 void PrintTable(const Result& result);
 nlohmann::json ToJson(const Result& result);
 
-// cost beside epp, and one of cost's own figures beside what it ought to be.
+// cost beside epp, and one of cost's own figures beside its target.
 struct Target {
   std::string what;
   double bound = 0;

@@ -1,4 +1,4 @@
-// What is tried: a pool, a load (router/sim/offered_load.h says what that is) and what goes wrong, under
+// A scenario: a pool, a load (defined in router/sim/offered_load.h) and faults, under
 // every policy.
 #pragma once
 

@@ -12,10 +12,10 @@ namespace bench {
 // By model, from the close records in the segments of a ledger's directory (state_dir/ledger).
 absl::StatusOr<TokensByModel> ReadLedger(const std::string& dir);
 
-// By model, from what a command such as `tidegate usage --by model --json -c tidegate.yaml` prints.
+// By model, from the output of a command such as `tidegate usage --by model --json -c tidegate.yaml` prints.
 absl::StatusOr<TokensByModel> RunUsage(const std::string& command);
 
-// What was added between two readings. Models without tokens are left out.
+// The difference of two readings. Models without tokens are left out.
 TokensByModel Difference(const TokensByModel& before, const TokensByModel& after);
 
 // A table of both, with the differences. Calls are not compared: the ledger has those too that were refused.

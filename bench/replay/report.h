@@ -1,4 +1,4 @@
-// Report: what a replay saw, summed up as the answers come.
+// Report: the results of a replay, summed up as the answers come.
 #pragma once
 
 #include <cstdint>

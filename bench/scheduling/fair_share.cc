@@ -23,7 +23,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr double kJainTarget = 0.98;
-// A queue has what it deserves when it holds so much of it: jobs come whole, the largest is a tenth.
+// A queue has its deserved share when it holds this part of it: jobs are whole, the largest is a tenth.
 constexpr double kHolds = 0.9;
 constexpr double kSteadyOfferedLoad = 0.6;  // of the cluster's time, each
 constexpr std::array<uint32_t, 8> kSizes = {1, 1, 2, 2, 4, 8, 8, 16};
@@ -40,7 +40,7 @@ uint32_t SizeOf(const FairShareOptions& options, Rng& rng) {
   return std::min(kSizes[rng.Uniform(kSizes.size())], options.largest);
 }
 
-// Always wanted: a backlog for twice what is deserved, then arrivals at random.
+// Always wanted: a backlog of twice the deserved share, then arrivals at random.
 void AddSteady(const Team& team, const FairShareOptions& options, Rng& rng, std::vector<TraceJob>& jobs) {
   const double capacity = options.nodes * 8.0;
   const double backlog = team.name == "borrower" ? capacity : 2 * capacity * team.sixteenths / 16;
@@ -135,7 +135,7 @@ class Follower {
   static constexpr std::string_view kMakesRoomFor = "makes room for ";
 
   struct State {
-    std::optional<conf::TimePoint> wants_since{};  // at least what it deserves
+    std::optional<conf::TimePoint> wants_since{};  // at least its deserved share
     bool met = false;
     bool always = true;
     uint32_t demands = 0;

@@ -24,9 +24,9 @@ struct QueueOutcome {
   double deserved = 0;        // devices
   double mean = 0;            // devices held, over the time
   double ratio = 0;           // mean over deserved
-  double satisfaction = 0;    // of what it was entitled to at each moment, what it held
-  bool always_wanted = true;  // at least what it deserves
-  uint32_t demands = 0;       // times at which it came to want what it deserves
+  double satisfaction = 0;    // held part of its entitlement at each moment
+  bool always_wanted = true;  // at least its deserved share
+  uint32_t demands = 0;       // times at which it began to want its deserved share
 };
 
 struct FairShareOutcome {
@@ -34,8 +34,8 @@ struct FairShareOutcome {
   double jain_of_ratios = 0;  // of `ratio`, over the queues that always wanted
   double jain = 0;            // of `satisfaction`, over all
   uint32_t demands = 0;
-  uint32_t unmet = 0;        // of these, never given what is deserved
-  conf::Duration longest{};  // from a demand to holding nine tenths of what is deserved
+  uint32_t unmet = 0;        // of these, never satisfied
+  conf::Duration longest{};  // from a demand to nine tenths of the deserved share
   uint32_t most_cycles = 0;  // cycles in which victims were chosen for one demand
   bool first_cycle = true;   // they were chosen in the demand's first cycle
   uint32_t reclaims = 0;     // victims

@@ -1,5 +1,5 @@
-// What no placement can do better than, on openb's protocol (scheduler/sim/until_allocated.h): the most that
-// could be allocated of what has arrived, by one who knows all of it and may refuse what he likes.
+// An upper bound for every placement, on openb's protocol (scheduler/sim/until_allocated.h): the most of the
+// arrived work that could be allocated with knowledge of all of it, and with the right to refuse any of it.
 //
 // A linear relaxation. Work of equal asks is one class, of which any part may go to a node type that can hold
 // one of it; CPU, memory and devices are pooled over all nodes of a type; devices that are shared are filled

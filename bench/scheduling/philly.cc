@@ -71,7 +71,7 @@ std::string TitleOf(const Setting& setting) {
                      setting.noisy ? ", noisy estimates" : "");
 }
 
-// The baseline, ours with what it is compared to, and in a full run all others.
+// The baseline, ours with its comparisons, and in a full run all others.
 std::vector<Setting> SettingsOn(int nodes, bool quick) {
   std::vector<Setting> settings;
   if (quick) {
@@ -150,7 +150,7 @@ nlohmann::json JsonOf(const Outcome& outcome) {
   return json;
 }
 
-// What one cluster's replays must show, each beside what it is compared to.
+// The targets of one cluster's replays, each beside its comparison.
 class Requirements {
  public:
   Requirements(const std::vector<Outcome>& outcomes, int nodes) : outcomes_(outcomes), nodes_(nodes) {}

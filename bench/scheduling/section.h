@@ -1,4 +1,4 @@
-// A part of the scheduler's benchmark: measures something and puts ours beside what was published.
+// A part of the scheduler's benchmark: measures something and puts ours beside published figures.
 //
 // sections.cc has the one list; a section is one file and one line there.
 #pragma once
@@ -15,7 +15,7 @@ namespace bench::scheduling {
 struct Options {
   std::string traces;  // folder with the recorded traces, of which a section names the part that it needs
   uint32_t seeds = 10;
-  unsigned threads = 1;  // for what is counted, not timed
+  unsigned threads = 1;  // for counting, not for timing
   bool quick = false;    // does it work: fewer seeds and rounds
   std::string only;      // of a section's settings, those whose title has this; empty: all
 };

@@ -144,7 +144,7 @@ nlohmann::json Decisions(const Cluster& cluster, std::string_view name, uint32_t
   return out;
 }
 
-// openb's nodes, so many times, filled by its own list: nearly every node is in a class of its own.
+// openb's nodes, many times, filled by its own list: nearly every node is in a class of its own.
 nlohmann::json Mixed(const Openb& openb, uint32_t times, std::string_view name) {
   Cluster cluster = openb.cluster;
   const size_t once = cluster.nodes.size();
@@ -164,7 +164,7 @@ nlohmann::json Mixed(const Openb& openb, uint32_t times, std::string_view name) 
   return {{"nodes", cluster.nodes.size()}, {"per_second", per_second}};
 }
 
-// A planner whose cluster is full of jobs of one node, and so many more that wait.
+// A planner whose cluster is full of jobs of one node, with as many more waiting.
 struct World {
   World(const Cluster& cluster, uint32_t running, uint32_t waiting)
       : planner(cluster, {OneQueue()}, Policy{}) {
@@ -184,7 +184,7 @@ size_t HeapBytes() {
   return heap.uordblks + heap.hblkhd;
 }
 
-// What a planner keeps for a job that waits, and beyond that for one that runs.
+// The planner's memory for a waiting job, and the additional memory for a running one.
 nlohmann::json BytesPerJob(const Cluster& cluster) {
   constexpr uint32_t kJobs = 10'000;
   Planner planner(cluster, {OneQueue()}, Policy{});

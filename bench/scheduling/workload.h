@@ -1,4 +1,4 @@
-// What the simulated sections run on: a cluster of eight-way nodes, and jobs that ask for devices only.
+// The world of the simulated sections: a cluster of eight-way nodes, and jobs that ask for devices only.
 #pragma once
 
 #include <string>

@@ -215,7 +215,7 @@ net::Task<absl::Status> AuditDelivery::DeliverBatch() {
   co_return absl::OkStatus();
 }
 
-// A sink that is new begins with what the ledger still has.
+// A new sink begins with the oldest record of the ledger.
 void AuditDelivery::NoteGap() {
   const uint64_t expected = status_.delivered_seq + 1;
   if (status_.delivered_seq == 0 || batch().front().seq <= expected) return;

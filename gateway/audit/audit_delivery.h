@@ -51,12 +51,13 @@ class AuditDelivery {
  public:
   using Record = plugins::sinks::Record;
 
-  // What is delivered. read() and link() may wait for the disk: they are called off the loop, one at a time.
+  // The source of records. read() and link() may wait for the disk: they are called off the loop, one at a
+  // time.
   struct Source {
     // At most `max` records after `after_seq`, in order; none when there are none yet. Those that are gone or
     // damaged are left out.
     std::function<absl::StatusOr<std::vector<Record>>(uint64_t after_seq, size_t max)> read;
-    // The link of the record with this number; empty when it is not known (any more).
+    // The link of the record with this number; empty: not known.
     std::function<absl::StatusOr<std::string>(uint64_t seq)> link;
     // The number of the last record on disk. Any thread.
     std::function<uint64_t()> last_seq;
@@ -91,8 +92,9 @@ class AuditDelivery {
   SinkStatus status(conf::TimePoint now) const;  // any thread
 
   void Close();
-  // Delivers what is left, until there is no more, a delivery fails, or `until`; then as Close(). Back when
-  // nothing is pending: what was under way before and the sink cannot end early, by its own time-out. Once.
+  // Delivers the remaining records, until there are none, a delivery fails, or `until`; then as Close(). Back
+  // when nothing is pending: what was under way before and the sink cannot end early, by its own time-out.
+  // Once.
   net::Task<void> Stop(conf::TimePoint until);
 
  private:
@@ -134,7 +136,7 @@ class AuditDelivery {
   const Place begin_at_;
   net::Backoff backoff_;
   size_t max_records_;
-  std::vector<Record> read_;  // what the last read gave; in it:
+  std::vector<Record> read_;  // result of the last read; in it:
   size_t begin_ = 0;          // the first that is not delivered
   size_t count_ = 0;          // from there, the batch in hand
   bool checked_ = false;      // the position is this ledger's

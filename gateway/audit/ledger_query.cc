@@ -57,7 +57,7 @@ void ReadWhere(const auto& request, const Config& config, conf::TimePoint now, Q
   if (problems.size() == before && query.since_us >= query.until_us) {
     problems.push_back({"until", "must be later than since"});
   }
-  // A tenant that is not configured any more has its usage still.
+  // A tenant that is no longer configured still has its usage.
   query.tenant = request.tenant.empty() ? "" : TenantPath(config, request.tenant).value_or(request.tenant);
   query.model = request.model;
 }

@@ -13,7 +13,7 @@ constexpr size_t kReadBytes = 4u << 20;
 }  // namespace
 
 absl::StatusOr<std::vector<plugins::sinks::Record>> SinkSource::Read(uint64_t after, size_t max) {
-  // A new tail reads its segment from the front; one that stands there goes on.
+  // A new tail reads its segment from the front; an existing one continues.
   if (!tail_ || tail_->after_seq() != after) tail_.emplace(dir_, after);
   const uint64_t durable = durable_seq_();
   std::vector<plugins::sinks::Record> records;

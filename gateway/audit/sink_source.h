@@ -19,7 +19,7 @@ namespace gateway {
 
 class SinkSource {
  public:
-  // What a power loss could still undo, after `durable_seq`, is not given yet.
+  // Records after `durable_seq`, which a power loss could undo, are not delivered yet.
   SinkSource(std::string ledger_dir, std::function<uint64_t()> durable_seq)
       : dir_(std::move(ledger_dir)), durable_seq_(std::move(durable_seq)) {}
 

@@ -117,7 +117,7 @@ net::Task<absl::Status> StoredEvents::Carry(store::Object object) {
   std::vector<store::Write> writes;
   writes.push_back(store::Write::Remove(object));
   const absl::StatusOr<store::Committed> removed = co_await store_.Commit(std::move(writes));
-  // Aborted: somebody else removed it.
+  // Aborted: another process removed it.
   co_return absl::IsAborted(removed.status()) ? absl::OkStatus() : removed.status();
 }
 

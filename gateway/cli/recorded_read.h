@@ -1,5 +1,5 @@
 // The record that a command leaves when it reads the ledger's files: through the store, from which the
-// gateway carries it into the ledger. Whoever reads the files without a command leaves none.
+// gateway carries it into the ledger. Reading the files without a command leaves none.
 #pragma once
 
 #include <absl/status/status.h>

@@ -20,7 +20,7 @@
 namespace gateway::cli {
 namespace {
 
-// Raises the limit of file descriptors to what the system grants: a request may hold two.
+// Raises the limit of file descriptors to the system's maximum: a request may hold two.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -46,7 +46,7 @@ class Signals {
       Wait();
     } else {
       Close();
-      // Nobody was told yet that it serves.
+      // Readiness was not announced yet.
       process_.control().Post([this] { process_.Stop(conf::Duration::zero()); });
     }
   }
@@ -70,7 +70,7 @@ class Signals {
     set_.cancel(ignored);
   }
 
-  // A supervisor's signal: load balancers may need a moment to see it. At a terminal nobody does.
+  // A supervisor's signal: load balancers may need a moment to see it. At a terminal none does.
   conf::Duration DelayOf(int signal) const {
     return signal == SIGTERM ? process_.runtime()->config().server.shutdown_delay : conf::Duration::zero();
   }

@@ -38,7 +38,7 @@ constexpr uint32_t kMostAdapters = 10'000;
 // The most that a run may be sped up or slowed down by.
 constexpr double kMostSpeedUp = 1e6;
 
-// What runs: one pool under one load, once for each policy.
+// The simulation: one pool under one load, once for each policy.
 struct Pool {
   serving::Options options;
   std::vector<router::PolicyKind> policies;

@@ -23,13 +23,6 @@ namespace {
 namespace io = scheduler::io;
 using Problems = std::vector<conf::Problem>;
 
-constexpr std::pair<std::string_view, scheduler::Backfill> kBackfills[] = {
-    {"fifo", scheduler::Backfill::kFifo},
-    {"best-effort", scheduler::Backfill::kBestEffort},
-    {"easy", scheduler::Backfill::kEasy},
-    {"conservative", scheduler::Backfill::kConservative},
-};
-
 template <class Named>
 std::string Hint(std::string_view name, const std::vector<Named>& named) {
   std::vector<std::string_view> names;
@@ -51,9 +44,8 @@ void ApplyShortcuts(const SimulateInput& input, scheduler::Policy& policy, Probl
     }
     policy.placement = input.placement;
   }
-  for (const auto& [word, kind] : kBackfills) {
-    if (word == input.backfill) policy.backfill.kind = kind;
-  }
+  policy.backfill.kind =
+      conf::ValueOf(scheduler::kBackfillWords, input.backfill).value_or(policy.backfill.kind);
   if (!input.defragment.empty()) policy.defragment.enabled = input.defragment == "on";
 }
 
@@ -80,9 +72,8 @@ void LoadPolicies(const SimulateInput& input, const scheduler::Cluster& cluster,
                   .queues = std::move(policy->queues),
                   .world = {}};
     if (file.empty()) {
-      const auto* const word = std::ranges::find(kBackfills, made.policy.backfill.kind,
-                                                 &std::pair<std::string_view, scheduler::Backfill>::second);
-      made.name = fmt::format("{} + {}", word->first, made.policy.placement);
+      const std::string_view backfill = conf::WordOf(scheduler::kBackfillWords, made.policy.backfill.kind);
+      made.name = fmt::format("{} + {}", backfill, made.policy.placement);
     }
     out.push_back(std::move(made));
   }

@@ -42,7 +42,7 @@ constexpr uint32_t kMostReplicas = 4096;
 
 enum class Way : uint8_t { kPolicy, kKpa, kHpa, kFixed, kOracle };
 
-constexpr std::pair<std::string_view, Way> kWays[] = {
+constexpr conf::Word<Way> kWays[] = {
     {"kpa", Way::kKpa}, {"hpa", Way::kHpa}, {"fixed", Way::kFixed}, {"oracle", Way::kOracle}};
 
 // "hpa:24": a law, and its number if there is one.
@@ -62,10 +62,9 @@ struct Study {
 std::optional<Beside> ReadBeside(const std::string& text) {
   const size_t colon = text.find(':');
   Beside beside;
-  const auto* way = std::ranges::find(kWays, std::string_view(text).substr(0, colon),
-                                      &std::pair<std::string_view, Way>::first);
-  if (way == std::end(kWays)) return std::nullopt;
-  beside.way = way->second;
+  const std::optional<Way> way = conf::ValueOf(kWays, std::string_view(text).substr(0, colon));
+  if (!way) return std::nullopt;
+  beside.way = *way;
   if (colon == std::string::npos) return beside;
   const double number = conf::ReadNumber<double>(std::string_view(text).substr(colon + 1)).value_or(0);
   const double most = beside.way == Way::kFixed ? kMostReplicas : 1e6;
@@ -121,13 +120,6 @@ Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& probl
   return study;
 }
 
-constexpr conf::Word<Law> kLaws[] = {
-    {"demand", Law::kDemand}, {"kpa", Law::kKpa}, {"hpa", Law::kHpa}, {"schedule", Law::kSchedule}};
-
-std::string_view LawName(Law law) {
-  return conf::WordOf(kLaws, law);
-}
-
 // A row of the study; nothing when it was interrupted.
 class Runner {
  public:
@@ -137,7 +129,8 @@ class Runner {
   }
 
   std::optional<std::vector<serving::SizedBy>> Run() {
-    rows_.push_back({fmt::format("{} (the policy)", LawName(study_.options.policy.law)),
+    rows_.push_back({fmt::format("{} (the policy)",
+                                 conf::WordOf(scheduler::autoscale::kLawWords, study_.options.policy.law)),
                      Simulate("policy", study_.options)});
     for (const Beside& beside : study_.beside) {
       if (interruption_.seen()) return std::nullopt;

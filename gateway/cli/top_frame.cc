@@ -100,7 +100,7 @@ void AddText(std::vector<Line>& out, const Span& span, size_t width) {
 }
 
 // Columns as wide as their widest cell, two spaces between. Where the terminal is narrower, those with the
-// highest rank are left out, and a last column of reasons goes on below its row.
+// highest rank are left out, and a last column of reasons continues below its row.
 class Columns {
  public:
   struct Title {

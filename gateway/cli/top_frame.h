@@ -1,7 +1,7 @@
 // The lines that `tidegate top` shows: models with their demand and latencies, their replicas or configured
 // endpoints, jobs, the holder of each device, and the last actions with their reasons.
 //
-// In a narrow terminal, tables leave out their least important columns, and reasons go on below their row,
+// In a narrow terminal, tables leave out their least important columns, and reasons continue below their row,
 // broken between words.
 //
 // Pure: rows of the admin API go in, lines come out. Control characters in texts are replaced, whatever an
@@ -41,7 +41,7 @@ struct Span {
 };
 using Line = std::vector<Span>;
 
-// For a terminal of so many columns; 0: whole tables, however wide.
+// For a terminal of this many columns; 0: whole tables, however wide.
 std::vector<Line> FrameOf(const Standing& standing, size_t width = 0);
 
 // Characters `from` to `from + width` of a line; width 0: all of it. With `color`, in the escapes of a

@@ -11,7 +11,7 @@
 namespace gateway::config {
 
 // Reads the files, and checks that they agree: each model has one policy, devices and queues exist, and
-// something serves each model. Adds what is wrong within a file to `problems`, under that file's name.
+// something serves each model. Adds the problems of a file to `problems`, under that file's name.
 void LoadScaling(conf::Document& document, Config& config, const MachineProbe& probe,
                  std::vector<conf::Problem>& problems);
 

@@ -24,7 +24,7 @@ struct EngineFacts {
 constexpr ApiSet kSelfHosted = {Api::kChat, Api::kCompletions, Api::kEmbeddings, Api::kRerank,
                                 Api::kTokenize};
 
-// What the engines serve under the OpenAI paths today; `apis` of an endpoint overrides it.
+// The APIs that engines serve under the OpenAI paths today; `apis` of an endpoint overrides it.
 constexpr std::array<EngineFacts, 8> kEngineFacts = {{
     {"vllm",
      Engine::kVllm,
@@ -266,7 +266,7 @@ bool Fallback::When(FallbackOn condition) const {
   return std::find(on.begin(), on.end(), condition) != on.end();
 }
 
-// What is said of endpoints, and of how they are used: an adapter has all of it from its base.
+// Settings of endpoints and of their use: an adapter has all of them from its base.
 static void BindServing(conf::Object& o, Model& model) {
   o.Optional("routing", model.routing);
   o.Optional("timeouts", model.timeouts);

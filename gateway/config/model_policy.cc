@@ -125,7 +125,7 @@ std::vector<WorkClass> SparedBy(const std::vector<Victim>& may_preempt) {
   return spared;
 }
 
-// What a replica of one member cannot use, and what one of several must not set.
+// Options that need several members, and options that several members must not set.
 void CheckMembers(conf::Document& document, const ModelPolicy& policy) {
   if (!policy.replica) return;
   const ReplicaTemplate& replica = *policy.replica;

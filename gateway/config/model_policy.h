@@ -28,7 +28,8 @@ namespace gateway::config {
 // Priorities for the planner, when not all workloads have room.
 enum class Rank : int32_t { kBatch = 0, kNormal = 100, kProduction = 1'000, kCritical = 10'000 };
 
-// What the replicas of a model are spread over if there is a choice, so that one fault hits few of them.
+// The domains over which a model's replicas are spread if there is a choice, so that one fault hits few of
+// them.
 enum class Spread : uint8_t { kNone, kLeaf };
 
 // The kinds of work that may have to make room for a replica. Replicas of other models never do.
@@ -57,7 +58,7 @@ struct ReadyCheck {
 };
 
 // How one replica is started and ended. In commands and in the environment, the placeholders of
-// plugins/launchers/placeholders.h stand for what they name.
+// plugins/launchers/placeholders.h are replaced.
 struct ReplicaTemplate {
   Engine engine = Engine::kVllm;
   std::vector<std::string> command;
@@ -86,7 +87,7 @@ struct ModelPolicy {
 void Read(const conf::Value& value, Victim& out);
 void Write(conf::Writer& writer, Victim in);
 
-// What the planner is asked for, for one replica. Its id, its time of submission and, where the policy names
+// The request to the planner for one replica. Its id, its time of submission and, where the policy names
 // none, its queue are the caller's.
 scheduler::Job AskOf(const ModelPolicy& policy);
 

@@ -60,7 +60,7 @@ inline Names ModelNames(const std::vector<Model>& models) {
   return {models, [](const Model& m) -> const std::string& { return m.name; }};
 }
 
-// What a tenant or a key may give as its priority: the usual ones, and the bands of all queues.
+// The priorities of tenants and keys: the usual ones, and the bands of all queues.
 inline Names PriorityNames(const std::vector<Model>& models) {
   std::vector<Band> bands = Queue().bands;
   for (const Model& model : models) {

@@ -11,8 +11,6 @@
 namespace scheduler::autoscale {
 namespace {
 
-constexpr conf::Word<Law> kLaws[] = {
-    {"demand", Law::kDemand}, {"kpa", Law::kKpa}, {"hpa", Law::kHpa}, {"schedule", Law::kSchedule}};
 constexpr conf::Word<RateUnit> kUnits[] = {{"replicas", RateUnit::kReplicas},
                                            {"percent", RateUnit::kPercent}};
 constexpr conf::Word<Select> kSelects[] = {
@@ -102,7 +100,7 @@ void BindHpa(conf::Object& o, HpaSettings& law) {
 
 void Bind(conf::Object& o, Scaling& scaling) {
   ScalingPolicy& p = *scaling.policy;
-  o.Required("policy", conf::Choice(p.law, "scaling policy", kLaws));
+  o.Required("policy", conf::Choice(p.law, "scaling policy", kLawWords));
   switch (p.law) {
     case Law::kDemand:
       return BindDemand(o, p.demand);

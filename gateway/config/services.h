@@ -47,7 +47,7 @@ struct Otlp {
 };
 
 struct Metrics {
-  uint32_t max_label_values = 200;  // per label; what comes after is counted under "other"
+  uint32_t max_label_values = 200;  // per label; further values count as "other"
 };
 
 struct Telemetry {

@@ -29,7 +29,7 @@ inline std::string ContentKeysPath(const std::string& state_dir) {
 inline std::string ContentMasterPath(const std::string& state_dir) {
   return state_dir + "/content.key";
 }
-// A copy of what the keys of replicas are made of, for a store that was lost: control/replica_keys.h.
+// A copy of the secret of the keys of replicas, for a lost store: control/replica_keys.h.
 inline std::string ReplicaSecretPath(const std::string& state_dir) {
   return state_dir + "/replica.secret";
 }

@@ -55,7 +55,7 @@ struct Tenant {
   Parameters parameters;  // of its requests' bodies, and of those of tenants below it
   StoreContent store_content = StoreContent::kNone;
   std::string priority = "normal";  // the band that its requests wait in, by name
-  uint32_t weight = 1;              // share of what is dispatched from a queue, beside other tenants
+  uint32_t weight = 1;              // share of the requests dispatched from a queue
   // The group whose tenants use each other's cached prompts; empty: the parent's, or the tenant's own alone.
   std::vector<std::string> share_prefixes;
   std::string run_as;  // the user of its jobs on this machine; empty: its parent's, or scaling.runs.user

@@ -78,7 +78,7 @@ constexpr std::array<std::string_view, 10> kOwnHeaders = {
 constexpr std::array<std::string_view, 5> kCredentialHeaders = {"authorization", "proxy-authorization",
                                                                 "x-api-key", "api-key", "cookie"};
 
-// What is wrong with a header's name, or an empty string.
+// The problem of a header's name; empty: none.
 std::string WrongHeaderName(const std::string& lower, bool secret) {
   const auto is_in = [&lower](const auto& names) {
     return std::find(names.begin(), names.end(), lower) != names.end();
@@ -134,7 +134,7 @@ bool IsHierarchical(const boost::urls::url_view& url) {
   return url.has_authority() && (url.encoded_path().empty() || url.encoded_path().starts_with('/'));
 }
 
-// What is wrong with a parsed URL, or an empty string.
+// The problem of a parsed URL; empty: none.
 std::string WrongUrl(const boost::urls::url_view& url, std::string_view scheme,
                      std::initializer_list<std::string_view> schemes) {
   if (std::find(schemes.begin(), schemes.end(), scheme) == schemes.end()) {

@@ -47,7 +47,7 @@ struct Url {
 };
 std::string ToString(const Url& url);
 
-// Families of endpoints: what a tenant may call and what an engine knows. Listing models is always allowed.
+// Families of endpoints, which tenants may call and engines serve. Listing models is always allowed.
 enum class Api : uint8_t {
   kChat,         // /v1/chat/completions
   kCompletions,  // /v1/completions

@@ -1,4 +1,4 @@
-// What the parts of this room share: the time, the ledger, the launcher, the planner and the store.
+// Context: shared by the parts of this room: the time, the ledger, the launcher, the planner and the store.
 #pragma once
 
 #include <absl/status/status.h>

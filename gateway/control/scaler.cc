@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "gateway/control/capacity.h"
@@ -21,11 +20,6 @@ std::string Headroom(const scheduler::autoscale::Decision& decision) {
                      100 * decision.late);
 }
 
-std::string_view LawName(scheduler::autoscale::Law law) {
-  static constexpr std::array<std::string_view, 4> kNames = {"demand", "kpa", "hpa", "schedule"};
-  return kNames[static_cast<size_t>(law)];
-}
-
 }  // namespace
 
 void Scaler::Configure(const Runtime& runtime, conf::TimePoint now) {
@@ -39,7 +33,7 @@ void Scaler::Configure(const Runtime& runtime, conf::TimePoint now) {
       pool.policy = policy;
       pool.autoscaler = scheduler::autoscale::Autoscaler(policy.scaling);
     }
-    if (added) EstimateCapacity(pool, now);
+    if (added) UpdateCapacity(pool, now);
   }
 }
 
@@ -53,7 +47,7 @@ void Scaler::Decide(conf::TimePoint now) {
       const auto found = asked.find(model);
       pool.asked = found == asked.end() ? Asked() : found->second;
       pool.signals = pool.meter.Next(pool.asked, *runtime->model(*id).waits, now);
-      EstimateCapacity(pool, now);
+      UpdateCapacity(pool, now);
       const std::optional<router::HeadroomLimits>& room = runtime->routes().model(*id).spec.headroom;
       pool.signals.demand.occupied = Occupied(pool, room.value_or(router::HeadroomLimits{}), now);
       Decide(pool, now);
@@ -97,7 +91,7 @@ void Scaler::Decide(Pool& pool, conf::TimePoint now) {
   });
 }
 
-void Scaler::EstimateCapacity(Pool& pool, conf::TimePoint now) {
+void Scaler::UpdateCapacity(Pool& pool, conf::TimePoint now) {
   std::vector<const router::EngineSignals*> engines;
   replicas_.ForEach(pool.policy.model(), [&](const Workload& replica) {
     if (replica.serving.load) engines.push_back(&replica.serving.load->engine);
@@ -203,7 +197,7 @@ std::vector<ModelStatus> Scaler::Rows(conf::TimePoint now) const {
     ModelStatus& row = rows.emplace_back();
     row.model = model;
     row.policy = pool.policy.file;
-    row.law = LawName(pool.policy.scaling.law);
+    row.law = conf::WordOf(scheduler::autoscale::kLawWords, pool.policy.scaling.law);
     row.min = pool.policy.scaling.min;
     row.max = pool.policy.scaling.max;
     row.demand = pool.decision.demand;

@@ -65,7 +65,7 @@ class Scaler {
   };
 
   void Decide(Pool& pool, conf::TimePoint now);
-  void EstimateCapacity(Pool& pool, conf::TimePoint now);
+  void UpdateCapacity(Pool& pool, conf::TimePoint now);
   double Occupied(const Pool& pool, const router::HeadroomLimits& room, conf::TimePoint now) const;
   void Keep(Pool& pool, conf::TimePoint now);
   void PublishTrouble(Pool& pool);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "conf/words.h"
 #include "gateway/config/job_file.h"
 #include "gateway/config/model.h"
 #include "gateway/control/crash_loop.h"
@@ -59,6 +60,12 @@ enum class Afterwards : uint8_t {
 };
 inline constexpr size_t kAfterwards = 7;
 std::string_view Name(Afterwards afterwards);
+// The ledger's words for the end of a job's attempt.
+inline constexpr conf::Word<Afterwards> kJobEndActions[] = {
+    {"job.resize", Afterwards::kResizes}, {"job.preempt", Afterwards::kWaits},
+    {"job.retry", Afterwards::kRetries},  {"job.suspend", Afterwards::kSuspends},
+    {"job.stop", Afterwards::kFails},     {"job.stop", Afterwards::kEnds},
+    {"job.cancel", Afterwards::kCancels}};
 std::optional<Afterwards> ParseAfterwards(std::string_view name);
 
 // The result of a stopped workload.

@@ -23,11 +23,6 @@ using plugins::launchers::DeviceGrant;
 using plugins::launchers::RunState;
 using plugins::launchers::RunStatus;
 
-constexpr std::pair<std::string_view, Afterwards> kEndings[] = {
-    {"job.resize", Afterwards::kResizes}, {"job.preempt", Afterwards::kWaits},
-    {"job.retry", Afterwards::kRetries},  {"job.suspend", Afterwards::kSuspends},
-    {"job.stop", Afterwards::kFails},     {"job.cancel", Afterwards::kCancels}};
-
 // The number after the last dash; 0: there is none.
 uint64_t NumberOf(std::string_view id) {
   const size_t dash = id.rfind('-');
@@ -160,14 +155,12 @@ void WorkloadHistory::TakeJob(const ledger::Record& record) {
     job.restarts = CountOf(detail, "restarts", job.restarts + (then == Afterwards::kRetries ? 1 : 0));
     if (detail.contains("resumes")) job.resumes = IsSaid(detail, "resumes");
     Settle(job, then);
-  } else if (const auto* const ending =
-                 std::ranges::find(kEndings, record.action, [](const auto& e) { return e.first; });
-             ending != std::end(kEndings)) {
-    job.afterwards = ending->second;
+  } else if (const std::optional<Afterwards> then = conf::ValueOf(kJobEndActions, record.action)) {
+    job.afterwards = *then;
     if (job.holds()) {
       job.state = State::kDraining;
-    } else if (ending->second == Afterwards::kCancels || ending->second == Afterwards::kSuspends) {
-      Settle(job, ending->second);
+    } else if (*then == Afterwards::kCancels || *then == Afterwards::kSuspends) {
+      Settle(job, *then);
     }
   }
 }

@@ -28,8 +28,8 @@ class Outbound {
   absl::Status Start(const Config& config, store::Store& store);
   // The limits have changed.
   void OnLimits();
-  // Returns shares of limits and delivers the remaining records: for some seconds at most, and traces for their
-  // time-out. Once.
+  // Returns shares of limits and delivers the remaining records: for some seconds at most, and traces for
+  // their time-out. Once.
   net::Task<void> Stop();
 
   OutboundStatus status(conf::TimePoint now) const;

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "conf/words.h"
+
 namespace gateway::routing {
 namespace {
 
@@ -13,17 +15,8 @@ double Millis(conf::Duration d) {
   return static_cast<double>(d.count()) * 1e-6;
 }
 
-std::string_view Name(api::Finish finish) {
-  switch (finish) {
-    case api::Finish::kNone:
-      return "";
-    case api::Finish::kDone:
-      return "stop";
-    case api::Finish::kLength:
-      return "length";
-  }
-  return "";
-}
+constexpr conf::Word<api::Finish> kFinishWords[] = {{"stop", api::Finish::kDone},
+                                                    {"length", api::Finish::kLength}};
 
 Json ToJson(const Outcome& outcome) {
   Json out = {{"status", outcome.status},
@@ -31,7 +24,7 @@ Json ToJson(const Outcome& outcome) {
               {"cached", outcome.cached},
               {"output", outcome.output},
               {"total_ms", Millis(outcome.total)}};
-  if (outcome.finish != api::Finish::kNone) out["finish"] = Name(outcome.finish);
+  if (outcome.finish != api::Finish::kNone) out["finish"] = conf::WordOf(kFinishWords, outcome.finish);
   if (outcome.first_token > conf::Duration::zero()) out["first_token_ms"] = Millis(outcome.first_token);
   return out;
 }

@@ -6,10 +6,10 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <string_view>
 
 #include "gateway/net/clock.h"
+#include "gateway/net/files.h"
 
 namespace gateway::store {
 namespace {
@@ -23,10 +23,14 @@ struct flock WholeFile() {
 }
 
 // The number twice, so that a reader can tell one that is half written.
-absl::Status WriteNumber(int file, uint64_t number) {
+bool WriteNumber(int file, uint64_t number) {
   const std::string line = fmt::format("{0:020} {0:020}\n", number);
-  if (pwrite(file, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size())) return absl::OkStatus();
-  return absl::UnavailableError(std::strerror(errno));
+  return pwrite(file, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size());
+}
+
+net::Fd OpenToRead(const std::string& path) {
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY | O_NOFOLLOW);
+  return file.ok() ? *std::move(file) : net::Fd();
 }
 
 uint64_t ReadNumber(int file) {
@@ -42,38 +46,36 @@ uint64_t ReadNumber(int file) {
 }  // namespace
 
 absl::Status Followed::Open(const std::string& path) {
-  net::Fd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return absl::UnavailableError(fmt::format("{}: cannot be made: {}", path, std::strerror(errno)));
+  absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (!file.ok()) return file.status();
   struct flock lock = WholeFile();
-  if (fcntl(file.get(), F_SETLK, &lock) != 0) {
+  if (fcntl(file->get(), F_SETLK, &lock) != 0) {
     return absl::FailedPreconditionError(fmt::format(
         "{}: is locked: another gateway runs on this state_dir; stop it, or choose another", path));
   }
-  if (absl::Status begun = WriteNumber(file.get(), 0); !begun.ok())
-    return absl::UnavailableError(
-        fmt::format("{}: cannot be written: {}", path, std::string(begun.message())));
-  file_ = std::move(file);
+  if (!WriteNumber(file->get(), 0)) return net::SystemError("write", path, errno);
+  file_ = *std::move(file);
   return absl::OkStatus();
 }
 
 void Followed::Set(uint64_t number) {
-  if (file_) WriteNumber(file_.get(), number).IgnoreError();
+  if (file_) WriteNumber(file_.get(), number);
 }
 
 int GatewayWith(const std::string& path) {
-  const net::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const net::Fd file = OpenToRead(path);
   struct flock lock = WholeFile();
   return file && fcntl(file.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
 }
 
 uint64_t LastFollowed(const std::string& path) {
-  const net::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const net::Fd file = OpenToRead(path);
   return file ? ReadNumber(file.get()) : 0;
 }
 
 net::Task<FollowedBy> AwaitFollowed(net::Loop& loop, std::string path, uint64_t number,
                                     conf::Duration patience) {
-  const net::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const net::Fd file = OpenToRead(path);
   if (!file) co_return FollowedBy{};
   const conf::TimePoint until = net::Now() + patience;
   net::Sleep pause(loop.watchdog);

@@ -1,18 +1,13 @@
 #include "gateway/store/import.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
-#include "conf/text.h"
+#include "gateway/net/files.h"
 #include "gateway/store/kinds.h"
 #include "plugins/auth/digest.h"
 
@@ -20,6 +15,8 @@ namespace gateway::store {
 namespace {
 
 using nlohmann::json;
+
+constexpr size_t kMostBytes = size_t{1} << 30;  // of a file
 
 struct Found {
   std::string name;
@@ -32,15 +29,11 @@ absl::StatusOr<std::vector<Found>> FindFiles(const std::string& folder,
                                              const std::vector<std::string>& names) {
   std::vector<Found> all;
   for (const std::string& name : names) {
-    Found found{name, folder + "/" + name, false, ""};
-    std::error_code error;
-    if (!std::filesystem::exists(found.path, error)) continue;
-    std::ifstream file(found.path, std::ios::binary);
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    if (!file) return absl::UnavailableError(fmt::format("{}: cannot be read", found.path));
-    found.empty = text.empty();
-    found.sha256 = plugins::auth::ToHex(plugins::auth::Sha256(text));
-    all.push_back(std::move(found));
+    std::string path = folder + "/" + name;
+    const absl::StatusOr<std::string> text = net::ReadFile(path, kMostBytes);
+    if (absl::IsNotFound(text.status())) continue;
+    if (!text.ok()) return text.status();
+    all.push_back({name, std::move(path), text->empty(), plugins::auth::ToHex(plugins::auth::Sha256(*text))});
   }
   return all;
 }
@@ -52,11 +45,8 @@ absl::Status Rename(const std::vector<Found>& files) {
     std::error_code error;
     // An empty one was made again by an older gateway that wrote nothing; the first one is kept.
     const bool again = file.empty && std::filesystem::exists(to, error);
-    if ((again ? unlink(file.path.c_str()) : std::rename(file.path.c_str(), to.c_str())) != 0 &&
-        errno != ENOENT) {
-      return absl::UnavailableError(
-          fmt::format("{}: cannot be renamed to {}: {}", file.path, to, std::strerror(errno)));
-    }
+    const absl::Status moved = again ? net::RemoveFile(file.path) : net::RenameFile(file.path, to);
+    if (!moved.ok() && !absl::IsNotFound(moved)) return moved;
   }
   return absl::OkStatus();
 }

@@ -30,7 +30,7 @@ bool IsSize(std::string_view word) {
 }  // namespace
 
 std::string_view Name(Vendor vendor) {
-  return std::ranges::find(kVendorWords, vendor, &std::pair<std::string_view, Vendor>::second)->first;
+  return conf::WordOf(kVendorWords, vendor);
 }
 
 Vendor VendorOf(std::string_view kind) {

@@ -1,21 +1,21 @@
 // Device: a GPU or NPU of a machine, as its vendor's tools report it or as the configuration declares it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "conf/words.h"
 
 namespace plugins::devices {
 
 enum class Vendor : uint8_t { kNvidia, kAscend, kAmd };
 
 // The words of configuration and reports.
-inline constexpr std::array<std::pair<std::string_view, Vendor>, 3> kVendorWords{
-    {{"nvidia", Vendor::kNvidia}, {"ascend", Vendor::kAscend}, {"amd", Vendor::kAmd}}};
+inline constexpr conf::Word<Vendor> kVendorWords[] = {
+    {"nvidia", Vendor::kNvidia}, {"ascend", Vendor::kAscend}, {"amd", Vendor::kAmd}};
 std::string_view Name(Vendor vendor);
 
 // A part of a device that an operator has cut (MIG). The gateway uses instances and makes none.

@@ -149,7 +149,7 @@ MachineCluster MakeMachineCluster(const MachineResources& machine, const std::ve
 }
 
 std::vector<LocalNode> LocalNodesOf(const scheduler::Cluster& cluster) {
-  std::array<int, kVendorWords.size()> next{};
+  std::array<int, std::size(kVendorWords)> next{};
   std::vector<LocalNode> nodes;
   nodes.reserve(cluster.nodes.size());
   for (scheduler::NodeId id = 0; id < cluster.nodes.size(); ++id) {

@@ -1,5 +1,5 @@
-// Sequence: finds gaps in an engine's event stream, and fills them. vLLM numbers its batches from 0 and, if it
-// is configured to, keeps the last ones for a second socket that sends them again.
+// Sequence: finds gaps in an engine's event stream, and fills them. vLLM numbers its batches from 0 and, if
+// it is configured to, keeps the last ones for a second socket that sends them again.
 //
 //   a missing number    ask for the missing batches; if they are gone, clear and continue with live ones
 //   a lower number      the engine was restarted: clear, and ask from its beginning
@@ -7,8 +7,8 @@
 //                       and nothing was missed; else clear and ask from 0
 //   incomplete answer   clear and continue with live batches
 //
-// While an answer is pending, live batches are kept up to a bound; beyond it they are a gap again. A live batch
-// that an answer contained already is recognized by its fingerprint and skipped.
+// While an answer is pending, live batches are kept up to a bound; beyond it they are a gap again. A live
+// batch that an answer contained already is recognized by its fingerprint and skipped.
 //
 // Sans I/O: events in, calls of the sink out. One thread. The sink may not call back into it.
 #pragma once

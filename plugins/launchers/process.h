@@ -1,9 +1,10 @@
 // ProcessLauncher: runs as processes of this machine, each below a wrapper of its own (wrapper/main.cc).
 //
-// A run continues when the gateway ends, however it ends, and is found again by its record (run_folder.h), or,
-// when that is gone, by its wrapper. A pid counts only with the time at which the process began and the boot
-// of the machine. Nothing runs before its record is on disk (run_start.h), so a kill at any moment neither
-// doubles nor loses a run. How and when it ended is the wrapper's word, on disk before the wrapper goes.
+// A run continues when the gateway ends, however it ends, and is found again by its record (run_folder.h),
+// or, when that is gone, by its wrapper. A pid counts only with the time at which the process began and the
+// boot of the machine. Nothing runs before its record is on disk (run_start.h), so a kill at any moment
+// neither doubles nor loses a run. How and when it ended is the wrapper's word, on disk before the wrapper
+// goes.
 //
 // A run has ended when none of its processes is left. When the first ends by itself, the wrapper ends the
 // others. Were the wrapper killed, the first process dies with it and this launcher ends the rest. CPU of a

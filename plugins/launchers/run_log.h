@@ -18,10 +18,12 @@ namespace plugins::launchers {
 // Mode 0600, appending; no link is followed.
 absl::StatusOr<gateway::net::Fd> OpenLog(const std::string& path);
 
-// For reading. Refuses anything but a regular file with one name: a run can write in the folder of its log,
-// and could put a link there, a second name of another file, or a pipe without a writer. Logs of this machine's
-// runs belong to this process; those of a cluster belong to another user.
 enum class LogOwner : uint8_t { kThisProcess, kAnyone };
+
+// For reading. Refuses anything but a regular file with one name: a run can write in the folder of its log,
+// and could put a link there, a second name of another file, or a pipe without a writer. For runs of this
+// machine, whose logs belong to this process, it also refuses files of other users; a cluster's logs belong
+// to another user.
 absl::StatusOr<gateway::net::Fd> OpenLogForReading(const std::string& path,
                                                    LogOwner owner = LogOwner::kThisProcess);
 

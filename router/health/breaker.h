@@ -38,7 +38,8 @@ struct BreakerConfig {
   bool several_callers = false;  // failures of one caller alone do not open it
 };
 
-// The caller of the failed requests: a hash of the organisation. kAnyCaller: only the replica can be the cause.
+// The caller of the failed requests: a hash of the organisation. kAnyCaller: only the replica can be the
+// cause.
 using CallerId = uint64_t;
 inline constexpr CallerId kAnyCaller = 0;
 

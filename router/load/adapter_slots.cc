@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "conf/words.h"
 #include "router/relaxed.h"
 
 namespace router {
@@ -15,12 +16,12 @@ constexpr double kLongestLoad = 60;  // seconds
 constexpr double kLongestWait = 600;
 constexpr double kKept = 0.7;  // weight of earlier measurements
 
-constexpr std::array<std::pair<std::string_view, AdapterAvailability::State>, 5> kNames = {
-    {{"loaded", AdapterAvailability::State::kLoaded},
-     {"loading", AdapterAvailability::State::kLoading},
-     {"room", AdapterAvailability::State::kFreeSlot},
-     {"evicts", AdapterAvailability::State::kEvicts},
-     {"full", AdapterAvailability::State::kFull}}};
+constexpr conf::Word<AdapterAvailability::State> kStateWords[] = {
+    {"loaded", AdapterAvailability::State::kLoaded},
+    {"loading", AdapterAvailability::State::kLoading},
+    {"room", AdapterAvailability::State::kFreeSlot},
+    {"evicts", AdapterAvailability::State::kEvicts},
+    {"full", AdapterAvailability::State::kFull}};
 
 int64_t Nanos(conf::TimePoint t) {
   return t.time_since_epoch().count();
@@ -33,14 +34,11 @@ uint64_t Number(AdapterId id) {
 }  // namespace
 
 std::string_view NameOf(AdapterAvailability::State state) {
-  return kNames[static_cast<size_t>(state)].first;
+  return conf::WordOf(kStateWords, state);
 }
 
 std::optional<AdapterAvailability::State> AdapterStateNamed(std::string_view name) {
-  for (const auto& [word, state] : kNames) {
-    if (word == name) return state;
-  }
-  return std::nullopt;
+  return conf::ValueOf(kStateWords, name);
 }
 
 size_t AdapterSlots::IndexOf(AdapterId id) const {

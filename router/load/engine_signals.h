@@ -128,6 +128,17 @@ class alignas(64) EngineSignals {
   // Takes telemetry and our own counts at the moment of the scrape. NaN and negative numbers count as 0.
   void OnTelemetry(const Telemetry& telemetry, const Charged& then, conf::TimePoint now);
 
+  // The life of one request, reported by its Charge: Begin and End once each, the others at most once
+  // between.
+  void Begin(InFlightRequest& request, conf::TimePoint now);
+  // The prompt that another replica computed has arrived.
+  void PrefillArrived(InFlightRequest& request, conf::TimePoint now);
+  void FirstToken(InFlightRequest& request, conf::TimePoint now);
+  void Answered(InFlightRequest& request, conf::TimePoint now);
+  // `token_time`: seconds between two tokens of the answer, on the mean.
+  void LearnPace(const InFlightRequest& request, double token_time);
+  void End(const InFlightRequest& request);
+
   // A token of any answer has come, or a whole answer. Cheap enough to call for each.
   void OnToken(conf::TimePoint now);
 
@@ -148,7 +159,6 @@ class alignas(64) EngineSignals {
   double kv_tokens() const { return kv_tokens_.load(std::memory_order_relaxed); }
 
  private:
-  friend class Charge;
   // State of the unseen backlog.
   struct Unseen {
     double stood = 0;    // tokens to be computed at drained_at_
@@ -159,13 +169,7 @@ class alignas(64) EngineSignals {
   };
 
   static int64_t Nanos(conf::TimePoint t) { return t.time_since_epoch().count(); }
-  void Begin(InFlightRequest& request, conf::TimePoint now);
-  void PrefillArrived(InFlightRequest& request, conf::TimePoint now);
   void Enter(InFlightRequest& request, bool uncontended, conf::TimePoint now);
-  void FirstToken(InFlightRequest& request, conf::TimePoint now);
-  void Answered(InFlightRequest& request, conf::TimePoint now);
-  void LearnPace(const InFlightRequest& request, double token_time);
-  void End(const InFlightRequest& request);
   bool TelemetryIsFresh(conf::TimePoint now) const;
   double SeenBacklog(double waiting, double rate, double share, conf::TimePoint now) const;
   double Optimism(conf::TimePoint now) const;

@@ -33,14 +33,13 @@ class alignas(64) ReplicaLoad {
  public:
   int64_t requests() const { return requests_.load(std::memory_order_relaxed); }
   int64_t tokens() const { return tokens_.load(std::memory_order_relaxed); }
-
- private:
-  friend class Charge;
+  // Negative amounts take load away.
   void Add(int64_t requests, int64_t tokens) {
     requests_.fetch_add(requests, std::memory_order_relaxed);
     tokens_.fetch_add(tokens, std::memory_order_relaxed);
   }
 
+ private:
   std::atomic<int64_t> requests_{0};
   std::atomic<int64_t> tokens_{0};
 };
@@ -102,7 +101,7 @@ class Charge {
 
   // The request needs an adapter, which may have to be loaded first; `expected` as in AdapterSlots::Begin.
   void UseAdapter(AdapterId id, std::optional<double> expected);
-  // The request was refused: what comes from now on says nothing of the adapter.
+  // The request was refused: later events say nothing about the adapter.
   void LeaveAdapter();
 
   explicit operator bool() const { return state_ != nullptr; }

@@ -41,7 +41,7 @@ CostTerms CostOf(const ReplicaSignals& signals, double uncached, double output, 
 bool Vetoed(const ReplicaSignals& signals);
 // Seconds until the request's adapter can be used, with the delay that loading causes to others:
 //   loaded             0
-//   a slot is free     the load; the engine does nothing else meanwhile, so it delays others as a prefill does
+//   a slot is free     the load; the engine does nothing else meanwhile, so it delays others like a prefill
 //   one is evicted     twice that, because the evicted adapter will be loaded again
 //   all slots in use   the same, and the time of one answer, which must end first
 double AdapterSeconds(const AdapterAvailability& availability, const ReplicaSignals& signals, double output,

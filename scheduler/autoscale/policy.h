@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "conf/words.h"
 #include "scheduler/autoscale/cron.h"
 
 namespace scheduler::autoscale {
@@ -20,6 +21,8 @@ enum class Law : uint8_t {
   kHpa,       // Kubernetes': the same against a target, with a tolerance (hpa.h)
   kSchedule,  // no law: only `replicas` and `schedule`
 };
+inline constexpr conf::Word<Law> kLawWords[] = {
+    {"demand", Law::kDemand}, {"kpa", Law::kKpa}, {"hpa", Law::kHpa}, {"schedule", Law::kSchedule}};
 
 struct DemandSettings {
   double up_at = 0.90;    // part of the replicas' capacity above which the law scales up
@@ -33,9 +36,9 @@ struct KpaSettings {
   double target = 0;  // requests in flight for each replica
   conf::Duration stable_window = std::chrono::seconds(60);
   conf::Duration panic_window = std::chrono::seconds(6);
-  double panic_threshold = 2;  // times what is ready
+  double panic_threshold = 2;  // times the ready replicas
   double max_scale_up = 1000;  // times what is ready
-  double max_scale_down = 2;   // what is ready, divided by
+  double max_scale_down = 2;   // the ready replicas, divided by
 };
 
 struct HpaSettings {
@@ -58,7 +61,7 @@ struct RateLimit {
 struct ScalingRules {
   conf::Duration stabilization{};
   std::vector<RateLimit> policies{};  // none: no limit
-  Select select = Select::kMax;       // of what the policies allow
+  Select select = Select::kMax;       // of the changes that the policies allow
 };
 
 struct Behavior {

@@ -76,7 +76,7 @@ class Run {
     return static_cast<uint32_t>(std::ranges::count(replicas_, ReplicaPhase::kReady, &ReplicaView::phase));
   }
 
-  // What could be done since the last tick; returns how much was.
+  // Does the possible work since the last tick; returns its amount.
   double Serve(double work, double passed, conf::TimePoint now) {
     out_.work += work * passed;
     if (work > 0) queue_.push_back({now, work * passed});
@@ -148,7 +148,7 @@ class Run {
   std::vector<ReplicaView> replicas_;
   std::deque<Work> queue_;
   double waiting_ = 0;
-  double late_ = 0;  // of what was done in the last tick
+  double late_ = 0;  // of the work done in the last tick
   double demand_ = 0;
   uint32_t next_id_ = 1;
   Replayed out_;

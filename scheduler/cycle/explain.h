@@ -35,8 +35,8 @@ struct QuotaRefusal {
   std::string user{};              // only this user's jobs count; empty: all
 };
 
-// What a queue tree refused, with the queues below the one that did; `user` is the job's. The verdict is not
-// kNone.
+// A refusal of the queue tree, with the queues below the refusing one; `user` is the job's. The verdict is
+// not kNone.
 QuotaRefusal RefusalBy(const QueueTree& tree, const QuotaVerdict& verdict, const Cluster& cluster,
                        const std::string& user);
 

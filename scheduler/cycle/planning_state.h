@@ -35,7 +35,7 @@ struct PlanningState {
   PlanningState(const Cluster& cluster, const std::vector<Queue>& queue_list, Policy planning_policy);
 
   JobIndex Add(Job job);
-  void Learn(JobIndex job);                     // what it asks for, at its arrival
+  void Learn(JobIndex job);                     // its demand, at its arrival
   void Learn(const LearnedDemand& state);       // of a snapshot
   void Leave(JobIndex job);                     // devices, queue and table
   void Wait(JobIndex job);                      // pending, or held until it may start
@@ -47,7 +47,7 @@ struct PlanningState {
   std::vector<MemberAt> MembersOf(JobIndex job) const;
   // An old place of a moving member: still held, no longer charged.
   bool IsLeaving(const Member& member) const;
-  // Keeps what it has done up to its last checkpoint, when its present run is over.
+  // Keeps its work up to the last checkpoint, when its present run has ended.
   void KeepWork(JobEntry& entry) const;
   void DropLeaving(JobIndex job);  // gives the old places of moved members back
   // The members on the node, or on these of its devices, are gone: a gang has lost members, any other job its

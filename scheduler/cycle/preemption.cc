@@ -90,7 +90,7 @@ bool Preemption::TryFor(JobIndex job) {
   }
   const bool makes_room = waits_for_it || !victims.empty();
   std::vector<MemberAt> members = s_.MembersOf(job);
-  // Jobs that stop hold what they have until their grace is over.
+  // Stopping jobs hold their devices until the end of their grace.
   trial.Rollback(mark);
   ChargeStopping();
   if (!makes_room) return false;

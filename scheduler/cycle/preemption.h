@@ -21,7 +21,7 @@ class Preemption {
 
  private:
   bool MayPreempt(JobIndex job) const;           // by priority
-  bool MayReclaim(JobIndex job) const;           // its queue is below what it deserves
+  bool MayReclaim(JobIndex job) const;           // its queue is below its deserved share
   bool StaysWithinDeserved(JobIndex job) const;  // its queue, with the job
   void ChargeHeld(JobIndex job);
   void ChargeStopping();

@@ -1,7 +1,7 @@
 // Reservations: nodes that are kept for a job that waits, from its expected start to its expected end.
 //
 // A job that overtakes it must have ended by the start or keep off those nodes. A nomination is a reservation
-// of exact places that others were told to leave for the job.
+// of exact places that other jobs are leaving for it.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ class ReservationBook {
   // there.
   std::vector<MemberAt> PlaceOnReserved(JobIndex job, const NodeSet* keep_off);
 
-  // What the last cycle promised to the job; its promise is no longer counted among those to others.
+  // The last cycle's promise to the job; its promise is no longer counted among those to others.
   std::optional<Reservation> TakePromise(JobIndex job);
   // Counts the promises to others as reservations, until Truncate(the size that it gives).
   size_t AddPromises();

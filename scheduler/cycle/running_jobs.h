@@ -1,4 +1,4 @@
-// What a cycle does to jobs that run already: gangs that lost members, elastic jobs that may grow, members on
+// The part of a cycle for running jobs: gangs that lost members, elastic jobs that may grow, members on
 // nodes that drain, and nodes that are better emptied. Inside the planner only.
 #pragma once
 

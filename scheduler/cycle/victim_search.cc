@@ -57,7 +57,7 @@ class VictimSearch {
     QueueIndex ours = kNone;        // above the preemptor's queue, beside `theirs`
     QueueIndex theirs = kNone;      // above the victim's queue; equal to `ours` within one queue
     int64_t milli = 0;              // held by all its members
-    double weight = 0;              // what the victims' order goes by
+    double weight = 0;              // the key of the victims' order
     std::vector<uint32_t> surplus;  // per role, members that may still leave
     bool stopped = false;           // as a whole
   };

@@ -24,7 +24,7 @@ struct TimedJob {
   int line = 0;                         // in the file that it was read from; 0: not from a file
 };
 
-// What is wrong with the job itself, whatever the cluster; empty: nothing. For readers of any format.
+// The problem of the job itself, whatever the cluster; empty: none. For readers of any format.
 std::string FirstDefect(const Job& job);
 
 struct Jobs {

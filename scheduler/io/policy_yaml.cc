@@ -29,11 +29,6 @@ struct Lasting {
   }
 };
 
-constexpr conf::Word<Backfill> kBackfills[] = {{"fifo", Backfill::kFifo},
-                                               {"best-effort", Backfill::kBestEffort},
-                                               {"easy", Backfill::kEasy},
-                                               {"conservative", Backfill::kConservative}};
-
 constexpr conf::Word<VictimOrder> kVictimOrders[] = {{"least-cost", VictimOrder::kLeastCost},
                                                      {"random", VictimOrder::kRandom},
                                                      {"youngest", VictimOrder::kYoungest}};
@@ -47,7 +42,7 @@ static void Bind(conf::Object& o, OrderTerm& term) {
 }
 
 static void Bind(conf::Object& o, BackfillPolicy& backfill) {
-  o.Optional("kind", conf::Choice(backfill.kind, "backfill", kBackfills));
+  o.Optional("kind", conf::Choice(backfill.kind, "backfill", kBackfillWords));
   o.Optional("depth", backfill.depth, AtLeast{1u});
   o.Optional("unknown_estimate", backfill.unknown_estimate, Lasting());
   o.Optional("evict_overrunning", backfill.evict_overrunning);

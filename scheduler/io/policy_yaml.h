@@ -1,7 +1,7 @@
 // A policy file: how the planner decides and the queues that share the cluster, as in conf/policies/.
 //
 // Every field of policy.h and queue.h stands under its own name; durations have a unit, quotas are numbers of
-// devices. What a file does not say has its default. Names are checked against the lists of placements and
+// devices. Missing options have their defaults. Names are checked against the lists of placements and
 // order terms, the queues for a tree; with a cluster, device kinds and zones against what it has.
 #pragma once
 
@@ -32,7 +32,7 @@ Loaded<PolicyFile> ReadPolicy(std::string_view text, const std::string& file,
 // The effective policy, defaults included, as JSON that reads back as the same.
 std::string WritePolicy(const PolicyFile& policy);
 
-// Reports what is wrong with the queues under /queues: names, parents, cycles, quotas that cannot hold.
+// Reports problems of the queues under /queues: names, parents, cycles, quotas that cannot hold.
 void CheckQueues(conf::Document& document, const std::vector<Queue>& queues, const Cluster* cluster);
 
 }  // namespace io

@@ -6,7 +6,7 @@
 // (fair_share.h) are computed once a cycle, level by level.
 //
 // Usage halves every half-life, in up to 32 steps, and is kept in whole device-milli-seconds: settling it at
-// any time in between changes nothing, so a tree that was restored from a snapshot goes on exactly alike.
+// any time in between changes nothing, so a tree restored from a snapshot continues identically.
 //
 // Queues are numbered as they were given; the root, which has no name, comes after them. The cluster must
 // outlive the tree. One thread.
@@ -40,7 +40,7 @@ struct Amount {
   friend bool operator==(const Amount&, const Amount&) = default;
 };
 
-// What a member holds, and what a job asks for with all its members or the fewest that it can run with; each
+// The devices of a member, or the request of a job with all or with the fewest of its members; each
 // kind once. An ask that several kinds can serve is of kAnyKind.
 Amount AmountOf(const Holding& holding, const TypeView& view);
 enum class Extent : uint8_t { kWanted, kMinimum };
@@ -53,7 +53,7 @@ struct QuotaVerdict {
     kLimit,      // the queue's limit
     kUserLimit,  // the queue's limit for each of its users
     kDeserved,   // the queue does not borrow
-    kLent,       // what is left is kept for queues that lend only a part
+    kLent,       // the rest is kept for queues that lend only a part
   };
   Bound bound = Bound::kNone;
   QueueIndex queue = 0;
@@ -92,7 +92,7 @@ class QueueTree {
   AccountId Account(QueueIndex leaf, const std::string& user);
   QueueIndex queue_of(AccountId account) const { return accounts_[account].queue; }
 
-  // Time goes on; usage accrues from what is allocated. Never back.
+  // Advances the time; usage accrues from the allocation. Times must not go back.
   void AdvanceTo(conf::TimePoint now);
 
   // A job is there, with all that it asks for, pending or running, until it is withdrawn.

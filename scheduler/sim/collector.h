@@ -1,6 +1,6 @@
 // Adds up what happens in a simulated cluster into a Report.
 //
-// It is told of every change at the moment of the change, after Advance to that moment. Nothing changes in
+// It receives every change at the moment of the change, after Advance to that moment. Nothing changes in
 // between, so integrals are exact. Bounded: samples by the caller's choice of step, the heat map by its
 // columns, waits by the number of jobs. Owned by the world; one thread.
 #pragma once

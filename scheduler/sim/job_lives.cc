@@ -236,7 +236,7 @@ void JobLives::RollBack(uint32_t job) {
   life.unsafe_h = 0;
 }
 
-// Takes over from the planner what the job holds; its accounts are settled.
+// Reads the job's devices from the planner; its accounts are settled.
 void JobLives::UpdateHeld(uint32_t job) {
   Life& life = lives_[job];
   int64_t held = 0;

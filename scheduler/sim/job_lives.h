@@ -27,8 +27,8 @@ class JobLives {
   // To a fault, which the planner knows of: work since the last checkpoint is lost, and the jobs that ran
   // halt until the next plan.
   void FailMembers(const std::vector<uint32_t>& jobs);
-  // After a plan: jobs that lost members and that the plan neither stopped nor gave others go on with those
-  // that are left.
+  // After a plan: jobs that lost members and that the plan neither stopped nor gave others continue with
+  // those that are left.
   void ResumeHalted();
   // At the end of the world: counts the jobs among the first `arrived` that are not over.
   void CountUnfinished(uint32_t arrived);
@@ -55,7 +55,7 @@ class JobLives {
     uint32_t unmet = 0;  // jobs that must end before it
     Stage stage = Stage::kAhead;
     bool counted_waiting = false;
-    bool saves = false;  // kStopping: what is done will be kept
+    bool saves = false;  // kStopping: its work will be kept
     bool idle = false;
     bool checkpoints = false;  // a periodic one is being saved, until `useful_from`
     bool was_started = false;
@@ -63,23 +63,23 @@ class JobLives {
     conf::TimePoint settled{};      // its accounts are right up to then
     conf::TimePoint useful_from{};  // loading, restoring or saving until then
     conf::Duration done{};          // work, at full size
-    conf::Duration kept{};          // of it, what a fault does not lose
+    conf::Duration kept{};          // of it, safe from faults
     double rate = 1;
     int64_t held_milli = 0;
     double unsafe_h = 0;  // device-hours of work since the last checkpoint
   };
 
   void Settle(uint32_t job);
-  void Start(uint32_t job);                             // or goes on, with more members
+  void Start(uint32_t job);                             // or continues, with more members
   void Interrupt(uint32_t job, conf::Duration length);  // no work is done for so long
-  void Schedule(uint32_t job);                          // its next events, by what it holds
+  void Schedule(uint32_t job);                          // its next events, by its members
   void BeginStop(uint32_t job, conf::Duration grace);
   void StopDone(uint32_t job);
   void End(uint32_t job);
   void Over(uint32_t job, bool well);
   void BeginCheckpoint(uint32_t job);
   void CheckpointDone(uint32_t job);
-  void Keep(uint32_t job);      // what is done is safe
+  void Keep(uint32_t job);      // its work is safe
   void RollBack(uint32_t job);  // back to the last checkpoint
   void Move(uint32_t job);
   void GoIdle(uint32_t job);

@@ -26,7 +26,7 @@ struct Axis {
 };
 
 struct Frame {
-  std::string alt{};  // what it shows, in words
+  std::string alt{};  // description of the plot
   int width = 1060;   // of the view box; pages scale it
   int height = 260;
   Axis x{};

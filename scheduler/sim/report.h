@@ -1,4 +1,4 @@
-// What a simulation found: one value that tables, JSON, CSV and pages are written from.
+// The report of a simulation: the source of tables, JSON, CSV and pages.
 //
 // Hours are counted from the first submission. GPU-hours count devices of any kind, fractions as fractions.
 #pragma once
@@ -48,7 +48,7 @@ struct GangPlaced {
 struct QueueUse {
   std::string name{};
   double device_hours = 0;       // held
-  double satisfaction = 0;       // of what it was entitled to, what it held
+  double satisfaction = 0;       // held part of its entitlement
   std::vector<float> devices{};  // held, at each sample
 };
 
@@ -129,7 +129,7 @@ struct RunFacts {
   size_t nodes = 0;
   size_t devices = 0;
   std::string estimates{};
-  std::string what_if{};  // what is not as the files say; empty: nothing
+  std::string what_if{};  // changes to the files' system; empty: none
 };
 
 struct PolicyRuns {

@@ -1,4 +1,5 @@
-// What a simulation found, as one HTML page: the figures, and plots of them over time, by size and by queue.
+// The report of a simulation as one HTML page: the figures, and plots of them over time, by size and by
+// queue.
 //
 // The page needs nothing else: no network, no other file; style, plots and the few lines of script that read
 // values off under the pointer stand in it, and it is whole without the script. Strings are escaped. Series

@@ -1,4 +1,4 @@
-// What the parts of a simulated world share: the trace, the clock, the planner, coming events and
+// Simulation: shared by the parts of a simulated world: the trace, the clock, the planner, coming events and
 // measurements.
 #pragma once
 

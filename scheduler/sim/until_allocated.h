@@ -2,7 +2,7 @@
 // paper's simulator (Weng et al., ATC'23), step by step as its authors ran it on openb.
 //
 // A list of single members is put in random order and brought to 130 % of the cluster's devices: a longer
-// list loses random members, a shorter one gets members of the list drawn anew at its end, until the next
+// list loses random members, a shorter one gets members of the list drawn again at its end, until the next
 // would exceed it by one of its devices. Members are offered one at a time; one that fits nowhere is refused
 // for good; nothing ends, waits or moves. Load and allocation are shares of all devices; the reading at n
 // percent is the mean allocation over the arrivals at which the load rounds (half to even) to n.
@@ -25,7 +25,7 @@ namespace scheduler::sim {
 // Where the demand mix comes from that policies weigh.
 enum class MixFrom : uint8_t {
   kList,      // known beforehand, as published FGD has it
-  kArrivals,  // learnt from what has arrived (mix_learner.h)
+  kArrivals,  // learnt from the arrivals (mix_learner.h)
 };
 
 struct UntilAllocatedOptions {

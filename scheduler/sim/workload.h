@@ -14,7 +14,7 @@
 namespace scheduler::sim {
 
 enum class EstimateKind : uint8_t {
-  kExact,  // what the job will run, its periodic checkpoints included
+  kExact,  // the real run time, periodic checkpoints included
   kNoisy,  // that times exp(σ · standard normal)
   kUser,   // as the trace says; jobs without one have none
 };

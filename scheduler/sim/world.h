@@ -38,8 +38,8 @@ class World {
   World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, std::vector<TraceJob> jobs,
         WorldOptions options);
 
-  // To be called once. `progress` is called after each moment and says whether to go on; it may be empty. A
-  // run that was stopped reports the time until then.
+  // To be called once. `progress` is called after each moment and returns whether to continue; it may be
+  // empty. A run that was stopped reports the time until then.
   Report Run(const std::function<bool(const Progress&)>& progress = {});
 
  private:

@@ -130,7 +130,7 @@ class ClusterState {
   void Place(MemberId id, const Member& member);
   void Remove(MemberId id);
   StaticId FixedOf(NodeId node);
-  void Count(NodeId node, int sign);  // adds what the node contributes, or takes it away
+  void Count(NodeId node, int sign);  // adds or removes the node's contribution
   void Reclass(NodeId node);
   void RestoreTenant(NodeId node);
   void RestoreSizes(NodeId node);

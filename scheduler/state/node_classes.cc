@@ -32,7 +32,7 @@ uint64_t HashOf(const NodeClass& wanted) {
   return hash;
 }
 
-// Devices that are alike in what they are get the order of what is free on them.
+// Devices of equal properties are ordered by their free amounts.
 void Canonicalize(NodeState& state) {
   const auto end = state.device.begin() + state.devices;
   if (std::equal(state.device.begin() + 1, std::max(end, state.device.begin() + 1), state.device.begin()))

@@ -1,6 +1,6 @@
-// Classes of nodes that are alike: what is found out for one node of a class holds for all of them.
+// Classes of equal nodes: a result for one node of a class holds for all of them.
 //
-// A class is what a node is (type, labels, whether it may take work) and what is free on it. Where all
+// A class is a node's properties (type, labels, whether it may take work) and its free amounts. Where all
 // devices of a type are alike to each other, their order does not count. A decision looks at the classes, of
 // which there are few, not at the nodes. A class that lost its last node is remembered for a while, since
 // nodes return to earlier states; its id may then be given to another class, under a new generation.

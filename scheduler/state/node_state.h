@@ -1,4 +1,4 @@
-// What is free on one node, and whether, how often and where a member fits into it.
+// The free amounts of one node, and whether, how often and where a member fits.
 //
 // Pure functions over small values; the shapes that they are asked about are resolved beforehand
 // (shape_table.h). A device is whole (all free), shared by fractions, or cut into partitions; which of these,
@@ -59,7 +59,7 @@ bool IsFree(const NodeState& state, const Holding& holding, const TypeView& view
 void Take(NodeState& state, const Holding& holding, const TypeView& view);
 void Give(NodeState& state, const Holding& holding, const TypeView& view);
 
-// A device that is not healthy takes nothing new; what is on it stays until it is given back.
+// A device that is not healthy takes nothing new; its members stay until they release it.
 void SetDeviceHealth(NodeState& state, size_t device, bool healthy);
 
 // Free share of the healthy devices in milli: of partitions, the compute slices that are not held.

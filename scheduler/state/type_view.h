@@ -1,4 +1,4 @@
-// A node type with what its devices can be cut into at hand, and what a shape takes on such nodes.
+// A node type together with its partition layout, and the needs of a shape on such nodes.
 #pragma once
 
 #include <cstdint>

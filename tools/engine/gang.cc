@@ -37,7 +37,7 @@ class Pulse final : public gateway::net::Alarm {
   void Beat() {
     beats_ = true;
     const ConstBuffer beat = AsBuffer(kBeat);
-    stream_.TryWrite({&beat, 1});  // what cannot be written finds nobody who reads
+    stream_.TryWrite({&beat, 1});  // a failed write means that the peer is gone
   }
 
  private:

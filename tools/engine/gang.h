@@ -2,7 +2,7 @@
 // leader, which serves, and workers, which join it by a connection that stays open.
 //
 // A side that closes the connection, or is silent for `patience`, is gone. A leader without one of its
-// workers cannot serve any more, nor can a worker without its leader.
+// workers can no longer serve, nor can a worker without its leader.
 //
 // Thread: the loop's.
 #pragma once
@@ -25,7 +25,7 @@ namespace tidegate_engine {
 struct GangOptions {
   uint32_t workers = 0;     // of a leader: that it waits for; 0: it serves alone
   uint16_t workers_at = 0;  // where they join it
-  std::string leader_host;  // of a worker: whom it joins; empty: it is none
+  std::string leader_host;  // of a worker: the leader to join; empty: it is none
   std::string leader_port;
   conf::Duration join_within = std::chrono::minutes(10);
   conf::Duration pulse = std::chrono::seconds(1);  // each side is heard this often

@@ -1,7 +1,7 @@
 // KvLog: the changes of the blocks in the model's prefix cache, with the tokens of the blocks.
 //
 // The model knows only the hashes of blocks. A sequence's tokens are kept from its beginning until neither a
-// sequence nor the cache has the block any more. One thread. Memory grows with the blocks of the cache and of
+// sequence nor the cache has the block. One thread. Memory grows with the blocks of the cache and of
 // the sequences in the model.
 #pragma once
 

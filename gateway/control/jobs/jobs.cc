@@ -68,25 +68,6 @@ std::string Progress(const Workload& job) {
                      conf::InWords(*estimate));
 }
 
-std::string ActionOfEnd(Afterwards then) {
-  switch (then) {
-    case Afterwards::kResizes:
-      return "job.resize";
-    case Afterwards::kWaits:
-      return "job.preempt";
-    case Afterwards::kRetries:
-      return "job.retry";
-    case Afterwards::kSuspends:
-      return "job.suspend";
-    case Afterwards::kEnds:
-    case Afterwards::kFails:
-      return "job.stop";
-    case Afterwards::kCancels:
-      return "job.cancel";
-  }
-  return "job.stop";
-}
-
 conf::TimePoint BeginOfRuns(const Workload& job) {
   std::optional<conf::TimePoint> began;
   for (const Member& member : job.members) {
@@ -675,9 +656,10 @@ std::string Jobs::ActionOf(const Workload& job) const {
     case State::kStarting:
       return "job.start";
     case State::kSaving:
-      return ActionOfEnd(job.afterwards);
+      return std::string(conf::WordOf(kJobEndActions, job.afterwards));
     case State::kDraining:  // a member that ended by itself needs no signal
-      return job.afterwards == Afterwards::kEnds ? std::string() : ActionOfEnd(job.afterwards);
+      return job.afterwards == Afterwards::kEnds ? std::string()
+                                                 : std::string(conf::WordOf(kJobEndActions, job.afterwards));
     default:
       return {};
   }

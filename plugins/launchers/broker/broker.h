@@ -1,9 +1,9 @@
 // Broker: the process that starts runs, so that the gateway need not have the rights to change users.
 //
 // It is split off before the gateway has read its configuration, opened a file or made a thread. The gateway
-// tells it once which users runs may have; from then on it does for the gateway what a launcher needs (RunHost)
-// and nothing else: it runs no program but tidegate-run, starts nothing as root or as the gateway's user, and
-// signals no process but those users'. It ends with the gateway; runs continue.
+// tells it once which users runs may have; from then on it does for the gateway what a launcher needs
+// (RunHost) and nothing else: it runs no program but tidegate-run, starts nothing as root or as the gateway's
+// user, and signals no process but those users'. It ends with the gateway; runs continue.
 #pragma once
 
 #include <absl/status/statusor.h>

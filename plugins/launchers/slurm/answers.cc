@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "conf/words.h"
 #include "plugins/launchers/slurm/hostlist.h"
 
 namespace plugins::launchers::slurm {
@@ -16,32 +17,16 @@ namespace {
 
 namespace dom = simdjson::dom;
 
-constexpr std::array<std::pair<std::string_view, JobState>, 13> kStates = {{
-    {"PENDING", JobState::kPending},
-    {"CONFIGURING", JobState::kPending},  // has nodes, which boot
-    {"REQUEUED", JobState::kPending},
-    {"RUNNING", JobState::kRunning},
-    {"SUSPENDED", JobState::kSuspended},
-    {"COMPLETING", JobState::kCompleting},
-    {"COMPLETED", JobState::kCompleted},
-    {"FAILED", JobState::kFailed},
-    {"CANCELLED", JobState::kCancelled},
-    {"TIMEOUT", JobState::kTimeout},
-    {"NODE_FAIL", JobState::kNodeFail},
-    {"PREEMPTED", JobState::kPreempted},
-    {"BOOT_FAIL", JobState::kBootFail},
-}};
-constexpr std::array<std::pair<std::string_view, JobState>, 2> kMoreStates = {
-    {{"OUT_OF_MEMORY", JobState::kOutOfMemory}, {"DEADLINE", JobState::kDeadline}}};
-
-JobState StateOf(std::string_view word) {
-  const auto find = [word](const auto& table) {
-    return std::find_if(table.begin(), table.end(), [word](const auto& row) { return row.first == word; });
-  };
-  if (const auto* row = find(kStates); row != kStates.end()) return row->second;
-  if (const auto* row = find(kMoreStates); row != kMoreStates.end()) return row->second;
-  return JobState::kOther;
-}
+constexpr conf::Word<JobState> kJobStates[] = {
+    {"PENDING", JobState::kPending},     {"CONFIGURING", JobState::kPending},  // has nodes, which boot
+    {"REQUEUED", JobState::kPending},    {"RUNNING", JobState::kRunning},
+    {"SUSPENDED", JobState::kSuspended}, {"COMPLETING", JobState::kCompleting},
+    {"COMPLETED", JobState::kCompleted}, {"FAILED", JobState::kFailed},
+    {"CANCELLED", JobState::kCancelled}, {"TIMEOUT", JobState::kTimeout},
+    {"NODE_FAIL", JobState::kNodeFail},  {"PREEMPTED", JobState::kPreempted},
+    {"BOOT_FAIL", JobState::kBootFail},  {"OUT_OF_MEMORY", JobState::kOutOfMemory},
+    {"DEADLINE", JobState::kDeadline},
+};
 
 // Reads members of one object and keeps the first problem.
 class Members {
@@ -141,7 +126,7 @@ absl::StatusOr<Job> ReadJob(const dom::object& object, size_t index, int64_t& la
   job.qos = members.Text("qos");
   job.comment = members.Text("comment");
   job.state_word = members.Text("job_state");
-  job.state = StateOf(job.state_word);
+  job.state = conf::ValueOf(kJobStates, job.state_word).value_or(JobState::kOther);
   job.reason = members.Text("state_reason");
   job.nodes = members.Take("nodes", ExpandHosts(members.Text("nodes")));
   job.cpus = members.Count("cpus");

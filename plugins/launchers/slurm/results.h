@@ -2,8 +2,8 @@
 // laid out like the result file of the process launcher (run_result.h).
 //
 // slurmctld forgets a job some minutes after its end (MinJobAge) and counts in seconds; a result stays until
-// the run is forgotten. It is read if the gateway sees the folder of the logs, too. Everyone who may write into
-// that folder may write results: it belongs to the user as whom runs are submitted.
+// the run is forgotten. It is read if the gateway sees the folder of the logs, too. Everyone who may write
+// into that folder may write results: it belongs to the user as whom runs are submitted.
 #pragma once
 
 #include <map>

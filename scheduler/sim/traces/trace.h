@@ -1,4 +1,4 @@
-// What a trace reader gives: the jobs of a recorded workload in the order of their submission, and what was
+// Trace: the result of a trace reader: the jobs of a workload in the order of submission, and what was
 // wrong with its rows.
 //
 // A row that is malformed, negative or out of order is left out and reported with file and line; whether that

@@ -1,5 +1,5 @@
-// Fairness and overload over real engines: shares of the service, goodput beyond the capacity, and the cost of
-// waiting. Assertions count requests and tokens; measured times are properties, for bench/README.md.
+// Fairness and overload over real engines: shares of the service, goodput beyond the capacity, and the cost
+// of waiting. Assertions count requests and tokens; measured times are properties, for bench/README.md.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
@@ -141,6 +141,7 @@ TEST(QueueFairness, ATenantWithinItsShareHardlyFeelsAnothersFlood) {
   testing::Test::RecordProperty("alone_ms", fmt::format("{:.1f}", alone * 1e3));
   testing::Test::RecordProperty("beside_ms", fmt::format("{:.1f}", beside * 1e3));
   flood.Stop();
+  EXPECT_TRUE(q.gateway.Settles());
   // It waits for the next free place only: while it waits and runs, each other place ends about two answers.
   // In one line with the flood, 56 answers would end before its own.
   EXPECT_LT(OthersMeanwhile(q.gateway.Records(), "few", "many"), 4.0 * kPlaces);
@@ -200,6 +201,7 @@ TEST(QueueOverload, AtTwiceTheCapacityGoodputStaysAndRefusalsAreEarly) {
   testing::Test::RecordProperty("refusal_p50_ms", fmt::format("{:.2f}", Median(refusals) * 1e3));
   testing::Test::RecordProperty("refusal_p90_ms", fmt::format("{:.2f}", p90 * 1e3));
   testing::Test::RecordProperty("refusal_p99_ms", fmt::format("{:.2f}", p99 * 1e3));
+  EXPECT_TRUE(q.gateway.Settles());
   // The gateway's own time, from the request's head to the end of the answer.
   std::vector<double> own;
   uint64_t served = 0;

@@ -1,7 +1,7 @@
-// A recorded trace through the real gateway and a real Slurm: ten minutes of conversations, ten times as fast.
-// Slurm has four nodes of eight devices. A training gang holds most devices, another user's job keeps its own,
-// and further jobs are requeued when their devices are needed. This file starts all of it, sends requests while
-// it runs, and answers the questions of the test.
+// A recorded trace through the real gateway and a real Slurm: ten minutes of conversations, ten times as
+// fast. Slurm has four nodes of eight devices. A training gang holds most devices, another user's job keeps
+// its own, and further jobs are requeued when their devices are needed. This file starts all of it, sends
+// requests while it runs, and answers the questions of the test.
 #pragma once
 
 #include <fmt/format.h>
