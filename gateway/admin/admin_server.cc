@@ -27,7 +27,7 @@ bool IsHealth(std::string_view path) {
 }
 
 bool IsCall(std::string_view path) {
-  return IsHealth(path) || path.starts_with("/admin/");
+  return IsHealth(path) || path.starts_with("/admin/") || path.starts_with("/sign-in/");
 }
 
 std::string NewRequestId() {
