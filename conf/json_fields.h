@@ -18,7 +18,7 @@
 
 namespace conf {
 
-// JSON that is there as text: it is written as it is.
+// JSON as text: written unchanged.
 struct RawJson {
   std::string text;
 };
@@ -95,7 +95,7 @@ class FieldWriter {
       writer_->Key(key);
       const size_t key_end = writer_->size();
       WriteJson(*writer_, field);
-      if (writer_->size() == key_end + std::string_view("{}").size()) writer_->CutBackTo(before);
+      if (writer_->size() == key_end + std::string_view("{}").size()) writer_->TruncateTo(before);
     }
   }
   template <class M>

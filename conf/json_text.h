@@ -1,4 +1,4 @@
-// JSON strings as text, from bytes that nobody has checked yet.
+// JSON strings as text, from unchecked bytes.
 //
 // Pure functions without state; callable from every thread. Nothing here parses a document.
 #pragma once

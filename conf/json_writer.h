@@ -33,9 +33,9 @@ class JsonWriter {
   JsonWriter& Null();
   JsonWriter& Raw(std::string_view json);
 
-  // For a field that turns out to hold nothing: what was written since `size()` was so is taken back.
+  // Truncates to an earlier size(), to drop an empty field.
   size_t size() const { return out_->size(); }
-  void CutBackTo(size_t size) { out_->resize(size); }
+  void TruncateTo(size_t size) { out_->resize(size); }
 
  private:
   bool breaks() const { return layout_ == Layout::kItemPerLine && depth_ <= 2; }

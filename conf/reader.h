@@ -6,7 +6,7 @@
 //   }
 //   conf::Read(document.root(), timeouts);
 //
-// Reading reports every problem to the Value's document and goes on; a field with a problem keeps its
+// Reading reports every problem to the Value's document and continues; a field with a problem keeps its
 // default. Unknown keys are refused with a suggestion. A key with nothing behind it is a problem, never a
 // zero. Bind and, for values of their own syntax, Read(const Value&, T&) and Write(Writer&, const T&) are
 // found by ADL.

@@ -18,7 +18,7 @@ class Value;
 class Secret {
  public:
   Secret() = default;
-  Secret(std::string reference, std::string value);  // wipes what is left of `value`
+  Secret(std::string reference, std::string value);  // wipes the rest of `value`
   Secret(const Secret&) = default;
   Secret(Secret&& other) noexcept;
   Secret& operator=(const Secret& other);

@@ -1,4 +1,4 @@
-// How values from outside stand in messages: without characters that a terminal would obey, and durations as
+// Values from outside as text in messages: without characters that a terminal would obey, and durations as
 // people say them.
 //
 // Pure.
@@ -13,7 +13,7 @@
 namespace conf {
 
 // Escapes control characters as `\x1b`, and characters that change the direction of text or that nobody sees
-// as `\u202e`, so that what is shown is what is there, on one line. Applying it twice changes nothing.
+// as `\u202e`, so that the shown text is the real one, on one line. Applying it twice changes nothing.
 std::string Visible(std::string_view text);
 
 // "250ms", "1.21s", "90s", "5m", "3m20s", "2h05m", "14d": the value itself where two or three digits tell it,

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "conf/json_text.h"
+#include "conf/shown.h"
 
 namespace gateway::log {
 namespace {
@@ -50,7 +51,7 @@ void AppendValue(std::string& out, const Value& value, bool json) {
           if (json) {
             conf::AppendQuoted(out, v);
           } else {
-            out += v;
+            out += conf::Visible(v);  // what a client sent must not begin a line
           }
         } else {
           fmt::format_to(std::back_inserter(out), "{}", v);

@@ -1,22 +1,24 @@
 // One request and the replicas that it tries, as a state machine without I/O: given an event, the next
 // step.
 //
-// The shell begins with Event::kStart, does what each Step says, and reports back with the next Event. The
-// machine picks and charges replicas, tells their breakers, and retries: only while no byte has gone to the
-// client, within the model's retry budget and the deadline: on a replica that was not tried yet, or, where
-// there is none and nothing was done (no connection, 503), on one that was. Owner: the
-// request, on its shard. Table, load view and random source must outlive it.
+// The shell begins with Event::kStart, carries out each Step, and reports back with the next Event. The
+// machine picks and charges replicas, reports to their breakers, and retries: only before the first byte to
+// the client, within the model's retry budget and the deadline. It retries on a replica that was not tried
+// yet; if none is left and nothing was done (no connection, 503), on one that was.
+//
+// Owner: the request, on its shard. Table, load view and random source must outlive it.
 //
 // When the model's queue refuses the request (kQueueRefused), only fallbacks for `overloaded` that have
 // headroom are tried.
 //
 //   kStart ─▶ kTry ─▶ (status) kRelay ─▶ (first byte) kRelay ─▶ (completed) kDone
-//               ├─▶ (failure) kWait or kTry on another replica or a fallback model; else kRelay of the
-//               upstream's │   own refusal, or kFail └─▶ (client gone, in any state) kCancel
+//               ├─▶ (failure) kWait or kTry on another replica or a fallback model;
+//               │             else kRelay of the upstream's own refusal, or kFail
+//               └─▶ (client gone, in any state) kCancel
 //
 // Where another replica computes the prompt (prefill_transfer.h), kTry names it. The shell sends the prompt
-// there first, or at the same time where the pool works so, and reports the result to ResumePrefill. On a
-// failure the next step names another prefill replica, and in the end none: then the answering replica
+// there first, or at the same time if the pool requires that, and reports the result to ResumePrefill. After
+// a failure the next step names another prefill replica, and finally none: then the answering replica
 // computes the prompt.
 #pragma once
 

@@ -204,10 +204,10 @@ class PickRun {
       return std::move(decision_);
     if (FromTracks(Avoid::kNone)) return std::move(decision_);
     if (FromPrefill()) return std::move(decision_);
-    const Candidates stable = Look({}, true);
+    const Candidates stable = CandidatesIn({}, true);
     if (model_.spec.fail_open && tried_.empty() && AllDown(stable)) {
       decision_.failed_open = true;
-      if (ChooseFrom(Look({}, false))) return std::move(decision_);
+      if (ChooseFrom(CandidatesIn({}, false))) return std::move(decision_);
     }
     Explain(stable, now_, decision_);
     return std::move(decision_);
@@ -217,7 +217,7 @@ class PickRun {
   // Which usable replicas to avoid.
   enum class Avoid : uint8_t { kNone, kTroubled };
 
-  Candidates Look(Scope scope, bool ask_health) {
+  Candidates CandidatesIn(Scope scope, bool ask_health) {
     scope.adapter.id = model_.adapter;
     scope.adapter.placements = load_.placements(model_.id);
     scope.roles = roles_;
@@ -228,18 +228,19 @@ class PickRun {
     return {model_.spec, replicas_, load_, tried_, now_, ask_health, scope, trace_};
   }
 
-  Candidates Look(TrackId track, bool own_zone, Avoid avoid, const PickFacts* headroom_for = nullptr) {
+  Candidates CandidatesIn(TrackId track, bool own_zone, Avoid avoid,
+                          const PickFacts* headroom_for = nullptr) {
     Scope scope{.track = track, .own_zone = own_zone};
     if (avoid == Avoid::kTroubled) {
-      scope.avoid = AvoidanceFor(Look(scope, true), load_.cell(model_.id), now_);
+      scope.avoid = AvoidanceFor(CandidatesIn(scope, true), load_.cell(model_.id), now_);
       scope.adapter.avoid_missing = true;
     }
     scope.headroom_for = headroom_for;
-    return Look(scope, true);
+    return CandidatesIn(scope, true);
   }
 
   bool TryOut() {
-    return tried_.empty() && Choose(Look({.track = facts_.track}, true), PickTrial, load_, facts_,
+    return tried_.empty() && Choose(CandidatesIn({.track = facts_.track}, true), PickTrial, load_, facts_,
                                     load_.cell(model_.id), now_, rng_, decision_);
   }
 
@@ -263,7 +264,7 @@ class PickRun {
   }
 
   bool From(TrackId track, Avoid avoid) {
-    const Candidates all = Look(track, false, avoid);
+    const Candidates all = CandidatesIn(track, false, avoid);
     if (facts_.of_session && ChooseOfSession(all, load_, facts_, now_, decision_)) return true;
     const bool asks_for_headroom = facts_.prefer_headroom && model_.spec.headroom;
     return (asks_for_headroom && Within(track, avoid, &facts_)) || Within(track, avoid, nullptr);
@@ -271,10 +272,10 @@ class PickRun {
 
   bool Within(TrackId track, Avoid avoid, const PickFacts* headroom_for) {
     if (model_.zoned && model_.spec.policy != PolicyKind::kCost) {
-      const Candidates own = Look(track, true, avoid, headroom_for);
+      const Candidates own = CandidatesIn(track, true, avoid, headroom_for);
       if (OwnZoneSuffices(own) && ChooseFrom(own)) return true;
     }
-    return ChooseFrom(Look(track, false, avoid, headroom_for));
+    return ChooseFrom(CandidatesIn(track, false, avoid, headroom_for));
   }
 
   bool ChooseFrom(const Candidates& candidates) {

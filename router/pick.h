@@ -37,7 +37,7 @@ struct Decision {
   CostTerms terms;              // of the score, where it is in seconds
   int64_t cached = 0;           // tokens of the prompt that the replica is taken to hold
   bool remote_prefill = false;  // another replica is to compute the prompt
-  uint32_t considered = 0;      // replicas looked at
+  uint32_t considered = 0;      // replicas examined
   bool failed_open = false;     // all replicas were down, so their health was ignored
   bool by_prefill = false;      // a prefill replica serves the whole request, because no other can
   NoneBecause none = NoneBecause::kPicked;

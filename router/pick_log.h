@@ -59,10 +59,10 @@ struct PickTrace {
   TrackId track = kStable;            // the track whose replicas were considered
   bool own_zone = false;              // only replicas of the gateway's zone were
 
-  // The candidates of the `cost` policy, in the order in which it looked at them.
+  // The candidates of the `cost` policy, in the order of their evaluation.
   std::vector<ScoredCandidate> scored;
   double mean_requests = 0;
-  bool everybody = false;  // all candidates were saturated, so it looked at every replica
+  bool everybody = false;  // all candidates were saturated, so every replica was evaluated
   uint64_t draw = 0;       // seed of the random source that breaks ties
 
   // The decision.

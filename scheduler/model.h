@@ -1,6 +1,6 @@
 // The parts of a cluster: node types, nodes, devices and the fabric that joins them.
 //
-// Plain values, written once by a reader and then only looked at; what changes while jobs come and go stands
+// Plain values, written once by a reader and then only read; what changes while jobs come and go stands
 // in state/cluster_state.h. Units: CPU in milli-cores, memory in MiB, devices in thousandths of one (milli),
 // power in watts. A node's place in `Cluster::nodes` is its id, a kind's in `kinds` and a domain's in
 // `fabric.domains` likewise.

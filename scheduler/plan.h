@@ -44,7 +44,7 @@ struct Reserved {
   conf::TimePoint start{};
   conf::TimePoint end{};  // expected
   std::vector<NodeId> nodes{};
-  std::vector<MemberAt> members{};  // where exactly, if others were told to leave for it
+  std::vector<MemberAt> members{};  // exact places, if other jobs are stopped for it
 
   friend bool operator==(const Reserved&, const Reserved&) = default;
 };
@@ -52,7 +52,7 @@ struct Reserved {
 struct Plan {
   uint64_t based_on = 0;  // the snapshot's version
   std::vector<Action> actions;
-  std::vector<std::pair<std::string, Reason>> waiting;  // jobs looked at that stay pending, and why; bounded
+  std::vector<std::pair<std::string, Reason>> waiting;  // examined jobs that stay pending, and why; bounded
   std::vector<Reserved> reserved;                       // in the order in which they were made
 };
 

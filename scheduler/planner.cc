@@ -86,13 +86,13 @@ void Planner::Used(JobIndex job, conf::TimePoint now) {
 
 void Planner::NodeFault(NodeId node, conf::TimePoint now) {
   state_->AdvanceTo(now);
-  state_->LoseMembersOn(node);
+  state_->FailMembersOn(node);
   state_->Fault(node, now);
 }
 
 void Planner::DeviceFault(NodeId node, int device, conf::TimePoint now) {
   state_->AdvanceTo(now);
-  state_->LoseMembersOn(node, uint32_t{1} << device);
+  state_->FailMembersOn(node, uint32_t{1} << device);
   state_->BreakDevice(node, device);
   state_->Fault(node, now);
 }

@@ -1,7 +1,7 @@
 // The planner: what to start, stop and move now, and why.
 //
 // MakePlan is a pure function of a snapshot. Planner does the same for callers that plan again and again (the
-// control loop, the simulator): it keeps the state between cycles and is told what happened. Both give the
+// control loop, the simulator): it keeps the state between cycles and receives events. Both give the
 // same plan for the same state, time and random source, byte for byte.
 //
 // A cycle (cycle/cycle.h) happens in one Trial, which is committed at the end: the planner takes the plan to

@@ -14,8 +14,8 @@ struct Loaning {
   uint32_t devices = 0;
   double hours = 0;
   double serving_h = 0;   // device-hours that replicas held
-  double lent_h = 0;      // that training held, of those that replicas did not
-  double idle_h = 0;      // that nobody held
+  double lent_h = 0;      // held by training, of the devices that replicas did not use
+  double idle_h = 0;      // idle
   double wasted_h = 0;    // of what was lent: saving, restoring and what a stop threw away
   uint32_t reclaims = 0;  // replicas that had to wait for training to leave
   double reclaim_p50_s = 0;
@@ -26,7 +26,7 @@ struct Loaning {
   double harvested() const { return lent_h / (lent_h + idle_h); }
 };
 
-// Samples in steps of a second; a replica takes so many devices.
+// Samples in steps of a second; a replica takes this many devices.
 Loaning MeasureLoaning(std::span<const router::sim::ElasticSample> samples, uint32_t devices_each);
 
 }  // namespace bench::autoscaling

@@ -8,6 +8,7 @@
 #include "bench/autoscaling/loaning.h"
 #include "bench/autoscaling/study.h"
 #include "bench/replay/study.h"
+#include "gateway/net/standard_descriptors.h"
 #include "router/sim/scaling_study.h"
 #include "scheduler/engine/presets.h"
 
@@ -46,6 +47,7 @@ nlohmann::json ToJson(const Loaning& l) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  gateway::net::OpenStandardDescriptors();
   CLI::App app{"The autoscaler's laws over recorded traffic, in virtual time"};
   bench::StudyOptions options;
   bool quick = false;

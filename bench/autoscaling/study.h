@@ -52,7 +52,7 @@ Study RunStudy(const std::vector<Case>& cases, bool quick);
 void PrintTables(const std::vector<Case>& cases, const Study& study);
 nlohmann::json ToJson(const std::vector<Case>& cases, const Study& study);
 
-// What was to be shown, and what was.
+// A target of the study and the value reached.
 struct Aim {
   std::string what;
   double bound = 0;

@@ -12,6 +12,7 @@
 #include "bench/client/samples.h"
 #include "conf/text.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/standard_descriptors.h"
 
 namespace bench {
 namespace {
@@ -169,5 +170,6 @@ int Main(int argc, char** argv) {
 }  // namespace bench
 
 int main(int argc, char** argv) {
+  gateway::net::OpenStandardDescriptors();
   return bench::Main(argc, argv);
 }

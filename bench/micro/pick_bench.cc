@@ -75,7 +75,7 @@ void BM_FindHeadroom(benchmark::State& state) {
 }
 BENCHMARK(BM_FindHeadroom)->ArgNames({"replicas", "room"})->ArgsProduct({{8, 4000}, {1, 0}});
 
-// A pass over those who wait, each of whom holds its prompt at a busy replica: what a place that comes free
+// A pass over the waiting requests, each with its prompt at a busy replica: what a place that becomes free
 // costs at most, under the queue's lock.
 void BM_DispatchPlan(benchmark::State& state) {
   const auto replicas = static_cast<uint32_t>(state.range(0));

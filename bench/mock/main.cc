@@ -8,6 +8,7 @@
 
 #include "conf/text.h"
 #include "gateway/net/http/server.h"
+#include "gateway/net/standard_descriptors.h"
 
 namespace {
 
@@ -28,6 +29,7 @@ std::string MakeAnswer() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  gateway::net::OpenStandardDescriptors();
   uint16_t port = 0;
   CLI::App app("Answers every request with the same chat completion.", "bench_mock");
   app.add_option("--port", port, "Port; 0: any free one, printed once it listens");

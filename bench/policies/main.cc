@@ -8,9 +8,11 @@
 
 #include "bench/policies/report.h"
 #include "bench/replay/study.h"
+#include "gateway/net/standard_descriptors.h"
 #include "scheduler/engine/presets.h"
 
 int main(int argc, char** argv) {
+  gateway::net::OpenStandardDescriptors();
   CLI::App app{"Every routing policy over a recorded trace, in virtual time"};
   bench::StudyOptions study;
   std::string trace;

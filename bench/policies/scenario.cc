@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 14> kCompared = {"round-robin", "random",
                                                         "epp+queue",   "epp+events",       "cost",
                                                         "cost+queue",  "cost+events+queue"};
 
-// Takes it off the name, if it is there.
+// Removes the suffix from the name, if present.
 bool TakeOff(std::string_view suffix, std::string_view& policy) {
   const bool there = policy.ends_with(suffix);
   if (there) policy.remove_suffix(suffix.size());

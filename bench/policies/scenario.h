@@ -38,7 +38,7 @@ struct Result {
   std::vector<router::sim::Report> reports;  // in the order of ComparedPolicies
 };
 
-// Runs all of it on so many threads; the results do not depend on how many.
+// Runs everything on this many threads; the results do not depend on their number.
 std::vector<Result> RunAll(std::span<const Scenario> scenarios,
                            const std::vector<router::sim::Request>& trace,
                            const scheduler::engine::Profile& profile, unsigned threads);

@@ -15,6 +15,7 @@
 #include "bench/replay/replayer.h"
 #include "bench/replay/traffic_file.h"
 #include "conf/text.h"
+#include "gateway/net/standard_descriptors.h"
 
 namespace bench {
 namespace {
@@ -218,5 +219,6 @@ int Main(int argc, char** argv) {
 }  // namespace bench
 
 int main(int argc, char** argv) {
+  gateway::net::OpenStandardDescriptors();
   return bench::Main(argc, argv);
 }

@@ -1,4 +1,4 @@
-// Prompts of exactly so many tokens that share what the trace says they share. The same block id gives the
+// Prompts of an exact number of tokens, which share prefixes as the trace says. The same block id gives the
 // same text, and a block cut short is the begin of the whole one.
 //
 // A token is a space and five letters, which is one token for tidegate-engine's tokenizer; other tokenizers

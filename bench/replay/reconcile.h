@@ -1,4 +1,4 @@
-// Reconcile: what the gateway's ledger says was used, beside what the client was told.
+// Reconcile: compares the usage in the gateway's ledger with the usage that the clients received.
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -30,7 +30,7 @@ class Report {
 
   uint64_t calls() const { return calls_; }
   uint64_t done() const { return done_; }
-  // Calls whose usage the client was told, by model.
+  // Calls whose answer had usage, by model.
   const TokensByModel& tokens() const { return tokens_; }
 
   nlohmann::ordered_json ToJson();
@@ -42,7 +42,7 @@ class Report {
   uint64_t retries_ = 0;
   uint64_t events_ = 0;
   uint64_t unexpected_counts_ = 0;            // done, but of another length than asked for
-  uint64_t without_usage_ = 0;                // done, but no usage was told
+  uint64_t without_usage_ = 0;                // done, but without usage in the answer
   std::map<std::string, uint64_t> errors_;    // by ending, and by code where the server gave one
   std::map<std::string, uint64_t> refusals_;  // by limit
   TokensByModel tokens_;

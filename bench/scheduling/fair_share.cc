@@ -25,7 +25,7 @@ using std::chrono::seconds;
 constexpr double kJainTarget = 0.98;
 // A queue has what it deserves when it holds so much of it: jobs come whole, the largest is a tenth.
 constexpr double kHolds = 0.9;
-constexpr double kOfferedByThoseWhoAlwaysWant = 0.6;  // of the cluster's time, each
+constexpr double kSteadyOfferedLoad = 0.6;  // of the cluster's time, each
 constexpr std::array<uint32_t, 8> kSizes = {1, 1, 2, 2, 4, 8, 8, 16};
 
 struct Team {
@@ -44,7 +44,7 @@ uint32_t SizeOf(const FairShareOptions& options, Rng& rng) {
 void AddSteady(const Team& team, const FairShareOptions& options, Rng& rng, std::vector<TraceJob>& jobs) {
   const double capacity = options.nodes * 8.0;
   const double backlog = team.name == "borrower" ? capacity : 2 * capacity * team.sixteenths / 16;
-  const double wanted = backlog + kOfferedByThoseWhoAlwaysWant * capacity * 24 * options.days;
+  const double wanted = backlog + kSteadyOfferedLoad * capacity * 24 * options.days;
   double offered = 0;
   for (uint32_t number = 0; offered < wanted; ++number) {
     const uint32_t devices = SizeOf(options, rng);
@@ -71,14 +71,14 @@ void AddBursts(const Team& team, const FairShareOptions& options, Rng& rng, std:
   }
 }
 
-// Follows who wants what, who holds what and who takes from whom, plan by plan.
+// Follows demand, allocation and reclaims of each queue, plan by plan.
 class Follower {
  public:
   explicit Follower(const std::vector<Queue>& queues) : queues_(&queues), state_(queues.size()) {
     for (State& state : state_) state.took_from.resize(queues.size());
   }
 
-  void See(conf::TimePoint now, const Plan& plan, const Planner& planner) {
+  void Update(conf::TimePoint now, const Plan& plan, const Planner& planner) {
     NoteEnds(now, planner.jobs());
     for (size_t q = 0; q < state_.size(); ++q) NoteDemand(q, now, planner.queues());
     std::vector<bool> reclaims(state_.size());
@@ -217,7 +217,7 @@ FairShareOutcome MeasureFairShare(const FairShareOptions& options) {
   world.seed = options.seed;
   world.horizon = hours(24 * options.days);
   world.planned = [&](conf::TimePoint now, const Plan& plan, const Planner& planner) {
-    follower.See(now, plan, planner);
+    follower.Update(now, plan, planner);
   };
   Policy policy;
   policy.order = {{"fair-share", 1'000'000}, {"age", 1}};

@@ -62,7 +62,7 @@ constexpr std::array<Size, 12> kSizes = {{{1, 6000, 0.7, 1.2},
                                           {1024, 8, 5, 0.8},
                                           {2048, 4, 5, 0.8}}};
 
-// How gangs want to stand below one spine.
+// How gangs ask for one spine.
 enum class Spine : uint8_t { kSilent, kWaited, kRequired };
 
 struct Setting {

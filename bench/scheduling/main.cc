@@ -10,6 +10,7 @@
 
 #include "bench/scheduling/section.h"
 #include "conf/text.h"
+#include "gateway/net/standard_descriptors.h"
 
 namespace {
 
@@ -19,6 +20,7 @@ using bench::scheduling::Sections;
 }  // namespace
 
 int main(int argc, char** argv) {
+  gateway::net::OpenStandardDescriptors();
   CLI::App app{"The scheduler's figures, ours beside the published"};
   bench::scheduling::Options options;
   options.threads = std::max(1u, std::thread::hardware_concurrency());

@@ -71,7 +71,7 @@ bool Fits(const Ask& ask, const Pool& pool) {
          (device.kinds.empty() || std::ranges::find(device.kinds, pool.kind) != device.kinds.end());
 }
 
-// How often each of `shares` (falling) stands on one device: the combinations to which no more can be added.
+// How often each of `shares` (falling) is on one device: the combinations to which nothing can be added.
 class Patterns {
  public:
   explicit Patterns(const std::vector<uint16_t>& shares) : shares_(shares), counts_(shares.size()) {
@@ -120,7 +120,7 @@ class Program {
 
     Columns columns;
     for (const Pool& pool : pools) {
-      // Of this pool: CPU, memory, devices, and each share that stands on them.
+      // Of this pool: CPU, memory, devices, and each share on them.
       const auto first = static_cast<int>(program.upper_.size());
       program.upper_.push_back(static_cast<double>(pool.type->cpu_milli) / 1000 * pool.nodes);
       program.upper_.push_back(static_cast<double>(pool.type->memory_mib) / 1024 * pool.nodes);

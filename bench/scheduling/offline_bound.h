@@ -22,7 +22,7 @@
 namespace bench::scheduling {
 
 // In percent of all devices, a mean over `seeds` orders of arrival from `first_seed` on: those that the
-// policies got. An error when the shares combine in more ways than can be looked at.
+// policies got. An error if the shares have too many combinations.
 absl::StatusOr<Reading> OfflineBoundOf(const scheduler::Cluster& cluster,
                                        std::span<const scheduler::Ask> asks, uint64_t first_seed,
                                        uint32_t seeds);

@@ -23,7 +23,7 @@ struct Candidate {
   std::string_view title;
   std::string_view placement;
   MixFrom mix;
-  std::string_view published;  // whose figures stand beside
+  std::string_view published;  // the source of the published figures
   bool same = false;           // it is the same policy, not the best of them to compare with
 };
 

@@ -155,7 +155,7 @@ class Requirements {
  public:
   Requirements(const std::vector<Outcome>& outcomes, int nodes) : outcomes_(outcomes), nodes_(nodes) {}
 
-  void Judge(nlohmann::json& out) const {
+  void Check(nlohmann::json& out) const {
     const Report& fifo = Find({nodes_, Backfill::kFifo, "spread"})->report;
     const Outcome& ours = *Find({nodes_, Backfill::kEasy, "default", true});
     const Report& we = ours.report;
@@ -176,13 +176,13 @@ class Requirements {
     Line(out, "wait_large_p99", we.waits_of_large.p99_h <= fifo.waits_of_large.p99_h,
          "p99 wait of jobs of 8 and more GPUs no worse than strict FIFO's",
          fmt::format("{:.1f} h, {:.1f} h", we.waits_of_large.p99_h, fifo.waits_of_large.p99_h));
-    for (const bool defragments : {false, true}) JudgeNoise(out, defragments, fifo);
+    for (const bool defragments : {false, true}) CheckNoise(out, defragments, fifo);
     Line(out, "speed", ours.cpu_s < 20, "82,247 jobs replayed in less than 20 s",
          fmt::format("{:.1f} s of one core, {} planning cycles", ours.cpu_s, we.cycles));
   }
 
  private:
-  void JudgeNoise(nlohmann::json& out, bool defragments, const Report& fifo) const {
+  void CheckNoise(nlohmann::json& out, bool defragments, const Report& fifo) const {
     const Outcome* const with_noise = Find({nodes_, Backfill::kEasy, "default", defragments, true});
     if (with_noise == nullptr) return;
     const Report& exact = Find({nodes_, Backfill::kEasy, "default", defragments})->report;
@@ -249,7 +249,7 @@ absl::Status RunPhilly(const Options& options, nlohmann::json& out) {
           PrintRow(outcomes[i]);
           of["policies"][TitleOf(settings[i])] = JsonOf(outcomes[i]);
         });
-    if (options.only.empty()) Requirements(outcomes, nodes).Judge(of["requirements"]);
+    if (options.only.empty()) Requirements(outcomes, nodes).Check(of["requirements"]);
     std::fflush(stdout);
   }
   return absl::OkStatus();

@@ -82,7 +82,7 @@ class Turnarounds {
     }
   }
 
-  void See(conf::TimePoint now, const Planner& planner) {
+  void Update(conf::TimePoint now, const Planner& planner) {
     std::erase_if(open_, [&](const Open& job) {
       if (job.submitted > now || planner.jobs().Find(job.id) != kNone) return false;
       hours_.push_back(Hours(now - job.submitted));
@@ -123,7 +123,7 @@ PreemptionCost MeasurePreemption(const PreemptionOptions& options) {
   world.seed = options.seed;
   world.saves_when_told = options.saves_when_told;
   world.planned = [&](conf::TimePoint now, const Plan& plan, const Planner& planner) {
-    training.See(now, planner);
+    training.Update(now, planner);
     for (const Action& action : plan.actions) {
       const auto at = waiting.find(action.job);
       if (action.kind != ActionKind::kStart || at == waiting.end()) continue;

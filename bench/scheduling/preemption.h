@@ -14,7 +14,7 @@ struct PreemptionOptions {
   uint64_t seed = 1;  // of the workload and of random victims
   uint32_t nodes = 32;
   conf::Duration length = std::chrono::hours(72);  // of arrivals
-  bool saves_when_told = false;  // training heeds the signal to stop; false: what is not yet safe is lost
+  bool saves_when_told = false;                    // after the signal to stop; false: unsaved work is lost
 };
 
 struct PreemptionCost {

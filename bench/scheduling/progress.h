@@ -1,4 +1,4 @@
-// How far a long measurement is, on stderr: one line that is written anew, with the time that is left; only
+// Progress of a long measurement, on stderr: one line that is rewritten, with the remaining time; only
 // on a terminal.
 #pragma once
 

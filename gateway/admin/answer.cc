@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/api/coded_status.h"
 #include "plugins/launchers/launcher.h"
@@ -34,11 +35,13 @@ Answer Refuse(api::Code code, const std::vector<FieldProblem>& problems, std::st
   ordered_json details = ordered_json::array();
   for (const FieldProblem& problem : problems) {
     message += message.empty() ? "" : "; ";
-    if (!problem.field.empty()) message.append(problem.field).append(": ");
-    message += problem.message;
-    details.push_back({{"param", problem.field}, {"message", problem.message}});
+    const std::string field = conf::Visible(problem.field);
+    const std::string what = conf::Visible(problem.message);
+    if (!field.empty()) message.append(field).append(": ");
+    message += what;
+    details.push_back({{"param", field}, {"message", what}});
   }
-  const api::ApiError error = api::Make(code, message, problems.front().field);
+  const api::ApiError error = api::Make(code, message, conf::Visible(problems.front().field));
   Answer answer = Refuse(error, request_id);
   ordered_json body = ordered_json::parse(answer.body);
   body["error"]["details"] = std::move(details);

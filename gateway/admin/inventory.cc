@@ -142,7 +142,7 @@ Answer ListEndpoints(const Operations& operations, const Call& call) {
     out.outstanding_tokens = state.load.tokens();
     out.adapters = AdaptersAt(call.runtime->routes(), replica, state, call.now);
     const auto told =
-        std::ranges::find(events.replicas, replica.spec.identity, &KvEventsStatus::Replica::identity);
+        std::ranges::find(events.replicas, replica.spec.identity, &KvEventsStatus::Followed::identity);
     if (told != events.replicas.end()) out.kv_events = told->state;
   }
   return ListPage(std::move(all), &answers::Endpoint::id, call);

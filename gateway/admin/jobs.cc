@@ -88,7 +88,7 @@ std::vector<answers::JobMember> ShowMembers(const std::vector<Member>& members,
   std::vector<answers::JobMember> out;
   for (size_t rank = 0; rank < members.size(); ++rank) {
     const Member& member = members[rank];
-    plugins::launchers::Grant grant;
+    plugins::launchers::DeviceGrant grant;
     if (member.at.holding.node < cluster.nodes.size()) grant = control::GrantOf(cluster, member.at.holding);
     out.push_back({.rank = rank,
                    .run = member.run,

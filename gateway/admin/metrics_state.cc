@@ -130,7 +130,7 @@ void Metrics::CollectKvEvents(MetricFamilies& out) const {
   const KvEventsStatus status = operations_.kv_events();
   const size_t max = operations_.runtime()->config().telemetry.metrics.max_label_values;
   uint64_t exact = 0;
-  for (const KvEventsStatus::Replica& replica : status.replicas) {
+  for (const KvEventsStatus::Followed& replica : status.replicas) {
     if (replica.state == "exact") ++exact;
     // model@endpoint
     const std::string_view identity = replicas_.Bounded(replica.identity, max);
@@ -168,12 +168,12 @@ void Metrics::CollectKvEvents(MetricFamilies& out) const {
   out.Gauge("tidegate_exact_replicas", "Replicas whose KV cache is known from events, not estimated")
       .Add(exact);
   out.Gauge("tidegate_kv_blocks_linked", "KV blocks whose prompt text is known")
-      .Add(uint64_t{status.holdings.links});
+      .Add(uint64_t{status.residency.links});
   out.Counter("tidegate_kv_event_orphans_total", "KV blocks that followed an unknown block")
-      .Add(status.holdings.orphans);
+      .Add(status.residency.orphans);
   out.Counter("tidegate_kv_event_untracked_total",
               "KV blocks that were not tracked because there was no room")
-      .Add(status.holdings.untracked);
+      .Add(status.residency.untracked);
   out.Counter("tidegate_kv_prompts_total",
               "Prompts that were sent to an engine's tokenizer for KV events, by result");
   for (size_t how = 0; how < status.tokenized.size(); ++how)

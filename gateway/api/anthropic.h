@@ -1,9 +1,8 @@
 // The Messages API for engines that only have chat completions: translates requests, answers and streams.
 //
 // Pure, without I/O; one stream object serves one answer on one thread. What chat cannot express is refused
-// with the path of the field, never dropped silently; members that neither API defines (an engine's own) pass
-// unchanged.
-// unchanged.
+// with the path of the field, unless nothing is lost by leaving it out; members that neither API defines (an
+// engine's own) pass unchanged.
 #pragma once
 
 #include <cstddef>

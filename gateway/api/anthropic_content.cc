@@ -5,6 +5,15 @@
 #include "gateway/api/chat_request.h"
 
 namespace gateway::api {
+namespace {
+
+// What Claude Code puts before the system prompt for Anthropic's accounting. It is another in every request,
+// so that no engine would find the prompt behind it in its cache.
+bool IsBillingHeader(std::string_view text) {
+  return text.starts_with("x-anthropic-billing-header:");
+}
+
+}  // namespace
 
 bool MessagesContent::Write(JsonObject root) {
   const Path top;
@@ -60,6 +69,7 @@ bool MessagesContent::JoinText(Json content, const Path& path, std::string_view 
     if (type != "text")
       return faults_.Unsupported(at / "type", fmt::format("must be \"text\" here, not \"{}\"", type));
     if (!Require(block, "text", at, faults_, text)) return false;
+    if (IsBillingHeader(text)) continue;
     if (!into.empty()) into += between;
     into += text;
   }
@@ -218,6 +228,13 @@ bool MessagesContent::ToolResultPart(JsonObject part, const Path& path, std::str
   std::string_view type;
   std::string_view piece;
   if (!Require(part, "type", path, faults_, type)) return false;
+  if (type == "tool_reference") {
+    if (!Require(part, "tool_name", path, faults_, piece)) return false;
+    found_tools_.insert(std::string(piece));
+    if (!text.empty()) text += '\n';
+    text += fmt::format("The tool {} can be called now.", piece);
+    return true;
+  }
   if (type != "text") return UserPart(part, type, path);
   if (!Require(part, "text", path, faults_, piece)) return false;
   if (!text.empty()) text += '\n';

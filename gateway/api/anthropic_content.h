@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/container/flat_hash_set.h"
 #include "gateway/api/anthropic.h"
 #include "gateway/api/json.h"
 
@@ -18,6 +19,9 @@ class MessagesContent {
       : options_(options), request_(request), faults_(faults), json_(request.body) {}
 
   bool Write(JsonObject root);
+
+  // Whether a tool search has found this tool.
+  bool Found(std::string_view tool) const { return found_tools_.contains(std::string(tool)); }
 
  private:
   bool System(Json value, const Path& path);
@@ -42,6 +46,7 @@ class MessagesContent {
   std::string parts_;  // of the user message that is being collected
   size_t part_count_ = 0;
   std::string only_text_;
+  absl::flat_hash_set<std::string> found_tools_;
 };
 
 }  // namespace gateway::api

@@ -11,19 +11,40 @@
 namespace gateway::api {
 namespace {
 
-// Parameters of the Messages API that chat does not have. Refused unless null.
+// Parameters of the Messages API that chat does not have. Refused unless null or empty.
 constexpr auto kRefused =
     std::to_array<std::string_view>({"container", "mcp_servers", "inference_geo", "fallbacks"});
 // Chat's own parameters that would change the form of the answer during the translation.
 constexpr auto kChatOnly = std::to_array<std::string_view>(
     {"n", "stream_options", "logprobs", "top_logprobs", "functions", "function_call", "response_format",
      "stop", "max_completion_tokens", "modalities", "audio", "echo", "best_of", "parallel_tool_calls"});
-// Parameters without meaning for an engine; leaving them out loses nothing. `betas` names forms of requests
-// and answers; the parameters that such a form adds are read, or refused, by themselves.
-constexpr auto kDropped =
-    std::to_array<std::string_view>({"betas", "anthropic_beta", "anthropic_version", "cache_control",
-                                     "service_tier", "thinking", "output_config", "output_format", "stream",
-                                     "model", "system", "messages", "tools", "tool_choice", "metadata"});
+// Parameters that are read elsewhere, or without meaning for an engine; leaving them out loses nothing.
+// `betas` names forms of requests and answers; the parameters that such a form adds are read, or refused, by
+// themselves. `diagnostics` asks why a cache was missed, `speed` for a faster service.
+constexpr auto kDropped = std::to_array<std::string_view>(
+    {"betas", "anthropic_beta", "anthropic_version", "cache_control", "service_tier", "speed", "diagnostics",
+     "thinking", "output_config", "output_format", "stream", "model", "system", "messages", "tools",
+     "tool_choice", "metadata"});
+constexpr size_t kMaxUser = 64;  // the longest `user` that chat takes everywhere
+
+bool IsEmpty(Json value) {
+  JsonArray array;
+  JsonObject object;
+  return (value.get(array) == simdjson::SUCCESS && array.size() == 0) ||
+         (value.get(object) == simdjson::SUCCESS && object.size() == 0);
+}
+
+// A search among the tools that Anthropic runs.
+bool IsToolSearch(JsonObject tool) {
+  return StringOr(tool, "type").starts_with("tool_search_tool_");
+}
+
+bool SearchesTools(JsonArray tools) {
+  return std::any_of(tools.begin(), tools.end(), [](Json element) {
+    JsonObject tool;
+    return element.get(tool) == simdjson::SUCCESS && IsToolSearch(tool);
+  });
+}
 
 bool Among(std::string_view key, std::span<const std::string_view> keys) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
@@ -40,8 +61,9 @@ class MessagesTranslator {
  private:
   bool Members(JsonObject root);
   bool Member(std::string_view key, Json value, const Path& path);
-  bool Tools(Json value, const Path& path);
+  bool Tools(Json value, const Path& path, const MessagesContent& content);
   bool Tool(JsonObject tool, const Path& path);
+  bool Thinking(Json value, const Path& path);
   bool ToolChoice(Json value, const Path& path);
   bool Format(Json value, const Path& path);
   bool OutputConfig(Json value, const Path& path);
@@ -51,14 +73,17 @@ class MessagesTranslator {
   ChatRequest& request_;
   JsonWriter json_;
   Faults faults_;
+  bool has_tools_ = false;
 };
 
 bool MessagesTranslator::Translate(std::string_view body, bool tokenize) {
   simdjson::dom::parser parser;
   JsonObject root;
   if (!BeginChat(body, options_.model, parser, request_, faults_, root, options_.padded)) return false;
-  if (!MessagesContent(options_, request_, faults_).Write(root)) return false;
-  if (const auto tools = Find(root, "tools"); tools && !Tools(*tools, Path() / "tools")) return false;
+  MessagesContent content(options_, request_, faults_);
+  if (!content.Write(root)) return false;
+  if (const auto tools = Find(root, "tools"); tools && !Tools(*tools, Path() / "tools", content))
+    return false;
   if (tokenize) {
     json_.Key("add_generation_prompt").Bool(true).Close('}');
     return true;
@@ -78,7 +103,8 @@ bool MessagesTranslator::Members(JsonObject root) {
 }
 
 bool MessagesTranslator::Member(std::string_view key, Json value, const Path& path) {
-  if (Among(key, kRefused)) return faults_.Unsupported(path, "is not supported for this model");
+  if (Among(key, kRefused))
+    return IsEmpty(value) || faults_.Unsupported(path, "is not supported for this model");
   if (Among(key, kChatOnly)) return faults_.Unsupported(path, "is not a parameter of the Messages API");
   if (key == "stream") return WriteStream(value, path, request_, faults_);
   if (key == "stop_sequences") {
@@ -90,15 +116,11 @@ bool MessagesTranslator::Member(std::string_view key, Json value, const Path& pa
   JsonObject object;
   if (key == "metadata") {
     if (!Read(value, path, faults_, object)) return false;
-    if (const std::string_view user = StringOr(object, "user_id"); !user.empty())
-      json_.Key("user").String(user);
+    const std::string_view user = StringOr(object, "user_id");
+    if (!user.empty() && user.size() <= kMaxUser) json_.Key("user").String(user);
     return true;
   }
-  if (key == "thinking") {
-    if (!Read(value, path, faults_, object)) return false;
-    request_.show_thinking = StringOr(object, "type", "disabled") != "disabled";
-    return true;
-  }
+  if (key == "thinking") return Thinking(value, path);
   if (key == "tool_choice") return ToolChoice(value, path);
   if (key == "output_format") return Format(value, path);
   if (key == "output_config") return OutputConfig(value, path);
@@ -110,9 +132,40 @@ bool MessagesTranslator::Member(std::string_view key, Json value, const Path& pa
   return true;
 }
 
-bool MessagesTranslator::Tools(Json value, const Path& path) {
-  return WriteTools(value, path, request_, faults_,
-                    [this](JsonObject tool, const Path& at) { return Tool(tool, at); });
+// A tool with `defer_loading` is offered once the client's tool search has found it. Where Anthropic was to
+// search, all are offered, so that none needs to be found.
+bool MessagesTranslator::Tools(Json value, const Path& path, const MessagesContent& content) {
+  JsonArray tools;
+  if (!Read(value, path, faults_, tools)) return false;
+  const size_t before = request_.body.size();
+  const bool all = SearchesTools(tools);
+  json_.Key("tools").Open('[');
+  size_t i = 0;
+  for (const Json element : tools) {
+    const Path at = path[i++];
+    JsonObject tool;
+    if (!Read(element, at, faults_, tool)) return false;
+    bool deferred = false;
+    if (const auto flag = Find(tool, "defer_loading");
+        flag && !Read(*flag, at / "defer_loading", faults_, deferred)) {
+      return false;
+    }
+    if (IsToolSearch(tool) || (deferred && !all && !content.Found(StringOr(tool, "name")))) continue;
+    if (!Tool(tool, at)) return false;
+    has_tools_ = true;
+  }
+  json_.Close(']');
+  if (!has_tools_) json_.CutBackTo(before);
+  request_.text_bytes += request_.body.size() - before;
+  return true;
+}
+
+bool MessagesTranslator::Thinking(Json value, const Path& path) {
+  JsonObject thinking;
+  if (!Read(value, path, faults_, thinking)) return false;
+  request_.show_thinking =
+      StringOr(thinking, "type", "disabled") != "disabled" && StringOr(thinking, "display") != "omitted";
+  return true;
 }
 
 bool MessagesTranslator::Tool(JsonObject tool, const Path& path) {
@@ -147,7 +200,8 @@ bool MessagesTranslator::ToolChoice(Json value, const Path& path) {
     if (!Require(choice, "name", path, faults_, name)) return false;
     WriteToolChoice(name, request_);
   } else if (type == "auto" || type == "any" || type == "none") {
-    json_.Key("tool_choice").String(type == "any" ? "required" : type);
+    // Without tools there is nothing to choose, and chat refuses the member.
+    if (has_tools_ || type == "any") json_.Key("tool_choice").String(type == "any" ? "required" : type);
   } else {
     return faults_.Add(
         Code::kInvalidValue, path / "type",
@@ -157,7 +211,7 @@ bool MessagesTranslator::ToolChoice(Json value, const Path& path) {
   if (const auto flag = Find(choice, "disable_parallel_tool_use")) {
     if (!Read(*flag, path / "disable_parallel_tool_use", faults_, one_at_a_time)) return false;
   }
-  if (one_at_a_time) json_.Key("parallel_tool_calls").Bool(false);
+  if (one_at_a_time && has_tools_) json_.Key("parallel_tool_calls").Bool(false);
   return true;
 }
 
@@ -185,8 +239,8 @@ bool MessagesTranslator::OutputConfig(Json value, const Path& path) {
   JsonObject config;
   if (!Read(value, path, faults_, config)) return false;
   if (const auto format = Find(config, "format"); format && !Format(*format, path / "format")) return false;
-  if (const auto effort = Find(config, "effort")) json_.Key("reasoning_effort").Raw(Minified(*effort));
-  return true;
+  const auto effort = Find(config, "effort");
+  return !effort || WriteEffort(*effort, path / "effort", request_, faults_);
 }
 
 // Edits that leave earlier thinking or tools' results out of long conversations. Without them the model sees

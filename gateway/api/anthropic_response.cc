@@ -38,16 +38,7 @@ namespace {
 void WriteToolUse(JsonWriter& json, const ChatToolCall& call, std::string_view id) {
   json.Open('{').Key("type").String("tool_use").Key("id").String(id);
   json.Key("name").String(call.name).Key("input");
-  simdjson::dom::parser parser;
-  Faults faults;
-  JsonObject input;
-  if (call.arguments.empty()) {
-    json.Raw("{}");
-  } else if (ParseObject(parser, call.arguments, faults, input)) {
-    json.Raw(Minified(input));
-  } else {
-    json.Open('{').Key("raw_arguments").String(call.arguments).Close('}');
-  }
+  WriteArguments(json, call.arguments);
   json.Close('}');
 }
 

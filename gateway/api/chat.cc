@@ -84,6 +84,19 @@ void ChatReader::ReadMessage(JsonObject message, ChatPiece& piece) {
   }
 }
 
+void WriteArguments(JsonWriter& json, std::string_view arguments) {
+  simdjson::dom::parser parser;
+  Faults faults;
+  JsonObject object;
+  if (arguments.empty()) {
+    json.Raw("{}");
+  } else if (ParseObject(parser, arguments, faults, object)) {
+    json.Raw(Minified(object));
+  } else {
+    json.Open('{').Key("raw_arguments").String(arguments).Close('}');
+  }
+}
+
 bool IsFailedFinish(std::string_view finish_reason) {
   return finish_reason == "abort" || finish_reason == "error";
 }

@@ -27,13 +27,23 @@ using Translated = std::variant<T, ApiError>;
 // How a translated stream stands. Only kDone ended cleanly.
 enum class StreamState : uint8_t { kRunning, kDone, kFailed };
 
+// What a function that the engine may call is for the client of the Responses API.
+struct CalledTool {
+  enum class Kind : uint8_t { kFunction, kCustom, kSearch };
+  Kind kind = Kind::kFunction;
+  std::string called;      // its name for the engine
+  std::string name;        // ... and for the client
+  std::string space = {};  // the client's namespace; empty: none
+};
+
 // A request in chat form. Streams always ask for usage.
 struct ChatRequest {
   std::string body;
   bool stream = false;
-  bool show_thinking = false;  // the client asked to see what the model thinks (Messages only)
-  std::string echo;            // Responses only: members that its answer repeats, as JSON without braces
-  size_t text_bytes = 0;       // of the prompt and the tools; for the estimate of tokens
+  bool show_thinking = false;     // the client asked to see what the model thinks (Messages only)
+  std::string echo;               // Responses only: members that its answer repeats, as JSON without braces
+  std::vector<CalledTool> tools;  // Responses only: those that are no plain functions there, by `called`
+  size_t text_bytes = 0;          // of the prompt and the tools; for the estimate of tokens
   size_t images = 0;
 };
 
@@ -66,6 +76,9 @@ class ChatReader {
 
   simdjson::dom::parser parser_;
 };
+
+// A call's arguments as an object. What is none becomes `{"raw_arguments": "…"}`, so that nothing is lost.
+void WriteArguments(JsonWriter& json, std::string_view arguments);
 
 // Whether generation ended because the engine failed, not because the answer is complete.
 bool IsFailedFinish(std::string_view finish_reason);

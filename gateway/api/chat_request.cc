@@ -24,6 +24,15 @@ bool WriteStream(Json value, const Path& path, ChatRequest& request, Faults& fau
   return true;
 }
 
+bool WriteEffort(Json value, const Path& path, ChatRequest& request, Faults& faults) {
+  std::string_view effort;
+  if (!Read(value, path, faults, effort)) return false;
+  if (effort == "minimal") effort = "low";
+  if (effort == "xhigh" || effort == "max" || effort == "ultra") effort = "high";
+  JsonWriter(request.body).Key("reasoning_effort").String(effort);
+  return true;
+}
+
 void WriteToolChoice(std::string_view name, ChatRequest& request) {
   JsonWriter json(request.body);
   json.Key("tool_choice").Open('{').Key("type").String("function");

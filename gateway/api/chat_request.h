@@ -17,24 +17,9 @@ bool BeginChat(std::string_view body, std::string_view model, simdjson::dom::par
 // The member `stream`; a stream asks for its usage.
 bool WriteStream(Json value, const Path& path, ChatRequest& request, Faults& faults);
 
-// A list of tools that is not empty, each by `write(JsonObject tool, const Path&)`.
-template <class Write>
-bool WriteTools(Json value, const Path& path, ChatRequest& request, Faults& faults, const Write& write) {
-  JsonArray tools;
-  if (!Read(value, path, faults, tools)) return false;
-  if (tools.size() == 0) return true;
-  const size_t before = request.body.size();
-  JsonWriter(request.body).Key("tools").Open('[');
-  size_t i = 0;
-  for (const Json element : tools) {
-    const Path at = path[i++];
-    JsonObject tool;
-    if (!Read(element, at, faults, tool) || !write(tool, at)) return false;
-  }
-  JsonWriter(request.body).Close(']');
-  request.text_bytes += request.body.size() - before;
-  return true;
-}
+// The member `reasoning_effort`. All engines know low, medium and high: a level beyond them becomes the
+// nearest.
+bool WriteEffort(Json value, const Path& path, ChatRequest& request, Faults& faults);
 
 // The one tool that is to be called.
 void WriteToolChoice(std::string_view name, ChatRequest& request);

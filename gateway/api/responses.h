@@ -2,7 +2,8 @@
 //
 // Pure, without I/O; one stream object serves one answer on one thread. Tidegate keeps no conversation, so
 // fields that need one (`store`, `previous_response_id`, `conversation`, item references) are refused, like
-// the tools that OpenAI runs itself; members that neither API defines (an engine's own) pass unchanged.
+// tools that OpenAI runs itself, but for those that Codex offers unasked; members that neither API defines
+// (an engine's own) pass unchanged.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 
 #include "gateway/api/chat.h"
 #include "gateway/api/error.h"
+#include "gateway/api/freeform_input.h"
 #include "gateway/api/usage.h"
 
 namespace gateway::api {
@@ -24,11 +26,12 @@ Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_vie
 
 // The parts of the answer that the engine does not know.
 struct ResponseIdentity {
-  std::string id;          // `resp_…`
-  std::string model;       // the name that the client asked for
-  std::string request_id;  // for stream errors
-  std::string echo;        // ChatRequest::echo
-  int64_t created_at = 0;  // seconds since the Unix epoch
+  std::string id;                      // `resp_…`
+  std::string model;                   // the name that the client asked for
+  std::string request_id;              // for stream errors
+  std::string echo;                    // ChatRequest::echo
+  std::vector<CalledTool> tools = {};  // ChatRequest::tools
+  int64_t created_at = 0;              // seconds since the Unix epoch
 };
 
 Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseIdentity& identity);
@@ -58,9 +61,10 @@ class ResponsesStream {
   struct Item {
     Kind kind = Kind::kText;
     std::string id;
-    std::string text;  // of the part, or the call's arguments
+    std::string text;  // of the part, or the call's arguments or input
     std::string call_id;
-    std::string name;
+    CalledTool tool;
+    FreeformInput input;    // of a custom tool
     size_t call_index = 0;  // the engine's
     bool closed = false;
     std::string json;  // once closed
@@ -70,7 +74,9 @@ class ResponsesStream {
   void Start(std::string& out);
   void Text(Kind kind, std::string_view text, std::string& out);
   bool TakeToolCall(const ChatToolCall& call, std::string& out);
-  size_t AddItem(Kind kind);
+  void CallDelta(size_t index, std::string_view delta, std::string& out);
+  void CloseCall(size_t index, std::string& out);
+  size_t AddItem(Kind kind, std::string_view id_prefix);
   void Announce(size_t index, std::string& out);
   void CloseItem(size_t index, std::string_view status, std::string& out);
   void CloseText(std::string_view status, std::string& out);

@@ -34,16 +34,23 @@ bool ResponsesInput::Write(JsonObject root) {
   }
   FlushSystem();
   FlushAssistant();
+  FlushImages();
   json_.Close(']');
   return true;
 }
 
 bool ResponsesInput::Item(JsonObject item, const Path& path) {
   const std::string_view type = StringOr(item, "type", "message");
+  if (type == "function_call_output" || type == "custom_tool_call_output") return Output(item, path);
+  if (type == "tool_search_output") return SearchOutput(item, path);
+  // Thoughts stay with the model that had them; what a search on the web found stands in the answer.
+  if (type == "reasoning" || type == "web_search_call") return true;
+  if (type == "additional_tools") return AddedTools(item, path);
+  FlushImages();
   if (type == "message") return Message(item, path);
   if (type == "function_call") return FunctionCall(item, path);
-  if (type == "function_call_output") return FunctionOutput(item, path);
-  if (type == "reasoning") return true;
+  if (type == "custom_tool_call") return CustomCall(item, path);
+  if (type == "tool_search_call") return SearchCall(item, path);
   if (type == "item_reference") {
     return faults_.Unsupported(path / "type",
                                "is \"item_reference\", but answers are not kept here; send the item itself");
@@ -74,6 +81,12 @@ void ResponsesInput::FlushAssistant() {
   assistant_ = false;
   assistant_text_.clear();
   calls_.clear();
+}
+
+void ResponsesInput::FlushImages() {
+  if (images_.empty()) return;
+  json_.Open('{').Key("role").String("user").Key("content").Open('[').Raw(images_).Close(']').Close('}');
+  images_.clear();
 }
 
 bool ResponsesInput::Message(JsonObject item, const Path& path) {
@@ -151,7 +164,7 @@ bool ResponsesInput::Part(JsonObject part, const Path& path, std::string& parts,
   ++request_.images;
   json.Open('{').Key("type").String("image_url").Key("image_url").Open('{').Key("url").String(value);
   if (const std::string_view detail = StringOr(part, "detail"); !detail.empty())
-    json.Key("detail").String(detail);
+    json.Key("detail").String(detail == "original" ? "high" : detail);  // chat has no finer one
   json.Close('}').Close('}');
   return true;
 }
@@ -164,15 +177,45 @@ bool ResponsesInput::FunctionCall(JsonObject item, const Path& path) {
       !Require(item, "arguments", path, faults_, arguments)) {
     return false;
   }
+  Call(id, NameForEngine(StringOr(item, "namespace"), name), arguments);
+  return true;
+}
+
+bool ResponsesInput::CustomCall(JsonObject item, const Path& path) {
+  std::string_view id;
+  std::string_view name;
+  std::string_view input;
+  if (!Require(item, "call_id", path, faults_, id) || !Require(item, "name", path, faults_, name) ||
+      !Require(item, "input", path, faults_, input)) {
+    return false;
+  }
+  std::string arguments;
+  JsonWriter(arguments).Open('{').Key("input").String(input).Close('}');
+  Call(id, NameForEngine(StringOr(item, "namespace"), name), arguments);
+  return true;
+}
+
+// Searches that OpenAI ran have no call id: their outputs say which tools there are, and that is all.
+bool ResponsesInput::SearchCall(JsonObject item, const Path& path) {
+  if (!Find(item, "call_id")) return true;
+  std::string_view id;
+  JsonObject arguments;
+  const auto value = Find(item, "arguments");
+  if (!Require(item, "call_id", path, faults_, id)) return false;
+  if (value && !Read(*value, path / "arguments", faults_, arguments)) return false;
+  Call(id, kToolSearch, value ? Minified(arguments) : "{}");
+  return true;
+}
+
+void ResponsesInput::Call(std::string_view id, std::string_view name, std::string_view arguments) {
   FlushSystem();
   assistant_ = true;
   JsonWriter call(calls_);
   call.Open('{').Key("id").String(id).Key("type").String("function").Key("function").Open('{');
   call.Key("name").String(name).Key("arguments").String(arguments).Close('}').Close('}');
-  return true;
 }
 
-bool ResponsesInput::FunctionOutput(JsonObject item, const Path& path) {
+bool ResponsesInput::Output(JsonObject item, const Path& path) {
   std::string_view id;
   const Path output_path = path / "output";
   if (!Require(item, "call_id", path, faults_, id)) return false;
@@ -193,13 +236,32 @@ bool ResponsesInput::FunctionOutput(JsonObject item, const Path& path) {
       JsonObject part;
       std::string parts;
       if (!Read(element, at, faults_, part)) return false;
-      if (StringOr(part, "type") == "input_image")
-        return faults_.Unsupported(at / "type", "must be text in a tool's output");
-      if (!Part(part, at, parts, text)) return false;
+      const bool image = StringOr(part, "type") == "input_image";
+      if (!Part(part, at, image ? images_ : parts, text)) return false;
     }
   }
   WriteToolMessage(id, text, request_);
   return true;
+}
+
+bool ResponsesInput::SearchOutput(JsonObject item, const Path& path) {
+  const auto tools = Find(item, "tools");
+  if (!tools) return faults_.Missing(path / "tools");
+  if (!tools_.Add(*tools, path / "tools")) return false;
+  if (!Find(item, "call_id")) return true;
+  std::string_view id;
+  if (!Require(item, "call_id", path, faults_, id)) return false;
+  FlushSystem();
+  FlushAssistant();
+  const std::string& found = tools_.listed();
+  WriteToolMessage(id, found.empty() ? "No tool was found." : "These tools can be called now: " + found,
+                   request_);
+  return true;
+}
+
+bool ResponsesInput::AddedTools(JsonObject item, const Path& path) {
+  const auto tools = Find(item, "tools");
+  return tools ? tools_.Add(*tools, path / "tools") : faults_.Missing(path / "tools");
 }
 
 }  // namespace gateway::api

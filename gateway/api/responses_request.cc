@@ -7,6 +7,7 @@
 #include "gateway/api/json.h"
 #include "gateway/api/responses.h"
 #include "gateway/api/responses_input.h"
+#include "gateway/api/responses_tools.h"
 
 namespace gateway::api {
 namespace {
@@ -31,10 +32,12 @@ constexpr auto kStateless = std::to_array<Refusal>({
 constexpr auto kChatOnly = std::to_array<std::string_view>(
     {"n", "messages", "logprobs", "functions", "function_call", "response_format", "stop", "max_tokens",
      "max_completion_tokens", "modalities", "audio", "echo", "best_of", "reasoning_effort"});
-// Parameters that are read elsewhere, or that lose nothing when they are left out.
+// Parameters that are read elsewhere, or that lose nothing when they are left out: labels for accounts and
+// caches, and services of OpenAI's own that Codex asks for wherever it is pointed.
 constexpr auto kDropped = std::to_array<std::string_view>(
     {"model", "input", "instructions", "metadata", "stream_options", "service_tier", "prompt_cache_key",
-     "prompt_cache_retention", "prompt_cache_options", "safety_identifier"});
+     "prompt_cache_retention", "prompt_cache_options", "safety_identifier", "client_metadata",
+     "access_programs", "tools"});
 // Repeated in the answer; the values are the defaults.
 struct Echo {
   std::string_view key;
@@ -57,14 +60,13 @@ constexpr auto kEchoes = std::to_array<Echo>({
 class ResponsesTranslator {
  public:
   ResponsesTranslator(std::string_view model, ChatRequest& request)
-      : model_(model), request_(request), json_(request.body) {}
+      : model_(model), request_(request), json_(request.body), tools_(request, faults_) {}
 
   bool Translate(std::string_view body, bool padded);
   ApiError fault() && { return *std::move(faults_.first); }
 
  private:
   bool Member(std::string_view key, Json value, const Path& path);
-  bool Tool(JsonObject tool, const Path& path);
   bool ToolChoice(Json value, const Path& path);
   bool TextOptions(Json value, const Path& path);
   bool Reasoning(Json value, const Path& path);
@@ -75,13 +77,16 @@ class ResponsesTranslator {
   ChatRequest& request_;
   JsonWriter json_;
   Faults faults_;
+  ResponsesTools tools_;
 };
 
 bool ResponsesTranslator::Translate(std::string_view body, bool padded) {
   simdjson::dom::parser parser;
   JsonObject root;
   if (!BeginChat(body, model_, parser, request_, faults_, root, padded)) return false;
-  if (!ResponsesInput(request_, faults_).Write(root)) return false;
+  if (const auto tools = Find(root, "tools"); tools && !tools_.Add(*tools, Path() / "tools")) return false;
+  if (!ResponsesInput(request_, tools_, faults_).Write(root)) return false;
+  tools_.Write();
   for (const auto field : root) {
     if (!field.value.is_null() && !Member(field.key, field.value, Path() / field.key)) return false;
   }
@@ -115,35 +120,14 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
     json_.Key("max_tokens").Raw(Minified(value));
     return true;
   }
-  if (key == "tools") {
-    return WriteTools(value, path, request_, faults_,
-                      [this](JsonObject tool, const Path& at) { return Tool(tool, at); });
-  }
   if (key == "tool_choice") return ToolChoice(value, path);
+  if (key == "parallel_tool_calls" && tools_.empty()) return true;  // chat refuses it without tools
   if (key == "text") return TextOptions(value, path);
   if (key == "reasoning") return Reasoning(value, path);
   if (key == "truncation") return Truncation(value, path);
   if (key == "include") return Include(value, path);
   if (std::find(kDropped.begin(), kDropped.end(), key) != kDropped.end()) return true;
   json_.Key(key).Raw(Minified(value));
-  return true;
-}
-
-bool ResponsesTranslator::Tool(JsonObject tool, const Path& path) {
-  std::string_view type;
-  std::string_view name;
-  if (!Require(tool, "type", path, faults_, type)) return false;
-  if (type != "function") {
-    return faults_.Unsupported(
-        path / "type",
-        fmt::format("has the value \"{}\"; only \"function\" tools are supported for this model", type));
-  }
-  if (!Require(tool, "name", path, faults_, name)) return false;
-  json_.Open('{').Key("type").String("function").Key("function").Open('{').Key("name").String(name);
-  for (const std::string_view key : {"description", "parameters", "strict"}) {
-    if (const auto member = Find(tool, key)) json_.Key(key).Raw(Minified(*member));
-  }
-  json_.Close('}').Close('}');
   return true;
 }
 
@@ -156,17 +140,20 @@ bool ResponsesTranslator::ToolChoice(Json value, const Path& path) {
           fmt::format("'tool_choice' must be \"auto\", \"none\", \"required\" or a function, not \"{}\".",
                       word));
     }
-    json_.Key("tool_choice").String(word);
+    if (word == "required" && tools_.empty() && tools_.left_out())
+      return faults_.Unsupported(path, "is \"required\", but this model can call none of the tools");
+    // Without tools there is nothing to choose, and chat refuses the member.
+    if (!tools_.empty() || word == "required") json_.Key("tool_choice").String(word);
     return true;
   }
   JsonObject choice;
   if (!Read(value, path, faults_, choice) || !Require(choice, "type", path, faults_, word)) return false;
-  if (word != "function") {
-    return faults_.Unsupported(path / "type",
-                               fmt::format("must be \"function\" for this model, not \"{}\"", word));
+  if (word != "function" && word != "custom") {
+    return faults_.Unsupported(
+        path / "type", fmt::format("must be \"function\" or \"custom\" for this model, not \"{}\"", word));
   }
   if (!Require(choice, "name", path, faults_, word)) return false;
-  WriteToolChoice(word, request_);
+  WriteToolChoice(NameForEngine(StringOr(choice, "namespace"), word), request_);
   return true;
 }
 
@@ -206,8 +193,8 @@ bool ResponsesTranslator::TextOptions(Json value, const Path& path) {
 bool ResponsesTranslator::Reasoning(Json value, const Path& path) {
   JsonObject reasoning;
   if (!Read(value, path, faults_, reasoning)) return false;
-  if (const auto effort = Find(reasoning, "effort")) json_.Key("reasoning_effort").Raw(Minified(*effort));
-  return true;
+  const auto effort = Find(reasoning, "effort");
+  return !effort || WriteEffort(*effort, path / "effort", request_, faults_);
 }
 
 bool ResponsesTranslator::Truncation(Json value, const Path& path) {
@@ -225,8 +212,8 @@ bool ResponsesTranslator::Include(Json value, const Path& path) {
     const Path at = path[i++];
     std::string_view word;
     if (!Read(element, at, faults_, word)) return false;
-    // Engines have no encrypted reasoning, so a client that asks for it loses nothing.
-    if (word != "reasoning.encrypted_content") {
+    // Engines have no encrypted reasoning and run no searches, so a client that asks for them loses nothing.
+    if (word != "reasoning.encrypted_content" && !word.starts_with("web_search_call.")) {
       return faults_.Unsupported(
           at, fmt::format("has the value \"{}\", which is not supported for this model", word));
     }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "gateway/api/json.h"
 #include "gateway/api/responses.h"
 #include "gateway/api/responses_shape.h"
@@ -78,10 +80,34 @@ void WriteReasoningItem(JsonWriter& json, std::string_view id, std::string_view 
   json.Close(']').Close('}');
 }
 
-void WriteCallItem(JsonWriter& json, std::string_view id, std::string_view status, std::string_view call_id,
-                   std::string_view name, std::string_view arguments) {
-  json.Open('{').Key("id").String(id).Key("type").String("function_call").Key("status").String(status);
-  json.Key("call_id").String(call_id).Key("name").String(name).Key("arguments").String(arguments).Close('}');
+void WriteCallItem(JsonWriter& json, const CalledTool& tool, const CallItem& item) {
+  constexpr std::string_view kTypes[] = {"function_call", "custom_tool_call", "tool_search_call"};
+  json.Open('{').Key("id").String(item.id).Key("type").String(kTypes[static_cast<size_t>(tool.kind)]);
+  json.Key("status").String(item.status).Key("call_id").String(item.call_id);
+  if (tool.kind == CalledTool::Kind::kSearch) {
+    json.Key("execution").String("client").Key("arguments");
+    WriteArguments(json, item.arguments);
+  } else {
+    json.Key("name").String(tool.name);
+    if (!tool.space.empty()) json.Key("namespace").String(tool.space);
+    json.Key(tool.kind == CalledTool::Kind::kCustom ? "input" : "arguments").String(item.arguments);
+  }
+  json.Close('}');
+}
+
+CalledTool ToolOf(const ResponseIdentity& identity, std::string_view called) {
+  const auto found =
+      std::lower_bound(identity.tools.begin(), identity.tools.end(), called,
+                       [](const CalledTool& tool, std::string_view name) { return tool.called < name; });
+  if (found != identity.tools.end() && found->called == called) return *found;
+  CalledTool plain;
+  plain.called = plain.name = called;
+  return plain;
+}
+
+std::string_view CallIdPrefix(const CalledTool& tool) {
+  constexpr std::string_view kPrefixes[] = {"fc", "ctc", "tsc"};
+  return kPrefixes[static_cast<size_t>(tool.kind)];
 }
 
 std::string ItemId(std::string_view prefix, std::string_view response_id, size_t index) {
@@ -119,9 +145,19 @@ Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseId
                      part("refusal", piece.refusal));
   }
   for (const ChatToolCall& call : piece.tool_calls) {
-    const std::string id = ItemId("fc", identity.id, index++);
-    WriteCallItem(items, id, state.status, call.id.empty() ? std::string_view(id) : call.id, call.name,
-                  call.arguments);
+    const CalledTool tool = ToolOf(identity, call.name);
+    const std::string id = ItemId(CallIdPrefix(tool), identity.id, index++);
+    std::string input;
+    if (tool.kind == CalledTool::Kind::kCustom) {
+      FreeformInput reader_of_input;
+      reader_of_input.Feed(call.arguments, input);
+      reader_of_input.Finish(input);
+    }
+    WriteCallItem(items, tool,
+                  {.id = id,
+                   .status = state.status,
+                   .call_id = call.id.empty() ? std::string_view(id) : call.id,
+                   .arguments = tool.kind == CalledTool::Kind::kCustom ? input : call.arguments});
   }
   std::string out;
   out.reserve(output.size() + identity.echo.size() + 512);

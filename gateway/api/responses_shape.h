@@ -31,8 +31,18 @@ void WriteMessagePart(JsonWriter& json, std::string_view type, std::string_view 
 void WriteMessageItem(JsonWriter& json, std::string_view id, std::string_view status, std::string_view part);
 void WriteReasoningItem(JsonWriter& json, std::string_view id, std::string_view status,
                         std::string_view part);
-void WriteCallItem(JsonWriter& json, std::string_view id, std::string_view status, std::string_view call_id,
-                   std::string_view name, std::string_view arguments);
+// A call as the client's API has it. `arguments`: of a custom tool its input.
+struct CallItem {
+  std::string_view id;
+  std::string_view status;
+  std::string_view call_id;
+  std::string_view arguments;
+};
+void WriteCallItem(JsonWriter& json, const CalledTool& tool, const CallItem& item);
+
+// What the engine's function of this name is for the client.
+CalledTool ToolOf(const ResponseIdentity& identity, std::string_view called);
+std::string_view CallIdPrefix(const CalledTool& tool);
 
 std::string ItemId(std::string_view prefix, std::string_view response_id, size_t index);
 

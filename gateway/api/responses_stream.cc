@@ -22,8 +22,18 @@ constexpr PartNames kParts[] = {
     {"msg", "output_text", "text", "response.output_text.delta", "response.output_text.done"},
     {"msg", "refusal", "refusal", "response.refusal.delta", "response.refusal.done"},
     {"rs", "reasoning_text", "text", "response.reasoning_text.delta", "response.reasoning_text.done"},
-    {"fc", "", "arguments", "response.function_call_arguments.delta",
-     "response.function_call_arguments.done"},
+};
+
+// The same of calls, in the order of CalledTool::Kind. A search has no events of its own.
+struct CallNames {
+  std::string_view member;
+  std::string_view delta_event;
+  std::string_view done_event;
+};
+constexpr CallNames kCalls[] = {
+    {"arguments", "response.function_call_arguments.delta", "response.function_call_arguments.done"},
+    {"input", "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done"},
+    {"", "", ""},
 };
 
 std::string Part(std::string_view type, std::string_view text) {
@@ -130,7 +140,7 @@ void ResponsesStream::Text(Kind kind, std::string_view text, std::string& out) {
   if (text.empty()) return;
   if (!speaking_ || items_[*speaking_].kind != kind) {
     CloseText("completed", out);
-    speaking_ = AddItem(kind);
+    speaking_ = AddItem(kind, kParts[static_cast<size_t>(kind)].id_prefix);
     Announce(*speaking_, out);
   }
   Item& item = items_[*speaking_];
@@ -149,25 +159,37 @@ bool ResponsesStream::TakeToolCall(const ChatToolCall& call, std::string& out) {
   if (found == items_.end()) {
     if (call.name.empty() || items_.size() >= kMaxItems) return false;
     CloseText("completed", out);
-    const size_t index = AddItem(Kind::kCall);
+    CalledTool tool = ToolOf(identity_, call.name);
+    const size_t index = AddItem(Kind::kCall, CallIdPrefix(tool));
     found = items_.begin() + static_cast<ptrdiff_t>(index);
     found->call_index = call.index;
     found->call_id = call.id.empty() ? found->id : call.id;
-    found->name = call.name;
+    found->tool = std::move(tool);
     Announce(index, out);
   }
-  if (call.arguments.empty()) return true;
-  found->text += call.arguments;
-  Event event(*this, out, kParts[static_cast<size_t>(Kind::kCall)].delta_event);
-  event.At(*found, static_cast<size_t>(found - items_.begin())).json().Key("delta").String(call.arguments);
+  const size_t before = found->text.size();
+  if (found->tool.kind == CalledTool::Kind::kCustom) {
+    found->input.Feed(call.arguments, found->text);
+  } else {
+    found->text += call.arguments;
+  }
+  CallDelta(static_cast<size_t>(found - items_.begin()), std::string_view(found->text).substr(before), out);
   return true;
 }
 
-size_t ResponsesStream::AddItem(Kind kind) {
+void ResponsesStream::CallDelta(size_t index, std::string_view delta, std::string& out) {
+  const Item& item = items_[index];
+  const std::string_view name = kCalls[static_cast<size_t>(item.tool.kind)].delta_event;
+  if (delta.empty() || name.empty()) return;
+  Event event(*this, out, name);
+  event.At(item, index).json().Key("delta").String(delta);
+}
+
+size_t ResponsesStream::AddItem(Kind kind, std::string_view id_prefix) {
   const size_t index = items_.size();
   Item& item = items_.emplace_back();
   item.kind = kind;
-  item.id = ItemId(kParts[static_cast<size_t>(kind)].id_prefix, identity_.id, index);
+  item.id = ItemId(id_prefix, identity_.id, index);
   return index;
 }
 
@@ -177,7 +199,8 @@ void ResponsesStream::Announce(size_t index, std::string& out) {
     Event event(*this, out, "response.output_item.added");
     JsonWriter& json = event.json().Key("output_index").Number(index).Key("item");
     if (item.kind == Kind::kCall) {
-      WriteCallItem(json, item.id, "in_progress", item.call_id, item.name, "");
+      WriteCallItem(json, item.tool,
+                    {.id = item.id, .status = "in_progress", .call_id = item.call_id, .arguments = ""});
     } else if (item.kind == Kind::kReasoning) {
       WriteReasoningItem(json, item.id, "in_progress", {});
     } else {
@@ -197,17 +220,18 @@ void ResponsesStream::CloseText(std::string_view status, std::string& out) {
 
 void ResponsesStream::CloseItem(size_t index, std::string_view status, std::string& out) {
   Item& item = items_[index];
-  const PartNames& names = kParts[static_cast<size_t>(item.kind)];
   JsonWriter json(item.json);
-  {
-    Event event(*this, out, names.done_event);
-    event.At(item, index).json().Key(names.member).String(item.text);
-    if (item.kind == Kind::kCall) event.json().Key("name").String(item.name);
-    if (item.kind == Kind::kText) event.json().Key("logprobs").Raw("[]");
-  }
   if (item.kind == Kind::kCall) {
-    WriteCallItem(json, item.id, status, item.call_id, item.name, item.text);
+    CloseCall(index, out);
+    WriteCallItem(json, item.tool,
+                  {.id = item.id, .status = status, .call_id = item.call_id, .arguments = item.text});
   } else {
+    const PartNames& names = kParts[static_cast<size_t>(item.kind)];
+    {
+      Event event(*this, out, names.done_event);
+      event.At(item, index).json().Key(names.member).String(item.text);
+      if (item.kind == Kind::kText) event.json().Key("logprobs").Raw("[]");
+    }
     const std::string part = Part(names.type, item.text);
     Event(*this, out, "response.content_part.done").At(item, index).json().Key("part").Raw(part);
     if (item.kind == Kind::kReasoning) {
@@ -225,6 +249,20 @@ void ResponsesStream::CloseItem(size_t index, std::string_view status, std::stri
   item.text.clear();
   item.text.shrink_to_fit();
   item.closed = true;
+}
+
+void ResponsesStream::CloseCall(size_t index, std::string& out) {
+  Item& item = items_[index];
+  if (item.tool.kind == CalledTool::Kind::kCustom) {
+    const size_t before = item.text.size();
+    item.input.Finish(item.text);
+    CallDelta(index, std::string_view(item.text).substr(before), out);
+  }
+  const CallNames& names = kCalls[static_cast<size_t>(item.tool.kind)];
+  if (names.done_event.empty()) return;
+  Event event(*this, out, names.done_event);
+  event.At(item, index).json().Key(names.member).String(item.text);
+  if (item.tool.kind == CalledTool::Kind::kFunction) event.json().Key("name").String(item.tool.name);
 }
 
 // The complete items, for the object that ends the stream.

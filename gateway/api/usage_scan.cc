@@ -75,6 +75,14 @@ bool IsDigit(char c) {
   return c >= '0' && c <= '9';
 }
 
+bool BeginsNumber(char c) {
+  return IsDigit(c) || c == '-';
+}
+
+bool ContinuesNumber(char c) {
+  return BeginsNumber(c) || c == '.' || c == 'e' || c == 'E' || c == '+';
+}
+
 #ifdef __SSE2__
 
 struct Masks {
@@ -145,13 +153,16 @@ void UsageScan::Scan(const char* data, size_t n, char* writable) {
     const uint64_t quotes = masks.quotes & ~Escaped(masks.backslashes, escaped);
     const uint64_t within = PrefixParity(quotes) ^ (in_string_ ? ~uint64_t{0} : 0);
     const auto closes = static_cast<uint32_t>(std::popcount(masks.closes & ~within));
-    if (depth_ <= known_depth_ + closes) {  // it may come back to where something is wanted
+    // It may come back to where something is wanted; or is broken: a backslash outside of strings escapes
+    // nothing.
+    if (depth_ <= known_depth_ + closes || (masks.backslashes & ~within) != 0) {
       bytes(at, at + kBlock);
       continue;
     }
     depth_ += static_cast<uint32_t>(std::popcount(masks.opens & ~within)) - closes;
     in_string_ = (within >> 63 & 1) != 0;
     escaped_ = escaped;
+    keeps_text_ = false;  // of a string that began here
   }
 #endif
   bytes(at, n);
@@ -307,10 +318,8 @@ void UsageScan::Capture(char c, char* place) {
     if (key_size_ < kMaxKey) key_[key_size_++] = c;
     return;
   }
-  const bool of_number =
-      IsDigit(c) || (hid_digit_ && (c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'));
-  if (hides_number_ && place != nullptr && of_number) {
-    *place = hid_digit_ ? ' ' : '0';
+  if (hides_number_ && (hid_digit_ ? ContinuesNumber(c) : BeginsNumber(c))) {
+    if (place != nullptr) *place = hid_digit_ ? ' ' : '0';
     hid_digit_ = true;
     return;
   }

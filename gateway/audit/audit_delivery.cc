@@ -152,7 +152,7 @@ net::Task<absl::Status> AuditDelivery::CheckPosition() {
     status_.last_error_at = net::Now();
     status_.delivered_seq = 0;
   }
-  Tell(SinkChange::kNewLedger);
+  NotifyChange(SinkChange::kNewLedger);
   co_return absl::OkStatus();
 }
 
@@ -229,7 +229,7 @@ void AuditDelivery::NoteGap() {
     status_.last_error_at = net::Now();
     status_.delivered_seq += gone;
   }
-  Tell(SinkChange::kMissing);
+  NotifyChange(SinkChange::kMissing);
 }
 
 // A position that could not be saved is an error to see, but the sink has the records: go on, and save the
@@ -256,7 +256,7 @@ void AuditDelivery::Delivered(const absl::Status& saved) {
     read_.clear();
     begin_ = 0;
   }
-  if (changed) Tell(failing ? SinkChange::kFails : SinkChange::kDelivers);
+  if (changed) NotifyChange(failing ? SinkChange::kFails : SinkChange::kDelivers);
 }
 
 void AuditDelivery::Failed(const absl::Status& why) {
@@ -269,10 +269,10 @@ void AuditDelivery::Failed(const absl::Status& why) {
     status_.last_error = conf::Std(why.message());
     status_.last_error_at = net::Now();
   }
-  if (changed) Tell(SinkChange::kFails);
+  if (changed) NotifyChange(SinkChange::kFails);
 }
 
-void AuditDelivery::Tell(SinkChange change) {
+void AuditDelivery::NotifyChange(SinkChange change) {
   if (options_.on_change) options_.on_change(change, status(net::Now()));
 }
 

@@ -125,7 +125,7 @@ class AuditDelivery {
   void NoteGap();
   void Delivered(const absl::Status& saved);
   void Failed(const absl::Status& why);
-  void Tell(SinkChange change);
+  void NotifyChange(SinkChange change);
 
   net::Loop& loop_;
   const Source source_;

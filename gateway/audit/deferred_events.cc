@@ -14,7 +14,7 @@ constexpr conf::Duration kRetry = std::chrono::seconds(1);
 
 void DeferredEvents::Add(ledger::Event event) {
   if (waiting_.size() >= kMaxWaiting) {
-    log::Error("too much waits for the ledger; not recorded",
+    log::Error("the queue of the ledger is full; event not recorded",
                {{"action", event.action}, {"actor", event.actor}});
     return;
   }

@@ -95,7 +95,7 @@ net::Task<void> StoredEvents::CarryOn() {
       continue;
     }
     if (!std::exchange(failing_, true)) {
-      log::Warn("events of commands are not in the ledger yet; it is tried again",
+      log::Warn("events of commands are not in the ledger yet; retrying",
                 {{"why", conf::Std(carried.message())}});
     }
     co_await pause_.For(kCarryRetry);

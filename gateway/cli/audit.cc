@@ -15,6 +15,7 @@
 #include "gateway/cli/audit_verify.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
+#include "gateway/cli/problems.h"
 #include "gateway/cli/recorded_read.h"
 #include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
@@ -88,11 +89,7 @@ int FindLedger(const AuditOptions& options, std::optional<Config>& config, std::
 }
 
 int ReadRequest(const AuditOptions& options, const Config& config, ledger::ExportOptions& out) {
-  const std::vector<FieldProblem> problems = CheckAuditRequest(options.request, config, net::Now(), out);
-  for (const FieldProblem& problem : problems) {
-    fmt::print(stderr, "tidegate: --{}: {}\n", problem.field, problem.message);
-  }
-  return problems.empty() ? kOk : kUsage;
+  return PrintOptionProblems(CheckAuditRequest(options.request, config, net::Now(), out));
 }
 
 // Leaves a record of the reader. A ledger that was named by its folder is nobody's to record in.
@@ -272,7 +269,8 @@ void AddAudit(CLI::App& app, Run& run) {
 
   options = std::make_shared<AuditOptions>();
   CLI::App* verify =
-      AddAction(*audit, run, "verify", "Check that no record was changed, removed or moved", options, Verify);
+      AddAction(*audit, run, "verify",
+                "Compare the ledger with its chain of hashes and its signed checkpoints", options, Verify);
   verify->add_option(
       "--public-key", options->verify.public_key,
       "The signing.pub that an auditor keeps elsewhere; default: the ledger's own, with a warning");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/document.h"
+#include "conf/shown.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
@@ -65,6 +66,14 @@ int PrintProblems(const std::vector<conf::Problem>& problems, bool json) {
     fmt::print(stderr, "{}\n", Counted(problems.size(), "problem"));
   }
   return kUsage;
+}
+
+int PrintOptionProblems(const std::vector<FieldProblem>& problems) {
+  for (const FieldProblem& problem : problems) {
+    const std::string option = problem.field.empty() ? "" : fmt::format("--{}: ", problem.field);
+    fmt::print(stderr, "tidegate: {}\n", conf::Visible(option + problem.message));
+  }
+  return problems.empty() ? kOk : kUsage;
 }
 
 void AddCheck(CLI::App& app, Run& run) {

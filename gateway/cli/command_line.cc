@@ -1,7 +1,9 @@
 // The command line: declares all commands and runs the one that was called.
 #include "gateway/cli/commands.h"
 
+#include <cstdio>
 #include <memory>
+#include <sstream>
 #include <system_error>
 
 #include "gateway/cli/help_formatter.h"
@@ -35,7 +37,12 @@ int RunCommandLine(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
+    std::ostringstream out;
+    std::ostringstream err;
+    const int code = app.exit(error, out, err) == 0 ? kOk : kUsage;
+    std::fputs(out.str().c_str(), stdout);
+    std::fputs(VisibleLines(err.str()).c_str(), stderr);
+    return CheckOutput(code);
   }
   try {
     return CheckOutput(run());

@@ -50,7 +50,7 @@ ordered_json AsJson(const Device& device) {
 }
 
 int ListDevices(bool json) {
-  const Found found = plugins::devices::LookForDevices();
+  const Found found = plugins::devices::ProbeDevices();
   const auto machine = plugins::devices::MakeMachineCluster(plugins::devices::ThisMachine(), found.devices);
   if (json) {
     ordered_json out = {{"devices", ordered_json::array()},

@@ -14,6 +14,7 @@
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
+#include "gateway/cli/problems.h"
 #include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
 #include "gateway/log.h"
@@ -134,13 +135,11 @@ int Create(const KeysOptions& options) {
   request.created_by = Actor();
   auth::KeySpec spec;
   const conf::TimePoint now = net::Now();
-  const std::vector<FieldProblem> problems = CheckKeyRequest(request, *config, now, spec);
-  for (const FieldProblem& problem : problems) {
-    const std::string_view option = problem.field == "role" ? "admin" : std::string_view(problem.field);
-    fmt::print(stderr, "tidegate: {}{}{}{}\n", option.empty() ? "" : "--", option, option.empty() ? "" : ": ",
-               problem.message);
+  std::vector<FieldProblem> problems = CheckKeyRequest(request, *config, now, spec);
+  for (FieldProblem& problem : problems) {
+    if (problem.field == "role") problem.field = "admin";
   }
-  if (!problems.empty()) return kUsage;
+  if (const int code = PrintOptionProblems(problems); code != kOk) return code;
   const auto open = OpenKeys::Open(*config);
   if (!open.ok()) return Fail(open.status());
   const absl::StatusOr<Keys::Made> made = (*open)->Await((*open)->keys().Create(spec, now));

@@ -69,16 +69,19 @@ std::string Actor() {
   return fmt::format("cli:{}", uid);
 }
 
-int Fail(const absl::Status& status) {
-  std::string_view left = conf::Std(status.message());
-  std::string text;
-  for (bool more = true; more;) {  // the lines of a message are its own
-    const size_t end = left.find('\n');
+std::string VisibleLines(std::string_view text) {
+  std::string out;
+  for (bool more = true; more;) {
+    const size_t end = text.find('\n');
     more = end != std::string_view::npos;
-    text.append(conf::Visible(left.substr(0, end))).append(more ? "\n" : "");
-    if (more) left.remove_prefix(end + 1);
+    out.append(conf::Visible(text.substr(0, end))).append(more ? "\n" : "");
+    if (more) text.remove_prefix(end + 1);
   }
-  fmt::print(stderr, "tidegate: {}\n", text);
+  return out;
+}
+
+int Fail(const absl::Status& status) {
+  fmt::print(stderr, "tidegate: {}\n", VisibleLines(conf::Std(status.message())));
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? kUsage : kFailed;
 }
 

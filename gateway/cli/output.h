@@ -47,6 +47,9 @@ int OutputFailed(int error);
 // `code`, unless that was kOk and the output could not be written.
 int CheckOutput(int code);
 
+// conf::Visible for each line: the lines of a message are its own.
+std::string VisibleLines(std::string_view text);
+
 // Prints "tidegate: WHY" to standard error. Returns kUsage for mistakes of the caller, else kFailed.
 int Fail(const absl::Status& status);
 

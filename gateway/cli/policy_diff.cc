@@ -31,6 +31,12 @@ using scheduler::autoscale::ScalingPolicy;
 constexpr size_t kRows = 30;                                            // of the table over time
 constexpr conf::Duration kUnknownColdStart = std::chrono::seconds(90);  // the law's default
 
+// The gateway keeps how it scaled, and of what runs only the size.
+constexpr std::string_view kNotCompared =
+    "Not compared: the keys of placement and replica, such as replica.command and the kind of device, but "
+    "for "
+    "the number of members and devices";
+
 struct Recorded {
   std::string file;
   nlohmann::json policy;
@@ -156,6 +162,7 @@ ordered_json ToJson(const Comparison& diff) {
       {"cold_start_s", conf::ToSeconds(diff.cold_start)},
       {"cold_start_measured", diff.recorded->cold_start.has_value()},
       {"changes", diff.changes},
+      {"not_compared", kNotCompared},
       {"devices_per_replica", {{"running", diff.recorded->devices}, {"changed", diff.devices}}},
       {"work_replica_seconds", diff.running.work},
       {"as_it_was", SummaryOf(diff.was, false)},
@@ -244,8 +251,10 @@ std::string InWords(const Comparison& diff) {
                                 diff.model, ShortDuration(conf::Duration(std::llround(diff.seconds() * 1e9))),
                                 diff.recorded->file, diff.file);
   out += fmt::format("Simulated: {}.\n\n", diff.Simulated());
-  if (diff.changes.empty()) out += "The two policies scale alike: no key that matters differs.\n";
+  if (diff.changes.empty())
+    out += "The two policies scale alike: no key of theirs differs, as far as keys are compared.\n";
   for (const std::string& change : diff.changes) out += fmt::format("  {}\n", change);
+  out += fmt::format("{}.\n", kNotCompared);
   out += fmt::format(
       "\n{}\nReplicas that are ready or starting, and the work for them (in replicas); times are UTC:\n\n{}",
       Summary(diff), OverTime(diff));
@@ -300,6 +309,8 @@ int DiffPolicies(const PolicyDiffOptions& options) {
   diff.changes = Changes(config::ToJson(*running.value), config::ToJson(diff.policy));
   if (const uint32_t members = loaded.value->placement.members; members != recorded->members)
     diff.changes.push_back(fmt::format("placement.members: {} -> {}", recorded->members, members));
+  if (diff.devices != recorded->devices)
+    diff.changes.push_back(fmt::format("devices of a replica: {} -> {}", recorded->devices, diff.devices));
   diff.was = AsItWas(recorded->steps);
   diff.running = Replay(*running.value, recorded->steps, diff.cold_start);
   diff.changed = Replay(diff.policy, recorded->steps, diff.cold_start);

@@ -51,7 +51,7 @@ void Print(const RebuiltState& state) {
   const control::WorkloadHistory::Rebuilt& workloads = state.workloads;
   fmt::print("What was wrong: {}\n", state.damage);
   if (!state.kept_as.empty()) fmt::print("The damaged file is kept as {}\n", state.kept_as);
-  fmt::print("Looked through {} of the ledger\n\n", Counted(state.ledger_records, "record"));
+  fmt::print("Read {} of the ledger\n\n", Counted(state.ledger_records, "record"));
   Table table({{"REBUILT"}, {"COUNT", true}});
   for (const auto& [what, count] :
        {std::pair<const char*, uint64_t>{"running replicas", workloads.replicas.size()},
@@ -65,7 +65,7 @@ void Print(const RebuiltState& state) {
   fmt::print("{}", table.Render());
 
   if (!state.lost_keys.empty()) {
-    fmt::print("\nLost: {}. The ledger does not have their hashes, so they have to be made anew:\n",
+    fmt::print("\nLost: {}. The ledger does not have their hashes; create new ones:\n",
                Counted(state.lost_keys.size(), "API key"));
     for (const KeyHistory::Key& key : state.lost_keys) {
       fmt::print("  {}  {}  {}\n", key.id, key.tenant.empty() ? "(admin)" : key.tenant,
@@ -76,13 +76,13 @@ void Print(const RebuiltState& state) {
     fmt::print("\nLost: waiting jobs whose job file is gone; submit them again: {}\n",
                fmt::join(workloads.lost, ", "));
   if (!workloads.without_file.empty())
-    fmt::print("\nJobs that run on, and are not started again, since their job file is gone: {}\n",
+    fmt::print("\nJobs that keep running but cannot be started again, since their job file is gone: {}\n",
                fmt::join(workloads.without_file, ", "));
   if (!workloads.left.empty())
-    fmt::print("\nRuns that belong to nothing known; the gateway ends them when it starts: {}\n",
+    fmt::print("\nRuns of no known workload; the gateway ends them when it starts: {}\n",
                fmt::join(workloads.left, ", "));
   if (!state.sinks_anew.empty())
-    fmt::print("\nSinks that are given the ledger from its beginning, since their position is lost: {}\n",
+    fmt::print("\nSinks that get the ledger from its beginning, since their position is lost: {}\n",
                fmt::join(state.sinks_anew, ", "));
   fmt::print("\nThe gateway can start.\n");
 }
@@ -110,11 +110,11 @@ void AddState(CLI::App& app, Run& run) {
   state->require_subcommand(1);
   auto options = std::make_shared<RebuildOptions>();
   CLI::App* rebuild = state->add_subcommand(
-      "rebuild", "Put the store together again after it was damaged or lost, while no gateway runs");
+      "rebuild", "Rebuild the store after it was damaged or lost, while no gateway runs");
   options->config = AddConfigOption(*rebuild);
   rebuild->add_flag("--json", options->json, "Print JSON");
   rebuild->footer(
-      "What runs, what can be read of the damaged file, and the ledger say what there was. The damaged file "
+      "Uses the ledger, the running processes and what can be read of the damaged file. The damaged file "
       "stays, under another name. Exit code 1: a gateway runs, or there is nothing to rebuild.\n\n"
       "Examples:\n  tidegate state rebuild --config tidegate.yaml\n  tidegate state rebuild --json");
   rebuild->callback([options, &run] { run = [options] { return Rebuild(*options); }; });

@@ -41,9 +41,9 @@ void AddInputOptions(CLI::App& command, SimulateInput& input) {
                   "Leaf switches under each spine; 0: no spines")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  command.add_option("--add-nodes", input.add_nodes, "What if: this many more nodes, like the last one")
+  command.add_option("--add-nodes", input.add_nodes, "What if: add this many nodes of the last node's type")
       ->check(CLI::Range(0, 1'000'000));
-  command.add_option("--remove-nodes", input.remove_nodes, "What if: this many fewer nodes, from the end")
+  command.add_option("--remove-nodes", input.remove_nodes, "What if: remove this many nodes, from the end")
       ->check(CLI::Range(0, 1'000'000));
 
   CLI::Option* policy =

@@ -35,7 +35,7 @@ class Watch {
  public:
   explicit Watch(const AdminOptions& admin) : admin_(admin) {}
 
-  absl::StatusOr<Standing> Look() {
+  absl::StatusOr<Standing> Fetch() {
     Standing now{.where = admin_.url, .at = net::Now()};
     bool schedules = true;
     if (const auto ready = AskReadiness(admin_); ready.ok()) {
@@ -103,7 +103,7 @@ ordered_json ToJson(const Standing& standing) {
 }
 
 int PrintOnce(const TopOptions& options) {
-  const absl::StatusOr<Standing> now = Watch(options.admin).Look();
+  const absl::StatusOr<Standing> now = Watch(options.admin).Fetch();
   if (!now.ok()) return Fail(now.status());
   std::string text;
   if (options.admin.json) {
@@ -155,7 +155,7 @@ int Live(const TopOptions& options) {
         "standard input and output are not a terminal: use --once for one frame as text, or --json"));
   }
   Watch watch(options.admin);
-  absl::StatusOr<Standing> now = watch.Look();
+  absl::StatusOr<Standing> now = watch.Fetch();
   if (!now.ok()) return Fail(now.status());
   const Interruption interruption;
   {
@@ -172,7 +172,7 @@ int Live(const TopOptions& options) {
       if (key == Key::kQuit || key == Key::kGone) return kOk;
       view.Move(key, frame.size(), std::max<size_t>(terminal.size().rows, 2) - 1);
       if (net::Now() < next || interruption.seen()) continue;
-      now = watch.Look();
+      now = watch.Fetch();
       trouble = now.ok() ? std::string() : std::string(conf::Std(now.status().message()));
       if (now.ok()) shown = *std::move(now);
       next = net::Now() + kEvery;

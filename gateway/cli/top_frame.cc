@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "conf/shown.h"
+
 namespace gateway::cli {
 namespace {
 
@@ -26,15 +28,20 @@ size_t Characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return !Continues(c); }));
 }
 
-// Replaces control characters (C0 and C1), which a terminal would execute.
+// A space in the place of each character that a terminal would obey or that turns text around.
 std::string Harmless(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<uint8_t>(text[i]);
-    const bool c1 = c == 0xC2 && i + 1 < text.size() && static_cast<uint8_t>(text[i + 1]) < 0xA0;
-    if (c1) ++i;
-    out += c < 0x20 || c == 0x7F || c1 ? ' ' : text[i];
+  while (!text.empty()) {
+    size_t bytes = 1;
+    while (bytes < text.size() && Continues(text[bytes])) ++bytes;
+    const std::string_view character = text.substr(0, bytes);
+    if (conf::Visible(character) == character) {
+      out += character;
+    } else {
+      out += ' ';
+    }
+    text.remove_prefix(bytes);
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include "gateway/audit/ledger_query.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
+#include "gateway/cli/problems.h"
 #include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
 #include "gateway/net/clock.h"
@@ -80,11 +81,8 @@ int Usage(const UsageOptions& options) {
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config) return kUsage;
   ledger::UsageQuery query;
-  const std::vector<FieldProblem> problems = CheckUsageRequest(options.request, *config, net::Now(), query);
-  for (const FieldProblem& problem : problems) {
-    fmt::print(stderr, "tidegate: --{}: {}\n", problem.field, problem.message);
-  }
-  if (!problems.empty()) return kUsage;
+  const int code = PrintOptionProblems(CheckUsageRequest(options.request, *config, net::Now(), query));
+  if (code != kOk) return code;
   const std::string dir = LedgerDir(*config);
   if (!std::filesystem::exists(dir)) {
     fmt::print(stderr,

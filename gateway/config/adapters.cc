@@ -60,8 +60,8 @@ void CheckAdapters(conf::Document& document, const std::vector<Model>& models) {
                                                               &Endpoint::model) != base->endpoints.end();
     if (is_base) {
       document.AddAt(pointer, lora.adapter,
-                     fmt::format("is what an endpoint of \"{}\" calls that model itself; it must be the "
-                                 "adapter's name there",
+                     fmt::format("is the base model's name at an endpoint of \"{}\"; give the adapter's "
+                                 "name there",
                                  lora.base));
     }
   }

@@ -136,8 +136,7 @@ void CheckTenants(conf::Document& document, const Config& config) {
       models.Check(budget + "/model", tenant.budgets[b].model);
       if (tenant.budgets[b].device_hours && !config.scaling) {
         document.AddAt(budget + "/device_hours", "",
-                       "nothing holds devices here: the configuration has no section scaling, which says "
-                       "what runs on them");
+                       "has no effect without a section scaling, which says what runs on devices");
       }
     }
   }

@@ -7,7 +7,7 @@
 namespace gateway::config {
 namespace {
 
-// Of no device, for a machine on which all are cut.
+// Without devices, for a machine on which all are partitioned.
 constexpr std::string_view kNone = "uncut";
 
 }  // namespace

@@ -178,7 +178,8 @@ void CheckTogether(conf::Object& o, const JobFile& job) {
   }
   if (role.min_count < role.count && !job.checkpoint.given) {
     o.Error(
-        "has a range, and members start again when their number changes: give checkpoint, so that they go on",
+        "is a range: members restart when their number changes; give checkpoint, so that they keep their "
+        "work",
         "members");
   }
   if (!job.command.empty() && job.command.front().empty()) o.Error("must begin with a program", "command");

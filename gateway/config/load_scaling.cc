@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kThisMachine = "local";
 
-// Not counted where no file says what there is.
+// Not counted if no file describes the devices.
 constexpr int64_t kPlentyCpu = 1'000'000'000;        // milli
 constexpr int64_t kPlentyMemory = int64_t{1} << 30;  // MiB
 

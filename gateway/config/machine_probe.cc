@@ -10,7 +10,7 @@ namespace gateway::config {
 namespace {
 
 absl::StatusOr<plugins::devices::MachineCluster> Probe() {
-  plugins::devices::Found found = plugins::devices::LookForDevices();
+  plugins::devices::Found found = plugins::devices::ProbeDevices();
   if (found.devices.empty()) {
     return absl::NotFoundError(
         conf::Abseil(fmt::format("no GPU or NPU was found on this machine{}{}",

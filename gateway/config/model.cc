@@ -89,8 +89,7 @@ static void Bind(conf::Object& o, Price& price) {
   if (!o.reading()) return;
   if (!o.Has("input")) {
     for (const std::string_view key : {"cached_input", "cache_write", "output"}) {
-      if (o.Has(key))
-        o.Error("needs input beside it: tokens that are written follow some that are read", key);
+      if (o.Has(key)) o.Error("needs input beside it, the price of the prompt tokens", key);
     }
     if (!o.Has("image") && !o.Has("audio_second") && !o.Has("characters"))
       o.Error("give input, and output where the model generates text; or image, audio_second or characters");

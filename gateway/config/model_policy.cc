@@ -46,7 +46,7 @@ struct KnownPreset {
   }
 };
 
-// What a shell or a program would take for something else than it is meant.
+// Refuses characters that a shell or a program would interpret.
 void CheckEnvironment(conf::Object& o, const ReplicaTemplate& replica) {
   const auto valid = [](std::string_view name) {
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -196,11 +196,10 @@ static void Bind(conf::Object& o, Placement& placement) {
   o.Optional("may_preempt", placement.may_preempt);
   o.Optional("queue", placement.queue, conf::NotEmpty());
   if (placement.members == 1 && !placement.topology.level.empty()) {
-    o.Error("says how near the members of a replica stand, and a replica has one; set members, or remove it",
-            "topology");
+    o.Error("has no effect on a replica of one member; set members, or remove it", "topology");
   }
   if (placement.members > 1 && placement.spread != Spread::kNone && !placement.topology.required) {
-    o.Error("would take the members of a replica apart, too; give topology with required: true, or remove it",
+    o.Error("would also separate the members of a replica; give topology with required: true, or remove it",
             "spread");
   }
 }

@@ -1,4 +1,4 @@
-// Which members a request's body may have, for a tenant or a model: allowed, denied, set whatever the caller
+// Which members a request's body may have, for a tenant or a model: allowed, denied, forced whatever the caller
 // says; whence media may come, and which kinds of tools may be asked for.
 #pragma once
 

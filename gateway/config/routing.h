@@ -41,7 +41,7 @@ struct Shadow {
 
 struct Routing {
   router::PolicyKind policy = router::PolicyKind::kCost;
-  // What the policies of these names go by, whichever is in force.
+  // Parameters of the policies of these names; only the active one reads its own.
   router::CostWeights cost;
   router::EppWeights epp;
   router::CacheAwareLimits cache_aware;

@@ -38,7 +38,7 @@ struct KnownUsers {
     for (const std::string& entry : entries) {
       if (entry.empty() || (entry.find("..") != std::string::npos && !ReadRange(entry))) {
         return fmt::format(
-            "\"{}\" is neither a user nor a range of at most {} users, as tidegate-run-0..15 is", entry,
+            "\"{}\" is neither a user nor a range of at most {} users, such as tidegate-run-0..15", entry,
             kMostUsers);
       }
       for (const std::string& name : RunUserNames({entry})) {
@@ -72,8 +72,8 @@ void Bind(conf::Object& o, Runs& runs) {
   o.Optional("same_user", runs.same_user);
   if (runs.same_user && !runs.users.empty())
     o.Error(
-        "has no effect with same_user: true, by which jobs may be the gateway's own user; remove one of the "
-        "two",
+        "has no effect with same_user: true, which lets jobs run as the gateway's own user; remove one of "
+        "the two",
         "users");
   o.Optional("processes", runs.processes, conf::Range{16U, 4'194'304U});
   o.Optional("open_files", runs.open_files, conf::Range{64U, 1'048'576U});

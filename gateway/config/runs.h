@@ -1,4 +1,4 @@
-// What stands under `scaling.runs`: whom the processes of replicas and jobs become on this machine, and how
+// The section `scaling.runs`: the users of the processes of replicas and jobs on this machine, and how
 // much of it each may use.
 #pragma once
 

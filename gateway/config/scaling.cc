@@ -99,9 +99,9 @@ void Bind(conf::Object& o, Scaling& scaling) {
   const bool through_slurm = scaling.launcher == LauncherKind::kSlurm;
   if (through_slurm && !o.Has("slurm")) o.Error("is required with launcher: slurm", "slurm");
   if (through_slurm && o.Has("runs"))
-    o.Error("has no effect with launcher: slurm, where Slurm decides whom runs become", "runs");
+    o.Error("has no effect with launcher: slurm, which sets the user of each run; remove it", "runs");
   if (through_slurm && o.Has("device_locks"))
-    o.Error("has no effect with launcher: slurm, which gives out the devices; remove it", "device_locks");
+    o.Error("has no effect with launcher: slurm, which assigns the devices; remove it", "device_locks");
   if (!through_slurm && o.Has("slurm")) o.Error("has no effect without launcher: slurm", "slurm");
   if (through_slurm && scaling.cluster.file.empty()) {
     o.Error("must be a file with launcher: slurm, which lists the nodes by Slurm's names", "cluster");

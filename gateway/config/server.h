@@ -44,9 +44,9 @@ struct Server {
   Address admin{"127.0.0.1", 9090};
   std::optional<uint32_t> threads;  // absent: one per core
   std::string state_dir = "./var";
-  std::string user;              // of the machine, whom a gateway that starts as root becomes; empty: nobody
-  std::string zone;              // where this gateway stands; empty: it does not matter
-  std::optional<ServerTls> tls;  // of `listen`
+  std::string user;  // of the machine: the user of a gateway that starts as root; empty: unchanged
+  std::string zone;  // where this gateway stands; empty: it does not matter
+  std::optional<ServerTls> tls;        // of `listen`
   std::optional<ServerTls> admin_tls;  // of `admin`
   ServerLimits limits;
   conf::Duration heartbeat = std::chrono::seconds(15);  // between SSE comments while a stream waits; 0: none

@@ -9,7 +9,7 @@ namespace {
 
 struct NodesPath {
   std::string operator()(const std::string& path) const {
-    return path.starts_with('/') ? "" : "must be an absolute path, as on the nodes";
+    return path.starts_with('/') ? "" : "must be an absolute path on the nodes";
   }
 };
 

@@ -19,7 +19,7 @@ struct Slurm {
   Url url;  // of slurmrestd: this, or the path of its Unix socket
   std::string socket;
   std::string user;    // the user that submits our jobs
-  conf::Secret token;  // of that user; a file: is read anew when it is refused
+  conf::Secret token;  // of that user; a file: is read again when it is refused
   ClientTls tls;
   std::string name;  // of this gateway's runs; empty: by its machine and state_dir
   std::string partition;

@@ -66,8 +66,8 @@ static void Bind(conf::Object& o, Budget& budget) {
     o.Error("give usd, tokens or device_hours");
   if (o.Has("device") && (o.Has("usd") || o.Has("tokens") || !o.Has("device_hours"))) {
     o.Error(
-        "device is the kind of devices that device_hours are of: give it with device_hours alone, and "
-        "usd or tokens in an entry of their own");
+        "device limits device_hours to one kind of device: give it with device_hours alone, and usd or "
+        "tokens in an entry of their own");
   }
 }
 

@@ -58,7 +58,7 @@ struct Tenant {
   uint32_t weight = 1;              // share of what is dispatched from a queue, beside other tenants
   // The group whose tenants use each other's cached prompts; empty: the parent's, or the tenant's own alone.
   std::vector<std::string> share_prefixes;
-  std::string run_as;  // whom its jobs become on this machine; empty: its parent's, or scaling.runs.user
+  std::string run_as;  // the user of its jobs on this machine; empty: its parent's, or scaling.runs.user
   std::vector<std::string> job_secrets;  // globs of the references that its jobs may name, as in env:TEAM_*
 };
 

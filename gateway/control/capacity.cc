@@ -15,9 +15,10 @@ constexpr double kEnoughAnswers = 20;
 
 }  // namespace
 
-Reckoned ReckonCapacity(const std::string& preset, std::span<const router::EngineSignals* const> engines,
-                        conf::TimePoint now) {
-  Reckoned out;
+CapacityEstimate EstimateCapacity(const std::string& preset,
+                                  std::span<const router::EngineSignals* const> engines,
+                                  conf::TimePoint now) {
+  CapacityEstimate out;
   out.by = preset.empty() ? "a first guess" : fmt::format("preset {}", preset);
   const auto profile = scheduler::engine::FindPreset(preset.empty() ? kFirstGuess : preset);
   if (profile) out.capacity = scheduler::autoscale::CapacityOf(*profile);
@@ -49,7 +50,7 @@ Reckoned ReckonCapacity(const std::string& preset, std::span<const router::Engin
     const double batch = sum.token_requests / sum.answers;
     out.capacity.step_base = std::max(step - batch * out.capacity.step_sequence, 0.0);
   }
-  if (measured > 0 && paced) out.by = "what was measured";
+  if (measured > 0 && paced) out.by = "measurements";
   return out;
 }
 
@@ -57,7 +58,7 @@ double OccupiedOf(const router::EngineSignals& engine, const scheduler::autoscal
                   const router::HeadroomLimits& room, conf::Duration inter_token, conf::TimePoint now) {
   if (router::IsFull(engine.ReadObserved(now), room)) return 1;
   const router::ReplicaSignals signals = engine.Read(now);
-  if (signals.requests < 1) return 0;  // what stays in an idle cache keeps nobody busy
+  if (signals.requests < 1) return 0;  // the contents of an idle cache are no load
   const double context = signals.kv_use * capacity.kv_tokens / signals.requests;
   const double most = MostInTime(capacity, context, inter_token);
   return std::clamp(std::max(signals.requests / most, signals.kv_use), 0.0, 1.0);

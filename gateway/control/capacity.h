@@ -15,17 +15,17 @@
 
 namespace gateway::control {
 
-struct Reckoned {
+struct CapacityEstimate {
   scheduler::autoscale::Capacity capacity;
-  std::string by;  // "preset llama-3.1-8b-h100", "a first guess", "what was measured"
+  std::string by;  // "preset llama-3.1-8b-h100", "a first guess", "measurements"
 };
 
 // `preset` is empty if the policy names none.
-Reckoned ReckonCapacity(const std::string& preset, std::span<const router::EngineSignals* const> engines,
-                        conf::TimePoint now);
+CapacityEstimate EstimateCapacity(const std::string& preset,
+                                  std::span<const router::EngineSignals* const> engines, conf::TimePoint now);
 
 // The part of a ready replica's batch or KV cache that is in use, 0 to 1. A replica that was observed to be
-// full (router/admission/headroom.h) counts as full, whatever the estimate says.
+// full (router/load/headroom.h) counts as full, whatever the estimate says.
 double OccupiedOf(const router::EngineSignals& engine, const scheduler::autoscale::Capacity& capacity,
                   const router::HeadroomLimits& room, conf::Duration inter_token, conf::TimePoint now);
 

@@ -31,7 +31,7 @@ struct Context {
   const scheduler::Cluster& cluster() const { return planning->cluster(); }
 };
 
-// The name of a member's node; empty: the cluster does not have the node, or not any more.
+// The name of a member's node; empty: the node is not in the cluster.
 inline std::string NodeOf(const scheduler::Cluster& cluster, const scheduler::MemberAt& at) {
   const scheduler::NodeId node = at.holding.node;
   return node < cluster.nodes.size() ? cluster.nodes[node].name : std::string();

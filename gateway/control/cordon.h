@@ -1,4 +1,4 @@
-// Cordon: an operator's word that a node, or one device of it, takes nothing new; what runs there goes on.
+// Cordon: an operator's order that a node, or one device, gets no new work; running work continues.
 // Kept in the store (kind `cordon`), by the name of the node or "NODE/DEVICE".
 //
 // Pure.

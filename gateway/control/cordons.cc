@@ -29,7 +29,7 @@ net::Task<absl::Status> Cordons::Start() {
 void Cordons::Replace(const std::vector<store::Object>& all) {
   cordons_.clear();
   for (const store::Object& object : all) Take(object.id, object.version, object.body);
-  Tell();
+  UpdatePlanner();
 }
 
 void Cordons::Apply(const std::vector<store::Change>& changes) {
@@ -40,10 +40,10 @@ void Cordons::Apply(const std::vector<store::Change>& changes) {
       cordons_.erase(change.id);
     }
   }
-  Tell();
+  UpdatePlanner();
 }
 
-// One whose reason cannot be read still keeps its node free.
+// A cordon whose reason cannot be read still applies.
 void Cordons::Take(const std::string& id, uint64_t version, const std::string& body) {
   absl::StatusOr<Cordon> cordon = ReadCordon(id, body);
   if (!cordon.ok()) {
@@ -56,7 +56,7 @@ void Cordons::Take(const std::string& id, uint64_t version, const std::string& b
   cordons_[id] = {*std::move(cordon), version};
 }
 
-void Cordons::Tell() {
+void Cordons::UpdatePlanner() {
   context_.planning->UpdateCordons(all(), context_.now());
   context_.wake();
 }
@@ -101,7 +101,7 @@ net::Task<absl::Status> Cordons::Set(Cordon cordon) {
                              .body = BodyOf(cordon)});
 }
 
-// Also of a node that the cluster does not have any more.
+// Also for a node that is no longer in the cluster.
 net::Task<absl::Status> Cordons::Lift(Cordon cordon) {
   const std::string id = IdOf(cordon);
   if (!cordons_.contains(id)) {
@@ -131,7 +131,7 @@ net::Task<absl::Status> Cordons::Commit(store::Write write) {
   writes.push_back(std::move(write));
   const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
   if (absl::IsAborted(committed.status()))
-    co_return absl::UnavailableError("somebody else has changed this cordon at the same time; try again");
+    co_return absl::UnavailableError("another change of this cordon came first; try again");
   if (!committed.ok()) co_return committed.status();
   co_return co_await follower_.CatchUp();
 }

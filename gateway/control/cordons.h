@@ -1,5 +1,5 @@
-// Cordons: the nodes and devices that operators have set aside. They take nothing new; what runs there goes
-// on. They stand in the store, so that they outlive the gateway, and are followed there, whoever sets them.
+// Cordons: nodes and devices that operators have set aside. They get no new work; running work continues.
+// They are kept in the store, so they outlive the gateway, and changes by other processes are followed.
 //
 // Owner: the ScalingLoop; stopped before it is destroyed. Thread: the control loop's.
 #pragma once
@@ -22,8 +22,8 @@ class Cordons {
   // All outlive it.
   Cordons(net::Loop& loop, store::Store& store, const Context& context);
 
-  // Tells the planner of those that are there, and of changes from then on. Until it has returned Ok nothing
-  // may be placed; it may be asked again.
+  // Reports the present cordons to the planner, and later changes. Until it has returned Ok nothing may be
+  // placed; it may be called again.
   net::Task<absl::Status> Start();
   void Stop() { follower_.Stop(); }
 
@@ -33,7 +33,7 @@ class Cordons {
   net::Task<absl::Status> Lift(Cordon cordon);
 
   std::vector<Cordon> all() const;
-  // For those who wait.
+  // Sentences for the explanation of waiting workloads.
   std::vector<std::string> InWords() const;
 
  private:
@@ -45,7 +45,7 @@ class Cordons {
   void Replace(const std::vector<store::Object>& all);
   void Apply(const std::vector<store::Change>& changes);
   void Take(const std::string& id, uint64_t version, const std::string& body);
-  void Tell();
+  void UpdatePlanner();
   absl::Status Check(const Cordon& cordon) const;
   net::Task<absl::Status> Record(std::string_view action, const Cordon& cordon);
   net::Task<absl::Status> Commit(store::Write write);

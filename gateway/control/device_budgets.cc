@@ -78,7 +78,7 @@ std::string WhyDevicesUsedUp(const limits::LimitTree& limits, const std::string&
   if (!node) return {};
   const std::optional<limits::Refusal> refusal = limits::DevicesUsedUp(node, kinds, now);
   if (!refusal) return {};
-  return fmt::format("{}; it begins anew at {}", refusal->Message(),
+  return fmt::format("{}; it starts again at {}", refusal->Message(),
                      conf::FormatTime(now + refusal->retry_after));
 }
 

@@ -20,8 +20,8 @@ constexpr conf::Duration kFaultsRetry = std::chrono::seconds(1);
 
 void DeviceFaults::Tick() {
   const plugins::launchers::DeviceFaults* const said = context_.launcher->faults();
-  if (said == nullptr || telling_ || context_.now() < next_ || said->faults == known_) return;
-  context_.spawn(Tell());
+  if (said == nullptr || recording_ || context_.now() < next_ || said->faults == known_) return;
+  context_.spawn(RecordChanges());
 }
 
 net::Task<bool> DeviceFaults::Record(std::string action, DeviceFault fault, std::string why) {
@@ -35,7 +35,7 @@ net::Task<bool> DeviceFaults::Record(std::string action, DeviceFault fault, std:
   const std::string subject = event.subject;
   const absl::Status recorded = co_await context_.record(std::move(event));
   if (!recorded.ok()) {
-    log::Error("a device's fault is not recorded, so it is not applied; it is tried again",
+    log::Error("a device fault cannot be recorded, so it is not applied yet; retrying",
                {{"device", subject}, {"why", conf::Std(recorded.message())}});
     next_ = context_.now() + kFaultsRetry;
     co_return false;
@@ -44,8 +44,8 @@ net::Task<bool> DeviceFaults::Record(std::string action, DeviceFault fault, std:
   co_return true;
 }
 
-net::Task<void> DeviceFaults::Tell() {
-  telling_ = true;
+net::Task<void> DeviceFaults::RecordChanges() {
+  recording_ = true;
   const std::vector<DeviceFault> faults = context_.launcher->faults()->faults;
   bool told = true;
   for (const DeviceFault& fault : faults) {
@@ -64,7 +64,7 @@ net::Task<void> DeviceFaults::Tell() {
       if (fault.lost && std::ranges::find(before, fault) == before.end()) on_lost_(fault);
     }
   }
-  telling_ = false;
+  recording_ = false;
   context_.wake();
 }
 

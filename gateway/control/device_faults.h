@@ -14,7 +14,7 @@ namespace gateway::control {
 
 class DeviceFaults {
  public:
-  // `on_lost` is called for each device on which nothing can run any more.
+  // `on_lost` is called for each device that can no longer be used.
   DeviceFaults(const Context& context, std::function<void(const plugins::launchers::DeviceFault&)> on_lost)
       : context_(context), on_lost_(std::move(on_lost)) {}
 
@@ -22,17 +22,17 @@ class DeviceFaults {
   void Tick();
 
   const std::vector<plugins::launchers::DeviceFault>& known() const { return known_; }
-  size_t under_way() const { return telling_ ? 1 : 0; }
+  size_t under_way() const { return recording_ ? 1 : 0; }
 
  private:
-  net::Task<void> Tell();
+  net::Task<void> RecordChanges();
   net::Task<bool> Record(std::string action, plugins::launchers::DeviceFault fault, std::string why);
 
   const Context& context_;
   const std::function<void(const plugins::launchers::DeviceFault&)> on_lost_;
   std::vector<plugins::launchers::DeviceFault> known_;  // those that are in the ledger
   conf::TimePoint next_{};
-  bool telling_ = false;
+  bool recording_ = false;
 };
 
 }  // namespace gateway::control

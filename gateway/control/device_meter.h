@@ -35,7 +35,7 @@ struct HeldDevices {
   std::string kind{};
   int64_t milli = 0;                       // thousandths of devices
   conf::TimePoint since{};                 // it holds them
-  std::optional<conf::TimePoint> until{};  // it held them: nothing of it runs any more
+  std::optional<conf::TimePoint> until{};  // it held them: all its processes have ended
   // It was last seen to hold them; later than that nothing is counted of it while its end is not known.
   // Absent: it holds them now.
   std::optional<conf::TimePoint> alive{};
@@ -66,7 +66,7 @@ class DeviceMeter {
   std::vector<ledger::DeviceRecord> Next(std::span<const HeldDevices> holdings, const HeldBy& by,
                                          conf::TimePoint until) const;
 
-  // Forgets holders that hold nothing any more.
+  // Forgets holders without devices.
   void KeepOnly(std::span<const HeldDevices> holdings);
 
   // The records are on disk, and no longer counted here.

@@ -4,10 +4,10 @@
 
 namespace gateway::control {
 
-using plugins::launchers::Grant;
+using plugins::launchers::DeviceGrant;
 
-Grant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holding) {
-  Grant grant;
+DeviceGrant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holding) {
+  DeviceGrant grant;
   grant.node = cluster.nodes[holding.node].name;
   grant.cpu_milli = holding.cpu_milli;
   grant.memory_mib = holding.memory_mib;
@@ -26,7 +26,7 @@ Grant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holdi
   return grant;
 }
 
-std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster, const Grant& grant) {
+std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster, const DeviceGrant& grant) {
   const auto node = std::ranges::find(cluster.nodes, grant.node, &scheduler::Node::name);
   if (node == cluster.nodes.end()) return std::nullopt;
   scheduler::Holding holding{.node = static_cast<scheduler::NodeId>(node - cluster.nodes.begin()),
@@ -52,7 +52,7 @@ std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster, c
   return holding;
 }
 
-int64_t HeldMilli(const scheduler::Cluster& cluster, const Grant& grant) {
+int64_t HeldMilli(const scheduler::Cluster& cluster, const DeviceGrant& grant) {
   const auto devices = static_cast<int64_t>(grant.devices.size());
   if (grant.partition.empty()) return devices * grant.milli;
   const std::optional<scheduler::Holding> holding = HoldingOf(cluster, grant);

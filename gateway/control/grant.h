@@ -13,13 +13,13 @@
 
 namespace gateway::control {
 
-plugins::launchers::Grant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holding);
+plugins::launchers::DeviceGrant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holding);
 
-// Nothing: the cluster does not have this node, device or partition, or not any more.
+// Nothing: the cluster does not have this node, device or partition.
 std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster,
-                                            const plugins::launchers::Grant& grant);
+                                            const plugins::launchers::DeviceGrant& grant);
 
 // Thousandths of a device; for a partition, by its part of the device's compute. 0: no such partition.
-int64_t HeldMilli(const scheduler::Cluster& cluster, const plugins::launchers::Grant& grant);
+int64_t HeldMilli(const scheduler::Cluster& cluster, const plugins::launchers::DeviceGrant& grant);
 
 }  // namespace gateway::control

@@ -92,7 +92,7 @@ class JobsReader {
 };
 
 Workload ReadReplica(const json& in, const scheduler::Cluster& cluster) {
-  plugins::launchers::Grant grant;
+  plugins::launchers::DeviceGrant grant;
   grant.node = in.at("node").get<std::string>();
   grant.cpu_milli = in.at("cpu_milli").get<int64_t>();
   grant.memory_mib = in.at("memory_mib").get<int64_t>();

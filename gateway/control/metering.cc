@@ -13,7 +13,7 @@ namespace {
 
 constexpr conf::Duration kTellRetry = std::chrono::seconds(1);
 constexpr conf::Duration kMinute = std::chrono::minutes(1);
-// After a whole minute: by then it is known who was there at its end.
+// After a whole minute: by then the holders at its end are known.
 constexpr conf::Duration kHindsight = std::chrono::seconds(3);
 constexpr size_t kMaxWaiting = 4096;
 constexpr size_t kRecordsAtOnce = 2000;
@@ -25,11 +25,11 @@ bool SameInterval(const ledger::DeviceRecord& a, const ledger::DeviceRecord& b) 
 }  // namespace
 
 Metering::Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
-                   std::function<std::vector<HeldDevices>()> holdings,
+                   std::function<std::vector<HeldDevices>()> held,
                    std::function<void(std::span<const ledger::DeviceRecord>)> charge)
     : loop_(loop),
       ledger_(std::move(ledger)),
-      holdings_(std::move(holdings)),
+      held_(std::move(held)),
       charge_(std::move(charge)),
       begun_(net::Now()),
       turns_(kMaxWaiting),
@@ -76,14 +76,14 @@ bool Metering::Failed(const absl::Status& why) {
 
 net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
   if (!known_ && !co_await GoOn()) co_return false;
-  std::vector<HeldDevices> holdings = holdings_();
-  if (holdings.empty()) co_return true;
+  std::vector<HeldDevices> held = held_();
+  if (held.empty()) co_return true;
   const absl::StatusOr<std::vector<ledger::Served>> served =
       co_await net::OffLoop(loop_, [this] { return ledger_->TakeServed(); });
   if (!served.ok()) co_return Failed(served.status());
-  if (by.all()) meter_.KeepOnly(holdings);
-  meter_.Serve(*served, holdings);
-  co_return co_await Write(meter_.Next(holdings, by, until));
+  if (by.all()) meter_.KeepOnly(held);
+  meter_.Serve(*served, held);
+  co_return co_await Write(meter_.Next(held, by, until));
 }
 
 // The records that the ledger holds already, and at the start the time since the last of them.
@@ -96,16 +96,16 @@ net::Task<bool> Metering::GoOn() {
   known_ = true;
   if (!co_await Write(std::move(missing))) co_return false;
   if (!first_) co_return true;
-  const std::vector<HeldDevices> holdings = holdings_();
+  const std::vector<HeldDevices> held = held_();
   const absl::StatusOr<std::vector<ledger::Served>> served = co_await net::OffLoop(
-      loop_, [this, since = meter_.GoesOnAt(holdings)] { return ledger_->ServedBefore(since); });
+      loop_, [this, since = meter_.GoesOnAt(held)] { return ledger_->ServedBefore(since); });
   if (!served.ok()) {
     known_ = false;
     co_return Failed(served.status());
   }
-  meter_.Serve(*served, holdings);
+  meter_.Serve(*served, held);
   first_ = false;
-  co_return co_await Write(meter_.Next(holdings, {}, begun_));
+  co_return co_await Write(meter_.Next(held, {}, begun_));
 }
 
 // Records of one interval go together.
@@ -122,13 +122,13 @@ net::Task<bool> Metering::Write(std::vector<ledger::DeviceRecord> records) {
       undecided_ = batch;
       co_return Failed(written);
     }
-    Tell(batch);
+    AddWritten(batch);
     begin = end;
   }
   co_return true;
 }
 
-void Metering::Tell(std::span<const ledger::DeviceRecord> written) {
+void Metering::AddWritten(std::span<const ledger::DeviceRecord> written) {
   meter_.Written(written);
   for (const ledger::DeviceRecord& record : written)
     totals_[{record.tenant, record.model, record.device}] += record.device_us;
@@ -146,7 +146,7 @@ void Metering::Decide(std::span<const ledger::LastHeld> last) {
     });
     if (held == last.end() || held->until_us < record.until_us) continue;
     if (held->until_us == record.until_us && held->device_us < sum) continue;
-    Tell(std::span(&record, 1));
+    AddWritten(std::span(&record, 1));
   }
   undecided_.clear();
 }

@@ -5,7 +5,7 @@
 // the place to continue after a start and after a write with an unknown outcome. While the ledger cannot
 // write, no device is released, and no time is lost.
 //
-// Owner: the ControlLoop. Thread: the control loop's; the ledger works on another thread.
+// Owner: the ScalingLoop. Thread: the control loop's; the ledger works on another thread.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -40,9 +40,9 @@ using DeviceTotals = std::map<std::tuple<std::string, std::string, std::string>,
 
 class Metering {
  public:
-  // `holdings` returns the devices held now; `charge` is called with records that are on disk.
+  // `held` returns the devices held now; `charge` is called with records that are on disk.
   Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
-           std::function<std::vector<HeldDevices>()> holdings,
+           std::function<std::vector<HeldDevices>()> held,
            std::function<void(std::span<const ledger::DeviceRecord>)> charge);
 
   // Counts until it is closed. Call it when the running workloads are known.
@@ -59,12 +59,12 @@ class Metering {
   bool Failed(const absl::Status& why);
   net::Task<bool> GoOn();
   net::Task<bool> Write(std::vector<ledger::DeviceRecord> records);
-  void Tell(std::span<const ledger::DeviceRecord> written);
+  void AddWritten(std::span<const ledger::DeviceRecord> written);
   void Decide(std::span<const ledger::LastHeld> last);
 
   net::Loop& loop_;
   const std::unique_ptr<MeterLedger> ledger_;
-  const std::function<std::vector<HeldDevices>()> holdings_;
+  const std::function<std::vector<HeldDevices>()> held_;
   const std::function<void(std::span<const ledger::DeviceRecord>)> charge_;
   const conf::TimePoint begun_;
   DeviceMeter meter_;

@@ -19,27 +19,28 @@ void NodeTrust::Tick() {
   const plugins::launchers::SharedCluster* const shared = context_.launcher->shared();
   if (shared == nullptr) return;  // the only node is this machine
   const conf::TimePoint now = context_.now();
-  if (std::exchange(watched_version_, shared->version) != shared->version) watch_.See(shared->nodes, now);
+  if (std::exchange(watched_version_, shared->version) != shared->version) watch_.Update(shared->nodes, now);
   std::map<std::string, NodeWatch::Runs> runs;
   for (const plugins::launchers::SharedNode& node : shared->nodes) runs[node.name];
   count_runs_(runs);
   for (const auto& [name, on] : runs) watch_.Replicas(name, on, now);
-  watch_.Judge(now);
+  watch_.Evaluate(now);
   for (std::string& name : watch_.Due(now)) {
     if (asking_.insert(name).second) context_.spawn(Ask(std::move(name)));
   }
-  if (!telling_ && now >= next_telling_ && watch_.suspects() != suspects_) context_.spawn(Tell());
+  if (!recording_ && now >= next_recording_ && watch_.suspects() != suspects_)
+    context_.spawn(RecordChanges());
 }
 
 net::Task<void> NodeTrust::Ask(std::string node) {
   ++under_way_;
-  co_await Hear(node);
+  co_await Probe(node);
   asking_.erase(node);
   --under_way_;
   context_.wake();
 }
 
-net::Task<void> NodeTrust::Hear(std::string node) {
+net::Task<void> NodeTrust::Probe(std::string node) {
   const absl::Status answer = co_await context_.launcher->AskNode(node);
   const conf::TimePoint now = context_.now();
   if (answer.ok()) {
@@ -53,17 +54,17 @@ net::Task<void> NodeTrust::Hear(std::string node) {
 
 net::Task<absl::Status> NodeTrust::MayStartOn(std::string node) {
   if (context_.launcher->shared() == nullptr) co_return absl::OkStatus();
-  if (watch_.ShouldAsk(node, context_.now())) co_await Hear(node);
+  if (watch_.ShouldAsk(node, context_.now())) co_await Probe(node);
   if (const std::string other = watch_.ToCompare(node, context_.now());
       !other.empty() && watch_.IsSilent(node))
-    co_await Hear(other);
+    co_await Probe(other);
   const std::string why = watch_.WhyNoLaunch(node, context_.now());
   if (why.empty()) co_return absl::OkStatus();
   co_return absl::UnavailableError(fmt::format("nothing starts on {}: {}", node, why));
 }
 
-net::Task<void> NodeTrust::Tell() {
-  telling_ = true;
+net::Task<void> NodeTrust::RecordChanges() {
+  recording_ = true;
   ++under_way_;
   const std::set<std::string> suspects = watch_.suspects();
   std::set<std::string> changed;
@@ -81,16 +82,16 @@ net::Task<void> NodeTrust::Tell() {
                        .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     const absl::Status recorded = co_await context_.record(std::move(event));
     if (!recorded.ok()) {
-      log::Error("a node's change of trust is not recorded, so it is not applied; it is tried again",
+      log::Error("a node's change of trust cannot be recorded, so it is not applied yet; retrying",
                  {{"node", name}, {"why", conf::Std(recorded.message())}});
-      next_telling_ = context_.now() + kNodesRetry;
+      next_recording_ = context_.now() + kNodesRetry;
       break;
     }
     log::Warn(suspect ? "node not trusted" : "node trusted again", {{"node", name}, {"why", why}});
     suspect ? (void)suspects_.insert(name) : (void)suspects_.erase(name);
     ++suspects_version_;
   }
-  telling_ = false;
+  recording_ = false;
   --under_way_;
   context_.wake();
 }
@@ -135,7 +136,7 @@ std::vector<std::string> NodeTrust::InWords() const {
   for (size_t i = 0; i < std::min(rows.size(), kMost); ++i)
     sentences.push_back(fmt::format("{} takes no new work: {}.", rows[i].node, rows[i].why));
   if (rows.size() > kMost)
-    sentences.push_back(fmt::format("{} other nodes take none either.", rows.size() - kMost));
+    sentences.push_back(fmt::format("{} other nodes take no new work either.", rows.size() - kMost));
   return sentences;
 }
 

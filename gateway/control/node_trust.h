@@ -45,8 +45,8 @@ class NodeTrust {
 
  private:
   net::Task<void> Ask(std::string node);
-  net::Task<void> Hear(std::string node);
-  net::Task<void> Tell();
+  net::Task<void> Probe(std::string node);
+  net::Task<void> RecordChanges();
 
   const Context& context_;
   const std::function<void(std::map<std::string, NodeWatch::Runs>&)> count_runs_;
@@ -57,8 +57,8 @@ class NodeTrust {
   std::pair<uint64_t, uint64_t> told_{};  // both versions, as the planner knows them
   std::set<std::string> asking_;          // nodes
   std::vector<std::string> left_out_;     // by the launcher, as last logged
-  conf::TimePoint next_telling_{};
-  bool telling_ = false;
+  conf::TimePoint next_recording_{};
+  bool recording_ = false;
   size_t under_way_ = 0;
 };
 

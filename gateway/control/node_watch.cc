@@ -19,7 +19,7 @@ NodeWatch::Node* NodeWatch::Get(const std::string& node) {
   return found == nodes_.end() ? nullptr : &found->second;
 }
 
-void NodeWatch::See(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now) {
+void NodeWatch::Update(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now) {
   std::set<std::string> there;
   for (const plugins::launchers::SharedNode& seen : nodes) {
     there.insert(seen.name);
@@ -88,7 +88,7 @@ void NodeWatch::Suspect(Node& node, std::string why, bool by_replicas, conf::Tim
   node.until = now + pause;
 }
 
-void NodeWatch::Judge(conf::TimePoint now) {
+void NodeWatch::Evaluate(conf::TimePoint now) {
   for (auto& [name, node] : nodes_) {
     if (node.suspect) {
       if (now < node.until) continue;

@@ -39,7 +39,7 @@ class NodeWatch {
       std::chrono::seconds(15);  // what has a replica that is mute or late
 
   // The manager's report of its nodes; nodes that are missing in it are forgotten.
-  void See(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
+  void Update(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
 
   // Reports. Those about unknown nodes are ignored.
   void Answered(const std::string& node, conf::TimePoint now);
@@ -54,7 +54,7 @@ class NodeWatch {
   void Replicas(const std::string& node, Runs runs, conf::TimePoint now);
 
   // Evaluates the reports. Call it after all reports of one moment.
-  void Judge(conf::TimePoint now);
+  void Evaluate(conf::TimePoint now);
 
   // The nodes to probe now. Report each result before the next call, or keep the node out of it until then.
   std::vector<std::string> Due(conf::TimePoint now) const;

@@ -19,7 +19,7 @@ namespace gateway::control {
 
 namespace {
 
-// Nothing where there are no devices.
+// Null if there are no devices.
 std::function<std::map<std::string, plugins::devices::Fault>()> FindFaultsOf(
     const std::vector<plugins::devices::LocalNode>& nodes) {
   std::vector<plugins::devices::Device> known;
@@ -28,7 +28,7 @@ std::function<std::map<std::string, plugins::devices::Fault>()> FindFaultsOf(
   if (known.empty()) return nullptr;
   auto watch =
       std::make_shared<plugins::devices::FaultWatch>(std::move(known), plugins::devices::BuiltinProbes());
-  return [watch = std::move(watch)] { return watch->Look(); };
+  return [watch = std::move(watch)] { return watch->FindFaults(); };
 }
 
 // Of logs, where the configuration does not say it.

@@ -12,7 +12,7 @@
 
 namespace gateway::control {
 
-void Orphans::Found(const plugins::launchers::RunStatus& run, bool seats) {
+void Orphans::Found(const plugins::launchers::RunStatus& run, bool restores) {
   if (workloads_.Find(run.id) != nullptr) return;
   Workload workload;
   workload.id = run.id;
@@ -33,11 +33,11 @@ void Orphans::Found(const plugins::launchers::RunStatus& run, bool seats) {
   if (holding) member.at.holding = *holding;
   workload.members.push_back(std::move(member));
   const Workload& added = workloads_.Add(std::move(workload));
-  const bool seated = seats && holding && context_.planning->Seat(workloads_.SeatOf(added));
-  log::Warn("a run without a record is ended", {{"run", run.id}, {"seated", seated}});
+  const bool restored = restores && holding && context_.planning->Restore(workloads_.RestoredJobOf(added));
+  log::Warn("a run without a record is ended", {{"run", run.id}, {"restored", restored}});
 }
 
-// Never asked for anew: it stands in the planner where it runs.
+// Never requested again: the planner knows it only where it runs.
 scheduler::Job Orphans::AskOf(const Workload& workload) const {
   const scheduler::Holding& holding = workload.members.front().at.holding;
   scheduler::Job job;

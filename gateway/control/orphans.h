@@ -1,5 +1,5 @@
-// Orphans: runs that belong to a replica or a job by their names, but have no record any more. They are
-// ended, and keep their devices until they have ended.
+// Orphans: runs that belong to a replica or a job by their names, but whose record is lost. They are ended,
+// and keep their devices until they have ended.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -12,8 +12,8 @@ class Orphans final : public WorkloadKind {
  public:
   Orphans(const Context& context, Workloads& workloads) : context_(context), workloads_(workloads) {}
 
-  // Before the planner's first cycle their devices are reserved: `seats`.
-  void Found(const plugins::launchers::RunStatus& run, bool seats);
+  // `restores`: reserves its devices; possible before the planner's first cycle only.
+  void Found(const plugins::launchers::RunStatus& run, bool restores);
 
   scheduler::Job AskOf(const Workload& workload) const override;
   bool MayBePlaced(Workload&) override { return false; }

@@ -34,26 +34,26 @@ Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
       first_queue_(FirstLeaf(scaling.planning.queues)),
       uncut_(config::UncutKinds(scaling)),
       last_(now) {
-  seated_.as_of = now;
-  seated_.cluster = scaling.nodes;
-  seated_.queues = scaling.planning.queues;
-  said_.resize(seated_.cluster.nodes.size());
+  start_.as_of = now;
+  start_.cluster = scaling.nodes;
+  start_.queues = scaling.planning.queues;
+  reports_.resize(start_.cluster.nodes.size());
 }
 
 scheduler::Planner& Planning::planner() {
   if (!planner_) {
-    planner_ = std::make_unique<scheduler::Planner>(seated_, policy_);
-    seated_.jobs.clear();
+    planner_ = std::make_unique<scheduler::Planner>(start_, policy_);
+    start_.jobs.clear();
     changed_ = true;
-    for (scheduler::NodeId n = 0; n < said_.size(); ++n) {
-      if (said_[n].is_cordoned || said_[n].cordoned != 0) Tell(n, last_);
+    for (scheduler::NodeId n = 0; n < reports_.size(); ++n) {
+      if (reports_[n].is_cordoned || reports_[n].cordoned != 0) UpdatePlanner(n, last_);
     }
   }
   return *planner_;
 }
 
-bool Planning::Seat(scheduler::JobState job) {
-  const scheduler::Cluster& cluster = seated_.cluster;
+bool Planning::Restore(scheduler::JobState job) {
+  const scheduler::Cluster& cluster = start_.cluster;
   std::map<scheduler::NodeId, scheduler::NodeState> nodes;
   const auto take = [&](const std::vector<scheduler::MemberAt>& members) {
     for (const scheduler::MemberAt& member : members) {
@@ -68,11 +68,11 @@ bool Planning::Seat(scheduler::JobState job) {
     }
     return true;
   };
-  for (const scheduler::JobState& other : seated_.jobs) {
+  for (const scheduler::JobState& other : start_.jobs) {
     if (!take(other.members) || !take(other.leaving)) return false;
   }
   if (!take(job.members) || !take(job.leaving)) return false;
-  seated_.jobs.push_back(std::move(job));
+  start_.jobs.push_back(std::move(job));
   return true;
 }
 
@@ -98,10 +98,10 @@ void Planning::UpdateNodes(const std::vector<plugins::launchers::SharedNode>& no
   for (const plugins::launchers::SharedNode& node : nodes) by_name[node.name] = &node;
   for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
     const auto found = by_name.find(cluster().nodes[n].name);
-    said_[n].gone = 0;
+    reports_[n].gone = 0;
     if (found == by_name.end()) {
-      said_[n].health = scheduler::Health::kQuarantined;
-      Tell(n, now);
+      reports_[n].health = scheduler::Health::kQuarantined;
+      UpdatePlanner(n, now);
       continue;
     }
     const plugins::launchers::SharedNode& node = *found->second;
@@ -115,47 +115,47 @@ void Planning::UpdateNodes(const std::vector<plugins::launchers::SharedNode>& no
     }
     for (uint32_t d = 0; d < type.devices && left > 0; ++d) {
       if ((ours >> d & 1) != 0) continue;
-      said_[n].gone |= uint32_t{1} << d;
+      reports_[n].gone |= uint32_t{1} << d;
       --left;
     }
-    said_[n].health = node.health;
-    Tell(n, now);
+    reports_[n].health = node.health;
+    UpdatePlanner(n, now);
   }
   changed_ = true;
 }
 
 void Planning::UpdateFaults(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now) {
   for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
-    said_[n].faulty = 0;
+    reports_[n].faulty = 0;
     for (const plugins::launchers::DeviceFault& fault : faults) {
-      if (fault.node == cluster().nodes[n].name) said_[n].faulty |= uint32_t{1} << fault.device;
+      if (fault.node == cluster().nodes[n].name) reports_[n].faulty |= uint32_t{1} << fault.device;
     }
-    Tell(n, now);
+    UpdatePlanner(n, now);
   }
   changed_ = true;
 }
 
 void Planning::UpdateCordons(const std::vector<Cordon>& cordons, conf::TimePoint now) {
   for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
-    said_[n].cordoned = 0;
-    said_[n].is_cordoned = false;
+    reports_[n].cordoned = 0;
+    reports_[n].is_cordoned = false;
     for (const Cordon& cordon : cordons) {
       if (cordon.node != cluster().nodes[n].name) continue;
-      said_[n].is_cordoned |= !cordon.device.has_value();
-      said_[n].cordoned |= cordon.device ? uint32_t{1} << *cordon.device : 0;
+      reports_[n].is_cordoned |= !cordon.device.has_value();
+      reports_[n].cordoned |= cordon.device ? uint32_t{1} << *cordon.device : 0;
     }
-    if (planner_) Tell(n, now);
+    if (planner_) UpdatePlanner(n, now);
   }
   changed_ = true;
 }
 
 // A suspect node takes nothing new, and what runs on it stays.
-void Planning::Tell(scheduler::NodeId node, conf::TimePoint now) {
-  const Said& said = said_[node];
-  const scheduler::Health otherwise = said.health.value_or(cluster().nodes[node].health);
-  const bool sets_aside = said.is_cordoned && otherwise == scheduler::Health::kHealthy;
+void Planning::UpdatePlanner(scheduler::NodeId node, conf::TimePoint now) {
+  const NodeReport& report = reports_[node];
+  const scheduler::Health otherwise = report.health.value_or(cluster().nodes[node].health);
+  const bool sets_aside = report.is_cordoned && otherwise == scheduler::Health::kHealthy;
   planner().UpdateNode(node, sets_aside ? scheduler::Health::kSuspect : otherwise,
-                       said.gone | said.faulty | said.cordoned, now);
+                       report.gone | report.faulty | report.cordoned, now);
 }
 
 std::optional<scheduler::Plan> Planning::Run(conf::TimePoint now) {

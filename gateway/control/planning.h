@@ -20,25 +20,25 @@ class Planning {
  public:
   Planning(const config::Scaling& scaling, conf::TimePoint now);
 
-  // Restores a workload that ran or waited before this process, with the devices that it was given. False:
-  // they do not exist any more, or are taken. Call it before the first Submit.
-  bool Seat(scheduler::JobState job);
+  // Restores a workload that ran or waited before this process, with its devices. False: they no longer
+  // exist, or are taken. Call it before the first Submit.
+  bool Restore(scheduler::JobState job);
 
   void Submit(scheduler::Job job, conf::TimePoint now);
-  // The workload has ended, or is not wanted any more. Does nothing if the planner does not know it.
+  // The workload has ended, or is no longer wanted. Does nothing if the planner does not know it.
   void Leave(const std::string& id, conf::TimePoint now);
   bool Knows(const std::string& id);
 
-  // The state of the nodes of a shared cluster, and how many devices others hold there. We cannot know which
-  // devices those are, so the lowest that we have not given away count as taken, and so do devices that only
-  // our own description of the cluster has. A node that is missing here is not used.
+  // The state of the nodes of a shared cluster, and how many devices others hold there. It is not
+  // known which devices these are, so the lowest ones that we have not assigned count as taken, and so do
+  // devices that only our description of the cluster has. A node that is missing here is not used.
   void UpdateNodes(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
 
   // Devices that get no new work; their holders keep them.
   void UpdateFaults(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now);
 
-  // Nodes and devices that nothing new is given, whatever else is said of them; what has them keeps them.
-  // Also before the planner begins.
+  // Cordoned nodes and devices get no new work, whatever their health; running work keeps them.
+  // May be called before the planner begins.
   void UpdateCordons(const std::vector<Cordon>& cordons, conf::TimePoint now);
 
   // Plans, if something has changed since the last cycle or the next one is due.
@@ -51,30 +51,30 @@ class Planning {
   scheduler::Planner& planner();
   void Changed() { changed_ = true; }
 
-  const scheduler::Cluster& cluster() const { return seated_.cluster; }
+  const scheduler::Cluster& cluster() const { return start_.cluster; }
   const std::vector<scheduler::Queue>& queues() const { return queues_; }
   const std::string& first_queue() const { return first_queue_; }  // a leaf
   // Kinds of devices without partitions, where other kinds have them (config/cut_devices.h).
   const std::vector<std::string>& uncut() const { return uncut_; }
 
  private:
-  // What is said of a node.
-  struct Said {
-    std::optional<scheduler::Health> health{};  // by the launcher; absent: it says nothing
-    uint32_t gone = 0;                          // devices: others hold them, or they are not there
+  // The reports about a node.
+  struct NodeReport {
+    std::optional<scheduler::Health> health{};  // by the launcher; absent: no report
+    uint32_t gone = 0;                          // devices that others hold, or that do not exist
     uint32_t faulty = 0;                        // devices
     uint32_t cordoned = 0;                      // devices
     bool is_cordoned = false;                   // all of it
   };
-  void Tell(scheduler::NodeId node, conf::TimePoint now);
+  void UpdatePlanner(scheduler::NodeId node, conf::TimePoint now);
 
   const scheduler::Policy policy_;
   const std::vector<scheduler::Queue> queues_;
   const std::string first_queue_;
   const std::vector<std::string> uncut_;
-  scheduler::Snapshot seated_;  // before the planner begins: running workloads, and the planner's cluster
+  scheduler::Snapshot start_;  // before the planner begins: running workloads, and the planner's cluster
   std::unique_ptr<scheduler::Planner> planner_;
-  std::vector<Said> said_;  // by node
+  std::vector<NodeReport> reports_;  // by node
   bool changed_ = false;
   conf::TimePoint last_{};
 };

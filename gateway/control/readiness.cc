@@ -40,10 +40,10 @@ void Readiness::Tick() {
     if (Comes(replica) && !replica.serving.probing && now >= replica.serving.next_probe)
       due.push_back(replica.id);
   }
-  for (std::string& id : due) context_.spawn(Probe(std::move(id)));
+  for (std::string& id : due) context_.spawn(ProbeReplica(std::move(id)));
 }
 
-net::Task<void> Readiness::Probe(std::string id) {
+net::Task<void> Readiness::ProbeReplica(std::string id) {
   Workload* replica = workloads_.Find(id);
   const config::ModelPolicy* const policy = policy_(replica->model);
   if (policy == nullptr) co_return;
@@ -51,8 +51,8 @@ net::Task<void> Readiness::Probe(std::string id) {
   ++under_way_;
   ReplicaKeys::Trial trial;
   if (replica->keyed) trial = context_.keys->TrialOf(id, kOtherKeys);
-  const Proof proof = co_await Look(replica->members.front().run, policy->replica->ready.path,
-                                    std::move(trial), replica->serving.endpoint);
+  const Proof proof = co_await ProbeEngine(replica->members.front().run, policy->replica->ready.path,
+                                           std::move(trial), replica->serving.endpoint);
   --under_way_;
   replica = workloads_.Find(id);
   if (replica == nullptr) co_return;
@@ -75,8 +75,8 @@ net::Task<void> Readiness::Probe(std::string id) {
                        : fmt::format("it answers, {:.1f}s after its launch", conf::ToSeconds(took)));
 }
 
-net::Task<Proof> Readiness::Look(std::string run, std::string path, ReplicaKeys::Trial trial,
-                                 std::shared_ptr<const config::Endpoint> endpoint) {
+net::Task<Proof> Readiness::ProbeEngine(std::string run, std::string path, ReplicaKeys::Trial trial,
+                                        std::shared_ptr<const config::Endpoint> endpoint) {
   std::shared_ptr<const net::TlsContext> tls;
   if (endpoint->url.tls()) {
     const config::ClientTls& files = endpoint->tls;

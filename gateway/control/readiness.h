@@ -18,7 +18,7 @@ namespace gateway::control {
 
 class Readiness {
  public:
-  // Null: the model has no policy any more.
+  // Null: the model no longer has a policy.
   using PolicyOf = std::function<const config::ModelPolicy*(const std::string& model)>;
 
   // A replica that will never be ready.
@@ -39,10 +39,10 @@ class Readiness {
   const ColdStarts& cold_starts() const { return cold_starts_; }
 
  private:
-  net::Task<void> Probe(std::string id);
+  net::Task<void> ProbeReplica(std::string id);
   // Asks the engine. `path` is the policy's.
-  net::Task<Proof> Look(std::string run, std::string path, ReplicaKeys::Trial trial,
-                        std::shared_ptr<const config::Endpoint> endpoint);
+  net::Task<Proof> ProbeEngine(std::string run, std::string path, ReplicaKeys::Trial trial,
+                               std::shared_ptr<const config::Endpoint> endpoint);
   std::string KindOfDevices(const Workload& replica) const;
 
   net::Loop& loop_;

@@ -15,7 +15,7 @@ namespace {
 using plugins::launchers::RunState;
 using plugins::launchers::RunStatus;
 
-constexpr conf::Duration kLookEvery = std::chrono::seconds(1);
+constexpr conf::Duration kInterval = std::chrono::seconds(1);
 constexpr conf::Duration kMissing = std::chrono::seconds(3);  // before a run is taken to be gone
 
 }  // namespace
@@ -45,20 +45,20 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
       member.asked = member.started || !starts;
       if (member.started || starts) continue;
       member.ended = true;
-      member.why = "it had gone when this gateway started";
+      member.why = "it was gone when this gateway started";
     }
     workload.adopted = workload.holds();
     if (workload.state == State::kPending && !workloads_.KindOf(workload).MayBePlaced(workload)) continue;
-    const bool seated = context_.planning->Seat(workloads_.SeatOf(workload));
+    const bool restored = context_.planning->Restore(workloads_.RestoredJobOf(workload));
     log::Info("workload found",
-              {{"workload", workload.id}, {"state", Name(workload.state)}, {"seated", seated}});
+              {{"workload", workload.id}, {"state", Name(workload.state)}, {"restored", restored}});
     if (!workload.holds()) continue;
     // A replica may have stopped answering meanwhile.
     if (workload.kind == Kind::kReplica && workload.state != State::kDraining)
-      workloads_.Enter(workload, State::kStarting, "it ran when this gateway started");
-    if (!seated) {
+      workloads_.Enter(workload, State::kStarting, "it was running when this gateway started");
+    if (!restored) {
       workloads_.End(workload, workload.kind == Kind::kReplica ? Afterwards::kFails : Afterwards::kWaits,
-                     "its devices do not exist any more");
+                     "its devices are no longer in the cluster");
     }
   }
   Compare(runs, context_.now());
@@ -66,19 +66,19 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
 
 void Reconciler::Tick() {
   const conf::TimePoint now = context_.now();
-  if (looking_ || now < next_look_) return;
-  next_look_ = now + kLookEvery;
-  context_.spawn(Look());
+  if (reconciling_ || now < next_) return;
+  next_ = now + kInterval;
+  context_.spawn(Reconcile());
 }
 
-net::Task<void> Reconciler::Look() {
-  looking_ = true;
+net::Task<void> Reconciler::Reconcile() {
+  reconciling_ = true;
   const conf::TimePoint began = context_.now();
   const absl::StatusOr<Runs> runs = co_await context_.launcher->List();
-  looking_ = false;
+  reconciling_ = false;
   trouble_ = runs.ok() ? "" : std::string(conf::Std(runs.status().message()));
   if (runs.ok()) {
-    looked_ = true;
+    reconciled_ = true;
     Compare(*runs, began);
   }
   context_.wake();
@@ -86,7 +86,7 @@ net::Task<void> Reconciler::Look() {
 
 // The launcher does not know the run. A run that was to end before the launcher was asked is gone; another
 // may be about to appear.
-void Reconciler::Miss(Workload& workload, Member& member, conf::TimePoint began) {
+void Reconciler::NoteMissing(Workload& workload, Member& member, conf::TimePoint began) {
   if (!workload.holds() || member.ended || !member.started) return;
   const conf::TimePoint now = context_.now();
   if (!member.missing) member.missing = now;
@@ -95,10 +95,10 @@ void Reconciler::Miss(Workload& workload, Member& member, conf::TimePoint began)
   if (!told && now - *member.missing < kMissing) return;
   member.ended = true;
   member.gone = member.noticed = now;
-  member.why = "it is not there any more";
+  member.why = "the launcher no longer lists it";
 }
 
-void Reconciler::See(Workload& workload, Member& member, const RunStatus& run) {
+void Reconciler::UpdateMember(Workload& workload, Member& member, const RunStatus& run) {
   member.missing.reset();
   member.log = run.log;
   member.user = run.user;
@@ -134,9 +134,9 @@ void Reconciler::Compare(const Runs& runs, conf::TimePoint began) {
     for (Member& member : workload.members) {
       const auto found = by_id.find(member.run);
       if (found == by_id.end()) {
-        Miss(workload, member, began);
+        NoteMissing(workload, member, began);
       } else {
-        See(workload, member, *found->second);
+        UpdateMember(workload, member, *found->second);
         by_id.erase(found);
       }
     }
@@ -144,7 +144,7 @@ void Reconciler::Compare(const Runs& runs, conf::TimePoint began) {
   }
   // Before the planner plans: running workloads keep their devices.
   for (const auto& [id, run] : by_id) on_unknown(*run);
-  for (const std::string& id : ids) workloads_.Look(*workloads_.Find(id));
+  for (const std::string& id : ids) workloads_.Reconcile(*workloads_.Find(id));
 }
 
 }  // namespace gateway::control

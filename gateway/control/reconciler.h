@@ -27,29 +27,29 @@ class Reconciler {
   // running member is dropped. Call it before the planner's first cycle.
   void TakeOver(std::vector<Workload> known, const Runs& runs);
 
-  // Looks if a look is due, or if LookSoon() was called.
+  // Reconciles when it is due, or after ReconcileSoon().
   void Tick();
-  void LookSoon() { next_look_ = {}; }
+  void ReconcileSoon() { next_ = {}; }
   // `began`: when the launcher was asked.
   void Compare(const Runs& runs, conf::TimePoint began);
 
-  bool looking() const { return looking_; }
-  bool looked() const { return looked_; }  // at least once since the start
+  bool reconciling() const { return reconciling_; }
+  bool reconciled() const { return reconciled_; }  // at least once since the start
   // The reason why the launcher does not report its runs; empty: it does.
   const std::string& trouble() const { return trouble_; }
   void SetTrouble(std::string why) { trouble_ = std::move(why); }
 
  private:
-  net::Task<void> Look();
-  void Miss(Workload& workload, Member& member, conf::TimePoint began);
-  void See(Workload& workload, Member& member, const plugins::launchers::RunStatus& run);
+  net::Task<void> Reconcile();
+  void NoteMissing(Workload& workload, Member& member, conf::TimePoint began);
+  void UpdateMember(Workload& workload, Member& member, const plugins::launchers::RunStatus& run);
 
   const Context& context_;
   Workloads& workloads_;
-  conf::TimePoint next_look_{};
+  conf::TimePoint next_{};
   std::string trouble_;
-  bool looking_ = false;
-  bool looked_ = false;
+  bool reconciling_ = false;
+  bool reconciled_ = false;
 };
 
 }  // namespace gateway::control

@@ -66,7 +66,7 @@ bool Serves(const Workload& replica) {
   return replica.state == State::kRunning || replica.state == State::kSaving;
 }
 
-// Why a member does not start, as far as that is told: one that does not run yet before one that does not
+// Why a member does not start, if reported: one that does not run yet before one that does not
 // answer.
 std::string Obstacle(const Workload& replica, const scheduler::Cluster& cluster) {
   const Member* late = nullptr;
@@ -161,8 +161,8 @@ void Replicas::Tick() {
 }
 
 void Replicas::Tick(Workload& replica, conf::TimePoint now) {
-  const config::ModelPolicy* const policy = around_.policy(replica.model);
-  if (policy == nullptr) return Retire(replica, "its model has no policy any more");
+  const config::ModelPolicy* const policy = env_.policy(replica.model);
+  if (policy == nullptr) return Retire(replica, "its model no longer has a policy");
   const config::ReplicaTemplate& by = *policy->replica;
   switch (replica.state) {
     case State::kPending:
@@ -183,7 +183,7 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
         break;
       const uint32_t left = replica.in_flight();
       if (left == 0) {
-        workloads_.Enter(replica, State::kDraining, "its last request is done");
+        workloads_.Enter(replica, State::kDraining, "its last request has ended");
       } else if (now - replica.since > by.drain) {
         workloads_.Enter(replica, State::kDraining,
                          fmt::format("{} {} not ended within {}", conf::Counted(left, "request"),
@@ -213,7 +213,7 @@ void Replicas::Publish() {
   }
   if (serving != published_) {
     published_ = std::move(serving);
-    around_.publish(launched);
+    env_.publish(launched);
   }
   for (Workload& replica : workloads_.all()) {
     const bool out = replica.kind == Kind::kReplica && replica.state == State::kSaving && replica.recorded;
@@ -307,7 +307,7 @@ std::vector<ReplicaStatus> Replicas::Rows() const {
     if (replica.serving.endpoint) row.address = replica.serving.endpoint->url.authority();
     for (const Member& member : replica.members) {
       if (member.at.holding.node >= context_.cluster().nodes.size()) continue;
-      plugins::launchers::Grant grant = GrantOf(context_.cluster(), member.at.holding);
+      plugins::launchers::DeviceGrant grant = GrantOf(context_.cluster(), member.at.holding);
       row.members.push_back({.run = member.run,
                              .node = std::move(grant.node),
                              .kind = std::move(grant.kind),
@@ -320,12 +320,12 @@ std::vector<ReplicaStatus> Replicas::Rows() const {
 }
 
 scheduler::Job Replicas::AskOf(const Workload& replica) const {
-  const config::ModelPolicy* const policy = around_.policy(replica.model);
+  const config::ModelPolicy* const policy = env_.policy(replica.model);
   scheduler::Job job;
   if (policy != nullptr) {
     job = config::AskOf(*policy);
     config::AskForUncut(job.roles.front().ask, context_.planning->uncut());
-  } else {  // it is about to end, and stands in the planner until then
+  } else {  // it is about to end; the planner has it until then
     job.work = scheduler::WorkClass::kInference;
     job.preemptible = false;
     job.roles = {{.name = "replica"}};
@@ -340,15 +340,15 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
 }
 
 bool Replicas::MayBePlaced(Workload& replica) {
-  const config::ModelPolicy* const policy = around_.policy(replica.model);
-  replica.held = policy == nullptr || !around_.may_start(replica.model);
+  const config::ModelPolicy* const policy = env_.policy(replica.model);
+  replica.held = policy == nullptr || !env_.may_start(replica.model);
   if (policy != nullptr) replica.keyed = policy->replica->api_key == config::ReplicaKey::kGenerated;
   return !replica.held;
 }
 
 absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& replica, uint32_t rank) const {
-  const config::ModelPolicy* const policy = around_.policy(replica.model);
-  if (policy == nullptr) return absl::FailedPreconditionError("its model has no policy any more");
+  const config::ModelPolicy* const policy = env_.policy(replica.model);
+  if (policy == nullptr) return absl::FailedPreconditionError("its model no longer has a policy");
   const config::ReplicaTemplate& by = *policy->replica;
   plugins::launchers::RunSpec spec;
   spec.owner = replica.model;
@@ -370,10 +370,10 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
 }
 
 void Replicas::OnMembersUp(Workload& replica) {
-  const config::ModelPolicy* const policy = around_.policy(replica.model);
+  const config::ModelPolicy* const policy = env_.policy(replica.model);
   if (replica.serving.endpoint || policy == nullptr || replica.members.front().port == 0) return;
   replica.serving.endpoint = EndpointOf(replica, *policy->replica, *context_.keys);
-  replica.serving.load = around_.load(replica.model + "@" + replica.id);
+  replica.serving.load = env_.load(replica.model + "@" + replica.id);
   context_.wake();
 }
 
@@ -389,9 +389,9 @@ void Replicas::Fail(Workload& replica, std::string why, Blame blame) {
       replica.state == State::kRunning ? context_.now() - replica.since : conf::Duration();
   // A fault of the node says nothing about the model.
   const bool doubted = std::ranges::any_of(replica.members, [&](const Member& member) {
-    return around_.doubted(NodeOf(context_.cluster(), member.at));
+    return env_.doubted(NodeOf(context_.cluster(), member.at));
   });
-  if (blame != Blame::kPlace && !doubted) around_.on_failure(replica.model, why, served);
+  if (blame != Blame::kPlace && !doubted) env_.on_failure(replica.model, why, served);
   if (!replica.holds()) return Retire(replica, std::move(why));
   workloads_.End(replica, Afterwards::kFails, std::move(why));
 }
@@ -419,7 +419,7 @@ std::string Replicas::DetailOf(const Workload& replica, bool) const {
   nlohmann::ordered_json places = nlohmann::ordered_json::array();
   for (const Member& member : replica.members) {
     if (member.at.holding.node >= context_.cluster().nodes.size()) continue;
-    const plugins::launchers::Grant grant = GrantOf(context_.cluster(), member.at.holding);
+    const plugins::launchers::DeviceGrant grant = GrantOf(context_.cluster(), member.at.holding);
     nlohmann::ordered_json place = {{"node", grant.node}};
     if (!grant.devices.empty()) {
       place["kind"] = grant.kind;

@@ -26,8 +26,8 @@ ReplicaState ReplicaStateOf(const Workload& replica);
 
 class Replicas final : public WorkloadKind {
  public:
-  struct Around {
-    // Null: the model has no policy any more.
+  struct Environment {
+    // Null: the model no longer has a policy.
     std::function<const config::ModelPolicy*(const std::string& model)> policy;
     // After failures, no replica of the model is started for a while.
     std::function<bool(const std::string& model)> may_start;
@@ -35,18 +35,18 @@ class Replicas final : public WorkloadKind {
     std::function<void(const std::string& model, std::string why, conf::Duration served)> on_failure;
     // The state of a replica's requests.
     std::function<std::shared_ptr<router::ReplicaState>(const std::string& identity)> load;
-    // Its node is not trusted.
+    // The node is not trusted.
     std::function<bool(const std::string& node)> doubted;
     // From now on requests go to these launched replicas, and to no other launched ones.
     std::function<void(const Launched&)> publish;
   };
 
-  Replicas(const Context& context, Workloads& workloads, Around around)
-      : context_(context), workloads_(workloads), around_(std::move(around)) {}
+  Replicas(const Context& context, Workloads& workloads, Environment env)
+      : context_(context), workloads_(workloads), env_(std::move(env)) {}
 
   // Adds a replica, which waits for devices.
   Workload& Add(std::string_view model, std::string why);
-  // The replica is not wanted any more: it finishes its requests and ends. One without devices is dropped at
+  // The replica is no longer wanted: it finishes its requests and ends. One without devices is dropped at
   // once.
   void Retire(Workload& replica, std::string why);
   // The gateway ends: running requests are not waited for.
@@ -93,7 +93,7 @@ class Replicas final : public WorkloadKind {
 
   const Context& context_;
   Workloads& workloads_;
-  const Around around_;
+  const Environment env_;
   std::map<std::string, std::vector<std::string>> published_;  // ids by model
   int64_t last_stamp_ = 0;
   uint64_t failures_ = 0;

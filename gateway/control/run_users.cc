@@ -45,8 +45,7 @@ absl::StatusOr<RunUsers> RunUsers::Known(const Config& config, bool may_change) 
   if (!named && runs.same_user) {
     users.trouble_ =
         "replicas and jobs run as the gateway's own user, as scaling.runs.same_user says: a job can do all "
-        "that "
-        "the gateway can";
+        "that the gateway can";
     return users;
   }
   const std::string name = named ? runs.user : config::kDefaultRunUser;
@@ -57,30 +56,31 @@ absl::StatusOr<RunUsers> RunUsers::Known(const Config& config, bool may_change) 
   const std::string_view how = "jobs of tenants are refused unless scaling.runs.same_user is true";
   if (!may_change) {
     users.trouble_ = fmt::format(
-        "replicas run as the gateway's own user, for it may not change users (it needs root, or CAP_SETUID, "
+        "replicas run as the gateway's own user, since it may not change users (it needs root, or "
+        "CAP_SETUID, "
         "CAP_SETGID, CAP_KILL and CAP_SYS_PTRACE); {}",
         how);
     return users;
   }
   if (!user.ok()) {
     users.trouble_ = fmt::format(
-        "replicas run as the gateway's own user, for this machine has no user {}: make it with useradd "
+        "replicas run as the gateway's own user, since this machine has no user {}: make it with useradd "
         "--system {}, or name another as scaling.runs.user; {}",
         name, name, how);
     return users;
   }
   users.all_ = name;
-  std::map<uid_t, std::string> known{{user->uid, fmt::format("the one of all runs, {}", name)}};
-  // Each of them is for one purpose: two names of one number would bring together what is to be kept apart.
+  std::map<uid_t, std::string> known{{user->uid, fmt::format("the user of all runs, {}", name)}};
+  // Each user has one purpose: two names with one number would join what must stay separate.
   const auto add = [&](const std::string& who, const std::string& where, bool alone) -> absl::Status {
     const absl::StatusOr<plugins::launchers::RunUser> own = plugins::launchers::FindRunUser(who);
     if (!own.ok())
       return absl::FailedPreconditionError(
           conf::Abseil(fmt::format("{}: {}", where, conf::Std(own.status().message()))));
-    const auto [other, added] = known.try_emplace(own->uid, fmt::format("that of {}", where));
+    const auto [other, added] = known.try_emplace(own->uid, fmt::format("the user of {}", where));
     if (added || !alone) return absl::OkStatus();
     return absl::FailedPreconditionError(conf::Abseil(fmt::format(
-        "{}: {} is the same user as {}; name users that are nothing else", where, who, other->second)));
+        "{}: {} is the same user as {}; name users with no other purpose", where, who, other->second)));
   };
   for (const std::string& who : config::RunUserNames(runs.users)) {
     if (absl::Status added = add(who, "scaling.runs.users", true); !added.ok()) return added;
@@ -100,9 +100,8 @@ absl::StatusOr<RunUsers> RunUsers::Known(const Config& config, bool may_change) 
       });
   if (shares) {
     users.trouble_ = fmt::format(
-        "jobs of tenants without run_as become {}, as replicas and each other's jobs do, and can signal and "
-        "read "
-        "them; name users for them as scaling.runs.users",
+        "jobs of tenants without run_as run as {}, like replicas and other tenants' jobs, and can signal and "
+        "read them; name users for them in scaling.runs.users",
         name);
   }
   return users;

@@ -1,4 +1,4 @@
-// RunUsers: whom the processes of replicas and jobs become on this machine.
+// RunUsers: the users as which processes of replicas and jobs run on this machine.
 //
 // Known when the gateway starts, and not changed by a reload: the launch broker is told once. A tenant's jobs
 // become its own user, else that of its nearest ancestor that has one, else one of the users that are handed
@@ -22,13 +22,13 @@ namespace gateway::control {
 
 // What a run that lives has become.
 struct UserInUse {
-  std::string_view tenant{};  // its path; empty: nobody's, or not known
+  std::string_view tenant{};  // its path; empty: none, or not known
   std::string_view user{};
 };
 
 class RunUsers {
  public:
-  // Where the launcher is no matter of this machine: nobody becomes anybody.
+  // For launchers of other machines: no process changes its user.
   RunUsers() = default;
   // `may_change`: there is a launch broker. `stays_root`: the gateway itself is root while it serves.
   static absl::StatusOr<RunUsers> Of(const Config& config, bool may_change, bool stays_root);

@@ -44,8 +44,8 @@ void Scaler::Configure(const Runtime& runtime, conf::TimePoint now) {
 }
 
 void Scaler::Decide(conf::TimePoint now) {
-  const std::shared_ptr<const Runtime> runtime = around_.runtime();
-  const std::vector<const ShardMetrics*> shards = around_.shards();
+  const std::shared_ptr<const Runtime> runtime = env_.runtime();
+  const std::vector<const ShardMetrics*> shards = env_.shards();
   const auto asked = AddUp(shards, *runtime);
   for (auto& [model, pool] : pools_) {
     const std::optional<ModelId> id = runtime->routes().Find(model);
@@ -62,9 +62,9 @@ void Scaler::Decide(conf::TimePoint now) {
       std::vector<std::string> ids;  // a replica without devices is dropped at once
       replicas_.ForEach(model, [&](const Workload& replica) { ids.push_back(replica.id); });
       for (const std::string& replica : ids)
-        replicas_.Retire(*workloads_.Find(replica), "its model has no policy any more");
+        replicas_.Retire(*workloads_.Find(replica), "its model no longer has a policy");
     }
-    Tell(pool);
+    PublishTrouble(pool);
   }
 }
 
@@ -85,7 +85,7 @@ void Scaler::Decide(Pool& pool, conf::TimePoint now) {
     }
   };
   with(decision.failed, [&](Workload& replica) {
-    replicas_.Fail(replica, "its start takes more than twice as long as nine of ten others took",
+    replicas_.Fail(replica, "its start takes more than twice as long as 90 % of earlier starts",
                    Blame::kWorkload);
   });
   with(decision.take_back, [&](Workload& replica) { workloads_.Enter(replica, State::kRunning, why); });
@@ -102,15 +102,15 @@ void Scaler::EstimateCapacity(Pool& pool, conf::TimePoint now) {
   replicas_.ForEach(pool.policy.model(), [&](const Workload& replica) {
     if (replica.serving.load) engines.push_back(&replica.serving.load->engine);
   });
-  Reckoned reckoned = ReckonCapacity(pool.policy.replica->preset, engines, now);
-  around_.scaling_hints->Get(pool.policy.model())->SetCapacity(reckoned.capacity);
-  pool.capacity_by = std::move(reckoned.by);
+  CapacityEstimate estimate = EstimateCapacity(pool.policy.replica->preset, engines, now);
+  env_.scaling_hints->Get(pool.policy.model())->SetCapacity(estimate.capacity);
+  pool.capacity_by = std::move(estimate.by);
 }
 
 // The sum over ready replicas of the used part of their batch or KV cache.
 double Scaler::Occupied(const Pool& pool, const router::HeadroomLimits& room, conf::TimePoint now) const {
   const std::string& model = pool.policy.model();
-  const scheduler::autoscale::Capacity capacity = around_.scaling_hints->Get(model)->capacity();
+  const scheduler::autoscale::Capacity capacity = env_.scaling_hints->Get(model)->capacity();
   double sum = 0;
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (replica.state != State::kRunning || !replica.serving.load) return;
@@ -134,7 +134,7 @@ void Scaler::Keep(Pool& pool, conf::TimePoint now) {
 }
 
 // Gives waiting requests and operators the reason why no replica serves.
-void Scaler::Tell(Pool& pool) {
+void Scaler::PublishTrouble(Pool& pool) {
   std::string trouble;
   const std::string& model = pool.policy.model();
   bool waits = false;
@@ -148,7 +148,7 @@ void Scaler::Tell(Pool& pool) {
   }
   if (trouble == pool.trouble) return;
   pool.trouble = trouble;
-  around_.scaling_hints->Get(model)->SetWhyNone(std::move(trouble));
+  env_.scaling_hints->Get(model)->SetWhyNone(std::move(trouble));
 }
 
 const config::ModelPolicy* Scaler::PolicyOf(const std::string& model) const {
@@ -169,7 +169,7 @@ void Scaler::OnFailure(const std::string& model, std::string why, conf::Duration
 
 std::vector<ClassStatus> Scaler::ClassesOf(const Pool& pool, conf::TimePoint now) const {
   std::vector<ClassStatus> rows;
-  const std::shared_ptr<const Runtime> runtime = around_.runtime();
+  const std::shared_ptr<const Runtime> runtime = env_.runtime();
   const std::optional<ModelId> id = runtime->routes().Find(pool.policy.model());
   if (!id) return rows;
   const ModelRuntime& model = runtime->model(*id);

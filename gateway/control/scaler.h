@@ -25,14 +25,14 @@ namespace gateway::control {
 
 class Scaler {
  public:
-  struct Around {
+  struct Environment {
     std::function<std::shared_ptr<const Runtime>()> runtime;
     std::function<std::vector<const ShardMetrics*>()> shards;
     ScalingHintsByModel* scaling_hints = nullptr;
   };
 
-  Scaler(Workloads& workloads, Replicas& replicas, const ColdStarts& cold_starts, Around around)
-      : workloads_(workloads), replicas_(replicas), cold_starts_(cold_starts), around_(std::move(around)) {}
+  Scaler(Workloads& workloads, Replicas& replicas, const ColdStarts& cold_starts, Environment env)
+      : workloads_(workloads), replicas_(replicas), cold_starts_(cold_starts), env_(std::move(env)) {}
 
   // Call it when policies may have changed.
   void Configure(const Runtime& runtime, conf::TimePoint now);
@@ -68,13 +68,13 @@ class Scaler {
   void EstimateCapacity(Pool& pool, conf::TimePoint now);
   double Occupied(const Pool& pool, const router::HeadroomLimits& room, conf::TimePoint now) const;
   void Keep(Pool& pool, conf::TimePoint now);
-  void Tell(Pool& pool);
+  void PublishTrouble(Pool& pool);
   std::vector<ClassStatus> ClassesOf(const Pool& pool, conf::TimePoint now) const;
 
   Workloads& workloads_;
   Replicas& replicas_;
   const ColdStarts& cold_starts_;
-  const Around around_;
+  const Environment env_;
   std::map<std::string, Pool> pools_;
 };
 

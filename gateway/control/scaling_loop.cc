@@ -24,20 +24,20 @@ constexpr conf::Duration kCloseTick = std::chrono::milliseconds(20);
 }  // namespace
 
 ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::Launcher> launcher,
-                         const config::Scaling& scaling, Surroundings around)
+                         const config::Scaling& scaling, LoopEnvironment env)
     : Alarm(loop.watchdog),
       loop_(loop),
       launcher_(std::move(launcher)),
-      around_(std::move(around)),
+      env_(std::move(env)),
       device_warning_(config::WhyUnclaimed(scaling)),
       planning_(scaling, net::Now()),
-      store_(*around_.store, planning_.cluster()),
+      store_(*env_.store, planning_.cluster()),
       context_(MakeContext()),
       workloads_(context_),
       runner_(context_, workloads_),
       reconciler_(context_, workloads_),
-      replicas_(context_, workloads_, AroundReplicas()),
-      jobs_(context_, workloads_, runner_, AroundJobs()),
+      replicas_(context_, workloads_, ReplicasEnvironment()),
+      jobs_(context_, workloads_, runner_, JobsEnvironment()),
       orphans_(context_, workloads_),
       readiness_(
           loop, context_, workloads_, [this](const std::string& model) { return scaler_.PolicyOf(model); },
@@ -45,18 +45,18 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
             replicas_.Fail(replica, std::move(why), Blame::kWorkload);
           }),
       scaler_(workloads_, replicas_, readiness_.cold_starts(),
-              {.runtime = around_.runtime, .shards = around_.shards, .scaling_hints = around_.scaling_hints}),
+              {.runtime = env_.runtime, .shards = env_.shards, .scaling_hints = env_.scaling_hints}),
       node_trust_(context_,
                   [this](std::map<std::string, NodeWatch::Runs>& runs) {
                     replicas_.CountRuns(runs);
                     for (const std::string& node : workloads_.LateNodes()) ++runs[node].late;
                   }),
-      device_faults_(context_,
-                     [this](const plugins::launchers::DeviceFault& fault) { workloads_.Lose(fault); }),
-      cordons_(loop, *around_.store, context_),
+      device_faults_(
+          context_, [this](const plugins::launchers::DeviceFault& fault) { workloads_.OnDeviceLost(fault); }),
+      cordons_(loop, *env_.store, context_),
       metering_(
-          loop, around_.meter(), [this] { return workloads_.Held(began_); },
-          [this](std::span<const ledger::DeviceRecord> records) { around_.charge(records); }),
+          loop, env_.meter(), [this] { return workloads_.Held(began_); },
+          [this](std::span<const ledger::DeviceRecord> records) { env_.charge(records); }),
       pause_(loop.watchdog),
       began_(net::Now()) {
   workloads_.Use(Kind::kReplica, replicas_);
@@ -64,14 +64,14 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
   workloads_.Use(Kind::kOrphan, orphans_);
   workloads_.untrusted = [this](const std::string& node) { return node_trust_.doubted(node); };
   runner_.may_start_on = [this](std::string node) { return node_trust_.MayStartOn(std::move(node)); };
-  runner_.no_room = around_.no_room;
+  runner_.no_room = env_.no_room;
   runner_.metered = [this](const Workload& workload) {
     const bool job = workload.kind == Kind::kJob;
     return metering_.UpToNow({.model = workload.model, .job = job ? workload.id : std::string()});
   };
   reconciler_.on_unknown = [this](const plugins::launchers::RunStatus& run) { orphans_.Found(run, !begun_); };
   launcher_->on_change = [this](const std::string&) {
-    reconciler_.LookSoon();
+    reconciler_.ReconcileSoon();
     Wake();
   };
 }
@@ -82,46 +82,46 @@ Context ScalingLoop::MakeContext() {
   return {.now = [] { return net::Now(); },
           .wake = [this] { Wake(); },
           .spawn = [this](net::Task<void> task) { loop_.tasks.Spawn(std::move(task)); },
-          .record = around_.record,
+          .record = env_.record,
           .launcher = launcher_.get(),
           .planning = &planning_,
           .store = &store_,
-          .users = &around_.users,
+          .users = &env_.users,
           .keys = &keys_};
 }
 
-Replicas::Around ScalingLoop::AroundReplicas() {
+Replicas::Environment ScalingLoop::ReplicasEnvironment() {
   return {.policy = [this](const std::string& model) { return scaler_.PolicyOf(model); },
           .may_start = [this](const std::string& model) { return scaler_.MayStart(model, net::Now()); },
           .on_failure =
               [this](const std::string& model, std::string why, conf::Duration served) {
                 scaler_.OnFailure(model, std::move(why), served, net::Now());
               },
-          .load = [this](const std::string& identity) { return around_.replicas->Get(identity); },
+          .load = [this](const std::string& identity) { return env_.replicas->Get(identity); },
           .doubted = [this](const std::string& node) { return node_trust_.doubted(node); },
-          .publish = around_.publish};
+          .publish = env_.publish};
 }
 
-Jobs::Around ScalingLoop::AroundJobs() {
-  Jobs::Around around;
-  around.off_loop = [this](std::function<absl::Status()> fn) { return net::OffLoop(loop_, std::move(fn)); };
-  around.tenant_path = [this](const std::string& name) -> std::optional<std::string> {
-    const TenantRuntime* const tenant = around_.runtime()->FindTenant(name);
+Jobs::Environment ScalingLoop::JobsEnvironment() {
+  Jobs::Environment env;
+  env.off_loop = [this](std::function<absl::Status()> fn) { return net::OffLoop(loop_, std::move(fn)); };
+  env.tenant_path = [this](const std::string& name) -> std::optional<std::string> {
+    const TenantRuntime* const tenant = env_.runtime()->FindTenant(name);
     return tenant == nullptr ? std::nullopt : std::optional<std::string>(tenant->path);
   };
-  around.may_name_secret = [this](const std::string& path, std::string_view reference) {
-    return config::MayNameSecret(around_.runtime()->config().tenants, path, reference);
+  env.may_name_secret = [this](const std::string& path, std::string_view reference) {
+    return config::MayNameSecret(env_.runtime()->config().tenants, path, reference);
   };
-  around.devices_used_up = around_.devices_used_up;
-  around.no_room = around_.no_room;
-  around.doubts = [this] {
+  env.devices_used_up = env_.devices_used_up;
+  env.no_room = env_.no_room;
+  env.doubts = [this] {
     std::vector<std::string> sentences = node_trust_.InWords();
     std::ranges::move(cordons_.InWords(), std::back_inserter(sentences));
     return sentences;
   };
-  around.sources = SystemSources();
-  if (launcher_->shared() != nullptr) around.log_owner = plugins::launchers::LogOwner::kAnyone;
-  return around;
+  env.sources = SystemSources();
+  if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;
+  return env;
 }
 
 void ScalingLoop::Wake() {
@@ -129,7 +129,7 @@ void ScalingLoop::Wake() {
 }
 
 void ScalingLoop::Start() {
-  Configure(*around_.runtime());
+  Configure(*env_.runtime());
   beginning_ = true;
   loop_.tasks.Spawn(Begin());
 }
@@ -149,26 +149,26 @@ bool ScalingLoop::GivesUp() const {
 }
 
 net::Task<absl::StatusOr<KnownWorkloads>> ScalingLoop::Load() {
-  if (!around_.state_dir.empty()) {
+  if (!env_.state_dir.empty()) {
     const absl::Status imported = co_await store::RunImport(
-        *around_.store, around_.state_dir,
+        *env_.store, env_.state_dir,
         {.name = "workloads",
          .files = {kLegacyJobs, kLegacyReplicas},
          .read = [this](const std::string& folder) { return ReadLegacyFiles(folder, planning_.cluster()); }});
     if (!imported.ok()) co_return imported;
   }
   if (const absl::Status cordons = co_await cordons_.Start(); !cordons.ok()) co_return cordons;
-  absl::StatusOr<ReplicaKeys> keys = co_await ReplicaKeys::Load(*around_.store);
+  absl::StatusOr<ReplicaKeys> keys = co_await ReplicaKeys::Load(*env_.store);
   if (!keys.ok()) co_return keys.status();
   keys_ = *std::move(keys);
-  if (!around_.state_dir.empty()) co_await KeepSecret();
+  if (!env_.state_dir.empty()) co_await KeepSecret();
   co_return co_await store_.Load();
 }
 
 // Best effort: the copy counts only where the store is lost.
 net::Task<void> ScalingLoop::KeepSecret() {
   const absl::Status kept = co_await net::OffLoop(
-      loop_, [this, path = ReplicaSecretPath(around_.state_dir)] { return keys_.Keep(path); });
+      loop_, [this, path = ReplicaSecretPath(env_.state_dir)] { return keys_.Keep(path); });
   if (!kept.ok()) {
     log::Warn("a store that is lost cannot be rebuilt without ending replicas",
               {{"why", conf::Std(kept.message())}});
@@ -190,12 +190,12 @@ net::Task<void> ScalingLoop::Begin() {
     }
     if (known.ok()) {
       reconciler_.SetTrouble(std::string(conf::Std(runs.status().message())));
-      log::Error("the launcher does not report what runs; nothing is started before it does",
+      log::Error("the launcher does not report what runs; nothing is started until it does",
                  {{"launcher", launcher_->name()}, {"why", reconciler_.trouble()}});
     } else {
-      reconciler_.SetTrouble(
-          fmt::format("the store does not say what was started: {}", conf::Std(known.status().message())));
-      log::Error("nothing is started before the store can be read",
+      reconciler_.SetTrouble(fmt::format("the store cannot be read, so nothing is started: {}",
+                                         conf::Std(known.status().message())));
+      log::Error("nothing is started until the store can be read",
                  {{"why", conf::Std(known.status().message())}});
     }
     co_await pause_.For(kBeginRetry);
@@ -234,7 +234,7 @@ void ScalingLoop::SetUnplaced(const std::string& why) {
 
 // Plans and applies the plan.
 void ScalingLoop::Place() {
-  if (const std::string why = around_.no_room(); !why.empty()) {
+  if (const std::string why = env_.no_room(); !why.empty()) {
     short_of_room_ = true;
     SetUnplaced(fmt::format("nothing starts: {}", why));
     return;
@@ -257,7 +257,7 @@ void ScalingLoop::Place() {
 
 size_t ScalingLoop::under_way() const {
   return runner_.under_way() + jobs_.under_way() + readiness_.under_way() + node_trust_.under_way() +
-         device_faults_.under_way() + (reconciler_.looking() ? 1 : 0) + (beginning_ ? 1 : 0);
+         device_faults_.under_way() + (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {
@@ -279,13 +279,13 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   // A look finds runs without a record; they are ended, too.
   const auto left = [this] {
     const auto is_job = [](const Workload& workload) { return workload.kind == Kind::kJob; };
-    return !reconciler_.looked() || !std::ranges::all_of(workloads_.all(), is_job);
+    return !reconciler_.reconciled() || !std::ranges::all_of(workloads_.all(), is_job);
   };
   while (!keep && begun_ && left() && !GivesUp()) {
     replicas_.EndAll("the gateway ends");
     runner_.TakeSteps();
-    if (!reconciler_.looking()) {
-      reconciler_.LookSoon();
+    if (!reconciler_.reconciling()) {
+      reconciler_.ReconcileSoon();
       reconciler_.Tick();
     }
     co_await tick.For(kCloseTick);
@@ -306,7 +306,7 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   out.begun = begun_;
   out.launcher = launcher_->name();
   out.trouble = reconciler_.trouble();
-  out.run_warning = around_.users.trouble();
+  out.run_warning = env_.users.trouble();
   out.device_warning = device_warning_;
   out.nodes = node_trust_.Rows();
   out.faults = device_faults_.known();

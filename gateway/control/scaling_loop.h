@@ -36,7 +36,7 @@
 namespace gateway::control {
 
 // The parts of the process that the loop uses.
-struct Surroundings {
+struct LoopEnvironment {
   std::function<std::shared_ptr<const Runtime>()> runtime;
   std::function<std::vector<const ShardMetrics*>()> shards;
   // The event is on disk when it returns.
@@ -63,7 +63,7 @@ class ScalingLoop final : private net::Alarm {
   static constexpr conf::Duration kClosePatience = std::chrono::seconds(30);
 
   ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::Launcher> launcher,
-              const config::Scaling& scaling, Surroundings around);
+              const config::Scaling& scaling, LoopEnvironment env);
   ~ScalingLoop() override;
 
   // Takes over what runs, then begins.
@@ -85,8 +85,8 @@ class ScalingLoop final : private net::Alarm {
 
  private:
   Context MakeContext();
-  Replicas::Around AroundReplicas();
-  Jobs::Around AroundJobs();
+  Replicas::Environment ReplicasEnvironment();
+  Jobs::Environment JobsEnvironment();
   void OnAlarm() override;
   void Wake();
 
@@ -100,7 +100,7 @@ class ScalingLoop final : private net::Alarm {
 
   net::Loop& loop_;
   const std::unique_ptr<plugins::launchers::Launcher> launcher_;
-  const Surroundings around_;
+  const LoopEnvironment env_;
   const std::string device_warning_;
   Planning planning_;
   WorkloadStore store_;

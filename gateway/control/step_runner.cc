@@ -76,7 +76,7 @@ net::Task<void> StepRunner::Step(std::string id) {
 
 net::Task<void> StepRunner::Act(std::string id) {
   Workload* workload = workloads_.Find(id);
-  // A workload that was never given to the launcher and is not wanted any more needs no record.
+  // A workload that never reached the launcher and is no longer wanted needs no record.
   const bool nothing_ran = workload->state == State::kDraining && !workload->asked();
   if (!nothing_ran && !IsPersisted(*workload)) {
     const uint64_t version = workload->version;
@@ -84,7 +84,7 @@ net::Task<void> StepRunner::Act(std::string id) {
     workload = workloads_.Find(id);
     if (workload == nullptr || workload->version != version) co_return;
     if (!persisted.ok()) {
-      log::Error("a step cannot be recorded, so it is not carried out; it is tried again",
+      log::Error("a step cannot be recorded, so it is not carried out; retrying",
                  {{"workload", id}, {"why", conf::Std(persisted.message())}});
       workload->next_step = context_.now() + kRetry;
       co_return;
@@ -98,9 +98,9 @@ net::Task<void> StepRunner::Act(std::string id) {
     case State::kStarting:
       co_return co_await Launch(id);
     case State::kSaving:
-      co_return co_await TellToSave(id);
+      co_return co_await SignalSave(id);
     case State::kDraining:
-      co_return co_await TellToEnd(id);
+      co_return co_await SignalEnd(id);
     default:
       co_return;
   }
@@ -210,7 +210,7 @@ net::Task<void> StepRunner::Launch(std::string id) {
   }
 }
 
-net::Task<void> StepRunner::TellToSave(std::string id) {
+net::Task<void> StepRunner::SignalSave(std::string id) {
   const int signal = workloads_.KindOf(*workloads_.Find(id)).SaveSignal(*workloads_.Find(id));
   if (signal == 0) co_return;
   for (size_t rank = 0;; ++rank) {
@@ -222,12 +222,12 @@ net::Task<void> StepRunner::TellToSave(std::string id) {
     const std::string run = member.run;
     const absl::Status told = co_await context_.launcher->Signal(run, signal);
     if (told.ok() || absl::IsNotFound(told)) continue;
-    log::Warn("member not told to save",
+    log::Warn("save signal not delivered",
               {{"workload", id}, {"run", run}, {"why", conf::Std(told.message())}});
   }
 }
 
-net::Task<void> StepRunner::TellToEnd(std::string id) {
+net::Task<void> StepRunner::SignalEnd(std::string id) {
   for (size_t rank = 0; rank < workloads_.Find(id)->members.size(); ++rank) {
     Workload& workload = *workloads_.Find(id);
     Member& member = workload.members[rank];
@@ -245,7 +245,7 @@ net::Task<void> StepRunner::TellToEnd(std::string id) {
       after.told_at = context_.now();
       continue;
     }
-    log::Warn("member not told to end; it is tried again",
+    log::Warn("member could not be stopped; retrying",
               {{"workload", id}, {"run", run}, {"why", conf::Std(told.message())}});
     after.told = false;
     now.next_step = context_.now() + kRetry;
@@ -270,7 +270,7 @@ net::Task<void> StepRunner::Finish(std::string id) {
   if (std::string action = kind.EndOf(*workloads_.Find(id)); !action.empty()) {
     const absl::Status recorded = co_await Record(id, std::move(action), true);
     if (!recorded.ok()) {
-      log::Error("an end is not recorded, so no device is released; it is tried again",
+      log::Error("an end cannot be recorded, so no device is released; retrying",
                  {{"workload", id}, {"why", conf::Std(recorded.message())}});
       co_return again();
     }

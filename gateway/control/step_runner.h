@@ -48,8 +48,8 @@ class StepRunner {
   net::Task<absl::Status> Persist(std::string id);
   net::Task<absl::Status> Record(std::string id, std::string action, bool ended);
   net::Task<void> Launch(std::string id);
-  net::Task<void> TellToSave(std::string id);
-  net::Task<void> TellToEnd(std::string id);
+  net::Task<void> SignalSave(std::string id);
+  net::Task<void> SignalEnd(std::string id);
   net::Task<void> Finish(std::string id);
   net::Task<void> ForgetRuns();
 

@@ -53,7 +53,7 @@ enum class Afterwards : uint8_t {
   kWaits,    // made room: waits for its next start
   kRetries,  // waits for its next start after a failure, within its restarts
   kSuspends,
-  kEnds,  // is done, or not wanted any more
+  kEnds,  // is done, or no longer wanted
   kFails,
   kCancels,
 };
@@ -64,7 +64,7 @@ std::optional<Afterwards> ParseAfterwards(std::string_view name);
 // The result of a stopped workload.
 enum class Outcome : uint8_t {
   kNone,
-  kSuspended,  // until somebody resumes it
+  kSuspended,  // until it is resumed
   kDone,
   kFailed,
   kCancelled,
@@ -99,7 +99,7 @@ struct Member {
   std::optional<int> signal{};  // that ended it
   std::string why{};            // the reason of its end, or why it does not start
   std::string log{};
-  std::string user{};  // of the machine, whom it became; empty: the gateway's, or not known
+  std::string user{};  // of the machine; empty: the gateway's, or not known
   std::string host{};  // where it listens, if it serves
   uint16_t port = 0;
   std::optional<conf::TimePoint> began{};    // it held its devices from then
@@ -136,7 +136,7 @@ struct Workload {
   conf::TimePoint wanted{};   // when it was requested
   conf::TimePoint started{};  // when the attempt got its devices
   std::string why;            // the reason of the state
-  std::string actor;          // who made it so: "control", or an admin key's id
+  std::string actor;          // who caused it: "control", or an admin key's id
   Afterwards afterwards = Afterwards::kWaits;
   uint32_t attempt = 0;
   uint32_t restarts = 0;                    // after failures

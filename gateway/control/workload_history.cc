@@ -19,7 +19,7 @@ namespace gateway::control {
 namespace {
 
 using nlohmann::json;
-using plugins::launchers::Grant;
+using plugins::launchers::DeviceGrant;
 using plugins::launchers::RunState;
 using plugins::launchers::RunStatus;
 
@@ -52,11 +52,11 @@ bool IsSaid(const json& detail, const char* key) {
 }
 
 // As the ledger has what members were given.
-std::vector<Grant> PlacesOf(const json& places) {
-  std::vector<Grant> grants;
+std::vector<DeviceGrant> PlacesOf(const json& places) {
+  std::vector<DeviceGrant> grants;
   for (const json& place : places) {
     if (!place.is_object()) continue;
-    Grant& grant = grants.emplace_back();
+    DeviceGrant& grant = grants.emplace_back();
     grant.node = TextOf(place, "node");
     grant.kind = TextOf(place, "kind");
     const auto devices = place.find("devices");
@@ -89,7 +89,7 @@ std::optional<JobRun> ParseJobRun(std::string_view run) {
 
 }  // namespace
 
-// --- What the ledger tells ---
+// --- Records of the ledger ---
 
 void WorkloadHistory::Take(const ledger::Record& record) {
   if (record.kind != ledger::Kind::kAction) return;
@@ -99,7 +99,7 @@ void WorkloadHistory::Take(const ledger::Record& record) {
 }
 
 void WorkloadHistory::TakeReplica(const ledger::Record& record) {
-  Replica& replica = replicas_[record.subject];
+  PastReplica& replica = replicas_[record.subject];
   replica.ends |= record.action == "replica.drain" || record.action == "replica.stop";
   const json detail = json::parse(record.detail, nullptr, false);
   if (!detail.is_object() || record.action != "replica.launch") return;
@@ -129,7 +129,7 @@ void WorkloadHistory::TakeSubmission(const ledger::Record& record) {
     submissions_[record.subject] = std::move(submission);
   }
   for (uint32_t element = 0; element < std::max(1U, elements); ++element) {
-    Past& job = jobs_[elements > 0 ? fmt::format("{}.{}", record.subject, element) : record.subject];
+    PastJob& job = jobs_[elements > 0 ? fmt::format("{}.{}", record.subject, element) : record.subject];
     job.of = record.subject;
     job.element = element;
     job.since = conf::FromUnixMicros(record.time_us);
@@ -141,7 +141,7 @@ void WorkloadHistory::TakeSubmission(const ledger::Record& record) {
 void WorkloadHistory::TakeJob(const ledger::Record& record) {
   const json parsed = json::parse(record.detail, nullptr, false);
   const json detail = parsed.is_object() ? parsed : json::object();
-  Past& job = jobs_[record.subject];
+  PastJob& job = jobs_[record.subject];
   if (job.of.empty()) job.of = record.subject;  // its submission is in a segment that was removed
   job.since = conf::FromUnixMicros(record.time_us);
   job.actor = record.actor;
@@ -152,7 +152,7 @@ void WorkloadHistory::TakeJob(const ledger::Record& record) {
     job.attempt = CountOf(detail, "attempt", job.attempt + 1);
     job.members = CountOf(detail, "members", 1);
     job.resumes = IsSaid(detail, "resumes");
-    job.places = detail.contains("places") ? PlacesOf(detail["places"]) : std::vector<Grant>();
+    job.places = detail.contains("places") ? PlacesOf(detail["places"]) : std::vector<DeviceGrant>();
   } else if (record.action == "job.resume") {
     job.state = State::kPending;
   } else if (record.action == "job.ended") {
@@ -172,7 +172,7 @@ void WorkloadHistory::TakeJob(const ledger::Record& record) {
   }
 }
 
-void WorkloadHistory::Settle(Past& job, Afterwards then) {
+void WorkloadHistory::Settle(PastJob& job, Afterwards then) {
   job.state = State::kStopped;
   job.outcome = Outcome::kNone;
   switch (then) {
@@ -196,7 +196,7 @@ void WorkloadHistory::Settle(Past& job, Afterwards then) {
   }
 }
 
-// --- Putting it together ---
+// --- Rebuilding ---
 
 class WorkloadHistory::Rebuilding {
  public:
@@ -231,7 +231,7 @@ class WorkloadHistory::Rebuilding {
  private:
   using ByRank = std::map<uint32_t, const RunStatus*>;
 
-  // Each by itself: one that is damaged spoils no other.
+  // Each by itself: a damaged one does not affect the others.
   void ReadStored() {
     last_number_ = history_.last_number_;
     std::map<std::string, const store::Object*> files;
@@ -259,8 +259,8 @@ class WorkloadHistory::Rebuilding {
     }
   }
 
-  static Past PastOf(const Workload& job) {
-    Past past;
+  static PastJob PastOf(const Workload& job) {
+    PastJob past;
     past.of = job.of->id;
     past.element = job.element;
     past.state = job.ends() ? State::kDraining : job.holds() ? State::kRunning : job.state;
@@ -300,7 +300,7 @@ class WorkloadHistory::Rebuilding {
     }
   }
 
-  Member MemberOf(const RunStatus& run, uint32_t rank, const std::vector<Grant>& places) const {
+  Member MemberOf(const RunStatus& run, uint32_t rank, const std::vector<DeviceGrant>& places) const {
     Member member;
     member.run = run.id;
     member.at.rank = rank;
@@ -319,9 +319,9 @@ class WorkloadHistory::Rebuilding {
     return member;
   }
 
-  // Of one attempt; a member of which nothing is there has ended.
+  // Of one attempt; a member without a run has ended.
   std::vector<Member> MembersOf(const Workload& job, uint32_t attempt, uint32_t least,
-                                const std::vector<Grant>& places) const {
+                                const std::vector<DeviceGrant>& places) const {
     std::vector<Member> members;
     const auto attempts = job_runs_.find(job.id);
     if (attempts == job_runs_.end() || !attempts->second.contains(attempt)) return members;
@@ -340,25 +340,25 @@ class WorkloadHistory::Rebuilding {
       gone.at.rank = rank;
       gone.at.holding.node = scheduler::kNone;
       gone.ended = true;
-      gone.why = "it was not there any more when the state was rebuilt";
+      gone.why = "it was gone when the state was rebuilt";
     }
     return members;
   }
 
-  void RebuildJob(const std::string& id, Past past) {
+  void RebuildJob(const std::string& id, PastJob past) {
     const auto attempts = job_runs_.find(id);
     const uint32_t latest = attempts == job_runs_.end() ? 0 : attempts->second.rbegin()->first;
-    if (latest > past.attempt) {  // started, and the ledger does not say so
+    if (latest > past.attempt) {  // started, but not in the ledger
       past.attempt = latest;
       past.state = State::kRunning;
       past.members = 0;
       past.places.clear();
     }
     if (past.holds() && latest < past.attempt) {
-      // Nothing of it is left, and how it ended is not known.
+      // All its runs are gone, and how it ended is not known.
       const bool wanted = past.state == State::kRunning;
       Settle(past, wanted ? Afterwards::kRetries : past.afterwards);
-      past.why = "what ran of it was not there any more when the state was rebuilt";
+      past.why = "its runs were gone when the state was rebuilt";
     }
     if (const auto stored = stored_.find(id); stored != stored_.end() && Agrees(stored->second, past))
       return Keep(std::move(stored->second));
@@ -393,7 +393,7 @@ class WorkloadHistory::Rebuilding {
     Keep(std::move(job));
   }
 
-  bool Agrees(const Workload& stored, const Past& past) const {
+  bool Agrees(const Workload& stored, const PastJob& past) const {
     if (stored.attempt != past.attempt || stored.holds() != past.holds()) return false;
     if (!past.holds()) return stored.state == past.state && stored.outcome == past.outcome;
     const auto runs = job_runs_.find(stored.id);
@@ -406,9 +406,9 @@ class WorkloadHistory::Rebuilding {
     workloads_.push_back(std::move(job));
   }
 
-  std::shared_ptr<const Submission> FileOf(const std::string& id, const Past& past) {
+  std::shared_ptr<const Submission> FileOf(const std::string& id, const PastJob& past) {
     if (const auto known = submissions_.find(past.of); known != submissions_.end()) return known->second;
-    // An element whose submission the ledger does not have any more.
+    // An element whose submission is no longer in the ledger.
     if (const auto known = submissions_.find(id.substr(0, id.rfind('.'))); known != submissions_.end())
       return known->second;
     if (!past.holds()) return nullptr;
@@ -417,8 +417,8 @@ class WorkloadHistory::Rebuilding {
     return made;
   }
 
-  // A job file that says no more than what its runs were given, and lets it start no more.
-  std::shared_ptr<const Submission> FileFromRuns(const std::string& id, const Past& past) const {
+  // A job file with only what its runs were given; it prevents another start.
+  std::shared_ptr<const Submission> FileFromRuns(const std::string& id, const PastJob& past) const {
     const ByRank& runs = job_runs_.at(id).at(past.attempt);
     const RunStatus& run = *runs.begin()->second;
     const auto record = found_.record_of(run.id);
@@ -451,7 +451,7 @@ class WorkloadHistory::Rebuilding {
     };
     const RunStatus& leader = *runs.begin()->second;
     const auto told = history_.replicas_.find(id);
-    const Replica past = told == history_.replicas_.end() ? Replica() : told->second;
+    const PastReplica past = told == history_.replicas_.end() ? PastReplica() : told->second;
     const std::string model = leader.owner.empty() ? past.model : leader.owner;
     if (model.empty() || leader.state == RunState::kEnded || runs.rbegin()->first + 1 != runs.size())
       return leave();
@@ -466,7 +466,7 @@ class WorkloadHistory::Rebuilding {
       replica.state = past.ends ? State::kDraining : State::kStarting;
       replica.afterwards = Afterwards::kEnds;
       replica.since = replica.wanted = replica.started = leader.started.value_or(leader.since);
-      replica.why = "it ran when the state was rebuilt";
+      replica.why = "it was running when the state was rebuilt";
       replica.actor = "control";
       replica.attempt = 1;
       for (const auto& [rank, run] : runs) replica.members.push_back(MemberOf(*run, rank, past.places));

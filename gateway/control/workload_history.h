@@ -1,9 +1,9 @@
-// WorkloadHistory: the records of workloads, put together again after the store was lost: from what the
-// ledger tells of jobs and replicas, from what the launcher says is there, and from what can still be read of
-// the damaged store.
+// WorkloadHistory: rebuilds the records of workloads after the store was lost, from the ledger's records of
+// jobs and replicas, from the runs that the launcher lists, and from what can still be read of the damaged
+// store.
 //
-// What runs decides: a run that is there belongs to its job or replica, whatever else says. The ledger
-// decides about the rest; a record of the damaged store counts as long as neither contradicts it.
+// Runs decide: a listed run belongs to its job or replica, whatever the other sources contain. The ledger
+// decides about the rest; a record of the damaged store counts if neither contradicts it.
 //
 // Pure. Used by `tidegate state rebuild`, while no gateway runs.
 #pragma once
@@ -30,7 +30,7 @@ class WorkloadHistory {
  public:
   explicit WorkloadHistory(const scheduler::Cluster& cluster) : cluster_(cluster) {}
 
-  // A record of the ledger; in order. Those that tell nothing of workloads are passed over.
+  // A record of the ledger; in order. Records of other things are skipped.
   void Take(const ledger::Record& record);
 
   struct Found {
@@ -45,19 +45,19 @@ class WorkloadHistory {
     std::vector<std::string> running{};   // jobs
     std::vector<std::string> waiting{};   // likewise, and suspended ones
     uint64_t over = 0;                    // likewise, that have ended
-    // Running jobs whose job file is lost: they run on with what their runs were given, and start no more.
+    // Running jobs whose job file is lost: they keep running, and are not started again.
     std::vector<std::string> without_file{};
     std::vector<std::string> lost{};  // waiting jobs whose job file is lost
-    std::vector<std::string> left{};  // runs that nothing is known of: the gateway ends them when it starts
+    std::vector<std::string> left{};  // runs of no known workload: the gateway ends them when it starts
   };
   Rebuilt Rebuild(const Found& found) const;
 
  private:
-  // A job as the ledger tells of it.
-  struct Past {
+  // A job as the ledger records it.
+  struct PastJob {
     std::string of;
     uint32_t element = 0;
-    State state = State::kPending;  // kRunning stands for all in which it holds devices and is to go on
+    State state = State::kPending;  // kRunning: any state in which it holds devices and is to continue
     Outcome outcome = Outcome::kNone;
     Afterwards afterwards = Afterwards::kWaits;
     uint32_t attempt = 0;
@@ -68,28 +68,28 @@ class WorkloadHistory {
     conf::TimePoint started{};
     std::string why{};
     std::string actor{};
-    std::vector<plugins::launchers::Grant>
+    std::vector<plugins::launchers::DeviceGrant>
         places{};  // of its members, for a launcher that does not know them
 
     bool holds() const { return state == State::kRunning || state == State::kDraining; }
   };
-  struct Replica {
+  struct PastReplica {
     std::string model;
-    std::vector<plugins::launchers::Grant> places{};
-    bool ends = false;  // it is not wanted any more
+    std::vector<plugins::launchers::DeviceGrant> places{};
+    bool ends = false;  // it is no longer wanted
   };
-  using Pasts = std::map<std::string, Past>;
+  using Pasts = std::map<std::string, PastJob>;
   class Rebuilding;
 
   void TakeSubmission(const ledger::Record& record);
   void TakeJob(const ledger::Record& record);
   void TakeReplica(const ledger::Record& record);
-  static void Settle(Past& job, Afterwards then);
+  static void Settle(PastJob& job, Afterwards then);
 
   const scheduler::Cluster& cluster_;
   std::map<std::string, std::shared_ptr<const Submission>> submissions_;  // whose files are known
   Pasts jobs_;
-  std::map<std::string, Replica> replicas_;
+  std::map<std::string, PastReplica> replicas_;
   uint64_t last_number_ = 0;
 };
 

@@ -51,7 +51,7 @@ class WorkloadKind {
 
   // A part of it has failed: ends the workload, and decides what happens to it.
   virtual void Fail(Workload& workload, std::string why, Blame blame) = 0;
-  // It holds nothing any more; it may be dropped here.
+  // It holds no devices; it may be dropped here.
   virtual void OnStopped(Workload& workload) = 0;
   // Whether the output of its runs stays readable after its end.
   virtual bool KeepsRuns() const = 0;

@@ -30,7 +30,7 @@ struct KnownWorkloads {
   std::vector<Workload> workloads;  // jobs in the order of submission, then replicas by age
 };
 
-// A member on a node, or with a kind of devices, that the cluster does not have any more gets the node kNone.
+// A member on a node, or with a kind of devices, that is no longer in the cluster gets the node kNone.
 absl::StatusOr<KnownWorkloads> ReadWorkloads(const std::vector<store::Object>& workloads,
                                              const std::vector<store::Object>& submissions,
                                              const scheduler::Cluster& cluster);

@@ -137,7 +137,7 @@ void Workloads::Resize(Workload& workload, std::vector<MemberAt> next, const sch
   if (workload.ends() && workload.afterwards > Afterwards::kResizes) return;
   workload.next = std::move(next);
   End(workload, Afterwards::kResizes,
-      fmt::format("goes on with {} instead of {}: {}", conf::Counted(workload.next.size(), "member"),
+      fmt::format("continues with {} instead of {}: {}", conf::Counted(workload.next.size(), "member"),
                   workload.members.size(), why.text));
 }
 
@@ -225,7 +225,7 @@ void Workloads::AskPlanner(Workload& workload) {
   if (kind.MayBePlaced(workload)) context_.planning->Submit(kind.AskOf(workload), context_.now());
 }
 
-// Whatever the planner still believes of it.
+// Whatever the planner still assumes.
 void Workloads::LeavePlanner(const Workload& workload) {
   context_.planning->Leave(workload.id, context_.now());
 }
@@ -288,7 +288,7 @@ void Workloads::Apply(const scheduler::Action& action) {
   }
 }
 
-void Workloads::Look(Workload& workload) {
+void Workloads::Reconcile(Workload& workload) {
   const conf::TimePoint now = context_.now();
   WorkloadKind& kind = KindOf(workload);
   if (WasDoneBefore(workload)) {
@@ -335,7 +335,7 @@ void Workloads::Look(Workload& workload) {
     kind.OnMembersUp(workload);
 }
 
-void Workloads::Lose(const plugins::launchers::DeviceFault& fault) {
+void Workloads::OnDeviceLost(const plugins::launchers::DeviceFault& fault) {
   std::vector<std::string> ids;  // a failure may drop a workload
   for (const Workload& workload : workloads_) {
     // A workload that saves by itself may finish its save.
@@ -358,8 +358,8 @@ void Workloads::Lose(const plugins::launchers::DeviceFault& fault) {
   }
 }
 
-// Of one that is to make way and to come back: it has ended well before anybody told it. After a restart it
-// is not known who was told.
+// For a workload that makes room and returns: it has ended well before it was signalled. After a restart it
+// is not known which members were signalled.
 bool Workloads::WasDoneBefore(const Workload& workload) const {
   return workload.ends() && workload.afterwards < Afterwards::kEnds && !workload.adopted &&
          KindOf(workload).EndsByItself() &&
@@ -408,7 +408,7 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
       if (member.began) began = std::min(began.value_or(*member.began), *member.began);
       if (member.gone) gone = std::max(gone.value_or(*member.gone), *member.gone);
       if (member.at.holding.node >= cluster.nodes.size()) continue;
-      const plugins::launchers::Grant grant = GrantOf(cluster, member.at.holding);
+      const plugins::launchers::DeviceGrant grant = GrantOf(cluster, member.at.holding);
       if (!grant.kind.empty()) milli[grant.kind] += HeldMilli(cluster, grant);
     }
     if (!workload.all_ended()) gone.reset();
@@ -432,28 +432,28 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
   return held;
 }
 
-scheduler::JobState Workloads::SeatOf(const Workload& workload) const {
-  scheduler::JobState seat;
-  seat.job = KindOf(workload).AskOf(workload);
-  seat.restarts = workload.restarts;
-  if (!workload.holds()) return seat;
-  seat.phase = scheduler::Phase::kRunning;
-  seat.started = seat.checkpointed = workload.started;
+scheduler::JobState Workloads::RestoredJobOf(const Workload& workload) const {
+  scheduler::JobState restored;
+  restored.job = KindOf(workload).AskOf(workload);
+  restored.restarts = workload.restarts;
+  if (!workload.holds()) return restored;
+  restored.phase = scheduler::Phase::kRunning;
+  restored.started = restored.checkpointed = workload.started;
   if (workload.ends() && workload.afterwards == Afterwards::kResizes) {
-    seat.members = workload.next;
+    restored.members = workload.next;
     for (const Member& member : workload.members) {
       if (std::ranges::find(workload.next, member.at) == workload.next.end())
-        seat.leaving.push_back(member.at);
+        restored.leaving.push_back(member.at);
     }
-    return seat;
+    return restored;
   }
-  for (const Member& member : workload.members) seat.members.push_back(member.at);
+  for (const Member& member : workload.members) restored.members.push_back(member.at);
   if (workload.ends() && workload.afterwards == Afterwards::kWaits) {
-    seat.phase = scheduler::Phase::kStopping;
-    seat.after_stop = scheduler::AfterStop::kWaits;
-    seat.stops_at = context_.now();
+    restored.phase = scheduler::Phase::kStopping;
+    restored.after_stop = scheduler::AfterStop::kWaits;
+    restored.stops_at = context_.now();
   }
-  return seat;
+  return restored;
 }
 
 }  // namespace gateway::control

@@ -46,7 +46,7 @@ class Workloads {
   // --- Transitions ---
   void Enter(Workload& workload, State state, std::string why, std::string actor = "control");
   void Stop(Workload& workload, Outcome outcome, std::string why, std::string actor = "control");
-  // It was given devices.
+  // It has got devices.
   void Place(Workload& workload, std::vector<scheduler::MemberAt> members, std::string why);
   // Ends its members, after a save where there is work to save and time for it.
   void End(Workload& workload, Afterwards then, std::string why, std::string actor = "control");
@@ -65,8 +65,8 @@ class Workloads {
 
   // --- Reports ---
   // A member has started or ended, or is late in ending.
-  void Look(Workload& workload);
-  void Lose(const plugins::launchers::DeviceFault& fault);
+  void Reconcile(Workload& workload);
+  void OnDeviceLost(const plugins::launchers::DeviceFault& fault);
   // The node does not answer: members there cannot be ended, nor new ones started.
   std::function<bool(const std::string& node)> untrusted = [](const std::string&) { return false; };
   // Nodes with members that should have ended some seconds ago.
@@ -74,7 +74,7 @@ class Workloads {
   // How many workloads have ended since the start: dependencies are checked again when this rises.
   uint64_t ended() const { return ended_; }
 
-  // Runs that are not needed any more: the launcher should forget them.
+  // Runs that are no longer needed: the launcher should forget them.
   std::vector<std::string> TakeRunsToForget() { return std::exchange(to_forget_, {}); }
 
   // The devices that members hold, together for each workload and kind. `no_later`: after a clock was put
@@ -82,7 +82,7 @@ class Workloads {
   std::vector<HeldDevices> Held(conf::TimePoint no_later) const;
 
   // As the planner should know it after a restart.
-  scheduler::JobState SeatOf(const Workload& workload) const;
+  scheduler::JobState RestoredJobOf(const Workload& workload) const;
 
  private:
   void Resize(Workload& workload, std::vector<scheduler::MemberAt> next, const scheduler::Reason& why);

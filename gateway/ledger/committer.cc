@@ -49,7 +49,7 @@ uint64_t Committer::Room() const {
   return std::clamp(options_.segment_bytes / 16, kLeastRoom, kRoom);
 }
 
-// On a full disk the segment goes on beyond its size, in the room that it has, until there can be another.
+// On a full disk the segment grows beyond its size, within its reserved room, until another can be created.
 bool Committer::MaySeal() {
   return !net::IsDiskFull(SegmentWriter::MakeSpare(options_.dir, Room(), options_.files));
 }

@@ -3,7 +3,7 @@
 //   sealed = salt (16) | ciphertext | tag (16)
 //
 // Each text has a key of its own, HMAC-SHA-256(key, label | salt), so that no nonce is ever used twice with a
-// key, however many texts a tenant stores. Whoever destroys the key destroys what it sealed, and the chain of
+// key, however many texts a tenant stores. Destroying the key destroys what it sealed, and the chain of
 // the ledger stays as it is.
 //
 // Immutable; any thread. The bytes are wiped at the end.

@@ -45,7 +45,7 @@ class ContentKeys {
     bool recorded = false;  // the ledger has it
   };
 
-  // Keys that are wrapped under another than the first master key are wrapped anew. FailedPrecondition: no
+  // Keys that are wrapped under another than the first master key are wrapped again. FailedPrecondition: no
   // master key fits, or other users can read a file.
   static absl::StatusOr<std::unique_ptr<ContentKeys>> Open(Options options);
 

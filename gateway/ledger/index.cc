@@ -269,7 +269,7 @@ absl::Status Index::ApplyDevices(const Tail::Entry& entry, Sums* sums) {
       .Run();
 }
 
-// From here on the retention record stands for the closes of the removed segments. Its parts count once the
+// From here on the retention record replaces the closes of the removed segments. Its parts count once the
 // last one is there: after a crash between them, all parts are written again.
 absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text, Spent* spent) {
   if (absl::Status added = AddSpent(spent); !added.ok()) return added;

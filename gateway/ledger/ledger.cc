@@ -489,7 +489,7 @@ void Ledger::SetHealth(const absl::Status& status) {
     stats_.last_error = std::string(conf::Std(status.message()));
   }
   if (was != status.ok() && options_.on_health_change) options_.on_health_change(status);
-  // Each round anew: a waiter may have come since.
+  // Checked each round: a waiter may have come since.
   if (!status.ok()) {
     RunWaiters(absl::UnavailableError(
         conf::Abseil(fmt::format("the ledger cannot write: {}", conf::Std(status.message())))));

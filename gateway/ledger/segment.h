@@ -65,7 +65,7 @@ class SegmentWriter {
 
   // A new segment, made of the spare file if there is one; its name is durable.
   static absl::StatusOr<SegmentWriter> Create(const std::string& dir, uint64_t first_seq, FileOps* files);
-  // Makes the spare file, with room of its own, unless it is there.
+  // Creates the spare file, with room of its own, unless it exists.
   static absl::Status MakeSpare(const std::string& dir, uint64_t room, FileOps* files);
   // Opens the last segment, to append after its first `size` bytes.
   static absl::StatusOr<SegmentWriter> Continue(const std::string& path, uint64_t size, FileOps* files);

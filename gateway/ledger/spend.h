@@ -45,7 +45,7 @@ int64_t SpendDay(const CloseFacts& close, int64_t close_time_us);
 std::string_view SpendKey(std::string_view key);
 
 // The earliest day that `day` can be merged into without a difference for any budget of `today` or later;
-// nothing for a day that no budget needs any more.
+// nothing for a day that no budget needs.
 std::optional<int64_t> FoldDay(int64_t day, int64_t today);
 
 class Spend {

@@ -1,5 +1,5 @@
-// What ends the process when a mapped file fails under it: the disk gives an I/O error, or somebody has cut
-// the file or made it immutable. The kernel sends SIGBUS then, which nobody can act on; the message names the
+// What ends the process when a mapped file fails under it: the disk gives an I/O error, or another program
+// has truncated it or made it immutable. The kernel then sends SIGBUS, which cannot be handled; the message names the
 // file.
 #pragma once
 

@@ -57,13 +57,13 @@ struct Plan {
 // the C library and the sanitizers would take the child for the maker's thread.
 #define TIDEGATE_IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
 
-TIDEGATE_IN_CHILD void Tell(int fd, Step step, int value) {
+TIDEGATE_IN_CHILD void SendReport(int fd, Step step, int value) {
   const Report report{step, value};
   (void)!syscall(SYS_write, fd, &report, sizeof report);
 }
 
 [[noreturn]] TIDEGATE_IN_CHILD void GiveUp(int fd, Step step) {
-  Tell(fd, step, errno);
+  SendReport(fd, step, errno);
   syscall(SYS_exit_group, 127);
   __builtin_unreachable();
 }
@@ -90,7 +90,7 @@ TIDEGATE_IN_CHILD int RunChild(void* argument) {
   report = kReportFd;
   // Closes its copy of the other end of `go`, and those of other held children.
   if (syscall(SYS_close_range, kGivenFd + 1, ~0U, 0) < 0) GiveUp(report, Step::kFiles);
-  Tell(report, Step::kHeld, static_cast<int>(syscall(SYS_getpid)));
+  SendReport(report, Step::kHeld, static_cast<int>(syscall(SYS_getpid)));
   char go = 0;
   long got;  // NOLINT(google-runtime-int): a system call's
   do {
@@ -201,7 +201,7 @@ struct HeldChild::Core {
                              CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
     const int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (made < 0) Tell(report.write.get(), Step::kSession, error);
+    if (made < 0) SendReport(report.write.get(), Step::kSession, error);
     // From here on only the child has a copy of the descriptor.
     report.write.Close();
   }

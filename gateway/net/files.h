@@ -3,9 +3,7 @@
 // the new.
 //
 // All calls block: use them before the loop runs, on a thread of their own or through OffLoop. Errors name
-// the file and the system's reason: "cannot open /var/lib/tidegate/lock: Permission denied". They are
-// NotFound where the file or its folder does not exist, FailedPrecondition where it is of the wrong kind or
-// "cannot ACTION PATH: the text of `error`".
+// the file and the system's reason: "cannot open /var/lib/tidegate/lock: Permission denied".
 #pragma once
 
 #include <absl/status/status.h>

@@ -27,7 +27,7 @@ void* CreateString(const redisReadTask* task, char* bytes, size_t length) {
 }
 
 void* CreateArray(const redisReadTask* task, int elements) {
-  if (elements > RedisReader::kMaxElements) return nullptr;
+  if (elements < 0 || elements > RedisReader::kMaxElements) return nullptr;
   RedisReply* reply = Place(task);
   reply->type = RedisReply::Type::kArray;
   reply->elements.resize(static_cast<size_t>(elements));
@@ -74,7 +74,11 @@ void AppendRedisCommand(std::string& out, const RedisCommand& command) {
 struct RedisReader::Impl {
   redisReader* reader;
   size_t max_bytes;
+  uint64_t fed = 0;
+  uint64_t reply_begin = 0;  // among the bytes that were fed
   bool too_large = false;
+
+  uint64_t parsed_to() const { return fed - (reader->len - reader->pos); }
 };
 
 RedisReader::RedisReader(size_t max_bytes)
@@ -88,16 +92,19 @@ RedisReader::~RedisReader() {
 
 void RedisReader::Feed(std::string_view bytes) {
   redisReaderFeed(impl_->reader, bytes.data(), bytes.size());
+  impl_->fed += bytes.size();
 }
 
 RedisReader::Next RedisReader::Take(RedisReply& reply) {
   void* parsed = nullptr;
   if (impl_->too_large || redisReaderGetReply(impl_->reader, &parsed) != REDIS_OK) return Next::kBroken;
-  if (!parsed) {
-    impl_->too_large = impl_->reader->len - impl_->reader->pos > impl_->max_bytes;
-    return impl_->too_large ? Next::kBroken : Next::kMore;
-  }
   const std::unique_ptr<RedisReply> owned(static_cast<RedisReply*>(parsed));
+  // The parser drops what it has read: only from the reply's begin can its size be told, whatever the reads.
+  const uint64_t end = owned ? impl_->parsed_to() : impl_->fed;
+  impl_->too_large = end - impl_->reply_begin > impl_->max_bytes;
+  if (impl_->too_large) return Next::kBroken;
+  if (!owned) return Next::kMore;
+  impl_->reply_begin = end;
   reply = std::move(*owned);
   return Next::kReply;
 }

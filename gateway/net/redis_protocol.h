@@ -38,7 +38,7 @@ class RedisReader {
   void Feed(std::string_view bytes);
 
   enum class Next : uint8_t { kReply, kMore, kBroken };
-  // After kBroken the reader cannot be used any more.
+  // After kBroken the reader can no longer be used.
   Next Take(RedisReply& reply);
   std::string error() const;
 

@@ -3,7 +3,7 @@
 // A look-up cannot be interrupted, but a wait for one can: the waiter leaves, and the answer is kept for the
 // next one. Each name is looked up once at a time, a few names at once. An answer is used again for a moment
 // without asking and, when no name server answers, for as long as that lasts: an outage of the name server
-// does not move a replica. A name that does not exist any more is forgotten.
+// does not move a replica. A name that no longer exists is forgotten.
 //
 // Owner: the process. Any thread. Bounded by `max_names`: names that were not asked for longest are
 // forgotten.

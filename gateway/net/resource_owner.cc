@@ -95,7 +95,7 @@ std::string PortOwner(uint16_t port) {
   return "a process of another user";
 }
 
-PortUse LookAtPort(const std::string& host, uint16_t port, std::span<const pid_t> processes) {
+PortUse CheckPort(const std::string& host, uint16_t port, std::span<const pid_t> processes) {
   const std::set<std::string> sockets = SocketsOn(port, PlacesOf(host));
   if (sockets.empty()) return {};
   std::set<std::string> theirs;

@@ -9,7 +9,7 @@
 
 namespace gateway::net {
 
-// "process 4711 (tidegate)"; "a process of another user" where it may not be looked at; empty: nobody
+// "process 4711 (tidegate)"; "a process of another user" if it may not be examined; empty: none
 // listens. Reads /proc: blocks for milliseconds.
 std::string PortOwner(uint16_t port);
 // Which processes would accept a connection to an address.
@@ -18,7 +18,7 @@ struct PortUse {
   bool by_these = false;  // these processes alone do
 };
 // `host`: a number. Reads /proc: blocks for milliseconds.
-PortUse LookAtPort(const std::string& host, uint16_t port, std::span<const pid_t> processes);
+PortUse CheckPort(const std::string& host, uint16_t port, std::span<const pid_t> processes);
 // The process that holds a lock by flock(); empty where none does, or where it is not known.
 std::string LockOwner(const std::string& path);
 

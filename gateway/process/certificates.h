@@ -1,4 +1,4 @@
-// Certificates: what the listeners show their callers, loaded from files that whoever issues them renews in
+// Certificates: the certificates of the listeners, loaded from files that their issuer renews in
 // place. What loads is used by the next connection; what does not is logged, and the one in use stays.
 //
 // Threads: the control loop's, but for the holders, which any shard reads.

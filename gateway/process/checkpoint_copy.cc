@@ -88,7 +88,7 @@ net::Task<void> CheckpointCopy::Copy() {
   if (copied.ok()) {
     failing_ = false;
   } else if (!std::exchange(failing_, true)) {
-    log::Warn("the store has no copy of the last checkpoint yet; it is tried again",
+    log::Warn("the store has no copy of the last checkpoint yet; retrying",
               {{"why", conf::Std(copied.message())}});
   }
   if (!stopped_) SetAfter(kInterval);

@@ -35,9 +35,9 @@ void DiskRoom::Begin(uint64_t least) {
   given_back_ = net::RemoveFile(ReservePath()).ok();
 }
 
-bool DiskRoom::Look(uint64_t least) {
+bool DiskRoom::Check(uint64_t least) {
   const std::optional<uint64_t> free = FreeBytes(state_dir_);
-  // What the reserve has given is for work that ends.
+  // Space freed from the reserve is kept for records of ending work.
   const uint64_t needed = least + (given_back_ ? kReserve : 0);
   const bool low = free && *free < needed;
   if (low && trouble_.empty()) {

@@ -59,8 +59,8 @@ absl::Status Damaged(const absl::Status& why, const std::string& trace) {
   const std::string shown =
       trace.empty() ? "" : fmt::format(", and {} shows that a gateway has kept its state here", trace);
   return absl::DataLossError(
-      fmt::format("{}{}. Nothing is started, since what runs and which keys there are stands there: restore "
-                  "the file from a backup, or run: tidegate state rebuild --config FILE",
+      fmt::format("{}{}. Nothing is started, since that file lists the keys and the workloads: restore "
+                  "it from a backup, or run: tidegate state rebuild --config FILE",
                   conf::Std(why.message()), shown));
 }
 

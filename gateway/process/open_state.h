@@ -1,4 +1,4 @@
-// The store of a state folder, for the process and for the commands that work beside it.
+// Opens the store of a state folder, for the process and for commands that run beside it.
 #pragma once
 
 #include <absl/status/statusor.h>

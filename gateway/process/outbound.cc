@@ -24,7 +24,7 @@ namespace sinks = plugins::sinks;
 // How long all sinks together may take for the last records at the end.
 constexpr conf::Duration kLastRound = std::chrono::seconds(5);
 
-void TellSinkChange(SinkChange change, const SinkStatus& status) {
+void LogSinkChange(SinkChange change, const SinkStatus& status) {
   switch (change) {
     case SinkChange::kFails:
       log::Warn("audit sink fails",
@@ -38,7 +38,7 @@ void TellSinkChange(SinkChange change, const SinkStatus& status) {
                  {{"sink", status.name}, {"missing", status.missing}, {"why", status.last_error}});
       return;
     case SinkChange::kNewLedger:
-      log::Warn("audit sink begins anew", {{"sink", status.name}, {"why", status.last_error}});
+      log::Warn("audit sink starts from the beginning", {{"sink", status.name}, {"why", status.last_error}});
       return;
   }
 }
@@ -170,7 +170,7 @@ absl::Status Outbound::StartSink(const config::Sink& config, const Config& all, 
   options.batch_interval = config.batch_interval;
   options.max_backoff = config.max_backoff;
   options.seed = static_cast<uint64_t>(conf::ToUnixNanos(net::Now()));
-  options.on_change = TellSinkChange;
+  options.on_change = LogSinkChange;
   AuditDelivery::Source from;
   from.last_seq = [ledger = shared_.ledger.get()] { return ledger->GetStats().durable_seq; };
   const auto source = std::make_shared<SinkSource>(LedgerDir(all), from.last_seq);

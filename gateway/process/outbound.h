@@ -28,7 +28,7 @@ class Outbound {
   absl::Status Start(const Config& config, store::Store& store);
   // The limits have changed.
   void OnLimits();
-  // Returns shares of limits and delivers what is left: for some seconds at most, and traces for their
+  // Returns shares of limits and delivers the remaining records: for some seconds at most, and traces for their
   // time-out. Once.
   net::Task<void> Stop();
 

@@ -116,7 +116,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
 
 Process::~Process() {
   shared_.keys.reset();         // they follow the store
-  shared_.traces.reset();       // it stands on the control loop
+  shared_.traces.reset();       // it runs on the control loop
   shared_.routing_log.reset();  // what waits there still holds runtimes
 }
 
@@ -229,7 +229,7 @@ absl::Status Process::Open(Config config) {
     }
   }
   if (absl::Status opened = OpenAdmin(); !opened.ok()) return opened;
-  LookAtDisk();
+  CheckDisk();
   return OpenControl();
 }
 
@@ -245,42 +245,42 @@ absl::Status Process::OpenControl() {
   if (!config.scaling) return absl::OkStatus();
   absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr, geteuid() == 0);
   if (!users.ok()) return users.status();
-  if (!users->trouble().empty()) log::Warn("users of runs are not apart", {{"why", users->trouble()}});
+  if (!users->trouble().empty()) log::Warn("runs share users", {{"why", users->trouble()}});
   if (absl::Status claimed = ClaimDevices(*config.scaling, *users); !claimed.ok()) return claimed;
   auto launcher = control::OpenLauncher(control_, config, *users, broker_.get());
   if (!launcher.ok()) return launcher.status();
   scaling_ = std::make_unique<control::ScalingLoop>(
       control_, *std::move(launcher), *config.scaling,
-      control::Surroundings{.runtime = [this] { return runtime_; },
-                            .shards = operations_.shards,
-                            .record = [this](ledger::Event event) -> net::Task<absl::Status> {
-                              co_return co_await net::OffLoop(
-                                  control_, [this, &event] { return shared_.ledger->Append(event); });
-                            },
-                            .publish = [this](const Launched& launched) { Serve(launched); },
-                            .replicas = &shared_.replicas,
-                            .scaling_hints = &shared_.scaling_hints,
-                            .meter =
-                                [this] {
-                                  return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()),
-                                                       ledger_opened_);
-                                },
-                            .charge =
-                                [this](std::span<const ledger::DeviceRecord> records) {
-                                  device_charges_.Charge(records, net::Now());
-                                },
-                            .devices_used_up =
-                                [this](const std::string& tenant, std::span<const std::string> kinds) {
-                                  return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
-                                },
-                            .no_room =
-                                [this] {
-                                  LookAtDisk();
-                                  return disk_room_->trouble();
-                                },
-                            .store = store_.get(),
-                            .users = *std::move(users),
-                            .state_dir = config.server.state_dir});
+      control::LoopEnvironment{.runtime = [this] { return runtime_; },
+                               .shards = operations_.shards,
+                               .record = [this](ledger::Event event) -> net::Task<absl::Status> {
+                                 co_return co_await net::OffLoop(
+                                     control_, [this, &event] { return shared_.ledger->Append(event); });
+                               },
+                               .publish = [this](const Launched& launched) { Serve(launched); },
+                               .replicas = &shared_.replicas,
+                               .scaling_hints = &shared_.scaling_hints,
+                               .meter =
+                                   [this] {
+                                     return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()),
+                                                          ledger_opened_);
+                                   },
+                               .charge =
+                                   [this](std::span<const ledger::DeviceRecord> records) {
+                                     device_charges_.Charge(records, net::Now());
+                                   },
+                               .devices_used_up =
+                                   [this](const std::string& tenant, std::span<const std::string> kinds) {
+                                     return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
+                                   },
+                               .no_room =
+                                   [this] {
+                                     CheckDisk();
+                                     return disk_room_->trouble();
+                                   },
+                               .store = store_.get(),
+                               .users = *std::move(users),
+                               .state_dir = config.server.state_dir});
   return absl::OkStatus();
 }
 
@@ -456,11 +456,11 @@ void Process::PublishIssuers() {
 void Process::PublishKeys() {
   if (!runtime_) return;  // at the start, they are published with the first runtime
   Publish();
-  TellFollowed();
+  PublishFollowed();
   outbound_.OnLimits();
 }
 
-void Process::TellFollowed() {
+void Process::PublishFollowed() {
   const auto left = std::make_shared<std::atomic<size_t>>(shards_.size());
   ForEachShard([this, left, number = principals_->keys->version()](Shard&, Server&) {
     if (left->fetch_sub(1) == 1) control_.Post([this, number] { followed_.Set(number); });
@@ -476,7 +476,7 @@ net::Task<void> Process::RestoreAdded(std::vector<router::limits::LimitRef> budg
           return RestoreBudgets(budgets, *shared_.ledger, dir, *keys, net::Now());
         });
     if (restored.ok()) break;
-    log::Error("added budgets do not count yet what was spent before; it is tried again",
+    log::Error("added budgets do not include earlier spending yet; retrying",
                {{"why", conf::Std(restored.message())}});
     co_await pause.For(kRestoreRetry);
   }
@@ -505,14 +505,14 @@ net::Task<absl::Status> Process::Replace(Config config, std::string_view actor) 
 }
 
 // Refuses new work while there is still room to record how the running work ends.
-void Process::LookAtDisk() {
-  const bool room = disk_room_->Look(runtime_->config().ledger.min_free_bytes);
+void Process::CheckDisk() {
+  const bool room = disk_room_->Check(runtime_->config().ledger.min_free_bytes);
   shared_.disk_low = !room || !budgets_known_;
 }
 
 net::Task<void> Process::WatchDisk() {
   while (!stopping_) {
-    LookAtDisk();
+    CheckDisk();
     if (net::Now() >= attempts_recorded_ + kRecordAttempts) RecordAttempts();
     co_await disk_poll_.For(kDiskPoll);
   }
@@ -536,7 +536,7 @@ void Process::Run() {
   StartWatching();
   if (scaling_) scaling_->Start();
   recent_traffic_.Begin(net::Now());
-  TellFollowed();
+  PublishFollowed();
   certificates_.Start();
   control_.tasks.Spawn(WatchDisk());
   control_.Run();
@@ -577,7 +577,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
     shard.loop.Stop();
   });
   end_deadline_.WaitsFor("the shards");
-  // From here on nothing is admitted or recorded any more.
+  // From here on nothing is admitted or recorded.
   co_await net::OffLoop(control_, [this] {
     for (std::thread& thread : threads_) thread.join();
     return true;

@@ -97,9 +97,9 @@ class Process {
   absl::Status Apply(Prepared prepared);
   void Publish();
   void PublishIssuers();
-  // To the shards; commands that wait for it hear of it when all of them have it.
+  // To the shards; waiting commands continue when all shards have it.
   void PublishKeys();
-  void TellFollowed();
+  void PublishFollowed();
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
   absl::Status OpenControl();
@@ -107,7 +107,7 @@ class Process {
   void Serve(const Launched& launched);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
-  void LookAtDisk();
+  void CheckDisk();
   void RecordAttempts();
   net::Task<void> WatchDisk();
   net::Task<void> Shutdown(conf::Duration delay);

@@ -53,7 +53,7 @@ bool IsThere(const std::string& path) {
 
 // --- What is wrong with the store ---
 
-// Whether what stands in a file that is sound as a database can be read.
+// Whether the objects of a file that is sound as a database can be read.
 absl::Status CheckObjects(store::SqliteFile& file, const Config& config) {
   const auto keys = file.List(store::kKey);
   if (!keys.ok()) return keys.status();

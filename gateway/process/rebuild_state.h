@@ -22,7 +22,7 @@ struct RebuiltState {
   std::string kept_as;      // where the damaged file is now; empty: there was none
   bool read_whole = false;  // nothing of the damaged file was unreadable
   uint64_t ledger_records = 0;
-  uint64_t number = 0;  // at which the sequence of changes goes on
+  uint64_t number = 0;  // at which the sequence of changes continues
   uint64_t keys = 0;
   std::vector<KeyHistory::Key> lost_keys;
   control::WorkloadHistory::Rebuilt workloads;  // without its writes

@@ -36,7 +36,7 @@ class Server final : private net::http::Listener::Handler {
   // Takes its turn at the connections of a listener that all shards share; `accepts`: and accepts for others.
   absl::Status Listen(std::shared_ptr<net::ListeningSocket> socket, bool accepts);
 
-  // Takes no new connections and ends the idle ones; requests under way go on.
+  // Accepts no new connections and ends the idle ones; running requests continue.
   void Drain() { listener_.Drain(); }
   // Ends the remaining connections.
   void CloseAll() { listener_.CloseAll(); }

@@ -41,16 +41,16 @@ void CheckStateDir(const config::Server& server, std::vector<StartFinding>& out)
       there = there.parent_path();
       continue;
     }
-    return found(fmt::format("cannot be looked at: {}", WhyNot(errno)), false);
+    return found(fmt::format("cannot be examined: {}", WhyNot(errno)), false);
   }
   if (!S_ISDIR(entry.st_mode)) {
     return found(there == folder ? "is not a folder; name another, or move the file away"
-                                 : fmt::format("cannot be made, for {} is not a folder", there.native()),
+                                 : fmt::format("cannot be created, since {} is not a folder", there.native()),
                  true);
   }
   if (access(there.c_str(), W_OK | X_OK | (there == folder ? R_OK : 0)) == 0) return;
   const int error = errno;
-  const std::string what = there == folder ? "" : fmt::format("cannot be made in {}: ", there.native());
+  const std::string what = there == folder ? "" : fmt::format("cannot be created in {}: ", there.native());
   if (error == EROFS) return found(what + "the file system is read-only", true);
   found(fmt::format("{}the user {} may not write there, so serve cannot run as this user; give the folder to "
                     "the user of the gateway",

@@ -10,7 +10,8 @@
 
 namespace gateway {
 
-// A GET with the replica's key. The caller completes it and sends it by net::http::Fetch.
+// A GET with the replica's key and headers, as the requests of callers have them. The caller completes it and
+// sends it by net::http::Fetch.
 net::http::FetchRequest AskReplica(const ReplicaRuntime& replica, std::string_view path,
                                    conf::Duration timeout);
 

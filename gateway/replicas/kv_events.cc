@@ -101,11 +101,11 @@ class KvEvents::Followed final : public Subscriber::Listener {
  public:
   Followed(KvEvents& owner, std::shared_ptr<router::ReplicaState> replica, uint64_t salt)
       : replica_state(std::move(replica)), model_salt(salt), owner_(owner) {
-    owner_.holdings_.Join(member(), salt);
+    owner_.residency_.Join(member(), salt);
   }
   ~Followed() override {
     subscriber.reset();
-    owner_.holdings_.Leave(member());
+    owner_.residency_.Leave(member());
   }
 
   MemberId member() const { return *replica_state->member; }
@@ -117,18 +117,18 @@ class KvEvents::Followed final : public Subscriber::Listener {
     for (const Event& event : batch.events) {
       if (event.kind == Event::Kind::kCleared) {
         ++figures.cleared;
-        owner_.holdings_.Clear(member());
+        owner_.residency_.Clear(member());
       } else if (event.kind == Event::Kind::kRemoved) {
         figures.removed += event.hashes.size();
-        if (event.plain) owner_.holdings_.Removed(member(), event.hashes);
+        if (event.plain) owner_.residency_.Removed(member(), event.hashes);
       } else {
         figures.stored += event.hashes.size();
         if (event.plain)
-          owner_.holdings_.Stored(member(), {event.hashes, event.parent, event.tokens, event.block_size},
-                                  now);
+          owner_.residency_.Stored(member(), {event.hashes, event.parent, event.tokens, event.block_size},
+                                   now);
       }
     }
-    if (!early_.empty() && owner_.holdings_.BlocksOf(member()) > 0) {
+    if (!early_.empty() && owner_.residency_.BlocksOf(member()) > 0) {
       for (ComputedPrompt& prompt : std::exchange(early_, {})) owner_.computed_.Add(std::move(prompt));
     }
   }
@@ -141,10 +141,10 @@ class KvEvents::Followed final : public Subscriber::Listener {
     return true;
   }
 
-  void OnClear() override { owner_.holdings_.Clear(member()); }
+  void OnClear() override { owner_.residency_.Clear(member()); }
 
   void OnMalformed(const std::string& why) override {
-    owner_.holdings_.Distrust(member());
+    owner_.residency_.Distrust(member());
     if (std::has_single_bit(++malformed_))
       log::Warn("KV events cannot be read",
                 {{"replica", replica_state->identity}, {"why", why}, {"times", malformed_}});
@@ -155,14 +155,14 @@ class KvEvents::Followed final : public Subscriber::Listener {
     const bool heard = state == Sequence::State::kLive;
     if (heard == owner_.index_.reporting(member())) return;
     owner_.index_.SetReporting(member(), heard);
-    log::Info(heard ? "KV cache known by its engine's events" : "KV events lost; the cache is guessed at",
+    log::Info(heard ? "KV cache followed by its engine's events" : "KV events lost; the cache is predicted",
               {{"replica", replica_state->identity}});
   }
 
   const std::shared_ptr<router::ReplicaState> replica_state;
   const uint64_t model_salt;
   std::unique_ptr<Subscriber> subscriber;
-  KvEventsStatus::Replica figures;  // counted here
+  KvEventsStatus::Followed figures;  // counted here
   conf::TimePoint tokenizer_rests_until{};
 
  private:
@@ -172,7 +172,7 @@ class KvEvents::Followed final : public Subscriber::Listener {
 };
 
 KvEvents::KvEvents(net::Loop& loop, router::prefix::Index& index, ComputedPrompts& computed)
-    : loop_(loop), index_(index), computed_(computed), holdings_(index) {}
+    : loop_(loop), index_(index), computed_(computed), residency_(index) {}
 
 KvEvents::~KvEvents() = default;
 
@@ -207,7 +207,7 @@ std::unique_ptr<KvEvents::Followed> KvEvents::Follow(const Runtime& runtime, con
                                  router::prefix::SaltOf(runtime.routes().model(replica.model).spec.name, {}));
   auto subscriber = Subscriber::Open(loop_, *context_, {events.url, events.replay, events.topic}, *follows);
   if (!subscriber.ok()) {
-    log::Error("KV events cannot be subscribed to; the cache is guessed at",
+    log::Error("cannot subscribe to KV events; the cache is predicted",
                {{"replica", replica.spec.identity}, {"why", conf::Std(subscriber.status().message())}});
     return nullptr;
   }
@@ -235,7 +235,7 @@ void KvEvents::OnComputed() {
     std::optional<ComputedPrompt> prompt = computed_.Take();
     if (!prompt) return;
     Followed* const replica = Find(prompt->member);
-    if (replica != nullptr && holdings_.BlocksOf(prompt->member) == 0 && replica->KeepEarly(*prompt))
+    if (replica != nullptr && residency_.BlocksOf(prompt->member) == 0 && replica->KeepEarly(*prompt))
       continue;
     if (replica == nullptr || (!prompt->ids_at && net::Now() < replica->tokenizer_rests_until)) {
       ++tokenized_[static_cast<size_t>(Tokenized::kSkipped)];
@@ -252,7 +252,7 @@ void KvEvents::LearnIds(const Followed& replica, const ComputedPrompt& prompt) {
   const std::optional<ListedIds> listed = ReadIds(prompt.text, *prompt.ids_at);
   ++tokenized_[static_cast<size_t>(listed ? Tokenized::kLearnt : Tokenized::kSkipped)];
   if (!listed) return;
-  holdings_.Learn(replica.model_salt, {prompt.blocks, prompt.bytes, listed->ids, listed->ends}, net::Now());
+  residency_.Learn(replica.model_salt, {prompt.blocks, prompt.bytes, listed->ids, listed->ends}, net::Now());
 }
 
 net::Task<void> KvEvents::Tokenize(std::shared_ptr<const Runtime> runtime, ComputedPrompt prompt) {
@@ -275,7 +275,7 @@ net::Task<void> KvEvents::Tokenize(std::shared_ptr<const Runtime> runtime, Compu
       answer.ok() && answer->status == 200 ? TokensOf(answer->body) : std::nullopt;
   ++tokenized_[static_cast<size_t>(tokens ? Tokenized::kLearnt : Tokenized::kFailed)];
   if (tokens) {
-    holdings_.Learn(follows->model_salt, {prompt.blocks, prompt.bytes, *tokens, {}}, net::Now());
+    residency_.Learn(follows->model_salt, {prompt.blocks, prompt.bytes, *tokens, {}}, net::Now());
   } else if (!answer.ok() || answer->status != 400) {  // 400: it rejects this prompt alone
     const bool none = answer.ok() && (answer->status == 404 || answer->status == 405);
     follows->tokenizer_rests_until = net::Now() + (none ? kRestWithoutTokenizer : kRestAfterFailure);
@@ -285,15 +285,15 @@ net::Task<void> KvEvents::Tokenize(std::shared_ptr<const Runtime> runtime, Compu
 
 KvEventsStatus KvEvents::status() const {
   KvEventsStatus status;
-  status.holdings = holdings_.stats();
+  status.residency = residency_.stats();
   status.tokenized = tokenized_;
   status.tokenized[static_cast<size_t>(Tokenized::kSkipped)] += computed_.dropped();
   for (const auto& [identity, follows] : followed_) {
-    KvEventsStatus::Replica& replica = status.replicas.emplace_back(follows->figures);
+    KvEventsStatus::Followed& replica = status.replicas.emplace_back(follows->figures);
     replica.identity = identity;
     replica.state = Name(follows->subscriber->state());
     replica.counts = follows->subscriber->counts();
-    replica.blocks = holdings_.BlocksOf(follows->member());
+    replica.blocks = residency_.BlocksOf(follows->member());
   }
   return status;
 }

@@ -30,7 +30,7 @@ inline constexpr size_t kTokenizedWays = 3;
 std::string_view Name(Tokenized how);
 
 struct KvEventsStatus {
-  struct Replica {
+  struct Followed {
     std::string_view identity;
     std::string_view state;  // connecting, catching_up, exact
     plugins::kv_events::Subscriber::Counts counts;
@@ -40,8 +40,8 @@ struct KvEventsStatus {
     size_t blocks = 0;     // in its cache, by the events
     conf::Duration lag{};  // of the last batch; compares two machines' clocks
   };
-  std::vector<Replica> replicas;  // by identity
-  router::prefix::KvResidencyStats holdings;
+  std::vector<Followed> replicas;  // by identity
+  router::prefix::KvResidencyStats residency;
   std::array<uint64_t, kTokenizedWays> tokenized{};  // prompts, by result
 };
 
@@ -67,7 +67,7 @@ class KvEvents {
   net::Loop& loop_;
   router::prefix::Index& index_;
   ComputedPrompts& computed_;
-  router::prefix::KvResidency holdings_;
+  router::prefix::KvResidency residency_;
   std::unique_ptr<net::ZmqContext> context_;  // made for the first replica with events
   std::map<std::string, std::unique_ptr<Followed>, std::less<>> followed_;  // by identity
   std::shared_ptr<const Runtime> runtime_;

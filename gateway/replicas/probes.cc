@@ -45,6 +45,7 @@ net::Task<void> Probes::Probe(std::shared_ptr<const Runtime> runtime, ReplicaId 
   if (absl::IsCancelled(answer.status())) co_return;
   router::ProbeResult result = router::ProbeResult::kFailed;
   if (answer.ok()) {
+    NoteCredentials(runtime->load()[id], answer->status);
     if (answer->status < 300) result = router::ProbeResult::kGood;
   } else if (absl::IsDeadlineExceeded(answer.status())) {
     result = router::ProbeResult::kMissed;
@@ -58,6 +59,20 @@ net::Task<void> Probes::Probe(std::shared_ptr<const Runtime> runtime, ReplicaId 
                                  {"was", router::HealthName(before)},
                                  {"is", router::HealthName(health.state())}});
   }
+}
+
+// Only what a probe has said is taken back by a probe: engines answer their health path to everybody.
+void Probes::NoteCredentials(router::ReplicaState& state, int status) {
+  const bool refused = status == 401 || status == 403;
+  if (!refused) {
+    if (refusing_.erase(state.identity) > 0) state.refused_credentials.store(0, std::memory_order_relaxed);
+    return;
+  }
+  state.refused_credentials.store(status, std::memory_order_relaxed);
+  if (!refusing_.insert(state.identity).second) return;
+  log::Error(
+      "a probe was refused the gateway's credentials: correct api_key or secret_headers of its endpoint",
+      {{"replica", state.identity}, {"status", status}});
 }
 
 }  // namespace gateway

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <string>
 
 #include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
@@ -21,9 +23,12 @@ class Probes final : private net::Alarm {
   void OnAlarm() override;
   net::Task<void> Probe(std::shared_ptr<const Runtime> runtime, ReplicaId replica);
 
+  void NoteCredentials(router::ReplicaState& state, int status);
+
   net::Loop& loop_;
   std::shared_ptr<const Runtime> runtime_;
   net::AbortGroup fetches_;
+  std::set<std::string> refusing_;  // identities of replicas whose last probe was refused
 };
 
 }  // namespace gateway

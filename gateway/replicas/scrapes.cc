@@ -75,7 +75,7 @@ net::Task<void> Scrapes::Scrape(std::shared_ptr<const Runtime> runtime, std::str
   target.asked = false;
   target.failures = report.running ? 0 : target.failures + 1;
   target.due = net::Now() + Pause(*runtime, target);
-  if (report.running) Tell(*runtime, target, report);
+  if (report.running) Apply(*runtime, target, report);
   if (target.failures == kGone) {
     for (const ReplicaId id : target.replicas) runtime->load()[id].adapters.Forget(net::Now());
   }
@@ -95,7 +95,7 @@ net::Task<EngineReport> Scrapes::Ask(const ReplicaRuntime& replica, const Engine
   co_return report;
 }
 
-void Scrapes::Tell(const Runtime& runtime, const Target& target, const EngineReport& report) {
+void Scrapes::Apply(const Runtime& runtime, const Target& target, const EngineReport& report) {
   const conf::TimePoint now = net::Now();
   std::vector<std::string> in_use = report.lora_running;
   in_use.insert(in_use.end(), report.lora_waiting.begin(), report.lora_waiting.end());

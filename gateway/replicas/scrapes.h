@@ -41,7 +41,7 @@ class Scrapes final : private net::Alarm {
   net::Task<void> Scrape(std::shared_ptr<const Runtime> runtime, std::string key);
   net::Task<plugins::engines::EngineReport> Ask(const ReplicaRuntime& replica,
                                                 const plugins::engines::EngineAdapter& adapter);
-  void Tell(const Runtime& runtime, const Target& target, const plugins::engines::EngineReport& report);
+  void Apply(const Runtime& runtime, const Target& target, const plugins::engines::EngineReport& report);
   conf::Duration Pause(const Runtime& runtime, const Target& target);
 
   net::Loop& loop_;

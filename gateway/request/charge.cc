@@ -39,8 +39,9 @@ void Learn(const Exchange& x) {
                          kTokensOfEvent * static_cast<double>(x.outcome.text_events) + kUnseenTokens / 8.0;
   estimate.LearnOutput(each, shown, all_shown);
   if (x.outcome.events > 0 || x.outcome.text_bytes > 0) estimate.LearnHidden(HasHidden(x));
-  if (!x.body.facts.MaxOutputTokens() && x.outcome.finish == api::Finish::kDone)
-    estimate.LearnUnbounded(each);
+  // One that was cut is longer than what is usual, too: its bound was at least that.
+  const bool ended = x.outcome.finish == api::Finish::kDone || x.outcome.finish == api::Finish::kLength;
+  if (!x.body.facts.MaxOutputTokens() && ended) estimate.LearnUnbounded(each);
 }
 
 // A stream that ended before the engine reported its output: its text, or the bound of what may have been

@@ -55,7 +55,7 @@ class Demand {
     ask_.of_class->waiting_tokens.Sub(ask_.prompt_tokens);
     if (ask_.model) ask_.model->held_work_ns.Sub(ask_.work_ns);
   }
-  // The queue refused it, or it waited in vain.
+  // The queue refused it, or its wait ended without a replica.
   void Refused() {
     if (ask_.of_class) ask_.of_class->refused.Add();
   }

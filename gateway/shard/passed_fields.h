@@ -1,4 +1,4 @@
-// PassedFields: which fields of a client's head go on to an endpoint: those on the list of its engine, and
+// PassedFields: the fields of a client's head that are sent to an endpoint: those on the list of its engine, and
 // those that the endpoint names (pass_headers). A field that the endpoint sets itself is never the client's.
 //
 // Immutable; callable from any thread. A look-up allocates nothing: it compares a name with the one or two of

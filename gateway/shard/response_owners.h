@@ -1,5 +1,5 @@
 // ResponseOwners: which tenant a stored response of the Responses API belongs to. Engines and providers keep
-// responses for whoever knows their ids; through the gateway only the tenant that made one may go on from it.
+// responses for whoever knows their ids; through the gateway only the tenant that made one may continue it.
 //
 // Process-wide and thread-safe. Remembers the last kMost responses of this process.
 #pragma once

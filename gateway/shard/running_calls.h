@@ -41,7 +41,7 @@ class RunningCalls {
     std::string_view key_;
   };
 
-  // The shard works by these keys from now on: ends the calls of those that are revoked, or gone.
+  // The shard uses these keys from now on: ends the calls of keys that are revoked or gone.
   void OnKeys(const plugins::auth::KeyTable& keys) {
     std::vector<Call*> revoked;
     for (Call* call : all_) {

@@ -8,6 +8,7 @@
 
 #include "gateway/config/device_kinds.h"
 #include "gateway/people/jwks.h"
+#include "gateway/shard/endpoint_fields.h"
 
 namespace gateway {
 namespace {
@@ -128,18 +129,7 @@ absl::StatusOr<ReplicaRuntime> BuildReplica(const config::Endpoint& endpoint) {
   replica.pool_key = fmt::format("{}|{}|{}", ToString(endpoint.url), replica.remote.server_name,
                                  fmt::ptr(replica.remote.tls.get()));
   AppendField(replica.fields, "host", endpoint.url.authority());
-  if (!endpoint.api_key.empty()) {
-    if (endpoint.engine == config::Engine::kAnthropic) {
-      AppendField(replica.fields, "x-api-key", endpoint.api_key.Reveal());
-    } else {
-      AppendField(replica.fields, "authorization", "Bearer " + std::string(endpoint.api_key.Reveal()));
-    }
-  }
-  for (const config::Header& header : endpoint.headers)
-    AppendField(replica.fields, header.name, header.value);
-  for (const config::SecretHeader& header : endpoint.secret_headers) {
-    AppendField(replica.fields, header.name, header.value.Reveal());
-  }
+  for (const auto& [name, value] : FieldsOf(endpoint)) AppendField(replica.fields, name, value);
   return replica;
 }
 

@@ -114,7 +114,7 @@ class Runtime {
   // By name or by path; null when there is none.
   const TenantRuntime* FindTenant(std::string_view name_or_path) const;
 
-  // Whether prompts are cached for more than one domain of tenants, so that they have to be told apart.
+  // Whether prompts are cached for more than one domain of tenants, so that they must be distinguished.
   bool has_cache_domains() const { return has_cache_domains_; }
 
   // The issuers whose bearer tokens are accepted; null when there are none.

@@ -2,8 +2,8 @@
 // replica, by which a request's work is estimated, and the reason why no replica serves, when none does.
 //
 // One per model name that ever had a policy; it outlives reloads. The control loop writes, every shard reads.
-// The numbers are atomics, read one by one; the reason is under a lock, and read only by requests that waited
-// in vain.
+// The numbers are atomics, read one by one; the reason is under a lock, and read only by requests whose wait
+// failed.
 #pragma once
 
 #include <atomic>

@@ -50,7 +50,7 @@ struct Shared {
   // Called by any shard: a token names a key that its issuer's key set does not hold.
   std::function<void(size_t issuer)> on_unknown_key_id = [](size_t) {};
   std::atomic<bool> stopping{false};  // load balancers should send no new requests
-  std::atomic<bool> draining{false};  // it takes no new requests any more
+  std::atomic<bool> draining{false};  // it takes no new requests
   std::atomic<bool> limits_failed_closed{
       false};                         // Redis is unreachable, and the configuration admits nothing then
   std::atomic<bool> disk_low{false};  // less space is free than ledger.min_free_bytes

@@ -1,7 +1,7 @@
 // Follower: keeps a copy of one kind of object current. The copy is its user's: the follower hands it all
 // objects once, and then the changes.
 //
-// When the store does not answer, the copy stays as it is, the user is told once, and the follower tries
+// When the store does not answer, the copy stays unchanged, the user is notified once, and the follower tries
 // again.
 //
 // Owner: who has the copy; destroyed after Stop() and after the loop's tasks have ended. Thread: the loop's.
@@ -38,7 +38,7 @@ class Follower final : private Store::Listener {
   net::Task<absl::Status> Start();
   // Applies all that was committed before the call: after Ok, the copy shows the caller's own change.
   net::Task<absl::Status> CatchUp();
-  // Follows no more; what is under way ends without a change to the copy.
+  // Stops following; a pending read ends without a change to the copy.
   void Stop();
 
   // The copy shows every change up to this one.

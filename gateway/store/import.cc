@@ -61,16 +61,16 @@ absl::Status Rename(const std::vector<Found>& files) {
   return absl::OkStatus();
 }
 
-// That what was imported is what is there.
+// Compares the imported objects with the stored ones.
 absl::Status CheckSame(const Object& record, const std::vector<Found>& files) {
   const json body = json::parse(record.body, nullptr, false);
   for (const Found& file : files) {
     const bool same = body.is_object() && body.contains(file.name) && body[file.name] == file.sha256;
     if (same || file.empty) continue;
-    return absl::FailedPreconditionError(fmt::format(
-        "{}: was imported into the store before, and is here again with other contents: an older gateway has "
-        "written it since. What it holds is not taken over; move the file away to go on without it",
-        file.path));
+    return absl::FailedPreconditionError(
+        fmt::format("{}: was imported into the store before, and has changed since: an older gateway has "
+                    "written it. The changes are ignored; move the file away to continue without them",
+                    file.path));
   }
   return absl::OkStatus();
 }

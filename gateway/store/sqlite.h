@@ -1,4 +1,4 @@
-// SQLite with statuses and lifetimes: what the store and the ledger's index need, and no more.
+// SQLite with statuses and lifetimes: only what the store and the ledger's index need.
 //
 // Thread: one connection belongs to one thread. Errors name the file: ResourceExhausted for a full disk,
 // Unavailable for a lock that another process holds or a file that cannot be read or written, DataLoss for a

@@ -40,7 +40,7 @@ uint64_t Unsigned(int64_t number) {
   return static_cast<uint64_t>(number);
 }
 
-// SQLite would make it readable by others. One that is there is left as it is.
+// SQLite would make it readable by others. An existing file is not changed.
 absl::Status MakeFile(const std::string& path) {
   if (mknod(path.c_str(), S_IFREG | 0600, 0) == 0) return net::SyncParent(path);
   if (errno == EEXIST) return absl::OkStatus();
@@ -327,7 +327,7 @@ absl::StatusOr<Committed> SqliteFile::Commit(const std::vector<Write>& writes) {
   // A full disk stops a commit before its last record. After any other failure, a restart may find it whole.
   if (absl::IsResourceExhausted(committed)) return committed;
   return absl::UnknownError(
-      fmt::format("{}; whether the change was kept is not known: look before trying again",
+      fmt::format("{}; whether the change was kept is not known: read it before trying again",
                   conf::Std(committed.message())));
 }
 
@@ -344,7 +344,7 @@ absl::StatusOr<Committed> SqliteFile::WriteAll(const std::vector<Write>& writes)
         return v == 0 ? std::string("none") : fmt::format("version {}", v);
       };
       return absl::AbortedError(
-          fmt::format("{} \"{}\": {} is stored, and the change expects {}: somebody else was "
+          fmt::format("{} \"{}\": {} is stored, and the change expects {}: another change came "
                       "first; read it again",
                       write.kind, write.id, words(*version), words(write.replaces)));
     }

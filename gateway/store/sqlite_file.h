@@ -48,7 +48,7 @@ class SqliteFile {
   absl::StatusOr<ChangeList> Changes(const std::string& kind, uint64_t after);
   absl::StatusOr<Committed> Commit(const std::vector<Write>& writes);
 
-  // Numbers up to this one count as given: for a store that goes on where another one ended.
+  // Numbers up to this one count as used: for a store that continues another one.
   absl::Status SkipTo(uint64_t number);
 
   absl::StatusOr<uint64_t> LastNumber();
@@ -80,7 +80,7 @@ class SqliteFile {
 
   const Options options_;
   std::unique_ptr<sqlite::Database> db_;
-  uint32_t commits_ = 0;             // since room was looked after
+  uint32_t commits_ = 0;             // since the room was checked
   uint64_t device_ = 0, inode_ = 0;  // of the file that was opened
   std::optional<sqlite::Statement> get_, list_, changes_, put_, version_, sequence_, set_sequence_, forget_,
       data_version_;

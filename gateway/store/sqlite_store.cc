@@ -19,8 +19,8 @@
 namespace gateway::store {
 namespace {
 
-constexpr conf::Duration kLook = std::chrono::milliseconds(50);
-constexpr conf::Duration kLookAtFile = std::chrono::seconds(1);
+constexpr conf::Duration kCheckInterval = std::chrono::milliseconds(50);
+constexpr conf::Duration kFileCheckInterval = std::chrono::seconds(1);
 constexpr conf::Duration kLeastPatience = std::chrono::milliseconds(1);
 
 size_t BytesOf(const std::vector<Write>& writes) {
@@ -65,7 +65,7 @@ class SqliteStore final : public Store {
     const size_t bytes = BytesOf(writes);
     auto work = [this, &writes](SqliteFile& file) {
       absl::StatusOr<Committed> committed = file.Commit(writes);
-      if (committed.ok()) Tell(committed->last);
+      if (committed.ok()) NotifyChange(committed->last);
       return committed;
     };
     co_return co_await Do(work, bytes);
@@ -104,7 +104,7 @@ class SqliteStore final : public Store {
           result.emplace(work(*file));
         } else {
           result.emplace(absl::UnavailableError(
-              fmt::format("{}: no answer within {}: the disk or another process holds it up",
+              fmt::format("{}: no answer within {}: the disk or another process delays it",
                           store.options_.file.path, conf::InWords(store.options_.patience))));
         }
         store.loop_.Post([waiter] { waiter.resume(); });
@@ -151,7 +151,7 @@ class SqliteStore final : public Store {
     while (true) {
       const auto ready = [this] { return closing_ || !waiting_.empty(); };
       if (followed_) {
-        wake_.wait_for(lock, kLook, ready);
+        wake_.wait_for(lock, kCheckInterval, ready);
       } else {
         wake_.wait(lock, [&] { return ready() || followed_; });
       }
@@ -165,9 +165,9 @@ class SqliteStore final : public Store {
       } else if (closing_) {
         return;
       }
-      if (!followed_ || net::Now() < look_again_) continue;
+      if (!followed_ || net::Now() < next_check_) continue;
       lock.unlock();
-      Look();
+      CheckForChanges();
       lock.lock();
     }
   }
@@ -182,10 +182,10 @@ class SqliteStore final : public Store {
     job.run(file_.get());
   }
 
-  void Look() {
-    look_again_ = net::Now() + kLook;
-    if (net::Now() >= look_at_file_) {
-      look_at_file_ = net::Now() + kLookAtFile;
+  void CheckForChanges() {
+    next_check_ = net::Now() + kCheckInterval;
+    if (net::Now() >= next_file_check_) {
+      next_file_check_ = net::Now() + kFileCheckInterval;
       in_place_ = file_->CheckInPlace();
     }
     const absl::StatusOr<int64_t> version = file_->DataVersion();
@@ -195,19 +195,19 @@ class SqliteStore final : public Store {
       if (read.ok()) read = last.status();
       if (last.ok()) {
         data_version_ = *version;
-        Tell(*last);
+        NotifyChange(*last);
       }
     }
-    if (read.ok() != std::exchange(readable_, read.ok())) TellHealth(std::move(read));
+    if (read.ok() != std::exchange(readable_, read.ok())) NotifyHealth(std::move(read));
   }
 
-  void Tell(uint64_t last) {
+  void NotifyChange(uint64_t last) {
     if (last == told_) return;
     told_ = last;
     ToListeners([last](Listener& listener) { listener.OnChange(last); });
   }
 
-  void TellHealth(absl::Status status) {
+  void NotifyHealth(absl::Status status) {
     ToListeners([status = std::move(status)](Listener& listener) { listener.OnHealth(status); });
   }
 
@@ -234,8 +234,8 @@ class SqliteStore final : public Store {
   std::unique_ptr<SqliteFile> file_;
   uint64_t told_;
   int64_t data_version_;
-  conf::TimePoint look_again_{};
-  conf::TimePoint look_at_file_{};
+  conf::TimePoint next_check_{};
+  conf::TimePoint next_file_check_{};
   absl::Status in_place_{};
   bool readable_ = true;
 

@@ -1,6 +1,6 @@
 // SqliteStore: the store in a SQLite file of state_dir: the default, with nothing to install.
 //
-// One thread owns the file's only connection and does what stands in a bounded queue, in order. An operation
+// One thread owns the file's only connection and works through a bounded queue, in order. An operation
 // that waits for longer than its patience, behind others or for another process' lock, is refused; one that
 // the disk holds up ends when the disk answers. While there are listeners, the thread looks every 50 ms
 // whether another process has committed something, which costs a few microseconds, and every second whether

@@ -115,7 +115,7 @@ class Store {
   // All writes or none; at least one, and an object at most once. Durable when it returns Ok.
   virtual net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes) = 0;
 
-  // A listener is told of every change from now on, within 100 ms. It must be removed before it goes.
+  // A listener is notified of every change from now on, within 100 ms. It must be removed before it goes.
   virtual void Add(Listener& listener) = 0;
   virtual void Remove(Listener& listener) = 0;
 };

@@ -12,13 +12,13 @@ namespace plugins::devices {
 
 std::vector<Probe> BuiltinProbes() {
   return {
-      {"nvml", [] { return LookByNvml(); }},
-      {"npu-smi", [] { return LookByNpuSmi(); }},
-      {"rocm-smi", [] { return LookByRocmSmi(); }},
+      {"nvml", [] { return ProbeNvml(); }},
+      {"npu-smi", [] { return ProbeNpuSmi(); }},
+      {"rocm-smi", [] { return ProbeRocmSmi(); }},
   };
 }
 
-Found LookForDevices(const std::vector<Probe>& probes) {
+Found ProbeDevices(const std::vector<Probe>& probes) {
   Found all;
   for (const Probe& probe : probes) {
     Found found = probe.look();

@@ -11,6 +11,6 @@ std::vector<Probe> BuiltinProbes();
 
 // The devices that all probes find; each problem names its probe. Blocks for as long as the vendors' tools
 // take.
-Found LookForDevices(const std::vector<Probe>& probes = BuiltinProbes());
+Found ProbeDevices(const std::vector<Probe>& probes = BuiltinProbes());
 
 }  // namespace plugins::devices

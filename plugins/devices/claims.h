@@ -1,4 +1,4 @@
-// DeviceClaims: which devices of this machine are this process' to give away. Two gateways that know nothing
+// DeviceClaims: the devices of this machine that this process may assign. Two gateways that know nothing
 // of each other would load two engines into the memory of one device.
 //
 // A claim is a lock on a file of this process' own user, in a folder that is the same for all gateways of the

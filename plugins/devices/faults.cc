@@ -50,7 +50,7 @@ std::string_view MeaningOfXid(uint64_t xid) {
 FaultWatch::FaultWatch(std::vector<Device> known, std::vector<Probe> probes, const std::string& library)
     : known_(std::move(known)), probes_(std::move(probes)), xids_(XidWatch::Open(library)) {}
 
-std::map<std::string, Fault> FaultWatch::Look() {
+std::map<std::string, Fault> FaultWatch::FindFaults() {
   if (xids_) {
     for (const Xid& seen : xids_->Take()) {
       const std::string_view meaning = MeaningOfXid(seen.number);
@@ -60,7 +60,7 @@ std::map<std::string, Fault> FaultWatch::Look() {
       fault.lost |= seen.number == kOffTheBus;
     }
   }
-  const Found found = LookForDevices(probes_);
+  const Found found = ProbeDevices(probes_);
   std::map<std::string, Fault> faults;
   const std::set<std::string> missed = std::exchange(missing_, {});
   for (const Device& device : known_) {
@@ -73,9 +73,9 @@ std::map<std::string, Fault> FaultWatch::Look() {
       if (!missed.contains(key)) continue;  // a tool that failed once
       // Where a tool reports no device at all, the tool itself may be broken.
       const bool others = std::ranges::any_of(found.devices, of_vendor);
-      faults[key] = {.why = others ? "it is lost: its driver does not list it any more"
-                                   : "its driver does not answer any more",
-                     .lost = others};
+      faults[key] = {
+          .why = others ? "it is lost: its driver no longer lists it" : "its driver no longer answers",
+          .lost = others};
     } else if (!now->trouble.empty()) {
       faults[key] = {.why = now->trouble,
                      .lost = std::ranges::find(found.lost, device.uuid) != found.lost.end()};

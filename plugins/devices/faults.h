@@ -1,4 +1,4 @@
-// FaultWatch: faults of the devices that a gateway gives away: errors that a driver reports, memory that
+// FaultWatch: faults of the devices that a gateway assigns: errors that a driver reports, memory that
 // needs repair, devices that are gone.
 //
 // NVIDIA's devices are watched by NVML: row remapping or page retirement that failed or waits for a reset, a
@@ -26,7 +26,7 @@ namespace plugins::devices {
 
 struct Fault {
   std::string why{};
-  bool lost = false;  // the device does not work any more: a run on it cannot go on
+  bool lost = false;  // the device no longer works: a run on it cannot continue
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
@@ -43,7 +43,7 @@ class FaultWatch {
              const std::string& library = "libnvidia-ml.so.1");
 
   // The known devices that should not be used, by KeyOf(). Blocks for as long as the vendors' tools take.
-  std::map<std::string, Fault> Look();
+  std::map<std::string, Fault> FindFaults();
 
  private:
   const std::vector<Device> known_;

@@ -2,7 +2,7 @@
 //
 // A node of the planner has devices of one kind. A machine of several kinds shares its CPUs and memory out
 // among its nodes by their numbers of devices. Devices that are cut into instances form a node of their own,
-// whose layout is just those instances, for the gateway makes none; whole devices cannot be asked for there.
+// whose layout is just those instances, since the gateway creates none; whole devices cannot be requested there.
 #pragma once
 
 #include <string>

@@ -89,7 +89,7 @@ Found ParseNpuSmi(std::string_view table) {
   return found;
 }
 
-Found LookByNpuSmi(const std::string& command, conf::Duration patience) {
+Found ProbeNpuSmi(const std::string& command, conf::Duration patience) {
   const absl::StatusOr<gateway::net::CommandOutput> output =
       gateway::net::RunCommand({command, "info"}, patience);
   if (absl::IsNotFound(output.status())) return {};

@@ -13,7 +13,7 @@ namespace plugins::devices {
 
 inline constexpr conf::Duration kNpuSmiPatience = std::chrono::seconds(20);
 
-Found LookByNpuSmi(const std::string& command = "npu-smi", conf::Duration patience = kNpuSmiPatience);
+Found ProbeNpuSmi(const std::string& command = "npu-smi", conf::Duration patience = kNpuSmiPatience);
 Found ParseNpuSmi(std::string_view table);
 
 }  // namespace plugins::devices

@@ -310,7 +310,7 @@ std::unique_ptr<XidWatch> XidWatch::Open(const std::string& library_name) {
   return watch;
 }
 
-Found LookByNvml(const std::string& library_name) {
+Found ProbeNvml(const std::string& library_name) {
   const Library library(dlopen(library_name.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!library) return {};
   const Api api(library);

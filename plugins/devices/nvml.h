@@ -15,7 +15,7 @@
 
 namespace plugins::devices {
 
-Found LookByNvml(const std::string& library = "libnvidia-ml.so.1");
+Found ProbeNvml(const std::string& library = "libnvidia-ml.so.1");
 
 // An error of a GPU that the driver reported, by NVIDIA's number.
 struct Xid {

@@ -69,7 +69,7 @@ Found ParseRocmSmi(std::string_view text) {
   return found;
 }
 
-Found LookByRocmSmi(const std::string& command, conf::Duration patience) {
+Found ProbeRocmSmi(const std::string& command, conf::Duration patience) {
   const absl::StatusOr<gateway::net::CommandOutput> output = gateway::net::RunCommand(
       {command, "--showproductname", "--showuniqueid", "--showmeminfo", "vram", "--json"}, patience);
   if (absl::IsNotFound(output.status())) return {};

@@ -12,7 +12,7 @@ namespace plugins::devices {
 
 inline constexpr conf::Duration kRocmSmiPatience = std::chrono::seconds(20);
 
-Found LookByRocmSmi(const std::string& command = "rocm-smi", conf::Duration patience = kRocmSmiPatience);
+Found ProbeRocmSmi(const std::string& command = "rocm-smi", conf::Duration patience = kRocmSmiPatience);
 Found ParseRocmSmi(std::string_view text);
 
 }  // namespace plugins::devices

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -55,7 +56,7 @@ std::optional<double> NumberOf(std::optional<std::string_view> text) {
 }
 
 void Add(std::optional<double>& to, double value) {
-  to = to.value_or(0) + value;
+  to = std::min(to.value_or(0) + value, std::numeric_limits<double>::max());  // never infinite
 }
 
 // Ranks that stand for the same requests: all but the first of a tensor- or pipeline-parallel group.
@@ -70,24 +71,27 @@ bool IsEcho(const Sample& sample) {
 EngineReport ReadMetrics(std::string_view body, std::span<const Metric> metrics,
                          absl::FunctionRef<void(const Sample&, EngineReport&)> other) {
   EngineReport report;
-  std::vector<uint32_t> samples(metrics.size(), 0);
+  std::vector<std::pair<Field, uint32_t>> samples;  // of fields that are means; two names can tell one
   ForEachSample(body, [&](const Sample& sample) {
     const auto metric = std::ranges::find(metrics, sample.name, &Metric::name);
     if (metric == metrics.end()) return other(sample, report);
     if (!Usable(sample.value, metric->is_share) || IsEcho(sample)) return;
     Add(report.*metric->field, sample.value);
-    ++samples[static_cast<size_t>(metric - metrics.begin())];
+    if (metric->over == Over::kSum) return;
+    const auto counted = std::ranges::find(samples, metric->field, &std::pair<Field, uint32_t>::first);
+    if (counted == samples.end()) {
+      samples.emplace_back(metric->field, 1);
+    } else {
+      ++counted->second;
+    }
   });
-  for (size_t i = 0; i < metrics.size(); ++i) {
-    if (metrics[i].over == Over::kMean && samples[i] > 1)
-      report.*metrics[i].field = *(report.*metrics[i].field) / samples[i];
-  }
+  for (const auto& [field, count] : samples) report.*field = *(report.*field) / count;
   return report;
 }
 
 void NothingElse(const Sample& /*sample*/, EngineReport& /*report*/) {}
 
-// vLLM: one series per engine core; capacity and adapters stand in labels.
+// vLLM: one series per engine core; capacity and adapters are in labels.
 EngineReport ReadVllm(std::string_view body) {
   static constexpr std::array<Metric, 6> kMetrics = {{
       {"vllm:num_requests_running", &EngineReport::running},
@@ -189,7 +193,7 @@ EngineReport ReadTensorRtLlm(std::string_view body) {
       size = sample.value;
   };
   EngineReport report = ReadMetrics(body, kMetrics, capacity);
-  if (blocks && size) report.kv_tokens = *blocks * *size;
+  if (blocks && size && Usable(*blocks * *size, false)) report.kv_tokens = *blocks * *size;
   return report;
 }
 

@@ -1,15 +1,14 @@
-// Whether nothing of an engine's event stream was missed, and what to do when something was. vLLM numbers its
-// batches from 0 and, where it is told to, keeps the last ones for a second socket that sends them again.
+// Sequence: finds gaps in an engine's event stream, and fills them. vLLM numbers its batches from 0 and, if it
+// is configured to, keeps the last ones for a second socket that sends them again.
 //
-//   a number left out        ask for what was missed, or else clear and begin anew with what comes
-//   a number that goes back  the engine was restarted: clear, and ask from its beginning
-//   connected again          ask from the last batch that was had on. Only if that very batch comes first is
-//   it
-//                            the same engine, of which nothing was missed; or else clear and ask from 0
-//   no whole answer          clear and begin anew
+//   a missing number    ask for the missing batches; if they are gone, clear and continue with live ones
+//   a lower number      the engine was restarted: clear, and ask from its beginning
+//   connected again     ask from the last received batch on. If that batch comes first, it is the same engine
+//                       and nothing was missed; else clear and ask from 0
+//   incomplete answer   clear and continue with live batches
 //
-// While an answer is waited for, what comes live is kept, up to a bound; what is over it is a gap again. What
-// comes live though an answer had it already is known by its fingerprint and passed over.
+// While an answer is pending, live batches are kept up to a bound; beyond it they are a gap again. A live batch
+// that an answer contained already is recognized by its fingerprint and skipped.
 //
 // Sans I/O: events in, calls of the sink out. One thread. The sink may not call back into it.
 #pragma once
@@ -30,7 +29,7 @@ class Sequence {
    public:
     virtual ~Sink() = default;
     virtual void Apply(std::string_view payload) = 0;  // the next batch
-    virtual void Clear() = 0;                          // nothing that was applied counts any more
+    virtual void Clear() = 0;                          // forget everything that was applied
     // Batches from this number on, to OnReplayed and OnReplayEnd; an earlier request is void.
     virtual void AskReplay(uint64_t from) = 0;
   };

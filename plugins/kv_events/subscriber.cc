@@ -68,7 +68,7 @@ void Subscriber::OnMessage(std::span<const std::string_view> frames) {
   const std::optional<uint64_t> number = frames.size() == 3 ? NumberOf(frames[1]) : std::nullopt;
   if (!number || *number == kEnd) return Malformed("a message is not of three frames, the second a number");
   sequence_.OnMessage(*number, frames[2]);
-  TellState();
+  NotifyState();
 }
 
 // An empty frame, number, batch; in the end kEnd and an empty one.
@@ -82,7 +82,7 @@ void Subscriber::OnReplayMessage(std::span<const std::string_view> frames) {
   } else {
     sequence_.OnReplayed(*number, frames[2]);
   }
-  TellState();
+  NotifyState();
 }
 
 void Subscriber::OnLink(bool up) {
@@ -92,7 +92,7 @@ void Subscriber::OnLink(bool up) {
   } else {
     sequence_.OnDown();
   }
-  TellState();
+  NotifyState();
 }
 
 void Subscriber::Apply(std::string_view payload) {
@@ -118,7 +118,7 @@ void Subscriber::AskReplay(uint64_t from) {
 void Subscriber::OnAlarm() {
   if (sequence_.state() == Sequence::State::kDown) return Connect().IgnoreError();  // there is a next time
   sequence_.OnReplayFailed();
-  TellState();
+  NotifyState();
 }
 
 void Subscriber::Malformed(const std::string& why) {
@@ -126,7 +126,7 @@ void Subscriber::Malformed(const std::string& why) {
   listener_.OnMalformed(why);
 }
 
-void Subscriber::TellState() {
+void Subscriber::NotifyState() {
   const Sequence::State state = sequence_.state();
   if (state != Sequence::State::kReplaying) replay_.reset();
   if (state == Sequence::State::kLive) Alarm::Clear();

@@ -37,7 +37,7 @@ class Subscriber final : private Sequence::Sink, private gateway::net::Alarm {
    public:
     virtual ~Listener() = default;
     virtual void OnBatch(const Batch& batch) = 0;
-    virtual void OnClear() = 0;                            // nothing that was told counts any more
+    virtual void OnClear() = 0;                            // forget all earlier batches
     virtual void OnMalformed(const std::string& why) = 0;  // ... nor can be relied on
     virtual void OnState(Sequence::State state) = 0;
   };
@@ -68,7 +68,7 @@ class Subscriber final : private Sequence::Sink, private gateway::net::Alarm {
   void AskReplay(uint64_t from) override;
   void OnAlarm() override;
   void Malformed(const std::string& why);
-  void TellState();
+  void NotifyState();
 
   gateway::net::Loop& loop_;
   gateway::net::ZmqContext& context_;

@@ -29,7 +29,7 @@
 namespace plugins::launchers {
 
 // What a run was given of one node.
-struct Grant {
+struct DeviceGrant {
   std::string node{};              // as the cluster names it
   std::string kind{};              // of its devices; empty: it has none
   std::vector<uint8_t> devices{};  // their places on the node
@@ -55,11 +55,11 @@ struct RunSpec {
   std::string id{};     // lower-case letters, digits, '.' and '-', at most 63; never used again
   std::string owner{};  // the model or job, for people
   std::string tenant{};
-  Grant grant{};
+  DeviceGrant grant{};
   std::vector<std::string> command{};
   std::vector<std::pair<std::string, std::string>> env{};
   std::string directory{};                // where it runs; empty: the launcher's own
-  std::string user{};                     // of the machine, whom it becomes; empty: the launcher's own
+  std::string user{};                     // of the machine; empty: the launcher's own
   bool serves = false;                    // needs a port
   std::optional<conf::Duration> limit{};  // a cluster manager may end it then; the gateway has its own clock
   Gang gang{};
@@ -68,7 +68,7 @@ struct RunSpec {
 enum class RunState : uint8_t {
   kStarting,  // asked for; has no process yet
   kRunning,
-  kStopping,  // was told to end; of one that serves also: its first process has ended, and the others do
+  kStopping,  // is being ended; of one that serves also: its first process has ended, and the others do
   kEnded,
 };
 
@@ -86,7 +86,7 @@ enum class Witness : uint8_t {
 struct RunStatus {
   std::string id{};
   std::string owner{};
-  std::string user{};  // of the machine, whom it became; empty: the launcher's own, or not known
+  std::string user{};  // of the machine; empty: the launcher's own, or not known
   RunState state = RunState::kStarting;
   std::string host{};  // where it listens, if it serves
   uint16_t port = 0;
@@ -104,7 +104,7 @@ struct RunStatus {
   // Absent where the launcher does not say.
   std::optional<conf::TimePoint> alive{};
   Witness witness = Witness::kNobody;
-  Grant grant{};  // `node` empty: not known
+  DeviceGrant grant{};  // `node` empty: not known
   // The launcher found its processes but no record of it. It runs, and may hold devices: the caller stops it,
   // or keeps it where it knows what the run is for, before it gives those devices to another.
   bool orphan = false;
@@ -117,7 +117,7 @@ struct SharedNode {
   std::string kind{};  // of its devices; empty: it has none
   uint32_t devices = 0;
   uint32_t taken = 0;
-  std::string why{};  // why it is not healthy; empty where nobody says
+  std::string why{};  // why it is not healthy; may be empty
   friend bool operator==(const SharedNode&, const SharedNode&) = default;
 };
 struct SharedCluster {
@@ -131,7 +131,7 @@ struct DeviceFault {
   std::string node{};
   uint8_t device = 0;  // its place on the node
   std::string why{};
-  bool lost = false;  // a run on it cannot go on
+  bool lost = false;  // a run on it cannot continue
   friend bool operator==(const DeviceFault&, const DeviceFault&) = default;
 };
 struct DeviceFaults {
@@ -157,7 +157,7 @@ class Launcher {
   // Sends a signal to the run's first process, to make it save its work. NotFound when it does not run.
   virtual gateway::net::Task<absl::Status> Signal(std::string id, int signal) = 0;
 
-  // All runs of this gateway that are there, orphans too, and those that ended and were not forgotten.
+  // All runs of this gateway, orphans included, and those that ended and were not forgotten.
   virtual gateway::net::Task<absl::StatusOr<std::vector<RunStatus>>> List() = 0;
 
   // Drops a run that has ended, with its files. OK for a run that is not known; refused while it runs.
@@ -170,7 +170,7 @@ class Launcher {
   // is another, which the error names; Unavailable: nobody is seen there now; Unimplemented: that cannot be
   // told.
   virtual gateway::net::Task<absl::Status> CheckPort(std::string) {
-    co_return absl::UnimplementedError("who listens there cannot be told");
+    co_return absl::UnimplementedError("cannot determine which process listens on this port");
   }
 
   // As last seen; null where the cluster is this gateway's alone.
@@ -182,13 +182,13 @@ class Launcher {
   // Whether the node's agent takes a connection now. Unavailable: it does not, with the reason.
   // Unimplemented: nothing can be asked.
   virtual gateway::net::Task<absl::Status> AskNode(std::string) {
-    co_return absl::UnimplementedError("its nodes cannot be asked");
+    co_return absl::UnimplementedError("its nodes cannot be probed");
   }
 
   // Called on the control loop when List() has news of a run, if the launcher hears of it by itself.
   std::function<void(const std::string& id)> on_change = [](const std::string&) {};
 
-  // Ends its background tasks; call it before the destructor. Runs go on.
+  // Ends its background tasks; call it before the destructor. Runs continue.
   virtual gateway::net::Task<void> Close() = 0;
 };
 

@@ -136,12 +136,12 @@ size_t LocalRunHost::Signal(const RunMark& mark, int signal) {
   return members.size();
 }
 
-gateway::net::PortUse LocalRunHost::LookAtPort(const RunMark& mark, const std::string& host, uint16_t port) {
+gateway::net::PortUse LocalRunHost::CheckPort(const RunMark& mark, const std::string& host, uint16_t port) {
   RunMark ours = mark;
   ours.token = options_.token;
   std::vector<pid_t> pids;
   for (const Member& member : FindMembers(ours)) pids.push_back(member.pid);
-  return gateway::net::LookAtPort(host, port, pids);
+  return gateway::net::CheckPort(host, port, pids);
 }
 
 // The rights of this process may be greater than those of who asks.

@@ -14,8 +14,8 @@ class LocalRunHost final : public RunHost {
     std::string token{};           // marks the processes of the runs
     std::string wrapper{};         // the program tidegate-run
     bool cgroups = true;           // where they may be made
-    std::vector<RunUser> users{};  // whom runs may become
-    uid_t owner = 0;               // whom their wrappers become then: the gateway's user
+    std::vector<RunUser> users{};  // the users that runs may have
+    uid_t owner = 0;               // the user of their wrappers then: the gateway's
     gid_t owner_group = 0;
   };
   explicit LocalRunHost(Options options);
@@ -25,7 +25,7 @@ class LocalRunHost final : public RunHost {
   absl::StatusOr<std::unique_ptr<HeldRun>> Hold(const RunOrder& order, int log, int until_run) override;
   std::map<std::string, std::optional<FoundWrapper>> FindRuns() override;
   size_t Signal(const RunMark& mark, int signal) override;
-  gateway::net::PortUse LookAtPort(const RunMark& mark, const std::string& host, uint16_t port) override;
+  gateway::net::PortUse CheckPort(const RunMark& mark, const std::string& host, uint16_t port) override;
   std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) override;
   std::string MakeCgroup(const std::string& id, const RunLimits& limits) override;
   void KillCgroup(const std::string& cgroup) override;

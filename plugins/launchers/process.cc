@@ -52,12 +52,12 @@ void SetEnd(RunRecord& record, const RunResult& result, conf::TimePoint seen, bo
   }
   record.why.clear();
   if (record.asked) {
-    if (killed) record.why = "it did not end in the time that it was given, and was killed";
+    if (killed) record.why = "it did not end within its grace, and was killed";
   } else if (!result.end) {
     record.why =
         !record.wrapped ? "it ended; its exit status is unknown, because an earlier version started it"
         : record.boot == gateway::net::BootId() ? "its wrapper (tidegate-run) was killed, and the run with it"
-                                                : "it ended with the machine, which was started anew since";
+                                                : "it ended when the machine was restarted";
   } else if (record.signal) {
     record.why = fmt::format("it was ended by {}", SignalWord(*record.signal));
   } else if (record.exit_code != 0) {
@@ -103,7 +103,7 @@ struct ProcessLauncher::Run {
 };
 
 // A process of another user is not ours to signal; its wrapper passes on what it can catch.
-bool ProcessLauncher::Tell(const Run& run, int signal) {
+bool ProcessLauncher::SendSignal(const Run& run, int signal) {
   if (!run.record.wrapped) return run.leader.Signal(signal);
   return run.first.Signal(signal) || (signal != SIGKILL && signal != SIGSTOP && run.leader.Signal(signal));
 }
@@ -205,13 +205,13 @@ void ProcessLauncher::AdoptOne(const std::string& id, std::optional<FoundWrapper
   if (run.record.boot == gateway::net::BootId())
     leader = ProcessHandle::Open(run.record.pid, run.record.start_ticks);
   if (!leader && wrapper) {
-    // The record is an older one that somebody has put back.
+    // The record is an older one that was restored.
     run.record.boot = gateway::net::BootId();
     run.record.pid = wrapper->pid;
     run.record.start_ticks = wrapper->start_ticks;
     leader = std::move(wrapper->process);
   }
-  // One that nobody has waited for yet is no more.
+  // An ended process that was not waited for is gone.
   if (!leader || leader->ended()) return AdoptEnded(run);
   TakeLeader(run, std::move(*leader));
   if (run.state == RunState::kStopping) {
@@ -405,7 +405,7 @@ Task<absl::Status> ProcessLauncher::Stop(std::string id, conf::Duration grace) {
 Task<absl::Status> ProcessLauncher::Signal(std::string id, int signal) {
   const Run* const run = Find(id);
   const bool runs = run != nullptr && run->leader && !run->leader_ended;
-  if (!runs || !Tell(*run, signal)) co_return absl::NotFoundError(fmt::format("{} does not run", id));
+  if (!runs || !SendSignal(*run, signal)) co_return absl::NotFoundError(fmt::format("{} does not run", id));
   co_return absl::OkStatus();
 }
 
@@ -434,8 +434,7 @@ Task<absl::Status> ProcessLauncher::Forget(std::string id) {
     host_->RemoveCgroup(cgroup);
     if (unreadable) {
       if (const absl::Status still = folder.Load().status(); !absl::IsNotFound(still))
-        return absl::FailedPreconditionError(
-            fmt::format("{} is left alone: remove it by hand", folder.record()));
+        return absl::FailedPreconditionError(fmt::format("{} is kept: remove it by hand", folder.record()));
     }
     return folder.Remove();
   });
@@ -451,11 +450,10 @@ Task<absl::Status> ProcessLauncher::CheckPort(std::string id) {
   const uint16_t port = run->record.port;
   const gateway::net::PortUse use =
       co_await OffLoop(loop_, [host = host_.get(), mark = MarkOf(*run), address = options_.host, port] {
-        return host->LookAtPort(mark, address, port);
+        return host->CheckPort(mark, address, port);
       });
   if (use.by_these) co_return absl::OkStatus();
-  if (!use.taken)
-    co_return absl::UnavailableError(fmt::format("nobody is seen to listen on its port {}", port));
+  if (!use.taken) co_return absl::UnavailableError(fmt::format("no process listens on its port {}", port));
   const std::string owner = co_await OffLoop(loop_, [port] { return gateway::net::PortOwner(port); });
   co_return absl::FailedPreconditionError(
       fmt::format("its port {} is taken by {}, which is none of its processes", port, owner));
@@ -564,7 +562,7 @@ Task<void> ProcessLauncher::Counted(Task<void> task) {
 }
 
 Task<void> ProcessLauncher::End(Run& run) {
-  // Written before anything is told to end, so that a gateway that starts again goes on with it.
+  // Written before anything is ended, so that a restarted gateway continues the stop.
   if (run.state == RunState::kStopping) co_await Save(run, run.state, run.since);
   if (run.wrapper_lives() && !closing_) co_await AskWrapper(run);
   if (closing_) co_return;
@@ -671,7 +669,7 @@ Task<void> ProcessLauncher::Save(Run& run, RunState state, conf::TimePoint since
   co_await OffLoop(loop_, [record = run.record, folder = run.folder] { return folder.Save(record).ok(); });
 }
 
-// Records that somebody removed, and runs that nothing wakes this launcher for.
+// Records that were removed, and runs without a notification to this launcher.
 Task<void> ProcessLauncher::CheckRuns() {
   while (co_await check_.For(options_.check_interval)) {
     for (auto next = runs_.begin(); next != runs_.end() && !closing_;) {

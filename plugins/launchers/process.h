@@ -1,6 +1,6 @@
 // ProcessLauncher: runs as processes of this machine, each below a wrapper of its own (wrapper/main.cc).
 //
-// A run goes on when the gateway ends, however it ends, and is found again by its record (run_folder.h), or,
+// A run continues when the gateway ends, however it ends, and is found again by its record (run_folder.h), or,
 // when that is gone, by its wrapper. A pid counts only with the time at which the process began and the boot
 // of the machine. Nothing runs before its record is on disk (run_start.h), so a kill at any moment neither
 // doubles nor loses a run. How and when it ended is the wrapper's word, on disk before the wrapper goes.
@@ -92,7 +92,7 @@ class ProcessLauncher final : public Launcher {
   RunStatus StatusOf(const Run& run) const;
   RunMark MarkOf(const Run& run) const;
   // Sends its first process a signal. False: it has ended, or is not ours to signal that.
-  static bool Tell(const Run& run, int signal);
+  static bool SendSignal(const Run& run, int signal);
 
   uint16_t TakePort();  // 0: none is free
   void Watch(Run& run);

@@ -18,7 +18,7 @@
 
 namespace plugins::launchers {
 
-// Where a process stands in the hierarchy.
+// The place of a process in the hierarchy.
 struct CgroupPlace {
   std::string mount{};     // of cgroup2; empty: it is not mounted
   std::string own{};       // below it, with a leading '/'; empty: none

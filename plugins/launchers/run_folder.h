@@ -56,7 +56,7 @@ class RunStore {
   // A process that has a copy of this descriptor holds the store.
   int lock() const { return lock_.get(); }
   RunFolder Folder(std::string_view id) const;
-  // Names of the folders that are there, in order.
+  // Names of the existing folders, in order.
   absl::StatusOr<std::vector<std::string>> Ids() const;
 
  private:

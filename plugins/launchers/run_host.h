@@ -68,7 +68,7 @@ class RunHost {
   // The processes of a run that have not ended; sends them `signal`, 0: nothing.
   virtual size_t Signal(const RunMark& mark, int signal) = 0;
   // Whether the run's processes, or others, accept connections to that address.
-  virtual gateway::net::PortUse LookAtPort(const RunMark& mark, const std::string& host, uint16_t port) = 0;
+  virtual gateway::net::PortUse CheckPort(const RunMark& mark, const std::string& host, uint16_t port) = 0;
   // The environment with which a process of a run began; empty for any other process.
   virtual std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) = 0;
 

@@ -18,9 +18,9 @@ namespace plugins::launchers {
 // Mode 0600, appending; no link is followed.
 absl::StatusOr<gateway::net::Fd> OpenLog(const std::string& path);
 
-// For reading. Refuses what is not a file of one name: whoever may write in a log's folder could put a link
-// there, a second name of another file, or a pipe that nobody writes to. Of this machine's runs also what is
-// not this process' own: their logs are. A cluster's are another user's.
+// For reading. Refuses anything but a regular file with one name: a run can write in the folder of its log,
+// and could put a link there, a second name of another file, or a pipe without a writer. Logs of this machine's
+// runs belong to this process; those of a cluster belong to another user.
 enum class LogOwner : uint8_t { kThisProcess, kAnyone };
 absl::StatusOr<gateway::net::Fd> OpenLogForReading(const std::string& path,
                                                    LogOwner owner = LogOwner::kThisProcess);

@@ -90,7 +90,7 @@ bool Descends(const Processes& all, pid_t pid, pid_t ancestor) {
   return false;
 }
 
-std::vector<Member> LookOnce(const RunMark& mark) {
+std::vector<Member> FindOnce(const RunMark& mark) {
   struct stat log{};
   const bool has_log = stat(mark.log.c_str(), &log) == 0;
   const std::vector<pid_t> in_cgroup = CgroupPids(mark.cgroup);
@@ -137,7 +137,7 @@ std::vector<std::string> CommandOf(pid_t pid) {
       gateway::net::ReadFile(fmt::format("/proc/{}/cmdline", pid), kMaxEnvironment).value_or(""));
 }
 
-// Not the owner of its folder, which is root where it may not be looked at.
+// Not the owner of its folder, which is root if the process may not be examined.
 std::optional<uid_t> UidOf(pid_t pid) {
   const std::string status =
       gateway::net::ReadFile(fmt::format("/proc/{}/status", pid), size_t{64} << 10).value_or("");
@@ -170,10 +170,10 @@ std::map<std::string, std::optional<FoundWrapper>> FindRuns(const std::string& t
 }
 
 std::vector<Member> FindMembers(const RunMark& mark) {
-  std::vector<Member> members = LookOnce(mark);
+  std::vector<Member> members = FindOnce(mark);
   // A process that forks and ends during the look is missed with its child, and one that just becomes its
   // program has no environment yet.
-  return members.empty() ? LookOnce(mark) : std::move(members);
+  return members.empty() ? FindOnce(mark) : std::move(members);
 }
 
 }  // namespace plugins::launchers

@@ -92,7 +92,7 @@ class Fields {
 }  // namespace
 
 std::string WriteRecord(const RunRecord& r, RecordLayout layout) {
-  const Grant& g = r.grant;
+  const DeviceGrant& g = r.grant;
   const auto time = [](const std::optional<conf::TimePoint>& at) {
     return at ? Json(conf::ToUnixMicros(*at)) : Json();
   };

@@ -20,11 +20,11 @@ struct RunRecord {
   std::string id{};
   std::string owner{};
   std::string tenant{};
-  Grant grant{};
+  DeviceGrant grant{};
   std::vector<std::string> command{};
   std::vector<std::string> env_names{};  // that it was given
   std::string directory{};
-  std::string user{};  // whom it became; empty: the gateway's
+  std::string user{};  // the user of the run; empty: the gateway's
   bool serves = false;
   uint16_t port = 0;
 
@@ -38,7 +38,7 @@ struct RunRecord {
   RunState state = RunState::kRunning;  // kStarting is not recorded: nothing runs yet
   conf::TimePoint since{};
   conf::TimePoint kill_at{};  // of one that stops
-  bool asked = false;         // it was told to end
+  bool asked = false;         // its end was requested
   std::optional<int> exit_code{};
   std::optional<int> signal{};
   std::string why{};

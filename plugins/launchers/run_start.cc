@@ -204,7 +204,7 @@ absl::StatusOr<StartedRun> StartRun(RunPlan plan, const RunFolder& folder, RunHo
     if (held.ok()) held->reset();
     return Undo(folder, host, record.cgroup, failed);
   }
-  // 3. It becomes the wrapper, which starts the run. Killed from here on: it goes on, and is found again by
+  // 3. It becomes the wrapper, which starts the run. Killed from here on: it continues, and is found again by
   // its record, or by what it carries.
   absl::StatusOr<gateway::net::ProcessHandle> process = (*held)->Release();
   if (!process.ok()) return Undo(folder, host, record.cgroup, process.status());

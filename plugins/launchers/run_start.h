@@ -30,7 +30,7 @@ struct RunPlan {
 };
 
 // InvalidArgument, in words for the author of the run's command. Asks nothing of the system.
-// `user`: whom the run becomes; null: it stays the gateway's user.
+// `user`: the user of the run; null: the gateway's user.
 absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode> nodes, const ListenAt& at,
                                 const std::string& token, const RunUser* user);
 

@@ -54,7 +54,7 @@ absl::StatusOr<RunUser> FindRunUser(const std::string& name) {
         "this machine has no user {}; make it with: useradd --system --no-create-home {}", name, name));
   }
   if (user.uid == 0)
-    return absl::InvalidArgumentError("runs cannot be root's: name a user that owns nothing else");
+    return absl::InvalidArgumentError("runs cannot be root's; name a user that owns nothing else");
   return user;
 }
 

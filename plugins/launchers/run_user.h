@@ -1,4 +1,4 @@
-// RunUser: whom a run of this machine becomes, and what it may use of the machine.
+// RunUser: the user of a run on this machine, and what it may use of the machine.
 //
 // A run that is its gateway's user can read the gateway's files, memory and variables, and signal it. Another
 // user can do none of that, if the program that starts runs has the rights to change users.

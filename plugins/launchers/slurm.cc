@@ -186,7 +186,7 @@ void SlurmLauncher::Share() {
   }
   for (const slurm::Occupant& occupant : seen.occupants) {
     if (occupant.ours || occupant.preemptible) continue;
-    for (const slurm::Holding& holding : occupant.holds)
+    for (const slurm::NodeShare& holding : occupant.holds)
       nodes[holding.node].taken += static_cast<uint32_t>(holding.devices.size());
   }
   if (nodes == shared_.nodes && seen.left_out == shared_.left_out) return;
@@ -332,14 +332,14 @@ Task<absl::Status> SlurmLauncher::Signal(std::string id, int signal) {
                     (run->status.state == RunState::kRunning || run->status.state == RunState::kStopping);
   if (!runs) co_return absl::NotFoundError(fmt::format("run {} does not run", id));
   const absl::Status sent = co_await client_.Signal(run->job, signal);
-  if (IsGone(sent)) co_return absl::NotFoundError(fmt::format("run {} does not run any more", id));
+  if (IsGone(sent)) co_return absl::NotFoundError(fmt::format("run {} no longer runs", id));
   co_return sent.ok() ? sent : Failed(sent);
 }
 
 Task<absl::Status> SlurmLauncher::AskNode(std::string name) {
   const slurm::Node* const node = NodeOf(name);
   if (node == nullptr || node->port == 0)
-    co_return absl::UnimplementedError(fmt::format("Slurm does not say where {}'s slurmd listens", name));
+    co_return absl::UnimplementedError(fmt::format("Slurm does not report where {}'s slurmd listens", name));
   const std::string port = std::to_string(node->port);
   const gateway::net::Remote remote{node->address.empty() ? name : node->address, port, nullptr, ""};
   gateway::net::AbortGroup::Member member(&asked_);
@@ -351,7 +351,7 @@ Task<absl::Status> SlurmLauncher::AskNode(std::string name) {
   if (member.aborted()) co_return absl::CancelledError();
   if (!connected.error) co_return absl::OkStatus();
   co_return absl::UnavailableError(
-      fmt::format("its slurmd takes no connection at {}:{}: {}", remote.host, port,
+      fmt::format("its slurmd accepts no connection at {}:{}: {}", remote.host, port,
                   deadline.passed() ? "no answer in time" : connected.error.message()));
 }
 

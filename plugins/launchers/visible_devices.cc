@@ -36,7 +36,7 @@ std::string Instances(const Device& device) {
   return words.empty() ? "none" : fmt::format("{}", fmt::join(words, ", "));
 }
 
-absl::StatusOr<std::string> NameFor(const Grant& grant, const Device& device, uint8_t place) {
+absl::StatusOr<std::string> NameFor(const DeviceGrant& grant, const Device& device, uint8_t place) {
   if (!grant.kind.empty() && grant.kind != device.kind)
     return absl::InvalidArgumentError(
         fmt::format("device {} is of kind {}, not {}", place, device.kind, grant.kind));
@@ -52,7 +52,8 @@ absl::StatusOr<std::string> NameFor(const Grant& grant, const Device& device, ui
                                                 grant.partition, grant.partition_start, Instances(device)));
 }
 
-absl::StatusOr<std::span<const Device>> DevicesOf(const Grant& grant, std::span<const LocalNode> nodes) {
+absl::StatusOr<std::span<const Device>> DevicesOf(const DeviceGrant& grant,
+                                                  std::span<const LocalNode> nodes) {
   if (grant.node.empty()) return nodes.size() == 1 ? nodes.front().devices : std::span<const Device>();
   std::vector<std::string_view> names;
   names.reserve(nodes.size());
@@ -71,7 +72,7 @@ bool IsVisibilityVariable(std::string_view name) {
 }
 
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> VisibleDevices(
-    const Grant& grant, std::span<const LocalNode> nodes) {
+    const DeviceGrant& grant, std::span<const LocalNode> nodes) {
   absl::StatusOr<std::span<const Device>> devices = DevicesOf(grant, nodes);
   if (!devices.ok()) return devices.status();
   std::array<std::vector<std::string>, kRuntimes.size()> given;

@@ -19,7 +19,7 @@ namespace plugins::launchers {
 // For a machine of these nodes. InvalidArgument for a grant that does not fit them: a missing node, place,
 // kind or instance, or the whole of a device that is cut. A grant may leave out the name of an only node.
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> VisibleDevices(
-    const Grant& grant, std::span<const devices::LocalNode> nodes);
+    const DeviceGrant& grant, std::span<const devices::LocalNode> nodes);
 
 // Whether the launcher sets the variable, so that a run's own environment may not.
 bool IsVisibilityVariable(std::string_view name);

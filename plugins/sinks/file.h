@@ -1,7 +1,7 @@
 // FileSink: appends lines to a file and syncs it to disk.
 //
 // Rotates by size: `audit.jsonl` becomes `audit.jsonl.SEQ`, where SEQ (20 digits) is the last sequence number
-// before the rotation, so names sort by time. When somebody else renames or removes the file, the sink begins
+// before the rotation, so names sort by time. When another program renames or removes the file, the sink begins
 // a new one. A torn last line, left by a crash, is cut off: its record was not delivered and comes again. The
 // work is done off the loop.
 #pragma once

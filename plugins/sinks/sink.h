@@ -1,7 +1,7 @@
 // Sink: where audit records are delivered to, beside the ledger.
 //
 // Deliver() is called again with the same records, or some of them together with others, until it has
-// succeeded: whoever reads from a sink may see a record twice and tells by its sequence number. Thread: the
+// succeeded: a reader of a sink may see a record twice, and recognizes it by its sequence number. Thread: the
 // loop's; one Deliver() at a time. Owner: the delivery; destroyed when no Deliver() is pending.
 #pragma once
 
@@ -39,7 +39,7 @@ class Sink {
   virtual std::string Describe() const = 0;
   virtual BatchLimits limits() const = 0;
 
-  // OK: all of them are there. kResourceExhausted: the batch is too large, fewer may do. A peer may take
+  // OK: all are delivered. kResourceExhausted: the batch is too large; send fewer. A peer may take
   // until `until`, or as long as the sink's own time-out where that ends earlier.
   virtual gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch, conf::TimePoint until) = 0;
 

@@ -1,16 +1,15 @@
 // WebhookSink: posts batches of lines as NDJSON to an HTTP endpoint; any 2xx answer means delivered.
 //
 //   content-type: application/x-ndjson
-//   idempotency-key: SOURCE-FIRST-LAST-LINK   the same for a batch that is posted again, and for no other:
-//   LINK
-//                                             begins the last record's link of the hash chain
-//   x-tidegate-first-seq, x-tidegate-last-seq  sequence numbers, to tell duplicates by
+//   idempotency-key: SOURCE-FIRST-LAST-LINK    the same for a batch that is posted again, and for no other;
+//                                              LINK begins the last record's link of the hash chain
+//   x-tidegate-first-seq, x-tidegate-last-seq  sequence numbers, to find duplicates by
 //   authorization: Bearer …                    when a bearer secret is set
 //   x-tidegate-timestamp: 1767225600           Unix seconds, and
 //   x-tidegate-signature: v1=HEX               HMAC-SHA256 of `TIMESTAMP.BODY`, when a signing secret is set
 //
-// Redirects are not followed. A post that Close() cuts short may have been taken: it comes again, under the
-// same key.
+// Redirects are not followed. A post that Close() cuts short may have been accepted: it is sent again, with
+// the same key.
 #pragma once
 
 #include <absl/status/status.h>

@@ -22,7 +22,7 @@ struct HeadroomFound {
   bool expected() const { return usable || rested_at; }
 };
 
-// The most replicas that one search scans; later searches go on in a larger pool.
+// The most replicas that one search scans; later searches continue in a larger pool.
 inline constexpr uint32_t kMaxHeadroomScan = 32;
 
 // Looks for `enough` replicas with headroom, beginning where one was found last. A model without

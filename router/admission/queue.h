@@ -69,7 +69,7 @@ std::string_view CodeName(QueueRefusal refusal);  // "queue_full": stable
 
 using WaitTicket = uint64_t;
 
-// Where a request stands in the queue, or why it was refused.
+// The place of a request in the queue, or the reason of its refusal.
 struct QueuePosition {
   QueueRefusal refused = QueueRefusal::kNone;
   WaitTicket ticket = 0;           // unless refused

@@ -182,9 +182,13 @@ Failure Reader::ReadMember(ByteRange key) {
   bool exact = false;
   const KeySpec* spec = FindKey(name, exact);
   if (spec != nullptr && IsRefused(*spec, api_)) {
+    const bool counts = spec->key >= Key::kN && spec->key <= Key::kBestOf;
+    if (counts && KindOf(cursor_.Peek()) == kNull) return Skip(1);
     return FactsError{FactsErrorCode::kUnsupportedMember, spec->name,
-                      fmt::format("{} is no parameter of this API; its bound of the answer is {}", spec->name,
-                                  SpecOf(api_).bound)};
+                      counts
+                          ? fmt::format("{} is no parameter of this API, which gives one answer", spec->name)
+                          : fmt::format("{} is no parameter of this API; its bound of the answer is {}",
+                                        spec->name, SpecOf(api_).bound)};
   }
   if (spec == nullptr || !Means(*spec, api_)) return Skip(1);
   if (!exact) {
@@ -256,6 +260,7 @@ Failure Reader::ReadValue(const KeySpec& spec) {
     case Key::kNPredict:
       return ReadBound(spec, BoundKey::kNPredict);
     case Key::kN:
+    case Key::kNCmpl:
     case Key::kBestOf:
       if (Failure failure = ReadCount(spec, count, 0)) return failure;
       if (*count > kMaxN) {

@@ -92,7 +92,7 @@ struct BodyFacts {
   bool cache_salt_null = false;
   bool has_transfer_members = false;  // has members with which engines transfer KV caches
 
-  uint32_t n = 1;  // completions asked for, of each prompt: the larger of n and best_of
+  uint32_t n = 1;  // completions asked for, of each prompt: the largest of n, n_cmpl and best_of
   std::array<OutputBound, kBoundKeyCount> bounds;
 
   std::array<ByteRange, kPromptPartCount> prompt_parts;

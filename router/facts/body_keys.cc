@@ -35,8 +35,10 @@ constexpr std::array<KeySpec, kKeyCount> kKeys = {{
     {Key::kMaxNewTokens, "max_new_tokens", kAnything, 0, kWrites},
     {Key::kMaxTokensToSample, "max_tokens_to_sample", kAnything, 0, kWrites},
     {Key::kNumPredict, "num_predict", kAnything, 0, kWrites},
-    {Key::kN, "n", kNumber | kNull, kGenerates | kImages},
-    {Key::kBestOf, "best_of", kNumber | kNull, kGenerates},
+    // Counts of answers. llama.cpp's own name for `n` wins over it there.
+    {Key::kN, "n", kNumber | kNull, kGenerates | kImages, In(kMessages, kResponses)},
+    {Key::kNCmpl, "n_cmpl", kNumber | kNull, kGenerates, In(kMessages, kResponses)},
+    {Key::kBestOf, "best_of", kNumber | kNull, kGenerates, In(kMessages, kResponses)},
     {Key::kMessages, "messages", kArray, In(kChatCompletions, kTokenize) | kAnthropicApis},
     {Key::kTools, "tools", kArray | kNull, In(kChatCompletions, kResponses, kTokenize) | kAnthropicApis},
     {Key::kFunctions, "functions", kArray | kNull, In(kChatCompletions)},

@@ -21,6 +21,7 @@ enum class Key : uint8_t {
   kMaxTokensToSample,
   kNumPredict,
   kN,
+  kNCmpl,
   kBestOf,
   kMessages,
   kTools,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 namespace router {
 namespace {
@@ -86,6 +87,7 @@ Splice Splice::Text(size_t at, size_t remove, std::string_view prefix, std::stri
 }
 
 void SplicePlan::Add(const Splice& splice) {
+  if (size_ == kMaxSplices) std::abort();  // each kind of change has its place in the array
   const auto end = splices_.begin() + static_cast<ptrdiff_t>(size_);
   const auto place = std::upper_bound(splices_.begin(), end, splice,
                                       [](const Splice& a, const Splice& b) { return a.at < b.at; });

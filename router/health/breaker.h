@@ -6,8 +6,8 @@
 // good.
 //
 // A failure may be caused by the caller's request: with `several_callers`, such failures open it
-// when more than one caller has had them, or when a health probe fails, too. Nobody else can connect for the
-// replica, so that a failed connection counts whoever wanted it.
+// when more than one caller has had them, or when a health probe fails, too. A failed connection does not
+// depend on the caller, so it counts for every caller.
 //
 //   closed ── too many failures ──▶ open ── open_for ──▶ half-open ── good trial ──▶ closed
 //                                    ▲                       └──────── bad trial ──▶ open, for twice as long
@@ -27,7 +27,7 @@ namespace router {
 struct BreakerConfig {
   uint32_t consecutive_failures = 5;
   double failure_rate = 0.5;   // share of failures in a window that opens it…
-  uint32_t min_requests = 20;  // …if the window has at least so many requests
+  uint32_t min_requests = 20;  // …if the window has at least this many requests
   conf::Duration window = std::chrono::seconds(10);
   conf::Duration open_for = std::chrono::seconds(5);  // doubles with every failed trial
   conf::Duration max_open_for = std::chrono::seconds(60);
@@ -38,8 +38,7 @@ struct BreakerConfig {
   bool several_callers = false;  // failures of one caller alone do not open it
 };
 
-// Whose requests failed: a hash of the organisation. kAnyCaller: the failure is nobody's doing but the
-// replica's.
+// The caller of the failed requests: a hash of the organisation. kAnyCaller: only the replica can be the cause.
 using CallerId = uint64_t;
 inline constexpr CallerId kAnyCaller = 0;
 

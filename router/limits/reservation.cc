@@ -8,13 +8,12 @@
 namespace router::limits {
 namespace {
 
-// `window_output`: the output as limits per minute count it.
-Amounts AmountsOf(int64_t input, int64_t output, int64_t window_output, int64_t micro_usd) {
+Amounts AmountsOf(int64_t input, int64_t output, int64_t micro_usd) {
   Amounts a;
   a[Dimension::kRequests] = 1;
-  a[Dimension::kTokens] = input + window_output;
+  a[Dimension::kTokens] = input + output;
   a[Dimension::kInputTokens] = input;
-  a[Dimension::kOutputTokens] = window_output;
+  a[Dimension::kOutputTokens] = output;
   a[Dimension::kConcurrency] = 1;
   a[Dimension::kBudget] = micro_usd;
   a[Dimension::kTokenBudget] = input + output;
@@ -97,10 +96,9 @@ class Reserver {
         choices_(std::clamp<int64_t>(ask.choices, 1, kMaxTokens)),
         input_(std::clamp<int64_t>(ask.input_tokens_est, 0, kMaxTokens)),
         each_(ChooseOutput()),
-        output_(OfAll(each_.budgets, choices_)),
-        window_output_(OfAll(each_.windows, choices_)),
+        output_(OfAll(each_.tokens, choices_)),
         micro_usd_(CostOf(ask, input_, output_)),
-        amounts_(AmountsOf(input_, output_, window_output_, micro_usd_)) {}
+        amounts_(AmountsOf(input_, output_, micro_usd_)) {}
 
   bool Admitted() const {
     return std::all_of(plan_.limits.begin(), plan_.limits.end(), [&](Limit* limit) {
@@ -124,7 +122,6 @@ class Reserver {
     r.price_ = ask_.price;
     r.input_ = input_;
     r.output_ = output_;
-    r.window_output_ = window_output_;
     r.micro_usd_ = micro_usd_;
   }
 
@@ -144,9 +141,8 @@ class Reserver {
  private:
   // Of one choice.
   struct Output {
-    int64_t budgets = 0;         // what budgets reserve
-    int64_t windows = 0;         // what limits per minute reserve
-    std::optional<int64_t> cap;  // the bound that the request needs
+    int64_t tokens = 0;          // what is reserved
+    std::optional<int64_t> cap;  // the bound that the request needs: the same, unless the model's own is
   };
 
   static int64_t CostOf(const ReserveRequest& ask, int64_t input, int64_t output) {
@@ -173,30 +169,37 @@ class Reserver {
   }
 
   // The bound, per choice, of a request that sets none: what the model and the operator allow, or what the
-  // limits leave if that is less; the floor when that is below it, so that the request waits. Limits per
-  // minute reserve what is usual, where that is known, since they get the rest back soon.
+  // limits leave if that is less; the floor when that is below it, so that the request waits. What is
+  // reserved is the bound, so that no number of such requests overshoots a limit. A limit per minute gives a
+  // part of what it has, where it is known what is usual, so that others are admitted meanwhile.
   Output ChooseOutput() const {
-    if (ask_.output_tokens_bound) {
-      const int64_t bound = std::clamp<int64_t>(*ask_.output_tokens_bound, 0, kMaxTokens);
-      return {bound, bound, std::nullopt};
-    }
+    if (ask_.output_tokens_bound) return {std::clamp<int64_t>(*ask_.output_tokens_bound, 0, kMaxTokens), {}};
     if (!plan_.counts_output) return {};
     const int64_t model = Positive(ask_.model_max_output, kMaxTokens);
     const int64_t most = std::min(model, Positive(ask_.output_tokens_default, kMaxTokens));
+    int64_t each = 0;
     if (ask_.output_tokens_usual <= 0) {
-      const int64_t each = Bounded(RoomIn([](Shape) { return true; }), ask_.output_tokens_floor, most);
-      return {each, each, each < model ? std::optional(each) : std::nullopt};
+      each = Bounded(RoomIn([](Shape) { return true; }), ask_.output_tokens_floor, most);
+    } else {
+      Room periods = RoomIn([](Shape shape) { return shape == Shape::kPeriod; });
+      Room windows = RoomIn([](Shape shape) { return shape == Shape::kWindow; });
+      const int64_t unlimited = kMaxTokens / choices_;
+      if (std::min(periods.empty, windows.empty) == unlimited) return {};
+      const int64_t budgeted = Bounded(periods, ask_.output_tokens_floor, most);
+      const int64_t usual = std::min(ask_.output_tokens_usual, budgeted);
+      if (windows.now < unlimited) windows.now = PartOf(windows.now, usual);
+      each = Bounded(windows, usual, budgeted);
     }
-    const Room periods = RoomIn([](Shape shape) { return shape == Shape::kPeriod; });
-    const bool budgets = periods.empty < kMaxTokens / choices_;
-    const int64_t by_budgets = budgets ? Bounded(periods, ask_.output_tokens_floor, most) : kMaxTokens;
-    const int64_t usual = std::min(ask_.output_tokens_usual, std::min(by_budgets, model));
-    const int64_t room = std::min(
-        by_budgets, Bounded(RoomIn([](Shape shape) { return shape == Shape::kWindow; }), usual, kMaxTokens));
-    const int64_t each = std::min(room, model);
-    // The longest answer that there may be; of a model that does not say, the operator's guess.
-    const int64_t longest = budgets || ask_.model_max_output > 0 ? model : most;
-    return {each, std::min(usual, each), room < longest ? std::optional(each) : std::nullopt};
+    return {each, each < model ? std::optional(each) : std::nullopt};
+  }
+
+  // What one answer may take of the room in a minute, beside what is usual: half of the rest of a small
+  // limit, where long answers matter more than many, and an eighth of a large one.
+  static int64_t PartOf(int64_t room, int64_t usual) {
+    constexpr int64_t kLong = 8;  // usual answers; hardly any is longer
+    const int64_t rest = room - usual;
+    if (rest <= 0) return room;
+    return usual + std::max(rest / 8, std::min(rest / 2, OfAll(usual, kLong)));
   }
 
   static int64_t Bounded(const Room& room, int64_t floor, int64_t most) {
@@ -210,7 +213,6 @@ class Reserver {
   const int64_t input_;
   const Output each_;
   const int64_t output_;
-  const int64_t window_output_;
   const int64_t micro_usd_;
   const Amounts amounts_;
 };
@@ -278,7 +280,6 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
   price_ = other.price_;
   input_ = other.input_;
   output_ = other.output_;
-  window_output_ = other.window_output_;
   micro_usd_ = other.micro_usd_;
   forwarded_ = other.forwarded_;
   return *this;
@@ -303,7 +304,7 @@ bool Reservation::MoveTo(ModelRef model, const ReserveRequest& ask, Move move, c
   const bool always = move == Move::kAlways;
   if (to.counts_money && !ask.priced && !always) return false;
   // The claim of its own would stand in its way.
-  const Amounts reserved = AmountsOf(input_, output_, window_output_, micro_usd_);
+  const Amounts reserved = AmountsOf(input_, output_, micro_usd_);
   for (Limit* limit : plan_->limits) limit->Settle(at_, reserved[limit->dimension()], 0);
   const Moment& moment = plans_->root->Advance(now);
   const Reserver reserver(to, ask, moment);
@@ -318,8 +319,8 @@ bool Reservation::MoveTo(ModelRef model, const ReserveRequest& ask, Move move, c
 }
 
 void Reservation::Close(const Usage& actual, int64_t cost, bool forwarded) {
-  const Amounts reserved = AmountsOf(input_, output_, window_output_, micro_usd_);
-  Amounts used = AmountsOf(actual.input, actual.output, actual.output, cost);
+  const Amounts reserved = AmountsOf(input_, output_, micro_usd_);
+  Amounts used = AmountsOf(actual.input, actual.output, cost);
   used[Dimension::kRequests] = forwarded ? 1 : 0;
   used[Dimension::kConcurrency] = 0;
   {

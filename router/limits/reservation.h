@@ -26,9 +26,8 @@ struct ReserveRequest {
   int64_t input_tokens_est = 0;
   std::optional<int64_t> output_tokens_bound;  // the request's own bound (max_tokens), per choice
   int64_t output_tokens_default = 0;  // the bound for a request that sets none; 0: the model's maximum
-  // The length that almost all answers without a bound do not exceed; limits per minute reserve it.
-  // A longer answer is settled, and bounded only by what such a limit leaves. 0: not known, the bound is
-  // reserved.
+  // The length that almost all answers without a bound do not exceed. A limit per minute admits one that may
+  // take as much, and lets it take a part of what else is left. 0: not known, it may take all.
   int64_t output_tokens_usual = 0;
   int64_t output_tokens_floor = 1;  // a request waits rather than be bounded below this
   int64_t model_max_output = 0;     // 0: unknown
@@ -81,7 +80,6 @@ class Reservation {
   Price price_;
   int64_t input_ = 0;
   int64_t output_ = 0;
-  int64_t window_output_ = 0;  // reserved by limits per minute
   int64_t micro_usd_ = 0;
   bool forwarded_ = false;
 };

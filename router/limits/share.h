@@ -6,18 +6,15 @@
 // claimed amount as held and grants growth only from what no gateway holds. Only unused room moves.
 //
 // - A claim has a sequence number, so a late one changes nothing; an answer counts for the latest claim only.
-// - A silent gateway keeps its lease for ttl + linger, until what it admitted has left the window. For a
-// budget that
-//   is the whole period: its lease stays consumed, and the same gateway takes it up again after a restart,
-//   with its consumption restored from its ledger.
-// - A store that comes back empty grants no growth for `recovery`, in which every gateway registers what it
-// holds. The
-//   next period of a budget begins the same way. The default, one ttl, is exact unless a gateway dies in the
-//   very minute in which the store loses its data; ttl + linger is exact then, too.
+// - A silent gateway keeps its lease for ttl + linger, until the requests that it admitted have left the
+//   window. For a budget that is the whole period: its lease stays consumed, and the same gateway resumes it
+//   after a restart, with its consumption restored from its ledger.
+// - A store that comes back empty grants no growth for `recovery`; in this time every gateway registers what
+//   it holds. The next period of a budget begins the same way. The default, one ttl, is exact unless a
+//   gateway dies within a minute of the store losing its data; ttl + linger is exact then, too.
 // - Without the store a gateway keeps its last share, or fails closed when its lease has expired. Keeping is
-// exact
-//   while the store is gone for all; a gateway that alone is cut off for longer than ttl + linger may hold
-//   room that was given away meanwhile. Failing closed is exact then, too.
+//   exact while no gateway reaches the store; one that alone is cut off for longer than ttl + linger may hold
+//   room that was granted to others meanwhile. Failing closed is exact then, too.
 //
 // Pure: the shell carries claims and answers (share_script.h is GrantShare() for Redis). A ShareHolder
 // belongs to one thread; the limit behind it is shared as ever.

@@ -18,7 +18,7 @@ constexpr double kMaxRate = 1e7;
 // Shortest time between two recorded signs of life. A store per token would write a cache line that all
 // shards read.
 constexpr int64_t kBetweenSigns = 5'000'000;  // ns
-// The longest gap shrinks by one part in so many with every sign of life.
+// The longest gap shrinks by one part in this many with every sign of life.
 constexpr int64_t kGapDecay = 1024;
 // The time of a shorter prompt shows the length of a step and of the network path, not the prefill rate.
 constexpr double kMinRateSample = 128;  // tokens

@@ -1,5 +1,5 @@
 // Headroom: whether a replica can begin one more request soon. Engines are kept just full enough: a request
-// that an engine cannot begin at once only waits in it, where nobody can cancel it cheaply, reorder it or
+// that an engine cannot begin at once only waits in it, where it cannot be cancelled cheaply, reordered or
 // give it to a replica that becomes free.
 //
 // A replica has no headroom when something observed says so; a guess never does:
@@ -15,7 +15,7 @@
 // prompts may go beyond that until the backlog and their own prefill together take `busy_for`: an engine
 // computes many short prompts in one step, so they had better be there for it.
 //
-// So requests that are not streamed fill a replica only up to a number that somebody told or that its engine
+// So requests that are not streamed fill a replica only up to a number that is configured or that its engine
 // was seen to reach. An idle replica always has headroom, whatever the measurements say; so does a provider
 // below the operator's max_running. Pure functions.
 #pragma once

@@ -166,7 +166,7 @@ class ReplicaStates {
   // Replicas join `index`, which must outlive every state.
   explicit ReplicaStates(prefix::Index* index = nullptr) : index_(index) {}
 
-  // The state of an identity, created if there is none. States that nobody holds any more are dropped in
+  // The state of an identity, created if there is none. States without a holder are dropped in
   // passing.
   std::shared_ptr<ReplicaState> Get(std::string_view identity);
   size_t size() const;

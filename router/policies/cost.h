@@ -19,7 +19,7 @@
 //
 // The candidates are up to kMaxHolders holders of the prompt's beginning, kDraws random replicas, those that
 // were least loaded in recent picks, and those that had the adapter lately; in small pools all replicas. So
-// the time does not grow with the pool, unless every candidate is unusable or vetoed: then all are looked at.
+// the time does not grow with the pool, unless every candidate is unusable or vetoed: then all are evaluated.
 // Among replicas within 2 ms and 2 % of the lowest cost it chooses the one with the fewest requests, ties at
 // random. A replica without measured rates counts as fast as the fastest measured candidate.
 #pragma once
@@ -41,9 +41,9 @@ CostTerms CostOf(const ReplicaSignals& signals, double uncached, double output, 
 bool Vetoed(const ReplicaSignals& signals);
 // Seconds until the request's adapter can be used, with the delay that loading causes to others:
 //   loaded             0
-//   a slot is free     the load; the engine does nothing else meanwhile, so it delays others as a prefill
-//   does one is evicted     twice that, because the evicted adapter will be loaded again all slots in use the
-//   same, and the time of one answer, which must end first
+//   a slot is free     the load; the engine does nothing else meanwhile, so it delays others as a prefill does
+//   one is evicted     twice that, because the evicted adapter will be loaded again
+//   all slots in use   the same, and the time of one answer, which must end first
 double AdapterSeconds(const AdapterAvailability& availability, const ReplicaSignals& signals, double output,
                       double mean_requests, const CostWeights& weights);
 

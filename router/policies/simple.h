@@ -6,7 +6,7 @@
 namespace router {
 
 // round-robin: each usable replica in turn, whatever its weight. A turn that falls on an unusable replica is
-// skipped, not given to its neighbour, so that a replica that is down doubles nobody's share.
+// skipped, not given to its neighbour, so that a failed replica does not double another's share.
 std::optional<Choice> PickRoundRobin(const Candidates& candidates, const PickFacts& facts, ModelCell& cell,
                                      scheduler::Rng& rng);
 

@@ -66,7 +66,7 @@ class Index {
 
   explicit Index(const IndexOptions& options = {});
 
-  // Adds a replica whose cache has room for so many blocks. Nothing when max_members have joined.
+  // Adds a replica whose cache has room for this many blocks. Nothing when max_members have joined.
   std::optional<MemberId> Join(uint32_t capacity_blocks);
   void SetCapacity(MemberId member, uint32_t capacity_blocks);
   void Leave(MemberId member);  // drops its entries

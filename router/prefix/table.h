@@ -24,13 +24,13 @@ class Table {
  public:
   static constexpr size_t kBytesPerEntry = sizeof(Entry) + 16 * 4 / 3;
 
-  // Allocates memory for so many entries: BytesFor(entries).
+  // Allocates BytesFor(entries) of memory.
   void Reserve(uint32_t entries);
   static size_t BytesFor(uint32_t entries) {
     return (size_t{entries} + 1) * sizeof(Entry) + SlotsFor(entries) * sizeof(Slot);
   }
 
-  // The first entry of a block's chain; 0 when nobody holds it.
+  // The first entry of a block's chain; 0: no replica holds it.
   uint32_t Head(uint64_t block) const { return slots_[Seek(block)].head; }
   Entry& operator[](uint32_t entry) { return entries_[entry]; }
   const Entry& operator[](uint32_t entry) const { return entries_[entry]; }

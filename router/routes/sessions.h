@@ -1,7 +1,7 @@
 // The replica that served each session last, so that its next request goes there too.
 //
 // A table of eight-way sets with a fixed number of entries; memory is allocated one stripe at a time, when
-// first used. A new session displaces the least recently used of its set, which then starts anew like an
+// first used. A new session displaces the least recently used of its set, which then starts again like an
 // expired one. Process-wide; callable from every shard, one short lock a call.
 #pragma once
 

@@ -87,7 +87,7 @@ class ElasticPool {
   void DispatchWaiting();
   void DropExpired();
   bool Dispatch(uint32_t request);
-  void Judge(uint32_t request, bool late);
+  void CountFirstToken(uint32_t request, bool late);
   void OnEvent(Slot& slot, const engine::Event& event);
   void Tick();
   double Occupied() const;
@@ -279,7 +279,7 @@ void ElasticPool::OnEvent(Slot& slot, const engine::Event& event) {
       queue_.LearnBesidePrefill(conf::ToSeconds(now_ - *flight.dispatched) - Prefill(at));
     const bool late = now_ - Arrival(at) > options_.policy.ttft;
     series_.FirstToken(ttft_.back(), late);
-    Judge(at, late);
+    CountFirstToken(at, late);
     hits_ += kLearn * (static_cast<double>(event.cached_tokens) / request.prompt_tokens - hits_);
   }
   if (!event.finished) return;
@@ -302,7 +302,7 @@ void ElasticPool::OnEvent(Slot& slot, const engine::Event& event) {
 }
 
 // Counts a first token for the autoscaler, by the expected prefill as the gateway does.
-void ElasticPool::Judge(uint32_t at, bool late) {
+void ElasticPool::CountFirstToken(uint32_t at, bool late) {
   const bool hopeless = flights_[at].prefill > conf::ToSeconds(options_.policy.ttft);
   first_tokens_.came += 1;
   (hopeless ? first_tokens_.hopeless : first_tokens_.late) += hopeless || late ? 1 : 0;

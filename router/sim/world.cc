@@ -142,7 +142,7 @@ class PoolSimulation {
   void TakeKvEvents(size_t replica);
   void Strike(const Fault& fault);
   void Tick();
-  void LoseAll(size_t replica);
+  void FailRequests(size_t replica);
   void Leave(size_t replica, uint32_t index);
   std::vector<uint64_t> WithAnswer(uint32_t index, uint32_t output_tokens) const;
   bool Begin(size_t replica, uint32_t index, uint32_t output_tokens, uint32_t given_tokens);
@@ -456,7 +456,7 @@ void PoolSimulation::TakeKvEvents(size_t at) {
 }
 
 // Requests without a token go to another replica; the answers of the others break off.
-void PoolSimulation::LoseAll(size_t at) {
+void PoolSimulation::FailRequests(size_t at) {
   for (const uint32_t index : std::vector<uint32_t>(engines_[at].there)) {
     Flight& flight = flights_[index];
     (flight.answers_at ? flight.prefill : flight.charge).Report(Outcome::kBad, now_);
@@ -476,7 +476,7 @@ void PoolSimulation::Strike(const Fault& fault) {
   (fault.kind == FaultKind::kDies ? replica.dead : replica.hung) = true;
   if (!replica.dead) return;
   index_.Clear(*load_[static_cast<ReplicaId>(fault.replica)].member);
-  LoseAll(fault.replica);
+  FailRequests(fault.replica);
 }
 
 void PoolSimulation::Tick() {
@@ -490,7 +490,7 @@ void PoolSimulation::Tick() {
   DetectOutliers(table_, ModelId{0}, load_, now_, changes);
   for (size_t i = 0; i < engines_.size(); ++i) {
     const OutlierStatus& standing = load_[static_cast<ReplicaId>(i)].outlier;
-    if (standing.state() == OutlierStatus::State::kHung) LoseAll(i);
+    if (standing.state() == OutlierStatus::State::kHung) FailRequests(i);
   }
 }
 

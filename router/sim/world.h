@@ -67,7 +67,7 @@ struct Options {
   double whole = 0;  // share of requests whose answers are not streamed: their first tokens are not seen
   conf::Duration slo = std::chrono::seconds(2);  // for the first token
   uint32_t max_retries = 2;
-  // The first so many replicas compute long prompts for the others. 0: every replica serves whole requests.
+  // This many replicas, the first ones, compute long prompts for the others. 0: every replica serves whole requests.
   uint32_t prefills = 0;
   PrefillTransferSpec prefill_transfer;
   double transfer_rate = 200'000;    // tokens per second from one replica to another

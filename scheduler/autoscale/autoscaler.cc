@@ -9,7 +9,7 @@
 namespace scheduler::autoscale {
 namespace {
 
-constexpr conf::Duration kScheduleEvery = std::chrono::minutes(1);  // cron knows no less
+constexpr conf::Duration kScheduleEvery = std::chrono::minutes(1);  // the resolution of cron
 
 Behavior BehaviorOf(const ScalingPolicy& policy) {
   if (policy.behavior) return *policy.behavior;
@@ -65,7 +65,7 @@ uint32_t Autoscaler::Bounded(const Signals& signals, uint32_t wanted, uint32_t t
     out.why = wanted > 0 ? "idle.standby" : "not idle for long enough";
     wanted = policy_.standby;
   }
-  // Limits of rate would keep nothing at nothing.
+  // Rate limits would keep zero replicas at zero.
   uint32_t to = there == 0 ? std::max(limits_.Apply(there, wanted, now), std::min(wanted, 1u))
                            : limits_.Apply(there, wanted, now);
   if (to != wanted) out.why = "behavior";

@@ -64,7 +64,7 @@ double BehaviorLimits::DownTo(double current, conf::TimePoint now) const {
 }
 
 uint32_t BehaviorLimits::Apply(uint32_t current, uint32_t wanted, conf::TimePoint now) {
-  // As in Kubernetes, what there is when somebody begins to look was wanted.
+  // As in Kubernetes, the replica count at the first tick counts as wanted.
   if (wanted_up_.empty()) {
     if (behavior_.scale_up.stabilization > conf::Duration::zero()) wanted_up_.Add(current, now);
     if (behavior_.scale_down.stabilization > conf::Duration::zero()) wanted_down_.Add(current, now);

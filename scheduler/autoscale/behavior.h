@@ -17,7 +17,7 @@ class BehaviorLimits {
  public:
   explicit BehaviorLimits(Behavior behavior);
 
-  // The number of replicas that is allowed when `wanted` are asked for and `current` are there.
+  // The allowed number of replicas if `wanted` are requested and there are `current`.
   uint32_t Apply(uint32_t current, uint32_t wanted, conf::TimePoint now);
   // Records the change that was made.
   void Changed(uint32_t from, uint32_t to, conf::TimePoint now);

@@ -29,7 +29,7 @@ Capacity CapacityOf(const engine::Profile& profile);
 double MostInTime(const Capacity& capacity, double context, conf::Duration inter_token);
 
 // Seconds, of tokens of the prompt that must be computed and of all, and of the answer's. While it decodes,
-// half of its answer stands in the KV cache on the mean, and is read at each step.
+// half of its answer is in the KV cache on the mean, and is read at each step.
 double WorkOf(const Capacity& capacity, double uncached, double prompt, double output);
 // Where `output` is what is expected of answers that differ: long ones hold more of the cache for longer, so
 // that what stands there is `written` on the mean (AnswerSizes), more than half of the mean answer.

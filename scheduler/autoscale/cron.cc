@@ -125,7 +125,7 @@ std::optional<conf::TimePoint> Cron::LastFiring(conf::TimePoint now, const absl:
     if (!OnDay(day)) continue;
     for (int hour = 23; hour >= 0; --hour) {
       if (!hours_[static_cast<size_t>(hour)]) continue;
-      // A whole hour to come is no firing yet; one that a change of the clock moves is looked at in full.
+      // An hour that lies wholly ahead has no firing; one that a clock change moves is checked minute by minute.
       if (absl::FromCivil(absl::CivilHour(day.year(), day.month(), day.day(), hour), zone) > at) continue;
       for (int minute = 59; minute >= 0; --minute) {
         if (!minutes_[static_cast<size_t>(minute)]) continue;

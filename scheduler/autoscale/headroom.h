@@ -1,16 +1,15 @@
-// What the demand law keeps free beside its margin because first tokens came late. Late first tokens are what
-// users see, so they decide whether the law's estimates were right.
+// Headroom: the part of the demand that the demand law keeps free beside its margin, because first tokens
+// came late. Users notice late first tokens, so these show whether the law's estimates were right.
 //
-//   allowed  = (1 - attainment) of the recent first tokens, less those that no replica could have served in
-//   time spent    = the other late first tokens, as a part of what is allowed headroom grows while more than
-//   three quarters are spent, and shrinks again while less are
+//   allowed = (1 - attainment) of the recent first tokens, less the hopeless ones
+//   spent   = the other late first tokens / allowed
 //
-// A prompt that takes an idle replica longer than slo.ttft is late on any number of replicas: it uses up what
-// is allowed, but is no reason to grow. Up to half of what is allowed is made good by the other requests;
-// where such prompts use up all of it, the attainment is out of reach and nothing is kept free. Two more
-// kinds are no reason to grow: tokens that came while replicas were starting or just after, since that has
-// been decided already, and so few tokens that fewer than five may be late. Headroom is a bounded part of the
-// demand.
+// Headroom grows while spent > 3/4, and shrinks again while it is less. A hopeless token belongs to a prompt
+// that takes an idle replica longer than slo.ttft: it is late on any number of replicas. The other requests
+// make up for at most half of what is allowed; if hopeless tokens use up all of it, the attainment is out of
+// reach and nothing is kept free. Two more kinds of tokens do not make it grow: those that came while
+// replicas were starting or just after, and those of a period in which fewer than five tokens may be late.
+// Headroom is a bounded part of the demand.
 //
 // Owner: the demand law. Pure but for what it remembers; times must not go back.
 #pragma once

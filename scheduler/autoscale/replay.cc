@@ -17,7 +17,7 @@ conf::Duration Seconds(double seconds) {
   return conf::Duration(std::llround(seconds * 1e9));
 }
 
-// What the fluid stands for, by what was observed of all of it.
+// Ratios of the fluid model, from the totals of the observation.
 struct Proportions {
   double work_of_request = 0;
   double in_flight_of_work = 0;  // requests at replicas, for each second of work a second

@@ -1,4 +1,4 @@
-// What a policy would have done with traffic that was observed: its law, a queue and cold starts in virtual
+// Replays observed traffic under a policy: its law, a queue and cold starts in virtual
 // time.
 //
 // A fluid model. Work arrives as it was observed; each ready replica does one second of work a second. Work

@@ -146,7 +146,7 @@ class Explainer {
     bool short_now = false;
     bool short_unreserved = false;
     for (size_t role = 0; role < roles.size(); ++role) {
-      RoleFinding finding = Look(role, board);
+      RoleFinding finding = CheckRole(role, board);
       finding.wanted = roles[role].count - std::min(held[role], roles[role].count);
       finding.fit_empty = empty.total(role);
       never |= finding.fit_empty < finding.needed;
@@ -154,7 +154,7 @@ class Explainer {
       short_unreserved |= finding.fit_unreserved < finding.needed;
       out_.roles.push_back(std::move(finding));
     }
-    const bool level_holds = LookAtLevel(board, empty);
+    const bool level_holds = CheckLevel(board, empty);
     never |= out_.domain && !out_.domain->holds_when_empty && !out_.domain->until;
     if (never) {
       Blame(WaitCause::kNeverFits);
@@ -168,7 +168,7 @@ class Explainer {
     if (!never && (short_now || !level_holds)) out_.release = FindRelease(board);
   }
 
-  RoleFinding Look(size_t role, const SlotBoard& board) const {
+  RoleFinding CheckRole(size_t role, const SlotBoard& board) const {
     const Role& asked = entry_.job.roles[role];
     RoleFinding finding{.role = asked.name, .each = InWords(asked.ask), .needed = needed_[role]};
     std::array<uint32_t, kFilters> kept_off{};
@@ -187,7 +187,7 @@ class Explainer {
 
   // Whether a domain of the level that the job requires holds it; true where it requires none. The level
   // "node" has the nodes for its domains.
-  bool LookAtLevel(const SlotBoard& board, const SlotBoard& empty) {
+  bool CheckLevel(const SlotBoard& board, const SlotBoard& empty) {
     const Topology& topology = entry_.topology;
     if (!topology.required) return true;
     DomainFinding finding{.level = topology.level};

@@ -97,7 +97,7 @@ struct DomainFinding {
   uint64_t fit = 0;                        // of the needed members
   uint64_t needed = 0;                     // of all roles
   bool holds_when_empty = false;           // some domain of the level would, were it empty
-  std::optional<conf::TimePoint> until{};  // it only prefers the level, and takes what there is from then on
+  std::optional<conf::TimePoint> until{};  // it only prefers the level, and takes any place from then on
 };
 
 struct ReservationFinding {

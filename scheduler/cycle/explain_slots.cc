@@ -32,7 +32,7 @@ SlotBoard::SlotBoard(const ClusterState& state, const ShapeTable& table,
       slots_(shapes.size()),
       obstacles_(shapes.size()),
       totals_(shapes.size()) {
-  // Like nodes are looked at once, unless power is scarce: its headroom is each node's own.
+  // Nodes of one class are checked once, unless power is scarce: each node has its own power headroom.
   const NodeClasses& classes = state.classes();
   const size_t nodes = state.cluster().nodes.size();
   struct Seen {

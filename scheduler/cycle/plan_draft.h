@@ -23,7 +23,7 @@ class PlanDraft {
   Rng& rng() { return rng_; }
   Trial& trial() { return trial_; }
 
-  // The members stand in the trial already; a job that runs grows by them.
+  // The members are in the trial already; a running job grows by them.
   void Start(JobIndex job, std::vector<MemberAt> members, Reason why);
   void Stop(JobIndex job, ActionKind kind, AfterStop after, conf::Duration grace, Reason why);
   void Shrink(JobIndex job, std::vector<MemberAt> members, Reason why);

@@ -199,7 +199,7 @@ void PlanningState::DropLeaving(JobIndex job) {
   ++freed;
 }
 
-void PlanningState::LoseMembersOn(NodeId node, uint32_t devices) {
+void PlanningState::FailMembersOn(NodeId node, uint32_t devices) {
   std::vector<std::pair<uint64_t, MemberId>> lost;
   for (const MemberId id : state.on(node)) {
     const Member& member = state.member(id);

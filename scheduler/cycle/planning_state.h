@@ -45,14 +45,14 @@ struct PlanningState {
   void Refund(JobIndex job, const Holding& holding);
   // By role and rank, at their new places where they move.
   std::vector<MemberAt> MembersOf(JobIndex job) const;
-  // An old place of a member that moves: held, but charged no more.
+  // An old place of a moving member: still held, no longer charged.
   bool IsLeaving(const Member& member) const;
   // Keeps what it has done up to its last checkpoint, when its present run is over.
   void KeepWork(JobEntry& entry) const;
   void DropLeaving(JobIndex job);  // gives the old places of moved members back
   // The members on the node, or on these of its devices, are gone: a gang has lost members, any other job its
   // run.
-  void LoseMembersOn(NodeId node, uint32_t devices = UINT32_MAX);
+  void FailMembersOn(NodeId node, uint32_t devices = UINT32_MAX);
   void Fault(NodeId node, conf::TimePoint now);
   void BreakDevice(NodeId node, int device);
   void SetBrokenDevices(NodeId node, uint32_t devices);  // just these, bit d

@@ -1,7 +1,7 @@
 // Makes room for one job by stopping others: by priority, or to reclaim what the job's queue deserves.
 //
 // Victims hold their devices until their grace is over; the job is nominated for their places and starts
-// there then. Room that others were told to leave already is waited for, not asked for twice. Queues are
+// there then. Room that other jobs are leaving already is waited for, not requested twice. Queues are
 // judged as they will stand when all that stops has stopped; otherwise each job of a queue would take for
 // itself what is due to all of them together. Inside the planner only; lives for one cycle.
 #pragma once
@@ -16,7 +16,7 @@ class Preemption {
  public:
   Preemption(PlanDraft& draft, ReservationBook& book) : draft_(draft), s_(draft.state()), book_(book) {}
 
-  // Whether room will come for the job, because of jobs that are told to stop now or were told before.
+  // Whether the job will get room from jobs that are being stopped, now or since earlier cycles.
   bool TryFor(JobIndex job);
 
  private:

@@ -19,7 +19,7 @@ struct Reservation {
   conf::TimePoint start{};
   conf::TimePoint end{};
   std::vector<NodeId> nodes;        // ascending
-  std::vector<MemberAt> members{};  // where exactly, if others were told to leave for it
+  std::vector<MemberAt> members{};  // exact places, if other jobs are stopped for it
 
   bool is_nomination() const { return !members.empty(); }
 };

@@ -223,7 +223,7 @@ std::optional<Reservation> ReservationBook::Find(JobIndex job, conf::TimePoint n
 }
 
 // Late nodes are kept unless others come in half the time: of many jobs some always are about to end by their
-// estimates, and a job that changes to their nodes again and again gives away what had been freed for it.
+// estimates, and a job that changes to their nodes again and again loses the room that had been freed for it.
 std::optional<Reservation> ReservationBook::FindAgain(JobIndex job, conf::TimePoint not_before) {
   const auto last = std::ranges::find(last_, job, &Reservation::job);
   if (last == last_.end() || !IsLate(*last)) return std::nullopt;

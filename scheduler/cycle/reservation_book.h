@@ -1,6 +1,6 @@
 // All nodes that a cycle keeps for jobs that wait: reservations by expected start, and nominations.
 //
-// A nomination holds exact places for a job for which others were told to leave. The job starts just there
+// A nomination holds exact places for a job for which others are stopped. The job starts just there
 // when they have gone; no other job is placed on these nodes until then, and until the queue has been gone
 // through the nominated job is charged. A nomination that can no longer be met (a node failed, a bound of the
 // queue was lowered) is given up, and its job queues again.

@@ -7,7 +7,7 @@
 
 namespace scheduler {
 
-// Stops jobs that have run for their limit, and suspends notebooks that nobody uses.
+// Stops jobs that have run for their limit, and suspends idle notebooks.
 void StopOverdueJobs(PlanDraft& draft);
 
 // A gang that lost members to a fault gets others in their place, or waits again as a whole.

@@ -404,7 +404,7 @@ void VictimSearch::Consider(NodeId node, size_t role, uint64_t need, const std::
   std::vector<std::pair<AccountId, Amount>> refunded;
   double weight = 0;
   NodeState state = state_.node(node);
-  const auto settle = [&] {  // tenant and isolation of those who stay
+  const auto settle = [&] {  // tenant and isolation of the remaining members
     state.tenant = 0;
     state.isolation = Isolation::kNone;
     for (const MemberId id : state_.on(node)) {
@@ -605,7 +605,7 @@ bool VictimSearch::SurelyNeeded(const Stop& stop, uint64_t slots) const {
   return slots < entry_.job.roles[0].min_count;
 }
 
-// Gives back, from the heaviest, what is not needed, until nothing more can be. The job is placed before and
+// Releases unneeded victims, most expensive first, until none is left. The job is placed before and
 // after.
 bool VictimSearch::Prune(bool one_area) {
   const bool countable = one_area && entry_.shapes.size() == 1 && entry_.shapes[0].size() == 1;

@@ -8,7 +8,7 @@ size_t KvCache::Match(std::span<const uint64_t> hashes) const {
   return matched;
 }
 
-bool KvCache::Admit(std::span<const uint64_t> hashes, uint32_t plain, Holding& holding) {
+bool KvCache::Admit(std::span<const uint64_t> hashes, uint32_t plain, KvBlocks& holding) {
   for (uint64_t hash : hashes) {
     uint32_t block = index_.find(hash)->second;
     Pin(block);
@@ -19,7 +19,7 @@ bool KvCache::Admit(std::span<const uint64_t> hashes, uint32_t plain, Holding& h
   return false;
 }
 
-bool KvCache::Reserve(uint32_t plain, Holding& holding) {
+bool KvCache::Reserve(uint32_t plain, KvBlocks& holding) {
   if (plain > available()) return false;
   MakeRoom(plain);
   plain_ += plain;
@@ -27,7 +27,7 @@ bool KvCache::Reserve(uint32_t plain, Holding& holding) {
   return true;
 }
 
-void KvCache::Publish(std::span<const uint64_t> full, Holding& holding) {
+void KvCache::Publish(std::span<const uint64_t> full, KvBlocks& holding) {
   if (!keep_prefixes_) return;
   for (size_t i = holding.shared.size(); i < full.size() && holding.plain > 0; ++i) {
     auto [entry, inserted] = index_.try_emplace(full[i], kNone);
@@ -50,7 +50,7 @@ void KvCache::Publish(std::span<const uint64_t> full, Holding& holding) {
   }
 }
 
-void KvCache::Release(Holding& holding) {
+void KvCache::Release(KvBlocks& holding) {
   plain_ -= holding.plain;
   holding.plain = 0;
   for (size_t i = holding.shared.size(); i-- > 0;) Unpin(holding.shared[i]);

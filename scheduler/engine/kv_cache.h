@@ -18,7 +18,7 @@
 namespace scheduler::engine {
 
 // The blocks of one sequence: `shared` are its first blocks, in order; `plain` follow them.
-struct Holding {
+struct KvBlocks {
   std::vector<uint32_t> shared;
   uint32_t plain = 0;
 
@@ -40,18 +40,18 @@ class KvCache {
 
   // Gives an empty holding the blocks of `hashes`, all of which Match has just found, and `plain` more. False
   // when there is no room; then only the age of the blocks has changed.
-  bool Admit(std::span<const uint64_t> hashes, uint32_t plain, Holding& holding);
+  bool Admit(std::span<const uint64_t> hashes, uint32_t plain, KvBlocks& holding);
 
   // Adds plain blocks, and evicts the least recently used unpinned prefixes for them. False when there is no
   // room.
-  bool Reserve(uint32_t plain, Holding& holding);
+  bool Reserve(uint32_t plain, KvBlocks& holding);
 
   // Makes the full blocks of the holding shared under their hashes. A block that another sequence has
   // published meanwhile replaces ours, which is freed.
-  void Publish(std::span<const uint64_t> full, Holding& holding);
+  void Publish(std::span<const uint64_t> full, KvBlocks& holding);
 
   // Frees all blocks. The end of a prefix becomes older than its beginning, so that it is evicted first.
-  void Release(Holding& holding);
+  void Release(KvBlocks& holding);
 
   // Appends every change from now on, in order; null: records no changes. The list must outlive the cache.
   void RecordTo(std::vector<KvChange>* changes) { changes_ = changes; }

@@ -7,8 +7,8 @@
 // cache. When a running sequence needs a block and none is free, the youngest running one is preempted: it
 // loses its blocks, returns to the head of the queue and computes everything again. The step takes
 //
-//   step_base + step_per_sequence * decoding + per_prefill_token * prompt tokens + per_context_token *
-//   context read
+//   step_base + step_per_sequence * decoding + per_prefill_token * prompt tokens
+//             + per_context_token * context read
 //
 // and at its end every sequence with all tokens computed has one more token. This is the schedule of vLLM v1.
 //
@@ -161,7 +161,7 @@ class Model {
  private:
   struct Sequence {
     Request request;
-    Holding holding;
+    KvBlocks holding;
     uint32_t generated = 0;
     uint32_t computed = 0;   // tokens of prompt and output whose KV is computed
     uint32_t scheduled = 0;  // tokens in the step under way

@@ -40,7 +40,7 @@ class CsvRow {
   void Fail(std::string_view column, std::string_view message);
 
   const std::string& defect() const { return defect_; }  // "gpu: expected …"; empty: none
-  const std::string& value() const { return value_; }    // what stands there
+  const std::string& value() const { return value_; }    // its text
 
  private:
   const CsvHeader* header_;

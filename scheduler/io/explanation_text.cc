@@ -243,7 +243,7 @@ std::vector<std::string> InWords(const Explanation& e) {
     out.push_back(fmt::format("It accepts any place {}.", At(*e.domain->until, e.as_of)));
   }
   if (!e.unfinished.empty()) {
-    out.push_back(fmt::format("It comes after {}, which {} not ended.", fmt::join(e.unfinished, ", "),
+    out.push_back(fmt::format("It waits for {}, which {} not ended.", fmt::join(e.unfinished, ", "),
                               e.unfinished.size() == 1 ? "has" : "have"));
   }
   if (e.not_before && *e.not_before > e.as_of) {

@@ -1,10 +1,9 @@
 // FGD's fragmentation of a node under a demand mix (Weng et al., ATC'23), from a table.
 //
 //   F(node) = Σ_m p_m · f(m)   over the typical items m of the mix, p normalised
-//   f(m)    = all idle thousandths, if m cannot run: it asks for no device, the kind is wrong, CPU is
-//   missing,
-//             or fewer devices than it asks for have as much left as it asks of each; otherwise the idle
-//             thousandths of the devices with less left than it asks
+//   f(m)    = all idle thousandths, if m cannot run: it asks for no device, the kind is wrong, the
+//             CPU is too small, or too few devices have as much left as it asks of each; otherwise the
+//             idle thousandths of the devices with less left than it asks
 //
 // F = idle − usable, and usable is a sum over devices of left · (shares that fit) plus whole devices · (whole
 // requests that fit); so F costs one row look-up and one look-up per device. Immutable once built.

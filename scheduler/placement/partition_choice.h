@@ -5,13 +5,14 @@
 
 namespace scheduler {
 
-// Devices that have partitions already go before whole ones. Among their places, the one that loses the least
-// of
+// Devices that have partitions already go before whole ones. Among their places it chooses the one that
+// reduces this sum least:
 //
 //   Σ_profiles share of the demand · how many partitions of the profile still fit
 //
-// with the shares of partitions in the demand mix, or equal shares where it has none. Never a place that
-// costs another partition of the same profile where a better one exists. Called only where the shape fits.
+// The shares are those of partitions in the demand mix, or equal if the mix has none. A place that costs
+// another partition of the same profile is never taken where a better one exists. Call it only if the shape
+// fits.
 DeviceChoice KindestPartition(const ScoreInput& input);
 
 }  // namespace scheduler

@@ -30,7 +30,7 @@ class Spreader {
     bool apart = false;
     bool spread = false;
   };
-  // Looks at all nodes once. `query.except` must stay as it is until the next Start.
+  // Reads all nodes once. `query.except` must stay as it is until the next Start.
   void Start(Placer& placer, const Query& query, Rng& rng);
 
   // What the next member should hold; nothing: it fits nowhere. The caller assigns it to the job before the

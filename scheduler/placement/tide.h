@@ -4,7 +4,7 @@
 //           − 0.02 · CPU left after − 0.01 · devices left after   (as shares of the largest node's)
 //           − 1 if several whole devices are asked for and the free ones are not of one link domain
 //
-// V and price are waste_table.h's. The terms of what is left order nearly equal nodes: by CPU for mixed work,
+// V and price are waste_table.h's. The terms of the remaining amounts order nearly equal nodes: by CPU for mixed work,
 // by devices where no request asks for CPU. A share goes to the device with the best score; whole devices and
 // partitions as in devices.h. The tables follow the demand mix (mix_learner.h); otherwise the score depends
 // only on node and shape.

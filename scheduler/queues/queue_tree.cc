@@ -203,7 +203,7 @@ int64_t QueueTree::Settled(const UserAccount& account) const {
     const bool whole_step = next - t == step_;
     usage = static_cast<int64_t>(Wide{usage + rate * (next - t)} * static_cast<int64_t>(keeps_) >> 32);
     t = next;
-    // As much is added as decays: so will it be in every step to come.
+    // As much is added as decays, and will be in every later step.
     if (whole_step && usage == before) t += (now_ - t) / step_ * step_;
   }
   return usage;

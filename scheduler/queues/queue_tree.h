@@ -1,4 +1,4 @@
-// The queues of a cluster and what each holds, asks for, may have and has had.
+// Queue tree: allocation, demand, quota and decayed usage of each queue.
 //
 // Devices are counted in milli, per kind and for all kinds together ("*"); on a cluster of one kind the two
 // are the same. What changes goes up the tree at once (Charge, Request), so that an answer (Admit) takes time

@@ -132,10 +132,10 @@ std::vector<uint32_t> JobLives::SettleOn(NodeId node) {
   return hit;
 }
 
-void JobLives::LoseMembers(const std::vector<uint32_t>& jobs) {
+void JobLives::FailMembers(const std::vector<uint32_t>& jobs) {
   for (const uint32_t job : jobs) {
     Life& life = lives_[job];
-    Lose(job);
+    RollBack(job);
     if (life.stage == Stage::kStopping) {
       life.saves = false;  // it is stopped when its grace ends, with nothing left to save
     } else if (life.stage == Stage::kRunning) {
@@ -228,7 +228,7 @@ void JobLives::Keep(uint32_t job) {
   life.unsafe_h = 0;
 }
 
-void JobLives::Lose(uint32_t job) {
+void JobLives::RollBack(uint32_t job) {
   Life& life = lives_[job];
   life.checkpoints = false;
   life.done = life.kept;
@@ -343,7 +343,7 @@ void JobLives::StopDone(uint32_t job) {
     Keep(job);
     sim_.planner.Checkpointed(life.index, sim_.now);
   } else {
-    Lose(job);
+    RollBack(job);
   }
   const JobIndex index = life.index;
   sim_.planner.Stopped(index, sim_.now);
@@ -408,7 +408,7 @@ void JobLives::Move(uint32_t job) {
       Keep(job);
       sim_.planner.Checkpointed(life.index, sim_.now);
     } else {
-      Lose(job);
+      RollBack(job);
     }
     moved = sim_.now + asked.checkpoint.save + RestoreTime(job);
     life.checkpoints = false;

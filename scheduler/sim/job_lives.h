@@ -26,7 +26,7 @@ class JobLives {
   std::vector<uint32_t> SettleOn(NodeId node);
   // To a fault, which the planner knows of: work since the last checkpoint is lost, and the jobs that ran
   // halt until the next plan.
-  void LoseMembers(const std::vector<uint32_t>& jobs);
+  void FailMembers(const std::vector<uint32_t>& jobs);
   // After a plan: jobs that lost members and that the plan neither stopped nor gave others go on with those
   // that are left.
   void ResumeHalted();
@@ -79,8 +79,8 @@ class JobLives {
   void Over(uint32_t job, bool well);
   void BeginCheckpoint(uint32_t job);
   void CheckpointDone(uint32_t job);
-  void Keep(uint32_t job);  // what is done is safe
-  void Lose(uint32_t job);  // back to the last checkpoint
+  void Keep(uint32_t job);      // what is done is safe
+  void RollBack(uint32_t job);  // back to the last checkpoint
   void Move(uint32_t job);
   void GoIdle(uint32_t job);
   void ComeBack(uint32_t job);

@@ -60,7 +60,7 @@ void NodeOutages::Fail(NodeId node) {
   fate.quarantined = !was_quarantined && state.health(node) == Health::kQuarantined;
   if (fate.quarantined) ++sim_.counts.quarantined;
   sim_.planner.SetHealth(node, Health::kQuarantined, sim_.now);  // down for now, whatever its record
-  lives_.LoseMembers(hit);
+  lives_.FailMembers(hit);
   fate.down = true;
   ++down_count_;
   ++fate.epoch;

@@ -6,11 +6,9 @@
 //
 // How a job works:
 // - It does useful work once it has loaded, and restored if it kept work of an earlier run. With a part of
-// its
-//   members it works at that part of the speed.
+//   its members it works at that part of the speed.
 // - A fault loses the work since the last checkpoint.
-// - A stop lets a job with a checkpoint contract save, if the grace is long enough. A job that does not heed
-// the
+// - A stop lets a job with a checkpoint contract save, if the grace is long enough. A job that ignores the
 //   signal works on until it is killed, and falls back to its last checkpoint; one without a contract falls
 //   back to its beginning.
 // - A periodic checkpoint delays the job by the time of its save, and is safe after that.

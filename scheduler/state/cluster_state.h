@@ -185,7 +185,7 @@ class Trial {
 
   Mark mark() const { return state_->journal_.size(); }
   void Rollback(Mark mark) { state_->Undo(mark); }
-  void Commit();  // what was done so far stays
+  void Commit();  // keeps the changes so far
 
  private:
   ClusterState* state_;

@@ -62,7 +62,7 @@ class JobTable {
 
   JobEntry& operator[](JobIndex index) { return entries_[index]; }
   const JobEntry& operator[](JobIndex index) const { return entries_[index]; }
-  // kNone when there is none of this id.
+  // kNone: no job has this id.
   JobIndex Find(const std::string& id) const;
   JobIndex bound() const { return static_cast<JobIndex>(entries_.size()); }
   size_t size() const { return by_id_.size(); }

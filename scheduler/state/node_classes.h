@@ -20,7 +20,7 @@
 namespace scheduler {
 
 using ClassId = uint32_t;
-using StaticId = uint32_t;  // what a node is, whatever is free on it
+using StaticId = uint32_t;  // static properties of a node
 
 struct NodeClass {
   StaticId fixed = 0;

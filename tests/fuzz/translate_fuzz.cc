@@ -41,7 +41,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
   const MessageIdentity message = {.id = "msg", .model = "m", .request_id = "r", .show_thinking = true};
   const ResponseIdentity response = {
-      .id = "resp_1", .model = "m", .request_id = "r", .echo = "", .created_at = 1};
+      .id = "resp_1",
+      .model = "m",
+      .request_id = "r",
+      .echo = "",
+      .tools = {{.kind = CalledTool::Kind::kCustom, .called = "f", .name = "f"}},
+      .created_at = 1};
 
   (void)ChatFromMessages(text, {.model = "m", .forward_thinking = true});
   (void)TokenizeFromMessages(text, {.model = "m"});

@@ -213,10 +213,10 @@ void SlurmCluster::Launch(const std::string& daemon) {
 
 std::string SlurmCluster::Start() {
   Launch("munged");
-  if (!Within(kPatience, [&] { return std::filesystem::exists(folder_ / "munge.socket"); })) return Said();
+  if (!Within(kPatience, [&] { return std::filesystem::exists(folder_ / "munge.socket"); })) return Output();
   Launch("slurmctld");
   for (int i = 1; i <= options_.nodes; ++i) Launch(fmt::format("node{}", i));
-  if (!Within(kPatience, [&] { return AllIdle(); })) return Said();
+  if (!Within(kPatience, [&] { return AllIdle(); })) return Output();
   Launch("slurmrestd");
   Launch("slurmrestd-local");
   const bool up = Within(kPatience, [&] {
@@ -229,10 +229,10 @@ std::string SlurmCluster::Start() {
     close(fd);
     return connected && std::filesystem::exists(socket());
   });
-  return up ? std::string() : Said();
+  return up ? std::string() : Output();
 }
 
-std::string SlurmCluster::Said() const {
+std::string SlurmCluster::Output() const {
   std::string all = "Slurm did not come up:\n";
   for (const auto& [name, daemon] : daemons_) all += fmt::format("{}:\n{}\n", name, daemon->Output());
   return all;

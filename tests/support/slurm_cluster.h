@@ -63,7 +63,7 @@ class SlurmCluster {
   std::vector<std::string> WordsOf(const std::string& daemon) const;
   std::string Conf(const Options& options);
   void StartReaper();
-  std::string Said() const;
+  std::string Output() const;
 
   const Options options_;
   TempDir folder_;

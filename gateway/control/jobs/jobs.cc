@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr conf::Duration kLookAtBudgets = std::chrono::seconds(1);
+constexpr conf::Duration kCheckBudgets = std::chrono::seconds(1);
 constexpr size_t kMembersInDetail = 64;     // of a record
 constexpr size_t kMostDetail = 192 * 1024;  // of a record that has a job file
 
@@ -37,7 +37,7 @@ ledger::Event Asked(std::string_view action, const Workload& job, std::string ac
   return event;
 }
 
-// With the job file, so that the ledger alone says what was handed in; a file that is too large is left out.
+// With the job file, so that the ledger alone shows what was submitted; a file that is too large is left out.
 std::string DetailOfSubmission(const Submission& submission, size_t jobs) {
   ordered_json detail = {{"name", submission.file.name}, {"jobs", jobs},
                          {"number", submission.number},  {"queue", submission.file.job.queue},
@@ -105,12 +105,12 @@ std::optional<conf::TimePoint> EndOfRuns(const Workload& job) {
 
 }  // namespace
 
-Jobs::Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Around around)
+Jobs::Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Environment env)
     : context_(context),
       workloads_(workloads),
       runner_(runner),
-      around_(std::move(around)),
-      saves_(context, workloads, around_.off_loop) {}
+      env_(std::move(env)),
+      saves_(context, workloads, env_.off_loop) {}
 
 std::vector<const Workload*> Jobs::all() const {
   std::vector<const Workload*> jobs;
@@ -144,8 +144,8 @@ void Jobs::Tick() {
     if (workload.kind == Kind::kJob) Tick(workload, now);
   }
   saves_.Tick();
-  LookAtHeld();
-  LookAtBudgets();
+  CheckHeld();
+  CheckBudgets();
   DropOver();
 }
 
@@ -156,7 +156,7 @@ void Jobs::Tick(Workload& job, conf::TimePoint now) {
     const auto late = std::ranges::find_if_not(job.members, there);
     if (late == job.members.end()) return;
     Fail(job,
-         fmt::format("member {} does not run within {}{}{}", late - job.members.begin(),
+         fmt::format("member {} did not start within {}{}{}", late - job.members.begin(),
                      conf::InWords(job.file().start_timeout), late->why.empty() ? "" : ": ", late->why),
          Blame::kWorkload);
   } else if (job.state == State::kRunning) {
@@ -203,7 +203,7 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
                         .message = std::move(message)});
   };
   if (!job.job.tenant.empty()) {
-    if (const std::optional<std::string> path = around_.tenant_path(job.job.tenant)) {
+    if (const std::optional<std::string> path = env_.tenant_path(job.job.tenant)) {
       job.job.tenant = *path;
     } else {
       wrong("/tenant", job.job.tenant, fmt::format("unknown tenant \"{}\"", job.job.tenant));
@@ -212,7 +212,7 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
   if (const absl::Status may = context_.users->MayRun(job.job.tenant); !may.ok())
     wrong("/tenant", job.job.tenant, std::string(may.message()));
   for (const auto& [name, secret] : job.secret_env) {
-    if (around_.may_name_secret(job.job.tenant, secret.reference())) continue;
+    if (env_.may_name_secret(job.job.tenant, secret.reference())) continue;
     wrong(fmt::format("/secret_env/{}", name), secret.reference(),
           job.job.tenant.empty() ? "a job that names a secret needs a tenant whose job_secrets list it"
                                  : fmt::format("{} is not listed in job_secrets of tenant {}",
@@ -290,7 +290,7 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   out.problems = std::move(loaded.problems);
   if (loaded.value) out.problems = Check(*loaded.value);
   if (out.problems.empty()) {
-    loaded = config::ReadJobFile(text, file, around_.sources);
+    loaded = config::ReadJobFile(text, file, env_.sources);
     out.problems = std::move(loaded.problems);
     if (loaded.value) out.problems = Check(*loaded.value);
   }
@@ -302,8 +302,8 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   const size_t count = std::max(1U, loaded.value->elements);
   const size_t bytes = text.size();
   if (absl::Status room = HasRoomFor(count, bytes); !room.ok()) co_return room;
-  if (const std::string why = around_.no_room(); !why.empty())
-    co_return absl::UnavailableError(fmt::format("no job is taken on: {}", why));
+  if (const std::string why = env_.no_room(); !why.empty())
+    co_return absl::UnavailableError(fmt::format("no job is accepted: {}", why));
   coming_ += count;
   coming_bytes_ += bytes;
   const absl::Cleanup come = [&] {
@@ -438,16 +438,16 @@ net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
   if (job == nullptr) co_return NoSuchJob(id);
   const std::vector<Member>& members = which.before ? job->before : job->members;
   if (members.empty())
-    co_return NotNow(*job, which.before ? "had no attempt before" : "has not been started yet");
+    co_return NotNow(*job, which.before ? "had no earlier attempt" : "has not been started yet");
   if (which.rank >= members.size()) {
     co_return absl::InvalidArgumentError(
         conf::Abseil(fmt::format("rank {}: {} has the ranks 0 to {}", which.rank, id, members.size() - 1)));
   }
   const std::string path = members[which.rank].log;
-  if (path.empty()) co_return NotNow(*job, "its launcher does not say where its output is");
+  if (path.empty()) co_return NotNow(*job, "its launcher does not report where its output is");
   absl::StatusOr<JobLog> log = JobLog();
-  (co_await around_.off_loop([&] {
-    log = ReadJobLog(path, which, around_.log_owner);
+  (co_await env_.off_loop([&] {
+    log = ReadJobLog(path, which, env_.log_owner);
     return absl::OkStatus();
   })).IgnoreError();
   co_return log;
@@ -467,12 +467,12 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
   if (job.withheld || ArrayIsFull(job)) out.push_back(fmt::format("It is not placed: {}.", job.unplaced));
   if (job.held) {
     if (const std::vector<std::string> awaits = Awaits(job); !awaits.empty())
-      out.push_back(fmt::format("It comes after {}, which has not ended.", fmt::join(awaits, ", ")));
+      out.push_back(fmt::format("It waits for {}, which has not ended.", fmt::join(awaits, ", ")));
     if (!job.crashes.MayStart(context_.now()))
       out.push_back(fmt::format("The next attempt starts at {}.", conf::FormatTime(job.crashes.next())));
     return out;
   }
-  if (const std::string why = around_.no_room(); !why.empty()) {
+  if (const std::string why = env_.no_room(); !why.empty()) {
     out.push_back(fmt::format("Nothing starts: {}.", why));
     return out;
   }
@@ -481,7 +481,7 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
   if (sentences.empty()) return out;
   if (!job.unplaced.empty()) out.push_back(fmt::format("The last planning cycle: {}.", job.unplaced));
   std::ranges::move(sentences, std::back_inserter(out));
-  std::ranges::move(around_.doubts(), std::back_inserter(out));
+  std::ranges::move(env_.doubts(), std::back_inserter(out));
   return out;
 }
 
@@ -517,7 +517,7 @@ std::vector<std::string> Jobs::Awaits(const Workload& job) const {
 }
 
 // Jobs whose dependencies have ended, or can never end well.
-void Jobs::LookAtHeld() {
+void Jobs::CheckHeld() {
   const conf::TimePoint now = context_.now();
   const bool some_ended = std::exchange(ended_, workloads_.ended()) != workloads_.ended();
   std::map<std::string_view, Precursor> precursors;  // many come after the same array
@@ -531,8 +531,7 @@ void Jobs::LookAtHeld() {
       if (added) at->second = PrecursorOf(name);
       open |= at->second == Precursor::kOpen;
       if (at->second != Precursor::kFailed) continue;
-      workloads_.Stop(job, Outcome::kFailed,
-                      fmt::format("{}, which it comes after, failed or was cancelled", name));
+      workloads_.Stop(job, Outcome::kFailed, fmt::format("its dependency {} failed or was cancelled", name));
       break;
     }
     if (!open && job.state == State::kPending) workloads_.AskPlanner(job);
@@ -556,7 +555,7 @@ std::string Jobs::UsedUp(const config::JobFile& file) const {
   std::vector<scheduler::DeviceAsk> asks;
   for (const scheduler::Role& role : file.job.roles)
     asks.insert(asks.end(), role.ask.devices.begin(), role.ask.devices.end());
-  return around_.devices_used_up(file.job.tenant, config::KindsOf(cluster(), asks));
+  return env_.devices_used_up(file.job.tenant, config::KindsOf(cluster(), asks));
 }
 
 std::string Jobs::WhyWithheld(const config::JobFile& file) const {
@@ -565,10 +564,10 @@ std::string Jobs::WhyWithheld(const config::JobFile& file) const {
 }
 
 // A job that may not start yet is not given to the planner.
-void Jobs::LookAtBudgets() {
+void Jobs::CheckBudgets() {
   const conf::TimePoint now = context_.now();
   if (now < next_budgets_) return;
-  next_budgets_ = now + kLookAtBudgets;
+  next_budgets_ = now + kCheckBudgets;
   std::map<const Submission*, std::string> known;  // elements of an array have the same answer
   for (Workload& job : workloads_.all()) {
     if (job.kind != Kind::kJob || job.state != State::kPending || job.held) continue;
@@ -627,12 +626,12 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   for (const auto& [name, value] : file.env) tell(name, value);
   // Kept as references: the values behind them may have changed since the submission.
   for (const auto& [name, secret] : file.secret_env) {
-    if (!around_.may_name_secret(file.job.tenant, secret.reference())) {
+    if (!env_.may_name_secret(file.job.tenant, secret.reference())) {
       return absl::FailedPreconditionError(
           conf::Abseil(fmt::format("secret_env/{}: {} is not listed in job_secrets of tenant {} any more",
                                    name, secret.reference(), file.job.tenant)));
     }
-    conf::Document document(nlohmann::json(secret.reference()).dump(), file.file, around_.sources);
+    conf::Document document(nlohmann::json(secret.reference()).dump(), file.file, env_.sources);
     conf::Secret now;
     conf::Read(document.root(), now);
     if (document.problem_count() > 0) {
@@ -658,7 +657,7 @@ void Jobs::OnMembersUp(Workload& job) {
   workloads_.Enter(job, State::kRunning, job.why);
 }
 
-// A job that reaches its limit may still save its work: somebody may submit it again.
+// A job that reaches its limit may still save its work: it may be submitted again.
 bool Jobs::Saves(const Workload& job, Afterwards then) const {
   const bool comes_back =
       then == Afterwards::kResizes || then == Afterwards::kWaits || then == Afterwards::kSuspends;
@@ -692,9 +691,9 @@ std::string Jobs::DetailOf(const Workload& job, bool ended) const {
   ordered_json places = ordered_json::array();
   std::map<std::string, int64_t> held;
   for (const Member& member : job.members) {
-    const plugins::launchers::Grant grant = member.at.holding.node < cluster.nodes.size()
-                                                ? GrantOf(cluster, member.at.holding)
-                                                : plugins::launchers::Grant();
+    const plugins::launchers::DeviceGrant grant = member.at.holding.node < cluster.nodes.size()
+                                                      ? GrantOf(cluster, member.at.holding)
+                                                      : plugins::launchers::DeviceGrant();
     if (!grant.kind.empty()) held[grant.kind] += HeldMilli(cluster, grant);
     if (places.size() < kMembersInDetail)
       places.push_back({{"node", grant.node}, {"kind", grant.kind}, {"devices", grant.devices}});

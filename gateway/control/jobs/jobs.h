@@ -39,7 +39,7 @@ class Jobs final : public WorkloadKind {
   static constexpr size_t kMostText = 64 << 20;  // bytes of job files, of all jobs together
 
   // The parts of the process that jobs use.
-  struct Around {
+  struct Environment {
     std::function<net::Task<absl::Status>(std::function<absl::Status()>)> off_loop;
     std::function<std::optional<std::string>(const std::string&)> tenant_path;  // nothing: no such tenant
     // Whether a tenant's jobs may name that secret, as in "env:NAME" or "file:PATH".
@@ -48,7 +48,7 @@ class Jobs final : public WorkloadKind {
     // The reason why a tenant may start nothing on devices of these kinds now; empty: it may.
     std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)>
         devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
-    // Why nothing may start, or be taken on, since its records would have no room; empty: it may.
+    // Why nothing may start or be submitted, since its records would have no room; empty: it may.
     std::function<std::string()> no_room = [] { return std::string(); };
     // The reasons why nodes are not trusted, in sentences.
     std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
@@ -56,7 +56,7 @@ class Jobs final : public WorkloadKind {
     plugins::launchers::LogOwner log_owner = plugins::launchers::LogOwner::kThisProcess;
   };
 
-  Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Around around);
+  Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Environment env);
 
   // The number of the last submission of any earlier process.
   void SetLastNumber(uint64_t number) { last_number_ = number; }
@@ -118,18 +118,18 @@ class Jobs final : public WorkloadKind {
 
   Precursor PrecursorOf(const std::string& name) const;
   std::vector<std::string> Awaits(const Workload& job) const;
-  void LookAtHeld();
-  // Whom its runs become if it starts now. Unavailable: every user is another tenant's.
+  void CheckHeld();
+  // The user of its runs if it starts now. Unavailable: other tenants use every user.
   absl::StatusOr<std::string> UserOf(const config::JobFile& file) const;
   std::string UsedUp(const config::JobFile& file) const;
   // Why it may not start now, whatever devices are free.
   std::string WhyWithheld(const config::JobFile& file) const;
-  void LookAtBudgets();
+  void CheckBudgets();
 
   const Context& context_;
   Workloads& workloads_;
   StepRunner& runner_;
-  const Around around_;
+  const Environment env_;
   SaveWatch saves_;
   uint64_t last_number_ = 0;
   size_t coming_ = 0;  // jobs that are being submitted, and the size of their files

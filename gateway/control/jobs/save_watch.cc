@@ -9,9 +9,9 @@
 namespace gateway::control {
 namespace {
 
-constexpr conf::Duration kLookWhileSaving = std::chrono::seconds(1);
-constexpr conf::Duration kLookElse = std::chrono::seconds(15);
-constexpr conf::Duration kShortestLook = std::chrono::milliseconds(100);
+constexpr conf::Duration kCheckWhileSaving = std::chrono::seconds(1);
+constexpr conf::Duration kCheckElse = std::chrono::seconds(15);
+constexpr conf::Duration kShortestInterval = std::chrono::milliseconds(100);
 
 bool MayBeIdle(const Workload& job) {
   return job.state == State::kRunning && job.file().job.work == scheduler::WorkClass::kNotebook;
@@ -22,10 +22,10 @@ bool MayHaveSaved(const Workload& job) {
 }
 
 // A notebook is suspended at the latest a quarter of its idle_timeout after that has passed.
-conf::Duration LookEvery(const Workload& job) {
-  if (MayHaveSaved(job) && job.state == State::kSaving) return kLookWhileSaving;
-  if (!MayBeIdle(job)) return kLookElse;
-  return std::clamp(job.file().job.idle_timeout / 4, kShortestLook, kLookElse);
+conf::Duration CheckInterval(const Workload& job) {
+  if (MayHaveSaved(job) && job.state == State::kSaving) return kCheckWhileSaving;
+  if (!MayBeIdle(job)) return kCheckElse;
+  return std::clamp(job.file().job.idle_timeout / 4, kShortestInterval, kCheckElse);
 }
 
 std::optional<conf::TimePoint> ChangedAt(const std::string& path) {
@@ -46,17 +46,17 @@ void SaveWatch::SavedNow(Workload& job, conf::TimePoint at) {
 
 void SaveWatch::Tick() {
   const conf::TimePoint now = context_.now();
-  conf::Duration every = kLookElse;
+  conf::Duration every = kCheckElse;
   for (const Workload& job : workloads_.all()) {
-    if (job.kind == Kind::kJob) every = std::min(every, LookEvery(job));
+    if (job.kind == Kind::kJob) every = std::min(every, CheckInterval(job));
   }
   next_files_ = std::min(next_files_, now + every);
-  if (looking_ || closing_ || now < next_files_) return;
+  if (checking_ || closing_ || now < next_files_) return;
   next_files_ = now + every;
-  context_.spawn(Look());
+  context_.spawn(CheckFiles());
 }
 
-net::Task<void> SaveWatch::Look() {
+net::Task<void> SaveWatch::CheckFiles() {
   struct Watched {
     std::string job;
     std::string path;
@@ -73,15 +73,15 @@ net::Task<void> SaveWatch::Look() {
     if (MayHaveSaved(job)) watched.push_back({.job = job.id, .path = job.file().checkpoint.saved});
   }
   if (watched.empty()) co_return;
-  looking_ = true;
+  checking_ = true;
   ++under_way_;
-  const absl::Status looked = co_await off_loop_([&watched] {
+  const absl::Status checked = co_await off_loop_([&watched] {
     for (Watched& one : watched) one.changed = ChangedAt(one.path);
     return absl::OkStatus();
   });
   --under_way_;
-  looking_ = false;
-  if (!looked.ok()) co_return;
+  checking_ = false;
+  if (!checked.ok()) co_return;
   for (const Watched& one : watched) {
     Workload* const job = workloads_.Find(one.job);
     if (job == nullptr) continue;
@@ -93,8 +93,8 @@ net::Task<void> SaveWatch::Look() {
   }
 }
 
-// Without the file, the notebook was not used since its start. The planner hears of idleness only shortly
-// before it looks, since older news could be out of date.
+// Without the file, the notebook was not used since its start. The planner is told of idleness only
+// just before it checks, since older reports could be out of date.
 void SaveWatch::UsedAt(const Workload& job, std::optional<conf::TimePoint> at) {
   if (!MayBeIdle(job)) return;
   const conf::TimePoint idle = std::max(at.value_or(job.since), job.since);

@@ -29,7 +29,7 @@ class SaveWatch {
   size_t under_way() const { return under_way_; }
 
  private:
-  net::Task<void> Look();
+  net::Task<void> CheckFiles();
   void UsedAt(const Workload& job, std::optional<conf::TimePoint> at);
   void SavedAt(Workload& job, conf::TimePoint at);
 
@@ -38,7 +38,7 @@ class SaveWatch {
   const OffLoop off_loop_;
   conf::TimePoint next_files_{};
   size_t under_way_ = 0;
-  bool looking_ = false;
+  bool checking_ = false;
   bool closing_ = false;
 };
 

@@ -7,7 +7,7 @@ namespace gateway::net::http {
 
 class BodyRoom {
  public:
-  // Whether the body may take so many bytes in all. What was granted is given back with this object.
+  // Whether the body may take this many bytes in all. The memory is released with this object.
   virtual bool GrowTo(uint64_t bytes) = 0;
 
  protected:

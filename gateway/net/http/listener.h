@@ -41,7 +41,7 @@ class Listener {
   Listener(Loop& loop, const ConnectionLimits& limits, Handler& handler)
       : loop_(loop), limits_(limits), handler_(handler) {}
 
-  // Beyond so many the connection that has waited longest for a request is closed for each new one; 0: any
+  // Beyond this number the connection that has waited longest for a request is closed for each new one; 0: any
   // number. Connections on which a request is answered are not closed. Before the first Listen.
   void SetMaxConnections(size_t most) { max_connections_ = most; }
 

@@ -64,7 +64,7 @@ class ServerConnection final : private Completion, private Alarm {
   // connection's own buffer is taken; null: there is room.
   Task<Status> ReadBody(size_t limit, BodyRoom* room = nullptr);
   std::string_view body() const { return body_view_; }
-  // Frees a whole body that nobody looks at any more; body() is empty then.
+  // Frees a whole body that is no longer needed; body() is empty then.
   void DropBody();
   bool body_read() const { return decoder_.done(); }  // to its end, or there was none
 

@@ -37,6 +37,7 @@ api::ResponseIdentity ResponseOf(const OutgoingRequest& request, conf::TimePoint
   identity.model = request.body.facts.model.view();
   identity.request_id = request.identity.id;
   identity.echo = upstream.chat().echo;
+  identity.tools = upstream.chat().tools;
   identity.created_at = conf::ToUnixMicros(started) / 1'000'000;
   return identity;
 }

@@ -1,9 +1,10 @@
 #include "gateway/request/serve/upstream.h"
 
+#include <absl/time/time.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "conf/text.h"
 #include "gateway/api/anthropic.h"
@@ -30,16 +31,30 @@ constexpr net::http::HeadLimits kAnswerHeadLimits{64 * 1024, 200};
 // An engine that knew no stream_options may have been replaced by one that does.
 constexpr conf::Duration kAskUsageAgain = std::chrono::minutes(10);
 
-std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head) {
-  double value = 0;
-  const auto read = [&](std::string_view text) {
-    return !text.empty() &&
-           std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc{} && value >= 0 &&
-           value < 1e6;
-  };
-  if (read(head.Find("retry-after-ms"))) return conf::Duration(static_cast<int64_t>(value * 1e6));
-  if (read(head.Find(FieldId::retry_after))) return conf::Duration(static_cast<int64_t>(value * 1e9));
-  return std::nullopt;
+// Nothing for what is more than anybody waits.
+std::optional<conf::Duration> WaitOf(double seconds) {
+  constexpr double kMostSeconds = 1e6;
+  if (!(seconds >= 0 && seconds < kMostSeconds)) return std::nullopt;
+  return conf::Duration(static_cast<int64_t>(seconds * 1e9));
+}
+
+// "Wed, 21 Oct 2015 07:28:00 GMT", as HTTP writes it today. Unix seconds.
+std::optional<int64_t> DateOf(std::string_view text) {
+  absl::Time time;
+  if (!absl::ParseTime("%a, %d %b %Y %H:%M:%S GMT", conf::Abseil(text), &time, nullptr)) return std::nullopt;
+  return absl::ToUnixSeconds(time);
+}
+
+std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head, conf::TimePoint now) {
+  const auto number = [](std::string_view text) { return conf::ReadNumber<double>(text).value_or(-1); };
+  if (const auto wait = WaitOf(number(head.Find("retry-after-ms")) / 1e3)) return wait;
+  const std::string_view text = head.Find(FieldId::retry_after);
+  if (const auto wait = WaitOf(number(text))) return wait;
+  const std::optional<int64_t> until = DateOf(text);
+  if (!until) return std::nullopt;
+  // By the clock that has set it, where the answer tells that one's time.
+  const int64_t from = DateOf(head.Find("date")).value_or(conf::ToUnixMicros(now) / 1'000'000);
+  return WaitOf(std::max(0.0, static_cast<double>(*until) - static_cast<double>(from)));
 }
 
 api::Tokenizer TokenizerOf(config::Engine engine) {
@@ -365,7 +380,7 @@ net::Task<Event> Upstream::ReadAnswer() {
     connection_->ClearTimeout();
     co_return Event::Status(code);
   }
-  const std::optional<conf::Duration> retry_after = RetryAfterOf(head);
+  const std::optional<conf::Duration> retry_after = RetryAfterOf(head, answered_);
   refusal_ = {code, std::string(head.Find(FieldId::content_type)), {}, retry_after};
   while (true) {
     refusal_.body.append(connection_->payload().substr(0, kMaxRefusalBody - refusal_.body.size()));

@@ -55,8 +55,8 @@ class Server {
     }
     if (ask == "port") {
       const gateway::net::PortUse use =
-          host_->LookAtPort(question.at("mark").get<RunMark>(), question.at("host").get<std::string>(),
-                            question.at("port").get<uint16_t>());
+          host_->CheckPort(question.at("mark").get<RunMark>(), question.at("host").get<std::string>(),
+                           question.at("port").get<uint16_t>());
       return {{"taken", use.taken}, {"by_these", use.by_these}};
     }
     if (ask == "environment") return {{"environment", host_->EnvironmentOf(question.at("pid").get<pid_t>())}};
@@ -68,14 +68,14 @@ class Server {
   }
 
   json Seal(const ask::Seal& seal) {
-    if (host_) return ErrorAnswer(absl::FailedPreconditionError("the users of runs are set for good"));
+    if (host_) return ErrorAnswer(absl::FailedPreconditionError("the users of runs are set already"));
     std::vector<RunUser> users;
     for (const std::string& name : seal.users) {
       absl::StatusOr<RunUser> user = FindRunUser(name);
       if (!user.ok()) return ErrorAnswer(user.status());
       if (user->uid == seal.owner) {
         return ErrorAnswer(absl::InvalidArgumentError(fmt::format(
-            "runs cannot become {}: that is the gateway's own user; name one that owns nothing else", name)));
+            "runs cannot become {}, the gateway's own user; name a user that owns nothing else", name)));
       }
       users.push_back(*std::move(user));
     }
@@ -124,7 +124,7 @@ class Server {
   }
 
   json MakeCgroup(const std::string& id, const RunLimits& limits) {
-    if (!IsRunId(id)) return ErrorAnswer(absl::InvalidArgumentError("no id of a run"));
+    if (!IsRunId(id)) return ErrorAnswer(absl::InvalidArgumentError("not the id of a run"));
     return {{"cgroup", host_->MakeCgroup(id, limits)}};
   }
 
@@ -172,7 +172,7 @@ std::unique_ptr<Broker> Broker::Split() {
   if (child > 0) return std::unique_ptr<Broker>(new Broker(child, std::move(ends->first)));
   // Signals of a terminal are for the gateway: this one ends when the gateway has.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
-  ::signal(SIGCHLD, SIG_IGN);  // nobody asks it how a wrapper ended
+  ::signal(SIGCHLD, SIG_IGN);  // the exit status of a wrapper is not needed
   prctl(PR_SET_NAME, "tidegate-broker");
   prctl(PR_SET_DUMPABLE, 0);
   {

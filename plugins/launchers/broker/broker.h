@@ -1,9 +1,9 @@
 // Broker: the process that starts runs, so that the gateway need not have the rights to change users.
 //
 // It is split off before the gateway has read its configuration, opened a file or made a thread. The gateway
-// tells it once whom runs may become; from then on it does for the gateway what a launcher needs (RunHost)
+// tells it once which users runs may have; from then on it does for the gateway what a launcher needs (RunHost)
 // and nothing else: it runs no program but tidegate-run, starts nothing as root or as the gateway's user, and
-// signals no process but those users'. It ends with the gateway; runs go on.
+// signals no process but those users'. It ends with the gateway; runs continue.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -37,7 +37,7 @@ class Broker {
       : pid_(pid), channel_(std::make_unique<gateway::net::ProcessChannel>(std::move(channel))) {}
 
   const pid_t pid_;
-  std::unique_ptr<gateway::net::ProcessChannel> channel_;  // null: it was given away
+  std::unique_ptr<gateway::net::ProcessChannel> channel_;  // null: it was handed over
 };
 
 // What the broker's process does until the other end of the channel is gone.

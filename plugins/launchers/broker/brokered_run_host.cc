@@ -97,8 +97,8 @@ size_t BrokeredRunHost::Signal(const RunMark& mark, int signal) {
   return answer.ok() ? answer->body.at("members").get<size_t>() : FindMembers(mark).size();
 }
 
-gateway::net::PortUse BrokeredRunHost::LookAtPort(const RunMark& mark, const std::string& host,
-                                                  uint16_t port) {
+gateway::net::PortUse BrokeredRunHost::CheckPort(const RunMark& mark, const std::string& host,
+                                                 uint16_t port) {
   const absl::StatusOr<Answer> answer =
       Ask({{"ask", "port"}, {"mark", mark}, {"host", host}, {"port", port}});
   if (!answer.ok()) return {};

@@ -1,7 +1,7 @@
 // BrokeredRunHost: runs by way of the launch broker (broker.h).
 //
 // When the broker is gone nothing can be started, found or ended by it: starts are refused with the reason,
-// and each run's wrapper still does what it is told.
+// and each run's wrapper still obeys signals.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class BrokeredRunHost final : public RunHost {
   absl::StatusOr<std::unique_ptr<HeldRun>> Hold(const RunOrder& order, int log, int until_run) override;
   std::map<std::string, std::optional<FoundWrapper>> FindRuns() override;
   size_t Signal(const RunMark& mark, int signal) override;
-  gateway::net::PortUse LookAtPort(const RunMark& mark, const std::string& host, uint16_t port) override;
+  gateway::net::PortUse CheckPort(const RunMark& mark, const std::string& host, uint16_t port) override;
   std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) override;
   std::string MakeCgroup(const std::string& id, const RunLimits& limits) override;
   void KillCgroup(const std::string& cgroup) override;

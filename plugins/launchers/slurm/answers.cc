@@ -268,12 +268,17 @@ absl::StatusOr<JobList> ReadJobs(std::string_view body) {
   const absl::StatusOr<dom::array> list = ListIn(parsed, "jobs");
   if (!list.ok()) return list.status();
   JobList result;
+  size_t hosts = 0;
   result.jobs.reserve(list->size());
   for (const dom::element element : *list) {
     dom::object object;
     if (element.get(object) != simdjson::SUCCESS) return NoAnswer();
     absl::StatusOr<Job> job = ReadJob(object, result.jobs.size(), result.latest);
     if (!job.ok()) return job.status();
+    hosts += job->nodes.size();
+    if (hosts > kMaxHostsOfJobs) {
+      return absl::DataLossError(fmt::format("slurmrestd: jobs on more than {} hosts", kMaxHostsOfJobs));
+    }
     result.jobs.push_back(*std::move(job));
   }
   return result;

@@ -83,6 +83,9 @@ struct Node {
   int64_t memory_mib = 0;
 };
 
+// Of all jobs in one answer together.
+inline constexpr size_t kMaxHostsOfJobs = 1u << 20;
+
 struct JobList {
   std::vector<Job> jobs{};
   int64_t latest = 0;  // Unix seconds: a time that Slurm's clock had reached when it answered

@@ -30,7 +30,7 @@ class Client {
   struct Options {
     gateway::net::Url url{};  // its path, if any, stands before /slurm/v0.0.38
     std::string socket{};     // path of a Unix socket that leads there
-    std::string user{};       // the user whom jobs are submitted as
+    std::string user{};       // the user of submitted jobs
     // May block; called on a thread of its own. Absent: slurmrestd knows this user by the socket.
     std::function<absl::StatusOr<std::string>()> token{};
     std::shared_ptr<const gateway::net::TlsContext> tls{};

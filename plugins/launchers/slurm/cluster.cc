@@ -68,10 +68,10 @@ class Builder {
     for (size_t i = 0; i < job.nodes.size(); ++i) {
       const auto id = ids_.find(job.nodes[i]);
       if (id == ids_.end()) continue;
-      Holding holding{.node = id->second,
-                      .devices = {},
-                      .cpu_milli = (int64_t{job.cpus} * 1000 + share - 1) / share,
-                      .memory_mib = (job.memory_mib + share - 1) / share};
+      NodeShare holding{.node = id->second,
+                        .devices = {},
+                        .cpu_milli = (int64_t{job.cpus} * 1000 + share - 1) / share,
+                        .memory_mib = (job.memory_mib + share - 1) / share};
       uint32_t unnamed = 0;
       for (const Gres& gres : i < job.gres.size() ? job.gres[i] : std::vector<Gres>()) {
         if (!Has(options_.gres, gres.name) || KindOf(gres) != kind_of_[id->second]) continue;
@@ -86,7 +86,7 @@ class Builder {
 
   void Fill() {
     for (const auto& [occupant, index, count] : unnamed_) {
-      Holding& holding = view_.occupants[occupant].holds[index];
+      NodeShare& holding = view_.occupants[occupant].holds[index];
       const uint8_t devices = cluster_.type_of(holding.node).devices;
       const size_t before = holding.devices.size();
       for (uint8_t place = 0; place < devices && holding.devices.size() - before < count; ++place) {
@@ -111,7 +111,7 @@ class Builder {
 
   void LeaveOut(std::string what) { view_.left_out.push_back(std::move(what)); }
 
-  void Take(Holding& holding, uint8_t place) {
+  void Take(NodeShare& holding, uint8_t place) {
     if (place >= cluster_.type_of(holding.node).devices) return;
     taken_[holding.node].insert(place);
     holding.devices.push_back(place);

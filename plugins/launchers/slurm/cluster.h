@@ -25,7 +25,7 @@ struct ViewOptions {
 };
 
 // The part of a node that a job holds. Where Slurm does not name its devices: the lowest free ones.
-struct Holding {
+struct NodeShare {
   scheduler::NodeId node = 0;
   std::vector<uint8_t> devices{};
   int64_t cpu_milli = 0;
@@ -42,7 +42,7 @@ struct Occupant {
   bool preemptible = false;
   conf::TimePoint started{};
   std::optional<conf::TimePoint> ends{};  // by its time limit, at the latest
-  std::vector<Holding> holds{};           // on nodes of this cluster
+  std::vector<NodeShare> holds{};         // on nodes of this cluster
 };
 
 struct View {

@@ -54,6 +54,10 @@ std::optional<size_t> EndOfName(std::string_view text) {
   return text.size();
 }
 
+absl::Status TooLong() {
+  return absl::InvalidArgumentError(fmt::format("the name of a host is longer than {} bytes", kMaxHostName));
+}
+
 // Puts every number of "1-3,7" behind every one of `names`.
 absl::StatusOr<std::vector<std::string>> Multiply(const std::vector<std::string>& names,
                                                   std::string_view ranges) {
@@ -66,6 +70,7 @@ absl::StatusOr<std::vector<std::string>> Multiply(const std::vector<std::string>
       if (range->last - range->first >= kMaxHosts - longer.size()) {
         return absl::ResourceExhaustedError(fmt::format("a list of more than {} hosts", kMaxHosts));
       }
+      if (name.size() + range->digits > kMaxHostName) return TooLong();
       longer.reserve(longer.size() + range->last - range->first + 1);
       for (uint64_t i = range->first; i <= range->last; ++i)
         longer.push_back(fmt::format("{}{:0{}}", name, i, range->digits));
@@ -78,7 +83,11 @@ absl::StatusOr<std::vector<std::string>> ExpandName(std::string_view name) {
   std::vector<std::string> names(1);
   while (!name.empty()) {
     const size_t bracket = name.find('[');
-    for (std::string& built : names) built.append(name.substr(0, bracket));
+    const std::string_view fixed = name.substr(0, bracket);
+    for (std::string& built : names) {
+      if (built.size() + fixed.size() > kMaxHostName) return TooLong();
+      built.append(fixed);
+    }
     if (bracket == std::string_view::npos) break;
     const size_t close = name.find(']', bracket);
     auto longer = Multiply(names, name.substr(bracket + 1, close - bracket - 1));

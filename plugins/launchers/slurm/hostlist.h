@@ -13,6 +13,8 @@
 namespace plugins::launchers::slurm {
 
 inline constexpr size_t kMaxHosts = 65'536;  // limit of one list
+inline constexpr size_t kMaxHostName =
+    255;  // bytes; a short list can stand for many names, never for long ones
 
 // In the order written; several brackets of one name count like digits, the last one fastest. Empty for an
 // empty text.

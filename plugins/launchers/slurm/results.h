@@ -1,9 +1,9 @@
-// Results: what the batch scripts of runs have written down of them, beside their logs: `LOGS/ID.result`,
+// Results: the results of runs that their batch scripts write, beside their logs: `LOGS/ID.result`,
 // laid out like the result file of the process launcher (run_result.h).
 //
 // slurmctld forgets a job some minutes after its end (MinJobAge) and counts in seconds; a result stays until
-// the run is forgotten. It is read where the folder of the logs is one that the gateway sees too. Whoever may
-// write into that folder may write results: it is a folder of the user whom runs are submitted as.
+// the run is forgotten. It is read if the gateway sees the folder of the logs, too. Everyone who may write into
+// that folder may write results: it belongs to the user as whom runs are submitted.
 #pragma once
 
 #include <map>

@@ -51,8 +51,8 @@ bool SameStatus(const RunStatus& a, const RunStatus& b) {
 }
 
 // What Slurm says that it has, of its first node.
-Grant GrantOf(const Job& job, const std::string& node) {
-  Grant grant;
+DeviceGrant GrantOf(const Job& job, const std::string& node) {
+  DeviceGrant grant;
   grant.node = node;
   if (job.gres.empty()) return grant;
   for (const Gres& gres : job.gres.front()) {
@@ -172,7 +172,7 @@ Runs::Outcome Runs::Apply(const std::vector<Job>& jobs, const std::map<std::stri
     run.status.since = now;
     run.status.ended = now;
     run.status.witness = Witness::kLauncher;
-    if (!run.told_to_stop) run.status.why = fmt::format("Slurm does not know job {} any more", run.job);
+    if (!run.told_to_stop) run.status.why = fmt::format("Slurm no longer knows job {}", run.job);
     outcome.changed.push_back(id);
   }
   return outcome;

@@ -71,7 +71,7 @@ std::string RenderBody(const Submission& submission) {
   Json job = {{"name", run.id},
               {"comment", Render(submission.mark)},
               {"dependency", "singleton"},
-              {"no_requeue", true},  // after its node failed, a run is over: what starts anew is another
+              {"no_requeue", true},  // after its node failed, a run is over: a restart is another run
               {"nodelist", run.grant.node},
               {"nodes", 1},
               {"tasks", 1},

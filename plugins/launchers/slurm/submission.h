@@ -15,7 +15,7 @@
 
 namespace plugins::launchers::slurm {
 
-// In a job's comment, as JSON. A job is ours when its state is ours and its user the one whom we submit as.
+// In a job's comment, as JSON. A job is ours when its state is ours and its user the one of our submissions.
 struct Mark {
   std::string state{};  // of the gateway: a name of its state directory, which outlives the process
   std::string owner{};

@@ -34,7 +34,7 @@ absl::Status Wrong(size_t line, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("topology.conf:{}: {}", line, what));
 }
 
-// How many levels of switches stand below each; nothing where one is its own ancestor.
+// The number of levels of switches below each; nothing if one is its own ancestor.
 class Heights {
  public:
   explicit Heights(const std::vector<Switch>& switches)

@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "gateway/net/child_report.h"
+#include "gateway/net/standard_descriptors.h"
 #include "plugins/launchers/wrapper/protocol.h"
 
 namespace {
@@ -615,6 +616,7 @@ class Run {
 }  // namespace
 
 int main(int argc, char** argv) {
+  gateway::net::OpenStandardDescriptors();
   if (argc <= wrapper::kFirstWord) {
     fprintf(stderr, "%s is started by tidegate, one for each process that it runs\n", argv[0]);
     return 2;

@@ -8,14 +8,18 @@
 #include <atomic>
 #include <cctype>
 #include <chrono>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "conf/text.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
 #include "tests/support/kept_upstream.h"
 #include "tests/support/run_cli.h"
+#include "tests/support/temp_dir.h"
 
 namespace tests {
 namespace {
@@ -24,6 +28,7 @@ using gateway::ledger::Record;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 constexpr const char* kNoProbe = "health: {probe: false}, retries: {max: 0}, breaker: {failures: 1000}";
 
@@ -567,10 +572,34 @@ TEST(Bytes, AnEnginesRetryAfterReachesTheCallerAndIsNotWaitedFor) {
   const auto before = std::chrono::steady_clock::now();
   const Answer second = gateway.Ask(Chat());
   EXPECT_EQ(second.status, 503) << second.body;
-  EXPECT_NE(second.header("retry-after"), "");
+  const std::optional<int64_t> left = conf::ReadNumber<int64_t>(second.header("retry-after-ms"));
+  ASSERT_TRUE(left) << second.header("retry-after-ms");
+  EXPECT_GT(*left, 0);
+  EXPECT_LE(*left, 20'000) << "what is left of the rest";
+  EXPECT_EQ(second.header("retry-after"), std::to_string((*left + 999) / 1000));
   EXPECT_EQ(Asked(engine).size(), asked);
   if (std::chrono::steady_clock::now() - before > std::chrono::seconds(15))
     ADD_FAILURE() << "it waited for the pause to pass";
+}
+
+TEST(Bytes, AnEnginesRetryAfterMayBeATimeByItsOwnClock) {
+  const std::string date = "Date: Wed, 21 Oct 2015 07:28:00 GMT\r\n";
+  const struct {
+    std::string fields;
+    const char* retry_after;
+  } cases[] = {{date + "Retry-After: Wed, 21 Oct 2015 07:28:20 GMT\r\n", "20"},
+               {date + "Retry-After: Wed, 21 Oct 2015 07:27:00 GMT\r\n", "0"},
+               {date + "Retry-After: Fri, 21 Oct 9998 07:28:00 GMT\r\n", ""},
+               {"Retry-After: 20x\r\n", ""}};
+  for (const auto& c : cases) {
+    const FakeUpstream engine(fmt::format(
+        "HTTP/1.1 429 Too Many\r\nContent-Type: application/json\r\n{}Content-Length: 2\r\n\r\n{{}}",
+        c.fields));
+    const GatewayProcess gateway({.replicas = {engine.port()}, .model = kNoProbe});
+    const Answer answer = gateway.Ask(Chat());
+    EXPECT_EQ(answer.status, 429);
+    EXPECT_EQ(answer.header("retry-after"), c.retry_after) << c.fields;
+  }
 }
 
 TEST(Bytes, RetriesHelpWithASingleEndpoint) {
@@ -613,6 +642,33 @@ TEST(Bytes, AnEngineThatRefusesOurCredentialsIsShownAsThat) {
   engine.Say(JsonAnswer(ChatAnswer("ok")));
   EXPECT_EQ(gateway.Ask(Chat()).status, 200);
   EXPECT_THAT(gateway.AskAdmin(Get("/readyz")).body, Not(HasSubstr("401")));
+}
+
+TEST(Bytes, AProbeHasTheEndpointsCredentialsAndTellsWhenTheyAreRefused) {
+  const TempDir folder;
+  std::ofstream(folder / "key") << "sk-of-the-endpoint";
+  std::ofstream(folder / "token") << "token-of-the-team";
+  FakeUpstream engine(JsonAnswer(R"({"error":{"message":"bad key"}})", 403));
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()},
+       .model = "health: {probe: true, path: /ready, interval: 1s, timeout: 900ms}",
+       .endpoint = fmt::format("engine: anthropic, api_key: \"file:{}\", headers: {{x-region: eu}}, "
+                               "secret_headers: {{x-team: \"file:{}\"}}",
+                               folder / "key", folder / "token")});
+  const auto readiness = [&] { return gateway.AskAdmin(Get("/readyz")).body; };
+  EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
+    return readiness().find("it answers 403: it refuses the gateway's credentials") != std::string::npos;
+  })) << readiness();
+  const FakeUpstream::Request probe = engine.seen().front();
+  EXPECT_THAT(probe.head, StartsWith("GET /ready "));
+  EXPECT_EQ(probe.field("x-api-key"), "sk-of-the-endpoint");
+  EXPECT_EQ(probe.field("authorization"), "");
+  EXPECT_EQ(probe.field("x-region"), "eu");
+  EXPECT_EQ(probe.field("x-team"), "token-of-the-team");
+  engine.Say(JsonAnswer("{}"));
+  EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
+    return readiness().find("403") == std::string::npos;
+  })) << readiness();
 }
 
 TEST(Bytes, AnEngineThatRefusesStreamOptionsIsAskedAgainWithoutThemOnce) {
@@ -670,6 +726,32 @@ TEST(Bytes, SoundIsRelayedAsItComes) {
   engine.Next();
   EXPECT_FALSE(client.ReadEvent());
   EXPECT_TRUE(client.ended());
+}
+
+TEST(Bytes, AnImageAndSoundOfAKnownSizeAreRelayedAsTheyCome) {
+  const struct {
+    const char* type;
+    const char* path;
+    const char* body;
+  } cases[] = {{"image/png", "/v1/images/generations", R"({"model":"chat-small","prompt":"a cat"})"},
+               {"audio/wav", "/v1/audio/speech", R"({"model":"chat-small","input":"Hi","voice":"a"})"}};
+  for (const auto& c : cases) {
+    FakeUpstream engine("unused");
+    engine.SayInTurns(
+        {fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: 11\r\n\r\nfirst", c.type),
+         "second"});
+    const GatewayProcess gateway(
+        {.replicas = {engine.port()}, .model = kNoProbe, .endpoint = "engine: vllm, apis: [audio, images]"});
+    RawClient client = gateway.Connect();
+    ASSERT_TRUE(client.Send(Post(c.path, c.body)));
+    const Answer head = client.ReadHead();
+    EXPECT_EQ(head.status, 200) << "before its second half exists";
+    EXPECT_EQ(head.header("content-type"), c.type);
+    EXPECT_EQ(head.header("content-length"), "11");
+    engine.Next();
+    EXPECT_FALSE(client.ReadEvent());
+    EXPECT_TRUE(client.ended());
+  }
 }
 
 TEST(Bytes, AnEndpointsUrlMayHaveAPathWithOrWithoutV1) {

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
+#include "tests/fault/gateway/scaling.h"
 #include "tests/support/engine_process.h"
+#include "tests/support/free_port.h"
 #include "tests/support/gateway_process.h"
 
 namespace tests {
@@ -67,8 +71,8 @@ TEST_F(ClosedOutput, ASecretIsWrittenIntoNoFileAndIsNotValid) {
 }
 
 TEST_F(ClosedOutput, EveryCommandSaysThatItsOutputCannotBeWritten) {
-  for (const std::string command :
-       {"keys list --config CONFIG", "keys list --config CONFIG --json", "version", "reference errors"}) {
+  for (const std::string command : {"keys list --config CONFIG", "keys list --config CONFIG --json",
+                                    "version", "reference errors", "--help", "keys create --help"}) {
     for (const std::string out : {">&-", ">/dev/full"}) {
       const Result result = Shell(fmt::format("TIDEGATE {} {}", command, out));
       EXPECT_EQ(result.code, 1) << command << out;
@@ -76,6 +80,49 @@ TEST_F(ClosedOutput, EveryCommandSaysThatItsOutputCannotBeWritten) {
       EXPECT_THAT(result.err, Not(HasSubstr("terminate"))) << command << out;
     }
   }
+}
+
+TEST_F(ClosedOutput, WhatIsWrongWithACommandLineIsSaidWhereverItsOutputGoes) {
+  const Result result = Shell("TIDEGATE keys creat >/dev/full");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("creat"));
+}
+
+TEST(ClosedOutputOfJobs, TheirListSaysThatItCannotBeWritten) {
+  const Scaled scaled{ScaledModel{}};
+  const TempDir folder;
+  std::ofstream(folder / "key") << kScalingAdminKey << "\n";
+  const std::string list = fmt::format("{} jobs list --admin http://127.0.0.1:{} --key-file {}",
+                                       TIDEGATE_BINARY, scaled.gateway.admin_port(), folder / "key");
+  const auto run = [](const std::string& line) {
+    return WEXITSTATUS(std::system(line.c_str()));  // NOLINT: a test's own line
+  };
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] { return run(list + " >/dev/null 2>&1") == 0; }));
+  EXPECT_EQ(run(fmt::format("{} >/dev/full 2>{}", list, folder / "err")), 1);
+  EXPECT_THAT(ReadFile(folder / "err"), HasSubstr("the output cannot be written: No space left on device"));
+}
+
+TEST(ClosedOutputOfServe, AGatewayWithoutDescriptorsZeroToTwoServesAndGivesThemToNoFile) {
+  const EngineProcess engine;
+  const FreePort port;
+  GatewayProcess gateway({.replicas = {engine.port()}, .port = port.number()});
+  ASSERT_EQ(gateway.Stop(), 0);
+  const TempDir folder;
+  ChildProcess closed(
+      {"/bin/sh", "-c",
+       fmt::format("exec {} serve --config {} <&- >&- 2>&-", TIDEGATE_BINARY, gateway.config_path())},
+      folder / "out");
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] {
+    RawClient client(port.number());
+    return client.connected() && client.Ask(Get("/v1/models")).status == 200;
+  }));
+  for (const int fd : {0, 1, 2}) {
+    std::error_code hidden;  // to who is not root, for the gateway is not dumpable
+    const auto file = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", closed.pid(), fd), hidden);
+    if (!hidden) EXPECT_EQ(file, "/dev/null") << fd;
+  }
+  closed.Signal(SIGTERM);
+  EXPECT_EQ(closed.Wait(RawClient::kPatience), 0);
 }
 
 }  // namespace

@@ -176,14 +176,14 @@ TEST_P(Disaggregation, PromptsSpreadOverReplicasAndKeepToTheirOwn) {
     const Answer again = pool.AskLong(static_cast<int>(i));
     ASSERT_EQ(again.status, 200) << again.body;
     // vLLM's decode replica has kept the prompt, SGLang's is handed it once more by whoever computed it.
-    const bool hop = GetParam() == Kind::kSglang;
-    const char* holder = hop ? "x-tidegate-prefill" : "x-tidegate-replica";
+    const bool transferred = GetParam() == Kind::kSglang;
+    const char* holder = transferred ? "x-tidegate-prefill" : "x-tidegate-replica";
     EXPECT_EQ(again.header(holder), firsts[i].header(holder)) << i;
-    EXPECT_EQ(again.header("x-tidegate-prefill").empty(), !hop) << i;
+    EXPECT_EQ(again.header("x-tidegate-prefill").empty(), !transferred) << i;
   }
 }
 
-TEST_P(Disaggregation, APrefillReplicaThatIsGoneIsNotMissed) {
+TEST_P(Disaggregation, RequestsSucceedWithoutAPrefillReplica) {
   const Pool pool(GetParam());
   pool.prefills[0]->Kill();
   for (int i = 0; i < 6; ++i) {
@@ -195,7 +195,7 @@ TEST_P(Disaggregation, APrefillReplicaThatIsGoneIsNotMissed) {
   EXPECT_TRUE(pool.Settles());
 }
 
-TEST_P(Disaggregation, ADecodeReplicaThatIsGoneIsNotMissed) {
+TEST_P(Disaggregation, RequestsSucceedWithoutADecodeReplica) {
   const Pool pool(GetParam());
   pool.decodes[0]->Kill();
   for (int i = 0; i < 6; ++i) {
@@ -259,7 +259,7 @@ TEST_P(Disaggregation, WhereAPromptIsComputedIsNotForCallersToSay) {
   EXPECT_EQ(pool.OfDecodes("/requests/received"), 0);
 }
 
-TEST_P(Disaggregation, WhatIsWrongWithARequestIsTold) {
+TEST_P(Disaggregation, ErrorsOfARequestReachTheClient) {
   const Pool pool(GetParam());
   const Answer answer = pool.AskLong(1, {{"temperature", -1}});
   EXPECT_EQ(answer.status, 400) << answer.body;
@@ -269,7 +269,7 @@ TEST_P(Disaggregation, WhatIsWrongWithARequestIsTold) {
 
 // --- vLLM's: a decode replica can do all of it. ---
 
-TEST(Vllm, TheTwoRequestsAreWhatItsConnectorExpects) {
+TEST(Vllm, BothRequestsMatchItsConnector) {
   const Pool pool(Kind::kVllm);
   const Answer answer = pool.AskLong(1, {{"stream", true},
                                          {"stream_options", {{"include_usage", true}}},
@@ -354,7 +354,7 @@ TEST(Vllm, APrefillReplicaThatNeverAnswersCostsItsTime) {
   EXPECT_TRUE(pool.Settles());
 }
 
-TEST(Vllm, PrefillReplicasServeWholeRequestsWhenNobodyElseCan) {
+TEST(Vllm, PrefillReplicasServeWholeRequestsIfNoOtherCan) {
   const Pool pool(Kind::kVllm);
   for (const auto& decode : pool.decodes) decode->Kill();
   for (int i = 0; i < 3; ++i) {
@@ -366,7 +366,7 @@ TEST(Vllm, PrefillReplicasServeWholeRequestsWhenNobodyElseCan) {
   EXPECT_EQ(pool.Metric("tidegate_answers_by_prefill_total"), 3);
 }
 
-TEST(Vllm, APromptThatIsLetGoIsComputedAgain) {
+TEST(Vllm, AReleasedPromptIsComputedAgain) {
   const Pool pool(Kind::kVllm, {"--handover-hold", "0s"});
   const Answer answer = pool.AskLong(1);
   EXPECT_EQ(answer.status, 200) << answer.body;
@@ -374,7 +374,7 @@ TEST(Vllm, APromptThatIsLetGoIsComputedAgain) {
   EXPECT_EQ(pool.OfDecodes("/handover/received"), 0);
 }
 
-TEST(Vllm, AnApiThatIsCarriedAsChatMakesTheHopToo) {
+TEST(Vllm, ATranslatedApiUsesThePrefillReplicaToo) {
   const Pool pool(Kind::kSglang);  // which does not know it
   const Answer answer = pool.gateway->Ask(
       Post("/v1/messages",

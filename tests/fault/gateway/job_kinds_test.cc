@@ -49,7 +49,7 @@ class JobKinds : public testing::Test {
   JobCommands commands_{scaled_.gateway};
 };
 
-TEST_F(JobKinds, ANotebookIsSuspendedWhenNobodyUsesItAndGoesOnWhenItIsResumed) {
+TEST_F(JobKinds, AnIdleNotebookIsSuspendedAndContinuesWhenResumed) {
   std::ofstream(folder_ / "used") << "x";
   const std::string id = commands_.Submit(Shell(
       "nb", "echo attempt $TIDEGATE_ATTEMPT on $CUDA_VISIBLE_DEVICES >> out; exec sleep 1000",
@@ -76,7 +76,7 @@ TEST_F(JobKinds, ANotebookIsSuspendedWhenNobodyUsesItAndGoesOnWhenItIsResumed) {
   EXPECT_TRUE(commands_.Comes(id, "suspended", 2));
 }
 
-TEST_F(JobKinds, ElementsOfAnArrayRunSoManyAtATimeAndWhatComesAfterThemWaitsForAll) {
+TEST_F(JobKinds, AnArrayRunsWithinItsLimitAndItsDependentWaitsForAllElements) {
   const std::string first = commands_.Submit(
       Shell("sweep",
             "echo begins >> log; sleep 0.4; echo $TIDEGATE_ARRAY_INDEX/$TIDEGATE_ARRAY_COUNT >> done; "
@@ -100,7 +100,7 @@ TEST_F(JobKinds, ElementsOfAnArrayRunSoManyAtATimeAndWhatComesAfterThemWaitsForA
   EXPECT_THAT(elements, ElementsAre("0/5", "1/5", "2/5", "3/5", "4/5"));
 }
 
-TEST_F(JobKinds, WhatComesAfterAJobThatFailsNeverStarts) {
+TEST_F(JobKinds, ADependentOfAFailedJobNeverStarts) {
   const std::string fails =
       commands_.Submit(Shell("fails", "while [ ! -e go ]; do sleep 0.05; done; exit 3", "restarts: 0\n"));
   const std::string after =
@@ -111,12 +111,12 @@ TEST_F(JobKinds, WhatComesAfterAJobThatFailsNeverStarts) {
   ASSERT_TRUE(commands_.Comes(fails, "failed"));
   EXPECT_THAT(Reason(fails), HasSubstr("member 0 exited with 3"));
   ASSERT_TRUE(commands_.Comes(after, "failed", 0));
-  EXPECT_THAT(Reason(after), HasSubstr(fails + ", which it comes after, failed or was cancelled"));
+  EXPECT_THAT(Reason(after), HasSubstr("its dependency " + fails + " failed or was cancelled"));
   ASSERT_TRUE(commands_.Comes(last, "failed", 0));
   EXPECT_EQ(Written("started"), "");
 }
 
-TEST_F(JobKinds, WhatCanNeverStartFailsWithTheReason) {
+TEST_F(JobKinds, AJobThatCanNeverStartFailsWithTheReason) {
   const std::string no_program = commands_.Submit("name: none\ncommand: [/nonexistent/train]\n");
   const std::string no_folder =
       commands_.Submit("name: nowhere\ndirectory: /nonexistent/folder\ncommand: [/bin/true]\n");
@@ -179,7 +179,7 @@ TEST_F(JobKinds, CancelEndsAJobThatIsBeingSuspendedAtOnce) {
   EXPECT_EQ(Free(), 4u);
 }
 
-TEST_F(JobKinds, AVeryLongLogIsFollowedWhole) {
+TEST_F(JobKinds, AVeryLongLogIsFollowedCompletely) {
   // Characters of three bytes, so that pieces of it end within one.
   const std::string id = commands_.Submit(Shell(
       "long",
@@ -204,7 +204,7 @@ std::string Post(const std::string& job) {
                      Scaled::Credentials());
 }
 
-TEST_F(JobKinds, WhatWasHandedInIsKeptAndEachAttemptStartedOnceWheneverTheGatewayIsKilled) {
+TEST_F(JobKinds, SubmittedJobsSurviveKillsAndEachAttemptStartsOnce) {
   const std::string job = Shell("once", "echo $TIDEGATE_JOB >> started; sleep 0.2");
   std::vector<std::string> acknowledged;
   for (int kill = 0; kill < 3; ++kill) {
@@ -280,7 +280,7 @@ class JobsOnASmallDisk : public testing::Test {
   TempDir folder_;
 };
 
-TEST_F(JobsOnASmallDisk, WhatCannotBeWrittenDownIsRefusedAndNothingIsLost) {
+TEST_F(JobsOnASmallDisk, UnrecordableSubmissionsAreRefusedAndNothingIsLost) {
   if (!disk_.mounted()) GTEST_SKIP() << "needs the right to mount a file system";
   Scaled scaled({.replicas = "{min: 0, max: 1}"}, "cluster: [{kind: gpu, count: 4}]",
                 {.replicas = {}, .ledger = "min_free_bytes: 1MiB", .state_dir = disk_.path() + "/state"});

@@ -123,7 +123,7 @@ TEST_F(JobsFault, ALogIsFollowedThroughAllAttemptsUntilTheJobIsOver) {
   EXPECT_EQ(Show(id)["state"], "done");
 }
 
-TEST_F(JobsFault, AGangMakesRoomForAReplicaAndGoesOnFromItsCheckpoint) {
+TEST_F(JobsFault, AGangMakesRoomForAReplicaAndResumesFromItsCheckpoint) {
   const std::string id = Submit(kWhole);
   ASSERT_TRUE(Comes(id, "running"));
   ASSERT_TRUE(Within(kLong, [&] { return Running(1) == 4; }));
@@ -160,7 +160,7 @@ TEST_F(JobsFault, AfterAKillGangsAreTakenOverAndNothingIsDoubled) {
   EXPECT_TRUE(gateway().Verify().ok());
 }
 
-TEST_F(JobsFault, ACordonOutlivesAKillAndWhatRunsThereGoesOn) {
+TEST_F(JobsFault, ACordonSurvivesAKillAndRunningWorkContinues) {
   const std::string id = Submit("members: 1\ndevices: [{kind: gpu, count: 6}]\n");
   ASSERT_TRUE(Comes(id, "running"));
   ASSERT_TRUE(Within(kLong, [&] { return Started(1).size() == 1; }));

@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, KeepingTo,
                            return name;
                          });
 
-TEST(LoraAdapters, AreModelsOfTheirOwnForWhoeverCallsAndPays) {
+TEST(LoraAdapters, AreModelsOfTheirOwnForCallersAndBilling) {
   const EngineProcess engine(Serving("a-lora,b-lora", 2));
   const Lora lora(
       {.replicas = {engine.port()},
@@ -145,7 +145,7 @@ TEST(LoraAdapters, AreModelsOfTheirOwnForWhoeverCallsAndPays) {
   EXPECT_EQ(admin.json()["data"][2]["price"]["input"], "1") << "the base's";
 }
 
-TEST(LoraAdapters, WaitForTheReplicasOfTheirBaseAmongThoseWhoWaitForIt) {
+TEST(LoraAdapters, WaitInTheQueueOfTheirBase) {
   std::vector<std::string> flags = Paced("5ms");
   flags.insert(flags.end(), {"--lora", "a-lora"});
   const EngineProcess engine(flags);
@@ -158,7 +158,7 @@ TEST(LoraAdapters, WaitForTheReplicasOfTheirBaseAmongThoseWhoWaitForIt) {
   EXPECT_EQ(waits[0].Read().status, 200);
 }
 
-TEST(LoraAdapters, AReplicaThatLacksOneIsNotAskedForItAgainAndIsNotBlamed) {
+TEST(LoraAdapters, AReplicaWithoutTheAdapterIsSkippedAndCountsAsHealthy) {
   const EngineProcess lacks;
   const EngineProcess has(Serving("a-lora", 1));
   const Lora lora({.replicas = {lacks.port(), has.port()}, .models = Adapters("a")});
@@ -176,7 +176,7 @@ TEST(LoraAdapters, AReplicaThatLacksOneIsNotAskedForItAgainAndIsNotBlamed) {
   }
 }
 
-TEST(LoraAdapters, WhatNoReplicaHasIsAnsweredSoOrServedByAFallback) {
+TEST(LoraAdapters, AnAdapterWithoutReplicaIsNotFoundOrServedByAFallback) {
   const EngineProcess engines[2];
   const Lora lora({.replicas = {engines[0].port(), engines[1].port()},
                    .models = Adapters("a") + Adapters("b", ", fallbacks: [chat-small]")});
@@ -189,7 +189,7 @@ TEST(LoraAdapters, WhatNoReplicaHasIsAnsweredSoOrServedByAFallback) {
   }
 }
 
-TEST(LoraAdapters, AnEngineThatWasStartedAgainIsKnownToHaveNothingLoaded) {
+TEST(LoraAdapters, ARestartedEngineCountsAsHavingNoAdapterLoaded) {
   const std::vector<std::string> flags = Serving("a-lora,b-lora", 2);
   EngineProcess engines[2] = {EngineProcess(flags), EngineProcess(flags)};
   const Lora lora({.replicas = {engines[0].port(), engines[1].port()}, .models = Adapters("ab")});

@@ -385,11 +385,43 @@ TEST(NeverFree, EveryPromptAndEveryChoiceIsReserved) {
       << "a number makes it no single prompt";
 }
 
+TEST(NeverFree, LlamaCppsOwnCountOfChoicesIsReserved) {
+  const FakeUpstream engine(
+      JsonAnswer(ChatAnswer("hi", R"(,"usage":{"prompt_tokens":5,"completion_tokens":6})")));
+  GatewayConfig config = Metered(engine, kUnprobed, "engine: llamacpp");
+  config.tenant = "limits: {output_tokens_per_minute: 100}";
+  const GatewayProcess gateway(config);
+  const Answer refused = gateway.Ask(Chat({{"max_tokens", 10}, {"n", 1}, {"n_cmpl", 11}}));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.body, HasSubstr("110 asked"));
+  EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 10}, {"n_cmpl", 9}})).status, 200);
+  EXPECT_EQ(Calls(engine), 1u);
+  for (const char* path : {"/v1/messages", "/v1/responses"}) {
+    const Answer unknown = gateway.Ask(Post(path, R"({"model":"chat-small","n_cmpl":9})"));
+    EXPECT_EQ(unknown.status, 400) << path;
+    EXPECT_THAT(unknown.body, HasSubstr("n_cmpl")) << path;
+  }
+}
+
+TEST(NeverFree, NoNameOfABoundReachesAnEngineUnlowered) {
+  const FakeUpstream engine(
+      JsonAnswer(ChatAnswer("hi", R"(,"usage":{"prompt_tokens":5,"completion_tokens":6})")));
+  const GatewayProcess gateway(Metered(engine, fmt::format("{}, max_output_tokens: 8", kUnprobed)));
+  const Answer refused = gateway.Ask(Chat({{"max_tokens", 50}, {"max_output_tokens", 50}}));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.code(), "unsupported_parameter");
+  EXPECT_EQ(refused.json()["error"]["param"], "max_output_tokens");
+  EXPECT_EQ(Calls(engine), 0u);
+  ASSERT_EQ(gateway.Ask(Chat({{"max_tokens", 50}, {"max_completion_tokens", 50}})).status, 200);
+  EXPECT_THAT(LastCall(engine).body, HasSubstr(R"("max_tokens":8)"));
+  EXPECT_THAT(LastCall(engine).body, HasSubstr(R"("max_completion_tokens":8)"));
+}
+
 TEST(NeverFree, MoreChoicesThanAnyoneNeedsAreRefused) {
   const FakeUpstream engine("unused");
   const GatewayProcess gateway(Metered(engine));
   for (const char* n : {"129", "4294967296", "4294967297", "1e30"}) {
-    for (const char* name : {"n", "best_of"}) {
+    for (const char* name : {"n", "n_cmpl", "best_of"}) {
       const Answer refused = gateway.Ask(
           Post("/v1/completions", fmt::format(R"({{"model":"chat-small","prompt":"a","{}":{}}})", name, n)));
       EXPECT_EQ(refused.status, 400) << n;

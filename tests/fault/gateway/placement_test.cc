@@ -224,7 +224,7 @@ TEST(Placement, AProbedMachineGivesInstancesAndWholeDevicesByTheirNames) {
   }
 }
 
-TEST(Placement, ASecondGatewayWithTheSameDevicesIsRefusedAndSaysWhoHasThem) {
+TEST(Placement, ASecondGatewayWithTheSameDevicesIsRefusedAndNamesTheirHolder) {
   const FakeGpus gpus;
   const TempDir folder;
   const std::string declared =
@@ -243,7 +243,7 @@ TEST(Placement, ASecondGatewayWithTheSameDevicesIsRefusedAndSaysWhoHasThem) {
   }
 }
 
-TEST(Placement, WhatCannotBeLookedAtIsSaidAndNothingIsServed) {
+TEST(Placement, AFailedDeviceProbeIsReportedAndNothingIsServed) {
   const FakeGpus gpus;
   setenv("FAKE_NVML_FAILS", "1", 1);
   const TempDir folder;
@@ -279,7 +279,7 @@ class MayPreempt : public testing::Test {
   JobCommands commands_{scaled_.gateway};
 };
 
-TEST_F(MayPreempt, OnlyWhatAPolicyNamesMakesRoom) {
+TEST_F(MayPreempt, OnlyTheNamedWorkClassesMakeRoom) {
   const std::string training = Hold("training");
   ASSERT_TRUE(commands_.Comes(training, "running"));
   const std::string batch = Hold("batch");
@@ -294,7 +294,7 @@ TEST_F(MayPreempt, OnlyWhatAPolicyNamesMakesRoom) {
   EXPECT_TRUE(commands_.Comes(batch, "running", 2)) << "and is back when the replica has gone";
 }
 
-TEST_F(MayPreempt, WhereNothingMayAReplicaWaitsSaysForWhatAndStartsOnceThereIsRoom) {
+TEST_F(MayPreempt, WithoutPreemptibleWorkAReplicaWaitsWithAReasonAndStartsLater) {
   scaled_.WritePolicy(Model("[]"));
   scaled_.gateway.Reload();
   const std::string training = Hold("training");
@@ -321,7 +321,7 @@ TEST_F(MayPreempt, WhereNothingMayAReplicaWaitsSaysForWhatAndStartsOnceThereIsRo
   EXPECT_EQ(commands_.StateOf(training), "running");
 }
 
-TEST(Policies, StandbyKeepsSoManyWhileThereIsAnyAndNoneAfterwards) {
+TEST(Policies, StandbyKeepsItsReplicasUntilScaleToZero) {
   const Scaled scaled({.replicas = "{min: 0, max: 3}", .idle = "{scale_to_zero_after: 2s, standby: 2}"});
   EXPECT_EQ(scaled.Replicas().size(), 0u);
   ASSERT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);

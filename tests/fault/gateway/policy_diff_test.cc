@@ -80,10 +80,14 @@ TEST_F(PolicyDiffFault, TellsWhatAnotherPolicyWouldHaveDoneWithTheSameTraffic) {
   const CliResult larger =
       Diff(scaled_.PolicyOf(model_) + "placement: {members: 2, devices: [{kind: h100, count: 8}]}\n");
   EXPECT_EQ(larger.code, 0) << larger.err;
-  EXPECT_THAT(larger.out, AllOf(HasSubstr("placement.members: 1 -> 2"), HasSubstr("device-hours"),
-                                HasSubstr("as fast as those that were recorded")));
+  EXPECT_THAT(larger.out, AllOf(HasSubstr("placement.members: 1 -> 2"), HasSubstr("devices of a replica: "),
+                                HasSubstr("device-hours"), HasSubstr("as fast as those that were recorded")));
   const CliResult same = Diff(scaled_.PolicyOf(model_));
-  EXPECT_THAT(same.out, HasSubstr("The two policies scale alike"));
+  EXPECT_THAT(same.out, AllOf(HasSubstr("The two policies scale alike"), HasSubstr("Not compared: ")));
+  ScaledModel other = model_;
+  other.command = "[/bin/other-engine, --port, \"{port}\"]";
+  EXPECT_THAT(Diff(scaled_.PolicyOf(other)).out, HasSubstr("such as replica.command"))
+      << "it may run something else entirely";
 }
 
 TEST_F(PolicyDiffFault, RefusesWrongFilesAndModelsWithoutAPolicy) {

@@ -17,7 +17,7 @@ std::vector<std::string> Small() {
 
 const std::string kTwoTenants = "  - {name: many, models: [\"*\"]}\n  - {name: few, models: [\"*\"]}\n";
 
-TEST(QueueByDefault, ABurstBeyondTheEngineWaitsInFairOrderAndWhoLeavesNeverReachesIt) {
+TEST(QueueByDefault, ABurstWaitsInFairOrderAndCancelledRequestsNeverReachTheEngine) {
   const EngineProcess engine(Small());
   // One thread, so that they come to wait in the order in which they were sent.
   const Queued q({.replicas = {engine.port()}, .tenants = kTwoTenants, .threads = 1});
@@ -51,7 +51,7 @@ TEST(QueueByDefault, AnInstantEngineIsNeverHeldBack) {
 }
 
 // The engine says how many run and how many wait; nothing else is seen of answers that come whole.
-TEST(QueueByDefault, AnswersThatComeWholeWaitOnceTheEngineWasSeenToBeFull) {
+TEST(QueueByDefault, UnstreamedRequestsWaitOnceTheEngineWasObservedFull) {
   const EngineProcess engine(Small());
   const Queued q({.replicas = {engine.port()}});
   std::vector<RawClient> first = q.Sent(100, Asking(400));
@@ -64,7 +64,7 @@ TEST(QueueByDefault, AnswersThatComeWholeWaitOnceTheEngineWasSeenToBeFull) {
   for (RawClient& client : second) EXPECT_EQ(client.Read().status, 200);
 }
 
-TEST(QueueByDefault, NobodyWaitsWhereItIsSwitchedOff) {
+TEST(QueueByDefault, NothingWaitsIfTheQueueIsOff) {
   const EngineProcess engine(Small());
   const Queued q({.replicas = {engine.port()}, .model = "queue: {enabled: false}"});
   std::vector<RawClient> clients = q.Sent(120, Asking(10, {{"stream", true}}));
@@ -79,7 +79,7 @@ struct Refusal {
   const char* code;
 };
 
-TEST(QueueFallback, WhomTheQueueRefusesAnotherModelServes) {
+TEST(QueueFallback, RefusedRequestsGoToTheFallback) {
   const EngineProcess full(Paced("5ms"));
   const EngineProcess other(Paced("5ms"));
   const std::string fallback = fmt::format(
@@ -132,7 +132,7 @@ TEST(QueueFallback, WhomTheQueueRefusesAnotherModelServes) {
 }
 
 // The turn would come within 400 ms at most, but no answer has taken less than that.
-TEST(QueueDeadline, CountsWhatTheAnswerTakesByWhatOthersTook) {
+TEST(QueueDeadline, EstimatesTheAnswerTimeFromEarlierAnswers) {
   const EngineProcess engine(Paced("10ms"));
   const Queued q({.replicas = {engine.port()},
                   .tenant = "priority: high",

@@ -38,7 +38,7 @@ TEST(Queue, ARequestWaitsWhereReplicasAreFullAndIsToldHowLong) {
   EXPECT_EQ(q.gateway.Metric(R"(tidegate_queue_requests{model="chat-small",band="normal"})"), 0.0);
 }
 
-TEST(Queue, WhoAsksAndWaitsIsToldByClass) {
+TEST(Queue, ArrivalsAndWaitsAreReportedByClass) {
   const EngineProcess engine(Paced("5ms"));
   const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1, max_requests: 4}"});
   const std::string low = q.KeyFor("demo", "low");
@@ -66,7 +66,7 @@ TEST(Queue, WhoAsksAndWaitsIsToldByClass) {
   EXPECT_EQ(metric("time_to_first_token_seconds_count", "low"), 3.0);
 }
 
-TEST(Queue, AClientThatLeavesWhileItWaitsNeverReachesAnEngine) {
+TEST(Queue, ARequestCancelledInTheQueueNeverReachesAnEngine) {
   const EngineProcess engine(Paced("5ms"));
   const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});
   RawClient holder = q.Holder();
@@ -81,7 +81,7 @@ TEST(Queue, AClientThatLeavesWhileItWaitsNeverReachesAnEngine) {
   EXPECT_EQ(engine.Stat("/requests/received"), 2u) << "the holder, and the one that came last";
 }
 
-TEST(Queue, AStreamThatWaitsHearsHeartbeats) {
+TEST(Queue, AWaitingStreamGetsHeartbeats) {
   const EngineProcess engine(Paced("5ms"));
   const Queued q(
       {.replicas = {engine.port()}, .server = "heartbeat: 50ms", .model = "queue: {max_running: 1}"});
@@ -96,7 +96,7 @@ TEST(Queue, AStreamThatWaitsHearsHeartbeats) {
   EXPECT_EQ(last, "data: [DONE]");
 }
 
-TEST(Queue, ADeadlineThatCannotBeMadeIsRefusedAtOnce) {
+TEST(Queue, AnImpossibleDeadlineIsRefusedAtOnce) {
   const EngineProcess engine(Paced("10ms"));
   const Queued q(
       {.replicas = {engine.port()}, .tenant = "priority: high", .model = "queue: {max_running: 1}"});
@@ -118,7 +118,7 @@ TEST(Queue, ADeadlineThatCannotBeMadeIsRefusedAtOnce) {
   EXPECT_EQ(engine.Stat("/requests/received"), 12u);
 }
 
-TEST(Queue, WhoHasWaitedAsLongAsItMayIsToldSo) {
+TEST(Queue, AnExpiredWaitIsAnsweredWithItsReason) {
   const EngineProcess engine(Paced("5ms"));
   const Queued q({.replicas = {engine.port()},
                   .tenant = "limits: {requests_per_minute: 2}",
@@ -191,7 +191,7 @@ TEST(Queue, TheMoreUrgentGoFirst) {
   EXPECT_EQ(Order(q, {low, low, low, "", "", ""}), "hhhlll");
 }
 
-TEST(Queue, WhatIsReservedForTheLessUrgentIsTheirs) {
+TEST(Queue, ALowerBandKeepsItsReservedShare) {
   const EngineProcess engine(Paced("5ms"));
   const Queued q(
       {.replicas = {engine.port()},
@@ -233,7 +233,7 @@ TEST(Queue, WhenAnEngineDiesWhileRequestsWaitTheOthersServeThem) {
   EXPECT_EQ(lives.Stat("/requests/completed"), 6u);
 }
 
-TEST(Queue, WhenNoReplicaIsLeftThoseWhoWaitAreToldSo) {
+TEST(Queue, WaitingRequestsAreAnsweredWhenNoReplicaIsLeft) {
   EngineProcess engine(Paced("5ms"));
   const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}, breaker: {failures: 2}"});
   RawClient holder = q.Holder();
@@ -248,7 +248,7 @@ TEST(Queue, WhenNoReplicaIsLeftThoseWhoWaitAreToldSo) {
   EXPECT_EQ(q.Queue()["waiting"], 0);
 }
 
-TEST(Queue, ThoseWhoWaitSurviveAReloadAndGoByIt) {
+TEST(Queue, WaitingRequestsSurviveAReloadAndFollowTheNewConfiguration) {
   const EngineProcess full(Paced("5ms"));
   const EngineProcess added(Paced("5ms"));
   GatewayConfig config{.replicas = {full.port()},
@@ -280,7 +280,7 @@ TEST(Queue, ThoseWhoWaitSurviveAReloadAndGoByIt) {
   for (RawClient& client : waiting) EXPECT_EQ(client.Read().status, 200);
 }
 
-TEST(Queue, ThoseWhoWaitForAModelThatAReloadTakesAwayAreServedStill) {
+TEST(Queue, WaitingRequestsOfARemovedModelAreStillServed) {
   const EngineProcess engine(Paced("5ms"));
   const std::string first = fmt::format(
       "  - {{name: first, endpoints: [{{url: http://127.0.0.1:{}, engine: vllm, model: chat-small}}], queue: "
@@ -304,7 +304,7 @@ TEST(Queue, ThoseWhoWaitForAModelThatAReloadTakesAwayAreServedStill) {
   EXPECT_EQ(q.gateway.Ask(Asking(1)).status, 200);
 }
 
-TEST(Queue, ThoseWhoWaitAreServedWhileTheGatewayDrains) {
+TEST(Queue, WaitingRequestsAreServedDuringTheDrain) {
   const EngineProcess engine(Paced("5ms"));
   Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});
   RawClient holder = q.gateway.Connect();
@@ -318,7 +318,7 @@ TEST(Queue, ThoseWhoWaitAreServedWhileTheGatewayDrains) {
   EXPECT_EQ(engine.Stat("/requests/completed"), 6u);
 }
 
-TEST(Queue, ThoseWhoWaitStillWhenTheGraceIsOverAreCutAndRecorded) {
+TEST(Queue, RequestsStillWaitingAfterTheGraceAreEndedAndRecorded) {
   const EngineProcess engine(Paced("5ms"));
   Queued q(
       {.replicas = {engine.port()}, .server = "shutdown_grace: 200ms", .model = "queue: {max_running: 1}"});
@@ -329,7 +329,7 @@ TEST(Queue, ThoseWhoWaitStillWhenTheGraceIsOverAreCutAndRecorded) {
   EXPECT_TRUE(Balance(q.gateway.Records()).none());
 }
 
-TEST(Queue, NobodyWaitsForAProviderUnlessItsRoomIsBounded) {
+TEST(Queue, RequestsToAProviderWaitOnlyIfItsHeadroomIsLimited) {
   const EngineProcess engine(Paced("5ms"));
   const std::string provider = "engine: openai";
   {

@@ -81,7 +81,7 @@ class ReplicaMembers : public testing::Test {
   TempDir folder_;
 };
 
-TEST_F(ReplicaMembers, StandOnOneLeafAndAKilledWorkerTakesTheWholeReplicaWithIt) {
+TEST_F(ReplicaMembers, ShareALeafAndAKilledWorkerEndsTheWholeReplica) {
   Scaled scaled(Model(), Section());
   ASSERT_TRUE(scaled.Becomes(1, "ready")) << scaled.Replicas();
   const Json before = scaled.Replicas()[0];
@@ -135,7 +135,7 @@ TEST_F(ReplicaMembers, AKilledLeaderTakesItsWorkerWithIt) {
   EXPECT_EQ(PidOf(before["members"][1]["run"]), 0);
 }
 
-TEST_F(ReplicaMembers, AreAdoptedWholeOrReplacedWholeAfterAKillOfTheGateway) {
+TEST_F(ReplicaMembers, AreAdoptedOrReplacedTogetherAfterAGatewayKill) {
   Scaled scaled(Model(), Section());
   ASSERT_TRUE(scaled.Becomes(1, "ready")) << scaled.Replicas();
   const Json before = scaled.Replicas()[0];
@@ -167,7 +167,7 @@ TEST_F(ReplicaMembers, AreAdoptedWholeOrReplacedWholeAfterAKillOfTheGateway) {
   EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
 }
 
-TEST_F(ReplicaMembers, WhoNeverJoinIsToldToWhoeverWaits) {
+TEST_F(ReplicaMembers, WaitingRequestsGetTheReasonWhenMembersNeverJoin) {
   const Scaled scaled(Model("[/bin/false]", "5s"), Section());
   const Answer refused = scaled.gateway.Ask(Chat({{"max_tokens", 3}}));
   EXPECT_EQ(refused.status, 503);

@@ -214,7 +214,7 @@ TEST_F(Sinks, ANewLedgerInTheSameFolderIsDeliveredFromItsBeginning) {
     return Holds(InFile(), all) && Holds(InWebhook(webhook, seen), all);
   }));
   EXPECT_EQ(gateway.Metric(Series("tidegate_sink_new_ledgers_total", "archive")), 1);
-  EXPECT_THAT(gateway.process().Output(), testing::HasSubstr("audit sink begins anew"));
+  EXPECT_THAT(gateway.process().Output(), testing::HasSubstr("audit sink starts from the beginning"));
 }
 
 TEST_F(Sinks, AWebhookThatHangsHoldsUpNeitherRequestsNorTheEnd) {

@@ -22,7 +22,7 @@ class TraceRun : public testing::Test {
   }
 
   // What must hold of Slurm at any time: none of our runs is there twice.
-  void Look() {
+  void Observe() {
     std::set<std::string> names;
     for (const auto& [name, id] : world_->Running())
       EXPECT_TRUE(names.insert(name).second) << name << " runs twice";
@@ -57,7 +57,7 @@ TEST_F(TraceRun, TenMinutesOfConversationsAreServedBesideTraining) {
   world_->Replay(kWindow, [&] {
     if (std::chrono::steady_clock::now() < next) return;
     next += seconds(1);
-    Look();
+    Observe();
   });
   ExpectSound(false);
   EXPECT_EQ(world_->Other(), "RUNNING") << "nobody may take what it holds";
@@ -112,7 +112,7 @@ TEST_F(TraceRun, TheSameWhileGatewayNodeAndControllerAreKilled) {
     if (fault != faults.end() && now >= begin + fault->first / (kSanitized ? 2 : 1)) (fault++)->second();
     if (now < next) return;
     next = now + seconds(1);
-    Look();
+    Observe();
   });
   for (; fault != faults.end(); ++fault) fault->second();  // where the run was over sooner
   world_->cluster().Restart(dead);

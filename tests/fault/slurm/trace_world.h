@@ -1,7 +1,7 @@
-// Ten minutes of recorded conversations, ten times as fast, through the real gateway onto replicas that Slurm
-// starts on four nodes of eight devices, beside a training gang that holds most of them, a job of somebody
-// else that stays where it is, and others that Slurm requeues for who needs their devices: what is started,
-// what is asked of it while it goes on, and what the test wants to know of it.
+// A recorded trace through the real gateway and a real Slurm: ten minutes of conversations, ten times as fast.
+// Slurm has four nodes of eight devices. A training gang holds most devices, another user's job keeps its own,
+// and further jobs are requeued when their devices are needed. This file starts all of it, sends requests while
+// it runs, and answers the questions of the test.
 #pragma once
 
 #include <fmt/format.h>

@@ -125,7 +125,7 @@ struct OnAHungReplica : testing::Test {
     spec.outliers.hung_after = 10s;
     return {spec};
   }
-  void Look() {
+  void UpdateOutliers() {
     std::vector<OutlierChange> changes;
     DetectOutliers(d.routing.table, ModelId{0}, d.routing.load, d.now, changes);
   }
@@ -133,26 +133,26 @@ struct OnAHungReplica : testing::Test {
 };
 
 TEST_F(OnAHungReplica, ARequestWithoutAFirstByteLeavesOnce) {
-  Look();
+  UpdateOutliers();
   const Step first = d.Send(Of::kStart);
   EXPECT_FALSE(d.attempt.MayLeave(d.now));
   d.now += 11s;
-  Look();
+  UpdateOutliers();
   ASSERT_TRUE(d.attempt.MayLeave(d.now));
   const Step second = d.Send(Of::kHung);
   ASSERT_EQ(second.kind, Kind::kTry);
   EXPECT_NE(second.replica, first.replica);
   EXPECT_EQ(d.Outstanding(), 1);
   d.now += 11s;
-  Look();
+  UpdateOutliers();
   EXPECT_FALSE(d.attempt.MayLeave(d.now)) << "the second one hangs too; it stays where it is";
 }
 
 TEST_F(OnAHungReplica, NoRequestLeavesWithoutAnotherReplicaOrAfterTheFirstByte) {
-  Look();
+  UpdateOutliers();
   const Step first = d.Send(Of::kStart);
   d.now += 11s;
-  Look();
+  UpdateOutliers();
   for (uint32_t i = 0; i < 3; ++i) {
     if (ReplicaId{i} != first.replica) d.routing.Break(i, d.now);
   }
@@ -166,10 +166,10 @@ TEST_F(OnAHungReplica, NoRequestLeavesWithoutAnotherReplicaOrAfterTheFirstByte) 
 }
 
 TEST_F(OnAHungReplica, ATrialWaitsForHungAfter) {
-  Look();
+  UpdateOutliers();
   const Charge stuck(d.routing.load.shared(ReplicaId{0}), Work{.uncached = 10}, Admission::kAdmitted, d.now);
   d.now += 15s;
-  Look();
+  UpdateOutliers();
   d.now += 5s;
   const Step trial = d.Send(Of::kStart);
   ASSERT_EQ(trial.replica, ReplicaId{0});
@@ -338,7 +338,7 @@ TEST(Attempt, RetriesOnTheOnlyReplicaWhereNothingWasDone) {
   }
 }
 
-TEST(Attempt, DoesNotAskTheOnlyReplicaAgainForWhatItMayHaveDone) {
+TEST(Attempt, DoesNotRepeatARequestThatTheOnlyReplicaMayHaveDone) {
   for (const Of failure : {Of::kTimedOut, Of::kBroken}) {
     Driver d({Prompt(Serving("m", {1}))});
     d.Send(Of::kStart);

@@ -59,7 +59,7 @@ TEST(PickReplicaPair, TakesOneWhereATransferDoesNotPay) {
     int64_t prompt;
     int64_t held;  // by m/3
     bool may;
-    bool hop;
+    bool transferred;
   };
   for (const Case& c :
        {Case{"long", 1024, 0, true, true}, Case{"short", 1023, 0, true, false},
@@ -75,10 +75,10 @@ TEST(PickReplicaPair, TakesOneWhereATransferDoesNotPay) {
                        Work{.tokens = 1, .uncached = 100'000, .context = 100'000}, Admission::kAdmitted,
                        kStart);
     const ReplicaPair pair = pool.Of(facts);
-    EXPECT_EQ(pair.prefill.replica.has_value(), c.hop) << c.name;
+    EXPECT_EQ(pair.prefill.replica.has_value(), c.transferred) << c.name;
     EXPECT_EQ(pair.answer.replica, ReplicaId{3}) << c.name;
-    EXPECT_EQ(pair.answer.remote_prefill, c.hop) << c.name;
-    EXPECT_EQ(pool.state(0).load.requests() + pool.state(1).load.requests(), c.hop ? 1 : 0) << c.name;
+    EXPECT_EQ(pair.answer.remote_prefill, c.transferred) << c.name;
+    EXPECT_EQ(pool.state(0).load.requests() + pool.state(1).load.requests(), c.transferred ? 1 : 0) << c.name;
   }
 }
 

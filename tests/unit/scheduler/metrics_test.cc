@@ -44,7 +44,7 @@ TEST(Metrics, SlowdownOfAShortJobIsBounded) {
   EXPECT_DOUBLE_EQ(BoundedSlowdown(1, 1), 1);
 }
 
-TEST(Metrics, FragmentedShareCountsWhatTheMixCannotUse) {
+TEST(Metrics, FragmentedShareCountsDevicesThatTheMixCannotUse) {
   const Cluster cluster = testing::EightWay(2);
   ClusterState state(cluster);
   ShapeTable shapes(cluster);

@@ -84,7 +84,7 @@ TEST(Nearness, DoesNotWaitForeverForALeafThatCannotHoldTheGang) {
   EXPECT_THAT(w.Run(), ElementsAre("start wide"));
 }
 
-TEST(Nearness, AJobThatLeavesWhileItWaitsIsForgotten) {
+TEST(Nearness, AWithdrawnJobIsForgotten) {
   Crowded w;
   w.SubmitGang(hours(1));
   w.Run();

@@ -35,7 +35,7 @@ TEST(Planner, StartsJobsThatFitAndSaysWhyOthersWait) {
   EXPECT_THAT(w.Run(), ElementsAre("start c"));
 }
 
-TEST(Planner, BackfillsOnlyWhatDoesNotDelayTheFirstInLine) {
+TEST(Planner, BackfillNeverDelaysTheFirstInLine) {
   World w(EightWay(2));
   w.Submit(w.Make("runs", Devices(8)));
   w.Run();
@@ -158,7 +158,7 @@ TEST(Planner, AHigherPriorityTakesNothingThatIsNotPreemptible) {
   EXPECT_THAT(w.Run(), IsEmpty());
 }
 
-TEST(Planner, AStarvedQueueReclaimsWhatItDeservesInOneCycle) {
+TEST(Planner, AStarvedQueueReclaimsItsDeservedShareInOneCycle) {
   Policy policy;
   policy.preemption.grace = seconds(0);
   World w(EightWay(4), policy,

@@ -64,6 +64,21 @@ REFUSED = [
     ("gateway/net/pool.cc", "#include <boost/asio/ssl/stream.hpp>\n", 1, "transport.cc alone"),
     ("gateway/answer.cc", "#include <boost/beast/http/write.hpp>\n", 1, "HTTP parsing"),
     ("tests/unit/long_test.cc", "int x;\n" * 901, 901, "900 lines"),
+    ("gateway/control/capacity.h", "\nReckoned ReckonCapacity();\n", 2, "Reckoned: a name that was given up; use Estimate…"),
+    ("gateway/control/disk_room.cc", "bool ok = room.LookAtDisk();\n", 1, "use Check, Probe or Reconcile"),
+]
+
+# Files of a tree, and what is told of its READMEs.
+README_CASES = [
+    ({"router/pick.cc": "", "router/README.md": "`pick.cc`, `router/pick.h`\n"}, ["router/README.md:1 names router/pick.h, which does not exist"]),
+    ({"router/pick.cc": "", "router/README.md": "`router/pick`, `pick.cc`, `router/*.cc`, `/healthz`, `a/b`, `text/plain`\n"}, []),
+    ({"router/pick.cc": "", "router/prefix/tree.h": "", "router/README.md": "\n`prefix/tree.{h,cc}`\n"},
+     ["router/README.md:2 names prefix/tree.{h,cc}, which does not exist"]),
+    ({"router/pick.cc": "", "router/prefix/tree.h": "", "router/README.md": "", "router/prefix/README.md": "`pick.cc`, `prefix/tree.h`\n"}, []),
+    ({"router/prefix/tree.h": ""}, ["router/README.md:1 does not exist, and router has rooms of its own (router/prefix)"]),
+    ({f"router/{i}.cc": "" for i in range(12)}, []),
+    ({f"router/{i}.cc": "" for i in range(13)}, ["router/README.md:1 does not exist, and router has 13 files"]),
+    ({f"tests/unit/router/{i}.cc": "" for i in range(13)} | {"tests/README.md": ""}, []),
 ]
 
 # Rooms of two folders, one of which holds a layer of its own and one a folder with rooms of its own.
@@ -200,6 +215,16 @@ class LintLayers(unittest.TestCase):
                 if counts:
                     self.assertIn("the methods of scheduler::World stand in 3 files (scheduler/a.cc, scheduler/b.cc, scheduler/c.cc)",
                                   found[0][2])
+
+    def test_asks_for_readmes_and_checks_the_paths_in_them(self):
+        for files, wanted in README_CASES:
+            with self.subTest(files=files), tempfile.TemporaryDirectory() as folder:
+                root = Path(folder)
+                for name, content in files.items():
+                    (root / name).parent.mkdir(parents=True, exist_ok=True)
+                    (root / name).write_text(content, encoding="utf-8")
+                found = [*lint_layers.find_missing_readmes(root), *lint_layers.find_stale_paths(root)]
+                self.assertEqual([f"{path}:{line} {what.split(':')[0]}" for path, line, what in found], wanted)
 
     def test_exit_code_says_whether_something_was_found(self):
         with tempfile.TemporaryDirectory() as folder:

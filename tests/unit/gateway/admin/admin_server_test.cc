@@ -130,6 +130,20 @@ TEST(AdminInput, ReportsEveryProblemAtOnceWithASuggestion) {
   });
 }
 
+TEST(AdminInput, WhatProblemsQuoteTurnsNoTextAround) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply reply =
+        co_await client.Call("POST", "/admin/v1/keys", kBoot,
+                             R"({"tenant":"de\u202Emo","na\u2066me":"x","expires":"a\u001b[2J"})");
+    EXPECT_EQ(reply.status, 400);
+    for (const char* hidden : {"\u202E", "\u2066", "\x1b", "\\u001b"})
+      EXPECT_THAT(reply.text, Not(HasSubstr(hidden)));
+    EXPECT_THAT(reply.message(),
+                AllOf(HasSubstr("de\\u202emo"), HasSubstr("na\\u2066me"), HasSubstr("a\\x1b[2J")));
+  });
+}
+
 TEST(AdminInput, RefusesWhatIsNotOneJsonObject) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {

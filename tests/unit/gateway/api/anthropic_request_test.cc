@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gateway/api/anthropic.h"
+#include "tests/support/claude_code_turns.h"
 
 namespace gateway::api {
 namespace {
@@ -72,8 +73,19 @@ TEST(ChatFromMessages, SaysTheSameInChatForm) {
        R"({"model":"engine","messages":[{"role":"user","content":"x"}],"max_tokens":9,
            "tool_choice":{"type":"function","function":{"name":"get"}}})"},
       {"no tool",
-       R"({"model":"c","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tool_choice":{"type":"none"}})",
-       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"max_tokens":9,"tool_choice":"none"})"},
+       R"({"model":"c","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"none"}})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"max_tokens":9,"tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"tool_choice":"none"})"},
+      {"a choice of tools without tools, which chat refuses",
+       R"({"model":"c","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[],"tool_choice":{"type":"auto","disable_parallel_tool_use":true}})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"max_tokens":9})"},
+      {"tools that Anthropic would search are all offered",
+       R"({"model":"c","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[
+           {"type":"tool_search_tool_regex_20251119","name":"tool_search_tool_regex"},{"name":"f","input_schema":{},"defer_loading":true}]})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"max_tokens":9,"tools":[{"type":"function","function":{"name":"f","parameters":{}}}]})"},
+      {"levels of effort beyond those of all engines, a user of 65 bytes",
+       R"({"model":"c","max_tokens":9,"messages":[{"role":"user","content":"x"}],"output_config":{"effort":"max"},
+           "metadata":{"user_id":"01234567890123456789012345678901234567890123456789012345678901234"}})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"max_tokens":9,"reasoning_effort":"high"})"},
       {"structured output",
        R"({"model":"c","max_tokens":9,"messages":[{"role":"user","content":"x"}],"output_config":{"effort":"low","format":{"type":"json_schema","schema":{"type":"object"}}}})",
        R"({"model":"engine","messages":[{"role":"user","content":"x"}],"max_tokens":9,"reasoning_effort":"low",
@@ -156,7 +168,11 @@ TEST(ChatFromMessages, NamesWhatItCannotSayByItsPath) {
        "unsupported_parameter", "tools[0].type"},
       {"{" + user + R"(,"tools":[{"name":"f"}]})", "missing_required_parameter", "tools[0].input_schema"},
       {"{" + user + R"(,"tool_choice":{"type":"some"}})", "invalid_value", "tool_choice.type"},
-      {"{" + user + R"(,"mcp_servers":[]})", "unsupported_parameter", "mcp_servers"},
+      {"{" + user + R"(,"mcp_servers":[{"type":"url"}]})", "unsupported_parameter", "mcp_servers"},
+      {"{" + user + R"(,"fallbacks":[{"model":"b"}]})", "unsupported_parameter", "fallbacks"},
+      {"{" + user + R"(,"output_config":{"effort":9}})", "invalid_type", "output_config.effort"},
+      {"{" + user + R"(,"tools":[{"name":"f","input_schema":{},"defer_loading":1}]})", "invalid_type",
+       "tools[0].defer_loading"},
       {"{" + user + R"(,"n":2})", "unsupported_parameter", "n"},
       {"{" + user + R"(,"stream":"yes"})", "invalid_type", "stream"},
       {"{" + user + R"(,"metadata":"x"})", "invalid_type", "metadata"},
@@ -204,6 +220,63 @@ TEST(ChatFromMessages, LeavesOutWhatAgentsSendAndNothingIsLostBy) {
                 "messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes?"},
                             {"role":"system","content":"The file has changed."},
                             {"role":"user","content":"go on"}]})"));
+}
+
+TEST(ChatFromClaudeCode, FirstTurnBecomesChatAndIsTheSameEveryTime) {
+  const auto translated = ChatFromMessages(tests::claude_code::Turn("36ee5", ""), {.model = "engine"});
+  ASSERT_TRUE(std::holds_alternative<ChatRequest>(translated)) << std::get<ApiError>(translated).message;
+  const auto& request = std::get<ChatRequest>(translated);
+  EXPECT_TRUE(request.show_thinking);
+  EXPECT_EQ(json::parse(request.body), json::parse(R"({"model":"engine","messages":[
+      {"role":"system","content":"You are a coding agent.\n\n# Environment\nLinux"},
+      {"role":"user","content":[
+        {"type":"text","text":"<system-reminder>\nThe following deferred tools are available: WebFetch, mcp__jira__search\n</system-reminder>"},
+        {"type":"text","text":"Why does the test fail?"}]},
+      {"role":"system","content":"Plan mode is off."}],
+      "tools":[
+        {"type":"function","function":{"name":"Bash","description":"Runs a command.","parameters":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"command":{"type":"string"}},"required":["command"],"additionalProperties":false}}},
+        {"type":"function","function":{"name":"Read","description":"Reads a file.","parameters":{"type":"object","properties":{"file_path":{"type":"string"}},"required":["file_path"]},"strict":true}},
+        {"type":"function","function":{"name":"ToolSearch","description":"Loads deferred tools.","parameters":{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}}}],
+      "max_tokens":32000,"reasoning_effort":"high","stream":true,"stream_options":{"include_usage":true}})"));
+  const auto again =
+      std::get<ChatRequest>(ChatFromMessages(tests::claude_code::Turn("0aaa9", ""), {.model = "engine"}));
+  EXPECT_EQ(again.body, request.body) << "engines find the prompt in their caches";
+}
+
+TEST(ChatFromClaudeCode, ToolsAreOfferedOnceTheyAreFoundAndResultsKeepTheirPictures) {
+  const auto translated = ChatFromMessages(tests::claude_code::Turn("36ee5", tests::claude_code::kAfterTools),
+                                           {.model = "engine"});
+  ASSERT_TRUE(std::holds_alternative<ChatRequest>(translated)) << std::get<ApiError>(translated).message;
+  const json chat = json::parse(std::get<ChatRequest>(translated).body);
+  json messages = chat["messages"];
+  messages.erase(messages.begin(), messages.begin() + 3);
+  EXPECT_EQ(messages, json::parse(R"([
+      {"role":"assistant","content":"I run the test.","tool_calls":[
+        {"id":"toolu_1","type":"function","function":{"name":"Bash","arguments":"{\"command\":\"make test\"}"}},
+        {"id":"toolu_2","type":"function","function":{"name":"ToolSearch","arguments":"{\"query\":\"select:WebFetch\"}"}}]},
+      {"role":"tool","tool_call_id":"toolu_1","content":"Error: Exit code 2\nno rule"},
+      {"role":"tool","tool_call_id":"toolu_2","content":"The tool WebFetch can be called now."},
+      {"role":"assistant","content":null,"tool_calls":[
+        {"id":"toolu_3","type":"function","function":{"name":"Read","arguments":"{\"file_path\":\"/src/shot.png\"}"}}]},
+      {"role":"tool","tool_call_id":"toolu_3","content":"An image:"},
+      {"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},
+        {"type":"text","text":"notes.txt\n\nall of it"},{"type":"text","text":"Go on."}]}])"));
+  std::vector<std::string> names;
+  for (const json& tool : chat["tools"]) names.push_back(tool["function"]["name"]);
+  EXPECT_EQ(names, (std::vector<std::string>{"Bash", "Read", "ToolSearch", "WebFetch"}));
+}
+
+TEST(ChatFromMessages, ThinkingThatIsToBeLeftOutIsNotShown) {
+  const auto shows = [](const std::string& thinking) {
+    return std::get<ChatRequest>(
+               ChatFromMessages(R"({"messages":[{"role":"user","content":"x"}],"thinking":)" + thinking + "}",
+                                {.model = "m"}))
+        .show_thinking;
+  };
+  EXPECT_TRUE(shows(R"({"type":"adaptive"})"));
+  EXPECT_TRUE(shows(R"({"type":"enabled","budget_tokens":1024,"display":"summarized"})"));
+  EXPECT_FALSE(shows(R"({"type":"adaptive","display":"omitted"})"));
+  EXPECT_FALSE(shows(R"({"type":"disabled"})"));
 }
 
 TEST(ChatFromMessages, TopKIsRefusedWhereTheEngineDoesNotKnowIt) {

@@ -17,12 +17,19 @@ const std::vector<std::string> kSeeds = {
     R"({"model":"c","max_tokens":9,"system":[{"type":"text","text":"s"}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"f"},"messages":[{"role":"user","content":[{"type":"text","text":"é\n"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA"}}]},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"a":[1,2.5,null,true]}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x","is_error":true}]}]})",
     R"({"model":"g","instructions":"i","stream":true,"input":[{"role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"o"}],"text":{"format":{"type":"json_schema","name":"n","schema":{}}}})",
     R"({"id":"c","choices":[{"index":0,"message":{"content":"hi","tool_calls":[{"id":"t","function":{"name":"f","arguments":"{\"a\":1}"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4}})",
+    R"({"input":[{"type":"custom_tool_call","call_id":"c","name":"p","input":"i"},{"type":"custom_tool_call_output","call_id":"c","output":[{"type":"input_image","image_url":"u"}]},{"type":"tool_search_output","call_id":"d","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]}],"tools":[{"type":"custom","name":"p","format":{"type":"grammar","definition":"d"}},{"type":"web_search"},{"type":"tool_search","execution":"client"}],"tool_choice":"required"})",
     R"({"choices":[{"index":0,"delta":{"content":"a","tool_calls":[{"index":1,"function":{"name":"g","arguments":"{"}}]},"finish_reason":null}],"usage":null})",
 };
 
 const MessageIdentity kMessage = {.id = "m", .model = "m", .request_id = "r", .show_thinking = true};
 const ResponseIdentity kResponse = {
-    .id = "resp_r", .model = "m", .request_id = "r", .echo = "", .created_at = 1};
+    .id = "resp_r",
+    .model = "m",
+    .request_id = "r",
+    .echo = "",
+    .tools = {{.kind = CalledTool::Kind::kCustom, .called = "f", .name = "f"},
+              {.kind = CalledTool::Kind::kSearch, .called = "h", .name = "h"}},
+    .created_at = 1};
 
 uint32_t Below(std::mt19937& random, size_t bound) {
   return static_cast<uint32_t>(random() % bound);
@@ -101,6 +108,7 @@ TEST(Mutation, StreamsStayWellFormedWhateverTheEngineSends) {
       R"({"content":null})",
       R"({"tool_calls":[{"index":0,"id":"x","function":{"name":"f","arguments":"{"}}]})",
       R"({"tool_calls":[{"index":0,"function":{"arguments":"}"}}]})",
+      R"({"tool_calls":[{"index":0,"function":{"arguments":"\"input\":\"a\\u00"}}]})",
       R"({"tool_calls":[{"index":1,"id":"y","function":{"name":"g","arguments":"{}"}},{"index":2,"function":{"name":"h"}}]})",
   };
   int clean = 0;

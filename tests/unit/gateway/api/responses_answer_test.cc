@@ -15,6 +15,9 @@ ResponseIdentity Identity() {
           .model = "gpt",
           .request_id = "req_1",
           .echo = R"("tools":[],"metadata":{})",
+          .tools = {{.kind = CalledTool::Kind::kCustom, .called = "apply_patch", .name = "apply_patch"},
+                    {.called = "mcp__docs__find", .name = "find", .space = "mcp__docs"},
+                    {.kind = CalledTool::Kind::kSearch, .called = "tool_search", .name = "tool_search"}},
           .created_at = 1700000000};
 }
 
@@ -107,6 +110,10 @@ Snapshot Accumulate(std::string_view text) {
       item["content"].push_back(data["part"]);
     } else if (event.name == "response.content_part.done") {
       EXPECT_EQ(item["content"][0], data["part"]);
+    } else if (event.name == "response.custom_tool_call_input.delta") {
+      item["input"] = item["input"].get<std::string>() + data["delta"].get<std::string>();
+    } else if (event.name == "response.custom_tool_call_input.done") {
+      EXPECT_EQ(item["input"], data["input"]);
     } else if (event.name == "response.function_call_arguments.delta") {
       item["arguments"] = item["arguments"].get<std::string>() + data["delta"].get<std::string>();
     } else if (event.name == "response.function_call_arguments.done") {
@@ -225,6 +232,101 @@ TEST(ResponsesStream, HoldsNoMoreThanItsBound) {
   }
   EXPECT_EQ(chunks, 17);
   EXPECT_NE(out.find("stream_limit"), std::string::npos);
+}
+
+// --- Tools that are no plain functions ---
+
+// A call of one tool whose arguments come in these pieces.
+std::vector<std::string> Called(const std::string& name, const std::vector<std::string>& pieces) {
+  std::vector<std::string> chunks = {
+      Chunk(json{{"tool_calls", {{{"index", 0}, {"id", "c1"}, {"function", {{"name", name}}}}}}}.dump())};
+  for (const std::string& piece : pieces) {
+    chunks.push_back(
+        Chunk(json{{"tool_calls", {{{"index", 0}, {"function", {{"arguments", piece}}}}}}}.dump()));
+  }
+  chunks.push_back(Chunk("{}", R"("tool_calls")"));
+  chunks.push_back(kUsageChunk);
+  return chunks;
+}
+
+std::vector<std::string> ByteByByte(const std::string& text) {
+  std::vector<std::string> pieces;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at + 1;
+    while (end < text.size() && (text[end] & 0xC0) == 0x80) ++end;
+    pieces.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return pieces;
+}
+
+json WholeCall(const std::string& name, const std::string& arguments) {
+  const json chat = {
+      {"choices",
+       {{{"message",
+          {{"tool_calls", {{{"id", "c1"}, {"function", {{"name", name}, {"arguments", arguments}}}}}}}},
+         {"finish_reason", "tool_calls"}}}}};
+  return json::parse(std::get<std::string>(ResponseFromChat(chat.dump(), Identity())))["output"][0];
+}
+
+TEST(ResponsesStream, TellsACustomToolsInputAsItComes) {
+  const std::string input = "*** Begin Patch\n+\t\"é\" \\ \U0001F600/\n*** End Patch";
+  const Snapshot snapshot = Stream(Called(
+      "apply_patch",
+      ByteByByte(R"( { "input" : "*** Begin Patch\n+\t\"\u00e9\" \\ \ud83d\uDE00\/\n*** End Patch" } )")));
+  const json item = {{"id", "ctc_1_0"}, {"type", "custom_tool_call"}, {"status", "completed"},
+                     {"call_id", "c1"}, {"name", "apply_patch"},      {"input", input}};
+  EXPECT_EQ(snapshot.response["output"], json::array({item}));
+  const auto count = [&](std::string_view name) {
+    return std::count(snapshot.names.begin(), snapshot.names.end(), name);
+  };
+  EXPECT_GT(count("response.custom_tool_call_input.delta"), 20);
+  EXPECT_EQ(count("response.custom_tool_call_input.done"), 1);
+  EXPECT_EQ(count("response.function_call_arguments.delta"), 0);
+}
+
+TEST(ResponsesStream, ACustomToolsInputIsTheSameHoweverItIsWritten) {
+  const struct {
+    std::string arguments, input;
+  } cases[] = {
+      {R"({"input":"a\nb"})", "a\nb"},
+      {R"({"input":""})", ""},
+      {R"({"input":"cut o)", "cut o"},
+      {R"({"input":"\ud83d"})", "\uFFFD"},
+      {R"({"input":"\ud83dx\ude00\u12"})", "\uFFFDx\uFFFD\uFFFD"},
+      {R"({"input":"\q\b"})", "q\b"},
+      {R"({"input":"x","why":"y"})", "x"},
+      {R"({"why":"y","input":"x"})", "x"},
+      {R"({"patch":"x"})", R"({"patch":"x"})"},
+      {R"({"input":{"a":1}})", R"({"input":{"a":1}})"},
+      {"*** Begin Patch", "*** Begin Patch"},
+      {"", ""},
+      {" {", " {"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(WholeCall("apply_patch", c.arguments)["input"], c.input) << c.arguments;
+    const Snapshot streamed = Stream(Called("apply_patch", ByteByByte(c.arguments)));
+    EXPECT_EQ(streamed.response["output"][0]["input"], c.input) << c.arguments;
+  }
+}
+
+TEST(ResponsesStream, CallsGoBackToTheToolsThatTheClientNamed) {
+  const json find = {
+      {"id", "fc_1_0"}, {"type", "function_call"},  {"status", "completed"},      {"call_id", "c1"},
+      {"name", "find"}, {"namespace", "mcp__docs"}, {"arguments", R"({"q":"x"})"}};
+  EXPECT_EQ(WholeCall("mcp__docs__find", R"({"q":"x"})"), find);
+  EXPECT_EQ(Stream(Called("mcp__docs__find", {R"({"q":)", R"("x"})"})).response["output"][0], find);
+
+  const json search = {{"id", "tsc_1_0"}, {"type", "tool_search_call"}, {"status", "completed"},
+                       {"call_id", "c1"}, {"execution", "client"},      {"arguments", {{"query", "x"}}}};
+  EXPECT_EQ(WholeCall("tool_search", R"({"query":"x"})"), search);
+  const Snapshot streamed = Stream(Called("tool_search", {R"({"query":)", R"("x"})"}));
+  EXPECT_EQ(streamed.response["output"][0], search);
+  EXPECT_EQ(streamed.names, (std::vector<std::string>{"response.created", "response.in_progress",
+                                                      "response.output_item.added",
+                                                      "response.output_item.done", "response.completed"}));
+  EXPECT_EQ(WholeCall("tool_search", "no JSON")["arguments"], (json{{"raw_arguments", "no JSON"}}));
+  EXPECT_EQ(WholeCall("unknown", "{}")["type"], "function_call");
 }
 
 }  // namespace

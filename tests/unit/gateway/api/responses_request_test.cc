@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gateway/api/responses.h"
+#include "tests/support/codex_turns.h"
 
 namespace gateway::api {
 namespace {
@@ -25,7 +26,7 @@ TEST(ChatFromResponses, SaysTheSameInChatForm) {
            "background":false,"include":["reasoning.encrypted_content"],"reasoning":{"effort":"low"},"previous_response_id":null,
            "prompt_cache_key":"k","top_logprobs":0,"seed":7})",
        R"({"model":"engine","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"hi"}],
-           "max_tokens":50,"temperature":0,"top_p":1,"parallel_tool_calls":false,"user":"u","stream":true,
+           "max_tokens":50,"temperature":0,"top_p":1,"user":"u","stream":true,
            "stream_options":{"include_usage":true},"reasoning_effort":"low","seed":7})"},
       {"messages of every role",
        R"({"model":"gpt","instructions":"one","input":[{"role":"developer","content":"two"},{"type":"message","role":"system","content":[{"type":"input_text","text":"three"}]},
@@ -59,8 +60,47 @@ TEST(ChatFromResponses, SaysTheSameInChatForm) {
        R"({"input":"x","text":{"verbosity":"low","format":{"type":"json_schema","name":"n","strict":true,"schema":{"type":"object"}}}})",
        R"({"model":"engine","messages":[{"role":"user","content":"x"}],"verbosity":"low",
            "response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}}})"},
-      {"json object", R"({"input":"x","text":{"format":{"type":"json_object"}},"tool_choice":"none"})",
-       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object"},"tool_choice":"none"})"},
+      {"json object", R"({"input":"x","text":{"format":{"type":"json_object"}}})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object"}})"},
+      {"a choice of tools without tools, which chat refuses",
+       R"({"input":"x","tools":[],"tool_choice":"auto","parallel_tool_calls":false})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"}]})"},
+      {"a choice among tools",
+       R"({"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":"none","parallel_tool_calls":false})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],
+           "tool_choice":"none","parallel_tool_calls":false})"},
+      {"custom tools",
+       R"({"input":[{"role":"user","content":"x"},{"type":"custom_tool_call","call_id":"c1","name":"sh","input":"echo \"é\"\n"},
+             {"type":"custom_tool_call_output","call_id":"c1","output":[{"type":"input_text","text":"é"}]}],
+           "tools":[{"type":"custom","name":"sh"},{"type":"custom","name":"sql","description":"Asks.","format":{"type":"text"}}],
+           "tool_choice":{"type":"custom","name":"sh"}})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"},
+             {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"sh","arguments":"{\"input\":\"echo \\\"é\\\"\\n\"}"}}]},
+             {"role":"tool","tool_call_id":"c1","content":"é"}],
+           "tools":[
+             {"type":"function","function":{"name":"sh","description":"Call it with one argument, \"input\": the text for the tool, as it is.",
+               "parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}}},
+             {"type":"function","function":{"name":"sql","description":"Asks.\n\nCall it with one argument, \"input\": the text for the tool, as it is.",
+               "parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}}}],
+           "tool_choice":{"type":"function","function":{"name":"sh"}}})"},
+      {"images of outputs follow the outputs",
+       R"({"input":[{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"f","arguments":"{}"},
+             {"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"u1"},{"type":"input_text","text":"t"}]},
+             {"type":"reasoning","summary":[]},
+             {"type":"custom_tool_call_output","call_id":"c2","output":[{"type":"input_image","image_url":"u2","detail":"low"}]}]})",
+       R"({"model":"engine","messages":[
+             {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}},
+               {"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}]},
+             {"role":"tool","tool_call_id":"c1","content":"t"},{"role":"tool","tool_call_id":"c2","content":""},
+             {"role":"user","content":[{"type":"image_url","image_url":{"url":"u1"}},{"type":"image_url","image_url":{"url":"u2","detail":"low"}}]}]})"},
+      {"searches that OpenAI ran, and the tools that they found",
+       R"({"input":[{"role":"user","content":"x"},{"type":"tool_search_call","call_id":null,"execution":"server","arguments":{}},
+             {"type":"tool_search_output","call_id":null,"execution":"server","tools":[{"type":"function","name":"f"}]}],
+           "tools":[{"type":"tool_search"},{"type":"function","name":"f","defer_loading":true}],"include":["web_search_call.action.sources"]})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]})"},
+      {"levels of effort beyond those of all engines",
+       R"({"input":"x","reasoning":{"effort":"minimal","summary":"auto"}})",
+       R"({"model":"engine","messages":[{"role":"user","content":"x"}],"reasoning_effort":"low"})"},
       {"only instructions", R"({"input":[],"instructions":"x"})",
        R"({"model":"engine","messages":[{"role":"system","content":"x"}]})"},
   };
@@ -103,8 +143,24 @@ TEST(ChatFromResponses, NamesWhatItCannotSayByItsPath) {
       {R"({"input":"x","include":["message.output_text.logprobs"]})", "unsupported_parameter", "include[0]"},
       {R"({"input":"x","max_tokens":4})", "unsupported_parameter", "max_tokens"},
       {R"({"input":"x","instructions":[]})", "invalid_type", "instructions"},
-      {R"({"input":"x","tools":[{"type":"function","name":"f"},{"type":"web_search"}]})",
+      {R"({"input":"x","tools":[{"type":"function","name":"f"},{"type":"file_search"}]})",
        "unsupported_parameter", "tools[1].type"},
+      {R"({"input":"x","tools":[{"type":"local_shell"}]})", "unsupported_parameter", "tools[0].type"},
+      {R"({"input":"x","tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"}})",
+       "unsupported_parameter", "tool_choice.type"},
+      {R"({"input":"x","tools":[{"type":"web_search"}],"tool_choice":"required"})", "unsupported_parameter",
+       "tool_choice"},
+      {R"({"input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"},{"type":"web_search"}]}]})",
+       "unsupported_parameter", "tools[0].tools[1].type"},
+      {R"({"input":"x","tools":[{"type":"namespace","name":"n"}]})", "missing_required_parameter",
+       "tools[0].tools"},
+      {R"({"input":"x","tools":[{"type":"function","name":"n__f"},{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]})",
+       "invalid_value", "tools[1].tools[0]"},
+      {R"({"input":"x","tools":[{"type":"custom","name":"n","format":{"type":"regex"}}]})",
+       "unsupported_parameter", "tools[0].format.type"},
+      {R"({"input":"x","tools":[{"type":"custom","name":"n","format":{"type":"grammar"}}]})",
+       "missing_required_parameter", "tools[0].format.definition"},
+      {R"({"input":"x","reasoning":{"effort":3}})", "invalid_type", "reasoning.effort"},
       {R"({"input":"x","tools":[{"type":"function"}]})", "missing_required_parameter", "tools[0].name"},
       {R"({"input":"x","tool_choice":"maybe"})", "invalid_value", "tool_choice"},
       {R"({"input":"x","tool_choice":{"type":"allowed_tools"}})", "unsupported_parameter",
@@ -113,7 +169,13 @@ TEST(ChatFromResponses, NamesWhatItCannotSayByItsPath) {
       {R"({"input":"x","text":{"format":{"type":"json_schema","name":"n"}}})", "missing_required_parameter",
        "text.format.schema"},
       {R"({"input":[{"type":"item_reference","id":"x"}]})", "unsupported_parameter", "input[0].type"},
-      {R"({"input":[{"type":"web_search_call"}]})", "unsupported_parameter", "input[0].type"},
+      {R"({"input":[{"type":"image_generation_call"}]})", "unsupported_parameter", "input[0].type"},
+      {R"({"input":[{"type":"compaction","encrypted_content":"x"}]})", "unsupported_parameter",
+       "input[0].type"},
+      {R"({"input":[{"type":"custom_tool_call","call_id":"c","name":"f"}]})", "missing_required_parameter",
+       "input[0].input"},
+      {R"({"input":[{"type":"additional_tools","tools":[{"type":"mcp"}]}]})", "unsupported_parameter",
+       "input[0].tools[0].type"},
       {R"({"input":[{"role":"tool","content":"x"}]})", "invalid_value", "input[0].role"},
       {R"({"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]})",
        "unsupported_parameter", "input[0].content[0].type"},
@@ -121,7 +183,9 @@ TEST(ChatFromResponses, NamesWhatItCannotSayByItsPath) {
        "missing_required_parameter", "input[0].content[0].image_url"},
       {R"({"input":[{"type":"function_call","name":"f","arguments":"{}"}]})", "missing_required_parameter",
        "input[0].call_id"},
-      {R"({"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"u"}]}]})",
+      {R"({"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","file_id":"f"}]}]})",
+       "missing_required_parameter", "input[0].output[0].image_url"},
+      {R"({"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"encrypted_content"}]}]})",
        "unsupported_parameter", "input[0].output[0].type"},
   };
   for (const Fault& c : cases) {
@@ -130,6 +194,86 @@ TEST(ChatFromResponses, NamesWhatItCannotSayByItsPath) {
     EXPECT_EQ(std::get<ApiError>(translated).code, c.code) << c.body;
     EXPECT_EQ(std::get<ApiError>(translated).param, c.param) << c.body;
   }
+}
+
+// --- As Codex CLI sends them ---
+
+ChatRequest FromCodex(const std::string& input) {
+  const auto translated = ChatFromResponses(tests::codex::Turn(input), "engine");
+  const auto* const fault = std::get_if<ApiError>(&translated);
+  if (fault != nullptr) ADD_FAILURE() << fault->param << ": " << fault->message;
+  return fault != nullptr ? ChatRequest() : std::get<ChatRequest>(translated);
+}
+
+std::vector<std::string> NamesOfTools(const json& chat) {
+  std::vector<std::string> names;
+  for (const json& tool : chat["tools"]) names.push_back(tool["function"]["name"]);
+  return names;
+}
+
+TEST(ChatFromCodex, FirstTurnBecomesChat) {
+  const ChatRequest request = FromCodex("");
+  json chat = json::parse(request.body);
+  EXPECT_TRUE(request.stream);
+  EXPECT_EQ(NamesOfTools(chat),
+            (std::vector<std::string>{"exec_command", "update_plan", "apply_patch", "view_image",
+                                      "tool_search", "mcp__docs__find", "mcp__docs__read"}));
+  const json& patch = chat["tools"][2]["function"];
+  EXPECT_EQ(patch["parameters"]["required"], json::parse(R"(["input"])"));
+  EXPECT_TRUE(patch["description"].get<std::string>().ends_with("start: begin_patch hunk+ end_patch\n"));
+  EXPECT_EQ(chat["tools"][5]["function"]["description"], "Documentation of the team.\n\nFinds a page.");
+  EXPECT_EQ(chat["tools"][6]["function"]["description"], "Reads a page.");
+  chat.erase("tools");
+  EXPECT_EQ(chat, json::parse(R"({"model":"engine","messages":[
+      {"role":"system","content":"You are a coding agent.\n\n<permissions>read-only</permissions>"},
+      {"role":"user","content":"<environment_context><cwd>/src</cwd></environment_context>"},
+      {"role":"user","content":"Rename f to g."}],
+      "tool_choice":"auto","parallel_tool_calls":true,"reasoning_effort":"high","stream":true,
+      "stream_options":{"include_usage":true},"verbosity":"low"})"));
+}
+
+TEST(ChatFromCodex, CallsOfEveryKindAreToldAsFunctions) {
+  const json chat = json::parse(FromCodex(tests::codex::kAfterSearch).body);
+  json messages = chat["messages"];
+  messages.erase(messages.begin(), messages.begin() + 3);
+  EXPECT_EQ(messages, json::parse(R"([
+      {"role":"assistant","content":"I look for uses.","tool_calls":[
+        {"id":"call_1","type":"function","function":{"name":"exec_command","arguments":"{\"cmd\":\"rg -n 'f\\\\('\"}"}}]},
+      {"role":"tool","tool_call_id":"call_1","content":"a.c:1:int f(void);"},
+      {"role":"assistant","content":null,"tool_calls":[
+        {"id":"call_2","type":"function","function":{"name":"apply_patch","arguments":
+          "{\"input\":\"*** Begin Patch\\n*** Update File: a.c\\n-int f(void);\\n+int g(void);\\n*** End Patch\"}"}}]},
+      {"role":"tool","tool_call_id":"call_2","content":"Success. Updated the following files:\nM a.c"},
+      {"role":"assistant","content":null,"tool_calls":[
+        {"id":"call_3","type":"function","function":{"name":"tool_search","arguments":"{\"query\":\"calendar\",\"limit\":1}"}}]},
+      {"role":"tool","tool_call_id":"call_3","content":"These tools can be called now: mcp__calendar__create"},
+      {"role":"assistant","content":null,"tool_calls":[
+        {"id":"call_4","type":"function","function":{"name":"mcp__calendar__create","arguments":"{\"at\":\"9:00\"}"}},
+        {"id":"call_5","type":"function","function":{"name":"view_image","arguments":"{\"path\":\"a.png\"}"}}]},
+      {"role":"tool","tool_call_id":"call_4","content":"created"},
+      {"role":"tool","tool_call_id":"call_5","content":""},
+      {"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"high"}}]},
+      {"role":"user","content":"Thanks. And the docs?"}])"));
+  EXPECT_EQ(NamesOfTools(chat).back(), "mcp__calendar__create") << "the tool that was found is offered";
+}
+
+TEST(ChatFromCodex, ToolsInTheConversationAreOffered) {
+  const std::string again =
+      R"(,{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec","format":{"type":"text"}},
+           {"type":"function","name":"update_plan","parameters":{}}]})";
+  const auto names = NamesOfTools(json::parse(FromCodex(again).body));
+  EXPECT_EQ(std::count(names.begin(), names.end(), "exec"), 1);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "update_plan"), 1) << "it was offered already";
+}
+
+TEST(ChatFromCodex, RemembersWhatEachFunctionIs) {
+  const ChatRequest request = FromCodex("");
+  std::vector<std::string> told;
+  for (const CalledTool& tool : request.tools)
+    told.push_back(tool.called + " " + tool.space + " " + tool.name + " " + std::to_string(int(tool.kind)));
+  EXPECT_EQ(told,
+            (std::vector<std::string>{"apply_patch  apply_patch 1", "mcp__docs__find mcp__docs find 0",
+                                      "mcp__docs__read mcp__docs read 0", "tool_search  tool_search 2"}));
 }
 
 }  // namespace

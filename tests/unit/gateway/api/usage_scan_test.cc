@@ -128,8 +128,18 @@ TEST(UsageScan, HidesWhatTimesTellOfTheCache) {
       R"("predicted_n":35,"predicted_ms":661.064}})";
   EXPECT_EQ(
       Hidden(text, text.size()),
-      R"({"choices":[],"timings":{"cache_n":0  ,"prompt_n":0,"prompt_ms":0     ,"prompt_per_second":-0      ,)"
+      R"({"choices":[],"timings":{"cache_n":0  ,"prompt_n":0,"prompt_ms":0     ,"prompt_per_second":0       ,)"
       R"("predicted_n":35,"predicted_ms":661.064}})");
+}
+
+TEST(UsageScan, HidesANumberInAnyFormAndNothingElse) {
+  const std::string text =
+      R"({"usage":{"cached_tokens":-1.25e+3,"a":1,"prompt_cache_hit_tokens":true,"prompt_cache_miss_tokens":"7e1"}})";
+  const std::string hidden =
+      R"({"usage":{"cached_tokens":0       ,"a":1,"prompt_cache_hit_tokens":true,"prompt_cache_miss_tokens":"7e1"}})";
+  std::string passed = text;
+  UsageScan(true).Pass(passed.data(), passed.size());
+  EXPECT_EQ(passed, hidden);
 }
 
 TEST(UsageScan, TakesHostileDocumentsInOnePass) {

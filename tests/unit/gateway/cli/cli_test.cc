@@ -77,6 +77,20 @@ TEST(CliKeys, TellsEveryProblemAndMakesNothing) {
   EXPECT_EQ(cli.With({"keys", "list", "--json"}).out, "[]\n");
 }
 
+TEST(Cli, WhatProblemsQuoteReachesNoTerminalAsItIs) {
+  const Cli cli;
+  const std::string bad = "no\x1b[2Jt\u202Ehere";
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"keys", "create", "--tenant", bad},
+                                               {"usage", "--tenant", bad},
+                                               {"usage", "--since", bad},
+                                               {"version", "x\x1b[2J"},
+                                               {"usage", "--by", bad}}) {
+    const Result refused = args.front() == "keys" || args.front() == "usage" ? cli.With(args) : cli(args);
+    EXPECT_EQ(refused.code, 2) << refused.err;
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("\\x1b[2J"), Not(HasSubstr("\x1b")), Not(HasSubstr("\u202E"))));
+  }
+}
+
 TEST(CliKeys, TheListShowsLimits) {
   const Cli cli;
   EXPECT_EQ(cli.With({"keys", "create", "--tenant", "demo", "--limits",

@@ -37,7 +37,7 @@ Standing Loop() {
               {"healthy":true,"held_by":["r-1"]},{"healthy":false,"held_by":[]},
               {"healthy":true,"held_by":["tune-1","other"]}]})")};
   now.actions = {ordered_json::parse(R"({"seq":7,"time_us":1799999996000000,"action":"job.resize",
-      "subject":"tune-1","detail":{"reason":"goes on with 2"}})")};
+      "subject":"tune-1","detail":{"reason":"continues with 2"}})")};
   return now;
 }
 
@@ -62,7 +62,7 @@ TEST(TopFrame, ShowsModelsReplicasJobsDevicesAndActions) {
   EXPECT_THAT(frame, testing::ContainsRegex("A  r-1 +ready +1m02s +local +4,5 +9  it answers"));
   EXPECT_THAT(frame, testing::ContainsRegex("a  tune-1 +training +saving +30s +2 of 6 +2 +3  makes room"));
   EXPECT_THAT(frame, testing::ContainsRegex("local +healthy +h100 +1 of 5  · a A x a\\+\n"));
-  EXPECT_THAT(frame, testing::ContainsRegex("4.00s +7  job.resize  tune-1  goes on with 2"));
+  EXPECT_THAT(frame, testing::ContainsRegex("4.00s +7  job.resize  tune-1  continues with 2"));
 }
 
 TEST(TopFrame, AReplicaOfSeveralMembersShowsTheNodesOfAllOfThem) {
@@ -146,10 +146,12 @@ TEST(TopFrame, ControlCharactersAreReplaced) {
       "bad\033[2J\r\n\x07 engine \xC2\x9B"
       "1m";
   now.jobs[0]["id"] = "t\033]0;x";
+  now.jobs[0]["name"] = "good\u202Elive";
   const std::string frame = Joined(now);
   EXPECT_THAT(frame, Not(HasSubstr("\033")));
   EXPECT_THAT(frame, Not(HasSubstr("\x07")));
   EXPECT_THAT(frame, Not(HasSubstr("\xC2\x9B")));
+  EXPECT_THAT(frame, Not(HasSubstr("\u202E"))) << "it would show the row from right to left";
   EXPECT_THAT(frame, HasSubstr("bad [2J    engine  1m"));
 }
 

@@ -280,16 +280,15 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "decimals, such "
        "as 0.15, found \"-5\""},
       {OneTenant("budget: {device_hours: 5, period: day}"),
-       "t.yaml:/tenants/0/budget/device_hours (line 3): nothing holds devices here: the configuration has no "
-       "section scaling, which says what runs on them"},
+       "t.yaml:/tenants/0/budget/device_hours (line 3): has no effect without a "
+       "section scaling, which says what runs on devices"},
       {OneTenant("budget: {device_hours: 0, period: day}"),
        "t.yaml:/tenants/0/budget/device_hours (line 3): must be from 0.000001 to 100000000; remove the key "
-       "for no limit|t.yaml:/tenants/0/budget/device_hours (line 3): nothing holds devices here: the "
-       "configuration has no section scaling, which says what runs on them"},
+       "for no limit|t.yaml:/tenants/0/budget/device_hours (line 3): has no effect without "
+       "a section scaling, which says what runs on devices"},
       {OneTenant("budget: {usd: 5, device: h100, period: day}"),
-       "t.yaml:/tenants/0/budget (line 3): device is the kind of devices that device_hours are of: give it "
-       "with "
-       "device_hours alone, and usd or tokens in an entry of their own"},
+       "t.yaml:/tenants/0/budget (line 3): device limits device_hours to one kind of device: "
+       "give it with device_hours alone, and usd or tokens in an entry of their own"},
       {OneTenant("budget: {usd: 5, period: year}"),
        "t.yaml:/tenants/0/budget/period (line 3): unknown period \"year\", expected one of day, week, month"},
       {OneTenant("budget: {usd: 5, period: day, model: smal}"),
@@ -451,8 +450,8 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/models/1/lora/adapter (line 1): adapter \"x\" of \"small\" is given twice, first as "
        "/models/0; give that an alias instead"},
       {Adapters("[{name: a, lora: {base: small, adapter: small}}]"),
-       "t.yaml:/models/0/lora/adapter (line 1): is what an endpoint of \"small\" calls that model itself; it "
-       "must be the adapter's name there"},
+       "t.yaml:/models/0/lora/adapter (line 1): is the base model's name at an endpoint of \"small\"; "
+       "give the adapter's name there"},
       // Endpoints.
       {OneEndpoint("url: h:1"),
        "t.yaml:/models/0/endpoints/0/url (line 1): expected a URL such as http://HOST:PORT, found \"h:1\""},
@@ -532,6 +531,8 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "/models/0/endpoints/0"},
       {With({{"models", "[{name: small, endpoints: [{url: http://h, engine: vlm}]}]"}}),
        R"(t.yaml:/models/0/endpoints/0/engine (line 1): unknown engine "vlm", did you mean "vllm"?)"},
+      {With({{"models", "[{name: small, endpoints: [{url: http://h, engine: llama}]}]"}}),
+       R"(t.yaml:/models/0/endpoints/0/engine (line 1): unknown engine "llama", did you mean "llamacpp"?)"},
       // Ledger and services.
       {With({{"ledger", "{durability: strickt}"}}),
        R"(t.yaml:/ledger/durability (line 1): unknown durability "strickt", did you mean "strict"?)"},

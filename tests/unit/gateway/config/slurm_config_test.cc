@@ -86,7 +86,7 @@ TEST(SlurmConfig, RefusesWhatCannotWork) {
         Case{"{socket: /s, partition: p}", "user"}, Case{"{socket: /s, user: u}", "partition"},
         Case{"{socket: /s, user: 'u v', partition: p}", "must be letters"},
         Case{"{socket: /s, user: u, partition: p, gres: []}", "must not be empty"},
-        Case{"{socket: /s, user: u, partition: p, logs: logs}", "as on the nodes"}}) {
+        Case{"{socket: /s, user: u, partition: p, logs: logs}", "an absolute path on the nodes"}}) {
     const Result r = ReadSlurm(c.text);
     ASSERT_FALSE(r.problems.empty()) << c.text;
     EXPECT_THAT(r.problems.front(), HasSubstr(c.why)) << c.text;

@@ -1,4 +1,4 @@
-// Back-off after failures, cold starts, and what a replica is reckoned to do.
+// Back-off after failures, cold starts, and what a replica is estimated to do.
 #include "gateway/control/capacity.h"
 
 #include <gmock/gmock.h>
@@ -57,15 +57,15 @@ TEST(ColdStarts, AreMeasuredForEachKindAndTheLongestCountsForTheModel) {
   EXPECT_EQ(starts.rows()[1].starts, ColdStarts::kKept);
 }
 
-TEST(Capacity, IsTheGuessThenThePresetThenWhatWasMeasured) {
-  EXPECT_EQ(ReckonCapacity("", {}, kStart).by, "a first guess");
-  const Reckoned preset = ReckonCapacity("llama-3.3-70b-4xh100", {}, kStart);
+TEST(Capacity, IsAGuessThenThePresetThenMeasured) {
+  EXPECT_EQ(EstimateCapacity("", {}, kStart).by, "a first guess");
+  const CapacityEstimate preset = EstimateCapacity("llama-3.3-70b-4xh100", {}, kStart);
   EXPECT_EQ(preset.by, "preset llama-3.3-70b-4xh100");
-  EXPECT_GT(preset.capacity.prefill_token, ReckonCapacity("", {}, kStart).capacity.prefill_token);
+  EXPECT_GT(preset.capacity.prefill_token, EstimateCapacity("", {}, kStart).capacity.prefill_token);
   router::EngineSignals engine;
   engine.Configure({.max_running = 7, .kv_tokens = 12'345});
   const router::EngineSignals* const one = &engine;
-  const Reckoned told = ReckonCapacity("llama-3.3-70b-4xh100", {&one, 1}, kStart);
+  const CapacityEstimate told = EstimateCapacity("llama-3.3-70b-4xh100", {&one, 1}, kStart);
   EXPECT_EQ(told.capacity.max_running, 7);
   EXPECT_EQ(told.capacity.kv_tokens, 12'345);
   EXPECT_EQ(told.capacity.prefill_token, preset.capacity.prefill_token) << "an engine without metrics";
@@ -74,7 +74,7 @@ TEST(Capacity, IsTheGuessThenThePresetThenWhatWasMeasured) {
 
 // A policy's preset says what an engine may run, not how this one was started.
 TEST(Capacity, AReplicaThatWasSeenToBeFullIsWhateverThePresetSays) {
-  const scheduler::autoscale::Capacity demo = ReckonCapacity("demo", {}, kStart).capacity;
+  const scheduler::autoscale::Capacity demo = EstimateCapacity("demo", {}, kStart).capacity;
   ASSERT_EQ(demo.max_running, 32);
   const auto occupied = [&](const router::Telemetry& telemetry) {
     router::EngineSignals engine;

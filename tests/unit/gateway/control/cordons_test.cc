@@ -100,7 +100,7 @@ TEST(Cordons, ACordonedDeviceTakesNothingNewUntilItIsLiftedAlsoAfterARestart) {
   });
 }
 
-TEST(Cordons, ACordonedNodeTakesNothingNewAndWhatRunsThereStays) {
+TEST(Cordons, ACordonedNodeGetsNoNewWorkAndKeepsRunningWork) {
   const TempDir dir;
   tests::RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
     Gateway gateway(loop, dir / "state.db");
@@ -116,7 +116,7 @@ TEST(Cordons, ACordonedNodeTakesNothingNewAndWhatRunsThereStays) {
   });
 }
 
-TEST(Cordons, WhatACordonNamesMustBeThereAndWhatIsLiftedMustBeCordoned) {
+TEST(Cordons, RefusesUnknownNodesAndLiftingWithoutACordon) {
   const TempDir dir;
   tests::RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
     Gateway gateway(loop, dir / "state.db");

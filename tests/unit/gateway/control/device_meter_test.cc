@@ -32,7 +32,7 @@ HeldDevices OfJob(const std::string& job, int64_t milli, conf::Duration since) {
 }
 
 // "acme 60+60=120": who, from which second after noon, how long, and the device-seconds.
-std::vector<std::string> Said(const std::vector<DeviceRecord>& records) {
+std::vector<std::string> InWords(const std::vector<DeviceRecord>& records) {
   std::vector<std::string> said;
   for (const DeviceRecord& r : records) {
     said.push_back(fmt::format("{} {}{} {} {:g}+{:g}={:g}", r.tenant, r.model, r.job, r.device,
@@ -51,9 +51,9 @@ int64_t Sum(const std::vector<DeviceRecord>& records) {
 
 struct DeviceMeterTest : testing::Test {
   void Begin(conf::Duration at, const std::vector<LastHeld>& last = {}) { meter.GoOn(last, At(at)); }
-  std::vector<DeviceRecord> Count(const std::vector<HeldDevices>& holdings, conf::Duration until,
+  std::vector<DeviceRecord> Count(const std::vector<HeldDevices>& held, conf::Duration until,
                                   const HeldBy& by = {}) {
-    std::vector<DeviceRecord> records = meter.Next(holdings, by, At(until));
+    std::vector<DeviceRecord> records = meter.Next(held, by, At(until));
     meter.Written(records);
     return records;
   }
@@ -61,21 +61,21 @@ struct DeviceMeterTest : testing::Test {
   DeviceMeter meter;
 };
 
-TEST_F(DeviceMeterTest, WhatNobodyUsedIsNobodys) {
+TEST_F(DeviceMeterTest, TimeWithoutRequestsBelongsToNoTenant) {
   Begin(seconds(0));
-  EXPECT_THAT(Said(Count({Replica("r-1", 2000, seconds(10))}, seconds(60))),
+  EXPECT_THAT(InWords(Count({Replica("r-1", 2000, seconds(10))}, seconds(60))),
               ElementsAre("(idle) chat h100 10+50=100"));
   EXPECT_THAT(Count({Replica("r-1", 2000, seconds(10))}, seconds(60)), IsEmpty()) << "once";
 }
 
-TEST_F(DeviceMeterTest, WhatMayHaveEndedCountsUntilItWasLastSeenAndItsEndIsExact) {
+TEST_F(DeviceMeterTest, AnUnknownEndCountsUntilLastSeenAndAKnownEndIsExact) {
   Begin(seconds(0));
   HeldDevices job = OfJob("train-1", 1000, seconds(10));
   job.alive = At(seconds(50));
-  EXPECT_THAT(Said(Count({job}, seconds(60))), ElementsAre("acme/research train-1 h100 10+40=40"));
+  EXPECT_THAT(InWords(Count({job}, seconds(60))), ElementsAre("acme/research train-1 h100 10+40=40"));
   EXPECT_THAT(Count({job}, seconds(61)), IsEmpty()) << "it has not been seen since";
   job.until = At(milliseconds(51'500));
-  EXPECT_THAT(Said(Count({job}, seconds(120))), ElementsAre("acme/research train-1 h100 50+1.5=1.5"));
+  EXPECT_THAT(InWords(Count({job}, seconds(120))), ElementsAre("acme/research train-1 h100 50+1.5=1.5"));
   // Another replica that was seen earlier goes on until the end of the one that is counted to its end.
   HeldDevices gone = Replica("r-1", 1000, seconds(100));
   gone.until = At(seconds(110));
@@ -84,11 +84,11 @@ TEST_F(DeviceMeterTest, WhatMayHaveEndedCountsUntilItWasLastSeenAndItsEndIsExact
   EXPECT_EQ(Sum(Count({gone, goes_on}, seconds(115), {.model = "chat"})), 20'000'000);
 }
 
-TEST_F(DeviceMeterTest, WhatHasEndedCountsUntilItsEndHoweverLateThatIsSeen) {
+TEST_F(DeviceMeterTest, TimeCountsUntilTheEndHoweverLateItIsNoticed) {
   Begin(seconds(0));
   HeldDevices ended = OfJob("train-1", 1000, seconds(10));
   ended.until = At(seconds(40));
-  EXPECT_THAT(Said(Count({ended}, minutes(50))), ElementsAre("acme/research train-1 h100 10+30=30"));
+  EXPECT_THAT(InWords(Count({ended}, minutes(50))), ElementsAre("acme/research train-1 h100 10+30=30"));
   EXPECT_THAT(Count({ended}, minutes(51)), IsEmpty());
   // Of two replicas, the other goes on.
   HeldDevices gone = Replica("r-1", 1000, seconds(0));
@@ -102,12 +102,12 @@ TEST_F(DeviceMeterTest, ReplicasAreSharedOutByTheTokensOfEachInterval) {
   Begin(seconds(0));
   meter.Serve(std::vector<ledger::Served>{{"acme", "r-1", 30}, {"beta", "r-2", 10}, {"acme", "gone", 99}},
               held);
-  EXPECT_THAT(Said(Count(held, seconds(60))),
+  EXPECT_THAT(InWords(Count(held, seconds(60))),
               ElementsAre("acme chat h100 0+60=112.5", "beta chat h100 0+60=37.5"));
   meter.Serve(std::vector<ledger::Served>{{"beta", "r-1", 1}}, held);
-  EXPECT_THAT(Said(Count(held, seconds(120))), ElementsAre("beta chat h100 60+60=240"))
+  EXPECT_THAT(InWords(Count(held, seconds(120))), ElementsAre("beta chat h100 60+60=240"))
       << "who came in this minute, and nobody of the last";
-  EXPECT_THAT(Said(Count(held, seconds(180))), ElementsAre("(idle) chat h100 120+60=240"));
+  EXPECT_THAT(InWords(Count(held, seconds(180))), ElementsAre("(idle) chat h100 120+60=240"));
 }
 
 TEST_F(DeviceMeterTest, KindsAreKeptApartAndEachIsOfThoseThatItServed) {
@@ -115,11 +115,11 @@ TEST_F(DeviceMeterTest, KindsAreKeptApartAndEachIsOfThoseThatItServed) {
                                          Replica("r-2", 2000, seconds(0), "ascend-910b")};
   Begin(seconds(0));
   meter.Serve(std::vector<ledger::Served>{{"acme", "r-1", 5}, {"beta", "r-2", 1}}, held);
-  EXPECT_THAT(Said(Count(held, seconds(60))),
+  EXPECT_THAT(InWords(Count(held, seconds(60))),
               ElementsAre("beta chat ascend-910b 0+60=120", "acme chat h100 0+60=60"));
 }
 
-TEST_F(DeviceMeterTest, PartsMakeUpExactlyWhatWasHeld) {
+TEST_F(DeviceMeterTest, PartsSumExactlyToTheHeldTime) {
   for (const int64_t milli : {1, 333, 1000, 7000}) {
     for (const int64_t ms : {1, 7, 59'999, 60'000}) {
       for (const size_t tenants : {size_t{1}, size_t{2}, size_t{3}, size_t{7}, size_t{100}}) {
@@ -149,32 +149,32 @@ TEST_F(DeviceMeterTest, ATenantThatUsedNextToAllOfAVeryLargeSumIsNotCutShort) {
 TEST_F(DeviceMeterTest, AJobIsItsTenantsWithFractionsOfDevices) {
   Begin(seconds(0));
   EXPECT_THAT(
-      Said(Count({OfJob("train-1", 250, seconds(20)), OfJob("train-2", 8000, seconds(0))}, seconds(60))),
+      InWords(Count({OfJob("train-1", 250, seconds(20)), OfJob("train-2", 8000, seconds(0))}, seconds(60))),
       ElementsAre("acme/research train-1 h100 20+40=10", "acme/research train-2 h100 0+60=480"));
 }
 
-TEST_F(DeviceMeterTest, WhatIsGivenBackIsCountedAloneAndItsSuccessorGoesOnFromThere) {
+TEST_F(DeviceMeterTest, AReleasedDeviceIsCountedAloneAndItsNextHolderContinuesFromThere) {
   const std::vector<HeldDevices> both = {Replica("r-1", 1000, seconds(0)),
                                          OfJob("train-1", 1000, seconds(0))};
   Begin(seconds(0));
-  EXPECT_THAT(Said(Count(both, seconds(20), {.model = {}, .job = "train-1"})),
+  EXPECT_THAT(InWords(Count(both, seconds(20), {.model = {}, .job = "train-1"})),
               ElementsAre("acme/research train-1 h100 0+20=20"));
   const std::vector<HeldDevices> next = {Replica("r-1", 1000, seconds(0)),
                                          OfJob("train-1", 2000, seconds(25))};
   meter.KeepOnly(next);
-  EXPECT_THAT(Said(Count(next, seconds(60))),
+  EXPECT_THAT(InWords(Count(next, seconds(60))),
               ElementsAre("acme/research train-1 h100 25+35=70", "(idle) chat h100 0+60=60"));
 }
 
 TEST_F(DeviceMeterTest, IntervalsNeverSpanAnHour) {
   Begin(minutes(0));
   const std::vector<DeviceRecord> records = Count({Replica("r-1", 1000, minutes(59))}, minutes(185));
-  EXPECT_THAT(Said(records),
+  EXPECT_THAT(InWords(records),
               ElementsAre("(idle) chat h100 3540+60=60", "(idle) chat h100 3600+3600=3600",
                           "(idle) chat h100 7200+3600=3600", "(idle) chat h100 10800+300=300"));
 }
 
-TEST_F(DeviceMeterTest, WhatIsHeldWhileNoGatewayRunsIsCountedByTheNextAndWasNobodysAfterTheFirstMinute) {
+TEST_F(DeviceMeterTest, TimeWithoutAGatewayIsCountedByTheNextAndIsIdleAfterAMinute) {
   Begin(hours(2) + seconds(30), {{.model = "chat",
                                   .job = "",
                                   .device = "h100",
@@ -185,14 +185,14 @@ TEST_F(DeviceMeterTest, WhatIsHeldWhileNoGatewayRunsIsCountedByTheNextAndWasNobo
   const std::vector<HeldDevices> held = {Replica("r-1", 1000, seconds(0))};
   EXPECT_EQ(meter.GoesOnAt(held), At(seconds(10)));
   meter.Serve(std::vector<ledger::Served>{{"acme", "r-1", 5}}, held);
-  EXPECT_THAT(Said(Count(held, hours(2) + seconds(30))),
+  EXPECT_THAT(InWords(Count(held, hours(2) + seconds(30))),
               ElementsAre("acme chat h100 10+50=50", "(idle) chat h100 60+3540=3540",
                           "(idle) chat h100 3600+3600=3600", "(idle) chat h100 7200+30=30"));
   meter.Serve(std::vector<ledger::Served>{{"beta", "r-1", 5}}, held);
-  EXPECT_THAT(Said(Count(held, hours(2) + minutes(1))), ElementsAre("beta chat h100 7230+30=30"));
+  EXPECT_THAT(InWords(Count(held, hours(2) + minutes(1))), ElementsAre("beta chat h100 7230+30=30"));
 }
 
-TEST_F(DeviceMeterTest, WhatADeathLeftOutBetweenTheRecordsOfAnIntervalIsMadeUp) {
+TEST_F(DeviceMeterTest, MissingRecordsOfAnIntervalAreCompletedAfterACrash) {
   const std::vector<DeviceRecord> missing =
       meter.GoOn(std::vector<LastHeld>{{.model = "chat",
                                         .job = "",
@@ -209,7 +209,7 @@ TEST_F(DeviceMeterTest, WhatADeathLeftOutBetweenTheRecordsOfAnIntervalIsMadeUp) 
                                         .held_us = 60'000'000,
                                         .device_us = 60'000'000}},
                  At(seconds(61)));
-  EXPECT_THAT(Said(missing), ElementsAre("(idle) chat h100 0+60=35"));
+  EXPECT_THAT(InWords(missing), ElementsAre("(idle) chat h100 0+60=35"));
 }
 
 TEST_F(DeviceMeterTest, AClockThatWasPutBackStopsNothingAndCountsNothingTwice) {
@@ -223,7 +223,7 @@ TEST_F(DeviceMeterTest, AClockThatWasPutBackStopsNothingAndCountsNothingTwice) {
                       .device_us = 60'000'000}});
   const std::vector<HeldDevices> held = {Replica("r-1", 1000, -minutes(5))};
   EXPECT_EQ(meter.GoesOnAt(held), kNoon);
-  EXPECT_THAT(Said(Count(held, seconds(60))), ElementsAre("(idle) chat h100 0+60=60"));
+  EXPECT_THAT(InWords(Count(held, seconds(60))), ElementsAre("(idle) chat h100 0+60=60"));
 }
 
 }  // namespace

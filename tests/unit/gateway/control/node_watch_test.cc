@@ -18,13 +18,13 @@ class NodeWatched : public testing::Test {
   void Nodes(int count) {
     nodes_.clear();
     for (int i = 1; i <= count; ++i) nodes_.push_back({.name = "n" + std::to_string(i)});
-    watch_.See(nodes_, now_);
+    watch_.Update(nodes_, now_);
   }
   void Silence(const std::string& node) {
     watch_.Silent(node, "refused", now_);
     now_ += NodeWatch::kConfirm;
     watch_.Silent(node, "refused", now_);
-    watch_.Judge(now_);
+    watch_.Evaluate(now_);
   }
   void Suspect(const std::string& node) {
     watch_.Answered(nodes_.back().name, now_);
@@ -33,7 +33,7 @@ class NodeWatched : public testing::Test {
   }
   void Pass(conf::Duration time) {
     now_ += time;
-    watch_.Judge(now_);
+    watch_.Evaluate(now_);
   }
 
   NodeWatch watch_;
@@ -71,7 +71,7 @@ TEST_F(NodeWatched, OneThatAnswersInBetweenIsNot) {
   EXPECT_FALSE(watch_.suspect("n1"));
 }
 
-TEST_F(NodeWatched, ANetworkInWhichNobodyIsReachedSaysNothing) {
+TEST_F(NodeWatched, AnUnreachableNetworkMakesNoNodeSuspect) {
   Nodes(4);
   Silence("n1");
   EXPECT_FALSE(watch_.suspect("n1"));
@@ -178,19 +178,19 @@ TEST_F(NodeWatched, ALaunchAsksFirstUnlessItHasJustAnswered) {
   EXPECT_FALSE(watch_.ShouldAsk("n9", now_)) << "nobody knows it";
 }
 
-TEST_F(NodeWatched, WhatTheManagerSaysCountsBeforeWhatWeThink) {
+TEST_F(NodeWatched, TheManagersReportOverridesOurSuspicion) {
   Nodes(2);
   Suspect("n1");
   nodes_[0].health = Health::kQuarantined;
   nodes_[0].why = "Slurm says down";
   Pass(1s);
-  watch_.See(nodes_, now_);
+  watch_.Update(nodes_, now_);
   EXPECT_EQ(watch_.doubt("n1")->why, "Slurm says down");
   EXPECT_FALSE(watch_.doubt("n1")->ours);
   Pass(NodeWatch::kFirst);
   EXPECT_THAT(watch_.Due(now_), IsEmpty()) << "it is given up";
   nodes_.erase(nodes_.begin());
-  watch_.See(nodes_, now_);
+  watch_.Update(nodes_, now_);
   EXPECT_EQ(watch_.doubt("n1"), std::nullopt);
   EXPECT_THAT(watch_.suspects(), IsEmpty());
 }

@@ -13,7 +13,7 @@
 namespace gateway::control {
 namespace {
 
-using plugins::launchers::Grant;
+using plugins::launchers::DeviceGrant;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -47,7 +47,7 @@ scheduler::Job Replica(std::string id, uint16_t count) {
 }
 
 struct Outcome {
-  std::vector<std::pair<std::string, Grant>> starts;
+  std::vector<std::pair<std::string, DeviceGrant>> starts;
   std::vector<std::pair<std::string, std::string>> waiting;
   size_t stops = 0;
 };
@@ -66,15 +66,15 @@ Outcome RunCycle(Planning& planning) {
   return out;
 }
 
-bool Seat(Planning& planning, scheduler::Job job, const Grant& grant) {
+bool Restore(Planning& planning, scheduler::Job job, const DeviceGrant& grant) {
   const std::optional<scheduler::Holding> holding = HoldingOf(planning.cluster(), grant);
   if (!holding) return false;
-  scheduler::JobState seat;
-  seat.job = std::move(job);
-  seat.phase = scheduler::Phase::kRunning;
-  seat.members = {{.role = 0, .rank = 0, .holding = *holding}};
-  seat.started = seat.checkpointed = kStart;
-  return planning.Seat(std::move(seat));
+  scheduler::JobState job_state;
+  job_state.job = std::move(job);
+  job_state.phase = scheduler::Phase::kRunning;
+  job_state.members = {{.role = 0, .rank = 0, .holding = *holding}};
+  job_state.started = job_state.checkpointed = kStart;
+  return planning.Restore(std::move(job_state));
 }
 
 TEST(Planning, ReplicasGetDevicesOfTheirOwnUntilThereAreNone) {
@@ -99,7 +99,7 @@ TEST(Planning, ReplicasGetDevicesOfTheirOwnUntilThereAreNone) {
   EXPECT_EQ(then.starts[0].first, "r-c");
 }
 
-TEST(Planning, WhatAsksForMoreThanTheClusterWaitsAndIsToldSo) {
+TEST(Planning, AnImpossibleRequestWaitsWithItsReason) {
   Planning planning(Machine(), kStart);
   planning.Submit(Replica("r-a", 8), kStart);
   const Outcome outcome = RunCycle(planning);
@@ -109,14 +109,15 @@ TEST(Planning, WhatAsksForMoreThanTheClusterWaitsAndIsToldSo) {
   EXPECT_EQ(RunCycle(planning).starts.size(), 1u) << "others are served all the same";
 }
 
-TEST(Planning, WhatRanBeforeKeepsItsDevices) {
+TEST(Planning, RestoredWorkKeepsItsDevices) {
   Planning planning(Machine(), kStart);
-  const Grant grant{.node = "local", .kind = "h100", .devices = {1, 2}};
-  EXPECT_TRUE(Seat(planning, Replica("r-old", 2), grant));
-  EXPECT_FALSE(Seat(planning, Replica("r-twice", 2), grant)) << "they are taken";
-  EXPECT_FALSE(Seat(planning, Replica("r-gone", 1), {.node = "elsewhere", .kind = "h100", .devices = {0}}));
-  EXPECT_FALSE(Seat(planning, Replica("r-few", 1), {.node = "local", .kind = "h100", .devices = {4}}));
-  EXPECT_FALSE(Seat(planning, Replica("r-kind", 1), {.node = "local", .kind = "a100", .devices = {0}}));
+  const DeviceGrant grant{.node = "local", .kind = "h100", .devices = {1, 2}};
+  EXPECT_TRUE(Restore(planning, Replica("r-old", 2), grant));
+  EXPECT_FALSE(Restore(planning, Replica("r-twice", 2), grant)) << "they are taken";
+  EXPECT_FALSE(
+      Restore(planning, Replica("r-gone", 1), {.node = "elsewhere", .kind = "h100", .devices = {0}}));
+  EXPECT_FALSE(Restore(planning, Replica("r-few", 1), {.node = "local", .kind = "h100", .devices = {4}}));
+  EXPECT_FALSE(Restore(planning, Replica("r-kind", 1), {.node = "local", .kind = "a100", .devices = {0}}));
   planning.Submit(Replica("r-new", 2), kStart);
   Outcome outcome = RunCycle(planning);
   ASSERT_EQ(outcome.starts.size(), 1u);
@@ -129,9 +130,9 @@ TEST(Planning, WhatRanBeforeKeepsItsDevices) {
   EXPECT_THAT(outcome.starts[0].second.devices, ElementsAre(1, 2));
 }
 
-TEST(Planning, SharesOfADeviceAreGivenAndAreKeptByWhatRanBefore) {
+TEST(Planning, DeviceSharesAreAssignedAndRestored) {
   const std::vector<scheduler::DeviceAsk> kHalf = {{.kinds = {"h100"}, .milli = 500, .memory_mib = 0}};
-  std::vector<Grant> grants;
+  std::vector<DeviceGrant> grants;
   {
     Planning planning(Machine(), kStart);
     for (int i = 0; i < 8; ++i) planning.Submit(Replica("r-" + std::to_string(i), kHalf), kStart);
@@ -141,20 +142,20 @@ TEST(Planning, SharesOfADeviceAreGivenAndAreKeptByWhatRanBefore) {
   EXPECT_EQ(grants.front().milli, 500);
   Planning next(Machine(), kStart);
   for (int i = 0; i < 8; ++i)
-    EXPECT_TRUE(Seat(next, Replica("r-" + std::to_string(i), kHalf), grants[static_cast<size_t>(i)])) << i;
-  EXPECT_FALSE(Seat(next, Replica("r-8", kHalf), grants[0]));
+    EXPECT_TRUE(Restore(next, Replica("r-" + std::to_string(i), kHalf), grants[static_cast<size_t>(i)])) << i;
+  EXPECT_FALSE(Restore(next, Replica("r-8", kHalf), grants[0]));
   next.Submit(Replica("r-9", kHalf), kStart);
   EXPECT_THAT(RunCycle(next).starts, IsEmpty());
 }
 
-TEST(Planning, WhatNeedsNoDevicesHasAPlaceEverywhere) {
+TEST(Planning, WorkWithoutDevicesFitsEverywhere) {
   Planning planning(Machine(), kStart);
   for (int i = 0; i < 20; ++i)
     planning.Submit(Replica("r-" + std::to_string(i), std::vector<scheduler::DeviceAsk>()), kStart);
   EXPECT_EQ(RunCycle(planning).starts.size(), 20u);
 }
 
-TEST(Planning, WhatOthersHoldIsNotGivenAndWhatIsOursStays) {
+TEST(Planning, DevicesOfOthersAreNotAssignedAndOursStay) {
   Planning planning(Machine(), kStart);
   planning.Submit(Replica("r-a", 1), kStart);
   const Outcome first = RunCycle(planning);

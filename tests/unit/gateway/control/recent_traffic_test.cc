@@ -51,7 +51,7 @@ class RecentTrafficTest : public testing::Test {
   RecentTraffic traffic_{watchdog_, world_.operations.shards};
 };
 
-TEST_F(RecentTrafficTest, TellsOfTheLastMinuteAndForgetsWhatWasBefore) {
+TEST_F(RecentTrafficTest, CoversTheLastMinuteOnly) {
   conf::TimePoint now = kBegin;
   traffic_.Step(now);
   EXPECT_FALSE(At(now).first_token);

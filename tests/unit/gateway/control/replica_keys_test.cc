@@ -33,7 +33,7 @@ TEST(ReplicaKeys, AreTheSameAfterARestartAndAnotherForEachReplicaAndStore) {
   });
 }
 
-TEST(ReplicaKeys, ACopyOfTheSecretHasItForALostStoreAndNobodyElseReadsIt) {
+TEST(ReplicaKeys, ACopyOfTheSecretSurvivesTheStoreAndIsPrivate) {
   tests::RunOnLoop([](TestLoop&) -> net::Task<void> {
     const tests::TempDir folder;
     const std::string path = folder / "replica.secret";
@@ -82,7 +82,7 @@ TEST(ReplicaKeys, ATrialHidesTheKeyAmongOthersAndStaysTheSame) {
   });
 }
 
-TEST(ReplicaKeys, ASpoiltSecretIsSaidAndNotReplaced) {
+TEST(ReplicaKeys, ADamagedSecretIsReportedAndNotReplaced) {
   tests::RunOnLoop([](TestLoop&) -> net::Task<void> {
     tests::MemoryStore store;
     std::vector<store::Write> writes{store::Write::Create("secret", "replica_keys", "spoilt")};

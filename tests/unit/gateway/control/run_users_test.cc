@@ -58,15 +58,15 @@ TEST(RunUsers, ATenantsOwnUserIsHandedToNoOther) {
   EXPECT_EQ(*users->OfJob("a/b", {}), "71009");
   for (const auto& [runs, what] : std::vector<std::pair<std::string, std::string>>{
            {"{user: \"71001\", users: [\"71001\"]}",
-            "scaling.runs.users: 71001 is the same user as the one of all"},
+            "scaling.runs.users: 71001 is the same user as the user of all"},
            {"{user: \"71000\", users: [\"71009\"]}", "run_as of tenant a: 71009 is the same user as"},
            {"{user: \"71000\", users: [no-such-user-3]}", "scaling.runs.users: this machine has no user"},
            {"{user: \"71000\", users: [\"0\"]}", "runs cannot be root's"}})
     EXPECT_THAT(std::string(Of(runs, tenants).status().message()), HasSubstr(what));
 }
 
-TEST(RunUsers, WhereTenantsShareAUserItIsSaid) {
-  EXPECT_THAT(Of("{user: \"71000\"}")->trouble(), HasSubstr("name users for them as scaling.runs.users"));
+TEST(RunUsers, WarnsWhenTenantsShareAUser) {
+  EXPECT_THAT(Of("{user: \"71000\"}")->trouble(), HasSubstr("name users for them in scaling.runs.users"));
   EXPECT_EQ(Of("{user: \"71000\"}", "{name: a, models: [small], run_as: \"71009\"}, {name: b, parent: a}")
                 ->trouble(),
             "");

@@ -159,29 +159,29 @@ class Gateway {
     const config::Scaling scaling = *loaded.config->scaling;
     runtime_ = *Runtime::Build(*std::move(loaded.config), learned(), net::Now());
     metrics_.Bind(runtime_->names());
-    Surroundings around;
-    around.runtime = [this] { return runtime_; };
-    around.shards = [this] { return std::vector<const ShardMetrics*>{&metrics_}; };
-    around.record = [this](ledger::Event event) -> net::Task<absl::Status> {
+    LoopEnvironment env;
+    env.runtime = [this] { return runtime_; };
+    env.shards = [this] { return std::vector<const ShardMetrics*>{&metrics_}; };
+    env.record = [this](ledger::Event event) -> net::Task<absl::Status> {
       if (!ledger_status.ok()) co_return ledger_status;
       events.push_back(event.action);
       details.push_back(event.detail);
       co_return absl::OkStatus();
     };
-    around.publish = [this](const Launched& launched) {
+    env.publish = [this](const Launched& launched) {
       served = launched.empty() ? 0 : launched.at("chat-small").size();
       launched_ = launched;
       runtime_ = *runtime_->With(launched, learned());
       metrics_.Bind(runtime_->names());
     };
-    around.replicas = &replicas_;
-    around.scaling_hints = &scaling_hints_;
-    around.meter = [&machine] { return std::make_unique<FakeMeter>(machine); };
-    around.charge = [this](std::span<const ledger::DeviceRecord> records) { charged += records.size(); };
-    around.devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
-    around.store = &machine.store;
-    control = std::make_unique<ScalingLoop>(loop, std::make_unique<FakeLauncher>(machine), scaling,
-                                            std::move(around));
+    env.replicas = &replicas_;
+    env.scaling_hints = &scaling_hints_;
+    env.meter = [&machine] { return std::make_unique<FakeMeter>(machine); };
+    env.charge = [this](std::span<const ledger::DeviceRecord> records) { charged += records.size(); };
+    env.devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
+    env.store = &machine.store;
+    control =
+        std::make_unique<ScalingLoop>(loop, std::make_unique<FakeLauncher>(machine), scaling, std::move(env));
     control->Start();
   }
 
@@ -231,7 +231,7 @@ tests::HttpPeer& AnswersOn(FakeMachine& machine, TestLoop& loop) {
   return engine;
 }
 
-TEST(ScalingLoop, StartsWhatThePolicyWantsAndRecordsItBeforeItIsDone) {
+TEST(ScalingLoop, StartsTheWantedReplicasAfterRecordingThem) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     tests::HttpPeer& engine = AnswersOn(machine, loop);
@@ -259,7 +259,7 @@ TEST(ScalingLoop, StartsWhatThePolicyWantsAndRecordsItBeforeItIsDone) {
   });
 }
 
-TEST(ScalingLoop, WhatRunsIsTakenOverAfterAKillAndNeverDoubled) {
+TEST(ScalingLoop, RunningReplicasAreAdoptedAfterAKillWithoutDuplicates) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     tests::HttpPeer& engine = AnswersOn(machine, loop);
@@ -341,7 +341,7 @@ TEST(ScalingLoop, AReplicaIsReadyWhenItsEngineDemandsTheKeyThatItWasGiven) {
   });
 }
 
-TEST(ScalingLoop, AReplicaWhoseEngineHasEndedIsSentNothingWhileTheRestOfItEnds) {
+TEST(ScalingLoop, AReplicaWithoutItsEngineGetsNoRequestsWhileItEnds) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     tests::HttpPeer& engine = AnswersOn(machine, loop);
@@ -408,7 +408,7 @@ TEST(ScalingLoop, AnEngineThatRefusesItsOwnKeyFailsAtOnceAndSaysWhy) {
   });
 }
 
-TEST(ScalingLoop, WhatDevicesAReplicaHeldIsWrittenDownBeforeTheyAreGivenBackAndGoesOnOverARestart) {
+TEST(ScalingLoop, DeviceTimeIsRecordedBeforeReleaseAndContinuesAfterARestart) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     tests::HttpPeer& engine = AnswersOn(machine, loop);
@@ -441,7 +441,7 @@ TEST(ScalingLoop, WhatDevicesAReplicaHeldIsWrittenDownBeforeTheyAreGivenBackAndG
   });
 }
 
-TEST(ScalingLoop, AReplicaThatDiesIsStartedAgainAfterAPauseAndTheReasonIsTold) {
+TEST(ScalingLoop, ADeadReplicaIsReplacedAfterAPauseWithItsReason) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     machine.dies = true;
@@ -496,7 +496,7 @@ void MakeTwoNodes(FakeMachine& machine) {
     machine.shared.nodes.push_back({.name = name, .kind = "h100", .devices = 4});
 }
 
-TEST(ScalingLoop, NothingIsStartedOnANodeThatDoesNotAnswerAndItsReasonIsTold) {
+TEST(ScalingLoop, NothingStartsOnASilentNodeAndTheReasonIsShown) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     auto& engine = loop.Make<tests::HttpPeer>();
     engine.Listen();
@@ -524,7 +524,7 @@ TEST(ScalingLoop, NothingIsStartedOnANodeThatDoesNotAnswerAndItsReasonIsTold) {
   });
 }
 
-TEST(ScalingLoop, WhatTheManagerSaysIsSilentIsReplacedAndNotEndedAndCountsAgainLater) {
+TEST(ScalingLoop, ReplicasOfASilentNodeAreReplacedNotEndedAndCountAgainLater) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     auto& engine = loop.Make<tests::HttpPeer>();
     engine.Listen();
@@ -555,7 +555,7 @@ TEST(ScalingLoop, WhatTheManagerSaysIsSilentIsReplacedAndNotEndedAndCountsAgainL
   });
 }
 
-TEST(ScalingLoop, AnEndThatComesBeforeItIsKnownWhatRunsEndsWhatThereIs) {
+TEST(ScalingLoop, AStopDuringTheStartEndsTheRunningReplicas) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     tests::HttpPeer& engine = AnswersOn(machine, loop);
@@ -584,7 +584,7 @@ TEST(ScalingLoop, AnEndThatComesBeforeItIsKnownWhatRunsEndsWhatThereIs) {
   });
 }
 
-TEST(ScalingLoop, NothingIsStartedWhileTheStoreDoesNotSayWhatWasAndTheReasonIsTold) {
+TEST(ScalingLoop, NothingStartsWhileTheStoreCannotBeReadAndTheReasonIsShown) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     tests::HttpPeer& engine = AnswersOn(machine, loop);
@@ -601,7 +601,7 @@ TEST(ScalingLoop, NothingIsStartedWhileTheStoreDoesNotSayWhatWasAndTheReasonIsTo
   });
 }
 
-TEST(ScalingLoop, WhatAsksForMoreThanTheClusterWaitsWithItsReason) {
+TEST(ScalingLoop, AnImpossibleReplicaWaitsWithItsReason) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     Gateway gateway(loop, machine, Policy("{min: 1, max: 1}", "", 8));
@@ -725,7 +725,7 @@ TEST(ReplicaMembers, NoneServesBeforeAllRunAndTheOneThatIsLateIsNamed) {
   });
 }
 
-TEST(ReplicaMembers, WhenOneDiesTheWholeReplicaIsReplacedAndTheReasonNamesIt) {
+TEST(ReplicaMembers, ADeadMemberReplacesTheWholeReplicaAndIsNamed) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     tests::HttpPeer& engine = AnswersOn(machine, loop);
@@ -806,7 +806,7 @@ TEST(ReplicaMembers, AreTakenOverTogetherAfterAKill) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.specs.size() == 4 && last.served == 1; }));
     EXPECT_EQ(Calls(machine, "stop " + first), 1u);
     EXPECT_THAT(StopReason(last), HasSubstr("member 1 on "));
-    EXPECT_THAT(StopReason(last), HasSubstr("had gone when this gateway started"));
+    EXPECT_THAT(StopReason(last), HasSubstr("was gone when this gateway started"));
     co_await last.control->Close(false);
     EXPECT_THAT(machine.runs, IsEmpty());
     engine.Stop();

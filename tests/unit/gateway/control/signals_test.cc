@@ -38,7 +38,7 @@ class SignalsTest : public testing::Test {
   ModelId id_ = *world_.runtime->routes().Find("chat-small");
 };
 
-TEST_F(SignalsTest, WhatIsThereWaitsAndCameIsCountedByClassOverAllShards) {
+TEST_F(SignalsTest, RunningWaitingAndArrivedRequestsAreCountedByClassOverAllShards) {
   std::optional<Demand> high(std::in_place);
   std::optional<Demand> low(std::in_place);
   std::optional<Demand> other(std::in_place);
@@ -74,7 +74,7 @@ TEST_F(SignalsTest, WhatIsThereWaitsAndCameIsCountedByClassOverAllShards) {
   EXPECT_EQ(after.classes.at("low").waiting_tokens, 0u);
 }
 
-TEST_F(SignalsTest, FirstTokensAreJudgedOnceByTheSloAndByWhatOneReplicaCouldDo) {
+TEST_F(SignalsTest, FirstTokensCountOnceAgainstTheSloAndAnIdleReplica) {
   Demand in_time;
   in_time.Begin(AskOn(world_.shard, 1));
   in_time.FirstToken(kTtft);
@@ -97,7 +97,7 @@ TEST_F(SignalsTest, FirstTokensAreJudgedOnceByTheSloAndByWhatOneReplicaCouldDo) 
   EXPECT_EQ(asked.classes.at("high").hopeless, 1u);
 }
 
-TEST_F(SignalsTest, ATickHearsWhatCameSinceTheLastOne) {
+TEST_F(SignalsTest, ATickCountsArrivalsSinceTheLastOne) {
   const std::function<void()> on_waiting = [] {};
   const ModelQueue queue("chat-small", on_waiting);
   Meter meter;

@@ -95,7 +95,7 @@ class Past {
 
 constexpr char kJob[] = "name: work\ncommand: [/bin/true]\ndevices: [{kind: h100, count: 1}]\nrestarts: 2\n";
 
-TEST(WorkloadHistory, JobsAreWhatTheLedgerAndTheRunsSay) {
+TEST(WorkloadHistory, JobsAreRebuiltFromTheLedgerAndTheRuns) {
   Past past;
   for (int i = 1; i <= 7; ++i) past.Submit("work-" + std::to_string(i), kJob);
   past.Start("work-1", 1);  // runs
@@ -138,7 +138,7 @@ TEST(WorkloadHistory, AnArrayComesBackElementByElement) {
   EXPECT_EQ(past.Read(rebuilt).workloads.size(), 2u);
 }
 
-TEST(WorkloadHistory, AJobWhoseFileIsLostRunsOnAndIsNotStartedAgain) {
+TEST(WorkloadHistory, AJobWithALostFileKeepsRunningAndIsNotRestarted) {
   Past past;
   past.Start("work-9", 2);
   past.Say("job.submit", "work-10", {{"jobs", 1}});
@@ -166,7 +166,7 @@ TEST(WorkloadHistory, ReplicasAreTheirRunsAndOneThatWasToEndStillEnds) {
   EXPECT_EQ(known.workloads[1].state, State::kDraining);
 }
 
-TEST(WorkloadHistory, WhatIsLeftOfTheStoreCountsUnlessTheLedgerOrTheRunsSayOtherwise) {
+TEST(WorkloadHistory, TheDamagedStoreCountsUnlessLedgerOrRunsContradict) {
   Past past;
   past.Submit("work-1", kJob);
   past.Submit("work-2", kJob);
@@ -183,7 +183,7 @@ TEST(WorkloadHistory, WhatIsLeftOfTheStoreCountsUnlessTheLedgerOrTheRunsSayOther
   EXPECT_EQ(rebuilt.over, 1u) << "it had ended";
 }
 
-TEST(WorkloadHistory, AGatewayGoesOnWithWhatWasRebuilt) {
+TEST(WorkloadHistory, AGatewayContinuesWithTheRebuiltState) {
   MemoryStore lost, store;
   ScriptedLauncher launcher;
   Past past;

@@ -51,7 +51,7 @@ Workload Replica(const std::string& id) {
   return replica;
 }
 
-TEST(WorkloadStore, SaysWhatWasWrittenAndWritesManyAtOnce) {
+TEST(WorkloadStore, ReportsWritesAndBatchesThem) {
   MemoryStore backend;
   const scheduler::Cluster cluster = Machine();
   WorkloadStore store(backend, cluster);
@@ -77,7 +77,7 @@ TEST(WorkloadStore, SaysWhatWasWrittenAndWritesManyAtOnce) {
   EXPECT_EQ(first.members[1].at.holding.devices, 12u);
 }
 
-TEST(WorkloadStore, WhatCouldNotBeWrittenWaitsForTheNextWrite) {
+TEST(WorkloadStore, AFailedWriteIsRetriedWithTheNext) {
   MemoryStore backend;
   const scheduler::Cluster cluster = Machine();
   WorkloadStore store(backend, cluster);
@@ -90,7 +90,7 @@ TEST(WorkloadStore, WhatCouldNotBeWrittenWaitsForTheNextWrite) {
   EXPECT_EQ(backend.Count(gateway::store::kWorkload), 1u);
 }
 
-TEST(WorkloadStore, AWriteWhoseAnswerWasLostIsNotInTheWayOfTheNext) {
+TEST(WorkloadStore, AWriteWithALostAnswerDoesNotBlockTheNext) {
   MemoryStore backend;
   const scheduler::Cluster cluster = Machine();
   WorkloadStore store(backend, cluster);
@@ -159,7 +159,7 @@ std::string JobLine(const std::string& id, const std::string& state) {
          "\n";
 }
 
-TEST_F(LegacyFiles, JobsAndReplicasAreTakenOverWithWhatTheyHold) {
+TEST_F(LegacyFiles, JobsAndReplicasAreImportedWithTheirDevices) {
   Write("jobs.jsonl", "{\"last\":4}\n" + std::string(kSubmission) + JobLine("gang-3", "starting") +
                           JobLine("gang-3", "running") + R"({"job":"gang-3","of":"ga)");
   Write("replicas.json",

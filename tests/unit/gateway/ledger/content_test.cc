@@ -18,7 +18,7 @@ constexpr char kPrompt[] = "the patient's name is Ada";
 const std::string kMaster(64, 'a');
 const std::string kOtherMaster(64, 'b');
 
-TEST(ContentKey, WhatWasSealedIsOpenedAndEachTimeSealedOtherwise) {
+TEST(ContentKey, SealedContentOpensAndEachSealDiffers) {
   const ContentKey key("k", ContentKey::RandomBytes());
   for (const std::string& text : {std::string(), std::string(kPrompt), std::string(300'000, 'x')}) {
     const std::string sealed = key.Seal(text);
@@ -126,7 +126,7 @@ TEST_F(ContentKeysTest, AFileWithoutKeysMakesNoneWhileItsMasterKeyIsMissing) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("content.key is missing"));
 }
 
-TEST_F(ContentKeysTest, ALostMasterKeyADamagedFileAndAnOpenOneAreNamedAndNothingIsMadeAnew) {
+TEST_F(ContentKeysTest, LostMasterKeysDamagedAndReadableFilesAreNamedAndNotReplaced) {
   ASSERT_TRUE(MustOpenKeys()->Ensure({"acme"}).ok());
   const std::string master = Slurp(options.master_path);
   const std::string file = Slurp(options.path);
@@ -192,7 +192,7 @@ TEST_F(SealedContentTest, NoFileHasItInClearAndOnlyTheKeyOpensIt) {
   EXPECT_THAT(Exported(keys.get(), ExportFormat::kCsv), HasSubstr(kPrompt));
 }
 
-TEST_F(SealedContentTest, AnErasedTenantsContentIsSaidToBeErasedAndTheChainHolds) {
+TEST_F(SealedContentTest, ErasedContentIsMarkedAndTheChainStaysValid) {
   const auto keys = MustOpenKeys();
   ASSERT_TRUE(keys->Ensure({"acme/search"}).ok());
   Store(keys->For("acme/search").get());
@@ -209,7 +209,7 @@ TEST_F(SealedContentTest, AKeyThatIsLostIsNotCalledErased) {
   EXPECT_THAT(Exported(MustOpenKeys().get()), HasSubstr("its key 0123456789abcdef is not in the file"));
 }
 
-TEST_F(SealedContentTest, WhatWasStoredBeforeInClearStaysReadable) {
+TEST_F(SealedContentTest, EarlierPlainContentStaysReadable) {
   Store(nullptr);
   EXPECT_THAT(Exported(MustOpenKeys().get()), HasSubstr(kPrompt));
   EXPECT_THAT(Exported(nullptr), HasSubstr(kPrompt));

@@ -126,7 +126,7 @@ TEST_F(DevicesTest, UsageShowsThemBesideTokensAndByKind) {
   EXPECT_THAT(Ask({.since_us = kNoon + 1, .until_us = kNoon + kMinute - 1}).at(0).device_us, IsEmpty());
 }
 
-TEST_F(DevicesTest, TheLastIntervalOfEachIsKnownAlsoToAnIndexBuiltAnew) {
+TEST_F(DevicesTest, ARebuiltIndexKnowsTheLastIntervals) {
   Start();
   EXPECT_THAT(*LastDevices(dir_), IsEmpty());
   Append({Devices("acme", kNoon, kNoon + kMinute, 40 * kSecond, kMinute),
@@ -145,7 +145,7 @@ TEST_F(DevicesTest, TheLastIntervalOfEachIsKnownAlsoToAnIndexBuiltAnew) {
   }
 }
 
-TEST_F(DevicesTest, WhatRemovedSegmentsHoldOfThemIsCarriedOnForBudgets) {
+TEST_F(DevicesTest, DeviceTimeOfRemovedSegmentsCountsForBudgets) {
   const auto now = conf::FromUnixMicros(kNoon + 10 * kHour);
   Options options = SmallOptions(dir_);
   options.segment_bytes = 4096;
@@ -176,7 +176,7 @@ TEST_F(DevicesTest, WhatRemovedSegmentsHoldOfThemIsCarriedOnForBudgets) {
   }
 }
 
-TEST_F(DevicesTest, WhomReplicasServedIsToldOnceWithWhatIsStillRunning) {
+TEST_F(DevicesTest, ServedTokensAreReportedOnceIncludingRunningRequests) {
   Start();
   OpenRecord open = SomeOpen("req_1");
   open.tenant = "acme";
@@ -206,7 +206,7 @@ TEST_F(DevicesTest, WhomReplicasServedIsToldOnceWithWhatIsStillRunning) {
   EXPECT_THAT(told(), IsEmpty());
 }
 
-TEST_F(DevicesTest, WhatAProcessBeforeServedIsAskedOfTheIndexAndNotToldAgain) {
+TEST_F(DevicesTest, ServedTokensOfAnEarlierProcessComeFromTheIndexOnce) {
   Start();
   OpenRecord open = SomeOpen("req_1");
   CloseRecord close = SomeClose();

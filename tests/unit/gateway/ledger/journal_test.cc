@@ -56,7 +56,7 @@ TEST_F(JournalTest, ADeathAtAnyMomentLeavesTokensAndTheirCost) {
   }
 }
 
-TEST_F(JournalTest, WhatIsReadWhileItIsToldFitsTogether) {
+TEST_F(JournalTest, ConcurrentReadsAreConsistent) {
   auto journal = Make();
   std::optional<Ticket> running = journal->Open(SomeOpen("req"));
   std::atomic<bool> stop{false};
@@ -74,7 +74,7 @@ TEST_F(JournalTest, WhatIsReadWhileItIsToldFitsTogether) {
   tells.join();
 }
 
-TEST_F(JournalTest, WhatWasRecordedIsReadFromTheFileWithoutTheProcess) {
+TEST_F(JournalTest, RecordsAreReadFromTheFileWithoutTheProcess) {
   auto journal = Make();
   std::optional<Ticket> done = journal->Open(SomeOpen("req_a"));
   std::optional<Ticket> running = journal->Open(SomeOpen("req_b"));

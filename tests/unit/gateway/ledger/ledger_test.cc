@@ -107,7 +107,7 @@ TEST(Ledger, StrictDurabilityCallsBackOnlyWhenTheOpenIsOnDisk) {
   EXPECT_TRUE(ledger->IsDurable(ticket->position()));
 }
 
-TEST(Ledger, WhoWaitsForAnOpenRecordIsToldAtOnceThatTheDiskFails) {
+TEST(Ledger, AFailingDiskIsReportedAtOnceToWaitersForOpenRecords) {
   TempDir tmp;
   FailingDisk disk;
   Options options = SmallOptions(tmp.Sub("ledger"));
@@ -276,7 +276,7 @@ TEST_P(DiskTest, AFullOrFailingDiskRefusesNewWorkAndLosesNothing) {
 INSTANTIATE_TEST_SUITE_P(FullOrBad, DiskTest, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "Full" : "BadSync"; });
 
-TEST(Ledger, WhatADiskThatStaysFullDidNotTakeIsWrittenAtTheNextStart) {
+TEST(Ledger, RecordsThatAFullDiskRefusedAreWrittenAtTheNextStart) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   FailingDisk disk;

@@ -62,7 +62,7 @@ TEST_F(ReadTest, TailGivesEveryRecordOnceInOrderOverSegmentsAndAsTheyCome) {
 }
 
 // Bytes in the middle of a line, so that its number, time, kind and chain still stand.
-TEST_F(ReadTest, ADamagedRecordIsMissedAndCountedAndStopsNobody) {
+TEST_F(ReadTest, ADamagedRecordIsSkippedAndCounted) {
   Start(1 << 20);
   for (int i = 0; i < 6; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
   ASSERT_TRUE(ledger_->Append({.kind = Kind::kAdmin, .action = "changed", .actor = "admin_1"}).ok());
@@ -106,7 +106,7 @@ TEST_F(ReadTest, ADamagedRecordIsMissedAndCountedAndStopsNobody) {
   EXPECT_FALSE(MustVerify(dir_).ok());
 }
 
-TEST_F(ReadTest, ADamagedEndOfASegmentIsPassedOverAndSoIsAWholeSegment) {
+TEST_F(ReadTest, ADamagedEndOfASegmentOrAWholeSegmentIsSkipped) {
   Start();
   for (int i = 0; i < 60; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
   const std::vector<std::string> segments = SegmentFiles(dir_);
@@ -292,7 +292,7 @@ TEST_F(ReadTest, UsageIsGroupedFilteredAndExactToTheMicrosecondAtItsEdges) {
   EXPECT_TRUE(Ask({.since_us = kNoon + 2, .until_us = kNoon + 3}).empty());
 }
 
-TEST_F(ReadTest, AnIndexThatIsMissingDamagedForeignOrOldIsBuiltAnew) {
+TEST_F(ReadTest, AMissingDamagedForeignOrOldIndexIsRebuilt) {
   Start();
   for (int i = 0; i < 20; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
   ASSERT_EQ(Ask({}).at(0).requests, 20);
@@ -322,7 +322,7 @@ TEST_F(ReadTest, AnIndexThatIsMissingDamagedForeignOrOldIsBuiltAnew) {
   EXPECT_EQ(Ask({}).at(0).requests, 20);
 }
 
-TEST_F(ReadTest, TheIndexForgetsWhatRetentionRemovedAsIfItWereBuiltAnew) {
+TEST_F(ReadTest, AfterRetentionTheIndexEqualsARebuiltOne) {
   Start();
   for (int i = 0; i < 60; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon + i * kHour / 7);
   ASSERT_EQ(Ask({}).at(0).requests, 60);

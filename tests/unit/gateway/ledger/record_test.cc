@@ -121,7 +121,7 @@ TEST(Render, AnyBytesMakeALineThatIsValidJsonAndReadsBack) {
   }
 }
 
-TEST(Parse, TheQuickReaderOfClosesSaysWhatTheParserSaysOrNothing) {
+TEST(Parse, TheQuickReaderAgreesWithTheParserOrDeclines) {
   RecordParser parser;
   int quick = 0;
   for (const char* tenant :
@@ -155,7 +155,7 @@ TEST(Parse, TheQuickReaderOfClosesSaysWhatTheParserSaysOrNothing) {
   EXPECT_EQ(quick, 8) << "of texts without escapes, and of no others";
 }
 
-TEST(Parse, TheQuickReaderRefusesWhatIsCut) {
+TEST(Parse, TheQuickReaderRefusesTruncatedRecords) {
   const std::string body = R"({"seq":9,"time_us":1,"kind":"close","tenant":"a","input":12,"reason":"done")";
   CloseFacts facts;
   ASSERT_TRUE(ReadCloseFacts(body, &facts));
@@ -167,7 +167,7 @@ TEST(Parse, TheQuickReaderRefusesWhatIsCut) {
   EXPECT_FALSE(ReadCloseFacts(R"({"input":1x,"a":1)", &facts));
 }
 
-TEST(Parse, RefusesWhatIsNoRecord) {
+TEST(Parse, RefusesOtherLines) {
   RecordParser parser;
   Record record;
   for (const char* line :

@@ -95,7 +95,7 @@ TEST(Kill9, AtAnyMomentLeavesEachOpenWithExactlyOneClose) {
   EXPECT_GT(interrupted, 0u);
 }
 
-TEST(Recovery, AnInterruptedRequestIsClosedWithWhatItsSlotHadCounted) {
+TEST(Recovery, AnInterruptedRequestIsClosedWithItsCountedTokens) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   const std::string copy = tmp.Sub("copy");
@@ -153,7 +153,7 @@ TEST(Recovery, ADeathInTheMiddleOfRecoveryWritesNothingTwice) {
   EXPECT_TRUE(MustVerify(copy).ok());
 }
 
-TEST(Recovery, ALedgerCutAtAnyByteSetsTheTornBytesAsideAndGoesOn) {
+TEST(Recovery, ALedgerCutAtAnyByteSetsTheTornBytesAsideAndContinues) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   {
@@ -200,7 +200,7 @@ TEST(Recovery, ALedgerCutAtAnyByteSetsTheTornBytesAsideAndGoesOn) {
   }
 }
 
-TEST(Recovery, JournalsAsTheyWereAtAnyMomentNeverDoubleWhatIsInTheSegments) {
+TEST(Recovery, JournalsFromAnyMomentNeverDuplicateRecords) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   std::vector<std::string> journals;

@@ -84,7 +84,7 @@ class RetentionTest : public ::testing::Test {
   int64_t calls_ = 0;
 };
 
-TEST_F(RetentionTest, WhatRemovedSegmentsSpentOfRunningBudgetsIsCarriedOn) {
+TEST_F(RetentionTest, SpendingInRemovedSegmentsCountsForRunningBudgets) {
   options_.retain_bytes = 20'000;
   Start();
   CallMany(300);
@@ -104,7 +104,7 @@ TEST_F(RetentionTest, WhatRemovedSegmentsSpentOfRunningBudgetsIsCarriedOn) {
   EXPECT_TRUE(report.ok()) << Why(report);
 }
 
-TEST_F(RetentionTest, WhatIsInNoRunningPeriodIsCarriedNoFurther) {
+TEST_F(RetentionTest, SpendingOutsideRunningPeriodsIsDropped) {
   options_.retain_bytes = 20'000;
   Start();
   CallMany(60);
@@ -114,7 +114,7 @@ TEST_F(RetentionTest, WhatIsInNoRunningPeriodIsCarriedNoFurther) {
   Stop();
 }
 
-TEST_F(RetentionTest, AFileThatCannotBeRemovedIsSaidOnceRecordedOnceAndTriedAgain) {
+TEST_F(RetentionTest, AnUnremovableFileIsReportedOnceRecordedOnceAndRetried) {
   options_.retain_bytes = 1;
   std::mutex mutex;
   std::condition_variable changed;
@@ -275,7 +275,7 @@ TEST_F(RetentionTest, ARequestThatARestartClosesCountsWhenItWasAdmitted) {
   ticket->Close(SomeClose());
 }
 
-TEST(FoldDay, KeepsApartOnlyWhatSomePeriodTellsApart) {
+TEST(FoldDay, MergesRecordsThatNoPeriodDistinguishes) {
   struct Case {
     const char* today;
     const char* day;

@@ -189,7 +189,7 @@ TEST_F(BudgetsTest, TimeOfDevicesIsRestoredByKindAndChargedFromThere) {
   EXPECT_EQ(WhyDevicesUsedUp(world.shared.limits, "demo/search", std::vector<std::string>{"h100"}, now), "");
   charges.Charge(std::vector<ledger::DeviceRecord>{held("demo/search", "", "h100", kMuch * 1000)}, now);
   EXPECT_THAT(WhyDevicesUsedUp(world.shared.limits, "demo/search", std::vector<std::string>{"h100"}, now),
-              testing::HasSubstr("; it begins anew at "));
+              testing::HasSubstr("; it starts again at "));
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST_F(ChildProcess, OneThatIsNotReleasedEndsWithoutATrace) {
   EXPECT_EQ(Printed(), "");
 }
 
-TEST_F(ChildProcess, OneWhoseMakerIsKilledRunsNothing) {
+TEST_F(ChildProcess, AKilledCreatorLeavesNoProgramRunning) {
   int told[2];
   ASSERT_EQ(pipe2(told, O_CLOEXEC), 0);
   const pid_t maker = fork();
@@ -131,7 +131,7 @@ TEST_F(ChildProcess, StartsWithNothingOfItsMaker) {
   EXPECT_THAT(printed, HasSubstr("SigIgn:\t0000000000000000"));
 }
 
-TEST_F(ChildProcess, WhatCannotBeRunIsSaid) {
+TEST_F(ChildProcess, ReportsWhyAProgramCannotRun) {
   ChildSpec spec = Script("true");
   spec.directory = "/no/such";
   auto held = HeldChild::Make(spec);
@@ -244,7 +244,7 @@ TEST(FindProgram, LooksWhereAShellWould) {
               HasSubstr("no program tool-d"));
 }
 
-TEST(Command, IsItsExitAndWhatItPrinted) {
+TEST(Command, ReturnsExitStatusAndOutput) {
   const auto output = RunCommand({"sh", "-c", "echo out; echo err >&2; exit 2"}, std::chrono::seconds(20));
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_EQ(output->exit_code, 2);
@@ -274,7 +274,7 @@ TEST(Command, OneThatNeverStopsTalkingIsBounded) {
   EXPECT_LE(output->text.size(), kMaxCommandOutput);
 }
 
-TEST(PortIsFree, NotWhereSomebodyListens) {
+TEST(PortIsFree, IsFalseForAListeningPort) {
   tests::RunOnLoop([](tests::TestLoop& loop) -> Task<void> {
     Acceptor::Options options;
     options.address = "127.0.0.1:0";

@@ -48,7 +48,7 @@ class ScriptedStream final : public Stream {
 constexpr HeadLimits kLimits{4096, 50};
 constexpr const char* kChunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-TEST(ClientConnection, WhatCameBeforeAMalformedChunkStands) {
+TEST(ClientConnection, DataBeforeAMalformedChunkIsDelivered) {
   tests::RunOnLoop([&](TestLoop& loop) -> Task<void> {
     const std::vector<std::string> pieces{std::string(kChunked) + "2\r\nab\r\n", "2\r\ncd\r\nno size"};
     ClientConnection connection(loop, std::make_unique<ScriptedStream>(loop, pieces));
@@ -62,7 +62,7 @@ TEST(ClientConnection, WhatCameBeforeAMalformedChunkStands) {
   });
 }
 
-TEST(ClientConnection, KnowsAnAnswerThatIsCutFromOneThatIsWhole) {
+TEST(ClientConnection, DistinguishesTruncatedFromCompleteAnswers) {
   const struct {
     std::vector<std::string> pieces;
     Status last;

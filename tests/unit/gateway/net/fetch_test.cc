@@ -33,7 +33,7 @@ TEST(Fetch, SaysThatItWasTheTimeWhichEnded) {
   }
 }
 
-TEST(Fetch, EndsWithItsGroupWhereverItStands) {
+TEST(Fetch, EndsWithItsGroupInEveryPhase) {
   const SilentPeer peer;
   RunOnLoop([&](TestLoop& loop) -> Task<void> {
     AbortGroup group;

@@ -58,12 +58,12 @@ TEST(Files, ReadAFileOfExactlyTheBound) {
   }
 }
 
-TEST(Files, ReadAFileWhoseSizeTheSystemDoesNotTell) {
+TEST(Files, ReadFilesOfUnknownSize) {
   EXPECT_THAT(ReadFile("/proc/self/status", 1 << 20).value(), testing::StartsWith("Name:"));
   EXPECT_TRUE(absl::IsFailedPrecondition(ReadFile("/proc/self/status", 10).status()));
 }
 
-TEST(Files, ReadFileRefusesWhatIsNoRegularFile) {
+TEST(Files, ReadFileRefusesOtherThanRegularFiles) {
   const tests::TempDir dir;
   ASSERT_EQ(mkfifo((dir / "fifo").c_str(), 0600), 0);  // a blocking open would hang here
   EXPECT_EQ(ReadFile(dir / "fifo", 10).status().message(),
@@ -122,7 +122,7 @@ TEST(Files, RemoveFileAcceptsAFileThatIsGone) {
   EXPECT_FALSE(RemoveFile(dir.path()).ok());
 }
 
-TEST(Files, MakeDirectoriesMakesWhatIsMissing) {
+TEST(Files, MakeDirectoriesCreatesMissingParents) {
   const tests::TempDir dir;
   const mode_t umask_before = umask(022);
   EXPECT_TRUE(MakeDirectories(dir / "a/b/c", 0700).ok());

@@ -142,7 +142,7 @@ TEST(RequestHead, TakesHostsAsTheyAre) {
   }
 }
 
-TEST(RequestHead, AnAbsoluteTargetOfItsHostStandsForItsPath) {
+TEST(RequestHead, AnAbsoluteTargetOfItsHostCountsAsItsPath) {
   const struct {
     std::string target, host, path;
   } cases[] = {{"http://a/v1/models?x=1", "a", "/v1/models?x=1"},
@@ -198,7 +198,7 @@ TEST(ResponseHead, HasNoBodyWhereHttpSaysSo) {
   EXPECT_FALSE(ResponseHasBody(head, true));
 }
 
-TEST(HopByHop, CoversWhatConnectionNames) {
+TEST(HopByHop, CoversFieldsNamedByConnection) {
   const std::string_view connection = "close, X-Mine";
   EXPECT_TRUE(IsHopByHop({FieldId::unknown, "x-mine", "1"}, connection));
   EXPECT_TRUE(IsHopByHop({FieldId::te, "TE", "trailers"}, connection));

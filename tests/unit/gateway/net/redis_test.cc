@@ -90,7 +90,7 @@ TEST(RedisProtocol, WritesBinarySafeCommands) {
   EXPECT_EQ(bytes, std::string("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\na\0\r\nb\r\n", 31));
 }
 
-TEST(RedisProtocol, RefusesWhatIsNotRespOrTooLarge) {
+TEST(RedisProtocol, RefusesMalformedOrTooLargeReplies) {
   for (const char* bytes : {"HTTP/1.1 400\r\n", "*100000\r\n", "*2147483647\r\n", "*-5\r\n"}) {
     RedisReader reader(1 << 20);
     RedisReply reply;
@@ -104,6 +104,26 @@ TEST(RedisProtocol, RefusesWhatIsNotRespOrTooLarge) {
   EXPECT_EQ(reader.Take(reply), RedisReader::Next::kBroken);
   EXPECT_EQ(reader.Take(reply), RedisReader::Next::kBroken);
   EXPECT_THAT(reader.error(), HasSubstr("larger than 100"));
+}
+
+TEST(RedisProtocol, AReplyIsAsLargeAsAllOfItsElementsWhateverTheSplit) {
+  std::string array = "*20\r\n";
+  for (int i = 0; i < 20; ++i) array += "$10\r\n0123456789\r\n";
+  const std::string bytes = "+OK\r\n" + array;
+  for (const size_t step : {size_t{1}, size_t{30}, bytes.size()}) {
+    for (const size_t most : {size_t{100}, array.size() - 1, array.size()}) {
+      RedisReader reader(most);
+      std::vector<RedisReply> replies;
+      RedisReader::Next next = RedisReader::Next::kMore;
+      for (size_t at = 0; at < bytes.size() && next != RedisReader::Next::kBroken; at += step) {
+        reader.Feed(bytes.substr(at, step));
+        for (RedisReply reply; (next = reader.Take(reply)) == RedisReader::Next::kReply;)
+          replies.push_back(reply);
+      }
+      EXPECT_EQ(next == RedisReader::Next::kBroken, most < array.size()) << step << " " << most;
+      EXPECT_EQ(replies.size(), most < array.size() ? 1u : 2u);
+    }
+  }
 }
 
 TEST(RedisClient, PipelinesInOneWriteAndAnswersInOrder) {
@@ -211,7 +231,7 @@ TEST(RedisClient, ReconnectsAtOnceWhenAConnectionThatServedIsCut) {
   });
 }
 
-TEST(RedisClient, QueuesWithinBoundsWhileConnectingAndFailsWhatIsLate) {
+TEST(RedisClient, QueuesWithinBoundsWhileConnectingAndFailsLateCommands) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     FakeRedis& server = loop.Make<FakeRedis>(Echo);
     server.Listen();
@@ -249,7 +269,7 @@ TEST(RedisClient, EndsAConnectionThatAnswersWithoutBeingAskedOrNotInResp) {
   }
 }
 
-TEST(RedisClient, SpeaksTlsAndChecksWhomItSpeaksTo) {
+TEST(RedisClient, SpeaksTlsAndVerifiesTheServer) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     const tests::TlsFiles files;
     TlsContext::ServerFiles server_files;
@@ -276,7 +296,7 @@ TEST(RedisClient, SpeaksTlsAndChecksWhomItSpeaksTo) {
   });
 }
 
-TEST(RedisClient, StopFailsWhatIsPendingInEveryState) {
+TEST(RedisClient, StopFailsPendingCommandsInEveryState) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     FakeRedis& server = loop.Make<FakeRedis>([](const RedisCommand&) { return std::nullopt; });
     server.Listen();

@@ -132,7 +132,7 @@ TEST_F(ResolverTest, OneSlowNameDoesNotDelayOthers) {
   });
 }
 
-TEST_F(ResolverTest, AllWhoWaitForANameShareOneLookUp) {
+TEST_F(ResolverTest, WaitersForANameShareOneLookUp) {
   Resolver resolver(AskAlways(), names.lookup());
   names.Hold("replica");
   names.SaysAddress("replica", "10.0.0.1");
@@ -149,7 +149,7 @@ TEST_F(ResolverTest, AllWhoWaitForANameShareOneLookUp) {
   EXPECT_EQ(names.asked("replica"), 1);
 }
 
-TEST_F(ResolverTest, WhatWasJustFoundIsNotAskedForAgain) {
+TEST_F(ResolverTest, AFreshAnswerIsReused) {
   Resolver::Options options;
   options.fresh = std::chrono::hours(1);
   Resolver resolver(options, names.lookup());
@@ -160,7 +160,7 @@ TEST_F(ResolverTest, WhatWasJustFoundIsNotAskedForAgain) {
   EXPECT_EQ(names.asked("replica"), 1);
 }
 
-TEST_F(ResolverTest, WithoutANameServerWhatWasKnownLastHolds) {
+TEST_F(ResolverTest, WithoutANameServerTheLastAnswerHolds) {
   Resolver::Options options = AskAlways();
   options.patience = std::chrono::hours(1);
   Resolver resolver(options, names.lookup());
@@ -178,7 +178,7 @@ TEST_F(ResolverTest, WithoutANameServerWhatWasKnownLastHolds) {
   });
 }
 
-TEST_F(ResolverTest, WhatWasKnownLastHoldsWhileTheNameServerSaysNothing) {
+TEST_F(ResolverTest, TheLastAnswerHoldsWhileTheNameServerIsSilent) {
   Resolver resolver(AskAlways(), names.lookup());
   names.SaysAddress("replica", "10.0.0.1");
   tests::RunOnLoop([&](TestLoop& loop) -> Task<void> {
@@ -230,7 +230,7 @@ TEST_F(ResolverTest, AConnectorThatIsAbortedDoesNotWaitForItsName) {
   names.Release();
 }
 
-TEST_F(ResolverTest, AnAnswerThatNobodyWaitsForAnyMoreOutlivesTheLoop) {
+TEST_F(ResolverTest, AnUnneededAnswerMayOutliveTheLoop) {
   names.Hold("slow");
   names.SaysAddress("slow", "127.0.0.1");
   Resolver resolver(AskAlways(), names.lookup());

@@ -101,7 +101,7 @@ void WithConnection(ConnectionLimits limits, const Serve& serve) {
   });
 }
 
-TEST(ServerConnection, WhatIsSentAheadIsTheNextRequestHoweverItIsCut) {
+TEST(ServerConnection, PipelinedBytesAreTheNextRequestHoweverTheyAreCut) {
   const std::string first = Chunked(std::string(20'000, 'a'), 7'000);
   const std::string second = Chunked(std::string(60'000, 'b'), 60'000);
   for (const size_t ahead : {size_t{1}, size_t{150}, size_t{15'000}, size_t{40'000}, second.size()}) {
@@ -126,7 +126,7 @@ TEST(ServerConnection, WhatIsSentAheadIsTheNextRequestHoweverItIsCut) {
   }
 }
 
-TEST(ServerConnection, AHeadThatDoesNotComeWholeIsGivenUp) {
+TEST(ServerConnection, AnIncompleteHeadTimesOut) {
   const std::string request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
   struct Case {
     std::string sent;  // by a client that then says no more
@@ -156,7 +156,7 @@ TEST(ServerConnection, AHeadThatDoesNotComeWholeIsGivenUp) {
   }
 }
 
-TEST(ServerConnection, BearsABodyThatGoesOnAfterItWasGivenUp) {
+TEST(ServerConnection, SurvivesABodyThatContinuesAfterItsRefusal) {
   for (const size_t size : {100u, 100'000u, 1'000'000u}) {
     SCOPED_TRACE(size);
     const std::string request = Chunked(std::string(size, 'a'), size);
@@ -230,7 +230,7 @@ TEST(ServerConnection, TheTimeOfABodyIsThatOfAllItsPieces) {
                  });
 }
 
-TEST(ServerConnection, WhatIsDoneBetweenPiecesIsNotTheClientsTime) {
+TEST(ServerConnection, TimeBetweenPiecesDoesNotCountAgainstTheClient) {
   WithConnection({.body_time = milliseconds(100)},
                  [](TestLoop& loop, ServerConnection& connection, ClientStream& client) -> Task<void> {
                    client.Send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n");

@@ -24,7 +24,7 @@ std::vector<std::string> Events(std::string_view bytes, size_t step) {
   return events;
 }
 
-TEST(SseFramer, ReleasesAnEventWhenItIsWholeWhateverTheSplit) {
+TEST(SseFramer, ReleasesCompleteEventsWhateverTheSplit) {
   const std::string bytes = "data: {\"a\":1}\n\n: beat\n\nevent: x\ndata: y\n\ndata: [DONE]\n\n";
   const std::vector<std::string> expected{"data: {\"a\":1}\n\n", ": beat\n\n", "event: x\ndata: y\n\n",
                                           "data: [DONE]\n\n"};
@@ -41,7 +41,7 @@ TEST(SseFramer, KnowsCrLf) {
   EXPECT_EQ(Events(bytes, 100).size(), 2u);
 }
 
-TEST(SseFramer, HoldsBackWhatIsNotWhole) {
+TEST(SseFramer, HoldsBackIncompleteEvents) {
   SseFramer framer;
   EXPECT_EQ(framer.Whole("data: a\n"), 0u);
   EXPECT_EQ(framer.Whole("data: a\n\ndata: b"), 9u);

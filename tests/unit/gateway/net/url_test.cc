@@ -35,7 +35,7 @@ TEST(Url, IsTakenApart) {
   }
 }
 
-TEST(Url, IsRefusedWhereNobodyCouldBeReached) {
+TEST(Url, IsRefusedWithoutAReachableHost) {
   for (const char* text : {"", "example.com", "ftp://example.com", "http://", "http://me:secret@example.com",
                            "http://example.com:", "http://example.com:/x", "http://example.com:0",
                            "http://example.com:65536", "http://example.com:99999999999999999999",

@@ -68,7 +68,7 @@ TEST_F(WatchdogTest, FollowsAnAlarmThatIsMovedOrCleared) {
   EXPECT_GE(later.fired - begin, milliseconds(90));
 }
 
-TEST_F(WatchdogTest, SleepsThroughTicksAtWhichNothingStands) {
+TEST_F(WatchdogTest, SleepsThroughTicksWithoutDeadlines) {
   Make().SetAfter(milliseconds(300));
   EXPECT_LE(io.run(), 4u) << "wakes in 30 ticks";
   EXPECT_EQ(order.size(), 1u);

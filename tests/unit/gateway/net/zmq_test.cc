@@ -28,7 +28,7 @@ void RunWithContext(const std::function<Task<void>(TestLoop&, ZmqContext&)>& bod
   tests::RunOnLoop([&](TestLoop& loop) { return body(loop, context); });
 }
 
-TEST(ZmqSocket, PublishesToWhomeverHasTheTopic) {
+TEST(ZmqSocket, PublishesToSubscribersOfTheTopic) {
   RunWithContext([](TestLoop& loop, ZmqContext& context) -> Task<void> {
     auto out =
         *ZmqSocket::Open(loop, context, {.kind = Kind::kPub, .url = kAnywhere, .bind = true}, [](Frames) {});

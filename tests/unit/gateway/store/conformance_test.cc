@@ -320,7 +320,7 @@ TEST_P(StoreTest, OfTwoThatReplaceTheSameVersionOneIsRefused) {
   });
 }
 
-class Heard final : public Store::Listener {
+class Recorder final : public Store::Listener {
  public:
   void OnChange(uint64_t number) override { numbers.push_back(number); }
   std::vector<uint64_t> numbers;
@@ -330,7 +330,7 @@ TEST_P(StoreTest, AListenerHearsItsOwnAndOthersChangesAndNoneOnceRemoved) {
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
     const auto one = Open(loop);
     const auto two = Open(loop);
-    Heard heard;
+    Recorder heard;
     one->Add(heard);
     for (Store* store : {one.get(), two.get()}) {
       std::vector<Write> create = {Write::Create("key", store == one.get() ? "a" : "b", "x")};

@@ -24,9 +24,9 @@ class DeviceFaults : public testing::Test {
   ~DeviceFaults() override { unsetenv("FAKE_NVML_FAULTS"); }
   void Write(std::string_view faults) const { std::ofstream(path_) << faults; }
   static std::vector<Probe> Probes() {
-    return {{"nvml", [] { return LookByNvml(TIDEGATE_FAKE_NVML); }}};
+    return {{"nvml", [] { return ProbeNvml(TIDEGATE_FAKE_NVML); }}};
   }
-  static std::vector<Device> Known() { return LookByNvml(TIDEGATE_FAKE_NVML).devices; }
+  static std::vector<Device> Known() { return ProbeNvml(TIDEGATE_FAKE_NVML).devices; }
 
   tests::TempDir folder_;
   const std::string path_ = folder_ / "faults";
@@ -44,25 +44,25 @@ TEST_F(DeviceFaults, MemoryThatWaitsForAResetOrCannotBeRepairedIsTold) {
 
 TEST_F(DeviceFaults, ComeAndGoWithWhatTheDriverSays) {
   FaultWatch watch(Known(), Probes(), TIDEGATE_FAKE_NVML);
-  EXPECT_THAT(watch.Look(), IsEmpty());
+  EXPECT_THAT(watch.FindFaults(), IsEmpty());
   Write("remap-pending 1\nlost 0\n");
   EXPECT_THAT(
-      watch.Look(),
+      watch.FindFaults(),
       ElementsAre(Pair("GPU-0", Fault{"it is lost: its driver cannot reach it", true}),
                   Pair("GPU-1", Fault{"rows of its memory wait to be remapped: it has to be reset"})));
   Write("");
-  EXPECT_THAT(watch.Look(), IsEmpty()) << "it was reset";
+  EXPECT_THAT(watch.FindFaults(), IsEmpty()) << "it was reset";
 }
 
 TEST_F(DeviceFaults, AnXidOfTheDeviceStaysAndOneOfAProgramIsNone) {
   FaultWatch watch(Known(), Probes(), TIDEGATE_FAKE_NVML);
   Write("xid 0 31\nxid 1 48\nxid 2 79\nxid 3 13\n");
-  const auto faults = watch.Look();
+  const auto faults = watch.FindFaults();
   ASSERT_THAT(faults, ElementsAre(Pair("GPU-1", testing::_), Pair("GPU-2", testing::_)));
   EXPECT_THAT(faults.at("GPU-1").why, HasSubstr("Xid 48: an ECC error of two bits"));
   EXPECT_FALSE(faults.at("GPU-1").lost);
   EXPECT_TRUE(faults.at("GPU-2").lost) << "it has fallen off the bus";
-  EXPECT_EQ(watch.Look(), faults) << "until the process ends";
+  EXPECT_EQ(watch.FindFaults(), faults) << "until the process ends";
   EXPECT_EQ(MeaningOfXid(31), "");
 }
 
@@ -73,19 +73,19 @@ Device Made(Vendor vendor, const std::string& uuid, const std::string& trouble =
 TEST_F(DeviceFaults, OneThatIsNotListedTwiceIsLostUnlessNoneIs) {
   Found found{.devices = {Made(Vendor::kAscend, "a"), Made(Vendor::kAscend, "b"), Made(Vendor::kAmd, "c")}};
   FaultWatch watch(found.devices, {{"fake", [&found] { return found; }}}, "/no/such/library");
-  EXPECT_THAT(watch.Look(), IsEmpty());
+  EXPECT_THAT(watch.FindFaults(), IsEmpty());
   found.devices.erase(found.devices.begin());
-  EXPECT_THAT(watch.Look(), IsEmpty()) << "a tool may fail once";
-  EXPECT_THAT(watch.Look(),
-              ElementsAre(Pair("a", Fault{"it is lost: its driver does not list it any more", true})));
+  EXPECT_THAT(watch.FindFaults(), IsEmpty()) << "a tool may fail once";
+  EXPECT_THAT(watch.FindFaults(),
+              ElementsAre(Pair("a", Fault{"it is lost: its driver no longer lists it", true})));
   found.devices.clear();
-  watch.Look();
-  const auto none = watch.Look();
+  watch.FindFaults();
+  const auto none = watch.FindFaults();
   EXPECT_EQ(none.size(), 3u);
   for (const auto& [uuid, fault] : none) EXPECT_FALSE(fault.lost) << uuid << ": it may be the tool";
   found.devices = {Made(Vendor::kAscend, "a"), Made(Vendor::kAscend, "b", "npu-smi says its health is Alarm"),
                    Made(Vendor::kAmd, "c")};
-  EXPECT_THAT(watch.Look(), ElementsAre(Pair("b", Fault{"npu-smi says its health is Alarm"})));
+  EXPECT_THAT(watch.FindFaults(), ElementsAre(Pair("b", Fault{"npu-smi says its health is Alarm"})));
 }
 
 }  // namespace

@@ -50,13 +50,13 @@ TEST(DeviceKind, IsWhatClusterFilesCallIt) {
 }
 
 TEST(Nvml, AMachineWithoutItHasNoDevicesAndNoProblem) {
-  const Found found = LookByNvml("/no/such/libnvidia-ml.so.1");
+  const Found found = ProbeNvml("/no/such/libnvidia-ml.so.1");
   EXPECT_THAT(found.devices, IsEmpty());
   EXPECT_THAT(found.problems, IsEmpty());
 }
 
 TEST(Nvml, TellsGpusTheirNvlinkDomainsAndTheirInstances) {
-  const Found found = LookByNvml(TIDEGATE_FAKE_NVML);
+  const Found found = ProbeNvml(TIDEGATE_FAKE_NVML);
   EXPECT_THAT(found.problems, IsEmpty());
   ASSERT_THAT(found.devices, SizeIs(4));
   for (size_t i = 0; i < 4; ++i) {
@@ -82,14 +82,14 @@ TEST(Nvml, TellsGpusTheirNvlinkDomainsAndTheirInstances) {
 
 TEST(Nvml, ADriverThatDoesNotAnswerIsAProblem) {
   setenv("FAKE_NVML_FAILS", "1", 1);
-  const Found found = LookByNvml(TIDEGATE_FAKE_NVML);
+  const Found found = ProbeNvml(TIDEGATE_FAKE_NVML);
   unsetenv("FAKE_NVML_FAILS");
   EXPECT_THAT(found.devices, IsEmpty());
   EXPECT_THAT(found.problems, ElementsAre("the driver does not answer: Driver Not Loaded (9)"));
 }
 
 TEST(Nvml, ALibraryOfAnotherKindIsAProblem) {
-  EXPECT_THAT(LookByNvml("libc.so.6").problems, ElementsAre("libc.so.6 lacks functions of NVML"));
+  EXPECT_THAT(ProbeNvml("libc.so.6").problems, ElementsAre("libc.so.6 lacks functions of NVML"));
 }
 
 constexpr std::string_view kOldNpus = R"text(
@@ -197,21 +197,21 @@ class SmiCommand : public testing::Test {
 };
 
 TEST_F(SmiCommand, AMachineWithoutItHasNoDevicesAndNoProblem) {
-  EXPECT_THAT(LookByNpuSmi("/no/such/npu-smi").problems, IsEmpty());
-  EXPECT_THAT(LookByRocmSmi("/no/such/rocm-smi").problems, IsEmpty());
+  EXPECT_THAT(ProbeNpuSmi("/no/such/npu-smi").problems, IsEmpty());
+  EXPECT_THAT(ProbeRocmSmi("/no/such/rocm-smi").problems, IsEmpty());
 }
 
 TEST_F(SmiCommand, IsRunAndRead) {
   std::ofstream(dir_ / "table") << kTwoChips;
-  EXPECT_THAT(LookByNpuSmi(Command("[ $1 = info ] && cat " + dir_ / "table")).devices, SizeIs(3));
+  EXPECT_THAT(ProbeNpuSmi(Command("[ $1 = info ] && cat " + dir_ / "table")).devices, SizeIs(3));
 }
 
 TEST_F(SmiCommand, OneThatFailsOrHangsIsAProblem) {
-  EXPECT_THAT(LookByNpuSmi(Command("exit 4")).problems, ElementsAre(HasSubstr("exit code 4")));
-  EXPECT_THAT(LookByRocmSmi(Command("kill -9 $$")).problems, ElementsAre(HasSubstr("signal 9")));
-  EXPECT_THAT(LookByNpuSmi(Command("sleep 1000"), std::chrono::milliseconds(100)).problems,
+  EXPECT_THAT(ProbeNpuSmi(Command("exit 4")).problems, ElementsAre(HasSubstr("exit code 4")));
+  EXPECT_THAT(ProbeRocmSmi(Command("kill -9 $$")).problems, ElementsAre(HasSubstr("signal 9")));
+  EXPECT_THAT(ProbeNpuSmi(Command("sleep 1000"), std::chrono::milliseconds(100)).problems,
               ElementsAre(HasSubstr("did not end within 100ms")));
-  EXPECT_THAT(LookByRocmSmi(Command("while :; do echo flood; done"), std::chrono::milliseconds(300)).problems,
+  EXPECT_THAT(ProbeRocmSmi(Command("while :; do echo flood; done"), std::chrono::milliseconds(300)).problems,
               SizeIs(1));
 }
 
@@ -219,7 +219,7 @@ TEST(Probes, AllAreAskedAndSayWhoseProblemItIs) {
   const Probe one{"one", [] { return Found{.devices = {Device{.kind = "h100"}}, .problems = {}}; }};
   const Probe two{"two",
                   [] { return Found{.devices = {Device{.kind = "mi300x"}}, .problems = {"half of it"}}; }};
-  const Found all = LookForDevices({one, two});
+  const Found all = ProbeDevices({one, two});
   EXPECT_THAT(all.devices, SizeIs(2));
   EXPECT_THAT(all.problems, ElementsAre("two: half of it"));
   EXPECT_THAT(BuiltinProbes(), SizeIs(3));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "plugins/engines/prometheus_text.h"
 
 namespace plugins::engines {
@@ -102,6 +104,21 @@ vllm:cache_config_info{block_size="sixteen",num_gpu_blocks="1000"} 1.0
       }
     }
   }
+}
+
+TEST(EngineAdapters, TheSameShareUnderTwoNamesStaysAShare) {
+  const EngineReport report =
+      Read("vllm", "/metrics", "vllm:kv_cache_usage_perc 0.75\nvllm:gpu_cache_usage_perc 0.75\n");
+  EXPECT_THAT(report.kv_use, Optional(0.75));
+}
+
+TEST(EngineAdapters, FiguresStayFiniteWhenTheyAreAddedUpOrMultiplied) {
+  EXPECT_TRUE(std::isfinite(
+      *Read("vllm", "/metrics", "vllm:num_requests_running 1e308\nvllm:num_requests_running 1e308\n")
+           .running));
+  EXPECT_FALSE(
+      Read("trtllm", "/metrics", "trtllm_kv_cache_max_blocks 1e308\ntrtllm_kv_cache_tokens_per_block 1e308\n")
+          .kv_tokens);
 }
 
 TEST(EngineAdapters, SglangCountsTensorParallelRanksOnce) {

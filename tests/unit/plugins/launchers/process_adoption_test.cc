@@ -89,7 +89,7 @@ TEST_F(ProcessAdoption, ARunThatEndedWhileNoGatewayLookedIsNeverSaidToRun) {
   });
 }
 
-TEST_F(ProcessAdoption, ARunIsSaidToBeAliveAsLongAsItIs) {
+TEST_F(ProcessAdoption, ReportsARunAsAliveUntilItsEnd) {
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher, Sleeper("a"));
     const conf::TimePoint before = gateway::net::Now();
@@ -200,7 +200,7 @@ TEST_F(ProcessAdoption, ARunOfAKilledGatewayTellsOfItsEnd) {
   });
 }
 
-TEST_F(ProcessAdoption, AStopGoesOnAfterARestart) {
+TEST_F(ProcessAdoption, AStopContinuesAfterARestart) {
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher, Script("a", "trap '' TERM; echo ready; while :; do sleep 100; done"));
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "ready\n"; }));
@@ -248,7 +248,7 @@ TEST_F(ProcessAdoption, ARunOfAnotherBootEndedWhenItsWrapperWasLastThere) {
   With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
     const RunStatus a = co_await StatusOf(launcher, "a");
     EXPECT_EQ(a.state, RunState::kEnded);
-    EXPECT_THAT(a.why, HasSubstr("started anew"));
+    EXPECT_THAT(a.why, HasSubstr("the machine was restarted"));
     // File systems with stamps of several grains round what was read once.
     EXPECT_GE(a.ended, last);
     EXPECT_LE(a.ended, last + seconds(1));

@@ -12,7 +12,7 @@ using testing::SizeIs;
 
 using ProcessEnd = LauncherTest;
 
-TEST_F(ProcessEnd, HowItEndedAndWhatItSaidLastIsTold) {
+TEST_F(ProcessEnd, ReportsExitStatusAndLastOutput) {
   struct Case {
     std::string name;
     std::string script;
@@ -86,7 +86,7 @@ TEST_F(ProcessEnd, StopEndsAllThatTheRunStartedWhereverItWent) {
   });
 }
 
-TEST_F(ProcessEnd, AServingRunWhoseFirstProcessHasEndedIsSaidToStopBeforeItsOthersAreGone) {
+TEST_F(ProcessEnd, AServingRunStopsWhenItsFirstProcessHasEnded) {
   ProcessLauncher::Options options = Options();
   options.leftover_grace = std::chrono::hours(1);
   With(options, [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
@@ -109,7 +109,7 @@ TEST_F(ProcessEnd, AServingRunWhoseFirstProcessHasEndedIsSaidToStopBeforeItsOthe
   });
 }
 
-TEST_F(ProcessEnd, WhatDoesNotEndInTimeIsKilled) {
+TEST_F(ProcessEnd, IsKilledAfterItsGrace) {
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher,
                        Script("a",
@@ -119,7 +119,7 @@ TEST_F(ProcessEnd, WhatDoesNotEndInTimeIsKilled) {
     co_await MustStop(launcher, "a", milliseconds(200));
     const RunStatus ended = co_await Until(loop, launcher, "a", RunState::kEnded);
     EXPECT_EQ(ended.signal, SIGKILL);
-    EXPECT_EQ(ended.why, "it did not end in the time that it was given, and was killed");
+    EXPECT_EQ(ended.why, "it did not end within its grace, and was killed");
     EXPECT_THAT(Members("a"), IsEmpty());
   });
 }
@@ -135,7 +135,7 @@ TEST_F(ProcessEnd, ASecondStopMayShortenTheTimeThatItHas) {
   });
 }
 
-TEST_F(ProcessEnd, WhatAFirstProcessLeavesBehindIsEndedToo) {
+TEST_F(ProcessEnd, EndsTheChildrenOfTheFirstProcess) {
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher,
                        Script("a", "(trap '' TERM; while :; do sleep 100; done) & sleep 100 & exit 7"));
@@ -182,7 +182,7 @@ TEST_F(ProcessEnd, AFloodOfOutputIsBounded) {
   });
 }
 
-TEST_F(ProcessEnd, ForgetRemovesWhatHasEnded) {
+TEST_F(ProcessEnd, ForgetRemovesEndedRuns) {
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher, Script("a", "exec sleep 100"));
     EXPECT_TRUE(absl::IsFailedPrecondition(co_await launcher.Forget("a")));

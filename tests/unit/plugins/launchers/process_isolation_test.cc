@@ -67,7 +67,7 @@ class ProcessIsolation : public LauncherTest {
   int runs_ = 0;
 };
 
-TEST_F(ProcessIsolation, ARunIsItsUserAndCanBecomeNobodyElse) {
+TEST_F(ProcessIsolation, ARunHasItsUserAndCannotChangeIt) {
   const std::string out =
       OutputOf("id -u; id -g; id -G; grep -E '^(CapPrm|CapEff|CapAmb|NoNewPrivs)' /proc/self/status");
   EXPECT_THAT(out, HasSubstr(fmt::format("{0}\n{0}\n{0}\n", kUser)));
@@ -86,7 +86,7 @@ TEST_F(ProcessIsolation, ARunHasNoDescriptorAndNoVariableOfTheGateway) {
   EXPECT_THAT(out, HasSubstr(fmt::format("\nUSER={}\n", kUser)));
 }
 
-TEST_F(ProcessIsolation, ARunReadsNeitherFilesNorMemoryOfTheGatewayAndSignalsNobody) {
+TEST_F(ProcessIsolation, ARunCannotReadTheGatewaysFilesOrMemoryNorSignalOthers) {
   const std::string state = dir_ / "state";
   const pid_t gateway = getpid();
   std::ofstream(dir_ / "signing.key") << "the signing key";
@@ -125,12 +125,12 @@ TEST_F(ProcessIsolation, ARunThatWillNotEndIsEnded) {
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "ready\n"; }));
     co_await MustStop(launcher, "a", milliseconds(100));
     const RunStatus ended = co_await Until(loop, launcher, "a", RunState::kEnded);
-    EXPECT_EQ(ended.why, "it did not end in the time that it was given, and was killed");
+    EXPECT_EQ(ended.why, "it did not end within its grace, and was killed");
     EXPECT_THAT(Members("a"), testing::IsEmpty());
   });
 }
 
-TEST_F(ProcessIsolation, ARunWhoseWrapperWasKilledIsEndedByTheBroker) {
+TEST_F(ProcessIsolation, TheBrokerEndsARunWithAKilledWrapper) {
   With(Brokered(), [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(
         launcher, As(kUser, Script("a", "(trap '' TERM; while :; do sleep 1000; done) & echo ready; wait")));
@@ -155,7 +155,7 @@ TEST_F(ProcessIsolation, ASignalToSaveReachesTheRun) {
   });
 }
 
-TEST_F(ProcessIsolation, ARunGoesOnAndIsFoundAgainByTheNextBroker) {
+TEST_F(ProcessIsolation, ARunContinuesAndTheNextBrokerFindsIt) {
   RunSpec spec = As(kUser, Script("a", "echo ready; exec sleep 1000"));
   spec.env = {{"API_TOKEN", "sk-0123456789"}};
   With(Brokered(), [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
@@ -276,7 +276,7 @@ TEST_F(ProcessIsolation, TheBrokerStartsNothingAsAnybodyElse) {
   }
 }
 
-TEST_F(ProcessIsolation, TheBrokerSignalsNobodyButRuns) {
+TEST_F(ProcessIsolation, TheBrokerSignalsOnlyRuns) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t stranger = fork();

@@ -47,7 +47,7 @@ TEST_F(ProcessStart, RunsTheCommandInASessionOfItsOwnWithNothingOpenButItsLog) {
   });
 }
 
-TEST_F(ProcessStart, TheEnvironmentIsWhatWasGivenAndAFewOfTheGateways) {
+TEST_F(ProcessStart, TheEnvironmentHasTheGivenVariablesAndAFewOfTheGateways) {
   setenv("TIDEGATE_TEST_SECRET", "do-not-hand-on", 1);
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     RunSpec spec = Script("replica-1.a", "env; echo args: $0 $1; exit 0");
@@ -89,7 +89,7 @@ TEST_F(ProcessStart, TheSameIdStartsOnce) {
   });
 }
 
-TEST_F(ProcessStart, WhatCanNeverRunIsRefusedInWords) {
+TEST_F(ProcessStart, RefusesImpossibleRunsWithAReason) {
   const std::string script = dir_ / "no-interpreter";
   std::ofstream(script) << "#!/no/such/interpreter\n";
   chmod(script.c_str(), 0755);
@@ -138,7 +138,7 @@ TEST_F(ProcessStart, WhatCanNeverRunIsRefusedInWords) {
   });
 }
 
-TEST_F(ProcessStart, EachRunGetsAPortThatNobodyHas) {
+TEST_F(ProcessStart, EachRunGetsAFreePort) {
   ProcessLauncher::Options options = Options();
   const auto port = [&](int i) { return static_cast<uint16_t>(options.first_port + i); };
   // Connections of who had them before may linger for a minute.
@@ -194,7 +194,7 @@ TEST_F(ProcessStart, APortThatTurnedOutToBeTakenIsNotTheNext) {
   });
 }
 
-TEST_F(ProcessStart, AFullDiskIsSaidAndNothingRuns) {
+TEST_F(ProcessStart, AFullDiskIsReportedAndNothingRuns) {
   const tests::SmallDisk disk;
   if (!disk.mounted()) GTEST_SKIP() << "may not mount a file system here";
   ProcessLauncher::Options options = Options();

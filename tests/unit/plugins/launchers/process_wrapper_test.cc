@@ -86,7 +86,7 @@ TEST_F(ProcessWrapper, ARunThatEndsWhileNoGatewayRunsIsKnownWithItsTimes) {
   }
 }
 
-TEST_F(ProcessWrapper, AStopGoesOnWithoutAGateway) {
+TEST_F(ProcessWrapper, AStopContinuesWithoutAGateway) {
   StartAndLeave(Options(), Script("a", "trap '' TERM; echo ready; while :; do sleep 100; done"), "ready\n");
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStop(launcher, "a", milliseconds(500));
@@ -98,12 +98,11 @@ TEST_F(ProcessWrapper, AStopGoesOnWithoutAGateway) {
   EXPECT_EQ(Result("a").end->signal, SIGKILL);
   EXPECT_TRUE(Result("a").end->killed);
   With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
-    EXPECT_EQ((co_await StatusOf(launcher, "a")).why,
-              "it did not end in the time that it was given, and was killed");
+    EXPECT_EQ((co_await StatusOf(launcher, "a")).why, "it did not end within its grace, and was killed");
   });
 }
 
-TEST_F(ProcessWrapper, WhatLeavesSessionEnvironmentAndParentEndsWithItsRun) {
+TEST_F(ProcessWrapper, AProcessThatLeavesSessionEnvironmentAndParentEndsWithItsRun) {
   for (const bool cgroups : {true, false}) {
     ProcessLauncher::Options options = Options();
     options.cgroups = cgroups;
@@ -152,7 +151,7 @@ TEST_F(ProcessWrapper, AKilledWrapperTakesItsRunWithIt) {
   });
 }
 
-TEST_F(ProcessWrapper, AKilledWrapperLosesNobodyWhereThereAreCgroups) {
+TEST_F(ProcessWrapper, AKilledWrapperLosesNoProcessWithCgroups) {
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher, Script("a", Escaping("sleep 1000")));
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "ready\n"; }));
@@ -170,7 +169,7 @@ TEST_F(ProcessWrapper, AKilledWrapperLosesNobodyWhereThereAreCgroups) {
   });
 }
 
-TEST_F(ProcessWrapper, AWrapperThatStandsStillDoesNotKeepARunAlive) {
+TEST_F(ProcessWrapper, AStoppedWrapperDoesNotKeepARunAlive) {
   With([&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher, Script("a", "trap '' TERM; echo ready; while :; do sleep 100; done"));
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "ready\n"; }));

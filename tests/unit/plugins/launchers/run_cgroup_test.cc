@@ -68,7 +68,7 @@ TEST_F(RunCgroups, BelowACgroupWithProcessesNoControllerIsTurnedOn) {
   EXPECT_EQ(Get("service/" + std::string(kRuns) + "/cgroup.subtree_control"), "");
 }
 
-TEST_F(RunCgroups, WhatIsNotDelegatedIsNotTouched) {
+TEST_F(RunCgroups, DoesNotTouchUndelegatedGroups) {
   Make("slice", "");
   Make("slice/session", "4711\n");
   Make("slice/session/" + std::string(kRuns), "");

@@ -28,7 +28,7 @@ TEST_F(RunLog, FollowsNoLink) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "elsewhere"));
 }
 
-TEST_F(RunLog, WhatWasPutInItsPlaceIsNotRead) {
+TEST_F(RunLog, DoesNotReadAReplacedFile) {
   const std::string secret = dir_ / "secret";
   std::ofstream(secret) << "the signing key\n";
   std::filesystem::create_symlink(secret, log_);

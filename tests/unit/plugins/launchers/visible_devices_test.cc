@@ -26,7 +26,7 @@ std::vector<Device> Machine(Vendor vendor, const std::string& kind, int count) {
 }
 
 TEST(VisibleDevices, AreNamedToTheirRuntimeAlone) {
-  const Grant two{.kind = "", .devices = {5, 2}};
+  const DeviceGrant two{.kind = "", .devices = {5, 2}};
   EXPECT_THAT(*VisibleDevices(two, One(Machine(Vendor::kNvidia, "h100", 8))),
               ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "2,5"), Pair("CUDA_DEVICE_ORDER", "PCI_BUS_ID")));
   EXPECT_THAT(*VisibleDevices(two, One(Machine(Vendor::kAscend, "ascend-910b", 8))),
@@ -60,17 +60,17 @@ TEST(VisibleDevices, AnInstanceIsNamedByItsUuid) {
   devices[1].cut = true;
   devices[1].instances = {{.profile = "1g.10gb", .start = 0, .visible = "MIG-a"},
                           {.profile = "1g.10gb", .start = 1, .visible = "MIG-b"}};
-  const Grant second{.kind = "h100", .devices = {1}, .partition = "1g.10gb", .partition_start = 1};
+  const DeviceGrant second{.kind = "h100", .devices = {1}, .partition = "1g.10gb", .partition_start = 1};
   EXPECT_THAT(*VisibleDevices(second, One(devices)),
               ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "MIG-b"), Pair("CUDA_DEVICE_ORDER", "PCI_BUS_ID")));
 }
 
-TEST(VisibleDevices, WhatIsNotThereIsRefused) {
+TEST(VisibleDevices, RefusesMissingDevices) {
   std::vector<Device> devices = Machine(Vendor::kNvidia, "h100", 2);
   devices[1].cut = true;
   devices[1].instances = {{.profile = "1g.10gb", .start = 2, .visible = "MIG-a"}};
   struct Case {
-    Grant grant;
+    DeviceGrant grant;
     std::string says;
   };
   const std::vector<Case> cases{

@@ -163,7 +163,7 @@ ModelSpec Bounded(size_t replicas, double max_running = 1) {
 
 struct Pool : Routing {
   explicit Pool(ModelSpec spec) : Routing({std::move(spec)}) {}
-  HeadroomFound Look(uint32_t enough = 1) { return FindHeadroom(table, ModelId{0}, load, enough, kStart); }
+  HeadroomFound Find(uint32_t enough = 1) { return FindHeadroom(table, ModelId{0}, load, enough, kStart); }
   void Fill(uint32_t id) {
     held.emplace_back(load.shared(ReplicaId{id}), Work{}, Admission::kAdmitted, kStart);
   }
@@ -172,29 +172,29 @@ struct Pool : Routing {
 
 TEST(Headroom, IsCountedUpToTheWantedNumber) {
   Pool pool(Bounded(4));
-  EXPECT_EQ(pool.Look(2).replicas, 2u);
-  EXPECT_EQ(pool.Look(9).replicas, 4u);
+  EXPECT_EQ(pool.Find(2).replicas, 2u);
+  EXPECT_EQ(pool.Find(9).replicas, 4u);
   pool.Fill(0);
   pool.Fill(2);
-  EXPECT_EQ(pool.Look(9).replicas, 2u);
+  EXPECT_EQ(pool.Find(9).replicas, 2u);
   pool.Fill(1);
   pool.Fill(3);
-  EXPECT_EQ(pool.Look().replicas, 0u);
-  EXPECT_TRUE(pool.Look().usable);
+  EXPECT_EQ(pool.Find().replicas, 0u);
+  EXPECT_TRUE(pool.Find().usable);
 }
 
 TEST(Headroom, IsNotExpectedWhenNoReplicaIsUsable) {
   Pool pool(Bounded(2));
   pool.Break(0);
   pool.TakeDown(1);
-  EXPECT_EQ(pool.Look().replicas, 0u);
-  EXPECT_FALSE(pool.Look().expected());
+  EXPECT_EQ(pool.Find().replicas, 0u);
+  EXPECT_FALSE(pool.Find().expected());
   Pool resting(Bounded(2));
   resting.state(0).breaker.Rest(5s, kStart);
   resting.state(1).breaker.Rest(3s, kStart);
-  EXPECT_EQ(resting.Look().replicas, 0u);
-  EXPECT_TRUE(resting.Look().expected()) << "they have asked for a pause, no more";
-  EXPECT_EQ(resting.Look().rested_at, kStart + 3s);
+  EXPECT_EQ(resting.Find().replicas, 0u);
+  EXPECT_TRUE(resting.Find().expected()) << "they have asked for a pause, no more";
+  EXPECT_EQ(resting.Find().rested_at, kStart + 3s);
 }
 
 TEST(Headroom, SearchesOfALargePoolContinueWhereTheLastEnded) {
@@ -204,14 +204,14 @@ TEST(Headroom, SearchesOfALargePoolContinueWhereTheLastEnded) {
     if (id != 3'210) pool.Fill(id);
   }
   uint32_t looks = 1;
-  while (pool.Look().replicas == 0 && looks <= kReplicas) ++looks;
+  while (pool.Find().replicas == 0 && looks <= kReplicas) ++looks;
   EXPECT_EQ(looks, 3'210 / kMaxHeadroomScan + 1);
-  EXPECT_EQ(pool.Look().replicas, 1u) << "it is remembered";
+  EXPECT_EQ(pool.Find().replicas, 1u) << "it is remembered";
   pool.Fill(3'210);
-  EXPECT_EQ(pool.Look().replicas, 0u);
+  EXPECT_EQ(pool.Find().replicas, 0u);
   pool.held.front().Release();
   HintHeadroomAt(pool.table, ModelId{0}, pool.load, ReplicaId{0});
-  EXPECT_EQ(pool.Look().replicas, 1u) << "by a hint at once";
+  EXPECT_EQ(pool.Find().replicas, 1u) << "by a hint at once";
 }
 
 TEST(Headroom, OfAProviderIsLimitedByTheOperatorOnly) {
@@ -222,12 +222,12 @@ TEST(Headroom, OfAProviderIsLimitedByTheOperatorOnly) {
     pool.Fill(0);
     pool.Fill(1);
   }
-  EXPECT_EQ(pool.Look(2).replicas, 0u) << "the operator's bound is for all";
+  EXPECT_EQ(pool.Find(2).replicas, 0u) << "the operator's bound is for all";
   ModelSpec unbounded = Bounded(2, 0);
   for (ReplicaSpec& replica : unbounded.replicas) replica.headroom_known = false;
   Pool free(std::move(unbounded));
   for (int i = 0; i < 100; ++i) free.Fill(0);
-  EXPECT_EQ(free.Look(2).replicas, 2u);
+  EXPECT_EQ(free.Find(2).replicas, 2u);
 }
 
 TEST(Headroom, EveryPolicyPrefersReplicasWithHeadroom) {
@@ -275,7 +275,7 @@ TEST(Headroom, UnstreamedAnswersHoldNoRequestBackOnAGuess) {
   }
   EXPECT_GT(engine.Read(kStart).backlog, 1e6);
   EXPECT_GT(engine.Read(kStart).waiting, 1'000);
-  EXPECT_EQ(pool.Look().replicas, 1u);
+  EXPECT_EQ(pool.Find().replicas, 1u);
   // Its engine says that it runs 16 of them, twice.
   conf::TimePoint now = kStart;
   for (int i = 0; i < 3; ++i) {

@@ -228,8 +228,19 @@ TEST(Facts, RefusesStringsThatEnginesReadDifferentlyAndSaysWhere) {
   EXPECT_FALSE(Scanned(R"({"model":"m","x":"\ud83d\ude00 \u00e9 \"\\\/\b\f\n\r\t","\u0061":1})").error);
 }
 
+// llama.cpp obeys its own name for `n` over it.
+TEST(Facts, CountsTheAnswersThatAnyEngineWouldGive) {
+  EXPECT_EQ(Scanned(R"({"model":"m","n":2,"n_cmpl":5,"best_of":3})").facts.n, 5u);
+  EXPECT_EQ(Scanned(R"({"model":"m","n":4,"n_cmpl":1})").facts.n, 4u);
+  EXPECT_EQ(Scanned(R"({"model":"m","prompt":["a","b"],"n_cmpl":7})", Api::kCompletions).facts.choices(), 14);
+  const Scanned many(R"({"model":"m","n_cmpl":129})");
+  ASSERT_TRUE(many.error);
+  EXPECT_EQ(CodeName(many.error->code), "invalid_value");
+  EXPECT_EQ(many.error->param, "n_cmpl");
+}
+
 // An engine that obeys both takes the larger, or the one that was not lowered.
-TEST(Facts, RefusesBoundsThatTheApiDoesNotHave) {
+TEST(Facts, RefusesBoundsAndCountsThatTheApiDoesNotHave) {
   const struct {
     Api api;
     std::string_view body, param;
@@ -240,6 +251,10 @@ TEST(Facts, RefusesBoundsThatTheApiDoesNotHave) {
       {Api::kResponses, R"({"model":"m","max_output_tokens":5,"max_tokens":50})", "max_tokens"},
       {Api::kChatCompletions, R"({"model":"m","max_new_tokens":50})", "max_new_tokens"},
       {Api::kCompletions, R"({"model":"m","num_predict":50})", "num_predict"},
+      {Api::kMessages, R"({"model":"m","max_tokens":5,"n_cmpl":8})", "n_cmpl"},
+      {Api::kResponses, R"({"model":"m","N_cmpl":8})", "n_cmpl"},
+      {Api::kResponses, R"({"model":"m","n":8})", "n"},
+      {Api::kMessages, R"({"model":"m","best_of":8})", "best_of"},
   };
   for (const auto& c : cases) {
     const Scanned s(c.body, c.api);
@@ -249,6 +264,7 @@ TEST(Facts, RefusesBoundsThatTheApiDoesNotHave) {
   }
   EXPECT_FALSE(Scanned(R"({"model":"m","max_tokens":5,"max_completion_tokens":50})").error);
   EXPECT_FALSE(Scanned(R"({"model":"m","max_new_tokens":5,"input":"x"})", Api::kEmbeddings).error);
+  EXPECT_FALSE(Scanned(R"({"model":"m","max_tokens":5,"n":null,"n_cmpl":null})", Api::kMessages).error);
 }
 
 // Escapes are looked for in blocks: one may begin in any place of a block and end in the next.

@@ -177,7 +177,7 @@ TEST(Breaker, OnlyOneShardGetsTheTrial) {
   }
 }
 
-TEST(Breaker, OneCallersBadRequestsOpenItForNobody) {
+TEST(Breaker, OneCallersBadRequestsDoNotOpenIt) {
   Breaker breaker({.consecutive_failures = 3, .several_callers = true});
   const auto fail = [&](CallerId caller) {
     breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, caller);
@@ -205,7 +205,7 @@ TEST(Breaker, FailuresThatNoCallerCausesCountAtOnce) {
   EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kOpen);
 }
 
-TEST(Breaker, AGoodAnswerForgetsWhoseRequestsFailed) {
+TEST(Breaker, AGoodAnswerForgetsTheCallersOfFailures) {
   Breaker breaker({.consecutive_failures = 3, .several_callers = true});
   breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, 7);
   breaker.Report(Outcome::kGood, breaker.Admit(kStart), kStart, 7);

@@ -167,6 +167,7 @@ class World {
     ask.input_tokens_est = Below(300);
     ask.model_max_output = Below(2) == 0 ? 0 : 800;
     ask.output_tokens_default = Below(2) == 0 ? 0 : 200;
+    ask.output_tokens_usual = Below(2) == 0 ? 0 : Below(400);
     if (Below(2) == 0) ask.output_tokens_bound = Below(500);
     const NodeRef node = tree_.Resolve(leaf);
     ReserveResult outcome = Reserve(node, models_[model], ask, now_);

@@ -363,26 +363,58 @@ ReserveRequest Usual(int64_t input, int64_t usual, int64_t model_max = 0) {
   return ask;
 }
 
-TEST_F(Reservations, ALimitPerMinuteReservesWhatAnswersUsuallyTake) {
+TEST_F(Reservations, ALimitPerMinuteGivesAnAnswerWithoutABoundAPartOfWhatItHas) {
   const NodeRef key = Tree({{"acme", {{Dimension::kTokens, 1000}}}}, "acme");
   Grant first = Granted(Reserve(key, {}, Usual(100, 200), kNow));
-  EXPECT_EQ(Used("acme", "tokens_per_minute"), 300);
-  EXPECT_EQ(first.output_cap, 900) << "no longer answer fits into the minute";
+  EXPECT_EQ(first.output_cap, 200 + 350) << "what is usual, and half of the rest";
+  EXPECT_EQ(Used("acme", "tokens_per_minute"), 650);
   Grant second = Granted(Reserve(key, {}, Usual(100, 200), kNow));
-  EXPECT_EQ(second.output_cap, 600);
-  Grant third = Granted(Reserve(key, {}, Usual(100, 200), kNow));
+  EXPECT_EQ(second.output_cap, 225);
   const Refusal no = Refused(Reserve(key, {}, Usual(100, 200), kNow));
   EXPECT_EQ(no.retry, Retry::kAfter) << "it waits rather than be cut to less than is usual";
-  first.reservation.Settle({.input = 100, .output = 450});
-  EXPECT_EQ(Used("acme", "tokens_per_minute"), 1150) << "a longer answer is charged";
+  EXPECT_EQ(no.asked, 300);
+  first.reservation.Settle({.input = 100, .output = 150});
+  EXPECT_EQ(Used("acme", "tokens_per_minute"), 575);
 }
 
-TEST_F(Reservations, AnAnswerIsBoundedOnlyWhereItsLimitWouldBeOvershot) {
-  const NodeRef key = Tree({{"acme", {{Dimension::kTokens, 200'000}}}}, "acme");
-  EXPECT_EQ(Granted(Reserve(key, {}, Usual(100, 200), kNow)).output_cap, std::nullopt);
-  EXPECT_EQ(Granted(Reserve(key, {}, Usual(100, 200, 32'000), kNow)).output_cap, std::nullopt);
-  EXPECT_EQ(Granted(Reserve(key, {}, Usual(100, 200, 300'000), kNow)).output_cap, 200'000 - 100);
-  EXPECT_EQ(Granted(Reserve(key, {}, Usual(100, 500'000, 1000), kNow)).reservation.output_tokens(), 1000);
+TEST_F(Reservations, TheBoundOfAnAnswerIsReservedUnlessTheModelHasALowerOne) {
+  const NodeRef key = Tree({{"acme", {{Dimension::kTokens, 200'100}}}}, "acme");
+  const auto ask = [&](const ReserveRequest& request) {
+    const Grant grant = Granted(Reserve(key, {}, request, kNow));
+    return std::pair(grant.output_cap, grant.reservation.output_tokens());
+  };
+  using Cap = std::optional<int64_t>;
+  EXPECT_EQ(ask(Usual(100, 200, 4000)), std::pair(Cap(), int64_t{4000})) << "no bound has to be said";
+  EXPECT_EQ(ask(Usual(100, 200)), std::pair(Cap(4096), int64_t{4096})) << "the operator's guess";
+  ReserveRequest long_answers = Usual(100, 200, 300'000);
+  long_answers.output_tokens_default = 0;
+  EXPECT_EQ(ask(long_answers), std::pair(Cap(25'175), int64_t{25'175})) << "an eighth of the rest";
+  EXPECT_EQ(ask(Usual(100, 500'000, 1000)), std::pair(Cap(), int64_t{1000}));
+}
+
+TEST_F(Reservations, ConcurrentAnswersWithoutABoundNeverOvershootALimitHoweverLongTheyGet) {
+  for (const int64_t limit : {500, 2'000, 200'000}) {
+    for (const int64_t usual : {50, 500, 5'000}) {
+      LimitTree tree;
+      ASSERT_TRUE(tree.Update(std::vector<NodeSpec>{{"acme", {{Dimension::kTokens, limit}}}}).ok());
+      const NodeRef key = tree.Resolve("acme");
+      std::vector<Grant> running;
+      int64_t most = 0;
+      while (true) {
+        ReserveResult result = Reserve(key, {}, Usual(10, usual), kNow);
+        if (std::holds_alternative<Refusal>(result)) break;
+        running.push_back(std::get<Grant>(std::move(result)));
+        ASSERT_TRUE(running.back().output_cap);
+        most += 10 + *running.back().output_cap;
+      }
+      EXPECT_LE(most, limit) << limit << " " << usual;
+      EXPECT_GE(running.size(), limit >= 3 * usual ? 2u : 1u) << limit << " " << usual;
+      if (limit == 200'000 && usual == 50) EXPECT_GE(running.size(), 40u);
+      for (Grant& grant : running) grant.reservation.Settle({.input = 10, .output = *grant.output_cap});
+      EXPECT_TRUE(std::holds_alternative<Refusal>(Reserve(key, {}, Usual(10, usual), kNow + 50s)));
+      EXPECT_TRUE(std::holds_alternative<Grant>(Reserve(key, {}, Usual(10, usual), kNow + 61s)));
+    }
+  }
 }
 
 TEST_F(Reservations, ABudgetReservesTheWholeBoundOfAnAnswer) {
@@ -390,7 +422,7 @@ TEST_F(Reservations, ABudgetReservesTheWholeBoundOfAnAnswer) {
       {{"acme", {{Dimension::kTokenBudget, 10'000, Period::kDay}, {Dimension::kTokens, 50'000}}}}, "acme");
   const Grant grant = Granted(Reserve(key, {}, Usual(100, 200), kNow));
   EXPECT_EQ(Used("acme", "token_budget_per_day"), 4196);
-  EXPECT_EQ(Used("acme", "tokens_per_minute"), 300);
+  EXPECT_EQ(Used("acme", "tokens_per_minute"), 4196);
   EXPECT_EQ(grant.output_cap, 4096);
 }
 

@@ -221,7 +221,7 @@ TEST(EngineSignals, ThePaceIsPerRequestAndDoesNotFollowTheLoad) {
   EXPECT_NEAR(routing.state(0).engine.Read(kStart).pace, 0.002, 1e-9);
 }
 
-TEST(EngineSignals, TelemetryAddsOnlyWhatOthersSent) {
+TEST(EngineSignals, TelemetryAddsOnlyForeignRequests) {
   Routing routing({Serving("m", {1})});
   EngineSignals& engine = routing.state(0).engine;
   std::vector<Charge> ours;

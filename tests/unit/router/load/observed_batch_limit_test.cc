@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 struct Engine {
   // A scrape a second later, of an engine that serves nobody but us.
-  double Sees(double running, double waiting, double ended_since = 0) {
+  double Report(double running, double waiting, double ended_since = 0) {
     ended += ended_since;
     batch.Observe({.running = running, .waiting = waiting, .ours = running + waiting, .ended = ended},
                   now += 1s);
@@ -23,26 +23,26 @@ struct Engine {
 
 TEST(ObservedBatchLimit, IsTheNumberThatRanWhileOthersQueuedTwiceInARow) {
   Engine engine;
-  EXPECT_EQ(engine.Sees(10, 0), 0);
-  EXPECT_EQ(engine.Sees(16, 40), 0) << "they may have come just now";
-  EXPECT_EQ(engine.Sees(16, 40, 2), 16);
-  EXPECT_EQ(engine.Sees(3, 0, 60), 16) << "that it has fewer says nothing";
-  EXPECT_EQ(engine.Sees(17, 3), 17) << "it can run more than was thought";
+  EXPECT_EQ(engine.Report(10, 0), 0);
+  EXPECT_EQ(engine.Report(16, 40), 0) << "they may have come just now";
+  EXPECT_EQ(engine.Report(16, 40, 2), 16);
+  EXPECT_EQ(engine.Report(3, 0, 60), 16) << "that it has fewer says nothing";
+  EXPECT_EQ(engine.Report(17, 3), 17) << "it can run more than was thought";
 }
 
 TEST(ObservedBatchLimit, RequestsThatWaitForAStepAreNoQueue) {
   Engine engine;
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(engine.Sees(20, 20, 400), 0) << "50 ms, at 400 a second";
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(engine.Sees(4, 7), 0) << "too few to matter";
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(engine.Report(20, 20, 400), 0) << "50 ms, at 400 a second";
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(engine.Report(4, 7), 0) << "too few to matter";
 }
 
 TEST(ObservedBatchLimit, GrowsWhenAFullEngineHasNoQueue) {
   Engine engine;
-  engine.Sees(20, 100);
-  engine.Sees(20, 100);
-  EXPECT_EQ(engine.Sees(20, 100), 20) << "long contexts";
-  EXPECT_EQ(engine.Sees(28, 0, 50), 56);
-  EXPECT_EQ(engine.Sees(56, 0, 50), 112);
+  engine.Report(20, 100);
+  engine.Report(20, 100);
+  EXPECT_EQ(engine.Report(20, 100), 20) << "long contexts";
+  EXPECT_EQ(engine.Report(28, 0, 50), 56);
+  EXPECT_EQ(engine.Report(56, 0, 50), 112);
 }
 
 TEST(ObservedBatchLimit, CountsRequestsOfOthersBesideOurs) {

@@ -11,7 +11,7 @@
 namespace router {
 namespace {
 
-TEST(Charge, TakesBackExactlyWhatItAdded) {
+TEST(Charge, ReleasesExactlyItsLoad) {
   ReplicaStates states;
   const auto state = states.Get("r");
   {
@@ -109,7 +109,7 @@ TEST(ReplicaStates, KeepsAStateOverReloadsByIdentity) {
   EXPECT_EQ(new_view[ReplicaId{1}].load.tokens(), 0);
 }
 
-TEST(ReplicaStates, ForgetsStatesThatNobodyHolds) {
+TEST(ReplicaStates, ForgetsStatesWithoutHolders) {
   ReplicaStates states;
   const auto kept = states.Get("kept");
   for (int i = 0; i < 10'000; ++i) states.Get("replica-" + std::to_string(i));

@@ -270,7 +270,7 @@ TEST(Cost, UnmeasuredReplicasAreUsed) {
   EXPECT_GT(*std::min_element(shares.begin(), shares.end()), 25);
 }
 
-TEST(Cost, LooksAtCandidatesOnlyInALargePool) {
+TEST(Cost, EvaluatesOnlyCandidatesInALargePool) {
   Pool pool(4000);
   std::vector<PrefixMatch> matches;
   for (uint32_t i = 0; i < 32; ++i) matches.push_back({ReplicaId{100 * i}, 5000});

@@ -108,7 +108,7 @@ TEST(PrefixIndex, NeverReturnsAReplicaThatHasLeft) {
   EXPECT_EQ(index.BlocksOf(next), 0u);
 }
 
-TEST(PrefixIndex, AClearedReplicaLearnsAnew) {
+TEST(PrefixIndex, AClearedReplicaLearnsAgain) {
   Index index;
   const MemberId a = *index.Join(1000);
   const auto prompt = Prompt(1, 20);
@@ -150,7 +150,7 @@ TEST(PrefixIndex, ReusedBlocksStayAndThePromptsBeginningStaysLongest) {
 }
 
 // What is used again moves on to the newest generation; the older ones must then last for longer.
-TEST(PrefixIndex, ReuseDoesNotShrinkWhatIsKept) {
+TEST(PrefixIndex, ReuseDoesNotShrinkTheStoredPrefix) {
   for (const uint64_t again : {1u, 4u, 20u}) {
     Index index;
     constexpr uint32_t kCapacity = 10'000;

@@ -50,9 +50,9 @@ struct Prompt {
 // An engine's cache: hashes of its own, told as events.
 class Engine {
  public:
-  Engine(Index& index, KvResidency& holdings, uint64_t salt = kSalt, uint32_t block = kBlock)
-      : index_(index), holdings_(holdings), block_(block), member(*index.Join(1'000)) {
-    holdings.Join(member, salt);
+  Engine(Index& index, KvResidency& residency, uint64_t salt = kSalt, uint32_t block = kBlock)
+      : index_(index), residency_(residency), block_(block), member(*index.Join(1'000)) {
+    residency.Join(member, salt);
     index.SetReporting(member, true);
   }
 
@@ -60,18 +60,18 @@ class Engine {
   void Store(const Prompt& prompt, size_t from, size_t to) {
     std::vector<uint64_t> hashes;
     for (size_t i = from; i < to; ++i) hashes.push_back(HashOf(prompt, i));
-    holdings_.Stored(member,
-                     {.hashes = hashes,
-                      .parent = from > 0 ? std::optional(HashOf(prompt, from - 1)) : std::nullopt,
-                      .tokens = std::span(prompt.tokens).subspan(from * block_, (to - from) * block_),
-                      .block_size = block_},
-                     kNow);
+    residency_.Stored(member,
+                      {.hashes = hashes,
+                       .parent = from > 0 ? std::optional(HashOf(prompt, from - 1)) : std::nullopt,
+                       .tokens = std::span(prompt.tokens).subspan(from * block_, (to - from) * block_),
+                       .block_size = block_},
+                      kNow);
   }
   void Store(const Prompt& prompt) { Store(prompt, 0, prompt.tokens.size() / block_); }
   void Evict(const Prompt& prompt, size_t from, size_t to) {
     std::vector<uint64_t> hashes;
     for (size_t i = from; i < to; ++i) hashes.push_back(HashOf(prompt, i));
-    holdings_.Removed(member, hashes);
+    residency_.Removed(member, hashes);
   }
   // Text blocks of the prompt that the index takes it to hold.
   uint32_t Found(const Prompt& prompt, conf::TimePoint now = kNow) const {
@@ -91,7 +91,7 @@ class Engine {
   }
 
   Index& index_;
-  KvResidency& holdings_;
+  KvResidency& residency_;
   const uint32_t block_;
 
  public:
@@ -103,15 +103,15 @@ constexpr size_t kPerText = kBlockBytes / kTokenBytes / kBlock;
 
 struct KvResidencyTest : testing::Test {
   Index index;
-  KvResidency holdings{index};
+  KvResidency residency{index};
 };
 
 TEST_F(KvResidencyTest, AnEvictedPrefixIsRemovedAtOnce) {
-  Engine engine(index, holdings);
+  Engine engine(index, residency);
   const Prompt prompt(1, 64 * 20);
   index.Confirm(prompt.blocks, engine.member, kNow);
   engine.Store(prompt);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   EXPECT_EQ(engine.Found(prompt), 20u);
   engine.Evict(prompt, 12 * kPerText, 20 * kPerText);
   EXPECT_EQ(engine.Found(prompt), 12u);
@@ -120,66 +120,66 @@ TEST_F(KvResidencyTest, AnEvictedPrefixIsRemovedAtOnce) {
 }
 
 TEST_F(KvResidencyTest, ABlockStoredAgainIsReportedWithoutLearning) {
-  Engine engine(index, holdings);
+  Engine engine(index, residency);
   const Prompt prompt(1, 64 * 10);
   engine.Store(prompt);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   engine.Evict(prompt, 0, 10 * kPerText);
   engine.Store(prompt, 0, 6 * kPerText);
   EXPECT_EQ(engine.Found(prompt), 6u);
 }
 
 TEST_F(KvResidencyTest, AKnownPromptStoredByAnotherReplicaIsReported) {
-  Engine first(index, holdings);
-  Engine second(index, holdings);
+  Engine first(index, residency);
+  Engine second(index, residency);
   const Prompt prompt(1, 64 * 10);
   first.Store(prompt);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   second.Store(prompt, 0, 4 * kPerText);
   EXPECT_EQ(second.Found(prompt), 4u);
   EXPECT_EQ(first.Found(prompt), 10u);
 }
 
 TEST_F(KvResidencyTest, LearningReportsEveryReplicaThatHoldsThePrompt) {
-  Engine first(index, holdings);
-  Engine second(index, holdings);
+  Engine first(index, residency);
+  Engine second(index, residency);
   const Prompt prompt(1, 64 * 10);
   second.Store(prompt);
   first.Store(prompt, 0, 2 * kPerText);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   EXPECT_EQ(first.Found(prompt), 2u);
   EXPECT_EQ(second.Found(prompt), 10u);
 }
 
 TEST_F(KvResidencyTest, LearningRemovesGuessesThatAReplicaDoesNotHold) {
-  Engine engine(index, holdings);
+  Engine engine(index, residency);
   const Prompt prompt(1, 64 * 10);
   index.Confirm(prompt.blocks, engine.member, kNow);
   engine.Store(prompt);
   engine.Evict(prompt, 5 * kPerText, 10 * kPerText);  // before anybody knew which text it was
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   EXPECT_EQ(engine.Found(prompt), 5u);
 }
 
 TEST_F(KvResidencyTest, AGuessStaysWithoutEvents) {
-  Engine engine(index, holdings);
-  Engine other(index, holdings);
+  Engine engine(index, residency);
+  Engine other(index, residency);
   const Prompt prompt(1, 64 * 10);
   const Prompt old(2, 64 * 4);
   engine.Store(Prompt(3, 64));
   index.Confirm(prompt.blocks, engine.member, kNow);
   index.Confirm(old.blocks, other.member, kNow);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   EXPECT_EQ(engine.Found(prompt), 10u) << "its events are on their way, or it was stored long ago";
   EXPECT_EQ(other.Found(old), 4u);
 }
 
 TEST_F(KvResidencyTest, ReportedBlocksDoNotAge) {
-  Engine engine(index, holdings);
+  Engine engine(index, residency);
   index.SetCapacity(engine.member, 50);
   const Prompt prompt(1, 64 * 20);
   engine.Store(prompt);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   for (uint64_t i = 10; i < 60; ++i) index.Confirm(Prompt(i, 64 * 20).blocks, engine.member, kNow);
   EXPECT_EQ(engine.Found(prompt, kNow + 24h), 20u);
   index.SetReporting(engine.member, false);
@@ -187,21 +187,21 @@ TEST_F(KvResidencyTest, ReportedBlocksDoNotAge) {
 }
 
 TEST_F(KvResidencyTest, APromptKnownByProportionIsCloseToTheTruth) {
-  Engine engine(index, holdings);
+  Engine engine(index, residency);
   const Prompt prompt(1, 64 * 100);
   engine.Store(prompt);
-  holdings.Learn(kSalt, prompt.View(false), kNow);
+  residency.Learn(kSalt, prompt.View(false), kNow);
   EXPECT_EQ(engine.Found(prompt), 100u);
   engine.Evict(prompt, 60 * kPerText, 100 * kPerText);
   EXPECT_NEAR(engine.Found(prompt), 60, 1);
 }
 
 TEST_F(KvResidencyTest, TheEndsOfAnEarlierTurnAreKept) {
-  Engine engine(index, holdings);
+  Engine engine(index, residency);
   const Prompt turn(1, 64 * 10);
-  holdings.Learn(kSalt, turn.View(), kNow);  // nobody has told a block size yet: nothing is learnt
+  residency.Learn(kSalt, turn.View(), kNow);  // nobody has told a block size yet: nothing is learnt
   engine.Store(turn);
-  holdings.Learn(kSalt, turn.View(), kNow);
+  residency.Learn(kSalt, turn.View(), kNow);
   // The next turn has the same beginning, and twenty times as many bytes a token behind it.
   Prompt next = turn;
   scheduler::Rng rng(9);
@@ -209,37 +209,37 @@ TEST_F(KvResidencyTest, TheEndsOfAnEarlierTurnAreKept) {
   for (int i = 0; i < 640; ++i) next.tokens.push_back(static_cast<uint64_t>(i));
   next.bytes = next.blocks.size() * kBlockBytes;
   engine.Store(next, 10 * kPerText, next.tokens.size() / kBlock);
-  holdings.Learn(kSalt, next.View(false), kNow);
+  residency.Learn(kSalt, next.View(false), kNow);
   EXPECT_EQ(engine.Found(next), 210u);
   engine.Evict(next, 10 * kPerText, next.tokens.size() / kBlock);
   EXPECT_NEAR(engine.Found(next), 10, 3);
 }
 
 TEST_F(KvResidencyTest, ClearingLeavesNothing) {
-  Engine engine(index, holdings);
-  Engine other(index, holdings);
+  Engine engine(index, residency);
+  Engine other(index, residency);
   const Prompt prompt(1, 64 * 10);
   const Prompt guessed(2, 64 * 10);
   engine.Store(prompt);
   other.Store(prompt);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   index.Confirm(guessed.blocks, engine.member, kNow);
-  holdings.Clear(engine.member);
+  residency.Clear(engine.member);
   EXPECT_EQ(engine.Found(prompt), 0u);
   EXPECT_EQ(engine.Found(guessed), 0u);
   EXPECT_EQ(other.Found(prompt), 10u);
-  EXPECT_EQ(holdings.BlocksOf(engine.member), 0u);
+  EXPECT_EQ(residency.BlocksOf(engine.member), 0u);
   engine.Store(prompt, 0, kPerText);
   EXPECT_EQ(engine.Found(prompt), 1u);
 }
 
 TEST_F(KvResidencyTest, DistrustMakesGuessesOfReports) {
-  Engine engine(index, holdings);
+  Engine engine(index, residency);
   index.SetCapacity(engine.member, 50);
   const Prompt prompt(1, 64 * 20);
   engine.Store(prompt);
-  holdings.Learn(kSalt, prompt.View(), kNow);
-  holdings.Distrust(engine.member);
+  residency.Learn(kSalt, prompt.View(), kNow);
+  residency.Distrust(engine.member);
   EXPECT_EQ(engine.Found(prompt), 20u);
   EXPECT_FALSE(index.IsReported(prompt.blocks[0], engine.member));
   for (uint64_t i = 10; i < 60; ++i) index.Confirm(Prompt(i, 64 * 20).blocks, engine.member, kNow);
@@ -247,32 +247,32 @@ TEST_F(KvResidencyTest, DistrustMakesGuessesOfReports) {
 }
 
 TEST_F(KvResidencyTest, BlocksAfterUnknownOnesAreLeftOut) {
-  Engine engine(index, holdings);
+  Engine engine(index, residency);
   const Prompt prompt(1, 64 * 10);
   engine.Store(prompt, kPerText, 2 * kPerText);
-  EXPECT_EQ(holdings.stats().orphans, kPerText);
-  EXPECT_EQ(holdings.BlocksOf(engine.member), 0u);
+  EXPECT_EQ(residency.stats().orphans, kPerText);
+  EXPECT_EQ(residency.BlocksOf(engine.member), 0u);
 }
 
 TEST_F(KvResidencyTest, ModelsAndBlockSizesDoNotMix) {
-  Engine small(index, holdings, kSalt, 16);
-  Engine large(index, holdings, kSalt, 64);
-  Engine foreign(index, holdings, 8);
+  Engine small(index, residency, kSalt, 16);
+  Engine large(index, residency, kSalt, 64);
+  Engine foreign(index, residency, 8);
   const Prompt prompt(1, 64 * 10);
   small.Store(prompt);
   large.Store(prompt, 0, 5);
   foreign.Store(prompt);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   EXPECT_EQ(small.Found(prompt), 10u);
   EXPECT_EQ(large.Found(prompt), 5u);
   EXPECT_EQ(foreign.Found(prompt), 0u);
 }
 
 TEST_F(KvResidencyTest, SeveralTextBlocksMayStandForOneTokenBlock) {
-  Engine engine(index, holdings, kSalt, 256);
+  Engine engine(index, residency, kSalt, 256);
   const Prompt prompt(1, 256 * 3);
   engine.Store(prompt);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  residency.Learn(kSalt, prompt.View(), kNow);
   EXPECT_EQ(engine.Found(prompt), 12u);
   engine.Evict(prompt, 1, 3);
   EXPECT_NEAR(engine.Found(prompt), 5, 1);
@@ -280,47 +280,47 @@ TEST_F(KvResidencyTest, SeveralTextBlocksMayStandForOneTokenBlock) {
 
 TEST(KvResidencyBounds, FullTablesTakeNoMore) {
   Index index;
-  KvResidency holdings(index, {.max_blocks = 100, .max_links = 64});
-  Engine engine(index, holdings);
+  KvResidency residency(index, {.max_blocks = 100, .max_links = 64});
+  Engine engine(index, residency);
   const Prompt prompt(1, 64 * 50);
   engine.Store(prompt);
-  EXPECT_EQ(holdings.stats().blocks, 100u);
-  EXPECT_EQ(holdings.stats().untracked, 100u);
-  holdings.Learn(kSalt, prompt.View(), kNow);
+  EXPECT_EQ(residency.stats().blocks, 100u);
+  EXPECT_EQ(residency.stats().untracked, 100u);
+  residency.Learn(kSalt, prompt.View(), kNow);
   EXPECT_EQ(engine.Found(prompt), 25u);
-  for (uint64_t i = 2; i < 50; ++i) holdings.Learn(kSalt, Prompt(i, 64 * 10).View(), kNow);
-  EXPECT_LE(holdings.stats().links, 64u);
+  for (uint64_t i = 2; i < 50; ++i) residency.Learn(kSalt, Prompt(i, 64 * 10).View(), kNow);
+  EXPECT_LE(residency.stats().links, 64u);
   engine.Evict(prompt, 0, 100);
   EXPECT_EQ(engine.Found(prompt), 0u) << "what was told is taken back, its link being forgotten or not";
 }
 
 TEST_F(KvResidencyTest, InconsistentPromptsAreIgnored) {
-  Engine engine(index, holdings);
+  Engine engine(index, residency);
   const Prompt prompt(1, 64 * 10);
   engine.Store(prompt);
   LearntPrompt view = prompt.View();
   view.bytes = 5;
-  holdings.Learn(kSalt, view, kNow);
+  residency.Learn(kSalt, view, kNow);
   view = prompt.View();
   view.ends = view.ends.first(3);
-  holdings.Learn(kSalt, view, kNow);
+  residency.Learn(kSalt, view, kNow);
   view = prompt.View(false);
   view.tokens = {};
-  holdings.Learn(kSalt, view, kNow);
+  residency.Learn(kSalt, view, kNow);
   EXPECT_EQ(engine.Found(prompt), 0u);
-  holdings.Leave(engine.member);
-  holdings.Removed(engine.member, prompt.tokens);
-  holdings.Clear(engine.member);
+  residency.Leave(engine.member);
+  residency.Removed(engine.member, prompt.tokens);
+  residency.Clear(engine.member);
   engine.Store(prompt);
-  EXPECT_EQ(holdings.stats().blocks, 0u);
+  EXPECT_EQ(residency.stats().blocks, 0u);
 }
 
 // What the table says is what a model of it says, whatever happens in whatever order.
-TEST(KvResidencyProperty, TheIndexHoldsWhatTheEngineHolds) {
+TEST(KvResidencyProperty, TheIndexMatchesTheEnginesCache) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     Index index;
-    KvResidency holdings(index);
-    Engine engine(index, holdings);
+    KvResidency residency(index);
+    Engine engine(index, residency);
     engine.Store(Prompt(99, 64));  // tells its block size, without which nothing is learnt
     std::vector<Prompt> prompts;
     for (uint64_t i = 0; i < 8; ++i) prompts.emplace_back(i / 2 + 1, 64 * 8, 100 + i);
@@ -358,10 +358,10 @@ TEST(KvResidencyProperty, TheIndexHoldsWhatTheEngineHolds) {
           }
         }
       } else if (what == 6) {
-        holdings.Learn(kSalt, prompt.View(), kNow);
+        residency.Learn(kSalt, prompt.View(), kNow);
         learnt[which] = true;
       } else if (rng.Next() % 20 == 0) {
-        holdings.Clear(engine.member);
+        residency.Clear(engine.member);
         held.clear();
       }
       for (size_t i = 0; i < prompts.size(); ++i) {
@@ -376,8 +376,8 @@ TEST(KvResidencyProperty, TheIndexHoldsWhatTheEngineHolds) {
 // Shards look up and predict while events come in.
 TEST(KvResidencyConcurrency, EventsComeWhileShardsLookUp) {
   Index index;
-  KvResidency holdings(index);
-  Engine engine(index, holdings);
+  KvResidency residency(index);
+  Engine engine(index, residency);
   std::vector<Prompt> prompts;
   for (uint64_t i = 1; i <= 8; ++i) prompts.emplace_back(i, 64 * 8);
   std::atomic<bool> done = false;
@@ -397,16 +397,16 @@ TEST(KvResidencyConcurrency, EventsComeWhileShardsLookUp) {
   for (int round = 0; round < 200; ++round) {
     for (const Prompt& prompt : prompts) {
       engine.Store(prompt);
-      holdings.Learn(kSalt, prompt.View(), kNow);
+      residency.Learn(kSalt, prompt.View(), kNow);
       engine.Evict(prompt, 0, 8 * kPerText);
     }
-    if (round % 10 == 0) holdings.Clear(engine.member);
-    if (round % 7 == 0) holdings.Distrust(engine.member);
+    if (round % 10 == 0) residency.Clear(engine.member);
+    if (round % 7 == 0) residency.Distrust(engine.member);
     index.SetReporting(engine.member, round % 5 != 0);
   }
   done = true;
   for (std::thread& shard : shards) shard.join();
-  EXPECT_EQ(holdings.stats().blocks, 0u);
+  EXPECT_EQ(residency.stats().blocks, 0u);
 }
 
 }  // namespace

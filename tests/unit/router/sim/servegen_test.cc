@@ -73,7 +73,7 @@ TEST(Servegen, AShapeBelowOneComesInBursts) {
   EXPECT_GT(most_in_bursts, 2 * most_else);
 }
 
-TEST(Servegen, TimesAndShiftChangeWhatAClientSendsAndWhen) {
+TEST(Servegen, TimesAndShiftScaleAndMoveAClient) {
   const auto count = [](const std::vector<Call>& calls) { return static_cast<double>(calls.size()); };
   EXPECT_NEAR(count(Mix({{.times = 3}})), 3 * 18000, 6 * std::sqrt(5 * 3 * 18000));
   // Its day of thirty minutes begins again: the last ten minutes of it come first.
@@ -82,7 +82,7 @@ TEST(Servegen, TimesAndShiftChangeWhatAClientSendsAndWhen) {
   EXPECT_EQ(Between(later, minutes(10), minutes(20)), 0u);
 }
 
-TEST(Servegen, WhatAClientSendsDoesNotDependOnTheOthersNorOnTheCut) {
+TEST(Servegen, AClientIsIndependentOfOthersAndOfTheWindow) {
   const std::vector<Call> alone = Mix({{}});
   const std::vector<Call> cut = Mix({{}}, {.from = minutes(15), .length = minutes(4), .max_calls = 0});
   ASSERT_EQ(cut.size(), Between(alone, minutes(15), minutes(19)));

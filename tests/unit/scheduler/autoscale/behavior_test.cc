@@ -42,7 +42,7 @@ TEST(Behavior, SelectsThePolicyThatAllowsMostOrLeast) {
   }
 }
 
-TEST(Behavior, CountsWhatChangedInThePeriod) {
+TEST(Behavior, CountsChangesOfThePeriod) {
   BehaviorLimits limits({.scale_up = {.policies = {{RateUnit::kReplicas, 4, seconds(60)}}}});
   EXPECT_EQ(limits.Apply(2, 100, kNow), 6u);
   limits.Changed(2, 6, kNow);

@@ -60,7 +60,7 @@ TEST(Cron, KnowsTimeZonesAndTheirChanges) {
   EXPECT_EQ(Last("0 9 * * *", "2026-07-01T12:00:00Z", "Europe/Berlin"), "2026-07-01T07:00");
 }
 
-TEST(Cron, SaysWhatIsWrong) {
+TEST(Cron, ExplainsErrors) {
   for (const char* text : {"", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *",
                            "* * * 13 *", "* * * * 8", "5-1 * * * *", "*/0 * * * *", "a * * * *", "1, * * * *",
                            "-1 * * * *", "1-2-3 * * * *", "99999999999999999999 * * * *"}) {

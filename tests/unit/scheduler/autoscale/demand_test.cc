@@ -14,12 +14,12 @@ using std::chrono::seconds;
 
 constexpr conf::Duration kTtft = seconds(2);
 
-// A law that has heard of so much work, every second.
-class Heard {
+// A law that has law of so much work, every second.
+class DrivenLaw {
  public:
-  explicit Heard(DemandSettings settings = {}, conf::Duration cold_start = seconds(90))
-      : Heard(cold_start, Policy(settings)) {}
-  Heard(conf::Duration cold_start, const ScalingPolicy& policy) : law_(policy), cold_start_(cold_start) {}
+  explicit DrivenLaw(DemandSettings settings = {}, conf::Duration cold_start = seconds(90))
+      : DrivenLaw(cold_start, Policy(settings)) {}
+  DrivenLaw(conf::Duration cold_start, const ScalingPolicy& policy) : law_(policy), cold_start_(cold_start) {}
 
   static ScalingPolicy Policy(DemandSettings settings = {}) {
     ScalingPolicy policy;
@@ -28,7 +28,7 @@ class Heard {
     return policy;
   }
 
-  uint32_t Hear(double work, int ticks, uint32_t replicas, DemandSignals more = {}) {
+  uint32_t Feed(double work, int ticks, uint32_t replicas, DemandSignals more = {}) {
     uint32_t wanted = 0;
     more.work = work;
     for (int tick = 0; tick < ticks; ++tick)
@@ -59,14 +59,14 @@ TEST(Demand, AddsPrefillAndTheRequestsPartOfADecodingBatch) {
 
 TEST(Demand, AHigherAttainmentKeepsMoreFree) {
   const auto after_bursts = [](double attainment) {
-    ScalingPolicy policy = Heard::Policy();
+    ScalingPolicy policy = DrivenLaw::Policy();
     policy.attainment = attainment;
-    Heard heard(seconds(90), policy);
+    DrivenLaw law(seconds(90), policy);
     for (int burst = 0; burst < 20; ++burst) {
-      heard.Hear(10, 60, 10);
-      heard.Hear(12, 60, 10);
+      law.Feed(10, 60, 10);
+      law.Feed(12, 60, 10);
     }
-    return heard.demand() - 12;
+    return law.demand() - 12;
   };
   const double usual = after_bursts(0.99);
   EXPECT_GT(usual, 0.5);
@@ -110,45 +110,45 @@ TEST(Demand, TheFirstAnswersCountAsTheyAre) {
 }
 
 TEST(Demand, GoesUpAboveUpAtAndOnlyAsFarAsNeeded) {
-  EXPECT_EQ(Heard().Hear(3.5, 60, 4), 4u);
-  EXPECT_EQ(Heard().Hear(3.7, 60, 4), 5u);
-  EXPECT_EQ(Heard().Hear(9.0, 60, 4), 10u);
+  EXPECT_EQ(DrivenLaw().Feed(3.5, 60, 4), 4u);
+  EXPECT_EQ(DrivenLaw().Feed(3.7, 60, 4), 5u);
+  EXPECT_EQ(DrivenLaw().Feed(9.0, 60, 4), 10u);
 }
 
 TEST(Demand, GoesDownOnlyIfOneLessIsStillBelowUpAt) {
-  Heard few;
-  EXPECT_EQ(few.Hear(0.95, 200, 2), 2u);  // below 0.80 of two, above 0.90 of one
-  Heard enough;
-  EXPECT_EQ(enough.Hear(0.85, 200, 2), 1u);
-  Heard many;
-  EXPECT_EQ(many.Hear(7.5, 200, 10), 9u);  // 7.5 is below 8, and above 0.80 of nine
+  DrivenLaw few;
+  EXPECT_EQ(few.Feed(0.95, 200, 2), 2u);  // below 0.80 of two, above 0.90 of one
+  DrivenLaw enough;
+  EXPECT_EQ(enough.Feed(0.85, 200, 2), 1u);
+  DrivenLaw many;
+  EXPECT_EQ(many.Feed(7.5, 200, 10), 9u);  // 7.5 is below 8, and above 0.80 of nine
 }
 
-TEST(Demand, FewerMustHaveSufficedForTheWholeHold) {
-  Heard law({.window = seconds(15), .hold = seconds(120), .margin = 0});
-  EXPECT_EQ(law.Hear(8.5, 120, 10), 10u);
-  EXPECT_EQ(law.Hear(2, 100, 10), 10u);
-  EXPECT_EQ(law.Hear(2, 45, 10), 3u);
+TEST(Demand, ScalesDownAfterFewerSufficedForTheWholeHold) {
+  DrivenLaw law({.window = seconds(15), .hold = seconds(120), .margin = 0});
+  EXPECT_EQ(law.Feed(8.5, 120, 10), 10u);
+  EXPECT_EQ(law.Feed(2, 100, 10), 10u);
+  EXPECT_EQ(law.Feed(2, 45, 10), 3u);
 }
 
 TEST(Demand, KeepsItsDeviationFree) {
-  Heard steady;
-  steady.Hear(4, 600, 5);
+  DrivenLaw steady;
+  steady.Feed(4, 600, 5);
   EXPECT_NEAR(steady.demand(), 4, 1e-9);
-  Heard bursts;
+  DrivenLaw bursts;
   for (int minute = 0; minute < 10; ++minute) {
-    bursts.Hear(8, 5, 20);
-    bursts.Hear(3.6364, 55, 20);  // 4 on the mean
+    bursts.Feed(8, 5, 20);
+    bursts.Feed(3.6364, 55, 20);  // 4 on the mean
   }
-  bursts.Hear(4, 15, 20);
+  bursts.Feed(4, 15, 20);
   EXPECT_GT(bursts.demand(), 4.3);
 }
 
 TEST(Demand, KeepsTheGrowthDuringAColdStartFree) {
   const auto growing = [](conf::Duration cold_start) {
-    Heard law({}, cold_start);
+    DrivenLaw law({}, cold_start);
     double work = 4;
-    for (int second = 0; second < 3600; ++second) law.Hear(work += 0.01, 1, 20);
+    for (int second = 0; second < 3600; ++second) law.Feed(work += 0.01, 1, 20);
     return law.demand() - work;
   };
   // By 0.9 in one and a half minutes, by 3 in five; the same again, since growth is not half of the time.
@@ -158,60 +158,60 @@ TEST(Demand, KeepsTheGrowthDuringAColdStartFree) {
   EXPECT_GT(growing(seconds(300)), soon + 2);
 }
 
-TEST(Demand, AfterAFallNoMoreThanHalfOfWhatIsLeftIsKeptFree) {
-  Heard law;
-  law.Hear(8, 600, 10);
-  law.Hear(1, 150, 10);
+TEST(Demand, AfterAFallAtMostHalfOfTheLevelIsKeptFree) {
+  DrivenLaw law;
+  law.Feed(8, 600, 10);
+  law.Feed(1, 150, 10);
   EXPECT_GT(law.demand(), 1.2);
   EXPECT_LE(law.demand(), 1.5);
 }
 
 TEST(Demand, GrowthThatIsNoChanceCountsAtOnce) {
-  Heard steady;
-  steady.Hear(4, 300, 6);
-  steady.Hear(12, 5, 6);
+  DrivenLaw steady;
+  steady.Feed(4, 300, 6);
+  steady.Feed(12, 5, 6);
   EXPECT_GT(steady.demand(), 8);
   // Where one second differs from the next as much, five of them are no sign.
-  Heard noisy;
+  DrivenLaw noisy;
   for (int i = 0; i < 150; ++i) {
-    noisy.Hear(0, 1, 6);
-    noisy.Hear(12, 1, 6);
+    noisy.Feed(0, 1, 6);
+    noisy.Feed(12, 1, 6);
   }
-  noisy.Hear(12, 2, 6);
+  noisy.Feed(12, 2, 6);
   EXPECT_LT(noisy.demand(), 12);
 }
 
 TEST(Demand, OccupancyCountsWhereItExceedsTheEstimatedWork) {
-  Heard law;
-  EXPECT_EQ(law.Hear(3, 60, 7, {.occupied = 6.5}), 8u);
+  DrivenLaw law;
+  EXPECT_EQ(law.Feed(3, 60, 7, {.occupied = 6.5}), 8u);
   EXPECT_EQ(law.demand(), 6.5);
-  EXPECT_EQ(Heard().Hear(3, 60, 4, {.occupied = 1}), 4u);
+  EXPECT_EQ(DrivenLaw().Feed(3, 60, 4, {.occupied = 1}), 4u);
 }
 
 TEST(Demand, ABacklogCountsOnceARequestHasWaitedHalfTheTtftTarget) {
-  Heard young;
-  young.Hear(3, 30, 4, {.backlog = 30, .oldest = milliseconds(900)});
+  DrivenLaw young;
+  young.Feed(3, 30, 4, {.backlog = 30, .oldest = milliseconds(900)});
   EXPECT_NEAR(young.demand(), 3, 1e-9);
-  Heard old;
-  old.Hear(3, 30, 4, {.backlog = 30, .oldest = milliseconds(1100)});
+  DrivenLaw old;
+  old.Feed(3, 30, 4, {.backlog = 30, .oldest = milliseconds(1100)});
   EXPECT_NEAR(old.demand(), 5, 1e-9);  // 30 s of work in 15 s
 }
 
 TEST(Demand, ZeroAndNanAreNoDemand) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  Heard law;
-  EXPECT_EQ(law.Hear(nan, 200, 3, {.backlog = nan, .oldest = seconds(9)}), 0u);
+  DrivenLaw law;
+  EXPECT_EQ(law.Feed(nan, 200, 3, {.backlog = nan, .oldest = seconds(9)}), 0u);
   EXPECT_EQ(law.demand(), 0);
-  EXPECT_EQ(Heard().Hear(0, 200, 3), 0u);
-  EXPECT_EQ(Heard().Hear(-5, 200, 3), 0u);
+  EXPECT_EQ(DrivenLaw().Feed(0, 200, 3), 0u);
+  EXPECT_EQ(DrivenLaw().Feed(-5, 200, 3), 0u);
 }
 
 TEST(Demand, DoesNotFlapAroundAThreshold) {
-  Heard law;
+  DrivenLaw law;
   uint32_t replicas = 5;
   int changes = 0;
   for (int minute = 0; minute < 120; ++minute) {
-    const uint32_t wanted = law.Hear(minute % 2 == 0 ? 4.2 : 4.5, 60, replicas);
+    const uint32_t wanted = law.Feed(minute % 2 == 0 ? 4.2 : 4.5, 60, replicas);
     changes += wanted != replicas ? 1 : 0;
     replicas = wanted;
   }

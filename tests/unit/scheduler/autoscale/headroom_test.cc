@@ -14,11 +14,11 @@ using std::chrono::seconds;
 constexpr conf::Duration kTtft = seconds(2);
 
 // 50 first tokens a second.
-class Heard {
+class DrivenHeadroom {
  public:
-  explicit Heard(double attainment = 0.99) : headroom_(attainment, kTtft) {}
+  explicit DrivenHeadroom(double attainment = 0.99) : headroom_(attainment, kTtft) {}
 
-  double Hear(const FirstTokens& tokens, int ticks, bool starting = false) {
+  double Feed(const FirstTokens& tokens, int ticks, bool starting = false) {
     for (int tick = 0; tick < ticks; ++tick) headroom_.Learn(tokens, starting, now_ += seconds(1));
     return headroom_.part();
   }
@@ -30,85 +30,85 @@ class Heard {
 };
 
 TEST(Headroom, IsNothingWhileFirstTokensAreInTime) {
-  Heard heard;
-  EXPECT_EQ(heard.Hear({.came = 50}, 3600), 0);
+  DrivenHeadroom headroom;
+  EXPECT_EQ(headroom.Feed({.came = 50}, 3600), 0);
   // Half of what may be late.
-  EXPECT_EQ(heard.Hear({.came = 50, .late = 0.25}, 3600), 0);
-  EXPECT_NEAR(heard.late(), 0.005, 1e-4);
+  EXPECT_EQ(headroom.Feed({.came = 50, .late = 0.25}, 3600), 0);
+  EXPECT_NEAR(headroom.late(), 0.005, 1e-4);
 }
 
 TEST(Headroom, GrowsWhileMoreIsLateThanMayBeAndShrinksAfterwards) {
-  Heard heard;
-  const double soon = heard.Hear({.came = 50, .late = 1}, 300);
+  DrivenHeadroom headroom;
+  const double soon = headroom.Feed({.came = 50, .late = 1}, 300);
   EXPECT_GT(soon, 0.02);
-  const double later = heard.Hear({.came = 50, .late = 1}, 300);
+  const double later = headroom.Feed({.came = 50, .late = 1}, 300);
   EXPECT_GT(later, soon + 0.02);
-  EXPECT_NEAR(heard.late(), 0.02, 1e-9);
-  EXPECT_EQ(heard.Hear({.came = 50}, 3600), 0);
+  EXPECT_NEAR(headroom.late(), 0.02, 1e-9);
+  EXPECT_EQ(headroom.Feed({.came = 50}, 3600), 0);
 }
 
 TEST(Headroom, HasABound) {
-  Heard heard;
-  EXPECT_DOUBLE_EQ(heard.Hear({.came = 50, .late = 50}, 7200), Headroom::kMost);
+  DrivenHeadroom headroom;
+  EXPECT_DOUBLE_EQ(headroom.Feed({.came = 50, .late = 50}, 7200), Headroom::kMost);
 }
 
 TEST(Headroom, AllowedLatenessFollowsTheAttainment) {
   const FirstTokens tokens{.came = 50, .late = 0.3};
-  EXPECT_EQ(Heard(0.99).Hear(tokens, 900), 0);
-  EXPECT_GT(Heard(0.995).Hear(tokens, 900), 0.02);
-  EXPECT_GT(Heard(0.999).Hear(tokens, 900), 0.1);
-  EXPECT_EQ(Heard(0.5).Hear(tokens, 900), 0);
+  EXPECT_EQ(DrivenHeadroom(0.99).Feed(tokens, 900), 0);
+  EXPECT_GT(DrivenHeadroom(0.995).Feed(tokens, 900), 0.02);
+  EXPECT_GT(DrivenHeadroom(0.999).Feed(tokens, 900), 0.1);
+  EXPECT_EQ(DrivenHeadroom(0.5).Feed(tokens, 900), 0);
 }
 
 TEST(Headroom, FewFirstTokensTellNothing) {
   // In 15 minutes 360: four may be late.
-  EXPECT_EQ(Heard().Hear({.came = 0.4, .late = 0.4}, 7200), 0);
-  EXPECT_GT(Heard().Hear({.came = 0.8, .late = 0.4}, 7200), 0);
+  EXPECT_EQ(DrivenHeadroom().Feed({.came = 0.4, .late = 0.4}, 7200), 0);
+  EXPECT_GT(DrivenHeadroom().Feed({.came = 0.8, .late = 0.4}, 7200), 0);
 }
 
 TEST(Headroom, GoesWhenNothingIsHeardAnyMore) {
-  Heard heard;
-  EXPECT_GT(heard.Hear({.came = 50, .late = 5}, 600), 0.1);
-  EXPECT_EQ(heard.Hear({}, 4 * 3600), 0);
+  DrivenHeadroom headroom;
+  EXPECT_GT(headroom.Feed({.came = 50, .late = 5}, 600), 0.1);
+  EXPECT_EQ(headroom.Feed({}, 4 * 3600), 0);
 }
 
-TEST(Headroom, WhatIsLateBecauseReplicasAreStartingIsNoReason) {
-  Heard heard;
-  heard.Hear({.came = 50}, 900);
-  EXPECT_EQ(heard.Hear({.came = 50, .late = 25}, 90, true), 0);
+TEST(Headroom, IgnoresTokensThatAreLateDuringStarts) {
+  DrivenHeadroom headroom;
+  headroom.Feed({.came = 50}, 900);
+  EXPECT_EQ(headroom.Feed({.came = 50, .late = 25}, 90, true), 0);
   // Those who waited for the replica have their first tokens when it is there.
-  EXPECT_EQ(heard.Hear({.came = 200, .late = 200}, 4), 0);
-  EXPECT_EQ(heard.late(), 0);
-  EXPECT_GT(heard.Hear({.came = 50, .late = 5}, 300), 0.01);
+  EXPECT_EQ(headroom.Feed({.came = 200, .late = 200}, 4), 0);
+  EXPECT_EQ(headroom.late(), 0);
+  EXPECT_GT(headroom.Feed({.came = 50, .late = 5}, 300), 0.01);
 }
 
-TEST(Headroom, PromptsThatNoReplicaCouldServeInTimeAreNoReason) {
-  EXPECT_EQ(Heard().Hear({.came = 50, .hopeless = 25}, 3600), 0);
+TEST(Headroom, IgnoresPromptsThatNoReplicaCouldServeInTime) {
+  EXPECT_EQ(DrivenHeadroom().Feed({.came = 50, .hopeless = 25}, 3600), 0);
   // They use up what may be late, which others make good up to half of it.
-  EXPECT_EQ(Heard().Hear({.came = 50, .late = 0.3}, 3600), 0);
-  EXPECT_GT(Heard().Hear({.came = 50, .late = 0.3, .hopeless = 0.2}, 900), 0.01);
-  EXPECT_EQ(Heard().Hear({.came = 50, .late = 0.15, .hopeless = 0.45}, 3600), 0);
+  EXPECT_EQ(DrivenHeadroom().Feed({.came = 50, .late = 0.3}, 3600), 0);
+  EXPECT_GT(DrivenHeadroom().Feed({.came = 50, .late = 0.3, .hopeless = 0.2}, 900), 0.01);
+  EXPECT_EQ(DrivenHeadroom().Feed({.came = 50, .late = 0.15, .hopeless = 0.45}, 3600), 0);
 }
 
-TEST(Headroom, AnAttainmentThatIsOutOfReachIsNoReason) {
-  EXPECT_EQ(Heard().Hear({.came = 50, .late = 5, .hopeless = 0.6}, 3600), 0);
-  EXPECT_GT(Heard().Hear({.came = 50, .late = 5, .hopeless = 0.4}, 900), 0.1);
+TEST(Headroom, StaysZeroForAnUnreachableAttainment) {
+  EXPECT_EQ(DrivenHeadroom().Feed({.came = 50, .late = 5, .hopeless = 0.6}, 3600), 0);
+  EXPECT_GT(DrivenHeadroom().Feed({.came = 50, .late = 5, .hopeless = 0.4}, 900), 0.1);
 }
 
 TEST(Headroom, DoesNotDependOnHowOftenItIsRead) {
   Headroom often(0.99, kTtft);
-  Heard now_and_then;
+  DrivenHeadroom now_and_then;
   conf::TimePoint now{seconds(1'000'000)};
   for (int tick = 0; tick < 6000; ++tick)
     often.Learn({.came = 5, .late = 0.1}, false, now += std::chrono::milliseconds(100));
-  EXPECT_NEAR(often.part(), now_and_then.Hear({.came = 50, .late = 1}, 600), 0.002);
+  EXPECT_NEAR(often.part(), now_and_then.Feed({.came = 50, .late = 1}, 600), 0.002);
 }
 
 TEST(Headroom, TreatsNanAsNoHeadroom) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  Heard heard;
-  EXPECT_EQ(heard.Hear({.came = nan, .late = nan, .hopeless = -3}, 600), 0);
-  EXPECT_EQ(heard.late(), 0);
+  DrivenHeadroom headroom;
+  EXPECT_EQ(headroom.Feed({.came = nan, .late = nan, .hopeless = -3}, 600), 0);
+  EXPECT_EQ(headroom.late(), 0);
 }
 
 TEST(Headroom, IsPartOfTheDemandAndSaidInItsReason) {

@@ -49,7 +49,7 @@ TEST(Replay, AnEmptyHourNeedsNothing) {
   EXPECT_EQ(run.replica_seconds, 0);
 }
 
-TEST(Replay, KeepsWhatSufficesAndCountsItsSeconds) {
+TEST(Replay, KeepsSufficientReplicasAndCountsTheirSeconds) {
   const Replayed run = Replay(Demand(1, 4), Steady(300, 0.5, 1), seconds(30));
   ASSERT_EQ(run.steps.size(), 300u);
   EXPECT_EQ(run.steps.back().at, kBegin + seconds(600));

@@ -76,7 +76,7 @@ class World {
   JobTable jobs_;
 };
 
-TEST(Explain, CountsWhatIsFreeAndWhatKeepsEachNodeOff) {
+TEST(Explain, CountsFreeSlotsAndTheObstacleOfEachNode) {
   World world(EightWay(6));
   world.Run("a", 0, 0, 4, std::chrono::hours(2));
   world.Run("b", 1, 0, 8, std::chrono::hours(3));
@@ -226,7 +226,7 @@ TEST(Explain, NodesKeptForOthersAreNamedWithTheirJob) {
   EXPECT_EQ(own.reserved_start, kNow + std::chrono::minutes(90));
 }
 
-TEST(Explain, AQuotaSaysHowMuchAndWhoseEndFreesIt) {
+TEST(Explain, AQuotaNamesAmountsAndTheJobsThatFreeIt) {
   World world(EightWay(4));
   world.Run("theirs", 0, 0, 8, std::chrono::hours(1), 5);
   world.Run("soon", 1, 0, 2, std::chrono::hours(2), 1);
@@ -340,7 +340,7 @@ TEST(Explain, JsonHasStableKeys) {
 }
 
 // The certificate must not change what it explains, and must agree with the placer.
-TEST(Explain, WhatItCountsIsWhatThePlacerCanPlace) {
+TEST(Explain, CountsEqualWhatThePlacerPlaces) {
   Rng rng(11);
   for (int round = 0; round < 50; ++round) {
     World world(EightWay(8, 4));

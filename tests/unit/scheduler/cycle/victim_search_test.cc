@@ -150,7 +150,7 @@ TEST(Preempt, ARequiredDomainIsClearedInOnePlace) {
   EXPECT_EQ(leaf(victims[0]), leaf(victims[1]));
 }
 
-TEST(Reclaim, TakesWhatOthersRunOverTheirDeserved) {
+TEST(Reclaim, TakesOnlyDevicesAboveOthersDeservedShare) {
   PreemptWorld world(testing::EightWay(2), kTwoHalves);
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(world.Start(world.Submit(PreemptWorld::Asks("b", 1, 4))));
   const JobIndex job = world.Submit(PreemptWorld::Asks("a", 1, 8));
@@ -178,7 +178,7 @@ TEST(Reclaim, LeavesTheVictimQueueNoWorseOffThanItsOwn) {
   }
 }
 
-TEST(Preempt, HigherPriorityDoesNotTakeWhatAnotherQueueDeserves) {
+TEST(Preempt, HigherPriorityDoesNotTakeAnotherQueuesDeservedShare) {
   PreemptWorld world(testing::EightWay(2), kTwoHalves);
   ASSERT_TRUE(world.Start(world.Submit(PreemptWorld::Asks("a", 1, 8))));
   ASSERT_TRUE(world.Start(world.Submit(PreemptWorld::Asks("b", 1, 8))));

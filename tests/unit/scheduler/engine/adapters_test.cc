@@ -24,7 +24,7 @@ TEST(AdapterCache, EvictsTheLeastRecentlyUsed) {
   EXPECT_EQ(cache.evictions(), 1u);
 }
 
-TEST(AdapterCache, KeepsWhatIsInUse) {
+TEST(AdapterCache, KeepsAdaptersInUse) {
   AdapterCache cache(2);
   cache.Acquire(1);
   cache.Acquire(2);

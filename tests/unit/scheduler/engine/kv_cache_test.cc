@@ -11,15 +11,15 @@ namespace {
 using Hashes = std::vector<uint64_t>;
 
 void Fill(KvCache& kv, const Hashes& hashes) {
-  Holding holding;
+  KvBlocks holding;
   ASSERT_TRUE(kv.Reserve(static_cast<uint32_t>(hashes.size()), holding));
   kv.Publish(hashes, holding);
   kv.Release(holding);
 }
 
-TEST(KvCache, CountsWhatSequencesHoldAndGivesItBack) {
+TEST(KvCache, CountsAndReleasesBlocksOfSequences) {
   KvCache kv(8, true);
-  Holding holding;
+  KvBlocks holding;
   ASSERT_TRUE(kv.Reserve(5, holding));
   EXPECT_EQ(kv.used(), 5u);
   EXPECT_FALSE(kv.Reserve(4, holding));
@@ -29,7 +29,7 @@ TEST(KvCache, CountsWhatSequencesHoldAndGivesItBack) {
   EXPECT_EQ(kv.available(), 8u);
 }
 
-TEST(KvCache, RecordsWhatComesAndWhatGoes) {
+TEST(KvCache, RecordsStoredAndEvictedBlocks) {
   KvCache kv(4, true);
   std::vector<KvChange> changes;
   kv.RecordTo(&changes);
@@ -63,7 +63,7 @@ TEST(KvCache, UnpinnedCachedBlocksAreAvailable) {
   Fill(kv, {1, 2, 3});
   EXPECT_EQ(kv.used(), 0u);
   EXPECT_EQ(kv.cached(), 3u);
-  Holding holding;
+  KvBlocks holding;
   EXPECT_TRUE(kv.Reserve(4, holding));
   EXPECT_EQ(kv.cached(), 0u);
 }
@@ -72,7 +72,7 @@ TEST(KvCache, EvictsTheEndOfTheLeastRecentlyUsedPrefixFirst) {
   KvCache kv(6, true);
   Fill(kv, {1, 2, 3});
   Fill(kv, {11, 12, 13});
-  Holding holding;
+  KvBlocks holding;
   ASSERT_TRUE(kv.Admit(Hashes{1, 2, 3}, 0, holding));  // used again: now the younger one
   kv.Release(holding);
   ASSERT_TRUE(kv.Reserve(2, holding));
@@ -80,12 +80,12 @@ TEST(KvCache, EvictsTheEndOfTheLeastRecentlyUsedPrefixFirst) {
   EXPECT_EQ(kv.Match(Hashes{11, 12, 13}), 1u);
 }
 
-TEST(KvCache, NeverEvictsWhatASequenceHolds) {
+TEST(KvCache, NeverEvictsBlocksOfASequence) {
   KvCache kv(4, true);
   Fill(kv, {1, 2});
-  Holding first;
+  KvBlocks first;
   ASSERT_TRUE(kv.Admit(Hashes{1, 2}, 1, first));
-  Holding second;
+  KvBlocks second;
   EXPECT_FALSE(kv.Reserve(2, second));
   EXPECT_TRUE(kv.Reserve(1, second));
   EXPECT_EQ(kv.Match(Hashes{1, 2}), 2u);
@@ -94,9 +94,9 @@ TEST(KvCache, NeverEvictsWhatASequenceHolds) {
 TEST(KvCache, AnAdmissionThatDoesNotFitLeavesNothingHeld) {
   KvCache kv(4, true);
   Fill(kv, {1, 2});
-  Holding other;
+  KvBlocks other;
   ASSERT_TRUE(kv.Reserve(2, other));
-  Holding holding;
+  KvBlocks holding;
   EXPECT_FALSE(kv.Admit(Hashes{1, 2}, 1, holding));
   EXPECT_EQ(holding.Blocks(), 0u);
   EXPECT_EQ(kv.used(), 2u);
@@ -105,8 +105,8 @@ TEST(KvCache, AnAdmissionThatDoesNotFitLeavesNothingHeld) {
 
 TEST(KvCache, TwoSequencesThatComputeTheSamePrefixShareItInTheEnd) {
   KvCache kv(8, true);
-  Holding first;
-  Holding second;
+  KvBlocks first;
+  KvBlocks second;
   ASSERT_TRUE(kv.Reserve(3, first));
   ASSERT_TRUE(kv.Reserve(3, second));
   kv.Publish(Hashes{1, 2}, first);

@@ -152,7 +152,7 @@ TEST(EngineModel, NoMoreThanMaxRunningAtOnceAndFirstComeFirstServed) {
   EXPECT_EQ(run.model.counters().finished, 5u);
 }
 
-TEST(EngineModel, RefusesWhatCannotEverFitAndWhatIsBeyondTheQueue) {
+TEST(EngineModel, RefusesImpossibleRequestsAndAFullQueue) {
   Profile profile = Plain();
   profile.kv_blocks = 10;  // 40 tokens
   profile.max_waiting = 2;
@@ -239,7 +239,7 @@ TEST(EngineModel, PreemptsTheYoungestWhenKvRunsOutAndLosesNoToken) {
   EXPECT_EQ(run.model.kv_use(), 0.0);
 }
 
-TEST(EngineModel, KvUseIsWhatRunningSequencesHold) {
+TEST(EngineModel, KvUseCountsRunningSequences) {
   Profile profile = Plain();
   profile.kv_blocks = 100;
   Drive run(profile);

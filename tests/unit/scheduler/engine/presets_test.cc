@@ -21,7 +21,7 @@ TEST(EnginePresets, EveryOfferedNameIsFoundAndPlausible) {
 }
 
 // What is publicly reported for these pairs, within a factor that a planner can live with.
-TEST(EnginePresets, DerivedFiguresAreNearWhatIsReported) {
+TEST(EnginePresets, DerivedFiguresAreNearReportedOnes) {
   auto h100 = FindPreset("llama-3.1-8b-h100");
   ASSERT_TRUE(h100);
   EXPECT_NEAR(h100->step_base.count() * 1e-6, 6.4, 1.0);          // ms

@@ -108,7 +108,7 @@ types: [{name: t, cpu: 1, memory: 1GiB, device: npu, count: 2, link_domain: [0, 
   EXPECT_EQ(c.types[0].link_domain, (std::vector<uint8_t>{0, 1}));
 }
 
-TEST(ClusterYaml, EveryProblemIsReportedAtOnceWithWhatWouldBeRight) {
+TEST(ClusterYaml, ReportsAllProblemsWithACorrection) {
   EXPECT_THAT(
       Problems(R"(devices: [{name: h100, memory: 80, partitions: mig-h100-80gbb}, {name: h100}]
 types:
@@ -176,7 +176,7 @@ TEST(ClusterYaml, TheShippedClustersAreAccepted) {
   }
 }
 
-TEST(ClusterYaml, AmountsStayWithinWhatSumsCanHold) {
+TEST(ClusterYaml, BoundsAmountsSoThatSumsCannotOverflow) {
   EXPECT_THAT(Problems("types: [{name: t, cpu: 1000000000, memory: 1GiB, idle_watts: 1e308}]\n"
                        "nodes: [{name: n, type: t}]"),
               UnorderedElementsAre(HasSubstr("expected a number of cores from 0 to 10^9"),

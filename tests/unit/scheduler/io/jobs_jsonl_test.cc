@@ -105,7 +105,7 @@ struct Case {
 
 class WrongJob : public ::testing::TestWithParam<Case> {};
 
-TEST_P(WrongJob, IsRefusedWithWhatWouldBeRight) {
+TEST_P(WrongJob, IsRefusedWithACorrection) {
   const Jobs read = ReadJobs(GetParam().fields, "f");
   EXPECT_TRUE(read.jobs.empty());
   ASSERT_EQ(read.report.left_out, 1u);
@@ -161,7 +161,7 @@ TEST(JobsJsonl, DeepNestingAndManyKeysAreRefusedAtOnce) {
   EXPECT_EQ(ReadJobs(wide + "}", "f").report.problems.size(), LineReport::kShown);
 }
 
-TEST(JobsJsonl, WhatALineSaysIsShownAsText) {
+TEST(JobsJsonl, EscapesTextFromALine) {
   const Jobs read =
       ReadJobs("{\"id\":\"a\",\"roles\":[{}],\"work\":\"\xc3\xa9\\u001b[2J\"}\n{\"\x1b[2J", "f");
   ASSERT_EQ(read.report.problems.size(), 2u);

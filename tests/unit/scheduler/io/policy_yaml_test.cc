@@ -79,7 +79,7 @@ queues:
   EXPECT_EQ(read.value->queues[1].parent, "a");
 }
 
-TEST(PolicyYaml, ReadsBackWhatItWrote) {
+TEST(PolicyYaml, RoundTrips) {
   for (const auto& file : testing::Shipped("policies", ".yaml")) {
     Loaded<PolicyFile> read = ReadPolicy(testing::ReadShipped(file), file.filename());
     ASSERT_TRUE(read.value) << file;
@@ -109,7 +109,7 @@ TEST(PolicyYaml, TheDefaultFileSaysTheDefaults) {
   EXPECT_EQ(WritePolicy(*read.value), WritePolicy({}));
 }
 
-TEST(PolicyYaml, EveryProblemIsReportedAtOnceWithWhatWouldBeRight) {
+TEST(PolicyYaml, ReportsAllProblemsWithACorrection) {
   EXPECT_THAT(
       Problems(R"(order: [{name: prioriti}, {name: age}, {name: age}]
 placement: binpak
@@ -160,7 +160,7 @@ TEST(PolicyYaml, QueuesAreATreeWhoseQuotasCanBeKept) {
               ElementsAre(HasSubstr("expected a number of devices from 0 to 10^9")));
 }
 
-TEST(PolicyYaml, AmountsStayWithinWhatSumsCanHold) {
+TEST(PolicyYaml, BoundsAmountsSoThatSumsCannotOverflow) {
   EXPECT_THAT(Problems("order: [{name: age, weight: 1e308}]"), ElementsAre(HasSubstr("must be between")));
   EXPECT_THAT(Problems("preemption: {grace: 3651d}"), ElementsAre(HasSubstr("must be at most 3650d")));
   EXPECT_THAT(Problems("usage_half_life: 100000d"), ElementsAre(HasSubstr("must be at most 3650d")));

@@ -111,7 +111,7 @@ TEST(SnapshotJson, RandomSnapshotsRoundTripToTheByte) {
   }
 }
 
-TEST(SnapshotJson, ReadsBackWhatItWrote) {
+TEST(SnapshotJson, RoundTrips) {
   const Snapshot s = RandomSnapshot(7, 12);
   const Loaded<Snapshot> read = ReadSnapshot(WriteSnapshot(s), "s.json");
   ASSERT_TRUE(read.value);

@@ -46,7 +46,7 @@ TEST(Devices, AreLinkedToEachOther) {
   EXPECT_EQ(world.Choose(Devices(2)).devices, 0b00000110u);
 }
 
-TEST(Devices, ThatAreLinkedWinOverATighterNodeWhoseAreNot) {
+TEST(Devices, LinkedDevicesWinOverATighterNodeWithoutLinks) {
   World world(Boards(2));
   world.Hold(0, 0b01110111);  // one left on each board
   world.Hold(1, 0b00001111);

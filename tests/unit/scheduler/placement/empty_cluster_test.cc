@@ -23,7 +23,7 @@ Job Gang(uint32_t members, uint16_t devices, std::string within = {}) {
   return job;
 }
 
-TEST(EmptyCluster, HoldsWhatFitsIfNothingElseRan) {
+TEST(EmptyCluster, FitsAJobAsIfNothingElseRan) {
   EmptyCluster empty(TwoLeaves());
   EXPECT_TRUE(empty.Holds(Gang(4, 8)));
   EXPECT_TRUE(empty.Holds(Gang(4, 8))) << "and as often as it is asked";

@@ -217,7 +217,7 @@ TEST(Gang, SpreadsOverLeavesThenNodes) {
   EXPECT_EQ(PerNode(within).size(), 2u);
 }
 
-TEST(Gang, SpreadsEvenlyAroundWhatIsTaken) {
+TEST(Gang, SpreadsEvenlyAroundTakenNodes) {
   World world(EightWay(12, 3));
   for (NodeId n = 0; n < 3; ++n) world.Occupy(n, 8);
   for (NodeId n = 3; n < 12; n += 3) world.Occupy(n, 5);

@@ -79,7 +79,7 @@ TEST(Jtted, GrowsWithTheNodesThatAGangIsScatteredOver) {
   EXPECT_GT(four.ratio, 1.3);
 }
 
-TEST(Jtted, IdealLeavesOutWhatIsBrokenOrTakenNow) {
+TEST(Jtted, TheIdealIgnoresFaultsAndCurrentUse) {
   World world(EightWay(8, 4));
   world.state.SetHealth(1, Health::kDraining);
   const Jtted jtted = world.On({0, 2, 3, 5});

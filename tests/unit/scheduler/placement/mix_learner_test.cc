@@ -63,7 +63,7 @@ TEST(MixLearner, LeavesMemoryAndLabelsOut) {
   EXPECT_EQ(learner.mix().items.size(), 3u);
 }
 
-TEST(MixLearner, GoesOnAlikeFromItsState) {
+TEST(MixLearner, ContinuesIdenticallyFromItsState) {
   MixLearner learner(EightWay(4));
   const auto ask = [](int i) { return Whole(static_cast<uint16_t>(1 + i % 3), 1000 * (i % 7)); };
   for (int i = 0; i < 200; ++i) learner.Observe(ask(i));

@@ -70,7 +70,7 @@ TEST(PartitionChoice, KeepsTheMostOfAllProfilesPossible) {
   }
 }
 
-TEST(PartitionChoice, KeepsWhatIsDemanded) {
+TEST(PartitionChoice, KeepsPlacesForDemandedProfiles) {
   World world;
   world.Want("3g.40gb", 0.9);
   world.Want("1g.10gb", 0.1);

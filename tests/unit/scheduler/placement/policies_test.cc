@@ -101,7 +101,7 @@ TEST(GpuClustering, LooksForMembersOfTheSameSize) {
   EXPECT_EQ(node.Score(CpuOnly(1000)), 0);
 }
 
-TEST(Fgd, LosesBySigmoidOfWhatIsFragmented) {
+TEST(Fgd, ScoresBySigmoidOfFragmentation) {
   OneNode node("fgd");
   EXPECT_EQ(node.Score(Devices(1)), 50);        // nothing becomes unusable
   EXPECT_EQ(node.Score(Share(500)), 37);        // 500 milli do: 100 / (1 + e^0.5)
@@ -112,7 +112,7 @@ TEST(Fgd, LosesBySigmoidOfWhatIsFragmented) {
   EXPECT_EQ(node.DevicesFor(Share(500)), 0b100u);
 }
 
-TEST(Tide, LosesByTheWasteThatItExpects) {
+TEST(Tide, ScoresByExpectedWaste) {
   OneNode node("default");
   // A free device waits for the mix at ε = 0.01 against 1: it wastes 10/1.01 milli; a used one all it has
   // left.

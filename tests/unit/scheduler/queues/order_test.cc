@@ -77,7 +77,7 @@ TEST_F(OrderTest, TheLessSaturatedQueueGoesFirst) {
   EXPECT_EQ(Sorted({{"fair-share", 1000}, {"age", 1}}), Jobs({1, 0}));
 }
 
-TEST_F(OrderTest, InOneQueueTheUserWhoUsedLessGoesFirst) {
+TEST_F(OrderTest, TheUserWithLessUsageGoesFirst) {
   tree_.RestoreUsage({{{"a", "heavy"}, 2e6}, {{"a", "light"}, 1e6}}, At(0));
   tree_.ComputeShares();
   Submit("a", 0, 1, 8, 1, "heavy");

@@ -213,7 +213,7 @@ TEST(FairShares, PastUsageAboveTheWeightLowersTheShare) {
   EXPECT_EQ(tree.share(tree.Find("b"), 0), 24'000);
 }
 
-TEST(FairShares, NeverSumToMoreThanThereIsNorExceedWhatIsWanted) {
+TEST(FairShares, NeverExceedTheTotalOrTheDemand) {
   const Cluster cluster = testing::EightWay(4);
   Rng rng(11);
   const auto some = [&](uint64_t below) { return static_cast<int64_t>(rng.Uniform(below)); };
@@ -251,7 +251,7 @@ TEST(FairShares, NeverSumToMoreThanThereIsNorExceedWhatIsWanted) {
   }
 }
 
-TEST(Usage, HalvesEveryHalfLifeAndAccruesWhatIsHeld) {
+TEST(Usage, HalvesEveryHalfLifeAndAccruesHeldDevices) {
   const Cluster cluster = testing::EightWay(4);
   QueueTree tree(cluster, {}, kHalfLife);
   tree.AdvanceTo(At(0));

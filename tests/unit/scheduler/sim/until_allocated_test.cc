@@ -116,7 +116,7 @@ TEST(UntilAllocated, TheDefaultFillsMoreThanFgd) {
 }
 
 // The published figures are means of ten seeds; a single one lies within a point of them.
-TEST(UntilAllocated, ReproducesWhatWasPublishedForOpenb) {
+TEST(UntilAllocated, ReproducesThePublishedFiguresForOpenb) {
   const char* const named = std::getenv("TIDEGATE_TRACES");
   const std::string folder =
       (named != nullptr ? std::string(named) : TIDEGATE_TRACES) + std::string("/openb/");

@@ -37,7 +37,7 @@ TEST(Workload, ScaleBringsArrivalsCloserAndLeavesRunTimes) {
   EXPECT_EQ(jobs[2].run, hours(2));
 }
 
-TEST(Workload, RepeatGoesOnAfterTheEndWithIdsOfTheirOwn) {
+TEST(Workload, RepeatContinuesAfterTheEndWithNewIds) {
   std::vector<TraceJob> jobs = Three();
   jobs[2].job.after = {"a"};
   Repeat(jobs, 3);
@@ -94,7 +94,7 @@ TEST(Workload, EstimatesAreReadByTheirWords) {
   }
 }
 
-TEST(Workload, LeavesOutWhatTheClusterCanNeverRun) {
+TEST(Workload, LeavesOutJobsThatTheClusterCanNeverRun) {
   const Cluster cluster = testing::EightWay(2);
   Trace trace;
   trace.jobs = Three();

@@ -84,7 +84,7 @@ TEST(World, SamplesHourlyOccupancyAndFragmentation) {
   EXPECT_FLOAT_EQ(report.heat.cells[0] + report.heat.cells[1], 1.5f);
 }
 
-TEST(World, RecordsHowNearEachGangStandsAndWhen) {
+TEST(World, RecordsTheDistanceOfEachGangOverTime) {
   const Cluster cluster = EightWay(4, 2);
   // One node of each leaf is left for the first gang; the second finds all of them free.
   const Report report =
@@ -224,7 +224,7 @@ TEST(World, ANodeThatTheClusterTakesOutOfUseStaysOutAfterARepair) {
   EXPECT_DOUBLE_EQ(report.hours, 10);
 }
 
-TEST(World, AJobWithoutCheckpointsStartsAnewAfterAFault) {
+TEST(World, AJobWithoutCheckpointsRestartsAfterAFault) {
   const Cluster cluster = EightWay(1, 1);
   WorldOptions options;
   options.faults = {{.domain = 0, .at = hours(5)}};
@@ -236,7 +236,7 @@ TEST(World, AJobWithoutCheckpointsStartsAnewAfterAFault) {
   EXPECT_NEAR(report.restarted_h, 8 * 0.2, 1e-9);
 }
 
-TEST(World, AGangGoesOnWithAnotherNodeInPlaceOfTheFailedOne) {
+TEST(World, AGangContinuesWithAnotherNodeAfterAFailure) {
   const Cluster cluster = EightWay(3, 1);
   TraceJob job = JobOf("a", hours(0), hours(10), 16);
   job.job.checkpoint = {.interval = hours(1), .save = minutes(1), .restart = minutes(30)};
@@ -273,7 +273,7 @@ TEST(World, AGracefulStopKeepsTheWorkOfAJobThatCanSave) {
   EXPECT_NEAR(saved.hours, 5 + 15.0 / 60, 1e-9);
 }
 
-TEST(World, StopsWhatRunsOverItsLimit) {
+TEST(World, StopsJobsAtTheirTimeLimit) {
   const Cluster cluster = EightWay(1);
   TraceJob job = JobOf("a", hours(0), hours(10), 8);
   job.job.limit = hours(2);
@@ -308,7 +308,7 @@ TEST(World, AJobWaitsForItsDependenciesAndItsWaitCountsFromThen) {
   EXPECT_EQ(report.saturated_hours, 0);
 }
 
-TEST(World, AnIdleNotebookGivesItsDevicesBackAndEndsAllTheSame) {
+TEST(World, AnIdleNotebookReleasesItsDevicesAndStillEnds) {
   const Cluster cluster = EightWay(1);
   TraceJob notebook = JobOf("n", hours(0), hours(20), 8);
   notebook.job.work = WorkClass::kNotebook;
@@ -321,7 +321,7 @@ TEST(World, AnIdleNotebookGivesItsDevicesBackAndEndsAllTheSame) {
   EXPECT_LT(report.waits.max_h, 20);  // b did not wait for the notebook's end
 }
 
-TEST(World, QueueSatisfactionIsWhatItHeldOfItsDue) {
+TEST(World, QueueSatisfactionIsTheHeldPartOfItsDue) {
   const Cluster cluster = EightWay(1);
   std::vector<Queue> queues = {{.name = "x", .parent = {}}, {.name = "y", .parent = {}}};
   queues[1].deserved = {{"*", 4'000}};

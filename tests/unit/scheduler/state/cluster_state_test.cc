@@ -69,7 +69,7 @@ TEST(ClusterState, StaysRightThroughAnyMixOfAssignsAndEvicts) {
   }
 }
 
-TEST(Trial, TakesBackWhatWasNotCommittedToTheBit) {
+TEST(Trial, RollsBackUncommittedChangesExactly) {
   World world(EightWay(12, 4));
   std::vector<MemberId> live;
   Rng rng(11);

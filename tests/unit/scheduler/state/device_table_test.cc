@@ -48,7 +48,7 @@ TEST(DeviceTable, TakesTheLowestWhereAllAreAlike) {
   EXPECT_EQ(DeviceTable(type).Nearest(0b10110010, 2), 0b00010010u);
 }
 
-TEST(DeviceTable, KnowsWhatIsLinked) {
+TEST(DeviceTable, KnowsLinkedDevices) {
   const NodeType type = TwoBoards();
   const DeviceTable table(type);
   EXPECT_TRUE(table.Linked(0xf0));

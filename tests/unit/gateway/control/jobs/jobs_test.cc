@@ -144,7 +144,7 @@ TEST_F(JobsTest, EachFailureIsFollowedByALongerPauseUntilTheJobHasRunForAMinute)
   EXPECT_EQ(world->State(id), "running");
 }
 
-TEST_F(JobsTest, WhatComesAfterOthersStartsWhenAllOfThemHaveEndedWell) {
+TEST_F(JobsTest, ADependentStartsWhenAllItsJobsHaveSucceeded) {
   const std::string one = world->Submit("name: one\ncommand: [prepare]\n");
   const std::string two = world->Submit("name: two\ncommand: [prepare]\narray: {count: 2}\n");
   ASSERT_EQ(two, "two-2.0");
@@ -164,7 +164,7 @@ TEST_F(JobsTest, WhatComesAfterOthersStartsWhenAllOfThemHaveEndedWell) {
   EXPECT_EQ(world->State(last), "running");
 }
 
-TEST_F(JobsTest, WhatComesAfterAJobThatFailsNeverStarts) {
+TEST_F(JobsTest, ADependentOfAFailedJobNeverStarts) {
   const std::string one = world->Submit("name: one\ncommand: [prepare]\nrestarts: 0\n");
   const std::string next = world->Submit("name: next\ncommand: [train]\nafter: [one-1]\n");
   const std::string last = world->Submit("name: last\ncommand: [train]\nafter: [next-2]\n");
@@ -172,14 +172,14 @@ TEST_F(JobsTest, WhatComesAfterAJobThatFailsNeverStarts) {
   launcher.End(Run(one, 1, 0), 1);
   world->Settle();
   EXPECT_EQ(world->State(next), "failed");
-  EXPECT_THAT((*world)[next].why, HasSubstr("one-1, which it comes after, failed or was cancelled"));
+  EXPECT_THAT((*world)[next].why, HasSubstr("its dependency one-1 failed or was cancelled"));
   EXPECT_EQ(world->State(last), "failed");
   EXPECT_THAT(
       world->Problems("name: late\ncommand: [train]\nafter: [one-1, gone-7]\n"),
       ElementsAre(HasSubstr("one-1 failed or was cancelled"), HasSubstr("no job has the id \"gone-7\"")));
 }
 
-TEST_F(JobsTest, WhoseTenantHasUsedUpItsDevicesWaitsWithThatReasonAlsoAfterAKill) {
+TEST_F(JobsTest, AJobWaitsWhileItsTenantsDeviceBudgetIsUsedUpAlsoAfterAKill) {
   const std::string file = std::string(kSaves) + "tenant: research\n";
   const std::string first = world->Submit(file);
   const std::string second = world->Submit(file);
@@ -210,7 +210,7 @@ TEST_F(JobsTest, WhoseTenantHasUsedUpItsDevicesWaitsWithThatReasonAlsoAfterAKill
   EXPECT_EQ(world->State(second), "running");
 }
 
-TEST_F(JobsTest, AGangOfWhichAMemberDoesNotComeUpInTimeIsStoppedAsAWhole) {
+TEST_F(JobsTest, AGangWithALateMemberIsStoppedAsAWhole) {
   launcher.comes_up = false;
   const std::string id = world->Submit(std::string(kGang) + "restarts: 0\nstart_timeout: 30s\n");
   world->Settle();
@@ -219,11 +219,11 @@ TEST_F(JobsTest, AGangOfWhichAMemberDoesNotComeUpInTimeIsStoppedAsAWhole) {
   EXPECT_EQ(world->State(id), "starting");
   world->Pass(seconds(2));
   EXPECT_EQ(world->State(id), "failed");
-  EXPECT_THAT((*world)[id].why, HasSubstr("member 3 does not run within 30s"));
+  EXPECT_THAT((*world)[id].why, HasSubstr("member 3 did not start within 30s"));
   EXPECT_EQ(launcher.Running(), 0u);
 }
 
-TEST_F(JobsTest, WhatCanNeverBeStartedFailsWithTheReason) {
+TEST_F(JobsTest, AJobThatCanNeverStartFailsWithTheReason) {
   launcher.refuse = absl::InvalidArgumentError("there is no program \"train\"");
   const std::string id = world->Submit(std::string(kGang));
   world->Settle();
@@ -257,7 +257,7 @@ TEST_F(JobsTest, APreemptedGangSavesMakesRoomAndResumes) {
   EXPECT_NE(launcher.Env(Run(id, 2, 0), "MASTER_PORT"), launcher.Env(Run(id, 1, 0), "MASTER_PORT"));
 }
 
-TEST_F(JobsTest, AJobThatIsDoneBeforeItIsToldToMakeRoomIsNotStartedAgain) {
+TEST_F(JobsTest, AJobThatSucceedsBeforeThePreemptionSignalIsNotRestarted) {
   const std::string id = world->Submit("name: gang\ncommand: [work]\ndevices: [{kind: h100, count: 8}]\n");
   world->Settle();
   ASSERT_EQ(world->State(id), "running");
@@ -274,7 +274,7 @@ TEST_F(JobsTest, AJobThatIsDoneBeforeItIsToldToMakeRoomIsNotStartedAgain) {
   EXPECT_EQ(launcher.starts.size(), 1u);
 }
 
-TEST_F(JobsTest, WhoDoesNotEndAfterTheSignalIsEndedWhenTheGraceIsOver) {
+TEST_F(JobsTest, AMemberThatIgnoresTheSaveSignalIsKilledAfterItsGrace) {
   launcher.saves_and_ends = false;
   const std::string id = world->Submit(std::string(kSaves));
   world->Settle();
@@ -350,7 +350,7 @@ TEST_F(JobsTest, AnElasticGangShrinksForAReplicaAndGrowsBack) {
   EXPECT_EQ(launcher.Running(), 4u);
 }
 
-TEST_F(JobsTest, IsCancelledWhereverItStands) {
+TEST_F(JobsTest, IsCancelledInEveryState) {
   const std::string running = world->Submit(std::string(kSaves));
   world->Settle();
   const std::string waits = world->Submit(std::string(kSaves));
@@ -385,7 +385,7 @@ TEST_F(JobsTest, IsSuspendedAndResumed) {
   EXPECT_TRUE((*world)[id].resumes);
 }
 
-TEST_F(JobsTest, WhatIsSavedCountsInTheNextAttemptsEstimate) {
+TEST_F(JobsTest, SavedWorkShortensTheNextEstimate) {
   const std::string id = world->Submit(std::string(kSaves) + "estimate: 4h\nrestarts: 3\n");
   world->Settle();
   const auto left = [&] {
@@ -417,7 +417,7 @@ TEST_F(JobsTest, WhatIsSavedCountsInTheNextAttemptsEstimate) {
   EXPECT_EQ(left(), minutes(190));
 }
 
-TEST_F(JobsTest, WhatSavesNothingBeginsAnew) {
+TEST_F(JobsTest, AJobWithoutCheckpointRestartsFromTheBeginning) {
   const std::string id = world->Submit(std::string(kGang) + "estimate: 4h\n");
   world->Settle();
   world->Pass(minutes(60));
@@ -429,7 +429,7 @@ TEST_F(JobsTest, WhatSavesNothingBeginsAnew) {
   EXPECT_THAT(world->jobs->Explain((*world)[id]), testing::SizeIs(1));
 }
 
-TEST_F(JobsTest, ANotebookThatNobodyUsesIsSuspended) {
+TEST_F(JobsTest, AnIdleNotebookIsSuspended) {
   world->now = conf::TimePoint(std::chrono::system_clock::now().time_since_epoch());
   const std::string activity = dir / "activity";
   std::ofstream(activity) << "x";
@@ -448,7 +448,7 @@ TEST_F(JobsTest, ANotebookThatNobodyUsesIsSuspended) {
   EXPECT_EQ(world->State(id), "running");
 }
 
-TEST_F(JobsTest, ANotebookThatIsUsedInTimeGoesOnAndSavesByItsFile) {
+TEST_F(JobsTest, AUsedNotebookContinuesAndSavesByItsFile) {
   launcher.saves_and_ends = false;
   world->now = conf::TimePoint(std::chrono::system_clock::now().time_since_epoch()) - minutes(20);
   const std::string id = world->Submit(fmt::format(
@@ -472,7 +472,7 @@ TEST_F(JobsTest, ANotebookThatIsUsedInTimeGoesOnAndSavesByItsFile) {
   EXPECT_TRUE((*world)[id].resumes);
 }
 
-TEST_F(JobsTest, AfterAKillWhatRunsIsTakenOverAndNothingIsDoubled) {
+TEST_F(JobsTest, RunningJobsAreAdoptedAfterAKillWithoutDuplicates) {
   const std::string id = world->Submit(std::string(kGang));
   world->Settle();
   const std::string waits = world->Submit(std::string(kSaves));
@@ -491,7 +491,7 @@ TEST_F(JobsTest, AfterAKillWhatRunsIsTakenOverAndNothingIsDoubled) {
   EXPECT_EQ(launcher.Running(), 0u);
 }
 
-TEST_F(JobsTest, AKillInTheMiddleOfAStartDoublesNobody) {
+TEST_F(JobsTest, AKillDuringAStartStartsNoMemberTwice) {
   launcher.comes_up = false;
   const std::string id = world->Submit(std::string(kGang));
   world->Settle();
@@ -523,7 +523,7 @@ TEST_F(JobsTest, AKillInTheMiddleOfAPreemptionLeavesItToBeFinished) {
   EXPECT_TRUE((*world)[id].resumes);
 }
 
-TEST_F(JobsTest, WhatEndedWhileNobodyLookedIsSettled) {
+TEST_F(JobsTest, AJobThatEndedWithoutAGatewayIsSettled) {
   const std::string id = world->Submit(std::string(kGang));
   world->Settle();
   for (uint32_t rank = 0; rank < 4; ++rank) launcher.End(Run(id, 1, rank), 0);
@@ -532,7 +532,7 @@ TEST_F(JobsTest, WhatEndedWhileNobodyLookedIsSettled) {
   EXPECT_EQ(world->State(id), "done");
 }
 
-TEST_F(JobsTest, ARunThatNoWorkloadHasIsToldOf) {
+TEST_F(JobsTest, AnUnknownRunIsReported) {
   launcher.runs["j-lost-1-1-0"] = {.id = "j-lost-1-1-0", .state = RunState::kRunning};
   launcher.runs["r-model-1"] = {.id = "r-model-1", .state = RunState::kRunning};
   world->Submit(std::string(kGang));
@@ -544,7 +544,7 @@ TEST_F(JobsTest, ARunThatNoWorkloadHasIsToldOf) {
   EXPECT_THAT(unknown, ElementsAre("j-lost-1-1-0", "r-model-1"));
 }
 
-TEST_F(JobsTest, ElementsOfAnArrayAreToldWhichTheyAreAndSoManyRunAtATime) {
+TEST_F(JobsTest, ArrayElementsGetTheirIndexAndRunWithinTheLimit) {
   const std::string id = world->Submit(
       "name: sweep\nwork: batch\ncommand: [x]\ndevices: [{kind: h100, count: 1}]\narray: {count: 5, "
       "max_running: 2}\n");
@@ -581,7 +581,7 @@ TEST_F(JobsTest, EveryWaitingElementOfAnArraySaysTheSameReasonAsItsExplanation) 
   EXPECT_EQ((*world)["sweep-2.4"].unplaced, "2 elements of its array run, which is the most allowed");
 }
 
-TEST_F(JobsTest, RefusesWhatCanNeverStartAndSaysWhatCould) {
+TEST_F(JobsTest, RefusesImpossibleJobsWithASuggestion) {
   const auto problem = [&](const std::string& text) {
     const std::vector<std::string> all = world->Problems("name: big\ncommand: [x]\n" + text);
     return all.empty() ? std::string("(accepted)") : all.front();
@@ -624,7 +624,7 @@ TEST_F(JobsTest, NothingIsDoneThatIsNotInTheStore) {
   EXPECT_EQ(std::ranges::count(world->records, "job.start gang-1"), 1) << "the ledger had it already";
 }
 
-TEST_F(JobsTest, AWriteWhoseAnswerIsLostIsFoundAgain) {
+TEST_F(JobsTest, AWriteWithALostAnswerIsRecovered) {
   const std::string id = world->Submit(std::string(kGang));
   store.loses_answer = true;
   world->Settle();
@@ -734,7 +734,7 @@ TEST_F(ReplicasTest, WhenItDiesItEndsAndTheReasonIsTold) {
   EXPECT_EQ(launcher.Running(), 1u) << "its devices are free again";
 }
 
-TEST_F(ReplicasTest, ARestartAdoptsAllMembersAndAnswersAreAwaitedAnew) {
+TEST_F(ReplicasTest, ARestartAdoptsAllMembersAndChecksReadinessAgain) {
   const std::string id = world->replicas.Add("m", "one is wanted").id;
   Settle();
   Restart();

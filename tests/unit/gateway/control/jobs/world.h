@@ -141,8 +141,8 @@ class JobsWorld {
         workloads(context),
         runner(context, workloads),
         reconciler(context, workloads),
-        jobs(std::make_unique<gateway::control::Jobs>(context, workloads, runner, Around())),
-        replicas(context, workloads, AroundReplicas()) {
+        jobs(std::make_unique<gateway::control::Jobs>(context, workloads, runner, JobsEnvironment())),
+        replicas(context, workloads, ReplicasEnvironment()) {
     workloads.Use(gateway::control::Kind::kJob, *jobs);
     workloads.Use(gateway::control::Kind::kReplica, replicas);
     workloads.untrusted = [this](const std::string& node) { return node == silent; };
@@ -241,31 +241,31 @@ class JobsWorld {
   std::map<std::string, std::string> used_up;  // by tenant: the budget that is
 
  private:
-  gateway::control::Jobs::Around Around() {
-    gateway::control::Jobs::Around around;
-    around.off_loop = [](std::function<absl::Status()> fn) -> gateway::net::Task<absl::Status> {
+  gateway::control::Jobs::Environment JobsEnvironment() {
+    gateway::control::Jobs::Environment env;
+    env.off_loop = [](std::function<absl::Status()> fn) -> gateway::net::Task<absl::Status> {
       co_return fn();
     };
-    around.tenant_path = [](const std::string& name) -> std::optional<std::string> {
+    env.tenant_path = [](const std::string& name) -> std::optional<std::string> {
       return name == "research" ? std::optional<std::string>("acme/research") : std::nullopt;
     };
-    around.devices_used_up = [this](const std::string& tenant, std::span<const std::string> kinds) {
+    env.devices_used_up = [this](const std::string& tenant, std::span<const std::string> kinds) {
       return kinds.empty() ? "" : used_up[tenant];
     };
-    around.sources = gateway::config::ReferencesOnly();
-    return around;
+    env.sources = gateway::config::ReferencesOnly();
+    return env;
   }
-  gateway::control::Replicas::Around AroundReplicas() {
-    gateway::control::Replicas::Around around;
-    around.policy = [this](const std::string&) { return &policy; };
-    around.may_start = [](const std::string&) { return true; };
-    around.on_failure = [this](const std::string&, std::string why, conf::Duration) {
+  gateway::control::Replicas::Environment ReplicasEnvironment() {
+    gateway::control::Replicas::Environment env;
+    env.policy = [this](const std::string&) { return &policy; };
+    env.may_start = [](const std::string&) { return true; };
+    env.on_failure = [this](const std::string&, std::string why, conf::Duration) {
       failures.push_back(std::move(why));
     };
-    around.load = [this](const std::string& identity) { return states_.Get(identity); };
-    around.doubted = [](const std::string&) { return false; };
-    around.publish = [](const gateway::Launched&) {};
-    return around;
+    env.load = [this](const std::string& identity) { return states_.Get(identity); };
+    env.doubted = [](const std::string&) { return false; };
+    env.publish = [](const gateway::Launched&) {};
+    return env;
   }
 
   ScriptedLauncher& launcher_;

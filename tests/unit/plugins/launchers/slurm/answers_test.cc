@@ -32,7 +32,7 @@ const Job& ById(const JobList& list, uint32_t id) {
   return list.jobs.front();
 }
 
-TEST(SlurmAnswers, SayWhatEachJobHoldsAndWhere) {
+TEST(SlurmAnswers, ContainTheDevicesAndNodesOfEachJob) {
   const auto list = ReadJobs(Recorded("jobs.json"));
   ASSERT_TRUE(list.ok()) << list.status();
   const Job& gang = ById(*list, 20);
@@ -49,6 +49,17 @@ TEST(SlurmAnswers, SayWhatEachJobHoldsAndWhere) {
   EXPECT_THAT(limited.gres, ElementsAre(ElementsAre(Gres{"gpu", "h100", 3, {0, 1, 2}})));
   EXPECT_EQ(limited.ends, limited.started + std::chrono::minutes(10));
   EXPECT_EQ(list->latest, 1795281411);
+}
+
+TEST(SlurmAnswers, NameNoMoreHostsThanMemoryIsMeantFor) {
+  Json answer = Json::parse(Recorded("jobs.json"));
+  Json job = answer["jobs"][1];
+  job["nodes"] = "n[1-65536]";
+  job["gres_detail"] = Json::array();
+  answer["jobs"] = Json(std::vector<Json>(kMaxHostsOfJobs / 65'536, job));
+  EXPECT_TRUE(ReadJobs(answer.dump()).ok());
+  answer["jobs"].push_back(job);
+  EXPECT_THAT(ReadJobs(answer.dump()).status().message(), HasSubstr("more than 1048576 hosts"));
 }
 
 TEST(SlurmAnswers, SayWhyAJobWaitsOrHasEnded) {
@@ -77,7 +88,7 @@ TEST(SlurmAnswers, SayWhyAJobWaitsOrHasEnded) {
   EXPECT_EQ(WhyWaiting(ById(*list, 22)), "");
 }
 
-TEST(SlurmAnswers, SayWhatNodesAre) {
+TEST(SlurmAnswers, DescribeNodes) {
   const auto nodes = ReadNodes(Recorded("nodes.json"));
   ASSERT_TRUE(nodes.ok()) << nodes.status();
   ASSERT_EQ(nodes->size(), 4u);
@@ -93,7 +104,7 @@ TEST(SlurmAnswers, SayWhatNodesAre) {
   EXPECT_EQ(drained.memory_mib, 512'000);
 }
 
-TEST(SlurmAnswers, AreRefusedWholeWhenAMemberIsMissingOrOfAnotherType) {
+TEST(SlurmAnswers, AreRefusedWhenAMemberIsMissingOrOfAnotherType) {
   const Json whole = Json::parse(Recorded("jobs.json"));
   for (const char* key : {"job_id", "name", "job_state", "nodes", "comment", "user_name", "exit_code",
                           "gres_detail", "start_time"}) {

@@ -35,7 +35,7 @@ bool IsRunOfOurs(const Job& job) {
   return !job.comment.empty();
 }
 
-TEST(SlurmView, ShowsNodesDevicesAndWhoHoldsThem) {
+TEST(SlurmView, ShowsNodesDevicesAndTheirHolders) {
   const auto nodes = ReadNodes(Recorded("nodes.json"));
   const auto jobs = ReadJobs(Recorded("jobs.json"));
   ASSERT_TRUE(nodes.ok() && jobs.ok());
@@ -87,7 +87,7 @@ TEST(SlurmView, WhereSlurmNamesNoPlacesTheLowestFreeOnesAreTaken) {
   EXPECT_THAT(view.occupants[1].holds[0].devices, ElementsAre(0, 2));
 }
 
-TEST(SlurmView, SaysWhatThePlannerDoesNotSee) {
+TEST(SlurmView, ListsDevicesThatThePlannerDoesNotSee) {
   Node elsewhere = NodeOf("elsewhere", {{"gpu", "h100", 8, {}}});
   elsewhere.partitions = {"other"};
   const View view =
@@ -147,7 +147,7 @@ TEST(SlurmTopology, MakesAFabricOfSwitches) {
   EXPECT_THAT(cluster.fabric.levels, ElementsAre("cluster"));
 }
 
-TEST(SlurmTopology, RefusesWhatIsNoTree) {
+TEST(SlurmTopology, RefusesOtherThanTrees) {
   struct Case {
     const char* text;
     const char* why;

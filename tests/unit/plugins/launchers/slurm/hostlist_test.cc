@@ -18,7 +18,7 @@ TEST(Hostlist, NamesEveryHostInItsOrder) {
   EXPECT_THAT(*ExpandHosts("r[1-2]n[1-2]-ib"), ElementsAre("r1n1-ib", "r1n2-ib", "r2n1-ib", "r2n2-ib"));
 }
 
-TEST(Hostlist, RefusesWhatIsNone) {
+TEST(Hostlist, RefusesMalformedLists) {
   for (const char* text : {"node[1-2", "node1]", "node[]", "node[a-b]", "node[3-1]", ",node1", "node1,",
                            "a,,b", "node[[1]]", "node[1-]", "node[99999999999]"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ExpandHosts(text).status())) << text;
@@ -29,6 +29,15 @@ TEST(Hostlist, IsBounded) {
   EXPECT_EQ(ExpandHosts("n[1-65536]")->size(), kMaxHosts);
   for (const char* text : {"n[1-65537]", "n[0-4294967295]", "n[1-1000]m[1-1000]", "a[1-65536],b"}) {
     EXPECT_TRUE(absl::IsResourceExhausted(ExpandHosts(text).status())) << text;
+  }
+}
+
+TEST(Hostlist, MultipliesNoLongNames) {
+  EXPECT_TRUE(ExpandHosts(std::string(kMaxHostName - 1, 'n') + "[1-9]").ok());
+  for (const std::string& text :
+       {std::string(kMaxHostName, 'n') + "[1-9]", std::string(kMaxHostName + 1, 'n'),
+        "n[" + std::string(300, '0') + "-65535]", "n[1-9]" + std::string(kMaxHostName, 'm')}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ExpandHosts(text).status())) << text;
   }
 }
 

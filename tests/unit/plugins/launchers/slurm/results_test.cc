@@ -63,7 +63,7 @@ TEST_F(SlurmResults, TheScriptEndsAsItsCommandAndWritesItDown) {
   EXPECT_THAT(FindResults(dir_.path(), "s2"), IsEmpty()) << "another gateway's";
 }
 
-TEST_F(SlurmResults, ASignalToTheWholeJobIsTheCommandsToHandle) {
+TEST_F(SlurmResults, ASignalToTheWholeJobReachesTheCommand) {
   const std::string ready = dir_ / "ready";
   ASSERT_EQ(mkfifo(ready.c_str(), 0600), 0);
   const pid_t shell = Begin("a", "trap 'exit 7' TERM; echo >" + ready + "; while :; do sleep 0.01; done");
@@ -74,7 +74,7 @@ TEST_F(SlurmResults, ASignalToTheWholeJobIsTheCommandsToHandle) {
   EXPECT_EQ(Found().at("a").times.end->exit_code, 7);
 }
 
-TEST_F(SlurmResults, AFolderThatTheNodeLacksKeepsNobodyFromRunning) {
+TEST_F(SlurmResults, AMissingFolderOnTheNodePreventsNoRun) {
   const std::string text = RenderScript({"/bin/sh", "-c", "exit 4"}, {"/no/such/folder/a.result", "a", ""});
   const pid_t shell = fork();
   if (shell == 0) {

@@ -48,7 +48,7 @@ class SlurmRuns : public testing::Test {
   Runs runs_{{"s1", "svc"}, {21'000, 21'003}};
 };
 
-TEST_F(SlurmRuns, AdoptsWhatIsThereAndIsOurs) {
+TEST_F(SlurmRuns, AdoptsOurRunningJobs) {
   Job of_other_state = JobOf(2, "b", JobState::kRunning);
   of_other_state.comment = Render(Mark{"s2", "chat", "demo", 1});
   Job of_other_user = JobOf(3, "c", JobState::kRunning);
@@ -82,7 +82,7 @@ TEST_F(SlurmRuns, AListAskedForBeforeASubmissionSaysNothingOfIt) {
   EXPECT_EQ(Status("a").state, RunState::kStarting);
   EXPECT_THAT(Apply({}).changed, ElementsAre("a"));
   EXPECT_EQ(Status("a").state, RunState::kEnded);
-  EXPECT_EQ(Status("a").why, "Slurm does not know job 7 any more");
+  EXPECT_EQ(Status("a").why, "Slurm no longer knows job 7");
 }
 
 RunResult ResultOf(int exit_code) {
@@ -92,7 +92,7 @@ RunResult ResultOf(int exit_code) {
   return result;
 }
 
-TEST_F(SlurmRuns, SlurmctldTellsTheTimesOfARunAndWhatItHolds) {
+TEST_F(SlurmRuns, TimesAndDevicesOfARunComeFromSlurmctld) {
   Job job = JobOf(1, "a", JobState::kRunning);
   job.nodes = {"node1"};
   job.gres = {{{.name = "gpu", .type = "h100", .count = 2, .places = {4, 5}}}};
@@ -132,7 +132,7 @@ TEST_F(SlurmRuns, ARunThatSlurmctldForgotEndedAsItsResultSays) {
   Apply({JobOf(1, "seen", JobState::kRunning)});
   EXPECT_FALSE(runs_.AddResult("seen", {}, ResultOf(3))) << "it runs, as far as Slurm knows";
   Apply({});
-  EXPECT_THAT(Status("seen").why, HasSubstr("does not know job 1 any more"));
+  EXPECT_THAT(Status("seen").why, HasSubstr("no longer knows job 1"));
   EXPECT_TRUE(runs_.AddResult("seen", {}, ResultOf(3)));
   EXPECT_EQ(Status("seen").exit_code, 3);
   EXPECT_EQ(Status("seen").why, "it exited with 3");
@@ -147,7 +147,7 @@ TEST_F(SlurmRuns, ARunThatSlurmctldForgotEndedAsItsResultSays) {
   EXPECT_FALSE(runs_.AddResult("before", {}, ResultOf(0)));
 }
 
-TEST_F(SlurmRuns, WhatSlurmDidToARunIsNotOverruledByItsResult) {
+TEST_F(SlurmRuns, SlurmsVerdictOverridesTheResultFile) {
   Job job = JobOf(1, "a", JobState::kTimeout);
   Apply({job});
   runs_.AddResult("a", {}, ResultOf(0));
@@ -167,7 +167,7 @@ TEST_F(SlurmRuns, ALostSubmissionIsListedOnlyOnceItIsSeen) {
   EXPECT_EQ(runs_.List().size(), 1u);
 }
 
-TEST_F(SlurmRuns, ALostSubmissionThatWasToldToStopIsCancelledWhenItComes) {
+TEST_F(SlurmRuns, ALostSubmissionWithAStopRequestIsCancelledOnArrival) {
   runs_.Ask(SpecOf("a"), "10.0.0.1", 21'000, kNow);
   runs_.Lost("a");
   runs_.ToldToStop("a", std::nullopt, kNow);
@@ -228,7 +228,7 @@ TEST_F(SlurmRuns, SaysHowARunEnded) {
   }
 }
 
-TEST_F(SlurmRuns, WhatWasForgottenDoesNotComeBackWhileSlurmStillShowsIt) {
+TEST_F(SlurmRuns, AForgottenRunDoesNotReturnWhileSlurmListsIt) {
   const std::vector<Job> ended = {JobOf(7, "a", JobState::kCompleted)};
   Apply(ended);
   runs_.Forget("a");

@@ -55,7 +55,7 @@ TEST(SlurmSubmission, MarkReadsBackAsItWasWritten) {
   }
 }
 
-TEST(SlurmSubmission, NamesWhatCanNeverBeSubmitted) {
+TEST(SlurmSubmission, NamesTheReasonForImpossibleRuns) {
   EXPECT_EQ(FirstDefect(Spec()), "");
   struct Case {
     void (*spoil)(RunSpec&);

@@ -115,7 +115,7 @@ TEST(Openb, ReadsListsWithoutTimesAsPodsThatStay) {
   EXPECT_EQ(trace.jobs[0].run, std::nullopt);
 }
 
-TEST(Openb, LeavesOutWhatIsWrong) {
+TEST(Openb, LeavesOutInvalidRows) {
   const std::pair<const char*, const char*> cases[] = {
       {"a,6000,12288,1,460,,LS,Running,160,100,100", "out of order"},
       {"a,-6000,12288,1,460,,LS,Running,100,160,100", "cpu_milli"},
