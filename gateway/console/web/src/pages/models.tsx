@@ -79,7 +79,7 @@ function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
       {scaling?.trouble && <p class="problem" role="alert">{scaling.trouble}{scaling.next_start && <> It is tried again <Time at={scaling.next_start} />.</>}</p>}
       {scaling && <ScalingPart of={scaling} />}
       {may('see_replicas') && <Replicas model={model.name} />}
-      <Waiting model={model.name} />
+      {may('see_replicas') && <Waiting model={model.name} />}
       <h3>Last minute</h3>
       <dl class="facts">
         <Fact label="Requests"><Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" />{(traffic?.errors_per_second ?? 0) > 0 && <>, <Num of={short(traffic!.errors_per_second)} unit="errors/s" /></>}</Fact>

@@ -18,7 +18,7 @@ const STATES: [string, string][] = [['open', 'Not ended'], ['pending', 'Waiting'
 export function Queues() {
   const state = query.value.get('state') ?? 'open';
   const queue = query.value.get('queue') ?? '';
-  const queues = useGet('/admin/v1/queues', { query: { limit: 1000 }, everyMs: EVERY_MS });
+  const queues = useGet(may('see_cluster') ? '/admin/v1/queues' : null, { query: { limit: 1000 }, everyMs: EVERY_MS });
   const jobs = useGet('/admin/v1/jobs', {
     query: { limit: 1000, state: state === 'all' ? undefined : state, queue: queue || undefined, tenant: tenant.value || undefined }, everyMs: EVERY_MS,
   });
@@ -26,13 +26,15 @@ export function Queues() {
   const submitting = query.value.get('new') === 'job';
   return (
     <>
-      <Section title="Queues">
-        <Loaded from={queues} what="the queues">
-          {(of) => (of.data.length === 0
-            ? <Empty title="No queue shares devices here">Give <code>scaling.cluster</code> devices, and <code>scaling.planner</code> a policy with queues.</Empty>
-            : <Table caption="Queues" columns={QUEUE_COLUMNS} rows={of.data} id={(each) => each.name} open={queue} onOpen={(each) => setQuery({ queue: queue === each.name ? undefined : each.name })} />)}
-        </Loaded>
-      </Section>
+      {may('see_cluster') && (
+        <Section title="Queues">
+          <Loaded from={queues} what="the queues">
+            {(of) => (of.data.length === 0
+              ? <Empty title="No queue shares devices here">Give <code>scaling.cluster</code> devices, and <code>scaling.planner</code> a policy with queues.</Empty>
+              : <Table caption="Queues" columns={QUEUE_COLUMNS} rows={of.data} id={(each) => each.name} open={queue} onOpen={(each) => setQuery({ queue: queue === each.name ? undefined : each.name })} />)}
+          </Loaded>
+        </Section>
+      )}
       <Section title={queue ? <>Jobs of <bdi>{queue}</bdi></> : 'Jobs'} aside={may('submit_jobs') && <Button kind="primary" onClick={() => setQuery({ new: 'job' })}>Submit a job</Button>}>
         <div class="tools">
           <Choice label="State" value={state === 'all' ? '' : state} options={STATES} onChange={(to) => setQuery({ state: to === 'open' ? undefined : to || 'all' })} />
