@@ -8,7 +8,7 @@ import { me } from '../me';
 import { Icon } from './icons';
 
 async function signOut() {
-  const { url } = await post('/admin/v1/session:end', {}, {});
+  const { url } = await post('/admin/v1/session:end');
   location.assign(url ?? '/sign-in');
 }
 
