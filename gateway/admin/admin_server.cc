@@ -27,7 +27,7 @@ bool IsHealth(std::string_view path) {
 }
 
 bool IsCall(std::string_view path) {
-  return IsHealth(path) || path.starts_with("/admin/");
+  return IsHealth(path) || path.starts_with("/admin/") || path.starts_with("/sign-in/");
 }
 
 std::string NewRequestId() {
@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop
 }
 
 net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
-  if (const std::optional<Page> page = FindPage(exchange)) {
+  if (const std::optional<WebPage> page = FindPage(exchange)) {
     co_await exchange.Send(page->status, page->headers, page->body);
     co_return;
   }
@@ -146,7 +146,7 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   co_await exchange.Send(answer.status, headers, answer.body);
 }
 
-std::optional<Page> AdminServer::FindPage(const net::http::Exchange& exchange) const {
+std::optional<WebPage> AdminServer::FindPage(const net::http::Exchange& exchange) const {
   const net::http::Head& head = exchange.head();
   if (head.method != Verb::get && head.method != Verb::head) return std::nullopt;
   if (server_->connections() > kMaxConnections || IsCall(exchange.path())) return std::nullopt;

@@ -37,7 +37,7 @@ class AdminServer {
   static constexpr size_t kMaxWaiting = 64;
 
   net::Task<void> Serve(net::http::Exchange& exchange);
-  std::optional<Page> FindPage(const net::http::Exchange& exchange) const;
+  std::optional<WebPage> FindPage(const net::http::Exchange& exchange) const;
   net::Task<Answer> AnswerTo(net::http::Exchange& exchange, Call& call);
   net::Task<Answer> RunRoute(const Route& route, const Call& call);
   net::Task<bool> ReadInTurn(std::function<void()> work);

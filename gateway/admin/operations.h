@@ -16,7 +16,7 @@
 
 #include "conf/time.h"
 #include "gateway/admin/outbound_status.h"
-#include "gateway/admin/page.h"
+#include "gateway/admin/web_page.h"
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"

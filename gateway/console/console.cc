@@ -75,8 +75,8 @@ bool IsPage(std::string_view path) {
 
 }  // namespace
 
-std::optional<admin::Page> Find(std::string_view path, std::string_view accept_encoding,
-                                std::string_view if_none_match) {
+std::optional<admin::WebPage> Find(std::string_view path, std::string_view accept_encoding,
+                                   std::string_view if_none_match) {
   const bool is_asset = path.starts_with(kAssets);
   if (!is_asset && !IsPage(path)) return std::nullopt;
   const Asset* asset = FindAsset(is_asset ? path : kDocument);
@@ -89,7 +89,7 @@ std::optional<admin::Page> Find(std::string_view path, std::string_view accept_e
     coding = "gzip", body = asset->gzip;
   }
   const std::string etag = fmt::format("\"{}{}{}\"", asset->hash, coding.empty() ? "" : "-", coding);
-  admin::Page page;
+  admin::WebPage page;
   page.headers = {
       {"content-type", std::string(asset->content_type)},
       {"etag", etag},

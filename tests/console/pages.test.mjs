@@ -21,6 +21,7 @@ let page;
 before(async () => {
   [gateway, browser] = await Promise.all([Gateway.start(), Browser.start()]);
   await gateway.use();
+  await browser.signIn(gateway);
   page = await browser.open(gateway);
 });
 after(async () => {
@@ -185,18 +186,58 @@ test('the keyboard goes everywhere', async () => {
   await page.locator('.drawer').getByRole('heading', { name: 'chat-large' }).waitFor();
 });
 
-test('what somebody may not do is not offered', async () => {
-  const viewer = await browser.open(gateway, { key: gateway.viewerKey, permissions: ['see_self', 'see_models', 'see_jobs', 'see_keys', 'see_tenants', 'see_limits', 'see_usage'] });
-  await viewer.show('/models');
-  assert.deepEqual(await viewer.locator('.rail-link:not(.rail-more)').allTextContents(), ['Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started']);
-  await viewer.show('/keys');
-  assert.equal(await viewer.getByRole('button', { name: 'Make a key' }).count(), 0);
-  await viewer.show('/queues?new=job');
-  assert.equal(await viewer.getByRole('button', { name: 'Submit a job' }).count(), 0);
-  await viewer.show('/cluster');
-  await viewer.getByText('This page does not exist, or it is not for you').waitFor();
-  assertClean(viewer, 'a viewer');
-  await viewer.close();
+const RAILS = {
+  'viewer': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
+  'lead of demo/research': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
+  'member of demo/research': ['Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
+};
+
+for (const [who, rail] of Object.entries(RAILS)) {
+  test(`what a ${who} may not do is not offered`, async () => {
+    const theirs = await Browser.start();
+    try {
+      const [role, tenant] = who.split(' of ');
+      await theirs.signIn(gateway, '--role', role, ...(tenant ? ['--tenant', tenant] : []));
+      const view = await theirs.open(gateway);
+      await view.show('/models');
+      assert.deepEqual(await view.locator('.rail-link:not(.rail-more)').allTextContents(), rail);
+      for (const path of PAGES.filter((each) => each !== '/audit')) {
+        await view.show(path);
+        assert.equal(await view.getByRole('button', { name: 'Cordon' }).count(), 0);
+        assert.deepEqual(await barriers(view), [], path);
+        assertClean(view, `${path} of a ${who}`);
+      }
+      await view.show('/audit');
+      await view.getByText('This page does not exist, or it is not for you').waitFor();
+      await view.show('/keys');
+      assert.equal(await view.getByRole('button', { name: 'Make a key' }).count(), role === 'viewer' ? 0 : 1);
+      await view.show('/queues');
+      assert.equal(await view.getByRole('button', { name: 'Submit a job' }).count(), role === 'lead' ? 1 : 0);
+      assertClean(view, who);
+    } finally {
+      await theirs.stop();
+    }
+  });
+}
+
+test('a session that ends under an open page says so, and goes on after the next sign-in', async () => {
+  const theirs = await Browser.start();
+  try {
+    await theirs.signIn(gateway, '--role', 'operator');
+    const view = await theirs.open(gateway);
+    await view.show('/models?open=model:chat-small');
+    const own = (await gateway.call('/admin/v1/sessions')).data.find((each) => each.roles.some((of) => of.role === 'operator'));
+    await gateway.call(`/admin/v1/sessions/${own.id}:end`, {});
+    await view.getByText('Your session has ended').waitFor();
+    await theirs.context.clearCookies();
+    const again = await theirs.context.newPage();
+    await again.goto(await gateway.signInLink('--role', 'operator'));
+    await again.close();
+    await view.evaluate(() => dispatchEvent(new Event('visibilitychange')));
+    await view.locator('.drawer').getByRole('heading', { name: 'chat-small' }).waitFor();
+  } finally {
+    await theirs.stop();
+  }
 });
 
 test('hostile names are text', async () => {
@@ -266,14 +307,21 @@ test('a gateway that restarts under an open page is missed, and found again', as
   await open.close();
 });
 
-test('who is not signed in is told how to', async () => {
-  const nobody = await browser.open(gateway);
-  await nobody.unroute('**/admin/v1/me');
-  await nobody.setExtraHTTPHeaders({});
-  await nobody.route('**/admin/v1/me', (route) => route.fulfill({ status: 401, json: { error: { code: 'missing_api_key', message: 'no session' } } }));
-  await nobody.route('**/admin/v1/sign-in', (route) => route.fulfill({ json: { providers: [] } }));
-  await nobody.show('/keys');
-  await nobody.getByText('tidegate console login').waitFor();
-  assert.deepEqual(await barriers(nobody), []);
-  await nobody.close();
+test('who is not signed in is told how to, and signs out as easily', async () => {
+  const theirs = await Browser.start();
+  try {
+    const nobody = await theirs.open(gateway);
+    await nobody.show('/keys');
+    await nobody.getByText('tidegate console login').waitFor();
+    assert.deepEqual(await barriers(nobody), []);
+    await theirs.signIn(gateway);
+    await nobody.show('/');
+    await nobody.getByRole('button', { name: /Signed in as/ }).click();
+    await nobody.getByRole('button', { name: 'Sign out' }).click();
+    await nobody.getByText('tidegate console login').waitFor();
+    await nobody.show('/keys');
+    await nobody.getByText('tidegate console login').waitFor();
+  } finally {
+    await theirs.stop();
+  }
 });

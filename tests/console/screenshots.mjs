@@ -18,6 +18,7 @@ try {
   const of = { node: (await gateway.call('/admin/v1/nodes')).data[0].name, job: (await gateway.call('/admin/v1/jobs?state=open')).data[0].id };
   for (const [suffix, width, height] of SIZES) {
     const browser = await Browser.start({ width, height });
+    await browser.signIn(gateway);
     const page = await browser.open(gateway);
     for (const [name, path] of VIEWS) {
       await page.show(typeof path === 'string' ? path : path(of));

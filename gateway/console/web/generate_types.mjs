@@ -11,10 +11,12 @@ if (!where) {
 const text = /^https?:/.test(where) ? await (await fetch(where)).text() : readFileSync(where, 'utf8');
 const openapi = JSON.parse(text);
 
+// Names that TypeScript has, too, get another.
+const named = (key) => (['Error', 'Record', 'Document'].includes(key) ? `Api${key}` : key);
 const name = (key) => (/^[A-Za-z_]\w*$/.test(key) ? key : JSON.stringify(key));
 
 function type(schema, indent = '') {
-  if (schema.$ref) return schema.$ref.split('/').pop();
+  if (schema.$ref) return named(schema.$ref.split('/').pop());
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   const any = schema.anyOf ?? schema.oneOf;
@@ -28,13 +30,13 @@ function type(schema, indent = '') {
     case 'null': return 'null';
     case 'array': {
       const of = type(schema.items ?? {}, indent);
-      return / [|&] /.test(of) ? `(${of})[]` : `${of}[]`;
+      return / [|&] /.test(of) && !of.startsWith('{') ? `(${of})[]` : `${of}[]`;
     }
     case 'object': {
       const members = Object.entries(schema.properties ?? {});
       if (members.length === 0) {
         const of = schema.additionalProperties;
-        return `Record<string, ${of && of !== true ? type(of, indent) : 'unknown'}>`;
+        return `{ [member: string]: ${of && of !== true ? type(of, indent) : 'unknown'} }`;
       }
       const inner = `${indent}  `;
       const required = new Set(schema.required ?? []);
@@ -47,7 +49,7 @@ function type(schema, indent = '') {
 
 const out = ['// The types of the admin API. Made by generate_types.mjs from its OpenAPI document.'];
 for (const [key, schema] of Object.entries(openapi.components.schemas)) {
-  out.push(`export type ${key} = ${type(schema)};`);
+  out.push(`export type ${named(key)} = ${type(schema)};`);
 }
 const calls = { get: [], post: [] };
 for (const [path, methods] of Object.entries(openapi.paths)) {

@@ -12,10 +12,6 @@ const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-ru
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-const EVERYTHING = ['see_self', 'see_models', 'see_tenants', 'see_limits', 'see_usage', 'see_own_keys', 'change_own_keys', 'see_keys', 'change_keys',
-  'change_admin_keys', 'see_jobs', 'submit_jobs', 'change_jobs', 'read_output', 'see_cluster', 'see_replicas', 'maintain', 'read_audit', 'read_content',
-  'erase_content', 'see_config', 'change_config', 'see_metrics', 'see_people', 'end_sessions'];
-
 export class Browser {
   static async start({ width = 1280, height = 860, colours = 'light' } = {}) {
     const browser = new Browser();
@@ -28,13 +24,10 @@ export class Browser {
     return browser;
   }
 
-  // A page of somebody with these permissions. Its problems are collected in page.problems.
-  async open(gateway, { permissions = EVERYTHING, key = gateway.adminKey } = {}) {
+  // A page of whoever is signed in here. Its problems are collected in page.problems.
+  async open(gateway) {
     const page = await this.context.newPage();
     page.problems = [];
-    page.base = gateway.admin;
-    await page.setExtraHTTPHeaders({ authorization: `Bearer ${key}` });
-    await page.route('**/admin/v1/me', (route) => route.fulfill({ json: { actor: 'key-tests', name: 'Ada Lovelace', kind: 'key', roles: [{ role: 'admin' }], permissions, tenants: [] } }));
     page.on('console', (message) => { if (['error', 'warning'].includes(message.type())) page.problems.push(`console: ${message.text()}`); });
     page.on('pageerror', (error) => page.problems.push(`error: ${error.stack}`));
     page.on('dialog', (dialog) => { page.problems.push(`dialog: ${dialog.message()}`); void dialog.dismiss(); });
@@ -48,6 +41,15 @@ export class Browser {
       await page.waitForFunction(() => document.querySelectorAll('.loading').length === 0 && document.querySelector('main').textContent.length > 0);
     };
     return page;
+  }
+
+  // Signs in by a link, as `tidegate console login` prints it; who is signed in already is signed out.
+  async signIn(gateway, ...flags) {
+    await this.context.clearCookies();
+    const page = await this.context.newPage();
+    await page.goto(await gateway.signInLink(...flags));
+    await page.locator('.rail').waitFor();
+    await page.close();
   }
 
   async stop() {

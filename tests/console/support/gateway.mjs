@@ -53,7 +53,6 @@ export class Gateway {
     const secret = async (...flags) => (await gateway.run('keys', 'create', '--name', 'tests', ...flags)).trim();
     gateway.key = await secret('--tenant', 'demo/research');
     gateway.adminKey = await secret('--admin', 'admin');
-    gateway.viewerKey = await secret('--admin', 'viewer');
     await gateway.serve();
     return gateway;
   }
@@ -75,6 +74,10 @@ export class Gateway {
       cwd: root, env: { ...process.env, TIDEGATE_ADMIN_KEY: this.adminKey ?? '' },
     });
     return stdout;
+  }
+
+  async signInLink(...flags) {
+    return (await this.run('console', 'login', ...flags)).trim();
   }
 
   async call(path, body) {

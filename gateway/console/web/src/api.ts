@@ -26,8 +26,8 @@ export const connected = signal(true);
 export const signedOut = signal(false);
 
 let csrf = '';
-export function setCsrf(token: string | undefined) {
-  csrf = token ?? '';
+export function setCsrf(token: string) {
+  csrf = token;
 }
 
 type Query = Record<string, string | number | undefined>;

@@ -1,4 +1,763 @@
-/* eslint-disable */
-export type Gets = Record<string, any>;
-export type Posts = Record<string, { body: any; answer: any }>;
-export type Job = any; export type Node = any; export type Replica = any; export type Model = any; export type Scaling = any; export type Traffic = any; export type JobQueue = any; export type Key = any; export type Limit = any; export type UsageRow = any;
+// The types of the admin API. Made by generate_types.mjs from its OpenAPI document.
+
+export type Alive = {
+  status: string;
+};
+
+export type ApiError = {
+  error: ErrorObject;
+};
+
+export type ErrorObject = {
+  message: string;
+  type: string;
+  param: string | null;
+  code: string;
+  request_id?: string;
+  details?: ErrorDetail[];
+};
+
+export type ErrorDetail = {
+  param: string;
+  message: string;
+};
+
+export type Readiness = {
+  ready: boolean;
+  status: string;
+  degraded: Condition[];
+  warnings: Condition[];
+  scaling: boolean;
+  config_sha256: string;
+  version: string;
+};
+
+export type Condition = {
+  part: string;
+  detail: string;
+  fatal: boolean;
+};
+
+export type ApiDocument = { [member: string]: unknown };
+
+export type Me = {
+  actor: string;
+  name: string;
+  kind: string;
+  roles: RoleOf[];
+  permissions: string[];
+  tenants: string[];
+  models: string[];
+  base_url: string;
+  csrf: string | null;
+  session_ends: string | null;
+};
+
+export type RoleOf = {
+  role: string;
+  tenant: string | null;
+};
+
+export type SignInWays = {
+  providers: SignInProvider[];
+};
+
+export type SignInProvider = {
+  name: string;
+  label: string;
+  url: string;
+};
+
+export type SignInLink = {
+  url: string;
+  ends: string;
+};
+
+export type SessionList = {
+  object: string;
+  data: Session[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Session = {
+  id: string;
+  actor: string;
+  name: string;
+  email: string;
+  provider: string;
+  roles: RoleOf[];
+  created: string;
+  seen: string;
+  ends: string;
+  address: string;
+  client: string;
+  current: boolean;
+};
+
+export type EndedSession = {
+  id: string;
+  url: string | null;
+};
+
+export type TenantList = {
+  object: string;
+  data: Tenant[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Tenant = {
+  path: string;
+  name: string;
+  parent: string | null;
+  models: string[];
+  endpoints: string[];
+  priority: string;
+  weight: number;
+  store_content: string;
+};
+
+export type ModelList = {
+  object: string;
+  data: Model[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Model = {
+  name: string;
+  aliases: string[];
+  routing: string;
+  price: Price;
+  context: number | null;
+  max_output_tokens: number | null;
+  endpoints: string[];
+  lora: Lora | null;
+  fallbacks: string[];
+};
+
+export type Price = {
+  input: string | null;
+  cached_input: string | null;
+  cache_write: string | null;
+  output: string | null;
+  image: string | null;
+  audio_second: string | null;
+  characters: string | null;
+};
+
+export type Lora = {
+  base: string;
+  adapter: string;
+};
+
+export type EndpointList = {
+  object: string;
+  data: Endpoint[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Endpoint = {
+  id: string;
+  model: string;
+  name: string;
+  url: string;
+  engine: string;
+  role: string;
+  weight: number;
+  endpoints: string[];
+  health: string;
+  breaker: string;
+  resting: boolean;
+  standing: string;
+  unused_because: string | null;
+  outstanding_requests: number;
+  outstanding_tokens: number;
+  adapters: Adapters | null;
+  kv_events: string | null;
+};
+
+export type Adapters = {
+  loaded: string[];
+  loading: string[];
+  lacking: string[];
+  others: number;
+  slots: number | null;
+  load_ms: number | null;
+};
+
+export type QueueList = {
+  object: string;
+  data: Queue[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Queue = {
+  model: string;
+  enabled: boolean;
+  waiting: number;
+  bytes: number;
+  max_requests: number;
+  max_bytes: number;
+  expected_wait_ms: number | null;
+  drain_per_second: number;
+  replicas: number;
+  replicas_with_room: number;
+  bands: Band[];
+  requests: Waiting[];
+};
+
+export type Band = {
+  name: string;
+  reserved: number;
+  waiting: number;
+  bytes: number;
+  oldest_ms: number;
+};
+
+export type Waiting = {
+  request_id: string;
+  tenant: string;
+  band: string;
+  ahead: number;
+  waited_ms: number;
+  expected_wait_ms: number | null;
+  reason: string;
+};
+
+export type TrafficList = {
+  object: string;
+  data: Traffic[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Traffic = {
+  model: string;
+  window_s: number;
+  requests_per_second: number;
+  errors_per_second: number;
+  output_tokens_per_second: number;
+  outstanding_requests: number;
+  waiting: number;
+  first_token_ms: Quantiles | null;
+  inter_token_ms: Quantiles | null;
+  classes: TrafficOfClass[];
+};
+
+export type Quantiles = {
+  p50: number;
+  p90: number;
+  p99: number;
+};
+
+export type TrafficOfClass = {
+  class: string;
+  requests_per_second: number;
+  prompt_tokens_per_second: number;
+  refusals_per_second: number;
+  first_token_ms: Quantiles | null;
+  inter_token_ms: Quantiles | null;
+};
+
+export type ReplicaList = {
+  object: string;
+  data: Replica[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Replica = {
+  id: string;
+  model: string;
+  state: string;
+  node: string | null;
+  device_kind: string | null;
+  devices: string[];
+  members: ReplicaMember[];
+  address: string | null;
+  age_ms: number;
+  in_state_ms: number;
+  adopted: boolean;
+  outstanding_requests: number;
+  reason: string;
+};
+
+export type ReplicaMember = {
+  rank: number;
+  run: string;
+  node: string;
+  device_kind: string | null;
+  devices: string[];
+  state: string;
+  reason: string | null;
+};
+
+export type ScalingList = {
+  object: string;
+  data: Scaling[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Scaling = {
+  model: string;
+  policy: string;
+  law: string;
+  min: number;
+  max: number;
+  demand: number;
+  wanted: number;
+  reason: string;
+  headroom: number;
+  capacity_by: string;
+  outstanding_requests: number;
+  held_requests: number;
+  waiting: number;
+  launching: number;
+  warming: number;
+  ready: number;
+  draining: number;
+  stopping: number;
+  failed_starts: number;
+  next_start: string | null;
+  trouble: string | null;
+  cold_starts: ColdStart[];
+  classes: ScalingOfClass[];
+};
+
+export type ColdStart = {
+  device_kind: string | null;
+  starts: number;
+  p50_ms: number;
+  p90_ms: number;
+};
+
+export type ScalingOfClass = {
+  class: string;
+  requests: number;
+  refused_requests: number;
+  first_tokens_in_time: number;
+  first_tokens_late: number;
+  first_tokens_hopeless: number;
+  outstanding_requests: number;
+  held_requests: number;
+  held_prompt_tokens: number;
+  oldest_ms: number;
+};
+
+export type ScalingHistory = {
+  model: string;
+  file: string;
+  policy: { [member: string]: unknown };
+  members: number;
+  devices_per_replica: number;
+  cold_start_p90_ms: number | null;
+  steps: ScalingStep[];
+};
+
+export type ScalingStep = {
+  at: string;
+  seconds: number;
+  work: number;
+  arrivals_per_second: number;
+  outstanding_requests: number;
+  held_requests: number;
+  occupied: number;
+  ready: number;
+  there: number;
+  demand: number;
+};
+
+export type LimitList = {
+  object: string;
+  data: Limit[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Limit = {
+  id: string;
+  scope: string;
+  limit: string;
+  model: string | null;
+  device: string | null;
+  unit: string;
+  capacity: number;
+  share: number;
+  used: number;
+  reserved: number;
+  remaining: number;
+  refused_requests: number;
+  overrun: number;
+  period_start: string | null;
+  period_end: string | null;
+};
+
+export type KeyList = {
+  object: string;
+  data: Key[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Key = {
+  id: string;
+  tenant?: string;
+  role?: string;
+  rights?: string[];
+  name?: string;
+  models?: string[];
+  endpoints?: string[];
+  created: string;
+  expires?: string;
+  priority?: string;
+  limits?: { [member: string]: unknown };
+  created_by?: string;
+  owner?: string;
+  rotated_from?: string;
+  revoked_at?: string;
+  replaced_by?: string;
+  overlap_until?: string;
+  state: string;
+};
+
+export type NewKey = {
+  id: string;
+  tenant?: string;
+  role?: string;
+  rights?: string[];
+  name?: string;
+  models?: string[];
+  endpoints?: string[];
+  created: string;
+  expires?: string;
+  priority?: string;
+  limits?: { [member: string]: unknown };
+  created_by?: string;
+  owner?: string;
+  rotated_from?: string;
+  revoked_at?: string;
+  replaced_by?: string;
+  overlap_until?: string;
+  state: string;
+  secret: string;
+};
+
+export type UsageList = {
+  object: string;
+  since: string | null;
+  until: string | null;
+  data: UsageRow[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type UsageRow = {
+  tenant?: string;
+  key?: string;
+  model?: string;
+  replica?: string;
+  api?: string;
+  reason?: string;
+  hour?: string;
+  day?: string;
+  job?: string;
+  requests: number;
+  errors: number;
+  failed: number;
+  input_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  cost_micro_usd: number;
+  device_seconds: { [member: string]: number };
+};
+
+export type RecordList = {
+  object: string;
+  data: ApiRecord[];
+  has_more: boolean;
+  next_from_seq: number;
+};
+
+export type ApiRecord = {
+  seq: number;
+  time_us: number;
+  kind: string;
+};
+
+export type ErasedContent = {
+  tenant: string;
+  at: string;
+  erased: ErasedKey[];
+};
+
+export type ErasedKey = {
+  tenant: string;
+  key: string;
+};
+
+export type JobSubmission = {
+  object: string;
+  jobs: string[];
+};
+
+export type JobList = {
+  object: string;
+  data: Job[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Job = {
+  id: string;
+  name: string;
+  work: string;
+  state: string;
+  since: string;
+  reason: string;
+  queue: string;
+  tenant: string | null;
+  user: string;
+  priority: number;
+  submitted: string;
+  members: number;
+  min_members: number;
+  max_members: number;
+  devices: number;
+  attempt: number;
+  restarts: number;
+};
+
+export type JobDetail = {
+  id: string;
+  name: string;
+  work: string;
+  state: string;
+  since: string;
+  reason: string;
+  queue: string;
+  tenant: string | null;
+  user: string;
+  priority: number;
+  submitted: string;
+  members: number;
+  min_members: number;
+  max_members: number;
+  devices: number;
+  attempt: number;
+  restarts: number;
+  runs: JobMember[];
+  file: string | null;
+};
+
+export type JobMember = {
+  rank: number;
+  run: string;
+  node: string;
+  kind: string | null;
+  devices: number[];
+  state: string;
+  exit_code: number | null;
+  why: string | null;
+};
+
+export type JobExplanation = {
+  id: string;
+  state: string;
+  text: string[];
+};
+
+export type JobLog = {
+  id: string;
+  rank: number;
+  attempt: number;
+  over: boolean;
+  cut: boolean;
+  next: number;
+  text: string;
+};
+
+export type NodeList = {
+  object: string;
+  data: Node[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Node = {
+  name: string;
+  health: string;
+  health_reason: string | null;
+  kind: string | null;
+  devices: number;
+  free: number;
+  each: Device[];
+};
+
+export type Device = {
+  device: number;
+  healthy: boolean;
+  cordoned: boolean;
+  reason: string | null;
+  free: number;
+  held_by: string[];
+};
+
+export type JobQueueList = {
+  object: string;
+  data: JobQueue[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type JobQueue = {
+  name: string;
+  parent: string | null;
+  deserved: number;
+  used: number;
+  asked: number;
+  jobs_running: number;
+  jobs_waiting: number;
+  usage_device_hours: number;
+};
+
+export type Config = {
+  sha256: string;
+  loaded_at: string;
+  reloads: Reloads;
+  config: { [member: string]: unknown };
+};
+
+export type Reloads = {
+  applied: number;
+  refused: number;
+  last_ok: boolean;
+  last_at: string | null;
+  why: string;
+};
+
+export type AppliedConfig = {
+  sha256: string;
+  loaded_at: string;
+};
+
+// The answers of GET, by path.
+export type Gets = {
+  "/livez": Alive;
+  "/readyz": Readiness;
+  "/admin/v1/openapi.json": ApiDocument;
+  "/admin/v1/me": Me;
+  "/admin/v1/sign-in": SignInWays;
+  "/admin/v1/sessions": SessionList;
+  "/admin/v1/tenants": TenantList;
+  "/admin/v1/models": ModelList;
+  "/admin/v1/endpoints": EndpointList;
+  "/admin/v1/queue": QueueList;
+  "/admin/v1/traffic": TrafficList;
+  "/admin/v1/replicas": ReplicaList;
+  "/admin/v1/scaling": ScalingList;
+  "/admin/v1/scaling/{model}/history": ScalingHistory;
+  "/admin/v1/limits": LimitList;
+  "/admin/v1/keys": KeyList;
+  "/admin/v1/keys/{id}": Key;
+  "/admin/v1/usage": UsageList;
+  "/admin/v1/audit": RecordList;
+  "/admin/v1/jobs": JobList;
+  "/admin/v1/jobs/{id}": JobDetail;
+  "/admin/v1/jobs/{id}/explain": JobExplanation;
+  "/admin/v1/jobs/{id}/logs": JobLog;
+  "/admin/v1/nodes": NodeList;
+  "/admin/v1/queues": JobQueueList;
+  "/admin/v1/config": Config;
+};
+
+// The bodies and answers of POST, by path.
+export type Posts = {
+  "/admin/v1/sign-in:link": {
+    body: undefined;
+    answer: SignInLink;
+  };
+  "/admin/v1/session:end": {
+    body: undefined;
+    answer: EndedSession;
+  };
+  "/admin/v1/sessions/{id}:end": {
+    body: undefined;
+    answer: EndedSession;
+  };
+  "/admin/v1/keys": {
+    body: {
+      tenant?: string;
+      role?: string;
+      rights?: string[];
+      name?: string;
+      models?: string[];
+      endpoints?: string[];
+      expires?: string;
+      priority?: string;
+      limits?: { [member: string]: unknown };
+      owner?: string;
+    };
+    answer: NewKey;
+  };
+  "/admin/v1/keys/{id}:rotate": {
+    body: {
+      overlap?: string;
+      expires?: string;
+    };
+    answer: NewKey;
+  };
+  "/admin/v1/keys/{id}:revoke": {
+    body: {
+      reason?: string;
+    };
+    answer: Key;
+  };
+  "/admin/v1/content:erase": {
+    body: {
+      tenant: string;
+      reason?: string;
+    };
+    answer: ErasedContent;
+  };
+  "/admin/v1/jobs": {
+    body: {
+      job: string;
+      file?: string;
+    };
+    answer: JobSubmission;
+  };
+  "/admin/v1/jobs/{id}:cancel": {
+    body: undefined;
+    answer: JobDetail;
+  };
+  "/admin/v1/jobs/{id}:suspend": {
+    body: undefined;
+    answer: JobDetail;
+  };
+  "/admin/v1/jobs/{id}:resume": {
+    body: undefined;
+    answer: JobDetail;
+  };
+  "/admin/v1/nodes/{name}:cordon": {
+    body: {
+      device?: number;
+      reason?: string;
+    };
+    answer: Node;
+  };
+  "/admin/v1/nodes/{name}:uncordon": {
+    body: {
+      device?: number;
+    };
+    answer: Node;
+  };
+  "/admin/v1/config:reload": {
+    body: undefined;
+    answer: AppliedConfig;
+  };
+};

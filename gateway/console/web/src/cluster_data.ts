@@ -24,7 +24,7 @@ export interface DevicePlace {
 const EVERY_MS = 3000;
 
 export function useHoldings(): Map<string, Holding> {
-  const replicas = useGet('/admin/v1/replicas', { query: { limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
+  const replicas = useGet(may('see_replicas') ? '/admin/v1/replicas' : null, { query: { limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
   const jobs = useGet(may('see_jobs') ? '/admin/v1/jobs' : null, { query: { state: 'open', limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
   const found = new Map<string, Holding>();
   for (const replica of replicas) found.set(replica.id, { id: replica.id, holder: replica.model, kind: 'model', replica });

@@ -1,26 +1,16 @@
 // Who is signed in, and what they may do. What they may not is not offered; the gateway refuses it, too.
 import { signal } from '@preact/signals';
-import { ApiError, call, setCsrf, signedOut } from './api';
+import { ApiError, get, setCsrf, signedOut } from './api';
+import type { Me } from './api_types';
 
-export interface Me {
-  actor: string;
-  name: string;
-  kind: string;
-  email?: string;
-  roles: { role: string; tenant?: string }[];
-  permissions: string[];
-  tenants: string[];
-  csrf?: string;
-  session_ends?: string;
-}
 
 export const me = signal<Me | null>(null);
 export const meProblem = signal<string>('');
 
 export async function loadMe() {
   try {
-    const found = await (await call('/admin/v1/me')).json() as Me;
-    setCsrf(found.csrf);
+    const found = await get('/admin/v1/me');
+    setCsrf(found.csrf ?? '');
     me.value = found;
     meProblem.value = '';
     signedOut.value = false;

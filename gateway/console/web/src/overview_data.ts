@@ -52,7 +52,7 @@ export function useOverview(): { value?: OverviewNow; error?: Error; at: number 
     if (!traffic.value) return undefined;
     const models = traffic.value.data.map((now): ModelNow => {
       const of = scaling.value?.data.find((each) => each.model === now.model);
-      const ttft = now.first_token_ms as { p50: number; p90: number } | null;
+      const ttft = now.first_token_ms;
       const inTime = of?.classes.reduce((sum, each) => sum + each.first_tokens_in_time, 0) ?? 0;
       const late = of?.classes.reduce((sum, each) => sum + each.first_tokens_late + each.first_tokens_hopeless, 0) ?? 0;
       return {

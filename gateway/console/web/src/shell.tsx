@@ -134,7 +134,7 @@ function Rail({ shown, at, more, onMore }: { shown: PageOf[]; at: PageOf | undef
 // The tenant that lists are about: it and everything below it.
 function Scope() {
   const { value } = useGet(may('see_tenants') ? '/admin/v1/tenants' : null, { query: { limit: 1000 }, everyMs: 60_000 });
-  const paths = value?.data.map((each) => each.path) ?? me.value?.tenants ?? [];
+  const paths = value?.data.map((each) => each.path) ?? me.value!.tenants;
   if (paths.length < 2 && !query.value.get('tenant')) return null;
   return (
     <select class="quiet-select" aria-label="Tenant" value={tenant.value} onChange={(event) => setQuery({ tenant: event.currentTarget.value })}>

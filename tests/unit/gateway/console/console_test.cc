@@ -10,20 +10,20 @@
 
 namespace {
 
-using gateway::admin::Page;
+using gateway::admin::WebPage;
 using gateway::console::Assets;
 using gateway::console::Find;
 using gateway::console::PageNames;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string Header(const Page& page, std::string_view name) {
+std::string Header(const WebPage& page, std::string_view name) {
   const auto at = std::ranges::find(page.headers, name, [](const auto& header) { return header.first; });
   return at == page.headers.end() ? "" : at->second;
 }
 
 TEST(Console, TheDocumentAllowsNothingButItsOwnFiles) {
-  const std::optional<Page> page = Find("/", "", "");
+  const std::optional<WebPage> page = Find("/", "", "");
   ASSERT_TRUE(page);
   EXPECT_EQ(page->status, 200);
   EXPECT_THAT(page->body, HasSubstr("<title>Tidegate</title>"));
@@ -41,8 +41,8 @@ TEST(Console, APagesPathGivesTheDocumentAndOtherPathsNothing) {
     EXPECT_TRUE(Find("/" + std::string(name) + "/anything/below", "", "")) << name;
     EXPECT_FALSE(Find("/" + std::string(name) + "x", "", "")) << name;
   }
-  for (const char* path : {"", "x", "/nothing", "/index.html", "/assets/", "/assets/nothing.js", "/assets/../index.html",
-                           "//", "/admin/v1/keys"}) {
+  for (const char* path : {"", "x", "/nothing", "/index.html", "/assets/", "/assets/nothing.js",
+                           "/assets/../index.html", "//", "/admin/v1/keys"}) {
     EXPECT_FALSE(Find(path, "", "")) << path;
   }
 }
@@ -59,10 +59,11 @@ TEST(Console, AFileComesInTheBestCodingThatTheClientTakes) {
     const std::string_view gzip = asset.gzip.empty() ? asset.plain : asset.gzip;
     const std::string_view br = asset.brotli.empty() ? "" : "br";
     const std::string_view gz = asset.gzip.empty() ? "" : "gzip";
-    for (const Case& of : {Case{"", "", asset.plain}, Case{"gzip, deflate, br", br, brotli}, Case{"gzip", gz, gzip},
-                           Case{"BR", br, brotli}, Case{"br;q=0, gzip;q=0.5", gz, gzip}, Case{"br;q=0.000", "", asset.plain},
-                           Case{"br; q=1.0", br, brotli}, Case{"brotli, xgzip", "", asset.plain}}) {
-      const std::optional<Page> page = Find(path, of.accepts, "");
+    for (const Case& of :
+         {Case{"", "", asset.plain}, Case{"gzip, deflate, br", br, brotli}, Case{"gzip", gz, gzip},
+          Case{"BR", br, brotli}, Case{"br;q=0, gzip;q=0.5", gz, gzip}, Case{"br;q=0.000", "", asset.plain},
+          Case{"br; q=1.0", br, brotli}, Case{"brotli, xgzip", "", asset.plain}}) {
+      const std::optional<WebPage> page = Find(path, of.accepts, "");
       ASSERT_TRUE(page) << path;
       EXPECT_EQ(Header(*page, "content-encoding"), of.coding) << path << ": " << of.accepts;
       EXPECT_TRUE(page->body == of.body) << path << ": " << of.accepts;
@@ -74,7 +75,7 @@ TEST(Console, AFileComesInTheBestCodingThatTheClientTakes) {
 TEST(Console, AFileThatTheClientHasIsNotSentAgain) {
   const std::string etag = Header(*Find("/", "br", ""), "etag");
   for (const std::string& known : {etag, "W/" + etag, "\"other\", " + etag, std::string("*")}) {
-    const std::optional<Page> page = Find("/", "br", known);
+    const std::optional<WebPage> page = Find("/", "br", known);
     ASSERT_TRUE(page);
     EXPECT_EQ(page->status, 304) << known;
     EXPECT_TRUE(page->body.empty());

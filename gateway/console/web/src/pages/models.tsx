@@ -15,9 +15,6 @@ import { Why } from '../ui/why';
 const EVERY_MS = 2000;
 
 interface Row { model: Model; scaling?: Scaling; traffic?: Traffic }
-interface Quantiles { p50: number; p90: number; p99: number }
-
-const quantiles = (of: unknown) => of as Quantiles | null | undefined;
 
 export function Models() {
   const models = useGet('/admin/v1/models', { query: { limit: 1000 }, everyMs: 30_000 });
@@ -62,8 +59,8 @@ const COLUMNS: Column<Row>[] = [
   },
   { key: 'demand', name: 'Demand', less: true, number: true, sort: (row) => row.scaling?.demand ?? -1, show: ({ scaling }) => (scaling ? <Num of={short(scaling.demand)} unit="replicas" /> : <span class="faint">–</span>) },
   {
-    key: 'ttft', name: 'First token, p90', number: true, sort: (row) => quantiles(row.traffic?.first_token_ms)?.p90 ?? -1,
-    show: ({ traffic }) => { const of = quantiles(traffic?.first_token_ms); return of ? <Num of={duration(of.p90)} /> : <span class="faint">–</span>; },
+    key: 'ttft', name: 'First token, p90', number: true, sort: (row) => row.traffic?.first_token_ms?.p90 ?? -1,
+    show: ({ traffic }) => { const of = traffic?.first_token_ms; return of ? <Num of={duration(of.p90)} /> : <span class="faint">–</span>; },
   },
   { key: 'tokens', name: 'Tokens', number: true, sort: (row) => row.traffic?.output_tokens_per_second ?? 0, show: ({ traffic }) => <Num of={short(traffic?.output_tokens_per_second ?? 0)} unit="tok/s" /> },
   { key: 'requests', name: 'Requests', less: true, number: true, sort: (row) => row.traffic?.requests_per_second ?? 0, show: ({ traffic }) => <Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" /> },
@@ -72,14 +69,14 @@ const COLUMNS: Column<Row>[] = [
 ];
 
 function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
-  const ttft = quantiles(traffic?.first_token_ms);
-  const itl = quantiles(traffic?.inter_token_ms);
+  const ttft = traffic?.first_token_ms;
+  const itl = traffic?.inter_token_ms;
   return (
     <Drawer kind="model" title={<Holder name={model.name} />}>
       {scaling?.trouble && <p class="problem" role="alert">{scaling.trouble}{scaling.next_start && <> It is tried again <Time at={scaling.next_start} />.</>}</p>}
       {scaling && <ScalingPart of={scaling} />}
       {may('see_replicas') && <Replicas model={model.name} />}
-      <Waiting model={model.name} />
+      {may('see_replicas') && <Waiting model={model.name} />}
       <h3>Last minute</h3>
       <dl class="facts">
         <Fact label="Requests"><Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" />{(traffic?.errors_per_second ?? 0) > 0 && <>, <Num of={short(traffic!.errors_per_second)} unit="errors/s" /></>}</Fact>

@@ -284,18 +284,18 @@ function SettingsForm({ settings }: { settings: Signal<Settings> }) {
 }
 
 function AsCode({ how, request }: { how: Signal<string>; request: Record<string, unknown> }) {
-  const base = `${location.protocol}//GATEWAY`;
+  const base = me.value!.base_url;
   const { stream: _stream, stream_options: _options, ...plain } = request;
   const json = JSON.stringify(plain, null, 2);
   const texts: Record<string, string> = {
-    curl: `curl ${base}/v1/chat/completions \\\n  -H "Authorization: Bearer $TIDEGATE_KEY" -H "Content-Type: application/json" \\\n  -d '${json.replaceAll("'", "'\\''")}'`,
-    Python: `import json, os\n\nfrom openai import OpenAI\n\nclient = OpenAI(base_url="${base}/v1", api_key=os.environ["TIDEGATE_KEY"])\nrequest = json.loads(r'''${json.replaceAll("'''", "\\u0027\\u0027\\u0027")}''')\nprint(client.chat.completions.create(**request).choices[0].message.content)`,
-    TypeScript: `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: '${base}/v1', apiKey: process.env.TIDEGATE_KEY });\nconst answer = await client.chat.completions.create(${json});\nconsole.log(answer.choices[0].message.content);`,
+    curl: `curl ${base}/chat/completions \\\n  -H "Authorization: Bearer $TIDEGATE_KEY" -H "Content-Type: application/json" \\\n  -d '${json.replaceAll("'", "'\\''")}'`,
+    Python: `import json, os\n\nfrom openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key=os.environ["TIDEGATE_KEY"])\nrequest = json.loads(r'''${json.replaceAll("'''", "\\u0027\\u0027\\u0027")}''')\nprint(client.chat.completions.create(**request).choices[0].message.content)`,
+    TypeScript: `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: '${base}', apiKey: process.env.TIDEGATE_KEY });\nconst answer = await client.chat.completions.create(${json});\nconsole.log(answer.choices[0].message.content);`,
   };
   return (
     <Dialog title="This request as code" onClose={() => { how.value = ''; }}>
       <Choice label="Language" value={how.value} options={Object.keys(texts).map((name) => [name, name])} onChange={(to) => { how.value = to; }} />
-      <p class="hint">Put the gateway's address where it says GATEWAY; <a href={hrefOf('start')}>Get started</a> knows it.</p>
+      <p class="hint">TIDEGATE_KEY is a key of yours; <a href={hrefOf('keys', { new: 'key' })}>make one</a> if you have none.</p>
       <Code text={texts[how.value] ?? ''} label={`The request in ${how.value}`} />
     </Dialog>
   );

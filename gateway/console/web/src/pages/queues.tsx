@@ -1,8 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, get, post } from '../api';
 import type { Job, JobQueue } from '../api_types';
-import { refresh, useGet } from '../data';
-import { plural, short } from '../format';
+import { now, refresh, useGet } from '../data';
+import { deviceTime, minuteTime, plural, short } from '../format';
+import { hueOf } from '../holders';
 import { may } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
 import { Bar, Button, Choice, Empty, Fact, Field, Holder, Loaded, Name, Num, Problem, Section, State, Time } from '../ui/basics';
@@ -18,7 +19,7 @@ const STATES: [string, string][] = [['open', 'Not ended'], ['pending', 'Waiting'
 export function Queues() {
   const state = query.value.get('state') ?? 'open';
   const queue = query.value.get('queue') ?? '';
-  const queues = useGet('/admin/v1/queues', { query: { limit: 1000 }, everyMs: EVERY_MS });
+  const queues = useGet(may('see_cluster') ? '/admin/v1/queues' : null, { query: { limit: 1000 }, everyMs: EVERY_MS });
   const jobs = useGet('/admin/v1/jobs', {
     query: { limit: 1000, state: state === 'all' ? undefined : state, queue: queue || undefined, tenant: tenant.value || undefined }, everyMs: EVERY_MS,
   });
@@ -26,13 +27,15 @@ export function Queues() {
   const submitting = query.value.get('new') === 'job';
   return (
     <>
-      <Section title="Queues">
-        <Loaded from={queues} what="the queues">
-          {(of) => (of.data.length === 0
-            ? <Empty title="No queue shares devices here">Give <code>scaling.cluster</code> devices, and <code>scaling.planner</code> a policy with queues.</Empty>
-            : <Table caption="Queues" columns={QUEUE_COLUMNS} rows={of.data} id={(each) => each.name} open={queue} onOpen={(each) => setQuery({ queue: queue === each.name ? undefined : each.name })} />)}
-        </Loaded>
-      </Section>
+      {may('see_cluster') && (
+        <Section title="Queues">
+          <Loaded from={queues} what="the queues">
+            {(of) => (of.data.length === 0
+              ? <Empty title="No queue shares devices here">Give <code>scaling.cluster</code> devices, and <code>scaling.planner</code> a policy with queues.</Empty>
+              : <Table caption="Queues" columns={QUEUE_COLUMNS} rows={of.data} id={(each) => each.name} open={queue} onOpen={(each) => setQuery({ queue: queue === each.name ? undefined : each.name })} />)}
+          </Loaded>
+        </Section>
+      )}
       <Section title={queue ? <>Jobs of <bdi>{queue}</bdi></> : 'Jobs'} aside={may('submit_jobs') && <Button kind="primary" onClick={() => setQuery({ new: 'job' })}>Submit a job</Button>}>
         <div class="tools">
           <Choice label="State" value={state === 'all' ? '' : state} options={STATES} onChange={(to) => setQuery({ state: to === 'open' ? undefined : to || 'all' })} />
@@ -44,9 +47,56 @@ export function Queues() {
             : <Table caption="Jobs" columns={JOB_COLUMNS} rows={of.data} id={(each) => each.id} open={open} onOpen={(each) => openDrawer('job', each.id)} />)}
         </Loaded>
       </Section>
+      {may('see_usage') && <LastDay />}
       {open && <JobDrawer key={open} id={open} />}
       {submitting && <Submit onClose={() => setQuery({ new: undefined })} />}
     </>
+  );
+}
+
+// The devices that each job held in each hour of the last day.
+const HOURS = 24;
+const MOST_JOBS = 15;
+
+function LastDay() {
+  const usage = useGet('/admin/v1/usage', { query: { by: 'job,hour', since: '24h', tenant: tenant.value || undefined, limit: 1000 }, everyMs: 60_000 });
+  const hour = 3_600_000;
+  const end = Math.floor(now.value / hour) * hour;
+  const found = new Map<string, number[]>();
+  for (const row of usage.value?.data ?? []) {
+    if (!row.job || !row.hour) continue;
+    const at = HOURS - 1 - Math.round((end - Date.parse(row.hour)) / hour);
+    if (at < 0 || at >= HOURS) continue;
+    const hours = found.get(row.job) ?? new Array<number>(HOURS).fill(0);
+    found.set(row.job, hours);
+    hours[at]! += Object.values(row.device_seconds).reduce((sum, each) => sum + each, 0) / 3600;
+  }
+  const total = (hours: number[]) => hours.reduce((sum, each) => sum + each, 0);
+  const rows = [...found].filter(([, hours]) => total(hours) > 0).sort(([, one], [, other]) => total(other) - total(one));
+  if (rows.length === 0) return null;
+  const most = Math.max(...rows.flatMap(([, hours]) => hours));
+  return (
+    <Section title="The last 24 hours" aside="devices by hour">
+      <ul class="hours">
+        {rows.slice(0, MOST_JOBS).map(([job, hours]) => (
+          <li key={job}>
+            <a href={hrefOf('queues', { open: `job:${job}` })}><Name of={job} /></a>
+            <svg viewBox={`0 0 ${HOURS * 10} 24`} preserveAspectRatio="none" role="img" aria-label={`Devices of ${job} by hour`}>
+              {hours.map((devices, at) => (
+                <g key={at}>
+                  <title>{`${minuteTime(end - (HOURS - 1 - at) * hour)}: ${short(devices)} devices`}</title>
+                  <rect class="hour-ground" x={at * 10} y="23" width="9" height="1" />
+                  <rect class={`hour-fill hue-${hueOf(job.replace(/-[\d.]+$/, ''))}`} x={at * 10} y={24 - (devices / most) * 24} width="9" height={(devices / most) * 24} />
+                </g>
+              ))}
+            </svg>
+            <Num of={deviceTime(total(hours) * 3600)} />
+          </li>
+        ))}
+      </ul>
+      <p class="hours-scale faint"><span>{minuteTime(end - (HOURS - 1) * hour)}</span><span>{minuteTime(end - (HOURS / 2) * hour)}</span><span>now</span></p>
+      {rows.length > MOST_JOBS && <p class="hint"><a href={hrefOf('usage', { by: 'job' })}>All {rows.length} jobs</a></p>}
+    </Section>
   );
 }
 

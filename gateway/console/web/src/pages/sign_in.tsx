@@ -1,19 +1,17 @@
 import { useEffect, useState } from 'preact/hooks';
-import { call, signedOut } from '../api';
+import { get, signedOut } from '../api';
+import type { SignInProvider } from '../api_types';
 import { loadMe, me } from '../me';
 import { go } from '../route';
 import { Code } from '../ui/basics';
 
-interface Provider { name: string; label: string; url: string }
-
 export function SignIn() {
-  const [providers, setProviders] = useState<Provider[] | undefined>();
+  const [providers, setProviders] = useState<SignInProvider[] | undefined>();
   const [trouble, setTrouble] = useState('');
   useEffect(() => {
     const ask = async () => {
       try {
-        const list = await (await call('/admin/v1/sign-in')).json() as { providers: Provider[] };
-        setProviders(list.providers);
+        setProviders((await get('/admin/v1/sign-in')).providers);
         setTrouble('');
       } catch (error) {
         setTrouble((error as Error).message);
@@ -36,11 +34,11 @@ export function SignIn() {
         <path d="M3 10c3 0 3-3 6-3s3 3 6 3 3-3 6-3M3 17c3 0 3-3 6-3s3 3 6 3 3-3 6-3" />
       </svg>
       <h1>Sign in to Tidegate</h1>
-      {ended && <p role="status">Your session has ended. What you see after you sign in again is where you were.</p>}
+      {ended && <p role="status">Your session has ended. Sign in again to go on; with a link, in another tab, this page goes on by itself where it was.</p>}
       {failed && <p class="problem" role="alert"><bdi>{failed}</bdi></p>}
       {trouble && <p class="problem" role="alert">{trouble}</p>}
       {providers?.map((each) => (
-        <a key={each.name} class="button primary big" href={`${each.url}${each.url.includes('?') ? '&' : '?'}to=${encodeURIComponent(ended ? location.pathname + location.search : '/')}`}>
+        <a key={each.name} class="button primary big" href={each.url}>
           Continue with <bdi>{each.label}</bdi>
         </a>
       ))}

@@ -1,7 +1,7 @@
 // The lines to paste, for the clients that people use.
 import { useState } from 'preact/hooks';
 import { useGet } from '../data';
-import { may } from '../me';
+import { may, me } from '../me';
 import { hrefOf } from '../route';
 import { Choice, Code, Section, Select, Text } from '../ui/basics';
 
@@ -60,9 +60,7 @@ env_key = "TIDEGATE_KEY"`],
 
 export function Start() {
   const models = useGet(may('see_models') ? '/admin/v1/models' : null, { query: { limit: 1000 } }).value?.data ?? [];
-  const config = useGet(may('see_config') ? '/admin/v1/config' : null).value?.config as { server?: { listen?: string } } | undefined;
-  const listen = config?.server?.listen;
-  const guess = listen ? `http://${listen.replace(/^(0\.0\.0\.0|\[::\])/, location.hostname)}` : `${location.protocol}//${location.hostname}:8080`;
+  const guess = me.value!.base_url;
   const [given, setGiven] = useState<string | undefined>();
   const [key, setKey] = useState('');
   const [model, setModel] = useState('');
@@ -75,7 +73,7 @@ export function Start() {
       <p class="lead">Every client of OpenAI or Anthropic works here. Two things change: the address and the key.</p>
       <Section title="What you call">
         <div class="form-row">
-          <Text label="Address of the gateway" value={given ?? guess} mono onInput={setGiven} hint="Where applications reach it. This page guesses from the configuration; ask your operator when it is another." />
+          <Text label="Address of the gateway" value={given ?? guess} mono onInput={setGiven} hint="Where applications reach it. The configuration says so; ask your operator when it does not answer." />
           {models.length > 0 && <Select label="Model" value={chosen} onChange={setModel} options={models.map((each) => [each.name, each.name])} hint="What your key may use is on the page Keys." />}
           <Text label="Your key" value={key} mono placeholder="tg_…" onInput={setKey}
             hint={may('change_keys') || may('change_own_keys') ? <>It stays in this page. <a href={hrefOf('keys', { new: 'key' })}>Make a key</a></> : 'It stays in this page and is sent nowhere.'} />

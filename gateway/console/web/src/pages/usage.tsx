@@ -16,7 +16,7 @@ import { hueOf } from '../holders';
 const GROUPS: [string, string][] = [['tenant', 'Tenant'], ['model', 'Model'], ['key', 'Key'], ['job', 'Job'], ['api', 'Call'], ['reason', 'Outcome'], ['replica', 'Replica']];
 const MEASURES: [string, string][] = [['cost', 'Money'], ['tokens', 'Tokens'], ['requests', 'Requests'], ['devices', 'Device time']];
 
-const deviceSeconds = (row: UsageRow) => Object.values(row.device_seconds).reduce((sum, each) => sum + Number(each), 0);
+const deviceSeconds = (row: UsageRow) => Object.values(row.device_seconds).reduce((sum, each) => sum + each, 0);
 
 function measured(row: UsageRow, measure: string): number {
   if (measure === 'cost') return row.cost_micro_usd;
@@ -43,7 +43,7 @@ function sum(rows: UsageRow[]): UsageRow {
     total.cached_tokens += row.cached_tokens;
     total.output_tokens += row.output_tokens;
     total.cost_micro_usd += row.cost_micro_usd;
-    for (const [kind, seconds] of Object.entries(row.device_seconds)) total.device_seconds[kind] = (total.device_seconds[kind] ?? 0) + Number(seconds);
+    for (const [kind, seconds] of Object.entries(row.device_seconds)) total.device_seconds[kind] = (total.device_seconds[kind] ?? 0) + seconds;
   }
   return total;
 }
@@ -204,7 +204,7 @@ function Parts({ by, name, rows }: { by: string; name: string; rows: UsageRow[] 
           <p><Num of={money(row.cost_micro_usd)} /> for <Num of={short(row.requests)} unit="requests" /></p>
           {by === 'key' && <p><a href={hrefOf('keys', { open: `key:${name}`, state: 'all' })}>The key</a></p>}
           {by === 'job' && <p><a href={hrefOf('queues', { open: `job:${name}`, state: 'all' })}>The job</a></p>}
-          {Object.entries(row.device_seconds).map(([kind, seconds]) => <p key={kind}><Num of={deviceTime(Number(seconds))} /> of {kind}</p>)}
+          {Object.entries(row.device_seconds).map(([kind, seconds]) => <p key={kind}><Num of={deviceTime(seconds)} /> of {kind}</p>)}
         </>
       ) : <Empty title="Nothing was used here in this time" />}
     </Drawer>

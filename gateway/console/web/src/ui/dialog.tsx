@@ -9,7 +9,7 @@ export function Dialog({ title, children, onClose }: { title: ComponentChildren;
   useEffect(() => { if (!dialog.current?.open) dialog.current?.showModal(); }, []);
   return (
     <dialog ref={dialog} class="dialog" aria-labelledby="dialog-title" onClose={onClose}
-      onClick={(event) => { if (event.target === dialog.current) dialog.current.close(); }}>
+      onClick={(event) => { if (event.target === dialog.current) dialog.current?.close(); }}>
       <div class="dialog-inside">
         <h2 id="dialog-title">{title}</h2>
         {children}

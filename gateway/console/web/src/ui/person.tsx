@@ -1,13 +1,14 @@
 // Who is signed in, and the way out.
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { call, posted } from '../api';
-import { listed } from '../format';
+import { post } from '../api';
+import { now } from '../data';
+import { listed, relative } from '../format';
 import { me } from '../me';
 import { Icon } from './icons';
 
 async function signOut() {
-  const { url } = await (await call('/admin/v1/session:end', posted({}))).json() as { url?: string };
+  const { url } = await post('/admin/v1/session:end');
   location.assign(url ?? '/sign-in');
 }
 
@@ -29,8 +30,9 @@ export function Person() {
       {open.value && (
         <div class="menu">
           <p><b><bdi>{who.name || who.actor}</bdi></b></p>
-          {who.email && <p class="faint"><bdi>{who.email}</bdi></p>}
+          {who.name && <p class="faint"><bdi>{who.actor}</bdi></p>}
           <p class="faint">{roles || 'no role'}</p>
+          {who.session_ends && <p class="faint">The session ends {relative(Date.parse(who.session_ends), now.value)}.</p>}
           {who.csrf && <button type="button" class="button" onClick={() => void signOut()}><Icon name="out" />Sign out</button>}
         </div>
       )}

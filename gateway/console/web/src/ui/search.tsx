@@ -55,7 +55,7 @@ export function Search({ onClose }: { onClose: () => void }) {
     event.preventDefault();
   };
   return (
-    <dialog ref={dialog} class="search" aria-label="Search" onClose={onClose} onClick={(event) => { if (event.target === dialog.current) dialog.current.close(); }}>
+    <dialog ref={dialog} class="search" aria-label="Search" onClose={onClose} onClick={(event) => { if (event.target === dialog.current) dialog.current?.close(); }}>
       <input type="text" role="combobox" aria-expanded="true" aria-controls="found" aria-label="Search pages, models, jobs, nodes, tenants and keys"
         aria-activedescendant={found.length > 0 ? `found-${at.value}` : undefined} placeholder="A model, job, node, tenant, key or page" autocomplete="off" spellcheck={false} value={text.value}
         onInput={(event) => { text.value = event.currentTarget.value; at.value = 0; }} onKeyDown={pressed} />

@@ -9,14 +9,14 @@
 
 namespace gateway::admin {
 
-struct Page {
+struct WebPage {
   int status = 200;
   std::string_view body;  // lives as long as the process
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
 // The page or the file at a path that is no call of the API; nothing: there is none.
-using FindPage = std::optional<Page>(std::string_view path, std::string_view accept_encoding,
-                                     std::string_view if_none_match);
+using FindPage = std::optional<WebPage>(std::string_view path, std::string_view accept_encoding,
+                                        std::string_view if_none_match);
 
 }  // namespace gateway::admin
