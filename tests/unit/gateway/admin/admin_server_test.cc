@@ -49,7 +49,7 @@ TEST(AdminAccess, RolesDecideWhichCallsAreAllowed) {
       {"GET", "/admin/v1/tenants", kBoot + "x", "", 401, "invalid_api_key"},
       {"GET", "/admin/v1/tenants", app, "", 403, "permission_denied"},
       {"GET", "/admin/v1/tenants", viewer, "", 200, ""},
-      {"GET", "/admin/v1/tenants", kBoot, "", 200, ""},
+      {"GET", "/admin/v1/tenants", kBoot, "", 401, "key_revoked"},
       {"GET", "/admin/v1/audit", viewer, "", 403, "permission_denied"},
       {"GET", "/admin/v1/audit?kind=content", op, "", 403, "permission_denied"},
       {"GET", "/admin/v1/audit?kind=content", admin, "", 200, ""},
@@ -59,9 +59,9 @@ TEST(AdminAccess, RolesDecideWhichCallsAreAllowed) {
       {"POST", "/admin/v1/keys", op, R"({"role":"viewer"})", 403, "permission_denied"},
       {"POST", "/admin/v1/keys", admin, R"({"role":"viewer"})", 201, ""},
       {"POST", "/admin/v1/config:reload", viewer, "", 403, "permission_denied"},
-      {"GET", "/admin/v1/nothing", kBoot, "", 404, "not_found"},
-      {"DELETE", "/admin/v1/keys", kBoot, "", 405, "method_not_allowed"},
-      {"GET", "/admin/v1/keys/unknown", kBoot, "", 404, "not_found"},
+      {"GET", "/admin/v1/nothing", admin, "", 404, "not_found"},
+      {"DELETE", "/admin/v1/keys", admin, "", 405, "method_not_allowed"},
+      {"GET", "/admin/v1/keys/unknown", admin, "", 404, "not_found"},
   };
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     for (const Case& c : cases) {

@@ -88,7 +88,7 @@ TEST(OpenApi, CoversEveryRouteAndNothingElse) {
     EXPECT_EQ(operation["operationId"], route.name);
     EXPECT_TRUE(names.insert(std::string(route.name)).second) << route.name;
     EXPECT_EQ(operation.contains("requestBody"), !route.body.empty());
-    EXPECT_EQ(operation.contains("security"), route.role == plugins::auth::Role::kNone) << route.path;
+    EXPECT_EQ(operation.contains("security"), !route.permission) << route.path;
     size_t parameters = route.query.size() + (route.path.find('{') != std::string_view::npos ? 1 : 0);
     EXPECT_EQ(operation.contains("parameters") ? operation["parameters"].size() : 0, parameters)
         << route.path;

@@ -69,7 +69,11 @@ models:
     key_events = std::make_unique<gateway::KeyEvents>(loop, *store, *shared.ledger, ledger_dir());
     EXPECT_TRUE(Await(key_events->Start()).ok());
 
+    sessions = std::make_unique<gateway::Sessions>(loop, *store, [] { return gateway::SessionTerms(); });
+    EXPECT_TRUE(Await(sessions->Start()).ok());
+
     operations.shared = &shared;
+    operations.sessions = sessions.get();
     operations.key_events = key_events.get();
     operations.runtime = [this] { return runtime; };
     operations.shards = [this] { return std::vector<const gateway::ShardMetrics*>{&shard}; };
@@ -90,6 +94,7 @@ models:
   ~World() {
     shared.keys->Stop();
     if (key_events) key_events->Stop();
+    sessions->Stop();
     loop.Stop();
     loop.Run();
     shared.keys.reset();
@@ -170,6 +175,7 @@ models:
   gateway::Shared shared;
   std::shared_ptr<const gateway::Runtime> runtime;
   std::unique_ptr<gateway::KeyEvents> key_events;
+  std::unique_ptr<gateway::Sessions> sessions;
   gateway::ShardMetrics shard;
   gateway::ReloadState reloads;
   absl::Status reload_result;
@@ -191,10 +197,18 @@ struct Reply {
   std::string message() const { return body["error"]["message"]; }
 };
 
+// A browser with a session.
+struct SignedIn {
+  std::string secret;
+  std::string csrf;
+  std::string origin = {};  // empty: none is sent
+  std::string host = {};    // empty: the listener's
+};
+
 // Talks to an admin listener over `world` on a loop of the test's.
 class AdminClient {
  public:
-  AdminClient(TestLoop& loop, World& world) : loop_(loop) {
+  AdminClient(TestLoop& loop, World& world) : loop_(loop), world_(world) {
     auto server = gateway::admin::AdminServer::Listen(loop, world.operations,
                                                       world.runtime->config().server.admin, nullptr);
     EXPECT_TRUE(server.ok()) << server.status();
@@ -211,6 +225,53 @@ class AdminClient {
     if (!key.empty()) request.headers.emplace_back("authorization", "Bearer " + key);
     if (!body.empty()) request.headers.emplace_back("content-type", content_type);
     request.body = std::move(body);
+    co_return co_await Send(std::move(request));
+  }
+
+  gateway::net::Task<Reply> CallAs(SignedIn who, std::string method, std::string target,
+                                   std::string body = "") {
+    gateway::net::http::FetchRequest request;
+    const bool changes = method == "POST";
+    request.method = std::move(method);
+    const size_t mark = target.find('?');
+    request.url = {false, "127.0.0.1", std::to_string(server_->port()), target.substr(0, mark),
+                   mark == std::string::npos ? "" : target.substr(mark + 1)};
+    request.headers.emplace_back("cookie", "other=1; tidegate=" + who.secret);
+    if (!who.origin.empty()) request.headers.emplace_back("origin", who.origin);
+    if (!who.host.empty()) request.headers.emplace_back("host", who.host);
+    if (changes) {
+      request.headers.emplace_back("x-csrf-token", who.csrf);
+      request.headers.emplace_back("content-type", "application/json");
+      request.body = std::move(body);
+    }
+    co_return co_await Send(std::move(request));
+  }
+
+  gateway::net::Task<int> StatusWithoutCredential(std::string method, std::string target) {
+    const Reply reply = co_await Call(std::move(method), std::move(target));
+    co_return reply.status;
+  }
+
+  gateway::net::Task<SignedIn> SignIn(gateway::Person person) {
+    const auto begun =
+        co_await world_.sessions->Begin(std::move(person), {"127.0.0.1", "test"}, {}, gateway::net::Now());
+    EXPECT_TRUE(begun.ok()) << begun.status();
+    co_return SignedIn{begun->secret, gateway::CsrfTokenOf(begun->secret)};
+  }
+
+  // By the cookie of an answer.
+  SignedIn SessionOf(const Reply& reply) {
+    const std::string& cookie = reply.headers.at("set-cookie");
+    const size_t equals = cookie.find('=');
+    const std::string secret = cookie.substr(equals + 1, cookie.find(';') - equals - 1);
+    return {secret, gateway::CsrfTokenOf(secret)};
+  }
+
+  gateway::admin::AdminServer& server() { return *server_; }
+  void Close() { server_->Close(); }
+
+ private:
+  gateway::net::Task<Reply> Send(gateway::net::http::FetchRequest request) {
     const auto response = co_await gateway::net::http::Fetch(loop_, std::move(request));
     Reply reply;
     EXPECT_TRUE(response.ok()) << response.status();
@@ -222,11 +283,8 @@ class AdminClient {
     co_return reply;
   }
 
-  gateway::admin::AdminServer& server() { return *server_; }
-  void Close() { server_->Close(); }
-
- private:
   TestLoop& loop_;
+  World& world_;
   gateway::admin::AdminServer* server_;
 };
 

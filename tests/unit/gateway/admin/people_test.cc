@@ -1,0 +1,216 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "gateway/admin/handlers.h"
+#include "tests/unit/gateway/admin/world.h"
+
+namespace {
+
+using gateway::Authority;
+using gateway::Permission;
+using gateway::Person;
+using gateway::admin::Route;
+using gateway::admin::Routes;
+using gateway::ledger::Kind;
+using gateway::net::Task;
+using gateway::net::http::Verb;
+using plugins::auth::Role;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using tests::AdminClient;
+using tests::json;
+using tests::Reply;
+using tests::WithAdmin;
+using tests::World;
+
+std::string PathOf(const Route& route) {
+  std::string path(route.path);
+  if (const size_t open = path.find('{'); open != std::string::npos)
+    path.replace(open, path.find('}') - open + 1, "x");
+  return path;
+}
+
+std::string MethodOf(const Route& route) {
+  return route.method == Verb::get ? "GET" : "POST";
+}
+
+// Invariant 15: one table says who may do what, and every route asks it.
+TEST(Invariant15, EveryRouteAsksTheTableForEveryRoleAndScope) {
+  World world;
+  struct Who {
+    const char* name;
+    Person person;
+  };
+  const std::vector<Who> people = {
+      {"member", {.id = "person:m", .roles = {{Role::kMember, "demo/search"}}}},
+      {"lead", {.id = "person:l", .roles = {{Role::kLead, "demo/search"}}}},
+      {"lead of another", {.id = "person:o", .roles = {{Role::kLead, "elsewhere"}}}},
+      {"viewer", {.id = "person:v", .roles = {{Role::kViewer, {}}}}},
+      {"operator", {.id = "person:op", .roles = {{Role::kOperator, {}}}}},
+      {"admin", {.id = "person:a", .roles = {{Role::kAdmin, {}}}}},
+      {"nobody", {.id = "person:n"}},
+  };
+  std::set<std::string_view> open;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    for (const Who& who : people) {
+      const Authority authority(who.person.roles);
+      for (const Route& route : Routes()) {
+        if (!route.permission) {
+          open.insert(route.name);
+          continue;
+        }
+        if (route.name == "endOwnSession") continue;
+        const tests::SignedIn session = co_await client.SignIn(who.person);
+        const Reply reply = co_await client.CallAs(session, MethodOf(route), PathOf(route), "{}");
+        const bool refused = reply.status == 403 && reply.message().starts_with("this call needs ");
+        EXPECT_EQ(refused, !authority.May(*route.permission))
+            << who.name << ' ' << route.name << ": " << reply.text;
+        EXPECT_EQ(co_await client.StatusWithoutCredential(MethodOf(route), PathOf(route)), 401) << route.name;
+      }
+    }
+  });
+  EXPECT_THAT(open, testing::UnorderedElementsAre("livez", "readyz", "metrics", "openapi", "listSignInWays",
+                                                  "redeemSignInLink", "beginSignIn", "finishSignIn"));
+}
+
+TEST(People, ALinkSignsInOnceAndTheSessionEndsAtOnce) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const std::string boot(tests::kBootstrapKey);
+    const Reply link = co_await client.Call("POST", "/admin/v1/sign-in:link", boot, "{}");
+    EXPECT_EQ(link.status, 201) << link.text;
+    const std::string url = link.body["url"];
+    const std::string target = url.substr(url.find("/sign-in/"));
+    const Reply in = co_await client.Call("GET", target);
+    EXPECT_EQ(in.status, 303);
+    EXPECT_EQ(in.headers.at("location"), "/");
+    EXPECT_THAT(in.headers.at("set-cookie"), HasSubstr("; HttpOnly; SameSite=Lax"));
+    EXPECT_EQ((co_await client.Call("GET", target)).status, 404) << "a link works once";
+    const tests::SignedIn session = client.SessionOf(in);
+    Reply me = co_await client.CallAs(session, "GET", "/admin/v1/me");
+    EXPECT_EQ(me.status, 200) << me.text;
+    EXPECT_EQ(me.body["kind"], "person");
+    EXPECT_EQ(me.body["csrf"], session.csrf);
+    EXPECT_THAT(me.text, Not(HasSubstr(session.secret)));
+    const Reply out = co_await client.CallAs(session, "POST", "/admin/v1/session:end", "{}");
+    EXPECT_EQ(out.status, 200) << out.text;
+    EXPECT_THAT(out.headers.at("set-cookie"), HasSubstr("Max-Age=0"));
+    EXPECT_EQ((co_await client.CallAs(session, "GET", "/admin/v1/me")).status, 401);
+  });
+  std::vector<std::string> actions;
+  for (const json& record : world.Records(Kind::kAdmin)) actions.push_back(record["action"]);
+  EXPECT_THAT(actions, testing::IsSupersetOf({"session.begin", "session.end"}));
+}
+
+TEST(People, ACallThatChangesSomethingMustComeFromOurOwnPages) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn admin = co_await client.SignIn({.id = "person:a", .roles = {{Role::kAdmin, {}}}});
+    const std::string body = R"({"tenant":"search"})";
+    tests::SignedIn other = admin;
+    other.csrf = "";
+    EXPECT_EQ((co_await client.CallAs(other, "POST", "/admin/v1/keys", body)).status, 403);
+    other.csrf = std::string(64, '0');
+    EXPECT_EQ((co_await client.CallAs(other, "POST", "/admin/v1/keys", body)).status, 403);
+    other = admin;
+    other.origin = "https://evil.example.com";
+    EXPECT_EQ((co_await client.CallAs(other, "POST", "/admin/v1/keys", body)).status, 403);
+    other = admin;
+    other.host = "rebound.example.com";
+    EXPECT_EQ((co_await client.CallAs(other, "GET", "/admin/v1/keys")).status, 403) << "DNS rebinding";
+    EXPECT_EQ((co_await client.CallAs(admin, "POST", "/admin/v1/keys", body)).status, 201);
+  });
+}
+
+TEST(People, LeadsAndMembersSeeTheirTenantsAndNothingOfOthers) {
+  World world;
+  world.Serve("demo", "chat-large", 100, 100);
+  world.Serve("demo/search", "chat-small", 3, 4);
+  const std::string others = world.AppKey("demo").substr(3, 10);
+  const std::string theirs = world.AppKey("demo/search").substr(3, 10);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn lead =
+        co_await client.SignIn({.id = "person:l", .roles = {{Role::kLead, "demo/search"}}});
+    const tests::SignedIn member =
+        co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "demo/search"}}});
+    for (const tests::SignedIn& who : {lead, member}) {
+      const Reply tenants = co_await client.CallAs(who, "GET", "/admin/v1/tenants");
+      EXPECT_EQ(tenants.body["data"].size(), 1u) << tenants.text;
+      const Reply models = co_await client.CallAs(who, "GET", "/admin/v1/models");
+      EXPECT_THAT(models.text, Not(HasSubstr("chat-large")));
+      EXPECT_THAT(models.text, HasSubstr("chat-small"));
+      const Reply usage = co_await client.CallAs(who, "GET", "/admin/v1/usage?by=tenant");
+      EXPECT_EQ(usage.status, 200) << usage.text;
+      EXPECT_THAT(usage.text, Not(HasSubstr("\"demo\"")));
+      EXPECT_EQ((co_await client.CallAs(who, "GET", "/admin/v1/usage?tenant=demo")).status, 403);
+      const Reply limits = co_await client.CallAs(who, "GET", "/admin/v1/limits");
+      EXPECT_THAT(limits.text, Not(HasSubstr("\"scope\":\"demo\"")));
+      EXPECT_EQ((co_await client.CallAs(who, "GET", "/admin/v1/keys/" + others)).status, 404);
+    }
+    Reply keys = co_await client.CallAs(lead, "GET", "/admin/v1/keys");
+    EXPECT_THAT(keys.text, HasSubstr(theirs));
+    EXPECT_THAT(keys.text, Not(HasSubstr(others)));
+    keys = co_await client.CallAs(member, "GET", "/admin/v1/keys");
+    EXPECT_EQ(keys.body["data"].size(), 0u) << "keys of others are not a member's to see";
+  });
+}
+
+TEST(People, AMemberMakesRotatesAndRevokesKeysOfTheirOwn) {
+  World world;
+  const std::string service = world.AppKey("demo/search").substr(3, 10);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn member =
+        co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "demo/search"}}});
+    EXPECT_EQ((co_await client.CallAs(member, "POST", "/admin/v1/keys", R"({"tenant":"demo"})")).status, 403);
+    EXPECT_EQ((co_await client.CallAs(member, "POST", "/admin/v1/keys", R"({"role":"viewer"})")).status, 403);
+    const Reply made = co_await client.CallAs(member, "POST", "/admin/v1/keys", R"({"tenant":"search"})");
+    EXPECT_EQ(made.status, 201) << made.text;
+    EXPECT_EQ(made.body["owner"], "person:m");
+    const std::string id = made.body["id"];
+    const Reply keys = co_await client.CallAs(member, "GET", "/admin/v1/keys");
+    EXPECT_EQ(keys.body["data"].size(), 1u) << keys.text;
+    const tests::SignedIn other =
+        co_await client.SignIn({.id = "person:n", .roles = {{Role::kMember, "demo/search"}}});
+    EXPECT_EQ((co_await client.CallAs(other, "POST", "/admin/v1/keys/" + id + ":revoke", "{}")).status, 404);
+    EXPECT_EQ((co_await client.CallAs(member, "POST", "/admin/v1/keys/" + service + ":revoke", "{}")).status,
+              404);
+    const Reply next = co_await client.CallAs(member, "POST", "/admin/v1/keys/" + id + ":rotate", "{}");
+    EXPECT_EQ(next.status, 201) << next.text;
+    EXPECT_EQ(next.body["owner"], "person:m");
+    const std::string second = next.body["id"];
+    EXPECT_EQ((co_await client.CallAs(member, "POST", "/admin/v1/keys/" + second + ":revoke", "{}")).status,
+              200);
+  });
+}
+
+TEST(People, TheBootstrapKeyStopsOnceThereIsAnAdmin) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const std::string boot(tests::kBootstrapKey);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/me", boot)).status, 200);
+    const Reply made = co_await client.Call("POST", "/admin/v1/keys", boot, R"({"role":"admin"})");
+    EXPECT_EQ(made.status, 201);
+    const Reply after = co_await client.Call("GET", "/admin/v1/me", boot);
+    EXPECT_EQ(after.status, 401);
+    EXPECT_EQ(after.code(), "key_revoked");
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/me", made.body["secret"])).status, 200);
+  });
+}
+
+TEST(People, AnApplicationsKeySeesItselfAndNothingElse) {
+  World world;
+  const std::string key = world.AppKey("demo/search");
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply me = co_await client.Call("GET", "/admin/v1/me", key);
+    EXPECT_EQ(me.status, 200) << me.text;
+    EXPECT_EQ(me.body["kind"], "application");
+    EXPECT_THAT(me.body["permissions"], ElementsAre("see_self"));
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/usage", key)).status, 403);
+  });
+}
+
+}  // namespace
