@@ -8,6 +8,7 @@
 #include "gateway/api/error.h"
 #include "gateway/api/error_meaning.h"
 #include "gateway/cli/commands.h"
+#include "gateway/people/permissions.h"
 
 namespace gateway::cli {
 namespace {
@@ -29,6 +30,19 @@ ordered_json Errors() {
 
 ordered_json AdminApi() {
   return ordered_json::parse(admin::OpenApi({}, {}).body);
+}
+
+ordered_json Permissions() {
+  ordered_json out = ordered_json::array();
+  for (const PermissionRow& row : PermissionTable()) {
+    ordered_json& shown = out.emplace_back();
+    shown["permission"] = row.name;
+    shown["about"] = row.about;
+    for (const plugins::auth::Role role : row.roles)
+      shown["roles"].push_back(role == plugins::auth::Role::kNone ? "application" : RoleName(role));
+    if (row.right) shown["right"] = RightName(*row.right);
+  }
+  return out;
 }
 
 // The command and the commands below it, each with the text of its --help. App::help would show the command
@@ -54,14 +68,15 @@ void AddReference(CLI::App& app, Run& run) {
       app.add_subcommand("reference", "Print what the reference pages are made from, as JSON");
   command->group("");  // for tools/make_reference, not for people
   auto topic = std::make_shared<std::string>();
-  command->add_option("topic", *topic, "errors, admin-api or commands")
+  command->add_option("topic", *topic, "errors, admin-api, permissions or commands")
       ->required()
-      ->check(CLI::IsMember({"errors", "admin-api", "commands"}));
+      ->check(CLI::IsMember({"errors", "admin-api", "permissions", "commands"}));
   command->callback([topic, &app, &run] {
     run = [topic, &app] {
-      const ordered_json out = *topic == "errors"      ? Errors()
-                               : *topic == "admin-api" ? AdminApi()
-                                                       : Commands(app);
+      const ordered_json out = *topic == "errors"        ? Errors()
+                               : *topic == "admin-api"   ? AdminApi()
+                               : *topic == "permissions" ? Permissions()
+                                                         : Commands(app);
       fmt::print("{}\n", out.dump(1));
       return kOk;
     };
