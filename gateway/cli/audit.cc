@@ -1,11 +1,12 @@
-// tidegate audit: exports records of the ledger, follows it, and checks that nobody changed it. It only
-// reads; a gateway may run at the same time.
+// tidegate audit: exports records of the ledger, follows it, and compares it with its chain and checkpoints.
+// It only reads; a gateway may run at the same time.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 

@@ -380,7 +380,7 @@ net::Task<Event> Upstream::ReadAnswer() {
     connection_->ClearTimeout();
     co_return Event::Status(code);
   }
-  const std::optional<conf::Duration> retry_after = RetryAfterOf(head, answered_);
+  const std::optional<conf::Duration> retry_after = RetryAfterOf(head, *answered_);
   refusal_ = {code, std::string(head.Find(FieldId::content_type)), {}, retry_after};
   while (true) {
     refusal_.body.append(connection_->payload().substr(0, kMaxRefusalBody - refusal_.body.size()));

@@ -71,7 +71,6 @@ absl::StatusOr<std::vector<std::string>> Multiply(const std::vector<std::string>
         return absl::ResourceExhaustedError(fmt::format("a list of more than {} hosts", kMaxHosts));
       }
       if (name.size() + range->digits > kMaxHostName) return TooLong();
-      longer.reserve(longer.size() + range->last - range->first + 1);
       for (uint64_t i = range->first; i <= range->last; ++i)
         longer.push_back(fmt::format("{}{:0{}}", name, i, range->digits));
     } while (!rest.empty());
