@@ -65,11 +65,12 @@ namespace {
 // Whether the body has what the model forces, so that it may be sent to it as it is: it was read, counted and
 // bounded for the asked model.
 bool HasWhatIsForced(const Exchange& x, const ModelRuntime& model) {
-  if (x.body.form || std::ranges::all_of(model.parameters, [](const auto& one) { return one.force.empty(); }))
+  if (x.body.form ||
+      std::ranges::all_of(model.parameters, [](const auto* one) { return one->force.empty(); }))
     return true;
   absl::InlinedVector<const config::Parameters*, 4> policies;
   for (const config::Parameters& policy : x.identity.principal->parameters) policies.push_back(&policy);
-  for (const config::Parameters& policy : model.parameters) policies.push_back(&policy);
+  policies.insert(policies.end(), model.parameters.begin(), model.parameters.end());
   router::FactsScanner scanner;
   router::BodyFacts facts;
   if (scanner.Scan(x.body.text, x.identity.spec->api, facts)) return false;
