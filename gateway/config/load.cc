@@ -43,7 +43,7 @@ LoadResult ParseConfig(std::string_view text, const std::string& file, const con
     conf::Read(document.root(), config);
     config::CheckServer(document, config);
     config::CheckAuth(document, config);
-    CheckPeople(document, config);
+    config::CheckPeople(document, config);
     config::CheckTenants(document, config);
     config::CheckModels(document, config);
     config::CheckRouting(document, config);
