@@ -1,6 +1,6 @@
 // The state of the whole in one object, and its last hour.
 import { useMemo } from 'preact/hooks';
-import { useGet } from './data';
+import { useAll, useGet } from './data';
 import { type DevicePlace, placesOf, useHoldings, useNodes } from './cluster_data';
 import { may } from './me';
 
@@ -41,9 +41,9 @@ export interface OverviewNow {
 const EVERY_MS = 2000;
 
 export function useOverview(): { value?: OverviewNow; error?: Error; at: number } {
-  const scaling = useGet('/admin/v1/scaling', { query: { limit: 1000 }, everyMs: EVERY_MS });
-  const traffic = useGet('/admin/v1/traffic', { query: { limit: 1000 }, everyMs: EVERY_MS });
-  const jobs = useGet(may('see_jobs') ? '/admin/v1/jobs' : null, { query: { state: 'open', limit: 1000 }, everyMs: EVERY_MS });
+  const scaling = useAll('/admin/v1/scaling', { everyMs: EVERY_MS });
+  const traffic = useAll('/admin/v1/traffic', { everyMs: EVERY_MS });
+  const jobs = useAll(may('see_jobs') ? '/admin/v1/jobs' : null, { query: { state: 'open' }, everyMs: EVERY_MS });
   const readiness = useGet('/readyz', { everyMs: 5000 });
   const nodes = useNodes();
   const holdings = useHoldings();
@@ -104,7 +104,7 @@ export function useOverview(): { value?: OverviewNow; error?: Error; at: number 
       },
       conditions: [...(readiness.value?.degraded ?? []), ...(readiness.value?.warnings ?? [])],
     };
-  }, [at, readiness.at, holdings.size]);
+  }, [at, readiness.at, holdings]);
   const error = traffic.error ?? scaling.error;
   return { at, ...(value ? { value } : {}), ...(error ? { error } : {}) };
 }

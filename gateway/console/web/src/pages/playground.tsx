@@ -2,7 +2,7 @@
 import { type Signal, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { ApiError, call, posted } from '../api';
-import { useGet } from '../data';
+import { useAll } from '../data';
 import { duration, money, short } from '../format';
 import { may, me } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
@@ -146,10 +146,10 @@ async function ask(request: Record<string, unknown>, of: string, price: Price | 
 }
 
 export function Playground() {
-  const models = useGet('/admin/v1/models', { query: { limit: 1000 } }).value?.data ?? [];
+  const models = useAll('/admin/v1/models').value?.data ?? [];
   const chat = models.filter((model) => model.endpoints.length === 0 || model.endpoints.some((name) => name.startsWith('chat')));
   const names = (chat.length > 0 ? chat : models).map((model) => model.name);
-  const tenants = useGet(may('see_tenants') ? '/admin/v1/tenants' : null, { query: { limit: 1000 } }).value?.data.map((each) => each.path) ?? me.value?.tenants ?? [];
+  const tenants = useAll(may('see_tenants') ? '/admin/v1/tenants' : null).value?.data.map((each) => each.path) ?? me.value?.tenants ?? [];
   const turns = useSignal<Turn[]>([]);
   const settings = useSignal<Settings>(NO_SETTINGS);
   const text = useSignal('');
