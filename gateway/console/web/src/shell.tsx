@@ -118,7 +118,7 @@ function Rail({ shown, at, more, onMore }: { shown: PageOf[]; at: PageOf | undef
         </svg>
         <span>Tidegate</span>
       </a>
-      {shown.map((each, index) => (
+      {shown.filter((each) => !each.aside).map((each, index) => (
         <a key={each.path} href={hrefOf(each.path)} class={`rail-link ${index > 3 ? 'rail-later' : ''}`} aria-current={each === at ? 'page' : undefined}
           title={`${each.name} (g ${each.key})`} onClick={() => onMore(false)}>
           <Icon name={each.icon} /><span>{each.name}</span>

@@ -296,7 +296,7 @@ function NodeDrawer({ node, device, places }: { node: Node; device: number | und
             {place.reason && <p>{place.reason}</p>}
             {place.holdings.map((each) => (
               <div key={each.id}>
-                <p><a href={each.kind === 'model' ? hrefOf('models', { open: `model:${each.holder}` }) : hrefOf('queues', { open: `job:${each.id}` })}><Holder name={each.holder} /></a> <span class="faint"><bdi>{each.id}</bdi></span></p>
+                <p>{each.replica ? <a href={hrefOf('models', { open: `model:${each.holder}` })}><Holder name={each.holder} /></a> : each.job ? <a href={hrefOf('queues', { open: `job:${each.id}` })}><Holder name={each.holder} /></a> : <Holder name={each.holder} />} <span class="faint"><Name of={each.id} /></span></p>
                 {each.replica && <p class="faint">{each.replica.reason} · for <Num of={duration(each.replica.age_ms)} /></p>}
                 {each.job && (device === undefined ? <p class="faint">{each.job.reason}</p> : <WhyJob id={each.id} open />)}
               </div>
