@@ -216,7 +216,7 @@ export function Playground() {
           ))}
         </div>
         <form class="ask" onSubmit={(event) => { event.preventDefault(); send(); }}>
-          <textarea aria-label="Message" rows={3} placeholder="Message; Enter sends, Shift and Enter begin a line" value={text.value} onInput={(event) => { text.value = event.currentTarget.value; }}
+          <textarea aria-label="Message" rows={3} placeholder="Your message" title="Enter sends; Shift and Enter begin a line" value={text.value} onInput={(event) => { text.value = event.currentTarget.value; }}
             onKeyDown={(event) => { if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); } }} />
           {images.value.length > 0 && <p class="pictures">{images.value.map((url, at) => <button key={at} type="button" title="Take it out" aria-label={`Take picture ${at + 1} out`} onClick={() => { images.value = images.value.filter((_, which) => which !== at); }}><img src={url} alt="" /></button>)}</p>}
           <div class="ask-foot">
