@@ -180,7 +180,7 @@ function Waiting({ model }: { model: string }) {
 }
 
 function Recent({ model }: { model: string }) {
-  const tail = useTail('action', '6h', { model });
+  const tail = useTail('action', '24h', { model });
   return (
     <>
       <h3>Decisions</h3>

@@ -230,10 +230,10 @@ function ModelRow({ of }: { of: ModelNow }) {
 }
 
 function Happened() {
-  const tail = useTail('action,config,key,admin', '6h');
+  const tail = useTail('action,config,key,admin', '24h');
   return (
     <Section title="What happened" aside={<a href={hrefOf('audit')}>The whole ledger</a>}>
-      <Loaded from={tail} what="the last actions">{(records) => <Happenings records={records} most={25} />}</Loaded>
+      <Loaded from={tail} what="the last actions">{(records) => <Happenings records={records.filter((each) => each.action !== 'audit.read')} most={25} />}</Loaded>
     </Section>
   );
 }

@@ -12,7 +12,7 @@ const KEPT = 2000;
 const ENOUGH = 500;
 const PAGES = 3;
 // The ledger is read forwards only, so the newest records are found by asking for longer and longer times.
-const TIMES = ['5m', '1h', '6h', '24h', '7d', '30d', '90d'];
+const TIMES = ['1h', '24h', '7d', '30d', '90d'];
 
 // `whole`: no older record of the time is missing.
 export interface Tail { value?: LedgerRecord[]; error?: Error; at: number; whole?: boolean }
