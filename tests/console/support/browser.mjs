@@ -1,6 +1,6 @@
 // Chromium, as a person uses it: one who is signed in, and whose pages are watched for what must not happen.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -12,6 +12,18 @@ const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-ru
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+// With PAGES, the pages of a folder (gateway/console/web/dist) in place of the binary's: a page can be changed and tried
+// without a build of the gateway.
+async function fromFolder(route) {
+  const { pathname } = new URL(route.request().url());
+  const call = ['/admin/', '/sign-in/', '/livez', '/readyz', '/metrics'].some((prefix) => pathname.startsWith(prefix));
+  if (call) return route.fallback();
+  if (!pathname.startsWith('/assets/')) return route.fulfill({ contentType: 'text/html', body: readFileSync(join(process.env.PAGES, 'index.html')) });
+  const path = join(process.env.PAGES, pathname);
+  const types = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
+  return existsSync(path) ? route.fulfill({ contentType: types[path.split('.').pop()], body: readFileSync(path) }) : route.fallback();
+}
+
 export class Browser {
   static async start({ width = 1280, height = 860, colours = 'light' } = {}) {
     const browser = new Browser();
@@ -21,6 +33,7 @@ export class Browser {
       timezoneId: 'Europe/Berlin', locale: 'en-GB', reducedMotion: 'reduce',
     });
     browser.context.setDefaultTimeout(15_000);
+    if (process.env.PAGES) await browser.context.route('**', fromFolder);
     return browser;
   }
 

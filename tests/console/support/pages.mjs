@@ -1,5 +1,5 @@
 // Every page, and the views that are worth a look.
-export const PAGES = ['/', '/cluster', '/models', '/queues', '/keys', '/usage', '/limits', '/audit', '/start'];
+export const PAGES = ['/', '/cluster', '/models', '/queues', '/keys', '/usage', '/limits', '/audit', '/start', '/sessions'];
 
 export const VIEWS = [
   ['overview', '/'],
@@ -17,4 +17,5 @@ export const VIEWS = [
   ['audit', '/audit'],
   ['record', '/audit?open=record:5'],
   ['start', '/start'],
+  ['sessions', '/sessions'],
 ];

@@ -1,6 +1,7 @@
 // The devices with what holds them: a model, by its replica, or a job.
-import type { Gets, Job, Node, Replica } from './api_types';
-import { useGet } from './data';
+import type { Job, Node, Replica } from './api_types';
+import { useMemo } from 'preact/hooks';
+import { useAll } from './data';
 import { may } from './me';
 
 export interface Holding {
@@ -23,13 +24,16 @@ export interface DevicePlace {
 
 const EVERY_MS = 3000;
 
+// What holds devices, by the id of the replica or the job; the same object until something has changed.
 export function useHoldings(): Map<string, Holding> {
-  const replicas = useGet(may('see_replicas') ? '/admin/v1/replicas' : null, { query: { limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
-  const jobs = useGet(may('see_jobs') ? '/admin/v1/jobs' : null, { query: { state: 'open', limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
-  const found = new Map<string, Holding>();
-  for (const replica of replicas) found.set(replica.id, { id: replica.id, holder: replica.model, kind: 'model', replica });
-  for (const job of jobs) found.set(job.id, { id: job.id, holder: job.name, kind: 'job', job });
-  return found;
+  const replicas = useAll(may('see_replicas') ? '/admin/v1/replicas' : null, { everyMs: EVERY_MS }).value;
+  const jobs = useAll(may('see_jobs') ? '/admin/v1/jobs' : null, { query: { state: 'open' }, everyMs: EVERY_MS }).value;
+  return useMemo(() => {
+    const found = new Map<string, Holding>();
+    for (const replica of replicas?.data ?? []) found.set(replica.id, { id: replica.id, holder: replica.model, kind: 'model', replica });
+    for (const job of jobs?.data ?? []) found.set(job.id, { id: job.id, holder: job.name, kind: 'job', job });
+    return found;
+  }, [replicas, jobs]);
 }
 
 export function holdingOf(id: string, holdings: Map<string, Holding>): Holding {
@@ -55,7 +59,5 @@ export function placesOf(nodes: Node[], holdings: Map<string, Holding>): DeviceP
 }
 
 export function useNodes() {
-  return useGet(may('see_cluster') ? '/admin/v1/nodes' : null, { query: { limit: 1000 }, everyMs: EVERY_MS });
+  return useAll(may('see_cluster') ? '/admin/v1/nodes' : null, { everyMs: EVERY_MS });
 }
-
-export type NodeList = Gets['/admin/v1/nodes'];

@@ -16,7 +16,8 @@ class Source {
   private timer = 0;
   private running = false;
 
-  constructor(readonly href: string) {}
+  // `paged`: a list whose pages are all fetched, one after the other.
+  constructor(readonly href: string, private readonly paged: boolean) {}
 
   add(user: object, everyMs: number) {
     this.users.set(user, everyMs);
@@ -28,7 +29,7 @@ class Source {
     this.users.delete(user);
     if (this.users.size > 0) return;
     clearTimeout(this.timer);
-    setTimeout(() => { if (this.users.size === 0) sources.delete(this.href); }, 60_000);
+    setTimeout(() => { if (this.users.size === 0) sources.delete(keyOf(this.href, this.paged)); }, 60_000);
   }
 
   async load() {
@@ -36,7 +37,7 @@ class Source {
     this.running = true;
     clearTimeout(this.timer);
     try {
-      const value = await (await call(this.href)).json();
+      const value = this.paged ? await allPages(this.href) : await (await call(this.href)).json();
       this.state.value = { value, at: Date.now() };
     } catch (error) {
       const { value, at } = this.state.peek();
@@ -60,11 +61,28 @@ class Source {
 }
 
 const sources = new Map<string, Source>();
+const keyOf = (href: string, paged: boolean) => `${paged ? 'all' : 'one'} ${href}`;
 
-function sourceOf(href: string): Source {
-  let source = sources.get(href);
-  if (!source) sources.set(href, (source = new Source(href)));
+function sourceOf(href: string, paged: boolean): Source {
+  const key = keyOf(href, paged);
+  let source = sources.get(key);
+  if (!source) sources.set(key, (source = new Source(href, paged)));
   return source;
+}
+
+// What a list has on all its pages, as one answer; at most MOST rows.
+const MOST = 20_000;
+
+async function allPages(href: string): Promise<unknown> {
+  const url = new URL(href, location.origin);
+  url.searchParams.set('limit', '1000');
+  const rows: unknown[] = [];
+  for (;;) {
+    const page = await (await call(url.pathname + url.search)).json() as { data: unknown[]; has_more: boolean; next?: string };
+    rows.push(...page.data);
+    if (!page.has_more || !page.next || rows.length >= MOST) return { ...page, data: rows };
+    url.searchParams.set('after', page.next);
+  }
 }
 
 addEventListener('visibilitychange', () => {
@@ -79,33 +97,27 @@ export function refresh(...paths: string[]) {
 }
 
 type Query = Record<string, string | number | undefined>;
+interface How { items?: Record<string, string>; query?: Query; everyMs?: number }
 
-// The answer of a GET, fetched again every `everyMs`; null as the path: nothing is asked.
-export function useGet<P extends keyof Gets>(
-  path: P | null, { items, query, everyMs = Infinity }: { items?: Record<string, string>; query?: Query; everyMs?: number } = {},
-): Fetched<Gets[P]> {
-  const href = path === null ? null : pathOf(path, items, query);
+function useSource(href: string | null, paged: boolean, everyMs: number): Fetched<unknown> {
   useEffect(() => {
     if (href === null) return undefined;
-    const source = sourceOf(href);
+    const source = sourceOf(href, paged);
     const user = {};
     source.add(user, everyMs);
     return () => source.remove(user);
-  }, [href, everyMs]);
-  if (href === null) return { at: 0 };
-  return sourceOf(href).state.value as Fetched<Gets[P]>;
+  }, [href, paged, everyMs]);
+  return href === null ? { at: 0 } : sourceOf(href, paged).state.value;
 }
 
-// All pages of a list, up to `most` rows.
-export async function getAll<T>(path: string, query: Query = {}, most = 10_000): Promise<T[]> {
-  const rows: T[] = [];
-  let after: string | undefined;
-  do {
-    const page = await (await call(pathOf(path, {}, { ...query, limit: 1000, after }))).json() as { data: T[]; has_more: boolean; next?: string };
-    rows.push(...page.data);
-    after = page.has_more ? page.next : undefined;
-  } while (after && rows.length < most);
-  return rows;
+// The answer of a GET, fetched again every `everyMs`; null as the path: nothing is asked.
+export function useGet<P extends keyof Gets>(path: P | null, { items, query, everyMs = Infinity }: How = {}): Fetched<Gets[P]> {
+  return useSource(path === null ? null : pathOf(path, items, query), false, everyMs) as Fetched<Gets[P]>;
+}
+
+// Likewise all pages of a list.
+export function useAll<P extends keyof Gets>(path: P | null, { items, query, everyMs = Infinity }: How = {}): Fetched<Gets[P]> {
+  return useSource(path === null ? null : pathOf(path, items, query), true, everyMs) as Fetched<Gets[P]>;
 }
 
 // A clock for relative times; one for the page.

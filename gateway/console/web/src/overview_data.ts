@@ -1,6 +1,7 @@
 // The state of the whole in one object, and its last hour.
+import { signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
-import { useGet } from './data';
+import { useAll, useGet } from './data';
 import { type DevicePlace, placesOf, useHoldings, useNodes } from './cluster_data';
 import { may } from './me';
 
@@ -40,10 +41,21 @@ export interface OverviewNow {
 
 const EVERY_MS = 2000;
 
+// The limit of the first token of each model, as its policy has it; pages that read a history leave it here.
+export const slos = signal<ReadonlyMap<string, number>>(new Map());
+
+const UNITS: { [unit: string]: number } = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+
+export function sloOf(policy: { [member: string]: unknown }): number | undefined {
+  const text = (policy['slo'] as { ttft?: string } | undefined)?.ttft;
+  const parts = /^([\d.]+)(ms|s|m|h)$/.exec(text ?? '');
+  return parts ? Number(parts[1]) * UNITS[parts[2]!]! : undefined;
+}
+
 export function useOverview(): { value?: OverviewNow; error?: Error; at: number } {
-  const scaling = useGet('/admin/v1/scaling', { query: { limit: 1000 }, everyMs: EVERY_MS });
-  const traffic = useGet('/admin/v1/traffic', { query: { limit: 1000 }, everyMs: EVERY_MS });
-  const jobs = useGet(may('see_jobs') ? '/admin/v1/jobs' : null, { query: { state: 'open', limit: 1000 }, everyMs: EVERY_MS });
+  const scaling = useAll('/admin/v1/scaling', { everyMs: EVERY_MS });
+  const traffic = useAll('/admin/v1/traffic', { everyMs: EVERY_MS });
+  const jobs = useAll(may('see_jobs') ? '/admin/v1/jobs' : null, { query: { state: 'open' }, everyMs: EVERY_MS });
   const readiness = useGet('/readyz', { everyMs: 5000 });
   const nodes = useNodes();
   const holdings = useHoldings();
@@ -69,7 +81,7 @@ export function useOverview(): { value?: OverviewNow; error?: Error; at: number 
         tokens_per_second: now.output_tokens_per_second,
         ttft_p50_ms: ttft?.p50 ?? null,
         ttft_p90_ms: ttft?.p90 ?? null,
-        slo_ttft_ms: null,
+        slo_ttft_ms: slos.value.get(now.model) ?? null,
         slo_attainment: inTime + late > 0 ? inTime / (inTime + late) : null,
         scaled: of !== undefined,
         min: of?.min ?? 0,
@@ -104,7 +116,7 @@ export function useOverview(): { value?: OverviewNow; error?: Error; at: number 
       },
       conditions: [...(readiness.value?.degraded ?? []), ...(readiness.value?.warnings ?? [])],
     };
-  }, [at, readiness.at, holdings.size]);
+  }, [at, readiness.at, holdings, slos.value]);
   const error = traffic.error ?? scaling.error;
   return { at, ...(value ? { value } : {}), ...(error ? { error } : {}) };
 }

@@ -9,6 +9,7 @@ import { Models } from './pages/models';
 import { Overview } from './pages/overview';
 import { Playground } from './pages/playground';
 import { Queues } from './pages/queues';
+import { Sessions } from './pages/sessions';
 import { Start } from './pages/start';
 import { Usage } from './pages/usage';
 
@@ -21,6 +22,7 @@ export interface PageOf {
   show: FunctionComponent;
   ranged?: boolean; // the time range in the header is for it
   scoped?: boolean; // likewise the tenant
+  aside?: boolean; // not in the rail, but in the menu of the person
 }
 
 const ALL: PageOf[] = [
@@ -34,6 +36,7 @@ const ALL: PageOf[] = [
   { path: 'limits', name: 'Budgets and limits', icon: 'limits', key: 'l', needs: ['see_limits'], show: Limits, scoped: true },
   { path: 'audit', name: 'Audit', icon: 'audit', key: 'a', needs: ['read_audit'], show: Audit, ranged: true, scoped: true },
   { path: 'start', name: 'Get started', icon: 'start', key: 's', needs: [], show: Start },
+  { path: 'sessions', name: 'Sessions', icon: 'keys', key: 'w', needs: ['see_self'], show: Sessions, aside: true },
 ];
 
 export const pages = () => ALL.filter((each) => mayAny(...each.needs));

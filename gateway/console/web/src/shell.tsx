@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { connected, lastContact, signedOut } from './api';
-import { now, useGet } from './data';
+import { now, useAll } from './data';
 import { clockTime, relative } from './format';
 import { may, me, meProblem } from './me';
 import { type PageOf, pages } from './pages';
@@ -118,7 +118,7 @@ function Rail({ shown, at, more, onMore }: { shown: PageOf[]; at: PageOf | undef
         </svg>
         <span>Tidegate</span>
       </a>
-      {shown.map((each, index) => (
+      {shown.filter((each) => !each.aside).map((each, index) => (
         <a key={each.path} href={hrefOf(each.path)} class={`rail-link ${index > 3 ? 'rail-later' : ''}`} aria-current={each === at ? 'page' : undefined}
           title={`${each.name} (g ${each.key})`} onClick={() => onMore(false)}>
           <Icon name={each.icon} /><span>{each.name}</span>
@@ -133,7 +133,7 @@ function Rail({ shown, at, more, onMore }: { shown: PageOf[]; at: PageOf | undef
 
 // The tenant that lists are about: it and everything below it.
 function Scope() {
-  const { value } = useGet(may('see_tenants') ? '/admin/v1/tenants' : null, { query: { limit: 1000 }, everyMs: 60_000 });
+  const { value } = useAll(may('see_tenants') ? '/admin/v1/tenants' : null, { everyMs: 60_000 });
   const paths = value?.data.map((each) => each.path) ?? me.value!.tenants;
   if (paths.length < 2 && !query.value.get('tenant')) return null;
   return (

@@ -37,7 +37,7 @@ export function Audit() {
           ? <Empty title={filter ? `No record of this time has “${filter}” in it` : 'No such record in this time'}>Choose a longer time or another kind above.</Empty>
           : (
             <div {...hold}>
-              <p class="hint">{fresh > 0 ? <button type="button" class="fresh" onClick={release}>{plural(fresh, 'new record')}</button> : <>{plural(rows.length, 'record')}, newest first; new ones appear by themselves</>}</p>
+              <p class="hint">{fresh > 0 ? <button type="button" class="fresh" onClick={release}>{plural(fresh, 'new record')}</button> : <>{plural(rows.length, 'record')}, newest first; new ones appear by themselves.{!tail.whole && <> There are older ones in this time: <code>tidegate audit export</code> writes all of them.</>}</>}</p>
               <Table caption="Records" columns={COLUMNS} rows={shown} id={(record) => String(record.seq)} open={open} onOpen={(record) => openDrawer('record', String(record.seq))} />
             </div>
           ))}

@@ -1,5 +1,5 @@
 // The map: every device is a square on one canvas, in the colour of what is asked for.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { post } from '../api';
 import type { Node } from '../api_types';
 import { type DevicePlace, placesOf, useHoldings, useNodes } from '../cluster_data';
@@ -26,11 +26,11 @@ export function Cluster() {
   const filter = query.value.get('find') ?? '';
   const node = opened('node');
   const [zoom, setZoom] = useState<number | undefined>();
+  const places = useMemo(() => placesOf(nodes.value?.data ?? [], holdings), [nodes.value, holdings]);
   return (
     <Loaded from={nodes} what="the nodes">
       {(of) => {
         if (of.data.length === 0) return <Empty title="No devices are scheduled here">Give <code>scaling.cluster</code> in the configuration the devices that Tidegate may use; the map shows them then.</Empty>;
-        const places = placesOf(of.data, holdings);
         const [name, device] = (node ?? '').split('/');
         const chosen = of.data.find((each) => each.name === name);
         const size = zoom ?? zoomFor(places.length);
@@ -252,12 +252,17 @@ function Tip({ place, x, y, width }: { place: DevicePlace; x: number; y: number;
 }
 
 function Key({ places, by }: { places: DevicePlace[]; by: string }) {
+  const counts = new globalThis.Map<string, number>();
+  for (const place of places) {
+    const group = groupOf(place, by);
+    if (group) counts.set(group, (counts.get(group) ?? 0) + 1);
+  }
   if (by === 'health') return <p class="hint">Amber with a line: cordoned or suspect. Red with a cross: faulty. Grey: healthy.</p>;
-  const groups = [...new Set(places.map((place) => groupOf(place, by)))].filter(Boolean);
+  const groups = [...counts.keys()];
   return (
     <ul class="holders">
       {groups.slice(0, 24).map((group) => (
-        <li key={group}><span class="holder"><span class={`swatch hue-${hueOf(by === 'holder' ? group : `${by} ${group}`)}`} aria-hidden="true" /><bdi>{group}</bdi></span> <Num of={short(places.filter((place) => groupOf(place, by) === group).length)} /></li>
+        <li key={group}><span class="holder"><span class={`swatch hue-${hueOf(by === 'holder' ? group : `${by} ${group}`)}`} aria-hidden="true" /><bdi>{group}</bdi></span> <Num of={short(counts.get(group)!)} /></li>
       ))}
       {groups.length > 24 && <li class="faint">and {groups.length - 24} more</li>}
     </ul>
@@ -291,7 +296,7 @@ function NodeDrawer({ node, device, places }: { node: Node; device: number | und
             {place.reason && <p>{place.reason}</p>}
             {place.holdings.map((each) => (
               <div key={each.id}>
-                <p><a href={each.kind === 'model' ? hrefOf('models', { open: `model:${each.holder}` }) : hrefOf('queues', { open: `job:${each.id}` })}><Holder name={each.holder} /></a> <span class="faint"><bdi>{each.id}</bdi></span></p>
+                <p>{each.replica ? <a href={hrefOf('models', { open: `model:${each.holder}` })}><Holder name={each.holder} /></a> : each.job ? <a href={hrefOf('queues', { open: `job:${each.id}` })}><Holder name={each.holder} /></a> : <Holder name={each.holder} />} <span class="faint"><Name of={each.id} /></span></p>
                 {each.replica && <p class="faint">{each.replica.reason} · for <Num of={duration(each.replica.age_ms)} /></p>}
                 {each.job && (device === undefined ? <p class="faint">{each.job.reason}</p> : <WhyJob id={each.id} open />)}
               </div>

@@ -1,7 +1,7 @@
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { ApiError, post } from '../api';
 import type { Key, Posts } from '../api_types';
-import { getAll, refresh, useGet } from '../data';
+import { refresh, useAll, useGet } from '../data';
 import { fullTime } from '../format';
 import { may, me } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
@@ -12,33 +12,18 @@ import { type Column, Table } from '../ui/table';
 
 const STATES: [string, string][] = [['active', 'Active'], ['expired', 'Expired'], ['revoked', 'Revoked'], ['replaced', 'Replaced'], ['', 'All']];
 
-// All the keys that the query asks for: there may be more than a page of them.
-function useKeys(state: string, of: string) {
-  const [keys, setKeys] = useState<{ value?: Key[]; error?: Error; at: number }>({ at: 0 });
-  // The first page says that something has changed.
-  const { at } = useGet('/admin/v1/keys', { query: { limit: 1, state: state || undefined, tenant: of || undefined }, everyMs: 15_000 });
-  useEffect(() => {
-    let over = false;
-    getAll<Key>('/admin/v1/keys', { state: state || undefined, tenant: of || undefined })
-      .then((value) => { if (!over) setKeys({ value, at: Date.now() }); })
-      .catch((error: Error) => { if (!over) setKeys({ error, at: Date.now() }); });
-    return () => { over = true; };
-  }, [state, of, at]);
-  return keys;
-}
-
 export function Keys() {
   const asked = query.value.get('state') ?? 'active';
   const state = asked === 'all' ? '' : asked;
-  const keys = useKeys(state, tenant.value);
+  const keys = useAll('/admin/v1/keys', { query: { state: state || undefined, tenant: tenant.value || undefined }, everyMs: 60_000 });
   const filter = query.value.get('find') ?? '';
   const open = opened('key');
   const changes = may('change_keys') || may('change_own_keys');
   const rows = useMemo(() => {
     const wanted = filter.toLowerCase();
-    return keys.value?.filter((key) => !wanted || [key.id, key.name, key.tenant, key.role].some((text) => text?.toLowerCase().includes(wanted)));
+    return keys.value?.data.filter((key) => !wanted || [key.id, key.name, key.tenant, key.role].some((text) => text?.toLowerCase().includes(wanted)));
   }, [keys.value, filter]);
-  const key = keys.value?.find((each) => each.id === open);
+  const key = keys.value?.data.find((each) => each.id === open);
   return (
     <>
       <div class="tools">
@@ -159,7 +144,7 @@ function Rotate({ of, onClose, onSecret }: { of: Key; onClose: () => void; onSec
 const LIFETIMES: [string, string][] = [['7d', '7 days'], ['30d', '30 days'], ['90d', '90 days'], ['365d', 'a year'], ['', 'no end']];
 
 function NewKey({ onClose }: { onClose: () => void }) {
-  const tenants = useGet(may('see_tenants') ? '/admin/v1/tenants' : null, { query: { limit: 1000 } }).value?.data ?? [];
+  const tenants = useAll(may('see_tenants') ? '/admin/v1/tenants' : null).value?.data ?? [];
   const paths = may('see_tenants') ? tenants.map((each) => each.path) : me.value?.tenants ?? [];
   const [kind, setKind] = useState('tenant');
   const [of, setOf] = useState(tenant.value);

@@ -1,5 +1,5 @@
 import type { Limit } from '../api_types';
-import { now, useGet } from '../data';
+import { now, useAll } from '../data';
 import { amount, fullTime, percent, plural, short } from '../format';
 import { hrefOf, tenant } from '../route';
 import { Bar, Empty, Loaded, Name, Num, Section, Time } from '../ui/basics';
@@ -21,7 +21,7 @@ function usedUp(of: Limit, at: number): { words: string; title?: string; tone: '
 }
 
 export function Limits() {
-  const limits = useGet('/admin/v1/limits', { query: { tenant: tenant.value || undefined, limit: 1000 }, everyMs: 3000 });
+  const limits = useAll('/admin/v1/limits', { query: { tenant: tenant.value || undefined }, everyMs: 3000 });
   return (
     <Loaded from={limits} what="the limits">
       {(of) => {

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Model, Replica, Scaling, Traffic } from '../api_types';
-import { useGet } from '../data';
+import { useAll, useGet } from '../data';
 import { duration, listed, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
@@ -17,9 +17,9 @@ const EVERY_MS = 2000;
 interface Row { model: Model; scaling?: Scaling; traffic?: Traffic }
 
 export function Models() {
-  const models = useGet('/admin/v1/models', { query: { limit: 1000 }, everyMs: 30_000 });
-  const scaling = useGet('/admin/v1/scaling', { query: { limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
-  const traffic = useGet('/admin/v1/traffic', { query: { limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
+  const models = useAll('/admin/v1/models', { everyMs: 30_000 });
+  const scaling = useAll('/admin/v1/scaling', { everyMs: EVERY_MS }).value?.data ?? [];
+  const traffic = useAll('/admin/v1/traffic', { everyMs: EVERY_MS }).value?.data ?? [];
   const [filter, setFilter] = useState('');
   const open = opened('model');
   return (
@@ -137,7 +137,7 @@ function ScalingPart({ of }: { of: Scaling }) {
 }
 
 function Replicas({ model }: { model: string }) {
-  const replicas = useGet('/admin/v1/replicas', { query: { model, limit: 1000 }, everyMs: EVERY_MS }).value?.data ?? [];
+  const replicas = useAll('/admin/v1/replicas', { query: { model }, everyMs: EVERY_MS }).value?.data ?? [];
   if (replicas.length === 0) return null;
   return <ul class="cards">{replicas.map((each) => <ReplicaCard key={each.id} of={each} />)}</ul>;
 }
@@ -180,7 +180,7 @@ function Waiting({ model }: { model: string }) {
 }
 
 function Recent({ model }: { model: string }) {
-  const tail = useTail('action', '6h', { model });
+  const tail = useTail('action', '24h', { model });
   return (
     <>
       <h3>Decisions</h3>

@@ -5,7 +5,7 @@ import { now } from '../data';
 import { duration, listed, percent, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
-import { type ModelNow, type OverviewNow, useOverview } from '../overview_data';
+import { type ModelNow, type OverviewNow, sloOf, slos, useOverview } from '../overview_data';
 import type { LedgerRecord } from '../records';
 import { hrefOf } from '../route';
 import { Bar, Empty, Holder, Loaded, Num, Section, Spark, State } from '../ui/basics';
@@ -24,7 +24,7 @@ function verdict(of: OverviewNow): { text: string; tone: '' | 'look' | 'act' } {
   if (starved.length > 0) {
     parts.push(starved.map((each) => `${plural(each.waiting, 'request')} for ${each.model} ${each.waiting === 1 ? 'waits' : 'wait'} for a first replica`).join(', '));
   }
-  if (parts.length === 0) parts.push(of.models.length === 0 ? 'No model is configured' : late.length === 0 ? 'All models answer within their SLO' : '');
+  if (parts.length === 0) parts.push(of.models.length === 0 ? 'No model is configured' : of.models.some((each) => each.slo_ttft_ms !== null) ? 'All models answer within their SLO' : 'All models answer');
   if (troubled.length > 0) parts.push(`${listed(troubled.map((each) => each.model))} cannot start replicas`);
   const { total, free, faulty, cordoned } = of.devices;
   if (total > 0) parts.push(free === 0 ? `all ${total} devices are in use` : `${free} of ${total} devices ${free === 1 ? 'is' : 'are'} free`);
@@ -61,13 +61,14 @@ export function Overview() {
 
 const STEP_S = 20;
 const HOUR_S = 3600;
+const MOST_MODELS = 32; // whose histories are read
 
 interface Hour { times: number[]; held: Map<string, number[]>; demand: (number | null)[] }
 
 // The holders of the last hour: models by their history, jobs by the ledger where this person may read it.
 function useHour(of: OverviewNow): Hour | undefined {
   const [hour, setHour] = useState<Hour | undefined>();
-  const names = of.models.filter((each) => each.scaled).map((each) => each.model).join('\n');
+  const names = of.models.filter((each) => each.scaled).slice(0, MOST_MODELS).map((each) => each.model).join('\n');
   useEffect(() => {
     let over = false;
     const load = async () => {
@@ -75,6 +76,7 @@ function useHour(of: OverviewNow): Hour | undefined {
       const histories = await Promise.all(models.map((model) => get('/admin/v1/scaling/{model}/history', { model })));
       const records = may('read_audit') ? await getAllRecords() : [];
       if (over) return;
+      slos.value = new Map(histories.flatMap((each): [string, number][] => { const slo = sloOf(each.policy); return slo === undefined ? [] : [[each.model, slo]]; }));
       const end = Math.floor(Date.now() / 1000 / STEP_S) * STEP_S;
       const times = Array.from({ length: HOUR_S / STEP_S + 1 }, (_, at) => end - HOUR_S + at * STEP_S);
       const held = new Map<string, number[]>();
@@ -230,10 +232,10 @@ function ModelRow({ of }: { of: ModelNow }) {
 }
 
 function Happened() {
-  const tail = useTail('action,config,key,admin', '6h');
+  const tail = useTail('action,config,key,admin', '24h');
   return (
     <Section title="What happened" aside={<a href={hrefOf('audit')}>The whole ledger</a>}>
-      <Loaded from={tail} what="the last actions">{(records) => <Happenings records={records} most={25} />}</Loaded>
+      <Loaded from={tail} what="the last actions">{(records) => <Happenings records={records.filter((each) => each.action !== 'audit.read')} most={25} />}</Loaded>
     </Section>
   );
 }

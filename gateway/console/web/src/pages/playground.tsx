@@ -2,7 +2,7 @@
 import { type Signal, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { ApiError, call, posted } from '../api';
-import { useGet } from '../data';
+import { useAll } from '../data';
 import { duration, money, short } from '../format';
 import { may, me } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
@@ -146,10 +146,10 @@ async function ask(request: Record<string, unknown>, of: string, price: Price | 
 }
 
 export function Playground() {
-  const models = useGet('/admin/v1/models', { query: { limit: 1000 } }).value?.data ?? [];
+  const models = useAll('/admin/v1/models').value?.data ?? [];
   const chat = models.filter((model) => model.endpoints.length === 0 || model.endpoints.some((name) => name.startsWith('chat')));
   const names = (chat.length > 0 ? chat : models).map((model) => model.name);
-  const tenants = useGet(may('see_tenants') ? '/admin/v1/tenants' : null, { query: { limit: 1000 } }).value?.data.map((each) => each.path) ?? me.value?.tenants ?? [];
+  const tenants = useAll(may('see_tenants') ? '/admin/v1/tenants' : null).value?.data.map((each) => each.path) ?? me.value?.tenants ?? [];
   const turns = useSignal<Turn[]>([]);
   const settings = useSignal<Settings>(NO_SETTINGS);
   const text = useSignal('');
@@ -216,7 +216,7 @@ export function Playground() {
           ))}
         </div>
         <form class="ask" onSubmit={(event) => { event.preventDefault(); send(); }}>
-          <textarea aria-label="Message" rows={3} placeholder="Message; Enter sends, Shift and Enter begin a line" value={text.value} onInput={(event) => { text.value = event.currentTarget.value; }}
+          <textarea aria-label="Message" rows={3} placeholder="Your message" title="Enter sends; Shift and Enter begin a line" value={text.value} onInput={(event) => { text.value = event.currentTarget.value; }}
             onKeyDown={(event) => { if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); } }} />
           {images.value.length > 0 && <p class="pictures">{images.value.map((url, at) => <button key={at} type="button" title="Take it out" aria-label={`Take picture ${at + 1} out`} onClick={() => { images.value = images.value.filter((_, which) => which !== at); }}><img src={url} alt="" /></button>)}</p>}
           <div class="ask-foot">

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, get, post } from '../api';
 import type { Job, JobQueue } from '../api_types';
-import { now, refresh, useGet } from '../data';
+import { now, refresh, useAll, useGet } from '../data';
 import { deviceTime, minuteTime, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
@@ -19,9 +19,9 @@ const STATES: [string, string][] = [['open', 'Not ended'], ['pending', 'Waiting'
 export function Queues() {
   const state = query.value.get('state') ?? 'open';
   const queue = query.value.get('queue') ?? '';
-  const queues = useGet(may('see_cluster') ? '/admin/v1/queues' : null, { query: { limit: 1000 }, everyMs: EVERY_MS });
-  const jobs = useGet('/admin/v1/jobs', {
-    query: { limit: 1000, state: state === 'all' ? undefined : state, queue: queue || undefined, tenant: tenant.value || undefined }, everyMs: EVERY_MS,
+  const queues = useAll(may('see_cluster') ? '/admin/v1/queues' : null, { everyMs: EVERY_MS });
+  const jobs = useAll('/admin/v1/jobs', {
+    query: { state: state === 'all' ? undefined : state, queue: queue || undefined, tenant: tenant.value || undefined }, everyMs: EVERY_MS,
   });
   const open = opened('job');
   const submitting = query.value.get('new') === 'job';
@@ -59,7 +59,7 @@ const HOURS = 24;
 const MOST_JOBS = 15;
 
 function LastDay() {
-  const usage = useGet('/admin/v1/usage', { query: { by: 'job,hour', since: '24h', tenant: tenant.value || undefined, limit: 1000 }, everyMs: 60_000 });
+  const usage = useAll('/admin/v1/usage', { query: { by: 'job,hour', since: '24h', tenant: tenant.value || undefined }, everyMs: 60_000 });
   const hour = 3_600_000;
   const end = Math.floor(now.value / hour) * hour;
   const found = new Map<string, number[]>();

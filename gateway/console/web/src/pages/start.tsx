@@ -1,6 +1,6 @@
 // The lines to paste, for the clients that people use.
 import { useState } from 'preact/hooks';
-import { useGet } from '../data';
+import { useAll } from '../data';
 import { may, me } from '../me';
 import { hrefOf } from '../route';
 import { Choice, Code, Section, Select, Text } from '../ui/basics';
@@ -59,7 +59,7 @@ env_key = "TIDEGATE_KEY"`],
 ];
 
 export function Start() {
-  const models = useGet(may('see_models') ? '/admin/v1/models' : null, { query: { limit: 1000 } }).value?.data ?? [];
+  const models = useAll(may('see_models') ? '/admin/v1/models' : null).value?.data ?? [];
   const guess = me.value!.base_url;
   const [given, setGiven] = useState<string | undefined>();
   const [key, setKey] = useState('');

@@ -1,7 +1,7 @@
 // What was used and what it cost, by any two of its groups; each row leads to the requests behind it.
 import { useMemo } from 'preact/hooks';
 import type { UsageRow } from '../api_types';
-import { useGet } from '../data';
+import { useAll } from '../data';
 import { deviceTime, money, percent, plural, short } from '../format';
 import { may } from '../me';
 import { hrefOf, query, range, setQuery, tenant } from '../route';
@@ -56,9 +56,9 @@ export function Usage() {
   const span = SECONDS[range.value]!;
   const step = span <= 604_800 ? 'hour' : 'day';
   const where = { tenant: tenant.value || undefined, since: range.value };
-  const rows = useGet('/admin/v1/usage', { query: { ...where, by, limit: 1000 }, everyMs: 30_000 });
-  const before = useGet('/admin/v1/usage', { query: { tenant: where.tenant, since: `${(span * 2) / 3600}h`, until: range.value, by, limit: 1000 } });
-  const series = useGet('/admin/v1/usage', { query: { ...where, by: `${step},${by}`, limit: 1000 }, everyMs: 60_000 });
+  const rows = useAll('/admin/v1/usage', { query: { ...where, by }, everyMs: 30_000 });
+  const before = useAll('/admin/v1/usage', { query: { tenant: where.tenant, since: `${(span * 2) / 3600}h`, until: range.value, by } });
+  const series = useAll('/admin/v1/usage', { query: { ...where, by: `${step},${by}` }, everyMs: 60_000 });
   const open = opened('row');
   const csv = `/admin/v1/usage?${new URLSearchParams({ by, since: range.value, limit: '1000', ...(tenant.value ? { tenant: tenant.value } : {}) })}`;
   return (

@@ -9,8 +9,15 @@ import { Icon } from './icons';
 
 const EVERY_MS = 3000;
 const KEPT = 2000;
+const ENOUGH = 500;
+const PAGES = 3;
+// The ledger is read forwards only, so the newest records are found by asking for longer and longer times.
+const TIMES = ['1h', '24h', '7d', '30d', '90d'];
 
-export interface Tail { value?: LedgerRecord[]; error?: Error; at: number }
+// `whole`: no older record of the time is missing.
+export interface Tail { value?: LedgerRecord[]; error?: Error; at: number; whole?: boolean }
+
+interface Read { records: LedgerRecord[]; next: number; whole: boolean }
 
 // The records of some kinds since a time, newest first, and those that come.
 export function useTail(kinds: string, since: string, more: { tenant?: string; model?: string } = {}): Tail {
@@ -19,26 +26,46 @@ export function useTail(kinds: string, since: string, more: { tenant?: string; m
   useEffect(() => {
     let over = false;
     let timer = 0;
-    let from: number | undefined;
-    let records: LedgerRecord[] = [];
-    setTail({ at: 0 });
+    let known: Read | undefined;
+
+    const read = async (from: { since: string } | { from_seq: number }): Promise<Read> => {
+      let begin: typeof from = from;
+      const rows: LedgerRecord[] = [];
+      for (let page = 1; ; ++page) {
+        const list = await get('/admin/v1/audit', {}, { kind: kinds, limit: 1000, ...more, ...begin });
+        rows.push(...list.data as unknown as LedgerRecord[]);
+        if (!list.has_more || page === PAGES || over) return { records: rows.reverse(), next: list.next_from_seq, whole: !list.has_more };
+        begin = { from_seq: list.next_from_seq };
+      }
+    };
+    const first = async (): Promise<Read> => {
+      let found: Read | undefined;
+      for (const time of [...TIMES.slice(0, Math.max(0, TIMES.indexOf(since))), since]) {
+        const wider = await read({ since: time });
+        if (!wider.whole) return { ...(found ?? wider), whole: false };
+        found = { ...wider, whole: time === since };
+        if (wider.records.length >= ENOUGH) break;
+      }
+      return found!;
+    };
     const load = async () => {
-      if (document.hidden) { timer = window.setTimeout(load, EVERY_MS); return; }
       try {
-        let full = true;
-        while (full && !over) {
-          const list = await get('/admin/v1/audit', {}, { kind: kinds, limit: 1000, ...more, ...(from === undefined ? { since } : { from_seq: from }) });
-          const rows = list.data as unknown as LedgerRecord[];
-          from = list.next_from_seq;
-          full = list.has_more;
-          if (rows.length > 0) records = [...rows.toReversed(), ...records].slice(0, KEPT);
+        if (!document.hidden) {
+          if (!known) {
+            known = await first();
+          } else {
+            const fresh = await read({ from_seq: known.next });
+            if (fresh.records.length > 0) known = { records: [...fresh.records, ...known.records].slice(0, KEPT), next: fresh.next, whole: known.whole };
+            else known.next = fresh.next;
+          }
+          if (!over) setTail({ value: known.records, whole: known.whole, at: Date.now() });
         }
-        if (!over) setTail({ value: records, at: Date.now() });
       } catch (error) {
-        if (!over) setTail({ ...(from === undefined ? {} : { value: records }), at: Date.now(), error: error as Error });
+        if (!over) setTail({ ...(known ? { value: known.records, whole: known.whole } : {}), at: Date.now(), error: error as Error });
       }
       if (!over) timer = window.setTimeout(load, EVERY_MS);
     };
+    setTail({ at: 0 });
     void load();
     return () => { over = true; clearTimeout(timer); };
   }, [key]);

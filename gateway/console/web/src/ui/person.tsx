@@ -5,6 +5,7 @@ import { post } from '../api';
 import { now } from '../data';
 import { listed, relative } from '../format';
 import { me } from '../me';
+import { hrefOf } from '../route';
 import { Icon } from './icons';
 
 async function signOut() {
@@ -33,6 +34,7 @@ export function Person() {
           {who.name && <p class="faint"><bdi>{who.actor}</bdi></p>}
           <p class="faint">{roles || 'no role'}</p>
           {who.session_ends && <p class="faint">The session ends {relative(Date.parse(who.session_ends), now.value)}.</p>}
+          <a class="button" href={hrefOf('sessions')} onClick={() => { open.value = false; }}>Sessions</a>
           {who.csrf && <button type="button" class="button" onClick={() => void signOut()}><Icon name="out" />Sign out</button>}
         </div>
       )}

@@ -1,7 +1,7 @@
 // Search over what this person may see: pages, models, nodes, jobs, tenants and keys, by parts of their names.
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { useGet } from '../data';
+import { useAll } from '../data';
 import { may } from '../me';
 import { pages } from '../pages';
 import { go, hrefOf } from '../route';
@@ -26,11 +26,11 @@ export function Search({ onClose }: { onClose: () => void }) {
   const at = useSignal(0);
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => { if (!dialog.current?.open) dialog.current?.showModal(); }, []);
-  const models = useGet(may('see_models') ? '/admin/v1/models' : null, { query: { limit: 1000 } }).value?.data ?? [];
-  const nodes = useGet(may('see_cluster') ? '/admin/v1/nodes' : null, { query: { limit: 1000 } }).value?.data ?? [];
-  const jobs = useGet(may('see_jobs') ? '/admin/v1/jobs' : null, { query: { limit: 1000 } }).value?.data ?? [];
-  const tenants = useGet(may('see_tenants') ? '/admin/v1/tenants' : null, { query: { limit: 1000 } }).value?.data ?? [];
-  const keys = useGet(may('see_keys') ? '/admin/v1/keys' : null, { query: { limit: 1000 } }).value?.data ?? [];
+  const models = useAll(may('see_models') ? '/admin/v1/models' : null).value?.data ?? [];
+  const nodes = useAll(may('see_cluster') ? '/admin/v1/nodes' : null).value?.data ?? [];
+  const jobs = useAll(may('see_jobs') ? '/admin/v1/jobs' : null).value?.data ?? [];
+  const tenants = useAll(may('see_tenants') ? '/admin/v1/tenants' : null).value?.data ?? [];
+  const keys = useAll(may('see_keys') ? '/admin/v1/keys' : null).value?.data ?? [];
   const all: Found[] = [
     ...pages().map((each) => ({ kind: 'page', name: each.name, href: hrefOf(each.path) })),
     ...models.map((each) => ({ kind: 'model', name: each.name, more: each.aliases.join(' '), href: hrefOf('models', { open: `model:${each.name}` }) })),
