@@ -88,9 +88,10 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop
   options.acceptor.address = ToString(address);
   if (tls) options.acceptor.tls = [tls] { return tls->Get(); };
   options.acceptor.admit = [&operations](const std::string& ip) {
-    const std::vector<net::AddressRange>& allow = operations.runtime()->config().admin.allow;
-    return allow.empty() ||
-           std::ranges::any_of(allow, [&](const net::AddressRange& range) { return range.Contains(ip); });
+    const std::vector<config::AllowedAddresses>& allow = operations.runtime()->config().admin.allow;
+    return allow.empty() || std::ranges::any_of(allow, [&](const config::AllowedAddresses& some) {
+             return some.range.Contains(ip);
+           });
   };
   options.limits.body_bytes = kMaxBody;
   options.max_connections = kMaxConnections;

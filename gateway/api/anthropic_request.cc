@@ -155,7 +155,7 @@ bool MessagesTranslator::Tools(Json value, const Path& path, const MessagesConte
     has_tools_ = true;
   }
   json_.Close(']');
-  if (!has_tools_) json_.CutBackTo(before);
+  if (!has_tools_) json_.TruncateTo(before);
   request_.text_bytes += request_.body.size() - before;
   return true;
 }

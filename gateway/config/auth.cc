@@ -29,7 +29,7 @@ struct LongEnough {
 
 }  // namespace
 
-static void Read(const conf::Value& value, JwtAlgorithm& out) {
+void Read(const conf::Value& value, JwtAlgorithm& out) {
   if (value.kind() == conf::Kind::kScalar && value.text().starts_with("HS")) {
     value.Error("\"" + value.text() +
                 "\" is symmetric: a public key could be used to sign tokens; use RS256, ES256 or EdDSA");
@@ -40,22 +40,22 @@ static void Read(const conf::Value& value, JwtAlgorithm& out) {
   }
 }
 
-static void Write(conf::Writer& writer, const JwtAlgorithm& in) {
+void Write(conf::Writer& writer, const JwtAlgorithm& in) {
   conf::Write(writer, std::string(Name(in)));
 }
 
-static void Read(const conf::Value& value, net::AddressRange& out) {
+static void Read(const conf::Value& value, AllowedAddresses& out) {
   const std::optional<net::AddressRange> range =
       value.kind() == conf::Kind::kScalar ? net::AddressRange::Parse(value.text()) : std::nullopt;
   if (range) {
-    out = *range;
+    out.range = *range;
   } else {
     value.ErrorExpected("an address or a range without bits behind its prefix, such as 10.0.0.0/8");
   }
 }
 
-static void Write(conf::Writer& writer, const net::AddressRange& in) {
-  conf::Write(writer, in.text());
+static void Write(conf::Writer& writer, const AllowedAddresses& in) {
+  conf::Write(writer, in.range.text());
 }
 
 static void Read(const conf::Value& value, Jwks& out) {

@@ -28,6 +28,8 @@ enum class JwtAlgorithm : uint8_t {
   kEs512,
   kEdDsa,
 };
+void Read(const conf::Value& value, JwtAlgorithm& out);
+void Write(conf::Writer& writer, const JwtAlgorithm& in);
 std::string_view Name(JwtAlgorithm algorithm);  // as in a JWT's `alg`
 
 // The shortest interval between two fetches of a key set, whatever tokens arrive.
@@ -75,12 +77,16 @@ struct Auth {
   std::string anonymous_tenant;  // empty: a call without credentials is refused. Loopback listeners only.
 };
 
+struct AllowedAddresses {
+  net::AddressRange range;
+};
+
 struct Admin {
   conf::Secret bootstrap_key;    // empty: admin keys are made by `tidegate keys create --admin` only
   bool protect_metrics = false;  // /metrics takes an admin key too; /livez and /readyz never do
   bool insecure = false;         // plain HTTP off loopback: keys and sessions can be read on the network
   // Addresses that may connect to the admin listener; empty: all.
-  std::vector<net::AddressRange> allow;
+  std::vector<AllowedAddresses> allow;
 };
 
 void Bind(conf::Object& object, Auth& out);

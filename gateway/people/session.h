@@ -15,25 +15,25 @@
 namespace gateway {
 
 struct Person {
-  std::string id;        // "person:corp:ada", "person:local:root"
-  std::string name;      // as people call them
-  std::string email;     // empty: not known
-  std::string provider;  // where they signed in; "local": by a one-time link
-  std::vector<RoleOver> roles;
-  std::vector<plugins::auth::Right> rights;  // beside the roles'
+  std::string id;             // "person:corp:ada", "person:root"
+  std::string name = {};      // as people call them
+  std::string email = {};     // empty: not known
+  std::string provider = {};  // where they signed in; "link": by a one-time link
+  std::vector<RoleOver> roles = {};
+  std::vector<plugins::auth::Right> rights = {};  // beside the roles'
 
   bool operator==(const Person&) const = default;
 };
 
 struct Session {
   std::string id;  // public: the first digits of the secret's hash
-  Person person;
-  conf::TimePoint created;
-  conf::TimePoint seen;  // the last call, to within a minute
-  conf::TimePoint ends;  // at the latest, however much it is used
-  std::string address;   // of the client that signed in
-  std::string client;    // its User-Agent, cut
-  std::string id_token;  // of the provider, for the end of the session there; empty: none
+  Person person = {};
+  conf::TimePoint created = {};
+  conf::TimePoint seen = {};  // the last call, to within a minute
+  conf::TimePoint ends = {};  // at the latest, however much it is used
+  std::string address = {};   // of the client that signed in
+  std::string client = {};    // its User-Agent, cut
+  std::string id_token = {};  // of the provider, for the end of the session there; empty: none
 };
 
 // How long sessions last.

@@ -47,10 +47,10 @@ class SignIn {
   // What the browser comes back with.
   struct Return {
     std::string provider;
-    std::string code;
-    std::string state;
-    std::string error;   // instead of a code
-    std::string secret;  // of the cookie; empty: there is none
+    std::string code = {};
+    std::string state = {};
+    std::string error = {};   // instead of a code
+    std::string secret = {};  // of the cookie; empty: there is none
   };
   struct Finished {
     Person person;

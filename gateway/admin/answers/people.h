@@ -8,8 +8,8 @@ namespace gateway::admin::answers {
 struct RoleOf {
   static constexpr std::string_view kSchema = "RoleOf";
 
-  std::string_view role;
-  std::optional<std::string> tenant;  // null: over everything
+  std::string_view role = {};
+  std::optional<std::string> tenant = {};  // null: over everything
 };
 
 template <class O>
@@ -21,16 +21,16 @@ constexpr void Bind(O& o, RoleOf& of) {
 struct Me {
   static constexpr std::string_view kSchema = "Me";
 
-  std::string actor;
-  std::string name;
-  std::string_view kind;  // key, application, bootstrap, token, person
-  std::vector<RoleOf> roles;
-  std::vector<std::string_view> permissions;  // over everything or over some tenant
-  std::vector<std::string> tenants;           // those that the caller sees, with those below
-  std::vector<std::string> models;            // that some of the tenants may use
-  std::string base_url;                       // of the gateway's own API, as the configuration has it
-  std::optional<std::string> csrf;            // of a session: for its state-changing calls
-  std::optional<Time> session_ends;
+  std::string actor = {};
+  std::string name = {};
+  std::string_view kind = {};  // key, application, bootstrap, token, person
+  std::vector<RoleOf> roles = {};
+  std::vector<std::string_view> permissions = {};  // over everything or over some tenant
+  std::vector<std::string> tenants = {};           // those that the caller sees, with those below
+  std::vector<std::string> models = {};            // that some of the tenants may use
+  std::string base_url = {};                       // of the gateway's own API, as the configuration has it
+  std::optional<std::string> csrf = {};            // of a session: for its state-changing calls
+  std::optional<Time> session_ends = {};
 };
 
 template <class O>
@@ -50,9 +50,9 @@ constexpr void Bind(O& o, Me& me) {
 struct SignInProvider {
   static constexpr std::string_view kSchema = "SignInProvider";
 
-  std::string name;
-  std::string label;
-  std::string url;  // where a browser goes to sign in
+  std::string name = {};
+  std::string label = {};
+  std::string url = {};  // where a browser goes to sign in
 };
 
 template <class O>
@@ -65,7 +65,7 @@ constexpr void Bind(O& o, SignInProvider& provider) {
 struct SignInWays {
   static constexpr std::string_view kSchema = "SignInWays";
 
-  std::vector<SignInProvider> providers;  // empty: by a link of `tidegate console login` only
+  std::vector<SignInProvider> providers = {};  // empty: by a link of `tidegate console login` only
 };
 
 template <class O>
@@ -76,8 +76,8 @@ constexpr void Bind(O& o, SignInWays& ways) {
 struct SignInLink {
   static constexpr std::string_view kSchema = "SignInLink";
 
-  std::string url;
-  Time ends;
+  std::string url = {};
+  Time ends = {};
 };
 
 template <class O>
@@ -89,17 +89,17 @@ constexpr void Bind(O& o, SignInLink& link) {
 struct PersonSession {
   static constexpr std::string_view kSchema = "Session";
 
-  std::string id;
-  std::string actor;
-  std::string name;
-  std::string email;
-  std::string provider;
-  std::vector<RoleOf> roles;
-  Time created;
-  Time seen;
-  Time ends;
-  std::string address;
-  std::string client;
+  std::string id = {};
+  std::string actor = {};
+  std::string name = {};
+  std::string email = {};
+  std::string provider = {};
+  std::vector<RoleOf> roles = {};
+  Time created = {};
+  Time seen = {};
+  Time ends = {};
+  std::string address = {};
+  std::string client = {};
   bool current = false;  // the caller's own
 };
 
@@ -122,8 +122,8 @@ constexpr void Bind(O& o, PersonSession& session) {
 struct EndedSession {
   static constexpr std::string_view kSchema = "EndedSession";
 
-  std::string id;
-  std::optional<std::string> url;  // where the provider ends its own session; null: nowhere to go
+  std::string id = {};
+  std::optional<std::string> url = {};  // where the provider ends its own session; null: nowhere to go
 };
 
 template <class O>
