@@ -13,6 +13,7 @@ scheduler::Cluster TwoNodes() {
   cluster.kinds = {{.name = "h100"}};
   cluster.types = {{.name = "box", .kind = 0, .devices = 8}};
   cluster.nodes = {{.name = "n1"}, {.name = "n2"}};
+  scheduler::GroupIntoLeaves(cluster, 2);
   return cluster;
 }
 
@@ -34,7 +35,7 @@ std::string WhyNever(const std::vector<Queue>& queues, const scheduler::Job& job
 }
 
 TEST(NeverFits, AJobAboveTheLimitOfItsQueueOrOfOneAboveNeverStarts) {
-  const std::vector<Queue> queues = {{.name = "all", .limit = {{"*", 12'000}}},
+  const std::vector<Queue> queues = {{.name = "all", .parent = "", .limit = {{"*", 12'000}}},
                                      {.name = "team", .parent = "all", .limit = {{"h100", 4000}}},
                                      {.name = "other", .parent = "all"}};
   EXPECT_EQ(WhyNever(queues, Of("team", 2, {{.kinds = {"h100"}, .count = 2}})), "") << "exactly its limit";
