@@ -9,7 +9,7 @@ using router::BodyMember;
 using router::JsonCursor;
 using router::JsonError;
 
-std::string Decoded(std::string_view raw) {
+std::string DecodedText(std::string_view raw) {
   std::string text;
   if (raw.find('\\') == std::string_view::npos || !router::UnescapeJson(raw, text)) text = raw;
   return text;
@@ -18,7 +18,7 @@ std::string Decoded(std::string_view raw) {
 // Strings behind `file_id` and `file_ids`, however deep.
 struct FileVisitor : router::JsonVisitor {
   void Key(std::string_view raw) {
-    const std::string key = Decoded(raw);
+    const std::string key = DecodedText(raw);
     of_file = key == "file_id" || key == "file_ids";
   }
   void String(std::string_view raw) { found = found || (of_file && !raw.empty()); }
@@ -48,7 +48,7 @@ bool ForEachObject(JsonCursor cursor, std::string_view body, Member member, Ende
     bool more = !cursor.Take('}');
     while (more) {
       router::ByteRange key;
-      if (!cursor.TakeKey(key) || !member(Decoded(key.In(body)), cursor)) return false;
+      if (!cursor.TakeKey(key) || !member(DecodedText(key.In(body)), cursor)) return false;
       more = cursor.Take(',');
       if (!more && !cursor.Take('}')) return false;
     }
@@ -69,7 +69,7 @@ bool RefersToItems(JsonCursor cursor, std::string_view body) {
         files.of_file = name == "file_id";
         if (name == "type" && at.Peek() == '"') {
           const std::string_view quoted = at.TakeToken().In(body);
-          found = found || Decoded(quoted.substr(1, quoted.size() - 2)) == "item_reference";
+          found = found || DecodedText(quoted.substr(1, quoted.size() - 2)) == "item_reference";
           return true;
         }
         has_id = has_id || name == "id";
