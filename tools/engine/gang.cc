@@ -32,7 +32,7 @@ class Pulse final : public gateway::net::Alarm {
       : Alarm(loop.watchdog), stream_(stream), options_(options) {
     SetAfter(options_.pulse);
   }
-  void Beat() { heard_ = Now(); }
+  void OnBeat() { heard_ = Now(); }
   // Now, and from now on.
   void Beat() {
     beats_ = true;
@@ -64,14 +64,14 @@ Task<bool> IsWorker(Stream& stream, Pulse& pulse) {
     heard.append(bytes.data(), read.bytes);
     if (!kGreeting.starts_with(heard)) co_return false;
   }
-  pulse.Beat();
+  pulse.OnBeat();
   co_return true;
 }
 
 // Until the connection has ended.
 Task<void> Listen(Stream& stream, Pulse& pulse) {
   std::array<char, 64> bytes;
-  while (co_await stream.Read(gateway::net::MutableBuffer(bytes.data(), bytes.size()))) pulse.Beat();
+  while (co_await stream.Read(gateway::net::MutableBuffer(bytes.data(), bytes.size()))) pulse.OnBeat();
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ Task<bool> GangWorker::Join() {
     char first = 0;
     if (co_await stream_->Read(gateway::net::MutableBuffer(&first, 1))) {
       joined_ = true;
-      pulse.Beat();
+      pulse.OnBeat();
       co_await Listen(*stream_, pulse);
     }
   }
