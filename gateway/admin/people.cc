@@ -181,7 +181,7 @@ net::Task<Answer> RedeemSignInLink(const Operations& operations, const Call& cal
     co_return Refuse(api::Code::kPermissionDenied, "links work at the address of people.url only",
                      call.request_id);
   absl::StatusOr<Person> person = co_await operations.sessions->RedeemCode(call.Query("code"), call.now);
-  if (!person.ok()) co_return RefuseStore(person.status(), call);
+  if (!person.ok()) co_return ToSignInPage(person.status(), call);
   const absl::StatusOr<Sessions::Begun> begun =
       co_await operations.sessions->Begin(*std::move(person), {call.address, call.agent}, {}, call.now);
   if (!begun.ok()) co_return RefuseStore(begun.status(), call);

@@ -27,7 +27,8 @@ export function SignIn() {
     if (me.value && !signedOut.value && location.pathname.startsWith('/sign-in')) go('/');
   }, [me.value, signedOut.value]);
   const ended = me.value !== null;
-  const failed = new URLSearchParams(location.search).get('error');
+  const failed = new URLSearchParams(location.search).get('problem');
+  const page = location.pathname.startsWith('/sign-in') ? '/' : location.pathname + location.search;
   return (
     <main class="alone sign-in">
       <svg class="mark" viewBox="0 0 24 24" width="40" height="40" aria-hidden="true">
@@ -38,7 +39,7 @@ export function SignIn() {
       {failed && <p class="problem" role="alert"><bdi>{failed}</bdi></p>}
       {trouble && <p class="problem" role="alert">{trouble}</p>}
       {providers?.map((each) => (
-        <a key={each.name} class="button primary big" href={each.url}>
+        <a key={each.name} class="button primary big" href={`${each.url}?page=${encodeURIComponent(page)}`}>
           Continue with <bdi>{each.label}</bdi>
         </a>
       ))}
