@@ -367,7 +367,7 @@ TEST(PrefixIndex, PredictsTheEnginesEvictions) {
   const MemberId a = *index.Join(kBlocks);
   struct Running {
     std::vector<uint64_t> prompt;
-    scheduler::engine::Holding holding;
+    scheduler::engine::KvBlocks holding;
   };
   std::vector<Running> running;
   scheduler::Rng rng(3);
