@@ -84,7 +84,7 @@ TEST_F(JobKinds, AnArrayRunsWithinItsLimitAndItsDependentWaitsForAllElements) {
             "work: batch\ndevices: [{share: 0.5}]\narray: {count: 5, max_running: 2}\n"));
   ASSERT_EQ(first, "sweep-1.0");
   const std::string then = commands_.Submit(Shell("then", "cp done seen", "after: [sweep-1]\n"));
-  EXPECT_THAT(commands_.Explain(then), HasSubstr("It comes after sweep-1, which has not ended."));
+  EXPECT_THAT(commands_.Explain(then), HasSubstr("It waits for sweep-1, which has not ended."));
   ASSERT_TRUE(commands_.Comes(then, "done")) << commands_.Explain(then);
   std::istringstream log(Written("log"));
   int running = 0;

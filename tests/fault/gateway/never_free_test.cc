@@ -256,7 +256,7 @@ constexpr const char* kTextEvent =
 TEST(NeverFree, AStreamThatIsLeftBeforeItShowsAnythingIsChargedItsBound) {
   FakeUpstream engine("unused");
   const GatewayProcess gateway(Metered(engine));
-  for (const std::string begin : {std::string("HTTP/1.1 200 OK\r\n"), std::string(kStreamHead),
+  for (const std::string& begin : {std::string("HTTP/1.1 200 OK\r\n"), std::string(kStreamHead),
                                   std::string(kStreamHead) + kRoleEvent}) {
     SCOPED_TRACE(begin);
     engine.SayInTurns({begin, "unused"});

@@ -18,6 +18,7 @@ using gateway::admin::Route;
 using gateway::admin::Routes;
 using gateway::net::Task;
 using gateway::net::http::Verb;
+using plugins::auth::Role;
 using tests::json;
 
 json Document() {
@@ -183,8 +184,15 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
       const std::string body = names_tenant                ? R"({"tenant":"search"})"
                                : route.name == "submitJob" ? json{{"job", kJob}}.dump()
                                                            : "";
-      const tests::Reply reply = co_await client.Call(route.method == Verb::get ? "GET" : "POST", path,
-                                                      std::string(tests::kBootstrapKey), body);
+      const bool ends = route.name == "endOwnSession" || route.name == "endSession";
+      const tests::SignedIn session =
+          co_await client.SignIn({.id = "person:ada", .roles = {{Role::kViewer, {}}}});
+      if (route.name == "endSession")
+        path = "/admin/v1/sessions/" + gateway::StoredName(session.secret).substr(0, 12) + ":end";
+      const std::string method = route.method == Verb::get ? "GET" : "POST";
+      const tests::Reply reply =
+          ends ? co_await client.CallAs(session, method, path, body)
+               : co_await client.Call(method, path, std::string(tests::kBootstrapKey), body);
       EXPECT_THAT(route.statuses, testing::Contains(reply.status)) << path << ": " << reply.text;
       std::vector<std::string> wrong;
       conf::JsonSchemas schemas;

@@ -202,7 +202,6 @@ struct SignedIn {
   std::string secret;
   std::string csrf;
   std::string origin = {};  // empty: none is sent
-  std::string host = {};    // empty: the listener's
 };
 
 // Talks to an admin listener over `world` on a loop of the test's.
@@ -238,7 +237,6 @@ class AdminClient {
                    mark == std::string::npos ? "" : target.substr(mark + 1)};
     request.headers.emplace_back("cookie", "other=1; tidegate=" + who.secret);
     if (!who.origin.empty()) request.headers.emplace_back("origin", who.origin);
-    if (!who.host.empty()) request.headers.emplace_back("host", who.host);
     if (changes) {
       request.headers.emplace_back("x-csrf-token", who.csrf);
       request.headers.emplace_back("content-type", "application/json");

@@ -395,9 +395,7 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "as 0.15, found \"-0.1\""},
       {OneModel("price: {input: 1, output: 1, cached_input: 1, image: 0.04}"), ""},
       {OneModel("price: {image: 1, output: 1}"),
-       "t.yaml:/models/0/price/output (line 1): needs input beside it: tokens that are written follow some "
-       "that "
-       "are read"},
+       "t.yaml:/models/0/price/output (line 1): needs input beside it, the price of the prompt tokens"},
       {OneModel("max_output_tokens: 10, context: 5"),
        "t.yaml:/models/0/max_output_tokens (line 1): must not be more than context"},
       {OneModel("timeouts: {first_byte: 1h}"),

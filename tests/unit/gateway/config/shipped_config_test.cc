@@ -126,7 +126,8 @@ TEST(ShippedConfig, TheReferenceShowsEveryOption) {
                                                  {"/models/N", 3},
                                                  {"/models/N/routing/shadows/N", 2},
                                                  {"/models/N/endpoints/N", 4},
-                                                 {"/models/N/price", 3}};
+                                                 {"/models/N/price", 3},
+                                                 {"/people/providers/N/roles/N", 2}};
   for (const auto& [pointer, count] : missing) {
     if (pointer.starts_with("/ledger/sinks/N/")) continue;
     if (pointer == "/scaling/slurm") continue;  // of another launcher; examples/slurm.yaml shows it

@@ -22,9 +22,16 @@ Provider Corp() {
   provider.issuer = {"https", "login.example.com", 443, "/realms/x"};
   provider.client_id = "tide gate";
   provider.client_secret = conf::Secret("env:X", "s:e/cret");
-  provider.roles = {{.claim = "groups", .value = "platform", .role = Role::kOperator},
-                    {.claim = "groups", .value = "search", .role = Role::kLead, .tenant = "search"},
-                    {.claim = "/realm/roles", .value = "dev", .role = Role::kMember, .tenant = "search"}};
+  const auto rule = [&](const char* claim, const char* value, Role role, const char* tenant) {
+    gateway::config::RoleRule& made = provider.roles.emplace_back();
+    made.claim = claim;
+    made.value = value;
+    made.role = role;
+    made.tenant = tenant;
+  };
+  rule("groups", "platform", Role::kOperator, "");
+  rule("groups", "search", Role::kLead, "search");
+  rule("/realm/roles", "dev", Role::kMember, "search");
   return provider;
 }
 

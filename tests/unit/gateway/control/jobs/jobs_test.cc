@@ -155,7 +155,7 @@ TEST_F(JobsTest, ADependentStartsWhenAllItsJobsHaveSucceeded) {
   launcher.End(Run("two-2.0", 1, 0), 0);
   world->Settle();
   EXPECT_EQ(world->State(last), "pending");
-  EXPECT_THAT(world->jobs->Explain((*world)[last]), Contains(HasSubstr("It comes after two-2")));
+  EXPECT_THAT(world->jobs->Explain((*world)[last]), Contains(HasSubstr("It waits for two-2")));
   Restart();
   world->Settle();
   EXPECT_EQ(world->State(last), "pending") << "it waits on after a restart";
