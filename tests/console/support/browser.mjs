@@ -32,7 +32,7 @@ export class Browser {
       executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args: FLAGS, viewport: { width, height }, colorScheme: colours,
       timezoneId: 'Europe/Berlin', locale: 'en-GB', reducedMotion: 'reduce',
     });
-    browser.context.setDefaultTimeout(15_000);
+    browser.context.setDefaultTimeout(40_000);
     if (process.env.PAGES) await browser.context.route('**', fromFolder);
     return browser;
   }
