@@ -59,7 +59,8 @@ describe('signing in', { timeout: 240_000 }, () => {
             scopes: ['openid', 'profile', 'email', 'groups'],
           }),
           provider('partner', partner.url, { scopes: ['openid', 'profile', 'email', 'groups'] }),
-          ...['made-up', 'liar', 'broken', 'unsafe', 'keyless', 'dumb', 'silent'].map((name) => provider(name, fakes.issuer(name))),
+          ...['made-up', 'liar', 'broken', 'unsafe', 'keyless', 'nameless', 'dumb', 'silent'].map((name) => provider(name, fakes.issuer(name))),
+          provider('odd', fakes.issuer('odd'), { roles: [{ claim: '/realm/a~1b~0c~d', value: 'x', role: 'viewer' }] }),
           provider('gone', `http://127.0.0.1:${await freePort()}`),
         ],
       },
@@ -73,6 +74,7 @@ describe('signing in', { timeout: 240_000 }, () => {
     running.push(stack);
     fakes.answers = {
       'made-up/keys': () => ({ keys: [key.jwk] }), 'tokens/keys': () => ({ keys: [jwtKey.jwk] }), 'silent/keys': () => ({ keys: [key.jwk] }),
+      'odd/keys': () => ({ keys: [key.jwk] }), 'nameless/keys': () => ({ keys: [key.jwk] }),
       'made-up/user-info': () => ({ sub: 'ada', groups: ['search'] }),
       'liar/configuration': () => fakes.discovery('made-up'), 'broken/configuration': () => [500, 'out of order'],
       'unsafe/configuration': () => ({ ...fakes.discovery('unsafe'), token_endpoint: 'http://login.example.com/token' }),
@@ -100,14 +102,14 @@ describe('signing in', { timeout: 240_000 }, () => {
   }
 
   // Begins at a made-up provider, which sends the browser back at once; `answer` makes what it gives for the code.
-  async function attempt(name, answer, browser = new Browser()) {
+  async function attempt(name, answer, browser = new Browser(), returns = name) {
     const begun = await browser.call(`${origin}/sign-in/with/${name}`);
     const sent = new URL(begun.headers.get('location')).searchParams;
     const code = `code-${Math.random()}`;
     secrets.push(code, sent.get('nonce'), browser.cookie('tidegate-sign-in'));
-    if (answer) fakes.answers[`${name}/token`] = () => answer(sent.get('nonce'));
+    if (answer) fakes.answers[`${returns}/token`] = () => answer(sent.get('nonce'));
     const back = new URLSearchParams({ code, state: sent.get('state') });
-    return problemOf(await browser.call(`${origin}/sign-in/with/${name}/callback?${back}`));
+    return problemOf(await browser.call(`${origin}/sign-in/with/${returns}/callback?${back}`));
   }
 
   async function signedIn(person, provider = 'corp') {
@@ -129,7 +131,7 @@ describe('signing in', { timeout: 240_000 }, () => {
       { name: 'corp', label: 'Corporate account', url: '/sign-in/with/corp' },
       { name: 'partner', label: 'partner', url: '/sign-in/with/partner' },
     ]);
-    assert.equal(providers.length, 10);
+    assert.equal(providers.length, 12);
   });
 
   test('the browser goes to the provider with PKCE, state and nonce, each new', async () => {
@@ -255,7 +257,7 @@ describe('signing in', { timeout: 240_000 }, () => {
     secrets.push((await made.json()).secret);
   });
 
-  test('a session does not work at another name of the gateway', async () => {
+  test('a session works at the addresses of the gateway only, by one cookie', async () => {
     const browser = await signedIn('ada');
     const status = await new Promise((resolve, reject) => {
       request(`${origin}/admin/v1/me`, { headers: { host: 'rebound.example.com', cookie: `tidegate=${browser.cookie('tidegate')}` } },
@@ -345,6 +347,28 @@ describe('signing in', { timeout: 240_000 }, () => {
     assert.match(await attempt('made-up', give((claims) => key.token(claims))), /about somebody else/);
   });
 
+  test('an attempt at one provider is none at another', async () => {
+    const problem = await attempt('odd', (nonce) => ({
+      id_token: key.token({ iss: fakes.issuer('made-up'), aud: 'tidegate', sub: 'ada', name: 'Ada', groups: ['search'], nonce, exp: now() + 300 }),
+    }), new Browser(), 'made-up');
+    assert.match(problem ?? 'signed in', /belongs to no attempt of this browser/);
+  });
+
+  test('a claim may have an odd name', async () => {
+    assert.equal(await attempt('odd', (nonce) => ({
+      id_token: key.token({ iss: fakes.issuer('odd'), aud: 'tidegate', sub: 'ada', name: 'Ada', realm: { 'a/b~c~d': ['x'] }, nonce, exp: now() + 300 }),
+    })), null);
+  });
+
+  test('where only the name is missing, UserInfo may be, too', async () => {
+    const claims = { iss: fakes.issuer('nameless'), aud: 'tidegate', sub: 'ada', exp: now() + 300 };
+    const browser = new Browser();
+    assert.equal(await attempt('nameless', (nonce) => ({ access_token: 'x', id_token: key.token({ ...claims, groups: ['search'], nonce }) }), browser), null);
+    secrets.push(browser.cookie('tidegate'));
+    assert.equal((await (await me(browser)).json()).name, 'ada');
+    assert.match(await attempt('nameless', (nonce) => ({ access_token: 'x', id_token: key.token({ ...claims, nonce }) })), /answered 404$/);
+  });
+
   test('a provider that answers what it must not is told of by its name', async () => {
     for (const [answer, why] of [
       [[500, 'out of order'], /answered 500$/], [[400, '{"error":"invalid_client","error_description":"secret"}'], /answered 400, invalid_client$/],
@@ -418,7 +442,7 @@ describe('signing in', { timeout: 240_000 }, () => {
     await sleep(Math.max(0, corpKeysKnown + PATIENCE_MS + 200 - performance.now()));
     const before = await signedIn('ada');
     corp.rotate();
-    for (const person of ['ada', 'grace']) await signedIn(person);
+    await Promise.all(['ada', 'grace', 'ada'].map((person) => signedIn(person)));
     assert.equal((await me(before)).status, 200);
   });
 
