@@ -264,6 +264,8 @@ describe('signing in', { timeout: 240_000 }, () => {
               (answer) => { answer.resume(); resolve(answer.statusCode); }).on('error', reject).end();
     });
     assert.equal(status, 403);
+    const secure = await fetch(`${origin}/admin/v1/me`, { headers: { cookie: `__Host-tidegate=${browser.cookie('tidegate')}` } });
+    assert.equal(secure.status, 401, 'nor by the cookie of another scheme');
   });
 
   test('signing out ends the session at once, and leads to where the provider ends its own', async () => {
