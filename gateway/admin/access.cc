@@ -118,7 +118,7 @@ std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const 
   }
   if (credential.state != auth::Credential::State::kMissing)
     return api::Make(api::Code::kInvalidApiKey, std::string(credential.message));
-  const std::string_view secret = SessionSecretOf(head);
+  const std::string_view secret = SessionSecretOf(head, credentials.secure);
   if (secret.empty()) {
     return api::Make(api::Code::kMissingApiKey,
                      "no admin key: send it as 'Authorization: Bearer <key>' or 'x-api-key'; "
@@ -168,13 +168,11 @@ bool IsKnownHost(std::string_view host, const Config& config) {
          (!config.people.url.empty() && conf::EqualsIgnoreCase(name, config.people.url.host));
 }
 
-std::string_view SessionSecretOf(const net::http::Head& head) {
+std::string_view SessionSecretOf(const net::http::Head& head, bool secure) {
   for (const net::http::Field& field : head.fields) {
     if (field.id != FieldId::cookie) continue;
-    for (const std::string_view name : {kSecureCookie, kPlainCookie}) {
-      if (const std::string_view value = CookieOf(field.value, name); value.size() == kSecretLength)
-        return value;
-    }
+    const std::string_view value = CookieOf(field.value, secure ? kSecureCookie : kPlainCookie);
+    if (value.size() == kSecretLength) return value;
   }
   return {};
 }
@@ -185,17 +183,14 @@ std::string SessionCookie(std::string_view secret, bool secure) {
                      secret, secure ? "; Secure" : "", secret.empty() ? "; Max-Age=0" : "");
 }
 
-SignInCookie SignInCookieOf(std::string_view cookies) {
+SignInCookie SignInCookieOf(std::string_view cookies, bool secure) {
   SignInCookie out;
-  for (const std::string_view name : {kSecureSignIn, kPlainSignIn}) {
-    const std::string_view value = CookieOf(cookies, name);
-    if (value.size() < kSecretLength) continue;
-    out.secret = value.substr(0, kSecretLength);
-    const std::optional<std::string> page =
-        auth::DecodeBase64Url(value.substr(std::min(value.size(), kSecretLength + 1)));
-    if (page && IsOwnPage(*page)) out.page = *page;
-    break;
-  }
+  const std::string_view value = CookieOf(cookies, secure ? kSecureSignIn : kPlainSignIn);
+  if (value.size() < kSecretLength) return out;
+  out.secret = value.substr(0, kSecretLength);
+  const std::optional<std::string> page =
+      auth::DecodeBase64Url(value.substr(std::min(value.size(), kSecretLength + 1)));
+  if (page && IsOwnPage(*page)) out.page = *page;
   return out;
 }
 

@@ -36,6 +36,7 @@ struct Credentials {
   const plugins::auth::KeyTable& keys;
   Sessions* sessions = nullptr;                       // null: nobody can sign in
   plugins::auth::JwtAuthenticator* tokens = nullptr;  // null: no issuer is configured
+  bool secure = false;                                // whether people come by https
 };
 
 // The caller, or why there is none. Compared in constant time; the secret is in no message.
@@ -55,8 +56,9 @@ bool IsKnownHost(std::string_view host, const Config& config);
 // host[:port] without its port and brackets.
 std::string_view HostAlone(std::string_view authority);
 
-// The session's secret of the request's cookies; empty: none.
-std::string_view SessionSecretOf(const net::http::Head& head);
+// The session's secret of the request's cookies; empty: none. Where people come by https, a cookie that anything
+// but this gateway could have set counts for nothing.
+std::string_view SessionSecretOf(const net::http::Head& head, bool secure);
 // The Set-Cookie for a new session, or (empty secret) for one that has ended.
 std::string SessionCookie(std::string_view secret, bool secure);
 
@@ -65,7 +67,7 @@ struct SignInCookie {
   std::string secret;
   std::string page = "/";
 };
-SignInCookie SignInCookieOf(std::string_view cookies);
+SignInCookie SignInCookieOf(std::string_view cookies, bool secure);
 std::string SetSignInCookie(const SignInCookie& cookie, bool secure);
 std::string ClearSignInCookie(bool secure);
 

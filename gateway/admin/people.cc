@@ -201,7 +201,7 @@ net::Task<Answer> BeginSignIn(const Operations& operations, const Call& call) {
 
 net::Task<Answer> FinishSignIn(const Operations& operations, const Call& call) {
   if (operations.sign_in == nullptr || operations.sessions == nullptr) co_return NoSessions(call);
-  const SignInCookie cookie = SignInCookieOf(call.cookies);
+  const SignInCookie cookie = SignInCookieOf(call.cookies, call.secure);
   absl::StatusOr<SignIn::Finished> finished =
       co_await operations.sign_in->Finish({.provider = call.item,
                                            .code = call.Query("code"),

@@ -7,6 +7,7 @@
 
 #include "conf/text.h"
 #include "plugins/auth/base64url.h"
+#include "plugins/auth/claims.h"
 #include "plugins/auth/digest.h"
 #include "plugins/auth/hmac.h"
 
@@ -79,18 +80,8 @@ std::string Harmless(std::string text) {
   return text;
 }
 
-// A claim by its name, or by a path such as "/realm_access/roles".
-const json* FindClaim(const json& claims, const std::string& name) {
-  if (!name.starts_with('/')) {
-    const auto it = claims.find(name);
-    return it == claims.end() ? nullptr : &*it;
-  }
-  const json::json_pointer at(name);
-  return claims.contains(at) ? &claims.at(at) : nullptr;
-}
-
 bool Applies(const config::RoleRule& rule, const json& claims) {
-  const json* const claim = FindClaim(claims, rule.claim);
+  const json* const claim = auth::FindClaim(claims, rule.claim);
   if (claim == nullptr || claim->is_null()) return false;
   if (rule.value == kAnyValue) return true;
   if (claim->is_string()) return claim->get_ref<const std::string&>() == rule.value;
@@ -225,10 +216,12 @@ absl::Status CheckClaims(const json& claims, const config::Provider& provider, c
   return absl::OkStatus();
 }
 
-bool NeedsUserInfo(const json& claims, const config::Provider& provider) {
-  if (!claims.contains("name")) return true;
-  return std::ranges::any_of(
-      provider.roles, [&](const config::RoleRule& rule) { return FindClaim(claims, rule.claim) == nullptr; });
+Lack LackOf(const json& claims, const config::Provider& provider) {
+  const bool some = std::ranges::any_of(provider.roles, [&](const config::RoleRule& rule) {
+    return auth::FindClaim(claims, rule.claim) == nullptr;
+  });
+  if (some) return Lack::kRoles;
+  return claims.contains("name") ? Lack::kNothing : Lack::kName;
 }
 
 absl::Status AddUserInfo(std::string_view text, json& claims) {

@@ -11,6 +11,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -77,8 +78,9 @@ absl::StatusOr<plugins::auth::JwtVerifier> VerifierOf(const Discovery& discovery
 absl::Status CheckClaims(const nlohmann::json& claims, const config::Provider& provider,
                          const Proofs& proofs);
 
-// Whether a claim is missing that a rule or the name of the person needs, and that UserInfo may have.
-bool NeedsUserInfo(const nlohmann::json& claims, const config::Provider& provider);
+// What UserInfo may have and the claims lack: nothing, a person's name, or what a rule needs.
+enum class Lack : uint8_t { kNothing, kName, kRoles };
+Lack LackOf(const nlohmann::json& claims, const config::Provider& provider);
 // Adds what UserInfo says and the token does not. InvalidArgument: it is about somebody else.
 absl::Status AddUserInfo(std::string_view json, nlohmann::json& claims);
 

@@ -6,6 +6,7 @@
 
 #include "conf/text.h"
 #include "gateway/log.h"
+#include "gateway/net/async_mutex.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/http/fetch.h"
 #include "plugins/auth/digest.h"
@@ -17,6 +18,7 @@ constexpr conf::Duration kPatience = std::chrono::seconds(10);  // of one call t
 constexpr conf::Duration kFresh = std::chrono::hours(1);
 constexpr conf::Duration kLeastBetweenKeys = std::chrono::seconds(10);
 constexpr size_t kMostCode = 4096;
+constexpr size_t kMostWaiting = 1000;  // for new keys of one provider
 
 net::Url DiscoveryUrl(const config::Provider& provider) {
   const config::Url& issuer = provider.issuer;
@@ -29,6 +31,11 @@ absl::Status Unreachable(const config::Provider& provider, const absl::Status& w
       fmt::format("the provider {} cannot be used now: {}", provider.name, conf::Std(why.message())));
 }
 
+// An attempt at one provider is none at another.
+oidc::Proofs ProofsOf(std::string_view secret, const std::string& provider) {
+  return oidc::Proofs(fmt::format("{}.{}", secret, provider));
+}
+
 }  // namespace
 
 struct SignIn::Known {
@@ -39,6 +46,7 @@ struct SignIn::Known {
   std::optional<plugins::auth::JwtVerifier> verifier;
   conf::TimePoint fetched{};
   conf::TimePoint keys_fetched{};
+  net::AsyncMutex renewing{kMostWaiting};
 };
 
 SignIn::SignIn(net::Loop& loop, std::function<const Config&()> config)
@@ -46,6 +54,7 @@ SignIn::SignIn(net::Loop& loop, std::function<const Config&()> config)
 SignIn::~SignIn() = default;
 
 void SignIn::Reset() {
+  ++resets_;
   known_.clear();
 }
 
@@ -86,6 +95,7 @@ net::Task<absl::StatusOr<std::shared_ptr<SignIn::Known>>> SignIn::Know(std::stri
   if (provider == nullptr)
     co_return absl::NotFoundError(fmt::format("no provider has the name \"{}\"", name));
   const conf::TimePoint now = net::Now();
+  const uint64_t resets = resets_;
   const auto before =
       std::ranges::find_if(known_, [&](const auto& one) { return one->provider.name == name; });
   const std::shared_ptr<Known> old = before == known_.end() ? nullptr : *before;
@@ -120,6 +130,7 @@ net::Task<absl::StatusOr<std::shared_ptr<SignIn::Known>>> SignIn::Know(std::stri
     co_return failed;
   }
   fresh->fetched = now;
+  if (resets != resets_) co_return fresh;
   std::erase_if(known_, [&](const auto& one) { return one->provider.name == name; });
   known_.push_back(fresh);
   co_return fresh;
@@ -135,13 +146,24 @@ net::Task<absl::Status> SignIn::FetchKeys(std::shared_ptr<Known> known) {
   co_return absl::OkStatus();
 }
 
+net::Task<absl::Status> SignIn::RenewKeys(std::shared_ptr<Known> known,
+                                          std::shared_ptr<const plugins::auth::JwkSet> old) {
+  if (!co_await known->renewing.Lock())
+    co_return Unreachable(known->provider, absl::ResourceExhaustedError("too many wait for its keys"));
+  absl::Status fetched;
+  if (known->keys == old && net::Now() - known->keys_fetched >= kLeastBetweenKeys)
+    fetched = co_await FetchKeys(known);
+  known->renewing.Unlock();
+  co_return fetched;
+}
+
 net::Task<absl::StatusOr<SignIn::Started>> SignIn::Begin(std::string provider) {
-  const absl::StatusOr<std::shared_ptr<Known>> known = co_await Know(std::move(provider));
+  const absl::StatusOr<std::shared_ptr<Known>> known = co_await Know(provider);
   if (!known.ok()) co_return known.status();
   Started started;
   started.secret = NewSecret();
   started.url = oidc::AuthorizationUrl((*known)->discovery, (*known)->provider,
-                                       RedirectUri((*known)->provider), oidc::Proofs(started.secret));
+                                       RedirectUri((*known)->provider), ProofsOf(started.secret, provider));
   co_return started;
 }
 
@@ -169,19 +191,19 @@ net::Task<absl::StatusOr<nlohmann::json>> SignIn::Claims(std::shared_ptr<Known> 
   plugins::auth::ParsedJwt parsed;
   plugins::auth::JwtResult result = plugins::auth::ParseJwt(tokens.id_token, &parsed);
   if (result.ok()) result = known->verifier->Verify(parsed, *known->keys, now);
-  if (result.refusal == plugins::auth::JwtRefusal::kUnknownKey &&
-      now - known->keys_fetched >= kLeastBetweenKeys) {  // it signs with a new key
-    if (absl::Status fetched = co_await FetchKeys(known); !fetched.ok()) co_return fetched;
+  if (result.refusal == plugins::auth::JwtRefusal::kUnknownKey) {  // it signs with a new key
+    if (absl::Status fetched = co_await RenewKeys(known, known->keys); !fetched.ok()) co_return fetched;
     result = known->verifier->Verify(parsed, *known->keys, now);
   }
   if (!result.ok()) co_return absl::InvalidArgumentError("ID token: " + result.message);
   if (absl::Status ours = oidc::CheckClaims(parsed.claims, known->provider, proofs); !ours.ok())
     co_return ours;
   nlohmann::json claims = std::move(parsed.claims);
-  if (known->discovery.user_info && !tokens.access_token.empty() &&
-      oidc::NeedsUserInfo(claims, known->provider)) {
+  const oidc::Lack lack = oidc::LackOf(claims, known->provider);
+  if (known->discovery.user_info && !tokens.access_token.empty() && lack != oidc::Lack::kNothing) {
     const absl::StatusOr<std::string> info =
         co_await FetchText(known, *known->discovery.user_info, "Bearer " + tokens.access_token);
+    if (!info.ok() && lack == oidc::Lack::kName) co_return claims;  // it goes without
     if (!info.ok()) co_return info.status();
     if (absl::Status added = oidc::AddUserInfo(*info, claims); !added.ok()) co_return added;
   }
@@ -192,7 +214,7 @@ net::Task<absl::StatusOr<SignIn::Finished>> SignIn::Finish(Return from, conf::Ti
   const absl::Status stranger = absl::InvalidArgumentError(
       "this answer of the provider belongs to no attempt of this browser; sign in again");
   if (from.secret.empty()) co_return stranger;
-  const oidc::Proofs proofs(from.secret);
+  const oidc::Proofs proofs = ProofsOf(from.secret, from.provider);
   if (!plugins::auth::EqualInConstantTime(plugins::auth::Sha256(from.state),
                                           plugins::auth::Sha256(proofs.state)))
     co_return stranger;

@@ -10,6 +10,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -70,6 +71,9 @@ class SignIn {
   std::string RedirectUri(const config::Provider& provider) const;
   net::Task<absl::StatusOr<std::shared_ptr<Known>>> Know(std::string name);
   net::Task<absl::Status> FetchKeys(std::shared_ptr<Known> known);
+  // Unless somebody did since `old` were the keys, or it was just done.
+  net::Task<absl::Status> RenewKeys(std::shared_ptr<Known> known,
+                                    std::shared_ptr<const plugins::auth::JwkSet> old);
   net::Task<absl::StatusOr<std::string>> FetchText(std::shared_ptr<Known> known, net::Url url,
                                                    std::string authorization);
   net::Task<absl::StatusOr<oidc::Tokens>> FetchTokens(std::shared_ptr<Known> known, std::string code,
@@ -80,6 +84,7 @@ class SignIn {
   net::Loop& loop_;
   const std::function<const Config&()> config_;
   std::vector<std::shared_ptr<Known>> known_;
+  uint64_t resets_ = 0;  // what was asked for before one is not remembered after it
   net::AbortGroup fetches_;
 };
 

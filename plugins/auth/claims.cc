@@ -32,24 +32,6 @@ std::string Unescape(std::string_view step) {
   return out;
 }
 
-const json* FindClaim(const json& claims, std::string_view name) {
-  if (!name.starts_with('/')) {
-    const auto it = claims.find(name);
-    return it == claims.end() ? nullptr : &*it;
-  }
-  const json* at = &claims;
-  while (!name.empty()) {
-    name.remove_prefix(1);
-    const size_t end = std::min(name.find('/'), name.size());
-    if (!at->is_object()) return nullptr;
-    const auto it = at->find(Unescape(name.substr(0, end)));
-    if (it == at->end()) return nullptr;
-    at = &*it;
-    name.remove_prefix(end);
-  }
-  return at;
-}
-
 // The claim as a list of texts; InvalidArgument when it is neither text nor a list of texts.
 absl::StatusOr<std::vector<std::string>> Texts(const json& claim, std::string_view name) {
   std::vector<std::string> out;
@@ -175,6 +157,24 @@ bool IsPlainSubject(std::string_view subject) {
 }
 
 }  // namespace
+
+const json* FindClaim(const json& claims, std::string_view name) {
+  if (!name.starts_with('/')) {
+    const auto it = claims.find(name);
+    return it == claims.end() ? nullptr : &*it;
+  }
+  const json* at = &claims;
+  while (!name.empty()) {
+    name.remove_prefix(1);
+    const size_t end = std::min(name.find('/'), name.size());
+    if (!at->is_object()) return nullptr;
+    const auto it = at->find(Unescape(name.substr(0, end)));
+    if (it == at->end()) return nullptr;
+    at = &*it;
+    name.remove_prefix(end);
+  }
+  return at;
+}
 
 absl::Status CheckMapping(const ClaimMapping& mapping) {
   const bool by_map = !mapping.tenant_claim.empty() && !mapping.tenants.empty();

@@ -16,6 +16,9 @@
 
 namespace plugins::auth {
 
+// Null: there is none.
+const nlohmann::json* FindClaim(const nlohmann::json& claims, std::string_view name);
+
 struct ClaimMapping {
   // Either a claim (text, or a list of texts) whose values are looked up in the map ...
   std::string tenant_claim;

@@ -5,7 +5,9 @@
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -90,14 +92,15 @@ class Engine {
 
 export class Stack {
   // engines: flags of each engine, or {model, kind, flags, endpoint}; all engines of one model stand behind it.
-  // models: what else their configuration says, by name, or models without an engine; keys: {name: {tenant, limits}}.
-  static async start({ engines = [[], []], tenants, models = {}, keys = {}, server = {}, ledger = {} } = {}) {
+  // models: what else their configuration says, by name, or models without an engine; keys: {name: {tenant, limits}};
+  // what is left: other sections of the configuration.
+  static async start({ engines = [[], []], tenants, models = {}, keys = {}, server = {}, ledger = {}, ...sections } = {}) {
     const stack = new Stack();
     stack.folder = await mkdtemp(join(tmpdir(), 'tidegate-e2e-'));
     stack.engines = [];
     stack.children = [];
     try {
-      const config = await stack.#startEngines(engines, models);
+      const config = { ...sections, ...await stack.#startEngines(engines, models) };
       config.server = {
         listen: '127.0.0.1:0', admin: '127.0.0.1:0', threads: 2, shutdown_delay: '0s', shutdown_grace: '2s',
         state_dir: join(stack.folder, 'state'), ...server,
@@ -112,7 +115,9 @@ export class Stack {
       }
       stack.gateway = new Child('tidegate', binary('TIDEGATE'), ['serve', '--config', stack.configPath]);
       stack.children.push(stack.gateway);
-      stack.url = `http://${(await stack.gateway.says(/"event":"serving","listen":"([^"]+)"/))[1]}`;
+      const [, listen, admin] = await stack.gateway.says(/"event":"serving","listen":"([^"]+)","admin":"([^"]+)"/);
+      stack.url = `http://${listen}`;
+      stack.admin = `http://${admin}`;
       await stack.gateway.says(new RegExp(`(?:"is":"up"[^]*){${stack.engines.length}}`));
     } catch (error) {
       for (const child of stack.children) await child.stop();
@@ -214,6 +219,16 @@ export class Stack {
     }
   }
 
+}
+
+// A port that is free now, for what must be known before it is bound.
+export async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
 }
 
 // Polls until `check` gives something truthy; fails with `what` after a time that only a fault takes.

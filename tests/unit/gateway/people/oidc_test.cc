@@ -134,7 +134,7 @@ TEST(Oidc, RulesGiveRolesAndWithoutAnyThePersonIsRefused) {
 
 TEST(Oidc, UserInfoAddsWhatTheTokenDoesNotSayAndNothingOfSomebodyElse) {
   json claims = {{"sub", "ada"}, {"name", "Ada"}};
-  EXPECT_TRUE(gateway::oidc::NeedsUserInfo(claims, Corp()));
+  EXPECT_EQ(gateway::oidc::LackOf(claims, Corp()), gateway::oidc::Lack::kRoles);
   ASSERT_TRUE(gateway::oidc::AddUserInfo(R"({"sub":"ada","name":"Eve","groups":["search"]})", claims).ok());
   EXPECT_EQ(claims["name"], "Ada");
   EXPECT_EQ(claims["groups"], json({"search"}));
