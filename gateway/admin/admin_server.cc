@@ -9,6 +9,7 @@
 #include "conf/text.h"
 #include "gateway/admin/access.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/scope.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
@@ -203,6 +204,7 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   try {
     Answer answer = co_await RunRoute(route, call);
     if (!call.caller.authority.MayEverywhere(Permission::kReadOutput)) HideOutput(answer.body);
+    if (!call.caller.authority.roles().empty()) HideOthers(operations_, call, answer.body);
     co_return answer;
   } catch (const std::exception& error) {
     log::Error("admin request failed", {{"path", route.path}, {"what", error.what()}});

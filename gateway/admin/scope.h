@@ -27,6 +27,10 @@ class VisibleModels {
 // all. Otherwise the refusal.
 std::variant<std::string, Answer> TenantInScope(const Call& call, Permission permission);
 
+// Takes the names of jobs and replicas that are not the caller's to see out of a JSON text: reasons name what holds
+// the devices that somebody waits for.
+void HideOthers(const Operations& operations, const Call& call, std::string& json);
+
 // The path of a tenant's name or path; what names none stays as it is.
 std::string PathOfTenant(const Call& call, std::string_view name_or_path);
 

@@ -154,6 +154,7 @@ TEST(Crash, AStartThatFailsLateEndsWithAMessage) {
   std::ofstream(folder / "tidegate.yaml") << fmt::format(
       "server: {{listen: 127.0.0.1:0, admin: \"192.0.2.1:1\", state_dir: {}, threads: 2}}\n"
       "tenants: [{{name: demo, models: [\"*\"]}}]\n"
+      "admin: {{insecure: true}}\n"
       "models: [{{name: chat-small, endpoints: [{{url: http://127.0.0.1:1, engine: vllm}}]}}]\n",
       folder / "state");
   tests::ChildProcess gateway({TIDEGATE_BINARY, "serve", "--config", folder / "tidegate.yaml"},

@@ -5,6 +5,7 @@
 
 #include "gateway/admin/handlers.h"
 #include "tests/unit/gateway/admin/world.h"
+#include "tests/unit/gateway/control/jobs/world.h"
 
 namespace {
 
@@ -168,6 +169,37 @@ TEST(People, LeadsAndMembersSeeTheirTenantsAndNothingOfOthers) {
     EXPECT_THAT(keys.text, Not(HasSubstr(others)));
     keys = co_await client.CallAs(member, "GET", "/admin/v1/keys");
     EXPECT_EQ(keys.body["data"].size(), 0u) << "keys of others are not a member's to see";
+  });
+}
+
+// Invariant 12: what others run shows in no list, no answer and no reason.
+TEST(People, LeadsSeeThatDevicesAreHeldAndNotByWhichJobsOfOthers) {
+  World world;
+  tests::ScriptedLauncher launcher;
+  tests::MemoryStore store;
+  tests::JobsWorld jobs(store, launcher, gateway::net::Now());
+  (void)jobs.Submit("name: secret\ncommand: [x]\ndevices: [{kind: h100}]\n");
+  jobs.Settle();
+  world.operations.jobs = [&] { return jobs.jobs.get(); };
+  world.operations.planner = [&] { return &jobs.planner(); };
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn lead =
+        co_await client.SignIn({.id = "person:l", .roles = {{Role::kLead, "demo/search"}}});
+    const tests::SignedIn viewer = co_await client.SignIn({.id = "person:v", .roles = {{Role::kViewer, {}}}});
+    EXPECT_THAT((co_await client.CallAs(viewer, "GET", "/admin/v1/nodes")).text, HasSubstr("\"secret-1\""));
+    const Reply nodes = co_await client.CallAs(lead, "GET", "/admin/v1/nodes");
+    EXPECT_THAT(nodes.text, Not(HasSubstr("secret-1")));
+    EXPECT_THAT(nodes.text, HasSubstr("\"held_by\":[\"a job of others\"]"));
+    EXPECT_EQ((co_await client.CallAs(lead, "GET", "/admin/v1/jobs")).body["data"].size(), 0u);
+    for (const char* call :
+         {"/admin/v1/jobs/secret-1", "/admin/v1/jobs/secret-1/explain", "/admin/v1/jobs/secret-1/logs"}) {
+      const Reply reply = co_await client.CallAs(lead, "GET", call);
+      EXPECT_EQ(reply.status, 404) << call << ": " << reply.text;
+    }
+    EXPECT_EQ((co_await client.CallAs(lead, "POST", "/admin/v1/jobs/secret-1:cancel", "{}")).status, 404);
+    const Reply submitted = co_await client.CallAs(
+        lead, "POST", "/admin/v1/jobs", R"({"job":"name: x\ncommand: [x]\ndevices: [{kind: h100}]\n"})");
+    EXPECT_EQ(submitted.status, 403) << submitted.text;
   });
 }
 
