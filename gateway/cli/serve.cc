@@ -15,6 +15,7 @@
 #include "gateway/net/bus_error.h"
 #include "gateway/process/become_user.h"
 #include "gateway/process/process.h"
+#include "gateway/process/start_check.h"
 #include "plugins/launchers/broker/broker.h"
 
 namespace gateway::cli {
@@ -90,8 +91,10 @@ int Serve(const std::string& path) {
   if (!loaded.config) return PrintProblems(loaded.problems, false);
   const config::Log& log = loaded.config->telemetry.log;
   log::Init(log.level, log.format == config::LogFormat::kJson);
-  if (absl::Status become = BecomeUser(loaded.config->server); !become.ok()) {
-    fmt::print(stderr, "tidegate: {}\n", conf::Std(become.message()));
+  absl::Status ready = CheckPortsFree(*loaded.config);
+  if (ready.ok()) ready = BecomeUser(loaded.config->server);
+  if (!ready.ok()) {
+    fmt::print(stderr, "tidegate: {}\n", conf::Std(ready.message()));
     return kFailed;
   }
   KeepMemoryPrivate();

@@ -92,7 +92,7 @@ std::string PortOwner(uint16_t port) {
     if (!conf::ReadNumber<pid_t>(pid) || HeldBy(process->path(), sockets).empty()) continue;
     return NameOf(pid);
   }
-  return "a process of another user";
+  return "another process";
 }
 
 PortUse CheckPort(const std::string& host, uint16_t port, std::span<const pid_t> processes) {

@@ -9,7 +9,7 @@
 
 namespace gateway::net {
 
-// "process 4711 (tidegate)"; "a process of another user" if it may not be examined; empty: none
+// "process 4711 (tidegate)"; "another process" if it may not be examined; empty: none
 // listens. Reads /proc: blocks for milliseconds.
 std::string PortOwner(uint16_t port);
 // Which processes would accept a connection to an address.

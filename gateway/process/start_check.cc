@@ -12,6 +12,7 @@
 #include "conf/text.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/run_users.h"
+#include "gateway/net/resource_owner.h"
 #include "gateway/net/transport.h"
 #include "gateway/store/followed.h"
 #include "plugins/launchers/broker/broker.h"
@@ -58,12 +59,14 @@ void CheckStateDir(const config::Server& server, std::vector<StartFinding>& out)
         false);
 }
 
+absl::Status CheckPortFree(const config::Address& address) {
+  return address.port == 0 ? absl::OkStatus() : net::ListeningSocket::Open(ToString(address), 1).status();
+}
+
 void CheckPorts(const Config& config, std::vector<StartFinding>& out) {
   const auto check = [&](const std::string& pointer, const config::Address& address) {
-    if (address.port == 0) return;
-    const auto listener = net::ListeningSocket::Open(ToString(address), 1);
-    if (!listener.ok())
-      out.push_back({pointer, ToString(address), std::string(conf::Std(listener.status().message())), false});
+    if (const absl::Status free = CheckPortFree(address); !free.ok())
+      out.push_back({pointer, ToString(address), std::string(conf::Std(free.message())), false});
   };
   for (const config::Address& address : config.server.listen) check("/server/listen", address);
   check("/server/admin", config.server.admin);
@@ -84,6 +87,16 @@ void CheckRuns(const Config& config, std::vector<StartFinding>& out) {
 }
 
 }  // namespace
+
+absl::Status CheckPortsFree(const Config& config) {
+  std::vector<config::Address> addresses = config.server.listen;
+  addresses.push_back(config.server.admin);
+  for (const config::Address& address : addresses) {
+    if (address.port == 0 || net::PortOwner(address.port).empty()) continue;
+    if (absl::Status free = CheckPortFree(address); !free.ok()) return free;
+  }
+  return absl::OkStatus();
+}
 
 std::vector<StartFinding> CheckStart(const Config& config) {
   std::vector<StartFinding> out;

@@ -4,6 +4,8 @@
 // Main thread.
 #pragma once
 
+#include <absl/status/status.h>
+
 #include <string>
 #include <vector>
 
@@ -17,6 +19,10 @@ struct StartFinding {
   std::string message;
   bool stops = false;  // serve does not start; else it starts, and something is missing
 };
+
+// Whether the ports of the configuration are free; Unavailable names the process that has one. Asked before the
+// process gives up its rights: without them it may not examine a gateway, which keeps its memory private.
+absl::Status CheckPortsFree(const Config& config);
 
 // In the order of the configuration. What a gateway of the same state_dir holds while it runs is no finding.
 std::vector<StartFinding> CheckStart(const Config& config);

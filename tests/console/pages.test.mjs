@@ -119,7 +119,7 @@ for (const path of PAGES) {
 test('Overview tells the devices, the models and what happened', async (t) => {
   await page.show('/');
   await page.getByText(/of 8 devices|all 8 devices/i).first().waitFor();
-  await page.getByRole('cell', { name: 'chat-small' }).waitFor();
+  await page.getByRole('cell', { name: 'chat-small', exact: true }).waitFor();
   await page.locator('.happenings li').first().waitFor();
   await page.locator('.u-wrap').waitFor();
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
@@ -303,7 +303,7 @@ test('a gateway that restarts under an open page is missed, and found again', as
   gateway.ended = false;
   await gateway.serve();
   await open.locator('.banner').waitFor({ state: 'detached', timeout: 30_000 });
-  await open.getByRole('cell', { name: 'chat-small' }).waitFor();
+  await open.getByRole('cell', { name: 'chat-small', exact: true }).waitFor();
   await open.close();
 });
 

@@ -51,12 +51,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string hidden = text;
   std::string hidden_whole = text;
   Require(Same(whole, Passed(hidden, step, true)));
-  Require(Same(whole, Passed(hidden_whole, text.size() + 1, true)) && hidden == hidden_whole);
-  Require(std::equal(text.begin(), text.end(), hidden.begin(), hidden.end(), MayBlank));
+  Require(Same(whole, Passed(hidden_whole, text.size() + 1, true)));
+  Require(hidden.size() == text.size() && hidden_whole.size() == text.size());
+  // Messages count cached tokens beside the others. Their usage is written anew where it comes in one piece, and
+  // hidden in place where a piece ends within it. All else is the same however it comes.
+  if (text.find("cache_") == std::string::npos && text.find("input_tokens") == std::string::npos) {
+    Require(hidden == hidden_whole);
+    Require(std::equal(text.begin(), text.end(), hidden.begin(), hidden.end(), MayBlank));
+  }
 
   // To that parser a zero byte is the end.
   if (text.find('\0') != std::string::npos || !nlohmann::json::accept(text)) return 0;
-  Require(nlohmann::json::accept(hidden));
+  Require(nlohmann::json::accept(hidden) && nlohmann::json::accept(hidden_whole));
   const auto found = UsageFromJson(text);
   if (found) {
     Require(whole.usage() == found);
