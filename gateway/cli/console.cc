@@ -83,8 +83,12 @@ int Login(const LoginOptions& options) {
   }
   const std::string actor = Actor();
   const conf::TimePoint ends = net::Now() + kLinkLife;
-  const absl::StatusOr<std::string> code = StoreCode(
-      *config, {.id = "person:" + actor, .name = actor.substr(actor.find(':') + 1), .provider = "link", .roles = {*role}}, ends);
+  const absl::StatusOr<std::string> code = StoreCode(*config,
+                                                     {.id = "person:" + actor,
+                                                      .name = actor.substr(actor.find(':') + 1),
+                                                      .provider = "link",
+                                                      .roles = {*role}},
+                                                     ends);
   if (!code.ok()) return Fail(code.status());
   const std::string url = fmt::format("{}/sign-in/link?code={}", ConsoleAddress(*config), *code);
   if (options.json) {

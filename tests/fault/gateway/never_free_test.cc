@@ -257,7 +257,7 @@ TEST(NeverFree, AStreamThatIsLeftBeforeItShowsAnythingIsChargedItsBound) {
   FakeUpstream engine("unused");
   const GatewayProcess gateway(Metered(engine));
   for (const std::string& begin : {std::string("HTTP/1.1 200 OK\r\n"), std::string(kStreamHead),
-                                  std::string(kStreamHead) + kRoleEvent}) {
+                                   std::string(kStreamHead) + kRoleEvent}) {
     SCOPED_TRACE(begin);
     engine.SayInTurns({begin, "unused"});
     const size_t before = Calls(engine);

@@ -117,8 +117,8 @@ TEST(Rights, AnUnprivilegedUserThatWasGivenRightsGivesThemUpAndIsolatesJobs) {
   std::ofstream(folder / "key") << kScalingAdminKey;
   ASSERT_EQ(chown((folder / "key").c_str(), static_cast<uid_t>(number), static_cast<gid_t>(number)), 0);
   chmod((folder / "key").c_str(), 0600);
-  std::ofstream(folder / "chat.yaml")
-      << "model: chat-small\nreplicas: {min: 0, max: 1}\nscaling: {policy: demand}\nreplica: {engine: vllm, command: [/bin/true]}\n";
+  std::ofstream(folder / "chat.yaml") << "model: chat-small\nreplicas: {min: 0, max: 1}\nscaling: {policy: "
+                                         "demand}\nreplica: {engine: vllm, command: [/bin/true]}\n";
   const OwnPorts ports;
   std::ofstream(folder / "tidegate.yaml") << fmt::format(
       "server: {{listen: 127.0.0.1:0, admin: 127.0.0.1:0, threads: 1, state_dir: {0}/state, shutdown_delay: "
