@@ -53,7 +53,7 @@ TEST(Keys, AChangeIsInForceWhenItIsAnsweredAndAfterARestart) {
   const std::string path = dir / "state.db";
   std::string kept, rotated, revoked;
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    Side side(loop, path);
+    Side& side = loop.Make<Side>(path);
     co_await Start(side);
     const auto a = co_await side.keys.Create(Search(), net::Now());
     kept = a->secret;
@@ -70,7 +70,7 @@ TEST(Keys, AChangeIsInForceWhenItIsAnsweredAndAfterARestart) {
     side.keys.Stop();
   });
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    Side side(loop, path);
+    Side& side = loop.Make<Side>(path);
     co_await Start(side);
     EXPECT_EQ(side.Try(kept), Verdict::Kind::kOk);
     EXPECT_EQ(side.Try(rotated), Verdict::Kind::kReplaced);
@@ -82,7 +82,7 @@ TEST(Keys, AChangeIsInForceWhenItIsAnsweredAndAfterARestart) {
 TEST(Keys, EachChangeLeavesItsEventForTheLedgerInTheSameTransaction) {
   const TempDir dir;
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    Side side(loop, dir / "state.db");
+    Side& side = loop.Make<Side>(dir / "state.db");
     co_await Start(side);
     const auto a = co_await side.keys.Create(Search(), net::Now());
     const auto b = co_await side.keys.Rotate(a->record->id, {}, net::Now());
@@ -103,8 +103,8 @@ TEST(Keys, EachChangeLeavesItsEventForTheLedgerInTheSameTransaction) {
 TEST(Keys, ATableFollowsWhatAnotherProcessChanges) {
   const TempDir dir;
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    Side gateway(loop, dir / "state.db");
-    Side command(loop, dir / "state.db");
+    Side& gateway = loop.Make<Side>(dir / "state.db");
+    Side& command = loop.Make<Side>(dir / "state.db");
     int tables = 0;
     co_await Start(gateway);
     co_await Start(command);
@@ -126,8 +126,8 @@ TEST(Keys, ATableFollowsWhatAnotherProcessChanges) {
 TEST(Keys, OfTwoThatRotateOneKeyAtOnceOneIsRefused) {
   const TempDir dir;
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    Side one(loop, dir / "state.db");
-    Side two(loop, dir / "state.db");
+    Side& one = loop.Make<Side>(dir / "state.db");
+    Side& two = loop.Make<Side>(dir / "state.db");
     co_await Start(one);
     co_await Start(two);
     for (int round = 0; round < 10; ++round) {
@@ -155,7 +155,7 @@ TEST(Keys, AStoreThatIsLockedRefusesChangesAndKeepsTheTable) {
   const TempDir dir;
   const std::string path = dir / "state.db";
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    Side side(loop, path);
+    Side& side = loop.Make<Side>(path);
     co_await Start(side);
     const auto made = co_await side.keys.Create(Search(), net::Now());
     {
@@ -176,7 +176,7 @@ TEST(Keys, AStoreThatIsLockedRefusesChangesAndKeepsTheTable) {
 TEST(Keys, AKeyThatCannotBeReadStopsTheStartAndStopsWorkingInARunningGateway) {
   const TempDir dir;
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    Side side(loop, dir / "state.db");
+    Side& side = loop.Make<Side>(dir / "state.db");
     co_await Start(side);
     const auto made = co_await side.keys.Create(Search(), net::Now());
     const std::string id = made->record->id;
@@ -187,7 +187,7 @@ TEST(Keys, AKeyThatCannotBeReadStopsTheStartAndStopsWorkingInARunningGateway) {
     EXPECT_TRUE((co_await side.store->Commit(writes)).ok());
     EXPECT_TRUE(co_await Eventually(loop, [&] { return side.Try(made->secret) == Verdict::Kind::kUnknown; }));
     EXPECT_TRUE(absl::IsFailedPrecondition((co_await side.keys.Revoke(id, {}, "", net::Now())).status()));
-    Side fresh(loop, dir / "state.db");
+    Side& fresh = loop.Make<Side>(dir / "state.db");
     const absl::Status started = co_await fresh.keys.Start();
     EXPECT_TRUE(absl::IsDataLoss(started)) << started;
     EXPECT_THAT(std::string(started.message()), testing::AllOf(HasSubstr(id), HasSubstr("newer")));
@@ -200,7 +200,7 @@ TEST(Keys, AStoreThatIsGoneIsSaidOnceAndTheKnownKeysStay) {
   const TempDir dir;
   const std::string path = dir / "state.db";
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    Side side(loop, path);
+    Side& side = loop.Make<Side>(path);
     co_await Start(side);
     const auto made = co_await side.keys.Create(Search(), net::Now());
     EXPECT_EQ(side.keys.trouble(), "");

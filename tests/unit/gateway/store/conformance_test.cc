@@ -375,12 +375,12 @@ struct Mirror {
 TEST_P(StoreTest, AFollowersCopyIsTheStoreWhateverIsWrittenMeanwhile) {
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
     const StoreTuning tuning{.kept_removals = 20, .page = 4};
-    const auto mine = Open(loop, tuning);
+    store::Store* const mine = &loop.Keep(Open(loop, tuning));  // a read may still run when the body ends
     const auto others = Open(loop, tuning);
     std::vector<Write> begin = {Write::Create("key", "before", "x")};
     co_await Must(*others, begin);
     Mirror mirror;
-    store::Follower follower(loop, *mine, "key", mirror.copy());
+    auto& follower = loop.Keep(std::make_unique<store::Follower>(loop, *mine, "key", mirror.copy()));
     EXPECT_TRUE((co_await follower.Start()).ok());
     EXPECT_EQ(mirror.bodies.size(), 1u);
     for (int i = 0; i < 100; ++i) {
@@ -409,16 +409,16 @@ TEST_P(StoreTest, AFollowersCopyIsTheStoreWhateverIsWrittenMeanwhile) {
 
 TEST_P(StoreTest, AFollowerSeesATransactionWholeThoughItTakesSeveralPages) {
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    const auto store = Open(loop, {.page = 2});
+    store::Store* const store = &loop.Keep(Open(loop, {.page = 2}));  // a read may still run when the body ends
     int applied = 0;
     size_t changes = 0;
-    store::Follower follower(loop, *store, "key",
-                             {.replace = [](const std::vector<Object>&) {},
-                              .apply =
-                                  [&](const std::vector<Change>& seen) {
-                                    ++applied;
-                                    changes += seen.size();
-                                  }});
+    store::Follower::Copy copy;
+    copy.replace = [](const std::vector<Object>&) {};
+    copy.apply = [&](const std::vector<Change>& seen) {
+      ++applied;
+      changes += seen.size();
+    };
+    auto& follower = loop.Keep(std::make_unique<store::Follower>(loop, *store, "key", copy));
     EXPECT_TRUE((co_await follower.Start()).ok());
     std::vector<Write> writes;
     for (int i = 0; i < 9; ++i) writes.push_back(Write::Create("key", std::to_string(i), "x"));
