@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/fault/gateway/cancel.h"
+#include "tests/fault/clients/cancel.h"
 #include "tests/fault/gateway/hammer.h"
 #include "tests/fault/gateway/limited.h"
 #include "tests/support/engine_process.h"

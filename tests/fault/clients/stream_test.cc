@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/fault/gateway/cancel.h"
+#include "tests/fault/clients/cancel.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/fake_upstream.h"
 #include "tests/support/gateway_process.h"
