@@ -6,6 +6,7 @@
 #include <array>
 #include <initializer_list>
 
+#include "conf/hex.h"
 #include "plugins/auth/api_key.h"
 #include "plugins/auth/strict_json.h"
 
@@ -108,7 +109,7 @@ class Members {
 ordered_json EncodeRecord(const KeyRecord& r) {
   ordered_json out;
   out["id"] = r.id;
-  out["hash"] = ToHex(r.hash);
+  out["hash"] = conf::Hex(r.hash);
   PutText(out, "tenant", r.tenant);
   PutText(out, "role", std::string(RoleName(r.role)));
   for (const Right right : r.rights) out["rights"].push_back(RightName(right));
@@ -134,11 +135,7 @@ absl::StatusOr<KeyRecord> DecodeRecord(const json& object) {
   KeyRecord r;
   r.id = members.Text("id");
   if (!IsKeyId(r.id)) members.Fail("id", "must be 10 letters and digits");
-  if (const auto hash = DigestFromHex(members.Text("hash"))) {
-    r.hash = *hash;
-  } else {
-    members.Fail("hash", "must be 64 hex digits");
-  }
+  if (!conf::ParseHex(members.Text("hash"), r.hash)) members.Fail("hash", "must be 64 hex digits");
   r.tenant = members.Text("tenant");
   if (const std::string role = members.Text("role"); !role.empty()) {
     if (const auto known = RoleFromName(role); known && !IsOfTenant(*known)) {

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "conf/hex.h"
+
 namespace router {
 namespace {
 
@@ -45,13 +47,6 @@ constexpr bool InEnumOrder() {
 static_assert(InEnumOrder(), "kApis is indexed by Api");
 
 constexpr std::string_view kV1 = "/v1";
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 std::optional<Route> MatchModel(std::string_view path) {
   const std::string_view prefix = "/v1/models/";
@@ -97,8 +92,8 @@ std::optional<std::string> PercentDecode(std::string_view text) {
     char c = text[i];
     if (c == '%') {
       if (i + 2 >= text.size()) return std::nullopt;
-      const int high = HexDigit(text[i + 1]);
-      const int low = HexDigit(text[i + 2]);
+      const int high = conf::HexDigit(text[i + 1]);
+      const int low = conf::HexDigit(text[i + 2]);
       if (high < 0 || low < 0) return std::nullopt;
       c = static_cast<char>(high * 16 + low);
       i += 2;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 
 namespace gateway::net::http {
@@ -11,10 +12,6 @@ constexpr size_t kMaxHost = 255;
 
 bool IsAlphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-bool IsHexDigit(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 // Names of hosts as they occur; no percent-encoding, no sub-delimiters: names of services have none, and
@@ -32,7 +29,7 @@ bool IsIpv6(std::string_view text) {
   if (text.size() < 2 || text.size() > kMaxHost) return false;
   bool colon = false;
   for (const char c : text) {
-    if (!IsHexDigit(c) && c != ':' && c != '.') return false;
+    if (conf::HexDigit(c) < 0 && c != ':' && c != '.') return false;
     colon = colon || c == ':';
   }
   return colon;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "conf/hex.h"
 #include "plugins/auth/key_table.h"
 
 namespace plugins::auth {
@@ -61,7 +62,7 @@ TEST(KeyChange, AKeyAndAllThatBelongsToItSurviveTheirStoredForm) {
 
 TEST(KeyChange, TheSecretIsNowhereButInTheAnswer) {
   const KeyCreation made = *CreateKey(Search(), kNow);
-  const std::string hash = ToHex(Sha256(made.secret));
+  const std::string hash = conf::Hex(Sha256(made.secret));
   const std::string secret_part = made.secret.substr(kApiKeyPrefix.size() + kKeyIdLength + 1);
   EXPECT_THAT(EncodeKey(made.created), AllOf(Not(HasSubstr(secret_part)), HasSubstr(hash)));
   EXPECT_THAT(EncodeEvent(made.event), Not(HasSubstr(secret_part)));
