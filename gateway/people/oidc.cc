@@ -1,10 +1,12 @@
 #include "gateway/people/oidc.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/escaping.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "plugins/auth/base64url.h"
 #include "plugins/auth/claims.h"
@@ -73,13 +75,6 @@ std::string PercentEncode(std::string_view text) {
   return out;
 }
 
-// A code of OAuth, which any page may show.
-std::string Harmless(std::string text) {
-  std::erase_if(text, [](char c) { return c < ' ' || c > '~'; });
-  text.resize(std::min(text.size(), kMaxErrorBytes));
-  return text;
-}
-
 bool Applies(const config::RoleRule& rule, const json& claims) {
   const json* const claim = auth::FindClaim(claims, rule.claim);
   if (claim == nullptr || claim->is_null()) return false;
@@ -92,7 +87,7 @@ bool Applies(const config::RoleRule& rule, const json& claims) {
 std::string NameOf(const json& claims) {
   for (const char* name : {"name", "preferred_username", "email", "sub"}) {
     std::string text = Text(claims, name);
-    std::erase_if(text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
+    std::erase_if(text, [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
     if (text.empty()) continue;
     size_t end = std::min(text.size(), kMaxNameBytes);
     while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
@@ -102,6 +97,12 @@ std::string NameOf(const json& claims) {
 }
 
 }  // namespace
+
+std::string Harmless(std::string text) {
+  text = conf::OnlyPrintable(std::move(text));
+  text.resize(std::min(text.size(), kMaxErrorBytes));
+  return text;
+}
 
 std::string Form(const std::vector<std::pair<std::string, std::string>>& fields) {
   std::string out;
