@@ -9,6 +9,8 @@
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
 #include "gateway/log.h"
+#include "gateway/net/http/authority.h"
+#include "gateway/net/url.h"
 
 namespace gateway::admin {
 namespace {
@@ -77,12 +79,10 @@ std::string BaseUrlOf(const Call& call, uint16_t port) {
   config::Address address = config.server.listen.front();
   if (port != 0) address.port = port;
   const bool everywhere = address.host == "0.0.0.0" || address.host == "::";
-  const std::string_view host = HostAlone(call.host);
-  const bool ipv6 = host.find(':') != std::string_view::npos;
+  const std::string_view host = net::http::HostOf(call.host);
   return fmt::format("{}://{}/v1", config.server.tls ? "https" : "http",
-                     everywhere && !host.empty()
-                         ? fmt::format("{}{}{}:{}", ipv6 ? "[" : "", host, ipv6 ? "]" : "", address.port)
-                         : ToString(address));
+                     everywhere && !host.empty() ? fmt::format("{}:{}", net::Bracketed(host), address.port)
+                                                 : ToString(address));
 }
 
 void Record(const Operations& operations, std::string_view action, const std::string& actor,

@@ -9,8 +9,12 @@
 
 namespace gateway::net {
 
+std::string Bracketed(std::string_view host) {
+  return host.find(':') == std::string_view::npos ? std::string(host) : fmt::format("[{}]", host);
+}
+
 std::string Url::Authority() const {
-  const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
+  const std::string name = Bracketed(host);
   const bool usual = port == (tls ? "443" : "80");
   return usual ? name : name + ":" + port;
 }

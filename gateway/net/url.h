@@ -19,6 +19,9 @@ struct Url {
   std::string Authority() const;
 };
 
+// A host as an authority has it: an IPv6 address in brackets.
+std::string Bracketed(std::string_view host);
+
 absl::StatusOr<Url> ParseUrl(std::string_view text);
 
 }  // namespace gateway::net

@@ -65,6 +65,11 @@ bool IsAuthority(std::string_view text) {
   return text[host_end] == ':' && IsPort(text.substr(host_end + 1));
 }
 
+std::string_view HostOf(std::string_view authority) {
+  if (authority.starts_with('[')) return authority.substr(1, authority.find(']') - 1);
+  return authority.substr(0, authority.find(':'));
+}
+
 std::optional<std::string_view> OriginFormOf(std::string_view target, std::string_view host) {
   for (const Scheme& scheme : kSchemes) {
     if (target.size() <= scheme.prefix.size() ||
