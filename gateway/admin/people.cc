@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "conf/text.h"
+#include "conf/words.h"
 #include "gateway/admin/answers/people.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
@@ -17,23 +18,12 @@ namespace {
 
 constexpr conf::Duration kLinkLife = std::chrono::minutes(1);
 
-std::string_view Name(Caller::Kind kind) {
-  switch (kind) {
-    case Caller::Kind::kKey:
-      return "key";
-    case Caller::Kind::kApplication:
-      return "application";
-    case Caller::Kind::kBootstrap:
-      return "bootstrap";
-    case Caller::Kind::kToken:
-      return "token";
-    case Caller::Kind::kPerson:
-      return "person";
-    case Caller::Kind::kNobody:
-      break;
-  }
-  return "nobody";
-}
+constexpr conf::Word<Caller::Kind> kCallers[] = {{"nobody", Caller::Kind::kNobody},
+                                                 {"key", Caller::Kind::kKey},
+                                                 {"application", Caller::Kind::kApplication},
+                                                 {"bootstrap", Caller::Kind::kBootstrap},
+                                                 {"token", Caller::Kind::kToken},
+                                                 {"person", Caller::Kind::kPerson}};
 
 std::vector<answers::RoleOf> ShowRoles(const std::vector<RoleOver>& roles) {
   std::vector<answers::RoleOf> out;
@@ -127,7 +117,7 @@ Answer ShowMe(const Operations& operations, const Call& call) {
   const Caller& caller = call.caller;
   answers::Me me{.actor = caller.actor,
                  .name = caller.name,
-                 .kind = Name(caller.kind),
+                 .kind = conf::WordOf(kCallers, caller.kind),
                  .roles = ShowRoles(caller.authority.roles()),
                  .base_url = BaseUrlOf(call, operations.port())};
   for (const Permission permission : caller.authority.all())

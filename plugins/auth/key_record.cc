@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "conf/hex.h"
+#include "conf/words.h"
 #include "plugins/auth/api_key.h"
 #include "plugins/auth/strict_json.h"
 
@@ -20,13 +21,9 @@ constexpr size_t kMaxLabelBytes = 256;
 constexpr size_t kMaxListed = 256;
 constexpr size_t kMaxLimitsBytes = 4096;
 
-struct KindRow {
-  KeyEvent::Kind kind;
-  std::string_view name;
-};
-constexpr KindRow kKinds[] = {{KeyEvent::Kind::kCreated, "created"},
-                              {KeyEvent::Kind::kRotated, "rotated"},
-                              {KeyEvent::Kind::kRevoked, "revoked"}};
+constexpr conf::Word<KeyEvent::Kind> kKinds[] = {{"created", KeyEvent::Kind::kCreated},
+                                                 {"rotated", KeyEvent::Kind::kRotated},
+                                                 {"revoked", KeyEvent::Kind::kRevoked}};
 
 bool IsLabel(std::string_view s) {
   return s.size() <= kMaxLabelBytes &&
@@ -230,10 +227,7 @@ std::optional<conf::TimePoint> KeyRecord::EndsAt() const {
 }
 
 std::string_view KindName(KeyEvent::Kind kind) {
-  for (const KindRow& row : kKinds) {
-    if (row.kind == kind) return row.name;
-  }
-  return "";
+  return conf::WordOf(kKinds, kind);
 }
 
 std::string EncodeKey(const KeyRecord& record) {
@@ -266,11 +260,9 @@ absl::StatusOr<KeyEvent> DecodeEvent(std::string_view text) {
     return absl::DataLossError(fmt::format("event: {}", std::string(object.status().message())));
   Members members(*object, "event");
   KeyEvent event;
-  const std::string kind = members.Text("kind");
-  const auto row =
-      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const KindRow& r) { return r.name == kind; });
-  if (row == std::end(kKinds)) return absl::DataLossError("event/kind: is not one that this version knows");
-  event.kind = row->kind;
+  const auto kind = conf::ValueOf(kKinds, members.Text("kind"));
+  if (!kind) return absl::DataLossError("event/kind: is not one that this version knows");
+  event.kind = *kind;
   if (const auto at = members.Time("at")) {
     event.at = *at;
   } else {
