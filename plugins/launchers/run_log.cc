@@ -69,8 +69,7 @@ std::string LogTail(const std::string& path, std::span<const std::string> secret
   constexpr uint64_t kRead = 64 << 10;
   const uint64_t size = LogBytes(path);
   std::string text(std::min(size, kRead), '\0');
-  const ssize_t n = pread(log->get(), text.data(), text.size(), static_cast<off_t>(size - text.size()));
-  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  text.resize(net::ReadAt(log->get(), path, size - text.size(), text).value_or(0));
   for (const std::string& secret : secrets) {
     if (!secret.empty()) absl::StrReplaceAll({{secret, "***"}}, &text);
   }
