@@ -61,20 +61,6 @@ std::string WithFields(const net::Url& url, const std::vector<std::pair<std::str
   return fmt::format("{}{}{}", ToText(url), url.query.empty() ? "?" : "&", Form(fields));
 }
 
-std::string PercentEncode(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '.' || c == '_' || c == '~';
-    if (plain) {
-      out += c;
-    } else {
-      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
-}
-
 bool Applies(const config::RoleRule& rule, const json& claims) {
   const json* const claim = auth::FindClaim(claims, rule.claim);
   if (claim == nullptr || claim->is_null()) return false;
@@ -108,7 +94,7 @@ std::string Form(const std::vector<std::pair<std::string, std::string>>& fields)
   std::string out;
   for (const auto& [name, value] : fields) {
     out += out.empty() ? "" : "&";
-    out += PercentEncode(name) + "=" + PercentEncode(value);
+    out += net::PercentEncode(name) + "=" + net::PercentEncode(value);
   }
   return out;
 }
@@ -172,7 +158,7 @@ TokenCall TokenCallOf(const Discovery& discovery, const config::Provider& provid
     fields.emplace_back("client_id", provider.client_id);
     if (!secret.empty()) fields.emplace_back("client_secret", secret);
   } else {  // RFC 6749, 2.3.1: both are encoded first
-    const std::string pair = PercentEncode(provider.client_id) + ":" + PercentEncode(secret);
+    const std::string pair = net::PercentEncode(provider.client_id) + ":" + net::PercentEncode(secret);
     call.authorization = "Basic " + absl::Base64Escape(conf::Abseil(pair));
   }
   call.body = Form(fields);
