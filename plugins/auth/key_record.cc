@@ -1,5 +1,6 @@
 #include "plugins/auth/key_record.h"
 
+#include <absl/strings/ascii.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,8 +27,9 @@ constexpr conf::Word<KeyEvent::Kind> kKinds[] = {{"created", KeyEvent::Kind::kCr
                                                  {"revoked", KeyEvent::Kind::kRevoked}};
 
 bool IsLabel(std::string_view s) {
-  return s.size() <= kMaxLabelBytes &&
-         std::all_of(s.begin(), s.end(), [](char c) { return static_cast<uint8_t>(c) >= ' ' && c != 0x7f; });
+  return s.size() <= kMaxLabelBytes && std::all_of(s.begin(), s.end(), [](char c) {
+           return !absl::ascii_iscntrl(static_cast<unsigned char>(c));
+         });
 }
 
 absl::Status CheckList(std::string_view field, const std::vector<std::string>& values) {

@@ -1,5 +1,6 @@
 #include "plugins/launchers/run_log.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/str_replace.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ constexpr mode_t kLogMode = 0600;
 // Any bytes as readable text: control characters become spaces, and bytes that are no UTF-8 are replaced.
 std::string Readable(std::string text) {
   for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = ' ';
   }
   using nlohmann::json;
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();

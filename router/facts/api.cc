@@ -1,5 +1,7 @@
 #include "router/facts/api.h"
 
+#include <absl/strings/ascii.h>
+
 #include <array>
 
 #include "conf/hex.h"
@@ -98,7 +100,7 @@ std::optional<std::string> PercentDecode(std::string_view text) {
       c = static_cast<char>(high * 16 + low);
       i += 2;
     }
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return std::nullopt;
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) return std::nullopt;
     out.push_back(c);
   }
   return out;

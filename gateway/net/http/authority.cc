@@ -1,5 +1,7 @@
 #include "gateway/net/http/authority.h"
 
+#include <absl/strings/ascii.h>
+
 #include <cstdint>
 
 #include "conf/hex.h"
@@ -10,16 +12,12 @@ namespace {
 
 constexpr size_t kMaxHost = 255;
 
-bool IsAlphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 // Names of hosts as they occur; no percent-encoding, no sub-delimiters: names of services have none, and
 // readers differ on them.
 bool IsName(std::string_view text) {
   if (text.empty() || text.size() > kMaxHost) return false;
   for (const char c : text) {
-    if (!IsAlphanumeric(c) && c != '.' && c != '-' && c != '_') return false;
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-' && c != '_') return false;
   }
   return true;
 }
